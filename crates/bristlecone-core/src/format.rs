@@ -1,0 +1,195 @@
+//! The contract of a format: how directories, values and commits become objects with ids.
+//!
+//! A format is a compile-time choice (`Repo<F: Format>`). It separates the bytes that are stored from
+//! those that are hashed, lists the children of a stored object in a fixed order (that of the record's
+//! locations) and may refuse what it cannot hold.
+
+use alloc::string::String;
+use core::fmt;
+
+use thiserror::Error;
+
+use crate::{Bytes, Change, Commit, DecodeError, Entry, EntryKind, Kind, ObjRef, Object, Oid, Sink, Source, Target};
+
+pub mod native;
+
+/// Which way to walk a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Direction {
+    /// In the order of steps.
+    #[default]
+    Forward,
+    /// Against it.
+    Reverse,
+}
+
+/// How directories, values and commits become objects.
+///
+/// **Law.** The id of a directory is a function of its entries and the format's options alone:
+/// whatever the order of [`Format::update`]s that led there.
+pub trait Format: Clone + Send + Sync + fmt::Debug + 'static {
+    /// The name, as headers and the command line write it.
+    const NAME: &'static str;
+    /// The version of the byte format.
+    const VERSION: u32;
+
+    /// An iterator over a directory's entries.
+    type Entries<'a, S: Source + 'a>: Iterator<Item = Result<Entry<'a>, S::Error>>;
+    /// An iterator over the bindings that differ between two directories: before, after.
+    type Differences<'a, S: Source + 'a>: Iterator<Item = Result<(Option<Entry<'a>>, Option<Entry<'a>>), S::Error>>;
+
+    /// Returns the options that change roots, as `key=value` words in a fixed order.
+    fn options(&self) -> String;
+
+    /// Returns the format with the options that [`Format::options`] wrote.
+    ///
+    /// # Errors
+    /// [`FormatError::Options`] for words that it does not know.
+    fn from_options(options: &str) -> Result<Self, FormatError>;
+
+    /// Returns the longest value that lives in its directory, in bytes.
+    fn inline_bytes_max(&self) -> usize;
+
+    /// Returns what `step` is bound to in a directory.
+    ///
+    /// # Errors
+    /// Those of the source.
+    fn find<'a, S: Source>(
+        &self,
+        source: &'a S,
+        dir: &ObjRef,
+        step: &[u8],
+    ) -> Result<Option<(EntryKind, Target<'a>)>, S::Error>;
+
+    /// Returns the entries whose steps lie in `from..to` (`None`: no bound), in order or against it.
+    ///
+    /// # Errors
+    /// Those of the source.
+    fn entries<'a, S: Source>(
+        &self,
+        source: &'a S,
+        dir: &ObjRef,
+        from: Option<&[u8]>,
+        to: Option<&[u8]>,
+        direction: Direction,
+    ) -> Result<Self::Entries<'a, S>, S::Error>;
+
+    /// Returns the number of entries of a directory, loading one object where the format counts.
+    ///
+    /// # Errors
+    /// Those of the source.
+    fn count<S: Source>(&self, source: &S, dir: &ObjRef) -> Result<u64, S::Error>;
+
+    /// Returns what differs between two directories, touching only the pieces that differ.
+    ///
+    /// # Errors
+    /// Those of the source.
+    fn diff<'a, S: Source>(
+        &self,
+        source: &'a S,
+        before: Option<&ObjRef>,
+        after: Option<&ObjRef>,
+        from: Option<&[u8]>,
+        to: Option<&[u8]>,
+    ) -> Result<Self::Differences<'a, S>, S::Error>;
+
+    /// Applies `changes`, sorted by step without duplicates, to the directory `base` (`None`: empty), and
+    /// returns the directory that results; `None` if nothing is left in it.
+    ///
+    /// Writes exactly the objects that are new.
+    ///
+    /// # Errors
+    /// Those of the source.
+    fn update<S: Source, K: Sink>(
+        &self,
+        source: &S,
+        sink: &mut K,
+        base: Option<&ObjRef>,
+        changes: &[Change<'_>],
+    ) -> Result<Option<ObjRef>, S::Error>;
+
+    /// Gives the empty directory to the sink.
+    ///
+    /// # Errors
+    /// [`FormatError::Unsupported`] where the format has none.
+    fn empty_dir<K: Sink>(&self, sink: &mut K) -> Result<ObjRef, FormatError>;
+
+    /// Gives a value to the sink, in pieces if it is large.
+    ///
+    /// # Errors
+    /// [`FormatError::Unsupported`] for a value that the format cannot hold.
+    fn put_contents<K: Sink>(&self, sink: &mut K, value: &[u8]) -> Result<ObjRef, FormatError>;
+
+    /// Returns `range` of the value at `at`; whatever lies beyond the value's end is left out.
+    ///
+    /// # Errors
+    /// Those of the source.
+    fn read_contents<'a, S: Source>(
+        &self,
+        source: &'a S,
+        at: &ObjRef,
+        range: core::ops::Range<u64>,
+    ) -> Result<Bytes<'a>, S::Error>;
+
+    /// Gives a commit to the sink, with its generation number as an unhashed word.
+    ///
+    /// # Errors
+    /// [`FormatError::Unsupported`] for a field that the format would lose.
+    fn put_commit<K: Sink>(&self, sink: &mut K, commit: &Commit, generation: u64) -> Result<ObjRef, FormatError>;
+
+    /// Returns the commit that an object is.
+    ///
+    /// # Errors
+    /// [`FormatError`] if it is none.
+    fn decode_commit(&self, object: &Object<'_>) -> Result<Commit, FormatError>;
+
+    /// Calls `each` with kind and id of every child of an object, in the order of its locations.
+    ///
+    /// # Errors
+    /// [`FormatError`] if the body does not decode. Every byte of the body is checked.
+    fn children(&self, kind: Kind, body: &[u8], each: &mut dyn FnMut(Kind, Oid)) -> Result<(), FormatError>;
+
+    /// Returns the id of an object, from its stored body.
+    ///
+    /// # Errors
+    /// [`FormatError`] if the body does not decode.
+    fn object_id(&self, kind: Kind, body: &[u8]) -> Result<Oid, FormatError>;
+}
+
+/// Why a format cannot do what it was asked.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum FormatError {
+    /// An object does not decode.
+    #[error("the {kind} object does not decode: {source}")]
+    Decode {
+        /// What it should be.
+        kind: Kind,
+        /// Where and why.
+        source: DecodeError,
+    },
+    /// Stored objects contradict each other.
+    #[error("the {kind} object contradicts the one that names it: {reason}")]
+    Inconsistent {
+        /// What it should be.
+        kind: Kind,
+        /// How.
+        reason: &'static str,
+    },
+    /// The format cannot hold this.
+    #[error("the format {format} cannot hold {what}")]
+    Unsupported {
+        /// The format's name.
+        format: &'static str,
+        /// What it was asked to hold.
+        what: &'static str,
+    },
+    /// Unknown options.
+    #[error("\"{options}\" are no options of the format {format}; is the store newer than this program?")]
+    Options {
+        /// The format's name.
+        format: &'static str,
+        /// What was given.
+        options: String,
+    },
+}

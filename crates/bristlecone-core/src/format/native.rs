@@ -1,0 +1,258 @@
+//! The native format: BLAKE3 ids, ordered wide directories. `docs/formats/native.md` lists the bytes.
+//!
+//! A directory is a sequence of items sorted by step, cut into pieces (`cut`), each piece an object
+//! (`node`), the pieces listed by pieces of the next level, up to one root. Where the cuts fall depends on
+//! the steps alone, so equal directories have equal roots whatever led to them (`update`), and what two
+//! directories share they share by id (`diff`).
+
+use alloc::{format, string::String};
+use core::ops::Range;
+
+use self::node::{Found, NodeView};
+use super::{Direction, Format, FormatError};
+use crate::{
+    Bytes, Change, Commit, EntryKind, Kind, Location, ObjRef, Object, Oid, Reader, Sink, Source, Target,
+    codec::DecodeError,
+};
+
+mod commit;
+mod contents;
+mod cursor;
+mod cut;
+mod diff;
+mod id;
+mod node;
+mod update;
+
+pub use cursor::Entries;
+pub use cut::step_hash;
+pub use diff::Differences;
+
+/// The longest inlining that the option allows, in bytes.
+pub const INLINE_BYTES_MAX: usize = 512;
+/// Values of more bytes are cut into pieces.
+pub const WHOLE_BYTES_MAX: usize = contents::WHOLE_BYTES_MAX;
+/// The weight of a piece of a directory: at most so many entries with short steps.
+pub const PIECE_WEIGHT_MAX: u64 = cut::WEIGHT_MAX;
+
+/// The native format with its options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Native {
+    inline: u16,
+    split: bool,
+    group: u8,
+}
+
+impl Native {
+    /// The standard options: values up to 48 bytes inline, wide directories split, entries committed to in
+    /// groups of four.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { inline: 48, split: true, group: 4 }
+    }
+
+    /// Sets the longest value that lives in its directory, 0 to 512 bytes. Changes roots.
+    ///
+    /// # Panics
+    /// If it is over 512 bytes.
+    #[must_use]
+    pub const fn inline(mut self, bytes_max: usize) -> Self {
+        assert!(bytes_max <= INLINE_BYTES_MAX, "at most 512 bytes are inlined");
+        self.inline = bytes_max as u16;
+        self
+    }
+
+    /// Sets whether wide directories are split. Changes roots.
+    #[must_use]
+    pub const fn split(mut self, split: bool) -> Self {
+        self.split = split;
+        self
+    }
+
+    /// Sets how many entries share a leaf of the hash tree in a node; 0 hashes a node flat. Changes roots.
+    /// It exists to measure what the commitment costs (`docs/decisions/0002-commitment.md`).
+    #[must_use]
+    pub const fn group(mut self, entries: u8) -> Self {
+        self.group = entries;
+        self
+    }
+
+    const fn weight_max(&self) -> u64 {
+        if self.split { cut::WEIGHT_MAX } else { u64::MAX }
+    }
+}
+
+impl Default for Native {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn bad(kind: Kind) -> impl Fn(DecodeError) -> FormatError {
+    move |source| FormatError::Decode { kind, source }
+}
+
+impl Format for Native {
+    const NAME: &'static str = "native";
+    const VERSION: u32 = 0;
+
+    type Entries<'a, S: Source + 'a> = Entries<'a, S>;
+    type Differences<'a, S: Source + 'a> = Differences<'a, S>;
+
+    fn options(&self) -> String {
+        format!("inline={} split={} group={}", self.inline, if self.split { "on" } else { "off" }, self.group)
+    }
+
+    fn from_options(options: &str) -> Result<Self, FormatError> {
+        let unknown = || FormatError::Options { format: Self::NAME, options: options.into() };
+        let mut native = Self::new();
+        for word in options.split_whitespace() {
+            match word.split_once('=').ok_or_else(unknown)? {
+                ("inline", bytes) => {
+                    native.inline = bytes.parse().map_err(|_| unknown())?;
+                    if usize::from(native.inline) > INLINE_BYTES_MAX {
+                        return Err(unknown());
+                    }
+                }
+                ("split", "on") => native.split = true,
+                ("split", "off") => native.split = false,
+                ("group", entries) => native.group = entries.parse().map_err(|_| unknown())?,
+                _ => return Err(unknown()),
+            }
+        }
+        Ok(native)
+    }
+
+    fn inline_bytes_max(&self) -> usize {
+        usize::from(self.inline)
+    }
+
+    #[inline]
+    fn find<'a, S: Source>(
+        &self,
+        source: &'a S,
+        dir: &ObjRef,
+        step: &[u8],
+    ) -> Result<Option<(EntryKind, Target<'a>)>, S::Error> {
+        let mut at = *dir;
+        let mut above = u8::MAX;
+        loop {
+            let object = source.read(Kind::Node, &at)?;
+            let node = NodeView::parse(object.body()).map_err(bad(Kind::Node))?;
+            if node.level >= above {
+                return Err(inconsistent("its level is not below its parent's").into());
+            }
+            above = node.level;
+            match node.find(step).map_err(bad(Kind::Node))? {
+                Found::Nothing => return Ok(None),
+                Found::Child { index, oid } => at = ObjRef::new(oid, object.child(index)),
+                Found::Item { index } => {
+                    let (kind, target) = node.target(&object, index).map_err(bad(Kind::Node))?;
+                    return Ok(Some((kind, target)));
+                }
+            }
+        }
+    }
+
+    fn entries<'a, S: Source>(
+        &self,
+        source: &'a S,
+        dir: &ObjRef,
+        from: Option<&[u8]>,
+        to: Option<&[u8]>,
+        direction: Direction,
+    ) -> Result<Entries<'a, S>, S::Error> {
+        Entries::new(source, dir, from, to, direction)
+    }
+
+    fn count<S: Source>(&self, source: &S, dir: &ObjRef) -> Result<u64, S::Error> {
+        let object = source.read(Kind::Node, dir)?;
+        let node = NodeView::parse(object.body()).map_err(bad(Kind::Node))?;
+        Ok(node.count().map_err(bad(Kind::Node))?)
+    }
+
+    fn diff<'a, S: Source>(
+        &self,
+        source: &'a S,
+        before: Option<&ObjRef>,
+        after: Option<&ObjRef>,
+        from: Option<&[u8]>,
+        to: Option<&[u8]>,
+    ) -> Result<Differences<'a, S>, S::Error> {
+        Differences::new(source, before, after, from, to)
+    }
+
+    fn update<S: Source, K: Sink>(
+        &self,
+        source: &S,
+        sink: &mut K,
+        base: Option<&ObjRef>,
+        changes: &[Change<'_>],
+    ) -> Result<Option<ObjRef>, S::Error> {
+        update::update(self, source, sink, base, changes)
+    }
+
+    fn empty_dir<K: Sink>(&self, sink: &mut K) -> Result<ObjRef, FormatError> {
+        Ok(update::put_empty(self, sink))
+    }
+
+    fn put_contents<K: Sink>(&self, sink: &mut K, value: &[u8]) -> Result<ObjRef, FormatError> {
+        Ok(contents::put(sink, value))
+    }
+
+    fn read_contents<'a, S: Source>(
+        &self,
+        source: &'a S,
+        at: &ObjRef,
+        range: Range<u64>,
+    ) -> Result<Bytes<'a>, S::Error> {
+        contents::read(source, at, range)
+    }
+
+    fn put_commit<K: Sink>(&self, sink: &mut K, commit: &Commit, generation: u64) -> Result<ObjRef, FormatError> {
+        commit::put(sink, commit, generation)
+    }
+
+    fn decode_commit(&self, object: &Object<'_>) -> Result<Commit, FormatError> {
+        commit::decode(object.body(), |index| object.child(index)).map_err(bad(Kind::Commit))
+    }
+
+    fn children(&self, kind: Kind, body: &[u8], each: &mut dyn FnMut(Kind, Oid)) -> Result<(), FormatError> {
+        match kind {
+            Kind::Contents => Ok(()),
+            Kind::Node => node::children(body, each).map_err(bad(kind)),
+            Kind::Pieces => contents::children(body, each).map_err(bad(kind)),
+            Kind::Commit => {
+                let commit = commit::decode(body, |_| Location::NONE).map_err(bad(kind))?;
+                each(Kind::Node, commit.tree.oid);
+                commit.parents.iter().for_each(|parent| each(Kind::Commit, parent.oid));
+                Ok(())
+            }
+            Kind::Tag => Err(FormatError::Unsupported { format: Self::NAME, what: "an object of kind tag" }),
+        }
+    }
+
+    fn object_id(&self, kind: Kind, body: &[u8]) -> Result<Oid, FormatError> {
+        match kind {
+            Kind::Contents => Ok(id::contents(body)),
+            Kind::Pieces => Ok(id::pieces(body)),
+            Kind::Commit => Ok(id::commit(body)),
+            Kind::Node => {
+                let node = NodeView::parse(body).map_err(bad(kind))?;
+                node.id(self.group).map_err(bad(kind))
+            }
+            Kind::Tag => Err(FormatError::Unsupported { format: Self::NAME, what: "an object of kind tag" }),
+        }
+    }
+}
+
+fn inconsistent(reason: &'static str) -> FormatError {
+    FormatError::Inconsistent { kind: Kind::Node, reason }
+}
+
+fn read_oid(reader: &mut Reader<'_>) -> Result<Oid, DecodeError> {
+    Ok(Oid::from_array(reader.array()?))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,209 @@
+//! Values: one object each, or for large ones a tree of pieces cut by content. Section 5 of the page.
+//!
+//! Cutting follows FastCDC (Xia et al., USENIX ATC 2016): a gear hash rolls over the bytes, with a harder
+//! test before the wanted size than after it. An edit within a large value changes the pieces around it.
+
+use alloc::{sync::Arc, vec, vec::Vec};
+use core::ops::Range;
+
+use super::{bad, id, read_oid};
+use crate::{
+    Bytes, FormatError, Kind, Location, ObjRef, Oid, Sink, Source,
+    codec::{DecodeError, Reader, write_varint},
+};
+
+/// Values of more bytes are cut.
+pub(super) const WHOLE_BYTES_MAX: usize = 256 << 10;
+const PIECE_BYTES_MIN: usize = 16 << 10;
+const PIECE_BYTES_WANTED: usize = 64 << 10;
+const PIECE_BYTES_MAX: usize = 256 << 10;
+const HARD: u64 = 0xffff_8000_0000_0000;
+const EASY: u64 = 0xfffe_0000_0000_0000;
+/// A list of pieces ends after a child whose id ends in less than this, or when it is full.
+const LIST_BOUNDARY: u8 = 4;
+const LIST_ITEMS_MAX: usize = 512;
+/// 512^8 pieces are more than 2^64 bytes.
+const LEVEL_MAX: u8 = 8;
+
+/// Returns the kind of the object that holds a value of so many bytes.
+pub(super) const fn kind_of(bytes: u64) -> Kind {
+    if bytes > WHOLE_BYTES_MAX as u64 { Kind::Pieces } else { Kind::Contents }
+}
+
+struct Piece {
+    at: ObjRef,
+    bytes: u64,
+}
+
+pub(super) fn put<K: Sink>(sink: &mut K, value: &[u8]) -> ObjRef {
+    if value.len() <= WHOLE_BYTES_MAX {
+        return put_whole(sink, value).at;
+    }
+    let mut pieces = Vec::new();
+    let mut rest = value;
+    while !rest.is_empty() {
+        let (piece, tail) = rest.split_at(cut(rest));
+        pieces.push(put_whole(sink, piece));
+        rest = tail;
+    }
+    let mut level = 0;
+    loop {
+        pieces = put_lists(sink, level, &pieces);
+        if let [only] = &pieces[..] {
+            return only.at;
+        }
+        level += 1;
+    }
+}
+
+fn put_whole<K: Sink>(sink: &mut K, value: &[u8]) -> Piece {
+    let oid = id::contents(value);
+    let at = match sink.known(&oid) {
+        Some(at) => at,
+        None => sink.put(Kind::Contents, oid, value, &[], &[]),
+    };
+    Piece { at: ObjRef::new(oid, at), bytes: value.len() as u64 }
+}
+
+fn put_lists<K: Sink>(sink: &mut K, level: u8, children: &[Piece]) -> Vec<Piece> {
+    let mut lists = Vec::new();
+    let mut start = 0;
+    for (index, child) in children.iter().enumerate() {
+        let count = index + 1 - start;
+        let ends = child.at.oid.padded()[31] < LIST_BOUNDARY && count > 1;
+        if !ends && count < LIST_ITEMS_MAX && index + 1 < children.len() {
+            continue;
+        }
+        let list = &children[start..=index];
+        start = index + 1;
+        let mut body = vec![level];
+        write_varint(&mut body, list.len() as u64);
+        for piece in list {
+            write_varint(&mut body, piece.bytes);
+            body.extend_from_slice(piece.at.oid.as_bytes());
+        }
+        let locations: Vec<Location> = list.iter().map(|piece| piece.at.at).collect();
+        let oid = id::pieces(&body);
+        let at = match sink.known(&oid) {
+            Some(at) => at,
+            None => sink.put(Kind::Pieces, oid, &body, &locations, &[]),
+        };
+        lists.push(Piece { at: ObjRef::new(oid, at), bytes: list.iter().map(|piece| piece.bytes).sum() });
+    }
+    lists
+}
+
+/// Returns the length of the first piece of `bytes`.
+fn cut(bytes: &[u8]) -> usize {
+    if bytes.len() <= PIECE_BYTES_MIN {
+        return bytes.len();
+    }
+    let end = bytes.len().min(PIECE_BYTES_MAX);
+    let wanted = end.min(PIECE_BYTES_WANTED);
+    let mut hash = 0u64;
+    for (index, &byte) in bytes[..end].iter().enumerate().skip(PIECE_BYTES_MIN) {
+        hash = (hash << 1).wrapping_add(GEAR[byte as usize]);
+        let mask = if index < wanted { HARD } else { EASY };
+        if hash & mask == 0 {
+            return index + 1;
+        }
+    }
+    end
+}
+
+/// 256 words of SplitMix64 from seed 0.
+const GEAR: [u64; 256] = {
+    let mut table = [0; 256];
+    let mut state = 0u64;
+    let mut index = 0;
+    while index < 256 {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut word = state;
+        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        table[index] = word ^ (word >> 31);
+        index += 1;
+    }
+    table
+};
+
+struct List {
+    level: u8,
+    // Bytes and id of each piece.
+    pieces: Vec<(u64, Oid)>,
+}
+
+fn decode(body: &[u8]) -> Result<List, DecodeError> {
+    let mut reader = Reader::new(body);
+    let level = reader.byte()?;
+    if level > LEVEL_MAX {
+        return Err(reader.error("its level is too high"));
+    }
+    let count = reader.length()?;
+    if count == 0 || count > LIST_ITEMS_MAX {
+        return Err(reader.error("a list has 1 to 512 pieces"));
+    }
+    let mut pieces = Vec::with_capacity(count);
+    for _ in 0..count {
+        let bytes = reader.varint()?;
+        pieces.push((bytes, read_oid(&mut reader)?));
+    }
+    if !reader.is_empty() {
+        return Err(reader.error("there are bytes after the last piece"));
+    }
+    Ok(List { level, pieces })
+}
+
+pub(super) fn children(body: &[u8], each: &mut dyn FnMut(Kind, Oid)) -> Result<(), DecodeError> {
+    let list = decode(body)?;
+    let kind = if list.level == 0 { Kind::Contents } else { Kind::Pieces };
+    list.pieces.iter().for_each(|(_, oid)| each(kind, *oid));
+    Ok(())
+}
+
+pub(super) fn read<'a, S: Source>(source: &'a S, at: &ObjRef, range: Range<u64>) -> Result<Bytes<'a>, S::Error> {
+    // Which kind it is shows in the object itself: a source checks kinds, so ask for either.
+    let object = source.read(Kind::Contents, at)?;
+    if object.kind() == Kind::Contents {
+        let bytes = object.body().len() as u64;
+        let end = range.end.min(bytes);
+        return Ok(object.body_slice(range.start.min(end) as usize..end as usize));
+    }
+    let mut out = Vec::new();
+    read_list(source, at, range, LEVEL_MAX + 1, &mut out)?;
+    Ok(Bytes::from(Arc::<[u8]>::from(out)))
+}
+
+fn read_list<S: Source>(
+    source: &S,
+    at: &ObjRef,
+    range: Range<u64>,
+    above: u8,
+    out: &mut Vec<u8>,
+) -> Result<(), S::Error> {
+    let object = source.read(Kind::Pieces, at)?;
+    let list = decode(object.body()).map_err(bad(Kind::Pieces))?;
+    let wrong = |reason| FormatError::Inconsistent { kind: Kind::Pieces, reason };
+    if list.level >= above {
+        return Err(wrong("its level is not below its parent's").into());
+    }
+    let mut start = 0u64;
+    for (index, (bytes, oid)) in list.pieces.iter().enumerate() {
+        let end = start.saturating_add(*bytes);
+        if end > range.start && start < range.end {
+            let at = ObjRef::new(*oid, object.child(index));
+            let inner = range.start.saturating_sub(start)..range.end.min(end) - start;
+            if list.level > 0 {
+                read_list(source, &at, inner, list.level, out)?;
+            } else {
+                let piece = source.read(Kind::Contents, &at)?;
+                if piece.body().len() as u64 != *bytes {
+                    return Err(wrong("a piece has not the length that its list gives").into());
+                }
+                out.extend_from_slice(&piece.body()[inner.start as usize..inner.end as usize]);
+            }
+        }
+        start = end;
+    }
+    Ok(())
+}

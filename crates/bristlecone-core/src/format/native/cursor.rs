@@ -1,0 +1,229 @@
+//! Walking a directory: a stack of nodes from the root down to a chosen level.
+
+use alloc::vec::Vec;
+
+use super::{Direction, bad, inconsistent, node::NodeView};
+use crate::{Entry, FormatError, Kind, ObjRef, Object, Source};
+
+/// A position in the items of one level of a directory.
+pub(super) struct Cursor<'a, S> {
+    source: &'a S,
+    // From the root down to a node of level `floor`; each with the index of the item that is current.
+    stack: Vec<(Object<'a>, usize)>,
+    floor: u8,
+}
+
+impl<S> Clone for Cursor<'_, S> {
+    fn clone(&self) -> Self {
+        Self { source: self.source, stack: self.stack.clone(), floor: self.floor }
+    }
+}
+
+pub(super) fn view<'b>(object: &'b Object<'_>) -> Result<NodeView<'b>, FormatError> {
+    NodeView::parse(object.body()).map_err(bad(Kind::Node))
+}
+
+impl<'a, S: Source> Cursor<'a, S> {
+    /// Starts at the root, which must not be below `floor`; no item is current before a seek.
+    pub(super) fn new(source: &'a S, root: Object<'a>, floor: u8) -> Self {
+        Self { source, stack: alloc::vec![(root, 0)], floor }
+    }
+
+    /// Returns the node whose item is current.
+    pub(super) fn node(&self) -> Result<NodeView<'_>, FormatError> {
+        view(&self.top().0)
+    }
+
+    pub(super) fn object(&self) -> &Object<'a> {
+        &self.top().0
+    }
+
+    pub(super) fn index(&self) -> usize {
+        self.top().1
+    }
+
+    fn top(&self) -> &(Object<'a>, usize) {
+        self.stack.last().expect("a cursor has its root")
+    }
+
+    /// Goes to the last item at most `step`, or to the first item if all are greater.
+    pub(super) fn seek(&mut self, step: &[u8]) -> Result<(), S::Error> {
+        self.stack.truncate(1);
+        loop {
+            let node = self.node()?;
+            let level = node.level;
+            let index = node.last_at_most(step).map_err(bad(Kind::Node))?.unwrap_or(0);
+            self.set_index(index);
+            if level <= self.floor {
+                return Ok(());
+            }
+            self.descend()?;
+        }
+    }
+
+    /// Goes to the first item at least `step`; returns whether there is one.
+    pub(super) fn seek_at_least(&mut self, step: &[u8]) -> Result<bool, S::Error> {
+        self.seek(step)?;
+        let node = self.node()?;
+        if node.len() == 0 {
+            return Ok(false);
+        }
+        let before = node.step(self.index()).map_err(bad(Kind::Node))? < step;
+        if before { self.next() } else { Ok(true) }
+    }
+
+    /// Goes to the first or last item; returns whether there is one.
+    pub(super) fn seek_end(&mut self, direction: Direction) -> Result<bool, S::Error> {
+        self.stack.truncate(1);
+        loop {
+            let node = self.node()?;
+            let (level, count) = (node.level, node.len());
+            if count == 0 {
+                return Ok(false);
+            }
+            self.set_index(if direction == Direction::Forward { 0 } else { count - 1 });
+            if level <= self.floor {
+                return Ok(true);
+            }
+            self.descend()?;
+        }
+    }
+
+    /// Goes to the next item; returns whether there is one. At the end the cursor stays where it is.
+    pub(super) fn next(&mut self) -> Result<bool, S::Error> {
+        self.step(Direction::Forward)
+    }
+
+    /// Goes to the item before; returns whether there is one. At the start the cursor stays where it is.
+    pub(super) fn previous(&mut self) -> Result<bool, S::Error> {
+        self.step(Direction::Reverse)
+    }
+
+    pub(super) fn step(&mut self, direction: Direction) -> Result<bool, S::Error> {
+        let mut depth = self.stack.len();
+        loop {
+            let Some((object, index)) = depth.checked_sub(1).map(|at| &self.stack[at]) else { return Ok(false) };
+            let last = match direction {
+                Direction::Forward => index + 1 >= view(object)?.len(),
+                Direction::Reverse => *index == 0,
+            };
+            if !last {
+                break;
+            }
+            depth -= 1;
+        }
+        self.stack.truncate(depth);
+        let index = self.index();
+        self.set_index(if direction == Direction::Forward { index + 1 } else { index - 1 });
+        while self.node()?.level > self.floor {
+            self.descend()?;
+            if direction == Direction::Reverse {
+                let last = self.node()?.len().saturating_sub(1);
+                self.set_index(last);
+            }
+        }
+        Ok(true)
+    }
+
+    fn set_index(&mut self, index: usize) {
+        self.stack.last_mut().expect("a cursor has its root").1 = index;
+    }
+
+    /// Pushes the child that is current, at its first item.
+    fn descend(&mut self) -> Result<(), S::Error> {
+        let (object, index) = self.top();
+        let child = load_child(self.source, object, *index)?;
+        self.stack.push((child, 0));
+        Ok(())
+    }
+}
+
+/// Loads child `index` of an inner node and checks that it is one level below and not empty.
+pub(super) fn load_child<'a, S: Source>(
+    source: &'a S,
+    parent: &Object<'_>,
+    index: usize,
+) -> Result<Object<'a>, S::Error> {
+    let node = view(parent)?;
+    let child = node.child(index).map_err(bad(Kind::Node))?;
+    let object = source.read(Kind::Node, &ObjRef::new(child.oid, parent.child(index)))?;
+    let below = view(&object)?;
+    if below.level + 1 != node.level || below.len() == 0 {
+        return Err(inconsistent("it is not one level below its parent, or it is empty").into());
+    }
+    Ok(object)
+}
+
+/// The entries of a directory within bounds, in order or against it.
+pub struct Entries<'a, S> {
+    cursor: Cursor<'a, S>,
+    direction: Direction,
+    // The bound that the walk runs towards, and whether an item is current.
+    until: Option<Vec<u8>>,
+    live: bool,
+}
+
+impl<'a, S: Source> Entries<'a, S> {
+    pub(super) fn new(
+        source: &'a S,
+        dir: &ObjRef,
+        from: Option<&[u8]>,
+        to: Option<&[u8]>,
+        direction: Direction,
+    ) -> Result<Self, S::Error> {
+        let root = source.read(Kind::Node, dir)?;
+        let mut cursor = Cursor::new(source, root, 0);
+        let (start, until) = if direction == Direction::Forward { (from, to) } else { (to, from) };
+        let live = match (start, direction) {
+            (None, _) => cursor.seek_end(direction)?,
+            (Some(step), Direction::Forward) => cursor.seek_at_least(step)?,
+            // The last item below the bound, which is itself left out.
+            (Some(step), Direction::Reverse) => {
+                if cursor.seek_at_least(step)? {
+                    cursor.previous()?
+                } else {
+                    cursor.seek_end(direction)?
+                }
+            }
+        };
+        Ok(Self { cursor, direction, until: until.map(<[u8]>::to_vec), live })
+    }
+
+    fn take(&mut self) -> Result<Option<Entry<'a>>, S::Error> {
+        let entry = entry_at(self.cursor.object(), self.cursor.index())?;
+        let beyond = match (&self.until, self.direction) {
+            (None, _) => false,
+            (Some(bound), Direction::Forward) => entry.step[..] >= bound[..],
+            (Some(bound), Direction::Reverse) => entry.step[..] < bound[..],
+        };
+        if beyond {
+            self.live = false;
+            return Ok(None);
+        }
+        self.live = self.cursor.step(self.direction)?;
+        Ok(Some(entry))
+    }
+}
+
+/// Returns item `index` of a leaf.
+pub(super) fn entry_at<'a>(object: &Object<'a>, index: usize) -> Result<Entry<'a>, FormatError> {
+    let node = view(object)?;
+    let (kind, target) = node.target(object, index).map_err(bad(Kind::Node))?;
+    let step = object.body_slice(node.step_range(index).map_err(bad(Kind::Node))?);
+    Ok(Entry { step, kind, target })
+}
+
+impl<'a, S: Source> Iterator for Entries<'a, S> {
+    type Item = Result<Entry<'a>, S::Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if !self.live {
+            return None;
+        }
+        let taken = self.take();
+        if taken.is_err() {
+            self.live = false;
+        }
+        taken.transpose()
+    }
+}

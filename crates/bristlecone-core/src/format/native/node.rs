@@ -1,0 +1,455 @@
+//! The node: one piece of a directory, read in place. Section 3 of the format's page.
+
+use alloc::vec::Vec;
+
+use super::{cut::step_hash, id, read_oid};
+use crate::{
+    EntryKind, Kind, Location, ObjRef, Object, Oid, STEP_BYTES_MAX, Target,
+    codec::{DecodeError, Reader, write_prefixed, write_varint},
+};
+
+/// Bytes of a narrow header: 4 = 1 level + 1 flags + 2 count.
+const HEADER_BYTES: usize = 4;
+/// Bytes of a wide header: 8 = 1 level + 1 flags + 2 zero + 4 count.
+const WIDE_HEADER_BYTES: usize = 8;
+const WIDE: u8 = 1;
+/// Every item has a child: the child's index is the item's.
+const ALL_CHILDREN: u8 = 2;
+/// No item has a child.
+const NO_CHILDREN: u8 = 4;
+/// The highest level: 64^10 items are more than can be stored.
+const LEVEL_MAX: u8 = 40;
+/// Set in the tag of an item whose value is inline; the lower bits are the kind.
+const INLINE: u8 = 8;
+
+/// A node's bytes, with the header read. Every access is checked: the bytes may be hostile.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NodeView<'b> {
+    pub(super) level: u8,
+    flags: u8,
+    count: usize,
+    // One byte of each step's hash; leaves only.
+    prints: &'b [u8],
+    ends: &'b [u8],
+    items: &'b [u8],
+    items_at: usize,
+}
+
+/// What a node knows of a step.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    Nothing,
+    Item { index: usize },
+    Child { index: usize, oid: Oid },
+}
+
+/// An item of an inner node.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Child<'b> {
+    pub(super) step: &'b [u8],
+    pub(super) oid: Oid,
+    pub(super) count: u64,
+    pub(super) weight: u64,
+}
+
+impl<'b> NodeView<'b> {
+    #[inline]
+    pub(super) fn parse(body: &'b [u8]) -> Result<Self, DecodeError> {
+        let short = DecodeError { offset: 0, reason: "it is shorter than its header says" };
+        let header: &[u8; HEADER_BYTES] = body.first_chunk().ok_or(short)?;
+        let (level, flags) = (header[0], header[1]);
+        let wide = flags & WIDE != 0;
+        let (count, mut at) = if wide {
+            let header: &[u8; WIDE_HEADER_BYTES] = body.first_chunk().ok_or(short)?;
+            (u32::from_le_bytes([header[4], header[5], header[6], header[7]]) as usize, WIDE_HEADER_BYTES)
+        } else {
+            (usize::from(u16::from_le_bytes([header[2], header[3]])), HEADER_BYTES)
+        };
+        if level > LEVEL_MAX {
+            return Err(DecodeError { offset: 0, reason: "its level is too high" });
+        }
+        let prints: &[u8] = if level == 0 {
+            let prints = body.get(at..).and_then(|rest| rest.get(..count)).ok_or(short)?;
+            at += count;
+            prints
+        } else {
+            &[]
+        };
+        let table = count.checked_mul(if wide { 4 } else { 2 }).ok_or(short)?;
+        let ends = body.get(at..).and_then(|rest| rest.get(..table)).ok_or(short)?;
+        at += table;
+        Ok(Self { level, flags, count, prints, ends, items: &body[at..], items_at: at })
+    }
+
+    #[inline]
+    pub(super) const fn len(&self) -> usize {
+        self.count
+    }
+
+    #[inline]
+    fn end(&self, index: usize) -> usize {
+        if self.flags & WIDE != 0 {
+            let at = index * 4;
+            match self.ends.get(at..at + 4) {
+                Some(end) => u32::from_le_bytes([end[0], end[1], end[2], end[3]]) as usize,
+                None => 0,
+            }
+        } else {
+            let at = index * 2;
+            match self.ends.get(at..at + 2) {
+                Some(end) => usize::from(u16::from_le_bytes([end[0], end[1]])),
+                None => 0,
+            }
+        }
+    }
+
+    #[inline]
+    fn start(&self, index: usize) -> usize {
+        if index == 0 { 0 } else { self.end(index - 1) }
+    }
+
+    /// Returns the bytes of an item.
+    #[inline]
+    pub(super) fn item(&self, index: usize) -> Result<&'b [u8], DecodeError> {
+        let (start, end) = (self.start(index), self.end(index));
+        self.items
+            .get(start..end)
+            .ok_or(DecodeError { offset: self.items_at, reason: "the table of items does not fit the items" })
+    }
+
+    /// Returns the step of an item.
+    #[inline]
+    pub(super) fn step(&self, index: usize) -> Result<&'b [u8], DecodeError> {
+        item_step(self.level, self.item(index)?)
+    }
+
+    /// Returns the byte of an item's step hash that a leaf keeps.
+    #[inline]
+    pub(super) fn print(&self, index: usize) -> u8 {
+        self.prints.get(index).copied().unwrap_or(0)
+    }
+
+    /// Returns the index of the child that an item is in the record's locations.
+    #[inline]
+    pub(super) fn child_index(&self, index: usize) -> Result<Option<usize>, DecodeError> {
+        if self.flags & ALL_CHILDREN != 0 {
+            return Ok(Some(index));
+        }
+        if self.flags & NO_CHILDREN != 0 || !has_child(self.level, self.item(index)?) {
+            return Ok(None);
+        }
+        let mut rank = 0;
+        for earlier in 0..index {
+            rank += usize::from(has_child(self.level, self.item(earlier)?));
+        }
+        Ok(Some(rank))
+    }
+
+    /// Looks `step` up: the item in a leaf, or the child of an inner node in whose range it lies.
+    #[inline]
+    pub(super) fn find(&self, step: &[u8]) -> Result<Found, DecodeError> {
+        if self.level > 0 {
+            let Some(index) = self.last_at_most(step)? else { return Ok(Found::Nothing) };
+            let child = self.child(index)?;
+            return Ok(Found::Child { index, oid: child.oid });
+        }
+        if self.count <= 2 {
+            for index in 0..self.count {
+                if self.step(index)? == step {
+                    return Ok(Found::Item { index });
+                }
+            }
+            return Ok(Found::Nothing);
+        }
+        for index in memchr::memchr_iter(step_hash(step) as u8, self.prints) {
+            if self.step(index)? == step {
+                return Ok(Found::Item { index });
+            }
+        }
+        Ok(Found::Nothing)
+    }
+
+    /// Returns the index of the last item whose step is at most `step`.
+    #[inline]
+    pub(super) fn last_at_most(&self, step: &[u8]) -> Result<Option<usize>, DecodeError> {
+        let (mut low, mut high) = (0, self.count);
+        while low < high {
+            let middle = (low + high) / 2;
+            if self.step(middle)? <= step {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        Ok(low.checked_sub(1))
+    }
+
+    /// Returns the index of the first item whose step is at least `step`.
+    pub(super) fn first_at_least(&self, step: &[u8]) -> Result<usize, DecodeError> {
+        Ok(match self.last_at_most(step)? {
+            Some(index) if self.step(index)? == step => index,
+            Some(index) => index + 1,
+            None => 0,
+        })
+    }
+
+    /// Returns an item of an inner node.
+    #[inline]
+    pub(super) fn child(&self, index: usize) -> Result<Child<'b>, DecodeError> {
+        let mut reader = Reader::new(self.item(index)?);
+        let step = reader.prefixed()?;
+        Ok(Child { step, oid: read_oid(&mut reader)?, count: reader.varint()?, weight: reader.varint()? })
+    }
+
+    /// Returns what an item of a leaf leads to.
+    #[inline]
+    pub(super) fn target<'a>(
+        &self,
+        object: &Object<'a>,
+        index: usize,
+    ) -> Result<(EntryKind, Target<'a>), DecodeError> {
+        let item = self.item(index)?;
+        let mut reader = Reader::new(item);
+        let tag = reader.byte()?;
+        reader.prefixed()?;
+        let kind = EntryKind::from_u8(tag & !INLINE).ok_or(reader.error("an item has an unknown kind"))?;
+        let child = || -> Result<Location, DecodeError> {
+            Ok(self.child_index(index)?.map_or(Location::NONE, |index| object.child(index)))
+        };
+        let target = match kind {
+            EntryKind::Dir => Target::Object { at: ObjRef::new(read_oid(&mut reader)?, child()?), bytes: 0 },
+            EntryKind::Foreign => {
+                let digest = reader.prefixed()?;
+                Target::Foreign(Oid::new(digest).map_err(|_| reader.error("a foreign id has no valid length"))?)
+            }
+            _ if tag & INLINE != 0 => {
+                let value = reader.prefixed()?;
+                let end = self.items_at + self.start(index) + reader.offset();
+                Target::Inline(object.body_slice(end - value.len()..end))
+            }
+            _ => {
+                let bytes = reader.varint()?;
+                Target::Object { at: ObjRef::new(read_oid(&mut reader)?, child()?), bytes }
+            }
+        };
+        Ok((kind, target))
+    }
+
+    /// Returns where the step of an item is in the body.
+    pub(super) fn step_range(&self, index: usize) -> Result<core::ops::Range<usize>, DecodeError> {
+        let step = self.step(index)?;
+        let skip = usize::from(self.level == 0) + varint_bytes(step.len());
+        let start = self.items_at + self.start(index) + skip;
+        Ok(start..start + step.len())
+    }
+
+    /// Returns the number of entries below.
+    pub(super) fn count(&self) -> Result<u64, DecodeError> {
+        if self.level == 0 {
+            return Ok(self.count as u64);
+        }
+        let mut total = 0u64;
+        for index in 0..self.count {
+            total = total.saturating_add(self.child(index)?.count);
+        }
+        Ok(total)
+    }
+
+    /// Returns the id.
+    pub(super) fn id(&self, group: u8) -> Result<Oid, DecodeError> {
+        let mut start = 0;
+        for index in 0..self.count {
+            let end = self.end(index);
+            if end < start || end > self.items.len() {
+                return Err(DecodeError { offset: self.items_at, reason: "the table of items is not in order" });
+            }
+            start = end;
+        }
+        Ok(id::node(self.level, self.items, self.count, group, |index| self.end(index)))
+    }
+}
+
+#[inline]
+pub(super) fn item_step(level: u8, item: &[u8]) -> Result<&[u8], DecodeError> {
+    let tag = usize::from(level == 0);
+    // A length of one byte covers nearly every step.
+    if let Some(&length) = item.get(tag)
+        && length < 0x80
+        && let Some(step) = item.get(tag + 1..tag + 1 + usize::from(length))
+    {
+        return Ok(step);
+    }
+    Reader::at(item, tag).prefixed()
+}
+
+/// Whether an item names an object of this store.
+#[inline]
+pub(super) fn has_child(level: u8, item: &[u8]) -> bool {
+    level > 0
+        || item.first().is_some_and(|&tag| tag & INLINE == 0 && tag != EntryKind::Foreign as u8)
+}
+
+const fn varint_bytes(mut value: usize) -> usize {
+    let mut bytes = 1;
+    while value >= 0x80 {
+        value >>= 7;
+        bytes += 1;
+    }
+    bytes
+}
+
+/// Appends an item of a leaf to `out`.
+pub(super) fn write_leaf_item(out: &mut Vec<u8>, step: &[u8], kind: EntryKind, target: &crate::ChangeTarget<'_>) {
+    use crate::ChangeTarget::{Foreign, Inline, Object};
+    out.push(kind as u8 | if matches!(target, Inline(_)) { INLINE } else { 0 });
+    write_prefixed(out, step);
+    match target {
+        Inline(value) => write_prefixed(out, value),
+        Object { at, bytes } => {
+            if kind != EntryKind::Dir {
+                write_varint(out, *bytes);
+            }
+            out.extend_from_slice(at.oid.as_bytes());
+        }
+        Foreign(oid) => write_prefixed(out, oid.as_bytes()),
+    }
+}
+
+/// Appends an item of an inner node to `out`.
+pub(super) fn write_inner_item(out: &mut Vec<u8>, child: &Child<'_>) {
+    write_prefixed(out, child.step);
+    out.extend_from_slice(child.oid.as_bytes());
+    write_varint(out, child.count);
+    write_varint(out, child.weight);
+}
+
+/// What encoding needs of an item.
+pub(super) trait EncodeItem {
+    fn bytes(&self) -> &[u8];
+    fn print(&self) -> u8;
+}
+
+/// Writes the body of a node over `out` and returns its id.
+pub(super) fn encode<I: EncodeItem>(out: &mut Vec<u8>, level: u8, items: &[I], group: u8) -> Oid {
+    let total: usize = items.iter().map(|item| item.bytes().len()).sum();
+    let wide = items.len() > usize::from(u16::MAX) || total > usize::from(u16::MAX);
+    let children = items.iter().filter(|item| has_child(level, item.bytes())).count();
+    let mut flags = if wide { WIDE } else { 0 };
+    if children == items.len() {
+        flags |= ALL_CHILDREN;
+    }
+    if children == 0 {
+        flags |= NO_CHILDREN;
+    }
+    out.clear();
+    out.extend_from_slice(&[level, flags]);
+    if wide {
+        out.extend_from_slice(&[0, 0]);
+        out.extend_from_slice(&(items.len() as u32).to_le_bytes());
+    } else {
+        out.extend_from_slice(&(items.len() as u16).to_le_bytes());
+    }
+    if level == 0 {
+        out.extend(items.iter().map(EncodeItem::print));
+    }
+    let table = out.len();
+    let width = if wide { 4 } else { 2 };
+    out.resize(table + items.len() * width, 0);
+    let items_at = out.len();
+    for (index, item) in items.iter().enumerate() {
+        out.extend_from_slice(item.bytes());
+        let end = ((out.len() - items_at) as u32).to_le_bytes();
+        out[table + index * width..table + (index + 1) * width].copy_from_slice(&end[..width]);
+    }
+    let (head, bytes) = out.split_at(items_at);
+    let ends = &head[table..];
+    id::node(level, bytes, items.len(), group, |index| {
+        let end = &ends[index * width..];
+        if wide {
+            u32::from_le_bytes([end[0], end[1], end[2], end[3]]) as usize
+        } else {
+            usize::from(u16::from_le_bytes([end[0], end[1]]))
+        }
+    })
+}
+
+/// Checks every byte of a node's body and calls `each` for its children.
+pub(super) fn children(body: &[u8], each: &mut dyn FnMut(Kind, Oid)) -> Result<(), DecodeError> {
+    let node = NodeView::parse(body)?;
+    let wrong = |reason| DecodeError { offset: 0, reason };
+    let mut previous: Option<&[u8]> = None;
+    let mut found = 0;
+    for index in 0..node.count {
+        let item = node.item(index)?;
+        let step = node.step(index)?;
+        if step.len() > STEP_BYTES_MAX {
+            return Err(wrong("a step is too long"));
+        }
+        if previous.is_some_and(|previous| previous >= step) {
+            return Err(wrong("its steps are not in order"));
+        }
+        previous = Some(step);
+        found += usize::from(check_item(&node, index, item, each)?);
+    }
+    if node.start(node.count) != node.items.len() {
+        return Err(wrong("there are bytes after the last item"));
+    }
+    let all = node.flags & ALL_CHILDREN != 0;
+    let none = node.flags & NO_CHILDREN != 0;
+    let wide = node.count > usize::from(u16::MAX) || node.items.len() > usize::from(u16::MAX);
+    if all != (found == node.count) || none != (found == 0) || wide != (node.flags & WIDE != 0) || node.flags > 7 {
+        return Err(wrong("its flags do not fit its items"));
+    }
+    if wide && body[2..4] != [0, 0] {
+        return Err(wrong("its header has stray bytes"));
+    }
+    Ok(())
+}
+
+/// Checks one item and returns whether it has a child.
+fn check_item(
+    node: &NodeView<'_>,
+    index: usize,
+    item: &[u8],
+    each: &mut dyn FnMut(Kind, Oid),
+) -> Result<bool, DecodeError> {
+    let mut reader = Reader::new(item);
+    if node.level > 0 {
+        reader.prefixed()?;
+        each(Kind::Node, read_oid(&mut reader)?);
+        reader.varint()?;
+        reader.varint()?;
+        return if reader.is_empty() { Ok(true) } else { Err(reader.error("an item has stray bytes")) };
+    }
+    let tag = reader.byte()?;
+    let step = reader.prefixed()?;
+    if node.print(index) != step_hash(step) as u8 {
+        return Err(reader.error("a fingerprint is not that of its step"));
+    }
+    let kind = EntryKind::from_u8(tag & !INLINE).ok_or(reader.error("an item has an unknown kind"))?;
+    let inline = tag & INLINE != 0;
+    let child = match kind {
+        EntryKind::Dir | EntryKind::Foreign if inline => {
+            return Err(reader.error("an item that is no value is inline"));
+        }
+        EntryKind::Dir => {
+            each(Kind::Node, read_oid(&mut reader)?);
+            true
+        }
+        EntryKind::Foreign => {
+            Oid::new(reader.prefixed()?).map_err(|_| reader.error("a foreign id has no valid length"))?;
+            false
+        }
+        _ if inline => {
+            reader.prefixed()?;
+            false
+        }
+        _ => {
+            let bytes = reader.varint()?;
+            let kind = super::contents::kind_of(bytes);
+            each(kind, read_oid(&mut reader)?);
+            true
+        }
+    };
+    if reader.is_empty() { Ok(child) } else { Err(reader.error("an item has stray bytes")) }
+}

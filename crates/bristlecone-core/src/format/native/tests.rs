@@ -1,0 +1,301 @@
+//! The directory against a sorted map: same answers, and one root whatever led to it.
+
+use alloc::{collections::BTreeMap, vec, vec::Vec};
+use std::{cell::RefCell, collections::HashMap};
+
+use super::*;
+use crate::{ChangeTarget, Entry};
+
+/// Objects in a map, that counts reads.
+#[derive(Default)]
+struct Objects {
+    objects: RefCell<HashMap<Oid, (Kind, Vec<u8>)>>,
+    reads: RefCell<usize>,
+}
+
+impl Source for Objects {
+    type Error = FormatError;
+
+    fn read<'a>(&'a self, _: Kind, at: &ObjRef) -> Result<Object<'a>, FormatError> {
+        *self.reads.borrow_mut() += 1;
+        let objects = self.objects.borrow();
+        let (kind, body) = objects.get(&at.oid).ok_or(inconsistent("it is missing"))?;
+        Ok(Object::from_body(*kind, Bytes::from(alloc::sync::Arc::<[u8]>::from(&body[..]))))
+    }
+}
+
+struct Put<'o>(&'o Objects, usize);
+
+impl Sink for Put<'_> {
+    fn put(&mut self, kind: Kind, oid: Oid, body: &[u8], _: &[Location], _: &[u64]) -> Location {
+        let native = Native::new();
+        if kind != Kind::Node {
+            assert_eq!(native.object_id(kind, body), Ok(oid));
+        }
+        native.children(kind, body, &mut |_, _| ()).unwrap();
+        self.1 += 1;
+        self.0.objects.borrow_mut().insert(oid, (kind, body.to_vec()));
+        Location::NONE
+    }
+
+    fn known(&self, _: &Oid) -> Option<Location> {
+        None
+    }
+}
+
+type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn apply(objects: &Objects, native: &Native, base: Option<&ObjRef>, changes: &BTreeMap<Vec<u8>, Option<Vec<u8>>>) -> (Option<ObjRef>, usize) {
+    let list: Vec<Change<'_>> = changes
+        .iter()
+        .map(|(step, value)| Change {
+            step,
+            to: value.as_ref().map(|value| (EntryKind::Value, ChangeTarget::Inline(value))),
+        })
+        .collect();
+    let mut sink = Put(objects, 0);
+    let root = native.update(objects, &mut sink, base, &list).unwrap();
+    (root, sink.1)
+}
+
+fn build(objects: &Objects, native: &Native, map: &Map) -> Option<ObjRef> {
+    let changes = map.iter().map(|(step, value)| (step.clone(), Some(value.clone()))).collect();
+    apply(objects, native, None, &changes).0
+}
+
+fn list(objects: &Objects, root: &ObjRef, direction: Direction) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let entries = Native::new().entries(objects, root, None, None, direction).unwrap();
+    entries.map(|entry| pair(&entry.unwrap())).collect()
+}
+
+fn pair(entry: &Entry<'_>) -> (Vec<u8>, Vec<u8>) {
+    let Target::Inline(value) = &entry.target else { panic!("an inline value") };
+    (entry.step.to_vec(), value.to_vec())
+}
+
+fn random(state: &mut u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state
+}
+
+#[test]
+fn any_sequence_of_updates_leads_to_the_root_of_the_contents() {
+    for seed in 1..=40u64 {
+        let objects = Objects::default();
+        let native = Native::new();
+        let mut state = seed * 0x9e37_79b9;
+        let mut map = Map::new();
+        let mut root: Option<ObjRef> = None;
+        let space = [30, 300, 3000, 30_000][seed as usize % 4];
+        for round in 0..30 {
+            let mut changes = BTreeMap::new();
+            let count = [1, 3, 40, 700][(random(&mut state) % 4) as usize];
+            for _ in 0..count {
+                let number = random(&mut state) % space;
+                let mut step = alloc::format!("{number}").into_bytes();
+                if seed % 5 == 0 && number % 7 == 0 {
+                    step.resize(700, b'x');
+                }
+                // Grow at first, shrink later.
+                let remove = random(&mut state) % 30 < round;
+                changes.insert(step, (!remove).then(|| vec![random(&mut state) as u8; (number % 40) as usize]));
+            }
+            for (step, value) in &changes {
+                match value {
+                    Some(value) => map.insert(step.clone(), value.clone()),
+                    None => map.remove(step),
+                };
+            }
+            root = apply(&objects, &native, root.as_ref(), &changes).0;
+            assert_eq!(root, build(&objects, &native, &map), "seed {seed}, round {round}");
+        }
+        if let Some(root) = root {
+            let expected: Vec<_> = map.clone().into_iter().collect();
+            assert_eq!(list(&objects, &root, Direction::Forward), expected);
+            let mut reversed = list(&objects, &root, Direction::Reverse);
+            reversed.reverse();
+            assert_eq!(reversed, expected);
+            assert_eq!(native.count(&objects, &root), Ok(map.len() as u64));
+        }
+    }
+}
+
+#[test]
+fn names_ground_against_the_hash_leave_insertions_local() {
+    let objects = Objects::default();
+    let native = Native::new();
+    // Names whose hashes rise, fall, or avoid the smallest quarter, by choice of a suffix.
+    let ground = |accept: &dyn Fn(usize, u64) -> bool| -> Vec<Vec<u8>> {
+        (0..3000usize)
+            .map(|index| {
+                (0..).map(|n| alloc::format!("{index:05}-{n}").into_bytes()).find(|name| accept(index, step_hash(name))).unwrap()
+            })
+            .collect()
+    };
+    let band = |index: usize, hash: u64| hash / (u64::MAX / 300) == index as u64 / 10;
+    for names in [
+        ground(&band),
+        ground(&|index, hash| band(2999 - index, hash)),
+        ground(&|_, hash| hash > u64::MAX / 4),
+    ] {
+        let map: Map = names.iter().map(|name| (name.clone(), vec![1])).collect();
+        let root = build(&objects, &native, &map).unwrap();
+        let (mut most, mut most_written) = (0, 0);
+        for index in (0..3000).step_by(97) {
+            let step = alloc::format!("{index:05}.").into_bytes();
+            let changes = BTreeMap::from([(step.clone(), Some(vec![2]))]);
+            *objects.reads.borrow_mut() = 0;
+            let (next, written) = apply(&objects, &native, Some(&root), &changes);
+            most = most.max(*objects.reads.borrow());
+            most_written = most_written.max(written);
+            let mut grown = map.clone();
+            grown.insert(step, vec![2]);
+            assert_eq!(next, build(&objects, &native, &grown));
+        }
+        assert!(most <= 40 && most_written <= 12, "an insertion read {most} objects and wrote {most_written}");
+    }
+}
+
+#[test]
+fn lookups_and_ranges_agree_with_a_sorted_map() {
+    let objects = Objects::default();
+    let native = Native::new();
+    let map: Map = (0..5000u32).map(|n| (alloc::format!("{}", n * 3).into_bytes(), n.to_le_bytes().to_vec())).collect();
+    let root = build(&objects, &native, &map).unwrap();
+    for n in 0..15_100u32 {
+        let step = alloc::format!("{n}").into_bytes();
+        let found = native.find(&objects, &root, &step).unwrap();
+        let value = found.map(|(_, target)| match target {
+            Target::Inline(value) => value.to_vec(),
+            _ => panic!("an inline value"),
+        });
+        assert_eq!(value.as_ref(), map.get(&step));
+    }
+    for (from, to) in [("1", "2"), ("", "1"), ("9", "zz"), ("5", "4"), ("33", "33"), ("300", "3001")] {
+        for direction in [Direction::Forward, Direction::Reverse] {
+            let (low, high) = (from.as_bytes(), to.as_bytes());
+            let entries = native.entries(&objects, &root, Some(low), Some(high), direction).unwrap();
+            let mut found: Vec<_> = entries.map(|entry| pair(&entry.unwrap()).0).collect();
+            if direction == Direction::Reverse {
+                found.reverse();
+            }
+            let expected: Vec<_> = map.keys().filter(|key| &key[..] >= low && &key[..] < high).cloned().collect();
+            assert_eq!(found, expected, "{from}..{to} {direction:?}");
+        }
+    }
+}
+
+#[test]
+fn a_diff_is_exact_and_touches_only_what_differs() {
+    let objects = Objects::default();
+    let native = Native::new();
+    let map: Map = (0..20_000u32).map(|n| (alloc::format!("{n}").into_bytes(), vec![n as u8])).collect();
+    let root = build(&objects, &native, &map).unwrap();
+    let mut state = 7;
+    for count in [0, 1, 5, 300] {
+        let mut changes = BTreeMap::new();
+        for _ in 0..count {
+            let step = alloc::format!("{}", random(&mut state) % 25_000).into_bytes();
+            changes.insert(step, (random(&mut state) % 3 > 0).then(|| vec![random(&mut state) as u8]));
+        }
+        let next = apply(&objects, &native, Some(&root), &changes).0.unwrap();
+        *objects.reads.borrow_mut() = 0;
+        let found: Vec<_> = native
+            .diff(&objects, Some(&root), Some(&next), None, None)
+            .unwrap()
+            .map(|difference| {
+                let (before, after) = difference.unwrap();
+                let step = before.as_ref().or(after.as_ref()).unwrap().step.to_vec();
+                (step, before.map(|entry| pair(&entry).1), after.map(|entry| pair(&entry).1))
+            })
+            .collect();
+        let reads = *objects.reads.borrow();
+        let expected: Vec<_> = changes
+            .into_iter()
+            .map(|(step, after)| (step.clone(), map.get(&step).cloned(), after))
+            .filter(|(_, before, after)| before != after)
+            .collect();
+        assert_eq!(found, expected);
+        assert!(reads <= 12 + count * 12, "{reads} reads for {count} changes");
+    }
+    let all = native.diff(&objects, None, Some(&root), Some(b"5"), Some(b"6")).unwrap();
+    assert_eq!(all.count(), map.range(b"5".to_vec()..b"6".to_vec()).count());
+}
+
+#[test]
+fn large_values_come_back_whole_and_in_ranges() {
+    let objects = Objects::default();
+    let native = Native::new();
+    let mut state = 3;
+    for bytes in [0, 1, 4096, 256 << 10, (256 << 10) + 1, 3 << 20] {
+        let value: Vec<u8> = (0..bytes).map(|_| random(&mut state) as u8).collect();
+        let at = native.put_contents(&mut Put(&objects, 0), &value).unwrap();
+        assert_eq!(native.read_contents(&objects, &at, 0..u64::MAX).unwrap(), value);
+        for (from, to) in [(0, 10), (5000, 100_000), (bytes as u64 / 2, bytes as u64), (7, 3)] {
+            let expected = value.get((from as usize).min(value.len())..(to.max(from) as usize).min(value.len()));
+            let found = native.read_contents(&objects, &at, from..to.max(from)).unwrap();
+            assert_eq!(&found[..], expected.unwrap_or_default());
+        }
+        if bytes > 1 << 20 {
+            let before = objects.objects.borrow().len();
+            let mut edited = value.clone();
+            edited.insert(bytes / 2, 9);
+            native.put_contents(&mut Put(&objects, 0), &edited).unwrap();
+            assert!(objects.objects.borrow().len() - before <= 5, "an edit renews the pieces around it");
+        }
+    }
+}
+
+#[test]
+fn hostile_bytes_are_refused_without_panic() {
+    let native = Native::new();
+    let objects = Objects::default();
+    let map: Map = (0..40u32).map(|n| (alloc::format!("{n}").into_bytes(), vec![1; n as usize])).collect();
+    build(&objects, &native, &map).unwrap();
+    let bodies: Vec<(Kind, Vec<u8>)> = objects.objects.borrow().values().cloned().collect();
+    let mut state = 11;
+    for (kind, body) in bodies {
+        for _ in 0..20_000 {
+            let mut hostile = body.clone();
+            for _ in 0..1 + random(&mut state) % 4 {
+                let at = random(&mut state) as usize % hostile.len();
+                hostile[at] = random(&mut state) as u8;
+            }
+            hostile.truncate(random(&mut state) as usize % (hostile.len() * 4));
+            let sound = native.children(kind, &hostile, &mut |_, _| ()).is_ok();
+            let _ = native.object_id(kind, &hostile);
+            let broken = Objects::default();
+            let oid = Oid::from_array([1; 32]);
+            broken.objects.borrow_mut().insert(oid, (kind, hostile.clone()));
+            let root = ObjRef::from(oid);
+            let _ = native.find(&broken, &root, b"7");
+            let listed = native.entries(&broken, &root, None, None, Direction::Forward).map(|entries| entries.take(1000).all(|entry| entry.is_ok()));
+            let change = Change { step: b"7", to: None };
+            let updated = native.update(&broken, &mut Ignore, Some(&root), &[change]);
+            assert!(!sound || (listed == Ok(true) && updated.is_ok()), "sound bytes work");
+        }
+    }
+}
+
+struct Ignore;
+
+impl Sink for Ignore {
+    fn put(&mut self, _: Kind, _: Oid, _: &[u8], _: &[Location], _: &[u64]) -> Location {
+        Location::NONE
+    }
+
+    fn known(&self, _: &Oid) -> Option<Location> {
+        None
+    }
+}
+
+#[test]
+fn options_round_trip() {
+    for native in [Native::new(), Native::new().inline(0).split(false), Native::new().group(1)] {
+        assert_eq!(Native::from_options(&native.options()), Ok(native));
+    }
+    assert!(Native::from_options("inline=9999").is_err());
+    assert!(Native::from_options("unknown=1").is_err());
+}

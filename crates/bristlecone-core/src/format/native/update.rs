@@ -1,0 +1,315 @@
+//! Applying changes to a directory, level by level from the leaves up.
+//!
+//! At each level the pieces that hold a changed key are found through the level above. Where every change
+//! only replaces what a key is bound to, no cut can move and each piece is written again by itself.
+//! Otherwise the pieces around are taken into a window wide enough that nothing outside it can be
+//! affected, and cut anew; pieces in the window that cannot have changed stay unloaded (`cut::Token`). The
+//! pieces that result are the changes of the next level.
+
+use alloc::vec::Vec;
+
+use self::{edits::Edits, window::Window};
+use super::{
+    Native, bad,
+    cursor::{Cursor, load_child, view},
+    cut,
+    node::{Child, EncodeItem, encode, has_child, item_step},
+};
+use crate::{Change, FormatError, Kind, Location, ObjRef, Object, Oid, STEP_BYTES_MAX, Sink, Source};
+
+mod edits;
+mod window;
+
+pub(super) fn update<S: Source, K: Sink>(
+    native: &Native,
+    source: &S,
+    sink: &mut K,
+    base: Option<&ObjRef>,
+    changes: &[Change<'_>],
+) -> Result<Option<ObjRef>, S::Error> {
+    if changes.iter().any(|change| change.step.len() > STEP_BYTES_MAX) {
+        return Err(FormatError::Unsupported { format: "native", what: "a step of more than 4096 bytes" }.into());
+    }
+    debug_assert!(changes.windows(2).all(|pair| pair[0].step < pair[1].step), "changes are sorted");
+    let mut writer = Writer { native, sink, body: Vec::new(), locations: Vec::new() };
+    let edits = Edits::from_changes(changes);
+    let Some(base) = base else { return Ok(writer.build(0, &edits)) };
+    let root = source.read(Kind::Node, base)?;
+    let top = view(&root)?.level;
+    let mut edits = edits;
+    for level in 0..top {
+        if edits.is_empty() {
+            return Ok(Some(*base));
+        }
+        edits = writer.rewrite_level(source, &root, level, &edits)?;
+    }
+    if edits.is_empty() {
+        return Ok(Some(*base));
+    }
+    writer.rewrite_root(source, base, &root, &edits)
+}
+
+/// Gives the empty directory to the sink.
+pub(super) fn put_empty<K: Sink>(native: &Native, sink: &mut K) -> ObjRef {
+    let mut writer = Writer { native, sink, body: Vec::new(), locations: Vec::new() };
+    writer.put(0, &[])
+}
+
+/// An item on its way into a node.
+#[derive(Clone, Copy)]
+struct Item<'w> {
+    bytes: &'w [u8],
+    step: &'w [u8],
+    at: Location,
+    count: u64,
+    print: u8,
+}
+
+impl EncodeItem for Item<'_> {
+    fn bytes(&self) -> &[u8] {
+        self.bytes
+    }
+
+    fn print(&self) -> u8 {
+        self.print
+    }
+}
+
+/// Reads the items of a node.
+fn read_items<'w>(object: &'w Object<'_>, out: &mut Vec<Item<'w>>) -> Result<(), FormatError> {
+    let node = view(object)?;
+    let wrong = bad(Kind::Node);
+    out.reserve(node.len());
+    let mut child = 0;
+    for index in 0..node.len() {
+        let bytes = node.item(index).map_err(&wrong)?;
+        let at = if has_child(node.level, bytes) {
+            child += 1;
+            object.child(child - 1)
+        } else {
+            Location::NONE
+        };
+        let count = if node.level > 0 { node.child(index).map_err(&wrong)?.count } else { 1 };
+        let step = item_step(node.level, bytes).map_err(&wrong)?;
+        out.push(Item { bytes, step, at, count, print: node.print(index) });
+    }
+    Ok(())
+}
+
+/// Merges the items of a node with changes, both sorted. Returns whether the set of steps stayed the same.
+fn merge<'w>(items: &[Item<'w>], edits: &'w Edits, range: core::ops::Range<usize>, out: &mut Vec<Item<'w>>) -> bool {
+    let mut rest = items.iter().peekable();
+    let mut same = true;
+    for edit in range.map(|index| edits.get(index)) {
+        while let Some(item) = rest.next_if(|item| item.step < edit.step) {
+            out.push(*item);
+        }
+        let replaced = rest.next_if(|item| item.step == edit.step).is_some();
+        same &= replaced == edit.item.is_some();
+        out.extend(edit.item);
+    }
+    out.extend(rest);
+    same
+}
+
+struct Writer<'s, K> {
+    native: &'s Native,
+    sink: &'s mut K,
+    body: Vec<u8>,
+    locations: Vec<Location>,
+}
+
+impl<K: Sink> Writer<'_, K> {
+    /// Builds the levels from `level` up out of nothing but puts; `None` if there are none.
+    fn build(&mut self, level: u8, edits: &Edits) -> Option<ObjRef> {
+        let items: Vec<Item<'_>> = edits.iter().filter_map(|edit| edit.item).collect();
+        if items.is_empty() {
+            return None;
+        }
+        let cuts = self.cuts(level, &items);
+        if cuts.len() == 1 {
+            return Some(self.put(level, &items));
+        }
+        let above = self.put_pieces(level, &items, &cuts);
+        self.build(level + 1, &above)
+    }
+
+    /// Writes a whole level and returns the items of the level above.
+    fn put_pieces(&mut self, level: u8, items: &[Item<'_>], cuts: &[usize]) -> Edits {
+        let mut above = Edits::new();
+        for (index, &start) in cuts.iter().enumerate() {
+            let end = cuts.get(index + 1).copied().unwrap_or(items.len());
+            self.put_changed(level, &items[start..end], None, &mut above);
+        }
+        above
+    }
+
+    /// Returns where the pieces of a whole level start.
+    fn cuts(&self, level: u8, items: &[Item<'_>]) -> Vec<usize> {
+        let weight_max = self.native.weight_max();
+        let total = items.iter().map(|item| cut::weight(item.step)).fold(0, u64::saturating_add);
+        if total <= weight_max {
+            return alloc::vec![0];
+        }
+        let tokens: Vec<cut::Token> = items
+            .iter()
+            .map(|item| cut::Token { hash: cut::level_hash(level, item.step), weight: cut::weight(item.step) })
+            .collect();
+        let starts = cut::starts(&tokens, weight_max, false, false);
+        (0..items.len()).filter(|&index| starts[index]).collect()
+    }
+
+    /// Encodes a node and gives it to the sink.
+    fn put(&mut self, level: u8, items: &[Item<'_>]) -> ObjRef {
+        let oid = encode(&mut self.body, level, items, self.native.group);
+        self.put_encoded(level, oid, items)
+    }
+
+    fn put_encoded(&mut self, level: u8, oid: Oid, items: &[Item<'_>]) -> ObjRef {
+        self.locations.clear();
+        self.locations.extend(items.iter().filter(|item| has_child(level, item.bytes)).map(|item| item.at));
+        let at = self.sink.put(Kind::Node, oid, &self.body, &self.locations, &[]);
+        ObjRef::new(oid, at)
+    }
+
+    /// Encodes a piece and adds it to the changes of the level above, unless it is `old`, which is there
+    /// already.
+    fn put_changed(&mut self, level: u8, items: &[Item<'_>], old: Option<Oid>, out: &mut Edits) {
+        let oid = encode(&mut self.body, level, items, self.native.group);
+        if old == Some(oid) {
+            return;
+        }
+        let at = self.put_encoded(level, oid, items);
+        let (weight, count) = (weight_of(items), count_of(items));
+        out.put_child(&Child { step: items[0].step, oid, count, weight }, at.at);
+    }
+
+    /// Rewrites the root piece, and the levels above it that its growth needs.
+    fn rewrite_root<S: Source>(
+        &mut self,
+        source: &S,
+        base: &ObjRef,
+        root: &Object<'_>,
+        edits: &Edits,
+    ) -> Result<Option<ObjRef>, S::Error> {
+        let level = view(root)?.level;
+        let (mut old, mut items) = (Vec::new(), Vec::new());
+        read_items(root, &mut old)?;
+        let same = merge(&old, edits, 0..edits.len(), &mut items);
+        if items.is_empty() {
+            return Ok(None);
+        }
+        if level > 0 && items.len() == 1 {
+            return self.collapse(source, level, &items[0]).map(Some);
+        }
+        let cuts = if same { alloc::vec![0] } else { self.cuts(level, &items) };
+        if cuts.len() == 1 {
+            let oid = encode(&mut self.body, level, &items, self.native.group);
+            if oid == base.oid {
+                return Ok(Some(*base));
+            }
+            return Ok(Some(self.put_encoded(level, oid, &items)));
+        }
+        let above = self.put_pieces(level, &items, &cuts);
+        Ok(self.build(level + 1, &above))
+    }
+
+    /// Follows only children down from an inner node that would have one item: the first node with more is
+    /// the root. A new one is in the sink, not in the source, so the walk ends where the source has none.
+    fn collapse<S: Source>(&mut self, source: &S, level: u8, only: &Item<'_>) -> Result<ObjRef, S::Error> {
+        let mut reader = crate::Reader::new(only.bytes);
+        let wrong = bad(Kind::Node);
+        reader.prefixed().map_err(&wrong)?;
+        let mut at = ObjRef::new(super::read_oid(&mut reader).map_err(&wrong)?, only.at);
+        let mut level = level - 1;
+        while level > 0 && at.at.pending_offset().is_none() {
+            let object = source.read(Kind::Node, &at)?;
+            let node = view(&object)?;
+            if node.len() != 1 {
+                break;
+            }
+            at = ObjRef::new(node.child(0).map_err(&wrong)?.oid, object.child(0));
+            level -= 1;
+        }
+        Ok(at)
+    }
+
+    /// Rewrites one level below the root and returns the changes of the level above.
+    fn rewrite_level<S: Source>(
+        &mut self,
+        source: &S,
+        root: &Object<'_>,
+        level: u8,
+        edits: &Edits,
+    ) -> Result<Edits, S::Error> {
+        let mut above = Edits::new();
+        if self.replace_only(source, root, level, edits, &mut above)? {
+            return Ok(above);
+        }
+        // What was put so far is right only where no window reaches; start again with windows.
+        above = Edits::new();
+        let mut cursor = Cursor::new(source, root.clone(), level + 1);
+        let mut next = 0;
+        while next < edits.len() {
+            let mut window = Window::gather(source, &mut cursor, edits, &mut next)?;
+            window.rewrite(self, source, level, edits, &mut above)?;
+        }
+        Ok(above)
+    }
+
+    /// Rewrites each piece by itself, if every change only replaces. Returns whether that was so.
+    fn replace_only<S: Source>(
+        &mut self,
+        source: &S,
+        root: &Object<'_>,
+        level: u8,
+        edits: &Edits,
+        above: &mut Edits,
+    ) -> Result<bool, S::Error> {
+        let mut cursor = Cursor::new(source, root.clone(), level + 1);
+        let mut pieces: Vec<(Object<'_>, Oid, core::ops::Range<usize>)> = Vec::new();
+        let mut next = 0;
+        while next < edits.len() {
+            cursor.seek(edits.get(next).step)?;
+            let (object, index) = (cursor.object().clone(), cursor.index());
+            let piece = load_child(source, &object, index)?;
+            let node = view(&piece)?;
+            let first = next;
+            // Every change of this piece must find its step here; one that does not may be anywhere.
+            while next < edits.len() {
+                let edit = edits.get(next);
+                let found = node.last_at_most(edit.step).map_err(bad(Kind::Node))?;
+                let here = match found {
+                    Some(at) => node.step(at).map_err(bad(Kind::Node))? == edit.step,
+                    None => false,
+                };
+                if !here && next > first {
+                    break;
+                }
+                if !here || edit.item.is_none() {
+                    return Ok(false);
+                }
+                next += 1;
+            }
+            let oid = view(&object)?.child(index).map_err(bad(Kind::Node))?.oid;
+            pieces.push((piece, oid, first..next));
+        }
+        let (mut old, mut items) = (Vec::new(), Vec::new());
+        for (object, oid, range) in &pieces {
+            old.clear();
+            items.clear();
+            read_items(object, &mut old)?;
+            merge(&old, edits, range.clone(), &mut items);
+            self.put_changed(level, &items, Some(*oid), above);
+        }
+        Ok(true)
+    }
+}
+
+fn weight_of(items: &[Item<'_>]) -> u64 {
+    items.iter().map(|item| cut::weight(item.step)).fold(0, u64::saturating_add)
+}
+
+fn count_of(items: &[Item<'_>]) -> u64 {
+    items.iter().map(|item| item.count).fold(0, u64::saturating_add)
+}

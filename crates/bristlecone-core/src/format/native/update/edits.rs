@@ -1,0 +1,113 @@
+//! Changes of one level in encoded form: sorted by step, each a new item or a removal.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use super::{
+    super::{
+        cut::step_hash,
+        node::{Child, write_inner_item, write_leaf_item},
+    },
+    Item,
+};
+use crate::{Change, Location};
+
+/// The changes of one level. Items are encoded once, into one buffer.
+pub(super) struct Edits {
+    buffer: Vec<u8>,
+    list: Vec<Slot>,
+}
+
+struct Slot {
+    step: Range<u32>,
+    // Empty for a removal: an item has at least two bytes.
+    item: Range<u32>,
+    at: Location,
+    count: u64,
+    print: u8,
+}
+
+/// One change.
+pub(super) struct Edit<'e> {
+    pub(super) step: &'e [u8],
+    pub(super) item: Option<Item<'e>>,
+}
+
+impl Edits {
+    pub(super) const fn new() -> Self {
+        Self { buffer: Vec::new(), list: Vec::new() }
+    }
+
+    pub(super) fn from_changes(changes: &[Change<'_>]) -> Self {
+        let mut edits = Self { buffer: Vec::with_capacity(changes.len() * 32), list: Vec::with_capacity(changes.len()) };
+        for change in changes {
+            let Some((kind, target)) = &change.to else {
+                edits.remove(change.step);
+                continue;
+            };
+            let start = edits.buffer.len();
+            write_leaf_item(&mut edits.buffer, change.step, *kind, target);
+            let at = match target {
+                crate::ChangeTarget::Object { at, .. } => at.at,
+                _ => Location::NONE,
+            };
+            edits.push(start, 1, change.step, at, 1, step_hash(change.step) as u8);
+        }
+        edits
+    }
+
+    /// Adds a removal.
+    pub(super) fn remove(&mut self, step: &[u8]) {
+        let start = self.buffer.len() as u32;
+        self.buffer.extend_from_slice(step);
+        let end = self.buffer.len() as u32;
+        self.list.push(Slot { step: start..end, item: end..end, at: Location::NONE, count: 0, print: 0 });
+    }
+
+    /// Adds a piece as an item of the level above it.
+    pub(super) fn put_child(&mut self, child: &Child<'_>, at: Location) {
+        let start = self.buffer.len();
+        write_inner_item(&mut self.buffer, child);
+        self.push(start, 0, child.step, at, child.count, 0);
+    }
+
+    /// Records the item that was just written from `start`, whose step's length follows `tag` bytes.
+    fn push(&mut self, start: usize, tag: usize, step: &[u8], at: Location, count: u64, print: u8) {
+        let skip = start + tag + if step.len() < 0x80 { 1 } else { 2 };
+        let range = |from: usize, to: usize| from as u32..to as u32;
+        self.list.push(Slot {
+            step: range(skip, skip + step.len()),
+            item: range(start, self.buffer.len()),
+            at,
+            count,
+            print,
+        });
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    #[inline]
+    pub(super) fn get(&self, index: usize) -> Edit<'_> {
+        let slot = &self.list[index];
+        let bytes = |range: &Range<u32>| &self.buffer[range.start as usize..range.end as usize];
+        let step = bytes(&slot.step);
+        let item = (!slot.item.is_empty()).then(|| Item {
+            bytes: bytes(&slot.item),
+            step,
+            at: slot.at,
+            count: slot.count,
+            print: slot.print,
+        });
+        Edit { step, item }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = Edit<'_>> {
+        (0..self.len()).map(|index| self.get(index))
+    }
+}

@@ -1,0 +1,204 @@
+//! A window of neighbouring pieces that is cut anew.
+
+use alloc::{collections::VecDeque, vec::Vec};
+use core::ops::Range;
+
+use super::{
+    super::{
+        bad,
+        cursor::{Cursor, view},
+        cut::{self, Token},
+    },
+    Edits, Item, Writer, merge, read_items,
+};
+use crate::{Bytes, Kind, ObjRef, Object, Oid, Sink, Source};
+
+/// A cut moves only within one bound's weight of a change, and whether it does depends on one more; twice
+/// that keeps windows apart from each other.
+const REACH: u64 = 4 * cut::WEIGHT_MAX;
+
+/// Neighbouring pieces of one level, with the changes that fall in them.
+pub(super) struct Window<'a> {
+    pieces: VecDeque<Piece<'a>>,
+    open_start: bool,
+    open_end: bool,
+}
+
+struct Piece<'a> {
+    step: Bytes<'a>,
+    at: ObjRef,
+    weight: u64,
+    edits: Range<usize>,
+    // Loaded where something in it may change.
+    object: Option<Object<'a>>,
+}
+
+/// What a token of the sequence stands for.
+#[derive(Clone, Copy)]
+enum Part {
+    Whole(usize),
+    Item(usize),
+}
+
+impl<'a> Window<'a> {
+    /// Gathers the pieces around change `next` and all changes that are not far enough beyond it; leaves
+    /// `next` at the first change that is.
+    pub(super) fn gather<S: Source>(
+        source: &'a S,
+        cursor: &mut Cursor<'a, S>,
+        edits: &Edits,
+        next: &mut usize,
+    ) -> Result<Self, S::Error> {
+        cursor.seek(edits.get(*next).step)?;
+        let mut window = Self { pieces: VecDeque::new(), open_start: false, open_end: false };
+        let mut back = cursor.clone();
+        let mut reach = 0;
+        while back.previous()? {
+            if reach >= REACH {
+                window.open_start = true;
+                break;
+            }
+            let piece = current(&back)?;
+            reach += piece.weight;
+            window.pieces.push_front(piece);
+        }
+        reach = 0;
+        loop {
+            let mut piece = current(cursor)?;
+            let more = cursor.next()?;
+            let first = *next;
+            if more {
+                let following = current(cursor)?;
+                while *next < edits.len() && *edits.get(*next).step < following.step[..] {
+                    *next += 1;
+                }
+            } else {
+                *next = edits.len();
+            }
+            reach += piece.weight;
+            if *next > first {
+                piece.edits = first..*next;
+                piece.object = Some(source.read(Kind::Node, &piece.at)?);
+                reach = 0;
+            }
+            window.pieces.push_back(piece);
+            if !more {
+                return Ok(window);
+            }
+            if reach >= REACH {
+                window.open_end = true;
+                return Ok(window);
+            }
+        }
+    }
+
+    /// Cuts the window anew and adds what changed to the changes of the level above.
+    pub(super) fn rewrite<S: Source, K: Sink>(
+        &mut self,
+        writer: &mut Writer<'_, K>,
+        source: &'a S,
+        level: u8,
+        edits: &Edits,
+        above: &mut Edits,
+    ) -> Result<(), S::Error> {
+        loop {
+            let needed = self.try_rewrite(writer, level, edits, above)?;
+            if needed.is_empty() {
+                return Ok(());
+            }
+            for index in needed {
+                let piece = &mut self.pieces[index];
+                piece.object = Some(source.read(Kind::Node, &piece.at)?);
+            }
+        }
+    }
+
+    /// As `rewrite`, if enough pieces are loaded; else returns those to be loaded first.
+    fn try_rewrite<K: Sink>(
+        &self,
+        writer: &mut Writer<'_, K>,
+        level: u8,
+        edits: &Edits,
+        above: &mut Edits,
+    ) -> Result<Vec<usize>, crate::FormatError> {
+        let (mut items, mut parts, mut tokens) = (Vec::new(), Vec::new(), Vec::new());
+        let mut needed = Vec::new();
+        let mut old = Vec::new();
+        for (index, piece) in self.pieces.iter().enumerate() {
+            let Some(object) = &piece.object else {
+                tokens.push(Token { hash: cut::level_hash(level, &piece.step), weight: piece.weight });
+                parts.push(Part::Whole(index));
+                continue;
+            };
+            old.clear();
+            read_items(object, &mut old)?;
+            let first = items.len();
+            merge(&old, edits, piece.edits.clone(), &mut items);
+            for (at, item) in items.iter().enumerate().skip(first) {
+                tokens.push(Token { hash: cut::level_hash(level, item.step), weight: cut::weight(item.step) });
+                parts.push(Part::Item(at));
+            }
+            // A piece whose right neighbour lost its first item has lost the cut after it.
+            let kept = items[first..].first().is_some_and(|item| item.step <= &piece.step[..]);
+            if !kept && index > 0 && self.pieces[index - 1].object.is_none() {
+                needed.push(index - 1);
+            }
+        }
+        let starts = cut::starts(&tokens, writer.native.weight_max(), self.open_start, self.open_end);
+        let mut runs: Vec<Range<usize>> = Vec::new();
+        for (token, &start) in starts.iter().enumerate() {
+            match runs.last_mut() {
+                Some(run) if !start => run.end = token + 1,
+                _ => runs.push(token..token + 1),
+            }
+        }
+        for run in runs.iter().filter(|run| run.len() > 1) {
+            needed.extend(parts[run.clone()].iter().filter_map(|part| match part {
+                Part::Whole(index) => Some(*index),
+                Part::Item(_) => None,
+            }));
+        }
+        if needed.is_empty() {
+            self.emit(writer, level, &items, &parts, &runs, above);
+        }
+        Ok(needed)
+    }
+
+    /// Writes the pieces that are new, and removes those that are gone, in order of steps.
+    fn emit<K: Sink>(
+        &self,
+        writer: &mut Writer<'_, K>,
+        level: u8,
+        items: &[Item<'_>],
+        parts: &[Part],
+        runs: &[Range<usize>],
+        above: &mut Edits,
+    ) {
+        let mut loaded = self.pieces.iter().filter(|piece| piece.object.is_some()).peekable();
+        for run in runs {
+            let Part::Item(first) = parts[run.start] else { continue };
+            let items = &items[first..first + run.len()];
+            let step = items[0].step;
+            while let Some(gone) = loaded.next_if(|piece| piece.step[..] < *step) {
+                above.remove(&gone.step);
+            }
+            let same: Option<Oid> = loaded.next_if(|piece| piece.step[..] == *step).map(|piece| piece.at.oid);
+            writer.put_changed(level, items, same, above);
+        }
+        for gone in loaded {
+            above.remove(&gone.step);
+        }
+    }
+}
+
+/// Returns the piece that a cursor stands at.
+fn current<'a, S: Source>(cursor: &Cursor<'a, S>) -> Result<Piece<'a>, crate::FormatError> {
+    let object = cursor.object();
+    let node = view(object)?;
+    let index = cursor.index();
+    let wrong = bad(Kind::Node);
+    let child = node.child(index).map_err(&wrong)?;
+    let step = object.body_slice(node.step_range(index).map_err(&wrong)?);
+    let at = ObjRef::new(child.oid, object.child(index));
+    Ok(Piece { step, at, weight: child.weight, edits: 0..0, object: None })
+}

@@ -1,0 +1,169 @@
+//! Object ids: raw digest bytes of up to 32 bytes, with their length.
+//!
+//! An [`Oid`] says nothing about which hash made it; formats do. It is `Copy`, ordered by its bytes
+//! and prints as lower-case hexadecimal.
+
+use alloc::string::String;
+use core::{fmt, hash, str::FromStr};
+
+use thiserror::Error;
+
+/// The id of an object: the digest of its hashed bytes, 1 to 32 bytes long.
+///
+/// `oid.to_string().parse::<Oid>() == Ok(oid)`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Oid {
+    bytes: [u8; Self::BYTES_MAX],
+    len: u8,
+}
+
+impl Oid {
+    /// The longest digest that an id holds, in bytes.
+    pub const BYTES_MAX: usize = 32;
+
+    /// Returns the id with these digest bytes.
+    ///
+    /// # Errors
+    /// [`OidError::Length`] unless there are 1 to 32 bytes.
+    pub fn new(digest: &[u8]) -> Result<Self, OidError> {
+        if digest.is_empty() || digest.len() > Self::BYTES_MAX {
+            return Err(OidError::Length { bytes: digest.len() });
+        }
+        let mut bytes = [0; Self::BYTES_MAX];
+        bytes[..digest.len()].copy_from_slice(digest);
+        Ok(Self { bytes, len: digest.len() as u8 })
+    }
+
+    /// Returns the id of a 32-byte digest.
+    #[must_use]
+    pub const fn from_array(bytes: [u8; 32]) -> Self {
+        Self { bytes, len: 32 }
+    }
+
+    /// Returns the digest bytes.
+    #[must_use]
+    #[inline]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+
+    /// Returns the digest padded with zeroes to 32 bytes, as records on disk hold it.
+    #[must_use]
+    #[inline]
+    pub const fn padded(&self) -> &[u8; 32] {
+        &self.bytes
+    }
+
+    /// Returns the first eight bytes as an integer: enough to place an id in a table.
+    #[must_use]
+    #[inline]
+    pub fn prefix(&self) -> u64 {
+        let mut word = [0; 8];
+        word.copy_from_slice(&self.bytes[..8]);
+        u64::from_le_bytes(word)
+    }
+}
+
+impl hash::Hash for Oid {
+    fn hash<H: hash::Hasher>(&self, state: &mut H) {
+        // A digest is already uniform; one word of it is as good as all.
+        state.write_u64(self.prefix());
+    }
+}
+
+impl fmt::Display for Oid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for byte in self.as_bytes() {
+            write!(f, "{byte:02x}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Oid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Oid({self})")
+    }
+}
+
+impl FromStr for Oid {
+    type Err = OidError;
+
+    fn from_str(text: &str) -> Result<Self, OidError> {
+        let digits = text.as_bytes();
+        if digits.is_empty() || digits.len() % 2 != 0 || digits.len() > 2 * Self::BYTES_MAX {
+            return Err(OidError::Length { bytes: digits.len() / 2 });
+        }
+        let mut bytes = [0; Self::BYTES_MAX];
+        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+            *byte = hex_digit(pair[0])? << 4 | hex_digit(pair[1])?;
+        }
+        Ok(Self { bytes, len: (digits.len() / 2) as u8 })
+    }
+}
+
+/// Returns `bytes` as lower-case hexadecimal.
+#[must_use]
+pub fn to_hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        for digit in [byte >> 4, byte & 15] {
+            text.push(char::from(b"0123456789abcdef"[usize::from(digit)]));
+        }
+    }
+    text
+}
+
+fn hex_digit(digit: u8) -> Result<u8, OidError> {
+    match digit {
+        b'0'..=b'9' => Ok(digit - b'0'),
+        b'a'..=b'f' => Ok(digit - b'a' + 10),
+        b'A'..=b'F' => Ok(digit - b'A' + 10),
+        _ => Err(OidError::Digit { digit }),
+    }
+}
+
+/// Why bytes or text are not an object id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum OidError {
+    /// The digest is empty or too long.
+    #[error("an object id has 1 to 32 bytes (2 to 64 hexadecimal digits), not {bytes} bytes")]
+    Length {
+        /// How many bytes were given.
+        bytes: usize,
+    },
+    /// A character is no hexadecimal digit.
+    #[error("an object id is written in hexadecimal digits; found byte {digit:#04x}")]
+    Digit {
+        /// The offending byte.
+        digit: u8,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn text_round_trips_at_every_length() {
+        for len in 1..=32 {
+            let digest: alloc::vec::Vec<u8> = (0..len).map(|n| n * 7 + 3).collect();
+            let oid = Oid::new(&digest).unwrap();
+            assert_eq!(oid.as_bytes(), &digest[..]);
+            assert_eq!(oid.to_string().parse(), Ok(oid));
+            assert_eq!(oid.to_string(), to_hex(&digest));
+        }
+    }
+
+    #[test]
+    fn refuses_odd_lengths_and_other_characters() {
+        assert!(Oid::new(&[]).is_err());
+        assert!(Oid::new(&[0; 33]).is_err());
+        assert!("".parse::<Oid>().is_err());
+        assert!("abc".parse::<Oid>().is_err());
+        assert!("zz".parse::<Oid>().is_err());
+        assert!("é9".parse::<Oid>().is_err());
+    }
+}

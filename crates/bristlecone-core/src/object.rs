@@ -1,0 +1,412 @@
+//! Objects as they are read and written: bytes that may be borrowed from a map, and the places of
+//! their children.
+//!
+//! A [`Location`] is a hint: where a backend put an object. It is never hashed. Whoever reads through
+//! one compares the id found there with the id wanted, so a stale hint costs time and nothing else.
+
+use alloc::{sync::Arc, vec::Vec};
+use core::{fmt, ops};
+
+use crate::{Oid, Record};
+
+/// What an object is. Kinds are hashed in separate domains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+#[non_exhaustive]
+pub enum Kind {
+    /// A user's value, or a piece of a large one.
+    Contents = 1,
+    /// A directory, or a piece of a wide one.
+    Node = 2,
+    /// A commit.
+    Commit = 3,
+    /// The list of pieces of a large value.
+    Pieces = 4,
+    /// An annotated tag.
+    Tag = 5,
+}
+
+impl Kind {
+    /// Returns the kind with this number.
+    #[must_use]
+    pub const fn from_u8(number: u8) -> Option<Self> {
+        Some(match number {
+            1 => Self::Contents,
+            2 => Self::Node,
+            3 => Self::Commit,
+            4 => Self::Pieces,
+            5 => Self::Tag,
+            _ => return None,
+        })
+    }
+
+    /// Returns the kind's name, as messages and JSON write it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Contents => "contents",
+            Self::Node => "node",
+            Self::Commit => "commit",
+            Self::Pieces => "pieces",
+            Self::Tag => "tag",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Where a backend put an object: an opaque hint, unhashed.
+///
+/// Below 2^63 a location is a backend's own. From 2^63 on it is an offset within the batch that is being
+/// built ([`Location::pending`]); in a stored record it is a distance back from the record itself, so
+/// that a batch does not depend on where it will land.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Location(pub u64);
+
+impl Location {
+    /// No hint: the object is found by its id.
+    pub const NONE: Self = Self(u64::MAX);
+    const RELATIVE: u64 = 1 << 63;
+
+    /// The place at this offset of a batch that has no place yet.
+    #[must_use]
+    pub const fn pending(offset: u64) -> Self {
+        Self(Self::RELATIVE | offset)
+    }
+
+    /// Returns the offset in the batch, if this is a place in a batch that has none yet.
+    #[must_use]
+    #[inline]
+    pub const fn pending_offset(self) -> Option<u64> {
+        if self.0 & Self::RELATIVE != 0 && self.0 != u64::MAX { Some(self.0 & !Self::RELATIVE) } else { None }
+    }
+
+    /// Returns this place once its batch begins at `base`.
+    #[must_use]
+    #[inline]
+    pub const fn resolve(self, base: Self) -> Self {
+        match self.pending_offset() {
+            Some(offset) => Self(base.0 + offset),
+            None => self,
+        }
+    }
+
+    /// Returns how a record at `own` (an offset of the batch) writes this child.
+    #[must_use]
+    #[inline]
+    pub(crate) const fn to_stored(self, own: u64) -> u64 {
+        match self.pending_offset() {
+            Some(offset) => Self::RELATIVE | (own - offset),
+            None => self.0,
+        }
+    }
+
+    /// Returns the place that a record at `own` wrote as `stored`.
+    #[must_use]
+    #[inline]
+    pub(crate) const fn from_stored(stored: u64, own: Self) -> Self {
+        if stored & Self::RELATIVE == 0 || stored == u64::MAX {
+            return Self(stored);
+        }
+        match own.0.checked_sub(stored & !Self::RELATIVE) {
+            Some(place) => Self(place),
+            None => Self::NONE,
+        }
+    }
+
+    /// Whether there is a hint.
+    #[must_use]
+    #[inline]
+    pub const fn is_some(self) -> bool {
+        self.0 != u64::MAX
+    }
+}
+
+impl fmt::Debug for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.pending_offset() {
+            Some(offset) => write!(f, "+{offset:#x}"),
+            None if !self.is_some() => f.write_str("nowhere"),
+            None => write!(f, "{:#x}:{:#x}", self.0 >> 32, self.0 & 0xffff_ffff),
+        }
+    }
+}
+
+/// An object's id and where it was last seen. Two are equal if their ids are.
+#[derive(Clone, Copy)]
+pub struct ObjRef {
+    /// The id.
+    pub oid: Oid,
+    /// A hint for the backend.
+    pub at: Location,
+}
+
+impl ObjRef {
+    /// Returns a reference with a hint.
+    #[must_use]
+    pub const fn new(oid: Oid, at: Location) -> Self {
+        Self { oid, at }
+    }
+}
+
+impl From<Oid> for ObjRef {
+    fn from(oid: Oid) -> Self {
+        Self { oid, at: Location::NONE }
+    }
+}
+
+impl PartialEq for ObjRef {
+    fn eq(&self, other: &Self) -> bool {
+        self.oid == other.oid
+    }
+}
+
+impl Eq for ObjRef {}
+
+impl fmt::Debug for ObjRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at {:?}", self.oid, self.at)
+    }
+}
+
+/// Bytes borrowed from a backend's memory, or shared.
+#[derive(Clone)]
+pub enum Bytes<'a> {
+    /// Borrowed, from a map or an arena that lives as long as the backend.
+    Borrowed(&'a [u8]),
+    /// A range of shared bytes.
+    Shared {
+        /// The whole.
+        bytes: Arc<[u8]>,
+        /// Where the range starts in it.
+        start: usize,
+        /// Where it ends.
+        end: usize,
+    },
+}
+
+impl<'a> Bytes<'a> {
+    /// Returns the bytes of `range` without copying them.
+    ///
+    /// # Panics
+    /// If the range is not within the bytes, as slicing does.
+    #[must_use]
+    #[inline]
+    pub fn slice(&self, range: ops::Range<usize>) -> Bytes<'a> {
+        match self {
+            Self::Borrowed(bytes) => Self::Borrowed(&bytes[range]),
+            Self::Shared { bytes, start, end } => {
+                let (from, to) = (start + range.start, start + range.end);
+                assert!(from <= to && to <= *end, "a range beyond the bytes");
+                Self::Shared { bytes: bytes.clone(), start: from, end: to }
+            }
+        }
+    }
+
+    /// Returns bytes that borrow nothing, copying them if they are borrowed now.
+    #[must_use]
+    pub fn into_static(self) -> Bytes<'static> {
+        match self {
+            Self::Borrowed(bytes) => Bytes::from(Arc::from(bytes)),
+            Self::Shared { bytes, start, end } => Bytes::Shared { bytes, start, end },
+        }
+    }
+}
+
+impl From<Arc<[u8]>> for Bytes<'_> {
+    fn from(bytes: Arc<[u8]>) -> Self {
+        let end = bytes.len();
+        Self::Shared { bytes, start: 0, end }
+    }
+}
+
+impl<'a> From<&'a [u8]> for Bytes<'a> {
+    fn from(bytes: &'a [u8]) -> Self {
+        Self::Borrowed(bytes)
+    }
+}
+
+impl ops::Deref for Bytes<'_> {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Borrowed(bytes) => bytes,
+            Self::Shared { bytes, start, end } => &bytes[*start..*end],
+        }
+    }
+}
+
+impl AsRef<[u8]> for Bytes<'_> {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl PartialEq for Bytes<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self[..] == other[..]
+    }
+}
+
+impl Eq for Bytes<'_> {}
+
+/// Compares bytes with other owners of bytes.
+macro_rules! bytes_eq {
+    ($($other:ty),*) => {$(
+        impl PartialEq<$other> for Bytes<'_> {
+            fn eq(&self, other: &$other) -> bool {
+                let other: &[u8] = other.as_ref();
+                self[..] == *other
+            }
+        }
+    )*};
+}
+
+bytes_eq!([u8], &[u8], Vec<u8>, str, &str);
+
+impl<const N: usize> PartialEq<[u8; N]> for Bytes<'_> {
+    fn eq(&self, other: &[u8; N]) -> bool {
+        self[..] == other[..]
+    }
+}
+
+impl<const N: usize> PartialEq<&[u8; N]> for Bytes<'_> {
+    fn eq(&self, other: &&[u8; N]) -> bool {
+        self[..] == other[..]
+    }
+}
+
+impl fmt::Debug for Bytes<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{}\"", crate::escape(self))
+    }
+}
+
+/// An object as read: its kind, its body, and where its children are.
+#[derive(Clone, Debug)]
+pub struct Object<'a> {
+    bytes: Bytes<'a>,
+    kind: Kind,
+    // Where the child locations begin, how many there are, and where the body begins and ends.
+    children_at: u32,
+    children: u32,
+    aux: u8,
+    body_at: u32,
+    own: Location,
+}
+
+impl<'a> Object<'a> {
+    /// An object that is nothing but its body: its children have no locations.
+    #[must_use]
+    pub const fn from_body(kind: Kind, bytes: Bytes<'a>) -> Self {
+        Self { bytes, kind, children_at: 0, children: 0, aux: 0, body_at: 0, own: Location::NONE }
+    }
+
+    /// The object of a record whose bytes are `bytes` and which stands at `own`.
+    #[must_use]
+    #[inline]
+    pub fn from_record(record: &Record<'_>, bytes: Bytes<'a>, own: Location) -> Self {
+        Self {
+            bytes,
+            kind: record.kind,
+            children_at: crate::RECORD_HEADER_BYTES as u32,
+            children: record.children,
+            aux: record.aux,
+            body_at: record.body_at() as u32,
+            own,
+        }
+    }
+
+    /// Returns the kind.
+    #[must_use]
+    #[inline]
+    pub const fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Returns the format's bytes.
+    #[must_use]
+    #[inline]
+    pub fn body(&self) -> &[u8] {
+        &self.bytes[self.body_at as usize..]
+    }
+
+    /// Returns the format's bytes, or a range of them, to be kept.
+    #[must_use]
+    #[inline]
+    pub fn body_slice(&self, range: ops::Range<usize>) -> Bytes<'a> {
+        let at = self.body_at as usize;
+        self.bytes.slice(at + range.start..at + range.end)
+    }
+
+    /// Returns the format's bytes, to be kept.
+    #[must_use]
+    pub fn into_body(self) -> Bytes<'a> {
+        self.bytes.slice(self.body_at as usize..self.bytes.len())
+    }
+
+    /// Returns where child `index` is, in the format's order of children.
+    #[must_use]
+    #[inline]
+    pub fn child(&self, index: usize) -> Location {
+        if index >= self.children as usize {
+            return Location::NONE;
+        }
+        Location::from_stored(self.word(index), self.own)
+    }
+
+    /// Returns how many child locations are recorded.
+    #[must_use]
+    pub const fn children(&self) -> usize {
+        self.children as usize
+    }
+
+    /// Returns unhashed word `index` of the record, where it has one.
+    #[must_use]
+    pub fn aux(&self, index: usize) -> Option<u64> {
+        (index < usize::from(self.aux)).then(|| self.word(self.children as usize + index))
+    }
+
+    /// Returns where the object itself is.
+    #[must_use]
+    pub const fn location(&self) -> Location {
+        self.own
+    }
+
+    #[inline]
+    fn word(&self, index: usize) -> u64 {
+        let at = self.children_at as usize + index * 8;
+        let mut word = [0; 8];
+        word.copy_from_slice(&self.bytes[at..at + 8]);
+        u64::from_le_bytes(word)
+    }
+}
+
+/// Where objects come from.
+pub trait Source {
+    /// What reading can fail with; also carries what is wrong with an object.
+    type Error: From<crate::FormatError>;
+
+    /// Reads the object `at` names, which must be of kind `kind`.
+    ///
+    /// # Errors
+    /// If the object is absent, damaged, of another kind, or cannot be read.
+    fn read<'a>(&'a self, kind: Kind, at: &ObjRef) -> Result<Object<'a>, Self::Error>;
+}
+
+/// Where new objects go.
+pub trait Sink {
+    /// Takes an object and returns where it will be. The same object given twice is kept once.
+    ///
+    /// `children` are the locations of the children in the format's order; `aux` are unhashed words.
+    fn put(&mut self, kind: Kind, oid: Oid, body: &[u8], children: &[Location], aux: &[u64]) -> Location;
+
+    /// Returns where an object with this id is already known to be: in this sink or below it.
+    fn known(&self, oid: &Oid) -> Option<Location>;
+}

@@ -1,0 +1,143 @@
+//! The conformance suite: what every backend must do, whatever it is made of.
+//!
+//! [`run`] proves a backend that is made afresh for every test; [`run_reopening`] also one that keeps what it has.
+//! The tests are public functions, so that a failing one can be run alone. What a backend need not do it says in
+//! its [`Capabilities`](bristlecone::Capabilities), which the suite reads; there is no list of exceptions.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use bristlecone::MemoryBackend;
+//! bristlecone_testkit::conformance::run(|| Arc::new(MemoryBackend::new()));
+//! ```
+
+mod concurrency;
+mod objects;
+mod persistence;
+mod refs;
+
+use std::{collections::HashMap, sync::Arc};
+
+use bristlecone::{
+    Error,
+    Backend, Batch, Durability, Expected, RefMove, RefTarget,
+};
+use bristlecone_core::{Kind, Location, ObjRef, Oid};
+
+pub use concurrency::{one_racer_wins_each_round, readers_see_whole_appends_while_writers_write};
+pub use objects::{
+    a_walk_meets_every_object, absent_objects_are_absent, appended_objects_are_read_back, children_are_found_by_location,
+    derived_files_hold_what_was_last_written, hints_may_be_stale_wrong_or_missing, ids_of_every_length_are_kept_apart,
+    large_objects_come_back_whole, many_small_objects_come_back, read_many_answers_in_order,
+    the_same_object_is_kept_once_in_a_batch, unhashed_words_come_back,
+};
+pub use persistence::{a_reopened_store_goes_on, everything_is_there_after_reopening};
+pub use refs::{
+    a_conflict_adds_and_moves_nothing, bad_ref_names_are_refused, compare_and_set_moves_only_what_is_expected,
+    flushing_keeps_everything, refs_are_listed_by_prefix_in_order, removed_refs_are_gone,
+    several_refs_move_together_or_not_at_all, symbolic_refs_name_other_refs, unmoved_appends_leave_refs_alone,
+};
+
+/// Makes a new, empty backend.
+pub type Make<'a> = &'a dyn Fn() -> Arc<dyn Backend>;
+
+/// A test of the suite.
+pub type Test = fn(Make<'_>);
+
+/// Every test that needs nothing but a new backend, by name.
+pub const TESTS: &[(&str, Test)] = &[
+    ("appended objects are read back", appended_objects_are_read_back),
+    ("absent objects are absent", absent_objects_are_absent),
+    ("the same object is kept once in a batch", the_same_object_is_kept_once_in_a_batch),
+    ("hints may be stale, wrong or missing", hints_may_be_stale_wrong_or_missing),
+    ("children are found by location", children_are_found_by_location),
+    ("read_many answers in order", read_many_answers_in_order),
+    ("ids of every length are kept apart", ids_of_every_length_are_kept_apart),
+    ("unhashed words come back", unhashed_words_come_back),
+    ("large objects come back whole", large_objects_come_back_whole),
+    ("many small objects come back", many_small_objects_come_back),
+    ("a walk meets every object", a_walk_meets_every_object),
+    ("derived files hold what was last written", derived_files_hold_what_was_last_written),
+    ("compare-and-set moves only what is expected", compare_and_set_moves_only_what_is_expected),
+    ("several refs move together or not at all", several_refs_move_together_or_not_at_all),
+    ("symbolic refs name other refs", symbolic_refs_name_other_refs),
+    ("removed refs are gone", removed_refs_are_gone),
+    ("refs are listed by prefix in order", refs_are_listed_by_prefix_in_order),
+    ("bad ref names are refused", bad_ref_names_are_refused),
+    ("a conflict adds and moves nothing", a_conflict_adds_and_moves_nothing),
+    ("unmoved appends leave refs alone", unmoved_appends_leave_refs_alone),
+    ("flushing keeps everything", flushing_keeps_everything),
+    ("one racer wins each round", one_racer_wins_each_round),
+    ("readers see whole appends while writers write", readers_see_whole_appends_while_writers_write),
+];
+
+/// Runs every test on backends that `make` makes, each new and empty.
+///
+/// # Panics
+/// If the backend breaks its contract; the message names the test.
+pub fn run(make: impl Fn() -> Arc<dyn Backend>) {
+    for (name, test) in TESTS {
+        // Shown by the test runner if the test fails.
+        println!("conformance: {name}");
+        test(&make);
+    }
+}
+
+/// Runs every test, and those for backends that keep what they have.
+///
+/// `make` returns a new backend and a closure that opens it again once it is dropped.
+///
+/// # Panics
+/// If the backend breaks its contract; the message names the test.
+pub fn run_reopening<R: Fn() -> Arc<dyn Backend>>(make: impl Fn() -> (Arc<dyn Backend>, R)) {
+    run(|| make().0);
+    let (backend, reopen) = make();
+    assert!(backend.capabilities().persistent, "only a persistent backend can be opened again");
+    everything_is_there_after_reopening(backend, &reopen);
+    let (backend, reopen) = make();
+    a_reopened_store_goes_on(backend, &reopen);
+}
+
+/// Appends one object without moving a ref and returns where it is.
+fn append_one(backend: &dyn Backend, sample: &crate::sample::Sample) -> ObjRef {
+    append_all(backend, std::slice::from_ref(sample), &[], Durability::None).expect("an append without moves")[0]
+}
+
+/// Appends objects and moves refs; a move to an object of the batch needs no location.
+fn append_all(
+    backend: &dyn Backend,
+    samples: &[crate::sample::Sample],
+    moves: &[RefMove],
+    durability: Durability,
+) -> Result<Vec<ObjRef>, Error> {
+    let mut batch = Batch::new();
+    let known = HashMap::new();
+    let places: Vec<ObjRef> =
+        samples.iter().map(|sample| ObjRef::new(sample.oid, sample.put(&mut batch, &known))).collect();
+    let moves: Vec<RefMove> = moves
+        .iter()
+        .cloned()
+        .map(|mut wanted| {
+            if let Some(RefTarget::Object(to)) = &mut wanted.to
+                && let Some(place) = places.iter().find(|place| place.oid == to.oid)
+            {
+                *to = *place;
+            }
+            wanted
+        })
+        .collect();
+    let base = backend.append(batch, &moves, durability)?;
+    Ok(places.into_iter().map(|at| ObjRef::new(at.oid, crate::sample::landed(at.at, base))).collect())
+}
+
+/// Returns the made-up contents object with this number.
+fn contents(number: u64, bytes: usize) -> crate::sample::Sample {
+    crate::sample::Sample::new(number, Kind::Contents, &[], bytes)
+}
+
+fn object(oid: Oid) -> RefTarget {
+    RefTarget::Object(ObjRef::new(oid, Location::NONE))
+}
+
+fn set(name: &str, expected: Expected, to: RefTarget) -> RefMove {
+    RefMove { name: name.to_owned(), expected, to: Some(to) }
+}

@@ -1,0 +1,284 @@
+//! Objects go in and come out unchanged, by id and by hint.
+
+use std::collections::{BTreeMap, HashMap};
+
+use bristlecone::{Batch, Durability};
+use bristlecone_core::{Kind, Location, ObjRef, Oid, Sink};
+
+use super::{Make, append_all, append_one, contents};
+use crate::{
+    generate::Rng,
+    sample::{Sample, landed},
+};
+
+/// What was appended is read back, by id alone and by its place, with its kind.
+///
+/// # Panics
+/// If it is not so.
+pub fn appended_objects_are_read_back(make: Make<'_>) {
+    let backend = make();
+    let kinds = [Kind::Contents, Kind::Node, Kind::Commit, Kind::Pieces, Kind::Tag];
+    let samples: Vec<Sample> =
+        (0..50).map(|n| Sample::new(n, kinds[n as usize % 5], &[], n as usize * 37)).collect();
+    for durability in [Durability::None, Durability::Grouped, Durability::Synced] {
+        let part = &samples[durability as usize * 16..][..16];
+        let places = append_all(&*backend, part, &[], durability).expect("an append without moves");
+        for (sample, at) in part.iter().zip(places) {
+            sample.expect(&*backend, at.at).unwrap();
+            sample.expect(&*backend, Location::NONE).unwrap();
+        }
+    }
+    // Appending nothing is allowed.
+    backend.append(Batch::new(), &[], Durability::Synced).unwrap();
+}
+
+/// An object that was never appended is `Ok(None)`, in an empty backend too.
+///
+/// # Panics
+/// If it is not so.
+pub fn absent_objects_are_absent(make: Make<'_>) {
+    let backend = make();
+    let absent = contents(1, 10).oid;
+    assert!(backend.read(&absent.into()).unwrap().is_none());
+    assert!(backend.locate(&absent).is_none());
+    let there = append_one(&*backend, &contents(2, 10));
+    assert!(backend.read(&absent.into()).unwrap().is_none());
+    assert!(backend.read(&ObjRef::new(absent, there.at)).unwrap().is_none());
+    assert!(backend.locate(&absent).is_none());
+}
+
+/// An object given twice to a batch is there once; appended again in another batch it does no harm.
+///
+/// # Panics
+/// If it is not so.
+pub fn the_same_object_is_kept_once_in_a_batch(make: Make<'_>) {
+    let backend = make();
+    let sample = contents(1, 100);
+    let mut batch = Batch::new();
+    let first = sample.put(&mut batch, &HashMap::new());
+    assert_eq!(sample.put(&mut batch, &HashMap::new()), first);
+    assert_eq!(batch.len(), 1);
+    let base = backend.append(batch, &[], Durability::None).unwrap();
+    sample.expect(&*backend, landed(first, base)).unwrap();
+    let again = append_one(&*backend, &sample);
+    sample.expect(&*backend, again.at).unwrap();
+    sample.expect(&*backend, landed(first, base)).unwrap();
+    sample.expect(&*backend, Location::NONE).unwrap();
+}
+
+/// A hint that leads elsewhere or nowhere costs time and nothing else.
+///
+/// # Panics
+/// If it is not so.
+pub fn hints_may_be_stale_wrong_or_missing(make: Make<'_>) {
+    let backend = make();
+    let samples: Vec<Sample> = (0..20).map(|n| contents(n, 64 + n as usize)).collect();
+    let places: Vec<ObjRef> = samples.iter().map(|sample| append_one(&*backend, sample)).collect();
+    let mut rng = Rng::new(3);
+    let mut hints: Vec<Location> = places.iter().map(|at| at.at).collect();
+    hints.extend([0, 1, 7, 8, u64::MAX, u64::MAX - 1, 1 << 63, (1 << 63) - 1, 1 << 32, 1 << 40].map(Location));
+    hints.extend((0..200).map(|_| Location(rng.next_u64() >> rng.below(64))));
+    let near = hints.clone();
+    hints.extend(near.iter().take(20).flat_map(|at| [1_u64, 4, 8, 16].map(|by| Location(at.0.wrapping_add(by)))));
+    for sample in &samples {
+        for &hint in &hints {
+            sample.expect(&*backend, hint).unwrap();
+        }
+    }
+    let absent = contents(99, 64).oid;
+    for &hint in &hints {
+        assert!(backend.read(&ObjRef::new(absent, hint)).unwrap().is_none(), "{hint:?}");
+    }
+    for (sample, at) in samples.iter().zip(places) {
+        if let Some(found) = backend.locate(&sample.oid) {
+            sample.expect(&*backend, found).unwrap();
+            assert!(backend.capabilities().locations || found == at.at);
+        }
+    }
+}
+
+/// The locations of an object's children lead to them: within a batch, across batches, and after many others.
+///
+/// # Panics
+/// If it is not so.
+pub fn children_are_found_by_location(make: Make<'_>) {
+    let backend = make();
+    let mut known = HashMap::new();
+    let mut above: Vec<Sample> = Vec::new();
+    for n in 0..40_u64 {
+        let leaf = contents(n * 3, 50 * n as usize);
+        let mut children = vec![leaf.oid];
+        children.extend(above.iter().rev().take(3).map(|sample| sample.oid));
+        let node = Sample::new(n * 3 + 1, Kind::Node, &children, 9);
+        let mut batch = Batch::new();
+        let places = [&leaf, &node].map(|sample| (sample.oid, sample.put(&mut batch, &known)));
+        let base = backend.append(batch, &[], Durability::None).unwrap();
+        known.extend(places.map(|(oid, at)| (oid, landed(at, base))));
+        above.extend([leaf, node]);
+    }
+    let by_oid: BTreeMap<Oid, &Sample> = above.iter().map(|sample| (sample.oid, sample)).collect();
+    for sample in &above {
+        let object = backend.read(&ObjRef::new(sample.oid, known[&sample.oid])).unwrap().expect("appended");
+        if backend.capabilities().locations {
+            assert_eq!(object.children(), sample.children.len());
+        }
+        for (index, child) in sample.children.iter().enumerate() {
+            by_oid[child].expect(&*backend, object.child(index)).unwrap();
+        }
+    }
+}
+
+/// `read_many` answers in the order of the questions, absent ones and repeated ones included.
+///
+/// # Panics
+/// If it is not so.
+pub fn read_many_answers_in_order(make: Make<'_>) {
+    let backend = make();
+    let samples: Vec<Sample> = (0..300).map(|n| contents(n, n as usize)).collect();
+    let places = append_all(&*backend, &samples[..200], &[], Durability::None).unwrap();
+    let mut rng = Rng::new(4);
+    let asked: Vec<usize> = (0..500).map(|_| rng.index(300)).collect();
+    let at: Vec<ObjRef> = asked
+        .iter()
+        .map(|&n| if n < 200 && n % 2 == 0 { places[n] } else { samples[n].oid.into() })
+        .collect();
+    let found = backend.read_many(&at).unwrap();
+    assert_eq!(found.len(), asked.len());
+    for (&n, found) in asked.iter().zip(found) {
+        assert_eq!(found.is_some(), n < 200);
+        assert_eq!(found.and_then(|object| samples[n].mismatch(&object)), None);
+    }
+    assert!(backend.read_many(&[]).unwrap().is_empty());
+}
+
+/// Ids have 1 to 32 bytes; one that starts another, or is it padded with zeroes, is another id.
+///
+/// # Panics
+/// If it is not so.
+pub fn ids_of_every_length_are_kept_apart(make: Make<'_>) {
+    let backend = make();
+    let digest = Rng::new(5).bytes(32);
+    let mut samples = Vec::new();
+    for bytes in 1..=32 {
+        let mut zeroes = digest[..bytes].to_vec();
+        zeroes[bytes - 1] = 0;
+        for id in [&digest[..bytes], &zeroes[..], &vec![0; bytes]] {
+            let oid = Oid::new(id).unwrap();
+            if samples.iter().all(|sample: &Sample| sample.oid != oid) {
+                samples.push(Sample::with_oid(oid, Kind::Contents, &[], &[bytes as u8; 3].map(|b| b + zeroes[0])));
+            }
+        }
+    }
+    let places = append_all(&*backend, &samples, &[], Durability::None).unwrap();
+    for (sample, at) in samples.iter().zip(places) {
+        sample.expect(&*backend, at.at).unwrap();
+        sample.expect(&*backend, Location::NONE).unwrap();
+    }
+}
+
+/// Unhashed words of a record come back where the backend keeps records as they are; else there are none.
+///
+/// # Panics
+/// If it is not so.
+pub fn unhashed_words_come_back(make: Make<'_>) {
+    let backend = make();
+    for count in [0, 1, 2, 7] {
+        let sample = contents(count, 33);
+        let words: Vec<u64> = (0..count).map(|n| n.wrapping_mul(0x1234_5678_9abc_def1)).collect();
+        let mut batch = Batch::new();
+        let at = batch.put(sample.kind, sample.oid, &sample.body, &[Location::NONE, Location(5)], &words);
+        let base = backend.append(batch, &[], Durability::None).unwrap();
+        let object = backend.read(&ObjRef::new(sample.oid, landed(at, base))).unwrap().expect("appended");
+        assert_eq!(sample.mismatch(&object), None);
+        let found: Vec<Option<u64>> = (0..=count as usize).map(|n| object.aux(n)).collect();
+        let kept: Vec<Option<u64>> = words.iter().copied().map(Some).chain([None]).collect();
+        let lost = !backend.capabilities().locations && found.iter().all(Option::is_none);
+        assert!(found == kept || lost, "{found:?} for {kept:?}");
+    }
+}
+
+/// Objects of several MiB come back whole, alone and beside small ones.
+///
+/// # Panics
+/// If it is not so.
+pub fn large_objects_come_back_whole(make: Make<'_>) {
+    let backend = make();
+    let samples = [contents(1, 5 << 20), contents(2, 10), contents(3, (3 << 20) + 1), contents(4, 0)];
+    let places = append_all(&*backend, &samples, &[], Durability::Synced).unwrap();
+    let single = contents(5, (2 << 20) - 7);
+    let at = append_one(&*backend, &single);
+    for (sample, at) in samples.iter().chain([&single]).zip(places.into_iter().chain([at])) {
+        sample.expect(&*backend, at.at).unwrap();
+        sample.expect(&*backend, Location::NONE).unwrap();
+    }
+}
+
+/// Ten thousand small objects, in batches of very different sizes, come back.
+///
+/// # Panics
+/// If it is not so.
+pub fn many_small_objects_come_back(make: Make<'_>) {
+    let backend = make();
+    let samples: Vec<Sample> = (0..10_000).map(|n| contents(n, n as usize % 90)).collect();
+    let mut rest = &samples[..];
+    let mut rng = Rng::new(6);
+    while !rest.is_empty() {
+        let bound = if rng.chance(1, 4) { 2000 } else { 40 };
+        let size = 1 + rng.index(bound);
+        let (part, later) = rest.split_at(size.min(rest.len()));
+        append_all(&*backend, part, &[], Durability::None).unwrap();
+        rest = later;
+    }
+    for sample in &samples {
+        sample.expect(&*backend, Location::NONE).unwrap();
+    }
+}
+
+/// A walk over the objects meets every one, whole, and finds no damage.
+///
+/// # Panics
+/// If it is not so.
+pub fn a_walk_meets_every_object(make: Make<'_>) {
+    let backend = make();
+    let mut samples = crate::sample::Samples::default();
+    assert_eq!(samples.expect_sound(&*backend).unwrap(), []);
+    for n in 0..30 {
+        let part: Vec<Sample> = (0..=n).map(|k| contents(n * 100 + k, (n * k) as usize)).collect();
+        append_all(&*backend, &part, &[], Durability::None).unwrap();
+        part.into_iter().for_each(|sample| samples.insert(sample));
+    }
+    let mut found = samples.expect_sound(&*backend).unwrap();
+    found.sort_unstable();
+    found.dedup();
+    let mut wanted: Vec<Oid> = (0..30).flat_map(|n| (0..=n).map(move |k| contents(n * 100 + k, 0).oid)).collect();
+    wanted.sort_unstable();
+    assert_eq!(found, wanted);
+    // What the visitor says ends the walk.
+    let mut visits = 0;
+    let stopped = backend.each_object(
+        &mut |_, _| {
+            visits += 1;
+            Err(bristlecone::Error::ReadOnly)
+        },
+        &mut |damage| panic!("{damage:?}"),
+    );
+    assert!(matches!(stopped, Err(bristlecone::Error::ReadOnly)) && visits == 1);
+}
+
+/// A derived file is absent, or holds what was last written to it.
+///
+/// # Panics
+/// If it is not so.
+pub fn derived_files_hold_what_was_last_written(make: Make<'_>) {
+    let backend = make();
+    assert_eq!(backend.read_derived("history").unwrap(), None);
+    for bytes in [&b"first"[..], b"", &[7; 100_000], b"shorter"] {
+        backend.write_derived("history", bytes).unwrap();
+        backend.write_derived("other", b"beside").unwrap();
+        let found = backend.read_derived("history").unwrap();
+        assert!(found.as_deref() == Some(bytes), "{} bytes", bytes.len());
+    }
+    assert_eq!(backend.read_derived("other").unwrap().as_deref(), Some(&b"beside"[..]));
+    assert_eq!(backend.read_derived("third").unwrap(), None);
+    assert!(backend.list_refs("").unwrap().is_empty());
+}

@@ -1,0 +1,218 @@
+//! Refs move by compare-and-set, several in one step, or not at all.
+
+use bristlecone::{
+    Error,
+    Backend, Batch, Durability, Expected, RefMove, RefTarget,
+};
+
+use super::{Make, append_all, append_one, contents, object, set};
+
+/// A ref moves if and only if it holds what is expected, for every expectation and every state.
+///
+/// # Panics
+/// If it is not so.
+pub fn compare_and_set_moves_only_what_is_expected(make: Make<'_>) {
+    let backend = make();
+    let targets: Vec<RefTarget> = (0..3).map(|n| object(append_one(&*backend, &contents(n, 20)).oid)).collect();
+    let held = [None, Some(targets[0].clone()), Some(RefTarget::Symbolic("other".to_owned()))];
+    let expectations = [
+        Expected::Any,
+        Expected::Absent,
+        Expected::Is(targets[0].clone()),
+        Expected::Is(targets[1].clone()),
+        Expected::Is(RefTarget::Symbolic("other".to_owned())),
+        Expected::Is(RefTarget::Symbolic("another".to_owned())),
+    ];
+    let wanted = [None, Some(targets[2].clone()), Some(RefTarget::Symbolic("third".to_owned()))];
+    for before in &held {
+        for expected in &expectations {
+            for after in &wanted {
+                force(&*backend, "main", before.clone());
+                let asked = RefMove { name: "main".to_owned(), expected: expected.clone(), to: after.clone() };
+                let allowed = asked.allows(before.as_ref());
+                let moved = backend.append(Batch::new(), std::slice::from_ref(&asked), Durability::None);
+                match moved {
+                    Ok(_) => assert!(allowed, "{asked:?} on {before:?}"),
+                    Err(Error::Conflict { name, found }) => {
+                        assert!(!allowed && name == "main" && found == *before, "{asked:?} on {before:?}");
+                    }
+                    Err(error) => panic!("{asked:?} on {before:?}: {error}"),
+                }
+                assert_eq!(backend.get_ref("main").unwrap(), if allowed { after.clone() } else { before.clone() });
+            }
+        }
+    }
+}
+
+fn force(backend: &dyn Backend, name: &str, to: Option<RefTarget>) {
+    let wanted = RefMove { name: name.to_owned(), expected: Expected::Any, to };
+    backend.append(Batch::new(), &[wanted], Durability::None).expect("a move from anything");
+}
+
+/// Several refs move in one step; if one is not as expected, none moves.
+///
+/// # Panics
+/// If it is not so.
+pub fn several_refs_move_together_or_not_at_all(make: Make<'_>) {
+    let backend = make();
+    if !backend.capabilities().several_refs {
+        return;
+    }
+    let (one, two) = (contents(1, 10), contents(2, 10));
+    let moves = [set("a", Expected::Absent, object(one.oid)), set("b", Expected::Absent, object(two.oid))];
+    append_all(&*backend, &[one.clone(), two.clone()], &moves, Durability::Synced).unwrap();
+    assert_eq!(backend.get_ref("a").unwrap(), Some(object(one.oid)));
+    assert_eq!(backend.get_ref("b").unwrap(), Some(object(two.oid)));
+    let before = backend.list_refs("").unwrap();
+    for wrong in 0..3 {
+        let expected = |n: usize, right: Expected| if n == wrong { Expected::Is(object(contents(9, 0).oid)) } else { right };
+        let moves = [
+            set("a", expected(0, Expected::Is(object(one.oid))), object(two.oid)),
+            set("c", expected(1, Expected::Absent), object(two.oid)),
+            RefMove { name: "b".to_owned(), expected: expected(2, Expected::Any), to: None },
+        ];
+        let moved = append_all(&*backend, &[contents(10, 5)], &moves, Durability::None);
+        assert!(matches!(moved, Err(Error::Conflict { .. })), "{moved:?}");
+        assert_eq!(backend.list_refs("").unwrap(), before);
+    }
+    let hundreds: Vec<RefMove> =
+        (0..300).map(|n| set(&format!("many/{n}"), Expected::Absent, object(one.oid))).collect();
+    backend.append(Batch::new(), &hundreds, Durability::None).unwrap();
+    assert_eq!(backend.list_refs("many/").unwrap().len(), 300);
+}
+
+/// A ref may hold the name of another; it is not followed.
+///
+/// # Panics
+/// If it is not so.
+pub fn symbolic_refs_name_other_refs(make: Make<'_>) {
+    let backend = make();
+    let head = RefTarget::Symbolic("main".to_owned());
+    backend.append(Batch::new(), &[set("HEAD", Expected::Absent, head.clone())], Durability::None).unwrap();
+    assert_eq!(backend.get_ref("HEAD").unwrap(), Some(head.clone()));
+    assert_eq!(backend.get_ref("main").unwrap(), None);
+    let sample = contents(1, 10);
+    let moves = [set("main", Expected::Absent, object(sample.oid))];
+    append_all(&*backend, &[sample], &moves, Durability::None).unwrap();
+    assert_eq!(backend.get_ref("HEAD").unwrap(), Some(head));
+}
+
+/// A removed ref is gone, counts as absent, and can be made again.
+///
+/// # Panics
+/// If it is not so.
+pub fn removed_refs_are_gone(make: Make<'_>) {
+    let backend = make();
+    let target = object(append_one(&*backend, &contents(1, 10)).oid);
+    for durability in [Durability::None, Durability::Synced] {
+        backend.append(Batch::new(), &[set("x", Expected::Absent, target.clone())], durability).unwrap();
+        let remove = RefMove { name: "x".to_owned(), expected: Expected::Is(target.clone()), to: None };
+        backend.append(Batch::new(), std::slice::from_ref(&remove), durability).unwrap();
+        assert_eq!(backend.get_ref("x").unwrap(), None);
+        assert!(backend.list_refs("").unwrap().is_empty());
+        assert!(backend.append(Batch::new(), &[remove], durability).is_err());
+    }
+    force(&*backend, "never was", None);
+}
+
+/// Refs are listed in the order of their names, those of a prefix and no others.
+///
+/// # Panics
+/// If it is not so.
+pub fn refs_are_listed_by_prefix_in_order(make: Make<'_>) {
+    let backend = make();
+    let target = object(append_one(&*backend, &contents(1, 10)).oid);
+    let long = "l".repeat(RefMove::NAME_BYTES_MAX);
+    let names = ["heads/main", "heads/main2", "heads", "heads/a/b", "tags/é", "tags/1", "a b\n", "headsx", &long];
+    for name in names {
+        backend.append(Batch::new(), &[set(name, Expected::Absent, target.clone())], Durability::None).unwrap();
+    }
+    let listed = |prefix: &str| backend.list_refs(prefix).unwrap().into_keys().collect::<Vec<_>>();
+    for prefix in ["", "heads", "heads/", "heads/main", "tags/", "nothing", "l", "tags/é", "~"] {
+        let mut wanted: Vec<&str> = names.into_iter().filter(|name| name.starts_with(prefix)).collect();
+        wanted.sort_unstable();
+        assert_eq!(listed(prefix), wanted, "prefix \"{prefix}\"");
+    }
+    assert_eq!(backend.get_ref("heads/").unwrap(), None);
+}
+
+/// A name that is none, and one given twice in a step, are refused with an error that says so; nothing moves.
+///
+/// # Panics
+/// If it is not so.
+pub fn bad_ref_names_are_refused(make: Make<'_>) {
+    let backend = make();
+    let target = object(append_one(&*backend, &contents(1, 10)).oid);
+    let long = "l".repeat(RefMove::NAME_BYTES_MAX + 1);
+    for name in ["", "a\0b", &long] {
+        let moved = backend.append(Batch::new(), &[set(name, Expected::Any, target.clone())], Durability::None);
+        assert!(matches!(moved, Err(Error::RefName { .. })), "{moved:?}");
+    }
+    let twice = [set("x", Expected::Any, target.clone()), set("x", Expected::Any, target)];
+    assert!(matches!(backend.append(Batch::new(), &twice, Durability::None), Err(Error::RefName { .. })));
+    assert!(backend.list_refs("").unwrap().is_empty());
+}
+
+/// After a conflict the refs are as before, and so is what a walk over the objects meets.
+///
+/// # Panics
+/// If it is not so.
+pub fn a_conflict_adds_and_moves_nothing(make: Make<'_>) {
+    let backend = make();
+    let sample = contents(1, 10);
+    append_all(&*backend, &[sample], &[set("main", Expected::Absent, object(contents(1, 0).oid))], Durability::Synced)
+        .unwrap();
+    let before = backend.list_refs("").unwrap();
+    for n in 2..20 {
+        let lost = contents(n, 1000 * n as usize);
+        let moves = [set("main", Expected::Absent, object(lost.oid))];
+        let moved = append_all(&*backend, std::slice::from_ref(&lost), &moves, Durability::Synced);
+        assert!(matches!(moved, Err(Error::Conflict { .. })), "{moved:?}");
+        assert!(backend.read(&lost.oid.into()).unwrap().is_none(), "a conflict added an object");
+    }
+    assert_eq!(backend.list_refs("").unwrap(), before);
+    let mut met = Vec::new();
+    backend
+        .each_object(
+            &mut |oid, _| {
+                met.push(oid);
+                Ok(())
+            },
+            &mut |damage| panic!("{damage:?}"),
+        )
+        .unwrap();
+    assert_eq!(met, [contents(1, 0).oid]);
+}
+
+/// An append without moves leaves the refs as they are.
+///
+/// # Panics
+/// If it is not so.
+pub fn unmoved_appends_leave_refs_alone(make: Make<'_>) {
+    let backend = make();
+    append_all(&*backend, &[contents(1, 10)], &[set("main", Expected::Any, object(contents(1, 0).oid))], Durability::None)
+        .unwrap();
+    let before = backend.list_refs("").unwrap();
+    for n in 2..50 {
+        append_one(&*backend, &contents(n, 100));
+    }
+    assert_eq!(backend.list_refs("").unwrap(), before);
+}
+
+/// A flush changes nothing that can be read, however often.
+///
+/// # Panics
+/// If it is not so.
+pub fn flushing_keeps_everything(make: Make<'_>) {
+    let backend = make();
+    backend.flush().unwrap();
+    for n in 0..10 {
+        let sample = contents(n, 300);
+        append_all(&*backend, &[sample], &[set("main", Expected::Any, object(contents(n, 0).oid))], Durability::Grouped)
+            .unwrap();
+        backend.flush().unwrap();
+        backend.flush().unwrap();
+        contents(n, 300).expect(&*backend, bristlecone_core::Location::NONE).unwrap();
+        assert_eq!(backend.get_ref("main").unwrap(), Some(object(contents(n, 0).oid)));
+    }
+}

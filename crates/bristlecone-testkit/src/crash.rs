@@ -1,0 +1,225 @@
+//! The crash suite: power is cut after every call of a workload, and again within every recovery.
+//!
+//! [`explore`] runs each [`Workload`] once over a [`SimStorage`] that keeps the disk after every numbered call.
+//! For each of those moments it reboots under several policies and seeds, opens the store and checks the law:
+//!
+//! - it opens by itself;
+//! - its refs are what some prefix of the acknowledged commits left, which includes every commit acknowledged as
+//!   [`Synced`](bristlecone::Durability::Synced) and everything before a flush; the step that was
+//!   under way may be there or not, but not in part;
+//! - every object reachable from them is there and right, and a walk over all objects finds no damage;
+//! - it takes new commits, which survive;
+//! - a second cut anywhere within that opening, or in the new commits, loses nothing either.
+//!
+//! A failure names workload, call, policies and seeds, which reproduce it: everything is deterministic as long
+//! as the engine starts no threads.
+
+mod run;
+mod verify;
+mod workload;
+
+use std::{
+    fmt,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+};
+
+use bristlecone::{Error, Backend, storage::Storage};
+
+use crate::sim::{Policy, SimStorage};
+pub use run::{Event, Run, State};
+pub use workload::{Step, Workload, workloads};
+
+/// How stores of the engine under test are made and opened.
+pub trait Engine: Sync {
+    /// Makes a new store in an empty storage. The store exists durably once this returns.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    fn create(&self, storage: Arc<dyn Storage>) -> Result<Arc<dyn Backend>, Error>;
+
+    /// Opens a store for reading and writing, recovering it where needed.
+    ///
+    /// # Errors
+    /// [`Error::NoStore`] if there is none; others of the engine.
+    fn open(&self, storage: Arc<dyn Storage>) -> Result<Arc<dyn Backend>, Error>;
+}
+
+/// How far to go.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Seeds for every random policy at every call.
+    pub seeds: u64,
+    /// The first of them.
+    pub seed_first: u64,
+    /// Seeds for cuts within recoveries; 0: no such cuts.
+    pub nested_seeds: u64,
+    /// Threads; each takes whole workloads.
+    pub threads: usize,
+    /// Failures after which a workload is given up.
+    pub failures_max: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { seeds: 2, seed_first: 0, nested_seeds: 1, threads: 2, failures_max: 1 }
+    }
+}
+
+/// One reboot: where the power was cut and what survived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// The call after which the power was cut.
+    pub call: u64,
+    /// What survived.
+    pub policy: Policy,
+    /// And which draw of it.
+    pub seed: u64,
+}
+
+/// A crash after which the law does not hold.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// The workload's name.
+    pub workload: &'static str,
+    /// The cuts that lead there, the second within the recovery from the first.
+    pub cuts: Vec<Cut>,
+    /// What is wrong.
+    pub reason: String,
+    /// The calls before the last cut, the latest last.
+    pub calls: Vec<String>,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "workload \"{}\": {}", self.workload, self.reason)?;
+        for cut in &self.cuts {
+            writeln!(f, "  cut after call {}, policy {:?}, seed {}", cut.call, cut.policy, cut.seed)?;
+        }
+        for call in &self.calls {
+            writeln!(f, "    {call}")?;
+        }
+        Ok(())
+    }
+}
+
+/// What an exploration did and found.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Workloads run.
+    pub workloads: usize,
+    /// Calls after which power was cut.
+    pub cuts: u64,
+    /// Reboots from them, each with all checks.
+    pub reboots: u64,
+    /// Reboots from cuts within recoveries and the commits after them, each with all checks.
+    pub nested: u64,
+    /// What failed.
+    pub failures: Vec<Failure>,
+}
+
+impl Report {
+    /// Returns how many crash points were tried: reboots whose outcome was checked.
+    #[must_use]
+    pub const fn crash_points(&self) -> u64 {
+        self.reboots + self.nested
+    }
+
+    /// Checks that nothing failed.
+    ///
+    /// # Panics
+    /// If something did, printing how to reproduce it.
+    pub fn assert_sound(&self) {
+        let texts: Vec<String> = self.failures.iter().map(ToString::to_string).collect();
+        assert!(texts.is_empty(), "{self}\n{}", texts.join("\n"));
+    }
+
+    fn add(&mut self, other: Self) {
+        self.workloads += other.workloads;
+        self.cuts += other.cuts;
+        self.reboots += other.reboots;
+        self.nested += other.nested;
+        self.failures.extend(other.failures);
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} crash points ({} workloads, {} calls, {} reboots, {} within recoveries), {} failures",
+            self.crash_points(),
+            self.workloads,
+            self.cuts,
+            self.reboots,
+            self.nested,
+            self.failures.len()
+        )
+    }
+}
+
+/// Cuts the power after every call of every workload, and checks what is left.
+///
+/// # Panics
+/// If a workload fails without any cut.
+pub fn explore(engine: &dyn Engine, workloads: &[Workload], options: Options) -> Report {
+    let next = AtomicUsize::new(0);
+    let report = Mutex::new(Report::default());
+    std::thread::scope(|scope| {
+        for _ in 0..options.threads.max(1) {
+            scope.spawn(|| {
+                while let Some(workload) = workloads.get(next.fetch_add(1, Relaxed)) {
+                    let one = explore_one(engine, workload, options);
+                    report.lock().expect("no explorer panics").add(one);
+                }
+            });
+        }
+    });
+    report.into_inner().expect("no explorer panics")
+}
+
+fn explore_one(engine: &dyn Engine, workload: &Workload, options: Options) -> Report {
+    let storage = SimStorage::new();
+    storage.keep_trace();
+    storage.keep_moments();
+    let run = Run::of(engine, storage.clone(), workload)
+        .unwrap_or_else(|reason| panic!("workload \"{}\" fails without a cut: {reason}", workload.name));
+    let mut report = Report { workloads: 1, ..Report::default() };
+    for call in 0..=storage.calls() {
+        report.cuts += 1;
+        let moment = storage.moment(call).expect("moments are kept from the start");
+        for (policy, seed) in draws(&moment, options.seed_first..options.seed_first + options.seeds) {
+            let cut = Cut { call, policy, seed };
+            let mut failures = verify::after_cut(engine, &run, &moment, cut, options, &mut report);
+            for failure in &mut failures {
+                failure.calls.splice(0..0, last_calls(&storage, call));
+            }
+            report.failures.extend(failures);
+            if report.failures.len() >= options.failures_max {
+                return report;
+            }
+        }
+    }
+    report
+}
+
+/// Returns the reboots worth trying: one where nothing is pending, else every policy, random ones often.
+fn draws(moment: &SimStorage, seeds: std::ops::Range<u64>) -> Vec<(Policy, u64)> {
+    if moment.unsynced() == 0 {
+        return vec![(Policy::Lost, seeds.start)];
+    }
+    let mut draws = Vec::new();
+    for policy in Policy::ALL {
+        let last = if policy.is_random() { seeds.end } else { seeds.start + 1 };
+        draws.extend((seeds.start..last).map(|seed| (policy, seed)));
+    }
+    draws
+}
+
+/// Returns the calls up to `number`, the latest last, for people to read.
+fn last_calls(storage: &SimStorage, number: u64) -> Vec<String> {
+    let first = number.saturating_sub(11).max(1);
+    (first..=number).filter_map(|n| Some(format!("{n}: {}", storage.call(n)?))).collect()
+}

@@ -1,0 +1,319 @@
+//! One run of a workload, and what each of its steps promised.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use bristlecone::{
+    Error,
+    Backend, Batch, Durability, Expected, RefMove, RefTarget,
+};
+use bristlecone_core::{Kind, Location, ObjRef, Oid};
+
+use super::{Engine, Step, Workload};
+use crate::{
+    sample::{Sample, Samples, landed},
+    sim::SimStorage,
+};
+
+/// What all refs hold.
+pub type State = BTreeMap<String, RefTarget>;
+
+/// A step that changed what the store holds, and when.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// How many calls there were when it began.
+    pub began: u64,
+    /// How many there were when it was acknowledged.
+    pub acknowledged: u64,
+    /// Whether it and all before it are durable from then on.
+    pub durable: bool,
+    /// The refs after it.
+    pub state: State,
+    /// The objects that it appended.
+    pub samples: Vec<Sample>,
+    /// The refs that it moved; without any, its objects are unreferenced.
+    pub moves: Vec<RefMove>,
+}
+
+impl Event {
+    /// Returns the same event with other ids and bytes, of the same lengths.
+    ///
+    /// Its frame takes just the place of one that was cut, so that a stale frame behind it would fit on.
+    #[must_use]
+    pub fn twin(&self) -> (Vec<Sample>, Vec<RefMove>) {
+        let own: Vec<Oid> = self.samples.iter().map(|sample| sample.oid).collect();
+        let twin = |oid: &Oid| if own.contains(oid) { twin_oid(oid) } else { *oid };
+        let samples = self.samples.iter().map(|sample| {
+            let children: Vec<Oid> = sample.children.iter().map(twin).collect();
+            let payload: Vec<u8> = sample.payload().iter().map(|byte| !byte).collect();
+            Sample::with_oid(twin_oid(&sample.oid), sample.kind, &children, &payload)
+        });
+        let moves = self.moves.iter().cloned().map(|mut wanted| {
+            if let Some(RefTarget::Object(to)) = &mut wanted.to {
+                *to = twin(&to.oid).into();
+            }
+            wanted
+        });
+        (samples.collect(), moves.collect())
+    }
+}
+
+fn twin_oid(oid: &Oid) -> Oid {
+    let mut bytes = *oid.padded();
+    bytes[31] ^= 0xff;
+    Oid::from_array(bytes)
+}
+
+/// A run of a workload to its end.
+#[derive(Debug)]
+pub struct Run {
+    /// The workload's name.
+    pub workload: &'static str,
+    /// Its events in order; the first is the store's creation.
+    pub events: Vec<Event>,
+    /// Everything that was written.
+    pub samples: Samples,
+    /// Every value that each derived file had.
+    pub derived: HashMap<String, Vec<Vec<u8>>>,
+}
+
+impl Run {
+    /// Runs a workload on a new store.
+    ///
+    /// # Errors
+    /// What went wrong, as a sentence.
+    pub fn of(engine: &dyn Engine, storage: SimStorage, workload: &Workload) -> Result<Self, String> {
+        let (run, failed) = Self::until_error(engine, storage, workload);
+        failed.map_or(Ok(run), |(step, error)| Err(format!("step {step}: {error}")))
+    }
+
+    /// Runs a workload on a new store until a step fails, and returns that step and its error.
+    ///
+    /// The run then ends with an event of what the failed step might have done.
+    pub fn until_error(
+        engine: &dyn Engine,
+        storage: SimStorage,
+        workload: &Workload,
+    ) -> (Self, Option<(usize, Error)>) {
+        let run = Self {
+            workload: workload.name,
+            events: Vec::new(),
+            samples: [after_sample()].into_iter().collect(),
+            derived: HashMap::new(),
+        };
+        let mut runner = Runner {
+            engine,
+            storage,
+            run,
+            handles: Vec::new(),
+            state: State::new(),
+            known: HashMap::new(),
+            early: Vec::new(),
+            number: 0,
+        };
+        let failed = runner.create().err().map(|error| (0, error)).or_else(|| {
+            let mut steps = workload.steps.iter().enumerate();
+            steps.find_map(|(index, step)| runner.step(step).err().map(|error| (index, error)))
+        });
+        let mut run = runner.run;
+        let twins: Vec<Sample> = run.events.iter().flat_map(|event| event.twin().0).collect();
+        twins.into_iter().for_each(|twin| run.samples.insert(twin));
+        (run, failed)
+    }
+
+    /// Returns the events that may be the last to show after a cut after `call`: `first..=last`.
+    /// `None` if the store need not exist.
+    #[must_use]
+    pub fn window(&self, call: u64) -> Option<(usize, usize)> {
+        let last = self.events.iter().rposition(|event| event.began < call)?;
+        let first = self.events.iter().rposition(|event| event.durable && event.acknowledged <= call)?;
+        Some((first, last))
+    }
+}
+
+/// Returns what the last commit after a recovery holds.
+pub(super) fn after_sample() -> Sample {
+    // Far from the numbers of any workload.
+    Sample::new(1 << 40, Kind::Commit, &[], 730)
+}
+
+/// Appends objects with moves of refs to them, and remembers where they are.
+pub(super) fn append_samples(
+    backend: &dyn Backend,
+    samples: &[Sample],
+    moves: &mut [RefMove],
+    durability: Durability,
+    known: &mut HashMap<Oid, Location>,
+) -> Result<(), Error> {
+    let mut batch = Batch::new();
+    let places: HashMap<Oid, Location> =
+        samples.iter().map(|sample| (sample.oid, sample.put(&mut batch, known))).collect();
+    for wanted in &mut *moves {
+        if let Some(RefTarget::Object(to)) = &mut wanted.to {
+            *to = ObjRef::new(to.oid, places.get(&to.oid).copied().unwrap_or(Location::NONE));
+        }
+    }
+    let base = backend.append(batch, moves, durability)?;
+    known.extend(places.into_iter().map(|(oid, at)| (oid, landed(at, base))));
+    Ok(())
+}
+
+struct Runner<'a> {
+    engine: &'a dyn Engine,
+    storage: SimStorage,
+    run: Run,
+    handles: Vec<Option<Arc<dyn Backend>>>,
+    state: State,
+    known: HashMap<Oid, Location>,
+    /// Objects appended early that the next commit will refer to.
+    early: Vec<Oid>,
+    number: u64,
+}
+
+impl Runner<'_> {
+    fn create(&mut self) -> Result<(), Error> {
+        self.event(State::new(), Vec::new(), Vec::new());
+        let backend = self.engine.create(Arc::new(self.storage.clone()))?;
+        self.handles.push(Some(backend));
+        self.done(true);
+        Ok(())
+    }
+
+    /// Notes what the step that begins now may do.
+    fn event(&mut self, state: State, samples: Vec<Sample>, moves: Vec<RefMove>) {
+        let began = self.storage.calls();
+        self.run.events.push(Event { began, acknowledged: u64::MAX, durable: false, state, samples, moves });
+    }
+
+    /// Notes that the step is acknowledged.
+    fn done(&mut self, durable: bool) {
+        let event = self.run.events.last_mut().expect("a step began");
+        (event.acknowledged, event.durable) = (self.storage.calls(), durable);
+        self.state = event.state.clone();
+    }
+
+    fn handle(&mut self, index: usize) -> Result<Arc<dyn Backend>, Error> {
+        if self.handles.len() <= index {
+            self.handles.resize(index + 1, None);
+        }
+        if self.handles[index].is_none() {
+            self.handles[index] = Some(self.engine.open(Arc::new(self.storage.clone()))?);
+        }
+        Ok(self.handles[index].clone().expect("opened above"))
+    }
+
+    fn step(&mut self, step: &Step) -> Result<(), Error> {
+        match step {
+            Step::Commit { handle, refs, sizes, durability } => self.commit(*handle, refs, sizes, *durability),
+            Step::Remove { handle, refs, durability } => {
+                let moves = refs.iter().map(|name| self.expecting(name, None)).collect();
+                self.append(*handle, Vec::new(), moves, *durability)
+            }
+            Step::Symbolic { handle, name, to, durability } => {
+                let moves = vec![self.expecting(name, Some(RefTarget::Symbolic((*to).to_owned())))];
+                self.append(*handle, Vec::new(), moves, *durability)
+            }
+            Step::Early { handle, sizes } => {
+                let samples: Vec<Sample> = sizes.iter().map(|&bytes| self.sample(Kind::Contents, &[], bytes)).collect();
+                self.early.extend(samples.iter().map(|sample| sample.oid));
+                self.append(*handle, samples, Vec::new(), Durability::None)
+            }
+            Step::Conflict { handle, name } => self.conflict(*handle, name),
+            Step::Flush { handle } => {
+                let backend = self.handle(*handle)?;
+                self.event(self.state.clone(), Vec::new(), Vec::new());
+                backend.flush()?;
+                self.done(true);
+                Ok(())
+            }
+            Step::Derived { handle, name, bytes } => {
+                let backend = self.handle(*handle)?;
+                self.number += 1;
+                let value = crate::generate::Rng::new(self.number).bytes(*bytes);
+                self.run.derived.entry((*name).to_owned()).or_default().push(value.clone());
+                backend.write_derived(name, &value)
+            }
+            Step::Open { handle } => self.handle(*handle).map(drop),
+            Step::Close { handle } => {
+                self.handles[*handle] = None;
+                Ok(())
+            }
+        }
+    }
+
+    fn sample(&mut self, kind: Kind, children: &[Oid], bytes: usize) -> Sample {
+        self.number += 1;
+        let sample = Sample::new(self.number, kind, children, bytes);
+        self.run.samples.insert(sample.clone());
+        sample
+    }
+
+    /// A move of a ref from what it holds now.
+    fn expecting(&self, name: &str, to: Option<RefTarget>) -> RefMove {
+        let expected = self.state.get(name).cloned().map_or(Expected::Absent, Expected::Is);
+        RefMove { name: name.to_owned(), expected, to }
+    }
+
+    /// Commits values, a node above them, and per ref a commit above the node and the ref's last commit.
+    fn commit(&mut self, handle: usize, refs: &[String], sizes: &[usize], durability: Durability) -> Result<(), Error> {
+        let mut samples: Vec<Sample> =
+            sizes.iter().map(|&bytes| self.sample(Kind::Contents, &[], bytes)).collect();
+        let mut children = std::mem::take(&mut self.early);
+        children.extend(samples.iter().map(|sample| sample.oid));
+        let node = self.sample(Kind::Node, &children, 40);
+        let mut moves = Vec::new();
+        samples.push(node.clone());
+        for name in refs {
+            let mut children = vec![node.oid];
+            if let Some(RefTarget::Object(parent)) = self.state.get(name) {
+                children.push(parent.oid);
+            }
+            let commit = self.sample(Kind::Commit, &children, 60);
+            moves.push(self.expecting(name, Some(RefTarget::Object(commit.oid.into()))));
+            samples.push(commit);
+        }
+        self.append(handle, samples, moves, durability)
+    }
+
+    fn append(
+        &mut self,
+        handle: usize,
+        samples: Vec<Sample>,
+        mut moves: Vec<RefMove>,
+        durability: Durability,
+    ) -> Result<(), Error> {
+        let backend = self.handle(handle)?;
+        let mut state = self.state.clone();
+        for wanted in &moves {
+            match wanted.to.clone() {
+                Some(to) => state.insert(wanted.name.clone(), to),
+                None => state.remove(&wanted.name),
+            };
+        }
+        self.event(state, samples.clone(), moves.clone());
+        append_samples(&*backend, &samples, &mut moves, durability, &mut self.known)?;
+        self.done(durability == Durability::Synced);
+        Ok(())
+    }
+
+    /// Tries to move a ref from what it does not hold, and must fail.
+    fn conflict(&mut self, handle: usize, name: &str) -> Result<(), Error> {
+        let backend = self.handle(handle)?;
+        let lost = self.sample(Kind::Contents, &[], 200);
+        let mut batch = Batch::new();
+        let at = lost.put(&mut batch, &self.known);
+        let wrong = Oid::from_array([0xee; 32]);
+        let wanted = RefMove {
+            name: name.to_owned(),
+            expected: Expected::Is(RefTarget::Object(wrong.into())),
+            to: Some(RefTarget::Object(ObjRef::new(lost.oid, at))),
+        };
+        match backend.append(batch, &[wanted], Durability::Synced) {
+            Err(Error::Conflict { .. }) => Ok(()),
+            Ok(_) => panic!("a compare-and-set on \"{name}\" succeeds with the wrong expectation"),
+            Err(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! The workloads that every engine goes through.
+
+use bristlecone::Durability::{self, Grouped, None, Synced};
+
+use super::{Step, Workload};
+
+/// Returns the named workloads of the crash suite.
+#[must_use]
+pub fn workloads() -> Vec<Workload> {
+    [durabilities(), shapes(), refs(), handles()].concat()
+}
+
+fn workload(name: &'static str, steps: impl IntoIterator<Item = Step>) -> Workload {
+    Workload { name, steps: steps.into_iter().collect() }
+}
+
+fn commit(name: &str, sizes: &[usize], durability: Durability) -> Step {
+    commit_by(0, &[name], sizes, durability)
+}
+
+fn commit_by(handle: usize, refs: &[&str], sizes: &[usize], durability: Durability) -> Step {
+    let refs = refs.iter().map(|&name| name.to_owned()).collect();
+    Step::Commit { handle, refs, sizes: sizes.to_vec(), durability }
+}
+
+fn remove(refs: &[&str], durability: Durability) -> Step {
+    Step::Remove { handle: 0, refs: refs.iter().map(|&name| name.to_owned()).collect(), durability }
+}
+
+const FLUSH: Step = Step::Flush { handle: 0 };
+const CLOSE: Step = Step::Close { handle: 0 };
+const OPEN: Step = Step::Open { handle: 0 };
+
+/// When commits are acknowledged, in every mixture.
+fn durabilities() -> Vec<Workload> {
+    let mixed = |n: usize| [Synced, None, Grouped, None, None, Synced, Grouped][n % 7];
+    vec![
+        workload("creation", []),
+        workload("creation, clean close, reopening", [FLUSH, CLOSE, OPEN]),
+        workload("one synced commit", [commit("main", &[100], Synced)]),
+        workload("one commit without durability", [commit("main", &[100], None)]),
+        workload("one grouped commit", [commit("main", &[100], Grouped)]),
+        workload("synced commits", (0..8).map(|n| commit("main", &[20 * n], Synced))),
+        workload("commits without durability", (0..10).map(|n| commit("main", &[300 * n], None))),
+        workload("grouped commits", (0..10).map(|n| commit("main", &[10, 700 + n], Grouped))),
+        workload("mixed durabilities", (0..16).map(|n| commit("main", &[n * 77 % 600], mixed(n)))),
+        workload(
+            "flushes in the middle",
+            (0..12).map(|n| if n % 4 == 3 { FLUSH } else { commit("main", &[200 + n], None) }),
+        ),
+        workload("many commits without durability, then one synced", {
+            let many = (0..14).map(|n| commit("main", &[n * 41], None));
+            many.chain([commit("main", &[5], Synced), commit("main", &[5], None)])
+        }),
+    ]
+}
+
+/// Batches of many sizes, so that segments roll in the middle, at the end and within one batch.
+fn shapes() -> Vec<Workload> {
+    vec![
+        workload("segments roll under synced commits", (0..14).map(|n| commit("main", &[900, n], Synced))),
+        workload("segments roll under commits without durability", (0..16).map(|n| commit("main", &[1100 + n], None))),
+        workload("a batch larger than a segment", {
+            [commit("main", &[10], Synced), commit("main", &[30_000, 10], Synced), commit("main", &[10], Synced)]
+        }),
+        workload("a batch larger than a segment, without durability", {
+            [commit("main", &[10], None), commit("main", &[20_000], None), commit("main", &[10], None)]
+        }),
+        workload("oversize batches in a row", (0..4).map(|n| commit("main", &[9_000 + n * 3000], [None, Synced][n % 2]))),
+        workload("many small values, then one large", {
+            let many = (0..6).map(|n| commit("main", &[n; 20], None));
+            many.chain([commit("main", &[12_345], Synced), commit("main", &[3], None)])
+        }),
+        workload("sizes around a sector", (0..12).map(|n| commit("main", &[512 * (n / 4) + 200 + n], mixed_pair(n)))),
+        workload(
+            "values appended early",
+            [
+                Step::Early { handle: 0, sizes: vec![5_000] },
+                commit("main", &[10], Synced),
+                Step::Early { handle: 0, sizes: vec![4_096, 100] },
+                Step::Early { handle: 0, sizes: vec![700] },
+                FLUSH,
+                commit("main", &[10], None),
+                Step::Early { handle: 0, sizes: vec![2_000] },
+            ],
+        ),
+        workload("nothing but early values", (0..5).map(|n| Step::Early { handle: 0, sizes: vec![1000 * n + 1] })),
+    ]
+}
+
+fn mixed_pair(n: usize) -> Durability {
+    [None, Synced, Grouped][n % 3]
+}
+
+/// Refs: several in one step, conflicts, removals, symbolic ones, hundreds.
+fn refs() -> Vec<Workload> {
+    let hundreds: Vec<String> = (0..150).map(|n| format!("branch/{n:03}")).collect();
+    let many = |part: &[String], durability| Step::Commit {
+        handle: 0,
+        refs: part.to_vec(),
+        sizes: vec![10],
+        durability,
+    };
+    vec![
+        workload("several refs in one step", {
+            (0..6).map(|n| commit_by(0, &["a", "b", "c"][..=n % 3], &[n * 10], mixed_pair(n)))
+        }),
+        workload("branches taking turns", {
+            (0..12).map(|n| commit(["main", "side", "other"][n % 3], &[n * 30], mixed_pair(n)))
+        }),
+        workload("conflicts in between", {
+            (0..9).map(|n| match n % 3 {
+                2 => Step::Conflict { handle: 0, name: "main" },
+                _ => commit("main", &[n * 50], mixed_pair(n / 2)),
+            })
+        }),
+        workload(
+            "removals of refs",
+            [
+                commit_by(0, &["a", "b", "c"], &[40], Synced),
+                remove(&["a"], Synced),
+                commit("a", &[10], None),
+                remove(&["b", "c"], None),
+                commit("c", &[10], Synced),
+                remove(&["a", "c"], Synced),
+            ],
+        ),
+        workload(
+            "symbolic refs",
+            [
+                Step::Symbolic { handle: 0, name: "HEAD", to: "main", durability: Synced },
+                commit("main", &[40], Synced),
+                Step::Symbolic { handle: 0, name: "HEAD", to: "side", durability: None },
+                commit_by(0, &["main", "side"], &[40], None),
+                remove(&["HEAD"], Synced),
+            ],
+        ),
+        workload("hundreds of refs", [
+            many(&hundreds[..100], Synced),
+            many(&hundreds[50..], None),
+            commit("main", &[10], Synced),
+            remove(&["branch/007", "branch/149"], Synced),
+            many(&hundreds[..30], None),
+        ]),
+        workload("hundreds of refs over reopenings", [
+            many(&hundreds, Synced),
+            CLOSE,
+            many(&hundreds[..75], Synced),
+            CLOSE,
+            commit("main", &[2000], Synced),
+        ]),
+    ]
+}
+
+/// Handles: closing, reopening, two of them in turn; derived files.
+fn handles() -> Vec<Workload> {
+    vec![
+        workload("clean close, reopening, more commits", {
+            let part = |n| [commit("main", &[n * 300], None), commit("main", &[n], Synced), FLUSH, CLOSE, OPEN];
+            (1..4).flat_map(part)
+        }),
+        workload("closing without a flush", {
+            (0..5).flat_map(|n| [commit("main", &[n * 500], None), CLOSE, commit("main", &[7], None)])
+        }),
+        workload("two handles taking turns", {
+            (0..12).map(|n| commit_by(n % 2, &["main"], &[n * 60], mixed_pair(n)))
+        }),
+        workload("two handles, segments rolling", {
+            (0..14).map(|n| commit_by(n / 2 % 2, &["main"], &[1300], [None, Synced][n % 2]))
+        }),
+        workload("two handles, one of which closes", {
+            (0..5).flat_map(|n| {
+                [
+                    commit_by(0, &["main"], &[n * 200], None),
+                    commit_by(1, &["side"], &[n * 90], Synced),
+                    Step::Close { handle: n % 2 },
+                ]
+            })
+        }),
+        workload("two handles, one of which flushes", {
+            (0..4).flat_map(|n| [commit_by(0, &["main"], &[n * 400], None), Step::Flush { handle: 1 }])
+        }),
+        workload("derived files in between", {
+            (0..5).flat_map(|n| {
+                [
+                    Step::Derived { handle: 0, name: "history", bytes: 300 * n + 10 },
+                    commit("main", &[n * 30], mixed_pair(n)),
+                    Step::Derived { handle: 0, name: "filters", bytes: 700 },
+                ]
+            })
+        }),
+    ]
+}

@@ -1,0 +1,18 @@
+//! Proves that a backend of the Bristlecone store keeps its contract.
+//!
+//! - [`conformance`] runs on every [`Backend`](bristlecone::Backend): a new one is proven by a test file of
+//!   ten lines.
+//! - [`sim`] is a disk in memory that forgets, tears and reorders what was not synced, and fails any call.
+//! - [`crash`] cuts the power after every call of its workloads, and again within every recovery.
+//! - [`model`] is the plainest thing that a tree with history could be, to compare with; [`generate`] makes up
+//!   paths, values and edits from a seed.
+//! - [`sample`] makes up objects for suites that know no format.
+//!
+//! Nothing here touches a real disk or starts a process.
+
+pub mod conformance;
+pub mod crash;
+pub mod generate;
+pub mod model;
+pub mod sample;
+pub mod sim;

@@ -1,0 +1,208 @@
+//! A simulated disk: it forgets, tears and reorders what was not synced, fails any call, and runs out of space.
+//!
+//! [`SimStorage`] keeps, per file, what is durable and the ordered writes since; per folder, the durable names
+//! and the ordered changes since. Every call that changes something has a number. Power can be cut after any of
+//! them ([`SimStorage::cut_after`], or [`SimStorage::moment`] for all of them in one run), and
+//! [`SimStorage::reboot`] gives a disk with what survives under a [`Policy`]. Copies share their pages, so that
+//! a crash point costs microseconds and pre-sized files nothing.
+//!
+//! It is stricter than a file system need be: folder entries and contents survive independently, and nothing
+//! that was not synced is ordered. It has no maps, and knows no decay but [`SimStorage::flip`].
+
+mod disk;
+mod fault;
+mod file;
+mod names;
+mod pages;
+mod policy;
+mod state;
+mod storage;
+mod wrap;
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+pub use fault::{Call, CallKind, Fault, Times};
+pub use policy::Policy;
+use state::State;
+pub use wrap::{Lie, Lying};
+
+/// Bytes that reach the medium together or not at all.
+pub const SECTOR_BYTES: u64 = 512;
+
+/// An in-memory disk for tests. A clone is another handle to the same disk; [`SimStorage::fork`] copies it.
+#[derive(Clone, Default)]
+pub struct SimStorage {
+    state: Arc<Mutex<State>>,
+}
+
+impl SimStorage {
+    /// Returns an empty disk.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A test that panics elsewhere must not hide its message behind ours.
+        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn from_disk(disk: disk::Disk) -> Self {
+        Self { state: Arc::new(Mutex::new(State { disk, ..State::default() })) }
+    }
+
+    /// Returns how many numbered calls there were.
+    #[must_use]
+    pub fn calls(&self) -> u64 {
+        self.lock().calls
+    }
+
+    /// Returns call `number`, the first being 1, if calls are traced.
+    #[must_use]
+    pub fn call(&self, number: u64) -> Option<Call> {
+        let state = self.lock();
+        state.trace.as_ref()?.get(usize::try_from(number.checked_sub(1)?).ok()?).cloned()
+    }
+
+    /// Keeps what every numbered call was from now on. Call it before the first.
+    pub fn keep_trace(&self) {
+        self.lock().trace = Some(Vec::new());
+    }
+
+    /// Numbers reads too, so that they can fail.
+    pub fn number_reads(&self) {
+        self.lock().number_reads = true;
+    }
+
+    /// Cuts the power after call `number`: every later call fails and changes nothing.
+    pub fn cut_after(&self, number: u64) {
+        self.lock().cut_after = Some(number);
+    }
+
+    /// Keeps the disk as it is now and as it is after every numbered call from now on.
+    pub fn keep_moments(&self) {
+        let mut state = self.lock();
+        state.moments = Some((state.calls, vec![state.disk.clone()]));
+    }
+
+    /// Returns a copy of the disk as it was right after call `number`, if moments were kept then.
+    #[must_use]
+    pub fn moment(&self, number: u64) -> Option<Self> {
+        let state = self.lock();
+        let (first, moments) = state.moments.as_ref()?;
+        let disk = moments.get(usize::try_from(number.checked_sub(*first)?).ok()?)?;
+        Some(Self::from_disk(disk.clone()))
+    }
+
+    /// Returns a copy of the disk with its unsynced changes; no calls, faults or locks.
+    #[must_use]
+    pub fn fork(&self) -> Self {
+        Self::from_disk(self.lock().disk.clone())
+    }
+
+    /// Returns the disk that the machine finds when power comes back. This one stays as it is.
+    ///
+    /// The same seed and policy give the same disk.
+    #[must_use]
+    pub fn reboot(&self, seed: u64, policy: Policy) -> Self {
+        Self::from_disk(self.lock().disk.after_cut(seed, policy))
+    }
+
+    /// Returns how many changes no sync has made durable yet.
+    #[must_use]
+    pub fn unsynced(&self) -> usize {
+        self.lock().disk.pending().count()
+    }
+
+    /// Makes call `number` fail, once or with all later ones.
+    ///
+    /// [`Fault::Interrupted`] strikes three calls where it is to strike for ever: no signal storm lasts, and
+    /// programs retry until it ends.
+    pub fn fail_at(&self, number: u64, fault: Fault, times: Times) {
+        self.lock().fail_at = Some((number, fault, times));
+    }
+
+    /// Ends faults that were asked for.
+    pub fn heal(&self) {
+        let mut state = self.lock();
+        (state.fail_at, state.cut_after) = (None, None);
+    }
+
+    /// Bounds the bytes that all files together may take, holes included; `None`: no bound.
+    pub fn limit_space(&self, bytes_max: Option<u64>) {
+        self.lock().bytes_max = bytes_max;
+    }
+
+    /// Returns the bytes that all files take, holes included.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.lock().disk.bytes()
+    }
+
+    /// Drops clean pages from the cache: what a failed sync lost is then lost to readers too.
+    pub fn forget_cache(&self) {
+        self.lock().disk.forget_cache();
+    }
+
+    /// Returns the names and lengths of all files, in order.
+    #[must_use]
+    pub fn files(&self) -> Vec<(String, u64)> {
+        let state = self.lock();
+        let names = &state.disk.names().current;
+        let files = names.iter().filter_map(|(name, node)| match node {
+            names::Node::File(id) => Some((name.clone(), state.disk.file(*id).len())),
+            names::Node::Dir => None,
+        });
+        files.collect()
+    }
+
+    /// Returns the contents of a file.
+    #[must_use]
+    pub fn contents(&self, name: &str) -> Option<Vec<u8>> {
+        let state = self.lock();
+        let file = state.disk.file(state.disk.find(name).ok()?);
+        let mut bytes = vec![0; usize::try_from(file.len()).ok()?];
+        file.read(&mut bytes, 0);
+        Some(bytes)
+    }
+
+    /// Flips bits of one byte on the medium, as decay does.
+    ///
+    /// # Panics
+    /// If there is no such byte.
+    pub fn flip(&self, name: &str, offset: u64, mask: u8) {
+        self.damage(name, |pages| {
+            let mut byte = [0];
+            assert_eq!(pages.read(&mut byte, offset), 1, "{name} has no byte {offset}");
+            pages.write(&[byte[0] ^ mask], offset);
+        });
+    }
+
+    /// Cuts a file or pads it with zeroes, on the medium.
+    ///
+    /// # Panics
+    /// If there is no such file.
+    pub fn cut_file(&self, name: &str, bytes: u64) {
+        self.damage(name, |pages| pages.set_len(bytes));
+    }
+
+    /// Replaces bytes of a file on the medium.
+    ///
+    /// # Panics
+    /// If there is no such file.
+    pub fn overwrite(&self, name: &str, offset: u64, bytes: &[u8]) {
+        self.damage(name, |pages| pages.write(bytes, offset));
+    }
+
+    fn damage(&self, name: &str, change: impl Fn(&mut pages::Pages)) {
+        let mut state = self.lock();
+        let id = state.disk.find(name).unwrap_or_else(|error| panic!("{name}: {error}"));
+        state.disk.file_mut(id).damage(change);
+    }
+}
+
+impl std::fmt::Debug for SimStorage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "SimStorage({} calls)", self.calls())
+    }
+}

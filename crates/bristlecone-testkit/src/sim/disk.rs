@@ -1,0 +1,136 @@
+//! The medium with the cache above it: files by number, names, and what is pending in both.
+
+use std::{collections::BTreeMap, io, sync::Arc};
+
+use super::{
+    file::{File, Part},
+    names::{Names, Node, folder},
+    policy::{Fate, Policy},
+};
+
+/// Everything that a fork copies; cheap to clone.
+#[derive(Clone, Default)]
+pub(super) struct Disk {
+    files: BTreeMap<u64, Arc<File>>,
+    names: Arc<Names>,
+    file_next: u64,
+    seq: u64,
+}
+
+impl Disk {
+    /// Returns the number of the next change.
+    fn step(&mut self) -> u64 {
+        self.seq += 1;
+        self.seq
+    }
+
+    pub(super) fn names(&self) -> &Names {
+        &self.names
+    }
+
+    pub(super) fn file(&self, id: u64) -> &File {
+        &self.files[&id]
+    }
+
+    pub(super) fn find(&self, name: &str) -> io::Result<u64> {
+        match self.names.get(name) {
+            Some(Node::File(id)) => Ok(id),
+            Some(Node::Dir) => Err(io::ErrorKind::IsADirectory.into()),
+            None => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    pub(super) fn create(&mut self, name: &str) -> io::Result<u64> {
+        if !self.names.is_dir(folder(name)) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        self.file_next += 1;
+        let (id, seq) = (self.file_next, self.step());
+        self.files.insert(id, Arc::default());
+        Arc::make_mut(&mut self.names).create(name, Node::File(id), seq);
+        Ok(id)
+    }
+
+    pub(super) fn create_dir(&mut self, name: &str) -> io::Result<()> {
+        match self.names.get(name) {
+            Some(Node::Dir) => return Ok(()),
+            Some(Node::File(_)) => return Err(io::ErrorKind::AlreadyExists.into()),
+            None => {}
+        }
+        let seq = self.step();
+        Arc::make_mut(&mut self.names).create(name, Node::Dir, seq);
+        Ok(())
+    }
+
+    pub(super) fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
+        let id = self.find(from)?;
+        if !self.names.is_dir(folder(to)) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let seq = self.step();
+        Arc::make_mut(&mut self.names).rename(from, to, Node::File(id), seq);
+        Ok(())
+    }
+
+    pub(super) fn remove(&mut self, name: &str) -> io::Result<()> {
+        let id = self.find(name)?;
+        let seq = self.step();
+        Arc::make_mut(&mut self.names).remove(name, Node::File(id), seq);
+        Ok(())
+    }
+
+    pub(super) fn sync_dir(&mut self, dir: &str) -> io::Result<()> {
+        if !self.names.is_dir(dir) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        Arc::make_mut(&mut self.names).sync(dir);
+        Ok(())
+    }
+
+    pub(super) fn write(&mut self, id: u64, bytes: &[u8], offset: u64) {
+        let seq = self.step();
+        self.file_mut(id).write(bytes, offset, seq);
+    }
+
+    pub(super) fn set_len(&mut self, id: u64, len: u64) {
+        let seq = self.step();
+        self.file_mut(id).set_len(len, seq);
+    }
+
+    pub(super) fn file_mut(&mut self, id: u64) -> &mut File {
+        Arc::make_mut(self.files.get_mut(&id).expect("files live as long as the disk"))
+    }
+
+    pub(super) fn forget_cache(&mut self) {
+        for file in self.files.values_mut() {
+            Arc::make_mut(file).forget_cache();
+        }
+    }
+
+    /// Returns the bytes that all files take, with the holes in them.
+    pub(super) fn bytes(&self) -> u64 {
+        let files = self.names.current.values().filter_map(|node| match node {
+            Node::File(id) => Some(self.files[id].len()),
+            Node::Dir => None,
+        });
+        files.sum()
+    }
+
+    pub(super) fn pending(&self) -> impl Iterator<Item = u64> {
+        self.files.values().flat_map(|file| file.pending()).chain(self.names.pending())
+    }
+
+    /// Returns the disk after a power cut: what `policy` lets survive, all of it durable.
+    pub(super) fn after_cut(&self, seed: u64, policy: Policy) -> Self {
+        let mut fate = Fate::new(policy, seed, self);
+        let names = self.names.survivor(|seq| fate.keeps(seq, Part::Length));
+        let mut files = BTreeMap::new();
+        for node in names.current.values() {
+            if let Node::File(id) = node {
+                let contents = self.files[id].survivor(|seq, part| fate.keeps(seq, part));
+                files.insert(*id, Arc::new(File::settled(contents)));
+            }
+        }
+        Self { files, names: Arc::new(names), file_next: self.file_next, seq: self.seq }
+    }
+}

@@ -1,0 +1,220 @@
+//! The simulated disk behind the byte seam.
+
+use std::{fmt, io, sync::Arc};
+
+use bristlecone::storage::{FileMap, OpenMode, Storage, StorageFile};
+
+use super::{CallKind, Fault, SimStorage, names::Node, names::folder, state::State};
+
+impl SimStorage {
+    /// Runs a numbered call on names.
+    fn call_names(
+        &self,
+        kind: CallKind,
+        name: &str,
+        run: impl FnOnce(&mut State) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut state = self.lock();
+        let fault = state.enter(kind, &name.into(), 0, 0)?;
+        let done = match fault.and_then(Fault::error) {
+            Some(error) => Err(error),
+            None => run(&mut state),
+        };
+        state.leave();
+        done
+    }
+
+    fn handle(&self, name: &str, id: u64, writable: bool) -> Arc<dyn StorageFile> {
+        let mut state = self.lock();
+        state.handle_next += 1;
+        let handle = state.handle_next;
+        Arc::new(SimFile { storage: self.clone(), name: name.into(), id, handle, writable })
+    }
+}
+
+impl Storage for SimStorage {
+    fn open(&self, name: &str, mode: OpenMode) -> io::Result<Arc<dyn StorageFile>> {
+        let found = {
+            let state = self.lock();
+            state.powered()?;
+            state.disk.find(name)
+        };
+        let absent = matches!(&found, Err(error) if error.kind() == io::ErrorKind::NotFound);
+        let id = match mode {
+            OpenMode::CreateNew if found.is_ok() => return Err(io::ErrorKind::AlreadyExists.into()),
+            OpenMode::CreateNew | OpenMode::Create if absent => {
+                self.call_names(CallKind::Create, name, |state| state.disk.create(name).map(drop))?;
+                self.lock().disk.find(name)?
+            }
+            _ => found?,
+        };
+        Ok(self.handle(name, id, mode != OpenMode::Read))
+    }
+
+    fn create_dir(&self, name: &str) -> io::Result<()> {
+        if name.is_empty() {
+            return self.lock().powered();
+        }
+        for (end, _) in name.match_indices('/').chain([(name.len(), "")]) {
+            let dir = &name[..end];
+            if self.lock().disk.names().get(dir) != Some(Node::Dir) {
+                self.call_names(CallKind::CreateDir, dir, |state| state.disk.create_dir(dir))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn list(&self, dir: &str) -> io::Result<Vec<String>> {
+        let state = self.lock();
+        state.powered()?;
+        if !state.disk.names().is_dir(dir) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let names = state.disk.names().current.keys().filter(|name| folder(name) == dir);
+        Ok(names.map(|name| name[dir.len()..].trim_start_matches('/').to_owned()).collect())
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.call_names(CallKind::Rename, from, |state| state.disk.rename(from, to))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.call_names(CallKind::Remove, name, |state| state.disk.remove(name))
+    }
+
+    fn sync_dir(&self, dir: &str) -> io::Result<()> {
+        self.call_names(CallKind::SyncDir, dir, |state| state.disk.sync_dir(dir))
+    }
+
+    fn describe(&self, name: &str) -> String {
+        name.to_owned()
+    }
+}
+
+/// One handle to a simulated file.
+struct SimFile {
+    storage: SimStorage,
+    name: Arc<str>,
+    id: u64,
+    handle: u64,
+    writable: bool,
+}
+
+impl SimFile {
+    fn may_write(&self) -> io::Result<()> {
+        if self.writable { Ok(()) } else { Err(io::ErrorKind::PermissionDenied.into()) }
+    }
+}
+
+impl StorageFile for SimFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut state = self.storage.lock();
+        let fault = state.enter(CallKind::Read, &self.name, offset, buffer.len() as u64)?;
+        let wanted = match fault {
+            None => buffer.len(),
+            Some(Fault::Short) => buffer.len().div_ceil(2),
+            Some(fault) => return Err(fault.error().expect("only a short read is none")),
+        };
+        let count = state.disk.file(self.id).read(&mut buffer[..wanted], offset);
+        if state.number_reads {
+            state.leave();
+        }
+        Ok(count)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        self.may_write()?;
+        let mut state = self.storage.lock();
+        let fault = state.enter(CallKind::Write, &self.name, offset, bytes.len() as u64)?;
+        let room = state.room(state.disk.file(self.id).len(), offset, bytes.len() as u64) as usize;
+        // A failing write may still have gone part of the way.
+        let count = match fault {
+            None => room,
+            Some(Fault::Short) => room.min(bytes.len().div_ceil(2)),
+            Some(Fault::Interrupted) => 0,
+            Some(Fault::Io | Fault::NoSpace) => state.rng().index(room + 1),
+        };
+        if count > 0 {
+            state.disk.write(self.id, &bytes[..count], offset);
+        }
+        state.leave();
+        match fault.and_then(Fault::error) {
+            Some(error) => Err(error),
+            None if count == 0 && !bytes.is_empty() => Err(Fault::NoSpace.error().expect("an error")),
+            None => Ok(count),
+        }
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        let state = self.storage.lock();
+        state.powered()?;
+        Ok(state.disk.file(self.id).len())
+    }
+
+    fn set_len(&self, bytes: u64) -> io::Result<()> {
+        self.may_write()?;
+        let mut state = self.storage.lock();
+        let fault = state.enter(CallKind::SetLen, &self.name, bytes, 0)?;
+        let len = state.disk.file(self.id).len();
+        let growth = bytes.saturating_sub(len);
+        let error = fault.and_then(Fault::error);
+        let error = error.or_else(|| if state.room(len, len, growth) < growth { Fault::NoSpace.error() } else { None });
+        if error.is_none() {
+            state.disk.set_len(self.id, bytes);
+        }
+        state.leave();
+        error.map_or(Ok(()), Err)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        let mut state = self.storage.lock();
+        let fault = state.enter(CallKind::Sync, &self.name, 0, 0)?;
+        let error = fault.and_then(Fault::error);
+        if error.is_some() {
+            let mut rng = state.rng();
+            state.disk.file_mut(self.id).fail_sync(|| rng.chance(1, 2));
+        } else {
+            state.disk.file_mut(self.id).sync();
+        }
+        state.leave();
+        error.map_or(Ok(()), Err)
+    }
+
+    fn map(&self, _: u64) -> io::Result<Option<FileMap>> {
+        Ok(None)
+    }
+
+    fn try_lock(&self) -> io::Result<bool> {
+        let mut state = self.storage.lock();
+        state.powered()?;
+        Ok(*state.locks.entry(self.id).or_insert(self.handle) == self.handle)
+    }
+
+    fn unlock(&self) -> io::Result<()> {
+        let mut state = self.storage.lock();
+        if state.locks.get(&self.id) == Some(&self.handle) {
+            state.locks.remove(&self.id);
+        }
+        state.powered()
+    }
+
+    fn lock_holder(&self) -> Option<String> {
+        let state = self.storage.lock();
+        state.locks.get(&self.id).map(|handle| format!("simulated handle {handle}"))
+    }
+}
+
+impl Drop for SimFile {
+    fn drop(&mut self) {
+        let mut state = self.storage.lock();
+        if state.locks.get(&self.id) == Some(&self.handle) {
+            state.locks.remove(&self.id);
+        }
+    }
+}
+
+impl fmt::Debug for SimFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SimFile({}, handle {})", self.name, self.handle)
+    }
+}

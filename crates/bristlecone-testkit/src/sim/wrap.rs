@@ -1,0 +1,110 @@
+//! A storage that lies: what a test suite must catch if it is worth running.
+
+use std::{fmt, io, sync::Arc};
+
+use bristlecone::storage::{FileMap, OpenMode, Storage, StorageFile};
+
+/// What a [`Lying`] storage only pretends to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lie {
+    /// Syncs of files succeed and do nothing.
+    Syncs,
+    /// Syncs of folders succeed and do nothing.
+    DirSyncs,
+    /// Locks are given to everybody.
+    Locks,
+}
+
+/// A storage around another that pretends to do something, to prove that suites notice.
+#[derive(Clone, Debug)]
+pub struct Lying {
+    inner: Arc<dyn Storage>,
+    lie: Lie,
+}
+
+impl Lying {
+    /// Wraps a storage.
+    #[must_use]
+    pub fn new(inner: Arc<dyn Storage>, lie: Lie) -> Self {
+        Self { inner, lie }
+    }
+}
+
+impl Storage for Lying {
+    fn open(&self, name: &str, mode: OpenMode) -> io::Result<Arc<dyn StorageFile>> {
+        Ok(Arc::new(LyingFile { inner: self.inner.open(name, mode)?, lie: self.lie }))
+    }
+
+    fn create_dir(&self, name: &str) -> io::Result<()> {
+        self.inner.create_dir(name)
+    }
+
+    fn list(&self, dir: &str) -> io::Result<Vec<String>> {
+        self.inner.list(dir)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.inner.rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.inner.remove(name)
+    }
+
+    fn sync_dir(&self, dir: &str) -> io::Result<()> {
+        if self.lie == Lie::DirSyncs { Ok(()) } else { self.inner.sync_dir(dir) }
+    }
+
+    fn describe(&self, name: &str) -> String {
+        self.inner.describe(name)
+    }
+}
+
+struct LyingFile {
+    inner: Arc<dyn StorageFile>,
+    lie: Lie,
+}
+
+impl StorageFile for LyingFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.inner.read_at(buffer, offset)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        self.inner.write_at(bytes, offset)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.inner.len()
+    }
+
+    fn set_len(&self, bytes: u64) -> io::Result<()> {
+        self.inner.set_len(bytes)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        if self.lie == Lie::Syncs { Ok(()) } else { self.inner.sync_data() }
+    }
+
+    fn map(&self, bytes: u64) -> io::Result<Option<FileMap>> {
+        self.inner.map(bytes)
+    }
+
+    fn try_lock(&self) -> io::Result<bool> {
+        if self.lie == Lie::Locks { Ok(true) } else { self.inner.try_lock() }
+    }
+
+    fn unlock(&self) -> io::Result<()> {
+        self.inner.unlock()
+    }
+
+    fn lock_holder(&self) -> Option<String> {
+        self.inner.lock_holder()
+    }
+}
+
+impl fmt::Debug for LyingFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}, lying about {:?}", self.inner, self.lie)
+    }
+}

@@ -1,0 +1,108 @@
+//! A batch: new objects on their way to a backend, as one run of records.
+
+use std::{collections::HashMap, fmt};
+
+use bristlecone_core::{Kind, Location, Oid, Record, Sink, record_bytes, write_record};
+
+use crate::oid_map::OidHasher;
+
+/// New objects, children before parents, as one run of records that any backend takes as it is.
+///
+/// The bytes do not depend on where they will land, so a batch is prepared outside every lock.
+#[derive(Clone, Default)]
+pub struct Batch {
+    bytes: Vec<u8>,
+    // Offset of each record by id, so that an object is kept once.
+    index: HashMap<Oid, u32, OidHasher>,
+}
+
+impl Batch {
+    /// The most bytes in a batch: offsets have 32 bits, and a margin is kept for framing.
+    pub const BYTES_MAX: usize = (u32::MAX - (1 << 20)) as usize;
+
+    /// Returns an empty batch.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Returns an empty batch that writes into `buffer`, which is cleared.
+    #[must_use]
+    pub fn with_buffer(mut buffer: Vec<u8>) -> Self {
+        buffer.clear();
+        Self { bytes: buffer, index: HashMap::default() }
+    }
+
+    /// Returns the records, one after another, each padded to 8 bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Returns the records, owned.
+    #[must_use]
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    /// Returns the number of objects.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.index.len()
+    }
+
+    /// Whether there are no objects.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Returns the id and offset of every object, in no order. Cheaper than [`Batch::records`].
+    pub fn offsets(&self) -> impl Iterator<Item = (&Oid, u32)> {
+        self.index.iter().map(|(oid, &at)| (oid, at))
+    }
+
+    /// Returns the records in order.
+    pub fn records(&self) -> impl Iterator<Item = BatchRecord<'_>> {
+        let mut offset = 0;
+        std::iter::from_fn(move || {
+            let rest = self.bytes.get(offset..).filter(|rest| !rest.is_empty())?;
+            let (record, bytes) = record_bytes(rest).expect("a batch holds records of its own making");
+            let at = offset as u32;
+            offset = (offset + bytes.len()).next_multiple_of(8);
+            Some(BatchRecord { record, bytes, offset: at })
+        })
+    }
+}
+
+impl Sink for Batch {
+    fn put(&mut self, kind: Kind, oid: Oid, body: &[u8], children: &[Location], aux: &[u64]) -> Location {
+        if let Some(&at) = self.index.get(&oid) {
+            return Location::pending(u64::from(at));
+        }
+        let at = write_record(&mut self.bytes, kind, &oid, body, children, aux);
+        self.index.insert(oid, at as u32);
+        Location::pending(at)
+    }
+
+    fn known(&self, oid: &Oid) -> Option<Location> {
+        self.index.get(oid).map(|&at| Location::pending(u64::from(at)))
+    }
+}
+
+impl fmt::Debug for Batch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Batch({} objects, {} bytes)", self.len(), self.bytes.len())
+    }
+}
+
+/// One record of a batch.
+#[derive(Clone, Copy, Debug)]
+pub struct BatchRecord<'a> {
+    /// The header.
+    pub record: Record<'a>,
+    /// The record's bytes without padding.
+    pub bytes: &'a [u8],
+    /// Where it starts in the batch.
+    pub offset: u32,
+}

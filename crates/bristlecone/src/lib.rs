@@ -1,0 +1,50 @@
+//! Git semantics for your data, at the speed of a database.
+//!
+//! Bristlecone keeps versions of a tree of values: lookups load what they need and nothing else, edits wait
+//! in memory until a commit hashes and writes exactly what changed, branches move by compare-and-set, and
+//! every version stays. Equal contents have equal root hashes, whatever led to them.
+//!
+//! ```
+//! use bristlecone::{Info, Repo};
+//!
+//! let repo = Repo::memory();
+//! let main = repo.branch("main")?;
+//! let mut tree = main.tree()?;
+//! tree.add("fruit/apple", b"red")?;
+//! tree.add("fruit/plum", b"blue")?;
+//! main.commit(&mut tree, &Info::message("first fruit"))?;
+//!
+//! assert_eq!(main.tree()?.find("fruit/plum")?.as_deref(), Some(&b"blue"[..]));
+//! # Ok::<(), bristlecone::Error>(())
+//! ```
+//!
+//! One type parameter, the [`Format`], says how directories become objects; what keeps the objects is a
+//! [`Backend`] behind a pointer: [`MemoryBackend`] or the crash-safe [`disk`] engine. The byte formats
+//! themselves are in the crate `bristlecone-core`, which knows no I/O.
+
+mod backend;
+// pub mod disk;
+mod error;
+mod oid_map;
+mod repo;
+pub mod storage;
+mod store;
+mod tree;
+mod value;
+
+pub use backend::{
+    Backend, BackendStats, Batch, BatchRecord, Capabilities, Counted, Counts, Damage, Durability, Expected, KindedRef,
+    MemoryBackend, ReadOnly, RefMove, RefTarget, check_moves,
+};
+pub use bristlecone_core as core;
+pub use bristlecone_core::{
+    AsPath, Bytes, Commit, EntryKind, Format, Kind, Location, ObjRef, Object, Oid, Path, PathError, Signature, Sink,
+    Zone, escape, native::Native, to_hex,
+};
+pub use error::Error;
+pub use repo::{Branch, Info, Prepared, Repo, check_ref_name};
+pub use tree::{Concrete, Difference, DirEntry, Entries, Listing, Reader, Tree, TreeStats, Walk};
+pub use value::{NewValue, Value};
+
+/// A result of the store.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

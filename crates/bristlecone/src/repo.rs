@@ -1,0 +1,266 @@
+//! The repository: trees, commits and branches over one backend.
+
+use std::sync::Arc;
+
+use bristlecone_core::{Commit, Format, Kind, Location, ObjRef, Oid, Signature, Source, native::Native};
+
+use crate::{
+    Backend, Batch, Durability, Error, Expected, MemoryBackend, RefMove, RefTarget, Result, Tree, Value, store::Store,
+};
+
+mod branch;
+mod commit;
+mod refname;
+
+pub use branch::Branch;
+pub use commit::{Info, Prepared};
+pub use refname::check_ref_name;
+
+/// Refs of branches start with this.
+pub(crate) const BRANCHES: &str = "refs/heads/";
+/// The ref of the checked-out branch or commit.
+pub(crate) const HEAD: &str = "HEAD";
+/// How many symbolic refs are followed in a row.
+const SYMBOLIC_MAX: usize = 8;
+
+/// An open store with its format. Cheap to clone; clones share everything.
+#[derive(Debug)]
+pub struct Repo<F: Format = Native> {
+    pub(crate) store: Arc<Store<F>>,
+}
+
+impl<F: Format> Clone for Repo<F> {
+    fn clone(&self) -> Self {
+        Self { store: self.store.clone() }
+    }
+}
+
+impl Repo<Native> {
+    /// Returns an empty repository of the native format in memory.
+    #[must_use]
+    pub fn memory() -> Self {
+        Self::with_backend(Native::new(), Arc::new(MemoryBackend::new()))
+    }
+}
+
+impl<F: Format> Repo<F> {
+    /// Returns a repository of a format over any backend.
+    #[must_use]
+    pub fn with_backend(format: F, backend: Arc<dyn Backend>) -> Self {
+        Self { store: Store::new(format, backend) }
+    }
+
+    /// Returns the backend.
+    #[must_use]
+    pub fn backend(&self) -> &Arc<dyn Backend> {
+        &self.store.backend
+    }
+
+    /// Returns the format with its options.
+    #[must_use]
+    pub fn format(&self) -> &F {
+        &self.store.format
+    }
+
+    /// Returns an empty tree.
+    #[must_use]
+    pub fn tree(&self) -> Tree<F> {
+        Tree::at(self.store.clone(), None)
+    }
+
+    /// Returns the tree whose root is `root`, loading nothing.
+    #[must_use]
+    pub fn tree_at(&self, root: impl Into<ObjRef>) -> Tree<F> {
+        Tree::at(self.store.clone(), Some(root.into()))
+    }
+
+    /// Returns a value to be set at several places.
+    #[must_use]
+    pub fn value(&self, bytes: impl Into<Box<[u8]>>) -> Value {
+        Value::new(bytes)
+    }
+
+    /// Returns the commit with this id.
+    ///
+    /// # Errors
+    /// [`Error::Missing`]; [`Error::WrongKind`] if it is no commit; [`Error::Corrupt`] and others of the backend.
+    pub fn commit(&self, at: impl Into<ObjRef>) -> Result<Commit> {
+        let at = at.into();
+        let object = self.store.read(Kind::Commit, &at)?;
+        self.store.format.decode_commit(&object).map_err(|source| Error::BadObject { oid: at.oid, source })
+    }
+
+    /// Returns the generation number of a commit: 1 for one without parents, else one more than the largest
+    /// of its parents'.
+    ///
+    /// Costs one read, unless the commit came without its number, as from another store's objects.
+    ///
+    /// # Errors
+    /// As [`Repo::commit`].
+    pub fn generation(&self, at: impl Into<ObjRef>) -> Result<u64> {
+        commit::generation(&self.store, &at.into())
+    }
+
+    /// Returns the tree of a commit, with the commit as its origin.
+    ///
+    /// # Errors
+    /// As [`Repo::commit`].
+    pub fn checkout(&self, at: impl Into<ObjRef>) -> Result<Tree<F>> {
+        let at = at.into();
+        let commit = self.commit(at)?;
+        let mut tree = self.tree_at(commit.tree);
+        tree.origin = Some(at);
+        Ok(tree)
+    }
+
+    /// Returns a branch, which need not exist yet.
+    ///
+    /// # Errors
+    /// [`Error::RefName`] for a name that no branch can have.
+    pub fn branch(&self, name: &str) -> Result<Branch<F>> {
+        Branch::new(self.clone(), name)
+    }
+
+    /// Returns the names of the branches, in order.
+    ///
+    /// # Errors
+    /// Those of the backend.
+    pub fn branches(&self) -> Result<Vec<String>> {
+        let refs = self.store.backend.list_refs(BRANCHES)?;
+        Ok(refs.into_keys().map(|name| name[BRANCHES.len()..].to_owned()).collect())
+    }
+
+    /// Returns the commit that a ref leads to, through symbolic ones.
+    ///
+    /// # Errors
+    /// Those of the backend; [`Error::Usage`] for symbolic refs in a circle.
+    pub fn resolve(&self, name: &str) -> Result<Option<ObjRef>> {
+        let mut name = name.to_owned();
+        for _ in 0..SYMBOLIC_MAX {
+            match self.store.backend.get_ref(&name)? {
+                None => return Ok(None),
+                Some(RefTarget::Object(at)) => return Ok(Some(at)),
+                Some(RefTarget::Symbolic(next)) => name = next,
+            }
+        }
+        Err(Error::Usage { reason: "symbolic refs lead to each other in a circle" })
+    }
+
+    /// Moves refs in one step: all of them, or none.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] names the first ref that is not as expected; those of the backend.
+    pub fn move_refs(&self, moves: &[RefMove], durability: Durability) -> Result<()> {
+        self.store.backend.append(Batch::new(), moves, durability).map(|_| ())
+    }
+
+    /// Moves one ref if it holds `expected`; returns whether it did.
+    ///
+    /// # Errors
+    /// Those of the backend.
+    pub fn compare_and_set(
+        &self,
+        name: &str,
+        expected: Option<RefTarget>,
+        to: Option<RefTarget>,
+        durability: Durability,
+    ) -> Result<bool> {
+        check_ref_name(name)?;
+        let expected = expected.map_or(Expected::Absent, Expected::Is);
+        let wanted = RefMove { name: name.to_owned(), expected, to };
+        match self.move_refs(&[wanted], durability) {
+            Ok(()) => Ok(true),
+            Err(Error::Conflict { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns what HEAD holds: the checked-out branch as a symbolic ref, or a commit if it is detached.
+    ///
+    /// # Errors
+    /// Those of the backend.
+    pub fn head(&self) -> Result<Option<RefTarget>> {
+        self.store.backend.get_ref(HEAD)
+    }
+
+    /// Makes HEAD name a branch, which need not exist yet.
+    ///
+    /// # Errors
+    /// [`Error::RefName`]; those of the backend.
+    pub fn set_head(&self, branch: &str) -> Result<()> {
+        let target = RefTarget::Symbolic(self.branch(branch)?.ref_name().to_owned());
+        self.point_head(target)
+    }
+
+    /// Makes HEAD name a commit itself.
+    ///
+    /// # Errors
+    /// As [`Repo::commit`]; those of the backend.
+    pub fn detach_head(&self, at: impl Into<ObjRef>) -> Result<()> {
+        let at = at.into();
+        self.commit(at)?;
+        self.point_head(RefTarget::Object(at))
+    }
+
+    fn point_head(&self, target: RefTarget) -> Result<()> {
+        let wanted = RefMove { name: HEAD.to_owned(), expected: Expected::Any, to: Some(target) };
+        self.move_refs(&[wanted], Durability::Synced)
+    }
+
+    /// Makes everything that was committed so far durable.
+    ///
+    /// # Errors
+    /// Those of the backend.
+    pub fn flush(&self) -> Result<()> {
+        self.store.backend.flush()
+    }
+
+    /// Returns the full reference of an object whose id starts with these hexadecimal digits; `None` if there is
+    /// none, an error if there are several. Looks at every object: for people, not for programs.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if the digits are none or ambiguous; those of the backend.
+    pub fn find_object(&self, digits: &str) -> Result<Option<(Kind, ObjRef)>> {
+        let digits = digits.to_ascii_lowercase();
+        if digits.len() < 4 || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(Error::Usage { reason: "an id is named by at least four hexadecimal digits" });
+        }
+        if let Ok(oid) = digits.parse::<Oid>()
+            && let Some(object) = self.store.backend.read(&oid.into())?
+        {
+            return Ok(Some((object.kind(), ObjRef::new(oid, object.location()))));
+        }
+        let mut found: Option<(Kind, ObjRef)> = None;
+        let mut several = false;
+        self.store.backend.each_object(
+            &mut |oid, object| {
+                if oid.to_string().starts_with(&digits) {
+                    several |= found.is_some_and(|(_, at)| at.oid != oid);
+                    found = Some((object.kind(), ObjRef::new(oid, object.location())));
+                }
+                Ok(())
+            },
+            &mut |_| (),
+        )?;
+        if several { Err(Error::Usage { reason: "several objects have ids that start so" }) } else { Ok(found) }
+    }
+
+    /// Submits prepared commits together: one write and one sync for all, each on its own terms.
+    ///
+    /// The answers are in the order of the commits.
+    pub fn submit(&self, commits: Vec<Prepared<F>>, durability: Durability) -> Vec<Result<ObjRef>> {
+        let (batches, heads): (Vec<_>, Vec<_>) =
+            commits.into_iter().map(|prepared| ((prepared.batch, prepared.moves), prepared.head)).unzip();
+        let placed = self.store.backend.append_many(batches, durability);
+        placed.into_iter().zip(heads).map(|(base, head)| Ok(resolve(head, base?))).collect()
+    }
+}
+
+pub(crate) fn resolve(at: ObjRef, base: Location) -> ObjRef {
+    ObjRef::new(at.oid, at.at.resolve(base))
+}
+
+/// Who commits in doc tests and where nobody is named.
+pub(crate) fn nobody() -> Signature {
+    Signature::new("", 0)
+}

@@ -1,0 +1,118 @@
+//! Branches: named heads, moved by compare-and-set.
+
+use bristlecone_core::{Format, ObjRef, native::Native};
+
+use super::{
+    BRANCHES, Info, Prepared, Repo, check_ref_name,
+    commit::head_move,
+};
+use crate::{Durability, Error, RefTarget, Result, Tree};
+
+/// A branch of a repository, which need not exist yet.
+#[derive(Clone, Debug)]
+pub struct Branch<F: Format = Native> {
+    repo: Repo<F>,
+    // The full name of the ref.
+    name: String,
+}
+
+impl<F: Format> Branch<F> {
+    pub(super) fn new(repo: Repo<F>, name: &str) -> Result<Self> {
+        let name = format!("{BRANCHES}{name}");
+        check_ref_name(&name)?;
+        Ok(Self { repo, name })
+    }
+
+    /// Returns the name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name[BRANCHES.len()..]
+    }
+
+    /// Returns the full name of the ref.
+    #[must_use]
+    pub fn ref_name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the commit that the branch names now; `None` if it does not exist.
+    ///
+    /// # Errors
+    /// Those of the backend.
+    pub fn head(&self) -> Result<Option<ObjRef>> {
+        self.repo.resolve(&self.name)
+    }
+
+    /// Checks the head's tree out; an empty tree if the branch does not exist.
+    ///
+    /// # Errors
+    /// As [`Repo::commit`].
+    pub fn tree(&self) -> Result<Tree<F>> {
+        match self.head()? {
+            Some(at) => self.repo.checkout(at),
+            None => Ok(self.repo.tree()),
+        }
+    }
+
+    /// Commits a tree, with the commit it was checked out from as its parent, and moves the branch, if that
+    /// commit is still its head; all in one step. The tree goes on from there.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] if the branch has moved since: the tree keeps its edits. As [`Repo::commit_tree`].
+    pub fn commit(&self, tree: &mut Tree<F>, info: &Info) -> Result<ObjRef> {
+        let prepared = self.prepare(tree, info)?;
+        self.repo.finish(tree, prepared, info.durability)
+    }
+
+    /// As [`Branch::commit`], with parents of the caller's choice, such as those of a merge. The branch must
+    /// still name the first of them, or not exist if there are none.
+    ///
+    /// # Errors
+    /// As [`Branch::commit`].
+    pub fn commit_with_parents(&self, tree: &mut Tree<F>, parents: &[ObjRef], info: &Info) -> Result<ObjRef> {
+        let mut prepared = self.repo.prepare(tree, parents, info)?;
+        prepared.and_move(head_move(&self.name, parents.first().copied(), prepared.head));
+        self.repo.finish(tree, prepared, info.durability)
+    }
+
+    /// Encodes and hashes what [`Branch::commit`] would write, for [`Repo::submit`].
+    ///
+    /// # Errors
+    /// As [`Branch::commit`].
+    pub fn prepare(&self, tree: &Tree<F>, info: &Info) -> Result<Prepared<F>> {
+        let parent = tree.origin();
+        let mut prepared = self.repo.prepare(tree, parent.as_slice(), info)?;
+        prepared.and_move(head_move(&self.name, parent, prepared.head));
+        Ok(prepared)
+    }
+
+    /// Edits the head's tree and commits it, again from the start if somebody else was faster.
+    ///
+    /// # Errors
+    /// What `edit` returns; as [`Branch::commit`], but for conflicts.
+    pub fn edit(&self, info: &Info, mut edit: impl FnMut(&mut Tree<F>) -> Result<()>) -> Result<ObjRef> {
+        loop {
+            let mut tree = self.tree()?;
+            edit(&mut tree)?;
+            match self.commit(&mut tree, info) {
+                Err(Error::Conflict { .. }) => {}
+                done => return done,
+            }
+        }
+    }
+
+    /// Moves the branch from `expected` (`None`: it must not exist) to `to` (`None`: it is removed); returns
+    /// whether it was as expected.
+    ///
+    /// # Errors
+    /// Those of the backend.
+    pub fn compare_and_set(
+        &self,
+        expected: Option<ObjRef>,
+        to: Option<ObjRef>,
+        durability: Durability,
+    ) -> Result<bool> {
+        let target = |at: Option<ObjRef>| at.map(RefTarget::Object);
+        self.repo.compare_and_set(&self.name, target(expected), target(to), durability)
+    }
+}

@@ -1,0 +1,169 @@
+//! Committing: from a tree and its edits to one append.
+
+use bristlecone_core::{Commit, Format, Kind, ObjRef, Signature, Source, native::Native};
+
+use super::{Repo, nobody, resolve};
+use crate::{
+    Batch, Durability, RefMove, RefTarget, Result, Tree,
+    store::{FlushSink, Store},
+};
+
+/// What to record with a commit, and how durable it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Info {
+    /// Who made the change.
+    pub author: Signature,
+    /// Who recorded it.
+    pub committer: Signature,
+    /// Further headers, in order.
+    pub headers: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Why.
+    pub message: Vec<u8>,
+    /// When the commit is acknowledged.
+    pub durability: Durability,
+}
+
+impl Info {
+    /// A message by nobody at second 0, synced. Programs that want reproducible commits need no more.
+    #[must_use]
+    pub fn message(message: impl Into<Vec<u8>>) -> Self {
+        Self {
+            author: nobody(),
+            committer: nobody(),
+            headers: Vec::new(),
+            message: message.into(),
+            durability: Durability::Synced,
+        }
+    }
+
+    /// Sets author and committer.
+    #[must_use]
+    pub fn by(mut self, who: Signature) -> Self {
+        self.author = who.clone();
+        self.committer = who;
+        self
+    }
+
+    /// Sets when the commit is acknowledged.
+    #[must_use]
+    pub const fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+}
+
+/// A commit that is encoded and hashed, and waits to be appended.
+#[derive(Debug)]
+pub struct Prepared<F: Format = Native> {
+    pub(super) batch: Batch,
+    pub(super) moves: Vec<RefMove>,
+    // The commit, its place pending in the batch.
+    pub(super) head: ObjRef,
+    pub(super) root: ObjRef,
+    format: std::marker::PhantomData<F>,
+}
+
+impl<F: Format> Prepared<F> {
+    /// Returns the commit's id.
+    #[must_use]
+    pub const fn oid(&self) -> bristlecone_core::Oid {
+        self.head.oid
+    }
+
+    /// Adds a move of another ref to the same step.
+    pub fn and_move(&mut self, wanted: RefMove) {
+        self.moves.push(wanted);
+    }
+}
+
+impl<F: Format> Repo<F> {
+    /// Commits a tree without moving any ref: its edits and the commit are written, nothing leads to them.
+    ///
+    /// # Errors
+    /// As [`Tree::find`]; [`crate::Error::Format`] if the format would lose something; those of the backend.
+    pub fn commit_tree(&self, tree: &mut Tree<F>, parents: &[ObjRef], info: &Info) -> Result<ObjRef> {
+        let prepared = self.prepare(tree, parents, info)?;
+        self.finish(tree, prepared, info.durability)
+    }
+
+    /// Encodes and hashes a commit of `tree`; nothing is written, and the tree keeps its edits.
+    ///
+    /// # Errors
+    /// As [`Repo::commit_tree`].
+    pub fn prepare(&self, tree: &Tree<F>, parents: &[ObjRef], info: &Info) -> Result<Prepared<F>> {
+        let mut sink = FlushSink { batch: Batch::new(), backend: &*self.store.backend };
+        let root = tree.flush_into(&mut sink)?;
+        let mut above = 0;
+        for parent in parents {
+            above = above.max(generation(&self.store, parent)?);
+        }
+        let commit = Commit {
+            tree: root,
+            parents: parents.to_vec(),
+            author: info.author.clone(),
+            committer: info.committer.clone(),
+            headers: info.headers.clone(),
+            message: info.message.clone(),
+        };
+        let head = self.store.format.put_commit(&mut sink, &commit, above + 1)?;
+        Ok(Prepared { batch: sink.batch, moves: Vec::new(), head, root, format: std::marker::PhantomData })
+    }
+
+    /// Appends what was prepared from `tree`.
+    pub(super) fn finish(&self, tree: &mut Tree<F>, prepared: Prepared<F>, durability: Durability) -> Result<ObjRef> {
+        let base = self.store.backend.append(prepared.batch, &prepared.moves, durability)?;
+        let head = resolve(prepared.head, base);
+        tree.flushed(resolve(prepared.root, base));
+        tree.origin = Some(head);
+        Ok(head)
+    }
+
+    /// Writes a commit as it is: its tree and parents need not be here. For imports.
+    ///
+    /// # Errors
+    /// [`crate::Error::Format`] if the format would lose something; those of the backend.
+    pub fn write_commit(&self, commit: &Commit, generation: u64, durability: Durability) -> Result<ObjRef> {
+        let mut sink = FlushSink { batch: Batch::new(), backend: &*self.store.backend };
+        let head = self.store.format.put_commit(&mut sink, commit, generation)?;
+        let base = self.store.backend.append(sink.batch, &[], durability)?;
+        Ok(resolve(head, base))
+    }
+}
+
+/// Returns the ref move that sets `name` to `head`.
+pub(super) fn head_move(name: &str, expected: Option<ObjRef>, head: ObjRef) -> RefMove {
+    use crate::Expected;
+    let expected = expected.map_or(Expected::Absent, |at| Expected::Is(RefTarget::Object(at)));
+    RefMove { name: name.to_owned(), expected, to: Some(RefTarget::Object(head)) }
+}
+
+/// Returns the generation number of a commit, from its record or from its ancestors'.
+pub(super) fn generation<F: Format>(store: &Store<F>, at: &ObjRef) -> Result<u64> {
+    let object = store.read(Kind::Commit, at)?;
+    if let Some(generation) = object.aux(0).filter(|&generation| generation > 0) {
+        return Ok(generation);
+    }
+    // Without recursion: histories are deep.
+    let mut known: std::collections::HashMap<bristlecone_core::Oid, u64> = std::collections::HashMap::new();
+    let mut stack = vec![*at];
+    while let Some(&top) = stack.last() {
+        if known.contains_key(&top.oid) {
+            stack.pop();
+            continue;
+        }
+        let object = store.read(Kind::Commit, &top)?;
+        if let Some(generation) = object.aux(0).filter(|&generation| generation > 0) {
+            known.insert(top.oid, generation);
+            continue;
+        }
+        let parents = store.format.decode_commit(&object)?.parents;
+        let missing: Vec<ObjRef> = parents.iter().filter(|parent| !known.contains_key(&parent.oid)).copied().collect();
+        if missing.is_empty() {
+            let above = parents.iter().filter_map(|parent| known.get(&parent.oid)).max().copied().unwrap_or(0);
+            known.insert(top.oid, above + 1);
+        } else {
+            stack.extend(missing);
+        }
+    }
+    Ok(known[&at.oid])
+}

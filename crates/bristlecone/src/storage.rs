@@ -1,0 +1,176 @@
+//! The byte seam: everything that reaches a disk goes through [`Storage`].
+//!
+//! The engines above know no path of the operating system, only names relative to one folder. The real
+//! implementation is [`RealStorage`]; `bristlecone-testkit` has a simulated disk that forgets, tears and
+//! reorders what was not synced and fails any call, so that every crash point is a unit test.
+//!
+//! **Contract.** Writes are durable after `sync_data` of their file; names (creation, rename, removal) after
+//! `sync_dir` of their folder. Between two syncs the order in which writes reach the medium is unknown, and
+//! a write may reach it in part, sector by sector. A rename is atomic. A lock ends with its holder.
+
+use std::{fmt, io, sync::Arc};
+
+mod real;
+
+pub use real::RealStorage;
+
+/// A folder in which an engine keeps its files.
+pub trait Storage: Send + Sync + fmt::Debug {
+    /// Opens a file. Names use `/` between folders.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NotFound`] or [`io::ErrorKind::AlreadyExists`] according to `mode`; others of the system.
+    fn open(&self, name: &str, mode: OpenMode) -> io::Result<Arc<dyn StorageFile>>;
+
+    /// Creates a folder, and those above it, unless they are there.
+    ///
+    /// # Errors
+    /// Those of the system.
+    fn create_dir(&self, name: &str) -> io::Result<()>;
+
+    /// Returns the names in a folder, without order; the empty name is the folder of the storage itself.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NotFound`]; others of the system.
+    fn list(&self, dir: &str) -> io::Result<Vec<String>>;
+
+    /// Renames a file, replacing what has the new name.
+    ///
+    /// # Errors
+    /// Those of the system.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+
+    /// Removes a file.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NotFound`]; others of the system.
+    fn remove(&self, name: &str) -> io::Result<()>;
+
+    /// Makes the names in a folder durable.
+    ///
+    /// # Errors
+    /// Those of the system.
+    fn sync_dir(&self, dir: &str) -> io::Result<()>;
+
+    /// Returns how messages should name a file: its path for a real one.
+    fn describe(&self, name: &str) -> String;
+}
+
+/// How to open a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenMode {
+    /// An existing file, to be read.
+    Read,
+    /// An existing file, to be read and written.
+    Write,
+    /// A new file, to be read and written; it must not exist.
+    CreateNew,
+    /// A file to be read and written, created if absent, kept if present.
+    Create,
+}
+
+/// One open file.
+pub trait StorageFile: Send + Sync + fmt::Debug {
+    /// Reads into `buffer` from `offset` and returns how many bytes there were; 0 at the end. May be short.
+    ///
+    /// # Errors
+    /// Those of the system.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+
+    /// Writes from `bytes` at `offset`, extending the file, and returns how many were written. May be short.
+    ///
+    /// # Errors
+    /// Those of the system.
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize>;
+
+    /// Returns the length in bytes.
+    ///
+    /// # Errors
+    /// Those of the system.
+    fn len(&self) -> io::Result<u64>;
+
+    /// Whether the file has no bytes.
+    ///
+    /// # Errors
+    /// Those of the system.
+    fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    /// Sets the length, cutting or padding with zeroes.
+    ///
+    /// # Errors
+    /// Those of the system.
+    fn set_len(&self, bytes: u64) -> io::Result<()>;
+
+    /// Makes the contents durable, and the length where reading them needs it.
+    ///
+    /// # Errors
+    /// Those of the system. After a failure nothing is known of what was written since the last success.
+    fn sync_data(&self) -> io::Result<()>;
+
+    /// Maps the first `bytes` bytes for reading; `None` where the storage has no maps.
+    ///
+    /// Bytes written later through any handle or process show in the map.
+    ///
+    /// # Errors
+    /// Those of the system.
+    fn map(&self, bytes: u64) -> io::Result<Option<FileMap>>;
+
+    /// Takes the file's exclusive lock if nobody holds it, across handles, threads and processes.
+    /// Returns whether it was taken. A lock ends with [`StorageFile::unlock`], the handle or the process.
+    ///
+    /// # Errors
+    /// Those of the system.
+    fn try_lock(&self) -> io::Result<bool>;
+
+    /// Gives the lock back.
+    ///
+    /// # Errors
+    /// Those of the system.
+    fn unlock(&self) -> io::Result<()>;
+
+    /// Returns who holds the lock, if that can be found out: `process 123 (cone)`.
+    fn lock_holder(&self) -> Option<String>;
+}
+
+/// A map of a file's first bytes.
+pub type FileMap = Box<dyn std::ops::Deref<Target = [u8]> + Send + Sync>;
+
+/// Reads exactly `buffer.len()` bytes, trying again when interrupted.
+///
+/// # Errors
+/// [`io::ErrorKind::UnexpectedEof`] at the end of the file; others of the system.
+pub fn read_exact_at(file: &dyn StorageFile, mut buffer: &mut [u8], mut offset: u64) -> io::Result<()> {
+    while !buffer.is_empty() {
+        match file.read_at(buffer, offset) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(count) => {
+                buffer = &mut buffer[count..];
+                offset += count as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Writes all of `bytes`, trying again when interrupted and going on after a short write.
+///
+/// # Errors
+/// [`io::ErrorKind::WriteZero`] if nothing more can be written; others of the system.
+pub fn write_all_at(file: &dyn StorageFile, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match file.write_at(bytes, offset) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => {
+                bytes = &bytes[count..];
+                offset += count as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

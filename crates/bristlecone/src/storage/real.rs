@@ -1,0 +1,229 @@
+//! Files of the operating system: the [`Storage`] that stores live on.
+//!
+//! Reads and writes are positional, syncs are `fdatasync`, the lock is `flock`, which belongs to the open
+//! file and so holds between threads as between processes. Nothing is kept open but what callers hold.
+//!
+//! **Maps.** A map shows the file as it is, also what other processes write later. If the medium fails while
+//! a mapped page is loaded, the system ends the process with `SIGBUS`: there is no error to return. Who would
+//! rather have errors opens the store with maps off and pays a system call for each read. The same signal
+//! comes if somebody truncates a mapped file; the engines never do.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use memmap2::{Mmap, MmapOptions};
+use rustix::fs::{FlockOperation, flock};
+
+use super::{FileMap, OpenMode, Storage, StorageFile};
+
+/// A folder of the operating system.
+#[derive(Clone, Debug)]
+pub struct RealStorage {
+    dir: PathBuf,
+}
+
+impl RealStorage {
+    /// Returns the storage in the folder `dir`, which need not exist before something is created in it.
+    #[must_use]
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        Self { dir: dir.into() }
+    }
+
+    /// Returns the folder.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        if name.is_empty() { self.dir.clone() } else { self.dir.join(name) }
+    }
+}
+
+impl Storage for RealStorage {
+    fn open(&self, name: &str, mode: OpenMode) -> io::Result<Arc<dyn StorageFile>> {
+        let mut options = OpenOptions::new();
+        options.read(true);
+        match mode {
+            OpenMode::Read => {}
+            OpenMode::Write => _ = options.write(true),
+            OpenMode::CreateNew => _ = options.write(true).create_new(true),
+            OpenMode::Create => _ = options.write(true).create(true).truncate(false),
+        }
+        Ok(Arc::new(RealFile(options.open(self.path(name))?)))
+    }
+
+    fn create_dir(&self, name: &str) -> io::Result<()> {
+        let path = self.path(name);
+        // The folders above that come into being must be durable too, up to the first that was there.
+        let mut parents = Vec::new();
+        let mut above = path.as_path();
+        while !above.exists() {
+            let Some(parent) = above.parent() else { break };
+            parents.push(parent);
+            above = parent;
+        }
+        fs::create_dir_all(&path)?;
+        for parent in parents {
+            let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+            File::open(parent)?.sync_all()?;
+        }
+        Ok(())
+    }
+
+    fn list(&self, dir: &str) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(self.path(dir))? {
+            // A name that is no text is none of ours.
+            if let Ok(name) = entry?.file_name().into_string() {
+                names.push(name);
+            }
+        }
+        Ok(names)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        fs::rename(self.path(from), self.path(to))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        fs::remove_file(self.path(name))
+    }
+
+    fn sync_dir(&self, dir: &str) -> io::Result<()> {
+        File::open(self.path(dir))?.sync_all()
+    }
+
+    fn describe(&self, name: &str) -> String {
+        self.path(name).display().to_string()
+    }
+}
+
+#[derive(Debug)]
+struct RealFile(File);
+
+impl StorageFile for RealFile {
+    #[inline]
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.0.read_at(buffer, offset)
+    }
+
+    #[inline]
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        self.0.write_at(bytes, offset)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn set_len(&self, bytes: u64) -> io::Result<()> {
+        self.0.set_len(bytes)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn map(&self, bytes: u64) -> io::Result<Option<FileMap>> {
+        let bytes = usize::try_from(bytes).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        if bytes == 0 || self.len()? < bytes as u64 {
+            return Ok(None);
+        }
+        // SAFETY: the map is shared and only read. `len` bytes are within the file, as was just checked, and
+        // no code of ours shortens a file that it may have mapped. Bytes that another thread or process is
+        // writing at the time are never trusted: engines accept bytes of a map by a checksum over them,
+        // and bytes accepted once are not written again. What remains is a stranger who changes the file
+        // under us, which the module's documentation names.
+        let map: Mmap = unsafe { MmapOptions::new().len(bytes).map(&self.0)? };
+        Ok(Some(Box::new(map)))
+    }
+
+    fn try_lock(&self) -> io::Result<bool> {
+        loop {
+            match flock(&self.0, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(true),
+                Err(rustix::io::Errno::WOULDBLOCK) => return Ok(false),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn unlock(&self) -> io::Result<()> {
+        Ok(flock(&self.0, FlockOperation::Unlock)?)
+    }
+
+    fn lock_holder(&self) -> Option<String> {
+        let stat = rustix::fs::fstat(&self.0).ok()?;
+        let (major, minor) = (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));
+        let file = format!("{major:02x}:{minor:02x}:{}", stat.st_ino);
+        let locks = fs::read_to_string("/proc/locks").ok()?;
+        let process = locks.lines().find_map(|line| holder_in(line, &file))?;
+        match fs::read_to_string(format!("/proc/{process}/comm")) {
+            Ok(name) => Some(format!("process {process} ({})", name.trim_end())),
+            Err(_) => Some(format!("process {process}")),
+        }
+    }
+}
+
+/// Returns the process that a line of `/proc/locks` says holds an exclusive `flock` on `file`.
+///
+/// A line: `1: FLOCK  ADVISORY  WRITE 1234 fd:01:5678 0 EOF`; waiters have `->` in the second place.
+fn holder_in(line: &str, file: &str) -> Option<u32> {
+    let mut words = line.split_whitespace().skip(1);
+    if words.next()? != "FLOCK" {
+        return None;
+    }
+    let process = words.nth(2)?;
+    (words.next()? == file).then(|| process.parse().ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::{read_exact_at, write_all_at};
+
+    #[test]
+    fn a_lock_belongs_to_the_open_file_and_names_its_holder() {
+        let dir = tempfile::tempdir().unwrap();
+        let storage = RealStorage::new(dir.path());
+        let first = storage.open("lock", OpenMode::Create).unwrap();
+        let second = storage.open("lock", OpenMode::Create).unwrap();
+        assert!(first.try_lock().unwrap());
+        assert!(!second.try_lock().unwrap());
+        if cfg!(target_os = "linux") && Path::new("/proc/locks").exists() {
+            let holder = second.lock_holder().expect("/proc/locks lists the lock");
+            assert!(holder.starts_with(&format!("process {}", std::process::id())), "{holder}");
+        }
+        first.unlock().unwrap();
+        assert!(second.try_lock().unwrap());
+        drop(second);
+        assert!(first.try_lock().unwrap());
+    }
+
+    #[test]
+    fn a_map_shows_what_is_written_later() {
+        let dir = tempfile::tempdir().unwrap();
+        let storage = RealStorage::new(dir.path().join("deep/er"));
+        storage.create_dir("").unwrap();
+        let file = storage.open("file", OpenMode::CreateNew).unwrap();
+        assert!(file.map(4096).unwrap().is_none());
+        file.set_len(4096).unwrap();
+        let map = file.map(4096).unwrap().unwrap();
+        write_all_at(&*file, b"later", 100).unwrap();
+        assert_eq!(&map[100..105], b"later");
+        let mut read = [0; 5];
+        read_exact_at(&*file, &mut read, 100).unwrap();
+        assert_eq!(&read, b"later");
+        assert!(read_exact_at(&*file, &mut read, 4094).is_err());
+        assert_eq!(storage.open("file", OpenMode::CreateNew).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(storage.open("none", OpenMode::Write).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(storage.list("").unwrap(), ["file"]);
+    }
+}

@@ -1,0 +1,103 @@
+//! What a repository and its trees share: a format over a backend.
+
+use std::sync::{Arc, Mutex};
+
+use bristlecone_core::{Format, Kind, Location, ObjRef, Object, Oid, Sink, Source};
+
+use crate::{Backend, Batch, Durability, Error, Result};
+
+/// A format over a backend.
+#[derive(Debug)]
+pub(crate) struct Store<F> {
+    pub(crate) format: F,
+    pub(crate) backend: Arc<dyn Backend>,
+    /// Only part of the objects is here; a missing one was pruned.
+    pub(crate) partial: bool,
+}
+
+impl<F: Format> Store<F> {
+    pub(crate) fn new(format: F, backend: Arc<dyn Backend>) -> Arc<Self> {
+        Arc::new(Self { format, backend, partial: false })
+    }
+}
+
+impl<F: Format> Source for Store<F> {
+    type Error = Error;
+
+    #[inline]
+    fn read<'a>(&'a self, kind: Kind, at: &ObjRef) -> Result<Object<'a>> {
+        let Some(object) = self.backend.read(at)? else { return Err(self.missing(kind, at.oid)) };
+        check_kind(kind, &object, at.oid)?;
+        Ok(object)
+    }
+}
+
+/// Checks that an object is of the kind that was asked for. A large value stands for a value.
+#[inline]
+pub(crate) fn check_kind(kind: Kind, object: &Object<'_>, oid: Oid) -> Result<()> {
+    let found = object.kind();
+    if found == kind || (kind == Kind::Contents && found == Kind::Pieces) {
+        return Ok(());
+    }
+    Err(Error::WrongKind { oid, found, expected: kind })
+}
+
+impl<F> Store<F> {
+    #[cold]
+    fn missing(&self, kind: Kind, oid: Oid) -> Error {
+        if self.partial { Error::Pruned { oid } } else { Error::Missing { kind, oid } }
+    }
+}
+
+/// A batch on its way, above what the backend has.
+pub(crate) struct FlushSink<'b> {
+    pub(crate) batch: Batch,
+    pub(crate) backend: &'b dyn Backend,
+}
+
+impl Sink for FlushSink<'_> {
+    #[inline]
+    fn put(&mut self, kind: Kind, oid: Oid, body: &[u8], children: &[Location], aux: &[u64]) -> Location {
+        self.batch.put(kind, oid, body, children, aux)
+    }
+
+    fn known(&self, oid: &Oid) -> Option<Location> {
+        self.batch.known(oid).or_else(|| self.backend.locate(oid))
+    }
+}
+
+/// Large values that were hashed when they were set, on their way to the backend ahead of the commit.
+///
+/// Trees that were cloned from each other share one, so that whichever commits first brings them all.
+pub(crate) type Early = Arc<Mutex<Batch>>;
+
+/// Early values wait until they are so many bytes together.
+const EARLY_BYTES: usize = 1 << 20;
+
+/// Hashes `value` and puts it on its way, unless it is there. Returns its reference, without a place.
+pub(crate) fn put_early<F: Format>(store: &Store<F>, early: &Early, value: &[u8]) -> Result<ObjRef> {
+    let mut batch = early.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let mut sink = FlushSink { batch: std::mem::take(&mut *batch), backend: &*store.backend };
+    let put = store.format.put_contents(&mut sink, value);
+    *batch = sink.batch;
+    let at = put?;
+    if batch.bytes().len() >= EARLY_BYTES {
+        write_early(store, &mut batch)?;
+    }
+    Ok(ObjRef::new(at.oid, if at.at.pending_offset().is_some() { Location::NONE } else { at.at }))
+}
+
+/// Gives what waits to the backend.
+pub(crate) fn flush_early<F: Format>(store: &Store<F>, early: &Early) -> Result<()> {
+    let mut batch = early.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    write_early(store, &mut batch)
+}
+
+fn write_early<F: Format>(store: &Store<F>, batch: &mut Batch) -> Result<()> {
+    if !batch.is_empty() {
+        // Kept until the backend has it: a failed append loses nothing that trees refer to.
+        let kept = batch.clone();
+        store.backend.append(std::mem::take(batch), &[], Durability::None).inspect_err(|_| *batch = kept)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,465 @@
+//! The tree: a lazy view of a directory and all below it, with edits that wait in memory.
+//!
+//! A tree is a root (an object of the store, or nothing) and a patch: the edits since, as a tree of sorted
+//! maps of its own. Lookups go through the patch into the stored objects and load what they pass; edits
+//! touch the patch alone, without hashing and without I/O. Committing merges the patch into the objects,
+//! directory by directory from the leaves up.
+//!
+//! Trees are values: cloning one shares the patch until either is edited.
+
+use std::sync::Arc;
+
+use bristlecone_core::{AsPath, Bytes, EntryKind, Format, Kind, ObjRef, Oid, Source, Target, native::Native};
+
+use self::patch::{Base, Edit, Finger, Leaf, Patch, Place};
+use crate::{
+    Error, NewValue, Result,
+    store::{Early, Store, flush_early},
+};
+
+mod concrete;
+mod diff;
+mod edit;
+mod flush;
+mod list;
+mod patch;
+mod prune;
+mod reader;
+
+pub use concrete::{Concrete, TreeStats};
+pub use diff::Difference;
+pub use list::{DirEntry, Entries, Listing, Walk};
+pub use reader::Reader;
+
+/// A directory of the store with all below it, and edits that are not committed yet.
+///
+/// **Law (roots).** The root of a tree is a function of its contents and the format's options alone.
+///
+/// ```
+/// # use bristlecone::Repo;
+/// let repo = Repo::memory();
+/// let (mut one, mut other) = (repo.tree(), repo.tree());
+/// one.add("a/b", b"1")?;
+/// one.add("c", b"2")?;
+/// other.add("c", b"0")?;
+/// other.add("a/b", b"1")?;
+/// other.add("c", b"2")?;
+/// assert_eq!(one.root()?, other.root()?);
+/// # Ok::<(), bristlecone::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Tree<F: Format = Native> {
+    pub(crate) store: Arc<Store<F>>,
+    base: Option<ObjRef>,
+    patch: Option<Arc<Patch>>,
+    // The directory edited last, taken out of the patch so that a run of edits in one place does not walk
+    // the path again; `Edit::Taken` stands where it belongs.
+    finger: Option<Box<Finger>>,
+    early: Option<Early>,
+    pub(crate) origin: Option<ObjRef>,
+}
+
+impl<F: Format> Clone for Tree<F> {
+    fn clone(&self) -> Self {
+        Self {
+            store: self.store.clone(),
+            base: self.base,
+            patch: self.patch.clone(),
+            finger: self.finger.clone(),
+            early: self.early.clone(),
+            origin: self.origin,
+        }
+    }
+}
+
+impl<F: Format> Tree<F> {
+    pub(crate) fn at(store: Arc<Store<F>>, base: Option<ObjRef>) -> Self {
+        Self { store, base, patch: None, finger: None, early: None, origin: None }
+    }
+
+    /// Returns the commit that this tree was checked out from or committed as last.
+    #[must_use]
+    pub const fn origin(&self) -> Option<ObjRef> {
+        self.origin
+    }
+
+    /// Returns the value at `path`; `None` if there is none or a directory.
+    ///
+    /// Loads at most one object for each level of the path and for each level of a wide directory.
+    ///
+    /// # Errors
+    /// [`Error::Path`]; [`Error::Missing`], [`Error::Corrupt`] and others of the backend.
+    pub fn find(&self, path: impl AsPath) -> Result<Option<Bytes<'_>>> {
+        let path = path.as_path()?;
+        let Some((parent, step)) = path.split_last() else { return Ok(None) };
+        let Some(place) = self.walk(parent)? else { return Ok(None) };
+        self.find_in(&place, step)
+    }
+
+    /// Returns what is at `path`, with its kind.
+    ///
+    /// # Errors
+    /// As [`Tree::find`].
+    pub fn get(&self, path: impl AsPath) -> Result<Option<DirEntry<'_, F>>> {
+        let path = path.as_path()?;
+        let Some((parent, step)) = path.split_last() else { return Ok(None) };
+        let Some(place) = self.walk(parent)? else { return Ok(None) };
+        let binding = self.settled(&place, step)?;
+        Ok(binding.map(|binding| DirEntry::new(self, Bytes::from(step).into_static(), binding)))
+    }
+
+    /// Returns the tree below `path`, as a handle that may be kept; `None` if there is no directory. The
+    /// root of a tree is always a directory.
+    ///
+    /// Lookups below the handle do not walk `path` again.
+    ///
+    /// # Errors
+    /// As [`Tree::find`].
+    pub fn find_tree(&self, path: impl AsPath) -> Result<Option<Self>> {
+        let path = path.as_path()?;
+        if path.is_root() {
+            return Ok(Some(self.clone()));
+        }
+        let Some((parent, step)) = path.split_last() else { return Ok(None) };
+        let Some(place) = self.walk(parent)? else { return Ok(None) };
+        match self.settled(&place, step)? {
+            Some(Binding::Dir(place)) => Ok(Some(self.subtree(&place))),
+            _ => Ok(None),
+        }
+    }
+
+    /// Whether there is a value at `path`.
+    ///
+    /// # Errors
+    /// As [`Tree::find`].
+    pub fn mem(&self, path: impl AsPath) -> Result<bool> {
+        Ok(self.get(path)?.is_some_and(|entry| entry.kind() != EntryKind::Dir))
+    }
+
+    /// Whether there is a directory at `path`.
+    ///
+    /// # Errors
+    /// As [`Tree::find`].
+    pub fn mem_tree(&self, path: impl AsPath) -> Result<bool> {
+        let path = path.as_path()?;
+        Ok(path.is_root() || self.get(&*path)?.is_some_and(|entry| entry.kind() == EntryKind::Dir))
+    }
+
+    /// Whether the tree has no entries.
+    ///
+    /// # Errors
+    /// As [`Tree::find`].
+    pub fn is_empty(&self) -> Result<bool> {
+        self.is_empty_at(&self.root_place())
+    }
+
+    /// Returns the id of the root, hashing what was edited. Writes nothing.
+    ///
+    /// # Errors
+    /// As [`Tree::find`].
+    pub fn root(&self) -> Result<Oid> {
+        if let (Some(base), None, None) = (&self.base, &self.patch, &self.finger) {
+            return Ok(base.oid);
+        }
+        let mut sink = self.sink();
+        Ok(self.flush_into(&mut sink)?.oid)
+    }
+
+    /// Whether two trees have the same contents: their roots are equal.
+    ///
+    /// # Errors
+    /// As [`Tree::root`].
+    pub fn same(&self, other: &Self) -> Result<bool> {
+        Ok(self.root()? == other.root()?)
+    }
+
+    /// Returns the subtree that a place is.
+    fn subtree(&self, place: &Place<'_>) -> Self {
+        let patch = place.patch.map(|patch| {
+            // The finger's directory may lie below; put it where it belongs.
+            let mut patch = Arc::new(patch.clone());
+            if let Some(finger) = &self.finger {
+                patch::put_back_below(&mut patch, finger);
+            }
+            Arc::make_mut(&mut patch).base = Base::Own(place.base);
+            patch
+        });
+        Self {
+            store: self.store.clone(),
+            base: place.base,
+            patch,
+            finger: None,
+            early: self.early.clone(),
+            origin: None,
+        }
+    }
+
+    fn root_place(&self) -> Place<'_> {
+        Place { patch: self.patch.as_deref(), base: self.base }
+    }
+
+    /// Walks the steps of `parent` (joined by `/`) down from the root; `None` where there is no directory.
+    #[inline]
+    fn walk(&self, parent: &[u8]) -> Result<Option<Place<'_>>> {
+        let mut place = self.root_place();
+        if parent.is_empty() {
+            return Ok(Some(place));
+        }
+        for step in parent.split(|&byte| byte == b'/') {
+            match self.child_dir(&place, step)? {
+                Some(below) => place = below,
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(place))
+    }
+
+    /// Returns the directory that `step` may lead to; it may turn out empty.
+    #[inline]
+    fn child_dir<'t>(&'t self, place: &Place<'t>, step: &[u8]) -> Result<Option<Place<'t>>> {
+        if let Some(patch) = place.patch
+            && let Some(edit) = patch.get(step)
+        {
+            let below = match edit {
+                Edit::Dir(below) => &**below,
+                Edit::Taken => self.finger_patch(),
+                Edit::Remove | Edit::Leaf(_) => return Ok(None),
+            };
+            let base = match below.base {
+                Base::Own(base) => base,
+                Base::Inherit => self.stored_dir(place.base.as_ref(), step)?,
+            };
+            return Ok(Some(Place { patch: Some(below), base }));
+        }
+        Ok(self.stored_dir(place.base.as_ref(), step)?.map(|at| Place { patch: None, base: Some(at) }))
+    }
+
+    #[inline]
+    fn stored_dir(&self, dir: Option<&ObjRef>, step: &[u8]) -> Result<Option<ObjRef>> {
+        let Some(dir) = dir else { return Ok(None) };
+        Ok(match self.store.format.find(&*self.store, dir, step)? {
+            Some((EntryKind::Dir, Target::Object { at, .. })) => Some(at),
+            _ => None,
+        })
+    }
+
+    fn finger_patch(&self) -> &Patch {
+        &self.finger.as_ref().expect("a taken directory is in the finger").patch
+    }
+}
+
+/// What a step leads to.
+#[derive(Clone, Debug)]
+enum Binding<'t> {
+    Dir(Place<'t>),
+    Stored(EntryKind, Target<'t>),
+    Leaf(&'t Leaf),
+}
+
+impl<F: Format> Tree<F> {
+    /// Returns the value that `step` is bound to.
+    #[inline]
+    fn find_in<'t>(&'t self, place: &Place<'t>, step: &[u8]) -> Result<Option<Bytes<'t>>> {
+        if place.patch.is_some() {
+            return match self.settled(place, step)? {
+                Some(binding) => self.contents(&binding),
+                None => Ok(None),
+            };
+        }
+        let Some(dir) = &place.base else { return Ok(None) };
+        match self.store.format.find(&*self.store, dir, step)? {
+            Some((_, Target::Inline(bytes))) => Ok(Some(bytes)),
+            Some((kind, Target::Object { at, .. })) if kind.has_contents() => {
+                Ok(Some(self.store.format.read_contents(&*self.store, &at, 0..u64::MAX)?))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Returns the bytes of a binding that is a value.
+    fn contents<'t>(&'t self, binding: &Binding<'t>) -> Result<Option<Bytes<'t>>> {
+        Ok(match binding {
+            Binding::Dir(_) | Binding::Stored(_, Target::Foreign(_)) => None,
+            Binding::Stored(_, Target::Inline(bytes)) => Some(bytes.clone()),
+            Binding::Stored(EntryKind::Dir, _) => None,
+            Binding::Stored(_, Target::Object { at, .. }) => Some(self.read_value(at)?),
+            Binding::Leaf(leaf) => match leaf {
+                Leaf::Short { bytes, .. } => Some(Bytes::from(&bytes[..])),
+                Leaf::Shared { value, .. } => Some(Bytes::from(value.as_bytes())),
+                Leaf::Stored { at, .. } => Some(self.read_value(at)?),
+                Leaf::Foreign(_) => None,
+            },
+        })
+    }
+
+    /// Reads a stored value, also one that is still on its way.
+    fn read_value(&self, at: &ObjRef) -> Result<Bytes<'_>> {
+        if let Some(early) = &self.early
+            && !at.at.is_some()
+        {
+            flush_early(&self.store, early)?;
+        }
+        self.store.format.read_contents(&*self.store, at, 0..u64::MAX)
+    }
+
+    /// Returns what `step` is bound to once all edits are taken into account: directories that edits left
+    /// empty are none.
+    fn settled<'t>(&'t self, place: &Place<'t>, step: &[u8]) -> Result<Option<Binding<'t>>> {
+        if let Some(edit) = place.patch.and_then(|patch| patch.get(step)) {
+            let below = match edit {
+                Edit::Remove => return Ok(None),
+                Edit::Leaf(leaf) => return Ok(Some(Binding::Leaf(leaf))),
+                Edit::Dir(below) => &**below,
+                Edit::Taken => self.finger_patch(),
+            };
+            let (base, over) = match below.base {
+                Base::Own(base) => (base, None),
+                Base::Inherit => match self.stored(place.base.as_ref(), step)? {
+                    Some((EntryKind::Dir, Target::Object { at, .. })) => (Some(at), None),
+                    other => (None, other),
+                },
+            };
+            let inner = Place { patch: Some(below), base };
+            if !self.is_empty_at(&inner)? {
+                return Ok(Some(Binding::Dir(inner)));
+            }
+            // Removals below a value leave the value alone.
+            return Ok(over.map(|(kind, target)| Binding::Stored(kind, target)));
+        }
+        Ok(self.stored(place.base.as_ref(), step)?.map(|(kind, target)| match (kind, target) {
+            (EntryKind::Dir, Target::Object { at, .. }) => Binding::Dir(Place { patch: None, base: Some(at) }),
+            (kind, target) => Binding::Stored(kind, target),
+        }))
+    }
+
+    fn stored(&self, dir: Option<&ObjRef>, step: &[u8]) -> Result<Option<(EntryKind, Target<'_>)>> {
+        match dir {
+            Some(dir) => self.store.format.find(&*self.store, dir, step),
+            None => Ok(None),
+        }
+    }
+
+    /// Whether nothing is left in a directory.
+    fn is_empty_at(&self, place: &Place<'_>) -> Result<bool> {
+        let Some(patch) = place.patch else {
+            return Ok(match &place.base {
+                // A stored directory is not empty, but for the root's.
+                Some(base) => self.store.format.count(&*self.store, base)? == 0,
+                None => true,
+            });
+        };
+        for (step, edit) in patch.iter() {
+            match edit {
+                Edit::Leaf(_) => return Ok(false),
+                Edit::Remove => {}
+                Edit::Dir(_) | Edit::Taken => {
+                    if self.settled(place, step)?.is_some() {
+                        return Ok(false);
+                    }
+                }
+            }
+        }
+        let Some(base) = &place.base else { return Ok(true) };
+        for entry in self.store.format.entries(&*self.store, base, None, None, Default::default())? {
+            if patch.get(&entry?.step).is_none() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Reads a directory's object, for its kind to be checked early.
+    pub(crate) fn check_root(&self) -> Result<()> {
+        match &self.base {
+            Some(base) => self.store.read(Kind::Node, base).map(|_| ()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl<F: Format> Tree<F> {
+    /// Binds `path` to a value, replacing what is there: also a whole directory, and a value on the way.
+    ///
+    /// Short values wait in memory; one of 4 KiB and more may be hashed and written ahead of the commit.
+    ///
+    /// `tree.add(p, v)?; tree.find(p)? == Some(v)`; other paths are unchanged, but those below `p` and a
+    /// value above it.
+    ///
+    /// # Errors
+    /// [`Error::Path`]; [`Error::RootPath`] for the root; those of the backend for large values.
+    pub fn add<'v>(&mut self, path: impl AsPath, value: impl Into<NewValue<'v>>) -> Result<()> {
+        self.add_kind(path, EntryKind::Value, value)
+    }
+
+    /// As [`Tree::add`], for a value, an executable or a link.
+    ///
+    /// # Errors
+    /// As [`Tree::add`]; [`Error::Usage`] for a kind that is no value.
+    pub fn add_kind<'v>(&mut self, path: impl AsPath, kind: EntryKind, value: impl Into<NewValue<'v>>) -> Result<()> {
+        if !kind.has_contents() {
+            return Err(Error::Usage { reason: "a directory or foreign id is not added as a value" });
+        }
+        let leaf = self.leaf(kind, value.into())?;
+        self.edit(&*path.as_path()?, Edit::Leaf(leaf))
+    }
+
+    /// Binds `path` to an id of another store, such as a submodule's commit.
+    ///
+    /// # Errors
+    /// As [`Tree::add`].
+    pub fn add_foreign(&mut self, path: impl AsPath, oid: Oid) -> Result<()> {
+        self.edit(&*path.as_path()?, Edit::Leaf(Leaf::Foreign(oid)))
+    }
+
+    /// Removes what is at `path`, value or directory; nothing happens where there is nothing. Directories
+    /// left empty are gone, too.
+    ///
+    /// # Errors
+    /// [`Error::Path`].
+    pub fn remove(&mut self, path: impl AsPath) -> Result<()> {
+        let path = path.as_path()?;
+        if path.is_root() {
+            (self.base, self.patch, self.finger) = (None, None, None);
+            return Ok(());
+        }
+        self.edit(&path, Edit::Remove)
+    }
+
+    /// Binds `path` to a directory, replacing what is there; an empty one removes it. The root is replaced
+    /// as a whole. Nothing is copied but the pending edits' pointers, when both trees are of one repository.
+    ///
+    /// # Errors
+    /// As [`Tree::add`].
+    pub fn add_tree(&mut self, path: impl AsPath, tree: &Self) -> Result<()> {
+        let path = path.as_path()?;
+        if let Some(early) = &tree.early {
+            flush_early(&tree.store, early)?;
+        }
+        let (base, patch) = self.adopt(tree)?;
+        if path.is_root() {
+            (self.base, self.patch, self.finger) = (base, patch, None);
+            return Ok(());
+        }
+        let patch = patch.unwrap_or_else(|| Arc::new(Patch::new(Base::Own(base))));
+        self.edit(&path, Edit::Dir(patch))
+    }
+
+    /// Replaces the value at `path` by what `change` makes of it; `None` removes it.
+    ///
+    /// # Errors
+    /// As [`Tree::find`] and [`Tree::add`].
+    pub fn update(&mut self, path: impl AsPath, change: impl FnOnce(Option<&[u8]>) -> Option<Vec<u8>>) -> Result<()> {
+        let path = path.as_path()?;
+        let (kind, value) = match self.get(&*path)? {
+            Some(entry) if entry.kind().has_contents() => {
+                let bytes = entry.contents()?;
+                (entry.kind(), change(bytes.as_deref()))
+            }
+            _ => (EntryKind::Value, change(None)),
+        };
+        match value {
+            Some(value) => self.add_kind(&*path, kind, value),
+            None => self.remove(&*path),
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Editing: finding the place in the patch, and the value's way into it.
+
+use std::sync::Arc;
+
+use bristlecone_core::{EntryKind, Format, ObjRef, Path};
+
+use super::{
+    Tree,
+    patch::{self, Base, Edit, Leaf, Patch},
+};
+use crate::{
+    Error, NewValue, Result,
+    store::{Store, put_early},
+};
+
+/// Values of so many bytes and more are hashed and written when they are set.
+const EARLY_VALUE_BYTES: usize = 4096;
+/// Values of up to so many bytes are copied into the patch.
+const SHORT_BYTES: usize = 48;
+
+impl<F: Format> Tree<F> {
+    /// Applies one edit at a path other than the root.
+    #[inline]
+    pub(super) fn edit(&mut self, path: &Path, edit: Edit) -> Result<()> {
+        let Some((parent, step)) = path.split_last() else { return Err(Error::RootPath) };
+        if let Some(finger) = &mut self.finger
+            && finger.parent == parent
+        {
+            Arc::make_mut(&mut finger.patch).set(step, edit);
+            return Ok(());
+        }
+        self.settle();
+        let base = self.base;
+        let root = self.patch.get_or_insert_with(|| Arc::new(Patch::new(Base::Own(base))));
+        if parent.is_empty() {
+            Arc::make_mut(root).set(step, edit);
+            return Ok(());
+        }
+        let mut finger = patch::take_out(root, parent);
+        Arc::make_mut(&mut finger.patch).set(step, edit);
+        self.finger = Some(Box::new(finger));
+        Ok(())
+    }
+
+    /// Puts the finger's directory back.
+    pub(super) fn settle(&mut self) {
+        if let Some(finger) = self.finger.take() {
+            let root = self.patch.as_mut().expect("a finger has a patch that it was taken from");
+            patch::put_back(root, &finger);
+        }
+    }
+
+    /// Makes a leaf of a value.
+    #[inline]
+    pub(super) fn leaf(&mut self, kind: EntryKind, value: NewValue<'_>) -> Result<Leaf> {
+        let bytes = value.as_bytes();
+        if bytes.len() <= SHORT_BYTES {
+            return Ok(Leaf::Short { kind, bytes: bytes.into() });
+        }
+        let length = bytes.len() as u64;
+        if length < EARLY_VALUE_BYTES as u64 {
+            let value = match value {
+                NewValue::Bytes(bytes) => crate::Value::new(bytes),
+                NewValue::Value(value) => value,
+            };
+            return Ok(Leaf::Shared { kind, value });
+        }
+        let owner = owner(&self.store);
+        let at = match &value {
+            NewValue::Value(shared) if shared.stored(owner).is_some() => shared.stored(owner),
+            _ => None,
+        };
+        let at = match at {
+            Some(at) => at,
+            None => {
+                let at = put_early(&self.store, self.early.get_or_insert_default(), bytes)?;
+                if let NewValue::Value(shared) = &value
+                    && let Some(early) = &self.early
+                {
+                    // A shared value may be set in a tree that does not share what is on its way here.
+                    crate::store::flush_early(&self.store, early)?;
+                    let place = self.store.backend.locate(&at.oid);
+                    shared.set_stored(owner, ObjRef::new(at.oid, place.unwrap_or(at.at)));
+                }
+                at
+            }
+        };
+        Ok(Leaf::Stored { kind, at, bytes: length })
+    }
+
+    /// Returns base and patch of `tree` for use in this tree, copying its objects where they are in another
+    /// backend.
+    pub(super) fn adopt(&mut self, tree: &Self) -> Result<(Option<ObjRef>, Option<Arc<Patch>>)> {
+        if owner(&tree.store) == owner(&self.store) {
+            let mut tree = tree.clone();
+            tree.settle();
+            if let Some(patch) = &mut tree.patch {
+                Arc::make_mut(patch).base = Base::Own(tree.base);
+            }
+            return Ok((tree.base, tree.patch));
+        }
+        let mut copy = Self::at(self.store.clone(), None);
+        for entry in tree.walk_all("")? {
+            let (path, entry) = entry?;
+            match (entry.kind(), entry.contents()?) {
+                (EntryKind::Dir, _) => {}
+                (kind, Some(bytes)) => copy.add_kind(&path, kind, &bytes[..])?,
+                (_, None) => {
+                    if let Some(oid) = entry.foreign() {
+                        copy.add_foreign(&path, oid)?;
+                    }
+                }
+            }
+        }
+        copy.settle();
+        if let Some(early) = &copy.early {
+            crate::store::flush_early(&copy.store, early)?;
+        }
+        Ok((copy.base, copy.patch))
+    }
+}
+
+/// Tells backends of this process apart.
+fn owner<F>(store: &Store<F>) -> usize {
+    Arc::as_ptr(&store.backend).cast::<()>() as usize
+}

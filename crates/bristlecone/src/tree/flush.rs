@@ -1,0 +1,138 @@
+//! From edits to objects: each patched directory, children first, through the format's `update`.
+
+use bristlecone_core::{Change, ChangeTarget, EntryKind, Format, ObjRef, Sink, Target};
+
+use super::{
+    Edit, Leaf, Tree,
+    patch::{Base, Patch, Place},
+};
+use crate::{
+    Batch, Durability, Error, Result,
+    store::{FlushSink, flush_early},
+};
+
+impl<F: Format> Tree<F> {
+    pub(crate) fn sink(&self) -> FlushSink<'_> {
+        FlushSink { batch: Batch::new(), backend: &*self.store.backend }
+    }
+
+    /// Gives every new object to `sink` and returns the root, whose place may be pending there. The tree
+    /// itself is unchanged.
+    pub(crate) fn flush_into(&self, sink: &mut FlushSink<'_>) -> Result<ObjRef> {
+        if let Some(early) = &self.early {
+            flush_early(&self.store, early)?;
+        }
+        let root = match &self.patch {
+            Some(patch) => self.flush_dir(sink, &Place { patch: Some(patch), base: self.base })?,
+            None => self.base,
+        };
+        match root {
+            Some(root) => Ok(root),
+            None => Ok(self.store.format.empty_dir(sink)?),
+        }
+    }
+
+    /// Takes `root`, which holds what this tree holds, for the tree's own.
+    pub(crate) fn flushed(&mut self, root: ObjRef) {
+        self.base = Some(root);
+        self.patch = None;
+        self.finger = None;
+    }
+
+    /// Hashes and writes what was edited, and returns the root. No ref leads to it yet.
+    ///
+    /// # Errors
+    /// As [`Tree::find`], and those of [`crate::Backend::append`].
+    pub fn write(&mut self) -> Result<ObjRef> {
+        let mut sink = self.sink();
+        let root = self.flush_into(&mut sink)?;
+        let batch = sink.batch;
+        let root = if batch.is_empty() {
+            root
+        } else {
+            let base = self.store.backend.append(batch, &[], Durability::None)?;
+            ObjRef::new(root.oid, root.at.resolve(base))
+        };
+        self.flushed(root);
+        Ok(root)
+    }
+
+    /// Returns the directory that a patched one becomes; `None` if it is empty.
+    fn flush_dir(&self, sink: &mut FlushSink<'_>, place: &Place<'_>) -> Result<Option<ObjRef>> {
+        let Some(patch) = place.patch else { return Ok(place.base) };
+        let mut changes: Vec<Change<'_>> = Vec::with_capacity(patch.len());
+        for (step, edit) in patch.iter() {
+            let to = match edit {
+                Edit::Remove => None,
+                Edit::Leaf(leaf) => Some((leaf.kind(), self.flush_leaf(sink, leaf)?)),
+                Edit::Dir(below) => match self.flush_below(sink, place, step, below)? {
+                    Some(to) => to,
+                    None => continue,
+                },
+                Edit::Taken => match self.flush_below(sink, place, step, self.finger_patch())? {
+                    Some(to) => to,
+                    None => continue,
+                },
+            };
+            changes.push(Change { step, to });
+        }
+        if changes.is_empty() {
+            return Ok(place.base);
+        }
+        self.store.format.update(&*self.store, sink, place.base.as_ref(), &changes)
+    }
+
+    /// Returns what a patched directory's step becomes: `None` if it stays as it is.
+    #[expect(clippy::type_complexity, reason = "unchanged, removed, or bound: the shape of `Change::to`, optional")]
+    fn flush_below<'c>(
+        &self,
+        sink: &mut FlushSink<'_>,
+        place: &Place<'_>,
+        step: &[u8],
+        below: &Patch,
+    ) -> Result<Option<Option<(EntryKind, ChangeTarget<'c>)>>> {
+        let stored = match place.base.as_ref() {
+            Some(dir) => self.store.format.find(&*self.store, dir, step)?,
+            None => None,
+        };
+        let (here, value) = match stored {
+            Some((EntryKind::Dir, Target::Object { at, .. })) => (Some(at), false),
+            Some(_) => (None, true),
+            None => (None, false),
+        };
+        let base = match below.base {
+            Base::Own(base) => base,
+            Base::Inherit => here,
+        };
+        Ok(match self.flush_dir(sink, &Place { patch: Some(below), base })? {
+            Some(dir) if Some(dir.oid) == here.map(|at| at.oid) => None,
+            Some(at) => Some(Some((EntryKind::Dir, ChangeTarget::Object { at, bytes: 0 }))),
+            // Removals below a value leave it; an empty directory set in its place removes it.
+            None if value && matches!(below.base, Base::Inherit) => None,
+            None if here.is_none() && !value => None,
+            None => Some(None),
+        })
+    }
+
+    fn flush_leaf<'c>(&self, sink: &mut FlushSink<'_>, leaf: &'c Leaf) -> Result<ChangeTarget<'c>> {
+        let inline = self.store.format.inline_bytes_max();
+        let value = match leaf {
+            Leaf::Short { bytes, .. } => &bytes[..],
+            Leaf::Shared { value, .. } => value.as_bytes(),
+            Leaf::Stored { at, bytes, .. } => {
+                let place = if at.at.is_some() { Some(at.at) } else { sink.known(&at.oid) };
+                let at = ObjRef::new(at.oid, place.unwrap_or(at.at));
+                return Ok(ChangeTarget::Object { at, bytes: *bytes });
+            }
+            Leaf::Foreign(oid) => return Ok(ChangeTarget::Foreign(*oid)),
+        };
+        if value.len() <= inline {
+            return Ok(ChangeTarget::Inline(value));
+        }
+        if value.len() as u64 > u64::from(u32::MAX) {
+            return Err(Error::TooLarge { what: "a value", bytes: value.len() as u64, bytes_max: u64::from(u32::MAX) });
+        }
+        let at = self.store.format.put_contents(sink, value)?;
+        Ok(ChangeTarget::Object { at, bytes: value.len() as u64 })
+    }
+}

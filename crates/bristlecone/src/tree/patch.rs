@@ -1,0 +1,232 @@
+//! Pending edits: a tree of sorted maps, copied on write, changed in place where nobody else holds them.
+
+use std::{
+    cmp::Ordering,
+    collections::{BTreeMap, btree_map},
+    sync::Arc,
+};
+
+use bristlecone_core::{EntryKind, ObjRef, Oid};
+use smallvec::SmallVec;
+
+use crate::Value;
+
+/// What a directory's edits apply to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Base {
+    /// Whatever the directory above has at this step.
+    Inherit,
+    /// This directory, or an empty one.
+    Own(Option<ObjRef>),
+}
+
+/// The edits of one directory.
+#[derive(Clone, Debug)]
+pub(crate) struct Patch {
+    pub(crate) base: Base,
+    edits: BTreeMap<Step, Edit>,
+}
+
+/// One edit.
+#[derive(Clone, Debug)]
+pub(crate) enum Edit {
+    Remove,
+    Leaf(Leaf),
+    Dir(Arc<Patch>),
+    /// The directory's edits are in the finger.
+    Taken,
+}
+
+/// A value that was set.
+#[derive(Clone, Debug)]
+pub(crate) enum Leaf {
+    Short { kind: EntryKind, bytes: SmallVec<[u8; 48]> },
+    Shared { kind: EntryKind, value: Value },
+    Stored { kind: EntryKind, at: ObjRef, bytes: u64 },
+    Foreign(Oid),
+}
+
+impl Leaf {
+    pub(crate) const fn kind(&self) -> EntryKind {
+        match self {
+            Self::Short { kind, .. } | Self::Shared { kind, .. } | Self::Stored { kind, .. } => *kind,
+            Self::Foreign(_) => EntryKind::Foreign,
+        }
+    }
+}
+
+/// A directory in a walk: its edits and what they apply to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place<'t> {
+    pub(crate) patch: Option<&'t Patch>,
+    pub(crate) base: Option<ObjRef>,
+}
+
+/// The directory edited last, out of its place in the patch.
+#[derive(Clone, Debug)]
+pub(crate) struct Finger {
+    /// Its path, steps joined by `/`; never the root.
+    pub(crate) parent: Vec<u8>,
+    pub(crate) patch: Arc<Patch>,
+}
+
+impl Patch {
+    pub(crate) const fn new(base: Base) -> Self {
+        Self { base, edits: BTreeMap::new() }
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, step: &[u8]) -> Option<&Edit> {
+        self.edits.get(&Step::new(step))
+    }
+
+    #[inline]
+    pub(crate) fn set(&mut self, step: &[u8], edit: Edit) {
+        self.edits.insert(Step::new(step), edit);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.edits.len()
+    }
+
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (&[u8], &Edit)> {
+        self.edits.iter().map(|(step, edit)| (step.as_bytes(), edit))
+    }
+
+    /// Returns the edits in `from..to`.
+    pub(crate) fn range<'p>(
+        &'p self,
+        from: Option<&[u8]>,
+        to: Option<&[u8]>,
+    ) -> impl DoubleEndedIterator<Item = (&'p [u8], &'p Edit)> + use<'p> {
+        use std::ops::Bound::{Excluded, Included, Unbounded};
+        let low = from.map_or(Unbounded, |step| Included(Step::new(step)));
+        let empty = matches!((from, to), (Some(from), Some(to)) if from >= to);
+        let high = if empty { from } else { to }.map_or(Unbounded, |step| Excluded(Step::new(step)));
+        let low = if empty { from.map_or(Unbounded, |step| Included(Step::new(step))) } else { low };
+        self.edits.range((low, high)).map(|(step, edit)| (step.as_bytes(), edit))
+    }
+
+    /// Returns the edits of the directory at `step`, made so that it can be edited.
+    fn enter(&mut self, step: &[u8]) -> &mut Arc<Patch> {
+        let slot = match self.edits.entry(Step::new(step)) {
+            btree_map::Entry::Vacant(vacant) => vacant.insert(Edit::Dir(Arc::new(Self::new(Base::Inherit)))),
+            btree_map::Entry::Occupied(occupied) => occupied.into_mut(),
+        };
+        if !matches!(slot, Edit::Dir(_)) {
+            *slot = Edit::Dir(Arc::new(Self::new(Base::Own(None))));
+        }
+        match slot {
+            Edit::Dir(below) => below,
+            _ => unreachable!("just made a directory"),
+        }
+    }
+
+    fn slot(&mut self, step: &[u8]) -> Option<&mut Edit> {
+        self.edits.get_mut(&Step::new(step))
+    }
+}
+
+/// Takes the directory at `parent` out of the patch and leaves [`Edit::Taken`].
+pub(crate) fn take_out(root: &mut Arc<Patch>, parent: &[u8]) -> Finger {
+    let mut steps = parent.split(|&byte| byte == b'/');
+    let last = steps.next_back().unwrap_or_default();
+    let mut patch = Arc::make_mut(root);
+    for step in steps {
+        patch = Arc::make_mut(patch.enter(step));
+    }
+    patch.enter(last);
+    let slot = patch.slot(last).expect("just entered");
+    let Edit::Dir(taken) = std::mem::replace(slot, Edit::Taken) else { unreachable!("just entered") };
+    Finger { parent: parent.to_vec(), patch: taken }
+}
+
+/// Puts the finger's directory back where it belongs.
+pub(crate) fn put_back(root: &mut Arc<Patch>, finger: &Finger) {
+    let mut steps = finger.parent.split(|&byte| byte == b'/');
+    let last = steps.next_back().unwrap_or_default();
+    let mut patch = Arc::make_mut(root);
+    for step in steps {
+        patch = Arc::make_mut(patch.enter(step));
+    }
+    patch.set(last, Edit::Dir(finger.patch.clone()));
+}
+
+/// Replaces [`Edit::Taken`] wherever it is below `patch`: it stands in at most one place.
+pub(crate) fn put_back_below(patch: &mut Arc<Patch>, finger: &Finger) -> bool {
+    let found = patch.edits.iter().find_map(|(step, edit)| match edit {
+        Edit::Taken => Some((step.clone(), finger.patch.clone())),
+        Edit::Dir(below) => {
+            let mut below = below.clone();
+            put_back_below(&mut below, finger).then(|| (step.clone(), below))
+        }
+        _ => None,
+    });
+    let Some((step, below)) = found else { return false };
+    Arc::make_mut(patch).edits.insert(step, Edit::Dir(below));
+    true
+}
+
+/// A step as a key: its first eight bytes as an integer decide nearly every comparison.
+#[derive(Clone, Debug)]
+struct Step {
+    first: u64,
+    bytes: SmallVec<[u8; 16]>,
+}
+
+impl Step {
+    #[inline]
+    fn new(step: &[u8]) -> Self {
+        let mut first = [0; 8];
+        let count = step.len().min(8);
+        first[..count].copy_from_slice(&step[..count]);
+        Self { first: u64::from_be_bytes(first), bytes: SmallVec::from_slice(step) }
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Ord for Step {
+    #[inline]
+    fn cmp(&self, other: &Self) -> Ordering {
+        match self.first.cmp(&other.first) {
+            Ordering::Equal if self.bytes.len() <= 8 && other.bytes.len() <= 8 => {
+                self.bytes.len().cmp(&other.bytes.len())
+            }
+            Ordering::Equal => self.bytes.cmp(&other.bytes),
+            decided => decided,
+        }
+    }
+}
+
+impl PartialOrd for Step {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Step {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Step {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_ordered_as_their_bytes() {
+        let steps: [&[u8]; 9] =
+            [b"", b"\0", b"\0\0", b"a", b"a\0", b"aaaaaaaa", b"aaaaaaaa\0", b"aaaaaaaab", b"b"];
+        for (i, one) in steps.iter().enumerate() {
+            for (j, other) in steps.iter().enumerate() {
+                assert_eq!(Step::new(one).cmp(&Step::new(other)), i.cmp(&j), "{one:?} {other:?}");
+            }
+        }
+    }
+}

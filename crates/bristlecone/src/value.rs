@@ -1,0 +1,124 @@
+//! Values as callers give them: short ones by copy, long ones shared.
+
+use std::sync::{Arc, OnceLock};
+
+use bristlecone_core::ObjRef;
+
+/// A value to be set, cheap to clone. One that is set at many places is hashed and written once.
+///
+/// ```
+/// # use bristlecone::{Repo, Value};
+/// let value = Value::new(vec![7; 10_000]);
+/// let mut tree = Repo::memory().tree();
+/// tree.add("a", &value)?;
+/// tree.add("b", &value)?;
+/// # Ok::<(), bristlecone::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Value {
+    shared: Arc<SharedValue>,
+}
+
+#[derive(Debug)]
+pub(crate) struct SharedValue {
+    pub(crate) bytes: Box<[u8]>,
+    // Where the value is once some store of this process has it; valid for that backend alone.
+    stored: OnceLock<(usize, ObjRef)>,
+}
+
+impl Value {
+    /// Returns the value with these bytes.
+    #[must_use]
+    pub fn new(bytes: impl Into<Box<[u8]>>) -> Self {
+        Self { shared: Arc::new(SharedValue { bytes: bytes.into(), stored: OnceLock::new() }) }
+    }
+
+    /// Returns the bytes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.shared.bytes
+    }
+
+    pub(crate) fn stored(&self, backend: usize) -> Option<ObjRef> {
+        self.shared.stored.get().filter(|(owner, _)| *owner == backend).map(|(_, at)| *at)
+    }
+
+    pub(crate) fn set_stored(&self, backend: usize, at: ObjRef) {
+        // The first store to have it is remembered; another hashes again.
+        let _ = self.shared.stored.set((backend, at));
+    }
+}
+
+/// What can be set as a value: bytes, text or a [`Value`].
+#[derive(Clone, Debug)]
+pub enum NewValue<'v> {
+    /// Borrowed bytes.
+    Bytes(&'v [u8]),
+    /// A shared value.
+    Value(Value),
+}
+
+impl NewValue<'_> {
+    /// Returns the bytes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Value(value) => value.as_bytes(),
+        }
+    }
+}
+
+impl<'v> From<&'v [u8]> for NewValue<'v> {
+    fn from(bytes: &'v [u8]) -> Self {
+        Self::Bytes(bytes)
+    }
+}
+
+impl<'v, const N: usize> From<&'v [u8; N]> for NewValue<'v> {
+    fn from(bytes: &'v [u8; N]) -> Self {
+        Self::Bytes(bytes)
+    }
+}
+
+impl<'v> From<&'v str> for NewValue<'v> {
+    fn from(text: &'v str) -> Self {
+        Self::Bytes(text.as_bytes())
+    }
+}
+
+impl<'v> From<&'v Vec<u8>> for NewValue<'v> {
+    fn from(bytes: &'v Vec<u8>) -> Self {
+        Self::Bytes(bytes)
+    }
+}
+
+impl<'v> From<&'v String> for NewValue<'v> {
+    fn from(text: &'v String) -> Self {
+        Self::Bytes(text.as_bytes())
+    }
+}
+
+impl From<Vec<u8>> for NewValue<'_> {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::Value(Value::new(bytes))
+    }
+}
+
+impl From<String> for NewValue<'_> {
+    fn from(text: String) -> Self {
+        Self::Value(Value::new(text.into_bytes()))
+    }
+}
+
+impl From<Value> for NewValue<'_> {
+    fn from(value: Value) -> Self {
+        Self::Value(value)
+    }
+}
+
+impl From<&Value> for NewValue<'_> {
+    fn from(value: &Value) -> Self {
+        Self::Value(value.clone())
+    }
+}
