@@ -61,6 +61,22 @@ pub trait Format: Clone + Send + Sync + fmt::Debug + 'static {
         step: &[u8],
     ) -> Result<Option<(EntryKind, Target<'a>)>, S::Error>;
 
+    /// Walks the steps of `path`, joined by `/`, down from a directory and returns the directory there; `None`
+    /// where a step is not bound to a directory.
+    ///
+    /// # Errors
+    /// Those of the source.
+    fn descend<S: Source>(&self, source: &S, dir: &ObjRef, path: &[u8]) -> Result<Option<ObjRef>, S::Error> {
+        let mut dir = *dir;
+        for step in path.split(|&byte| byte == b'/').filter(|step| !step.is_empty()) {
+            match self.find(source, &dir, step)? {
+                Some((EntryKind::Dir, Target::Object { at, .. })) => dir = at,
+                _ => return Ok(None),
+            }
+        }
+        Ok(Some(dir))
+    }
+
     /// Returns the entries whose steps lie in `from..to` (`None`: no bound), in order or against it.
     ///
     /// # Errors

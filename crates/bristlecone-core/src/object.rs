@@ -393,6 +393,14 @@ pub trait Source {
     /// What reading can fail with; also carries what is wrong with an object.
     type Error: From<crate::FormatError>;
 
+    /// Returns the record of an object that is where the hint says and can be borrowed, checked; `None` in any
+    /// other case, for whatever reason. The record's kind is not checked.
+    #[inline]
+    fn peek(&self, oid: &[u8], at: Location) -> Option<&[u8]> {
+        let _ = (oid, at);
+        None
+    }
+
     /// Reads the object `at` names, which must be of kind `kind`.
     ///
     /// # Errors

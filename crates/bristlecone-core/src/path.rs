@@ -147,7 +147,13 @@ impl Path {
         if self.bytes.is_empty() {
             return None;
         }
-        Some(match memchr::memrchr(b'/', &self.bytes) {
+        // Last steps are short: most slashes are found before a search by words would have begun.
+        let near = self.bytes.len().saturating_sub(12);
+        let slash = match self.bytes[near..].iter().rposition(|&byte| byte == b'/') {
+            Some(at) => Some(near + at),
+            None => memchr::memrchr(b'/', &self.bytes[..near]),
+        };
+        Some(match slash {
             Some(at) => (&self.bytes[..at], &self.bytes[at + 1..]),
             None => (&[], &self.bytes[..]),
         })

@@ -38,9 +38,9 @@ impl<'a> Record<'a> {
     ///
     /// # Errors
     /// [`RecordError`] if this is no record, or one that is longer than `bytes`.
-    #[inline]
+    #[inline(always)]
     pub fn parse(bytes: &'a [u8]) -> Result<Self, RecordError> {
-        let Some(header) = bytes.get(..RECORD_HEADER_BYTES) else { return Err(RecordError::Short) };
+        let Some(header) = bytes.first_chunk::<RECORD_HEADER_BYTES>() else { return Err(RecordError::Short) };
         let word = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
         let Some(kind) = Kind::from_u8(header[12]) else { return Err(RecordError::Header) };
         let id_bytes = usize::from(header[13]);
@@ -89,6 +89,16 @@ impl<'a> Record<'a> {
     }
 }
 
+/// Returns the length in bytes of the record that this header is of, without the padding that follows.
+/// Nothing is checked.
+#[must_use]
+#[inline(always)]
+pub const fn record_length(header: &[u8; RECORD_HEADER_BYTES]) -> u64 {
+    let body = u32::from_le_bytes([header[4], header[5], header[6], header[7]]) as u64;
+    let children = u32::from_le_bytes([header[8], header[9], header[10], header[11]]) as u64;
+    RECORD_HEADER_BYTES as u64 + (children + header[14] as u64) * 8 + body
+}
+
 /// Returns the bytes of the record at the start of `bytes`, checked.
 ///
 /// # Errors
@@ -108,14 +118,7 @@ pub const fn record_span(children: usize, aux: usize, body_bytes: usize) -> usiz
 /// Appends a record to `out`, which holds a batch from its beginning, and returns its offset there.
 ///
 /// `children` that are pending in this batch are written as distances.
-pub fn write_record(
-    out: &mut Vec<u8>,
-    kind: Kind,
-    oid: &Oid,
-    body: &[u8],
-    children: &[Location],
-    aux: &[u64],
-) -> u64 {
+pub fn write_record(out: &mut Vec<u8>, kind: Kind, oid: &Oid, body: &[u8], children: &[Location], aux: &[u64]) -> u64 {
     debug_assert!(out.len().is_multiple_of(RECORD_ALIGN));
     let start = out.len();
     out.reserve(record_span(children.len(), aux.len(), body.len()));
@@ -193,8 +196,7 @@ mod tests {
         let bytes = &out[own as usize..];
         let (record, whole) = record_bytes(bytes).unwrap();
         let base = Location(0x5_0000_0100);
-        let object =
-            crate::Object::from_record(&record, whole.into(), Location::pending(own).resolve(base));
+        let object = crate::Object::from_record(&record, whole.into(), Location::pending(own).resolve(base));
         assert_eq!(object.child(0), Location(base.0 + child));
         assert_eq!(object.child(1), far);
         assert_eq!(object.child(2), Location::NONE);

@@ -5,25 +5,30 @@
 //! [`History`] keeps commits and branches. Nothing here is shared, cached or lazy, so that there is little
 //! to be wrong.
 
-use std::collections::{BTreeMap, btree_map::Entry};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    sync::Arc,
+};
 
-/// What a path is bound to in a [`Model`], besides the value: a number that the caller gives a meaning,
-/// such as the kind of entry.
+/// A number beside each value that the caller gives a meaning, such as the kind of entry.
 pub type Tag = u8;
+
+/// What a path is bound to.
+pub type Bound = (Tag, Arc<[u8]>);
 
 /// A tree: values by path.
 ///
 /// A path is the bytes of its steps joined by `/`; the empty path is the root.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Model {
-    values: BTreeMap<Vec<u8>, (Tag, Vec<u8>)>,
+    values: BTreeMap<Vec<u8>, Bound>,
 }
 
 /// An entry of a directory, as [`Model::list`] gives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Listed {
     /// A value.
-    Value(Tag, Vec<u8>),
+    Value(Tag, Arc<[u8]>),
     /// A directory.
     Dir,
 }
@@ -41,6 +46,12 @@ impl Model {
         self.values.get(path).map(|(_, value)| &value[..])
     }
 
+    /// Returns what a path is bound to, with its tag.
+    #[must_use]
+    pub fn get(&self, path: &[u8]) -> Option<&Bound> {
+        self.values.get(path)
+    }
+
     /// Whether there is a directory at a path. The root is one, always.
     #[must_use]
     pub fn is_dir(&self, path: &[u8]) -> bool {
@@ -54,7 +65,7 @@ impl Model {
     pub fn add(&mut self, path: &[u8], tag: Tag, value: &[u8]) {
         assert!(!path.is_empty(), "the root is a directory");
         self.make_way(path);
-        self.values.insert(path.to_vec(), (tag, value.to_vec()));
+        self.values.insert(path.to_vec(), (tag, value.into()));
     }
 
     /// Unbinds a path with all below it, and every directory that is empty then.
@@ -103,6 +114,12 @@ impl Model {
         entries
     }
 
+    /// Returns the number of values below a path, or `count_max` if there are more.
+    #[must_use]
+    pub fn count_below(&self, path: &[u8], count_max: usize) -> usize {
+        self.below(path).take(count_max).count()
+    }
+
     /// Returns all values by path, in the order of the bytes of paths.
     pub fn values(&self) -> impl Iterator<Item = (&[u8], Tag, &[u8])> {
         self.values.iter().map(|(path, (tag, value))| (&path[..], *tag, &value[..]))
@@ -138,7 +155,7 @@ impl Model {
     }
 
     /// Returns the values below a path, itself not counted.
-    fn below<'a>(&'a self, path: &[u8]) -> impl Iterator<Item = (&'a Vec<u8>, &'a (Tag, Vec<u8>))> + use<'a> {
+    fn below<'a>(&'a self, path: &[u8]) -> impl Iterator<Item = (&'a Vec<u8>, &'a Bound)> + use<'a> {
         let mut prefix = path.to_vec();
         if !path.is_empty() {
             prefix.push(b'/');
@@ -156,7 +173,7 @@ impl Model {
 }
 
 /// What two trees hold at one path: before and after.
-pub type Differing<'a> = (Option<&'a (Tag, Vec<u8>)>, Option<&'a (Tag, Vec<u8>)>);
+pub type Differing<'a> = (Option<&'a Bound>, Option<&'a Bound>);
 
 fn join(path: &[u8], below: &[u8]) -> Vec<u8> {
     if path.is_empty() { below.to_vec() } else { [path, b"/", below].concat() }

@@ -23,7 +23,7 @@
 //! themselves are in the crate `bristlecone-core`, which knows no I/O.
 
 mod backend;
-// pub mod disk;
+pub mod disk;
 mod error;
 mod oid_map;
 mod repo;

@@ -25,6 +25,11 @@ impl<F: Format> Source for Store<F> {
     type Error = Error;
 
     #[inline]
+    fn peek(&self, oid: &[u8], at: Location) -> Option<&[u8]> {
+        self.backend.peek(oid, at)
+    }
+
+    #[inline]
     fn read<'a>(&'a self, kind: Kind, at: &ObjRef) -> Result<Object<'a>> {
         let Some(object) = self.backend.read(at)? else { return Err(self.missing(kind, at.oid)) };
         check_kind(kind, &object, at.oid)?;

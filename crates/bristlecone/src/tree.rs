@@ -92,6 +92,14 @@ impl<F: Format> Tree<F> {
     pub fn find(&self, path: impl AsPath) -> Result<Option<Bytes<'_>>> {
         let path = path.as_path()?;
         let Some((parent, step)) = path.split_last() else { return Ok(None) };
+        if self.patch.is_none() {
+            let Some(base) = &self.base else { return Ok(None) };
+            if parent.is_empty() {
+                return self.find_stored(base, step);
+            }
+            let Some(dir) = self.store.format.descend(&*self.store, base, parent)? else { return Ok(None) };
+            return self.find_stored(&dir, step);
+        }
         let Some(place) = self.walk(parent)? else { return Ok(None) };
         self.find_in(&place, step)
     }
@@ -205,6 +213,11 @@ impl<F: Format> Tree<F> {
         if parent.is_empty() {
             return Ok(Some(place));
         }
+        if let Place { patch: None, base } = place {
+            let Some(base) = base else { return Ok(None) };
+            let dir = self.store.format.descend(&*self.store, &base, parent)?;
+            return Ok(dir.map(|at| Place { patch: None, base: Some(at) }));
+        }
         for step in parent.split(|&byte| byte == b'/') {
             match self.child_dir(&place, step)? {
                 Some(below) => place = below,
@@ -266,7 +279,14 @@ impl<F: Format> Tree<F> {
                 None => Ok(None),
             };
         }
-        let Some(dir) = &place.base else { return Ok(None) };
+        match &place.base {
+            Some(dir) => self.find_stored(dir, step),
+            None => Ok(None),
+        }
+    }
+
+    #[inline]
+    fn find_stored(&self, dir: &ObjRef, step: &[u8]) -> Result<Option<Bytes<'_>>> {
         match self.store.format.find(&*self.store, dir, step)? {
             Some((_, Target::Inline(bytes))) => Ok(Some(bytes)),
             Some((kind, Target::Object { at, .. })) if kind.has_contents() => {

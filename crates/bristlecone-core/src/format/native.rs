@@ -20,6 +20,7 @@ mod contents;
 mod cursor;
 mod cut;
 mod diff;
+mod fast;
 mod id;
 mod node;
 mod update;
@@ -134,6 +135,15 @@ impl Format for Native {
         dir: &ObjRef,
         step: &[u8],
     ) -> Result<Option<(EntryKind, Target<'a>)>, S::Error> {
+        match fast::find(source, dir.oid.as_bytes(), dir.at, step) {
+            fast::Peek::Nothing => return Ok(None),
+            fast::Peek::Item { tag, rest, child } => {
+                if let Some(found) = node::borrowed_target(tag, rest, child) {
+                    return Ok(Some(found));
+                }
+            }
+            fast::Peek::Declined => {}
+        }
         let mut at = *dir;
         let mut above = u8::MAX;
         loop {
@@ -152,6 +162,30 @@ impl Format for Native {
                 }
             }
         }
+    }
+
+    #[inline]
+    fn descend<S: Source>(&self, source: &S, dir: &ObjRef, path: &[u8]) -> Result<Option<ObjRef>, S::Error> {
+        let mut dir = *dir;
+        let mut rest = path;
+        while !rest.is_empty() {
+            // As far as records can be borrowed; then one step by the general way.
+            let (walked, reached) = fast::descend(source, dir.oid.as_bytes(), dir.at, rest);
+            let Some((oid, at)) = reached else { return Ok(None) };
+            let oid = Oid::new(oid).map_err(|_| inconsistent("an id has no valid length"))?;
+            dir = ObjRef::new(oid, at);
+            rest = &rest[walked..];
+            if rest.is_empty() {
+                break;
+            }
+            let length = rest.iter().position(|&byte| byte == b'/').unwrap_or(rest.len());
+            match self.find(source, &dir, &rest[..length])? {
+                Some((EntryKind::Dir, Target::Object { at, .. })) => dir = at,
+                _ => return Ok(None),
+            }
+            rest = rest.get(length + 1..).unwrap_or_default();
+        }
+        Ok(Some(dir))
     }
 
     fn entries<'a, S: Source>(

@@ -10,7 +10,7 @@ use std::{
 
 use bristlecone_core::{Location, ObjRef, Object, Oid, Record};
 
-use super::{Backend, BackendStats, Batch, Capabilities, Damage, Durability, RefMove, RefTarget, check_moves};
+use super::{Backend, BackendStats, Batch, Capabilities, Damage, Durability, RefMove, RefTarget, check_moves, peek_record};
 use crate::{Error, oid_map::OidHasher};
 
 /// How many parts the index of ids has, so that writers seldom wait for each other.
@@ -74,6 +74,12 @@ impl Backend for MemoryBackend {
             locations: true,
             processes: false,
         }
+    }
+
+    #[inline]
+    fn peek(&self, oid: &[u8], at: Location) -> Option<&[u8]> {
+        let bytes = self.batches.get((at.0 >> 32) as usize)?.get(at.0 as u32 as usize..)?;
+        peek_record(bytes, oid)
     }
 
     #[inline]

@@ -28,6 +28,10 @@ impl Backend for ReadOnly {
         self.0.read(at)
     }
 
+    fn peek(&self, oid: &[u8], at: Location) -> Option<&[u8]> {
+        self.0.peek(oid, at)
+    }
+
     fn read_many(&self, at: &[ObjRef]) -> Result<Vec<Option<Object<'_>>>, Error> {
         self.0.read_many(at)
     }
@@ -119,6 +123,12 @@ impl Backend for Counted {
         self.inner.read(at)
     }
 
+    fn peek(&self, oid: &[u8], at: Location) -> Option<&[u8]> {
+        self.inner.peek(oid, at).inspect(|_| {
+            self.counts.reads.fetch_add(1, Relaxed);
+        })
+    }
+
     fn read_many(&self, at: &[ObjRef]) -> Result<Vec<Option<Object<'_>>>, Error> {
         self.counts.reads.fetch_add(at.len() as u64, Relaxed);
         self.inner.read_many(at)
@@ -134,11 +144,7 @@ impl Backend for Counted {
         self.inner.append(batch, moves, durability)
     }
 
-    fn append_many(
-        &self,
-        batches: Vec<(Batch, Vec<RefMove>)>,
-        durability: Durability,
-    ) -> Vec<Result<Location, Error>> {
+    fn append_many(&self, batches: Vec<(Batch, Vec<RefMove>)>, durability: Durability) -> Vec<Result<Location, Error>> {
         self.counts.appends.fetch_add(batches.len() as u64, Relaxed);
         self.counts.objects.fetch_add(batches.iter().map(|(batch, _)| batch.len() as u64).sum(), Relaxed);
         self.inner.append_many(batches, durability)

@@ -2,10 +2,7 @@
 
 use bristlecone_core::{Format, ObjRef, native::Native};
 
-use super::{
-    BRANCHES, Info, Prepared, Repo, check_ref_name,
-    commit::head_move,
-};
+use super::{BRANCHES, Info, Prepared, Repo, check_ref_name, commit::head_move};
 use crate::{Durability, Error, RefTarget, Result, Tree};
 
 /// A branch of a repository, which need not exist yet.

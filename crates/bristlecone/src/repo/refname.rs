@@ -28,7 +28,10 @@ mod tests {
         for name in ["main", "refs/heads/a/b", "v1.0", "\u{e9}t\u{e9}", "a@b", "-x"] {
             assert!(check_ref_name(name).is_ok(), "{name}");
         }
-        for name in ["", "a..b", "/a", "a/", "a//b", "a b", ".a", "a/.b", "a.lock", "a.", "@", "a@{b", "a~", "a\u{7f}", "a\nb", "a\\b"] {
+        for name in [
+            "", "a..b", "/a", "a/", "a//b", "a b", ".a", "a/.b", "a.lock", "a.", "@", "a@{b", "a~", "a\u{7f}", "a\nb",
+            "a\\b",
+        ] {
             assert!(check_ref_name(name).is_err(), "{name}");
         }
     }

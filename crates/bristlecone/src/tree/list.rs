@@ -2,9 +2,7 @@
 
 use std::{iter::Peekable, ops::Bound};
 
-use bristlecone_core::{
-    AsPath, Bytes, Direction, EntryKind, Format, ObjRef, Oid, Path, Target, native::Native,
-};
+use bristlecone_core::{AsPath, Bytes, Direction, EntryKind, Format, ObjRef, Oid, Path, Target, native::Native};
 
 use super::{Binding, Edit, Leaf, Place, Tree};
 use crate::Result;
@@ -343,7 +341,9 @@ where
             };
             if order.is_lt() {
                 let entry = self.stored.next()?;
-                return Some(entry.map(|entry| DirEntry::new(self.tree, entry.step, binding(entry.kind, entry.target))));
+                return Some(
+                    entry.map(|entry| DirEntry::new(self.tree, entry.step, binding(entry.kind, entry.target))),
+                );
             }
             if order.is_eq() {
                 self.stored.next();

@@ -221,8 +221,7 @@ mod tests {
 
     #[test]
     fn steps_are_ordered_as_their_bytes() {
-        let steps: [&[u8]; 9] =
-            [b"", b"\0", b"\0\0", b"a", b"a\0", b"aaaaaaaa", b"aaaaaaaa\0", b"aaaaaaaab", b"b"];
+        let steps: [&[u8]; 9] = [b"", b"\0", b"\0\0", b"a", b"a\0", b"aaaaaaaa", b"aaaaaaaa\0", b"aaaaaaaab", b"b"];
         for (i, one) in steps.iter().enumerate() {
             for (j, other) in steps.iter().enumerate() {
                 assert_eq!(Step::new(one).cmp(&Step::new(other)), i.cmp(&j), "{one:?} {other:?}");

@@ -20,7 +20,7 @@ const NO_CHILDREN: u8 = 4;
 /// The highest level: 64^10 items are more than can be stored.
 const LEVEL_MAX: u8 = 40;
 /// Set in the tag of an item whose value is inline; the lower bits are the kind.
-const INLINE: u8 = 8;
+pub(super) const INLINE: u8 = 8;
 
 /// A node's bytes, with the header read. Every access is checked: the bytes may be hostile.
 #[derive(Clone, Copy, Debug)]
@@ -203,11 +203,7 @@ impl<'b> NodeView<'b> {
 
     /// Returns what an item of a leaf leads to.
     #[inline]
-    pub(super) fn target<'a>(
-        &self,
-        object: &Object<'a>,
-        index: usize,
-    ) -> Result<(EntryKind, Target<'a>), DecodeError> {
+    pub(super) fn target<'a>(&self, object: &Object<'a>, index: usize) -> Result<(EntryKind, Target<'a>), DecodeError> {
         let item = self.item(index)?;
         let mut reader = Reader::new(item);
         let tag = reader.byte()?;
@@ -269,6 +265,23 @@ impl<'b> NodeView<'b> {
     }
 }
 
+/// Returns what a borrowed item leads to, `rest` being its bytes after the step; `None` if it is damaged.
+#[inline]
+pub(super) fn borrowed_target(tag: u8, rest: &[u8], child: Location) -> Option<(EntryKind, Target<'_>)> {
+    let kind = EntryKind::from_u8(tag & !INLINE)?;
+    let mut reader = Reader::new(rest);
+    let target = match kind {
+        EntryKind::Dir => Target::Object { at: ObjRef::new(read_oid(&mut reader).ok()?, child), bytes: 0 },
+        EntryKind::Foreign => Target::Foreign(Oid::new(reader.prefixed().ok()?).ok()?),
+        _ if tag & INLINE != 0 => Target::Inline(reader.prefixed().ok()?.into()),
+        _ => {
+            let bytes = reader.varint().ok()?;
+            Target::Object { at: ObjRef::new(read_oid(&mut reader).ok()?, child), bytes }
+        }
+    };
+    Some((kind, target))
+}
+
 #[inline]
 pub(super) fn item_step(level: u8, item: &[u8]) -> Result<&[u8], DecodeError> {
     let tag = usize::from(level == 0);
@@ -285,8 +298,7 @@ pub(super) fn item_step(level: u8, item: &[u8]) -> Result<&[u8], DecodeError> {
 /// Whether an item names an object of this store.
 #[inline]
 pub(super) fn has_child(level: u8, item: &[u8]) -> bool {
-    level > 0
-        || item.first().is_some_and(|&tag| tag & INLINE == 0 && tag != EntryKind::Foreign as u8)
+    level > 0 || item.first().is_some_and(|&tag| tag & INLINE == 0 && tag != EntryKind::Foreign as u8)
 }
 
 const fn varint_bytes(mut value: usize) -> usize {

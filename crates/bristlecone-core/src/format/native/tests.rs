@@ -45,7 +45,12 @@ impl Sink for Put<'_> {
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
-fn apply(objects: &Objects, native: &Native, base: Option<&ObjRef>, changes: &BTreeMap<Vec<u8>, Option<Vec<u8>>>) -> (Option<ObjRef>, usize) {
+fn apply(
+    objects: &Objects,
+    native: &Native,
+    base: Option<&ObjRef>,
+    changes: &BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+) -> (Option<ObjRef>, usize) {
     let list: Vec<Change<'_>> = changes
         .iter()
         .map(|(step, value)| Change {
@@ -130,16 +135,17 @@ fn names_ground_against_the_hash_leave_insertions_local() {
     let ground = |accept: &dyn Fn(usize, u64) -> bool| -> Vec<Vec<u8>> {
         (0..3000usize)
             .map(|index| {
-                (0..).map(|n| alloc::format!("{index:05}-{n}").into_bytes()).find(|name| accept(index, step_hash(name))).unwrap()
+                (0..)
+                    .map(|n| alloc::format!("{index:05}-{n}").into_bytes())
+                    .find(|name| accept(index, step_hash(name)))
+                    .unwrap()
             })
             .collect()
     };
     let band = |index: usize, hash: u64| hash / (u64::MAX / 300) == index as u64 / 10;
-    for names in [
-        ground(&band),
-        ground(&|index, hash| band(2999 - index, hash)),
-        ground(&|_, hash| hash > u64::MAX / 4),
-    ] {
+    for names in
+        [ground(&band), ground(&|index, hash| band(2999 - index, hash)), ground(&|_, hash| hash > u64::MAX / 4)]
+    {
         let map: Map = names.iter().map(|name| (name.clone(), vec![1])).collect();
         let root = build(&objects, &native, &map).unwrap();
         let (mut most, mut most_written) = (0, 0);
@@ -271,7 +277,9 @@ fn hostile_bytes_are_refused_without_panic() {
             broken.objects.borrow_mut().insert(oid, (kind, hostile.clone()));
             let root = ObjRef::from(oid);
             let _ = native.find(&broken, &root, b"7");
-            let listed = native.entries(&broken, &root, None, None, Direction::Forward).map(|entries| entries.take(1000).all(|entry| entry.is_ok()));
+            let listed = native
+                .entries(&broken, &root, None, None, Direction::Forward)
+                .map(|entries| entries.take(1000).all(|entry| entry.is_ok()));
             let change = Change { step: b"7", to: None };
             let updated = native.update(&broken, &mut Ignore, Some(&root), &[change]);
             assert!(!sound || (listed == Ok(true) && updated.is_ok()), "sound bytes work");

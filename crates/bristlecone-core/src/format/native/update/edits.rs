@@ -39,7 +39,8 @@ impl Edits {
     }
 
     pub(super) fn from_changes(changes: &[Change<'_>]) -> Self {
-        let mut edits = Self { buffer: Vec::with_capacity(changes.len() * 32), list: Vec::with_capacity(changes.len()) };
+        let mut edits =
+            Self { buffer: Vec::with_capacity(changes.len() * 32), list: Vec::with_capacity(changes.len()) };
         for change in changes {
             let Some((kind, target)) = &change.to else {
                 edits.remove(change.step);

@@ -1,0 +1,306 @@
+//! Lookups in records that can be borrowed: no object is built, no id is copied, nothing is counted.
+//!
+//! These answer what [`super::Native::find`] and `descend` would by the general way, or decline
+//! ([`Peek::Declined`]) wherever anything is out of the ordinary; the general way then says what.
+
+use core::cmp::Ordering;
+
+use super::{cut::step_hash, node::INLINE};
+use crate::{EntryKind, Kind, Location, RECORD_HEADER_BYTES, Source};
+
+/// What a borrowed lookup found.
+pub(super) enum Peek<'a> {
+    /// It cannot tell.
+    Declined,
+    /// The step is not bound.
+    Nothing,
+    /// The step is bound to this item of a leaf; what follows its step is `rest`, and its child, if it has
+    /// one, is at the location.
+    Item { tag: u8, rest: &'a [u8], child: Location },
+}
+
+/// A borrowed record of a node.
+#[derive(Clone, Copy)]
+struct Node<'a> {
+    record: &'a [u8],
+    own: Location,
+    level: u8,
+    flags: u8,
+    count: usize,
+    // The body from the fingerprints (leaves) or the table (inner nodes) on.
+    rest: &'a [u8],
+}
+
+impl<'a> Node<'a> {
+    #[inline(always)]
+    fn new(record: &'a [u8], own: Location) -> Option<Self> {
+        let header: &[u8; 16] = record.first_chunk()?;
+        if header[12] != Kind::Node as u8 {
+            return None;
+        }
+        let children = u32::from_le_bytes([header[8], header[9], header[10], header[11]]) as usize;
+        let body = record.get(RECORD_HEADER_BYTES + (children + usize::from(header[14])) * 8..)?;
+        let (head, rest) = body.split_first_chunk::<4>()?;
+        let [level, flags, low, high] = *head;
+        // Wide nodes are rare; the general way reads them.
+        if flags & 1 != 0 {
+            return None;
+        }
+        Some(Self { record, own, level, flags, count: usize::from(u16::from_le_bytes([low, high])), rest })
+    }
+
+    /// Returns the table and the items behind it, with as many bytes as the table says.
+    #[inline(always)]
+    fn table(&self) -> Option<(&'a [u8], &'a [u8])> {
+        let prints = if self.level == 0 { self.count } else { 0 };
+        self.rest.get(prints..)?.split_at_checked(self.count * 2)
+    }
+
+    #[inline(always)]
+    fn child(&self, index: usize) -> Location {
+        match self.record.get(RECORD_HEADER_BYTES + index * 8..).and_then(|rest| rest.first_chunk()) {
+            Some(word) => Location::from_stored(u64::from_le_bytes(*word), self.own),
+            None => Location::NONE,
+        }
+    }
+}
+
+#[inline(always)]
+fn item<'a>(table: &[u8], items: &'a [u8], index: usize) -> Option<&'a [u8]> {
+    items.get(start(table, index)?..end(table, index)?)
+}
+
+#[inline(always)]
+fn end(table: &[u8], index: usize) -> Option<usize> {
+    Some(usize::from(u16::from_le_bytes(*table.get(index * 2..)?.first_chunk()?)))
+}
+
+#[inline(always)]
+fn start(table: &[u8], index: usize) -> Option<usize> {
+    if index == 0 { Some(0) } else { end(table, index - 1) }
+}
+
+/// Splits a run with a length of one byte in front; longer ones are rare.
+#[inline(always)]
+fn short_run(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (&length, rest) = bytes.split_first()?;
+    if length >= 0x80 {
+        return None;
+    }
+    rest.split_at_checked(usize::from(length))
+}
+
+/// Looks `step` up in the directory whose root piece has id `oid` and stands at `at`.
+#[inline]
+pub(super) fn find<'a, S: Source>(source: &'a S, oid: &[u8], at: Location, step: &[u8]) -> Peek<'a> {
+    lookup(source, oid, at, step).unwrap_or(Peek::Declined)
+}
+
+#[inline(always)]
+fn lookup<'a, S: Source>(source: &'a S, oid: &[u8], at: Location, step: &[u8]) -> Option<Peek<'a>> {
+    let mut node = Node::new(source.peek(oid, at)?, at)?;
+    while node.level > 0 {
+        let (table, items) = node.table()?;
+        let Some(index) = last_at_most(table, items, node.count, step)? else { return Some(Peek::Nothing) };
+        let (_, rest) = short_run(item(table, items, index)?)?;
+        let (oid, at) = (rest.get(..32)?, node.child(index));
+        let below = Node::new(source.peek(oid, at)?, at)?;
+        if below.level >= node.level {
+            return None;
+        }
+        node = below;
+    }
+    let (table, items) = node.table()?;
+    let wanted = prefix(step);
+    let index = match node.count {
+        0 => return Some(Peek::Nothing),
+        1 if is_bound(items, 0, step, wanted)? => 0,
+        1 => return Some(Peek::Nothing),
+        count => {
+            let prints = node.rest.get(..count)?;
+            let print = step_hash(step) as u8;
+            let mut from = 0;
+            loop {
+                let Some(index) = find_print(prints, print, from) else { return Some(Peek::Nothing) };
+                if is_bound(items, start(table, index)?, step, wanted)? {
+                    break index;
+                }
+                from = index + 1;
+            }
+        }
+    };
+    let (&tag, tail) = item(table, items, index)?.split_first()?;
+    let (_, rest) = short_run(tail)?;
+    let child = if tag & INLINE != 0 || tag == EntryKind::Foreign as u8 {
+        Location::NONE
+    } else if node.flags & 2 != 0 {
+        node.child(index)
+    } else {
+        let mut rank = 0;
+        for earlier in 0..index {
+            let tag = *item(table, items, earlier)?.first()?;
+            rank += usize::from(tag & INLINE == 0 && tag != EntryKind::Foreign as u8);
+        }
+        node.child(rank)
+    };
+    Some(Peek::Item { tag, rest, child })
+}
+
+#[inline(always)]
+fn last_at_most(table: &[u8], items: &[u8], count: usize, step: &[u8]) -> Option<Option<usize>> {
+    let wanted = prefix(step);
+    // Halving without a jump that depends on the data: such jumps cost more than the comparisons.
+    let (mut base, mut size) = (0, count);
+    while size > 1 {
+        let half = size / 2;
+        base += half & usize::from(at_most(table, items, base + half, step, wanted)?).wrapping_neg();
+        size -= half;
+    }
+    Some((count > 0 && at_most(table, items, base, step, wanted)?).then_some(base))
+}
+
+#[inline(always)]
+fn at_most(table: &[u8], items: &[u8], index: usize, step: &[u8], wanted: u64) -> Option<bool> {
+    let item = item(table, items, index)?;
+    // Behind the step an inner item has an id, so eight bytes can be taken whatever the step's length.
+    let (&length, rest) = item.split_first()?;
+    let found = u64::from_be_bytes(*rest.first_chunk()?) & mask(length);
+    if found == wanted {
+        let (name, _) = short_run(item)?;
+        return Some(compare(name, found, step, wanted).is_le());
+    }
+    if length < 0x80 { Some(found < wanted) } else { None }
+}
+
+/// The bits of the first eight bytes that a step of this length has.
+#[inline(always)]
+const fn mask(length: u8) -> u64 {
+    let bytes = if length < 8 { length } else { 8 };
+    if bytes == 0 { 0 } else { u64::MAX << (64 - 8 * bytes as u32) }
+}
+
+/// Whether the item of a leaf, which starts at `start` of the items, is bound to `step`.
+#[inline(always)]
+fn is_bound(items: &[u8], start: usize, step: &[u8], wanted: u64) -> Option<bool> {
+    let item = items.get(start + 1..)?;
+    let (&length, rest) = item.split_first()?;
+    if usize::from(length) != step.len() || length >= 0x80 {
+        // A step whose length takes two bytes is for the general way.
+        return if step.len() < 0x80 { Some(false) } else { None };
+    }
+    let Some(first) = rest.first_chunk() else { return Some(rest.get(..step.len())? == step) };
+    if u64::from_be_bytes(*first) & mask(length) != wanted {
+        return Some(false);
+    }
+    Some(length <= 8 || rest.get(8..step.len())? == step.get(8..)?)
+}
+
+/// Returns the place of the first `print` in `prints` from `from` on. Eight at a time, without a call.
+#[inline(always)]
+fn find_print(prints: &[u8], print: u8, from: usize) -> Option<usize> {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    let pattern = u64::from(print) * ONES;
+    let rest = prints.get(from..)?;
+    let mut at = from;
+    let mut chunks = rest.chunks_exact(8);
+    for chunk in &mut chunks {
+        let word = u64::from_le_bytes(*chunk.first_chunk()?) ^ pattern;
+        // The lowest zero byte of the word is marked; marks above it may be false.
+        let marks = word.wrapping_sub(ONES) & !word & (ONES << 7);
+        if marks != 0 {
+            return Some(at + (marks.trailing_zeros() / 8) as usize);
+        }
+        at += 8;
+    }
+    chunks.remainder().iter().position(|&byte| byte == print).map(|offset| at + offset)
+}
+
+/// Returns the first eight bytes as an integer that orders as they do, padded with zeroes.
+#[inline(always)]
+fn prefix(step: &[u8]) -> u64 {
+    if let Some(first) = step.first_chunk::<8>() {
+        return u64::from_be_bytes(*first);
+    }
+    let len = step.len();
+    if let (Some(first), Some(last)) = (step.first_chunk::<4>(), step.last_chunk::<4>()) {
+        // Bytes 4.. are the lowest bytes of the last four.
+        let tail = u64::from(u32::from_be_bytes(*last)) << (8 * (8 - len)) & 0xffff_ffff;
+        return u64::from(u32::from_be_bytes(*first)) << 32 | tail;
+    }
+    step.iter().enumerate().fold(0, |word, (index, &byte)| word | u64::from(byte) << (56 - 8 * index))
+}
+
+#[inline(always)]
+fn compare(one: &[u8], one_prefix: u64, other: &[u8], other_prefix: u64) -> Ordering {
+    match one_prefix.cmp(&other_prefix) {
+        Ordering::Equal if one.len() <= 8 && other.len() <= 8 => one.len().cmp(&other.len()),
+        Ordering::Equal => one.cmp(other),
+        decided => decided,
+    }
+}
+
+/// Walks the steps of `path` (joined by `/`) down from a directory through borrowed records.
+///
+/// Returns how many bytes of the path were walked, and the directory reached there; `None` where a step is
+/// not bound to a directory. It stops short where the general way must go on.
+#[inline]
+pub(super) fn descend<'a, S: Source>(
+    source: &'a S,
+    oid: &'a [u8],
+    at: Location,
+    path: &[u8],
+) -> (usize, Option<(&'a [u8], Location)>) {
+    let (mut oid, mut at) = (oid, at);
+    let mut walked = 0;
+    while walked < path.len() {
+        let rest = &path[walked..];
+        let length = slash(rest);
+        match lookup(source, oid, at, &rest[..length]) {
+            Some(Peek::Item { tag, rest, child }) => {
+                if tag != EntryKind::Dir as u8 {
+                    return (path.len(), None);
+                }
+                let Some(id) = rest.get(..32) else { return (walked, Some((oid, at))) };
+                (oid, at) = (id, child);
+            }
+            Some(Peek::Nothing) => return (path.len(), None),
+            Some(Peek::Declined) | None => return (walked, Some((oid, at))),
+        }
+        walked = (walked + length + 1).min(path.len());
+    }
+    (walked, Some((oid, at)))
+}
+
+/// Returns how many bytes precede the next `/`.
+#[inline(always)]
+fn slash(path: &[u8]) -> usize {
+    // Steps are short: a search by words would spend its time on starting.
+    let near = path.len().min(8);
+    match path[..near].iter().position(|&byte| byte == b'/') {
+        Some(at) => at,
+        None => near + memchr::memchr(b'/', &path[near..]).unwrap_or(path.len() - near),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefixes_order_as_their_bytes() {
+        let names: [&[u8]; 14] = [
+            b"", b"\0", b"\0\0", b"\0\x01", b"a", b"a\0", b"ab", b"abc", b"abcd", b"abcde", b"abcdefg", b"abcdefgh",
+            b"abcdefghi", b"b",
+        ];
+        for (i, one) in names.iter().enumerate() {
+            for (j, other) in names.iter().enumerate() {
+                assert_eq!(compare(one, prefix(one), other, prefix(other)), i.cmp(&j), "{one:?} {other:?}");
+                let leaf = [&[8, one.len() as u8], *one, b"payload"].concat();
+                assert_eq!(is_bound(&leaf, 0, other, prefix(other)), Some(i == j), "{one:?} {other:?}");
+                let inner = [&[one.len() as u8], *one, &[7; 34][..]].concat();
+                let table = (inner.len() as u16).to_le_bytes();
+                assert_eq!(at_most(&table, &inner, 0, other, prefix(other)), Some(i <= j), "{one:?} {other:?}");
+            }
+        }
+    }
+}

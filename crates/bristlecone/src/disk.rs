@@ -1,0 +1,374 @@
+//! The disk engine: the backend that a store has unless another is asked for.
+//!
+//! **The idea.** The store is a log of frames in append-only segments. One append is one frame: the batch's
+//! records and the moves of refs, written in one write, durable by one sync that all who wait share. Objects
+//! are found by their locations, in a memory map; ids are indexed for the unsealed tail in memory and for each
+//! sealed segment in a file beside it. Frames form a chain of checksums and carry what was known to be durable
+//! when they were written, so that what a crash tore is told apart from damage.
+//!
+//! Any number of processes read and write: a file lock is held per append, and readers follow the log without
+//! one. Segment numbers are never used twice. Every byte goes through [`Storage`].
+//!
+//! What it does not do yet: collect garbage. A collector will move live objects into new segments and remove
+//! old ones; readers will publish the lowest segment that they pin. Locations are hints and segments may be
+//! missing already today.
+//!
+//! `docs/formats/disk.md` lists the bytes.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    sync::{
+        Arc, Mutex, OnceLock, RwLock,
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*},
+    },
+};
+
+use bristlecone_core::{Location, ObjRef, Object, Oid};
+
+use crate::{
+    Error,
+    backend::{Backend, BackendStats, Batch, Capabilities, Damage, Durability, RefMove, RefTarget},
+    storage::Storage,
+};
+
+mod append;
+mod background;
+mod check;
+mod derived;
+mod frame;
+mod header;
+mod index;
+mod lock;
+mod log;
+mod read;
+mod recovery;
+mod roll;
+mod segment;
+mod stats;
+mod sync;
+mod walk;
+
+#[cfg(test)]
+mod tests;
+
+pub use check::CheckSummary;
+pub use header::{FormatTag, StoreHeader};
+
+use frame::FrameKind;
+use header::STORE;
+use lock::StoreLock;
+use log::{Counters, Log, Shared, Tail, lock, read_lock};
+use segment::{SEGMENT_BYTES_MAX, SEGMENTS, SegmentHead, SegmentTable, segment_name};
+
+/// How a store on disk is used.
+#[derive(Clone, Debug)]
+pub struct DiskOptions {
+    /// The size of a full-grown segment in bytes, for a new store; 4 KiB to 4 GiB.
+    pub segment_bytes: u64,
+    /// Whether objects are read through memory maps. Without, a failing disk gives an error and no signal.
+    pub maps: bool,
+    /// The budget in bytes for objects kept in memory where there are no maps.
+    pub cache_bytes: u64,
+    /// How long an append waits for the store's lock, in milliseconds.
+    pub lock_wait_ms: u64,
+    /// Whether new segments are filled with zeroes ahead, so that syncs need not write the file's extents.
+    pub prezero: bool,
+    /// Within how many milliseconds a grouped append is durable.
+    pub grouped_ms: u64,
+    /// Whether locations are used; without, every read goes through the indexes.
+    pub locations: bool,
+    /// Whether threads may work beside appends; without, what they would do is done at the next call.
+    pub background: bool,
+}
+
+impl Default for DiskOptions {
+    fn default() -> Self {
+        Self {
+            segment_bytes: 32 << 20,
+            maps: true,
+            cache_bytes: 64 << 20,
+            lock_wait_ms: 10_000,
+            prezero: true,
+            grouped_ms: 10,
+            locations: true,
+            background: true,
+        }
+    }
+}
+
+/// A store on disk.
+#[derive(Debug)]
+pub struct DiskBackend {
+    shared: Arc<Shared>,
+}
+
+impl DiskBackend {
+    /// Makes a store in an empty place and opens it.
+    ///
+    /// A crash leaves either no store, and making one works again, or a whole one.
+    ///
+    /// # Errors
+    /// [`Error::Exists`]; [`Error::Locked`], [`Error::NoSpace`], [`Error::Io`].
+    pub fn create(storage: Arc<dyn Storage>, format: FormatTag, options: DiskOptions) -> Result<Self, Error> {
+        let segment_bytes = options.segment_bytes.clamp(4096, SEGMENT_BYTES_MAX).next_multiple_of(8);
+        Self::create_as(storage, StoreHeader::new(format, segment_bytes), options)
+    }
+
+    fn create_as(storage: Arc<dyn Storage>, header: StoreHeader, options: DiskOptions) -> Result<Self, Error> {
+        for dir in [SEGMENTS, derived::DERIVED] {
+            storage.create_dir(dir).map_err(|error| Error::io(storage.describe(dir), error))?;
+        }
+        let store_lock = StoreLock::open(&storage, options.lock_wait_ms)?;
+        storage.sync_dir("").map_err(|error| Error::io(storage.describe(""), error))?;
+        let guard = store_lock.take()?;
+        match StoreHeader::read(&storage) {
+            Err(Error::NoStore { .. }) => {}
+            Err(Error::Io { file, source }) => return Err(Error::Io { file, source }),
+            _ => return Err(Error::Exists { file: storage.describe("") }),
+        }
+        // What an attempt before this one left would not fit the new header.
+        for name in storage.list(SEGMENTS).map_err(|error| Error::io(storage.describe(SEGMENTS), error))? {
+            let name = format!("{SEGMENTS}/{name}");
+            storage.remove(&name).map_err(|error| Error::io(storage.describe(&name), error))?;
+        }
+        first_segment(&storage, &header, &options)?;
+        header.write(&storage)?;
+        drop(guard);
+        Self::open_as(storage, header, Some(store_lock), options)
+    }
+
+    /// Opens a store, cutting off what a crash left half written.
+    ///
+    /// `format`: the name of the format that the store must have, if that matters here. `read_only`: nothing
+    /// is written or locked, and a torn tail is passed over.
+    ///
+    /// # Errors
+    /// [`Error::NoStore`]; [`Error::Incompatible`] for another format; [`Error::Corrupt`] naming what is damaged;
+    /// [`Error::Locked`], [`Error::Io`].
+    pub fn open(
+        storage: Arc<dyn Storage>,
+        format: Option<&str>,
+        options: DiskOptions,
+        read_only: bool,
+    ) -> Result<Self, Error> {
+        let header = StoreHeader::read(&storage)?;
+        if let Some(expected) = format.filter(|&name| name != header.format.name) {
+            return Err(Error::Incompatible {
+                file: storage.describe(STORE),
+                found: format!("objects of the format {}", header.format.name),
+                expected: format!("the format {expected}"),
+            });
+        }
+        let store_lock = if read_only { None } else { Some(StoreLock::open(&storage, options.lock_wait_ms)?) };
+        Self::open_as(storage, header, store_lock, options)
+    }
+
+    fn open_as(
+        storage: Arc<dyn Storage>,
+        header: StoreHeader,
+        store_lock: Option<StoreLock>,
+        options: DiskOptions,
+    ) -> Result<Self, Error> {
+        let tail = Tail { segment: 0, end: 0, chain: 0, sequence: 0, next: 0, checkpoint: false };
+        let cache = Some(read::record_cache(options.cache_bytes));
+        let shared = Shared {
+            storage,
+            header,
+            options,
+            lock: store_lock,
+            nonce: header::random_word(),
+            segments: SegmentTable::new(),
+            first_segment: AtomicU32::new(1),
+            log: Mutex::new(Log { tail, buffer: Vec::new(), appended: false }),
+            refs: RwLock::default(),
+            end: AtomicU64::new(0),
+            sealed: AtomicBool::new(false),
+            writing: AtomicBool::new(false),
+            queue: Mutex::default(),
+            sync: sync::SyncPipe::default(),
+            poison: OnceLock::new(),
+            counters: Counters::default(),
+            tail_index: RwLock::default(),
+            cache,
+            background: background::Background::default(),
+        };
+        {
+            let mut log = lock(&shared.log);
+            let _guard = shared.lock.as_ref().map(StoreLock::take).transpose()?;
+            shared.recover(&mut log)?;
+        }
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Reads what the store in `storage` says of itself.
+    ///
+    /// # Errors
+    /// [`Error::NoStore`]; [`Error::Corrupt`]; [`Error::Incompatible`] for another version of the engine; [`Error::Io`].
+    pub fn header(storage: &Arc<dyn Storage>) -> Result<StoreHeader, Error> {
+        StoreHeader::read(storage)
+    }
+
+    /// Returns what the store says of itself.
+    #[must_use]
+    pub fn store_header(&self) -> &StoreHeader {
+        &self.shared.header
+    }
+
+    /// Makes everything durable and notes that nothing more was being written, so that damage to the last
+    /// append can later be told from an append that a crash cut short. Dropping the backend does the same,
+    /// as far as it can.
+    ///
+    /// # Errors
+    /// As [`Backend::flush`].
+    pub fn close(&self) -> Result<(), Error> {
+        let shared = &self.shared;
+        shared.stop_background();
+        if shared.lock.is_none() {
+            return Ok(());
+        }
+        let mut log = lock(&shared.log);
+        if !log.appended {
+            return shared.poisoned();
+        }
+        shared.locked(&mut log, |log| {
+            if log.tail.checkpoint || log.tail.next != 0 {
+                return shared.sync_to(log.tail.location());
+            }
+            shared.sync_to(log.tail.location())?;
+            let segment = shared.tail_segment(&log.tail)?;
+            if log.tail.end + frame::EMPTY_BYTES + frame::SEAL_BYTES <= segment.bytes {
+                let (bytes, after) = shared.small_frame(&log.tail, FrameKind::Checkpoint, &[], log.tail.location());
+                shared.write_frame(segment, &bytes, log.tail.end)?;
+                log.tail = after;
+                shared.publish(&after);
+                shared.sync_to(after.location())?;
+            }
+            Ok(())
+        })?;
+        log.appended = false;
+        Ok(())
+    }
+
+    /// Checks every frame, record, seal and index of the store, and calls `report` for each damage.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn check(&self, report: &mut dyn FnMut(Damage)) -> Result<CheckSummary, Error> {
+        self.shared.check(report)
+    }
+}
+
+/// Makes the first segment, whole before it has its name.
+fn first_segment(storage: &Arc<dyn Storage>, header: &StoreHeader, options: &DiskOptions) -> Result<(), Error> {
+    let bytes = roll::segment_size(1, header.segment_bytes, 0, 0)?;
+    let Some(spare) = roll::make_spare(storage, bytes, options.prezero, &|| false)? else {
+        return Err(Error::Io { file: storage.describe(SEGMENTS), source: io::ErrorKind::Interrupted.into() });
+    };
+    let mut head =
+        SegmentHead { number: 1, previous: 0, bytes, sequence: 1, seed: 0, durable_end: 0, ref_bytes: 0, check: 0 };
+    roll::write_head(storage, &spare, &head.encode(&[], header.salt))?;
+    let name = segment_name(1);
+    storage.rename(&spare.name, &name).map_err(|error| Error::io(storage.describe(&name), error))?;
+    let _ = spare.file.unlock();
+    storage.sync_dir(SEGMENTS).map_err(|error| Error::io(storage.describe(SEGMENTS), error))
+}
+
+impl Drop for DiskBackend {
+    fn drop(&mut self) {
+        // Whoever wants to know calls `close`.
+        let _ = self.close();
+    }
+}
+
+impl Backend for DiskBackend {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            name: "disk",
+            persistent: true,
+            atomic_commits: true,
+            several_refs: true,
+            locations: self.shared.options.locations,
+            processes: true,
+        }
+    }
+
+    #[inline]
+    fn peek(&self, oid: &[u8], at: Location) -> Option<&[u8]> {
+        self.shared.peek(oid, at)
+    }
+
+    #[inline]
+    fn read(&self, at: &ObjRef) -> Result<Option<Object<'_>>, Error> {
+        self.shared.read(at)
+    }
+
+    fn locate(&self, oid: &Oid) -> Option<Location> {
+        self.shared.locate(oid)
+    }
+
+    fn append(&self, batch: Batch, moves: &[RefMove], durability: Durability) -> Result<Location, Error> {
+        self.shared.pay_owed()?;
+        let place = if batch.is_empty() && moves.is_empty() {
+            self.shared.idle_append(durability)
+        } else {
+            self.shared.append(batch, moves, durability)
+        };
+        if self.shared.options.background {
+            self.shared.tend();
+        }
+        place
+    }
+
+    fn append_many(&self, batches: Vec<(Batch, Vec<RefMove>)>, durability: Durability) -> Vec<Result<Location, Error>> {
+        if let Err(error) = self.shared.pay_owed() {
+            return batches.iter().map(|_| Err(append::again(&error))).collect();
+        }
+        let places = self.shared.append_all(&batches, durability);
+        if self.shared.options.background {
+            self.shared.tend();
+        }
+        places
+    }
+
+    fn get_ref(&self, name: &str) -> Result<Option<RefTarget>, Error> {
+        self.shared.refresh()?;
+        Ok(read_lock(&self.shared.refs).get(name).cloned())
+    }
+
+    fn list_refs(&self, prefix: &str) -> Result<BTreeMap<String, RefTarget>, Error> {
+        self.shared.refresh()?;
+        let refs = read_lock(&self.shared.refs);
+        let from = refs.range(prefix.to_owned()..).take_while(|(name, _)| name.starts_with(prefix));
+        Ok(from.map(|(name, target)| (name.clone(), target.clone())).collect())
+    }
+
+    fn flush(&self) -> Result<(), Error> {
+        if self.shared.lock.is_none() {
+            return Ok(());
+        }
+        self.shared.poisoned()?;
+        self.shared.sync.owed.store(false, Release);
+        self.shared.sync_to(self.shared.end.load(Acquire))
+    }
+
+    fn each_object(
+        &self,
+        each: &mut dyn FnMut(Oid, &Object<'_>) -> Result<(), Error>,
+        damage: &mut dyn FnMut(Damage),
+    ) -> Result<(), Error> {
+        self.shared.each_object(each, damage)
+    }
+
+    fn stats(&self) -> BackendStats {
+        self.shared.stats()
+    }
+
+    fn read_derived(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
+        self.shared.read_derived(name)
+    }
+
+    fn write_derived(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
+        self.shared.write_derived(name, bytes)
+    }
+}

@@ -1,0 +1,177 @@
+//! What is done beside appends: syncs for grouped commits, files for the next segment, indexes of sealed ones.
+//!
+//! Two threads, each started when there is first something to do. Neither is needed for anything to be right.
+
+use std::{
+    sync::{
+        Arc, Condvar, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering::*},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use super::{
+    log::{Shared, lock, read_lock},
+    roll::{Spare, make_spare, segment_size},
+    segment::encode_refs,
+};
+
+/// Work for the threads.
+#[derive(Debug, Default)]
+pub(super) struct Background {
+    jobs: Mutex<Jobs>,
+    wake_flusher: Condvar,
+    wake_keeper: Condvar,
+    /// Whether a grouped append waits for its sync.
+    flush_wanted: AtomicBool,
+    /// Whether there is something for the keeper.
+    keep_wanted: AtomicBool,
+    // Whether the tail's segment has, or will have, a spare to follow it.
+    spare_asked: AtomicBool,
+    stop: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Jobs {
+    flusher: Option<JoinHandle<()>>,
+    keeper: Option<JoinHandle<()>>,
+    index: Vec<u32>,
+    spare: Option<Spare>,
+}
+
+impl Background {
+    /// Asks for a sync soon.
+    pub(super) fn flush_soon(&self) {
+        if !self.flush_wanted.swap(true, SeqCst) {
+            let _jobs = lock(&self.jobs);
+            self.wake_flusher.notify_one();
+        }
+    }
+
+    /// Asks for the index of a segment that was sealed.
+    pub(super) fn index_later(&self, number: u32) {
+        lock(&self.jobs).index.push(number);
+        self.spare_asked.store(false, Relaxed);
+        self.keep_wanted.store(true, SeqCst);
+        self.wake_keeper.notify_one();
+    }
+
+    /// Returns the file that was prepared for a segment of this size, if there is one.
+    pub(super) fn take_spare(&self, bytes: u64) -> Option<Spare> {
+        let mut jobs = lock(&self.jobs);
+        if jobs.spare.as_ref()?.bytes == bytes { jobs.spare.take() } else { None }
+    }
+}
+
+impl Shared {
+    /// Sees after an append that the threads which are needed run.
+    #[inline]
+    pub(super) fn tend(self: &Arc<Self>) {
+        let background = &self.background;
+        if background.flush_wanted.load(Relaxed) {
+            self.start_flusher();
+        }
+        if self.sync.wanted.load(Relaxed) && self.options.prezero && !background.spare_asked.swap(true, Relaxed) {
+            background.keep_wanted.store(true, SeqCst);
+        }
+        if background.keep_wanted.load(Relaxed) {
+            self.start_keeper();
+        }
+    }
+
+    fn start_flusher(self: &Arc<Self>) {
+        let mut jobs = lock(&self.background.jobs);
+        if jobs.flusher.is_none() {
+            let shared = self.clone();
+            jobs.flusher = thread::Builder::new().name("cone-flush".to_owned()).spawn(move || shared.flusher()).ok();
+        }
+    }
+
+    fn start_keeper(self: &Arc<Self>) {
+        let mut jobs = lock(&self.background.jobs);
+        if jobs.keeper.is_none() {
+            let shared = self.clone();
+            jobs.keeper = thread::Builder::new().name("cone-keep".to_owned()).spawn(move || shared.keeper()).ok();
+        }
+        self.background.wake_keeper.notify_one();
+    }
+
+    fn flusher(&self) {
+        let background = &self.background;
+        // Half of what was promised: the other half is for the sync.
+        let pause = Duration::from_millis(self.options.grouped_ms.div_ceil(2));
+        let mut jobs = lock(&background.jobs);
+        while !background.stop.load(SeqCst) {
+            if !background.flush_wanted.load(SeqCst) {
+                jobs = background.wake_flusher.wait(jobs).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            drop(jobs);
+            thread::sleep(pause);
+            background.flush_wanted.store(false, SeqCst);
+            // A failure is remembered and refuses the next append.
+            let _ = self.sync_to(self.end.load(SeqCst));
+            jobs = lock(&background.jobs);
+        }
+    }
+
+    fn keeper(&self) {
+        let background = &self.background;
+        let mut jobs = lock(&background.jobs);
+        while !background.stop.load(SeqCst) {
+            let wanted = background.keep_wanted.swap(false, SeqCst);
+            if !wanted {
+                jobs = background.wake_keeper.wait(jobs).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            let numbers = std::mem::take(&mut jobs.index);
+            let spare = jobs.spare.is_none() && background.spare_asked.load(SeqCst);
+            drop(jobs);
+            if spare {
+                self.prepare_spare();
+            }
+            for number in numbers {
+                if background.stop.load(SeqCst) {
+                    return;
+                }
+                // Who needs the index before it is there makes it.
+                if let Ok(Some(segment)) = self.segment(number) {
+                    let _ = self.sealed_index(segment);
+                }
+            }
+            jobs = lock(&background.jobs);
+        }
+    }
+
+    /// Makes a file for the segment after the one in which the log ends now.
+    fn prepare_spare(&self) {
+        let number = (self.end.load(Acquire) >> 32) as u32 + 1;
+        let rows = encode_refs(&read_lock(&self.refs)).len() as u64;
+        let Ok(bytes) = segment_size(number, self.header.segment_bytes, rows, 0) else { return };
+        let stop = || self.background.stop.load(SeqCst);
+        // Without space or handles there is no spare, and the append that needs a segment says so.
+        let Ok(Some(spare)) = make_spare(&self.storage, bytes, true, &stop) else { return };
+        if spare.file.sync_data().is_ok() {
+            lock(&self.background.jobs).spare = Some(spare);
+        } else {
+            let _ = self.storage.remove(&spare.name);
+        }
+    }
+
+    /// Ends the threads and waits for them; removes a file that was prepared in vain.
+    pub(super) fn stop_background(&self) {
+        self.background.stop.store(true, SeqCst);
+        let mut jobs = lock(&self.background.jobs);
+        let (flusher, keeper) = (jobs.flusher.take(), jobs.keeper.take());
+        drop(jobs);
+        self.background.wake_flusher.notify_all();
+        self.background.wake_keeper.notify_all();
+        for thread in [flusher, keeper].into_iter().flatten() {
+            let _ = thread.join();
+        }
+        if let Some(spare) = lock(&self.background.jobs).spare.take() {
+            let _ = self.storage.remove(&spare.name);
+        }
+    }
+}

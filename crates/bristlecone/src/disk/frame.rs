@@ -1,0 +1,256 @@
+//! Frames: what one append writes. `docs/formats/disk.md` section 4 lists the bytes.
+//!
+//! A frame's head is bound to its place and its store by the seed of its check, so that no bytes of a user's
+//! value, and no copy of a frame elsewhere, can be taken for one. The trailer is seeded by the head, which
+//! holds the trailer of the frame before: the frames of a store are one chain.
+
+use bristlecone_core::{Location, ObjRef, Oid};
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+
+use crate::backend::RefTarget;
+
+/// Marks a frame.
+pub(super) const MAGIC: u32 = u32::from_le_bytes(*b"BCF1");
+/// Bytes before the records: 64 = 4 magic + 4 kind + 8 sequence + 8 durable end + 8 previous + 8 nonce
+/// + 4 record bytes + 4 payload bytes + 8 records check + 8 head check.
+pub(super) const HEAD_BYTES: usize = 64;
+/// Bytes after the payload: the trailer.
+pub(super) const TRAILER_BYTES: usize = 8;
+/// Bytes of a frame that holds nothing.
+pub(super) const EMPTY_BYTES: u64 = (HEAD_BYTES + TRAILER_BYTES) as u64;
+/// Bytes of the frame that seals a segment; its payload is the number of the next one.
+pub(super) const SEAL_BYTES: u64 = EMPTY_BYTES + 8;
+
+const KIND_AT: usize = 4;
+const SEQUENCE_AT: usize = KIND_AT + 4;
+const DURABLE_AT: usize = SEQUENCE_AT + 8;
+const PREVIOUS_AT: usize = DURABLE_AT + 8;
+const NONCE_AT: usize = PREVIOUS_AT + 8;
+const RECORDS_AT: usize = NONCE_AT + 8;
+const PAYLOAD_AT: usize = RECORDS_AT + 4;
+const RECORDS_CHECK_AT: usize = PAYLOAD_AT + 4;
+const CHECK_AT: usize = RECORDS_CHECK_AT + 8;
+const _: () = assert!(CHECK_AT + 8 == HEAD_BYTES, "the fields of a frame's head add up");
+
+/// What a frame is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FrameKind {
+    /// Records and moves of refs.
+    Batch = 1,
+    /// The last of its segment.
+    Seal = 2,
+    /// Says that everything before it is durable; a clean close writes one.
+    Checkpoint = 3,
+}
+
+/// The head of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Frame {
+    pub(super) kind: FrameKind,
+    /// Counts the frames of the store.
+    pub(super) sequence: u64,
+    /// What was known to be durable when the frame was written: the location of its end.
+    pub(super) durable_end: u64,
+    /// The trailer of the frame before, or the check of the segment's head.
+    pub(super) previous: u64,
+    /// Chosen anew by every opening, so that no two histories make the same chain.
+    pub(super) nonce: u64,
+    pub(super) record_bytes: u32,
+    /// Moves of refs, or the next segment's number; padded to 8 bytes.
+    pub(super) payload_bytes: u32,
+    /// XXH3-64 of the records.
+    pub(super) records_check: u64,
+}
+
+impl Frame {
+    /// Returns the length of the whole frame in bytes, a multiple of 8.
+    pub(super) const fn bytes(&self) -> u64 {
+        EMPTY_BYTES + self.record_bytes as u64 + self.payload_bytes as u64
+    }
+
+    /// Returns the head's bytes, for a frame at the location `at` of the store with this salt.
+    pub(super) fn encode(&self, at: u64, salt: u64) -> [u8; HEAD_BYTES] {
+        let mut head = [0; HEAD_BYTES];
+        head[..KIND_AT].copy_from_slice(&MAGIC.to_le_bytes());
+        head[KIND_AT..SEQUENCE_AT].copy_from_slice(&(self.kind as u32).to_le_bytes());
+        head[SEQUENCE_AT..DURABLE_AT].copy_from_slice(&self.sequence.to_le_bytes());
+        head[DURABLE_AT..PREVIOUS_AT].copy_from_slice(&self.durable_end.to_le_bytes());
+        head[PREVIOUS_AT..NONCE_AT].copy_from_slice(&self.previous.to_le_bytes());
+        head[NONCE_AT..RECORDS_AT].copy_from_slice(&self.nonce.to_le_bytes());
+        head[RECORDS_AT..PAYLOAD_AT].copy_from_slice(&self.record_bytes.to_le_bytes());
+        head[PAYLOAD_AT..RECORDS_CHECK_AT].copy_from_slice(&self.payload_bytes.to_le_bytes());
+        head[RECORDS_CHECK_AT..CHECK_AT].copy_from_slice(&self.records_check.to_le_bytes());
+        let check = head_check(&head, at, salt);
+        head[CHECK_AT..].copy_from_slice(&check.to_le_bytes());
+        head
+    }
+
+    /// Returns the head that these bytes are, if they are one written for this place of this store.
+    pub(super) fn decode(head: &[u8; HEAD_BYTES], at: u64, salt: u64) -> Option<Self> {
+        if word32(head, 0) != MAGIC || word64(head, CHECK_AT) != head_check(head, at, salt) {
+            return None;
+        }
+        let kind = match word32(head, KIND_AT) {
+            1 => FrameKind::Batch,
+            2 => FrameKind::Seal,
+            3 => FrameKind::Checkpoint,
+            _ => return None,
+        };
+        let frame = Self {
+            kind,
+            sequence: word64(head, SEQUENCE_AT),
+            durable_end: word64(head, DURABLE_AT),
+            previous: word64(head, PREVIOUS_AT),
+            nonce: word64(head, NONCE_AT),
+            record_bytes: word32(head, RECORDS_AT),
+            payload_bytes: word32(head, PAYLOAD_AT),
+            records_check: word64(head, RECORDS_CHECK_AT),
+        };
+        (frame.record_bytes % 8 == 0 && frame.payload_bytes % 8 == 0).then_some(frame)
+    }
+}
+
+/// Returns the trailer of the frame with this encoded head and payload.
+pub(super) fn trailer(head: &[u8; HEAD_BYTES], payload: &[u8]) -> u64 {
+    xxh3_64_with_seed(payload, word64(head, CHECK_AT))
+}
+
+/// Returns the check over a frame's records.
+pub(super) fn records_check(records: &[u8]) -> u64 {
+    xxh3_64(records)
+}
+
+fn head_check(head: &[u8; HEAD_BYTES], at: u64, salt: u64) -> u64 {
+    xxh3_64_with_seed(&head[..CHECK_AT], salt.wrapping_add(at))
+}
+
+/// Returns the little-endian integer at `at`, which must be within the bytes.
+pub(super) fn word32(bytes: &[u8], at: usize) -> u32 {
+    let mut word = [0; 4];
+    word.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_le_bytes(word)
+}
+
+/// Returns the little-endian integer at `at`, which must be within the bytes.
+pub(super) fn word64(bytes: &[u8], at: usize) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_le_bytes(word)
+}
+
+/// Bytes of a ref's row before its name: 16 = 1 what + 1 zero + 2 name length + 2 target length + 2 zero
+/// + 8 location.
+const ROW_BYTES: usize = 16;
+const REMOVED: u8 = 0;
+const OBJECT: u8 = 1;
+const SYMBOLIC: u8 = 2;
+
+/// Appends a ref's row: its name and what it holds from then on.
+pub(super) fn put_ref(out: &mut Vec<u8>, name: &str, target: Option<&RefTarget>) {
+    let (what, at, bytes): (u8, u64, &[u8]) = match target {
+        None => (REMOVED, 0, &[]),
+        Some(RefTarget::Object(object)) => (OBJECT, object.at.0, object.oid.as_bytes()),
+        Some(RefTarget::Symbolic(other)) => (SYMBOLIC, 0, other.as_bytes()),
+    };
+    let mut row = [0; ROW_BYTES];
+    row[0] = what;
+    row[2..4].copy_from_slice(&(name.len() as u16).to_le_bytes());
+    row[4..6].copy_from_slice(&(bytes.len() as u16).to_le_bytes());
+    row[8..].copy_from_slice(&at.to_le_bytes());
+    out.extend_from_slice(&row);
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(bytes);
+}
+
+/// Returns the length of a ref's row in bytes.
+pub(super) fn ref_bytes(name: &str, target: Option<&RefTarget>) -> usize {
+    let target = match target {
+        None => 0,
+        Some(RefTarget::Object(object)) => object.oid.as_bytes().len(),
+        Some(RefTarget::Symbolic(other)) => other.len(),
+    };
+    ROW_BYTES + name.len() + target
+}
+
+/// A ref and what it holds.
+pub(super) type RefRow = (String, Option<RefTarget>);
+
+/// Returns the rows in a payload; `None` if it holds anything else.
+pub(super) fn take_refs(mut payload: &[u8]) -> Option<Vec<RefRow>> {
+    let mut rows = Vec::new();
+    // Padding is at most 7 zero bytes, less than a row.
+    while payload.len() >= ROW_BYTES {
+        let (row, rest) = payload.split_at(ROW_BYTES);
+        let name_bytes = usize::from(u16::from_le_bytes([row[2], row[3]]));
+        let target_bytes = usize::from(u16::from_le_bytes([row[4], row[5]]));
+        let name = std::str::from_utf8(rest.get(..name_bytes)?).ok()?;
+        let bytes = rest.get(name_bytes..name_bytes + target_bytes)?;
+        let target = match row[0] {
+            REMOVED => None,
+            OBJECT => Some(RefTarget::Object(ObjRef::new(Oid::new(bytes).ok()?, Location(word64(row, 8))))),
+            SYMBOLIC => Some(RefTarget::Symbolic(std::str::from_utf8(bytes).ok()?.to_owned())),
+            _ => return None,
+        };
+        rows.push((name.to_owned(), target));
+        payload = &rest[name_bytes + target_bytes..];
+    }
+    (payload.len() < 8 && payload.iter().all(|&byte| byte == 0)).then_some(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame() -> Frame {
+        Frame {
+            kind: FrameKind::Batch,
+            sequence: 3,
+            durable_end: 4,
+            previous: 5,
+            nonce: 6,
+            record_bytes: 48,
+            payload_bytes: 16,
+            records_check: 7,
+        }
+    }
+
+    #[test]
+    fn a_head_is_one_only_at_its_place_in_its_store() {
+        let head = frame().encode(100, 9);
+        assert_eq!(Frame::decode(&head, 100, 9), Some(frame()));
+        assert_eq!(Frame::decode(&head, 108, 9), None);
+        assert_eq!(Frame::decode(&head, 100, 8), None);
+        for bit in 0..HEAD_BYTES * 8 {
+            let mut flipped = head;
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Frame::decode(&flipped, 100, 9), None, "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn rows_of_refs_round_trip_and_cuts_are_refused() {
+        let oid = Oid::from_array([7; 32]);
+        let rows: Vec<RefRow> = vec![
+            ("heads/main".to_owned(), Some(RefTarget::Object(ObjRef::new(oid, Location(77))))),
+            ("HEAD".to_owned(), Some(RefTarget::Symbolic("heads/main".to_owned()))),
+            ("gone".to_owned(), None),
+        ];
+        let mut out = Vec::new();
+        for (name, target) in &rows {
+            let before = out.len();
+            put_ref(&mut out, name, target.as_ref());
+            assert_eq!(out.len() - before, ref_bytes(name, target.as_ref()));
+        }
+        let whole = out.len();
+        out.resize(out.len().next_multiple_of(8), 0);
+        assert_eq!(take_refs(&out), Some(rows));
+        for cut in 1..whole {
+            // Cutting whole rows off leaves whole rows.
+            if let Some(fewer) = take_refs(&out[..cut]) {
+                assert!(fewer.len() < 3);
+            }
+        }
+        out.push(1);
+        assert_eq!(take_refs(&out), None);
+    }
+}

@@ -1,0 +1,321 @@
+//! The state of an open store: where its log ends, what refs hold, and how to catch up with others.
+//!
+//! Whoever wants to know what is committed looks at the byte behind the known end: as long as it is zero
+//! nothing was appended. Else frames are read and checked one by one; one that is not whole is not there yet.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError,
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*},
+    },
+};
+
+use super::{
+    DiskOptions, StoreHeader,
+    append::Queue,
+    background::Background,
+    frame::{Frame, FrameKind, HEAD_BYTES, RefRow, take_refs, word64},
+    index::TailIndex,
+    lock::StoreLock,
+    read::RecordCache,
+    segment::{NUMBER_END, Segment, SegmentHead, SegmentTable},
+    sync::SyncPipe,
+};
+use crate::{Error, backend::RefTarget, storage::{Storage, read_exact_at}};
+
+/// Takes a lock; a panic of another holder leaves nothing half done that the next one would trip over.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// As [`lock`], to read.
+pub(super) fn read_lock<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
+    lock.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// As [`lock`], to write.
+pub(super) fn write_lock<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
+    lock.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Where the log ends.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tail {
+    pub(super) segment: u32,
+    /// The offset behind the last frame.
+    pub(super) end: u64,
+    /// The last frame's trailer.
+    pub(super) chain: u64,
+    /// The number of the next frame.
+    pub(super) sequence: u64,
+    /// The segment that goes on, once this one is sealed; else 0.
+    pub(super) next: u32,
+    /// Whether the last frame is a checkpoint.
+    pub(super) checkpoint: bool,
+}
+
+/// A frame that was found to be whole and to go on from the tail.
+pub(super) struct Found {
+    pub(super) frame: Frame,
+    pub(super) rows: Vec<RefRow>,
+    chain: u64,
+    next: u32,
+}
+
+impl Tail {
+    /// Returns the tail of a segment without frames.
+    pub(super) const fn start(head: &SegmentHead) -> Self {
+        Self {
+            segment: head.number,
+            end: head.frames_at(),
+            chain: head.check,
+            sequence: head.sequence,
+            next: 0,
+            checkpoint: false,
+        }
+    }
+
+    /// Returns the location of the end.
+    pub(super) const fn location(&self) -> u64 {
+        (self.segment as u64) << 32 | self.end
+    }
+
+    /// Returns the frame that goes on from here, if it is there and right; `records`: these are checked too.
+    pub(super) fn find(&self, segment: &Segment, salt: u64, records: bool) -> io::Result<Option<Found>> {
+        let Some((frame, head)) = segment.frame(self.end, salt)? else { return Ok(None) };
+        if self.next != 0 || frame.previous != self.chain || frame.sequence != self.sequence {
+            return Ok(None);
+        }
+        let Some((payload, chain)) = segment.payload(self.end, &frame, &head)? else { return Ok(None) };
+        let (rows, next) = match frame.kind {
+            FrameKind::Batch => match take_refs(&payload) {
+                Some(rows) => (rows, 0),
+                None => return Ok(None),
+            },
+            FrameKind::Seal if payload.len() == 8 => (Vec::new(), word64(&payload, 0)),
+            FrameKind::Checkpoint if payload.is_empty() => (Vec::new(), 0),
+            _ => return Ok(None),
+        };
+        let sealed = frame.kind == FrameKind::Seal;
+        if sealed && !(u64::from(self.segment) + 1..u64::from(NUMBER_END)).contains(&next) {
+            return Ok(None);
+        }
+        if records && !segment.records_right(self.end, &frame)? {
+            return Ok(None);
+        }
+        Ok(Some(Found { frame, rows, chain, next: next as u32 }))
+    }
+
+    /// Goes on behind the frame.
+    pub(super) fn pass(&mut self, found: &Found) {
+        self.pass_frame(&found.frame, found.chain);
+        self.next = found.next;
+    }
+
+    /// Goes on behind a frame with this trailer.
+    pub(super) fn pass_frame(&mut self, frame: &Frame, chain: u64) {
+        self.end += frame.bytes();
+        self.chain = chain;
+        self.sequence += 1;
+        self.checkpoint = frame.kind == FrameKind::Checkpoint;
+    }
+}
+
+/// What appenders need, one at a time.
+#[derive(Debug)]
+pub(super) struct Log {
+    pub(super) tail: Tail,
+    /// Frames on their way to the file.
+    pub(super) buffer: Vec<u8>,
+    /// Whether this backend has appended anything that a clean close should seal with a checkpoint.
+    pub(super) appended: bool,
+}
+
+/// Counters since the store was opened.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    pub(super) bytes_written: AtomicU64,
+    pub(super) writes: AtomicU64,
+    pub(super) syncs: AtomicU64,
+    pub(super) batches: AtomicU64,
+}
+
+/// An open store.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) storage: Arc<dyn Storage>,
+    pub(super) header: StoreHeader,
+    pub(super) options: DiskOptions,
+    /// `None` where the store is open for reading only.
+    pub(super) lock: Option<StoreLock>,
+    pub(super) nonce: u64,
+    pub(super) segments: SegmentTable,
+    /// The lowest segment number there is.
+    pub(super) first_segment: AtomicU32,
+    pub(super) log: Mutex<Log>,
+    pub(super) refs: RwLock<BTreeMap<String, RefTarget>>,
+    // The location of the tail's end, and whether its segment is sealed; both follow the log.
+    pub(super) end: AtomicU64,
+    pub(super) sealed: AtomicBool,
+    /// Set while a leader of ours holds the store's lock and has caught up: nobody else can have committed.
+    pub(super) writing: AtomicBool,
+    pub(super) queue: Mutex<Queue>,
+    pub(super) sync: SyncPipe,
+    /// The first failure after which nothing is known of what is on the medium.
+    pub(super) poison: OnceLock<String>,
+    pub(super) counters: Counters,
+    pub(super) tail_index: RwLock<TailIndex>,
+    pub(super) cache: Option<RecordCache>,
+    pub(super) background: Background,
+}
+
+impl Shared {
+    /// Returns the segment, opening it if need be; `None` if there is none.
+    #[inline]
+    pub(super) fn segment(&self, number: u32) -> Result<Option<&Segment>, Error> {
+        match self.segments.get(number) {
+            Some(segment) => Ok(Some(segment)),
+            None => self.open_segment(number),
+        }
+    }
+
+    #[cold]
+    fn open_segment(&self, number: u32) -> Result<Option<&Segment>, Error> {
+        if number == 0 || number >= NUMBER_END {
+            return Ok(None);
+        }
+        let opened =
+            Segment::open(&self.storage, number, self.header.salt, self.lock.is_some(), self.options.maps);
+        match opened {
+            Ok(Some(segment)) => Ok(self.segments.keep(segment)),
+            Ok(None) => Ok(None),
+            Err(error) => Err(self.io(&super::segment::segment_name(number), error)),
+        }
+    }
+
+    /// Returns the segment in which the log ends.
+    pub(super) fn tail_segment(&self, tail: &Tail) -> Result<&Segment, Error> {
+        let name = || super::segment::segment_name(tail.segment);
+        self.segment(tail.segment)?.ok_or_else(|| self.corrupt(&name(), 0, "the segment has vanished"))
+    }
+
+    /// Learns what other processes have committed, if anything.
+    pub(super) fn refresh(&self) -> Result<(), Error> {
+        if !self.has_news()? {
+            return Ok(());
+        }
+        let mut log = match self.log.try_lock() {
+            Ok(log) => log,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            // What shows behind the end is what this process is writing.
+            Err(TryLockError::WouldBlock) if self.writing.load(Acquire) => return Ok(()),
+            Err(TryLockError::WouldBlock) => lock(&self.log),
+        };
+        self.catch_up(&mut log)
+    }
+
+    /// Whether there may be something behind the known end.
+    fn has_news(&self) -> Result<bool, Error> {
+        if self.sealed.load(Acquire) {
+            return Ok(true);
+        }
+        let end = self.end.load(Acquire);
+        match self.segment((end >> 32) as u32)? {
+            Some(segment) => self.shows_bytes(segment, end & 0xffff_ffff),
+            None => Ok(true),
+        }
+    }
+
+    /// Whether the first byte of a frame shows at `offset`.
+    pub(super) fn shows_bytes(&self, segment: &Segment, offset: u64) -> Result<bool, Error> {
+        if offset + HEAD_BYTES as u64 > segment.bytes {
+            return Ok(false);
+        }
+        let mut magic = [0; 8];
+        match segment.mapped() {
+            Some(map) => magic.copy_from_slice(&map[offset as usize..offset as usize + 8]),
+            None => read_exact_at(&*segment.file, &mut magic, offset).map_err(|error| self.io(&segment.name, error))?,
+        }
+        Ok(magic != [0; 8])
+    }
+
+    /// Reads whole frames from the tail on, into the next segments too.
+    pub(super) fn catch_up(&self, log: &mut Log) -> Result<(), Error> {
+        loop {
+            if log.tail.next != 0 {
+                if !self.enter_next(log)? {
+                    return Ok(());
+                }
+                continue;
+            }
+            let segment = self.tail_segment(&log.tail)?;
+            if !self.shows_bytes(segment, log.tail.end)? {
+                return Ok(());
+            }
+            let found = log.tail.find(segment, self.header.salt, true);
+            let Some(found) = found.map_err(|error| self.io(&segment.name, error))? else { return Ok(()) };
+            self.accept(log, found);
+        }
+    }
+
+    /// Takes over a frame that was found.
+    pub(super) fn accept(&self, log: &mut Log, found: Found) {
+        log.tail.pass(&found);
+        self.sync.note_durable(found.frame.durable_end);
+        if !found.rows.is_empty() {
+            let mut refs = write_lock(&self.refs);
+            for (name, target) in found.rows {
+                match target {
+                    Some(target) => refs.insert(name, target),
+                    None => refs.remove(&name),
+                };
+            }
+        }
+        self.publish(&log.tail);
+    }
+
+    /// Lets readers see a new tail.
+    pub(super) fn publish(&self, tail: &Tail) {
+        self.sealed.store(tail.next != 0, Release);
+        self.end.store(tail.location(), Release);
+    }
+
+    /// Moves from a sealed segment to the next, if that is there.
+    fn enter_next(&self, log: &mut Log) -> Result<bool, Error> {
+        let Some(segment) = self.segment(log.tail.next)? else { return Ok(false) };
+        let corrupt = |reason| Err(self.corrupt(&segment.name, 0, reason));
+        let Some(head) = segment.head else { return corrupt("the segment's head is damaged") };
+        let tail = &log.tail;
+        if (head.seed, head.sequence, head.previous) != (tail.chain, tail.sequence, tail.segment) {
+            return corrupt("the segment does not go on from the one before");
+        }
+        log.tail = Tail::start(&head);
+        self.publish(&log.tail);
+        Ok(true)
+    }
+
+    /// Returns the error that says what an earlier failure was, if there was one.
+    pub(super) fn poisoned(&self) -> Result<(), Error> {
+        match self.poison.get() {
+            None => Ok(()),
+            Some(reason) => Err(Error::Poisoned { reason: reason.clone() }),
+        }
+    }
+
+    /// Refuses writes from now on, and returns the error that says so.
+    pub(super) fn poison_with(&self, reason: String) -> Error {
+        Error::Poisoned { reason: self.poison.get_or_init(|| reason).clone() }
+    }
+
+    /// Wraps a failure at a file of the store.
+    pub(super) fn io(&self, name: &str, error: io::Error) -> Error {
+        Error::io(self.storage.describe(name), error)
+    }
+
+    /// Returns the error that names damage.
+    pub(super) fn corrupt(&self, name: &str, offset: u64, reason: impl Into<String>) -> Error {
+        Error::Corrupt { file: self.storage.describe(name), offset, oid: None, reason: reason.into() }
+    }
+}

@@ -1,0 +1,213 @@
+//! Finding the end of the log when a store is opened, and cutting what a crash left behind it.
+//!
+//! Only the last segment is read: its head holds the refs, its frames move them. Frames before the last
+//! `durable_end` are known to have been whole on the medium, so of these head and moves are checked, and the
+//! records when they are read. What comes after is checked wholly; the first frame that is not whole ends the
+//! log. If a later frame claims that it was durable, the store is damaged, and says where.
+
+use std::{collections::BTreeMap, sync::atomic::Ordering::*};
+
+use super::{
+    append::zero_shown,
+    frame::{Frame, MAGIC, word32},
+    log::{Log, Shared, Tail, write_lock},
+    roll::spare_prefix,
+    segment::{CHUNK_BYTES, NUMBER_END, SEGMENTS, Segment, segment_name, segment_number},
+};
+use crate::{
+    Error,
+    backend::RefTarget,
+    storage::{OpenMode, read_exact_at, write_all_at},
+};
+
+/// How far behind a clean end is looked for what a crash may have left.
+const PEEK_BYTES: u64 = 64 << 10;
+
+impl Shared {
+    /// Finds the end of the log in the last segment, and the refs. The caller holds the store's lock unless
+    /// the store is open for reading only.
+    pub(super) fn recover(&self, log: &mut Log) -> Result<(), Error> {
+        let segment = self.last_segment()?;
+        let head = segment.read_head(self.header.salt).map_err(|error| self.io(&segment.name, error))?;
+        let Some((head, refs)) = head else {
+            return Err(self.corrupt(&segment.name, 0, "the segment's head is damaged"));
+        };
+        let start = Tail::start(&head);
+        let durable = self.last_durable(segment, start, head.durable_end)?;
+        self.sync.note_durable(durable.max(start.location()));
+        self.replay(log, segment, start, refs, durable)?;
+        if self.lock.is_some() {
+            // Others may have gone on to the next segment since the names were listed.
+            self.catch_up(log)?;
+            self.clean(log, durable)?;
+        } else {
+            self.refuse_damage(log)?;
+            self.catch_up(log)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the segment with the highest number, and removes what was to become one and never did.
+    fn last_segment(&self) -> Result<&Segment, Error> {
+        let names = self.storage.list(SEGMENTS).map_err(|error| self.io(SEGMENTS, error))?;
+        let (mut first, mut last) = (NUMBER_END, 0);
+        for name in &names {
+            if let Some(number) = segment_number(name).filter(|&number| number != 0 && number < NUMBER_END) {
+                (first, last) = (first.min(number), last.max(number));
+            } else if self.lock.is_some() && name.starts_with(spare_prefix()) {
+                self.remove_abandoned(&format!("{SEGMENTS}/{name}"));
+            }
+        }
+        self.first_segment.store(first, Release);
+        let missing = || self.corrupt(&segment_name(1), 0, "the store has no segment");
+        self.segment(last)?.ok_or_else(missing)
+    }
+
+    /// Removes a file that nobody is preparing any more. It is only waste: failing to is nothing.
+    fn remove_abandoned(&self, name: &str) {
+        if let Ok(file) = self.storage.open(name, OpenMode::Write)
+            && file.try_lock().unwrap_or(false)
+        {
+            let _ = self.storage.remove(name);
+        }
+    }
+
+    /// Hops over the frames and returns the last location that one of them says is durable.
+    fn last_durable(&self, segment: &Segment, mut tail: Tail, mut durable: u64) -> Result<u64, Error> {
+        while let Some(found) = tail.find(segment, self.header.salt, false).map_err(|e| self.io(&segment.name, e))? {
+            durable = durable.max(found.frame.durable_end);
+            tail.pass(&found);
+        }
+        Ok(durable)
+    }
+
+    /// Goes through the frames of the segment and lets them count.
+    fn replay(
+        &self,
+        log: &mut Log,
+        segment: &Segment,
+        start: Tail,
+        refs: BTreeMap<String, RefTarget>,
+        durable: u64,
+    ) -> Result<(), Error> {
+        *write_lock(&self.refs) = refs;
+        log.tail = start;
+        self.publish(&log.tail);
+        loop {
+            let check_records = log.tail.location() >= durable;
+            let found = log.tail.find(segment, self.header.salt, check_records);
+            let Some(found) = found.map_err(|error| self.io(&segment.name, error))? else { return Ok(()) };
+            self.accept(log, found);
+        }
+    }
+
+    /// Makes the end of the log one that can be built upon: nothing behind it, and all before it durable.
+    fn clean(&self, log: &mut Log, durable: u64) -> Result<(), Error> {
+        let segment = self.tail_segment(&log.tail)?;
+        let end = log.tail.end;
+        if log.tail.next == 0 {
+            let clean = log.tail.checkpoint && !self.shows_any(segment, end, end + PEEK_BYTES)?;
+            if !clean && self.shows_any(segment, end, segment.bytes)? {
+                self.cut_tail(log)?;
+            }
+        }
+        let location = log.tail.location();
+        if location <= durable {
+            return Ok(());
+        }
+        // A sync that failed may have left pages that read right, count as written and are not on the medium:
+        // writing the same bytes again makes the next sync write them.
+        let from = if durable >> 32 == u64::from(segment.number) { durable & 0xffff_ffff } else { 0 };
+        let mut at = from.min(end);
+        let mut buffer = Vec::new();
+        while at < end {
+            buffer.resize(CHUNK_BYTES.min(end - at) as usize, 0);
+            read_exact_at(&*segment.file, &mut buffer, at).map_err(|error| self.io(&segment.name, error))?;
+            write_all_at(&*segment.file, &buffer, at).map_err(|error| self.io(&segment.name, error))?;
+            at += buffer.len() as u64;
+        }
+        self.sync_segment(segment)?;
+        self.sync.note_durable(location);
+        Ok(())
+    }
+
+    /// Zeroes what a crash left behind the end, and makes that durable before anything else is written.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if it was no torn tail but had been durable.
+    pub(super) fn cut_tail(&self, log: &mut Log) -> Result<(), Error> {
+        self.refuse_damage(log)?;
+        let segment = self.tail_segment(&log.tail)?;
+        let shown = zero_shown(segment, log.tail.end, segment.bytes).map_err(|error| self.io(&segment.name, error))?;
+        if shown { self.sync_segment(segment) } else { Ok(()) }
+    }
+
+    /// Fails if a frame behind the end says that what is at the end was durable.
+    fn refuse_damage(&self, log: &mut Log) -> Result<(), Error> {
+        loop {
+            if log.tail.next != 0 {
+                return Ok(());
+            }
+            let segment = self.tail_segment(&log.tail)?;
+            let Some(later) = self.claim_behind(segment, &log.tail)? else { return Ok(()) };
+            // Without the lock another process may have completed the frame meanwhile.
+            let before = log.tail.end;
+            if self.lock.is_none() {
+                self.catch_up(log)?;
+            }
+            if log.tail.end == before && log.tail.segment == segment.number {
+                let reason = format!("there is no sound frame here, but the one at byte {later} follows it and says that it was durable");
+                return Err(self.corrupt(&segment.name, before, reason));
+            }
+        }
+    }
+
+    /// Returns the offset of a frame behind the tail which says that more than the tail was durable.
+    fn claim_behind(&self, segment: &Segment, tail: &Tail) -> Result<Option<u64>, Error> {
+        if !self.shows_bytes(segment, tail.end)? && !self.shows_any(segment, tail.end, segment.bytes)? {
+            return Ok(None);
+        }
+        let mut at = tail.end;
+        loop {
+            let next = next_frame(segment, at, segment.bytes, self.header.salt);
+            let Some((offset, frame)) = next.map_err(|error| self.io(&segment.name, error))? else { return Ok(None) };
+            if frame.durable_end > tail.location() {
+                return Ok(Some(offset));
+            }
+            at = offset + 8;
+        }
+    }
+
+    /// Whether any byte of the range is not zero.
+    fn shows_any(&self, segment: &Segment, from: u64, to: u64) -> Result<bool, Error> {
+        let (mut at, to, mut buffer) = (from, to.min(segment.bytes), Vec::new());
+        while at < to {
+            let chunk = segment.window(at, CHUNK_BYTES.min(to - at), &mut buffer);
+            let chunk = chunk.map_err(|error| self.io(&segment.name, error))?;
+            if chunk.iter().any(|&byte| byte != 0) {
+                return Ok(true);
+            }
+            at += chunk.len() as u64;
+        }
+        Ok(false)
+    }
+}
+
+/// Returns the first place from `from` on, before `to`, where the head of a frame is.
+pub(super) fn next_frame(segment: &Segment, from: u64, to: u64, salt: u64) -> std::io::Result<Option<(u64, Frame)>> {
+    let (mut at, mut buffer) = (from.next_multiple_of(8), Vec::new());
+    while at < to {
+        let chunk = segment.window(at, CHUNK_BYTES.min(to - at), &mut buffer)?;
+        let bytes = chunk.len() as u64;
+        for (index, word) in chunk.chunks_exact(8).enumerate() {
+            if word32(word, 0) == MAGIC {
+                let offset = at + index as u64 * 8;
+                if let Some((frame, _)) = segment.frame(offset, salt)? {
+                    return Ok(Some((offset, frame)));
+                }
+            }
+        }
+        at += bytes;
+    }
+    Ok(None)
+}

@@ -1,0 +1,205 @@
+//! Going on to the next segment: seal the old one, make it durable, let the new one appear whole.
+//!
+//! The order: the new file is written and synced under another name, the seal is written and synced, the
+//! file gets its name, the folder is synced. A crash anywhere between leaves an unsealed segment that goes
+//! on, or a sealed one whose next segment is made by whoever comes next.
+
+use std::sync::{Arc, atomic::Ordering::*};
+
+use super::{
+    frame::{self, EMPTY_BYTES, Frame, FrameKind, SEAL_BYTES},
+    header::{open_empty, random_word},
+    log::{Log, Shared, Tail, read_lock},
+    segment::{SEGMENT_BYTES_MAX, SEGMENT_HEAD_BYTES, SEGMENTS, Segment, SegmentHead, encode_refs, segment_name},
+};
+use crate::{
+    Error,
+    storage::{Storage, StorageFile, write_all_at},
+};
+
+/// The first segment's size in bytes; each is twice the one before until they are full-grown, so that a small
+/// store is a small file.
+const FIRST_SEGMENT_BYTES: u64 = 1 << 20;
+/// Room that appends leave in a segment: for its seal, and for one checkpoint before it.
+pub(super) const RESERVED_BYTES: u64 = SEAL_BYTES + EMPTY_BYTES;
+/// How much is zeroed at a time.
+const ZERO_BYTES: u64 = 1 << 18;
+
+/// A file that will be a segment.
+#[derive(Debug)]
+pub(super) struct Spare {
+    pub(super) file: Arc<dyn StorageFile>,
+    pub(super) name: String,
+    pub(super) bytes: u64,
+}
+
+/// Returns how segments in the making are named, until they get their number.
+pub(super) fn spare_prefix() -> &'static str {
+    "next-"
+}
+
+/// Makes a file of `bytes` bytes that reads as zeroes; `zeroed`: written so, that appends to it need no
+/// space of their own.
+///
+/// `stop` ends the work early, and `Ok(None)` comes of it.
+pub(super) fn make_spare(
+    storage: &Arc<dyn Storage>,
+    bytes: u64,
+    zeroed: bool,
+    stop: &dyn Fn() -> bool,
+) -> Result<Option<Spare>, Error> {
+    let name = format!("{SEGMENTS}/{}{:016x}", spare_prefix(), random_word());
+    let file = open_empty(storage, &name)?;
+    let failed = |error| Error::io(storage.describe(&name), error);
+    // The lock says that somebody is at it; a file of this name without a lock is waste.
+    file.try_lock().map_err(failed)?;
+    if zeroed {
+        let zeroes = vec![0; ZERO_BYTES.min(bytes) as usize];
+        let mut at = 0;
+        while at < bytes {
+            if stop() {
+                let _ = storage.remove(&name);
+                return Ok(None);
+            }
+            let chunk = &zeroes[..(bytes - at).min(zeroes.len() as u64) as usize];
+            if let Err(error) = write_all_at(&*file, chunk, at) {
+                let _ = storage.remove(&name);
+                return Err(failed(error));
+            }
+            at += chunk.len() as u64;
+        }
+    } else if let Err(error) = file.set_len(bytes) {
+        let _ = storage.remove(&name);
+        return Err(failed(error));
+    }
+    Ok(Some(Spare { file, name, bytes }))
+}
+
+/// Returns the size of segment `number` that must hold `row_bytes` of refs and a frame of `frame_bytes`.
+pub(super) fn segment_size(number: u32, segment_bytes: u64, row_bytes: u64, frame_bytes: u64) -> Result<u64, Error> {
+    let doublings = number.saturating_sub(1).min(12);
+    let grown = (FIRST_SEGMENT_BYTES << doublings).min(segment_bytes);
+    // With refs taking a quarter at most, writing them again at each segment costs little.
+    let needed = (SEGMENT_HEAD_BYTES as u64 + row_bytes + frame_bytes + RESERVED_BYTES).max(4 * row_bytes);
+    let bytes = grown.max(needed).next_multiple_of(4096);
+    if bytes > SEGMENT_BYTES_MAX {
+        return Err(Error::TooLarge { what: "a batch", bytes, bytes_max: SEGMENT_BYTES_MAX });
+    }
+    Ok(bytes)
+}
+
+/// Writes the head into a file that is to be a segment, and makes it durable.
+pub(super) fn write_head(storage: &Arc<dyn Storage>, spare: &Spare, head: &[u8]) -> Result<(), Error> {
+    let failed = |error| Error::io(storage.describe(&spare.name), error);
+    write_all_at(&*spare.file, head, 0).map_err(failed)?;
+    spare.file.sync_data().map_err(failed)
+}
+
+impl Shared {
+    /// Seals the segment in which the log ends, unless it is sealed, and begins the next with room for a
+    /// frame of `frame_bytes`. The caller holds the store's lock and has caught up.
+    pub(super) fn roll(&self, log: &mut Log, frame_bytes: u64) -> Result<(), Error> {
+        let old = self.tail_segment(&log.tail)?;
+        let number = if log.tail.next != 0 { log.tail.next } else { log.tail.segment + 1 };
+        let rows = encode_refs(&read_lock(&self.refs));
+        let bytes = segment_size(number, self.header.segment_bytes, rows.len() as u64, frame_bytes)?;
+        let seal = (log.tail.next == 0).then(|| self.seal(&log.tail, number));
+        let sealed = seal.as_ref().map_or(log.tail, |(_, tail)| *tail);
+
+        let spare = self.spare_of(bytes)?;
+        let mut head = SegmentHead {
+            number,
+            previous: sealed.segment,
+            bytes,
+            sequence: sealed.sequence,
+            seed: sealed.chain,
+            durable_end: sealed.location(),
+            ref_bytes: 0,
+            check: 0,
+        };
+        if let Err(error) = write_head(&self.storage, &spare, &head.encode(&rows, self.header.salt)) {
+            let _ = self.storage.remove(&spare.name);
+            return Err(error);
+        }
+        if let Some((bytes, _)) = &seal {
+            self.write_frame(old, bytes, log.tail.end)?;
+            log.tail = sealed;
+            self.publish(&sealed);
+        }
+        // Whoever sealed it may have died before the sync.
+        self.sync_segment(old)?;
+        self.sync.note_durable(sealed.location());
+        self.name_segment(log, spare, number)
+    }
+
+    /// Gives the new segment its name and goes on in it.
+    fn name_segment(&self, log: &mut Log, spare: Spare, number: u32) -> Result<(), Error> {
+        let name = segment_name(number);
+        self.storage.rename(&spare.name, &name).map_err(|error| self.io(&name, error))?;
+        if let Err(error) = self.storage.sync_dir(SEGMENTS) {
+            return Err(self.poison_with(format!("{}: {error}", self.storage.describe(SEGMENTS))));
+        }
+        self.sync.note_named(number);
+        let _ = spare.file.unlock();
+        let segment = Segment::with_file(spare.file, number, self.header.salt, self.options.maps)
+            .map_err(|error| self.io(&name, error))?;
+        let segment = self.segments.keep(segment).ok_or_else(|| self.corrupt(&name, 0, "too many segments"))?;
+        let head = segment.head.ok_or_else(|| self.corrupt(&name, 0, "the segment's head is damaged"))?;
+        let old = log.tail.segment;
+        log.tail = Tail::start(&head);
+        self.sync.note_durable(log.tail.location());
+        self.publish(&log.tail);
+        self.sync.wanted.store(false, Relaxed);
+        self.background.index_later(old);
+        Ok(())
+    }
+
+    /// Returns the frame that seals a segment, and the tail behind it.
+    fn seal(&self, tail: &Tail, next: u32) -> (Vec<u8>, Tail) {
+        let payload = u64::from(next).to_le_bytes();
+        let (bytes, mut after) = self.small_frame(tail, FrameKind::Seal, &payload, self.sync.durable_end());
+        after.next = next;
+        (bytes, after)
+    }
+
+    /// Returns a frame without records, and the tail behind it.
+    pub(super) fn small_frame(&self, tail: &Tail, kind: FrameKind, payload: &[u8], durable: u64) -> (Vec<u8>, Tail) {
+        let frame = Frame {
+            kind,
+            sequence: tail.sequence,
+            durable_end: durable,
+            previous: tail.chain,
+            nonce: self.nonce,
+            record_bytes: 0,
+            payload_bytes: payload.len() as u32,
+            records_check: frame::records_check(&[]),
+        };
+        let head = frame.encode(tail.location(), self.header.salt);
+        let trailer = frame::trailer(&head, payload);
+        let mut after = *tail;
+        after.pass_frame(&frame, trailer);
+        ([&head[..], payload, &trailer.to_le_bytes()].concat(), after)
+    }
+
+    /// Writes one small frame, or leaves zeroes where it would have been.
+    pub(super) fn write_frame(&self, segment: &Segment, bytes: &[u8], at: u64) -> Result<(), Error> {
+        self.counters.writes.fetch_add(1, Relaxed);
+        self.counters.bytes_written.fetch_add(bytes.len() as u64, Relaxed);
+        write_all_at(&*segment.file, bytes, at).map_err(|error| {
+            let error = self.io(&segment.name, error);
+            self.neutralise(segment, at, at + bytes.len() as u64, &error).unwrap_or(error)
+        })
+    }
+
+    /// Returns a file for the next segment: one that was prepared, or a new one.
+    fn spare_of(&self, bytes: u64) -> Result<Spare, Error> {
+        if let Some(spare) = self.background.take_spare(bytes) {
+            return Ok(spare);
+        }
+        // Without a thread it is now or never; with one it was not fast enough, and a writer who asks for
+        // syncs would rather wait once than pay at each of them.
+        let background = self.options.background && !self.sync.wanted.load(Relaxed);
+        let spare = make_spare(&self.storage, bytes, self.options.prezero && !background, &|| false)?;
+        spare.ok_or_else(|| self.corrupt(SEGMENTS, 0, "no file for a segment"))
+    }
+}

@@ -1,0 +1,352 @@
+//! Segments: the files that frames are appended to. `docs/formats/disk.md` section 3 lists the bytes.
+//!
+//! A segment appears whole: its head, with all refs as they were, is written and synced under another name
+//! before the file gets its own. Its length never changes afterwards, so a map of it is never cut off.
+//! Segments are opened when first touched and stay open as long as the backend.
+
+use std::{
+    borrow::Cow,
+    collections::BTreeMap,
+    fmt, io,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
+
+use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
+
+use super::{
+    frame::{self, Frame, HEAD_BYTES, TRAILER_BYTES, put_ref, take_refs, word32, word64},
+    index::SealedIndex,
+};
+use crate::{
+    backend::RefTarget,
+    storage::{FileMap, OpenMode, Storage, StorageFile, read_exact_at},
+};
+
+/// The folder of segments and their indexes.
+pub(super) const SEGMENTS: &str = "segments";
+/// Numbers from here on are refused: 2^24 segments of 32 MiB are 512 TiB.
+pub(super) const NUMBER_END: u32 = 1 << 24;
+/// The longest segment: offsets have 32 bits.
+pub(super) const SEGMENT_BYTES_MAX: u64 = u32::MAX as u64 & !7;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"BCONESEG");
+const NUMBER_AT: usize = 8;
+const PREVIOUS_AT: usize = NUMBER_AT + 4;
+const BYTES_AT: usize = PREVIOUS_AT + 4;
+const SEQUENCE_AT: usize = BYTES_AT + 8;
+const SEED_AT: usize = SEQUENCE_AT + 8;
+const DURABLE_AT: usize = SEED_AT + 8;
+const REFS_AT: usize = DURABLE_AT + 8;
+const CHECK_AT: usize = REFS_AT + 8;
+/// Bytes before the refs: 64 = 8 magic + 4 number + 4 previous number + 8 file bytes + 8 sequence + 8 seed
+/// + 8 durable end + 8 ref bytes + 8 check.
+pub(super) const SEGMENT_HEAD_BYTES: usize = CHECK_AT + 8;
+const _: () = assert!(SEGMENT_HEAD_BYTES == 64, "the fields of a segment's head add up");
+
+/// Returns the name of a segment.
+pub(super) fn segment_name(number: u32) -> String {
+    format!("{SEGMENTS}/{number:08}.seg")
+}
+
+/// Returns the number of the segment with this name in its folder.
+pub(super) fn segment_number(name: &str) -> Option<u32> {
+    let digits = name.strip_suffix(".seg").filter(|digits| digits.len() == 8)?;
+    digits.bytes().all(|digit| digit.is_ascii_digit()).then(|| digits.parse().ok())?
+}
+
+/// What a segment starts with, the refs apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SegmentHead {
+    pub(super) number: u32,
+    /// The segment before, 0 for none.
+    pub(super) previous: u32,
+    /// The length of the file.
+    pub(super) bytes: u64,
+    /// The number of the first frame.
+    pub(super) sequence: u64,
+    /// The trailer of the seal before, 0 for none.
+    pub(super) seed: u64,
+    /// The end of the segment before, which is durable.
+    pub(super) durable_end: u64,
+    /// Bytes of the refs that follow.
+    pub(super) ref_bytes: u64,
+    /// The check over head and refs, from which the chain of frames goes on.
+    pub(super) check: u64,
+}
+
+impl SegmentHead {
+    /// Returns where the first frame starts.
+    pub(super) const fn frames_at(&self) -> u64 {
+        SEGMENT_HEAD_BYTES as u64 + self.ref_bytes
+    }
+
+    /// Completes the head and returns its bytes with those of the refs.
+    pub(super) fn encode(&mut self, rows: &[u8], salt: u64) -> Vec<u8> {
+        debug_assert!(rows.len() % 8 == 0);
+        self.ref_bytes = rows.len() as u64;
+        let mut out = Vec::with_capacity(SEGMENT_HEAD_BYTES + rows.len());
+        out.extend_from_slice(&MAGIC.to_le_bytes());
+        out.extend_from_slice(&self.number.to_le_bytes());
+        out.extend_from_slice(&self.previous.to_le_bytes());
+        out.extend_from_slice(&self.bytes.to_le_bytes());
+        out.extend_from_slice(&self.sequence.to_le_bytes());
+        out.extend_from_slice(&self.seed.to_le_bytes());
+        out.extend_from_slice(&self.durable_end.to_le_bytes());
+        out.extend_from_slice(&self.ref_bytes.to_le_bytes());
+        self.check = xxh3_64_with_seed(rows, xxh3_64_with_seed(&out, salt));
+        out.extend_from_slice(&self.check.to_le_bytes());
+        out.extend_from_slice(rows);
+        out
+    }
+}
+
+/// Returns the refs as rows, padded.
+pub(super) fn encode_refs(refs: &BTreeMap<String, RefTarget>) -> Vec<u8> {
+    let mut rows = Vec::new();
+    for (name, target) in refs {
+        put_ref(&mut rows, name, Some(target));
+    }
+    rows.resize(rows.len().next_multiple_of(8), 0);
+    rows
+}
+
+/// One open segment.
+pub(super) struct Segment {
+    pub(super) number: u32,
+    pub(super) name: String,
+    pub(super) file: Arc<dyn StorageFile>,
+    map: Option<FileMap>,
+    /// The length of the file.
+    pub(super) bytes: u64,
+    /// `None` if it is damaged: records can still be read by their locations.
+    pub(super) head: Option<SegmentHead>,
+    // One bit for each 32 bytes, in which at most one record of at least 48 bytes starts: whether the
+    // record's checksum was found right. Empty where there is no map.
+    verified: Box<[AtomicU64]>,
+    /// The index, once the segment is sealed and somebody asked.
+    pub(super) index: OnceLock<SealedIndex>,
+}
+
+impl Segment {
+    /// Opens the segment, if it exists.
+    pub(super) fn open(
+        storage: &Arc<dyn Storage>,
+        number: u32,
+        salt: u64,
+        writable: bool,
+        maps: bool,
+    ) -> io::Result<Option<Self>> {
+        let mode = if writable { OpenMode::Write } else { OpenMode::Read };
+        match storage.open(&segment_name(number), mode) {
+            Ok(file) => Self::with_file(file, number, salt, maps).map(Some),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Wraps a file that is open already.
+    pub(super) fn with_file(file: Arc<dyn StorageFile>, number: u32, salt: u64, maps: bool) -> io::Result<Self> {
+        let bytes = file.len()?.min(SEGMENT_BYTES_MAX);
+        let map = if maps { file.map(bytes)? } else { None };
+        let granules = if map.is_some() { (bytes as usize).div_ceil(32).div_ceil(64) } else { 0 };
+        let mut segment = Self {
+            number,
+            name: segment_name(number),
+            file,
+            map,
+            bytes,
+            head: None,
+            verified: (0..granules).map(|_| AtomicU64::new(0)).collect(),
+            index: OnceLock::new(),
+        };
+        segment.head = segment.read_head(salt)?.map(|(head, _)| head);
+        Ok(segment)
+    }
+
+    /// Returns the whole file's bytes, where it is mapped.
+    #[inline]
+    pub(super) fn mapped(&self) -> Option<&[u8]> {
+        self.map.as_ref().map(|map| &map[..])
+    }
+
+    /// Returns bytes of the file, which must lie within its length.
+    pub(super) fn bytes_at(&self, offset: u64, bytes: u64) -> io::Result<Cow<'_, [u8]>> {
+        let end = offset.checked_add(bytes).filter(|&end| end <= self.bytes).ok_or(io::ErrorKind::UnexpectedEof)?;
+        if let Some(map) = self.mapped() {
+            return Ok(Cow::Borrowed(&map[offset as usize..end as usize]));
+        }
+        let mut buffer = vec![0; bytes as usize];
+        read_exact_at(&*self.file, &mut buffer, offset)?;
+        Ok(Cow::Owned(buffer))
+    }
+
+    /// Returns bytes of the file, fewer at its end, read into `buffer` where there is no map.
+    pub(super) fn window<'a>(&'a self, offset: u64, bytes: u64, buffer: &'a mut Vec<u8>) -> io::Result<&'a [u8]> {
+        let end = offset.saturating_add(bytes).min(self.bytes);
+        let start = offset.min(end);
+        if let Some(map) = self.mapped() {
+            return Ok(&map[start as usize..end as usize]);
+        }
+        buffer.resize((end - start) as usize, 0);
+        read_exact_at(&*self.file, buffer, start)?;
+        Ok(buffer)
+    }
+
+    /// Returns the head and the refs, unless they are damaged.
+    pub(super) fn read_head(&self, salt: u64) -> io::Result<Option<(SegmentHead, BTreeMap<String, RefTarget>)>> {
+        if self.bytes < SEGMENT_HEAD_BYTES as u64 {
+            return Ok(None);
+        }
+        let bytes = self.bytes_at(0, SEGMENT_HEAD_BYTES as u64)?;
+        let head = SegmentHead {
+            number: word32(&bytes, NUMBER_AT),
+            previous: word32(&bytes, PREVIOUS_AT),
+            bytes: word64(&bytes, BYTES_AT),
+            sequence: word64(&bytes, SEQUENCE_AT),
+            seed: word64(&bytes, SEED_AT),
+            durable_end: word64(&bytes, DURABLE_AT),
+            ref_bytes: word64(&bytes, REFS_AT),
+            check: word64(&bytes, CHECK_AT),
+        };
+        let fits = head.ref_bytes % 8 == 0 && head.ref_bytes <= self.bytes - SEGMENT_HEAD_BYTES as u64;
+        if word64(&bytes, 0) != MAGIC || head.number != self.number || head.bytes != self.bytes || !fits {
+            return Ok(None);
+        }
+        let rows = self.bytes_at(SEGMENT_HEAD_BYTES as u64, head.ref_bytes)?;
+        if head.check != xxh3_64_with_seed(&rows, xxh3_64_with_seed(&bytes[..CHECK_AT], salt)) {
+            return Ok(None);
+        }
+        let Some(rows) = take_refs(&rows) else { return Ok(None) };
+        let refs = rows.into_iter().filter_map(|(name, target)| Some((name, target?))).collect();
+        Ok(Some((head, refs)))
+    }
+
+    /// Returns the head of the frame at `offset`, if there is one and it fits the file.
+    pub(super) fn frame(&self, offset: u64, salt: u64) -> io::Result<Option<(Frame, [u8; HEAD_BYTES])>> {
+        if offset + frame::EMPTY_BYTES > self.bytes {
+            return Ok(None);
+        }
+        let mut head = [0; HEAD_BYTES];
+        match self.mapped() {
+            Some(map) => head.copy_from_slice(&map[offset as usize..offset as usize + HEAD_BYTES]),
+            None => read_exact_at(&*self.file, &mut head, offset)?,
+        }
+        let frame = Frame::decode(&head, self.location(offset), salt);
+        Ok(frame.filter(|frame| frame.bytes() <= self.bytes - offset).map(|frame| (frame, head)))
+    }
+
+    /// Returns payload and trailer of the frame at `offset` if they are right.
+    pub(super) fn payload(
+        &self,
+        offset: u64,
+        frame: &Frame,
+        head: &[u8; HEAD_BYTES],
+    ) -> io::Result<Option<(Cow<'_, [u8]>, u64)>> {
+        let at = offset + (HEAD_BYTES as u64) + u64::from(frame.record_bytes);
+        let bytes = self.bytes_at(at, u64::from(frame.payload_bytes) + TRAILER_BYTES as u64)?;
+        let split = frame.payload_bytes as usize;
+        let trailer = word64(&bytes, split);
+        if trailer != frame::trailer(head, &bytes[..split]) {
+            return Ok(None);
+        }
+        let payload = match bytes {
+            Cow::Borrowed(bytes) => Cow::Borrowed(&bytes[..split]),
+            Cow::Owned(mut bytes) => {
+                bytes.truncate(split);
+                Cow::Owned(bytes)
+            }
+        };
+        Ok(Some((payload, trailer)))
+    }
+
+    /// Whether the records of the frame at `offset` are what its head says.
+    pub(super) fn records_right(&self, offset: u64, frame: &Frame) -> io::Result<bool> {
+        let (mut at, bytes) = (offset + HEAD_BYTES as u64, u64::from(frame.record_bytes));
+        if self.map.is_some() || bytes <= CHUNK_BYTES {
+            return Ok(frame::records_check(&self.bytes_at(at, bytes)?) == frame.records_check);
+        }
+        let (mut state, mut buffer) = (Xxh3::new(), Vec::new());
+        let end = at + bytes;
+        while at < end {
+            let chunk = self.window(at, CHUNK_BYTES.min(end - at), &mut buffer)?;
+            state.update(chunk);
+            at += chunk.len() as u64;
+        }
+        Ok(state.digest() == frame.records_check)
+    }
+
+    /// Returns the location of an offset in this segment.
+    pub(super) fn location(&self, offset: u64) -> u64 {
+        u64::from(self.number) << 32 | offset
+    }
+
+    /// Whether the record at `offset` was verified before.
+    #[inline]
+    pub(super) fn is_verified(&self, offset: usize) -> bool {
+        let granule = offset / 32;
+        self.verified.get(granule / 64).is_some_and(|word| word.load(Relaxed) & 1 << (granule % 64) != 0)
+    }
+
+    /// Notes that the record at `offset` is right.
+    pub(super) fn set_verified(&self, offset: usize) {
+        let granule = offset / 32;
+        if let Some(word) = self.verified.get(granule / 64) {
+            word.fetch_or(1 << (granule % 64), Relaxed);
+        }
+    }
+
+    /// Returns the bytes of memory that the segment takes, its map left out.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        self.verified.len() as u64 * 8 + self.index.get().map_or(0, SealedIndex::memory_bytes)
+    }
+}
+
+impl fmt::Debug for Segment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Segment({}, {} bytes)", self.number, self.bytes)
+    }
+}
+
+/// How much is read at a time where there is no map.
+pub(super) const CHUNK_BYTES: u64 = 1 << 18;
+
+const LEAF: usize = 1 << 12;
+type Leaf = Box<[OnceLock<Box<Segment>>]>;
+
+/// All segments that were opened so far, by number. Finding one takes no lock; none is ever dropped
+/// before the table is, so that what was read may be borrowed from their maps.
+pub(super) struct SegmentTable(Box<[OnceLock<Leaf>]>);
+
+impl SegmentTable {
+    pub(super) fn new() -> Self {
+        Self((0..NUMBER_END as usize / LEAF).map(|_| OnceLock::new()).collect())
+    }
+
+    /// Returns the segment if it was opened before.
+    #[inline]
+    pub(super) fn get(&self, number: u32) -> Option<&Segment> {
+        let number = number as usize;
+        Some(self.0.get(number / LEAF)?.get()?.get(number % LEAF)?.get()?)
+    }
+
+    /// Keeps a segment, or the one that another thread opened meanwhile; `None` for a number out of bounds.
+    pub(super) fn keep(&self, segment: Segment) -> Option<&Segment> {
+        let number = segment.number as usize;
+        let leaf = self.0.get(number / LEAF)?.get_or_init(|| (0..LEAF).map(|_| OnceLock::new()).collect());
+        Some(leaf[number % LEAF].get_or_init(|| Box::new(segment)))
+    }
+
+    /// Returns every segment that was opened.
+    pub(super) fn opened(&self) -> impl Iterator<Item = &Segment> {
+        self.0.iter().filter_map(OnceLock::get).flatten().filter_map(OnceLock::get).map(|segment| &**segment)
+    }
+}
+
+impl fmt::Debug for SegmentTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.opened()).finish()
+    }
+}

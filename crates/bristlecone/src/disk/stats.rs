@@ -1,0 +1,67 @@
+//! Counters and sizes of an open store.
+
+use std::sync::atomic::Ordering::*;
+
+use super::{
+    derived::DERIVED,
+    header::STORE,
+    index::SealedIndex,
+    log::{Shared, lock, read_lock},
+    segment::{SEGMENTS, segment_number},
+};
+use crate::{backend::BackendStats, storage::OpenMode};
+
+impl Shared {
+    /// Returns counters and sizes. Sizes that cannot be found out count as nothing.
+    pub(super) fn stats(&self) -> BackendStats {
+        let (store_bytes, file_bytes) = self.sizes();
+        let (mut memory, mut mapped) = (self.cache.as_ref().map_or(0, |cache| cache.weight()), 0);
+        for segment in self.segments.opened() {
+            memory += segment.memory_bytes();
+            mapped += segment.mapped().map_or(0, |map| map.len() as u64);
+            mapped += segment.index.get().map_or(0, SealedIndex::mapped_bytes);
+        }
+        memory += read_lock(&self.tail_index).memory_bytes();
+        memory += lock(&self.log).buffer.capacity() as u64;
+        // 160: name, target and their place in the tree.
+        memory += read_lock(&self.refs).len() as u64 * 160;
+        BackendStats {
+            bytes_written: self.counters.bytes_written.load(Relaxed),
+            writes: self.counters.writes.load(Relaxed),
+            syncs: self.counters.syncs.load(Relaxed),
+            batches: self.counters.batches.load(Relaxed),
+            store_bytes,
+            file_bytes,
+            memory_bytes: memory,
+            mapped_bytes: mapped,
+        }
+    }
+
+    /// Returns the bytes of the store up to its tail, and those of all its files.
+    fn sizes(&self) -> (u64, u64) {
+        let end = self.end.load(Acquire);
+        let tail = (end >> 32) as u32;
+        let length = |name: &str| self.storage.open(name, OpenMode::Read).and_then(|file| file.len()).unwrap_or(0);
+        let header = length(STORE);
+        let (mut used, mut files) = (header, header);
+        for name in self.storage.list(DERIVED).unwrap_or_default() {
+            let bytes = length(&format!("{DERIVED}/{name}"));
+            (used, files) = (used + bytes, files + bytes);
+        }
+        for name in self.storage.list(SEGMENTS).unwrap_or_default() {
+            let bytes = length(&format!("{SEGMENTS}/{name}"));
+            files += bytes;
+            used += match segment_number(&name) {
+                Some(number) if number == tail => end & 0xffff_ffff,
+                // The segment after a sealed one knows where that ended.
+                Some(number) => match self.segment(number + 1) {
+                    Ok(Some(next)) => next.head.map_or(bytes, |head| head.durable_end & 0xffff_ffff),
+                    _ => bytes,
+                },
+                None if name.ends_with(".idx") => bytes,
+                None => 0,
+            };
+        }
+        (used, files)
+    }
+}

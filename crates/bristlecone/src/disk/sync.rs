@@ -1,0 +1,103 @@
+//! Making durable: one sync at a time, which covers all who wait when it starts.
+
+use std::sync::{
+    Condvar, Mutex, PoisonError,
+    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*},
+};
+
+use super::{
+    log::{Shared, lock},
+    segment::{SEGMENTS, Segment},
+};
+use crate::Error;
+
+/// Who syncs, and how far everything is known to be durable.
+#[derive(Debug, Default)]
+pub(super) struct SyncPipe {
+    // Whether somebody is syncing.
+    busy: Mutex<bool>,
+    done: Condvar,
+    // The location up to which everything is durable.
+    durable_end: AtomicU64,
+    // The segments up to this one have durable names, as far as this process saw to it.
+    named: AtomicU32,
+    /// Whether somebody asked for durability since the segment began: then the next one is worth zeroing.
+    pub(super) wanted: AtomicBool,
+    /// Whether a grouped append waits for a sync and no thread sees to it.
+    pub(super) owed: AtomicBool,
+}
+
+impl SyncPipe {
+    /// Returns the location up to which everything is known to be durable.
+    pub(super) fn durable_end(&self) -> u64 {
+        self.durable_end.load(Acquire)
+    }
+
+    /// Notes that everything up to a location is durable.
+    pub(super) fn note_durable(&self, end: u64) {
+        self.durable_end.fetch_max(end, AcqRel);
+    }
+
+    /// Notes that the names of segments up to this one are durable.
+    pub(super) fn note_named(&self, number: u32) {
+        self.named.fetch_max(number, AcqRel);
+    }
+}
+
+impl Shared {
+    /// Returns once everything up to the location `end`, which must have been published, is durable.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`] if a sync failed, now or earlier.
+    pub(super) fn sync_to(&self, end: u64) -> Result<(), Error> {
+        let pipe = &self.sync;
+        let mut busy = lock(&pipe.busy);
+        loop {
+            if pipe.durable_end() >= end {
+                return Ok(());
+            }
+            self.poisoned()?;
+            if !*busy {
+                break;
+            }
+            busy = pipe.done.wait(busy).unwrap_or_else(PoisonError::into_inner);
+        }
+        *busy = true;
+        drop(busy);
+        let result = self.sync_tail();
+        *lock(&pipe.busy) = false;
+        pipe.done.notify_all();
+        result
+    }
+
+    /// Syncs the segment in which the log ends; those before it were synced when they were sealed.
+    fn sync_tail(&self) -> Result<(), Error> {
+        let end = self.end.load(Acquire);
+        let segment = match self.segment((end >> 32) as u32)? {
+            Some(segment) => segment,
+            None => return Err(self.poison_with("the last segment has vanished".to_owned())),
+        };
+        self.sync_segment(segment)?;
+        self.sync.note_durable(end);
+        Ok(())
+    }
+
+    /// Makes a segment's bytes durable, and its name.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`], from now on.
+    pub(super) fn sync_segment(&self, segment: &Segment) -> Result<(), Error> {
+        self.counters.syncs.fetch_add(1, Relaxed);
+        if let Err(error) = segment.file.sync_data() {
+            return Err(self.poison_with(format!("{}: {error}", self.storage.describe(&segment.name))));
+        }
+        // Another process may have begun the segment and died before its name was durable.
+        if self.sync.named.load(Acquire) < segment.number {
+            if let Err(error) = self.storage.sync_dir(SEGMENTS) {
+                return Err(self.poison_with(format!("{}: {error}", self.storage.describe(SEGMENTS))));
+            }
+            self.sync.note_named(segment.number);
+        }
+        Ok(())
+    }
+}

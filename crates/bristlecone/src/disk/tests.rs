@@ -1,0 +1,495 @@
+//! The engine on real files in small segments: what comes back, who wins, what a crash leaves, what is named.
+
+use std::{path::Path, thread, time::Instant};
+
+use bristlecone_core::{Kind, Sink};
+
+use super::*;
+use crate::{
+    backend::Expected,
+    storage::{OpenMode, RealStorage, read_exact_at, write_all_at},
+};
+
+mod speed;
+
+fn format() -> FormatTag {
+    FormatTag { name: "native".to_owned(), version: 0, options: String::new() }
+}
+
+fn small() -> DiskOptions {
+    DiskOptions { segment_bytes: 8192, background: false, lock_wait_ms: 200, ..DiskOptions::default() }
+}
+
+fn storage(dir: &Path) -> Arc<dyn Storage> {
+    Arc::new(RealStorage::new(dir))
+}
+
+fn create(dir: &Path, options: DiskOptions) -> DiskBackend {
+    DiskBackend::create(storage(dir), format(), options).unwrap()
+}
+
+fn open(dir: &Path, options: DiskOptions) -> DiskBackend {
+    DiskBackend::open(storage(dir), Some("native"), options, false).unwrap()
+}
+
+fn oid(number: u64) -> Oid {
+    let word = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut bytes = [0; 32];
+    for (index, chunk) in bytes.chunks_mut(8).enumerate() {
+        chunk.copy_from_slice(&word.rotate_left(index as u32 * 7).to_le_bytes());
+    }
+    Oid::from_array(bytes)
+}
+
+fn body(number: u64, bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|index| (number as usize * 31 + index) as u8).collect()
+}
+
+fn batch(numbers: std::ops::Range<u64>, bytes: usize) -> Batch {
+    let mut batch = Batch::new();
+    for number in numbers {
+        batch.put(Kind::Contents, oid(number), &body(number, bytes), &[], &[]);
+    }
+    batch
+}
+
+fn to(name: &str, number: u64, expected: Expected) -> RefMove {
+    let target = RefTarget::Object(ObjRef::new(oid(number), Location::pending(0)));
+    RefMove { name: name.to_owned(), expected, to: Some(target) }
+}
+
+fn holds(backend: &DiskBackend, name: &str) -> Option<ObjRef> {
+    match backend.get_ref(name).unwrap()? {
+        RefTarget::Object(object) => Some(object),
+        RefTarget::Symbolic(_) => None,
+    }
+}
+
+/// Asserts that the objects are there, by id and by the locations given.
+fn assert_there(backend: &DiskBackend, numbers: std::ops::Range<u64>, bytes: usize) {
+    for number in numbers {
+        let object = backend.read(&oid(number).into()).unwrap().unwrap_or_else(|| panic!("object {number}"));
+        assert_eq!(object.body(), body(number, bytes), "object {number}");
+        let again = backend.read(&ObjRef::new(oid(number), object.location())).unwrap().unwrap();
+        assert_eq!(again.body(), body(number, bytes));
+    }
+}
+
+fn commit(backend: &DiskBackend, number: u64, durability: Durability) -> Result<Location, Error> {
+    backend.append(batch(number..number + 1, 300), &[to("main", number, Expected::Any)], durability)
+}
+
+fn segment_file(dir: &Path, number: u32) -> std::path::PathBuf {
+    dir.join(segment_name(number))
+}
+
+fn flip(path: &Path, offset: u64) {
+    use std::os::unix::fs::FileExt;
+    let file = std::fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, offset).unwrap();
+    file.write_all_at(&[byte[0] ^ 0x10], offset).unwrap();
+}
+
+/// Ends a backend as a killed process would: nothing is written any more.
+fn kill(backend: DiskBackend) {
+    lock(&backend.shared.log).appended = false;
+}
+
+#[test]
+fn what_was_appended_comes_back_whatever_the_options() {
+    let variants = [
+        small(),
+        DiskOptions { maps: false, ..small() },
+        DiskOptions { maps: false, cache_bytes: 0, ..small() },
+        DiskOptions { locations: false, ..small() },
+        DiskOptions { prezero: false, ..small() },
+        DiskOptions { background: true, ..small() },
+    ];
+    for options in variants {
+        let dir = tempfile::tempdir().unwrap();
+        let backend = create(dir.path(), options.clone());
+        for number in 0..100 {
+            let durability = [Durability::None, Durability::Grouped, Durability::Synced][number as usize % 3];
+            commit(&backend, number, durability).unwrap();
+        }
+        assert_there(&backend, 0..100, 300);
+        let head = holds(&backend, "main").unwrap();
+        assert_eq!(backend.read(&head).unwrap().unwrap().location(), head.at);
+        assert!(backend.read(&oid(1000).into()).unwrap().is_none());
+        assert!(head.at.0 >> 32 > 4, "several segments");
+        backend.close().unwrap();
+        drop(backend);
+        for read_only in [false, true] {
+            let backend = DiskBackend::open(storage(dir.path()), None, options.clone(), read_only).unwrap();
+            assert_there(&backend, 0..100, 300);
+            assert_eq!(holds(&backend, "main"), Some(head));
+            assert_eq!(holds(&backend, "main").unwrap().at, head.at);
+            let mut damages = Vec::new();
+            let summary = backend.check(&mut |damage| damages.push(damage)).unwrap();
+            assert_eq!(damages, []);
+            assert_eq!((summary.records, summary.stale_indexes, summary.torn_tail), (100, 0, None));
+            let mut seen = 0;
+            backend.each_object(&mut |_, _| { seen += 1; Ok(()) }, &mut |damage| panic!("{damage:?}")).unwrap();
+            assert_eq!(seen, 100);
+        }
+    }
+}
+
+#[test]
+fn children_are_found_by_their_locations_in_every_segment() {
+    let dir = tempfile::tempdir().unwrap();
+    let backend = create(dir.path(), small());
+    let mut last: Option<ObjRef> = None;
+    for number in 0..60 {
+        let mut batch = Batch::new();
+        let value = batch.put(Kind::Contents, oid(1000 + number), &body(number, 100), &[], &[]);
+        let parent = last.map_or(Location::NONE, |parent| parent.at);
+        let own = batch.put(Kind::Node, oid(number), b"node", &[value, parent], &[number]);
+        let target = ObjRef::new(oid(number), own);
+        let moves = [RefMove { name: "r".into(), expected: Expected::Any, to: Some(RefTarget::Object(target)) }];
+        let base = backend.append(batch, &moves, Durability::None).unwrap();
+        last = Some(ObjRef::new(oid(number), own.resolve(base)));
+        assert_eq!(holds(&backend, "r").unwrap().at, last.unwrap().at);
+    }
+    let mut at = last.unwrap();
+    for number in (0..60).rev() {
+        let object = backend.read(&at).unwrap().unwrap();
+        assert_eq!((object.location(), object.aux(0)), (at.at, Some(number)));
+        let value = ObjRef::new(oid(1000 + number), object.child(0));
+        assert_eq!(backend.read(&value).unwrap().unwrap().location(), value.at);
+        if number > 0 {
+            at = ObjRef::new(oid(number - 1), object.child(1));
+        }
+    }
+}
+
+#[test]
+fn a_batch_larger_than_a_segment_gets_one_of_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let backend = create(dir.path(), small());
+    commit(&backend, 0, Durability::Synced).unwrap();
+    backend.append(batch(1..50, 5000), &[], Durability::Synced).unwrap();
+    commit(&backend, 50, Durability::Synced).unwrap();
+    assert_there(&backend, 1..50, 5000);
+    drop(backend);
+    let backend = open(dir.path(), small());
+    assert_there(&backend, 0..1, 300);
+    assert_there(&backend, 1..50, 5000);
+    assert_there(&backend, 50..51, 300);
+}
+
+#[test]
+fn one_of_two_processes_wins_and_the_other_sees_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let one = create(dir.path(), small());
+    let two = open(dir.path(), DiskOptions { maps: false, ..small() });
+    let reader = DiskBackend::open(storage(dir.path()), None, small(), true).unwrap();
+    one.append(batch(0..1, 10), &[to("main", 0, Expected::Absent)], Durability::None).unwrap();
+    let lost = two.append(batch(1..2, 10), &[to("main", 1, Expected::Absent)], Durability::None);
+    assert!(matches!(lost, Err(Error::Conflict { found: Some(_), .. })), "{lost:?}");
+    assert!(one.read(&oid(1).into()).unwrap().is_none());
+    for number in 2..200 {
+        let (writer, other) = if number % 2 == 0 { (&one, &two) } else { (&two, &one) };
+        let before = other.get_ref("main").unwrap().unwrap();
+        writer.append(batch(number..number + 1, 100), &[to("main", number, Expected::Is(before))], Durability::None).unwrap();
+        assert_eq!(holds(other, "main").unwrap().oid, oid(number));
+        assert_there(other, number..number + 1, 100);
+        assert_eq!(reader.list_refs("").unwrap().len(), 1);
+    }
+    assert_there(&reader, 2..200, 100);
+    assert_there(&one, 2..200, 100);
+    assert!(matches!(commit(&reader, 0, Durability::None), Err(Error::ReadOnly)));
+}
+
+#[test]
+fn a_held_lock_is_waited_for_and_then_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let backend = create(dir.path(), DiskOptions { lock_wait_ms: 30, ..small() });
+    let other = storage(dir.path()).open("lock", OpenMode::Write).unwrap();
+    assert!(other.try_lock().unwrap());
+    let error = commit(&backend, 0, Durability::None).unwrap_err();
+    assert!(matches!(&error, Error::Locked { holder, .. } if holder.starts_with("process ")), "{error}");
+    other.unlock().unwrap();
+    commit(&backend, 0, Durability::None).unwrap();
+}
+
+#[test]
+fn concurrent_committers_each_win_once_per_round() {
+    let dir = tempfile::tempdir().unwrap();
+    let backend = create(dir.path(), DiskOptions { segment_bytes: 64 << 10, background: true, ..small() });
+    let second = open(dir.path(), DiskOptions { segment_bytes: 64 << 10, lock_wait_ms: 10_000, ..small() });
+    const THREADS: u64 = 6;
+    const ROUNDS: u64 = 60;
+    thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let backend = if thread < 4 { &backend } else { &second };
+            scope.spawn(move || {
+                for round in 0..ROUNDS {
+                    let number = 1000 * (thread + 1) + round;
+                    let durability = if thread % 2 == 0 { Durability::Synced } else { Durability::Grouped };
+                    loop {
+                        let before = backend.get_ref("main").unwrap();
+                        let expected = before.map_or(Expected::Absent, Expected::Is);
+                        let moves = [to("main", number, expected)];
+                        match backend.append(batch(number..number + 1, 50), &moves, durability) {
+                            Ok(_) => break,
+                            Err(Error::Conflict { .. }) => {}
+                            Err(error) => panic!("{error}"),
+                        }
+                    }
+                }
+            });
+        }
+    });
+    drop((backend, second));
+    let backend = open(dir.path(), small());
+    for thread in 0..THREADS {
+        assert_there(&backend, 1000 * (thread + 1)..1000 * (thread + 1) + ROUNDS, 50);
+    }
+    let mut damages = 0;
+    let summary = backend.check(&mut |_| damages += 1).unwrap();
+    // Only a move that was let through adds a record.
+    assert_eq!((summary.records, damages), (THREADS * ROUNDS, 0));
+}
+
+#[test]
+fn many_appends_share_a_sync_and_count_one_after_another() {
+    let dir = tempfile::tempdir().unwrap();
+    let backend = create(dir.path(), small());
+    let mut appends = Vec::new();
+    for number in 0..100 {
+        appends.push((batch(number..number + 1, 100), vec![to(&format!("b{number}"), number, Expected::Absent)]));
+    }
+    appends.push((batch(100..101, 100), vec![to("b7", 100, Expected::Absent)]));
+    let outcomes = backend.append_many(appends, Durability::Synced);
+    assert!(outcomes[..100].iter().all(Result::is_ok));
+    assert!(matches!(outcomes[100], Err(Error::Conflict { .. })));
+    assert_eq!(backend.list_refs("b").unwrap().len(), 100);
+    for number in 0..100 {
+        let object = holds(&backend, &format!("b{number}")).unwrap();
+        assert_eq!(object.at, *outcomes[number as usize].as_ref().unwrap());
+        assert_eq!(backend.read(&object).unwrap().unwrap().location(), object.at);
+    }
+    assert!(backend.stats().writes < 30, "{:?}", backend.stats());
+}
+
+#[test]
+fn a_torn_tail_is_cut_and_passed_over_when_reading() {
+    for torn in [1, 40, 64, 65, 200, 431] {
+        let dir = tempfile::tempdir().unwrap();
+        let options = DiskOptions { segment_bytes: 1 << 16, ..small() };
+        let backend = create(dir.path(), options.clone());
+        for number in 0..5 {
+            commit(&backend, number, Durability::Synced).unwrap();
+        }
+        let end = backend.shared.end.load(Acquire);
+        commit(&backend, 5, Durability::None).unwrap();
+        let whole = backend.shared.end.load(Acquire) - end;
+        kill(backend);
+        let file = storage(dir.path()).open(&segment_name(1), OpenMode::Write).unwrap();
+        write_all_at(&*file, &vec![0; (whole - torn.min(whole - 1)) as usize], (end & 0xffff_ffff) + torn).unwrap();
+        let reader = DiskBackend::open(storage(dir.path()), None, options.clone(), true).unwrap();
+        assert_eq!(holds(&reader, "main").unwrap().oid, oid(4));
+        let summary = reader.check(&mut |damage| panic!("{damage:?}")).unwrap();
+        assert!(summary.torn_tail.is_some());
+        let backend = open(dir.path(), options.clone());
+        assert_eq!(holds(&backend, "main").unwrap().oid, oid(4));
+        let mut rest = vec![1; 1000];
+        read_exact_at(&*file, &mut rest, end & 0xffff_ffff).unwrap();
+        assert!(rest.iter().all(|&byte| byte == 0));
+        commit(&backend, 6, Durability::Synced).unwrap();
+        assert_eq!(holds(&reader, "main").unwrap().oid, oid(6));
+        assert!(backend.read(&oid(5).into()).unwrap().is_none());
+    }
+}
+
+#[test]
+fn a_living_process_cuts_what_a_dead_one_left() {
+    let dir = tempfile::tempdir().unwrap();
+    let backend = create(dir.path(), small());
+    commit(&backend, 0, Durability::None).unwrap();
+    let end = backend.shared.end.load(Acquire) & 0xffff_ffff;
+    let file = storage(dir.path()).open(&segment_name(1), OpenMode::Write).unwrap();
+    write_all_at(&*file, &[7; 500], end).unwrap();
+    assert_eq!(holds(&backend, "main").unwrap().oid, oid(0));
+    commit(&backend, 1, Durability::None).unwrap();
+    assert_eq!(holds(&open(dir.path(), small()), "main").unwrap().oid, oid(1));
+}
+
+#[test]
+fn damage_before_the_durable_end_is_named_and_no_tail() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = DiskOptions { segment_bytes: 1 << 16, ..small() };
+    let backend = create(dir.path(), options.clone());
+    let start = backend.shared.end.load(Acquire) & 0xffff_ffff;
+    let mut ends = Vec::new();
+    for number in 0..6 {
+        commit(&backend, number, Durability::Synced).unwrap();
+        ends.push(backend.shared.end.load(Acquire) & 0xffff_ffff);
+    }
+    drop(backend);
+    let path = segment_file(dir.path(), 1);
+    // A flip in the head or the moves of any commit, the last one too: the clean close says it was there.
+    for (begin, end) in [start].iter().chain(&ends).zip(&ends) {
+        for place in [begin + 3, begin + 20, end - 3, end - 20] {
+            flip(&path, place);
+            for read_only in [false, true] {
+                let error = DiskBackend::open(storage(dir.path()), None, options.clone(), read_only).unwrap_err();
+                assert!(matches!(&error, Error::Corrupt { offset, .. } if offset == begin), "{place}: {error}");
+            }
+            flip(&path, place);
+        }
+        // A flip in a record is found when it is read, whatever led there.
+        flip(&path, begin + 64 + 48 + 100);
+        let backend = DiskBackend::open(storage(dir.path()), None, options.clone(), true).unwrap();
+        let bad = (0..6).filter(|&number| {
+            matches!(backend.read(&oid(number).into()), Err(Error::Corrupt { oid: Some(found), .. }) if found == oid(number))
+        });
+        assert_eq!(bad.count(), 1);
+        let (mut damages, mut objects) = (Vec::new(), 0);
+        backend.each_object(&mut |_, _| { objects += 1; Ok(()) }, &mut |damage| damages.push(damage)).unwrap();
+        assert_eq!((objects, damages.len()), (5, 1));
+        assert_eq!(damages[0].offset, begin + 64);
+        damages.clear();
+        backend.check(&mut |damage| damages.push(damage)).unwrap();
+        assert!(!damages.is_empty());
+        flip(&path, begin + 64 + 48 + 100);
+    }
+    open(dir.path(), options);
+}
+
+#[test]
+fn a_damaged_record_header_is_damage_to_whoever_knows_where_it_should_be() {
+    for maps in [true, false] {
+        let dir = tempfile::tempdir().unwrap();
+        let options = DiskOptions { maps, ..small() };
+        let backend = create(dir.path(), options.clone());
+        let base = commit(&backend, 0, Durability::Synced).unwrap();
+        let other = commit(&backend, 1, Durability::Synced).unwrap();
+        drop(backend);
+        for byte in 0..48 {
+            flip(&segment_file(dir.path(), 1), (base.0 & 0xffff_ffff) + byte);
+            let backend = open(dir.path(), options.clone());
+            let read = backend.read(&ObjRef::new(oid(0), base));
+            assert!(matches!(read, Err(Error::Corrupt { .. })), "byte {byte}: {read:?}");
+            // A wrong hint alone is none.
+            assert!(backend.read(&ObjRef::new(oid(77), Location(other.0 + 8))).unwrap().is_none());
+            flip(&segment_file(dir.path(), 1), (base.0 & 0xffff_ffff) + byte);
+        }
+    }
+}
+
+#[test]
+fn indexes_are_made_again_when_lost_or_damaged() {
+    for damage in 0..3 {
+        let dir = tempfile::tempdir().unwrap();
+        let backend = create(dir.path(), small());
+        for number in 0..80 {
+            commit(&backend, number, Durability::None).unwrap();
+        }
+        assert_there(&backend, 0..80, 300);
+        drop(backend);
+        for number in 1..4 {
+            let path = dir.path().join(index::index_name(number));
+            match damage {
+                0 => std::fs::remove_file(path).unwrap(),
+                1 => flip(&path, 70),
+                _ => std::fs::write(path, b"short").unwrap(),
+            }
+        }
+        let reader = DiskBackend::open(storage(dir.path()), None, small(), true).unwrap();
+        assert_there(&reader, 0..80, 300);
+        assert_eq!(reader.check(&mut |damage| panic!("{damage:?}")).unwrap().stale_indexes, [0, 3, 3][damage]);
+        let backend = open(dir.path(), small());
+        assert_there(&backend, 0..80, 300);
+        assert_eq!(backend.check(&mut |damage| panic!("{damage:?}")).unwrap().stale_indexes, 0);
+    }
+}
+
+#[test]
+fn a_store_is_made_once_and_opened_with_its_own_format() {
+    let dir = tempfile::tempdir().unwrap();
+    let missing = DiskBackend::open(storage(dir.path()), None, small(), false);
+    assert!(matches!(missing, Err(Error::NoStore { .. })));
+    let backend = create(dir.path(), small());
+    assert_eq!(backend.store_header().format, format());
+    assert_eq!(DiskBackend::header(&storage(dir.path())).unwrap().segment_bytes, 8192);
+    assert!(matches!(DiskBackend::create(storage(dir.path()), format(), small()), Err(Error::Exists { .. })));
+    assert!(matches!(DiskBackend::open(storage(dir.path()), Some("git"), small(), false), Err(Error::Incompatible { .. })));
+    drop(backend);
+    // What a crash during the making leaves: everything but the header.
+    std::fs::remove_file(dir.path().join(STORE)).unwrap();
+    let backend = create(dir.path(), small());
+    commit(&backend, 0, Durability::Synced).unwrap();
+    flip(&dir.path().join(STORE), 50);
+    assert!(matches!(DiskBackend::header(&storage(dir.path())), Err(Error::Corrupt { .. })));
+}
+
+#[test]
+fn a_crash_between_seal_and_next_segment_is_no_loss() {
+    let dir = tempfile::tempdir().unwrap();
+    let backend = create(dir.path(), small());
+    let mut number = 0;
+    while backend.shared.end.load(Acquire) >> 32 < 3 {
+        commit(&backend, number, Durability::Synced).unwrap();
+        number += 1;
+    }
+    kill(backend);
+    // The commit that began segment 3 is lost with it, as if the power had gone before its name was durable.
+    std::fs::remove_file(segment_file(dir.path(), 3)).unwrap();
+    let reader = DiskBackend::open(storage(dir.path()), None, small(), true).unwrap();
+    assert_eq!(holds(&reader, "main").unwrap().oid, oid(number - 2));
+    let backend = open(dir.path(), small());
+    assert_eq!(holds(&backend, "main").unwrap().oid, oid(number - 2));
+    commit(&backend, 500, Durability::Synced).unwrap();
+    assert_eq!(holds(&backend, "main").unwrap().at.0 >> 32, 3);
+    assert_eq!(holds(&reader, "main").unwrap().oid, oid(500));
+    assert_there(&reader, 0..number - 1, 300);
+}
+
+#[test]
+fn grouped_appends_become_durable_soon() {
+    let dir = tempfile::tempdir().unwrap();
+    let backend = create(dir.path(), DiskOptions { background: true, ..small() });
+    let start = Instant::now();
+    commit(&backend, 0, Durability::Grouped).unwrap();
+    let end = backend.shared.end.load(Acquire);
+    while backend.shared.sync.durable_end() < end {
+        assert!(start.elapsed().as_secs() < 5);
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn derived_files_come_back_whole_or_not_at_all() {
+    let dir = tempfile::tempdir().unwrap();
+    let backend = create(dir.path(), small());
+    assert_eq!(backend.read_derived("a/b").unwrap(), None);
+    backend.write_derived("a/b", b"cache").unwrap();
+    backend.write_derived("a/b", b"newer").unwrap();
+    assert_eq!(backend.read_derived("a/b").unwrap().as_deref(), Some(&b"newer"[..]));
+    flip(&dir.path().join("derived/a%2Fb"), 26);
+    assert_eq!(backend.read_derived("a/b").unwrap(), None);
+}
+
+#[test]
+fn names_targets_and_sizes_that_do_not_fit_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let backend = create(dir.path(), small());
+    let long = "x".repeat(2000);
+    let refused = backend.append(Batch::new(), &[to(&long, 0, Expected::Any)], Durability::None);
+    assert!(matches!(refused, Err(Error::RefName { .. })));
+    let symbolic = RefMove { name: "HEAD".into(), expected: Expected::Absent, to: Some(RefTarget::Symbolic("main".into())) };
+    backend.append(Batch::new(), std::slice::from_ref(&symbolic), Durability::Synced).unwrap();
+    let again = RefMove { expected: Expected::Any, ..symbolic };
+    let twice = [again.clone(), again];
+    assert!(matches!(backend.append(Batch::new(), &twice, Durability::None), Err(Error::RefName { .. })));
+    drop(backend);
+    let backend = open(dir.path(), small());
+    assert_eq!(backend.get_ref("HEAD").unwrap(), Some(RefTarget::Symbolic("main".into())));
+    let gone = RefMove { name: "HEAD".into(), expected: Expected::Any, to: None };
+    backend.append(Batch::new(), &[gone], Durability::Synced).unwrap();
+    assert_eq!(backend.get_ref("HEAD").unwrap(), None);
+    assert_eq!(open(dir.path(), small()).get_ref("HEAD").unwrap(), None);
+}

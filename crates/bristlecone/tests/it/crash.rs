@@ -1,0 +1,63 @@
+//! Power is cut after every call of every workload, and within every recovery: nothing synced is lost, nothing
+//! torn is shown, and the store goes on.
+
+use bristlecone::disk::DiskOptions;
+use bristlecone_testkit::{
+    crash::{Options, Report, explore, workloads},
+    sim::Lie,
+};
+
+use crate::engine::{DiskEngine, tiny};
+
+fn explore_with(engine: &DiskEngine, options: Options) -> Report {
+    let report = explore(engine, &workloads(), options);
+    println!("segments of {} bytes: {report}", engine.options.segment_bytes);
+    report
+}
+
+#[test]
+fn a_crash_at_any_call_loses_nothing_synced() {
+    let mut crash_points = 0;
+    for segment_bytes in [4096, 1 << 14] {
+        let engine = DiskEngine::new(DiskOptions { segment_bytes, ..tiny() });
+        let report = explore_with(&engine, Options::default());
+        report.assert_sound();
+        assert!(report.workloads >= 20);
+        crash_points += report.crash_points();
+    }
+    assert!(crash_points >= 10_000, "only {crash_points} crash points");
+}
+
+#[test]
+fn a_crash_at_any_call_loses_nothing_synced_without_zeroing_ahead() {
+    let engine = DiskEngine::new(DiskOptions { prezero: false, ..tiny() });
+    explore_with(&engine, Options { seeds: 1, ..Options::default() }).assert_sound();
+}
+
+#[test]
+#[ignore = "takes long; BRISTLECONE_CRASH_POINTS sets how many crash points, a million unless set"]
+fn a_crash_at_any_call_loses_nothing_synced_for_long() {
+    let wanted = std::env::var("BRISTLECONE_CRASH_POINTS").ok().and_then(|text| text.parse().ok());
+    let wanted: u64 = wanted.unwrap_or(1_000_000);
+    let (mut crash_points, mut seed_first) = (0, 1000);
+    while crash_points < wanted {
+        for segment_bytes in [4096, 6000, 1 << 14] {
+            let engine = DiskEngine::new(DiskOptions { segment_bytes, ..tiny() });
+            let options = Options { seeds: 4, seed_first, nested_seeds: 2, ..Options::default() };
+            let report = explore_with(&engine, options);
+            report.assert_sound();
+            crash_points += report.crash_points();
+        }
+        seed_first += 4;
+    }
+    println!("{crash_points} crash points");
+}
+
+#[test]
+fn the_suite_catches_an_engine_that_does_not_sync() {
+    for lie in [Lie::Syncs, Lie::DirSyncs] {
+        let engine = DiskEngine { options: tiny(), lie: Some(lie) };
+        let report = explore_with(&engine, Options { seeds: 1, nested_seeds: 0, ..Options::default() });
+        assert!(!report.failures.is_empty(), "{lie:?} go unnoticed: {report}");
+    }
+}

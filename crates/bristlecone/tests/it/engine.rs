@@ -1,0 +1,76 @@
+//! The disk engine as the suites make and open it.
+
+use std::sync::Arc;
+
+use bristlecone::{
+    Backend, Error,
+    disk::{DiskBackend, DiskOptions, FormatTag},
+    storage::Storage,
+};
+use bristlecone_testkit::{
+    crash::Engine,
+    sim::{Lie, Lying, SimStorage},
+};
+
+/// What the stores of the suites say of their format.
+pub(crate) fn format_tag() -> FormatTag {
+    FormatTag { name: "native".to_owned(), version: 0, options: String::new() }
+}
+
+/// The smallest segments, and no threads, so that every run makes the same calls.
+pub(crate) fn tiny() -> DiskOptions {
+    DiskOptions { segment_bytes: 4096, maps: false, background: false, ..DiskOptions::default() }
+}
+
+pub(crate) fn open(storage: Arc<dyn Storage>, options: &DiskOptions) -> Result<Arc<dyn Backend>, Error> {
+    Ok(Arc::new(DiskBackend::open(storage, None, options.clone(), false)?))
+}
+
+/// The disk engine with its options, over a storage that may lie to it.
+pub(crate) struct DiskEngine {
+    pub(crate) options: DiskOptions,
+    pub(crate) lie: Option<Lie>,
+}
+
+impl DiskEngine {
+    pub(crate) fn new(options: DiskOptions) -> Self {
+        Self { options, lie: None }
+    }
+
+    fn storage(&self, storage: Arc<dyn Storage>) -> Arc<dyn Storage> {
+        match self.lie {
+            Some(lie) => Arc::new(Lying::new(storage, lie)),
+            None => storage,
+        }
+    }
+}
+
+impl Engine for DiskEngine {
+    fn create(&self, storage: Arc<dyn Storage>) -> Result<Arc<dyn Backend>, Error> {
+        Ok(Arc::new(DiskBackend::create(self.storage(storage), format_tag(), self.options.clone())?))
+    }
+
+    fn open(&self, storage: Arc<dyn Storage>) -> Result<Arc<dyn Backend>, Error> {
+        open(self.storage(storage), &self.options)
+    }
+}
+
+/// A store on a simulated disk, to be opened again and again.
+#[derive(Clone, Debug)]
+pub(crate) struct Store {
+    disk: SimStorage,
+    options: DiskOptions,
+}
+
+impl Store {
+    /// Makes a store with segments of 64 KiB.
+    pub(crate) fn simulated_small() -> Self {
+        let store = Self { disk: SimStorage::new(), options: DiskOptions { segment_bytes: 1 << 16, ..tiny() } };
+        DiskBackend::create(Arc::new(store.disk.clone()), format_tag(), store.options.clone()).unwrap();
+        store
+    }
+
+    pub(crate) fn open(&self) -> Arc<dyn Backend> {
+        open(Arc::new(self.disk.clone()), &self.options).unwrap()
+    }
+}

@@ -1,0 +1,200 @@
+//! The n-th call fails, for every n: the error is typed, nothing acknowledged as synced is lost, and after a failed
+//! sync the store refuses to write until it is opened again.
+
+use std::{panic::AssertUnwindSafe, sync::Arc};
+
+use bristlecone::{Backend, Batch, Durability, Error, Expected, RefMove, RefTarget};
+use bristlecone_testkit::{
+    crash::{Engine, Run, Step, Workload, workloads},
+    sim::{CallKind, Fault, Policy, SimStorage, Times},
+};
+
+use crate::engine::{DiskEngine, tiny};
+
+/// What a program may be told when a call of the system fails.
+fn is_typed(error: &Error) -> bool {
+    matches!(error, Error::Io { .. } | Error::NoSpace { .. } | Error::Poisoned { .. })
+}
+
+/// Checks that the store is in a state that the run may have left, reads whole, and takes commits.
+fn expect_state(engine: &DiskEngine, run: &Run, disk: &SimStorage, what: &str) {
+    // Everything acknowledged as durable is there; the step that failed may be.
+    let first = run.events.iter().rposition(|event| event.durable && event.acknowledged != u64::MAX);
+    let backend = match engine.open(Arc::new(disk.clone())) {
+        Ok(backend) => backend,
+        Err(Error::NoStore { .. }) if first.is_none() => engine
+            .create(Arc::new(disk.clone()))
+            .unwrap_or_else(|error| panic!("{what}: no store can be made after a failed creation: {error}")),
+        Err(error) => panic!("{what}: the store does not open: {error}"),
+    };
+    let state = backend.list_refs("").unwrap_or_else(|error| panic!("{what}: {error}"));
+    let allowed = &run.events[first.unwrap_or(0)..];
+    assert!(allowed.iter().any(|event| event.state == state), "{what}: the refs are of no state there was: {state:?}");
+    let heads: Vec<_> = state
+        .values()
+        .filter_map(|target| match target {
+            RefTarget::Object(at) => Some(*at),
+            RefTarget::Symbolic(_) => None,
+        })
+        .collect();
+    run.samples.expect_reachable(&*backend, &heads).unwrap_or_else(|wrong| panic!("{what}: {wrong}"));
+    run.samples.expect_sound(&*backend).unwrap_or_else(|wrong| panic!("{what}: {wrong}"));
+    let wanted = RefMove {
+        name: "after".to_owned(),
+        expected: Expected::Absent,
+        to: Some(RefTarget::Symbolic("main".to_owned())),
+    };
+    let moved = backend.append(Batch::new(), &[wanted], Durability::Synced);
+    assert!(moved.is_ok(), "{what}: the reopened store takes no commit: {moved:?}");
+}
+
+/// Lets call `number` fail in a run, and checks what the run was told and what it left.
+fn fail_one(engine: &DiskEngine, workload: &Workload, number: u64, fault: Fault, times: Times) {
+    let what = format!("workload \"{}\", call {number} fails: {fault:?} {times:?}", workload.name);
+    let disk = SimStorage::new();
+    disk.keep_trace();
+    disk.fail_at(number, fault, times);
+    let ran = std::panic::catch_unwind(AssertUnwindSafe(|| Run::until_error(engine, disk.clone(), workload)));
+    let Ok((run, failed)) = ran else { panic!("{what}: panic") };
+    if let Some((step, error)) = &failed {
+        assert!(is_typed(error), "{what}: step {step} fails with {error:?}");
+        assert!(!error.to_string().is_empty());
+    }
+    if fault == Fault::Short || fault == Fault::Interrupted {
+        let call = disk.call(number).map(|call| call.kind);
+        let retried = fault == Fault::Short || call == Some(CallKind::Write);
+        assert!(failed.is_none() || !retried, "{what}: a short or interrupted write is no failure: {failed:?}");
+    }
+    disk.heal();
+    let seed = number;
+    expect_state(engine, &run, &disk.fork(), &format!("{what}, opened again"));
+    let dropped = disk.fork();
+    dropped.forget_cache();
+    expect_state(engine, &run, &dropped, &format!("{what}, opened again with a cold cache"));
+    for policy in Policy::ALL {
+        expect_state(engine, &run, &disk.reboot(seed, policy), &format!("{what}, after a power cut ({policy:?}, seed {seed})"));
+    }
+}
+
+fn fail_every_call(faults: &[(Fault, Times)]) {
+    let engine = DiskEngine::new(tiny());
+    let workloads: Vec<Workload> = workloads();
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while let Some(workload) = workloads.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {
+                    let disk = SimStorage::new();
+                    Run::of(&engine, disk.clone(), workload).unwrap();
+                    for number in 1..=disk.calls() {
+                        for &(fault, times) in faults {
+                            fail_one(&engine, workload, number, fault, times);
+                        }
+                    }
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn any_call_may_fail_with_an_input_output_error() {
+    fail_every_call(&[(Fault::Io, Times::Once), (Fault::Io, Times::Forever)]);
+}
+
+#[test]
+fn space_may_run_out_at_any_call() {
+    fail_every_call(&[(Fault::NoSpace, Times::Once), (Fault::NoSpace, Times::Forever)]);
+}
+
+#[test]
+fn any_call_may_be_interrupted_or_short() {
+    fail_every_call(&[
+        (Fault::Interrupted, Times::Once),
+        (Fault::Interrupted, Times::Forever),
+        (Fault::Short, Times::Once),
+        (Fault::Short, Times::Forever),
+    ]);
+}
+
+/// Makes a store with one synced commit.
+fn small_store(engine: &DiskEngine) -> (SimStorage, Run) {
+    let disk = SimStorage::new();
+    let commit = Step::Commit {
+        handle: 0,
+        refs: vec!["main".to_owned()],
+        sizes: vec![100, 200],
+        durability: Durability::Synced,
+    };
+    let workload = Workload { name: "small", steps: vec![commit] };
+    let run = Run::of(engine, disk.clone(), &workload).unwrap();
+    (disk, run)
+}
+
+fn set(backend: &dyn Backend, name: &str, durability: Durability) -> Result<(), Error> {
+    let to = Some(RefTarget::Symbolic("main".to_owned()));
+    let wanted = RefMove { name: name.to_owned(), expected: Expected::Any, to };
+    backend.append(Batch::new(), &[wanted], durability).map(drop)
+}
+
+#[test]
+fn after_a_failed_sync_the_store_refuses_writes_until_reopened() {
+    let engine = DiskEngine::new(tiny());
+    let (disk, _) = small_store(&engine);
+    let backend = engine.open(Arc::new(disk.clone())).unwrap();
+    disk.keep_trace();
+    set(&*backend, "one", Durability::None).unwrap();
+    let synced = (1..20).find_map(|ahead| {
+        // Finds the call that is the sync of a synced append, on a copy of the disk.
+        let copy = disk.fork();
+        copy.keep_trace();
+        let other = engine.open(Arc::new(copy.clone())).unwrap();
+        let before = copy.calls();
+        set(&*other, "two", Durability::Synced).unwrap();
+        let call = copy.call(before + ahead)?;
+        (call.kind == CallKind::Sync).then_some(ahead)
+    });
+    disk.fail_at(disk.calls() + synced.expect("a synced append syncs"), Fault::Io, Times::Once);
+    let failed = set(&*backend, "two", Durability::Synced).unwrap_err();
+    assert!(is_typed(&failed), "{failed:?}");
+    for durability in [Durability::None, Durability::Grouped, Durability::Synced] {
+        let refused = set(&*backend, "three", durability).unwrap_err();
+        assert!(matches!(refused, Error::Poisoned { .. }), "{refused:?}");
+    }
+    assert!(matches!(backend.flush(), Err(Error::Poisoned { .. })));
+    // What was there can still be read.
+    assert!(backend.get_ref("main").unwrap().is_some());
+    drop(backend);
+    disk.heal();
+    let backend = engine.open(Arc::new(disk)).unwrap();
+    assert!(backend.get_ref("main").unwrap().is_some() && backend.get_ref("three").unwrap().is_none());
+    set(&*backend, "three", Durability::Synced).unwrap();
+}
+
+#[test]
+fn a_full_disk_is_an_error_and_room_ends_it() {
+    let engine = DiskEngine::new(tiny());
+    for room in (0..20_000).step_by(97) {
+        let (disk, run) = small_store(&engine);
+        let backend = engine.open(Arc::new(disk.clone())).unwrap();
+        disk.limit_space(Some(disk.bytes() + room));
+        let mut last = 0;
+        let failed = (0..2000).find_map(|n| match set(&*backend, &format!("ref{n}"), Durability::Synced) {
+            Ok(()) => {
+                last = n + 1;
+                None
+            }
+            Err(error) => Some(error),
+        });
+        let failed = failed.expect("space runs out");
+        assert!(matches!(failed, Error::NoSpace { .. } | Error::Poisoned { .. }), "room {room}: {failed:?}");
+        assert!(backend.get_ref("main").unwrap().is_some());
+        drop(backend);
+        disk.limit_space(None);
+        let backend = engine.open(Arc::new(disk)).unwrap();
+        let refs = backend.list_refs("ref").unwrap();
+        assert!((last..=last + 1).contains(&refs.len()), "room {room}: {} refs of {last}", refs.len());
+        set(&*backend, "more", Durability::Synced).unwrap();
+        run.samples.expect_sound(&*backend).unwrap();
+    }
+}

@@ -1,0 +1,358 @@
+//! Random operations on trees, commits and branches give the answers and the roots of the reference model.
+//!
+//! A session is a repository of its own, thousands of edits and questions, with commits, checkouts, diffs and
+//! compare-and-sets in between. Now and then the whole tree is compared, and built afresh from the model in a
+//! shuffled order, which must give the same root. The seed is printed on failure and repeats the session.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
+
+use bristlecone::{Durability, EntryKind, Error, Info, MemoryBackend, ObjRef, Path, Repo, Tree, core::native::Native};
+use bristlecone_testkit::{
+    generate::{Edit, Rng, Shape, Universe},
+    model::{Bound, History, Listed, Model},
+};
+
+use crate::engine::Store;
+
+const BRANCHES: [&str; 3] = ["main", "side", "a/b"];
+/// Larger subtrees are not copied about, or the tree would double again and again.
+const COPIED_MAX: usize = 100;
+
+struct Session {
+    rng: Rng,
+    universe: Universe,
+    /// The store, where it can be opened again.
+    disk: Option<Store>,
+    repo: Repo,
+    tree: Tree,
+    model: Model,
+    /// The commit that the tree was checked out from.
+    origin: Option<usize>,
+    history: History,
+    commits: Vec<ObjRef>,
+    /// A tree from earlier, which no later edit may change.
+    kept: Option<(Tree, Model)>,
+}
+
+impl Session {
+    fn new(seed: u64, disk: Option<Store>) -> Self {
+        let mut rng = Rng::new(seed);
+        let universe = Universe::new(*rng.pick(&Shape::ALL), *rng.pick(&[20, 200, 1000]));
+        let repo = match &disk {
+            Some(store) => Repo::with_backend(Native::new(), store.open()),
+            None => Repo::with_backend(Native::new(), Arc::new(MemoryBackend::new())),
+        };
+        let tree = repo.tree();
+        Self {
+            rng,
+            universe,
+            disk,
+            repo,
+            tree,
+            model: Model::new(),
+            origin: None,
+            history: History::new(),
+            commits: Vec::new(),
+            kept: None,
+        }
+    }
+
+    fn run(&mut self, operations: u64) -> Result<(), Error> {
+        for _ in 0..operations {
+            match self.rng.below(1000) {
+                0..990 => {
+                    let edit = self.universe.edit(&mut self.rng);
+                    self.apply(&edit)?;
+                }
+                990..995 => self.commit()?,
+                995..997 => self.check_out()?,
+                997 => self.diff()?,
+                998 => self.compare_and_set()?,
+                _ => self.compare()?,
+            }
+        }
+        self.compare()?;
+        self.compare_history()
+    }
+
+    fn apply(&mut self, edit: &Edit) -> Result<(), Error> {
+        let (tree, model) = (&mut self.tree, &mut self.model);
+        match edit {
+            Edit::Add(at, value) => {
+                let tag = (value.len() % 7 / 3) as u8;
+                tree.add_kind(path(at), EntryKind::from_u8(tag).expect("a value's kind"), value)?;
+                model.add(at, tag, value);
+            }
+            Edit::Remove(at) => {
+                tree.remove(path(at))?;
+                model.remove(at);
+            }
+            Edit::Update(at) => {
+                let change = |old: Option<&[u8]>| {
+                    let mut new: Vec<u8> = old.unwrap_or_default().iter().rev().copied().collect();
+                    new.push(1);
+                    new
+                };
+                tree.update(path(at), |old| Some(change(old)))?;
+                let (tag, new) = match model.get(at) {
+                    Some((tag, old)) => (*tag, change(Some(old))),
+                    None => (0, change(None)),
+                };
+                model.add(at, tag, &new);
+            }
+            Edit::Find(at) => {
+                assert_eq!(tree.find(path(at))?.as_deref(), model.find(at), "find {}", path(at));
+                assert_eq!(tree.mem_tree(path(at))?, model.is_dir(at), "directory {}", path(at));
+            }
+            Edit::List(at) => assert_eq!(list(tree, at)?, listed(model, at), "list {}", path(at)),
+            Edit::Copy(from, to) => {
+                let small = model.count_below(from, COPIED_MAX) < COPIED_MAX && from.len() + to.len() < 300;
+                assert_eq!(tree.find_tree(path(from))?.is_some(), model.is_dir(from), "subtree {}", path(from));
+                if let Some(part) = model.subtree(from).filter(|_| small) {
+                    let copied = tree.find_tree(path(from))?.expect("just found");
+                    tree.add_tree(path(to), &copied)?;
+                    model.add_tree(to, &part);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn commit(&mut self) -> Result<(), Error> {
+        let branch = *self.rng.pick(&BRANCHES);
+        let durability = *self.rng.pick(&[Durability::None, Durability::Grouped, Durability::Synced]);
+        let message = self.rng.bytes(9);
+        let info = Info::message(&message[..]).durability(durability);
+        let head = self.history.head(branch);
+        match self.repo.branch(branch)?.commit(&mut self.tree, &info) {
+            Ok(at) => {
+                assert_eq!(self.origin, head, "a commit on {branch} from elsewhere succeeds");
+                self.origin = Some(self.history.commit(branch, &self.model, &message));
+                self.commits.push(at);
+            }
+            Err(Error::Conflict { .. }) => assert_ne!(self.origin, head, "a commit on the head of {branch} conflicts"),
+            Err(error) => return Err(error),
+        }
+        if self.rng.chance(1, 3) {
+            self.compare_kept()?;
+            self.kept = Some((self.tree.clone(), self.model.clone()));
+        }
+        Ok(())
+    }
+
+    /// Takes the tree of a branch or of some commit, or goes on with the one kept from earlier.
+    fn check_out(&mut self) -> Result<(), Error> {
+        if let Some(store) = self.disk.clone().filter(|_| self.rng.chance(1, 4)) {
+            // The only handles to the old backend go, and a new one opens.
+            self.kept = None;
+            self.repo = Repo::memory();
+            self.tree = self.repo.tree();
+            self.repo = Repo::with_backend(Native::new(), store.open());
+        }
+        if !self.commits.is_empty() && self.rng.chance(1, 4) {
+            let number = self.rng.index(self.commits.len());
+            self.tree = self.repo.checkout(self.commits[number])?;
+            self.model = self.history.get(number).tree.clone();
+            self.origin = Some(number);
+            return Ok(());
+        }
+        let branch = *self.rng.pick(&BRANCHES);
+        self.tree = self.repo.branch(branch)?.tree()?;
+        self.model = self.history.tree(branch);
+        self.origin = self.history.head(branch);
+        Ok(())
+    }
+
+    fn diff(&mut self) -> Result<(), Error> {
+        if self.commits.is_empty() {
+            return Ok(());
+        }
+        let number = self.rng.index(self.commits.len());
+        let mut before = self.repo.checkout(self.commits[number])?;
+        let mut after = self.tree.clone();
+        let older = &self.history.get(number).tree;
+        let wanted: Vec<(Vec<u8>, Option<Bound>, Option<Bound>)> = older
+            .diff(&self.model)
+            .into_iter()
+            .map(|(at, (before, after))| (at.to_vec(), before.cloned(), after.cloned()))
+            .collect();
+        let mut found = Vec::new();
+        before.diff(&mut after, "", &mut |difference| {
+            found.push((
+                difference.path.as_bytes().to_vec(),
+                difference.before.map(|entry| bound(&entry)).transpose()?.flatten(),
+                difference.after.map(|entry| bound(&entry)).transpose()?.flatten(),
+            ));
+            Ok(())
+        })?;
+        found.sort_unstable();
+        assert_eq!(found.len(), wanted.len(), "differences");
+        assert!(found == wanted, "differences");
+        Ok(())
+    }
+
+    fn compare_and_set(&mut self) -> Result<(), Error> {
+        let branch = *self.rng.pick(&BRANCHES);
+        let any = |rng: &mut Rng, count: usize| (count > 0 && rng.chance(3, 4)).then(|| rng.index(count));
+        let expected =
+            if self.rng.chance(1, 2) { self.history.head(branch) } else { any(&mut self.rng, self.commits.len()) };
+        let to = any(&mut self.rng, self.commits.len());
+        let at = |number: Option<usize>| number.map(|number| self.commits[number]);
+        // Commits with the same contents are one commit, whatever their number.
+        let same = at(expected) == at(self.history.head(branch));
+        let moved = self.repo.branch(branch)?.compare_and_set(at(expected), at(to), Durability::None)?;
+        assert_eq!(moved, same, "compare-and-set of {branch}");
+        let head = self.history.head(branch);
+        assert_eq!(self.history.compare_and_set(branch, if moved { head } else { Some(usize::MAX) }, to), moved);
+        Ok(())
+    }
+
+    /// Compares everything in the tree, and its root with that of a tree built afresh.
+    fn compare(&mut self) -> Result<(), Error> {
+        compare_whole(&self.tree, &self.model)?;
+        let mut values: Vec<(&[u8], u8, &[u8])> = self.model.values().collect();
+        self.rng.shuffle(&mut values);
+        let mut afresh = Repo::memory().tree();
+        for (at, tag, value) in values {
+            afresh.add_kind(path(at), EntryKind::from_u8(tag).expect("a value's kind"), value)?;
+        }
+        assert_eq!(afresh.root()?, self.tree.root()?, "the root of a tree built in another order");
+        self.compare_kept()
+    }
+
+    fn compare_kept(&self) -> Result<(), Error> {
+        self.kept.as_ref().map_or(Ok(()), |(tree, model)| compare_whole(tree, model))
+    }
+
+    fn compare_history(&self) -> Result<(), Error> {
+        let branches: Vec<&str> = self.history.branches().keys().map(String::as_str).collect();
+        assert_eq!(self.repo.branches()?, branches);
+        for (branch, &number) in self.history.branches() {
+            assert_eq!(self.repo.branch(branch)?.head()?, Some(self.commits[number]), "{branch}");
+        }
+        for (number, at) in self.commits.iter().enumerate().step_by(7) {
+            let (commit, wanted) = (self.repo.commit(*at)?, self.history.get(number));
+            assert_eq!(commit.message, wanted.message);
+            assert_eq!(commit.parents, wanted.parents.iter().map(|&n| self.commits[n]).collect::<Vec<_>>());
+            compare_whole(&self.repo.checkout(*at)?, &wanted.tree)?;
+        }
+        Ok(())
+    }
+}
+
+fn path(at: &[u8]) -> Path {
+    Path::from_bytes(at).expect("generated paths are paths")
+}
+
+fn bound(entry: &bristlecone::DirEntry<'_>) -> Result<Option<Bound>, Error> {
+    Ok(entry.contents()?.map(|value| (entry.kind() as u8, value[..].into())))
+}
+
+fn compare_whole(tree: &Tree, model: &Model) -> Result<(), Error> {
+    let mut wanted = model.clone();
+    for entry in tree.walk_all("")? {
+        let (at, entry) = entry?;
+        if let Some((tag, value)) = bound(&entry)? {
+            assert_eq!(wanted.get(at.as_bytes()).map(|(tag, value)| (*tag, &value[..])), Some((tag, &value[..])), "{at}");
+            wanted.remove(at.as_bytes());
+        }
+    }
+    let missing: Vec<&[u8]> = wanted.values().map(|(at, ..)| at).take(3).collect();
+    assert!(missing.is_empty(), "a walk misses {missing:?}");
+    Ok(())
+}
+
+fn list(tree: &Tree, at: &[u8]) -> Result<Vec<(Vec<u8>, Option<Bound>)>, Error> {
+    tree.list(path(at))?.map(|entry| entry.and_then(|entry| Ok((entry.step().to_vec(), bound(&entry)?)))).collect()
+}
+
+fn listed(model: &Model, at: &[u8]) -> Vec<(Vec<u8>, Option<Bound>)> {
+    let entries = model.list(at).into_iter().map(|(step, entry)| match entry {
+        Listed::Value(tag, value) => (step, Some((tag, value))),
+        Listed::Dir => (step, None),
+    });
+    entries.collect()
+}
+
+/// Runs sessions of 5,000 operations on two threads until there were `operations`.
+fn sessions(operations: u64, seed_first: u64, disk: fn() -> Option<Store>) {
+    const EACH: u64 = 5_000;
+    let next = AtomicU64::new(seed_first);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Relaxed);
+                    if (seed - seed_first) * EACH >= operations {
+                        return;
+                    }
+                    let run = std::panic::catch_unwind(|| Session::new(seed, disk()).run(EACH));
+                    match run {
+                        Ok(Ok(())) => {}
+                        Ok(Err(error)) => panic!("session with seed {seed}: {error}"),
+                        Err(_) => panic!("session with seed {seed} failed; see above"),
+                    }
+                }
+            });
+        }
+    });
+    println!("{operations} operations, seeds from {seed_first}");
+}
+
+#[test]
+fn random_operations_agree_with_the_model_in_memory() {
+    sessions(700_000, 0, || None);
+}
+
+#[test]
+fn random_operations_agree_with_the_model_on_disk() {
+    sessions(350_000, 1 << 32, || Some(Store::simulated_small()));
+}
+
+#[test]
+#[ignore = "takes an hour; BRISTLECONE_MODEL_OPERATIONS sets how many operations, 100 million unless set"]
+fn random_operations_agree_with_the_model_for_long() {
+    let wanted = std::env::var("BRISTLECONE_MODEL_OPERATIONS").ok().and_then(|text| text.parse().ok());
+    let operations: u64 = wanted.unwrap_or(100_000_000);
+    sessions(operations / 2, 1 << 40, || None);
+    sessions(operations / 2, 1 << 48, || Some(Store::simulated_small()));
+}
+
+#[test]
+fn the_order_of_edits_does_not_change_the_root() {
+    for shape in Shape::ALL {
+        let universe = Universe::new(shape, 50);
+        for seed in 0..20 {
+            let mut rng = Rng::new(seed);
+            let mut model = Model::new();
+            for _ in 0..rng.index(1500) {
+                let at = universe.path(&mut rng);
+                model.add(&at, 0, &bristlecone_testkit::generate::value(&mut rng, 50));
+            }
+            let mut roots = Vec::new();
+            for detours in [false, true] {
+                let mut values: Vec<(&[u8], u8, &[u8])> = model.values().collect();
+                rng.shuffle(&mut values);
+                let repo = Repo::memory();
+                let mut tree = repo.tree();
+                for (at, _, value) in values {
+                    if detours {
+                        tree.add(path(at), b"something else").unwrap();
+                        let gone = [at, b"/below"].concat();
+                        tree.add(path(&gone), b"to be removed").unwrap();
+                        tree.remove(path(&gone)).unwrap();
+                        if rng.chance(1, 40) {
+                            repo.commit_tree(&mut tree, &[], &Info::message("")).unwrap();
+                        }
+                    }
+                    tree.add(path(at), value).unwrap();
+                }
+                roots.push(tree.root().unwrap());
+            }
+            assert_eq!(roots[0], roots[1], "{shape:?}, seed {seed}");
+        }
+    }
+}
