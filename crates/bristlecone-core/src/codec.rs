@@ -138,21 +138,51 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// What encoders write to.
+pub(crate) trait Append {
+    fn append_byte(&mut self, byte: u8);
+    fn append_bytes(&mut self, bytes: &[u8]);
+}
+
+impl Append for Vec<u8> {
+    #[inline]
+    fn append_byte(&mut self, byte: u8) {
+        self.push(byte);
+    }
+
+    #[inline]
+    fn append_bytes(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
+    }
+}
+
+impl<const N: usize> Append for smallvec::SmallVec<[u8; N]> {
+    #[inline]
+    fn append_byte(&mut self, byte: u8) {
+        self.push(byte);
+    }
+
+    #[inline]
+    fn append_bytes(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
+    }
+}
+
 /// Appends `value` as an unsigned LEB128 integer in its shortest form.
 #[inline]
-pub(crate) fn write_varint(out: &mut Vec<u8>, mut value: u64) {
+pub(crate) fn write_varint(out: &mut impl Append, mut value: u64) {
     while value >= 0x80 {
-        out.push(value as u8 | 0x80);
+        out.append_byte(value as u8 | 0x80);
         value >>= 7;
     }
-    out.push(value as u8);
+    out.append_byte(value as u8);
 }
 
 /// Appends the length of `bytes` as a varint, then the bytes.
 #[inline]
-pub(crate) fn write_prefixed(out: &mut Vec<u8>, bytes: &[u8]) {
+pub(crate) fn write_prefixed(out: &mut impl Append, bytes: &[u8]) {
     write_varint(out, bytes.len() as u64);
-    out.extend_from_slice(bytes);
+    out.append_bytes(bytes);
 }
 
 #[cfg(test)]

@@ -415,6 +415,16 @@ pub trait Sink {
     /// `children` are the locations of the children in the format's order; `aux` are unhashed words.
     fn put(&mut self, kind: Kind, oid: Oid, body: &[u8], children: &[Location], aux: &[u64]) -> Location;
 
+    /// Lends a buffer whose memory is reused from object to object.
+    fn take_buffer(&mut self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    /// Gives the buffer back.
+    fn give_buffer(&mut self, buffer: Vec<u8>) {
+        drop(buffer);
+    }
+
     /// Returns where an object with this id is already known to be: in this sink or below it.
     fn known(&self, oid: &Oid) -> Option<Location>;
 }

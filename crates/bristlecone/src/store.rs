@@ -57,13 +57,28 @@ impl<F> Store<F> {
 /// A batch on its way, above what the backend has.
 pub(crate) struct FlushSink<'b> {
     pub(crate) batch: Batch,
-    pub(crate) backend: &'b dyn Backend,
+    backend: &'b dyn Backend,
+    buffer: Vec<u8>,
+}
+
+impl<'b> FlushSink<'b> {
+    pub(crate) fn new(batch: Batch, backend: &'b dyn Backend) -> Self {
+        Self { batch, backend, buffer: Vec::new() }
+    }
 }
 
 impl Sink for FlushSink<'_> {
     #[inline]
     fn put(&mut self, kind: Kind, oid: Oid, body: &[u8], children: &[Location], aux: &[u64]) -> Location {
         self.batch.put(kind, oid, body, children, aux)
+    }
+
+    fn take_buffer(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.buffer)
+    }
+
+    fn give_buffer(&mut self, buffer: Vec<u8>) {
+        self.buffer = buffer;
     }
 
     fn known(&self, oid: &Oid) -> Option<Location> {
@@ -82,7 +97,7 @@ const EARLY_BYTES: usize = 1 << 20;
 /// Hashes `value` and puts it on its way, unless it is there. Returns its reference, without a place.
 pub(crate) fn put_early<F: Format>(store: &Store<F>, early: &Early, value: &[u8]) -> Result<ObjRef> {
     let mut batch = early.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let mut sink = FlushSink { batch: std::mem::take(&mut *batch), backend: &*store.backend };
+    let mut sink = FlushSink::new(std::mem::take(&mut *batch), &*store.backend);
     let put = store.format.put_contents(&mut sink, value);
     *batch = sink.batch;
     let at = put?;

@@ -127,7 +127,7 @@ impl Run {
     /// `None` if the store need not exist.
     #[must_use]
     pub fn window(&self, call: u64) -> Option<(usize, usize)> {
-        let last = self.events.iter().rposition(|event| event.began < call)?;
+        let last = self.events.iter().rposition(|event| event.began < call || event.acknowledged <= call)?;
         let first = self.events.iter().rposition(|event| event.durable && event.acknowledged <= call)?;
         Some((first, last))
     }

@@ -25,6 +25,8 @@ pub(super) struct State {
     /// The handle that holds each locked file.
     pub(super) locks: HashMap<u64, u64>,
     pub(super) handle_next: u64,
+    /// How often a write-back of each file failed.
+    pub(super) sync_failures: HashMap<u64, u64>,
 }
 
 impl State {

@@ -1,6 +1,12 @@
 //! The simulated disk behind the byte seam.
 
-use std::{fmt, io, sync::Arc};
+use std::{
+    fmt, io,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
 
 use bristlecone::storage::{FileMap, OpenMode, Storage, StorageFile};
 
@@ -28,7 +34,8 @@ impl SimStorage {
         let mut state = self.lock();
         state.handle_next += 1;
         let handle = state.handle_next;
-        Arc::new(SimFile { storage: self.clone(), name: name.into(), id, handle, writable })
+        let seen = AtomicU64::new(state.sync_failures.get(&id).copied().unwrap_or(0));
+        Arc::new(SimFile { storage: self.clone(), name: name.into(), id, handle, writable, seen })
     }
 }
 
@@ -98,6 +105,8 @@ struct SimFile {
     id: u64,
     handle: u64,
     writable: bool,
+    /// How many failures of write-back this handle knows of, or need not: those before it was opened.
+    seen: AtomicU64,
 }
 
 impl SimFile {
@@ -169,12 +178,18 @@ impl StorageFile for SimFile {
     fn sync_data(&self) -> io::Result<()> {
         let mut state = self.storage.lock();
         let fault = state.enter(CallKind::Sync, &self.name, 0, 0)?;
-        let error = fault.and_then(Fault::error);
+        let mut error = fault.and_then(Fault::error);
         if error.is_some() {
             let mut rng = state.rng();
             state.disk.file_mut(self.id).fail_sync(|| rng.chance(1, 2));
+            *state.sync_failures.entry(self.id).or_default() += 1;
         } else {
             state.disk.file_mut(self.id).sync();
+        }
+        // As on Linux, every handle that was open at a failure is told of it once.
+        let failures = state.sync_failures.get(&self.id).copied().unwrap_or(0);
+        if self.seen.swap(failures, Relaxed) < failures {
+            error = error.or_else(|| Fault::Io.error());
         }
         state.leave();
         error.map_or(Ok(()), Err)

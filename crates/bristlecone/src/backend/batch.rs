@@ -12,9 +12,16 @@ use crate::oid_map::OidHasher;
 #[derive(Clone, Default)]
 pub struct Batch {
     bytes: Vec<u8>,
-    // Offset of each record by id, so that an object is kept once.
-    index: HashMap<Oid, u32, OidHasher>,
+    // Id and offset of each record, in order.
+    list: Vec<(Oid, u32)>,
+    // Place in the list by id, so that an object is kept once; made when the list gets long.
+    index: Option<HashMap<Oid, u32, OidHasher>>,
 }
+
+/// A list of so many objects is searched from end to end; a longer one has an index.
+const LIST_MAX: usize = 32;
+/// Bytes that a commit of one entry takes; a batch starts with so much.
+const BYTES_FIRST: usize = 6 << 10;
 
 impl Batch {
     /// The most bytes in a batch: offsets have 32 bits, and a margin is kept for framing.
@@ -30,7 +37,7 @@ impl Batch {
     #[must_use]
     pub fn with_buffer(mut buffer: Vec<u8>) -> Self {
         buffer.clear();
-        Self { bytes: buffer, index: HashMap::default() }
+        Self { bytes: buffer, ..Self::default() }
     }
 
     /// Returns the records, one after another, each padded to 8 bytes.
@@ -48,7 +55,7 @@ impl Batch {
     /// Returns the number of objects.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.index.len()
+        self.list.len()
     }
 
     /// Whether there are no objects.
@@ -57,9 +64,9 @@ impl Batch {
         self.bytes.is_empty()
     }
 
-    /// Returns the id and offset of every object, in no order. Cheaper than [`Batch::records`].
+    /// Returns the id and offset of every object, in order. Cheaper than [`Batch::records`].
     pub fn offsets(&self) -> impl Iterator<Item = (&Oid, u32)> {
-        self.index.iter().map(|(oid, &at)| (oid, at))
+        self.list.iter().map(|(oid, at)| (oid, *at))
     }
 
     /// Returns the records in order.
@@ -77,16 +84,31 @@ impl Batch {
 
 impl Sink for Batch {
     fn put(&mut self, kind: Kind, oid: Oid, body: &[u8], children: &[Location], aux: &[u64]) -> Location {
-        if let Some(&at) = self.index.get(&oid) {
-            return Location::pending(u64::from(at));
+        if let Some(known) = self.known(&oid) {
+            return known;
+        }
+        if self.list.is_empty() {
+            self.bytes.reserve(BYTES_FIRST);
+            self.list.reserve(LIST_MAX / 2);
         }
         let at = write_record(&mut self.bytes, kind, &oid, body, children, aux);
-        self.index.insert(oid, at as u32);
+        self.list.push((oid, at as u32));
+        match &mut self.index {
+            Some(index) => {
+                index.insert(oid, at as u32);
+            }
+            None if self.list.len() > LIST_MAX => self.index = Some(self.list.iter().copied().collect()),
+            None => {}
+        }
         Location::pending(at)
     }
 
     fn known(&self, oid: &Oid) -> Option<Location> {
-        self.index.get(oid).map(|&at| Location::pending(u64::from(at)))
+        let at = match &self.index {
+            Some(index) => *index.get(oid)?,
+            None => self.list.iter().find(|(known, _)| known == oid)?.1,
+        };
+        Some(Location::pending(u64::from(at)))
     }
 }
 

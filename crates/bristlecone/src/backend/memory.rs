@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{
-        Mutex, RwLock,
+        Mutex, RwLock, RwLockReadGuard,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
 };
@@ -13,18 +13,23 @@ use bristlecone_core::{Location, ObjRef, Object, Oid, Record};
 use super::{Backend, BackendStats, Batch, Capabilities, Damage, Durability, RefMove, RefTarget, check_moves, peek_record};
 use crate::{Error, oid_map::OidHasher};
 
-/// How many parts the index of ids has, so that writers seldom wait for each other.
-const SHARDS: usize = 16;
-
 /// Keeps everything in memory; nothing is ever dropped before the backend is.
 #[derive(Debug, Default)]
 pub struct MemoryBackend {
     // A location is the number of a batch in the upper 32 bits and an offset in it in the lower ones.
     batches: boxcar::Vec<Box<[u8]>>,
-    index: [RwLock<HashMap<Oid, Location, OidHasher>>; SHARDS],
+    // Objects by id, of the first so many batches: most are only ever found by location, so batches are
+    // indexed when an id is first looked for after them.
+    index: RwLock<Index>,
     refs: RwLock<BTreeMap<String, RefTarget>>,
     derived: Mutex<HashMap<String, Vec<u8>>>,
     bytes: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Index {
+    batches: usize,
+    places: HashMap<Oid, Location, OidHasher>,
 }
 
 impl MemoryBackend {
@@ -32,10 +37,6 @@ impl MemoryBackend {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
-    }
-
-    fn shard(&self, oid: &Oid) -> &RwLock<HashMap<Oid, Location, OidHasher>> {
-        &self.index[oid.padded()[31] as usize % SHARDS]
     }
 
     #[inline]
@@ -52,15 +53,37 @@ impl MemoryBackend {
         if batch.is_empty() {
             return Location::NONE;
         }
-        let offsets: Vec<(Oid, u32)> = batch.offsets().map(|(oid, at)| (*oid, at)).collect();
         let bytes = batch.into_bytes().into_boxed_slice();
         self.bytes.fetch_add(bytes.len() as u64, Relaxed);
-        let base = Location((self.batches.push(bytes) as u64) << 32);
-        for (oid, at) in offsets {
-            let mut shard = self.shard(&oid).write().expect("no writer panics");
-            shard.entry(oid).or_insert(Location(base.0 + u64::from(at)));
+        Location((self.batches.push(bytes) as u64) << 32)
+    }
+
+    /// Returns the index with every batch in it.
+    fn indexed(&self) -> RwLockReadGuard<'_, Index> {
+        loop {
+            let index = self.index.read().expect("no writer panics");
+            if index.batches == self.batches.count() {
+                return index;
+            }
+            drop(index);
+            self.index_more();
         }
-        base
+    }
+
+    fn index_more(&self) {
+        let mut index = self.index.write().expect("no writer panics");
+        // A batch that is being pushed leaves a gap for a moment; the rest waits for it.
+        while let Some(bytes) = self.batches.get(index.batches) {
+            let base = (index.batches as u64) << 32;
+            let mut offset = 0;
+            while let Some(record) = bytes.get(offset..).and_then(|rest| Record::parse(rest).ok()) {
+                if let Ok(oid) = Oid::new(record.oid) {
+                    index.places.entry(oid).or_insert(Location(base + offset as u64));
+                }
+                offset += (record.bytes() as usize).next_multiple_of(8);
+            }
+            index.batches += 1;
+        }
     }
 }
 
@@ -93,7 +116,7 @@ impl Backend for MemoryBackend {
     }
 
     fn locate(&self, oid: &Oid) -> Option<Location> {
-        self.shard(oid).read().expect("no writer panics").get(oid).copied()
+        self.indexed().places.get(oid).copied()
     }
 
     fn append(&self, batch: Batch, moves: &[RefMove], _: Durability) -> Result<Location, Error> {
@@ -132,13 +155,10 @@ impl Backend for MemoryBackend {
         each: &mut dyn FnMut(Oid, &Object<'_>) -> Result<(), Error>,
         _: &mut dyn FnMut(Damage),
     ) -> Result<(), Error> {
-        for shard in &self.index {
-            let entries: Vec<(Oid, Location)> =
-                shard.read().expect("no writer panics").iter().map(|(oid, at)| (*oid, *at)).collect();
-            for (oid, at) in entries {
-                if let Some(object) = self.at(&oid, at) {
-                    each(oid, &object)?;
-                }
+        let places: Vec<(Oid, Location)> = self.indexed().places.iter().map(|(oid, at)| (*oid, *at)).collect();
+        for (oid, at) in places {
+            if let Some(object) = self.at(&oid, at) {
+                each(oid, &object)?;
             }
         }
         Ok(())
@@ -147,7 +167,7 @@ impl Backend for MemoryBackend {
     fn stats(&self) -> BackendStats {
         let bytes = self.bytes.load(Relaxed);
         let batches = self.batches.count() as u64;
-        let entries: usize = self.index.iter().map(|shard| shard.read().expect("no writer panics").capacity()).sum();
+        let entries = self.index.read().expect("no writer panics").places.capacity();
         BackendStats {
             bytes_written: bytes,
             writes: batches,

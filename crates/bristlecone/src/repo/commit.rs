@@ -91,7 +91,7 @@ impl<F: Format> Repo<F> {
     /// # Errors
     /// As [`Repo::commit_tree`].
     pub fn prepare(&self, tree: &Tree<F>, parents: &[ObjRef], info: &Info) -> Result<Prepared<F>> {
-        let mut sink = FlushSink { batch: Batch::new(), backend: &*self.store.backend };
+        let mut sink = FlushSink::new(Batch::new(), &*self.store.backend);
         let root = tree.flush_into(&mut sink)?;
         let mut above = 0;
         for parent in parents {
@@ -123,7 +123,7 @@ impl<F: Format> Repo<F> {
     /// # Errors
     /// [`crate::Error::Format`] if the format would lose something; those of the backend.
     pub fn write_commit(&self, commit: &Commit, generation: u64, durability: Durability) -> Result<ObjRef> {
-        let mut sink = FlushSink { batch: Batch::new(), backend: &*self.store.backend };
+        let mut sink = FlushSink::new(Batch::new(), &*self.store.backend);
         let head = self.store.format.put_commit(&mut sink, commit, generation)?;
         let base = self.store.backend.append(sink.batch, &[], durability)?;
         Ok(resolve(head, base))

@@ -13,7 +13,7 @@ use crate::{
 
 impl<F: Format> Tree<F> {
     pub(crate) fn sink(&self) -> FlushSink<'_> {
-        FlushSink { batch: Batch::new(), backend: &*self.store.backend }
+        FlushSink::new(Batch::new(), &*self.store.backend)
     }
 
     /// Gives every new object to `sink` and returns the root, whose place may be pending there. The tree

@@ -1,15 +1,14 @@
 //! Pending edits: a tree of sorted maps, copied on write, changed in place where nobody else holds them.
 
-use std::{
-    cmp::Ordering,
-    collections::{BTreeMap, btree_map},
-    sync::Arc,
-};
+use std::{cmp::Ordering, sync::Arc};
 
 use bristlecone_core::{EntryKind, ObjRef, Oid};
 use smallvec::SmallVec;
 
+use self::map::StepMap;
 use crate::Value;
+
+mod map;
 
 /// What a directory's edits apply to.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +23,7 @@ pub(crate) enum Base {
 #[derive(Clone, Debug)]
 pub(crate) struct Patch {
     pub(crate) base: Base,
-    edits: BTreeMap<Step, Edit>,
+    edits: StepMap,
 }
 
 /// One edit.
@@ -71,8 +70,8 @@ pub(crate) struct Finger {
 }
 
 impl Patch {
-    pub(crate) const fn new(base: Base) -> Self {
-        Self { base, edits: BTreeMap::new() }
+    pub(crate) fn new(base: Base) -> Self {
+        Self { base, edits: StepMap::default() }
     }
 
     #[inline]
@@ -90,7 +89,7 @@ impl Patch {
     }
 
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (&[u8], &Edit)> {
-        self.edits.iter().map(|(step, edit)| (step.as_bytes(), edit))
+        self.range(None, None)
     }
 
     /// Returns the edits in `from..to`.
@@ -99,20 +98,12 @@ impl Patch {
         from: Option<&[u8]>,
         to: Option<&[u8]>,
     ) -> impl DoubleEndedIterator<Item = (&'p [u8], &'p Edit)> + use<'p> {
-        use std::ops::Bound::{Excluded, Included, Unbounded};
-        let low = from.map_or(Unbounded, |step| Included(Step::new(step)));
-        let empty = matches!((from, to), (Some(from), Some(to)) if from >= to);
-        let high = if empty { from } else { to }.map_or(Unbounded, |step| Excluded(Step::new(step)));
-        let low = if empty { from.map_or(Unbounded, |step| Included(Step::new(step))) } else { low };
-        self.edits.range((low, high)).map(|(step, edit)| (step.as_bytes(), edit))
+        self.edits.range(from, to).map(|(step, edit)| (step.as_bytes(), edit))
     }
 
     /// Returns the edits of the directory at `step`, made so that it can be edited.
     fn enter(&mut self, step: &[u8]) -> &mut Arc<Patch> {
-        let slot = match self.edits.entry(Step::new(step)) {
-            btree_map::Entry::Vacant(vacant) => vacant.insert(Edit::Dir(Arc::new(Self::new(Base::Inherit)))),
-            btree_map::Entry::Occupied(occupied) => occupied.into_mut(),
-        };
+        let slot = self.edits.get_or_insert(Step::new(step), || Edit::Dir(Arc::new(Self::new(Base::Inherit))));
         if !matches!(slot, Edit::Dir(_)) {
             *slot = Edit::Dir(Arc::new(Self::new(Base::Own(None))));
         }
@@ -154,7 +145,7 @@ pub(crate) fn put_back(root: &mut Arc<Patch>, finger: &Finger) {
 
 /// Replaces [`Edit::Taken`] wherever it is below `patch`: it stands in at most one place.
 pub(crate) fn put_back_below(patch: &mut Arc<Patch>, finger: &Finger) -> bool {
-    let found = patch.edits.iter().find_map(|(step, edit)| match edit {
+    let found = patch.edits.range(None, None).find_map(|(step, edit)| match edit {
         Edit::Taken => Some((step.clone(), finger.patch.clone())),
         Edit::Dir(below) => {
             let mut below = below.clone();

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use super::{cut::step_hash, id, read_oid};
 use crate::{
     EntryKind, Kind, Location, ObjRef, Object, Oid, STEP_BYTES_MAX, Target,
-    codec::{DecodeError, Reader, write_prefixed, write_varint},
+    codec::{Append, DecodeError, Reader, write_prefixed, write_varint},
 };
 
 /// Bytes of a narrow header: 4 = 1 level + 1 flags + 2 count.
@@ -311,9 +311,9 @@ const fn varint_bytes(mut value: usize) -> usize {
 }
 
 /// Appends an item of a leaf to `out`.
-pub(super) fn write_leaf_item(out: &mut Vec<u8>, step: &[u8], kind: EntryKind, target: &crate::ChangeTarget<'_>) {
+pub(super) fn write_leaf_item(out: &mut impl Append, step: &[u8], kind: EntryKind, target: &crate::ChangeTarget<'_>) {
     use crate::ChangeTarget::{Foreign, Inline, Object};
-    out.push(kind as u8 | if matches!(target, Inline(_)) { INLINE } else { 0 });
+    out.append_byte(kind as u8 | if matches!(target, Inline(_)) { INLINE } else { 0 });
     write_prefixed(out, step);
     match target {
         Inline(value) => write_prefixed(out, value),
@@ -321,16 +321,16 @@ pub(super) fn write_leaf_item(out: &mut Vec<u8>, step: &[u8], kind: EntryKind, t
             if kind != EntryKind::Dir {
                 write_varint(out, *bytes);
             }
-            out.extend_from_slice(at.oid.as_bytes());
+            out.append_bytes(at.oid.as_bytes());
         }
         Foreign(oid) => write_prefixed(out, oid.as_bytes()),
     }
 }
 
 /// Appends an item of an inner node to `out`.
-pub(super) fn write_inner_item(out: &mut Vec<u8>, child: &Child<'_>) {
+pub(super) fn write_inner_item(out: &mut impl Append, child: &Child<'_>) {
     write_prefixed(out, child.step);
-    out.extend_from_slice(child.oid.as_bytes());
+    out.append_bytes(child.oid.as_bytes());
     write_varint(out, child.count);
     write_varint(out, child.weight);
 }

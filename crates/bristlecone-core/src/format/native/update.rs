@@ -8,6 +8,8 @@
 
 use alloc::vec::Vec;
 
+use smallvec::SmallVec;
+
 use self::{edits::Edits, window::Window};
 use super::{
     Native, bad,
@@ -31,7 +33,21 @@ pub(super) fn update<S: Source, K: Sink>(
         return Err(FormatError::Unsupported { format: "native", what: "a step of more than 4096 bytes" }.into());
     }
     debug_assert!(changes.windows(2).all(|pair| pair[0].step < pair[1].step), "changes are sorted");
-    let mut writer = Writer { native, sink, body: Vec::new(), locations: Vec::new() };
+    let body = sink.take_buffer();
+    let mut writer = Writer { native, sink, body, locations: SmallVec::new() };
+    let root = update_with(&mut writer, source, base, changes);
+    let body = core::mem::take(&mut writer.body);
+    sink.give_buffer(body);
+    root
+}
+
+/// As [`update`], with the writer's buffers at hand.
+fn update_with<S: Source, K: Sink>(
+    writer: &mut Writer<'_, K>,
+    source: &S,
+    base: Option<&ObjRef>,
+    changes: &[Change<'_>],
+) -> Result<Option<ObjRef>, S::Error> {
     let edits = Edits::from_changes(changes);
     let Some(base) = base else { return Ok(writer.build(0, &edits)) };
     let root = source.read(Kind::Node, base)?;
@@ -51,7 +67,7 @@ pub(super) fn update<S: Source, K: Sink>(
 
 /// Gives the empty directory to the sink.
 pub(super) fn put_empty<K: Sink>(native: &Native, sink: &mut K) -> ObjRef {
-    let mut writer = Writer { native, sink, body: Vec::new(), locations: Vec::new() };
+    let mut writer = Writer { native, sink, body: Vec::new(), locations: SmallVec::new() };
     writer.put(0, &[])
 }
 
@@ -65,6 +81,9 @@ struct Item<'w> {
     print: u8,
 }
 
+/// Items of one node or window; most directories are small.
+type Items<'w> = SmallVec<[Item<'w>; 4]>;
+
 impl EncodeItem for Item<'_> {
     fn bytes(&self) -> &[u8] {
         self.bytes
@@ -76,7 +95,7 @@ impl EncodeItem for Item<'_> {
 }
 
 /// Reads the items of a node.
-fn read_items<'w>(object: &'w Object<'_>, out: &mut Vec<Item<'w>>) -> Result<(), FormatError> {
+fn read_items<'w>(object: &'w Object<'_>, out: &mut Items<'w>) -> Result<(), FormatError> {
     let node = view(object)?;
     let wrong = bad(Kind::Node);
     out.reserve(node.len());
@@ -97,7 +116,7 @@ fn read_items<'w>(object: &'w Object<'_>, out: &mut Vec<Item<'w>>) -> Result<(),
 }
 
 /// Merges the items of a node with changes, both sorted. Returns whether the set of steps stayed the same.
-fn merge<'w>(items: &[Item<'w>], edits: &'w Edits, range: core::ops::Range<usize>, out: &mut Vec<Item<'w>>) -> bool {
+fn merge<'w>(items: &[Item<'w>], edits: &'w Edits, range: core::ops::Range<usize>, out: &mut Items<'w>) -> bool {
     let mut rest = items.iter().peekable();
     let mut same = true;
     for edit in range.map(|index| edits.get(index)) {
@@ -108,7 +127,7 @@ fn merge<'w>(items: &[Item<'w>], edits: &'w Edits, range: core::ops::Range<usize
         same &= replaced == edit.item.is_some();
         out.extend(edit.item);
     }
-    out.extend(rest);
+    out.extend(rest.copied());
     same
 }
 
@@ -116,13 +135,13 @@ struct Writer<'s, K> {
     native: &'s Native,
     sink: &'s mut K,
     body: Vec<u8>,
-    locations: Vec<Location>,
+    locations: SmallVec<[Location; 8]>,
 }
 
 impl<K: Sink> Writer<'_, K> {
     /// Builds the levels from `level` up out of nothing but puts; `None` if there are none.
     fn build(&mut self, level: u8, edits: &Edits) -> Option<ObjRef> {
-        let items: Vec<Item<'_>> = edits.iter().filter_map(|edit| edit.item).collect();
+        let items: Items<'_> = edits.iter().filter_map(|edit| edit.item).collect();
         if items.is_empty() {
             return None;
         }
@@ -193,7 +212,7 @@ impl<K: Sink> Writer<'_, K> {
         edits: &Edits,
     ) -> Result<Option<ObjRef>, S::Error> {
         let level = view(root)?.level;
-        let (mut old, mut items) = (Vec::new(), Vec::new());
+        let (mut old, mut items) = (Items::new(), Items::new());
         read_items(root, &mut old)?;
         let same = merge(&old, edits, 0..edits.len(), &mut items);
         if items.is_empty() {
@@ -294,7 +313,7 @@ impl<K: Sink> Writer<'_, K> {
             let oid = view(&object)?.child(index).map_err(bad(Kind::Node))?.oid;
             pieces.push((piece, oid, first..next));
         }
-        let (mut old, mut items) = (Vec::new(), Vec::new());
+        let (mut old, mut items) = (Items::new(), Items::new());
         for (object, oid, range) in &pieces {
             old.clear();
             items.clear();

@@ -1,7 +1,8 @@
 //! Changes of one level in encoded form: sorted by step, each a new item or a removal.
 
-use alloc::vec::Vec;
 use core::ops::Range;
+
+use smallvec::SmallVec;
 
 use super::{
     super::{
@@ -14,8 +15,8 @@ use crate::{Change, Location};
 
 /// The changes of one level. Items are encoded once, into one buffer.
 pub(super) struct Edits {
-    buffer: Vec<u8>,
-    list: Vec<Slot>,
+    buffer: SmallVec<[u8; 128]>,
+    list: SmallVec<[Slot; 2]>,
 }
 
 struct Slot {
@@ -34,13 +35,14 @@ pub(super) struct Edit<'e> {
 }
 
 impl Edits {
-    pub(super) const fn new() -> Self {
-        Self { buffer: Vec::new(), list: Vec::new() }
+    pub(super) fn new() -> Self {
+        Self { buffer: SmallVec::new(), list: SmallVec::new() }
     }
 
     pub(super) fn from_changes(changes: &[Change<'_>]) -> Self {
-        let mut edits =
-            Self { buffer: Vec::with_capacity(changes.len() * 32), list: Vec::with_capacity(changes.len()) };
+        let mut edits = Self::new();
+        edits.buffer.reserve(changes.len() * 32);
+        edits.list.reserve(changes.len());
         for change in changes {
             let Some((kind, target)) = &change.to else {
                 edits.remove(change.step);

@@ -9,7 +9,7 @@ use super::{
         cursor::{Cursor, view},
         cut::{self, Token},
     },
-    Edits, Item, Writer, merge, read_items,
+    Edits, Item, Items, Writer, merge, read_items,
 };
 use crate::{Bytes, Kind, ObjRef, Object, Oid, Sink, Source};
 
@@ -121,9 +121,9 @@ impl<'a> Window<'a> {
         edits: &Edits,
         above: &mut Edits,
     ) -> Result<Vec<usize>, crate::FormatError> {
-        let (mut items, mut parts, mut tokens) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut items, mut parts, mut tokens) = (Items::new(), Vec::new(), Vec::new());
         let mut needed = Vec::new();
-        let mut old = Vec::new();
+        let mut old = Items::new();
         for (index, piece) in self.pieces.iter().enumerate() {
             let Some(object) = &piece.object else {
                 tokens.push(Token { hash: cut::level_hash(level, &piece.step), weight: piece.weight });

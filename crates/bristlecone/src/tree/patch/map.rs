@@ -1,0 +1,138 @@
+//! A sorted map from steps to edits: a short list while it is small, as on the way to an edit, then a tree.
+
+use std::{
+    collections::{BTreeMap, btree_map},
+    ops::Bound::{Excluded, Included, Unbounded},
+};
+
+use super::{Edit, Step};
+
+/// A list grows to so many edits.
+const LIST_MAX: usize = 8;
+
+#[derive(Clone, Debug)]
+pub(super) enum StepMap {
+    List(Vec<(Step, Edit)>),
+    Tree(BTreeMap<Step, Edit>),
+}
+
+impl Default for StepMap {
+    fn default() -> Self {
+        Self::List(Vec::new())
+    }
+}
+
+impl StepMap {
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::List(list) => list.len(),
+            Self::Tree(tree) => tree.len(),
+        }
+    }
+
+    #[inline]
+    pub(super) fn get(&self, step: &Step) -> Option<&Edit> {
+        match self {
+            Self::List(list) => list.iter().find(|(known, _)| known == step).map(|(_, edit)| edit),
+            Self::Tree(tree) => tree.get(step),
+        }
+    }
+
+    pub(super) fn get_mut(&mut self, step: &Step) -> Option<&mut Edit> {
+        match self {
+            Self::List(list) => list.iter_mut().find(|(known, _)| known == step).map(|(_, edit)| edit),
+            Self::Tree(tree) => tree.get_mut(step),
+        }
+    }
+
+    #[inline]
+    pub(super) fn insert(&mut self, step: Step, edit: Edit) {
+        match self {
+            Self::Tree(tree) => {
+                tree.insert(step, edit);
+            }
+            Self::List(_) => {
+                let mut edit = Some(edit);
+                let slot = self.get_or_insert(step, || edit.take().unwrap_or(Edit::Remove));
+                if let Some(edit) = edit {
+                    *slot = edit;
+                }
+            }
+        }
+    }
+
+    pub(super) fn get_or_insert(&mut self, step: Step, new: impl FnOnce() -> Edit) -> &mut Edit {
+        if let Self::List(list) = self
+            && list.len() == LIST_MAX
+            && list.binary_search_by(|(known, _)| known.cmp(&step)).is_err()
+        {
+            *self = Self::Tree(std::mem::take(list).into_iter().collect());
+        }
+        match self {
+            Self::List(list) => {
+                let at = match list.binary_search_by(|(known, _)| known.cmp(&step)) {
+                    Ok(at) => at,
+                    Err(at) => {
+                        list.reserve_exact(if list.is_empty() { 1 } else { 0 });
+                        list.insert(at, (step, new()));
+                        at
+                    }
+                };
+                &mut list[at].1
+            }
+            Self::Tree(tree) => match tree.entry(step) {
+                btree_map::Entry::Vacant(vacant) => vacant.insert(new()),
+                btree_map::Entry::Occupied(occupied) => occupied.into_mut(),
+            },
+        }
+    }
+
+    /// Returns the edits whose steps lie in `from..to`.
+    pub(super) fn range(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Range<'_> {
+        if let (Some(from), Some(to)) = (from, to)
+            && from >= to
+        {
+            return Range::List([].iter());
+        }
+        let (from, to) = (from.map(Step::new), to.map(Step::new));
+        match self {
+            Self::List(list) => {
+                let place = |step: &Step| list.partition_point(|(known, _)| known < step);
+                let start = from.as_ref().map_or(0, place);
+                let end = to.as_ref().map_or(list.len(), place);
+                Range::List(list[start..end].iter())
+            }
+            Self::Tree(tree) => {
+                let low = from.map_or(Unbounded, Included);
+                let high = to.map_or(Unbounded, Excluded);
+                Range::Tree(tree.range((low, high)))
+            }
+        }
+    }
+}
+
+/// Edits in order.
+pub(super) enum Range<'m> {
+    List(std::slice::Iter<'m, (Step, Edit)>),
+    Tree(btree_map::Range<'m, Step, Edit>),
+}
+
+impl<'m> Iterator for Range<'m> {
+    type Item = (&'m Step, &'m Edit);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self {
+            Self::List(list) => list.next().map(|(step, edit)| (step, edit)),
+            Self::Tree(tree) => tree.next(),
+        }
+    }
+}
+
+impl DoubleEndedIterator for Range<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        match self {
+            Self::List(list) => list.next_back().map(|(step, edit)| (step, edit)),
+            Self::Tree(tree) => tree.next_back(),
+        }
+    }
+}
