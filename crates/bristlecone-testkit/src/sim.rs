@@ -171,10 +171,13 @@ impl SimStorage {
     /// # Panics
     /// If there is no such byte.
     pub fn flip(&self, name: &str, offset: u64, mask: u8) {
+        assert!(self.contents(name).is_some_and(|bytes| offset < bytes.len() as u64), "{name} has no byte {offset}");
         self.damage(name, |pages| {
+            // Of a file that was not synced the medium may hold less.
             let mut byte = [0];
-            assert_eq!(pages.read(&mut byte, offset), 1, "{name} has no byte {offset}");
-            pages.write(&[byte[0] ^ mask], offset);
+            if pages.read(&mut byte, offset) == 1 {
+                pages.write(&[byte[0] ^ mask], offset);
+            }
         });
     }
 

@@ -22,6 +22,7 @@ mod cut;
 mod diff;
 mod fast;
 mod id;
+mod lanes;
 mod node;
 mod update;
 

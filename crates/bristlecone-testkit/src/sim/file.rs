@@ -52,12 +52,13 @@ impl File {
     }
 
     pub(super) fn write(&mut self, bytes: &[u8], offset: u64, seq: u64) {
-        // A write that changes nothing has no fate to decide; pre-zeroed segments stay free that way.
-        if self.current.holds(bytes, offset) {
+        // A write that changes nothing has no fate to decide; pre-zeroed segments stay free that way. After a
+        // failed sync it does: it makes the pages dirty again.
+        if !self.diverged && self.current.holds(bytes, offset) {
             return;
         }
         let before = self.current.len();
-        let grown = self.current.holds_zeroes(bytes, offset);
+        let grown = !self.diverged && self.current.holds_zeroes(bytes, offset);
         self.current.write(bytes, offset);
         let after = self.current.len();
         let end = offset + bytes.len() as u64;

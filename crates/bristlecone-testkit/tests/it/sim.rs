@@ -129,6 +129,22 @@ fn a_later_sync_does_not_bring_back_what_a_failed_one_dropped() {
 }
 
 #[test]
+fn writing_the_same_bytes_again_saves_what_a_failed_sync_dropped() {
+    let disk = disk_of_ones(64 * 512);
+    let ones = file(&disk, "ones");
+    let other = file(&disk, "ones");
+    write_all_at(&*ones, &[2; 64 * 512], 0).unwrap();
+    disk.fail_at(disk.calls() + 1, Fault::Io, Times::Once);
+    assert!(ones.sync_data().is_err());
+    // Every handle that was open is told, once; a later one is not.
+    assert!(other.sync_data().is_err() && other.sync_data().is_ok() && file(&disk, "ones").sync_data().is_ok());
+    assert!(disk.reboot(0, Policy::Kept).contents("ones").unwrap().contains(&1));
+    write_all_at(&*other, &[2; 64 * 512], 0).unwrap();
+    other.sync_data().unwrap();
+    assert!(!disk.reboot(0, Policy::Lost).contents("ones").unwrap().contains(&1));
+}
+
+#[test]
 fn any_numbered_call_fails_once_or_for_ever() {
     let disk = disk_of_ones(10);
     let ones = file(&disk, "ones");

@@ -115,19 +115,26 @@ impl Shared {
         if location <= durable {
             return Ok(());
         }
-        // A sync that failed may have left pages that read right, count as written and are not on the medium:
-        // writing the same bytes again makes the next sync write them.
         let from = if durable >> 32 == u64::from(segment.number) { durable & 0xffff_ffff } else { 0 };
-        let mut at = from.min(end);
-        let mut buffer = Vec::new();
-        while at < end {
-            buffer.resize(CHUNK_BYTES.min(end - at) as usize, 0);
+        self.write_again(segment, from, end)?;
+        self.sync_segment(segment)?;
+        self.sync.note_durable(location);
+        Ok(())
+    }
+
+    /// Writes bytes of the log once more as they are.
+    ///
+    /// A sync that failed may have left pages that read right, count as written and are not on the medium; this
+    /// makes the next sync write them, whichever process calls it. Whole frames are never changed, so it takes
+    /// no lock.
+    pub(super) fn write_again(&self, segment: &Segment, from: u64, to: u64) -> Result<(), Error> {
+        let (mut at, mut buffer) = (from, Vec::new());
+        while at < to {
+            buffer.resize(CHUNK_BYTES.min(to - at) as usize, 0);
             read_exact_at(&*segment.file, &mut buffer, at).map_err(|error| self.io(&segment.name, error))?;
             write_all_at(&*segment.file, &buffer, at).map_err(|error| self.io(&segment.name, error))?;
             at += buffer.len() as u64;
         }
-        self.sync_segment(segment)?;
-        self.sync.note_durable(location);
         Ok(())
     }
 

@@ -82,6 +82,16 @@ impl Shared {
         Ok(())
     }
 
+    /// Sees to it, as far as possible, that a sync by another process after one that failed here covers what
+    /// this one did not; not every system tells the other process that something is amiss.
+    fn mend(&self, segment: &Segment) {
+        let (durable, end) = (self.sync.durable_end(), self.end.load(Acquire));
+        let inside = |location: u64| location >> 32 == u64::from(segment.number);
+        let from = if inside(durable) { durable & 0xffff_ffff } else { 0 };
+        let to = if inside(end) { end & 0xffff_ffff } else { segment.bytes };
+        let _ = self.write_again(segment, from, to);
+    }
+
     /// Makes a segment's bytes durable, and its name.
     ///
     /// # Errors
@@ -89,6 +99,7 @@ impl Shared {
     pub(super) fn sync_segment(&self, segment: &Segment) -> Result<(), Error> {
         self.counters.syncs.fetch_add(1, Relaxed);
         if let Err(error) = segment.file.sync_data() {
+            self.mend(segment);
             return Err(self.poison_with(format!("{}: {error}", self.storage.describe(&segment.name))));
         }
         // Another process may have begun the segment and died before its name was durable.

@@ -1,7 +1,8 @@
 //! Ids: keyed BLAKE3, one key for each kind of hashed bytes. Section 2 of the format's page.
 
-use alloc::vec::Vec;
+use smallvec::SmallVec;
 
+use super::lanes;
 use crate::Oid;
 
 const CONTENTS: &[u8; 32] = b"bristlecone native 0: contents..";
@@ -32,37 +33,42 @@ pub(super) fn node(level: u8, items: &[u8], count: usize, group: u8, end: impl F
     head[0] = level;
     head[1..].copy_from_slice(&(count as u32).to_le_bytes());
     let group = usize::from(group);
-    let mut hasher = Small::new();
-    hasher.add(&head);
+    let mut hashed: SmallVec<[u8; 256]> = SmallVec::from_slice(&head);
     if group == 0 || count <= group {
-        hasher.add(items);
-        return hasher.finish(NODE);
+        hashed.extend_from_slice(items);
+        return hash(NODE, &hashed);
     }
-    let mut digests = Vec::with_capacity(count.div_ceil(group));
     let mut start = 0;
-    for last in (0..count).step_by(group).map(|first| (first + group).min(count) - 1) {
-        let stop = end(last);
-        digests.push(*blake3::keyed_hash(GROUP, &items[start..stop]).as_bytes());
-        start = stop;
-    }
-    hasher.add(&root(&mut digests));
-    hasher.finish(NODE)
+    let groups: SmallVec<[&[u8]; 24]> = (0..count)
+        .step_by(group)
+        .map(|first| {
+            let bytes = &items[start..end((first + group).min(count) - 1)];
+            start += bytes.len();
+            bytes
+        })
+        .collect();
+    let mut digests = lanes::Digests::from_elem([0; 32], groups.len());
+    lanes::hash_padded(GROUP, &groups, &mut digests);
+    hashed.extend_from_slice(&root(&mut digests));
+    hash(NODE, &hashed)
 }
 
 /// Folds digests pairwise, level by level; an odd last one moves up as it is.
-fn root(digests: &mut [[u8; 32]]) -> [u8; 32] {
-    let mut count = digests.len();
-    while count > 1 {
-        for pair in 0..count / 2 {
-            let mut both = [0; 64];
-            both[..32].copy_from_slice(&digests[2 * pair]);
-            both[32..].copy_from_slice(&digests[2 * pair + 1]);
-            digests[pair] = *blake3::keyed_hash(PAIR, &both).as_bytes();
-        }
-        if count % 2 == 1 {
-            digests[count / 2] = digests[count - 1];
-        }
-        count = count.div_ceil(2);
+fn root(digests: &mut lanes::Digests) -> [u8; 32] {
+    while digests.len() > 1 {
+        let odd = if digests.len() % 2 == 1 { digests.last().copied() } else { None };
+        let pairs: SmallVec<[[u8; 64]; 16]> = digests
+            .chunks_exact(2)
+            .map(|pair| {
+                let mut both = [0; 64];
+                both[..32].copy_from_slice(&pair[0]);
+                both[32..].copy_from_slice(&pair[1]);
+                both
+            })
+            .collect();
+        digests.truncate(pairs.len());
+        lanes::hash_blocks(PAIR, &pairs, digests);
+        digests.extend(odd);
     }
     digests[0]
 }
@@ -71,34 +77,51 @@ fn hash(key: &[u8; 32], bytes: &[u8]) -> Oid {
     Oid::from_array(*blake3::keyed_hash(key, bytes).as_bytes())
 }
 
-/// Two runs of bytes joined on the stack where they are short, which is nearly always: the incremental
-/// hasher costs more than the hash of a small node.
-struct Small {
-    buffer: [u8; 512],
-    filled: usize,
-    long: Vec<u8>,
-}
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
 
-impl Small {
-    fn new() -> Self {
-        Self { buffer: [0; 512], filled: 0, long: Vec::new() }
+    use super::*;
+
+    /// The definition, by the plain hash alone.
+    fn plain(level: u8, items: &[Vec<u8>], group: usize) -> Oid {
+        let head = [&[level], &(items.len() as u32).to_le_bytes()[..]].concat();
+        if items.len() <= group {
+            return hash(NODE, &[head, items.concat()].concat());
+        }
+        let padded = |group: &[Vec<u8>]| {
+            let mut bytes = group.concat();
+            bytes.resize(bytes.len().next_multiple_of(64).max(64), 0);
+            *blake3::keyed_hash(GROUP, &bytes).as_bytes()
+        };
+        let mut digests: Vec<[u8; 32]> = items.chunks(group).map(padded).collect();
+        while digests.len() > 1 {
+            digests = digests
+                .chunks(2)
+                .map(|pair| match pair {
+                    [one, other] => *blake3::keyed_hash(PAIR, &[*one, *other].concat()).as_bytes(),
+                    _ => pair[0],
+                })
+                .collect();
+        }
+        hash(NODE, &[head, digests[0].to_vec()].concat())
     }
 
-    fn add(&mut self, bytes: &[u8]) {
-        let end = self.filled + bytes.len();
-        if self.long.is_empty() && end <= self.buffer.len() {
-            self.buffer[self.filled..end].copy_from_slice(bytes);
-            self.filled = end;
-            return;
+    #[test]
+    fn hashing_in_lanes_is_hashing() {
+        for count in 0..150usize {
+            for scale in [0, 1, 3, 40, 300] {
+                let items: Vec<Vec<u8>> = (0..count).map(|n| alloc::vec![n as u8; 1 + n * scale % 313]).collect();
+                let ends: Vec<usize> = items
+                    .iter()
+                    .scan(0, |sum, item| {
+                        *sum += item.len();
+                        Some(*sum)
+                    })
+                    .collect();
+                let found = node(3, &items.concat(), count, 4, |index| ends[index]);
+                assert_eq!(found, plain(3, &items, 4), "{count} items, scale {scale}");
+            }
         }
-        if self.long.is_empty() {
-            self.long.extend_from_slice(&self.buffer[..self.filled]);
-        }
-        self.long.extend_from_slice(bytes);
-    }
-
-    fn finish(self, key: &[u8; 32]) -> Oid {
-        let bytes = if self.long.is_empty() { &self.buffer[..self.filled] } else { &self.long };
-        hash(key, bytes)
     }
 }
