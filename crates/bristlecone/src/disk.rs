@@ -112,10 +112,15 @@ impl DiskBackend {
     /// [`Error::Exists`]; [`Error::Locked`], [`Error::NoSpace`], [`Error::Io`].
     pub fn create(storage: Arc<dyn Storage>, format: FormatTag, options: DiskOptions) -> Result<Self, Error> {
         let segment_bytes = options.segment_bytes.clamp(4096, SEGMENT_BYTES_MAX).next_multiple_of(8);
-        Self::create_as(storage, StoreHeader::new(format, segment_bytes), options)
+        Self::create_as(storage, StoreHeader::new(format, segment_bytes), options, header::random_word())
     }
 
-    fn create_as(storage: Arc<dyn Storage>, header: StoreHeader, options: DiskOptions) -> Result<Self, Error> {
+    fn create_as(
+        storage: Arc<dyn Storage>,
+        header: StoreHeader,
+        options: DiskOptions,
+        nonce: u64,
+    ) -> Result<Self, Error> {
         for dir in [SEGMENTS, derived::DERIVED] {
             storage.create_dir(dir).map_err(|error| Error::io(storage.describe(dir), error))?;
         }
@@ -135,7 +140,7 @@ impl DiskBackend {
         first_segment(&storage, &header, &options)?;
         header.write(&storage)?;
         drop(guard);
-        Self::open_as(storage, header, Some(store_lock), options)
+        Self::open_as(storage, header, Some(store_lock), options, nonce)
     }
 
     /// Opens a store, cutting off what a crash left half written.
@@ -161,7 +166,7 @@ impl DiskBackend {
             });
         }
         let store_lock = if read_only { None } else { Some(StoreLock::open(&storage, options.lock_wait_ms)?) };
-        Self::open_as(storage, header, store_lock, options)
+        Self::open_as(storage, header, store_lock, options, header::random_word())
     }
 
     fn open_as(
@@ -169,6 +174,7 @@ impl DiskBackend {
         header: StoreHeader,
         store_lock: Option<StoreLock>,
         options: DiskOptions,
+        nonce: u64,
     ) -> Result<Self, Error> {
         let tail = Tail { segment: 0, end: 0, chain: 0, sequence: 0, next: 0, checkpoint: false };
         let cache = Some(read::record_cache(options.cache_bytes));
@@ -177,9 +183,10 @@ impl DiskBackend {
             header,
             options,
             lock: store_lock,
-            nonce: header::random_word(),
+            nonce,
             segments: SegmentTable::new(),
             first_segment: AtomicU32::new(1),
+            gate: Mutex::default(),
             log: Mutex::new(Log { tail, buffer: Vec::new(), appended: false }),
             refs: RwLock::default(),
             end: AtomicU64::new(0),
@@ -227,15 +234,15 @@ impl DiskBackend {
         if shared.lock.is_none() {
             return Ok(());
         }
-        let mut log = lock(&shared.log);
-        if !log.appended {
+        if !lock(&shared.log).appended {
             return shared.poisoned();
         }
-        shared.locked(&mut log, |log| {
-            if log.tail.checkpoint || log.tail.next != 0 {
-                return shared.sync_to(log.tail.location());
-            }
+        shared.locked(|log| {
             shared.sync_to(log.tail.location())?;
+            if log.tail.checkpoint || log.tail.next != 0 {
+                log.appended = false;
+                return Ok(());
+            }
             let segment = shared.tail_segment(&log.tail)?;
             if log.tail.end + frame::EMPTY_BYTES + frame::SEAL_BYTES <= segment.bytes {
                 let (bytes, after) = shared.small_frame(&log.tail, FrameKind::Checkpoint, &[], log.tail.location());
@@ -244,10 +251,9 @@ impl DiskBackend {
                 shared.publish(&after);
                 shared.sync_to(after.location())?;
             }
+            log.appended = false;
             Ok(())
-        })?;
-        log.appended = false;
-        Ok(())
+        })
     }
 
     /// Checks every frame, record, seal and index of the store, and calls `report` for each damage.
@@ -349,6 +355,8 @@ impl Backend for DiskBackend {
         }
         self.shared.poisoned()?;
         self.shared.sync.owed.store(false, Release);
+        // What other processes appended is meant too.
+        self.shared.refresh()?;
         self.shared.sync_to(self.shared.end.load(Acquire))
     }
 

@@ -122,6 +122,15 @@ impl Waiter {
     }
 }
 
+/// The lead, passed on when dropped.
+struct Lead<'a>(&'a Shared);
+
+impl Drop for Lead<'_> {
+    fn drop(&mut self) {
+        self.0.pass_on();
+    }
+}
+
 impl Shared {
     /// Appends one batch, alone or with those who come at the same time.
     pub(super) fn append(&self, batch: Batch, moves: &[RefMove], durability: Durability) -> Result<Location, Error> {
@@ -131,8 +140,9 @@ impl Shared {
             queue.leading = true;
             drop(queue);
             let mut landed = [None];
+            let lead = Lead(self);
             self.write_group(&[request], &mut landed);
-            self.pass_on();
+            drop(lead);
             let [landed] = landed;
             let (base, end) = landed.unwrap_or_else(|| Err(unanswered()))?;
             self.settle(end, durability)?;
@@ -226,8 +236,9 @@ impl Shared {
         let group = std::mem::take(&mut lock(&self.queue).waiting);
         let requests: Vec<Request<'_>> = group.iter().map(|waiter| waiter.request()).collect();
         let mut landed: Vec<Option<Landed>> = group.iter().map(|_| None).collect();
+        let lead = Lead(self);
         self.write_group(&requests, &mut landed);
-        self.pass_on();
+        drop(lead);
         let mut last = 0;
         let mut later = Vec::new();
         for (waiter, landed) in group.iter().zip(landed) {
@@ -264,8 +275,7 @@ impl Shared {
 
     /// Writes a group under the store's lock.
     fn write_group(&self, requests: &[Request<'_>], landed: &mut [Option<Landed>]) {
-        let mut log = lock(&self.log);
-        let result = self.locked(&mut log, |log| {
+        let result = self.locked(|log| {
             log.appended = true;
             self.write_frames(log, requests, landed)
         });
@@ -277,14 +287,14 @@ impl Shared {
     }
 
     /// Calls `work` with the store's lock held, the tail known and clean.
-    pub(super) fn locked(
-        &self,
-        log: &mut Log,
-        work: impl FnOnce(&mut Log) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        self.poisoned()?;
+    ///
+    /// The log is taken last, so that whoever only reads does not wait for another process.
+    pub(super) fn locked(&self, work: impl FnOnce(&mut Log) -> Result<(), Error>) -> Result<(), Error> {
         let Some(store_lock) = &self.lock else { return Err(Error::ReadOnly) };
+        let _gate = lock(&self.gate);
+        self.poisoned()?;
         let _guard = store_lock.take()?;
+        let log = &mut *lock(&self.log);
         self.catch_up(log)?;
         // Nobody else writes now: what shows behind the end and is no frame was left by somebody who died.
         if log.tail.next == 0 && self.shows_bytes(self.tail_segment(&log.tail)?, log.tail.end)? {

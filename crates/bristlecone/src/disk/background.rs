@@ -126,9 +126,8 @@ impl Shared {
                 continue;
             }
             let numbers = std::mem::take(&mut jobs.index);
-            let spare = jobs.spare.is_none() && background.spare_asked.load(SeqCst);
             drop(jobs);
-            if spare {
+            if background.spare_asked.load(SeqCst) {
                 self.prepare_spare();
             }
             for number in numbers {
@@ -149,6 +148,17 @@ impl Shared {
         let number = (self.end.load(Acquire) >> 32) as u32 + 1;
         let rows = encode_refs(&read_lock(&self.refs)).len() as u64;
         let Ok(bytes) = segment_size(number, self.header.segment_bytes, rows, 0) else { return };
+        // One of another size was prepared for a segment that then had to be larger.
+        let mut jobs = lock(&self.background.jobs);
+        let old = jobs.spare.take_if(|spare| spare.bytes != bytes);
+        let ready = jobs.spare.is_some();
+        drop(jobs);
+        if let Some(spare) = old {
+            let _ = self.storage.remove(&spare.name);
+        }
+        if ready {
+            return;
+        }
         let stop = || self.background.stop.load(SeqCst);
         // Without space or handles there is no spare, and the append that needs a segment says so.
         let Ok(Some(spare)) = make_spare(&self.storage, bytes, true, &stop) else { return };
@@ -173,5 +183,8 @@ impl Shared {
         if let Some(spare) = lock(&self.background.jobs).spare.take() {
             let _ = self.storage.remove(&spare.name);
         }
+        // Whoever goes on after a close gets new threads.
+        self.background.stop.store(false, SeqCst);
+        self.background.spare_asked.store(false, SeqCst);
     }
 }

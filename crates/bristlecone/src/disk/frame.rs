@@ -106,7 +106,7 @@ impl Frame {
             payload_bytes: word32(head, PAYLOAD_AT),
             records_check: word64(head, RECORDS_CHECK_AT),
         };
-        (frame.record_bytes % 8 == 0 && frame.payload_bytes % 8 == 0).then_some(frame)
+        (frame.record_bytes.is_multiple_of(8) && frame.payload_bytes.is_multiple_of(8)).then_some(frame)
     }
 }
 

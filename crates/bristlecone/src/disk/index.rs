@@ -236,7 +236,7 @@ impl SealedIndex {
             if self.prefix(middle)? < prefix { low = middle + 1 } else { high = middle }
         }
         while low < end && self.prefix(low)? == prefix {
-            let offset = word32(&*self.get(self.offsets_at + low * 4, 4)?, 0);
+            let offset = word32(&self.get(self.offsets_at + low * 4, 4)?, 0);
             if is_it(offset) {
                 return Ok(Some(offset));
             }
@@ -256,7 +256,7 @@ impl SealedIndex {
     }
 
     fn prefix(&self, index: u64) -> io::Result<u64> {
-        Ok(word64(&*self.get(self.prefixes_at + index * 8, 8)?, 0))
+        Ok(word64(&self.get(self.prefixes_at + index * 8, 8)?, 0))
     }
 
     fn get(&self, at: u64, bytes: u64) -> io::Result<Cow<'_, [u8]>> {

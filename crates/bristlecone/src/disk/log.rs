@@ -154,6 +154,8 @@ pub(super) struct Shared {
     pub(super) segments: SegmentTable,
     /// The lowest segment number there is.
     pub(super) first_segment: AtomicU32,
+    /// Who goes for the store's lock: one thread at a time. Taken before that and before the log.
+    pub(super) gate: Mutex<()>,
     pub(super) log: Mutex<Log>,
     pub(super) refs: RwLock<BTreeMap<String, RefTarget>>,
     // The location of the tail's end, and whether its segment is sealed; both follow the log.

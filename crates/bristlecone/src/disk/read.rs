@@ -262,7 +262,7 @@ impl Shared {
     fn probe(&self, oid: &Oid, at: Location) -> Result<Probe<'_>, Error> {
         let offset = at.0 & 0xffff_ffff;
         let Some(segment) = self.segment((at.0 >> 32) as u32)? else { return Ok(Probe::Other) };
-        if offset % 8 != 0 || offset + RECORD_HEADER_BYTES as u64 > segment.bytes {
+        if !offset.is_multiple_of(8) || offset + RECORD_HEADER_BYTES as u64 > segment.bytes {
             return Ok(Probe::Other);
         }
         let Some(map) = segment.mapped() else { return self.probe_file(segment, oid, at, offset) };

@@ -150,7 +150,9 @@ impl Shared {
         self.sync.note_durable(log.tail.location());
         self.publish(&log.tail);
         self.sync.wanted.store(false, Relaxed);
-        self.background.index_later(old);
+        if self.options.background {
+            self.background.index_later(old);
+        }
         Ok(())
     }
 

@@ -85,7 +85,7 @@ impl SegmentHead {
 
     /// Completes the head and returns its bytes with those of the refs.
     pub(super) fn encode(&mut self, rows: &[u8], salt: u64) -> Vec<u8> {
-        debug_assert!(rows.len() % 8 == 0);
+        debug_assert!(rows.len().is_multiple_of(8));
         self.ref_bytes = rows.len() as u64;
         let mut out = Vec::with_capacity(SEGMENT_HEAD_BYTES + rows.len());
         out.extend_from_slice(&MAGIC.to_le_bytes());
@@ -211,7 +211,7 @@ impl Segment {
             ref_bytes: word64(&bytes, REFS_AT),
             check: word64(&bytes, CHECK_AT),
         };
-        let fits = head.ref_bytes % 8 == 0 && head.ref_bytes <= self.bytes - SEGMENT_HEAD_BYTES as u64;
+        let fits = head.ref_bytes.is_multiple_of(8) && head.ref_bytes <= self.bytes - SEGMENT_HEAD_BYTES as u64;
         if word64(&bytes, 0) != MAGIC || head.number != self.number || head.bytes != self.bytes || !fits {
             return Ok(None);
         }

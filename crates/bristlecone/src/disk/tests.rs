@@ -493,3 +493,33 @@ fn names_targets_and_sizes_that_do_not_fit_are_refused() {
     assert_eq!(backend.get_ref("HEAD").unwrap(), None);
     assert_eq!(open(dir.path(), small()).get_ref("HEAD").unwrap(), None);
 }
+
+#[test]
+fn the_example_in_the_format_page_is_what_is_written() {
+    let page = include_str!("../../../../docs/formats/disk.md");
+    let dir = tempfile::tempdir().unwrap();
+    let mut header = StoreHeader::new(format(), 4096);
+    header.salt = 0x0123_4567_89ab_cdef;
+    let backend = DiskBackend::create_as(storage(dir.path()), header, small(), 0x1122_3344_5566_7788).unwrap();
+    let mut batch = Batch::new();
+    let value = batch.put(Kind::Contents, Oid::from_array([0xaa; 32]), b"red", &[], &[]);
+    let own = batch.put(Kind::Commit, Oid::from_array([0xbb; 32]), b"first", &[value], &[1]);
+    let target = RefTarget::Object(ObjRef::new(Oid::from_array([0xbb; 32]), own));
+    let moves = [RefMove { name: "main".to_owned(), expected: Expected::Absent, to: Some(target) }];
+    backend.append(batch, &moves, Durability::Synced).unwrap();
+    backend.close().unwrap();
+    let end = (backend.shared.end.load(Acquire) & 0xffff_ffff) as usize;
+    for (name, end) in [(STORE.to_owned(), usize::MAX), (segment_name(1), end)] {
+        let bytes = std::fs::read(dir.path().join(&name)).unwrap();
+        let dump = dump(&bytes[..end.min(bytes.len())]);
+        assert!(page.contains(&dump), "{name} is\n{dump}");
+    }
+}
+
+fn dump(bytes: &[u8]) -> String {
+    let lines = bytes.chunks(16).enumerate().map(|(line, bytes)| {
+        let words: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("{:04x}  {}\n", line * 16, words.join(" "))
+    });
+    lines.collect()
+}

@@ -106,7 +106,7 @@ impl<F: Format> Repo<F> {
             message: info.message.clone(),
         };
         let head = self.store.format.put_commit(&mut sink, &commit, above + 1)?;
-        Ok(Prepared { batch: sink.batch, moves: Vec::new(), head, root, format: std::marker::PhantomData })
+        Ok(Prepared { batch: sink.batch, moves: Vec::with_capacity(1), head, root, format: std::marker::PhantomData })
     }
 
     /// Appends what was prepared from `tree`.

@@ -104,6 +104,9 @@ impl Storage for RealStorage {
     }
 }
 
+/// How often the system's list of locks is read before the holder counts as unknown.
+const LIST_READS: usize = 8;
+
 #[derive(Debug)]
 struct RealFile(File);
 
@@ -163,8 +166,11 @@ impl StorageFile for RealFile {
         let stat = rustix::fs::fstat(&self.0).ok()?;
         let (major, minor) = (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));
         let file = format!("{major:02x}:{minor:02x}:{}", stat.st_ino);
-        let locks = fs::read_to_string("/proc/locks").ok()?;
-        let process = locks.lines().find_map(|line| holder_in(line, &file))?;
+        // The list may change while it is read and then lacks lines that were there all the time.
+        let process = (0..LIST_READS).find_map(|_| {
+            let locks = fs::read_to_string("/proc/locks").ok()?;
+            locks.lines().find_map(|line| holder_in(line, &file))
+        })?;
         match fs::read_to_string(format!("/proc/{process}/comm")) {
             Ok(name) => Some(format!("process {process} ({})", name.trim_end())),
             Err(_) => Some(format!("process {process}")),

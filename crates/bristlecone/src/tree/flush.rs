@@ -2,6 +2,8 @@
 
 use bristlecone_core::{Change, ChangeTarget, EntryKind, Format, ObjRef, Sink, Target};
 
+use smallvec::SmallVec;
+
 use super::{
     Edit, Leaf, Tree,
     patch::{Base, Patch, Place},
@@ -60,7 +62,7 @@ impl<F: Format> Tree<F> {
     /// Returns the directory that a patched one becomes; `None` if it is empty.
     fn flush_dir(&self, sink: &mut FlushSink<'_>, place: &Place<'_>) -> Result<Option<ObjRef>> {
         let Some(patch) = place.patch else { return Ok(place.base) };
-        let mut changes: Vec<Change<'_>> = Vec::with_capacity(patch.len());
+        let mut changes: SmallVec<[Change<'_>; 1]> = SmallVec::with_capacity(patch.len());
         for (step, edit) in patch.iter() {
             let to = match edit {
                 Edit::Remove => None,

@@ -304,12 +304,12 @@ fn sessions(operations: u64, seed_first: u64, disk: fn() -> Option<Store>) {
 
 #[test]
 fn random_operations_agree_with_the_model_in_memory() {
-    sessions(700_000, 0, || None);
+    sessions(3_000_000, 0, || None);
 }
 
 #[test]
 fn random_operations_agree_with_the_model_on_disk() {
-    sessions(350_000, 1 << 32, || Some(Store::simulated_small()));
+    sessions(1_000_000, 1 << 32, || Some(Store::simulated_small()));
 }
 
 #[test]

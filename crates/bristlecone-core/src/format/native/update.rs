@@ -8,7 +8,7 @@
 
 use alloc::vec::Vec;
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use self::{edits::Edits, window::Window};
 use super::{
@@ -83,6 +83,9 @@ struct Item<'w> {
 
 /// Items of one node or window; most directories are small.
 type Items<'w> = SmallVec<[Item<'w>; 4]>;
+
+/// Where pieces start; most directories are one.
+type Cuts = SmallVec<[usize; 4]>;
 
 impl EncodeItem for Item<'_> {
     fn bytes(&self) -> &[u8] {
@@ -164,11 +167,11 @@ impl<K: Sink> Writer<'_, K> {
     }
 
     /// Returns where the pieces of a whole level start.
-    fn cuts(&self, level: u8, items: &[Item<'_>]) -> Vec<usize> {
+    fn cuts(&self, level: u8, items: &[Item<'_>]) -> Cuts {
         let weight_max = self.native.weight_max();
         let total = items.iter().map(|item| cut::weight(item.step)).fold(0, u64::saturating_add);
         if total <= weight_max {
-            return alloc::vec![0];
+            return smallvec![0];
         }
         let tokens: Vec<cut::Token> = items
             .iter()
@@ -221,7 +224,7 @@ impl<K: Sink> Writer<'_, K> {
         if level > 0 && items.len() == 1 {
             return self.collapse(source, level, &items[0]).map(Some);
         }
-        let cuts = if same { alloc::vec![0] } else { self.cuts(level, &items) };
+        let cuts = if same { smallvec![0] } else { self.cuts(level, &items) };
         if cuts.len() == 1 {
             let oid = encode(&mut self.body, level, &items, self.native.group);
             if oid == base.oid {

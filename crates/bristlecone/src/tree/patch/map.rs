@@ -5,6 +5,8 @@ use std::{
     ops::Bound::{Excluded, Included, Unbounded},
 };
 
+use smallvec::SmallVec;
+
 use super::{Edit, Step};
 
 /// A list grows to so many edits.
@@ -12,13 +14,13 @@ const LIST_MAX: usize = 8;
 
 #[derive(Clone, Debug)]
 pub(super) enum StepMap {
-    List(Vec<(Step, Edit)>),
+    List(SmallVec<[(Step, Edit); 1]>),
     Tree(BTreeMap<Step, Edit>),
 }
 
 impl Default for StepMap {
     fn default() -> Self {
-        Self::List(Vec::new())
+        Self::List(SmallVec::new())
     }
 }
 
@@ -73,7 +75,6 @@ impl StepMap {
                 let at = match list.binary_search_by(|(known, _)| known.cmp(&step)) {
                     Ok(at) => at,
                     Err(at) => {
-                        list.reserve_exact(if list.is_empty() { 1 } else { 0 });
                         list.insert(at, (step, new()));
                         at
                     }
