@@ -11,13 +11,16 @@ use crate::{Backend, Batch, Durability, Error, Result};
 pub(crate) struct Store<F> {
     pub(crate) format: F,
     pub(crate) backend: Arc<dyn Backend>,
+    /// The id of the empty root, where the format has one.
+    pub(crate) empty: Option<Oid>,
     /// Only part of the objects is here; a missing one was pruned.
     pub(crate) partial: bool,
 }
 
 impl<F: Format> Store<F> {
     pub(crate) fn new(format: F, backend: Arc<dyn Backend>) -> Arc<Self> {
-        Arc::new(Self { format, backend, partial: false })
+        let empty = format.empty_dir(&mut Batch::new()).ok().map(|at| at.oid);
+        Arc::new(Self { format, backend, empty, partial: false })
     }
 }
 

@@ -74,6 +74,7 @@ impl<F: Format> Clone for Tree<F> {
 
 impl<F: Format> Tree<F> {
     pub(crate) fn at(store: Arc<Store<F>>, base: Option<ObjRef>) -> Self {
+        let base = base.filter(|at| Some(at.oid) != store.empty);
         Self { store, base, patch: None, finger: None, early: None, origin: None }
     }
 
@@ -127,6 +128,11 @@ impl<F: Format> Tree<F> {
         let path = path.as_path()?;
         if path.is_root() {
             return Ok(Some(self.clone()));
+        }
+        if self.finger.as_ref().is_some_and(|finger| finger.parent.starts_with(path.as_bytes())) {
+            let mut settled = self.clone();
+            settled.settle();
+            return settled.find_tree(&*path);
         }
         let Some((parent, step)) = path.split_last() else { return Ok(None) };
         let Some(place) = self.walk(parent)? else { return Ok(None) };
@@ -184,12 +190,12 @@ impl<F: Format> Tree<F> {
     /// Returns the subtree that a place is.
     fn subtree(&self, place: &Place<'_>) -> Self {
         let patch = place.patch.map(|patch| {
-            // The finger's directory may lie below; put it where it belongs.
-            let mut patch = Arc::new(patch.clone());
+            // The finger's directory may lie below; put it where it belongs. The base of a root's patch is
+            // the tree's, whatever the patch says.
+            let mut patch = patch.clone();
             if let Some(finger) = &self.finger {
                 patch::put_back_below(&mut patch, finger);
             }
-            Arc::make_mut(&mut patch).base = Base::Own(place.base);
             patch
         });
         Self {
@@ -203,7 +209,7 @@ impl<F: Format> Tree<F> {
     }
 
     fn root_place(&self) -> Place<'_> {
-        Place { patch: self.patch.as_deref(), base: self.base }
+        Place { patch: self.patch.as_ref(), base: self.base }
     }
 
     /// Walks the steps of `parent` (joined by `/`) down from the root; `None` where there is no directory.
@@ -234,7 +240,7 @@ impl<F: Format> Tree<F> {
             && let Some(edit) = patch.get(step)
         {
             let below = match edit {
-                Edit::Dir(below) => &**below,
+                Edit::Dir(below) => below,
                 Edit::Taken => self.finger_patch(),
                 Edit::Remove | Edit::Leaf(_) => return Ok(None),
             };
@@ -256,7 +262,7 @@ impl<F: Format> Tree<F> {
         })
     }
 
-    fn finger_patch(&self) -> &Patch {
+    fn finger_patch(&self) -> &Arc<Patch> {
         &self.finger.as_ref().expect("a taken directory is in the finger").patch
     }
 }
@@ -329,7 +335,7 @@ impl<F: Format> Tree<F> {
             let below = match edit {
                 Edit::Remove => return Ok(None),
                 Edit::Leaf(leaf) => return Ok(Some(Binding::Leaf(leaf))),
-                Edit::Dir(below) => &**below,
+                Edit::Dir(below) => below,
                 Edit::Taken => self.finger_patch(),
             };
             let (base, over) = match below.base {
@@ -344,7 +350,7 @@ impl<F: Format> Tree<F> {
                 return Ok(Some(Binding::Dir(inner)));
             }
             // Removals below a value leave the value alone.
-            return Ok(over.map(|(kind, target)| Binding::Stored(kind, target)));
+            return Ok(over.filter(|_| !below.covers).map(|(kind, target)| Binding::Stored(kind, target)));
         }
         Ok(self.stored(place.base.as_ref(), step)?.map(|(kind, target)| match (kind, target) {
             (EntryKind::Dir, Target::Object { at, .. }) => Binding::Dir(Place { patch: None, base: Some(at) }),
@@ -363,8 +369,8 @@ impl<F: Format> Tree<F> {
     fn is_empty_at(&self, place: &Place<'_>) -> Result<bool> {
         let Some(patch) = place.patch else {
             return Ok(match &place.base {
-                // A stored directory is not empty, but for the root's.
-                Some(base) => self.store.format.count(&*self.store, base)? == 0,
+                // A stored directory is not empty; the empty root is known by its id.
+                Some(_) => false,
                 None => true,
             });
         };
@@ -454,6 +460,9 @@ impl<F: Format> Tree<F> {
         let path = path.as_path()?;
         if let Some(early) = &tree.early {
             flush_early(&tree.store, early)?;
+        }
+        if tree.is_empty()? {
+            return self.remove(&*path);
         }
         let (base, patch) = self.adopt(tree)?;
         if path.is_root() {

@@ -23,8 +23,10 @@ impl<F: Format> Tree<F> {
     #[inline]
     pub(super) fn edit(&mut self, path: &Path, edit: Edit) -> Result<()> {
         let Some((parent, step)) = path.split_last() else { return Err(Error::RootPath) };
+        let covers = !matches!(edit, Edit::Remove);
         if let Some(finger) = &mut self.finger
             && finger.parent == parent
+            && (finger.patch.covers || !covers)
         {
             Arc::make_mut(&mut finger.patch).set(step, edit);
             return Ok(());
@@ -36,7 +38,10 @@ impl<F: Format> Tree<F> {
             Arc::make_mut(root).set(step, edit);
             return Ok(());
         }
-        let mut finger = patch::take_out(root, parent);
+        if !covers && patch::is_blocked(root, parent) {
+            return Ok(());
+        }
+        let mut finger = patch::take_out(root, parent, covers);
         Arc::make_mut(&mut finger.patch).set(step, edit);
         self.finger = Some(Box::new(finger));
         Ok(())

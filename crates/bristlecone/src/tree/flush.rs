@@ -1,5 +1,7 @@
 //! From edits to objects: each patched directory, children first, through the format's `update`.
 
+use std::sync::Arc;
+
 use bristlecone_core::{Change, ChangeTarget, EntryKind, Format, ObjRef, Sink, Target};
 
 use smallvec::SmallVec;
@@ -36,7 +38,7 @@ impl<F: Format> Tree<F> {
 
     /// Takes `root`, which holds what this tree holds, for the tree's own.
     pub(crate) fn flushed(&mut self, root: ObjRef) {
-        self.base = Some(root);
+        self.base = Some(root).filter(|at| Some(at.oid) != self.store.empty);
         self.patch = None;
         self.finger = None;
     }
@@ -91,7 +93,7 @@ impl<F: Format> Tree<F> {
         sink: &mut FlushSink<'_>,
         place: &Place<'_>,
         step: &[u8],
-        below: &Patch,
+        below: &Arc<Patch>,
     ) -> Result<Option<Option<(EntryKind, ChangeTarget<'c>)>>> {
         let stored = match place.base.as_ref() {
             Some(dir) => self.store.format.find(&*self.store, dir, step)?,
@@ -110,7 +112,7 @@ impl<F: Format> Tree<F> {
             Some(dir) if Some(dir.oid) == here.map(|at| at.oid) => None,
             Some(at) => Some(Some((EntryKind::Dir, ChangeTarget::Object { at, bytes: 0 }))),
             // Removals below a value leave it; an empty directory set in its place removes it.
-            None if value && matches!(below.base, Base::Inherit) => None,
+            None if value && !below.covers && matches!(below.base, Base::Inherit) => None,
             None if here.is_none() && !value => None,
             None => Some(None),
         })

@@ -23,6 +23,9 @@ pub(crate) enum Base {
 #[derive(Clone, Debug)]
 pub(crate) struct Patch {
     pub(crate) base: Base,
+    // Something was added here or below: a value that the directory inherits its place from is gone, even if
+    // the addition is taken back.
+    pub(crate) covers: bool,
     edits: StepMap,
 }
 
@@ -57,7 +60,7 @@ impl Leaf {
 /// A directory in a walk: its edits and what they apply to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place<'t> {
-    pub(crate) patch: Option<&'t Patch>,
+    pub(crate) patch: Option<&'t Arc<Patch>>,
     pub(crate) base: Option<ObjRef>,
 }
 
@@ -71,7 +74,7 @@ pub(crate) struct Finger {
 
 impl Patch {
     pub(crate) fn new(base: Base) -> Self {
-        Self { base, edits: StepMap::default() }
+        Self { base, covers: false, edits: StepMap::default() }
     }
 
     #[inline]
@@ -101,14 +104,19 @@ impl Patch {
         self.edits.range(from, to).map(|(step, edit)| (step.as_bytes(), edit))
     }
 
-    /// Returns the edits of the directory at `step`, made so that it can be edited.
-    fn enter(&mut self, step: &[u8]) -> &mut Arc<Patch> {
+    /// Returns the edits of the directory at `step`, made so that it can be edited; `covers` marks it.
+    fn enter(&mut self, step: &[u8], covers: bool) -> &mut Arc<Patch> {
         let slot = self.edits.get_or_insert(Step::new(step), || Edit::Dir(Arc::new(Self::new(Base::Inherit))));
         if !matches!(slot, Edit::Dir(_)) {
             *slot = Edit::Dir(Arc::new(Self::new(Base::Own(None))));
         }
         match slot {
-            Edit::Dir(below) => below,
+            Edit::Dir(below) => {
+                if covers && !below.covers {
+                    Arc::make_mut(below).covers = true;
+                }
+                below
+            }
             _ => unreachable!("just made a directory"),
         }
     }
@@ -119,17 +127,30 @@ impl Patch {
 }
 
 /// Takes the directory at `parent` out of the patch and leaves [`Edit::Taken`].
-pub(crate) fn take_out(root: &mut Arc<Patch>, parent: &[u8]) -> Finger {
+pub(crate) fn take_out(root: &mut Arc<Patch>, parent: &[u8], covers: bool) -> Finger {
     let mut steps = parent.split(|&byte| byte == b'/');
     let last = steps.next_back().unwrap_or_default();
     let mut patch = Arc::make_mut(root);
     for step in steps {
-        patch = Arc::make_mut(patch.enter(step));
+        patch = Arc::make_mut(patch.enter(step, covers));
     }
-    patch.enter(last);
+    patch.enter(last, covers);
     let slot = patch.slot(last).expect("just entered");
     let Edit::Dir(taken) = std::mem::replace(slot, Edit::Taken) else { unreachable!("just entered") };
     Finger { parent: parent.to_vec(), patch: taken }
+}
+
+/// Whether a pending value or removal stands on the way to `path`, so that nothing is below it.
+pub(crate) fn is_blocked(root: &Patch, parent: &[u8]) -> bool {
+    let mut patch = root;
+    for step in parent.split(|&byte| byte == b'/') {
+        match patch.get(step) {
+            Some(Edit::Dir(below)) => patch = below,
+            Some(Edit::Leaf(_) | Edit::Remove) => return true,
+            Some(Edit::Taken) | None => return false,
+        }
+    }
+    false
 }
 
 /// Puts the finger's directory back where it belongs.
@@ -138,7 +159,7 @@ pub(crate) fn put_back(root: &mut Arc<Patch>, finger: &Finger) {
     let last = steps.next_back().unwrap_or_default();
     let mut patch = Arc::make_mut(root);
     for step in steps {
-        patch = Arc::make_mut(patch.enter(step));
+        patch = Arc::make_mut(patch.enter(step, finger.patch.covers));
     }
     patch.set(last, Edit::Dir(finger.patch.clone()));
 }

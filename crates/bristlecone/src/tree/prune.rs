@@ -28,7 +28,8 @@ impl<F: Format> Tree<F> {
         let kept = std::mem::take(&mut *recorder.kept.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
         let backend = MemoryBackend::new();
         backend.append(kept, &[], Durability::None)?;
-        let store = Store { format: self.store.format.clone(), backend: Arc::new(backend), partial: true };
+        let (format, empty) = (self.store.format.clone(), self.store.empty);
+        let store = Store { format, backend: Arc::new(backend), empty, partial: true };
         Ok(Self::at(Arc::new(store), Some(root.oid.into())))
     }
 }

@@ -18,13 +18,16 @@ use std::{
 use bristlecone::{
     Backend, Batch, Durability, Error, Expected, Kind, Location, ObjRef, Oid, RefMove, RefTarget, Sink,
     disk::{DiskBackend, DiskOptions},
-    storage::RealStorage,
+    storage::{RealStorage, Storage},
 };
-use bristlecone_testkit::generate::Rng;
+use bristlecone_testkit::{
+    generate::Rng,
+    sim::{Lie, Lying},
+};
 
 use crate::engine::format_tag;
 
-/// Names the role of a process: `writer NUMBER DIR` or `reader NUMBER DIR`.
+/// Names the role of a process: `writer NUMBER DIR` or `reader NUMBER DIR`; a `lawless` writer knows no locks.
 const ROLE: &str = "BRISTLECONE_TEST_ROLE";
 /// Readers end once there is a file of this name beside the store.
 const STOP: &str = "stop";
@@ -35,8 +38,21 @@ fn options() -> DiskOptions {
     DiskOptions { segment_bytes: 1 << 18, ..DiskOptions::default() }
 }
 
-fn open(dir: &Path) -> Result<DiskBackend, Error> {
-    DiskBackend::open(Arc::new(RealStorage::new(dir.join("store"))), None, options(), false)
+fn open(dir: &Path, lie: Option<Lie>) -> Result<DiskBackend, Error> {
+    let storage: Arc<dyn Storage> = Arc::new(RealStorage::new(dir.join("store")));
+    let storage = match lie {
+        Some(lie) => Arc::new(Lying::new(storage, lie)),
+        None => storage,
+    };
+    DiskBackend::open(storage, None, options(), false)
+}
+
+/// Makes a store and returns its folder.
+fn create() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let storage = Arc::new(RealStorage::new(dir.path().join("store")));
+    drop(DiskBackend::create(storage, format_tag(), options()).unwrap());
+    dir
 }
 
 /// What the objects of a commit say: the counter, the writer, and the object of the commit before.
@@ -89,8 +105,8 @@ fn report(line: &str) {
 }
 
 /// Raises the counter until killed.
-fn write_for_ever(writer: u64, dir: &Path) {
-    let backend = open(dir).expect("the store opens");
+fn write_for_ever(writer: u64, dir: &Path, lie: Option<Lie>) {
+    let backend = open(dir, lie).expect("the store opens");
     let mut rng = Rng::new(u64::from(std::process::id()));
     loop {
         let head = read_head(&backend);
@@ -155,7 +171,8 @@ fn role_of_a_child_process() {
     let mut words = role.splitn(3, ' ');
     let (kind, number, dir) = (words.next().unwrap(), words.next().unwrap(), words.next().unwrap());
     match kind {
-        "writer" => write_for_ever(number.parse().unwrap(), Path::new(dir)),
+        "writer" => write_for_ever(number.parse().unwrap(), Path::new(dir), None),
+        "lawless" => write_for_ever(number.parse().unwrap(), Path::new(dir), Some(Lie::Locks)),
         "reader" => read_until_stopped(Path::new(dir)),
         other => panic!("no such role: {other}"),
     }
@@ -205,8 +222,18 @@ impl Process {
     }
 }
 
-/// Lets writers and readers work on one store, killing and restarting writers `kills` times.
-fn kill_writers(dir: &Path, lines: &Lines, writers: u64, readers: u64, kills: usize, rng: &mut Rng) {
+/// How many processes work on a store, and how often a writer is killed and another started.
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    role: &'static str,
+    writers: u64,
+    readers: u64,
+    kills: usize,
+}
+
+/// Lets writers and readers work on one store.
+fn kill_writers(dir: &Path, lines: &Lines, plan: Plan, rng: &mut Rng) {
+    let Plan { role, writers, readers, kills } = plan;
     let _ = std::fs::remove_file(dir.join(STOP));
     let mut reading: Vec<Process> = (0..readers).map(|number| start("reader", number, dir, lines)).collect();
     let mut next = 1 + lines.lock().unwrap().len() as u64 * 100;
@@ -214,7 +241,7 @@ fn kill_writers(dir: &Path, lines: &Lines, writers: u64, readers: u64, kills: us
     let mut ended = Vec::new();
     for _ in 0..kills {
         while (writing.len() as u64) < writers {
-            writing.push(start("writer", next, dir, lines));
+            writing.push(start(role, next, dir, lines));
             next += 1;
         }
         std::thread::sleep(Duration::from_micros(8_000 + rng.below(40_000)));
@@ -246,7 +273,7 @@ fn check_history(dir: &Path, lines: &Lines) -> (u64, usize) {
         let twice = acknowledged.insert(number, writer);
         assert_eq!(twice, None, "commit {number} was acknowledged to {twice:?} and to {writer}");
     }
-    let backend = open(dir).unwrap();
+    let backend = open(dir, None).unwrap();
     let (mut step, _) = read_head(&backend).expect("there are commits");
     let last = step.number;
     let latest = acknowledged.keys().next_back().copied().unwrap_or(0);
@@ -269,14 +296,24 @@ fn check_history(dir: &Path, lines: &Lines) -> (u64, usize) {
 
 #[test]
 fn killed_writers_lose_nothing_and_readers_see_whole_commits() {
-    let dir = tempfile::tempdir().unwrap();
-    let storage = Arc::new(RealStorage::new(dir.path().join("store")));
-    drop(DiskBackend::create(storage, format_tag(), options()).unwrap());
+    let dir = create();
     let lines = Lines::default();
     let mut rng = Rng::new(u64::from(std::process::id()));
     for (writers, readers, kills) in [(1, 1, 40), (2, 2, 50), (4, 4, 60), (4, 1, 30), (1, 4, 20)] {
-        kill_writers(dir.path(), &lines, writers, readers, kills, &mut rng);
+        let plan = Plan { role: "writer", writers, readers, kills };
+        kill_writers(dir.path(), &lines, plan, &mut rng);
         let (commits, acknowledged) = check_history(dir.path(), &lines);
-        println!("{writers} writers, {readers} readers: {kills} kills, {commits} commits, {acknowledged} acknowledged");
+        println!("{plan:?}: {commits} commits, {acknowledged} acknowledged");
     }
+}
+
+#[test]
+fn the_suite_catches_writers_without_locks() {
+    let caught = std::panic::catch_unwind(|| {
+        let (dir, lines) = (create(), Lines::default());
+        let plan = Plan { role: "lawless", writers: 4, readers: 1, kills: 12 };
+        kill_writers(dir.path(), &lines, plan, &mut Rng::new(1));
+        check_history(dir.path(), &lines);
+    });
+    assert!(caught.is_err(), "processes that know no locks go unnoticed");
 }
