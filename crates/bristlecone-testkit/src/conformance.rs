@@ -17,18 +17,15 @@ mod refs;
 
 use std::{collections::HashMap, sync::Arc};
 
-use bristlecone::{
-    Error,
-    Backend, Batch, Durability, Expected, RefMove, RefTarget,
-};
+use bristlecone::{Backend, Batch, Durability, Error, Expected, RefMove, RefTarget};
 use bristlecone_core::{Kind, Location, ObjRef, Oid};
 
 pub use concurrency::{one_racer_wins_each_round, readers_see_whole_appends_while_writers_write};
 pub use objects::{
-    a_walk_meets_every_object, absent_objects_are_absent, appended_objects_are_read_back, children_are_found_by_location,
-    derived_files_hold_what_was_last_written, hints_may_be_stale_wrong_or_missing, ids_of_every_length_are_kept_apart,
-    large_objects_come_back_whole, many_small_objects_come_back, read_many_answers_in_order,
-    the_same_object_is_kept_once_in_a_batch, unhashed_words_come_back,
+    a_walk_meets_every_object, absent_objects_are_absent, appended_objects_are_read_back,
+    children_are_found_by_location, derived_files_hold_what_was_last_written, hints_may_be_stale_wrong_or_missing,
+    ids_of_every_length_are_kept_apart, large_objects_come_back_whole, many_small_objects_come_back,
+    read_many_answers_in_order, the_same_object_is_kept_once_in_a_batch, unhashed_words_come_back,
 };
 pub use persistence::{a_reopened_store_goes_on, everything_is_there_after_reopening};
 pub use refs::{

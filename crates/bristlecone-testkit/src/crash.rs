@@ -26,7 +26,7 @@ use std::{
     },
 };
 
-use bristlecone::{Error, Backend, storage::Storage};
+use bristlecone::{Backend, Error, storage::Storage};
 
 use crate::sim::{Policy, SimStorage};
 pub use run::{Event, Run, State};

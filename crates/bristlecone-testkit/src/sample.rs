@@ -3,10 +3,7 @@
 
 use std::collections::HashMap;
 
-use bristlecone::{
-    Error,
-    Backend, Batch,
-};
+use bristlecone::{Backend, Batch, Error};
 use bristlecone_core::{Kind, Location, ObjRef, Object, Oid, Sink};
 
 use crate::generate::Rng;

@@ -10,6 +10,7 @@ use crate::{
 
 mod branch;
 mod commit;
+mod open;
 mod refname;
 
 pub use branch::Branch;

@@ -5,10 +5,7 @@ use std::sync::{
     atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
 };
 
-use bristlecone::{
-    Error,
-    Backend, Durability, Expected, RefTarget,
-};
+use bristlecone::{Backend, Durability, Error, Expected, RefTarget};
 use bristlecone_core::{Kind, ObjRef};
 
 use super::{Make, append_all, contents, object, set};
@@ -62,7 +59,8 @@ pub fn readers_see_whole_appends_while_writers_write(make: Make<'_>) {
     let backend = &*backend;
     let ended = &AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let writers: Vec<_> = (0..2).map(|writer| scope.spawn(move || write_commits(backend, writer, COMMITS))).collect();
+        let writers: Vec<_> =
+            (0..2).map(|writer| scope.spawn(move || write_commits(backend, writer, COMMITS))).collect();
         for _ in 0..2 {
             scope.spawn(move || {
                 let mut last = [0; 2];
@@ -102,7 +100,8 @@ fn write_commits(backend: &dyn Backend, writer: u64, count: u64) {
     for round in 1..=count {
         let samples = commit_samples(writer, round);
         let to = object(samples[1].oid);
-        append_all(backend, &samples, &[set(&name, expected, to.clone())], Durability::None).expect("nobody else moves it");
+        append_all(backend, &samples, &[set(&name, expected, to.clone())], Durability::None)
+            .expect("nobody else moves it");
         expected = Expected::Is(to);
     }
 }

@@ -18,8 +18,7 @@ use crate::{
 pub fn appended_objects_are_read_back(make: Make<'_>) {
     let backend = make();
     let kinds = [Kind::Contents, Kind::Node, Kind::Commit, Kind::Pieces, Kind::Tag];
-    let samples: Vec<Sample> =
-        (0..50).map(|n| Sample::new(n, kinds[n as usize % 5], &[], n as usize * 37)).collect();
+    let samples: Vec<Sample> = (0..50).map(|n| Sample::new(n, kinds[n as usize % 5], &[], n as usize * 37)).collect();
     for durability in [Durability::None, Durability::Grouped, Durability::Synced] {
         let part = &samples[durability as usize * 16..][..16];
         let places = append_all(&*backend, part, &[], durability).expect("an append without moves");
@@ -138,10 +137,8 @@ pub fn read_many_answers_in_order(make: Make<'_>) {
     let places = append_all(&*backend, &samples[..200], &[], Durability::None).unwrap();
     let mut rng = Rng::new(4);
     let asked: Vec<usize> = (0..500).map(|_| rng.index(300)).collect();
-    let at: Vec<ObjRef> = asked
-        .iter()
-        .map(|&n| if n < 200 && n % 2 == 0 { places[n] } else { samples[n].oid.into() })
-        .collect();
+    let at: Vec<ObjRef> =
+        asked.iter().map(|&n| if n < 200 && n % 2 == 0 { places[n] } else { samples[n].oid.into() }).collect();
     let found = backend.read_many(&at).unwrap();
     assert_eq!(found.len(), asked.len());
     for (&n, found) in asked.iter().zip(found) {

@@ -1,9 +1,6 @@
 //! Refs move by compare-and-set, several in one step, or not at all.
 
-use bristlecone::{
-    Error,
-    Backend, Batch, Durability, Expected, RefMove, RefTarget,
-};
+use bristlecone::{Backend, Batch, Durability, Error, Expected, RefMove, RefTarget};
 
 use super::{Make, append_all, append_one, contents, object, set};
 
@@ -65,7 +62,8 @@ pub fn several_refs_move_together_or_not_at_all(make: Make<'_>) {
     assert_eq!(backend.get_ref("b").unwrap(), Some(object(two.oid)));
     let before = backend.list_refs("").unwrap();
     for wrong in 0..3 {
-        let expected = |n: usize, right: Expected| if n == wrong { Expected::Is(object(contents(9, 0).oid)) } else { right };
+        let expected =
+            |n: usize, right: Expected| if n == wrong { Expected::Is(object(contents(9, 0).oid)) } else { right };
         let moves = [
             set("a", expected(0, Expected::Is(object(one.oid))), object(two.oid)),
             set("c", expected(1, Expected::Absent), object(two.oid)),
@@ -190,8 +188,13 @@ pub fn a_conflict_adds_and_moves_nothing(make: Make<'_>) {
 /// If it is not so.
 pub fn unmoved_appends_leave_refs_alone(make: Make<'_>) {
     let backend = make();
-    append_all(&*backend, &[contents(1, 10)], &[set("main", Expected::Any, object(contents(1, 0).oid))], Durability::None)
-        .unwrap();
+    append_all(
+        &*backend,
+        &[contents(1, 10)],
+        &[set("main", Expected::Any, object(contents(1, 0).oid))],
+        Durability::None,
+    )
+    .unwrap();
     let before = backend.list_refs("").unwrap();
     for n in 2..50 {
         append_one(&*backend, &contents(n, 100));
@@ -208,8 +211,13 @@ pub fn flushing_keeps_everything(make: Make<'_>) {
     backend.flush().unwrap();
     for n in 0..10 {
         let sample = contents(n, 300);
-        append_all(&*backend, &[sample], &[set("main", Expected::Any, object(contents(n, 0).oid))], Durability::Grouped)
-            .unwrap();
+        append_all(
+            &*backend,
+            &[sample],
+            &[set("main", Expected::Any, object(contents(n, 0).oid))],
+            Durability::Grouped,
+        )
+        .unwrap();
         backend.flush().unwrap();
         backend.flush().unwrap();
         contents(n, 300).expect(&*backend, bristlecone_core::Location::NONE).unwrap();

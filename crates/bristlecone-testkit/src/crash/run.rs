@@ -5,10 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use bristlecone::{
-    Error,
-    Backend, Batch, Durability, Expected, RefMove, RefTarget,
-};
+use bristlecone::{Backend, Batch, Durability, Error, Expected, RefMove, RefTarget};
 use bristlecone_core::{Kind, Location, ObjRef, Oid};
 
 use super::{Engine, Step, Workload};
@@ -258,8 +255,7 @@ impl Runner<'_> {
 
     /// Commits values, a node above them, and per ref a commit above the node and the ref's last commit.
     fn commit(&mut self, handle: usize, refs: &[String], sizes: &[usize], durability: Durability) -> Result<(), Error> {
-        let mut samples: Vec<Sample> =
-            sizes.iter().map(|&bytes| self.sample(Kind::Contents, &[], bytes)).collect();
+        let mut samples: Vec<Sample> = sizes.iter().map(|&bytes| self.sample(Kind::Contents, &[], bytes)).collect();
         let mut children = std::mem::take(&mut self.early);
         children.extend(samples.iter().map(|sample| sample.oid));
         let node = self.sample(Kind::Node, &children, 40);

@@ -6,10 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use bristlecone::{
-    Error,
-    Backend, Durability, Expected, RefMove, RefTarget,
-};
+use bristlecone::{Backend, Durability, Error, Expected, RefMove, RefTarget};
 use bristlecone_core::{Location, ObjRef};
 
 use super::{
@@ -39,9 +36,10 @@ pub(super) fn after_cut(
     report: &mut Report,
 ) -> Vec<Failure> {
     let allowed = match run.window(cut.call) {
-        Some((first, last)) => {
-            Allowed { states: run.events[first..=last].iter().map(|event| event.state.clone()).collect(), absent: false }
-        }
+        Some((first, last)) => Allowed {
+            states: run.events[first..=last].iter().map(|event| event.state.clone()).collect(),
+            absent: false,
+        },
         None => Allowed { states: vec![State::new()], absent: true },
     };
     let first = run.window(cut.call).map(|(first, _)| first);
@@ -166,7 +164,8 @@ impl<'a> Recovery<'a> {
     /// The first commit is the twin of the event after the recovered one, the second like no other.
     fn commit_more(self, storage: &SimStorage, first: usize, seed: u64) -> Result<Continued, String> {
         let mut continued = vec![(self.opened, self.state.clone())];
-        let mut events: Vec<_> = self.next_events(first).map(Event::twin).filter(|(twins, _)| self.holds_children(twins)).collect();
+        let mut events: Vec<_> =
+            self.next_events(first).map(Event::twin).filter(|(twins, _)| self.holds_children(twins)).collect();
         if !events.is_empty() {
             events = vec![events.swap_remove(seed as usize % events.len())];
         }

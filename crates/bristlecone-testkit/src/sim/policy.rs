@@ -60,7 +60,9 @@ impl Fate {
         match self.policy {
             Policy::Lost => false,
             Policy::Kept => true,
-            Policy::Prefix => seq < self.cut || seq == self.cut && matches!(part, Part::Sector) && self.rng.chance(8, 16),
+            Policy::Prefix => {
+                seq < self.cut || seq == self.cut && matches!(part, Part::Sector) && self.rng.chance(8, 16)
+            }
             Policy::Writes => match self.whole {
                 Some((decided, kept)) if decided == seq => kept,
                 _ => {

@@ -39,7 +39,13 @@ impl State {
     }
 
     /// Numbers a call and returns the fault that strikes it, if any.
-    pub(super) fn enter(&mut self, kind: CallKind, name: &Arc<str>, offset: u64, bytes: u64) -> io::Result<Option<Fault>> {
+    pub(super) fn enter(
+        &mut self,
+        kind: CallKind,
+        name: &Arc<str>,
+        offset: u64,
+        bytes: u64,
+    ) -> io::Result<Option<Fault>> {
         self.powered()?;
         if kind == CallKind::Read && !self.number_reads {
             return Ok(None);

@@ -14,12 +14,7 @@ use super::{CallKind, Fault, SimStorage, names::Node, names::folder, state::Stat
 
 impl SimStorage {
     /// Runs a numbered call on names.
-    fn call_names(
-        &self,
-        kind: CallKind,
-        name: &str,
-        run: impl FnOnce(&mut State) -> io::Result<()>,
-    ) -> io::Result<()> {
+    fn call_names(&self, kind: CallKind, name: &str, run: impl FnOnce(&mut State) -> io::Result<()>) -> io::Result<()> {
         let mut state = self.lock();
         let fault = state.enter(kind, &name.into(), 0, 0)?;
         let done = match fault.and_then(Fault::error) {

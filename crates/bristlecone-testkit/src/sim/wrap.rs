@@ -1,6 +1,12 @@
 //! A storage that lies: what a test suite must catch if it is worth running.
 
-use std::{fmt, io, sync::Arc};
+use std::{
+    fmt, io,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
 
 use bristlecone::storage::{FileMap, OpenMode, Storage, StorageFile};
 
@@ -19,20 +25,42 @@ pub enum Lie {
 #[derive(Clone, Debug)]
 pub struct Lying {
     inner: Arc<dyn Storage>,
+    lie: Arc<Habit>,
+}
+
+/// When to lie.
+#[derive(Debug)]
+struct Habit {
     lie: Lie,
+    /// So many calls of the kind are still done.
+    honest: AtomicU64,
+}
+
+impl Habit {
+    /// Whether this call is one to lie about.
+    fn strikes(&self, lie: Lie) -> bool {
+        let spent = |left: u64| left.checked_sub(1);
+        self.lie == lie && self.honest.fetch_update(Relaxed, Relaxed, spent).is_err()
+    }
 }
 
 impl Lying {
     /// Wraps a storage.
     #[must_use]
     pub fn new(inner: Arc<dyn Storage>, lie: Lie) -> Self {
-        Self { inner, lie }
+        Self::after(inner, lie, 0)
+    }
+
+    /// Wraps a storage that does the first `honest` calls of the kind as it should.
+    #[must_use]
+    pub fn after(inner: Arc<dyn Storage>, lie: Lie, honest: u64) -> Self {
+        Self { inner, lie: Arc::new(Habit { lie, honest: AtomicU64::new(honest) }) }
     }
 }
 
 impl Storage for Lying {
     fn open(&self, name: &str, mode: OpenMode) -> io::Result<Arc<dyn StorageFile>> {
-        Ok(Arc::new(LyingFile { inner: self.inner.open(name, mode)?, lie: self.lie }))
+        Ok(Arc::new(LyingFile { inner: self.inner.open(name, mode)?, lie: self.lie.clone() }))
     }
 
     fn create_dir(&self, name: &str) -> io::Result<()> {
@@ -52,7 +80,7 @@ impl Storage for Lying {
     }
 
     fn sync_dir(&self, dir: &str) -> io::Result<()> {
-        if self.lie == Lie::DirSyncs { Ok(()) } else { self.inner.sync_dir(dir) }
+        if self.lie.strikes(Lie::DirSyncs) { Ok(()) } else { self.inner.sync_dir(dir) }
     }
 
     fn describe(&self, name: &str) -> String {
@@ -62,7 +90,7 @@ impl Storage for Lying {
 
 struct LyingFile {
     inner: Arc<dyn StorageFile>,
-    lie: Lie,
+    lie: Arc<Habit>,
 }
 
 impl StorageFile for LyingFile {
@@ -83,7 +111,7 @@ impl StorageFile for LyingFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        if self.lie == Lie::Syncs { Ok(()) } else { self.inner.sync_data() }
+        if self.lie.strikes(Lie::Syncs) { Ok(()) } else { self.inner.sync_data() }
     }
 
     fn map(&self, bytes: u64) -> io::Result<Option<FileMap>> {
@@ -91,7 +119,7 @@ impl StorageFile for LyingFile {
     }
 
     fn try_lock(&self) -> io::Result<bool> {
-        if self.lie == Lie::Locks { Ok(true) } else { self.inner.try_lock() }
+        if self.lie.strikes(Lie::Locks) { Ok(true) } else { self.inner.try_lock() }
     }
 
     fn unlock(&self) -> io::Result<()> {
@@ -105,6 +133,6 @@ impl StorageFile for LyingFile {
 
 impl fmt::Debug for LyingFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}, lying about {:?}", self.inner, self.lie)
+        write!(f, "{:?}, lying about {:?}", self.inner, self.lie.lie)
     }
 }

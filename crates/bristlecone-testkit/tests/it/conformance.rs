@@ -104,7 +104,8 @@ impl Backend for Broken {
         damage: &mut dyn FnMut(Damage),
     ) -> Result<(), Error> {
         let mut skip = matches!(self.1, Flaw::Forgetful);
-        self.0.each_object(&mut |oid, object| if std::mem::take(&mut skip) { Ok(()) } else { each(oid, object) }, damage)
+        self.0
+            .each_object(&mut |oid, object| if std::mem::take(&mut skip) { Ok(()) } else { each(oid, object) }, damage)
     }
 
     fn stats(&self) -> BackendStats {

@@ -9,8 +9,7 @@ use std::{
 };
 
 use bristlecone::{
-    Error,
-    Backend, BackendStats, Batch, Capabilities, Damage, Durability, RefMove, RefTarget, check_moves,
+    Backend, BackendStats, Batch, Capabilities, Damage, Durability, Error, RefMove, RefTarget, check_moves,
     storage::{OpenMode, Storage, StorageFile, read_exact_at, write_all_at},
 };
 use bristlecone_core::{Location, ObjRef, Object, Oid, record_bytes};
@@ -58,7 +57,9 @@ fn io(source: std::io::Error) -> Error {
 }
 
 fn checksum(seed: u64, bytes: &[u8]) -> u64 {
-    bytes.iter().fold(seed ^ 0xcbf2_9ce4_8422_2325, |h, &b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3).rotate_left(7))
+    bytes
+        .iter()
+        .fold(seed ^ 0xcbf2_9ce4_8422_2325, |h, &b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3).rotate_left(7))
 }
 
 impl Toy {
@@ -186,7 +187,12 @@ impl Backend for Toy {
 
     fn list_refs(&self, prefix: &str) -> Result<BTreeMap<String, RefTarget>, Error> {
         self.locked(|log| {
-            Ok(log.refs.iter().filter(|(name, _)| name.starts_with(prefix)).map(|(n, t)| (n.clone(), t.clone())).collect())
+            Ok(log
+                .refs
+                .iter()
+                .filter(|(name, _)| name.starts_with(prefix))
+                .map(|(n, t)| (n.clone(), t.clone()))
+                .collect())
         })
     }
 

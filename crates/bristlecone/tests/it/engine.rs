@@ -29,7 +29,8 @@ pub(crate) fn open(storage: Arc<dyn Storage>, options: &DiskOptions) -> Result<A
 /// The disk engine with its options, over a storage that may lie to it.
 pub(crate) struct DiskEngine {
     pub(crate) options: DiskOptions,
-    pub(crate) lie: Option<Lie>,
+    /// What the storage lies about, after how many honest calls.
+    pub(crate) lie: Option<(Lie, u64)>,
 }
 
 impl DiskEngine {
@@ -39,7 +40,7 @@ impl DiskEngine {
 
     fn storage(&self, storage: Arc<dyn Storage>) -> Arc<dyn Storage> {
         match self.lie {
-            Some(lie) => Arc::new(Lying::new(storage, lie)),
+            Some((lie, honest)) => Arc::new(Lying::after(storage, lie, honest)),
             None => storage,
         }
     }

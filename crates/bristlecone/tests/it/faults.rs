@@ -72,7 +72,12 @@ fn fail_one(engine: &DiskEngine, workload: &Workload, number: u64, fault: Fault,
     dropped.forget_cache();
     expect_state(engine, &run, &dropped, &format!("{what}, opened again with a cold cache"));
     for policy in Policy::ALL {
-        expect_state(engine, &run, &disk.reboot(seed, policy), &format!("{what}, after a power cut ({policy:?}, seed {seed})"));
+        expect_state(
+            engine,
+            &run,
+            &disk.reboot(seed, policy),
+            &format!("{what}, after a power cut ({policy:?}, seed {seed})"),
+        );
     }
 }
 

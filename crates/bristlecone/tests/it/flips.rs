@@ -112,7 +112,9 @@ impl Judge {
             (true, false, true) => Ok(Seen::Reported),
             (true, false, false) => Ok(Seen::Sound),
             // Opened for writing, the tail is cut off and no more to be seen.
-            (false, false, false) if read_only => Err("the last append is gone and the check reports nothing".to_owned()),
+            (false, false, false) if read_only => {
+                Err("the last append is gone and the check reports nothing".to_owned())
+            }
             (false, false, _) => Ok(Seen::Tail),
         }
     }

@@ -256,7 +256,11 @@ fn compare_whole(tree: &Tree, model: &Model) -> Result<(), Error> {
     for entry in tree.walk_all("")? {
         let (at, entry) = entry?;
         if let Some((tag, value)) = bound(&entry)? {
-            assert_eq!(wanted.get(at.as_bytes()).map(|(tag, value)| (*tag, &value[..])), Some((tag, &value[..])), "{at}");
+            assert_eq!(
+                wanted.get(at.as_bytes()).map(|(tag, value)| (*tag, &value[..])),
+                Some((tag, &value[..])),
+                "{at}"
+            );
             wanted.remove(at.as_bytes());
         }
     }

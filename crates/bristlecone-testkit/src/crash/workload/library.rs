@@ -66,7 +66,10 @@ fn shapes() -> Vec<Workload> {
         workload("a batch larger than a segment, without durability", {
             [commit("main", &[10], None), commit("main", &[20_000], None), commit("main", &[10], None)]
         }),
-        workload("oversize batches in a row", (0..4).map(|n| commit("main", &[9_000 + n * 3000], [None, Synced][n % 2]))),
+        workload(
+            "oversize batches in a row",
+            (0..4).map(|n| commit("main", &[9_000 + n * 3000], [None, Synced][n % 2])),
+        ),
         workload("many small values, then one large", {
             let many = (0..6).map(|n| commit("main", &[n; 20], None));
             many.chain([commit("main", &[12_345], Synced), commit("main", &[3], None)])
@@ -95,12 +98,8 @@ fn mixed_pair(n: usize) -> Durability {
 /// Refs: several in one step, conflicts, removals, symbolic ones, hundreds.
 fn refs() -> Vec<Workload> {
     let hundreds: Vec<String> = (0..150).map(|n| format!("branch/{n:03}")).collect();
-    let many = |part: &[String], durability| Step::Commit {
-        handle: 0,
-        refs: part.to_vec(),
-        sizes: vec![10],
-        durability,
-    };
+    let many =
+        |part: &[String], durability| Step::Commit { handle: 0, refs: part.to_vec(), sizes: vec![10], durability };
     vec![
         workload("several refs in one step", {
             (0..6).map(|n| commit_by(0, &["a", "b", "c"][..=n % 3], &[n * 10], mixed_pair(n)))
@@ -135,20 +134,20 @@ fn refs() -> Vec<Workload> {
                 remove(&["HEAD"], Synced),
             ],
         ),
-        workload("hundreds of refs", [
-            many(&hundreds[..100], Synced),
-            many(&hundreds[50..], None),
-            commit("main", &[10], Synced),
-            remove(&["branch/007", "branch/149"], Synced),
-            many(&hundreds[..30], None),
-        ]),
-        workload("hundreds of refs over reopenings", [
-            many(&hundreds, Synced),
-            CLOSE,
-            many(&hundreds[..75], Synced),
-            CLOSE,
-            commit("main", &[2000], Synced),
-        ]),
+        workload(
+            "hundreds of refs",
+            [
+                many(&hundreds[..100], Synced),
+                many(&hundreds[50..], None),
+                commit("main", &[10], Synced),
+                remove(&["branch/007", "branch/149"], Synced),
+                many(&hundreds[..30], None),
+            ],
+        ),
+        workload(
+            "hundreds of refs over reopenings",
+            [many(&hundreds, Synced), CLOSE, many(&hundreds[..75], Synced), CLOSE, commit("main", &[2000], Synced)],
+        ),
     ]
 }
 

@@ -1,0 +1,63 @@
+//! Making and opening repositories on disk.
+
+use std::{path::Path, sync::Arc};
+
+use bristlecone_core::Format;
+
+use super::Repo;
+use crate::{
+    Error, Result,
+    disk::{DiskBackend, DiskOptions, FormatTag},
+    storage::{RealStorage, Storage},
+};
+
+impl<F: Format> Repo<F> {
+    /// Makes a store in the folder `dir`, which is created if absent, and opens it.
+    ///
+    /// # Errors
+    /// [`Error::Exists`] if there is one; [`Error::NoSpace`], [`Error::Io`].
+    pub fn create(dir: impl AsRef<Path>, format: F, options: DiskOptions) -> Result<Self> {
+        let dir = dir.as_ref();
+        std::fs::create_dir_all(dir).map_err(|source| Error::io(dir.display().to_string(), source))?;
+        let storage: Arc<dyn Storage> = Arc::new(RealStorage::new(dir));
+        let backend = DiskBackend::create(storage, tag(&format), options)?;
+        Ok(Self::with_backend(format, Arc::new(backend)))
+    }
+
+    /// Opens the store in the folder `dir` for reading and writing. After a crash this repairs what is to be
+    /// repaired.
+    ///
+    /// # Errors
+    /// [`Error::NoStore`]; [`Error::Incompatible`] for another format or a newer version; [`Error::Corrupt`];
+    /// [`Error::Locked`]; [`Error::Io`].
+    pub fn open(dir: impl AsRef<Path>, options: DiskOptions) -> Result<Self> {
+        Self::open_as(dir.as_ref(), options, false)
+    }
+
+    /// Opens the store in the folder `dir` for reading only; nothing is written, not even a repair.
+    ///
+    /// # Errors
+    /// As [`Repo::open`].
+    pub fn open_read_only(dir: impl AsRef<Path>, options: DiskOptions) -> Result<Self> {
+        Self::open_as(dir.as_ref(), options, true)
+    }
+
+    fn open_as(dir: &Path, options: DiskOptions, read_only: bool) -> Result<Self> {
+        let storage: Arc<dyn Storage> = Arc::new(RealStorage::new(dir));
+        let backend = DiskBackend::open(storage, Some(F::NAME), options, read_only)?;
+        let found = &backend.store_header().format;
+        if found.version != F::VERSION {
+            return Err(Error::Incompatible {
+                file: dir.display().to_string(),
+                found: format!("version {} of the format {}", found.version, found.name),
+                expected: format!("version {}", F::VERSION),
+            });
+        }
+        let format = F::from_options(&found.options)?;
+        Ok(Self::with_backend(format, Arc::new(backend)))
+    }
+}
+
+fn tag<F: Format>(format: &F) -> FormatTag {
+    FormatTag { name: F::NAME.to_owned(), version: F::VERSION, options: format.options() }
+}
