@@ -37,6 +37,7 @@ mod background;
 mod check;
 mod derived;
 mod frame;
+mod group;
 mod header;
 mod index;
 mod lock;
@@ -328,7 +329,7 @@ impl Backend for DiskBackend {
 
     fn append_many(&self, batches: Vec<(Batch, Vec<RefMove>)>, durability: Durability) -> Vec<Result<Location, Error>> {
         if let Err(error) = self.shared.pay_owed() {
-            return batches.iter().map(|_| Err(append::again(&error))).collect();
+            return batches.iter().map(|_| Err(group::again(&error))).collect();
         }
         let places = self.shared.append_all(&batches, durability);
         if self.shared.options.background {

@@ -47,10 +47,10 @@ pub struct Native {
 
 impl Native {
     /// The standard options: values up to 48 bytes inline, wide directories split, entries committed to in
-    /// groups of four.
+    /// pairs.
     #[must_use]
     pub const fn new() -> Self {
-        Self { inline: 48, split: true, group: 4 }
+        Self { inline: 48, split: true, group: 2 }
     }
 
     /// Sets the longest value that lives in its directory, 0 to 512 bytes. Changes roots.

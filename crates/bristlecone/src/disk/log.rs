@@ -14,16 +14,16 @@ use std::{
 
 use super::{
     DiskOptions, StoreHeader,
-    append::Queue,
     background::Background,
     frame::{Frame, FrameKind, HEAD_BYTES, RefRow, take_refs, word64},
+    group::Queue,
     index::TailIndex,
     lock::StoreLock,
     read::RecordCache,
     segment::{NUMBER_END, Segment, SegmentHead, SegmentTable},
     sync::SyncPipe,
 };
-use crate::{Error, backend::RefTarget, storage::{Storage, read_exact_at}};
+use crate::{Error, backend::RefTarget, storage::Storage};
 
 /// Takes a lock; a panic of another holder leaves nothing half done that the next one would trip over.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -191,7 +191,12 @@ impl Shared {
         let opened =
             Segment::open(&self.storage, number, self.header.salt, self.lock.is_some(), self.options.maps);
         match opened {
-            Ok(Some(segment)) => Ok(self.segments.keep(segment)),
+            Ok(Some(segment)) => {
+                if number < (self.end.load(Acquire) >> 32) as u32 {
+                    segment.release();
+                }
+                Ok(self.segments.keep(segment))
+            }
             Ok(None) => Ok(None),
             Err(error) => Err(self.io(&super::segment::segment_name(number), error)),
         }
@@ -238,7 +243,7 @@ impl Shared {
         let mut magic = [0; 8];
         match segment.mapped() {
             Some(map) => magic.copy_from_slice(&map[offset as usize..offset as usize + 8]),
-            None => read_exact_at(&*segment.file, &mut magic, offset).map_err(|error| self.io(&segment.name, error))?,
+            None => segment.read_exact_at(&mut magic, offset).map_err(|error| self.io(&segment.name, error))?,
         }
         Ok(magic != [0; 8])
     }
@@ -293,9 +298,19 @@ impl Shared {
         if (head.seed, head.sequence, head.previous) != (tail.chain, tail.sequence, tail.segment) {
             return corrupt("the segment does not go on from the one before");
         }
+        let old = tail.segment;
         log.tail = Tail::start(&head);
         self.publish(&log.tail);
+        self.leave(old, &head);
         Ok(true)
+    }
+
+    /// Lets go of a segment that the log has left: it was durable before the next one appeared.
+    pub(super) fn leave(&self, number: u32, next: &SegmentHead) {
+        self.sync.note_durable(next.durable_end);
+        if let Some(segment) = self.segments.get(number) {
+            segment.release();
+        }
     }
 
     /// Returns the error that says what an earlier failure was, if there was one.

@@ -22,7 +22,7 @@ use super::{
 use crate::{
     Error,
     backend::peek_record,
-    storage::{OpenMode, read_exact_at, write_all_at},
+    storage::{OpenMode, write_all_at},
 };
 
 /// Objects read without a map, by location, within a budget of bytes.
@@ -60,21 +60,15 @@ impl Shared {
     /// Reads the object that `at` names.
     #[inline]
     pub(super) fn read(&self, at: &ObjRef) -> Result<Option<Object<'_>>, Error> {
-        if let Some(object) = self.read_verified(at) {
-            return Ok(Some(object));
+        // The way of an object that was read before through this location: no call, nothing copied.
+        if let Some(bytes) = self.verified_bytes(at.at)
+            && let Ok(record) = Record::parse(bytes)
+            && record.oid == at.oid.as_bytes()
+        {
+            let whole = Bytes::Borrowed(&bytes[..record.bytes() as usize]);
+            return Ok(Some(Object::from_record(&record, whole, at.at)));
         }
         self.read_slowly(at)
-    }
-
-    /// Reads an object that was read before through this location.
-    #[inline]
-    fn read_verified(&self, at: &ObjRef) -> Option<Object<'_>> {
-        let bytes = self.verified_bytes(at.at)?;
-        let record = Record::parse(bytes).ok()?;
-        if record.oid != at.oid.as_bytes() {
-            return None;
-        }
-        Some(Object::from_record(&record, Bytes::Borrowed(&bytes[..record.bytes() as usize]), at.at))
     }
 
     /// Returns the record of an object that can be borrowed from where the hint says.
@@ -298,7 +292,7 @@ impl Shared {
         let mut first = [0; FIRST_READ_BYTES];
         let first = &mut first[..FIRST_READ_BYTES.min((segment.bytes - offset) as usize)];
         let failed = |error| self.io(&segment.name, error);
-        read_exact_at(&*segment.file, first, offset).map_err(failed)?;
+        segment.read_exact_at(first, offset).map_err(failed)?;
         // A header tells the length; what it says is checked against the file before anything is allocated.
         let span = 48 + 8 * (u64::from(word(first, 8)) + u64::from(first[14])) + u64::from(word(first, 4));
         if first[16..16 + oid.as_bytes().len()] != *oid.as_bytes() {
@@ -312,7 +306,7 @@ impl Shared {
         let Some(buffer) = Arc::get_mut(&mut bytes) else { return Ok(Probe::Other) };
         let have = first.len().min(buffer.len());
         buffer[..have].copy_from_slice(&first[..have]);
-        read_exact_at(&*segment.file, &mut buffer[have..], offset + have as u64).map_err(failed)?;
+        segment.read_exact_at(&mut buffer[have..], offset + have as u64).map_err(failed)?;
         let record = match Record::parse(&bytes).and_then(|record| record.verify(&bytes).map(|()| record)) {
             Ok(record) if record.oid == oid.as_bytes() => record,
             Err(error) if settled => return Ok(Probe::Bad(error.to_string())),

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     Error,
     backend::RefTarget,
-    storage::{OpenMode, read_exact_at, write_all_at},
+    storage::OpenMode,
 };
 
 /// How far behind a clean end is looked for what a crash may have left.
@@ -131,8 +131,8 @@ impl Shared {
         let (mut at, mut buffer) = (from, Vec::new());
         while at < to {
             buffer.resize(CHUNK_BYTES.min(to - at) as usize, 0);
-            read_exact_at(&*segment.file, &mut buffer, at).map_err(|error| self.io(&segment.name, error))?;
-            write_all_at(&*segment.file, &buffer, at).map_err(|error| self.io(&segment.name, error))?;
+            segment.read_exact_at(&mut buffer, at).map_err(|error| self.io(&segment.name, error))?;
+            segment.write_all_at(&buffer, at).map_err(|error| self.io(&segment.name, error))?;
             at += buffer.len() as u64;
         }
         Ok(())

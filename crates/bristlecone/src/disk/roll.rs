@@ -149,6 +149,7 @@ impl Shared {
         log.tail = Tail::start(&head);
         self.sync.note_durable(log.tail.location());
         self.publish(&log.tail);
+        self.leave(old, &head);
         self.sync.wanted.store(false, Relaxed);
         if self.options.background {
             self.background.index_later(old);
@@ -187,7 +188,7 @@ impl Shared {
     pub(super) fn write_frame(&self, segment: &Segment, bytes: &[u8], at: u64) -> Result<(), Error> {
         self.counters.writes.fetch_add(1, Relaxed);
         self.counters.bytes_written.fetch_add(bytes.len() as u64, Relaxed);
-        write_all_at(&*segment.file, bytes, at).map_err(|error| {
+        segment.write_all_at(bytes, at).map_err(|error| {
             let error = self.io(&segment.name, error);
             self.neutralise(segment, at, at + bytes.len() as u64, &error).unwrap_or(error)
         })

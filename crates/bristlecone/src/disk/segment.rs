@@ -9,7 +9,7 @@ use std::{
     collections::BTreeMap,
     fmt, io,
     sync::{
-        Arc, OnceLock,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
 };
@@ -19,10 +19,11 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 use super::{
     frame::{self, Frame, HEAD_BYTES, TRAILER_BYTES, put_ref, take_refs, word32, word64},
     index::SealedIndex,
+    log::lock,
 };
 use crate::{
     backend::RefTarget,
-    storage::{FileMap, OpenMode, Storage, StorageFile, read_exact_at},
+    storage::{FileMap, OpenMode, Storage, StorageFile, read_exact_at, write_all_at},
 };
 
 /// The folder of segments and their indexes.
@@ -117,7 +118,8 @@ pub(super) fn encode_refs(refs: &BTreeMap<String, RefTarget>) -> Vec<u8> {
 pub(super) struct Segment {
     pub(super) number: u32,
     pub(super) name: String,
-    pub(super) file: Arc<dyn StorageFile>,
+    // `None` once the segment is sealed and mapped: a store may have more segments than a process may have files.
+    handle: Mutex<Option<Arc<dyn StorageFile>>>,
     map: Option<FileMap>,
     /// The length of the file.
     pub(super) bytes: u64,
@@ -155,7 +157,7 @@ impl Segment {
         let mut segment = Self {
             number,
             name: segment_name(number),
-            file,
+            handle: Mutex::new(Some(file)),
             map,
             bytes,
             head: None,
@@ -164,6 +166,34 @@ impl Segment {
         };
         segment.head = segment.read_head(salt)?.map(|(head, _)| head);
         Ok(segment)
+    }
+
+    /// Returns the open file.
+    pub(super) fn file(&self) -> io::Result<Arc<dyn StorageFile>> {
+        lock(&self.handle).clone().ok_or_else(|| io::Error::other("the segment is sealed"))
+    }
+
+    /// Closes the file of a sealed segment that is read through its map.
+    pub(super) fn release(&self) {
+        if self.map.is_some() {
+            *lock(&self.handle) = None;
+        }
+    }
+
+    /// Reads from the file, whether it is mapped or not.
+    pub(super) fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        read_exact_at(&*self.file()?, buffer, offset)
+    }
+
+    /// Writes to the file.
+    pub(super) fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        write_all_at(&*self.file()?, bytes, offset)
+    }
+
+    /// Makes the file's bytes durable. Those of a segment that was left are.
+    pub(super) fn sync_data(&self) -> io::Result<()> {
+        let handle = lock(&self.handle).clone();
+        handle.map_or(Ok(()), |file| file.sync_data())
     }
 
     /// Returns the whole file's bytes, where it is mapped.
@@ -179,7 +209,7 @@ impl Segment {
             return Ok(Cow::Borrowed(&map[offset as usize..end as usize]));
         }
         let mut buffer = vec![0; bytes as usize];
-        read_exact_at(&*self.file, &mut buffer, offset)?;
+        self.read_exact_at(&mut buffer, offset)?;
         Ok(Cow::Owned(buffer))
     }
 
@@ -191,7 +221,7 @@ impl Segment {
             return Ok(&map[start as usize..end as usize]);
         }
         buffer.resize((end - start) as usize, 0);
-        read_exact_at(&*self.file, buffer, start)?;
+        self.read_exact_at(buffer, start)?;
         Ok(buffer)
     }
 
@@ -232,7 +262,7 @@ impl Segment {
         let mut head = [0; HEAD_BYTES];
         match self.mapped() {
             Some(map) => head.copy_from_slice(&map[offset as usize..offset as usize + HEAD_BYTES]),
-            None => read_exact_at(&*self.file, &mut head, offset)?,
+            None => self.read_exact_at(&mut head, offset)?,
         }
         let frame = Frame::decode(&head, self.location(offset), salt);
         Ok(frame.filter(|frame| frame.bytes() <= self.bytes - offset).map(|frame| (frame, head)))

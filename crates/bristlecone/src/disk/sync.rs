@@ -98,7 +98,7 @@ impl Shared {
     /// [`Error::Poisoned`], from now on.
     pub(super) fn sync_segment(&self, segment: &Segment) -> Result<(), Error> {
         self.counters.syncs.fetch_add(1, Relaxed);
-        if let Err(error) = segment.file.sync_data() {
+        if let Err(error) = segment.sync_data() {
             self.mend(segment);
             return Err(self.poison_with(format!("{}: {error}", self.storage.describe(&segment.name))));
         }

@@ -49,9 +49,9 @@ fn expect_state(engine: &DiskEngine, run: &Run, disk: &SimStorage, what: &str) {
 }
 
 /// Lets call `number` fail in a run, and checks what the run was told and what it left.
-fn fail_one(engine: &DiskEngine, workload: &Workload, number: u64, fault: Fault, times: Times) {
-    let what = format!("workload \"{}\", call {number} fails: {fault:?} {times:?}", workload.name);
-    let disk = SimStorage::new();
+fn fail_one(engine: &DiskEngine, workload: &Workload, number: u64, (fault, times): (Fault, Times), reads: bool) {
+    let what = format!("workload \"{}\", call {number} (reads counted: {reads}): {fault:?} {times:?}", workload.name);
+    let disk = new_disk(reads);
     disk.keep_trace();
     disk.fail_at(number, fault, times);
     let ran = std::panic::catch_unwind(AssertUnwindSafe(|| Run::until_error(engine, disk.clone(), workload)));
@@ -62,7 +62,7 @@ fn fail_one(engine: &DiskEngine, workload: &Workload, number: u64, fault: Fault,
     }
     if fault == Fault::Short || fault == Fault::Interrupted {
         let call = disk.call(number).map(|call| call.kind);
-        let retried = fault == Fault::Short || call == Some(CallKind::Write);
+        let retried = fault == Fault::Short || matches!(call, Some(CallKind::Write | CallKind::Read));
         assert!(failed.is_none() || !retried, "{what}: a short or interrupted write is no failure: {failed:?}");
     }
     disk.heal();
@@ -81,19 +81,29 @@ fn fail_one(engine: &DiskEngine, workload: &Workload, number: u64, fault: Fault,
     }
 }
 
-fn fail_every_call(faults: &[(Fault, Times)]) {
+fn new_disk(reads: bool) -> SimStorage {
+    let disk = SimStorage::new();
+    if reads {
+        disk.number_reads();
+    }
+    disk
+}
+
+/// Lets every call of the workloads fail in every one of these ways. With `reads` they count too, and it is every
+/// fifth workload.
+fn fail_every_call(faults: &[(Fault, Times)], reads: bool) {
     let engine = DiskEngine::new(tiny());
-    let workloads: Vec<Workload> = workloads();
+    let workloads: Vec<Workload> = workloads().into_iter().step_by(if reads { 5 } else { 1 }).collect();
     let next = std::sync::atomic::AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
                 while let Some(workload) = workloads.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {
-                    let disk = SimStorage::new();
+                    let disk = new_disk(reads);
                     Run::of(&engine, disk.clone(), workload).unwrap();
                     for number in 1..=disk.calls() {
-                        for &(fault, times) in faults {
-                            fail_one(&engine, workload, number, fault, times);
+                        for &fault in faults {
+                            fail_one(&engine, workload, number, fault, reads);
                         }
                     }
                 }
@@ -104,22 +114,31 @@ fn fail_every_call(faults: &[(Fault, Times)]) {
 
 #[test]
 fn any_call_may_fail_with_an_input_output_error() {
-    fail_every_call(&[(Fault::Io, Times::Once), (Fault::Io, Times::Forever)]);
+    fail_every_call(&[(Fault::Io, Times::Once), (Fault::Io, Times::Forever)], false);
 }
 
 #[test]
 fn space_may_run_out_at_any_call() {
-    fail_every_call(&[(Fault::NoSpace, Times::Once), (Fault::NoSpace, Times::Forever)]);
+    fail_every_call(&[(Fault::NoSpace, Times::Once), (Fault::NoSpace, Times::Forever)], false);
 }
 
 #[test]
 fn any_call_may_be_interrupted_or_short() {
-    fail_every_call(&[
-        (Fault::Interrupted, Times::Once),
-        (Fault::Interrupted, Times::Forever),
-        (Fault::Short, Times::Once),
-        (Fault::Short, Times::Forever),
-    ]);
+    fail_every_call(
+        &[
+            (Fault::Interrupted, Times::Once),
+            (Fault::Interrupted, Times::Forever),
+            (Fault::Short, Times::Once),
+            (Fault::Short, Times::Forever),
+        ],
+        false,
+    );
+}
+
+#[test]
+fn any_read_may_fail_or_be_short() {
+    let once = [Fault::Io, Fault::Interrupted, Fault::Short].map(|fault| (fault, Times::Once));
+    fail_every_call(&[once[0], once[1], once[2], (Fault::Io, Times::Forever), (Fault::Short, Times::Forever)], true);
 }
 
 /// Makes a store with one synced commit.

@@ -269,11 +269,14 @@ fn compare_whole(tree: &Tree, model: &Model) -> Result<(), Error> {
     Ok(())
 }
 
-fn list(tree: &Tree, at: &[u8]) -> Result<Vec<(Vec<u8>, Option<Bound>)>, Error> {
+/// The entries of a directory; one without a value is a directory.
+type Entries = Vec<(Vec<u8>, Option<Bound>)>;
+
+fn list(tree: &Tree, at: &[u8]) -> Result<Entries, Error> {
     tree.list(path(at))?.map(|entry| entry.and_then(|entry| Ok((entry.step().to_vec(), bound(&entry)?)))).collect()
 }
 
-fn listed(model: &Model, at: &[u8]) -> Vec<(Vec<u8>, Option<Bound>)> {
+fn listed(model: &Model, at: &[u8]) -> Entries {
     let entries = model.list(at).into_iter().map(|(step, entry)| match entry {
         Listed::Value(tag, value) => (step, Some((tag, value))),
         Listed::Dir => (step, None),

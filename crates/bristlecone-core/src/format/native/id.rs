@@ -119,8 +119,10 @@ mod tests {
                         Some(*sum)
                     })
                     .collect();
-                let found = node(3, &items.concat(), count, 4, |index| ends[index]);
-                assert_eq!(found, plain(3, &items, 4), "{count} items, scale {scale}");
+                for group in [1, 2, 4] {
+                    let found = node(3, &items.concat(), count, group, |index| ends[index]);
+                    assert_eq!(found, plain(3, &items, group.into()), "{count} items, scale {scale}");
+                }
             }
         }
     }

@@ -307,3 +307,55 @@ fn options_round_trip() {
     assert!(Native::from_options("inline=9999").is_err());
     assert!(Native::from_options("unknown=1").is_err());
 }
+
+/// Bytes of a proof of some lookups: for each node on the way its header, the groups of items that are
+/// looked at, and the digests beside them; without compression or shared headers.
+fn proof_bytes(objects: &Objects, root: &ObjRef, group: usize, steps: &[Vec<u8>]) -> usize {
+    let mut touched: BTreeMap<Vec<u8>, (usize, BTreeMap<usize, usize>)> = BTreeMap::new();
+    for step in steps {
+        let mut at = *root;
+        loop {
+            let object = objects.read(Kind::Node, &at).unwrap();
+            let node = NodeView::parse(object.body()).unwrap();
+            let index = node.last_at_most(step).unwrap().unwrap();
+            let (_, groups) = touched.entry(at.oid.as_bytes().to_vec()).or_insert((node.len(), BTreeMap::new()));
+            let first = index / group * group;
+            let bytes = (first..(first + group).min(node.len())).map(|at| node.item(at).unwrap().len()).sum();
+            groups.insert(index / group, bytes);
+            if node.level == 0 {
+                break;
+            }
+            at = node.child(index).unwrap().oid.into();
+        }
+    }
+    let mut total = 0;
+    for (count, groups) in touched.into_values() {
+        total += 5 + groups.values().sum::<usize>();
+        let (mut known, mut width) = (groups.into_keys().collect::<Vec<_>>(), count.div_ceil(group));
+        while width > 1 {
+            total += known.iter().filter(|&&at| at ^ 1 < width && !known.contains(&(at ^ 1))).count() * 32;
+            known = known.iter().map(|at| at / 2).collect();
+            known.dedup();
+            width = width.div_ceil(2);
+        }
+    }
+    total
+}
+
+/// Numbers of `docs/decisions/0002-commitment.md`: run with `--nocapture`.
+#[test]
+fn a_hundred_proved_lookups_in_a_million_entries_fit_in_64_kb() {
+    let objects = Objects::default();
+    let native = Native::new();
+    let map: Map =
+        (0..1_000_000u32).map(|n| (alloc::format!("{n}").into_bytes(), alloc::vec![n as u8; 20])).collect();
+    let root = build(&objects, &native, &map).unwrap();
+    let mut state = 5;
+    let steps: Vec<Vec<u8>> =
+        (0..100).map(|_| alloc::format!("{}", random(&mut state) % 1_000_000).into_bytes()).collect();
+    for group in [1, 2, 4, 8, 64] {
+        let bytes = proof_bytes(&objects, &root, group, &steps);
+        std::println!("groups of {group}: {bytes} bytes for 100 lookups");
+        assert!(group != 2 || bytes <= 64_000);
+    }
+}

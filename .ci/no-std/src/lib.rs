@@ -1,0 +1,34 @@
+//! See Cargo.toml.
+
+#![no_std]
+
+extern crate alloc;
+
+use core::alloc::{GlobalAlloc, Layout};
+
+use bristlecone_core::{Format, Kind, native::Native};
+
+struct NoMemory;
+
+// SAFETY: returning null is always allowed; nothing is ever allocated, so nothing is freed.
+unsafe impl GlobalAlloc for NoMemory {
+    unsafe fn alloc(&self, _: Layout) -> *mut u8 {
+        core::ptr::null_mut()
+    }
+
+    unsafe fn dealloc(&self, _: *mut u8, _: Layout) {}
+}
+
+#[global_allocator]
+static ALLOCATOR: NoMemory = NoMemory;
+
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    loop {}
+}
+
+/// Uses the crate, so that it is linked.
+#[unsafe(no_mangle)]
+pub extern "C" fn check() -> bool {
+    Native::new().object_id(Kind::Contents, b"").is_ok()
+}
