@@ -29,8 +29,8 @@ pub(crate) enum Bug {
     NoErasing,
     /// What a flush promises is not done.
     NoFlush,
-    /// A recovery erases the tail without syncing that before it goes on, in the wrong order.
-    RefsFirst,
+    /// A recovery empties the log and writes the sound part of it anew.
+    Rewriting,
 }
 
 #[derive(Debug)]
@@ -247,8 +247,7 @@ impl Engine for ToyEngine {
         let toy = Toy::new(file, self.0);
         toy.locked(|log| {
             if self.0 != Bug::NoErasing && toy.file.len().map_err(io)? > log.end {
-                if self.0 == Bug::RefsFirst {
-                    // Erases from a frame before the tail, and puts that frame back afterwards.
+                if self.0 == Bug::Rewriting {
                     let mut kept = vec![0; log.end as usize];
                     read_exact_at(&*toy.file, &mut kept, 0).map_err(io)?;
                     toy.file.set_len(0).map_err(io)?;

@@ -57,6 +57,11 @@ impl Background {
         self.wake_keeper.notify_one();
     }
 
+    /// Keeps a file for the next segment.
+    pub(super) fn put_spare(&self, spare: Spare) {
+        lock(&self.jobs).spare = Some(spare);
+    }
+
     /// Returns the file that was prepared for a segment of this size, if there is one.
     pub(super) fn take_spare(&self, bytes: u64) -> Option<Spare> {
         let mut jobs = lock(&self.jobs);
@@ -163,7 +168,7 @@ impl Shared {
         // Without space or handles there is no spare, and the append that needs a segment says so.
         let Ok(Some(spare)) = make_spare(&self.storage, bytes, true, &stop) else { return };
         if spare.file.sync_data().is_ok() {
-            lock(&self.background.jobs).spare = Some(spare);
+            self.background.put_spare(spare);
         } else {
             let _ = self.storage.remove(&spare.name);
         }

@@ -4,7 +4,10 @@
 //! file gets its name, the folder is synced. A crash anywhere between leaves an unsealed segment that goes
 //! on, or a sealed one whose next segment is made by whoever comes next.
 
-use std::sync::{Arc, atomic::Ordering::*};
+use std::{
+    io,
+    sync::{Arc, atomic::Ordering::*},
+};
 
 use super::{
     frame::{self, EMPTY_BYTES, Frame, FrameKind, SEAL_BYTES},
@@ -117,7 +120,8 @@ impl Shared {
             ref_bytes: 0,
             check: 0,
         };
-        if let Err(error) = write_head(&self.storage, &spare, &head.encode(&rows, self.header.salt)) {
+        let head = head.encode(&rows, self.header.salt);
+        if let Err(error) = write_head(&self.storage, &spare, &head) {
             let _ = self.storage.remove(&spare.name);
             return Err(error);
         }
@@ -129,13 +133,24 @@ impl Shared {
         // Whoever sealed it may have died before the sync.
         self.sync_segment(old)?;
         self.sync.note_durable(sealed.location());
-        self.name_segment(log, spare, number)
+        let name = segment_name(number);
+        let spare = match self.storage.rename(&spare.name, &name) {
+            Ok(()) => spare,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                // Somebody who opened the store took it for abandoned, before it was locked.
+                let spare = self.new_spare(bytes)?;
+                write_head(&self.storage, &spare, &head)?;
+                self.storage.rename(&spare.name, &name).map_err(|error| self.io(&name, error))?;
+                spare
+            }
+            Err(error) => return Err(self.io(&name, error)),
+        };
+        self.enter_segment(log, spare, number)
     }
 
-    /// Gives the new segment its name and goes on in it.
-    fn name_segment(&self, log: &mut Log, spare: Spare, number: u32) -> Result<(), Error> {
+    /// Makes the new segment's name durable and goes on in it.
+    fn enter_segment(&self, log: &mut Log, spare: Spare, number: u32) -> Result<(), Error> {
         let name = segment_name(number);
-        self.storage.rename(&spare.name, &name).map_err(|error| self.io(&name, error))?;
         if let Err(error) = self.storage.sync_dir(SEGMENTS) {
             return Err(self.poison_with(format!("{}: {error}", self.storage.describe(SEGMENTS))));
         }
@@ -196,9 +211,13 @@ impl Shared {
 
     /// Returns a file for the next segment: one that was prepared, or a new one.
     fn spare_of(&self, bytes: u64) -> Result<Spare, Error> {
-        if let Some(spare) = self.background.take_spare(bytes) {
-            return Ok(spare);
+        match self.background.take_spare(bytes) {
+            Some(spare) => Ok(spare),
+            None => self.new_spare(bytes),
         }
+    }
+
+    fn new_spare(&self, bytes: u64) -> Result<Spare, Error> {
         // Without a thread it is now or never; with one it was not fast enough, and a writer who asks for
         // syncs would rather wait once than pay at each of them.
         let background = self.options.background && !self.sync.wanted.load(Relaxed);

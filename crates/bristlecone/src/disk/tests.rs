@@ -523,3 +523,17 @@ fn dump(bytes: &[u8]) -> String {
     });
     lines.collect()
 }
+
+#[test]
+fn a_prepared_segment_that_somebody_removed_is_made_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let backend = create(dir.path(), small());
+    commit(&backend, 0, Durability::Synced).unwrap();
+    let spare = roll::make_spare(&backend.shared.storage, 8192, true, &|| false).unwrap().unwrap();
+    backend.shared.storage.remove(&spare.name).unwrap();
+    backend.shared.background.put_spare(spare);
+    for number in 1..60 {
+        commit(&backend, number, Durability::Synced).unwrap();
+    }
+    assert_there(&backend, 0..60, 300);
+}
