@@ -90,7 +90,9 @@ impl Location {
     #[inline]
     pub const fn resolve(self, base: Self) -> Self {
         match self.pending_offset() {
-            Some(offset) => Self(base.0 + offset),
+            // A backend without locations has no base either.
+            Some(_) if !base.is_some() => Self::NONE,
+            Some(offset) => Self(base.0.saturating_add(offset)),
             None => self,
         }
     }
@@ -113,8 +115,8 @@ impl Location {
             return Self(stored);
         }
         match own.0.checked_sub(stored & !Self::RELATIVE) {
-            Some(place) => Self(place),
-            None => Self::NONE,
+            Some(place) if own.is_some() => Self(place),
+            _ => Self::NONE,
         }
     }
 

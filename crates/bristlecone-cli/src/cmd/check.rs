@@ -1,0 +1,96 @@
+//! `cone check`: is everything as it was written?
+
+use clap::Args;
+
+use super::Context;
+use crate::{
+    failure::{Failure, Result},
+    integrity::{self, Finding, Report},
+    open::Access,
+    output::{Fields, Output, fields},
+    text,
+};
+
+/// Check every frame, the hash of every object and every reference
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  cone check
+  cone check -o json
+
+Damage is named with file, offset, object and the refs that lead to it; exit code 1. Nothing is changed.")]
+pub(super) struct CheckArgs {}
+
+pub(super) fn run(_: CheckArgs, context: &mut Context) -> Result<()> {
+    let opened = context.globals.open(Access::Read)?;
+    let report = integrity::check(&opened)?;
+    let out = &mut context.out;
+    write_human(out, &report)?;
+    out.document(describe(&report))?;
+    if report.findings.is_empty() { Ok(()) } else { Err(Failure::answered()) }
+}
+
+fn write_human(out: &mut Output, report: &Report) -> Result<()> {
+    for finding in &report.findings {
+        out.line(format_args!("damage: {}", shown(finding)))?;
+    }
+    for name in &report.affected {
+        out.line(format_args!("affected: {name}"))?;
+    }
+    if let Some(torn) = &report.engine.torn_tail {
+        out.line(format_args!("note: {} at byte {}: {}", torn.file, torn.offset, torn.reason))?;
+    }
+    let engine = &report.engine;
+    out.line(format_args!(
+        "checked {}, {}, {}, {}, {}, {}",
+        text::count(engine.segments, "segment", "segments"),
+        text::count(engine.frames, "frame", "frames"),
+        text::count(report.objects, "object", "objects"),
+        text::count(report.references, "reference", "references"),
+        text::count(report.refs, "ref", "refs"),
+        text::bytes(engine.bytes),
+    ))?;
+    if report.findings.is_empty() {
+        return out.line("no damage");
+    }
+    out.line(format_args!("{} of damage", text::count(report.findings.len() as u64, "place", "places")))
+}
+
+fn shown(finding: &Finding) -> String {
+    let mut text = String::new();
+    if let Some((file, offset)) = &finding.place {
+        text.push_str(&format!("{file} at byte {offset}: "));
+    }
+    if let Some(oid) = &finding.oid {
+        text.push_str(&format!("object {oid}: "));
+    }
+    text + &finding.reason
+}
+
+fn describe(report: &Report) -> Fields {
+    let damage = report.findings.iter().map(|finding| {
+        let (file, offset) = finding.place.clone().unzip();
+        let oid = finding.oid.map(|oid| oid.to_string());
+        let reason = finding.reason.as_str();
+        serde_json::Value::Object(fields! { "file": file, "offset": offset, "oid": oid, "reason": reason })
+    });
+    let damage: Vec<_> = damage.collect();
+    let torn = report.engine.torn_tail.as_ref().map(|torn| {
+        serde_json::Value::Object(fields! {
+            "file": torn.file.as_str(), "offset": torn.offset, "reason": torn.reason.as_str(),
+        })
+    });
+    fields! {
+        "sound": report.findings.is_empty(),
+        "segments": report.engine.segments,
+        "frames": report.engine.frames,
+        "records": report.engine.records,
+        "bytes": report.engine.bytes,
+        "objects": report.objects,
+        "references": report.references,
+        "refs": report.refs,
+        "damage": damage,
+        "affected": report.affected.clone(),
+        "torn_tail": torn,
+    }
+}

@@ -1,0 +1,78 @@
+//! `cone checkout`: which branch or commit commands work on.
+
+use std::ffi::OsString;
+
+use clap::Args;
+
+use super::{Context, branches};
+use crate::{
+    failure::{Failure, Result},
+    open::{Access, Head, Opened, short},
+    output::fields,
+    rev,
+};
+
+/// Choose the branch or commit that other commands work on
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  cone checkout trial           work on the branch trial from now on
+  cone checkout -c trial        make it here first
+  cone checkout -c trial v~2    make it there first
+  cone checkout HEAD~3          look at an older commit; to change something, name a branch with -b
+
+Nothing but the store's HEAD moves: a store has no working files.")]
+pub(super) struct CheckoutArgs {
+    /// Make the branch first
+    #[arg(short, long)]
+    create: bool,
+    /// A branch, or a revision
+    #[arg(value_name = "NAME|REV")]
+    name: OsString,
+    /// Where a new branch begins [default: the branch's head]
+    #[arg(value_name = "START", requires = "create")]
+    start: Option<OsString>,
+}
+
+pub(super) fn run(args: CheckoutArgs, context: &mut Context) -> Result<()> {
+    let opened = context.globals.open(Access::Write)?;
+    let branch = match args.name.to_str() {
+        Some(name) if args.create => {
+            create(&opened, name, args.start.as_ref())?;
+            Some(name)
+        }
+        // The branch that is checked out may have no commits yet.
+        Some(name) if is_branch(&opened, name)? || opened.head()? == Head::Branch(name.to_owned()) => Some(name),
+        Some(_) => None,
+        None if args.create => return Err(Failure::usage("the name of a branch is UTF-8; choose another")),
+        None => None,
+    };
+    if let Some(name) = branch {
+        opened.repo.set_head(name)?;
+        let at = opened.repo.branch(name)?.head()?;
+        context.out.line(format_args!("on the branch {name}"))?;
+        let commit = at.map(|at| at.oid.to_string());
+        return context.out.document(fields! { "head": name, "detached": false, "commit": commit });
+    }
+    let at = rev::commit(&opened, &args.name)?;
+    opened.repo.detach_head(at)?;
+    context.out.line(format_args!("at commit {}, on no branch", short(&at)))?;
+    context.out.document(fields! { "head": (), "detached": true, "commit": at.oid.to_string() })
+}
+
+fn is_branch(opened: &Opened, name: &str) -> Result<bool> {
+    let found = bristlecone::check_ref_name(&format!("refs/heads/{name}")).is_ok();
+    Ok(found && opened.repo.branch(name)?.head()?.is_some())
+}
+
+/// Makes the branch where there are commits; else it begins with the first.
+fn create(opened: &Opened, name: &str, start: Option<&OsString>) -> Result<()> {
+    let at = match start {
+        Some(start) => Some(rev::commit(opened, start)?),
+        None => opened.commit_to_read(None)?,
+    };
+    match at {
+        Some(at) => branches::begin(opened, name, at),
+        None => Ok(_ = opened.repo.branch(name)?),
+    }
+}

@@ -1,0 +1,50 @@
+//! `cone del`: removing a value or directory.
+
+use std::ffi::OsString;
+
+use clap::Args;
+
+use super::Context;
+use crate::{
+    entry,
+    failure::Result,
+    open::Access,
+    output::put_name,
+    text,
+    who::{CommitArgs, DurabilityArg},
+};
+
+/// Remove a value, or a directory with all below it, as one commit
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  cone del fruit/apple -m \"No more apples\"
+  cone get fruit/apple --at HEAD~1             what was removed is still there, one commit before
+
+Directories that become empty are gone, too. Exit code 1 if there is nothing to remove.")]
+pub(super) struct DelArgs {
+    /// What
+    #[arg(value_name = "PATH")]
+    path: OsString,
+    /// When the commit is done
+    #[arg(long, value_enum, default_value_t)]
+    durability: DurabilityArg,
+    #[command(flatten)]
+    commit: CommitArgs,
+}
+
+pub(super) fn run(args: DelArgs, context: &mut Context) -> Result<()> {
+    let path = text::entry_path(&args.path)?;
+    let info = args.commit.info(&format!("Remove {path}"), args.durability)?;
+    let opened = context.globals.open(Access::Write)?;
+    let done = super::commit(&opened, &info, args.commit.allow_empty, &mut |tree| {
+        if tree.get(&path)?.is_none() {
+            return Err(entry::nothing_at(tree, &path)?);
+        }
+        Ok(tree.remove(&path)?)
+    })?;
+    context.out.line(done.line(&format!("removed {path}")))?;
+    let mut all = done.fields();
+    put_name(&mut all, "path", path.as_bytes());
+    context.out.document(all)
+}

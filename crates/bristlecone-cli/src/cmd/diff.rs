@@ -1,0 +1,69 @@
+//! `cone diff`: what differs between two revisions.
+
+use std::ffi::OsString;
+
+use bristlecone::Tree;
+use clap::Args;
+
+use super::Context;
+use crate::{
+    differences,
+    failure::{Failure, Result},
+    open::{Access, Opened},
+    output::{fields, put_name},
+    text,
+};
+
+/// List what differs between two revisions
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  cone diff                           what the last commit changed
+  cone diff HEAD~5                    what changed since then
+  cone diff main trial --path fruit   between two branches, below a path
+  cone diff main trial --exit-code    exit code 1 if anything differs
+
+A means added, M changed, T changed in kind, D removed.")]
+pub(super) struct DiffArgs {
+    /// Before [default: the parent of AFTER]
+    #[arg(value_name = "BEFORE")]
+    before: Option<OsString>,
+    /// After [default: the branch's head]
+    #[arg(value_name = "AFTER")]
+    after: Option<OsString>,
+    /// Only what is at or below this path
+    #[arg(long, value_name = "PATH", default_value = "", hide_default_value = true)]
+    path: OsString,
+    /// Exit with code 1 if anything differs
+    #[arg(long)]
+    exit_code: bool,
+}
+
+pub(super) fn run(args: DiffArgs, context: &mut Context) -> Result<()> {
+    let path = text::path(&args.path)?;
+    let opened = context.globals.open(Access::Read)?;
+    let (mut before, mut after) = sides(&opened, &args)?;
+    let id = |tree: &Tree| tree.origin().map(|at| at.oid.to_string());
+    let mut head = fields! { "before": id(&before), "after": id(&after) };
+    put_name(&mut head, "path", path.as_bytes());
+    context.out.begin(&head, "differences")?;
+    let count = differences::write(&mut context.out, &mut before, &mut after, &path)?;
+    context.out.end(&fields! {})?;
+    if args.exit_code && count > 0 { Err(Failure::answered()) } else { Ok(()) }
+}
+
+fn sides(opened: &Opened, args: &DiffArgs) -> Result<(Tree, Tree)> {
+    let after = opened.tree_to_read(args.after.as_ref())?;
+    if args.before.is_some() {
+        return Ok((opened.tree_to_read(args.before.as_ref())?, after));
+    }
+    let parent = match after.origin() {
+        Some(at) => opened.repo.commit(at)?.parents.first().copied(),
+        None => None,
+    };
+    let before = match parent {
+        Some(parent) => opened.repo.checkout(parent)?,
+        None => opened.repo.tree(),
+    };
+    Ok((before, after))
+}

@@ -1,0 +1,90 @@
+//! `cone get`: one value.
+
+use std::{ffi::OsString, fs::File, io::Write, path::PathBuf};
+
+use bristlecone::{DirEntry, EntryKind};
+use clap::Args;
+
+use super::Context;
+use crate::{
+    entry,
+    failure::{Failure, Result},
+    open::Access,
+    output::{fields, put_name, put_value},
+    text,
+};
+
+/// How many bytes of a large value are in memory at a time.
+const PART_BYTES: u64 = 8 << 20;
+
+/// Read a value
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  cone get fruit/apple                   the value's bytes, and nothing else, to standard output
+  cone get fruit/apple --at HEAD~3       as it was three commits before
+  cone get photos/one.jpg --out one.jpg  into a file
+  cone get -o json fruit/apple           with kind, length and id
+
+Exit code 1 if there is no such value.")]
+pub(super) struct GetArgs {
+    /// Where
+    #[arg(value_name = "PATH")]
+    path: OsString,
+    /// In which revision [default: the branch's head]
+    #[arg(long, value_name = "REV")]
+    at: Option<OsString>,
+    /// Write the bytes into this file
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+pub(super) fn run(args: GetArgs, context: &mut Context) -> Result<()> {
+    let path = text::entry_path(&args.path)?;
+    let opened = context.globals.open(Access::Read)?;
+    let tree = opened.tree_to_read(args.at.as_ref())?;
+    let Some(found) = tree.get(&path)? else { return Err(entry::nothing_at(&tree, &path)?) };
+    match found.kind() {
+        EntryKind::Dir => {
+            return Err(Failure::negative(format!("{path} is a directory; list it with `cone list {path}`")));
+        }
+        EntryKind::Foreign => {
+            return Err(Failure::negative(format!("{path} is an id of another store; see it with `cone list -l`")));
+        }
+        _ => {}
+    }
+    if let Some(name) = &args.out {
+        let failed = |error| Failure::file("write", text::show(name), &error);
+        let mut file = File::create(name).map_err(failed)?;
+        parts(&found, &mut |part| file.write_all(part).map_err(failed))?;
+    }
+    if context.out.json() {
+        let mut all = fields! {};
+        put_name(&mut all, "path", path.as_bytes());
+        entry::put_entry(&mut all, &found);
+        if args.out.is_none() {
+            let value = found.contents()?.map(|bytes| bytes.to_vec()).unwrap_or_default();
+            put_value(&mut all, "value", &value);
+        }
+        return context.out.document(all);
+    }
+    if args.out.is_none() {
+        parts(&found, &mut |part| context.out.bytes(part))?;
+    }
+    Ok(())
+}
+
+/// Gives the value in parts.
+fn parts(entry: &DirEntry<'_>, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    let (mut at, end) = (0, entry.bytes().unwrap_or(0));
+    while at < end {
+        match entry.read(at..(at + PART_BYTES).min(end))? {
+            Some(part) if !part.is_empty() => {
+                each(&part)?;
+                at += part.len() as u64;
+            }
+            _ => return Err(Failure::failed("the value ends early; run `cone check` to see what is affected")),
+        }
+    }
+    Ok(())
+}

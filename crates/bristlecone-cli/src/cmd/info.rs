@@ -1,0 +1,71 @@
+//! `cone info`: what a store is and how large.
+
+use bristlecone::Backend;
+use clap::Args;
+
+use super::Context;
+use crate::{
+    failure::Result,
+    open::{Access, Head, short},
+    output::{fields, put_name},
+    text::{bytes, show},
+};
+
+/// Tell what a store is: format, sizes, branches, and what it promises
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  cone info
+  cone info -o json")]
+pub(super) struct InfoArgs {}
+
+pub(super) fn run(_: InfoArgs, context: &mut Context) -> Result<()> {
+    let opened = context.globals.open(Access::Read)?;
+    let (header, can, stats) = (&opened.header, opened.disk.capabilities(), opened.disk.stats());
+    let (head, commit) = match opened.head()? {
+        Head::Branch(name) => (Some(name), opened.commit_to_read(None)?),
+        Head::Detached(at) => (None, Some(at)),
+    };
+    let branches = opened.repo.branches()?.len();
+    let out = &mut context.out;
+    let yes = |promised: bool| if promised { "yes" } else { "no" };
+    let format = &header.format;
+    out.line(format_args!("store         {}", show(&opened.dir)))?;
+    out.line(format_args!("format        {} version {} ({})", format.name, format.version, format.options))?;
+    out.line(format_args!("backend       {} version {}", can.name, header.engine_version))?;
+    let shown = match (&head, &commit) {
+        (Some(name), Some(at)) => format!("branch {name} at commit {}", short(at)),
+        (Some(name), None) => format!("branch {name}, without commits"),
+        (None, Some(at)) => format!("commit {}, on no branch", short(at)),
+        (None, None) => "nothing".to_owned(),
+    };
+    out.line(format_args!("checked out   {shown}"))?;
+    out.line(format_args!("branches      {branches}"))?;
+    out.line(format_args!("size          {} of objects and refs", bytes(stats.store_bytes)))?;
+    out.line(format_args!("on disk       {} with space kept ready", bytes(stats.file_bytes)))?;
+    out.line(format_args!("durability    none, grouped, synced"))?;
+    out.line(format_args!("a commit is whole or not there after a crash   {}", yes(can.atomic_commits)))?;
+    out.line(format_args!("several refs move in one step                  {}", yes(can.several_refs)))?;
+    out.line(format_args!("several processes at a time                    {}", yes(can.processes)))?;
+    let mut all = fields! {};
+    put_name(&mut all, "store", opened.dir.as_os_str().as_encoded_bytes());
+    all.extend(fields! {
+        "format": format.name.as_str(),
+        "format_version": format.version,
+        "options": format.options.as_str(),
+        "backend": can.name,
+        "backend_version": header.engine_version,
+        "segment_bytes": header.segment_bytes,
+        "head": head,
+        "commit": commit.map(|at| at.oid.to_string()),
+        "branches": branches,
+        "store_bytes": stats.store_bytes,
+        "file_bytes": stats.file_bytes,
+        "durability": vec!["none", "grouped", "synced"],
+        "persistent": can.persistent,
+        "atomic_commits": can.atomic_commits,
+        "several_refs": can.several_refs,
+        "processes": can.processes,
+    });
+    out.document(all)
+}

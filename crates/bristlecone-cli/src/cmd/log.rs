@@ -1,0 +1,145 @@
+//! `cone log`: the commits that led here.
+
+use std::{ffi::OsString, ops::ControlFlow};
+
+use bristlecone::{Commit, ObjRef, escape};
+use clap::Args;
+
+use super::Context;
+use crate::{
+    failure::{Failure, Result},
+    history::Walk,
+    open::Access,
+    output::{Fields, Output, fields, put_name, put_text},
+    text,
+};
+
+/// List the commits that led to a revision, newest first
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  cone log -n 10
+  cone log fruit/apple             the commits that changed what is at this path
+  cone log --at trial~2            from another revision
+  cone log fruit main              both: a path, then a revision
+  cone log --topo -o json          every child before its parents")]
+pub(super) struct LogArgs {
+    /// At most so many
+    #[arg(short = 'n', long = "max-count", value_name = "N")]
+    count: Option<usize>,
+    /// Only those that changed what is here
+    #[arg(value_name = "PATH")]
+    path: Option<OsString>,
+    /// From which revision [default: the branch's head]
+    #[arg(value_name = "REV")]
+    rev: Option<OsString>,
+    /// The same, without a path
+    #[arg(long, value_name = "REV", conflicts_with = "rev")]
+    at: Option<OsString>,
+    /// Every child before its parents, whatever their dates
+    #[arg(long)]
+    topo: bool,
+}
+
+pub(super) fn run(args: LogArgs, context: &mut Context) -> Result<()> {
+    let path = args.path.as_deref().map(text::path).transpose()?;
+    let opened = context.globals.open(Access::Read)?;
+    let from = opened.commit_to_read(args.rev.as_ref().or(args.at.as_ref()))?;
+    let mut head = fields! {};
+    if let Some(path) = &path {
+        put_name(&mut head, "path", path.as_bytes());
+    }
+    context.out.begin(&head, "commits")?;
+    let mut left = args.count.unwrap_or(usize::MAX);
+    let mut found = 0;
+    let walk = Walk { topological: args.topo, path };
+    if let Some(from) = from
+        && left > 0
+    {
+        walk.run(&opened, from, &mut |at, commit| {
+            if found > 0 {
+                context.out.line("")?;
+            }
+            found += 1;
+            left -= 1;
+            write_human(&mut context.out, at, commit)?;
+            if context.out.json() {
+                let generation = opened.repo.generation(*at)?;
+                context.out.item(describe(at, commit, generation))?;
+            }
+            Ok(if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })?;
+    } else if from.is_none() {
+        eprintln!("there are no commits yet; make one with `cone set` or `cone import`");
+    }
+    context.out.end(&fields! {})?;
+    match &walk.path {
+        Some(path) if found == 0 && from.is_some() && args.count != Some(0) => {
+            Err(Failure::negative(format!("no commit changed what is at {path}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes a commit for people.
+pub(super) fn write_human(out: &mut Output, at: &ObjRef, commit: &Commit) -> Result<()> {
+    out.line(format_args!("commit {}", at.oid))?;
+    if commit.parents.len() > 1 {
+        let parents: Vec<String> = commit.parents.iter().map(crate::open::short).collect();
+        out.line(format_args!("Merge:  {}", parents.join(" ")))?;
+    }
+    out.line(format_args!("Author: {}", escape(&commit.author.ident)))?;
+    out.line(format_args!("Date:   {}", text::date(&commit.author)))?;
+    if commit.committer != commit.author {
+        let when = text::date(&commit.committer);
+        out.line(format_args!("Commit: {}, {when}", escape(&commit.committer.ident)))?;
+    }
+    out.line("")?;
+    for line in commit.message.trim_ascii_end().split(|&byte| byte == b'\n') {
+        out.line(format_args!("    {}", escape_line(line)))?;
+    }
+    Ok(())
+}
+
+/// Shows a line of a message: without control characters, but with tabs and percent signs as they are.
+fn escape_line(line: &[u8]) -> String {
+    let parts: Vec<String> = line
+        .split(|&byte| matches!(byte, b'\t' | b'%'))
+        .map(|part| escape(part.strip_suffix(b"\r").unwrap_or(part)))
+        .collect();
+    let signs = line.iter().filter(|byte| matches!(byte, b'\t' | b'%')).map(|&byte| char::from(byte));
+    let mut text = String::new();
+    let mut signs = signs.fuse();
+    for part in parts {
+        text.push_str(&part);
+        text.extend(signs.next());
+    }
+    text
+}
+
+/// Describes a commit in JSON.
+pub(super) fn describe(at: &ObjRef, commit: &Commit, generation: u64) -> Fields {
+    let parents: Vec<String> = commit.parents.iter().map(|parent| parent.oid.to_string()).collect();
+    let mut all = fields! {
+        "commit": at.oid.to_string(),
+        "root": commit.tree.oid.to_string(),
+        "parents": parents,
+        "generation": generation,
+    };
+    for (role, who) in [("author", &commit.author), ("committer", &commit.committer)] {
+        let mut one = fields! {};
+        put_text(&mut one, "ident", &who.ident);
+        one.insert("seconds".to_owned(), who.seconds.into());
+        put_text(&mut one, "zone", who.zone.as_bytes());
+        all.insert(role.to_owned(), one.into());
+    }
+    let headers = commit.headers.iter().map(|(name, value)| {
+        let mut one = fields! {};
+        put_text(&mut one, "name", name);
+        put_text(&mut one, "value", value);
+        serde_json::Value::Object(one)
+    });
+    all.insert("headers".to_owned(), headers.collect());
+    put_text(&mut all, "message", &commit.message);
+    all
+}

@@ -1,0 +1,106 @@
+//! `cone show`: a commit with what it changed, or any other object.
+
+use std::ffi::OsString;
+
+use bristlecone::{Format, Kind, ObjRef, Path, core::Source};
+use clap::Args;
+
+use super::{Context, log};
+use crate::{
+    differences, entry,
+    failure::{Failure, Result},
+    open::{Access, Opened},
+    output::{fields, put_name, put_value},
+    rev,
+};
+
+/// Show a commit with what it changed, or any object
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  cone show                the last commit
+  cone show trial~2        another one
+  cone show 1f3a97c0       the object whose id starts so: a directory as a listing, a value as its bytes
+
+A means added, M changed, T changed in kind, D removed. A merge is compared with its first parent.")]
+pub(super) struct ShowArgs {
+    /// A revision, or the first digits of an object's id [default: the branch's head]
+    #[arg(value_name = "REV|ID")]
+    rev: Option<OsString>,
+}
+
+pub(super) fn run(args: ShowArgs, context: &mut Context) -> Result<()> {
+    let opened = context.globals.open(Access::Read)?;
+    let (kind, at) = match &args.rev {
+        Some(text) => rev::object(&opened, text)?,
+        None => match opened.commit_to_read(None)? {
+            Some(at) => (Kind::Commit, at),
+            None => return Err(Failure::negative("there are no commits yet; make one with `cone set`")),
+        },
+    };
+    match kind {
+        Kind::Commit => commit(&opened, at, context),
+        Kind::Node => node(&opened, at, context),
+        Kind::Contents | Kind::Pieces => contents(&opened, kind, at, context),
+        _ => Err(Failure::failed(format!("{} is a {kind} object, which cannot be shown", at.oid))),
+    }
+}
+
+fn commit(opened: &Opened, at: ObjRef, context: &mut Context) -> Result<()> {
+    let commit = opened.repo.commit(at)?;
+    let mut before = match commit.parents.first() {
+        Some(parent) => opened.repo.checkout(*parent)?,
+        None => opened.repo.tree(),
+    };
+    let mut after = opened.repo.checkout(at)?;
+    let out = &mut context.out;
+    log::write_human(out, &at, &commit)?;
+    out.line("")?;
+    let mut head = fields! { "kind": Kind::Commit.name() };
+    if out.json() {
+        head.extend(log::describe(&at, &commit, opened.repo.generation(at)?));
+    }
+    out.begin(&head, "differences")?;
+    differences::write(out, &mut before, &mut after, &Path::root())?;
+    out.end(&fields! {})
+}
+
+fn node(opened: &Opened, at: ObjRef, context: &mut Context) -> Result<()> {
+    let tree = opened.repo.tree_at(at);
+    let out = &mut context.out;
+    out.begin(&fields! { "kind": Kind::Node.name(), "oid": at.oid.to_string() }, "entries")?;
+    for found in tree.list("")? {
+        let found = found?;
+        out.line(entry::long(&found))?;
+        if out.json() {
+            let mut item = fields! {};
+            put_name(&mut item, "step", found.step());
+            entry::put_entry(&mut item, &found);
+            out.item(item)?;
+        }
+    }
+    out.end(&fields! {})
+}
+
+fn contents(opened: &Opened, kind: Kind, at: ObjRef, context: &mut Context) -> Result<()> {
+    let source = Objects(opened);
+    let value = opened.repo.format().read_contents(&source, &at, 0..u64::MAX)?;
+    if !context.out.json() {
+        return context.out.bytes(&value);
+    }
+    let mut all = fields! { "kind": kind.name(), "oid": at.oid.to_string(), "bytes": value.len() };
+    put_value(&mut all, "value", &value);
+    context.out.document(all)
+}
+
+/// The objects of a store.
+struct Objects<'a>(&'a Opened);
+
+impl Source for Objects<'_> {
+    type Error = bristlecone::Error;
+
+    fn read<'a>(&'a self, kind: Kind, at: &ObjRef) -> bristlecone::Result<bristlecone::Object<'a>> {
+        let object = self.0.repo.backend().read(at)?;
+        object.ok_or(bristlecone::Error::Missing { kind, oid: at.oid })
+    }
+}

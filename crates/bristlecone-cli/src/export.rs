@@ -1,0 +1,186 @@
+//! From a tree to a folder of files: byte for byte, never outside that folder.
+//!
+//! The tree is walked once before anything is written, to refuse names that cannot be files. Writing then
+//! names every file relative to its folder's open handle and follows no link, so that neither a link on the
+//! way nor one that appears meanwhile leads anywhere else.
+
+use std::{
+    fs,
+    os::unix::fs::MetadataExt,
+    path::Path as FilePath,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering::Relaxed},
+        mpsc,
+    },
+    thread,
+};
+
+use bristlecone::{EntryKind, Path, Tree};
+
+use crate::{
+    failure::{Failure, Result},
+    progress::{Done, Progress},
+    text::show,
+};
+
+mod plan;
+mod write;
+
+pub(crate) use plan::Plan;
+
+/// How many files a worker takes at a time.
+const LOT_FILES: usize = 64;
+
+/// Writes `tree` into the folder `dir`, which is made unless it is there.
+///
+/// `force`: the folder may hold something already; files in the way are replaced, links are removed and not
+/// followed, and folders stay. `store`: the store's own folder, which is not written into.
+pub(crate) fn folder(tree: &Tree, dir: &FilePath, force: bool, store: &FilePath) -> Result<Plan> {
+    let plan = Plan::of(tree)?;
+    prepare(dir, force)?;
+    let store = fs::metadata(store).map(|found| (found.dev(), found.ino())).ok();
+    let top = write::Folder::open(dir, store)?;
+    let mut progress = Progress::new("exported", Some(plan.files + plan.executables + plan.links));
+    let work = Work { force, done: Done::default(), stop: AtomicBool::new(false) };
+    let workers = thread::available_parallelism().map_or(1, usize::from);
+    let (sender, lots) = mpsc::sync_channel(workers * 2);
+    let (lots, work) = (&Mutex::new(lots), &work);
+    thread::scope(move |scope| {
+        let threads: Vec<_> =
+            (0..workers).map(|_| scope.spawn(|| work.run(lots))).collect();
+        let walked = work.walk(tree, top, &sender, &mut progress).inspect_err(|_| work.stop());
+        drop(sender);
+        for thread in threads {
+            thread.join().expect("a worker does not panic")?;
+        }
+        walked
+    })?;
+    Ok(plan)
+}
+
+/// Makes the folder, or checks that it may be used.
+fn prepare(dir: &FilePath, force: bool) -> Result<()> {
+    let shown = show(dir);
+    match fs::read_dir(dir) {
+        Ok(mut entries) => {
+            if entries.next().is_some() && !force {
+                let way = "choose another, or replace files in it with --force";
+                return Err(Failure::usage(format!("the folder {shown} is not empty; {way}")));
+            }
+            Ok(())
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            fs::create_dir_all(dir).map_err(|error| Failure::file("make the folder", &shown, &error))
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {
+            Err(Failure::usage(format!("{shown} is no folder; name one to export to")))
+        }
+        Err(error) => Err(Failure::file("read the folder", &shown, &error)),
+    }
+}
+
+/// Some files of one directory.
+struct Lot {
+    tree: Tree,
+    folder: Arc<write::Folder>,
+    names: Vec<Path>,
+}
+
+/// A directory to be walked: made when its turn comes, so that few handles are open at a time.
+struct Waiting {
+    tree: Tree,
+    parent: Arc<write::Folder>,
+    name: Vec<u8>,
+}
+
+struct Work {
+    force: bool,
+    done: Done,
+    stop: AtomicBool,
+}
+
+impl Work {
+    fn stop(&self) {
+        self.stop.store(true, Relaxed);
+    }
+
+    /// Makes all folders and hands their files to the workers.
+    fn walk(
+        &self,
+        tree: &Tree,
+        top: write::Folder,
+        sender: &mpsc::SyncSender<Lot>,
+        progress: &mut Progress,
+    ) -> Result<()> {
+        let mut stack = Vec::new();
+        self.walk_one(tree, Arc::new(top), sender, &mut stack)?;
+        while let Some(Waiting { tree, parent, name }) = stack.pop() {
+            if self.stop.load(Relaxed) {
+                return Ok(());
+            }
+            progress.tick(&self.done);
+            let folder = parent.make_folder(&name)?;
+            drop(parent);
+            self.walk_one(&tree, Arc::new(folder), sender, &mut stack)?;
+        }
+        Ok(())
+    }
+
+    fn walk_one(
+        &self,
+        tree: &Tree,
+        folder: Arc<write::Folder>,
+        sender: &mpsc::SyncSender<Lot>,
+        stack: &mut Vec<Waiting>,
+    ) -> Result<()> {
+        let mut names = Vec::new();
+        let hand_over = |names: Vec<Path>| {
+            let lot = Lot { tree: tree.clone(), folder: folder.clone(), names };
+            // Workers that have gone say why themselves.
+            sender.send(lot).is_ok()
+        };
+        for entry in tree.list("")? {
+            let entry = entry?;
+            match (entry.kind(), entry.tree()) {
+                (EntryKind::Dir, Some(tree)) => {
+                    stack.push(Waiting { tree, parent: folder.clone(), name: entry.step().to_vec() });
+                }
+                (EntryKind::Foreign, _) => {}
+                _ => names.push(Path::from_bytes(entry.step())?),
+            }
+            if names.len() == LOT_FILES && !hand_over(std::mem::take(&mut names)) {
+                self.stop();
+                return Ok(());
+            }
+        }
+        if !names.is_empty() && !hand_over(names) {
+            self.stop();
+        }
+        Ok(())
+    }
+
+    /// Writes lots until there are none. Lots are taken even when the work is given up, so that nobody waits
+    /// to hand one over.
+    fn run(&self, lots: &Mutex<mpsc::Receiver<Lot>>) -> Result<()> {
+        let mut result = Ok(());
+        loop {
+            let lot = lots.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).recv();
+            let Ok(lot) = lot else { return result };
+            if result.is_ok() {
+                result = self.write(&lot).inspect_err(|_| self.stop());
+            }
+        }
+    }
+
+    fn write(&self, lot: &Lot) -> Result<()> {
+        for name in &lot.names {
+            if self.stop.load(Relaxed) {
+                return Ok(());
+            }
+            let Some(entry) = lot.tree.get(name)? else { continue };
+            self.done.add(lot.folder.write(&entry, self.force)?);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,130 @@
+//! Writing folders, files and links by handle: no name is ever looked up through a link.
+
+use std::{
+    fs::File,
+    io::{self, Write},
+    os::fd::{AsFd, OwnedFd},
+    path::Path as FilePath,
+};
+
+use bristlecone::{DirEntry, EntryKind, escape};
+use rustix::{
+    fs::{AtFlags, CWD, FileType, Mode, OFlags, fstat, mkdirat, openat, statat, symlinkat, unlinkat},
+    io::Errno,
+};
+
+use crate::{
+    failure::{Failure, Result},
+    text::show,
+};
+
+/// How many bytes of a large value are in memory at a time.
+const PART_BYTES: u64 = 8 << 20;
+
+/// An open folder below the export's top.
+pub(super) struct Folder {
+    handle: OwnedFd,
+    // For messages.
+    shown: String,
+    store: Option<(u64, u64)>,
+}
+
+impl Folder {
+    /// Opens the top folder, through links if it is named so.
+    pub(super) fn open(dir: &FilePath, store: Option<(u64, u64)>) -> Result<Self> {
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+        let handle = openat(CWD, dir, flags, Mode::empty())
+            .map_err(|error| Failure::file("open the folder", show(dir), &error.into()))?;
+        Self { handle, shown: show(dir), store }.checked()
+    }
+
+    /// Makes a folder in this one, unless it is there, and opens it.
+    pub(super) fn make_folder(&self, name: &[u8]) -> Result<Self> {
+        let shown = self.shown(name);
+        match mkdirat(&self.handle, name, Mode::from_raw_mode(0o777)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(Failure::file("make the folder", shown, &error.into())),
+        }
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
+        match openat(&self.handle, name, flags, Mode::empty()) {
+            Ok(handle) => Self { handle, shown, store: self.store }.checked(),
+            Err(Errno::LOOP | Errno::NOTDIR) => {
+                let what = match self.type_of(name) {
+                    Some(FileType::Symlink) => "a link, and export does not write through links",
+                    _ => "no folder, and one belongs there",
+                };
+                Err(Failure::failed(format!("{shown} is {what}; remove it and run the export again")))
+            }
+            Err(error) => Err(Failure::file("open the folder", shown, &error.into())),
+        }
+    }
+
+    /// Refuses the folder of the store itself.
+    fn checked(self) -> Result<Self> {
+        let found = fstat(&self.handle).map_err(|error| Failure::file("read the folder", &self.shown, &error.into()))?;
+        #[allow(clippy::useless_conversion, reason = "the types differ between systems")]
+        if self.store == Some((u64::from(found.st_dev), u64::from(found.st_ino))) {
+            let way = "export to another folder";
+            return Err(Failure::usage(format!("{} is the store itself; {way}", self.shown)));
+        }
+        Ok(self)
+    }
+
+    /// Writes an entry that is a file or link and returns its bytes. With `force` a file or link in its
+    /// place is replaced.
+    pub(super) fn write(&self, entry: &DirEntry<'_>, force: bool) -> Result<u64> {
+        let name = entry.step();
+        if entry.kind() == EntryKind::Link {
+            let target = entry.contents()?.unwrap_or_else(|| (&[][..]).into());
+            self.place(name, force, || symlinkat(&target[..], &self.handle, name))?;
+            return Ok(target.len() as u64);
+        }
+        let mode = if entry.kind() == EntryKind::Executable { 0o777 } else { 0o666 };
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = self.place(name, force, || openat(&self.handle, name, flags, Mode::from_raw_mode(mode)))?;
+        self.fill(File::from(file), entry)
+    }
+
+    fn fill(&self, mut file: File, entry: &DirEntry<'_>) -> Result<u64> {
+        let bytes = entry.bytes().unwrap_or(0);
+        let mut at = 0;
+        while at < bytes {
+            let part = entry.read(at..(at + PART_BYTES).min(bytes))?.filter(|part| !part.is_empty());
+            let Some(part) = part else {
+                let shown = self.shown(entry.step());
+                return Err(Failure::failed(format!("the value of {shown} ends early; run `cone check`")));
+            };
+            file.write_all(&part).map_err(|error| Failure::file("write", self.shown(entry.step()), &error))?;
+            at += part.len() as u64;
+        }
+        Ok(bytes)
+    }
+
+    /// Makes something new at `name`, which must not be there; with `force` a file or link that is goes.
+    fn place<T>(&self, name: &[u8], force: bool, make: impl Fn() -> rustix::io::Result<T>) -> Result<T> {
+        let failed = |error: Errno| Failure::file("write", self.shown(name), &io::Error::from(error));
+        match make() {
+            Err(Errno::EXIST) if force => {}
+            Err(Errno::EXIST) => {
+                let way = "names that differ in case alone may be one here; export to another folder";
+                return Err(Failure::failed(format!("{} is there already: {way}", self.shown(name))));
+            }
+            made => return made.map_err(failed),
+        }
+        if self.type_of(name) == Some(FileType::Directory) {
+            let way = "remove it and run the export again";
+            return Err(Failure::failed(format!("{} is a folder, where a file belongs; {way}", self.shown(name))));
+        }
+        unlinkat(&self.handle, name, AtFlags::empty()).map_err(failed)?;
+        make().map_err(failed)
+    }
+
+    fn type_of(&self, name: &[u8]) -> Option<FileType> {
+        let found = statat(self.handle.as_fd(), name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        Some(FileType::from_raw_mode(found.st_mode))
+    }
+
+    fn shown(&self, name: &[u8]) -> String {
+        format!("{}/{}", self.shown, escape(name))
+    }
+}

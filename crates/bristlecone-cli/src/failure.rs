@@ -1,0 +1,155 @@
+//! What can go wrong with a command, what is said about it, and the exit code.
+
+use std::{fmt, io, process::ExitCode};
+
+use bristlecone::{Error, PathError};
+
+/// A result of a command.
+pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
+
+/// How a command ended that did not end well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Code {
+    /// Whoever read the output has stopped reading: nothing to say.
+    Quiet = 0,
+    /// A negative answer: not found, differs where asked, damage.
+    Negative = 1,
+    /// The command must be changed.
+    Usage = 2,
+    /// The command could not be carried out.
+    Failed = 3,
+}
+
+/// An exit code with a sentence that says what is wrong and what to do.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    code: Code,
+    message: String,
+    causes: Vec<String>,
+}
+
+impl Failure {
+    /// A negative answer.
+    pub(crate) fn negative(message: impl Into<String>) -> Self {
+        Self { code: Code::Negative, message: message.into(), causes: Vec::new() }
+    }
+
+    /// A negative answer that the output gives already.
+    pub(crate) fn answered() -> Self {
+        Self::negative("")
+    }
+
+    /// Wrong usage.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self { code: Code::Usage, message: message.into(), causes: Vec::new() }
+    }
+
+    /// A failure.
+    pub(crate) fn failed(message: impl Into<String>) -> Self {
+        Self { code: Code::Failed, message: message.into(), causes: Vec::new() }
+    }
+
+    /// A failure of the system on a file or folder.
+    pub(crate) fn file(doing: &str, file: impl fmt::Display, error: &io::Error) -> Self {
+        let advice = advice(error).map(|advice| format!("; {advice}")).unwrap_or_default();
+        Self::failed(format!("cannot {doing} {file}: {}{advice}", reason(error)))
+    }
+
+    /// The same with a sentence before it, which becomes the message; what was said is the cause.
+    pub(crate) fn about(mut self, message: impl Into<String>) -> Self {
+        let before = std::mem::replace(&mut self.message, message.into());
+        self.causes.insert(0, before);
+        self
+    }
+
+    /// Says what is wrong on standard error and returns the exit code.
+    pub(crate) fn report(&self) -> ExitCode {
+        if self.code != Code::Quiet && !self.message.is_empty() {
+            eprintln!("error: {}", self.message);
+            for cause in &self.causes {
+                eprintln!("  because {cause}");
+            }
+        }
+        ExitCode::from(self.code as u8)
+    }
+}
+
+/// Writing to standard output failed.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Self { code: Code::Quiet, message: String::new(), causes: Vec::new() };
+        }
+        Self::file("write", "to standard output", &error)
+    }
+}
+
+impl From<PathError> for Failure {
+    fn from(error: PathError) -> Self {
+        Self::usage(error.to_string())
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let code = match &error {
+            Error::Path(_) | Error::RootPath | Error::RefName { .. } | Error::Usage { .. } | Error::Exists { .. } => {
+                Code::Usage
+            }
+            Error::NoRef { .. } => Code::Negative,
+            _ => Code::Failed,
+        };
+        let message = match &error {
+            Error::RefName { name } => format!(
+                "\"{name}\" cannot be the name of a branch; choose one without spaces, control characters, \
+                 \"..\", or any of ~ ^ : ? * [ \\, as in Git"
+            ),
+            Error::Conflict { name, .. } => {
+                format!("{name} was moved by somebody else meanwhile; run the command again")
+            }
+            Error::ReadOnly => "the store is open for reading only; nothing was changed".to_owned(),
+            Error::Locked { file, holder, waited_ms } => format!(
+                "{file} is locked by {holder} (waited {waited_ms} ms); try again when that is done, or wait longer \
+                 with --wait SECONDS"
+            ),
+            Error::Exists { file } => format!("{file}: there is a store already; use it, or choose another folder"),
+            Error::Incompatible { file, found, expected } => format!(
+                "{file}: this store has {found}, and this program expects {expected}; use the version of cone that \
+                 made it, or a newer one"
+            ),
+            Error::Corrupt { .. } | Error::BadObject { .. } | Error::WrongKind { .. } | Error::Missing { .. } => {
+                let text = error.to_string();
+                let text = text.trim_end_matches("; `check` lists what is affected");
+                format!("{text}; run `cone check` to see what is affected")
+            }
+            Error::NoSpace { file } => {
+                format!("{file}: no space left on the device; nothing was committed; make room and run it again")
+            }
+            Error::Io { file, source } => return Self::file("access", file, source),
+            _ => error.to_string(),
+        };
+        Self { code, message, causes: Vec::new() }
+    }
+}
+
+/// Returns what the system says, without its error number.
+fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or(&text);
+    let mut letters = text.chars();
+    match letters.next() {
+        Some(first) => first.to_lowercase().chain(letters).collect(),
+        None => "no reason given".to_owned(),
+    }
+}
+
+/// Returns what to do about a failure of the system, where there is something.
+fn advice(error: &io::Error) -> Option<&'static str> {
+    Some(match error.kind() {
+        io::ErrorKind::PermissionDenied => "check its owner and permissions",
+        io::ErrorKind::ReadOnlyFilesystem => "the disk is read-only: mount it for writing, or work on a copy",
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "make room and run it again",
+        io::ErrorKind::NotFound => "check the name",
+        _ => return None,
+    })
+}

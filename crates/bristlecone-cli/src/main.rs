@@ -1,0 +1,25 @@
+//! The command `cone`: Bristlecone stores from the command line.
+//!
+//! Data goes to standard output, everything else to standard error. Exit codes: 0 done, 1 a negative answer,
+//! 2 wrong usage, 3 failure. `docs/cli.md` documents the commands and the shapes of their JSON.
+
+use std::process::ExitCode;
+
+mod cmd;
+mod differences;
+mod entry;
+mod export;
+mod failure;
+mod history;
+mod import;
+mod integrity;
+mod open;
+mod output;
+mod progress;
+mod rev;
+mod text;
+mod who;
+
+fn main() -> ExitCode {
+    cmd::run(std::env::args_os())
+}

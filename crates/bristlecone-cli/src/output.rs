@@ -1,0 +1,141 @@
+//! Standard output: lines for people, or one JSON document.
+
+use std::{
+    fmt::Display,
+    io::{self, BufWriter, Stdout, Write},
+};
+
+use bristlecone::{escape, to_hex};
+use clap::ValueEnum;
+use serde_json::{Map, Value};
+
+use crate::failure::Result;
+
+/// A JSON object in the making.
+pub(crate) type Fields = Map<String, Value>;
+
+/// How output is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Style {
+    /// Text for people, which may change.
+    #[default]
+    Human,
+    /// One JSON document, whose shape is documented.
+    Json,
+}
+
+/// Standard output in one style. Lists are written as they come, so that long ones need no memory.
+pub(crate) struct Output {
+    style: Style,
+    out: BufWriter<Stdout>,
+    // Items of the list being written.
+    items: u64,
+}
+
+impl Output {
+    /// Returns standard output.
+    pub(crate) fn new(style: Style) -> Self {
+        Self { style, out: BufWriter::with_capacity(1 << 16, io::stdout()), items: 0 }
+    }
+
+    /// Whether JSON is wanted.
+    pub(crate) fn json(&self) -> bool {
+        self.style == Style::Json
+    }
+
+    /// Writes a line for people; nothing in JSON.
+    pub(crate) fn line(&mut self, text: impl Display) -> Result<()> {
+        if !self.json() {
+            writeln!(self.out, "{text}")?;
+        }
+        Ok(())
+    }
+
+    /// Writes bytes as they are.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
+        Ok(self.out.write_all(bytes)?)
+    }
+
+    /// Writes a whole JSON document; nothing for people.
+    pub(crate) fn document(&mut self, fields: Fields) -> Result<()> {
+        if self.json() {
+            writeln!(self.out, "{}", Value::Object(fields))?;
+        }
+        Ok(())
+    }
+
+    /// Begins a JSON document of `fields` and a list named `name`; nothing for people.
+    pub(crate) fn begin(&mut self, fields: &Fields, name: &str) -> Result<()> {
+        self.items = 0;
+        if self.json() {
+            write!(self.out, "{{")?;
+            for (key, value) in fields {
+                write!(self.out, "{}:{value},", Value::from(key.as_str()))?;
+            }
+            write!(self.out, "{}:[", Value::from(name))?;
+        }
+        Ok(())
+    }
+
+    /// Writes an item of the list; nothing for people.
+    pub(crate) fn item(&mut self, fields: Fields) -> Result<()> {
+        if self.json() {
+            let comma = if self.items == 0 { "" } else { "," };
+            write!(self.out, "{comma}\n{}", Value::Object(fields))?;
+            self.items += 1;
+        }
+        Ok(())
+    }
+
+    /// Ends the list, and the document with further fields; nothing for people.
+    pub(crate) fn end(&mut self, fields: &Fields) -> Result<()> {
+        if self.json() {
+            write!(self.out, "{}]", if self.items == 0 { "" } else { "\n" })?;
+            for (key, value) in fields {
+                write!(self.out, ",{}:{value}", Value::from(key.as_str()))?;
+            }
+            writeln!(self.out, "}}")?;
+        }
+        Ok(())
+    }
+
+    /// Brings everything out.
+    pub(crate) fn flush(&mut self) -> Result<()> {
+        Ok(self.out.flush()?)
+    }
+}
+
+/// Makes JSON fields: `fields! { "a": 1, "b": "c" }`.
+macro_rules! fields {
+    ($($key:literal: $value:expr),* $(,)?) => {{
+        #[allow(unused_mut, reason = "there may be no fields")]
+        let mut fields = $crate::output::Fields::new();
+        $(fields.insert($key.to_owned(), serde_json::Value::from($value));)*
+        fields
+    }};
+}
+pub(crate) use fields;
+
+/// Adds a name: escaped as `cone` takes it back, and in hexadecimal beside if it is not UTF-8.
+pub(crate) fn put_name(fields: &mut Fields, key: &str, bytes: &[u8]) {
+    fields.insert(key.to_owned(), escape(bytes).into());
+    if std::str::from_utf8(bytes).is_err() {
+        fields.insert(format!("{key}_hex"), to_hex(bytes).into());
+    }
+}
+
+/// Adds text as it is; if it is not UTF-8, with replacement characters, and in hexadecimal beside.
+pub(crate) fn put_text(fields: &mut Fields, key: &str, bytes: &[u8]) {
+    fields.insert(key.to_owned(), String::from_utf8_lossy(bytes).into());
+    if std::str::from_utf8(bytes).is_err() {
+        fields.insert(format!("{key}_hex"), to_hex(bytes).into());
+    }
+}
+
+/// Adds a value: as text, or in hexadecimal alone if it is not UTF-8.
+pub(crate) fn put_value(fields: &mut Fields, key: &str, bytes: &[u8]) {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => fields.insert(key.to_owned(), text.into()),
+        Err(_) => fields.insert(format!("{key}_hex"), to_hex(bytes).into()),
+    };
+}

@@ -1,0 +1,118 @@
+//! From words of the command line to paths, and from numbers to words.
+
+use std::{ffi::OsStr, fmt::Write, os::unix::ffi::OsStrExt};
+
+use bristlecone::{Path, Signature, escape};
+
+use crate::failure::{Failure, Result};
+
+/// Returns the path that an argument is: steps separated by `/`, `%XX` for any byte. Bytes that are not
+/// UTF-8 stand for themselves.
+pub(crate) fn path(argument: &OsStr) -> Result<Path> {
+    Ok(as_text(argument).parse()?)
+}
+
+/// Returns the path of an entry, which the root is not.
+pub(crate) fn entry_path(argument: &OsStr) -> Result<Path> {
+    let path = path(argument)?;
+    if path.is_root() {
+        return Err(Failure::usage("an empty path is the root, which is a directory; name an entry in it"));
+    }
+    Ok(path)
+}
+
+/// Returns the one step that an argument is.
+pub(crate) fn step(argument: &OsStr) -> Result<Vec<u8>> {
+    let path = path(argument)?;
+    match path.len() {
+        1 => Ok(path.as_bytes().to_vec()),
+        _ => Err(Failure::usage(format!("\"{path}\" must be one step, without a slash"))),
+    }
+}
+
+fn as_text(argument: &OsStr) -> String {
+    let mut text = String::new();
+    for chunk in argument.as_bytes().utf8_chunks() {
+        text.push_str(chunk.valid());
+        for byte in chunk.invalid() {
+            let _ = write!(text, "%{byte:02X}");
+        }
+    }
+    text
+}
+
+/// Shows a name of the system.
+pub(crate) fn show(name: impl AsRef<OsStr>) -> String {
+    escape(name.as_ref().as_bytes())
+}
+
+/// Shows a number of bytes: `4.2 MB`.
+pub(crate) fn bytes(count: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "kB", "MB", "GB", "TB"];
+    let (mut value, mut unit) = (count as f64, 0);
+    while value >= 999.5 && unit + 1 < UNITS.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    match unit {
+        0 => format!("{count} B"),
+        _ if value < 9.95 => format!("{value:.1} {}", UNITS[unit]),
+        _ => format!("{value:.0} {}", UNITS[unit]),
+    }
+}
+
+/// Shows a number with its noun: `1 file`, `2 files`.
+pub(crate) fn count(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+/// Shows when something was signed, in its zone: `2026-03-01 12:00:00 +0100`.
+pub(crate) fn date(who: &Signature) -> String {
+    let local = i128::from(who.seconds) + i128::from(who.zone.minutes()) * 60;
+    let (days, seconds) = (local.div_euclid(86_400), local.rem_euclid(86_400));
+    let (year, month, day) = civil(days);
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    let zone = escape(who.zone.as_bytes());
+    format!("{year:04}-{month:02}-{day:02} {hours:02}:{minutes:02}:{seconds:02} {zone}")
+}
+
+/// Returns year, month and day of a day counted from 1970-01-01.
+///
+/// Source: H. Hinnant, "chrono-compatible low-level date algorithms", `civil_from_days`.
+fn civil(days: i128) -> (i128, i128, i128) {
+    let shifted = days + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let day_of_era = shifted.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    (year_of_era + era * 400 + i128::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bristlecone::Zone;
+
+    #[test]
+    fn dates_are_shown_in_their_zone() {
+        let mut who = Signature::new("a", 951_782_400);
+        assert_eq!(date(&who), "2000-02-29 00:00:00 +0000");
+        who.zone = Zone::from_bytes(b"-0130");
+        assert_eq!(date(&who), "2000-02-28 22:30:00 -0130");
+        assert_eq!(date(&Signature::new("", -1)), "1969-12-31 23:59:59 +0000");
+        assert!(date(&Signature::new("", i64::MIN)).starts_with('-'));
+    }
+
+    #[test]
+    fn sizes_have_two_digits_or_three() {
+        assert_eq!([bytes(0), bytes(999), bytes(1_000), bytes(12_345_678)], ["0 B", "999 B", "1.0 kB", "12 MB"]);
+    }
+
+    #[test]
+    fn arguments_that_are_not_utf8_are_paths_too() {
+        assert_eq!(path(OsStr::from_bytes(b"a/\xff%20")).unwrap().as_bytes(), b"a/\xff ");
+    }
+}
