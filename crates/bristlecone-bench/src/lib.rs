@@ -1,1 +1,31 @@
-//! placeholder
+//! The laboratory: the tree suite on every backend, with the limits of the machine in the same run.
+//!
+//! **The idea.** A [`Job`](job::Job) is one scenario at one value size on one backend. Every run of a job is
+//! a process of its own ([`runner`]), so that memory is that of the scenario alone, and ends with a check
+//! outside of the timed part: the store is opened again, every entry is read, and the root is compared with
+//! that of the same contents built at once in memory. The first rows of every run are the limits of the
+//! machine at that time ([`limits`]), and each result is shown as a share of the one that bounds it.
+//!
+//! Results are rows of JSON first ([`report`]); tables and the README's section come from them.
+//! `docs/bench.md` says what each row means. The command line is [`cli`].
+//!
+//! What it does not do: replay traces, run other stores, draw charts.
+
+mod big;
+mod check;
+pub mod cli;
+mod engine;
+mod error;
+pub mod job;
+pub mod limits;
+mod machine;
+mod measure;
+mod optims;
+pub mod report;
+mod rss;
+pub mod runner;
+mod scenario;
+mod suite;
+mod workload;
+
+pub use error::BenchError;

@@ -14,6 +14,7 @@ use bristlecone_core::{Kind, Location, ObjRef, Object, Oid, record_length};
 
 use crate::Error;
 
+mod arena;
 mod batch;
 mod memory;
 mod wrap;

@@ -1,4 +1,4 @@
-//! The memory backend: batches kept as they come, never moved, so that reads borrow them without a lock.
+//! The memory backend: batches kept in an arena, never moved, so that reads borrow them without a lock.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -10,14 +10,16 @@ use std::{
 
 use bristlecone_core::{Location, ObjRef, Object, Oid, Record};
 
-use super::{Backend, BackendStats, Batch, Capabilities, Damage, Durability, RefMove, RefTarget, check_moves, peek_record};
+use super::{
+    Backend, BackendStats, Batch, Capabilities, Damage, Durability, RefMove, RefTarget, arena::Arena, check_moves, peek_record};
 use crate::{Error, oid_map::OidHasher};
 
 /// Keeps everything in memory; nothing is ever dropped before the backend is.
 #[derive(Debug, Default)]
 pub struct MemoryBackend {
-    // A location is the number of a batch in the upper 32 bits and an offset in it in the lower ones.
-    batches: boxcar::Vec<Box<[u8]>>,
+    arena: Arena,
+    // Where each batch starts, and its length in bytes.
+    batches: boxcar::Vec<(Location, u32)>,
     // Objects by id, of the first so many batches: most are only ever found by location, so batches are
     // indexed when an id is first looked for after them.
     index: RwLock<Index>,
@@ -41,7 +43,7 @@ impl MemoryBackend {
 
     #[inline]
     fn at(&self, oid: &Oid, at: Location) -> Option<Object<'_>> {
-        let bytes = self.batches.get((at.0 >> 32) as usize)?.get(at.0 as u32 as usize..)?;
+        let bytes = self.arena.get(at)?;
         let record = Record::parse(bytes).ok()?;
         if record.oid != oid.as_bytes() {
             return None;
@@ -53,9 +55,12 @@ impl MemoryBackend {
         if batch.is_empty() {
             return Location::NONE;
         }
-        let bytes = batch.into_bytes().into_boxed_slice();
-        self.bytes.fetch_add(bytes.len() as u64, Relaxed);
-        Location((self.batches.push(bytes) as u64) << 32)
+        let bytes = batch.into_bytes();
+        let length = bytes.len();
+        self.bytes.fetch_add(length as u64, Relaxed);
+        let base = self.arena.keep(bytes);
+        self.batches.push((base, length as u32));
+        base
     }
 
     /// Returns the index with every batch in it.
@@ -73,12 +78,12 @@ impl MemoryBackend {
     fn index_more(&self) {
         let mut index = self.index.write().expect("no writer panics");
         // A batch that is being pushed leaves a gap for a moment; the rest waits for it.
-        while let Some(bytes) = self.batches.get(index.batches) {
-            let base = (index.batches as u64) << 32;
+        while let Some(&(base, length)) = self.batches.get(index.batches) {
+            let bytes = self.arena.get(base).and_then(|bytes| bytes.get(..length as usize)).unwrap_or_default();
             let mut offset = 0;
             while let Some(record) = bytes.get(offset..).and_then(|rest| Record::parse(rest).ok()) {
                 if let Ok(oid) = Oid::new(record.oid) {
-                    index.places.entry(oid).or_insert(Location(base + offset as u64));
+                    index.places.entry(oid).or_insert(Location(base.0 + offset as u64));
                 }
                 offset += (record.bytes() as usize).next_multiple_of(8);
             }
@@ -101,8 +106,7 @@ impl Backend for MemoryBackend {
 
     #[inline]
     fn peek(&self, oid: &[u8], at: Location) -> Option<&[u8]> {
-        let bytes = self.batches.get((at.0 >> 32) as usize)?.get(at.0 as u32 as usize..)?;
-        peek_record(bytes, oid)
+        peek_record(self.arena.get(at)?, oid)
     }
 
     #[inline]

@@ -239,6 +239,17 @@ fn compare(one: &[u8], one_prefix: u64, other: &[u8], other_prefix: u64) -> Orde
     }
 }
 
+/// Returns the fingerprint of `step` if it is the one entry of a directory that can be borrowed.
+#[inline]
+pub(super) fn only_entry<S: Source>(source: &S, oid: &[u8], at: Location, step: &[u8]) -> Option<u8> {
+    let node = Node::new(source.peek(oid, at)?, at)?;
+    if node.level != 0 || node.count != 1 {
+        return None;
+    }
+    let (_, items) = node.table()?;
+    if is_bound(items, 0, step, prefix(step))? { node.rest.first().copied() } else { None }
+}
+
 /// Walks the steps of `path` (joined by `/`) down from a directory through borrowed records.
 ///
 /// Returns how many bytes of the path were walked, and the directory reached there; `None` where a step is

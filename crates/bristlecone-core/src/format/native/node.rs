@@ -17,6 +17,8 @@ const WIDE: u8 = 1;
 const ALL_CHILDREN: u8 = 2;
 /// No item has a child.
 const NO_CHILDREN: u8 = 4;
+/// The header of a leaf of one item, its flags to be set.
+pub(super) const SINGLE_LEAF: [u8; HEADER_BYTES] = [0, 0, 1, 0];
 /// The highest level: 64^10 items are more than can be stored.
 const LEVEL_MAX: u8 = 40;
 /// Set in the tag of an item whose value is inline; the lower bits are the kind.
@@ -333,6 +335,11 @@ pub(super) fn write_inner_item(out: &mut impl Append, child: &Child<'_>) {
     out.append_bytes(child.oid.as_bytes());
     write_varint(out, child.count);
     write_varint(out, child.weight);
+}
+
+/// Returns the flags of a narrow node whose items all have a child, or none of them has.
+pub(super) const fn leaf_flags(children: bool) -> u8 {
+    if children { ALL_CHILDREN } else { NO_CHILDREN }
 }
 
 /// What encoding needs of an item.

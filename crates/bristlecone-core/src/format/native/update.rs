@@ -14,8 +14,8 @@ use self::{edits::Edits, window::Window};
 use super::{
     Native, bad,
     cursor::{Cursor, load_child, view},
-    cut,
-    node::{Child, EncodeItem, encode, has_child, item_step},
+    cut, fast, id,
+    node::{self, Child, EncodeItem, encode, has_child, item_step},
 };
 use crate::{Change, FormatError, Kind, Location, ObjRef, Object, Oid, STEP_BYTES_MAX, Sink, Source};
 
@@ -32,6 +32,11 @@ pub(super) fn update<S: Source, K: Sink>(
     if changes.iter().any(|change| change.step.len() > STEP_BYTES_MAX) {
         return Err(FormatError::Unsupported { format: "native", what: "a step of more than 4096 bytes" }.into());
     }
+    if let ([change], Some(base)) = (changes, base)
+        && let Some(root) = replace_only_entry(native, source, sink, base, change)
+    {
+        return Ok(Some(root));
+    }
     debug_assert!(changes.windows(2).all(|pair| pair[0].step < pair[1].step), "changes are sorted");
     let body = sink.take_buffer();
     let mut writer = Writer { native, sink, body, locations: SmallVec::new() };
@@ -39,6 +44,39 @@ pub(super) fn update<S: Source, K: Sink>(
     let body = core::mem::take(&mut writer.body);
     sink.give_buffer(body);
     root
+}
+
+/// Replaces what the one entry of a directory is bound to, as happens at each step of the way down to an
+/// edit in a chain of directories; `None` wherever it is not as simple as that.
+fn replace_only_entry<S: Source, K: Sink>(
+    native: &Native,
+    source: &S,
+    sink: &mut K,
+    base: &ObjRef,
+    change: &Change<'_>,
+) -> Option<ObjRef> {
+    let (kind, target) = change.to.as_ref()?;
+    let print = fast::only_entry(source, base.oid.as_bytes(), base.at, change.step)?;
+    let mut body: SmallVec<[u8; 160]> = SmallVec::new();
+    body.extend_from_slice(&node::SINGLE_LEAF);
+    body.extend_from_slice(&[print, 0, 0]);
+    let items_at = body.len();
+    node::write_leaf_item(&mut body, change.step, *kind, target);
+    let end = u16::try_from(body.len() - items_at).ok()?;
+    body[items_at - 2..items_at].copy_from_slice(&end.to_le_bytes());
+    let child = has_child(0, &body[items_at..]);
+    body[1] = node::leaf_flags(child);
+    let oid = id::node(0, &body[items_at..], 1, native.group, |_| usize::from(end));
+    if oid == base.oid {
+        return Some(*base);
+    }
+    let at = match target {
+        crate::ChangeTarget::Object { at, .. } => at.at,
+        _ => Location::NONE,
+    };
+    let locations = [at];
+    let at = sink.put(Kind::Node, oid, &body, if child { &locations } else { &[] }, &[]);
+    Some(ObjRef::new(oid, at))
 }
 
 /// As [`update`], with the writer's buffers at hand.

@@ -1,0 +1,137 @@
+//! The long forms: opening large stores, reading beyond the cache's budget, very wide directories.
+
+use std::time::Instant;
+
+use bristlecone::{Durability, Info, Path};
+
+use crate::{
+    BenchError,
+    engine::Engine,
+    error::Result,
+    job::{Big, Job},
+    measure::{Laps, Run},
+    rss::{Peak, Sampler},
+    workload::{Random, RisingValues, value},
+};
+
+mod wide;
+
+/// Entries of one directory of a large store, and of one commit.
+const DIR_ENTRIES: u64 = 1000;
+/// How often a store is opened.
+const OPENS: usize = 11;
+/// Lookups beyond the budget.
+const LOOKUPS: u64 = 200_000;
+/// Entries compared at the end.
+const CHECKED: u64 = 1000;
+const BRANCH: &str = "main";
+
+/// Does one run of a long form.
+pub(crate) fn run(job: &Job, work: Big) -> Result<Vec<Run>> {
+    match work {
+        Big::Open { bytes } => open(job, bytes),
+        Big::Budget { bytes } => over_budget(job, bytes),
+        Big::Wide { entries } => wide::run(job, entries),
+    }
+}
+
+/// Opens a store of so many bytes again and again; each time the head of the branch is read, too.
+fn open(job: &Job, bytes: u64) -> Result<Vec<Run>> {
+    let mut engine = Engine::create(job)?;
+    let entries = fill(&engine, job, bytes)?;
+    engine.close()?;
+    let sampler = Sampler::start();
+    let mut seconds = 0.0;
+    let mut latencies = Vec::with_capacity(OPENS);
+    for _ in 0..OPENS {
+        let started = Instant::now();
+        engine.open()?;
+        let head = engine.repo().branch(BRANCH)?.head()?;
+        let elapsed = started.elapsed();
+        seconds += elapsed.as_secs_f64();
+        latencies.push(elapsed.as_nanos() as u64);
+        if head.is_none() {
+            return Err(BenchError::Wrong { scenario: job.scenario(), reason: "the branch is gone".into() });
+        }
+        engine.close()?;
+    }
+    let peak = sampler.finish();
+    engine.open()?;
+    let mut run = Run { ops: OPENS as u64, seconds, threads: 1, ..Run::default() };
+    run.set_latencies(latencies);
+    run.commits = 0;
+    finish(&engine, job, entries, peak, &mut run)?;
+    Ok(vec![run])
+}
+
+/// Looks entries up at random in a store larger than the budget; every answer is compared.
+fn over_budget(job: &Job, bytes: u64) -> Result<Vec<Run>> {
+    let mut engine = Engine::create(job)?;
+    let entries = fill(&engine, job, bytes)?;
+    engine.reopen()?;
+    let sampler = Sampler::start();
+    let mut run = Run { ops: LOOKUPS, threads: 1, ..Run::default() };
+    let mut random = Random::new(5);
+    let tree = engine.repo().branch(BRANCH)?.tree()?;
+    let started = Instant::now();
+    for _ in 0..LOOKUPS {
+        let n = random.below(entries);
+        let found = tree.find(path_of(n))?;
+        // Length and first byte, as in the suite's lookups; what is in between is compared at the end.
+        if found.is_none_or(|found| found.len() != job.value_bytes || found.first() != Some(&b'v')) {
+            run.wrong = Some(format!("entry {n} does not hold its value"));
+        }
+    }
+    run.seconds = started.elapsed().as_secs_f64();
+    drop(tree);
+    finish(&engine, job, entries, sampler.finish(), &mut run)?;
+    Ok(vec![run])
+}
+
+/// Fills a store with so many bytes of values, all different, and returns how many there are.
+fn fill(engine: &Engine, job: &Job, bytes: u64) -> Result<u64> {
+    let dirs = bytes.div_ceil(job.value_bytes.max(1) as u64).div_ceil(DIR_ENTRIES).max(1);
+    let repo = engine.repo();
+    let branch = repo.branch(BRANCH)?;
+    let mut values = RisingValues::new(job.value_bytes);
+    for dir in 0..dirs {
+        let mut tree = branch.tree()?;
+        for n in dir * DIR_ENTRIES..(dir + 1) * DIR_ENTRIES {
+            tree.add(path_of(n), values.get(n as usize))?;
+        }
+        branch.commit(&mut tree, &Info::message(format!("directory {dir}")).durability(Durability::None))?;
+    }
+    repo.flush()?;
+    Ok(dirs * DIR_ENTRIES)
+}
+
+fn path_of(n: u64) -> Path {
+    Path::from_bytes(format!("{:06}/{:03}", n / DIR_ENTRIES, n % DIR_ENTRIES)).expect("numbers are steps")
+}
+
+/// Notes sizes and memory, and compares entries spread over the whole store.
+fn finish(engine: &Engine, job: &Job, entries: u64, peak: Peak, run: &mut Run) -> Result<()> {
+    note_sizes(engine, peak, run);
+    let tree = engine.repo().branch(BRANCH)?.tree()?;
+    for n in (0..entries).step_by((entries / CHECKED).max(1) as usize) {
+        if tree.find(path_of(n))?.as_deref() != Some(&value(n as usize, job.value_bytes)[..]) {
+            run.wrong = Some(format!("entry {n} does not hold its value"));
+        }
+    }
+    Ok(())
+}
+
+fn note_sizes(engine: &Engine, peak: Peak, run: &mut Run) {
+    let stats = engine.stats();
+    (run.store_bytes, run.file_bytes) = (stats.store_bytes, stats.file_bytes);
+    (run.rss_anon_kb, run.rss_file_kb, run.maxrss_kb) = (peak.anon_kb, peak.file_kb, peak.max_kb);
+}
+
+/// Makes a result of laps.
+fn lapped(part: &str, laps: Laps) -> Run {
+    let (seconds, latencies) = laps.finish();
+    let mut run = Run { part: part.into(), ops: latencies.len() as u64, seconds, threads: 1, ..Run::default() };
+    run.set_latencies(latencies);
+    run.commits = 0;
+    run
+}

@@ -1,0 +1,149 @@
+//! One directory of very many entries: adding, removing, finding one, and listing a page of 100.
+
+use bristlecone::{Durability, Info, Listing, Path};
+
+use super::{BRANCH, lapped, note_sizes};
+use crate::{
+    engine::Engine,
+    error::Result,
+    job::Job,
+    measure::{Laps, Run},
+    rss::Sampler,
+    workload::{Random, value},
+};
+
+/// Entries of one commit while the directory is filled.
+const COMMIT_ENTRIES: u64 = 100_000;
+/// One-entry commits that add, and as many that remove.
+const EDITS: u64 = 1000;
+const FINDS: u64 = 100_000;
+const PAGES: u64 = 1000;
+const PAGE_ENTRIES: usize = 100;
+const VALUE_BYTES: usize = 20;
+const DIR: &str = "wide";
+
+pub(super) fn run(job: &Job, entries: u64) -> Result<Vec<Run>> {
+    let mut engine = Engine::create(job)?;
+    fill(&engine, entries)?;
+    engine.reopen()?;
+    let sampler = Sampler::start();
+    let mut runs =
+        vec![find(&engine, entries)?, list(&engine, entries)?, add(&engine, entries)?, remove(&engine, entries)?];
+    let peak = sampler.finish();
+    engine.reopen()?;
+    let wrong = wrong(&engine, entries)?;
+    for run in &mut runs {
+        note_sizes(&engine, peak, run);
+        run.wrong = run.wrong.take().or_else(|| wrong.clone());
+    }
+    Ok(runs)
+}
+
+/// Entry `n` of the filled directory; between any two there is room for one that is added.
+fn path_of(n: u64) -> Path {
+    Path::from_bytes(format!("{DIR}/{n:08}")).expect("numbers are steps")
+}
+
+fn added_path(n: u64) -> Path {
+    Path::from_bytes(format!("{DIR}/{n:08}-added")).expect("numbers are steps")
+}
+
+fn unsynced(message: &str) -> Info {
+    Info::message(message).durability(Durability::None)
+}
+
+fn fill(engine: &Engine, entries: u64) -> Result<()> {
+    let repo = engine.repo();
+    let branch = repo.branch(BRANCH)?;
+    for first in (0..entries).step_by(COMMIT_ENTRIES as usize) {
+        let mut tree = branch.tree()?;
+        for n in first..(first + COMMIT_ENTRIES).min(entries) {
+            tree.add(path_of(n), &value(n as usize, VALUE_BYTES)[..])?;
+        }
+        branch.commit(&mut tree, &unsynced("fill"))?;
+    }
+    repo.flush()?;
+    Ok(())
+}
+
+fn find(engine: &Engine, entries: u64) -> Result<Run> {
+    let mut random = Random::new(1);
+    let paths: Vec<Path> = (0..FINDS).map(|_| path_of(random.below(entries))).collect();
+    let tree = engine.repo().branch(BRANCH)?.tree()?;
+    let mut laps = Laps::start(paths.len());
+    let mut found = 0;
+    for path in &paths {
+        found += u64::from(tree.find(path)?.is_some_and(|value| value.len() == VALUE_BYTES));
+        laps.lap();
+    }
+    let mut run = lapped("find", laps);
+    run.wrong = (found != FINDS).then(|| "an entry was not found".into());
+    Ok(run)
+}
+
+fn list(engine: &Engine, entries: u64) -> Result<Run> {
+    let mut random = Random::new(2);
+    let last = entries.saturating_sub(PAGE_ENTRIES as u64) + 1;
+    let listings: Vec<Listing> = (0..PAGES)
+        .map(|_| Listing::new().from(format!("{:08}", random.below(last)).as_bytes()).limit(PAGE_ENTRIES))
+        .collect();
+    let tree = engine.repo().branch(BRANCH)?.tree()?;
+    let mut laps = Laps::start(listings.len());
+    let mut listed = 0;
+    for listing in &listings {
+        for entry in tree.list_with(DIR, listing)? {
+            listed += entry?.step().len();
+        }
+        laps.lap();
+    }
+    let mut run = lapped("list", laps);
+    let wanted = PAGES as usize * PAGE_ENTRIES.min(entries as usize) * 8;
+    run.wrong = (listed != wanted).then(|| "a page has other entries than it should".into());
+    Ok(run)
+}
+
+fn add(engine: &Engine, entries: u64) -> Result<Run> {
+    let branch = engine.repo().branch(BRANCH)?;
+    let mut random = Random::new(3);
+    let info = unsynced("add");
+    let mut laps = Laps::start(EDITS as usize);
+    for _ in 0..EDITS {
+        let path = added_path(random.below(entries));
+        let mut tree = branch.tree()?;
+        tree.add(&path, b"added")?;
+        branch.commit(&mut tree, &info)?;
+        laps.lap();
+    }
+    Ok(lapped("add", laps))
+}
+
+/// Removes what `add` added, so that the directory ends as it was.
+fn remove(engine: &Engine, entries: u64) -> Result<Run> {
+    let branch = engine.repo().branch(BRANCH)?;
+    let mut random = Random::new(3);
+    let info = unsynced("remove");
+    let mut laps = Laps::start(EDITS as usize);
+    for _ in 0..EDITS {
+        let path = added_path(random.below(entries));
+        let mut tree = branch.tree()?;
+        tree.remove(&path)?;
+        branch.commit(&mut tree, &info)?;
+        laps.lap();
+    }
+    Ok(lapped("remove", laps))
+}
+
+/// Returns what is wrong with the directory at the end, if anything is.
+fn wrong(engine: &Engine, entries: u64) -> Result<Option<String>> {
+    let tree = engine.repo().branch(BRANCH)?.tree()?;
+    let count = tree.count(DIR)?;
+    if count != entries {
+        return Ok(Some(format!("the directory has {count} entries in place of {entries}")));
+    }
+    for n in (0..entries).step_by((entries / 1000).max(1) as usize) {
+        if tree.find(path_of(n))?.as_deref() != Some(&value(n as usize, VALUE_BYTES)[..]) {
+            return Ok(Some(format!("entry {n} does not hold its value")));
+        }
+    }
+    Ok(None)
+}

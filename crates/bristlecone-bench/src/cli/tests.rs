@@ -1,0 +1,138 @@
+//! The options, and a tiny suite from end to end.
+
+use clap::Parser;
+
+use super::*;
+
+#[derive(Parser)]
+struct Command {
+    #[command(flatten)]
+    args: BenchArgs,
+}
+
+fn args(words: &str) -> BenchArgs {
+    Command::try_parse_from(std::iter::once("bench").chain(words.split_whitespace())).unwrap().args
+}
+
+fn tiny(dir: &Path, more: &str) -> BenchArgs {
+    let sizes = "--ncommits 3 --tree-add 70 --depth 2 --nreads 200 --runs 1 --in-process";
+    args(&format!("{sizes} --dir {} {more}", dir.display()))
+}
+
+fn measured(dir: &Path, more: &str) -> Vec<Row> {
+    let args = tiny(dir, more);
+    let (rows, failed) = measure(&args, &Home::new(&args).unwrap()).unwrap();
+    assert!(failed.is_none(), "{failed:?}");
+    rows
+}
+
+#[test]
+fn a_tiny_suite_is_right_on_every_backend() {
+    let dir = tempfile::tempdir().unwrap();
+    let rows = measured(dir.path(), "--value-size 100");
+    let results: Vec<&Row> = rows.iter().filter(|row| !row.is_limit()).collect();
+    for row in &results {
+        assert!(row.checked, "{} {}: {:?}", row.name, row.scenario, row.wrong);
+        assert!(row.total_ops > 0 && row.total_time > 0.0, "{} {}", row.name, row.scenario);
+    }
+    let heads = |scenario: &str| {
+        let heads: Vec<_> = results.iter().filter(|row| row.scenario == scenario).map(|row| &row.head).collect();
+        assert_eq!(heads.len(), 3, "{scenario}");
+        assert!(heads[0].is_some() && heads.iter().all(|head| *head == heads[0]), "{scenario}: {heads:?}");
+    };
+    for scenario in ["commits-20B", "commits-100B", "commits-10K-distinct", "incremental-10K", "large-values"] {
+        heads(scenario);
+    }
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "no store is left behind");
+}
+
+#[test]
+fn switches_change_roots_and_names_but_not_answers() {
+    let dir = tempfile::tempdir().unwrap();
+    let usual = measured(dir.path(), "--quick --only-scenario incremental-20B");
+    let other = measured(
+        dir.path(),
+        "--quick --only-scenario incremental-20B --no-inode --no-inline --no-maps --cache 65536 --no-direct",
+    );
+    let (usual, other) = (usual.last().unwrap(), other.last().unwrap());
+    assert_eq!(other.name, "bristlecone disk synced no-inline no-inode no-maps no-direct cache=65536");
+    assert!(usual.checked && other.checked);
+    assert_ne!(usual.root, other.root);
+}
+
+#[test]
+fn parallel_forms_and_optimisations_are_right() {
+    let dir = tempfile::tempdir().unwrap();
+    let rows = measured(
+        dir.path(),
+        "--parallel-domains 2 --parallel-fibers 3 --only-scenario commits,incremental,reads --optims",
+    );
+    assert!(rows.iter().all(|row| row.is_limit() || row.checked));
+    let ops = |scenario: &str| rows.iter().find(|row| row.scenario == scenario).unwrap().total_ops;
+    assert_eq!(ops("commits-20B-p2x3"), 2 * 3 * 3 * 70);
+    assert_eq!(ops("incremental-20B-p2x3"), 2 * 3 * 3);
+    assert_eq!(ops("reads-20B-p2x3"), 2 * 3 * 200);
+    assert!(rows.iter().any(|row| row.variant == "baseline" && row.backend == "disk"));
+}
+
+#[test]
+fn long_forms_are_right_when_small() {
+    let dir = tempfile::tempdir().unwrap();
+    let args = tiny(dir.path(), "--big --big-bytes 2000000 --big-entries 5000 --skip-memory");
+    let home = Home::new(&args).unwrap();
+    let mut jobs = jobs(&args, &home.dir).unwrap();
+    // The directory to compare with is as wide as ever; here it need not be.
+    jobs.retain(|job| job.work != Work::Big(Big::Wide { entries: WIDE_ENTRIES }));
+    assert_eq!(jobs.len(), 4);
+    for job in jobs {
+        for run in crate::scenario::run(&job).unwrap() {
+            assert_eq!(run.wrong, None, "{} {}", job.scenario(), run.part);
+        }
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_a_reason() {
+    let reason = |words: &str| {
+        let error = run(&args(words), false).unwrap_err();
+        assert!(error.is_usage(), "{words}: {error}");
+        error.to_string()
+    };
+    assert!(reason("--trace file").contains("replays no traces"));
+    assert!(reason("--only-backend lsm").contains("memory and disk"));
+    assert!(reason("--only-scenario nothing").contains("commits-10K-distinct"));
+    assert!(reason("--skip-memory --skip-disk").contains("nothing is left"));
+    assert!(Command::try_parse_from(["bench", "--runs", "0"]).is_err());
+    assert!(Command::try_parse_from(["bench", "--regen"]).is_err());
+}
+
+#[test]
+fn rows_are_merged_and_a_page_is_made_of_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, page) = (dir.path().join("results.json"), dir.path().join("page.md"));
+    std::fs::write(&page, format!("before\n{}\n{}\nafter\n", readme::BEGIN, readme::END)).unwrap();
+    let files = format!("--json {} --readme {}", file.display(), page.display());
+    run(&tiny(dir.path(), &format!("--quick --only-scenario commits-20B {files}")), true).unwrap();
+    run(&tiny(dir.path(), &format!("--quick --only-scenario reads {files}")), true).unwrap();
+    let text = std::fs::read_to_string(&page).unwrap();
+    assert!(text.contains("| commits-20B |") && text.contains("| reads-20B |"), "{text}");
+    run(&args(&format!("--regen {files}")), false).unwrap();
+    assert_eq!(std::fs::read_to_string(&page).unwrap(), text, "the same rows give the same page");
+}
+
+#[test]
+fn another_last_commit_than_on_another_backend_is_found() {
+    let row = |name: &str, head: &str| Row {
+        name: name.into(),
+        scenario: "commits-20B".into(),
+        head: Some(head.into()),
+        checked: true,
+        ..Row::default()
+    };
+    let mut other = row("disk", "b");
+    compare_heads(&mut other, &[row("memory", "a")]);
+    assert!(!other.checked && other.wrong.unwrap().contains("memory"));
+    let mut same = row("disk", "a");
+    compare_heads(&mut same, &[row("memory", "a")]);
+    assert!(same.checked);
+}

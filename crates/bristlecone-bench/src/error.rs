@@ -1,0 +1,71 @@
+//! What can go wrong with a measurement.
+
+use std::{io, path::Path};
+
+use thiserror::Error;
+
+/// What can go wrong with a measurement.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum BenchError {
+    /// Options that make no sense together, or that this version does not have.
+    #[error("{reason}")]
+    Usage {
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// The store that is measured failed.
+    #[error(transparent)]
+    Store(#[from] bristlecone::Error),
+    /// A scenario ended with contents or answers that are not those that it should end with.
+    #[error("{scenario}: wrong result: {reason}")]
+    Wrong {
+        /// The scenario.
+        scenario: String,
+        /// What differs.
+        reason: String,
+    },
+    /// A scenario's process failed.
+    #[error("{scenario}: its process failed: {reason}")]
+    Child {
+        /// The scenario.
+        scenario: String,
+        /// What it said.
+        reason: String,
+    },
+    /// A file of results that is none.
+    #[error("{file}: these are no results: {reason}; name another file or remove this one")]
+    Results {
+        /// The file.
+        file: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The system failed.
+    #[error("{file}: {source}")]
+    Io {
+        /// The file.
+        file: String,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl BenchError {
+    pub(crate) fn io(file: &Path) -> impl FnOnce(io::Error) -> Self {
+        let file = file.display().to_string();
+        move |source| Self::Io { file, source }
+    }
+
+    pub(crate) fn usage(reason: impl Into<String>) -> Self {
+        Self::Usage { reason: reason.into() }
+    }
+
+    /// Whether the caller asked for something that makes no sense.
+    #[must_use]
+    pub const fn is_usage(&self) -> bool {
+        matches!(self, Self::Usage { .. })
+    }
+}
+
+pub(crate) type Result<T, E = BenchError> = std::result::Result<T, E>;

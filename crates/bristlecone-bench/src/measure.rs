@@ -1,0 +1,161 @@
+//! Time: of a stretch of work, of its commits, and of threads that start together.
+
+use std::{sync::Barrier, thread, time::Instant};
+
+use bristlecone::BackendStats;
+use serde::{Deserialize, Serialize};
+
+use crate::{engine::Engine, error::Result};
+
+/// What one run of a job found.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// Which of several results of one run this is, put after the scenario's name; empty if there is one.
+    pub part: String,
+    /// Operations, as the scenario counts them.
+    pub ops: u64,
+    /// How long they took, in seconds.
+    pub seconds: f64,
+    /// Commits among them.
+    pub commits: u64,
+    /// Half the commits took no longer, in microseconds.
+    pub p50_us: Option<f64>,
+    /// 99 of 100 commits took no longer, in microseconds.
+    pub p99_us: Option<f64>,
+    /// Bytes given to the backend within the timed part, with framing.
+    pub bytes_written: u64,
+    /// Syncs within the timed part.
+    pub syncs: u64,
+    /// Bytes of the store at the end, up to its tail.
+    pub store_bytes: u64,
+    /// Bytes of its files, with what is pre-allocated.
+    pub file_bytes: u64,
+    /// The most anonymous memory that was resident, in KiB.
+    pub rss_anon_kb: u64,
+    /// The most pages of mapped files that were resident, in KiB.
+    pub rss_file_kb: u64,
+    /// The high-water mark of all resident memory, in KiB.
+    pub maxrss_kb: u64,
+    /// How many threads worked.
+    pub threads: u64,
+    /// The root of the tree at the end, where there is one.
+    pub root: Option<String>,
+    /// The last commit, where there is one.
+    pub head: Option<String>,
+    /// What the check found wrong; `None` if everything was as it should be.
+    pub wrong: Option<String>,
+}
+
+impl Run {
+    /// Notes what the commits took, each in nanoseconds.
+    pub(crate) fn set_latencies(&mut self, mut nanoseconds: Vec<u64>) {
+        nanoseconds.sort_unstable();
+        self.commits = nanoseconds.len() as u64;
+        self.p50_us = percentile(&nanoseconds, 50).map(|ns| ns as f64 / 1e3);
+        self.p99_us = percentile(&nanoseconds, 99).map(|ns| ns as f64 / 1e3);
+    }
+}
+
+/// Returns the value that `percent` of the sorted values do not exceed.
+pub(crate) fn percentile(sorted: &[u64], percent: usize) -> Option<u64> {
+    let rank = (sorted.len() * percent).div_ceil(100).max(1);
+    sorted.get(rank - 1).copied()
+}
+
+/// Notes how long each of a run of things takes, without allocating.
+pub(crate) struct Laps {
+    started: Instant,
+    last: Instant,
+    nanoseconds: Vec<u64>,
+}
+
+impl Laps {
+    /// Starts now; there will be `count` laps.
+    pub(crate) fn start(count: usize) -> Self {
+        let nanoseconds = Vec::with_capacity(count);
+        let now = Instant::now();
+        Self { started: now, last: now, nanoseconds }
+    }
+
+    /// Ends a lap and begins the next one.
+    #[inline]
+    pub(crate) fn lap(&mut self) {
+        let now = Instant::now();
+        self.nanoseconds.push((now - self.last).as_nanos() as u64);
+        self.last = now;
+    }
+
+    /// Returns the seconds from the start to the end of the last lap, and what each lap took.
+    pub(crate) fn finish(self) -> (f64, Vec<u64>) {
+        ((self.last - self.started).as_secs_f64(), self.nanoseconds)
+    }
+}
+
+/// What the backend did during a stretch of work.
+pub(crate) struct Written(BackendStats);
+
+impl Written {
+    pub(crate) fn since_now(engine: &Engine) -> Self {
+        Self(engine.stats())
+    }
+
+    pub(crate) fn note(self, engine: &Engine, run: &mut Run) {
+        let now = engine.stats();
+        run.bytes_written = now.bytes_written - self.0.bytes_written;
+        run.syncs = now.syncs - self.0.syncs;
+        run.store_bytes = now.store_bytes;
+        run.file_bytes = now.file_bytes;
+    }
+}
+
+/// Runs `work` on `threads` threads that start together, and returns the seconds from the first start to the
+/// last end with what each returned. One thread is the caller's own.
+pub(crate) fn together<T: Send>(threads: usize, work: impl Fn(usize) -> Result<T> + Sync) -> Result<(f64, Vec<T>)> {
+    if threads <= 1 {
+        let started = Instant::now();
+        let done = work(0)?;
+        return Ok((started.elapsed().as_secs_f64(), vec![done]));
+    }
+    let barrier = Barrier::new(threads);
+    let timed = |index: usize| {
+        barrier.wait();
+        let started = Instant::now();
+        let done = work(index);
+        (started, Instant::now(), done)
+    };
+    let timed = &timed;
+    let all: Vec<(Instant, Instant, Result<T>)> = thread::scope(|scope| {
+        let handles: Vec<_> = (0..threads).map(|index| scope.spawn(move || timed(index))).collect();
+        handles.into_iter().map(|handle| handle.join().expect("a worker of a scenario does not panic")).collect()
+    });
+    let first = all.iter().map(|(started, ..)| *started).min().expect("there are threads");
+    let last = all.iter().map(|(_, ended, _)| *ended).max().expect("there are threads");
+    let done: Result<Vec<T>> = all.into_iter().map(|(.., done)| done).collect();
+    Ok(((last - first).as_secs_f64(), done?))
+}
+
+/// Returns how many cores this process may use.
+pub(crate) fn cores() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_ranks() {
+        let sorted: Vec<u64> = (1..=100).collect();
+        assert_eq!(percentile(&sorted, 50), Some(50));
+        assert_eq!(percentile(&sorted, 99), Some(99));
+        assert_eq!(percentile(&[7], 99), Some(7));
+        assert_eq!(percentile(&[], 99), None);
+    }
+
+    #[test]
+    fn threads_return_in_order() {
+        let (seconds, done) = together(3, |index| Ok(index * 10)).unwrap();
+        assert_eq!(done, [0, 10, 20]);
+        assert!(seconds >= 0.0);
+    }
+}

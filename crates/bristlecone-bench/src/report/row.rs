@@ -1,0 +1,180 @@
+//! A row: one scenario on one backend, the median of its runs.
+
+use serde::{Deserialize, Serialize};
+
+use super::share;
+use crate::{
+    job::Job,
+    limits::{LimitRow, Limits},
+    machine::Machine,
+    measure::Run,
+};
+
+/// One result, as files and standard output have it. `docs/bench.md` lists the keys.
+///
+/// The first six keys are shared with other suites' files; a file may hold rows with these alone.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Row {
+    /// Whose figure it is: suite, backend, durability, switches. Unique in a file together with `scenario`.
+    pub name: String,
+    /// What was done, with the value size.
+    pub scenario: String,
+    /// Operations.
+    pub total_ops: u64,
+    /// Seconds of the median run.
+    pub total_time: f64,
+    /// Operations per second: the median of the runs.
+    pub ops_per_sec: f64,
+    /// The high-water mark of resident memory in KiB, mapped pages included: the largest of the runs.
+    pub maxrss_kb: u64,
+    /// The backend; empty for the limits.
+    pub backend: String,
+    /// When a commit was acknowledged.
+    pub durability: String,
+    /// The switches that were not as usual, or the step of the table of optimisations.
+    pub variant: String,
+    /// The size of the values in bytes.
+    pub value_bytes: u64,
+    /// How many threads worked.
+    pub threads: u64,
+    /// How many runs there were.
+    pub runs: u64,
+    /// The slowest run.
+    pub ops_per_sec_min: f64,
+    /// The fastest run.
+    pub ops_per_sec_max: f64,
+    /// Commits in a run.
+    pub commits: u64,
+    /// Half the commits took no longer, in microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency_p50_us: Option<f64>,
+    /// 99 of 100 commits took no longer, in microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency_p99_us: Option<f64>,
+    /// Bytes given to the backend for each commit, with framing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes_per_commit: Option<f64>,
+    /// Syncs within the timed part.
+    pub syncs: u64,
+    /// Bytes of the store at the end, up to its tail.
+    pub store_bytes: u64,
+    /// Bytes of its files, pre-allocated space included.
+    pub file_bytes: u64,
+    /// The most anonymous memory resident at a time, in KiB: the largest of the runs.
+    pub rss_anon_kb: u64,
+    /// The most pages of mapped files resident at a time, in KiB: the largest of the runs.
+    pub rss_file_kb: u64,
+    /// Whether contents, answers and roots were checked after every run and were right.
+    pub checked: bool,
+    /// What was wrong, if anything was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wrong: Option<String>,
+    /// The limit of the same run that comes nearest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<String>,
+    /// The share of that limit, 0 to 1 and more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub share: Option<f64>,
+    /// The root at the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub root: Option<String>,
+    /// The last commit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub head: Option<String>,
+    /// The processor.
+    pub cpu: String,
+    /// How many cores it has for us.
+    pub cores: u64,
+    /// The kernel.
+    pub kernel: String,
+    /// The file system of the stores.
+    pub filesystem: String,
+    /// The day, in UTC.
+    pub date: String,
+    /// The revision of the sources; `+` if they were changed.
+    pub revision: String,
+}
+
+impl Row {
+    /// Makes a row of the runs of a job.
+    pub(crate) fn of_job(job: &Job, runs: &[Run], machine: &Machine, limits: Option<&Limits>) -> Self {
+        let Some(run) = median(runs) else { return Self::default() };
+        let part = &run.part;
+        let mut row = Self::of_runs(run, runs, machine);
+        row.name = job.row_name();
+        row.scenario = if part.is_empty() { job.scenario() } else { format!("{}-{part}", job.scenario()) };
+        row.backend = job.target.backend().into();
+        row.durability = if job.work.writes() { job.target.durability().name().into() } else { String::new() };
+        row.variant = job.variant();
+        row.value_bytes = job.value_bytes as u64;
+        row.checked = runs.iter().all(|run| run.wrong.is_none());
+        row.wrong = runs.iter().find_map(|run| run.wrong.clone());
+        if let Some((limit, share)) = limits.and_then(|limits| share::nearest(job, run, limits)) {
+            (row.limit, row.share) = (Some(limit.into()), Some(share));
+        }
+        row
+    }
+
+    /// Makes a row of a limit of the machine.
+    pub(crate) fn of_limit(limit: &LimitRow, machine: &Machine) -> Self {
+        let mut row = Self::of_runs(&limit.run, std::slice::from_ref(&limit.run), machine);
+        row.name = LIMITS.into();
+        row.scenario.clone_from(&limit.scenario);
+        row.value_bytes = limit.bytes as u64;
+        row
+    }
+
+    fn of_runs(run: &Run, runs: &[Run], machine: &Machine) -> Self {
+        let rates = || runs.iter().map(rate);
+        Self {
+            total_ops: run.ops,
+            total_time: run.seconds,
+            ops_per_sec: rate(run),
+            ops_per_sec_min: rates().fold(f64::INFINITY, f64::min),
+            ops_per_sec_max: rates().fold(0.0, f64::max),
+            maxrss_kb: runs.iter().map(|run| run.maxrss_kb).max().unwrap_or(0),
+            rss_anon_kb: runs.iter().map(|run| run.rss_anon_kb).max().unwrap_or(0),
+            rss_file_kb: runs.iter().map(|run| run.rss_file_kb).max().unwrap_or(0),
+            threads: run.threads,
+            runs: runs.len() as u64,
+            commits: run.commits,
+            latency_p50_us: run.p50_us,
+            latency_p99_us: run.p99_us,
+            bytes_per_commit: (run.commits > 0).then(|| run.bytes_written as f64 / run.commits as f64),
+            syncs: run.syncs,
+            store_bytes: run.store_bytes,
+            file_bytes: run.file_bytes,
+            root: run.root.clone(),
+            head: run.head.clone(),
+            cpu: machine.cpu.clone(),
+            cores: machine.cores,
+            kernel: machine.kernel.clone(),
+            filesystem: machine.filesystem.clone(),
+            date: machine.date.clone(),
+            revision: machine.revision.clone(),
+            ..Self::default()
+        }
+    }
+
+    /// Whether this is a limit of the machine and no result of a store.
+    #[must_use]
+    pub fn is_limit(&self) -> bool {
+        self.name == LIMITS
+    }
+}
+
+/// The name of rows that are limits of the machine.
+const LIMITS: &str = "limits";
+
+/// Returns the run in the middle by its rate; of two in the middle the slower.
+#[must_use]
+pub fn median(runs: &[Run]) -> Option<&Run> {
+    let mut sorted: Vec<&Run> = runs.iter().collect();
+    sorted.sort_by(|one, other| rate(one).total_cmp(&rate(other)));
+    sorted.get(sorted.len().saturating_sub(1) / 2).copied()
+}
+
+fn rate(run: &Run) -> f64 {
+    if run.seconds > 0.0 { run.ops as f64 / run.seconds } else { 0.0 }
+}

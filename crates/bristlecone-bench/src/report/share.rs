@@ -1,0 +1,56 @@
+//! Results as shares of the limits of the same run.
+//!
+//! A share is how much of a run's time the limit alone would take: 100 % means that nothing but the limit is
+//! left. Of the limits that apply to a scenario the nearest is shown.
+
+use crate::{
+    job::{Job, Target, Work},
+    limits::Limits,
+    measure::Run,
+};
+
+/// Directories are hashed in pieces of about this size.
+const PIECE_BYTES: usize = 1024;
+/// Values of more bytes are objects, whose hashing is what takes time.
+const LARGE_BYTES: usize = 1000;
+
+/// Returns the limit that comes nearest to explaining what a run took, and its share.
+#[must_use]
+pub fn nearest(job: &Job, run: &Run, limits: &Limits) -> Option<(&'static str, f64)> {
+    let shares = [sync(job, run, limits), hash(job, run, limits), map(job, run, limits)];
+    shares.into_iter().flatten().max_by(|one, other| one.1.total_cmp(&other.1))
+}
+
+/// Every sync that somebody waits for takes as long as one of 4 KB into zeroes.
+fn sync(job: &Job, run: &Run, limits: &Limits) -> Option<(&'static str, f64)> {
+    (job.target == Target::DiskSynced && run.syncs > 0)
+        .then(|| ("fdatasync", run.syncs as f64 * limits.sync_prezeroed / run.seconds))
+}
+
+/// Everything written is hashed once, on as many threads as work.
+fn hash(job: &Job, run: &Run, limits: &Limits) -> Option<(&'static str, f64)> {
+    if run.bytes_written == 0 {
+        return None;
+    }
+    let object = match job.work {
+        Work::Concurrent { .. } => job.value_bytes,
+        Work::CommitsDistinct | Work::LargeValues => job.value_bytes,
+        _ if job.value_bytes >= LARGE_BYTES && job.work.counts_commits() => job.value_bytes,
+        _ => PIECE_BYTES,
+    };
+    // Of small objects the record's header is not hashed; the value is.
+    let bytes = match job.work {
+        Work::Concurrent { .. } => run.ops / 2 * job.value_bytes.max(64) as u64,
+        _ => run.bytes_written,
+    };
+    let threads = run.threads.clamp(1, crate::measure::cores() as u64) as f64;
+    Some(("BLAKE3", bytes as f64 * limits.hash_per_byte(object) / threads / run.seconds))
+}
+
+/// Every lookup reads the map at least once.
+fn map(job: &Job, run: &Run, limits: &Limits) -> Option<(&'static str, f64)> {
+    if !matches!(job.work, Work::Reads { .. } | Work::ReadsParallel) {
+        return None;
+    }
+    Some(("mapped read", run.ops as f64 * limits.mapped_read / run.threads.max(1) as f64 / run.seconds))
+}

@@ -1,0 +1,83 @@
+//! Tables of made-up rows.
+
+use super::*;
+use crate::report::readme::render;
+
+fn row(backend: &str, durability: &str, scenario: &str, rate: f64) -> Row {
+    let target = if backend == "memory" { "memory".to_owned() } else { format!("{backend} {durability}") };
+    Row {
+        name: format!("bristlecone {target}"),
+        scenario: scenario.into(),
+        backend: backend.into(),
+        durability: durability.into(),
+        ops_per_sec: rate,
+        checked: true,
+        value_bytes: 20,
+        ..Row::default()
+    }
+}
+
+fn rows() -> Vec<Row> {
+    vec![
+        row("disk", "synced", "commits-20B", 1_500_000.0),
+        row("memory", "none", "reads-random-long-20B-2t", 7_000_000.0),
+        row("memory", "none", "reads-random-long-20B-1t", 4_000_000.0),
+        row("memory", "none", "commits-20B", 3_000_000.0),
+        row("disk", "none", "commits-20B", 2_500_000.0),
+        Row { variant: "baseline".into(), ..row("disk", "none", "commits-20B", 500_000.0) },
+        Row { variant: "+all".into(), ..row("disk", "none", "commits-20B", 2_000_000.0) },
+        row("disk", "none", "open-1G", 100.0),
+        row("disk", "none", "open-10G", 80.0),
+        Row { name: "another suite".into(), scenario: "commits-20B".into(), ops_per_sec: 1.0, ..Row::default() },
+    ]
+}
+
+#[test]
+fn a_line_compares_backends_and_durabilities() {
+    let tables = sections(&rows());
+    let titles: Vec<&str> = tables.iter().map(|table| table.title.as_str()).collect();
+    assert_eq!(
+        titles,
+        [
+            "Operations per second (medians): bristlecone",
+            "Details: bristlecone",
+            "From one thread to two: bristlecone",
+            "Each optimisation by itself (ops/s; times the baseline's)",
+            "Long forms",
+            "Others, on another machine",
+        ]
+    );
+    assert_eq!(tables[0].lines[0], ["commits-20B", "entry", "3.00 M", "2.50 M", "1.50 M"]);
+    assert_eq!(tables[0].lines.len(), 3);
+    assert_eq!(tables[2].lines, [["reads-random-long-20B, memory", "4.00 M", "7.00 M", "1.75"]]);
+    assert_eq!(tables[3].lines[1], ["disk none, +all", "2.00 M (4.00)"]);
+    assert_eq!(tables[4].lines.iter().map(|line| &line[2][..]).collect::<Vec<_>>(), ["–", "1.25"]);
+}
+
+#[test]
+fn what_was_wrong_is_shown_in_place_of_yes() {
+    let mut rows = rows();
+    (rows[3].checked, rows[3].wrong) = (false, Some("the root is another".into()));
+    let text = sections(&rows)[1].text();
+    assert!(text.contains("the root is another"), "{text}");
+}
+
+#[test]
+fn the_same_rows_give_the_same_section_in_any_order() {
+    let (forward, mut backward) = (rows(), rows());
+    assert_eq!(render(&forward), render(&rows()));
+    backward[..5].reverse();
+    assert_eq!(render(&forward), render(&backward));
+}
+
+#[test]
+fn scenarios_are_in_the_order_of_the_suite() {
+    let names =
+        ["group-commit-20B", "reads-20B", "commits-10K-distinct", "commits-20B", "commits-20B-p2x1", "incremental-20B"];
+    let rows: Vec<Row> = names.iter().map(|name| row("memory", "none", name, 1.0)).collect();
+    let ordered = scenarios(&rows.iter().collect::<Vec<_>>());
+    assert_eq!(
+        ordered,
+        ["commits-20B", "commits-20B-p2x1", "commits-10K-distinct", "incremental-20B", "reads-20B", "group-commit-20B"]
+    );
+}

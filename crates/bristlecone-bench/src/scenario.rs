@@ -1,0 +1,90 @@
+//! The scenarios: each makes its store, does its timed work, and says what it should have left.
+
+use bristlecone::{Durability, Repo, Tree};
+
+use crate::{
+    big,
+    check::{self, Expected},
+    engine::Engine,
+    error::Result,
+    job::{Job, Work},
+    measure::Run,
+    rss::Sampler,
+    workload::{Workload, info},
+};
+
+mod commits;
+mod concurrent;
+mod group;
+mod incremental;
+mod parallel;
+mod prepare;
+mod reads;
+
+/// The branch that scenarios of one task work on.
+const MAIN: &str = "main";
+
+/// Does one run of a job in this process.
+pub(crate) fn run(job: &Job) -> Result<Vec<Run>> {
+    if let Work::Big(work) = job.work {
+        return big::run(job, work);
+    }
+    let sampler = Sampler::start();
+    let workload = Workload::new(job);
+    let mut engine = Engine::create(job)?;
+    let (mut run, expected) = timed(&mut engine, job, &workload)?;
+    let peak = sampler.finish();
+    (run.rss_anon_kb, run.rss_file_kb, run.maxrss_kb) = (peak.anon_kb, peak.file_kb, peak.max_kb);
+    check::check(&mut engine, job, &workload, &expected, &mut run)?;
+    Ok(vec![run])
+}
+
+fn timed(engine: &mut Engine, job: &Job, workload: &Workload) -> Result<(Run, Expected)> {
+    match job.work {
+        Work::Commits | Work::LargeValues => commits::shared(engine, job, workload),
+        Work::CommitsDistinct => commits::distinct(engine, job, workload),
+        Work::Incremental { long, touch_all } => incremental::run(engine, job, workload, long, touch_all),
+        Work::Reads { way, threads, long } => reads::run(engine, job, workload, way, threads, long),
+        Work::ReadsParallel => parallel::reads(engine, job, workload),
+        Work::CommitsParallel => parallel::commits(engine, job, workload),
+        Work::IncrementalParallel => parallel::incremental(engine, job, workload),
+        Work::Concurrent { batched, long } => concurrent::run(engine, job, workload, batched, long),
+        Work::Prepare { whole, threads } => prepare::run(engine, job, workload, whole, threads),
+        Work::GroupCommit { threads: false } => group::pipeline(engine, job, workload),
+        Work::GroupCommit { threads: true } => group::thread_per_writer(engine, job, workload),
+        Work::Big(_) => unreachable!("long forms make their own stores"),
+    }
+}
+
+/// Commits a tree in which entry `n` has value `n`, on every branch of `names`; durable before anything is
+/// timed.
+fn commit_base(engine: &Engine, job: &Job, workload: &Workload, names: &[String]) -> Result<()> {
+    let repo = engine.repo();
+    let mut tree: Tree = repo.tree();
+    for (n, path) in workload.paths.iter().enumerate() {
+        tree.add(path, &workload.value(n + 1)[..])?;
+    }
+    let info = info(job, 0).durability(Durability::None);
+    let head = repo.commit_tree(&mut tree, &[], &info)?;
+    for name in names {
+        point_branch(&repo, name, head)?;
+    }
+    repo.flush()?;
+    Ok(())
+}
+
+fn point_branch(repo: &Repo, name: &str, head: bristlecone::ObjRef) -> Result<()> {
+    let moved = repo.branch(name)?.compare_and_set(None, Some(head), Durability::None)?;
+    assert!(moved, "the branches of a new store do not exist yet");
+    Ok(())
+}
+
+/// Returns the numbers of the values that `commit_base` sets.
+fn base_values(workload: &Workload) -> Vec<usize> {
+    (1..=workload.paths.len()).collect()
+}
+
+/// Returns the names of `count` branches.
+fn branch_names(count: usize) -> Vec<String> {
+    (0..count).map(|index| format!("task-{index}")).collect()
+}

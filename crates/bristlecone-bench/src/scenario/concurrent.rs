@@ -1,0 +1,113 @@
+//! `concurrent`: objects stored and read by many tasks, straight on the backend.
+
+use bristlecone::{Backend, Batch, Durability, Location, Native, ObjRef};
+
+use crate::{
+    BenchError,
+    check::{Expected, put},
+    engine::Engine,
+    error::Result,
+    job::Job,
+    measure::{Run, Written, cores, together},
+    workload::{Random, RisingValues, Workload},
+};
+
+/// Objects that are stored beforehand, to be read.
+const STORED: usize = 1000;
+/// The long form does so many times the rounds.
+const LONG: usize = 10;
+
+pub(super) fn run(
+    engine: &mut Engine,
+    job: &Job,
+    workload: &Workload,
+    batched: bool,
+    long: bool,
+) -> Result<(Run, Expected)> {
+    let stored = store_first(engine, workload)?;
+    engine.reopen()?;
+    let tasks = job.sizes.tasks.max(1);
+    let rounds = (job.sizes.nreads * if long { LONG } else { 1 } / tasks).max(1);
+    let threads = cores().min(tasks);
+    let (backend, format, durability) = (&**engine.backend(), engine.format(), job.target.durability());
+    let written = Written::since_now(engine);
+    let (seconds, sums) = together(threads, |thread| {
+        let mut values = RisingValues::new(job.value_bytes);
+        let mut sum = 0;
+        for task in (thread..tasks).step_by(threads) {
+            let first = STORED + task * rounds;
+            let task = Task { backend, format, durability, stored: &stored, first, rounds };
+            sum += if batched { task.batched(&mut values)? } else { task.each(&mut values)? };
+        }
+        Ok(sum)
+    })?;
+    let mut run = Run { ops: 2 * (rounds * tasks) as u64, seconds, threads: threads as u64, ..Run::default() };
+    written.note(engine, &mut run);
+    if sums.iter().sum::<u64>() != read(backend, &stored[0])? * (rounds * tasks) as u64 {
+        run.wrong = Some("reads found other objects than were stored".into());
+    }
+    Ok((run, Expected::Objects(0..STORED + rounds * tasks)))
+}
+
+/// Stores the objects that are read, and returns where they are.
+fn store_first(engine: &Engine, workload: &Workload) -> Result<Vec<ObjRef>> {
+    let mut batch = Batch::new();
+    let format = engine.format();
+    let pending: Result<Vec<ObjRef>> = (0..STORED).map(|i| put(&format, &mut batch, &workload.value(i))).collect();
+    let base = engine.backend().append(batch, &[], Durability::None)?;
+    engine.backend().flush()?;
+    Ok(pending?.into_iter().map(|at| ObjRef::new(at.oid, at.at.resolve(base))).collect())
+}
+
+struct Task<'a> {
+    backend: &'a dyn Backend,
+    format: Native,
+    durability: Durability,
+    stored: &'a [ObjRef],
+    first: usize,
+    rounds: usize,
+}
+
+impl Task<'_> {
+    /// New objects are hashed at once and given to the backend together, at the end of the task.
+    fn batched(&self, values: &mut RisingValues) -> Result<u64> {
+        let mut batch = Batch::new();
+        let mut random = Random::new(self.first as u64);
+        let mut sum = 0;
+        for round in 0..self.rounds {
+            put(&self.format, &mut batch, values.get(self.first + round))?;
+            sum += self.read_one(&mut random)?;
+        }
+        self.backend.append(batch, &[], self.durability)?;
+        Ok(sum)
+    }
+
+    /// Every new object is given to the backend by itself.
+    fn each(&self, values: &mut RisingValues) -> Result<u64> {
+        let mut random = Random::new(self.first as u64);
+        let mut sum = 0;
+        for round in 0..self.rounds {
+            let mut batch = Batch::new();
+            put(&self.format, &mut batch, values.get(self.first + round))?;
+            let _: Location = self.backend.append(batch, &[], self.durability)?;
+            sum += self.read_one(&mut random)?;
+        }
+        Ok(sum)
+    }
+
+    #[inline]
+    fn read_one(&self, random: &mut Random) -> Result<u64> {
+        read(self.backend, &self.stored[random.below(self.stored.len() as u64) as usize])
+    }
+}
+
+/// Reads an object and returns its length and first byte together.
+#[inline]
+fn read(backend: &dyn Backend, at: &ObjRef) -> Result<u64> {
+    match backend.read(at)? {
+        Some(object) => Ok(object.body().len() as u64 + u64::from(object.body().first().copied().unwrap_or(0))),
+        None => {
+            Err(BenchError::Wrong { scenario: "concurrent".into(), reason: format!("object {} is missing", at.oid) })
+        }
+    }
+}

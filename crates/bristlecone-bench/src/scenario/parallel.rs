@@ -1,0 +1,139 @@
+//! The parallel forms: `domains` threads with `fibers` branches each.
+//!
+//! A thread takes its branches in turn, one commit each. Synced commits of one turn are submitted together
+//! and share a sync, as fibers that wait for the same flush do.
+
+use bristlecone::{Branch, Durability, Info, Prepared, Repo, Tree};
+
+use super::{
+    MAIN, base_values, branch_names, commit_base,
+    commits::{CommitValues, commit_one},
+    incremental::Changes,
+    reads,
+};
+use crate::{
+    check::Expected,
+    engine::Engine,
+    error::Result,
+    job::{Job, Way},
+    measure::{Run, Written, together},
+    workload::{Workload, infos, lookups},
+};
+
+/// `commits`, each task on its own branch.
+pub(super) fn commits(engine: &mut Engine, job: &Job, workload: &Workload) -> Result<(Run, Expected)> {
+    let commits = job.sizes.ncommits;
+    let values = CommitValues::new(workload, commits);
+    let names = branch_names(job.sizes.domains * job.sizes.fibers);
+    let mut run = timed(engine, job, &names, |tree, i| values.add_all(tree, workload, i))?;
+    run.ops *= workload.paths.len() as u64;
+    let values = vec![commits.saturating_sub(1); workload.paths.len()];
+    Ok((run, Expected::Branches { names, values, commits }))
+}
+
+/// `incremental`, each task on its own branch.
+pub(super) fn incremental(engine: &mut Engine, job: &Job, workload: &Workload) -> Result<(Run, Expected)> {
+    let names = branch_names(job.sizes.domains * job.sizes.fibers);
+    commit_base(engine, job, workload, &names)?;
+    engine.reopen()?;
+    let changes = Changes::new(workload, job.sizes.ncommits);
+    let run = timed(engine, job, &names, |tree, i| changes.apply(tree, workload, i))?;
+    Ok((run, changes.expected(names, workload)))
+}
+
+/// `reads`, each task with a checkout of its own.
+pub(super) fn reads(engine: &mut Engine, job: &Job, workload: &Workload) -> Result<(Run, Expected)> {
+    commit_base(engine, job, workload, &[MAIN.into()])?;
+    engine.reopen()?;
+    let (domains, fibers) = (job.sizes.domains, job.sizes.fibers);
+    let lookups = lookups(&job.sizes, job.sizes.nreads, false, 0);
+    let repo = engine.repo();
+    let branch = repo.branch(MAIN)?;
+    let (seconds, sums) = together(domains, |_| {
+        let mut sum = 0;
+        for _ in 0..fibers {
+            sum += reads::look_up(&branch.tree()?, workload, Way::InOrder, &lookups)?;
+        }
+        Ok(sum)
+    })?;
+    let count = lookups.len() * domains * fibers;
+    let right = sums.iter().sum::<u64>() == reads::expected_sum(workload, count);
+    let run = Run {
+        ops: count as u64,
+        seconds,
+        threads: domains as u64,
+        wrong: (!right).then(|| "lookups found other values than were set".into()),
+        ..Run::default()
+    };
+    Ok((run, Expected::Branches { names: vec![MAIN.into()], values: base_values(workload), commits: 1 }))
+}
+
+/// Commits `ncommits` times on every branch; an operation is a commit.
+fn timed(
+    engine: &Engine,
+    job: &Job,
+    names: &[String],
+    edit: impl Fn(&mut Tree, usize) -> Result<()> + Sync,
+) -> Result<Run> {
+    let (domains, fibers, commits) = (job.sizes.domains, job.sizes.fibers, job.sizes.ncommits);
+    let infos = infos(job, commits);
+    let repo = engine.repo();
+    let branches: Result<Vec<Branch>> = names.iter().map(|name| Ok(repo.branch(name)?)).collect();
+    let branches = branches?;
+    let together_synced = fibers > 1 && job.target.durability() == Durability::Synced;
+    let written = Written::since_now(engine);
+    let (seconds, latencies) = together(domains, |thread| {
+        let own = &branches[thread * fibers..(thread + 1) * fibers];
+        let mut latencies = Vec::with_capacity(commits * fibers);
+        for (i, info) in infos.iter().enumerate() {
+            if together_synced {
+                turn(&repo, own, info, |tree| edit(tree, i), &mut latencies)?;
+                continue;
+            }
+            for branch in own {
+                let started = std::time::Instant::now();
+                commit_one(branch, info, |tree| edit(tree, i))?;
+                latencies.push(started.elapsed().as_nanos() as u64);
+            }
+        }
+        Ok(latencies)
+    })?;
+    let ops = (commits * domains * fibers) as u64;
+    let mut run = Run { ops, seconds, threads: domains as u64, ..Run::default() };
+    written.note(engine, &mut run);
+    run.set_latencies(latencies.into_iter().flatten().collect());
+    Ok(run)
+}
+
+/// Prepares one commit on every branch and submits them together.
+fn turn(
+    repo: &Repo,
+    branches: &[Branch],
+    info: &Info,
+    edit: impl Fn(&mut Tree) -> Result<()>,
+    latencies: &mut Vec<u64>,
+) -> Result<()> {
+    let started = std::time::Instant::now();
+    let prepared = prepare_all(branches, info, edit)?;
+    for submitted in repo.submit(prepared, info.durability) {
+        submitted?;
+    }
+    let elapsed = started.elapsed().as_nanos() as u64;
+    latencies.extend(branches.iter().map(|_| elapsed));
+    Ok(())
+}
+
+/// Checks every branch out, edits it and prepares its commit.
+pub(super) fn prepare_all(
+    branches: &[Branch],
+    info: &Info,
+    edit: impl Fn(&mut Tree) -> Result<()>,
+) -> Result<Vec<Prepared>> {
+    let mut prepared = Vec::with_capacity(branches.len());
+    for branch in branches {
+        let mut tree = branch.tree()?;
+        edit(&mut tree)?;
+        prepared.push(branch.prepare(&tree, info)?);
+    }
+    Ok(prepared)
+}

@@ -1,0 +1,93 @@
+//! `reads` and `reads-random`: lookups in a tree that nothing in memory knows yet.
+
+use bristlecone::{Bytes, Path, Tree};
+
+use super::{MAIN, base_values, commit_base};
+use crate::{
+    BenchError,
+    check::Expected,
+    engine::Engine,
+    error::Result,
+    job::{Job, Way},
+    measure::{Run, together},
+    workload::{Workload, lookups},
+};
+
+/// The long form does so many times the lookups.
+const LONG: usize = 100;
+
+pub(super) fn run(
+    engine: &mut Engine,
+    job: &Job,
+    workload: &Workload,
+    way: Way,
+    threads: usize,
+    long: bool,
+) -> Result<(Run, Expected)> {
+    commit_base(engine, job, workload, &[MAIN.into()])?;
+    engine.reopen()?;
+    let count = job.sizes.nreads * if long { LONG } else { 1 };
+    let each = count.div_ceil(threads);
+    let lookups: Vec<Vec<u32>> =
+        (0..threads).map(|thread| lookups(&job.sizes, each, way != Way::InOrder, thread as u64 + 1)).collect();
+    let repo = engine.repo();
+    let branch = repo.branch(MAIN)?;
+    let (seconds, sums) = together(threads, |thread| {
+        let tree = branch.tree()?;
+        look_up(&tree, workload, way, &lookups[thread])
+    })?;
+    let found: u64 = sums.iter().sum();
+    let wanted = expected_sum(workload, lookups.iter().map(Vec::len).sum());
+    let stats = engine.stats();
+    let run = Run {
+        ops: (each * threads) as u64,
+        seconds,
+        threads: threads as u64,
+        store_bytes: stats.store_bytes,
+        file_bytes: stats.file_bytes,
+        wrong: (found != wanted).then(|| "lookups found other values than were set".into()),
+        ..Run::default()
+    };
+    let expected = Expected::Branches { names: vec![MAIN.into()], values: base_values(workload), commits: 1 };
+    Ok((run, expected))
+}
+
+/// Looks entries up and returns the sum of what was found: of every value its length and first byte.
+#[inline]
+pub(super) fn look_up(tree: &Tree, workload: &Workload, way: Way, lookups: &[u32]) -> Result<u64> {
+    match way {
+        Way::InOrder | Way::Walk => each(lookups, &workload.paths, |path| Ok(tree.find(path)?)),
+        Way::Reader => {
+            let mut reader = tree.reader();
+            each(lookups, &workload.paths, |path| Ok(reader.find(path)?))
+        }
+        Way::Subtree => {
+            let Some(below) = tree.find_tree(&workload.dir)? else { return Err(absent(&workload.dir)) };
+            each(lookups, &workload.names, |name| Ok(below.find(name)?))
+        }
+    }
+}
+
+#[inline]
+fn each<'t>(lookups: &[u32], paths: &[Path], mut find: impl FnMut(&Path) -> Result<Option<Bytes<'t>>>) -> Result<u64> {
+    let mut sum = 0;
+    for &n in lookups {
+        let path = &paths[n as usize];
+        match find(path)? {
+            Some(value) => sum += value.len() as u64 + u64::from(value.first().copied().unwrap_or(0)),
+            None => return Err(absent(path)),
+        }
+    }
+    Ok(sum)
+}
+
+/// Returns the sum that so many lookups must find.
+pub(super) fn expected_sum(workload: &Workload, count: usize) -> u64 {
+    let first = workload.value(1).first().copied().unwrap_or(0);
+    count as u64 * (workload.value_bytes as u64 + u64::from(first))
+}
+
+#[cold]
+fn absent(path: &Path) -> BenchError {
+    BenchError::Wrong { scenario: "reads".into(), reason: format!("nothing was found at {path}") }
+}

@@ -1,0 +1,215 @@
+//! The plan of a run: which jobs, in which order.
+
+use crate::job::{Job, Sizes, Target, Way, Work};
+
+/// What is asked of the suite.
+pub(crate) struct Plan {
+    /// What every job has in common.
+    pub(crate) like: Job,
+    /// The value sizes, in bytes.
+    pub(crate) value_sizes: Vec<usize>,
+    /// The backends.
+    pub(crate) targets: Vec<Target>,
+    /// The scenarios by name; empty: all.
+    pub(crate) only: Vec<String>,
+    /// Without the long forms and the largest scenarios.
+    pub(crate) quick: bool,
+    /// Only the unbatched form of `concurrent`.
+    pub(crate) no_batch: bool,
+    /// The parallel forms were sized by the caller: they run in their own right, also for reads.
+    pub(crate) parallel: bool,
+}
+
+/// The names that `--only-scenario` takes.
+pub(crate) const SCENARIOS: [&str; 9] = [
+    "commits",
+    "commits-10K-distinct",
+    "large-values",
+    "incremental",
+    "reads",
+    "reads-random",
+    "concurrent",
+    "prepare",
+    "group-commit",
+];
+
+/// The value size of `large-values` and `commits-10K-distinct`.
+const LARGE_BYTES: usize = 10_000;
+/// `large-values` has at most so many entries.
+const LARGE_ENTRIES_MAX: usize = 200;
+/// The value size of the rows that exist at one size only.
+const SMALL_BYTES: usize = 20;
+
+impl Plan {
+    /// Returns the jobs: scenario by scenario, each on every backend, so that what is compared runs close
+    /// together in time.
+    pub(crate) fn jobs(&self) -> Vec<Job> {
+        let mut jobs = Vec::new();
+        for (work, value_bytes) in self.works() {
+            if !self.wanted(work, value_bytes) {
+                continue;
+            }
+            for &target in &self.targets {
+                if runs_on(work, target, &self.targets) {
+                    jobs.push(self.job(work, value_bytes, target));
+                }
+            }
+        }
+        jobs
+    }
+
+    fn job(&self, work: Work, value_bytes: usize, target: Target) -> Job {
+        let mut sizes = self.like.sizes;
+        if work == Work::LargeValues {
+            sizes.tree_add = sizes.tree_add.min(LARGE_ENTRIES_MAX);
+        }
+        if matches!(work, Work::CommitsParallel | Work::IncrementalParallel | Work::ReadsParallel) && !self.parallel {
+            (sizes.domains, sizes.fibers) = (Sizes::default().domains, Sizes::default().fibers);
+        }
+        Job { work, target, value_bytes, sizes, ..self.like.clone() }
+    }
+
+    fn wanted(&self, work: Work, value_bytes: usize) -> bool {
+        let job = self.job(work, value_bytes, Target::Memory);
+        self.only.is_empty() || self.only.iter().any(|name| name == work.name() || *name == job.scenario())
+    }
+
+    /// Returns the scenarios with their value sizes, in the order of the tables.
+    fn works(&self) -> Vec<(Work, usize)> {
+        let mut works = Vec::new();
+        for &bytes in &self.value_sizes {
+            works.push((Work::Commits, bytes));
+            if bytes == LARGE_BYTES && !self.quick {
+                works.push((Work::CommitsDistinct, bytes));
+            }
+        }
+        works.push((Work::LargeValues, LARGE_BYTES));
+        for &bytes in &self.value_sizes {
+            works.push((Work::Incremental { long: false, touch_all: false }, bytes));
+            if !self.quick {
+                works.push((Work::Incremental { long: true, touch_all: false }, bytes));
+            }
+        }
+        for &bytes in &self.value_sizes {
+            works.extend(self.reads().into_iter().map(|work| (work, bytes)));
+        }
+        for &bytes in &self.value_sizes {
+            works.extend(self.concurrent(bytes).into_iter().map(|work| (work, bytes)));
+        }
+        works.extend(self.parallel());
+        works
+    }
+
+    fn reads(&self) -> Vec<Work> {
+        let mut works = vec![
+            Work::Reads { way: Way::InOrder, threads: 1, long: false },
+            Work::Reads { way: Way::Walk, threads: 1, long: false },
+        ];
+        if !self.quick {
+            for way in [Way::Walk, Way::Reader, Way::Subtree] {
+                works.extend([1, 2].map(|threads| Work::Reads { way, threads, long: true }));
+            }
+        }
+        works
+    }
+
+    fn concurrent(&self, value_bytes: usize) -> Vec<Work> {
+        let each = Work::Concurrent { batched: false, long: false };
+        if self.no_batch {
+            return vec![each];
+        }
+        let mut works = vec![Work::Concurrent { batched: true, long: false }];
+        if !self.quick && value_bytes <= 1000 {
+            works.push(Work::Concurrent { batched: true, long: true });
+        }
+        works.push(each);
+        works
+    }
+
+    fn parallel(&self) -> Vec<(Work, usize)> {
+        let mut works = Vec::new();
+        if self.parallel {
+            for &bytes in &self.value_sizes {
+                works.extend(
+                    [Work::CommitsParallel, Work::IncrementalParallel, Work::ReadsParallel].map(|w| (w, bytes)),
+                );
+            }
+        } else {
+            works.extend([Work::CommitsParallel, Work::IncrementalParallel].map(|work| (work, SMALL_BYTES)));
+        }
+        for whole in [true, false] {
+            works.extend([1, 2].map(|threads| (Work::Prepare { whole, threads }, SMALL_BYTES)));
+        }
+        works.push((Work::GroupCommit { threads: false }, SMALL_BYTES));
+        if !self.quick {
+            works.push((Work::GroupCommit { threads: true }, SMALL_BYTES));
+        }
+        works
+    }
+}
+
+/// Whether a scenario says anything new on a target.
+fn runs_on(work: Work, target: Target, targets: &[Target]) -> bool {
+    match work {
+        // It is about sharing syncs.
+        Work::GroupCommit { .. } => target == Target::DiskSynced,
+        // Ten thousand syncs of one object each say what a sync takes, which the first rows say.
+        Work::Concurrent { batched: false, .. } => target != Target::DiskSynced,
+        // Where nothing is written durability changes nothing.
+        _ if !work.writes() => target != Target::DiskSynced || !targets.contains(&Target::DiskNone),
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::HashSet, path::PathBuf};
+
+    use super::*;
+    use crate::job::Switches;
+
+    fn plan() -> Plan {
+        let like = Job {
+            work: Work::Commits,
+            target: Target::Memory,
+            value_bytes: 20,
+            sizes: Sizes::default(),
+            switches: Switches::default(),
+            dir: PathBuf::new(),
+            name: "bristlecone".into(),
+            label: None,
+        };
+        let targets = Target::ALL.to_vec();
+        Plan {
+            like,
+            value_sizes: vec![20, 10_000],
+            targets,
+            only: vec![],
+            quick: false,
+            no_batch: false,
+            parallel: false,
+        }
+    }
+
+    #[test]
+    fn every_row_has_a_name_of_its_own() {
+        let jobs = plan().jobs();
+        let names: HashSet<(String, String)> = jobs.iter().map(|job| (job.row_name(), job.scenario())).collect();
+        assert_eq!(names.len(), jobs.len());
+        for name in ["commits-20B", "commits-10K", "commits-10K-distinct", "reads-random-subtree-long-10K-2t"] {
+            assert!(jobs.iter().any(|job| job.scenario() == name), "{name}");
+        }
+        for name in SCENARIOS {
+            assert!(jobs.iter().any(|job| job.work.name() == name), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_scenario_is_selected_by_name_or_row() {
+        let only = |name: &str| Plan { only: vec![name.into()], ..plan() }.jobs();
+        assert_eq!(only("large-values").len(), 3);
+        assert_eq!(only("commits-20B").len(), 3);
+        assert!(only("commits").iter().all(|job| job.work.name() == "commits"));
+        assert_eq!(only("nothing").len(), 0);
+    }
+}

@@ -1,0 +1,145 @@
+//! Paths and values as the tree suite defines them, made before anything is timed.
+
+use bristlecone::{Info, Path};
+
+use crate::job::{Job, Sizes};
+
+/// What a scenario works on.
+pub(crate) struct Workload {
+    /// The path of entry `n` at index `n - 1`.
+    pub(crate) paths: Vec<Path>,
+    /// Its last step alone.
+    pub(crate) names: Vec<Path>,
+    /// The directory that holds them all.
+    pub(crate) dir: Path,
+    pub(crate) value_bytes: usize,
+}
+
+impl Workload {
+    pub(crate) fn new(job: &Job) -> Self {
+        Self::sized(job.sizes.depth, job.sizes.tree_add, job.value_bytes)
+    }
+
+    pub(crate) fn sized(depth: usize, entries: usize, value_bytes: usize) -> Self {
+        let mut dir = Path::root();
+        for level in 0..depth {
+            dir.push(level.to_string().as_bytes()).expect("a number is a step");
+        }
+        let name = |n: usize| Path::from_bytes(n.to_string()).expect("a number is a step");
+        let names: Vec<Path> = (1..=entries).map(name).collect();
+        let paths = names.iter().map(|name| dir.join(name.as_bytes()).expect("a number is a step")).collect();
+        Self { paths, names, dir, value_bytes }
+    }
+
+    /// Returns value `i`.
+    pub(crate) fn value(&self, i: usize) -> Vec<u8> {
+        value(i, self.value_bytes)
+    }
+}
+
+/// Returns value `i` of `bytes` bytes: `value-{i}-`, cut or padded with `x`.
+pub(crate) fn value(i: usize, bytes: usize) -> Vec<u8> {
+    let mut value = format!("value-{i}-").into_bytes();
+    value.resize(bytes, b'x');
+    value
+}
+
+/// Writes values of rising numbers into one buffer, without allocating.
+pub(crate) struct RisingValues {
+    buffer: Vec<u8>,
+}
+
+impl RisingValues {
+    pub(crate) fn new(bytes: usize) -> Self {
+        Self { buffer: vec![b'x'; bytes] }
+    }
+
+    /// Returns value `i`, which must not be less than that of the call before: its text is never shorter, so
+    /// that it covers the one before.
+    #[inline]
+    pub(crate) fn get(&mut self, i: usize) -> &[u8] {
+        use std::io::Write;
+        let mut head: &mut [u8] = &mut self.buffer;
+        // Cut where the value is shorter than its text: that is what the definition says.
+        let _ = write!(head, "value-{i}-");
+        &self.buffer
+    }
+}
+
+/// Returns what commit `i` records. The same for every backend, so that heads can be compared.
+pub(crate) fn info(job: &Job, i: usize) -> Info {
+    Info::message(format!("commit {i}")).durability(job.target.durability())
+}
+
+/// Returns the records of `count` commits.
+pub(crate) fn infos(job: &Job, count: usize) -> Vec<Info> {
+    (0..count).map(|i| info(job, i)).collect()
+}
+
+/// Returns which entry commit `i` of `incremental` changes, counted from 0.
+#[inline]
+pub(crate) const fn changed_entry(i: usize, entries: usize) -> usize {
+    // A step that shares no factor with the usual sizes visits every entry.
+    i.wrapping_mul(7919) % entries
+}
+
+/// Returns the number of the value that commit `i` of `incremental` sets: one that no entry had before.
+#[inline]
+pub(crate) const fn changed_value(i: usize, entries: usize) -> usize {
+    entries + 1 + i
+}
+
+/// Returns the lookups of a scenario, counted from 0: `i mod tree_add`, or as many at random.
+pub(crate) fn lookups(sizes: &Sizes, count: usize, random: bool, seed: u64) -> Vec<u32> {
+    let entries = sizes.tree_add;
+    let mut random_numbers = Random::new(seed);
+    let next = |i: usize| if random { random_numbers.below(entries as u64) as u32 } else { (i % entries) as u32 };
+    (0..count).map(next).collect()
+}
+
+/// A small generator of pseudo-random numbers (xorshift64*), the same on every run.
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) const fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    #[inline]
+    pub(crate) const fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    /// Returns a number below `end`.
+    #[inline]
+    pub(crate) const fn below(&mut self, end: u64) -> u64 {
+        ((self.next() as u128 * end as u128) >> 64) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_cut_or_padded() {
+        assert_eq!(value(7, 20), b"value-7-xxxxxxxxxxxx");
+        assert_eq!(value(123, 6), b"value-");
+        let mut rising = RisingValues::new(12);
+        for i in [0, 9, 10, 99, 100, 123_456_789] {
+            assert_eq!(rising.get(i), value(i, 12), "{i}");
+        }
+    }
+
+    #[test]
+    fn paths_are_a_chain_and_a_wide_directory() {
+        let workload = Workload::sized(3, 12, 20);
+        assert_eq!(workload.paths[0].to_string(), "0/1/2/1");
+        assert_eq!(workload.paths[11].to_string(), "0/1/2/12");
+        assert_eq!(workload.names[11].to_string(), "12");
+        assert_eq!(Workload::sized(0, 1, 20).paths[0].to_string(), "1");
+    }
+}

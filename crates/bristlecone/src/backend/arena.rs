@@ -1,0 +1,158 @@
+//! Memory that is appended to and never moves: bytes that were kept can be borrowed for as long as the arena.
+//!
+//! Runs of bytes are copied into slabs of several MiB, on huge pages where the system has them: storing a
+//! commit of 4 KiB otherwise costs a page fault. Long runs stay where they are and are slabs of their own.
+
+use std::{
+    slice,
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering::*},
+    },
+};
+
+use bristlecone_core::Location;
+use memmap2::MmapMut;
+
+/// The size of a slab in bytes.
+const SLAB_BYTES: usize = 8 << 20;
+/// Runs from this length on become slabs of their own.
+const LONG_BYTES: usize = 64 << 10;
+
+/// Append-only memory. A location is the number of a slab in the upper 32 bits and an offset in it in the
+/// lower ones.
+#[derive(Debug, Default)]
+pub(super) struct Arena {
+    slabs: boxcar::Vec<Slab>,
+    // The number of the slab that is being filled.
+    filling: Mutex<Option<usize>>,
+}
+
+#[derive(Debug)]
+struct Slab {
+    memory: Memory,
+    // Bytes that were kept: they never change again.
+    kept: AtomicUsize,
+}
+
+#[derive(Debug)]
+enum Memory {
+    /// Kept whole.
+    Whole(Box<[u8]>),
+    /// Filled from the start; the pointer is to the map's first byte.
+    Filling { start: *mut u8, bytes: usize, _map: MmapMut },
+}
+
+// SAFETY: the pointer is to memory that the slab owns through its map. It is written only by `Slab::fill`,
+// which the arena calls under its lock, beyond `kept`; and read only below `kept`.
+unsafe impl Send for Slab {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for Slab {}
+
+impl Slab {
+    fn new() -> std::io::Result<Self> {
+        let mut map = MmapMut::map_anon(SLAB_BYTES)?;
+        #[cfg(target_os = "linux")]
+        // Without huge pages it only takes longer.
+        let _ = map.advise(memmap2::Advice::HugePage);
+        let start = map.as_mut_ptr();
+        Ok(Self { memory: Memory::Filling { start, bytes: map.len(), _map: map }, kept: AtomicUsize::new(0) })
+    }
+
+    /// Returns what was kept from `offset` on.
+    #[inline(always)]
+    fn get(&self, offset: usize) -> Option<&[u8]> {
+        match &self.memory {
+            Memory::Filling { start, .. } => {
+                let kept = self.kept.load(Acquire);
+                if offset > kept {
+                    return None;
+                }
+                // SAFETY: `kept` is at most the length of the map, which lives as long as `self`, and
+                // `offset <= kept`. What is below `kept` was written before it was stored with `Release`,
+                // and is never written again.
+                Some(unsafe { slice::from_raw_parts(start.add(offset), kept - offset) })
+            }
+            Memory::Whole(bytes) => bytes.get(offset..),
+        }
+    }
+
+    /// Appends `run` and returns its offset; `None` if there is no room. One caller at a time.
+    fn fill(&self, run: &[u8]) -> Option<usize> {
+        let Memory::Filling { start, bytes, .. } = &self.memory else { return None };
+        let kept = self.kept.load(Relaxed);
+        if run.len() > bytes - kept {
+            return None;
+        }
+        // SAFETY: `kept + run.len()` is at most the length of the map. Nobody else writes (the arena holds its
+        // lock), and nobody reads beyond `kept`.
+        unsafe { run.as_ptr().copy_to_nonoverlapping(start.add(kept), run.len()) };
+        self.kept.store(kept + run.len(), Release);
+        Some(kept)
+    }
+}
+
+impl Arena {
+    /// Returns what was kept from a location on: the run that starts there, and perhaps others behind it.
+    #[inline(always)]
+    pub(super) fn get(&self, at: Location) -> Option<&[u8]> {
+        self.slabs.get((at.0 >> 32) as usize)?.get(at.0 as u32 as usize)
+    }
+
+    /// Keeps a run, whose length is a multiple of 8, and returns where it starts.
+    pub(super) fn keep(&self, run: Vec<u8>) -> Location {
+        if run.len() < LONG_BYTES {
+            let mut filling = self.filling.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let place = |number: usize| Some((number, self.slabs.get(number)?.fill(&run)?));
+            if let Some((number, offset)) = filling.and_then(place) {
+                return Location((number as u64) << 32 | offset as u64);
+            }
+            if let Ok(slab) = Slab::new() {
+                let number = self.slabs.push(slab);
+                *filling = Some(number);
+                if let Some((number, offset)) = place(number) {
+                    return Location((number as u64) << 32 | offset as u64);
+                }
+            }
+        }
+        let kept = AtomicUsize::new(run.len());
+        Location((self.slabs.push(Slab { memory: Memory::Whole(run.into_boxed_slice()), kept }) as u64) << 32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_stays_and_nothing_else_is_seen() {
+        let arena = Arena::default();
+        let mut places = Vec::new();
+        for n in 0..3000usize {
+            let run = vec![n as u8 | 1; 8 * (n * 37 % 900) + if n % 500 == 0 { LONG_BYTES } else { 8 }];
+            places.push((arena.keep(run.clone()), run));
+        }
+        for (at, run) in &places {
+            assert_eq!(&arena.get(*at).unwrap()[..run.len()], &run[..]);
+        }
+        assert!(arena.get(Location(u64::from(u32::MAX))).is_none());
+        assert!(arena.get(Location(999 << 32)).is_none());
+    }
+
+    #[test]
+    fn threads_read_while_others_keep() {
+        let arena = Arena::default();
+        std::thread::scope(|scope| {
+            for thread in 0..4u8 {
+                let arena = &arena;
+                scope.spawn(move || {
+                    for n in 0..2000usize {
+                        let run = vec![thread; 8 + 8 * (n % 50)];
+                        let at = arena.keep(run.clone());
+                        assert_eq!(&arena.get(at).unwrap()[..run.len()], &run[..]);
+                    }
+                });
+            }
+        });
+    }
+}
