@@ -258,8 +258,8 @@ fn measure(args: &BenchArgs, home: &Home) -> Result<(Vec<Row>, Option<BenchError
     let mut failed = None;
     for (index, job) in jobs.iter().enumerate() {
         eprint!("[{}/{}] {}, {} … ", index + 1, jobs.len(), job.scenario(), job.row_name());
-        match runner.runs(job, runs) {
-            Ok(all) => {
+        match runs_beside_syncs(&runner, job, runs, &limits) {
+            Ok((all, limits)) => {
                 for runs in by_part(&all) {
                     let mut row = Row::of_job(job, &runs, &machine, Some(&limits));
                     compare_heads(&mut row, &rows);
@@ -275,6 +275,18 @@ fn measure(args: &BenchArgs, home: &Home) -> Result<(Vec<Row>, Option<BenchError
         }
     }
     Ok((rows, failed))
+}
+
+/// Runs a job; returns its runs with the limits, in which syncs take what they took around a durable job.
+fn runs_beside_syncs(runner: &Runner, job: &Job, runs: usize, limits: &Limits) -> Result<(Vec<Vec<Run>>, Limits)> {
+    if job.target != Target::DiskSynced {
+        return Ok((runner.runs(job, runs)?, limits.clone()));
+    }
+    let before = limits.with_sync_now(&job.dir)?;
+    let all = runner.runs(job, runs)?;
+    let mut around = limits.with_sync_now(&job.dir)?;
+    around.sync_prezeroed = f64::midpoint(before.sync_prezeroed, around.sync_prezeroed);
+    Ok((all, around))
 }
 
 /// Returns the runs of each part of a scenario.

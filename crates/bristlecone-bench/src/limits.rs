@@ -46,7 +46,7 @@ impl Effort {
     /// For figures that results are shared by.
     pub const FULL: Self = Self { syncs: Duration::from_millis(1500), each: Duration::from_millis(100) };
     /// For a first look.
-    pub const QUICK: Self = Self { syncs: Duration::from_millis(100), each: Duration::from_millis(10) };
+    pub const QUICK: Self = Self { syncs: Duration::from_millis(60), each: Duration::from_millis(10) };
 }
 
 /// One limit, as it is shown.
@@ -105,6 +105,16 @@ impl Limits {
         limits.mapped_read = run.seconds / run.ops as f64;
         push("mapped-read-100B-of-20MiB".into(), MAPPED_READ_BYTES, run);
         Ok((limits, rows))
+    }
+
+    /// Returns these limits with the mean time of a sync into zeroes as it is now: what a disk takes drifts
+    /// within a run, and a durable row is read beside what syncs took just before and after it.
+    ///
+    /// # Errors
+    /// [`BenchError::Io`].
+    pub fn with_sync_now(&self, dir: &Path) -> Result<Self> {
+        let run = syncs(dir, true, Effort::QUICK)?;
+        Ok(Self { sync_prezeroed: run.seconds / run.ops as f64, ..self.clone() })
     }
 
     /// Returns the seconds that hashing takes for each byte of objects of about this size.

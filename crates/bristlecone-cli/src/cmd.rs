@@ -78,7 +78,7 @@ enum Command {
     Info(info::InfoArgs),
     #[command(visible_alias = "fsck")]
     Check(check::CheckArgs),
-    Bench(bench::BenchArgs),
+    Bench(Box<bench::BenchCommand>),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
 }
@@ -127,7 +127,7 @@ fn dispatch(command: Command, context: &mut Context) -> Result<()> {
         Command::Export(args) => export::run(args, context),
         Command::Info(args) => info::run(args, context),
         Command::Check(args) => check::run(args, context),
-        Command::Bench(args) => bench::run(args, context),
+        Command::Bench(args) => bench::run(*args, context),
         Command::Completions(args) => completions::run(args, context),
         Command::Man(args) => man::run(args, context),
     }
@@ -166,7 +166,10 @@ fn commit(
                 if parent.is_none() && branch.name() != crate::open::FIRST_BRANCH {
                     eprintln!("began the branch {}", branch.name());
                 }
-                return Ok(Committed { branch: branch.name().to_owned(), at: Some(done?), root });
+                let at = Some(done?);
+                // Dropping the store closes it too, but could not say that it failed.
+                opened.disk.close()?;
+                return Ok(Committed { branch: branch.name().to_owned(), at, root });
             }
         }
     }
@@ -198,5 +201,15 @@ impl Committed {
             Some(at) => format!("{what} on {} as commit {}", self.branch, crate::open::short(at)),
             None => format!("nothing changed on {}, so nothing was committed", self.branch),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
     }
 }

@@ -20,10 +20,8 @@ pub(crate) fn write(out: &mut Output, before: &mut Tree, after: &mut Tree, path:
     };
     // A value is no directory to compare; and an empty tree is nothing yet that could be compared.
     let values = (value_at(before, path)?, value_at(after, path)?);
-    if values.0.is_some() || values.1.is_some() {
-        if values.0.as_ref().map(bytes_of).transpose()? != values.1.as_ref().map(bytes_of).transpose()? {
-            each(path, values.0.as_ref(), values.1.as_ref());
-        }
+    if values.0.as_ref().map(bytes_of).transpose()? != values.1.as_ref().map(bytes_of).transpose()? {
+        each(path, values.0.as_ref(), values.1.as_ref());
     }
     let dirs = (values.0.is_none() && before.mem_tree(path)?, values.1.is_none() && after.mem_tree(path)?);
     drop(values);

@@ -47,8 +47,7 @@ pub(crate) fn folder(tree: &Tree, dir: &FilePath, force: bool, store: &FilePath)
     let (sender, lots) = mpsc::sync_channel(workers * 2);
     let (lots, work) = (&Mutex::new(lots), &work);
     thread::scope(move |scope| {
-        let threads: Vec<_> =
-            (0..workers).map(|_| scope.spawn(|| work.run(lots))).collect();
+        let threads: Vec<_> = (0..workers).map(|_| scope.spawn(|| work.run(lots))).collect();
         let walked = work.walk(tree, top, &sender, &mut progress).inspect_err(|_| work.stop());
         drop(sender);
         for thread in threads {

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// One thing that is wrong.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Finding {
     /// The file and the offset in it, where that is known.
     pub(crate) place: Option<(String, u64)>,
@@ -36,6 +36,28 @@ pub(crate) struct Report {
     pub(crate) findings: BTreeSet<Finding>,
     /// Refs that lead to something that is.
     pub(crate) affected: Vec<String>,
+}
+
+/// What has a place in a file comes first, in the order of files.
+impl Ord for Finding {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        let key = |one: &Self| (one.place.is_none(), one.place.clone(), one.oid, one.reason.clone());
+        key(self).cmp(&key(other))
+    }
+}
+
+impl PartialOrd for Finding {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Report {
+    /// The report on a store that is too damaged to be opened.
+    pub(crate) fn unopened(file: String, offset: u64, reason: String) -> Self {
+        let finding = Finding { place: Some((file, offset)), oid: None, reason };
+        Self { findings: BTreeSet::from([finding]), ..Self::default() }
+    }
 }
 
 impl From<Damage> for Finding {
@@ -146,11 +168,7 @@ fn check_refs(opened: &Opened, refs: &BTreeMap<String, RefTarget>, report: &mut 
 
 /// Walks everything that refs lead to and returns those that lead to damage; what is found missing or
 /// damaged on the way is added.
-fn affected(
-    opened: &Opened,
-    refs: &BTreeMap<String, RefTarget>,
-    findings: &mut BTreeSet<Finding>,
-) -> Vec<String> {
+fn affected(opened: &Opened, refs: &BTreeMap<String, RefTarget>, findings: &mut BTreeSet<Finding>) -> Vec<String> {
     let known: BTreeSet<Oid> = findings.iter().filter_map(|finding| finding.oid).collect();
     let mut walk = Reach { opened, known, findings, leads: HashMap::new() };
     let mut names = Vec::new();

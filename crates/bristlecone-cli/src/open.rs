@@ -97,18 +97,30 @@ impl Globals {
 
     /// Opens the store.
     pub(crate) fn open(&self, access: Access) -> Result<Opened> {
-        let dir = self.find()?;
-        let storage: Arc<dyn Storage> = Arc::new(RealStorage::new(&dir));
-        let header = DiskBackend::header(&storage)?;
-        let format = native(&header, &dir)?;
-        let options = self.disk_options()?;
-        let disk = DiskBackend::open(storage, Some(Native::NAME), options, access == Access::Read)?;
-        let branch = self.branch()?;
-        let opened = Opened::new(Arc::new(disk), format, dir, branch);
+        let opened = self.open_in(self.find()?, access)??;
         if let Some(name) = &opened.branch {
             opened.repo.branch(name)?;
         }
         Ok(opened)
+    }
+
+    /// As [`Globals::open`], but returns file, offset and reason if the store is too damaged to be opened.
+    pub(crate) fn open_or_damage(&self, access: Access) -> Result<Result<Opened, (String, u64, String)>> {
+        match self.open_in(self.find()?, access)? {
+            Err(Error::Corrupt { file, offset, reason, .. }) => Ok(Err((file, offset, reason))),
+            opened => Ok(Ok(opened?)),
+        }
+    }
+
+    fn open_in(&self, dir: PathBuf, access: Access) -> Result<bristlecone::Result<Opened>> {
+        let (options, branch) = (self.disk_options()?, self.branch()?);
+        let storage: Arc<dyn Storage> = Arc::new(RealStorage::new(&dir));
+        let open = || {
+            let format = native(&DiskBackend::header(&storage)?, &dir)?;
+            let disk = DiskBackend::open(storage.clone(), Some(Native::NAME), options, access == Access::Read)?;
+            Ok((Arc::new(disk), format))
+        };
+        Ok(open().map(|(disk, format)| Opened::new(disk, format, dir.clone(), branch)))
     }
 
     /// Returns the folder of the store.
@@ -139,17 +151,16 @@ impl Globals {
 }
 
 /// Returns the native format with the store's options.
-fn native(header: &StoreHeader, dir: &FilePath) -> Result<Native> {
+fn native(header: &StoreHeader, dir: &FilePath) -> bristlecone::Result<Native> {
     let (found, wanted) = (&header.format, (Native::NAME, Native::VERSION));
     if (found.name.as_str(), found.version) != wanted {
         return Err(Error::Incompatible {
             file: crate::text::show(dir),
             found: format!("objects of the format {} version {}", found.name, found.version),
             expected: format!("{} version {}", wanted.0, wanted.1),
-        }
-        .into());
+        });
     }
-    Ok(Native::from_options(&found.options).map_err(Error::from)?)
+    Ok(Native::from_options(&found.options)?)
 }
 
 impl Opened {
@@ -166,7 +177,9 @@ impl Opened {
             Some(RefTarget::Object(at)) => Head::Detached(at),
             Some(RefTarget::Symbolic(name)) => match name.strip_prefix(BRANCHES) {
                 Some(branch) => Head::Branch(branch.to_owned()),
-                None => return Err(Failure::failed(format!("HEAD names {name}, which is no branch; `cone checkout` one"))),
+                None => {
+                    return Err(Failure::failed(format!("HEAD names {name}, which is no branch; `cone checkout` one")));
+                }
             },
         })
     }

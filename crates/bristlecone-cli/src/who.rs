@@ -124,7 +124,7 @@ fn from_git(role: &str) -> Option<Vec<u8>> {
 }
 
 fn user_at_host() -> Vec<u8> {
-    let named = ["USER", "LOGNAME", "USERNAME"].into_iter().find_map(|name| env::var_os(name));
+    let named = ["USER", "LOGNAME", "USERNAME"].into_iter().find_map(env::var_os);
     let user = match named {
         Some(name) if !name.is_empty() => clean(name.as_bytes()),
         _ => format!("uid{}", rustix::process::getuid().as_raw()).into_bytes(),

@@ -42,7 +42,7 @@ pub use bristlecone_core::{
     Zone, escape, native::Native, to_hex,
 };
 pub use error::Error;
-pub use repo::{Branch, Info, Prepared, Repo, check_ref_name};
+pub use repo::{Branch, Info, Log, LogEntry, LogOptions, LogOrder, Prepared, Repo, check_ref_name};
 pub use tree::{Concrete, Difference, DirEntry, Entries, Listing, Reader, Tree, TreeStats, Walk};
 pub use value::{NewValue, Value};
 

@@ -10,11 +10,13 @@ use crate::{
 
 mod branch;
 mod commit;
+mod history;
 mod open;
 mod refname;
 
 pub use branch::Branch;
 pub use commit::{Info, Prepared};
+pub use history::{Log, LogEntry, LogOptions, LogOrder};
 pub use refname::check_ref_name;
 
 /// Refs of branches start with this.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::share;
 use crate::{
-    job::Job,
+    job::{Job, Target},
     limits::{LimitRow, Limits},
     machine::Machine,
     measure::Run,
@@ -57,6 +57,9 @@ pub struct Row {
     pub bytes_per_commit: Option<f64>,
     /// Syncs within the timed part.
     pub syncs: u64,
+    /// What a sync of 4 KB into zeroes took just before and after a durable row, on average, in microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fdatasync_us: Option<f64>,
     /// Bytes of the store at the end, up to its tail.
     pub store_bytes: u64,
     /// Bytes of its files, pre-allocated space included.
@@ -110,6 +113,9 @@ impl Row {
         row.value_bytes = job.value_bytes as u64;
         row.checked = runs.iter().all(|run| run.wrong.is_none());
         row.wrong = runs.iter().find_map(|run| run.wrong.clone());
+        if job.target == Target::DiskSynced {
+            row.fdatasync_us = limits.map(|limits| limits.sync_prezeroed * 1e6);
+        }
         if let Some((limit, share)) = limits.and_then(|limits| share::nearest(job, run, limits)) {
             (row.limit, row.share) = (Some(limit.into()), Some(share));
         }

@@ -188,6 +188,7 @@ fn details(suite: &(String, String), rows: &[&Row]) -> Table {
         "store",
         "anon MiB",
         "mapped MiB",
+        "fdatasync",
         "share of limit",
         "checked",
     ];
@@ -221,6 +222,7 @@ fn detail(row: &Row, column: &str) -> Vec<String> {
         if row.store_bytes > 0 { bytes(row.store_bytes as f64) } else { none() },
         mebibytes(row.rss_anon_kb),
         mebibytes(row.rss_file_kb),
+        or_none(row.fdatasync_us, time),
         share,
         checked,
     ]

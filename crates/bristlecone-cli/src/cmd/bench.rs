@@ -1,21 +1,31 @@
-//! `cone bench`: the seam to the benchmark suite, which is a crate of its own.
+//! `cone bench`: the benchmark suite, which is a crate of its own.
 
-use std::ffi::OsString;
-
+use bristlecone_bench::{BenchError, cli};
 use clap::Args;
 
 use super::Context;
 use crate::failure::{Failure, Result};
 
-/// Measure this machine and this store
+/// Measure this machine and the store on it: the tree suite, with tables
 #[derive(Args, Debug)]
-pub(super) struct BenchArgs {
-    /// Options of the suite
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    arguments: Vec<OsString>,
+#[command(after_help = "\
+Examples:
+  cone bench                                   the whole suite: under three minutes
+  cone bench --quick                           each row once
+  cone bench --only-scenario commits,reads     some rows
+  cone bench --dir /mnt/disk --json rows.json  on another disk; rows are merged into a file
+
+Exit code 1 if a check of the results fails.")]
+pub(super) struct BenchCommand {
+    #[command(flatten)]
+    suite: cli::BenchArgs,
 }
 
-pub(super) fn run(args: BenchArgs, _: &mut Context) -> Result<()> {
-    let given = args.arguments.len();
-    Err(Failure::failed(format!("the benchmark suite is not part of this build ({given} options given)")))
+pub(super) fn run(args: BenchCommand, context: &mut Context) -> Result<()> {
+    cli::run(&args.suite, context.out.json()).map_err(|error| match error {
+        BenchError::Usage { reason } => Failure::usage(reason),
+        BenchError::Store(error) => Failure::from(error).about("a benchmark could not be carried out"),
+        wrong @ BenchError::Wrong { .. } => Failure::negative(wrong.to_string()),
+        error => Failure::failed(error.to_string()),
+    })
 }

@@ -22,8 +22,10 @@ Damage is named with file, offset, object and the refs that lead to it; exit cod
 pub(super) struct CheckArgs {}
 
 pub(super) fn run(_: CheckArgs, context: &mut Context) -> Result<()> {
-    let opened = context.globals.open(Access::Read)?;
-    let report = integrity::check(&opened)?;
+    let report = match context.globals.open_or_damage(Access::Read)? {
+        Ok(opened) => integrity::check(&opened)?,
+        Err((file, offset, reason)) => Report::unopened(file, offset, reason),
+    };
     let out = &mut context.out;
     write_human(out, &report)?;
     out.document(describe(&report))?;
@@ -41,6 +43,9 @@ fn write_human(out: &mut Output, report: &Report) -> Result<()> {
         out.line(format_args!("note: {} at byte {}: {}", torn.file, torn.offset, torn.reason))?;
     }
     let engine = &report.engine;
+    if engine.segments == 0 {
+        return out.line("the store cannot be opened; nothing else was checked");
+    }
     out.line(format_args!(
         "checked {}, {}, {}, {}, {}, {}",
         text::count(engine.segments, "segment", "segments"),

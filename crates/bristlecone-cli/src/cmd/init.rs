@@ -76,8 +76,7 @@ pub(super) fn run(args: InitArgs, context: &mut Context) -> Result<()> {
         (None, None) => PathBuf::from("."),
     };
     let dir = if top.file_name().is_some_and(|name| name == STORE_DIR) { top } else { top.join(STORE_DIR) };
-    let tag =
-        FormatTag { name: Native::NAME.to_owned(), version: Native::VERSION, options: format.options() };
+    let tag = FormatTag { name: Native::NAME.to_owned(), version: Native::VERSION, options: format.options() };
     let storage = Arc::new(RealStorage::new(&dir));
     let disk = DiskBackend::create(storage, tag, context.globals.disk_options()?)?;
     let opened = Opened::new(Arc::new(disk), format, dir, None);

@@ -44,8 +44,7 @@ pub(super) fn run(args: TreeArgs, context: &mut Context) -> Result<()> {
     context.out.begin(&head, "entries")?;
     let shown = path.to_string();
     context.out.line(if shown.is_empty() { "." } else { &shown })?;
-    let mut drawing =
-        Drawing { out: &mut context.out, depth: args.depth.unwrap_or(usize::MAX), dirs: 0, values: 0 };
+    let mut drawing = Drawing { out: &mut context.out, depth: args.depth.unwrap_or(usize::MAX), dirs: 0, values: 0 };
     drawing.below(&tree)?;
     let (dirs, values) = (drawing.dirs, drawing.values);
     let (dirs_text, values_text) =
@@ -73,8 +72,7 @@ struct Level {
 impl Drawing<'_> {
     /// Draws without recursion: trees may be deep.
     fn below(&mut self, tree: &Tree) -> Result<()> {
-        let mut stack =
-            vec![Level { tree: tree.clone(), path: Path::root(), indent: String::new(), after: None }];
+        let mut stack = vec![Level { tree: tree.clone(), path: Path::root(), indent: String::new(), after: None }];
         while let Some(level) = stack.last_mut() {
             match self.next(level)? {
                 Some(Some(below)) if stack.len() < self.depth => stack.push(below),

@@ -69,9 +69,8 @@ fn check_name(dir: &Path, step: &[u8]) -> Result<()> {
     };
     let place = if dir.is_root() { "at the top".to_owned() } else { format!("in {dir}") };
     let mut name = escape(step).replace('/', "%2F");
-    if name.len() > 80 {
-        name.truncate(name.floor_char_boundary(77));
-        name.push_str("...");
+    if name.chars().count() > 80 {
+        name = name.chars().take(77).chain("...".chars()).collect();
     }
     let way = "nothing was written; export another part with --path";
     Err(Failure::failed(format!("the name \"{name}\" {place} {why}, so it cannot be a file's; {way}")))

@@ -61,7 +61,8 @@ impl Folder {
 
     /// Refuses the folder of the store itself.
     fn checked(self) -> Result<Self> {
-        let found = fstat(&self.handle).map_err(|error| Failure::file("read the folder", &self.shown, &error.into()))?;
+        let found =
+            fstat(&self.handle).map_err(|error| Failure::file("read the folder", &self.shown, &error.into()))?;
         #[allow(clippy::useless_conversion, reason = "the types differ between systems")]
         if self.store == Some((u64::from(found.st_dev), u64::from(found.st_ino))) {
             let way = "export to another folder";

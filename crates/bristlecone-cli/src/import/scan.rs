@@ -74,8 +74,7 @@ impl Scan {
     /// Scans `top`, leaving out the folder `store`; `tell` hears how many entries were seen.
     pub(super) fn of(top: &FilePath, store: &FilePath, tell: &mut dyn FnMut(u64)) -> Result<Self> {
         let store = fs::metadata(store).map(|found| (found.dev(), found.ino())).ok();
-        let mut scan =
-            Self { top: top.to_owned(), dirs: vec![Dir::new(Path::root())], left_out: Vec::new() };
+        let mut scan = Self { top: top.to_owned(), dirs: vec![Dir::new(Path::root())], left_out: Vec::new() };
         let mut index = 0;
         let mut seen = 0;
         while index < scan.dirs.len() {

@@ -1,0 +1,167 @@
+//! Bad use: each gets one sentence that says what and what to do, and the right exit code.
+
+use std::{
+    fs::{self, File, Permissions},
+    os::unix::{fs::PermissionsExt, process::CommandExt},
+};
+
+use rustix::fs::{FlockOperation, flock};
+
+use crate::harness::{Place, Run};
+
+#[test]
+fn no_store() {
+    let place = Place::empty();
+    for verb in [&["list"][..], &["set", "a", "1"], &["check"], &["info"], &["import", "."]] {
+        place.fails(3, &["no store in", "cone init", "--repo"], verb);
+    }
+    place.fails(3, &["no store in nowhere", "cone init"], ["-r", "nowhere", "list"]);
+    fs::create_dir(place.path(".bristlecone")).unwrap();
+    place.fails(3, &["no store here"], ["list"]);
+}
+
+#[test]
+fn a_store_where_one_should_be_made() {
+    let place = Place::with_store();
+    place.ok(["set", "a", "1"]);
+    place.fails(2, &["there is a store already"], ["init"]);
+    assert_eq!(place.ok(["get", "a"]), "1");
+}
+
+#[test]
+fn another_format_or_version() {
+    let place = Place::empty();
+    let dir = place.path(".bristlecone");
+    use bristlecone::disk::{DiskBackend, DiskOptions, FormatTag};
+    let storage = std::sync::Arc::new(bristlecone::storage::RealStorage::new(&dir));
+    let tag = FormatTag { name: "other".to_owned(), version: 7, options: String::new() };
+    drop(DiskBackend::create(storage.clone(), tag, DiskOptions::default()).unwrap());
+    place.fails(3, &["other", "native", "use the version of cone"], ["list"]);
+    fs::remove_dir_all(&dir).unwrap();
+    let tag = FormatTag { name: "native".to_owned(), version: 99, options: String::new() };
+    drop(DiskBackend::create(storage, tag, DiskOptions::default()).unwrap());
+    place.fails(3, &["version 99", "version 0"], ["list"]);
+}
+
+#[test]
+fn unknown_branches_and_revisions() {
+    let place = Place::with_store();
+    place.ok(["set", "a", "1"]);
+    place.fails(1, &["no branch \"nope\"", "cone branches"], ["-b", "nope", "list"]);
+    for rev in ["nope", "HEAD~9", "HEAD^2", "0123456789"] {
+        place.fails(1, &["there is no", rev], ["list", "--at", rev]);
+    }
+    place.fails(2, &["names no revision"], ["list", "--at", "HEAD~x"]);
+    place.fails(2, &["cannot be the name of a branch"], ["checkout", "-c", "a b"]);
+    place.fails(2, &["cannot be the name of a branch"], ["-b", "a..b", "set", "a", "1"]);
+    place.fails(2, &["cannot be the name of a branch"], ["-b", "", "list"]);
+}
+
+#[test]
+fn paths_that_are_none() {
+    let place = Place::with_store();
+    for path in ["a//b", "/a", "a/", "/"] {
+        place.fails(2, &["empty step", "single slashes"], ["set", path, "1"]);
+        place.fails(2, &["empty step"], ["get", path]);
+        place.fails(2, &["empty step"], ["list", path]);
+    }
+    place.fails(2, &["root", "name an entry"], ["set", "", "1"]);
+    place.fails(2, &["root", "name an entry"], ["del", ""]);
+    place.fails(2, &["percent", "%25"], ["get", "100%"]);
+    place.fails(2, &["slash"], ["set", "a%2Fb", "1"]);
+    place.fails(2, &["4096"], ["set", &"a".repeat(5000), "1"]);
+    place.fails(2, &["one step"], ["list", "--prefix", "a/b"]);
+}
+
+#[test]
+fn a_value_where_a_directory_is_and_the_other_way_round() {
+    let place = Place::with_store();
+    place.ok(["set", "a/b", "1"]);
+    place.fails(2, &["a/b is a value", "cone del a/b", "--force"], ["set", "a/b/c", "2"]);
+    place.fails(2, &["a is a directory", "--force"], ["set", "a", "2"]);
+    place.fails(1, &["a is a directory", "cone list a"], ["get", "a"]);
+    place.fails(1, &["a/b is a value", "cone get a/b"], ["list", "a/b"]);
+    place.fails(1, &["a/b is a value, not a directory"], ["get", "a/b/c"]);
+    place.fails(1, &["nothing at"], ["list", "x"]);
+    place.fails(1, &["nothing at"], ["del", "x"]);
+    fs::create_dir(place.path("d")).unwrap();
+    place.fails(2, &["a/b is a value"], ["import", "d", "--path", "a/b/c"]);
+    place.fails(2, &["a/b is a value"], ["import", "d", "--path", "a/b"]);
+    assert_eq!(place.ok(["get", "a/b"]), "1", "nothing was changed");
+    place.ok(["set", "a", "2", "--force"]);
+    place.ok(["set", "a/b/c", "3", "--force"]);
+    assert_eq!(place.ok(["get", "a/b/c"]), "3");
+}
+
+#[test]
+fn arguments_that_make_no_sense() {
+    let place = Place::with_store();
+    for arguments in [
+        &["nope"][..],
+        &["set"],
+        &["list", "--limit", "x"],
+        &["init", "--format", "nope"],
+        &["init", "--backend", "nope"],
+        &["-o", "xml", "list"],
+        &["set", "a", "1", "--durability", "often"],
+    ] {
+        let run = place.run(arguments);
+        assert_eq!(run.code, 2, "{run:?}");
+        assert!(run.err.starts_with("error: "), "{run:?}");
+    }
+    place.fails(2, &["512"], ["init", "x", "--inline", "513"]);
+    place.fails(2, &["names no author", "Name <mail>"], ["set", "a", "1", "--author", "Ann"]);
+    place.fails(2, &["is no date", "seconds since 1970"], ["set", "a", "1", "--date", "yesterday"]);
+    let mut command = place.command(["set", "a", "1"]);
+    command.env("SOURCE_DATE_EPOCH", "x");
+    Run::of(command).failed(2, &["SOURCE_DATE_EPOCH"]);
+    place.fails(2, &["is no folder"], ["import", ".bristlecone/store"]);
+    place.fails(3, &["nowhere", "no such file"], ["import", "nowhere"]);
+    assert_eq!(place.run(["check", "--help"]).code, 0);
+}
+
+#[test]
+fn a_lock_that_is_held() {
+    let place = Place::with_store();
+    place.ok(["set", "a", "1"]);
+    let lock = File::options().read(true).write(true).open(place.path(".bristlecone/lock")).unwrap();
+    flock(&lock, FlockOperation::LockExclusive).unwrap();
+    place.fails(3, &["locked by", "try again", "--wait"], ["--wait", "0.1", "set", "a", "2"]);
+    assert_eq!(place.ok(["get", "a"]), "1", "readers need no lock");
+    drop(lock);
+    place.ok(["set", "a", "2"]);
+}
+
+#[test]
+fn a_store_that_may_not_be_written() {
+    let place = Place::with_store();
+    place.ok(["set", "a", "1"]);
+    let set = |dirs: u32, files: u32| {
+        let mut stack = vec![place.path(".bristlecone")];
+        while let Some(path) = stack.pop() {
+            let dir = path.is_dir();
+            fs::set_permissions(&path, Permissions::from_mode(if dir { dirs } else { files })).unwrap();
+            if dir {
+                stack.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+            }
+        }
+    };
+    fs::set_permissions(place.path(""), Permissions::from_mode(0o755)).unwrap();
+    set(0o555, 0o444);
+    // Permissions do not hold for root, who is somebody else for a moment.
+    let somebody = |arguments: &[&str]| {
+        let mut command = place.command(arguments);
+        if rustix::process::geteuid().is_root() {
+            command.uid(65534);
+        }
+        command.output().map(Run::from)
+    };
+    let (Ok(read), Ok(write)) = (somebody(&["get", "a"]), somebody(&["set", "a", "2"])) else {
+        eprintln!("somebody else may not run the binary here: not tested");
+        return set(0o755, 0o644);
+    };
+    set(0o755, 0o644);
+    assert_eq!(read.out, b"1", "{read:?}");
+    write.failed(3, &["permission denied", "check its owner"]);
+    assert_eq!(place.ok(["get", "a"]), "1");
+}

@@ -1,0 +1,121 @@
+//! Branches, HEAD, logs and differences.
+
+use crate::harness::Place;
+
+#[test]
+fn branches_are_made_moved_to_and_removed() {
+    let place = Place::with_store();
+    place.ok(["set", "a", "1"]);
+    place.ok(["checkout", "-c", "trial"]);
+    place.ok(["set", "a", "2"]);
+    assert_eq!(place.ok(["get", "a", "-b", "main"]), "1");
+    assert_eq!(place.ok(["get", "a"]), "2");
+    place.ok(["checkout", "main"]);
+    assert_eq!(place.ok(["get", "a"]), "1");
+    place.ok(["branches", "third", "--at", "trial"]);
+    assert_eq!(place.ok(["get", "a", "--at", "third"]), "2");
+    let listed = place.ok(["branches"]);
+    let names: Vec<&str> = listed.lines().map(|line| line.rsplit_once(' ').unwrap().0).collect();
+    assert_eq!(names, ["* main", "  third", "  trial"]);
+    place.ok(["branches", "-d", "trial"]);
+    place.fails(1, &["no branch \"trial\"", "cone branches"], ["get", "a", "-b", "trial"]);
+    place.fails(1, &["no branch"], ["branches", "-d", "trial"]);
+    place.fails(2, &["checked out"], ["branches", "-d", "main"]);
+    place.fails(2, &["already"], ["branches", "third"]);
+    place.fails(2, &["already"], ["checkout", "-c", "third"]);
+}
+
+#[test]
+fn a_commit_can_be_checked_out_by_itself() {
+    let place = Place::with_store();
+    place.ok(["set", "a", "1"]);
+    place.ok(["set", "a", "2"]);
+    place.ok(["checkout", "HEAD~1"]);
+    assert_eq!(place.ok(["get", "a"]), "1");
+    place.fails(2, &["no branch is checked out", "-b NAME"], ["set", "a", "3"]);
+    place.ok(["set", "-b", "main", "a", "3"]);
+    assert_eq!(place.ok(["get", "a"]), "1");
+    place.ok(["checkout", "main"]);
+    assert_eq!(place.ok(["get", "a"]), "3");
+}
+
+#[test]
+fn the_first_branch_may_have_another_name() {
+    let place = Place::empty();
+    place.ok(["init", "-b", "trunk"]);
+    assert_eq!(place.ok(["list"]), "");
+    assert!(place.run(["log"]).err.contains("no commits yet"));
+    place.ok(["set", "a", "1"]);
+    assert!(place.ok(["branches"]).starts_with("* trunk "));
+}
+
+#[test]
+fn a_branch_begins_with_its_first_commit() {
+    let place = Place::with_store();
+    place.ok(["checkout", "-c", "early"]);
+    place.ok(["set", "a", "1"]);
+    let run = place.run(["set", "-b", "new", "a", "1"]);
+    assert!(run.code == 0 && run.err.contains("began the branch new"), "{run:?}");
+    assert_eq!(place.ok(["branches"]).lines().count(), 2);
+}
+
+#[test]
+fn logs_follow_paths() {
+    let place = Place::with_store();
+    for (path, message) in [("a/x", "first"), ("b", "second"), ("a/y", "third"), ("b", "fourth")] {
+        place.ok(["set", path, message, "-m", message]);
+    }
+    let messages = |arguments: &[&str]| -> Vec<String> {
+        let log = place.json([&["log"], arguments].concat());
+        let commits = log["commits"].as_array().unwrap().iter();
+        commits.map(|commit| commit["message"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(messages(&[]), ["fourth", "third", "second", "first"]);
+    assert_eq!(messages(&["--topo", "-n", "2"]), ["fourth", "third"]);
+    assert_eq!(messages(&["a"]), ["third", "first"]);
+    assert_eq!(messages(&["b", "HEAD~1"]), ["second"]);
+    assert_eq!(messages(&["--at", "main~2"]), ["second", "first"]);
+    place.fails(1, &["no commit changed"], ["log", "nowhere"]);
+    assert!(place.ok(["log", "-n", "1"]).contains("\n    fourth\n"));
+}
+
+#[test]
+fn differences_are_listed() {
+    let place = Place::with_store();
+    place.ok(["set", "a/x", "1"]);
+    place.ok(["set", "b", "1"]);
+    place.ok(["checkout", "-c", "trial"]);
+    place.ok(["set", "a/x", "2"]);
+    place.ok(["del", "b"]);
+    place.ok(["set", "c/d", "3"]);
+    assert_eq!(place.ok(["diff"]), "A c/d\n");
+    assert_eq!(place.ok(["diff", "main"]), "M a/x\nD b\nA c/d\n");
+    assert_eq!(place.ok(["diff", "main", "trial", "--path", "a"]), "M a/x\n");
+    assert_eq!(place.ok(["diff", "main", "trial", "--path", "b"]), "D b\n");
+    assert_eq!(place.ok(["diff", "main", "trial", "--path", "c"]), "A c/d\n");
+    assert_eq!(place.ok(["diff", "trial", "main", "--path", "c"]), "D c/d\n");
+    assert_eq!(place.run(["diff", "main", "trial", "--exit-code"]).code, 1);
+    assert_eq!(place.run(["diff", "main", "main", "--exit-code"]).code, 0);
+    assert_eq!(place.ok(["diff", "main~1", "main~1"]), "");
+    assert!(place.ok(["show", "main~1"]).ends_with("\nA a/x\n"), "the first commit against nothing");
+}
+
+#[test]
+fn objects_are_shown_by_their_ids() {
+    let place = Place::with_store();
+    let value = "v".repeat(300);
+    place.ok(["set", "d/v", &value]);
+    let entry = place.json(["list", "d"])["entries"][0].clone();
+    let oid = entry["oid"].as_str().unwrap();
+    assert_eq!(place.ok(["show", &oid[..8]]), value);
+    let dir = place.json(["list"])["entries"][0]["oid"].as_str().unwrap().to_owned();
+    assert!(place.ok(["show", &dir]).contains(" v\n"));
+    assert_eq!(place.json(["show", oid])["kind"], "contents");
+    place.fails(2, &["no commit"], ["list", "--at", &dir]);
+    place.fails(1, &["there is no \"feedfeed\""], ["show", "feedfeed"]);
+    let large: Vec<u8> = (0..1_000_000u32).flat_map(u32::to_le_bytes).collect();
+    place.feed(["set", "large"], &large);
+    let entries = place.json(["list"]);
+    let oid = entries["entries"][1]["oid"].as_str().unwrap();
+    assert_eq!(place.run(["show", oid]).out, large);
+}

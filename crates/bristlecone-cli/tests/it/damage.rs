@@ -1,0 +1,79 @@
+//! Damaged stores: never a wrong answer, always named.
+
+use std::fs;
+
+use crate::harness::Place;
+
+/// Flips a bit of the first copy of `wanted` in the store's segments.
+fn flip(place: &Place, wanted: &[u8]) {
+    for entry in fs::read_dir(place.path(".bristlecone/segments")).unwrap() {
+        let path = entry.unwrap().path();
+        let mut bytes = fs::read(&path).unwrap();
+        if let Some(at) = bytes.windows(wanted.len()).position(|window| window == wanted) {
+            bytes[at] ^= 1;
+            fs::write(&path, bytes).unwrap();
+            return;
+        }
+    }
+    panic!("the store does not hold these bytes");
+}
+
+fn store() -> Place {
+    let place = Place::with_store();
+    place.ok(["set", "good", "sound"]);
+    place.ok(["checkout", "-c", "hurt"]);
+    place.ok(["set", "bad", &"target of a flipped bit ".repeat(20)]);
+    place.ok(["set", "more", "later"]);
+    place.ok(["set", "still", "more"]);
+    place
+}
+
+#[test]
+fn a_sound_store_is_sound() {
+    let place = store();
+    assert!(place.ok(["check"]).contains("no damage"));
+}
+
+#[test]
+fn a_flipped_bit_in_a_value_is_named_with_the_branches_it_hurts() {
+    let place = store();
+    flip(&place, b"target of a flipped bit");
+    let run = place.run(["check"]);
+    assert_eq!(run.code, 1, "{run:?}");
+    let text = String::from_utf8(run.out).unwrap();
+    assert!(text.contains("damage: ") && text.contains(".seg at byte "), "{text}");
+    assert!(text.contains("affected: refs/heads/hurt\n"), "{text}");
+    assert!(!text.contains("affected: refs/heads/main"), "{text}");
+    place.fails(3, &["damaged", "cone check"], ["get", "bad"]);
+    assert_eq!(place.ok(["get", "good"]), "sound");
+    let mut command = place.command(["-o", "json", "check"]);
+    let report: serde_json::Value = serde_json::from_slice(&command.output().unwrap().stdout).unwrap();
+    assert_eq!((&report["sound"], &report["affected"]), (&false.into(), &serde_json::json!(["refs/heads/hurt"])));
+    assert!(report["damage"][0]["file"].as_str().unwrap().ends_with(".seg"));
+}
+
+#[test]
+fn a_damaged_header_is_named() {
+    let place = store();
+    let header = place.path(".bristlecone/store");
+    let mut bytes = fs::read(&header).unwrap();
+    bytes[20] ^= 1;
+    fs::write(&header, bytes).unwrap();
+    let run = place.run(["check"]);
+    assert_eq!(run.code, 1, "{run:?}");
+    assert!(String::from_utf8(run.out).unwrap().contains("damage: "));
+    place.fails(3, &["store is damaged"], ["list"]);
+}
+
+#[test]
+fn a_missing_segment_is_an_answer_or_an_error_but_no_panic() {
+    let place = store();
+    for entry in fs::read_dir(place.path(".bristlecone/segments")).unwrap() {
+        fs::remove_file(entry.unwrap().path()).unwrap();
+    }
+    for verb in [&["check"][..], &["list"], &["set", "a", "1"], &["info"]] {
+        let run = place.run(verb);
+        assert!(run.code == 1 || run.code == 3, "{run:?}");
+        assert!(!run.err.contains("panicked"), "{run:?}");
+    }
+}

@@ -1,0 +1,138 @@
+//! Running `cone` in a folder that goes when the test ends.
+
+use std::{
+    ffi::OsStr,
+    fs,
+    io::Write,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use bristlecone::{Repo, disk::DiskOptions};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A folder to run `cone` in.
+pub(crate) struct Place {
+    dir: TempDir,
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) code: i32,
+    pub(crate) out: Vec<u8>,
+    pub(crate) err: String,
+}
+
+impl Place {
+    /// An empty folder.
+    pub(crate) fn empty() -> Self {
+        Self { dir: tempfile::tempdir().unwrap() }
+    }
+
+    /// A folder with an empty store.
+    pub(crate) fn with_store() -> Self {
+        let place = Self::empty();
+        place.ok(["init"]);
+        place
+    }
+
+    /// Returns a path in the folder.
+    pub(crate) fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Writes a file in the folder, and the folders above it.
+    pub(crate) fn file(&self, name: impl AsRef<Path>, bytes: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    /// Returns the command, with a fixed author and date.
+    pub(crate) fn command<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cone"));
+        command.args(arguments).current_dir(self.dir.path()).stdin(Stdio::null());
+        command.env("BRISTLECONE_AUTHOR", "Ann <ann@example.org>").env("SOURCE_DATE_EPOCH", "1700000000");
+        command
+    }
+
+    /// Runs `cone`.
+    pub(crate) fn run<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Run {
+        Run::of(self.command(arguments))
+    }
+
+    /// Runs `cone` with something on standard input.
+    pub(crate) fn feed<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>, input: &[u8]) -> Run {
+        let mut command = self.command(arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(input).unwrap();
+        Run::from(child.wait_with_output().unwrap())
+    }
+
+    /// Runs `cone`, which must succeed, and returns its output as text.
+    #[track_caller]
+    pub(crate) fn ok<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> String {
+        let run = self.run(arguments);
+        assert_eq!(run.code, 0, "{run:?}");
+        String::from_utf8(run.out).unwrap()
+    }
+
+    /// Runs `cone -o json`, which must succeed, and returns what it printed.
+    #[track_caller]
+    pub(crate) fn json<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Value {
+        let mut command = self.command(["-o", "json"]);
+        command.args(arguments);
+        let run = Run::of(command);
+        assert_eq!(run.code, 0, "{run:?}");
+        serde_json::from_slice(&run.out).unwrap()
+    }
+
+    /// Runs `cone`, which must end with this code and say all of this on standard error.
+    #[track_caller]
+    pub(crate) fn fails<S: AsRef<OsStr>>(
+        &self,
+        code: i32,
+        says: &[&str],
+        arguments: impl IntoIterator<Item = S>,
+    ) -> Run {
+        let run = self.run(arguments);
+        run.failed(code, says);
+        run
+    }
+
+    /// Opens the store through the library.
+    pub(crate) fn repo(&self) -> Repo {
+        Repo::open(self.path(".bristlecone"), DiskOptions::default()).unwrap()
+    }
+}
+
+impl Run {
+    pub(crate) fn of(mut command: Command) -> Self {
+        Self::from(command.output().unwrap())
+    }
+
+    /// Checks the code, and that standard error has one sentence of ours with all of this.
+    #[track_caller]
+    pub(crate) fn failed(&self, code: i32, says: &[&str]) {
+        assert_eq!(self.code, code, "{self:?}");
+        for part in says {
+            assert!(self.err.contains(part), "{:?} lacks {part:?}", self.err);
+        }
+        assert!(self.err.starts_with("error: "), "{:?}", self.err);
+        assert!(!self.err.contains("panicked"), "{:?}", self.err);
+    }
+}
+
+impl From<std::process::Output> for Run {
+    fn from(output: std::process::Output) -> Self {
+        Self {
+            code: output.status.code().unwrap_or(-1),
+            out: output.stdout,
+            err: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! The command `cone` as people meet it: the real binary in folders of its own.
+
+mod bad_use;
+mod branches;
+mod damage;
+mod folders;
+mod harness;
+mod hostile;
+mod json;
+mod values;

@@ -1,0 +1,182 @@
+//! Setting, reading, removing and listing values.
+
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt, process::Stdio};
+
+use crate::harness::{Place, Run};
+
+#[test]
+fn a_value_comes_back_byte_for_byte() {
+    let place = Place::with_store();
+    let value: Vec<u8> = (0..=255).cycle().take(700_000).collect();
+    assert_eq!(place.feed(["set", "a/b", "-"], &value).code, 0);
+    assert_eq!(place.run(["get", "a/b"]).out, value);
+    place.ok(["get", "a/b", "--out", "file"]);
+    assert_eq!(std::fs::read(place.path("file")).unwrap(), value);
+    assert_eq!(place.feed(["set", "a/c"], b"from input").code, 0);
+    assert_eq!(place.ok(["get", "a/c"]), "from input");
+    place.ok(["set", "a/d", ""]);
+    assert_eq!(place.ok(["get", "a/d"]), "");
+    place.ok(["set", "a/e", "--x"]);
+    assert_eq!(place.ok(["cat", "a/e"]), "--x");
+}
+
+#[test]
+fn the_past_stays() {
+    let place = Place::with_store();
+    for value in ["one", "two", "three"] {
+        place.ok(["set", "a/b", value]);
+    }
+    place.ok(["del", "a/b"]);
+    place.fails(1, &["nothing at a/b"], ["get", "a/b"]);
+    assert_eq!(place.ok(["get", "a/b", "--at", "HEAD~1"]), "three");
+    assert_eq!(place.ok(["get", "a/b", "--at", "main~3"]), "one");
+    assert_eq!(place.ok(["get", "a/b", "--at", "@^^"]), "two");
+    assert_eq!(place.ok(["list"]), "", "directories that are empty are gone");
+}
+
+#[test]
+fn nothing_changed_is_no_commit() {
+    let place = Place::with_store();
+    place.ok(["set", "a", "1"]);
+    assert!(place.ok(["set", "a", "1"]).contains("nothing changed"));
+    assert_eq!(place.json(["log"])["commits"].as_array().unwrap().len(), 1);
+    place.ok(["set", "a", "1", "--allow-empty"]);
+    assert_eq!(place.json(["log"])["commits"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn lists_are_ordered_and_paged() {
+    let place = Place::with_store();
+    for step in ["b1", "a1", "b2", "a2", "c"] {
+        place.ok(["set", &format!("d/{step}"), "x"]);
+    }
+    assert_eq!(place.ok(["list", "d"]), "a1\na2\nb1\nb2\nc\n");
+    assert_eq!(place.ok(["list", "d", "--prefix", "b"]), "b1\nb2\n");
+    assert_eq!(place.ok(["list", "d", "--after", "a2", "--limit", "2"]), "b1\nb2\n");
+    assert_eq!(place.ok(["list", "d", "--after", "b1", "--prefix", "b"]), "b2\n");
+    assert_eq!(place.ok(["ls", "d", "--reverse", "--limit", "2"]), "c\nb2\n");
+    assert_eq!(place.ok(["list", "d", "--reverse", "--after", "b1"]), "a2\na1\n");
+    assert_eq!(place.ok(["list"]), "d/\n");
+    assert!(place.ok(["list", "d", "-l"]).starts_with("value                 1 -            a1\n"));
+}
+
+#[test]
+fn trees_are_drawn() {
+    let place = Place::with_store();
+    for path in ["a/x", "a/y/z", "b"] {
+        place.ok(["set", path, "1"]);
+    }
+    let whole = ".\n├── a/\n│   ├── x\n│   └── y/\n│       └── z\n└── b\n\n2 directories, 3 values\n";
+    assert_eq!(place.ok(["tree"]), whole);
+    assert_eq!(place.ok(["tree", "a", "--depth", "1"]), "a\n├── x\n└── y/\n\n1 directory, 1 value\n");
+}
+
+#[test]
+fn names_of_odd_bytes_go_through() {
+    let place = Place::with_store();
+    place.ok([OsStr::new("set"), OsStr::from_bytes(b"a/\xff\n"), OsStr::new("1")]);
+    assert_eq!(place.ok(["list", "a"]), "%FF%0A\n");
+    assert_eq!(place.ok(["get", "a/%FF%0A"]), "1");
+    place.ok(["set", "100%25", "2"]);
+    assert_eq!(place.ok(["get", "100%25"]), "2");
+}
+
+#[test]
+fn stores_are_found_from_below_and_by_name() {
+    let place = Place::empty();
+    place.ok(["init", "s"]);
+    place.ok(["-r", "s", "set", "a", "1"]);
+    assert_eq!(place.ok(["get", "a", "--repo", "s/.bristlecone"]), "1");
+    std::fs::create_dir_all(place.path("s/x/y")).unwrap();
+    let mut command = place.command(["get", "a"]);
+    command.current_dir(place.path("s/x/y"));
+    assert_eq!(Run::of(command).out, b"1");
+    std::fs::rename(place.path("s/.bristlecone"), place.path("other")).unwrap();
+    assert_eq!(place.ok(["-r", "other", "get", "a"]), "1");
+}
+
+#[test]
+fn options_of_the_format_change_roots_and_are_kept() {
+    let place = Place::empty();
+    place.ok(["init", "one"]);
+    place.ok(["init", "two", "--inline", "0", "--no-split"]);
+    for dir in ["one", "two"] {
+        place.ok(["-r", dir, "set", "a", "1"]);
+    }
+    let root = |dir| place.json(["-r", dir, "show"])["root"].clone();
+    assert_ne!(root("one"), root("two"));
+    let options = place.json(["-r", "two", "info"])["options"].as_str().unwrap().to_owned();
+    assert!(options.contains("inline=0 split=off"), "{options}");
+}
+
+#[test]
+fn authors_and_dates_come_from_where_they_are_given() {
+    let place = Place::with_store();
+    place.ok(["set", "a", "1", "--author", "Bob <b@x>", "--date", "12 -0100", "-m", "why\n\nbecause"]);
+    let commit = place.json(["show"]);
+    assert_eq!(commit["author"]["ident"], "Bob <b@x>");
+    assert_eq!((&commit["author"]["seconds"], &commit["committer"]["zone"]), (&12.into(), &"-0100".into()));
+    assert_eq!(commit["message"], "why\n\nbecause");
+    let mut command = place.command(["set", "a", "2"]);
+    command.env_remove("BRISTLECONE_AUTHOR").env("GIT_AUTHOR_NAME", "Cy").env("GIT_AUTHOR_EMAIL", "c@x");
+    assert_eq!(Run::of(command).code, 0);
+    assert_eq!(place.json(["show"])["author"]["ident"], "Cy <c@x>");
+    let mut command = place.command(["set", "a", "3"]);
+    command.env_remove("BRISTLECONE_AUTHOR").env_remove("GIT_AUTHOR_NAME").env("USER", "dee");
+    assert_eq!(Run::of(command).code, 0);
+    assert!(place.json(["show"])["author"]["ident"].as_str().unwrap().starts_with("dee <dee@"));
+}
+
+#[test]
+fn durabilities_are_a_choice() {
+    let place = Place::with_store();
+    for durability in ["none", "grouped", "synced"] {
+        place.ok(["set", durability, "x", "--durability", durability]);
+    }
+    assert_eq!(place.ok(["list"]), "grouped\nnone\nsynced\n");
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let place = Place::with_store();
+    let value = vec![b'x'; 4 << 20];
+    place.feed(["set", "a"], &value);
+    let mut child = place.command(["get", "a"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let run = Run::from(child.wait_with_output().unwrap());
+    assert_eq!((run.code, run.err.as_str()), (0, ""));
+}
+
+#[test]
+fn parallel_writers_all_get_through() {
+    let place = Place::with_store();
+    let children: Vec<_> = (0..8)
+        .map(|n| {
+            let mut command = place.command(["set", &format!("d/{n}"), "x"]);
+            command.stdout(Stdio::null()).spawn().unwrap()
+        })
+        .collect();
+    for mut child in children {
+        assert!(child.wait().unwrap().success());
+    }
+    assert_eq!(place.ok(["list", "d"]).lines().count(), 8);
+    assert_eq!(place.json(["log"])["commits"].as_array().unwrap().len(), 8);
+}
+
+#[test]
+fn help_completions_and_manual_pages_are_there() {
+    let place = Place::empty();
+    assert!(place.ok(["--help"]).contains("Examples:"));
+    for verb in [
+        "init", "set", "get", "del", "list", "tree", "log", "show", "branches", "checkout", "diff", "import", "export",
+        "info", "check", "bench",
+    ] {
+        assert!(place.ok([verb, "--help"]).contains("Examples:"), "{verb}");
+    }
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        assert!(place.ok(["completions", shell]).contains("cone"), "{shell}");
+    }
+    assert!(place.ok(["man"]).contains(".TH cone 1"));
+    place.ok(["man", "--out", "pages"]);
+    assert!(place.path("pages/cone-import.1").exists());
+}

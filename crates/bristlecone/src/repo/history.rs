@@ -1,0 +1,119 @@
+//! History: logs, ancestors, merge bases, and the last change of a path.
+//!
+//! Every commit carries its generation number, one more than the largest of its parents'. A walk that takes
+//! commits in order of generations has seen all descendants of a commit when it comes to it, so it can stop
+//! where nothing below can matter any more. No walk recurses: histories are deep.
+//!
+//! What changed at a path is asked commit by commit where it must be, and of derived filters where it can be
+//! (`index`): a cache, kept by the backend, that may be lost or damaged at any time.
+
+use bristlecone_core::{AsPath, Commit, Format, ObjRef, Path, native::Native};
+
+use super::Repo;
+use crate::{Difference, Result};
+
+mod ancestry;
+mod changes;
+mod filter;
+mod graph;
+mod index;
+mod last_change;
+mod log;
+mod manifest;
+mod order;
+mod revparse;
+mod run;
+mod watch;
+
+pub use log::Log;
+
+/// A commit as walks give it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogEntry {
+    /// Its id and place.
+    pub at: ObjRef,
+    /// The commit.
+    pub commit: Commit,
+    /// Its generation number: 1 without parents, else one more than the largest of its parents'.
+    pub generation: u64,
+}
+
+/// In which order a log lists commits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum LogOrder {
+    /// By the committer's date, newest first, among those whose children were listed or which are heads. Where
+    /// clocks were wrong a commit may come before a child that is reached later by another way.
+    #[default]
+    Date,
+    /// No commit before all its children, and lines of history one after another. Among heads the newest is
+    /// first; at a merge the line of its last parent is.
+    Topological,
+}
+
+/// What a log lists.
+///
+/// ```
+/// # use bristlecone::{Info, LogOptions, Repo};
+/// let repo = Repo::memory();
+/// let main = repo.branch("main")?;
+/// for (path, message) in [("a", "one"), ("b/c", "two"), ("a", "three")] {
+///     main.edit(&Info::message(message), |tree| tree.add(path, message))?;
+/// }
+/// let head = repo.revparse("main")?;
+/// let options = LogOptions { path: Some("a".parse()?), ..LogOptions::default() };
+/// let mut messages = Vec::new();
+/// for entry in repo.log(&[head], options) {
+///     messages.push(entry?.commit.message);
+/// }
+/// assert_eq!(messages, [&b"three"[..], b"one"]);
+/// # Ok::<(), bristlecone::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct LogOptions {
+    /// The order.
+    pub order: LogOrder,
+    /// At most so many commits.
+    pub limit: Option<usize>,
+    /// Commits that are reachable from these are left out, and so are these.
+    pub exclude: Vec<ObjRef>,
+    /// Only commits that changed what is at this path, value or directory.
+    ///
+    /// History is simplified as Git does: where a merge has a parent with the same at this path, only the
+    /// first such parent is followed. A merge that differs from all its parents is listed.
+    pub path: Option<Path>,
+    /// Only the first parent of each commit is followed and compared with.
+    pub first_parent: bool,
+}
+
+impl<F: Format> Repo<F> {
+    /// Returns the commits that are reachable from `heads`, as `options` ask for, each once.
+    ///
+    /// Loads commits as they are asked for. In order of dates the first costs the heads and their parents; in
+    /// topological order, everything with a generation number above that of the lowest head.
+    ///
+    /// # Errors
+    /// The iterator gives those of [`Repo::commit`], once, and ends.
+    #[must_use]
+    pub fn log(&self, heads: &[ObjRef], options: LogOptions) -> Log<F> {
+        Log::new(self.store.clone(), heads, options)
+    }
+
+    /// Calls `each` with every value that differs between two commits at or below `path`, in order of paths.
+    ///
+    /// # Errors
+    /// As [`Repo::checkout`] and [`crate::Tree::diff`]; what `each` returns.
+    pub fn diff_commits(
+        &self,
+        before: impl Into<ObjRef>,
+        after: impl Into<ObjRef>,
+        path: impl AsPath,
+        each: &mut dyn FnMut(Difference<'_, F>) -> Result<()>,
+    ) -> Result<()> {
+        self.checkout(before)?.diff(&mut self.checkout(after)?, path, each)
+    }
+}
+
+const _: () = {
+    const fn is_send<T: Send>() {}
+    is_send::<Log<Native>>();
+};

@@ -1,0 +1,270 @@
+//! The index of history: runs of first-parent commits with filters over what they changed.
+//!
+//! Everything here is derived: a file that is missing, damaged, of another version, or was replaced by another
+//! process takes its run out of the index, and the run is made again when somebody misses it.
+
+use std::sync::Arc;
+
+use bristlecone_core::{Format, ObjRef, Oid};
+
+use super::{
+    super::Repo,
+    LogEntry,
+    changes::changes,
+    graph::{Graph, OidMap},
+    manifest::{self, RunHead},
+    run::{COMMITS_MAX, HASHES_MAX, Indexed, Run, stored_check, union_filter},
+};
+use crate::{Error, Result, store::Store};
+
+/// The derived file that says which runs there are.
+const MANIFEST: &str = "history";
+/// Side branches shorter than this get no run of their own.
+const SIDE_COMMITS_MIN: usize = 64;
+/// The most runs; history beyond them is walked.
+const RUNS_MAX: usize = 1 << 14;
+/// So many runs are in memory at a time.
+const OPEN_MAX: usize = 8;
+
+impl<F: Format> Repo<F> {
+    /// Brings the index that [`Repo::last_change`] uses up to `head`, along first parents; returns how many commits
+    /// were added.
+    ///
+    /// Costs a look at what each new commit changed, and nothing but a few reads where all is indexed. Call it
+    /// after an import, or now and then. The index is a cache: losing it costs time only.
+    ///
+    /// # Errors
+    /// As [`Repo::commit`]; those of [`crate::Backend::write_derived`], such as [`Error::ReadOnly`].
+    pub fn index_history(&self, head: impl Into<ObjRef>) -> Result<u64> {
+        let mut graph = Graph::new(self.store.clone());
+        let mut index = Index::load(&self.store);
+        let mut added = 0;
+        let mut next = Some(graph.read(&head.into())?);
+        while let Some(entry) = next {
+            next = match index.find(&entry.at.oid, entry.generation) {
+                Some(spot) => match index.below(spot) {
+                    Some(below) => Some(graph.read(&below)?),
+                    None => None,
+                },
+                None => {
+                    let (count, below) = index.extend(&mut graph, entry)?;
+                    index.kept()?;
+                    added += count;
+                    below
+                }
+            };
+        }
+        index.save()?;
+        Ok(added)
+    }
+}
+
+/// The index, as far as it is loaded.
+#[derive(Debug)]
+pub(super) struct Index<F: Format> {
+    store: Arc<Store<F>>,
+    runs: Vec<RunHead>,
+    // Runs by their newest commit.
+    tops: OidMap<usize>,
+    // The runs used last, by file, latest last.
+    open: Vec<(u32, Run)>,
+    changed: bool,
+    // Why a run could not be written.
+    failed: Option<Error>,
+}
+
+/// A commit's place in the index.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spot {
+    run: usize,
+    position: usize,
+}
+
+/// Where a path may have changed last, at or before a commit of the index.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Touch {
+    /// In this commit, if anywhere in the run.
+    At(Oid),
+    /// Not in the run; history goes on with this commit, if it does.
+    Below(Option<Oid>),
+    /// The run turned out to be damaged and is out of the index.
+    Lost,
+}
+
+impl<F: Format> Index<F> {
+    /// Loads the manifest; an empty one if it is lost or damaged.
+    pub(super) fn load(store: &Arc<Store<F>>) -> Self {
+        let bytes = store.backend.read_derived(MANIFEST).ok().flatten();
+        let runs = bytes.and_then(|bytes| manifest::decode(&bytes)).unwrap_or_default();
+        let mut index = Self {
+            store: store.clone(),
+            runs,
+            tops: OidMap::default(),
+            open: Vec::new(),
+            changed: false,
+            failed: None,
+        };
+        index.sort_tops();
+        index
+    }
+
+    /// Checks that the runs that were made could be written.
+    fn kept(&mut self) -> Result<()> {
+        self.failed.take().map_or(Ok(()), Err)
+    }
+
+    /// Whether runs cannot be written.
+    pub(super) const fn has_failed(&self) -> bool {
+        self.failed.is_some()
+    }
+
+    /// Writes the manifest if anything changed.
+    pub(super) fn save(&mut self) -> Result<()> {
+        if self.changed {
+            self.store.backend.write_derived(MANIFEST, &manifest::encode(&self.runs))?;
+            self.changed = false;
+        }
+        Ok(())
+    }
+
+    /// Returns where a commit is in the index. Loads a run only if its generations say that it may be inside.
+    pub(super) fn find(&mut self, oid: &Oid, generation: u64) -> Option<Spot> {
+        if let Some(&run) = self.tops.get(oid) {
+            return Some(Spot { run, position: self.runs[run].count as usize - 1 });
+        }
+        let mut run = 0;
+        while run < self.runs.len() {
+            let head = &self.runs[run];
+            if head.first <= generation && generation < head.last {
+                let Some(open) = self.open(run) else { continue };
+                if let Some(position) = open.position(oid, generation) {
+                    return Some(Spot { run, position });
+                }
+            }
+            run += 1;
+        }
+        None
+    }
+
+    /// Returns the first parent of the oldest commit of a run.
+    fn below(&self, spot: Spot) -> Option<ObjRef> {
+        self.runs[spot.run].below.map(ObjRef::from)
+    }
+
+    /// Returns where a path may have changed last in a run.
+    pub(super) fn last_touch(&mut self, spot: Spot, hash: u32) -> Touch {
+        let below = self.runs[spot.run].below;
+        if !super::filter::may_hold(&self.runs[spot.run].filter, hash) {
+            return Touch::Below(below);
+        }
+        let Some(run) = self.open(spot.run) else { return Touch::Lost };
+        run.last_touch(spot.position, hash).map_or(Touch::Below(below), |position| Touch::At(run.oid(position)))
+    }
+
+    /// Adds a run that ends with `newest`, or extends the one below; returns how many commits were added, and the
+    /// commit below them, if there is one.
+    pub(super) fn extend(&mut self, graph: &mut Graph<F>, newest: LogEntry) -> Result<(u64, Option<LogEntry>)> {
+        let (mut commits, below) = self.collect(graph, newest)?;
+        commits.reverse();
+        let spot = below.as_ref().and_then(|entry| self.find(&entry.at.oid, entry.generation));
+        let on_top = spot.filter(|spot| spot.position + 1 == self.runs[spot.run].count as usize);
+        if spot.is_some() && on_top.is_none() && commits.len() < SIDE_COMMITS_MIN {
+            return Ok((0, below));
+        }
+        let added = commits.len() as u64;
+        if let Some(old) = on_top.filter(|spot| spot.position + 1 + commits.len() <= COMMITS_MAX)
+            && let Some(run) = self.open(old.run)
+            && run.hashes() + hashes(&commits) <= HASHES_MAX
+        {
+            let mut all = run.commits();
+            all.append(&mut commits);
+            let (file, below) = (self.runs[old.run].file, self.runs[old.run].below);
+            self.put(Some(old.run), file, below, &all);
+        } else if self.runs.len() < RUNS_MAX {
+            let file = (0..).find(|&file| self.runs.iter().all(|run| run.file != file)).unwrap_or_default();
+            self.put(None, file, below.as_ref().map(|entry| entry.at.oid), &commits);
+        } else {
+            return Ok((0, below));
+        }
+        Ok((added, below))
+    }
+
+    /// Looks at what changed in up to [`COMMITS_MAX`] commits, newest first, down to one that is in the index.
+    fn collect(&mut self, graph: &mut Graph<F>, newest: LogEntry) -> Result<(Vec<Indexed>, Option<LogEntry>)> {
+        let (mut commits, mut hashes) = (Vec::new(), 0);
+        let mut next = Some(newest);
+        while let Some(entry) = next.take() {
+            let full = commits.len() == COMMITS_MAX || hashes >= HASHES_MAX;
+            if full || self.find(&entry.at.oid, entry.generation).is_some() {
+                return Ok((commits, Some(entry)));
+            }
+            next = entry.commit.parents.first().map(|parent| graph.read(parent)).transpose()?;
+            let before = next.as_ref().map(|parent| parent.commit.tree);
+            let changes = changes(&self.store, before, entry.commit.tree)?;
+            hashes += changes.as_ref().map_or(0, Vec::len);
+            commits.push(Indexed { oid: entry.at.oid, generation: entry.generation, changes });
+        }
+        Ok((commits, None))
+    }
+
+    /// Writes a run, in place of another or a new one.
+    fn put(&mut self, old: Option<usize>, file: u32, below: Option<Oid>, commits: &[Indexed]) {
+        let (Some(oldest), Some(newest)) = (commits.first(), commits.last()) else { return };
+        let bytes = Run::encode(commits);
+        let head = RunHead {
+            file,
+            count: commits.len() as u32,
+            first: oldest.generation,
+            last: newest.generation,
+            check: stored_check(&bytes),
+            top: newest.oid,
+            below,
+            filter: union_filter(commits),
+        };
+        // In memory first: a store that is read-only profits for as long as this index lives.
+        self.keep_open(file, Run::parse(bytes.clone(), head.check));
+        match old {
+            Some(run) => self.runs[run] = head,
+            None => self.runs.push(head),
+        }
+        self.changed = true;
+        self.sort_tops();
+        self.failed = self.store.backend.write_derived(&file_name(file), &bytes).err();
+    }
+
+    /// Returns a run's contents, loading them if need be. One that is lost or damaged leaves the index.
+    fn open(&mut self, run: usize) -> Option<&Run> {
+        let (file, check) = (self.runs[run].file, self.runs[run].check);
+        if !self.open.iter().any(|(other, _)| *other == file) {
+            let bytes = self.store.backend.read_derived(&file_name(file)).ok().flatten();
+            let loaded = bytes.and_then(|bytes| Run::parse(bytes, check));
+            if loaded.is_none() {
+                self.runs.remove(run);
+                self.changed = true;
+                self.sort_tops();
+            }
+            self.keep_open(file, loaded);
+        }
+        self.open.iter().find(|(other, _)| *other == file).map(|(_, run)| run)
+    }
+
+    fn keep_open(&mut self, file: u32, run: Option<Run>) {
+        self.open.retain(|(other, _)| *other != file);
+        if self.open.len() == OPEN_MAX {
+            self.open.remove(0);
+        }
+        self.open.extend(run.map(|run| (file, run)));
+    }
+
+    fn sort_tops(&mut self) {
+        self.tops = self.runs.iter().enumerate().map(|(run, head)| (head.top, run)).collect();
+    }
+}
+
+fn file_name(file: u32) -> String {
+    format!("{MANIFEST}-{file}")
+}
+
+fn hashes(commits: &[Indexed]) -> usize {
+    commits.iter().flat_map(|commit| &commit.changes).map(Vec::len).sum()
+}

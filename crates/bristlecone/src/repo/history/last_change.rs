@@ -1,0 +1,130 @@
+//! The last change of a path, without walking every commit.
+
+use bristlecone_core::{AsPath, Format, ObjRef};
+
+use super::{
+    super::Repo,
+    LogEntry,
+    filter::path_hash,
+    graph::Graph,
+    index::{Index, Touch},
+    watch::Watch,
+};
+use crate::Result;
+
+/// After so many commits in a row that are not in the index, the next ones are added to it.
+const PASSED_MAX: u64 = 1024;
+/// The most commits that one question adds to the index.
+const ADDED_MAX: u64 = 1 << 16;
+
+impl<F: Format> Repo<F> {
+    /// Returns the commit that last changed what is at `path`, value or directory, looking back from `head`; `None`
+    /// if nothing ever was there. A removal is a change.
+    ///
+    /// At a merge the first parent that has the same at `path` is followed; a merge that differs from all its
+    /// parents is the answer. This is the first commit of [`Repo::log`] with that path. No value is loaded.
+    ///
+    /// Runs of commits that are in the index of history and did not touch `path` are passed over unread. Long
+    /// stretches that are not indexed yet are added as they are met, up to 65,536 commits at a time;
+    /// [`Repo::index_history`] adds all.
+    ///
+    /// # Errors
+    /// As [`Repo::commit`] and [`crate::Tree::find`]; [`crate::Error::Path`].
+    pub fn last_change(&self, head: impl Into<ObjRef>, path: impl AsPath) -> Result<Option<LogEntry>> {
+        let path = path.as_path()?;
+        let mut search = Search {
+            graph: Graph::new(self.store.clone()),
+            index: Index::load(&self.store),
+            watch: Watch::new(self.store.clone(), &path),
+            // Nearly every commit changes the root, so no filter holds it.
+            hash: (!path.is_root()).then(|| path_hash(path.as_bytes())),
+            stretch: None,
+            passed: 0,
+            added: 0,
+        };
+        let found = search.run(&head.into());
+        // What was learnt is worth keeping, and no reason to fail.
+        let _ = search.index.save();
+        found
+    }
+}
+
+struct Search<F: Format> {
+    graph: Graph<F>,
+    index: Index<F>,
+    watch: Watch<F>,
+    hash: Option<u32>,
+    // Where the line of commits begins that are passed now and are not in the index, and how many they are.
+    stretch: Option<LogEntry>,
+    passed: u64,
+    // Commits that this question added.
+    added: u64,
+}
+
+/// What one commit says.
+enum Step {
+    Changed,
+    Same(Box<LogEntry>),
+    Never,
+}
+
+impl<F: Format> Search<F> {
+    fn run(&mut self, head: &ObjRef) -> Result<Option<LogEntry>> {
+        let mut entry = self.graph.read(head)?;
+        loop {
+            if let Some(hash) = self.hash {
+                match self.touch(&entry, hash)? {
+                    Some(Touch::At(oid)) if oid != entry.at.oid => entry = self.graph.read(&oid.into())?,
+                    Some(Touch::Below(Some(oid))) => {
+                        // Where one stretch was long enough to be added, so is what lies below.
+                        self.passed = if self.added > 0 { PASSED_MAX } else { 0 };
+                        entry = self.graph.read(&oid.into())?;
+                        continue;
+                    }
+                    Some(Touch::Below(None)) => return Ok(None),
+                    Some(Touch::Lost) => continue,
+                    Some(Touch::At(_)) | None => {}
+                }
+            }
+            match self.step(&entry)? {
+                Step::Changed => return Ok(Some(entry)),
+                Step::Same(parent) => entry = *parent,
+                Step::Never => return Ok(None),
+            }
+        }
+    }
+
+    /// Asks the index; `None` if it does not know the commit.
+    fn touch(&mut self, entry: &LogEntry, hash: u32) -> Result<Option<Touch>> {
+        let mut spot = self.index.find(&entry.at.oid, entry.generation);
+        if spot.is_none() && self.passed >= PASSED_MAX && self.added < ADDED_MAX && !self.index.has_failed() {
+            let newest = self.stretch.take().unwrap_or_else(|| entry.clone());
+            self.added += self.index.extend(&mut self.graph, newest)?.0;
+            self.passed = 0;
+            spot = self.index.find(&entry.at.oid, entry.generation);
+        }
+        let Some(spot) = spot else {
+            self.stretch.get_or_insert_with(|| entry.clone());
+            self.passed += 1;
+            return Ok(None);
+        };
+        (self.stretch, self.passed) = (None, 0);
+        Ok(Some(self.index.last_touch(spot, hash)))
+    }
+
+    /// Compares a commit with its parents.
+    fn step(&mut self, entry: &LogEntry) -> Result<Step> {
+        for (index, parent) in entry.commit.parents.iter().enumerate() {
+            let parent = self.graph.read(parent)?;
+            if self.watch.same(&entry.commit.tree, &parent.commit.tree)? {
+                if index > 0 {
+                    // Another line begins.
+                    (self.stretch, self.passed) = (None, 0);
+                }
+                return Ok(Step::Same(Box::new(parent)));
+            }
+        }
+        let never = entry.commit.parents.is_empty() && !self.watch.is_there(&entry.commit.tree)?;
+        Ok(if never { Step::Never } else { Step::Changed })
+    }
+}

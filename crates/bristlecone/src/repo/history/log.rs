@@ -1,0 +1,243 @@
+//! The log: which commits belong to it, and with which parents history goes on.
+
+use std::{collections::BinaryHeap, sync::Arc};
+
+use bristlecone_core::{Format, ObjRef, Oid, native::Native};
+
+use super::{
+    LogEntry, LogOptions, LogOrder,
+    graph::{Graph, Node, OidMap, OidSet},
+    order::{ByDate, Topological},
+    watch::Watch,
+};
+use crate::{Result, store::Store};
+
+/// The commits of a log, loaded as they are asked for.
+#[derive(Debug)]
+pub struct Log<F: Format = Native> {
+    walk: Walk<F>,
+    state: State,
+    // How many may still be given.
+    left: usize,
+}
+
+#[derive(Debug)]
+enum State {
+    Start(LogOrder, Vec<ObjRef>),
+    Date(ByDate),
+    Topological(Topological),
+    Done,
+}
+
+impl<F: Format> Log<F> {
+    pub(super) fn new(store: Arc<Store<F>>, heads: &[ObjRef], options: LogOptions) -> Self {
+        Self {
+            state: State::Start(options.order, heads.to_vec()),
+            left: options.limit.unwrap_or(usize::MAX),
+            walk: Walk::new(store, options),
+        }
+    }
+
+    fn advance(&mut self) -> Result<Option<LogEntry>> {
+        if let State::Start(order, heads) = &self.state {
+            let heads = self.walk.heads(heads)?;
+            self.state = match order {
+                LogOrder::Date => State::Date(ByDate::new(&mut self.walk, heads)?),
+                LogOrder::Topological => State::Topological(Topological::new(&mut self.walk, heads)?),
+            };
+        }
+        match &mut self.state {
+            State::Date(order) => order.next(&mut self.walk),
+            State::Topological(order) => order.next(&mut self.walk),
+            State::Start(..) | State::Done => Ok(None),
+        }
+    }
+}
+
+impl<F: Format> Iterator for Log<F> {
+    type Item = Result<LogEntry>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.left == 0 {
+            return None;
+        }
+        self.left -= 1;
+        let next = self.advance();
+        if !matches!(next, Ok(Some(_))) {
+            self.state = State::Done;
+        }
+        next.transpose()
+    }
+}
+
+/// The history that a log sees: commits that are left out are gone, parents that do not matter too.
+#[derive(Debug)]
+pub(super) struct Walk<F: Format> {
+    graph: Graph<F>,
+    excluded: Excluded,
+    // Those that the caller named.
+    bottom: OidSet,
+    watch: Option<Watch<F>>,
+    first_parent: bool,
+    loaded: OidMap<Loaded>,
+    seen: OidSet,
+}
+
+#[derive(Debug)]
+struct Loaded {
+    entry: LogEntry,
+    // Of the history as the log sees it; set by `expand`.
+    parents: Vec<Oid>,
+    shown: bool,
+}
+
+impl<F: Format> Walk<F> {
+    fn new(store: Arc<Store<F>>, options: LogOptions) -> Self {
+        Self {
+            bottom: options.exclude.iter().map(|at| at.oid).collect(),
+            excluded: Excluded { start: options.exclude, ..Excluded::default() },
+            watch: options.path.map(|path| Watch::new(store.clone(), &path)),
+            graph: Graph::new(store),
+            first_parent: options.first_parent,
+            loaded: OidMap::default(),
+            seen: OidSet::default(),
+        }
+    }
+
+    /// Returns those heads that are not left out, newest first, each once.
+    fn heads(&mut self, heads: &[ObjRef]) -> Result<Vec<Oid>> {
+        let mut kept = Vec::new();
+        for at in heads {
+            if self.load(at)? || !self.discover(&at.oid) {
+                continue;
+            }
+            kept.push(at.oid);
+        }
+        kept.sort_by_key(|oid| std::cmp::Reverse(self.seconds(oid)));
+        Ok(kept)
+    }
+
+    /// Whether a commit is met for the first time.
+    pub(super) fn discover(&mut self, oid: &Oid) -> bool {
+        self.seen.insert(*oid)
+    }
+
+    pub(super) fn seconds(&self, oid: &Oid) -> i64 {
+        self.loaded[oid].entry.commit.committer.seconds
+    }
+
+    pub(super) fn generation(&self, oid: &Oid) -> u64 {
+        self.loaded[oid].entry.generation
+    }
+
+    /// Returns the parents that `expand` found.
+    pub(super) fn parents(&self, oid: &Oid) -> &[Oid] {
+        &self.loaded[oid].parents
+    }
+
+    /// Takes a commit out of the walk; `None` if the log does not list it.
+    pub(super) fn take(&mut self, oid: &Oid) -> Option<LogEntry> {
+        self.loaded.remove(oid).filter(|loaded| loaded.shown).map(|loaded| loaded.entry)
+    }
+
+    /// Loads a commit; returns whether it is left out.
+    fn load(&mut self, at: &ObjRef) -> Result<bool> {
+        if !self.loaded.contains_key(&at.oid) {
+            let entry = self.graph.read(at)?;
+            self.loaded.insert(at.oid, Loaded { entry, parents: Vec::new(), shown: true });
+        }
+        self.excluded.contains(&mut self.graph, &at.oid, self.loaded[&at.oid].entry.generation)
+    }
+
+    /// Finds out which parents of a commit the walk goes on with, loading them, and whether the log lists it.
+    pub(super) fn expand(&mut self, oid: &Oid) -> Result<()> {
+        let commit = &self.loaded[oid].entry.commit;
+        let (root, mut parents) = (commit.tree, commit.parents.clone());
+        if self.first_parent {
+            parents.truncate(1);
+        }
+        let mut all = Vec::with_capacity(parents.len());
+        for parent in &parents {
+            let new = !self.loaded.contains_key(&parent.oid);
+            all.push(Parent { oid: parent.oid, excluded: self.load(parent)?, new });
+        }
+        let (mut kept, shown) = match self.watch.take() {
+            Some(mut watch) => {
+                let simplified = self.simplify(&mut watch, &root, &all);
+                self.watch = Some(watch);
+                simplified?
+            }
+            None => (all.clone(), true),
+        };
+        // One that was met before and is loaded anew was given already.
+        kept.retain(|parent| !(parent.excluded || parent.new && self.seen.contains(&parent.oid)));
+        let kept: Vec<Oid> = kept.iter().map(|parent| parent.oid).collect();
+        for parent in all.iter().filter(|parent| parent.new && !kept.contains(&parent.oid)) {
+            self.loaded.remove(&parent.oid);
+        }
+        let loaded = self.loaded.get_mut(oid).expect("a commit is loaded before it is expanded");
+        (loaded.parents, loaded.shown) = (kept, shown);
+        Ok(())
+    }
+
+    /// Simplifies a commit: a parent that has the same at the path stands for all. One that is left out stands for
+    /// nothing but itself, unless the caller named it.
+    fn simplify(&mut self, watch: &mut Watch<F>, root: &ObjRef, parents: &[Parent]) -> Result<(Vec<Parent>, bool)> {
+        if parents.is_empty() {
+            return Ok((Vec::new(), watch.is_there(root)?));
+        }
+        // Whether something changed against parents that matter, and against those that do not.
+        let (mut changed, mut changed_else) = (false, false);
+        for parent in parents {
+            let same = watch.same(root, &self.loaded[&parent.oid].entry.commit.tree)?;
+            if parent.excluded && !self.bottom.contains(&parent.oid) {
+                changed_else |= !same;
+                continue;
+            }
+            if same {
+                return Ok((vec![*parent], false));
+            }
+            changed = true;
+        }
+        Ok((parents.to_vec(), changed || changed_else))
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Parent {
+    oid: Oid,
+    excluded: bool,
+    // Loaded for this commit.
+    new: bool,
+}
+
+/// The commits that are left out, found as far down as is asked for.
+#[derive(Debug, Default)]
+struct Excluded {
+    start: Vec<ObjRef>,
+    seen: OidSet,
+    queue: BinaryHeap<Node>,
+}
+
+impl Excluded {
+    /// Whether a commit with this generation number is left out: once everything above it was looked at, all
+    /// children of it were.
+    fn contains<F: Format>(&mut self, graph: &mut Graph<F>, oid: &Oid, generation: u64) -> Result<bool> {
+        for at in std::mem::take(&mut self.start) {
+            self.add(graph, &at)?;
+        }
+        while self.queue.peek().is_some_and(|node| node.generation > generation) {
+            for parent in self.queue.pop().map(|node| node.parents).unwrap_or_default() {
+                self.add(graph, &parent)?;
+            }
+        }
+        Ok(self.seen.contains(oid))
+    }
+
+    fn add<F: Format>(&mut self, graph: &mut Graph<F>, at: &ObjRef) -> Result<()> {
+        if self.seen.insert(at.oid) {
+            self.queue.push(graph.node(at)?);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,109 @@
+//! Commits as people name them: `main`, `HEAD~3`, `refs/tags/v1^2`, `1f3a9c`.
+
+use bristlecone_core::{Format, Kind, ObjRef, Oid, to_hex};
+
+use super::super::{HEAD, Repo, check_ref_name};
+use crate::{Error, Result};
+
+/// Where a name is looked for, in this order, as Git does.
+const PREFIXES: [&str; 5] = ["", "refs/", "refs/tags/", "refs/heads/", "refs/remotes/"];
+/// The fewest digits of an abbreviated id.
+const DIGITS_MIN: usize = 4;
+
+impl<F: Format> Repo<F> {
+    /// Returns the commit that `text` names: `HEAD` or `@`, a branch, a full ref name, or at least four hexadecimal
+    /// digits of a commit's id, followed by any number of `~N` (the N-th ancestor along first parents) and `^N`
+    /// (the N-th parent; `^0` is the commit itself); N is 1 where it is left out.
+    ///
+    /// A ref comes before an id of the same spelling. An abbreviated id looks at every object.
+    ///
+    /// # Errors
+    /// [`Error::NoRef`] with as much of `text` as names nothing; [`Error::Usage`] for suffixes that are none and
+    /// digits that several commits begin with; [`Error::WrongKind`] for the full id of another object; those of
+    /// the backend.
+    pub fn revparse(&self, text: &str) -> Result<ObjRef> {
+        let base = text.find(['~', '^']).unwrap_or(text.len());
+        let mut at = self.named(&text[..base])?;
+        let mut rest = &text[base..];
+        while let Some(sign) = rest.chars().next() {
+            let digits = rest[1..].find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len() - 1);
+            let number = number(&rest[1..=digits])?;
+            rest = &rest[1 + digits..];
+            if !rest.is_empty() && !rest.starts_with(['~', '^']) {
+                return Err(Error::Usage { reason: "after the name of a commit only ~N and ^N may follow" });
+            }
+            let wanted = if sign == '~' { self.nth_ancestor(at, number)? } else { self.nth_parent(at, number)? };
+            at = wanted.ok_or_else(|| no_ref(&text[..text.len() - rest.len()]))?;
+        }
+        Ok(at)
+    }
+
+    fn named(&self, name: &str) -> Result<ObjRef> {
+        let name = if name == "@" { HEAD } else { name };
+        if !name.is_empty() {
+            for prefix in PREFIXES {
+                let full = format!("{prefix}{name}");
+                if check_ref_name(&full).is_ok()
+                    && let Some(at) = self.resolve(&full)?
+                {
+                    return Ok(at);
+                }
+            }
+        }
+        self.abbreviated(name)?.ok_or_else(|| no_ref(name))
+    }
+
+    /// Returns the commit whose id starts with these digits, if they are digits.
+    fn abbreviated(&self, digits: &str) -> Result<Option<ObjRef>> {
+        let digits = digits.to_ascii_lowercase();
+        if digits.len() < DIGITS_MIN || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return Ok(None);
+        }
+        if let Ok(oid) = digits.parse::<Oid>()
+            && let Some(object) = self.store.backend.read(&oid.into())?
+        {
+            crate::store::check_kind(Kind::Commit, &object, oid)?;
+            return Ok(Some(ObjRef::new(oid, object.location())));
+        }
+        let (mut found, mut several) = (None, false);
+        self.store.backend.each_object(
+            &mut |oid, object| {
+                if object.kind() == Kind::Commit && to_hex(oid.as_bytes()).starts_with(&digits) {
+                    several |= found.is_some_and(|at: ObjRef| at.oid != oid);
+                    found = Some(ObjRef::new(oid, object.location()));
+                }
+                Ok(())
+            },
+            &mut |_| (),
+        )?;
+        if several {
+            return Err(Error::Usage { reason: "several commits have ids that start so; give more digits" });
+        }
+        Ok(found)
+    }
+
+    fn nth_ancestor(&self, at: ObjRef, number: u32) -> Result<Option<ObjRef>> {
+        let mut at = at;
+        for _ in 0..number {
+            let Some(parent) = self.nth_parent(at, 1)? else { return Ok(None) };
+            at = parent;
+        }
+        Ok(Some(at))
+    }
+
+    fn nth_parent(&self, at: ObjRef, number: u32) -> Result<Option<ObjRef>> {
+        let commit = self.commit(at)?;
+        Ok(if number == 0 { Some(at) } else { commit.parents.get(number as usize - 1).copied() })
+    }
+}
+
+fn number(digits: &str) -> Result<u32> {
+    if digits.is_empty() {
+        return Ok(1);
+    }
+    digits.parse().map_err(|_| Error::Usage { reason: "the number after ~ or ^ is too large" })
+}
+
+fn no_ref(name: &str) -> Error {
+    Error::NoRef { name: name.to_owned() }
+}

@@ -1,0 +1,715 @@
+//! History against naive references, against Git, and against counters of reads.
+//!
+//! Random histories (seeded; the seed is in every message) have several roots, merges of up to three parents,
+//! clocks that go back, and trees taken from any parent. The references know all ancestors by brute force and
+//! what is at every path by looking; the store must agree with them everywhere.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    io::Write,
+    process::{Command, Stdio},
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
+
+use bristlecone::{
+    Backend, Commit, Counted, Durability, EntryKind, Error, Info, LogOptions, LogOrder, MemoryBackend, ObjRef, Path,
+    ReadOnly, Repo, Signature, Tree, core::native::Native, disk::DiskOptions,
+};
+
+type Outcome = Result<(), Box<dyn std::error::Error>>;
+
+const PATHS: [&str; 8] = ["a", "b/c", "b/d", "b", "e/f/g", "e/f", "h/i", "nowhere"];
+
+/// SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut word = self.0;
+        word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((word ^ word >> 31) % end as u64) as usize
+    }
+
+    fn chance(&mut self, percent: usize) -> bool {
+        self.below(100) < percent
+    }
+}
+
+/// A history with everything known about it. Commit `n` has parents below `n`.
+struct Dag {
+    repo: Repo,
+    at: Vec<ObjRef>,
+    parents: Vec<Vec<usize>>,
+    seconds: Vec<i64>,
+    // Ancestors of each commit, itself included.
+    ancestors: Vec<BTreeSet<usize>>,
+    // What is at each of `PATHS`.
+    states: Vec<Vec<Option<String>>>,
+    numbers: HashMap<ObjId, usize>,
+}
+
+type ObjId = bristlecone::Oid;
+
+impl Dag {
+    fn new(repo: Repo) -> Self {
+        let (at, parents, seconds, ancestors, states) = Default::default();
+        Self { repo, at, parents, seconds, ancestors, states, numbers: HashMap::new() }
+    }
+
+    /// A history of `count` commits; parents are among the last `reach`.
+    fn random(seed: u64, count: usize, reach: usize) -> Self {
+        let mut dag = Self::new(Repo::memory());
+        let random = &mut Random(seed);
+        for n in 0..count {
+            let wanted =
+                [0, 1, 1, 1, 1, 1, 1, 2, 2, 3][if random.chance(30) { random.below(10) } else { 2 + random.below(7) }];
+            let parents = dag.some(random, wanted, reach);
+            // Unique, as Git and we need not agree on ties.
+            let back = if random.chance(15) { random.below(400) as i64 } else { 0 };
+            dag.commit(random, parents, 1_000_000 + 10 * (n as i64 - back) + n as i64 % 10);
+        }
+        dag
+    }
+
+    /// Different commits among the last `reach`.
+    fn some(&self, random: &mut Random, count: usize, reach: usize) -> Vec<usize> {
+        let mut some = Vec::new();
+        let end = self.at.len();
+        for _ in 0..count.min(end) {
+            let one = end - 1 - random.below(reach.min(end));
+            if !some.contains(&one) {
+                some.push(one);
+            }
+        }
+        some
+    }
+
+    fn commit(&mut self, random: &mut Random, parents: Vec<usize>, seconds: i64) {
+        // Usually the first parent's tree, sometimes another's.
+        let base = if random.chance(70) { parents.first() } else { parents.last() };
+        let mut tree = base.map_or_else(|| self.repo.tree(), |&base| self.repo.checkout(self.at[base]).unwrap());
+        for _ in 0..[0, 1, 1, 2][random.below(4)] {
+            let path = PATHS[random.below(PATHS.len() - 1)];
+            match random.below(4) {
+                0 => tree.remove(path).unwrap(),
+                _ => tree.add(path, format!("{}", random.below(3))).unwrap(),
+            }
+        }
+        self.add(tree, parents, seconds);
+    }
+
+    fn add(&mut self, mut tree: Tree, parents: Vec<usize>, seconds: i64) {
+        let n = self.at.len();
+        let who = Signature::new(*b"A <a@b>", seconds);
+        let info = Info::message(format!("{n}")).by(who).durability(Durability::None);
+        let above: Vec<ObjRef> = parents.iter().map(|&parent| self.at[parent]).collect();
+        let at = self.repo.commit_tree(&mut tree, &above, &info).unwrap();
+        let mut ancestors = BTreeSet::from([n]);
+        parents.iter().for_each(|&parent| ancestors.extend(&self.ancestors[parent]));
+        self.states.push(PATHS.iter().map(|path| state(&tree, path)).collect());
+        self.at.push(at);
+        self.parents.push(parents);
+        self.seconds.push(seconds);
+        self.ancestors.push(ancestors);
+        self.numbers.insert(at.oid, n);
+    }
+
+    fn numbers(&self, commits: &[ObjRef]) -> Vec<usize> {
+        commits.iter().map(|at| self.numbers[&at.oid]).collect()
+    }
+
+    fn log(&self, heads: &[usize], options: LogOptions) -> Vec<usize> {
+        let heads: Vec<ObjRef> = heads.iter().map(|&head| self.at[head]).collect();
+        let entries = self.repo.log(&heads, options).map(|entry| entry.unwrap());
+        entries
+            .inspect(|entry| assert_eq!(entry.generation, self.repo.generation(entry.at).unwrap()))
+            .map(|entry| self.numbers[&entry.at.oid])
+            .collect()
+    }
+
+    /// Those of `all` that no other of `all` descends from.
+    fn best(&self, all: &BTreeSet<usize>) -> BTreeSet<usize> {
+        let covered = |&one: &usize| all.iter().any(|&other| other != one && self.ancestors[other].contains(&one));
+        all.iter().copied().filter(|one| !covered(one)).collect()
+    }
+
+    /// The naive log: everything is known before anything is listed.
+    fn naive(&self, heads: &[usize], ask: &Ask) -> Vec<usize> {
+        let mut out: BTreeSet<usize> = BTreeSet::new();
+        ask.exclude.iter().for_each(|&one| out.extend(&self.ancestors[one]));
+        let simplified = |n: usize| self.simplified(n, ask, &out);
+        let mut tips: Vec<usize> = Vec::new();
+        for &head in heads {
+            if !out.contains(&head) && !tips.contains(&head) {
+                tips.push(head);
+            }
+        }
+        tips.sort_by_key(|&tip| std::cmp::Reverse(self.seconds[tip]));
+        let order = match ask.order {
+            LogOrder::Date => self.naive_by_date(tips, simplified),
+            LogOrder::Topological => self.naive_topological(tips, simplified),
+        };
+        order.into_iter().filter(|&n| simplified(n).1).collect()
+    }
+
+    fn naive_by_date(&self, tips: Vec<usize>, simplified: impl Fn(usize) -> (Vec<usize>, bool)) -> Vec<usize> {
+        let (mut list, mut seen, mut order) = (tips.clone(), BTreeSet::from_iter(tips), vec![]);
+        while let Some(place) = (0..list.len()).min_by_key(|&place| std::cmp::Reverse(self.seconds[list[place]])) {
+            let one = list.remove(place);
+            order.push(one);
+            list.extend(simplified(one).0.into_iter().filter(|&parent| seen.insert(parent)));
+        }
+        order
+    }
+
+    fn naive_topological(&self, tips: Vec<usize>, simplified: impl Fn(usize) -> (Vec<usize>, bool)) -> Vec<usize> {
+        let mut children: BTreeMap<usize, usize> = BTreeMap::new();
+        let (mut list, mut seen) = (tips.clone(), BTreeSet::from_iter(tips.clone()));
+        while let Some(one) = list.pop() {
+            for parent in simplified(one).0 {
+                *children.entry(parent).or_default() += 1;
+                if seen.insert(parent) {
+                    list.push(parent);
+                }
+            }
+        }
+        let mut ready: Vec<usize> = tips.into_iter().rev().filter(|tip| !children.contains_key(tip)).collect();
+        let mut order = vec![];
+        while let Some(one) = ready.pop() {
+            order.push(one);
+            for parent in simplified(one).0 {
+                let waits = children.get_mut(&parent).unwrap();
+                *waits -= 1;
+                if *waits == 0 {
+                    ready.push(parent);
+                }
+            }
+        }
+        order
+    }
+
+    /// The parents that history goes on with, and whether a commit is listed.
+    fn simplified(&self, n: usize, ask: &Ask, out: &BTreeSet<usize>) -> (Vec<usize>, bool) {
+        let parents =
+            &self.parents[n][..if ask.first_parent { 1.min(self.parents[n].len()) } else { self.parents[n].len() }];
+        let inside = |all: &[usize]| all.iter().copied().filter(|parent| !out.contains(parent)).collect::<Vec<_>>();
+        let Some(path) = ask.path else { return (inside(parents), true) };
+        if parents.is_empty() {
+            return (vec![], self.states[n][path].is_some());
+        }
+        let matters = |parent: &&usize| !out.contains(parent) || ask.exclude.contains(parent);
+        let same = |parent: &&usize| self.states[n][path] == self.states[**parent][path];
+        if let Some(&parent) = parents.iter().filter(matters).find(same) {
+            return (inside(&[parent]), false);
+        }
+        let decides = parents.iter().any(|parent| matters(&parent));
+        (inside(parents), decides || !parents.iter().all(|parent| same(&parent)))
+    }
+
+    fn naive_last_change(&self, head: usize, path: usize) -> Option<usize> {
+        let mut n = head;
+        loop {
+            let same = |parent: &&usize| self.states[**parent][path] == self.states[n][path];
+            match self.parents[n].iter().find(same) {
+                Some(&parent) => n = parent,
+                None if self.parents[n].is_empty() && self.states[n][path].is_none() => return None,
+                None => return Some(n),
+            }
+        }
+    }
+}
+
+/// What the naive log is asked.
+#[derive(Debug, Default)]
+struct Ask {
+    order: LogOrder,
+    exclude: Vec<usize>,
+    path: Option<usize>,
+    first_parent: bool,
+}
+
+impl Ask {
+    fn random(random: &mut Random, dag: &Dag) -> Self {
+        Self {
+            order: if random.chance(50) { LogOrder::Date } else { LogOrder::Topological },
+            exclude: (0..random.below(3)).map(|_| random.below(dag.at.len())).collect(),
+            path: random.chance(60).then(|| random.below(PATHS.len())),
+            first_parent: random.chance(20),
+        }
+    }
+
+    fn options(&self, dag: &Dag) -> LogOptions {
+        LogOptions {
+            order: self.order,
+            limit: None,
+            exclude: self.exclude.iter().map(|&one| dag.at[one]).collect(),
+            path: self.path.map(|path| PATHS[path].parse().unwrap()),
+            first_parent: self.first_parent,
+        }
+    }
+}
+
+/// What is at a path: a value with its kind, or a directory's root.
+fn state(tree: &Tree, path: &str) -> Option<String> {
+    let entry = tree.get(path).unwrap()?;
+    Some(match entry.kind() {
+        EntryKind::Dir => format!("dir {}", entry.tree().unwrap().root().unwrap()),
+        kind => format!("{kind:?} {:?}", entry.contents().unwrap()),
+    })
+}
+
+#[test]
+fn ancestors_bases_and_counts_agree_with_brute_force() {
+    for seed in 0..12 {
+        let dag = Dag::random(seed, 60, [4, 8, 30, 60][seed as usize % 4]);
+        let (repo, at) = (&dag.repo, &dag.at);
+        for a in 0..at.len() {
+            for b in 0..at.len() {
+                let context = format!("seed {seed}: {a} {b}");
+                let (of_a, of_b) = (&dag.ancestors[a], &dag.ancestors[b]);
+                assert_eq!(repo.is_ancestor(at[a], at[b]).unwrap(), of_b.contains(&a), "{context}");
+                let common: BTreeSet<usize> = of_a.intersection(of_b).copied().collect();
+                let bases = dag.numbers(&repo.merge_bases(at[a], at[b]).unwrap());
+                assert_eq!(bases.len(), BTreeSet::from_iter(bases.clone()).len(), "{context}");
+                assert_eq!(BTreeSet::from_iter(bases), dag.best(&common), "{context}");
+                let ahead = of_a.difference(of_b).count() as u64;
+                let behind = of_b.difference(of_a).count() as u64;
+                assert_eq!(repo.count_between(at[a], at[b]).unwrap(), behind, "{context}");
+                assert_eq!(repo.ahead_behind(at[a], at[b]).unwrap(), (ahead, behind), "{context}");
+            }
+        }
+    }
+}
+
+#[test]
+fn bases_of_many_agree_with_brute_force() {
+    let repo = Repo::memory();
+    assert_eq!(repo.merge_bases_many(&[]).unwrap(), []);
+    for seed in 100..160 {
+        let dag = Dag::random(seed, 80, 12);
+        let random = &mut Random(seed);
+        let tips: Vec<usize> = (0..[1, 2, 3, 5, 70][random.below(5)]).map(|_| random.below(dag.at.len())).collect();
+        let common = tips.iter().map(|&tip| dag.ancestors[tip].clone());
+        let common = common.reduce(|one, other| &one & &other).unwrap();
+        let refs: Vec<ObjRef> = tips.iter().map(|&tip| dag.at[tip]).collect();
+        let bases = dag.numbers(&dag.repo.merge_bases_many(&refs).unwrap());
+        assert_eq!(BTreeSet::from_iter(bases), dag.best(&common), "seed {seed}: {tips:?}");
+    }
+}
+
+#[test]
+fn logs_agree_with_naive_ones() {
+    for seed in 200..240 {
+        let dag = Dag::random(seed, 80, [3, 10, 80][seed as usize % 3]);
+        let random = &mut Random(seed);
+        for _ in 0..30 {
+            let heads: Vec<usize> = (0..1 + random.below(3)).map(|_| random.below(dag.at.len())).collect();
+            let ask = Ask::random(random, &dag);
+            let naive = dag.naive(&heads, &ask);
+            let context = format!("seed {seed}: {heads:?} {ask:?}");
+            assert_eq!(dag.log(&heads, ask.options(&dag)), naive, "{context}");
+            let limit = random.below(naive.len() + 2);
+            let limited = dag.log(&heads, LogOptions { limit: Some(limit), ..ask.options(&dag) });
+            assert_eq!(limited[..], naive[..limit.min(naive.len())], "{context}");
+        }
+    }
+}
+
+#[test]
+fn topological_order_shows_no_parent_before_its_children() {
+    for seed in 300..330 {
+        let dag = Dag::random(seed, 200, 10);
+        let order = dag.log(&[199, 150], LogOptions { order: LogOrder::Topological, ..LogOptions::default() });
+        let places: HashMap<usize, usize> = order.iter().enumerate().map(|(place, &n)| (n, place)).collect();
+        let all: BTreeSet<usize> = &dag.ancestors[199] | &dag.ancestors[150];
+        assert_eq!(BTreeSet::from_iter(order.clone()), all);
+        for &n in &order {
+            assert!(dag.parents[n].iter().all(|parent| places[parent] > places[&n]), "seed {seed}: {n}");
+        }
+    }
+}
+
+#[test]
+fn last_changes_agree_with_naive_ones_whatever_happens_to_the_index() {
+    for seed in 400..404 {
+        let random = &mut Random(seed);
+        let mut dag = Dag::random(seed, 10, 5);
+        for round in 0..12 {
+            grow(&mut dag, random);
+            match random.below(6) {
+                0 => dag.repo.backend().write_derived("history", b"no manifest").unwrap(),
+                1 => dag.repo.backend().write_derived(&format!("history-{}", random.below(3)), b"no run").unwrap(),
+                2 => {}
+                _ => _ = dag.repo.index_history(*dag.at.last().unwrap()).unwrap(),
+            }
+            for _ in 0..40 {
+                let (head, path) = (dag.at.len() - 1 - random.below(dag.at.len().min(300)), random.below(PATHS.len()));
+                let found = dag.repo.last_change(dag.at[head], PATHS[path]).unwrap();
+                let found = found.map(|entry| dag.numbers[&entry.at.oid]);
+                let naive = dag.naive_last_change(head, path);
+                assert_eq!(found, naive, "seed {seed}, round {round}: {head} {}", PATHS[path]);
+                let options =
+                    LogOptions { path: Some(PATHS[path].parse().unwrap()), limit: Some(1), ..LogOptions::default() };
+                assert_eq!(dag.log(&[head], options).first(), naive.as_ref(), "the log's first");
+            }
+        }
+    }
+}
+
+/// Adds a line of commits with side branches that are merged back, most of which change nothing that is looked at.
+fn grow(dag: &mut Dag, random: &mut Random) {
+    for _ in 0..50 + random.below(300) {
+        let last = dag.at.len() - 1;
+        let parents = if random.chance(8) { vec![last, last - random.below(9.min(last))] } else { vec![last] };
+        let parents = if parents.len() == 2 && parents[0] == parents[1] { vec![last] } else { parents };
+        let seconds = 2_000_000 + dag.at.len() as i64;
+        if random.chance(3) {
+            dag.commit(random, parents, seconds);
+        } else {
+            let mut tree = dag.repo.checkout(dag.at[*parents.last().unwrap()]).unwrap();
+            tree.add(format!("noise/{}", random.below(1000)), format!("{}", random.below(9))).unwrap();
+            dag.add(tree, parents, seconds);
+        }
+    }
+}
+
+/// A line of commits, each of which changes one of 5,000 files in 50 folders.
+fn line(repo: &Repo, count: usize, each: impl Fn(usize, &mut Tree)) -> Vec<ObjRef> {
+    let (mut tree, mut at) = (repo.tree(), Vec::<ObjRef>::new());
+    for n in 0..count {
+        tree.add(format!("dir-{}/file-{}", n % 50, n * 7 % 4999), format!("{n}")).unwrap();
+        each(n, &mut tree);
+        let info = Info::message("").by(Signature::new("", n as i64)).durability(Durability::None);
+        let parents: Vec<ObjRef> = at.last().copied().into_iter().collect();
+        at.push(repo.commit_tree(&mut tree, &parents, &info).unwrap());
+    }
+    at
+}
+
+#[test]
+fn last_change_reads_far_fewer_commits_than_there_are() {
+    const COUNT: usize = 20_000;
+    let counted = Counted::new(Arc::new(MemoryBackend::new()));
+    let counts = counted.counts();
+    let repo = Repo::with_backend(Native::new(), Arc::new(counted));
+    let at = line(&repo, COUNT, |n, tree| {
+        if [1234, 9000].contains(&n) {
+            tree.add("rare/one", format!("{n}")).unwrap();
+        }
+        if n == 5 {
+            tree.add("rarest", "once").unwrap();
+        }
+    });
+    let ask = |what: &str, path: &str, head: usize| {
+        let before = counts.reads.load(Relaxed);
+        let found = repo.last_change(at[head], path).unwrap().map(|entry| entry.at);
+        let reads = counts.reads.load(Relaxed) - before;
+        println!("{what}: {path} at {head}: {reads} reads");
+        (found, reads)
+    };
+    let before = counts.reads.load(Relaxed);
+    assert_eq!(repo.index_history(at[COUNT - 2]).unwrap(), COUNT as u64 - 1);
+    println!("index: {} reads for {} commits", counts.reads.load(Relaxed) - before, COUNT - 1);
+    for (path, n) in [("rare/one", 9000), ("rarest", 5), ("rare", 9000)] {
+        let (found, reads) = ask("indexed", path, COUNT - 1);
+        assert_eq!(found, Some(at[n]), "{path}");
+        assert!(reads < 100, "{reads} reads for {path}");
+    }
+    assert_eq!(ask("indexed, older head", "rare/one", 8999), ask("again", "rare/one", 8999));
+    assert_eq!(ask("indexed, older head", "rare/one", 8999).0, Some(at[1234]));
+    assert!(ask("indexed", "never/there", COUNT - 1).1 < 100);
+    // Indexing again costs next to nothing.
+    let before = counts.reads.load(Relaxed);
+    assert_eq!(repo.index_history(at[COUNT - 1]).unwrap(), 1);
+    assert!(counts.reads.load(Relaxed) - before < 100);
+
+    // A lost run costs a walk of it, and comes back; so does everything after a lost manifest.
+    for name in ["history-2", "history"] {
+        repo.backend().write_derived(name, b"damage").unwrap();
+        for (path, n) in [("rare/one", 9000), ("rarest", 5)] {
+            assert_eq!(ask("damaged", path, COUNT - 1).0, Some(at[n]));
+        }
+        for (path, n) in [("rare/one", 9000), ("rarest", 5)] {
+            let (found, reads) = ask("repaired", path, COUNT - 1);
+            assert_eq!(found, Some(at[n]));
+            assert!(reads < 100, "{reads} reads after {name} was damaged");
+        }
+    }
+}
+
+#[test]
+fn last_change_works_where_nothing_can_be_written() {
+    let memory: Arc<dyn Backend> = Arc::new(MemoryBackend::new());
+    let at = line(&Repo::with_backend(Native::new(), memory.clone()), 4000, |n, tree| {
+        if n == 100 {
+            tree.add("rare", "x").unwrap();
+        }
+    });
+    let repo = Repo::with_backend(Native::new(), Arc::new(ReadOnly(memory)));
+    assert_eq!(repo.last_change(at[3999], "rare").unwrap().map(|entry| entry.at), Some(at[100]));
+    assert!(matches!(repo.index_history(at[3999]), Err(Error::ReadOnly)));
+}
+
+#[test]
+fn the_index_is_kept_on_disk() -> Outcome {
+    let dir = tempfile::tempdir()?;
+    let repo = Repo::create(dir.path(), Native::new(), DiskOptions::default())?;
+    let at = line(&repo, 1500, |n, tree| {
+        if n == 100 {
+            tree.add("rare", "x").unwrap();
+        }
+    });
+    assert_eq!(repo.index_history(at[1499])?, 1500);
+    drop(repo);
+    let repo = Repo::<Native>::open(dir.path(), DiskOptions::default())?;
+    assert_eq!(repo.index_history(at[1499])?, 0);
+    assert_eq!(repo.last_change(at[1499], "rare")?.map(|entry| entry.at), Some(at[100]));
+    for file in std::fs::read_dir(dir.path().join("derived"))? {
+        std::fs::write(file?.path(), b"damage")?;
+    }
+    assert_eq!(repo.last_change(at[1499], "rare")?.map(|entry| entry.at), Some(at[100]));
+    assert_eq!(repo.index_history(at[1499])?, 0, "the question brought the index back");
+    Ok(())
+}
+
+#[test]
+fn deep_histories_need_no_stack() {
+    const COUNT: usize = 200_000;
+    let repo = Repo::memory();
+    let mut tree = repo.tree();
+    tree.add("a", "1").unwrap();
+    let root = tree.write().unwrap();
+    let mut at: Vec<ObjRef> = Vec::with_capacity(COUNT);
+    let write = |n: usize, parents: Vec<ObjRef>, generation: u64| {
+        let commit = Commit::new(root, parents, Signature::new("", n as i64), "");
+        repo.write_commit(&commit, generation, Durability::None).unwrap()
+    };
+    for n in 0..COUNT {
+        at.push(write(n, at.last().copied().into_iter().collect(), n as u64 + 1));
+    }
+    let (first, last) = (at[0], at[COUNT - 1]);
+    // A side line from the root, whose commits have no generation numbers.
+    let mut side = vec![first];
+    for n in 0..COUNT / 4 {
+        side.push(write(COUNT + n, vec![side[n]], 0));
+    }
+    let tip = *side.last().unwrap();
+    assert_eq!(repo.log(&[last], LogOptions::default()).count(), COUNT);
+    let topological = LogOptions { order: LogOrder::Topological, ..LogOptions::default() };
+    assert_eq!(repo.log(&[last, tip], topological).count(), COUNT + COUNT / 4);
+    assert!(repo.is_ancestor(first, last).unwrap());
+    assert!(!repo.is_ancestor(side[1], last).unwrap());
+    assert_eq!(repo.merge_bases(last, tip).unwrap(), [first]);
+    assert_eq!(repo.ahead_behind(last, tip).unwrap(), (COUNT as u64 - 1, COUNT as u64 / 4));
+    assert_eq!(repo.revparse(&format!("{}~{}", last.oid, COUNT - 1)).unwrap(), first);
+    assert_eq!(repo.last_change(last, "a").unwrap().map(|entry| entry.at), Some(first));
+    let entry = repo.log(&[tip], LogOptions { limit: Some(1), ..LogOptions::default() }).next().unwrap().unwrap();
+    assert_eq!(entry.generation, COUNT as u64 / 4 + 1);
+}
+
+#[test]
+fn the_first_entries_cost_no_walk() {
+    let counted = Counted::new(Arc::new(MemoryBackend::new()));
+    let counts = counted.counts();
+    let repo = Repo::with_backend(Native::new(), Arc::new(counted));
+    let at = line(&repo, 3000, |_, _| ());
+    for (order, exclude) in
+        [(LogOrder::Date, vec![]), (LogOrder::Topological, vec![]), (LogOrder::Date, vec![at[2900]])]
+    {
+        let before = counts.reads.load(Relaxed);
+        let options = LogOptions { order, exclude, limit: Some(10), ..LogOptions::default() };
+        assert_eq!(repo.log(&[at[2999]], options).count(), 10);
+        assert!(counts.reads.load(Relaxed) - before <= 13);
+    }
+    let before = counts.reads.load(Relaxed);
+    assert!(!repo.is_ancestor(at[2999], at[2990]).unwrap());
+    assert_eq!(repo.count_between(at[2980], at[2990]).unwrap(), 10);
+    assert_eq!(repo.merge_bases(at[2980], at[2990]).unwrap(), [at[2980]]);
+    assert!(counts.reads.load(Relaxed) - before <= 40);
+}
+
+#[test]
+fn names_lead_to_commits() -> Outcome {
+    let repo = Repo::memory();
+    assert!(matches!(repo.revparse("HEAD"), Err(Error::NoRef { name }) if name == "HEAD"));
+    let main = repo.branch("main")?;
+    let commit = |text: &str| main.edit(&Info::message(text), |tree| tree.add("a", text));
+    let (one, two, three) = (commit("1")?, commit("2")?, commit("3")?);
+    let mut tree = main.tree()?;
+    let merge = main.commit_with_parents(&mut tree, &[three, one], &Info::message("merge"))?;
+    repo.set_head("main")?;
+    let hex = merge.oid.to_string();
+    for (text, wanted) in [
+        ("main", merge),
+        ("HEAD", merge),
+        ("@", merge),
+        ("heads/main", merge),
+        ("refs/heads/main", merge),
+        (&hex, merge),
+        (&hex[..12], merge),
+        (&hex[..12].to_uppercase(), merge),
+        ("main~0", merge),
+        ("main^0", merge),
+        ("main~", three),
+        ("main^", three),
+        ("HEAD^2", one),
+        ("@^^", two),
+        ("main~3", one),
+        ("main~1^1~1", one),
+        (&format!("{}^2", &hex[..8]), one),
+    ] {
+        assert_eq!(repo.revparse(text)?, wanted, "{text}");
+    }
+    for (text, missing) in [
+        ("other", "other"),
+        ("main~4", "main~4"),
+        ("main^3~1", "main^3"),
+        ("", ""),
+        ("~1", ""),
+        ("00ff00ff", "00ff00ff"),
+    ] {
+        match repo.revparse(text) {
+            Err(Error::NoRef { name }) => assert_eq!(name, missing, "{text}"),
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+    for text in ["main~x", "main^{tree}", "main~99999999999", "main~1x"] {
+        assert!(matches!(repo.revparse(text), Err(Error::Usage { .. })), "{text}");
+    }
+    let root = repo.commit(merge)?.tree.oid.to_string();
+    assert!(matches!(repo.revparse(&root), Err(Error::WrongKind { .. })));
+    assert!(matches!(repo.revparse(&root[..20]), Err(Error::NoRef { .. })), "a short id means a commit");
+    Ok(())
+}
+
+#[test]
+fn commits_are_compared_below_a_path() -> Outcome {
+    let repo = Repo::memory();
+    let main = repo.branch("main")?;
+    let one = main.edit(&Info::message("1"), |tree| tree.add("a/b", "1").and_then(|()| tree.add("c", "1")))?;
+    let two = main.edit(&Info::message("2"), |tree| tree.add("a/b", "2").and_then(|()| tree.remove("c")))?;
+    for (path, wanted) in [("", vec!["a/b", "c"]), ("a", vec!["a/b"]), ("none", vec![])] {
+        let mut found: Vec<Path> = Vec::new();
+        repo.diff_commits(one, two, path, &mut |difference| {
+            found.push(difference.path);
+            Ok(())
+        })?;
+        assert_eq!(found, wanted.iter().map(|path| path.parse()).collect::<Result<Vec<_>, _>>()?);
+    }
+    Ok(())
+}
+
+/// The same history in a Git repository.
+struct Git {
+    dir: tempfile::TempDir,
+    // Ids by number, and the reverse.
+    ids: Vec<String>,
+    numbers: HashMap<String, usize>,
+}
+
+impl Git {
+    /// `None` where there is no Git.
+    fn import(dag: &Dag) -> Option<Self> {
+        let dir = tempfile::tempdir().ok()?;
+        let made = Command::new("git").args(["init", "-q", "--bare"]).current_dir(dir.path()).status();
+        if !made.is_ok_and(|status| status.success()) {
+            eprintln!("there is no git here: not compared with it");
+            return None;
+        }
+        let mut import = Command::new("git")
+            .args(["fast-import", "--quiet", "--export-marks=marks"])
+            .current_dir(dir.path())
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        import.stdin.take().unwrap().write_all(&stream(dag)).unwrap();
+        assert!(import.wait().unwrap().success());
+        let mut ids = vec![String::new(); dag.at.len()];
+        for line in std::fs::read_to_string(dir.path().join("marks")).unwrap().lines() {
+            let (mark, id) = line[1..].split_once(' ').unwrap();
+            ids[mark.parse::<usize>().unwrap() - 1] = id.to_owned();
+        }
+        let numbers = ids.iter().cloned().enumerate().map(|(n, id)| (id, n)).collect();
+        Some(Self { dir, ids, numbers })
+    }
+
+    fn lines(&self, args: &[String]) -> Vec<String> {
+        let output = Command::new("git").args(args).current_dir(self.dir.path()).output().unwrap();
+        assert!(output.status.code().is_some_and(|code| code < 2), "{args:?}");
+        String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+    }
+
+    fn commits(&self, args: &[String]) -> Vec<usize> {
+        self.lines(args).iter().map(|id| self.numbers[id]).collect()
+    }
+}
+
+/// The history for `git fast-import`.
+fn stream(dag: &Dag) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (n, at) in dag.at.iter().enumerate() {
+        let seconds = dag.seconds[n];
+        writeln!(out, "commit refs/heads/c{n}\nmark :{}\ncommitter A <a@b> {seconds} +0000", n + 1).unwrap();
+        writeln!(out, "data {}\n{n}", n.to_string().len()).unwrap();
+        for (index, parent) in dag.parents[n].iter().enumerate() {
+            writeln!(out, "{} :{}", if index == 0 { "from" } else { "merge" }, parent + 1).unwrap();
+        }
+        writeln!(out, "deleteall").unwrap();
+        for entry in dag.repo.checkout(*at).unwrap().walk_all("").unwrap() {
+            let (path, entry) = entry.unwrap();
+            if let Some(value) = entry.contents().unwrap() {
+                writeln!(out, "M 100644 inline {path}\ndata {}", value.len()).unwrap();
+                out.extend_from_slice(&value);
+                out.push(b'\n');
+            }
+        }
+        out.push(b'\n');
+    }
+    out
+}
+
+#[test]
+fn git_agrees() {
+    for seed in 500..504 {
+        let dag = Dag::random(seed, 100, [4, 10, 25, 100][seed as usize % 4]);
+        let Some(git) = Git::import(&dag) else { return };
+        let random = &mut Random(seed);
+        for _ in 0..25 {
+            let (a, b) = (random.below(100), 50 + random.below(50));
+            let context = format!("seed {seed}: {a} {b}");
+            let bases = dag.numbers(&dag.repo.merge_bases(dag.at[a], dag.at[b]).unwrap());
+            let theirs = git.commits(&["merge-base".into(), "--all".into(), git.ids[a].clone(), git.ids[b].clone()]);
+            assert_eq!(BTreeSet::from_iter(bases), BTreeSet::from_iter(theirs), "{context}");
+            let (ahead, behind) = dag.repo.ahead_behind(dag.at[a], dag.at[b]).unwrap();
+            let range = format!("{}...{}", git.ids[a], git.ids[b]);
+            let theirs = git.lines(&["rev-list".into(), "--count".into(), "--left-right".into(), range]);
+            assert_eq!(theirs, [format!("{ahead}\t{behind}")], "{context}");
+        }
+        for _ in 0..40 {
+            let mut ask = Ask::random(random, &dag);
+            ask.exclude.truncate(1);
+            let heads = [random.below(100), 50 + random.below(50)];
+            let theirs = git.commits(&rev_list(&git, &heads, &ask));
+            let context = format!("seed {seed}: {heads:?} {ask:?}");
+            assert_eq!(dag.log(&heads, ask.options(&dag)), theirs, "{context}");
+        }
+    }
+}
+
+fn rev_list(git: &Git, heads: &[usize], ask: &Ask) -> Vec<String> {
+    let mut args = vec!["rev-list".to_owned()];
+    if ask.order == LogOrder::Topological {
+        args.push("--topo-order".into());
+    }
+    if ask.first_parent {
+        args.push("--first-parent".into());
+    }
+    args.extend(heads.iter().map(|&head| git.ids[head].clone()));
+    args.extend(ask.exclude.iter().map(|&one| format!("^{}", git.ids[one])));
+    if let Some(path) = ask.path {
+        args.extend(["--".into(), PATHS[path].into()]);
+    }
+    args
+}
