@@ -10,7 +10,6 @@ mod differences;
 mod entry;
 mod export;
 mod failure;
-mod history;
 mod import;
 mod integrity;
 mod open;

@@ -12,14 +12,16 @@ use clap::{Args, ValueEnum};
 
 use crate::failure::{Failure, Result};
 
+const AUTHOR_HELP: &str =
+    "Who: \"Name <mail>\" [default: $BRISTLECONE_AUTHOR, $GIT_AUTHOR_NAME and $GIT_AUTHOR_EMAIL, or user@host]";
+
 /// What to record with a commit.
 #[derive(Args, Debug)]
 pub(crate) struct CommitArgs {
     /// Why: the commit's message
     #[arg(short, long, value_name = "MSG")]
     message: Option<OsString>,
-    /// Who: "Name <mail>" [default: $BRISTLECONE_AUTHOR, $GIT_AUTHOR_NAME and $GIT_AUTHOR_EMAIL, or user@host]
-    #[arg(long, value_name = "WHO")]
+    #[arg(long, value_name = "WHO", help = AUTHOR_HELP)]
     author: Option<OsString>,
     /// When: seconds since 1970, and a zone such as +0100 [default: $SOURCE_DATE_EPOCH, or now]
     #[arg(long, value_name = "SECONDS[ +HHMM]", allow_hyphen_values = true)]

@@ -99,7 +99,7 @@ impl FromStr for Oid {
 
     fn from_str(text: &str) -> Result<Self, OidError> {
         let digits = text.as_bytes();
-        if digits.is_empty() || digits.len() % 2 != 0 || digits.len() > 2 * Self::BYTES_MAX {
+        if digits.is_empty() || !digits.len().is_multiple_of(2) || digits.len() > 2 * Self::BYTES_MAX {
             return Err(OidError::Length { bytes: digits.len() / 2 });
         }
         let mut bytes = [0; Self::BYTES_MAX];

@@ -46,7 +46,8 @@ fn examples() -> Vec<(&'static str, Kind, Oid, Vec<u8>)> {
         Change { step: b"run", to: Some((EntryKind::Executable, object(contents, 50))) },
     ];
     let tree = native.update(&Nothing, &mut objects, None, &changes).unwrap().unwrap();
-    let who = Signature { ident: b"Ada <ada@example.org>".to_vec(), seconds: 1_700_000_000, zone: Zone::from_minutes(60) };
+    let who =
+        Signature { ident: b"Ada <ada@example.org>".to_vec(), seconds: 1_700_000_000, zone: Zone::from_minutes(60) };
     native.put_commit(&mut objects, &Commit::new(tree, vec![], who, "first"), 1).unwrap();
     let names = ["contents", "empty", "fruit", "root", "commit"];
     names.into_iter().zip(objects.0).map(|(name, (kind, oid, body))| (name, kind, oid, body)).collect()
@@ -54,7 +55,8 @@ fn examples() -> Vec<(&'static str, Kind, Oid, Vec<u8>)> {
 
 #[test]
 fn the_examples_of_the_native_format_are_what_is_written() {
-    let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/formats/native.md")).unwrap();
+    let page =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/formats/native.md")).unwrap();
     let mut shown: HashMap<(&str, &str), String> = HashMap::new();
     for line in page.lines() {
         // Lines such as `fruit.body  00010500...`; a body may go on in lines that start with spaces.

@@ -368,11 +368,8 @@ impl<F: Format> Tree<F> {
     /// Whether nothing is left in a directory.
     fn is_empty_at(&self, place: &Place<'_>) -> Result<bool> {
         let Some(patch) = place.patch else {
-            return Ok(match &place.base {
-                // A stored directory is not empty; the empty root is known by its id.
-                Some(_) => false,
-                None => true,
-            });
+            // A stored directory is not empty; the empty root is known by its id and is no base.
+            return Ok(place.base.is_none());
         };
         for (step, edit) in patch.iter() {
             match edit {

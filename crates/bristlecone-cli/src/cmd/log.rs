@@ -1,15 +1,14 @@
 //! `cone log`: the commits that led here.
 
-use std::{ffi::OsString, ops::ControlFlow};
+use std::ffi::OsString;
 
-use bristlecone::{Commit, ObjRef, escape};
+use bristlecone::{Commit, LogEntry, LogOptions, LogOrder, ObjRef, Path, escape};
 use clap::Args;
 
 use super::Context;
 use crate::{
     failure::{Failure, Result},
-    history::Walk,
-    open::Access,
+    open::{Access, Opened},
     output::{Fields, Output, fields, put_name, put_text},
     text,
 };
@@ -50,35 +49,45 @@ pub(super) fn run(args: LogArgs, context: &mut Context) -> Result<()> {
         put_name(&mut head, "path", path.as_bytes());
     }
     context.out.begin(&head, "commits")?;
-    let mut left = args.count.unwrap_or(usize::MAX);
     let mut found = 0;
-    let walk = Walk { topological: args.topo, path };
-    if let Some(from) = from
-        && left > 0
-    {
-        walk.run(&opened, from, &mut |at, commit| {
-            if found > 0 {
-                context.out.line("")?;
+    match from {
+        Some(from) => {
+            for entry in entries(&opened, from, &args, path.clone())? {
+                let entry = entry?;
+                if found > 0 {
+                    context.out.line("")?;
+                }
+                found += 1;
+                write_human(&mut context.out, &entry.at, &entry.commit)?;
+                if context.out.json() {
+                    context.out.item(describe(&entry.at, &entry.commit, entry.generation))?;
+                }
             }
-            found += 1;
-            left -= 1;
-            write_human(&mut context.out, at, commit)?;
-            if context.out.json() {
-                let generation = opened.repo.generation(*at)?;
-                context.out.item(describe(at, commit, generation))?;
-            }
-            Ok(if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-        })?;
-    } else if from.is_none() {
-        eprintln!("there are no commits yet; make one with `cone set` or `cone import`");
+        }
+        None => eprintln!("there are no commits yet; make one with `cone set` or `cone import`"),
     }
     context.out.end(&fields! {})?;
-    match &walk.path {
+    match &path {
         Some(path) if found == 0 && from.is_some() && args.count != Some(0) => {
             Err(Failure::negative(format!("no commit changed what is at {path}")))
         }
         _ => Ok(()),
     }
+}
+
+/// Returns the commits to list. The last change alone is asked for as such, since an index knows it.
+fn entries(
+    opened: &Opened,
+    from: ObjRef,
+    args: &LogArgs,
+    path: Option<Path>,
+) -> Result<Box<dyn Iterator<Item = bristlecone::Result<LogEntry>>>> {
+    if let (Some(path), Some(1)) = (&path, args.count) {
+        return Ok(Box::new(opened.repo.last_change(from, path)?.map(Ok).into_iter()));
+    }
+    let order = if args.topo { LogOrder::Topological } else { LogOrder::Date };
+    let options = LogOptions { order, limit: args.count, path, ..LogOptions::default() };
+    Ok(Box::new(opened.repo.log(&[from], options)))
 }
 
 /// Writes a commit for people.

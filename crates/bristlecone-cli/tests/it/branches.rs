@@ -75,6 +75,8 @@ fn logs_follow_paths() {
     assert_eq!(messages(&["a"]), ["third", "first"]);
     assert_eq!(messages(&["b", "HEAD~1"]), ["second"]);
     assert_eq!(messages(&["--at", "main~2"]), ["second", "first"]);
+    assert_eq!(messages(&["-n", "1", "a"]), ["third"]);
+    assert_eq!(messages(&["-n", "0"]), [""; 0]);
     place.fails(1, &["no commit changed"], ["log", "nowhere"]);
     assert!(place.ok(["log", "-n", "1"]).contains("\n    fourth\n"));
 }

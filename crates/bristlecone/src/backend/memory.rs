@@ -11,7 +11,9 @@ use std::{
 use bristlecone_core::{Location, ObjRef, Object, Oid, Record};
 
 use super::{
-    Backend, BackendStats, Batch, Capabilities, Damage, Durability, RefMove, RefTarget, arena::Arena, check_moves, peek_record};
+    Backend, BackendStats, Batch, Capabilities, Damage, Durability, RefMove, RefTarget, arena::Arena, check_moves,
+    peek_record,
+};
 use crate::{Error, oid_map::OidHasher};
 
 /// Keeps everything in memory; nothing is ever dropped before the backend is.

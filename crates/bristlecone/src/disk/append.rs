@@ -162,7 +162,8 @@ impl Shared {
         let start = log.tail.end;
         let records_at = start + HEAD_BYTES as u64;
         let (head, rest) = log.buffer.split_at(HEAD_BYTES);
-        let result = segment.write_all_at(request.records, records_at)
+        let result = segment
+            .write_all_at(request.records, records_at)
             .and_then(|()| segment.write_all_at(rest, records_at + request.records.len() as u64))
             .and_then(|()| segment.write_all_at(head, start));
         match result {

@@ -212,7 +212,11 @@ impl Shared {
         match durability {
             Durability::None => return Ok(()),
             Durability::Grouped => {
-                if self.options.background { self.background.flush_soon() } else { self.sync.owed.store(true, Release) }
+                if self.options.background {
+                    self.background.flush_soon()
+                } else {
+                    self.sync.owed.store(true, Release)
+                }
             }
             Durability::Synced => self.sync_to(end)?,
         }
@@ -308,9 +312,7 @@ pub(super) fn again(error: &Error) -> Error {
         Error::Corrupt { file, offset, oid, reason } => {
             Error::Corrupt { file: file.clone(), offset: *offset, oid: *oid, reason: reason.clone() }
         }
-        Error::TooLarge { what, bytes, bytes_max } => {
-            Error::TooLarge { what, bytes: *bytes, bytes_max: *bytes_max }
-        }
+        Error::TooLarge { what, bytes, bytes_max } => Error::TooLarge { what, bytes: *bytes, bytes_max: *bytes_max },
         Error::Io { file, source } => {
             Error::Io { file: file.clone(), source: io::Error::new(source.kind(), source.to_string()) }
         }

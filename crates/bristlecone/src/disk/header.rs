@@ -124,8 +124,7 @@ impl StoreHeader {
             }
             Err(error) => return Err(Error::io(name, error)),
         };
-        let corrupt =
-            |(offset, reason)| Error::Corrupt { file: storage.describe(STORE), offset, oid: None, reason };
+        let corrupt = |(offset, reason)| Error::Corrupt { file: storage.describe(STORE), offset, oid: None, reason };
         let bytes = file.len().map_err(|error| Error::io(name.clone(), error))?;
         if bytes > HEADER_BYTES_MAX {
             return Err(corrupt((0, "the header is too long".to_owned())));

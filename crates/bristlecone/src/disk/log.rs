@@ -188,8 +188,7 @@ impl Shared {
         if number == 0 || number >= NUMBER_END {
             return Ok(None);
         }
-        let opened =
-            Segment::open(&self.storage, number, self.header.salt, self.lock.is_some(), self.options.maps);
+        let opened = Segment::open(&self.storage, number, self.header.salt, self.lock.is_some(), self.options.maps);
         match opened {
             Ok(Some(segment)) => {
                 if number < (self.end.load(Acquire) >> 32) as u32 {

@@ -14,11 +14,7 @@ use super::{
     roll::spare_prefix,
     segment::{CHUNK_BYTES, NUMBER_END, SEGMENTS, Segment, segment_name, segment_number},
 };
-use crate::{
-    Error,
-    backend::RefTarget,
-    storage::OpenMode,
-};
+use crate::{Error, backend::RefTarget, storage::OpenMode};
 
 /// How far behind a clean end is looked for what a crash may have left.
 const PEEK_BYTES: u64 = 64 << 10;
@@ -163,7 +159,9 @@ impl Shared {
                 self.catch_up(log)?;
             }
             if log.tail.end == before && log.tail.segment == segment.number {
-                let reason = format!("there is no sound frame here, but the one at byte {later} follows it and says that it was durable");
+                let reason = format!(
+                    "there is no sound frame here, but the one at byte {later} follows it and says that it was durable"
+                );
                 return Err(self.corrupt(&segment.name, before, reason));
             }
         }

@@ -130,7 +130,15 @@ fn what_was_appended_comes_back_whatever_the_options() {
             assert_eq!(damages, []);
             assert_eq!((summary.records, summary.stale_indexes, summary.torn_tail), (100, 0, None));
             let mut seen = 0;
-            backend.each_object(&mut |_, _| { seen += 1; Ok(()) }, &mut |damage| panic!("{damage:?}")).unwrap();
+            backend
+                .each_object(
+                    &mut |_, _| {
+                        seen += 1;
+                        Ok(())
+                    },
+                    &mut |damage| panic!("{damage:?}"),
+                )
+                .unwrap();
             assert_eq!(seen, 100);
         }
     }
@@ -192,7 +200,9 @@ fn one_of_two_processes_wins_and_the_other_sees_it() {
     for number in 2..200 {
         let (writer, other) = if number % 2 == 0 { (&one, &two) } else { (&two, &one) };
         let before = other.get_ref("main").unwrap().unwrap();
-        writer.append(batch(number..number + 1, 100), &[to("main", number, Expected::Is(before))], Durability::None).unwrap();
+        writer
+            .append(batch(number..number + 1, 100), &[to("main", number, Expected::Is(before))], Durability::None)
+            .unwrap();
         assert_eq!(holds(other, "main").unwrap().oid, oid(number));
         assert_there(other, number..number + 1, 100);
         assert_eq!(reader.list_refs("").unwrap().len(), 1);
@@ -348,7 +358,15 @@ fn damage_before_the_durable_end_is_named_and_no_tail() {
         });
         assert_eq!(bad.count(), 1);
         let (mut damages, mut objects) = (Vec::new(), 0);
-        backend.each_object(&mut |_, _| { objects += 1; Ok(()) }, &mut |damage| damages.push(damage)).unwrap();
+        backend
+            .each_object(
+                &mut |_, _| {
+                    objects += 1;
+                    Ok(())
+                },
+                &mut |damage| damages.push(damage),
+            )
+            .unwrap();
         assert_eq!((objects, damages.len()), (5, 1));
         assert_eq!(damages[0].offset, begin + 64);
         damages.clear();
@@ -416,7 +434,10 @@ fn a_store_is_made_once_and_opened_with_its_own_format() {
     assert_eq!(backend.store_header().format, format());
     assert_eq!(DiskBackend::header(&storage(dir.path())).unwrap().segment_bytes, 8192);
     assert!(matches!(DiskBackend::create(storage(dir.path()), format(), small()), Err(Error::Exists { .. })));
-    assert!(matches!(DiskBackend::open(storage(dir.path()), Some("git"), small(), false), Err(Error::Incompatible { .. })));
+    assert!(matches!(
+        DiskBackend::open(storage(dir.path()), Some("git"), small(), false),
+        Err(Error::Incompatible { .. })
+    ));
     drop(backend);
     // What a crash during the making leaves: everything but the header.
     std::fs::remove_file(dir.path().join(STORE)).unwrap();
@@ -480,7 +501,8 @@ fn names_targets_and_sizes_that_do_not_fit_are_refused() {
     let long = "x".repeat(2000);
     let refused = backend.append(Batch::new(), &[to(&long, 0, Expected::Any)], Durability::None);
     assert!(matches!(refused, Err(Error::RefName { .. })));
-    let symbolic = RefMove { name: "HEAD".into(), expected: Expected::Absent, to: Some(RefTarget::Symbolic("main".into())) };
+    let symbolic =
+        RefMove { name: "HEAD".into(), expected: Expected::Absent, to: Some(RefTarget::Symbolic("main".into())) };
     backend.append(Batch::new(), std::slice::from_ref(&symbolic), Durability::Synced).unwrap();
     let again = RefMove { expected: Expected::Any, ..symbolic };
     let twice = [again.clone(), again];

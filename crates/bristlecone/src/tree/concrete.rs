@@ -36,7 +36,7 @@ pub struct TreeStats {
 }
 
 /// Binds the path that `steps` are; directories come before what is in them.
-fn insert<'p>(dir: &mut BTreeMap<Vec<u8>, Concrete>, steps: &mut dyn Iterator<Item = &'p [u8]>, concrete: Concrete) {
+fn insert(dir: &mut BTreeMap<Vec<u8>, Concrete>, steps: &mut dyn Iterator<Item = &[u8]>, concrete: Concrete) {
     let Some(step) = steps.next() else { return };
     match dir.get_mut(step) {
         Some(Concrete::Dir(below)) => insert(below, steps, concrete),

@@ -87,7 +87,6 @@ impl<F: Format> Tree<F> {
     }
 
     /// Returns what a patched directory's step becomes: `None` if it stays as it is.
-    #[expect(clippy::type_complexity, reason = "unchanged, removed, or bound: the shape of `Change::to`, optional")]
     fn flush_below<'c>(
         &self,
         sink: &mut FlushSink<'_>,

@@ -295,7 +295,7 @@ impl<F: Format> Tree<F> {
                 Ok(DirEntry::new(self, entry.step, binding(entry.kind, entry.target)))
             }))));
         };
-        let edits: Box<dyn Iterator<Item = (&'t [u8], &'t Edit)> + 't> = match direction {
+        let edits: Edits<'t> = match direction {
             Direction::Forward => Box::new(patch.range(from, to)),
             Direction::Reverse => Box::new(patch.range(from, to).rev()),
         };
@@ -311,12 +311,15 @@ fn binding(kind: EntryKind, target: Target<'_>) -> Binding<'_> {
     }
 }
 
+/// Edits in the order of the listing.
+type Edits<'t> = Box<dyn Iterator<Item = (&'t [u8], &'t Edit)> + 't>;
+
 /// Stored entries with edits over them.
 struct Merged<'t, F: Format, I: Iterator> {
     tree: &'t Tree<F>,
     place: Place<'t>,
     stored: Peekable<I>,
-    edits: Peekable<Box<dyn Iterator<Item = (&'t [u8], &'t Edit)> + 't>>,
+    edits: Peekable<Edits<'t>>,
     direction: Direction,
 }
 

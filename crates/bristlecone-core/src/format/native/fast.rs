@@ -300,8 +300,20 @@ mod tests {
     #[test]
     fn prefixes_order_as_their_bytes() {
         let names: [&[u8]; 14] = [
-            b"", b"\0", b"\0\0", b"\0\x01", b"a", b"a\0", b"ab", b"abc", b"abcd", b"abcde", b"abcdefg", b"abcdefgh",
-            b"abcdefghi", b"b",
+            b"",
+            b"\0",
+            b"\0\0",
+            b"\0\x01",
+            b"a",
+            b"a\0",
+            b"ab",
+            b"abc",
+            b"abcd",
+            b"abcde",
+            b"abcdefg",
+            b"abcdefgh",
+            b"abcdefghi",
+            b"b",
         ];
         for (i, one) in names.iter().enumerate() {
             for (j, other) in names.iter().enumerate() {

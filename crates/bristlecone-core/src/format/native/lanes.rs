@@ -57,12 +57,7 @@ pub(super) fn hash_blocks(key: &[u8; 32], inputs: &[[u8; BLOCK]], digests: &mut 
     hash_many(key, &lanes, digests.as_flattened_mut());
 }
 
-fn run<const N: usize>(
-    key: &[u8; 32],
-    inputs: &[&[u8]],
-    chosen: impl Iterator<Item = usize>,
-    digests: &mut Digests,
-) {
+fn run<const N: usize>(key: &[u8; 32], inputs: &[&[u8]], chosen: impl Iterator<Item = usize>, digests: &mut Digests) {
     let mut chosen = chosen.peekable();
     while chosen.peek().is_some() {
         let mut padded = [[0; N]; LANES];

@@ -100,7 +100,7 @@ fn any_sequence_of_updates_leads_to_the_root_of_the_contents() {
             for _ in 0..count {
                 let number = random(&mut state) % space;
                 let mut step = alloc::format!("{number}").into_bytes();
-                if seed % 5 == 0 && number % 7 == 0 {
+                if seed.is_multiple_of(5) && number.is_multiple_of(7) {
                     step.resize(700, b'x');
                 }
                 // Grow at first, shrink later.
@@ -347,8 +347,7 @@ fn proof_bytes(objects: &Objects, root: &ObjRef, group: usize, steps: &[Vec<u8>]
 fn a_hundred_proved_lookups_in_a_million_entries_fit_in_64_kb() {
     let objects = Objects::default();
     let native = Native::new();
-    let map: Map =
-        (0..1_000_000u32).map(|n| (alloc::format!("{n}").into_bytes(), alloc::vec![n as u8; 20])).collect();
+    let map: Map = (0..1_000_000u32).map(|n| (alloc::format!("{n}").into_bytes(), alloc::vec![n as u8; 20])).collect();
     let root = build(&objects, &native, &map).unwrap();
     let mut state = 5;
     let steps: Vec<Vec<u8>> =

@@ -4,13 +4,18 @@ use super::*;
 
 fn rate(what: &str, count: u64, start: Instant) {
     let took = start.elapsed();
-    println!("{what}: {:.0}/s, {:.1} ns each", count as f64 / took.as_secs_f64(), took.as_nanos() as f64 / count as f64);
+    println!(
+        "{what}: {:.0}/s, {:.1} ns each",
+        count as f64 / took.as_secs_f64(),
+        took.as_nanos() as f64 / count as f64
+    );
 }
 
 #[test]
 #[ignore = "a measurement"]
 fn appends_of_4_kb() {
-    for (durability, count) in [(Durability::None, 50_000), (Durability::Grouped, 50_000), (Durability::Synced, 5_000)] {
+    for (durability, count) in [(Durability::None, 50_000), (Durability::Grouped, 50_000), (Durability::Synced, 5_000)]
+    {
         let dir = tempfile::tempdir().unwrap();
         let backend = create(dir.path(), DiskOptions::default());
         let batches: Vec<Batch> = (0..count).map(|number| batch(number..number + 1, 4000)).collect();
@@ -29,10 +34,14 @@ fn groups_of_100_branches() {
     let backend = create(dir.path(), DiskOptions::default());
     let rounds = 500;
     let mut groups: Vec<Vec<(Batch, Vec<RefMove>)>> = (0..rounds)
-        .map(|round| (0..100).map(|branch| {
-            let number = round * 100 + branch;
-            (batch(number..number + 1, 1000), vec![to(&format!("branch-{branch}"), number, Expected::Any)])
-        }).collect())
+        .map(|round| {
+            (0..100)
+                .map(|branch| {
+                    let number = round * 100 + branch;
+                    (batch(number..number + 1, 1000), vec![to(&format!("branch-{branch}"), number, Expected::Any)])
+                })
+                .collect()
+        })
         .collect();
     let start = Instant::now();
     for group in groups.drain(..) {
@@ -128,7 +137,9 @@ fn hot_reads() {
     let dir = tempfile::tempdir().unwrap();
     let backend = create(dir.path(), DiskOptions::default());
     let base = backend.append(batch(0..16, 100), &[], Durability::None).unwrap();
-    let places: Vec<ObjRef> = (0..16).map(|n| backend.read(&oid(n).into()).unwrap().map(|o| ObjRef::new(oid(n), o.location())).unwrap()).collect();
+    let places: Vec<ObjRef> = (0..16)
+        .map(|n| backend.read(&oid(n).into()).unwrap().map(|o| ObjRef::new(oid(n), o.location())).unwrap())
+        .collect();
     assert!(places.iter().any(|place| place.at == base));
     let backend: &dyn Backend = std::hint::black_box(&backend);
     let start = Instant::now();
