@@ -159,6 +159,14 @@ pub trait Format: Clone + Send + Sync + fmt::Debug + 'static {
     /// [`FormatError`] if it is none.
     fn decode_commit(&self, object: &Object<'_>) -> Result<Commit, FormatError>;
 
+    /// Returns the root of the commit that an object is, decoding no more than that where the format can.
+    ///
+    /// # Errors
+    /// As [`Format::decode_commit`].
+    fn commit_tree(&self, object: &Object<'_>) -> Result<ObjRef, FormatError> {
+        self.decode_commit(object).map(|commit| commit.tree)
+    }
+
     /// Calls `each` with kind and id of every child of an object, in the order of its locations.
     ///
     /// # Errors

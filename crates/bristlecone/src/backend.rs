@@ -63,6 +63,17 @@ pub trait Backend: Send + Sync + fmt::Debug {
     /// after a failed sync, until the store is opened again.
     fn append(&self, batch: Batch, moves: &[RefMove], durability: Durability) -> Result<Location, Error>;
 
+    /// Appends a batch without moving a ref, acknowledged after the append, and leaves the batch empty; on an
+    /// error the batch stays as it is, so that nothing in it is lost.
+    ///
+    /// # Errors
+    /// As [`Backend::append`].
+    fn append_keeping(&self, batch: &mut Batch) -> Result<(), Error> {
+        self.append(batch.clone(), &[], Durability::None)?;
+        batch.clear();
+        Ok(())
+    }
+
     /// Appends many batches, each with its own ref moves and on its own terms, sharing writes and syncs where
     /// the backend can. The answers are in the order of the batches.
     fn append_many(&self, batches: Vec<(Batch, Vec<RefMove>)>, durability: Durability) -> Vec<Result<Location, Error>> {

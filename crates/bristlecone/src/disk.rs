@@ -327,6 +327,22 @@ impl Backend for DiskBackend {
         place
     }
 
+    fn append_keeping(&self, batch: &mut Batch) -> Result<(), Error> {
+        self.shared.pay_owed()?;
+        let appends = [(std::mem::take(batch), Vec::new())];
+        let outcome = self.shared.append_all(&appends, Durability::None).pop();
+        let [(kept, _)] = appends;
+        *batch = kept;
+        if let Some(place) = outcome {
+            place?;
+            batch.clear();
+        }
+        if self.shared.options.background {
+            self.shared.tend();
+        }
+        Ok(())
+    }
+
     fn append_many(&self, batches: Vec<(Batch, Vec<RefMove>)>, durability: Durability) -> Vec<Result<Location, Error>> {
         if let Err(error) = self.shared.pay_owed() {
             return batches.iter().map(|_| Err(group::again(&error))).collect();

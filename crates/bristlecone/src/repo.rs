@@ -110,8 +110,10 @@ impl<F: Format> Repo<F> {
     /// As [`Repo::commit`].
     pub fn checkout(&self, at: impl Into<ObjRef>) -> Result<Tree<F>> {
         let at = at.into();
-        let commit = self.commit(at)?;
-        let mut tree = self.tree_at(commit.tree);
+        let object = self.store.read(Kind::Commit, &at)?;
+        let root = self.store.format.commit_tree(&object);
+        let root = root.map_err(|source| Error::BadObject { oid: at.oid, source })?;
+        let mut tree = self.tree_at(root);
         tree.origin = Some(at);
         Ok(tree)
     }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use bristlecone_core::{Format, Kind, Location, ObjRef, Object, Oid, Sink, Source};
 
-use crate::{Backend, Batch, Durability, Error, Result};
+use crate::{Backend, Batch, Error, Result};
 
 /// A format over a backend.
 #[derive(Debug)]
@@ -118,9 +118,8 @@ pub(crate) fn flush_early<F: Format>(store: &Store<F>, early: &Early) -> Result<
 
 fn write_early<F: Format>(store: &Store<F>, batch: &mut Batch) -> Result<()> {
     if !batch.is_empty() {
-        // Kept until the backend has it: a failed append loses nothing that trees refer to.
-        let kept = batch.clone();
-        store.backend.append(std::mem::take(batch), &[], Durability::None).inspect_err(|_| *batch = kept)?;
+        // On an error the batch stays: trees refer to what is in it.
+        store.backend.append_keeping(batch)?;
     }
     Ok(())
 }

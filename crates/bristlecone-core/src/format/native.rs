@@ -252,6 +252,11 @@ impl Format for Native {
         commit::decode(object.body(), |index| object.child(index)).map_err(bad(Kind::Commit))
     }
 
+    fn commit_tree(&self, object: &Object<'_>) -> Result<ObjRef, FormatError> {
+        let oid = read_oid(&mut Reader::new(object.body())).map_err(bad(Kind::Commit))?;
+        Ok(ObjRef::new(oid, object.child(0)))
+    }
+
     fn children(&self, kind: Kind, body: &[u8], each: &mut dyn FnMut(Kind, Oid)) -> Result<(), FormatError> {
         match kind {
             Kind::Contents => Ok(()),

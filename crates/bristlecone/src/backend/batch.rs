@@ -52,6 +52,13 @@ impl Batch {
         self.bytes
     }
 
+    /// Removes every object and keeps the memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.list.clear();
+        self.index = None;
+    }
+
     /// Returns the number of objects.
     #[must_use]
     pub fn len(&self) -> usize {

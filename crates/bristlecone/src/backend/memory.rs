@@ -142,6 +142,11 @@ impl Backend for MemoryBackend {
         Ok(base)
     }
 
+    fn append_keeping(&self, batch: &mut Batch) -> Result<(), Error> {
+        self.keep(std::mem::take(batch));
+        Ok(())
+    }
+
     fn get_ref(&self, name: &str) -> Result<Option<RefTarget>, Error> {
         Ok(self.refs.read().expect("no writer panics").get(name).cloned())
     }

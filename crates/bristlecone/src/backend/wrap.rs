@@ -44,6 +44,10 @@ impl Backend for ReadOnly {
         Err(Error::ReadOnly)
     }
 
+    fn append_keeping(&self, _: &mut Batch) -> Result<(), Error> {
+        Err(Error::ReadOnly)
+    }
+
     fn append_many(&self, batches: Vec<(Batch, Vec<RefMove>)>, _: Durability) -> Vec<Result<Location, Error>> {
         batches.iter().map(|_| Err(Error::ReadOnly)).collect()
     }
@@ -142,6 +146,12 @@ impl Backend for Counted {
         self.counts.appends.fetch_add(1, Relaxed);
         self.counts.objects.fetch_add(batch.len() as u64, Relaxed);
         self.inner.append(batch, moves, durability)
+    }
+
+    fn append_keeping(&self, batch: &mut Batch) -> Result<(), Error> {
+        self.counts.appends.fetch_add(1, Relaxed);
+        self.counts.objects.fetch_add(batch.len() as u64, Relaxed);
+        self.inner.append_keeping(batch)
     }
 
     fn append_many(&self, batches: Vec<(Batch, Vec<RefMove>)>, durability: Durability) -> Vec<Result<Location, Error>> {

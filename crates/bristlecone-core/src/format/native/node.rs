@@ -392,6 +392,40 @@ pub(super) fn encode<I: EncodeItem>(out: &mut Vec<u8>, level: u8, items: &[I], g
     })
 }
 
+/// Writes over `out` the body of `node` (of which `body` are the bytes) with item `index` replaced, and returns
+/// the id; `None` where more than the item and the table would change.
+pub(super) fn splice(
+    out: &mut Vec<u8>,
+    node: &NodeView<'_>,
+    body: &[u8],
+    index: usize,
+    item: &[u8],
+    group: u8,
+) -> Option<Oid> {
+    let (start, end) = (node.start(index), node.end(index));
+    let (head, tail) = (node.items.get(..start)?, node.items.get(end..)?);
+    let total = head.len() + item.len() + tail.len();
+    let old = node.items.get(start..end)?;
+    if node.flags & WIDE != 0
+        || total > usize::from(u16::MAX)
+        || has_child(node.level, old) != has_child(node.level, item)
+    {
+        return None;
+    }
+    out.clear();
+    out.reserve(node.items_at + total);
+    out.extend_from_slice(&body[..node.items_at]);
+    let grown = (item.len() as u16).wrapping_sub((end - start) as u16);
+    for entry in out[node.items_at - 2 * (node.count - index)..].chunks_exact_mut(2) {
+        let end = u16::from_le_bytes([entry[0], entry[1]]).wrapping_add(grown);
+        entry.copy_from_slice(&end.to_le_bytes());
+    }
+    out.extend_from_slice(head);
+    out.extend_from_slice(item);
+    out.extend_from_slice(tail);
+    NodeView::parse(out).ok()?.id(group).ok()
+}
+
 /// Checks every byte of a node's body and calls `each` for its children.
 pub(super) fn children(body: &[u8], each: &mut dyn FnMut(Kind, Oid)) -> Result<(), DecodeError> {
     let node = NodeView::parse(body)?;

@@ -128,6 +128,19 @@ fn any_sequence_of_updates_leads_to_the_root_of_the_contents() {
 }
 
 #[test]
+fn removing_nearly_everything_at_once_leaves_the_root_of_the_rest() {
+    let native = Native::new();
+    for (count, keep) in [(5000u32, 10), (5000, 1), (200_000, 3), (200_000, 100), (5000, 0)] {
+        let objects = Objects::default();
+        let map: Map = (0..count).map(|n| (alloc::format!("{n}").into_bytes(), vec![1])).collect();
+        let root = build(&objects, &native, &map).unwrap();
+        let changes = map.keys().skip(keep).map(|step| (step.clone(), None)).collect();
+        let rest: Map = map.into_iter().take(keep).collect();
+        assert_eq!(apply(&objects, &native, Some(&root), &changes).0, build(&objects, &native, &rest));
+    }
+}
+
+#[test]
 fn names_ground_against_the_hash_leave_insertions_local() {
     let objects = Objects::default();
     let native = Native::new();

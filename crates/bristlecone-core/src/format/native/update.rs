@@ -39,7 +39,8 @@ pub(super) fn update<S: Source, K: Sink>(
     }
     debug_assert!(changes.windows(2).all(|pair| pair[0].step < pair[1].step), "changes are sorted");
     let body = sink.take_buffer();
-    let mut writer = Writer { native, sink, body, locations: SmallVec::new() };
+    let mut writer =
+        Writer { native, sink, body, locations: SmallVec::new(), written: SmallVec::new(), singles: SmallVec::new() };
     let root = update_with(&mut writer, source, base, changes);
     let body = core::mem::take(&mut writer.body);
     sink.give_buffer(body);
@@ -105,7 +106,14 @@ fn update_with<S: Source, K: Sink>(
 
 /// Gives the empty directory to the sink.
 pub(super) fn put_empty<K: Sink>(native: &Native, sink: &mut K) -> ObjRef {
-    let mut writer = Writer { native, sink, body: Vec::new(), locations: SmallVec::new() };
+    let mut writer = Writer {
+        native,
+        sink,
+        body: Vec::new(),
+        locations: SmallVec::new(),
+        written: SmallVec::new(),
+        singles: SmallVec::new(),
+    };
     writer.put(0, &[])
 }
 
@@ -177,6 +185,9 @@ struct Writer<'s, K> {
     sink: &'s mut K,
     body: Vec<u8>,
     locations: SmallVec<[Location; 8]>,
+    // Nodes written above the leaves, and of those with one item the child: they may turn out to be roots.
+    written: SmallVec<[Oid; 2]>,
+    singles: SmallVec<[(Oid, ObjRef); 1]>,
 }
 
 impl<K: Sink> Writer<'_, K> {
@@ -228,6 +239,14 @@ impl<K: Sink> Writer<'_, K> {
     fn put_encoded(&mut self, level: u8, oid: Oid, items: &[Item<'_>]) -> ObjRef {
         self.locations.clear();
         self.locations.extend(items.iter().filter(|item| has_child(level, item.bytes)).map(|item| item.at));
+        if level > 0 {
+            self.written.push(oid);
+            if let [only] = items
+                && let Ok(child) = only_child(only)
+            {
+                self.singles.push((oid, child));
+            }
+        }
         let at = self.sink.put(Kind::Node, oid, &self.body, &self.locations, &[]);
         ObjRef::new(oid, at)
     }
@@ -253,6 +272,9 @@ impl<K: Sink> Writer<'_, K> {
         edits: &Edits,
     ) -> Result<Option<ObjRef>, S::Error> {
         let level = view(root)?.level;
+        if let Some(done) = self.replace_one_of_root(base, root, edits)? {
+            return Ok(Some(done));
+        }
         let (mut old, mut items) = (Items::new(), Items::new());
         read_items(root, &mut old)?;
         let same = merge(&old, edits, 0..edits.len(), &mut items);
@@ -274,22 +296,43 @@ impl<K: Sink> Writer<'_, K> {
         Ok(self.build(level + 1, &above))
     }
 
+    /// Replaces one item of the root, if that is all there is to do.
+    fn replace_one_of_root(
+        &mut self,
+        base: &ObjRef,
+        root: &Object<'_>,
+        edits: &Edits,
+    ) -> Result<Option<ObjRef>, FormatError> {
+        let (node, wrong) = (view(root)?, bad(Kind::Node));
+        let edit = edits.get(0);
+        let Some(item) = edit.item.as_ref().filter(|_| edits.len() == 1 && node.len() > 1) else { return Ok(None) };
+        let Some(place) = node.last_at_most(edit.step).map_err(&wrong)? else { return Ok(None) };
+        if node.step(place).map_err(&wrong)? != edit.step {
+            return Ok(None);
+        }
+        let done = self.splice(root, place, item, base.oid)?;
+        Ok(done.map(|at| if at.oid == base.oid { *base } else { at }))
+    }
+
     /// Follows only children down from an inner node that would have one item: the first node with more is
-    /// the root. A new one is in the sink, not in the source, so the walk ends where the source has none.
+    /// the root. New nodes are in the sink, not in the source, so the writer knows what it wrote above the
+    /// leaves.
     fn collapse<S: Source>(&mut self, source: &S, level: u8, only: &Item<'_>) -> Result<ObjRef, S::Error> {
-        let mut reader = crate::Reader::new(only.bytes);
-        let wrong = bad(Kind::Node);
-        reader.prefixed().map_err(&wrong)?;
-        let mut at = ObjRef::new(super::read_oid(&mut reader).map_err(&wrong)?, only.at);
-        let mut level = level - 1;
-        while level > 0 && at.at.pending_offset().is_none() {
+        let mut at = only_child(only)?;
+        for _ in 1..level {
+            if let Some((_, child)) = self.singles.iter().find(|(oid, _)| *oid == at.oid) {
+                at = *child;
+                continue;
+            }
+            if self.written.contains(&at.oid) {
+                break;
+            }
             let object = source.read(Kind::Node, &at)?;
             let node = view(&object)?;
             if node.len() != 1 {
                 break;
             }
-            at = ObjRef::new(node.child(0).map_err(&wrong)?.oid, object.child(0));
-            level -= 1;
+            at = ObjRef::new(node.child(0).map_err(bad(Kind::Node))?.oid, object.child(0));
         }
         Ok(at)
     }
@@ -327,14 +370,14 @@ impl<K: Sink> Writer<'_, K> {
         above: &mut Edits,
     ) -> Result<bool, S::Error> {
         let mut cursor = Cursor::new(source, root.clone(), level + 1);
-        let mut pieces: Vec<(Object<'_>, Oid, core::ops::Range<usize>)> = Vec::new();
+        let mut pieces: SmallVec<[Touched<'_>; 1]> = SmallVec::new();
         let mut next = 0;
         while next < edits.len() {
             cursor.seek(edits.get(next).step)?;
             let (object, index) = (cursor.object().clone(), cursor.index());
             let piece = load_child(source, &object, index)?;
             let node = view(&piece)?;
-            let first = next;
+            let (first, mut place) = (next, 0);
             // Every change of this piece must find its step here; one that does not may be anywhere.
             while next < edits.len() {
                 let edit = edits.get(next);
@@ -349,21 +392,106 @@ impl<K: Sink> Writer<'_, K> {
                 if !here || edit.item.is_none() {
                     return Ok(false);
                 }
+                place = found.unwrap_or(0);
                 next += 1;
             }
-            let oid = view(&object)?.child(index).map_err(bad(Kind::Node))?.oid;
-            pieces.push((piece, oid, first..next));
+            let child = view(&object)?.child(index).map_err(bad(Kind::Node))?;
+            let (oid, count, weight) = (child.oid, child.count, child.weight);
+            pieces.push(Touched { object: piece, oid, count, weight, edits: first..next, place });
         }
         let (mut old, mut items) = (Items::new(), Items::new());
-        for (object, oid, range) in &pieces {
+        for piece in &pieces {
+            if piece.edits.len() == 1 && self.replace_one(piece, &edits.get(piece.edits.start), above)? {
+                continue;
+            }
             old.clear();
             items.clear();
-            read_items(object, &mut old)?;
-            merge(&old, edits, range.clone(), &mut items);
-            self.put_changed(level, &items, Some(*oid), above);
+            read_items(&piece.object, &mut old)?;
+            merge(&old, edits, piece.edits.clone(), &mut items);
+            self.put_changed(level, &items, Some(piece.oid), above);
         }
         Ok(true)
     }
+
+    /// Replaces one item of a piece. Returns whether it could be done in place.
+    fn replace_one(
+        &mut self,
+        piece: &Touched<'_>,
+        edit: &edits::Edit<'_>,
+        above: &mut Edits,
+    ) -> Result<bool, FormatError> {
+        let (node, wrong) = (view(&piece.object)?, bad(Kind::Node));
+        let Some(item) = &edit.item else { return Ok(false) };
+        let Some(at) = self.splice(&piece.object, piece.place, item, piece.oid)? else { return Ok(false) };
+        if at.oid == piece.oid {
+            return Ok(true);
+        }
+        let count = if node.level > 0 {
+            let old = node.child(piece.place).map_err(&wrong)?.count;
+            piece.count.saturating_sub(old).saturating_add(item.count)
+        } else {
+            piece.count
+        };
+        let step = node.step(0).map_err(&wrong)?;
+        above.put_child(&Child { step, oid: at.oid, count, weight: piece.weight }, at.at);
+        Ok(true)
+    }
+
+    /// Writes a node with one item replaced; `None` if that is more than a splice. `old` is the node's id: it
+    /// is not written again.
+    fn splice(
+        &mut self,
+        object: &Object<'_>,
+        index: usize,
+        item: &Item<'_>,
+        old: Oid,
+    ) -> Result<Option<ObjRef>, FormatError> {
+        let node = view(object)?;
+        let spliced = node::splice(&mut self.body, &node, object.body(), index, item.bytes, self.native.group);
+        let Some(oid) = spliced else { return Ok(None) };
+        if oid == old {
+            return Ok(Some(ObjRef::new(oid, object.location())));
+        }
+        self.locations.clear();
+        self.locations.extend((0..object.children()).map(|child| object.child(child)));
+        if let Some(rank) = node.child_index(index).map_err(bad(Kind::Node))? {
+            // A source without locations has none to replace.
+            match self.locations.get_mut(rank) {
+                Some(place) => *place = item.at,
+                None => return Ok(None),
+            }
+        }
+        if node.level > 0 {
+            self.written.push(oid);
+            if node.len() == 1 {
+                self.singles.push((oid, only_child(item)?));
+            }
+        }
+        let at = self.sink.put(Kind::Node, oid, &self.body, &self.locations, &[]);
+        Ok(Some(ObjRef::new(oid, at)))
+    }
+}
+
+/// A piece in which changes fall that only replace.
+struct Touched<'a> {
+    object: Object<'a>,
+    oid: Oid,
+    // The entries below and the weight, as the level above has them.
+    count: u64,
+    weight: u64,
+    edits: core::ops::Range<usize>,
+    // The item that the last of the changes replaces.
+    place: usize,
+}
+
+/// Returns the child that an item of an inner node names.
+fn only_child(item: &Item<'_>) -> Result<ObjRef, FormatError> {
+    let mut reader = crate::Reader::new(item.bytes);
+    let read = |reader: &mut crate::Reader<'_>| {
+        reader.prefixed()?;
+        super::read_oid(reader)
+    };
+    Ok(ObjRef::new(read(&mut reader).map_err(bad(Kind::Node))?, item.at))
 }
 
 fn weight_of(items: &[Item<'_>]) -> u64 {
