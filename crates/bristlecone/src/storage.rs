@@ -134,8 +134,18 @@ pub trait StorageFile: Send + Sync + fmt::Debug {
     fn lock_holder(&self) -> Option<String>;
 }
 
-/// A map of a file's first bytes.
-pub type FileMap = Box<dyn std::ops::Deref<Target = [u8]> + Send + Sync>;
+/// A map of a file's first bytes, which dereferences to them. A plain type: reads go through it.
+#[derive(Debug)]
+pub struct FileMap(memmap2::Mmap);
+
+impl std::ops::Deref for FileMap {
+    type Target = [u8];
+
+    #[inline(always)]
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
 
 /// Reads exactly `buffer.len()` bytes, trying again when interrupted.
 ///

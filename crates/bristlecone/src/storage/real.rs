@@ -144,7 +144,7 @@ impl StorageFile for RealFile {
         // and bytes accepted once are not written again. What remains is a stranger who changes the file
         // under us, which the module's documentation names.
         let map: Mmap = unsafe { MmapOptions::new().len(bytes).map(&self.0)? };
-        Ok(Some(Box::new(map)))
+        Ok(Some(FileMap(map)))
     }
 
     fn try_lock(&self) -> io::Result<bool> {

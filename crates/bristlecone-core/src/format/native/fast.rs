@@ -99,6 +99,9 @@ pub(super) fn find<'a, S: Source>(source: &'a S, oid: &[u8], at: Location, step:
 #[inline(always)]
 fn lookup<'a, S: Source>(source: &'a S, oid: &[u8], at: Location, step: &[u8]) -> Option<Peek<'a>> {
     let mut node = Node::new(source.peek(oid, at)?, at)?;
+    if node.level == 0 && node.count == 1 {
+        return lookup_only(&node, step);
+    }
     while node.level > 0 {
         let (table, items) = node.table()?;
         let Some(index) = last_at_most(table, items, node.count, step)? else { return Some(Peek::Nothing) };
@@ -114,8 +117,7 @@ fn lookup<'a, S: Source>(source: &'a S, oid: &[u8], at: Location, step: &[u8]) -
     let wanted = prefix(step);
     let index = match node.count {
         0 => return Some(Peek::Nothing),
-        1 if is_bound(items, 0, step, wanted)? => 0,
-        1 => return Some(Peek::Nothing),
+        1 => return lookup_only(&node, step),
         count => {
             let prints = node.rest.get(..count)?;
             let print = step_hash(step) as u8;
@@ -144,6 +146,26 @@ fn lookup<'a, S: Source>(source: &'a S, oid: &[u8], at: Location, step: &[u8]) -
         node.child(rank)
     };
     Some(Peek::Item { tag, rest, child })
+}
+
+/// Looks `step` up in a leaf of one item, as each directory of a chain is: behind the fingerprint and the one
+/// entry of the table comes the item.
+#[inline(always)]
+fn lookup_only<'a>(node: &Node<'a>, step: &[u8]) -> Option<Peek<'a>> {
+    let [tag, length, tail @ ..] = node.rest.get(3..)? else { return None };
+    if usize::from(*length) != step.len() || *length >= 0x80 {
+        return if step.len() < 0x80 { Some(Peek::Nothing) } else { None };
+    }
+    let same = match (step, tail) {
+        ([one], [first, ..]) => one == first,
+        _ => is_bound(node.rest.get(3..)?, 0, step, prefix(step))?,
+    };
+    if !same {
+        return Some(Peek::Nothing);
+    }
+    let named = tag & INLINE == 0 && *tag != EntryKind::Foreign as u8;
+    let child = if named { node.child(0) } else { Location::NONE };
+    Some(Peek::Item { tag: *tag, rest: tail.get(step.len()..)?, child })
 }
 
 #[inline(always)]
@@ -227,7 +249,12 @@ fn prefix(step: &[u8]) -> u64 {
         let tail = u64::from(u32::from_be_bytes(*last)) << (8 * (8 - len)) & 0xffff_ffff;
         return u64::from(u32::from_be_bytes(*first)) << 32 | tail;
     }
-    step.iter().enumerate().fold(0, |word, (index, &byte)| word | u64::from(byte) << (56 - 8 * index))
+    match *step {
+        [one, two, three] => u64::from(u32::from_be_bytes([one, two, three, 0])) << 32,
+        [one, two] => u64::from(u16::from_be_bytes([one, two])) << 48,
+        [one] => u64::from(one) << 56,
+        _ => 0,
+    }
 }
 
 #[inline(always)]
