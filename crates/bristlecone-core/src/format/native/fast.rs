@@ -183,7 +183,7 @@ fn last_at_most(table: &[u8], items: &[u8], count: usize, step: &[u8]) -> Option
 
 #[inline(always)]
 fn at_most(table: &[u8], items: &[u8], index: usize, step: &[u8], wanted: u64) -> Option<bool> {
-    let item = item(table, items, index)?;
+    let item = items.get(start(table, index)?..)?;
     // Behind the step an inner item has an id, so eight bytes can be taken whatever the step's length.
     let (&length, rest) = item.split_first()?;
     let found = u64::from_be_bytes(*rest.first_chunk()?) & mask(length);
