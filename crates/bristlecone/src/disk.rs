@@ -42,6 +42,7 @@ mod header;
 mod index;
 mod lock;
 mod log;
+mod queue;
 mod read;
 mod recovery;
 mod roll;
@@ -193,7 +194,7 @@ impl DiskBackend {
             end: AtomicU64::new(0),
             sealed: AtomicBool::new(false),
             writing: AtomicBool::new(false),
-            queue: Mutex::default(),
+            queue: group::AppendQueue::default(),
             sync: sync::SyncPipe::default(),
             poison: OnceLock::new(),
             counters: Counters::default(),

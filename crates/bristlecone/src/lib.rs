@@ -29,6 +29,7 @@ mod oid_map;
 mod repo;
 pub mod storage;
 mod store;
+mod sync;
 mod tree;
 mod value;
 

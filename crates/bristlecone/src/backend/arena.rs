@@ -3,21 +3,20 @@
 //! Runs of bytes are copied into slabs of several MiB, on huge pages where the system has them: storing a
 //! commit of 4 KiB otherwise costs a page fault. Long runs stay where they are and are slabs of their own.
 
-use std::{
-    slice,
-    sync::{
-        Mutex,
-        atomic::{AtomicUsize, Ordering::*},
-    },
-};
+use std::slice;
 
 use bristlecone_core::Location;
 use memmap2::MmapMut;
 
+use crate::sync::{
+    Mutex, PoisonError,
+    atomic::{AtomicUsize, Ordering::*},
+};
+
 /// The size of a slab in bytes.
 const SLAB_BYTES: usize = 8 << 20;
 /// Runs from this length on become slabs of their own.
-const LONG_BYTES: usize = 64 << 10;
+pub(super) const LONG_BYTES: usize = 64 << 10;
 
 /// Append-only memory. A location is the number of a slab in the upper 32 bits and an offset in it in the
 /// lower ones.
@@ -102,7 +101,7 @@ impl Arena {
     /// Keeps a run, whose length is a multiple of 8, and returns where it starts.
     pub(super) fn keep(&self, run: Vec<u8>) -> Location {
         if run.len() < LONG_BYTES {
-            let mut filling = self.filling.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let mut filling = self.filling.lock().unwrap_or_else(PoisonError::into_inner);
             let place = |number: usize| Some((number, self.slabs.get(number)?.fill(&run)?));
             if let Some((number, offset)) = filling.and_then(place) {
                 return Location((number as u64) << 32 | offset as u64);
@@ -117,42 +116,5 @@ impl Arena {
         }
         let kept = AtomicUsize::new(run.len());
         Location((self.slabs.push(Slab { memory: Memory::Whole(run.into_boxed_slice()), kept }) as u64) << 32)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_kept_stays_and_nothing_else_is_seen() {
-        let arena = Arena::default();
-        let mut places = Vec::new();
-        for n in 0..3000usize {
-            let run = vec![n as u8 | 1; 8 * (n * 37 % 900) + if n % 500 == 0 { LONG_BYTES } else { 8 }];
-            places.push((arena.keep(run.clone()), run));
-        }
-        for (at, run) in &places {
-            assert_eq!(&arena.get(*at).unwrap()[..run.len()], &run[..]);
-        }
-        assert!(arena.get(Location(u64::from(u32::MAX))).is_none());
-        assert!(arena.get(Location(999 << 32)).is_none());
-    }
-
-    #[test]
-    fn threads_read_while_others_keep() {
-        let arena = Arena::default();
-        std::thread::scope(|scope| {
-            for thread in 0..4u8 {
-                let arena = &arena;
-                scope.spawn(move || {
-                    for n in 0..2000usize {
-                        let run = vec![thread; 8 + 8 * (n % 50)];
-                        let at = arena.keep(run.clone());
-                        assert_eq!(&arena.get(at).unwrap()[..run.len()], &run[..]);
-                    }
-                });
-            }
-        });
     }
 }

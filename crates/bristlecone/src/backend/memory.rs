@@ -198,3 +198,42 @@ impl Backend for MemoryBackend {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bristlecone_core::Location;
+
+    use super::super::arena::{Arena, LONG_BYTES};
+
+    #[test]
+    fn what_is_kept_stays_and_nothing_else_is_seen() {
+        let arena = Arena::default();
+        let mut places = Vec::new();
+        for n in 0..3000usize {
+            let run = vec![n as u8 | 1; 8 * (n * 37 % 900) + if n % 500 == 0 { LONG_BYTES } else { 8 }];
+            places.push((arena.keep(run.clone()), run));
+        }
+        for (at, run) in &places {
+            assert_eq!(&arena.get(*at).unwrap()[..run.len()], &run[..]);
+        }
+        assert!(arena.get(Location(u64::from(u32::MAX))).is_none());
+        assert!(arena.get(Location(999 << 32)).is_none());
+    }
+
+    #[test]
+    fn threads_read_while_others_keep() {
+        let arena = Arena::default();
+        std::thread::scope(|scope| {
+            for thread in 0..4u8 {
+                let arena = &arena;
+                scope.spawn(move || {
+                    for n in 0..2000usize {
+                        let run = vec![thread; 8 + 8 * (n % 50)];
+                        let at = arena.keep(run.clone());
+                        assert_eq!(&arena.get(at).unwrap()[..run.len()], &run[..]);
+                    }
+                });
+            }
+        });
+    }
+}

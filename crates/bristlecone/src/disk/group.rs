@@ -7,11 +7,7 @@
 
 use std::{
     io,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicU32, Ordering::*},
-    },
-    thread::{self, Thread},
+    sync::{Arc, atomic::Ordering::*},
 };
 
 use bristlecone_core::Location;
@@ -19,6 +15,7 @@ use bristlecone_core::Location;
 use super::{
     frame,
     log::{Log, Shared, lock},
+    queue::{self, Entered, Lead, Waited},
 };
 use crate::{
     Error,
@@ -54,104 +51,55 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Those who wait.
-#[derive(Debug, Default)]
-pub(super) struct Queue {
-    leading: bool,
-    waiting: Vec<Arc<Waiter>>,
-}
-
+/// What one append leaves in the queue.
 #[derive(Debug)]
-struct Waiter {
+pub(super) struct Append {
     batch: Batch,
     check: u64,
     moves: Vec<RefMove>,
     durability: Durability,
-    state: AtomicU32,
-    outcome: Mutex<Option<Result<Location, Error>>>,
-    thread: Thread,
 }
 
-const WAITING: u32 = 0;
-const LEADS: u32 = 1;
-const DONE: u32 = 2;
-/// How often a waiter looks before it sleeps: about as long as a write takes.
-const SPINS: u32 = 200;
-
-impl Waiter {
-    fn wait(&self) -> u32 {
-        for _ in 0..SPINS {
-            let state = self.state.load(Acquire);
-            if state != WAITING {
-                return state;
-            }
-            std::hint::spin_loop();
-        }
-        loop {
-            let state = self.state.load(Acquire);
-            if state != WAITING {
-                return state;
-            }
-            thread::park();
-        }
-    }
-
-    fn set(&self, state: u32) {
-        self.state.store(state, Release);
-        self.thread.unpark();
-    }
-
-    fn finish(&self, outcome: Result<Location, Error>) {
-        *lock(&self.outcome) = Some(outcome);
-        self.set(DONE);
-    }
-
+impl Append {
     fn request(&self) -> Request<'_> {
         Request { records: self.batch.bytes(), check: self.check, moves: &self.moves }
     }
 }
 
-/// The lead, passed on when dropped.
-struct Lead<'a>(&'a Shared);
-
-impl Drop for Lead<'_> {
-    fn drop(&mut self) {
-        self.0.pass_on();
-    }
-}
+type Waiter = queue::Waiter<Append, Result<Location, Error>>;
+/// The appends that wait for a leader.
+pub(super) type AppendQueue = queue::Queue<Append, Result<Location, Error>>;
 
 impl Shared {
     /// Appends one batch, alone or with those who come at the same time.
     pub(super) fn append(&self, batch: Batch, moves: &[RefMove], durability: Durability) -> Result<Location, Error> {
         let request = Request::new(batch.bytes(), moves)?;
-        let mut queue = lock(&self.queue);
-        if !queue.leading {
-            queue.leading = true;
-            drop(queue);
-            let mut landed = [None];
-            let lead = Lead(self);
-            self.write_group(&[request], &mut landed);
-            drop(lead);
-            let [landed] = landed;
-            let (base, end) = landed.unwrap_or_else(|| Err(unanswered()))?;
-            self.settle(end, durability)?;
-            return Ok(if batch.is_empty() { Location::NONE } else { base });
-        }
-        let waiter = Arc::new(Waiter {
-            check: request.check,
-            batch,
-            moves: moves.to_vec(),
-            durability,
-            state: AtomicU32::new(WAITING),
-            outcome: Mutex::new(None),
-            thread: thread::current(),
+        let check = request.check;
+        // Only one who waits leaves its batch; one who leads writes from where it is.
+        let mut batch = batch;
+        let entered = self.queue.enter(|| {
+            let batch = std::mem::take(&mut batch);
+            Append { check, batch, moves: moves.to_vec(), durability }
         });
-        queue.waiting.push(waiter.clone());
-        drop(queue);
-        if waiter.wait() == LEADS {
-            self.lead();
+        match entered {
+            Entered::Leads(lead) => {
+                let request = Request { records: batch.bytes(), check, moves };
+                let mut landed = [None];
+                self.write_group(&[request], &mut landed);
+                drop(lead);
+                let [landed] = landed;
+                let (base, end) = landed.unwrap_or_else(|| Err(unanswered()))?;
+                self.settle(end, durability)?;
+                Ok(if batch.is_empty() { Location::NONE } else { base })
+            }
+            Entered::Waits(waiter) => match self.queue.wait(&waiter) {
+                Waited::Answered(outcome) => outcome.unwrap_or_else(|| Err(unanswered())),
+                Waited::Leads(lead, group) => {
+                    self.lead(lead, &group);
+                    waiter.take().unwrap_or_else(|| Err(unanswered()))
+                }
+            },
         }
-        lock(&waiter.outcome).take().unwrap_or_else(|| Err(unanswered()))
     }
 
     /// Appends many batches in one go; they share writes and a sync.
@@ -225,11 +173,9 @@ impl Shared {
     }
 
     /// Writes for everybody who waits, this thread among them, and answers them.
-    fn lead(&self) {
-        let group = std::mem::take(&mut lock(&self.queue).waiting);
-        let requests: Vec<Request<'_>> = group.iter().map(|waiter| waiter.request()).collect();
+    fn lead(&self, lead: Lead<'_, Append, Result<Location, Error>>, group: &[Arc<Waiter>]) {
+        let requests: Vec<Request<'_>> = group.iter().map(|waiter| waiter.item.request()).collect();
         let mut landed: Vec<Option<Landed>> = group.iter().map(|_| None).collect();
-        let lead = Lead(self);
         self.write_group(&requests, &mut landed);
         drop(lead);
         let mut last = 0;
@@ -238,12 +184,12 @@ impl Shared {
             match landed.unwrap_or_else(|| Err(unanswered())) {
                 Err(error) => waiter.finish(Err(error)),
                 Ok((base, end)) => {
-                    let base = if waiter.batch.is_empty() { Location::NONE } else { base };
-                    if waiter.durability == Durability::Synced {
+                    let base = if waiter.item.batch.is_empty() { Location::NONE } else { base };
+                    if waiter.item.durability == Durability::Synced {
                         last = last.max(end);
                         later.push((waiter, base));
                     } else {
-                        waiter.finish(self.settle(end, waiter.durability).map(|()| base));
+                        waiter.finish(self.settle(end, waiter.item.durability).map(|()| base));
                     }
                 }
             }
@@ -254,15 +200,6 @@ impl Shared {
         let settled = self.settle(last, Durability::Synced);
         for (waiter, base) in later {
             waiter.finish(settled.as_ref().map(|()| base).map_err(again));
-        }
-    }
-
-    /// Lets the first of those who wait lead, or nobody.
-    fn pass_on(&self) {
-        let mut queue = lock(&self.queue);
-        match queue.waiting.first() {
-            Some(next) => next.set(LEADS),
-            None => queue.leading = false,
         }
     }
 

@@ -16,7 +16,7 @@ use super::{
     DiskOptions, StoreHeader,
     background::Background,
     frame::{Frame, FrameKind, HEAD_BYTES, RefRow, take_refs, word64},
-    group::Queue,
+    group::AppendQueue,
     index::TailIndex,
     lock::StoreLock,
     read::RecordCache,
@@ -163,7 +163,7 @@ pub(super) struct Shared {
     pub(super) sealed: AtomicBool,
     /// Set while a leader of ours holds the store's lock and has caught up: nobody else can have committed.
     pub(super) writing: AtomicBool,
-    pub(super) queue: Mutex<Queue>,
+    pub(super) queue: AppendQueue,
     pub(super) sync: SyncPipe,
     /// The first failure after which nothing is known of what is on the medium.
     pub(super) poison: OnceLock<String>,

@@ -1,0 +1,112 @@
+//! The lock-free parts, built from their own source on primitives whose interleavings are explored: each test
+//! runs thousands of schedules, chosen at random and by the probabilistic concurrency testing of Burckhardt
+//! et al. A schedule that fails is printed and can be replayed.
+
+#![allow(dead_code, unreachable_pub, reason = "the files are parts of the crate and used here in part")]
+
+mod sync {
+    pub use std::sync::PoisonError;
+
+    pub use shuttle::{
+        hint,
+        sync::{Arc, Mutex, MutexGuard, atomic},
+        thread,
+    };
+}
+
+#[path = "../src/disk/queue.rs"]
+mod queue;
+
+#[path = "../src/backend/arena.rs"]
+mod arena;
+
+mod commits {
+    /// Stands for the commits: each of `threads` enters `rounds` times; whoever leads adds up what waits.
+    pub fn group_commit(threads: u64, rounds: u64) {
+        use shuttle::sync::{Arc, Mutex};
+
+        use crate::queue::{Entered, Queue, Waited};
+
+        let queue: Arc<Queue<u64, u64>> = Arc::default();
+        // What was written, and whether somebody is writing.
+        let log = Arc::new((Mutex::new(Vec::new()), shuttle::sync::atomic::AtomicBool::new(false)));
+        let write = |log: &(Mutex<Vec<u64>>, shuttle::sync::atomic::AtomicBool), items: &[u64]| {
+            use shuttle::sync::atomic::Ordering::SeqCst;
+            assert!(!log.1.swap(true, SeqCst), "two lead at a time");
+            log.0.lock().unwrap().extend_from_slice(items);
+            log.1.store(false, SeqCst);
+        };
+        let handles: Vec<_> = (0..threads)
+            .map(|thread| {
+                let (queue, log) = (queue.clone(), log.clone());
+                shuttle::thread::spawn(move || {
+                    for round in 0..rounds {
+                        let item = thread * 100 + round;
+                        match queue.enter(|| item) {
+                            Entered::Leads(lead) => {
+                                write(&log, &[item]);
+                                drop(lead);
+                            }
+                            Entered::Waits(waiter) => match queue.wait(&waiter) {
+                                Waited::Answered(answer) => assert_eq!(answer, Some(item * 2)),
+                                Waited::Leads(lead, group) => {
+                                    let items: Vec<u64> = group.iter().map(|waiter| waiter.item).collect();
+                                    write(&log, &items);
+                                    // As a commit does: the lead goes on before the sync and the answers.
+                                    drop(lead);
+                                    group.iter().for_each(|waiter| waiter.finish(waiter.item * 2));
+                                    assert_eq!(waiter.take(), Some(item * 2), "a leader answers itself");
+                                }
+                            },
+                        }
+                    }
+                })
+            })
+            .collect();
+        handles.into_iter().for_each(|handle| handle.join().unwrap());
+        let mut written = log.0.lock().unwrap().clone();
+        written.sort_unstable();
+        let expected: Vec<u64> = (0..threads).flat_map(|thread| (0..rounds).map(move |n| thread * 100 + n)).collect();
+        assert_eq!(written, expected, "every item is written once");
+    }
+}
+
+mod memory {
+    /// Threads keep runs and read them, and those of others, at once.
+    pub fn keep_and_read() {
+        use shuttle::sync::{Arc, Mutex};
+
+        let arena: Arc<crate::arena::Arena> = Arc::default();
+        let places = Arc::new(Mutex::new(Vec::new()));
+        let handles: Vec<_> = (1..4u8)
+            .map(|thread| {
+                let (arena, places) = (arena.clone(), places.clone());
+                shuttle::thread::spawn(move || {
+                    for n in 1..4usize {
+                        let run = vec![thread; 8 * n];
+                        let at = arena.keep(run.clone());
+                        places.lock().unwrap().push((at, run));
+                        let last = places.lock().unwrap().clone();
+                        for (at, run) in last {
+                            assert_eq!(&arena.get(at).unwrap()[..run.len()], &run[..]);
+                        }
+                    }
+                })
+            })
+            .collect();
+        handles.into_iter().for_each(|handle| handle.join().unwrap());
+    }
+}
+
+#[test]
+fn the_lead_is_never_lost_and_everybody_is_answered() {
+    shuttle::check_random(|| commits::group_commit(3, 2), 2_000);
+    shuttle::check_pct(|| commits::group_commit(3, 2), 2_000, 3);
+    shuttle::check_random(|| commits::group_commit(5, 1), 500);
+}
+
+#[test]
+fn what_the_arena_keeps_is_seen_whole() {
+    shuttle::check_random(memory::keep_and_read, 1_000);
+    shuttle::check_pct(memory::keep_and_read, 1_000, 3);
+}
