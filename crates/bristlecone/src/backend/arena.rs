@@ -16,7 +16,7 @@ use crate::sync::{
 /// The size of a slab in bytes.
 const SLAB_BYTES: usize = 8 << 20;
 /// Runs from this length on become slabs of their own.
-pub(super) const LONG_BYTES: usize = 64 << 10;
+pub(super) const LONG_BYTES: usize = 2 << 20;
 
 /// Append-only memory. A location is the number of a slab in the upper 32 bits and an offset in it in the
 /// lower ones.
@@ -98,21 +98,28 @@ impl Arena {
         self.slabs.get((at.0 >> 32) as usize)?.get(at.0 as u32 as usize)
     }
 
+    /// Keeps a copy of a run, whose length is a multiple of 8; `None` if it is too long for a slab.
+    pub(super) fn keep_copy(&self, run: &[u8]) -> Option<Location> {
+        if run.len() >= LONG_BYTES {
+            return None;
+        }
+        let mut filling = self.filling.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = |number: usize| {
+            let offset = self.slabs.get(number)?.fill(run)?;
+            Some(Location((number as u64) << 32 | offset as u64))
+        };
+        if let Some(at) = filling.and_then(place) {
+            return Some(at);
+        }
+        let number = self.slabs.push(Slab::new().ok()?);
+        *filling = Some(number);
+        place(number)
+    }
+
     /// Keeps a run, whose length is a multiple of 8, and returns where it starts.
     pub(super) fn keep(&self, run: Vec<u8>) -> Location {
-        if run.len() < LONG_BYTES {
-            let mut filling = self.filling.lock().unwrap_or_else(PoisonError::into_inner);
-            let place = |number: usize| Some((number, self.slabs.get(number)?.fill(&run)?));
-            if let Some((number, offset)) = filling.and_then(place) {
-                return Location((number as u64) << 32 | offset as u64);
-            }
-            if let Ok(slab) = Slab::new() {
-                let number = self.slabs.push(slab);
-                *filling = Some(number);
-                if let Some((number, offset)) = place(number) {
-                    return Location((number as u64) << 32 | offset as u64);
-                }
-            }
+        if let Some(at) = self.keep_copy(&run) {
+            return at;
         }
         let kept = AtomicUsize::new(run.len());
         Location((self.slabs.push(Slab { memory: Memory::Whole(run.into_boxed_slice()), kept }) as u64) << 32)

@@ -59,10 +59,14 @@ impl MemoryBackend {
         }
         let bytes = batch.into_bytes();
         let length = bytes.len();
-        self.bytes.fetch_add(length as u64, Relaxed);
         let base = self.arena.keep(bytes);
-        self.batches.push((base, length as u32));
+        self.note(base, length);
         base
+    }
+
+    fn note(&self, base: Location, length: usize) {
+        self.bytes.fetch_add(length as u64, Relaxed);
+        self.batches.push((base, length as u32));
     }
 
     /// Returns the index with every batch in it.
@@ -143,7 +147,11 @@ impl Backend for MemoryBackend {
     }
 
     fn append_keeping(&self, batch: &mut Batch) -> Result<(), Error> {
-        self.keep(std::mem::take(batch));
+        match self.arena.keep_copy(batch.bytes()) {
+            Some(base) => self.note(base, batch.bytes().len()),
+            None => _ = self.keep(std::mem::take(batch)),
+        }
+        batch.clear();
         Ok(())
     }
 

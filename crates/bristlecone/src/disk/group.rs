@@ -51,6 +51,9 @@ impl<'a> Request<'a> {
     }
 }
 
+/// Bytes that may wait to be written out when nobody asked for a sync.
+const WRITE_OUT_BYTES: u64 = 4 << 20;
+
 /// What one append leaves in the queue.
 #[derive(Debug)]
 pub(super) struct Append {
@@ -158,7 +161,10 @@ impl Shared {
     /// Does what an append's durability asks for once it is written.
     fn settle(&self, end: u64, durability: Durability) -> Result<(), Error> {
         match durability {
-            Durability::None => return Ok(()),
+            Durability::None => {
+                self.write_out(end);
+                return Ok(());
+            }
             Durability::Grouped => {
                 if self.options.background {
                     self.background.flush_soon()
@@ -170,6 +176,17 @@ impl Shared {
         }
         self.sync.wanted.store(true, Relaxed);
         Ok(())
+    }
+
+    /// Has what nobody asked to be durable written out once it is much, so that the sync which ends a segment
+    /// finds little left to do.
+    #[inline]
+    fn write_out(&self, end: u64) {
+        let durable = self.sync.durable_end();
+        let since = if durable >> 32 == end >> 32 { end - durable.min(end) } else { end & 0xffff_ffff };
+        if since >= WRITE_OUT_BYTES && self.options.background {
+            self.background.flush_soon();
+        }
     }
 
     /// Writes for everybody who waits, this thread among them, and answers them.
