@@ -167,6 +167,12 @@ impl<F: Format> Tree<F> {
         self.is_empty_at(&self.root_place())
     }
 
+    /// Whether there are pending edits; they may come to nothing.
+    #[must_use]
+    pub const fn is_edited(&self) -> bool {
+        self.patch.is_some()
+    }
+
     /// Returns the id of the root, hashing what was edited. Writes nothing.
     ///
     /// # Errors
@@ -403,13 +409,15 @@ impl<F: Format> Tree<F> {
 impl<F: Format> Tree<F> {
     /// Binds `path` to a value, replacing what is there: also a whole directory, and a value on the way.
     ///
-    /// Short values wait in memory; one of 4 KiB and more may be hashed and written ahead of the commit.
+    /// Short values wait in memory; one of 4 KiB and more may be hashed and written ahead of the commit. A value
+    /// has at most 2 GiB.
     ///
     /// `tree.add(p, v)?; tree.find(p)? == Some(v)`; other paths are unchanged, but those below `p` and a
     /// value above it.
     ///
     /// # Errors
-    /// [`Error::Path`]; [`Error::RootPath`] for the root; those of the backend for large values.
+    /// [`Error::Path`]; [`Error::RootPath`] for the root; [`Error::TooLarge`]; those of the backend for large
+    /// values.
     pub fn add<'v>(&mut self, path: impl AsPath, value: impl Into<NewValue<'v>>) -> Result<()> {
         self.add_kind(path, EntryKind::Value, value)
     }

@@ -31,8 +31,11 @@ impl<F: Format> Tree<F> {
         each: &mut dyn FnMut(Difference<'_, F>) -> Result<()>,
     ) -> Result<()> {
         let path = path.as_path()?;
-        self.write()?;
-        after.write()?;
+        for side in [&mut *self, &mut *after] {
+            if side.is_edited() {
+                side.write()?;
+            }
+        }
         let sides = (stored_at(self, &path)?, stored_at(after, &path)?);
         let mut walk = Walk { before: self, after, each };
         walk.dirs(&path, sides.0.as_ref(), sides.1.as_ref())

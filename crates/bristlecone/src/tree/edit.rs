@@ -15,6 +15,8 @@ use crate::{
 
 /// Values of so many bytes and more are hashed and written when they are set.
 const EARLY_VALUE_BYTES: usize = 4096;
+/// The longest value: it passes through memory, and through one batch, whole.
+const VALUE_BYTES_MAX: u64 = 2 << 30;
 /// Values of up to so many bytes are copied into the patch.
 const SHORT_BYTES: usize = 48;
 
@@ -69,6 +71,9 @@ impl<F: Format> Tree<F> {
                 NewValue::Value(value) => value,
             };
             return Ok(Leaf::Shared { kind, value });
+        }
+        if length > VALUE_BYTES_MAX {
+            return Err(Error::TooLarge { what: "a value", bytes: length, bytes_max: VALUE_BYTES_MAX });
         }
         let owner = owner(&self.store);
         let at = match &value {

@@ -11,7 +11,7 @@ use super::{
     patch::{Base, Patch, Place},
 };
 use crate::{
-    Batch, Durability, Error, Result,
+    Batch, Durability, Result,
     store::{FlushSink, flush_early},
 };
 
@@ -131,9 +131,6 @@ impl<F: Format> Tree<F> {
         };
         if value.len() <= inline {
             return Ok(ChangeTarget::Inline(value));
-        }
-        if value.len() as u64 > u64::from(u32::MAX) {
-            return Err(Error::TooLarge { what: "a value", bytes: value.len() as u64, bytes_max: u64::from(u32::MAX) });
         }
         let at = self.store.format.put_contents(sink, value)?;
         Ok(ChangeTarget::Object { at, bytes: value.len() as u64 })
