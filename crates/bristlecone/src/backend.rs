@@ -108,6 +108,9 @@ pub trait Backend: Send + Sync + fmt::Debug {
         damage: &mut dyn FnMut(Damage),
     ) -> Result<(), Error>;
 
+    /// Drops every object that is only kept to be found sooner.
+    fn clear_caches(&self) {}
+
     /// Returns counters and sizes.
     fn stats(&self) -> BackendStats;
 

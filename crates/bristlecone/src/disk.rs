@@ -386,6 +386,12 @@ impl Backend for DiskBackend {
         self.shared.each_object(each, damage)
     }
 
+    fn clear_caches(&self) {
+        if let Some(cache) = &self.shared.cache {
+            cache.clear();
+        }
+    }
+
     fn stats(&self) -> BackendStats {
         self.shared.stats()
     }

@@ -212,6 +212,11 @@ impl<F: Format> Repo<F> {
         self.move_refs(&[wanted], Durability::Synced)
     }
 
+    /// Drops every object that is only kept to be found sooner. Trees go on; pending edits stay.
+    pub fn clear_caches(&self) {
+        self.store.backend.clear_caches();
+    }
+
     /// Makes everything that was committed so far durable.
     ///
     /// # Errors

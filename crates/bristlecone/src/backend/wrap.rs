@@ -72,6 +72,10 @@ impl Backend for ReadOnly {
         self.0.each_object(each, damage)
     }
 
+    fn clear_caches(&self) {
+        self.0.clear_caches();
+    }
+
     fn stats(&self) -> BackendStats {
         self.0.stats()
     }
@@ -178,6 +182,10 @@ impl Backend for Counted {
         damage: &mut dyn FnMut(Damage),
     ) -> Result<(), Error> {
         self.inner.each_object(each, damage)
+    }
+
+    fn clear_caches(&self) {
+        self.inner.clear_caches();
     }
 
     fn stats(&self) -> BackendStats {
