@@ -422,6 +422,26 @@ impl<F: Format> Tree<F> {
         self.add_kind(path, EntryKind::Value, value)
     }
 
+    /// Adds many values in one call; the last one counts where a path comes twice. Nothing is hashed or written
+    /// before the commit, which touches each piece of a directory once, so the order does not matter.
+    ///
+    /// ```
+    /// # use bristlecone::Repo;
+    /// let mut tree = Repo::memory().tree();
+    /// tree.add_many((0..1000).map(|n| (format!("dir/{n}"), format!("value {n}"))))?;
+    /// assert_eq!(tree.count("dir")?, 1000);
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Tree::add`]; what came before the entry that failed is added.
+    pub fn add_many<'v, P: AsPath, V: Into<NewValue<'v>>>(
+        &mut self,
+        entries: impl IntoIterator<Item = (P, V)>,
+    ) -> Result<()> {
+        entries.into_iter().try_for_each(|(path, value)| self.add(path, value))
+    }
+
     /// As [`Tree::add`], for a value, an executable or a link.
     ///
     /// # Errors
