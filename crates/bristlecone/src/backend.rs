@@ -10,7 +10,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use bristlecone_core::{Kind, Location, ObjRef, Object, Oid, record_length};
+use bristlecone_core::{Location, ObjRef, Object, Oid, record_length};
 
 use crate::Error;
 
@@ -298,13 +298,4 @@ pub struct BackendStats {
     pub memory_bytes: u64,
     /// Bytes mapped.
     pub mapped_bytes: u64,
-}
-
-/// One object with its kind, as checks and imports pass them.
-#[derive(Clone, Debug)]
-pub struct KindedRef {
-    /// The kind.
-    pub kind: Kind,
-    /// The object.
-    pub at: ObjRef,
 }

@@ -34,7 +34,7 @@ mod tree;
 mod value;
 
 pub use backend::{
-    Backend, BackendStats, Batch, BatchRecord, Capabilities, Counted, Counts, Damage, Durability, Expected, KindedRef,
+    Backend, BackendStats, Batch, BatchRecord, Capabilities, Counted, Counts, Damage, Durability, Expected,
     MemoryBackend, ReadOnly, RefMove, RefTarget, check_moves,
 };
 pub use bristlecone_core as core;
