@@ -6,7 +6,7 @@ extern crate alloc;
 
 use core::alloc::{GlobalAlloc, Layout};
 
-use bristlecone_core::{Format, Kind, native::Native};
+use bristlecone_core::{Format, Kind, NoSource, Object, native::Native};
 
 struct NoMemory;
 
@@ -30,5 +30,6 @@ fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
 /// Uses the crate, so that it is linked.
 #[unsafe(no_mangle)]
 pub extern "C" fn check() -> bool {
-    Native::new().object_id(Kind::Contents, b"").is_ok()
+    let empty: &[u8] = b"";
+    Native::new().object_id(&NoSource, &Object::from_body(Kind::Contents, empty.into())).is_ok()
 }

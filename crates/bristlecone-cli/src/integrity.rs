@@ -100,7 +100,7 @@ fn objects(opened: &Opened, report: &mut Report) -> Result<()> {
             *objects += 1;
             done.add(object.body().len() as u64);
             progress.tick(&done);
-            if let Some(reason) = wrong(format, oid, object) {
+            if let Some(reason) = wrong(&opened.repo, oid, object) {
                 findings.insert(Finding::of(oid, reason));
                 return Ok(());
             }
@@ -119,14 +119,14 @@ fn objects(opened: &Opened, report: &mut Report) -> Result<()> {
 }
 
 /// Returns what is wrong with an object by itself.
-fn wrong(format: &impl Format, oid: Oid, object: &Object<'_>) -> Option<String> {
+fn wrong(repo: &bristlecone::Repo, oid: Oid, object: &Object<'_>) -> Option<String> {
     let kind = object.kind();
-    match format.object_id(kind, object.body()) {
+    match repo.hash_object(object) {
         Ok(found) if found == oid => {}
         Ok(found) => return Some(format!("the {kind} object's hash is {found}")),
         Err(error) => return Some(error.to_string()),
     }
-    format.children(kind, object.body(), &mut |_, _| ()).err().map(|error| error.to_string())
+    repo.format().children(kind, object.body(), &mut |_, _| ()).err().map(|error| error.to_string())
 }
 
 /// Returns the children of a sound object.
@@ -221,7 +221,7 @@ impl Reach<'_> {
         }
         let format = self.opened.repo.format();
         let waiting = match self.opened.disk.read(&at) {
-            Ok(Some(object)) if fits(kind, object.kind()) && wrong(format, at.oid, &object).is_none() => {
+            Ok(Some(object)) if fits(kind, object.kind()) && wrong(&self.opened.repo, at.oid, &object).is_none() => {
                 children(format, &object)
             }
             _ => {

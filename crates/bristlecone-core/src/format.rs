@@ -173,11 +173,12 @@ pub trait Format: Clone + Send + Sync + fmt::Debug + 'static {
     /// [`FormatError`] if the body does not decode. Every byte of the body is checked.
     fn children(&self, kind: Kind, body: &[u8], each: &mut dyn FnMut(Kind, Oid)) -> Result<(), FormatError>;
 
-    /// Returns the id of an object, from its stored body.
+    /// Returns the id of an object, computed from what is stored. Where the hashed bytes are spread over several
+    /// objects, the others are read from the source; where they are not, [`NoSource`](crate::NoSource) will do.
     ///
     /// # Errors
-    /// [`FormatError`] if the body does not decode.
-    fn object_id(&self, kind: Kind, body: &[u8]) -> Result<Oid, FormatError>;
+    /// [`FormatError`] if the body does not decode; those of the source.
+    fn object_id<S: Source>(&self, source: &S, object: &Object<'_>) -> Result<Oid, S::Error>;
 }
 
 /// Why a format cannot do what it was asked.

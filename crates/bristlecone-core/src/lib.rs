@@ -28,6 +28,6 @@ pub use commit::{Commit, Signature, Zone};
 pub use entry::{Change, ChangeTarget, Entry, EntryKind, Target};
 pub use format::{Direction, Format, FormatError, native};
 pub use hash::{Oid, OidError, to_hex};
-pub use object::{Bytes, Kind, Location, ObjRef, Object, Sink, Source};
+pub use object::{Bytes, Kind, Location, NoSource, ObjRef, Object, Sink, Source};
 pub use path::{AsPath, PATH_STEPS_MAX, Path, PathError, STEP_BYTES_MAX, escape};
 pub use record::{RECORD_HEADER_BYTES, Record, RecordError, record_bytes, record_length, record_span, write_record};

@@ -410,6 +410,18 @@ pub trait Source {
     fn read<'a>(&'a self, kind: Kind, at: &ObjRef) -> Result<Object<'a>, Self::Error>;
 }
 
+/// A source without objects, for what needs none.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoSource;
+
+impl Source for NoSource {
+    type Error = crate::FormatError;
+
+    fn read<'a>(&'a self, kind: Kind, _: &ObjRef) -> Result<Object<'a>, Self::Error> {
+        Err(crate::FormatError::Inconsistent { kind, reason: "it is missing" })
+    }
+}
+
 /// Where new objects go.
 pub trait Sink {
     /// Takes an object and returns where it will be. The same object given twice is kept once.

@@ -2,8 +2,8 @@
 //! panics, loops or allocates by a length that it read; and what decodes is what encoding it gives.
 
 use bristlecone_core::{
-    Change, ChangeTarget, Commit, EntryKind, Format, FormatError, Kind, Location, ObjRef, Object, Oid, Path, Reader,
-    Record, Signature, Sink, Source, Zone, native::Native, record_bytes, write_record,
+    Change, ChangeTarget, Commit, EntryKind, Format, FormatError, Kind, Location, NoSource, ObjRef, Object, Oid, Path,
+    Reader, Record, Signature, Sink, Source, Zone, native::Native, record_bytes, write_record,
 };
 
 /// SplitMix64.
@@ -108,7 +108,7 @@ fn objects() {
         for _ in 0..30_000 {
             let hostile = random.mutate(&sound);
             let checked = native.children(kind, &hostile, &mut |_, _| ());
-            let hashed = native.object_id(kind, &hostile);
+            let hashed = native.object_id(&NoSource, &Object::from_body(kind, hostile[..].into()));
             let only = Only(kind, &hostile);
             let _ = native.find(&only, &at, b"101");
             let _ = native.descend(&only, &at, b"102/x/y");

@@ -3,8 +3,8 @@
 use std::{collections::HashMap, path::Path};
 
 use bristlecone_core::{
-    Change, ChangeTarget, Commit, EntryKind, Format, FormatError, Kind, Location, ObjRef, Object, Oid, Signature, Sink,
-    Source, Zone, native::Native, to_hex,
+    Change, ChangeTarget, Commit, EntryKind, Format, FormatError, Kind, Location, NoSource, ObjRef, Object, Oid,
+    Signature, Sink, Source, Zone, native::Native, to_hex,
 };
 
 #[derive(Default)]
@@ -70,7 +70,7 @@ fn the_examples_of_the_native_format_are_what_is_written() {
         println!("{name}.body  {}\n{name}.id    {oid}", to_hex(&body));
         assert_eq!(shown.get(&(name, "body")), Some(&to_hex(&body)), "{name}");
         assert_eq!(shown.get(&(name, "id")), Some(&oid.to_string()), "{name}");
-        assert_eq!(Native::new().object_id(kind, &body), Ok(oid));
+        assert_eq!(Native::new().object_id(&NoSource, &Object::from_body(kind, body[..].into())), Ok(oid));
         Native::new().children(kind, &body, &mut |_, _| ()).unwrap();
     }
 }

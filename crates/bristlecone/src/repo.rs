@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bristlecone_core::{Commit, Format, Kind, Location, ObjRef, Oid, Signature, Source, native::Native};
+use bristlecone_core::{Commit, Format, Kind, Location, ObjRef, Object, Oid, Signature, Source, native::Native};
 
 use crate::{
     Backend, Batch, Durability, Error, Expected, MemoryBackend, RefMove, RefTarget, Result, Tree, Value, store::Store,
@@ -253,6 +253,14 @@ impl<F: Format> Repo<F> {
             &mut |_| (),
         )?;
         if several { Err(Error::Usage { reason: "several objects have ids that start so" }) } else { Ok(found) }
+    }
+
+    /// Returns the id that an object must have by its contents, for checks.
+    ///
+    /// # Errors
+    /// [`Error::Format`] if it does not decode; those of the backend where its hash takes other objects.
+    pub fn hash_object(&self, object: &Object<'_>) -> Result<Oid> {
+        self.store.format.object_id(&*self.store, object)
     }
 
     /// Submits prepared commits together: one write and one sync for all, each on its own terms.

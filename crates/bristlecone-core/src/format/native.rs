@@ -272,16 +272,17 @@ impl Format for Native {
         }
     }
 
-    fn object_id(&self, kind: Kind, body: &[u8]) -> Result<Oid, FormatError> {
+    fn object_id<S: Source>(&self, _: &S, object: &Object<'_>) -> Result<Oid, S::Error> {
+        let (kind, body) = (object.kind(), object.body());
         match kind {
             Kind::Contents => Ok(id::contents(body)),
             Kind::Pieces => Ok(id::pieces(body)),
             Kind::Commit => Ok(id::commit(body)),
             Kind::Node => {
                 let node = NodeView::parse(body).map_err(bad(kind))?;
-                node.id(self.group).map_err(bad(kind))
+                Ok(node.id(self.group).map_err(bad(kind))?)
             }
-            Kind::Tag => Err(FormatError::Unsupported { format: Self::NAME, what: "an object of kind tag" }),
+            Kind::Tag => Err(FormatError::Unsupported { format: Self::NAME, what: "an object of kind tag" }.into()),
         }
     }
 }

@@ -4,7 +4,7 @@ use alloc::{collections::BTreeMap, vec, vec::Vec};
 use std::{cell::RefCell, collections::HashMap};
 
 use super::*;
-use crate::{ChangeTarget, Entry};
+use crate::{ChangeTarget, Entry, NoSource};
 
 /// Objects in a map, that counts reads.
 #[derive(Default)]
@@ -30,7 +30,7 @@ impl Sink for Put<'_> {
     fn put(&mut self, kind: Kind, oid: Oid, body: &[u8], _: &[Location], _: &[u64]) -> Location {
         let native = Native::new();
         if kind != Kind::Node {
-            assert_eq!(native.object_id(kind, body), Ok(oid));
+            assert_eq!(native.object_id(&NoSource, &Object::from_body(kind, body[..].into())), Ok(oid));
         }
         native.children(kind, body, &mut |_, _| ()).unwrap();
         self.1 += 1;
@@ -284,7 +284,7 @@ fn hostile_bytes_are_refused_without_panic() {
             }
             hostile.truncate(random(&mut state) as usize % (hostile.len() * 4));
             let sound = native.children(kind, &hostile, &mut |_, _| ()).is_ok();
-            let _ = native.object_id(kind, &hostile);
+            let _ = native.object_id(&NoSource, &Object::from_body(kind, hostile[..].into()));
             let broken = Objects::default();
             let oid = Oid::from_array([1; 32]);
             broken.objects.borrow_mut().insert(oid, (kind, hostile.clone()));
