@@ -1,0 +1,4 @@
+//! The public face of the crate, on the shipped traces and on hostile ones.
+
+mod files;
+mod shared;
