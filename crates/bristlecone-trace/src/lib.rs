@@ -9,11 +9,13 @@ mod encode;
 mod error;
 mod key;
 mod reader;
+pub mod replay;
 mod row;
 mod writer;
 
 pub use error::TraceError;
 pub use key::{HashesBuf, Key, KeyBuf};
 pub use reader::Reader;
+pub use replay::CommitHash;
 pub use row::{ContextId, Hashes, Row, RowKind, Scoped};
 pub use writer::Writer;

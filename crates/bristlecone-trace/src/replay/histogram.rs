@@ -74,7 +74,9 @@ mod tests {
     #[test]
     fn buckets_follow_each_other_and_are_narrow() {
         let mut last = 0;
-        for value in (0..4096).chain((12..46).flat_map(|bits| [(1 << bits) - 1, 1 << bits, (1 << bits) + 12345 % (1 << bits)])) {
+        for value in
+            (0..4096).chain((12..46).flat_map(|bits| [(1 << bits) - 1, 1 << bits, (1 << bits) + 12345 % (1 << bits)]))
+        {
             let at = bucket(value);
             assert!(at >= last || value < 4096, "{value}");
             last = at;
