@@ -1,7 +1,7 @@
 //! The formats that `cone` knows, as one: a store's header says at run time which it is.
 //!
 //! [`AnyFormat`] is a format that leaves everything to the one it holds, so that commands are written, and compiled,
-//! once for all of them. A new format is one word in the list below. Methods of [`Format`] that have a default must
+//! once for all of them. A new format is one line in the list below. Methods of [`Format`] that have a default must
 //! be passed on here, too.
 
 use bristlecone::{
@@ -19,21 +19,18 @@ pub(crate) type Tree = bristlecone::Tree<AnyFormat>;
 /// An entry of one.
 pub(crate) type DirEntry<'t> = bristlecone::DirEntry<'t, AnyFormat>;
 
-// The list of formats, and what must name each: the sign is for the macro that it makes.
+// Makes of a list of formats what must name each. `$sign` is a dollar for the macro that it makes.
 macro_rules! formats {
-    ($sign:tt $($format:ident)*) => {
+    ($sign:tt $($format:ident: $about:literal,)*) => {
         /// A format that is chosen at run time.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub(crate) enum AnyFormat {
-            $(
-                #[allow(missing_docs, reason = "a format of this name, documented there")]
-                $format($format),
-            )*
+            $(#[doc = $about] $format($format),)*
         }
 
         impl AnyFormat {
-            /// The names of all formats; the first is the one that is made where none is named.
-            pub(crate) const NAMES: &[&str] = &[$($format::NAME),*];
+            /// All formats: name, and what it is. The first is the one that is made where none is named.
+            pub(crate) const ALL: &[(&str, &str)] = &[$(($format::NAME, $about)),*];
 
             /// Returns the format of this name with its standard options.
             pub(crate) fn standard(name: &str) -> Option<Self> {
@@ -75,7 +72,9 @@ macro_rules! formats {
     };
 }
 
-formats! { $ Native }
+formats! { $
+    Native: "Ordered directories, BLAKE3",
+}
 
 impl AnyFormat {
     /// Returns what the header of a store says of the format.
@@ -93,7 +92,7 @@ impl AnyFormat {
                 return Ok(known.with_options(&tag.options)?);
             }
             Some(known) => format!("{} version {}", tag.name, known.version()),
-            None => format!("the format {}", Self::NAMES.join(" or ")),
+            None => format!("the format {}", Self::ALL.iter().map(|one| one.0).collect::<Vec<_>>().join(" or ")),
         };
         let found = format!("objects of the format {} version {}", tag.name, tag.version);
         Err(Error::Incompatible { file, found, expected })
@@ -248,7 +247,7 @@ mod tests {
 
     #[test]
     fn headers_tell_the_format() {
-        for &name in AnyFormat::NAMES {
+        for &(name, _) in AnyFormat::ALL {
             let format = AnyFormat::standard(name).unwrap();
             assert_eq!((format.name(), format.tag().name.as_str()), (name, name));
             assert_eq!(AnyFormat::from_tag(&format.tag(), String::new()).unwrap(), format);

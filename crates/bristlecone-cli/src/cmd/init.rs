@@ -3,7 +3,11 @@
 use std::{path::PathBuf, sync::Arc};
 
 use bristlecone::{core::native::INLINE_BYTES_MAX, disk::DiskBackend, storage::RealStorage};
-use clap::{Args, ValueEnum, builder::PossibleValuesParser, value_parser};
+use clap::{
+    Args, ValueEnum,
+    builder::{PossibleValue, PossibleValuesParser},
+    value_parser,
+};
 
 use super::Context;
 use crate::{
@@ -22,9 +26,6 @@ Examples:
   cone init data           make one in the folder data
   cone -b trunk init       make one whose first branch is trunk
 
-Formats:
-  native   ordered directories, BLAKE3
-
 The options of a format are recorded in the store. Those of the native format change hashes: two stores with the
 same contents have the same root hashes if they were made with the same options.")]
 pub(super) struct InitArgs {
@@ -32,7 +33,7 @@ pub(super) struct InitArgs {
     #[arg(value_name = "DIR")]
     dir: Option<PathBuf>,
     /// How directories and values become objects
-    #[arg(long, value_parser = PossibleValuesParser::new(AnyFormat::NAMES), default_value = AnyFormat::NAMES[0])]
+    #[arg(long, value_parser = PossibleValuesParser::new(choices()), default_value = AnyFormat::ALL[0].0)]
     format: String,
     /// What keeps the objects
     #[arg(long, value_enum, default_value_t = BackendArg::Disk)]
@@ -80,6 +81,10 @@ pub(super) fn run(args: InitArgs, context: &mut Context) -> Result<()> {
         "branch": branch,
     });
     context.out.document(all)
+}
+
+fn choices() -> impl Iterator<Item = PossibleValue> {
+    AnyFormat::ALL.iter().map(|&(name, about)| PossibleValue::new(name).help(about))
 }
 
 /// Returns the format that was asked for, with its options.
