@@ -26,7 +26,7 @@ Examples:
   cone init data           make one in the folder data
   cone -b trunk init       make one whose first branch is trunk
 
-The options of a format are recorded in the store. Those of the native format change hashes: two stores with the
+The options are recorded in the store. Those of the native format change hashes: two stores with the
 same contents have the same root hashes if they were made with the same options.")]
 pub(super) struct InitArgs {
     /// The folder [default: here]
