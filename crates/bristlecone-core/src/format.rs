@@ -14,6 +14,8 @@ use crate::{
 };
 
 pub mod native;
+mod search;
+pub mod tezos;
 
 /// Which way to walk a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
