@@ -5,7 +5,7 @@
 //! be passed on here, too.
 
 use bristlecone::{
-    Bytes, Commit, EntryKind, Error, Format, Kind, Native, ObjRef, Object, Oid, Result, Signature, Sink,
+    Bytes, Commit, EntryKind, Error, Format, Kind, Native, ObjRef, Object, Oid, Result, Signature, Sink, Tezos,
     core::{Change, Direction, Entry, FormatError, Source, Target},
     disk::FormatTag,
 };
@@ -74,6 +74,7 @@ macro_rules! formats {
 
 formats! { $
     Native: "Ordered directories, BLAKE3",
+    Tezos: "The hashes of Tezos contexts, BLAKE2b",
 }
 
 impl AnyFormat {

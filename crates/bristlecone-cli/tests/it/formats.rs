@@ -3,9 +3,10 @@
 use std::{
     fs::{self, Permissions},
     os::unix::fs::{PermissionsExt, symlink},
+    str::FromStr,
 };
 
-use crate::harness::Place;
+use crate::harness::{Place, Run};
 
 /// A folder with an empty store of this format.
 fn store(format: &str) -> Place {
@@ -118,6 +119,79 @@ fn a_native_store_from_its_first_day_to_its_last() {
 }
 
 #[test]
+fn a_tezos_store_from_its_first_day_to_its_last() {
+    life("tezos");
+}
+
+/// The context of the genesis block, with the hash that every Tezos node has for it.
+#[test]
+fn hashes_are_those_of_tezos() {
+    let place = store("tezos");
+    let protocol =
+        bristlecone::Oid::from_str("38ecdef0cd08640f318a9b055f6b0d0c9ae030913a871d9b9d86fb846317da21").unwrap();
+    for (path, value) in [("data/version", &b"genesis"[..]), ("protocol", protocol.as_bytes()), ("test_chain", &[0])] {
+        assert_eq!(place.feed(["set", path, "-"], value).code, 0);
+    }
+    let commit = place.json(["show"]);
+    assert_eq!(commit["root"], "940d07190d7d141d8d534beff66086a1ab7142b1ac16c20be337b07405fbfe4e");
+    let (id, text) = (commit["commit"].as_str().unwrap(), commit["commit_text"].as_str().unwrap());
+    assert!(text.len() == 52 && text.starts_with("Co"), "{text}");
+    assert!(place.ok(["log"]).starts_with(&format!("commit {id} {text}\n")));
+    for again in [&["show", text][..], &["show", &format!("{text}~0")], &["log", "-n", "1", "--at", text]] {
+        assert!(place.ok(again).starts_with(&format!("commit {id} {text}\n")));
+    }
+    assert_eq!(place.ok(["list", "--at", &format!("{text}~2")]), "data/\n");
+    place.ok(["checkout", text]);
+    let mut wrong = text.to_owned();
+    wrong.replace_range(51.., if text.ends_with('1') { "2" } else { "1" });
+    place.fails(1, &["there is no", &wrong], ["show", &wrong]);
+}
+
+/// Roots are the same however a Tezos store keeps its directories and values.
+#[test]
+fn options_of_tezos_change_no_hash() {
+    let place = Place::empty();
+    for n in 0..400 {
+        place.file(format!("in/wide/{n}"), format!("value {n}").repeat(n % 9));
+    }
+    for (dir, options) in [("one", &[][..]), ("two", &["--inline", "0", "--no-split"])] {
+        place.ok([&["init", dir, "--format", "tezos"], options].concat());
+        place.ok(["-r", dir, "import", "in"]);
+        assert!(place.ok(["-r", dir, "check"]).contains("no damage"));
+    }
+    assert!(place.json(["-r", "two", "info"])["options"].as_str().unwrap().ends_with("inline=0 split=off"));
+    assert_eq!(place.json(["-r", "one", "show"])["commit"], place.json(["-r", "two", "show"])["commit"]);
+}
+
+#[test]
+fn what_a_tezos_store_cannot_keep_is_refused() {
+    let place = store("tezos");
+    place.file("none/here", "");
+    fs::remove_file(place.path("none/here")).unwrap();
+    let nothing = place.json(["import", "none"]);
+    assert_eq!((&nothing["changed"], &nothing["root"]), (&false.into(), &().into()));
+    place.fails(2, &["nothing would be left", "empty tree"], ["import", "none", "--allow-empty"]);
+    place.ok(["set", "a/b", "1"]);
+    for verb in [&["del", "a"][..], &["del", "a/b"], &["import", "none"]] {
+        place.fails(2, &["nothing would be left", "tezos", "empty tree"], verb);
+    }
+    assert_eq!(place.ok(["get", "a/b"]), "1");
+
+    place.fails(2, &["zone +0100", "--date 12"], ["set", "a/b", "2", "--date", "12 +0100"]);
+    let mut command = place.command(["set", "a/b", "2"]);
+    command.env_remove("BRISTLECONE_AUTHOR").env("GIT_AUTHOR_NAME", "Cy").env("GIT_COMMITTER_NAME", "Di");
+    assert_eq!(Run::of(command).code, 0);
+    let commit = place.json(["show"]);
+    assert_eq!((&commit["author"]["ident"], &commit["committer"]["ident"]), (&"Cy <>".into(), &"Cy <>".into()));
+
+    folder_of_all_kinds(&place);
+    let says = ["1 executable and 2 links (in/latest, in/bin/link, in/bin/run)", "tezos", "--plain"];
+    place.fails(2, &says, ["import", "in"]);
+    place.ok(["import", "in", "--plain"]);
+    assert_eq!(place.ok(["list", "bin"]), "link\nrun\n");
+}
+
+#[test]
 fn executables_and_links_are_plain_values_where_that_is_wanted() {
     let place = store("native");
     folder_of_all_kinds(&place);
@@ -141,7 +215,7 @@ fn folder_of_all_kinds(place: &Place) {
 #[test]
 fn options_that_a_format_does_not_have_are_refused() {
     let place = Place::empty();
-    place.fails(2, &["nope", "native"], ["init", "--format", "nope"]);
+    place.fails(2, &["nope", "native", "tezos"], ["init", "--format", "nope"]);
     place.fails(2, &["512"], ["init", "--inline", "513"]);
     assert!(!place.path(".bristlecone").exists());
 }
