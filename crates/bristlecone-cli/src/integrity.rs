@@ -6,6 +6,7 @@ use bristlecone::{Backend, Damage, Format, Kind, ObjRef, Object, Oid, RefTarget,
 
 use crate::{
     failure::Result,
+    formats::Repo,
     open::Opened,
     progress::{Done, Progress},
 };
@@ -119,7 +120,7 @@ fn objects(opened: &Opened, report: &mut Report) -> Result<()> {
 }
 
 /// Returns what is wrong with an object by itself.
-fn wrong(repo: &bristlecone::Repo, oid: Oid, object: &Object<'_>) -> Option<String> {
+fn wrong(repo: &Repo, oid: Oid, object: &Object<'_>) -> Option<String> {
     let kind = object.kind();
     match repo.hash_object(object) {
         Ok(found) if found == oid => {}
