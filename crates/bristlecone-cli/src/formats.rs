@@ -257,6 +257,19 @@ mod tests {
         }
     }
 
+    /// What is not passed on would be the default's answer, whatever the format's is.
+    #[test]
+    fn methods_with_a_default_are_passed_on() {
+        let (any, tezos) = (AnyFormat::standard("tezos").unwrap(), Tezos::new());
+        assert_eq!((any.holds(EntryKind::Link), any.holds(EntryKind::Value)), (false, true));
+        let oid = Oid::from_array([7; 32]);
+        let text = any.commit_text(&oid).unwrap();
+        assert_eq!((tezos.commit_text(&oid), any.parse_commit_text(&text)), (Some(text), Some(oid)));
+        let (author, mut committer) = (Signature::new("a", 1), Signature::new("c", 2));
+        committer.zone = bristlecone::Zone::from_minutes(60);
+        assert_eq!(any.signatures(author.clone(), committer), (author.clone(), author));
+    }
+
     #[test]
     fn options_are_set_by_name() {
         let format = AnyFormat::standard("native").unwrap();

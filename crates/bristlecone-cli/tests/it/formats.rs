@@ -163,6 +163,23 @@ fn options_of_tezos_change_no_hash() {
     assert_eq!(place.json(["-r", "one", "show"])["commit"], place.json(["-r", "two", "show"])["commit"]);
 }
 
+/// The hash of a directory that is stored in pieces takes all of them.
+#[test]
+fn damage_in_a_piece_of_a_directory_is_told_from_the_directory() {
+    let place = store("tezos");
+    for n in 0..200 {
+        place.file(format!("in/wide/step-{n:03}"), format!("value {n}"));
+    }
+    place.ok(["import", "in"]);
+    place.flip(b"step-123");
+    let run = place.run(["check"]);
+    let text = String::from_utf8(run.out).unwrap();
+    assert_eq!(run.code, 1, "{text}");
+    let says =
+        ["the node object's hash takes objects that are", "it names the node object", "which is damaged", "affected"];
+    assert!(says.iter().all(|says| text.contains(says)) && !text.contains("`check`"), "{text}");
+}
+
 #[test]
 fn what_a_tezos_store_cannot_keep_is_refused() {
     let place = store("tezos");
