@@ -66,6 +66,14 @@ pub struct Depth {
     pub others: u64,
 }
 
+impl Depth {
+    /// Returns how many rows have such a key.
+    #[must_use]
+    pub const fn rows(&self) -> u64 {
+        self.added + self.others
+    }
+}
+
 /// Values of one range of sizes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ValueBucket {
