@@ -12,11 +12,8 @@ mod error;
 mod info;
 mod key;
 mod reader;
-<<<<<<< HEAD
-pub mod replay;
-=======
 mod recorder;
->>>>>>> trace
+pub mod replay;
 mod row;
 mod writer;
 
@@ -25,10 +22,7 @@ pub use error::TraceError;
 pub use info::{Depth, LargeCommit, Percentiles, Shape, TraceInfo, VALUE_BUCKETS, ValueBucket};
 pub use key::{HashesBuf, Key, KeyBuf};
 pub use reader::Reader;
-<<<<<<< HEAD
-pub use replay::CommitHash;
-=======
 pub use recorder::{RecordError, RecordedCommit, RecordedTree, Recorder};
->>>>>>> trace
+pub use replay::CommitHash;
 pub use row::{ContextId, Hashes, Row, RowKind, Scoped};
 pub use writer::Writer;
