@@ -10,16 +10,12 @@
 //!
 //! Each commit moves a branch, in the same append.
 
-use std::{
-    any::Any,
-    io::Read,
-    ops::ControlFlow,
-    time::{Duration, Instant},
-};
+use std::{any::Any, io::Read, ops::ControlFlow, time::Duration};
 
 use bristlecone::{BackendStats, Durability, Format, Oid, Repo, Tezos};
 
 mod apply;
+mod behind;
 mod commit;
 mod contexts;
 mod error;
@@ -32,8 +28,13 @@ pub use error::{Fault, Place, ReplayError};
 pub use hash::CommitHash;
 pub use report::{End, GIANT_ADDS, Giant, Latency, Memory, Report, RowCounts, Sample};
 
-use self::{apply::Applier, commit::Committer, commit::Recorded, meter::Meter};
-use crate::{ContextId, PathConversion, Reader, Row, Scoped};
+use self::{
+    apply::Applier,
+    behind::{Behind, Commits, Serially},
+    commit::{Committer, Plan, parse},
+    meter::Meter,
+};
+use crate::{PathConversion, Reader, Row};
 
 /// The observer is asked so often whether to go on.
 const OBSERVED_EVERY: Duration = Duration::from_millis(100);
@@ -62,6 +63,9 @@ pub struct ReplayOptions {
     pub clear_caches_after_commit: bool,
     /// The branch that follows the commits.
     pub branch: String,
+    /// How many threads work: with 2, one applies rows while the other hashes and writes commits. Answers, hashes and the
+    /// store are the same.
+    pub threads: usize,
 }
 
 impl Default for ReplayOptions {
@@ -75,6 +79,7 @@ impl Default for ReplayOptions {
             list_root_before_commit: true,
             clear_caches_after_commit: true,
             branch: "main".into(),
+            threads: 1,
         }
     }
 }
@@ -126,7 +131,8 @@ pub struct Replay<F: Format> {
     repo: Repo<F>,
     options: ReplayOptions,
     applier: Applier<F>,
-    committer: Committer<F>,
+    // Lent to whoever commits while the replay runs.
+    committer: Option<Committer<F>>,
     meter: Meter,
     before: BackendStats,
     wrong_answers: u64,
@@ -143,7 +149,7 @@ impl<F: Format> Replay<F> {
         Ok(Self {
             repo: repo.clone(),
             applier: Applier::new(repo, &options),
-            committer: Committer::new(repo, &options)?,
+            committer: Some(Committer::new(repo, &options)?),
             options,
             meter: Meter::start(),
             before: repo.backend().stats(),
@@ -159,14 +165,41 @@ impl<F: Format> Replay<F> {
     /// # Errors
     /// The first thing that goes wrong. Commits made so far stay, and [`Replay::report`] tells of them.
     pub fn run<R: Read>(&mut self, reader: &mut Reader<R>, observer: &mut dyn Observer) -> Result<(), ReplayError> {
+        let Some(mut committer) = self.committer.take() else { return Ok(()) };
         self.meter = Meter::start();
-        let ended = self.rows(reader, observer);
+        let ended = if self.options.threads > 1 {
+            let (ended, mut behind) = Behind::with(&mut committer, |behind| self.rows(reader, observer, behind));
+            self.after(ended, &mut behind, reader.name())
+        } else {
+            let mut serially = Serially::new(&mut committer);
+            self.rows(reader, observer, &mut serially)
+        };
+        self.committer = Some(committer);
         self.meter.finish(observer.memory());
         self.end = *ended.as_ref().unwrap_or(&End::Open);
         ended.map(|_| ())
     }
 
-    fn rows<R: Read>(&mut self, reader: &mut Reader<R>, observer: &mut dyn Observer) -> Result<End, ReplayError> {
+    /// Hears of the commits that were still on their way. What failed first counts.
+    fn after(
+        &mut self,
+        ended: Result<End, ReplayError>,
+        commits: &mut impl Commits<F>,
+        file: &str,
+    ) -> Result<End, ReplayError> {
+        let meter = &mut self.meter;
+        match commits.made(&mut |took| meter.latency(took)) {
+            Ok(()) => ended,
+            Err((place, fault)) => Err(self.failed(place.unwrap_or_default(), fault, file)),
+        }
+    }
+
+    fn rows<R: Read>(
+        &mut self,
+        reader: &mut Reader<R>,
+        observer: &mut dyn Observer,
+        commits: &mut impl Commits<F>,
+    ) -> Result<End, ReplayError> {
         let mut observed = Duration::ZERO;
         loop {
             if self.options.commits.is_some_and(|commits| self.meter.commits() >= commits) {
@@ -174,12 +207,17 @@ impl<F: Format> Replay<F> {
             }
             let offset = reader.offset();
             let Some(row) = reader.next()? else { return Ok(End::Trace) };
-            if let Err(fault) = self.row(&row) {
-                let mut place = self.place(&row, offset);
-                place.file = reader.name().to_owned();
-                return Err(self.failed(place, fault));
+            if let Err(fault) = self.row(&row, offset, commits) {
+                let place = self.place(&row, offset);
+                return Err(self.failed(place, fault, reader.name()));
             }
             let ends_block = matches!(row, Row::Commit { .. });
+            if ends_block {
+                let meter = &mut self.meter;
+                if let Err((place, fault)) = commits.made(&mut |took| meter.latency(took)) {
+                    return Err(self.failed(place.unwrap_or_default(), fault, reader.name()));
+                }
+            }
             if ends_block || self.meter.block_rows().is_multiple_of(ROWS_BETWEEN) {
                 let done = self.done(reader);
                 let elapsed = self.meter.elapsed();
@@ -198,37 +236,27 @@ impl<F: Format> Replay<F> {
 
     /// Replays one row.
     #[inline]
-    fn row(&mut self, row: &Row<'_>) -> Result<(), Fault> {
+    fn row(&mut self, row: &Row<'_>, offset: u64, commits: &mut impl Commits<F>) -> Result<(), Fault> {
         match *row {
             Row::Checkout { hash, output } => {
-                let tree = self.committer.checkout(hash)?;
+                let tree = commits.checkout(parse(hash)?)?;
                 self.applier.contexts.bind(output, Box::new(tree));
             }
             Row::Commit { hash, date, message, parents, input } => {
-                self.commit(Recorded { hash, date, message, parents }, input)?;
+                let plan = Plan::new(hash, date, message, parents)?;
+                let mut tree = self.applier.contexts.take(input)?;
+                let made = commits.commit(&mut tree, plan, || self.place(row, offset));
+                if input.keep {
+                    self.applier.contexts.bind(input, tree);
+                }
+                made?;
+                self.meter.commit();
             }
             _ => self.applier.apply(row)?,
         }
         self.meter.row(row.kind());
         if matches!(row, Row::Commit { .. }) {
             self.meter.block();
-        }
-        Ok(())
-    }
-
-    fn commit(&mut self, recorded: Recorded<'_>, input: Scoped<ContextId>) -> Result<(), Fault> {
-        let tree = self.applier.contexts.get_mut(input.value)?;
-        if self.options.list_root_before_commit {
-            for entry in tree.list("")? {
-                entry?;
-            }
-        }
-        let began = Instant::now();
-        self.committer.commit(tree, recorded)?;
-        self.meter.committed(began.elapsed());
-        self.applier.contexts.used(input);
-        if self.options.clear_caches_after_commit {
-            self.repo.clear_caches();
         }
         Ok(())
     }
@@ -253,7 +281,8 @@ impl<F: Format> Replay<F> {
         Place { file: String::new(), offset, commit, row: self.meter.block_rows() + 1, operation: row.name(), key }
     }
 
-    fn failed(&mut self, place: Place, fault: Fault) -> ReplayError {
+    fn failed(&mut self, mut place: Place, fault: Fault, file: &str) -> ReplayError {
+        file.clone_into(&mut place.file);
         match &fault {
             Fault::Hash { .. } => self.wrong_hashes += 1,
             fault if fault.is_wrong() => self.wrong_answers += 1,
@@ -270,7 +299,7 @@ impl<F: Format> Replay<F> {
         Report {
             answers_checked: found.answers,
             answers_wrong: self.wrong_answers,
-            hashes_checked: self.committer.checked(),
+            hashes_checked: self.committer.as_ref().map_or(0, Committer::checked),
             hashes_wrong: self.wrong_hashes,
             bytes_written: now.bytes_written - self.before.bytes_written,
             store_bytes: now.store_bytes,
@@ -278,8 +307,8 @@ impl<F: Format> Replay<F> {
             syncs: now.syncs - self.before.syncs,
             value_bytes: found.value_bytes,
             value_sum: found.value_sum,
-            open: (self.applier.contexts.len(), self.committer.len()),
-            head: self.committer.head(),
+            open: (self.applier.contexts.len(), self.committer.as_ref().map_or(0, Committer::len)),
+            head: self.committer.as_ref().and_then(Committer::head),
             end: self.end,
             ..self.meter.report()
         }

@@ -75,6 +75,7 @@ fn options(job: &ReplayJob) -> ReplayOptions {
         // A conversion that is none was refused with the options.
         path_conversion: job.path_conversion.parse().unwrap_or_default(),
         durability: job.durability(),
+        threads: job.threads,
         branch: job.branch.clone(),
         ..ReplayOptions::default()
     }

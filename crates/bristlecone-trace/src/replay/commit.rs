@@ -1,6 +1,9 @@
 //! Commits: made as a trace says, their hashes compared, and found again for checkouts and parents.
 
-use std::collections::HashMap;
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
 
 use bristlecone::{Branch, Format, Info, ObjRef, Repo, Signature, Tree};
 
@@ -23,15 +26,35 @@ pub(super) struct Committer<F: Format> {
     head: Option<ObjRef>,
     recorded: Option<CommitHash>,
     checked: u64,
+    list_root: bool,
+    clear_caches: bool,
 }
 
 /// A commit as a row records it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Recorded<'a> {
-    pub(super) hash: Scoped<&'a [u8]>,
-    pub(super) date: i64,
-    pub(super) message: &'a [u8],
-    pub(super) parents: Hashes<'a>,
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    hash: Scoped<CommitHash>,
+    date: i64,
+    message: Vec<u8>,
+    parents: Vec<Scoped<CommitHash>>,
+}
+
+impl Plan {
+    /// Returns what a row records.
+    pub(super) fn new(hash: Scoped<&[u8]>, date: i64, message: &[u8], parents: Hashes<'_>) -> Result<Self, Fault> {
+        let parents = parents.iter().map(parse).collect::<Result<_, _>>()?;
+        Ok(Self { hash: parse(hash)?, date, message: message.to_vec(), parents })
+    }
+
+    /// Returns every mention of a commit but that of its own hash.
+    pub(super) fn parents(&self) -> &[Scoped<CommitHash>] {
+        &self.parents
+    }
+
+    /// Returns its own hash.
+    pub(super) const fn hash(&self) -> Scoped<CommitHash> {
+        self.hash
+    }
 }
 
 impl<F: Format> Committer<F> {
@@ -48,29 +71,42 @@ impl<F: Format> Committer<F> {
             head,
             recorded: None,
             checked: 0,
+            list_root: options.list_root_before_commit,
+            clear_caches: options.clear_caches_after_commit,
         })
     }
 
     /// Returns the tree of the commit that a recorded hash became.
-    pub(super) fn checkout(&mut self, hash: Scoped<&[u8]>) -> Result<Tree<F>, Fault> {
+    pub(super) fn checkout(&mut self, hash: Scoped<CommitHash>) -> Result<Tree<F>, Fault> {
         let at = self.mentioned(hash)?;
         Ok(self.repo.checkout(at)?)
     }
 
-    /// Commits a tree and moves the branch, in one append.
-    pub(super) fn commit(&mut self, tree: &mut Tree<F>, recorded: Recorded<'_>) -> Result<(), Fault> {
-        let hash = parse(recorded.hash.value)?;
+    /// Notes the last mention of a commit.
+    pub(super) fn forget(&mut self, hash: CommitHash) {
+        self.hashes.remove(&hash);
+    }
+
+    /// Commits a tree and moves the branch, in one append. Returns how long that took.
+    pub(super) fn commit(&mut self, tree: &mut Tree<F>, plan: Plan) -> Result<Duration, Fault> {
+        if self.list_root {
+            for entry in tree.list("")? {
+                entry?;
+            }
+        }
+        let began = Instant::now();
         self.parents.clear();
-        for parent in recorded.parents.iter() {
-            let at = self.mentioned(parent)?;
+        for parent in &plan.parents {
+            let at = self.mentioned(*parent)?;
             self.parents.push(at);
         }
-        let who = Signature::new(AUTHOR, recorded.date);
+        let who = Signature::new(AUTHOR, plan.date);
         (self.info.author, self.info.committer) = (who.clone(), who);
-        self.info.message.clear();
-        self.info.message.extend_from_slice(recorded.message);
+        self.info.message = plan.message;
         // The branch follows the commits as they come, also from one line to another.
         let at = self.branch.commit_over(self.head, tree, &self.parents, &self.info)?;
+        let took = began.elapsed();
+        let hash = plan.hash.value;
         (self.head, self.recorded) = (Some(at), Some(hash));
         if let Some(to_oid) = self.check {
             if to_oid(&hash) != at.oid {
@@ -78,12 +114,15 @@ impl<F: Format> Committer<F> {
             }
             self.checked += 1;
         }
-        if recorded.hash.keep {
+        if plan.hash.keep {
             self.hashes.insert(hash, at);
         } else {
             self.hashes.remove(&hash);
         }
-        Ok(())
+        if self.clear_caches {
+            self.repo.clear_caches();
+        }
+        Ok(took)
     }
 
     /// Returns the commit made last, and its recorded hash.
@@ -101,16 +140,18 @@ impl<F: Format> Committer<F> {
         self.hashes.len()
     }
 
-    fn mentioned(&mut self, hash: Scoped<&[u8]>) -> Result<ObjRef, Fault> {
-        let parsed = parse(hash.value)?;
-        let at = if hash.keep { self.hashes.get(&parsed).copied() } else { self.hashes.remove(&parsed) };
-        at.ok_or(Fault::Commit { hash: parsed })
+    fn mentioned(&mut self, hash: Scoped<CommitHash>) -> Result<ObjRef, Fault> {
+        let Scoped { value, keep } = hash;
+        let at = if keep { self.hashes.get(&value).copied() } else { self.hashes.remove(&value) };
+        at.ok_or(Fault::Commit { hash: value })
     }
 }
 
-fn parse(text: &[u8]) -> Result<CommitHash, Fault> {
-    CommitHash::parse(text).ok_or_else(|| {
-        let shown = &text[..text.len().min(60)];
-        Fault::HashText { text: bristlecone::escape(shown) }
-    })
+/// Returns the hash that a recorded text stands for.
+pub(super) fn parse(mention: Scoped<&[u8]>) -> Result<Scoped<CommitHash>, Fault> {
+    let text = mention.value;
+    match CommitHash::parse(text) {
+        Some(value) => Ok(Scoped { value, keep: mention.keep }),
+        None => Err(Fault::HashText { text: bristlecone::escape(&text[..text.len().min(60)]) }),
+    }
 }

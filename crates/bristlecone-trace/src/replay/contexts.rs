@@ -30,11 +30,6 @@ impl<F: Format> Contexts<F> {
         self.trees.get(&id).map(|tree| &**tree).ok_or(Fault::Context { id })
     }
 
-    /// Returns the tree of a context, to be committed.
-    pub(super) fn get_mut(&mut self, id: ContextId) -> Result<&mut Tree<F>, Fault> {
-        self.trees.get_mut(&id).map(|tree| &mut **tree).ok_or(Fault::Context { id })
-    }
-
     /// Returns a tree to be edited: the context's own where it is not mentioned again, else a copy.
     #[inline]
     pub(super) fn take(&mut self, input: Scoped<ContextId>) -> Result<Box<Tree<F>>, Fault> {

@@ -69,7 +69,7 @@ impl ReplayError {
 }
 
 /// A row of a trace.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// The trace.
     pub file: String,

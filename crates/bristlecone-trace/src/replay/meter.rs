@@ -65,12 +65,16 @@ impl Meter {
         self.block_adds += u64::from(kind == RowKind::Add);
     }
 
+    /// Counts a commit that was made or is on its way.
+    pub(super) const fn commit(&mut self) {
+        self.commits += 1;
+    }
+
     /// Notes what a commit took.
-    pub(super) fn committed(&mut self, took: Duration) {
+    pub(super) fn latency(&mut self, took: Duration) {
         let nanoseconds = nanoseconds(took);
         self.commit_latency.add(nanoseconds);
         self.interval.add(nanoseconds);
-        self.commits += 1;
     }
 
     /// Ends a block with its commit.

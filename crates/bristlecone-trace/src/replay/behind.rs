@@ -1,0 +1,185 @@
+//! Committing behind the rows: one thread applies them, another hashes and writes what they led to.
+//!
+//! At a Commit the tree is parted ([`Tree::ahead`]): one part goes to the thread that commits, in the order of the trace,
+//! the other is what a Checkout of that commit gives, and is there at once. Every answer and every hash is that of the
+//! serial replay; only the clock knows. An error of a commit comes back with a later row, or at the end, and names
+//! the row of the commit.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::mpsc::{Receiver, SyncSender, TryRecvError, channel, sync_channel},
+    thread,
+    time::Duration,
+};
+
+use bristlecone::{Error, Format, Tree};
+
+use super::{
+    CommitHash, Place,
+    commit::{Committer, Plan},
+    error::Fault,
+};
+use crate::Scoped;
+
+/// How many commits may wait. The trees bound it too.
+const WAITING_MAX: usize = 4;
+
+/// What commits of a trace are made by.
+pub(super) trait Commits<F: Format> {
+    /// Returns the tree of the commit that a recorded hash became, or will become.
+    fn checkout(&mut self, hash: Scoped<CommitHash>) -> Result<Tree<F>, Fault>;
+
+    /// Commits a tree, now or soon. Afterwards the tree is that of the commit.
+    fn commit(&mut self, tree: &mut Tree<F>, plan: Plan, place: impl FnOnce() -> Place) -> Result<(), Fault>;
+
+    /// Returns how long each commit took that was made since the last call, and the first that failed, with its row.
+    fn made(&mut self, took: &mut dyn FnMut(Duration)) -> Result<(), (Option<Place>, Fault)>;
+}
+
+/// One after the other, on one thread.
+pub(super) struct Serially<'c, F: Format> {
+    committer: &'c mut Committer<F>,
+    took: Option<Duration>,
+}
+
+impl<'c, F: Format> Serially<'c, F> {
+    pub(super) const fn new(committer: &'c mut Committer<F>) -> Self {
+        Self { committer, took: None }
+    }
+}
+
+impl<F: Format> Commits<F> for Serially<'_, F> {
+    fn checkout(&mut self, hash: Scoped<CommitHash>) -> Result<Tree<F>, Fault> {
+        self.committer.checkout(hash)
+    }
+
+    fn commit(&mut self, tree: &mut Tree<F>, plan: Plan, _: impl FnOnce() -> Place) -> Result<(), Fault> {
+        self.took = Some(self.committer.commit(tree, plan)?);
+        Ok(())
+    }
+
+    fn made(&mut self, took: &mut dyn FnMut(Duration)) -> Result<(), (Option<Place>, Fault)> {
+        if let Some(duration) = self.took.take() {
+            took(duration);
+        }
+        Ok(())
+    }
+}
+
+/// What the committing thread is told.
+enum Job<F: Format> {
+    Commit(Box<Tree<F>>, Plan),
+    /// A commit that was mentioned for the last time, other than as a parent.
+    Forget(CommitHash),
+}
+
+/// On a thread behind.
+pub(super) struct Behind<F: Format> {
+    jobs: SyncSender<Job<F>>,
+    done: Receiver<Result<Duration, Fault>>,
+    // The rows of the commits that are on their way.
+    places: VecDeque<Place>,
+    // The trees of the commits that may be mentioned again.
+    trees: HashMap<CommitHash, Tree<F>>,
+}
+
+impl<F: Format> Behind<F> {
+    /// Calls `work` with a thread behind it that commits; returns once all commits are made or one has failed.
+    pub(super) fn with<T>(committer: &mut Committer<F>, work: impl FnOnce(&mut Self) -> T) -> (T, Self) {
+        thread::scope(|scope| {
+            let (jobs, inbox) = sync_channel(WAITING_MAX);
+            let (outbox, done) = channel();
+            let spawned = thread::Builder::new().name("replay-commit".to_owned()).spawn_scoped(scope, move || {
+                for job in inbox {
+                    let (mut tree, plan) = match job {
+                        Job::Commit(tree, plan) => (tree, plan),
+                        Job::Forget(hash) => {
+                            committer.forget(hash);
+                            continue;
+                        }
+                    };
+                    let made = committer.commit(&mut tree, plan);
+                    let failed = made.is_err();
+                    // Nobody asks any more if the rows have failed.
+                    let _ = outbox.send(made);
+                    if failed {
+                        return;
+                    }
+                }
+            });
+            let mut behind = Self { jobs, done, places: VecDeque::new(), trees: HashMap::new() };
+            // If there is no thread, the inbox is gone, and the first commit fails.
+            drop(spawned);
+            let worked = work(&mut behind);
+            // The thread ends with its last job.
+            behind.jobs = sync_channel(0).0;
+            (worked, behind)
+        })
+    }
+
+    /// Returns the first failure with its row; what was to follow is not waited for.
+    fn first_failed(&mut self, fault: Fault) -> (Option<Place>, Fault) {
+        let place = self.places.pop_front();
+        self.places.clear();
+        (place, fault)
+    }
+
+    /// Tells the other thread; whether it is gone is learnt from what it has sent.
+    fn tell(&self, job: Job<F>) {
+        let _ = self.jobs.send(job);
+    }
+}
+
+impl<F: Format> Commits<F> for Behind<F> {
+    fn checkout(&mut self, hash: Scoped<CommitHash>) -> Result<Tree<F>, Fault> {
+        let Scoped { value, keep } = hash;
+        if keep {
+            return self.trees.get(&value).cloned().ok_or(Fault::Commit { hash: value });
+        }
+        self.tell(Job::Forget(value));
+        self.trees.remove(&value).ok_or(Fault::Commit { hash: value })
+    }
+
+    fn commit(&mut self, tree: &mut Tree<F>, plan: Plan, place: impl FnOnce() -> Place) -> Result<(), Fault> {
+        for parent in plan.parents() {
+            let known = if parent.keep {
+                self.trees.contains_key(&parent.value)
+            } else {
+                self.trees.remove(&parent.value).is_some()
+            };
+            if !known {
+                return Err(Fault::Commit { hash: parent.value });
+            }
+        }
+        let frozen = tree.ahead()?;
+        let hash = plan.hash();
+        self.places.push_back(place());
+        self.tell(Job::Commit(Box::new(frozen), plan));
+        if hash.keep {
+            self.trees.insert(hash.value, tree.clone());
+        } else {
+            self.trees.remove(&hash.value);
+        }
+        Ok(())
+    }
+
+    fn made(&mut self, took: &mut dyn FnMut(Duration)) -> Result<(), (Option<Place>, Fault)> {
+        loop {
+            match self.done.try_recv() {
+                Ok(Ok(duration)) => {
+                    self.places.pop_front();
+                    took(duration);
+                }
+                Ok(Err(fault)) => return Err(self.first_failed(fault)),
+                Err(TryRecvError::Disconnected) if !self.places.is_empty() => {
+                    let gone = std::io::Error::other("the thread that commits is gone");
+                    return Err((
+                        self.places.pop_front(),
+                        Fault::Store(Error::Io { file: String::new(), source: gone }),
+                    ));
+                }
+                Err(TryRecvError::Empty | TryRecvError::Disconnected) => return Ok(()),
+            }
+        }
+    }
+}
