@@ -22,6 +22,7 @@ use std::{
         Arc, Mutex, OnceLock, RwLock,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*},
     },
+    time::Instant,
 };
 
 use bristlecone_core::{Location, ObjRef, Object, Oid};
@@ -142,7 +143,9 @@ impl DiskBackend {
         first_segment(&storage, &header, &options)?;
         header.write(&storage)?;
         drop(guard);
-        Self::open_as(storage, header, Some(store_lock), options, nonce)
+        let store = Self::open_as(storage, header, Some(store_lock), options, nonce)?;
+        lock(&store.shared.log).began = Some(Instant::now());
+        Ok(store)
     }
 
     /// Opens a store, cutting off what a crash left half written.
@@ -189,7 +192,7 @@ impl DiskBackend {
             segments: SegmentTable::new(),
             first_segment: AtomicU32::new(1),
             gate: Mutex::default(),
-            log: Mutex::new(Log { tail, buffer: Vec::new(), appended: false }),
+            log: Mutex::new(Log { tail, buffer: Vec::new(), appended: false, began: None }),
             refs: RwLock::default(),
             end: AtomicU64::new(0),
             sealed: AtomicBool::new(false),

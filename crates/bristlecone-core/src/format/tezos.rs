@@ -15,13 +15,14 @@ use core::ops::Range;
 use self::node::{Found, Node};
 use super::{Direction, Format, FormatError};
 use crate::{
-    Bytes, Change, Commit, EntryKind, Kind, Location, ObjRef, Object, Oid, RECORD_HEADER_BYTES, Signature, Sink,
-    Source, Target, codec::DecodeError, format::search::slash,
+    Bytes, Change, Commit, EntryKind, Kind, Location, ObjRef, Object, Oid, Signature, Sink, Source, Target,
+    codec::DecodeError, format::search::slash,
 };
 
 mod commit;
 mod diff;
 mod edits;
+mod fast;
 mod gather;
 mod hash;
 mod id;
@@ -137,66 +138,7 @@ fn unsupported(what: &'static str) -> FormatError {
     FormatError::Unsupported { format: Tezos::NAME, what }
 }
 
-/// A node's record, borrowed from where a backend has it.
-#[derive(Clone, Copy)]
-struct Borrowed<'a> {
-    record: &'a [u8],
-    body: &'a [u8],
-    own: Location,
-}
-
-impl<'a> Borrowed<'a> {
-    #[inline(always)]
-    fn peek<S: Source>(source: &'a S, oid: &[u8], at: Location) -> Option<Self> {
-        let record = source.peek(oid, at)?;
-        let header: &[u8; 16] = record.first_chunk()?;
-        if header[12] != Kind::Node as u8 {
-            return None;
-        }
-        let children = u32::from_le_bytes([header[8], header[9], header[10], header[11]]) as usize;
-        let body = record.get(RECORD_HEADER_BYTES + (children + usize::from(header[14])) * 8..)?;
-        Some(Self { record, body, own: at })
-    }
-
-    #[inline(always)]
-    fn child(&self, index: usize) -> Location {
-        match self.record.get(RECORD_HEADER_BYTES + index * 8..).and_then(|rest| rest.first_chunk()) {
-            Some(word) => Location::from_stored(u64::from_le_bytes(*word), self.own),
-            None => Location::NONE,
-        }
-    }
-}
-
 impl Tezos {
-    /// Looks a name up through borrowed records; `None` where the general way must tell.
-    #[inline]
-    fn peek_find<'a, S: Source>(
-        &self,
-        source: &'a S,
-        oid: &[u8],
-        at: Location,
-        step: &[u8],
-    ) -> Option<Option<(EntryKind, Target<'a>)>> {
-        let mut piece = Borrowed::peek(source, oid, at)?;
-        for depth in 0..u8::MAX {
-            let node = Node::parse(piece.body).ok()?;
-            if !node.is_at(depth) {
-                return None;
-            }
-            match node.find(step, |depth| self.bucket(depth, step)).ok()? {
-                Found::Nothing => return Some(None),
-                Found::Child { index, hash } => piece = Borrowed::peek(source, hash, piece.child(index))?,
-                Found::Item { index } => {
-                    let Node::Leaf(leaf) = node else { return None };
-                    let body = piece.body;
-                    let target = leaf.target(index, |index| piece.child(index), |range| body[range].into());
-                    return Some(Some(target.ok()?));
-                }
-            }
-        }
-        None
-    }
-
     fn read_find<'a, S: Source>(
         &self,
         source: &'a S,
@@ -271,7 +213,7 @@ impl Format for Tezos {
         dir: &ObjRef,
         step: &[u8],
     ) -> Result<Option<(EntryKind, Target<'a>)>, S::Error> {
-        match self.peek_find(source, dir.oid.as_bytes(), dir.at, step) {
+        match fast::find(self, source, dir, step) {
             Some(found) => Ok(found),
             None => self.read_find(source, dir, step),
         }
@@ -282,6 +224,15 @@ impl Format for Tezos {
         let mut dir = *dir;
         let mut rest = path;
         while !rest.is_empty() {
+            // As far as records can be borrowed; then one step by the general way.
+            let (walked, reached) = fast::descend(self, source, dir.oid.as_bytes(), dir.at, rest);
+            let Some((oid, at)) = reached else { return Ok(None) };
+            let oid = Oid::new(oid).map_err(|_| inconsistent("an id has no valid length"))?;
+            dir = ObjRef::new(oid, at);
+            rest = &rest[walked..];
+            if rest.is_empty() {
+                break;
+            }
             let length = slash(rest);
             match self.find(source, &dir, &rest[..length])? {
                 Some((EntryKind::Dir, Target::Object { at, .. })) => dir = at,

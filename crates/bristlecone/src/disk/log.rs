@@ -10,6 +10,7 @@ use std::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*},
     },
+    time::Instant,
 };
 
 use super::{
@@ -131,6 +132,8 @@ pub(super) struct Log {
     pub(super) buffer: Vec<u8>,
     /// Whether this backend has appended anything that a clean close should seal with a checkpoint.
     pub(super) appended: bool,
+    /// When this backend began the segment in which the log ends, if it did.
+    pub(super) began: Option<Instant>,
 }
 
 /// Counters since the store was opened.

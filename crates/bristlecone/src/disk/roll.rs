@@ -7,6 +7,7 @@
 use std::{
     io,
     sync::{Arc, atomic::Ordering::*},
+    time::{Duration, Instant},
 };
 
 use super::{
@@ -23,6 +24,11 @@ use crate::{
 /// The first segment's size in bytes; each is twice the one before until they are full-grown, so that a small
 /// store is a small file.
 const FIRST_SEGMENT_BYTES: u64 = 1 << 20;
+/// Segments from this one on are full-grown, whatever that is.
+const NUMBER_FULL_GROWN: u32 = 13;
+/// A segment that is full so soon, without anybody asking for syncs, is followed by a full-grown one: beginning a
+/// segment costs syncs, and whoever writes so fast would wait for the next before long.
+const FULL_SOON: Duration = Duration::from_millis(500);
 /// Room that appends leave in a segment: for its seal, and for one checkpoint before it.
 pub(super) const RESERVED_BYTES: u64 = SEAL_BYTES + EMPTY_BYTES;
 /// How much is zeroed at a time.
@@ -80,7 +86,7 @@ pub(super) fn make_spare(
 
 /// Returns the size of segment `number` that must hold `row_bytes` of refs and a frame of `frame_bytes`.
 pub(super) fn segment_size(number: u32, segment_bytes: u64, row_bytes: u64, frame_bytes: u64) -> Result<u64, Error> {
-    let doublings = number.saturating_sub(1).min(12);
+    let doublings = number.saturating_sub(1).min(NUMBER_FULL_GROWN - 1);
     let grown = (FIRST_SEGMENT_BYTES << doublings).min(segment_bytes);
     // With refs taking a quarter at most, writing them again at each segment costs little.
     let needed = (SEGMENT_HEAD_BYTES as u64 + row_bytes + frame_bytes + RESERVED_BYTES).max(4 * row_bytes);
@@ -105,7 +111,10 @@ impl Shared {
         let old = self.tail_segment(&log.tail)?;
         let number = if log.tail.next != 0 { log.tail.next } else { log.tail.segment + 1 };
         let rows = encode_refs(&read_lock(&self.refs));
-        let bytes = segment_size(number, self.header.segment_bytes, rows.len() as u64, frame_bytes)?;
+        let unsynced = self.options.background && !self.sync.wanted.load(Relaxed);
+        let soon = unsynced && log.began.is_some_and(|began| began.elapsed() < FULL_SOON);
+        let size_of = if soon { NUMBER_FULL_GROWN } else { number };
+        let bytes = segment_size(size_of, self.header.segment_bytes, rows.len() as u64, frame_bytes)?;
         let seal = (log.tail.next == 0).then(|| self.seal(&log.tail, number));
         let sealed = seal.as_ref().map_or(log.tail, |(_, tail)| *tail);
 
@@ -162,6 +171,7 @@ impl Shared {
         let head = segment.head.ok_or_else(|| self.corrupt(&name, 0, "the segment's head is damaged"))?;
         let old = log.tail.segment;
         log.tail = Tail::start(&head);
+        log.began = Some(Instant::now());
         self.sync.note_durable(log.tail.location());
         self.publish(&log.tail);
         self.leave(old, &head);

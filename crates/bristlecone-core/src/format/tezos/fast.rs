@@ -1,0 +1,181 @@
+//! Lookups in records that can be borrowed: no object is built, no id is copied, nothing is counted.
+//!
+//! These answer what [`super::Tezos::find`] and `descend` would by the general way, or decline wherever anything is
+//! out of the ordinary (wide leaves, long names, damage); the general way then says what.
+
+use super::{
+    Tezos,
+    id::ID_BYTES,
+    node::{DIR, INLINE, VALUE},
+};
+use crate::{
+    Bytes, EntryKind, Kind, Location, ObjRef, Oid, RECORD_HEADER_BYTES, Reader, Source, Target,
+    format::{
+        native::step_hash,
+        search::{find_print, mask, prefix, slash},
+    },
+};
+
+/// A borrowed record of a piece.
+#[derive(Clone, Copy)]
+struct Piece<'a> {
+    record: &'a [u8],
+    body: &'a [u8],
+    own: Location,
+}
+
+/// An entry that was found.
+pub(super) struct Hit<'a> {
+    piece: Piece<'a>,
+    tag: u8,
+    hash: &'a [u8; ID_BYTES],
+    // What follows the name.
+    payload: &'a [u8],
+    // Which of the record's children it is.
+    rank: usize,
+}
+
+/// What a lookup came to: nothing there, or an entry.
+type Answer<'a> = Option<Hit<'a>>;
+
+impl<'a> Piece<'a> {
+    #[inline(always)]
+    fn peek<S: Source>(source: &'a S, oid: &[u8], at: Location) -> Option<Self> {
+        let record = source.peek(oid, at)?;
+        let header: &[u8; 16] = record.first_chunk()?;
+        if header[12] != Kind::Node as u8 {
+            return None;
+        }
+        let children = u32::from_le_bytes([header[8], header[9], header[10], header[11]]) as usize;
+        let body = record.get(RECORD_HEADER_BYTES + (children + usize::from(header[14])) * 8..)?;
+        Some(Self { record, body, own: at })
+    }
+
+    #[inline(always)]
+    fn child(&self, index: usize) -> Location {
+        match self.record.get(RECORD_HEADER_BYTES + index * 8..).and_then(|rest| rest.first_chunk()) {
+            Some(word) => Location::from_stored(u64::from_le_bytes(*word), self.own),
+            None => Location::NONE,
+        }
+    }
+
+    /// Looks a name up in a narrow leaf of `count` entries, whose tables are `rest`.
+    #[inline(always)]
+    fn find(self, flags: u8, count: usize, rest: &'a [u8], name: &[u8]) -> Option<Answer<'a>> {
+        let (prints, rest) = rest.split_at_checked(count)?;
+        let (tags, rest) = rest.split_at_checked(count)?;
+        let (ends, rest) = rest.split_at_checked(count * 2)?;
+        let (hashes, items) = rest.split_at_checked(count * ID_BYTES)?;
+        let wanted = prefix(name);
+        let end = |index: usize| Some(usize::from(u16::from_le_bytes(*ends.get(index * 2..)?.first_chunk()?)));
+        let start = |index: usize| if index == 0 { Some(0) } else { end(index - 1) };
+        let index = if count == 1 {
+            if !is_named(items, name, wanted)? {
+                return Some(None);
+            }
+            0
+        } else {
+            let print = step_hash(name) as u8;
+            let mut from = 0;
+            loop {
+                let Some(index) = find_print(prints, print, from) else { return Some(None) };
+                if is_named(items.get(start(index)?..)?, name, wanted)? {
+                    break index;
+                }
+                from = index + 1;
+            }
+        };
+        let payload = items.get(start(index)? + 1 + name.len()..end(index)?)?;
+        let hash = hashes.get(index * ID_BYTES..)?.first_chunk()?;
+        let rank =
+            if flags & 2 != 0 { index } else { tags[..index].iter().map(|&tag| usize::from(tag != INLINE)).sum() };
+        Some(Some(Hit { piece: self, tag: tags[index], hash, payload, rank }))
+    }
+}
+
+/// Whether an item begins with this name. A name whose length takes two bytes is for the general way.
+#[inline(always)]
+fn is_named(item: &[u8], name: &[u8], wanted: u64) -> Option<bool> {
+    let (&length, rest) = item.split_first()?;
+    if usize::from(length) != name.len() || length >= 0x80 {
+        return if name.len() < 0x80 { Some(false) } else { None };
+    }
+    let Some(first) = rest.first_chunk() else { return Some(rest.get(..name.len())? == name) };
+    if u64::from_be_bytes(*first) & mask(length) != wanted {
+        return Some(false);
+    }
+    Some(length <= 8 || rest.get(8..name.len())? == name.get(8..)?)
+}
+
+/// Looks a name up in the directory whose root has id `oid` and stands at `at`; `None` where this cannot tell.
+#[inline(always)]
+fn lookup<'a, S: Source>(format: &Tezos, source: &'a S, oid: &[u8], at: Location, name: &[u8]) -> Option<Answer<'a>> {
+    let mut piece = Piece::peek(source, oid, at)?;
+    let mut depth = 0;
+    loop {
+        let (head, rest) = piece.body.split_first_chunk::<4>()?;
+        match *head {
+            [shape @ (0 | 1), flags, low, high] if flags & 1 == 0 && (shape == 0) == (depth == 0) => {
+                return piece.find(flags, usize::from(u16::from_le_bytes([low, high])), rest, name);
+            }
+            [2 | 3, own, 0, 0] if own == depth => {
+                let (head, hashes) = rest.split_first_chunk::<12>()?;
+                let bitmap = u64::from_le_bytes(*head.last_chunk()?);
+                let bit = 1 << format.bucket(depth, name);
+                if bitmap & bit == 0 {
+                    return Some(None);
+                }
+                let index = (bitmap & (bit - 1)).count_ones() as usize;
+                let hash = hashes.get(index * ID_BYTES..)?.first_chunk::<ID_BYTES>()?;
+                piece = Piece::peek(source, hash, piece.child(index))?;
+                depth += 1;
+            }
+            _ => return None,
+        }
+    }
+}
+
+/// Looks a name up; `None` where the general way must tell.
+#[inline]
+pub(super) fn find<'a, S: Source>(
+    format: &Tezos,
+    source: &'a S,
+    dir: &ObjRef,
+    name: &[u8],
+) -> Option<Option<(EntryKind, Target<'a>)>> {
+    let Some(hit) = lookup(format, source, dir.oid.as_bytes(), dir.at, name)? else { return Some(None) };
+    let object = || ObjRef::new(Oid::from_array(*hit.hash), hit.piece.child(hit.rank));
+    Some(Some(match hit.tag {
+        DIR => (EntryKind::Dir, Target::Object { at: object(), bytes: 0 }),
+        VALUE => (EntryKind::Value, Target::Object { at: object(), bytes: Reader::new(hit.payload).varint().ok()? }),
+        INLINE => (EntryKind::Value, Target::Inline(Bytes::from(hit.payload))),
+        _ => return None,
+    }))
+}
+
+/// Walks the steps of `path` (joined by `/`) down from a directory through borrowed records.
+///
+/// Returns how many bytes of the path were walked, and the directory reached there; `None` where a step is not
+/// bound to a directory. It stops short where the general way must go on.
+#[inline]
+pub(super) fn descend<'a, S: Source>(
+    format: &Tezos,
+    source: &'a S,
+    oid: &'a [u8],
+    at: Location,
+    path: &[u8],
+) -> (usize, Option<(&'a [u8], Location)>) {
+    let (mut oid, mut at) = (oid, at);
+    let mut walked = 0;
+    while walked < path.len() {
+        let rest = &path[walked..];
+        let length = slash(rest);
+        match lookup(format, source, oid, at, &rest[..length]) {
+            Some(Some(hit)) if hit.tag == DIR => (oid, at) = (hit.hash, hit.piece.child(hit.rank)),
+            Some(_) => return (path.len(), None),
+            None => return (walked, Some((oid, at))),
+        }
+        walked = (walked + length + 1).min(path.len());
+    }
+    (walked, Some((oid, at)))
+}
