@@ -2,4 +2,6 @@
 
 mod files;
 mod replay;
+mod semantics;
 mod shared;
+mod tampered;
