@@ -8,7 +8,7 @@
 //! Every answer of Find, Mem and Mem_tree is compared with the recorded one, and where the configuration allows it
 //! ([`hashes_checkable`]) every commit hash. The first difference ends the replay with the row that showed it.
 //!
-//! Each commit moves a branch, in the same append.
+//! Each commit moves a branch, in the same append. [`chunked`] is something else, for comparison alone.
 
 use std::{any::Any, io::Read, ops::ControlFlow, time::Duration};
 
@@ -16,6 +16,7 @@ use bristlecone::{BackendStats, Durability, Format, Oid, Repo, Tezos};
 
 mod apply;
 mod behind;
+pub mod chunked;
 mod commit;
 mod contexts;
 mod error;
@@ -160,7 +161,7 @@ impl<F: Format> Replay<F> {
     }
 
     /// Replays rows until the trace ends, all commits asked for are made, or the observer breaks off. The clocks start
-    /// here.
+    /// here: a replay is run once.
     ///
     /// # Errors
     /// The first thing that goes wrong. Commits made so far stay, and [`Replay::report`] tells of them.
@@ -276,9 +277,9 @@ impl<F: Format> Replay<F> {
             Row::Copy { source, destination, .. } => format!("{source} to {destination}"),
             _ => row.key().map(|key| key.to_string()).unwrap_or_default(),
         };
-        // The first commit and the first row are 1; a commit whose hash is wrong was counted already.
-        let commit = self.meter.commits() + 1;
-        Place { file: String::new(), offset, commit, row: self.meter.block_rows() + 1, operation: row.name(), key }
+        // A row that fails was not counted, nor its commit; both are counted from 1.
+        let (commit, number) = (self.meter.commits() + 1, self.meter.block_rows() + 1);
+        Place { file: String::new(), offset, commit, row: number, operation: row.name(), key }
     }
 
     fn failed(&mut self, mut place: Place, fault: Fault, file: &str) -> ReplayError {

@@ -4,4 +4,6 @@ mod files;
 mod parallel;
 mod recorder;
 mod replay;
+mod semantics;
 mod shared;
+mod tampered;
