@@ -7,4 +7,5 @@ mod folders;
 mod harness;
 mod hostile;
 mod json;
+mod trace;
 mod values;
