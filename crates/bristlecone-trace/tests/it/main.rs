@@ -3,4 +3,5 @@
 mod files;
 mod hostile;
 mod recorder;
+mod replay;
 mod shared;
