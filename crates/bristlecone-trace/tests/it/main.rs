@@ -2,6 +2,7 @@
 
 mod files;
 mod hostile;
+mod page;
 mod recorder;
 mod replay;
 mod shared;
