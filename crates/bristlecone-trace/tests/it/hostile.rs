@@ -170,7 +170,7 @@ struct Dribble<'a> {
 impl Read for &mut Dribble<'_> {
     fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
         self.turn += 1;
-        if self.turn % 5 == 0 {
+        if self.turn.is_multiple_of(5) {
             return Err(io::ErrorKind::Interrupted.into());
         }
         self.room_max = self.room_max.max(room.len());
