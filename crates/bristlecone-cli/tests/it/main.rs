@@ -9,4 +9,5 @@ mod harness;
 mod hostile;
 mod json;
 mod replay;
+mod trace;
 mod values;

@@ -2,6 +2,8 @@
 
 mod files;
 mod parallel;
+mod hostile;
+mod page;
 mod recorder;
 mod replay;
 mod semantics;
