@@ -7,12 +7,14 @@
 mod decode;
 mod encode;
 mod error;
+mod generate;
 mod key;
 mod reader;
 mod row;
 mod writer;
 
 pub use error::TraceError;
+pub use generate::{GenerateError, GenerateOptions, Generator, RowCounts};
 pub use key::{HashesBuf, Key, KeyBuf};
 pub use reader::Reader;
 pub use row::{ContextId, Hashes, Row, RowKind, Scoped};
