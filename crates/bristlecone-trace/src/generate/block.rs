@@ -92,10 +92,11 @@ impl<'g, W: Write> Block<'g, W> {
     /// Reads what every block needs.
     fn prepare(&mut self) -> Result {
         const SHELL: [&str; 2] = ["protocol", "test_chain"];
-        const PROTOCOL: [&str; 4] =
-            ["data/version", "data/v1/first_level", "data/v1/constants", "data/votes/current_period_kind"];
-        // The shell asks before and after it has loaded the protocol.
-        for key in SHELL.iter().chain(&SHELL).chain(&PROTOCOL).chain(&["data/last_block_priority"]) {
+        const PROTOCOL: [&str; 3] = ["data/version", "data/v1/first_level", "data/v1/constants"];
+        const VOTES: [&str; 2] = ["data/votes/current_period_kind", "data/votes/current_quorum"];
+        // The shell asks for the protocol, which is prepared for the header and again for the operations.
+        let keys = SHELL.iter().chain(&PROTOCOL).chain(&SHELL).chain(&PROTOCOL).chain(&VOTES);
+        for key in keys.chain(&["data/last_block_priority"]) {
             self.out.find(key)?;
         }
         Ok(())

@@ -42,7 +42,7 @@ pub(super) type Table = [(u64, u64)];
 /// 345 over the commits from 10,310 to 13,315, 459 over the first 100,000, and 532, 671, 863 and 1,179 over the four
 /// quarters of 1,343,496.
 pub(super) const ROWS: &Table = &[
-    (2, 333),
+    (2, 331),
     (13_315, 337),
     (30_000, 420),
     (50_000, 460),
@@ -61,9 +61,9 @@ pub(super) const ROWS: &Table = &[
 /// Pledges redeemed in a block. Measured is what they take away: 4.58 Remove a commit over the first 10,310 and 2.32
 /// over the next 3,005; each has two.
 pub(super) const REDEEMED: &Table = &[
-    (2, 4_000_000),
-    (2_000, 2_600_000),
-    (5_000, 1_600_000),
+    (2, 4_200_000),
+    (2_000, 2_750_000),
+    (5_000, 1_700_000),
     (8_000, 1_050_000),
     (10_310, 800_000),
     (13_315, 550_000),
@@ -77,7 +77,7 @@ pub(super) const DELEGATES: &Table =
     &[(2, 8), (2_000, 8), (13_315, 12), (30_000, 25), (100_000, 70), (336_000, 200), (672_000, 350), (1_343_496, 430)];
 
 /// How likely an endorsement is included.
-pub(super) const INCLUDED: u64 = 600_000;
+pub(super) const INCLUDED: u64 = 565_000;
 /// How likely a block is not baked by the first who has the right to.
 pub(super) const LATER_PRIORITY: u64 = 10_000;
 /// How likely a nonce is revealed.
