@@ -27,6 +27,7 @@ mod log;
 mod man;
 mod set;
 mod show;
+mod trace;
 mod tree;
 
 const EXAMPLES: &str = "\
@@ -78,6 +79,7 @@ enum Command {
     Info(info::InfoArgs),
     #[command(visible_alias = "fsck")]
     Check(check::CheckArgs),
+    Trace(trace::TraceCommand),
     Bench(Box<bench::BenchCommand>),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
@@ -127,6 +129,7 @@ fn dispatch(command: Command, context: &mut Context) -> Result<()> {
         Command::Export(args) => export::run(args, context),
         Command::Info(args) => info::run(args, context),
         Command::Check(args) => check::run(args, context),
+        Command::Trace(args) => trace::run(args, context),
         Command::Bench(args) => bench::run(*args, context),
         Command::Completions(args) => completions::run(args, context),
         Command::Man(args) => man::run(args, context),

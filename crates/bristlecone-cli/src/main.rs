@@ -12,6 +12,7 @@ mod export;
 mod failure;
 mod import;
 mod integrity;
+mod newfile;
 mod open;
 mod output;
 mod progress;
