@@ -10,6 +10,7 @@ mod differences;
 mod entry;
 mod export;
 mod failure;
+mod formats;
 mod import;
 mod integrity;
 mod newfile;
