@@ -14,7 +14,7 @@ use std::{
 
 use thiserror::Error;
 
-use self::{chain::Chain, recorder::Recorder, scratch::Scratch};
+use self::{chain::Chain, profile::Pace, scratch::Scratch, scribe::Scribe};
 use crate::{RowKind, TraceError};
 
 mod block;
@@ -22,8 +22,8 @@ mod chain;
 mod names;
 mod profile;
 mod random;
-mod recorder;
 mod scratch;
+mod scribe;
 mod state;
 mod values;
 
@@ -62,7 +62,7 @@ impl Default for GenerateOptions {
 #[derive(Debug)]
 pub struct Generator<W> {
     chain: Chain,
-    recorder: Recorder<W>,
+    scribe: Scribe<W>,
 }
 
 impl<W: Write> Generator<W> {
@@ -71,8 +71,12 @@ impl<W: Write> Generator<W> {
     /// # Errors
     /// [`GenerateError`].
     pub fn new(options: &GenerateOptions, write: W) -> Result<Self> {
+        Self::at_pace(options, Pace::default(), write)
+    }
+
+    fn at_pace(options: &GenerateOptions, pace: Pace, write: W) -> Result<Self> {
         let scratch = Scratch::new(&options.dir, options.room_bytes)?;
-        Ok(Self { chain: Chain::new(options.seed), recorder: Recorder::new(scratch, write)? })
+        Ok(Self { chain: Chain::new(options.seed, pace), scribe: Scribe::new(scratch, write)? })
     }
 
     /// Writes the rows of one more commit.
@@ -80,19 +84,25 @@ impl<W: Write> Generator<W> {
     /// # Errors
     /// [`GenerateError`]; the trace cannot be gone on with.
     pub fn commit(&mut self) -> Result {
-        self.chain.commit(&mut self.recorder)
+        self.chain.commit(&mut self.scribe)
     }
 
     /// Returns how many rows of each kind there are so far.
     #[must_use]
     pub const fn counts(&self) -> &RowCounts {
-        self.recorder.counts()
+        self.scribe.counts()
     }
 
     /// Returns how many bytes the trace has so far.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
-        self.recorder.bytes()
+        self.scribe.bytes()
+    }
+
+    /// Returns how many stores it took so far.
+    #[cfg(test)]
+    const fn stores(&self) -> u64 {
+        self.scribe.stores()
     }
 
     /// Writes out everything and returns what was written to.
@@ -100,7 +110,7 @@ impl<W: Write> Generator<W> {
     /// # Errors
     /// [`GenerateError::Trace`].
     pub fn finish(self) -> Result<W> {
-        self.recorder.finish()
+        self.scribe.finish()
     }
 }
 

@@ -9,11 +9,11 @@ use super::{
     Result,
     names::Contract,
     profile::{
-        self, ACTIVATIONS, BLOCKS_PER_CYCLE, COIN, INCLUDED, LATER_PRIORITY, NONCE_EVERY, PRESERVED_CYCLES,
-        RAMP_UP_CYCLES, REDEEMED, REVEALED, ROWS, SLOTS, SNAPSHOT_EVERY,
+        ACTIVATIONS, COIN, INCLUDED, LATER_PRIORITY, PRESERVED_CYCLES, Pace, RAMP_UP_CYCLES, REDEEMED, REVEALED, ROWS,
+        SLOTS,
     },
     random::Random,
-    recorder::Recorder,
+    scribe::Scribe,
     state::State,
     values::{INITED, nat, number},
 };
@@ -31,9 +31,10 @@ const OWED_MAX: i64 = 4_000;
 
 /// A block being applied.
 pub(super) struct Block<'g, W> {
-    out: &'g mut Recorder<W>,
+    out: &'g mut Scribe<W>,
     state: &'g mut State,
     random: Random,
+    pace: Pace,
     level: u64,
     cycle: u64,
     // What users sent, endorsements included.
@@ -43,8 +44,9 @@ pub(super) struct Block<'g, W> {
 
 impl<'g, W: Write> Block<'g, W> {
     /// Begins the block of a level over the checked-out context.
-    pub(super) fn new(out: &'g mut Recorder<W>, state: &'g mut State, random: Random, level: u64) -> Self {
-        Self { out, state, random, level, cycle: (level - 1) / BLOCKS_PER_CYCLE, operations: 0, fees: 0 }
+    pub(super) fn new(out: &'g mut Scribe<W>, state: &'g mut State, random: Random, level: u64) -> Self {
+        let (pace, cycle) = (state.pace, state.pace.cycle(level));
+        Self { out, state, random, pace, level, cycle, operations: 0, fees: 0 }
     }
 
     /// Applies it and returns the commit's message.
@@ -55,13 +57,13 @@ impl<'g, W: Write> Block<'g, W> {
         } else {
             priority = self.random.about(LATER_PRIORITY) * self.random.within(1, 5);
             self.regular(priority)?;
-            if self.level.is_multiple_of(SNAPSHOT_EVERY) {
+            if self.level.is_multiple_of(self.pace.snapshot_every) {
                 self.snapshot()?;
             }
-            if self.level.is_multiple_of(BLOCKS_PER_CYCLE) {
+            if self.level.is_multiple_of(self.pace.cycle_blocks) {
                 self.end_cycle()?;
             }
-            if ACTIVATIONS.contains(&self.level) {
+            if ACTIVATIONS.iter().any(|&event| self.pace.comes(event, self.level)) {
                 self.migrate()?;
             }
             self.move_contracts()?;
@@ -73,7 +75,7 @@ impl<'g, W: Write> Block<'g, W> {
     fn regular(&mut self, priority: u64) -> Result {
         let began = self.out.counts().total();
         // The checkout and the commit are rows, too.
-        let rows = profile::at(ROWS, self.level) as i64 - 2;
+        let rows = self.pace.at(ROWS, self.level) as i64 - 2;
         self.prepare()?;
         let baker = self.baker(priority)?;
         self.endorsements()?;
@@ -121,7 +123,7 @@ impl<'g, W: Write> Block<'g, W> {
             self.freeze_more(&dir, "fees", self.fees)?;
         }
         self.out.set("data/last_block_priority", &(priority as u16).to_be_bytes())?;
-        if self.level.is_multiple_of(NONCE_EVERY) {
+        if self.level.is_multiple_of(self.pace.nonce_every) {
             let mut nonce = self.random.bytes(32);
             nonce.extend_from_slice(&self.state.names.key_hash(baker));
             nonce.extend_from_slice(&nat(reward));
@@ -157,13 +159,14 @@ impl<'g, W: Write> Block<'g, W> {
 
     /// Reveals the nonce of a block of the cycle before, if one's turn has come.
     fn reveal_nonce(&mut self, baker: u64) -> Result {
-        if self.cycle == 0 || self.level % NONCE_EVERY != 7 || !self.random.chance(REVEALED) {
+        let (every, after) = (self.pace.nonce_every, self.pace.nonce_every / 4);
+        if self.cycle == 0 || self.level % every != after || !self.random.chance(REVEALED) {
             return Ok(());
         }
-        let level = self.level - 7 - BLOCKS_PER_CYCLE;
+        let level = self.level - after - self.pace.cycle_blocks;
         let before = self.cycle - 1;
         // That of the block in which the cycle before that one ended is gone already.
-        if level <= before * BLOCKS_PER_CYCLE {
+        if level <= before * self.pace.cycle_blocks {
             return Ok(());
         }
         self.operations += 1;
@@ -191,7 +194,7 @@ impl<'g, W: Write> Block<'g, W> {
     }
 
     fn redeem(&mut self) -> Result {
-        for _ in 0..self.random.about(profile::at(REDEEMED, self.level)).min(self.state.commitments()) {
+        for _ in 0..self.random.about(self.pace.at(REDEEMED, self.level)).min(self.state.commitments()) {
             self.operations += 1;
             self.redeem_one()?;
         }

@@ -8,9 +8,9 @@ use std::{collections::VecDeque, io::Write};
 use super::{
     Result,
     block::Block,
-    profile::{APPLIED_TWICE, BLOCK_SECONDS, GENESIS_SECONDS, ORPHANED, ORPHANED_TWO},
+    profile::{BLOCK_SECONDS, GENESIS_SECONDS, Pace},
     random::Random,
-    recorder::{Head, Recorder},
+    scribe::{Head, Scribe},
     state::State,
 };
 use crate::Scoped;
@@ -48,12 +48,12 @@ enum Step {
 }
 
 impl Chain {
-    pub(super) fn new(seed: u64) -> Self {
-        Self { state: State::new(seed), level: 0, head: None, steps: VecDeque::new(), rival: None }
+    pub(super) fn new(seed: u64, pace: Pace) -> Self {
+        Self { state: State::new(seed, pace), level: 0, head: None, steps: VecDeque::new(), rival: None }
     }
 
     /// Makes one more commit.
-    pub(super) fn commit<W: Write>(&mut self, out: &mut Recorder<W>) -> Result {
+    pub(super) fn commit<W: Write>(&mut self, out: &mut Scribe<W>) -> Result {
         let Some(head) = &mut self.head else {
             self.head = Some(genesis(out)?);
             return Ok(());
@@ -61,7 +61,7 @@ impl Chain {
         if self.steps.is_empty() {
             out.tidy(head)?;
             self.level += 1;
-            self.steps = plan(self.state.seed, self.level);
+            self.steps = plan(&self.state, self.level);
         }
         let step = self.steps.pop_front().unwrap_or(Step::Main { first: false });
         match step {
@@ -87,16 +87,16 @@ impl Chain {
 }
 
 /// Returns the commits of a level.
-fn plan(seed: u64, level: u64) -> VecDeque<Step> {
-    let mut random = Random::of(&[seed, PLAN, level]);
+fn plan(state: &State, level: u64) -> VecDeque<Step> {
+    let (mut random, pace) = (Random::of(&[state.seed, PLAN, level]), &state.pace);
     let main = Step::Main { first: false };
     // The first block is large and has no rivals.
     let draw = if level == 1 { u64::MAX } else { random.below(1_000_000) };
-    if draw < ORPHANED_TWO {
+    if draw < pace.orphaned_two {
         [Step::Rival { followed: true }, Step::AfterRival, main].into()
-    } else if draw < ORPHANED {
+    } else if draw < pace.orphaned_two + pace.orphaned {
         [Step::Rival { followed: false }, main].into()
-    } else if draw < ORPHANED + APPLIED_TWICE {
+    } else if draw < pace.orphaned_two + pace.orphaned + pace.twice {
         [Step::Main { first: true }, main].into()
     } else {
         [main].into()
@@ -105,7 +105,7 @@ fn plan(seed: u64, level: u64) -> VecDeque<Step> {
 
 /// Applies a block. `attempt` tells rivals apart; `keep`: the commit is mentioned again.
 fn block<W: Write>(
-    out: &mut Recorder<W>,
+    out: &mut Scribe<W>,
     state: &mut State,
     level: u64,
     attempt: u64,
@@ -119,7 +119,7 @@ fn block<W: Write>(
 }
 
 /// The genesis block of the main network.
-fn genesis<W: Write>(out: &mut Recorder<W>) -> Result<Head> {
+fn genesis<W: Write>(out: &mut Scribe<W>) -> Result<Head> {
     out.find("data/version")?;
     out.add("data/version", b"genesis")?;
     out.find("data/sandbox_parameter")?;

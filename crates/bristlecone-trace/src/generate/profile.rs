@@ -8,14 +8,8 @@ pub(super) const GENESIS_SECONDS: i64 = 1_530_374_852;
 /// Between blocks.
 pub(super) const BLOCK_SECONDS: i64 = 60;
 
-/// Constants of the protocol.
-pub(super) const BLOCKS_PER_CYCLE: u64 = 4096;
 /// Rights are known, and deposits are held, for so many cycles.
 pub(super) const PRESERVED_CYCLES: u64 = 5;
-/// Measured: the number of copies in real traces is 7 + level / 256.
-pub(super) const SNAPSHOT_EVERY: u64 = 256;
-/// Blocks that commit to a nonce.
-pub(super) const NONCE_EVERY: u64 = 32;
 /// Rights to endorse a block. Measured: each of them and the right to bake ask for one directory, 33 in each block.
 pub(super) const SLOTS: u64 = 32;
 /// The stake behind a roll, in millionths of a coin.
@@ -104,14 +98,49 @@ pub(super) const REWRITTEN_MAX: u64 = 30_000;
 /// Contracts that move in one commit.
 pub(super) const MOVED_IN_BLOCK: u64 = 8_000;
 
-/// How likely a block has a rival that is orphaned, alone or with one more block upon it, and how likely a block is
-/// applied twice. Not measured: the real traces' operations are published, but not which blocks they belong to.
-pub(super) const ORPHANED: u64 = 500;
-pub(super) const ORPHANED_TWO: u64 = 100;
-pub(super) const APPLIED_TWICE: u64 = 200;
+/// How fast things go. The real pace is the default; tests have a faster one, so that they see years in minutes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    pub(super) cycle_blocks: u64,
+    /// A cycle has a whole number of snapshots. Measured: the number of copies in real traces is 7 + level / 256.
+    pub(super) snapshot_every: u64,
+    /// Blocks that commit to a nonce.
+    pub(super) nonce_every: u64,
+    /// By how much the level counts in tables.
+    pub(super) years: u64,
+    /// How likely a block has a rival that is orphaned, alone or with one more block upon it. Not measured: too rare
+    /// to show in the published figures.
+    pub(super) orphaned: u64,
+    pub(super) orphaned_two: u64,
+    /// How likely a block is applied twice. Not measured.
+    pub(super) twice: u64,
+}
 
-/// Returns the value of a table at a level.
-pub(super) fn at(table: &Table, level: u64) -> u64 {
+impl Default for Pace {
+    fn default() -> Self {
+        let (cycle_blocks, snapshot_every, nonce_every) = (4096, 256, 32);
+        Self { cycle_blocks, snapshot_every, nonce_every, years: 1, orphaned: 400, orphaned_two: 100, twice: 200 }
+    }
+}
+
+impl Pace {
+    /// Returns the value of a table at a level.
+    pub(super) fn at(&self, table: &Table, level: u64) -> u64 {
+        at(table, level * self.years)
+    }
+
+    /// Whether what comes at `event` comes at this level.
+    pub(super) const fn comes(&self, event: u64, level: u64) -> bool {
+        (level - 1) * self.years < event && event <= level * self.years
+    }
+
+    /// Returns the cycle of a level; the genesis block counts to the first.
+    pub(super) const fn cycle(&self, level: u64) -> u64 {
+        level.saturating_sub(1) / self.cycle_blocks
+    }
+}
+
+fn at(table: &Table, level: u64) -> u64 {
     let after = table.partition_point(|&(known, _)| known <= level);
     if after == 0 {
         return table[0].1;

@@ -43,9 +43,9 @@ impl Random {
 
     /// Returns a number below `end` whose logarithm is spread evenly: small ones are as popular as Zipf has them.
     pub(super) fn popular(&mut self, end: u64) -> u64 {
-        let bits = u64::from((end + 1).ilog2());
-        let low = 1 << self.below(bits.max(1));
-        (low - 1 + self.below(low)).min(end - 1)
+        let low = 1 << self.below(u64::from(end.ilog2()) + 1);
+        let drawn = low - 1 + self.below(low);
+        if drawn < end { drawn } else { self.below(end) }
     }
 
     /// Returns the index of one of the weights, each as likely as it is large.

@@ -49,6 +49,11 @@ impl Scratch {
         fs::remove_dir_all(&old).map_err(|source| GenerateError::scratch(&old, source))
     }
 
+    #[cfg(test)]
+    pub(super) const fn stores(&self) -> u64 {
+        self.stores
+    }
+
     fn store(&self, number: u64) -> PathBuf {
         self.dir.join(number.to_string())
     }

@@ -2,7 +2,7 @@
 
 use super::{
     names::{Contract, Names},
-    profile::{COMMITMENTS, FIRST_DELEGATES},
+    profile::{COMMITMENTS, FIRST_DELEGATES, Pace},
     random::Random,
 };
 
@@ -14,6 +14,7 @@ const INDEX: &str = "data/contracts/index";
 pub(super) struct State {
     pub(super) names: Names,
     pub(super) seed: u64,
+    pub(super) pace: Pace,
     pub(super) implicit: u64,
     pub(super) originated: u64,
     pub(super) scripted: u64,
@@ -51,10 +52,11 @@ impl Moves {
 }
 
 impl State {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(super) fn new(seed: u64, pace: Pace) -> Self {
         Self {
             names: Names::new(seed),
             seed,
+            pace,
             implicit: 0,
             originated: 0,
             scripted: 0,

@@ -2,10 +2,10 @@
 
 use std::io::Write;
 
-use super::{Block, PRESERVED_CYCLES, Result, SNAPSHOT_EVERY};
+use super::{Block, PRESERVED_CYCLES, Result};
 use crate::generate::{
     names::Contract,
-    profile::{BLOCKS_PER_CYCLE, COIN, COMMITMENTS, FIRST_ACCOUNTS, FIRST_DELEGATES, FIRST_ROLLS, ROLL_AMOUNT},
+    profile::{COIN, COMMITMENTS, FIRST_ACCOUNTS, FIRST_DELEGATES, FIRST_ROLLS, ROLL_AMOUNT},
     values::{INITED, nat, roll},
 };
 
@@ -95,5 +95,3 @@ impl<W: Write> Block<'_, W> {
 fn share(delegate: u64) -> u64 {
     FIRST_ROLLS / FIRST_DELEGATES + u64::from(delegate < FIRST_ROLLS % FIRST_DELEGATES)
 }
-
-const _: () = assert!(BLOCKS_PER_CYCLE.is_multiple_of(SNAPSHOT_EVERY), "every cycle has as many snapshots");

@@ -2,11 +2,8 @@
 
 use std::io::Write;
 
-use super::{BLOCKS_PER_CYCLE, Block, NONCE_EVERY, PRESERVED_CYCLES, Result, SNAPSHOT_EVERY};
-use crate::generate::{names::Contract, values::number};
-
-/// Snapshots of a cycle.
-const SNAPSHOTS: u64 = BLOCKS_PER_CYCLE / SNAPSHOT_EVERY;
+use super::{Block, PRESERVED_CYCLES, Result};
+use crate::generate::{names::Contract, profile::Pace, values::number};
 
 impl<W: Write> Block<'_, W> {
     /// Takes a snapshot for the cycle after those whose rights are known.
@@ -47,9 +44,10 @@ impl<W: Write> Block<'_, W> {
         self.out.get(&format!("data/cycle/{cycle}/random_seed"))?;
         let key = format!("data/cycle/{cycle}/roll_snapshot");
         self.out.get(&key)?;
-        let chosen = self.random.below(SNAPSHOTS);
+        let snapshots = self.pace.cycle_blocks / self.pace.snapshot_every;
+        let chosen = self.random.below(snapshots);
         self.out.set(&key, &(chosen as u16).to_be_bytes())?;
-        for index in (0..SNAPSHOTS).filter(|&index| index != chosen) {
+        for index in (0..snapshots).filter(|&index| index != chosen) {
             self.out.remove(&format!("data/rolls/owner/snapshot/{cycle}/{index}"))?;
             self.out.delete(&format!("data/cycle/{cycle}/last_roll/{index}"))?;
         }
@@ -61,8 +59,9 @@ impl<W: Write> Block<'_, W> {
         let cycle = ended + PRESERVED_CYCLES + 2;
         self.out.get(&format!("data/cycle/{}/random_seed", cycle - 1))?;
         if let Some(revealed) = ended.checked_sub(1) {
-            let first = revealed * BLOCKS_PER_CYCLE + NONCE_EVERY;
-            for level in (first..=(revealed + 1) * BLOCKS_PER_CYCLE).step_by(NONCE_EVERY as usize) {
+            let Pace { cycle_blocks, nonce_every, .. } = self.pace;
+            let first = revealed * cycle_blocks + nonce_every;
+            for level in (first..=(revealed + 1) * cycle_blocks).step_by(nonce_every as usize) {
                 let key = format!("data/cycle/{revealed}/nonces/{level}");
                 self.out.find(&key)?;
                 self.out.remove(&key)?;

@@ -28,7 +28,7 @@ impl<W: Write> Block<'_, W> {
             let before = number(Some(&self.out.get(&counter)?));
             self.out.add(&counter, &nat(before + 1))?;
         }
-        if self.level == NEW_LAYOUT {
+        if self.pace.comes(NEW_LAYOUT, self.level) {
             self.state.begin_moves();
             self.out.init("data/big_maps/next", &nat(0))?;
         }

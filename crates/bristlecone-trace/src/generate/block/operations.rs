@@ -5,7 +5,7 @@ use std::io::Write;
 use super::{Block, Result};
 use crate::generate::{
     names::Contract,
-    profile::{self, COIN, DELEGATES, OPERATIONS, ROLL_AMOUNT, WITH_CODE},
+    profile::{COIN, DELEGATES, OPERATIONS, ROLL_AMOUNT, WITH_CODE},
     values::{INITED, nat, number},
 };
 
@@ -18,7 +18,7 @@ const HASH_BYTES: usize = 21;
 impl<W: Write> Block<'_, W> {
     /// Applies one operation of a kind drawn by the time.
     pub(super) fn operation(&mut self) -> Result {
-        let weights = OPERATIONS.map(|table| profile::at(table, self.level));
+        let weights = OPERATIONS.map(|table| self.pace.at(table, self.level));
         match self.random.weighted(&weights) {
             1 => self.transfer_to_new(),
             2 => self.originate(),
@@ -39,7 +39,7 @@ impl<W: Write> Block<'_, W> {
 
     /// Lets another account begin to bake, if it is time to.
     pub(super) fn register(&mut self) -> Result {
-        if self.state.delegates.len() as u64 >= profile::at(DELEGATES, self.level) {
+        if self.state.delegates.len() as u64 >= self.pace.at(DELEGATES, self.level) {
             return Ok(());
         }
         self.operations += 1;
@@ -76,7 +76,7 @@ impl<W: Write> Block<'_, W> {
     fn originate(&mut self) -> Result {
         let dir = self.sender()?;
         let amount = self.spend(&dir)?;
-        if self.random.chance(profile::at(WITH_CODE, self.level)) {
+        if self.random.chance(self.pace.at(WITH_CODE, self.level)) {
             return self.originate_script(amount);
         }
         let contract = Contract::Originated(self.state.originated);

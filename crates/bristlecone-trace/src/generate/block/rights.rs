@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use super::{BLOCKS_PER_CYCLE, Block, Endorsers, Result, SLOTS, TRIES};
+use super::{Block, Endorsers, Result, SLOTS, TRIES};
 use crate::generate::{random::Random, rolls_path, values::roll_number};
 
 /// Streams of numbers for different ends.
@@ -31,7 +31,7 @@ impl<W: Write> Block<'_, W> {
 
     /// Returns who has a right: four Find and a Mem_tree, and another Find for each roll that nobody owned.
     fn owner(&mut self, level: u64, slot: u64) -> Result<u64> {
-        let cycle = level.saturating_sub(1) / BLOCKS_PER_CYCLE;
+        let cycle = self.pace.cycle(level);
         let of_cycle = format!("data/cycle/{cycle}");
         self.out.get(&format!("{of_cycle}/random_seed"))?;
         let chosen = self.out.get(&format!("{of_cycle}/roll_snapshot"))?;

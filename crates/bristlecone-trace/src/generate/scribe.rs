@@ -1,4 +1,4 @@
-//! The recorder: does to a real tree what a node did to its context, and writes down each operation with its answer.
+//! The scribe: does to a real tree what a node did to its context, and writes down each operation with its answer.
 //!
 //! So every recorded answer and hash is what the store says. On top of the operations of a trace it has those of the
 //! protocol's storage, which come as several rows: a key that must be new is asked for before it is added.
@@ -27,7 +27,7 @@ pub(super) struct Head {
 
 /// A context in the making and the trace that tells how.
 #[derive(Debug)]
-pub(super) struct Recorder<W> {
+pub(super) struct Scribe<W> {
     // Before `scratch`: the store closes before its folder goes.
     repo: Repo<Tezos>,
     tree: Tree<Tezos>,
@@ -42,7 +42,7 @@ pub(super) struct Recorder<W> {
     key: KeyBuf,
 }
 
-impl<W: Write> Recorder<W> {
+impl<W: Write> Scribe<W> {
     pub(super) fn new(mut scratch: Scratch, write: W) -> Result<Self> {
         let repo = scratch.fresh()?;
         let tree = repo.tree();
@@ -56,6 +56,11 @@ impl<W: Write> Recorder<W> {
 
     pub(super) const fn bytes(&self) -> u64 {
         self.writer.offset()
+    }
+
+    #[cfg(test)]
+    pub(super) const fn stores(&self) -> u64 {
+        self.scratch.stores()
     }
 
     pub(super) fn finish(self) -> Result<W> {
