@@ -52,14 +52,22 @@ impl Progress {
 
     /// Draws the line if it is time to.
     pub(crate) fn tick(&mut self, done: &Done) {
+        let (verb, total) = (self.verb, self.total);
+        self.tick_with(|seconds| {
+            let (items, bytes) = (done.items.load(Relaxed), done.bytes.load(Relaxed));
+            let of = total.map(|total| format!(" of {total}")).unwrap_or_default();
+            let rate = (bytes as f64 / seconds) as u64;
+            format!("{verb} {items}{of}, {} ({}/s)", text::bytes(bytes), text::bytes(rate))
+        });
+    }
+
+    /// Draws the line that `line` makes of the seconds since the beginning, if it is time to.
+    pub(crate) fn tick_with(&mut self, line: impl FnOnce(f64) -> String) {
         if !self.shown || self.drawn.unwrap_or(self.began).elapsed() < EVERY {
             return;
         }
         self.drawn = Some(Instant::now());
-        let (items, bytes) = (done.items.load(Relaxed), done.bytes.load(Relaxed));
-        let of = self.total.map(|total| format!(" of {total}")).unwrap_or_default();
-        let rate = (bytes as f64 / self.began.elapsed().as_secs_f64().max(0.001)) as u64;
-        let line = format!("{} {items}{of}, {} ({}/s)", self.verb, text::bytes(bytes), text::bytes(rate));
+        let line = line(self.began.elapsed().as_secs_f64().max(0.001));
         let _ = write!(stderr(), "\r{line}\x1b[K");
     }
 }

@@ -9,6 +9,7 @@ mod convert;
 mod decode;
 mod encode;
 mod error;
+mod generate;
 mod info;
 mod key;
 mod reader;
@@ -19,6 +20,7 @@ mod writer;
 
 pub use convert::{PathConversion, UnknownConversion};
 pub use error::TraceError;
+pub use generate::{GenerateError, GenerateOptions, Generator, RowCounts};
 pub use info::{Depth, LargeCommit, Percentiles, Shape, TraceInfo, VALUE_BUCKETS, ValueBucket};
 pub use key::{HashesBuf, Key, KeyBuf};
 pub use reader::Reader;

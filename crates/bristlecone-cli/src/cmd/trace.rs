@@ -6,14 +6,16 @@ use super::Context;
 use crate::failure::Result;
 
 mod convert;
+mod generate;
 mod info;
 
-/// Look at replayable traces of Tezos contexts, and rewrite them
+/// Look at replayable traces of Tezos contexts, rewrite them, and make them up
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   cone trace info data4.repr                                 what is in it
   cone trace convert data4.repr --out small.repr --commits 100  its first hundred commits
+  cone trace generate --commits 10310 --out made.repr        one made up, in the proportions of real ones
 
 Traces are files of rows, each an operation that a Tezos node did on its state; they begin with IrmRepBT.")]
 pub(super) struct TraceCommand {
@@ -25,11 +27,13 @@ pub(super) struct TraceCommand {
 enum Verb {
     Info(info::InfoArgs),
     Convert(convert::ConvertArgs),
+    Generate(generate::GenerateArgs),
 }
 
 pub(super) fn run(args: TraceCommand, context: &mut Context) -> Result<()> {
     match args.verb {
         Verb::Info(args) => info::run(args, context),
         Verb::Convert(args) => convert::run(args, context),
+        Verb::Generate(args) => generate::run(args, context),
     }
 }
