@@ -198,7 +198,11 @@ fn percentiles_text(latency: &Latency) -> String {
 pub(crate) struct Ratio {
     pub(crate) ours: &'static str,
     pub(crate) fio: &'static str,
+    /// Both with a look at the clock for each read.
     pub(crate) ratio: f64,
+    /// Ours without, which is how a store reads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) ratio_untimed: Option<f64>,
 }
 
 /// Returns the ratios of each engine to the same of fio, and of the map to fio's positional read.
@@ -207,14 +211,19 @@ pub(crate) fn ratios(all: &[Figures]) -> Vec<Ratio> {
     let find = |ours: bool, engine: &str| all.iter().find(|one| one.is_ours() == ours && one.engine == engine);
     let ratio = |(ours, fio)| {
         let (one, other) = (find(true, ours)?, find(false, fio)?);
-        (other.read.iops > 0.0).then(|| Ratio { ours, fio, ratio: one.read.iops / other.read.iops })
+        let times = |iops: f64| iops / other.read.iops;
+        let ratio_untimed = one.untimed.as_ref().map(|untimed| times(untimed.iops));
+        (other.read.iops > 0.0).then(|| Ratio { ours, fio, ratio: times(one.read.iops), ratio_untimed })
     };
     pairs.into_iter().filter_map(ratio).collect()
 }
 
 /// Returns ratios as lines of text.
 pub(crate) fn ratios_text(ratios: &[Ratio]) -> String {
-    let line = |one: &Ratio| format!("  {:<5} / fio {:<5} : {:.2}\n", one.ours, one.fio, one.ratio);
+    let line = |one: &Ratio| {
+        let untimed = one.ratio_untimed.map_or_else(String::new, |ratio| format!(", no clock {ratio:.2}"));
+        format!("  {:<5} / fio {:<5} : {:.2}{untimed}\n", one.ours, one.fio, one.ratio)
+    };
     let lines: String = ratios.iter().map(line).collect();
     if lines.is_empty() { lines } else { format!("\nIOPS, ours / fio:\n{lines}") }
 }
@@ -286,12 +295,14 @@ mod tests {
             untimed: None,
             checksum: None,
         };
-        let ours = [figures(OURS, Engine::Psync, 3e6), figures(OURS, Engine::Mmap, 12e6)];
+        let untimed = Some(Untimed { iops: 20e6, bw_bytes: 1, mean_ns: 50.0 });
+        let mapped = Figures { untimed, ..figures(OURS, Engine::Mmap, 12e6) };
+        let ours = [figures(OURS, Engine::Psync, 3e6), mapped];
         assert_eq!(ratios(&ours), []);
         assert_eq!(ratios_text(&[]), "");
         let all = [&ours[..], &[figures("fio-3.33", Engine::Psync, 2e6)]].concat();
         let found: Vec<f64> = ratios(&all).iter().map(|one| one.ratio).collect();
         assert_eq!(found, [1.5, 6.0]);
-        assert!(ratios_text(&ratios(&all)).contains("mmap  / fio psync : 6.00"));
+        assert!(ratios_text(&ratios(&all)).contains("mmap  / fio psync : 6.00, no clock 10.00\n"));
     }
 }
