@@ -168,7 +168,11 @@ fn prepare(args: &IoArgs, dir: &Path) -> Result<(Job, Option<MadeFile>)> {
 
 fn job_of_file(file: &Path) -> Result<Job> {
     if !iolog::is_recording(file)? {
-        return Job::from_fio(file);
+        let mut job = Job::from_fio(file)?;
+        match &mut job.source {
+            Source::Random(Pattern { file, .. }) | Source::Recorded(file) => *file = absolute(file)?,
+        }
+        return Ok(job);
     }
     Ok(Job {
         source: Source::Recorded(absolute(file)?),
@@ -207,6 +211,7 @@ fn random_job(args: &IoArgs, dir: &Path) -> Result<(Job, Option<MadeFile>)> {
     Ok((job, made))
 }
 
+/// Names a file so that fio, and who maps it, find it from any folder.
 fn absolute(file: &Path) -> Result<PathBuf> {
     std::path::absolute(file).map_err(BenchError::io(file))
 }
@@ -272,16 +277,16 @@ fn files(job: &Job) -> Result<Files> {
 /// What was measured.
 struct Outcome {
     figures: Vec<Figures>,
-    /// What there is to say of fio, where it was not run.
-    remark: Option<String>,
+    /// Why fio does not stand beside, where it does not.
+    remarks: Vec<String>,
     clock_ns: f64,
 }
 
 fn measure(args: &IoArgs, job: &Job, files: &Files, dir: &Path) -> Result<Outcome> {
     let version = if args.no_fio { None } else { fio::version() };
-    let mut outcome = Outcome { figures: Vec::new(), remark: None, clock_ns: run::clock_cost() };
+    let mut outcome = Outcome { figures: Vec::new(), remarks: Vec::new(), clock_ns: run::clock_cost() };
     if version.is_none() && !args.no_fio {
-        outcome.remark = Some("fio is not installed, so nothing stands beside: apt-get install fio".into());
+        outcome.remarks.push("fio is not installed, so nothing stands beside: apt-get install fio".into());
     }
     for &engine in &job.engines {
         eprintln!("reading by {} …", engine.name());
@@ -289,14 +294,14 @@ fn measure(args: &IoArgs, job: &Job, files: &Files, dir: &Path) -> Result<Outcom
         outcome.figures.push(Figures::ours(engine, job.threads, &measured));
         let Some(version) = &version else { continue };
         if let Some(why) = not_for_fio(job, engine) {
-            outcome.remark = Some(why.into());
+            outcome.remarks.push(why.into());
             continue;
         }
         eprintln!("reading by {} of {version} …", engine.name());
         match fio::measure(job, engine, version, dir) {
             Ok(figures) => outcome.figures.push(figures),
             // What we read ourselves is still worth its lines.
-            Err(error) => outcome.remark = Some(error.to_string()),
+            Err(error) => outcome.remarks.push(error.to_string()),
         }
     }
     Ok(outcome)
@@ -317,7 +322,7 @@ impl Outcome {
         let blocks: Vec<String> = self.figures.iter().map(|one| one.text(self.clock_ns)).collect();
         let mut text = blocks.join("\n");
         text += &ratios_text(&ratios(&self.figures));
-        if let Some(remark) = &self.remark {
+        for remark in &self.remarks {
             text += &format!("\n{remark}\n");
         }
         text
@@ -331,7 +336,7 @@ impl Outcome {
             "clock_ns": self.clock_ns,
             "figures": self.figures,
             "ratios": ratios(&self.figures),
-            "remark": self.remark,
+            "remarks": self.remarks,
             "cpu": machine.cpu,
             "cores": machine.cores,
             "kernel": machine.kernel,

@@ -241,7 +241,7 @@ mod tests {
         for text in [two, three] {
             let summary = recording(dir.path(), &text).unwrap();
             assert_eq!((summary.reads, summary.bytes, summary.bytes_min, summary.bytes_max), (2, 1020, 20, 1000));
-            assert_eq!(summary.files, [data.clone()]);
+            assert_eq!(summary.files, std::slice::from_ref(&data));
             let mut again = Recording::open(&dir.path().join("log")).unwrap();
             for _ in 0..2 {
                 let mut reads = Vec::new();

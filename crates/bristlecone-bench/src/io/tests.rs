@@ -120,10 +120,3 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
         assert!(Command::try_parse_from(std::iter::once("io").chain(words.split_whitespace())).is_err(), "{words}");
     }
 }
-
-#[test]
-fn reports_say_where_fio_is_absent_and_how_to_get_it() {
-    let figures = Vec::new();
-    let outcome = Outcome { figures, remark: Some("fio is not installed".into()), clock_ns: 20.0 };
-    assert!(outcome.text().ends_with("\nfio is not installed\n"));
-}
