@@ -5,7 +5,7 @@
 //! ([`report`]) and, where fio is installed, by fio itself beside ours. What a store really reads can be
 //! recorded ([`Recorder`]) and run in place of random places; fio runs such recordings too.
 //!
-//! `docs/bench.md` section 6 says what the figures mean.
+//! `docs/bench.md`, "Raw reads", says what the figures mean.
 
 use std::{
     fs,

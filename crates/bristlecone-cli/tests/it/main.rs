@@ -5,6 +5,7 @@ mod bench_io;
 mod branches;
 mod damage;
 mod folders;
+mod formats;
 mod harness;
 mod hostile;
 mod json;
