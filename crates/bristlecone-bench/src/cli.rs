@@ -240,7 +240,7 @@ impl Drop for Home {
 }
 
 /// Returns the folder `target` here, where a build has made one, or else the system's temporary folder.
-fn default_dir() -> PathBuf {
+pub(crate) fn default_dir() -> PathBuf {
     let target = Path::new("target");
     if target.is_dir() { target.join("bench") } else { std::env::temp_dir() }
 }

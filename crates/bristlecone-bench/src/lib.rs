@@ -16,6 +16,7 @@ mod check;
 pub mod cli;
 mod engine;
 mod error;
+pub mod io;
 pub mod job;
 pub mod limits;
 mod machine;

@@ -98,6 +98,7 @@ pub(crate) fn lookups(sizes: &Sizes, count: usize, random: bool, seed: u64) -> V
 }
 
 /// A small generator of pseudo-random numbers (xorshift64*), the same on every run.
+#[derive(Debug)]
 pub(crate) struct Random(u64);
 
 impl Random {

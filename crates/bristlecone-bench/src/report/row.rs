@@ -135,6 +135,13 @@ impl Row {
         row
     }
 
+    /// Makes a row of raw reads, of `bytes` bytes on average.
+    pub(crate) fn of_reads(scenario: String, bytes: u64, run: &Run, machine: &Machine) -> Self {
+        let mut row = Self::of_runs(run, std::slice::from_ref(run), machine);
+        (row.name, row.scenario, row.value_bytes) = (RAW_READS.into(), scenario, bytes);
+        row
+    }
+
     pub(crate) fn of_runs(run: &Run, runs: &[Run], machine: &Machine) -> Self {
         let rates = || runs.iter().map(rate);
         Self {
@@ -176,6 +183,8 @@ impl Row {
 
 /// The name of rows that are limits of the machine.
 const LIMITS: &str = "limits";
+/// The name of rows of raw reads.
+const RAW_READS: &str = "raw reads";
 
 /// Returns the run in the middle by its rate; of two in the middle the slower.
 #[must_use]
