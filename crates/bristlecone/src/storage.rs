@@ -138,6 +138,19 @@ pub trait StorageFile: Send + Sync + fmt::Debug {
 #[derive(Debug)]
 pub struct FileMap(memmap2::Mmap);
 
+impl FileMap {
+    /// Lets go of the memory that shows the file's pages; what is read again comes from the system's cache. Where the
+    /// system has no such call, nothing happens.
+    pub(crate) fn forget(&self) {
+        #[cfg(unix)]
+        {
+            // SAFETY: the map shows a file and is never written through, so pages that were let go of come back as they
+            // were; only memory without a file, or changed privately, would lose its contents.
+            let _ = unsafe { self.0.unchecked_advise(memmap2::UncheckedAdvice::DontNeed) };
+        }
+    }
+}
+
 impl std::ops::Deref for FileMap {
     type Target = [u8];
 

@@ -132,6 +132,7 @@ impl Shared {
             }
             let numbers = std::mem::take(&mut jobs.index);
             drop(jobs);
+            let rolled = !numbers.is_empty();
             if background.spare_asked.load(SeqCst) {
                 self.prepare_spare();
             }
@@ -144,7 +145,21 @@ impl Shared {
                     let _ = self.sealed_index(segment);
                 }
             }
+            if rolled {
+                self.forget_sealed_pages();
+            }
             jobs = lock(&background.jobs);
+        }
+    }
+
+    /// Lets go of the memory that shows sealed segments: what is still in use comes back a few pages at a time, and
+    /// what is not stays out, so that a store which grows does not fill the process's memory.
+    fn forget_sealed_pages(&self) {
+        let tail = (self.end.load(Acquire) >> 32) as u32;
+        for number in self.first_segment.load(Acquire)..tail {
+            if let Some(segment) = self.segments.get(number) {
+                segment.forget_pages();
+            }
         }
     }
 

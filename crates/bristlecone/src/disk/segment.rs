@@ -180,6 +180,13 @@ impl Segment {
         }
     }
 
+    /// Lets go of the memory that shows the segment, until it is read again.
+    pub(super) fn forget_pages(&self) {
+        if let Some(map) = &self.map {
+            map.forget();
+        }
+    }
+
     /// Reads from the file, whether it is mapped or not.
     pub(super) fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         read_exact_at(&*self.file()?, buffer, offset)
