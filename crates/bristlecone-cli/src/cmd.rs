@@ -27,6 +27,7 @@ mod init;
 mod list;
 mod log;
 mod man;
+mod replay;
 mod set;
 mod show;
 mod trace;
@@ -83,6 +84,7 @@ enum Command {
     Check(check::CheckArgs),
     Trace(trace::TraceCommand),
     Bench(Box<bench::BenchCommand>),
+    Replay(Box<replay::ReplayCommand>),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
 }
@@ -133,6 +135,7 @@ fn dispatch(command: Command, context: &mut Context) -> Result<()> {
         Command::Check(args) => check::run(args, context),
         Command::Trace(args) => trace::run(args, context),
         Command::Bench(args) => bench::run(*args, context),
+        Command::Replay(args) => replay::run(*args, context),
         Command::Completions(args) => completions::run(args, context),
         Command::Man(args) => man::run(args, context),
     }

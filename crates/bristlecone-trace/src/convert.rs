@@ -4,7 +4,10 @@ use std::{fmt, str::FromStr};
 
 use thiserror::Error;
 
-use crate::key::{Key, KeyBuf, Steps};
+use crate::{
+    decode::Cursor,
+    key::{Key, KeyBuf, Steps},
+};
 
 /// How keys are rewritten.
 ///
@@ -35,14 +38,18 @@ impl PathConversion {
 
     /// Makes `out` what `key` becomes.
     pub fn convert(self, key: Key<'_>, out: &mut KeyBuf) {
-        if self == Self::None {
-            return out.set(key);
-        }
-        out.clear();
         match self {
-            Self::None | Self::V0 => join_chopped(key.walk(), out),
-            Self::V1 => without_sharding(key).for_each(|step| out.push(step)),
-            Self::V0V1 => join_chopped(without_sharding(key), out),
+            Self::None | Self::V0 => out.set(key),
+            Self::V1 | Self::V0V1 => match without_sharding(&key.walk()) {
+                Some(parts) => {
+                    out.clear();
+                    parts.into_iter().for_each(|part| out.append(part));
+                }
+                None => out.set(key),
+            },
+        }
+        if matches!(self, Self::V0 | Self::V0V1) {
+            join_chopped(out);
         }
     }
 
@@ -85,66 +92,71 @@ fn is_hex(step: &[u8], digits: usize) -> bool {
     step.len() == digits && step.iter().all(u8::is_ascii_hexdigit)
 }
 
-/// Appends `steps` to `out`, with every chopped hash as one step.
-fn join_chopped<'a>(mut steps: impl Iterator<Item = &'a [u8]> + Clone, out: &mut KeyBuf) {
-    while let Some(step) = steps.next() {
-        if is_hex(step, 2) {
-            let mut ahead = steps.clone();
-            if let Some(hash) = chopped(step, &mut ahead) {
-                out.push(&hash);
-                steps = ahead;
-                continue;
-            }
+/// Makes every chopped hash one step. In place: the one step takes fewer bytes than the six.
+fn join_chopped(key: &mut KeyBuf) {
+    let (mut from, mut to) = (0, 0);
+    loop {
+        let mut rest = Cursor::at(&key.steps, from);
+        let Ok(step) = rest.string() else { break };
+        if is_hex(step, 2)
+            && let Some((hash, end)) = chopped(step, rest.clone())
+        {
+            key.steps[to] = hash.len() as u8;
+            key.steps[to + 1..to + 41].copy_from_slice(&hash);
+            key.count -= 5;
+            (from, to) = (end, to + 41);
+            continue;
         }
-        out.push(step);
+        let end = rest.offset();
+        if from != to {
+            key.steps.copy_within(from..end, to);
+        }
+        (from, to) = (end, to + end - from);
     }
+    key.steps.truncate(to);
 }
 
-/// Returns the hash that begins with `first`, of two digits, and goes on in `steps`.
-fn chopped<'a>(first: &[u8], steps: &mut impl Iterator<Item = &'a [u8]>) -> Option<[u8; 40]> {
+/// Returns the hash that begins with the two digits `first` and goes on in the steps of `rest`, and where it ends.
+fn chopped(first: &[u8], mut rest: Cursor<'_>) -> Option<([u8; 40], usize)> {
     let mut hash = [0; 40];
     hash[..2].copy_from_slice(first);
     for place in hash[2..10].chunks_exact_mut(2) {
-        place.copy_from_slice(steps.next().filter(|step| is_hex(step, 2))?);
+        place.copy_from_slice(rest.string().ok().filter(|step| is_hex(step, 2))?);
     }
-    hash[10..].copy_from_slice(steps.next().filter(|step| is_hex(step, 30))?);
-    Some(hash)
+    hash[10..].copy_from_slice(rest.string().ok().filter(|step| is_hex(step, 30))?);
+    Some((hash, rest.offset()))
 }
 
-/// Returns the steps without those that spread entries. All of it is a choice of the key's own steps: some at the
-/// beginning, some in the middle, and the rest.
-fn without_sharding<'a>(key: Key<'a>) -> impl Iterator<Item = &'a [u8]> + Clone {
-    let all = key.walk();
-    let (kept, (middle, count), rest) = sharding(&all).unwrap_or((0, (all.clone(), 0), all.clone()));
-    all.take(kept).chain(middle.take(count)).chain(rest)
-}
-
-/// Returns how many steps at the beginning stay, where in the middle others begin that stay and how many, and the
-/// rest; `None` if the key has no such steps.
-fn sharding<'a>(all: &Steps<'a>) -> Option<(usize, (Steps<'a>, usize), Steps<'a>)> {
-    let beginning = |kept, rest: Steps<'a>| Some((kept, (rest.clone(), 0), rest));
+/// Returns the parts of a key that stay when the steps go that only spread entries: some steps at the beginning,
+/// some in the middle, and the rest. `None` if all stay.
+fn without_sharding<'a>(all: &Steps<'a>) -> Option<[Key<'a>; 3]> {
     let below = after(all.clone(), b"data")?;
+    let parts = |spread: &Steps<'a>, rest: Steps<'a>| [all.until(spread), Key::default(), rest.as_key()];
     if let Some(contracts) = after(below.clone(), b"contracts") {
-        let rest = after_pairs(after(contracts, b"index")?)?;
-        let delegated = after_any(rest.clone(), 1).and_then(|rest| after(rest, b"delegated"));
-        return match delegated.and_then(after_pairs) {
-            Some(last) => Some((3, (rest, 2), last)),
-            None => beginning(3, rest),
-        };
+        let spread = after(contracts, b"index")?;
+        let rest = after_pairs(spread.clone())?;
+        let delegated = after_any(rest.clone(), 1).and_then(|contract| after(contract, b"delegated"));
+        return Some(match delegated.and_then(|spread| Some((after_pairs(spread.clone())?, spread))) {
+            Some((last, delegated)) => [all.until(&spread), rest.until(&delegated), last.as_key()],
+            None => parts(&spread, rest),
+        });
     }
     if let Some(big_maps) = after(below.clone(), b"big_maps") {
-        return beginning(3, after_pairs(after(big_maps, b"index")?)?);
+        let spread = after(big_maps, b"index")?;
+        return Some(parts(&spread, after_pairs(spread.clone())?));
     }
     let rolls = after(below, b"rolls")?;
-    if let Some(index) = after(rolls.clone(), b"index") {
-        return beginning(3, after_any(index, 2)?);
-    }
-    let owner = after(rolls, b"owner")?;
-    if let Some(current) = after(owner.clone(), b"current") {
-        return beginning(4, after_any(current, 2)?);
-    }
-    let snapshot = after(owner, b"snapshot")?;
-    beginning(6, after_any(snapshot, 4)?)
+    let spread = match after(rolls.clone(), b"index") {
+        Some(index) => index,
+        None => {
+            let owner = after(rolls, b"owner")?;
+            match after(owner.clone(), b"current") {
+                Some(current) => current,
+                None => after_any(after(owner, b"snapshot")?, 2)?,
+            }
+        }
+    };
+    Some(parts(&spread, after_any(spread.clone(), 2)?))
 }
 
 /// Returns what follows a step of this name.

@@ -42,6 +42,28 @@ impl<'a> Cursor<'a> {
         Self { bytes, at: 0 }
     }
 
+    /// Begins inside the bytes.
+    #[inline]
+    pub(crate) const fn at(bytes: &'a [u8], at: usize) -> Self {
+        Self { bytes, at }
+    }
+
+    /// Returns how far it has come.
+    #[inline]
+    pub(crate) const fn offset(&self) -> usize {
+        self.at
+    }
+
+    /// Returns the bytes from here to `end`, which is further in the same bytes.
+    pub(crate) fn until(&self, end: &Self) -> &'a [u8] {
+        &self.bytes[self.at..end.at]
+    }
+
+    /// Returns the bytes from here on.
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        &self.bytes[self.at..]
+    }
+
     #[cold]
     const fn fault(&self, reason: &'static str) -> Fault {
         Fault { at: self.at, reason }
@@ -90,7 +112,7 @@ impl<'a> Cursor<'a> {
 
     #[inline(never)]
     fn long_varint(&mut self) -> Result<u64, Fault> {
-        match varint(&self.bytes[self.at..]) {
+        match varint(self.rest()) {
             Varint::Whole { value, bytes } => {
                 self.at += bytes;
                 Ok(value)
@@ -119,7 +141,7 @@ impl<'a> Cursor<'a> {
 
     #[inline]
     fn int64(&mut self) -> Result<i64, Fault> {
-        match self.bytes[self.at..].first_chunk() {
+        match self.rest().first_chunk() {
             Some(&bytes) => {
                 self.at += 8;
                 Ok(i64::from_be_bytes(bytes))

@@ -82,6 +82,18 @@ pub(crate) struct Steps<'a> {
     left: usize,
 }
 
+impl<'a> Steps<'a> {
+    /// Returns the steps from here to `end`, which is further in the same key.
+    pub(crate) fn until(&self, end: &Self) -> Key<'a> {
+        Key { steps: self.cursor.until(&end.cursor), count: self.left - end.left }
+    }
+
+    /// Returns the steps from here on.
+    pub(crate) fn as_key(&self) -> Key<'a> {
+        Key { steps: self.cursor.rest(), count: self.left }
+    }
+}
+
 impl<'a> Iterator for Steps<'a> {
     type Item = &'a [u8];
 
@@ -102,8 +114,8 @@ impl ExactSizeIterator for Steps<'_> {}
 /// A key that owns its bytes, to be filled again and again.
 #[derive(Clone, Debug, Default)]
 pub struct KeyBuf {
-    steps: Vec<u8>,
-    count: usize,
+    pub(crate) steps: Vec<u8>,
+    pub(crate) count: usize,
 }
 
 impl KeyBuf {
@@ -132,9 +144,15 @@ impl KeyBuf {
     /// Makes it equal to `key`.
     #[inline]
     pub fn set(&mut self, key: Key<'_>) {
-        self.steps.clear();
+        self.clear();
+        self.append(key);
+    }
+
+    /// Appends the steps of `key`.
+    #[inline]
+    pub fn append(&mut self, key: Key<'_>) {
         self.steps.extend_from_slice(key.steps);
-        self.count = key.count;
+        self.count += key.count;
     }
 
     /// Appends one step, of any bytes.

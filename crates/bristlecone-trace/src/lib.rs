@@ -14,6 +14,7 @@ mod info;
 mod key;
 mod reader;
 mod recorder;
+pub mod replay;
 mod row;
 mod writer;
 
@@ -24,5 +25,6 @@ pub use info::{Depth, LargeCommit, Percentiles, Shape, TraceInfo, VALUE_BUCKETS,
 pub use key::{HashesBuf, Key, KeyBuf};
 pub use reader::Reader;
 pub use recorder::{RecordError, RecordedCommit, RecordedTree, Recorder};
+pub use replay::CommitHash;
 pub use row::{ContextId, Hashes, Row, RowKind, Scoped};
 pub use writer::Writer;

@@ -25,7 +25,7 @@ pub(crate) const VERSION: i32 = 0;
 const PREAMBLE_BYTES: usize = 12;
 
 /// How much is read at once, in bytes.
-const BUFFER_BYTES: usize = 1 << 20;
+const BUFFER_BYTES: usize = 1 << 17;
 /// The longest row that is read, in bytes. Real ones stay below a few MiB.
 const ROW_BYTES_MAX: usize = 1 << 30;
 
@@ -271,5 +271,25 @@ impl<R: Read> Reader<R> {
 
     fn corrupt(&self, reason: &'static str) -> TraceError {
         TraceError::Corrupt { file: self.name.clone(), offset: self.offset(), row: self.rows, reason }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_beyond_the_bound_are_refused() {
+        // A row of 2^40 bytes, all of which would come.
+        let endless = [&MAGIC[..], &[0; 5], &[0x80, 0x80, 0x80, 0x80, 0x80, 0x20]].concat();
+        let mut reader = Reader::new(endless.chain(io::repeat(1)), "endless").unwrap();
+        reader.row_bytes_max = 3 * BUFFER_BYTES;
+        for _ in 0..2 {
+            match reader.next() {
+                Err(TraceError::RowTooLarge { offset: 13, row: 0, bytes, .. }) => assert_eq!(bytes, 1 << 40),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!(reader.buffer.len() <= 4 * BUFFER_BYTES, "{}", reader.buffer.len());
     }
 }

@@ -65,7 +65,7 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// [`TraceError::Io`].
     pub fn named(write: W, name: impl Into<String>) -> Result<Self, TraceError> {
-        let mut window = Vec::with_capacity(2 * WINDOW_BYTES);
+        let mut window = Vec::with_capacity(64);
         window.extend_from_slice(&MAGIC);
         window.extend_from_slice(&VERSION.to_be_bytes());
         // The length of the header, which is empty.

@@ -28,16 +28,22 @@ pub(super) fn run(args: ManArgs, context: &mut Context) -> Result<()> {
     let Some(dir) = args.out else { return context.out.bytes(&page(cone)?) };
     fs::create_dir_all(&dir).map_err(|error| Failure::file("make the folder", text::show(&dir), &error))?;
     let mut names = Vec::new();
-    let commands: Vec<_> = cone.get_subcommands().filter(|one| one.get_name() != "help").cloned().collect();
-    for command in commands {
-        let name = format!("cone-{}", command.get_name());
-        names.push(format!("{name}.1"));
-        write(&dir, &name, page(command)?)?;
-    }
+    write_below(&dir, "cone", &cone, &mut names)?;
     names.push("cone.1".to_owned());
     write(&dir, "cone", page(cone)?)?;
     context.out.line(format_args!("wrote {} pages to {}", names.len(), text::show(&dir)))?;
     context.out.document(fields! { "pages": names })
+}
+
+/// Writes the pages of the commands below one.
+fn write_below(dir: &std::path::Path, above: &str, command: &clap::Command, names: &mut Vec<String>) -> Result<()> {
+    for below in command.get_subcommands().filter(|below| below.get_name() != "help") {
+        let name = format!("{above}-{}", below.get_name());
+        write_below(dir, &name, below, names)?;
+        write(dir, &name, page(below.clone())?)?;
+        names.push(format!("{name}.1"));
+    }
+    Ok(())
 }
 
 fn page(command: clap::Command) -> Result<Vec<u8>> {

@@ -169,7 +169,7 @@ fn help_completions_and_manual_pages_are_there() {
     assert!(place.ok(["--help"]).contains("Examples:"));
     for verb in [
         "init", "set", "get", "del", "list", "tree", "log", "show", "branches", "checkout", "diff", "import", "export",
-        "info", "check", "bench",
+        "info", "check", "trace", "bench",
     ] {
         assert!(place.ok([verb, "--help"]).contains("Examples:"), "{verb}");
     }
@@ -179,4 +179,5 @@ fn help_completions_and_manual_pages_are_there() {
     assert!(place.ok(["man"]).contains(".TH cone 1"));
     place.ok(["man", "--out", "pages"]);
     assert!(place.path("pages/cone-import.1").exists());
+    assert!(place.path("pages/cone-trace-convert.1").exists());
 }

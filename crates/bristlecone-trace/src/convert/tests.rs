@@ -158,3 +158,18 @@ fn the_root_stays_the_root() {
         assert!(out.as_key().is_empty());
     }
 }
+
+#[test]
+fn lengths_in_longer_forms_make_no_difference() {
+    // Each step's length in two bytes.
+    let (mut steps, mut count) = (Vec::new(), 0);
+    for step in format!("data/contracts/index/{SIX}/c0/f1/8a/68/c4/{TAIL}/balance").split('/') {
+        steps.extend([0x80 | step.len() as u8, 0]);
+        steps.extend(step.bytes());
+        count += 1;
+    }
+    let mut out = KeyBuf::new();
+    PathConversion::V0V1.convert(Key { steps: &steps, count }, &mut out);
+    assert_eq!(out.to_string(), format!("data/contracts/index/c0f18a68c4{TAIL}/balance"));
+    assert_eq!(out.as_key().len(), out.as_key().steps().count());
+}

@@ -79,8 +79,8 @@ impl Shapes {
     }
 
     pub(super) fn most_frequent(&self, count_max: usize) -> Vec<Shape> {
-        let shape = |(pattern, counts): (&Box<str>, &Counts)| Shape { pattern: pattern.to_string(), counts: *counts };
-        let mut all: Vec<Shape> = self.counts.iter().map(shape).collect();
+        let mut all: Vec<Shape> = Vec::with_capacity(self.counts.len());
+        all.extend(self.counts.iter().map(|(pattern, &counts)| Shape { pattern: pattern.to_string(), counts }));
         all.sort_unstable_by(|a, b| b.rows_all().cmp(&a.rows_all()).then_with(|| a.pattern.cmp(&b.pattern)));
         all.truncate(count_max);
         all
@@ -121,7 +121,7 @@ fn varies(step: &[u8]) -> bool {
         hex += usize::from(byte.is_ascii_hexdigit());
     }
     // Words such as `feed` and names such as `ed25519` have hexadecimal digits alone, too.
-    let bytes = hex == step.len() && step.len() % 2 == 0 && (step.len() == 2 || digits > 0);
+    let bytes = hex == step.len() && step.len().is_multiple_of(2) && (step.len() == 2 || digits > 0);
     !step.is_empty() && (digits == step.len() || bytes)
 }
 

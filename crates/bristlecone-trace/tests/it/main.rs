@@ -1,5 +1,8 @@
 //! The public face of the crate, on the shipped traces and on hostile ones.
 
 mod files;
+mod hostile;
+mod page;
 mod recorder;
+mod replay;
 mod shared;

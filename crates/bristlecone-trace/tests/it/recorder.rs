@@ -11,6 +11,7 @@ use std::{
 use bristlecone::{MemoryBackend, Path, Repo, Tezos};
 use bristlecone_trace::{
     ContextId, Key, Reader, RecordError, RecordedCommit, RecordedTree, Recorder, Row, Scoped, TraceInfo,
+    replay::{Replay, ReplayOptions, hashes_checkable},
 };
 
 use crate::shared::{self, EARLY, FLAT, REAL, Random};
@@ -106,6 +107,17 @@ fn again(bytes: &[u8]) -> Vec<u8> {
     written(&file)
 }
 
+/// Replays a trace, with every answer and hash checked; returns how many hashes.
+fn replay(trace: &[u8]) -> u64 {
+    let (repo, options) = (repo(), ReplayOptions::default());
+    let check_hashes = Some(hashes_checkable(repo.format(), &options).unwrap());
+    let mut replay = Replay::new(&repo, ReplayOptions { check_hashes, ..options }).unwrap();
+    replay.run(&mut Reader::new(trace, "recorded").unwrap(), &mut ()).unwrap();
+    let report = replay.report();
+    assert_eq!((report.hashes_checked, report.hashes_wrong, report.answers_wrong), (report.commits, 0, 0));
+    report.commits
+}
+
 #[test]
 fn what_is_done_again_is_the_same_trace() {
     for name in [REAL, EARLY, FLAT] {
@@ -181,6 +193,7 @@ fn a_line_of_blocks_keeps_one_commit_and_no_context() {
         }
     }
     assert_eq!(again(&trace), trace);
+    assert_eq!(replay(&trace), 49);
 }
 
 #[test]
@@ -225,6 +238,7 @@ fn whatever_is_done_scopes_are_right_and_it_replays() {
         let trace = written(&file);
         check_scopes(&trace);
         assert!(again(&trace) == trace, "seed {seed}");
+        replay(&trace);
     }
 }
 

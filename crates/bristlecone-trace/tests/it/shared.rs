@@ -40,4 +40,33 @@ impl Random {
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         (self.next() % bound.max(1) as u64) as usize
     }
+
+    /// Changes, cuts or stretches a sound trace behind its first bytes, or makes noise there.
+    pub(crate) fn mutate(&mut self, sound: &[u8]) -> Vec<u8> {
+        let mut bytes = sound.to_vec();
+        let start = if self.below(20) == 0 { 0 } else { 13 };
+        match self.below(8) {
+            0 => {
+                bytes.truncate(start);
+                bytes.extend((0..self.below(200)).map(|_| self.next() as u8));
+            }
+            1 => bytes.truncate(self.below(bytes.len() + 1)),
+            2 => {
+                let at = start + self.below(bytes.len() - start);
+                bytes.splice(at..at, (0..=self.below(20)).map(|n| n as u8));
+            }
+            3 => {
+                let at = start + self.below(bytes.len() - start);
+                bytes.drain(at..(at + self.below(40)).min(bytes.len()));
+            }
+            _ => {}
+        }
+        for _ in 0..self.below(4) {
+            let at = start + self.below(bytes.len().saturating_sub(start));
+            if let Some(byte) = bytes.get_mut(at) {
+                *byte = [0, 1, 0x7f, 0x80, 0xff, *byte ^ 1, self.next() as u8][self.below(7)];
+            }
+        }
+        bytes
+    }
 }

@@ -48,7 +48,7 @@ fn gather(reader: &mut Reader<File>) -> Result<TraceInfo> {
     let (done, mut progress) = (Done::default(), Progress::new("rows", None));
     let mut info = TraceInfo::new();
     while info.read_row(reader)? {
-        if reader.rows() % 1024 == 0 {
+        if reader.rows().is_multiple_of(1024) {
             done.set(info.rows_all(), info.bytes());
             progress.tick(&done);
         }
