@@ -6,6 +6,7 @@ mod branches;
 mod damage;
 mod folders;
 mod formats;
+mod generate;
 mod harness;
 mod hostile;
 mod json;
