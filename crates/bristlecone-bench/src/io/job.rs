@@ -114,13 +114,15 @@ impl Job {
         options
     }
 
-    /// Returns the job as one of fio's job files, with a section for each of these engines.
+    /// Returns the job as one of fio's job files, with a section for each of these engines. Recordings have one for
+    /// `psync` whatever is asked for: fio's map engine does not run them.
     pub(crate) fn to_fio(&self, engines: &[Engine]) -> String {
         let mut text = String::from("; Raw reads of cone bench io, for fio\n[global]\n");
         for (key, value) in self.options() {
             text += &format!("{key}={value}\n");
         }
-        for engine in engines {
+        let recorded = matches!(self.source, Source::Recorded(_));
+        for engine in if recorded { &[Engine::Psync] } else { engines } {
             text += &format!("\n[{0}]\nioengine={0}\nstonewall\n", engine.name());
         }
         text
@@ -343,7 +345,8 @@ mod tests {
             let one = Job { engines: vec![Engine::Mmap], ..job };
             assert_eq!(parse(&one.to_fio(&[Engine::Mmap])), Ok(one));
         }
-        let recorded = Job { source: Source::Recorded("/data/log".into()), seed: 1, ..job() };
+        let source = Source::Recorded("/data/log".into());
+        let recorded = Job { source, engines: vec![Engine::Psync], seed: 1, ..job() };
         assert_eq!(parse(&recorded.to_fio(&Engine::ALL)), Ok(recorded));
     }
 
