@@ -85,11 +85,8 @@ fn tezos_examples() -> (Vec<Example>, Objects) {
     make("zeros", &mut |objects| tezos.put_contents(objects, zeros).unwrap());
     let dir = make("dir", &mut |objects| directory(tezos, &[inline(b"00", zeros), inline(b"01", zeros)], objects));
     let long = tezos.put_contents(&mut Objects::default(), &[b'x'; 50]).unwrap();
-    let changes = [
-        object(b"dir", EntryKind::Dir, dir, 0),
-        object(b"long", EntryKind::Value, long, 50),
-        inline(b"zeros", zeros),
-    ];
+    let changes =
+        [object(b"dir", EntryKind::Dir, dir, 0), object(b"long", EntryKind::Value, long, 50), inline(b"zeros", zeros)];
     make("root", &mut |objects| directory(tezos, &changes, objects));
     let single = [inline(b"singleton-step", b"singleton-val")];
     let single = make("single", &mut |objects| directory(tezos, &single, objects));

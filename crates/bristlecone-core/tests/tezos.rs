@@ -370,9 +370,16 @@ fn what_contexts_cannot_hold_is_refused() {
     let change = Held::Dir(short);
     assert!(tezos.update(&objects, &mut put, None, &[change.change(b"a")]).is_err());
     assert_eq!((tezos.commit_text(&short), put.new.len()), (None, 1));
-    for options in
-        ["entries=3", "inline=513", "stable=x", "stable=31", "entries=64 stable=63", "split=maybe", "group=2", "entries"]
-    {
+    for options in [
+        "entries=3",
+        "inline=513",
+        "stable=x",
+        "stable=31",
+        "entries=64 stable=63",
+        "split=maybe",
+        "group=2",
+        "entries",
+    ] {
         assert!(Tezos::from_options(options).is_err(), "{options}");
     }
     let odd = Tezos::new().hashing(2, 3).inline(7).split(false);
