@@ -27,8 +27,10 @@ mod init;
 mod list;
 mod log;
 mod man;
+mod replay;
 mod set;
 mod show;
+mod trace;
 mod tree;
 
 const EXAMPLES: &str = "\
@@ -80,7 +82,9 @@ enum Command {
     Info(info::InfoArgs),
     #[command(visible_alias = "fsck")]
     Check(check::CheckArgs),
+    Trace(trace::TraceCommand),
     Bench(Box<bench::BenchCommand>),
+    Replay(Box<replay::ReplayCommand>),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
 }
@@ -129,7 +133,9 @@ fn dispatch(command: Command, context: &mut Context) -> Result<()> {
         Command::Export(args) => export::run(args, context),
         Command::Info(args) => info::run(args, context),
         Command::Check(args) => check::run(args, context),
+        Command::Trace(args) => trace::run(args, context),
         Command::Bench(args) => bench::run(*args, context),
+        Command::Replay(args) => replay::run(*args, context),
         Command::Completions(args) => completions::run(args, context),
         Command::Man(args) => man::run(args, context),
     }

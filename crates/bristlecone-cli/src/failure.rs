@@ -3,6 +3,7 @@
 use std::{fmt, io, process::ExitCode};
 
 use bristlecone::{Error, PathError};
+use bristlecone_trace::TraceError;
 
 /// A result of a command.
 pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
@@ -18,6 +19,8 @@ pub(crate) enum Code {
     Usage = 2,
     /// The command could not be carried out.
     Failed = 3,
+    /// Interrupted, as a shell counts it: 128 and the number of the signal.
+    Interrupted = 130,
 }
 
 /// An exit code with a sentence that says what is wrong and what to do.
@@ -47,6 +50,11 @@ impl Failure {
     /// A failure.
     pub(crate) fn failed(message: impl Into<String>) -> Self {
         Self { code: Code::Failed, message: message.into(), causes: Vec::new() }
+    }
+
+    /// An interruption that the command has answered already.
+    pub(crate) fn interrupted() -> Self {
+        Self { code: Code::Interrupted, message: String::new(), causes: Vec::new() }
     }
 
     /// A failure of the system on a file or folder.
@@ -129,6 +137,15 @@ impl From<Error> for Failure {
             _ => error.to_string(),
         };
         Self { code, message, causes: Vec::new() }
+    }
+}
+
+impl From<TraceError> for Failure {
+    fn from(error: TraceError) -> Self {
+        match &error {
+            TraceError::Io { file, source } => Self::file("access", file, source),
+            _ => Self::failed(error.to_string()),
+        }
     }
 }
 

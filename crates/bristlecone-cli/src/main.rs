@@ -13,6 +13,7 @@ mod failure;
 mod formats;
 mod import;
 mod integrity;
+mod newfile;
 mod open;
 mod output;
 mod progress;
