@@ -464,14 +464,14 @@ fn inner_children(format: &Tezos, inner: &Inner<'_>, each: &mut dyn FnMut(Kind, 
     if inner.depth >= format.depth_end() {
         return Err(wrong(1, "its depth is beyond the bound"));
     }
-    if inner.count <= format.leaf_max() as u64 || inner.hashes.len() as u64 > inner.count {
-        return Err(wrong(4, "it has fewer entries than it has pieces for"));
+    if inner.count <= format.leaf_max() as u64 {
+        return Err(wrong(4, "it has no more entries than one leaf holds"));
     }
     if inner.depth == 0 && inner.flat != few {
         return Err(wrong(0, "it is hashed flat and has too many entries, or the reverse"));
     }
     if inner.hashes.is_empty() || (format.buckets() < 64 && inner.bitmap >> format.buckets() != 0) {
-        return Err(wrong(8, "its bitmap has buckets that there are not"));
+        return Err(wrong(8, "it has no pieces, or one in a bucket that there is not"));
     }
     inner.hashes.iter().for_each(|hash| each(Kind::Node, Oid::from_array(*hash)));
     Ok(())
