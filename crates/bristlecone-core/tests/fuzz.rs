@@ -256,7 +256,7 @@ fn entries(count: usize, name_bytes: usize) -> BTreeMap<Vec<u8>, ChangeTarget<'s
 
 fn change<'c>((step, target): (&'c Vec<u8>, &ChangeTarget<'c>)) -> Change<'c> {
     let dir = matches!(target, ChangeTarget::Object { bytes: 0, .. });
-    Change { step, to: Some((if dir { EntryKind::Dir } else { EntryKind::Value }, target.clone())) }
+    Change { step, to: Some((if dir { EntryKind::Dir } else { EntryKind::Value }, *target)) }
 }
 
 /// Asks everything of two directories, and changes the first. Every question has an end.
