@@ -6,7 +6,7 @@ extern crate alloc;
 
 use core::alloc::{GlobalAlloc, Layout};
 
-use bristlecone_core::{Format, Kind, NoSource, Object, native::Native};
+use bristlecone_core::{Format, Kind, NoSource, Object, native::Native, tezos::Tezos};
 
 struct NoMemory;
 
@@ -31,5 +31,7 @@ fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
 #[unsafe(no_mangle)]
 pub extern "C" fn check() -> bool {
     let empty: &[u8] = b"";
-    Native::new().object_id(&NoSource, &Object::from_body(Kind::Contents, empty.into())).is_ok()
+    let object = Object::from_body(Kind::Contents, empty.into());
+    let ids = (Native::new().object_id(&NoSource, &object), Tezos::new().object_id(&NoSource, &object));
+    matches!(ids, (Ok(_), Ok(oid)) if Tezos::new().commit_text(&oid).is_some_and(|text| text.starts_with("Co")))
 }

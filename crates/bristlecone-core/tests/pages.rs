@@ -1,10 +1,13 @@
-//! The worked examples of `docs/formats/native.md` are what the encoders write.
+//! The worked examples of the formats' pages are what the encoders write.
 
 use std::{collections::HashMap, path::Path};
 
 use bristlecone_core::{
     Change, ChangeTarget, Commit, EntryKind, Format, FormatError, Kind, Location, NoSource, ObjRef, Object, Oid,
-    Signature, Sink, Source, Zone, native::Native, to_hex,
+    Signature, Sink, Source, Zone,
+    native::Native,
+    tezos::{Tezos, commit_text, parse_commit_text},
+    to_hex,
 };
 
 #[derive(Default)]
@@ -21,31 +24,39 @@ impl Sink for Objects {
     }
 }
 
-struct Nothing;
-
-impl Source for Nothing {
+impl Source for Objects {
     type Error = FormatError;
 
-    fn read<'a>(&'a self, kind: Kind, _: &ObjRef) -> Result<Object<'a>, FormatError> {
-        Err(FormatError::Inconsistent { kind, reason: "there is nothing" })
+    fn read<'a>(&'a self, kind: Kind, at: &ObjRef) -> Result<Object<'a>, FormatError> {
+        let found = self.0.iter().find(|(of, oid, _)| *of == kind && *oid == at.oid);
+        let (_, _, body) = found.ok_or(FormatError::Inconsistent { kind, reason: "it is missing" })?;
+        Ok(Object::from_body(kind, body[..].into()))
     }
 }
 
-/// What the page shows, made by the encoders.
-fn examples() -> Vec<(&'static str, Kind, Oid, Vec<u8>)> {
+type Example = (&'static str, Kind, Oid, Vec<u8>);
+
+fn inline<'c>(step: &'c [u8], value: &'c [u8]) -> Change<'c> {
+    Change { step, to: Some((EntryKind::Value, ChangeTarget::Inline(value))) }
+}
+
+const fn object<'c>(step: &'c [u8], kind: EntryKind, at: ObjRef, bytes: u64) -> Change<'c> {
+    Change { step, to: Some((kind, ChangeTarget::Object { at, bytes })) }
+}
+
+/// What the page of the native format shows, made by the encoders.
+fn native_examples() -> Vec<Example> {
     let native = Native::new();
     let mut objects = Objects::default();
     let contents = native.put_contents(&mut objects, &[b'x'; 50]).unwrap();
     native.empty_dir(&mut objects).unwrap();
-    let inline = |step, value| Change { step, to: Some((EntryKind::Value, ChangeTarget::Inline(value))) };
-    let dir = native.update(&Nothing, &mut objects, None, &[inline(b"apple", b"red")]).unwrap().unwrap();
-    let object = |at, bytes| ChangeTarget::Object { at, bytes };
+    let dir = native.update(&NoSource, &mut objects, None, &[inline(b"apple", b"red")]).unwrap().unwrap();
     let changes = [
-        Change { step: b"fruit", to: Some((EntryKind::Dir, object(dir, 0))) },
+        object(b"fruit", EntryKind::Dir, dir, 0),
         Change { step: b"link", to: Some((EntryKind::Link, ChangeTarget::Inline(b"fruit/apple"))) },
-        Change { step: b"run", to: Some((EntryKind::Executable, object(contents, 50))) },
+        object(b"run", EntryKind::Executable, contents, 50),
     ];
-    let tree = native.update(&Nothing, &mut objects, None, &changes).unwrap().unwrap();
+    let tree = native.update(&NoSource, &mut objects, None, &changes).unwrap().unwrap();
     let who =
         Signature { ident: b"Ada <ada@example.org>".to_vec(), seconds: 1_700_000_000, zone: Zone::from_minutes(60) };
     native.put_commit(&mut objects, &Commit::new(tree, vec![], who, "first"), 1).unwrap();
@@ -53,24 +64,105 @@ fn examples() -> Vec<(&'static str, Kind, Oid, Vec<u8>)> {
     names.into_iter().zip(objects.0).map(|(name, (kind, oid, body))| (name, kind, oid, body)).collect()
 }
 
+/// The same of the page of Tezos contexts: the examples, and all objects.
+fn tezos_examples() -> (Vec<Example>, Objects) {
+    let (tezos, small) = (Tezos::new(), Tezos::new().hashing(2, 3));
+    let mut objects = Objects::default();
+    let zeros = &b"0000000000"[..];
+    let mut examples = Vec::new();
+    let mut make = |name, make: &mut dyn FnMut(&mut Objects) -> ObjRef| {
+        let at = make(&mut objects);
+        let (kind, oid, body) = objects.0.iter().find(|(_, oid, _)| *oid == at.oid).unwrap().clone();
+        examples.push((name, kind, oid, body));
+        at
+    };
+    let directory = |tezos: Tezos, changes: &[Change<'_>], objects: &mut Objects| {
+        tezos.update(&NoSource, objects, None, changes).unwrap().unwrap()
+    };
+    let commit = |tree, parents, author, objects: &mut Objects| {
+        tezos.put_commit(objects, &Commit::new(tree, parents, Signature::new(author, 0), ""), 1).unwrap()
+    };
+    make("zeros", &mut |objects| tezos.put_contents(objects, zeros).unwrap());
+    let dir = make("dir", &mut |objects| directory(tezos, &[inline(b"00", zeros), inline(b"01", zeros)], objects));
+    let long = tezos.put_contents(&mut Objects::default(), &[b'x'; 50]).unwrap();
+    let changes =
+        [object(b"dir", EntryKind::Dir, dir, 0), object(b"long", EntryKind::Value, long, 50), inline(b"zeros", zeros)];
+    make("root", &mut |objects| directory(tezos, &changes, objects));
+    let single = [inline(b"singleton-step", b"singleton-val")];
+    let single = make("single", &mut |objects| directory(tezos, &single, objects));
+    let parent = make("parent", &mut |objects| commit(single, vec![], "", objects));
+    make("commit", &mut |objects| commit(dir, vec![parent], "Tezos", objects));
+    let six = [&b"00"[..], b"01", b"02", b"03", b"04", b"05"].map(|name| inline(name, zeros));
+    make("flat", &mut |objects| directory(small, &six[..3], objects));
+    let wide = make("wide", &mut |objects| directory(small, &six, objects));
+    make("piece", &mut |objects| {
+        let mut at = wide;
+        loop {
+            let piece = objects.read(Kind::Node, &at).unwrap();
+            if piece.body()[0] == 1 {
+                return at;
+            }
+            let mut first = None;
+            small.children(Kind::Node, piece.body(), &mut |_, oid| _ = first.get_or_insert(oid)).unwrap();
+            at = first.unwrap().into();
+        }
+    });
+    (examples, objects)
+}
+
+/// Returns what a page shows, by name and part.
+fn shown(page: &str) -> HashMap<(String, String), String> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/formats").join(page);
+    let page = std::fs::read_to_string(file).unwrap();
+    // Lines such as `fruit.body  00010500...`.
+    let lines = page.lines().filter_map(|line| {
+        let (name, hex) = line.split_once(char::is_whitespace)?;
+        let (name, part) = name.split_once('.')?;
+        Some(((name.to_owned(), part.to_owned()), hex.trim().to_owned()))
+    });
+    lines.collect()
+}
+
+fn check<F: Format>(format: &F, objects: &Objects, page: &str, examples: &[Example]) {
+    let shown = shown(page);
+    let part = |name: &str, part: &str| shown.get(&(name.to_owned(), part.to_owned())).cloned();
+    for (name, _, oid, body) in examples {
+        println!("{name}.body  {}\n{name}.id    {oid}", to_hex(body));
+    }
+    for (name, kind, oid, body) in examples {
+        assert_eq!(part(name, "body"), Some(to_hex(body)), "{name}");
+        assert_eq!(part(name, "id"), Some(oid.to_string()), "{name}");
+        assert_eq!(format.object_id(objects, &Object::from_body(*kind, body[..].into())), Ok(*oid));
+        format.children(*kind, body, &mut |_, _| ()).unwrap();
+    }
+}
+
 #[test]
 fn the_examples_of_the_native_format_are_what_is_written() {
-    let page =
-        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/formats/native.md")).unwrap();
-    let mut shown: HashMap<(&str, &str), String> = HashMap::new();
-    for line in page.lines() {
-        // Lines such as `fruit.body  00010500...`; a body may go on in lines that start with spaces.
-        if let Some((name, hex)) = line.split_once(char::is_whitespace)
-            && let Some((name, part)) = name.split_once('.')
-        {
-            shown.insert((name, part), hex.trim().to_owned());
+    check(&Native::new(), &Objects::default(), "native.md", &native_examples());
+}
+
+#[test]
+fn the_examples_of_the_tezos_format_are_what_is_written() {
+    let (examples, objects) = tezos_examples();
+    let standard = examples.len() - 3;
+    check(&Tezos::new(), &objects, "tezos.md", &examples[..standard]);
+    check(&Tezos::new().hashing(2, 3), &objects, "tezos.md", &examples[standard..]);
+    let shown = shown("tezos.md");
+    let mut preimages = 0;
+    for ((name, part), hex) in &shown {
+        let Some((_, _, oid, _)) = examples.iter().find(|(example, ..)| example == name) else { continue };
+        match &part[..] {
+            "preimage" => {
+                let bytes: Vec<u8> =
+                    (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect();
+                let digest = blake2b_simd::Params::new().hash_length(32).hash(&bytes);
+                assert_eq!(digest.as_bytes(), oid.as_bytes(), "{name}");
+                preimages += 1;
+            }
+            "text" => assert_eq!((commit_text(oid), parse_commit_text(hex.as_bytes())), (hex.clone(), Some(*oid))),
+            _ => {}
         }
     }
-    for (name, kind, oid, body) in examples() {
-        println!("{name}.body  {}\n{name}.id    {oid}", to_hex(&body));
-        assert_eq!(shown.get(&(name, "body")), Some(&to_hex(&body)), "{name}");
-        assert_eq!(shown.get(&(name, "id")), Some(&oid.to_string()), "{name}");
-        assert_eq!(Native::new().object_id(&NoSource, &Object::from_body(kind, body[..].into())), Ok(oid));
-        Native::new().children(kind, &body, &mut |_, _| ()).unwrap();
-    }
+    assert_eq!(preimages, 5);
 }

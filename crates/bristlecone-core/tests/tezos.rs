@@ -181,7 +181,7 @@ fn directories_against_a_map() {
         (Tezos::new(), &[3, 32, 33, 40, 30, 256, 257, 270, 250, 34, 31, 0, 900, 3000, 2000, 258, 200, 20, 1, 0, 33]),
         (Tezos::new().inline(0), &[300, 33, 256, 257, 1]),
         (Tezos::new().hashing(2, 3), &[2, 3, 4, 5, 3, 2, 1, 60, 8, 4, 3, 0, 9]),
-        (Tezos::new().hashing(64, 10), &[9, 64, 65, 10, 200, 11, 10, 63]),
+        (Tezos::new().hashing(64, 64), &[9, 64, 65, 10, 200, 65, 64, 63]),
     ];
     for (number, (tezos, sizes)) in plans.into_iter().enumerate() {
         let whole = tezos.split(false);
@@ -316,7 +316,7 @@ fn names_whose_hashes_collide() {
     let (root, ..) = objects.update(&tezos, None, &changes[..32]);
     let mut sink = Put { objects: &objects, new: Vec::new(), again: 0 };
     assert!(tezos.update(&objects, &mut sink, root.as_ref(), &changes[32..33]).is_err());
-    for tezos in [tezos, tezos.split(false).hashing(32, 5)] {
+    for tezos in [tezos, tezos.split(false).hashing(32, 32)] {
         assert!(tezos.update(&objects, &mut sink, None, &changes).is_err());
     }
     // Beside many others, too.
@@ -329,7 +329,7 @@ fn names_whose_hashes_collide() {
 
 #[test]
 fn names_that_part_late() {
-    let tezos = Tezos::new().hashing(64, 1);
+    let tezos = Tezos::new().hashing(64, 64);
     let mut names: Vec<Vec<u8>> = Vec::new();
     let mut random = Random(5);
     while names.len() < 65 {
@@ -366,7 +366,20 @@ fn what_contexts_cannot_hold_is_refused() {
     let mut lossy = sound.clone();
     lossy.headers = vec![(b"a".to_vec(), b"b".to_vec())];
     assert!(tezos.put_commit(&mut put, &lossy, 1).is_err());
-    for options in ["entries=3", "inline=513", "stable=x", "split=maybe", "group=2", "entries"] {
+    let short = Oid::new(&[1; 20]).unwrap();
+    let change = Held::Dir(short);
+    assert!(tezos.update(&objects, &mut put, None, &[change.change(b"a")]).is_err());
+    assert_eq!((tezos.commit_text(&short), put.new.len()), (None, 1));
+    for options in [
+        "entries=3",
+        "inline=513",
+        "stable=x",
+        "stable=31",
+        "entries=64 stable=63",
+        "split=maybe",
+        "group=2",
+        "entries",
+    ] {
         assert!(Tezos::from_options(options).is_err(), "{options}");
     }
     let odd = Tezos::new().hashing(2, 3).inline(7).split(false);
@@ -458,10 +471,11 @@ fn recorded_objects() {
     let objects = Objects::default();
     let mut five = named(&["x", "z"], b"0000000000");
     five.extend(named(&["t", "w", "y"], b"1111111111"));
-    let root = objects.build(&tezos.hashing(2, 3), &five).unwrap();
+    let two = tezos.hashing(2, 3);
+    let root = objects.build(&two, &five).unwrap();
     let mut children = HashSet::new();
     let object = objects.read(Kind::Node, &root).unwrap();
-    tezos.children(Kind::Node, object.body(), &mut |_, oid| _ = children.insert(oid)).unwrap();
+    two.children(Kind::Node, object.body(), &mut |_, oid| _ = children.insert(oid)).unwrap();
     for child in [
         "8c81eb0a729858e10a8aed80f4ad638b26e80cf713be980a83620e22516001bf",
         "461a30b373e7d98e23dc963934a417d7c5aceb14fa2fb6da6950438fd54c9aa9",

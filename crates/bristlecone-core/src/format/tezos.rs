@@ -36,6 +36,8 @@ pub use list::Entries;
 
 /// The longest inlining that the option allows, in bytes.
 pub const INLINE_BYTES_MAX: usize = 512;
+/// The longest value, in bytes: it is one object, of which records give the length in 32 bits.
+const VALUE_BYTES_MAX: usize = 2 << 30;
 /// How many bits of seeded hashes the reference uses for a name: its depth is bounded by it.
 const DEPTH_BITS: u32 = 50;
 
@@ -77,14 +79,17 @@ impl Tezos {
         self
     }
 
-    /// Sets how many entries a piece holds (a power of two from 2 to 64), and up to how many entries
-    /// (at most 65,535) a directory is hashed flat. Changes hashes: Tezos uses 32 and 256.
+    /// Sets how many entries a leaf piece holds and how many buckets an inner one has (a power of two from 2 to
+    /// 64), and up to how many entries (`entries` to 65,535) a directory is hashed flat. Changes hashes: Tezos
+    /// uses 32 and 256.
     ///
     /// # Panics
-    /// If `entries` is none of these.
+    /// If `entries` is none of these, or `stable` is below it: a directory and a piece of another one could then
+    /// have one id.
     #[must_use]
     pub const fn hashing(mut self, entries: u8, stable: u16) -> Self {
         assert!(entries.is_power_of_two() && 2 <= entries && entries <= 64, "2, 4, 8, 16, 32 or 64 entries");
+        assert!(stable >= entries as u16, "a directory that is no larger than a piece is hashed flat");
         self.bits = entries.trailing_zeros() as u8;
         self.stable = stable;
         self
@@ -96,7 +101,7 @@ impl Tezos {
         self.bits == 5 && self.stable == 256
     }
 
-    /// The number of buckets of a piece.
+    /// The number of buckets of an inner piece.
     const fn buckets(&self) -> u32 {
         1 << self.bits
     }
@@ -111,9 +116,14 @@ impl Tezos {
         seeded_hash(u32::from(depth), name) & (self.buckets() - 1)
     }
 
+    /// Returns the depth from which on the reference refuses to spread entries.
+    const fn depth_end(&self) -> u8 {
+        (DEPTH_BITS / self.bits as u32) as u8
+    }
+
     /// Refuses to spread entries at a depth that the reference refuses.
     fn check_depth(&self, depth: u8) -> Result<(), FormatError> {
-        if u32::from(depth) < DEPTH_BITS / u32::from(self.bits) {
+        if depth < self.depth_end() {
             return Ok(());
         }
         Err(unsupported("so many names of one directory whose hashes collide"))
@@ -148,10 +158,7 @@ impl Tezos {
         let mut at = *dir;
         for depth in 0..u8::MAX {
             let object = source.read(Kind::Node, &at)?;
-            let node = Node::parse(object.body()).map_err(bad)?;
-            if !node.is_at(depth) {
-                break;
-            }
+            let node = node::at_depth(&object, depth)?;
             match node.find(step, |depth| self.bucket(depth, step)).map_err(bad)? {
                 Found::Nothing => return Ok(None),
                 Found::Child { index, hash } => at = ObjRef::new(Oid::from_array(*hash), object.child(index)),
@@ -199,7 +206,7 @@ impl Format for Tezos {
                 _ => return Err(unknown()),
             }
         }
-        Ok(tezos)
+        if usize::from(tezos.stable) < tezos.leaf_max() { Err(unknown()) } else { Ok(tezos) }
     }
 
     fn inline_bytes_max(&self) -> usize {
@@ -256,7 +263,7 @@ impl Format for Tezos {
 
     fn count<S: Source>(&self, source: &S, dir: &ObjRef) -> Result<u64, S::Error> {
         let object = source.read(Kind::Node, dir)?;
-        Ok(Node::parse(object.body()).map_err(bad)?.count())
+        Ok(node::at_depth(&object, 0)?.count())
     }
 
     fn diff<'a, S: Source>(
@@ -285,6 +292,9 @@ impl Format for Tezos {
     }
 
     fn put_contents<K: Sink>(&self, sink: &mut K, value: &[u8]) -> Result<ObjRef, FormatError> {
+        if value.len() > VALUE_BYTES_MAX {
+            return Err(unsupported("a value of more than 2 GiB"));
+        }
         let oid = Oid::from_array(id::contents(value));
         let at = sink.known(&oid).unwrap_or_else(|| sink.put(Kind::Contents, oid, value, &[], &[]));
         Ok(ObjRef::new(oid, at))
@@ -314,7 +324,7 @@ impl Format for Tezos {
     fn children(&self, kind: Kind, body: &[u8], each: &mut dyn FnMut(Kind, Oid)) -> Result<(), FormatError> {
         match kind {
             Kind::Contents => Ok(()),
-            Kind::Node => node::children(body, self.buckets(), each).map_err(bad),
+            Kind::Node => node::children(self, body, each).map_err(bad),
             Kind::Commit => {
                 let wrong = |source| FormatError::Decode { kind, source };
                 let commit = commit::decode(body, |_| Location::NONE).map_err(wrong)?;
@@ -347,7 +357,7 @@ impl Format for Tezos {
     }
 
     fn commit_text(&self, oid: &Oid) -> Option<String> {
-        Some(commit_text(oid))
+        (oid.as_bytes().len() == id::ID_BYTES).then(|| commit_text(oid))
     }
 
     fn parse_commit_text(&self, text: &str) -> Option<Oid> {

@@ -31,18 +31,21 @@ impl<F: Format> Tree<F> {
         each: &mut dyn FnMut(Difference<'_, F>) -> Result<()>,
     ) -> Result<()> {
         let path = path.as_path()?;
-        for side in [&mut *self, &mut *after] {
-            if side.is_edited() {
-                side.write()?;
-            }
-        }
         let sides = (stored_at(self, &path)?, stored_at(after, &path)?);
         let mut walk = Walk { before: self, after, each };
         walk.dirs(&path, sides.0.as_ref(), sides.1.as_ref())
     }
 }
 
-fn stored_at<F: Format>(tree: &Tree<F>, path: &Path) -> Result<Option<ObjRef>> {
+/// Writes what was edited, and returns the directory at a path.
+fn stored_at<F: Format>(tree: &mut Tree<F>, path: &Path) -> Result<Option<ObjRef>> {
+    if tree.is_edited() {
+        // There are formats that have no empty root to write.
+        if tree.is_empty()? {
+            return Ok(None);
+        }
+        tree.write()?;
+    }
     Ok(tree.walk(path.as_bytes())?.and_then(|place| place.base))
 }
 

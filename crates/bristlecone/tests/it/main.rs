@@ -7,3 +7,4 @@ mod faults;
 mod flips;
 mod model;
 mod processes;
+mod tezos;

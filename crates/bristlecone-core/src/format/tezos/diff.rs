@@ -7,7 +7,7 @@ use core::{cmp::Ordering, marker::PhantomData};
 use super::{
     Tezos, bad, gather, inconsistent,
     list::entry_at,
-    node::{Inner, Node},
+    node::{Inner, Node, at_depth},
 };
 use crate::{Entry, FormatError, Kind, Location, ObjRef, Object, Oid, Source};
 
@@ -80,26 +80,29 @@ impl<'a, S: Source> Sides<'_, 'a, S> {
         let read = |at: Option<ObjRef>| at.map(|at| self.source.read(Kind::Node, &at)).transpose();
         let (before, after) = (read(before)?, read(after)?);
         if let (Some(one), Some(other)) = (&before, &after)
-            && let (Node::Inner(old), Node::Inner(new)) = (node_at(one, depth)?, node_at(other, depth)?)
+            && let (Node::Inner(old), Node::Inner(new)) = (at_depth(one, depth)?, at_depth(other, depth)?)
         {
             self.format.check_depth(depth)?;
-            let pairs: Vec<_> = (0..self.format.buckets())
-                .map(|bucket| (child(one, &old, bucket), child(other, &new, bucket)))
-                .collect();
-            return pairs.into_iter().try_for_each(|(old, new)| self.compare(old, new, depth + 1));
+            let first = (self.before.len(), self.after.len());
+            for bucket in 0..self.format.buckets() {
+                let first = (self.before.len(), self.after.len());
+                self.compare(child(one, &old, bucket), child(other, &new, bucket), depth + 1)?;
+                gather::check_bucket(self.format, &self.before[first.0..], depth, bucket)?;
+                gather::check_bucket(self.format, &self.after[first.1..], depth, bucket)?;
+            }
+            // Without this, a few pieces that differ in nothing could be compared without end.
+            if first == (self.before.len(), self.after.len()) {
+                return Err(inconsistent("it holds the same as a piece with another id").into());
+            }
+            return Ok(());
         }
         for (side, into) in [(before, &mut self.before), (after, &mut self.after)] {
             if let Some(piece) = side {
-                into.extend(gather::gather(self.format, self.source, piece)?.leaves);
+                into.extend(gather::gather(self.format, self.source, piece, depth)?.leaves);
             }
         }
         Ok(())
     }
-}
-
-fn node_at<'b>(object: &'b Object<'_>, depth: u8) -> Result<Node<'b>, FormatError> {
-    let node = Node::parse(object.body()).map_err(bad)?;
-    if node.is_at(depth) { Ok(node) } else { Err(inconsistent("its depth is not that of its place")) }
 }
 
 fn child(object: &Object<'_>, inner: &Inner<'_>, bucket: u32) -> Option<ObjRef> {

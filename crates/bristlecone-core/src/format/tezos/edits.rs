@@ -15,6 +15,9 @@ use crate::{
     format::native::step_hash,
 };
 
+/// Where names are among all has 32 bits.
+const EDITS_BYTES_MAX: usize = 2 << 30;
+
 /// Changes to a directory, sorted by name.
 pub(super) struct Edits<'c> {
     list: SmallVec<[Edit<'c>; 1]>,
@@ -56,6 +59,9 @@ impl<'c> Edits<'c> {
     }
 
     fn put(&mut self, step: &[u8], kind: EntryKind, target: &ChangeTarget<'c>) -> Result<Put<'c>, FormatError> {
+        if self.bytes.len() > EDITS_BYTES_MAX {
+            return Err(unsupported("changes of one directory whose names have more than 2 GiB"));
+        }
         let start = self.bytes.len() as u32;
         write_named(&mut self.bytes, step);
         let named = start..self.bytes.len() as u32;
@@ -63,6 +69,9 @@ impl<'c> Edits<'c> {
         let none = named.end..named.end;
         let (tag, inline, hash, at) = match (kind, target) {
             (EntryKind::Value, ChangeTarget::Inline(value)) => (INLINE, *value, id::contents(value), Location::NONE),
+            (_, ChangeTarget::Object { at, .. }) if at.oid.as_bytes().len() != id::ID_BYTES => {
+                return Err(unsupported("an id that is not 32 bytes long"));
+            }
             (EntryKind::Value, ChangeTarget::Object { at, bytes }) => {
                 write_varint(&mut self.bytes, *bytes);
                 (VALUE, &[][..], *at.oid.padded(), at.at)

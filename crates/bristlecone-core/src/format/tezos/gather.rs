@@ -4,59 +4,77 @@ use alloc::vec::Vec;
 
 use super::{
     Tezos, bad, inconsistent,
-    node::{Leaf, Node},
+    node::{Leaf, Node, at_depth},
     update::Items,
 };
-use crate::{DecodeError, Kind, Location, ObjRef, Object, Oid, Source, format::search::prefix};
+use crate::{DecodeError, FormatError, Kind, Location, ObjRef, Object, Oid, Source, format::search::prefix};
 
 /// The leaves of a directory or of a part of one, loaded.
 pub(super) struct Gathered<'a> {
     pub(super) leaves: Vec<Object<'a>>,
-    // The pieces of the root's buckets.
+    // The pieces of its buckets.
     children: Vec<(u32, ObjRef)>,
 }
 
-/// Loads every leaf below a piece.
-pub(super) fn gather<'a, S: Source>(format: &Tezos, source: &'a S, root: Object<'a>) -> Result<Gathered<'a>, S::Error> {
+/// Loads every leaf below the piece at a depth.
+pub(super) fn gather<'a, S: Source>(
+    format: &Tezos,
+    source: &'a S,
+    piece: Object<'a>,
+    depth: u8,
+) -> Result<Gathered<'a>, S::Error> {
     let mut gathered = Gathered { leaves: Vec::new(), children: Vec::new() };
-    if let Node::Inner(inner) = Node::parse(root.body()).map_err(bad)? {
+    if let Node::Inner(inner) = Node::parse(piece.body()).map_err(bad)? {
         for (index, (bucket, hash)) in inner.buckets().enumerate() {
-            gathered.children.push((bucket, ObjRef::new(Oid::from_array(*hash), root.child(index))));
+            gathered.children.push((bucket, ObjRef::new(Oid::from_array(*hash), piece.child(index))));
         }
         gathered.leaves.reserve(inner.hashes.len());
     }
-    load(format, source, root, &mut gathered.leaves)?;
+    load(format, source, piece, depth, &mut gathered.leaves)?;
     Ok(gathered)
 }
 
+/// Appends the leaves below a piece, and returns how many entries they have.
 fn load<'a, S: Source>(
     format: &Tezos,
     source: &'a S,
     piece: Object<'a>,
+    depth: u8,
     leaves: &mut Vec<Object<'a>>,
-) -> Result<(), S::Error> {
-    let depth = match Node::parse(piece.body()).map_err(bad)? {
-        Node::Leaf(_) => {
+) -> Result<u64, S::Error> {
+    let inner = match at_depth(&piece, depth)? {
+        Node::Inner(inner) => inner,
+        Node::Leaf(leaf) if leaf.len() == 0 => return Err(inconsistent("a directory is not empty").into()),
+        Node::Leaf(leaf) => {
+            let count = leaf.len() as u64;
             leaves.push(piece);
-            return Ok(());
+            return Ok(count);
         }
-        Node::Inner(inner) => inner.depth,
     };
     format.check_depth(depth)?;
-    let mut index = 0;
-    loop {
-        let child = match Node::parse(piece.body()).map_err(bad)? {
-            Node::Inner(inner) if index < inner.hashes.len() => Oid::from_array(inner.hashes[index]),
-            _ => return Ok(()),
-        };
-        let object = source.read(Kind::Node, &ObjRef::new(child, piece.child(index)))?;
-        match Node::parse(object.body()).map_err(bad)? {
-            Node::Leaf(leaf) if !leaf.root => leaves.push(object),
-            Node::Inner(inner) if inner.depth == depth + 1 => load(format, source, object, leaves)?,
-            _ => return Err(inconsistent("its depth is not that of its place").into()),
-        }
-        index += 1;
+    let mut found = 0;
+    for (index, (bucket, hash)) in inner.buckets().enumerate() {
+        let child = source.read(Kind::Node, &ObjRef::new(Oid::from_array(*hash), piece.child(index)))?;
+        let first = leaves.len();
+        found += load(format, source, child, depth + 1, leaves)?;
+        check_bucket(format, &leaves[first..], depth, bucket)?;
     }
+    if found == 0 || found != inner.count {
+        return Err(inconsistent("it does not hold as many entries as it counts").into());
+    }
+    Ok(found)
+}
+
+/// Checks that leaves are in the bucket of their first names. Pieces that are named again and again, of which
+/// few objects could make a walk without end, fail here the second time.
+pub(super) fn check_bucket(format: &Tezos, leaves: &[Object<'_>], depth: u8, bucket: u32) -> Result<(), FormatError> {
+    for object in leaves {
+        let name = leaf(object).and_then(|leaf| leaf.name(0)).map_err(bad)?;
+        if format.bucket(depth, name) != bucket {
+            return Err(inconsistent("it holds a name of another bucket"));
+        }
+    }
+    Ok(())
 }
 
 impl Gathered<'_> {
@@ -72,7 +90,7 @@ impl Gathered<'_> {
         Ok(items)
     }
 
-    /// Returns the piece of one of the root's buckets.
+    /// Returns the piece of one of its buckets.
     pub(super) fn child(&self, bucket: u32) -> Option<ObjRef> {
         let index = self.children.binary_search_by_key(&bucket, |(bucket, _)| *bucket).ok()?;
         Some(self.children[index].1)

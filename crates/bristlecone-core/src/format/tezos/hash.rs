@@ -34,6 +34,12 @@ pub(super) fn piece(format: &Tezos, items: &[&Item<'_>], depth: u8) -> Result<[u
         append_leaf_piece(&mut preimage, items.iter().copied());
         return Ok(id::blake2b(&preimage));
     }
+    let (bitmap, hashes) = buckets(format, items, depth)?;
+    Ok(id::inner(depth, items.len() as u64, bitmap, &hashes))
+}
+
+/// Returns which buckets of the inner piece at a depth that holds `items` are not empty, and the hashes of those.
+fn buckets(format: &Tezos, items: &[&Item<'_>], depth: u8) -> Result<(u64, Vec<u8>), FormatError> {
     format.check_depth(depth)?;
     let mut buckets: Vec<Vec<&Item<'_>>> = alloc::vec![Vec::new(); format.buckets() as usize];
     for item in items {
@@ -44,11 +50,11 @@ pub(super) fn piece(format: &Tezos, items: &[&Item<'_>], depth: u8) -> Result<[u
         bitmap |= 1 << bucket;
         hashes.extend_from_slice(&piece(format, items, depth + 1)?);
     }
-    Ok(id::inner(depth, items.len() as u64, bitmap, &hashes))
+    Ok((bitmap, hashes))
 }
 
-/// Returns the hash of a stored piece. That of a flat root is computed from all of its leaves, each in the bucket
-/// where it must be.
+/// Returns the hash of a stored piece. That of a flat root is computed from all of its leaves, once its pieces are
+/// found to be those of the entries.
 pub(super) fn stored<S: Source>(
     format: &Tezos,
     source: &S,
@@ -59,11 +65,12 @@ pub(super) fn stored<S: Source>(
             Ok(id::inner(inner.depth, inner.count, inner.bitmap, inner.hashes.as_flattened()))
         }
         Node::Inner(inner) => {
-            let gathered = gather::gather(format, source, object.clone())?;
+            let gathered = gather::gather(format, source, object.clone(), 0)?;
             let items = gathered.items().map_err(bad)?;
-            let bitmap = items.iter().fold(0_u64, |bitmap, item| bitmap | 1 << format.bucket(0, item.name()));
-            if items.len() as u64 != inner.count || bitmap != inner.bitmap {
-                return Err(inconsistent("its pieces do not hold what it counts").into());
+            let all: Vec<&Item<'_>> = items.iter().collect();
+            let (bitmap, hashes) = buckets(format, &all, 0)?;
+            if bitmap != inner.bitmap || hashes != inner.hashes.as_flattened() {
+                return Err(inconsistent("its pieces are not those of its entries").into());
             }
             Ok(flat(&items))
         }

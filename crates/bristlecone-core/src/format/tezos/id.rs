@@ -100,7 +100,8 @@ pub fn seeded_hash(seed: u32, text: &[u8]) -> u32 {
     hash & 0x3fff_ffff
 }
 
-/// Returns the text of a commit hash: base58 with a checksum, 52 characters that begin with `Co`.
+/// Returns the text of a commit hash: base58 with a checksum, 52 characters that begin with `Co`. An id of fewer
+/// than 32 bytes is no hash of a commit; its text is that of the id with zeroes behind.
 ///
 /// ```
 /// use bristlecone_core::{Oid, tezos::{commit_text, parse_commit_text}};

@@ -4,9 +4,13 @@ use alloc::vec::Vec;
 
 use smallvec::SmallVec;
 
-use super::id::{self, ID_BYTES};
+use super::{
+    Tezos, bad,
+    id::{self, ID_BYTES},
+    inconsistent,
+};
 use crate::{
-    Bytes, EntryKind, Kind, Location, ObjRef, Object, Oid, STEP_BYTES_MAX, Target,
+    Bytes, EntryKind, FormatError, Kind, Location, ObjRef, Object, Oid, STEP_BYTES_MAX, Target,
     codec::{DecodeError, Reader, write_varint},
     format::{native::step_hash, search::find_print},
 };
@@ -183,13 +187,14 @@ impl<'b> Leaf<'b> {
             let header: &[u8; WIDE_HEADER_BYTES] = body.first_chunk().ok_or(short)?;
             (u32::from_le_bytes([header[4], header[5], header[6], header[7]]) as usize, WIDE_HEADER_BYTES, 4)
         };
-        let tables = count.checked_mul(2 + width + ID_BYTES).ok_or(short)?;
-        let (head, items) = body.split_at_checked(at + tables).ok_or(short)?;
+        let items_at = count.checked_mul(2 + width + ID_BYTES).and_then(|tables| tables.checked_add(at));
+        let items_at = items_at.ok_or(short)?;
+        let (head, items) = body.split_at_checked(items_at).ok_or(short)?;
         let (prints, head) = head[at..].split_at(count);
         let (tags, head) = head.split_at(count);
         let (ends, hashes) = head.split_at(count * width);
         let (hashes, _) = hashes.as_chunks();
-        Ok(Self { root, flags, count, prints, tags, ends, hashes, items, items_at: at + tables })
+        Ok(Self { root, flags, count, prints, tags, ends, hashes, items, items_at })
     }
 
     #[inline]
@@ -437,18 +442,39 @@ pub(super) fn write_named(out: &mut impl crate::codec::Append, name: &[u8]) {
     out.append_bytes(name);
 }
 
+/// Returns the piece that an object is, if it can be at this depth; at depth 0 it is a whole directory.
+pub(super) fn at_depth<'b>(object: &'b Object<'_>, depth: u8) -> Result<Node<'b>, FormatError> {
+    let node = Node::parse(object.body()).map_err(bad)?;
+    if node.is_at(depth) { Ok(node) } else { Err(inconsistent("its depth is not that of its place")) }
+}
+
 /// Checks every byte of a piece's body and calls `each` for its children.
-pub(super) fn children(body: &[u8], entries: u32, each: &mut dyn FnMut(Kind, Oid)) -> Result<(), DecodeError> {
+pub(super) fn children(format: &Tezos, body: &[u8], each: &mut dyn FnMut(Kind, Oid)) -> Result<(), DecodeError> {
     match Node::parse(body)? {
-        Node::Inner(inner) => {
-            if inner.count == 0 || (entries < 64 && inner.bitmap >> entries != 0) {
-                return Err(wrong(8, "its bitmap has buckets that there are not"));
-            }
-            inner.hashes.iter().for_each(|hash| each(Kind::Node, Oid::from_array(*hash)));
-            Ok(())
+        Node::Inner(inner) => inner_children(format, &inner, each),
+        Node::Leaf(leaf) if !leaf.root && leaf.count > format.leaf_max() => {
+            Err(wrong(2, "it has more entries than a piece may have"))
         }
         Node::Leaf(leaf) => leaf_children(body, &leaf, each),
     }
+}
+
+fn inner_children(format: &Tezos, inner: &Inner<'_>, each: &mut dyn FnMut(Kind, Oid)) -> Result<(), DecodeError> {
+    let few = inner.count <= u64::from(format.stable);
+    if inner.depth >= format.depth_end() {
+        return Err(wrong(1, "its depth is beyond the bound"));
+    }
+    if inner.count <= format.leaf_max() as u64 {
+        return Err(wrong(4, "it has no more entries than one leaf holds"));
+    }
+    if inner.depth == 0 && inner.flat != few {
+        return Err(wrong(0, "it is hashed flat and has too many entries, or the reverse"));
+    }
+    if inner.hashes.is_empty() || (format.buckets() < 64 && inner.bitmap >> format.buckets() != 0) {
+        return Err(wrong(8, "it has no pieces, or one in a bucket that there is not"));
+    }
+    inner.hashes.iter().for_each(|hash| each(Kind::Node, Oid::from_array(*hash)));
+    Ok(())
 }
 
 fn leaf_children(body: &[u8], leaf: &Leaf<'_>, each: &mut dyn FnMut(Kind, Oid)) -> Result<(), DecodeError> {

@@ -86,7 +86,7 @@ impl<K: Sink> Writer<'_, K> {
         root: Object<'_>,
         edits: &Edits<'_>,
     ) -> Result<Option<ObjRef>, S::Error> {
-        let gathered = gather(self.format, source, root)?;
+        let gathered = gather(self.format, source, root, 0)?;
         let old = gathered.items().map_err(bad)?;
         let (mut items, mut dirty) = (Items::new(), 0_u64);
         merge(&old, edits, 0..edits.len(), &mut items, &mut |index| {

@@ -13,6 +13,7 @@ use crate::{
         gather::gather,
         hash, id, inconsistent,
         node::{Inner, Item, Leaf, Node, encode_leaf},
+        unsupported,
     },
 };
 
@@ -137,6 +138,9 @@ impl<K: Sink> Writer<'_, K> {
         if changed.is_empty() {
             return Ok(Piece::Same);
         }
+        if count > u64::from(u32::MAX) {
+            return Err(unsupported("a directory of more than 4,294,967,295 entries").into());
+        }
         if count > self.format.leaf_max() as u64 {
             return Ok(self.put_changed(object, inner, &changed, count));
         }
@@ -184,7 +188,7 @@ impl<K: Sink> Writer<'_, K> {
         for (index, (bucket, hash)) in inner.buckets().enumerate() {
             if changed.iter().all(|(of, _)| *of != bucket) {
                 let at = ObjRef::new(Oid::from_array(*hash), object.child(index));
-                kept.push(gather(self.format, source, source.read(Kind::Node, &at)?)?);
+                kept.push(gather(self.format, source, source.read(Kind::Node, &at)?, inner.depth + 1)?);
             }
         }
         let mut items = Items::new();
