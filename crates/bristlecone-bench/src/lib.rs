@@ -11,6 +11,7 @@
 //!
 //! What it does not do: replay traces, run other stores, draw charts.
 
+mod all;
 mod big;
 mod check;
 pub mod cli;
@@ -21,11 +22,14 @@ pub mod limits;
 mod machine;
 mod measure;
 mod optims;
+mod peers;
 pub mod report;
 mod rss;
 pub mod runner;
 mod scenario;
+mod session;
 mod suite;
+mod sweep;
 mod workload;
 
 pub use error::BenchError;

@@ -14,15 +14,16 @@ Examples:
   cone bench --quick                           each row once
   cone bench --only-scenario commits,reads     some rows
   cone bench --dir /mnt/disk --json rows.json  on another disk; rows are merged into a file
+  cone bench all                               also optimisations, task counts, charts and pages
 
 Exit code 1 if a check of the results fails.")]
 pub(super) struct BenchCommand {
     #[command(flatten)]
-    suite: cli::BenchArgs,
+    bench: cli::Bench,
 }
 
 pub(super) fn run(args: BenchCommand, context: &mut Context) -> Result<()> {
-    cli::run(&args.suite, context.out.json()).map_err(|error| match error {
+    cli::run(&args.bench, context.out.json()).map_err(|error| match error {
         BenchError::Usage { reason } => Failure::usage(reason),
         BenchError::Store(error) => Failure::from(error).about("a benchmark could not be carried out"),
         wrong @ BenchError::Wrong { .. } => Failure::negative(wrong.to_string()),
