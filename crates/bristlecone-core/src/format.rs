@@ -12,6 +12,8 @@ use thiserror::Error;
 use crate::{Bytes, Change, Commit, DecodeError, Entry, EntryKind, Kind, ObjRef, Object, Oid, Sink, Source, Target};
 
 pub mod native;
+mod search;
+pub mod tezos;
 
 /// Which way to walk a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

@@ -26,7 +26,7 @@ mod record;
 pub use codec::{DecodeError, Reader};
 pub use commit::{Commit, Signature, Zone};
 pub use entry::{Change, ChangeTarget, Entry, EntryKind, Target};
-pub use format::{Direction, Format, FormatError, native};
+pub use format::{Direction, Format, FormatError, native, tezos};
 pub use hash::{Oid, OidError, to_hex};
 pub use object::{Bytes, Kind, Location, NoSource, ObjRef, Object, Sink, Source};
 pub use path::{AsPath, PATH_STEPS_MAX, Path, PathError, STEP_BYTES_MAX, escape};

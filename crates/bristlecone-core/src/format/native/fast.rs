@@ -3,9 +3,8 @@
 //! These answer what [`super::Native::find`] and `descend` would by the general way, or decline
 //! ([`Peek::Declined`]) wherever anything is out of the ordinary; the general way then says what.
 
-use core::cmp::Ordering;
-
 use super::{cut::step_hash, node::INLINE};
+use crate::format::search::{compare, find_print, mask, prefix, slash};
 use crate::{EntryKind, Kind, Location, RECORD_HEADER_BYTES, Source};
 
 /// What a borrowed lookup found.
@@ -194,13 +193,6 @@ fn at_most(table: &[u8], items: &[u8], index: usize, step: &[u8], wanted: u64) -
     if length < 0x80 { Some(found < wanted) } else { None }
 }
 
-/// The bits of the first eight bytes that a step of this length has.
-#[inline(always)]
-const fn mask(length: u8) -> u64 {
-    let bytes = if length < 8 { length } else { 8 };
-    if bytes == 0 { 0 } else { u64::MAX << (64 - 8 * bytes as u32) }
-}
-
 /// Whether the item of a leaf, which starts at `start` of the items, is bound to `step`.
 #[inline(always)]
 fn is_bound(items: &[u8], start: usize, step: &[u8], wanted: u64) -> Option<bool> {
@@ -215,55 +207,6 @@ fn is_bound(items: &[u8], start: usize, step: &[u8], wanted: u64) -> Option<bool
         return Some(false);
     }
     Some(length <= 8 || rest.get(8..step.len())? == step.get(8..)?)
-}
-
-/// Returns the place of the first `print` in `prints` from `from` on. Eight at a time, without a call.
-#[inline(always)]
-fn find_print(prints: &[u8], print: u8, from: usize) -> Option<usize> {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    let pattern = u64::from(print) * ONES;
-    let rest = prints.get(from..)?;
-    let mut at = from;
-    let mut chunks = rest.chunks_exact(8);
-    for chunk in &mut chunks {
-        let word = u64::from_le_bytes(*chunk.first_chunk()?) ^ pattern;
-        // The lowest zero byte of the word is marked; marks above it may be false.
-        let marks = word.wrapping_sub(ONES) & !word & (ONES << 7);
-        if marks != 0 {
-            return Some(at + (marks.trailing_zeros() / 8) as usize);
-        }
-        at += 8;
-    }
-    chunks.remainder().iter().position(|&byte| byte == print).map(|offset| at + offset)
-}
-
-/// Returns the first eight bytes as an integer that orders as they do, padded with zeroes.
-#[inline(always)]
-fn prefix(step: &[u8]) -> u64 {
-    if let Some(first) = step.first_chunk::<8>() {
-        return u64::from_be_bytes(*first);
-    }
-    let len = step.len();
-    if let (Some(first), Some(last)) = (step.first_chunk::<4>(), step.last_chunk::<4>()) {
-        // Bytes 4.. are the lowest bytes of the last four.
-        let tail = u64::from(u32::from_be_bytes(*last)) << (8 * (8 - len)) & 0xffff_ffff;
-        return u64::from(u32::from_be_bytes(*first)) << 32 | tail;
-    }
-    match *step {
-        [one, two, three] => u64::from(u32::from_be_bytes([one, two, three, 0])) << 32,
-        [one, two] => u64::from(u16::from_be_bytes([one, two])) << 48,
-        [one] => u64::from(one) << 56,
-        _ => 0,
-    }
-}
-
-#[inline(always)]
-fn compare(one: &[u8], one_prefix: u64, other: &[u8], other_prefix: u64) -> Ordering {
-    match one_prefix.cmp(&other_prefix) {
-        Ordering::Equal if one.len() <= 8 && other.len() <= 8 => one.len().cmp(&other.len()),
-        Ordering::Equal => one.cmp(other),
-        decided => decided,
-    }
 }
 
 /// Returns the fingerprint of `step` if it is the one entry of a directory that can be borrowed.
@@ -307,17 +250,6 @@ pub(super) fn descend<'a, S: Source>(
         walked = (walked + length + 1).min(path.len());
     }
     (walked, Some((oid, at)))
-}
-
-/// Returns how many bytes precede the next `/`.
-#[inline(always)]
-fn slash(path: &[u8]) -> usize {
-    // Steps are short: a search by words would spend its time on starting.
-    let near = path.len().min(8);
-    match path[..near].iter().position(|&byte| byte == b'/') {
-        Some(at) => at,
-        None => near + memchr::memchr(b'/', &path[near..]).unwrap_or(path.len() - near),
-    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,388 @@
+//! The format of Tezos contexts: BLAKE2b ids exactly as a Tezos node computes them. `docs/formats/tezos.md` lists
+//! the bytes.
+//!
+//! What is hashed and what is stored differ. A directory of up to 256 entries is hashed flat, but stored in
+//! pieces as soon as it has more than 32, so that what does not change is shared; larger ones are also hashed in
+//! pieces. A piece that holds more than 32 entries spreads them over 32 buckets by a seeded hash of their names
+//! (`node`), so the pieces depend on the set of names alone (`update`). Listing such a directory gathers and
+//! sorts all of it (`gather`).
+//!
+//! Short values live in their directory beside their hash, which changes no id.
+
+use alloc::{format, string::String};
+use core::ops::Range;
+
+use self::node::{Found, Node};
+use super::{Direction, Format, FormatError};
+use crate::{
+    Bytes, Change, Commit, EntryKind, Kind, Location, ObjRef, Object, Oid, RECORD_HEADER_BYTES, Sink, Source, Target,
+    codec::DecodeError, format::search::slash,
+};
+
+mod commit;
+mod diff;
+mod edits;
+mod gather;
+mod hash;
+mod id;
+mod list;
+mod node;
+mod update;
+
+pub use diff::Differences;
+pub use id::{commit_text, parse_commit_text, seeded_hash};
+pub use list::Entries;
+
+/// The longest inlining that the option allows, in bytes.
+pub const INLINE_BYTES_MAX: usize = 512;
+/// How many bits of seeded hashes the reference uses for a name: its depth is bounded by it.
+const DEPTH_BITS: u32 = 50;
+
+/// The format of Tezos contexts with its options.
+///
+/// Inlining and splitting are matters of storage: they change no hash. The configuration of hashing
+/// ([`Tezos::hashing`]) does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tezos {
+    inline: u16,
+    split: bool,
+    // The binary logarithm of the number of buckets.
+    bits: u8,
+    stable: u16,
+}
+
+impl Tezos {
+    /// The configuration of Tezos: pieces of 32 entries, flat hashing up to 256; values up to 48 bytes inline.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { inline: 48, split: true, bits: 5, stable: 256 }
+    }
+
+    /// Sets the longest value that lives in its directory, 0 to 512 bytes. Changes no hash.
+    ///
+    /// # Panics
+    /// If it is over 512 bytes.
+    #[must_use]
+    pub const fn inline(mut self, bytes_max: usize) -> Self {
+        assert!(bytes_max <= INLINE_BYTES_MAX, "at most 512 bytes are inlined");
+        self.inline = bytes_max as u16;
+        self
+    }
+
+    /// Sets whether wide directories are stored in pieces. Changes no hash.
+    #[must_use]
+    pub const fn split(mut self, split: bool) -> Self {
+        self.split = split;
+        self
+    }
+
+    /// Sets how many entries a piece holds (a power of two from 2 to 64), and up to how many entries
+    /// (at most 65,535) a directory is hashed flat. Changes hashes: Tezos uses 32 and 256.
+    ///
+    /// # Panics
+    /// If `entries` is none of these.
+    #[must_use]
+    pub const fn hashing(mut self, entries: u8, stable: u16) -> Self {
+        assert!(entries.is_power_of_two() && 2 <= entries && entries <= 64, "2, 4, 8, 16, 32 or 64 entries");
+        self.bits = entries.trailing_zeros() as u8;
+        self.stable = stable;
+        self
+    }
+
+    /// Whether hashes are those of Tezos.
+    #[must_use]
+    pub const fn is_standard(&self) -> bool {
+        self.bits == 5 && self.stable == 256
+    }
+
+    /// The number of buckets of a piece.
+    const fn buckets(&self) -> u32 {
+        1 << self.bits
+    }
+
+    /// The most entries of a leaf piece.
+    const fn leaf_max(&self) -> usize {
+        1 << self.bits
+    }
+
+    #[inline]
+    fn bucket(&self, depth: u8, name: &[u8]) -> u32 {
+        seeded_hash(u32::from(depth), name) & (self.buckets() - 1)
+    }
+
+    /// Refuses to spread entries at a depth that the reference refuses.
+    fn check_depth(&self, depth: u8) -> Result<(), FormatError> {
+        if u32::from(depth) < DEPTH_BITS / u32::from(self.bits) {
+            return Ok(());
+        }
+        Err(unsupported("so many names of one directory whose hashes collide"))
+    }
+}
+
+impl Default for Tezos {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn bad(source: DecodeError) -> FormatError {
+    FormatError::Decode { kind: Kind::Node, source }
+}
+
+fn inconsistent(reason: &'static str) -> FormatError {
+    FormatError::Inconsistent { kind: Kind::Node, reason }
+}
+
+fn unsupported(what: &'static str) -> FormatError {
+    FormatError::Unsupported { format: Tezos::NAME, what }
+}
+
+/// A node's record, borrowed from where a backend has it.
+#[derive(Clone, Copy)]
+struct Borrowed<'a> {
+    record: &'a [u8],
+    body: &'a [u8],
+    own: Location,
+}
+
+impl<'a> Borrowed<'a> {
+    #[inline(always)]
+    fn peek<S: Source>(source: &'a S, oid: &[u8], at: Location) -> Option<Self> {
+        let record = source.peek(oid, at)?;
+        let header: &[u8; 16] = record.first_chunk()?;
+        if header[12] != Kind::Node as u8 {
+            return None;
+        }
+        let children = u32::from_le_bytes([header[8], header[9], header[10], header[11]]) as usize;
+        let body = record.get(RECORD_HEADER_BYTES + (children + usize::from(header[14])) * 8..)?;
+        Some(Self { record, body, own: at })
+    }
+
+    #[inline(always)]
+    fn child(&self, index: usize) -> Location {
+        match self.record.get(RECORD_HEADER_BYTES + index * 8..).and_then(|rest| rest.first_chunk()) {
+            Some(word) => Location::from_stored(u64::from_le_bytes(*word), self.own),
+            None => Location::NONE,
+        }
+    }
+}
+
+impl Tezos {
+    /// Looks a name up through borrowed records; `None` where the general way must tell.
+    #[inline]
+    fn peek_find<'a, S: Source>(
+        &self,
+        source: &'a S,
+        oid: &[u8],
+        at: Location,
+        step: &[u8],
+    ) -> Option<Option<(EntryKind, Target<'a>)>> {
+        let mut piece = Borrowed::peek(source, oid, at)?;
+        for depth in 0..u8::MAX {
+            let node = Node::parse(piece.body).ok()?;
+            if !node.is_at(depth) {
+                return None;
+            }
+            match node.find(step, |depth| self.bucket(depth, step)).ok()? {
+                Found::Nothing => return Some(None),
+                Found::Child { index, hash } => piece = Borrowed::peek(source, hash, piece.child(index))?,
+                Found::Item { index } => {
+                    let Node::Leaf(leaf) = node else { return None };
+                    let body = piece.body;
+                    let target = leaf.target(index, |index| piece.child(index), |range| body[range].into());
+                    return Some(Some(target.ok()?));
+                }
+            }
+        }
+        None
+    }
+
+    fn read_find<'a, S: Source>(
+        &self,
+        source: &'a S,
+        dir: &ObjRef,
+        step: &[u8],
+    ) -> Result<Option<(EntryKind, Target<'a>)>, S::Error> {
+        let mut at = *dir;
+        for depth in 0..u8::MAX {
+            let object = source.read(Kind::Node, &at)?;
+            let node = Node::parse(object.body()).map_err(bad)?;
+            if !node.is_at(depth) {
+                break;
+            }
+            match node.find(step, |depth| self.bucket(depth, step)).map_err(bad)? {
+                Found::Nothing => return Ok(None),
+                Found::Child { index, hash } => at = ObjRef::new(Oid::from_array(*hash), object.child(index)),
+                Found::Item { index } => {
+                    let Node::Leaf(leaf) = node else { break };
+                    let found = leaf.target(index, |index| object.child(index), |range| object.body_slice(range));
+                    return Ok(Some(found.map_err(bad)?));
+                }
+            }
+        }
+        Err(inconsistent("its depth is not that of its place").into())
+    }
+}
+
+impl Format for Tezos {
+    const NAME: &'static str = "tezos";
+    const VERSION: u32 = 0;
+
+    type Entries<'a, S: Source + 'a> = Entries<'a, S>;
+    type Differences<'a, S: Source + 'a> = Differences<'a, S>;
+
+    fn options(&self) -> String {
+        let split = if self.split { "on" } else { "off" };
+        format!("entries={} stable={} inline={} split={split}", self.buckets(), self.stable, self.inline)
+    }
+
+    fn from_options(options: &str) -> Result<Self, FormatError> {
+        let unknown = || FormatError::Options { format: Self::NAME, options: options.into() };
+        let mut tezos = Self::new();
+        for word in options.split_whitespace() {
+            let (key, value) = word.split_once('=').ok_or_else(unknown)?;
+            let number = || value.parse::<u16>().map_err(|_| unknown());
+            match (key, value) {
+                ("entries", _) => match number()? {
+                    entries @ (2 | 4 | 8 | 16 | 32 | 64) => tezos.bits = entries.trailing_zeros() as u8,
+                    _ => return Err(unknown()),
+                },
+                ("stable", _) => tezos.stable = number()?,
+                ("inline", _) => match number()? {
+                    bytes if usize::from(bytes) <= INLINE_BYTES_MAX => tezos.inline = bytes,
+                    _ => return Err(unknown()),
+                },
+                ("split", "on") => tezos.split = true,
+                ("split", "off") => tezos.split = false,
+                _ => return Err(unknown()),
+            }
+        }
+        Ok(tezos)
+    }
+
+    fn inline_bytes_max(&self) -> usize {
+        usize::from(self.inline)
+    }
+
+    #[inline]
+    fn find<'a, S: Source>(
+        &self,
+        source: &'a S,
+        dir: &ObjRef,
+        step: &[u8],
+    ) -> Result<Option<(EntryKind, Target<'a>)>, S::Error> {
+        match self.peek_find(source, dir.oid.as_bytes(), dir.at, step) {
+            Some(found) => Ok(found),
+            None => self.read_find(source, dir, step),
+        }
+    }
+
+    #[inline]
+    fn descend<S: Source>(&self, source: &S, dir: &ObjRef, path: &[u8]) -> Result<Option<ObjRef>, S::Error> {
+        let mut dir = *dir;
+        let mut rest = path;
+        while !rest.is_empty() {
+            let length = slash(rest);
+            match self.find(source, &dir, &rest[..length])? {
+                Some((EntryKind::Dir, Target::Object { at, .. })) => dir = at,
+                _ => return Ok(None),
+            }
+            rest = rest.get(length + 1..).unwrap_or_default();
+        }
+        Ok(Some(dir))
+    }
+
+    fn entries<'a, S: Source>(
+        &self,
+        source: &'a S,
+        dir: &ObjRef,
+        from: Option<&[u8]>,
+        to: Option<&[u8]>,
+        direction: Direction,
+    ) -> Result<Entries<'a, S>, S::Error> {
+        Entries::new(self, source, dir, from, to, direction)
+    }
+
+    fn count<S: Source>(&self, source: &S, dir: &ObjRef) -> Result<u64, S::Error> {
+        let object = source.read(Kind::Node, dir)?;
+        Ok(Node::parse(object.body()).map_err(bad)?.count())
+    }
+
+    fn diff<'a, S: Source>(
+        &self,
+        source: &'a S,
+        before: Option<&ObjRef>,
+        after: Option<&ObjRef>,
+        from: Option<&[u8]>,
+        to: Option<&[u8]>,
+    ) -> Result<Differences<'a, S>, S::Error> {
+        Differences::new(self, source, before, after, from, to)
+    }
+
+    fn update<S: Source, K: Sink>(
+        &self,
+        source: &S,
+        sink: &mut K,
+        base: Option<&ObjRef>,
+        changes: &[Change<'_>],
+    ) -> Result<Option<ObjRef>, S::Error> {
+        update::update(self, source, sink, base, changes)
+    }
+
+    fn empty_dir<K: Sink>(&self, _: &mut K) -> Result<ObjRef, FormatError> {
+        Err(unsupported("an empty directory"))
+    }
+
+    fn put_contents<K: Sink>(&self, sink: &mut K, value: &[u8]) -> Result<ObjRef, FormatError> {
+        let oid = Oid::from_array(id::contents(value));
+        let at = sink.known(&oid).unwrap_or_else(|| sink.put(Kind::Contents, oid, value, &[], &[]));
+        Ok(ObjRef::new(oid, at))
+    }
+
+    fn read_contents<'a, S: Source>(
+        &self,
+        source: &'a S,
+        at: &ObjRef,
+        range: Range<u64>,
+    ) -> Result<Bytes<'a>, S::Error> {
+        let body = source.read(Kind::Contents, at)?.into_body();
+        let bound = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(body.len());
+        let (start, end) = (bound(range.start), bound(range.end));
+        Ok(body.slice(start..end.max(start)))
+    }
+
+    fn put_commit<K: Sink>(&self, sink: &mut K, commit: &Commit, generation: u64) -> Result<ObjRef, FormatError> {
+        commit::put(sink, commit, generation)
+    }
+
+    fn decode_commit(&self, object: &Object<'_>) -> Result<Commit, FormatError> {
+        commit::decode(object.body(), |index| object.child(index))
+            .map_err(|source| FormatError::Decode { kind: Kind::Commit, source })
+    }
+
+    fn children(&self, kind: Kind, body: &[u8], each: &mut dyn FnMut(Kind, Oid)) -> Result<(), FormatError> {
+        match kind {
+            Kind::Contents => Ok(()),
+            Kind::Node => node::children(body, self.buckets(), each).map_err(bad),
+            Kind::Commit => {
+                let wrong = |source| FormatError::Decode { kind, source };
+                let commit = commit::decode(body, |_| Location::NONE).map_err(wrong)?;
+                each(Kind::Node, commit.tree.oid);
+                commit.parents.iter().for_each(|parent| each(Kind::Commit, parent.oid));
+                Ok(())
+            }
+            Kind::Pieces => Err(unsupported("an object of kind pieces")),
+            Kind::Tag => Err(unsupported("an object of kind tag")),
+        }
+    }
+
+    fn object_id<S: Source>(&self, source: &S, object: &Object<'_>) -> Result<Oid, S::Error> {
+        Ok(Oid::from_array(match object.kind() {
+            Kind::Contents => id::contents(object.body()),
+            Kind::Commit => id::blake2b(object.body()),
+            Kind::Node => hash::stored(self, source, object)?,
+            Kind::Pieces => return Err(unsupported("an object of kind pieces").into()),
+            Kind::Tag => return Err(unsupported("an object of kind tag").into()),
+        }))
+    }
+}

@@ -1,0 +1,145 @@
+//! Changes, encoded once and lent as entries.
+
+use core::{cmp::Ordering, ops::Range};
+
+use smallvec::SmallVec;
+
+use super::{
+    id,
+    node::{DIR, INLINE, Item, VALUE, write_named},
+    unsupported,
+    update::Items,
+};
+use crate::{
+    Change, ChangeTarget, EntryKind, FormatError, Location, STEP_BYTES_MAX, codec::write_varint,
+    format::native::step_hash,
+};
+
+/// Changes to a directory, sorted by name.
+pub(super) struct Edits<'c> {
+    list: SmallVec<[Edit<'c>; 1]>,
+    // Names with their lengths, and the lengths of values.
+    bytes: SmallVec<[u8; 160]>,
+}
+
+struct Edit<'c> {
+    step: &'c [u8],
+    put: Option<Put<'c>>,
+}
+
+struct Put<'c> {
+    named: Range<u32>,
+    name_at: u8,
+    tag: u8,
+    print: u8,
+    // An inline value; else where its length is.
+    inline: &'c [u8],
+    length: Range<u32>,
+    hash: [u8; id::ID_BYTES],
+    at: Location,
+}
+
+impl<'c> Edits<'c> {
+    pub(super) fn new(changes: &[Change<'c>]) -> Result<Self, FormatError> {
+        let mut edits = Self { list: SmallVec::with_capacity(changes.len()), bytes: SmallVec::new() };
+        for change in changes {
+            if change.step.len() > STEP_BYTES_MAX {
+                return Err(unsupported("a step of more than 4096 bytes"));
+            }
+            let put = match &change.to {
+                Some((kind, target)) => Some(edits.put(change.step, *kind, target)?),
+                None => None,
+            };
+            edits.list.push(Edit { step: change.step, put });
+        }
+        Ok(edits)
+    }
+
+    fn put(&mut self, step: &[u8], kind: EntryKind, target: &ChangeTarget<'c>) -> Result<Put<'c>, FormatError> {
+        let start = self.bytes.len() as u32;
+        write_named(&mut self.bytes, step);
+        let named = start..self.bytes.len() as u32;
+        let name_at = (named.len() - step.len()) as u8;
+        let none = named.end..named.end;
+        let (tag, inline, hash, at) = match (kind, target) {
+            (EntryKind::Value, ChangeTarget::Inline(value)) => (INLINE, *value, id::contents(value), Location::NONE),
+            (EntryKind::Value, ChangeTarget::Object { at, bytes }) => {
+                write_varint(&mut self.bytes, *bytes);
+                (VALUE, &[][..], *at.oid.padded(), at.at)
+            }
+            (EntryKind::Dir, ChangeTarget::Object { at, .. }) => (DIR, &[][..], *at.oid.padded(), at.at),
+            (EntryKind::Executable | EntryKind::Link, _) => {
+                return Err(unsupported("an executable or a link; a value is all that an entry can be"));
+            }
+            _ => return Err(unsupported("an id of another store")),
+        };
+        let length = if tag == VALUE { none.start..self.bytes.len() as u32 } else { none };
+        let print = step_hash(step) as u8;
+        Ok(Put { named, name_at, tag, print, inline, length, hash, at })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    pub(super) fn removals(&self) -> usize {
+        self.list.iter().filter(|edit| edit.put.is_none()).count()
+    }
+
+    pub(super) fn step(&self, index: usize) -> &'c [u8] {
+        self.list[index].step
+    }
+
+    /// Returns the entry that a change binds its name to.
+    #[inline]
+    pub(super) fn item(&self, index: usize) -> Option<Item<'_>> {
+        let put = self.list[index].put.as_ref()?;
+        let range = |range: &Range<u32>| &self.bytes[range.start as usize..range.end as usize];
+        let payload = if put.tag == INLINE { put.inline } else { range(&put.length) };
+        let (name_at, tag, print) = (put.name_at, put.tag, put.print);
+        Some(Item { named: range(&put.named), name_at, tag, print, payload, hash: &put.hash, at: put.at })
+    }
+}
+
+/// Merges entries with the changes that `which` lists, both in order of names; calls `changed` for every change
+/// that makes a difference.
+pub(super) fn merge<'w>(
+    old: &[Item<'w>],
+    edits: &'w Edits<'_>,
+    which: impl Iterator<Item = usize>,
+    out: &mut Items<'w>,
+    changed: &mut impl FnMut(usize),
+) {
+    let mut rest = old;
+    out.reserve(old.len() + 1);
+    for index in which {
+        let step = edits.step(index);
+        let before = position(rest, step);
+        out.extend_from_slice(&rest[..before]);
+        rest = &rest[before..];
+        let replaced = rest.split_first().filter(|(item, _)| item.name() == step);
+        let item = edits.item(index);
+        let differs = match (replaced, &item) {
+            (Some((old, _)), Some(new)) => !old.same(new),
+            (Some(_), None) | (None, Some(_)) => true,
+            (None, None) => false,
+        };
+        if differs {
+            changed(index);
+        }
+        if let Some((_, tail)) = replaced {
+            rest = tail;
+        }
+        out.extend(item);
+    }
+    out.extend_from_slice(rest);
+}
+
+/// Returns how many entries come before `step`.
+#[inline]
+fn position(items: &[Item<'_>], step: &[u8]) -> usize {
+    if items.len() <= 8 {
+        return items.iter().take_while(|item| item.name().cmp(step) == Ordering::Less).count();
+    }
+    items.partition_point(|item| item.name() < step)
+}
