@@ -2,6 +2,7 @@
 
 use std::{io, path::Path};
 
+use bristlecone_trace::replay::ReplayError;
 use thiserror::Error;
 
 /// What can go wrong with a measurement.
@@ -25,6 +26,12 @@ pub enum BenchError {
         /// What differs.
         reason: String,
     },
+    /// A replay ended early: a wrong answer or hash, a damaged trace, a store that failed.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
+    /// Somebody interrupted a replay.
+    #[error("interrupted")]
+    Stopped,
     /// A scenario's process failed.
     #[error("{scenario}: its process failed: {reason}")]
     Child {

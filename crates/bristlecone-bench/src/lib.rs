@@ -9,7 +9,7 @@
 //! Results are rows of JSON first ([`report`]); tables and the README's section come from them.
 //! `docs/bench.md` says what each row means. The command line is [`cli`].
 //!
-//! What it does not do: replay traces, run other stores, draw charts.
+//! What it does not do: run other stores.
 
 mod all;
 mod big;
@@ -23,6 +23,7 @@ mod machine;
 mod measure;
 mod optims;
 mod peers;
+pub mod replay;
 pub mod report;
 mod rss;
 pub mod runner;

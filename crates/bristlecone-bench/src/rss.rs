@@ -62,15 +62,26 @@ impl Sampler {
     }
 }
 
+/// Returns the anonymous pages and those of mapped files that are resident now, in KiB; nothing where the system
+/// does not say.
+pub(crate) fn now_kb() -> (u64, u64) {
+    File::open("/proc/self/statm").ok().and_then(|statm| read(&statm)).unwrap_or_default()
+}
+
 fn sample(statm: &File, peak: &mut Peak) {
+    let Some((anon_kb, file_kb)) = read(statm) else { return };
+    peak.anon_kb = peak.anon_kb.max(anon_kb);
+    peak.file_kb = peak.file_kb.max(file_kb);
+}
+
+fn read(statm: &File) -> Option<(u64, u64)> {
     let mut buffer = [0; 128];
-    let Ok(count) = statm.read_at(&mut buffer, 0) else { return };
+    let count = statm.read_at(&mut buffer, 0).ok()?;
     let text = std::str::from_utf8(&buffer[..count]).unwrap_or("");
     // Pages: size, resident, shared (of files), and others.
     let mut pages = text.split_whitespace().skip(1).map(|word| word.parse::<u64>().unwrap_or(0));
     let (resident, shared) = (pages.next().unwrap_or(0), pages.next().unwrap_or(0));
-    peak.anon_kb = peak.anon_kb.max(resident.saturating_sub(shared) * PAGE_KB);
-    peak.file_kb = peak.file_kb.max(shared * PAGE_KB);
+    Some((resident.saturating_sub(shared) * PAGE_KB, shared * PAGE_KB))
 }
 
 fn high_water_kb() -> Option<u64> {

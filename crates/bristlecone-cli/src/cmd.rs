@@ -25,6 +25,7 @@ mod init;
 mod list;
 mod log;
 mod man;
+mod replay;
 mod set;
 mod show;
 mod tree;
@@ -79,6 +80,7 @@ enum Command {
     #[command(visible_alias = "fsck")]
     Check(check::CheckArgs),
     Bench(Box<bench::BenchCommand>),
+    Replay(Box<replay::ReplayCommand>),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
 }
@@ -128,6 +130,7 @@ fn dispatch(command: Command, context: &mut Context) -> Result<()> {
         Command::Info(args) => info::run(args, context),
         Command::Check(args) => check::run(args, context),
         Command::Bench(args) => bench::run(*args, context),
+        Command::Replay(args) => replay::run(*args, context),
         Command::Completions(args) => completions::run(args, context),
         Command::Man(args) => man::run(args, context),
     }

@@ -18,6 +18,8 @@ pub(crate) enum Code {
     Usage = 2,
     /// The command could not be carried out.
     Failed = 3,
+    /// Interrupted, as a shell counts it: 128 and the number of the signal.
+    Interrupted = 130,
 }
 
 /// An exit code with a sentence that says what is wrong and what to do.
@@ -47,6 +49,11 @@ impl Failure {
     /// A failure.
     pub(crate) fn failed(message: impl Into<String>) -> Self {
         Self { code: Code::Failed, message: message.into(), causes: Vec::new() }
+    }
+
+    /// An interruption that the command has answered already.
+    pub(crate) fn interrupted() -> Self {
+        Self { code: Code::Interrupted, message: String::new(), causes: Vec::new() }
     }
 
     /// A failure of the system on a file or folder.

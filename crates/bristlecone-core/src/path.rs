@@ -74,11 +74,32 @@ impl Path {
         Ok(path)
     }
 
+    /// Makes this the path of these steps, in the memory that it has: for whoever takes many paths in turn.
+    ///
+    /// # Errors
+    /// As [`Path::from_steps`]; this is then the root.
+    pub fn set_steps<S: AsRef<[u8]>>(&mut self, steps: impl IntoIterator<Item = S>) -> Result<(), PathError> {
+        self.bytes.clear();
+        for (above, step) in steps.into_iter().enumerate() {
+            if let Err(error) = self.append(step.as_ref(), above) {
+                self.bytes.clear();
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
     /// Appends one step.
     ///
     /// # Errors
     /// [`PathError`] where the step or the longer path is none; the path is then unchanged.
     pub fn push(&mut self, step: &[u8]) -> Result<(), PathError> {
+        self.append(step, self.len())
+    }
+
+    /// Appends one step to the `above` there are.
+    #[inline]
+    fn append(&mut self, step: &[u8], above: usize) -> Result<(), PathError> {
         if step.is_empty() {
             return Err(PathError::EmptyStep { path: escape(&self.bytes) });
         }
@@ -88,9 +109,8 @@ impl Path {
         if step.contains(&b'/') {
             return Err(PathError::Slash { step: escape(step) });
         }
-        let steps = self.len() + 1;
-        if steps > PATH_STEPS_MAX {
-            return Err(PathError::TooDeep { steps });
+        if above >= PATH_STEPS_MAX {
+            return Err(PathError::TooDeep { steps: above + 1 });
         }
         if !self.bytes.is_empty() {
             self.bytes.push(b'/');
@@ -327,6 +347,19 @@ mod tests {
         let deep = alloc::vec!["a"; 1025].join("/");
         assert!(deep.parse::<Path>().is_err());
         assert!(deep[2..].parse::<Path>().is_ok());
+    }
+
+    #[test]
+    fn set_again_it_is_the_path_of_the_new_steps() {
+        let mut path = Path::root();
+        for steps in [&["a", "b"][..], &["c"], &[], &["x", "y", "z"]] {
+            path.set_steps(steps).unwrap();
+            assert_eq!(path, Path::from_steps(steps).unwrap());
+        }
+        for steps in [&["a", ""][..], &["a/b"], &["a"; 1025]] {
+            assert_eq!(path.set_steps(steps), Path::from_steps(steps).map(|_| ()));
+            assert!(path.is_root());
+        }
     }
 
     #[test]

@@ -1,19 +1,21 @@
-//! Replayable traces of Tezos contexts.
+//! Replayable traces of Tezos contexts: what a node did to its state, operation by operation, block by block.
+//!
+//! A trace is a list of [`Row`]s. [`Reader`] lends them one after the other, [`Writer`] writes them; the byte format
+//! is `docs/formats/trace.md`. Contexts are named by ids, commits by their base58 text, and each mention says
+//! whether it is the last one, so that whoever follows a trace can forget in time.
 
+mod decode;
+mod encode;
+mod error;
+mod key;
+mod reader;
+pub mod replay;
 mod row;
+mod writer;
 
-pub use row::{ContextId, Hashes, Key, Row, Scoped};
-
-/// What can be wrong with a trace.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum TraceError {
-    /// Reading or writing failed.
-    #[error("{file}: {source}")]
-    Io {
-        /// The file.
-        file: String,
-        /// What the system says.
-        source: std::io::Error,
-    },
-}
+pub use error::TraceError;
+pub use key::{HashesBuf, Key, KeyBuf};
+pub use reader::Reader;
+pub use replay::CommitHash;
+pub use row::{ContextId, Hashes, Row, RowKind, Scoped};
+pub use writer::Writer;

@@ -1,8 +1,10 @@
 //! Rows: one recorded operation each, borrowed from the reader's buffer.
 
-use crate::TraceError;
+use std::fmt;
 
-/// The id of a context: a tree that some row produced.
+use crate::{decode::Cursor, key::Key};
+
+/// The id of a context: a tree that some row produced. Context 0 is the empty tree, before the first row.
 pub type ContextId = i64;
 
 /// A mention of a context or commit, and whether it is the last one of the trace.
@@ -26,20 +28,33 @@ impl<T> Scoped<T> {
     }
 }
 
-/// A key: a path as a list of steps, in the trace's own encoding (a count, then each step with its length).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Key<'a> {
-    // The steps, each with its length as a varint in front; checked when the row was decoded.
-    pub(crate) steps: &'a [u8],
-    pub(crate) count: usize,
-}
-
 /// The parents of a commit: base58 hashes with their scopes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hashes<'a> {
     // Encoded mentions, checked when the row was decoded.
     pub(crate) bytes: &'a [u8],
     pub(crate) count: usize,
+}
+
+impl<'a> Hashes<'a> {
+    /// Returns the hashes in order.
+    pub fn iter(&self) -> impl Iterator<Item = Scoped<&'a [u8]>> + Clone + use<'a> {
+        let mut cursor = Cursor::new(self.bytes);
+        // The bytes are sound: nothing ends early.
+        (0..self.count).map_while(move |_| cursor.scoped_hash().ok())
+    }
+
+    /// Returns how many there are.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.count == 0
+    }
 }
 
 /// One row of a trace. Hashes are the base58 text of commit hashes, as bytes.
@@ -125,16 +140,89 @@ pub enum Row<'a> {
     },
 }
 
-impl<'a> Key<'a> {
-    /// Returns the steps, from the root down.
-    pub fn steps(&self) -> impl Iterator<Item = &'a [u8]> + Clone + use<'a> {
-        let _ = (self.steps, self.count);
-        std::iter::empty()
+impl<'a> Row<'a> {
+    /// Returns which operation it is.
+    #[must_use]
+    #[inline]
+    pub const fn kind(&self) -> RowKind {
+        match self {
+            Self::Checkout { .. } => RowKind::Checkout,
+            Self::Add { .. } => RowKind::Add,
+            Self::Remove { .. } => RowKind::Remove,
+            Self::Copy { .. } => RowKind::Copy,
+            Self::Find { .. } => RowKind::Find,
+            Self::Mem { .. } => RowKind::Mem,
+            Self::MemTree { .. } => RowKind::MemTree,
+            Self::Commit { .. } => RowKind::Commit,
+        }
+    }
+
+    /// Returns the operation's name, as the format writes it: `Find`, `Mem_tree`.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        self.kind().name()
+    }
+
+    /// Returns the key that is read or changed: the destination of a copy. Checkouts and commits have none.
+    #[must_use]
+    pub const fn key(&self) -> Option<Key<'a>> {
+        match *self {
+            Self::Add { key, .. }
+            | Self::Remove { key, .. }
+            | Self::Copy { destination: key, .. }
+            | Self::Find { key, .. }
+            | Self::Mem { key, .. }
+            | Self::MemTree { key, .. } => Some(key),
+            Self::Checkout { .. } | Self::Commit { .. } => None,
+        }
     }
 }
 
-/// The trace's encoding of nothing yet: see `reader.rs`.
-#[allow(dead_code, reason = "placeholder until the reader is there")]
-fn placeholder() -> Option<TraceError> {
-    None
+/// The operations, numbered as in a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum RowKind {
+    /// Loads the tree of a commit.
+    Checkout = 0,
+    /// Binds a key to a value.
+    Add = 1,
+    /// Removes a value or directory.
+    Remove = 2,
+    /// Binds a key to what is at another.
+    Copy = 3,
+    /// Looks a value up.
+    Find = 4,
+    /// Asks whether there is a value.
+    Mem = 5,
+    /// Asks whether there is a value or a directory.
+    MemTree = 6,
+    /// Makes a commit.
+    Commit = 7,
+}
+
+impl RowKind {
+    /// Every kind, in the order of their numbers.
+    pub const ALL: [Self; 8] =
+        [Self::Checkout, Self::Add, Self::Remove, Self::Copy, Self::Find, Self::Mem, Self::MemTree, Self::Commit];
+
+    /// Returns the name, as the format writes it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Checkout => "Checkout",
+            Self::Add => "Add",
+            Self::Remove => "Remove",
+            Self::Copy => "Copy",
+            Self::Find => "Find",
+            Self::Mem => "Mem",
+            Self::MemTree => "Mem_tree",
+            Self::Commit => "Commit",
+        }
+    }
+}
+
+impl fmt::Display for RowKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
 }

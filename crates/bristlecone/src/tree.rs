@@ -147,7 +147,7 @@ impl<F: Format> Tree<F> {
     /// # Errors
     /// As [`Tree::find`].
     pub fn mem(&self, path: impl AsPath) -> Result<bool> {
-        Ok(self.get(path)?.is_some_and(|entry| entry.kind() != EntryKind::Dir))
+        Ok(self.kind(path)?.is_some_and(|kind| kind != EntryKind::Dir))
     }
 
     /// Whether there is a directory at `path`.
@@ -155,8 +155,19 @@ impl<F: Format> Tree<F> {
     /// # Errors
     /// As [`Tree::find`].
     pub fn mem_tree(&self, path: impl AsPath) -> Result<bool> {
+        Ok(self.kind(path)? == Some(EntryKind::Dir))
+    }
+
+    /// Returns the kind of what is at `path`, without loading it; `None` if there is nothing. The root is a
+    /// directory.
+    ///
+    /// # Errors
+    /// As [`Tree::find`].
+    pub fn kind(&self, path: impl AsPath) -> Result<Option<EntryKind>> {
         let path = path.as_path()?;
-        Ok(path.is_root() || self.get(&*path)?.is_some_and(|entry| entry.kind() == EntryKind::Dir))
+        let Some((parent, step)) = path.split_last() else { return Ok(Some(EntryKind::Dir)) };
+        let Some(place) = self.walk(parent)? else { return Ok(None) };
+        Ok(self.settled(&place, step)?.map(|binding| binding.kind()))
     }
 
     /// Whether the tree has no entries.
@@ -279,6 +290,16 @@ enum Binding<'t> {
     Dir(Place<'t>),
     Stored(EntryKind, Target<'t>),
     Leaf(&'t Leaf),
+}
+
+impl Binding<'_> {
+    const fn kind(&self) -> EntryKind {
+        match self {
+            Self::Dir(_) => EntryKind::Dir,
+            Self::Stored(kind, _) => *kind,
+            Self::Leaf(leaf) => leaf.kind(),
+        }
+    }
 }
 
 impl<F: Format> Tree<F> {

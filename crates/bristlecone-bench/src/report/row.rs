@@ -8,6 +8,7 @@ use crate::{
     limits::{LimitRow, Limits},
     machine::Machine,
     measure::Run,
+    replay::ReplayFigures,
 };
 
 /// One result, as files and standard output have it. `docs/bench.md` lists the keys.
@@ -88,6 +89,9 @@ pub struct Row {
     /// The last commit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub head: Option<String>,
+    /// What a replay of a trace has beside.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replay: Option<Box<ReplayFigures>>,
     /// The processor.
     pub cpu: String,
     /// How many cores it has for us.
@@ -137,7 +141,7 @@ impl Row {
         row
     }
 
-    fn of_runs(run: &Run, runs: &[Run], machine: &Machine) -> Self {
+    pub(crate) fn of_runs(run: &Run, runs: &[Run], machine: &Machine) -> Self {
         let rates = || runs.iter().map(rate);
         Self {
             total_ops: run.ops,

@@ -67,8 +67,23 @@ impl<F: Format> Branch<F> {
     /// # Errors
     /// As [`Branch::commit`].
     pub fn commit_with_parents(&self, tree: &mut Tree<F>, parents: &[ObjRef], info: &Info) -> Result<ObjRef> {
+        self.commit_over(parents.first().copied(), tree, parents, info)
+    }
+
+    /// As [`Branch::commit_with_parents`], where the branch must name `expected` (`None`: not exist), whatever the
+    /// parents are: it may leave the line that it was on.
+    ///
+    /// # Errors
+    /// As [`Branch::commit`].
+    pub fn commit_over(
+        &self,
+        expected: Option<ObjRef>,
+        tree: &mut Tree<F>,
+        parents: &[ObjRef],
+        info: &Info,
+    ) -> Result<ObjRef> {
         let mut prepared = self.repo.prepare(tree, parents, info)?;
-        prepared.and_move(head_move(&self.name, parents.first().copied(), prepared.head));
+        prepared.and_move(head_move(&self.name, expected, prepared.head));
         self.repo.finish(tree, prepared, info.durability)
     }
 

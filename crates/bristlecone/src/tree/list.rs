@@ -120,11 +120,7 @@ impl<'t, F: Format> DirEntry<'t, F> {
     /// Returns what it is.
     #[must_use]
     pub const fn kind(&self) -> EntryKind {
-        match &self.binding {
-            Binding::Dir(_) => EntryKind::Dir,
-            Binding::Stored(kind, _) => *kind,
-            Binding::Leaf(leaf) => leaf.kind(),
-        }
+        self.binding.kind()
     }
 
     /// Returns the value's length in bytes, without loading it; `None` if it is no value.

@@ -106,6 +106,7 @@ impl Session {
             Edit::Find(at) => {
                 assert_eq!(tree.find(path(at))?.as_deref(), model.find(at), "find {}", path(at));
                 assert_eq!(tree.mem_tree(path(at))?, model.is_dir(at), "directory {}", path(at));
+                assert_eq!(tree.kind(path(at))?.is_some(), tree.mem(path(at))? || tree.mem_tree(path(at))?);
             }
             Edit::List(at) => assert_eq!(list(tree, at)?, listed(model, at), "list {}", path(at)),
             Edit::Copy(from, to) => {

@@ -1,0 +1,209 @@
+//! One replay: the store, the clocks around it, and what is looked at afterwards.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
+
+use bristlecone::{
+    Backend, Error, Format, MemoryBackend, Repo,
+    disk::{DiskBackend, DiskOptions, FormatTag},
+    storage::{RealStorage, Storage},
+};
+use bristlecone_trace::{
+    Reader,
+    replay::{Replay, ReplayOptions, Report, ToOid, hashes_checkable},
+};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    ReplayJob,
+    figures::ReplayFigures,
+    job::{BackendName, FormatName},
+    watch::Watch,
+};
+use crate::{BenchError, engine, error::Result, measure::Run, rss::Sampler};
+
+/// The folder of a store below the one that is named, as `cone init` has it.
+const STORE_DIR: &str = ".bristlecone";
+/// Tells the stores of one process apart.
+static STORES: AtomicU64 = AtomicU64::new(0);
+
+/// What one replay found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReplayRun {
+    /// What every measurement has.
+    pub run: Run,
+    /// What replays have beside it.
+    pub figures: ReplayFigures,
+}
+
+/// Does one replay in this process.
+pub(super) fn run(job: &ReplayJob) -> Result<ReplayRun> {
+    match job.format {
+        FormatName::Native => run_as(job, engine::native(&job.switches)),
+    }
+}
+
+/// Returns why commit hashes are not compared; `None` where they are.
+pub(super) fn why_unchecked(job: &ReplayJob) -> Option<&'static str> {
+    match job.format {
+        FormatName::Native => check(job, &engine::native(&job.switches)).err(),
+    }
+}
+
+fn check<F: Format>(job: &ReplayJob, format: &F) -> Result<ToOid, &'static str> {
+    hashes_checkable(format, &options(job))
+}
+
+fn options(job: &ReplayJob) -> ReplayOptions {
+    ReplayOptions {
+        commits: job.commits,
+        empty_blobs: job.empty_blobs,
+        durability: job.durability(),
+        branch: job.branch.clone(),
+        ..ReplayOptions::default()
+    }
+}
+
+fn run_as<F: Format>(job: &ReplayJob, format: F) -> Result<ReplayRun> {
+    let sampler = Sampler::start();
+    let mut reader = Reader::open(&job.trace).map_err(bristlecone_trace::replay::ReplayError::from)?;
+    let check = check(job, &format);
+    let store = Store::open(job, format)?;
+    let options = ReplayOptions { check_hashes: check.ok(), ..options(job) };
+    let mut replay = Replay::new(&store.repo, options)?;
+    let ended = replay.run(&mut reader, &mut Watch::new());
+    let report = replay.report();
+    let peak = sampler.finish();
+    drop(replay);
+    if let Err(error) = ended {
+        eprintln!("replayed {} commits and {} rows before that", report.commits, report.rows.total());
+        // What went wrong counts, not whether the store can be closed after it.
+        let _ = store.close();
+        return Err(error.into());
+    }
+    let wrong = store.finish(job, &report)?;
+    let mut figures = ReplayFigures::of(&report);
+    job.format.name().clone_into(&mut figures.format);
+    figures.hashes_unchecked = check.err().map(str::to_owned);
+    let run = Run {
+        ops: report.rows.total(),
+        seconds: report.seconds,
+        commits: report.commits,
+        p50_us: (report.commits > 0).then_some(report.commit_latency.p50_us),
+        p99_us: (report.commits > 0).then_some(report.commit_latency.p99_us),
+        bytes_written: report.bytes_written,
+        syncs: report.syncs,
+        store_bytes: report.store_bytes,
+        file_bytes: report.file_bytes,
+        rss_anon_kb: peak.anon_kb,
+        rss_file_kb: peak.file_kb,
+        maxrss_kb: peak.max_kb,
+        threads: job.threads as u64,
+        head: report.head.map(|(head, _)| head.oid.to_string()),
+        wrong,
+        ..Run::default()
+    };
+    Ok(ReplayRun { run, figures })
+}
+
+/// A store to replay into.
+struct Store<F: Format> {
+    repo: Repo<F>,
+    disk: Option<(Arc<DiskBackend>, PathBuf)>,
+    // Removed at the end.
+    scratch: Option<Scratch>,
+}
+
+/// A folder that goes when it is dropped.
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What cannot be removed stays behind under a name that says what it is.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+impl<F: Format> Store<F> {
+    fn open(job: &ReplayJob, format: F) -> Result<Self> {
+        if job.backend == BackendName::Memory {
+            let repo = Repo::with_backend(format, Arc::new(MemoryBackend::new()));
+            return Ok(Self { repo, disk: None, scratch: None });
+        }
+        let (dir, scratch) = match &job.keep {
+            Some(keep) => (store_dir(keep), None),
+            None => {
+                let number = STORES.fetch_add(1, Relaxed);
+                let dir = job.dir.join(format!("bristlecone-replay-{}-{number}", std::process::id()));
+                (dir.clone(), Some(Scratch(dir)))
+            }
+        };
+        fs::create_dir_all(&dir).map_err(BenchError::io(&dir))?;
+        let disk = Arc::new(open_disk(job, &format, &dir)?);
+        let repo = Repo::with_backend(format, disk.clone() as Arc<dyn Backend>);
+        repo.set_head(&job.branch)?;
+        Ok(Self { repo, disk: Some((disk, dir)), scratch })
+    }
+
+    /// Closes the store, opens it again and looks whether it is on the last commit; returns what is wrong.
+    fn finish(mut self, job: &ReplayJob, report: &Report) -> Result<Option<String>> {
+        let Some((_, dir)) = &self.disk else {
+            let head = self.repo.branch(&job.branch)?.head()?;
+            return Ok(differs(head, report));
+        };
+        let dir = dir.clone();
+        let scratch = self.scratch.take();
+        self.close()?;
+        let again = Repo::<F>::open_read_only(&dir, DiskOptions::default())?;
+        let head = again.branch(&job.branch)?.head()?;
+        drop((again, scratch));
+        Ok(differs(head, report))
+    }
+
+    fn close(self) -> Result<()> {
+        if let Some((disk, _)) = &self.disk {
+            disk.close()?;
+        }
+        Ok(())
+    }
+}
+
+fn differs(found: Option<bristlecone::ObjRef>, report: &Report) -> Option<String> {
+    let (found, made) = (found.map(|at| at.oid), report.head.map(|(at, _)| at.oid));
+    (found != made).then(|| format!("the branch is on {found:?}, the last commit made is {made:?}"))
+}
+
+/// Returns the folder of the store that is named by itself or by the folder above it.
+fn store_dir(named: &Path) -> PathBuf {
+    if named.file_name().is_some_and(|name| name == STORE_DIR) { named.to_owned() } else { named.join(STORE_DIR) }
+}
+
+/// Makes a store, or opens one of the same format that has no commits yet.
+fn open_disk<F: Format>(job: &ReplayJob, format: &F, dir: &Path) -> Result<DiskBackend> {
+    let mut options = DiskOptions { maps: job.switches.maps, locations: job.switches.direct, ..DiskOptions::default() };
+    options.cache_bytes = job.switches.cache_bytes.unwrap_or(options.cache_bytes);
+    let storage: Arc<dyn Storage> = Arc::new(RealStorage::new(dir));
+    let tag = FormatTag { name: F::NAME.into(), version: F::VERSION, options: format.options() };
+    let found = match DiskBackend::header(&storage) {
+        Err(Error::NoStore { .. }) => return Ok(DiskBackend::create(storage, tag, options)?),
+        found => found?.format,
+    };
+    let shown = dir.display();
+    if (&found.name, found.version, &found.options) != (&tag.name, tag.version, &tag.options) {
+        return Err(BenchError::usage(format!(
+            "{shown} is a store of the format {} {}, not {} {}; name another folder",
+            found.name, found.options, tag.name, tag.options
+        )));
+    }
+    let disk = DiskBackend::open(storage, Some(F::NAME), options, false)?;
+    if !disk.list_refs("refs/heads/")?.is_empty() {
+        return Err(BenchError::usage(format!("{shown} is a store that has commits already; name a new or empty one")));
+    }
+    Ok(disk)
+}

@@ -1,0 +1,218 @@
+//! Keys and lists of hashes in the trace's own encoding, so that a row needs no allocation to be read or written.
+
+use std::fmt;
+
+use bristlecone::escape;
+
+use crate::{
+    decode::Cursor,
+    encode::{put_scoped_hash, put_string},
+    row::{Hashes, Scoped},
+};
+
+/// A key: a path as a list of steps, in the trace's own encoding (a count, then each step with its length).
+///
+/// Steps are any bytes: empty ones and ones with slashes are legal in a trace.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Key<'a> {
+    // The steps, each with its length as a varint in front; checked when the row was decoded.
+    pub(crate) steps: &'a [u8],
+    pub(crate) count: usize,
+}
+
+impl<'a> Key<'a> {
+    /// Returns the steps, from the root down.
+    #[inline]
+    pub fn steps(&self) -> impl Iterator<Item = &'a [u8]> + Clone + use<'a> {
+        Steps { cursor: Cursor::new(self.steps), left: self.count }
+    }
+
+    /// Returns the number of steps.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether it is the root: no steps.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Returns a copy of it.
+    #[must_use]
+    pub fn to_buf(&self) -> KeyBuf {
+        KeyBuf { steps: self.steps.to_vec(), count: self.count }
+    }
+}
+
+/// Equal steps: lengths may be encoded in several ways.
+impl PartialEq for Key<'_> {
+    fn eq(&self, other: &Key<'_>) -> bool {
+        self.count == other.count && (self.steps == other.steps || self.steps().eq(other.steps()))
+    }
+}
+
+impl Eq for Key<'_> {}
+
+/// Steps joined by `/`; bytes that are no text, and slashes inside a step, as `%XX`.
+impl fmt::Display for Key<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, step) in self.steps().enumerate() {
+            if index > 0 {
+                f.write_str("/")?;
+            }
+            f.write_str(&escape(step).replace('/', "%2F"))?;
+        }
+        Ok(())
+    }
+}
+
+#[derive(Clone)]
+struct Steps<'a> {
+    cursor: Cursor<'a>,
+    left: usize,
+}
+
+impl<'a> Iterator for Steps<'a> {
+    type Item = &'a [u8];
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a [u8]> {
+        self.left = self.left.checked_sub(1)?;
+        // The bytes are sound: nothing ends early.
+        self.cursor.string().ok()
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl ExactSizeIterator for Steps<'_> {}
+
+/// A key that owns its bytes, to be filled again and again.
+#[derive(Clone, Debug, Default)]
+pub struct KeyBuf {
+    steps: Vec<u8>,
+    count: usize,
+}
+
+impl KeyBuf {
+    /// Returns the key of the root: no steps.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { steps: Vec::new(), count: 0 }
+    }
+
+    /// Returns the key made of these steps.
+    #[must_use]
+    pub fn from_steps<S: AsRef<[u8]>>(steps: impl IntoIterator<Item = S>) -> Self {
+        let mut key = Self::new();
+        for step in steps {
+            key.push(step.as_ref());
+        }
+        key
+    }
+
+    /// Removes all steps and keeps the space.
+    pub fn clear(&mut self) {
+        self.steps.clear();
+        self.count = 0;
+    }
+
+    /// Appends one step, of any bytes.
+    pub fn push(&mut self, step: &[u8]) {
+        put_string(&mut self.steps, step);
+        self.count += 1;
+    }
+
+    /// Returns the key.
+    #[must_use]
+    pub fn as_key(&self) -> Key<'_> {
+        Key { steps: &self.steps, count: self.count }
+    }
+}
+
+impl PartialEq for KeyBuf {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_key() == other.as_key()
+    }
+}
+
+impl Eq for KeyBuf {}
+
+impl fmt::Display for KeyBuf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_key().fmt(f)
+    }
+}
+
+/// Hashes with their scopes that own their bytes, to be filled again and again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HashesBuf {
+    bytes: Vec<u8>,
+    count: usize,
+}
+
+impl HashesBuf {
+    /// Returns an empty list.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { bytes: Vec::new(), count: 0 }
+    }
+
+    /// Removes all hashes and keeps the space.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.count = 0;
+    }
+
+    /// Appends one hash, the base58 text of a commit hash.
+    pub fn push(&mut self, hash: Scoped<&[u8]>) {
+        put_scoped_hash(&mut self.bytes, hash);
+        self.count += 1;
+    }
+
+    /// Returns the list.
+    #[must_use]
+    pub fn as_hashes(&self) -> Hashes<'_> {
+        Hashes { bytes: &self.bytes, count: self.count }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_come_back_as_they_went_in() {
+        let long = vec![7; 300];
+        let steps: [&[u8]; 5] = [b"data", b"", b"a/b", &long, b"\xff%"];
+        let mut key = KeyBuf::from_steps(steps);
+        assert_eq!(key.as_key().len(), 5);
+        assert_eq!(key.as_key().steps().collect::<Vec<_>>(), steps);
+        assert_eq!(KeyBuf::from_steps(["data", "", "a/b", "\u{e9}%"]).to_string(), "data//a%2Fb/\u{e9}%25");
+        assert_eq!(KeyBuf::from_steps([&b"a"[..], b"\xff"]).to_string(), "a/%FF");
+        key.clear();
+        assert!(key.as_key().is_empty() && key == KeyBuf::new());
+    }
+
+    #[test]
+    fn equal_steps_are_equal_keys() {
+        // The same step with its length in one byte and in two.
+        let (short, long) = (Key { steps: b"\x01a", count: 1 }, Key { steps: b"\x81\x00a", count: 1 });
+        assert_eq!(short, long);
+        assert_ne!(short, Key { steps: b"\x01b", count: 1 });
+        assert_ne!(KeyBuf::from_steps(["ab"]), KeyBuf::from_steps(["a", "b"]));
+    }
+
+    #[test]
+    fn hashes_come_back_as_they_went_in() {
+        let mut hashes = HashesBuf::new();
+        let all = [Scoped::keep(&b"CoA"[..]), Scoped::forget(b""), Scoped::forget(b"CoB")];
+        all.iter().for_each(|&hash| hashes.push(hash));
+        assert_eq!(hashes.as_hashes().iter().collect::<Vec<_>>(), all);
+        assert_eq!(hashes.as_hashes().len(), 3);
+    }
+}

@@ -1,0 +1,5 @@
+//! The public face of the crate, on the shipped traces and on hostile ones.
+
+mod files;
+mod replay;
+mod shared;
