@@ -23,6 +23,10 @@ use crate::{
     sweep,
 };
 
+mod trace;
+
+pub use trace::TraceArgs;
+
 /// Everything in one command, in seven steps: 1 the tree suite on every backend; 2 each optimisation by itself; 3 the
 /// replay of a trace; 4 one amount of work cut into more and more tasks; 5 other programs that are installed; 6
 /// charts; 7 the results page and the section of the README.
@@ -69,6 +73,9 @@ pub struct AllArgs {
     /// The threads that share the tasks of step 4; as many as there are cores if not given
     #[arg(long, value_name = "N", value_parser = cli::positive)]
     pub parallel_domains: Option<usize>,
+    /// The trace
+    #[command(flatten)]
+    pub trace: TraceArgs,
     /// The file of results, into which rows are merged [default: docs/results/results.json in the repository, else
     /// results.json]
     #[arg(long, value_name = "FILE")]
@@ -79,9 +86,6 @@ pub struct AllArgs {
     pub out: Option<PathBuf>,
 }
 
-/// Task counts are tried so often at most.
-const SWEEP_RUNS_MAX: usize = 3;
-
 /// Does what the options ask for.
 ///
 /// # Errors
@@ -89,6 +93,9 @@ const SWEEP_RUNS_MAX: usize = 3;
 pub(crate) fn run(args: &AllArgs, json: bool) -> Result<()> {
     let places = Places::new(args);
     // A broken file should not cost the minutes of a run.
+    if let Some(trace) = args.trace.trace.as_ref().filter(|trace| !trace.is_file()) {
+        return Err(BenchError::usage(format!("{}: there is no such trace", trace.display())));
+    }
     if json::read(&places.rows)?.is_empty() && args.regen {
         let file = places.rows.display();
         return Err(BenchError::usage(format!("{file} has no rows to make charts and pages of; name another with --json")));
@@ -103,26 +110,45 @@ pub(crate) fn run(args: &AllArgs, json: bool) -> Result<()> {
     session.verdict()
 }
 
-/// Steps 1 to 5.
+/// Task counts, and replays, are tried so often at most.
+const LONG_RUNS_MAX: usize = 3;
+
+/// Steps 1 to 5. Each step's rows are kept before the next begins.
 fn measure(args: &AllArgs, places: &Places) -> Result<Session> {
     let mut session = Session::start(&args.common)?;
-    let runs = if args.common.quick { 1 } else { args.common.runs };
+    let quick = args.common.quick;
+    let runs = if quick { 1 } else { args.common.runs };
+    let long_runs = runs.min(LONG_RUNS_MAX);
     let like = args.common.job(session.dir());
-    let mut steps: Vec<(&str, Vec<Job>, usize)> = Vec::new();
+    let replay = trace::job(&args.trace, &args.common, session.dir());
     if !args.skip_suite {
-        steps.push(("1: the tree suite", suite(&like, args.common.quick), runs));
+        eprintln!("step 1: the tree suite");
+        session.measure(&suite(&like, quick), runs);
+        json::merge(&places.rows, &session.rows)?;
     }
     if !args.skip_optims {
-        steps.push(("2: each optimisation by itself", optims::jobs(&like), runs));
+        eprintln!("step 2: each optimisation by itself");
+        session.measure(&optims::jobs(&like), runs);
+        if let Some(job) = replay.as_ref().filter(|_| !args.skip_trace) {
+            trace::optimisations(&mut session, job, 1)?;
+        }
+        json::merge(&places.rows, &session.rows)?;
+    }
+    if !args.skip_trace {
+        match &replay {
+            None => eprintln!("step 3 is left out: --trace names a trace to replay"),
+            Some(job) => {
+                eprintln!("step 3: the replay of a trace");
+                trace::replays(&mut session, job, long_runs, !args.trace.no_flatten)?;
+                json::merge(&places.rows, &session.rows)?;
+            }
+        }
     }
     if !args.skip_parallel {
+        eprintln!("step 4: one amount of work, cut into more and more tasks");
         let threads = args.parallel_domains.unwrap_or_else(cores);
-        let jobs = sweep::jobs(&like, &Target::ALL, &args.parallel_fibers, threads, args.common.quick);
-        steps.push(("4: one amount of work, cut into more and more tasks", jobs, runs.min(SWEEP_RUNS_MAX)));
-    }
-    for (title, jobs, runs) in steps {
-        eprintln!("step {title}");
-        session.measure(&jobs, runs);
+        let jobs = sweep::jobs(&like, &Target::ALL, &args.parallel_fibers, threads, quick);
+        session.measure(&jobs, long_runs);
         json::merge(&places.rows, &session.rows)?;
     }
     if !args.skip_peers {

@@ -103,7 +103,7 @@ pub fn run(args: &ReplayArgs, keep: Option<&Path>, branch: Option<&str>, json: b
     if let Some(file) = &args.json {
         json::read(file)?;
     }
-    let mut row = measure(&job, args.runs as usize, false)?;
+    let mut row = measure(&job, args.runs as usize, args.runs == 1)?;
     let stopped = row.replay.as_ref().is_some_and(|replay| replay.stopped);
     if let Some(file) = &args.json
         && !stopped
@@ -121,8 +121,8 @@ pub fn run(args: &ReplayArgs, keep: Option<&Path>, branch: Option<&str>, json: b
     }
 }
 
-/// Replays `runs` times and returns the row of the run in the middle. Several runs are processes of this program, which
-/// must know the command `replay tezos`, unless all are to be in this process.
+/// Replays `runs` times and returns the row of the run in the middle. Runs are processes of this program, which must
+/// know the command `replay tezos`, unless all are to be in this process.
 ///
 /// # Errors
 /// As [`run`], but a replay that was interrupted gives a row that says so.
@@ -138,7 +138,7 @@ pub fn measure(job: &ReplayJob, runs: usize, in_process: bool) -> Result<Row> {
     let before = if durable { Some(sync()?) } else { None };
     let mut all: Vec<ReplayRun> = Vec::new();
     while all.len() < runs.max(1) && !all.last().is_some_and(|run| run.figures.stopped) {
-        all.push(if runs > 1 && !in_process { process(job)? } else { run::run(job)? });
+        all.push(if in_process { run::run(job)? } else { process(job)? });
     }
     if runs > 1 && all.last().is_some_and(|run| run.figures.stopped) {
         // Half a replay is no run among whole ones; if it is all there is, it is shown.
@@ -229,7 +229,7 @@ fn row(job: &ReplayJob, all: &[ReplayRun], machine: &Machine) -> Row {
 }
 
 /// Notes for a synced row what its work takes without syncs, with one sync for each commit on top.
-fn set_floor(row: &mut Row, job: &ReplayJob, others: &[Row]) {
+pub(crate) fn set_floor(row: &mut Row, job: &ReplayJob, others: &[Row]) {
     let unsynced = ReplayJob { durability: DurabilityName::None, ..job.clone() }.row_name();
     let Some(other) = others.iter().find(|other| other.name == unsynced && other.scenario == row.scenario) else {
         return;

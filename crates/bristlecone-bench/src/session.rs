@@ -13,6 +13,7 @@ use crate::{
     limits::{Effort, Limits},
     machine::{Machine, filesystem, is_memory},
     measure::Run,
+    replay::{self, ReplayJob},
     report::{Row, table::rate},
     runner::Runner,
 };
@@ -81,6 +82,37 @@ impl Session {
         let mut around = self.limits.with_sync_now(&job.dir)?;
         around.sync_prezeroed = f64::midpoint(before.sync_prezeroed, around.sync_prezeroed);
         Ok((all, around))
+    }
+
+    /// Measures a replay up to `runs` times; `label` names its switches in the table of optimisations. One that fails
+    /// is named and left out.
+    ///
+    /// # Errors
+    /// [`BenchError::Stopped`] if somebody interrupted it: nothing else should be begun.
+    pub(crate) fn replay(&mut self, job: &ReplayJob, runs: usize, label: Option<&str>) -> Result<()> {
+        let name = label.map_or_else(|| job.row_name(), |label| format!("{} {label}", job.backend.name()));
+        eprintln!("{}, {name}", job.trace.display());
+        match replay::measure(job, runs, matches!(self.runner, Runner::Here)) {
+            Ok(row) if row.replay.as_ref().is_some_and(|replay| replay.stopped) => return Err(BenchError::Stopped),
+            Err(BenchError::Stopped) => return Err(BenchError::Stopped),
+            Ok(mut row) => {
+                if let Some(label) = label {
+                    // The words of its switches are one step of the table.
+                    let plain = row.name.strip_suffix(&row.variant).unwrap_or(&row.name).trim_end().to_owned();
+                    (row.name, row.variant) = (format!("{plain} {label}"), label.to_owned());
+                }
+                replay::set_floor(&mut row, job, &self.rows);
+                compare_heads(&mut row, &self.rows);
+                progress(&row, "");
+                eprintln!();
+                self.rows.push(row);
+            }
+            Err(error) => {
+                eprintln!("failed: {error}");
+                self.failed.get_or_insert(error);
+            }
+        }
+        Ok(())
     }
 
     /// Returns what the command ends with: a failure, or a row that is wrong.

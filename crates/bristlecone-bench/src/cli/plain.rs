@@ -91,16 +91,16 @@ pub struct BenchArgs {
     /// Entries of the very wide directory
     #[arg(long, value_name = "N", default_value_t = 10_000_000)]
     pub big_entries: u64,
-    /// Traces belong to a later version
+    /// Traces are replayed by `all`
     #[arg(long, value_name = "FILE", hide = true)]
     pub trace: Option<PathBuf>,
-    /// Traces belong to a later version
+    /// Traces are replayed by `all`
     #[arg(long, value_name = "N", hide = true)]
     pub trace_commits: Option<u64>,
-    /// Traces belong to a later version
+    /// Traces are replayed by `all`
     #[arg(long, hide = true)]
     pub trace_empty_blobs: bool,
-    /// Traces belong to a later version
+    /// Traces are replayed by `all`
     #[arg(long, hide = true)]
     pub no_flatten: bool,
     /// Do one run of a job: what the processes of the suite are started with
@@ -141,7 +141,8 @@ fn measure(args: &BenchArgs) -> Result<Session> {
 fn refuse_traces(args: &BenchArgs) -> Result<()> {
     if args.trace.is_some() || args.trace_commits.is_some() || args.trace_empty_blobs || args.no_flatten {
         return Err(BenchError::usage(
-            "this version replays no traces: leave out --trace, --trace-commits, --trace-empty-blobs and --no-flatten",
+            "traces are replayed by `bench all --trace FILE`, which takes --trace-commits, --trace-empty-blobs and \
+             --no-flatten, and by `replay tezos FILE`",
         ));
     }
     if args.skip_lsm || args.skip_git {

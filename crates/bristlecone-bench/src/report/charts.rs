@@ -29,6 +29,8 @@ pub(crate) fn draw(rows: &[Row]) -> Vec<Chart> {
         ("disk.svg", "The tree suite on disk", rates(&disk, "The tree suite on disk", &COLUMNS[1..])),
         ("optimisations.svg", "Each optimisation by itself", optimisations(&kinds.steps)),
         ("tasks.svg", "One amount of work, cut into more and more tasks", tasks(&kinds.sweep)),
+        ("replay.svg", "A trace replayed", replay::over_time(&kinds.replays)),
+        ("replay-rates.svg", "A trace replayed: rows per second", replay::rates(&kinds.replays)),
     ];
     charts.into_iter().filter_map(|(file, title, svg)| Some(Chart { file, title, svg: svg? })).collect()
 }
@@ -177,5 +179,6 @@ fn tasks(rows: &[&Row]) -> Option<String> {
     Some(chart.draw())
 }
 
+mod replay;
 #[cfg(test)]
 mod tests;

@@ -13,13 +13,15 @@ pub(super) struct Kinds<'r> {
     pub(super) steps: Vec<&'r Row>,
     /// The sweep over task counts.
     pub(super) sweep: Vec<&'r Row>,
+    /// Replays of traces.
+    pub(super) replays: Vec<&'r Row>,
     /// The long forms.
     pub(super) long: Vec<&'r Row>,
 }
 
 impl<'r> Kinds<'r> {
     pub(super) fn of(rows: &'r [Row]) -> Self {
-        let mut kinds = Self { suite: vec![], steps: vec![], sweep: vec![], long: vec![] };
+        let mut kinds = Self { suite: vec![], steps: vec![], sweep: vec![], replays: vec![], long: vec![] };
         // Rows of other suites have no backend.
         for row in rows.iter().filter(|row| !row.backend.is_empty()) {
             let kind = if is_big(&row.scenario) {
@@ -28,6 +30,8 @@ impl<'r> Kinds<'r> {
                 &mut kinds.steps
             } else if row.tasks > 0 {
                 &mut kinds.sweep
+            } else if row.replay.is_some() {
+                &mut kinds.replays
             } else {
                 &mut kinds.suite
             };
@@ -115,6 +119,7 @@ pub(super) fn column_name(row: &Row) -> &'static str {
     match (row.backend.as_str(), row.durability.as_str()) {
         ("memory", _) => "memory",
         (_, "synced") => "disk synced",
+        (_, "grouped") => "disk grouped",
         _ if row.name.contains("disk synced") => "disk synced",
         _ => "disk none",
     }
@@ -125,7 +130,9 @@ pub(super) const COLUMNS: [&str; 3] = ["memory", "disk none", "disk synced"];
 /// Returns what is counted.
 pub(super) fn operation(scenario: &str) -> &'static str {
     let starts = |names: &[&str]| names.iter().any(|name| scenario.starts_with(name));
-    if starts(&["incremental", "group-commit", "prepare-one"]) {
+    if starts(&["tezos"]) {
+        "row of the trace"
+    } else if starts(&["incremental", "group-commit", "prepare-one"]) {
         "commit"
     } else if starts(&["reads"]) {
         "lookup"

@@ -10,7 +10,7 @@ use super::{
 };
 
 /// Returns the tables of these rows: where they come from, limits, rates, details, scaling, optimisations, task
-/// counts, long forms, peers. A table without lines is left out. The same rows give the same tables.
+/// counts, replays, long forms, peers. A table without lines is left out. The same rows give the same tables.
 #[must_use]
 pub fn sections(rows: &[Row]) -> Vec<Table> {
     let places = Places::of(rows);
@@ -26,6 +26,7 @@ pub fn sections(rows: &[Row]) -> Vec<Table> {
     tables.push(details("Details: each optimisation by itself", &kinds.steps, &places));
     tables.push(task_counts(&kinds.sweep));
     tables.push(details("Details: one amount of work, cut into more and more tasks", &kinds.sweep, &places));
+    tables.extend(replays::tables(&kinds.replays, &places));
     tables.push(long_forms(&kinds.long, &places));
     tables.retain(|table| !table.lines.is_empty());
     if !kinds.suite.is_empty() {
@@ -251,5 +252,6 @@ fn times_smaller(row: &Row, rows: &[&Row]) -> Option<f64> {
     (smaller.scenario != row.scenario && row.ops_per_sec > 0.0).then(|| smaller.ops_per_sec / row.ops_per_sec)
 }
 
+mod replays;
 #[cfg(test)]
 mod tests;

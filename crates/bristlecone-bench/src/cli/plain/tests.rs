@@ -97,7 +97,7 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
         assert!(error.is_usage(), "{words}: {error}");
         error.to_string()
     };
-    assert!(reason("--trace file").contains("replays no traces"));
+    assert!(reason("--trace file").contains("bench all --trace"));
     assert!(reason("--only-backend lsm").contains("memory and disk"));
     assert!(reason("--only-scenario nothing").contains("commits-10K-distinct"));
     assert!(reason("--skip-memory --skip-disk").contains("nothing is left"));
