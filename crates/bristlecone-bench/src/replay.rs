@@ -10,6 +10,7 @@ use std::{
     process::{Command, Stdio},
 };
 
+use bristlecone_trace::PathConversion;
 use clap::Args;
 
 use crate::{
@@ -52,6 +53,9 @@ pub struct ReplayArgs {
     /// Write the empty value in every Add; commit hashes are then not checked
     #[arg(long)]
     empty_blobs: bool,
+    /// Rewrite keys, and measure that too: none, v0, v1, v0+v1; commit hashes are then not checked
+    #[arg(long, value_name = "HOW", default_value_t)]
+    path_conversion: PathConversion,
     /// How many threads work
     #[arg(long, value_name = "T", default_value_t = 1)]
     threads: usize,
@@ -186,6 +190,7 @@ fn job(args: &ReplayArgs, keep: Option<&Path>, branch: Option<&str>) -> Result<R
         backend,
         durability: args.durability,
         empty_blobs: args.empty_blobs,
+        path_conversion: args.path_conversion.to_string(),
         chunked: args.chunked,
         threads: args.threads,
         switches: Switches {

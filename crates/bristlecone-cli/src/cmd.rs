@@ -2,12 +2,14 @@
 
 use std::{ffi::OsString, process::ExitCode};
 
+use bristlecone::core::FormatError;
 use clap::{CommandFactory, Parser, Subcommand, error::ErrorKind};
 
 use crate::{
     failure::{Code, Failure, Result},
-    open::Globals,
-    output::Output,
+    formats::Tree,
+    open::{Globals, Opened},
+    output::{Fields, Output, fields},
 };
 
 mod bench;
@@ -28,6 +30,7 @@ mod man;
 mod replay;
 mod set;
 mod show;
+mod trace;
 mod tree;
 
 const EXAMPLES: &str = "\
@@ -79,6 +82,7 @@ enum Command {
     Info(info::InfoArgs),
     #[command(visible_alias = "fsck")]
     Check(check::CheckArgs),
+    Trace(trace::TraceCommand),
     Bench(Box<bench::BenchCommand>),
     Replay(Box<replay::ReplayCommand>),
     Completions(completions::CompletionsArgs),
@@ -129,6 +133,7 @@ fn dispatch(command: Command, context: &mut Context) -> Result<()> {
         Command::Export(args) => export::run(args, context),
         Command::Info(args) => info::run(args, context),
         Command::Check(args) => check::run(args, context),
+        Command::Trace(args) => trace::run(args, context),
         Command::Bench(args) => bench::run(*args, context),
         Command::Replay(args) => replay::run(*args, context),
         Command::Completions(args) => completions::run(args, context),
@@ -149,17 +154,24 @@ const TRIES: usize = 100;
 /// Edits the tree of the branch to change and commits it, again from the start if somebody else was faster.
 /// Returns the commit, or `None` if nothing has changed; and whether the branch is new.
 fn commit(
-    opened: &crate::open::Opened,
+    opened: &Opened,
     commit: &bristlecone::Info,
     allow_empty: bool,
-    edit: &mut dyn FnMut(&mut bristlecone::Tree) -> Result<()>,
+    edit: &mut dyn FnMut(&mut Tree) -> Result<()>,
 ) -> Result<Committed> {
     let branch = opened.branch_to_change()?;
     for _ in 0..TRIES {
         let mut tree = branch.tree()?;
-        let (parent, before) = (tree.origin(), tree.root()?);
+        let (parent, before) = (tree.origin(), root_of(&tree)?);
         edit(&mut tree)?;
-        let root = tree.root()?;
+        let root = root_of(&tree)?;
+        if root.is_none() && (before.is_some() || allow_empty) {
+            let name = opened.repo.format().name();
+            let way = "set something else first, or remove the whole branch with `cone branches -d`";
+            return Err(Failure::usage(format!(
+                "nothing would be left, and the format {name} cannot hold an empty tree; {way}"
+            )));
+        }
         if root == before && !allow_empty {
             return Ok(Committed { branch: branch.name().to_owned(), at: None, root });
         }
@@ -179,23 +191,29 @@ fn commit(
     Err(Failure::failed(format!("the branch {} moves too fast; try again when it is quieter", branch.name())))
 }
 
+/// Returns the root of a tree; `None` if it is empty and the format has no empty directory.
+fn root_of(tree: &Tree) -> Result<Option<bristlecone::Oid>> {
+    match tree.root() {
+        Err(bristlecone::Error::Format(FormatError::Unsupported { .. })) if tree.is_empty()? => Ok(None),
+        root => Ok(Some(root?)),
+    }
+}
+
 /// What [`commit`] did.
 struct Committed {
     branch: String,
     // `None` if nothing has changed.
     at: Option<bristlecone::ObjRef>,
-    root: bristlecone::Oid,
+    root: Option<bristlecone::Oid>,
 }
 
 impl Committed {
     /// Returns the JSON fields that say so.
-    fn fields(&self) -> crate::output::Fields {
-        crate::output::fields! {
-            "branch": self.branch.as_str(),
-            "commit": self.at.map(|at| at.oid.to_string()),
-            "root": self.root.to_string(),
-            "changed": self.at.is_some(),
-        }
+    fn fields(&self, opened: &Opened) -> Fields {
+        let mut all = fields! { "branch": self.branch.as_str() };
+        opened.put_commit(&mut all, self.at.as_ref());
+        all.extend(fields! { "root": self.root.map(|root| root.to_string()), "changed": self.at.is_some() });
+        all
     }
 
     /// Says so for people.

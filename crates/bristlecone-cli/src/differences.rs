@@ -1,10 +1,11 @@
 //! What differs between two trees, written as lines or as a JSON list.
 
-use bristlecone::{DirEntry, EntryKind, Path, Tree};
+use bristlecone::{EntryKind, Path};
 
 use crate::{
     entry::describe,
     failure::{Failure, Result},
+    formats::{DirEntry, Tree},
     output::{Output, fields, put_name},
 };
 

@@ -1,10 +1,11 @@
 //! Entries of directories, as lines and as JSON.
 
-use bristlecone::{DirEntry, EntryKind, Path, Result, Tree, escape};
+use bristlecone::{EntryKind, Path, Result, escape};
 use serde_json::Value;
 
 use crate::{
     failure::{self, Failure},
+    formats::{DirEntry, Tree},
     output::{Fields, fields},
 };
 

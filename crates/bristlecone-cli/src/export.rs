@@ -16,10 +16,11 @@ use std::{
     thread,
 };
 
-use bristlecone::{EntryKind, Path, Tree};
+use bristlecone::{EntryKind, Path};
 
 use crate::{
     failure::{Failure, Result},
+    formats::Tree,
     progress::{Done, Progress},
     text::show,
 };

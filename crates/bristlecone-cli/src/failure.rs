@@ -3,6 +3,7 @@
 use std::{fmt, io, process::ExitCode};
 
 use bristlecone::{Error, PathError};
+use bristlecone_trace::TraceError;
 
 /// A result of a command.
 pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
@@ -136,6 +137,15 @@ impl From<Error> for Failure {
             _ => error.to_string(),
         };
         Self { code, message, causes: Vec::new() }
+    }
+}
+
+impl From<TraceError> for Failure {
+    fn from(error: TraceError) -> Self {
+        match &error {
+            TraceError::Io { file, source } => Self::file("access", file, source),
+            _ => Self::failed(error.to_string()),
+        }
     }
 }
 

@@ -18,10 +18,11 @@ use std::{
     time::Duration,
 };
 
-use bristlecone::{EntryKind, Path, Repo, Tree};
+use bristlecone::{EntryKind, Path};
 
 use crate::{
     failure::{Failure, Result},
+    formats::{Repo, Tree},
     progress::{Done, Progress},
 };
 
@@ -55,6 +56,8 @@ pub(crate) struct Summary {
     pub(crate) links: u64,
     /// Folders with something in them, the top one left out.
     pub(crate) dirs: u64,
+    /// Executables and links that were taken as plain files, and are counted as such.
+    pub(crate) plain: u64,
     /// Bytes of all files and links.
     pub(crate) bytes: u64,
     /// What the tree cannot hold, or must not.
@@ -85,11 +88,15 @@ struct Counts {
     files: u64,
     executables: u64,
     links: u64,
+    plain: u64,
     bytes: u64,
 }
 
 /// Reads the folder `dir` into a tree of `repo`, leaving out the store's own folder `store`.
-pub(crate) fn folder(repo: &Repo, dir: &FilePath, store: &FilePath) -> Result<(Tree, Summary)> {
+///
+/// `plain`: executables are taken as plain values and so are links, as their targets. Without it, what the format
+/// cannot keep is refused before anything is read.
+pub(crate) fn folder(repo: &Repo, dir: &FilePath, store: &FilePath, plain: bool) -> Result<(Tree, Summary)> {
     let mut progress = Progress::new("scanned", None);
     let done = Done::default();
     let scan = Scan::of(dir, store, &mut |count| {
@@ -97,14 +104,18 @@ pub(crate) fn folder(repo: &Repo, dir: &FilePath, store: &FilePath) -> Result<(T
         progress.tick(&done);
     })?;
     drop(progress);
+    if !plain {
+        scan.check_kinds(repo.format())?;
+    }
     let workers = thread::available_parallelism().map_or(1, usize::from);
     let target = (scan.files() / (workers * UNITS_PER_WORKER)).clamp(UNIT_FILES_MIN, UNIT_FILES_MAX);
     let units = scan.units(target);
-    let (tree, counts) = read_units(repo, &scan, units, workers)?;
+    let (tree, counts) = read_units(repo, &scan, plain, units, workers)?;
     let summary = Summary {
         files: counts.files,
         executables: counts.executables,
         links: counts.links,
+        plain: counts.plain,
         dirs: scan.dirs_kept(),
         bytes: counts.bytes,
         left_out: scan.left_out,
@@ -113,11 +124,12 @@ pub(crate) fn folder(repo: &Repo, dir: &FilePath, store: &FilePath) -> Result<(T
 }
 
 /// Reads all units and puts them together.
-fn read_units(repo: &Repo, scan: &Scan, units: Vec<Unit>, workers: usize) -> Result<(Tree, Counts)> {
+fn read_units(repo: &Repo, scan: &Scan, plain: bool, units: Vec<Unit>, workers: usize) -> Result<(Tree, Counts)> {
     let mut progress = Progress::new("imported", Some(scan.files() as u64));
     let work = Work {
         repo,
         scan,
+        plain,
         units: Mutex::new(units.into_iter()),
         budget: Budget::new(BYTES_IN_FLIGHT),
         done: Done::default(),
@@ -142,6 +154,7 @@ fn read_units(repo: &Repo, scan: &Scan, units: Vec<Unit>, workers: usize) -> Res
             counts.files += part.files;
             counts.executables += part.executables;
             counts.links += part.links;
+            counts.plain += part.plain;
             counts.bytes += part.bytes;
         }
         Ok((joined?, counts))
@@ -151,6 +164,7 @@ fn read_units(repo: &Repo, scan: &Scan, units: Vec<Unit>, workers: usize) -> Res
 struct Work<'a> {
     repo: &'a Repo,
     scan: &'a Scan,
+    plain: bool,
     units: Mutex<std::vec::IntoIter<Unit>>,
     budget: Budget,
     done: Done,
@@ -257,6 +271,13 @@ impl Work<'_> {
         let path = dir.path.join(entry.name.as_encoded_bytes())?;
         let place = dir.place(&self.scan.top).join(&entry.name);
         let (kind, bytes, held) = read::entry(&place, entry.link, take)?;
+        let kind = match kind {
+            EntryKind::Executable | EntryKind::Link if self.plain => {
+                counts.plain += 1;
+                EntryKind::Value
+            }
+            kind => kind,
+        };
         match kind {
             EntryKind::Link => counts.links += 1,
             EntryKind::Executable => counts.executables += 1,

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use bristlecone::{Backend, Damage, Format, Kind, ObjRef, Object, Oid, RefTarget, disk::CheckSummary};
+use bristlecone::{Backend, Damage, Error, Format, Kind, ObjRef, Object, Oid, RefTarget, disk::CheckSummary};
 
 use crate::{
     failure::Result,
+    formats::Repo,
     open::Opened,
     progress::{Done, Progress},
 };
@@ -100,9 +101,11 @@ fn objects(opened: &Opened, report: &mut Report) -> Result<()> {
             *objects += 1;
             done.add(object.body().len() as u64);
             progress.tick(&done);
-            if let Some(reason) = wrong(&opened.repo, oid, object) {
+            if let Some((whose, reason)) = wrong(&opened.repo, oid, object) {
                 findings.insert(Finding::of(oid, reason));
-                return Ok(());
+                if whose == Fault::Own {
+                    return Ok(());
+                }
             }
             for (kind, at) in children(format, object) {
                 *references += 1;
@@ -118,15 +121,29 @@ fn objects(opened: &Opened, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
+/// Where the reason lies that an object is not sound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    /// In the object itself.
+    Own,
+    /// In others, without which its hash cannot be computed.
+    Others,
+}
+
 /// Returns what is wrong with an object by itself.
-fn wrong(repo: &bristlecone::Repo, oid: Oid, object: &Object<'_>) -> Option<String> {
+fn wrong(repo: &Repo, oid: Oid, object: &Object<'_>) -> Option<(Fault, String)> {
     let kind = object.kind();
     match repo.hash_object(object) {
         Ok(found) if found == oid => {}
-        Ok(found) => return Some(format!("the {kind} object's hash is {found}")),
-        Err(error) => return Some(error.to_string()),
+        Ok(found) => return Some((Fault::Own, format!("the {kind} object's hash is {found}"))),
+        Err(Error::Corrupt { .. } | Error::Missing { .. } | Error::WrongKind { .. } | Error::BadObject { .. }) => {
+            let reason = format!("the {kind} object's hash takes objects that are missing or damaged");
+            return Some((Fault::Others, reason));
+        }
+        Err(error) => return Some((Fault::Own, error.to_string())),
     }
-    repo.format().children(kind, object.body(), &mut |_, _| ()).err().map(|error| error.to_string())
+    let children = repo.format().children(kind, object.body(), &mut |_, _| ());
+    children.err().map(|error| (Fault::Own, error.to_string()))
 }
 
 /// Returns the children of a sound object.

@@ -8,7 +8,7 @@ use std::{
 };
 
 use bristlecone::{
-    Branch, Error, Format, Native, ObjRef, RefTarget, Repo, Tree,
+    Error, Format, ObjRef, RefTarget,
     disk::{DiskBackend, DiskOptions, StoreHeader},
     storage::{RealStorage, Storage},
 };
@@ -16,7 +16,8 @@ use clap::Args;
 
 use crate::{
     failure::{Failure, Result},
-    output::Style,
+    formats::{AnyFormat, Branch, Repo, Tree},
+    output::{Fields, Style},
     rev,
 };
 
@@ -116,8 +117,8 @@ impl Globals {
         let (options, branch) = (self.disk_options()?, self.branch()?);
         let storage: Arc<dyn Storage> = Arc::new(RealStorage::new(&dir));
         let open = || {
-            let format = native(&DiskBackend::header(&storage)?, &dir)?;
-            let disk = DiskBackend::open(storage.clone(), Some(Native::NAME), options, access == Access::Read)?;
+            let format = AnyFormat::from_tag(&DiskBackend::header(&storage)?.format, crate::text::show(&dir))?;
+            let disk = DiskBackend::open(storage.clone(), Some(format.name()), options, access == Access::Read)?;
             Ok((Arc::new(disk), format))
         };
         Ok(open().map(|(disk, format)| Opened::new(disk, format, dir.clone(), branch)))
@@ -150,24 +151,19 @@ impl Globals {
     }
 }
 
-/// Returns the native format with the store's options.
-fn native(header: &StoreHeader, dir: &FilePath) -> bristlecone::Result<Native> {
-    let (found, wanted) = (&header.format, (Native::NAME, Native::VERSION));
-    if (found.name.as_str(), found.version) != wanted {
-        return Err(Error::Incompatible {
-            file: crate::text::show(dir),
-            found: format!("objects of the format {} version {}", found.name, found.version),
-            expected: format!("{} version {}", wanted.0, wanted.1),
-        });
-    }
-    Ok(Native::from_options(&found.options)?)
-}
-
 impl Opened {
     /// Puts a store together.
-    pub(crate) fn new(disk: Arc<DiskBackend>, format: Native, dir: PathBuf, branch: Option<String>) -> Self {
+    pub(crate) fn new(disk: Arc<DiskBackend>, format: AnyFormat, dir: PathBuf, branch: Option<String>) -> Self {
         let header = disk.store_header().clone();
         Self { repo: Repo::with_backend(format, disk.clone()), disk, header, dir, branch }
+    }
+
+    /// Adds the id of a commit, or `null`; and beside it the text that the format has for it, if it has one.
+    pub(crate) fn put_commit(&self, fields: &mut Fields, at: Option<&ObjRef>) {
+        fields.insert("commit".to_owned(), at.map(|at| at.oid.to_string()).into());
+        if let Some(text) = at.and_then(|at| self.repo.format().commit_text(&at.oid)) {
+            fields.insert("commit_text".to_owned(), text.into());
+        }
     }
 
     /// Returns what is checked out.

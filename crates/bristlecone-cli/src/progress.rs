@@ -27,6 +27,12 @@ impl Done {
         self.items.fetch_add(1, Relaxed);
         self.bytes.fetch_add(bytes, Relaxed);
     }
+
+    /// Says how much was done in all, where one thread counts.
+    pub(crate) fn set(&self, items: u64, bytes: u64) {
+        self.items.store(items, Relaxed);
+        self.bytes.store(bytes, Relaxed);
+    }
 }
 
 /// The line.

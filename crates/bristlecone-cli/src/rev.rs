@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 
-use bristlecone::{Error, Kind, ObjRef};
+use bristlecone::{Error, Format, Kind, ObjRef};
 
 use crate::{
     failure::{Failure, Result},
@@ -20,12 +20,22 @@ pub(crate) fn commit(opened: &Opened, text: &OsStr) -> Result<ObjRef> {
     }
 }
 
-/// Returns the object that `text` names: a commit as [`bristlecone::Repo::revparse`] finds it, else any object by
-/// the first digits of its id.
+/// Returns the object that `text` names: a commit as [`bristlecone::Repo::revparse`] finds it, or by the text that the
+/// store's format has for its id; else any object by the first digits of its id.
 pub(crate) fn object(opened: &Opened, text: &OsStr) -> Result<(Kind, ObjRef)> {
     let shown = crate::text::show(text);
     let Some(text) = text.to_str() else { return Err(unknown(&shown)) };
-    match opened.repo.revparse(text) {
+    let found = match opened.repo.revparse(text) {
+        Err(Error::NoRef { name }) => match in_digits(opened, text, &name) {
+            Some(digits) => match opened.repo.revparse(&digits) {
+                Err(Error::NoRef { .. }) => return Err(unknown(&shown)),
+                found => found,
+            },
+            None => Err(Error::NoRef { name }),
+        },
+        found => found,
+    };
+    match found {
         Ok(at) => Ok((Kind::Commit, at)),
         Err(Error::NoRef { name }) if name == text => match by_id(opened, text)? {
             Some(found) => Ok(found),
@@ -38,6 +48,12 @@ pub(crate) fn object(opened: &Opened, text: &OsStr) -> Result<(Kind, ObjRef)> {
         ))),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Returns `text` with an id in hexadecimal in place of the commit's own text that it begins with, which named no ref.
+fn in_digits(opened: &Opened, text: &str, name: &str) -> Option<String> {
+    let oid = opened.repo.format().parse_commit_text(name)?;
+    Some(format!("{oid}{}", text.strip_prefix(name)?))
 }
 
 fn by_id(opened: &Opened, text: &str) -> Result<Option<(Kind, ObjRef)>> {

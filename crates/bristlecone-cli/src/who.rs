@@ -7,10 +7,13 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use bristlecone::{Durability, Info, Signature, Zone};
+use bristlecone::{Durability, Format, Info, Signature, Zone};
 use clap::{Args, ValueEnum};
 
-use crate::failure::{Failure, Result};
+use crate::{
+    failure::{Failure, Result},
+    formats::AnyFormat,
+};
 
 const AUTHOR_HELP: &str =
     "Who: \"Name <mail>\" [default: $BRISTLECONE_AUTHOR, $GIT_AUTHOR_NAME and $GIT_AUTHOR_EMAIL, or user@host]";
@@ -44,8 +47,10 @@ pub(crate) enum DurabilityArg {
 }
 
 impl CommitArgs {
-    /// Returns what to record; `message` stands where none was given.
-    pub(crate) fn info(&self, message: &str, durability: DurabilityArg) -> Result<Info> {
+    /// Returns what to record, as far as `format` keeps it; `message` stands where none was given.
+    ///
+    /// A zone that was asked for and cannot be kept is refused; a committer beside the author is left out.
+    pub(crate) fn info(&self, format: &AnyFormat, message: &str, durability: DurabilityArg) -> Result<Info> {
         let author = match &self.author {
             Some(author) => Some(author.clone()),
             None => env::var_os("BRISTLECONE_AUTHOR"),
@@ -63,13 +68,19 @@ impl CommitArgs {
                 (author, committer)
             }
         };
+        let (author, committer) = format.signatures(sign(author), sign(committer));
+        if author.zone != when.1 {
+            let (name, zone) = (format.name(), bristlecone::escape(when.1.as_bytes()));
+            let way = format!("give the seconds alone: --date {}", when.0);
+            return Err(Failure::usage(format!("a commit of the format {name} cannot keep the zone {zone}; {way}")));
+        }
         let message = self.message.as_ref().map_or(message.as_bytes(), |message| message.as_bytes());
-        let mut info = Info::message(message).by(sign(author)).durability(match durability {
+        let mut info = Info::message(message).by(author).durability(match durability {
             DurabilityArg::None => Durability::None,
             DurabilityArg::Grouped => Durability::Grouped,
             DurabilityArg::Synced => Durability::Synced,
         });
-        info.committer = sign(committer);
+        info.committer = committer;
         Ok(info)
     }
 

@@ -9,7 +9,9 @@ use core::fmt;
 
 use thiserror::Error;
 
-use crate::{Bytes, Change, Commit, DecodeError, Entry, EntryKind, Kind, ObjRef, Object, Oid, Sink, Source, Target};
+use crate::{
+    Bytes, Change, Commit, DecodeError, Entry, EntryKind, Kind, ObjRef, Object, Oid, Signature, Sink, Source, Target,
+};
 
 pub mod native;
 mod search;
@@ -181,6 +183,29 @@ pub trait Format: Clone + Send + Sync + fmt::Debug + 'static {
     /// # Errors
     /// [`FormatError`] if the body does not decode; those of the source.
     fn object_id<S: Source>(&self, source: &S, object: &Object<'_>) -> Result<Oid, S::Error>;
+
+    /// Whether a directory can hold entries of this kind.
+    fn holds(&self, kind: EntryKind) -> bool {
+        let _ = kind;
+        true
+    }
+
+    /// Returns author and committer as a commit keeps them: where the format keeps less, what is left of them.
+    fn signatures(&self, author: Signature, committer: Signature) -> (Signature, Signature) {
+        (author, committer)
+    }
+
+    /// Returns the id of a commit as users of the format write it; `None` if that is hexadecimal.
+    fn commit_text(&self, oid: &Oid) -> Option<String> {
+        let _ = oid;
+        None
+    }
+
+    /// Returns the id that [`Format::commit_text`] writes so; `None` if it writes none so.
+    fn parse_commit_text(&self, text: &str) -> Option<Oid> {
+        let _ = text;
+        None
+    }
 }
 
 /// Why a format cannot do what it was asked.

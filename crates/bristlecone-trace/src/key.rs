@@ -24,6 +24,11 @@ impl<'a> Key<'a> {
     /// Returns the steps, from the root down.
     #[inline]
     pub fn steps(&self) -> impl Iterator<Item = &'a [u8]> + Clone + use<'a> {
+        self.walk()
+    }
+
+    #[inline]
+    pub(crate) const fn walk(&self) -> Steps<'a> {
         Steps { cursor: Cursor::new(self.steps), left: self.count }
     }
 
@@ -42,7 +47,9 @@ impl<'a> Key<'a> {
     /// Returns a copy of it.
     #[must_use]
     pub fn to_buf(&self) -> KeyBuf {
-        KeyBuf { steps: self.steps.to_vec(), count: self.count }
+        let mut owned = KeyBuf::new();
+        owned.set(*self);
+        owned
     }
 }
 
@@ -68,8 +75,9 @@ impl fmt::Display for Key<'_> {
     }
 }
 
+/// The steps of a key.
 #[derive(Clone)]
-struct Steps<'a> {
+pub(crate) struct Steps<'a> {
     cursor: Cursor<'a>,
     left: usize,
 }
@@ -119,6 +127,14 @@ impl KeyBuf {
     pub fn clear(&mut self) {
         self.steps.clear();
         self.count = 0;
+    }
+
+    /// Makes it equal to `key`.
+    #[inline]
+    pub fn set(&mut self, key: Key<'_>) {
+        self.steps.clear();
+        self.steps.extend_from_slice(key.steps);
+        self.count = key.count;
     }
 
     /// Appends one step, of any bytes.

@@ -4,16 +4,20 @@
 //! is `docs/formats/trace.md`. Contexts are named by ids, commits by their base58 text, and each mention says
 //! whether it is the last one, so that whoever follows a trace can forget in time.
 
+mod convert;
 mod decode;
 mod encode;
 mod error;
+mod info;
 mod key;
 mod reader;
 pub mod replay;
 mod row;
 mod writer;
 
+pub use convert::{PathConversion, UnknownConversion};
 pub use error::TraceError;
+pub use info::{Depth, LargeCommit, Percentiles, Shape, TraceInfo, VALUE_BUCKETS, ValueBucket};
 pub use key::{HashesBuf, Key, KeyBuf};
 pub use reader::Reader;
 pub use replay::CommitHash;

@@ -11,12 +11,13 @@
 //! Each commit moves a branch, in the same append.
 
 use std::{
+    any::Any,
     io::Read,
     ops::ControlFlow,
     time::{Duration, Instant},
 };
 
-use bristlecone::{BackendStats, Durability, Format, Oid, Repo};
+use bristlecone::{BackendStats, Durability, Format, Oid, Repo, Tezos};
 
 mod apply;
 mod commit;
@@ -32,7 +33,7 @@ pub use hash::CommitHash;
 pub use report::{End, GIANT_ADDS, Giant, Latency, Memory, Report, RowCounts, Sample};
 
 use self::{apply::Applier, commit::Committer, commit::Recorded, meter::Meter};
-use crate::{Reader, Row};
+use crate::{ContextId, PathConversion, Reader, Row, Scoped};
 
 /// The observer is asked so often whether to go on.
 const OBSERVED_EVERY: Duration = Duration::from_millis(100);
@@ -49,6 +50,8 @@ pub struct ReplayOptions {
     pub commits: Option<u64>,
     /// Every Add writes the empty value.
     pub empty_blobs: bool,
+    /// How keys are rewritten, which is part of the work.
+    pub path_conversion: PathConversion,
     /// When a commit is acknowledged.
     pub durability: Durability,
     /// What the id of each commit must be; `None`: any. [`hashes_checkable`] says where it can be checked.
@@ -66,6 +69,7 @@ impl Default for ReplayOptions {
         Self {
             commits: None,
             empty_blobs: false,
+            path_conversion: PathConversion::None,
             durability: Durability::None,
             check_hashes: None,
             list_root_before_commit: true,
@@ -138,7 +142,7 @@ impl<F: Format> Replay<F> {
     pub fn new(repo: &Repo<F>, options: ReplayOptions) -> bristlecone::Result<Self> {
         Ok(Self {
             repo: repo.clone(),
-            applier: Applier::new(repo, options.empty_blobs),
+            applier: Applier::new(repo, &options),
             committer: Committer::new(repo, &options)?,
             options,
             meter: Meter::start(),
@@ -212,7 +216,7 @@ impl<F: Format> Replay<F> {
         Ok(())
     }
 
-    fn commit(&mut self, recorded: Recorded<'_>, input: crate::Scoped<crate::ContextId>) -> Result<(), Fault> {
+    fn commit(&mut self, recorded: Recorded<'_>, input: Scoped<ContextId>) -> Result<(), Fault> {
         let tree = self.applier.contexts.get_mut(input.value)?;
         if self.options.list_root_before_commit {
             for entry in tree.list("")? {
@@ -287,11 +291,14 @@ impl<F: Format> Replay<F> {
 /// # Errors
 /// The reason, as a sentence says it after "because".
 pub fn hashes_checkable<F: Format>(format: &F, options: &ReplayOptions) -> Result<ToOid, &'static str> {
-    if F::NAME != "tezos" {
+    let Some(tezos) = (format as &dyn Any).downcast_ref::<Tezos>() else {
         return Err("the format hashes in its own way");
+    };
+    if !tezos.is_standard() {
+        return Err("the format's hashing is not configured as in Tezos");
     }
-    if F::from_options("").map(|standard| standard.options()) != Ok(format.options()) {
-        return Err("the format's options are not those of Tezos");
+    if options.path_conversion != PathConversion::None {
+        return Err("keys are rewritten");
     }
     if options.empty_blobs {
         return Err("every value is empty");

@@ -176,6 +176,21 @@ impl<'a> Row<'a> {
             Self::Checkout { .. } | Self::Commit { .. } => None,
         }
     }
+
+    /// Returns the row with another key; for a copy, with another destination.
+    #[must_use]
+    pub const fn with_key(mut self, to: Key<'a>) -> Self {
+        match &mut self {
+            Self::Add { key, .. }
+            | Self::Remove { key, .. }
+            | Self::Copy { destination: key, .. }
+            | Self::Find { key, .. }
+            | Self::Mem { key, .. }
+            | Self::MemTree { key, .. } => *key = to,
+            Self::Checkout { .. } | Self::Commit { .. } => {}
+        }
+        self
+    }
 }
 
 /// The operations, numbered as in a trace.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use bristlecone::Durability;
+use bristlecone_trace::PathConversion;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +24,8 @@ pub struct ReplayJob {
     pub durability: DurabilityName,
     /// Every value is empty.
     pub empty_blobs: bool,
+    /// How keys are rewritten: `none`, `v0`, `v1`, `v0+v1`.
+    pub path_conversion: String,
     /// Cuts the trace into pieces that have nothing to do with each other.
     pub chunked: Option<Chunking>,
     /// How many threads work.
@@ -50,6 +53,7 @@ impl ReplayJob {
             backend: BackendName::Memory,
             durability: DurabilityName::None,
             empty_blobs: false,
+            path_conversion: PathConversion::None.to_string(),
             chunked: None,
             threads: 1,
             switches: Switches::default(),
@@ -86,6 +90,9 @@ impl ReplayJob {
         if self.empty_blobs {
             words.push("empty-blobs".to_owned());
         }
+        if self.path_conversion != PathConversion::None.to_string() {
+            words.push(format!("paths={}", self.path_conversion));
+        }
         words.extend(self.switches.words());
         words.join(" ")
     }
@@ -104,8 +111,10 @@ impl ReplayJob {
 /// A format, by name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 pub enum FormatName {
-    /// Ordered directories, BLAKE3; commit hashes are not those of the trace
+    /// As a Tezos node has it: commit hashes are those of the trace
     #[default]
+    Tezos,
+    /// Ordered directories, BLAKE3; commit hashes are not those of the trace
     Native,
 }
 
@@ -114,6 +123,7 @@ impl FormatName {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Tezos => "tezos",
             Self::Native => "native",
         }
     }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use bristlecone::{
-    Backend, Error, Format, MemoryBackend, Repo,
+    Backend, Error, Format, MemoryBackend, Repo, Tezos,
     disk::{DiskBackend, DiskOptions, FormatTag},
     storage::{RealStorage, Storage},
 };
@@ -26,7 +26,7 @@ use super::{
     job::{BackendName, FormatName},
     watch::Watch,
 };
-use crate::{BenchError, engine, error::Result, measure::Run, rss::Sampler};
+use crate::{BenchError, engine, error::Result, job::Switches, measure::Run, rss::Sampler};
 
 /// The folder of a store below the one that is named, as `cone init` has it.
 const STORE_DIR: &str = ".bristlecone";
@@ -45,6 +45,7 @@ pub struct ReplayRun {
 /// Does one replay in this process.
 pub(super) fn run(job: &ReplayJob) -> Result<ReplayRun> {
     match job.format {
+        FormatName::Tezos => run_as(job, tezos(&job.switches)),
         FormatName::Native => run_as(job, engine::native(&job.switches)),
     }
 }
@@ -52,8 +53,15 @@ pub(super) fn run(job: &ReplayJob) -> Result<ReplayRun> {
 /// Returns why commit hashes are not compared; `None` where they are.
 pub(super) fn why_unchecked(job: &ReplayJob) -> Option<&'static str> {
     match job.format {
+        FormatName::Tezos => check(job, &tezos(&job.switches)).err(),
         FormatName::Native => check(job, &engine::native(&job.switches)).err(),
     }
+}
+
+/// Returns the format with the switches, which change no hash here.
+const fn tezos(switches: &Switches) -> Tezos {
+    let format = Tezos::new().split(switches.split);
+    if switches.inline { format } else { format.inline(0) }
 }
 
 fn check<F: Format>(job: &ReplayJob, format: &F) -> Result<ToOid, &'static str> {
@@ -64,6 +72,8 @@ fn options(job: &ReplayJob) -> ReplayOptions {
     ReplayOptions {
         commits: job.commits,
         empty_blobs: job.empty_blobs,
+        // A conversion that is none was refused with the options.
+        path_conversion: job.path_conversion.parse().unwrap_or_default(),
         durability: job.durability(),
         branch: job.branch.clone(),
         ..ReplayOptions::default()

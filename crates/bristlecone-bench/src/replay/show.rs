@@ -16,6 +16,9 @@ pub(super) fn table(row: &Row) -> Table {
     if replay.stopped {
         table.notes.push("stopped before its end; not merged into any file".into());
     }
+    if let (Some(head), Some(recorded)) = (&row.head, &replay.recorded_head) {
+        table.notes.push(format!("last commit {head}, recorded as {recorded}"));
+    }
     let mut line = |what: &str, figure: String| table.lines.push(vec![what.into(), figure]);
     line("rows", format!("{} in {}", row.total_ops, time(row.total_time * 1e6)));
     line("rows/s", rate(row.ops_per_sec));
@@ -59,11 +62,5 @@ pub(super) fn table(row: &Row) -> Table {
     }
     let (anon, file) = (mebibytes(row.rss_anon_kb), mebibytes(row.rss_file_kb));
     line("memory, MiB: anonymous, mapped", format!("{anon}, {file}"));
-    if let Some(head) = &row.head {
-        line("last commit", head.clone());
-    }
-    if let Some(head) = &replay.recorded_head {
-        line("recorded as", head.clone());
-    }
     table
 }

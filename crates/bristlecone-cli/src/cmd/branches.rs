@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use bristlecone::Durability;
+use bristlecone::{Durability, ObjRef};
 use clap::Args;
 
 use super::Context;
@@ -56,8 +56,10 @@ fn list(context: &mut Context) -> Result<()> {
         let sign = if here { '*' } else { ' ' };
         let shown = bristlecone::escape(name.as_bytes());
         context.out.line(format_args!("{sign} {shown} {}", at.as_ref().map(short).unwrap_or_default()))?;
-        let commit = at.map(|at| at.oid.to_string());
-        context.out.item(fields! { "name": name, "commit": commit, "checked_out": here })?;
+        let mut item = fields! { "name": name };
+        opened.put_commit(&mut item, at.as_ref());
+        item.insert("checked_out".to_owned(), here.into());
+        context.out.item(item)?;
     }
     context.out.end(&fields! {})
 }
@@ -70,11 +72,11 @@ fn make(name: &str, at: Option<&OsString>, context: &mut Context) -> Result<()> 
     };
     begin(&opened, name, at)?;
     context.out.line(format_args!("made the branch {name} at commit {}", short(&at)))?;
-    context.out.document(fields! { "branch": name, "commit": at.oid.to_string() })
+    tell(name, at, &opened, context)
 }
 
 /// Makes a branch that must be new.
-pub(super) fn begin(opened: &Opened, name: &str, at: bristlecone::ObjRef) -> Result<()> {
+pub(super) fn begin(opened: &Opened, name: &str, at: ObjRef) -> Result<()> {
     let branch = opened.repo.branch(name)?;
     if branch.compare_and_set(None, Some(at), Durability::Synced)? {
         return Ok(());
@@ -94,5 +96,12 @@ fn delete(name: &str, context: &mut Context) -> Result<()> {
         return Err(Failure::failed(format!("the branch \"{name}\" has moved meanwhile; look again")));
     }
     context.out.line(format_args!("removed the branch {name}, which was at commit {}", at.oid))?;
-    context.out.document(fields! { "branch": name, "commit": at.oid.to_string() })
+    tell(name, at, &opened, context)
+}
+
+/// Names a branch and its commit in JSON.
+fn tell(name: &str, at: ObjRef, opened: &Opened, context: &mut Context) -> Result<()> {
+    let mut all = fields! { "branch": name };
+    opened.put_commit(&mut all, Some(&at));
+    context.out.document(all)
 }

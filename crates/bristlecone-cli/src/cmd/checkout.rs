@@ -51,13 +51,16 @@ pub(super) fn run(args: CheckoutArgs, context: &mut Context) -> Result<()> {
         opened.repo.set_head(name)?;
         let at = opened.repo.branch(name)?.head()?;
         context.out.line(format_args!("on the branch {name}"))?;
-        let commit = at.map(|at| at.oid.to_string());
-        return context.out.document(fields! { "head": name, "detached": false, "commit": commit });
+        let mut all = fields! { "head": name, "detached": false };
+        opened.put_commit(&mut all, at.as_ref());
+        return context.out.document(all);
     }
     let at = rev::commit(&opened, &args.name)?;
     opened.repo.detach_head(at)?;
     context.out.line(format_args!("at commit {}, on no branch", short(&at)))?;
-    context.out.document(fields! { "head": (), "detached": true, "commit": at.oid.to_string() })
+    let mut all = fields! { "head": (), "detached": true };
+    opened.put_commit(&mut all, Some(&at));
+    context.out.document(all)
 }
 
 fn is_branch(opened: &Opened, name: &str) -> Result<bool> {

@@ -35,8 +35,8 @@ pub(super) struct DelArgs {
 
 pub(super) fn run(args: DelArgs, context: &mut Context) -> Result<()> {
     let path = text::entry_path(&args.path)?;
-    let info = args.commit.info(&format!("Remove {path}"), args.durability)?;
     let opened = context.globals.open(Access::Write)?;
+    let info = args.commit.info(opened.repo.format(), &format!("Remove {path}"), args.durability)?;
     let done = super::commit(&opened, &info, args.commit.allow_empty, &mut |tree| {
         if tree.get(&path)?.is_none() {
             return Err(entry::nothing_at(tree, &path)?);
@@ -44,7 +44,7 @@ pub(super) fn run(args: DelArgs, context: &mut Context) -> Result<()> {
         Ok(tree.remove(&path)?)
     })?;
     context.out.line(done.line(&format!("removed {path}")))?;
-    let mut all = done.fields();
+    let mut all = done.fields(&opened);
     put_name(&mut all, "path", path.as_bytes());
     context.out.document(all)
 }

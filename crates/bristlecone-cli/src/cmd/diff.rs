@@ -2,13 +2,13 @@
 
 use std::ffi::OsString;
 
-use bristlecone::Tree;
 use clap::Args;
 
 use super::Context;
 use crate::{
     differences,
     failure::{Failure, Result},
+    formats::Tree,
     open::{Access, Opened},
     output::{fields, put_name},
     text,

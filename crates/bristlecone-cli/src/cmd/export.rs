@@ -44,7 +44,7 @@ pub(super) fn run(args: ExportArgs, context: &mut Context) -> Result<()> {
     let path = text::path(&args.path)?;
     let opened = context.globals.open(Access::Read)?;
     let tree = opened.tree_to_read(args.at.as_ref())?;
-    let root = tree.origin().map(|at| at.oid.to_string());
+    let commit = tree.origin();
     entry::check_dir(&tree, &path)?;
     let Some(tree) = tree.find_tree(&path)? else { return Err(entry::nothing_at(&tree, &path)?) };
     let plan = export::folder(&tree, &args.dir, args.force, &opened.dir)?;
@@ -66,7 +66,8 @@ pub(super) fn run(args: ExportArgs, context: &mut Context) -> Result<()> {
         (files + plan.links) as f64 / seconds
     );
     context.out.line(format_args!("exported to {}", show(&args.dir)))?;
-    let mut all = fields! { "commit": root };
+    let mut all = fields! {};
+    opened.put_commit(&mut all, commit.as_ref());
     put_name(&mut all, "path", path.as_bytes());
     let foreign = plan.foreign.iter().map(|path| {
         let mut one = fields! {};

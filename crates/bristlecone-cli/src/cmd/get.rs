@@ -2,13 +2,14 @@
 
 use std::{ffi::OsString, fs::File, io::Write, path::PathBuf};
 
-use bristlecone::{DirEntry, EntryKind};
+use bristlecone::EntryKind;
 use clap::Args;
 
 use super::Context;
 use crate::{
     entry,
     failure::{Failure, Result},
+    formats::DirEntry,
     open::Access,
     output::{fields, put_name, put_value},
     text,

@@ -7,6 +7,7 @@ use clap::Args;
 use super::{Context, set};
 use crate::{
     failure::Result,
+    formats::Tree,
     import::{self, Summary},
     open::Access,
     output::{Fields, fields, put_name},
@@ -26,7 +27,8 @@ Examples:
   cone import . -b snapshots -m \"Before lunch\"  on another branch, which begins if it is new
 
 Executable bits and links are kept; times, owners and other permissions are not. Empty folders, pipes,
-sockets and devices are left out, counted and named; so is the store itself. The branch moves at the very end:
+sockets and devices are left out, counted and named; so is the store itself. A format that has no executables
+or links refuses them, unless they are to be --plain. The branch moves at the very end:
 whatever stops an import before, the store holds what it held.")]
 pub(super) struct ImportArgs {
     /// The folder
@@ -38,6 +40,9 @@ pub(super) struct ImportArgs {
     /// Replace a value on the way to that path, or at it
     #[arg(long)]
     force: bool,
+    /// Take executables as plain values, and links, too, as their targets
+    #[arg(long)]
+    plain: bool,
     #[command(flatten)]
     commit: CommitArgs,
 }
@@ -46,18 +51,21 @@ pub(super) fn run(args: ImportArgs, context: &mut Context) -> Result<()> {
     let began = Instant::now();
     let path = text::path(&args.path)?;
     let dir = import::checked_folder(&args.dir)?;
-    let info = args.commit.info(&format!("Import {}", show(&dir)), DurabilityArg::Synced)?;
     let opened = context.globals.open(Access::Write)?;
+    let message = format!("Import {}", show(&dir));
+    let info = args.commit.info(opened.repo.format(), &message, DurabilityArg::Synced)?;
     // What cannot be bound is better said before the work than after.
-    let check = |tree: &bristlecone::Tree| {
+    let check = |tree: &Tree| {
         if args.force || path.is_root() || tree.mem_tree(&path)? {
             return Ok(());
         }
         set::check_place(tree, &path.join(b"x")?)
     };
     check(&opened.branch_to_change()?.tree()?)?;
-    let (mut imported, summary) = import::folder(&opened.repo, &dir, &opened.dir)?;
-    imported.write()?;
+    let (mut imported, summary) = import::folder(&opened.repo, &dir, &opened.dir, args.plain)?;
+    if !imported.is_empty()? {
+        imported.write()?;
+    }
     let done = super::commit(&opened, &info, args.commit.allow_empty, &mut |tree| {
         check(tree)?;
         Ok(tree.add_tree(&path, &imported)?)
@@ -65,7 +73,7 @@ pub(super) fn run(args: ImportArgs, context: &mut Context) -> Result<()> {
     let seconds = began.elapsed().as_secs_f64();
     tell(&summary, seconds);
     context.out.line(done.line(&format!("imported {}", show(&dir))))?;
-    let mut all = done.fields();
+    let mut all = done.fields(&opened);
     put_name(&mut all, "path", path.as_bytes());
     all.extend(describe(&summary, seconds));
     context.out.document(all)
@@ -78,6 +86,10 @@ fn tell(summary: &Summary, seconds: f64) {
     let more = summary.left_out.len().saturating_sub(NAMED_MAX);
     if more > 0 {
         eprintln!("left out: {more} more; -o json names all");
+    }
+    if summary.plain > 0 {
+        let many = text::count(summary.plain, "executable or link", "executables and links");
+        eprintln!("taken as plain values: {many}");
     }
     let files = summary.files + summary.executables;
     let rate = (files + summary.links) as f64 / seconds;
@@ -103,6 +115,7 @@ fn describe(summary: &Summary, seconds: f64) -> Fields {
         "files": summary.files,
         "executables": summary.executables,
         "links": summary.links,
+        "plain": summary.plain,
         "dirs": summary.dirs,
         "bytes": summary.bytes,
         "seconds": seconds,

@@ -57,7 +57,9 @@ pub(super) fn run(_: InfoArgs, context: &mut Context) -> Result<()> {
         "backend_version": header.engine_version,
         "segment_bytes": header.segment_bytes,
         "head": head,
-        "commit": commit.map(|at| at.oid.to_string()),
+    });
+    opened.put_commit(&mut all, commit.as_ref());
+    all.extend(fields! {
         "branches": branches,
         "store_bytes": stats.store_bytes,
         "file_bytes": stats.file_bytes,

@@ -2,16 +2,17 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use bristlecone::{
-    Format, Native, core,
-    disk::{DiskBackend, FormatTag},
-    storage::RealStorage,
+use bristlecone::{core::native::INLINE_BYTES_MAX, disk::DiskBackend, storage::RealStorage};
+use clap::{
+    Args, ValueEnum,
+    builder::{PossibleValue, PossibleValuesParser},
+    value_parser,
 };
-use clap::{Args, ValueEnum};
 
 use super::Context;
 use crate::{
     failure::{Failure, Result},
+    formats::AnyFormat,
     open::{FIRST_BRANCH, Opened, STORE_DIR},
     output::{fields, put_name},
     text::show,
@@ -25,30 +26,24 @@ Examples:
   cone init data           make one in the folder data
   cone -b trunk init       make one whose first branch is trunk
 
-The options that change hashes are recorded in the store: two stores with the same contents have the same
-root hashes if they were made with the same options.")]
+The options are recorded in the store. Those of the native format change hashes: two stores with the
+same contents have the same root hashes if they were made with the same options.")]
 pub(super) struct InitArgs {
     /// The folder [default: here]
     #[arg(value_name = "DIR")]
     dir: Option<PathBuf>,
     /// How directories and values become objects
-    #[arg(long, value_enum, default_value_t = FormatArg::Native)]
-    format: FormatArg,
+    #[arg(long, value_parser = PossibleValuesParser::new(choices()), default_value = AnyFormat::ALL[0].0)]
+    format: String,
     /// What keeps the objects
     #[arg(long, value_enum, default_value_t = BackendArg::Disk)]
     backend: BackendArg,
     /// Values of up to so many bytes live in their directory [default: 48; at most 512]
-    #[arg(long, value_name = "BYTES")]
-    inline: Option<usize>,
+    #[arg(long, value_name = "BYTES", value_parser = value_parser!(u16).range(..=INLINE_BYTES_MAX as i64))]
+    inline: Option<u16>,
     /// Keep wide directories in one object
     #[arg(long)]
     no_split: bool,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum FormatArg {
-    /// Ordered directories, BLAKE3
-    Native,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -58,15 +53,8 @@ enum BackendArg {
 }
 
 pub(super) fn run(args: InitArgs, context: &mut Context) -> Result<()> {
-    let (FormatArg::Native, BackendArg::Disk) = (args.format, args.backend);
-    let mut format = Native::new().split(!args.no_split);
-    if let Some(bytes) = args.inline {
-        if bytes > core::native::INLINE_BYTES_MAX {
-            let most = core::native::INLINE_BYTES_MAX;
-            return Err(Failure::usage(format!("--inline takes 0 to {most} bytes, not {bytes}")));
-        }
-        format = format.inline(bytes);
-    }
+    let BackendArg::Disk = args.backend;
+    let format = format(&args)?;
     let branch = context.globals.branch()?.unwrap_or_else(|| FIRST_BRANCH.to_owned());
     bristlecone::Repo::memory().branch(&branch)?;
     let top = match (args.dir, context.globals.repo()) {
@@ -76,21 +64,45 @@ pub(super) fn run(args: InitArgs, context: &mut Context) -> Result<()> {
         (None, None) => PathBuf::from("."),
     };
     let dir = if top.file_name().is_some_and(|name| name == STORE_DIR) { top } else { top.join(STORE_DIR) };
-    let tag = FormatTag { name: Native::NAME.to_owned(), version: Native::VERSION, options: format.options() };
     let storage = Arc::new(RealStorage::new(&dir));
-    let disk = DiskBackend::create(storage, tag, context.globals.disk_options()?)?;
+    let disk = DiskBackend::create(storage, format.tag(), context.globals.disk_options()?)?;
     let opened = Opened::new(Arc::new(disk), format, dir, None);
     opened.repo.set_head(&branch)?;
     opened.disk.close()?;
+    let format = &opened.header.format;
     context.out.line(format_args!("made a store in {}", show(&opened.dir)))?;
     let mut all = fields! {};
     put_name(&mut all, "store", opened.dir.as_os_str().as_encoded_bytes());
     all.extend(fields! {
-        "format": Native::NAME,
-        "format_version": Native::VERSION,
-        "options": opened.header.format.options.as_str(),
+        "format": format.name.as_str(),
+        "format_version": format.version,
+        "options": format.options.as_str(),
         "backend": "disk",
         "branch": branch,
     });
     context.out.document(all)
+}
+
+fn choices() -> impl Iterator<Item = PossibleValue> {
+    AnyFormat::ALL.iter().map(|&(name, about)| PossibleValue::new(name).help(about))
+}
+
+/// Returns the format that was asked for, with its options.
+fn format(args: &InitArgs) -> Result<AnyFormat> {
+    let unknown = || Failure::usage(format!("there is no format \"{}\"", args.format));
+    let mut format = AnyFormat::standard(&args.format).ok_or_else(unknown)?;
+    let inline = args.inline.map(|bytes| ("--inline", "inline", bytes.to_string()));
+    let split = args.no_split.then(|| ("--no-split", "split", "off".to_owned()));
+    for (option, key, value) in inline.into_iter().chain(split) {
+        let name = format.name();
+        format = match format.set_option(key, &value) {
+            Ok(Some(format)) => format,
+            Ok(None) => return Err(Failure::usage(format!("the format {name} has no {option}; leave it out"))),
+            Err(_) => {
+                let reason = format!("the format {name} cannot have {key}={value}");
+                return Err(Failure::usage(format!("{reason}; give {option} another value, or leave it out")));
+            }
+        };
+    }
+    Ok(format)
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use bristlecone::{Commit, LogEntry, LogOptions, LogOrder, ObjRef, Path, escape};
+use bristlecone::{Commit, Format, LogEntry, LogOptions, LogOrder, ObjRef, Path, escape};
 use clap::Args;
 
 use super::Context;
@@ -58,9 +58,9 @@ pub(super) fn run(args: LogArgs, context: &mut Context) -> Result<()> {
                     context.out.line("")?;
                 }
                 found += 1;
-                write_human(&mut context.out, &entry.at, &entry.commit)?;
+                write_human(&mut context.out, &opened, &entry.at, &entry.commit)?;
                 if context.out.json() {
-                    context.out.item(describe(&entry.at, &entry.commit, entry.generation))?;
+                    context.out.item(describe(&opened, &entry.at, &entry.commit, entry.generation))?;
                 }
             }
         }
@@ -91,8 +91,11 @@ fn entries(
 }
 
 /// Writes a commit for people.
-pub(super) fn write_human(out: &mut Output, at: &ObjRef, commit: &Commit) -> Result<()> {
-    out.line(format_args!("commit {}", at.oid))?;
+pub(super) fn write_human(out: &mut Output, opened: &Opened, at: &ObjRef, commit: &Commit) -> Result<()> {
+    match opened.repo.format().commit_text(&at.oid) {
+        Some(text) => out.line(format_args!("commit {} {text}", at.oid))?,
+        None => out.line(format_args!("commit {}", at.oid))?,
+    }
     if commit.parents.len() > 1 {
         let parents: Vec<String> = commit.parents.iter().map(crate::open::short).collect();
         out.line(format_args!("Merge:  {}", parents.join(" ")))?;
@@ -127,14 +130,15 @@ fn escape_line(line: &[u8]) -> String {
 }
 
 /// Describes a commit in JSON.
-pub(super) fn describe(at: &ObjRef, commit: &Commit, generation: u64) -> Fields {
+pub(super) fn describe(opened: &Opened, at: &ObjRef, commit: &Commit, generation: u64) -> Fields {
     let parents: Vec<String> = commit.parents.iter().map(|parent| parent.oid.to_string()).collect();
-    let mut all = fields! {
-        "commit": at.oid.to_string(),
+    let mut all = fields! {};
+    opened.put_commit(&mut all, Some(at));
+    all.extend(fields! {
         "root": commit.tree.oid.to_string(),
         "parents": parents,
         "generation": generation,
-    };
+    });
     for (role, who) in [("author", &commit.author), ("committer", &commit.committer)] {
         let mut one = fields! {};
         put_text(&mut one, "ident", &who.ident);

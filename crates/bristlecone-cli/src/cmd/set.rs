@@ -6,13 +6,14 @@ use std::{
     os::unix::ffi::OsStrExt,
 };
 
-use bristlecone::{EntryKind, Path, Tree};
+use bristlecone::{EntryKind, Path};
 use clap::Args;
 
 use super::Context;
 use crate::{
     entry,
     failure::{Failure, Result},
+    formats::Tree,
     open::Access,
     output::put_name,
     text,
@@ -46,8 +47,8 @@ pub(super) struct SetArgs {
 
 pub(super) fn run(args: SetArgs, context: &mut Context) -> Result<()> {
     let path = text::entry_path(&args.path)?;
-    let info = args.commit.info(&format!("Set {path}"), args.durability)?;
     let opened = context.globals.open(Access::Write)?;
+    let info = args.commit.info(opened.repo.format(), &format!("Set {path}"), args.durability)?;
     let value = match &args.value {
         Some(value) if value != "-" => value.as_bytes().to_vec(),
         _ => {
@@ -68,7 +69,7 @@ pub(super) fn run(args: SetArgs, context: &mut Context) -> Result<()> {
         Ok(tree.add_kind(&path, kind, value.as_slice())?)
     })?;
     context.out.line(done.line(&format!("set {path}")))?;
-    let mut all = done.fields();
+    let mut all = done.fields(&opened);
     put_name(&mut all, "path", path.as_bytes());
     all.insert("bytes".to_owned(), value.len().into());
     context.out.document(all)

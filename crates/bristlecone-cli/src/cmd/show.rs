@@ -54,11 +54,11 @@ fn commit(opened: &Opened, at: ObjRef, context: &mut Context) -> Result<()> {
     };
     let mut after = opened.repo.checkout(at)?;
     let out = &mut context.out;
-    log::write_human(out, &at, &commit)?;
+    log::write_human(out, opened, &at, &commit)?;
     out.line("")?;
     let mut head = fields! { "kind": Kind::Commit.name() };
     if out.json() {
-        head.extend(log::describe(&at, &commit, opened.repo.generation(at)?));
+        head.extend(log::describe(opened, &at, &commit, opened.repo.generation(at)?));
     }
     out.begin(&head, "differences")?;
     differences::write(out, &mut before, &mut after, &Path::root())?;

@@ -2,13 +2,14 @@
 
 use std::ffi::OsString;
 
-use bristlecone::{EntryKind, Listing, Path, Tree};
+use bristlecone::{EntryKind, Listing, Path};
 use clap::Args;
 
 use super::Context;
 use crate::{
     entry,
     failure::Result,
+    formats::Tree,
     open::Access,
     output::{Output, fields, put_name},
     text,

@@ -1,8 +1,11 @@
 //! Before an export: is every name a file's name, and how much is there?
 
-use bristlecone::{EntryKind, Path, Tree, escape};
+use bristlecone::{EntryKind, Path, escape};
 
-use crate::failure::{Failure, Result};
+use crate::{
+    failure::{Failure, Result},
+    formats::Tree,
+};
 
 /// The longest name of a file, in bytes.
 const NAME_BYTES_MAX: usize = 255;

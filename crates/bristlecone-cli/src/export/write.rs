@@ -7,7 +7,7 @@ use std::{
     path::Path as FilePath,
 };
 
-use bristlecone::{DirEntry, EntryKind, escape};
+use bristlecone::{EntryKind, escape};
 use rustix::{
     fs::{AtFlags, CWD, FileType, Mode, OFlags, fstat, mkdirat, openat, statat, symlinkat, unlinkat},
     io::Errno,
@@ -15,6 +15,7 @@ use rustix::{
 
 use crate::{
     failure::{Failure, Result},
+    formats::DirEntry,
     text::show,
 };
 

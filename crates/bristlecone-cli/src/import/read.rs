@@ -21,7 +21,7 @@ use crate::{
 /// The longest value.
 const VALUE_BYTES_MAX: u64 = u32::MAX as u64;
 /// Any of the three executable bits.
-const EXECUTABLE: u32 = 0o111;
+pub(super) const EXECUTABLE: u32 = 0o111;
 
 /// Reads what the scan found at `place`: kind, bytes, and what `take` took from the budget for them.
 pub(super) fn entry(

@@ -8,12 +8,17 @@ use std::{
     path::{Path as FilePath, PathBuf},
 };
 
-use bristlecone::Path;
+use bristlecone::{EntryKind, Format, Path};
 
+use super::read::EXECUTABLE;
 use crate::{
     failure::{Failure, Result},
-    text::show,
+    formats::AnyFormat,
+    text::{self, show},
 };
+
+/// How many files are named that a format cannot keep.
+const NAMED_MAX: usize = 3;
 
 /// Something that was left out, and why.
 #[derive(Debug)]
@@ -144,6 +149,39 @@ impl Scan {
         self.left_out.sort_by(|one, other| one.path.cmp(&other.path));
     }
 
+    /// Refuses executables and links if `format` cannot keep them.
+    pub(super) fn check_kinds(&self, format: &AnyFormat) -> Result<()> {
+        let holds = (format.holds(EntryKind::Executable), format.holds(EntryKind::Link));
+        if holds == (true, true) {
+            return Ok(());
+        }
+        let (mut executables, mut links, mut named) = (0, 0, Vec::new());
+        for dir in &self.dirs {
+            for file in &dir.files {
+                let place = dir.place(&self.top).join(&file.name);
+                let count = match file.link {
+                    true if !holds.1 => &mut links,
+                    false if !holds.0 && is_executable(&place)? => &mut executables,
+                    _ => continue,
+                };
+                *count += 1;
+                if named.len() < NAMED_MAX {
+                    named.push(show(&place));
+                }
+            }
+        }
+        let found = match (executables, links) {
+            (0, 0) => return Ok(()),
+            (_, 0) => text::count(executables, "executable", "executables"),
+            (0, _) => text::count(links, "link", "links"),
+            _ => text::count(executables, "executable", "executables") + " and " + &text::count(links, "link", "links"),
+        };
+        let more = if executables + links > named.len() as u64 { ", ..." } else { "" };
+        let (named, name) = (named.join(", "), format.name());
+        let way = "take them as plain values with --plain, links as their targets, or leave them out";
+        Err(Failure::usage(format!("{found} ({named}{more}) cannot be kept by the format {name}; {way}")))
+    }
+
     /// Returns the number of files and links.
     pub(super) fn files(&self) -> usize {
         self.dirs[0].files_below
@@ -186,4 +224,9 @@ impl Scan {
         }
         units
     }
+}
+
+fn is_executable(place: &FilePath) -> Result<bool> {
+    let found = fs::symlink_metadata(place).map_err(|error| Failure::file("read", show(place), &error))?;
+    Ok(found.mode() & EXECUTABLE != 0)
 }

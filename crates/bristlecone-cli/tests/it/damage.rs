@@ -4,20 +4,6 @@ use std::fs;
 
 use crate::harness::Place;
 
-/// Flips a bit of the first copy of `wanted` in the store's segments.
-fn flip(place: &Place, wanted: &[u8]) {
-    for entry in fs::read_dir(place.path(".bristlecone/segments")).unwrap() {
-        let path = entry.unwrap().path();
-        let mut bytes = fs::read(&path).unwrap();
-        if let Some(at) = bytes.windows(wanted.len()).position(|window| window == wanted) {
-            bytes[at] ^= 1;
-            fs::write(&path, bytes).unwrap();
-            return;
-        }
-    }
-    panic!("the store does not hold these bytes");
-}
-
 fn store() -> Place {
     let place = Place::with_store();
     place.ok(["set", "good", "sound"]);
@@ -37,7 +23,7 @@ fn a_sound_store_is_sound() {
 #[test]
 fn a_flipped_bit_in_a_value_is_named_with_the_branches_it_hurts() {
     let place = store();
-    flip(&place, b"target of a flipped bit");
+    place.flip(b"target of a flipped bit");
     let run = place.run(["check"]);
     assert_eq!(run.code, 1, "{run:?}");
     let text = String::from_utf8(run.out).unwrap();

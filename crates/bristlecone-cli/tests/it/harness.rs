@@ -104,6 +104,20 @@ impl Place {
         run
     }
 
+    /// Flips a bit of the first copy of `wanted` in the store's segments.
+    pub(crate) fn flip(&self, wanted: &[u8]) {
+        for entry in fs::read_dir(self.path(".bristlecone/segments")).unwrap() {
+            let path = entry.unwrap().path();
+            let mut bytes = fs::read(&path).unwrap();
+            if let Some(at) = bytes.windows(wanted.len()).position(|window| window == wanted) {
+                bytes[at] ^= 1;
+                fs::write(&path, bytes).unwrap();
+                return;
+            }
+        }
+        panic!("the store does not hold these bytes");
+    }
+
     /// Opens the store through the library.
     pub(crate) fn repo(&self) -> Repo {
         Repo::open(self.path(".bristlecone"), DiskOptions::default()).unwrap()

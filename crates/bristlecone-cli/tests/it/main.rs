@@ -4,6 +4,7 @@ mod bad_use;
 mod branches;
 mod damage;
 mod folders;
+mod formats;
 mod harness;
 mod hostile;
 mod json;

@@ -15,8 +15,8 @@ use core::ops::Range;
 use self::node::{Found, Node};
 use super::{Direction, Format, FormatError};
 use crate::{
-    Bytes, Change, Commit, EntryKind, Kind, Location, ObjRef, Object, Oid, RECORD_HEADER_BYTES, Sink, Source, Target,
-    codec::DecodeError, format::search::slash,
+    Bytes, Change, Commit, EntryKind, Kind, Location, ObjRef, Object, Oid, RECORD_HEADER_BYTES, Signature, Sink,
+    Source, Target, codec::DecodeError, format::search::slash,
 };
 
 mod commit;
@@ -384,5 +384,22 @@ impl Format for Tezos {
             Kind::Pieces => return Err(unsupported("an object of kind pieces").into()),
             Kind::Tag => return Err(unsupported("an object of kind tag").into()),
         }))
+    }
+
+    fn holds(&self, kind: EntryKind) -> bool {
+        matches!(kind, EntryKind::Value | EntryKind::Dir)
+    }
+
+    fn signatures(&self, author: Signature, _: Signature) -> (Signature, Signature) {
+        let author = Signature::new(author.ident, author.seconds);
+        (author.clone(), author)
+    }
+
+    fn commit_text(&self, oid: &Oid) -> Option<String> {
+        Some(commit_text(oid))
+    }
+
+    fn parse_commit_text(&self, text: &str) -> Option<Oid> {
+        parse_commit_text(text.as_bytes())
     }
 }

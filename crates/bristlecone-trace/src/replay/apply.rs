@@ -2,8 +2,8 @@
 
 use bristlecone::{EntryKind, Format, Path, Repo, Tree};
 
-use super::{contexts::Contexts, error::Fault};
-use crate::{Key, Row};
+use super::{ReplayOptions, contexts::Contexts, error::Fault};
+use crate::{Key, KeyBuf, PathConversion, Row};
 
 /// Applies rows to contexts. Knows nothing of files and commits.
 #[derive(Debug)]
@@ -12,8 +12,32 @@ pub(super) struct Applier<F: Format> {
     pub(super) found: Found,
     empty_blobs: bool,
     // Filled again for each row.
+    keys: Keys,
     path: Path,
     source: Path,
+}
+
+/// Makes paths of keys.
+#[derive(Debug, Default)]
+pub(super) struct Keys {
+    conversion: PathConversion,
+    converted: KeyBuf,
+}
+
+impl Keys {
+    pub(super) fn new(conversion: PathConversion) -> Self {
+        Self { conversion, converted: KeyBuf::new() }
+    }
+
+    /// Makes `path` the path that a key stands for.
+    #[inline]
+    pub(super) fn set(&mut self, path: &mut Path, key: Key<'_>) -> Result<(), Fault> {
+        if self.conversion == PathConversion::None {
+            return Ok(path.set_steps(key.steps())?);
+        }
+        self.conversion.convert(key, &mut self.converted);
+        Ok(path.set_steps(self.converted.as_key().steps())?)
+    }
 }
 
 /// What lookups have come to.
@@ -37,9 +61,15 @@ impl Found {
 }
 
 impl<F: Format> Applier<F> {
-    pub(super) fn new(repo: &Repo<F>, empty_blobs: bool) -> Self {
-        let (path, source) = (Path::root(), Path::root());
-        Self { contexts: Contexts::new(repo), found: Found::default(), empty_blobs, path, source }
+    pub(super) fn new(repo: &Repo<F>, options: &ReplayOptions) -> Self {
+        Self {
+            contexts: Contexts::new(repo),
+            found: Found::default(),
+            empty_blobs: options.empty_blobs,
+            keys: Keys::new(options.path_conversion),
+            path: Path::root(),
+            source: Path::root(),
+        }
     }
 
     /// Applies one row. Checkouts and commits are not for here; nothing happens.
@@ -47,7 +77,7 @@ impl<F: Format> Applier<F> {
     pub(super) fn apply(&mut self, row: &Row<'_>) -> Result<(), Fault> {
         match *row {
             Row::Find { key, found, input } => {
-                set(&mut self.path, key)?;
+                self.keys.set(&mut self.path, key)?;
                 let tree = self.contexts.get(input.value)?;
                 let value = tree.find(&self.path)?;
                 if let Some(value) = &value {
@@ -60,7 +90,7 @@ impl<F: Format> Applier<F> {
                 self.contexts.used(input);
             }
             Row::Mem { key, found, input } => {
-                set(&mut self.path, key)?;
+                self.keys.set(&mut self.path, key)?;
                 let tree = self.contexts.get(input.value)?;
                 if tree.mem(&self.path)? != found {
                     return Err(wrong_value(tree, &self.path, found));
@@ -69,7 +99,7 @@ impl<F: Format> Applier<F> {
                 self.contexts.used(input);
             }
             Row::MemTree { key, found, input } => {
-                set(&mut self.path, key)?;
+                self.keys.set(&mut self.path, key)?;
                 let kind = self.contexts.get(input.value)?.kind(&self.path)?;
                 if kind.is_some() != found {
                     let expected = if found { "a value or directory" } else { "nothing" };
@@ -79,20 +109,20 @@ impl<F: Format> Applier<F> {
                 self.contexts.used(input);
             }
             Row::Add { key, value, input, output } => {
-                set(&mut self.path, key)?;
+                self.keys.set(&mut self.path, key)?;
                 let mut tree = self.contexts.take(input)?;
                 tree.add(&self.path, if self.empty_blobs { &[] } else { value })?;
                 self.contexts.bind(output, tree);
             }
             Row::Remove { key, input, output } => {
-                set(&mut self.path, key)?;
+                self.keys.set(&mut self.path, key)?;
                 let mut tree = self.contexts.take(input)?;
                 tree.remove(&self.path)?;
                 self.contexts.bind(output, tree);
             }
             Row::Copy { source, destination, input, output } => {
-                set(&mut self.source, source)?;
-                set(&mut self.path, destination)?;
+                self.keys.set(&mut self.source, source)?;
+                self.keys.set(&mut self.path, destination)?;
                 let mut tree = self.contexts.take(input)?;
                 if !copy(&mut tree, &self.source, &self.path)? {
                     return Err(Fault::NoSource);
@@ -103,12 +133,6 @@ impl<F: Format> Applier<F> {
         }
         Ok(())
     }
-}
-
-/// Makes `path` the path that a key stands for.
-#[inline]
-pub(super) fn set(path: &mut Path, key: Key<'_>) -> Result<(), Fault> {
-    Ok(path.set_steps(key.steps())?)
 }
 
 /// Binds `to` to what is at `from`; returns whether there is anything.

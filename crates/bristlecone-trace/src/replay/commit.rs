@@ -74,7 +74,7 @@ impl<F: Format> Committer<F> {
         (self.head, self.recorded) = (Some(at), Some(hash));
         if let Some(to_oid) = self.check {
             if to_oid(&hash) != at.oid {
-                return Err(Fault::Hash { expected: hash, found: CommitHash::new(*at.oid.padded()) });
+                return Err(Fault::Hash { expected: hash, found: CommitHash::of(at.oid) });
             }
             self.checked += 1;
         }

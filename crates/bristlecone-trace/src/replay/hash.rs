@@ -2,63 +2,45 @@
 
 use std::fmt;
 
-use bristlecone::Oid;
-
-/// What stands before the hash in the text: it makes it begin with `Co`.
-const PREFIX: [u8; 2] = [0x4f, 0xc7];
+use bristlecone::{
+    Oid,
+    core::tezos::{commit_text, parse_commit_text},
+};
 
 /// The hash of a context's commit.
 ///
 /// ```
 /// # use bristlecone_trace::CommitHash;
 /// let genesis = CommitHash::parse(b"CoV8SQumiVU9saiu3FVNeDNewJaJH8yWdsGF3WLdsRr2P9S7MzCj").unwrap();
-/// assert_eq!(genesis.as_bytes()[..4], [0x3f, 0xdf, 0x8e, 0x76]);
+/// assert_eq!(genesis.oid().as_bytes()[..4], [0x3f, 0xdf, 0x8e, 0x76]);
 /// assert!(CommitHash::parse(b"CoV8SQumiVU9saiu3FVNeDNewJaJH8yWdsGF3WLdsRr2P9S7MzCk").is_none());
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct CommitHash([u8; 32]);
+pub struct CommitHash(Oid);
 
 impl CommitHash {
-    /// The length of the text.
-    pub const TEXT_BYTES: usize = 52;
-
     /// Returns the hash that a text stands for; `None` unless prefix, length and checksum are right.
     #[must_use]
     pub fn parse(text: &[u8]) -> Option<Self> {
-        // Prefix, hash and checksum of four bytes; nothing is decoded that could not fit.
-        let mut bytes = [0; PREFIX.len() + 32 + 4];
-        if text.len() != Self::TEXT_BYTES {
-            return None;
-        }
-        let length = bs58::decode(text).with_check(None).onto(&mut bytes).ok()?;
-        let hash = bytes[..length].strip_prefix(&PREFIX)?;
-        hash.try_into().ok().map(Self)
+        parse_commit_text(text).map(Self)
     }
 
-    /// Returns the hash with these bytes.
+    /// Returns the hash with the digest of an id, as it would be written.
     #[must_use]
-    pub const fn new(bytes: [u8; 32]) -> Self {
-        Self(bytes)
-    }
-
-    /// Returns the bytes.
-    #[must_use]
-    pub const fn as_bytes(&self) -> &[u8; 32] {
-        &self.0
+    pub const fn of(oid: Oid) -> Self {
+        Self(oid)
     }
 
     /// Returns the id of the commit in a format that hashes as Tezos does.
     #[must_use]
     pub const fn oid(&self) -> Oid {
-        Oid::from_array(self.0)
+        self.0
     }
 }
 
 impl fmt::Display for CommitHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut bytes = PREFIX.to_vec();
-        bytes.extend_from_slice(&self.0);
-        f.write_str(&bs58::encode(bytes).with_check().into_string())
+        f.write_str(&commit_text(&self.0))
     }
 }
 

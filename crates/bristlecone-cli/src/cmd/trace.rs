@@ -1,0 +1,35 @@
+//! `cone trace`: replayable traces of Tezos contexts. Files in, files out; no store is opened.
+
+use clap::{Args, Subcommand};
+
+use super::Context;
+use crate::failure::Result;
+
+mod convert;
+mod info;
+
+/// Look at replayable traces of Tezos contexts, and rewrite them
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  cone trace info data4.repr                                 what is in it
+  cone trace convert data4.repr --out small.repr --commits 100  its first hundred commits
+
+Traces are files of rows, each an operation that a Tezos node did on its state; they begin with IrmRepBT.")]
+pub(super) struct TraceCommand {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Info(info::InfoArgs),
+    Convert(convert::ConvertArgs),
+}
+
+pub(super) fn run(args: TraceCommand, context: &mut Context) -> Result<()> {
+    match args.verb {
+        Verb::Info(args) => info::run(args, context),
+        Verb::Convert(args) => convert::run(args, context),
+    }
+}

@@ -1,0 +1,281 @@
+//! The formats that `cone` knows, as one: a store's header says at run time which it is.
+//!
+//! [`AnyFormat`] is a format that leaves everything to the one it holds, so that commands are written, and compiled,
+//! once for all of them. A new format is one line in the list below. Methods of [`Format`] that have a default must
+//! be passed on here, too.
+
+use bristlecone::{
+    Bytes, Commit, EntryKind, Error, Format, Kind, Native, ObjRef, Object, Oid, Result, Signature, Sink, Tezos,
+    core::{Change, Direction, Entry, FormatError, Source, Target},
+    disk::FormatTag,
+};
+
+/// A repository of any format.
+pub(crate) type Repo = bristlecone::Repo<AnyFormat>;
+/// A branch of one.
+pub(crate) type Branch = bristlecone::Branch<AnyFormat>;
+/// A tree of one.
+pub(crate) type Tree = bristlecone::Tree<AnyFormat>;
+/// An entry of one.
+pub(crate) type DirEntry<'t> = bristlecone::DirEntry<'t, AnyFormat>;
+
+// Makes of a list of formats what must name each. `$sign` is a dollar for the macro that it makes.
+macro_rules! formats {
+    ($sign:tt $($format:ident: $about:literal,)*) => {
+        /// A format that is chosen at run time.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub(crate) enum AnyFormat {
+            $(#[doc = $about] $format($format),)*
+        }
+
+        impl AnyFormat {
+            /// All formats: name, and what it is. The first is the one that is made where none is named.
+            pub(crate) const ALL: &[(&str, &str)] = &[$(($format::NAME, $about)),*];
+
+            /// Returns the format of this name with its standard options.
+            pub(crate) fn standard(name: &str) -> Option<Self> {
+                match name {
+                    $($format::NAME => Some(Self::$format($format::default())),)*
+                    _ => None,
+                }
+            }
+
+            /// Returns the same format with these options.
+            fn with_options(&self, options: &str) -> Result<Self, FormatError> {
+                match self {
+                    $(Self::$format(_) => $format::from_options(options).map(Self::$format),)*
+                }
+            }
+
+            /// Returns what the format is called.
+            pub(crate) const fn name(&self) -> &'static str {
+                match self {
+                    $(Self::$format(_) => $format::NAME,)*
+                }
+            }
+
+            const fn version(&self) -> u32 {
+                match self {
+                    $(Self::$format(_) => $format::VERSION,)*
+                }
+            }
+        }
+
+        /// Does the same with whichever format it is.
+        macro_rules! with_format {
+            ($sign any:expr, $sign format:ident => $sign does:expr) => {
+                match $sign any {
+                    $(AnyFormat::$format($sign format) => $sign does,)*
+                }
+            };
+        }
+    };
+}
+
+formats! { $
+    Native: "Ordered directories, BLAKE3",
+    Tezos: "The hashes of Tezos contexts, BLAKE2b",
+}
+
+impl AnyFormat {
+    /// Returns what the header of a store says of the format.
+    pub(crate) fn tag(&self) -> FormatTag {
+        FormatTag { name: self.name().to_owned(), version: self.version(), options: self.options() }
+    }
+
+    /// Returns the format that the header of the store `file` tells of.
+    ///
+    /// # Errors
+    /// [`Error::Incompatible`] for a format or version that is not known here; [`Error::Format`] for unknown options.
+    pub(crate) fn from_tag(tag: &FormatTag, file: String) -> Result<Self> {
+        let expected = match Self::standard(&tag.name) {
+            Some(known) if known.version() == tag.version => {
+                return Ok(known.with_options(&tag.options)?);
+            }
+            Some(known) => format!("{} version {}", tag.name, known.version()),
+            None => format!("the format {}", Self::ALL.iter().map(|one| one.0).collect::<Vec<_>>().join(" or ")),
+        };
+        let found = format!("objects of the format {} version {}", tag.name, tag.version);
+        Err(Error::Incompatible { file, found, expected })
+    }
+
+    /// Returns the format with the option `key` set to `value`; `None` if it has no such option.
+    ///
+    /// # Errors
+    /// [`FormatError::Options`] for a value that the option cannot have.
+    pub(crate) fn set_option(&self, key: &str, value: &str) -> Result<Option<Self>, FormatError> {
+        let options = self.options();
+        let mut known = false;
+        let words = options.split_whitespace().map(|word| match word.split_once('=') {
+            Some((found, _)) if found == key => {
+                known = true;
+                format!("{key}={value}")
+            }
+            _ => word.to_owned(),
+        });
+        let words: Vec<String> = words.collect();
+        known.then(|| self.with_options(&words.join(" "))).transpose()
+    }
+}
+
+impl Format for AnyFormat {
+    // Of no use to a store, whose header has the name and version of the format within.
+    const NAME: &'static str = "any";
+    const VERSION: u32 = 0;
+
+    type Entries<'a, S: Source + 'a> = Box<dyn Iterator<Item = Result<Entry<'a>, S::Error>> + 'a>;
+    type Differences<'a, S: Source + 'a> =
+        Box<dyn Iterator<Item = Result<(Option<Entry<'a>>, Option<Entry<'a>>), S::Error>> + 'a>;
+
+    fn options(&self) -> String {
+        with_format!(self, format => format.options())
+    }
+
+    fn from_options(options: &str) -> Result<Self, FormatError> {
+        Err(FormatError::Options { format: Self::NAME, options: options.to_owned() })
+    }
+
+    fn inline_bytes_max(&self) -> usize {
+        with_format!(self, format => format.inline_bytes_max())
+    }
+
+    fn find<'a, S: Source>(
+        &self,
+        source: &'a S,
+        dir: &ObjRef,
+        step: &[u8],
+    ) -> Result<Option<(EntryKind, Target<'a>)>, S::Error> {
+        with_format!(self, format => format.find(source, dir, step))
+    }
+
+    fn descend<S: Source>(&self, source: &S, dir: &ObjRef, path: &[u8]) -> Result<Option<ObjRef>, S::Error> {
+        with_format!(self, format => format.descend(source, dir, path))
+    }
+
+    fn entries<'a, S: Source>(
+        &self,
+        source: &'a S,
+        dir: &ObjRef,
+        from: Option<&[u8]>,
+        to: Option<&[u8]>,
+        direction: Direction,
+    ) -> Result<Self::Entries<'a, S>, S::Error> {
+        with_format!(self, format => Ok(Box::new(format.entries(source, dir, from, to, direction)?)))
+    }
+
+    fn count<S: Source>(&self, source: &S, dir: &ObjRef) -> Result<u64, S::Error> {
+        with_format!(self, format => format.count(source, dir))
+    }
+
+    fn diff<'a, S: Source>(
+        &self,
+        source: &'a S,
+        before: Option<&ObjRef>,
+        after: Option<&ObjRef>,
+        from: Option<&[u8]>,
+        to: Option<&[u8]>,
+    ) -> Result<Self::Differences<'a, S>, S::Error> {
+        with_format!(self, format => Ok(Box::new(format.diff(source, before, after, from, to)?)))
+    }
+
+    fn update<S: Source, K: Sink>(
+        &self,
+        source: &S,
+        sink: &mut K,
+        base: Option<&ObjRef>,
+        changes: &[Change<'_>],
+    ) -> Result<Option<ObjRef>, S::Error> {
+        with_format!(self, format => format.update(source, sink, base, changes))
+    }
+
+    fn empty_dir<K: Sink>(&self, sink: &mut K) -> Result<ObjRef, FormatError> {
+        with_format!(self, format => format.empty_dir(sink))
+    }
+
+    fn put_contents<K: Sink>(&self, sink: &mut K, value: &[u8]) -> Result<ObjRef, FormatError> {
+        with_format!(self, format => format.put_contents(sink, value))
+    }
+
+    fn read_contents<'a, S: Source>(
+        &self,
+        source: &'a S,
+        at: &ObjRef,
+        range: std::ops::Range<u64>,
+    ) -> Result<Bytes<'a>, S::Error> {
+        with_format!(self, format => format.read_contents(source, at, range))
+    }
+
+    fn put_commit<K: Sink>(&self, sink: &mut K, commit: &Commit, generation: u64) -> Result<ObjRef, FormatError> {
+        with_format!(self, format => format.put_commit(sink, commit, generation))
+    }
+
+    fn decode_commit(&self, object: &Object<'_>) -> Result<Commit, FormatError> {
+        with_format!(self, format => format.decode_commit(object))
+    }
+
+    fn commit_tree(&self, object: &Object<'_>) -> Result<ObjRef, FormatError> {
+        with_format!(self, format => format.commit_tree(object))
+    }
+
+    fn children(&self, kind: Kind, body: &[u8], each: &mut dyn FnMut(Kind, Oid)) -> Result<(), FormatError> {
+        with_format!(self, format => format.children(kind, body, each))
+    }
+
+    fn object_id<S: Source>(&self, source: &S, object: &Object<'_>) -> Result<Oid, S::Error> {
+        with_format!(self, format => format.object_id(source, object))
+    }
+
+    fn holds(&self, kind: EntryKind) -> bool {
+        with_format!(self, format => format.holds(kind))
+    }
+
+    fn signatures(&self, author: Signature, committer: Signature) -> (Signature, Signature) {
+        with_format!(self, format => format.signatures(author, committer))
+    }
+
+    fn commit_text(&self, oid: &Oid) -> Option<String> {
+        with_format!(self, format => format.commit_text(oid))
+    }
+
+    fn parse_commit_text(&self, text: &str) -> Option<Oid> {
+        with_format!(self, format => format.parse_commit_text(text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_tell_the_format() {
+        for &(name, _) in AnyFormat::ALL {
+            let format = AnyFormat::standard(name).unwrap();
+            assert_eq!((format.name(), format.tag().name.as_str()), (name, name));
+            assert_eq!(AnyFormat::from_tag(&format.tag(), String::new()).unwrap(), format);
+            let newer = FormatTag { version: 99, ..format.tag() };
+            assert!(matches!(AnyFormat::from_tag(&newer, String::new()), Err(Error::Incompatible { .. })));
+        }
+    }
+
+    /// What is not passed on would be the default's answer, whatever the format's is.
+    #[test]
+    fn methods_with_a_default_are_passed_on() {
+        let (any, tezos) = (AnyFormat::standard("tezos").unwrap(), Tezos::new());
+        assert_eq!((any.holds(EntryKind::Link), any.holds(EntryKind::Value)), (false, true));
+        let oid = Oid::from_array([7; 32]);
+        let text = any.commit_text(&oid).unwrap();
+        assert_eq!((tezos.commit_text(&oid), any.parse_commit_text(&text)), (Some(text), Some(oid)));
+        let (author, mut committer) = (Signature::new("a", 1), Signature::new("c", 2));
+        committer.zone = bristlecone::Zone::from_minutes(60);
+        assert_eq!(any.signatures(author.clone(), committer), (author.clone(), author));
+    }
+
+    #[test]
+    fn options_are_set_by_name() {
+        let format = AnyFormat::standard("native").unwrap();
+        let inlined = format.set_option("inline", "7").unwrap().unwrap();
+        assert_eq!((inlined.inline_bytes_max(), inlined.options()), (7, format.options().replace("=48", "=7")));
+        assert_eq!(format.set_option("colour", "red").unwrap(), None);
+        assert!(format.set_option("inline", "513").is_err());
+    }
+}

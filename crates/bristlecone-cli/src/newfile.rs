@@ -1,0 +1,59 @@
+//! A file that appears under its name when it is whole.
+
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    failure::{Failure, Result},
+    text::show,
+};
+
+/// A file being written, under a name of its own beside the final one. It goes if it is dropped before
+/// [`NewFile::finish`]; a process that is killed leaves it, and nothing else.
+#[derive(Debug)]
+pub(crate) struct NewFile {
+    to: PathBuf,
+    beside: PathBuf,
+    finished: bool,
+}
+
+impl NewFile {
+    /// Begins a file; `force`: also where there is one, which stays until this one is whole.
+    pub(crate) fn create(to: &Path, force: bool) -> Result<(Self, File)> {
+        if !force && fs::symlink_metadata(to).is_ok() {
+            return Err(Failure::usage(format!(
+                "{} is there already; choose another name, or replace it with --force",
+                show(to)
+            )));
+        }
+        let Some(name) = to.file_name() else {
+            return Err(Failure::usage(format!("{} cannot be the name of a file", show(to))));
+        };
+        let mut hidden = std::ffi::OsString::from(".");
+        hidden.push(name);
+        hidden.push(format!(".part-{}", std::process::id()));
+        let beside = to.with_file_name(hidden);
+        let file = File::create(&beside).map_err(|error| Failure::file("write", show(to), &error))?;
+        Ok((Self { to: to.to_owned(), beside, finished: false }, file))
+    }
+
+    /// Makes what was written durable, and gives it its name.
+    pub(crate) fn finish(mut self, file: &File) -> Result<()> {
+        let failed = |error| Failure::file("write", show(&self.to), &error);
+        file.sync_all().map_err(failed)?;
+        fs::rename(&self.beside, &self.to).map_err(failed)?;
+        self.finished = true;
+        Ok(())
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if !self.finished {
+            // It may be gone already, and nobody is left to tell.
+            let _ = fs::remove_file(&self.beside);
+        }
+    }
+}
