@@ -2,7 +2,8 @@
 //!
 //! A trace is a list of [`Row`]s. [`Reader`] lends them one after the other, [`Writer`] writes them; the byte format
 //! is `docs/formats/trace.md`. Contexts are named by ids, commits by their base58 text, and each mention says
-//! whether it is the last one, so that whoever follows a trace can forget in time.
+//! whether it is the last one, so that whoever follows a trace can forget in time. [`Recorder`] makes a trace of what is
+//! done to a repository, [`PathConversion`] rewrites keys, [`TraceInfo`] tells what a trace consists of.
 
 mod convert;
 mod decode;
@@ -11,6 +12,7 @@ mod error;
 mod info;
 mod key;
 mod reader;
+mod recorder;
 pub mod replay;
 mod row;
 mod writer;
@@ -20,6 +22,7 @@ pub use error::TraceError;
 pub use info::{Depth, LargeCommit, Percentiles, Shape, TraceInfo, VALUE_BUCKETS, ValueBucket};
 pub use key::{HashesBuf, Key, KeyBuf};
 pub use reader::Reader;
+pub use recorder::{RecordError, RecordedCommit, RecordedTree, Recorder};
 pub use replay::CommitHash;
 pub use row::{ContextId, Hashes, Row, RowKind, Scoped};
 pub use writer::Writer;

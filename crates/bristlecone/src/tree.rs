@@ -9,9 +9,13 @@
 
 use std::sync::Arc;
 
-use bristlecone_core::{AsPath, Bytes, EntryKind, Format, Kind, ObjRef, Oid, Source, Target, native::Native};
+use bristlecone_core::{AsPath, Bytes, EntryKind, Format, ObjRef, Oid, native::Native};
 
-use self::patch::{Base, Edit, Finger, Leaf, Patch, Place};
+use self::{
+    layer::{Layer, Promise},
+    lookup::Binding,
+    patch::{Base, Edit, Finger, Leaf, Patch, Place},
+};
 use crate::{
     Error, NewValue, Result,
     store::{Early, Store, flush_early},
@@ -21,7 +25,9 @@ mod concrete;
 mod diff;
 mod edit;
 mod flush;
+mod layer;
 mod list;
+mod lookup;
 mod patch;
 mod prune;
 mod reader;
@@ -57,6 +63,13 @@ pub struct Tree<F: Format = Native> {
     finger: Option<Box<Finger>>,
     early: Option<Early>,
     pub(crate) origin: Option<ObjRef>,
+    // Trees on their way to a commit that this one goes on from, the newest first; what the oldest of them goes
+    // on from is the base.
+    lower: Vec<Arc<Layer>>,
+    // The newest tree that this one went on from, whose commit is the origin.
+    after: Option<Arc<Layer>>,
+    // Set where another tree goes on from this one.
+    promise: Option<Promise>,
 }
 
 impl<F: Format> Clone for Tree<F> {
@@ -68,6 +81,9 @@ impl<F: Format> Clone for Tree<F> {
             finger: self.finger.clone(),
             early: self.early.clone(),
             origin: self.origin,
+            lower: self.lower.clone(),
+            after: self.after.clone(),
+            promise: None,
         }
     }
 }
@@ -75,10 +91,21 @@ impl<F: Format> Clone for Tree<F> {
 impl<F: Format> Tree<F> {
     pub(crate) fn at(store: Arc<Store<F>>, base: Option<ObjRef>) -> Self {
         let base = base.filter(|at| Some(at.oid) != store.empty);
-        Self { store, base, patch: None, finger: None, early: None, origin: None }
+        Self {
+            store,
+            base,
+            patch: None,
+            finger: None,
+            early: None,
+            origin: None,
+            lower: Vec::new(),
+            after: None,
+            promise: None,
+        }
     }
 
-    /// Returns the commit that this tree was checked out from or committed as last.
+    /// Returns the commit that this tree was checked out from or committed as last; of one that goes on from a tree
+    /// on its way to a commit ([`Tree::ahead`]) `None`, until it is committed itself.
     #[must_use]
     pub const fn origin(&self) -> Option<ObjRef> {
         self.origin
@@ -93,7 +120,7 @@ impl<F: Format> Tree<F> {
     pub fn find(&self, path: impl AsPath) -> Result<Option<Bytes<'_>>> {
         let path = path.as_path()?;
         let Some((parent, step)) = path.split_last() else { return Ok(None) };
-        if self.patch.is_none() {
+        if self.patch.is_none() && self.lower.is_empty() {
             let Some(base) = &self.base else { return Ok(None) };
             if parent.is_empty() {
                 return self.find_stored(base, step);
@@ -101,7 +128,7 @@ impl<F: Format> Tree<F> {
             let Some(dir) = self.store.format.descend(&*self.store, base, parent)? else { return Ok(None) };
             return self.find_stored(&dir, step);
         }
-        let Some(place) = self.walk(parent)? else { return Ok(None) };
+        let Some(place) = self.walk_layered(parent)? else { return Ok(None) };
         self.find_in(&place, step)
     }
 
@@ -166,7 +193,7 @@ impl<F: Format> Tree<F> {
     pub fn kind(&self, path: impl AsPath) -> Result<Option<EntryKind>> {
         let path = path.as_path()?;
         let Some((parent, step)) = path.split_last() else { return Ok(Some(EntryKind::Dir)) };
-        let Some(place) = self.walk(parent)? else { return Ok(None) };
+        let Some(place) = self.walk_layered(parent)? else { return Ok(None) };
         Ok(self.settled(&place, step)?.map(|binding| binding.kind()))
     }
 
@@ -175,7 +202,7 @@ impl<F: Format> Tree<F> {
     /// # Errors
     /// As [`Tree::find`].
     pub fn is_empty(&self) -> Result<bool> {
-        self.is_empty_at(&self.root_place())
+        self.is_empty_at(&self.root_place()?)
     }
 
     /// Whether there are pending edits; they may come to nothing.
@@ -189,7 +216,7 @@ impl<F: Format> Tree<F> {
     /// # Errors
     /// As [`Tree::find`].
     pub fn root(&self) -> Result<Oid> {
-        if let (Some(base), None, None) = (&self.base, &self.patch, &self.finger) {
+        if let (Some(base), None, None) = (self.written_base()?, &self.patch, &self.finger) {
             return Ok(base.oid);
         }
         let mut sink = self.sink();
@@ -222,207 +249,9 @@ impl<F: Format> Tree<F> {
             finger: None,
             early: self.early.clone(),
             origin: None,
-        }
-    }
-
-    fn root_place(&self) -> Place<'_> {
-        Place { patch: self.patch.as_ref(), base: self.base }
-    }
-
-    /// Walks the steps of `parent` (joined by `/`) down from the root; `None` where there is no directory.
-    #[inline]
-    fn walk(&self, parent: &[u8]) -> Result<Option<Place<'_>>> {
-        let mut place = self.root_place();
-        if parent.is_empty() {
-            return Ok(Some(place));
-        }
-        if let Place { patch: None, base } = place {
-            let Some(base) = base else { return Ok(None) };
-            let dir = self.store.format.descend(&*self.store, &base, parent)?;
-            return Ok(dir.map(|at| Place { patch: None, base: Some(at) }));
-        }
-        for step in parent.split(|&byte| byte == b'/') {
-            match self.child_dir(&place, step)? {
-                Some(below) => place = below,
-                None => return Ok(None),
-            }
-        }
-        Ok(Some(place))
-    }
-
-    /// Returns the directory that `step` may lead to; it may turn out empty.
-    #[inline]
-    fn child_dir<'t>(&'t self, place: &Place<'t>, step: &[u8]) -> Result<Option<Place<'t>>> {
-        if let Some(patch) = place.patch
-            && let Some(edit) = patch.get(step)
-        {
-            let below = match edit {
-                Edit::Dir(below) => below,
-                Edit::Taken => self.finger_patch(),
-                Edit::Remove | Edit::Leaf(_) => return Ok(None),
-            };
-            let base = match below.base {
-                Base::Own(base) => base,
-                Base::Inherit => self.stored_dir(place.base.as_ref(), step)?,
-            };
-            return Ok(Some(Place { patch: Some(below), base }));
-        }
-        Ok(self.stored_dir(place.base.as_ref(), step)?.map(|at| Place { patch: None, base: Some(at) }))
-    }
-
-    #[inline]
-    fn stored_dir(&self, dir: Option<&ObjRef>, step: &[u8]) -> Result<Option<ObjRef>> {
-        let Some(dir) = dir else { return Ok(None) };
-        Ok(match self.store.format.find(&*self.store, dir, step)? {
-            Some((EntryKind::Dir, Target::Object { at, .. })) => Some(at),
-            _ => None,
-        })
-    }
-
-    fn finger_patch(&self) -> &Arc<Patch> {
-        &self.finger.as_ref().expect("a taken directory is in the finger").patch
-    }
-}
-
-/// What a step leads to.
-#[derive(Clone, Debug)]
-enum Binding<'t> {
-    Dir(Place<'t>),
-    Stored(EntryKind, Target<'t>),
-    Leaf(&'t Leaf),
-}
-
-impl Binding<'_> {
-    const fn kind(&self) -> EntryKind {
-        match self {
-            Self::Dir(_) => EntryKind::Dir,
-            Self::Stored(kind, _) => *kind,
-            Self::Leaf(leaf) => leaf.kind(),
-        }
-    }
-}
-
-impl<F: Format> Tree<F> {
-    /// Returns the value that `step` is bound to.
-    #[inline]
-    fn find_in<'t>(&'t self, place: &Place<'t>, step: &[u8]) -> Result<Option<Bytes<'t>>> {
-        if place.patch.is_some() {
-            return match self.settled(place, step)? {
-                Some(binding) => self.contents(&binding),
-                None => Ok(None),
-            };
-        }
-        match &place.base {
-            Some(dir) => self.find_stored(dir, step),
-            None => Ok(None),
-        }
-    }
-
-    #[inline]
-    fn find_stored(&self, dir: &ObjRef, step: &[u8]) -> Result<Option<Bytes<'_>>> {
-        match self.store.format.find(&*self.store, dir, step)? {
-            Some((_, Target::Inline(bytes))) => Ok(Some(bytes)),
-            Some((kind, Target::Object { at, .. })) if kind.has_contents() => {
-                Ok(Some(self.store.format.read_contents(&*self.store, &at, 0..u64::MAX)?))
-            }
-            _ => Ok(None),
-        }
-    }
-
-    /// Returns the bytes of a binding that is a value.
-    fn contents<'t>(&'t self, binding: &Binding<'t>) -> Result<Option<Bytes<'t>>> {
-        Ok(match binding {
-            Binding::Dir(_) | Binding::Stored(_, Target::Foreign(_)) => None,
-            Binding::Stored(_, Target::Inline(bytes)) => Some(bytes.clone()),
-            Binding::Stored(EntryKind::Dir, _) => None,
-            Binding::Stored(_, Target::Object { at, .. }) => Some(self.read_value(at)?),
-            Binding::Leaf(leaf) => match leaf {
-                Leaf::Short { bytes, .. } => Some(Bytes::from(&bytes[..])),
-                Leaf::Shared { value, .. } => Some(Bytes::from(value.as_bytes())),
-                Leaf::Stored { at, .. } => Some(self.read_value(at)?),
-                Leaf::Foreign(_) => None,
-            },
-        })
-    }
-
-    /// Reads a stored value, also one that is still on its way.
-    fn read_value(&self, at: &ObjRef) -> Result<Bytes<'_>> {
-        if let Some(early) = &self.early
-            && !at.at.is_some()
-        {
-            flush_early(&self.store, early)?;
-        }
-        self.store.format.read_contents(&*self.store, at, 0..u64::MAX)
-    }
-
-    /// Returns what `step` is bound to once all edits are taken into account: directories that edits left
-    /// empty are none.
-    fn settled<'t>(&'t self, place: &Place<'t>, step: &[u8]) -> Result<Option<Binding<'t>>> {
-        if let Some(edit) = place.patch.and_then(|patch| patch.get(step)) {
-            let below = match edit {
-                Edit::Remove => return Ok(None),
-                Edit::Leaf(leaf) => return Ok(Some(Binding::Leaf(leaf))),
-                Edit::Dir(below) => below,
-                Edit::Taken => self.finger_patch(),
-            };
-            let (base, over) = match below.base {
-                Base::Own(base) => (base, None),
-                Base::Inherit => match self.stored(place.base.as_ref(), step)? {
-                    Some((EntryKind::Dir, Target::Object { at, .. })) => (Some(at), None),
-                    other => (None, other),
-                },
-            };
-            let inner = Place { patch: Some(below), base };
-            if !self.is_empty_at(&inner)? {
-                return Ok(Some(Binding::Dir(inner)));
-            }
-            // Removals below a value leave the value alone.
-            return Ok(over.filter(|_| !below.covers).map(|(kind, target)| Binding::Stored(kind, target)));
-        }
-        Ok(self.stored(place.base.as_ref(), step)?.map(|(kind, target)| match (kind, target) {
-            (EntryKind::Dir, Target::Object { at, .. }) => Binding::Dir(Place { patch: None, base: Some(at) }),
-            (kind, target) => Binding::Stored(kind, target),
-        }))
-    }
-
-    fn stored(&self, dir: Option<&ObjRef>, step: &[u8]) -> Result<Option<(EntryKind, Target<'_>)>> {
-        match dir {
-            Some(dir) => self.store.format.find(&*self.store, dir, step),
-            None => Ok(None),
-        }
-    }
-
-    /// Whether nothing is left in a directory.
-    fn is_empty_at(&self, place: &Place<'_>) -> Result<bool> {
-        let Some(patch) = place.patch else {
-            // A stored directory is not empty; the empty root is known by its id and is no base.
-            return Ok(place.base.is_none());
-        };
-        for (step, edit) in patch.iter() {
-            match edit {
-                Edit::Leaf(_) => return Ok(false),
-                Edit::Remove => {}
-                Edit::Dir(_) | Edit::Taken => {
-                    if self.settled(place, step)?.is_some() {
-                        return Ok(false);
-                    }
-                }
-            }
-        }
-        let Some(base) = &place.base else { return Ok(true) };
-        for entry in self.store.format.entries(&*self.store, base, None, None, Default::default())? {
-            if patch.get(&entry?.step).is_none() {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    /// Reads a directory's object, for its kind to be checked early.
-    pub(crate) fn check_root(&self) -> Result<()> {
-        match &self.base {
-            Some(base) => self.store.read(Kind::Node, base).map(|_| ()),
-            None => Ok(()),
+            lower: Vec::new(),
+            after: None,
+            promise: None,
         }
     }
 }
@@ -492,6 +321,7 @@ impl<F: Format> Tree<F> {
         let path = path.as_path()?;
         if path.is_root() {
             (self.base, self.patch, self.finger) = (None, None, None);
+            self.lower.clear();
             return Ok(());
         }
         self.edit(&path, Edit::Remove)
@@ -513,6 +343,7 @@ impl<F: Format> Tree<F> {
         let (base, patch) = self.adopt(tree)?;
         if path.is_root() {
             (self.base, self.patch, self.finger) = (base, patch, None);
+            self.lower.clear();
             return Ok(());
         }
         let patch = patch.unwrap_or_else(|| Arc::new(Patch::new(Base::Own(base))));

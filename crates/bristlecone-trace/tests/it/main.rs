@@ -1,5 +1,6 @@
 //! The public face of the crate, on the shipped traces and on hostile ones.
 
 mod files;
+mod recorder;
 mod replay;
 mod shared;

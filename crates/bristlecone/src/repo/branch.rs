@@ -92,7 +92,7 @@ impl<F: Format> Branch<F> {
     /// # Errors
     /// As [`Branch::commit`].
     pub fn prepare(&self, tree: &Tree<F>, info: &Info) -> Result<Prepared<F>> {
-        let parent = tree.origin();
+        let parent = tree.written_origin()?;
         let mut prepared = self.repo.prepare(tree, parent.as_slice(), info)?;
         prepared.and_move(head_move(&self.name, parent, prepared.head));
         Ok(prepared)

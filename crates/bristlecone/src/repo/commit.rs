@@ -113,8 +113,7 @@ impl<F: Format> Repo<F> {
     pub(super) fn finish(&self, tree: &mut Tree<F>, prepared: Prepared<F>, durability: Durability) -> Result<ObjRef> {
         let base = self.store.backend.append(prepared.batch, &prepared.moves, durability)?;
         let head = resolve(prepared.head, base);
-        tree.flushed(resolve(prepared.root, base));
-        tree.origin = Some(head);
+        tree.flushed(resolve(prepared.root, base), Some(head));
         Ok(head)
     }
 

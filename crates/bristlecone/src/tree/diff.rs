@@ -91,7 +91,7 @@ fn dir_of(entry: Option<&Entry<'_>>) -> Option<ObjRef> {
 
 fn dir_entry<'t, F: Format>(tree: &'t Tree<F>, entry: Entry<'t>) -> DirEntry<'t, F> {
     let binding = match (entry.kind, entry.target) {
-        (EntryKind::Dir, Target::Object { at, .. }) => Binding::Dir(Place { patch: None, base: Some(at) }),
+        (EntryKind::Dir, Target::Object { at, .. }) => Binding::Dir(Place::stored(Some(at))),
         (kind, target) => Binding::Stored(kind, target),
     };
     DirEntry::new(tree, entry.step, binding)

@@ -104,6 +104,7 @@ impl<F: Format> Tree<F> {
         if owner(&tree.store) == owner(&self.store) {
             let mut tree = tree.clone();
             tree.settle();
+            tree.rebase()?;
             if let Some(patch) = &mut tree.patch {
                 Arc::make_mut(patch).base = Base::Own(tree.base);
             }

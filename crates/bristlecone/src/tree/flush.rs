@@ -26,9 +26,10 @@ impl<F: Format> Tree<F> {
         if let Some(early) = &self.early {
             flush_early(&self.store, early)?;
         }
+        let base = self.written_base()?;
         let root = match &self.patch {
-            Some(patch) => self.flush_dir(sink, &Place { patch: Some(patch), base: self.base })?,
-            None => self.base,
+            Some(patch) => self.flush_dir(sink, &Place::patched(patch, base))?,
+            None => base,
         };
         match root {
             Some(root) => Ok(root),
@@ -36,11 +37,16 @@ impl<F: Format> Tree<F> {
         }
     }
 
-    /// Takes `root`, which holds what this tree holds, for the tree's own.
-    pub(crate) fn flushed(&mut self, root: ObjRef) {
+    /// Takes `root`, which holds what this tree holds, for the tree's own, and the commit that it is of.
+    pub(crate) fn flushed(&mut self, root: ObjRef, commit: Option<ObjRef>) {
         self.base = Some(root).filter(|at| Some(at.oid) != self.store.empty);
         self.patch = None;
         self.finger = None;
+        self.lower.clear();
+        if commit.is_some() {
+            (self.origin, self.after) = (commit, None);
+        }
+        self.keep_promise();
     }
 
     /// Hashes and writes what was edited, and returns the root. No ref leads to it yet.
@@ -57,7 +63,8 @@ impl<F: Format> Tree<F> {
             let base = self.store.backend.append(batch, &[], Durability::None)?;
             ObjRef::new(root.oid, root.at.resolve(base))
         };
-        self.flushed(root);
+        self.rebase()?;
+        self.flushed(root, None);
         Ok(root)
     }
 
@@ -107,7 +114,7 @@ impl<F: Format> Tree<F> {
             Base::Own(base) => base,
             Base::Inherit => here,
         };
-        Ok(match self.flush_dir(sink, &Place { patch: Some(below), base })? {
+        Ok(match self.flush_dir(sink, &Place::patched(below, base))? {
             Some(dir) if Some(dir.oid) == here.map(|at| at.oid) => None,
             Some(at) => Some(Some((EntryKind::Dir, ChangeTarget::Object { at, bytes: 0 }))),
             // Removals below a value leave it; an empty directory set in its place removes it.

@@ -184,7 +184,7 @@ impl<'t, F: Format> DirEntry<'t, F> {
     pub const fn object(&self) -> Option<ObjRef> {
         match &self.binding {
             Binding::Stored(_, Target::Object { at, .. }) => Some(*at),
-            Binding::Dir(Place { patch: None, base }) => *base,
+            Binding::Dir(Place { patch: None, base, .. }) => *base,
             _ => None,
         }
     }
@@ -234,7 +234,7 @@ impl<F: Format> Tree<F> {
     pub fn count(&self, path: impl AsPath) -> Result<u64> {
         let path = path.as_path()?;
         match self.walk(path.as_bytes())? {
-            Some(Place { patch: None, base: Some(base) }) => self.store.format.count(&*self.store, &base),
+            Some(Place { patch: None, base: Some(base), .. }) => self.store.format.count(&*self.store, &base),
             Some(_) => {
                 let mut count = 0;
                 for entry in self.list(&*path)? {
@@ -302,7 +302,7 @@ impl<F: Format> Tree<F> {
 
 fn binding(kind: EntryKind, target: Target<'_>) -> Binding<'_> {
     match (kind, target) {
-        (EntryKind::Dir, Target::Object { at, .. }) => Binding::Dir(Place { patch: None, base: Some(at) }),
+        (EntryKind::Dir, Target::Object { at, .. }) => Binding::Dir(Place::stored(Some(at))),
         (kind, target) => Binding::Stored(kind, target),
     }
 }

@@ -57,11 +57,52 @@ impl Leaf {
     }
 }
 
+/// How many trees on their way to a commit another may go on from.
+pub(crate) const LAYERS_MAX: usize = 3;
+
 /// A directory in a walk: its edits and what they apply to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place<'t> {
     pub(crate) patch: Option<&'t Arc<Patch>>,
+    /// Edits below those, the newest first, of trees that are on their way to a commit; without gaps.
+    pub(crate) lower: [Option<&'t Arc<Patch>>; LAYERS_MAX],
     pub(crate) base: Option<ObjRef>,
+}
+
+impl<'t> Place<'t> {
+    /// A directory without edits.
+    #[inline]
+    pub(crate) const fn stored(base: Option<ObjRef>) -> Self {
+        Self { patch: None, lower: [None; LAYERS_MAX], base }
+    }
+
+    /// A directory with one layer of edits.
+    #[inline]
+    pub(crate) const fn patched(patch: &'t Arc<Patch>, base: Option<ObjRef>) -> Self {
+        Self { patch: Some(patch), lower: [None; LAYERS_MAX], base }
+    }
+
+    /// A directory with layers of edits, the newest first.
+    pub(crate) fn layered(layers: &[&'t Arc<Patch>], base: Option<ObjRef>) -> Self {
+        let Some((patch, rest)) = layers.split_first() else { return Self::stored(base) };
+        let mut place = Self::patched(patch, base);
+        for (lower, layer) in place.lower.iter_mut().zip(rest) {
+            *lower = Some(layer);
+        }
+        debug_assert!(rest.len() <= LAYERS_MAX);
+        place
+    }
+
+    /// Whether there is more than one layer of edits.
+    #[inline]
+    pub(crate) const fn is_layered(&self) -> bool {
+        self.lower[0].is_some()
+    }
+
+    /// Returns the layers of edits, the newest first.
+    pub(crate) fn layers(&self) -> SmallVec<[&'t Arc<Patch>; LAYERS_MAX + 1]> {
+        self.patch.into_iter().chain(self.lower.into_iter().flatten()).collect()
+    }
 }
 
 /// The directory edited last, out of its place in the patch.

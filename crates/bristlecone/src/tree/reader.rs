@@ -18,7 +18,7 @@ impl<F: Format> Tree<F> {
     /// Returns a reader of this tree.
     #[must_use]
     pub fn reader(&self) -> Reader<'_, F> {
-        Reader { tree: self, parent: Vec::new(), place: Some(self.root_place()) }
+        Reader { tree: self, parent: Vec::new(), place: Some(self.layered_root()) }
     }
 }
 
@@ -32,7 +32,7 @@ impl<'t, F: Format> Reader<'t, F> {
         let path = path.as_path()?;
         let Some((parent, step)) = path.split_last() else { return Ok(None) };
         if self.parent != parent {
-            self.place = self.tree.walk(parent)?;
+            self.place = self.tree.walk_layered(parent)?;
             self.parent.clear();
             self.parent.extend_from_slice(parent);
         }

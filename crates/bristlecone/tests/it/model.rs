@@ -4,9 +4,12 @@
 //! compare-and-sets in between. Now and then the whole tree is compared, and built afresh from the model in a
 //! shuffled order, which must give the same root. The seed is printed on failure and repeats the session.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering::Relaxed},
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
 };
 
 use bristlecone::{Durability, EntryKind, Error, Info, MemoryBackend, ObjRef, Path, Repo, Tree, core::native::Native};
@@ -35,6 +38,8 @@ struct Session {
     commits: Vec<ObjRef>,
     /// A tree from earlier, which no later edit may change.
     kept: Option<(Tree, Model)>,
+    /// Trees that the current one goes on from and that nobody has written yet, the oldest first.
+    behind: VecDeque<Tree>,
 }
 
 impl Session {
@@ -57,25 +62,49 @@ impl Session {
             history: History::new(),
             commits: Vec::new(),
             kept: None,
+            behind: VecDeque::new(),
         }
     }
 
     fn run(&mut self, operations: u64) -> Result<(), Error> {
         for _ in 0..operations {
             match self.rng.below(1000) {
-                0..990 => {
+                0..980 => {
                     let edit = self.universe.edit(&mut self.rng);
+                    // These need no root, so they do not wait for one.
+                    if !matches!(edit, Edit::Add(..) | Edit::Remove(_) | Edit::Find(_)) {
+                        self.write_behind(0)?;
+                    }
                     self.apply(&edit)?;
+                    continue;
                 }
-                990..995 => self.commit()?,
-                995..997 => self.check_out()?,
-                997 => self.diff()?,
-                998 => self.compare_and_set()?,
+                980..990 => {
+                    self.write_behind(2)?;
+                    self.behind.push_back(self.tree.ahead()?);
+                    continue;
+                }
+                _ => self.write_behind(0)?,
+            }
+            match self.rng.below(10) {
+                0..5 => self.commit()?,
+                5..7 => self.check_out()?,
+                7 => self.diff()?,
+                8 => self.compare_and_set()?,
                 _ => self.compare()?,
             }
         }
+        self.write_behind(0)?;
         self.compare()?;
         self.compare_history()
+    }
+
+    /// Writes trees that the current one goes on from, until so many are left.
+    fn write_behind(&mut self, left: usize) -> Result<(), Error> {
+        while self.behind.len() > left {
+            let oldest = self.behind.pop_front();
+            oldest.expect("there are some left").write()?;
+        }
+        Ok(())
     }
 
     fn apply(&mut self, edit: &Edit) -> Result<(), Error> {

@@ -1,0 +1,199 @@
+//! Going on from a tree while another thread commits it.
+//!
+//! [`Tree::ahead`] parts a tree in two: one to be committed elsewhere, and one that goes on. The latter looks
+//! through the pending edits of the former as through one more layer of its own, until the commit has given them
+//! a root. What needs that root, such as hashing, waits for it.
+
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+
+use bristlecone_core::{Format, ObjRef};
+
+use super::{
+    Tree,
+    patch::{LAYERS_MAX, Patch, Place},
+};
+use crate::{Error, Result};
+
+/// The edits of a tree that is on its way to a commit.
+#[derive(Debug)]
+pub(super) struct Layer {
+    // What stands over everything below; `None`: nothing.
+    patch: Option<Arc<Patch>>,
+    outcome: OnceLock<Outcome>,
+    waiting: Mutex<()>,
+    decided: Condvar,
+}
+
+/// What became of it.
+#[derive(Clone, Copy, Debug)]
+enum Outcome {
+    /// Its root (`None`: nothing), and the commit if it was one.
+    Written { base: Option<ObjRef>, origin: Option<ObjRef> },
+    /// Nobody will write it.
+    Dropped,
+}
+
+/// The duty to say what became of a layer.
+#[derive(Debug)]
+pub(super) struct Promise(Arc<Layer>);
+
+impl Promise {
+    /// Says that the layer was written.
+    pub(super) fn keep(&self, base: Option<ObjRef>, origin: Option<ObjRef>) {
+        self.0.decide(Outcome::Written { base, origin });
+    }
+}
+
+impl Drop for Promise {
+    fn drop(&mut self) {
+        self.0.decide(Outcome::Dropped);
+    }
+}
+
+impl Layer {
+    fn new(patch: Option<Arc<Patch>>) -> Self {
+        Self { patch, outcome: OnceLock::new(), waiting: Mutex::default(), decided: Condvar::default() }
+    }
+
+    /// The first decision stands.
+    fn decide(&self, outcome: Outcome) {
+        if self.outcome.set(outcome).is_ok() {
+            // Whoever looked before and found nothing is waiting by the time this lock is had.
+            drop(self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
+            self.decided.notify_all();
+        }
+    }
+
+    /// Returns root and commit once there are any.
+    fn wait(&self) -> Result<(Option<ObjRef>, Option<ObjRef>)> {
+        let mut guard = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            match self.outcome.get() {
+                Some(Outcome::Written { base, origin }) => return Ok((*base, *origin)),
+                Some(Outcome::Dropped) => {
+                    return Err(Error::Usage {
+                        reason: "the tree that this one goes on from was dropped, not committed",
+                    });
+                }
+                None => guard = self.decided.wait(guard).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+    }
+
+    fn written(&self) -> Option<(Option<ObjRef>, Option<ObjRef>)> {
+        match self.outcome.get()? {
+            Outcome::Written { base, origin } => Some((*base, *origin)),
+            Outcome::Dropped => None,
+        }
+    }
+}
+
+impl<F: Format> Tree<F> {
+    /// Returns the tree as it is, to be committed, and goes on from it: lookups and edits here see what it holds at
+    /// once, so that one thread can prepare the next commit while another hashes and writes this one.
+    ///
+    /// [`Tree::find`], [`Tree::kind`], [`Tree::mem`], [`Tree::mem_tree`] and edits do not wait for the commit; whatever else asks for
+    /// something of the tree, such as its root, its entries or a subtree, does. With three commits on their
+    /// way the next call waits for the oldest.
+    ///
+    /// ```
+    /// # use bristlecone::{Info, LogOptions, Repo};
+    /// let repo = Repo::memory();
+    /// let main = repo.branch("main")?;
+    /// let mut tree = main.tree()?;
+    /// tree.add("a", b"1")?;
+    /// let mut first = tree.ahead()?;
+    /// std::thread::scope(|scope| {
+    ///     let commit = scope.spawn(|| main.commit(&mut first, &Info::message("first")));
+    ///     tree.add("b", b"2")?;
+    ///     assert!(tree.mem("a")? && tree.mem("b")?);
+    ///     commit.join().expect("no panic")
+    /// })?;
+    /// main.commit(&mut tree, &Info::message("second"))?;
+    /// let head = tree.origin().expect("it was committed");
+    /// assert_eq!(repo.log(&[head], LogOptions::default()).count(), 2);
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if an earlier tree that this one goes on from was dropped without being committed.
+    pub fn ahead(&mut self) -> Result<Self> {
+        self.settle();
+        self.forget_written();
+        if self.lower.len() >= LAYERS_MAX {
+            let oldest = self.lower.len() - 1;
+            self.lower[oldest].wait()?;
+            self.forget_written();
+        }
+        let patch = self.patch.take();
+        let layer = Arc::new(Layer::new(patch.clone()));
+        // Large values that are on their way belong to both.
+        let early = self.early.get_or_insert_default().clone();
+        let frozen = Self {
+            store: self.store.clone(),
+            base: self.base,
+            patch,
+            finger: None,
+            early: Some(early),
+            origin: self.origin.take(),
+            lower: self.lower.clone(),
+            after: self.after.replace(layer.clone()),
+            promise: Some(Promise(layer.clone())),
+        };
+        self.lower.insert(0, layer);
+        Ok(frozen)
+    }
+
+    /// Lets go of the layers that have a root by now.
+    pub(super) fn forget_written(&mut self) {
+        let written = self.lower.iter().enumerate().find_map(|(index, layer)| Some((index, layer.written()?)));
+        if let Some((index, (base, _))) = written {
+            self.base = base;
+            self.lower.truncate(index);
+        }
+    }
+
+    /// Waits until what this tree goes on from is written, and goes on from its root.
+    pub(crate) fn rebase(&mut self) -> Result<()> {
+        self.origin = self.written_origin()?;
+        self.after = None;
+        self.base = self.written_base()?;
+        self.lower.clear();
+        Ok(())
+    }
+
+    /// Returns what the edits apply to, once that is written.
+    pub(super) fn written_base(&self) -> Result<Option<ObjRef>> {
+        match self.lower.first() {
+            None => Ok(self.base),
+            Some(newest) => Ok(newest.wait()?.0),
+        }
+    }
+
+    /// Returns the commit that the tree goes on from, once there is one.
+    pub(crate) fn written_origin(&self) -> Result<Option<ObjRef>> {
+        match (self.origin, &self.after) {
+            (None, Some(after)) => Ok(after.wait()?.1),
+            (origin, _) => Ok(origin),
+        }
+    }
+
+    /// Returns the root as a place with all layers that have no root yet.
+    pub(super) fn layered_root(&self) -> Place<'_> {
+        let mut layers: smallvec::SmallVec<[&Arc<Patch>; LAYERS_MAX + 1]> = self.patch.iter().collect();
+        for layer in &self.lower {
+            if let Some((base, _)) = layer.written() {
+                return Place::layered(&layers, base);
+            }
+            layers.extend(&layer.patch);
+        }
+        Place::layered(&layers, self.base)
+    }
+
+    /// Tells the tree that goes on from this one what became of it.
+    pub(crate) fn keep_promise(&mut self) {
+        if let Some(promise) = self.promise.take() {
+            promise.keep(self.base, self.origin);
+        }
+    }
+}

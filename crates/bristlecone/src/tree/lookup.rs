@@ -1,0 +1,313 @@
+//! Lookups: from the root down through layers of edits into stored objects.
+
+use std::sync::Arc;
+
+use bristlecone_core::{Bytes, EntryKind, Format, Kind, ObjRef, Source, Target};
+use smallvec::SmallVec;
+
+use super::{
+    Tree,
+    patch::{Base, Edit, LAYERS_MAX, Leaf, Patch, Place},
+};
+use crate::{Result, store::flush_early};
+
+impl<F: Format> Tree<F> {
+    /// Returns the root with all its edits in one layer, waiting for what this tree goes on from.
+    pub(super) fn root_place(&self) -> Result<Place<'_>> {
+        let base = self.written_base()?;
+        Ok(self.patch.as_ref().map_or(Place::stored(base), |patch| Place::patched(patch, base)))
+    }
+
+    /// Walks the steps of `parent` (joined by `/`) down from the root, to a place of one layer; `None` where there
+    /// is no directory.
+    pub(super) fn walk(&self, parent: &[u8]) -> Result<Option<Place<'_>>> {
+        let root = self.root_place()?;
+        self.walk_from(root, parent)
+    }
+
+    /// As [`Tree::walk`], but does not wait; the place may have several layers.
+    #[inline]
+    pub(super) fn walk_layered(&self, parent: &[u8]) -> Result<Option<Place<'_>>> {
+        let root = if self.lower.is_empty() {
+            self.patch.as_ref().map_or(Place::stored(self.base), |patch| Place::patched(patch, self.base))
+        } else {
+            self.layered_root()
+        };
+        self.walk_from(root, parent)
+    }
+
+    #[inline]
+    fn walk_from<'t>(&'t self, root: Place<'t>, parent: &[u8]) -> Result<Option<Place<'t>>> {
+        let (mut place, mut rest) = (root, parent);
+        while !rest.is_empty() {
+            if place.patch.is_none() {
+                let Some(base) = place.base else { return Ok(None) };
+                let dir = self.store.format.descend(&*self.store, &base, rest)?;
+                return Ok(dir.map(|at| Place::stored(Some(at))));
+            }
+            let length = rest.iter().position(|&byte| byte == b'/').unwrap_or(rest.len());
+            match self.child_dir(&place, &rest[..length])? {
+                Some(below) => place = below,
+                None => return Ok(None),
+            }
+            rest = rest.get(length + 1..).unwrap_or_default();
+        }
+        Ok(Some(place))
+    }
+
+    /// Returns the directory that `step` may lead to; it may turn out empty.
+    #[inline]
+    fn child_dir<'t>(&'t self, place: &Place<'t>, step: &[u8]) -> Result<Option<Place<'t>>> {
+        if place.is_layered() {
+            return self.child_dir_layered(place, step);
+        }
+        if let Some(patch) = place.patch
+            && let Some(edit) = patch.get(step)
+        {
+            let Some(below) = self.edited_dir(edit) else { return Ok(None) };
+            let base = match below.base {
+                Base::Own(base) => base,
+                Base::Inherit => self.stored_dir(place.base.as_ref(), step)?,
+            };
+            return Ok(Some(Place::patched(below, base)));
+        }
+        Ok(self.stored_dir(place.base.as_ref(), step)?.map(|at| Place::stored(Some(at))))
+    }
+
+    fn child_dir_layered<'t>(&'t self, place: &Place<'t>, step: &[u8]) -> Result<Option<Place<'t>>> {
+        let mut layers: SmallVec<[&Arc<Patch>; LAYERS_MAX + 1]> = SmallVec::new();
+        for patch in place.layers() {
+            let Some(edit) = patch.get(step) else { continue };
+            let Some(below) = self.edited_dir(edit) else {
+                // A value or nothing: what is edited above it begins empty.
+                return Ok((!layers.is_empty()).then(|| Place::layered(&layers, None)));
+            };
+            layers.push(below);
+            if let Base::Own(base) = below.base {
+                return Ok(Some(Place::layered(&layers, base)));
+            }
+        }
+        let base = self.stored_dir(place.base.as_ref(), step)?;
+        Ok((!layers.is_empty() || base.is_some()).then(|| Place::layered(&layers, base)))
+    }
+
+    /// Returns the edits of a directory, if an edit is that.
+    #[inline]
+    fn edited_dir<'t>(&'t self, edit: &'t Edit) -> Option<&'t Arc<Patch>> {
+        match edit {
+            Edit::Dir(below) => Some(below),
+            Edit::Taken => Some(self.finger_patch()),
+            Edit::Remove | Edit::Leaf(_) => None,
+        }
+    }
+
+    #[inline]
+    fn stored_dir(&self, dir: Option<&ObjRef>, step: &[u8]) -> Result<Option<ObjRef>> {
+        let Some(dir) = dir else { return Ok(None) };
+        Ok(match self.store.format.find(&*self.store, dir, step)? {
+            Some((EntryKind::Dir, Target::Object { at, .. })) => Some(at),
+            _ => None,
+        })
+    }
+
+    pub(super) fn finger_patch(&self) -> &Arc<Patch> {
+        &self.finger.as_ref().expect("a taken directory is in the finger").patch
+    }
+}
+
+/// What a step leads to.
+#[derive(Clone, Debug)]
+pub(super) enum Binding<'t> {
+    Dir(Place<'t>),
+    Stored(EntryKind, Target<'t>),
+    Leaf(&'t Leaf),
+}
+
+impl<'t> Binding<'t> {
+    fn of((kind, target): (EntryKind, Target<'t>)) -> Self {
+        match (kind, target) {
+            (EntryKind::Dir, Target::Object { at, .. }) => Self::Dir(Place::stored(Some(at))),
+            (kind, target) => Self::Stored(kind, target),
+        }
+    }
+
+    pub(super) const fn kind(&self) -> EntryKind {
+        match self {
+            Self::Dir(_) => EntryKind::Dir,
+            Self::Stored(kind, _) => *kind,
+            Self::Leaf(leaf) => leaf.kind(),
+        }
+    }
+}
+
+impl<F: Format> Tree<F> {
+    /// Returns the value that `step` is bound to.
+    #[inline]
+    pub(super) fn find_in<'t>(&'t self, place: &Place<'t>, step: &[u8]) -> Result<Option<Bytes<'t>>> {
+        if place.patch.is_some() {
+            return match self.settled(place, step)? {
+                Some(binding) => self.contents(&binding),
+                None => Ok(None),
+            };
+        }
+        match &place.base {
+            Some(dir) => self.find_stored(dir, step),
+            None => Ok(None),
+        }
+    }
+
+    #[inline]
+    pub(super) fn find_stored(&self, dir: &ObjRef, step: &[u8]) -> Result<Option<Bytes<'_>>> {
+        match self.store.format.find(&*self.store, dir, step)? {
+            Some((_, Target::Inline(bytes))) => Ok(Some(bytes)),
+            Some((kind, Target::Object { at, .. })) if kind.has_contents() => {
+                Ok(Some(self.store.format.read_contents(&*self.store, &at, 0..u64::MAX)?))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Returns the bytes of a binding that is a value.
+    pub(super) fn contents<'t>(&'t self, binding: &Binding<'t>) -> Result<Option<Bytes<'t>>> {
+        Ok(match binding {
+            Binding::Dir(_) | Binding::Stored(_, Target::Foreign(_)) => None,
+            Binding::Stored(_, Target::Inline(bytes)) => Some(bytes.clone()),
+            Binding::Stored(EntryKind::Dir, _) => None,
+            Binding::Stored(_, Target::Object { at, .. }) => Some(self.read_value(at)?),
+            Binding::Leaf(leaf) => match leaf {
+                Leaf::Short { bytes, .. } => Some(Bytes::from(&bytes[..])),
+                Leaf::Shared { value, .. } => Some(Bytes::from(value.as_bytes())),
+                Leaf::Stored { at, .. } => Some(self.read_value(at)?),
+                Leaf::Foreign(_) => None,
+            },
+        })
+    }
+
+    /// Reads a stored value, also one that is still on its way.
+    fn read_value(&self, at: &ObjRef) -> Result<Bytes<'_>> {
+        if let Some(early) = &self.early
+            && !at.at.is_some()
+        {
+            flush_early(&self.store, early)?;
+        }
+        self.store.format.read_contents(&*self.store, at, 0..u64::MAX)
+    }
+
+    /// Returns what `step` is bound to once all edits are taken into account: directories that edits left
+    /// empty are none.
+    pub(super) fn settled<'t>(&'t self, place: &Place<'t>, step: &[u8]) -> Result<Option<Binding<'t>>> {
+        if place.is_layered() {
+            return self.settled_in(&place.layers(), place.base.as_ref(), step);
+        }
+        if let Some(edit) = place.patch.and_then(|patch| patch.get(step)) {
+            let below = match edit {
+                Edit::Remove => return Ok(None),
+                Edit::Leaf(leaf) => return Ok(Some(Binding::Leaf(leaf))),
+                Edit::Dir(below) => below,
+                Edit::Taken => self.finger_patch(),
+            };
+            let (base, over) = match below.base {
+                Base::Own(base) => (base, None),
+                Base::Inherit => match self.stored(place.base.as_ref(), step)? {
+                    Some((EntryKind::Dir, Target::Object { at, .. })) => (Some(at), None),
+                    other => (None, other),
+                },
+            };
+            let inner = Place::patched(below, base);
+            if !self.is_empty_at(&inner)? {
+                return Ok(Some(Binding::Dir(inner)));
+            }
+            // Removals below a value leave the value alone.
+            return Ok(over.filter(|_| !below.covers).map(|(kind, target)| Binding::Stored(kind, target)));
+        }
+        Ok(self.stored(place.base.as_ref(), step)?.map(Binding::of))
+    }
+
+    /// The same through layers, the newest first.
+    fn settled_in<'t>(
+        &'t self,
+        layers: &[&'t Arc<Patch>],
+        base: Option<&ObjRef>,
+        step: &[u8],
+    ) -> Result<Option<Binding<'t>>> {
+        let edited = layers.iter().enumerate().find_map(|(index, patch)| Some((index, patch.get(step)?)));
+        let Some((index, edit)) = edited else { return Ok(self.stored(base, step)?.map(Binding::of)) };
+        let below = match edit {
+            Edit::Remove => return Ok(None),
+            Edit::Leaf(leaf) => return Ok(Some(Binding::Leaf(leaf))),
+            Edit::Dir(below) => below,
+            Edit::Taken => self.finger_patch(),
+        };
+        let mut inner: SmallVec<[&Arc<Patch>; LAYERS_MAX + 1]> = SmallVec::from_slice(&[below]);
+        let (base, over) = match below.base {
+            Base::Own(base) => (base, None),
+            Base::Inherit => match self.settled_in(&layers[index + 1..], base, step)? {
+                Some(Binding::Dir(place)) => {
+                    inner.extend(place.layers());
+                    (place.base, None)
+                }
+                other => (None, other),
+            },
+        };
+        let inner = Place::layered(&inner, base);
+        if !self.is_empty_at(&inner)? {
+            return Ok(Some(Binding::Dir(inner)));
+        }
+        Ok(over.filter(|_| !below.covers))
+    }
+
+    fn stored(&self, dir: Option<&ObjRef>, step: &[u8]) -> Result<Option<(EntryKind, Target<'_>)>> {
+        match dir {
+            Some(dir) => self.store.format.find(&*self.store, dir, step),
+            None => Ok(None),
+        }
+    }
+
+    /// Whether nothing is left in a directory.
+    pub(super) fn is_empty_at(&self, place: &Place<'_>) -> Result<bool> {
+        // A stored directory is not empty; the empty root is known by its id and is no base.
+        if place.patch.is_none() {
+            return Ok(place.base.is_none());
+        }
+        let layers = place.layers();
+        let mut edits = 0;
+        for (index, layer) in layers.iter().enumerate() {
+            for (step, edit) in layer.iter() {
+                edits += 1;
+                // An edit above has the say.
+                if layers[..index].iter().any(|above| above.get(step).is_some()) {
+                    continue;
+                }
+                match edit {
+                    Edit::Leaf(_) => return Ok(false),
+                    Edit::Remove => {}
+                    Edit::Dir(_) | Edit::Taken => {
+                        if self.settled(place, step)?.is_some() {
+                            return Ok(false);
+                        }
+                    }
+                }
+            }
+        }
+        let Some(base) = &place.base else { return Ok(true) };
+        // More entries than edits can remove: no need to see which.
+        if self.store.format.count(&*self.store, base)? > edits {
+            return Ok(false);
+        }
+        for entry in self.store.format.entries(&*self.store, base, None, None, Default::default())? {
+            let entry = entry?;
+            if layers.iter().all(|layer| layer.get(&entry.step).is_none()) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Reads a directory's object, for its kind to be checked early.
+    pub(crate) fn check_root(&self) -> Result<()> {
+        match &self.written_base()? {
+            Some(base) => self.store.read(Kind::Node, base).map(|_| ()),
+            None => Ok(()),
+        }
+    }
+}
