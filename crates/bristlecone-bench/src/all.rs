@@ -98,7 +98,9 @@ pub(crate) fn run(args: &AllArgs, json: bool) -> Result<()> {
     }
     if json::read(&places.rows)?.is_empty() && args.regen {
         let file = places.rows.display();
-        return Err(BenchError::usage(format!("{file} has no rows to make charts and pages of; name another with --json")));
+        return Err(BenchError::usage(format!(
+            "{file} has no rows to make charts and pages of; name another with --json"
+        )));
     }
     published::read(&places.published)?;
     if args.regen {

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 
+pub use crate::all::{AllArgs, TraceArgs};
 use crate::{
-    all::{self, AllArgs},
+    all,
     error::Result,
     job::{Job, Sizes, Switches, Target, Work},
 };

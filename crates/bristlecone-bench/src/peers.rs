@@ -19,9 +19,21 @@ struct Peer {
 }
 
 const PEERS: [Peer; 5] = [
-    Peer { program: "fio", version: &["--version"], use_for: "random reads of 50 to 300 B and syncs of 4 KB, the limits" },
-    Peer { program: "git", version: &["--version"], use_for: "commits and incremental, through fast-import into a bare repository" },
-    Peer { program: "irmin", version: &["--version"], use_for: "commits, reads and incremental, on its pack and fs backends" },
+    Peer {
+        program: "fio",
+        version: &["--version"],
+        use_for: "random reads of 50 to 300 B and syncs of 4 KB, the limits",
+    },
+    Peer {
+        program: "git",
+        version: &["--version"],
+        use_for: "commits and incremental, through fast-import into a bare repository",
+    },
+    Peer {
+        program: "irmin",
+        version: &["--version"],
+        use_for: "commits, reads and incremental, on its pack and fs backends",
+    },
     Peer { program: "mdb_stat", version: &["-V"], use_for: "reads and sets on plain LMDB" },
     Peer { program: "sqlite3", version: &["-version"], use_for: "sets and reads of rows" },
 ];

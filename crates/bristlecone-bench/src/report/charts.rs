@@ -52,8 +52,12 @@ fn legend(rows: &[&Row]) -> Vec<(Colour, String)> {
 }
 
 /// What operations are called over a group of bars.
-const OPERATIONS: [(&str, &str); 4] =
-    [("entry", "Entries set and committed"), ("commit", "Commits"), ("lookup", "Lookups"), ("put or get", "Puts and gets")];
+const OPERATIONS: [(&str, &str); 4] = [
+    ("entry", "Entries set and committed"),
+    ("commit", "Commits"),
+    ("lookup", "Lookups"),
+    ("put or get", "Puts and gets"),
+];
 
 /// Operations per second of every scenario, in groups of what is counted.
 fn rates(rows: &[&Row], title: &str, columns: &[&str]) -> Option<String> {
@@ -62,7 +66,9 @@ fn rates(rows: &[&Row], title: &str, columns: &[&str]) -> Option<String> {
     let left_out = |name: &String| {
         let longer = |name: &str| name.split_once('-').map(|(stem, rest)| format!("{stem}-long-{rest}"));
         let shown_longer = longer(name).is_some_and(|longer| names.contains(&longer))
-            || name.strip_prefix("reads-random-").is_some_and(|rest| names.contains(&format!("reads-random-long-{rest}")));
+            || name
+                .strip_prefix("reads-random-")
+                .is_some_and(|rest| names.contains(&format!("reads-random-long-{rest}")));
         let last = name.rsplit('-').next().unwrap_or("");
         let threads = last.strip_suffix('t').and_then(|count| count.parse::<usize>().ok());
         shown_longer || threads.is_some_and(|count| count > 1) || is_tasks(last)
@@ -85,7 +91,9 @@ fn rates(rows: &[&Row], title: &str, columns: &[&str]) -> Option<String> {
     }
     let chart = Bars {
         title: title.into(),
-        about: "Bars: operations per second of each scenario, on a logarithmic axis. The page has the figures as tables.".into(),
+        about:
+            "Bars: operations per second of each scenario, on a logarithmic axis. The page has the figures as tables."
+                .into(),
         axis: "operations per second, logarithmic".into(),
         legend: if columns.len() > 1 { legend(rows) } else { vec![] },
         columns: vec![String::new()],
@@ -121,13 +129,15 @@ fn optimisations(rows: &[&Row]) -> Option<String> {
         };
         Bar { label: (*variant).into(), columns: names.iter().map(bars).collect() }
     };
-    let bars: Vec<Bar> = variants.iter().map(bar).filter(|bar| bar.columns.iter().any(|bars| !bars.is_empty())).collect();
+    let bars: Vec<Bar> =
+        variants.iter().map(bar).filter(|bar| bar.columns.iter().any(|bars| !bars.is_empty())).collect();
     if bars.is_empty() {
         return None;
     }
     let chart = Bars {
         title: "Each optimisation by itself: times the baseline's rate".into(),
-        about: "Bars: the rate with one optimisation on as a multiple of the rate with all off, on a logarithmic axis.".into(),
+        about: "Bars: the rate with one optimisation on as a multiple of the rate with all off, on a logarithmic axis."
+            .into(),
         axis: "times the baseline, which has every optimisation off; logarithmic".into(),
         legend: backends.clone(),
         columns: names.clone(),
@@ -170,7 +180,8 @@ fn tasks(rows: &[&Row]) -> Option<String> {
     }
     let chart = Lines {
         title: "One amount of work, cut into more and more tasks".into(),
-        about: "Lines: operations per second over the number of tasks, both logarithmic; a panel for each scenario.".into(),
+        about: "Lines: operations per second over the number of tasks, both logarithmic; a panel for each scenario."
+            .into(),
         legend: legend(rows),
         columns: 2,
         panels,

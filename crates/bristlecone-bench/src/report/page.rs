@@ -47,7 +47,7 @@ impl Contents<'_> {
         text
     }
 
-    /// Returns the section of the README: where, the rates, and the charts of the suite.
+    /// Returns the section of the README: where, the charts, and the main tables, folded.
     pub(crate) fn summary(&self, page_at: &str) -> String {
         let tables = sections(self.rows);
         let first = |start: &str| tables.iter().find(|table| table.title.starts_with(start));
@@ -65,9 +65,12 @@ impl Contents<'_> {
         for chart in self.charts {
             text += &self.chart(chart);
         }
-        let shown: Vec<&Table> = ["Operations per second", "Each optimisation by itself"].into_iter().filter_map(first).collect();
-        for table in shown {
-            let _ = write!(text, "\n{}", table.markdown());
+        for table in
+            ["Operations per second", "Each optimisation by itself", "Replay of a trace"].into_iter().filter_map(first)
+        {
+            // The charts stand for it until somebody wants the figures.
+            let folded = Table { folded: true, ..table.clone() };
+            let _ = write!(text, "\n{}", folded.markdown());
         }
         text
     }

@@ -28,8 +28,7 @@ const COLUMNS: [&str; 4] = ["where", "system", "scenario", "ops_per_s"];
 /// [`BenchError::Results`] with the line, if it holds anything else; [`BenchError::Io`].
 pub(crate) fn read(file: &Path) -> Result<Vec<Figure>> {
     match fs::read_to_string(file) {
-        Ok(text) => parse(&text)
-            .map_err(|reason| BenchError::Results { file: file.display().to_string(), reason }),
+        Ok(text) => parse(&text).map_err(|reason| BenchError::Results { file: file.display().to_string(), reason }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(error) => Err(BenchError::io(file)(error)),
     }

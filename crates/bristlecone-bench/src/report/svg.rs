@@ -109,8 +109,12 @@ impl Svg {
     fn polyline(&mut self, points: &[(f64, f64)], colour: Colour, dashed: bool) {
         let points: Vec<String> = points.iter().map(|(x, y)| format!("{},{}", number(*x), number(*y))).collect();
         let dashed = if dashed { " dashed" } else { "" };
-        let _ =
-            writeln!(self.body, "<polyline points=\"{}\" class=\"line-{}{dashed}\"/>", points.join(" "), colour.class());
+        let _ = writeln!(
+            self.body,
+            "<polyline points=\"{}\" class=\"line-{}{dashed}\"/>",
+            points.join(" "),
+            colour.class()
+        );
     }
 
     /// Marks a point, in a shape of its own for each colour.

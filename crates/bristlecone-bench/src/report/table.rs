@@ -90,8 +90,13 @@ pub fn rate(per_second: f64) -> String {
 /// Writes a round number as short as it goes: `100 k`, `2 M`, `0.5`.
 #[must_use]
 pub fn count(value: f64) -> String {
-    let text = scaled(value, 1000.0, &["", " k", " M", " G"]);
-    let (digits, unit) = text.split_once(' ').map_or((&*text, None), |(digits, unit)| (digits, Some(unit)));
+    short(&scaled(value, 1000.0, &["", " k", " M", " G"]))
+}
+
+/// Returns a figure without zeros after the point: `10 ms` for `10.0 ms`.
+#[must_use]
+pub fn short(text: &str) -> String {
+    let (digits, unit) = text.split_once(' ').map_or((text, None), |(digits, unit)| (digits, Some(unit)));
     let digits = if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { digits };
     unit.map_or_else(|| digits.to_owned(), |unit| format!("{digits} {unit}"))
 }

@@ -56,7 +56,12 @@ pub(super) fn commits(engine: &mut Engine, job: &Job, workload: &Workload, tasks
 }
 
 /// `incremental`, each task on its own branch.
-pub(super) fn incremental(engine: &mut Engine, job: &Job, workload: &Workload, tasks: Tasks) -> Result<(Run, Expected)> {
+pub(super) fn incremental(
+    engine: &mut Engine,
+    job: &Job,
+    workload: &Workload,
+    tasks: Tasks,
+) -> Result<(Run, Expected)> {
     let names = branch_names(tasks.count);
     commit_base(engine, job, workload, &names)?;
     engine.reopen()?;

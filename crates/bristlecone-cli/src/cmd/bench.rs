@@ -26,6 +26,8 @@ pub(super) fn run(args: BenchCommand, context: &mut Context) -> Result<()> {
     cli::run(&args.bench, context.out.json()).map_err(|error| match error {
         BenchError::Usage { reason } => Failure::usage(reason),
         BenchError::Store(error) => Failure::from(error).about("a benchmark could not be carried out"),
+        BenchError::Stopped => Failure::interrupted(),
+        BenchError::Replay(error) if error.is_wrong() => Failure::negative(error.to_string()),
         wrong @ BenchError::Wrong { .. } => Failure::negative(wrong.to_string()),
         error => Failure::failed(error.to_string()),
     })

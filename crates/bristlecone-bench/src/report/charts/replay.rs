@@ -7,7 +7,7 @@ use crate::{
         Row,
         select::{COLUMNS, column_name},
         svg::{Axis, Bar, Bars, Group, Line, Lines, Panel},
-        table::{bytes, count, rate, time},
+        table::{bytes, count, rate, short, time},
     },
 };
 
@@ -27,7 +27,8 @@ pub(super) fn over_time(rows: &[&Row]) -> Option<String> {
             let Some(row) = rows.iter().find(|row| column_name(row) == column) else { continue };
             let series = row.replay.as_ref().map_or(&[][..], |replay| &replay.series);
             for (index, (name, figure)) in figures.iter().enumerate() {
-                let points = series.iter().filter_map(|sample| Some((sample.commits as f64, figure(sample)?))).collect();
+                let points =
+                    series.iter().filter_map(|sample| Some((sample.commits as f64, figure(sample)?))).collect();
                 lines.push(Line { colour: colour(column), dashed: index > 0, name: (*name).into(), points });
             }
         }
@@ -45,16 +46,16 @@ pub(super) fn over_time(rows: &[&Row]) -> Option<String> {
         panel("Rows of the trace", Axis::linear("per second", count), &[("", |sample| Some(sample.rows_per_s))], rate),
         panel(
             "Memory",
-            Axis::linear("anonymous —, mapped files - -", bytes),
+            Axis::linear("resident: anonymous —, mapped files - -", |value| short(&bytes(value))),
             &[
-                ("", |sample| Some(sample.rss_anon_kb as f64 * 1024.0)),
-                ("", |sample| Some(sample.rss_file_kb as f64 * 1024.0)),
+                ("anon", |sample| Some(sample.rss_anon_kb as f64 * 1024.0)),
+                ("mapped", |sample| Some(sample.rss_file_kb as f64 * 1024.0)),
             ],
             bytes,
         ),
         panel(
             "Commits",
-            Axis::log("time of one, logarithmic: half took no longer —, 99 of 100 - -", time),
+            Axis::log("time of one, logarithmic: half took no longer —, 99 of 100 - -", |value| short(&time(value))),
             // A stretch without a commit has no latency.
             &[
                 ("p50", |sample| Some(sample.commit_p50_us).filter(|us| *us > 0.0)),
@@ -98,7 +99,8 @@ pub(super) fn rates(rows: &[&Row]) -> Option<String> {
     }
     let chart = Bars {
         title: "A trace replayed: rows per second".into(),
-        about: "Bars: rows of the trace per second for each backend and way to replay it, on a logarithmic axis.".into(),
+        about: "Bars: rows of the trace per second for each backend and way to replay it, on a logarithmic axis."
+            .into(),
         axis: "rows of the trace per second, logarithmic".into(),
         legend: legend(rows),
         columns: vec![String::new()],

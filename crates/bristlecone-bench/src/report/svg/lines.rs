@@ -56,6 +56,8 @@ const FOOT: f64 = 48.0;
 const LABELS_APART: f64 = 14.0;
 /// Points stay so far inside of the frame.
 const INSET: f64 = 8.0;
+/// At the right of a frame: room for a swatch before the value.
+const SWATCH: f64 = 14.0;
 /// Between panels that stand side by side.
 const BESIDE: f64 = 18.0;
 
@@ -66,10 +68,16 @@ impl Lines {
         let top = svg.legend(&self.legend) + 6.0;
         let columns = self.columns.max(1);
         let width = (WIDTH - 2.0 * MARGIN - BESIDE * (columns - 1) as f64) / columns as f64;
+        // Frames that stand above each other are aligned.
+        let sides = |column: usize| {
+            let all = self.panels.iter().skip(column).step_by(columns).map(Panel::sides);
+            all.fold((0.0, 0.0), |(left, right): (f64, f64), side| (left.max(side.0), right.max(side.1)))
+        };
+        let sides: Vec<(f64, f64)> = (0..columns).map(sides).collect();
         for (index, panel) in self.panels.iter().enumerate() {
             let x = MARGIN + (index % columns) as f64 * (width + BESIDE);
             let y = top + (index / columns) as f64 * (HEAD + HEIGHT + FOOT);
-            panel.draw(&mut svg, (x, y), width, self.marks);
+            panel.draw(&mut svg, (x, y), width, sides[index % columns], self.marks);
         }
         svg.finish(top + self.panels.len().div_ceil(columns) as f64 * (HEAD + HEIGHT + FOOT) + 4.0)
     }
@@ -97,20 +105,31 @@ impl Frame {
 }
 
 impl Panel {
-    fn draw(&self, svg: &mut Svg, (x, y): (f64, f64), width: f64, marks: bool) {
-        let points = || self.lines.iter().flat_map(|line| &line.points);
-        let x_scale = Scale::exactly(self.x.spread, points().map(|point| point.0));
-        let y_scale = Scale::of_lines(self.y.spread, points().map(|point| point.1));
-        let widest = |texts: Vec<String>| texts.iter().map(|text| text_width(text, TEXT)).fold(0.0, f64::max);
-        let ticks = widest(y_scale.ticks().into_iter().map(self.y.tick).collect());
-        let ends = widest(self.lines.iter().filter_map(|line| self.end(line)).map(|(_, text)| text).collect());
+    fn points(&self) -> impl Iterator<Item = &(f64, f64)> {
+        self.lines.iter().flat_map(|line| &line.points)
+    }
+
+    fn y_scale(&self) -> Scale {
+        Scale::of_lines(self.y.spread, self.points().map(|point| point.1))
+    }
+
+    /// Returns how much room ticks need at the left, and values at the right.
+    fn sides(&self) -> (f64, f64) {
+        let widest =
+            |texts: &mut dyn Iterator<Item = String>| texts.map(|text| text_width(&text, TEXT)).fold(0.0, f64::max);
+        let ticks = widest(&mut self.y_scale().ticks().into_iter().map(self.y.tick));
+        let ends = widest(&mut self.lines.iter().filter_map(|line| self.end(line)).map(|(_, text)| text));
+        (ticks + 8.0, ends + SWATCH)
+    }
+
+    fn draw(&self, svg: &mut Svg, (x, y): (f64, f64), width: f64, sides: (f64, f64), marks: bool) {
         let frame = Frame {
-            left: x + ticks + 8.0,
-            right: x + width - ends - 12.0,
+            left: x + sides.0,
+            right: x + width - sides.1,
             top: y + HEAD,
             bottom: y + HEAD + HEIGHT,
-            x: x_scale,
-            y: y_scale,
+            x: Scale::exactly(self.x.spread, self.points().map(|point| point.0)),
+            y: self.y_scale(),
         };
         svg.text(x, y + 14.0, Anchor::Start, "sub", &self.title);
         let titles = text_width(&self.title, TEXT * 1.1);
@@ -159,9 +178,9 @@ impl Panel {
         let end = |line: &Line| {
             let (value, text) = self.end(line)?;
             let (x, _) = frame.at(*line.points.last()?);
-            Some((frame.at((0.0, value)).1 + 4.0, x, text))
+            Some((frame.at((0.0, value)).1 + 4.0, x, text, line.colour))
         };
-        let mut labels: Vec<(f64, f64, String)> = self.lines.iter().filter_map(end).collect();
+        let mut labels: Vec<(f64, f64, String, Colour)> = self.lines.iter().filter_map(end).collect();
         labels.sort_by(|one, other| one.0.total_cmp(&other.0));
         // From above each is pushed below the one before; then, from below, all back into the frame.
         for index in 1..labels.len() {
@@ -172,8 +191,9 @@ impl Panel {
             label.0 = label.0.min(lowest);
             lowest = label.0 - LABELS_APART;
         }
-        for (y, x, text) in labels {
-            svg.text(x + 8.0, y, Anchor::Start, "", &text);
+        for (y, x, text, colour) in labels {
+            svg.rect(x + 9.0, y - 8.0, 8.0, 8.0, colour);
+            svg.text(x + 21.0, y, Anchor::Start, "", &text);
         }
     }
 }

@@ -98,8 +98,9 @@ impl Scale {
                 let decades = self.high - self.low;
                 let within: &[f64] = if decades < 2.0 { &[1.0, 2.0, 5.0] } else { &[1.0] };
                 let (first, last) = (self.low.floor() as i32, self.high.ceil() as i32);
-                let every = if decades > 8.0 { 2 } else { 1 };
-                let all = (first..=last).step_by(every).flat_map(|decade| within.iter().map(move |m| m * 10f64.powi(decade)));
+                let every = (decades / 8.0).ceil().max(1.0) as usize;
+                let all =
+                    (first..=last).step_by(every).flat_map(|decade| within.iter().map(move |m| m * 10f64.powi(decade)));
                 let inside = |tick: &f64| tick.log10() >= self.low - 1e-9 && tick.log10() <= self.high + 1e-9;
                 all.filter(inside).collect()
             }
@@ -141,7 +142,7 @@ mod tests {
         let ticks = |spread, values: &[f64]| Scale::of_lines(spread, values.iter().copied()).ticks();
         assert_eq!(ticks(Spread::Linear, &[3.0, 87.0]), [0.0, 50.0, 100.0]);
         assert_eq!(ticks(Spread::Linear, &[0.0]), [0.0, 5.0, 10.0]);
-        assert_eq!(ticks(Spread::Log, &[30.0, 40_000.0]), [100.0, 1000.0, 10_000.0]);
+        assert_eq!(ticks(Spread::Log, &[30.0, 40_000.0]), [10.0, 100.0, 1000.0, 10_000.0, 100_000.0]);
         assert_eq!(ticks(Spread::Log, &[100.0, 101.0]), [100.0, 200.0]);
         assert!(ticks(Spread::Log, &[f64::NAN, -1.0]).len() > 1);
         assert!(ticks(Spread::Log, &[f64::MIN_POSITIVE, f64::MAX]).iter().all(|tick| tick.is_finite()));

@@ -12,7 +12,8 @@ use crate::{
 
 /// Returns the tables of these rows, which may be empty.
 pub(super) fn tables(rows: &[&Row], places: &Places) -> [Table; 2] {
-    let mut rows: Vec<(&Row, &ReplayFigures)> = rows.iter().filter_map(|row| Some((*row, row.replay.as_deref()?))).collect();
+    let mut rows: Vec<(&Row, &ReplayFigures)> =
+        rows.iter().filter_map(|row| Some((*row, row.replay.as_deref()?))).collect();
     let rank = |row: &Row| (row.scenario.clone(), row.variant.clone(), row.backend != "memory", row.durability.clone());
     rows.sort_by_key(|(row, _)| rank(row));
     [rates(&rows, places), details(&rows)]
