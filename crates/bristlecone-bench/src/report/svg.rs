@@ -191,6 +191,15 @@ fn escaped(text: &str) -> String {
     out
 }
 
+/// Labels, and figures, have so many characters at most: whatever the data, there is room for what is drawn.
+const LABEL_MAX: usize = 40;
+const FIGURE_MAX: usize = 14;
+
+/// Returns text of at most so many characters.
+fn cut(text: String, max: usize) -> String {
+    if text.chars().count() <= max { text } else { text.chars().take(max - 1).chain(['…']).collect() }
+}
+
 /// Estimates how wide a text is at a size: that of a wide sans-serif font.
 fn text_width(text: &str, size: f64) -> f64 {
     let em = |c: char| match c {

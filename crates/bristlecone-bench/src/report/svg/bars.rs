@@ -1,6 +1,6 @@
 //! Bars that lie: a label at the left, the value at the end.
 
-use super::{Anchor, Colour, MARGIN, Svg, TEXT, WIDTH, scale::Scale, text_width};
+use super::{Anchor, Colour, FIGURE_MAX, LABEL_MAX, MARGIN, Svg, TEXT, WIDTH, cut, scale::Scale, text_width};
 
 /// A chart of bars, in columns that share the labels at the left.
 pub(crate) struct Bars {
@@ -76,6 +76,10 @@ impl Bars {
         svg.finish(bottom + 48.0)
     }
 
+    fn figure(&self, value: f64) -> String {
+        cut((self.value)(value), FIGURE_MAX)
+    }
+
     fn bars(&self) -> impl Iterator<Item = &Bar> {
         self.groups.iter().flat_map(|group| &group.bars)
     }
@@ -96,8 +100,8 @@ impl Bars {
     /// Returns where the columns are: right of the longest label, with room for values at their right ends.
     fn places(&self) -> Vec<Column> {
         let widest = |texts: &mut dyn Iterator<Item = f64>| texts.fold(0.0, f64::max);
-        let labels = widest(&mut self.bars().map(|bar| text_width(&bar.label, TEXT)));
-        let values = widest(&mut self.values().map(|value| text_width(&(self.value)(value), TEXT)));
+        let labels = widest(&mut self.bars().map(|bar| text_width(&bar.text(), TEXT)));
+        let values = widest(&mut self.values().map(|value| text_width(&self.figure(value), TEXT)));
         let left = MARGIN + labels + 10.0;
         let count = self.columns.len().max(1);
         let width = (WIDTH - MARGIN - left) / count as f64;
@@ -113,7 +117,7 @@ impl Bars {
         svg.text(column.left, top - 8.0, Anchor::Start, "sub", title);
         let mut free = f64::NEG_INFINITY;
         for tick in scale.ticks() {
-            let (x, text) = (column.at(scale, tick), (self.tick)(tick));
+            let (x, text) = (column.at(scale, tick), cut((self.tick)(tick), FIGURE_MAX));
             svg.line((x, top), (x, bottom), "grid");
             let half = text_width(&text, TEXT) / 2.0;
             if x - half > free {
@@ -126,20 +130,24 @@ impl Bars {
     }
 
     fn bar(&self, svg: &mut Svg, bar: &Bar, columns: &[Column], scale: &Scale, y: f64) {
-        svg.text(columns[0].left - 8.0, y + bar.height() / 2.0 + 4.0, Anchor::End, "", &bar.label);
+        svg.text(columns[0].left - 8.0, y + bar.height() / 2.0 + 4.0, Anchor::End, "", &bar.text());
         for (column, bars) in columns.iter().zip(&bar.columns) {
             for (index, (colour, value)) in bars.iter().enumerate() {
                 let y = y + index as f64 * STEP;
                 let (from, to) =
                     (if self.ratios { column.at(scale, 1.0) } else { column.left }, column.at(scale, *value));
                 svg.rect(from.min(to), y, (to - from).abs(), THICK, *colour);
-                svg.text(from.max(to) + 5.0, y + 10.5, Anchor::Start, "", &(self.value)(*value));
+                svg.text(from.max(to) + 5.0, y + 10.5, Anchor::Start, "", &self.figure(*value));
             }
         }
     }
 }
 
 impl Bar {
+    fn text(&self) -> String {
+        cut(self.label.clone(), LABEL_MAX)
+    }
+
     fn height(&self) -> f64 {
         self.columns.iter().map(Vec::len).max().unwrap_or(0).max(1) as f64 * STEP
     }

@@ -1,7 +1,7 @@
 //! Lines in panels: values over a common kind of axis.
 
 use super::{
-    Anchor, Axis, Colour, MARGIN, Svg, TEXT, WIDTH,
+    Anchor, Axis, Colour, FIGURE_MAX, MARGIN, Svg, TEXT, WIDTH, cut,
     scale::{Scale, Spread},
     text_width,
 };
@@ -117,7 +117,7 @@ impl Panel {
     fn sides(&self) -> (f64, f64) {
         let widest =
             |texts: &mut dyn Iterator<Item = String>| texts.map(|text| text_width(&text, TEXT)).fold(0.0, f64::max);
-        let ticks = widest(&mut self.y_scale().ticks().into_iter().map(self.y.tick));
+        let ticks = widest(&mut self.y_scale().ticks().into_iter().map(|tick| self.y.text(tick)));
         let ends = widest(&mut self.lines.iter().filter_map(|line| self.end(line)).map(|(_, text)| text));
         (ticks + 8.0, ends + SWATCH)
     }
@@ -150,11 +150,11 @@ impl Panel {
         for tick in frame.y.ticks() {
             let y = bottom - frame.y.at(tick) * (bottom - top);
             svg.line((left, y), (right, y), "grid");
-            svg.text(left - 6.0, y + 4.0, Anchor::End, "soft", &(self.y.tick)(tick));
+            svg.text(left - 6.0, y + 4.0, Anchor::End, "soft", &self.y.text(tick));
         }
         let mut free = f64::NEG_INFINITY;
         for tick in frame.x.ticks() {
-            let (x, text) = (frame.across(tick), (self.x.tick)(tick));
+            let (x, text) = (frame.across(tick), self.x.text(tick));
             svg.line((x, bottom), (x, bottom + 4.0), "axis");
             let half = text_width(&text, TEXT) / 2.0;
             if x - half > free {
@@ -169,7 +169,7 @@ impl Panel {
     /// Returns the last value of a line and what is written at its end.
     fn end(&self, line: &Line) -> Option<(f64, String)> {
         let (_, value) = line.points.last()?;
-        let text = format!("{} {}", line.name, (self.value)(*value));
+        let text = format!("{} {}", line.name, cut((self.value)(*value), FIGURE_MAX));
         Some((*value, text.trim_start().to_owned()))
     }
 
@@ -199,6 +199,10 @@ impl Panel {
 }
 
 impl Axis {
+    fn text(&self, tick: f64) -> String {
+        cut((self.tick)(tick), FIGURE_MAX)
+    }
+
     /// An axis spread evenly.
     pub(crate) fn linear(title: &str, tick: fn(f64) -> String) -> Self {
         Self { title: title.into(), spread: Spread::Linear, tick }

@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(ticks(Spread::Linear, &[3.0, 87.0]), [0.0, 50.0, 100.0]);
         assert_eq!(ticks(Spread::Linear, &[0.0]), [0.0, 5.0, 10.0]);
         assert_eq!(ticks(Spread::Log, &[30.0, 40_000.0]), [10.0, 100.0, 1000.0, 10_000.0, 100_000.0]);
-        assert_eq!(ticks(Spread::Log, &[100.0, 101.0]), [100.0, 200.0]);
+        assert_eq!(ticks(Spread::Log, &[100.0, 101.0]), [50.0, 100.0, 200.0]);
         assert!(ticks(Spread::Log, &[f64::NAN, -1.0]).len() > 1);
         assert!(ticks(Spread::Log, &[f64::MIN_POSITIVE, f64::MAX]).iter().all(|tick| tick.is_finite()));
         assert!(ticks(Spread::Linear, &[f64::MAX]).len() <= 21);
