@@ -170,6 +170,11 @@ fn job(args: &ReplayArgs, keep: Option<&Path>, branch: Option<&str>) -> Result<R
     if backend == BackendName::Memory && args.durability != DurabilityName::None {
         return Err(BenchError::usage("nothing in memory is durable: add --backend disk, or leave out --durability"));
     }
+    if keep.is_some() && args.chunked.is_some() {
+        return Err(BenchError::usage(
+            "a replay in pieces leaves no history to be kept: leave out --repo or --chunked",
+        ));
+    }
     if keep.is_some() && args.runs > 1 {
         return Err(BenchError::usage("several runs cannot be kept in one store: leave out --repo or --runs"));
     }
@@ -228,6 +233,7 @@ fn row(job: &ReplayJob, all: &[ReplayRun], machine: &Machine) -> Row {
     let mut figures = all.iter().find(|run| run.run == *middle).map(|run| run.figures.clone());
     if let Some(figures) = figures.as_mut().filter(|_| job.chunked.is_some()) {
         figures.caveat = Some(CHUNKED.into());
+        figures.hashes_unchecked = Some("the trace is cut into pieces".into());
     }
     row.replay = figures.map(Box::new);
     row

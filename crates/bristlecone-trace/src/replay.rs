@@ -8,7 +8,7 @@
 //! Every answer of Find, Mem and Mem_tree is compared with the recorded one, and where the configuration allows it
 //! ([`hashes_checkable`]) every commit hash. The first difference ends the replay with the row that showed it.
 //!
-//! Each commit moves a branch, in the same append.
+//! Each commit moves a branch, in the same append. [`chunked`] is something else, for comparison alone.
 
 use std::{
     any::Any,
@@ -20,6 +20,7 @@ use std::{
 use bristlecone::{BackendStats, Durability, Format, Oid, Repo, Tezos};
 
 mod apply;
+pub mod chunked;
 mod commit;
 mod contexts;
 mod error;

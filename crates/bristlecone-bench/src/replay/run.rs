@@ -16,14 +16,14 @@ use bristlecone::{
 };
 use bristlecone_trace::{
     Reader,
-    replay::{Replay, ReplayOptions, Report, ToOid, hashes_checkable},
+    replay::{Replay, ReplayError, ReplayOptions, Report, ToOid, chunked, hashes_checkable},
 };
 use serde::{Deserialize, Serialize};
 
 use super::{
     ReplayJob,
     figures::ReplayFigures,
-    job::{BackendName, FormatName},
+    job::{BackendName, Chunking, FormatName},
     watch::Watch,
 };
 use crate::{BenchError, engine, error::Result, job::Switches, measure::Run, rss::Sampler};
@@ -82,15 +82,20 @@ fn options(job: &ReplayJob) -> ReplayOptions {
 
 fn run_as<F: Format>(job: &ReplayJob, format: F) -> Result<ReplayRun> {
     let sampler = Sampler::start();
-    let mut reader = Reader::open(&job.trace).map_err(bristlecone_trace::replay::ReplayError::from)?;
     let check = check(job, &format);
     let store = Store::open(job, format)?;
     let options = ReplayOptions { check_hashes: check.ok(), ..options(job) };
-    let mut replay = Replay::new(&store.repo, options)?;
-    let ended = replay.run(&mut reader, &mut Watch::new());
-    let report = replay.report();
+    let (ended, report) = match job.chunked {
+        None => in_order(&store.repo, job, options),
+        Some(Chunking { domains: threads, fibers: each }) => {
+            let pieces = chunked::Pieces { threads, each };
+            match chunked::replay(&store.repo, &job.trace, &options, pieces, &mut Watch::new()) {
+                Ok(report) => (Ok(()), report),
+                Err(error) => (Err(error), Report::default()),
+            }
+        }
+    };
     let peak = sampler.finish();
-    drop(replay);
     if let Err(error) = ended {
         eprintln!("replayed {} commits and {} rows before that", report.commits, report.rows.total());
         // What went wrong counts, not whether the store can be closed after it.
@@ -101,12 +106,13 @@ fn run_as<F: Format>(job: &ReplayJob, format: F) -> Result<ReplayRun> {
     let mut figures = ReplayFigures::of(&report);
     job.format.name().clone_into(&mut figures.format);
     figures.hashes_unchecked = check.err().map(str::to_owned);
+    let latencies = report.commits > 0 && job.chunked.is_none();
     let run = Run {
         ops: report.rows.total(),
         seconds: report.seconds,
         commits: report.commits,
-        p50_us: (report.commits > 0).then_some(report.commit_latency.p50_us),
-        p99_us: (report.commits > 0).then_some(report.commit_latency.p99_us),
+        p50_us: latencies.then_some(report.commit_latency.p50_us),
+        p99_us: latencies.then_some(report.commit_latency.p99_us),
         bytes_written: report.bytes_written,
         syncs: report.syncs,
         store_bytes: report.store_bytes,
@@ -114,12 +120,23 @@ fn run_as<F: Format>(job: &ReplayJob, format: F) -> Result<ReplayRun> {
         rss_anon_kb: peak.anon_kb,
         rss_file_kb: peak.file_kb,
         maxrss_kb: peak.max_kb,
-        threads: job.threads as u64,
+        threads: job.chunked.map_or(job.threads, |pieces| pieces.domains) as u64,
         head: report.head.map(|(head, _)| head.oid.to_string()),
         wrong,
         ..Run::default()
     };
     Ok(ReplayRun { run, figures })
+}
+
+/// Replays the rows one after another.
+fn in_order<F: Format>(repo: &Repo<F>, job: &ReplayJob, options: ReplayOptions) -> (Result<(), ReplayError>, Report) {
+    let replay = Reader::open(&job.trace)
+        .map_err(ReplayError::from)
+        .and_then(|reader| Ok((reader, Replay::new(repo, options)?)));
+    match replay {
+        Ok((mut reader, mut replay)) => (replay.run(&mut reader, &mut Watch::new()), replay.report()),
+        Err(error) => (Err(error), Report::default()),
+    }
 }
 
 /// A store to replay into.

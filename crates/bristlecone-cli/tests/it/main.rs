@@ -8,4 +8,5 @@ mod formats;
 mod harness;
 mod hostile;
 mod json;
+mod replay;
 mod values;

@@ -1,6 +1,6 @@
 //! Rows applied to trees: lookups with their answers checked, edits, copies.
 
-use bristlecone::{EntryKind, Format, Path, Repo, Tree};
+use bristlecone::{EntryKind, Format, Path, PathError, Repo, Tree};
 
 use super::{ReplayOptions, contexts::Contexts, error::Fault};
 use crate::{Key, KeyBuf, PathConversion, Row};
@@ -31,12 +31,12 @@ impl Keys {
 
     /// Makes `path` the path that a key stands for.
     #[inline]
-    pub(super) fn set(&mut self, path: &mut Path, key: Key<'_>) -> Result<(), Fault> {
+    pub(super) fn set(&mut self, path: &mut Path, key: Key<'_>) -> Result<(), PathError> {
         if self.conversion == PathConversion::None {
-            return Ok(path.set_steps(key.steps())?);
+            return path.set_steps(key.steps());
         }
         self.conversion.convert(key, &mut self.converted);
-        Ok(path.set_steps(self.converted.as_key().steps())?)
+        path.set_steps(self.converted.as_key().steps())
     }
 }
 

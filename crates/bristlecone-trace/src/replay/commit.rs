@@ -8,7 +8,7 @@ use super::{CommitHash, ReplayOptions, ToOid, error::Fault};
 use crate::{Hashes, Scoped};
 
 /// The author of every commit of a context.
-const AUTHOR: &[u8] = b"Tezos";
+pub(super) const AUTHOR: &[u8] = b"Tezos";
 
 /// Makes commits and keeps what each recorded hash became.
 #[derive(Debug)]

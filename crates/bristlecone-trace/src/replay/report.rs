@@ -83,6 +83,11 @@ impl RowCounts {
         self.0[kind as usize] += 1;
     }
 
+    /// Adds the counts of another part.
+    pub(super) fn add_all(&mut self, part: &Self) {
+        self.0.iter_mut().zip(part.0).for_each(|(all, more)| *all += more);
+    }
+
     /// Returns the rows of a kind.
     #[must_use]
     pub const fn of(&self, kind: RowKind) -> u64 {

@@ -3,4 +3,6 @@
 mod files;
 mod recorder;
 mod replay;
+mod semantics;
 mod shared;
+mod tampered;

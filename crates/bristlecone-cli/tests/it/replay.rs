@@ -1,0 +1,219 @@
+//! `cone replay tezos`: shipped traces, stores that stay, rows, damage, interruption.
+
+use std::{
+    fs::{self, OpenOptions},
+    io::Write,
+    path::PathBuf,
+    process::{Command, Stdio},
+    thread,
+    time::Duration,
+};
+
+use serde_json::Value;
+
+use crate::harness::{Place, Run};
+
+const EARLY: &str = "synthetic-early-101commits.repr";
+const FLAT: &str = "synthetic-flat-25commits.repr";
+const EARLY_HEAD: &str = "CoW9m6VF3jknTgvBcGrRFBZFUxWnpNo3MH1uC1zwZGwoNdixKfXZ";
+
+/// Returns where a shipped trace is; `None`, and says so, where there is none.
+fn trace(name: &str) -> Option<String> {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/tezos").join(name);
+    if path.exists() {
+        return Some(path.to_str().unwrap().to_owned());
+    }
+    eprintln!("SKIPPED: {} is not there, so nothing was tested with it", path.display());
+    None
+}
+
+fn row(run: &Run) -> Value {
+    assert_eq!(run.code, 0, "{run:?}");
+    serde_json::from_slice(&run.out).unwrap()
+}
+
+#[test]
+fn a_replay_says_what_it_checked_and_leaves_nothing() {
+    let Some(trace) = trace(EARLY) else { return };
+    let place = Place::empty();
+    let run = place.run(["replay", "tezos", &trace]);
+    assert_eq!(run.code, 0, "{run:?}");
+    let text = String::from_utf8(run.out).unwrap();
+    for part in ["tezos-101commits", "31955, 0 wrong", "101, 0 wrong", EARLY_HEAD] {
+        assert!(text.contains(part), "{text:?} lacks {part:?}");
+    }
+    assert!(run.err.contains("answers and commit hashes are checked"), "{}", run.err);
+    place.ok(["replay", "tezos", &trace, "--backend", "disk", "--commits", "3", "--dir", "scratch"]);
+    assert_eq!(fs::read_dir(place.path("scratch")).unwrap().count(), 0, "the store is removed again");
+}
+
+#[test]
+fn hashes_are_checked_only_where_they_can_be() {
+    let Some(trace) = trace(EARLY) else { return };
+    let place = Place::empty();
+    for (options, why, variant) in [
+        (&["--format", "native"][..], "the format hashes in its own way", "native"),
+        (&["--empty-blobs"], "every value is empty", "empty-blobs"),
+        (&["--path-conversion", "v0+v1"], "keys are rewritten", "paths=v0+v1"),
+    ] {
+        let run = place.run(["-o", "json", "replay", "tezos", &trace].iter().chain(options));
+        assert!(run.err.contains(why), "{}", run.err);
+        let row = row(&run);
+        assert_eq!(row["replay"]["hashes_unchecked"], why);
+        assert_eq!((&row["variant"], &row["checked"]), (&variant.into(), &true.into()));
+        assert_eq!((&row["replay"]["hashes_checked"], &row["replay"]["answers_checked"]), (&0.into(), &31955.into()));
+    }
+    // Where and how short values and directories are stored changes no hash.
+    let run = place.run(["-o", "json", "replay", "tezos", &trace, "--no-inline", "--no-inode"]);
+    assert_eq!(row(&run)["replay"]["hashes_checked"], 101);
+}
+
+#[test]
+fn a_store_that_is_named_stays_and_can_be_used() {
+    let Some(trace) = trace(EARLY) else { return };
+    let place = Place::empty();
+    let run =
+        place.run(["-r", "chain", "-b", "blocks", "-o", "json", "replay", "tezos", &trace, "--durability", "synced"]);
+    let row = row(&run);
+    assert_eq!((&row["backend"], &row["durability"]), (&"disk".into(), &"synced".into()));
+    assert!(row["syncs"].as_u64().unwrap() >= 101 && row["fdatasync_us"].as_f64().unwrap() > 0.0);
+    let log = place.json(["-r", "chain", "log", "-n", "1"]);
+    assert!(log.to_string().contains(row["head"].as_str().unwrap()), "{log}");
+    place.ok(["-r", "chain", "check"]);
+    // A store with commits is refused, one without is not, if it is of the format.
+    let refused = |options: &[&str], says: &str| {
+        let run = place.run(["replay", "tezos", &trace, "--commits", "1"].iter().chain(options));
+        assert!(run.code == 2 && run.err.contains(says), "{run:?}");
+    };
+    refused(&["-r", "chain"], "has commits already");
+    place.ok(["init", "new", "--format", "tezos"]);
+    refused(&["-r", "new", "--format", "native"], "is a store of the format tezos");
+    place.ok(["-r", "new", "replay", "tezos", &trace, "--commits", "1"]);
+    place.ok(["-r", "new", "log"]);
+}
+
+#[test]
+fn rows_are_merged_and_runs_are_processes() {
+    let Some(trace) = trace(FLAT) else { return };
+    let place = Place::empty();
+    let replay = |more: &[&str]| {
+        let all =
+            ["replay", "tezos", &trace, "--backend", "disk", "--commits", "2", "--json", "rows.json", "--dir", "."];
+        place.ok(all.iter().chain(more))
+    };
+    replay(&["--runs", "2"]);
+    replay(&["--durability", "grouped"]);
+    let text = replay(&["--durability", "synced"]);
+    assert!(text.contains("without syncs, and one for each commit"), "{text}");
+    replay(&["--durability", "synced", "--name", "other"]);
+    replay(&["--runs", "1"]);
+    let rows: Value = serde_json::from_slice(&fs::read(place.path("rows.json")).unwrap()).unwrap();
+    let rows = rows.as_array().unwrap();
+    let names: Vec<_> = rows.iter().map(|row| row["name"].as_str().unwrap()).collect();
+    assert_eq!(
+        names,
+        ["bristlecone disk none", "bristlecone disk grouped", "bristlecone disk synced", "other disk synced"]
+    );
+    for row in rows {
+        assert_eq!((&row["scenario"], &row["commits"]), (&"tezos-2commits".into(), &2.into()));
+        assert_eq!(row["total_ops"].as_u64().unwrap(), {
+            let rows = row["replay"]["rows"].as_object().unwrap();
+            rows.values().map(|count| count.as_u64().unwrap()).sum::<u64>()
+        });
+        assert!(!row["replay"]["series"].as_array().unwrap().is_empty());
+    }
+    let (none, synced) = (&rows[0], &rows[2]);
+    let floor = synced["replay"]["synced_floor_s"].as_f64().unwrap();
+    assert!(floor > 0.0 && none["replay"]["synced_floor_s"].is_null());
+}
+
+#[test]
+fn a_wrong_answer_is_1_and_damage_is_3() {
+    let Some(trace) = trace(EARLY) else { return };
+    let place = Place::empty();
+    let mut bytes = fs::read(trace).unwrap();
+    // The first row is a Find: length, tag, key, and whether it was found before the input's scope and id.
+    let end = 13 + 1 + usize::from(bytes[13]);
+    assert_eq!(bytes[14], 4);
+    let flag = end - 10;
+    let flipped = if bytes[flag] == 0 { 0xff } else { 0 };
+    let right = std::mem::replace(&mut bytes[flag], flipped);
+    let wrong = place.file("wrong.repr", &bytes);
+    let run = place.run(["-r", "chain", "replay", "tezos", wrong.to_str().unwrap()]);
+    assert_eq!(run.code, 1, "{run:?}");
+    for part in ["error: ", "commit 1, row 1 (at byte 13), Find", "the trace has"] {
+        assert!(run.err.contains(part), "{}", run.err);
+    }
+    place.ok(["-r", "chain", "log"]);
+    bytes[flag] = right;
+    bytes[14] = 9;
+    let damaged = place.file("damaged.repr", &bytes);
+    let run = place.run(["replay", "tezos", damaged.to_str().unwrap()]);
+    assert!(run.code == 3 && run.err.contains("damaged at byte"), "{run:?}");
+    let run = place.run(["replay", "tezos", "nothing.repr"]);
+    assert!(run.code == 3 && run.err.contains("nothing.repr"), "{run:?}");
+    // In a process of its own it is the same.
+    let run = place.run(["replay", "tezos", wrong.to_str().unwrap(), "--runs", "2"]);
+    assert!(run.code == 1 && run.err.contains("commit 1, row 1"), "{run:?}");
+}
+
+#[test]
+fn options_that_make_no_sense_are_refused() {
+    let place = Place::empty();
+    for (says, options) in [
+        ("nothing in memory is durable", &["--durability", "synced"][..]),
+        ("cannot be kept", &["--backend", "memory", "-r", "x"]),
+        ("several runs", &["--runs", "2", "-r", "x"]),
+        ("in pieces", &["--chunked", "2x2", "-r", "x"]),
+        ("v0+v1", &["--path-conversion", "v9"]),
+        ("12x50000", &["--chunked", "many"]),
+    ] {
+        let run = place.run(["replay", "tezos", "x.repr"].iter().chain(options));
+        assert!(run.code == 2 && run.err.contains(says), "{says}: {run:?}");
+    }
+}
+
+#[test]
+fn pieces_are_labelled_as_what_they_are() {
+    let Some(trace) = trace(EARLY) else { return };
+    let place = Place::empty();
+    let text = place.ok(["replay", "tezos", &trace, "--chunked", "2×100", "--json", "rows.json"]);
+    assert!(text.contains("does not do the work of the trace"), "{text}");
+    let rows: Value = serde_json::from_slice(&fs::read(place.path("rows.json")).unwrap()).unwrap();
+    let row = &rows[0];
+    assert_eq!((&row["checked"], &row["threads"], &row["total_ops"]), (&false.into(), &2.into(), &40_617.into()));
+    assert!(row["name"].as_str().unwrap().contains("chunked=2x100"), "{row}");
+    assert!(row["replay"]["caveat"].as_str().unwrap().contains("does not do the work"), "{row}");
+}
+
+#[test]
+fn an_interrupt_ends_with_a_summary() {
+    let Some(trace) = trace(EARLY) else { return };
+    let place = Place::empty();
+    let bytes = fs::read(trace).unwrap();
+    // A trace that comes in as slowly as we like.
+    let pipe = place.path("pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status();
+    if !made.is_ok_and(|status| status.success()) {
+        return eprintln!("SKIPPED: there is no mkfifo here");
+    }
+    let mut command = place.command(["-r", "chain", "replay", "tezos", "pipe", "--json", "rows.json"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut feed = OpenOptions::new().write(true).open(&pipe).unwrap();
+    let half = bytes.len() / 2;
+    feed.write_all(&bytes[..half]).unwrap();
+    thread::sleep(Duration::from_millis(400));
+    let id = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(id, rustix::process::Signal::INT).unwrap();
+    thread::sleep(Duration::from_millis(400));
+    // Nobody may be left to read it.
+    let _ = feed.write_all(&bytes[half..]);
+    drop(feed);
+    let run = Run::from(child.wait_with_output().unwrap());
+    assert_eq!(run.code, 130, "{run:?}");
+    let text = String::from_utf8(run.out).unwrap();
+    assert!(text.contains("stopped before its end") && !text.contains("tezos-101commits"), "{text}");
+    assert!(!place.path("rows.json").exists(), "half a replay is no result");
+    place.ok(["-r", "chain", "log", "-n", "1"]);
+    place.ok(["-r", "chain", "check"]);
+}
