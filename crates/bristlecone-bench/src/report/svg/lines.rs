@@ -48,6 +48,9 @@ pub(crate) struct Line {
     pub(crate) points: Vec<(f64, f64)>,
 }
 
+/// Writes the value of a tick.
+pub(super) type Tick = fn(f64) -> String;
+
 const HEIGHT: f64 = 170.0;
 const HEAD: f64 = 26.0;
 /// Ticks and the title of the axis below.
@@ -204,12 +207,12 @@ impl Axis {
     }
 
     /// An axis spread evenly.
-    pub(crate) fn linear(title: &str, tick: fn(f64) -> String) -> Self {
+    pub(crate) fn linear(title: &str, tick: Tick) -> Self {
         Self { title: title.into(), spread: Spread::Linear, tick }
     }
 
     /// An axis spread by decades.
-    pub(crate) fn log(title: &str, tick: fn(f64) -> String) -> Self {
+    pub(crate) fn log(title: &str, tick: Tick) -> Self {
         Self { title: title.into(), spread: Spread::Log, tick }
     }
 }

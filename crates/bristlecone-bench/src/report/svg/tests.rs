@@ -1,6 +1,6 @@
 //! Charts of made-up data, and a look at whether a file is XML with finite figures.
 
-use super::*;
+use super::{lines::Tick, *};
 use crate::report::table::{count, rate};
 
 /// Checks that a chart is well-formed: tags are balanced, text is escaped, figures are finite, nothing is outside.
@@ -71,7 +71,7 @@ fn bars(values: &[f64], ratios: bool) -> String {
     chart.draw()
 }
 
-fn lines(points: &[(f64, f64)], axis: fn(&str, fn(f64) -> String) -> Axis) -> String {
+fn lines(points: &[(f64, f64)], axis: impl Fn(&str, Tick) -> Axis) -> String {
     let line = |colour, dashed| Line { colour, dashed, name: "p50".into(), points: points.to_vec() };
     let panel = || Panel {
         title: "panel".into(),
