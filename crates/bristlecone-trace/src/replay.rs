@@ -155,7 +155,7 @@ impl<F: Format> Replay<F> {
     }
 
     /// Replays rows until the trace ends, all commits asked for are made, or the observer breaks off. The clocks start
-    /// here.
+    /// here: a replay is run once.
     ///
     /// # Errors
     /// The first thing that goes wrong. Commits made so far stay, and [`Replay::report`] tells of them.
@@ -177,7 +177,7 @@ impl<F: Format> Replay<F> {
             let Some(row) = reader.next()? else { return Ok(End::Trace) };
             if let Err(fault) = self.row(&row) {
                 let mut place = self.place(&row, offset);
-                place.file = reader.name().to_owned();
+                reader.name().clone_into(&mut place.file);
                 return Err(self.failed(place, fault));
             }
             let ends_block = matches!(row, Row::Commit { .. });
@@ -249,9 +249,9 @@ impl<F: Format> Replay<F> {
             Row::Copy { source, destination, .. } => format!("{source} to {destination}"),
             _ => row.key().map(|key| key.to_string()).unwrap_or_default(),
         };
-        // The first commit and the first row are 1; a commit whose hash is wrong was counted already.
-        let commit = self.meter.commits() + 1;
-        Place { file: String::new(), offset, commit, row: self.meter.block_rows() + 1, operation: row.name(), key }
+        // A row that fails was not counted, nor its commit; both are counted from 1.
+        let (commit, number) = (self.meter.commits() + 1, self.meter.block_rows() + 1);
+        Place { file: String::new(), offset, commit, row: number, operation: row.name(), key }
     }
 
     fn failed(&mut self, place: Place, fault: Fault) -> ReplayError {

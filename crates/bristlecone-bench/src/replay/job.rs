@@ -160,6 +160,11 @@ pub enum DurabilityName {
     Synced,
 }
 
+/// The most threads of a replay in pieces.
+const THREADS_MAX: usize = 1024;
+/// The most pieces; each takes eight bytes of memory.
+const PIECES_MAX: usize = 10_000_000;
+
 /// How a trace is cut: into `domains` × `fibers` pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chunking {
@@ -174,11 +179,15 @@ impl std::str::FromStr for Chunking {
 
     /// Parses `12x50000`, also with `×` or `X`.
     fn from_str(text: &str) -> Result<Self, String> {
-        let parse = |text: &str| text.trim().parse().ok().filter(|count| (1..=1 << 30).contains(count));
+        let parse = |text: &str| text.trim().parse().ok().filter(|count| (1..=PIECES_MAX).contains(count));
         let parts = text.split_once(['x', 'X', '×']).and_then(|(d, f)| Some((parse(d)?, parse(f)?)));
         match parts {
-            Some((domains, fibers)) if domains <= 1024 => Ok(Self { domains, fibers }),
-            _ => Err("threads x pieces for each, such as 12x50000; at most 1024 threads".into()),
+            Some((domains, fibers)) if domains <= THREADS_MAX && domains * fibers <= PIECES_MAX => {
+                Ok(Self { domains, fibers })
+            }
+            _ => Err(format!(
+                "threads x pieces for each, such as 12x50000; at most {THREADS_MAX} threads and {PIECES_MAX} pieces"
+            )),
         }
     }
 }
@@ -192,7 +201,7 @@ mod tests {
         let parse = |text: &str| text.parse::<Chunking>().ok().map(|Chunking { domains, fibers }| (domains, fibers));
         assert_eq!(parse("12x50000"), Some((12, 50_000)));
         assert_eq!(parse("2×3"), Some((2, 3)));
-        for text in ["", "12", "x", "0x1", "1x0", "-1x2", "2000x1", "1x2x3"] {
+        for text in ["", "12", "x", "0x1", "1x0", "-1x2", "2000x1", "1x2x3", "1000x10001"] {
             assert_eq!(parse(text), None, "{text}");
         }
     }

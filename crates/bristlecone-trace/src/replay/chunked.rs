@@ -34,7 +34,7 @@ const SAMPLED_EVERY: Duration = Duration::from_millis(250);
 /// Rows are counted together by so many.
 const ROWS_COUNTED: u64 = 1024;
 
-/// How a trace is cut.
+/// How a trace is cut. Nothing counts as one; each piece takes eight bytes of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pieces {
     /// How many threads work.
@@ -55,6 +55,7 @@ pub fn replay<F: Format>(
     pieces: Pieces,
     observer: &mut dyn Observer,
 ) -> Result<Report, ReplayError> {
+    let pieces = Pieces { threads: pieces.threads.max(1), each: pieces.each.max(1) };
     let cut = Cut::read(trace, options.commits, pieces)?;
     let before = repo.backend().stats();
     let shared = Shared::default();
