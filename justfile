@@ -6,9 +6,9 @@ ci:
 test:
     cargo test --workspace
 
-# The tree suite, its rows kept and written into the README.
-bench:
-    cargo run --release -- bench --optims --json docs/results/tree-suite.json --readme README.md
+# Everything that is measured, its rows kept, drawn, and written into the pages. Arguments: `just bench --trace FILE`.
+bench *args:
+    cargo run --release -- bench all {{args}}
 
 # Over a million crash points; 100 million model operations.
 long:

@@ -113,7 +113,7 @@ pub fn run(args: &IoArgs, json: bool) -> Result<()> {
     if let Some(file) = &args.json {
         json::read(file)?;
     }
-    let dir = args.dir.clone().unwrap_or_else(crate::cli::default_dir);
+    let dir = args.dir.clone().unwrap_or_else(crate::session::default_dir);
     fs::create_dir_all(&dir).map_err(BenchError::io(&dir))?;
     let (job, made) = prepare(args, &dir)?;
     let files = files(&job)?;

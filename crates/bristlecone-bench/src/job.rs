@@ -53,6 +53,7 @@ impl Job {
             Work::Prepare { whole: false, threads: count } => format!("prepare-one-{size}-{}", threads(count)),
             Work::GroupCommit { threads: false } => format!("group-commit-{size}"),
             Work::GroupCommit { threads: true } => format!("group-commit-threads-{size}"),
+            Work::Sweep(kind) => format!("{}-{size}-{}-tasks", kind.name(), self.sizes.tasks),
             Work::Big(Big::Open { bytes }) => format!("open-{}", count_name(bytes)),
             Work::Big(Big::Budget { bytes }) => format!("over-budget-{}", count_name(bytes)),
             Work::Big(Big::Wide { entries }) => format!("wide-{}", count_name(entries)),
@@ -122,8 +123,39 @@ pub enum Work {
         /// One thread for each branch, in place of one preparer for each core.
         threads: bool,
     },
+    /// One amount of work, cut into `tasks` tasks.
+    Sweep(Sweep),
     /// A long form.
     Big(Big),
+}
+
+/// What is done by more and more tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Sweep {
+    /// Store and read objects, below the tree.
+    Concurrent,
+    /// Commit small directories, each task on its own branch.
+    Commits,
+    /// Change one entry and commit, each task on its own branch.
+    Incremental,
+    /// Look entries up, each task in a checkout of its own.
+    Reads,
+}
+
+impl Sweep {
+    /// Every kind, in the order of the charts.
+    pub const ALL: [Self; 4] = [Self::Concurrent, Self::Commits, Self::Incremental, Self::Reads];
+
+    /// Returns the name of the scenario.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Concurrent => "concurrent",
+            Self::Commits => "commits",
+            Self::Incremental => "incremental",
+            Self::Reads => "reads",
+        }
+    }
 }
 
 /// The long forms, which run only when asked for.
@@ -160,6 +192,7 @@ impl Work {
             Self::Concurrent { .. } => "concurrent",
             Self::Prepare { .. } => "prepare",
             Self::GroupCommit { .. } => "group-commit",
+            Self::Sweep(kind) => kind.name(),
             Self::Big(_) => "big",
         }
     }
@@ -167,7 +200,7 @@ impl Work {
     /// Whether it writes within the timed part, so that durability matters.
     #[must_use]
     pub const fn writes(self) -> bool {
-        !matches!(self, Self::Reads { .. } | Self::ReadsParallel | Self::Prepare { .. })
+        !matches!(self, Self::Reads { .. } | Self::ReadsParallel | Self::Prepare { .. } | Self::Sweep(Sweep::Reads))
     }
 
     /// Whether an operation is a commit.
@@ -179,6 +212,7 @@ impl Work {
                 | Self::IncrementalParallel
                 | Self::GroupCommit { .. }
                 | Self::Prepare { whole: false, .. }
+                | Self::Sweep(Sweep::Incremental)
         )
     }
 }
@@ -262,7 +296,7 @@ pub struct Sizes {
     pub depth: usize,
     /// Lookups of a scenario.
     pub nreads: usize,
-    /// Tasks of `concurrent`.
+    /// Tasks of `concurrent` and of the sweep.
     pub tasks: usize,
     /// Threads of the parallel forms.
     pub domains: usize,

@@ -9,8 +9,9 @@
 //! Results are rows of JSON first ([`report`]); tables and the README's section come from them.
 //! `docs/bench.md` says what each row means. The command line is [`cli`].
 //!
-//! What it does not do: run other stores, draw charts.
+//! What it does not do: run other stores.
 
+mod all;
 mod big;
 mod check;
 pub mod cli;
@@ -22,12 +23,15 @@ pub mod limits;
 mod machine;
 mod measure;
 mod optims;
+mod peers;
 pub mod replay;
 pub mod report;
 mod rss;
 pub mod runner;
 mod scenario;
+mod session;
 mod suite;
+mod sweep;
 mod workload;
 
 pub use error::BenchError;

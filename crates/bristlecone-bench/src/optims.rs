@@ -38,7 +38,7 @@ const fn works() -> [Work; 3] {
 
 const CACHE_BYTES: u64 = 64 << 20;
 
-fn steps() -> [(&'static str, Switches); 7] {
+pub(crate) fn steps() -> [(&'static str, Switches); 7] {
     let none = Switches { inline: false, split: false, maps: false, direct: false, cache_bytes: Some(0) };
     [
         ("baseline", none),

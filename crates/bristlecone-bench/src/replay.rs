@@ -107,7 +107,7 @@ pub fn run(args: &ReplayArgs, keep: Option<&Path>, branch: Option<&str>, json: b
     if let Some(file) = &args.json {
         json::read(file)?;
     }
-    let mut row = measure(&job, args.runs as usize, false)?;
+    let mut row = measure(&job, args.runs as usize, args.runs == 1)?;
     let stopped = row.replay.as_ref().is_some_and(|replay| replay.stopped);
     if let Some(file) = &args.json
         && !stopped
@@ -125,8 +125,8 @@ pub fn run(args: &ReplayArgs, keep: Option<&Path>, branch: Option<&str>, json: b
     }
 }
 
-/// Replays `runs` times and returns the row of the run in the middle. Several runs are processes of this program, which
-/// must know the command `replay tezos`, unless all are to be in this process.
+/// Replays `runs` times and returns the row of the run in the middle. Runs are processes of this program, which must
+/// know the command `replay tezos`, unless all are to be in this process.
 ///
 /// # Errors
 /// As [`run`], but a replay that was interrupted gives a row that says so.
@@ -142,7 +142,7 @@ pub fn measure(job: &ReplayJob, runs: usize, in_process: bool) -> Result<Row> {
     let before = if durable { Some(sync()?) } else { None };
     let mut all: Vec<ReplayRun> = Vec::new();
     while all.len() < runs.max(1) && !all.last().is_some_and(|run| run.figures.stopped) {
-        all.push(if runs > 1 && !in_process { process(job)? } else { run::run(job)? });
+        all.push(if in_process { run::run(job)? } else { process(job)? });
     }
     if runs > 1 && all.last().is_some_and(|run| run.figures.stopped) {
         // Half a replay is no run among whole ones; if it is all there is, it is shown.
@@ -185,7 +185,7 @@ fn job(args: &ReplayArgs, keep: Option<&Path>, branch: Option<&str>) -> Result<R
     if keep.is_some() && args.runs > 1 {
         return Err(BenchError::usage("several runs cannot be kept in one store: leave out --repo or --runs"));
     }
-    let dir = args.dir.clone().unwrap_or_else(default_dir);
+    let dir = args.dir.clone().unwrap_or_else(crate::session::default_dir);
     if backend == BackendName::Disk && keep.is_none() {
         std::fs::create_dir_all(&dir).map_err(BenchError::io(&dir))?;
         if let Some(kind) = filesystem(&dir).filter(|kind| is_memory(kind)) {
@@ -216,12 +216,6 @@ fn job(args: &ReplayArgs, keep: Option<&Path>, branch: Option<&str>) -> Result<R
     })
 }
 
-/// Returns the folder `target` here, where a build has made one, or else the system's temporary folder.
-fn default_dir() -> PathBuf {
-    let target = Path::new("target");
-    if target.is_dir() { target.join("bench") } else { env::temp_dir() }
-}
-
 /// Makes the row of the runs of a replay.
 fn row(job: &ReplayJob, all: &[ReplayRun], machine: &Machine) -> Row {
     let runs: Vec<_> = all.iter().map(|run| run.run.clone()).collect();
@@ -244,7 +238,7 @@ fn row(job: &ReplayJob, all: &[ReplayRun], machine: &Machine) -> Row {
 }
 
 /// Notes for a synced row what its work takes without syncs, with one sync for each commit on top.
-fn set_floor(row: &mut Row, job: &ReplayJob, others: &[Row]) {
+pub(crate) fn set_floor(row: &mut Row, job: &ReplayJob, others: &[Row]) {
     let unsynced = ReplayJob { durability: DurabilityName::None, ..job.clone() }.row_name();
     let Some(other) = others.iter().find(|other| other.name == unsynced && other.scenario == row.scenario) else {
         return;

@@ -1,10 +1,16 @@
-//! Results: rows of JSON first, and the tables that are made from them.
+//! Results: rows of JSON first, and the tables, charts and pages that are made from them.
 
+pub(crate) mod charts;
 pub mod json;
+pub(crate) mod page;
 mod peers;
+mod places;
+pub(crate) mod published;
 pub mod readme;
 mod row;
+mod select;
 pub mod share;
+mod svg;
 pub mod table;
 mod views;
 

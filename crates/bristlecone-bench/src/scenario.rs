@@ -8,7 +8,7 @@ use crate::{
     engine::Engine,
     error::Result,
     job::{Job, Work},
-    measure::Run,
+    measure::{Run, cores},
     rss::Sampler,
     workload::{Workload, info},
 };
@@ -20,6 +20,9 @@ mod incremental;
 mod parallel;
 mod prepare;
 mod reads;
+mod sweep;
+
+use parallel::Tasks;
 
 /// The branch that scenarios of one task work on.
 const MAIN: &str = "main";
@@ -45,13 +48,14 @@ fn timed(engine: &mut Engine, job: &Job, workload: &Workload) -> Result<(Run, Ex
         Work::CommitsDistinct => commits::distinct(engine, job, workload),
         Work::Incremental { long, touch_all } => incremental::run(engine, job, workload, long, touch_all),
         Work::Reads { way, threads, long } => reads::run(engine, job, workload, way, threads, long),
-        Work::ReadsParallel => parallel::reads(engine, job, workload),
-        Work::CommitsParallel => parallel::commits(engine, job, workload),
-        Work::IncrementalParallel => parallel::incremental(engine, job, workload),
-        Work::Concurrent { batched, long } => concurrent::run(engine, job, workload, batched, long),
+        Work::ReadsParallel => parallel::reads(engine, job, workload, Tasks::of(job)),
+        Work::CommitsParallel => parallel::commits(engine, job, workload, Tasks::of(job)),
+        Work::IncrementalParallel => parallel::incremental(engine, job, workload, Tasks::of(job)),
+        Work::Concurrent { batched, long } => concurrent::run(engine, job, workload, batched, long, cores()),
         Work::Prepare { whole, threads } => prepare::run(engine, job, workload, whole, threads),
         Work::GroupCommit { threads: false } => group::pipeline(engine, job, workload),
         Work::GroupCommit { threads: true } => group::thread_per_writer(engine, job, workload),
+        Work::Sweep(kind) => sweep::run(engine, job, workload, kind),
         Work::Big(_) => unreachable!("long forms make their own stores"),
     }
 }

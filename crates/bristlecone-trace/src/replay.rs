@@ -191,7 +191,7 @@ impl<F: Format> Replay<F> {
         let meter = &mut self.meter;
         match commits.made(&mut |took| meter.latency(took)) {
             Ok(()) => ended,
-            Err((place, fault)) => Err(self.failed(place.unwrap_or_default(), fault, file)),
+            Err(late) => Err(self.failed(*late.place, *late.fault, file)),
         }
     }
 
@@ -215,8 +215,8 @@ impl<F: Format> Replay<F> {
             let ends_block = matches!(row, Row::Commit { .. });
             if ends_block {
                 let meter = &mut self.meter;
-                if let Err((place, fault)) = commits.made(&mut |took| meter.latency(took)) {
-                    return Err(self.failed(place.unwrap_or_default(), fault, reader.name()));
+                if let Err(late) = commits.made(&mut |took| meter.latency(took)) {
+                    return Err(self.failed(*late.place, *late.fault, reader.name()));
                 }
             }
             if ends_block || self.meter.block_rows().is_multiple_of(ROWS_BETWEEN) {

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use super::{Row, json, sections, views::machine};
+use super::{Row, json, sections};
 use crate::{BenchError, error::Result};
 
 /// The section begins after this line.
@@ -14,11 +14,8 @@ pub const END: &str = "<!-- results:end -->";
 #[must_use]
 pub fn render(rows: &[Row]) -> String {
     let mut text = String::new();
-    if let Some(row) = rows.iter().find(|row| !row.backend.is_empty()) {
-        text += &format!(
-            "Measured on {}. Medians; the column `checked` of the details says which rows were checked.\n",
-            machine(row)
-        );
+    if rows.iter().any(|row| !row.backend.is_empty()) {
+        text += "Medians; the column `checked` of the details says which rows were checked.\n";
     }
     for table in sections(rows) {
         text.push('\n');
@@ -30,10 +27,18 @@ pub fn render(rows: &[Row]) -> String {
 /// Replaces what is between the markers of a file by the section of these rows.
 ///
 /// # Errors
-/// [`BenchError::Usage`] if the markers are not there, once each and in order; [`BenchError::Io`].
+/// As [`replace`].
 pub fn write(file: &Path, rows: &[Row]) -> Result<()> {
+    replace(file, &render(rows))
+}
+
+/// Replaces what is between the markers of a file.
+///
+/// # Errors
+/// [`BenchError::Usage`] if the markers are not there, once each and in order; [`BenchError::Io`].
+pub fn replace(file: &Path, section: &str) -> Result<()> {
     let page = fs::read_to_string(file).map_err(BenchError::io(file))?;
-    let Some(page) = replaced(&page, &render(rows)) else {
+    let Some(page) = replaced(&page, section) else {
         return Err(BenchError::usage(format!(
             "{}: there must be a line {BEGIN} and after it a line {END}, once each, for results to go between",
             file.display()

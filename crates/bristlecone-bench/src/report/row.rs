@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::share;
 use crate::{
-    job::{Job, Target},
+    job::{Job, Target, Work},
     limits::{LimitRow, Limits},
     machine::Machine,
     measure::Run,
@@ -39,6 +39,9 @@ pub struct Row {
     pub value_bytes: u64,
     /// How many threads worked.
     pub threads: u64,
+    /// How many tasks shared the work, in the sweep over task counts; else 0.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub tasks: u64,
     /// How many runs there were.
     pub runs: u64,
     /// The slowest run.
@@ -117,6 +120,9 @@ impl Row {
         row.value_bytes = job.value_bytes as u64;
         row.checked = runs.iter().all(|run| run.wrong.is_none());
         row.wrong = runs.iter().find_map(|run| run.wrong.clone());
+        if matches!(job.work, Work::Sweep(_)) {
+            row.tasks = job.sizes.tasks as u64;
+        }
         if job.target == Target::DiskSynced {
             row.fdatasync_us = limits.map(|limits| limits.sync_prezeroed * 1e6);
         }
@@ -179,6 +185,11 @@ impl Row {
     pub fn is_limit(&self) -> bool {
         self.name == LIMITS
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// The name of rows that are limits of the machine.

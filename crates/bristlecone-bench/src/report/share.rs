@@ -4,7 +4,7 @@
 //! left. Of the limits that apply to a scenario the nearest is shown.
 
 use crate::{
-    job::{Job, Target, Work},
+    job::{Job, Sweep, Target, Work},
     limits::Limits,
     measure::Run,
 };
@@ -33,14 +33,14 @@ fn hash(job: &Job, run: &Run, limits: &Limits) -> Option<(&'static str, f64)> {
         return None;
     }
     let object = match job.work {
-        Work::Concurrent { .. } => job.value_bytes,
+        Work::Concurrent { .. } | Work::Sweep(Sweep::Concurrent) => job.value_bytes,
         Work::CommitsDistinct | Work::LargeValues => job.value_bytes,
         _ if job.value_bytes >= LARGE_BYTES && job.work.counts_commits() => job.value_bytes,
         _ => PIECE_BYTES,
     };
     // Of small objects the record's header is not hashed; the value is.
     let bytes = match job.work {
-        Work::Concurrent { .. } => run.ops / 2 * job.value_bytes.max(64) as u64,
+        Work::Concurrent { .. } | Work::Sweep(Sweep::Concurrent) => run.ops / 2 * job.value_bytes.max(64) as u64,
         _ => run.bytes_written,
     };
     let threads = run.threads.clamp(1, crate::measure::cores() as u64) as f64;
@@ -49,7 +49,7 @@ fn hash(job: &Job, run: &Run, limits: &Limits) -> Option<(&'static str, f64)> {
 
 /// Every lookup reads the map at least once.
 fn map(job: &Job, run: &Run, limits: &Limits) -> Option<(&'static str, f64)> {
-    if !matches!(job.work, Work::Reads { .. } | Work::ReadsParallel) {
+    if !matches!(job.work, Work::Reads { .. } | Work::ReadsParallel | Work::Sweep(Sweep::Reads)) {
         return None;
     }
     Some(("mapped read", run.ops as f64 * limits.mapped_read / run.threads.max(1) as f64 / run.seconds))

@@ -87,6 +87,20 @@ pub fn rate(per_second: f64) -> String {
     scaled(per_second, 1000.0, &["", " k", " M", " G"])
 }
 
+/// Writes a round number as short as it goes: `100 k`, `2 M`, `0.5`.
+#[must_use]
+pub fn count(value: f64) -> String {
+    short(&scaled(value, 1000.0, &["", " k", " M", " G"]))
+}
+
+/// Returns a figure without zeros after the point: `10 ms` for `10.0 ms`.
+#[must_use]
+pub fn short(text: &str) -> String {
+    let (digits, unit) = text.split_once(' ').map_or((text, None), |(digits, unit)| (digits, Some(unit)));
+    let digits = if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { digits };
+    unit.map_or_else(|| digits.to_owned(), |unit| format!("{digits} {unit}"))
+}
+
 /// Writes bytes with three digits: `3.93 KB`.
 #[must_use]
 pub fn bytes(count: f64) -> String {
@@ -134,6 +148,10 @@ mod tests {
         assert_eq!(rate(853.2), "853");
         assert_eq!(rate(999.7), "1.00 k");
         assert_eq!(rate(0.0), "0");
+        assert_eq!(count(100_000.0), "100 k");
+        assert_eq!(count(2_500_000.0), "2.5 M");
+        assert_eq!(count(100.0), "100");
+        assert_eq!(count(0.5), "0.5");
         assert_eq!(bytes(3930.0), "3.93 KB");
         assert_eq!(bytes(48.0), "48 B");
         assert_eq!(time(0.35), "350 ns");

@@ -4,110 +4,39 @@ use std::collections::BTreeSet;
 
 use super::{
     Row, peers,
+    places::Places,
+    select::{COLUMNS, Kinds, column_name, operation, scenarios, suite_of, suites, sweep_stem},
     table::{Table, bytes, mebibytes, rate, time},
 };
-use crate::optims;
 
-/// Returns the tables of these rows: limits, rates, details, scaling, optimisations, long forms, peers. A table
-/// without lines is left out. The same rows give the same tables.
+/// Returns the tables of these rows: where they come from, limits, rates, details, scaling, optimisations, task
+/// counts, replays, long forms, peers. A table without lines is left out. The same rows give the same tables.
 #[must_use]
 pub fn sections(rows: &[Row]) -> Vec<Table> {
-    let ours: Vec<&Row> = rows.iter().filter(|row| !row.backend.is_empty()).collect();
-    let big = |row: &&&Row| is_big(&row.scenario);
-    let step = |row: &&&Row| optims::is_step(&row.variant);
-    let suite: Vec<&Row> = ours.iter().filter(|row| !big(row) && !step(row)).copied().collect();
-    let steps: Vec<&Row> = ours.iter().filter(|row| step(row)).copied().collect();
-    let long: Vec<&Row> = ours.iter().filter(|row| big(row)).copied().collect();
-    let mut tables = vec![limits(rows)];
-    for variant in suites(&suite) {
-        let rows: Vec<&Row> = suite.iter().filter(|row| suite_of(row) == variant).copied().collect();
+    let places = Places::of(rows);
+    let kinds = Kinds::of(rows);
+    let mut tables = vec![places.table(), limits(rows, &places)];
+    for variant in suites(&kinds.suite) {
+        let rows: Vec<&Row> = kinds.suite.iter().filter(|row| suite_of(row) == variant).copied().collect();
         tables.push(rates(&variant, &rows));
-        tables.push(details(&variant, &rows));
+        tables.push(details(&titled("Details", &variant), &rows, &places));
         tables.push(scaling(&variant, &rows));
     }
-    tables.extend([optimisations(&steps), long_forms(&long)]);
+    tables.push(optimisations(&kinds.steps));
+    tables.push(details("Details: each optimisation by itself", &kinds.steps, &places));
+    tables.push(task_counts(&kinds.sweep));
+    tables.push(details("Details: one amount of work, cut into more and more tasks", &kinds.sweep, &places));
+    tables.extend(replays::tables(&kinds.replays, &places));
+    tables.push(long_forms(&kinds.long, &places));
     tables.retain(|table| !table.lines.is_empty());
-    if !suite.is_empty() {
+    if !kinds.suite.is_empty() {
         tables.push(peers::table());
     }
     tables
 }
 
-/// Returns what a row's name has beside backend and durability: the suite's name and the switches.
-fn suite_of(row: &Row) -> (String, String) {
-    let target = column_name(row);
-    let name = row.name.split(&format!(" {target}")).next().unwrap_or(&row.name);
-    (name.to_owned(), row.variant.clone())
-}
-
-fn suites(rows: &[&Row]) -> Vec<(String, String)> {
-    let mut suites = Vec::new();
-    for row in rows {
-        let suite = suite_of(row);
-        if !suites.contains(&suite) {
-            suites.push(suite);
-        }
-    }
-    suites
-}
-
-/// Scenarios in the order of the tables; longer names come before those that they start with.
-const ORDER: [&str; 18] = [
-    "commits",
-    "commits-distinct",
-    "large-values",
-    "incremental",
-    "incremental-long",
-    "reads",
-    "reads-random",
-    "reads-random-long",
-    "reads-random-reader-long",
-    "reads-random-subtree-long",
-    "concurrent",
-    "concurrent-long",
-    "concurrent-each",
-    "prepare",
-    "prepare-one",
-    "group-commit",
-    "group-commit-threads",
-    "open",
-];
-
-fn order(row: &Row) -> (usize, u64, bool, String) {
-    let scenario = &row.scenario;
-    let stem: String = scenario
-        .split('-')
-        .filter(|word| !word.starts_with(|first: char| first.is_ascii_digit()) && !is_tasks(word))
-        .collect::<Vec<_>>()
-        .join("-");
-    let rank = ORDER.iter().position(|name| *name == stem).unwrap_or(ORDER.len());
-    (rank, row.value_bytes, scenario.split('-').any(is_tasks), scenario.clone())
-}
-
-/// Whether a word of a scenario's name is that of a parallel form: `p2x100`.
-fn is_tasks(word: &str) -> bool {
-    let Some((domains, fibers)) = word.strip_prefix('p').and_then(|rest| rest.split_once('x')) else { return false };
-    !domains.is_empty() && [domains, fibers].iter().all(|part| part.bytes().all(|byte| byte.is_ascii_digit()))
-}
-
-fn is_big(scenario: &str) -> bool {
-    ["open-", "over-budget-", "wide-"].iter().any(|start| scenario.starts_with(start))
-}
-
-/// Returns the scenarios of these rows in order, each once.
-fn scenarios(rows: &[&Row]) -> Vec<String> {
-    let keys: BTreeSet<_> = rows.iter().map(|row| order(row)).collect();
-    let mut names: Vec<String> = Vec::new();
-    for (.., scenario) in keys {
-        if !names.contains(&scenario) {
-            names.push(scenario);
-        }
-    }
-    names
-}
-
-fn limits(rows: &[Row]) -> Table {
-    let mut table = Table::new("Limits of this run", &["limit", "mean", "p50", "p99", "rate"]);
+fn limits(rows: &[Row], places: &Places) -> Table {
+    let mut table = Table::new("Limits of the machine", &["limit", "mean", "p50", "p99", "rate", "measured in"]);
     for row in rows.iter().filter(|row| row.is_limit()) {
         let mean = row.total_time / row.total_ops.max(1) as f64;
         let moved = row.value_bytes as f64 / mean.max(f64::MIN_POSITIVE);
@@ -118,33 +47,11 @@ fn limits(rows: &[Row]) -> Table {
             optional(row.latency_p50_us),
             optional(row.latency_p99_us),
             format!("{}/s, {}/s", rate(row.ops_per_sec), bytes(moved)),
+            places.number(row),
         ]);
-    }
-    if let Some(row) = rows.iter().find(|row| row.is_limit()) {
-        table.notes.push(machine(row));
     }
     table
 }
-
-/// Returns where and when a row comes from.
-pub(super) fn machine(row: &Row) -> String {
-    format!(
-        "{}, {} cores, Linux {}, {}; {}, revision {}",
-        row.cpu, row.cores, row.kernel, row.filesystem, row.date, row.revision
-    )
-}
-
-/// Returns the column of a row in tables that have a column for each backend and durability.
-fn column_name(row: &Row) -> &'static str {
-    match (row.backend.as_str(), row.durability.as_str()) {
-        ("memory", _) => "memory",
-        (_, "synced") => "disk synced",
-        _ if row.name.contains("disk synced") => "disk synced",
-        _ => "disk none",
-    }
-}
-
-const COLUMNS: [&str; 3] = ["memory", "disk none", "disk synced"];
 
 fn titled(title: &str, (suite, variant): &(String, String)) -> String {
     if variant.is_empty() { format!("{title}: {suite}") } else { format!("{title}: {suite}, {variant}") }
@@ -162,21 +69,7 @@ fn rates(suite: &(String, String), rows: &[&Row]) -> Table {
     table
 }
 
-/// Returns what is counted.
-fn operation(scenario: &str) -> &'static str {
-    let starts = |names: &[&str]| names.iter().any(|name| scenario.starts_with(name));
-    if starts(&["incremental", "group-commit", "prepare-one"]) {
-        "commit"
-    } else if starts(&["reads"]) {
-        "lookup"
-    } else if starts(&["concurrent"]) {
-        "put or get"
-    } else {
-        "entry"
-    }
-}
-
-fn details(suite: &(String, String), rows: &[&Row]) -> Table {
+fn details(title: &str, rows: &[&Row], places: &Places) -> Table {
     let heads = [
         "scenario, backend",
         "ops/s",
@@ -191,28 +84,30 @@ fn details(suite: &(String, String), rows: &[&Row]) -> Table {
         "fdatasync",
         "share of limit",
         "checked",
+        "value",
+        "measured in",
     ];
-    let mut table = Table::new(&titled("Details", suite), &heads);
+    let mut table = Table::new(title, &heads);
     table.folded = true;
     for scenario in scenarios(rows) {
         for column in COLUMNS {
             let found = rows.iter().filter(|row| row.scenario == scenario && column_name(row) == column);
-            table.lines.extend(found.map(|row| detail(row, column)));
+            table.lines.extend(found.map(|row| detail(row, column, places)));
         }
     }
     table
 }
 
-fn detail(row: &Row, column: &str) -> Vec<String> {
+fn detail(row: &Row, column: &str, places: &Places) -> Vec<String> {
     let none = || "–".to_owned();
     let or_none = |value: Option<f64>, write: fn(f64) -> String| value.map_or_else(none, write);
     let share = match (&row.limit, row.share) {
         (Some(limit), Some(share)) => format!("{:.0} % {limit}", share * 100.0),
         _ => none(),
     };
-    let checked = if row.checked { "yes".to_owned() } else { row.wrong.clone().unwrap_or_else(|| "no".into()) };
+    let variant = if row.variant.is_empty() { String::new() } else { format!(", {}", row.variant) };
     vec![
-        format!("{}, {column}", row.scenario),
+        format!("{}, {column}{variant}", row.scenario),
         rate(row.ops_per_sec),
         format!("{}–{}", rate(row.ops_per_sec_min), rate(row.ops_per_sec_max)),
         row.runs.to_string(),
@@ -224,8 +119,14 @@ fn detail(row: &Row, column: &str) -> Vec<String> {
         mebibytes(row.rss_file_kb),
         or_none(row.fdatasync_us, time),
         share,
-        checked,
+        checked(row),
+        bytes(row.value_bytes as f64),
+        places.number(row),
     ]
+}
+
+fn checked(row: &Row) -> String {
+    if row.checked { "yes".into() } else { row.wrong.clone().unwrap_or_else(|| "no".into()) }
 }
 
 /// The rates of rows that exist for one and for two threads, and what the second thread adds.
@@ -278,7 +179,35 @@ fn optimisations(rows: &[&Row]) -> Table {
     table
 }
 
-fn long_forms(rows: &[&Row]) -> Table {
+/// One amount of work by more and more tasks: a line for each scenario and backend, a column for each count.
+fn task_counts(rows: &[&Row]) -> Table {
+    let counts: BTreeSet<u64> = rows.iter().map(|row| row.tasks).collect();
+    let named = counts.iter().map(|count| if *count == 1 { "1 task".into() } else { format!("{count} tasks") });
+    let heads: Vec<String> = std::iter::once("scenario, backend".to_owned()).chain(named).collect();
+    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+    let mut table = Table::new("One amount of work, cut into more and more tasks (ops/s)", &heads);
+    let mut stems: Vec<&str> = Vec::new();
+    for stem in rows.iter().map(|row| sweep_stem(row)) {
+        if !stems.contains(&stem) {
+            stems.push(stem);
+        }
+    }
+    for stem in stems {
+        for column in COLUMNS {
+            let of = |count: &u64| {
+                let mut here = rows.iter().filter(|row| sweep_stem(row) == stem && column_name(row) == column);
+                here.find(|row| row.tasks == *count).map_or_else(|| "–".into(), |row| rate(row.ops_per_sec))
+            };
+            let cells: Vec<String> = counts.iter().map(of).collect();
+            if cells.iter().any(|cell| cell != "–") {
+                table.lines.push(std::iter::once(format!("{stem}, {column}")).chain(cells).collect());
+            }
+        }
+    }
+    table
+}
+
+fn long_forms(rows: &[&Row], places: &Places) -> Table {
     let heads = [
         "scenario, backend",
         "each",
@@ -290,6 +219,7 @@ fn long_forms(rows: &[&Row]) -> Table {
         "anon MiB",
         "mapped MiB",
         "checked",
+        "measured in",
     ];
     let mut table = Table::new("Long forms", &heads);
     for row in rows {
@@ -304,7 +234,8 @@ fn long_forms(rows: &[&Row]) -> Table {
             if row.store_bytes > 0 { bytes(row.store_bytes as f64) } else { "–".into() },
             mebibytes(row.rss_anon_kb),
             mebibytes(row.rss_file_kb),
-            if row.checked { "yes".into() } else { row.wrong.clone().unwrap_or_else(|| "no".into()) },
+            checked(row),
+            places.number(row),
         ]);
     }
     table
@@ -321,5 +252,6 @@ fn times_smaller(row: &Row, rows: &[&Row]) -> Option<f64> {
     (smaller.scenario != row.scenario && row.ops_per_sec > 0.0).then(|| smaller.ops_per_sec / row.ops_per_sec)
 }
 
+mod replays;
 #[cfg(test)]
 mod tests;

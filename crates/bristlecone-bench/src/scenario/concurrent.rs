@@ -8,7 +8,7 @@ use crate::{
     engine::Engine,
     error::Result,
     job::Job,
-    measure::{Run, Written, cores, together},
+    measure::{Run, Written, together},
     workload::{Random, RisingValues, Workload},
 };
 
@@ -23,12 +23,13 @@ pub(super) fn run(
     workload: &Workload,
     batched: bool,
     long: bool,
+    threads_max: usize,
 ) -> Result<(Run, Expected)> {
     let stored = store_first(engine, workload)?;
     engine.reopen()?;
     let tasks = job.sizes.tasks.max(1);
     let rounds = (job.sizes.nreads * if long { LONG } else { 1 } / tasks).max(1);
-    let threads = cores().min(tasks);
+    let threads = threads_max.min(tasks);
     let (backend, format, durability) = (&**engine.backend(), engine.format(), job.target.durability());
     let written = Written::since_now(engine);
     let (seconds, sums) = together(threads, |thread| {

@@ -1,7 +1,9 @@
-//! The parallel forms: `domains` threads with `fibers` branches each.
+//! The parallel forms: many tasks, each with a branch of its own, spread over a few threads.
 //!
 //! A thread takes its branches in turn, one commit each. Synced commits of one turn are submitted together
 //! and share a sync, as fibers that wait for the same flush do.
+
+use std::ops::Range;
 
 use bristlecone::{Branch, Durability, Info, Prepared, Repo, Tree};
 
@@ -20,48 +22,74 @@ use crate::{
     workload::{Workload, infos, lookups},
 };
 
+/// Prepared commits of so many branches are submitted together at most: they are all in memory until then.
+const TURN_MAX: usize = 1000;
+
+/// How many tasks there are, and how many threads share them.
+#[derive(Clone, Copy)]
+pub(super) struct Tasks {
+    pub(super) threads: usize,
+    pub(super) count: usize,
+}
+
+impl Tasks {
+    /// Returns `domains` threads with `fibers` tasks each.
+    pub(super) const fn of(job: &Job) -> Self {
+        Self { threads: job.sizes.domains, count: job.sizes.domains * job.sizes.fibers }
+    }
+
+    /// Returns the tasks of a thread.
+    fn of_thread(self, thread: usize) -> Range<usize> {
+        self.count * thread / self.threads..self.count * (thread + 1) / self.threads
+    }
+}
+
 /// `commits`, each task on its own branch.
-pub(super) fn commits(engine: &mut Engine, job: &Job, workload: &Workload) -> Result<(Run, Expected)> {
+pub(super) fn commits(engine: &mut Engine, job: &Job, workload: &Workload, tasks: Tasks) -> Result<(Run, Expected)> {
     let commits = job.sizes.ncommits;
     let values = CommitValues::new(workload, commits);
-    let names = branch_names(job.sizes.domains * job.sizes.fibers);
-    let mut run = timed(engine, job, &names, |tree, i| values.add_all(tree, workload, i))?;
+    let names = branch_names(tasks.count);
+    let mut run = timed(engine, job, tasks, &names, |tree, i| values.add_all(tree, workload, i))?;
     run.ops *= workload.paths.len() as u64;
     let values = vec![commits.saturating_sub(1); workload.paths.len()];
     Ok((run, Expected::Branches { names, values, commits }))
 }
 
 /// `incremental`, each task on its own branch.
-pub(super) fn incremental(engine: &mut Engine, job: &Job, workload: &Workload) -> Result<(Run, Expected)> {
-    let names = branch_names(job.sizes.domains * job.sizes.fibers);
+pub(super) fn incremental(
+    engine: &mut Engine,
+    job: &Job,
+    workload: &Workload,
+    tasks: Tasks,
+) -> Result<(Run, Expected)> {
+    let names = branch_names(tasks.count);
     commit_base(engine, job, workload, &names)?;
     engine.reopen()?;
     let changes = Changes::new(workload, job.sizes.ncommits);
-    let run = timed(engine, job, &names, |tree, i| changes.apply(tree, workload, i))?;
+    let run = timed(engine, job, tasks, &names, |tree, i| changes.apply(tree, workload, i))?;
     Ok((run, changes.expected(names, workload)))
 }
 
 /// `reads`, each task with a checkout of its own.
-pub(super) fn reads(engine: &mut Engine, job: &Job, workload: &Workload) -> Result<(Run, Expected)> {
+pub(super) fn reads(engine: &mut Engine, job: &Job, workload: &Workload, tasks: Tasks) -> Result<(Run, Expected)> {
     commit_base(engine, job, workload, &[MAIN.into()])?;
     engine.reopen()?;
-    let (domains, fibers) = (job.sizes.domains, job.sizes.fibers);
     let lookups = lookups(&job.sizes, job.sizes.nreads, false, 0);
     let repo = engine.repo();
     let branch = repo.branch(MAIN)?;
-    let (seconds, sums) = together(domains, |_| {
+    let (seconds, sums) = together(tasks.threads, |thread| {
         let mut sum = 0;
-        for _ in 0..fibers {
+        for _ in tasks.of_thread(thread) {
             sum += reads::look_up(&branch.tree()?, workload, Way::InOrder, &lookups)?;
         }
         Ok(sum)
     })?;
-    let count = lookups.len() * domains * fibers;
+    let count = lookups.len() * tasks.count;
     let right = sums.iter().sum::<u64>() == reads::expected_sum(workload, count);
     let run = Run {
         ops: count as u64,
         seconds,
-        threads: domains as u64,
+        threads: tasks.threads as u64,
         wrong: (!right).then(|| "lookups found other values than were set".into()),
         ..Run::default()
     };
@@ -72,22 +100,25 @@ pub(super) fn reads(engine: &mut Engine, job: &Job, workload: &Workload) -> Resu
 fn timed(
     engine: &Engine,
     job: &Job,
+    tasks: Tasks,
     names: &[String],
     edit: impl Fn(&mut Tree, usize) -> Result<()> + Sync,
 ) -> Result<Run> {
-    let (domains, fibers, commits) = (job.sizes.domains, job.sizes.fibers, job.sizes.ncommits);
+    let commits = job.sizes.ncommits;
     let infos = infos(job, commits);
     let repo = engine.repo();
     let branches: Result<Vec<Branch>> = names.iter().map(|name| Ok(repo.branch(name)?)).collect();
     let branches = branches?;
-    let together_synced = fibers > 1 && job.target.durability() == Durability::Synced;
+    let together_synced = tasks.count > tasks.threads && job.target.durability() == Durability::Synced;
     let written = Written::since_now(engine);
-    let (seconds, latencies) = together(domains, |thread| {
-        let own = &branches[thread * fibers..(thread + 1) * fibers];
-        let mut latencies = Vec::with_capacity(commits * fibers);
+    let (seconds, latencies) = together(tasks.threads, |thread| {
+        let own = &branches[tasks.of_thread(thread)];
+        let mut latencies = Vec::with_capacity(commits * own.len());
         for (i, info) in infos.iter().enumerate() {
             if together_synced {
-                turn(&repo, own, info, |tree| edit(tree, i), &mut latencies)?;
+                for own in own.chunks(TURN_MAX) {
+                    turn(&repo, own, info, |tree| edit(tree, i), &mut latencies)?;
+                }
                 continue;
             }
             for branch in own {
@@ -98,8 +129,8 @@ fn timed(
         }
         Ok(latencies)
     })?;
-    let ops = (commits * domains * fibers) as u64;
-    let mut run = Run { ops, seconds, threads: domains as u64, ..Run::default() };
+    let ops = (commits * tasks.count) as u64;
+    let mut run = Run { ops, seconds, threads: tasks.threads as u64, ..Run::default() };
     written.note(engine, &mut run);
     run.set_latencies(latencies.into_iter().flatten().collect());
     Ok(run)

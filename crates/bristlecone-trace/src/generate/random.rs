@@ -23,7 +23,7 @@ impl Random {
     /// Returns a number below `end`, which is not 0.
     pub(super) fn below(&mut self, end: u64) -> u64 {
         debug_assert!(end > 0, "no number is below 0");
-        (u128::from(self.next()) * u128::from(end) >> 64) as u64
+        ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
     }
 
     /// Returns a number in `low..end`.

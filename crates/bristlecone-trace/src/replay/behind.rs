@@ -24,6 +24,14 @@ use crate::Scoped;
 /// How many commits may wait. The trees bound it too.
 const WAITING_MAX: usize = 4;
 
+/// A commit that failed, which shows later.
+#[derive(Debug)]
+pub(super) struct Late {
+    /// Its row.
+    pub(super) place: Box<Place>,
+    pub(super) fault: Box<Fault>,
+}
+
 /// What commits of a trace are made by.
 pub(super) trait Commits<F: Format> {
     /// Returns the tree of the commit that a recorded hash became, or will become.
@@ -33,7 +41,7 @@ pub(super) trait Commits<F: Format> {
     fn commit(&mut self, tree: &mut Tree<F>, plan: Plan, place: impl FnOnce() -> Place) -> Result<(), Fault>;
 
     /// Returns how long each commit took that was made since the last call, and the first that failed, with its row.
-    fn made(&mut self, took: &mut dyn FnMut(Duration)) -> Result<(), (Option<Place>, Fault)>;
+    fn made(&mut self, took: &mut dyn FnMut(Duration)) -> Result<(), Late>;
 }
 
 /// One after the other, on one thread.
@@ -58,7 +66,7 @@ impl<F: Format> Commits<F> for Serially<'_, F> {
         Ok(())
     }
 
-    fn made(&mut self, took: &mut dyn FnMut(Duration)) -> Result<(), (Option<Place>, Fault)> {
+    fn made(&mut self, took: &mut dyn FnMut(Duration)) -> Result<(), Late> {
         if let Some(duration) = self.took.take() {
             took(duration);
         }
@@ -118,10 +126,10 @@ impl<F: Format> Behind<F> {
     }
 
     /// Returns the first failure with its row; what was to follow is not waited for.
-    fn first_failed(&mut self, fault: Fault) -> (Option<Place>, Fault) {
-        let place = self.places.pop_front();
+    fn first_failed(&mut self, fault: Fault) -> Late {
+        let place = self.places.pop_front().unwrap_or_default();
         self.places.clear();
-        (place, fault)
+        Late { place: Box::new(place), fault: Box::new(fault) }
     }
 
     /// Tells the other thread; whether it is gone is learnt from what it has sent.
@@ -163,7 +171,7 @@ impl<F: Format> Commits<F> for Behind<F> {
         Ok(())
     }
 
-    fn made(&mut self, took: &mut dyn FnMut(Duration)) -> Result<(), (Option<Place>, Fault)> {
+    fn made(&mut self, took: &mut dyn FnMut(Duration)) -> Result<(), Late> {
         loop {
             match self.done.try_recv() {
                 Ok(Ok(duration)) => {
@@ -173,10 +181,7 @@ impl<F: Format> Commits<F> for Behind<F> {
                 Ok(Err(fault)) => return Err(self.first_failed(fault)),
                 Err(TryRecvError::Disconnected) if !self.places.is_empty() => {
                     let gone = std::io::Error::other("the thread that commits is gone");
-                    return Err((
-                        self.places.pop_front(),
-                        Fault::Store(Error::Io { file: String::new(), source: gone }),
-                    ));
+                    return Err(self.first_failed(Fault::Store(Error::Io { file: String::new(), source: gone })));
                 }
                 Err(TryRecvError::Empty | TryRecvError::Disconnected) => return Ok(()),
             }

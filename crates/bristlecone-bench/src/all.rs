@@ -1,0 +1,259 @@
+//! `bench all`: everything in one command, in seven steps, each of which can be skipped.
+//!
+//! Rows are merged into the file of results after each step, so that a step that fails costs no other. Charts and
+//! pages are made from that file alone.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use clap::Args;
+
+use crate::{
+    BenchError, cli,
+    cli::Common,
+    error::Result,
+    job::{Job, Target},
+    measure::cores,
+    optims, peers,
+    report::{charts, json, page::Contents, published, readme},
+    session::Session,
+    suite::Plan,
+    sweep,
+};
+
+mod trace;
+
+pub use trace::TraceArgs;
+
+/// Everything in one command, in seven steps: 1 the tree suite on every backend; 2 each optimisation by itself; 3 the
+/// replay of a trace; 4 one amount of work cut into more and more tasks; 5 other programs that are installed; 6
+/// charts; 7 the results page and the section of the README.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  cone bench all                               everything but the trace, into docs/ when run in the repository
+  cone bench all --quick --out /tmp/results    each row once: a minute
+  cone bench all --skip-suite --skip-optims    only task counts, peers, charts and pages
+  cone bench all --regen                       only charts and pages, from the file of results
+
+Exit code 1 if a check of the results fails.")]
+pub struct AllArgs {
+    /// How much is done, and where
+    #[command(flatten)]
+    pub common: Common,
+    /// Not step 1: the tree suite
+    #[arg(long)]
+    pub skip_suite: bool,
+    /// Not step 2: each optimisation by itself
+    #[arg(long)]
+    pub skip_optims: bool,
+    /// Not step 3: the replay of a trace
+    #[arg(long)]
+    pub skip_trace: bool,
+    /// Not step 4: the sweep over task counts
+    #[arg(long)]
+    pub skip_parallel: bool,
+    /// Not step 5: other programs
+    #[arg(long)]
+    pub skip_peers: bool,
+    /// Not step 6: charts
+    #[arg(long)]
+    pub skip_charts: bool,
+    /// Not step 7: the results page and the README
+    #[arg(long)]
+    pub skip_readme: bool,
+    /// Measure nothing: steps 6 and 7 alone, from the file of results
+    #[arg(long)]
+    pub regen: bool,
+    /// The task counts of step 4, separated by commas
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = cli::positive, default_values_t = sweep::COUNTS)]
+    pub parallel_fibers: Vec<usize>,
+    /// The threads that share the tasks of step 4; as many as there are cores if not given
+    #[arg(long, value_name = "N", value_parser = cli::positive)]
+    pub parallel_domains: Option<usize>,
+    /// The trace
+    #[command(flatten)]
+    pub trace: TraceArgs,
+    /// The file of results, into which rows are merged [default: docs/results/results.json in the repository, else
+    /// results.json]
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Where charts and the page results.md go, which is made if there is none; the README is left alone
+    /// [default: docs in the repository, else results]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+}
+
+/// Does what the options ask for.
+///
+/// # Errors
+/// As [`cli::run`].
+pub(crate) fn run(args: &AllArgs, json: bool) -> Result<()> {
+    let places = Places::new(args);
+    // A broken file should not cost the minutes of a run.
+    if let Some(trace) = args.trace.trace.as_ref().filter(|trace| !trace.is_file()) {
+        return Err(BenchError::usage(format!("{}: there is no such trace", trace.display())));
+    }
+    if json::read(&places.rows)?.is_empty() && args.regen {
+        let file = places.rows.display();
+        return Err(BenchError::usage(format!(
+            "{file} has no rows to make charts and pages of; name another with --json"
+        )));
+    }
+    published::read(&places.published)?;
+    if args.regen {
+        return publish(args, &places);
+    }
+    let session = measure(args, &places)?;
+    publish(args, &places)?;
+    cli::show(&session.rows, json);
+    session.verdict()
+}
+
+/// Task counts, and replays, are tried so often at most.
+const LONG_RUNS_MAX: usize = 3;
+
+/// Steps 1 to 5. Each step's rows are kept before the next begins.
+fn measure(args: &AllArgs, places: &Places) -> Result<Session> {
+    let mut session = Session::start(&args.common)?;
+    let quick = args.common.quick;
+    let runs = if quick { 1 } else { args.common.runs };
+    let long_runs = runs.min(LONG_RUNS_MAX);
+    let like = args.common.job(session.dir());
+    let replay = trace::job(&args.trace, &args.common, session.dir());
+    if !args.skip_suite {
+        eprintln!("step 1: the tree suite");
+        session.measure(&suite(&like, quick), runs);
+        json::merge(&places.rows, &session.rows)?;
+    }
+    if !args.skip_optims {
+        eprintln!("step 2: each optimisation by itself");
+        session.measure(&optims::jobs(&like), runs);
+        if let Some(job) = replay.as_ref().filter(|_| !args.skip_trace) {
+            trace::optimisations(&mut session, job, 1)?;
+        }
+        json::merge(&places.rows, &session.rows)?;
+    }
+    if !args.skip_trace {
+        match &replay {
+            None => eprintln!("step 3 is left out: --trace names a trace to replay"),
+            Some(job) => {
+                eprintln!("step 3: the replay of a trace");
+                trace::replays(&mut session, job, long_runs, !args.trace.no_flatten)?;
+                json::merge(&places.rows, &session.rows)?;
+            }
+        }
+    }
+    if !args.skip_parallel {
+        eprintln!("step 4: one amount of work, cut into more and more tasks");
+        let threads = args.parallel_domains.unwrap_or_else(cores);
+        let jobs = sweep::jobs(&like, &Target::ALL, &args.parallel_fibers, threads, quick);
+        session.measure(&jobs, long_runs);
+        json::merge(&places.rows, &session.rows)?;
+    }
+    if !args.skip_peers {
+        eprintln!("step 5: other programs that are installed");
+        peers::look(&mut io::stderr());
+    }
+    Ok(session)
+}
+
+fn suite(like: &Job, quick: bool) -> Vec<Job> {
+    let plan = Plan {
+        like: like.clone(),
+        value_sizes: vec![20, 10_000],
+        targets: Target::ALL.to_vec(),
+        only: vec![],
+        quick,
+        no_batch: false,
+        parallel: false,
+    };
+    plan.jobs()
+}
+
+/// Steps 6 and 7, from the file of results.
+fn publish(args: &AllArgs, places: &Places) -> Result<()> {
+    let rows = json::rows(&places.rows)?;
+    let mut charts = charts::draw(&rows);
+    fs::create_dir_all(&places.charts).map_err(BenchError::io(&places.charts))?;
+    if args.skip_charts {
+        // Pages show what there is from an earlier time.
+        charts.retain(|chart| places.charts.join(chart.file).is_file());
+    } else {
+        for chart in &charts {
+            json::write(&places.charts.join(chart.file), &chart.svg)?;
+        }
+        eprintln!("{} charts are in {}", charts.len(), places.charts.display());
+    }
+    if args.skip_readme {
+        return Ok(());
+    }
+    let published = published::read(&places.published)?;
+    let contents = |page: &Path| Contents {
+        rows: &rows,
+        charts: &charts,
+        published: &published,
+        charts_at: relative(page, &places.charts) + "/",
+        rows_at: relative(page, &places.rows),
+    };
+    if !places.page.exists() {
+        let begin = format!("# Results\n\n{}\n{}\n", readme::BEGIN, readme::END);
+        json::write(&places.page, &begin)?;
+    }
+    readme::replace(&places.page, &contents(&places.page).page())?;
+    eprintln!("the results are in {}", places.page.display());
+    if let Some(readme) = &places.readme {
+        readme::replace(readme, &contents(readme).summary(&relative(readme, &places.page)))?;
+        eprintln!("the section of {} is written", readme.display());
+    }
+    Ok(())
+}
+
+/// Which files are read and written.
+struct Places {
+    rows: PathBuf,
+    charts: PathBuf,
+    page: PathBuf,
+    published: PathBuf,
+    readme: Option<PathBuf>,
+}
+
+impl Places {
+    fn new(args: &AllArgs) -> Self {
+        // One run of each row is nothing to publish: it goes where it would go outside of the repository.
+        let home = Path::new("docs/results.md").is_file() && Path::new("docs/results").is_dir();
+        let home = home && (args.regen || !args.common.quick);
+        let rows = args.json.clone();
+        let rows = rows.unwrap_or_else(|| if home { "docs/results/results.json" } else { "results.json" }.into());
+        let published = rows.with_file_name("peers.csv");
+        match (&args.out, home) {
+            (None, true) => Self {
+                rows,
+                charts: "docs/results".into(),
+                page: "docs/results.md".into(),
+                published,
+                readme: Some("README.md".into()),
+            },
+            (out, _) => {
+                let charts = out.clone().unwrap_or_else(|| "results".into());
+                Self { rows, page: charts.join("results.md"), charts, published, readme: None }
+            }
+        }
+    }
+}
+
+/// Returns what leads from a page to a file or folder: relative if that lies beside the page or below, else as
+/// it is.
+fn relative(page: &Path, to: &Path) -> String {
+    let from = page.parent().unwrap_or(Path::new(""));
+    match to.strip_prefix(from) {
+        Ok(rest) if rest.as_os_str().is_empty() => ".".into(),
+        Ok(rest) => rest.display().to_string(),
+        Err(_) => to.display().to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

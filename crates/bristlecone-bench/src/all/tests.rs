@@ -1,0 +1,150 @@
+//! The command from end to end, very small; pages made from files of results.
+
+use clap::Parser;
+
+use super::*;
+use crate::report::Row;
+
+#[derive(Parser)]
+struct Command {
+    #[command(flatten)]
+    args: AllArgs,
+}
+
+fn args(words: &str) -> AllArgs {
+    Command::try_parse_from(std::iter::once("all").chain(words.split_whitespace())).unwrap().args
+}
+
+fn files(dir: &Path) -> String {
+    format!("--json {0}/results.json --out {0}/out", dir.display())
+}
+
+fn row(backend: &str, scenario: &str, rate: f64) -> Row {
+    Row {
+        name: format!("bristlecone {backend} none"),
+        scenario: scenario.into(),
+        backend: backend.into(),
+        durability: "none".into(),
+        ops_per_sec: rate,
+        checked: true,
+        cpu: "A processor".into(),
+        date: "2026-11-21".into(),
+        ..Row::default()
+    }
+}
+
+fn texts(dir: &Path) -> Vec<(String, String)> {
+    let mut texts: Vec<(String, String)> = fs::read_dir(dir)
+        .unwrap()
+        .map(|file| file.unwrap().path())
+        .map(|file| (file.file_name().unwrap().display().to_string(), fs::read_to_string(&file).unwrap()))
+        .collect();
+    texts.sort();
+    texts
+}
+
+#[test]
+fn everything_is_measured_drawn_and_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let sizes = "--ncommits 3 --tree-add 40 --depth 2 --nreads 100 --quick --in-process --parallel-fibers 1,7";
+    run(&args(&format!("{sizes} --dir {0}/stores {1}", dir.path().display(), files(dir.path()))), true).unwrap();
+    let names: Vec<String> = texts(&dir.path().join("out")).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["disk.svg", "memory.svg", "optimisations.svg", "results.md", "tasks.svg"]);
+    let rows = json::rows(&dir.path().join("results.json")).unwrap();
+    let of = |scenario: &str| rows.iter().filter(|row| row.scenario == scenario).count();
+    assert_eq!(of("commits-20B-7-tasks"), 3);
+    assert_eq!(of("reads-20B-7-tasks"), 2);
+    assert!(rows.iter().all(|row| row.is_limit() || row.checked), "{rows:?}");
+    let page = fs::read_to_string(dir.path().join("out/results.md")).unwrap();
+    for text in ["![The tree suite in memory](./memory.svg)", "| +inline", "commits-20B, memory", "1 task |"] {
+        assert!(page.contains(text) || text == "| +inline", "{text}: {page}");
+    }
+    assert!(page.contains("memory, +inline"));
+}
+
+#[test]
+fn pages_are_made_again_from_the_file_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let rows = [row("memory", "commits-20B", 3.2e6), row("disk", "commits-20B", 2.7e6), row("disk", "reads-20B", 4e6)];
+    json::merge(&dir.path().join("results.json"), &rows).unwrap();
+    let published = "where,system,scenario,ops_per_s\n12 cores,Another,commits-20B,68438\n";
+    fs::write(dir.path().join("peers.csv"), published).unwrap();
+    let regen = args(&format!("--regen {}", files(dir.path())));
+    run(&regen, false).unwrap();
+    let first = texts(&dir.path().join("out"));
+    run(&regen, false).unwrap();
+    assert_eq!(first, texts(&dir.path().join("out")), "the same file gives the same bytes");
+    let (_, page) = first.iter().find(|(name, _)| name == "results.md").unwrap();
+    assert!(
+        page.contains("### Published elsewhere, on other machines") && page.contains("| Another | 68.4 k |"),
+        "{page}"
+    );
+    assert!(page.contains("| [1] | A processor |"), "{page}");
+    // What people write outside of the markers stays.
+    let file = dir.path().join("out/results.md");
+    fs::write(&file, page.replace("# Results", "# Mine")).unwrap();
+    run(&args(&format!("--regen --skip-charts {}", files(dir.path()))), false).unwrap();
+    assert_eq!(fs::read_to_string(&file).unwrap(), page.replace("# Results", "# Mine"));
+}
+
+#[test]
+fn a_broken_file_is_refused_before_anything_is_measured() {
+    let dir = tempfile::tempdir().unwrap();
+    let reason = |words: &str| run(&args(&format!("{words} {}", files(dir.path()))), false).unwrap_err().to_string();
+    assert!(reason("--regen").contains("has no rows"));
+    assert!(reason("--trace nothing.repr").contains("no such trace"));
+    let file = dir.path().join("results.json");
+    for (text, why) in [
+        ("{", "EOF"),
+        ("{}", "array"),
+        ("[{\"name\":1}]", "row 0"),
+        ("[{\"name\":\"a\",\"scenario\":\"b\",\"runs\":-1}]", "-1"),
+    ] {
+        fs::write(&file, text).unwrap();
+        let said = reason("--regen");
+        assert!(said.contains("results.json") && said.contains(why), "{text}: {said}");
+    }
+    fs::write(&file, "").unwrap();
+    fs::write(dir.path().join("peers.csv"), "where,system,scenario,ops_per_s\na,b,c,fast\n").unwrap();
+    assert!(reason("").contains("line 2"));
+    assert!(!dir.path().join("out").exists());
+}
+
+#[test]
+fn options_are_checked() {
+    assert_eq!(args("").parallel_fibers, sweep::COUNTS);
+    assert_eq!(args("--parallel-fibers 1,5").parallel_fibers, [1, 5]);
+    assert!(Command::try_parse_from(["all", "--parallel-fibers", "0"]).is_err());
+    assert_eq!(relative(Path::new("docs/results.md"), Path::new("docs/results")), "results");
+    assert_eq!(relative(Path::new("README.md"), Path::new("docs/results")), "docs/results");
+    assert_eq!(relative(Path::new("out/results.md"), Path::new("out")), ".");
+}
+
+#[test]
+fn the_pages_of_the_repository_are_made_of_its_results() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let Ok(page) = fs::read_to_string(root.join("docs/results.md")) else {
+        eprintln!("SKIPPED: this is no checkout of the repository");
+        return;
+    };
+    let rows = json::rows(&root.join("docs/results/results.json")).unwrap();
+    let charts = charts::draw(&rows);
+    let again = "make them again with `cone bench all --regen`";
+    for chart in &charts {
+        let file = fs::read_to_string(root.join("docs/results").join(chart.file)).unwrap_or_default();
+        assert!(file == chart.svg, "{} is not of these results: {again}", chart.file);
+    }
+    let published = published::read(&root.join("docs/results/peers.csv")).unwrap();
+    let contents = |charts_at: &str, rows_at: &str| Contents {
+        rows: &rows,
+        charts: &charts,
+        published: &published,
+        charts_at: charts_at.into(),
+        rows_at: rows_at.into(),
+    };
+    let section = contents("results/", "results/results.json").page();
+    assert!(page.contains(&section), "docs/results.md is not of these results: {again}");
+    let readme = fs::read_to_string(root.join("README.md")).unwrap();
+    let summary = contents("docs/results/", "docs/results/results.json").summary("docs/results.md");
+    assert!(readme.contains(&summary), "README.md is not of these results: {again}");
+}

@@ -1,0 +1,260 @@
+//! The tree suite by itself: `bench` without the name of a part.
+
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+};
+
+use clap::Args;
+
+use super::{Common, positive};
+use crate::{
+    BenchError,
+    error::Result,
+    job::{Big, Job, Switches, Target, Work},
+    optims,
+    report::{Row, json, readme, sections},
+    runner::run_child,
+    session::Session,
+    suite::{Plan, SCENARIOS},
+};
+
+/// Runs the tree suite on the embedded backends and prints tables.
+#[derive(Args, Clone, Debug)]
+pub struct BenchArgs {
+    /// How much is done, and where
+    #[command(flatten)]
+    pub common: Common,
+    /// Run everything at this value size too, beside 20 and 10,000 bytes
+    #[arg(long, value_name = "BYTES")]
+    pub value_size: Option<usize>,
+    /// The budget of the object cache, used where there are no maps; 0: none
+    #[arg(long, value_name = "BYTES")]
+    pub cache: Option<u64>,
+    /// Wide directories stay one object
+    #[arg(long)]
+    pub no_inode: bool,
+    /// Short values are objects of their own
+    #[arg(long)]
+    pub no_inline: bool,
+    /// Read files without memory maps
+    #[arg(long)]
+    pub no_maps: bool,
+    /// Find every object by its id, not by its location
+    #[arg(long)]
+    pub no_direct: bool,
+    /// In `concurrent`, give every object to the backend by itself
+    #[arg(long)]
+    pub no_batch: bool,
+    /// Merge the rows into this file
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write the results between the markers of this page
+    #[arg(long, value_name = "FILE")]
+    pub readme: Option<PathBuf>,
+    /// Measure nothing: make the tables from the rows of --json
+    #[arg(long, requires = "json")]
+    pub regen: bool,
+    /// Not the memory backend
+    #[arg(long)]
+    pub skip_memory: bool,
+    /// Not the disk engine
+    #[arg(long)]
+    pub skip_disk: bool,
+    /// Accepted; there is no such backend yet
+    #[arg(long)]
+    pub skip_lsm: bool,
+    /// Accepted; there is no such backend yet
+    #[arg(long)]
+    pub skip_git: bool,
+    /// Only this backend: memory or disk
+    #[arg(long, value_name = "NAME")]
+    pub only_backend: Option<String>,
+    /// Only these scenarios: a name (`commits`) or a row (`commits-20B`), separated by commas
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub only_scenario: Vec<String>,
+    /// Threads of the parallel forms
+    #[arg(long, value_name = "D", value_parser = positive)]
+    pub parallel_domains: Option<usize>,
+    /// Branches for each thread of the parallel forms
+    #[arg(long, value_name = "F", value_parser = positive)]
+    pub parallel_fibers: Option<usize>,
+    /// Also the table of optimisations, each by itself
+    #[arg(long)]
+    pub optims: bool,
+    /// Only the long forms: opening large stores, reading beyond the budget, very wide directories
+    #[arg(long)]
+    pub big: bool,
+    /// Bytes of values in the smaller of the stores that are opened; the larger has ten times as many
+    #[arg(long, value_name = "BYTES", default_value_t = 1_000_000_000)]
+    pub big_bytes: u64,
+    /// Entries of the very wide directory
+    #[arg(long, value_name = "N", default_value_t = 10_000_000)]
+    pub big_entries: u64,
+    /// Traces are replayed by `all`
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub trace: Option<PathBuf>,
+    /// Traces are replayed by `all`
+    #[arg(long, value_name = "N", hide = true)]
+    pub trace_commits: Option<u64>,
+    /// Traces are replayed by `all`
+    #[arg(long, hide = true)]
+    pub trace_empty_blobs: bool,
+    /// Traces are replayed by `all`
+    #[arg(long, hide = true)]
+    pub no_flatten: bool,
+    /// Do one run of a job: what the processes of the suite are started with
+    #[arg(long, hide = true, value_name = "JOB")]
+    pub child: Option<String>,
+}
+
+pub(super) fn run(args: &BenchArgs, json: bool) -> Result<()> {
+    if let Some(job) = &args.child {
+        return run_child(job);
+    }
+    refuse_traces(args)?;
+    if args.regen {
+        let file = args.json.as_deref().ok_or_else(|| BenchError::usage("--regen needs --json FILE"))?;
+        return publish(args, &json::rows(file)?, json);
+    }
+    // A broken file should not cost the minutes of a run.
+    if let Some(file) = &args.json {
+        json::read(file)?;
+    }
+    let session = measure(args)?;
+    if let Some(file) = &args.json {
+        json::merge(file, &session.rows)?;
+    }
+    publish(args, &session.rows, json)?;
+    session.verdict()
+}
+
+fn measure(args: &BenchArgs) -> Result<Session> {
+    // Options that leave nothing to measure should not cost the measuring of the limits.
+    jobs(args, Path::new(""))?;
+    let mut session = Session::start(&args.common)?;
+    let jobs = jobs(args, session.dir())?;
+    session.measure(&jobs, if args.common.quick || args.big { 1 } else { args.common.runs });
+    Ok(session)
+}
+
+fn refuse_traces(args: &BenchArgs) -> Result<()> {
+    if args.trace.is_some() || args.trace_commits.is_some() || args.trace_empty_blobs || args.no_flatten {
+        return Err(BenchError::usage(
+            "traces are replayed by `bench all --trace FILE`, which takes --trace-commits, --trace-empty-blobs and \
+             --no-flatten, and by `replay tezos FILE`",
+        ));
+    }
+    if args.skip_lsm || args.skip_git {
+        eprintln!("this version has no lsm and no git backend: there is nothing to skip");
+    }
+    Ok(())
+}
+
+/// Shows rows, and writes the page if there is one to write.
+fn publish(args: &BenchArgs, rows: &[Row], json: bool) -> Result<()> {
+    if let Some(page) = &args.readme {
+        // The page shows the whole file, not this run's part of it.
+        match &args.json {
+            Some(file) => readme::write(page, &json::rows(file)?)?,
+            None => readme::write(page, rows)?,
+        }
+    }
+    show(rows, json);
+    Ok(())
+}
+
+/// Writes tables, or the rows as they are in files, to standard output.
+pub(crate) fn show(rows: &[Row], json: bool) {
+    let text = if json {
+        let values: Vec<_> = rows.iter().filter_map(|row| serde_json::to_value(row).ok()).collect();
+        json::to_text(&values)
+    } else {
+        sections(rows).iter().map(|table| table.text() + "\n").collect()
+    };
+    // Whoever closes the pipe early has seen enough.
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
+fn jobs(args: &BenchArgs, dir: &Path) -> Result<Vec<Job>> {
+    let like = like(args, dir);
+    let targets = targets(args)?;
+    if args.big {
+        return Ok(big_jobs(args, &like, &targets));
+    }
+    let mut value_sizes = vec![20, 10_000];
+    value_sizes.extend(args.value_size.filter(|bytes| !value_sizes.contains(bytes)));
+    let parallel = args.parallel_domains.is_some() || args.parallel_fibers.is_some();
+    let only = args.only_scenario.clone();
+    let plan = Plan { like, value_sizes, targets, only, quick: args.common.quick, no_batch: args.no_batch, parallel };
+    let mut jobs = plan.jobs();
+    if jobs.is_empty() {
+        return Err(BenchError::usage(format!("nothing is left to measure; scenarios are {}", SCENARIOS.join(", "))));
+    }
+    if args.optims {
+        let wanted = |job: &Job| plan.targets.contains(&job.target);
+        jobs.extend(optims::jobs(&plan.like).into_iter().filter(wanted));
+    }
+    Ok(jobs)
+}
+
+fn like(args: &BenchArgs, dir: &Path) -> Job {
+    let mut like = args.common.job(dir);
+    like.sizes.domains = args.parallel_domains.unwrap_or(1);
+    like.sizes.fibers = args.parallel_fibers.unwrap_or(1);
+    like.switches = Switches {
+        inline: !args.no_inline,
+        split: !args.no_inode,
+        maps: !args.no_maps,
+        direct: !args.no_direct,
+        cache_bytes: args.cache,
+    };
+    like
+}
+
+fn targets(args: &BenchArgs) -> Result<Vec<Target>> {
+    let only = args.only_backend.as_deref();
+    if let Some(name) = only
+        && !["memory", "disk"].contains(&name)
+    {
+        return Err(BenchError::usage(format!("there is no backend {name}; backends are memory and disk")));
+    }
+    let skipped = |target: &Target| match target {
+        Target::Memory => args.skip_memory,
+        _ => args.skip_disk,
+    };
+    let wanted = |target: &Target| !skipped(target) && only.is_none_or(|name| name == target.backend());
+    let targets: Vec<Target> = Target::ALL.into_iter().filter(wanted).collect();
+    if targets.is_empty() {
+        return Err(BenchError::usage("every backend is skipped: nothing is left to measure"));
+    }
+    Ok(targets)
+}
+
+/// A directory of so many entries is what the very wide one is compared with.
+const WIDE_ENTRIES: u64 = 100_000;
+
+fn big_jobs(args: &BenchArgs, like: &Job, targets: &[Target]) -> Vec<Job> {
+    let mut jobs = Vec::new();
+    let mut push = |work: Big, target: Target, switches: Switches| {
+        let job = Job { work: Work::Big(work), target, value_bytes: 1000, switches, ..like.clone() };
+        let selected =
+            args.only_scenario.is_empty() || args.only_scenario.iter().any(|n| job.scenario().starts_with(n));
+        if targets.contains(&target) && selected {
+            jobs.push(job);
+        }
+    };
+    push(Big::Open { bytes: args.big_bytes }, Target::DiskNone, like.switches);
+    push(Big::Open { bytes: args.big_bytes * 10 }, Target::DiskNone, like.switches);
+    let cache_bytes = Some(like.switches.cache_bytes.unwrap_or(64 << 20));
+    let without_maps = Switches { maps: false, cache_bytes, ..like.switches };
+    push(Big::Budget { bytes: args.big_bytes }, Target::DiskNone, without_maps);
+    for target in [Target::Memory, Target::DiskNone] {
+        push(Big::Wide { entries: WIDE_ENTRIES }, target, like.switches);
+        push(Big::Wide { entries: args.big_entries }, target, like.switches);
+    }
+    jobs
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,128 @@
+//! Charts of made-up rows.
+
+use super::*;
+use crate::{
+    replay::{ReplayFigures, SampleFigures},
+    report::svg::tests::check,
+};
+
+fn row(backend: &str, durability: &str, scenario: &str, rate: f64) -> Row {
+    Row {
+        name: format!("bristlecone {backend} {durability}"),
+        scenario: scenario.into(),
+        backend: backend.into(),
+        durability: durability.into(),
+        ops_per_sec: rate,
+        ..Row::default()
+    }
+}
+
+fn suite() -> Vec<Row> {
+    let names = [
+        "commits-20B",
+        "commits-20B-p2x1",
+        "commits-10K-distinct",
+        "incremental-20B",
+        "incremental-long-20B",
+        "reads-random-20B-1t",
+        "reads-random-long-20B-1t",
+        "reads-random-long-20B-2t",
+    ];
+    let on = |(backend, durability): (&str, &str)| names.map(|name| row(backend, durability, name, 1234.0));
+    let mut rows: Vec<Row> =
+        [("memory", "none"), ("disk", "none"), ("disk", "synced")].into_iter().flat_map(on).collect();
+    rows.push(Row { variant: "no-inline".into(), ..row("memory", "none", "commits-20B", 9.87) });
+    rows
+}
+
+fn replay(backend: &str, durability: &str, variant: &str) -> Row {
+    let sample = |index: u64| SampleFigures {
+        seconds: index as f64,
+        commits: index * 10,
+        rows_per_s: 1000.0 * index as f64,
+        rss_anon_kb: 5000 + index,
+        commit_p50_us: if index == 3 { 0.0 } else { 120.0 },
+        commit_p99_us: 4500.0,
+        ..SampleFigures::default()
+    };
+    let figures = ReplayFigures { series: (0..10).map(sample).collect(), ..ReplayFigures::default() };
+    let variant = variant.to_owned();
+    Row { variant, replay: Some(Box::new(figures)), ..row(backend, durability, "tezos-90commits", 456_000.0) }
+}
+
+fn drawn(rows: &[Row]) -> Vec<(&'static str, String)> {
+    let charts = draw(rows);
+    assert_eq!(charts, draw(rows), "the same rows give the same charts");
+    charts.iter().for_each(|chart| check(&chart.svg));
+    charts.into_iter().map(|chart| (chart.file, chart.svg)).collect()
+}
+
+#[test]
+fn without_rows_there_are_no_charts() {
+    assert!(drawn(&[]).is_empty());
+    assert!(drawn(&[Row { name: "limits".into(), scenario: "blake3-1KB".into(), ..Row::default() }]).is_empty());
+}
+
+#[test]
+fn the_suite_has_a_chart_for_each_family_with_one_form_of_each_scenario() {
+    let charts = drawn(&suite());
+    assert_eq!(charts.iter().map(|chart| chart.0).collect::<Vec<_>>(), ["memory.svg", "disk.svg"]);
+    for (file, svg) in &charts {
+        let shown = |name: &str| svg.contains(&format!(">{name}<"));
+        for name in ["commits-20B", "commits-10K-distinct", "incremental-long-20B", "reads-random-long-20B-1t"] {
+            assert!(shown(name), "{file}: {name}");
+        }
+        for name in ["commits-20B-p2x1", "incremental-20B", "reads-random-20B-1t", "reads-random-long-20B-2t"] {
+            assert!(!shown(name), "{file}: {name}");
+        }
+        assert!(!svg.contains("9.87"), "switches are not in this chart");
+    }
+    assert!(charts[1].1.contains("disk synced") && !charts[0].1.contains("disk synced"));
+}
+
+#[test]
+fn optimisations_are_multiples_of_the_baseline() {
+    let step = |variant: &str, rate: f64| Row { variant: variant.into(), ..row("disk", "none", "commits-20B", rate) };
+    let charts = drawn(&[step("baseline", 100.0), step("+inline", 250.0), step("+all", 20.0)]);
+    let (file, svg) = &charts[0];
+    assert_eq!(*file, "optimisations.svg");
+    for text in ["+inline", "×2.50", "×0.20", "commits-20B"] {
+        assert!(svg.contains(text), "{text}");
+    }
+    assert!(!svg.contains(">baseline<"));
+    assert!(drawn(&[step("+inline", 250.0)]).is_empty(), "without a baseline there is nothing to compare with");
+}
+
+#[test]
+fn task_counts_are_lines() {
+    let point = |durability: &str, tasks: u64, rate: f64| Row {
+        tasks,
+        ..row("disk", durability, &format!("incremental-20B-{tasks}-tasks"), rate)
+    };
+    let rows =
+        [point("none", 100, 30e3), point("none", 1, 20e3), point("synced", 1, 300.0), point("synced", 100, 21e3)];
+    let charts = drawn(&rows);
+    assert_eq!(charts[0].0, "tasks.svg");
+    for text in ["incremental-20B", "commits per second", "30.0 k", "21.0 k", ">100<"] {
+        assert!(charts[0].1.contains(text), "{text}");
+    }
+    assert_eq!(charts[0].1.matches("<polyline").count(), 2);
+}
+
+#[test]
+fn a_replay_is_drawn_as_recorded_with_every_backend() {
+    let rows = [
+        replay("memory", "none", "paths=v0+v1"),
+        replay("memory", "none", ""),
+        replay("disk", "none", ""),
+        replay("disk", "synced", ""),
+    ];
+    let charts = drawn(&rows);
+    assert_eq!(charts.iter().map(|chart| chart.0).collect::<Vec<_>>(), ["replay.svg", "replay-rates.svg"]);
+    let over_time = &charts[0].1;
+    assert!(over_time.contains(">tezos-90commits replayed<"), "not the rewritten one");
+    // Three backends with a rate, two kinds of memory and two of latency.
+    assert_eq!(over_time.matches("<polyline").count(), 3 * 5);
+    assert!(over_time.contains("p99 4.50 ms"));
+    assert!(charts[1].1.contains("tezos-90commits, paths=v0+v1"));
+}

@@ -1,0 +1,149 @@
+//! Which rows belong together, in which order, and under which column.
+
+use std::collections::BTreeSet;
+
+use super::Row;
+use crate::optims;
+
+/// The rows of a file by what they are about.
+pub(super) struct Kinds<'r> {
+    /// The tree suite as it is usually run, and with switches.
+    pub(super) suite: Vec<&'r Row>,
+    /// The steps of the table of optimisations.
+    pub(super) steps: Vec<&'r Row>,
+    /// The sweep over task counts.
+    pub(super) sweep: Vec<&'r Row>,
+    /// Replays of traces.
+    pub(super) replays: Vec<&'r Row>,
+    /// The long forms.
+    pub(super) long: Vec<&'r Row>,
+}
+
+impl<'r> Kinds<'r> {
+    pub(super) fn of(rows: &'r [Row]) -> Self {
+        let mut kinds = Self { suite: vec![], steps: vec![], sweep: vec![], replays: vec![], long: vec![] };
+        // Rows of other suites have no backend.
+        for row in rows.iter().filter(|row| !row.backend.is_empty()) {
+            let kind = if is_big(&row.scenario) {
+                &mut kinds.long
+            } else if optims::is_step(&row.variant) {
+                &mut kinds.steps
+            } else if row.tasks > 0 {
+                &mut kinds.sweep
+            } else if row.replay.is_some() {
+                &mut kinds.replays
+            } else {
+                &mut kinds.suite
+            };
+            kind.push(row);
+        }
+        kinds
+    }
+}
+
+/// Returns what a row's name has beside backend and durability: the suite's name and the switches.
+pub(super) fn suite_of(row: &Row) -> (String, String) {
+    let target = column_name(row);
+    let name = row.name.split(&format!(" {target}")).next().unwrap_or(&row.name);
+    (name.to_owned(), row.variant.clone())
+}
+
+pub(super) fn suites(rows: &[&Row]) -> Vec<(String, String)> {
+    let mut suites = Vec::new();
+    for row in rows {
+        let suite = suite_of(row);
+        if !suites.contains(&suite) {
+            suites.push(suite);
+        }
+    }
+    suites
+}
+
+/// Scenarios in the order of the tables; longer names come before those that they start with.
+const ORDER: [&str; 18] = [
+    "commits",
+    "commits-distinct",
+    "large-values",
+    "incremental",
+    "incremental-long",
+    "reads",
+    "reads-random",
+    "reads-random-long",
+    "reads-random-reader-long",
+    "reads-random-subtree-long",
+    "concurrent",
+    "concurrent-long",
+    "concurrent-each",
+    "prepare",
+    "prepare-one",
+    "group-commit",
+    "group-commit-threads",
+    "open",
+];
+
+fn order(row: &Row) -> (usize, u64, bool, String) {
+    let scenario = &row.scenario;
+    let stem: String = scenario
+        .split('-')
+        .filter(|word| !word.starts_with(|first: char| first.is_ascii_digit()) && !is_tasks(word))
+        .collect::<Vec<_>>()
+        .join("-");
+    let rank = ORDER.iter().position(|name| *name == stem).unwrap_or(ORDER.len());
+    (rank, row.value_bytes, scenario.split('-').any(is_tasks), scenario.clone())
+}
+
+/// Whether a word of a scenario's name is that of a parallel form: `p2x100`.
+pub(super) fn is_tasks(word: &str) -> bool {
+    let Some((domains, fibers)) = word.strip_prefix('p').and_then(|rest| rest.split_once('x')) else { return false };
+    !domains.is_empty() && [domains, fibers].iter().all(|part| part.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+fn is_big(scenario: &str) -> bool {
+    ["open-", "over-budget-", "wide-"].iter().any(|start| scenario.starts_with(start))
+}
+
+/// Returns the scenarios of these rows in order, each once.
+pub(super) fn scenarios(rows: &[&Row]) -> Vec<String> {
+    let keys: BTreeSet<_> = rows.iter().map(|row| order(row)).collect();
+    let mut names: Vec<String> = Vec::new();
+    for (.., scenario) in keys {
+        if !names.contains(&scenario) {
+            names.push(scenario);
+        }
+    }
+    names
+}
+
+/// Returns the column of a row in tables that have a column for each backend and durability.
+pub(super) fn column_name(row: &Row) -> &'static str {
+    match (row.backend.as_str(), row.durability.as_str()) {
+        ("memory", _) => "memory",
+        (_, "synced") => "disk synced",
+        (_, "grouped") => "disk grouped",
+        _ if row.name.contains("disk synced") => "disk synced",
+        _ => "disk none",
+    }
+}
+
+pub(super) const COLUMNS: [&str; 3] = ["memory", "disk none", "disk synced"];
+
+/// Returns what is counted.
+pub(super) fn operation(scenario: &str) -> &'static str {
+    let starts = |names: &[&str]| names.iter().any(|name| scenario.starts_with(name));
+    if starts(&["tezos"]) {
+        "row of the trace"
+    } else if starts(&["incremental", "group-commit", "prepare-one"]) {
+        "commit"
+    } else if starts(&["reads"]) {
+        "lookup"
+    } else if starts(&["concurrent"]) {
+        "put or get"
+    } else {
+        "entry"
+    }
+}
+
+/// Returns the scenario of a row of the sweep without the count: `commits-20B`.
+pub(super) fn sweep_stem(row: &Row) -> &str {
+    row.scenario.strip_suffix(&format!("-{}-tasks", row.tasks)).unwrap_or(&row.scenario)
+}

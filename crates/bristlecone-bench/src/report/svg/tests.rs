@@ -1,0 +1,141 @@
+//! Charts of made-up data, and a look at whether a file is XML with finite figures.
+
+use super::{lines::Tick, *};
+use crate::report::table::{count, rate};
+
+/// Checks that a chart is well-formed: tags are balanced, text is escaped, figures are finite, nothing is outside.
+pub(crate) fn check(svg: &str) {
+    assert!(svg.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\"") && svg.ends_with("</svg>\n"), "{svg}");
+    for wrong in ["\"NaN", "\"inf", "\"-inf", ",NaN", ",inf", "\u{0}"] {
+        assert!(!svg.contains(wrong), "{wrong}: {svg}");
+    }
+    let mut open: Vec<&str> = Vec::new();
+    for part in svg.split('<').skip(1) {
+        let (tag, text) = part.split_once('>').unwrap_or_else(|| panic!("a tag has no end: {part}"));
+        assert!(!text.contains('>') || open.last() == Some(&"style"), "text is escaped: {text}");
+        assert_eq!(tag.matches('"').count() % 2, 0, "attributes are quoted: {tag}");
+        let name = tag.split([' ', '/']).find(|name| !name.is_empty()).unwrap();
+        if tag.starts_with('/') {
+            assert_eq!(open.pop(), Some(name), "tags are balanced");
+        } else if !tag.ends_with('/') {
+            open.push(name);
+        }
+        for and in text.match_indices('&').map(|(index, _)| &text[index..]) {
+            assert!(["&amp;", "&lt;", "&gt;", "&quot;"].iter().any(|known| and.starts_with(known)), "{and}");
+        }
+    }
+    assert!(open.is_empty(), "{open:?} have no end");
+    inside(svg);
+}
+
+/// Checks that every text, by its estimated width, and every shape is inside of the chart.
+fn inside(svg: &str) {
+    let attribute = |tag: &str, name: &str| -> Option<f64> {
+        let (_, rest) = tag.split_once(&format!(" {name}=\""))?;
+        rest.split('"').next()?.parse().ok()
+    };
+    let head = svg.lines().next().unwrap();
+    let (width, height) = (attribute(head, "width").unwrap(), attribute(head, "height").unwrap());
+    for line in svg.lines().skip(1) {
+        let (Some(x), Some(y)) = (attribute(line, "x"), attribute(line, "y")) else { continue };
+        let text = line.split_once('>').map_or("", |(_, rest)| rest.trim_end_matches("</text>"));
+        let text = &text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&amp;", "&");
+        let wide =
+            if line.starts_with("<text") { text_width(text, TEXT) } else { attribute(line, "width").unwrap_or(0.0) };
+        let left = match () {
+            () if line.contains("\"middle\"") => x - wide / 2.0,
+            () if line.contains("\"end\"") => x - wide,
+            () => x,
+        };
+        assert!(left >= 0.0 && left + wide <= width + 0.5, "{line} is from {left} to {} of {width}", left + wide);
+        assert!(y >= 0.0 && y <= height, "{line} is outside of {height}");
+    }
+}
+
+fn bars(values: &[f64], ratios: bool) -> String {
+    let bar = |value: &f64| Bar {
+        label: format!("a <label> & \"{value}\""),
+        columns: vec![vec![(Colour::Memory, *value), (Colour::DiskSynced, value * 2.0)]; 2],
+    };
+    let chart = Bars {
+        title: "Bars".into(),
+        about: "1 < 2".into(),
+        axis: "operations per second".into(),
+        legend: vec![(Colour::Memory, "memory".into())],
+        columns: vec!["one".into(), "two".into()],
+        groups: vec![Group { title: "group".into(), bars: values.iter().map(bar).collect() }],
+        ratios,
+        tick: count,
+        value: rate,
+    };
+    chart.draw()
+}
+
+fn lines(points: &[(f64, f64)], axis: impl Fn(&str, Tick) -> Axis) -> String {
+    let line = |colour, dashed| Line { colour, dashed, name: "p50".into(), points: points.to_vec() };
+    let panel = || Panel {
+        title: "panel".into(),
+        x: axis("tasks", count),
+        y: axis("commits per second", count),
+        lines: vec![line(Colour::DiskNone, false), line(Colour::DiskSynced, true), line(Colour::Other, false)],
+        value: rate,
+    };
+    let chart = Lines {
+        title: "Lines".into(),
+        about: String::new(),
+        legend: vec![(Colour::DiskNone, "a name that is rather long".into()); 9],
+        columns: 2,
+        panels: vec![panel(), panel(), panel()],
+        marks: true,
+    };
+    chart.draw()
+}
+
+#[test]
+fn charts_are_well_formed_and_the_same_each_time() {
+    for ratios in [false, true] {
+        let values = [0.14, 1.0, 152.3, 3.2e6];
+        let svg = bars(&values, ratios);
+        check(&svg);
+        assert_eq!(svg, bars(&values, ratios));
+        for text in ["Bars", "a &lt;label&gt; &amp; &quot;152.3&quot;", "3.20 M", "operations per second", "1 &lt; 2"] {
+            assert!(svg.contains(text), "{text}: {svg}");
+        }
+    }
+    let points = [(1.0, 250.0), (1000.0, 2.5e6), (100_000.0, 9.1e6)];
+    for axis in [Axis::linear, Axis::log] {
+        let svg = lines(&points, axis);
+        check(&svg);
+        assert_eq!(svg, lines(&points, axis));
+        for text in ["panel", "tasks", "p50 9.10 M", "commits per second"] {
+            assert!(svg.contains(text), "{text}: {svg}");
+        }
+    }
+}
+
+#[test]
+fn strange_figures_do_not_break_a_chart() {
+    let strange = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -1.0, f64::MIN_POSITIVE, 1e300];
+    check(&bars(&[], false));
+    check(&lines(&[], Axis::log));
+    for value in strange {
+        for ratios in [false, true] {
+            check(&bars(&[value, 5.0], ratios));
+        }
+        for axis in [Axis::linear, Axis::log] {
+            check(&lines(&[(value, 1.0), (2.0, value)], axis));
+        }
+    }
+}
+
+#[test]
+fn values_at_the_ends_of_lines_do_not_lie_on_each_other() {
+    let svg = lines(&[(1.0, 10.0), (2.0, 10.0)], Axis::linear);
+    let of_first_panel = svg.lines().filter(|line| line.contains(">p50 10<")).take(3);
+    let mut places: Vec<f64> = of_first_panel
+        .map(|line| line.split("y=\"").nth(1).unwrap().split('"').next().unwrap().parse().unwrap())
+        .collect();
+    places.sort_by(f64::total_cmp);
+    assert_eq!(places.len(), 3);
+    assert!(places.windows(2).all(|pair| pair[1] - pair[0] >= 13.9), "{places:?}");
+}
