@@ -174,7 +174,7 @@ pub enum RecordError {
     #[error(transparent)]
     Store(#[from] Error),
     /// The trace could not be written; the recording is of no use any more.
-    #[error("the recording cannot go on: {0}")]
+    #[error(transparent)]
     Trace(#[from] TraceError),
     /// A tree or commit of another recording.
     #[error("a tree or commit belongs to another recording")]

@@ -1,7 +1,7 @@
 //! Replaying a trace: the operations of a node done again, their answers and commit hashes checked.
 //!
 //! **The idea.** Contexts are trees, named by ids; commits are named by the hashes that the trace recorded for them.
-//! Reading, applying and committing are apart: a [`Reader`](crate::Reader) lends rows, `apply.rs` does them on the
+//! Reading, applying and committing are apart: a [`Reader`] lends rows, `apply.rs` does them on the
 //! table of contexts, `commit.rs` makes commits and finds them again, `meter.rs` has the clocks. A context that is not
 //! mentioned again is not copied before it is edited: along a chain of blocks one tree is edited in place.
 //!

@@ -1,4 +1,4 @@
-//! `cone trace`: replayable traces of Tezos contexts. Files in, files out; no store is opened.
+//! `cone trace`: replayable traces of Tezos contexts. Files in, files out; no store of the user's is opened.
 
 use clap::{Args, Subcommand};
 
@@ -13,9 +13,9 @@ mod info;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  cone trace info data4.repr                                 what is in it
-  cone trace convert data4.repr --out small.repr --commits 100  its first hundred commits
-  cone trace generate --commits 10310 --out made.repr        one made up, in the proportions of real ones
+  cone trace info data4.repr                                      what is in it
+  cone trace convert data4.repr --out small.repr --commits 100    its first hundred commits
+  cone trace generate --commits 10310 --out made.repr             one made up, in the proportions of real ones
 
 Traces are files of rows, each an operation that a Tezos node did on its state; they begin with IrmRepBT.")]
 pub(super) struct TraceCommand {
