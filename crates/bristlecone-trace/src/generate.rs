@@ -15,7 +15,7 @@ use std::{
 use thiserror::Error;
 
 use self::{chain::Chain, profile::Pace, scratch::Scratch, scribe::Scribe};
-use crate::{RowKind, TraceError};
+use crate::{TraceError, replay::RowCounts};
 
 mod block;
 mod chain;
@@ -111,31 +111,6 @@ impl<W: Write> Generator<W> {
     /// [`GenerateError::Trace`].
     pub fn finish(self) -> Result<W> {
         self.scribe.finish()
-    }
-}
-
-/// How many rows there are of each kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RowCounts {
-    counts: [u64; RowKind::ALL.len()],
-}
-
-impl RowCounts {
-    /// Returns how many rows there are of a kind.
-    #[must_use]
-    pub const fn of(&self, kind: RowKind) -> u64 {
-        self.counts[kind as usize]
-    }
-
-    /// Returns how many rows there are.
-    #[must_use]
-    pub fn total(&self) -> u64 {
-        self.counts.iter().sum()
-    }
-
-    /// Counts one more.
-    pub const fn add(&mut self, kind: RowKind) {
-        self.counts[kind as usize] += 1;
     }
 }
 

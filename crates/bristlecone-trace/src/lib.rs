@@ -20,7 +20,7 @@ mod writer;
 
 pub use convert::{PathConversion, UnknownConversion};
 pub use error::TraceError;
-pub use generate::{GenerateError, GenerateOptions, Generator, RowCounts};
+pub use generate::{GenerateError, GenerateOptions, Generator};
 pub use info::{Depth, LargeCommit, Percentiles, Shape, TraceInfo, VALUE_BUCKETS, ValueBucket};
 pub use key::{HashesBuf, Key, KeyBuf};
 pub use reader::Reader;

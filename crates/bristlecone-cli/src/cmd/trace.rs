@@ -1,4 +1,4 @@
-//! `cone trace`: replayable traces of Tezos contexts. Files in, files out; no store is opened.
+//! `cone trace`: replayable traces of Tezos contexts. Files in, files out; no store of the user's is opened.
 
 use clap::{Args, Subcommand};
 

@@ -10,7 +10,6 @@ use super::{
     names::Contract,
     profile::{
         ACTIVATIONS, COIN, INCLUDED, LATER_PRIORITY, PRESERVED_CYCLES, Pace, RAMP_UP_CYCLES, REDEEMED, REVEALED, ROWS,
-        SLOTS,
     },
     random::Random,
     scribe::Scribe,
@@ -220,11 +219,3 @@ impl<'g, W: Write> Block<'g, W> {
         self.out.set(&key, &nat(before + amount))
     }
 }
-
-/// How often each of so many slots' owners comes.
-type Endorsers = Vec<(u64, u64)>;
-
-/// The most rows that one right takes: rolls that nobody owns are passed over.
-const TRIES: u64 = 8;
-
-const _: () = assert!(SLOTS == 32 && TRIES < SLOTS, "the measured 33 rights of a block");

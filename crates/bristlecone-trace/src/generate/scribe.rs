@@ -10,8 +10,8 @@ use bristlecone::{
     core::tezos::{Tezos, commit_text},
 };
 
-use super::{GenerateError, Result, RowCounts, scratch::Scratch};
-use crate::{ContextId, HashesBuf, Key, KeyBuf, Row, Scoped, Writer};
+use super::{GenerateError, Result, scratch::Scratch};
+use crate::{ContextId, HashesBuf, Key, KeyBuf, Row, Scoped, Writer, replay::RowCounts};
 
 /// Who makes every commit of a trace.
 const AUTHOR: &[u8] = b"Tezos";

@@ -10,8 +10,8 @@ use bristlecone::{
 };
 use tempfile::TempDir;
 
-use super::{GenerateOptions, Generator, RowCounts, profile::Pace};
-use crate::{ContextId, Key, Reader, Row, RowKind, Scoped};
+use super::{GenerateOptions, Generator, profile::Pace};
+use crate::{ContextId, Key, Reader, Row, RowKind, Scoped, replay::RowCounts};
 
 /// The first commit of the main network.
 const GENESIS: &str = "CoV8SQumiVU9saiu3FVNeDNewJaJH8yWdsGF3WLdsRr2P9S7MzCj";

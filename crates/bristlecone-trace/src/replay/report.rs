@@ -79,7 +79,7 @@ pub struct RowCounts([u64; 8]);
 impl RowCounts {
     /// Counts one row.
     #[inline]
-    pub(super) const fn add(&mut self, kind: RowKind) {
+    pub(crate) const fn add(&mut self, kind: RowKind) {
         self.0[kind as usize] += 1;
     }
 

@@ -5,7 +5,7 @@ use std::{
     time::Instant,
 };
 
-use bristlecone_trace::{GenerateError, GenerateOptions, Generator, RowCounts, RowKind};
+use bristlecone_trace::{GenerateError, GenerateOptions, Generator, RowKind, replay::RowCounts};
 use clap::Args;
 use serde_json::Value;
 

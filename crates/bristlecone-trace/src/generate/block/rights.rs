@@ -2,13 +2,15 @@
 
 use std::io::Write;
 
-use super::{Block, Endorsers, Result, SLOTS, TRIES};
-use crate::generate::{random::Random, rolls_path, values::roll_number};
+use super::{Block, Result};
+use crate::generate::{profile::SLOTS, random::Random, rolls_path, values::roll_number};
 
 /// Streams of numbers for different ends.
 const RIGHTS: u64 = 3;
 /// The right to bake, among the slots.
 const BAKE: u64 = 1 << 32;
+/// The most rolls that are drawn for one right: those that nobody owned are passed over.
+const TRIES: u64 = 8;
 
 impl<W: Write> Block<'_, W> {
     /// Returns who bakes.
@@ -17,8 +19,8 @@ impl<W: Write> Block<'_, W> {
     }
 
     /// Returns who may endorse the block before, in the order of their first slots, and in how many slots.
-    pub(super) fn endorsers(&mut self) -> Result<Endorsers> {
-        let mut endorsers = Endorsers::new();
+    pub(super) fn endorsers(&mut self) -> Result<Vec<(u64, u64)>> {
+        let mut endorsers: Vec<(u64, u64)> = Vec::new();
         for slot in 0..SLOTS {
             let owner = self.owner(self.level - 1, slot)?;
             match endorsers.iter_mut().find(|(delegate, _)| *delegate == owner) {
