@@ -386,6 +386,48 @@ fn what_contexts_cannot_hold_is_refused() {
     assert_eq!(Tezos::from_options(&odd.options()), Ok(odd));
 }
 
+#[test]
+fn the_check_of_a_flat_id_covers_its_pieces() {
+    let (tezos, objects) = (Tezos::new(), Objects::default());
+    let value = |n: u32| Held::Short(n.to_be_bytes().to_vec());
+    let map: BTreeMap<Vec<u8>, Held> = (0..200_u32).map(|n| (format!("{n:03}").into_bytes(), value(n))).collect();
+    let root = objects.build(&tezos, &map).unwrap();
+    let root = objects.read(Kind::Node, &root).unwrap();
+    let checked = |body: &[u8]| tezos.object_id(&objects, &Object::from_body(Kind::Node, body.into()));
+    assert_eq!(checked(root.body()), Ok(objects.build(&tezos.split(false), &map).unwrap().oid));
+    let piece = |index: usize| 16 + 32 * index..48 + 32 * index;
+
+    // All entries are there, but those of two buckets are in each other's place.
+    let mut swapped = root.body().to_vec();
+    swapped[piece(0)].copy_from_slice(&root.body()[piece(1)]);
+    swapped[piece(1)].copy_from_slice(&root.body()[piece(0)]);
+    assert!(tezos.children(Kind::Node, &swapped, &mut |_, _| ()).is_ok() && checked(&swapped).is_err());
+
+    // One entry, which is not the first, moves from its own leaf to the next.
+    let of_bucket = |wanted: u32| map.iter().filter(move |(name, _)| seeded_hash(0, name) % 32 == wanted);
+    let mut leaves = [0, 1].map(|bucket| of_bucket(bucket).map(|(name, held)| (name.clone(), held.clone())).collect());
+    let [one, other]: &mut [BTreeMap<Vec<u8>, Held>; 2] = &mut leaves;
+    let (name, held) = one.iter().find(|(name, _)| Some(*name) > other.keys().next()).unwrap();
+    let (name, held) = (name.clone(), held.clone());
+    assert!(one.len() > 1);
+    one.remove(&name);
+    other.insert(name, held);
+    let mut moved = root.body().to_vec();
+    for (index, leaf) in leaves.iter().enumerate() {
+        let root = objects.build(&tezos, leaf).unwrap();
+        let mut body = objects.read(Kind::Node, &root).unwrap().body().to_vec();
+        body[0] = 1;
+        let oid = checked(&body).unwrap();
+        objects.objects.borrow_mut().insert(oid, (Kind::Node, body));
+        moved[piece(index)].copy_from_slice(oid.as_bytes());
+    }
+    let moved_root = ObjRef::from(Oid::from_array([7; 32]));
+    objects.objects.borrow_mut().insert(moved_root.oid, (Kind::Node, moved.clone()));
+    let listed = tezos.entries(&objects, &moved_root, None, None, Direction::Forward).unwrap();
+    assert!(listed.map(|entry| entry.unwrap().step.to_vec()).eq(map.into_keys()), "the same entries");
+    assert!(checked(&moved).is_err());
+}
+
 /// Returns a file of recorded vectors; `None`, said loudly, where there is none.
 fn vectors(name: &str) -> Option<Value> {
     let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/tezos").join(name);

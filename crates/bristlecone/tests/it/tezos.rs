@@ -312,6 +312,23 @@ fn trees_are_copied_within_a_store_and_into_another() {
 }
 
 #[test]
+fn pruned_trees_hold_the_pieces_that_lookups_take() {
+    for size in [20, 200, 2000] {
+        let mut tree = memory().tree();
+        for n in 0..size {
+            tree.add(format!("wide/{n}").as_str(), "v".repeat(n % 90).as_bytes()).unwrap();
+        }
+        let pruned = tree.prune(["wide/7", "wide/no"]).unwrap();
+        assert_eq!(pruned.root().unwrap(), tree.root().unwrap());
+        assert_eq!(pruned.find("wide/7").unwrap().unwrap(), b"vvvvvvv");
+        assert_eq!(pruned.find("wide/no").unwrap(), None);
+        assert_eq!(pruned.count("wide").unwrap(), size as u64);
+        let pieces = pruned.list("wide").map(Iterator::count);
+        assert!(if size == 20 { pieces.is_ok() } else { matches!(pieces, Err(Error::Pruned { .. })) });
+    }
+}
+
+#[test]
 fn parents_have_no_order() {
     let repo = memory();
     let commit = |name: &str, parents: &[ObjRef], seconds| {
