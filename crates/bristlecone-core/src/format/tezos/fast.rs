@@ -6,7 +6,7 @@
 use super::{
     Tezos,
     id::ID_BYTES,
-    node::{DIR, INLINE, VALUE},
+    node::{DIR, INLINE, Node, VALUE},
 };
 use crate::{
     Bytes, EntryKind, Kind, Location, ObjRef, Oid, RECORD_HEADER_BYTES, Reader, Source, Target,
@@ -69,23 +69,27 @@ impl<'a> Piece<'a> {
         let wanted = prefix(name);
         let end = |index: usize| Some(usize::from(u16::from_le_bytes(*ends.get(index * 2..)?.first_chunk()?)));
         let start = |index: usize| if index == 0 { Some(0) } else { end(index - 1) };
-        let index = if count == 1 {
-            if !is_named(items, name, wanted)? {
-                return Some(None);
-            }
-            0
-        } else {
-            let print = step_hash(name) as u8;
-            let mut from = 0;
+        let item = |index: usize| items.get(start(index)?..end(index)?);
+        let index = if count <= 2 {
+            let mut index = 0;
             loop {
-                let Some(index) = find_print(prints, print, from) else { return Some(None) };
-                if is_named(items.get(start(index)?..)?, name, wanted)? {
+                if index == count {
+                    return Some(None);
+                }
+                if is_named(item(index)?, name, wanted)? {
                     break index;
                 }
-                from = index + 1;
+                index += 1;
             }
+        } else {
+            let Some(index) = find_print(prints, step_hash(name) as u8, 0) else { return Some(None) };
+            // Another name with the same fingerprint is rare: the general way goes on.
+            if !is_named(item(index)?, name, wanted)? {
+                return None;
+            }
+            index
         };
-        let payload = items.get(start(index)? + 1 + name.len()..end(index)?)?;
+        let payload = item(index)?.get(1 + name.len()..)?;
         let hash = hashes.get(index * ID_BYTES..)?.first_chunk()?;
         let rank =
             if flags & 2 != 0 { index } else { tags[..index].iter().map(|&tag| usize::from(tag != INLINE)).sum() };
@@ -93,12 +97,15 @@ impl<'a> Piece<'a> {
     }
 }
 
-/// Whether an item begins with this name. A name whose length takes two bytes is for the general way.
+/// Whether an item begins with this name. A name whose length takes two bytes, and damage, are for the general way.
 #[inline(always)]
 fn is_named(item: &[u8], name: &[u8], wanted: u64) -> Option<bool> {
     let (&length, rest) = item.split_first()?;
-    if usize::from(length) != name.len() || length >= 0x80 {
-        return if name.len() < 0x80 { Some(false) } else { None };
+    if length >= 0x80 || name.len() >= 0x80 || usize::from(length) > rest.len() {
+        return None;
+    }
+    if usize::from(length) != name.len() {
+        return Some(false);
     }
     let Some(first) = rest.first_chunk() else { return Some(rest.get(..name.len())? == name) };
     if u64::from_be_bytes(*first) & mask(length) != wanted {
@@ -118,17 +125,14 @@ fn lookup<'a, S: Source>(format: &Tezos, source: &'a S, oid: &[u8], at: Location
             [shape @ (0 | 1), flags, low, high] if flags & 1 == 0 && (shape == 0) == (depth == 0) => {
                 return piece.find(flags, usize::from(u16::from_le_bytes([low, high])), rest, name);
             }
-            [2 | 3, own, 0, 0] if own == depth => {
-                let (head, hashes) = rest.split_first_chunk::<12>()?;
-                let bitmap = u64::from_le_bytes(*head.last_chunk()?);
-                let bit = 1 << format.bucket(depth, name);
-                if bitmap & bit == 0 {
-                    return Some(None);
+            [2 | 3, ..] => {
+                let Ok(Node::Inner(inner)) = Node::parse(piece.body) else { return None };
+                if inner.depth != depth {
+                    return None;
                 }
-                let index = (bitmap & (bit - 1)).count_ones() as usize;
-                let hash = hashes.get(index * ID_BYTES..)?.first_chunk::<ID_BYTES>()?;
-                piece = Piece::peek(source, hash, piece.child(index))?;
-                depth += 1;
+                let Some(index) = inner.index(format.bucket(depth, name)) else { return Some(None) };
+                piece = Piece::peek(source, inner.hashes.get(index)?, piece.child(index))?;
+                depth = depth.checked_add(1)?;
             }
             _ => return None,
         }
