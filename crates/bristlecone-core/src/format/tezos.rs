@@ -106,6 +106,23 @@ impl Tezos {
         1 << self.bits
     }
 
+    /// The number of buckets of a directory that is hashed flat: its pieces have no part in the hash, so they may be
+    /// larger, and fewer of them must be read for it.
+    const fn flat_buckets(&self) -> u32 {
+        if self.bits > 3 { 1 << (self.bits - 2) } else { 2 }
+    }
+
+    /// The number of buckets of an inner piece, whose entries are hashed flat or not.
+    const fn buckets_of(&self, flat: bool) -> u32 {
+        if flat { self.flat_buckets() } else { self.buckets() }
+    }
+
+    /// The bucket of a name in an inner piece.
+    #[inline]
+    fn bucket_of(&self, flat: bool, depth: u8, name: &[u8]) -> u32 {
+        seeded_hash(u32::from(depth), name) & (self.buckets_of(flat) - 1)
+    }
+
     /// The most entries of a leaf piece.
     const fn leaf_max(&self) -> usize {
         1 << self.bits
@@ -159,7 +176,7 @@ impl Tezos {
         for depth in 0..u8::MAX {
             let object = source.read(Kind::Node, &at)?;
             let node = node::at_depth(&object, depth)?;
-            match node.find(step, |depth| self.bucket(depth, step)).map_err(bad)? {
+            match node.find(step, |flat, depth| self.bucket_of(flat, depth, step)).map_err(bad)? {
                 Found::Nothing => return Ok(None),
                 Found::Child { index, hash } => at = ObjRef::new(Oid::from_array(*hash), object.child(index)),
                 Found::Item { index } => {

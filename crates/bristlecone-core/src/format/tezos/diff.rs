@@ -81,14 +81,16 @@ impl<'a, S: Source> Sides<'_, 'a, S> {
         let (before, after) = (read(before)?, read(after)?);
         if let (Some(one), Some(other)) = (&before, &after)
             && let (Node::Inner(old), Node::Inner(new)) = (at_depth(one, depth)?, at_depth(other, depth)?)
+            && old.flat == new.flat
         {
+            let flat = old.flat;
             self.format.check_depth(depth)?;
             let first = (self.before.len(), self.after.len());
-            for bucket in 0..self.format.buckets() {
+            for bucket in 0..self.format.buckets_of(flat) {
                 let first = (self.before.len(), self.after.len());
                 self.compare(child(one, &old, bucket), child(other, &new, bucket), depth + 1)?;
-                gather::check_bucket(self.format, &self.before[first.0..], depth, bucket)?;
-                gather::check_bucket(self.format, &self.after[first.1..], depth, bucket)?;
+                gather::check_bucket(self.format, &self.before[first.0..], flat, depth, bucket)?;
+                gather::check_bucket(self.format, &self.after[first.1..], flat, depth, bucket)?;
             }
             // Without this, a few pieces that differ in nothing could be compared without end.
             if first == (self.before.len(), self.after.len()) {

@@ -130,7 +130,7 @@ fn lookup<'a, S: Source>(format: &Tezos, source: &'a S, oid: &[u8], at: Location
                 if inner.depth != depth {
                     return None;
                 }
-                let Some(index) = inner.index(format.bucket(depth, name)) else { return Some(None) };
+                let Some(index) = inner.index(format.bucket_of(inner.flat, depth, name)) else { return Some(None) };
                 piece = Piece::peek(source, inner.hashes.get(index)?, piece.child(index))?;
                 depth = depth.checked_add(1)?;
             }

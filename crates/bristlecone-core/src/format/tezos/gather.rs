@@ -12,6 +12,8 @@ use crate::{DecodeError, FormatError, Kind, Location, ObjRef, Object, Oid, Sourc
 /// The leaves of a directory or of a part of one, loaded.
 pub(super) struct Gathered<'a> {
     pub(super) leaves: Vec<Object<'a>>,
+    /// It is the root of a directory that is hashed flat.
+    pub(super) flat: bool,
     // The pieces of its buckets.
     children: Vec<(u32, ObjRef)>,
 }
@@ -23,8 +25,9 @@ pub(super) fn gather<'a, S: Source>(
     piece: Object<'a>,
     depth: u8,
 ) -> Result<Gathered<'a>, S::Error> {
-    let mut gathered = Gathered { leaves: Vec::new(), children: Vec::new() };
+    let mut gathered = Gathered { leaves: Vec::new(), flat: false, children: Vec::new() };
     if let Node::Inner(inner) = Node::parse(piece.body()).map_err(bad)? {
+        gathered.flat = inner.flat;
         for (index, (bucket, hash)) in inner.buckets().enumerate() {
             gathered.children.push((bucket, ObjRef::new(Oid::from_array(*hash), piece.child(index))));
         }
@@ -56,8 +59,11 @@ fn load<'a, S: Source>(
     for (index, (bucket, hash)) in inner.buckets().enumerate() {
         let child = source.read(Kind::Node, &ObjRef::new(Oid::from_array(*hash), piece.child(index)))?;
         let first = leaves.len();
+        if inner.flat && !matches!(at_depth(&child, depth + 1)?, Node::Leaf(_)) {
+            return Err(inconsistent("a piece of a directory that is hashed flat is no leaf").into());
+        }
         found += load(format, source, child, depth + 1, leaves)?;
-        check_bucket(format, &leaves[first..], depth, bucket)?;
+        check_bucket(format, &leaves[first..], inner.flat, depth, bucket)?;
     }
     if found == 0 || found != inner.count {
         return Err(inconsistent("it does not hold as many entries as it counts").into());
@@ -67,10 +73,16 @@ fn load<'a, S: Source>(
 
 /// Checks that leaves are in the bucket of their first names. Pieces that are named again and again, of which
 /// few objects could make a walk without end, fail here the second time.
-pub(super) fn check_bucket(format: &Tezos, leaves: &[Object<'_>], depth: u8, bucket: u32) -> Result<(), FormatError> {
+pub(super) fn check_bucket(
+    format: &Tezos,
+    leaves: &[Object<'_>],
+    flat: bool,
+    depth: u8,
+    bucket: u32,
+) -> Result<(), FormatError> {
     for object in leaves {
         let name = leaf(object).and_then(|leaf| leaf.name(0)).map_err(bad)?;
-        if format.bucket(depth, name) != bucket {
+        if format.bucket_of(flat, depth, name) != bucket {
             return Err(inconsistent("it holds a name of another bucket"));
         }
     }

@@ -53,6 +53,40 @@ fn buckets(format: &Tezos, items: &[&Item<'_>], depth: u8) -> Result<(u64, Vec<u
     Ok((bitmap, hashes))
 }
 
+/// Returns which buckets of a directory that is hashed flat are not empty, and the hashes of their pieces.
+fn flat_pieces(format: &Tezos, items: &[&Item<'_>]) -> (u64, Vec<u8>) {
+    let (mut bitmap, mut hashes) = (0_u64, Vec::new());
+    for bucket in 0..format.flat_buckets() {
+        let of_bucket = |item: &&&Item<'_>| format.bucket_of(true, 0, item.name()) == bucket;
+        let members: Vec<&Item<'_>> = items.iter().filter(of_bucket).copied().collect();
+        if !members.is_empty() {
+            let mut preimage = Vec::new();
+            append_leaf_piece(&mut preimage, members.iter().copied());
+            bitmap |= 1 << bucket;
+            hashes.extend_from_slice(&id::blake2b(&preimage));
+        }
+    }
+    (bitmap, hashes)
+}
+
+/// Refuses entries that the reference could not spread, though here one leaf holds them.
+pub(super) fn check_spread(format: &Tezos, items: &[Item<'_>], depth: u8) -> Result<(), FormatError> {
+    if items.len() <= format.leaf_max() {
+        return Ok(());
+    }
+    format.check_depth(depth)?;
+    let mut counts = [0_u16; 64];
+    for item in items {
+        counts[format.bucket(depth, item.name()) as usize] += 1;
+    }
+    for (bucket, _) in counts.iter().enumerate().filter(|(_, count)| usize::from(**count) > format.leaf_max()) {
+        let of_bucket = |item: &&Item<'_>| format.bucket(depth, item.name()) as usize == bucket;
+        let members: Vec<Item<'_>> = items.iter().filter(of_bucket).copied().collect();
+        check_spread(format, &members, depth + 1)?;
+    }
+    Ok(())
+}
+
 /// Returns the hash of a stored piece. That of a flat root is computed from all of its leaves, once its pieces are
 /// found to be those of the entries.
 pub(super) fn stored<S: Source>(
@@ -68,7 +102,7 @@ pub(super) fn stored<S: Source>(
             let gathered = gather::gather(format, source, object.clone(), 0)?;
             let items = gathered.items().map_err(bad)?;
             let all: Vec<&Item<'_>> = items.iter().collect();
-            let (bitmap, hashes) = buckets(format, &all, 0)?;
+            let (bitmap, hashes) = flat_pieces(format, &all);
             if bitmap != inner.bitmap || hashes != inner.hashes.as_flattened() {
                 return Err(inconsistent("its pieces are not those of its entries").into());
             }

@@ -165,12 +165,12 @@ impl<'b> Node<'b> {
         }
     }
 
-    /// Looks a name up, of which `bucket` gives the bucket at a depth.
+    /// Looks a name up, of which `bucket` gives the bucket, in a flat root or not, at a depth.
     #[inline(always)]
-    pub(super) fn find(&self, name: &[u8], bucket: impl FnOnce(u8) -> u32) -> Result<Found<'b>, DecodeError> {
+    pub(super) fn find(&self, name: &[u8], bucket: impl FnOnce(bool, u8) -> u32) -> Result<Found<'b>, DecodeError> {
         match self {
             Self::Leaf(leaf) => leaf.find(name),
-            Self::Inner(inner) => Ok(inner.find(bucket(inner.depth))),
+            Self::Inner(inner) => Ok(inner.find(bucket(inner.flat, inner.depth))),
         }
     }
 }
@@ -452,7 +452,7 @@ pub(super) fn at_depth<'b>(object: &'b Object<'_>, depth: u8) -> Result<Node<'b>
 pub(super) fn children(format: &Tezos, body: &[u8], each: &mut dyn FnMut(Kind, Oid)) -> Result<(), DecodeError> {
     match Node::parse(body)? {
         Node::Inner(inner) => inner_children(format, &inner, each),
-        Node::Leaf(leaf) if !leaf.root && leaf.count > format.leaf_max() => {
+        Node::Leaf(leaf) if !leaf.root && leaf.count > usize::from(format.stable).max(format.leaf_max()) => {
             Err(wrong(2, "it has more entries than a piece may have"))
         }
         Node::Leaf(leaf) => leaf_children(body, &leaf, each),
@@ -470,7 +470,8 @@ fn inner_children(format: &Tezos, inner: &Inner<'_>, each: &mut dyn FnMut(Kind, 
     if inner.depth == 0 && inner.flat != few {
         return Err(wrong(0, "it is hashed flat and has too many entries, or the reverse"));
     }
-    if inner.hashes.is_empty() || (format.buckets() < 64 && inner.bitmap >> format.buckets() != 0) {
+    let buckets = format.buckets_of(inner.flat);
+    if inner.hashes.is_empty() || (buckets < 64 && inner.bitmap >> buckets != 0) {
         return Err(wrong(8, "it has no pieces, or one in a bucket that there is not"));
     }
     inner.hashes.iter().for_each(|hash| each(Kind::Node, Oid::from_array(*hash)));

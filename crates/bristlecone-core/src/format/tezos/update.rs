@@ -90,7 +90,7 @@ impl<K: Sink> Writer<'_, K> {
         let old = gathered.items().map_err(bad)?;
         let (mut items, mut dirty) = (Items::new(), 0_u64);
         merge(&old, edits, 0..edits.len(), &mut items, &mut |index| {
-            dirty |= 1 << self.format.bucket(0, edits.step(index));
+            dirty |= 1 << self.format.bucket_of(gathered.flat, 0, edits.step(index));
         });
         if dirty == 0 {
             return Ok(Some(*base));
@@ -110,9 +110,12 @@ impl<K: Sink> Writer<'_, K> {
         if items.len() <= self.format.leaf_max() || !self.format.split {
             return self.put_root_leaf(items).map(Some);
         }
+        let flat = items.len() <= usize::from(self.format.stable);
+        // Pieces are shared with what was there before if that was spread in the same way.
+        let old = old.filter(|(gathered, _)| gathered.flat == flat);
         let mut children = Children::default();
-        let buckets = Buckets::new(self.format, 0, items);
-        for bucket in 0..self.format.buckets() {
+        let buckets = Buckets::new(self.format, flat, 0, items);
+        for bucket in 0..self.format.buckets_of(flat) {
             let of_bucket = buckets.of(bucket);
             if of_bucket.is_empty() {
                 continue;
@@ -120,12 +123,12 @@ impl<K: Sink> Writer<'_, K> {
             let known = old.filter(|(_, dirty)| dirty & (1 << bucket) == 0);
             let child = match known.and_then(|(gathered, _)| gathered.child(bucket)) {
                 Some(at) => at,
+                None if flat => self.put_flat_piece(items, of_bucket)?,
                 None => self.put_piece(items, of_bucket, 1)?,
             };
             children.push(bucket, child);
         }
         let count = items.len() as u64;
-        let flat = items.len() <= usize::from(self.format.stable);
         self.out.clear();
         encode_inner(&mut self.out, flat, 0, count, children.bitmap, &children.hashes);
         let body = self.out.len();
@@ -153,6 +156,13 @@ impl<K: Sink> Writer<'_, K> {
         Ok(self.put(digest, body, &locations))
     }
 
+    /// Writes the piece of a directory that is hashed flat that holds those of `items` that `members` lists.
+    fn put_flat_piece(&mut self, items: &[Item<'_>], members: &[u32]) -> Result<ObjRef, FormatError> {
+        let own: SmallVec<[Item<'_>; 32]> = members.iter().map(|&index| items[index as usize]).collect();
+        hash::check_spread(self.format, &own, 0)?;
+        Ok(self.put_leaf_piece(&own))
+    }
+
     /// Writes the piece at a depth that holds those of `items` that `members` lists, in order of names.
     fn put_piece(&mut self, items: &[Item<'_>], members: &[u32], depth: u8) -> Result<ObjRef, FormatError> {
         if members.len() <= self.format.leaf_max() {
@@ -161,7 +171,7 @@ impl<K: Sink> Writer<'_, K> {
         }
         self.format.check_depth(depth)?;
         let own: Vec<Item<'_>> = members.iter().map(|&index| items[index as usize]).collect();
-        let buckets = Buckets::new(self.format, depth, &own);
+        let buckets = Buckets::new(self.format, false, depth, &own);
         let mut children = Children::default();
         for bucket in 0..self.format.buckets() {
             let of_bucket = buckets.of(bucket);
@@ -222,9 +232,9 @@ struct Buckets {
 }
 
 impl Buckets {
-    fn new(format: &Tezos, depth: u8, items: &[Item<'_>]) -> Self {
-        let of: Vec<u8> = items.iter().map(|item| format.bucket(depth, item.name()) as u8).collect();
-        let mut ends: SmallVec<[u32; 32]> = SmallVec::from_elem(0, format.buckets() as usize);
+    fn new(format: &Tezos, flat: bool, depth: u8, items: &[Item<'_>]) -> Self {
+        let of: Vec<u8> = items.iter().map(|item| format.bucket_of(flat, depth, item.name()) as u8).collect();
+        let mut ends: SmallVec<[u32; 32]> = SmallVec::from_elem(0, format.buckets_of(flat) as usize);
         for &bucket in &of {
             ends[usize::from(bucket)] += 1;
         }
