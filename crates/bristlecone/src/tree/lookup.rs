@@ -11,6 +11,15 @@ use super::{
 };
 use crate::{Result, store::flush_early};
 
+/// Layers of edits, the newest first.
+type Layers<'t> = SmallVec<[&'t Arc<Patch>; LAYERS_MAX + 1]>;
+
+/// Returns how many bytes precede the next `/`. Steps are short: a search by words would spend its time on starting.
+#[inline(always)]
+fn slash(path: &[u8]) -> usize {
+    path.iter().position(|&byte| byte == b'/').unwrap_or(path.len())
+}
+
 impl<F: Format> Tree<F> {
     /// Returns the root with all its edits in one layer, waiting for what this tree goes on from.
     pub(super) fn root_place(&self) -> Result<Place<'_>> {
@@ -38,57 +47,87 @@ impl<F: Format> Tree<F> {
 
     #[inline]
     fn walk_from<'t>(&'t self, root: Place<'t>, parent: &[u8]) -> Result<Option<Place<'t>>> {
-        let (mut place, mut rest) = (root, parent);
-        while !rest.is_empty() {
-            if place.patch.is_none() {
-                let Some(base) = place.base else { return Ok(None) };
-                let dir = self.store.format.descend(&*self.store, &base, rest)?;
-                return Ok(dir.map(|at| Place::stored(Some(at))));
+        if root.is_layered() {
+            return self.walk_layers(root.layers(), root.base, parent);
+        }
+        let (mut patch, mut base, mut rest) = (root.patch, root.base, parent);
+        while let Some(edits) = patch
+            && !rest.is_empty()
+        {
+            let length = slash(rest);
+            let step = &rest[..length];
+            match edits.get(step) {
+                Some(edit) => {
+                    let Some(below) = self.edited_dir(edit) else { return Ok(None) };
+                    base = match below.base {
+                        Base::Own(base) => base,
+                        Base::Inherit => self.stored_dir(base.as_ref(), step)?,
+                    };
+                    patch = Some(below);
+                    rest = rest.get(length + 1..).unwrap_or_default();
+                }
+                // From here on everything is as stored.
+                None => patch = None,
             }
-            let length = rest.iter().position(|&byte| byte == b'/').unwrap_or(rest.len());
-            match self.child_dir(&place, &rest[..length])? {
-                Some(below) => place = below,
-                None => return Ok(None),
+        }
+        match patch {
+            Some(patch) => Ok(Some(Place::patched(patch, base))),
+            None => self.walk_stored(base, rest),
+        }
+    }
+
+    /// The same through several layers of edits, the newest first.
+    fn walk_layers<'t>(
+        &'t self,
+        mut layers: Layers<'t>,
+        mut base: Option<ObjRef>,
+        parent: &[u8],
+    ) -> Result<Option<Place<'t>>> {
+        let mut rest = parent;
+        while !rest.is_empty() && !layers.is_empty() {
+            let length = slash(rest);
+            let step = &rest[..length];
+            let (mut kept, mut inherits) = (0, true);
+            for index in 0..layers.len() {
+                let Some(edit) = layers[index].get(step) else { continue };
+                match self.edited_dir(edit) {
+                    Some(below) => {
+                        layers[kept] = below;
+                        kept += 1;
+                        if let Base::Own(own) = below.base {
+                            (base, inherits) = (own, false);
+                            break;
+                        }
+                    }
+                    // A value or nothing: what is edited above it begins empty.
+                    None if kept == 0 => return Ok(None),
+                    None => {
+                        (base, inherits) = (None, false);
+                        break;
+                    }
+                }
+            }
+            layers.truncate(kept);
+            if layers.is_empty() {
+                break;
+            }
+            if inherits {
+                base = self.stored_dir(base.as_ref(), step)?;
             }
             rest = rest.get(length + 1..).unwrap_or_default();
         }
-        Ok(Some(place))
+        if layers.is_empty() { self.walk_stored(base, rest) } else { Ok(Some(Place::layered(&layers, base))) }
     }
 
-    /// Returns the directory that `step` may lead to; it may turn out empty.
+    /// Walks on where nothing is edited.
     #[inline]
-    fn child_dir<'t>(&'t self, place: &Place<'t>, step: &[u8]) -> Result<Option<Place<'t>>> {
-        if place.is_layered() {
-            return self.child_dir_layered(place, step);
+    fn walk_stored<'t>(&'t self, base: Option<ObjRef>, rest: &[u8]) -> Result<Option<Place<'t>>> {
+        if rest.is_empty() {
+            return Ok(Some(Place::stored(base)));
         }
-        if let Some(patch) = place.patch
-            && let Some(edit) = patch.get(step)
-        {
-            let Some(below) = self.edited_dir(edit) else { return Ok(None) };
-            let base = match below.base {
-                Base::Own(base) => base,
-                Base::Inherit => self.stored_dir(place.base.as_ref(), step)?,
-            };
-            return Ok(Some(Place::patched(below, base)));
-        }
-        Ok(self.stored_dir(place.base.as_ref(), step)?.map(|at| Place::stored(Some(at))))
-    }
-
-    fn child_dir_layered<'t>(&'t self, place: &Place<'t>, step: &[u8]) -> Result<Option<Place<'t>>> {
-        let mut layers: SmallVec<[&Arc<Patch>; LAYERS_MAX + 1]> = SmallVec::new();
-        for patch in place.layers() {
-            let Some(edit) = patch.get(step) else { continue };
-            let Some(below) = self.edited_dir(edit) else {
-                // A value or nothing: what is edited above it begins empty.
-                return Ok((!layers.is_empty()).then(|| Place::layered(&layers, None)));
-            };
-            layers.push(below);
-            if let Base::Own(base) = below.base {
-                return Ok(Some(Place::layered(&layers, base)));
-            }
-        }
-        let base = self.stored_dir(place.base.as_ref(), step)?;
-        Ok((!layers.is_empty() || base.is_some()).then(|| Place::layered(&layers, base)))
+        let Some(base) = base else { return Ok(None) };
+        let dir = self.store.format.descend(&*self.store, &base, rest)?;
+        Ok(dir.map(|at| Place::stored(Some(at))))
     }
 
     /// Returns the edits of a directory, if an edit is that.
@@ -238,7 +277,7 @@ impl<F: Format> Tree<F> {
             Edit::Dir(below) => below,
             Edit::Taken => self.finger_patch(),
         };
-        let mut inner: SmallVec<[&Arc<Patch>; LAYERS_MAX + 1]> = SmallVec::from_slice(&[below]);
+        let mut inner: Layers<'_> = SmallVec::from_slice(&[below]);
         let (base, over) = match below.base {
             Base::Own(base) => (base, None),
             Base::Inherit => match self.settled_in(&layers[index + 1..], base, step)? {

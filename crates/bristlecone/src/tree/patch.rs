@@ -120,7 +120,7 @@ impl Patch {
 
     #[inline]
     pub(crate) fn get(&self, step: &[u8]) -> Option<&Edit> {
-        self.edits.get(&Step::new(step))
+        self.edits.get(first_bytes(step), step)
     }
 
     #[inline]
@@ -227,13 +227,20 @@ struct Step {
     bytes: SmallVec<[u8; 16]>,
 }
 
+/// Returns the first eight bytes of a step as an integer that orders as they do.
+#[inline(always)]
+fn first_bytes(step: &[u8]) -> u64 {
+    if let Some(first) = step.first_chunk() {
+        return u64::from_be_bytes(*first);
+    }
+    // Without a call: steps of two and three bytes are most of those on the way.
+    step.iter().fold(0, |first, &byte| first << 8 | u64::from(byte)) << (8 * (8 - step.len()) % 64)
+}
+
 impl Step {
     #[inline]
     fn new(step: &[u8]) -> Self {
-        let mut first = [0; 8];
-        let count = step.len().min(8);
-        first[..count].copy_from_slice(&step[..count]);
-        Self { first: u64::from_be_bytes(first), bytes: SmallVec::from_slice(step) }
+        Self { first: first_bytes(step), bytes: SmallVec::from_slice(step) }
     }
 
     fn as_bytes(&self) -> &[u8] {

@@ -32,11 +32,15 @@ impl StepMap {
         }
     }
 
+    /// Returns the edit of a step, of which `first` are the first bytes.
     #[inline]
-    pub(super) fn get(&self, step: &Step) -> Option<&Edit> {
+    pub(super) fn get(&self, first: u64, step: &[u8]) -> Option<&Edit> {
         match self {
-            Self::List(list) => list.iter().find(|(known, _)| known == step).map(|(_, edit)| edit),
-            Self::Tree(tree) => tree.get(step),
+            Self::List(list) => {
+                let known = list.iter().find(|(known, _)| known.first == first && known.bytes[..] == *step);
+                known.map(|(_, edit)| edit)
+            }
+            Self::Tree(tree) => tree.get(&Step::new(step)),
         }
     }
 
