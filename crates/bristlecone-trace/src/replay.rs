@@ -165,12 +165,19 @@ impl<F: Format> Replay<F> {
     ///
     /// # Errors
     /// The first thing that goes wrong. Commits made so far stay, and [`Replay::report`] tells of them.
-    pub fn run<R: Read>(&mut self, reader: &mut Reader<R>, observer: &mut dyn Observer) -> Result<(), ReplayError> {
+    pub fn run<R: Read + Send>(
+        &mut self,
+        reader: &mut Reader<R>,
+        observer: &mut (dyn Observer + Send),
+    ) -> Result<(), ReplayError> {
         let Some(mut committer) = self.committer.take() else { return Ok(()) };
         self.meter = Meter::start();
         let ended = if self.options.threads > 1 {
-            let (ended, mut behind) = Behind::with(&mut committer, |behind| self.rows(reader, observer, behind));
-            self.after(ended, &mut behind, reader.name())
+            let threads = self.options.threads;
+            match Behind::with(threads, &mut committer, |behind| self.rows(reader, observer, behind)) {
+                Ok((ended, mut behind)) => self.after(ended, &mut behind, reader.name()),
+                Err(error) => Err(error.into()),
+            }
         } else {
             let mut serially = Serially::new(&mut committer);
             self.rows(reader, observer, &mut serially)
@@ -195,10 +202,10 @@ impl<F: Format> Replay<F> {
         }
     }
 
-    fn rows<R: Read>(
+    fn rows<R: Read + Send>(
         &mut self,
         reader: &mut Reader<R>,
-        observer: &mut dyn Observer,
+        observer: &mut (dyn Observer + Send),
         commits: &mut impl Commits<F>,
     ) -> Result<End, ReplayError> {
         let mut observed = Duration::ZERO;

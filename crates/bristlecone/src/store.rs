@@ -68,6 +68,10 @@ impl<'b> FlushSink<'b> {
     pub(crate) fn new(batch: Batch, backend: &'b dyn Backend) -> Self {
         Self { batch, backend, buffer: Vec::new() }
     }
+
+    pub(crate) fn backend(&self) -> &'b dyn Backend {
+        self.backend
+    }
 }
 
 impl Sink for FlushSink<'_> {

@@ -7,8 +7,7 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::mpsc::{Receiver, SyncSender, TryRecvError, channel, sync_channel},
-    thread,
+    sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel},
     time::Duration,
 };
 
@@ -92,37 +91,40 @@ pub(super) struct Behind<F: Format> {
 }
 
 impl<F: Format> Behind<F> {
-    /// Calls `work` with a thread behind it that commits; returns once all commits are made or one has failed.
-    pub(super) fn with<T>(committer: &mut Committer<F>, work: impl FnOnce(&mut Self) -> T) -> (T, Self) {
-        thread::scope(|scope| {
-            let (jobs, inbox) = sync_channel(WAITING_MAX);
-            let (outbox, done) = channel();
-            let spawned = thread::Builder::new().name("replay-commit".to_owned()).spawn_scoped(scope, move || {
-                for job in inbox {
-                    let (mut tree, plan) = match job {
-                        Job::Commit(tree, plan) => (tree, plan),
-                        Job::Forget(hash) => {
-                            committer.forget(hash);
-                            continue;
-                        }
-                    };
-                    let made = committer.commit(&mut tree, plan);
-                    let failed = made.is_err();
-                    // Nobody asks any more if the rows have failed.
-                    let _ = outbox.send(made);
-                    if failed {
-                        return;
-                    }
-                }
-            });
-            let mut behind = Self { jobs, done, places: VecDeque::new(), trees: HashMap::new() };
-            // If there is no thread, the inbox is gone, and the first commit fails.
-            drop(spawned);
-            let worked = work(&mut behind);
-            // The thread ends with its last job.
-            behind.jobs = sync_channel(0).0;
-            (worked, behind)
-        })
+    /// Calls `work` with a thread behind it that commits; returns once all commits are made or one has failed. Both are
+    /// threads of one pool of so many, in which large commits are shared out.
+    ///
+    /// # Errors
+    /// If there can be no threads.
+    pub(super) fn with<T: Send>(
+        threads: usize,
+        committer: &mut Committer<F>,
+        work: impl FnOnce(&mut Self) -> T + Send,
+    ) -> Result<(T, Self), Error> {
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads.max(2))
+            .thread_name(|index| format!("replay-{index}"))
+            .build()
+            .map_err(|error| Error::Io { file: String::new(), source: std::io::Error::other(error.to_string()) })?;
+        let (jobs, inbox) = sync_channel(WAITING_MAX);
+        let (outbox, done) = channel();
+        let mut behind = Self { jobs, done, places: VecDeque::new(), trees: HashMap::new() };
+        let worked = pool.install(|| {
+            rayon::scope(|scope| {
+                let (started, start) = sync_channel(1);
+                scope.spawn(move |_| {
+                    let _ = started.send(());
+                    commit_all(committer, inbox, &outbox);
+                });
+                // Without this, the thread of the rows could take the job itself when it helps.
+                let _ = start.recv();
+                let worked = work(&mut behind);
+                // The thread ends with its last job.
+                behind.jobs = sync_channel(0).0;
+                worked
+            })
+        });
+        Ok((worked, behind))
     }
 
     /// Returns the first failure with its row; what was to follow is not waited for.
@@ -135,6 +137,31 @@ impl<F: Format> Behind<F> {
     /// Tells the other thread; whether it is gone is learnt from what it has sent.
     fn tell(&self, job: Job<F>) {
         let _ = self.jobs.send(job);
+    }
+}
+
+/// Commits what comes in until nothing more does or something fails; what is then still waiting is dropped, so that
+/// nobody waits for it.
+fn commit_all<F: Format>(
+    committer: &mut Committer<F>,
+    inbox: Receiver<Job<F>>,
+    outbox: &Sender<Result<Duration, Fault>>,
+) {
+    for job in inbox {
+        let (mut tree, plan) = match job {
+            Job::Commit(tree, plan) => (tree, plan),
+            Job::Forget(hash) => {
+                committer.forget(hash);
+                continue;
+            }
+        };
+        let made = committer.commit(&mut tree, plan);
+        let failed = made.is_err();
+        // Nobody asks any more if the rows have failed.
+        let _ = outbox.send(made);
+        if failed {
+            return;
+        }
     }
 }
 

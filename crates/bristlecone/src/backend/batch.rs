@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, fmt};
 
-use bristlecone_core::{Kind, Location, Oid, Record, Sink, record_bytes, write_record};
+use bristlecone_core::{Kind, Location, Object, Oid, Record, Sink, record_bytes, write_record};
 
 use crate::oid_map::OidHasher;
 
@@ -89,6 +89,70 @@ impl Batch {
     }
 }
 
+/// Where the objects of a batch are in the one that absorbed it.
+#[derive(Debug)]
+pub(crate) struct Absorbed {
+    // Added to each offset, unless some of the objects were there already.
+    base: u64,
+    moved: Option<HashMap<u64, Location>>,
+}
+
+impl Absorbed {
+    /// Returns where something is now that was pending in the absorbed batch.
+    pub(crate) fn place(&self, at: Location) -> Location {
+        match (at.pending_offset(), &self.moved) {
+            (None, _) => at,
+            (Some(offset), None) => Location::pending(offset + self.base),
+            (Some(offset), Some(moved)) => moved.get(&offset).copied().unwrap_or(Location::NONE),
+        }
+    }
+}
+
+impl Batch {
+    /// Takes in the objects of a batch that was made beside this one, in order, those it has already left out: as
+    /// if they had been put here.
+    pub(crate) fn absorb(&mut self, other: &Self) -> Absorbed {
+        let base = self.bytes.len() as u64;
+        if other.list.iter().all(|(oid, _)| self.known(oid).is_none()) {
+            // Children are named by their distance, so the records are as good here as there.
+            self.bytes.extend_from_slice(&other.bytes);
+            self.list.reserve(other.list.len());
+            for &(oid, at) in &other.list {
+                self.note(oid, at + base as u32);
+            }
+            return Absorbed { base, moved: None };
+        }
+        let mut moved = HashMap::with_capacity(other.list.len());
+        for BatchRecord { record, bytes, offset } in other.records() {
+            let object = Object::from_record(&record, bytes.into(), Location::pending(u64::from(offset)));
+            let child = |index| match object.child(index) {
+                at if at.pending_offset().is_some() => {
+                    at.pending_offset().and_then(|offset| moved.get(&offset).copied()).unwrap_or(Location::NONE)
+                }
+                at => at,
+            };
+            let children: Vec<Location> = (0..object.children()).map(child).collect();
+            let aux: Vec<u64> = (0..).map_while(|index| object.aux(index)).collect();
+            let Ok(oid) = Oid::new(record.oid) else { unreachable!("a batch holds records of its own making") };
+            let at = self.put(record.kind, oid, object.body(), &children, &aux);
+            moved.insert(u64::from(offset), at);
+        }
+        Absorbed { base, moved: Some(moved) }
+    }
+
+    /// Notes that an object is at an offset.
+    fn note(&mut self, oid: Oid, at: u32) {
+        self.list.push((oid, at));
+        match &mut self.index {
+            Some(index) => {
+                index.insert(oid, at);
+            }
+            None if self.list.len() > LIST_MAX => self.index = Some(self.list.iter().copied().collect()),
+            None => {}
+        }
+    }
+}
+
 impl Sink for Batch {
     fn put(&mut self, kind: Kind, oid: Oid, body: &[u8], children: &[Location], aux: &[u64]) -> Location {
         if let Some(known) = self.known(&oid) {
@@ -99,14 +163,7 @@ impl Sink for Batch {
             self.list.reserve(LIST_MAX / 2);
         }
         let at = write_record(&mut self.bytes, kind, &oid, body, children, aux);
-        self.list.push((oid, at as u32));
-        match &mut self.index {
-            Some(index) => {
-                index.insert(oid, at as u32);
-            }
-            None if self.list.len() > LIST_MAX => self.index = Some(self.list.iter().copied().collect()),
-            None => {}
-        }
+        self.note(oid, at as u32);
         Location::pending(at)
     }
 
@@ -134,4 +191,35 @@ pub struct BatchRecord<'a> {
     pub bytes: &'a [u8],
     /// Where it starts in the batch.
     pub offset: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Puts an object whose children are others of the batch.
+    fn put(batch: &mut Batch, byte: u8, children: &[Location]) -> Location {
+        batch.put(Kind::Node, Oid::from_array([byte; 32]), &[byte; 5], children, &[u64::from(byte)])
+    }
+
+    #[test]
+    fn what_is_absorbed_is_as_if_it_had_been_put() {
+        for shared in [false, true] {
+            let (mut one, mut other, mut both) = (Batch::new(), Batch::new(), Batch::new());
+            for byte in 1..60 {
+                put(&mut one, byte, &[]);
+                put(&mut both, byte, &[]);
+            }
+            let far = Location(77);
+            let (mut last_other, mut last_both) = (far, far);
+            for byte in if shared { 50..90 } else { 100..140 } {
+                last_other = put(&mut other, byte, &[last_other, far]);
+                last_both = put(&mut both, byte, &[last_both, far]);
+            }
+            let absorbed = one.absorb(&other);
+            assert_eq!(one.bytes(), both.bytes());
+            assert_eq!(one.offsets().collect::<Vec<_>>(), both.offsets().collect::<Vec<_>>());
+            assert_eq!((absorbed.place(last_other), absorbed.place(far)), (last_both, far));
+        }
+    }
 }

@@ -1,6 +1,10 @@
 //! From edits to objects: each patched directory, children first, through the format's `update`.
+//!
+//! On a thread of a rayon pool, the edits below a wide directory are done in halves that other threads of the pool may
+//! take. A half that was taken fills a batch of its own, which the other absorbs behind its own objects, so that the
+//! batch that results is the same, byte for byte, whoever did what.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bristlecone_core::{Change, ChangeTarget, EntryKind, Format, ObjRef, Sink, Target};
 
@@ -14,6 +18,12 @@ use crate::{
     Batch, Durability, Result,
     store::{FlushSink, flush_early},
 };
+
+/// So many directories with edits below one are worth being shared between threads.
+const HALVED_MIN: usize = 6;
+
+/// What the edits of a directory come to; most directories on the way have one.
+type Changes<'c> = SmallVec<[Change<'c>; 1]>;
 
 impl<F: Format> Tree<F> {
     pub(crate) fn sink(&self) -> FlushSink<'_> {
@@ -71,8 +81,27 @@ impl<F: Format> Tree<F> {
     /// Returns the directory that a patched one becomes; `None` if it is empty.
     fn flush_dir(&self, sink: &mut FlushSink<'_>, place: &Place<'_>) -> Result<Option<ObjRef>> {
         let Some(patch) = place.patch else { return Ok(place.base) };
-        let mut changes: SmallVec<[Change<'_>; 1]> = SmallVec::with_capacity(patch.len());
-        for (step, edit) in patch.iter() {
+        let changes = if patch.len() >= HALVED_MIN && rayon::current_thread_index().is_some() {
+            let edits: Vec<(&[u8], &Edit)> = patch.iter().collect();
+            self.flush_halves(sink, place, &edits)?
+        } else {
+            self.flush_edits(sink, place, patch.iter())?
+        };
+        if changes.is_empty() {
+            return Ok(place.base);
+        }
+        self.store.format.update(&*self.store, sink, place.base.as_ref(), &changes)
+    }
+
+    /// Returns what the edits of a directory come to, with everything below them given to the sink.
+    fn flush_edits<'c>(
+        &'c self,
+        sink: &mut FlushSink<'_>,
+        place: &Place<'_>,
+        edits: impl Iterator<Item = (&'c [u8], &'c Edit)>,
+    ) -> Result<Changes<'c>> {
+        let mut changes = Changes::with_capacity(edits.size_hint().0);
+        for (step, edit) in edits {
             let to = match edit {
                 Edit::Remove => None,
                 Edit::Leaf(leaf) => Some((leaf.kind(), self.flush_leaf(sink, leaf)?)),
@@ -87,10 +116,51 @@ impl<F: Format> Tree<F> {
             };
             changes.push(Change { step, to });
         }
-        if changes.is_empty() {
-            return Ok(place.base);
+        Ok(changes)
+    }
+
+    /// The same in two halves, of which another thread may take the second.
+    fn flush_halves<'c>(
+        &'c self,
+        sink: &mut FlushSink<'_>,
+        place: &Place<'_>,
+        edits: &[(&'c [u8], &'c Edit)],
+    ) -> Result<Changes<'c>> {
+        let dirs = edits.iter().filter(|(_, edit)| matches!(edit, Edit::Dir(_) | Edit::Taken)).count();
+        if dirs < HALVED_MIN {
+            return self.flush_edits(sink, place, edits.iter().copied());
         }
-        self.store.format.update(&*self.store, sink, place.base.as_ref(), &changes)
+        let (one, other) = edits.split_at(edits.len() / 2);
+        let backend = sink.backend();
+        let shared = Mutex::new(sink);
+        let here = |edits| {
+            let mut sink = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            self.flush_halves(&mut sink, place, edits)
+        };
+        let (one, other) = rayon::join_context(
+            |_| here(one),
+            |context| {
+                if !context.migrated() {
+                    // The first half is done: the batch is free.
+                    return here(other).map(|changes| (changes, None));
+                }
+                let mut sink = FlushSink::new(Batch::new(), backend);
+                let changes = self.flush_halves(&mut sink, place, other)?;
+                Ok((changes, Some(sink.batch)))
+            },
+        );
+        let (mut changes, (mut behind, batch)) = (one?, other?);
+        if let Some(batch) = batch {
+            let sink = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
+            let absorbed = sink.batch.absorb(&batch);
+            for change in &mut behind {
+                if let Some((_, ChangeTarget::Object { at, .. })) = &mut change.to {
+                    at.at = absorbed.place(at.at);
+                }
+            }
+        }
+        changes.append(&mut behind);
+        Ok(changes)
     }
 
     /// Returns what a patched directory's step becomes: `None` if it stays as it is.

@@ -4,7 +4,10 @@
 //! through the pending edits of the former as through one more layer of its own, until the commit has given them
 //! a root. What needs that root, such as hashing, waits for it.
 
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::{
+    sync::{Arc, Condvar, Mutex, OnceLock, PoisonError},
+    time::Duration,
+};
 
 use bristlecone_core::{Format, ObjRef};
 
@@ -13,6 +16,9 @@ use super::{
     patch::{LAYERS_MAX, Patch, Place},
 };
 use crate::{Error, Result};
+
+/// How soon a thread of a pool that waits looks again for work to share.
+const HELP_AGAIN: Duration = Duration::from_micros(20);
 
 /// The edits of a tree that is on its way to a commit.
 #[derive(Debug)]
@@ -66,8 +72,12 @@ impl Layer {
 
     /// Returns root and commit once there are any.
     fn wait(&self) -> Result<(Option<ObjRef>, Option<ObjRef>)> {
-        let mut guard = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
+            if self.outcome.get().is_none() && rayon::yield_now() == Some(rayon::Yield::Executed) {
+                // A thread of a pool helps: what it waits for may have been shared out.
+                continue;
+            }
+            let guard = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
             match self.outcome.get() {
                 Some(Outcome::Written { base, origin }) => return Ok((*base, *origin)),
                 Some(Outcome::Dropped) => {
@@ -75,7 +85,10 @@ impl Layer {
                         reason: "the tree that this one goes on from was dropped, not committed",
                     });
                 }
-                None => guard = self.decided.wait(guard).unwrap_or_else(PoisonError::into_inner),
+                None if rayon::current_thread_index().is_some() => {
+                    drop(self.decided.wait_timeout(guard, HELP_AGAIN).unwrap_or_else(PoisonError::into_inner));
+                }
+                None => drop(self.decided.wait(guard).unwrap_or_else(PoisonError::into_inner)),
             }
         }
     }
