@@ -71,6 +71,9 @@ pub struct DiskOptions {
     pub segment_bytes: u64,
     /// Whether objects are read through memory maps. Without, a failing disk gives an error and no signal.
     pub maps: bool,
+    /// How many bytes of memory may show files, in all of this process, before pages of maps are let go of; looked at
+    /// as the store grows, where the system tells. Pages that are let go of stay in the system's cache.
+    pub map_bytes: u64,
     /// The budget in bytes for objects kept in memory where there are no maps.
     pub cache_bytes: u64,
     /// How long an append waits for the store's lock, in milliseconds.
@@ -90,6 +93,7 @@ impl Default for DiskOptions {
         Self {
             segment_bytes: 32 << 20,
             maps: true,
+            map_bytes: 192 << 20,
             cache_bytes: 64 << 20,
             lock_wait_ms: 10_000,
             prezero: true,

@@ -5,7 +5,7 @@
 use std::{
     sync::{
         Arc, Condvar, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering::*},
+        atomic::{AtomicBool, AtomicU64, Ordering::*},
     },
     thread::{self, JoinHandle},
     time::Duration,
@@ -16,6 +16,9 @@ use super::{
     roll::{Spare, make_spare, segment_size},
     segment::encode_refs,
 };
+
+/// After so many bytes of appends it is looked at how much memory maps take.
+const TRIM_EVERY: u64 = 512 << 10;
 
 /// Work for the threads.
 #[derive(Debug, Default)]
@@ -29,6 +32,8 @@ pub(super) struct Background {
     keep_wanted: AtomicBool,
     // Whether the tail's segment has, or will have, a spare to follow it.
     spare_asked: AtomicBool,
+    // The location where maps were last looked at.
+    trimmed_at: AtomicU64,
     stop: AtomicBool,
 }
 
@@ -80,6 +85,10 @@ impl Shared {
         if self.sync.wanted.load(Relaxed) && self.options.prezero && !background.spare_asked.swap(true, Relaxed) {
             background.keep_wanted.store(true, SeqCst);
         }
+        if self.options.maps && self.end.load(Relaxed).wrapping_sub(background.trimmed_at.load(Relaxed)) >= TRIM_EVERY {
+            background.trimmed_at.store(self.end.load(Relaxed), Relaxed);
+            background.keep_wanted.store(true, SeqCst);
+        }
         if background.keep_wanted.load(Relaxed) {
             self.start_keeper();
         }
@@ -123,6 +132,7 @@ impl Shared {
 
     fn keeper(&self) {
         let background = &self.background;
+        let mut hand = 0;
         let mut jobs = lock(&background.jobs);
         while !background.stop.load(SeqCst) {
             let wanted = background.keep_wanted.swap(false, SeqCst);
@@ -132,7 +142,6 @@ impl Shared {
             }
             let numbers = std::mem::take(&mut jobs.index);
             drop(jobs);
-            let rolled = !numbers.is_empty();
             if background.spare_asked.load(SeqCst) {
                 self.prepare_spare();
             }
@@ -143,24 +152,31 @@ impl Shared {
                 // Who needs the index before it is there makes it.
                 if let Ok(Some(segment)) = self.segment(number) {
                     let _ = self.sealed_index(segment);
+                    // All of it was read for that, and most is not needed soon.
+                    segment.forget_pages();
                 }
             }
-            if rolled {
-                self.forget_sealed_pages();
-            }
+            hand = self.trim_maps(hand);
             jobs = lock(&background.jobs);
         }
     }
 
-    /// Lets go of the memory that shows sealed segments: what is still in use comes back a few pages at a time, and
-    /// what is not stays out, so that a store which grows does not fill the process's memory.
-    fn forget_sealed_pages(&self) {
-        let tail = (self.end.load(Acquire) >> 32) as u32;
-        for number in self.first_segment.load(Acquire)..tail {
-            if let Some(segment) = self.segments.get(number) {
+    /// Lets go of pages of sealed segments, one segment after the other from `hand` on, while more memory shows
+    /// files than the budget allows. Returns where to go on. What is still in use comes back a few pages at a time.
+    fn trim_maps(&self, mut hand: u32) -> u32 {
+        let budget = self.options.map_bytes;
+        let (first, tail) = (self.first_segment.load(Acquire), (self.end.load(Acquire) >> 32) as u32);
+        for _ in first..tail {
+            if shown_file_bytes().is_none_or(|bytes| bytes <= budget) {
+                break;
+            }
+            hand = if (first..tail).contains(&hand) { hand } else { first };
+            if let Some(segment) = self.segments.get(hand) {
                 segment.forget_pages();
             }
+            hand += 1;
         }
+        hand
     }
 
     /// Makes a file for the segment after the one in which the log ends now.
@@ -207,4 +223,11 @@ impl Shared {
         self.background.stop.store(false, SeqCst);
         self.background.spare_asked.store(false, SeqCst);
     }
+}
+
+/// Returns how much memory of this process shows files, where the system tells.
+fn shown_file_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = text.split_ascii_whitespace().nth(2)?.parse().ok()?;
+    Some(pages * rustix::param::page_size() as u64)
 }

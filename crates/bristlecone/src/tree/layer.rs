@@ -106,8 +106,8 @@ impl<F: Format> Tree<F> {
     /// once, so that one thread can prepare the next commit while another hashes and writes this one.
     ///
     /// [`Tree::find`], [`Tree::kind`], [`Tree::mem`], [`Tree::mem_tree`] and edits do not wait for the commit; whatever else asks for
-    /// something of the tree, such as its root, its entries or a subtree, does. With three commits on their
-    /// way the next call waits for the oldest.
+    /// something of the tree, such as its root, its entries or a subtree, does. With two commits on their
+    /// way the next call waits for the older.
     ///
     /// ```
     /// # use bristlecone::{Info, LogOptions, Repo};

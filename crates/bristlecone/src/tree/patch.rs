@@ -58,7 +58,7 @@ impl Leaf {
 }
 
 /// How many trees on their way to a commit another may go on from.
-pub(crate) const LAYERS_MAX: usize = 3;
+pub(crate) const LAYERS_MAX: usize = 2;
 
 /// A directory in a walk: its edits and what they apply to.
 #[derive(Clone, Copy, Debug)]
