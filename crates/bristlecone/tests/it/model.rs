@@ -79,7 +79,7 @@ impl Session {
                     continue;
                 }
                 980..990 => {
-                    self.write_behind(2)?;
+                    self.write_behind(1)?;
                     self.behind.push_back(self.tree.ahead()?);
                     continue;
                 }
