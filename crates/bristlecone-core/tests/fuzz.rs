@@ -303,6 +303,7 @@ fn directories() -> Vec<(Tezos, Store, ObjRef, ObjRef)> {
         (tezos, 2500, 1),
         (tezos.split(false), 300, 300),
         (tezos.hashing(2, 3), 60, 1),
+        (tezos.hashing(64, 100), 100, 1),
     ];
     let make = |(tezos, count, name_bytes): (Tezos, usize, usize)| {
         let (mut store, mut objects, entries) = (Store::default(), Objects::default(), entries(count, name_bytes));
@@ -480,6 +481,8 @@ fn tezos_headers_that_lie() {
         inner(3, 0, 0, &[(0, leaf)]),
         // More buckets than there are; fewer entries than pieces; depths that cannot be.
         inner(3, 0, 300, &[(40, leaf)]),
+        inner(2, 0, 100, &[(8, leaf)]),
+        inner(2, 0, 100, &[(63, leaf)]),
         inner(2, 0, 2, &[(0, leaf), (1, leaf), (2, leaf)]),
         inner(3, 10, 300, &[(0, leaf)]),
         inner(2, 1, 100, &[(0, leaf)]),
@@ -499,4 +502,67 @@ fn tezos_headers_that_lie() {
     let name = (0_u32..).map(|n| n.to_string().into_bytes()).find(|name| seeded_hash(0, name) % 32 == 5).unwrap();
     let grown = tezos.update(&store, &mut Objects::default(), Some(&full), &[change((&name, &value))]);
     assert!(matches!(grown, Err(FormatError::Unsupported { .. })), "{grown:?}");
+}
+
+/// Names whose bucket at depth 0 is this one of 32.
+fn names_in(bucket: u32) -> impl Iterator<Item = Vec<u8>> {
+    (0_u32..).map(|n| n.to_string().into_bytes()).filter(move |name| seeded_hash(0, name) % 32 == bucket)
+}
+
+/// Whatever walks through a directory refuses it; and so do lookups of this name that is in it.
+fn refused(tezos: &Tezos, store: &Store, at: &ObjRef, sound: &ObjRef, name: &[u8]) {
+    assert!(tezos.find(store, at, name).is_err() && tezos.find(&Unlent(store), at, name).is_err());
+    assert!(tezos.entries(store, at, None, None, Direction::Forward).is_err());
+    for (before, after) in [(None, Some(at)), (Some(at), None), (Some(at), Some(sound)), (Some(sound), Some(at))] {
+        assert!(tezos.diff(store, before, after, None, None).is_err());
+    }
+    let change = Change { step: name, to: None };
+    assert!(tezos.update(store, &mut Objects::default(), Some(at), &[change]).is_err());
+}
+
+#[test]
+fn tezos_pieces_in_the_place_of_others() {
+    let (tezos, mut store, mut objects) = (Tezos::new(), Store::default(), Objects::default());
+    let mut put = |names: Vec<Vec<u8>>| {
+        let mut names = names;
+        names.sort();
+        let changes: Vec<Change<'_>> = names.iter().map(|name| change((name, &ChangeTarget::Inline(b"x")))).collect();
+        tezos.update(&NoSource, &mut objects, None, &changes).unwrap().unwrap()
+    };
+    let name = names_in(0).next().unwrap();
+    let flat = put(names_in(0).take(100).collect());
+    let leaves = [1, 2].map(|bucket| put(names_in(bucket).take(100).collect()));
+    let wide = put((0..3).flat_map(|bucket| names_in(bucket).take(100)).collect());
+    store.take(objects);
+    let piece = |root: &ObjRef| {
+        let mut first = None;
+        let body = &store.objects[&root.oid].1;
+        tezos.children(Kind::Node, body, &mut |_, oid| _ = first.get_or_insert(oid)).unwrap();
+        ObjRef::from(first.unwrap())
+    };
+    // The entries of bucket 0, as a piece of either sort; all counts and buckets are right.
+    let (leaf, tree, [one, two]) = (piece(&flat), piece(&wide), leaves.each_ref().map(piece));
+    assert_eq!([leaf, tree, one, two].map(|at| store.objects[&at.oid].1[0]), [1, 3, 1, 1]);
+
+    // A directory that is hashed flat and has more than leaves below.
+    let body = inner(2, 0, 100, &[(0, tree)]);
+    let below = store.piece(1, body.clone());
+    refused(&tezos, &store, &below, &flat, &name);
+    assert!(tezos.object_id(&store, &Object::from_body(Kind::Node, body[..].into())).is_err());
+    // One that is not, with leaves that hold too much.
+    let large = store.piece(2, inner(3, 0, 300, &[(0, leaf), (1, one), (2, two)]));
+    refused(&tezos, &store, &large, &wide, &name);
+    // Counts that lie, and buckets that there are not: of a flat root cut for 32 buckets, say.
+    for (count, bucket) in [(99, 0), (101, 0), (100, 1), (100, 8), (100, 63)] {
+        let body = inner(2, 0, count, &[(bucket, leaf)]);
+        let at = store.piece(3, body.clone());
+        assert!(tezos.entries(&store, &at, None, None, Direction::Forward).is_err());
+        assert!(tezos.object_id(&store, &Object::from_body(Kind::Node, body[..].into())).is_err());
+        if bucket >= 8 {
+            refused(&tezos, &store, &at, &flat, &name);
+        }
+    }
+    let body = inner(2, 0, 100, &[(0, leaf)]);
+    let sound = Object::from_body(Kind::Node, body[..].into());
+    assert_eq!(tezos.object_id(&store, &sound), Ok(flat.oid), "but for that it is the directory");
 }

@@ -64,9 +64,12 @@ fn native_examples() -> Vec<Example> {
     names.into_iter().zip(objects.0).map(|(name, (kind, oid, body))| (name, kind, oid, body)).collect()
 }
 
+/// Hashing that puts few entries in pieces, not flat and flat.
+const TEZOS_IN_PIECES: [Tezos; 2] = [Tezos::new().hashing(2, 3), Tezos::new().hashing(4, 8)];
+
 /// The same of the page of Tezos contexts: the examples, and all objects.
 fn tezos_examples() -> (Vec<Example>, Objects) {
-    let (tezos, small) = (Tezos::new(), Tezos::new().hashing(2, 3));
+    let (tezos, [small, flat]) = (Tezos::new(), TEZOS_IN_PIECES);
     let mut objects = Objects::default();
     let zeros = &b"0000000000"[..];
     let mut examples = Vec::new();
@@ -92,21 +95,23 @@ fn tezos_examples() -> (Vec<Example>, Objects) {
     let single = make("single", &mut |objects| directory(tezos, &single, objects));
     let parent = make("parent", &mut |objects| commit(single, vec![], "", objects));
     make("commit", &mut |objects| commit(dir, vec![parent], "Tezos", objects));
-    let six = [&b"00"[..], b"01", b"02", b"03", b"04", b"05"].map(|name| inline(name, zeros));
-    make("flat", &mut |objects| directory(small, &six[..3], objects));
-    let wide = make("wide", &mut |objects| directory(small, &six, objects));
-    make("piece", &mut |objects| {
-        let mut at = wide;
+    let eight = [&b"00"[..], b"01", b"02", b"03", b"04", b"05", b"06", b"07"].map(|name| inline(name, zeros));
+    let first_leaf = |tezos: Tezos, at: ObjRef, objects: &Objects| {
+        let mut at = at;
         loop {
             let piece = objects.read(Kind::Node, &at).unwrap();
             if piece.body()[0] == 1 {
                 return at;
             }
             let mut first = None;
-            small.children(Kind::Node, piece.body(), &mut |_, oid| _ = first.get_or_insert(oid)).unwrap();
+            tezos.children(Kind::Node, piece.body(), &mut |_, oid| _ = first.get_or_insert(oid)).unwrap();
             at = first.unwrap().into();
         }
-    });
+    };
+    let wide = make("wide", &mut |objects| directory(small, &eight[..6], objects));
+    make("piece", &mut |objects| first_leaf(small, wide, objects));
+    let root = make("flat", &mut |objects| directory(flat, &eight, objects));
+    make("part", &mut |objects| first_leaf(flat, root, objects));
     (examples, objects)
 }
 
@@ -145,9 +150,11 @@ fn the_examples_of_the_native_format_are_what_is_written() {
 #[test]
 fn the_examples_of_the_tezos_format_are_what_is_written() {
     let (examples, objects) = tezos_examples();
-    let standard = examples.len() - 3;
-    check(&Tezos::new(), &objects, "tezos.md", &examples[..standard]);
-    check(&Tezos::new().hashing(2, 3), &objects, "tezos.md", &examples[standard..]);
+    let (standard, in_pieces) = examples.split_at(examples.len() - 4);
+    check(&Tezos::new(), &objects, "tezos.md", standard);
+    for (tezos, examples) in TEZOS_IN_PIECES.iter().zip(in_pieces.chunks(2)) {
+        check(tezos, &objects, "tezos.md", examples);
+    }
     let shown = shown("tezos.md");
     let mut preimages = 0;
     for ((name, part), hex) in &shown {
@@ -164,5 +171,5 @@ fn the_examples_of_the_tezos_format_are_what_is_written() {
             _ => {}
         }
     }
-    assert_eq!(preimages, 5);
+    assert_eq!(preimages, 6);
 }

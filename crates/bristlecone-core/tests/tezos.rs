@@ -177,11 +177,12 @@ fn check(tezos: &Tezos, objects: &Objects, root: &ObjRef, map: &BTreeMap<Vec<u8>
 #[test]
 fn directories_against_a_map() {
     // Sizes that hover around where shapes change.
-    let plans: [(Tezos, &[u64]); 4] = [
+    let plans: [(Tezos, &[u64]); 5] = [
         (Tezos::new(), &[3, 32, 33, 40, 30, 256, 257, 270, 250, 34, 31, 0, 900, 3000, 2000, 258, 200, 20, 1, 0, 33]),
         (Tezos::new().inline(0), &[300, 33, 256, 257, 1]),
         (Tezos::new().hashing(2, 3), &[2, 3, 4, 5, 3, 2, 1, 60, 8, 4, 3, 0, 9]),
         (Tezos::new().hashing(64, 64), &[9, 64, 65, 10, 200, 65, 64, 63]),
+        (Tezos::new().hashing(64, 100), &[64, 65, 99, 101, 100, 64, 300, 90, 101, 65, 1]),
     ];
     for (number, (tezos, sizes)) in plans.into_iter().enumerate() {
         let whole = tezos.split(false);
@@ -319,6 +320,17 @@ fn names_whose_hashes_collide() {
     for tezos in [tezos, tezos.split(false).hashing(32, 32)] {
         assert!(tezos.update(&objects, &mut sink, None, &changes).is_err());
     }
+    // Nor are they sound where they are stored: all of a directory of 33 entries in one leaf.
+    let (whole, ..) = objects.update(&tezos.split(false), None, &changes[..33]);
+    let mut leaf = objects.read(Kind::Node, &whole.unwrap()).unwrap().body().to_vec();
+    leaf[0] = 1;
+    let oid = tezos.object_id(&objects, &Object::from_body(Kind::Node, leaf[..].into())).unwrap();
+    objects.objects.borrow_mut().insert(oid, (Kind::Node, leaf));
+    let mut root = [&[2, 0, 0, 0, 33, 0, 0, 0][..], &(1_u64 << (seeded_hash(0, &names[0]) % 8)).to_le_bytes()].concat();
+    root.extend(oid.as_bytes());
+    assert!(tezos.children(Kind::Node, &root, &mut |_, _| ()).is_ok());
+    let checked = tezos.object_id(&objects, &Object::from_body(Kind::Node, root[..].into()));
+    assert!(matches!(checked, Err(FormatError::Unsupported { .. })), "{checked:?}");
     // Beside many others, too.
     let map: BTreeMap<Vec<u8>, Held> =
         (0..500_u32).map(|n| (n.to_string().into_bytes(), Held::Short(vec![1]))).collect();
@@ -339,10 +351,14 @@ fn names_that_part_late() {
         }
     }
     let map: BTreeMap<_, _> = names.into_iter().map(|name| (name, Held::Short(vec![1]))).collect();
-    let objects = Objects::default();
-    let root = objects.build(&tezos, &map).unwrap();
-    check(&tezos, &objects, &root, &map, &mut random);
-    assert_eq!(Some(root), Objects::default().build(&tezos.split(false), &map));
+    // Hashed flat, they are one piece, which is larger than any of other directories.
+    for (tezos, in_one) in [(tezos, false), (tezos.hashing(64, 100), true)] {
+        let objects = Objects::default();
+        let root = objects.build(&tezos, &map).unwrap();
+        assert_eq!(objects.objects.borrow().len() == 2, in_one);
+        check(&tezos, &objects, &root, &map, &mut random);
+        assert_eq!(Some(root), Objects::default().build(&tezos.split(false), &map));
+    }
 }
 
 #[test]
@@ -404,17 +420,17 @@ fn the_check_of_a_flat_id_covers_its_pieces() {
     assert!(tezos.children(Kind::Node, &swapped, &mut |_, _| ()).is_ok() && checked(&swapped).is_err());
 
     // One entry, which is not the first, moves from its own leaf to the next.
-    let of_bucket = |wanted: u32| map.iter().filter(move |(name, _)| seeded_hash(0, name) % 32 == wanted);
+    let of_bucket = |wanted: u32| map.iter().filter(move |(name, _)| seeded_hash(0, name) % 8 == wanted);
     let mut leaves = [0, 1].map(|bucket| of_bucket(bucket).map(|(name, held)| (name.clone(), held.clone())).collect());
     let [one, other]: &mut [BTreeMap<Vec<u8>, Held>; 2] = &mut leaves;
     let (name, held) = one.iter().find(|(name, _)| Some(*name) > other.keys().next()).unwrap();
     let (name, held) = (name.clone(), held.clone());
-    assert!(one.len() > 1);
+    assert!(one.keys().next() < Some(&name));
     one.remove(&name);
     other.insert(name, held);
     let mut moved = root.body().to_vec();
     for (index, leaf) in leaves.iter().enumerate() {
-        let root = objects.build(&tezos, leaf).unwrap();
+        let root = objects.build(&tezos.split(false), leaf).unwrap();
         let mut body = objects.read(Kind::Node, &root).unwrap().body().to_vec();
         body[0] = 1;
         let oid = checked(&body).unwrap();

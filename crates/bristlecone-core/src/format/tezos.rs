@@ -3,9 +3,10 @@
 //!
 //! What is hashed and what is stored differ. A directory of up to 256 entries is hashed flat, but stored in
 //! pieces as soon as it has more than 32, so that what does not change is shared; larger ones are also hashed in
-//! pieces. A piece that holds more than 32 entries spreads them over 32 buckets by a seeded hash of their names
-//! (`node`), so the pieces depend on the set of names alone (`update`). Listing such a directory gathers and
-//! sorts all of it (`gather`).
+//! pieces. Those spread entries over 32 buckets by a seeded hash of their names, again and again until each bucket
+//! has at most 32. A flat hash takes all entries anyway, so there the pieces are few and large: 8 leaves. Either
+//! way the pieces depend on the set of names alone (`update`). Listing such a directory gathers and sorts all of
+//! it (`gather`).
 //!
 //! Short values live in their directory beside their hash, which changes no id.
 
@@ -106,8 +107,9 @@ impl Tezos {
         1 << self.bits
     }
 
-    /// The number of buckets of a directory that is hashed flat: its pieces have no part in the hash, so they may be
-    /// larger, and fewer of them must be read for it.
+    /// The number of buckets of a directory that is hashed flat, each one leaf: its pieces have no part in the hash,
+    /// so they may be larger, and fewer of them must be read for it. It divides that of other directories, so names
+    /// that share a bucket there share one here (`hash::check_spread`).
     const fn flat_buckets(&self) -> u32 {
         if self.bits > 3 { 1 << (self.bits - 2) } else { 2 }
     }
@@ -172,10 +174,11 @@ impl Tezos {
         dir: &ObjRef,
         step: &[u8],
     ) -> Result<Option<(EntryKind, Target<'a>)>, S::Error> {
-        let mut at = *dir;
+        let (mut at, mut flat) = (*dir, false);
         for depth in 0..u8::MAX {
             let object = source.read(Kind::Node, &at)?;
-            let node = node::at_depth(&object, depth)?;
+            let node = node::at_depth(self, &object, depth, flat)?;
+            flat = matches!(&node, Node::Inner(inner) if inner.flat);
             match node.find(step, |flat, depth| self.bucket_of(flat, depth, step)).map_err(bad)? {
                 Found::Nothing => return Ok(None),
                 Found::Child { index, hash } => at = ObjRef::new(Oid::from_array(*hash), object.child(index)),
@@ -280,7 +283,7 @@ impl Format for Tezos {
 
     fn count<S: Source>(&self, source: &S, dir: &ObjRef) -> Result<u64, S::Error> {
         let object = source.read(Kind::Node, dir)?;
-        Ok(node::at_depth(&object, 0)?.count())
+        Ok(node::at_depth(self, &object, 0, false)?.count())
     }
 
     fn diff<'a, S: Source>(

@@ -31,7 +31,7 @@ impl<'a, S: Source> Differences<'a, S> {
         to: Option<&[u8]>,
     ) -> Result<Self, S::Error> {
         let mut sides = Sides { format, source, before: Vec::new(), after: Vec::new() };
-        sides.compare(before.copied(), after.copied(), 0)?;
+        sides.compare(before.copied(), after.copied(), 0, false)?;
         let (before, after) = (listed(&sides.before)?, listed(&sides.after)?);
         let inside = |name: &[u8]| from.is_none_or(|from| name >= from) && to.is_none_or(|to| name < to);
         let mut pairs = Vec::new();
@@ -73,14 +73,22 @@ struct Sides<'f, 'a, S> {
 }
 
 impl<'a, S: Source> Sides<'_, 'a, S> {
-    fn compare(&mut self, before: Option<ObjRef>, after: Option<ObjRef>, depth: u8) -> Result<(), S::Error> {
+    /// Compares two pieces of a depth. `flat`: what they are pieces of is hashed flat.
+    fn compare(
+        &mut self,
+        before: Option<ObjRef>,
+        after: Option<ObjRef>,
+        depth: u8,
+        flat: bool,
+    ) -> Result<(), S::Error> {
         if before == after {
             return Ok(());
         }
         let read = |at: Option<ObjRef>| at.map(|at| self.source.read(Kind::Node, &at)).transpose();
         let (before, after) = (read(before)?, read(after)?);
         if let (Some(one), Some(other)) = (&before, &after)
-            && let (Node::Inner(old), Node::Inner(new)) = (at_depth(one, depth)?, at_depth(other, depth)?)
+            && let Node::Inner(old) = at_depth(self.format, one, depth, flat)?
+            && let Node::Inner(new) = at_depth(self.format, other, depth, flat)?
             && old.flat == new.flat
         {
             let flat = old.flat;
@@ -88,7 +96,7 @@ impl<'a, S: Source> Sides<'_, 'a, S> {
             let first = (self.before.len(), self.after.len());
             for bucket in 0..self.format.buckets_of(flat) {
                 let first = (self.before.len(), self.after.len());
-                self.compare(child(one, &old, bucket), child(other, &new, bucket), depth + 1)?;
+                self.compare(child(one, &old, bucket), child(other, &new, bucket), depth + 1, flat)?;
                 gather::check_bucket(self.format, &self.before[first.0..], flat, depth, bucket)?;
                 gather::check_bucket(self.format, &self.after[first.1..], flat, depth, bucket)?;
             }
@@ -100,7 +108,7 @@ impl<'a, S: Source> Sides<'_, 'a, S> {
         }
         for (side, into) in [(before, &mut self.before), (after, &mut self.after)] {
             if let Some(piece) = side {
-                into.extend(gather::gather(self.format, self.source, piece, depth)?.leaves);
+                into.extend(gather::gather(self.format, self.source, piece, depth, flat)?.leaves);
             }
         }
         Ok(())

@@ -118,18 +118,23 @@ fn is_named(item: &[u8], name: &[u8], wanted: u64) -> Option<bool> {
 #[inline(always)]
 fn lookup<'a, S: Source>(format: &Tezos, source: &'a S, oid: &[u8], at: Location, name: &[u8]) -> Option<Answer<'a>> {
     let mut piece = Piece::peek(source, oid, at)?;
-    let mut depth = 0;
+    let (mut depth, mut flat) = (0, false);
     loop {
         let (head, rest) = piece.body.split_first_chunk::<4>()?;
         match *head {
             [shape @ (0 | 1), flags, low, high] if flags & 1 == 0 && (shape == 0) == (depth == 0) => {
-                return piece.find(flags, usize::from(u16::from_le_bytes([low, high])), rest, name);
-            }
-            [2 | 3, ..] => {
-                let Ok(Node::Inner(inner)) = Node::parse(piece.body) else { return None };
-                if inner.depth != depth {
+                let count = usize::from(u16::from_le_bytes([low, high]));
+                if count > format.leaf_max() && depth > 0 && !flat {
                     return None;
                 }
+                return piece.find(flags, count, rest, name);
+            }
+            [2 | 3, ..] if !flat => {
+                let Ok(Node::Inner(inner)) = Node::parse(piece.body) else { return None };
+                if inner.depth != depth || !inner.fits(format) {
+                    return None;
+                }
+                flat = inner.flat;
                 let Some(index) = inner.index(format.bucket_of(inner.flat, depth, name)) else { return Some(None) };
                 piece = Piece::peek(source, inner.hashes.get(index)?, piece.child(index))?;
                 depth = depth.checked_add(1)?;

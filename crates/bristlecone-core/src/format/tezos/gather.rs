@@ -18,12 +18,13 @@ pub(super) struct Gathered<'a> {
     children: Vec<(u32, ObjRef)>,
 }
 
-/// Loads every leaf below the piece at a depth.
+/// Loads every leaf below the piece at a depth. `flat`: what it is a piece of is hashed flat.
 pub(super) fn gather<'a, S: Source>(
     format: &Tezos,
     source: &'a S,
     piece: Object<'a>,
     depth: u8,
+    flat: bool,
 ) -> Result<Gathered<'a>, S::Error> {
     let mut gathered = Gathered { leaves: Vec::new(), flat: false, children: Vec::new() };
     if let Node::Inner(inner) = Node::parse(piece.body()).map_err(bad)? {
@@ -33,7 +34,7 @@ pub(super) fn gather<'a, S: Source>(
         }
         gathered.leaves.reserve(inner.hashes.len());
     }
-    load(format, source, piece, depth, &mut gathered.leaves)?;
+    load(format, source, piece, depth, flat, &mut gathered.leaves)?;
     Ok(gathered)
 }
 
@@ -43,9 +44,10 @@ fn load<'a, S: Source>(
     source: &'a S,
     piece: Object<'a>,
     depth: u8,
+    flat: bool,
     leaves: &mut Vec<Object<'a>>,
 ) -> Result<u64, S::Error> {
-    let inner = match at_depth(&piece, depth)? {
+    let inner = match at_depth(format, &piece, depth, flat)? {
         Node::Inner(inner) => inner,
         Node::Leaf(leaf) if leaf.len() == 0 => return Err(inconsistent("a directory is not empty").into()),
         Node::Leaf(leaf) => {
@@ -59,10 +61,7 @@ fn load<'a, S: Source>(
     for (index, (bucket, hash)) in inner.buckets().enumerate() {
         let child = source.read(Kind::Node, &ObjRef::new(Oid::from_array(*hash), piece.child(index)))?;
         let first = leaves.len();
-        if inner.flat && !matches!(at_depth(&child, depth + 1)?, Node::Leaf(_)) {
-            return Err(inconsistent("a piece of a directory that is hashed flat is no leaf").into());
-        }
-        found += load(format, source, child, depth + 1, leaves)?;
+        found += load(format, source, child, depth + 1, inner.flat, leaves)?;
         check_bucket(format, &leaves[first..], inner.flat, depth, bucket)?;
     }
     if found == 0 || found != inner.count {

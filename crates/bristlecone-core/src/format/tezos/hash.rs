@@ -99,8 +99,9 @@ pub(super) fn stored<S: Source>(
             Ok(id::inner(inner.depth, inner.count, inner.bitmap, inner.hashes.as_flattened()))
         }
         Node::Inner(inner) => {
-            let gathered = gather::gather(format, source, object.clone(), 0)?;
+            let gathered = gather::gather(format, source, object.clone(), 0, false)?;
             let items = gathered.items().map_err(bad)?;
+            check_spread(format, &items, 0)?;
             let all: Vec<&Item<'_>> = items.iter().collect();
             let (bitmap, hashes) = flat_pieces(format, &all);
             if bitmap != inner.bitmap || hashes != inner.hashes.as_flattened() {

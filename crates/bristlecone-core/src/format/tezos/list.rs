@@ -36,7 +36,7 @@ impl<'a, S: Source> Entries<'a, S> {
         to: Option<&[u8]>,
         direction: Direction,
     ) -> Result<Self, S::Error> {
-        let gathered = gather::gather(format, source, source.read(Kind::Node, dir)?, 0)?;
+        let gathered = gather::gather(format, source, source.read(Kind::Node, dir)?, 0, false)?;
         let bound = |name: Option<&[u8]>, none: usize, order: &Order| match (name, order) {
             (None, _) => Ok(none),
             (Some(name), Order::Leaf) => gather::leaf(&gathered.leaves[0])?.first_at_least(name),

@@ -379,6 +379,12 @@ impl<'b> Inner<'b> {
         }
     }
 
+    /// Whether it has no bucket beyond the last.
+    #[inline]
+    pub(super) fn fits(&self, format: &Tezos) -> bool {
+        self.bitmap.checked_shr(format.buckets_of(self.flat)).is_none_or(|beyond| beyond == 0)
+    }
+
     /// Returns the index of a bucket that is not empty.
     #[inline]
     pub(super) fn index(&self, bucket: u32) -> Option<usize> {
@@ -442,17 +448,31 @@ pub(super) fn write_named(out: &mut impl crate::codec::Append, name: &[u8]) {
     out.append_bytes(name);
 }
 
-/// Returns the piece that an object is, if it can be at this depth; at depth 0 it is a whole directory.
-pub(super) fn at_depth<'b>(object: &'b Object<'_>, depth: u8) -> Result<Node<'b>, FormatError> {
+/// Returns the piece that an object is, if it can be at this depth; at depth 0 it is a whole directory. `flat`: what
+/// it is a piece of is hashed flat.
+pub(super) fn at_depth<'b>(
+    format: &Tezos,
+    object: &'b Object<'_>,
+    depth: u8,
+    flat: bool,
+) -> Result<Node<'b>, FormatError> {
     let node = Node::parse(object.body()).map_err(bad)?;
-    if node.is_at(depth) { Ok(node) } else { Err(inconsistent("its depth is not that of its place")) }
+    match &node {
+        _ if !node.is_at(depth) => Err(inconsistent("its depth is not that of its place")),
+        Node::Inner(_) if flat => Err(inconsistent("a piece of a directory that is hashed flat is no leaf")),
+        Node::Inner(inner) if !inner.fits(format) => Err(inconsistent("it has a bucket that there is not")),
+        Node::Leaf(leaf) if depth > 0 && !flat && leaf.count > format.leaf_max() => {
+            Err(inconsistent("it has more entries than a piece may have"))
+        }
+        _ => Ok(node),
+    }
 }
 
 /// Checks every byte of a piece's body and calls `each` for its children.
 pub(super) fn children(format: &Tezos, body: &[u8], each: &mut dyn FnMut(Kind, Oid)) -> Result<(), DecodeError> {
     match Node::parse(body)? {
         Node::Inner(inner) => inner_children(format, &inner, each),
-        Node::Leaf(leaf) if !leaf.root && leaf.count > usize::from(format.stable).max(format.leaf_max()) => {
+        Node::Leaf(leaf) if !leaf.root && leaf.count > usize::from(format.stable) => {
             Err(wrong(2, "it has more entries than a piece may have"))
         }
         Node::Leaf(leaf) => leaf_children(body, &leaf, each),
@@ -470,8 +490,7 @@ fn inner_children(format: &Tezos, inner: &Inner<'_>, each: &mut dyn FnMut(Kind, 
     if inner.depth == 0 && inner.flat != few {
         return Err(wrong(0, "it is hashed flat and has too many entries, or the reverse"));
     }
-    let buckets = format.buckets_of(inner.flat);
-    if inner.hashes.is_empty() || (buckets < 64 && inner.bitmap >> buckets != 0) {
+    if inner.hashes.is_empty() || !inner.fits(format) {
         return Err(wrong(8, "it has no pieces, or one in a bucket that there is not"));
     }
     inner.hashes.iter().for_each(|hash| each(Kind::Node, Oid::from_array(*hash)));

@@ -13,7 +13,7 @@ use super::{
     edits::{Edits, merge},
     gather::{Gathered, gather},
     hash, id,
-    node::{Item, Node, encode_inner, encode_leaf},
+    node::{Item, Node, at_depth, encode_inner, encode_leaf},
 };
 use crate::{Change, FormatError, Kind, Location, ObjRef, Object, Oid, Sink, Source};
 
@@ -58,23 +58,22 @@ impl<K: Sink> Writer<'_, K> {
             return Ok(self.put_root(&items, None)?);
         };
         let object = source.read(Kind::Node, base)?;
-        match Node::parse(object.body()).map_err(bad)? {
-            Node::Leaf(leaf) if leaf.root => {
+        match at_depth(self.format, &object, 0, false)? {
+            Node::Leaf(leaf) => {
                 let (mut old, mut items) = (Items::new(), Items::new());
                 leaf.items(&object, &mut old).map_err(bad)?;
                 let mut changed = false;
                 merge(&old, edits, 0..edits.len(), &mut items, &mut |_| changed = true);
                 if changed { Ok(self.put_root(&items, None)?) } else { Ok(Some(*base)) }
             }
-            Node::Inner(inner) if inner.depth == 0 => {
-                let whole = usize::from(self.format.stable).max(self.format.leaf_max());
-                if inner.flat || inner.count <= (whole + edits.removals()) as u64 {
+            Node::Inner(inner) => {
+                let few = usize::from(self.format.stable) + edits.removals();
+                if inner.flat || inner.count <= few as u64 {
                     self.update_gathered(source, base, object, edits)
                 } else {
                     self.update_pieces(source, base, &object, &inner, edits)
                 }
             }
-            _ => Err(super::inconsistent("it is no whole directory").into()),
         }
     }
 
@@ -86,7 +85,7 @@ impl<K: Sink> Writer<'_, K> {
         root: Object<'_>,
         edits: &Edits<'_>,
     ) -> Result<Option<ObjRef>, S::Error> {
-        let gathered = gather(self.format, source, root, 0)?;
+        let gathered = gather(self.format, source, root, 0, false)?;
         let old = gathered.items().map_err(bad)?;
         let (mut items, mut dirty) = (Items::new(), 0_u64);
         merge(&old, edits, 0..edits.len(), &mut items, &mut |index| {

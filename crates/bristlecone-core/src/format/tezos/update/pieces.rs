@@ -12,7 +12,7 @@ use crate::{
         edits::{Edits, merge},
         gather::gather,
         hash, id, inconsistent,
-        node::{Inner, Item, Leaf, Node, encode_leaf},
+        node::{Inner, Item, Leaf, Node, at_depth, encode_leaf},
         unsupported,
     },
 };
@@ -63,15 +63,12 @@ impl<K: Sink> Writer<'_, K> {
         which: &[u32],
     ) -> Result<(Piece, u64), S::Error> {
         let object = source.read(Kind::Node, at)?;
-        match Node::parse(object.body()).map_err(bad)? {
-            Node::Leaf(leaf) if !leaf.root => {
-                Ok((self.rewrite_leaf(&object, &leaf, depth, edits, which)?, leaf.len() as u64))
-            }
-            Node::Inner(inner) if inner.depth == depth => {
+        match at_depth(self.format, &object, depth, false)? {
+            Node::Leaf(leaf) => Ok((self.rewrite_leaf(&object, &leaf, depth, edits, which)?, leaf.len() as u64)),
+            Node::Inner(inner) => {
                 self.format.check_depth(depth)?;
                 Ok((self.rewrite_inner(source, &object, &inner, edits, which)?, inner.count))
             }
-            _ => Err(inconsistent("its depth is not that of its place").into()),
         }
     }
 
@@ -188,7 +185,7 @@ impl<K: Sink> Writer<'_, K> {
         for (index, (bucket, hash)) in inner.buckets().enumerate() {
             if changed.iter().all(|(of, _)| *of != bucket) {
                 let at = ObjRef::new(Oid::from_array(*hash), object.child(index));
-                kept.push(gather(self.format, source, source.read(Kind::Node, &at)?, inner.depth + 1)?);
+                kept.push(gather(self.format, source, source.read(Kind::Node, &at)?, inner.depth + 1, false)?);
             }
         }
         let mut items = Items::new();
