@@ -81,6 +81,10 @@ pub struct ReplayArgs {
     /// The budget of the object cache, used where there are no maps; 0: none
     #[arg(long, value_name = "BYTES")]
     cache: Option<u64>,
+    /// Record places and sizes of the store's reads in this file, for `cone bench io --job`; needs --repo, one run and
+    /// no --json, since recording takes time
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
     /// What the row is called, before the backend
     #[arg(long, value_name = "NAME", default_value = "bristlecone")]
     name: String,
@@ -185,6 +189,9 @@ fn job(args: &ReplayArgs, keep: Option<&Path>, branch: Option<&str>) -> Result<R
     if keep.is_some() && args.runs > 1 {
         return Err(BenchError::usage("several runs cannot be kept in one store: leave out --repo or --runs"));
     }
+    if args.record.is_some() && (keep.is_none() || args.runs > 1 || args.json.is_some()) {
+        return Err(BenchError::usage("--record needs the store to stay (--repo DIR), one run, and no --json"));
+    }
     let dir = args.dir.clone().unwrap_or_else(crate::session::default_dir);
     if backend == BackendName::Disk && keep.is_none() {
         std::fs::create_dir_all(&dir).map_err(BenchError::io(&dir))?;
@@ -202,6 +209,7 @@ fn job(args: &ReplayArgs, keep: Option<&Path>, branch: Option<&str>) -> Result<R
         path_conversion: args.path_conversion.to_string(),
         chunked: args.chunked,
         threads: args.threads,
+        record: args.record.clone(),
         switches: Switches {
             inline: !args.no_inline,
             split: !args.no_inode,

@@ -38,6 +38,9 @@ pub struct ReplayJob {
     pub dir: PathBuf,
     /// The folder of a store that stays, in place of that.
     pub keep: Option<PathBuf>,
+    /// Where the store's reads are recorded, as `bench io --job` does them again.
+    #[serde(default)]
+    pub record: Option<PathBuf>,
     /// Put before the backend's name in the row's name.
     pub name: String,
 }
@@ -60,6 +63,7 @@ impl ReplayJob {
             branch: "main".into(),
             dir: dir.into(),
             keep: None,
+            record: None,
             name: "bristlecone".into(),
         }
     }

@@ -26,7 +26,14 @@ use super::{
     job::{BackendName, Chunking, FormatName},
     watch::Watch,
 };
-use crate::{BenchError, engine, error::Result, job::Switches, measure::Run, rss::Sampler};
+use crate::{
+    BenchError, engine,
+    error::Result,
+    io::{Recorded, Recorder},
+    job::Switches,
+    measure::Run,
+    rss::Sampler,
+};
 
 /// The folder of a store below the one that is named, as `cone init` has it.
 const STORE_DIR: &str = ".bristlecone";
@@ -144,6 +151,7 @@ fn in_order<F: Format>(repo: &Repo<F>, job: &ReplayJob, options: ReplayOptions) 
 struct Store<F: Format> {
     repo: Repo<F>,
     disk: Option<(Arc<DiskBackend>, PathBuf)>,
+    recorder: Option<Arc<Recorder>>,
     // Removed at the end.
     scratch: Option<Scratch>,
 }
@@ -162,7 +170,7 @@ impl<F: Format> Store<F> {
     fn open(job: &ReplayJob, format: F) -> Result<Self> {
         if job.backend == BackendName::Memory {
             let repo = Repo::with_backend(format, Arc::new(MemoryBackend::new()));
-            return Ok(Self { repo, disk: None, scratch: None });
+            return Ok(Self { repo, disk: None, recorder: None, scratch: None });
         }
         let (dir, scratch) = match &job.keep {
             Some(keep) => (store_dir(keep), None),
@@ -174,9 +182,16 @@ impl<F: Format> Store<F> {
         };
         fs::create_dir_all(&dir).map_err(BenchError::io(&dir))?;
         let disk = Arc::new(open_disk(job, &format, &dir)?);
-        let repo = Repo::with_backend(format, disk.clone() as Arc<dyn Backend>);
+        let mut backend: Arc<dyn Backend> = disk.clone();
+        let mut recorder = None;
+        if let Some(file) = &job.record {
+            let to = Arc::new(Recorder::create(file, &dir)?);
+            backend = Arc::new(Recorded::new(backend, to.clone()));
+            recorder = Some(to);
+        }
+        let repo = Repo::with_backend(format, backend);
         repo.set_head(&job.branch)?;
-        Ok(Self { repo, disk: Some((disk, dir)), scratch })
+        Ok(Self { repo, disk: Some((disk, dir)), recorder, scratch })
     }
 
     /// Closes the store, opens it again and looks whether it is on the last commit; returns what is wrong.
@@ -195,6 +210,10 @@ impl<F: Format> Store<F> {
     }
 
     fn close(self) -> Result<()> {
+        if let Some(recorder) = &self.recorder {
+            let reads = recorder.finish()?;
+            eprintln!("recorded {reads} reads; `cone bench io --job FILE` does them again");
+        }
         if let Some((disk, _)) = &self.disk {
             disk.close()?;
         }
