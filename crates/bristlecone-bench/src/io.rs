@@ -1,8 +1,8 @@
 //! `cone bench io`: raw reads, the floor under every read of a store.
 //!
 //! **The idea.** The job of those who measure disks with fio (short random reads of one file, by one thread) is done
-//! by positional reads and from a memory map, with fio's rules for what is read ([`pattern`]), in fio's figures
-//! ([`report`]) and, where fio is installed, by fio itself beside ours. What a store really reads can be
+//! by positional reads and from a memory map, with fio's rules for what is read (`pattern`), in fio's figures
+//! (`report`) and, where fio is installed, by fio itself beside ours. What a store really reads can be
 //! recorded ([`Recorder`]) and run in place of random places; fio runs such recordings too.
 //!
 //! `docs/bench.md`, "Raw reads", says what the figures mean.
