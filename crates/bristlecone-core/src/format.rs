@@ -13,6 +13,7 @@ use crate::{
     Bytes, Change, Commit, DecodeError, Entry, EntryKind, Kind, ObjRef, Object, Oid, Signature, Sink, Source, Target,
 };
 
+mod borrowed;
 pub mod native;
 mod search;
 pub mod tezos;

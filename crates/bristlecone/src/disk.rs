@@ -214,6 +214,8 @@ impl DiskBackend {
             let _guard = shared.lock.as_ref().map(StoreLock::take).transpose()?;
             shared.recover(&mut log)?;
         }
+        // Maps are looked at once the store has grown from here.
+        shared.background.trimmed_at.store(shared.end.load(Acquire), Relaxed);
         Ok(Self { shared: Arc::new(shared) })
     }
 

@@ -33,7 +33,7 @@ pub(super) struct Background {
     // Whether the tail's segment has, or will have, a spare to follow it.
     spare_asked: AtomicBool,
     // The location where maps were last looked at.
-    trimmed_at: AtomicU64,
+    pub(super) trimmed_at: AtomicU64,
     stop: AtomicBool,
 }
 

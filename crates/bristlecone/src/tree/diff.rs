@@ -2,7 +2,7 @@
 
 use bristlecone_core::{AsPath, Entry, EntryKind, Format, ObjRef, Path, Target, native::Native};
 
-use super::{Binding, DirEntry, Place, Tree};
+use super::{Binding, DirEntry, Tree};
 use crate::Result;
 
 /// One path at which two trees differ.
@@ -93,9 +93,5 @@ fn dir_of(entry: Option<&Entry<'_>>) -> Option<ObjRef> {
 }
 
 fn dir_entry<'t, F: Format>(tree: &'t Tree<F>, entry: Entry<'t>) -> DirEntry<'t, F> {
-    let binding = match (entry.kind, entry.target) {
-        (EntryKind::Dir, Target::Object { at, .. }) => Binding::Dir(Place::stored(Some(at))),
-        (kind, target) => Binding::Stored(kind, target),
-    };
-    DirEntry::new(tree, entry.step, binding)
+    DirEntry::new(tree, entry.step, Binding::of((entry.kind, entry.target)))
 }

@@ -13,7 +13,7 @@ use bristlecone_core::{Format, ObjRef};
 
 use super::{
     Tree,
-    patch::{LAYERS_MAX, Patch, Place},
+    patch::{LAYERS_MAX, Layers, Patch, Place},
 };
 use crate::{Error, Result};
 
@@ -193,7 +193,7 @@ impl<F: Format> Tree<F> {
 
     /// Returns the root as a place with all layers that have no root yet.
     pub(super) fn layered_root(&self) -> Place<'_> {
-        let mut layers: smallvec::SmallVec<[&Arc<Patch>; LAYERS_MAX + 1]> = self.patch.iter().collect();
+        let mut layers: Layers<'_> = self.patch.iter().collect();
         for layer in &self.lower {
             if let Some((base, _)) = layer.written() {
                 return Place::layered(&layers, base);

@@ -288,7 +288,7 @@ impl<F: Format> Tree<F> {
         let Some(patch) = place.patch else {
             return Ok(Entries(Box::new(stored.map(move |entry| {
                 let entry = entry?;
-                Ok(DirEntry::new(self, entry.step, binding(entry.kind, entry.target)))
+                Ok(DirEntry::new(self, entry.step, Binding::of((entry.kind, entry.target))))
             }))));
         };
         let edits: Edits<'t> = match direction {
@@ -297,13 +297,6 @@ impl<F: Format> Tree<F> {
         };
         let (stored, edits) = (stored.peekable(), edits.peekable());
         Ok(Entries(Box::new(Merged { tree: self, place, stored, edits, direction })))
-    }
-}
-
-fn binding(kind: EntryKind, target: Target<'_>) -> Binding<'_> {
-    match (kind, target) {
-        (EntryKind::Dir, Target::Object { at, .. }) => Binding::Dir(Place::stored(Some(at))),
-        (kind, target) => Binding::Stored(kind, target),
     }
 }
 
@@ -341,7 +334,7 @@ where
             if order.is_lt() {
                 let entry = self.stored.next()?;
                 return Some(
-                    entry.map(|entry| DirEntry::new(self.tree, entry.step, binding(entry.kind, entry.target))),
+                    entry.map(|entry| DirEntry::new(self.tree, entry.step, Binding::of((entry.kind, entry.target)))),
                 );
             }
             if order.is_eq() {

@@ -7,12 +7,9 @@ use smallvec::SmallVec;
 
 use super::{
     Tree,
-    patch::{Base, Edit, LAYERS_MAX, Leaf, Patch, Place},
+    patch::{Base, Edit, Layers, Leaf, Patch, Place},
 };
 use crate::{Result, store::flush_early};
-
-/// Layers of edits, the newest first.
-type Layers<'t> = SmallVec<[&'t Arc<Patch>; LAYERS_MAX + 1]>;
 
 /// Returns how many bytes precede the next `/`. Steps are short: a search by words would spend its time on starting.
 #[inline(always)]
@@ -37,11 +34,7 @@ impl<F: Format> Tree<F> {
     /// As [`Tree::walk`], but does not wait; the place may have several layers.
     #[inline]
     pub(super) fn walk_layered(&self, parent: &[u8]) -> Result<Option<Place<'_>>> {
-        let root = if self.lower.is_empty() {
-            self.patch.as_ref().map_or(Place::stored(self.base), |patch| Place::patched(patch, self.base))
-        } else {
-            self.layered_root()
-        };
+        let root = if self.lower.is_empty() { self.root_place()? } else { self.layered_root() };
         self.walk_from(root, parent)
     }
 
@@ -163,7 +156,7 @@ pub(super) enum Binding<'t> {
 }
 
 impl<'t> Binding<'t> {
-    fn of((kind, target): (EntryKind, Target<'t>)) -> Self {
+    pub(super) fn of((kind, target): (EntryKind, Target<'t>)) -> Self {
         match (kind, target) {
             (EntryKind::Dir, Target::Object { at, .. }) => Self::Dir(Place::stored(Some(at))),
             (kind, target) => Self::Stored(kind, target),

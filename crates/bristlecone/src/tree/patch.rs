@@ -60,6 +60,9 @@ impl Leaf {
 /// How many trees on their way to a commit another may go on from.
 pub(crate) const LAYERS_MAX: usize = 2;
 
+/// Layers of edits, the newest first.
+pub(crate) type Layers<'t> = SmallVec<[&'t Arc<Patch>; LAYERS_MAX + 1]>;
+
 /// A directory in a walk: its edits and what they apply to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place<'t> {
@@ -100,7 +103,7 @@ impl<'t> Place<'t> {
     }
 
     /// Returns the layers of edits, the newest first.
-    pub(crate) fn layers(&self) -> SmallVec<[&'t Arc<Patch>; LAYERS_MAX + 1]> {
+    pub(crate) fn layers(&self) -> Layers<'t> {
         self.patch.into_iter().chain(self.lower.into_iter().flatten()).collect()
     }
 }

@@ -4,8 +4,13 @@
 //! ([`Peek::Declined`]) wherever anything is out of the ordinary; the general way then says what.
 
 use super::{cut::step_hash, node::INLINE};
-use crate::format::search::{compare, find_print, mask, prefix, slash};
-use crate::{EntryKind, Kind, Location, RECORD_HEADER_BYTES, Source};
+use crate::{
+    EntryKind, Location, Source,
+    format::{
+        borrowed::Borrowed,
+        search::{compare, find_print, mask, prefix, slash},
+    },
+};
 
 /// What a borrowed lookup found.
 pub(super) enum Peek<'a> {
@@ -21,8 +26,7 @@ pub(super) enum Peek<'a> {
 /// A borrowed record of a node.
 #[derive(Clone, Copy)]
 struct Node<'a> {
-    record: &'a [u8],
-    own: Location,
+    record: Borrowed<'a>,
     level: u8,
     flags: u8,
     count: usize,
@@ -33,19 +37,14 @@ struct Node<'a> {
 impl<'a> Node<'a> {
     #[inline(always)]
     fn new(record: &'a [u8], own: Location) -> Option<Self> {
-        let header: &[u8; 16] = record.first_chunk()?;
-        if header[12] != Kind::Node as u8 {
-            return None;
-        }
-        let children = u32::from_le_bytes([header[8], header[9], header[10], header[11]]) as usize;
-        let body = record.get(RECORD_HEADER_BYTES + (children + usize::from(header[14])) * 8..)?;
-        let (head, rest) = body.split_first_chunk::<4>()?;
+        let record = Borrowed::node(record, own)?;
+        let (head, rest) = record.body.split_first_chunk::<4>()?;
         let [level, flags, low, high] = *head;
         // Wide nodes are rare; the general way reads them.
         if flags & 1 != 0 {
             return None;
         }
-        Some(Self { record, own, level, flags, count: usize::from(u16::from_le_bytes([low, high])), rest })
+        Some(Self { record, level, flags, count: usize::from(u16::from_le_bytes([low, high])), rest })
     }
 
     /// Returns the table and the items behind it, with as many bytes as the table says.
@@ -57,10 +56,7 @@ impl<'a> Node<'a> {
 
     #[inline(always)]
     fn child(&self, index: usize) -> Location {
-        match self.record.get(RECORD_HEADER_BYTES + index * 8..).and_then(|rest| rest.first_chunk()) {
-            Some(word) => Location::from_stored(u64::from_le_bytes(*word), self.own),
-            None => Location::NONE,
-        }
+        self.record.child(index)
     }
 }
 

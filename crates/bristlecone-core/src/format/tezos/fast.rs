@@ -9,20 +9,16 @@ use super::{
     node::{DIR, INLINE, Node, VALUE},
 };
 use crate::{
-    Bytes, EntryKind, Kind, Location, ObjRef, Oid, RECORD_HEADER_BYTES, Reader, Source, Target,
+    Bytes, EntryKind, Location, ObjRef, Oid, Reader, Source, Target,
     format::{
+        borrowed::Borrowed,
         native::step_hash,
         search::{find_print, mask, prefix, slash},
     },
 };
 
 /// A borrowed record of a piece.
-#[derive(Clone, Copy)]
-struct Piece<'a> {
-    record: &'a [u8],
-    body: &'a [u8],
-    own: Location,
-}
+type Piece<'a> = Borrowed<'a>;
 
 /// An entry that was found.
 pub(super) struct Hit<'a> {
@@ -38,63 +34,45 @@ pub(super) struct Hit<'a> {
 /// What a lookup came to: nothing there, or an entry.
 type Answer<'a> = Option<Hit<'a>>;
 
-impl<'a> Piece<'a> {
-    #[inline(always)]
-    fn peek<S: Source>(source: &'a S, oid: &[u8], at: Location) -> Option<Self> {
-        let record = source.peek(oid, at)?;
-        let header: &[u8; 16] = record.first_chunk()?;
-        if header[12] != Kind::Node as u8 {
+#[inline(always)]
+fn peek<'a, S: Source>(source: &'a S, oid: &[u8], at: Location) -> Option<Piece<'a>> {
+    Borrowed::node(source.peek(oid, at)?, at)
+}
+
+/// Looks a name up in a narrow leaf of `count` entries, whose tables are `rest`.
+#[inline(always)]
+fn find_in_leaf<'a>(piece: Piece<'a>, flags: u8, count: usize, rest: &'a [u8], name: &[u8]) -> Option<Answer<'a>> {
+    let (prints, rest) = rest.split_at_checked(count)?;
+    let (tags, rest) = rest.split_at_checked(count)?;
+    let (ends, rest) = rest.split_at_checked(count * 2)?;
+    let (hashes, items) = rest.split_at_checked(count * ID_BYTES)?;
+    let wanted = prefix(name);
+    let end = |index: usize| Some(usize::from(u16::from_le_bytes(*ends.get(index * 2..)?.first_chunk()?)));
+    let start = |index: usize| if index == 0 { Some(0) } else { end(index - 1) };
+    let item = |index: usize| items.get(start(index)?..end(index)?);
+    let index = if count <= 2 {
+        let mut index = 0;
+        loop {
+            if index == count {
+                return Some(None);
+            }
+            if is_named(item(index)?, name, wanted)? {
+                break index;
+            }
+            index += 1;
+        }
+    } else {
+        let Some(index) = find_print(prints, step_hash(name) as u8, 0) else { return Some(None) };
+        // Another name with the same fingerprint is rare: the general way goes on.
+        if !is_named(item(index)?, name, wanted)? {
             return None;
         }
-        let children = u32::from_le_bytes([header[8], header[9], header[10], header[11]]) as usize;
-        let body = record.get(RECORD_HEADER_BYTES + (children + usize::from(header[14])) * 8..)?;
-        Some(Self { record, body, own: at })
-    }
-
-    #[inline(always)]
-    fn child(&self, index: usize) -> Location {
-        match self.record.get(RECORD_HEADER_BYTES + index * 8..).and_then(|rest| rest.first_chunk()) {
-            Some(word) => Location::from_stored(u64::from_le_bytes(*word), self.own),
-            None => Location::NONE,
-        }
-    }
-
-    /// Looks a name up in a narrow leaf of `count` entries, whose tables are `rest`.
-    #[inline(always)]
-    fn find(self, flags: u8, count: usize, rest: &'a [u8], name: &[u8]) -> Option<Answer<'a>> {
-        let (prints, rest) = rest.split_at_checked(count)?;
-        let (tags, rest) = rest.split_at_checked(count)?;
-        let (ends, rest) = rest.split_at_checked(count * 2)?;
-        let (hashes, items) = rest.split_at_checked(count * ID_BYTES)?;
-        let wanted = prefix(name);
-        let end = |index: usize| Some(usize::from(u16::from_le_bytes(*ends.get(index * 2..)?.first_chunk()?)));
-        let start = |index: usize| if index == 0 { Some(0) } else { end(index - 1) };
-        let item = |index: usize| items.get(start(index)?..end(index)?);
-        let index = if count <= 2 {
-            let mut index = 0;
-            loop {
-                if index == count {
-                    return Some(None);
-                }
-                if is_named(item(index)?, name, wanted)? {
-                    break index;
-                }
-                index += 1;
-            }
-        } else {
-            let Some(index) = find_print(prints, step_hash(name) as u8, 0) else { return Some(None) };
-            // Another name with the same fingerprint is rare: the general way goes on.
-            if !is_named(item(index)?, name, wanted)? {
-                return None;
-            }
-            index
-        };
-        let payload = item(index)?.get(1 + name.len()..)?;
-        let hash = hashes.get(index * ID_BYTES..)?.first_chunk()?;
-        let rank =
-            if flags & 2 != 0 { index } else { tags[..index].iter().map(|&tag| usize::from(tag != INLINE)).sum() };
-        Some(Some(Hit { piece: self, tag: tags[index], hash, payload, rank }))
-    }
+        index
+    };
+    let payload = item(index)?.get(1 + name.len()..)?;
+    let hash = hashes.get(index * ID_BYTES..)?.first_chunk()?;
+    let rank = if flags & 2 != 0 { index } else { tags[..index].iter().map(|&tag| usize::from(tag != INLINE)).sum() };
+    Some(Some(Hit { piece, tag: tags[index], hash, payload, rank }))
 }
 
 /// Whether an item begins with this name. A name whose length takes two bytes, and damage, are for the general way.
@@ -117,7 +95,7 @@ fn is_named(item: &[u8], name: &[u8], wanted: u64) -> Option<bool> {
 /// Looks a name up in the directory whose root has id `oid` and stands at `at`; `None` where this cannot tell.
 #[inline(always)]
 fn lookup<'a, S: Source>(format: &Tezos, source: &'a S, oid: &[u8], at: Location, name: &[u8]) -> Option<Answer<'a>> {
-    let mut piece = Piece::peek(source, oid, at)?;
+    let mut piece = peek(source, oid, at)?;
     let (mut depth, mut flat) = (0, false);
     loop {
         let (head, rest) = piece.body.split_first_chunk::<4>()?;
@@ -127,7 +105,7 @@ fn lookup<'a, S: Source>(format: &Tezos, source: &'a S, oid: &[u8], at: Location
                 if count > format.leaf_max() && depth > 0 && !flat {
                     return None;
                 }
-                return piece.find(flags, count, rest, name);
+                return find_in_leaf(piece, flags, count, rest, name);
             }
             [2 | 3, ..] if !flat => {
                 let Ok(Node::Inner(inner)) = Node::parse(piece.body) else { return None };
@@ -136,7 +114,7 @@ fn lookup<'a, S: Source>(format: &Tezos, source: &'a S, oid: &[u8], at: Location
                 }
                 flat = inner.flat;
                 let Some(index) = inner.index(format.bucket_of(inner.flat, depth, name)) else { return Some(None) };
-                piece = Piece::peek(source, inner.hashes.get(index)?, piece.child(index))?;
+                piece = peek(source, inner.hashes.get(index)?, piece.child(index))?;
                 depth = depth.checked_add(1)?;
             }
             _ => return None,
