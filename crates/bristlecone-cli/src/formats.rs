@@ -5,7 +5,7 @@
 //! be passed on here, too.
 
 use bristlecone::{
-    Bytes, Commit, EntryKind, Error, Format, Kind, Native, ObjRef, Object, Oid, Result, Signature, Sink, Tezos,
+    Bytes, Commit, EntryKind, Error, Format, Kind, Native, ObjRef, Object, Oid, Result, Signature, Sink, Tag, Tezos,
     core::{Change, Direction, Entry, FormatError, Source, Target},
     disk::FormatTag,
 };
@@ -215,6 +215,14 @@ impl Format for AnyFormat {
 
     fn commit_tree(&self, object: &Object<'_>) -> Result<ObjRef, FormatError> {
         with_format!(self, format => format.commit_tree(object))
+    }
+
+    fn put_tag<K: Sink>(&self, sink: &mut K, tag: &Tag) -> Result<ObjRef, FormatError> {
+        with_format!(self, format => format.put_tag(sink, tag))
+    }
+
+    fn decode_tag(&self, object: &Object<'_>) -> Result<Tag, FormatError> {
+        with_format!(self, format => format.decode_tag(object))
     }
 
     fn children(&self, kind: Kind, body: &[u8], each: &mut dyn FnMut(Kind, Oid)) -> Result<(), FormatError> {

@@ -51,6 +51,69 @@ impl EntryKind {
             Self::Foreign => "foreign",
         }
     }
+
+    /// Returns the mode by which Git's trees usually spell the kind.
+    #[must_use]
+    pub const fn git_mode(self) -> &'static str {
+        match self {
+            Self::Value => "100644",
+            Self::Executable => "100755",
+            Self::Link => "120000",
+            Self::Dir => "40000",
+            Self::Foreign => "160000",
+        }
+    }
+}
+
+/// How Git spelled an entry's mode, where that is not how entries of its kind are usually spelled.
+///
+/// The id of a Git tree depends on it: old repositories hold `100664` and zero-padded modes. A format that is to
+/// give such ids back keeps it with the entry; an entry that is set anew is spelled as usual.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Mode {
+    digits: [u8; Self::BYTES_MAX],
+    len: u8,
+}
+
+impl Mode {
+    /// The usual spelling of the entry's kind.
+    pub const USUAL: Self = Self { digits: [0; Self::BYTES_MAX], len: 0 };
+    /// The longest spelling, in octal digits.
+    pub const BYTES_MAX: usize = 11;
+
+    /// Returns the mode with this spelling of an entry of kind `kind`; [`Mode::USUAL`] if it is the usual one.
+    /// `None` unless it is 1 to 11 octal digits.
+    #[must_use]
+    pub fn spelled(kind: EntryKind, digits: &[u8]) -> Option<Self> {
+        if digits == kind.git_mode().as_bytes() {
+            return Some(Self::USUAL);
+        }
+        let octal = digits.iter().all(|digit| (b'0'..=b'7').contains(digit));
+        if digits.is_empty() || digits.len() > Self::BYTES_MAX || !octal {
+            return None;
+        }
+        let mut mode = Self { digits: [0; Self::BYTES_MAX], len: digits.len() as u8 };
+        mode.digits[..digits.len()].copy_from_slice(digits);
+        Some(mode)
+    }
+
+    /// Whether it is the usual one of the entry's kind.
+    #[must_use]
+    pub const fn is_usual(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Returns the octal digits of an unusual mode; nothing of a usual one.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.digits[..usize::from(self.len)]
+    }
+}
+
+impl core::fmt::Debug for Mode {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(if self.is_usual() { "usual" } else { core::str::from_utf8(self.as_bytes()).unwrap_or("?") })
+    }
 }
 
 /// What an entry leads to.
@@ -88,6 +151,8 @@ pub struct Entry<'a> {
     pub step: Bytes<'a>,
     /// What it is.
     pub kind: EntryKind,
+    /// How Git spelled that, if not as usual.
+    pub mode: Mode,
     /// What it leads to.
     pub target: Target<'a>,
 }
@@ -97,6 +162,8 @@ pub struct Entry<'a> {
 pub struct Change<'a> {
     /// The step.
     pub step: &'a [u8],
+    /// How Git spells what it is bound to from now on, if not as usual. A format that keeps no modes refuses others.
+    pub mode: Mode,
     /// What it is bound to from now on; `None` removes it.
     pub to: Option<(EntryKind, ChangeTarget<'a>)>,
 }

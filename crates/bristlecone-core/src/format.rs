@@ -10,10 +10,12 @@ use core::fmt;
 use thiserror::Error;
 
 use crate::{
-    Bytes, Change, Commit, DecodeError, Entry, EntryKind, Kind, ObjRef, Object, Oid, Signature, Sink, Source, Target,
+    Bytes, Change, Commit, DecodeError, Entry, EntryKind, Kind, ObjRef, Object, Oid, Signature, Sink, Source, Tag,
+    Target,
 };
 
 mod borrowed;
+pub mod git;
 pub mod native;
 mod search;
 pub mod tezos;
@@ -170,6 +172,24 @@ pub trait Format: Clone + Send + Sync + fmt::Debug + 'static {
     /// As [`Format::decode_commit`].
     fn commit_tree(&self, object: &Object<'_>) -> Result<ObjRef, FormatError> {
         self.decode_commit(object).map(|commit| commit.tree)
+    }
+
+    /// Gives an annotated tag to the sink.
+    ///
+    /// # Errors
+    /// [`FormatError::Unsupported`] where the format has none, or would lose something of this one.
+    fn put_tag<K: Sink>(&self, sink: &mut K, tag: &Tag) -> Result<ObjRef, FormatError> {
+        let _ = (sink, tag);
+        Err(FormatError::Unsupported { format: Self::NAME, what: "an annotated tag" })
+    }
+
+    /// Returns the annotated tag that an object is.
+    ///
+    /// # Errors
+    /// [`FormatError`] if it is none.
+    fn decode_tag(&self, object: &Object<'_>) -> Result<Tag, FormatError> {
+        let _ = object;
+        Err(FormatError::Unsupported { format: Self::NAME, what: "an annotated tag" })
     }
 
     /// Calls `each` with kind and id of every child of an object, in the order of its locations.

@@ -22,12 +22,14 @@ mod hash;
 mod object;
 mod path;
 mod record;
+mod tag;
 
 pub use codec::{DecodeError, Reader};
 pub use commit::{Commit, Signature, Zone};
-pub use entry::{Change, ChangeTarget, Entry, EntryKind, Target};
-pub use format::{Direction, Format, FormatError, native, tezos};
+pub use entry::{Change, ChangeTarget, Entry, EntryKind, Mode, Target};
+pub use format::{Direction, Format, FormatError, git, native, tezos};
 pub use hash::{Oid, OidError, to_hex};
 pub use object::{Bytes, Kind, Location, NoSource, ObjRef, Object, Sink, Source};
 pub use path::{AsPath, PATH_STEPS_MAX, Path, PathError, STEP_BYTES_MAX, escape};
 pub use record::{RECORD_HEADER_BYTES, Record, RecordError, record_bytes, record_length, record_span, write_record};
+pub use tag::Tag;

@@ -7,8 +7,8 @@ use std::{
 };
 
 use bristlecone_core::{
-    Change, ChangeTarget, Commit, Direction, EntryKind, Format, FormatError, Kind, Location, NoSource, ObjRef, Object,
-    Oid, Path, Reader, Record, Signature, Sink, Source, Target, Zone,
+    Change, ChangeTarget, Commit, Direction, EntryKind, Format, FormatError, Kind, Location, Mode, NoSource, ObjRef,
+    Object, Oid, Path, Reader, Record, Signature, Sink, Source, Target, Zone,
     native::Native,
     record_bytes,
     tezos::{Tezos, commit_text, parse_commit_text, seeded_hash},
@@ -93,7 +93,7 @@ fn samples() -> Vec<(Kind, Vec<u8>)> {
                     2 => (EntryKind::Dir, ChangeTarget::Object { at: large, bytes: 0 }),
                     _ => (EntryKind::Foreign, ChangeTarget::Foreign(Oid::new(&[7; 20]).unwrap())),
                 };
-                Change { step: step.as_bytes(), to: Some(to) }
+                Change { step: step.as_bytes(), mode: Mode::USUAL, to: Some(to) }
             })
             .collect();
         native.update(&Only(Kind::Node, &[]), &mut objects, None, &changes).unwrap();
@@ -256,7 +256,7 @@ fn entries(count: usize, name_bytes: usize) -> BTreeMap<Vec<u8>, ChangeTarget<'s
 
 fn change<'c>((step, target): (&'c Vec<u8>, &ChangeTarget<'c>)) -> Change<'c> {
     let dir = matches!(target, ChangeTarget::Object { bytes: 0, .. });
-    Change { step, to: Some((if dir { EntryKind::Dir } else { EntryKind::Value }, *target)) }
+    Change { step, mode: Mode::USUAL, to: Some((if dir { EntryKind::Dir } else { EntryKind::Value }, *target)) }
 }
 
 /// Asks everything of two directories, and changes the first. Every question has an end.
@@ -266,7 +266,13 @@ fn ask(tezos: &Tezos, store: &Store, at: &ObjRef, other: &ObjRef, random: &mut R
     let value = ChangeTarget::Inline(b"new");
     let changes: Vec<Change<'_>> = names
         .iter()
-        .map(|name| if random.below(2) == 0 { Change { step: name, to: None } } else { change((name, &value)) })
+        .map(|name| {
+            if random.below(2) == 0 {
+                Change { step: name, mode: Mode::USUAL, to: None }
+            } else {
+                change((name, &value))
+            }
+        })
         .collect();
     let begin = || store.reads.set(0);
     begin();
@@ -316,7 +322,7 @@ fn directories() -> Vec<(Tezos, Store, ObjRef, ObjRef)> {
             .keys()
             .skip(1)
             .step_by(40)
-            .map(|step| Change { step, to: None })
+            .map(|step| Change { step, mode: Mode::USUAL, to: None })
             .chain([change((&last, &ChangeTarget::Inline(b"x")))])
             .collect();
         let other = tezos.update(&store, &mut objects, Some(&root), &gone).unwrap().unwrap();
@@ -367,7 +373,7 @@ fn leaf(tezos: &Tezos, body: &[u8]) {
                 Target::Foreign(_) => panic!("there are none"),
             };
             assert!(tezos.find(&only, &at, &entry.step).unwrap().is_some());
-            Change { step: &entry.step, to: Some((entry.kind, target)) }
+            Change { step: &entry.step, mode: Mode::USUAL, to: Some((entry.kind, target)) }
         })
         .collect();
     let mut objects = Objects::default();
@@ -376,7 +382,8 @@ fn leaf(tezos: &Tezos, body: &[u8]) {
     assert_eq!(Ok(again.oid), whole.object_id(&NoSource, &Object::from_body(Kind::Node, body.into())));
     assert_eq!(objects.0[0].2, body, "one directory has one encoding");
     assert_eq!(tezos.update(&only, &mut Objects::default(), Some(&at), &changes), Ok(Some(at)));
-    let gone: Vec<Change<'_>> = entries.iter().map(|entry| Change { step: &entry.step, to: None }).collect();
+    let gone: Vec<Change<'_>> =
+        entries.iter().map(|entry| Change { step: &entry.step, mode: Mode::USUAL, to: None }).collect();
     assert_eq!(tezos.update(&only, &mut Objects::default(), Some(&at), &gone), Ok(None));
     let mut objects = Objects::default();
     if let Some(less) = tezos.update(&only, &mut objects, Some(&at), &gone[..1]).unwrap() {
@@ -516,7 +523,7 @@ fn refused(tezos: &Tezos, store: &Store, at: &ObjRef, sound: &ObjRef, name: &[u8
     for (before, after) in [(None, Some(at)), (Some(at), None), (Some(at), Some(sound)), (Some(sound), Some(at))] {
         assert!(tezos.diff(store, before, after, None, None).is_err());
     }
-    let change = Change { step: name, to: None };
+    let change = Change { step: name, mode: Mode::USUAL, to: None };
     assert!(tezos.update(store, &mut Objects::default(), Some(at), &[change]).is_err());
 }
 

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, path::Path};
 
 use bristlecone_core::{
-    Change, ChangeTarget, Commit, EntryKind, Format, FormatError, Kind, Location, NoSource, ObjRef, Object, Oid,
+    Change, ChangeTarget, Commit, EntryKind, Format, FormatError, Kind, Location, Mode, NoSource, ObjRef, Object, Oid,
     Signature, Sink, Source, Zone,
     native::Native,
     tezos::{Tezos, commit_text, parse_commit_text},
@@ -37,11 +37,11 @@ impl Source for Objects {
 type Example = (&'static str, Kind, Oid, Vec<u8>);
 
 fn inline<'c>(step: &'c [u8], value: &'c [u8]) -> Change<'c> {
-    Change { step, to: Some((EntryKind::Value, ChangeTarget::Inline(value))) }
+    Change { step, mode: Mode::USUAL, to: Some((EntryKind::Value, ChangeTarget::Inline(value))) }
 }
 
 const fn object<'c>(step: &'c [u8], kind: EntryKind, at: ObjRef, bytes: u64) -> Change<'c> {
-    Change { step, to: Some((kind, ChangeTarget::Object { at, bytes })) }
+    Change { step, mode: Mode::USUAL, to: Some((kind, ChangeTarget::Object { at, bytes })) }
 }
 
 /// What the page of the native format shows, made by the encoders.
@@ -53,7 +53,7 @@ fn native_examples() -> Vec<Example> {
     let dir = native.update(&NoSource, &mut objects, None, &[inline(b"apple", b"red")]).unwrap().unwrap();
     let changes = [
         object(b"fruit", EntryKind::Dir, dir, 0),
-        Change { step: b"link", to: Some((EntryKind::Link, ChangeTarget::Inline(b"fruit/apple"))) },
+        Change { step: b"link", mode: Mode::USUAL, to: Some((EntryKind::Link, ChangeTarget::Inline(b"fruit/apple"))) },
         object(b"run", EntryKind::Executable, contents, 50),
     ];
     let tree = native.update(&NoSource, &mut objects, None, &changes).unwrap().unwrap();

@@ -11,8 +11,8 @@ use std::{
 };
 
 use bristlecone_core::{
-    Bytes, Change, ChangeTarget, Commit, Direction, EntryKind, Format, FormatError, Kind, Location, ObjRef, Object,
-    Oid, Signature, Sink, Source, Target,
+    Bytes, Change, ChangeTarget, Commit, Direction, EntryKind, Format, FormatError, Kind, Location, Mode, ObjRef,
+    Object, Oid, Signature, Sink, Source, Target,
     tezos::{Tezos, commit_text, parse_commit_text, seeded_hash},
 };
 use serde_json::Value;
@@ -91,7 +91,7 @@ impl Held {
             Self::Long(oid, bytes) => (EntryKind::Value, ChangeTarget::Object { at: (*oid).into(), bytes: *bytes }),
             Self::Dir(oid) => (EntryKind::Dir, ChangeTarget::Object { at: (*oid).into(), bytes: 0 }),
         };
-        Change { step, to: Some(to) }
+        Change { step, mode: Mode::USUAL, to: Some(to) }
     }
 
     fn is(&self, kind: EntryKind, target: &Target<'_>) -> bool {
@@ -223,7 +223,9 @@ fn directories_against_a_map() {
                     .collect();
                 let changes: Vec<Change<'_>> = edits
                     .iter()
-                    .map(|(step, held)| held.as_ref().map_or(Change { step, to: None }, |held| held.change(step)))
+                    .map(|(step, held)| {
+                        held.as_ref().map_or(Change { step, mode: Mode::USUAL, to: None }, |held| held.change(step))
+                    })
                     .collect();
                 let (after, new, again) = objects.update(&tezos, root, &changes);
                 root = after;
@@ -283,7 +285,8 @@ fn large_directories_touch_few_pieces() {
         (0..20_000_u32).map(|n| (format!("{n:08x}").into_bytes(), Held::Short(vec![1]))).collect();
     let root = objects.build(&tezos, &map);
     *objects.reads.borrow_mut() = 0;
-    let change = Change { step: b"00000007", to: Some((EntryKind::Value, ChangeTarget::Inline(b"2"))) };
+    let change =
+        Change { step: b"00000007", mode: Mode::USUAL, to: Some((EntryKind::Value, ChangeTarget::Inline(b"2"))) };
     let (_, new, again) = objects.update(&tezos, root, &[change]);
     // 20,000 entries are three pieces deep; the check of ids reads none of them.
     assert_eq!((new, again), (3, 0));
@@ -310,7 +313,7 @@ fn names_whose_hashes_collide() {
     assert!(names.iter().all(|name| (0..60).all(|seed| seeded_hash(seed, name) == seeded_hash(seed, &names[0]))));
     let tezos = Tezos::new();
     let objects = Objects::default();
-    let put = |name| Change { step: name, to: Some((EntryKind::Value, ChangeTarget::Inline(b"x"))) };
+    let put = |name| Change { step: name, mode: Mode::USUAL, to: Some((EntryKind::Value, ChangeTarget::Inline(b"x"))) };
     let sorted: std::collections::BTreeSet<&[u8]> = names.iter().map(|name| &name[..]).collect();
     let changes: Vec<Change<'_>> = sorted.into_iter().map(put).collect();
     // As many as one piece holds go in; one more cannot be parted at any depth, however it comes.
@@ -366,11 +369,11 @@ fn what_contexts_cannot_hold_is_refused() {
     let (tezos, objects) = (Tezos::new(), Objects::default());
     let mut put = Put { objects: &objects, new: Vec::new(), again: 0 };
     for kind in [EntryKind::Executable, EntryKind::Link] {
-        let change = Change { step: b"a", to: Some((kind, ChangeTarget::Inline(b"x"))) };
+        let change = Change { step: b"a", mode: Mode::USUAL, to: Some((kind, ChangeTarget::Inline(b"x"))) };
         assert!(tezos.update(&objects, &mut put, None, &[change]).is_err());
     }
     let foreign = ChangeTarget::Foreign(Oid::from_array([1; 32]));
-    let change = Change { step: b"a", to: Some((EntryKind::Foreign, foreign)) };
+    let change = Change { step: b"a", mode: Mode::USUAL, to: Some((EntryKind::Foreign, foreign)) };
     assert!(tezos.update(&objects, &mut put, None, &[change]).is_err());
     assert!(tezos.empty_dir(&mut put).is_err());
     let root = ObjRef::from(Oid::from_array([1; 32]));

@@ -10,7 +10,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use bristlecone_core::{Location, ObjRef, Object, Oid, record_length};
+use bristlecone_core::{Location, ObjRef, Object, Oid, git, record_length};
 
 use crate::Error;
 
@@ -142,6 +142,10 @@ pub struct Capabilities {
     pub locations: bool,
     /// Several processes can work on the store at a time.
     pub processes: bool,
+    /// The unhashed words of objects are kept.
+    pub words: bool,
+    /// Objects are Git's, with ids of this algorithm, and refs are named as Git names them: nothing else can be kept.
+    pub git: Option<git::Algorithm>,
 }
 
 /// When an append is acknowledged.

@@ -307,6 +307,8 @@ impl Backend for DiskBackend {
             several_refs: true,
             locations: self.shared.options.locations,
             processes: true,
+            words: true,
+            git: None,
         }
     }
 

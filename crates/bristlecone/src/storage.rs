@@ -40,11 +40,39 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// Those of the system.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
 
+    /// Gives each of two files the name of the other, in one atomic step. Much cheaper than a rename over a file where
+    /// file systems flush what replaces another.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NotFound`] unless both are there; [`io::ErrorKind::Unsupported`] where the system cannot.
+    fn exchange(&self, one: &str, other: &str) -> io::Result<()> {
+        let _ = (one, other);
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// Removes a file.
     ///
     /// # Errors
     /// [`io::ErrorKind::NotFound`]; others of the system.
     fn remove(&self, name: &str) -> io::Result<()>;
+
+    /// Removes an empty folder.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NotFound`], [`io::ErrorKind::DirectoryNotEmpty`]; others of the system.
+    fn remove_dir(&self, dir: &str) -> io::Result<()> {
+        let _ = dir;
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Returns what a name stands for, links followed.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NotFound`]; others of the system.
+    fn stat(&self, name: &str) -> io::Result<Stat> {
+        let _ = name;
+        Err(io::ErrorKind::Unsupported.into())
+    }
 
     /// Makes the names in a folder durable.
     ///
@@ -54,6 +82,19 @@ pub trait Storage: Send + Sync + fmt::Debug {
 
     /// Returns how messages should name a file: its path for a real one.
     fn describe(&self, name: &str) -> String;
+}
+
+/// What a name stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stat {
+    /// It is a folder.
+    pub dir: bool,
+    /// Bytes of a file.
+    pub bytes: u64,
+    /// The number of the file in its file system: another file that takes the name has another.
+    pub id: u64,
+    /// When it was changed last, in nanoseconds since 1970-01-01 00:00 UTC; 0 where that is unknown.
+    pub modified_ns: u64,
 }
 
 /// How to open a file.

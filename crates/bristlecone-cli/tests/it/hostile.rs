@@ -6,7 +6,7 @@ use std::{fs, os::unix::fs::symlink, sync::Arc};
 use bristlecone::{
     Backend, Batch, Durability, EntryKind, Error, Expected, Format, Info, Kind, Native, ObjRef, Object, RefMove,
     RefTarget,
-    core::{Change, ChangeTarget, Source},
+    core::{Change, ChangeTarget, Mode, Source},
 };
 
 use crate::harness::Place;
@@ -48,7 +48,7 @@ fn steps_that_no_path_has_are_refused() {
             let repo = place.repo();
             let backend: &Arc<dyn Backend> = repo.backend();
             let mut batch = Batch::new();
-            let change = Change { step, to: Some((EntryKind::Value, ChangeTarget::Inline(b"x"))) };
+            let change = Change { step, mode: Mode::USUAL, to: Some((EntryKind::Value, ChangeTarget::Inline(b"x"))) };
             let root = Native::new().update(&Objects(&**backend), &mut batch, None, &[change]).unwrap().unwrap();
             let base = backend.append(batch, &[], Durability::None).unwrap();
             let mut tree = repo.tree_at(ObjRef::new(root.oid, root.at.resolve(base)));

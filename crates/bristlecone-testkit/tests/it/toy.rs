@@ -147,6 +147,8 @@ impl Backend for Toy {
             several_refs: true,
             locations: false,
             processes: true,
+            words: true,
+            git: None,
         }
     }
 

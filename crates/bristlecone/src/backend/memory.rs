@@ -107,6 +107,8 @@ impl Backend for MemoryBackend {
             several_refs: true,
             locations: true,
             processes: false,
+            words: true,
+            git: None,
         }
     }
 

@@ -94,8 +94,10 @@ impl<F: Format> Repo<F> {
         let mut sink = FlushSink::new(Batch::new(), &*self.store.backend);
         let root = tree.flush_into(&mut sink)?;
         let mut above = 0;
+        let numbered = self.store.backend.capabilities().words;
         for parent in parents {
-            above = above.max(generation(&self.store, parent)?);
+            // Where the number is not kept it would be computed from all ancestors, for nothing.
+            above = if numbered { above.max(generation(&self.store, parent)?) } else { 0 };
         }
         let commit = Commit {
             tree: root,
@@ -105,7 +107,7 @@ impl<F: Format> Repo<F> {
             headers: info.headers.clone(),
             message: info.message.clone(),
         };
-        let head = self.store.format.put_commit(&mut sink, &commit, above + 1)?;
+        let head = self.store.format.put_commit(&mut sink, &commit, if numbered { above + 1 } else { 0 })?;
         Ok(Prepared { batch: sink.batch, moves: Vec::with_capacity(1), head, root, format: std::marker::PhantomData })
     }
 

@@ -12,7 +12,7 @@
 use std::{
     fs::{self, File, OpenOptions},
     io,
-    os::unix::fs::FileExt,
+    os::unix::fs::{FileExt, MetadataExt},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -20,7 +20,7 @@ use std::{
 use memmap2::{Mmap, MmapOptions};
 use rustix::fs::{FlockOperation, flock};
 
-use super::{FileMap, OpenMode, Storage, StorageFile};
+use super::{FileMap, OpenMode, Stat, Storage, StorageFile};
 
 /// A folder of the operating system.
 #[derive(Clone, Debug)]
@@ -90,6 +90,29 @@ impl Storage for RealStorage {
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         fs::rename(self.path(from), self.path(to))
+    }
+
+    fn exchange(&self, one: &str, other: &str) -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        {
+            use rustix::fs::{CWD, RenameFlags, renameat_with};
+            Ok(renameat_with(CWD, self.path(one), CWD, self.path(other), RenameFlags::EXCHANGE)?)
+        }
+        #[cfg(not(target_os = "linux"))]
+        {
+            let _ = (one, other);
+            Err(io::ErrorKind::Unsupported.into())
+        }
+    }
+
+    fn remove_dir(&self, dir: &str) -> io::Result<()> {
+        fs::remove_dir(self.path(dir))
+    }
+
+    fn stat(&self, name: &str) -> io::Result<Stat> {
+        let found = fs::metadata(self.path(name))?;
+        let modified = found.modified()?.duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+        Ok(Stat { dir: found.is_dir(), bytes: found.len(), id: found.ino(), modified_ns: modified as u64 })
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {

@@ -6,7 +6,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bristlecone_core::{Change, ChangeTarget, EntryKind, Format, ObjRef, Sink, Target};
+use bristlecone_core::{Change, ChangeTarget, EntryKind, Format, Mode, ObjRef, Sink, Target};
 
 use smallvec::SmallVec;
 
@@ -114,7 +114,7 @@ impl<F: Format> Tree<F> {
                     None => continue,
                 },
             };
-            changes.push(Change { step, to });
+            changes.push(Change { step, mode: Mode::USUAL, to });
         }
         Ok(changes)
     }

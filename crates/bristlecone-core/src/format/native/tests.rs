@@ -4,7 +4,7 @@ use alloc::{collections::BTreeMap, vec, vec::Vec};
 use std::{cell::RefCell, collections::HashMap};
 
 use super::*;
-use crate::{ChangeTarget, Entry, NoSource};
+use crate::{ChangeTarget, Entry, Mode, NoSource};
 
 /// Objects in a map, that counts reads.
 #[derive(Default)]
@@ -55,6 +55,7 @@ fn apply(
         .iter()
         .map(|(step, value)| Change {
             step,
+            mode: Mode::USUAL,
             to: value.as_ref().map(|value| (EntryKind::Value, ChangeTarget::Inline(value))),
         })
         .collect();
@@ -293,7 +294,7 @@ fn hostile_bytes_are_refused_without_panic() {
             let listed = native
                 .entries(&broken, &root, None, None, Direction::Forward)
                 .map(|entries| entries.take(1000).all(|entry| entry.is_ok()));
-            let change = Change { step: b"7", to: None };
+            let change = Change { step: b"7", mode: Mode::USUAL, to: None };
             let updated = native.update(&broken, &mut Ignore, Some(&root), &[change]);
             assert!(!sound || (listed == Ok(true) && updated.is_ok()), "sound bytes work");
         }

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::{marker::PhantomData, ops::Range};
 
 use super::{Direction, Tezos, bad, gather};
-use crate::{Entry, FormatError, Kind, ObjRef, Object, Source};
+use crate::{Entry, FormatError, Kind, Mode, ObjRef, Object, Source};
 
 /// The entries of a directory, in order of names or against it.
 ///
@@ -76,7 +76,7 @@ pub(super) fn entry_at<'a>(object: &Object<'a>, index: usize) -> Result<Entry<'a
     let (name, _) = leaf.ranges(index).map_err(bad)?;
     let target = leaf.target(index, |index| object.child(index), |range| object.body_slice(range));
     let (kind, target) = target.map_err(bad)?;
-    Ok(Entry { step: object.body_slice(name), kind, target })
+    Ok(Entry { step: object.body_slice(name), kind, mode: Mode::USUAL, target })
 }
 
 impl<'a, S: Source> Iterator for Entries<'a, S> {

@@ -1,0 +1,1 @@
+//! The backend: objects and refs of a store in a Git repository.

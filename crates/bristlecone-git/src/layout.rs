@@ -1,0 +1,1 @@
+//! Where a repository is and what its configuration says.

@@ -1,0 +1,1 @@
+//! Packs: indexes, entries, deltas, and how they are written.

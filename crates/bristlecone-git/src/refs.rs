@@ -1,0 +1,1 @@
+//! Refs: loose and packed, moved under Git's locks, with reflogs.

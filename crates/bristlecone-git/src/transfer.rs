@@ -1,0 +1,1 @@
+//! Whole histories: from a repository into a store, and out again.

@@ -1,0 +1,1 @@
+//! Files and index of a working tree.

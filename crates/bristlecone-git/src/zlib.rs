@@ -1,0 +1,1 @@
+//! Deflate and inflate with state that is reused from object to object.
