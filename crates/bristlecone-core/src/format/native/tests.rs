@@ -6,6 +6,8 @@ use std::{cell::RefCell, collections::HashMap};
 use super::*;
 use crate::{ChangeTarget, Entry, Mode, NoSource};
 
+mod git;
+
 /// Objects in a map, that counts reads.
 #[derive(Default)]
 struct Objects {
