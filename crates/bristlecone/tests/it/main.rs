@@ -5,6 +5,7 @@ mod crash;
 mod engine;
 mod faults;
 mod flips;
+mod golden;
 mod imported;
 mod model;
 mod processes;
