@@ -164,7 +164,7 @@ fn commits_that_git_would_refuse_are_refused() {
 fn what_is_taken_comes_back() {
     let git = Git::sha1();
     let tree = "4b825dc642cb6eb9a060e54bf8d69288fbee4904".parse::<Oid>().unwrap();
-    let mut commit = Commit::new(tree.into(), vec![tree.into()], Signature::new(" <>", i64::MAX), "\n m\n\n");
+    let mut commit = Commit::new(tree.into(), vec![tree.into()], Signature::new("nobody", i64::MAX), "\n m\n\n");
     commit.committer.zone = Zone::from_bytes(b"-9999");
     for value in [&b""[..], b"\n", b" ", b"a\n\n b\n", b"\xff"] {
         commit.headers.push((b"x".to_vec(), value.to_vec()));
@@ -176,18 +176,41 @@ fn what_is_taken_comes_back() {
     assert!(is_canonical_commit(Sha1, &raw));
 }
 
+/// Git wants an address. One that is not there is written as an empty one, which is none when it is read.
+#[test]
+fn names_may_come_without_an_address() {
+    let git = Git::sha1();
+    let tree = "4b825dc642cb6eb9a060e54bf8d69288fbee4904".parse::<Oid>().unwrap();
+    for (ident, line, kept) in [
+        ("", "author  <> 7 +0000\n", ""),
+        ("nobody", "author nobody <> 7 +0000\n", "nobody"),
+        ("nobody <>", "author nobody <> 7 +0000\n", "nobody"),
+        (" <a@b>", "author  <a@b> 7 +0000\n", " <a@b>"),
+    ] {
+        let commit = Commit::new(tree.into(), vec![], Signature::new(ident, 7), "");
+        let mut objects = Objects::default();
+        let at = objects.with(&git, |_, put| git.put_commit(put, &commit, 1)).unwrap();
+        let raw = objects.body(&at.oid);
+        assert!(raw[TREE.len()..].starts_with(line.as_bytes()), "{line}");
+        assert_eq!(decode_commit(Sha1, &raw).unwrap().author.ident, kept.as_bytes());
+        assert!(is_canonical_commit(Sha1, &raw));
+    }
+}
+
 #[test]
 fn names_get_gits_form() {
     let git = Git::sha1();
     for (given, kept) in [
-        ("nobody", "nobody <>"),
+        ("nobody", "nobody"),
         ("Ada <a@b>", "Ada <a@b>"),
         ("  Ada\n\0 <<a@b>> x", "Ada <a@b>"),
         ("Ada<a@b>", "Ada <a@b>"),
         ("<a@b>", " <a@b>"),
-        ("", " <>"),
+        ("", ""),
         ("Ada <a@b", "Ada <a@b>"),
         ("A > B <c>", "A  B <c>"),
+        ("A > B", "A  B"),
+        ("A\nB", "AB"),
     ] {
         let (author, _) = git.signatures(Signature::new(given, 5), Signature::default());
         assert_eq!((&author.ident[..], author.seconds), (kept.as_bytes(), 5));
