@@ -130,7 +130,7 @@ fn commits_that_git_would_refuse_are_refused() {
     let unsupported = |put| matches!(put, Err(FormatError::Unsupported { format: "git", .. }));
 
     let idents =
-        ["", "Ada", "Ada a@b", "Ada<a@b>", "<a@b>", "Ada <a@b", "Ada <a<b>", "A > <b>", "A <b> ", "A\n <b>", "A\0 <b>"];
+        ["Ada<a@b>", "<a@b>", "Ada <a@b", "Ada <a<b>", "A > <b>", "A <b> ", "A\n <b>", "A\0 <b>", "A\n", "A >"];
     for ident in idents {
         let who = Signature::new(ident, 0);
         assert!(unsupported(put(&Commit { author: who.clone(), ..sound.clone() })), "{ident:?}");

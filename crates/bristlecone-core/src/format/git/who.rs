@@ -154,7 +154,7 @@ fn refused_ident(ident: &[u8]) -> Option<&'static str> {
     }
     let parts = ident.strip_suffix(b">").and_then(|inner| inner.split_at_checked(memchr::memchr(b'<', inner)?));
     match parts {
-        Some(([.., b' '], address)) if !has_brackets(&address[1..]) => None,
+        Some((name @ [.., b' '], address)) if !has_brackets(name) && !has_brackets(&address[1..]) => None,
         _ => Some("a name with < or > in it that is not of the form \"Name <address>\""),
     }
 }
