@@ -4,3 +4,4 @@ mod damage;
 mod odb;
 mod pack;
 mod sim;
+mod speed;
