@@ -33,6 +33,8 @@ mod write;
 const DIR: &str = "objects/pack";
 /// Objects of fewer bytes are not tried as deltas: a delta and what leads to its base take as much.
 const DELTA_BYTES_MIN: u64 = 50;
+/// The same for commits and tags, of which most bytes are ids, times and a message: there is little to share.
+const DELTA_BYTES_MIN_PROSE: u64 = 500;
 /// How much of a large object is copied at a time.
 const COPY_BYTES: u64 = 1 << 20;
 
@@ -186,7 +188,7 @@ impl Fold<'_> {
             }
         };
         self.written[number as usize].depth = depth;
-        if record.size >= DELTA_BYTES_MIN && record.size <= self.options.window_bytes as u64 {
+        if self.worth_it(&record) {
             self.window.push(number, &record, depth, None);
         }
         Ok(())
@@ -194,7 +196,7 @@ impl Fold<'_> {
 
     /// Writes an object that no source has as a delta.
     fn write_whole(&mut self, number: u32, record: &Record, deflated: bool) -> Result<()> {
-        let worth_it = record.size >= DELTA_BYTES_MIN && self.options.window > 0;
+        let worth_it = self.worth_it(record);
         let tried = worth_it && self.window.has_candidates(record, &self.plan);
         // What is deflated and has nothing to be compared with need not be looked into.
         if deflated && !tried {
@@ -237,6 +239,15 @@ impl Fold<'_> {
             self.window.push(number, record, depth, Some(raw));
         }
         Ok(())
+    }
+
+    /// Whether an object is worth trying as a delta, and others against it.
+    fn worth_it(&self, record: &Record) -> bool {
+        let bytes_min = match record.kind {
+            Kind::Commit | Kind::Tag => DELTA_BYTES_MIN_PROSE,
+            _ => DELTA_BYTES_MIN,
+        };
+        self.options.window > 0 && (bytes_min..=self.options.window_bytes as u64).contains(&record.size)
     }
 
     fn find_base(&mut self, record: &Record, raw: &[u8]) -> Result<Option<(u32, Vec<u8>)>> {

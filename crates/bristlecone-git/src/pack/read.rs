@@ -285,6 +285,12 @@ impl Pack {
         Ok(window.get(2).is_some_and(|block| block & 0b110 == 0))
     }
 
+    /// Opens the file, if it is not open, and returns how much memory that takes of our own.
+    pub(crate) fn open_now(&self) -> Result<u64> {
+        let data = self.data()?;
+        Ok(if let Data::Bytes(bytes) = &*data { bytes.len() as u64 } else { 0 })
+    }
+
     /// Lets go of the file until something is read again.
     pub(crate) fn close(&self) {
         *self.data.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = None;

@@ -158,7 +158,11 @@ fn packs_are_folded() {
             names.push(built.name);
         }
         let since = start();
-        let folded = fold(&storage, Algorithm::Sha1, &names, &FoldOptions::default(), &|| false).unwrap().unwrap();
-        report(&format!("fold {count} packs of 13 objects to {} bytes: a pack", folded.pack_bytes), count, since);
+        let mut bytes = 0;
+        for _ in 0..5 {
+            let options = FoldOptions::default();
+            bytes = fold(&storage, Algorithm::Sha1, &names, &options, &|| false).unwrap().unwrap().pack_bytes;
+        }
+        report(&format!("fold {count} packs of 13 objects to {bytes} bytes: a pack"), 5 * count, since);
     }
 }
