@@ -1,0 +1,8 @@
+//! Behaviour of the Git crate, with real `git` as the judge.
+
+mod damage;
+mod fold;
+mod odb;
+mod pack;
+mod sim;
+mod speed;
