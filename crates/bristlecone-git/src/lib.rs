@@ -8,7 +8,9 @@
 
 pub mod backend;
 mod error;
+mod error;
 mod files;
+mod hash;
 pub mod layout;
 pub mod odb;
 pub mod pack;
