@@ -3,6 +3,7 @@
 mod damage;
 mod fold;
 mod odb;
+mod backend;
 mod pack;
 mod sim;
 mod speed;
