@@ -97,6 +97,14 @@ impl Mode {
         Some(mode)
     }
 
+    /// Returns how it is kept with an entry of kind `kind`: digits that spell that kind as usual are
+    /// [`Mode::USUAL`], whatever kind they were read for.
+    #[must_use]
+    #[inline]
+    pub fn of_kind(self, kind: EntryKind) -> Self {
+        if !self.is_usual() && self.as_bytes() == kind.git_mode().as_bytes() { Self::USUAL } else { self }
+    }
+
     /// Whether it is the usual one of the entry's kind.
     #[must_use]
     pub const fn is_usual(&self) -> bool {
@@ -125,7 +133,7 @@ pub enum Target<'a> {
     Object {
         /// The object.
         at: ObjRef,
-        /// The value's length in bytes.
+        /// The value's length in bytes; [`Target::UNKNOWN_BYTES`] where the format's directories do not say.
         bytes: u64,
     },
     /// An id of another store.
@@ -133,6 +141,9 @@ pub enum Target<'a> {
 }
 
 impl Target<'_> {
+    /// Stands for the length of a value where the format's directories do not say it, as Git's do not.
+    pub const UNKNOWN_BYTES: u64 = u64::MAX;
+
     /// Returns a target that borrows nothing.
     #[must_use]
     pub fn into_static(self) -> Target<'static> {
