@@ -7,4 +7,6 @@ mod faults;
 mod flips;
 mod model;
 mod processes;
+mod real_git;
+mod subtree;
 mod tezos;
