@@ -3,7 +3,7 @@
 use std::sync::{Arc, atomic::Ordering::Relaxed};
 
 use bristlecone::{
-    Backend, Batch, Counted, Durability, Error, Format, Info, Kind, Location, MemoryBackend, Native, ObjRef, Repo,
+    Batch, Counted, Durability, Error, Format, Info, Kind, Location, MemoryBackend, Native, ObjRef, Repo,
     Sink, Tezos, core::git::Git, disk::DiskOptions,
 };
 

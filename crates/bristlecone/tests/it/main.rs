@@ -6,6 +6,7 @@ mod crash;
 mod engine;
 mod faults;
 mod flips;
+mod imported;
 mod merge;
 mod model;
 mod processes;

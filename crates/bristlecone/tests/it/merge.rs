@@ -155,7 +155,7 @@ fn a_side_that_changed_nothing_changes_nothing() -> Outcome {
     let repo = Repo::memory();
     let mut base = repo.tree();
     base.add("a/b", "1")?;
-    base.add_foreign("sub", Oid::from_array([7; 20]))?;
+    base.add_foreign("sub", Oid::new(&[7; 20])?)?;
     let mut changed = base.clone();
     changed.add("a/c", "2")?;
     changed.remove("sub")?;
