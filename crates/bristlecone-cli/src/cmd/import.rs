@@ -53,7 +53,7 @@ pub(super) fn run(args: ImportArgs, context: &mut Context) -> Result<()> {
     let dir = import::checked_folder(&args.dir)?;
     let opened = context.globals.open(Access::Write)?;
     let message = format!("Import {}", show(&dir));
-    let info = args.commit.info(opened.repo.format(), &message, DurabilityArg::Synced)?;
+    let info = args.commit.info(&opened, &message, DurabilityArg::Synced)?;
     // What cannot be bound is better said before the work than after.
     let check = |tree: &Tree| {
         if args.force || path.is_root() || tree.mem_tree(&path)? {
