@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, collections::BTreeSet, ffi::OsStr};
 
-use bristlecone::{Error, Format, Kind, ObjRef};
+use bristlecone::{Error, Format, Kind, ObjRef, Oid};
 
 use crate::{
     failure::{Failure, Result},
@@ -111,6 +111,14 @@ fn in_digits(opened: &Opened, text: &str, name: &str) -> Option<String> {
 
 fn by_id(opened: &Opened, text: &str) -> Result<Option<(Kind, ObjRef)>> {
     if text.len() < 4 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Ok(None);
+    }
+    if let (Store::Git { .. }, Ok(oid)) = (&opened.store, text.parse::<Oid>()) {
+        let object = opened.backend().read(&oid.into())?;
+        return Ok(object.map(|object| (object.kind(), ObjRef::new(oid, object.location()))));
+    }
+    if matches!(opened.store, Store::Git { .. }) {
+        // What is shorter was looked for before.
         return Ok(None);
     }
     Ok(opened.repo.find_object(text)?)
