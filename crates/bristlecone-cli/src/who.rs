@@ -13,6 +13,7 @@ use clap::{Args, ValueEnum};
 
 use crate::{
     failure::{Failure, Result},
+    formats::AnyFormat,
     open::Opened,
 };
 
@@ -102,6 +103,11 @@ impl WhyArgs {
             return Err(Failure::usage(format!("a commit of the format {name} cannot keep the zone {zone}; {way}")));
         }
         let message = self.message.as_ref().map_or(message.as_bytes(), |message| message.as_bytes());
+        let mut message = message.to_vec();
+        if matches!(format, AnyFormat::Git(_)) && !message.is_empty() && !message.ends_with(b"\n") {
+            // As Git ends them.
+            message.push(b'\n');
+        }
         let mut info = Info::message(message).by(author).durability(durability.into());
         info.committer = committer;
         Ok(info)

@@ -1,3 +1,8 @@
 //! Behaviour of the Git crate, with real `git` as the judge.
 
+mod damage;
 mod odb;
+mod backend;
+mod pack;
+mod sim;
+mod speed;
