@@ -7,7 +7,7 @@
 use bristlecone::{
     Bytes, Commit, EntryKind, Error, Format, Git, Kind, Native, ObjRef, Object, Oid, Result, Signature, Sink, Tag,
     Tezos,
-    core::{Change, Direction, Entry, FormatError, Source, Target},
+    core::{Change, Direction, Entry, FormatError, Source, Target, git::Algorithm},
     disk::FormatTag,
 };
 
@@ -80,6 +80,11 @@ formats! { $
 }
 
 impl AnyFormat {
+    /// Returns the format of a Git repository.
+    pub(crate) const fn git(algorithm: Algorithm) -> Self {
+        Self::Git(Git::new(algorithm))
+    }
+
     /// Returns what the header of a store says of the format.
     pub(crate) fn tag(&self) -> FormatTag {
         FormatTag { name: self.name().to_owned(), version: self.version(), options: self.options() }

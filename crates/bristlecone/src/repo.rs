@@ -13,9 +13,11 @@ mod commit;
 mod history;
 mod open;
 mod refname;
+mod tag;
 
 pub use branch::Branch;
 pub use commit::{Info, Prepared};
+pub(crate) use history::Graph;
 pub use history::{Log, LogEntry, LogOptions, LogOrder};
 pub use refname::check_ref_name;
 
@@ -135,7 +137,8 @@ impl<F: Format> Repo<F> {
         Ok(refs.into_keys().map(|name| name[BRANCHES.len()..].to_owned()).collect())
     }
 
-    /// Returns the commit that a ref leads to, through symbolic ones.
+    /// Returns the object that a ref leads to, through symbolic refs: a commit, or an annotated tag, which
+    /// [`Repo::peel`] follows.
     ///
     /// # Errors
     /// Those of the backend; [`Error::Usage`] for symbolic refs in a circle.

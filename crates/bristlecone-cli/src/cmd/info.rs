@@ -1,12 +1,13 @@
 //! `cone info`: what a store is and how large.
 
-use bristlecone::Backend;
+use bristlecone::RefTarget;
+use bristlecone_git::layout::Layout;
 use clap::Args;
 
 use super::Context;
 use crate::{
     failure::Result,
-    open::{Access, Head, short},
+    open::{Access, Head, Store, short},
     output::{fields, put_name},
     text::{bytes, show},
 };
@@ -21,18 +22,26 @@ pub(super) struct InfoArgs {}
 
 pub(super) fn run(_: InfoArgs, context: &mut Context) -> Result<()> {
     let opened = context.globals.open(Access::Read)?;
-    let (header, can, stats) = (&opened.header, opened.disk.capabilities(), opened.disk.stats());
+    let (can, stats) = (opened.backend().capabilities(), opened.backend().stats());
+    let (backend_version, segment_bytes) = match &opened.store {
+        Store::Disk { header, .. } => (header.engine_version, Some(header.segment_bytes)),
+        Store::Git { layout, .. } => (git_version(layout), None),
+    };
     let (head, commit) = match opened.head()? {
         Head::Branch(name) => (Some(name), opened.commit_to_read(None)?),
         Head::Detached(at) => (None, Some(at)),
     };
     let branches = opened.repo.branches()?.len();
+    let git = match &opened.store {
+        Store::Disk { .. } => None,
+        Store::Git { layout, backend } => Some((layout.worktree.as_deref(), git_branch(backend.git_head()?))),
+    };
     let out = &mut context.out;
     let yes = |promised: bool| if promised { "yes" } else { "no" };
-    let format = &header.format;
+    let format = opened.repo.format().tag();
     out.line(format_args!("store         {}", show(&opened.dir)))?;
     out.line(format_args!("format        {} version {} ({})", format.name, format.version, format.options))?;
-    out.line(format_args!("backend       {} version {}", can.name, header.engine_version))?;
+    out.line(format_args!("backend       {} version {}", can.name, backend_version))?;
     let shown = match (&head, &commit) {
         (Some(name), Some(at)) => format!("branch {name} at commit {}", short(at)),
         (Some(name), None) => format!("branch {name}, without commits"),
@@ -40,6 +49,11 @@ pub(super) fn run(_: InfoArgs, context: &mut Context) -> Result<()> {
         (None, None) => "nothing".to_owned(),
     };
     out.line(format_args!("checked out   {shown}"))?;
+    if let Some((worktree, branch)) = &git {
+        let shown = worktree.map_or_else(|| "none: the repository is bare".to_owned(), show);
+        out.line(format_args!("working tree  {shown}"))?;
+        out.line(format_args!("Git is on     {}", branch.as_deref().unwrap_or("no branch")))?;
+    }
     out.line(format_args!("branches      {branches}"))?;
     out.line(format_args!("size          {} of objects and refs", bytes(stats.store_bytes)))?;
     out.line(format_args!("on disk       {} with space kept ready", bytes(stats.file_bytes)))?;
@@ -54,11 +68,18 @@ pub(super) fn run(_: InfoArgs, context: &mut Context) -> Result<()> {
         "format_version": format.version,
         "options": format.options.as_str(),
         "backend": can.name,
-        "backend_version": header.engine_version,
-        "segment_bytes": header.segment_bytes,
+        "backend_version": backend_version,
+        "segment_bytes": segment_bytes,
         "head": head,
     });
     opened.put_commit(&mut all, commit.as_ref());
+    if let Some((worktree, branch)) = git {
+        match worktree {
+            Some(worktree) => put_name(&mut all, "worktree", worktree.as_os_str().as_encoded_bytes()),
+            None => _ = all.insert("worktree".to_owned(), ().into()),
+        }
+        all.insert("git_head".to_owned(), branch.into());
+    }
     all.extend(fields! {
         "branches": branches,
         "store_bytes": stats.store_bytes,
@@ -70,4 +91,18 @@ pub(super) fn run(_: InfoArgs, context: &mut Context) -> Result<()> {
         "processes": can.processes,
     });
     out.document(all)
+}
+
+/// Returns the version of a Git repository, as its configuration says it.
+fn git_version(layout: &Layout) -> u32 {
+    let version = layout.config.get("core.repositoryformatversion");
+    version.and_then(|text| std::str::from_utf8(text).ok()?.parse().ok()).unwrap_or(0)
+}
+
+/// Returns the branch that Git has checked out.
+fn git_branch(head: Option<RefTarget>) -> Option<String> {
+    match head {
+        Some(RefTarget::Symbolic(name)) => name.strip_prefix("refs/heads/").map(str::to_owned),
+        _ => None,
+    }
 }

@@ -11,5 +11,6 @@ mod harness;
 mod hostile;
 mod json;
 mod replay;
+mod subtree;
 mod trace;
 mod values;
