@@ -25,8 +25,8 @@ use crate::{
 static STORES: AtomicU64 = AtomicU64::new(0);
 
 /// An open store, removed with its files when it is dropped.
-pub(crate) struct Engine {
-    format: Native,
+pub(crate) struct Engine<F: Format = Native> {
+    format: F,
     // Absent only while the store is opened again.
     backend: Option<Arc<dyn Backend>>,
     disk: Option<OnDisk>,
@@ -37,10 +37,9 @@ struct OnDisk {
     options: DiskOptions,
 }
 
-impl Engine {
-    /// Makes an empty store for a job.
-    pub(crate) fn create(job: &Job) -> Result<Self> {
-        let format = native(&job.switches);
+impl<F: Format> Engine<F> {
+    /// Makes an empty store of this format for a job.
+    pub(crate) fn create(job: &Job, format: F) -> Result<Self> {
         if job.target == Target::Memory {
             return Ok(Self { format, backend: Some(Arc::new(MemoryBackend::new())), disk: None });
         }
@@ -49,18 +48,18 @@ impl Engine {
         fs::create_dir_all(&dir).map_err(BenchError::io(&dir))?;
         let options = disk_options(&job.switches);
         let disk = OnDisk { dir, options };
-        let tag = FormatTag { name: Native::NAME.into(), version: Native::VERSION, options: format.options() };
+        let tag = FormatTag { name: F::NAME.into(), version: F::VERSION, options: format.options() };
         let backend = DiskBackend::create(Arc::new(RealStorage::new(&disk.dir)), tag, disk.options.clone())?;
         Ok(Self { format, backend: Some(Arc::new(backend)), disk: Some(disk) })
     }
 
     /// Returns a repository over the store.
-    pub(crate) fn repo(&self) -> Repo {
-        Repo::with_backend(self.format, self.backend().clone())
+    pub(crate) fn repo(&self) -> Repo<F> {
+        Repo::with_backend(self.format.clone(), self.backend().clone())
     }
 
-    pub(crate) const fn format(&self) -> Native {
-        self.format
+    pub(crate) const fn format(&self) -> &F {
+        &self.format
     }
 
     pub(crate) fn backend(&self) -> &Arc<dyn Backend> {
@@ -95,12 +94,12 @@ impl Engine {
     pub(crate) fn open(&mut self) -> Result<()> {
         let Some(disk) = &self.disk else { return Ok(()) };
         let storage = Arc::new(RealStorage::new(&disk.dir));
-        self.backend = Some(Arc::new(DiskBackend::open(storage, Some(Native::NAME), disk.options.clone(), false)?));
+        self.backend = Some(Arc::new(DiskBackend::open(storage, Some(F::NAME), disk.options.clone(), false)?));
         Ok(())
     }
 }
 
-impl Drop for Engine {
+impl<F: Format> Drop for Engine<F> {
     fn drop(&mut self) {
         self.backend = None;
         if let Some(disk) = &self.disk {

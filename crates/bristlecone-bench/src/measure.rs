@@ -2,7 +2,7 @@
 
 use std::{sync::Barrier, thread, time::Instant};
 
-use bristlecone::BackendStats;
+use bristlecone::{BackendStats, Format};
 use serde::{Deserialize, Serialize};
 
 use crate::{engine::Engine, error::Result};
@@ -95,11 +95,11 @@ impl Laps {
 pub(crate) struct Written(BackendStats);
 
 impl Written {
-    pub(crate) fn since_now(engine: &Engine) -> Self {
+    pub(crate) fn since_now<F: Format>(engine: &Engine<F>) -> Self {
         Self(engine.stats())
     }
 
-    pub(crate) fn note(self, engine: &Engine, run: &mut Run) {
+    pub(crate) fn note<F: Format>(self, engine: &Engine<F>, run: &mut Run) {
         let now = engine.stats();
         run.bytes_written = now.bytes_written - self.0.bytes_written;
         run.syncs = now.syncs - self.0.syncs;

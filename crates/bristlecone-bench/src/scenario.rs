@@ -1,11 +1,11 @@
 //! The scenarios: each makes its store, does its timed work, and says what it should have left.
 
-use bristlecone::{Durability, Repo, Tree};
+use bristlecone::{Durability, Format, ObjRef, Repo, Tree};
 
 use crate::{
     big,
     check::{self, Expected},
-    engine::Engine,
+    engine::{Engine, native},
     error::Result,
     job::{Job, Work},
     measure::{Run, cores},
@@ -32,17 +32,21 @@ pub(crate) fn run(job: &Job) -> Result<Vec<Run>> {
     if let Work::Big(work) = job.work {
         return big::run(job, work);
     }
+    measured(job, native(&job.switches))
+}
+
+fn measured<F: Format>(job: &Job, format: F) -> Result<Vec<Run>> {
     let sampler = Sampler::start();
     let workload = Workload::new(job);
-    let mut engine = Engine::create(job)?;
+    let mut engine = Engine::create(job, format)?;
     let (mut run, expected) = timed(&mut engine, job, &workload)?;
     let peak = sampler.finish();
     (run.rss_anon_kb, run.rss_file_kb, run.maxrss_kb) = (peak.anon_kb, peak.file_kb, peak.max_kb);
-    check::check(&mut engine, job, &workload, &expected, &mut run)?;
+    check::check(&mut engine, &workload, &expected, &mut run)?;
     Ok(vec![run])
 }
 
-fn timed(engine: &mut Engine, job: &Job, workload: &Workload) -> Result<(Run, Expected)> {
+fn timed<F: Format>(engine: &mut Engine<F>, job: &Job, workload: &Workload) -> Result<(Run, Expected)> {
     match job.work {
         Work::Commits | Work::LargeValues => commits::shared(engine, job, workload),
         Work::CommitsDistinct => commits::distinct(engine, job, workload),
@@ -62,9 +66,9 @@ fn timed(engine: &mut Engine, job: &Job, workload: &Workload) -> Result<(Run, Ex
 
 /// Commits a tree in which entry `n` has value `n`, on every branch of `names`; durable before anything is
 /// timed.
-fn commit_base(engine: &Engine, job: &Job, workload: &Workload, names: &[String]) -> Result<()> {
+fn commit_base<F: Format>(engine: &Engine<F>, job: &Job, workload: &Workload, names: &[String]) -> Result<()> {
     let repo = engine.repo();
-    let mut tree: Tree = repo.tree();
+    let mut tree: Tree<F> = repo.tree();
     for (n, path) in workload.paths.iter().enumerate() {
         tree.add(path, &workload.value(n + 1)[..])?;
     }
@@ -77,7 +81,7 @@ fn commit_base(engine: &Engine, job: &Job, workload: &Workload, names: &[String]
     Ok(())
 }
 
-fn point_branch(repo: &Repo, name: &str, head: bristlecone::ObjRef) -> Result<()> {
+fn point_branch<F: Format>(repo: &Repo<F>, name: &str, head: ObjRef) -> Result<()> {
     let moved = repo.branch(name)?.compare_and_set(None, Some(head), Durability::None)?;
     assert!(moved, "the branches of a new store do not exist yet");
     Ok(())
