@@ -90,6 +90,7 @@ impl Common {
             dir: dir.to_owned(),
             name: self.name.clone(),
             label: None,
+            judged: false,
         }
     }
 }

@@ -40,6 +40,14 @@ pub enum BenchError {
         /// What it said.
         reason: String,
     },
+    /// Another program or library that is measured beside ours failed.
+    #[error("{peer} failed: {reason}")]
+    Peer {
+        /// Which.
+        peer: &'static str,
+        /// What it said.
+        reason: String,
+    },
     /// A file of results that is none.
     #[error("{file}: these are no results: {reason}; name another file or remove this one")]
     Results {

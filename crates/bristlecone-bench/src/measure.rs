@@ -36,6 +36,13 @@ pub struct Run {
     pub rss_file_kb: u64,
     /// The high-water mark of all resident memory, in KiB.
     pub maxrss_kb: u64,
+    /// What the file operations and syncs of one commit take by themselves, on average, in microseconds: of durable
+    /// commits to Git repositories.
+    pub bare_us: Option<f64>,
+    /// Bytes of a Git repository's objects after its packs were folded.
+    pub folded_bytes: Option<u64>,
+    /// Bytes of the objects of a copy of it after `git gc`.
+    pub gc_bytes: Option<u64>,
     /// How many threads worked.
     pub threads: u64,
     /// The root of the tree at the end, where there is one.

@@ -9,6 +9,7 @@ use crate::{
     error::Result,
     job::{Job, Work},
     measure::{Run, cores},
+    peers,
     rss::Sampler,
     workload::{Workload, info},
 };
@@ -31,6 +32,9 @@ const MAIN: &str = "main";
 pub(crate) fn run(job: &Job) -> Result<Vec<Run>> {
     if let Work::Big(work) = job.work {
         return big::run(job, work);
+    }
+    if job.target.is_peer() {
+        return peers::git::run(job);
     }
     measured(job, native(&job.switches))
 }
