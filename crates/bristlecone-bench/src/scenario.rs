@@ -1,6 +1,6 @@
 //! The scenarios: each makes its store, does its timed work, and says what it should have left.
 
-use bristlecone::{Durability, Format, ObjRef, Repo, Tree};
+use bristlecone::{Durability, Format, ObjRef, Repo, Tree, core::git::Git};
 
 use crate::{
     big,
@@ -8,6 +8,8 @@ use crate::{
     engine::{Engine, native},
     error::Result,
     job::{Job, Work},
+    judge,
+    limits::bare::{self, Files},
     measure::{Run, cores},
     peers,
     rss::Sampler,
@@ -36,7 +38,7 @@ pub(crate) fn run(job: &Job) -> Result<Vec<Run>> {
     if job.target.is_peer() {
         return peers::git::run(job);
     }
-    measured(job, native(&job.switches))
+    if job.target.is_git() { measured(job, Git::sha1()) } else { measured(job, native(&job.switches)) }
 }
 
 fn measured<F: Format>(job: &Job, format: F) -> Result<Vec<Run>> {
@@ -46,9 +48,35 @@ fn measured<F: Format>(job: &Job, format: F) -> Result<Vec<Run>> {
     let (mut run, expected) = timed(&mut engine, job, &workload)?;
     let peak = sampler.finish();
     (run.rss_anon_kb, run.rss_file_kb, run.maxrss_kb) = (peak.anon_kb, peak.file_kb, peak.max_kb);
+    measure_bare(job, &mut run)?;
     check::check(&mut engine, &workload, &expected, &mut run)?;
+    judge::judge(&mut engine, job, &mut run)?;
     Ok(vec![run])
 }
+
+/// Measures the files and syncs of one of a run's commits by themselves, where commits to a Git repository are durable.
+fn measure_bare(job: &Job, run: &mut Run) -> Result<()> {
+    if !job.target.is_git() || !job.target.is_synced() || run.commits == 0 {
+        return Ok(());
+    }
+    // The value or values, the chain of directories with the wide one below, and the commit.
+    let values = if job.work == Work::CommitsDistinct { job.sizes.tree_add } else { 1 };
+    let objects = values + job.sizes.depth + 2;
+    let bytes = (run.bytes_written / run.commits) as usize;
+    let files = if job.target.is_loose() {
+        Files::Loose { objects, bytes: bytes / objects }
+    } else {
+        let index = bytes.min(INDEX_BYTES + INDEX_ENTRY_BYTES * objects);
+        Files::Pack { pack: bytes - index, index }
+    };
+    run.bare_us = Some(bare::sequence(&job.dir, files)? * 1e6);
+    Ok(())
+}
+
+/// An index of version 2 without its entries: header, fan-out table and two checksums.
+const INDEX_BYTES: usize = 8 + 1024 + 40;
+/// An entry of it: id, checksum and offset.
+const INDEX_ENTRY_BYTES: usize = 20 + 4 + 4;
 
 fn timed<F: Format>(engine: &mut Engine<F>, job: &Job, workload: &Workload) -> Result<(Run, Expected)> {
     match job.work {

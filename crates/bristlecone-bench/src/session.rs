@@ -184,10 +184,12 @@ fn progress(row: &Row, part: &str) {
 /// Compares the last commit, and so every commit before it, with what the other backends made of the same
 /// scenario.
 fn compare_heads(row: &mut Row, rows: &[Row]) {
-    let same = |other: &&Row| other.scenario == row.scenario
+    let same = |other: &&Row| {
+        other.scenario == row.scenario
             && other.variant == row.variant
             && other.has_git_ids() == row.has_git_ids()
-            && other.head.is_some();
+            && other.head.is_some()
+    };
     let Some(other) = rows.iter().find(same) else { return };
     if row.head.is_some() && other.head != row.head {
         row.checked = false;

@@ -72,9 +72,7 @@ impl Plan {
         // Neither the format of Git nor others have anything to switch but a cache's budget.
         let switches = match target {
             _ if target.is_peer() => Switches::default(),
-            _ if target.is_git() => {
-                Switches { cache_bytes: self.like.switches.cache_bytes, ..Switches::default() }
-            }
+            _ if target.is_git() => Switches { cache_bytes: self.like.switches.cache_bytes, ..Switches::default() },
             _ => self.like.switches,
         };
         Job { work, target, value_bytes, sizes, switches, ..self.like.clone() }

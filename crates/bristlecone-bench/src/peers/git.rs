@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use bristlecone::Native as Git;
+use bristlecone::core::git::Git;
 
 use crate::{
     BenchError,
@@ -56,6 +56,9 @@ pub(crate) fn leave_out(jobs: &mut Vec<Job>) {
     let targets: Vec<Target> = jobs.iter().map(|job| job.target).collect();
     for line in left_out(&targets) {
         eprintln!("{line}");
+    }
+    if targets.iter().any(|target| target.is_git()) && super::find("git").is_none() {
+        eprintln!("git is not installed: it is not asked what it thinks of our repositories");
     }
     jobs.retain(|job| !job.target.is_peer() || is_there(job.target));
 }
@@ -174,7 +177,7 @@ impl Plan {
     /// Compares what is left with what should be; a root that is another goes into the run.
     fn check(&self, workload: &Workload, (head, tree): (String, String), run: &mut Run) -> Result<()> {
         let values: Vec<Vec<u8>> = self.left.iter().map(|&number| workload.value(number)).collect();
-        let root = root_at_once(&Git::new(), workload, &values)?.to_string();
+        let root = root_at_once(&Git::sha1(), workload, &values)?.to_string();
         if tree != root {
             run.wrong = Some(format!("the root {tree} is not that of its contents made at once in memory, {root}"));
         }
