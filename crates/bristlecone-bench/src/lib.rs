@@ -17,6 +17,7 @@ mod check;
 pub mod cli;
 mod engine;
 mod error;
+pub mod gitimport;
 pub mod io;
 pub mod job;
 mod judge;

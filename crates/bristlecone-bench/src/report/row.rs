@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::share;
 use crate::{
+    gitimport::ImportFigures,
     job::{Job, Target, Work},
     limits::{LimitRow, Limits},
     machine::Machine,
@@ -106,6 +107,9 @@ pub struct Row {
     /// What a replay of a trace has beside.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replay: Option<Box<ReplayFigures>>,
+    /// What an import of a whole history has beside.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub import: Option<Box<ImportFigures>>,
     /// The processor.
     pub cpu: String,
     /// How many cores it has for us.
