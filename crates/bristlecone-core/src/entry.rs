@@ -97,6 +97,14 @@ impl Mode {
         Some(mode)
     }
 
+    /// Returns how it is kept with an entry of kind `kind`: digits that spell that kind as usual are
+    /// [`Mode::USUAL`], whatever kind they were read for.
+    #[must_use]
+    #[inline]
+    pub fn of_kind(self, kind: EntryKind) -> Self {
+        if !self.is_usual() && self.as_bytes() == kind.git_mode().as_bytes() { Self::USUAL } else { self }
+    }
+
     /// Whether it is the usual one of the entry's kind.
     #[must_use]
     pub const fn is_usual(&self) -> bool {

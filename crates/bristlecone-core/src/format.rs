@@ -117,7 +117,8 @@ pub trait Format: Clone + Send + Sync + fmt::Debug + 'static {
     ) -> Result<Self::Differences<'a, S>, S::Error>;
 
     /// Applies `changes`, sorted by step without duplicates, to the directory `base` (`None`: empty), and
-    /// returns the directory that results; `None` if nothing is left in it.
+    /// returns the directory that results; `None` if nothing is left in it. An empty base to which nothing is added
+    /// stays.
     ///
     /// Writes exactly the objects that are new.
     ///

@@ -22,6 +22,12 @@ impl<F: Format> Store<F> {
         let empty = format.empty_dir(&mut Batch::new()).ok().map(|at| at.oid);
         Arc::new(Self { format, backend, empty, partial: false })
     }
+
+    /// Returns the directory, unless it is the empty one: that is a directory without an object to read.
+    #[inline]
+    pub(crate) fn unless_empty(&self, dir: ObjRef) -> Option<ObjRef> {
+        if Some(dir.oid) == self.empty { None } else { Some(dir) }
+    }
 }
 
 impl<F: Format> Source for Store<F> {

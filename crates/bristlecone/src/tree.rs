@@ -90,7 +90,7 @@ impl<F: Format> Clone for Tree<F> {
 
 impl<F: Format> Tree<F> {
     pub(crate) fn at(store: Arc<Store<F>>, base: Option<ObjRef>) -> Self {
-        let base = base.filter(|at| Some(at.oid) != store.empty);
+        let base = base.and_then(|at| store.unless_empty(at));
         Self {
             store,
             base,
@@ -244,7 +244,7 @@ impl<F: Format> Tree<F> {
         });
         Self {
             store: self.store.clone(),
-            base: place.base,
+            base: place.base.and_then(|at| self.store.unless_empty(at)),
             patch,
             finger: None,
             early: self.early.clone(),

@@ -11,7 +11,7 @@ use core::ops::Range;
 use self::node::{Found, NodeView};
 use super::{Direction, Format, FormatError};
 use crate::{
-    Bytes, Change, Commit, EntryKind, Kind, Location, ObjRef, Object, Oid, Reader, Sink, Source, Target,
+    Bytes, Change, Commit, EntryKind, Kind, Location, ObjRef, Object, Oid, Reader, Sink, Source, Tag, Target,
     codec::DecodeError,
 };
 
@@ -24,6 +24,7 @@ mod fast;
 mod id;
 mod lanes;
 mod node;
+mod tag;
 mod update;
 
 pub use cursor::Entries;
@@ -96,7 +97,7 @@ fn bad(kind: Kind) -> impl Fn(DecodeError) -> FormatError {
 
 impl Format for Native {
     const NAME: &'static str = "native";
-    const VERSION: u32 = 0;
+    const VERSION: u32 = 1;
 
     type Entries<'a, S: Source + 'a> = Entries<'a, S>;
     type Differences<'a, S: Source + 'a> = Differences<'a, S>;
@@ -158,7 +159,7 @@ impl Format for Native {
                 Found::Nothing => return Ok(None),
                 Found::Child { index, oid } => at = ObjRef::new(oid, object.child(index)),
                 Found::Item { index } => {
-                    let (kind, target) = node.target(&object, index).map_err(bad(Kind::Node))?;
+                    let (kind, _, target) = node.bound(&object, index).map_err(bad(Kind::Node))?;
                     return Ok(Some((kind, target)));
                 }
             }
@@ -257,6 +258,14 @@ impl Format for Native {
         Ok(ObjRef::new(oid, object.child(0)))
     }
 
+    fn put_tag<K: Sink>(&self, sink: &mut K, tag: &Tag) -> Result<ObjRef, FormatError> {
+        tag::put(sink, tag)
+    }
+
+    fn decode_tag(&self, object: &Object<'_>) -> Result<Tag, FormatError> {
+        tag::decode(object.body(), object.child(0)).map_err(bad(Kind::Tag))
+    }
+
     fn children(&self, kind: Kind, body: &[u8], each: &mut dyn FnMut(Kind, Oid)) -> Result<(), FormatError> {
         match kind {
             Kind::Contents => Ok(()),
@@ -268,7 +277,11 @@ impl Format for Native {
                 commit.parents.iter().for_each(|parent| each(Kind::Commit, parent.oid));
                 Ok(())
             }
-            Kind::Tag => Err(FormatError::Unsupported { format: Self::NAME, what: "an object of kind tag" }),
+            Kind::Tag => {
+                let tag = tag::decode(body, Location::NONE).map_err(bad(kind))?;
+                each(tag.kind, tag.target.oid);
+                Ok(())
+            }
         }
     }
 
@@ -282,7 +295,7 @@ impl Format for Native {
                 let node = NodeView::parse(body).map_err(bad(kind))?;
                 Ok(node.id(self.group).map_err(bad(kind))?)
             }
-            Kind::Tag => Err(FormatError::Unsupported { format: Self::NAME, what: "an object of kind tag" }.into()),
+            Kind::Tag => Ok(id::tag(body)),
         }
     }
 }

@@ -49,7 +49,7 @@ impl<F: Format> Tree<F> {
 
     /// Takes `root`, which holds what this tree holds, for the tree's own, and the commit that it is of.
     pub(crate) fn flushed(&mut self, root: ObjRef, commit: Option<ObjRef>) {
-        self.base = Some(root).filter(|at| Some(at.oid) != self.store.empty);
+        self.base = self.store.unless_empty(root);
         self.patch = None;
         self.finger = None;
         self.lower.clear();
@@ -175,8 +175,12 @@ impl<F: Format> Tree<F> {
             Some(dir) => self.store.format.find(&*self.store, dir, step)?,
             None => None,
         };
-        let (here, value) = match stored {
-            Some((EntryKind::Dir, Target::Object { at, .. })) => (Some(at), false),
+        // What stands here though there is nothing below it: a value, or a directory that was stored empty.
+        let (here, stands) = match stored {
+            Some((EntryKind::Dir, Target::Object { at, .. })) => {
+                let here = self.store.unless_empty(at);
+                (here, here.is_none())
+            }
             Some(_) => (None, true),
             None => (None, false),
         };
@@ -187,9 +191,9 @@ impl<F: Format> Tree<F> {
         Ok(match self.flush_dir(sink, &Place::patched(below, base))? {
             Some(dir) if Some(dir.oid) == here.map(|at| at.oid) => None,
             Some(at) => Some(Some((EntryKind::Dir, ChangeTarget::Object { at, bytes: 0 }))),
-            // Removals below a value leave it; an empty directory set in its place removes it.
-            None if value && !below.covers && matches!(below.base, Base::Inherit) => None,
-            None if here.is_none() && !value => None,
+            // Removals below it leave it; an empty directory set in its place removes it.
+            None if stands && !below.covers && matches!(below.base, Base::Inherit) => None,
+            None if here.is_none() && !stands => None,
             None => Some(None),
         })
     }

@@ -241,7 +241,9 @@ impl<F: Format> Tree<F> {
             let (base, over) = match below.base {
                 Base::Own(base) => (base, None),
                 Base::Inherit => match self.stored(place.base.as_ref(), step)? {
-                    Some((EntryKind::Dir, Target::Object { at, .. })) => (Some(at), None),
+                    Some((EntryKind::Dir, Target::Object { at, .. })) if Some(at.oid) != self.store.empty => {
+                        (Some(at), None)
+                    }
                     other => (None, other),
                 },
             };
@@ -249,8 +251,8 @@ impl<F: Format> Tree<F> {
             if !self.is_empty_at(&inner)? {
                 return Ok(Some(Binding::Dir(inner)));
             }
-            // Removals below a value leave the value alone.
-            return Ok(over.filter(|_| !below.covers).map(|(kind, target)| Binding::Stored(kind, target)));
+            // Removals below a value leave the value alone, and so a directory that was stored empty.
+            return Ok(over.filter(|_| !below.covers).map(Binding::of));
         }
         Ok(self.stored(place.base.as_ref(), step)?.map(Binding::of))
     }
@@ -276,7 +278,7 @@ impl<F: Format> Tree<F> {
             Base::Inherit => match self.settled_in(&layers[index + 1..], base, step)? {
                 Some(Binding::Dir(place)) => {
                     inner.extend(place.layers());
-                    (place.base, None)
+                    (place.base, Some(Binding::Dir(place)))
                 }
                 other => (None, other),
             },
@@ -285,7 +287,11 @@ impl<F: Format> Tree<F> {
         if !self.is_empty_at(&inner)? {
             return Ok(Some(Binding::Dir(inner)));
         }
-        Ok(over.filter(|_| !below.covers))
+        Ok(match over.filter(|_| !below.covers) {
+            // A directory is left if it was stored empty, not if all that was in it is removed.
+            Some(Binding::Dir(place)) if !self.is_empty_at(&place)? => None,
+            over => over,
+        })
     }
 
     fn stored(&self, dir: Option<&ObjRef>, step: &[u8]) -> Result<Option<(EntryKind, Target<'_>)>> {
@@ -297,9 +303,9 @@ impl<F: Format> Tree<F> {
 
     /// Whether nothing is left in a directory.
     pub(super) fn is_empty_at(&self, place: &Place<'_>) -> Result<bool> {
-        // A stored directory is not empty; the empty root is known by its id and is no base.
+        // Of stored directories one is empty, known by its id.
         if place.patch.is_none() {
-            return Ok(place.base.is_none());
+            return Ok(place.base.is_none_or(|at| Some(at.oid) == self.store.empty));
         }
         let layers = place.layers();
         let mut edits = 0;

@@ -8,7 +8,11 @@ use crate::{
     codec::{DecodeError, Reader, write_prefixed, write_varint},
 };
 
-const ID_BYTES: usize = 32;
+pub(super) const ID_BYTES: usize = 32;
+pub(super) const BODY_BYTES_MAX: usize = u32::MAX as usize / 2;
+
+/// Headers in order: key, value.
+pub(super) type Headers = Vec<(Vec<u8>, Vec<u8>)>;
 
 pub(super) fn put<K: Sink>(sink: &mut K, commit: &Commit, generation: u64) -> Result<ObjRef, FormatError> {
     let lost = |what| FormatError::Unsupported { format: "native", what };
@@ -30,23 +34,27 @@ pub(super) fn put<K: Sink>(sink: &mut K, commit: &Commit, generation: u64) -> Re
         body.push(1);
         write_signature(&mut body, &commit.committer);
     }
-    write_varint(&mut body, commit.headers.len() as u64);
-    for (key, value) in &commit.headers {
-        write_prefixed(&mut body, key);
-        write_prefixed(&mut body, value);
-    }
+    write_headers(&mut body, &commit.headers);
     write_prefixed(&mut body, &commit.message);
-    if body.len() > u32::MAX as usize / 2 {
+    if body.len() > BODY_BYTES_MAX {
         return Err(lost("a commit of more than 2 GiB"));
     }
     let oid = id::commit(&body);
     Ok(ObjRef::new(oid, sink.put(Kind::Commit, oid, &body, &locations, &[generation])))
 }
 
-fn write_signature(out: &mut Vec<u8>, signature: &Signature) {
+pub(super) fn write_signature(out: &mut Vec<u8>, signature: &Signature) {
     write_prefixed(out, &signature.ident);
     out.extend_from_slice(&signature.seconds.to_le_bytes());
     write_prefixed(out, signature.zone.as_bytes());
+}
+
+pub(super) fn write_headers(out: &mut Vec<u8>, headers: &Headers) {
+    write_varint(out, headers.len() as u64);
+    for (key, value) in headers {
+        write_prefixed(out, key);
+        write_prefixed(out, value);
+    }
 }
 
 pub(super) fn decode(body: &[u8], at: impl Fn(usize) -> Location) -> Result<Commit, DecodeError> {
@@ -72,11 +80,7 @@ pub(super) fn decode(body: &[u8], at: impl Fn(usize) -> Location) -> Result<Comm
         }
         _ => return Err(reader.error("a flag is neither 0 nor 1")),
     };
-    let mut headers = Vec::new();
-    for _ in 0..reader.length()? {
-        let key = reader.prefixed()?.to_vec();
-        headers.push((key, reader.prefixed()?.to_vec()));
-    }
+    let headers = read_headers(&mut reader)?;
     let message = reader.prefixed()?.to_vec();
     if !reader.is_empty() {
         return Err(reader.error("there are bytes after the message"));
@@ -84,8 +88,17 @@ pub(super) fn decode(body: &[u8], at: impl Fn(usize) -> Location) -> Result<Comm
     Ok(Commit { tree, parents, author, committer, headers, message })
 }
 
-fn read_signature(reader: &mut Reader<'_>) -> Result<Signature, DecodeError> {
+pub(super) fn read_signature(reader: &mut Reader<'_>) -> Result<Signature, DecodeError> {
     let ident = reader.prefixed()?.to_vec();
     let seconds = i64::from_le_bytes(reader.array()?);
     Ok(Signature { ident, seconds, zone: Zone::from_bytes(reader.prefixed()?) })
+}
+
+pub(super) fn read_headers(reader: &mut Reader<'_>) -> Result<Headers, DecodeError> {
+    let mut headers = Vec::new();
+    for _ in 0..reader.length()? {
+        let key = reader.prefixed()?.to_vec();
+        headers.push((key, reader.prefixed()?.to_vec()));
+    }
+    Ok(headers)
 }

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::{Direction, bad, inconsistent, node::NodeView};
-use crate::{Entry, FormatError, Kind, Mode, ObjRef, Object, Source};
+use crate::{Entry, FormatError, Kind, ObjRef, Object, Source};
 
 /// A position in the items of one level of a directory.
 pub(super) struct Cursor<'a, S> {
@@ -208,9 +208,9 @@ impl<'a, S: Source> Entries<'a, S> {
 /// Returns item `index` of a leaf.
 pub(super) fn entry_at<'a>(object: &Object<'a>, index: usize) -> Result<Entry<'a>, FormatError> {
     let node = view(object)?;
-    let (kind, target) = node.target(object, index).map_err(bad(Kind::Node))?;
+    let (kind, mode, target) = node.bound(object, index).map_err(bad(Kind::Node))?;
     let step = object.body_slice(node.step_range(index).map_err(bad(Kind::Node))?);
-    Ok(Entry { step, kind, mode: Mode::USUAL, target })
+    Ok(Entry { step, kind, mode, target })
 }
 
 impl<'a, S: Source> Iterator for Entries<'a, S> {

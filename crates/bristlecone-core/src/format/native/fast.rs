@@ -3,7 +3,10 @@
 //! These answer what [`super::Native::find`] and `descend` would by the general way, or decline
 //! ([`Peek::Declined`]) wherever anything is out of the ordinary; the general way then says what.
 
-use super::{cut::step_hash, node::INLINE};
+use super::{
+    cut::step_hash,
+    node::{MODE, names_object},
+};
 use crate::{
     EntryKind, Location, Source,
     format::{
@@ -18,8 +21,8 @@ pub(super) enum Peek<'a> {
     Declined,
     /// The step is not bound.
     Nothing,
-    /// The step is bound to this item of a leaf; what follows its step is `rest`, and its child, if it has
-    /// one, is at the location.
+    /// The step is bound to this item of a leaf; what follows its step is `rest` (a mode, where the tag says that
+    /// there is one), and its child, if it has one, is at the location.
     Item { tag: u8, rest: &'a [u8], child: Location },
 }
 
@@ -128,7 +131,7 @@ fn lookup<'a, S: Source>(source: &'a S, oid: &[u8], at: Location, step: &[u8]) -
     };
     let (&tag, tail) = item(table, items, index)?.split_first()?;
     let (_, rest) = short_run(tail)?;
-    let child = if tag & INLINE != 0 || tag == EntryKind::Foreign as u8 {
+    let child = if !names_object(tag) {
         Location::NONE
     } else if node.flags & 2 != 0 {
         node.child(index)
@@ -136,7 +139,7 @@ fn lookup<'a, S: Source>(source: &'a S, oid: &[u8], at: Location, step: &[u8]) -
         let mut rank = 0;
         for earlier in 0..index {
             let tag = *item(table, items, earlier)?.first()?;
-            rank += usize::from(tag & INLINE == 0 && tag != EntryKind::Foreign as u8);
+            rank += usize::from(names_object(tag));
         }
         node.child(rank)
     };
@@ -158,8 +161,7 @@ fn lookup_only<'a>(node: &Node<'a>, step: &[u8]) -> Option<Peek<'a>> {
     if !same {
         return Some(Peek::Nothing);
     }
-    let named = tag & INLINE == 0 && *tag != EntryKind::Foreign as u8;
-    let child = if named { node.child(0) } else { Location::NONE };
+    let child = if names_object(*tag) { node.child(0) } else { Location::NONE };
     Some(Peek::Item { tag: *tag, rest: tail.get(step.len()..)?, child })
 }
 
@@ -235,7 +237,8 @@ pub(super) fn descend<'a, S: Source>(
         match lookup(source, oid, at, &rest[..length]) {
             Some(Peek::Item { tag, rest, child }) => {
                 if tag != EntryKind::Dir as u8 {
-                    return (path.len(), None);
+                    // A directory may have a mode, which the general way reads.
+                    return if tag & MODE != 0 { (walked, Some((oid, at))) } else { (path.len(), None) };
                 }
                 let Some(id) = rest.get(..32) else { return (walked, Some((oid, at))) };
                 (oid, at) = (id, child);

@@ -5,12 +5,13 @@ use smallvec::SmallVec;
 use super::lanes;
 use crate::Oid;
 
-const CONTENTS: &[u8; 32] = b"bristlecone native 0: contents..";
-const PIECES: &[u8; 32] = b"bristlecone native 0: pieces....";
-const COMMIT: &[u8; 32] = b"bristlecone native 0: commit....";
-const NODE: &[u8; 32] = b"bristlecone native 0: node......";
-const GROUP: &[u8; 32] = b"bristlecone native 0: group.....";
-const PAIR: &[u8; 32] = b"bristlecone native 0: pair......";
+const CONTENTS: &[u8; 32] = b"bristlecone native 1: contents..";
+const PIECES: &[u8; 32] = b"bristlecone native 1: pieces....";
+const COMMIT: &[u8; 32] = b"bristlecone native 1: commit....";
+const TAG: &[u8; 32] = b"bristlecone native 1: tag.......";
+const NODE: &[u8; 32] = b"bristlecone native 1: node......";
+const GROUP: &[u8; 32] = b"bristlecone native 1: group.....";
+const PAIR: &[u8; 32] = b"bristlecone native 1: pair......";
 
 pub(super) fn contents(value: &[u8]) -> Oid {
     hash(CONTENTS, value)
@@ -22,6 +23,10 @@ pub(super) fn pieces(body: &[u8]) -> Oid {
 
 pub(super) fn commit(body: &[u8]) -> Oid {
     hash(COMMIT, body)
+}
+
+pub(super) fn tag(body: &[u8]) -> Oid {
+    hash(TAG, body)
 }
 
 /// Returns the id of a node: the root of a hash tree over groups of its items.

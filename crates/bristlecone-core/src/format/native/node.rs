@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use super::{cut::step_hash, id, read_oid};
 use crate::{
-    EntryKind, Kind, Location, ObjRef, Object, Oid, STEP_BYTES_MAX, Target,
+    ChangeTarget, EntryKind, Kind, Location, Mode, ObjRef, Object, Oid, STEP_BYTES_MAX, Target,
     codec::{Append, DecodeError, Reader, write_prefixed, write_varint},
 };
 
@@ -23,6 +23,8 @@ pub(super) const SINGLE_LEAF: [u8; HEADER_BYTES] = [0, 0, 1, 0];
 const LEVEL_MAX: u8 = 40;
 /// Set in the tag of an item whose value is inline; the lower bits are the kind.
 pub(super) const INLINE: u8 = 8;
+/// Set in the tag of an item that Git spells unusually: the mode follows the step.
+pub(super) const MODE: u8 = 16;
 
 /// A node's bytes, with the header read. Every access is checked: the bytes may be hostile.
 #[derive(Clone, Copy, Debug)]
@@ -203,14 +205,15 @@ impl<'b> NodeView<'b> {
         Ok(Child { step, oid: read_oid(&mut reader)?, count: reader.varint()?, weight: reader.varint()? })
     }
 
-    /// Returns what an item of a leaf leads to.
+    /// Returns what an item of a leaf is, how Git spells that, and what it leads to.
     #[inline]
-    pub(super) fn target<'a>(&self, object: &Object<'a>, index: usize) -> Result<(EntryKind, Target<'a>), DecodeError> {
-        let item = self.item(index)?;
-        let mut reader = Reader::new(item);
-        let tag = reader.byte()?;
-        reader.prefixed()?;
-        let kind = EntryKind::from_u8(tag & !INLINE).ok_or(reader.error("an item has an unknown kind"))?;
+    pub(super) fn bound<'a>(
+        &self,
+        object: &Object<'a>,
+        index: usize,
+    ) -> Result<(EntryKind, Mode, Target<'a>), DecodeError> {
+        let mut reader = Reader::new(self.item(index)?);
+        let Head { inline, kind, mode, .. } = Head::read(&mut reader)?;
         let child = || -> Result<Location, DecodeError> {
             Ok(self.child_index(index)?.map_or(Location::NONE, |index| object.child(index)))
         };
@@ -220,7 +223,7 @@ impl<'b> NodeView<'b> {
                 let digest = reader.prefixed()?;
                 Target::Foreign(Oid::new(digest).map_err(|_| reader.error("a foreign id has no valid length"))?)
             }
-            _ if tag & INLINE != 0 => {
+            _ if inline => {
                 let value = reader.prefixed()?;
                 let end = self.items_at + self.start(index) + reader.offset();
                 Target::Inline(object.body_slice(end - value.len()..end))
@@ -230,7 +233,7 @@ impl<'b> NodeView<'b> {
                 Target::Object { at: ObjRef::new(read_oid(&mut reader)?, child()?), bytes }
             }
         };
-        Ok((kind, target))
+        Ok((kind, mode, target))
     }
 
     /// Returns where the step of an item is in the body.
@@ -267,7 +270,33 @@ impl<'b> NodeView<'b> {
     }
 }
 
-/// Returns what a borrowed item leads to, `rest` being its bytes after the step; `None` if it is damaged.
+/// What an item of a leaf begins with.
+struct Head<'b> {
+    step: &'b [u8],
+    inline: bool,
+    kind: EntryKind,
+    mode: Mode,
+}
+
+impl<'b> Head<'b> {
+    #[inline]
+    fn read(reader: &mut Reader<'b>) -> Result<Self, DecodeError> {
+        let tag = reader.byte()?;
+        let step = reader.prefixed()?;
+        let kind = EntryKind::from_u8(tag & !(INLINE | MODE)).ok_or(reader.error("an item has an unknown kind"))?;
+        let mode = if tag & MODE != 0 { read_mode(reader, kind)? } else { Mode::USUAL };
+        Ok(Self { step, inline: tag & INLINE != 0, kind, mode })
+    }
+}
+
+#[cold]
+fn read_mode(reader: &mut Reader<'_>, kind: EntryKind) -> Result<Mode, DecodeError> {
+    let mode = Mode::spelled(kind, reader.prefixed()?).ok_or(reader.error("a mode is not 1 to 11 octal digits"))?;
+    if mode.is_usual() { Err(reader.error("a mode is written though it is the usual one")) } else { Ok(mode) }
+}
+
+/// Returns what a borrowed item leads to, `rest` being its bytes after the step; `None` if it is damaged, or of an
+/// unusual mode.
 #[inline]
 pub(super) fn borrowed_target(tag: u8, rest: &[u8], child: Location) -> Option<(EntryKind, Target<'_>)> {
     let kind = EntryKind::from_u8(tag & !INLINE)?;
@@ -300,7 +329,14 @@ pub(super) fn item_step(level: u8, item: &[u8]) -> Result<&[u8], DecodeError> {
 /// Whether an item names an object of this store.
 #[inline]
 pub(super) fn has_child(level: u8, item: &[u8]) -> bool {
-    level > 0 || item.first().is_some_and(|&tag| tag & INLINE == 0 && tag != EntryKind::Foreign as u8)
+    level > 0 || item.first().is_some_and(|&tag| names_object(tag))
+}
+
+/// Whether the item of a leaf with this tag names an object of this store. Of the kinds that there are, only
+/// foreign ones have the bit of [`EntryKind::Foreign`].
+#[inline(always)]
+pub(super) const fn names_object(tag: u8) -> bool {
+    tag & (INLINE | EntryKind::Foreign as u8) == 0
 }
 
 const fn varint_bytes(mut value: usize) -> usize {
@@ -313,10 +349,23 @@ const fn varint_bytes(mut value: usize) -> usize {
 }
 
 /// Appends an item of a leaf to `out`.
-pub(super) fn write_leaf_item(out: &mut impl Append, step: &[u8], kind: EntryKind, target: &crate::ChangeTarget<'_>) {
-    use crate::ChangeTarget::{Foreign, Inline, Object};
-    out.append_byte(kind as u8 | if matches!(target, Inline(_)) { INLINE } else { 0 });
-    write_prefixed(out, step);
+pub(super) fn write_leaf_item(
+    out: &mut impl Append,
+    step: &[u8],
+    mode: Mode,
+    kind: EntryKind,
+    target: &ChangeTarget<'_>,
+) {
+    use ChangeTarget::{Foreign, Inline, Object};
+    let tag = kind as u8 | if matches!(target, Inline(_)) { INLINE } else { 0 };
+    if mode.of_kind(kind).is_usual() {
+        out.append_byte(tag);
+        write_prefixed(out, step);
+    } else {
+        out.append_byte(tag | MODE);
+        write_prefixed(out, step);
+        write_prefixed(out, mode.as_bytes());
+    }
     match target {
         Inline(value) => write_prefixed(out, value),
         Object { at, bytes } => {
@@ -474,13 +523,10 @@ fn check_item(
         reader.varint()?;
         return if reader.is_empty() { Ok(true) } else { Err(reader.error("an item has stray bytes")) };
     }
-    let tag = reader.byte()?;
-    let step = reader.prefixed()?;
+    let Head { step, inline, kind, .. } = Head::read(&mut reader)?;
     if node.print(index) != step_hash(step) as u8 {
         return Err(reader.error("a fingerprint is not that of its step"));
     }
-    let kind = EntryKind::from_u8(tag & !INLINE).ok_or(reader.error("an item has an unknown kind"))?;
-    let inline = tag & INLINE != 0;
     let child = match kind {
         EntryKind::Dir | EntryKind::Foreign if inline => {
             return Err(reader.error("an item that is no value is inline"));

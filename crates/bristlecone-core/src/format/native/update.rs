@@ -62,7 +62,7 @@ fn replace_only_entry<S: Source, K: Sink>(
     body.extend_from_slice(&node::SINGLE_LEAF);
     body.extend_from_slice(&[print, 0, 0]);
     let items_at = body.len();
-    node::write_leaf_item(&mut body, change.step, *kind, target);
+    node::write_leaf_item(&mut body, change.step, change.mode, *kind, target);
     let end = u16::try_from(body.len() - items_at).ok()?;
     body[items_at - 2..items_at].copy_from_slice(&end.to_le_bytes());
     let child = has_child(0, &body[items_at..]);
@@ -279,7 +279,8 @@ impl<K: Sink> Writer<'_, K> {
         read_items(root, &mut old)?;
         let same = merge(&old, edits, 0..edits.len(), &mut items);
         if items.is_empty() {
-            return Ok(None);
+            // An empty directory from which nothing was removed is as it was.
+            return Ok(if old.is_empty() { Some(*base) } else { None });
         }
         if level > 0 && items.len() == 1 {
             return self.collapse(source, level, &items[0]).map(Some);

@@ -50,6 +50,9 @@ impl<'c> Edits<'c> {
                 return Err(unsupported("a step of more than 4096 bytes"));
             }
             let put = match &change.to {
+                Some((kind, _)) if !change.mode.of_kind(*kind).is_usual() => {
+                    return Err(unsupported("an unusual mode of Git"));
+                }
                 Some((kind, target)) => Some(edits.put(change.step, *kind, target)?),
                 None => None,
             };

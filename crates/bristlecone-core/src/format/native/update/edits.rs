@@ -49,7 +49,7 @@ impl Edits {
                 continue;
             };
             let start = edits.buffer.len();
-            write_leaf_item(&mut edits.buffer, change.step, *kind, target);
+            write_leaf_item(&mut edits.buffer, change.step, change.mode, *kind, target);
             let at = match target {
                 crate::ChangeTarget::Object { at, .. } => at.at,
                 _ => Location::NONE,
