@@ -26,6 +26,9 @@ pub enum BenchError {
         /// What differs.
         reason: String,
     },
+    /// A history could not be imported or exported.
+    #[error(transparent)]
+    Transfer(#[from] bristlecone_git::transfer::TransferError),
     /// A replay ended early: a wrong answer or hash, a damaged trace, a store that failed.
     #[error(transparent)]
     Replay(#[from] ReplayError),

@@ -5,7 +5,7 @@
 //! fast-export | git fast-import` and by `git clone`. Each time it is a process of its own, in turns, so that memory is
 //! that of the import alone and a drift of the machine meets all alike. What came in is compared with what was there.
 //!
-//! `docs/bench.md`, section 9, says what the figures mean.
+//! `docs/bench.md`, section 10, says what the figures mean.
 
 use std::{
     env, fs,
@@ -226,14 +226,7 @@ impl Results {
 
     /// Compares the refs of what came in with those that were there.
     fn compare(&mut self, source: &Repository, dest: &Path, run: &mut Run) -> Result<()> {
-        let refs = if self.by.is_ours() {
-            let exported = dest.with_extension("exported");
-            let refs = ours::export(self.by, dest, &exported).and_then(|()| source::refs(&exported));
-            let _ = fs::remove_dir_all(&exported);
-            refs?
-        } else {
-            source::refs(dest)?
-        };
+        let refs = if self.by.is_ours() { ours::refs(self.by, dest)? } else { source::refs(dest)? };
         let differs = source.refs.iter().find(|(name, oid)| refs.get(*name) != Some(oid));
         self.refs_same = source.refs.iter().filter(|(name, oid)| refs.get(*name) == Some(oid)).count() as u64;
         // What fast-export drops, such as signatures of commits, is no fault of this run.
@@ -254,7 +247,8 @@ fn rows(args: &GitImportArgs, source: &Repository, results: &[Results], machine:
     let row = |results: &Results| {
         let run = crate::report::median(&results.runs)?;
         let mut row = Row::of_runs(run, &results.runs, machine);
-        let times = |other: By| (results.by.is_ours() && run.seconds > 0.0).then(|| Some(seconds(other)? / run.seconds));
+        let times =
+            |other: By| (results.by.is_ours() && run.seconds > 0.0).then(|| Some(seconds(other)? / run.seconds));
         row.name = results.by.row_name(&args.name);
         row.scenario = format!("git-import-{}", source.name);
         row.backend = if results.by.is_ours() { "disk".into() } else { row.name.clone() };

@@ -9,7 +9,7 @@
 //! Results are rows of JSON first ([`report`]); tables and the README's section come from them.
 //! `docs/bench.md` says what each row means. The command line is [`cli`].
 //!
-//! Other stores are run in one case only: what keeps Git repositories makes the same commits as ours does ([`peers`]).
+//! Other stores are run in one case only: what keeps Git repositories makes the same commits as ours does.
 
 mod all;
 mod big;

@@ -15,6 +15,8 @@ pub(super) struct Repository {
     pub(super) path: PathBuf,
     /// What it is called: its folder's name.
     pub(super) name: String,
+    /// The hash of its ids, as git writes it.
+    pub(super) object_format: String,
     /// Every ref with its id.
     pub(super) refs: BTreeMap<String, String>,
     /// Objects that the refs lead to.
@@ -42,6 +44,7 @@ impl Repository {
         let name = name.unwrap_or_default().to_string_lossy();
         Ok(Self {
             name: name.strip_suffix(".git").unwrap_or(&name).to_owned(),
+            object_format: said_by_git(&path, &["rev-parse", "--show-object-format"]).map_err(BenchError::usage)?,
             refs,
             objects: count(&["rev-list", "--all", "--objects", "--count"])?,
             commits: count(&["rev-list", "--all", "--count"])?,

@@ -22,7 +22,9 @@ const FAST_IMPORT: &str = "git fast-export | git fast-import";
 /// Exports everything into a fresh repository.
 pub(super) fn fast_import(source: &Repository, dest: &Path) -> Result<Run> {
     fs::create_dir_all(dest).map_err(BenchError::io(dest))?;
-    said_by_git(dest, &["init", "--bare", "--quiet", "."]).map_err(|reason| failed(FAST_IMPORT, reason))?;
+    let object_format = format!("--object-format={}", source.object_format);
+    said_by_git(dest, &["init", "--bare", "--quiet", &object_format, "."])
+        .map_err(|reason| failed(FAST_IMPORT, reason))?;
     let started = Instant::now();
     let mut export = git(&source.path);
     export.args(["fast-export", "--all", "--signed-tags=verbatim", "--reencode=no"]).stdout(Stdio::piped());
@@ -58,13 +60,7 @@ pub(super) fn clone(source: &Repository, dest: &Path) -> Result<Run> {
 fn finished(started: Instant, sampler: Sampler) -> Run {
     let seconds = started.elapsed().as_secs_f64();
     let peak = sampler.finish_others();
-    Run {
-        seconds,
-        rss_anon_kb: peak.anon_kb,
-        rss_file_kb: peak.file_kb,
-        maxrss_kb: peak.max_kb,
-        ..Run::default()
-    }
+    Run { seconds, rss_anon_kb: peak.anon_kb, rss_file_kb: peak.file_kb, maxrss_kb: peak.max_kb, ..Run::default() }
 }
 
 fn spawn(peer: &'static str, command: &mut Command) -> Result<Child> {
