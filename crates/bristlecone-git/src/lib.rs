@@ -7,6 +7,8 @@
 //! a repository are somebody else's: they are checked before they are believed, and never cause a panic.
 
 pub mod backend;
+mod error;
+mod hash;
 pub mod layout;
 pub mod odb;
 pub mod pack;

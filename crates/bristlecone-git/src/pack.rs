@@ -2,12 +2,22 @@
 //!
 //! A pack holds many objects, each deflated, whole or as a delta against another one; its index says where each lies.
 //! [`Pack`] reads one, [`Builder`] makes one in memory, [`fold()`] makes one out of many.
+//!
+//! Multi-pack indexes are not read. Git writes them beside the indexes of the packs, which it keeps, so nothing is
+//! missed.
 
 mod build;
+mod cache;
+pub(crate) mod data;
 pub mod delta;
+mod entry;
 mod fold;
 mod index;
+mod read;
 
 pub use build::{Builder, BuiltPack, Compression};
+pub use cache::BaseCache;
+pub use entry::{Entry, EntryKind};
 pub use fold::{FoldOptions, Folded, fold};
 pub use index::Index;
+pub use read::Pack;

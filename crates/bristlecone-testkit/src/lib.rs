@@ -7,12 +7,14 @@
 //! - [`model`] is the plainest thing that a tree with history could be, to compare with; [`generate`] makes up
 //!   paths, values and edits from a seed.
 //! - [`sample`] makes up objects for suites that know no format.
+//! - [`git`] runs the program `git`, the judge of everything about Git, and makes repositories with it.
 //!
-//! Nothing here touches a real disk or starts a process.
+//! Nothing but [`git`] touches a real disk or starts a process.
 
 pub mod conformance;
 pub mod crash;
 pub mod generate;
+pub mod git;
 pub mod model;
 pub mod sample;
 pub mod sim;

@@ -1,0 +1,3 @@
+//! Behaviour of the Git crate, with real `git` as the judge.
+
+mod odb;
