@@ -5,7 +5,6 @@
 //! a header of ours.
 
 use std::{
-    borrow::Cow,
     collections::HashMap,
     sync::{
         Arc,
@@ -14,7 +13,7 @@ use std::{
 };
 
 use bristlecone::{
-    Backend, EntryKind, Format, Kind, Location, Native, ObjRef, Oid, Sink,
+    Backend, EntryKind, Format, Kind, Location, Native, ObjRef, Oid,
     core::{
         Change, ChangeTarget, FormatError, Mode, STEP_BYTES_MAX,
         git::{self, Algorithm},
@@ -44,7 +43,7 @@ pub(super) struct IntoNative {
     objects: Table,
     commits: Table,
     // Values that tags or refs name, though directories hold them inline.
-    wholes: HashMap<u32, ObjRef>,
+    wholes: HashMap<u32, (Oid, Place)>,
     map: MapWriter,
     empty: ObjRef,
     record: Vec<u8>,
@@ -79,7 +78,8 @@ impl IntoNative {
 
     /// Returns what an object is here.
     fn bound(&self, commit: bool, number: u32) -> Result<Bound, TransferError> {
-        let (known, new) = if commit { (&self.known.commits, &self.commits) } else { (&self.known.others, &self.objects) };
+        let (known, new) =
+            if commit { (&self.known.commits, &self.commits) } else { (&self.known.others, &self.objects) };
         let mut record = vec![0; self.record.len()];
         match u64::from(number).checked_sub(known.len()) {
             None => known.read(number, &mut record)?,
@@ -120,19 +120,12 @@ impl IntoNative {
     /// Makes everything durable and writes the derived files.
     fn checkpoint(&mut self) -> Result<(), TransferError> {
         self.pool.flush()?;
-        let mut map = std::mem::replace(&mut self.map, MapWriter::idle());
-        let backend = self.pool.backend.clone();
-        let written = map.write(&*backend, |commit, number| {
-            let mut record = vec![0; self.record.len()];
-            let bound = self.bound(commit, number).map_err(|error| match error {
-                TransferError::Store(error) => error,
-                _ => bristlecone::Error::Usage { reason: "an object has no number" },
-            })?;
-            bound.encode(&mut record);
-            Ok(record)
-        });
-        self.map = map;
-        Ok(written?)
+        let mut record = vec![0; self.record.len()];
+        for (commit, oid, number) in self.map.take() {
+            self.bound(commit, number)?.encode(&mut record);
+            self.map.add(commit, &oid, &record);
+        }
+        Ok(self.map.write(&*self.pool.backend)?)
     }
 
     /// Makes a directory of all its entries.
@@ -158,7 +151,10 @@ impl IntoNative {
         for (entry, &number) in entries.zip(children) {
             let entry = entry.map_err(|wrong| self.refused(tree, &wrong))?;
             if entry.name.len() > STEP_BYTES_MAX {
-                let reason = format!("a name has {} bytes, and the format native has {STEP_BYTES_MAX} at most", entry.name.len());
+                let reason = format!(
+                    "a name has {} bytes, and the format native has {STEP_BYTES_MAX} at most",
+                    entry.name.len()
+                );
                 return Err(self.refused(tree, &reason));
             }
             let kind = entry.kind();
@@ -206,12 +202,20 @@ impl IntoNative {
         Ok(at.map_err(bristlecone::Error::from)?)
     }
 
+    /// Makes an object of a value that directories hold inline.
+    fn put_whole(&mut self, number: u32, value: &[u8]) -> Result<(), TransferError> {
+        let at = self.value(value)?;
+        let place = self.pool.place(at.at);
+        self.wholes.insert(number, (at.oid, place));
+        Ok(())
+    }
+
     fn target_of(&self, named: Named) -> Result<ObjRef, TransferError> {
         match named {
             Named::Commit(number) => Ok(self.object(true, number)?.0),
             Named::Tree(number) | Named::Tag(number) => Ok(self.object(false, number)?.0),
             Named::Blob(number) => match self.wholes.get(&number) {
-                Some(at) => Ok(*at),
+                Some(&(oid, place)) => Ok(ObjRef::new(oid, self.pool.location(place))),
                 None => Ok(self.object(false, number)?.0),
             },
         }
@@ -224,9 +228,7 @@ impl Target for IntoNative {
         let bytes = raw.len();
         if bytes <= self.native.inline_bytes_max() {
             if whole {
-                let at = self.value(&raw)?;
-                let place = self.pool.place(at.at);
-                self.wholes.insert(number, ObjRef::new(at.oid, Location(place.0)));
+                self.put_whole(number, &raw)?;
             }
             self.set(false, number, &Bound::Inline(raw))?;
         } else {
@@ -308,8 +310,7 @@ impl Target for IntoNative {
 
     fn whole(&mut self, number: u32) -> Result<(), TransferError> {
         if let Bound::Inline(value) = self.bound(false, number)? {
-            let at = self.value(&value)?;
-            self.wholes.insert(number, ObjRef::new(at.oid, Location::NONE));
+            self.put_whole(number, &value)?;
         }
         Ok(())
     }
@@ -325,16 +326,20 @@ impl Target for IntoNative {
 
 /// What a store of the format `native` has, as far as the derived files tell.
 pub(super) struct ThereNative {
-    pub(super) backend: Arc<dyn Backend>,
-    pub(super) known: Arc<KnownBounds>,
+    backend: Arc<dyn Backend>,
+    known: Arc<KnownBounds>,
     width: usize,
-    /// The derived files tell of something that is not there.
-    pub(super) stale: AtomicBool,
+    stale: AtomicBool,
 }
 
 impl ThereNative {
     pub(super) fn new(native: &Native, backend: Arc<dyn Backend>, known: Arc<KnownBounds>) -> Self {
         Self { backend, known, width: Bound::width(native), stale: AtomicBool::new(false) }
+    }
+
+    /// Whether the derived files told of something that is not there.
+    pub(super) fn is_stale(&self) -> bool {
+        self.stale.load(Relaxed)
     }
 
     fn confirm_in(&self, table: &Table, kind: Option<Kind>, number: u32) -> Result<(), TransferError> {
@@ -376,6 +381,3 @@ impl There for ThereNative {
         self.confirm_in(&self.known.others, None, number)
     }
 }
-
-/// Bytes that are borrowed as long as they are the same.
-pub(super) type _Bytes<'a> = Cow<'a, [u8]>;

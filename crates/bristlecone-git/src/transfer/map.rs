@@ -5,7 +5,7 @@
 
 use std::{sync::Arc, time::Instant};
 
-use bristlecone::{Backend, Format, Location, Native, Oid, Result, core::git::Algorithm};
+use bristlecone::{Backend, Format, Native, Oid, Result, core::git::Algorithm};
 
 use super::{
     ids::Ids,
@@ -96,7 +96,12 @@ const OF_COMMIT: u8 = 1;
 
 impl Known {
     /// Reads what was written; nothing where that does not fit the store.
-    pub(super) fn read(backend: &dyn Backend, native: &Native, algorithm: Algorithm, scratch: &Scratch) -> Result<Self> {
+    pub(super) fn read(
+        backend: &dyn Backend,
+        native: &Native,
+        algorithm: Algorithm,
+        scratch: &Scratch,
+    ) -> Result<Self> {
         let mut known = Self::nothing(native, algorithm, scratch);
         let head = head(native, algorithm);
         let (id, record) = (algorithm.oid_bytes(), Bound::width(native));
@@ -141,6 +146,7 @@ impl Known {
             waiting: Vec::new(),
             imported: 0,
             since: Instant::now(),
+            added: false,
         };
         (self.commits, self.others, self.bounds, writer)
     }
@@ -154,6 +160,7 @@ pub(super) struct MapWriter {
     waiting: Vec<(bool, Oid, u32)>,
     imported: u64,
     since: Instant,
+    added: bool,
 }
 
 impl MapWriter {
@@ -170,37 +177,33 @@ impl MapWriter {
             || (self.waiting.len() % 1024 == 1023 && self.since.elapsed().as_secs() >= SECONDS_MAX)
     }
 
-    /// Writes what was noted, all of which is durable by now. `record` gives the record of a number.
-    pub(super) fn write(
-        &mut self,
-        backend: &dyn Backend,
-        mut record: impl FnMut(bool, u32) -> Result<Vec<u8>>,
-    ) -> Result<()> {
+    /// Takes out what was noted.
+    pub(super) fn take(&mut self) -> Vec<(bool, Oid, u32)> {
         (self.imported, self.since) = (0, Instant::now());
-        if self.waiting.is_empty() {
+        std::mem::take(&mut self.waiting)
+    }
+
+    /// Adds an entry to the file, all of which is durable by now.
+    pub(super) fn add(&mut self, commit: bool, oid: &Oid, record: &[u8]) {
+        self.next.entries.push(if commit { OF_COMMIT } else { 0 });
+        self.next.entries.extend_from_slice(oid.as_bytes());
+        self.next.entries.extend_from_slice(record);
+        self.added = true;
+    }
+
+    /// Writes what was added.
+    pub(super) fn write(&mut self, backend: &dyn Backend) -> Result<()> {
+        if !std::mem::take(&mut self.added) {
             return Ok(());
         }
-        for (commit, oid, number) in self.waiting.drain(..) {
-            self.next.entries.push(if commit { OF_COMMIT } else { 0 });
-            self.next.entries.extend_from_slice(oid.as_bytes());
-            self.next.entries.extend_from_slice(&record(commit, number)?);
-        }
-        let mut bytes = Vec::with_capacity(self.head.len() + self.next.entries.len());
-        bytes.extend_from_slice(self.head.as_bytes());
-        bytes.extend_from_slice(&self.next.entries);
-        backend.write_derived(&name(self.next.file), &bytes)?;
+        backend.write_derived(&name(self.next.file), &[self.head.as_bytes(), &self.next.entries].concat())?;
         if self.next.entries.len() >= FILE_BYTES_WANTED {
             self.next = Next { file: self.next.file + 1, entries: Vec::new() };
-            // What an earlier life of the store left behind it would be taken for what follows.
+            // What an earlier life of the store left there would be taken for what follows.
             backend.write_derived(&name(self.next.file), self.head.as_bytes())?;
         }
         Ok(())
     }
-}
-
-/// A location that a record may keep for good.
-pub(super) fn lasting(at: Location) -> u64 {
-    at.0
 }
 
 fn name(file: u32) -> String {
@@ -243,13 +246,13 @@ mod tests {
             for number in count..count + 40_000 {
                 writer.note(number % 9 == 0, &oid(number), number, 0);
             }
-            let bound = |number: u32| Bound::Object { oid: Oid::from_array([3; 32]), place: 5, bytes: number.into() };
-            let record = |_, number| {
+            for (commit, oid, number) in writer.take() {
                 let mut record = vec![0; Bound::width(&native)];
-                bound(number).encode(&mut record);
-                Ok(record)
-            };
-            writer.write(&backend, record).unwrap();
+                let bound = Bound::Object { oid: Oid::from_array([3; 32]), place: 5, bytes: number.into() };
+                bound.encode(&mut record);
+                writer.add(commit, &oid, &record);
+            }
+            writer.write(&backend).unwrap();
             count += 40_000;
         }
         assert!(backend.read_derived("git-map-00002").unwrap().is_some());

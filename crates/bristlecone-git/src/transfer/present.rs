@@ -38,8 +38,8 @@ impl Present {
         Self { backend, scratch: scratch.clone(), state: Mutex::default() }
     }
 
-    /// Returns where an object is; `None` if there is none of this kind, or it is damaged.
-    pub(super) fn find(&self, kind: Kind, oid: &Oid) -> Result<Option<Location>> {
+    /// Returns where an object is; `None` if there is none, or none of this kind, or it is damaged.
+    pub(super) fn find(&self, kind: Option<Kind>, oid: &Oid) -> Result<Option<Location>> {
         let mut state = self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let hint = match &state.all {
             None => Location::NONE,
@@ -49,7 +49,9 @@ impl Present {
             },
         };
         match self.backend.read(&ObjRef::new(*oid, hint)) {
-            Ok(Some(object)) => return Ok(Some(object.location()).filter(|_| object.kind() == kind)),
+            Ok(Some(object)) => {
+                return Ok(Some(object.location()).filter(|_| kind.is_none_or(|kind| kind == object.kind())));
+            }
             Ok(None) | Err(bristlecone::Error::Corrupt { .. }) => {}
             Err(error) => return Err(error),
         }
