@@ -8,6 +8,8 @@
 
 pub mod backend;
 mod error;
+mod error;
+mod files;
 mod hash;
 pub mod layout;
 pub mod odb;
