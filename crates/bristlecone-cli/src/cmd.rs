@@ -182,8 +182,7 @@ fn commit(
                     eprintln!("began the branch {}", branch.name());
                 }
                 let at = Some(done?);
-                // Dropping the store closes it too, but could not say that it failed.
-                opened.disk.close()?;
+                opened.close()?;
                 return Ok(Committed { branch: branch.name().to_owned(), at, root });
             }
         }
