@@ -8,7 +8,6 @@
 
 pub mod backend;
 mod error;
-mod error;
 mod files;
 mod hash;
 pub mod layout;
