@@ -22,6 +22,7 @@ mod diff;
 mod export;
 mod get;
 mod import;
+mod import_git;
 mod info;
 mod init;
 mod list;
@@ -182,8 +183,7 @@ fn commit(
                     eprintln!("began the branch {}", branch.name());
                 }
                 let at = Some(done?);
-                // Dropping the store closes it too, but could not say that it failed.
-                opened.disk.close()?;
+                opened.close()?;
                 return Ok(Committed { branch: branch.name().to_owned(), at, root });
             }
         }

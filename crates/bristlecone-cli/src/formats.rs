@@ -6,7 +6,7 @@
 
 use bristlecone::{
     Bytes, Commit, EntryKind, Error, Format, Kind, Native, ObjRef, Object, Oid, Result, Signature, Sink, Tag, Tezos,
-    core::{Change, Direction, Entry, FormatError, Source, Target},
+    core::{Change, Direction, Entry, FormatError, Source, Target, git::Git},
     disk::FormatTag,
 };
 
@@ -74,6 +74,7 @@ macro_rules! formats {
 
 formats! { $
     Native: "Ordered directories, BLAKE3",
+    Git: "Git's own objects and ids, SHA-1 or SHA-256",
     Tezos: "The hashes of Tezos contexts, BLAKE2b",
 }
 

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use bristlecone::{Backend, Damage, Error, Format, Kind, ObjRef, Object, Oid, RefTarget, disk::CheckSummary};
+use bristlecone::{Damage, Error, Format, Kind, ObjRef, Object, Oid, RefTarget, disk::CheckSummary};
 
 use crate::{
     failure::Result,
     formats::Repo,
-    open::Opened,
+    open::{Opened, Store},
     progress::{Done, Progress},
 };
 
@@ -77,10 +77,12 @@ impl Finding {
 pub(crate) fn check(opened: &Opened) -> Result<Report> {
     let mut report = Report::default();
     let mut findings = BTreeSet::new();
-    report.engine = opened.disk.check(&mut |damage| _ = findings.insert(damage.into()))?;
+    if let Store::Disk { backend, .. } = &opened.store {
+        report.engine = backend.check(&mut |damage| _ = findings.insert(damage.into()))?;
+    }
     report.findings = findings;
     objects(opened, &mut report)?;
-    let refs = opened.disk.list_refs("")?;
+    let refs = opened.backend().list_refs("")?;
     report.refs = refs.len() as u64;
     check_refs(opened, &refs, &mut report);
     if !report.findings.is_empty() {
@@ -96,7 +98,7 @@ fn objects(opened: &Opened, report: &mut Report) -> Result<()> {
     let format = opened.repo.format();
     let Report { objects, references, findings, .. } = report;
     let mut damages = Vec::new();
-    opened.disk.each_object(
+    opened.backend().each_object(
         &mut |oid, object| {
             *objects += 1;
             done.add(object.body().len() as u64);
@@ -157,7 +159,7 @@ fn children(format: &impl Format, object: &Object<'_>) -> Vec<(Kind, ObjRef)> {
 
 /// Returns what is wrong with a reference: there is nothing, something damaged, or something of another kind.
 fn wrong_reference(opened: &Opened, kind: Kind, at: &ObjRef) -> Option<String> {
-    match opened.disk.read(at) {
+    match opened.backend().read(at) {
         Ok(Some(object)) if fits(kind, object.kind()) => None,
         Ok(Some(object)) => {
             Some(format!("it names {} as a {kind} object, which is a {} object", at.oid, object.kind()))
@@ -237,7 +239,7 @@ impl Reach<'_> {
             return;
         }
         let format = self.opened.repo.format();
-        let waiting = match self.opened.disk.read(&at) {
+        let waiting = match self.opened.backend().read(&at) {
             Ok(Some(object)) if fits(kind, object.kind()) && wrong(&self.opened.repo, at.oid, &object).is_none() => {
                 children(format, &object)
             }

@@ -8,10 +8,11 @@ use std::{
 };
 
 use bristlecone::{
-    Error, Format, ObjRef, RefTarget,
+    Backend, Error, Format, ObjRef, RefTarget,
     disk::{DiskBackend, DiskOptions, StoreHeader},
     storage::{RealStorage, Storage},
 };
+use bristlecone_git::{backend::GitBackend, layout::Layout};
 use clap::Args;
 
 use crate::{
@@ -66,10 +67,19 @@ pub(crate) enum Head {
 /// An open store with the options it was opened with.
 pub(crate) struct Opened {
     pub(crate) repo: Repo,
-    pub(crate) disk: Arc<DiskBackend>,
-    pub(crate) header: StoreHeader,
+    pub(crate) store: Store,
+    /// The folder of the store: its `.bristlecone`, or the folder of a Git repository that holds its `HEAD`.
     pub(crate) dir: PathBuf,
     branch: Option<String>,
+}
+
+/// What keeps the objects and refs of an open store, where that matters: [`Opened::repo`] has it as a backend, too.
+pub(crate) enum Store {
+    /// The engine on files.
+    Disk { backend: Arc<DiskBackend>, header: StoreHeader },
+    /// A Git repository.
+    #[allow(dead_code, reason = "opened once there is the format")]
+    Git { backend: Arc<GitBackend>, layout: Box<Layout> },
 }
 
 impl Globals {
@@ -121,7 +131,7 @@ impl Globals {
             let disk = DiskBackend::open(storage.clone(), Some(format.name()), options, access == Access::Read)?;
             Ok((Arc::new(disk), format))
         };
-        Ok(open().map(|(disk, format)| Opened::new(disk, format, dir.clone(), branch)))
+        Ok(open().map(|(disk, format)| Opened::new(Store::disk(disk), format, dir.clone(), branch)))
     }
 
     /// Returns the folder of the store.
@@ -151,11 +161,40 @@ impl Globals {
     }
 }
 
+impl Store {
+    /// A store in the engine on files.
+    pub(crate) fn disk(backend: Arc<DiskBackend>) -> Self {
+        let header = backend.store_header().clone();
+        Self::Disk { backend, header }
+    }
+
+    fn backend(&self) -> Arc<dyn Backend> {
+        match self {
+            Self::Disk { backend, .. } => backend.clone(),
+            Self::Git { backend, .. } => backend.clone(),
+        }
+    }
+}
+
 impl Opened {
     /// Puts a store together.
-    pub(crate) fn new(disk: Arc<DiskBackend>, format: AnyFormat, dir: PathBuf, branch: Option<String>) -> Self {
-        let header = disk.store_header().clone();
-        Self { repo: Repo::with_backend(format, disk.clone()), disk, header, dir, branch }
+    pub(crate) fn new(store: Store, format: AnyFormat, dir: PathBuf, branch: Option<String>) -> Self {
+        Self { repo: Repo::with_backend(format, store.backend()), store, dir, branch }
+    }
+
+    /// Returns what keeps the objects and refs.
+    pub(crate) fn backend(&self) -> &dyn Backend {
+        &**self.repo.backend()
+    }
+
+    /// Makes everything durable and ends the work in the background. Dropping the store does so, too, but could not
+    /// say that it failed.
+    pub(crate) fn close(&self) -> Result<()> {
+        match &self.store {
+            Store::Disk { backend, .. } => backend.close()?,
+            Store::Git { backend, .. } => backend.close()?,
+        }
+        Ok(())
     }
 
     /// Adds the id of a commit, or `null`; and beside it the text that the format has for it, if it has one.

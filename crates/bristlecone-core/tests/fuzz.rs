@@ -8,7 +8,7 @@ use std::{
 
 use bristlecone_core::{
     Change, ChangeTarget, Commit, Direction, EntryKind, Format, FormatError, Kind, Location, Mode, NoSource, ObjRef,
-    Object, Oid, Path, Reader, Record, Signature, Sink, Source, Target, Zone,
+    Object, Oid, Path, Reader, Record, Signature, Sink, Source, Tag, Target, Zone,
     native::Native,
     record_bytes,
     tezos::{Tezos, commit_text, parse_commit_text, seeded_hash},
@@ -81,19 +81,22 @@ fn samples() -> Vec<(Kind, Vec<u8>)> {
     let mut random = Random(1);
     let large: Vec<u8> = (0..700_000).map(|_| random.next() as u8).collect();
     let large = native.put_contents(&mut objects, &large).unwrap();
-    for count in [0, 1, 3, 60] {
+    let empty = native.empty_dir(&mut objects).unwrap();
+    for count in [1, 3, 60] {
         let steps: Vec<String> = (100..100 + count).map(|n| n.to_string()).collect();
         let changes: Vec<Change<'_>> = steps
             .iter()
             .enumerate()
             .map(|(n, step)| {
-                let to = match n % 4 {
+                let to = match n % 5 {
                     0 => (EntryKind::Value, ChangeTarget::Inline(b"value")),
                     1 => (EntryKind::Executable, ChangeTarget::Object { at: large, bytes: 700_000 }),
                     2 => (EntryKind::Dir, ChangeTarget::Object { at: large, bytes: 0 }),
+                    3 => (EntryKind::Dir, ChangeTarget::Object { at: empty, bytes: 0 }),
                     _ => (EntryKind::Foreign, ChangeTarget::Foreign(Oid::new(&[7; 20]).unwrap())),
                 };
-                Change { step: step.as_bytes(), mode: Mode::USUAL, to: Some(to) }
+                let digits: &[u8] = [b"100664", b"040000", to.0.git_mode().as_bytes()][n % 3];
+                Change { step: step.as_bytes(), mode: Mode::spelled(to.0, digits).unwrap(), to: Some(to) }
             })
             .collect();
         native.update(&Only(Kind::Node, &[]), &mut objects, None, &changes).unwrap();
@@ -104,6 +107,11 @@ fn samples() -> Vec<(Kind, Vec<u8>)> {
     commit.committer.seconds = 9;
     commit.headers = vec![(b"encoding".to_vec(), b"latin".to_vec())];
     native.put_commit(&mut objects, &commit, 1).unwrap();
+    for (kind, tagger) in [(Kind::Commit, Some(who)), (Kind::Node, None)] {
+        let (name, message) = (b"v1".to_vec(), b"message".to_vec());
+        let tag = Tag { target: large, kind, name, tagger, headers: commit.headers.clone(), message };
+        native.put_tag(&mut objects, &tag).unwrap();
+    }
     objects.0.into_iter().filter(|(kind, ..)| *kind != Kind::Contents).map(|(kind, _, body)| (kind, body)).collect()
 }
 
@@ -124,6 +132,19 @@ fn objects() {
             let _ = native.count(&only, &at);
             let _ = native.diff(&only, None, Some(&at), None, None).map(|walk| walk.take(200).count());
             let _ = native.read_contents(&only, &at, 5..1000).map(|bytes| assert!(bytes.len() <= 995));
+            if kind == Kind::Node && checked.is_ok() && hostile[0] == 0 {
+                native_leaf(&hostile);
+            }
+            if kind == Kind::Tag {
+                let decoded = native.decode_tag(&Object::from_body(kind, hostile[..].into()));
+                assert_eq!(decoded.is_ok(), checked.is_ok());
+                if let Ok(tag) = decoded {
+                    let mut again = Objects::default();
+                    let oid = native.put_tag(&mut again, &tag).unwrap().oid;
+                    assert_eq!((Ok(oid), &again.0[0].2), (hashed, &hostile), "one tag has one encoding");
+                }
+                continue;
+            }
             if kind == Kind::Commit {
                 let decoded = native.decode_commit(&Object::from_body(kind, hostile[..].into()));
                 assert_eq!(decoded.is_ok(), checked.is_ok());
@@ -134,6 +155,35 @@ fn objects() {
                 }
             }
         }
+    }
+}
+
+/// What is sound by itself is what encoding its entries gives, modes and all.
+fn native_leaf(body: &[u8]) {
+    let native = Native::new().split(false);
+    let (only, at) = (Only(Kind::Node, body), ObjRef::from(OTHER));
+    let walk = native.entries(&only, &at, None, None, Direction::Forward).unwrap();
+    let entries: Vec<_> = walk.map(Result::unwrap).collect();
+    let changes: Vec<Change<'_>> = entries
+        .iter()
+        .map(|entry| {
+            let target = match &entry.target {
+                Target::Inline(value) => ChangeTarget::Inline(value),
+                Target::Object { at, bytes } => ChangeTarget::Object { at: *at, bytes: *bytes },
+                Target::Foreign(oid) => ChangeTarget::Foreign(*oid),
+            };
+            let found = native.find(&only, &at, &entry.step).unwrap();
+            assert_eq!(found, Some((entry.kind, entry.target.clone())));
+            Change { step: &entry.step, mode: entry.mode, to: Some((entry.kind, target)) }
+        })
+        .collect();
+    let mut again = Objects::default();
+    match native.update(&NoSource, &mut again, None, &changes).unwrap() {
+        Some(root) => {
+            let oid = native.object_id(&NoSource, &Object::from_body(Kind::Node, body.into()));
+            assert_eq!((Ok(root.oid), &again.0[0].2[..]), (oid, body), "one directory has one encoding");
+        }
+        None => assert!(entries.is_empty()),
     }
 }
 

@@ -4,7 +4,7 @@ use std::{collections::HashMap, path::Path};
 
 use bristlecone_core::{
     Change, ChangeTarget, Commit, EntryKind, Format, FormatError, Kind, Location, Mode, NoSource, ObjRef, Object, Oid,
-    Signature, Sink, Source, Zone,
+    Signature, Sink, Source, Tag, Zone,
     native::Native,
     tezos::{Tezos, commit_text, parse_commit_text},
     to_hex,
@@ -49,7 +49,7 @@ fn native_examples() -> Vec<Example> {
     let native = Native::new();
     let mut objects = Objects::default();
     let contents = native.put_contents(&mut objects, &[b'x'; 50]).unwrap();
-    native.empty_dir(&mut objects).unwrap();
+    let empty = native.empty_dir(&mut objects).unwrap();
     let dir = native.update(&NoSource, &mut objects, None, &[inline(b"apple", b"red")]).unwrap().unwrap();
     let changes = [
         object(b"fruit", EntryKind::Dir, dir, 0),
@@ -59,8 +59,26 @@ fn native_examples() -> Vec<Example> {
     let tree = native.update(&NoSource, &mut objects, None, &changes).unwrap().unwrap();
     let who =
         Signature { ident: b"Ada <ada@example.org>".to_vec(), seconds: 1_700_000_000, zone: Zone::from_minutes(60) };
-    native.put_commit(&mut objects, &Commit::new(tree, vec![], who, "first"), 1).unwrap();
-    let names = ["contents", "empty", "fruit", "root", "commit"];
+    let commit = native.put_commit(&mut objects, &Commit::new(tree, vec![], who.clone(), "first"), 1).unwrap();
+    let tag = Tag {
+        target: commit,
+        kind: Kind::Commit,
+        name: b"v1".to_vec(),
+        tagger: Some(who),
+        headers: vec![],
+        message: b"one".to_vec(),
+    };
+    native.put_tag(&mut objects, &tag).unwrap();
+    let spelled =
+        |change: Change<'static>, kind, digits: &[u8]| Change { mode: Mode::spelled(kind, digits).unwrap(), ..change };
+    let changes = [
+        object(b"empty", EntryKind::Dir, empty, 0),
+        spelled(object(b"fruit", EntryKind::Dir, dir, 0), EntryKind::Dir, b"040000"),
+        spelled(inline(b"old", b"red"), EntryKind::Value, b"100664"),
+    ];
+    native.update(&NoSource, &mut objects, None, &changes).unwrap().unwrap();
+    let names = ["contents", "empty", "fruit", "root", "commit", "tag", "git"];
+    assert_eq!(objects.0.len(), names.len());
     names.into_iter().zip(objects.0).map(|(name, (kind, oid, body))| (name, kind, oid, body)).collect()
 }
 

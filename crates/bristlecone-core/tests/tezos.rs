@@ -375,6 +375,16 @@ fn what_contexts_cannot_hold_is_refused() {
     let foreign = ChangeTarget::Foreign(Oid::from_array([1; 32]));
     let change = Change { step: b"a", mode: Mode::USUAL, to: Some((EntryKind::Foreign, foreign)) };
     assert!(tezos.update(&objects, &mut put, None, &[change]).is_err());
+    let spelled = Mode::spelled(EntryKind::Value, b"100664").unwrap();
+    let bound = Some((EntryKind::Value, ChangeTarget::Inline(b"x")));
+    let change = Change { step: b"a", mode: spelled, to: bound };
+    let refused = tezos.update(&objects, &mut put, None, &[change]);
+    assert!(matches!(refused, Err(FormatError::Unsupported { .. })), "{refused:?}");
+    // That of a removal says nothing, and a usual one is none, whatever it was read for.
+    assert_eq!(tezos.update(&objects, &mut put, None, &[Change { to: None, ..change }]), Ok(None));
+    let usual = Mode::spelled(EntryKind::Dir, b"100644").unwrap();
+    let mut other = Put { objects: &objects, new: Vec::new(), again: 0 };
+    assert!(tezos.update(&objects, &mut other, None, &[Change { mode: usual, ..change }]).is_ok());
     assert!(tezos.empty_dir(&mut put).is_err());
     let root = ObjRef::from(Oid::from_array([1; 32]));
     let sound = Commit::new(root, vec![], Signature::new("Tezos", 5), "m");

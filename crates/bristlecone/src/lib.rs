@@ -23,8 +23,10 @@
 //! themselves are in the crate `bristlecone-core`, which knows no I/O.
 
 mod backend;
+mod copy;
 pub mod disk;
 mod error;
+pub mod merge;
 mod oid_map;
 mod repo;
 pub mod storage;
@@ -42,6 +44,7 @@ pub use bristlecone_core::{
     AsPath, Bytes, Commit, EntryKind, Format, Kind, Location, ObjRef, Object, Oid, Path, PathError, Signature, Sink,
     Tag, Zone, escape, git::Git, native::Native, tezos::Tezos, to_hex,
 };
+pub use copy::Copied;
 pub use error::Error;
 pub use repo::{Branch, Info, Log, LogEntry, LogOptions, LogOrder, Prepared, Repo, check_ref_name};
 pub use tree::{Concrete, Difference, DirEntry, Entries, Listing, Reader, Tree, TreeStats, Walk};

@@ -1,6 +1,16 @@
 //! Tables keyed by object id: the id is its own hash.
 
-use std::hash::{BuildHasher, Hasher};
+use std::{
+    collections::{HashMap, HashSet},
+    hash::{BuildHasher, Hasher},
+};
+
+use bristlecone_core::Oid;
+
+/// A table keyed by object id.
+pub(crate) type OidMap<T> = HashMap<Oid, T, OidHasher>;
+/// A set of object ids.
+pub(crate) type OidSet = HashSet<Oid, OidHasher>;
 
 /// Takes the first word of an id for its hash.
 #[derive(Clone, Copy, Debug, Default)]

@@ -13,6 +13,7 @@ mod commit;
 mod history;
 mod open;
 mod refname;
+mod tag;
 
 pub use branch::Branch;
 pub use commit::{Info, Prepared};
@@ -135,7 +136,8 @@ impl<F: Format> Repo<F> {
         Ok(refs.into_keys().map(|name| name[BRANCHES.len()..].to_owned()).collect())
     }
 
-    /// Returns the commit that a ref leads to, through symbolic ones.
+    /// Returns the object that a ref leads to, through symbolic refs: a commit, or an annotated tag, which
+    /// [`Repo::peel`] follows.
     ///
     /// # Errors
     /// Those of the backend; [`Error::Usage`] for symbolic refs in a circle.

@@ -13,7 +13,7 @@ use std::{
 
 use bristlecone::{
     Backend, Commit, Counted, Durability, EntryKind, Error, Info, LogOptions, LogOrder, MemoryBackend, ObjRef, Path,
-    ReadOnly, Repo, Signature, Tree, core::native::Native, disk::DiskOptions,
+    ReadOnly, RefTarget, Repo, Signature, Tree, core::native::Native, disk::DiskOptions,
 };
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
@@ -581,6 +581,36 @@ fn names_lead_to_commits() -> Outcome {
     let root = repo.commit(merge)?.tree.oid.to_string();
     assert!(matches!(repo.revparse(&root), Err(Error::WrongKind { .. })));
     assert!(matches!(repo.revparse(&root[..20]), Err(Error::NoRef { .. })), "a short id means a commit");
+    Ok(())
+}
+
+#[test]
+fn tags_come_before_branches() -> Outcome {
+    let repo = Repo::memory();
+    let main = repo.branch("main")?;
+    let commit = |text: &str| main.edit(&Info::message(text), |tree| tree.add("a", text));
+    let (one, two) = (commit("1")?, commit("2")?);
+    for (name, at) in [("refs/tags/v1", one), ("refs/tags/main", one), ("refs/tags/release/1", two)] {
+        assert!(repo.compare_and_set(name, None, Some(RefTarget::Object(at)), Durability::None)?);
+    }
+    assert_eq!(repo.tags()?, ["main", "release/1", "v1"]);
+    for (text, wanted) in [
+        ("v1", one),
+        ("tags/v1", one),
+        ("refs/tags/v1", one),
+        ("release/1~1", one),
+        ("main", one),
+        ("heads/main", two),
+        ("refs/heads/main", two),
+    ] {
+        assert_eq!(repo.revparse(text)?, wanted, "{text}");
+    }
+    assert_eq!(repo.peel(two)?, two);
+    let root = repo.commit(one)?.tree;
+    assert!(matches!(repo.peel(root), Err(Error::WrongKind { .. })));
+    assert!(matches!(repo.tag(one), Err(Error::WrongKind { .. })));
+    assert!(repo.compare_and_set("refs/tags/tree", None, Some(RefTarget::Object(root)), Durability::None)?);
+    assert!(matches!(repo.revparse("tree"), Err(Error::WrongKind { .. })));
     Ok(())
 }
 

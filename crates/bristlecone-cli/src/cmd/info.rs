@@ -1,12 +1,12 @@
 //! `cone info`: what a store is and how large.
 
-use bristlecone::Backend;
+use bristlecone_git::layout::Layout;
 use clap::Args;
 
 use super::Context;
 use crate::{
     failure::Result,
-    open::{Access, Head, short},
+    open::{Access, Head, Store, short},
     output::{fields, put_name},
     text::{bytes, show},
 };
@@ -21,7 +21,11 @@ pub(super) struct InfoArgs {}
 
 pub(super) fn run(_: InfoArgs, context: &mut Context) -> Result<()> {
     let opened = context.globals.open(Access::Read)?;
-    let (header, can, stats) = (&opened.header, opened.disk.capabilities(), opened.disk.stats());
+    let (can, stats) = (opened.backend().capabilities(), opened.backend().stats());
+    let (backend_version, segment_bytes) = match &opened.store {
+        Store::Disk { header, .. } => (header.engine_version, Some(header.segment_bytes)),
+        Store::Git { layout, .. } => (git_version(layout), None),
+    };
     let (head, commit) = match opened.head()? {
         Head::Branch(name) => (Some(name), opened.commit_to_read(None)?),
         Head::Detached(at) => (None, Some(at)),
@@ -29,10 +33,10 @@ pub(super) fn run(_: InfoArgs, context: &mut Context) -> Result<()> {
     let branches = opened.repo.branches()?.len();
     let out = &mut context.out;
     let yes = |promised: bool| if promised { "yes" } else { "no" };
-    let format = &header.format;
+    let format = opened.repo.format().tag();
     out.line(format_args!("store         {}", show(&opened.dir)))?;
     out.line(format_args!("format        {} version {} ({})", format.name, format.version, format.options))?;
-    out.line(format_args!("backend       {} version {}", can.name, header.engine_version))?;
+    out.line(format_args!("backend       {} version {}", can.name, backend_version))?;
     let shown = match (&head, &commit) {
         (Some(name), Some(at)) => format!("branch {name} at commit {}", short(at)),
         (Some(name), None) => format!("branch {name}, without commits"),
@@ -54,8 +58,8 @@ pub(super) fn run(_: InfoArgs, context: &mut Context) -> Result<()> {
         "format_version": format.version,
         "options": format.options.as_str(),
         "backend": can.name,
-        "backend_version": header.engine_version,
-        "segment_bytes": header.segment_bytes,
+        "backend_version": backend_version,
+        "segment_bytes": segment_bytes,
         "head": head,
     });
     opened.put_commit(&mut all, commit.as_ref());
@@ -70,4 +74,10 @@ pub(super) fn run(_: InfoArgs, context: &mut Context) -> Result<()> {
         "processes": can.processes,
     });
     out.document(all)
+}
+
+/// Returns the version of a Git repository, as its configuration says it.
+fn git_version(layout: &Layout) -> u32 {
+    let version = layout.config.get("core.repositoryformatversion");
+    version.and_then(|text| std::str::from_utf8(text).ok()?.parse().ok()).unwrap_or(0)
 }

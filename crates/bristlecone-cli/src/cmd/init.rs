@@ -13,7 +13,7 @@ use super::Context;
 use crate::{
     failure::{Failure, Result},
     formats::AnyFormat,
-    open::{FIRST_BRANCH, Opened, STORE_DIR},
+    open::{FIRST_BRANCH, Opened, STORE_DIR, Store},
     output::{fields, put_name},
     text::show,
 };
@@ -66,10 +66,10 @@ pub(super) fn run(args: InitArgs, context: &mut Context) -> Result<()> {
     let dir = if top.file_name().is_some_and(|name| name == STORE_DIR) { top } else { top.join(STORE_DIR) };
     let storage = Arc::new(RealStorage::new(&dir));
     let disk = DiskBackend::create(storage, format.tag(), context.globals.disk_options()?)?;
-    let opened = Opened::new(Arc::new(disk), format, dir, None);
+    let opened = Opened::new(Store::disk(Arc::new(disk)), format, dir, None);
     opened.repo.set_head(&branch)?;
-    opened.disk.close()?;
-    let format = &opened.header.format;
+    opened.close()?;
+    let format = opened.repo.format().tag();
     context.out.line(format_args!("made a store in {}", show(&opened.dir)))?;
     let mut all = fields! {};
     put_name(&mut all, "store", opened.dir.as_os_str().as_encoded_bytes());

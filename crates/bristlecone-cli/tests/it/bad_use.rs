@@ -38,9 +38,14 @@ fn another_format_or_version() {
     drop(DiskBackend::create(storage.clone(), tag, DiskOptions::default()).unwrap());
     place.fails(3, &["other", "native", "use the version of cone"], ["list"]);
     fs::remove_dir_all(&dir).unwrap();
-    let tag = FormatTag { name: "native".to_owned(), version: 99, options: String::new() };
-    drop(DiskBackend::create(storage, tag, DiskOptions::default()).unwrap());
-    place.fails(3, &["version 99", "version 0"], ["list"]);
+    for version in [0, 99] {
+        let tag = FormatTag { name: "native".to_owned(), version, options: String::new() };
+        drop(DiskBackend::create(storage.clone(), tag, DiskOptions::default()).unwrap());
+        for verb in [&["list"][..], &["set", "a", "1"], &["check"], &["info"]] {
+            place.fails(3, &[&format!("version {version} of the format native"), "version 1"], verb);
+        }
+        fs::remove_dir_all(&dir).unwrap();
+    }
 }
 
 #[test]

@@ -1,9 +1,6 @@
 //! From a repository into a store.
 
-use std::{
-    collections::{BTreeMap, HashSet},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use bristlecone::{
     Backend, Durability, Expected, Format, Native, ObjRef, Oid, RefMove, RefTarget, Repo, core::git::Git,
@@ -15,7 +12,12 @@ use super::{
     error::{Lost, TransferError},
     ids::Ids,
     into_git::{IntoGit, ThereGit},
+    into_native::{IntoNative, ThereNative},
+    map::Known,
+    objects::CommitHead,
     patterns::Patterns,
+    pool::Pool,
+    present::Present,
     pump::{self, Counts, Job, Outcome},
     refs::{self, CUT, MovedRef},
     repository::Repository,
@@ -95,7 +97,10 @@ pub fn import(
             let repo = Repo::with_backend(git, backend.clone());
             into_git(from, git, &repo, &wanted, options, progress)
         }
-        Store::Native(_) => unimplemented!(),
+        Store::Native(native) => {
+            let repo = Repo::with_backend(native, backend.clone());
+            into_native(from, native, &repo, &wanted, options, progress)
+        }
     }
 }
 
@@ -109,13 +114,15 @@ fn into_git(
 ) -> Result<ImportReport, TransferError> {
     let backend = repo.backend();
     let scratch = Scratch::new(options.scratch.clone());
-    let there = ThereGit::new(git, backend.clone(), is_empty(&**backend)?);
+    let deeper = deepened(from, &**backend)?;
+    let tips = [&wanted.tips[..], &parents_of(from, &deeper)?].concat();
+    let there = ThereGit::new(git, backend.clone(), present(backend, &scratch)?);
     let mut target = IntoGit::new(git, backend.clone());
     let width = git.algorithm().oid_bytes();
     let job = Job {
         objects: &from.odb,
         algorithm: git.algorithm(),
-        tips: &wanted.tips,
+        tips: &tips,
         cut: &from.cut,
         there: &there,
         commits: Ids::new(width, &scratch),
@@ -125,7 +132,75 @@ fn into_git(
         verify: true,
     };
     let outcome = pump::run(job, &mut target, progress)?;
-    finish(from, repo, wanted, outcome, options.force)
+    finish(from, repo, wanted, outcome, &deeper, options.force)
+}
+
+fn into_native(
+    from: &Repository,
+    native: Native,
+    repo: &Repo<Native>,
+    wanted: &Wanted,
+    options: &ImportOptions,
+    progress: &mut dyn FnMut(Status),
+) -> Result<ImportReport, TransferError> {
+    let (backend, algorithm) = (repo.backend(), from.algorithm());
+    let scratch = Scratch::new(options.scratch.clone());
+    let mut known = Known::read(&**backend, &native, algorithm, &scratch)?;
+    let deeper = deepened(from, &**backend)?;
+    if !deeper.is_empty() {
+        // The commits that follow them are others now.
+        known = Known::nothing(&native, algorithm, &scratch);
+    }
+    let outcome = loop {
+        let (commits, others, bounds, map) = known.split(&native, algorithm);
+        let there = ThereNative::new(&native, backend.clone(), bounds.clone());
+        let pool = Pool::new(backend.clone(), present(backend, &scratch)?);
+        let mut target = IntoNative::new(native, algorithm, pool, bounds, map, &scratch)?;
+        let job = Job {
+            objects: &from.odb,
+            algorithm,
+            tips: &wanted.tips,
+            cut: &from.cut,
+            there: &there,
+            commits,
+            others,
+            scratch: &scratch,
+            skip: options.skip_missing,
+            verify: true,
+        };
+        match pump::run(job, &mut target, progress) {
+            // The derived files are of another time, or of another store.
+            Err(_) if there.is_stale() => known = Known::nothing(&native, algorithm, &scratch),
+            done => break done?,
+        }
+    };
+    finish(from, repo, wanted, outcome, &deeper, options.force)
+}
+
+/// Returns the commits that were imported without their parents, which the repository has by now.
+fn deepened(from: &Repository, backend: &dyn Backend) -> Result<Vec<Oid>, TransferError> {
+    let cut = backend.list_refs(CUT)?;
+    let mut deeper = Vec::new();
+    for oid in cut.keys().filter_map(|name| name[CUT.len()..].parse::<Oid>().ok()) {
+        if oid.as_bytes().len() == from.algorithm().oid_bytes()
+            && !from.cut.contains(&oid)
+            && from.odb.contains(&oid)?
+        {
+            deeper.push(oid);
+        }
+    }
+    Ok(deeper)
+}
+
+/// Returns the parents of commits, each as a tip of its own.
+fn parents_of(from: &Repository, deeper: &[Oid]) -> Result<Vec<(String, Oid)>, TransferError> {
+    let (mut tips, mut raw) = (Vec::new(), Vec::new());
+    for oid in deeper {
+        from.odb.read(oid, &mut raw)?;
+        let parents = CommitHead::parse(from.algorithm().oid_bytes(), &raw).map_or(Vec::new(), |head| head.parents);
+        tips.extend(parents.into_iter().map(|parent| (format!("{CUT}{oid}"), parent)));
+    }
+    Ok(tips)
 }
 
 /// What is to be brought.
@@ -158,10 +233,11 @@ const HEAD: &str = "HEAD";
 /// A store of less than so many bytes has no object.
 const EMPTY_BYTES: u64 = 1 << 16;
 
-/// Whether a store has no refs and no objects.
-fn is_empty(backend: &dyn Backend) -> Result<bool, TransferError> {
+/// Returns what a store has, unless it has no refs and no objects.
+fn present(backend: &Arc<dyn Backend>, scratch: &Scratch) -> Result<Option<Present>, TransferError> {
     let refs = backend.list_refs("refs/")?;
-    Ok(refs.is_empty() && backend.capabilities().git.is_none() && backend.stats().store_bytes < EMPTY_BYTES)
+    let empty = refs.is_empty() && backend.capabilities().git.is_none() && backend.stats().store_bytes < EMPTY_BYTES;
+    Ok((!empty).then(|| Present::new(backend.clone(), scratch)))
 }
 
 /// Moves the refs, and says what came of it all.
@@ -170,9 +246,13 @@ fn finish<F: Format>(
     repo: &Repo<F>,
     wanted: &Wanted,
     outcome: Outcome,
+    deeper: &[Oid],
     force: bool,
 ) -> Result<ImportReport, TransferError> {
     let (mut refs, mut left_out, mut head) = (BTreeMap::new(), Vec::new(), None);
+    // Tips beyond those of refs are parents that came later; without all of them, what was noted of them stays.
+    let whole = outcome.tips.iter().skip(wanted.tips.len()).all(Result::is_ok);
+    let deeper = if whole { deeper } else { &[] };
     for ((name, oid), tip) in wanted.tips.iter().zip(outcome.tips) {
         match tip {
             Ok(at) if name == HEAD => head = Some(at),
@@ -184,7 +264,7 @@ fn finish<F: Format>(
         // One that leads nowhere is kept as it is: Git keeps it, too.
         refs.insert(name.clone(), RefTarget::Symbolic(to.clone()));
     }
-    note_cut(&**repo.backend(), &outcome.cut)?;
+    note_cut(&**repo.backend(), &outcome.cut, deeper)?;
     let moved = refs::update(repo, &refs, force)?;
     let head = point_head(from, repo, head)?;
     Ok(ImportReport {
@@ -199,8 +279,8 @@ fn finish<F: Format>(
 }
 
 /// Notes in the store which commits have parents that were never fetched.
-fn note_cut(backend: &dyn Backend, cut: &[Oid]) -> Result<(), TransferError> {
-    if cut.is_empty() {
+fn note_cut(backend: &dyn Backend, cut: &[Oid], deeper: &[Oid]) -> Result<(), TransferError> {
+    if cut.is_empty() && deeper.is_empty() {
         return Ok(());
     }
     if backend.capabilities().git.is_some() {
@@ -214,7 +294,8 @@ fn note_cut(backend: &dyn Backend, cut: &[Oid]) -> Result<(), TransferError> {
         expected: Expected::Any,
         to: Some(RefTarget::Object(ObjRef::from(*oid))),
     });
-    refs::append(backend, moves.collect())
+    let gone = deeper.iter().map(|oid| RefMove { name: format!("{CUT}{oid}"), expected: Expected::Any, to: None });
+    refs::append(backend, moves.chain(gone).collect())
 }
 
 /// Lets HEAD follow the repository's, unless it names something.
@@ -241,6 +322,3 @@ fn point_head<F: Format>(
     repo.move_refs(&[RefMove { name: HEAD.to_owned(), expected: Expected::Any, to: Some(to) }], Durability::Synced)?;
     Ok(Some(shown))
 }
-
-#[cfg(test)]
-mod tests {}

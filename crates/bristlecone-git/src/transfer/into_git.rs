@@ -17,6 +17,7 @@ use super::{
     channel::Named,
     error::TransferError,
     pool::{Place, Pool},
+    present::Present,
     pump::{CommitIn, Sound, Target, TreeIn},
     walk::There,
 };
@@ -37,7 +38,7 @@ pub(super) struct IntoGit {
 impl IntoGit {
     pub(super) fn new(git: Git, backend: Arc<dyn Backend>) -> Self {
         let repo = Repo::with_backend(git, backend.clone());
-        Self { git, repo, pool: Pool::new(backend, false), objects: Vec::new(), commits: Vec::new() }
+        Self { git, repo, pool: Pool::new(backend, None), objects: Vec::new(), commits: Vec::new() }
     }
 
     fn set(&mut self, number: u32, place: Place) {
@@ -164,17 +165,17 @@ impl Target for IntoGit {
 /// What a store of the format `git` has.
 pub(super) struct ThereGit {
     repo: Repo<Git>,
-    // Nothing is there, so nobody need ask.
-    empty: bool,
+    // `None` if nothing is there, so that nobody need ask.
+    present: Option<Present>,
     closed: bool,
     // Commits that refs lead to.
     reachable: OnceLock<HashSet<Oid>>,
 }
 
 impl ThereGit {
-    pub(super) fn new(git: Git, backend: Arc<dyn Backend>, empty: bool) -> Self {
+    pub(super) fn new(git: Git, backend: Arc<dyn Backend>, present: Option<Present>) -> Self {
         let closed = backend.capabilities().atomic_commits;
-        Self { repo: Repo::with_backend(git, backend), empty, closed, reachable: OnceLock::new() }
+        Self { repo: Repo::with_backend(git, backend), present, closed, reachable: OnceLock::new() }
     }
 
     /// Returns the commits that refs lead to.
@@ -201,11 +202,10 @@ impl ThereGit {
 
 impl There for ThereGit {
     fn find(&self, kind: Kind, oid: &Oid) -> Result<Option<Location>, TransferError> {
-        if self.empty {
-            return Ok(None);
+        match &self.present {
+            None => Ok(None),
+            Some(present) => Ok(present.find(Some(kind), oid)?),
         }
-        let object = self.repo.backend().read(&ObjRef::from(*oid))?;
-        Ok(object.filter(|object| object.kind() == kind).map(|object| object.location()))
     }
 
     fn commit(&self, _: u32, oid: &Oid) -> Result<bool, TransferError> {

@@ -7,6 +7,8 @@ use bristlecone::{
     core::{Record, Source},
 };
 
+use super::present::Present;
+
 /// A batch is appended when it has so many bytes.
 const BATCH_BYTES: usize = 8 << 20;
 /// Marks a place in a batch, whose number follows.
@@ -19,8 +21,8 @@ pub(super) struct Pool {
     buffer: RefCell<Vec<u8>>,
     // Where the batches begin that were appended.
     bases: Vec<Location>,
-    /// Whether the backend is asked for each object before it is put.
-    careful: bool,
+    /// Asked for each object before it is put, where some may be there already.
+    present: Option<Present>,
 }
 
 /// Where an object is: a location, or a place in one of the pool's batches, which has its location later.
@@ -28,8 +30,8 @@ pub(super) struct Pool {
 pub(super) struct Place(pub(super) u64);
 
 impl Pool {
-    pub(super) fn new(backend: Arc<dyn Backend>, careful: bool) -> Self {
-        Self { backend, batch: RefCell::default(), buffer: RefCell::default(), bases: Vec::new(), careful }
+    pub(super) fn new(backend: Arc<dyn Backend>, present: Option<Present>) -> Self {
+        Self { backend, batch: RefCell::default(), buffer: RefCell::default(), bases: Vec::new(), present }
     }
 
     /// Returns what to remember of a location that the pool gave.
@@ -123,9 +125,7 @@ pub(super) struct PoolSink<'p>(&'p Pool);
 
 impl Sink for PoolSink<'_> {
     fn put(&mut self, kind: Kind, oid: Oid, body: &[u8], children: &[Location], aux: &[u64]) -> Location {
-        if self.0.careful
-            && let Some(at) = self.stored(&oid)
-        {
+        if let Some(at) = self.stored(Some(kind), &oid) {
             return at;
         }
         self.0.batch.borrow_mut().put(kind, oid, body, children, aux)
@@ -140,18 +140,14 @@ impl Sink for PoolSink<'_> {
     }
 
     fn known(&self, oid: &Oid) -> Option<Location> {
-        self.0
-            .batch
-            .borrow()
-            .known(oid)
-            .or_else(|| if self.0.careful { self.stored(oid) } else { self.0.backend.locate(oid) })
+        self.0.batch.borrow().known(oid).or_else(|| self.stored(None, oid))
     }
 }
 
 impl PoolSink<'_> {
     /// Returns where the store has an object; one that is damaged is written again.
-    fn stored(&self, oid: &Oid) -> Option<Location> {
-        let object = self.0.backend.read(&ObjRef::from(*oid)).ok().flatten()?;
-        Some(object.location()).filter(|at| at.is_some())
+    fn stored(&self, kind: Option<Kind>, oid: &Oid) -> Option<Location> {
+        let found = self.0.present.as_ref()?.find(kind, oid);
+        found.ok().flatten().filter(|at| at.is_some())
     }
 }

@@ -62,6 +62,8 @@ pub(super) struct TreeIn<'m> {
     pub(super) raw: &'m [u8],
     pub(super) children: &'m [u32],
     pub(super) base: Option<&'m Base>,
+    /// The commit that it was reached from.
+    pub(super) from: Option<Oid>,
 }
 
 /// A commit on its way.
@@ -445,7 +447,7 @@ impl<T: Target, O: Objects> Writer<'_, '_, T, O> {
                 if self.sound(number, Kind::Node, &oid, &raw, from)? && self.whole(u64::from(number), &children) {
                     // What was left out may have been in the newer version.
                     let base = base.as_ref().filter(|base| !self.lost.contains(&base.number));
-                    let tree = TreeIn { number, oid: &oid, raw: &raw, children: &children, base };
+                    let tree = TreeIn { number, oid: &oid, raw: &raw, children: &children, base, from };
                     match self.target.tree(tree)? {
                         Ok(()) => {
                             self.outcome.counts.trees += 1;

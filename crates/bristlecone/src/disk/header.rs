@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn the_header_round_trips_and_every_flip_is_found() {
-        let format = FormatTag { name: "native".to_owned(), version: 0, options: "inline=48".to_owned() };
+        let format = FormatTag { name: "native".to_owned(), version: 1, options: "inline=48".to_owned() };
         let header = StoreHeader::new(format, 1 << 20);
         let bytes = header.encode();
         assert_eq!(StoreHeader::decode(&bytes), Ok(header));

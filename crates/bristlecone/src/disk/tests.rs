@@ -13,7 +13,7 @@ use crate::{
 mod speed;
 
 fn format() -> FormatTag {
-    FormatTag { name: "native".to_owned(), version: 0, options: String::new() }
+    FormatTag { name: "native".to_owned(), version: 1, options: String::new() }
 }
 
 fn small() -> DiskOptions {

@@ -14,7 +14,7 @@ use bristlecone_testkit::{
 
 /// What the stores of the suites say of their format.
 pub(crate) fn format_tag() -> FormatTag {
-    FormatTag { name: "native".to_owned(), version: 0, options: String::new() }
+    FormatTag { name: "native".to_owned(), version: 1, options: String::new() }
 }
 
 /// The smallest segments, and no threads, so that every run makes the same calls.

@@ -5,6 +5,7 @@ mod crash;
 mod engine;
 mod faults;
 mod flips;
+mod imported;
 mod model;
 mod processes;
 mod tezos;

@@ -14,10 +14,16 @@ use alloc::{vec, vec::Vec};
 
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
+use crate::STEP_BYTES_MAX;
+
 /// The heaviest piece. With short steps it has at most so many items, 33 on average.
 pub(super) const WEIGHT_MAX: u64 = 64;
-/// A step weighs one, and one more for each so many bytes.
-const STEP_BYTES_PER_WEIGHT: usize = 64;
+/// A step of a leaf weighs one, and one more for each so many bytes.
+const LEAF_BYTES_PER_WEIGHT: usize = 64;
+/// The same above the leaves, where any seven steps are light enough for one piece. Were they as heavy as in leaves, two
+/// long ones would be parted on every level, and there would be no root.
+const INNER_BYTES_PER_WEIGHT: usize = 512;
+const _: () = assert!(7 * (1 + STEP_BYTES_MAX / INNER_BYTES_PER_WEIGHT) as u64 <= WEIGHT_MAX);
 
 /// Returns the hash of a step that decides on the cuts of the leaves: XXH3-64 without seed.
 #[must_use]
@@ -33,10 +39,11 @@ pub(super) fn level_hash(level: u8, step: &[u8]) -> u64 {
     xxh3_64_with_seed(step, u64::from(level))
 }
 
-/// Returns the weight of an item with this step.
+/// Returns the weight of an item of a level with this step.
 #[inline]
-pub(super) const fn weight(step: &[u8]) -> u64 {
-    1 + (step.len() / STEP_BYTES_PER_WEIGHT) as u64
+pub(super) const fn weight(level: u8, step: &[u8]) -> u64 {
+    let bytes = if level == 0 { LEAF_BYTES_PER_WEIGHT } else { INNER_BYTES_PER_WEIGHT };
+    1 + (step.len() / bytes) as u64
 }
 
 /// An item of the sequence, or a whole piece whose inner cuts cannot have changed: its first hash and

@@ -6,6 +6,8 @@ use std::{cell::RefCell, collections::HashMap};
 use super::*;
 use crate::{ChangeTarget, Entry, Mode, NoSource};
 
+mod git;
+
 /// Objects in a map, that counts reads.
 #[derive(Default)]
 struct Objects {
@@ -138,6 +140,35 @@ fn removing_nearly_everything_at_once_leaves_the_root_of_the_rest() {
         let changes = map.keys().skip(keep).map(|step| (step.clone(), None)).collect();
         let rest: Map = map.into_iter().take(keep).collect();
         assert_eq!(apply(&objects, &native, Some(&root), &changes).0, build(&objects, &native, &rest));
+    }
+}
+
+#[test]
+fn the_longest_names_end_in_one_root() {
+    let native = Native::new();
+    for (seed, bytes, space) in [(1u64, 2048, 3), (2, 4096, 4), (3, 4096, 150), (4, 2100, 500), (5, 1000, 400)] {
+        let objects = Objects::default();
+        let (mut map, mut root, mut state) = (Map::new(), None::<ObjRef>, seed);
+        for round in 0..20 {
+            let mut changes = BTreeMap::new();
+            for _ in 0..[1, 2, 50][(random(&mut state) % 3) as usize] {
+                let mut step = alloc::format!("{:03}", random(&mut state) % space).into_bytes();
+                step.resize(bytes, b'x');
+                let value = (random(&mut state) % 25 >= round).then(|| vec![random(&mut state) as u8]);
+                match &value {
+                    Some(value) => map.insert(step.clone(), value.clone()),
+                    None => map.remove(&step),
+                };
+                changes.insert(step, value);
+            }
+            root = apply(&objects, &native, root.as_ref(), &changes).0;
+            assert_eq!(root, build(&objects, &native, &map), "names of {bytes} bytes, round {round}");
+        }
+        if let Some(root) = root {
+            assert_eq!(list(&objects, &root, Direction::Forward), map.into_iter().collect::<Vec<_>>());
+            let level = NodeView::parse(objects.read(Kind::Node, &root).unwrap().body()).unwrap().level;
+            assert!(level <= 4, "{level} levels");
+        }
     }
 }
 

@@ -218,13 +218,13 @@ impl<K: Sink> Writer<'_, K> {
     /// Returns where the pieces of a whole level start.
     fn cuts(&self, level: u8, items: &[Item<'_>]) -> Cuts {
         let weight_max = self.native.weight_max();
-        let total = items.iter().map(|item| cut::weight(item.step)).fold(0, u64::saturating_add);
+        let total = weight_of(level, items);
         if total <= weight_max {
             return smallvec![0];
         }
         let tokens: Vec<cut::Token> = items
             .iter()
-            .map(|item| cut::Token { hash: cut::level_hash(level, item.step), weight: cut::weight(item.step) })
+            .map(|item| cut::Token { hash: cut::level_hash(level, item.step), weight: cut::weight(level, item.step) })
             .collect();
         let starts = cut::starts(&tokens, weight_max, false, false);
         (0..items.len()).filter(|&index| starts[index]).collect()
@@ -259,7 +259,7 @@ impl<K: Sink> Writer<'_, K> {
             return;
         }
         let at = self.put_encoded(level, oid, items);
-        let (weight, count) = (weight_of(items), count_of(items));
+        let (weight, count) = (weight_of(level, items), count_of(items));
         out.put_child(&Child { step: items[0].step, oid, count, weight }, at.at);
     }
 
@@ -495,8 +495,8 @@ fn only_child(item: &Item<'_>) -> Result<ObjRef, FormatError> {
     Ok(ObjRef::new(read(&mut reader).map_err(bad(Kind::Node))?, item.at))
 }
 
-fn weight_of(items: &[Item<'_>]) -> u64 {
-    items.iter().map(|item| cut::weight(item.step)).fold(0, u64::saturating_add)
+fn weight_of(level: u8, items: &[Item<'_>]) -> u64 {
+    items.iter().map(|item| cut::weight(level, item.step)).fold(0, u64::saturating_add)
 }
 
 fn count_of(items: &[Item<'_>]) -> u64 {

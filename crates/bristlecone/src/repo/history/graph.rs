@@ -1,19 +1,12 @@
 //! Commits as walks read them: decoded, with their generation numbers.
 
-use std::{
-    cmp::Ordering,
-    collections::{HashMap, HashSet},
-    sync::Arc,
-    vec::IntoIter,
-};
+use std::{cmp::Ordering, sync::Arc, vec::IntoIter};
 
 use bristlecone_core::{Commit, Format, Kind, ObjRef, Oid, Source};
 
 use super::LogEntry;
-use crate::{Error, Result, oid_map::OidHasher, store::Store};
-
-pub(super) type OidMap<T> = HashMap<Oid, T, OidHasher>;
-pub(super) type OidSet = HashSet<Oid, OidHasher>;
+pub(super) use crate::oid_map::{OidMap, OidSet};
+use crate::{Error, Result, store::Store};
 
 /// The commits of a store.
 #[derive(Debug)]

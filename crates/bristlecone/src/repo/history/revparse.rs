@@ -5,22 +5,24 @@ use bristlecone_core::{Format, Kind, ObjRef, Oid, to_hex};
 use super::super::{HEAD, Repo, check_ref_name};
 use crate::{Error, Result};
 
-/// Where a name is looked for, in this order, as Git does.
+/// Where a name is looked for, in this order, as Git does: a tag comes before a branch of the same name.
 const PREFIXES: [&str; 5] = ["", "refs/", "refs/tags/", "refs/heads/", "refs/remotes/"];
 /// The fewest digits of an abbreviated id.
 const DIGITS_MIN: usize = 4;
 
 impl<F: Format> Repo<F> {
-    /// Returns the commit that `text` names: `HEAD` or `@`, a branch, a full ref name, or at least four hexadecimal
-    /// digits of a commit's id, followed by any number of `~N` (the N-th ancestor along first parents) and `^N`
-    /// (the N-th parent; `^0` is the commit itself); N is 1 where it is left out.
+    /// Returns the commit that `text` names: `HEAD` or `@`, a tag, a branch, a ref's name from `refs/` or from behind
+    /// it (`heads/main`), or at least four hexadecimal digits of a commit's or an annotated tag's id, followed by any
+    /// number of `~N` (the N-th ancestor along first parents) and `^N` (the N-th parent; `^0` is the commit itself); N
+    /// is 1 where it is left out. Annotated tags are followed to their commit, as [`Repo::peel`] does.
     ///
-    /// A ref comes before an id of the same spelling. An abbreviated id looks at every object.
+    /// Of refs that a name may mean, a tag comes before a branch, and that before a branch of a remote; a ref comes
+    /// before an id of the same spelling. An abbreviated id looks at every object.
     ///
     /// # Errors
     /// [`Error::NoRef`] with as much of `text` as names nothing; [`Error::Usage`] for suffixes that are none and
-    /// digits that several commits begin with; [`Error::WrongKind`] for the full id of another object; those of
-    /// the backend.
+    /// digits that several commits begin with; [`Error::WrongKind`] for the full id of another object, and for a ref or
+    /// tag that leads to one; those of the backend.
     pub fn revparse(&self, text: &str) -> Result<ObjRef> {
         let base = text.find(['~', '^']).unwrap_or(text.len());
         let mut at = self.named(&text[..base])?;
@@ -46,14 +48,14 @@ impl<F: Format> Repo<F> {
                 if check_ref_name(&full).is_ok()
                     && let Some(at) = self.resolve(&full)?
                 {
-                    return Ok(at);
+                    return self.peel(at);
                 }
             }
         }
-        self.abbreviated(name)?.ok_or_else(|| no_ref(name))
+        self.peel(self.abbreviated(name)?.ok_or_else(|| no_ref(name))?)
     }
 
-    /// Returns the commit whose id starts with these digits, if they are digits.
+    /// Returns the commit or tag whose id starts with these digits, if they are digits.
     fn abbreviated(&self, digits: &str) -> Result<Option<ObjRef>> {
         let digits = digits.to_ascii_lowercase();
         if digits.len() < DIGITS_MIN || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
@@ -62,13 +64,12 @@ impl<F: Format> Repo<F> {
         if let Ok(oid) = digits.parse::<Oid>()
             && let Some(object) = self.store.backend.read(&oid.into())?
         {
-            crate::store::check_kind(Kind::Commit, &object, oid)?;
             return Ok(Some(ObjRef::new(oid, object.location())));
         }
         let (mut found, mut several) = (None, false);
         self.store.backend.each_object(
             &mut |oid, object| {
-                if object.kind() == Kind::Commit && to_hex(oid.as_bytes()).starts_with(&digits) {
+                if matches!(object.kind(), Kind::Commit | Kind::Tag) && to_hex(oid.as_bytes()).starts_with(&digits) {
                     several |= found.is_some_and(|at: ObjRef| at.oid != oid);
                     found = Some(ObjRef::new(oid, object.location()));
                 }

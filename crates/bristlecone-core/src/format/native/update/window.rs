@@ -135,7 +135,7 @@ impl<'a> Window<'a> {
             let first = items.len();
             merge(&old, edits, piece.edits.clone(), &mut items);
             for (at, item) in items.iter().enumerate().skip(first) {
-                tokens.push(Token { hash: cut::level_hash(level, item.step), weight: cut::weight(item.step) });
+                tokens.push(Token { hash: cut::level_hash(level, item.step), weight: cut::weight(level, item.step) });
                 parts.push(Part::Item(at));
             }
             // A piece whose right neighbour lost its first item has lost the cut after it.

@@ -1,0 +1,275 @@
+//! Copying objects from one store to another: everything that heads lead to and that is not there yet.
+//!
+//! What is copied goes children before parents, and refs are moved behind it, so an object that is there has
+//! everything below it: the walk stops at it. Commits are found first, then copied from the oldest on, each with what
+//! is new in its tree. Objects are found level by level, so that slow stores overlap the waits, and values are copied
+//! as they are met; of all others only ids are held, and a batch of bounded size.
+
+use bristlecone_core::{Format, FormatError, Kind, Location, ObjRef, Object, Oid, Sink, Source};
+
+use crate::{
+    Batch, Durability, Error, Repo, Result,
+    oid_map::{OidMap, OidSet},
+    store::{FlushSink, check_kind},
+};
+
+/// So many objects are asked for at a time.
+const READ_MANY: usize = 256;
+/// Bytes of a batch that is appended.
+const BATCH_BYTES: usize = 4 << 20;
+/// So many ids that were met are remembered; what is met again later is looked up.
+const SEEN_MAX: usize = 1 << 20;
+
+/// What was copied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Copied {
+    /// Objects.
+    pub objects: u64,
+    /// Bytes of their bodies.
+    pub bytes: u64,
+}
+
+impl<F: Format> Repo<F> {
+    /// Copies everything that is reachable from `heads`, commits or any other objects of `from`, and not here yet.
+    /// No ref is moved, and nothing is made durable: [`Repo::flush`] does, or the move of a ref.
+    ///
+    /// The id of every object is computed anew and compared. Memory is bounded by the ids of new commits and of the
+    /// new directories of one commit, and by a batch.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if `from` has another format or other options; [`Error::Missing`] if it lacks an object;
+    /// [`Error::BadObject`] for one whose bytes have another id; those of both backends.
+    pub fn copy_objects(&self, from: &Self, heads: &[ObjRef]) -> Result<Copied> {
+        if self.format().options() != from.format().options() || self.store.empty != from.store.empty {
+            return Err(Error::Usage { reason: "objects go between stores of the same format and options alone" });
+        }
+        let sink = FlushSink::new(Batch::new(), &*self.store.backend);
+        let mut copy = Copy {
+            to: self,
+            from,
+            sink,
+            seen: OidSet::default(),
+            generations: OidMap::default(),
+            copied: Copied::default(),
+        };
+        copy.run(heads)?;
+        Ok(copy.copied)
+    }
+}
+
+struct Copy<'c, F: Format> {
+    to: &'c Repo<F>,
+    from: &'c Repo<F>,
+    sink: FlushSink<'c>,
+    // Objects that are there or on their way.
+    seen: OidSet,
+    // Generation numbers of copied commits.
+    generations: OidMap<u64>,
+    copied: Copied,
+}
+
+/// An object that names others, which are to be copied before it.
+struct Inner {
+    kind: Kind,
+    at: ObjRef,
+    /// What it names of the layer that it is of; also what need not be copied.
+    children: Vec<Oid>,
+    /// What it names of the layer below.
+    roots: Vec<(Kind, ObjRef)>,
+}
+
+/// The objects of a layer that are to be copied.
+#[derive(Default)]
+struct Found {
+    inner: Vec<Inner>,
+    index: OidMap<usize>,
+    /// Heads that are of the layer below.
+    roots: Vec<(Kind, ObjRef)>,
+}
+
+/// Commits and the tags on them, or directories and values.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Layer {
+    History,
+    Trees,
+}
+
+impl Layer {
+    const fn of(kind: Kind) -> Self {
+        if matches!(kind, Kind::Commit | Kind::Tag) { Self::History } else { Self::Trees }
+    }
+}
+
+impl<F: Format> Copy<'_, F> {
+    fn run(&mut self, heads: &[ObjRef]) -> Result<()> {
+        let history = self.find(Layer::History, heads.iter().map(|at| (None, *at)))?;
+        self.trees(&history.roots)?;
+        for index in history.children_first() {
+            let commit = &history.inner[index];
+            self.trees(&commit.roots)?;
+            self.put_inner(commit)?;
+        }
+        self.append()
+    }
+
+    /// Copies directories and values with all that is below them.
+    fn trees(&mut self, roots: &[(Kind, ObjRef)]) -> Result<()> {
+        let found = self.find(Layer::Trees, roots.iter().map(|(kind, at)| (Some(*kind), *at)))?;
+        found.children_first().into_iter().try_for_each(|index| self.put_inner(&found.inner[index]))
+    }
+
+    /// Finds what is to be copied of a layer, level by level, and copies what names nothing.
+    fn find(&mut self, layer: Layer, heads: impl Iterator<Item = (Option<Kind>, ObjRef)>) -> Result<Found> {
+        let mut found = Found::default();
+        let mut level = Vec::new();
+        for head in heads {
+            if self.is_new(&head.1.oid)? {
+                level.push(head);
+            }
+        }
+        while !level.is_empty() {
+            let mut next = Vec::new();
+            for chunk in level.chunks(READ_MANY) {
+                let places: Vec<ObjRef> = chunk.iter().map(|(_, at)| *at).collect();
+                for ((kind, at), object) in chunk.iter().zip(self.from.store.backend.read_many(&places)?) {
+                    let object = object.ok_or(Error::Missing { kind: kind.unwrap_or(Kind::Commit), oid: at.oid })?;
+                    if let Some(kind) = kind {
+                        check_kind(*kind, &object, at.oid)?;
+                    }
+                    if layer == Layer::History && Layer::of(object.kind()) == Layer::Trees {
+                        self.seen.remove(&at.oid);
+                        found.roots.push((object.kind(), *at));
+                        continue;
+                    }
+                    self.meet(layer, *at, &object, &mut found, &mut next)?;
+                }
+            }
+            level = next;
+        }
+        Ok(found)
+    }
+
+    /// Notes an object with what it names, or copies it if it names nothing.
+    fn meet(
+        &mut self,
+        layer: Layer,
+        at: ObjRef,
+        object: &Object<'_>,
+        found: &mut Found,
+        next: &mut Vec<(Option<Kind>, ObjRef)>,
+    ) -> Result<()> {
+        let children = self.children(&at.oid, object)?;
+        if children.is_empty() {
+            return self.put(&at.oid, object, None);
+        }
+        let mut inner = Inner { kind: object.kind(), at, children: Vec::new(), roots: Vec::new() };
+        for (index, &(kind, oid)) in children.iter().enumerate() {
+            let child = ObjRef::new(oid, object.child(index));
+            if Layer::of(kind) != layer {
+                inner.roots.push((kind, child));
+                continue;
+            }
+            inner.children.push(oid);
+            if self.is_new(&oid)? {
+                next.push((Some(kind), child));
+            }
+        }
+        found.index.insert(at.oid, found.inner.len());
+        found.inner.push(inner);
+        Ok(())
+    }
+
+    /// Whether an object is not there and not on its way; from now on it is.
+    fn is_new(&mut self, oid: &Oid) -> Result<bool> {
+        if self.seen.len() >= SEEN_MAX {
+            self.seen.clear();
+        }
+        if !self.seen.insert(*oid) || self.sink.known(oid).is_some() {
+            return Ok(false);
+        }
+        Ok(self.to.store.backend.read(&ObjRef::from(*oid))?.is_none())
+    }
+
+    /// Checks the id of an object and returns what it names.
+    fn children(&self, oid: &Oid, object: &Object<'_>) -> Result<Vec<(Kind, Oid)>> {
+        if self.from.hash_object(object)? != *oid {
+            let source = FormatError::Inconsistent { kind: object.kind(), reason: "its bytes have another id" };
+            return Err(Error::BadObject { oid: *oid, source });
+        }
+        self.named(oid, object)
+    }
+
+    fn named(&self, oid: &Oid, object: &Object<'_>) -> Result<Vec<(Kind, Oid)>> {
+        let mut children = Vec::new();
+        let format = self.from.format();
+        format
+            .children(object.kind(), object.body(), &mut |kind, oid| children.push((kind, oid)))
+            .map_err(|source| Error::BadObject { oid: *oid, source })?;
+        Ok(children)
+    }
+
+    fn put_inner(&mut self, inner: &Inner) -> Result<()> {
+        let mut generation = None;
+        if inner.kind == Kind::Commit && self.to.store.backend.capabilities().words {
+            // Numbers are not hashed, so those of another store are not believed.
+            let mut above = 0;
+            for parent in &inner.children {
+                above = above.max(match self.generations.get(parent) {
+                    Some(known) => *known,
+                    None => self.to.generation(*parent)?,
+                });
+            }
+            self.generations.insert(inner.at.oid, above + 1);
+            generation = Some(above + 1);
+        }
+        let from = self.from;
+        let object = from.store.read(inner.kind, &inner.at)?;
+        self.put(&inner.at.oid, &object, generation)
+    }
+
+    fn put(&mut self, oid: &Oid, object: &Object<'_>, generation: Option<u64>) -> Result<()> {
+        let known = |(_, child): &(Kind, Oid)| self.sink.known(child).unwrap_or(Location::NONE);
+        let children: Vec<Location> = self.named(oid, object)?.iter().map(known).collect();
+        self.sink.put(object.kind(), *oid, object.body(), &children, generation.as_slice());
+        self.copied.objects += 1;
+        self.copied.bytes += object.body().len() as u64;
+        if self.sink.batch.bytes().len() >= BATCH_BYTES { self.append() } else { Ok(()) }
+    }
+
+    fn append(&mut self) -> Result<()> {
+        if self.sink.batch.is_empty() {
+            return Ok(());
+        }
+        let batch = std::mem::take(&mut self.sink.batch);
+        self.to.store.backend.append(batch, &[], Durability::None).map(|_| ())
+    }
+}
+
+impl Found {
+    /// Returns places in the list such that each object comes behind what it names. Without recursion: histories are
+    /// deep.
+    fn children_first(&self) -> Vec<usize> {
+        let mut order = Vec::with_capacity(self.inner.len());
+        let mut entered = vec![false; self.inner.len()];
+        for start in 0..self.inner.len() {
+            let mut stack = vec![(start, 0)];
+            if std::mem::replace(&mut entered[start], true) {
+                continue;
+            }
+            while let Some((index, child)) = stack.last_mut() {
+                let Some(oid) = self.inner[*index].children.get(*child) else {
+                    order.push(*index);
+                    stack.pop();
+                    continue;
+                };
+                *child += 1;
+                if let Some(&below) = self.index.get(oid)
+                    && !std::mem::replace(&mut entered[below], true)
+                {
+                    stack.push((below, 0));
+                }
+            }
+        }
+        order
+    }
+}

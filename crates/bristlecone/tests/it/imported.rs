@@ -1,0 +1,397 @@
+//! Trees over what the format can hold and trees never make: directories that were stored empty, and entries with
+//! modes that Git spells unusually, as an imported history has them.
+//!
+//! The model says what an edit does: what is removed below an empty directory leaves it, what is added below it
+//! takes its place, and an entry keeps its mode until it is bound to something else.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
+
+use bristlecone::{
+    Batch, Concrete, Durability, EntryKind, Error, Format, Native, ObjRef, Oid, Path, Repo, Tree,
+    core::{Change, ChangeTarget, Mode, NoSource},
+    disk::{DiskBackend, DiskOptions, FormatTag},
+    storage::RealStorage,
+};
+use bristlecone_testkit::generate::Rng;
+
+type Entries = BTreeMap<Vec<u8>, Node>;
+
+/// An entry of the model. A directory without entries was stored so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Node {
+    Dir(Mode, Entries),
+    Value(Mode, Vec<u8>),
+}
+
+impl Node {
+    /// The same as a tree shows it, without modes.
+    fn concrete(&self) -> Concrete {
+        match self {
+            Self::Dir(_, entries) => concrete(entries),
+            Self::Value(_, bytes) => Concrete::Value(EntryKind::Value, bytes.clone()),
+        }
+    }
+}
+
+fn concrete(entries: &Entries) -> Concrete {
+    Concrete::Dir(entries.iter().map(|(step, node)| (step.clone(), node.concrete())).collect())
+}
+
+fn get<'m>(entries: &'m Entries, path: &Path) -> Option<&'m Node> {
+    let mut steps = path.steps();
+    let mut node = entries.get(steps.next()?)?;
+    for step in steps {
+        let Node::Dir(_, entries) = node else { return None };
+        node = entries.get(step)?;
+    }
+    Some(node)
+}
+
+fn get_mut<'m>(entries: &'m mut Entries, path: &Path) -> Option<&'m mut Node> {
+    let mut steps = path.steps();
+    let mut node = entries.get_mut(steps.next()?)?;
+    for step in steps {
+        let Node::Dir(_, entries) = node else { return None };
+        node = entries.get_mut(step)?;
+    }
+    Some(node)
+}
+
+fn add(entries: &mut Entries, steps: &[&[u8]], value: &[u8]) {
+    let [step, rest @ ..] = steps else { return };
+    if rest.is_empty() {
+        entries.insert(step.to_vec(), Node::Value(Mode::USUAL, value.to_vec()));
+        return;
+    }
+    let node = entries.entry(step.to_vec()).or_insert(Node::Dir(Mode::USUAL, Entries::new()));
+    if matches!(node, Node::Value(..)) {
+        *node = Node::Dir(Mode::USUAL, Entries::new());
+    }
+    set_usual(node);
+    let Node::Dir(_, below) = node else { unreachable!("just made one") };
+    add(below, rest, value);
+}
+
+/// The directory becomes another: it is spelled as usual.
+const fn set_usual(node: &mut Node) {
+    if let Node::Dir(mode, _) = node {
+        *mode = Mode::USUAL;
+    }
+}
+
+fn remove(entries: &mut Entries, steps: &[&[u8]]) {
+    let [step, rest @ ..] = steps else { return };
+    if rest.is_empty() {
+        entries.remove(*step);
+    } else if let Some(Node::Dir(_, below)) = entries.get_mut(*step)
+        && !below.is_empty()
+    {
+        remove(below, rest);
+        if below.is_empty() {
+            entries.remove(*step);
+        }
+    }
+}
+
+/// Gives a directory to the sink, as an import does.
+fn put(native: &Native, batch: &mut Batch, entries: &Entries) -> ObjRef {
+    let bound = |batch: &mut Batch, node: &Node| match node {
+        Node::Dir(mode, below) => (*mode, EntryKind::Dir, Some(put(native, batch, below))),
+        Node::Value(mode, _) => (*mode, EntryKind::Value, None),
+    };
+    let bindings: Vec<_> = entries.iter().map(|(step, node)| (step, node, bound(batch, node))).collect();
+    let changes: Vec<Change<'_>> = bindings
+        .iter()
+        .map(|(step, node, (mode, kind, at))| {
+            let target = match (node, at) {
+                (_, Some(at)) => ChangeTarget::Object { at: *at, bytes: 0 },
+                (Node::Value(_, bytes), None) => ChangeTarget::Inline(bytes),
+                (Node::Dir(..), None) => unreachable!("a directory has an object"),
+            };
+            Change { step, mode: *mode, to: Some((*kind, target)) }
+        })
+        .collect();
+    match native.update(&NoSource, batch, None, &changes).unwrap() {
+        Some(root) => root,
+        None => native.empty_dir(batch).unwrap(),
+    }
+}
+
+fn root_of(entries: &Entries) -> Oid {
+    put(&Native::new(), &mut Batch::new(), entries).oid
+}
+
+/// Stores a directory and returns its tree.
+fn store(repo: &Repo, entries: &Entries) -> Tree {
+    let mut batch = Batch::new();
+    let root = put(repo.format(), &mut batch, entries);
+    let base = repo.backend().append(batch, &[], Durability::None).unwrap();
+    repo.tree_at(ObjRef::new(root.oid, root.at.resolve(base)))
+}
+
+fn odd(kind: EntryKind) -> Mode {
+    Mode::spelled(kind, if kind == EntryKind::Dir { b"040000" } else { b"100664" }).unwrap()
+}
+
+fn value(bytes: &[u8]) -> Node {
+    Node::Value(Mode::USUAL, bytes.to_vec())
+}
+
+fn dir<const N: usize>(entries: [(&str, Node); N]) -> Entries {
+    entries.into_iter().map(|(step, node)| (step.as_bytes().to_vec(), node)).collect()
+}
+
+const EMPTY: Node = Node::Dir(Mode::USUAL, Entries::new());
+
+fn sample() -> Entries {
+    dir([
+        ("empty", EMPTY),
+        ("odd", Node::Value(odd(EntryKind::Value), b"1".to_vec())),
+        ("odd dir", Node::Dir(odd(EntryKind::Dir), dir([("x", value(b"1")), ("y", value(b"2"))]))),
+        ("odd empty", Node::Dir(odd(EntryKind::Dir), Entries::new())),
+        ("only", Node::Dir(Mode::USUAL, dir([("empty", EMPTY)]))),
+        ("value", value(b"1")),
+    ])
+}
+
+#[test]
+fn an_empty_directory_is_a_directory_without_entries() {
+    let repo = Repo::memory();
+    let mut tree = store(&repo, &sample());
+    for path in ["empty", "odd empty", "only/empty"] {
+        assert!(tree.mem_tree(path).unwrap() && !tree.mem(path).unwrap());
+        assert_eq!((tree.kind(path).unwrap(), tree.count(path).unwrap()), (Some(EntryKind::Dir), 0));
+        assert_eq!(tree.list(path).unwrap().count() + tree.walk_all(path).unwrap().count(), 0);
+        assert_eq!(tree.find(format!("{path}/x")).unwrap(), None);
+        let entry = tree.get(path).unwrap().unwrap();
+        assert_eq!((entry.kind(), entry.object().map(|at| at.oid)), (EntryKind::Dir, Some(root_of(&Entries::new()))));
+        let below = tree.find_tree(path).unwrap().unwrap();
+        assert!(below.is_empty().unwrap());
+        assert_eq!(below.root().unwrap(), repo.tree().root().unwrap());
+        let mut filled = below.clone();
+        filled.add("x", b"1").unwrap();
+        assert_eq!(filled.root().unwrap(), root_of(&dir([("x", value(b"1"))])));
+    }
+    assert!(tree.mem_tree("only").unwrap() && !tree.is_empty().unwrap());
+    assert_eq!((tree.stats().unwrap().dirs, tree.stats().unwrap().values), (5, 4));
+    assert_eq!(tree.to_concrete().unwrap(), concrete(&sample()));
+    // What is bound anew as a plain value is what trees make: no empty directories, no modes.
+    let mut plain = repo.tree();
+    plain.add_concrete("", &tree.to_concrete().unwrap()).unwrap();
+    let usual = Node::Dir(Mode::USUAL, dir([("x", value(b"1")), ("y", value(b"2"))]));
+    assert_eq!(
+        plain.root().unwrap(),
+        root_of(&dir([("odd", value(b"1")), ("odd dir", usual), ("value", value(b"1"))]))
+    );
+    // A subtree that is empty is none to be added.
+    let empty = tree.find_tree("empty").unwrap().unwrap();
+    tree.add_tree("value", &empty).unwrap();
+    assert_eq!(tree.kind("value").unwrap(), None);
+}
+
+#[test]
+fn pruned_trees_and_differences_know_empty_directories() {
+    let repo = Repo::memory();
+    let mut tree = store(&repo, &sample());
+    let pruned = tree.prune(["empty/x", "only/empty", "odd dir/x"]).unwrap();
+    assert_eq!(pruned.root().unwrap(), tree.root().unwrap());
+    assert!(pruned.mem_tree("empty").unwrap() && pruned.mem_tree("only/empty").unwrap());
+    assert_eq!(pruned.find("empty/x").unwrap(), None);
+    assert_eq!(pruned.find("odd dir/x").unwrap().as_deref(), Some(&b"1"[..]));
+    let mut after = tree.clone();
+    after.remove("empty").unwrap();
+    after.add("only/empty/x", b"3").unwrap();
+    after.add("odd", b"1").unwrap();
+    let mut paths = Vec::new();
+    tree.diff(&mut after, "", &mut |difference| {
+        paths.push((difference.path.to_string(), difference.before.is_some(), difference.after.is_some()));
+        Ok(())
+    })
+    .unwrap();
+    // Directories are no differences; a mode that is another is one.
+    assert_eq!(paths, [("odd".to_owned(), true, true), ("only/empty/x".to_owned(), false, true)]);
+}
+
+#[test]
+fn edits_beside_an_entry_keep_its_mode() {
+    for wide in [0u32, 1, 100, 3000] {
+        let repo = Repo::memory();
+        let mut model = sample();
+        for number in 0..wide {
+            model.insert(format!("s{number}").into_bytes(), value(b"s"));
+        }
+        let mut tree = store(&repo, &model);
+        for (path, bytes) in [("s50", &b"new"[..]), ("new", b"n"), ("odd dir/y", b"3"), ("value", b"2")] {
+            tree.add(path, bytes).unwrap();
+            add(&mut model, &path.split('/').map(str::as_bytes).collect::<Vec<_>>(), bytes);
+            assert_eq!(tree.write().unwrap().oid, root_of(&model), "{path} beside {wide}");
+        }
+        assert!(matches!(&model[&b"odd dir"[..]], Node::Dir(mode, _) if mode.is_usual()), "it is another directory");
+        assert!(matches!(&model[&b"odd"[..]], Node::Value(mode, _) if !mode.is_usual()));
+        tree.add("odd", b"1").unwrap();
+        model.insert(b"odd".to_vec(), value(b"1"));
+        assert_eq!(tree.root().unwrap(), root_of(&model), "what is set anew is spelled as usual");
+    }
+}
+
+struct Session {
+    rng: Rng,
+    tree: Tree,
+    model: Entries,
+    /// Trees that this one goes on from and that nobody has written yet, the oldest first, with their roots.
+    behind: VecDeque<(Tree, Oid)>,
+}
+
+impl Session {
+    fn new(seed: u64) -> Self {
+        let mut rng = Rng::new(seed);
+        let model = Self::entries(&mut rng, 0);
+        Self { rng, tree: store(&Repo::memory(), &model), model, behind: VecDeque::new() }
+    }
+
+    /// A directory, and below it empty ones. The modes of directories with entries are usual: whether such a
+    /// directory is the one that was there once it was taken apart and put together again is not told here.
+    fn entries(rng: &mut Rng, depth: usize) -> Entries {
+        let count = if depth == 0 { 3 } else { rng.below(3) };
+        let node = |rng: &mut Rng| {
+            let below = (depth < 3 && rng.chance(2, 3)).then(|| Self::entries(rng, depth + 1));
+            let kind = if below.is_some() { EntryKind::Dir } else { EntryKind::Value };
+            let mode = if rng.chance(1, 2) { Mode::USUAL } else { odd(kind) };
+            match below {
+                None => Node::Value(mode, vec![rng.below(3) as u8]),
+                Some(below) if below.is_empty() => Node::Dir(mode, below),
+                Some(below) => Node::Dir(Mode::USUAL, below),
+            }
+        };
+        (0..count).map(|_| (Self::step(rng), node(rng))).collect()
+    }
+
+    fn step(rng: &mut Rng) -> Vec<u8> {
+        vec![b'a' + rng.below(3) as u8]
+    }
+
+    fn path(&mut self) -> Path {
+        let steps: Vec<Vec<u8>> = (0..=self.rng.below(4)).map(|_| Self::step(&mut self.rng)).collect();
+        Path::from_steps(steps.iter().map(Vec::as_slice)).unwrap()
+    }
+
+    /// One edit and one question, neither of which waits for trees that are behind.
+    fn operate(&mut self) {
+        let path = self.path();
+        let steps: Vec<&[u8]> = path.steps().collect();
+        match self.rng.below(10) {
+            0..3 => {
+                let bytes = [self.rng.below(3) as u8];
+                self.tree.add(&path, &bytes[..]).unwrap();
+                add(&mut self.model, &steps, &bytes);
+            }
+            3..8 => {
+                self.tree.remove(&path).unwrap();
+                remove(&mut self.model, &steps);
+            }
+            _ => {}
+        }
+        let asked = self.path();
+        let (kind, bytes) = match get(&self.model, &asked) {
+            Some(Node::Dir(..)) => (Some(EntryKind::Dir), None),
+            Some(Node::Value(_, bytes)) => (Some(EntryKind::Value), Some(&bytes[..])),
+            None => (None, None),
+        };
+        assert_eq!(self.tree.kind(&asked).unwrap(), kind, "{asked}");
+        assert_eq!(self.tree.find(&asked).unwrap().as_deref(), bytes, "{asked}");
+    }
+
+    fn write_behind(&mut self) {
+        while let Some((mut tree, root)) = self.behind.pop_front() {
+            assert_eq!(tree.write().unwrap().oid, root);
+        }
+    }
+
+    /// Parts the tree in one that is to be written and one that goes on.
+    fn ahead(&mut self) {
+        if self.behind.len() == 2 {
+            let (mut tree, root) = self.behind.pop_front().unwrap();
+            assert_eq!(tree.write().unwrap().oid, root);
+        }
+        self.behind.push_back((self.tree.ahead().unwrap(), root_of(&self.model)));
+    }
+
+    fn check(&mut self) {
+        self.write_behind();
+        assert_eq!(self.tree.to_concrete().unwrap(), concrete(&self.model));
+        assert_eq!(self.tree.is_empty().unwrap(), self.model.is_empty());
+        let path = self.path();
+        let below = self.tree.find_tree(&path).unwrap();
+        let Some(Node::Dir(_, entries)) = get(&self.model, &path) else { return assert!(below.is_none()) };
+        let below = below.unwrap();
+        assert_eq!(below.to_concrete().unwrap(), concrete(entries));
+        assert_eq!(below.root().unwrap(), root_of(entries));
+        assert_eq!(below.is_empty().unwrap(), entries.is_empty());
+        assert_eq!(self.tree.count(&path).unwrap(), entries.len() as u64);
+    }
+
+    /// Copies a small directory with what is in it, empty directories and modes too.
+    fn copy(&mut self) {
+        self.write_behind();
+        let (from, to) = (self.path(), self.path());
+        let Some(Node::Dir(_, entries)) = get(&self.model, &from).cloned() else { return };
+        let tree = self.tree.find_tree(&from).unwrap().unwrap();
+        if tree.walk_all("").unwrap().count() > 20 {
+            return;
+        }
+        self.tree.add_tree(&to, &tree).unwrap();
+        let steps: Vec<&[u8]> = to.steps().collect();
+        if entries.is_empty() {
+            return remove(&mut self.model, &steps);
+        }
+        add(&mut self.model, &steps, b"its place");
+        *get_mut(&mut self.model, &to).unwrap() = Node::Dir(Mode::USUAL, entries);
+    }
+
+    fn write(&mut self) {
+        self.write_behind();
+        assert_eq!(self.tree.root().unwrap(), root_of(&self.model));
+        assert_eq!(self.tree.write().unwrap().oid, root_of(&self.model));
+    }
+}
+
+#[test]
+fn edits_of_imported_trees_are_those_of_the_model() {
+    for seed in 0..400 {
+        let session = std::panic::catch_unwind(|| {
+            let mut session = Session::new(seed);
+            for _ in 0..120 {
+                match session.rng.below(40) {
+                    0 => session.check(),
+                    1 => session.copy(),
+                    2 => session.write(),
+                    3 | 4 => session.ahead(),
+                    _ => session.operate(),
+                }
+            }
+            session.check();
+            session.write();
+        });
+        assert!(session.is_ok(), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_store_of_version_0_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let storage = Arc::new(RealStorage::new(dir.path()));
+    let format = FormatTag { name: Native::NAME.to_owned(), version: 0, options: Native::new().options() };
+    drop(DiskBackend::create(storage, format, DiskOptions::default()).unwrap());
+    for opened in [
+        Repo::<Native>::open(dir.path(), DiskOptions::default()),
+        Repo::open_read_only(dir.path(), DiskOptions::default()),
+    ] {
+        let error = opened.unwrap_err();
+        assert!(matches!(error, Error::Incompatible { .. }), "{error:?}");
+        let text = error.to_string();
+        assert!(text.contains("version 0 of the format native") && text.contains("version 1"), "{text}");
+    }
+}
