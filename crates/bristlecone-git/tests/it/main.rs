@@ -1,3 +1,5 @@
 //! Behaviour of the Git crate, with real `git` as the judge.
 
 mod odb;
+mod backend;
+mod git;
