@@ -144,6 +144,8 @@ impl Row {
         if job.target == Target::DiskSynced {
             row.fdatasync_us = limits.map(|limits| limits.sync_prezeroed * 1e6);
         }
+        // What others write is not counted.
+        row.bytes_per_commit = row.bytes_per_commit.filter(|_| !job.target.is_peer());
         row.bare_us = middle(runs.iter().filter_map(|run| run.bare_us).collect());
         row.folded_bytes = runs.iter().find_map(|run| run.folded_bytes);
         row.gc_bytes = runs.iter().find_map(|run| run.gc_bytes);

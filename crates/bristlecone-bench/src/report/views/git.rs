@@ -1,6 +1,8 @@
 //! Git repositories: the tree suite in them, by us and by others, and what is aimed at.
 
-use super::{details, titled};
+use std::collections::BTreeSet;
+
+use super::details;
 use crate::{
     job::Target,
     report::{
@@ -10,6 +12,11 @@ use crate::{
         table::{Table, bytes, mebibytes, rate, time},
     },
 };
+
+fn titled(title: &str, suite: &(String, String)) -> String {
+    // Where there are rows of others alone, the tables are of no suite.
+    if suite.0.is_empty() { title.to_owned() } else { super::titled(title, suite) }
+}
 
 /// Returns the tables of rows of Git repositories and of imports.
 pub(super) fn tables(rows: &[&Row], imports: &[&Row], places: &Places) -> Vec<Table> {
@@ -45,9 +52,9 @@ fn rates(title: &str, rows: &[&Row], columns: &[&str]) -> Table {
     let mut heads = vec!["scenario", "operation"];
     heads.extend(columns);
     let mut table = Table::new(title, &heads);
-    let mut versions: Vec<&str> = rows.iter().filter_map(|row| row.version.as_deref()).collect();
-    versions.dedup();
+    let versions: BTreeSet<&str> = rows.iter().filter_map(|row| row.version.as_deref()).collect();
     if !versions.is_empty() {
+        let versions: Vec<&str> = versions.into_iter().collect();
         table.notes = vec![
             format!("Others, with the same commits in the same run: {}. They sync nothing unless", versions.join(", ")),
             "told to, but for the one pack of git fast-import, of which nobody sees a commit before its end.".into(),
