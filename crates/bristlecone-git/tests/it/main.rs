@@ -1,5 +1,8 @@
 //! Behaviour of the Git crate, with real `git` as the judge.
 
+mod damage;
 mod odb;
 mod backend;
-mod git;
+mod pack;
+mod sim;
+mod speed;
