@@ -55,7 +55,7 @@ pub struct AllArgs {
     /// Not step 4: the sweep over task counts
     #[arg(long)]
     pub skip_parallel: bool,
-    /// Not step 5: other programs
+    /// Not step 5, nor in step 1: other programs
     #[arg(long)]
     pub skip_peers: bool,
     /// Not step 6: charts
@@ -125,7 +125,9 @@ fn measure(args: &AllArgs, places: &Places) -> Result<Session> {
     let replay = trace::job(&args.trace, &args.common, session.dir());
     if !args.skip_suite {
         eprintln!("step 1: the tree suite");
-        session.measure(&suite(&like, quick), runs);
+        let mut jobs = suite(&like, quick, !args.skip_peers);
+        peers::git::leave_out(&mut jobs);
+        session.measure(&jobs, runs);
         json::merge(&places.rows, &session.rows)?;
     }
     if !args.skip_optims {
@@ -149,7 +151,7 @@ fn measure(args: &AllArgs, places: &Places) -> Result<Session> {
     if !args.skip_parallel {
         eprintln!("step 4: one amount of work, cut into more and more tasks");
         let threads = args.parallel_domains.unwrap_or_else(cores);
-        let jobs = sweep::jobs(&like, &Target::ALL, &args.parallel_fibers, threads, quick);
+        let jobs = sweep::jobs(&like, &Target::NATIVE, &args.parallel_fibers, threads, quick);
         session.measure(&jobs, long_runs);
         json::merge(&places.rows, &session.rows)?;
     }
@@ -160,11 +162,11 @@ fn measure(args: &AllArgs, places: &Places) -> Result<Session> {
     Ok(session)
 }
 
-fn suite(like: &Job, quick: bool) -> Vec<Job> {
+fn suite(like: &Job, quick: bool, peers: bool) -> Vec<Job> {
     let plan = Plan {
         like: like.clone(),
         value_sizes: vec![20, 10_000],
-        targets: Target::ALL.to_vec(),
+        targets: Target::all().filter(|target| peers || !target.is_peer()).collect(),
         only: vec![],
         quick,
         no_batch: false,

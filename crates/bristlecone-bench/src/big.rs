@@ -6,7 +6,7 @@ use bristlecone::{Durability, Info, Path};
 
 use crate::{
     BenchError,
-    engine::Engine,
+    engine::{Engine, native},
     error::Result,
     job::{Big, Job},
     measure::{Laps, Run},
@@ -37,7 +37,7 @@ pub(crate) fn run(job: &Job, work: Big) -> Result<Vec<Run>> {
 
 /// Opens a store of so many bytes again and again; each time the head of the branch is read, too.
 fn open(job: &Job, bytes: u64) -> Result<Vec<Run>> {
-    let mut engine = Engine::create(job)?;
+    let mut engine = Engine::create(job, native(&job.switches))?;
     let entries = fill(&engine, job, bytes)?;
     engine.close()?;
     let sampler = Sampler::start();
@@ -66,7 +66,7 @@ fn open(job: &Job, bytes: u64) -> Result<Vec<Run>> {
 
 /// Looks entries up at random in a store larger than the budget; every answer is compared.
 fn over_budget(job: &Job, bytes: u64) -> Result<Vec<Run>> {
-    let mut engine = Engine::create(job)?;
+    let mut engine = Engine::create(job, native(&job.switches))?;
     let entries = fill(&engine, job, bytes)?;
     engine.reopen()?;
     let sampler = Sampler::start();

@@ -1,13 +1,12 @@
 //! The check at the end of every run: the store is opened again, and what it holds is compared, entry by
 //! entry and by its root, with what the scenario should have left.
 
-use bristlecone::{Backend, Batch, Format, Kind, Native, ObjRef, Object, Oid, Repo, core::Source as ObjectSource};
+use bristlecone::{Backend, Batch, Format, Kind, ObjRef, Object, Oid, Repo, core::Source as ObjectSource};
 
 use crate::{
     BenchError,
-    engine::{Engine, native},
+    engine::Engine,
     error::Result,
-    job::Job,
     measure::Run,
     workload::{Workload, value},
 };
@@ -31,16 +30,15 @@ pub(crate) enum Expected {
 }
 
 /// Opens the store again and compares. What is found wrong goes into the run; an error is one of the store.
-pub(crate) fn check(
-    engine: &mut Engine,
-    job: &Job,
+pub(crate) fn check<F: Format>(
+    engine: &mut Engine<F>,
     workload: &Workload,
     expected: &Expected,
     run: &mut Run,
 ) -> Result<()> {
     engine.reopen()?;
     let found = match expected {
-        Expected::Branches { names, values, commits } => branches(engine, job, workload, names, values, *commits, run),
+        Expected::Branches { names, values, commits } => branches(engine, workload, names, values, *commits, run),
         Expected::Objects(numbers) => objects(engine, workload.value_bytes, numbers.clone()),
     };
     match found {
@@ -53,9 +51,8 @@ pub(crate) fn check(
     }
 }
 
-fn branches(
-    engine: &Engine,
-    job: &Job,
+fn branches<F: Format>(
+    engine: &Engine<F>,
     workload: &Workload,
     names: &[String],
     values: &[usize],
@@ -63,7 +60,7 @@ fn branches(
     run: &mut Run,
 ) -> Result<()> {
     let values: Vec<Vec<u8>> = values.iter().map(|&number| workload.value(number)).collect();
-    let root = root_at_once(job, workload, &values)?;
+    let root = root_at_once(engine.format(), workload, &values)?;
     let repo = engine.repo();
     // Of very many branches some are read entry by entry; equal roots stand for the others.
     let every = names.len().div_ceil(BRANCHES_READ_MAX);
@@ -93,8 +90,8 @@ fn branches(
 }
 
 /// Returns the root of these contents, set at once in a store of its own in memory.
-fn root_at_once(job: &Job, workload: &Workload, values: &[Vec<u8>]) -> Result<Oid> {
-    let repo = Repo::with_backend(native(&job.switches), std::sync::Arc::new(bristlecone::MemoryBackend::new()));
+pub(crate) fn root_at_once<F: Format>(format: &F, workload: &Workload, values: &[Vec<u8>]) -> Result<Oid> {
+    let repo = Repo::with_backend(format.clone(), std::sync::Arc::new(bristlecone::MemoryBackend::new()));
     let mut tree = repo.tree();
     for (path, value) in workload.paths.iter().zip(values) {
         tree.add(path, value)?;
@@ -103,7 +100,7 @@ fn root_at_once(job: &Job, workload: &Workload, values: &[Vec<u8>]) -> Result<Oi
 }
 
 /// Checks that `commits` commits, one above the other, lead to `head`.
-fn history(repo: &Repo, head: ObjRef, commits: usize) -> Result<()> {
+fn history<F: Format>(repo: &Repo<F>, head: ObjRef, commits: usize) -> Result<()> {
     let mut count = 0;
     let mut next = Some(head);
     while let Some(at) = next {
@@ -118,12 +115,12 @@ fn history(repo: &Repo, head: ObjRef, commits: usize) -> Result<()> {
 }
 
 /// Checks that the store has the values of these numbers, found by their ids alone.
-fn objects(engine: &Engine, bytes: usize, numbers: std::ops::Range<usize>) -> Result<()> {
+fn objects<F: Format>(engine: &Engine<F>, bytes: usize, numbers: std::ops::Range<usize>) -> Result<()> {
     let (format, source) = (engine.format(), Objects(&**engine.backend()));
     for number in numbers {
         let value = value(number, bytes);
         let mut batch = Batch::new();
-        let oid = put(&format, &mut batch, &value)?.oid;
+        let oid = put(format, &mut batch, &value)?.oid;
         if format.read_contents(&source, &ObjRef::from(oid), 0..u64::MAX)? != value {
             return Err(wrong(format!("object {oid} does not hold value {number}")));
         }
@@ -133,7 +130,7 @@ fn objects(engine: &Engine, bytes: usize, numbers: std::ops::Range<usize>) -> Re
 
 /// Hashes a value and puts it into a batch.
 #[inline]
-pub(crate) fn put(format: &Native, batch: &mut Batch, value: &[u8]) -> Result<ObjRef> {
+pub(crate) fn put<F: Format>(format: &F, batch: &mut Batch, value: &[u8]) -> Result<ObjRef> {
     Ok(format.put_contents(batch, value).map_err(bristlecone::Error::from)?)
 }
 
@@ -156,14 +153,15 @@ impl ObjectSource for Objects<'_> {
 mod tests {
     use super::*;
     use crate::{
-        job::{Sizes, Switches, Target, Work},
+        engine::native,
+        job::{Job, Sizes, Switches, Target, Work},
         workload::info,
     };
 
     fn job(target: Target, dir: &std::path::Path) -> Job {
         let sizes = Sizes { tree_add: 50, depth: 2, ..Sizes::default() };
         let (work, switches, dir) = (Work::Commits, Switches::default(), dir.to_owned());
-        Job { work, target, value_bytes: 20, sizes, switches, dir, name: "test".into(), label: None }
+        Job { work, target, value_bytes: 20, sizes, switches, dir, name: "test".into(), label: None, judged: true }
     }
 
     /// Commits value 7 in every entry, changed by `edit`, and returns what a check for value 7 finds wrong.
@@ -172,7 +170,7 @@ mod tests {
         let check = |target| {
             let job = job(target, dir.path());
             let workload = Workload::new(&job);
-            let mut engine = Engine::create(&job).unwrap();
+            let mut engine = Engine::create(&job, native(&job.switches)).unwrap();
             let mut tree = engine.repo().tree();
             for path in &workload.paths {
                 tree.add(path, &workload.value(7)[..]).unwrap();
@@ -182,10 +180,10 @@ mod tests {
             drop(tree);
             let expected = Expected::Branches { names: vec!["main".into()], values: vec![7; 50], commits };
             let mut run = Run::default();
-            super::check(&mut engine, &job, &workload, &expected, &mut run).unwrap();
+            super::check(&mut engine, &workload, &expected, &mut run).unwrap();
             run.wrong
         };
-        Target::ALL.map(check).to_vec()
+        Target::NATIVE.map(check).to_vec()
     }
 
     fn all_say(found: &[Option<String>], words: &str) {
@@ -216,12 +214,12 @@ mod tests {
     #[test]
     fn objects_are_found_by_their_ids() {
         let dir = tempfile::tempdir().unwrap();
-        for target in Target::ALL {
+        for target in Target::NATIVE {
             let job = job(target, dir.path());
-            let mut engine = Engine::create(&job).unwrap();
+            let mut engine = Engine::create(&job, native(&job.switches)).unwrap();
             let mut batch = Batch::new();
             for number in 0..3 {
-                put(&engine.format(), &mut batch, &value(number, 20)).unwrap();
+                put(engine.format(), &mut batch, &value(number, 20)).unwrap();
             }
             engine.backend().append(batch, &[], target.durability()).unwrap();
             engine.reopen().unwrap();

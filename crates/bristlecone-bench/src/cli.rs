@@ -8,7 +8,7 @@ pub use crate::all::{AllArgs, TraceArgs};
 use crate::{
     all,
     error::Result,
-    io,
+    gitimport, io,
     job::{Job, Sizes, Switches, Target, Work},
 };
 
@@ -43,6 +43,14 @@ Examples:
   cone bench io --export job.fio               also write the job for fio
   cone bench io --job job.fio                  a job for fio, or a recording of a store's reads")]
     Io(Box<io::IoArgs>),
+    /// Measure the import of a whole Git history, beside git fast-export and fast-import, and git clone
+    #[command(after_help = "\
+Examples:
+  cone bench git-import .                      the repository here
+  cone bench git-import repo.git --runs 5 --dir /mnt/disk --json rows.json
+
+Exit code 1 if what was imported is not what was there.")]
+    GitImport(Box<gitimport::GitImportArgs>),
 }
 
 /// How much is done, and where: common to the parts that measure the tree suite.
@@ -90,6 +98,7 @@ impl Common {
             dir: dir.to_owned(),
             name: self.name.clone(),
             label: None,
+            judged: false,
         }
     }
 }
@@ -114,5 +123,6 @@ pub fn run(bench: &Bench, json: bool) -> Result<()> {
         None => plain::run(&bench.suite, json),
         Some(Part::All(args)) => all::run(args, json),
         Some(Part::Io(args)) => io::run(args, json),
+        Some(Part::GitImport(args)) => gitimport::run(args, json),
     }
 }

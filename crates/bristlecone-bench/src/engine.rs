@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -11,8 +11,13 @@ use std::{
 
 use bristlecone::{
     Backend, BackendStats, Format, MemoryBackend, Native, Repo,
+    core::git::Algorithm,
     disk::{DiskBackend, DiskOptions, FormatTag},
     storage::RealStorage,
+};
+use bristlecone_git::{
+    backend::{GitBackend, GitOptions},
+    layout::Layout,
 };
 
 use crate::{
@@ -25,42 +30,59 @@ use crate::{
 static STORES: AtomicU64 = AtomicU64::new(0);
 
 /// An open store, removed with its files when it is dropped.
-pub(crate) struct Engine {
-    format: Native,
+pub(crate) struct Engine<F: Format = Native> {
+    format: F,
     // Absent only while the store is opened again.
     backend: Option<Arc<dyn Backend>>,
-    disk: Option<OnDisk>,
+    home: Option<Home>,
 }
 
-struct OnDisk {
+/// Where a store is that has files.
+struct Home {
     dir: PathBuf,
-    options: DiskOptions,
+    kind: Kind,
 }
 
-impl Engine {
-    /// Makes an empty store for a job.
-    pub(crate) fn create(job: &Job) -> Result<Self> {
-        let format = native(&job.switches);
+enum Kind {
+    Disk(DiskOptions),
+    Git(GitOptions),
+}
+
+impl<F: Format> Engine<F> {
+    /// Makes an empty store of this format for a job.
+    pub(crate) fn create(job: &Job, format: F) -> Result<Self> {
         if job.target == Target::Memory {
-            return Ok(Self { format, backend: Some(Arc::new(MemoryBackend::new())), disk: None });
+            return Ok(Self { format, backend: Some(Arc::new(MemoryBackend::new())), home: None });
         }
         let number = STORES.fetch_add(1, Relaxed);
         let dir = job.dir.join(format!("store-{}-{number}", std::process::id()));
         fs::create_dir_all(&dir).map_err(BenchError::io(&dir))?;
-        let options = disk_options(&job.switches);
-        let disk = OnDisk { dir, options };
-        let tag = FormatTag { name: Native::NAME.into(), version: Native::VERSION, options: format.options() };
-        let backend = DiskBackend::create(Arc::new(RealStorage::new(&disk.dir)), tag, disk.options.clone())?;
-        Ok(Self { format, backend: Some(Arc::new(backend)), disk: Some(disk) })
+        let kind = if job.target.is_git() {
+            Layout::init(&dir, true, Algorithm::Sha1)?;
+            Kind::Git(git_options(job))
+        } else {
+            let options = disk_options(&job.switches);
+            let tag = FormatTag { name: F::NAME.into(), version: F::VERSION, options: format.options() };
+            DiskBackend::create(Arc::new(RealStorage::new(&dir)), tag, options.clone())?;
+            Kind::Disk(options)
+        };
+        let mut engine = Self { format, backend: None, home: Some(Home { dir, kind }) };
+        engine.open()?;
+        Ok(engine)
+    }
+
+    /// Returns the folder of a store that has files.
+    pub(crate) fn dir(&self) -> Option<&Path> {
+        self.home.as_ref().map(|home| home.dir.as_path())
     }
 
     /// Returns a repository over the store.
-    pub(crate) fn repo(&self) -> Repo {
-        Repo::with_backend(self.format, self.backend().clone())
+    pub(crate) fn repo(&self) -> Repo<F> {
+        Repo::with_backend(self.format.clone(), self.backend().clone())
     }
 
-    pub(crate) const fn format(&self) -> Native {
-        self.format
+    pub(crate) const fn format(&self) -> &F {
+        &self.format
     }
 
     pub(crate) fn backend(&self) -> &Arc<dyn Backend> {
@@ -79,9 +101,9 @@ impl Engine {
         self.open()
     }
 
-    /// Closes a store on disk.
+    /// Closes a store that has files.
     pub(crate) fn close(&mut self) -> Result<()> {
-        if self.disk.is_none() {
+        if self.home.is_none() {
             return Ok(());
         }
         let Some(backend) = self.backend.take() else { return Ok(()) };
@@ -91,21 +113,39 @@ impl Engine {
         Ok(())
     }
 
-    /// Opens a store on disk that was closed.
+    /// Opens a store that was closed.
     pub(crate) fn open(&mut self) -> Result<()> {
-        let Some(disk) = &self.disk else { return Ok(()) };
-        let storage = Arc::new(RealStorage::new(&disk.dir));
-        self.backend = Some(Arc::new(DiskBackend::open(storage, Some(Native::NAME), disk.options.clone(), false)?));
+        self.backend = match &self.home {
+            None => return Ok(()),
+            Some(Home { dir, kind: Kind::Disk(options) }) => {
+                let storage = Arc::new(RealStorage::new(dir));
+                Some(Arc::new(DiskBackend::open(storage, Some(F::NAME), options.clone(), false)?))
+            }
+            Some(Home { dir, kind: Kind::Git(options) }) => {
+                Some(Arc::new(GitBackend::open_path(&Layout::open(dir)?, options.clone())?))
+            }
+        };
         Ok(())
+    }
+
+    /// Folds the packs of a store in a Git repository, as far as they can be.
+    pub(crate) fn fold(&mut self) -> Result<()> {
+        self.close()?;
+        if let Some(Home { dir, kind: Kind::Git(options) }) = &self.home {
+            let backend = GitBackend::open_path(&Layout::open(dir)?, options.clone())?;
+            backend.fold_all()?;
+            backend.close()?;
+        }
+        self.open()
     }
 }
 
-impl Drop for Engine {
+impl<F: Format> Drop for Engine<F> {
     fn drop(&mut self) {
         self.backend = None;
-        if let Some(disk) = &self.disk {
+        if let Some(home) = &self.home {
             // The folder above is removed by whoever made it, should this fail.
-            let _ = fs::remove_dir_all(&disk.dir);
+            let _ = fs::remove_dir_all(&home.dir);
         }
     }
 }
@@ -114,6 +154,14 @@ impl Drop for Engine {
 pub(crate) const fn native(switches: &Switches) -> Native {
     let format = Native::new().split(switches.split);
     if switches.inline { format } else { format.inline(0) }
+}
+
+fn git_options(job: &Job) -> GitOptions {
+    let mut options = GitOptions { loose: job.target.is_loose(), ..GitOptions::default() };
+    if let Some(bytes) = job.switches.cache_bytes {
+        options.cache_bytes = bytes;
+    }
+    options
 }
 
 fn disk_options(switches: &Switches) -> DiskOptions {

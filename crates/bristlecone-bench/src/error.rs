@@ -26,6 +26,9 @@ pub enum BenchError {
         /// What differs.
         reason: String,
     },
+    /// A history could not be imported or exported.
+    #[error(transparent)]
+    Transfer(#[from] bristlecone_git::transfer::TransferError),
     /// A replay ended early: a wrong answer or hash, a damaged trace, a store that failed.
     #[error(transparent)]
     Replay(#[from] ReplayError),
@@ -37,6 +40,14 @@ pub enum BenchError {
     Child {
         /// The scenario.
         scenario: String,
+        /// What it said.
+        reason: String,
+    },
+    /// Another program or library that is measured beside ours failed.
+    #[error("{peer} failed: {reason}")]
+    Peer {
+        /// Which.
+        peer: &'static str,
         /// What it said.
         reason: String,
     },

@@ -23,6 +23,8 @@ pub struct Job {
     pub name: String,
     /// Names the switches in place of their words, in the table of optimisations.
     pub label: Option<String>,
+    /// Real Git looks at the repository that the run leaves, where there is one: once is enough for a row.
+    pub judged: bool,
 }
 
 impl Job {
@@ -60,9 +62,13 @@ impl Job {
         }
     }
 
-    /// Returns the row's name: the prefix, the backend, and the switches that are not as usual.
+    /// Returns the row's name: the prefix, the backend, and the switches that are not as usual. Others have their own
+    /// name alone.
     #[must_use]
     pub fn row_name(&self) -> String {
+        if self.target.is_peer() {
+            return self.target.name().to_owned();
+        }
         format!("{} {} {}", self.name, self.target.name(), self.variant()).trim_end().to_owned()
     }
 
@@ -241,7 +247,7 @@ impl Way {
     }
 }
 
-/// Where the objects go, and when a commit is acknowledged.
+/// Who does the work, where its objects go, and when a commit is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Target {
     /// The memory backend.
@@ -250,11 +256,36 @@ pub enum Target {
     DiskNone,
     /// The disk engine, acknowledged after the sync.
     DiskSynced,
+    /// A Git repository, each commit a pack, acknowledged after the writes.
+    GitPacksNone,
+    /// A Git repository, each commit a pack, acknowledged after the syncs.
+    GitPacksSynced,
+    /// A Git repository of loose objects, acknowledged after the writes.
+    GitLooseNone,
+    /// A Git repository of loose objects, acknowledged after the syncs.
+    GitLooseSynced,
+    /// libgit2, as it is.
+    Libgit2,
+    /// libgit2 told to sync what it writes.
+    Libgit2Synced,
+    /// gitoxide, which does not sync.
+    Gitoxide,
+    /// The program `git fast-import`, fed the whole history.
+    FastImport,
 }
 
 impl Target {
-    /// Every target, in the order of columns.
-    pub const ALL: [Self; 3] = [Self::Memory, Self::DiskNone, Self::DiskSynced];
+    /// The stores of the native format, in the order of columns.
+    pub const NATIVE: [Self; 3] = [Self::Memory, Self::DiskNone, Self::DiskSynced];
+    /// Our stores in Git repositories, in the order of columns.
+    pub const GIT: [Self; 4] = [Self::GitPacksNone, Self::GitPacksSynced, Self::GitLooseNone, Self::GitLooseSynced];
+    /// Others that write Git repositories.
+    pub const PEERS: [Self; 4] = [Self::Libgit2, Self::Libgit2Synced, Self::Gitoxide, Self::FastImport];
+
+    /// Returns every target, in the order in which they are measured.
+    pub fn all() -> impl Iterator<Item = Self> {
+        [&Self::NATIVE[..], &Self::GIT, &Self::PEERS].into_iter().flatten().copied()
+    }
 
     /// Returns the name with the durability.
     #[must_use]
@@ -263,15 +294,27 @@ impl Target {
             Self::Memory => "memory",
             Self::DiskNone => "disk none",
             Self::DiskSynced => "disk synced",
+            Self::GitPacksNone => "git packs none",
+            Self::GitPacksSynced => "git packs synced",
+            Self::GitLooseNone => "git loose none",
+            Self::GitLooseSynced => "git loose synced",
+            Self::Libgit2 => "libgit2",
+            Self::Libgit2Synced => "libgit2 synced",
+            Self::Gitoxide => "gitoxide",
+            Self::FastImport => "git fast-import",
         }
     }
 
-    /// Returns the backend's name.
+    /// Returns the name of the backend, or of the other program.
     #[must_use]
     pub const fn backend(self) -> &'static str {
         match self {
             Self::Memory => "memory",
             Self::DiskNone | Self::DiskSynced => "disk",
+            Self::GitPacksNone | Self::GitPacksSynced | Self::GitLooseNone | Self::GitLooseSynced => "git",
+            Self::Libgit2 | Self::Libgit2Synced => "libgit2",
+            Self::Gitoxide => "gitoxide",
+            Self::FastImport => "git fast-import",
         }
     }
 
@@ -279,9 +322,41 @@ impl Target {
     #[must_use]
     pub const fn durability(self) -> bristlecone::Durability {
         match self {
-            Self::Memory | Self::DiskNone => bristlecone::Durability::None,
-            Self::DiskSynced => bristlecone::Durability::Synced,
+            Self::DiskSynced | Self::GitPacksSynced | Self::GitLooseSynced | Self::Libgit2Synced => {
+                bristlecone::Durability::Synced
+            }
+            _ => bristlecone::Durability::None,
         }
+    }
+
+    /// Whether a commit is acknowledged after a sync.
+    #[must_use]
+    pub const fn is_synced(self) -> bool {
+        matches!(self.durability(), bristlecone::Durability::Synced)
+    }
+
+    /// Whether it is a store of ours in a Git repository.
+    #[must_use]
+    pub const fn is_git(self) -> bool {
+        matches!(self, Self::GitPacksNone | Self::GitPacksSynced | Self::GitLooseNone | Self::GitLooseSynced)
+    }
+
+    /// Whether a store of ours keeps loose objects.
+    #[must_use]
+    pub const fn is_loose(self) -> bool {
+        matches!(self, Self::GitLooseNone | Self::GitLooseSynced)
+    }
+
+    /// Whether it is not a store of ours.
+    #[must_use]
+    pub const fn is_peer(self) -> bool {
+        matches!(self, Self::Libgit2 | Self::Libgit2Synced | Self::Gitoxide | Self::FastImport)
+    }
+
+    /// Whether its objects have Git's ids, so that heads and roots can be compared.
+    #[must_use]
+    pub const fn has_git_ids(self) -> bool {
+        self.is_git() || self.is_peer()
     }
 }
 

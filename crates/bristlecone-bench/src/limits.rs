@@ -11,7 +11,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bristlecone::storage::{OpenMode, RealStorage, Storage};
+use bristlecone::{
+    Kind,
+    core::git::Algorithm,
+    storage::{OpenMode, RealStorage, Storage},
+};
 
 use crate::{
     BenchError,
@@ -19,6 +23,8 @@ use crate::{
     measure::{Run, percentile},
     workload::Random,
 };
+
+pub(crate) mod bare;
 
 /// What is written for each sync.
 const SYNCED_BYTES: usize = 4096;
@@ -69,6 +75,8 @@ pub struct Limits {
     pub sync_prezeroed: f64,
     /// Seconds to hash, for each of the sizes measured, in bytes.
     pub hash: Vec<(usize, f64)>,
+    /// Seconds to hash a Git object by SHA-1, for each of the sizes measured, in bytes.
+    pub sha1: Vec<(usize, f64)>,
     /// Bytes copied in a second.
     pub copy: f64,
     /// Seconds to read 100 bytes at a random place of a mapped file of 20 MiB.
@@ -96,6 +104,13 @@ impl Limits {
             limits.hash.push((bytes, run.seconds / run.ops as f64));
             push(format!("blake3-{}", binary_size(bytes)), bytes, run);
         }
+        for bytes in HASHED_BYTES {
+            let input = vec![7_u8; bytes];
+            let id = || Algorithm::Sha1.object_id(Kind::Contents, black_box(&input));
+            let run = repeat(effort, || _ = black_box(id()));
+            limits.sha1.push((bytes, run.seconds / run.ops as f64));
+            push(format!("sha1-{}", binary_size(bytes)), bytes, run);
+        }
         let (from, mut to) = (vec![1_u8; COPY_BYTES], vec![2_u8; COPY_BYTES]);
         let run = repeat(effort, || to.copy_from_slice(black_box(&from)));
         black_box(&to);
@@ -120,9 +135,19 @@ impl Limits {
     /// Returns the seconds that hashing takes for each byte of objects of about this size.
     #[must_use]
     pub fn hash_per_byte(&self, bytes: usize) -> f64 {
-        let nearest = self.hash.iter().min_by_key(|(measured, _)| measured.abs_diff(bytes));
-        nearest.map_or(0.0, |(measured, seconds)| seconds / *measured as f64)
+        per_byte(&self.hash, bytes)
     }
+
+    /// Returns the seconds that hashing by SHA-1 takes for each byte of Git objects of about this size.
+    #[must_use]
+    pub fn sha1_per_byte(&self, bytes: usize) -> f64 {
+        per_byte(&self.sha1, bytes)
+    }
+}
+
+fn per_byte(hash: &[(usize, f64)], bytes: usize) -> f64 {
+    let nearest = hash.iter().min_by_key(|(measured, _)| measured.abs_diff(bytes));
+    nearest.map_or(0.0, |(measured, seconds)| seconds / *measured as f64)
 }
 
 fn binary_size(bytes: usize) -> String {
@@ -226,7 +251,9 @@ mod tests {
         assert!(limits.sync_append > 0.0 && limits.sync_prezeroed > 0.0 && limits.copy > 0.0);
         assert!(limits.mapped_read > 0.0 && limits.mapped_read < 1e-4);
         assert!(limits.hash_per_byte(20) > limits.hash_per_byte(65_536));
-        assert!(rows.iter().any(|row| row.scenario == "blake3-64KB"));
+        for name in ["blake3-64KB", "sha1-64KB"] {
+            assert!(rows.iter().any(|row| row.scenario == name), "{name}");
+        }
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "no file is left");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{sync::Barrier, thread, time::Instant};
 
-use bristlecone::BackendStats;
+use bristlecone::{BackendStats, Format};
 use serde::{Deserialize, Serialize};
 
 use crate::{engine::Engine, error::Result};
@@ -36,6 +36,13 @@ pub struct Run {
     pub rss_file_kb: u64,
     /// The high-water mark of all resident memory, in KiB.
     pub maxrss_kb: u64,
+    /// What the file operations and syncs of one commit take by themselves, on average, in microseconds: of durable
+    /// commits to Git repositories.
+    pub bare_us: Option<f64>,
+    /// Bytes of a Git repository's objects after its packs were folded.
+    pub folded_bytes: Option<u64>,
+    /// Bytes of the objects of a copy of it after `git gc`.
+    pub gc_bytes: Option<u64>,
     /// How many threads worked.
     pub threads: u64,
     /// The root of the tree at the end, where there is one.
@@ -95,11 +102,11 @@ impl Laps {
 pub(crate) struct Written(BackendStats);
 
 impl Written {
-    pub(crate) fn since_now(engine: &Engine) -> Self {
+    pub(crate) fn since_now<F: Format>(engine: &Engine<F>) -> Self {
         Self(engine.stats())
     }
 
-    pub(crate) fn note(self, engine: &Engine, run: &mut Run) {
+    pub(crate) fn note<F: Format>(self, engine: &Engine<F>, run: &mut Run) {
         let now = engine.stats();
         run.bytes_written = now.bytes_written - self.0.bytes_written;
         run.syncs = now.syncs - self.0.syncs;

@@ -1,13 +1,15 @@
-//! Other programs that are installed: what is found, and what it could be compared with.
+//! Other programs and libraries: what is found, what it is measured for, and what it could be compared with.
 //!
-//! This version drives none of them, and makes no rows for them: it says so.
+//! Those that keep Git repositories are measured beside ours ([`git`](mod@git)). The others are not run: it says so.
 
 use std::{
     env,
     io::Write,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
 };
+
+pub(crate) mod git;
 
 /// A program that measures, or does, something that the suite does.
 struct Peer {
@@ -27,7 +29,7 @@ const PEERS: [Peer; 5] = [
     Peer {
         program: "git",
         version: &["--version"],
-        use_for: "commits and incremental, through fast-import into a bare repository",
+        use_for: "commits and incremental, through fast-import into a bare repository; import of whole histories",
     },
     Peer {
         program: "irmin",
@@ -54,8 +56,32 @@ pub(crate) fn look(out: &mut dyn Write) {
     }
 }
 
+/// Returns the program git, to be run in a repository, with none of the user's settings.
+pub(crate) fn git(repository: &Path) -> Command {
+    let mut command = Command::new("git");
+    command.current_dir(repository).stdin(Stdio::null());
+    for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_NAMESPACE"] {
+        command.env_remove(name);
+    }
+    command.env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_TERMINAL_PROMPT", "0");
+    command
+}
+
+/// Runs git in a repository and returns what it says, without the end of the line.
+///
+/// # Errors
+/// What it said of a failure.
+pub(crate) fn said_by_git(repository: &Path, arguments: &[&str]) -> std::result::Result<String, String> {
+    let output = git(repository).args(arguments).output().map_err(|error| format!("git: {error}"))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned());
+    }
+    let said = [output.stdout, output.stderr].concat();
+    Err(format!("git {}: {}: {}", arguments.join(" "), output.status, String::from_utf8_lossy(&said).trim()))
+}
+
 /// Returns the file of a program in the folders of `PATH`.
-fn find(program: &str) -> Option<PathBuf> {
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
     env::split_paths(&env::var_os("PATH")?).map(|dir| dir.join(program)).find(|file| file.is_file())
 }
 

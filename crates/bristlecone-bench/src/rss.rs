@@ -1,4 +1,4 @@
-//! Resident memory of this process: anonymous pages apart from mapped ones.
+//! Resident memory of this process, or of others that it started: anonymous pages apart from mapped ones.
 
 use std::{
     fs::{self, File},
@@ -13,6 +13,10 @@ use std::{
 
 /// How often memory is looked at. One look is one read of `/proc/self/statm`, about 2 µs.
 const INTERVAL: Duration = Duration::from_millis(5);
+/// How often other processes are looked at, which takes several reads for each.
+const INTERVAL_OTHERS: Duration = Duration::from_millis(10);
+/// Processes are followed so far down.
+const FAMILY_DEPTH_MAX: usize = 8;
 const PAGE_KB: u64 = 4;
 
 /// The most memory that was resident at a time.
@@ -33,45 +37,79 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
+    /// Samples this process.
     pub(crate) fn start() -> Self {
+        Self::every(INTERVAL, {
+            // Where there is no such file, memory is reported as nothing.
+            let statm = File::open("/proc/self/statm").ok();
+            move || statm.as_ref().and_then(read)
+        })
+    }
+
+    /// Samples other processes together with whatever they start in turn. Pages that several of them map are counted
+    /// for each.
+    pub(crate) fn others(roots: Vec<u32>) -> Self {
+        Self::every(INTERVAL_OTHERS, move || Some(roots.iter().fold((0, 0), |sum, &root| add(sum, family(root, 0)))))
+    }
+
+    fn every(interval: Duration, look: impl Fn() -> Option<(u64, u64)> + Send + 'static) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
         let thread = thread::spawn(move || {
             let mut peak = Peak::default();
-            // Where there is no such file, memory is reported as nothing.
-            let Ok(statm) = File::open("/proc/self/statm") else { return peak };
             loop {
                 let last = stopped.load(Relaxed);
-                sample(&statm, &mut peak);
+                let Some((anon_kb, file_kb)) = look() else { return peak };
+                peak.anon_kb = peak.anon_kb.max(anon_kb);
+                peak.file_kb = peak.file_kb.max(file_kb);
+                peak.max_kb = peak.max_kb.max(anon_kb + file_kb);
                 if last {
                     return peak;
                 }
-                thread::park_timeout(INTERVAL);
+                thread::park_timeout(interval);
             }
         });
         Self { stop, thread }
     }
 
-    /// Takes a last sample and returns the peak.
+    /// Takes a last sample of this process and returns the peak, with its high-water mark as the system has it.
     pub(crate) fn finish(self) -> Peak {
-        self.stop.store(true, Relaxed);
-        self.thread.thread().unpark();
-        let mut peak = self.thread.join().unwrap_or_default();
+        let mut peak = self.finish_others();
         peak.max_kb = high_water_kb().unwrap_or(0);
         peak
     }
+
+    /// Takes a last sample and returns the peak; the most memory of all kinds is that of a sample.
+    pub(crate) fn finish_others(self) -> Peak {
+        self.stop.store(true, Relaxed);
+        self.thread.thread().unpark();
+        self.thread.join().unwrap_or_default()
+    }
+}
+
+/// Returns what a process and those that it started have resident, in KiB; nothing for one that has ended.
+fn family(process: u32, depth: usize) -> (u64, u64) {
+    let Ok(statm) = File::open(format!("/proc/{process}/statm")) else { return (0, 0) };
+    let own = read(&statm).unwrap_or_default();
+    if depth == FAMILY_DEPTH_MAX {
+        return own;
+    }
+    let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let children = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    children.fold(own, |sum, children| {
+        let children = children.split_whitespace().filter_map(|child| child.parse().ok());
+        children.fold(sum, |sum, child| add(sum, family(child, depth + 1)))
+    })
+}
+
+const fn add(one: (u64, u64), other: (u64, u64)) -> (u64, u64) {
+    (one.0 + other.0, one.1 + other.1)
 }
 
 /// Returns the anonymous pages and those of mapped files that are resident now, in KiB; nothing where the system
 /// does not say.
 pub(crate) fn now_kb() -> (u64, u64) {
     File::open("/proc/self/statm").ok().and_then(|statm| read(&statm)).unwrap_or_default()
-}
-
-fn sample(statm: &File, peak: &mut Peak) {
-    let Some((anon_kb, file_kb)) = read(statm) else { return };
-    peak.anon_kb = peak.anon_kb.max(anon_kb);
-    peak.file_kb = peak.file_kb.max(file_kb);
 }
 
 fn read(statm: &File) -> Option<(u64, u64)> {
@@ -103,5 +141,16 @@ mod tests {
         assert!(peak.anon_kb >= 64 << 10, "{peak:?}");
         assert!(peak.max_kb >= peak.anon_kb - 1024, "{peak:?}");
         drop(touched);
+    }
+
+    #[test]
+    fn what_others_and_their_children_hold_is_seen() {
+        // The shell's child holds 8 MiB in a variable.
+        let script = "sh -c 'a=$(head -c 8388608 /dev/zero | tr \\\\0 x); sleep 0.4'; true";
+        let mut child = std::process::Command::new("sh").args(["-c", script]).spawn().unwrap();
+        let sampler = Sampler::others(vec![child.id()]);
+        child.wait().unwrap();
+        let peak = sampler.finish_others();
+        assert!(peak.anon_kb >= 8 << 10 && peak.max_kb >= peak.anon_kb, "{peak:?}");
     }
 }

@@ -46,7 +46,7 @@ impl Runner {
         let started = Instant::now();
         let mut all = Vec::with_capacity(runs);
         while all.len() < runs {
-            all.push(self.once(job)?);
+            all.push(self.once(&Job { judged: all.is_empty(), ..job.clone() })?);
             if all.len() >= RUNS_MIN && started.elapsed() > JOB_TIME {
                 break;
             }

@@ -1,14 +1,17 @@
 //! The scenarios: each makes its store, does its timed work, and says what it should have left.
 
-use bristlecone::{Durability, Repo, Tree};
+use bristlecone::{Durability, Format, ObjRef, Repo, Tree, core::git::Git};
 
 use crate::{
     big,
     check::{self, Expected},
-    engine::Engine,
+    engine::{Engine, native},
     error::Result,
     job::{Job, Work},
+    judge,
+    limits::bare::{self, Files},
     measure::{Run, cores},
+    peers,
     rss::Sampler,
     workload::{Workload, info},
 };
@@ -32,17 +35,50 @@ pub(crate) fn run(job: &Job) -> Result<Vec<Run>> {
     if let Work::Big(work) = job.work {
         return big::run(job, work);
     }
+    if job.target.is_peer() {
+        return peers::git::run(job);
+    }
+    if job.target.is_git() { measured(job, Git::sha1()) } else { measured(job, native(&job.switches)) }
+}
+
+fn measured<F: Format>(job: &Job, format: F) -> Result<Vec<Run>> {
     let sampler = Sampler::start();
     let workload = Workload::new(job);
-    let mut engine = Engine::create(job)?;
+    let mut engine = Engine::create(job, format)?;
     let (mut run, expected) = timed(&mut engine, job, &workload)?;
     let peak = sampler.finish();
     (run.rss_anon_kb, run.rss_file_kb, run.maxrss_kb) = (peak.anon_kb, peak.file_kb, peak.max_kb);
-    check::check(&mut engine, job, &workload, &expected, &mut run)?;
+    measure_bare(job, &mut run)?;
+    check::check(&mut engine, &workload, &expected, &mut run)?;
+    judge::judge(&mut engine, job, &mut run)?;
     Ok(vec![run])
 }
 
-fn timed(engine: &mut Engine, job: &Job, workload: &Workload) -> Result<(Run, Expected)> {
+/// Measures the files and syncs of one of a run's commits by themselves, where commits to a Git repository are durable.
+fn measure_bare(job: &Job, run: &mut Run) -> Result<()> {
+    if !job.target.is_git() || !job.target.is_synced() || run.commits == 0 {
+        return Ok(());
+    }
+    // The value or values, the chain of directories with the wide one below, and the commit.
+    let values = if job.work == Work::CommitsDistinct { job.sizes.tree_add } else { 1 };
+    let objects = values + job.sizes.depth + 2;
+    let bytes = (run.bytes_written / run.commits) as usize;
+    let files = if job.target.is_loose() {
+        Files::Loose { objects, bytes: bytes / objects }
+    } else {
+        let index = bytes.min(INDEX_BYTES + INDEX_ENTRY_BYTES * objects);
+        Files::Pack { pack: bytes - index, index }
+    };
+    run.bare_us = Some(bare::sequence(&job.dir, files)? * 1e6);
+    Ok(())
+}
+
+/// An index of version 2 without its entries: header, fan-out table and two checksums.
+const INDEX_BYTES: usize = 8 + 1024 + 40;
+/// An entry of it: id, checksum and offset.
+const INDEX_ENTRY_BYTES: usize = 20 + 4 + 4;
+
+fn timed<F: Format>(engine: &mut Engine<F>, job: &Job, workload: &Workload) -> Result<(Run, Expected)> {
     match job.work {
         Work::Commits | Work::LargeValues => commits::shared(engine, job, workload),
         Work::CommitsDistinct => commits::distinct(engine, job, workload),
@@ -62,9 +98,9 @@ fn timed(engine: &mut Engine, job: &Job, workload: &Workload) -> Result<(Run, Ex
 
 /// Commits a tree in which entry `n` has value `n`, on every branch of `names`; durable before anything is
 /// timed.
-fn commit_base(engine: &Engine, job: &Job, workload: &Workload, names: &[String]) -> Result<()> {
+fn commit_base<F: Format>(engine: &Engine<F>, job: &Job, workload: &Workload, names: &[String]) -> Result<()> {
     let repo = engine.repo();
-    let mut tree: Tree = repo.tree();
+    let mut tree: Tree<F> = repo.tree();
     for (n, path) in workload.paths.iter().enumerate() {
         tree.add(path, &workload.value(n + 1)[..])?;
     }
@@ -77,7 +113,7 @@ fn commit_base(engine: &Engine, job: &Job, workload: &Workload, names: &[String]
     Ok(())
 }
 
-fn point_branch(repo: &Repo, name: &str, head: bristlecone::ObjRef) -> Result<()> {
+fn point_branch<F: Format>(repo: &Repo<F>, name: &str, head: ObjRef) -> Result<()> {
     let moved = repo.branch(name)?.compare_and_set(None, Some(head), Durability::None)?;
     assert!(moved, "the branches of a new store do not exist yet");
     Ok(())

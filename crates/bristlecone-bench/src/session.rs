@@ -36,7 +36,7 @@ impl Session {
     /// # Errors
     /// [`BenchError::Io`]; [`BenchError::Usage`] if this program cannot be found.
     pub(crate) fn start(common: &Common) -> Result<Self> {
-        let home = Home::new(common)?;
+        let home = Home::new(common.dir.as_deref())?;
         let runner = if common.in_process { Runner::Here } else { Runner::this_program()? };
         let machine = Machine::here(&home.dir);
         eprintln!("measuring the limits of this machine …");
@@ -134,13 +134,17 @@ impl Session {
 }
 
 /// The folder in which stores are made; removed at the end.
-struct Home {
-    dir: PathBuf,
+pub(crate) struct Home {
+    pub(crate) dir: PathBuf,
 }
 
 impl Home {
-    fn new(common: &Common) -> Result<Self> {
-        let above = common.dir.clone().unwrap_or_else(default_dir);
+    /// Makes it in `above`, or where [`default_dir`] says.
+    ///
+    /// # Errors
+    /// [`BenchError::Io`].
+    pub(crate) fn new(above: Option<&Path>) -> Result<Self> {
+        let above = above.map_or_else(default_dir, Path::to_owned);
         fs::create_dir_all(&above).map_err(BenchError::io(&above))?;
         if let Some(kind) = filesystem(&above).filter(|kind| is_memory(kind)) {
             eprintln!(
@@ -184,7 +188,12 @@ fn progress(row: &Row, part: &str) {
 /// Compares the last commit, and so every commit before it, with what the other backends made of the same
 /// scenario.
 fn compare_heads(row: &mut Row, rows: &[Row]) {
-    let same = |other: &&Row| other.scenario == row.scenario && other.variant == row.variant && other.head.is_some();
+    let same = |other: &&Row| {
+        other.scenario == row.scenario
+            && other.variant == row.variant
+            && other.has_git_ids() == row.has_git_ids()
+            && other.head.is_some()
+    };
     let Some(other) = rows.iter().find(same) else { return };
     if row.head.is_some() && other.head != row.head {
         row.checked = false;

@@ -1,6 +1,9 @@
 //! The plan of a run: which jobs, in which order.
 
-use crate::job::{Job, Sizes, Target, Way, Work};
+use crate::{
+    job::{Job, Sizes, Switches, Target, Way, Work},
+    peers,
+};
 
 /// What is asked of the suite.
 pub(crate) struct Plan {
@@ -50,7 +53,7 @@ impl Plan {
                 continue;
             }
             for &target in &self.targets {
-                if runs_on(work, target, &self.targets) {
+                if runs_on(work, target, value_bytes, &self.targets) {
                     jobs.push(self.job(work, value_bytes, target));
                 }
             }
@@ -66,7 +69,13 @@ impl Plan {
         if matches!(work, Work::CommitsParallel | Work::IncrementalParallel | Work::ReadsParallel) && !self.parallel {
             (sizes.domains, sizes.fibers) = (Sizes::default().domains, Sizes::default().fibers);
         }
-        Job { work, target, value_bytes, sizes, ..self.like.clone() }
+        // Neither the format of Git nor others have anything to switch but a cache's budget.
+        let switches = match target {
+            _ if target.is_peer() => Switches::default(),
+            _ if target.is_git() => Switches { cache_bytes: self.like.switches.cache_bytes, ..Switches::default() },
+            _ => self.like.switches,
+        };
+        Job { work, target, value_bytes, sizes, switches, ..self.like.clone() }
     }
 
     fn wanted(&self, work: Work, value_bytes: usize) -> bool {
@@ -149,7 +158,14 @@ impl Plan {
 }
 
 /// Whether a scenario says anything new on a target.
-fn runs_on(work: Work, target: Target, targets: &[Target]) -> bool {
+fn runs_on(work: Work, target: Target, value_bytes: usize, targets: &[Target]) -> bool {
+    if target.is_peer() {
+        return peers::git::does(target, work, value_bytes);
+    }
+    if target.is_git() {
+        let without = if target.is_loose() { Target::GitLooseNone } else { Target::GitPacksNone };
+        return on_git(work, target) && (work.writes() || target == without || !targets.contains(&without));
+    }
     match work {
         // It is about sharing syncs.
         Work::GroupCommit { .. } => target == Target::DiskSynced,
@@ -161,12 +177,24 @@ fn runs_on(work: Work, target: Target, targets: &[Target]) -> bool {
     }
 }
 
+/// Whether a scenario is tried in Git repositories.
+const fn on_git(work: Work, target: Target) -> bool {
+    match work {
+        Work::Commits | Work::LargeValues | Work::Incremental { long: false, .. } => true,
+        Work::Reads { threads: 1, long: false, .. } => true,
+        // So many loose objects say only what a file costs.
+        Work::CommitsDistinct | Work::Incremental { .. } | Work::Reads { .. } => !target.is_loose(),
+        Work::Concurrent { batched: true, long: false } => matches!(target, Target::GitPacksNone),
+        // Git moves one ref at a time, each with files of its own: there is nothing for many writers to share.
+        _ => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::{collections::HashSet, path::PathBuf};
 
     use super::*;
-    use crate::job::Switches;
 
     fn plan() -> Plan {
         let like = Job {
@@ -178,8 +206,9 @@ mod tests {
             dir: PathBuf::new(),
             name: "bristlecone".into(),
             label: None,
+            judged: false,
         };
-        let targets = Target::ALL.to_vec();
+        let targets = Target::all().collect();
         Plan {
             like,
             value_sizes: vec![20, 10_000],
@@ -199,6 +228,12 @@ mod tests {
         for name in ["commits-20B", "commits-10K", "commits-10K-distinct", "reads-random-subtree-long-10K-2t"] {
             assert!(jobs.iter().any(|job| job.scenario() == name), "{name}");
         }
+        let on = |target: Target, name: &str| jobs.iter().any(|job| job.target == target && job.scenario() == name);
+        for target in Target::GIT.into_iter().chain([Target::FastImport]) {
+            assert!(on(target, "commits-20B") && on(target, "incremental-20B"), "{target:?}");
+            assert!(!on(target, "group-commit-20B") && !on(target, "concurrent-each-20B"), "{target:?}");
+        }
+        assert!(on(Target::GitPacksNone, "reads-random-20B-1t") && !on(Target::GitPacksSynced, "reads-20B"));
         for name in SCENARIOS {
             assert!(jobs.iter().any(|job| job.work.name() == name), "{name}");
         }
@@ -206,7 +241,7 @@ mod tests {
 
     #[test]
     fn a_scenario_is_selected_by_name_or_row() {
-        let only = |name: &str| Plan { only: vec![name.into()], ..plan() }.jobs();
+        let only = |name: &str| Plan { only: vec![name.into()], targets: Target::NATIVE.to_vec(), ..plan() }.jobs();
         assert_eq!(only("large-values").len(), 3);
         assert_eq!(only("commits-20B").len(), 3);
         assert!(only("commits").iter().all(|job| job.work.name() == "commits"));

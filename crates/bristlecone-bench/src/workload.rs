@@ -1,6 +1,6 @@
 //! Paths and values as the tree suite defines them, made before anything is timed.
 
-use bristlecone::{Info, Path};
+use bristlecone::{Info, Path, Signature};
 
 use crate::job::{Job, Sizes};
 
@@ -66,9 +66,29 @@ impl RisingValues {
     }
 }
 
-/// Returns what commit `i` records. The same for every backend, so that heads can be compared.
+/// Returns what commit `i` records. The same for every backend with the same ids, so that heads can be compared. Git
+/// wants to know who made a commit.
 pub(crate) fn info(job: &Job, i: usize) -> Info {
-    Info::message(format!("commit {i}")).durability(job.target.durability())
+    let info = Info::message(message(i)).durability(job.target.durability());
+    if job.target.has_git_ids() {
+        info.by(Signature::new(format!("{} <{}>", Who::NAME, Who::ADDRESS), Who::SECONDS))
+    } else {
+        info
+    }
+}
+
+/// Returns the message of commit `i`.
+pub(crate) fn message(i: usize) -> String {
+    format!("commit {i}")
+}
+
+/// Who makes the commits of Git repositories, and when, in UTC.
+pub(crate) struct Who;
+
+impl Who {
+    pub(crate) const NAME: &str = "Laboratory";
+    pub(crate) const ADDRESS: &str = "laboratory@example.org";
+    pub(crate) const SECONDS: i64 = 1_750_000_000;
 }
 
 /// Returns the records of `count` commits.

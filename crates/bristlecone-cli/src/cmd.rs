@@ -22,6 +22,7 @@ mod diff;
 mod export;
 mod get;
 mod import;
+mod import_git;
 mod info;
 mod init;
 mod list;

@@ -241,7 +241,7 @@ fn fits(wanted: Kind, found: Kind) -> bool {
 
 /// Returns the kind that a ref names: a branch a commit, others whatever is there, such as an annotated tag.
 fn named_kind(opened: &Opened, name: &str, at: &ObjRef) -> Kind {
-    match opened.disk.read(at) {
+    match opened.backend().read(at) {
         Ok(Some(object)) if !name.starts_with("refs/heads/") => object.kind(),
         _ => Kind::Commit,
     }

@@ -4,7 +4,7 @@ use bristlecone::{Durability, Info, Listing, Path};
 
 use super::{BRANCH, lapped, note_sizes};
 use crate::{
-    engine::Engine,
+    engine::{Engine, native},
     error::Result,
     job::Job,
     measure::{Laps, Run},
@@ -23,7 +23,7 @@ const VALUE_BYTES: usize = 20;
 const DIR: &str = "wide";
 
 pub(super) fn run(job: &Job, entries: u64) -> Result<Vec<Run>> {
-    let mut engine = Engine::create(job)?;
+    let mut engine = Engine::create(job, native(&job.switches))?;
     fill(&engine, entries)?;
     engine.reopen()?;
     let sampler = Sampler::start();

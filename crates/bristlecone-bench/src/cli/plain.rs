@@ -12,7 +12,7 @@ use crate::{
     BenchError,
     error::Result,
     job::{Big, Job, Switches, Target, Work},
-    optims,
+    optims, peers,
     report::{Row, json, readme, sections},
     runner::run_child,
     session::Session,
@@ -64,10 +64,13 @@ pub struct BenchArgs {
     /// Accepted; there is no such backend yet
     #[arg(long)]
     pub skip_lsm: bool,
-    /// Accepted; there is no such backend yet
+    /// Not the Git repositories, nor other programs that keep some
     #[arg(long)]
     pub skip_git: bool,
-    /// Only this backend: memory or disk
+    /// Not libgit2, gitoxide and git fast-import
+    #[arg(long)]
+    pub skip_peers: bool,
+    /// Only this backend: memory, disk or git
     #[arg(long, value_name = "NAME")]
     pub only_backend: Option<String>,
     /// Only these scenarios: a name (`commits`) or a row (`commits-20B`), separated by commas
@@ -133,7 +136,8 @@ fn measure(args: &BenchArgs) -> Result<Session> {
     // Options that leave nothing to measure should not cost the measuring of the limits.
     jobs(args, Path::new(""))?;
     let mut session = Session::start(&args.common)?;
-    let jobs = jobs(args, session.dir())?;
+    let mut jobs = jobs(args, session.dir())?;
+    peers::git::leave_out(&mut jobs);
     session.measure(&jobs, if args.common.quick || args.big { 1 } else { args.common.runs });
     Ok(session)
 }
@@ -145,8 +149,8 @@ fn refuse_traces(args: &BenchArgs) -> Result<()> {
              --no-flatten, and by `replay tezos FILE`",
         ));
     }
-    if args.skip_lsm || args.skip_git {
-        eprintln!("this version has no lsm and no git backend: there is nothing to skip");
+    if args.skip_lsm {
+        eprintln!("this version has no lsm backend: there is nothing to skip");
     }
     Ok(())
 }
@@ -188,7 +192,7 @@ fn jobs(args: &BenchArgs, dir: &Path) -> Result<Vec<Job>> {
     let only = args.only_scenario.clone();
     let plan = Plan { like, value_sizes, targets, only, quick: args.common.quick, no_batch: args.no_batch, parallel };
     let mut jobs = plan.jobs();
-    if jobs.is_empty() {
+    if jobs.iter().all(|job| job.target.is_peer()) {
         return Err(BenchError::usage(format!("nothing is left to measure; scenarios are {}", SCENARIOS.join(", "))));
     }
     if args.optims {
@@ -215,16 +219,20 @@ fn like(args: &BenchArgs, dir: &Path) -> Job {
 fn targets(args: &BenchArgs) -> Result<Vec<Target>> {
     let only = args.only_backend.as_deref();
     if let Some(name) = only
-        && !["memory", "disk"].contains(&name)
+        && !["memory", "disk", "git"].contains(&name)
     {
-        return Err(BenchError::usage(format!("there is no backend {name}; backends are memory and disk")));
+        return Err(BenchError::usage(format!("there is no backend {name}; backends are memory, disk and git")));
     }
     let skipped = |target: &Target| match target {
         Target::Memory => args.skip_memory,
+        target if target.is_peer() => args.skip_git || args.skip_peers,
+        target if target.is_git() => args.skip_git,
         _ => args.skip_disk,
     };
-    let wanted = |target: &Target| !skipped(target) && only.is_none_or(|name| name == target.backend());
-    let targets: Vec<Target> = Target::ALL.into_iter().filter(wanted).collect();
+    // Others are measured beside the backend that they are compared with.
+    let backend = |target: &Target| if target.is_peer() { "git" } else { target.backend() };
+    let wanted = |target: &Target| !skipped(target) && only.is_none_or(|name| name == backend(target));
+    let targets: Vec<Target> = Target::all().filter(wanted).collect();
     if targets.is_empty() {
         return Err(BenchError::usage("every backend is skipped: nothing is left to measure"));
     }

@@ -24,9 +24,13 @@ pub(crate) fn draw(rows: &[Row]) -> Vec<Chart> {
     let first = suite.first().map(|row| suite_of(row));
     suite.retain(|row| Some(suite_of(row)) == first);
     let (memory, disk): (Vec<&Row>, Vec<&Row>) = suite.into_iter().partition(|row| row.backend == "memory");
+    let mut git = kinds.git;
+    // Others do the short forms only.
+    git.retain(|row| row.variant.is_empty() && !row.scenario.contains("-long-") && GIT.contains(&column_name(row)));
     let charts = [
         ("memory.svg", "The tree suite in memory", rates(&memory, "The tree suite in memory", &COLUMNS[..1])),
         ("disk.svg", "The tree suite on disk", rates(&disk, "The tree suite on disk", &COLUMNS[1..])),
+        ("git.svg", "The tree suite in Git repositories", rates(&git, "The tree suite in Git repositories", &GIT)),
         ("optimisations.svg", "Each optimisation by itself", optimisations(&kinds.steps)),
         ("tasks.svg", "One amount of work, cut into more and more tasks", tasks(&kinds.sweep)),
         ("replay.svg", "A trace replayed", replay::over_time(&kinds.replays)),
@@ -39,16 +43,21 @@ pub(crate) fn draw(rows: &[Row]) -> Vec<Chart> {
 fn colour(column: &str) -> Colour {
     match column {
         "memory" => Colour::Memory,
-        "disk none" => Colour::DiskNone,
-        "disk synced" => Colour::DiskSynced,
+        "disk none" | "git packs none" => Colour::DiskNone,
+        "disk synced" | "git packs synced" => Colour::DiskSynced,
+        "gitoxide" => Colour::Second,
+        "git fast-import" => Colour::Third,
         _ => Colour::Other,
     }
 }
 
+/// The columns of the chart of Git repositories.
+const GIT: [&str; 5] = ["git packs none", "git packs synced", "libgit2", "gitoxide", "git fast-import"];
+
 /// Returns the columns that occur in these rows, with their colours, in the order of the tables.
 fn legend(rows: &[&Row]) -> Vec<(Colour, String)> {
     let occurs = |column: &&str| rows.iter().any(|row| column_name(row) == *column);
-    COLUMNS.into_iter().filter(occurs).map(|column| (colour(column), column.to_owned())).collect()
+    COLUMNS.into_iter().chain(GIT).filter(occurs).map(|column| (colour(column), column.to_owned())).collect()
 }
 
 /// What operations are called over a group of bars.

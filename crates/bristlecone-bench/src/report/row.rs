@@ -4,10 +4,12 @@ use serde::{Deserialize, Serialize};
 
 use super::share;
 use crate::{
+    gitimport::ImportFigures,
     job::{Job, Target, Work},
     limits::{LimitRow, Limits},
     machine::Machine,
     measure::Run,
+    peers,
     replay::ReplayFigures,
 };
 
@@ -64,6 +66,19 @@ pub struct Row {
     /// What a sync of 4 KB into zeroes took just before and after a durable row, on average, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fdatasync_us: Option<f64>,
+    /// What the file operations and syncs of one commit took by themselves just after a durable row of a Git repository,
+    /// on average, in microseconds: the median of the runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bare_us: Option<f64>,
+    /// Bytes of a Git repository's objects after its packs were folded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub folded_bytes: Option<u64>,
+    /// Bytes of the objects of a copy of it after `git gc`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gc_bytes: Option<u64>,
+    /// Of other programs and libraries: which version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
     /// Bytes of the store at the end, up to its tail.
     pub store_bytes: u64,
     /// Bytes of its files, pre-allocated space included.
@@ -92,6 +107,9 @@ pub struct Row {
     /// What a replay of a trace has beside.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replay: Option<Box<ReplayFigures>>,
+    /// What an import of a whole history has beside.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub import: Option<Box<ImportFigures>>,
     /// The processor.
     pub cpu: String,
     /// How many cores it has for us.
@@ -126,6 +144,12 @@ impl Row {
         if job.target == Target::DiskSynced {
             row.fdatasync_us = limits.map(|limits| limits.sync_prezeroed * 1e6);
         }
+        // What others write is not counted.
+        row.bytes_per_commit = row.bytes_per_commit.filter(|_| !job.target.is_peer());
+        row.bare_us = middle(runs.iter().filter_map(|run| run.bare_us).collect());
+        row.folded_bytes = runs.iter().find_map(|run| run.folded_bytes);
+        row.gc_bytes = runs.iter().find_map(|run| run.gc_bytes);
+        row.version = job.target.is_peer().then(|| peers::git::version(job.target)).flatten();
         if let Some((limit, share)) = limits.and_then(|limits| share::nearest(job, run, limits)) {
             (row.limit, row.share) = (Some(limit.into()), Some(share));
         }
@@ -180,6 +204,12 @@ impl Row {
         }
     }
 
+    /// Whether the objects have Git's ids, so that roots and commits are to be the same as in other such rows.
+    #[must_use]
+    pub(crate) fn has_git_ids(&self) -> bool {
+        Target::all().any(|target| target.has_git_ids() && target.backend() == self.backend)
+    }
+
     /// Whether this is a limit of the machine and no result of a store.
     #[must_use]
     pub fn is_limit(&self) -> bool {
@@ -203,6 +233,12 @@ pub fn median(runs: &[Run]) -> Option<&Run> {
     let mut sorted: Vec<&Run> = runs.iter().collect();
     sorted.sort_by(|one, other| rate(one).total_cmp(&rate(other)));
     sorted.get(sorted.len().saturating_sub(1) / 2).copied()
+}
+
+/// Returns the value in the middle; of two in the middle the smaller.
+fn middle(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len().saturating_sub(1) / 2).copied()
 }
 
 fn rate(run: &Run) -> f64 {

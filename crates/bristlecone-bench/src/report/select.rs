@@ -3,14 +3,19 @@
 use std::collections::BTreeSet;
 
 use super::Row;
-use crate::optims;
+use crate::{job::Target, optims};
 
 /// The rows of a file by what they are about.
+#[derive(Default)]
 pub(super) struct Kinds<'r> {
     /// The tree suite as it is usually run, and with switches.
     pub(super) suite: Vec<&'r Row>,
     /// The steps of the table of optimisations.
     pub(super) steps: Vec<&'r Row>,
+    /// The tree suite in Git repositories, by us and by others.
+    pub(super) git: Vec<&'r Row>,
+    /// Imports of whole histories.
+    pub(super) imports: Vec<&'r Row>,
     /// The sweep over task counts.
     pub(super) sweep: Vec<&'r Row>,
     /// Replays of traces.
@@ -21,11 +26,15 @@ pub(super) struct Kinds<'r> {
 
 impl<'r> Kinds<'r> {
     pub(super) fn of(rows: &'r [Row]) -> Self {
-        let mut kinds = Self { suite: vec![], steps: vec![], sweep: vec![], replays: vec![], long: vec![] };
+        let mut kinds = Self::default();
         // Rows of other suites have no backend.
         for row in rows.iter().filter(|row| !row.backend.is_empty()) {
             let kind = if is_big(&row.scenario) {
                 &mut kinds.long
+            } else if row.import.is_some() {
+                &mut kinds.imports
+            } else if row.has_git_ids() {
+                &mut kinds.git
             } else if optims::is_step(&row.variant) {
                 &mut kinds.steps
             } else if row.tasks > 0 {
@@ -116,6 +125,14 @@ pub(super) fn scenarios(rows: &[&Row]) -> Vec<String> {
 
 /// Returns the column of a row in tables that have a column for each backend and durability.
 pub(super) fn column_name(row: &Row) -> &'static str {
+    // The name says more of a Git repository than its backend and durability: loose or packs, and that of rows that
+    // write nothing.
+    let named = |target: &Target| {
+        if target.is_peer() { row.name == target.name() } else { row.name.contains(target.name()) }
+    };
+    if let Some(target) = Target::all().filter(|target| target.has_git_ids()).find(named) {
+        return target.name();
+    }
     match (row.backend.as_str(), row.durability.as_str()) {
         ("memory", _) => "memory",
         (_, "synced") => "disk synced",

@@ -17,7 +17,11 @@ const LARGE_BYTES: usize = 1000;
 /// Returns the limit that comes nearest to explaining what a run took, and its share.
 #[must_use]
 pub fn nearest(job: &Job, run: &Run, limits: &Limits) -> Option<(&'static str, f64)> {
-    let shares = [sync(job, run, limits), hash(job, run, limits), map(job, run, limits)];
+    if job.target.is_peer() {
+        return None;
+    }
+    let hash = if job.target.is_git() { hash_git(job, run, limits) } else { hash(job, run, limits) };
+    let shares = [sync(job, run, limits), bare(run), hash, map(job, run, limits)];
     shares.into_iter().flatten().max_by(|one, other| one.1.total_cmp(&other.1))
 }
 
@@ -26,6 +30,29 @@ fn sync(job: &Job, run: &Run, limits: &Limits) -> Option<(&'static str, f64)> {
     (job.target == Target::DiskSynced && run.syncs > 0)
         .then(|| ("fdatasync", run.syncs as f64 * limits.sync_prezeroed / run.seconds))
 }
+
+/// Every durable commit to a Git repository makes, writes and syncs its files and moves its ref.
+fn bare(run: &Run) -> Option<(&'static str, f64)> {
+    run.bare_us.map(|us| ("bare syncs", run.commits as f64 * us / 1e6 / run.seconds))
+}
+
+/// What a Git commit hashes at least: the wide directory, its value or values, and the chain of directories.
+fn hash_git(job: &Job, run: &Run, limits: &Limits) -> Option<(&'static str, f64)> {
+    let blobs = match job.work {
+        Work::Commits | Work::LargeValues | Work::Incremental { .. } => 1,
+        Work::CommitsDistinct => job.sizes.tree_add,
+        _ => return None,
+    };
+    let entry = |n: usize| GIT_ENTRY_BYTES + n.to_string().len();
+    let wide: usize = (1..=job.sizes.tree_add).map(entry).sum();
+    let hashed = |bytes: usize| bytes as f64 * limits.sha1_per_byte(bytes);
+    let chain = job.sizes.depth as f64 * hashed(GIT_ENTRY_BYTES + 1);
+    let commit = hashed(wide) + chain + blobs as f64 * hashed(job.value_bytes);
+    Some(("SHA-1", run.commits as f64 * commit / run.seconds))
+}
+
+/// An entry of a Git tree without its name: mode, a space, a zero and 20 bytes of id.
+const GIT_ENTRY_BYTES: usize = 28;
 
 /// Everything written is hashed once, on as many threads as work.
 fn hash(job: &Job, run: &Run, limits: &Limits) -> Option<(&'static str, f64)> {

@@ -33,6 +33,10 @@ pub(crate) enum Colour {
     DiskSynced,
     /// Anything else.
     Other,
+    /// Beside that.
+    Second,
+    /// And beside both.
+    Third,
 }
 
 impl Colour {
@@ -42,6 +46,8 @@ impl Colour {
             Self::DiskNone => "none",
             Self::DiskSynced => "synced",
             Self::Other => "other",
+            Self::Second => "second",
+            Self::Third => "third",
         }
     }
 }
@@ -57,6 +63,12 @@ polyline{fill:none;stroke-width:2;stroke-linejoin:round}.dashed{stroke-dasharray
 .grid{stroke:#3d444d}.axis{stroke:#9198a1}\
 .memory{fill:#56b4e9}.none{fill:#00b887}.synced{fill:#f0701a}.other{fill:#cc79a7}\
 .line-memory{stroke:#56b4e9}.line-none{stroke:#00b887}.line-synced{stroke:#f0701a}.line-other{stroke:#cc79a7}}";
+
+/// What charts with more than one of the others have beside.
+const STYLE_OTHERS: &str = "\
+.second{fill:#8a6d00}.third{fill:#6e7781}.line-second{stroke:#8a6d00}.line-third{stroke:#6e7781}\
+@media (prefers-color-scheme:dark){.second{fill:#e6b422}.third{fill:#9198a1}\
+.line-second{stroke:#e6b422}.line-third{stroke:#9198a1}}";
 
 /// Where a text is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,7 +142,9 @@ impl Svg {
             }
             Colour::DiskNone => around(&[(-3.2, -3.2), (3.2, -3.2), (3.2, 3.2), (-3.2, 3.2)]),
             Colour::DiskSynced => around(&[(0.0, -4.2), (4.2, 3.4), (-4.2, 3.4)]),
-            Colour::Other => around(&[(0.0, -4.5), (4.5, 0.0), (0.0, 4.5), (-4.5, 0.0)]),
+            Colour::Other | Colour::Second | Colour::Third => {
+                around(&[(0.0, -4.5), (4.5, 0.0), (0.0, 4.5), (-4.5, 0.0)])
+            }
         };
         self.body += &mark;
         self.body.push('\n');
@@ -158,10 +172,15 @@ impl Svg {
     fn finish(self, height: f64) -> String {
         let (width, height) = (number(WIDTH), number(height));
         let (title, about) = (escaped(&self.title), escaped(&self.about));
+        let more = [Colour::Second, Colour::Third].iter().any(|colour| {
+            let class = colour.class();
+            self.body.contains(&format!("class=\"{class}\"")) || self.body.contains(&format!("class=\"line-{class}"))
+        });
+        let others = if more { STYLE_OTHERS } else { "" };
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
              height=\"{height}\" role=\"img\" aria-labelledby=\"title about\">\n<title id=\"title\">{title}</title>\n\
-             <desc id=\"about\">{about}</desc>\n<style>{STYLE}</style>\n{}</svg>\n",
+             <desc id=\"about\">{about}</desc>\n<style>{STYLE}{others}</style>\n{}</svg>\n",
             self.body
         )
     }

@@ -9,7 +9,7 @@ use super::{
     table::{Table, bytes, mebibytes, rate, time},
 };
 
-/// Returns the tables of these rows: where they come from, limits, rates, details, scaling, optimisations, task
+/// Returns the tables of these rows: where they come from, limits, rates, details, scaling, Git, optimisations, task
 /// counts, replays, long forms, peers. A table without lines is left out. The same rows give the same tables.
 #[must_use]
 pub fn sections(rows: &[Row]) -> Vec<Table> {
@@ -19,13 +19,14 @@ pub fn sections(rows: &[Row]) -> Vec<Table> {
     for variant in suites(&kinds.suite) {
         let rows: Vec<&Row> = kinds.suite.iter().filter(|row| suite_of(row) == variant).copied().collect();
         tables.push(rates(&variant, &rows));
-        tables.push(details(&titled("Details", &variant), &rows, &places));
+        tables.push(details(&titled("Details", &variant), &rows, &COLUMNS, &places));
         tables.push(scaling(&variant, &rows));
     }
+    tables.extend(git::tables(&kinds.git, &kinds.imports, &places));
     tables.push(optimisations(&kinds.steps));
-    tables.push(details("Details: each optimisation by itself", &kinds.steps, &places));
+    tables.push(details("Details: each optimisation by itself", &kinds.steps, &COLUMNS, &places));
     tables.push(task_counts(&kinds.sweep));
-    tables.push(details("Details: one amount of work, cut into more and more tasks", &kinds.sweep, &places));
+    tables.push(details("Details: one amount of work, cut into more and more tasks", &kinds.sweep, &COLUMNS, &places));
     tables.extend(replays::tables(&kinds.replays, &places));
     tables.push(long_forms(&kinds.long, &places));
     tables.retain(|table| !table.lines.is_empty());
@@ -69,7 +70,7 @@ fn rates(suite: &(String, String), rows: &[&Row]) -> Table {
     table
 }
 
-fn details(title: &str, rows: &[&Row], places: &Places) -> Table {
+fn details(title: &str, rows: &[&Row], columns: &[&str], places: &Places) -> Table {
     let heads = [
         "scenario, backend",
         "ops/s",
@@ -90,7 +91,7 @@ fn details(title: &str, rows: &[&Row], places: &Places) -> Table {
     let mut table = Table::new(title, &heads);
     table.folded = true;
     for scenario in scenarios(rows) {
-        for column in COLUMNS {
+        for &column in columns {
             let found = rows.iter().filter(|row| row.scenario == scenario && column_name(row) == column);
             table.lines.extend(found.map(|row| detail(row, column, places)));
         }
@@ -252,6 +253,7 @@ fn times_smaller(row: &Row, rows: &[&Row]) -> Option<f64> {
     (smaller.scenario != row.scenario && row.ops_per_sec > 0.0).then(|| smaller.ops_per_sec / row.ops_per_sec)
 }
 
+mod git;
 mod replays;
 #[cfg(test)]
 mod tests;

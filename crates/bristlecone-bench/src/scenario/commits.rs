@@ -1,6 +1,6 @@
 //! `commits`, `large-values` and `commits-10K-distinct`: whole directories committed again and again.
 
-use bristlecone::{Branch, Info, NewValue, Repo, Tree, Value};
+use bristlecone::{Branch, Format, Info, NewValue, Repo, Tree, Value};
 
 use super::MAIN;
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
 const PLAIN_BYTES_MAX: usize = 48;
 
 /// Every entry of a commit has the same value.
-pub(super) fn shared(engine: &mut Engine, job: &Job, workload: &Workload) -> Result<(Run, Expected)> {
+pub(super) fn shared<F: Format>(engine: &mut Engine<F>, job: &Job, workload: &Workload) -> Result<(Run, Expected)> {
     let commits = job.sizes.ncommits;
     let values = CommitValues::new(workload, commits);
     let repo = engine.repo();
@@ -27,7 +27,7 @@ pub(super) fn shared(engine: &mut Engine, job: &Job, workload: &Workload) -> Res
 }
 
 /// Every value differs from every other.
-pub(super) fn distinct(engine: &mut Engine, job: &Job, workload: &Workload) -> Result<(Run, Expected)> {
+pub(super) fn distinct<F: Format>(engine: &mut Engine<F>, job: &Job, workload: &Workload) -> Result<(Run, Expected)> {
     let (commits, entries) = (job.sizes.ncommits, workload.paths.len());
     let mut values = RisingValues::new(job.value_bytes);
     let repo = engine.repo();
@@ -60,7 +60,7 @@ impl CommitValues {
 
     /// Adds every entry with the value of commit `i`.
     #[inline]
-    pub(super) fn add_all(&self, tree: &mut Tree, workload: &Workload, i: usize) -> Result<()> {
+    pub(super) fn add_all<F: Format>(&self, tree: &mut Tree<F>, workload: &Workload, i: usize) -> Result<()> {
         match self.plain.get(i) {
             Some(value) => add_all(tree, workload, || NewValue::Bytes(value)),
             None => add_all(tree, workload, || NewValue::Value(self.shared[i].clone())),
@@ -69,7 +69,7 @@ impl CommitValues {
 }
 
 #[inline]
-fn add_all<'v>(tree: &mut Tree, workload: &Workload, value: impl Fn() -> NewValue<'v>) -> Result<()> {
+fn add_all<'v, F: Format>(tree: &mut Tree<F>, workload: &Workload, value: impl Fn() -> NewValue<'v>) -> Result<()> {
     for path in &workload.paths {
         tree.add(path, value())?;
     }
@@ -77,12 +77,12 @@ fn add_all<'v>(tree: &mut Tree, workload: &Workload, value: impl Fn() -> NewValu
 }
 
 /// Checks out, edits and commits `ncommits` times.
-fn timed(
-    engine: &Engine,
+fn timed<F: Format>(
+    engine: &Engine<F>,
     job: &Job,
     workload: &Workload,
-    repo: &Repo,
-    mut edit: impl FnMut(&mut Tree, usize) -> Result<()>,
+    repo: &Repo<F>,
+    mut edit: impl FnMut(&mut Tree<F>, usize) -> Result<()>,
 ) -> Result<Run> {
     let commits = job.sizes.ncommits;
     let infos = infos(job, commits);
@@ -101,7 +101,11 @@ fn timed(
 }
 
 #[inline]
-pub(super) fn commit_one(branch: &Branch, info: &Info, edit: impl FnOnce(&mut Tree) -> Result<()>) -> Result<()> {
+pub(super) fn commit_one<F: Format>(
+    branch: &Branch<F>,
+    info: &Info,
+    edit: impl FnOnce(&mut Tree<F>) -> Result<()>,
+) -> Result<()> {
     let mut tree = branch.tree()?;
     edit(&mut tree)?;
     branch.commit(&mut tree, info)?;

@@ -1,6 +1,6 @@
 //! `concurrent`: objects stored and read by many tasks, straight on the backend.
 
-use bristlecone::{Backend, Batch, Durability, Location, Native, ObjRef};
+use bristlecone::{Backend, Batch, Durability, Format, Location, ObjRef};
 
 use crate::{
     BenchError,
@@ -17,8 +17,8 @@ const STORED: usize = 1000;
 /// The long form does so many times the rounds.
 const LONG: usize = 10;
 
-pub(super) fn run(
-    engine: &mut Engine,
+pub(super) fn run<F: Format>(
+    engine: &mut Engine<F>,
     job: &Job,
     workload: &Workload,
     batched: bool,
@@ -51,32 +51,32 @@ pub(super) fn run(
 }
 
 /// Stores the objects that are read, and returns where they are.
-fn store_first(engine: &Engine, workload: &Workload) -> Result<Vec<ObjRef>> {
+fn store_first<F: Format>(engine: &Engine<F>, workload: &Workload) -> Result<Vec<ObjRef>> {
     let mut batch = Batch::new();
     let format = engine.format();
-    let pending: Result<Vec<ObjRef>> = (0..STORED).map(|i| put(&format, &mut batch, &workload.value(i))).collect();
+    let pending: Result<Vec<ObjRef>> = (0..STORED).map(|i| put(format, &mut batch, &workload.value(i))).collect();
     let base = engine.backend().append(batch, &[], Durability::None)?;
     engine.backend().flush()?;
     Ok(pending?.into_iter().map(|at| ObjRef::new(at.oid, at.at.resolve(base))).collect())
 }
 
-struct Task<'a> {
+struct Task<'a, F> {
     backend: &'a dyn Backend,
-    format: Native,
+    format: &'a F,
     durability: Durability,
     stored: &'a [ObjRef],
     first: usize,
     rounds: usize,
 }
 
-impl Task<'_> {
+impl<F: Format> Task<'_, F> {
     /// New objects are hashed at once and given to the backend together, at the end of the task.
     fn batched(&self, values: &mut RisingValues) -> Result<u64> {
         let mut batch = Batch::new();
         let mut random = Random::new(self.first as u64);
         let mut sum = 0;
         for round in 0..self.rounds {
-            put(&self.format, &mut batch, values.get(self.first + round))?;
+            put(self.format, &mut batch, values.get(self.first + round))?;
             sum += self.read_one(&mut random)?;
         }
         self.backend.append(batch, &[], self.durability)?;
@@ -89,7 +89,7 @@ impl Task<'_> {
         let mut sum = 0;
         for round in 0..self.rounds {
             let mut batch = Batch::new();
-            put(&self.format, &mut batch, values.get(self.first + round))?;
+            put(self.format, &mut batch, values.get(self.first + round))?;
             let _: Location = self.backend.append(batch, &[], self.durability)?;
             sum += self.read_one(&mut random)?;
         }

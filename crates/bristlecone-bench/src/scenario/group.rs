@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use bristlecone::Branch;
+use bristlecone::{Branch, Format};
 
 use super::{branch_names, commit_base, commits::commit_one, incremental::Changes, parallel::prepare_all};
 use crate::{
@@ -19,7 +19,7 @@ const BRANCHES: usize = 100;
 
 /// One preparer for each core. In every round each prepares a commit on all of its branches and submits them
 /// together: one write and one sync for them. While one waits for its sync, the other prepares.
-pub(super) fn pipeline(engine: &mut Engine, job: &Job, workload: &Workload) -> Result<(Run, Expected)> {
+pub(super) fn pipeline<F: Format>(engine: &mut Engine<F>, job: &Job, workload: &Workload) -> Result<(Run, Expected)> {
     let names = branch_names(BRANCHES);
     commit_base(engine, job, workload, &names)?;
     engine.reopen()?;
@@ -27,7 +27,7 @@ pub(super) fn pipeline(engine: &mut Engine, job: &Job, workload: &Workload) -> R
     let changes = Changes::new(workload, rounds);
     let infos = infos(job, rounds);
     let repo = engine.repo();
-    let branches: Result<Vec<Branch>> = names.iter().map(|name| Ok(repo.branch(name)?)).collect();
+    let branches: Result<Vec<Branch<F>>> = names.iter().map(|name| Ok(repo.branch(name)?)).collect();
     let branches = branches?;
     let threads = cores().min(BRANCHES);
     let written = Written::since_now(engine);
@@ -52,7 +52,11 @@ pub(super) fn pipeline(engine: &mut Engine, job: &Job, workload: &Workload) -> R
 }
 
 /// A thread for each branch, which commits and waits: what the pipeline is compared with.
-pub(super) fn thread_per_writer(engine: &mut Engine, job: &Job, workload: &Workload) -> Result<(Run, Expected)> {
+pub(super) fn thread_per_writer<F: Format>(
+    engine: &mut Engine<F>,
+    job: &Job,
+    workload: &Workload,
+) -> Result<(Run, Expected)> {
     let names = branch_names(BRANCHES);
     commit_base(engine, job, workload, &names)?;
     engine.reopen()?;

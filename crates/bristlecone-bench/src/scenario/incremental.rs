@@ -1,6 +1,6 @@
 //! `incremental`: one entry changed in a tree of many, committed again and again.
 
-use bristlecone::{Info, Tree};
+use bristlecone::{Format, Info, Tree};
 
 use super::{MAIN, base_values, commit_base, commits::commit_one};
 use crate::{
@@ -15,8 +15,8 @@ use crate::{
 /// The long form does so many times the commits.
 const LONG: usize = 20;
 
-pub(super) fn run(
-    engine: &mut Engine,
+pub(super) fn run<F: Format>(
+    engine: &mut Engine<F>,
     job: &Job,
     workload: &Workload,
     long: bool,
@@ -44,7 +44,11 @@ pub(super) fn run(
     Ok((run, changes.expected(vec![MAIN.into()], workload)))
 }
 
-fn timed(engine: &Engine, infos: &[Info], mut edit: impl FnMut(&mut Tree, usize) -> Result<()>) -> Result<Run> {
+fn timed<F: Format>(
+    engine: &Engine<F>,
+    infos: &[Info],
+    mut edit: impl FnMut(&mut Tree<F>, usize) -> Result<()>,
+) -> Result<Run> {
     let repo = engine.repo();
     let branch = repo.branch(MAIN)?;
     let written = Written::since_now(engine);
@@ -79,7 +83,7 @@ impl Changes {
     }
 
     #[inline]
-    pub(super) fn apply(&self, tree: &mut Tree, workload: &Workload, i: usize) -> Result<()> {
+    pub(super) fn apply<F: Format>(&self, tree: &mut Tree<F>, workload: &Workload, i: usize) -> Result<()> {
         let (entry, value) = self.at(i);
         Ok(tree.add(&workload.paths[entry], value)?)
     }

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use bristlecone::{Branch, Durability, Info, Prepared, Repo, Tree};
+use bristlecone::{Branch, Durability, Format, Info, Prepared, Repo, Tree};
 
 use super::{
     MAIN, base_values, branch_names, commit_base,
@@ -45,7 +45,12 @@ impl Tasks {
 }
 
 /// `commits`, each task on its own branch.
-pub(super) fn commits(engine: &mut Engine, job: &Job, workload: &Workload, tasks: Tasks) -> Result<(Run, Expected)> {
+pub(super) fn commits<F: Format>(
+    engine: &mut Engine<F>,
+    job: &Job,
+    workload: &Workload,
+    tasks: Tasks,
+) -> Result<(Run, Expected)> {
     let commits = job.sizes.ncommits;
     let values = CommitValues::new(workload, commits);
     let names = branch_names(tasks.count);
@@ -56,8 +61,8 @@ pub(super) fn commits(engine: &mut Engine, job: &Job, workload: &Workload, tasks
 }
 
 /// `incremental`, each task on its own branch.
-pub(super) fn incremental(
-    engine: &mut Engine,
+pub(super) fn incremental<F: Format>(
+    engine: &mut Engine<F>,
     job: &Job,
     workload: &Workload,
     tasks: Tasks,
@@ -71,7 +76,12 @@ pub(super) fn incremental(
 }
 
 /// `reads`, each task with a checkout of its own.
-pub(super) fn reads(engine: &mut Engine, job: &Job, workload: &Workload, tasks: Tasks) -> Result<(Run, Expected)> {
+pub(super) fn reads<F: Format>(
+    engine: &mut Engine<F>,
+    job: &Job,
+    workload: &Workload,
+    tasks: Tasks,
+) -> Result<(Run, Expected)> {
     commit_base(engine, job, workload, &[MAIN.into()])?;
     engine.reopen()?;
     let lookups = lookups(&job.sizes, job.sizes.nreads, false, 0);
@@ -97,17 +107,17 @@ pub(super) fn reads(engine: &mut Engine, job: &Job, workload: &Workload, tasks: 
 }
 
 /// Commits `ncommits` times on every branch; an operation is a commit.
-fn timed(
-    engine: &Engine,
+fn timed<F: Format>(
+    engine: &Engine<F>,
     job: &Job,
     tasks: Tasks,
     names: &[String],
-    edit: impl Fn(&mut Tree, usize) -> Result<()> + Sync,
+    edit: impl Fn(&mut Tree<F>, usize) -> Result<()> + Sync,
 ) -> Result<Run> {
     let commits = job.sizes.ncommits;
     let infos = infos(job, commits);
     let repo = engine.repo();
-    let branches: Result<Vec<Branch>> = names.iter().map(|name| Ok(repo.branch(name)?)).collect();
+    let branches: Result<Vec<Branch<F>>> = names.iter().map(|name| Ok(repo.branch(name)?)).collect();
     let branches = branches?;
     let together_synced = tasks.count > tasks.threads && job.target.durability() == Durability::Synced;
     let written = Written::since_now(engine);
@@ -137,11 +147,11 @@ fn timed(
 }
 
 /// Prepares one commit on every branch and submits them together.
-fn turn(
-    repo: &Repo,
-    branches: &[Branch],
+fn turn<F: Format>(
+    repo: &Repo<F>,
+    branches: &[Branch<F>],
     info: &Info,
-    edit: impl Fn(&mut Tree) -> Result<()>,
+    edit: impl Fn(&mut Tree<F>) -> Result<()>,
     latencies: &mut Vec<u64>,
 ) -> Result<()> {
     let started = std::time::Instant::now();
@@ -155,11 +165,11 @@ fn turn(
 }
 
 /// Checks every branch out, edits it and prepares its commit.
-pub(super) fn prepare_all(
-    branches: &[Branch],
+pub(super) fn prepare_all<F: Format>(
+    branches: &[Branch<F>],
     info: &Info,
-    edit: impl Fn(&mut Tree) -> Result<()>,
-) -> Result<Vec<Prepared>> {
+    edit: impl Fn(&mut Tree<F>) -> Result<()>,
+) -> Result<Vec<Prepared<F>>> {
     let mut prepared = Vec::with_capacity(branches.len());
     for branch in branches {
         let mut tree = branch.tree()?;

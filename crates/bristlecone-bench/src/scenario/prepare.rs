@@ -1,6 +1,8 @@
 //! `prepare`: commits edited, encoded and hashed on separate branches, but not appended. What it shows is how
 //! far preparing scales with threads.
 
+use bristlecone::Format;
+
 use super::{base_values, branch_names, commit_base, commits::CommitValues, incremental::Changes};
 use crate::{
     check::Expected,
@@ -15,8 +17,8 @@ use crate::{
 const WHOLE: usize = 2;
 const ONE_ENTRY: usize = 100;
 
-pub(super) fn run(
-    engine: &mut Engine,
+pub(super) fn run<F: Format>(
+    engine: &mut Engine<F>,
     job: &Job,
     workload: &Workload,
     whole: bool,

@@ -1,6 +1,6 @@
 //! `reads` and `reads-random`: lookups in a tree that nothing in memory knows yet.
 
-use bristlecone::{Bytes, Path, Tree};
+use bristlecone::{Bytes, Format, Path, Tree};
 
 use super::{MAIN, base_values, commit_base};
 use crate::{
@@ -16,8 +16,8 @@ use crate::{
 /// The long form does so many times the lookups.
 const LONG: usize = 100;
 
-pub(super) fn run(
-    engine: &mut Engine,
+pub(super) fn run<F: Format>(
+    engine: &mut Engine<F>,
     job: &Job,
     workload: &Workload,
     way: Way,
@@ -54,7 +54,7 @@ pub(super) fn run(
 
 /// Looks entries up and returns the sum of what was found: of every value its length and first byte.
 #[inline]
-pub(super) fn look_up(tree: &Tree, workload: &Workload, way: Way, lookups: &[u32]) -> Result<u64> {
+pub(super) fn look_up<F: Format>(tree: &Tree<F>, workload: &Workload, way: Way, lookups: &[u32]) -> Result<u64> {
     match way {
         Way::InOrder | Way::Walk => each(lookups, &workload.paths, |path| Ok(tree.find(path)?)),
         Way::Reader => {

@@ -1,5 +1,7 @@
 //! A point of the sweep over task counts.
 
+use bristlecone::Format;
+
 use super::{
     concurrent,
     parallel::{self, Tasks},
@@ -13,7 +15,12 @@ use crate::{
     workload::Workload,
 };
 
-pub(super) fn run(engine: &mut Engine, job: &Job, workload: &Workload, kind: Sweep) -> Result<(Run, Expected)> {
+pub(super) fn run<F: Format>(
+    engine: &mut Engine<F>,
+    job: &Job,
+    workload: &Workload,
+    kind: Sweep,
+) -> Result<(Run, Expected)> {
     let mut each = job.clone();
     let tasks = Tasks { threads: job.sizes.domains, count: job.sizes.tasks };
     each.sizes.ncommits = job.sizes.ncommits.div_ceil(tasks.count);

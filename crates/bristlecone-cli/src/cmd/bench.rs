@@ -17,6 +17,7 @@ Examples:
   cone bench --dir /mnt/disk --json rows.json  on another disk; rows are merged into a file
   cone bench all                               also optimisations, task counts, charts and pages
   cone bench io                                raw reads, beside fio where it is installed
+  cone bench git-import PATH                   a whole Git history brought in, beside what git does
 
 Exit code 1 if a check of the results fails.")]
 pub(super) struct BenchCommand {

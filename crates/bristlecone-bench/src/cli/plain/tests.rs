@@ -98,9 +98,9 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
         error.to_string()
     };
     assert!(reason("--trace file").contains("bench all --trace"));
-    assert!(reason("--only-backend lsm").contains("memory and disk"));
+    assert!(reason("--only-backend lsm").contains("memory, disk and git"));
     assert!(reason("--only-scenario nothing").contains("commits-10K-distinct"));
-    assert!(reason("--skip-memory --skip-disk").contains("nothing is left"));
+    assert!(reason("--skip-memory --skip-disk --skip-git").contains("nothing is left"));
     assert!(Command::try_parse_from(["bench", "--runs", "0"]).is_err());
     assert!(Command::try_parse_from(["bench", "--regen"]).is_err());
 }

@@ -58,6 +58,26 @@ fn drawn(rows: &[Row]) -> Vec<(&'static str, String)> {
 }
 
 #[test]
+fn git_repositories_have_a_chart_with_what_others_do_in_them() {
+    let mut rows = suite();
+    for name in ["commits-20B", "incremental-20B", "incremental-long-20B"] {
+        rows.push(Row { name: "bristlecone git packs none".into(), ..row("git", "none", name, 4321.0) });
+        rows.push(Row { name: "bristlecone git loose none".into(), ..row("git", "none", name, 77.7) });
+        for peer in ["libgit2", "gitoxide", "git fast-import"] {
+            rows.push(Row { name: peer.into(), ..row(peer, "none", name, 432.0) });
+        }
+    }
+    let charts = drawn(&rows);
+    assert_eq!(charts.iter().map(|chart| chart.0).collect::<Vec<_>>(), ["memory.svg", "disk.svg", "git.svg"]);
+    let git = &charts[2].1;
+    for text in [">git packs none<", ">libgit2<", ">gitoxide<", ">incremental-20B<", "class=\"third\"", ".third{"] {
+        assert!(git.contains(text), "{text}: {git}");
+    }
+    assert!(!git.contains("77.7") && !git.contains("long"), "{git}");
+    assert!(!charts[1].1.contains(".third{"), "other charts are drawn as ever");
+}
+
+#[test]
 fn without_rows_there_are_no_charts() {
     assert!(drawn(&[]).is_empty());
     assert!(drawn(&[Row { name: "limits".into(), scenario: "blake3-1KB".into(), ..Row::default() }]).is_empty());

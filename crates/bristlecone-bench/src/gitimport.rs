@@ -1,0 +1,296 @@
+//! `cone bench git-import`: how fast a whole Git history comes into a store, beside what git takes for the same.
+//!
+//! **The idea.** One repository is brought into stores on disk, of Git's format and of the native one, by
+//! [`transfer`](bristlecone_git::transfer), as `cone import --git` does it; and into fresh repositories by `git
+//! fast-export | git fast-import` and by `git clone`. Each time it is a process of its own, in turns, so that memory is
+//! that of the import alone and a drift of the machine meets all alike. What came in is compared with what was there.
+//!
+//! `docs/bench.md`, section 10, says what the figures mean.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use clap::Args;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    BenchError, cli,
+    error::Result,
+    job::Target,
+    machine::Machine,
+    measure::Run,
+    peers,
+    report::{Row, json, table},
+    session::Home,
+};
+
+mod ours;
+mod source;
+mod theirs;
+
+use source::Repository;
+
+/// Imports a whole Git history again and again, and has git do the same.
+#[derive(Args, Clone, Debug)]
+pub struct GitImportArgs {
+    /// The repository: its folder, with a working tree or bare
+    #[arg(value_name = "PATH", required_unless_present = "child")]
+    pub path: Option<PathBuf>,
+    /// Where stores are made and removed again; a real disk
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// Runs of each, in turns, of which the median counts
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = cli::positive)]
+    pub runs: usize,
+    /// What our rows are called, before the format
+    #[arg(long, value_name = "NAME", default_value = "bristlecone")]
+    pub name: String,
+    /// Merge the rows into this file
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Do our imports in this process: for profilers. Memory is then that of all together
+    #[arg(long)]
+    pub in_process: bool,
+    /// Do one import: what the processes are started with
+    #[arg(long, hide = true, value_name = "JOB")]
+    child: Option<String>,
+}
+
+/// What a row of an import has beside.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ImportFigures {
+    /// Objects that the refs lead to.
+    pub objects: u64,
+    /// Commits among them.
+    pub commits: u64,
+    /// Refs.
+    pub refs: u64,
+    /// Refs that have the same ids after the import; of a native store, after an export.
+    pub refs_same: u64,
+    /// Bytes that the objects take in the repository.
+    pub pack_bytes: u64,
+    /// How many times as fast as `git fast-export` and `git fast-import` of the same run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub times_fast_import: Option<f64>,
+    /// How many times as fast as `git clone` of the same run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub times_clone: Option<f64>,
+}
+
+impl ImportFigures {
+    /// Returns a line that says what is imported.
+    pub(crate) fn describe(&self, scenario: &str) -> String {
+        let Self { objects, commits, refs, pack_bytes, .. } = self;
+        let bytes = table::bytes(*pack_bytes as f64);
+        format!("{scenario}: {objects} objects in {bytes}, {commits} commits, {refs} refs.")
+    }
+}
+
+/// Who imports, and into what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum By {
+    /// We, into a store of Git's format on disk.
+    Git,
+    /// We, into a store of the native format on disk.
+    Native,
+    /// `git fast-export | git fast-import`, into a fresh repository.
+    FastImport,
+    /// `git clone`, into a fresh repository.
+    Clone,
+}
+
+impl By {
+    const ALL: [Self; 4] = [Self::Git, Self::Native, Self::FastImport, Self::Clone];
+
+    const fn is_ours(self) -> bool {
+        matches!(self, Self::Git | Self::Native)
+    }
+
+    fn row_name(self, name: &str) -> String {
+        match self {
+            Self::Git => format!("{name} disk git"),
+            Self::Native => format!("{name} disk native"),
+            Self::FastImport => "git fast-export | git fast-import".into(),
+            Self::Clone => "git clone".into(),
+        }
+    }
+}
+
+/// One import of ours, as it is handed to the process that does it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Job {
+    by: By,
+    source: PathBuf,
+    dest: PathBuf,
+}
+
+/// Does what the options ask for. The table, or with `json` the rows, go to standard output.
+///
+/// # Errors
+/// [`BenchError::Usage`] for a path that is no repository, and where git is not installed;
+/// [`BenchError::Wrong`] after everything was reported, if what came in is not what was there.
+pub(crate) fn run(args: &GitImportArgs, json: bool) -> Result<()> {
+    if let Some(job) = &args.child {
+        return child(job);
+    }
+    let path = args.path.as_deref().ok_or_else(|| BenchError::usage("which repository? git-import needs its path"))?;
+    if peers::find("git").is_none() {
+        return Err(BenchError::usage("git is not installed: there is nobody to compare with and to count objects"));
+    }
+    if let Some(file) = &args.json {
+        json::read(file)?;
+    }
+    let rows = measure(args, path)?;
+    if let Some(file) = &args.json {
+        json::merge(file, &rows)?;
+    }
+    cli::show(&rows, json);
+    match rows.iter().find(|row| row.wrong.is_some()) {
+        Some(row) => Err(BenchError::Wrong {
+            scenario: format!("{}, {}", row.scenario, row.name),
+            reason: row.wrong.clone().unwrap_or_default(),
+        }),
+        None => Ok(()),
+    }
+}
+
+fn measure(args: &GitImportArgs, path: &Path) -> Result<Vec<Row>> {
+    let source = Repository::read(path)?;
+    let home = Home::new(args.dir.as_deref())?;
+    let machine = Machine::here(&home.dir);
+    let mut results = By::ALL.map(|by| Results { by, runs: vec![], refs_same: 0 });
+    for round in 0..args.runs {
+        for results in &mut results {
+            eprint!("[{}/{}] {} … ", round + 1, args.runs, results.by.row_name(&args.name));
+            let dest = home.dir.join("import");
+            results.once(args, &source, &dest, round == 0);
+            fs::remove_dir_all(&dest).or_else(|error| match error.kind() {
+                std::io::ErrorKind::NotFound => Ok(()),
+                _ => Err(BenchError::io(&dest)(error)),
+            })?;
+        }
+    }
+    Ok(rows(args, &source, &results, &machine))
+}
+
+/// The runs of one way to import.
+struct Results {
+    by: By,
+    runs: Vec<Run>,
+    refs_same: u64,
+}
+
+impl Results {
+    /// Imports once, and in the first round compares what came in. A way that fails is named and not tried again.
+    fn once(&mut self, args: &GitImportArgs, source: &Repository, dest: &Path, first: bool) {
+        if !first && self.runs.is_empty() {
+            eprintln!("left out");
+            return;
+        }
+        match self.import(args, source, dest).and_then(|mut run| {
+            if first {
+                self.compare(source, dest, &mut run)?;
+            }
+            Ok(run)
+        }) {
+            Ok(run) => {
+                eprintln!("{}", table::time(run.seconds * 1e6));
+                self.runs.push(run);
+            }
+            Err(error) if self.by.is_ours() => {
+                eprintln!("failed: {error}");
+                self.runs.push(Run { wrong: Some(error.to_string()), ..Run::default() });
+            }
+            Err(error) => eprintln!("failed: {error}"),
+        }
+    }
+
+    fn import(&self, args: &GitImportArgs, source: &Repository, dest: &Path) -> Result<Run> {
+        let mut run = match self.by {
+            By::FastImport => theirs::fast_import(source, dest)?,
+            By::Clone => theirs::clone(source, dest)?,
+            by => {
+                let job = Job { by, source: source.path.clone(), dest: dest.to_owned() };
+                if args.in_process { ours::import(&job)? } else { in_process_of_its_own(&job)? }
+            }
+        };
+        run.ops = source.objects;
+        run.threads = 1;
+        run.file_bytes = peers::git::folder_bytes(dest);
+        Ok(run)
+    }
+
+    /// Compares the refs of what came in with those that were there.
+    fn compare(&mut self, source: &Repository, dest: &Path, run: &mut Run) -> Result<()> {
+        let refs = if self.by.is_ours() { ours::refs(self.by, dest)? } else { source::refs(dest)? };
+        let differs = source.refs.iter().find(|(name, oid)| refs.get(*name) != Some(oid));
+        self.refs_same = source.refs.iter().filter(|(name, oid)| refs.get(*name) == Some(oid)).count() as u64;
+        // What fast-export drops, such as signatures of commits, is no fault of this run.
+        if let Some((name, oid)) = differs.filter(|_| self.by != By::FastImport) {
+            let found = refs.get(name).map_or("nothing", |oid| &oid[..]);
+            run.wrong = Some(format!("{name} is {found}, not {oid}"));
+        }
+        Ok(())
+    }
+
+    fn seconds(&self) -> Option<f64> {
+        crate::report::median(&self.runs).map(|run| run.seconds)
+    }
+}
+
+fn rows(args: &GitImportArgs, source: &Repository, results: &[Results], machine: &Machine) -> Vec<Row> {
+    let seconds = |by: By| results.iter().find(|results| results.by == by).and_then(Results::seconds);
+    let row = |results: &Results| {
+        let run = crate::report::median(&results.runs)?;
+        let mut row = Row::of_runs(run, &results.runs, machine);
+        let times =
+            |other: By| (results.by.is_ours() && run.seconds > 0.0).then(|| Some(seconds(other)? / run.seconds));
+        row.name = results.by.row_name(&args.name);
+        row.scenario = format!("git-import-{}", source.name);
+        row.backend = if results.by.is_ours() { "disk".into() } else { row.name.clone() };
+        row.version = (!results.by.is_ours()).then(|| peers::git::version(Target::FastImport)).flatten();
+        row.wrong = results.runs.iter().find_map(|run| run.wrong.clone());
+        row.checked = row.wrong.is_none() && results.refs_same == source.refs.len() as u64;
+        row.import = Some(Box::new(ImportFigures {
+            objects: source.objects,
+            commits: source.commits,
+            refs: source.refs.len() as u64,
+            refs_same: results.refs_same,
+            pack_bytes: source.bytes,
+            times_fast_import: times(By::FastImport).flatten(),
+            times_clone: times(By::Clone).flatten(),
+        }));
+        Some(row)
+    };
+    results.iter().filter_map(row).collect()
+}
+
+/// Does an import of ours in a process of its own.
+fn in_process_of_its_own(job: &Job) -> Result<Run> {
+    let failed = |reason: String| BenchError::Child { scenario: "git-import".into(), reason };
+    let program = env::current_exe().map_err(|error| failed(error.to_string()))?;
+    let text = serde_json::to_string(job).map_err(|error| failed(error.to_string()))?;
+    let output = Command::new(&program)
+        .args(["bench", "git-import", "--child", &text])
+        .stdin(Stdio::null())
+        .output()
+        .map_err(BenchError::io(&program))?;
+    if !output.status.success() {
+        return Err(failed(format!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim())));
+    }
+    serde_json::from_slice(&output.stdout).map_err(|error| failed(error.to_string()))
+}
+
+fn child(job: &str) -> Result<()> {
+    let job: Job = serde_json::from_str(job).map_err(|error| BenchError::usage(format!("--child: {error}")))?;
+    let run = ours::import(&job)?;
+    println!("{}", serde_json::to_string(&run).map_err(|error| BenchError::usage(error.to_string()))?);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

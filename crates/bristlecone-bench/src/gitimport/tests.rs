@@ -1,0 +1,106 @@
+//! A repository made by git, imported and compared.
+
+use clap::Parser;
+
+use super::*;
+use crate::peers::said_by_git;
+
+#[derive(Parser)]
+struct Command {
+    #[command(flatten)]
+    args: GitImportArgs,
+}
+
+fn args(words: &str) -> GitImportArgs {
+    Command::try_parse_from(std::iter::once("git-import").chain(words.split_whitespace())).unwrap().args
+}
+
+/// Makes a repository with a merge, a tag of a commit and an annotated one, through git fast-import.
+fn repository(dir: &Path) {
+    use std::io::Write;
+    said_by_git(dir, &["init", "--bare", "-q", "."]).unwrap();
+    let who = "A <a@example.org> 1750000000 +0100";
+    let commit = |branch: &str, mark: usize, lines: &str| {
+        format!("commit refs/heads/{branch}\nmark :{mark}\ncommitter {who}\ndata 5\ntext\n\n{lines}\n")
+    };
+    let file = |name: &str, text: &str| format!("M 100644 inline {name}\ndata {}\n{text}\n", text.len());
+    let stream = [
+        commit("main", 1, &(file("one", "1") + &file("dir/two", "22"))),
+        commit("side", 2, &format!("from :1\n{}", file("dir/three", "333"))),
+        commit("main", 3, &file("one", "1111")),
+        commit("main", 4, &format!("merge :2\n{}", file("dir/three", "333"))),
+        format!("tag v1\nfrom :4\ntagger {who}\ndata 5\nfirst\n"),
+        "reset refs/tags/light\nfrom :2\n\n".into(),
+    ];
+    let mut import = peers::git(dir).args(["fast-import", "--quiet"]).stdin(Stdio::piped()).spawn().unwrap();
+    import.stdin.take().unwrap().write_all(stream.concat().as_bytes()).unwrap();
+    assert!(import.wait().unwrap().success());
+}
+
+#[test]
+fn a_history_comes_in_by_every_way() {
+    if peers::find("git").is_none() {
+        eprintln!("SKIPPED: git is not installed");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("source.git");
+    fs::create_dir(&source).unwrap();
+    repository(&source);
+    let args = args(&format!("{} --dir {}/stores --runs 2 --in-process", source.display(), dir.path().display()));
+    let rows = measure(&args, &source).unwrap();
+    let names: Vec<&str> = rows.iter().map(|row| &row.name[..]).collect();
+    assert_eq!(
+        names,
+        ["bristlecone disk git", "bristlecone disk native", "git fast-export | git fast-import", "git clone"]
+    );
+    for row in &rows {
+        assert!(row.checked, "{}: {:?} {:?}", row.name, row.wrong, row.import);
+        assert_eq!((&row.scenario[..], row.runs), ("git-import-source", 2));
+        let import = row.import.as_ref().unwrap();
+        assert_eq!((import.commits, import.refs, import.refs_same), (4, 4, 4), "{}", row.name);
+        assert_eq!(row.total_ops, import.objects);
+        assert_eq!(import.times_fast_import.is_some(), row.backend == "disk");
+    }
+    assert_eq!(fs::read_dir(dir.path().join("stores")).unwrap().count(), 0, "no store is left behind");
+}
+
+#[test]
+fn a_ref_that_is_another_is_found() {
+    if peers::find("git").is_none() {
+        eprintln!("SKIPPED: git is not installed");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("source.git");
+    fs::create_dir(&source).unwrap();
+    repository(&source);
+    let mut source = Repository::read(&source).unwrap();
+    let dest = dir.path().join("clone.git");
+    theirs::clone(&source, &dest).unwrap();
+    let mut results = Results { by: By::Clone, runs: vec![], refs_same: 0 };
+    let mut compare = |source: &Repository| {
+        let mut run = Run::default();
+        results.compare(source, &dest, &mut run).unwrap();
+        (run.wrong, results.refs_same)
+    };
+    assert_eq!(compare(&source), (None, 4));
+    source.refs.insert("refs/heads/side".into(), "0".repeat(40));
+    let (wrong, same) = compare(&source);
+    assert!(wrong.unwrap().contains("refs/heads/side is "));
+    assert_eq!(same, 3);
+}
+
+#[test]
+fn what_is_no_repository_is_refused() {
+    if peers::find("git").is_none() {
+        eprintln!("SKIPPED: git is not installed");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let reason = |path: &Path| run(&args(&path.display().to_string()), false).unwrap_err().to_string();
+    assert!(reason(dir.path()).contains("not a git repository"));
+    assert!(reason(&dir.path().join("nowhere")).contains("nowhere"));
+    said_by_git(dir.path(), &["init", "--bare", "-q", "."]).unwrap();
+    assert!(reason(dir.path()).contains("no refs to import"));
+}

@@ -1,0 +1,223 @@
+//! Git repositories: the tree suite in them, by us and by others, and what is aimed at.
+
+use std::collections::BTreeSet;
+
+use super::details;
+use crate::{
+    job::Target,
+    report::{
+        Row,
+        places::Places,
+        select::{column_name, operation, scenarios, suite_of, suites},
+        table::{Table, bytes, mebibytes, rate, time},
+    },
+};
+
+fn titled(title: &str, suite: &(String, String)) -> String {
+    // Where there are rows of others alone, the tables are of no suite.
+    if suite.0.is_empty() { title.to_owned() } else { super::titled(title, suite) }
+}
+
+/// Returns the tables of rows of Git repositories and of imports.
+pub(super) fn tables(rows: &[&Row], imports: &[&Row], places: &Places) -> Vec<Table> {
+    let (ours, peers): (Vec<&Row>, Vec<&Row>) =
+        rows.iter().partition(|row| row.backend == Target::GitPacksNone.backend());
+    let mut tables = Vec::new();
+    let mut suites = suites(&ours);
+    if suites.is_empty() && !peers.is_empty() {
+        suites.push(Default::default());
+    }
+    for suite in suites {
+        let mut rows: Vec<&Row> = ours.iter().filter(|row| suite_of(row) == suite).copied().collect();
+        rows.extend(&peers);
+        let columns = columns(&rows);
+        tables.push(rates(&titled("Git repositories: operations per second (medians)", &suite), &rows, &columns));
+        tables.push(details(&titled("Details: Git repositories", &suite), &rows, &columns, places));
+        tables.push(sizes(&titled("Git repositories: sizes of objects", &suite), &rows));
+        tables.push(goals(&titled("Git repositories: goals", &suite), &rows, imports));
+    }
+    if tables.is_empty() {
+        tables.push(goals("Git repositories: goals", &[], imports));
+    }
+    tables.push(importing(imports, places));
+    tables
+}
+
+fn columns(rows: &[&Row]) -> Vec<&'static str> {
+    let occurs = |name: &&str| rows.iter().any(|row| column_name(row) == *name);
+    Target::all().filter(|target| target.has_git_ids()).map(Target::name).filter(occurs).collect()
+}
+
+fn rates(title: &str, rows: &[&Row], columns: &[&str]) -> Table {
+    let mut heads = vec!["scenario", "operation"];
+    heads.extend(columns);
+    let mut table = Table::new(title, &heads);
+    let versions: BTreeSet<&str> = rows.iter().filter_map(|row| row.version.as_deref()).collect();
+    if !versions.is_empty() {
+        let versions: Vec<&str> = versions.into_iter().collect();
+        table.notes = vec![
+            format!("Others, with the same commits in the same run: {}. They sync nothing unless", versions.join(", ")),
+            "told to, but for the one pack of git fast-import, of which nobody sees a commit before its end.".into(),
+        ];
+    }
+    for scenario in scenarios(rows) {
+        let mut line = vec![scenario.clone(), operation(&scenario).to_owned()];
+        line.extend(
+            columns
+                .iter()
+                .map(|column| find(rows, column, &scenario).map_or_else(|| "–".into(), |row| rate(row.ops_per_sec))),
+        );
+        table.lines.push(line);
+    }
+    table
+}
+
+fn find<'r>(rows: &[&'r Row], column: &str, scenario: &str) -> Option<&'r Row> {
+    rows.iter().find(|row| row.scenario == scenario && column_name(row) == column).copied()
+}
+
+/// What the objects take after folding, beside what `git gc` leaves of them.
+fn sizes(title: &str, rows: &[&Row]) -> Table {
+    let mut table = Table::new(title, &["scenario", "packs as written", "folded", "after git gc", "folded ÷ gc"]);
+    for row in rows {
+        let (Some(folded), Some(gc)) = (row.folded_bytes, row.gc_bytes) else { continue };
+        table.lines.push(vec![
+            row.scenario.clone(),
+            bytes(row.store_bytes as f64),
+            bytes(folded as f64),
+            bytes(gc as f64),
+            format!("{:.2}", folded as f64 / gc.max(1) as f64),
+        ]);
+    }
+    table
+}
+
+/// What is aimed at, and what was reached.
+fn goals(title: &str, rows: &[&Row], imports: &[&Row]) -> Table {
+    let mut table = Table::new(title, &["row", "goal", "measured", ""]);
+    let mut add = |row: &str, goal: String, measured: String, reached: bool| {
+        let verdict = if reached { "reached" } else { "not reached" };
+        table.lines.push(vec![row.to_owned(), goal, measured, verdict.to_owned()]);
+    };
+    let of = |target: Target, scenario: &str| find(rows, target.name(), scenario);
+    let packs = |scenario: &str| of(Target::GitPacksNone, scenario);
+    for (scenario, least) in
+        [("commits-20B", 400e3), ("commits-10K", 300e3), ("reads-random-20B-1t", 3e6), ("incremental-20B", 3e3)]
+    {
+        let Some(row) = packs(scenario) else { continue };
+        add(
+            &format!("{scenario}, packs, none"),
+            format!("{}/s", rate(least)),
+            format!("{}/s", rate(row.ops_per_sec)),
+            row.ops_per_sec >= least,
+        );
+    }
+    for scenario in ["commits-20B", "incremental-20B"] {
+        let Some((row, left)) =
+            of(Target::GitPacksSynced, scenario).and_then(|row| Some((row, left(row, packs(scenario))?)))
+        else {
+            continue;
+        };
+        add(
+            &format!("{scenario}, packs, synced"),
+            format!("{LEFT_MIN} of the {}/s that the bare syncs leave", rate(left)),
+            format!("{}/s: {:.2}", rate(row.ops_per_sec), row.ops_per_sec / left),
+            row.ops_per_sec >= LEFT_MIN * left,
+        );
+    }
+    for scenario in ["commits-20B", "commits-10K", "incremental-20B"] {
+        let others = [Target::Libgit2, Target::Gitoxide].into_iter().filter_map(|target| of(target, scenario));
+        let fastest = others.max_by(|one, other| one.ops_per_sec.total_cmp(&other.ops_per_sec));
+        let (Some(row), Some(fastest)) = (packs(scenario), fastest) else { continue };
+        let times = row.ops_per_sec / fastest.ops_per_sec;
+        add(
+            &format!("{scenario} against libgit2 and gitoxide"),
+            format!("{PEERS_TIMES_MIN} × the faster, {} at {}/s", fastest.name, rate(fastest.ops_per_sec)),
+            format!("{times:.1} ×"),
+            times >= PEERS_TIMES_MIN,
+        );
+    }
+    for row in imports {
+        let Some(times) = row.import.as_ref().and_then(|import| import.times_fast_import) else { continue };
+        let mebibytes_used = row.rss_anon_kb as f64 / 1024.0;
+        add(
+            &format!("{}, {}", row.scenario, row.name),
+            format!("{IMPORT_TIMES_MIN} × fast-export and fast-import, in {IMPORT_MIB_MAX} MiB"),
+            format!("{times:.2} ×, {mebibytes_used:.0} MiB"),
+            times >= IMPORT_TIMES_MIN && mebibytes_used <= IMPORT_MIB_MAX,
+        );
+    }
+    for row in rows {
+        let (Some(folded), Some(gc)) = (row.folded_bytes, row.gc_bytes) else { continue };
+        let times = folded as f64 / gc.max(1) as f64;
+        add(
+            &format!("{}, {} commits, size once folded", row.scenario, row.commits),
+            format!("{SIZE_TIMES_MAX} × of what git gc leaves"),
+            format!("{times:.2} ×"),
+            times <= SIZE_TIMES_MAX,
+        );
+    }
+    table
+}
+
+/// Of the rate that bare syncs leave a synced row should reach so much.
+const LEFT_MIN: f64 = 0.8;
+const PEERS_TIMES_MIN: f64 = 5.0;
+const IMPORT_TIMES_MIN: f64 = 3.0;
+const IMPORT_MIB_MAX: f64 = 256.0;
+const SIZE_TIMES_MAX: f64 = 1.5;
+
+/// Returns the rate that a synced row would have if a commit took the bare syncs and the time of the row without syncs;
+/// where a commit is one operation, the bare syncs alone.
+fn left(synced: &Row, none: Option<&Row>) -> Option<f64> {
+    let operations = synced.total_ops as f64 / synced.commits.max(1) as f64;
+    let bare = synced.bare_us? / 1e6;
+    if synced.total_ops == synced.commits {
+        return Some(1.0 / bare);
+    }
+    Some(operations / (bare + operations / none?.ops_per_sec))
+}
+
+/// Whole histories brought in, beside what git takes for it.
+fn importing(rows: &[&Row], places: &Places) -> Table {
+    let heads = [
+        "history, by",
+        "seconds",
+        "min–max",
+        "objects/s",
+        "commits/s",
+        "pack/s",
+        "× fast-import",
+        "anon MiB",
+        "mapped MiB",
+        "stored",
+        "checked",
+        "measured in",
+    ];
+    let mut table = Table::new("Import of whole histories", &heads);
+    table.notes = rows.iter().filter_map(|row| Some(row.import.as_ref()?.describe(&row.scenario))).collect();
+    table.notes.dedup();
+    for row in rows {
+        let Some(import) = &row.import else { continue };
+        let per_second = |count: u64| count as f64 / row.total_time.max(f64::MIN_POSITIVE);
+        let seconds = |rate: f64| time(row.total_ops as f64 / rate.max(f64::MIN_POSITIVE) * 1e6);
+        table.lines.push(vec![
+            format!("{}, {}", row.scenario, row.name),
+            time(row.total_time * 1e6),
+            format!("{}–{}", seconds(row.ops_per_sec_max), seconds(row.ops_per_sec_min)),
+            rate(per_second(import.objects)),
+            rate(per_second(import.commits)),
+            bytes(per_second(import.pack_bytes)),
+            import.times_fast_import.map_or_else(|| "–".into(), |times| format!("{times:.2}")),
+            mebibytes(row.rss_anon_kb),
+            mebibytes(row.rss_file_kb),
+            bytes(row.file_bytes as f64),
+            super::checked(row),
+            places.number(row),
+        ]);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests;
