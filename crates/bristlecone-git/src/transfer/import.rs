@@ -265,8 +265,9 @@ fn finish<F: Format>(
         refs.insert(name.clone(), RefTarget::Symbolic(to.clone()));
     }
     note_cut(&**repo.backend(), &outcome.cut, deeper)?;
+    let free = head_is_free(repo)?;
     let moved = refs::update(repo, &refs, force)?;
-    let head = point_head(from, repo, head)?;
+    let head = if free { point_head(from, repo, head)? } else { None };
     Ok(ImportReport {
         counts: outcome.counts,
         refs: moved,
@@ -298,20 +299,21 @@ fn note_cut(backend: &dyn Backend, cut: &[Oid], deeper: &[Oid]) -> Result<(), Tr
     refs::append(backend, moves.chain(gone).collect())
 }
 
-/// Lets HEAD follow the repository's, unless it names something.
+/// Whether HEAD names nothing, or a branch without commits.
+fn head_is_free<F: Format>(repo: &Repo<F>) -> Result<bool, TransferError> {
+    Ok(match repo.head()? {
+        None => true,
+        Some(RefTarget::Object(_)) => false,
+        Some(RefTarget::Symbolic(name)) => repo.resolve(&name)?.is_none(),
+    })
+}
+
+/// Lets HEAD follow the repository's.
 fn point_head<F: Format>(
     from: &Repository,
     repo: &Repo<F>,
     detached: Option<ObjRef>,
 ) -> Result<Option<String>, TransferError> {
-    let names_commit = match repo.head()? {
-        None => false,
-        Some(RefTarget::Object(_)) => true,
-        Some(RefTarget::Symbolic(name)) => repo.resolve(&name)?.is_some(),
-    };
-    if names_commit {
-        return Ok(None);
-    }
     let (to, shown) = match (&from.head, detached) {
         (Some(RefTarget::Symbolic(name)), _) if repo.resolve(name)?.is_some() => {
             (RefTarget::Symbolic(name.clone()), name.clone())
@@ -319,6 +321,9 @@ fn point_head<F: Format>(
         (Some(RefTarget::Object(_)), Some(at)) => (RefTarget::Object(at), at.oid.to_string()),
         _ => return Ok(None),
     };
+    if repo.head()?.as_ref() == Some(&to) {
+        return Ok(None);
+    }
     repo.move_refs(&[RefMove { name: HEAD.to_owned(), expected: Expected::Any, to: Some(to) }], Durability::Synced)?;
     Ok(Some(shown))
 }

@@ -269,6 +269,8 @@ impl Target for IntoNative {
         if own || commit.cut || self.body != commit.raw {
             decoded.headers.push((RAW_HEADER.to_vec(), commit.raw.to_vec()));
         }
+        // Before places are asked for, which an append would change.
+        self.pool.tend(commit.raw.len())?;
         decoded.tree = self.object(false, commit.tree)?.0;
         decoded.parents.clear();
         let mut above = 0;
@@ -277,7 +279,6 @@ impl Target for IntoNative {
             decoded.parents.push(at);
             above = above.max(generation);
         }
-        self.pool.tend(commit.raw.len())?;
         let put = self.native.put_commit(&mut self.pool.sink(), &decoded, above + 1);
         let at = put.map_err(|error| TransferError::refused(format!("the commit {}", commit.oid), error))?;
         self.set_object(true, commit.number, at, above + 1)?;
@@ -299,8 +300,8 @@ impl Target for IntoNative {
         if tag.headers.iter().any(|(key, _)| key == RAW_HEADER) || self.body != raw {
             tag.headers.push((RAW_HEADER.to_vec(), raw.to_vec()));
         }
-        tag.target = self.target_of(target)?;
         self.pool.tend(raw.len())?;
+        tag.target = self.target_of(target)?;
         let put = self.native.put_tag(&mut self.pool.sink(), &tag);
         let at = put.map_err(|error| TransferError::refused(format!("the tag {oid}"), error))?;
         self.set_object(false, number, at, 0)?;

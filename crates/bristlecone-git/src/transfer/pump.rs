@@ -162,9 +162,9 @@ pub(super) fn run<O: Objects, T: Target>(
             thread::park_timeout(if meters.objects.load(Relaxed) == 0 { TELL_EVERY / 20 } else { TELL_EVERY / 4 });
             progress(meters.status());
         }
-        let written = writing.join().expect("a thread of a transfer does not panic");
+        let written = writing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         let named = match reader {
-            Ok(reader) => reader.join().expect("a thread of a transfer does not panic"),
+            Ok(reader) => reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
             Err(source) => {
                 let file = "the reading thread".to_owned();
                 Err(Halt::Failed(bristlecone::Error::Io { file, source }.into()))
