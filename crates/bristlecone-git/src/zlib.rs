@@ -16,6 +16,8 @@ pub(crate) const OBJECT_BYTES_MAX: u64 = u32::MAX as u64;
 const BLOCK_BYTES_MAX: usize = 0xffff;
 /// How much is made room for at once, on the word of a claimed size.
 const STEP_BYTES: usize = 1 << 20;
+/// Up to here no table of codes of its own is worth writing.
+const SHORT_BYTES_MAX: usize = 64;
 /// What a zlib stream of stored blocks begins with: deflate with a window of 32 KiB, fastest level.
 const STORED_HEADER: [u8; 2] = [0x78, 0x01];
 
@@ -47,6 +49,9 @@ pub(crate) fn stored(raw: &[u8], out: &mut Vec<u8>) {
 
 /// Appends a zlib stream that holds `raw`, deflated at `level`, 0 to 9.
 pub(crate) fn deflate(raw: &[u8], level: u32, out: &mut Vec<u8>) {
+    if raw.len() <= SHORT_BYTES_MAX && level > 0 {
+        return short(raw, out);
+    }
     DEFLATE.with_borrow_mut(|kept| {
         let level = level.min(9);
         let at = kept.iter().position(|one| one.0 == level).unwrap_or_else(|| {
@@ -65,6 +70,35 @@ pub(crate) fn deflate(raw: &[u8], level: u32, out: &mut Vec<u8>) {
             out.reserve(raw.len() / 4 + 64);
         }
     });
+}
+
+/// Appends a zlib stream of one block of literals in the fixed code: as short as any for a few bytes without repeats,
+/// and made in no time, where a compressor would first have to clear its tables.
+fn short(raw: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(&STORED_HEADER);
+    let (mut bits, mut count) = (0_u64, 0);
+    // The last block, in the fixed code: 1, then 01, lowest bits first.
+    let mut put = |code: u64, len: u32, out: &mut Vec<u8>| {
+        bits |= code << count;
+        count += len;
+        while count >= 8 {
+            out.push(bits as u8);
+            bits >>= 8;
+            count -= 8;
+        }
+    };
+    put(0b011, 3, out);
+    for &byte in raw {
+        // Codes go highest bit first: 8 bits from 0x30 up to byte 143, 9 bits from 0x190 for the others.
+        match byte {
+            0..=143 => put(u64::from((byte + 0x30).reverse_bits()), 8, out),
+            _ => put(u64::from((byte - 144).wrapping_add(0x90).reverse_bits()) << 1 | 1, 9, out),
+        }
+    }
+    // The end of the block is seven zero bits; seven more fill the last byte.
+    put(0, 7, out);
+    put(0, 7, out);
+    out.extend_from_slice(&adler32(raw).to_be_bytes());
 }
 
 /// Appends the `size` bytes of the zlib stream that `input` begins with, and returns how long that stream is.
@@ -231,7 +265,10 @@ mod tests {
             };
             (0..len).map(|_| step(&mut state)).collect()
         };
-        let mut all: Vec<Vec<u8>> = [0, 1, 2, 100, 65_534, 65_535, 65_536, 131_070, 200_001].map(&mut noise).to_vec();
+        let mut all: Vec<Vec<u8>> =
+            [0, 1, 2, 3, 20, 63, 64, 65, 100, 65_534, 65_535, 65_536, 131_070, 200_001].map(&mut noise).to_vec();
+        all.push((0..64).collect());
+        all.push((0..64).map(|i| 255 - 3 * i).collect());
         all.push(b"again and ".repeat(1000));
         all.push(vec![0; 3_000_000]);
         all

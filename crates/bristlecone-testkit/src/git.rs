@@ -103,7 +103,8 @@ impl Git {
     /// # Panics
     /// As [`Git::run`]; if that is no UTF-8.
     pub fn text<S: AsRef<OsStr>>(&self, arguments: &[S]) -> String {
-        let text = String::from_utf8(self.run(arguments)).expect("git prints text");
+        let output = self.run(arguments);
+        let text = std::str::from_utf8(&output).unwrap_or_else(|error| panic!("git prints no text: {error}"));
         text.trim_end_matches('\n').to_owned()
     }
 

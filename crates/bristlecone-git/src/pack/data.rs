@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bristlecone::storage::{FileMap, OpenMode, Storage, StorageFile, read_exact_at};
 
 /// Files up to this size are read whole: a map costs more than that, and systems bound how many there are.
-const WHOLE_BYTES_MAX: u64 = 64 << 10;
+pub(crate) const WHOLE_BYTES_MAX: u64 = 64 << 10;
 /// How much of a file without a map is read at a time.
 const WINDOW_BYTES: usize = 16 << 10;
 

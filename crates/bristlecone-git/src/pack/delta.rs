@@ -10,6 +10,12 @@
 //!
 //! Source: Git's documentation, gitformat-pack.
 
+use crate::zlib;
+
+mod create;
+
+pub use create::{BaseIndex, create};
+
 /// Returns the sizes of the base and of the result that a delta states, and where its instructions begin.
 pub(crate) fn sizes(delta: &[u8]) -> Result<(u64, u64, usize), &'static str> {
     let mut at = 0;
@@ -44,7 +50,7 @@ pub fn apply(base: &[u8], delta: &[u8], out: &mut Vec<u8>) -> Result<(), &'stati
     }
     let begin = out.len();
     // An instruction makes at most 2^24 - 1 bytes of one; what is claimed beyond that is a lie.
-    if result_bytes > delta.len() as u64 * 0xff_ffff {
+    if result_bytes > zlib::OBJECT_BYTES_MAX.min(delta.len() as u64 * 0xff_ffff) {
         return Err("a delta claims more than it can make");
     }
     // A small delta may truly make much, but only of what there is: room for more than that is made as it comes.
@@ -88,8 +94,5 @@ fn copy_range(code: u8, delta: &[u8], at: &mut usize) -> Result<(usize, usize), 
     Ok((offset, if size == 0 { 0x1_0000 } else { size }))
 }
 
-/// Returns a delta that makes `target` of `base`, if there is one that is worth it: shorter than half of `target`.
-#[must_use]
-pub fn create(_base: &[u8], _target: &[u8]) -> Option<Vec<u8>> {
-    None
-}
+#[cfg(test)]
+mod tests;

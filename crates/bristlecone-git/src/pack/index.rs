@@ -15,7 +15,7 @@ use bristlecone::core::git::Algorithm;
 use bristlecone::storage::Storage;
 use bristlecone::{Error, Oid, Result};
 
-use super::data::Data;
+use super::data::{Data, WHOLE_BYTES_MAX};
 use crate::error;
 
 /// What version 2 begins with; no fan-out of version 1 does, since counts do not fall.
@@ -45,16 +45,19 @@ impl Index {
         Self::new(file.to_owned(), algorithm, Data::Bytes(bytes))
     }
 
-    /// Opens the index in a file.
+    /// Opens the index in a file. One of up to 64 KiB is checked against its digest, a larger one by [`Index::check`] alone.
     ///
     /// # Errors
     /// As [`Index::from_bytes`]; those of the system.
     pub fn open(storage: &dyn Storage, name: &str, algorithm: Algorithm) -> Result<Self> {
         let file = storage.describe(name);
-        match Data::open(storage, name, true) {
-            Ok(data) => Self::new(file, algorithm, data),
-            Err(source) => Err(error::io(file, source)),
+        let data = Data::open(storage, name, true).map_err(|source| error::io(&*file, source))?;
+        let index = Self::new(file, algorithm, data)?;
+        // What is so small that it was read rather than mapped costs next to nothing to check whole.
+        if index.data.len() <= WHOLE_BYTES_MAX {
+            index.check_digest()?;
         }
+        Ok(index)
     }
 
     fn new(file: String, algorithm: Algorithm, data: Data) -> Result<Self> {
@@ -203,11 +206,7 @@ impl Index {
     /// # Errors
     /// [`Error::Corrupt`] with what is wrong first.
     pub fn check(&self) -> Result<()> {
-        let bytes = self.bytes();
-        let body = bytes.len() - self.algorithm.oid_bytes();
-        if self.algorithm.digest(&[&bytes[..body]]).as_bytes() != &bytes[body..] {
-            return Err(error::corrupt(&self.file, body as u64, None, "the index is not what its digest says"));
-        }
+        self.check_digest()?;
         for n in 0..self.len {
             if n > 0 && self.oid_at(n - 1) >= self.oid_at(n) {
                 return Err(self.corrupt(n, "the ids are not in order"));
@@ -221,6 +220,15 @@ impl Index {
             }
         }
         Ok(())
+    }
+
+    fn check_digest(&self) -> Result<()> {
+        let bytes = self.bytes();
+        let body = bytes.len() - self.algorithm.oid_bytes();
+        if self.algorithm.digest(&[&bytes[..body]]).as_bytes() == &bytes[body..] {
+            return Ok(());
+        }
+        Err(error::corrupt(&self.file, body as u64, None, "the index is not what its digest says"))
     }
 
     /// Returns what messages call the file.

@@ -2,6 +2,10 @@
 //!
 //! A chain is walked from the object to the first thing that is whole, in a loop, and then applied back. No delta is
 //! trusted to lead there: a walk longer than the pack has objects goes in a circle.
+//!
+//! A pack of up to 64 KiB is checked against its digest when it is opened. Of a larger one a read checks the sums of
+//! the streams that it inflates and the sizes of objects; damage that leaves these alone, such as a pointer to another base of
+//! the same size, is found by the object's id ([`Odb::check`](crate::odb::Odb::check)) or by [`Pack::check`].
 
 use std::io;
 use std::sync::{Arc, RwLock};
@@ -11,7 +15,7 @@ use bristlecone::storage::Storage;
 use bristlecone::{Error, Kind, Oid, Result};
 
 use super::cache::{Base, BaseCache};
-use super::data::Data;
+use super::data::{Data, WHOLE_BYTES_MAX};
 use super::entry::{Entry, EntryKind, HEAD_BYTES_MAX};
 use super::{Index, delta};
 use crate::hash::Hasher;
@@ -230,18 +234,7 @@ impl Pack {
         self.index.check()?;
         let data = self.data()?;
         let end = self.end(&data);
-        let mut hasher = Hasher::new(self.algorithm);
-        let mut buffer = Vec::new();
-        let mut at = 0;
-        while at < end {
-            let window = data.window(at, 1 << 16, &mut buffer).map_err(|source| self.io(source))?;
-            let window = &window[..window.len().min((end - at) as usize)];
-            hasher.update(window);
-            at += window.len() as u64;
-        }
-        if hasher.finish().as_bytes() != self.index.pack_digest() {
-            return Err(self.corrupt(end, "the pack is not what its digest says"));
-        }
+        self.check_digest(&data)?;
         let order = self.index.by_offset()?;
         let mut bytes = Vec::new();
         for (i, &(offset, n)) in order.iter().enumerate() {
@@ -316,6 +309,24 @@ impl Pack {
         let window = data.window(end, oid_bytes, &mut buffer).map_err(|source| self.io(source))?;
         if end < HEADER_BYTES || window != self.index.pack_digest() {
             return Err(self.corrupt(end, "the index is of another pack, or the pack is cut off"));
+        }
+        // What is so small that it was read rather than mapped costs little to check whole.
+        if data.len() <= WHOLE_BYTES_MAX { self.check_digest(data) } else { Ok(()) }
+    }
+
+    fn check_digest(&self, data: &Data) -> Result<()> {
+        let end = self.end(data);
+        let mut hasher = Hasher::new(self.algorithm);
+        let mut buffer = Vec::new();
+        let mut at = 0;
+        while at < end {
+            let window = data.window(at, 1 << 16, &mut buffer).map_err(|source| self.io(source))?;
+            let window = &window[..window.len().min((end - at) as usize)];
+            hasher.update(window);
+            at += window.len() as u64;
+        }
+        if hasher.finish().as_bytes() != self.index.pack_digest() {
+            return Err(self.corrupt(end, "the pack is not what its digest says"));
         }
         Ok(())
     }

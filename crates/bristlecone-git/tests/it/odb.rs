@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use bristlecone::Oid;
-use bristlecone::core::git::type_name;
+use bristlecone::core::git::{Algorithm, type_name};
+use bristlecone::{Kind, Oid};
 use bristlecone_git::layout::Layout;
-use bristlecone_git::odb::Odb;
+use bristlecone_git::odb::{Odb, OdbOptions};
 use bristlecone_testkit::git::{self, Git, Shapes};
 
 /// Compares every object of a repository with what `git cat-file` says, and that no other is listed.
@@ -57,4 +57,116 @@ fn every_shape_is_read_loose_and_packed() {
         git.run(&["gc", "-q"]);
         assert_eq!(read_all(&git), count);
     }
+}
+
+#[test]
+fn a_storage_without_maps_gives_the_same() {
+    if !git::is_there("a_storage_without_maps_gives_the_same") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let git = git::shapes(dir.path().join("repo"), &Shapes { refs: 0, ..Shapes::default() });
+    git::long_chain(&git);
+    for base_cache_bytes in [0, 100_000] {
+        let options = OdbOptions { base_cache_bytes, ..OdbOptions::default() };
+        let odb = Odb::open(crate::sim::copy(git.dir()), Algorithm::Sha1, options).unwrap();
+        let mut raw = Vec::new();
+        for (id, kind, bytes) in &git.objects() {
+            let oid: Oid = id.parse().unwrap();
+            let (found, size) = odb.header(&oid).unwrap().unwrap();
+            assert_eq!((type_name(found), size), (Some(&**kind), bytes.len() as u64), "{id}");
+            assert_eq!(odb.read(&oid, &mut raw).unwrap(), Some(found));
+            assert!(raw == *bytes, "{id}");
+        }
+    }
+}
+
+#[test]
+fn alternates_are_followed_and_circles_cut() {
+    if !git::is_there("alternates_are_followed_and_circles_cut") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let first = git::shapes(dir.path().join("with space"), &Shapes { refs: 0, ..Shapes::default() });
+    first.run(&["gc", "-q"]);
+    let here = Git::new(dir.path());
+    here.run(&["clone", "-q", "--shared", "with space", "second"]);
+    here.run(&["clone", "-q", "--reference", "second", "--shared", "second", "third"]);
+    let (second, third) = (Git::new(dir.path().join("second")), Git::new(dir.path().join("third")));
+    second.write("own", "of the second");
+    second.commit_all("own");
+    third.write("third", "of the third");
+    third.commit_all("third");
+    assert!(read_all(&second) > 1000);
+    assert!(read_all(&third) > 1000);
+    // The first borrows from the third, by a relative path, in quotes.
+    let alternates = "# a comment\n\"../../third/.git/obj\\145cts\"\n/nowhere/at/all\n";
+    first.write("objects/info/alternates", alternates);
+    let odb = Odb::open_path(&Layout::open(first.dir()).unwrap()).unwrap();
+    for (id, ..) in third.objects() {
+        assert!(odb.read(&id.parse().unwrap(), &mut Vec::new()).unwrap().is_some());
+    }
+}
+
+#[test]
+fn what_others_add_and_take_away_is_noticed() {
+    if !git::is_there("what_others_add_and_take_away_is_noticed") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let git = Git::init(dir.path(), &[]);
+    let odb = Odb::open_path(&Layout::open(git.dir()).unwrap()).unwrap();
+    let mut raw = Vec::new();
+    let mut all: Vec<Oid> = Vec::new();
+    for round in 0..6 {
+        for i in 0..4 {
+            git.write(format!("file{i}"), format!("{round} {i} {}", "some text ".repeat(50)));
+            all.push(git.commit_all("a commit").parse().unwrap());
+            assert_eq!(odb.read(all.last().unwrap(), &mut raw).unwrap(), Some(Kind::Commit));
+        }
+        match round {
+            0 => git.run(&["repack", "-q", "-d"]),
+            1 => git.run(&["gc", "-q", "--prune=now"]),
+            2 => git.run(&["repack", "-q", "-d", "--write-midx"]),
+            3 => git.run(&["multi-pack-index", "write"]),
+            4 => git.run(&["repack", "-q", "-d", "--geometric=2", "--write-midx"]),
+            _ => git.run(&["repack", "-q", "-adf"]),
+        };
+        for oid in &all {
+            assert_eq!(odb.read(oid, &mut raw).unwrap(), Some(Kind::Commit), "round {round}");
+        }
+        // Every pack keeps its index beside one for several.
+        let names = std::fs::read_dir(dir.path().join(".git/objects/pack")).unwrap();
+        let names: Vec<_> = names.map(|name| name.unwrap().file_name().into_string().unwrap()).collect();
+        let with = |end: &str| names.iter().filter(|name| name.ends_with(end)).count();
+        assert_eq!(with(".idx"), with(".pack"));
+        assert_eq!(names.iter().any(|name| name == "multi-pack-index"), (2..5).contains(&round), "{names:?}");
+        read_all(&git);
+        odb.refresh().unwrap();
+        assert_eq!(odb.pack_names().len(), with(".pack"));
+    }
+}
+
+#[test]
+fn packs_of_deltas_against_ids_are_read() {
+    if !git::is_there("packs_of_deltas_against_ids_are_read") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let git = git::shapes(dir.path().join("repo"), &Shapes { refs: 0, ..Shapes::default() });
+    git::long_chain(&git);
+    let objects = git.run(&["rev-list", "--all", "--objects", "--no-object-names"]);
+    // Without --delta-base-offset, Git writes all deltas against ids.
+    let pack = git.feed(&["pack-objects", "--stdout", "--no-reuse-delta", "-q"], &objects);
+    let other = Git::init(dir.path().join("other"), &["--bare"]);
+    other.feed(&["index-pack", "--stdin"], &pack);
+    assert!(read_all(&other) > 500);
+    // A thin pack is made whole by --fix-thin: the bases are appended.
+    let head = git.text(&["rev-parse", "refs/heads/main"]);
+    let range = format!("{head}\n^{head}~20\n");
+    let thin = git.feed(&["pack-objects", "--stdout", "--thin", "--revs", "-q", "--no-reuse-delta"], range.as_bytes());
+    let third = Git::init(dir.path().join("third"), &["--bare"]);
+    third.write("objects/info/alternates", format!("{}/objects\n", git.dir().display()));
+    third.feed(&["index-pack", "--stdin", "--fix-thin"], &thin);
+    assert!(read_all(&third) > 500);
 }
