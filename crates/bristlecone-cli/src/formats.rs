@@ -6,7 +6,7 @@
 
 use bristlecone::{
     Bytes, Commit, EntryKind, Error, Format, Kind, Native, ObjRef, Object, Oid, Result, Signature, Sink, Tag, Tezos,
-    core::{Change, Direction, Entry, FormatError, Source, Target, git::Git},
+    core::{Change, Direction, Entry, FormatError, Source, Target, git::{Algorithm, Git}},
     disk::FormatTag,
 };
 
@@ -74,11 +74,16 @@ macro_rules! formats {
 
 formats! { $
     Native: "Ordered directories, BLAKE3",
-    Git: "Git's own objects and ids, SHA-1 or SHA-256",
     Tezos: "The hashes of Tezos contexts, BLAKE2b",
+    Git: "Git's own objects, SHA-1 or SHA-256",
 }
 
 impl AnyFormat {
+    /// Returns the format of a Git repository.
+    pub(crate) const fn git(algorithm: Algorithm) -> Self {
+        Self::Git(Git::new(algorithm))
+    }
+
     /// Returns what the header of a store says of the format.
     pub(crate) fn tag(&self) -> FormatTag {
         FormatTag { name: self.name().to_owned(), version: self.version(), options: self.options() }

@@ -14,7 +14,29 @@ use bristlecone::{
     RefTarget, Result, core::git::Algorithm, storage::Storage,
 };
 
-use crate::{layout::Layout, odb::Odb, refs::Refs};
+use crate::{
+    files::Files,
+    layout::Layout,
+    odb::{Odb, OdbOptions},
+    refs::Refs,
+};
+
+mod append;
+mod cache;
+mod derived;
+mod durable;
+mod fold;
+mod journal;
+mod keeper;
+mod objects;
+mod queue;
+mod recovery;
+mod shared;
+mod store_lock;
+mod walk;
+
+use queue::Item;
+use shared::Shared;
 
 /// How a repository is used.
 #[derive(Clone, Debug)]
@@ -72,37 +94,67 @@ impl Default for GitOptions {
 /// A store in a Git repository.
 #[derive(Debug)]
 pub struct GitBackend {
-    odb: Odb,
-    refs: Refs,
+    shared: Arc<Shared>,
 }
 
 impl GitBackend {
-    /// Opens the repository whose common folder `storage` is rooted at; its alternates are not looked for.
+    /// Opens the repository whose common folder `storage` is rooted at; its alternates are not looked for. What a power
+    /// cut left is set right.
     ///
     /// # Errors
     /// [`Error::NoStore`] if there is none; [`Error::Corrupt`], [`Error::Locked`], [`Error::Io`].
-    pub fn open(_storage: Arc<dyn Storage>, _options: GitOptions) -> Result<Self> {
-        todo!()
+    pub fn open(storage: Arc<dyn Storage>, options: GitOptions) -> Result<Self> {
+        let algorithm = options.algorithm;
+        Self::open_with(storage.clone(), options, || Odb::open(storage, algorithm, OdbOptions::default()))
     }
 
     /// Opens a repository of the operating system, with its alternates, as its configuration says.
     ///
     /// # Errors
     /// As [`GitBackend::open`].
-    pub fn open_path(_layout: &Layout, _options: GitOptions) -> Result<Self> {
-        todo!()
+    pub fn open_path(layout: &Layout, options: GitOptions) -> Result<Self> {
+        let mut options = options;
+        options.algorithm = layout.algorithm;
+        if layout.git_dir != layout.common_dir
+            && let Ok(below) = layout.git_dir.strip_prefix(&layout.common_dir)
+        {
+            below.to_str().unwrap_or_default().clone_into(&mut options.head_dir);
+        }
+        // Git begins reflogs where there are working trees, unless it is told otherwise.
+        options.reflogs &= match layout.config.get("core.logallrefupdates") {
+            Some(b"always") => true,
+            Some(_) => layout.config.bool("core.logallrefupdates").unwrap_or(true),
+            None => !layout.is_bare(),
+        };
+        options.boot = options.boot.or_else(boot_id);
+        let odb = || Odb::open_path(layout);
+        Self::open_with(layout.storage(), options, odb)
+    }
+
+    fn open_with(storage: Arc<dyn Storage>, options: GitOptions, odb: impl FnOnce() -> Result<Odb>) -> Result<Self> {
+        let files = Files::new(storage);
+        if files.stat("objects")?.is_none() {
+            return Err(Error::NoStore { file: files.describe("") });
+        }
+        Ok(Self { shared: Arc::new(Shared::open(files, options, odb)?) })
     }
 
     /// Returns the objects.
     #[must_use]
     pub fn odb(&self) -> &Odb {
-        &self.odb
+        &self.shared.odb
     }
 
     /// Returns the refs as Git keeps them.
     #[must_use]
     pub fn refs(&self) -> &Refs {
-        &self.refs
+        &self.shared.refs
+    }
+
+    /// Returns how the repository is used.
+    #[must_use]
+    pub fn options(&self) -> &GitOptions {
+        &self.shared.options
     }
 
     /// Returns what Git's own `HEAD` names: a branch, which need not exist, or an object.
@@ -110,7 +162,7 @@ impl GitBackend {
     /// # Errors
     /// [`Error::Corrupt`]; [`Error::Io`].
     pub fn git_head(&self) -> Result<Option<RefTarget>> {
-        todo!()
+        self.shared.refs.get("HEAD")
     }
 
     /// Folds all packs of this repository into one, but for those that say they are to be kept as they are.
@@ -118,7 +170,7 @@ impl GitBackend {
     /// # Errors
     /// [`Error::Corrupt`]; [`Error::ReadOnly`], [`Error::Io`].
     pub fn fold_all(&self) -> Result<()> {
-        todo!()
+        self.shared.fold_all()
     }
 
     /// Makes everything durable and ends the threads. Dropping the backend does the same, as far as it can.
@@ -126,56 +178,104 @@ impl GitBackend {
     /// # Errors
     /// As [`Backend::flush`].
     pub fn close(&self) -> Result<()> {
-        todo!()
+        let shared = &self.shared;
+        shared.stop_keeper();
+        let flushed = shared.flush();
+        // What no ref led to until now has no protection any more, as in any Git.
+        for pack in std::mem::take(&mut shared::lock(&shared.writer).kept) {
+            objects::unkeep(&shared.files, &pack)?;
+        }
+        flushed
     }
+}
+
+impl Drop for GitBackend {
+    fn drop(&mut self) {
+        // Whoever wants to know calls `close`.
+        let _ = self.close();
+    }
+}
+
+/// Returns what the system calls the time since it was started, where it does.
+fn boot_id() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(text.trim().to_owned()).filter(|id| !id.is_empty() && !id.contains(char::is_whitespace))
 }
 
 impl Backend for GitBackend {
     fn capabilities(&self) -> Capabilities {
-        todo!()
+        Capabilities {
+            name: "git",
+            persistent: true,
+            atomic_commits: false,
+            several_refs: false,
+            locations: false,
+            processes: true,
+            words: false,
+            git: Some(self.shared.options.algorithm),
+        }
     }
 
-    fn read(&self, _at: &ObjRef) -> Result<Option<Object<'_>>> {
-        todo!()
+    #[inline]
+    fn peek(&self, oid: &[u8], _: Location) -> Option<&[u8]> {
+        self.shared.records.peek(oid)
     }
 
-    fn locate(&self, _oid: &Oid) -> Option<Location> {
-        todo!()
+    #[inline]
+    fn read(&self, at: &ObjRef) -> Result<Option<Object<'_>>> {
+        self.shared.read(&at.oid)
     }
 
-    fn append(&self, _batch: Batch, _moves: &[RefMove], _durability: Durability) -> Result<Location> {
-        todo!()
+    /// Returns "nowhere in particular" for an object that is certainly there: it need not be written again.
+    fn locate(&self, oid: &Oid) -> Option<Location> {
+        self.shared.recent.contains(oid).then_some(Location::NONE)
     }
 
-    fn get_ref(&self, _name: &str) -> Result<Option<RefTarget>> {
-        todo!()
+    fn append(&self, batch: Batch, moves: &[RefMove], durability: Durability) -> Result<Location> {
+        let mut outcomes = self.append_many(vec![(batch, moves.to_vec())], durability);
+        outcomes.pop().unwrap_or(Ok(Location::NONE))
     }
 
-    fn list_refs(&self, _prefix: &str) -> Result<BTreeMap<String, RefTarget>> {
-        todo!()
+    fn append_many(&self, batches: Vec<(Batch, Vec<RefMove>)>, durability: Durability) -> Vec<Result<Location>> {
+        let outcomes = self.shared.append(Item { appends: batches, durability });
+        self.shared.tend();
+        outcomes.into_iter().map(|outcome| outcome.map(|()| Location::NONE)).collect()
+    }
+
+    fn get_ref(&self, name: &str) -> Result<Option<RefTarget>> {
+        self.shared.get_ref(name)
+    }
+
+    fn list_refs(&self, prefix: &str) -> Result<BTreeMap<String, RefTarget>> {
+        self.shared.list_refs(prefix)
     }
 
     fn flush(&self) -> Result<()> {
-        todo!()
+        self.shared.flush()
     }
 
     fn each_object(
         &self,
-        _each: &mut dyn FnMut(Oid, &Object<'_>) -> Result<(), Error>,
-        _damage: &mut dyn FnMut(Damage),
+        each: &mut dyn FnMut(Oid, &Object<'_>) -> Result<(), Error>,
+        damage: &mut dyn FnMut(Damage),
     ) -> Result<()> {
-        todo!()
+        self.shared.each_object(each, damage)
+    }
+
+    /// Drops what is kept in memory, but for what may be borrowed: records that were read again and again stay.
+    fn clear_caches(&self) {
+        self.shared.records.clear();
     }
 
     fn stats(&self) -> BackendStats {
-        todo!()
+        self.shared.stats()
     }
 
-    fn read_derived(&self, _name: &str) -> Result<Option<Vec<u8>>> {
-        todo!()
+    fn read_derived(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        self.shared.read_derived(name)
     }
 
-    fn write_derived(&self, _name: &str, _bytes: &[u8]) -> Result<()> {
-        todo!()
+    fn write_derived(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        self.shared.write_derived(name, bytes)
     }
 }

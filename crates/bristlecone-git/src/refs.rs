@@ -25,10 +25,10 @@ mod packed;
 mod reflog;
 mod value;
 
-pub(crate) use held::{Held, MoveRules, Staged};
+pub(crate) use held::{Held, MoveRules};
 pub(crate) use lock::LockWait;
 pub(crate) use reflog::{LogLine, LogRules};
-pub(crate) use value::{check_name, encode, parse};
+pub(crate) use value::{check_name, parse};
 
 use packed::{PackedCache, PackedRefs};
 
@@ -189,21 +189,23 @@ impl Refs {
     fn list_loose(&self, top: &str, prefix: &str, refs: &mut BTreeMap<String, RefTarget>) -> Result<()> {
         let mut dirs = vec![top.to_owned()];
         while let Some(dir) = dirs.pop() {
-            let mut names: Vec<String> = self.files.list(&self.path(&format!("{dir}/")))?;
+            let own = value::is_of_worktree(&format!("{dir}/"));
+            let mut names = self.files.list(&if own { below(&self.head_dir, &dir) } else { dir.clone() })?;
             if dir == "refs" && !self.head_dir.is_empty() {
                 names.extend(value::OF_WORKTREE.map(|dir| dir["refs/".len()..dir.len() - 1].to_owned()));
             }
             for name in names {
                 let name = format!("{dir}/{name}");
-                let inside = prefix.starts_with(&name) && prefix[name.len()..].starts_with('/');
-                if check_name(&name).is_err() || !(name.starts_with(prefix) || inside || prefix.starts_with(&name)) {
+                if !name.starts_with(prefix) && !prefix.starts_with(&format!("{name}/")) || check_name(&name).is_err() {
                     continue;
                 }
-                let slot = self.loose(&self.path(&name))?;
+                let own = value::is_of_worktree(&format!("{name}/"));
+                let path = if own { below(&self.head_dir, &name) } else { self.path(&name) };
+                let slot = self.loose(&path)?;
                 if matches!(slot.loose, Loose::Dir) {
                     dirs.push(name);
                 } else if name.starts_with(prefix) {
-                    self.sound(&name, &slot)?;
+                    self.sound(&path, &slot)?;
                     refs.extend(slot.value.map(|target| (name, target)));
                 }
             }

@@ -66,7 +66,7 @@ pub(super) fn run(args: InitArgs, context: &mut Context) -> Result<()> {
     let dir = if top.file_name().is_some_and(|name| name == STORE_DIR) { top } else { top.join(STORE_DIR) };
     let storage = Arc::new(RealStorage::new(&dir));
     let disk = DiskBackend::create(storage, format.tag(), context.globals.disk_options()?)?;
-    let opened = Opened::new(Store::disk(Arc::new(disk)), format, dir, None);
+    let opened = Opened::new(Store::disk(Arc::new(disk)), format, dir);
     opened.repo.set_head(&branch)?;
     opened.close()?;
     let format = opened.repo.format().tag();

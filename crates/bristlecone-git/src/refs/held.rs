@@ -124,7 +124,11 @@ impl Held<'_> {
         self.log(lines)?;
         let files = &self.refs.files;
         let fresh = !matches!(self.slot.loose, Loose::Value | Loose::Broken(_));
-        if fresh { files.rename(STAGED, &self.path)? } else { files.replace(STAGED, &self.path)? }
+        if fresh {
+            files.rename(STAGED, &self.path)?
+        } else {
+            files.replace(STAGED, &self.path)?
+        }
         if self.name == "HEAD" {
             self.refs.forget_head();
         }

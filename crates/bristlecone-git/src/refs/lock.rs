@@ -135,7 +135,8 @@ impl Waiting {
             self.wordless = None;
         }
         let waited = self.began.elapsed();
-        let wait_ms = if self.wordless.is_some() { self.wait.held_ms.max(self.wait.stale_ms) } else { self.wait.held_ms };
+        let wait_ms =
+            if self.wordless.is_some() { self.wait.held_ms.max(self.wait.stale_ms) } else { self.wait.held_ms };
         if waited >= Duration::from_millis(wait_ms) {
             return Err(Error::Locked {
                 file: files.describe(name),

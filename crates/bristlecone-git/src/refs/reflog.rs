@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use bristlecone::{Result, RefTarget, core::git::Algorithm, storage::OpenMode};
+use bristlecone::{RefTarget, Result, core::git::Algorithm, storage::OpenMode};
 
 use crate::files::{Files, folder, is_absent};
 
