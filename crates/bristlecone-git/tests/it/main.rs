@@ -2,6 +2,7 @@
 
 mod damage;
 mod odb;
+mod backend;
 mod pack;
 mod sim;
 mod speed;
