@@ -43,7 +43,9 @@ impl Opened {
         let free = Leave { update: None, after: None };
         let Store::Git { layout, .. } = &self.store else {
             if self.worktree {
-                return Err(Failure::usage("--worktree is for Git repositories; this store has no files, so leave it out"));
+                return Err(Failure::usage(
+                    "--worktree is for Git repositories; this store has no files, so leave it out",
+                ));
             }
             return Ok(free);
         };
@@ -229,11 +231,8 @@ fn told(refusal: Refusal, layout: &Layout) -> Failure {
 
 /// Names paths, each with a reason; not more than a reader would read.
 fn named(paths: &[(Vec<u8>, String)]) -> String {
-    let mut text: Vec<String> = paths
-        .iter()
-        .take(NAMED_MAX)
-        .map(|(path, why)| format!("{} ({why})", bristlecone::escape(path)))
-        .collect();
+    let mut text: Vec<String> =
+        paths.iter().take(NAMED_MAX).map(|(path, why)| format!("{} ({why})", bristlecone::escape(path))).collect();
     if paths.len() > NAMED_MAX {
         text.push(format!("and {} more", paths.len() - NAMED_MAX));
     }

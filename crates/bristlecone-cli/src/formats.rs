@@ -6,7 +6,10 @@
 
 use bristlecone::{
     Bytes, Commit, EntryKind, Error, Format, Kind, Native, ObjRef, Object, Oid, Result, Signature, Sink, Tag, Tezos,
-    core::{Change, Direction, Entry, FormatError, Source, Target, git::{Algorithm, Git}},
+    core::{
+        Change, Direction, Entry, FormatError, Source, Target,
+        git::{Algorithm, Git},
+    },
     disk::FormatTag,
 };
 

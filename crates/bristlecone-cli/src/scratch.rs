@@ -5,8 +5,8 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use bristlecone::{
-    Backend, BackendStats, Batch, Capabilities, Damage, Durability, Error, Location, MemoryBackend, ObjRef, Object, Oid,
-    RefMove, RefTarget, Result,
+    Backend, BackendStats, Batch, Capabilities, Damage, Durability, Error, Location, MemoryBackend, ObjRef, Object,
+    Oid, RefMove, RefTarget, Result,
 };
 
 /// What is written goes to memory, and what is not there is read from below. Refs do not move.

@@ -22,6 +22,7 @@ use super::{
     refs::{self, CUT, MovedRef},
     repository::Repository,
     table::Scratch,
+    walk::{Meters, Walk},
 };
 
 /// How an import goes.
@@ -119,19 +120,21 @@ fn into_git(
     let there = ThereGit::new(git, backend.clone(), present(backend, &scratch)?);
     let mut target = IntoGit::new(git, backend.clone());
     let width = git.algorithm().oid_bytes();
+    let (meters, others, skip) = (Meters::default(), Ids::new(width, &scratch), options.skip_missing);
+    let walker = |outlet, meters| Walk::new(&*from.odb, git.algorithm(), &there, others, outlet, meters, skip);
     let job = Job {
-        objects: &from.odb,
+        objects: &*from.odb,
         algorithm: git.algorithm(),
         tips: &tips,
         cut: &from.cut,
         there: &there,
         commits: Ids::new(width, &scratch),
-        others: Ids::new(width, &scratch),
+        walker,
         scratch: &scratch,
         skip: options.skip_missing,
         verify: true,
     };
-    let outcome = pump::run(job, &mut target, progress)?;
+    let outcome = pump::run(job, &meters, &mut target, progress)?;
     finish(from, repo, wanted, outcome, &deeper, options.force)
 }
 
@@ -156,19 +159,21 @@ fn into_native(
         let there = ThereNative::new(&native, backend.clone(), bounds.clone());
         let pool = Pool::new(backend.clone(), present(backend, &scratch)?);
         let mut target = IntoNative::new(native, algorithm, pool, bounds, map, &scratch)?;
+        let (meters, skip) = (Meters::default(), options.skip_missing);
+        let walker = |outlet, meters| Walk::new(&*from.odb, algorithm, &there, others, outlet, meters, skip);
         let job = Job {
-            objects: &from.odb,
+            objects: &*from.odb,
             algorithm,
             tips: &wanted.tips,
             cut: &from.cut,
             there: &there,
             commits,
-            others,
+            walker,
             scratch: &scratch,
             skip: options.skip_missing,
             verify: true,
         };
-        match pump::run(job, &mut target, progress) {
+        match pump::run(job, &meters, &mut target, progress) {
             // The derived files are of another time, or of another store.
             Err(_) if there.is_stale() => known = Known::nothing(&native, algorithm, &scratch),
             done => break done?,

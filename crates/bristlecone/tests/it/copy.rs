@@ -3,8 +3,8 @@
 use std::sync::{Arc, atomic::Ordering::Relaxed};
 
 use bristlecone::{
-    Batch, Counted, Durability, Error, Format, Info, Kind, Location, MemoryBackend, Native, ObjRef, Repo,
-    Sink, Tezos, core::git::Git, disk::DiskOptions,
+    Batch, Counted, Durability, Error, Format, Info, Kind, Location, MemoryBackend, Native, ObjRef, Repo, Sink, Tezos,
+    core::git::Git, disk::DiskOptions,
 };
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
