@@ -20,6 +20,7 @@ mod completions;
 mod del;
 mod diff;
 mod export;
+mod export_git;
 mod get;
 mod import;
 mod import_git;

@@ -1,9 +1,9 @@
 //! Behaviour of the Git crate, with real `git` as the judge.
 
+mod backend;
 mod damage;
 mod fold;
 mod odb;
-mod backend;
 mod pack;
 mod sim;
 mod speed;
