@@ -217,10 +217,7 @@ impl Git {
         if let Some(at) = sink.known(&oid) {
             return Ok(ObjRef::new(oid, at));
         }
-        let mut places = Vec::new();
-        self.each_raw_child(kind, raw, &mut |_, oid| places.push(sink.known(&oid).unwrap_or(Location::NONE)))?;
-        let mut places = places.into_iter();
-        self.put_raw_as(sink, kind, oid, raw, &mut |_| places.next().unwrap_or(Location::NONE))
+        self.put_checked(sink, kind, oid, raw, |sink, oid| sink.known(oid).unwrap_or(Location::NONE))
     }
 
     /// The same for bytes whose id is known, and was checked. `place` tells where children are.
@@ -235,26 +232,37 @@ impl Git {
         raw: &[u8],
         place: &mut dyn FnMut(&Oid) -> Location,
     ) -> Result<ObjRef, FormatError> {
+        self.put_checked(sink, kind, oid, raw, |_, oid| place(oid))
+    }
+
+    fn put_checked<K: Sink>(
+        &self,
+        sink: &mut K,
+        kind: Kind,
+        oid: Oid,
+        raw: &[u8],
+        mut place: impl FnMut(&K, &Oid) -> Location,
+    ) -> Result<ObjRef, FormatError> {
         if raw.len() > VALUE_BYTES_MAX {
             return Err(unsupported("an object of 4 GiB and more"));
         }
-        let mut places = Vec::new();
-        let body = if kind == Kind::Node {
-            let mut body = sink.take_buffer();
-            let mut each = |entry: &RawEntry<'_>| entry_child(entry, &mut |_, oid| places.push(place(&oid)));
-            table::put_body(self.algorithm, raw, &mut body, &mut each)
-                .map_err(|source| FormatError::Decode { kind, source })?;
-            Some(body)
+        let mut children = Vec::new();
+        let mut body = sink.take_buffer();
+        body.clear();
+        let checked = if kind == Kind::Node {
+            let mut each = |entry: &RawEntry<'_>| entry_child(entry, &mut |_, oid| children.push(oid));
+            table::put_body(self.algorithm, raw, &mut body, &mut each).map_err(bad)
         } else {
-            self.each_raw_child(kind, raw, &mut |_, oid| places.push(place(&oid)))?;
-            None
+            self.each_raw_child(kind, raw, &mut |_, oid| children.push(oid))
         };
-        let at = sink.put(kind, oid, body.as_deref().unwrap_or(raw), some_places(&places), &[]);
-        if let Some(mut body) = body {
-            body.clear();
-            sink.give_buffer(body);
-        }
-        Ok(ObjRef::new(oid, at))
+        let put = checked.map(|()| {
+            let places: Vec<Location> = children.iter().map(|oid| place(sink, oid)).collect();
+            let stored = if kind == Kind::Node { &body } else { raw };
+            ObjRef::new(oid, sink.put(kind, oid, stored, some_places(&places), &[]))
+        });
+        body.clear();
+        sink.give_buffer(body);
+        put
     }
 
     /// Calls `each` with kind and id of every child of an object in Git's bytes, in order.
