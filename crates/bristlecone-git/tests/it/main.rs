@@ -1,8 +1,11 @@
 //! Behaviour of the Git crate, with real `git` as the judge.
 
+mod backend;
+mod conformance;
+mod crash;
 mod damage;
 mod odb;
-mod backend;
 mod pack;
 mod sim;
+mod sims;
 mod speed;
