@@ -2,6 +2,7 @@
 
 mod damage;
 mod fold;
+mod layout;
 mod odb;
 mod pack;
 mod sim;
