@@ -125,7 +125,7 @@ pub enum Target<'a> {
     Object {
         /// The object.
         at: ObjRef,
-        /// The value's length in bytes.
+        /// The value's length in bytes; [`Target::UNKNOWN_BYTES`] where the format's directories do not say.
         bytes: u64,
     },
     /// An id of another store.
@@ -133,6 +133,9 @@ pub enum Target<'a> {
 }
 
 impl Target<'_> {
+    /// Stands for the length of a value where the format's directories do not say it, as Git's do not.
+    pub const UNKNOWN_BYTES: u64 = u64::MAX;
+
     /// Returns a target that borrows nothing.
     #[must_use]
     pub fn into_static(self) -> Target<'static> {

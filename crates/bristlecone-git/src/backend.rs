@@ -1,1 +1,281 @@
 //! The backend: objects and refs of a store in a Git repository.
+//!
+//! **The idea.** What a store commits is Git's own: a batch becomes a pack with its index (or loose objects), and then
+//! one ref moves, under Git's lock. That move is the commit point. Any Git that works beside us sees either all of a
+//! commit or nothing of it. What Git cannot promise is absent from [`Capabilities`]: several refs do not move in one
+//! step, and after a crash each ref is on its own.
+//!
+//! `docs/formats/git-backend.md` lists the files that are kept beside Git's, and the order of the steps.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use bristlecone::{
+    Backend, BackendStats, Batch, Capabilities, Damage, Durability, Error, Location, ObjRef, Object, Oid, RefMove,
+    RefTarget, Result, core::git::Algorithm, storage::Storage,
+};
+
+use crate::{
+    files::Files,
+    layout::Layout,
+    odb::{Odb, OdbOptions},
+    refs::Refs,
+};
+
+mod append;
+mod cache;
+mod derived;
+mod durable;
+mod fold;
+mod journal;
+mod keeper;
+mod objects;
+mod queue;
+mod recovery;
+mod shared;
+mod store_lock;
+mod walk;
+
+use queue::Item;
+use shared::Shared;
+
+/// How a repository is used.
+#[derive(Clone, Debug)]
+pub struct GitOptions {
+    /// The hash of the ids. [`GitBackend::open_path`] takes that of the repository instead.
+    pub algorithm: Algorithm,
+    /// Whether objects are written one file each, as `git add` does, and not as packs.
+    pub loose: bool,
+    /// Whether nothing is written, not even a folder.
+    pub read_only: bool,
+    /// How long a move of a ref waits for a lock of somebody else, in milliseconds.
+    pub lock_wait_ms: u64,
+    /// How long a lock file of a ref may be empty before it counts as left by a power cut, in milliseconds.
+    pub stale_lock_ms: u64,
+    /// The budget in bytes for objects kept in memory. A half at most is for those that are never dropped.
+    pub cache_bytes: u64,
+    /// Whether many small packs are folded into larger ones as they pile up.
+    pub fold: bool,
+    /// Within how many milliseconds a grouped append is durable.
+    pub grouped_ms: u64,
+    /// Whether threads may work beside appends; without, what they would do is done at the next call.
+    pub background: bool,
+    /// The folder, below that of the storage, of the working tree whose `HEAD` is meant: empty for the main one,
+    /// `worktrees/NAME` for a linked one. The store's own HEAD is `bristlecone/HEAD` in it.
+    pub head_dir: String,
+    /// Who moves refs, as reflogs say it: `Name <email>`.
+    pub who: Vec<u8>,
+    /// Whether moves of branches are noted in reflogs.
+    pub reflogs: bool,
+    /// What is different after each start of the machine; what is not synced survives as long as it is the same. `None`:
+    /// unknown, so that anything may be lost between any two openings.
+    pub boot: Option<String>,
+}
+
+impl Default for GitOptions {
+    fn default() -> Self {
+        Self {
+            algorithm: Algorithm::Sha1,
+            loose: false,
+            read_only: false,
+            lock_wait_ms: 10_000,
+            stale_lock_ms: 10_000,
+            cache_bytes: 64 << 20,
+            fold: true,
+            grouped_ms: 10,
+            background: true,
+            head_dir: String::new(),
+            who: b"bristlecone <bristlecone@localhost>".to_vec(),
+            reflogs: true,
+            boot: None,
+        }
+    }
+}
+
+/// A store in a Git repository.
+#[derive(Debug)]
+pub struct GitBackend {
+    shared: Arc<Shared>,
+}
+
+impl GitBackend {
+    /// Opens the repository whose common folder `storage` is rooted at; its alternates are not looked for. What a power
+    /// cut left is set right.
+    ///
+    /// # Errors
+    /// [`Error::NoStore`] if there is none; [`Error::Corrupt`], [`Error::Locked`], [`Error::Io`].
+    pub fn open(storage: Arc<dyn Storage>, options: GitOptions) -> Result<Self> {
+        let algorithm = options.algorithm;
+        Self::open_with(storage.clone(), options, || Odb::open(storage, algorithm, OdbOptions::default()))
+    }
+
+    /// Opens a repository of the operating system, with its alternates, as its configuration says.
+    ///
+    /// # Errors
+    /// As [`GitBackend::open`].
+    pub fn open_path(layout: &Layout, options: GitOptions) -> Result<Self> {
+        let mut options = options;
+        options.algorithm = layout.algorithm;
+        if layout.git_dir != layout.common_dir
+            && let Ok(below) = layout.git_dir.strip_prefix(&layout.common_dir)
+        {
+            below.to_str().unwrap_or_default().clone_into(&mut options.head_dir);
+        }
+        // Git begins reflogs where there are working trees, unless it is told otherwise.
+        options.reflogs &= match layout.config.get("core.logallrefupdates") {
+            Some(b"always") => true,
+            Some(_) => layout.config.bool("core.logallrefupdates").unwrap_or(true),
+            None => !layout.is_bare(),
+        };
+        options.boot = options.boot.or_else(boot_id);
+        let odb = || Odb::open_path(layout);
+        Self::open_with(layout.storage(), options, odb)
+    }
+
+    fn open_with(storage: Arc<dyn Storage>, options: GitOptions, odb: impl FnOnce() -> Result<Odb>) -> Result<Self> {
+        let files = Files::new(storage);
+        if files.stat("objects")?.is_none() {
+            return Err(Error::NoStore { file: files.describe("") });
+        }
+        Ok(Self { shared: Arc::new(Shared::open(files, options, odb)?) })
+    }
+
+    /// Returns the objects.
+    #[must_use]
+    pub fn odb(&self) -> &Odb {
+        &self.shared.odb
+    }
+
+    /// Returns the refs as Git keeps them.
+    #[must_use]
+    pub fn refs(&self) -> &Refs {
+        &self.shared.refs
+    }
+
+    /// Returns how the repository is used.
+    #[must_use]
+    pub fn options(&self) -> &GitOptions {
+        &self.shared.options
+    }
+
+    /// Returns what Git's own `HEAD` names: a branch, which need not exist, or an object.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`]; [`Error::Io`].
+    pub fn git_head(&self) -> Result<Option<RefTarget>> {
+        self.shared.refs.get("HEAD")
+    }
+
+    /// Folds all packs of this repository into one, but for those that say they are to be kept as they are.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`]; [`Error::ReadOnly`], [`Error::Io`].
+    pub fn fold_all(&self) -> Result<()> {
+        self.shared.fold_all()
+    }
+
+    /// Makes everything durable and ends the threads. Dropping the backend does the same, as far as it can.
+    ///
+    /// # Errors
+    /// As [`Backend::flush`].
+    pub fn close(&self) -> Result<()> {
+        let shared = &self.shared;
+        shared.stop_keeper();
+        let flushed = shared.flush();
+        // What no ref led to until now has no protection any more, as in any Git.
+        for pack in std::mem::take(&mut shared::lock(&shared.writer).kept) {
+            objects::unkeep(&shared.files, &pack)?;
+        }
+        flushed
+    }
+}
+
+impl Drop for GitBackend {
+    fn drop(&mut self) {
+        // Whoever wants to know calls `close`.
+        let _ = self.close();
+    }
+}
+
+/// Returns what the system calls the time since it was started, where it does.
+fn boot_id() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(text.trim().to_owned()).filter(|id| !id.is_empty() && !id.contains(char::is_whitespace))
+}
+
+impl Backend for GitBackend {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            name: "git",
+            persistent: true,
+            atomic_commits: false,
+            several_refs: false,
+            locations: false,
+            processes: true,
+            words: false,
+            git: Some(self.shared.options.algorithm),
+        }
+    }
+
+    #[inline]
+    fn peek(&self, oid: &[u8], _: Location) -> Option<&[u8]> {
+        self.shared.records.peek(oid)
+    }
+
+    #[inline]
+    fn read(&self, at: &ObjRef) -> Result<Option<Object<'_>>> {
+        self.shared.read(&at.oid)
+    }
+
+    /// Returns "nowhere in particular" for an object that is certainly there: it need not be written again.
+    fn locate(&self, oid: &Oid) -> Option<Location> {
+        self.shared.recent.contains(oid).then_some(Location::NONE)
+    }
+
+    fn append(&self, batch: Batch, moves: &[RefMove], durability: Durability) -> Result<Location> {
+        let mut outcomes = self.append_many(vec![(batch, moves.to_vec())], durability);
+        outcomes.pop().unwrap_or(Ok(Location::NONE))
+    }
+
+    fn append_many(&self, batches: Vec<(Batch, Vec<RefMove>)>, durability: Durability) -> Vec<Result<Location>> {
+        let outcomes = self.shared.append(Item { appends: batches, durability });
+        self.shared.tend();
+        outcomes.into_iter().map(|outcome| outcome.map(|()| Location::NONE)).collect()
+    }
+
+    fn get_ref(&self, name: &str) -> Result<Option<RefTarget>> {
+        self.shared.get_ref(name)
+    }
+
+    fn list_refs(&self, prefix: &str) -> Result<BTreeMap<String, RefTarget>> {
+        self.shared.list_refs(prefix)
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.shared.flush()
+    }
+
+    fn each_object(
+        &self,
+        each: &mut dyn FnMut(Oid, &Object<'_>) -> Result<(), Error>,
+        damage: &mut dyn FnMut(Damage),
+    ) -> Result<()> {
+        self.shared.each_object(each, damage)
+    }
+
+    /// Drops what is kept in memory, but for what may be borrowed: records that were read again and again stay.
+    fn clear_caches(&self) {
+        self.shared.records.clear();
+    }
+
+    fn stats(&self) -> BackendStats {
+        self.shared.stats()
+    }
+
+    fn read_derived(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        self.shared.read_derived(name)
+    }
+
+    fn write_derived(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        self.shared.write_derived(name, bytes)
+    }
+}

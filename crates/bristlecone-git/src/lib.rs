@@ -8,6 +8,7 @@
 
 pub mod backend;
 mod error;
+mod files;
 mod hash;
 pub mod layout;
 pub mod odb;

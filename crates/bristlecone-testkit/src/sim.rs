@@ -7,7 +7,7 @@
 //! a crash point costs microseconds and pre-sized files nothing.
 //!
 //! It is stricter than a file system need be: folder entries and contents survive independently, and nothing
-//! that was not synced is ordered. It has no maps, and knows no decay but [`SimStorage::flip`].
+//! that was not synced is ordered. An exchange of names is two changes, one a name. It has no maps, and knows no decay but [`SimStorage::flip`].
 
 mod disk;
 mod fault;

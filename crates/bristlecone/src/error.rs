@@ -32,6 +32,14 @@ pub enum Error {
         /// What it holds.
         found: Option<RefTarget>,
     },
+    /// A ref whose name is a folder of another's, or the other way round, where refs are files.
+    #[error("the ref {name} cannot be made: {other} is in the way")]
+    RefClash {
+        /// The ref.
+        name: String,
+        /// The other one.
+        other: String,
+    },
     /// A call that makes no sense.
     #[error("{reason}")]
     Usage {

@@ -40,7 +40,7 @@ pub use backend::{
 pub use bristlecone_core as core;
 pub use bristlecone_core::{
     AsPath, Bytes, Commit, EntryKind, Format, Kind, Location, ObjRef, Object, Oid, Path, PathError, Signature, Sink,
-    Tag, Zone, escape, native::Native, tezos::Tezos, to_hex,
+    Tag, Zone, escape, git::Git, native::Native, tezos::Tezos, to_hex,
 };
 pub use error::Error;
 pub use repo::{Branch, Info, Log, LogEntry, LogOptions, LogOrder, Prepared, Repo, check_ref_name};

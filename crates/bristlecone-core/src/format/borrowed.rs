@@ -24,6 +24,12 @@ impl<'a> Borrowed<'a> {
         Some(Self { record, body, own })
     }
 
+    /// Returns how many child locations are recorded.
+    #[inline(always)]
+    pub(super) fn children(&self) -> usize {
+        self.record.get(8..).and_then(|rest| rest.first_chunk()).map_or(0, |word| u32::from_le_bytes(*word) as usize)
+    }
+
     /// Returns where child `index` is.
     #[inline(always)]
     pub(super) fn child(&self, index: usize) -> Location {

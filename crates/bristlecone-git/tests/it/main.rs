@@ -4,6 +4,7 @@ mod damage;
 mod fold;
 mod layout;
 mod odb;
+mod backend;
 mod pack;
 mod sim;
 mod speed;

@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, io, sync::Arc};
 
+use bristlecone::storage::Stat;
+
 use super::{
     file::{File, Part},
     names::{Names, Node, folder},
@@ -52,6 +54,9 @@ impl Disk {
     }
 
     pub(super) fn create_dir(&mut self, name: &str) -> io::Result<()> {
+        if !self.names.is_dir(folder(name)) {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
         match self.names.get(name) {
             Some(Node::Dir) => return Ok(()),
             Some(Node::File(_)) => return Err(io::ErrorKind::AlreadyExists.into()),
@@ -67,9 +72,44 @@ impl Disk {
         if !self.names.is_dir(folder(to)) {
             return Err(io::ErrorKind::NotFound.into());
         }
+        if self.names.is_dir(to) {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
         let seq = self.step();
         Arc::make_mut(&mut self.names).rename(from, to, Node::File(id), seq);
         Ok(())
+    }
+
+    pub(super) fn exchange(&mut self, one: &str, other: &str) -> io::Result<()> {
+        let (first, second) = (Node::File(self.find(one)?), Node::File(self.find(other)?));
+        let seqs = [self.step(), self.step()];
+        Arc::make_mut(&mut self.names).exchange((one, first), (other, second), seqs);
+        Ok(())
+    }
+
+    pub(super) fn remove_dir(&mut self, name: &str) -> io::Result<()> {
+        match self.names.get(name) {
+            Some(Node::Dir) => {}
+            Some(Node::File(_)) => return Err(io::ErrorKind::NotADirectory.into()),
+            None => return Err(io::ErrorKind::NotFound.into()),
+        }
+        if self.names.current.keys().any(|inside| folder(inside) == name) {
+            return Err(io::ErrorKind::DirectoryNotEmpty.into());
+        }
+        let seq = self.step();
+        Arc::make_mut(&mut self.names).remove(name, Node::Dir, seq);
+        Ok(())
+    }
+
+    pub(super) fn stat(&self, name: &str) -> io::Result<Stat> {
+        match self.names.get(name) {
+            None => Err(io::ErrorKind::NotFound.into()),
+            Some(Node::Dir) => Ok(Stat { dir: true, bytes: 0, id: 0, modified_ns: 0 }),
+            Some(Node::File(id)) => {
+                let file = self.file(id);
+                Ok(Stat { dir: false, bytes: file.len(), id, modified_ns: file.modified() })
+            }
+        }
     }
 
     pub(super) fn remove(&mut self, name: &str) -> io::Result<()> {
@@ -128,7 +168,7 @@ impl Disk {
         for node in names.current.values() {
             if let Node::File(id) = node {
                 let contents = self.files[id].survivor(|seq, part| fate.keeps(seq, part));
-                files.insert(*id, Arc::new(File::settled(contents)));
+                files.insert(*id, Arc::new(File::settled(contents, self.files[id].modified())));
             }
         }
         Self { files, names: Arc::new(names), file_next: self.file_next, seq: self.seq }

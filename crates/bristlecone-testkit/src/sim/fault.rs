@@ -7,7 +7,7 @@ use std::{fmt, io, sync::Arc};
 pub struct Call {
     /// The kind.
     pub kind: CallKind,
-    /// The file or folder; for a rename the old name.
+    /// The file or folder; for a rename the old name, for an exchange the first.
     pub name: Arc<str>,
     /// Where it wrote or read, or the length that it set.
     pub offset: u64,
@@ -43,8 +43,12 @@ pub enum CallKind {
     CreateDir,
     /// A rename.
     Rename,
+    /// An exchange of two names.
+    Exchange,
     /// A removal.
     Remove,
+    /// A removal of a folder.
+    RemoveDir,
     /// A read; numbered only where asked for.
     Read,
 }

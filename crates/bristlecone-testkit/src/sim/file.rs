@@ -16,6 +16,8 @@ pub(super) struct File {
     durable: Pages,
     pending: Vec<Pending>,
     diverged: bool,
+    // The place, in the order of everything that happened to the disk, of its last change.
+    modified: u64,
 }
 
 /// A write or change of length that no sync has made durable.
@@ -47,6 +49,11 @@ impl File {
         self.current.len()
     }
 
+    /// Returns what stands for the time of the last change: it only rises.
+    pub(super) fn modified(&self) -> u64 {
+        self.modified
+    }
+
     pub(super) fn read(&self, buffer: &mut [u8], offset: u64) -> usize {
         self.current.read(buffer, offset)
     }
@@ -58,6 +65,7 @@ impl File {
             return;
         }
         let before = self.current.len();
+        self.modified = seq;
         let grown = !self.diverged && self.current.holds_zeroes(bytes, offset);
         self.current.write(bytes, offset);
         let after = self.current.len();
@@ -73,6 +81,7 @@ impl File {
             return;
         }
         self.current.set_len(len);
+        self.modified = seq;
         let range = if len < before { len..before } else { len..len };
         self.pending.push(Pending { seq, range, data: Data::Zeroes, len: Some(len) });
     }
@@ -116,8 +125,8 @@ impl File {
     }
 
     /// Returns the file with nothing pending, its contents being `contents`.
-    pub(super) fn settled(contents: Pages) -> Self {
-        Self { durable: contents.clone(), current: contents, ..Self::default() }
+    pub(super) fn settled(contents: Pages, modified: u64) -> Self {
+        Self { durable: contents.clone(), current: contents, modified, ..Self::default() }
     }
 
     /// Returns what is left if exactly those parts of pending changes reach the medium that `kept` says.

@@ -54,6 +54,13 @@ impl Names {
         self.change(Change { seq, node, from: Some(from.to_owned()), to: Some(to.to_owned()) });
     }
 
+    /// Gives each of two files the name of the other. A power cut may leave either name as it was: whoever needs both
+    /// syncs both folders.
+    pub(super) fn exchange(&mut self, (one, first): (&str, Node), (other, second): (&str, Node), seqs: [u64; 2]) {
+        self.change(Change { seq: seqs[0], node: second, from: None, to: Some(one.to_owned()) });
+        self.change(Change { seq: seqs[1], node: first, from: None, to: Some(other.to_owned()) });
+    }
+
     fn change(&mut self, change: Change) {
         change.apply(&mut self.current);
         self.pending.push(change);

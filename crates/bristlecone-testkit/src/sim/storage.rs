@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use bristlecone::storage::{FileMap, OpenMode, Storage, StorageFile};
+use bristlecone::storage::{FileMap, OpenMode, Stat, Storage, StorageFile};
 
 use super::{CallKind, Fault, SimStorage, names::Node, names::folder, state::State};
 
@@ -78,6 +78,20 @@ impl Storage for SimStorage {
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         self.call_names(CallKind::Rename, from, |state| state.disk.rename(from, to))
+    }
+
+    fn exchange(&self, one: &str, other: &str) -> io::Result<()> {
+        self.call_names(CallKind::Exchange, one, |state| state.disk.exchange(one, other))
+    }
+
+    fn remove_dir(&self, dir: &str) -> io::Result<()> {
+        self.call_names(CallKind::RemoveDir, dir, |state| state.disk.remove_dir(dir))
+    }
+
+    fn stat(&self, name: &str) -> io::Result<Stat> {
+        let state = self.lock();
+        state.powered()?;
+        state.disk.stat(name)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {

@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use bristlecone::storage::{FileMap, OpenMode, Storage, StorageFile};
+use bristlecone::storage::{FileMap, OpenMode, Stat, Storage, StorageFile};
 
 /// What a [`Lying`] storage only pretends to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,8 +75,20 @@ impl Storage for Lying {
         self.inner.rename(from, to)
     }
 
+    fn exchange(&self, one: &str, other: &str) -> io::Result<()> {
+        self.inner.exchange(one, other)
+    }
+
     fn remove(&self, name: &str) -> io::Result<()> {
         self.inner.remove(name)
+    }
+
+    fn remove_dir(&self, dir: &str) -> io::Result<()> {
+        self.inner.remove_dir(dir)
+    }
+
+    fn stat(&self, name: &str) -> io::Result<Stat> {
+        self.inner.stat(name)
     }
 
     fn sync_dir(&self, dir: &str) -> io::Result<()> {

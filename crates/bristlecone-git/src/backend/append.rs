@@ -1,0 +1,357 @@
+//! Appending: objects first, then refs, one after the other.
+//!
+//! A leader checks what every append of its group expects, writes the objects of those that may go on as one pack, and
+//! then takes the store's lock and moves each ref once, to what the last of its moves says. The check is done again with
+//! the ref's own lock held, since a Git may have been faster.
+
+use std::{collections::BTreeMap, sync::atomic::Ordering::*};
+
+use bristlecone::{
+    Batch, Durability, Error, Expected, Kind, Oid, RefMove, RefTarget, Result,
+    core::{RECORD_HEADER_BYTES, write_record},
+};
+
+use super::{
+    journal::Line,
+    objects::{self, Written},
+    queue::{Append, Item},
+    shared::{Shared, Writer, placeless},
+};
+use crate::{
+    error::again,
+    refs::{Held, LogLine, STORE_HEAD, check_name},
+};
+
+/// One append of a group, and what came of it.
+struct Request<'a> {
+    batch: &'a Batch,
+    wanted: Option<&'a RefMove>,
+    outcome: Option<Result<()>>,
+}
+
+impl Request<'_> {
+    fn is_open(&self) -> bool {
+        self.outcome.is_none()
+    }
+
+    /// Returns what the ref holds after the move.
+    fn target(&self) -> Option<RefTarget> {
+        self.wanted.and_then(|wanted| wanted.to.clone()).map(|to| match to {
+            RefTarget::Object(at) => RefTarget::Object(placeless(at.oid)),
+            symbolic @ RefTarget::Symbolic(_) => symbolic,
+        })
+    }
+}
+
+/// The moves of one ref in a group, in order.
+#[derive(Default)]
+struct Moves {
+    requests: Vec<usize>,
+    /// What the ref held when it was looked at, and what it would hold now.
+    now: Option<RefTarget>,
+}
+
+impl Shared {
+    /// Appends what one caller brought, alone or with those who come at the same time.
+    pub(super) fn append(&self, item: Item) -> Vec<Result<()>> {
+        if let Err(error) = self.may_append() {
+            return item.appends.iter().map(|_| Err(again(&error))).collect();
+        }
+        self.queue.run(item, |items| self.write_items(items))
+    }
+
+    fn may_append(&self) -> Result<()> {
+        if self.options.read_only {
+            return Err(Error::ReadOnly);
+        }
+        self.poisoned()?;
+        self.pay_owed()
+    }
+
+    /// Writes for everybody in a group.
+    fn write_items(&self, items: &[&Item]) -> Vec<Vec<Result<()>>> {
+        let durability = items.iter().map(|item| item.durability).max().unwrap_or_default();
+        let appends: Vec<&Append> = items.iter().flat_map(|item| &item.appends).collect();
+        let mut requests: Vec<Request<'_>> = appends.iter().map(|append| self.request(append)).collect();
+        if let Err(error) = self.write_group(&mut requests, durability) {
+            for request in requests.iter_mut().filter(|request| request.is_open()) {
+                request.outcome = Some(Err(again(&error)));
+            }
+        }
+        let mut outcomes = requests.into_iter().map(|request| request.outcome.unwrap_or(Ok(())));
+        items.iter().map(|item| outcomes.by_ref().take(item.appends.len()).collect()).collect()
+    }
+
+    /// Checks what can be checked without looking at anything.
+    fn request<'a>(&self, (batch, moves): &'a Append) -> Request<'a> {
+        let check = || {
+            for (index, wanted) in moves.iter().enumerate() {
+                if wanted.name != STORE_HEAD {
+                    check_name(&wanted.name)?;
+                }
+                if let Some(RefTarget::Symbolic(name)) = &wanted.to {
+                    check_name(name)?;
+                }
+                if moves[..index].iter().any(|earlier| earlier.name == wanted.name) {
+                    return Err(Error::RefName { name: wanted.name.clone() });
+                }
+                if let Some(RefTarget::Object(at)) = &wanted.to
+                    && at.oid.as_bytes().len() != self.options.algorithm.oid_bytes()
+                {
+                    return Err(Error::Usage { reason: "the repository has ids of another hash" });
+                }
+            }
+            if moves.len() > 1 {
+                return Err(Error::Usage { reason: "a Git repository moves one ref at a time" });
+            }
+            objects::check_batch(self.options.algorithm, batch)
+        };
+        Request { batch, wanted: moves.first(), outcome: check().err().map(Err) }
+    }
+
+    fn write_group(&self, requests: &mut [Request<'_>], durability: Durability) -> Result<()> {
+        let synced = durability == Durability::Synced;
+        let moves = self.plan(requests)?;
+        let batches: Vec<&Batch> = requests.iter().filter(|request| request.is_open()).map(|r| r.batch).collect();
+        if moves.is_empty() && batches.iter().all(|batch| batch.is_empty()) {
+            return if synced && !batches.is_empty() { self.flush() } else { Ok(()) };
+        }
+        let written = self.write_objects(&batches, synced)?;
+        let result = self.locked(|writer| {
+            if synced {
+                // What is acknowledged as durable includes all that came before.
+                self.make_durable(writer)?;
+            }
+            let mut noted = synced;
+            for (name, moves) in &moves {
+                if let Err(error) = self.move_ref(writer, requests, name, moves, &written, synced, &mut noted) {
+                    for &index in &moves.requests {
+                        requests[index].outcome.get_or_insert_with(|| Err(again(&error)));
+                    }
+                }
+            }
+            if !noted && requests.iter().any(|request| matches!(request.outcome, None | Some(Ok(())))) {
+                self.note_objects(writer, &written)?;
+            }
+            Ok(())
+        });
+        self.settle(requests, &moves, written, result.is_ok())?;
+        result?;
+        self.counters.batches.fetch_add(batches.len() as u64, Relaxed);
+        match durability {
+            Durability::None => self.write_out(),
+            Durability::Grouped => self.flush_soon(),
+            Durability::Synced => {}
+        }
+        Ok(())
+    }
+
+    /// Checks in order what every append expects, and answers those that cannot go on.
+    fn plan(&self, requests: &mut [Request<'_>]) -> Result<BTreeMap<String, Moves>> {
+        let mut plan: BTreeMap<String, Moves> = BTreeMap::new();
+        for (index, request) in requests.iter_mut().enumerate() {
+            let Some(wanted) = request.wanted.filter(|_| request.outcome.is_none()) else { continue };
+            if !plan.contains_key(&wanted.name) {
+                let now = match self.get_ref(&wanted.name) {
+                    // A file that makes no sense may be written over by whoever expects anything.
+                    Err(Error::Corrupt { .. }) if wanted.expected == Expected::Any => None,
+                    Err(error) => {
+                        request.outcome = Some(Err(error));
+                        continue;
+                    }
+                    Ok(now) => now,
+                };
+                plan.insert(wanted.name.clone(), Moves { now, ..Moves::default() });
+            }
+            let Some(moves) = plan.get_mut(&wanted.name) else { continue };
+            if wanted.allows(moves.now.as_ref()) {
+                moves.requests.push(index);
+                moves.now = request.target();
+            } else {
+                let (name, found) = (wanted.name.clone(), moves.now.clone());
+                request.outcome = Some(Err(Error::Conflict { name, found }));
+            }
+        }
+        plan.retain(|_, moves| !moves.requests.is_empty());
+        Ok(plan)
+    }
+
+    /// Writes the objects of a group, so that everybody can read them; no ref leads to them yet.
+    fn write_objects(&self, batches: &[&Batch], synced: bool) -> Result<Written> {
+        let known = |oid: &Oid| self.recent.contains(oid);
+        let done = || -> Result<Written> {
+            if self.options.loose {
+                return objects::write_loose(&self.files, batches, known, synced);
+            }
+            let (builder, oids) = objects::build_pack(self.options.algorithm, batches, known)?;
+            if builder.is_empty() {
+                return Ok(Written::default());
+            }
+            let pack = objects::write_pack(&self.files, self.options.boot.as_deref(), builder, synced)?;
+            if synced {
+                self.files.sync_dir(objects::PACKS)?;
+            }
+            Ok(Written { pack: Some(pack), loose: Vec::new(), oids })
+        };
+        let mut written = if synced { self.poison(done()) } else { done() }?;
+        if let Some(pack) = &mut written.pack {
+            self.counters.writes.fetch_add(1, Relaxed);
+            self.odb.add_pack_with(&pack.name, std::mem::take(&mut pack.index))?;
+        }
+        Ok(written)
+    }
+
+    /// Moves one ref, for all requests that do, with its lock held.
+    #[expect(clippy::too_many_arguments, reason = "the state of one group, which nothing else shares")]
+    fn move_ref(
+        &self,
+        writer: &mut Writer,
+        requests: &mut [Request<'_>],
+        name: &str,
+        moves: &Moves,
+        written: &Written,
+        synced: bool,
+        noted: &mut bool,
+    ) -> Result<()> {
+        let staged = moves.now.as_ref().map(|target| self.refs.stage(target, synced)).transpose();
+        let mut staged = if synced { self.poison(staged) } else { staged }?;
+        let held = if name == STORE_HEAD {
+            self.refs.hold_store_head(&self.rules)?
+        } else {
+            self.refs.hold(name, &self.rules)?
+        };
+        let (before, after, lines) = self.check_held(&held, requests, moves)?;
+        if lines.is_empty() {
+            return Ok(());
+        }
+        if after.is_some() {
+            held.check_free()?;
+        }
+        if after != moves.now {
+            staged = after.as_ref().map(|target| self.refs.stage(target, synced)).transpose()?;
+        }
+        if !synced {
+            self.ensure_dirty(writer, name, &before, written)?;
+            if !std::mem::replace(noted, true) {
+                self.note_objects(writer, written)?;
+            }
+        }
+        let moved = match staged {
+            Some(staged) => held.set(staged, synced, &lines),
+            None => held.remove(synced),
+        };
+        if synced { self.poison(moved) } else { moved }?;
+        if !synced {
+            writer.journal.add([Line::Move { name: name.to_owned(), from: before, to: after }])?;
+        }
+        for &index in &moves.requests {
+            requests[index].outcome.get_or_insert(Ok(()));
+        }
+        Ok(())
+    }
+
+    /// Checks with the ref's lock held what every move expects; answers those that are too late. Returns what the ref
+    /// holds, what it is to hold, and a line for each move.
+    fn check_held(
+        &self,
+        held: &Held<'_>,
+        requests: &mut [Request<'_>],
+        moves: &Moves,
+    ) -> Result<(Option<RefTarget>, Option<RefTarget>, Vec<LogLine>)> {
+        let any = moves
+            .requests
+            .first()
+            .is_some_and(|&index| requests[index].wanted.is_some_and(|wanted| wanted.expected == Expected::Any));
+        let before = match held.value() {
+            Err(_) if any => None,
+            value => value?.cloned(),
+        };
+        let mut now = before.clone();
+        let mut lines = Vec::with_capacity(moves.requests.len());
+        for &index in &moves.requests {
+            let request = &mut requests[index];
+            let Some(wanted) = request.wanted else { continue };
+            if wanted.allows(now.as_ref()) {
+                let to = request.target();
+                lines.push(LogLine { from: now, to: to.clone(), message: message(request.batch, to.as_ref()) });
+                now = to;
+            } else {
+                request.outcome = Some(Err(Error::Conflict { name: wanted.name.clone(), found: now.clone() }));
+            }
+        }
+        Ok((before, now, lines))
+    }
+
+    /// Remembers what was written, or takes back what came to nothing.
+    fn settle(
+        &self,
+        requests: &[Request<'_>],
+        moves: &BTreeMap<String, Moves>,
+        written: Written,
+        sound: bool,
+    ) -> Result<()> {
+        let kept = sound && requests.iter().any(|request| matches!(request.outcome, None | Some(Ok(()))));
+        let moved = kept && !moves.is_empty();
+        if kept {
+            for request in requests.iter().filter(|request| matches!(request.outcome, None | Some(Ok(())))) {
+                self.remember(request.batch);
+            }
+            self.recent.insert(written.oids.into_iter());
+        }
+        let Some(pack) = written.pack else { return Ok(()) };
+        // An error may have come after the ref moved; then the pack must stay.
+        let conflicts = requests.iter().all(|request| matches!(request.outcome, Some(Err(Error::Conflict { .. }))));
+        if !kept && conflicts && pack.fresh {
+            self.odb.forget_pack(&pack.name);
+            return objects::remove_pack(&self.files, &pack.name);
+        }
+        let mut writer = super::shared::lock(&self.writer);
+        if pack.fresh {
+            writer.kept.push(pack.name);
+        }
+        if moved {
+            for name in std::mem::take(&mut writer.kept) {
+                objects::unkeep(&self.files, &name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps what the next commit will read.
+    fn remember(&self, batch: &Batch) {
+        for entry in batch.records() {
+            let record = &entry.record;
+            let Ok(oid) = Oid::new(record.oid) else { continue };
+            if !matches!(record.kind, Kind::Node | Kind::Commit) {
+                continue;
+            }
+            if record.children == 0 && record.aux == 0 {
+                self.records.insert_written(oid, entry.bytes.into());
+            } else {
+                let body = &entry.bytes[record.body_at()..];
+                let mut bytes = Vec::with_capacity(RECORD_HEADER_BYTES + body.len() + 8);
+                write_record(&mut bytes, record.kind, &oid, body, &[], &[]);
+                bytes.truncate(RECORD_HEADER_BYTES + body.len());
+                self.records.insert_written(oid, bytes.into());
+            }
+        }
+    }
+}
+
+/// Returns what a reflog says of a move.
+fn message(batch: &Batch, to: Option<&RefTarget>) -> String {
+    let Some(RefTarget::Object(at)) = to else { return "bristlecone: moved".to_owned() };
+    // The commit is the last object of its batch.
+    let last = batch.offsets().last().is_some_and(|(oid, _)| *oid == at.oid);
+    let record = if last { batch.records().last() } else { None };
+    let Some(entry) = record.filter(|entry| entry.record.kind == Kind::Commit) else {
+        return "bristlecone: moved".to_owned();
+    };
+    let raw = objects::raw_of(&entry.record, entry.bytes).unwrap_or_default();
+    let headers = raw.windows(2).position(|two| two == b"\n\n").unwrap_or(raw.len());
+    let text = raw.get(headers + 2..).unwrap_or_default();
+    let subject = text.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    let parents = raw[..headers].split(|&byte| byte == b'\n').filter(|line| line.starts_with(b"parent ")).count();
+    let what = ["commit (initial)", "commit", "commit (merge)"][parents.min(2)];
+    format!("{what}: {}", String::from_utf8_lossy(subject))
+}

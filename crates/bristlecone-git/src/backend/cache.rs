@@ -1,0 +1,311 @@
+//! What is kept in memory: records of objects, and which objects were written of late.
+//!
+//! Records are in two tiers. The lower is a cache with a budget. What is read again and again rises into the upper, in
+//! which nothing moves and nothing is dropped, so that it is borrowed without a lock and for as long as the backend: the
+//! fast way of reads. The upper tier ends growing at its part of the budget.
+
+use std::{
+    collections::HashSet,
+    sync::{
+        Arc, Mutex, PoisonError, RwLock,
+        atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::*},
+    },
+    time::{Duration, Instant},
+};
+
+use bristlecone::{Bytes, Kind, Object, Oid, core::RECORD_HEADER_BYTES};
+use quick_cache::{Weighter, sync::Cache};
+
+/// Records from this length on do not rise.
+const PINNED_BYTES_MAX: usize = 256 << 10;
+/// Bytes of a record that the sizes of tables assume.
+const RECORD_BYTES: u64 = 256;
+/// How often a record that was read from the repository is asked for before it rises.
+const ASKED_READ: u32 = 2;
+/// How often one that was just written is: the next commit reads it and then never again.
+const ASKED_WRITTEN: u32 = 16;
+
+/// A record in the lower tier.
+#[derive(Debug)]
+struct Kept {
+    bytes: Arc<[u8]>,
+    // How often it must still be asked for before it rises.
+    left: AtomicU32,
+}
+
+#[derive(Clone, Debug)]
+struct ByBytes;
+
+impl Weighter<Oid, Arc<Kept>> for ByBytes {
+    fn weight(&self, _: &Oid, kept: &Arc<Kept>) -> u64 {
+        // 96 bytes for what stands around a record: id, counters and links.
+        kept.bytes.len() as u64 + 96
+    }
+}
+
+/// Records by id.
+#[derive(Debug)]
+pub(super) struct Records {
+    lower: Cache<Oid, Arc<Kept>, ByBytes>,
+    upper: Pinned,
+}
+
+impl Records {
+    /// Returns empty tiers that take `bytes` bytes together, at most.
+    pub(super) fn new(bytes: u64) -> Self {
+        let upper = bytes / 2;
+        let lower = bytes - upper;
+        let items = (lower / RECORD_BYTES).clamp(16, 1 << 22) as usize;
+        Self { lower: Cache::with_weighter(items, lower, ByBytes), upper: Pinned::new(upper) }
+    }
+
+    /// Returns the record of an object that rose, borrowed.
+    #[inline]
+    pub(super) fn peek(&self, oid: &[u8]) -> Option<&[u8]> {
+        self.upper.get(oid)
+    }
+
+    /// Returns an object that is kept.
+    #[inline]
+    pub(super) fn get(&self, oid: &Oid) -> Option<Object<'_>> {
+        if let Some(bytes) = self.upper.get(oid.as_bytes()) {
+            return object(Bytes::Borrowed(bytes));
+        }
+        let kept = self.lower.get(oid)?;
+        // A count that wraps would take four billion reads of what is too large to rise.
+        if kept.left.fetch_sub(1, Relaxed) == 1
+            && let Some(bytes) = self.upper.insert(&kept.bytes)
+        {
+            self.lower.remove(oid);
+            return object(Bytes::Borrowed(bytes));
+        }
+        object(Bytes::from(kept.bytes.clone()))
+    }
+
+    /// Keeps a record that was read.
+    pub(super) fn insert_read(&self, oid: Oid, bytes: Arc<[u8]>) {
+        self.insert(oid, bytes, ASKED_READ);
+    }
+
+    /// Keeps a record that was written.
+    pub(super) fn insert_written(&self, oid: Oid, bytes: Arc<[u8]>) {
+        self.insert(oid, bytes, ASKED_WRITTEN);
+    }
+
+    fn insert(&self, oid: Oid, bytes: Arc<[u8]>, asked: u32) {
+        self.lower.insert(oid, Arc::new(Kept { bytes, left: AtomicU32::new(asked) }));
+    }
+
+    /// Empties the lower tier. What rose may be borrowed and stays.
+    pub(super) fn clear(&self) {
+        self.lower.clear();
+    }
+
+    /// Returns the bytes of memory that the tiers take.
+    pub(super) fn bytes(&self) -> u64 {
+        self.lower.weight() + self.upper.bytes.load(Relaxed) as u64 + self.upper.slots.len() as u64 * 8
+    }
+}
+
+/// Returns the object of a record that is kept: all of them are without places and words.
+#[inline]
+fn object(bytes: Bytes<'_>) -> Option<Object<'_>> {
+    let kind = Kind::from_u8(*bytes.get(12)?)?;
+    let end = bytes.len();
+    Some(Object::from_body(kind, bytes.slice(RECORD_HEADER_BYTES.min(end)..end)))
+}
+
+/// Records that stay, found without a lock: a table of places, open, that does not grow.
+#[derive(Debug)]
+struct Pinned {
+    records: boxcar::Vec<Box<[u8]>>,
+    // Upper half: part of the id. Lower half: the place in `records`, and 1. 0: free.
+    slots: Box<[AtomicU64]>,
+    bytes: AtomicUsize,
+    bytes_max: usize,
+    // Held to insert.
+    inserting: Mutex<usize>,
+}
+
+impl Pinned {
+    fn new(bytes_max: u64) -> Self {
+        let slots = (bytes_max / RECORD_BYTES).clamp(64, 1 << 24).next_power_of_two() as usize;
+        Self {
+            records: boxcar::Vec::new(),
+            slots: (0..slots).map(|_| AtomicU64::new(0)).collect(),
+            bytes: AtomicUsize::new(0),
+            bytes_max: bytes_max as usize,
+            inserting: Mutex::default(),
+        }
+    }
+
+    #[inline]
+    fn get(&self, oid: &[u8]) -> Option<&[u8]> {
+        let word = u64::from_le_bytes(*oid.first_chunk()?);
+        let mask = self.slots.len() - 1;
+        let mut at = word as usize & mask;
+        loop {
+            let slot = self.slots[at].load(Acquire);
+            if slot == 0 {
+                return None;
+            }
+            if slot >> 32 == word >> 32 {
+                let record = self.records.get((slot as u32 - 1) as usize)?;
+                if is_of(record, oid) {
+                    return Some(record);
+                }
+            }
+            at = (at + 1) & mask;
+        }
+    }
+
+    /// Copies a record and returns the copy; `None` where there is no room.
+    fn insert(&self, record: &[u8]) -> Option<&[u8]> {
+        let id = record.get(16..16 + usize::from(*record.get(13)?))?;
+        let mut count = self.inserting.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(there) = self.get(id) {
+            return Some(there);
+        }
+        let bytes = self.bytes.load(Relaxed) + record.len();
+        // A table that is three quarters full still ends searches soon.
+        if record.len() > PINNED_BYTES_MAX || bytes > self.bytes_max || *count >= self.slots.len() / 4 * 3 {
+            return None;
+        }
+        let place = self.records.push(record.into());
+        let word = u64::from_le_bytes(*id.first_chunk()?);
+        let mask = self.slots.len() - 1;
+        let mut at = word as usize & mask;
+        while self.slots[at].load(Relaxed) != 0 {
+            at = (at + 1) & mask;
+        }
+        self.slots[at].store(word >> 32 << 32 | (place as u64 + 1), Release);
+        self.bytes.store(bytes, Relaxed);
+        *count += 1;
+        self.records.get(place).map(|record| &**record)
+    }
+}
+
+/// Whether a record is of the object with this id.
+#[inline]
+fn is_of(record: &[u8], oid: &[u8]) -> bool {
+    record.get(13).is_some_and(|&bytes| usize::from(bytes) == oid.len()) && record.get(16..16 + oid.len()) == Some(oid)
+}
+
+/// Ids in a set before the older one is dropped.
+const RECENT_MAX: usize = 1 << 17;
+/// For how long an object that was written is taken to be there: Git drops what nothing leads to after two weeks.
+const RECENT: Duration = Duration::from_secs(600);
+
+/// The objects that were written of late, and so are certainly there: two sets, of which the older is dropped in time.
+#[derive(Debug)]
+pub(super) struct Recent {
+    sets: RwLock<Sets>,
+}
+
+#[derive(Debug)]
+struct Sets {
+    newer: HashSet<Oid>,
+    older: HashSet<Oid>,
+    turned: Instant,
+}
+
+impl Recent {
+    pub(super) fn new() -> Self {
+        let sets = Sets { newer: HashSet::new(), older: HashSet::new(), turned: Instant::now() };
+        Self { sets: RwLock::new(sets) }
+    }
+
+    pub(super) fn contains(&self, oid: &Oid) -> bool {
+        let sets = self.sets.read().unwrap_or_else(PoisonError::into_inner);
+        if sets.turned.elapsed() > RECENT {
+            return false;
+        }
+        sets.newer.contains(oid) || sets.older.contains(oid)
+    }
+
+    pub(super) fn insert(&self, oids: impl Iterator<Item = Oid>) {
+        let mut sets = self.sets.write().unwrap_or_else(PoisonError::into_inner);
+        let stale = sets.turned.elapsed() > RECENT;
+        if stale || sets.newer.len() > RECENT_MAX || sets.turned.elapsed() > RECENT / 2 {
+            let newer = std::mem::take(&mut sets.newer);
+            sets.older = if stale { HashSet::new() } else { newer };
+            sets.turned = Instant::now();
+        }
+        sets.newer.extend(oids);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bristlecone::core::write_record;
+
+    use super::*;
+
+    fn oid(number: u32) -> Oid {
+        let mut id = [0; 20];
+        id[..4].copy_from_slice(&number.wrapping_mul(0x9e37_79b9).to_le_bytes());
+        id[4..8].copy_from_slice(&(number % 3).to_le_bytes());
+        id[16..].copy_from_slice(&number.to_le_bytes());
+        Oid::new(&id).unwrap()
+    }
+
+    fn record(number: u32, bytes: usize) -> Arc<[u8]> {
+        let mut out = Vec::new();
+        write_record(&mut out, Kind::Node, &oid(number), &vec![number as u8; bytes], &[], &[]);
+        out.truncate(48 + bytes);
+        out.into()
+    }
+
+    #[test]
+    fn what_is_asked_for_again_rises_and_stays() {
+        let records = Records::new(1 << 20);
+        for n in 0..1000 {
+            records.insert_read(oid(n), record(n, 20 + n as usize % 50));
+        }
+        for n in 0..1000 {
+            assert!(records.peek(oid(n).as_bytes()).is_none());
+            for _ in 0..3 {
+                assert_eq!(records.get(&oid(n)).unwrap().body(), vec![n as u8; 20 + n as usize % 50]);
+            }
+        }
+        let borrowed: Vec<&[u8]> = (0..1000).map(|n| records.peek(oid(n).as_bytes()).unwrap()).collect();
+        records.clear();
+        for n in 0..1000 {
+            assert_eq!(borrowed[n as usize], &*record(n, 20 + n as usize % 50));
+            assert!(records.get(&oid(n)).is_some() && records.get(&oid(n + 1000)).is_none());
+        }
+    }
+
+    #[test]
+    fn the_upper_tier_keeps_within_its_budget() {
+        let records = Records::new(100_000);
+        for n in 0..5000 {
+            records.insert_read(oid(n), record(n, 300));
+            for _ in 0..4 {
+                records.get(&oid(n));
+            }
+        }
+        assert!(records.upper.bytes.load(Relaxed) <= 50_000);
+        let risen = (0..5000).filter(|&n| records.peek(oid(n).as_bytes()).is_some()).count();
+        assert!((50..=143).contains(&risen), "{risen}");
+    }
+
+    #[test]
+    fn threads_find_what_others_raise() {
+        let records = Records::new(4 << 20);
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let records = &records;
+                scope.spawn(move || {
+                    for n in 0..4000 {
+                        let n = (n * 7 + thread * 1000) % 4000;
+                        match records.get(&oid(n)) {
+                            Some(object) => assert_eq!(object.body(), [n as u8; 40]),
+                            None => records.insert_read(oid(n), record(n, 40)),
+                        }
+                    }
+                });
+            }
+        });
+    }
+}

@@ -1,0 +1,151 @@
+//! Making durable: what the journal says is not, is synced, and the journal begins anew.
+
+use std::{collections::BTreeSet, sync::atomic::Ordering::*};
+
+use bristlecone::{RefTarget, Result};
+
+use super::{
+    journal::Line,
+    objects::{self, PACKS, Written},
+    shared::{Shared, Writer},
+};
+
+/// After so many packs that are not durable the keeper makes them so.
+const LINES_SOON: usize = 1024;
+/// After so many an append does.
+const LINES_MAX: usize = 8192;
+
+impl Shared {
+    /// Sees to it that a power cut does not take back more of a ref than what it holds now: the journal knows what is
+    /// durable.
+    pub(super) fn ensure_dirty(
+        &self,
+        writer: &mut Writer,
+        name: &str,
+        held: &Option<RefTarget>,
+        written: &Written,
+    ) -> Result<()> {
+        let done = if !writer.journal.is_dirty() {
+            self.begin(writer, [(name.to_owned(), held.clone())].into(), written)
+        } else if !writer.journal.now().bases.contains_key(name) {
+            writer.journal.add_base(name, held.clone())
+        } else {
+            return Ok(());
+        };
+        self.poison(done)
+    }
+
+    fn begin(
+        &self,
+        writer: &mut Writer,
+        bases: std::collections::BTreeMap<String, Option<RefTarget>>,
+        written: &Written,
+    ) -> Result<()> {
+        let mut known = objects::settled_packs(&self.files)?;
+        if let Some(pack) = written.pack.as_ref().filter(|pack| pack.fresh) {
+            known.remove(&pack.name);
+        }
+        writer.journal.begin(known, bases, !written.loose.is_empty(), Vec::new())
+    }
+
+    /// Notes objects that were written and are not durable.
+    pub(super) fn note_objects(&self, writer: &mut Writer, written: &Written) -> Result<()> {
+        if written.pack.is_none() && written.loose.is_empty() {
+            return Ok(());
+        }
+        if !writer.journal.is_dirty() {
+            self.poison(self.begin(writer, std::collections::BTreeMap::new(), written))?;
+        }
+        if !written.loose.is_empty() {
+            if !writer.journal.now().loose {
+                self.poison(writer.journal.add_loose())?;
+            }
+            writer.journal.add([Line::Loose(written.loose.clone())])?;
+        }
+        if let Some(pack) = &written.pack {
+            writer.journal.add([Line::Pack(pack.name.clone())])?;
+        }
+        Ok(())
+    }
+
+    /// Makes everything durable that the journal says is not.
+    pub(super) fn make_durable(&self, writer: &mut Writer) -> Result<()> {
+        if !writer.journal.is_dirty() {
+            return Ok(());
+        }
+        let done = self.sync_all(writer);
+        self.poison(done)
+    }
+
+    fn sync_all(&self, writer: &mut Writer) -> Result<()> {
+        let now = writer.journal.now();
+        let mut names: BTreeSet<&String> = now.bases.keys().collect();
+        let mut packs: BTreeSet<&String> = BTreeSet::new();
+        let mut loose = Vec::new();
+        for line in &now.lines {
+            match line {
+                Line::Pack(name) => _ = packs.insert(name),
+                Line::Loose(oids) => loose.extend_from_slice(oids),
+                Line::Move { name, .. } => _ = names.insert(name),
+            }
+        }
+        for pack in &packs {
+            // Git may have packed everything anew meanwhile, and what it packs it syncs.
+            self.files.sync(&format!("{PACKS}/{pack}.pack"))?;
+            self.files.sync(&format!("{PACKS}/{pack}.idx"))?;
+        }
+        if !packs.is_empty() {
+            self.files.sync_dir(PACKS)?;
+        }
+        for oid in &loose {
+            self.files.sync(&format!("objects/{}", crate::odb::loose::name(oid)))?;
+        }
+        objects::sync_fan_out(&self.files, &loose)?;
+        for name in names {
+            self.refs.sync(name)?;
+        }
+        writer.journal.finish()
+    }
+
+    /// Makes everything that was appended so far durable, also by other processes.
+    pub(super) fn flush(&self) -> Result<()> {
+        self.owed.store(false, Release);
+        if self.options.read_only || !self.has_written() {
+            return self.poisoned();
+        }
+        self.locked(|writer| self.make_durable(writer))
+    }
+
+    /// Whether anything of ours is here: else a flush would make a folder for nothing.
+    fn has_written(&self) -> bool {
+        !matches!(self.files.stat(super::journal::OURS), Ok(None))
+    }
+
+    /// Does what grouped appends are owed where no thread does.
+    pub(super) fn pay_owed(&self) -> Result<()> {
+        if self.owed.load(Relaxed) && self.owed.swap(false, AcqRel) {
+            return self.flush();
+        }
+        Ok(())
+    }
+
+    /// Has a grouped append made durable soon.
+    pub(super) fn flush_soon(&self) {
+        if self.options.background {
+            self.keeper.flush_soon();
+        } else {
+            self.owed.store(true, Release);
+        }
+    }
+
+    /// Has what nobody asked to be durable made so once it is much.
+    pub(super) fn write_out(&self) {
+        let lines = super::shared::lock(&self.writer).journal.now().lines.len();
+        if lines >= LINES_MAX {
+            // An error shows at the next append: the store is poisoned.
+            let _ = self.flush();
+        } else if lines >= LINES_SOON {
+            self.flush_soon();
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! The thread beside appends: it syncs what grouped appends are owed, and folds packs.
+
+use std::{
+    sync::{
+        Arc, Condvar, Mutex,
+        atomic::{AtomicBool, Ordering::*},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use super::shared::{Shared, lock};
+
+/// Work for the thread.
+#[derive(Debug, Default)]
+pub(super) struct Keeper {
+    jobs: Mutex<Jobs>,
+    wake: Condvar,
+    /// Whether there is something to do, so that the thread is needed.
+    wanted: AtomicBool,
+    pub(super) stop: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Jobs {
+    thread: Option<JoinHandle<()>>,
+    flush_since: Option<Instant>,
+    fold: bool,
+}
+
+impl Keeper {
+    /// Asks for a sync soon.
+    pub(super) fn flush_soon(&self) {
+        let mut jobs = lock(&self.jobs);
+        if jobs.flush_since.is_none() {
+            jobs.flush_since = Some(Instant::now());
+            self.wanted.store(true, Release);
+            self.wake.notify_one();
+        }
+    }
+
+    /// Asks for a look at whether packs should be folded.
+    pub(super) fn fold_soon(&self) {
+        let mut jobs = lock(&self.jobs);
+        if !jobs.fold {
+            jobs.fold = true;
+            self.wanted.store(true, Release);
+            self.wake.notify_one();
+        }
+    }
+}
+
+impl Shared {
+    /// Sees after an append that the thread runs if it is needed.
+    pub(super) fn tend(self: &Arc<Self>) {
+        if !self.options.background || !self.keeper.wanted.load(Acquire) {
+            return;
+        }
+        let mut jobs = lock(&self.keeper.jobs);
+        if jobs.thread.is_none() {
+            let shared = self.clone();
+            jobs.thread = thread::Builder::new().name("cone-git".to_owned()).spawn(move || shared.keep()).ok();
+        }
+    }
+
+    fn keep(&self) {
+        let keeper = &self.keeper;
+        // Half of what was promised: the other half is for the sync.
+        let pause = Duration::from_millis(self.options.grouped_ms.div_ceil(2));
+        let mut jobs = lock(&keeper.jobs);
+        while !keeper.stop.load(Acquire) {
+            let due = jobs.flush_since.map(|since| pause.saturating_sub(since.elapsed()));
+            if due == Some(Duration::ZERO) {
+                jobs.flush_since = None;
+                drop(jobs);
+                // After a failed sync the next append says so. A lock that is held is tried again.
+                if self.flush().is_err() && self.poison.get().is_none() {
+                    keeper.flush_soon();
+                }
+            } else if jobs.fold && due.is_none() {
+                jobs.fold = false;
+                drop(jobs);
+                self.fold_some();
+            } else {
+                let left = due.unwrap_or(Duration::from_secs(3600));
+                let waited = keeper.wake.wait_timeout(jobs, left);
+                jobs = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
+                continue;
+            }
+            jobs = lock(&keeper.jobs);
+        }
+    }
+
+    /// Ends the thread and waits for it.
+    pub(super) fn stop_keeper(&self) {
+        let keeper = &self.keeper;
+        keeper.stop.store(true, Release);
+        let thread = {
+            let mut jobs = lock(&keeper.jobs);
+            (jobs.flush_since, jobs.fold) = (None, false);
+            jobs.thread.take()
+        };
+        keeper.wake.notify_all();
+        if let Some(thread) = thread {
+            let _ = thread.join();
+        }
+        // Whoever goes on after a close gets a new thread.
+        keeper.stop.store(false, Release);
+        keeper.wanted.store(false, Release);
+    }
+}

@@ -1,0 +1,272 @@
+//! Writing objects: as one pack with its index, or one file each.
+//!
+//! A pack that is new stands under the protection of a `.keep` file until its objects are reachable: a Git that packs
+//! the repository meanwhile leaves it alone. Such a file names the process that made it, so that one that nobody needs
+//! any more is told apart from the user's own.
+
+use std::{
+    collections::{BTreeSet, HashSet},
+    io, process,
+};
+
+use bristlecone::{
+    Batch, Error, Kind, Oid, Result,
+    core::{
+        Record,
+        git::{self, Algorithm},
+    },
+    storage::OpenMode,
+};
+
+use crate::{
+    error,
+    files::{Files, Found, folder, is_absent},
+    odb::loose,
+    pack::{Builder, Compression},
+};
+
+/// The folder of packs.
+pub(super) const PACKS: &str = "objects/pack";
+/// What `.keep` files of ours begin with.
+const KEEP: &str = "bristlecone ";
+/// From this length on, in bytes, a blob is deflated; below, and in trees, which are full of ids, little would be saved
+/// for much time. Folding deflates everything.
+const DEFLATED_MIN: usize = 1 << 10;
+
+/// A pack that was written.
+#[derive(Debug)]
+pub(super) struct NewPack {
+    /// `pack-…`, without ending.
+    pub(super) name: String,
+    pub(super) index: Vec<u8>,
+    /// Whether it was not there before.
+    pub(super) fresh: bool,
+}
+
+/// What an append left in the repository.
+#[derive(Debug, Default)]
+pub(super) struct Written {
+    pub(super) pack: Option<NewPack>,
+    /// Loose objects that were not there before.
+    pub(super) loose: Vec<Oid>,
+    /// Every object, also those that were there before.
+    pub(super) oids: Vec<Oid>,
+}
+
+/// Checks that every object is one that Git has, with an id of the right length.
+pub(super) fn check_batch(algorithm: Algorithm, batch: &Batch) -> Result<()> {
+    if batch.offsets().any(|(oid, _)| oid.as_bytes().len() != algorithm.oid_bytes()) {
+        return Err(Error::Usage { reason: "the repository has ids of another hash than the objects" });
+    }
+    Ok(())
+}
+
+/// Returns Git's bytes of a record.
+pub(super) fn raw_of<'a>(record: &Record<'_>, bytes: &'a [u8]) -> Result<&'a [u8]> {
+    if git::type_name(record.kind).is_none() {
+        return Err(Error::Usage { reason: "Git has no lists of pieces: a value is one object" });
+    }
+    let body = bytes.get(record.body_at()..).unwrap_or_default();
+    git::raw(record.kind, body).map_err(|source| Error::BadObject {
+        oid: Oid::new(record.oid).unwrap_or_else(|_| Oid::from_array([0; 32])),
+        source: bristlecone::core::FormatError::Decode { kind: record.kind, source },
+    })
+}
+
+/// Puts the objects of batches into a pack, but for those that `known` says are there.
+pub(super) fn build_pack(
+    algorithm: Algorithm,
+    batches: &[&Batch],
+    known: impl Fn(&Oid) -> bool,
+) -> Result<(Builder, Vec<Oid>)> {
+    let mut builder = Builder::new(algorithm);
+    let (mut oids, mut seen) = (Vec::new(), HashSet::new());
+    for batch in batches {
+        for entry in batch.records() {
+            let Ok(oid) = Oid::new(entry.record.oid) else { continue };
+            // Objects of one batch are different from each other.
+            if known(&oid) || batches.len() > 1 && !seen.insert(oid) {
+                continue;
+            }
+            let raw = raw_of(&entry.record, entry.bytes)?;
+            builder.add(entry.record.kind, oid, raw, compression(entry.record.kind, raw.len()));
+            oids.push(oid);
+        }
+    }
+    Ok((builder, oids))
+}
+
+fn compression(kind: Kind, bytes: usize) -> Compression {
+    if kind == Kind::Contents && bytes >= DEFLATED_MIN { Compression::Level(1) } else { Compression::Stored }
+}
+
+/// Writes a pack and its index, which makes it visible, with a `.keep` beside. Durable, but for the names, if `synced`.
+pub(super) fn write_pack(files: &Files, boot: Option<&str>, builder: Builder, synced: bool) -> Result<NewPack> {
+    let built = builder.finish();
+    let name = format!("{PACKS}/{}", built.name);
+    let (pack, index) = (format!("{name}.pack"), format!("{name}.idx"));
+    if files.stat(&index)?.is_some() && files.stat(&pack)?.is_some() {
+        // The very same objects were appended before.
+        if synced {
+            files.sync(&pack)?;
+            files.sync(&index)?;
+        }
+        return Ok(NewPack { name: built.name, index: built.index, fresh: false });
+    }
+    keep(files, boot, &built.name)?;
+    // No Git looks at a pack without an index, so it needs no other name until it is whole.
+    let file = files.write(&pack, &built.pack)?;
+    if synced {
+        files.sync_open(&pack, &*file)?;
+    }
+    let part = format!("{PACKS}/tmp_idx_{}_{}", &built.name[built.name.len().saturating_sub(20)..], process::id());
+    let file = files.write(&part, &built.index)?;
+    if synced {
+        files.sync_open(&part, &*file)?;
+    }
+    files.rename(&part, &index)?;
+    Ok(NewPack { name: built.name, index: built.index, fresh: true })
+}
+
+fn keep(files: &Files, boot: Option<&str>, pack: &str) -> Result<()> {
+    let name = format!("{PACKS}/{pack}.keep");
+    let line = format!("{KEEP}{} {}\n", process::id(), boot.unwrap_or("-"));
+    match files.open_raw(&name, OpenMode::CreateNew) {
+        Ok(file) => files.write_at(&name, &*file, line.as_bytes(), 0),
+        // The user's, or that of another process that writes the same.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) if is_absent(&error) => {
+            files.create_dir(PACKS)?;
+            files.write(&name, line.as_bytes()).map(drop)
+        }
+        Err(error) => Err(error::io(files.describe(&name), error)),
+    }
+}
+
+/// Ends the protection of a pack.
+pub(super) fn unkeep(files: &Files, pack: &str) -> Result<()> {
+    let name = format!("{PACKS}/{pack}.keep");
+    if is_kept_by_us(files, pack)? { files.remove(&name).map(drop) } else { Ok(()) }
+}
+
+/// Whether a pack is under the protection of a process of ours.
+fn is_kept_by_us(files: &Files, pack: &str) -> Result<bool> {
+    Ok(keeper(files, pack)?.is_some())
+}
+
+/// Returns what the `.keep` file of a pack says of the process of ours that made it.
+fn keeper(files: &Files, pack: &str) -> Result<Option<String>> {
+    let found = files.read_up_to(&format!("{PACKS}/{pack}.keep"), 256)?;
+    let Found::Bytes(bytes) = found else { return Ok(None) };
+    let text = String::from_utf8_lossy(&bytes);
+    Ok(text.strip_prefix(KEEP).map(|rest| rest.trim_end().to_owned()))
+}
+
+/// Removes the files of a pack that nobody uses: the index first, so that nobody begins to.
+pub(super) fn remove_pack(files: &Files, pack: &str) -> Result<()> {
+    for ending in ["idx", "rev", "pack"] {
+        files.remove(&format!("{PACKS}/{pack}.{ending}"))?;
+    }
+    unkeep(files, pack)
+}
+
+/// Returns the packs that are whole and not under the protection of a process of ours: those are still being written.
+pub(super) fn settled_packs(files: &Files) -> Result<BTreeSet<String>> {
+    let names: HashSet<String> = files.list(PACKS)?.into_iter().collect();
+    let mut packs = BTreeSet::new();
+    for name in &names {
+        let Some(pack) = name.strip_suffix(".idx") else { continue };
+        if names.contains(&format!("{pack}.keep")) && is_kept_by_us(files, pack)? {
+            continue;
+        }
+        // Names with spaces are none of ours, and have no place in a line.
+        if !pack.contains(char::is_whitespace) {
+            packs.insert(pack.to_owned());
+        }
+    }
+    Ok(packs)
+}
+
+/// Removes the `.keep` files of processes of ours that have ended, and the packs without index that they left.
+pub(super) fn sweep_keeps(files: &Files, boot: Option<&str>) -> Result<()> {
+    let names = files.list(PACKS)?;
+    for name in &names {
+        let Some(pack) = name.strip_suffix(".keep") else { continue };
+        let Some(by) = keeper(files, pack)? else { continue };
+        if is_at_work(&by, boot) {
+            continue;
+        }
+        if !names.iter().any(|other| other.strip_suffix(".idx") == Some(pack)) {
+            files.remove(&format!("{PACKS}/{pack}.pack"))?;
+        }
+        files.remove(&format!("{PACKS}/{name}"))?;
+    }
+    Ok(())
+}
+
+/// Whether the process that a `.keep` file names, as `PID BOOT`, is still there.
+fn is_at_work(by: &str, boot: Option<&str>) -> bool {
+    let Some((process, since)) = by.split_once(' ') else { return false };
+    if since != boot.unwrap_or("-") {
+        return false;
+    }
+    let process = process.parse().ok().and_then(rustix::process::Pid::from_raw);
+    process.is_some_and(|process| rustix::process::test_kill_process(process) != Err(rustix::io::Errno::SRCH))
+}
+
+/// Writes objects one file each, but for those that are there.
+pub(super) fn write_loose(
+    files: &Files,
+    batches: &[&Batch],
+    known: impl Fn(&Oid) -> bool,
+    synced: bool,
+) -> Result<Written> {
+    let mut written = Written::default();
+    let mut bytes = Vec::new();
+    for entry in batches.iter().flat_map(|batch| batch.records()) {
+        let Ok(oid) = Oid::new(entry.record.oid) else { continue };
+        if known(&oid) {
+            continue;
+        }
+        written.oids.push(oid);
+        let name = format!("objects/{}", loose::name(&oid));
+        if files.stat(&name)?.is_some() {
+            // Whoever wrote it may not have synced it.
+            if synced {
+                files.sync(&name)?;
+            }
+            continue;
+        }
+        bytes.clear();
+        loose::encode(entry.record.kind, raw_of(&entry.record, entry.bytes)?, Compression::Level(1), &mut bytes);
+        let part = format!("objects/tmp_obj_{}_{}", &name[name.len() - 16..], process::id());
+        let file = files.write(&part, &bytes)?;
+        if synced {
+            files.sync_open(&part, &*file)?;
+        }
+        match files.rename(&part, &name) {
+            Err(Error::Io { source, .. }) if is_absent(&source) => {
+                files.create_dir(folder(&name))?;
+                files.rename(&part, &name)?;
+            }
+            renamed => renamed?,
+        }
+        written.loose.push(oid);
+    }
+    if synced {
+        sync_fan_out(files, &written.oids)?;
+    }
+    Ok(written)
+}
+
+/// Makes the names of loose objects durable.
+pub(super) fn sync_fan_out(files: &Files, oids: &[Oid]) -> Result<()> {
+    let folders: BTreeSet<String> = oids.iter().map(|oid| format!("objects/{}", folder(&loose::name(oid)))).collect();
+    for folder in &folders {
+        files.sync_dir(folder)?;
+    }
+    if !folders.is_empty() {
+        files.sync_dir("objects")?;
+    }
+    Ok(())
+}

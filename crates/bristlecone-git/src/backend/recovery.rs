@@ -1,0 +1,226 @@
+//! What is done when a repository is opened after a power cut, as far as the journal says that something was not
+//! durable.
+//!
+//! First the packs: those that the journal does not know as durable are checked, and torn ones are taken away. The
+//! lines of the journal are then good up to the first whose pack is not. Each ref is set to what it held there, unless
+//! it holds something that Git or a lost line put there, with everything that it leads to. In the end all of it is made
+//! durable, and the journal begins anew. Whatever is done, doing it again changes nothing: a second power cut on the way
+//! is no other case.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashSet},
+    sync::Arc,
+};
+
+use bristlecone::{Error, Oid, Result, core::git::Algorithm, storage::Storage};
+
+use super::{
+    journal::{Generation, Journal, Line, Value},
+    objects::{self, PACKS},
+    walk::Walk,
+};
+use crate::{
+    files::{Files, below},
+    odb::{Odb, loose},
+    pack::Pack,
+    refs::{LogLine, MoveRules, Refs, STORE_HEAD},
+};
+
+/// Where torn packs that may not be ours go.
+const TORN: &str = "bristlecone/torn";
+
+/// What is known once the packs were looked at.
+#[derive(Debug)]
+pub(super) struct Recovery {
+    /// Packs that are whole and may not be durable.
+    sound: BTreeSet<String>,
+    algorithm: Algorithm,
+}
+
+impl Recovery {
+    /// Checks the packs that may be torn, and takes away those that are, and loose objects.
+    pub(super) fn of_packs(files: &Files, algorithm: Algorithm, now: &Generation) -> Result<Self> {
+        let mut recovery = Self { sound: BTreeSet::new(), algorithm };
+        let own: HashSet<&String> =
+            now.lines.iter().filter_map(|line| if let Line::Pack(name) = line { Some(name) } else { None }).collect();
+        let names = files.list(PACKS)?;
+        for name in names.iter().filter_map(|name| name.strip_suffix(".idx")) {
+            if now.known.contains(name) {
+                continue;
+            }
+            if is_sound(files.storage(), algorithm, name)? {
+                recovery.sound.insert(name.to_owned());
+            } else if own.contains(&name.to_owned()) {
+                objects::remove_pack(files, name)?;
+            } else {
+                move_away(files, name)?;
+            }
+        }
+        // A pack without an index is found by nobody, and would be in the way of the same one.
+        for name in own.into_iter().filter(|name| !recovery.sound.contains(*name) && !now.known.contains(*name)) {
+            objects::remove_pack(files, name)?;
+        }
+        files.sync_dir(PACKS)?;
+        if now.loose {
+            remove_torn_loose(files, algorithm)?;
+        }
+        Ok(recovery)
+    }
+
+    /// Sets every ref right and makes everything durable.
+    pub(super) fn finish(
+        self,
+        files: &Files,
+        odb: &Odb,
+        refs: &Refs,
+        rules: &MoveRules,
+        journal: &mut Journal,
+    ) -> Result<()> {
+        let wanted = self.wanted(files, journal.now())?;
+        let mut walk = Walk::new(files, odb, self.algorithm)?;
+        for value in wanted.values().flat_map(|wanted| &wanted.held) {
+            walk.trust(value.as_ref());
+        }
+        for (name, wanted) in &wanted {
+            match set_right(refs, rules, &mut walk, name, wanted) {
+                // Another ref was made since, where this one would be: by a Git, which knew better.
+                Err(Error::RefClash { .. }) => {}
+                done => done?,
+            }
+        }
+        for pack in &self.sound {
+            files.sync(&format!("{PACKS}/{pack}.pack"))?;
+            files.sync(&format!("{PACKS}/{pack}.idx"))?;
+        }
+        files.sync_dir(PACKS)?;
+        for name in wanted.keys() {
+            refs.sync(name)?;
+        }
+        journal.finish()
+    }
+
+    /// Returns what each ref held where the lines end that are good.
+    fn wanted(&self, files: &Files, now: &Generation) -> Result<BTreeMap<String, Wanted>> {
+        let mut wanted: BTreeMap<String, Wanted> = now
+            .bases
+            .iter()
+            .map(|(name, value)| (name.clone(), Wanted { value: value.clone(), held: vec![value.clone()] }))
+            .collect();
+        for line in &now.lines {
+            let good = match line {
+                Line::Pack(name) => self.sound.contains(name) || now.known.contains(name),
+                Line::Loose(oids) => are_there(files, oids)?,
+                Line::Move { .. } => true,
+            };
+            if !good {
+                break;
+            }
+            if let Line::Move { name, to, .. } = line {
+                let wanted = wanted.entry(name.clone()).or_default();
+                wanted.value = to.clone();
+                wanted.held.push(to.clone());
+            }
+        }
+        Ok(wanted)
+    }
+}
+
+/// What a ref should hold after a power cut.
+#[derive(Debug, Default)]
+struct Wanted {
+    value: Value,
+    /// What it held one after another, with everything that this leads to; `value` last.
+    held: Vec<Value>,
+}
+
+/// Sets a ref to what it should hold, unless it holds something newer that is whole.
+fn set_right(refs: &Refs, rules: &MoveRules, walk: &mut Walk<'_>, name: &str, wanted: &Wanted) -> Result<()> {
+    let held = if name == STORE_HEAD { refs.hold_store_head(rules)? } else { refs.hold(name, rules)? };
+    // A file that makes no sense was torn.
+    let (now, torn) = match held.value() {
+        Ok(now) => (now.cloned(), false),
+        Err(Error::Corrupt { .. }) => (None, true),
+        Err(error) => return Err(error),
+    };
+    let newer = now.is_some() && !wanted.held.contains(&now);
+    if now == wanted.value && !torn || newer && walk.is_whole(now.as_ref())? {
+        return Ok(());
+    }
+    let message = "bristlecone: set right after a power cut".to_owned();
+    let line = LogLine { from: now, to: wanted.value.clone(), message };
+    match &wanted.value {
+        Some(target) => held.set(refs.stage(target, true)?, true, &[line]),
+        None => held.remove(true),
+    }
+}
+
+/// Whether a pack and its index are whole.
+fn is_sound(storage: &Arc<dyn Storage>, algorithm: Algorithm, name: &str) -> Result<bool> {
+    match Pack::open(storage, PACKS, name, algorithm).and_then(|pack| pack.check()) {
+        Ok(()) => Ok(true),
+        Err(Error::Corrupt { .. }) => Ok(false),
+        Err(Error::Io { source, .. })
+            if matches!(source.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::UnexpectedEof) =>
+        {
+            Ok(false)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Takes a pack that is torn out of the way, and keeps it: it may be a Git's.
+fn move_away(files: &Files, name: &str) -> Result<()> {
+    files.create_dir(TORN)?;
+    for ending in ["idx", "rev", "pack"] {
+        let file = format!("{PACKS}/{name}.{ending}");
+        if files.stat(&file)?.is_some() {
+            files.rename(&file, &format!("{TORN}/{name}.{ending}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Takes loose objects that are torn out of the way.
+fn remove_torn_loose(files: &Files, algorithm: Algorithm) -> Result<()> {
+    for fan_out in files.list("objects")?.into_iter().filter(|name| is_hex(name, 2)) {
+        let dir = below("objects", &fan_out);
+        let mut changed = false;
+        for name in files.list(&dir)?.into_iter().filter(|name| is_hex(name, algorithm.oid_bytes() * 2 - 2)) {
+            let file = below(&dir, &name);
+            let Some(bytes) = files.read(&file)? else { continue };
+            let mut raw = Vec::new();
+            let whole = format!("{fan_out}{name}").parse::<Oid>().is_ok_and(|oid| {
+                loose::decode(&bytes, &mut raw)
+                    .is_ok_and(|kind| crate::odb::check_id(algorithm, &oid, kind, &raw).is_ok())
+            });
+            if whole {
+                continue;
+            }
+            changed = true;
+            if bytes.iter().all(|&byte| byte == 0) {
+                files.remove(&file)?;
+            } else {
+                files.create_dir(TORN)?;
+                files.rename(&file, &format!("{TORN}/{fan_out}{name}"))?;
+            }
+        }
+        if changed {
+            files.sync_dir(&dir)?;
+        }
+    }
+    Ok(())
+}
+
+fn is_hex(name: &str, digits: usize) -> bool {
+    name.len() == digits && name.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// Whether these loose objects are there; torn ones were taken away.
+fn are_there(files: &Files, oids: &[Oid]) -> Result<bool> {
+    for oid in oids {
+        if files.stat(&format!("objects/{}", loose::name(oid)))?.is_none() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,261 @@
+//! What the backend and its threads share.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering::*},
+    },
+};
+
+use bristlecone::{
+    BackendStats, Bytes, Damage, Error, Kind, Location, ObjRef, Object, Oid, RefTarget, Result,
+    core::{FormatError, RECORD_HEADER_BYTES, git, write_record},
+};
+
+use super::{
+    GitOptions,
+    cache::{Recent, Records},
+    journal::{Journal, OURS},
+    keeper::Keeper,
+    objects,
+    queue::Queue,
+    recovery,
+    store_lock::StoreLock,
+};
+use crate::{
+    files::Files,
+    odb::Odb,
+    refs::{LockWait, LogRules, MoveRules, Refs, STORE_HEAD},
+};
+
+/// Everything of an open repository.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) files: Files,
+    pub(super) options: GitOptions,
+    pub(super) odb: Odb,
+    pub(super) refs: Refs,
+    pub(super) rules: MoveRules,
+    pub(super) records: Records,
+    pub(super) recent: Recent,
+    pub(super) queue: Queue,
+    pub(super) keeper: Keeper,
+    /// What only one thread at a time does.
+    pub(super) writer: Mutex<Writer>,
+    pub(super) poison: OnceLock<String>,
+    pub(super) counters: Counters,
+    /// Whether grouped appends wait for a sync that no thread does.
+    pub(super) owed: AtomicBool,
+}
+
+/// What is needed to write.
+#[derive(Debug)]
+pub(super) struct Writer {
+    // Opened, and made, at the first write.
+    lock: Option<StoreLock>,
+    pub(super) journal: Journal,
+    /// Packs of which no ref knows yet, with their `.keep` files.
+    pub(super) kept: Vec<String>,
+}
+
+/// What was done since the backend was opened.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    pub(super) writes: AtomicU64,
+    pub(super) batches: AtomicU64,
+}
+
+impl Shared {
+    /// Opens a repository: first what a crash left is set right, then its objects, which `odb` opens, are there.
+    pub(super) fn open(files: Files, options: GitOptions, odb: impl FnOnce() -> Result<Odb>) -> Result<Self> {
+        let refs = Refs::with_files(files.clone(), options.algorithm, &options.head_dir);
+        let wait = LockWait { held_ms: options.lock_wait_ms, stale_ms: options.stale_lock_ms };
+        let rules = MoveRules { wait, log: LogRules { begin: options.reflogs, who: options.who.clone() } };
+        let journal = Journal::new(files.clone(), options.boot.clone());
+        let mut writer = Writer { lock: None, journal, kept: Vec::new() };
+        // Without a folder of ours nobody of ours was here.
+        let ours = !options.read_only && files.stat(OURS)?.is_some();
+        if ours {
+            writer.lock = Some(StoreLock::open(&files)?);
+        }
+        let Writer { lock, journal, .. } = &mut writer;
+        let guard = lock.as_ref().map(|lock| lock.take(options.lock_wait_ms)).transpose()?;
+        let mut recovery = None;
+        if ours {
+            journal.refresh()?;
+            objects::sweep_keeps(&files, options.boot.as_deref())?;
+            if journal.is_dirty() && (options.boot.is_none() || journal.now().boot != options.boot) {
+                recovery = Some(recovery::Recovery::of_packs(&files, options.algorithm, journal.now())?);
+            }
+        }
+        let odb = odb()?;
+        if let Some(recovery) = recovery {
+            recovery.finish(&files, &odb, &refs, &rules, journal)?;
+        }
+        drop(guard);
+        Ok(Self {
+            records: Records::new(options.cache_bytes),
+            recent: Recent::new(),
+            files,
+            options,
+            odb,
+            refs,
+            rules,
+            queue: Queue::default(),
+            keeper: Keeper::default(),
+            writer: Mutex::new(writer),
+            poison: OnceLock::new(),
+            counters: Counters::default(),
+            owed: AtomicBool::new(false),
+        })
+    }
+
+    /// Calls `work` with the store's lock held and the journal known.
+    pub(super) fn locked<R>(&self, work: impl FnOnce(&mut Writer) -> Result<R>) -> Result<R> {
+        if self.options.read_only {
+            return Err(Error::ReadOnly);
+        }
+        let mut writer = lock(&self.writer);
+        self.poisoned()?;
+        let store_lock = match writer.lock.take() {
+            Some(lock) => lock,
+            None => StoreLock::open(&self.files)?,
+        };
+        let guard = store_lock.take(self.options.lock_wait_ms);
+        let result = match &guard {
+            Ok(_) => writer.journal.refresh().and_then(|()| work(&mut writer)),
+            Err(error) => Err(crate::error::again(error)),
+        };
+        drop(guard);
+        writer.lock = Some(store_lock);
+        result
+    }
+
+    /// Refuses to go on after a failed sync.
+    pub(super) fn poisoned(&self) -> Result<()> {
+        match self.poison.get() {
+            Some(reason) => Err(Error::Poisoned { reason: reason.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Notes that a sync failed: what is on the medium is unknown from then on.
+    pub(super) fn poison<T>(&self, done: Result<T>) -> Result<T> {
+        if let Err(error @ Error::Io { .. }) = &done {
+            let _ = self.poison.set(error.to_string());
+        }
+        done
+    }
+
+    /// Reads an object, from memory or from the repository.
+    pub(super) fn read(&self, oid: &Oid) -> Result<Option<Object<'_>>> {
+        if let Some(object) = self.records.get(oid) {
+            return Ok(Some(object));
+        }
+        if oid.as_bytes().len() != self.options.algorithm.oid_bytes() {
+            return Ok(None);
+        }
+        let Some((kind, body)) = self.read_body(oid)? else { return Ok(None) };
+        let mut record = Vec::new();
+        write_record(&mut record, kind, oid, &body, &[], &[]);
+        record.truncate(RECORD_HEADER_BYTES + body.len());
+        let record: Arc<[u8]> = record.into();
+        self.records.insert_read(*oid, record.clone());
+        let end = record.len();
+        Ok(Some(Object::from_body(kind, Bytes::from(record).slice(RECORD_HEADER_BYTES..end))))
+    }
+
+    /// Reads the kind and the stored body of an object from the repository.
+    fn read_body(&self, oid: &Oid) -> Result<Option<(Kind, Vec<u8>)>> {
+        let mut raw = Vec::new();
+        let Some(kind) = self.odb.read(oid, &mut raw)? else { return Ok(None) };
+        if kind != Kind::Node {
+            return Ok(Some((kind, raw)));
+        }
+        let mut body = Vec::new();
+        match git::tree_body(self.options.algorithm, &raw, &mut body) {
+            Ok(()) => Ok(Some((kind, body))),
+            Err(source) => Err(Error::BadObject { oid: *oid, source: FormatError::Decode { kind, source } }),
+        }
+    }
+
+    /// Calls `each` for every object; damaged ones are reported to `damage`.
+    pub(super) fn each_object(
+        &self,
+        each: &mut dyn FnMut(Oid, &Object<'_>) -> Result<()>,
+        damage: &mut dyn FnMut(Damage),
+    ) -> Result<()> {
+        self.odb.each_oid(&mut |oid| {
+            let (file, offset, reason) = match self.read_body(&oid) {
+                Ok(Some((kind, body))) => {
+                    return each(oid, &Object::from_body(kind, Bytes::from(Arc::<[u8]>::from(body))));
+                }
+                // Another process folded or removed it meanwhile.
+                Ok(None) => return Ok(()),
+                Err(Error::Corrupt { file, offset, reason, .. }) => (file, offset, reason),
+                Err(error @ Error::BadObject { .. }) => (self.files.describe("objects"), 0, error.to_string()),
+                Err(error) => return Err(error),
+            };
+            damage(Damage { file, offset, oid: Some(oid), reason });
+            Ok(())
+        })
+    }
+
+    /// Returns counters and sizes.
+    pub(super) fn stats(&self) -> BackendStats {
+        let counts = self.files.counts();
+        let mut bytes = 0;
+        for name in self.files.list(objects::PACKS).unwrap_or_default() {
+            let stat = self.files.stat(&format!("{}/{name}", objects::PACKS));
+            bytes += stat.ok().flatten().map_or(0, |stat| stat.bytes);
+        }
+        for dir in self.files.list("objects").unwrap_or_default().iter().filter(|name| name.len() == 2) {
+            for name in self.files.list(&format!("objects/{dir}")).unwrap_or_default() {
+                let stat = self.files.stat(&format!("objects/{dir}/{name}"));
+                bytes += stat.ok().flatten().map_or(0, |stat| stat.bytes);
+            }
+        }
+        BackendStats {
+            bytes_written: counts.bytes.load(Relaxed),
+            writes: self.counters.writes.load(Relaxed),
+            syncs: counts.syncs.load(Relaxed),
+            batches: self.counters.batches.load(Relaxed),
+            store_bytes: bytes,
+            file_bytes: bytes,
+            memory_bytes: self.records.bytes(),
+            mapped_bytes: 0,
+        }
+    }
+
+    /// Returns what a ref holds, or the store's own HEAD.
+    pub(super) fn get_ref(&self, name: &str) -> Result<Option<RefTarget>> {
+        if name == STORE_HEAD {
+            return self.refs.store_head();
+        }
+        // What cannot be the name of a ref is not there.
+        match self.refs.get(name) {
+            Err(Error::RefName { .. }) => Ok(None),
+            got => got,
+        }
+    }
+
+    pub(super) fn list_refs(&self, prefix: &str) -> Result<BTreeMap<String, RefTarget>> {
+        let mut refs = self.refs.list(prefix)?;
+        if STORE_HEAD.starts_with(prefix)
+            && let Some(target) = self.refs.store_head()?
+        {
+            refs.insert(STORE_HEAD.to_owned(), target);
+        }
+        Ok(refs)
+    }
+}
+
+/// Returns a reference without a place.
+pub(super) fn placeless(oid: Oid) -> ObjRef {
+    ObjRef::new(oid, Location::NONE)
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,254 @@
+//! Small files by name: read, made, renamed and synced, with errors that name them.
+//!
+//! Calls that a signal interrupted are done again. What is absent is no error where absence is usual.
+
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
+
+use bristlecone::{
+    Result,
+    storage::{OpenMode, Stat, Storage, StorageFile, write_all_at},
+};
+
+use crate::error;
+
+/// A folder of files, with counters of what is done to them.
+#[derive(Clone, Debug)]
+pub(crate) struct Files {
+    storage: Arc<dyn Storage>,
+    counts: Arc<Counts>,
+}
+
+/// What was done so far.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    /// Bytes written.
+    pub(crate) bytes: AtomicU64,
+    /// Syncs of files and folders.
+    pub(crate) syncs: AtomicU64,
+}
+
+/// What a name leads to.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// Nothing.
+    Absent,
+    /// A folder.
+    Dir,
+    /// A file with these bytes.
+    Bytes(Vec<u8>),
+}
+
+impl Files {
+    pub(crate) fn new(storage: Arc<dyn Storage>) -> Self {
+        Self { storage, counts: Arc::default() }
+    }
+
+    pub(crate) fn storage(&self) -> &Arc<dyn Storage> {
+        &self.storage
+    }
+
+    pub(crate) fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    pub(crate) fn describe(&self, name: &str) -> String {
+        self.storage.describe(name)
+    }
+
+    /// Names the file in an error.
+    pub(crate) fn named<T>(&self, name: &str, done: io::Result<T>) -> Result<T> {
+        done.map_err(|source| error::io(self.storage.describe(name), source))
+    }
+
+    /// Opens a file as the storage does; an interrupted call is done again.
+    pub(crate) fn open_raw(&self, name: &str, mode: OpenMode) -> io::Result<Arc<dyn StorageFile>> {
+        retry(|| self.storage.open(name, mode))
+    }
+
+    pub(crate) fn open(&self, name: &str, mode: OpenMode) -> Result<Arc<dyn StorageFile>> {
+        self.named(name, self.open_raw(name, mode))
+    }
+
+    /// Opens a file for reading; `None` if there is none.
+    pub(crate) fn open_if_there(&self, name: &str) -> Result<Option<Arc<dyn StorageFile>>> {
+        match self.open_raw(name, OpenMode::Read) {
+            Err(error) if is_absent(&error) => Ok(None),
+            opened => self.named(name, opened).map(Some),
+        }
+    }
+
+    /// Reads a file of at most `bytes_max` bytes; of a longer one so many.
+    pub(crate) fn read_up_to(&self, name: &str, bytes_max: usize) -> Result<Found> {
+        let read = || -> io::Result<Vec<u8>> {
+            let file = self.open_raw(name, OpenMode::Read)?;
+            read_to_end(&*file, 0, bytes_max)
+        };
+        match read() {
+            Err(error) if error.kind() == io::ErrorKind::IsADirectory => Ok(Found::Dir),
+            Err(error) if is_absent(&error) => Ok(Found::Absent),
+            read => self.named(name, read).map(Found::Bytes),
+        }
+    }
+
+    /// Reads a file; `None` if there is none.
+    pub(crate) fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        match self.read_up_to(name, usize::MAX)? {
+            Found::Bytes(bytes) => Ok(Some(bytes)),
+            Found::Absent | Found::Dir => Ok(None),
+        }
+    }
+
+    /// Writes at an offset of an open file.
+    pub(crate) fn write_at(&self, name: &str, file: &dyn StorageFile, bytes: &[u8], offset: u64) -> Result<()> {
+        self.counts.bytes.fetch_add(bytes.len() as u64, Relaxed);
+        self.named(name, write_all_at(file, bytes, offset))
+    }
+
+    /// Makes a file, in the place of one that is there, and returns it. It is not durable.
+    pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> Result<Arc<dyn StorageFile>> {
+        let file = match self.open_raw(name, OpenMode::CreateNew) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let file = self.open(name, OpenMode::Create)?;
+                self.named(name, retry(|| file.set_len(0)))?;
+                file
+            }
+            opened => self.named(name, opened)?,
+        };
+        self.write_at(name, &*file, bytes, 0)?;
+        Ok(file)
+    }
+
+    pub(crate) fn set_len(&self, name: &str, file: &dyn StorageFile, bytes: u64) -> Result<()> {
+        self.named(name, retry(|| file.set_len(bytes)))
+    }
+
+    /// Makes the contents of an open file durable.
+    pub(crate) fn sync_open(&self, name: &str, file: &dyn StorageFile) -> Result<()> {
+        self.counts.syncs.fetch_add(1, Relaxed);
+        self.named(name, retry(|| file.sync_data()))
+    }
+
+    /// Makes the contents of a file durable; returns whether there is one.
+    pub(crate) fn sync(&self, name: &str) -> Result<bool> {
+        let Some(file) = self.open_if_there(name)? else { return Ok(false) };
+        self.sync_open(name, &*file)?;
+        Ok(true)
+    }
+
+    /// Makes the names in a folder durable; returns whether there is one.
+    pub(crate) fn sync_dir(&self, dir: &str) -> Result<bool> {
+        self.counts.syncs.fetch_add(1, Relaxed);
+        match retry(|| self.storage.sync_dir(dir)) {
+            Err(error) if is_absent(&error) => Ok(false),
+            synced => self.named(dir, synced).map(|()| true),
+        }
+    }
+
+    pub(crate) fn create_dir(&self, dir: &str) -> Result<()> {
+        self.named(dir, retry(|| self.storage.create_dir(dir)))
+    }
+
+    pub(crate) fn rename(&self, from: &str, to: &str) -> Result<()> {
+        self.named(to, retry(|| self.storage.rename(from, to)))
+    }
+
+    /// Puts a file in the place of another: by an exchange where the system can, since file systems flush what replaces
+    /// another by a rename. `from` is gone afterwards.
+    pub(crate) fn replace(&self, from: &str, to: &str) -> Result<()> {
+        match retry(|| self.storage.exchange(from, to)) {
+            Ok(()) => self.remove(from).map(drop),
+            Err(error) if exchange_cannot(&error) => self.rename(from, to),
+            Err(error) => Err(error::io(self.storage.describe(to), error)),
+        }
+    }
+
+    /// Removes a file; returns whether there was one.
+    pub(crate) fn remove(&self, name: &str) -> Result<bool> {
+        match retry(|| self.storage.remove(name)) {
+            Err(error) if is_absent(&error) => Ok(false),
+            removed => self.named(name, removed).map(|()| true),
+        }
+    }
+
+    /// Removes a folder if it is empty; returns whether it is gone.
+    pub(crate) fn remove_dir(&self, dir: &str) -> Result<bool> {
+        match retry(|| self.storage.remove_dir(dir)) {
+            Err(error) if is_absent(&error) => Ok(true),
+            // Systems call a folder that is not empty by one of two names.
+            Err(error) if matches!(error.kind(), io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists) => {
+                Ok(false)
+            }
+            removed => self.named(dir, removed).map(|()| true),
+        }
+    }
+
+    /// Returns the names in a folder; none if there is no folder.
+    pub(crate) fn list(&self, dir: &str) -> Result<Vec<String>> {
+        match retry(|| self.storage.list(dir)) {
+            Err(error) if is_absent(&error) => Ok(Vec::new()),
+            listed => self.named(dir, listed),
+        }
+    }
+
+    /// Returns what a name stands for; `None` for nothing.
+    pub(crate) fn stat(&self, name: &str) -> Result<Option<Stat>> {
+        match retry(|| self.storage.stat(name)) {
+            Err(error) if is_absent(&error) => Ok(None),
+            found => self.named(name, found).map(Some),
+        }
+    }
+}
+
+/// Reads from `offset` to the end, or until there are `bytes_max` bytes.
+pub(crate) fn read_to_end(file: &dyn StorageFile, offset: u64, bytes_max: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; 256.min(bytes_max)];
+    let mut filled = 0;
+    while filled < bytes_max {
+        if filled == bytes.len() {
+            // The length of a file is believed no further than it is read.
+            let more = (file.len()?.saturating_sub(offset + filled as u64)).clamp(256, 4 << 20) as usize;
+            bytes.resize((filled + more).min(bytes_max), 0);
+        }
+        match retry(|| file.read_at(&mut bytes[filled..], offset + filled as u64))? {
+            0 => break,
+            count => filled += count,
+        }
+    }
+    bytes.truncate(filled);
+    Ok(bytes)
+}
+
+/// Whether there is nothing by the name: also where something above it is a file.
+pub(crate) fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// Whether names cannot be exchanged here at all.
+fn exchange_cannot(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput)
+}
+
+fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            done => return done,
+        }
+    }
+}
+
+/// Returns the folder that a name is in.
+pub(crate) fn folder(name: &str) -> &str {
+    name.rsplit_once('/').map_or("", |(folder, _)| folder)
+}
+
+/// Returns a name below a folder, which may be the empty one.
+pub(crate) fn below(dir: &str, name: &str) -> String {
+    if dir.is_empty() { name.to_owned() } else { format!("{dir}/{name}") }
+}

@@ -1,0 +1,240 @@
+//! One ref under its lock: read, then moved or let go.
+
+use bristlecone::{Error, ObjRef, RefTarget, Result};
+
+use super::{
+    Loose, Refs, Slot,
+    lock::{LockWait, RefLock},
+    packed, reflog,
+    reflog::{LogLine, LogRules},
+    value,
+};
+use crate::files::{below, folder};
+
+/// The file in which a ref's new value waits to take its name. Only the holder of the store's lock makes it.
+const STAGED: &str = "bristlecone/ref-new";
+
+/// How refs are moved.
+#[derive(Clone, Debug)]
+pub(crate) struct MoveRules {
+    pub(crate) wait: LockWait,
+    pub(crate) log: LogRules,
+}
+
+/// A new value of a ref, written and waiting.
+#[derive(Debug)]
+pub(crate) struct Staged {
+    target: RefTarget,
+}
+
+/// A ref whose lock is held, and what it holds. The lock ends with it.
+#[derive(Debug)]
+pub(crate) struct Held<'r> {
+    refs: &'r Refs,
+    name: String,
+    path: String,
+    slot: Slot,
+    // The store's own HEAD has no lock: only the holder of the store's lock changes it.
+    lock: Option<RefLock>,
+    // Git's HEAD, where it names this ref: its reflog has the same lines.
+    head: Option<RefLock>,
+    rules: &'r MoveRules,
+}
+
+impl Refs {
+    /// Writes the value that a ref will hold, durable if `synced`. The lock of the store must be held.
+    pub(crate) fn stage(&self, target: &RefTarget, synced: bool) -> Result<Staged> {
+        let file = self.files.write(STAGED, &value::encode(target))?;
+        if synced {
+            self.files.sync_open(STAGED, &*file)?;
+        }
+        Ok(Staged { target: target.clone() })
+    }
+
+    /// Takes the lock of a ref and reads it. The lock of the store must be held.
+    ///
+    /// # Errors
+    /// [`Error::RefClash`] if another ref is in the way; [`Error::Locked`], [`Error::Io`].
+    pub(crate) fn hold<'r>(&'r self, name: &str, rules: &'r MoveRules) -> Result<Held<'r>> {
+        let path = self.path(name);
+        let lock = RefLock::take(&self.files, &path, rules.wait);
+        let lock = lock.map_err(|error| match error {
+            Error::Io { source, .. } if source.kind() == std::io::ErrorKind::NotADirectory => self.clash_above(name),
+            error => error,
+        })?;
+        let head = if self.head_names(name)? {
+            Some(RefLock::take(&self.files, &self.path("HEAD"), rules.wait)?)
+        } else {
+            None
+        };
+        let slot = self.slot(name)?;
+        Ok(Held { refs: self, name: name.to_owned(), path, slot, lock: Some(lock), head, rules })
+    }
+
+    /// The same for the store's own HEAD.
+    pub(crate) fn hold_store_head<'r>(&'r self, rules: &'r MoveRules) -> Result<Held<'r>> {
+        let slot = self.store_head_slot()?;
+        let path = self.store_head_path();
+        if !self.head_dir.is_empty() {
+            self.files.create_dir(folder(&path))?;
+        }
+        Ok(Held { refs: self, name: super::STORE_HEAD.to_owned(), path, slot, lock: None, head: None, rules })
+    }
+
+    /// Says which ref is where a folder should be.
+    fn clash_above(&self, name: &str) -> Error {
+        let above = name.match_indices('/').map(|(at, _)| &name[..at]);
+        let other = above.filter(|dir| self.slot(dir).is_ok_and(|slot| slot.value.is_some())).last();
+        Error::RefClash { name: name.to_owned(), other: other.unwrap_or(folder(name)).to_owned() }
+    }
+}
+
+impl Held<'_> {
+    /// Returns what the ref holds.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if its file makes no sense.
+    pub(crate) fn value(&self) -> Result<Option<&RefTarget>> {
+        self.refs.sound(&self.path, &self.slot)?;
+        Ok(self.slot.value.as_ref())
+    }
+
+    /// Checks that a ref that does not exist may be made: no other is in the way.
+    ///
+    /// # Errors
+    /// [`Error::RefClash`].
+    pub(crate) fn check_free(&self) -> Result<()> {
+        if self.slot.value.is_some() || !matches!(self.slot.loose, Loose::Absent | Loose::Dir) || self.lock.is_none() {
+            return Ok(());
+        }
+        if matches!(self.slot.loose, Loose::Dir) && !self.refs.remove_empty_dirs(&self.path)? {
+            let inside = self.refs.list(&format!("{}/", self.name))?;
+            let other = inside.into_keys().next().unwrap_or_else(|| format!("{}/…", self.name));
+            return Err(Error::RefClash { name: self.name.clone(), other });
+        }
+        match self.refs.packed_clash(&self.name)? {
+            Some(other) => Err(Error::RefClash { name: self.name.clone(), other }),
+            None => Ok(()),
+        }
+    }
+
+    /// Moves the ref to what was staged, with lines in its reflog, and lets it go.
+    pub(crate) fn set(mut self, staged: Staged, synced: bool, lines: &[LogLine]) -> Result<()> {
+        self.check_free()?;
+        self.log(lines)?;
+        let files = &self.refs.files;
+        let fresh = !matches!(self.slot.loose, Loose::Value | Loose::Broken(_));
+        if fresh {
+            files.rename(STAGED, &self.path)?
+        } else {
+            files.replace(STAGED, &self.path)?
+        }
+        if self.name == "HEAD" {
+            self.refs.forget_head();
+        }
+        self.slot.value = Some(staged.target);
+        let path = std::mem::take(&mut self.path);
+        let refs = self.refs;
+        self.release()?;
+        if synced { refs.sync_names(&path, fresh) } else { Ok(()) }
+    }
+
+    /// Removes the ref with its reflog and lets it go.
+    pub(crate) fn remove(mut self, synced: bool) -> Result<()> {
+        let refs = self.refs;
+        if self.lock.is_some() {
+            packed::remove(&refs.files, self.rules.wait, &self.name)?;
+            reflog::remove(&refs.files, &refs.log_path(&self.name))?;
+        }
+        if matches!(self.slot.loose, Loose::Value | Loose::Broken(_)) {
+            refs.files.remove(&self.path)?;
+        }
+        let path = std::mem::take(&mut self.path);
+        let git = self.lock.is_some();
+        self.release()?;
+        if synced {
+            refs.sync_names(&path, false)?;
+        }
+        // What Git keeps too: refs/heads and its like.
+        if git { reflog::remove_empty_parents(&refs.files, &path, refs.head_depth(&path) + 2) } else { Ok(()) }
+    }
+
+    fn log(&self, lines: &[LogLine]) -> Result<()> {
+        if self.lock.is_none() {
+            return Ok(());
+        }
+        let refs = self.refs;
+        let own = refs.log_path(&self.name);
+        reflog::append(&refs.files, &self.rules.log, refs.algorithm, (&self.name, &own), lines)?;
+        if self.head.is_some() {
+            let head = refs.log_path("HEAD");
+            reflog::append(&refs.files, &self.rules.log, refs.algorithm, ("HEAD", &head), lines)?;
+        }
+        Ok(())
+    }
+
+    fn release(self) -> Result<()> {
+        if let Some(head) = self.head {
+            head.release()?;
+        }
+        self.lock.map_or(Ok(()), RefLock::release)
+    }
+}
+
+impl Refs {
+    /// Makes the name of a ref's file durable; of a new one also those of the folders above, which may be new too.
+    pub(crate) fn sync_names(&self, path: &str, fresh: bool) -> Result<()> {
+        let mut dir = folder(path);
+        // Folders may be gone, with everything that was in them.
+        let mut synced = self.files.sync_dir(dir)?;
+        while !dir.is_empty() && (fresh || !synced) {
+            dir = folder(dir);
+            synced = self.files.sync_dir(dir)?;
+        }
+        Ok(())
+    }
+
+    /// Makes a ref durable as it is: its file, if it has one, and its name.
+    pub(crate) fn sync(&self, name: &str) -> Result<()> {
+        let path = if name == super::STORE_HEAD { self.store_head_path() } else { self.path(name) };
+        match self.files.sync(&path) {
+            Ok(_) => {}
+            // A folder is where the ref was.
+            Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::IsADirectory => {}
+            Err(error) => return Err(error),
+        }
+        self.sync_names(&path, true)
+    }
+
+    /// Removes a folder and those in it, if there are no files; returns whether it is gone.
+    fn remove_empty_dirs(&self, dir: &str) -> Result<bool> {
+        for name in self.files.list(dir)? {
+            let inside = below(dir, &name);
+            if !self.files.stat(&inside)?.is_some_and(|stat| stat.dir) || !self.remove_empty_dirs(&inside)? {
+                return Ok(false);
+            }
+        }
+        self.files.remove_dir(dir)
+    }
+
+    /// Returns a packed ref that has this name as a folder, or is one of this name's.
+    fn packed_clash(&self, name: &str) -> Result<Option<String>> {
+        let packed = self.packed()?;
+        let inside = format!("{name}/");
+        if let Some((other, _)) = packed.by_name.range(inside.clone()..).next()
+            && other.starts_with(&inside)
+        {
+            return Ok(Some(other.clone()));
+        }
+        let mut above = name.match_indices('/').map(|(at, _)| &name[..at]);
+        Ok(above.find(|dir| packed.by_name.contains_key(*dir)).map(str::to_owned))
+    }
+}
+
+/// Returns the reference to what a ref holds, where that is an object.
+pub(crate) fn object_of(target: Option<&RefTarget>) -> Option<ObjRef> {
+    match target {
+        Some(RefTarget::Object(at)) => Some(*at),
+        _ => None,
+    }
+}

@@ -1,0 +1,111 @@
+//! Reflogs: what a ref held, line by line.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bristlecone::{RefTarget, Result, core::git::Algorithm, storage::OpenMode};
+
+use crate::files::{Files, folder, is_absent};
+
+/// One line of a reflog.
+#[derive(Clone, Debug)]
+pub(crate) struct LogLine {
+    /// What the ref held before.
+    pub(crate) from: Option<RefTarget>,
+    /// What it holds from then on.
+    pub(crate) to: Option<RefTarget>,
+    /// Why, in one line.
+    pub(crate) message: String,
+}
+
+/// How reflogs are written.
+#[derive(Clone, Debug)]
+pub(crate) struct LogRules {
+    /// Whether reflogs are begun; those that are there go on in any case.
+    pub(crate) begin: bool,
+    /// Who moves refs: `Name <email>`.
+    pub(crate) who: Vec<u8>,
+}
+
+impl LogRules {
+    /// Whether Git begins a reflog for a ref of this name.
+    fn begins(&self, name: &str) -> bool {
+        let kept = ["refs/heads/", "refs/remotes/", "refs/notes/"];
+        self.begin && (name == "HEAD" || kept.iter().any(|dir| name.starts_with(dir)))
+    }
+}
+
+/// Returns the name of a ref's reflog, for a ref whose file is `path`.
+pub(crate) fn log_path(dir: &str, name: &str) -> String {
+    if dir.is_empty() { format!("logs/{name}") } else { format!("{dir}/logs/{name}") }
+}
+
+/// Appends lines to the reflog at `path` of the ref `name`. The ref's lock must be held.
+///
+/// A folder that is where the file should be, or a file where a folder should be, is an old reflog's: there is then none.
+pub(crate) fn append(
+    files: &Files,
+    rules: &LogRules,
+    algorithm: Algorithm,
+    (name, path): (&str, &str),
+    lines: &[LogLine],
+) -> Result<()> {
+    let mut text = Vec::new();
+    for line in lines {
+        // Symbolic refs have no ids to write.
+        let (Some(from), Some(to)) = (id_of(line.from.as_ref(), algorithm), id_of(line.to.as_ref(), algorithm)) else {
+            continue;
+        };
+        text.extend_from_slice(format!("{from} {to} ").as_bytes());
+        text.extend(rules.who.iter().map(|&byte| if byte == b'\n' { b' ' } else { byte }));
+        let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        text.extend_from_slice(format!(" {seconds} +0000\t{}\n", line.message.replace('\n', " ")).as_bytes());
+    }
+    if text.is_empty() {
+        return Ok(());
+    }
+    let mode = if rules.begins(name) { OpenMode::Create } else { OpenMode::Write };
+    let mut opened = files.open_raw(path, mode);
+    if mode == OpenMode::Create && opened.as_ref().is_err_and(is_absent) {
+        if files.create_dir(folder(path)).is_err() {
+            return Ok(());
+        }
+        opened = files.open_raw(path, mode);
+    }
+    match opened {
+        Err(error) if is_absent(&error) || error.kind() == std::io::ErrorKind::IsADirectory => Ok(()),
+        opened => {
+            let file = files.named(path, opened)?;
+            let end = files.named(path, file.len())?;
+            files.write_at(path, &*file, &text, end)
+        }
+    }
+}
+
+/// Returns the id of what a ref holds, zeroes for nothing.
+fn id_of(target: Option<&RefTarget>, algorithm: Algorithm) -> Option<String> {
+    match target {
+        None => Some("0".repeat(algorithm.oid_bytes() * 2)),
+        Some(RefTarget::Object(at)) => Some(at.oid.to_string()),
+        Some(RefTarget::Symbolic(_)) => None,
+    }
+}
+
+/// Removes the reflog at `path`, and the folders that become empty below `logs/refs/KIND`.
+pub(crate) fn remove(files: &Files, path: &str) -> Result<()> {
+    match files.remove(path) {
+        Ok(true) => remove_empty_parents(files, path, 3),
+        // A folder of other reflogs, or nothing.
+        Ok(false) => Ok(()),
+        Err(bristlecone::Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::IsADirectory => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Removes the folders above a file that are empty, but for the first `keep` parts of the path.
+pub(crate) fn remove_empty_parents(files: &Files, path: &str, keep: usize) -> Result<()> {
+    let mut dir = folder(path);
+    while dir.split('/').count() > keep && files.remove_dir(dir)? {
+        dir = folder(dir);
+    }
+    Ok(())
+}
