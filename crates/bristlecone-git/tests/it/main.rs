@@ -4,6 +4,8 @@ mod backend;
 mod conformance;
 mod crash;
 mod damage;
+mod fold;
+mod layout;
 mod odb;
 mod pack;
 mod sim;
