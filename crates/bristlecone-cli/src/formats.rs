@@ -5,7 +5,8 @@
 //! be passed on here, too.
 
 use bristlecone::{
-    Bytes, Commit, EntryKind, Error, Format, Kind, Native, ObjRef, Object, Oid, Result, Signature, Sink, Tag, Tezos,
+    Bytes, Commit, EntryKind, Error, Format, Git, Kind, Native, ObjRef, Object, Oid, Result, Signature, Sink, Tag,
+    Tezos,
     core::{Change, Direction, Entry, FormatError, Source, Target},
     disk::FormatTag,
 };
@@ -74,6 +75,7 @@ macro_rules! formats {
 
 formats! { $
     Native: "Ordered directories, BLAKE3",
+    Git: "The objects of Git, SHA-1 or SHA-256",
     Tezos: "The hashes of Tezos contexts, BLAKE2b",
 }
 

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use super::{
     Algorithm,
-    raw::{Order, RawEntries, RawEntry, compare, mode_of},
+    raw::{Order, RawEntries, RawEntry, compare, mode_of, usual},
 };
 use crate::{DecodeError, EntryKind, Location, Object, format::native::step_hash};
 
@@ -130,7 +130,8 @@ impl<'b> Table<'b> {
 
     #[inline]
     pub(super) fn entry_or_none(&self, index: usize) -> Option<RawEntry<'b>> {
-        let (named, oid) = self.bytes(index)?.split_last_chunk_at(self.oid_bytes)?;
+        let entry = self.bytes(index)?;
+        let (named, oid) = entry.split_at_checked(entry.len().checked_sub(self.oid_bytes)?)?;
         let mode = mode_of(named)?;
         let (zero, name) = named.get(mode.len() + 1..)?.split_last()?;
         (*zero == 0).then_some(RawEntry { mode, name, oid })
@@ -214,9 +215,9 @@ impl<'b> Table<'b> {
     /// Whether entry `index` is no object of this store.
     #[inline]
     pub(super) fn is_foreign(&self, index: usize) -> bool {
-        match self.raw.get(self.start(index)..) {
-            Some([b'1', b'0', ..] | [b'4', ..]) => false,
-            _ => self.entry_or_none(index).is_some_and(|entry| entry.kind() == EntryKind::Foreign),
+        match self.raw.get(self.start(index)..).and_then(usual) {
+            Some((kind, _)) => kind == EntryKind::Foreign,
+            None => self.entry_or_none(index).is_some_and(|entry| entry.kind() == EntryKind::Foreign),
         }
     }
 
@@ -228,18 +229,6 @@ impl<'b> Table<'b> {
             children if children == self.count => object.child(index),
             _ => object.child((0..index).filter(|&index| !self.is_foreign(index)).count()),
         }
-    }
-}
-
-/// What slices of the standard library have for constant lengths only.
-trait SplitLast {
-    fn split_last_chunk_at(&self, bytes: usize) -> Option<(&[u8], &[u8])>;
-}
-
-impl SplitLast for [u8] {
-    #[inline]
-    fn split_last_chunk_at(&self, bytes: usize) -> Option<(&[u8], &[u8])> {
-        self.split_at_checked(self.len().checked_sub(bytes)?)
     }
 }
 
