@@ -143,6 +143,7 @@ impl Shared {
             Durability::Grouped => self.flush_soon(),
             Durability::Synced => {}
         }
+        self.tend_packs();
         Ok(())
     }
 
@@ -208,6 +209,7 @@ impl Shared {
     pub(super) fn publish(&self, written: &mut Written) -> Result<()> {
         written.publish(&self.files)?;
         self.counters.writes.fetch_add(1, Relaxed);
+        self.counters.unfolded.fetch_add(u64::from(written.pack.is_some()), Relaxed);
         match &mut written.pack {
             Some(pack) => self.odb.add_pack_with(&pack.name, std::mem::take(&mut pack.index)),
             None => Ok(()),

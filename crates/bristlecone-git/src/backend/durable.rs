@@ -94,9 +94,8 @@ impl Shared {
             self.files.sync(&format!("{PACKS}/{pack}.pack"))?;
             self.files.sync(&format!("{PACKS}/{pack}.idx"))?;
         }
-        if !packs.is_empty() {
-            self.files.sync_dir(PACKS)?;
-        }
+        // Also for the sake of packs that were folded and removed: they may be torn, and must not come back.
+        self.files.sync_dir(PACKS)?;
         for oid in &loose {
             self.files.sync(&format!("objects/{}", crate::odb::loose::name(oid)))?;
         }

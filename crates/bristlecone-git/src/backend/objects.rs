@@ -203,7 +203,7 @@ pub(super) fn unkeep(files: &Files, pack: &str) -> Result<()> {
 }
 
 /// Whether a pack is under the protection of a process of ours.
-fn is_kept_by_us(files: &Files, pack: &str) -> Result<bool> {
+pub(super) fn is_kept_by_us(files: &Files, pack: &str) -> Result<bool> {
     Ok(keeper(files, pack)?.is_some())
 }
 
