@@ -192,7 +192,7 @@ fn merges_submodules_and_signatures_are_shown() {
     assert_eq!(logged[1]["parents"].as_array().unwrap().len(), 2);
     let differences = &place.json(["diff", "main~2", "main"])["differences"];
     let paths: Vec<_> = differences.as_array().unwrap().iter().map(|one| one["path"].as_str().unwrap()).collect();
-    assert_eq!(paths, place.git(["diff", "--name-only", "main~2", "main"]).lines().collect::<Vec<_>>());
+    assert_eq!(paths, place.git(["diff", "--name-only", "main~2", "main", "--"]).lines().collect::<Vec<_>>());
     assert!(place.ok(["check"]).contains("no damage"));
     // The submodule stays what it is when something else changes.
     place.ok(["set", "--worktree", "fruit/apple", "green"]);

@@ -1,8 +1,8 @@
 //! Behaviour of the Git crate, with real `git` as the judge.
 
+mod backend;
 mod damage;
 mod odb;
-mod backend;
 mod pack;
 mod sim;
 mod speed;
