@@ -15,5 +15,6 @@ mod harness;
 mod hostile;
 mod json;
 mod replay;
+mod subtree;
 mod trace;
 mod values;
