@@ -12,7 +12,7 @@ use std::{
 use bristlecone::{Durability, EntryKind, ObjRef, Path, RefTarget};
 use bristlecone_git::{
     layout::Layout,
-    worktree::{Change, CheckedOut, Item, Refusal, Update, WorktreeHead, checked_out, refused_name},
+    worktree::{Change, CheckedOut, Item, Refusal, Update, WorktreeHead, checked_out},
 };
 
 use crate::{
@@ -120,7 +120,7 @@ impl Leave {
         parent: Option<ObjRef>,
         edit: &mut dyn FnMut(&mut Tree) -> Result<()>,
     ) -> Result<()> {
-        if !is_git(opened) {
+        if self.update.is_none() {
             return Ok(());
         }
         let backend = Arc::new(Scratch::over(opened.repo.backend().clone()));
@@ -136,20 +136,12 @@ impl Leave {
 
     /// Checks what the branch's way from one tree to another changes. Edits of the trees are written first.
     pub(crate) fn check(&mut self, opened: &Opened, before: Tree, after: Tree) -> Result<()> {
-        let Store::Git { layout, .. } = &opened.store else { return Ok(()) };
+        let (Store::Git { layout, .. }, Some(update)) = (&opened.store, &mut self.update) else { return Ok(()) };
         let (mut before, mut after) = (before, after);
         let changes = changes(&mut before, &mut after)?;
-        for change in changes.iter().filter(|change| change.before.is_none()) {
-            if let Some(why) = refused_name(&change.path) {
-                let shown = bristlecone::escape(&change.path);
-                return Err(Failure::usage(format!("Git would not have {shown}: {why}; choose another name")));
-            }
-        }
-        if let Some(update) = &mut self.update {
-            let read = &mut |path: &[u8]| file(&after, path);
-            update.check(changes, read).map_err(|refusal| told(refusal, layout))?;
-            self.after = Some(after);
-        }
+        let read = &mut |path: &[u8]| file(&after, path);
+        update.check(changes, read).map_err(|refusal| told(refusal, layout))?;
+        self.after = Some(after);
         Ok(())
     }
 
@@ -171,10 +163,6 @@ impl Leave {
             }
         }
     }
-}
-
-fn is_git(opened: &Opened) -> bool {
-    matches!(opened.store, Store::Git { .. })
 }
 
 /// Returns the values that differ between two trees, as a working tree has them.

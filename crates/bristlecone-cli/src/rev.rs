@@ -51,10 +51,19 @@ pub(crate) fn object(opened: &Opened, text: &OsStr) -> Result<(Kind, ObjRef)> {
     }
 }
 
-/// Returns the object that a ref of this name leads to, whatever it is: an annotated tag, which [`object`] would follow,
-/// or a tree. `None` if no ref has the name.
-pub(crate) fn ref_target(opened: &Opened, text: &OsStr) -> Result<Option<(Kind, ObjRef)>> {
+/// Returns the object that a ref names or whose id this is, whatever it is: an annotated tag, which [`object`] would
+/// follow, or a tree. `None` if neither is so.
+pub(crate) fn itself(opened: &Opened, text: &OsStr) -> Result<Option<(Kind, ObjRef)>> {
     let Some(text) = text.to_str() else { return Ok(None) };
+    if let Some(found) = ref_target(opened, text)? {
+        return Ok(Some(found));
+    }
+    let Ok(oid) = settled(opened, text)?.parse::<Oid>() else { return Ok(None) };
+    let object = opened.backend().read(&oid.into())?;
+    Ok(object.map(|object| (object.kind(), ObjRef::new(oid, object.location()))))
+}
+
+fn ref_target(opened: &Opened, text: &str) -> Result<Option<(Kind, ObjRef)>> {
     for prefix in ["", "refs/", "refs/tags/", "refs/heads/", "refs/remotes/"] {
         let name = format!("{prefix}{text}");
         if bristlecone::check_ref_name(&name).is_ok()
@@ -79,7 +88,7 @@ fn settled<'t>(opened: &Opened, text: &'t str) -> Result<Cow<'t, str>> {
         }));
     }
     let digits = base.len() >= 4 && base.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if !digits || base.len() >= 40 || ref_target(opened, base.as_ref())?.is_some() {
+    if !digits || base.len() >= 40 || ref_target(opened, base)?.is_some() {
         return Ok(Cow::Borrowed(text));
     }
     let base = base.to_ascii_lowercase();

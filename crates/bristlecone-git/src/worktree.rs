@@ -34,11 +34,9 @@ mod glob;
 mod heads;
 mod index;
 mod lock;
-mod names;
 mod settings;
 
 pub use heads::{CheckedOut, WorktreeHead, checked_out};
-pub use names::refused_name;
 pub use settings::Settings;
 
 use folder::{Found, Top};

@@ -33,7 +33,7 @@ pub(super) struct ShowArgs {
 pub(super) fn run(args: ShowArgs, context: &mut Context) -> Result<()> {
     let opened = context.globals.open(Access::Read)?;
     let (kind, at) = match &args.rev {
-        Some(text) => match rev::ref_target(&opened, text)? {
+        Some(text) => match rev::itself(&opened, text)? {
             Some(found) if found.0 != Kind::Commit => found,
             _ => rev::object(&opened, text)?,
         },
