@@ -32,6 +32,7 @@ mod man;
 mod replay;
 mod set;
 mod show;
+mod subtree;
 mod trace;
 mod tree;
 
@@ -81,6 +82,7 @@ enum Command {
     Diff(diff::DiffArgs),
     Import(import::ImportArgs),
     Export(export::ExportArgs),
+    Subtree(subtree::SubtreeCommand),
     Info(info::InfoArgs),
     #[command(visible_alias = "fsck")]
     Check(check::CheckArgs),
@@ -133,6 +135,7 @@ fn dispatch(command: Command, context: &mut Context) -> Result<()> {
         Command::Diff(args) => diff::run(args, context),
         Command::Import(args) => import::run(args, context),
         Command::Export(args) => export::run(args, context),
+        Command::Subtree(args) => subtree::run(args, context),
         Command::Info(args) => info::run(args, context),
         Command::Check(args) => check::run(args, context),
         Command::Trace(args) => trace::run(args, context),

@@ -142,7 +142,7 @@ impl Leave {
         for change in changes.iter().filter(|change| change.before.is_none()) {
             if let Some(why) = refused_name(&change.path) {
                 let shown = bristlecone::escape(&change.path);
-                return Err(Failure::usage(format!("git would not have {shown}: {why}; choose another name")));
+                return Err(Failure::usage(format!("Git would not have {shown}: {why}; choose another name")));
             }
         }
         if let Some(update) = &mut self.update {
@@ -209,7 +209,7 @@ fn refused(ref_name: &str, place: &CheckedOut, state: &str, way: &str) -> Failur
     let branch = ref_name.strip_prefix("refs/heads/").unwrap_or(ref_name);
     let folder = place.worktree.as_ref().unwrap_or(&place.git_dir);
     Failure::usage(format!(
-        "git has the branch {branch} checked out in {}{state}, where a change would show as its reversal; {way}, or name \
+        "Git has the branch {branch} checked out in {}{state}, where a change would show as its reversal; {way}, or name \
          another branch with -b",
         show(tidy(folder))
     ))

@@ -5,11 +5,9 @@
 //! be passed on here, too.
 
 use bristlecone::{
-    Bytes, Commit, EntryKind, Error, Format, Kind, Native, ObjRef, Object, Oid, Result, Signature, Sink, Tag, Tezos,
-    core::{
-        Change, Direction, Entry, FormatError, Source, Target,
-        git::{Algorithm, Git},
-    },
+    Bytes, Commit, EntryKind, Error, Format, Git, Kind, Native, ObjRef, Object, Oid, Result, Signature, Sink, Tag,
+    Tezos,
+    core::{Change, Direction, Entry, FormatError, Source, Target, git::Algorithm},
     disk::FormatTag,
 };
 
@@ -77,8 +75,8 @@ macro_rules! formats {
 
 formats! { $
     Native: "Ordered directories, BLAKE3",
+    Git: "The objects of Git, SHA-1 or SHA-256",
     Tezos: "The hashes of Tezos contexts, BLAKE2b",
-    Git: "Git's own objects, SHA-1 or SHA-256",
 }
 
 impl AnyFormat {

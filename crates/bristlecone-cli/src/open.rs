@@ -111,6 +111,11 @@ impl Globals {
         self.repo.as_deref()
     }
 
+    /// Returns the options for a store elsewhere, or for this one (`None`), where no branch is named and no files follow.
+    pub(crate) fn elsewhere(&self, dir: Option<PathBuf>) -> Self {
+        Self { repo: dir.or_else(|| self.repo.clone()), branch: None, worktree: false, ..self.clone() }
+    }
+
     /// Returns the options of the disk engine.
     pub(crate) fn disk_options(&self) -> Result<DiskOptions> {
         Ok(DiskOptions { lock_wait_ms: self.wait_ms()?, ..DiskOptions::default() })

@@ -13,15 +13,26 @@ use clap::{Args, ValueEnum};
 
 use crate::{
     failure::{Failure, Result},
+    formats::AnyFormat,
     open::Opened,
 };
 
 const AUTHOR_HELP: &str = "Who: \"Name <mail>\" [default: $BRISTLECONE_AUTHOR, $GIT_AUTHOR_NAME and \
 $GIT_AUTHOR_EMAIL, in a Git repository what its user.name and user.email say, or user@host]";
 
-/// What to record with a commit.
+/// What to record with a commit of whatever changed.
 #[derive(Args, Debug)]
 pub(crate) struct CommitArgs {
+    #[command(flatten)]
+    why: WhyArgs,
+    /// Commit also if nothing has changed
+    #[arg(long)]
+    pub(crate) allow_empty: bool,
+}
+
+/// What to record with a commit.
+#[derive(Args, Debug)]
+pub(crate) struct WhyArgs {
     /// Why: the commit's message
     #[arg(short, long, value_name = "MSG")]
     message: Option<OsString>,
@@ -30,9 +41,6 @@ pub(crate) struct CommitArgs {
     /// When: seconds since 1970, and a zone such as +0100 [default: $SOURCE_DATE_EPOCH, or now]
     #[arg(long, value_name = "SECONDS[ +HHMM]", allow_hyphen_values = true)]
     date: Option<String>,
-    /// Commit also if nothing has changed
-    #[arg(long)]
-    pub(crate) allow_empty: bool,
 }
 
 /// When a commit is acknowledged.
@@ -47,7 +55,24 @@ pub(crate) enum DurabilityArg {
     Synced,
 }
 
+impl From<DurabilityArg> for Durability {
+    fn from(durability: DurabilityArg) -> Self {
+        match durability {
+            DurabilityArg::None => Self::None,
+            DurabilityArg::Grouped => Self::Grouped,
+            DurabilityArg::Synced => Self::Synced,
+        }
+    }
+}
+
 impl CommitArgs {
+    /// As [`WhyArgs::info`].
+    pub(crate) fn info(&self, opened: &Opened, message: &str, durability: DurabilityArg) -> Result<Info> {
+        self.why.info(opened, message, durability)
+    }
+}
+
+impl WhyArgs {
     /// Returns what to record in a store, as far as its format keeps it; `message` stands where none was given.
     ///
     /// A zone that was asked for and cannot be kept is refused; a committer beside the author is left out.
@@ -78,11 +103,12 @@ impl CommitArgs {
             return Err(Failure::usage(format!("a commit of the format {name} cannot keep the zone {zone}; {way}")));
         }
         let message = self.message.as_ref().map_or(message.as_bytes(), |message| message.as_bytes());
-        let mut info = Info::message(message).by(author).durability(match durability {
-            DurabilityArg::None => Durability::None,
-            DurabilityArg::Grouped => Durability::Grouped,
-            DurabilityArg::Synced => Durability::Synced,
-        });
+        let mut message = message.to_vec();
+        if matches!(format, AnyFormat::Git(_)) && !message.is_empty() && !message.ends_with(b"\n") {
+            // As Git ends them.
+            message.push(b'\n');
+        }
+        let mut info = Info::message(message).by(author).durability(durability.into());
         info.committer = committer;
         Ok(info)
     }

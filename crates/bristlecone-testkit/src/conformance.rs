@@ -2,7 +2,8 @@
 //!
 //! [`run`] proves a backend that is made afresh for every test; [`run_reopening`] also one that keeps what it has.
 //! The tests are public functions, so that a failing one can be run alone. What a backend need not do it says in
-//! its [`Capabilities`](bristlecone::Capabilities), which the suite reads; there is no list of exceptions.
+//! its [`Capabilities`](bristlecone::Capabilities), which the suite reads; there is no list of exceptions. What a backend
+//! cannot do it must refuse: the suite asks for that instead.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -18,19 +19,21 @@ mod refs;
 use std::{collections::HashMap, sync::Arc};
 
 use bristlecone::{Backend, Batch, Durability, Error, Expected, RefMove, RefTarget};
-use bristlecone_core::{Kind, Location, ObjRef, Oid};
+use bristlecone_core::{Location, ObjRef, Oid};
+
+use crate::sample::Family;
 
 pub use concurrency::{one_racer_wins_each_round, readers_see_whole_appends_while_writers_write};
 pub use objects::{
     a_walk_meets_every_object, absent_objects_are_absent, appended_objects_are_read_back,
     children_are_found_by_location, derived_files_hold_what_was_last_written, hints_may_be_stale_wrong_or_missing,
     ids_of_every_length_are_kept_apart, large_objects_come_back_whole, many_small_objects_come_back,
-    read_many_answers_in_order, the_same_object_is_kept_once_in_a_batch, unhashed_words_come_back,
+    read_many_answers_in_order, the_same_object_is_kept_once_in_a_batch, unhashed_words_come_back, what_cannot_be_kept_is_refused,
 };
 pub use persistence::{a_reopened_store_goes_on, everything_is_there_after_reopening};
 pub use refs::{
     a_conflict_adds_and_moves_nothing, bad_ref_names_are_refused, compare_and_set_moves_only_what_is_expected,
-    flushing_keeps_everything, refs_are_listed_by_prefix_in_order, removed_refs_are_gone,
+    flushing_keeps_everything, refs_are_listed_by_prefix_in_order, refs_in_the_way_of_others_are_told, removed_refs_are_gone,
     several_refs_move_together_or_not_at_all, symbolic_refs_name_other_refs, unmoved_appends_leave_refs_alone,
 };
 
@@ -48,6 +51,7 @@ pub const TESTS: &[(&str, Test)] = &[
     ("hints may be stale, wrong or missing", hints_may_be_stale_wrong_or_missing),
     ("children are found by location", children_are_found_by_location),
     ("read_many answers in order", read_many_answers_in_order),
+    ("what cannot be kept is refused", what_cannot_be_kept_is_refused),
     ("ids of every length are kept apart", ids_of_every_length_are_kept_apart),
     ("unhashed words come back", unhashed_words_come_back),
     ("large objects come back whole", large_objects_come_back_whole),
@@ -59,6 +63,7 @@ pub const TESTS: &[(&str, Test)] = &[
     ("symbolic refs name other refs", symbolic_refs_name_other_refs),
     ("removed refs are gone", removed_refs_are_gone),
     ("refs are listed by prefix in order", refs_are_listed_by_prefix_in_order),
+    ("refs in the way of others are told", refs_in_the_way_of_others_are_told),
     ("bad ref names are refused", bad_ref_names_are_refused),
     ("a conflict adds and moves nothing", a_conflict_adds_and_moves_nothing),
     ("unmoved appends leave refs alone", unmoved_appends_leave_refs_alone),
@@ -126,15 +131,15 @@ fn append_all(
     Ok(places.into_iter().map(|at| ObjRef::new(at.oid, crate::sample::landed(at.at, base))).collect())
 }
 
-/// Returns the made-up contents object with this number.
-fn contents(number: u64, bytes: usize) -> crate::sample::Sample {
-    crate::sample::Sample::new(number, Kind::Contents, &[], bytes)
+/// Returns what the backend keeps.
+fn family(backend: &dyn Backend) -> Family {
+    Family::of(&backend.capabilities())
 }
 
 fn object(oid: Oid) -> RefTarget {
     RefTarget::Object(ObjRef::new(oid, Location::NONE))
 }
 
-fn set(name: &str, expected: Expected, to: RefTarget) -> RefMove {
-    RefMove { name: name.to_owned(), expected, to: Some(to) }
+fn set(name: impl Into<String>, expected: Expected, to: RefTarget) -> RefMove {
+    RefMove { name: name.into(), expected, to: Some(to) }
 }

@@ -6,7 +6,8 @@
 //! - it opens by itself;
 //! - its refs are what some prefix of the acknowledged commits left, which includes every commit acknowledged as
 //!   [`Synced`](bristlecone::Durability::Synced) and everything before a flush; the step that was
-//!   under way may be there or not, but not in part;
+//!   under way may be there or not, but not in part; where a crash does not keep refs together
+//!   ([`atomic_commits`](bristlecone::Capabilities::atomic_commits)), that is so of each ref on its own;
 //! - every object reachable from them is there and right, and a walk over all objects finds no damage;
 //! - it takes new commits, which survive;
 //! - a second cut anywhere within that opening, or in the new commits, loses nothing either.

@@ -1,61 +1,207 @@
-//! Made-up objects for suites that know no format: their bodies name their children, so that whatever is
-//! reachable can be walked and compared.
+//! Made-up objects for suites that know no format: they name their children, so that whatever is reachable can be
+//! walked and compared.
+//!
+//! A backend that keeps anything gets anything: ids that are no digests, bodies that name children in a way of our own.
+//! A backend of Git's objects gets Git's, with true ids. [`Family`] says which.
 
 use std::collections::HashMap;
 
-use bristlecone::{Backend, Batch, Error};
-use bristlecone_core::{Kind, Location, ObjRef, Object, Oid, Sink};
+use bristlecone::{Backend, Batch, Capabilities, Error};
+use bristlecone_core::{Kind, Location, ObjRef, Object, Oid, Sink, git, git::Algorithm};
 
 use crate::generate::Rng;
 
-/// Bytes of a child in a body: 33 = 1 length of the id + 32 id.
-const CHILD_BYTES: usize = 33;
+/// Bytes of a child in a body: 34 = 1 kind + 1 length of the id + 32 id.
+const CHILD_BYTES: usize = 34;
 
-/// An object with a made-up id.
-///
-/// Its body is the number of its children in two bytes, their ids, and a payload.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sample {
-    /// The id: any bytes, no digest.
-    pub oid: Oid,
-    /// The kind.
-    pub kind: Kind,
-    /// The children, in order.
-    pub children: Vec<Oid>,
-    /// Children and payload, as stored.
-    pub body: Vec<u8>,
+/// What a backend keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Family {
+    /// Objects of any kind, with any bytes and any ids of 1 to 32 bytes; refs of nearly any name.
+    #[default]
+    Plain,
+    /// Git's objects, with ids of this algorithm, and refs as Git names them.
+    Git(Algorithm),
 }
 
-impl Sample {
-    /// Returns an object with these children and a payload of `bytes` bytes, different for every number.
+impl Family {
+    /// Returns what a backend with these capabilities keeps.
     #[must_use]
-    pub fn new(number: u64, kind: Kind, children: &[Oid], bytes: usize) -> Self {
+    pub fn of(capabilities: &Capabilities) -> Self {
+        capabilities.git.map_or(Self::Plain, Self::Git)
+    }
+
+    /// Returns the full name of a ref that suites call `name`: below `refs/heads/` where refs are Git's.
+    #[must_use]
+    pub fn ref_name(self, name: &str) -> String {
+        match self {
+            Self::Git(_) if name != "HEAD" && !name.starts_with("refs/") => format!("refs/heads/{name}"),
+            _ => name.to_owned(),
+        }
+    }
+
+    /// Returns an id that no object has: one byte over and over.
+    #[must_use]
+    pub fn no_object(self, byte: u8) -> Oid {
+        let bytes = match self {
+            Self::Plain => Oid::BYTES_MAX,
+            Self::Git(algorithm) => algorithm.oid_bytes(),
+        };
+        Oid::new(&[byte; Oid::BYTES_MAX][..bytes]).expect("ids have up to 32 bytes")
+    }
+
+    /// The kinds of objects that there are.
+    #[must_use]
+    pub fn kinds(self) -> Vec<Kind> {
+        let all = [Kind::Contents, Kind::Node, Kind::Commit, Kind::Pieces, Kind::Tag];
+        all.into_iter().filter(|&kind| self == Self::Plain || git::type_name(kind).is_some()).collect()
+    }
+
+    /// Returns an object with these children and a payload of about `bytes` bytes, different for every number.
+    ///
+    /// A commit of Git's names its first node for its tree, and commits for parents.
+    #[must_use]
+    pub fn sample(self, number: u64, kind: Kind, children: &[Child], bytes: usize) -> Sample {
         let mut rng = Rng::stream(number, 0x5a);
         let mut id = [0; Oid::BYTES_MAX];
         rng.fill(&mut id);
-        Self::with_oid(Oid::from_array(id), kind, children, &rng.bytes(bytes))
+        let mut payload = rng.bytes(bytes);
+        if self != Self::Plain {
+            // Equal bytes would have equal ids.
+            payload.extend(number.to_le_bytes());
+        }
+        self.with_payload(Oid::from_array(id), kind, children, &payload)
     }
 
-    /// Returns an object with this id, these children and this payload.
+    /// Returns a value of `bytes` bytes, or few more.
+    #[must_use]
+    pub fn contents(self, number: u64, bytes: usize) -> Sample {
+        self.sample(number, Kind::Contents, &[], bytes)
+    }
+
+    /// Returns an object with these children and this payload. Its id is `oid`, unless ids are digests.
     ///
     /// # Panics
     /// If there are more than 65,535 children.
     #[must_use]
-    pub fn with_oid(oid: Oid, kind: Kind, children: &[Oid], payload: &[u8]) -> Self {
-        let mut body = Vec::with_capacity(2 + children.len() * CHILD_BYTES + payload.len());
-        body.extend(u16::try_from(children.len()).expect("few children").to_le_bytes());
-        for child in children {
-            body.push(child.as_bytes().len() as u8);
-            body.extend(child.padded());
+    pub fn with_payload(self, oid: Oid, kind: Kind, children: &[Child], payload: &[u8]) -> Sample {
+        let (oid, body) = match self {
+            Self::Plain => (oid, plain_body(children, payload)),
+            Self::Git(algorithm) => {
+                let raw = git_raw(algorithm, kind, children, payload);
+                let mut body = Vec::new();
+                if kind == Kind::Node {
+                    git::tree_body(algorithm, &raw, &mut body).expect("entries in order");
+                } else {
+                    body.clone_from(&raw);
+                }
+                (algorithm.object_id(kind, &raw), body)
+            }
+        };
+        Sample { family: self, oid, kind, children: children.to_vec(), payload: payload.to_vec(), body }
+    }
+}
+
+/// A child of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Child {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its id.
+    pub oid: Oid,
+}
+
+/// A made-up object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sample {
+    family: Family,
+    /// The id.
+    pub oid: Oid,
+    /// The kind.
+    pub kind: Kind,
+    /// The children, in order.
+    pub children: Vec<Child>,
+    payload: Vec<u8>,
+    /// The bytes, as stored.
+    pub body: Vec<u8>,
+}
+
+/// The number of children in two bytes, the children, and the payload.
+fn plain_body(children: &[Child], payload: &[u8]) -> Vec<u8> {
+    let mut body = Vec::with_capacity(2 + children.len() * CHILD_BYTES + payload.len());
+    body.extend(u16::try_from(children.len()).expect("few children").to_le_bytes());
+    for child in children {
+        body.extend([child.kind as u8, child.oid.as_bytes().len() as u8]);
+        body.extend(child.oid.padded());
+    }
+    body.extend(payload);
+    body
+}
+
+/// Returns Git's bytes of an object. The payload is the value of a blob, text in a commit or a tag, and in a tree the ids
+/// of commits of other repositories, which lead nowhere.
+fn git_raw(algorithm: Algorithm, kind: Kind, children: &[Child], payload: &[u8]) -> Vec<u8> {
+    let hex: String = payload.iter().map(|byte| format!("{byte:02x}")).collect();
+    let who = "A <a@example.org> 1700000000 +0000";
+    match kind {
+        Kind::Node => {
+            let mut raw = Vec::new();
+            for (number, child) in children.iter().enumerate() {
+                let mode = match child.kind {
+                    Kind::Node => "40000",
+                    Kind::Commit => "160000",
+                    _ => "100644",
+                };
+                raw.extend(format!("{mode} c{number:05}\0").as_bytes());
+                raw.extend(child.oid.as_bytes());
+            }
+            // Behind the children in Git's order.
+            for (number, part) in payload.chunks(algorithm.oid_bytes()).enumerate() {
+                raw.extend(format!("160000 p{number:05}\0").as_bytes());
+                raw.extend(part);
+                raw.resize(raw.len() + algorithm.oid_bytes() - part.len(), 1);
+            }
+            raw
         }
-        body.extend(payload);
-        Self { oid, kind, children: children.to_vec(), body }
+        Kind::Commit => {
+            let first = children.iter().find(|child| child.kind == Kind::Node);
+            let tree = first.map_or_else(|| algorithm.object_id(Kind::Node, b""), |child| child.oid);
+            let parents = children.iter().filter(|child| child.kind == Kind::Commit);
+            let parents: String = parents.map(|parent| format!("parent {}\n", parent.oid)).collect();
+            format!("tree {tree}\n{parents}author {who}\ncommitter {who}\n\n{hex}").into_bytes()
+        }
+        Kind::Tag => {
+            let none = Child { kind: Kind::Contents, oid: algorithm.object_id(Kind::Contents, b"") };
+            let target = children.first().unwrap_or(&none);
+            let kind = git::type_name(target.kind).expect("a kind that Git has");
+            format!("object {}\ntype {kind}\ntag t\ntagger {who}\n\n{hex}\n", target.oid).into_bytes()
+        }
+        _ => payload.to_vec(),
+    }
+}
+
+impl Sample {
+    /// Returns the object as the child of another.
+    #[must_use]
+    pub const fn child(&self) -> Child {
+        Child { kind: self.kind, oid: self.oid }
     }
 
-    /// Returns the body without the children.
+    /// Returns what the object has beside its children.
     #[must_use]
     pub fn payload(&self) -> &[u8] {
-        &self.body[2 + self.children.len() * CHILD_BYTES..]
+        &self.payload
+    }
+
+    /// Returns an object with other ids and bytes, of the same lengths; `twins`: those of children that have other ids.
+    #[must_use]
+    pub fn twin(&self, twins: &HashMap<Oid, Oid>) -> Self {
+        let twin = |child: &Child| Child { oid: twins.get(&child.oid).copied().unwrap_or(child.oid), ..*child };
+        let children: Vec<Child> = self.children.iter().map(twin).collect();
+        let payload: Vec<u8> = self.payload.iter().map(|byte| !byte).collect();
+        let mut id = *self.oid.padded();
+        id[31] ^= 0xff;
+        self.family.with_payload(Oid::from_array(id), self.kind, &children, &payload)
     }
 
     /// Gives the object to a batch, with the locations of its children where they are known.
@@ -63,7 +209,7 @@ impl Sample {
         let children: Vec<Location> = self
             .children
             .iter()
-            .map(|oid| batch.known(oid).or_else(|| known.get(oid).copied()).unwrap_or(Location::NONE))
+            .map(|child| batch.known(&child.oid).or_else(|| known.get(&child.oid).copied()).unwrap_or(Location::NONE))
             .collect();
         batch.put(self.kind, self.oid, &self.body, &children, &[])
     }
@@ -133,7 +279,7 @@ impl Samples {
                 return Err(wrong);
             }
             for (index, child) in sample.children.iter().enumerate() {
-                queue.push(ObjRef::new(*child, object.child(index)));
+                queue.push(ObjRef::new(child.oid, object.child(index)));
             }
         }
         Ok(seen.len())

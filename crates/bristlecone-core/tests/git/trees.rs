@@ -317,7 +317,7 @@ fn what_is_no_tree_is_refused() {
         vec![file("a"), file("a!"), file("a!!"), file("a!0"), file("a-"), dir("a")],
         vec![file("a"), file("a!"), dir("a!"), file("a-")],
         // The same name twice, so far apart that neither is out of order beside its neighbours.
-        vec![file("a"), file("a-"), file("a-b"), dir("a-"), file("a.")],
+        vec![file("a"), file("a-"), file("a-!"), dir("a-"), file("a.")],
     ];
     for entries in refused {
         let mut out = Vec::new();
@@ -377,21 +377,28 @@ fn what_git_cannot_hold_is_refused() {
     let dir = Mode::spelled(EntryKind::Dir, b"040000").unwrap();
     let mut wrong_kind = foreign.change(b"a");
     wrong_kind.to = Some((EntryKind::Dir, wrong_kind.to.unwrap().1));
-    let inline =
-        Change { to: Some((EntryKind::Value, bristlecone_core::ChangeTarget::Inline(b"x"))), ..held.change(b"a") };
-    let changes = [
-        long.change(b"a"),
-        zero.change(b"a"),
-        Held { mode: dir, ..held }.change(b"a"),
-        wrong_kind,
-        inline,
-        held.change(b""),
-    ];
+    let changes =
+        [long.change(b"a"), zero.change(b"a"), Held { mode: dir, ..held }.change(b"a"), wrong_kind, held.change(b"")];
     for change in changes {
         let refused = objects.update(&git, None, &[change]);
         assert!(matches!(refused, Err(FormatError::Unsupported { format: "git", .. })), "{change:?}");
     }
     assert!(objects.update(&git, None, &[held.change(b"a")]).is_ok());
+}
+
+#[test]
+fn values_never_live_in_their_directory() {
+    let git = Git::sha1();
+    let mut objects = Objects::default();
+    let inline = |value| Some((EntryKind::Link, bristlecone_core::ChangeTarget::Inline(value)));
+    let change = |step, value| Change { step, mode: Mode::USUAL, to: inline(value) };
+    let root = objects.update(&git, None, &[change(b"a", b""), change(b"b", b"text")]).unwrap().unwrap();
+    for (step, value) in [(b"a", &b""[..]), (b"b", b"text")] {
+        let Some((EntryKind::Link, Target::Object { at, .. })) = git.find(&objects, &root, step).unwrap() else {
+            panic!("no link")
+        };
+        assert_eq!(git.read_contents(&objects, &at, 0..9).unwrap(), value);
+    }
 }
 
 #[test]

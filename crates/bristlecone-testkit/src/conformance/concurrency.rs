@@ -8,8 +8,8 @@ use std::sync::{
 use bristlecone::{Backend, Durability, Error, Expected, RefTarget};
 use bristlecone_core::{Kind, ObjRef};
 
-use super::{Make, append_all, contents, object, set};
-use crate::sample::Sample;
+use super::{Make, append_all, family, object, set};
+use crate::sample::{Family, Sample};
 
 const THREADS: u64 = 4;
 
@@ -21,17 +21,19 @@ pub fn one_racer_wins_each_round(make: Make<'_>) {
     const ROUNDS: u64 = 60;
     let backend = make();
     let backend = &*backend;
+    let family = family(backend);
+    let main = &family.ref_name("main");
     let (barrier, wins) = (&Barrier::new(THREADS as usize), &AtomicUsize::new(0));
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
             scope.spawn(move || {
                 for round in 0..ROUNDS {
                     barrier.wait();
-                    let held = backend.get_ref("main").expect("a ref can be read");
+                    let held = backend.get_ref(main).expect("a ref can be read");
                     barrier.wait();
-                    let sample = contents(round * THREADS + thread, 40);
+                    let sample = family.contents(round * THREADS + thread, 40);
                     let expected = held.map_or(Expected::Absent, Expected::Is);
-                    let moves = [set("main", expected, object(sample.oid))];
+                    let moves = [set(main, expected, object(sample.oid))];
                     let durability = if round % 8 == 0 { Durability::Synced } else { Durability::None };
                     match append_all(backend, std::slice::from_ref(&sample), &moves, durability) {
                         Ok(_) => {
@@ -86,20 +88,22 @@ fn number(writer: u64, round: u64, part: u64) -> u64 {
     (writer * 1_000_000 + round) * 4 + part
 }
 
-fn commit_samples(writer: u64, round: u64) -> [Sample; 2] {
-    let leaf = contents(number(writer, round, 0), (round % 50) as usize * 20);
-    let commit = Sample::new(number(writer, round, 1), Kind::Commit, &[leaf.oid], 8);
+fn commit_samples(backend: &dyn Backend, writer: u64, round: u64) -> [Sample; 3] {
+    let family = family(backend);
+    let leaf = family.contents(number(writer, round, 0), (round % 50) as usize * 20);
+    let node = family.sample(number(writer, round, 1), Kind::Node, &[leaf.child()], 20);
+    let commit = family.sample(number(writer, round, 2), Kind::Commit, &[node.child()], 8);
     // The payload says which round it is.
-    let commit = Sample::with_oid(commit.oid, Kind::Commit, &[leaf.oid], &round.to_le_bytes());
-    [leaf, commit]
+    let round = round.to_le_bytes();
+    [leaf, node.clone(), family.with_payload(commit.oid, Kind::Commit, &[node.child()], &round)]
 }
 
 fn write_commits(backend: &dyn Backend, writer: u64, count: u64) {
-    let name = format!("branch{writer}");
+    let name = family(backend).ref_name(&format!("branch{writer}"));
     let mut expected = Expected::Absent;
     for round in 1..=count {
-        let samples = commit_samples(writer, round);
-        let to = object(samples[1].oid);
+        let samples = commit_samples(backend, writer, round);
+        let to = object(samples[2].oid);
         append_all(backend, &samples, &[set(&name, expected, to.clone())], Durability::None)
             .expect("nobody else moves it");
         expected = Expected::Is(to);
@@ -108,14 +112,29 @@ fn write_commits(backend: &dyn Backend, writer: u64, count: u64) {
 
 /// Returns the round that a branch is at, having read all of it.
 fn read_commit(backend: &dyn Backend, writer: u64) -> u64 {
-    let Some(RefTarget::Object(at)) = backend.get_ref(&format!("branch{writer}")).expect("a ref can be read") else {
+    let name = family(backend).ref_name(&format!("branch{writer}"));
+    let Some(RefTarget::Object(at)) = backend.get_ref(&name).expect("a ref can be read") else {
         return 0;
     };
     let object = backend.read(&at).expect("no error").expect("what a ref names is there");
-    let round = u64::from_le_bytes(object.body()[object.body().len() - 8..].try_into().expect("eight bytes"));
-    let [leaf, commit] = commit_samples(writer, round);
+    let round = round_of(object.body(), family(backend));
+    let [leaf, node, commit] = commit_samples(backend, writer, round);
     assert_eq!(commit.mismatch(&object), None);
-    let child = backend.read(&ObjRef::new(leaf.oid, object.child(0))).expect("no error").expect("children come first");
+    let below = backend.read(&ObjRef::new(node.oid, object.child(0))).expect("no error").expect("children come first");
+    assert_eq!(node.mismatch(&below), None);
+    let child = backend.read(&ObjRef::new(leaf.oid, below.child(0))).expect("no error").expect("children come first");
     assert_eq!(leaf.mismatch(&child), None);
     round
+}
+
+/// Returns the number that the payload of a commit is.
+fn round_of(body: &[u8], family: Family) -> u64 {
+    match family {
+        Family::Plain => u64::from_le_bytes(body[body.len() - 8..].try_into().expect("eight bytes")),
+        // As text, two digits a byte.
+        Family::Git(_) => {
+            let text = str::from_utf8(&body[body.len() - 16..]).expect("text");
+            u64::from_str_radix(text, 16).expect("digits").swap_bytes()
+        }
+    }
 }

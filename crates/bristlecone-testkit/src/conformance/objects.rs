@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 
 use bristlecone::{Batch, Durability};
-use bristlecone_core::{Kind, Location, ObjRef, Oid, Sink};
+use bristlecone_core::{Kind, Location, ObjRef, Oid, Sink, git};
 
-use super::{Make, append_all, append_one, contents};
+use super::{Make, append_all, append_one, family};
 use crate::{
     generate::Rng,
-    sample::{Sample, landed},
+    sample::{Family, Sample, landed},
 };
 
 /// What was appended is read back, by id alone and by its place, with its kind.
@@ -17,8 +17,10 @@ use crate::{
 /// If it is not so.
 pub fn appended_objects_are_read_back(make: Make<'_>) {
     let backend = make();
-    let kinds = [Kind::Contents, Kind::Node, Kind::Commit, Kind::Pieces, Kind::Tag];
-    let samples: Vec<Sample> = (0..50).map(|n| Sample::new(n, kinds[n as usize % 5], &[], n as usize * 37)).collect();
+    let family = family(&*backend);
+    let kinds = family.kinds();
+    let sample = |n: u64| family.sample(n, kinds[n as usize % kinds.len()], &[], n as usize * 37);
+    let samples: Vec<Sample> = (0..50).map(sample).collect();
     for durability in [Durability::None, Durability::Grouped, Durability::Synced] {
         let part = &samples[durability as usize * 16..][..16];
         let places = append_all(&*backend, part, &[], durability).expect("an append without moves");
@@ -37,10 +39,11 @@ pub fn appended_objects_are_read_back(make: Make<'_>) {
 /// If it is not so.
 pub fn absent_objects_are_absent(make: Make<'_>) {
     let backend = make();
-    let absent = contents(1, 10).oid;
+    let family = family(&*backend);
+    let absent = family.contents(1, 10).oid;
     assert!(backend.read(&absent.into()).unwrap().is_none());
     assert!(backend.locate(&absent).is_none());
-    let there = append_one(&*backend, &contents(2, 10));
+    let there = append_one(&*backend, &family.contents(2, 10));
     assert!(backend.read(&absent.into()).unwrap().is_none());
     assert!(backend.read(&ObjRef::new(absent, there.at)).unwrap().is_none());
     assert!(backend.locate(&absent).is_none());
@@ -52,7 +55,8 @@ pub fn absent_objects_are_absent(make: Make<'_>) {
 /// If it is not so.
 pub fn the_same_object_is_kept_once_in_a_batch(make: Make<'_>) {
     let backend = make();
-    let sample = contents(1, 100);
+    let family = family(&*backend);
+    let sample = family.contents(1, 100);
     let mut batch = Batch::new();
     let first = sample.put(&mut batch, &HashMap::new());
     assert_eq!(sample.put(&mut batch, &HashMap::new()), first);
@@ -71,7 +75,8 @@ pub fn the_same_object_is_kept_once_in_a_batch(make: Make<'_>) {
 /// If it is not so.
 pub fn hints_may_be_stale_wrong_or_missing(make: Make<'_>) {
     let backend = make();
-    let samples: Vec<Sample> = (0..20).map(|n| contents(n, 64 + n as usize)).collect();
+    let family = family(&*backend);
+    let samples: Vec<Sample> = (0..20).map(|n| family.contents(n, 64 + n as usize)).collect();
     let places: Vec<ObjRef> = samples.iter().map(|sample| append_one(&*backend, sample)).collect();
     let mut rng = Rng::new(3);
     let mut hints: Vec<Location> = places.iter().map(|at| at.at).collect();
@@ -84,7 +89,7 @@ pub fn hints_may_be_stale_wrong_or_missing(make: Make<'_>) {
             sample.expect(&*backend, hint).unwrap();
         }
     }
-    let absent = contents(99, 64).oid;
+    let absent = family.contents(99, 64).oid;
     for &hint in &hints {
         assert!(backend.read(&ObjRef::new(absent, hint)).unwrap().is_none(), "{hint:?}");
     }
@@ -102,13 +107,14 @@ pub fn hints_may_be_stale_wrong_or_missing(make: Make<'_>) {
 /// If it is not so.
 pub fn children_are_found_by_location(make: Make<'_>) {
     let backend = make();
+    let family = family(&*backend);
     let mut known = HashMap::new();
     let mut above: Vec<Sample> = Vec::new();
     for n in 0..40_u64 {
-        let leaf = contents(n * 3, 50 * n as usize);
-        let mut children = vec![leaf.oid];
-        children.extend(above.iter().rev().take(3).map(|sample| sample.oid));
-        let node = Sample::new(n * 3 + 1, Kind::Node, &children, 9);
+        let leaf = family.contents(n * 3, 50 * n as usize);
+        let mut children = vec![leaf.child()];
+        children.extend(above.iter().rev().take(3).map(Sample::child));
+        let node = family.sample(n * 3 + 1, Kind::Node, &children, 9);
         let mut batch = Batch::new();
         let places = [&leaf, &node].map(|sample| (sample.oid, sample.put(&mut batch, &known)));
         let base = backend.append(batch, &[], Durability::None).unwrap();
@@ -122,7 +128,7 @@ pub fn children_are_found_by_location(make: Make<'_>) {
             assert_eq!(object.children(), sample.children.len());
         }
         for (index, child) in sample.children.iter().enumerate() {
-            by_oid[child].expect(&*backend, object.child(index)).unwrap();
+            by_oid[&child.oid].expect(&*backend, object.child(index)).unwrap();
         }
     }
 }
@@ -133,7 +139,8 @@ pub fn children_are_found_by_location(make: Make<'_>) {
 /// If it is not so.
 pub fn read_many_answers_in_order(make: Make<'_>) {
     let backend = make();
-    let samples: Vec<Sample> = (0..300).map(|n| contents(n, n as usize)).collect();
+    let family = family(&*backend);
+    let samples: Vec<Sample> = (0..300).map(|n| family.contents(n, n as usize)).collect();
     let places = append_all(&*backend, &samples[..200], &[], Durability::None).unwrap();
     let mut rng = Rng::new(4);
     let asked: Vec<usize> = (0..500).map(|_| rng.index(300)).collect();
@@ -148,12 +155,41 @@ pub fn read_many_answers_in_order(make: Make<'_>) {
     assert!(backend.read_many(&[]).unwrap().is_empty());
 }
 
+/// A backend that keeps one format's objects alone says so of any other, and adds nothing.
+///
+/// # Panics
+/// If it is not so.
+pub fn what_cannot_be_kept_is_refused(make: Make<'_>) {
+    let backend = make();
+    let Family::Git(algorithm) = family(&*backend) else { return };
+    let plain = Family::Plain.contents(1, 50);
+    let other = if algorithm == git::Algorithm::Sha1 { git::Algorithm::Sha256 } else { git::Algorithm::Sha1 };
+    let mut refused = vec![
+        Family::Plain.with_payload(plain.oid, Kind::Contents, &[], b"a list that Git does not have"),
+        Family::Git(other).contents(1, 50),
+        Family::Plain.with_payload(Oid::new(&[7; 5]).unwrap(), Kind::Contents, &[], b"a short id"),
+    ];
+    refused[0].kind = Kind::Pieces;
+    refused[0].oid = family(&*backend).no_object(3);
+    for sample in refused {
+        for durability in [Durability::None, Durability::Synced] {
+            let added = append_all(&*backend, std::slice::from_ref(&sample), &[], durability);
+            assert!(matches!(added, Err(bristlecone::Error::Usage { .. })), "{added:?}");
+            assert!(!matches!(backend.read(&sample.oid.into()), Ok(Some(_))));
+        }
+    }
+}
+
 /// Ids have 1 to 32 bytes; one that starts another, or is it padded with zeroes, is another id.
 ///
 /// # Panics
 /// If it is not so.
 pub fn ids_of_every_length_are_kept_apart(make: Make<'_>) {
     let backend = make();
+    if family(&*backend) != Family::Plain {
+        // Ids are digests of one length: `what_cannot_be_kept_is_refused`.
+        return;
+    }
     let digest = Rng::new(5).bytes(32);
     let mut samples = Vec::new();
     for bytes in 1..=32 {
@@ -162,7 +198,8 @@ pub fn ids_of_every_length_are_kept_apart(make: Make<'_>) {
         for id in [&digest[..bytes], &zeroes[..], &vec![0; bytes]] {
             let oid = Oid::new(id).unwrap();
             if samples.iter().all(|sample: &Sample| sample.oid != oid) {
-                samples.push(Sample::with_oid(oid, Kind::Contents, &[], &[bytes as u8; 3].map(|b| b + zeroes[0])));
+                let payload = [bytes as u8; 3].map(|b| b + zeroes[0]);
+                samples.push(Family::Plain.with_payload(oid, Kind::Contents, &[], &payload));
             }
         }
     }
@@ -179,8 +216,9 @@ pub fn ids_of_every_length_are_kept_apart(make: Make<'_>) {
 /// If it is not so.
 pub fn unhashed_words_come_back(make: Make<'_>) {
     let backend = make();
+    let family = family(&*backend);
     for count in [0, 1, 2, 7] {
-        let sample = contents(count, 33);
+        let sample = family.contents(count, 33);
         let words: Vec<u64> = (0..count).map(|n| n.wrapping_mul(0x1234_5678_9abc_def1)).collect();
         let mut batch = Batch::new();
         let at = batch.put(sample.kind, sample.oid, &sample.body, &[Location::NONE, Location(5)], &words);
@@ -200,9 +238,10 @@ pub fn unhashed_words_come_back(make: Make<'_>) {
 /// If it is not so.
 pub fn large_objects_come_back_whole(make: Make<'_>) {
     let backend = make();
-    let samples = [contents(1, 5 << 20), contents(2, 10), contents(3, (3 << 20) + 1), contents(4, 0)];
+    let family = family(&*backend);
+    let samples = [family.contents(1, 5 << 20), family.contents(2, 10), family.contents(3, (3 << 20) + 1), family.contents(4, 0)];
     let places = append_all(&*backend, &samples, &[], Durability::Synced).unwrap();
-    let single = contents(5, (2 << 20) - 7);
+    let single = family.contents(5, (2 << 20) - 7);
     let at = append_one(&*backend, &single);
     for (sample, at) in samples.iter().chain([&single]).zip(places.into_iter().chain([at])) {
         sample.expect(&*backend, at.at).unwrap();
@@ -216,7 +255,8 @@ pub fn large_objects_come_back_whole(make: Make<'_>) {
 /// If it is not so.
 pub fn many_small_objects_come_back(make: Make<'_>) {
     let backend = make();
-    let samples: Vec<Sample> = (0..10_000).map(|n| contents(n, n as usize % 90)).collect();
+    let family = family(&*backend);
+    let samples: Vec<Sample> = (0..10_000).map(|n| family.contents(n, n as usize % 90)).collect();
     let mut rest = &samples[..];
     let mut rng = Rng::new(6);
     while !rest.is_empty() {
@@ -237,17 +277,19 @@ pub fn many_small_objects_come_back(make: Make<'_>) {
 /// If it is not so.
 pub fn a_walk_meets_every_object(make: Make<'_>) {
     let backend = make();
+    let family = family(&*backend);
     let mut samples = crate::sample::Samples::default();
+    let mut wanted: Vec<Oid> = Vec::new();
     assert_eq!(samples.expect_sound(&*backend).unwrap(), []);
     for n in 0..30 {
-        let part: Vec<Sample> = (0..=n).map(|k| contents(n * 100 + k, (n * k) as usize)).collect();
+        let part: Vec<Sample> = (0..=n).map(|k| family.contents(n * 100 + k, (n * k) as usize)).collect();
         append_all(&*backend, &part, &[], Durability::None).unwrap();
+        wanted.extend(part.iter().map(|sample| sample.oid));
         part.into_iter().for_each(|sample| samples.insert(sample));
     }
     let mut found = samples.expect_sound(&*backend).unwrap();
     found.sort_unstable();
     found.dedup();
-    let mut wanted: Vec<Oid> = (0..30).flat_map(|n| (0..=n).map(move |k| contents(n * 100 + k, 0).oid)).collect();
     wanted.sort_unstable();
     assert_eq!(found, wanted);
     // What the visitor says ends the walk.

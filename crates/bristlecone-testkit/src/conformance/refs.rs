@@ -2,7 +2,8 @@
 
 use bristlecone::{Backend, Batch, Durability, Error, Expected, RefMove, RefTarget};
 
-use super::{Make, append_all, append_one, contents, object, set};
+use super::{Make, append_all, append_one, family, object, set};
+use crate::sample::Family;
 
 /// A ref moves if and only if it holds what is expected, for every expectation and every state.
 ///
@@ -10,32 +11,35 @@ use super::{Make, append_all, append_one, contents, object, set};
 /// If it is not so.
 pub fn compare_and_set_moves_only_what_is_expected(make: Make<'_>) {
     let backend = make();
-    let targets: Vec<RefTarget> = (0..3).map(|n| object(append_one(&*backend, &contents(n, 20)).oid)).collect();
-    let held = [None, Some(targets[0].clone()), Some(RefTarget::Symbolic("other".to_owned()))];
+    let family = family(&*backend);
+    let targets: Vec<RefTarget> = (0..3).map(|n| object(append_one(&*backend, &family.contents(n, 20)).oid)).collect();
+    let symbolic = |name: &str| RefTarget::Symbolic(family.ref_name(name));
+    let main = &family.ref_name("main");
+    let held = [None, Some(targets[0].clone()), Some(symbolic("other"))];
     let expectations = [
         Expected::Any,
         Expected::Absent,
         Expected::Is(targets[0].clone()),
         Expected::Is(targets[1].clone()),
-        Expected::Is(RefTarget::Symbolic("other".to_owned())),
-        Expected::Is(RefTarget::Symbolic("another".to_owned())),
+        Expected::Is(symbolic("other")),
+        Expected::Is(symbolic("another")),
     ];
-    let wanted = [None, Some(targets[2].clone()), Some(RefTarget::Symbolic("third".to_owned()))];
+    let wanted = [None, Some(targets[2].clone()), Some(symbolic("third"))];
     for before in &held {
         for expected in &expectations {
             for after in &wanted {
-                force(&*backend, "main", before.clone());
-                let asked = RefMove { name: "main".to_owned(), expected: expected.clone(), to: after.clone() };
+                force(&*backend, main, before.clone());
+                let asked = RefMove { name: main.clone(), expected: expected.clone(), to: after.clone() };
                 let allowed = asked.allows(before.as_ref());
                 let moved = backend.append(Batch::new(), std::slice::from_ref(&asked), Durability::None);
                 match moved {
                     Ok(_) => assert!(allowed, "{asked:?} on {before:?}"),
                     Err(Error::Conflict { name, found }) => {
-                        assert!(!allowed && name == "main" && found == *before, "{asked:?} on {before:?}");
+                        assert!(!allowed && name == *main && found == *before, "{asked:?} on {before:?}");
                     }
                     Err(error) => panic!("{asked:?} on {before:?}: {error}"),
                 }
-                assert_eq!(backend.get_ref("main").unwrap(), if allowed { after.clone() } else { before.clone() });
+                assert_eq!(backend.get_ref(main).unwrap(), if allowed { after.clone() } else { before.clone() });
             }
         }
     }
@@ -52,10 +56,15 @@ fn force(backend: &dyn Backend, name: &str, to: Option<RefTarget>) {
 /// If it is not so.
 pub fn several_refs_move_together_or_not_at_all(make: Make<'_>) {
     let backend = make();
+    let family = family(&*backend);
+    let (one, two) = (family.contents(1, 10), family.contents(2, 10));
     if !backend.capabilities().several_refs {
+        let moves = ["a", "b"].map(|name| set(family.ref_name(name), Expected::Absent, object(one.oid)));
+        let moved = append_all(&*backend, std::slice::from_ref(&one), &moves, Durability::None);
+        assert!(matches!(moved, Err(Error::Usage { .. })), "{moved:?}");
+        assert!(backend.list_refs("").unwrap().is_empty() && backend.read(&one.oid.into()).unwrap().is_none());
         return;
     }
-    let (one, two) = (contents(1, 10), contents(2, 10));
     let moves = [set("a", Expected::Absent, object(one.oid)), set("b", Expected::Absent, object(two.oid))];
     append_all(&*backend, &[one.clone(), two.clone()], &moves, Durability::Synced).unwrap();
     assert_eq!(backend.get_ref("a").unwrap(), Some(object(one.oid)));
@@ -63,13 +72,13 @@ pub fn several_refs_move_together_or_not_at_all(make: Make<'_>) {
     let before = backend.list_refs("").unwrap();
     for wrong in 0..3 {
         let expected =
-            |n: usize, right: Expected| if n == wrong { Expected::Is(object(contents(9, 0).oid)) } else { right };
+            |n: usize, right: Expected| if n == wrong { Expected::Is(object(family.contents(9, 0).oid)) } else { right };
         let moves = [
             set("a", expected(0, Expected::Is(object(one.oid))), object(two.oid)),
             set("c", expected(1, Expected::Absent), object(two.oid)),
             RefMove { name: "b".to_owned(), expected: expected(2, Expected::Any), to: None },
         ];
-        let moved = append_all(&*backend, &[contents(10, 5)], &moves, Durability::None);
+        let moved = append_all(&*backend, &[family.contents(10, 5)], &moves, Durability::None);
         assert!(matches!(moved, Err(Error::Conflict { .. })), "{moved:?}");
         assert_eq!(backend.list_refs("").unwrap(), before);
     }
@@ -85,12 +94,14 @@ pub fn several_refs_move_together_or_not_at_all(make: Make<'_>) {
 /// If it is not so.
 pub fn symbolic_refs_name_other_refs(make: Make<'_>) {
     let backend = make();
-    let head = RefTarget::Symbolic("main".to_owned());
+    let family = family(&*backend);
+    let main = family.ref_name("main");
+    let head = RefTarget::Symbolic(main.clone());
     backend.append(Batch::new(), &[set("HEAD", Expected::Absent, head.clone())], Durability::None).unwrap();
     assert_eq!(backend.get_ref("HEAD").unwrap(), Some(head.clone()));
-    assert_eq!(backend.get_ref("main").unwrap(), None);
-    let sample = contents(1, 10);
-    let moves = [set("main", Expected::Absent, object(sample.oid))];
+    assert_eq!(backend.get_ref(&main).unwrap(), None);
+    let sample = family.contents(1, 10);
+    let moves = [set(main, Expected::Absent, object(sample.oid))];
     append_all(&*backend, &[sample], &moves, Durability::None).unwrap();
     assert_eq!(backend.get_ref("HEAD").unwrap(), Some(head));
 }
@@ -101,16 +112,18 @@ pub fn symbolic_refs_name_other_refs(make: Make<'_>) {
 /// If it is not so.
 pub fn removed_refs_are_gone(make: Make<'_>) {
     let backend = make();
-    let target = object(append_one(&*backend, &contents(1, 10)).oid);
+    let family = family(&*backend);
+    let target = object(append_one(&*backend, &family.contents(1, 10)).oid);
+    let x = family.ref_name("x");
     for durability in [Durability::None, Durability::Synced] {
-        backend.append(Batch::new(), &[set("x", Expected::Absent, target.clone())], durability).unwrap();
-        let remove = RefMove { name: "x".to_owned(), expected: Expected::Is(target.clone()), to: None };
+        backend.append(Batch::new(), &[set(&x, Expected::Absent, target.clone())], durability).unwrap();
+        let remove = RefMove { name: x.clone(), expected: Expected::Is(target.clone()), to: None };
         backend.append(Batch::new(), std::slice::from_ref(&remove), durability).unwrap();
-        assert_eq!(backend.get_ref("x").unwrap(), None);
+        assert_eq!(backend.get_ref(&x).unwrap(), None);
         assert!(backend.list_refs("").unwrap().is_empty());
         assert!(backend.append(Batch::new(), &[remove], durability).is_err());
     }
-    force(&*backend, "never was", None);
+    force(&*backend, &family.ref_name("never-was"), None);
 }
 
 /// Refs are listed in the order of their names, those of a prefix and no others.
@@ -119,19 +132,69 @@ pub fn removed_refs_are_gone(make: Make<'_>) {
 /// If it is not so.
 pub fn refs_are_listed_by_prefix_in_order(make: Make<'_>) {
     let backend = make();
-    let target = object(append_one(&*backend, &contents(1, 10)).oid);
-    let long = "l".repeat(RefMove::NAME_BYTES_MAX);
-    let names = ["heads/main", "heads/main2", "heads", "heads/a/b", "tags/é", "tags/1", "a b\n", "headsx", &long];
+    let family = family(&*backend);
+    let target = object(append_one(&*backend, &family.contents(1, 10)).oid);
+    let long = match family {
+        Family::Plain => "l".repeat(RefMove::NAME_BYTES_MAX),
+        Family::Git(_) => format!("refs/heads/{}", "l/".repeat(100) + &"l".repeat(250)),
+    };
+    let names = match family {
+        Family::Plain => {
+            ["heads/main", "heads/main2", "heads", "heads/a/b", "tags/é", "tags/1", "a b\n", "headsx", &long]
+        }
+        // Refs are files: none has a name that is a folder of another's.
+        Family::Git(_) => [
+            "refs/heads/main",
+            "refs/heads/main2",
+            "refs/x",
+            "refs/heads/a/b",
+            "refs/tags/é",
+            "refs/tags/1",
+            "HEAD",
+            "refs/headsx",
+            &long,
+        ],
+    };
     for name in names {
         backend.append(Batch::new(), &[set(name, Expected::Absent, target.clone())], Durability::None).unwrap();
     }
     let listed = |prefix: &str| backend.list_refs(prefix).unwrap().into_keys().collect::<Vec<_>>();
-    for prefix in ["", "heads", "heads/", "heads/main", "tags/", "nothing", "l", "tags/é", "~"] {
-        let mut wanted: Vec<&str> = names.into_iter().filter(|name| name.starts_with(prefix)).collect();
+    let short = ["", "heads", "heads/", "heads/main", "tags/", "nothing", "l", "tags/é", "~", "re", "HEAD", "heads/a"];
+    for prefix in short.into_iter().flat_map(|prefix| [prefix.to_owned(), format!("refs/{prefix}")]) {
+        let mut wanted: Vec<&str> = names.into_iter().filter(|name| name.starts_with(&prefix)).collect();
         wanted.sort_unstable();
-        assert_eq!(listed(prefix), wanted, "prefix \"{prefix}\"");
+        assert_eq!(listed(&prefix), wanted, "prefix \"{prefix}\"");
     }
-    assert_eq!(backend.get_ref("heads/").unwrap(), None);
+    for none in ["heads/", "refs/heads/", "refs/heads/a", "refs"] {
+        assert_eq!(backend.get_ref(none).unwrap(), None);
+    }
+}
+
+/// Where refs are files, a ref whose name is a folder of another's cannot be made as long as the other is there.
+///
+/// # Panics
+/// If it is not so.
+pub fn refs_in_the_way_of_others_are_told(make: Make<'_>) {
+    let backend = make();
+    let family = family(&*backend);
+    let Family::Git(_) = family else { return };
+    let target = object(append_one(&*backend, &family.contents(1, 10)).oid);
+    for (first, second) in [("a", "a/b"), ("c/d/e", "c"), ("c/d/e", "c/d"), ("f", "f/g/h/i")] {
+        let (first, second) = (family.ref_name(first), family.ref_name(second));
+        for durability in [Durability::None, Durability::Synced] {
+            force(&*backend, &first, Some(target.clone()));
+            let moved =
+                backend.append(Batch::new(), &[set(&second, Expected::Absent, target.clone())], durability);
+            assert!(matches!(&moved, Err(Error::RefClash { other, .. }) if *other == first), "{moved:?}");
+            assert_eq!(backend.get_ref(&second).unwrap(), None);
+            assert_eq!(backend.list_refs("").unwrap().into_keys().collect::<Vec<_>>(), [first.clone()]);
+            // Once it is gone there is room.
+            force(&*backend, &first, None);
+            backend.append(Batch::new(), &[set(&second, Expected::Absent, target.clone())], durability).unwrap();
+            assert_eq!(backend.get_ref(&second).unwrap(), Some(target.clone()));
+            force(&*backend, &second, None);
+        }
+    }
 }
 
 /// A name that is none, and one given twice in a step, are refused with an error that says so; nothing moves.
@@ -140,13 +203,19 @@ pub fn refs_are_listed_by_prefix_in_order(make: Make<'_>) {
 /// If it is not so.
 pub fn bad_ref_names_are_refused(make: Make<'_>) {
     let backend = make();
-    let target = object(append_one(&*backend, &contents(1, 10)).oid);
+    let family = family(&*backend);
+    let target = object(append_one(&*backend, &family.contents(1, 10)).oid);
     let long = "l".repeat(RefMove::NAME_BYTES_MAX + 1);
-    for name in ["", "a\0b", &long] {
+    let mut bad = vec!["", "a\0b", &long];
+    if family != Family::Plain {
+        bad.extend(["main", "refs/heads/a.lock", "refs/heads/a..b", "../refs/heads/a", "refs/heads/a b", "refs/"]);
+    }
+    for name in bad {
         let moved = backend.append(Batch::new(), &[set(name, Expected::Any, target.clone())], Durability::None);
         assert!(matches!(moved, Err(Error::RefName { .. })), "{moved:?}");
     }
-    let twice = [set("x", Expected::Any, target.clone()), set("x", Expected::Any, target)];
+    let x = family.ref_name("x");
+    let twice = [set(&x, Expected::Any, target.clone()), set(&x, Expected::Any, target)];
     assert!(matches!(backend.append(Batch::new(), &twice, Durability::None), Err(Error::RefName { .. })));
     assert!(backend.list_refs("").unwrap().is_empty());
 }
@@ -157,13 +226,15 @@ pub fn bad_ref_names_are_refused(make: Make<'_>) {
 /// If it is not so.
 pub fn a_conflict_adds_and_moves_nothing(make: Make<'_>) {
     let backend = make();
-    let sample = contents(1, 10);
-    append_all(&*backend, &[sample], &[set("main", Expected::Absent, object(contents(1, 0).oid))], Durability::Synced)
-        .unwrap();
+    let family = family(&*backend);
+    let main = &family.ref_name("main");
+    let sample = family.contents(1, 10);
+    let first = sample.oid;
+    append_all(&*backend, &[sample], &[set(main, Expected::Absent, object(first))], Durability::Synced).unwrap();
     let before = backend.list_refs("").unwrap();
     for n in 2..20 {
-        let lost = contents(n, 1000 * n as usize);
-        let moves = [set("main", Expected::Absent, object(lost.oid))];
+        let lost = family.contents(n, 1000 * n as usize);
+        let moves = [set(main, Expected::Absent, object(lost.oid))];
         let moved = append_all(&*backend, std::slice::from_ref(&lost), &moves, Durability::Synced);
         assert!(matches!(moved, Err(Error::Conflict { .. })), "{moved:?}");
         assert!(backend.read(&lost.oid.into()).unwrap().is_none(), "a conflict added an object");
@@ -179,7 +250,7 @@ pub fn a_conflict_adds_and_moves_nothing(make: Make<'_>) {
             &mut |damage| panic!("{damage:?}"),
         )
         .unwrap();
-    assert_eq!(met, [contents(1, 0).oid]);
+    assert_eq!(met, [first]);
 }
 
 /// An append without moves leaves the refs as they are.
@@ -188,16 +259,13 @@ pub fn a_conflict_adds_and_moves_nothing(make: Make<'_>) {
 /// If it is not so.
 pub fn unmoved_appends_leave_refs_alone(make: Make<'_>) {
     let backend = make();
-    append_all(
-        &*backend,
-        &[contents(1, 10)],
-        &[set("main", Expected::Any, object(contents(1, 0).oid))],
-        Durability::None,
-    )
-    .unwrap();
+    let family = family(&*backend);
+    let sample = family.contents(1, 10);
+    let to = object(sample.oid);
+    append_all(&*backend, &[sample], &[set(family.ref_name("main"), Expected::Any, to)], Durability::None).unwrap();
     let before = backend.list_refs("").unwrap();
     for n in 2..50 {
-        append_one(&*backend, &contents(n, 100));
+        append_one(&*backend, &family.contents(n, 100));
     }
     assert_eq!(backend.list_refs("").unwrap(), before);
 }
@@ -208,19 +276,17 @@ pub fn unmoved_appends_leave_refs_alone(make: Make<'_>) {
 /// If it is not so.
 pub fn flushing_keeps_everything(make: Make<'_>) {
     let backend = make();
+    let family = family(&*backend);
+    let main = &family.ref_name("main");
     backend.flush().unwrap();
     for n in 0..10 {
-        let sample = contents(n, 300);
-        append_all(
-            &*backend,
-            &[sample],
-            &[set("main", Expected::Any, object(contents(n, 0).oid))],
-            Durability::Grouped,
-        )
-        .unwrap();
+        let sample = family.contents(n, 300);
+        let to = object(sample.oid);
+        let moves = [set(main, Expected::Any, to.clone())];
+        append_all(&*backend, std::slice::from_ref(&sample), &moves, Durability::Grouped).unwrap();
         backend.flush().unwrap();
         backend.flush().unwrap();
-        contents(n, 300).expect(&*backend, bristlecone_core::Location::NONE).unwrap();
-        assert_eq!(backend.get_ref("main").unwrap(), Some(object(contents(n, 0).oid)));
+        sample.expect(&*backend, bristlecone_core::Location::NONE).unwrap();
+        assert_eq!(backend.get_ref(main).unwrap(), Some(to));
     }
 }

@@ -10,7 +10,7 @@ use bristlecone_core::{Kind, Location, ObjRef, Oid};
 
 use super::{Engine, Step, Workload};
 use crate::{
-    sample::{Sample, Samples, landed},
+    sample::{Child, Family, Sample, Samples, landed},
     sim::SimStorage,
 };
 
@@ -40,27 +40,22 @@ impl Event {
     /// Its frame takes just the place of one that was cut, so that a stale frame behind it would fit on.
     #[must_use]
     pub fn twin(&self) -> (Vec<Sample>, Vec<RefMove>) {
-        let own: Vec<Oid> = self.samples.iter().map(|sample| sample.oid).collect();
-        let twin = |oid: &Oid| if own.contains(oid) { twin_oid(oid) } else { *oid };
-        let samples = self.samples.iter().map(|sample| {
-            let children: Vec<Oid> = sample.children.iter().map(twin).collect();
-            let payload: Vec<u8> = sample.payload().iter().map(|byte| !byte).collect();
-            Sample::with_oid(twin_oid(&sample.oid), sample.kind, &children, &payload)
-        });
+        let mut twins: HashMap<Oid, Oid> = HashMap::new();
+        let mut samples = Vec::new();
+        // Children come before their parents.
+        for sample in &self.samples {
+            let twin = sample.twin(&twins);
+            twins.insert(sample.oid, twin.oid);
+            samples.push(twin);
+        }
         let moves = self.moves.iter().cloned().map(|mut wanted| {
             if let Some(RefTarget::Object(to)) = &mut wanted.to {
-                *to = twin(&to.oid).into();
+                *to = twins.get(&to.oid).copied().unwrap_or(to.oid).into();
             }
             wanted
         });
-        (samples.collect(), moves.collect())
+        (samples, moves.collect())
     }
-}
-
-fn twin_oid(oid: &Oid) -> Oid {
-    let mut bytes = *oid.padded();
-    bytes[31] ^= 0xff;
-    Oid::from_array(bytes)
 }
 
 /// A run of a workload to its end.
@@ -68,6 +63,10 @@ fn twin_oid(oid: &Oid) -> Oid {
 pub struct Run {
     /// The workload's name.
     pub workload: &'static str,
+    /// What the backend keeps.
+    pub family: Family,
+    /// Whether a power cut keeps what several refs held at one time; else each ref is on its own.
+    pub atomic: bool,
     /// Its events in order; the first is the store's creation.
     pub events: Vec<Event>,
     /// Everything that was written.
@@ -96,8 +95,10 @@ impl Run {
     ) -> (Self, Option<(usize, Error)>) {
         let run = Self {
             workload: workload.name,
+            family: Family::default(),
+            atomic: true,
             events: Vec::new(),
-            samples: [after_sample()].into_iter().collect(),
+            samples: after_samples(Family::default()).into_iter().collect(),
             derived: HashMap::new(),
         };
         let mut runner = Runner {
@@ -109,6 +110,8 @@ impl Run {
             known: HashMap::new(),
             early: Vec::new(),
             number: 0,
+            family: Family::default(),
+            several: true,
         };
         let failed = runner.create().err().map(|error| (0, error)).or_else(|| {
             let mut steps = workload.steps.iter().enumerate();
@@ -131,9 +134,11 @@ impl Run {
 }
 
 /// Returns what the last commit after a recovery holds.
-pub(super) fn after_sample() -> Sample {
+pub(super) fn after_samples(family: Family) -> Vec<Sample> {
     // Far from the numbers of any workload.
-    Sample::new(1 << 40, Kind::Commit, &[], 730)
+    let node = family.sample(1 << 41, Kind::Node, &[], 60);
+    let commit = family.sample(1 << 40, Kind::Commit, &[node.child()], 730);
+    vec![node, commit]
 }
 
 /// Appends objects with moves of refs to them, and remembers where they are.
@@ -165,14 +170,24 @@ struct Runner<'a> {
     state: State,
     known: HashMap<Oid, Location>,
     /// Objects appended early that the next commit will refer to.
-    early: Vec<Oid>,
+    early: Vec<Child>,
     number: u64,
+    family: Family,
+    /// Whether several refs can move in one step.
+    several: bool,
 }
+
+/// Where one ref moves at a time, of many in a step so many are taken.
+const SINGLE_REFS_MAX: usize = 5;
 
 impl Runner<'_> {
     fn create(&mut self) -> Result<(), Error> {
         self.event(State::new(), Vec::new(), Vec::new());
         let backend = self.engine.create(Arc::new(self.storage.clone()))?;
+        let capabilities = backend.capabilities();
+        (self.family, self.several) = (Family::of(&capabilities), capabilities.several_refs);
+        (self.run.family, self.run.atomic) = (self.family, capabilities.atomic_commits);
+        after_samples(self.family).into_iter().for_each(|sample| self.run.samples.insert(sample));
         self.handles.push(Some(backend));
         self.done(true);
         Ok(())
@@ -205,16 +220,20 @@ impl Runner<'_> {
         match step {
             Step::Commit { handle, refs, sizes, durability } => self.commit(*handle, refs, sizes, *durability),
             Step::Remove { handle, refs, durability } => {
-                let moves = refs.iter().map(|name| self.expecting(name, None)).collect();
-                self.append(*handle, Vec::new(), moves, *durability)
+                for refs in self.steps_of(refs) {
+                    let moves = refs.iter().map(|name| self.expecting(name, None)).collect();
+                    self.append(*handle, Vec::new(), moves, *durability)?;
+                }
+                Ok(())
             }
             Step::Symbolic { handle, name, to, durability } => {
-                let moves = vec![self.expecting(name, Some(RefTarget::Symbolic((*to).to_owned())))];
+                let to = self.family.ref_name(to);
+                let moves = vec![self.expecting(name, Some(RefTarget::Symbolic(to)))];
                 self.append(*handle, Vec::new(), moves, *durability)
             }
             Step::Early { handle, sizes } => {
                 let samples: Vec<Sample> = sizes.iter().map(|&bytes| self.sample(Kind::Contents, &[], bytes)).collect();
-                self.early.extend(samples.iter().map(|sample| sample.oid));
+                self.early.extend(samples.iter().map(Sample::child));
                 self.append(*handle, samples, Vec::new(), Durability::None)
             }
             Step::Conflict { handle, name } => self.conflict(*handle, name),
@@ -240,37 +259,49 @@ impl Runner<'_> {
         }
     }
 
-    fn sample(&mut self, kind: Kind, children: &[Oid], bytes: usize) -> Sample {
+    /// Returns the refs of a step, in as many steps as the backend needs.
+    fn steps_of<'n>(&self, refs: &'n [String]) -> Vec<&'n [String]> {
+        if self.several {
+            return vec![refs];
+        }
+        refs.chunks(1).take(SINGLE_REFS_MAX).collect()
+    }
+
+    fn sample(&mut self, kind: Kind, children: &[Child], bytes: usize) -> Sample {
         self.number += 1;
-        let sample = Sample::new(self.number, kind, children, bytes);
+        let sample = self.family.sample(self.number, kind, children, bytes);
         self.run.samples.insert(sample.clone());
         sample
     }
 
     /// A move of a ref from what it holds now.
     fn expecting(&self, name: &str, to: Option<RefTarget>) -> RefMove {
-        let expected = self.state.get(name).cloned().map_or(Expected::Absent, Expected::Is);
-        RefMove { name: name.to_owned(), expected, to }
+        let name = self.family.ref_name(name);
+        let expected = self.state.get(&name).cloned().map_or(Expected::Absent, Expected::Is);
+        RefMove { name, expected, to }
     }
 
     /// Commits values, a node above them, and per ref a commit above the node and the ref's last commit.
     fn commit(&mut self, handle: usize, refs: &[String], sizes: &[usize], durability: Durability) -> Result<(), Error> {
         let mut samples: Vec<Sample> = sizes.iter().map(|&bytes| self.sample(Kind::Contents, &[], bytes)).collect();
         let mut children = std::mem::take(&mut self.early);
-        children.extend(samples.iter().map(|sample| sample.oid));
+        children.extend(samples.iter().map(Sample::child));
         let node = self.sample(Kind::Node, &children, 40);
-        let mut moves = Vec::new();
         samples.push(node.clone());
-        for name in refs {
-            let mut children = vec![node.oid];
-            if let Some(RefTarget::Object(parent)) = self.state.get(name) {
-                children.push(parent.oid);
+        for refs in self.steps_of(refs) {
+            let mut moves = Vec::new();
+            for name in refs {
+                let mut children = vec![node.child()];
+                if let Some(RefTarget::Object(parent)) = self.state.get(&self.family.ref_name(name)) {
+                    children.push(Child { kind: Kind::Commit, oid: parent.oid });
+                }
+                let commit = self.sample(Kind::Commit, &children, 60);
+                moves.push(self.expecting(name, Some(RefTarget::Object(commit.oid.into()))));
+                samples.push(commit);
             }
-            let commit = self.sample(Kind::Commit, &children, 60);
-            moves.push(self.expecting(name, Some(RefTarget::Object(commit.oid.into()))));
-            samples.push(commit);
+            self.append(handle, std::mem::take(&mut samples), moves, durability)?;
         }
-        self.append(handle, samples, moves, durability)
+        Ok(())
     }
 
     fn append(
@@ -300,9 +331,9 @@ impl Runner<'_> {
         let lost = self.sample(Kind::Contents, &[], 200);
         let mut batch = Batch::new();
         let at = lost.put(&mut batch, &self.known);
-        let wrong = Oid::from_array([0xee; 32]);
+        let wrong = self.family.no_object(0xee);
         let wanted = RefMove {
-            name: name.to_owned(),
+            name: self.family.ref_name(name),
             expected: Expected::Is(RefTarget::Object(wrong.into())),
             to: Some(RefTarget::Object(ObjRef::new(lost.oid, at))),
         };

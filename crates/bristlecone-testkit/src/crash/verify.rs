@@ -1,7 +1,7 @@
 //! What must hold after a cut, and after a second one in the recovery from the first.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
 };
@@ -11,7 +11,7 @@ use bristlecone_core::{Location, ObjRef};
 
 use super::{
     Cut, Engine, Failure, Options, Report, Run, State, draws, last_calls,
-    run::{Event, after_sample, append_samples},
+    run::{Event, after_samples, append_samples},
 };
 use crate::{
     sample::Sample,
@@ -24,6 +24,17 @@ struct Allowed {
     states: Vec<State>,
     /// Whether there may be no store at all.
     absent: bool,
+}
+
+impl Allowed {
+    /// Whether a store may be in a state: in one of these; or, where each ref is on its own, each ref in that of one.
+    fn has(&self, run: &Run, state: &State) -> bool {
+        if run.atomic {
+            return self.states.contains(state);
+        }
+        let names: BTreeSet<&String> = self.states.iter().chain([state]).flat_map(|state| state.keys()).collect();
+        names.into_iter().all(|name| self.states.iter().any(|allowed| allowed.get(name) == state.get(name)))
+    }
 }
 
 /// Checks one cut of a run, and the cuts within the recovery from it.
@@ -150,7 +161,7 @@ impl<'a> Recovery<'a> {
         };
         let opened = storage.calls();
         let state = backend.list_refs("").map_err(|error| format!("the refs cannot be listed: {error}"))?;
-        if !allowed.states.contains(&state) {
+        if !allowed.has(run, &state) {
             return Err(format!("the refs are of no allowed state: {}", describe(&state, allowed)));
         }
         check_objects(run, &*backend, &state)?;
@@ -158,7 +169,6 @@ impl<'a> Recovery<'a> {
         Ok(Self { run, backend, state, opened })
     }
 
-    /// Commits, and returns the state after the opening and after each commit with the calls until then.
     /// Commits, and returns the state after the opening and after each commit with the calls until then.
     ///
     /// The first commit is the twin of the event after the recovered one, the second like no other.
@@ -169,9 +179,10 @@ impl<'a> Recovery<'a> {
         if !events.is_empty() {
             events = vec![events.swap_remove(seed as usize % events.len())];
         }
-        let after = after_sample();
-        let to = Some(RefTarget::Object(after.oid.into()));
-        events.push((vec![after], vec![RefMove { name: "after".to_owned(), expected: Expected::Any, to }]));
+        let after = after_samples(self.run.family);
+        let to = after.last().map(|commit| RefTarget::Object(commit.oid.into()));
+        let name = self.run.family.ref_name("after");
+        events.push((after, vec![RefMove { name, expected: Expected::Any, to }]));
         let mut known = HashMap::new();
         let mut state = self.state;
         for (samples, mut moves) in events {
@@ -194,8 +205,8 @@ impl<'a> Recovery<'a> {
     fn holds_children(&self, samples: &[Sample]) -> bool {
         let mut children = samples.iter().flat_map(|sample| &sample.children);
         children.all(|child| {
-            samples.iter().any(|sample| sample.oid == *child)
-                || self.backend.read(&(*child).into()).is_ok_and(|found| found.is_some())
+            samples.iter().any(|sample| sample.oid == child.oid)
+                || self.backend.read(&child.oid.into()).is_ok_and(|found| found.is_some())
         })
     }
 

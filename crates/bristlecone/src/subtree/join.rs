@@ -1,8 +1,8 @@
 //! Joining: the history of another repository below a directory, for the first time and again.
 
-use bristlecone_core::{Format, ObjRef, native::Native};
+use bristlecone_core::{Format, Kind, ObjRef, native::Native};
 
-use super::{Pulled, Subtree, message, survey::Survey};
+use super::{Joint, Pulled, Subtree, message, survey::Survey};
 use crate::{
     Batch, Durability, Error, Info, LogOptions, LogOrder, Result, Tree,
     merge::{self, Conflict},
@@ -70,16 +70,20 @@ impl<F: Format> Subtree<F> {
             return Err(Error::Usage { reason: "there is no directory at the prefix: add the subtree first" });
         };
         let before = if squash.is_some() { survey.last_joint() } else { None };
-        let pull = match (squash, before) {
+        let bases = match (squash, before) {
             (None, _) => self.common(&survey, theirs)?,
-            (Some(_), Some(before)) if before.theirs == theirs.oid => None,
-            // Its root is that of the commit that it stands for, which need not be here.
-            (Some(_), Some(before)) => Some(vec![before.here]),
+            (Some(_), Some(before)) => self.common_squashed(&survey, theirs, &before)?,
             (Some(_), None) => {
                 return Err(Error::Usage { reason: "nothing was joined at the prefix: add the subtree first" });
             }
         };
-        let Some(bases) = pull else { return Ok(Pulled::Already) };
+        if bases.is_empty() {
+            let reason = "the subtree and the commit have no history in common: was the subtree added from elsewhere?";
+            return Err(Error::Usage { reason });
+        }
+        if bases.contains(&theirs) {
+            return Ok(Pulled::Already);
+        }
         let root = match self.merged(&bases, dir, theirs)? {
             Ok(root) => root,
             Err(conflicts) => return Ok(Pulled::Conflicts(conflicts)),
@@ -101,20 +105,37 @@ impl<F: Format> Subtree<F> {
         Ok(Pulled::Joined(Joined { tree, parents: vec![ours, other], message }))
     }
 
-    /// Returns what the subtree's history and `theirs` have in common; `None` if that is all of it.
-    fn common(&self, survey: &Survey, theirs: ObjRef) -> Result<Option<Vec<ObjRef>>> {
-        if survey.index.contains_key(&theirs.oid) {
-            return Ok(None);
+    /// Returns what the subtree's history and `theirs` have in common: `theirs` itself if all of it is in that history.
+    fn common(&self, survey: &Survey, theirs: ObjRef) -> Result<Vec<ObjRef>> {
+        match self.split_surveyed(survey, None, None)? {
+            Some(split) => self.repo.merge_bases(split.head, theirs),
+            None => Ok(Vec::new()),
         }
-        let Some(split) = self.split_surveyed(survey, None, None)? else {
-            return Err(Error::Usage { reason: "there is no directory at the prefix: add the subtree first" });
+    }
+
+    /// The same where `before` was squashed last. Its root stands for what is in common if `theirs` leads elsewhere:
+    /// back, or to a line beside it.
+    fn common_squashed(&self, survey: &Survey, theirs: ObjRef, before: &Joint) -> Result<Vec<ObjRef>> {
+        if before.theirs == theirs.oid {
+            return Ok(vec![theirs]);
+        }
+        let joined = match self.repo.peel(before.theirs) {
+            Ok(joined) => joined,
+            // It is as good as here: the root of what stands for it is its root.
+            Err(Error::Missing { .. }) => return Ok(vec![before.here]),
+            Err(error) => return Err(error),
         };
-        let bases = self.repo.merge_bases(split.head, theirs)?;
-        if bases.is_empty() {
-            let reason = "the subtree and the commit have no history in common: was the subtree added from elsewhere?";
-            return Err(Error::Usage { reason });
+        let bases = match self.common(survey, theirs) {
+            // Something that was squashed earlier is not here.
+            Err(Error::Missing { kind: Kind::Commit, .. }) => Vec::new(),
+            bases => bases?,
+        };
+        for base in &bases {
+            if !self.repo.is_ancestor(joined, *base)? {
+                return Ok(vec![before.here]);
+            }
         }
-        Ok(if bases.contains(&theirs) { None } else { Some(bases) })
+        Ok(if bases.is_empty() { vec![before.here] } else { bases })
     }
 
     /// Merges the root of `theirs` into our directory; `Err` with the conflicts.

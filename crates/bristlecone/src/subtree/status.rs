@@ -1,9 +1,11 @@
 //! How a subtree stands.
 
+use std::sync::Arc;
+
 use bristlecone_core::{Format, ObjRef};
 
 use super::{Joint, Subtree, survey::Survey};
-use crate::{LogOptions, Repo, Result};
+use crate::{LogOptions, Repo, Result, backend::Layered};
 
 /// How a subtree stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,9 +14,8 @@ pub struct Status {
     pub joint: Option<Joint>,
     /// The newest commit of the subtree's history.
     pub split: ObjRef,
-    /// Commits of that history that came after the last join; all of them if nothing was joined. `None` if what was
-    /// joined is not here.
-    pub since: Option<u64>,
+    /// Commits of that history that what was joined last does not lead to; all of them if nothing was joined.
+    pub since: u64,
     /// How it stands to the other repository, where one was given.
     pub compared: Option<Compared>,
 }
@@ -31,31 +32,36 @@ pub struct Compared {
 }
 
 impl<F: Format> Subtree<F> {
-    /// Returns how the subtree of `head` stands, and how to the commit `theirs`, whose objects are here; `None` if
-    /// `head` has no such directory.
+    /// Returns how the subtree of `head` stands, and how to a commit of another repository, which is read where it is;
+    /// `None` if `head` has no such directory. Nothing is written.
     ///
     /// # Errors
     /// As [`Subtree::split`].
-    pub fn status(&self, head: ObjRef, theirs: Option<ObjRef>, from: Option<&Repo<F>>) -> Result<Option<Status>> {
+    pub fn status(&self, head: ObjRef, other: Option<(&Repo<F>, ObjRef)>) -> Result<Option<Status>> {
+        let others = other.iter().map(|(repo, _)| repo.backend().clone());
+        let both = Layered::new(self.repo.backend().clone(), others);
+        let repo = Repo::with_backend(self.repo.format().clone(), Arc::new(both));
+        let subtree = Self { repo, prefix: self.prefix.clone() };
+        subtree.status_here(head, other.map(|(_, theirs)| theirs.oid.into()))
+    }
+
+    fn status_here(&self, head: ObjRef, theirs: Option<ObjRef>) -> Result<Option<Status>> {
+        let repo = &self.repo;
         let survey = Survey::new(self, head)?;
-        let Some(split) = self.split_surveyed(&survey, None, from)? else { return Ok(None) };
+        let Some(split) = self.split_surveyed(&survey, None, None)? else { return Ok(None) };
         let joint = survey.last_joint();
         let since = match joint {
             None => {
-                let mut log = self.repo.log(&[split.head], LogOptions::default());
-                Some(log.try_fold(0, |count, entry| entry.map(|_| count + 1))?)
+                let mut log = repo.log(&[split.head], LogOptions::default());
+                log.try_fold(0, |count, entry| entry.map(|_| count + 1))?
             }
-            Some(joint) => match self.repo.store.backend.read(&joint.theirs.into())? {
-                Some(_) => Some(self.repo.count_between(self.repo.peel(joint.theirs)?, split.head)?),
-                None => None,
-            },
+            Some(joint) => repo.count_between(repo.peel(joint.theirs)?, split.head)?,
         };
         let compared = match theirs {
             None => None,
             Some(theirs) => {
-                let (ahead, behind) = self.repo.ahead_behind(split.head, theirs)?;
-                let same = self.repo.commit(theirs)?.tree == self.repo.commit(split.head)?.tree;
-                Some(Compared { same, ahead, behind })
+                let (ahead, behind) = repo.ahead_behind(split.head, theirs)?;
+                Some(Compared { same: repo.commit(theirs)?.tree == repo.commit(split.head)?.tree, ahead, behind })
             }
         };
         Ok(Some(Status { joint, split: split.head, since, compared }))

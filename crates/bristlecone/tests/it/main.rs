@@ -12,4 +12,5 @@ mod model;
 mod processes;
 mod real_git;
 mod subtree;
+mod tags;
 mod tezos;

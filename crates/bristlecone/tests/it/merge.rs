@@ -122,7 +122,7 @@ fn agrees_with_the_model<F: Format>(repo: &Repo<F>) {
         let mut base = Map::new();
         edit(&mut base, random, 10);
         let (mut ours, mut theirs) = (base.clone(), base.clone());
-        let edits = (random.below(4), random.below(4));
+        let edits = (random.below(6), random.below(6));
         edit(&mut ours, random, edits.0);
         edit(&mut theirs, random, edits.1);
         let wanted = model(&base, &ours, &theirs);

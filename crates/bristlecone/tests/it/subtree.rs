@@ -243,21 +243,23 @@ fn goes_round<F: Format>(make: impl Fn() -> Repo<F>, squash: bool) -> Outcome {
         let before = (head(&app), head(&lib));
         assert!(matches!(push(&app, &lib), Pushed::Behind(at) if at == theirs));
         assert_eq!((head(&app), head(&lib)), before);
-        let status =
-            |theirs| app.subtree("vendor/lib").unwrap().status(head(&app), theirs, Some(&lib)).unwrap().unwrap();
-        app.copy_objects(&lib, &[theirs])?;
-        let now = status(Some(theirs.oid.into())).compared.unwrap();
+        let batches = app.backend().stats().batches;
+        let status = |theirs: Option<ObjRef>| {
+            app.subtree("vendor/lib").unwrap().status(head(&app), theirs.map(|at| (&lib, at))).unwrap().unwrap()
+        };
+        let now = status(Some(theirs)).compared.unwrap();
+        assert_eq!(app.backend().stats().batches, batches, "nothing is written");
         assert_eq!((now.same, now.ahead, now.behind), (false, 1, 1), "round {round}");
         pulled(&app, &lib, squash);
         let joint = status(None).joint.unwrap();
-        assert_eq!((joint.theirs, joint.by, status(None).since), (theirs.oid, head(&app), Some(2)), "round {round}");
+        assert_eq!((joint.theirs, joint.by, status(None).since), (theirs.oid, head(&app), 2), "round {round}");
         assert!(!same(&app, &lib));
         let Pushed::Moved { from, .. } = push(&app, &lib) else { panic!("the branch has to move") };
         assert_eq!(from, Some(theirs));
         assert!(same(&app, &lib), "round {round}");
         assert_eq!(lib.checkout(head(&lib))?.find("src/more")?.as_deref(), Some(format!("ours {round}\n").as_bytes()));
         assert!(matches!(push(&app, &lib), Pushed::Already(_)));
-        let now = status(Some(head(&lib).oid.into())).compared.unwrap();
+        let now = status(Some(head(&lib))).compared.unwrap();
         assert_eq!((now.same, now.ahead, now.behind), (true, 0, 0));
     }
     Ok(())
@@ -305,6 +307,19 @@ fn git_subtree_makes_the_same_commits_and_splits_ours() -> Outcome {
                 _ => commit.parents[1],
             };
             assert_eq!(theirs, wanted.oid.to_string(), "{what}, squash: {squash}");
+        }
+        if squash {
+            // Back to an older commit, which takes away what came later.
+            git.take(&app, "main", head(&app).oid);
+            git.run(&["checkout", "-q", "-f", "main"], b"");
+            git.run(&["subtree", "merge", "-q", "-P", "vendor/lib", "-m", "back", "--squash", "lib~1"], b"");
+            let older = lib.revparse("main~1")?.oid;
+            let back =
+                app.subtree("vendor/lib")?.pull(head(&app), older.into(), Some(&git_info(b"")), Some(b"back\n"))?;
+            let Pulled::Joined(joined) = back else { panic!("{back:?}") };
+            let back = commit(&app, joined);
+            assert_eq!(git.line(&["rev-parse", "main"]), back.oid.to_string());
+            assert_eq!(app.checkout(back)?.find("vendor/lib/code")?.as_deref(), Some(&b"2\n"[..]));
         }
         // Git splits what we joined, and we split what it joined.
         set(&app, "vendor/lib/ours", "2");

@@ -12,7 +12,8 @@ use super::{
     unsupported,
 };
 use crate::{
-    Bytes, Change, ChangeTarget, DecodeError, EntryKind, FormatError, Kind, Location, ObjRef, Object, Sink, Source,
+    Bytes, Change, ChangeTarget, DecodeError, EntryKind, Format, FormatError, Kind, Location, ObjRef, Object, Sink,
+    Source,
 };
 
 const DAMAGED: DecodeError = DecodeError { offset: 4, reason: "the table is not that of its entries" };
@@ -28,6 +29,11 @@ pub(super) fn update<S: Source, K: Sink>(
 ) -> Result<Option<ObjRef>, S::Error> {
     if changes.is_empty() {
         return Ok(base.copied());
+    }
+    if changes.iter().any(|change| matches!(change.to, Some((_, ChangeTarget::Inline(_))))) {
+        let outside = changes.iter().map(|change| value_outside(git, sink, change));
+        let outside: Vec<Change<'_>> = outside.collect::<Result<_, _>>()?;
+        return update(git, source, sink, base, &outside);
     }
     let object = match base {
         Some(base) => source.read(Kind::Node, base)?,
@@ -54,6 +60,14 @@ pub(super) fn update<S: Source, K: Sink>(
     body.clear();
     sink.give_buffer(body);
     Ok(Some(new?))
+}
+
+/// Returns a change whose value, if there is one in it, is an object: an empty value counts as one that might live in
+/// its directory.
+fn value_outside<'c, K: Sink>(git: &Git, sink: &mut K, change: &Change<'c>) -> Result<Change<'c>, FormatError> {
+    let Some((kind, ChangeTarget::Inline(value))) = change.to else { return Ok(*change) };
+    let at = git.put_contents(sink, value)?;
+    Ok(Change { to: Some((kind, ChangeTarget::Object { at, bytes: value.len() as u64 })), ..*change })
 }
 
 /// What becomes of a tree.
