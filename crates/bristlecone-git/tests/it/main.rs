@@ -2,6 +2,8 @@
 
 mod backend;
 mod damage;
+mod fold;
+mod layout;
 mod odb;
 mod pack;
 mod sim;
