@@ -20,6 +20,7 @@ mod completions;
 mod del;
 mod diff;
 mod export;
+mod export_git;
 mod get;
 mod import;
 mod import_git;
@@ -31,6 +32,7 @@ mod man;
 mod replay;
 mod set;
 mod show;
+mod subtree;
 mod trace;
 mod tree;
 
@@ -80,6 +82,7 @@ enum Command {
     Diff(diff::DiffArgs),
     Import(import::ImportArgs),
     Export(export::ExportArgs),
+    Subtree(subtree::SubtreeCommand),
     Info(info::InfoArgs),
     #[command(visible_alias = "fsck")]
     Check(check::CheckArgs),
@@ -132,6 +135,7 @@ fn dispatch(command: Command, context: &mut Context) -> Result<()> {
         Command::Diff(args) => diff::run(args, context),
         Command::Import(args) => import::run(args, context),
         Command::Export(args) => export::run(args, context),
+        Command::Subtree(args) => subtree::run(args, context),
         Command::Info(args) => info::run(args, context),
         Command::Check(args) => check::run(args, context),
         Command::Trace(args) => trace::run(args, context),
@@ -154,16 +158,41 @@ const TRIES: usize = 100;
 
 /// Edits the tree of the branch to change and commits it, again from the start if somebody else was faster.
 /// Returns the commit, or `None` if nothing has changed; and whether the branch is new.
+///
+/// In a Git repository the edit is first made without writing anything, and refused where it may not be made
+/// ([`crate::follow`]).
 fn commit(
     opened: &Opened,
     commit: &bristlecone::Info,
     allow_empty: bool,
     edit: &mut dyn FnMut(&mut Tree) -> Result<()>,
 ) -> Result<Committed> {
+    commit_edit(opened, commit, allow_empty, false, edit)
+}
+
+/// As [`commit`], where what the edit adds is in the store already, and much.
+fn commit_written(
+    opened: &Opened,
+    commit: &bristlecone::Info,
+    allow_empty: bool,
+    edit: &mut dyn FnMut(&mut Tree) -> Result<()>,
+) -> Result<Committed> {
+    commit_edit(opened, commit, allow_empty, true, edit)
+}
+
+fn commit_edit(
+    opened: &Opened,
+    commit: &bristlecone::Info,
+    allow_empty: bool,
+    written: bool,
+    edit: &mut dyn FnMut(&mut Tree) -> Result<()>,
+) -> Result<Committed> {
     let branch = opened.branch_to_change()?;
+    let mut leave = opened.ask_leave(branch.ref_name())?;
     for _ in 0..TRIES {
         let mut tree = branch.tree()?;
-        let (parent, before) = (tree.origin(), root_of(&tree)?);
+        let (parent, old) = (tree.origin(), tree.clone());
+        let before = root_of(&tree)?;
         edit(&mut tree)?;
         let root = root_of(&tree)?;
         if root.is_none() && (before.is_some() || allow_empty) {
@@ -176,15 +205,21 @@ fn commit(
         if root == before && !allow_empty {
             return Ok(Committed { branch: branch.name().to_owned(), at: None, root });
         }
+        if written {
+            leave.check(opened, old, tree.clone())?;
+        } else {
+            leave.check_edit(opened, parent, edit)?;
+        }
         match branch.commit(&mut tree, commit) {
             Err(bristlecone::Error::Conflict { .. }) => {}
             done => {
                 if parent.is_none() && branch.name() != crate::open::FIRST_BRANCH {
                     eprintln!("began the branch {}", branch.name());
                 }
-                let at = Some(done?);
+                let at = done?;
+                leave.follow(&at, commit.durability)?;
                 opened.close()?;
-                return Ok(Committed { branch: branch.name().to_owned(), at, root });
+                return Ok(Committed { branch: branch.name().to_owned(), at: Some(at), root });
             }
         }
     }

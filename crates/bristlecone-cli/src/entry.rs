@@ -12,7 +12,7 @@ use crate::{
 /// Returns the JSON fields that describe an entry: kind, bytes, id.
 pub(crate) fn put_entry(fields: &mut Fields, entry: &DirEntry<'_>) {
     fields.insert("kind".to_owned(), entry.kind().name().into());
-    if let Some(bytes) = entry.bytes() {
+    if let Some(bytes) = bytes(entry) {
         fields.insert("bytes".to_owned(), bytes.into());
     }
     if let Some(oid) = id(entry) {
@@ -27,6 +27,12 @@ pub(crate) fn describe(entry: Option<&DirEntry<'_>>) -> Value {
         put_entry(&mut all, entry);
         Value::Object(all)
     })
+}
+
+/// Returns a value's length. Whoever lists a directory is not to fail for a value that is missing: its length is then
+/// left out.
+fn bytes(entry: &DirEntry<'_>) -> Option<u64> {
+    entry.length().ok().flatten()
 }
 
 fn id(entry: &DirEntry<'_>) -> Option<String> {
@@ -48,7 +54,7 @@ pub(crate) fn name(step: &[u8], kind: EntryKind) -> String {
 
 /// Shows an entry on a line of columns: kind, bytes, id, name.
 pub(crate) fn long(entry: &DirEntry<'_>) -> String {
-    let bytes = entry.bytes().map_or_else(|| "-".to_owned(), |bytes| bytes.to_string());
+    let bytes = bytes(entry).map_or_else(|| "-".to_owned(), |bytes| bytes.to_string());
     let oid = id(entry).map_or_else(|| "-".to_owned(), |oid| oid[..oid.len().min(12)].to_owned());
     format!("{:<10} {bytes:>12} {oid:<12} {}", entry.kind().name(), name(entry.step(), entry.kind()))
 }

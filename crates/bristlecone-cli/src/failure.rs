@@ -2,7 +2,7 @@
 
 use std::{fmt, io, process::ExitCode};
 
-use bristlecone::{Error, PathError};
+use bristlecone::{Error, PathError, core::FormatError};
 use bristlecone_git::transfer::TransferError;
 use bristlecone_trace::TraceError;
 
@@ -105,6 +105,7 @@ impl From<Error> for Failure {
             Error::Path(_) | Error::RootPath | Error::RefName { .. } | Error::Usage { .. } | Error::Exists { .. } => {
                 Code::Usage
             }
+            Error::Format(FormatError::Unsupported { .. }) => Code::Usage,
             Error::NoRef { .. } => Code::Negative,
             _ => Code::Failed,
         };

@@ -5,8 +5,9 @@
 //! be passed on here, too.
 
 use bristlecone::{
-    Bytes, Commit, EntryKind, Error, Format, Kind, Native, ObjRef, Object, Oid, Result, Signature, Sink, Tag, Tezos,
-    core::{Change, Direction, Entry, FormatError, Source, Target, git::Git},
+    Bytes, Commit, EntryKind, Error, Format, Git, Kind, Native, ObjRef, Object, Oid, Result, Signature, Sink, Tag,
+    Tezos,
+    core::{Change, Direction, Entry, FormatError, Source, Target, git::Algorithm},
     disk::FormatTag,
 };
 
@@ -74,11 +75,16 @@ macro_rules! formats {
 
 formats! { $
     Native: "Ordered directories, BLAKE3",
-    Git: "Git's own objects and ids, SHA-1 or SHA-256",
+    Git: "The objects of Git, SHA-1 or SHA-256",
     Tezos: "The hashes of Tezos contexts, BLAKE2b",
 }
 
 impl AnyFormat {
+    /// Returns the format of a Git repository.
+    pub(crate) const fn git(algorithm: Algorithm) -> Self {
+        Self::Git(Git::new(algorithm))
+    }
+
     /// Returns what the header of a store says of the format.
     pub(crate) fn tag(&self) -> FormatTag {
         FormatTag { name: self.name().to_owned(), version: self.version(), options: self.options() }

@@ -23,6 +23,7 @@ use bristlecone::{EntryKind, Path};
 use crate::{
     failure::{Failure, Result},
     formats::{Repo, Tree},
+    open::{Opened, Store},
     progress::{Done, Progress},
 };
 
@@ -92,14 +93,17 @@ struct Counts {
     bytes: u64,
 }
 
-/// Reads the folder `dir` into a tree of `repo`, leaving out the store's own folder `store`.
+/// Reads the folder `dir` into a tree of the store, leaving out the store's own folder; and in a Git repository all that
+/// has the name of Git's.
 ///
 /// `plain`: executables are taken as plain values and so are links, as their targets. Without it, what the format
 /// cannot keep is refused before anything is read.
-pub(crate) fn folder(repo: &Repo, dir: &FilePath, store: &FilePath, plain: bool) -> Result<(Tree, Summary)> {
+pub(crate) fn folder(opened: &Opened, dir: &FilePath, plain: bool) -> Result<(Tree, Summary)> {
+    let repo = &opened.repo;
     let mut progress = Progress::new("scanned", None);
     let done = Done::default();
-    let scan = Scan::of(dir, store, &mut |count| {
+    let git = matches!(opened.store, Store::Git { .. });
+    let scan = Scan::of(dir, &opened.dir, git, &mut |count| {
         done.items.store(count, Relaxed);
         progress.tick(&done);
     })?;

@@ -1,12 +1,24 @@
 //! Checking a store whole: frames, the hash of every object, every reference, and which refs lead to damage.
+//!
+//! In a Git repository every object is checked against its id by the hash that finds collisions. Objects that nothing
+//! leads to may lack what they name there, as after `git gc`; so only what refs lead to must be complete.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use bristlecone::{Damage, Error, Format, Kind, ObjRef, Object, Oid, RefTarget, disk::CheckSummary};
+use bristlecone::{
+    Damage, Error, Format, Kind, ObjRef, Object, Oid, RefTarget,
+    core::git::{self, Algorithm},
+    disk::CheckSummary,
+};
+use bristlecone_git::{
+    layout::Layout,
+    odb::check_id,
+    worktree::{WorktreeHead, checked_out},
+};
 
 use crate::{
-    failure::Result,
-    formats::Repo,
+    failure::{Failure, Result},
+    formats::{AnyFormat, Repo},
     open::{Opened, Store},
     progress::{Done, Progress},
 };
@@ -25,6 +37,8 @@ pub(crate) struct Finding {
 /// What a check found.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
+    /// Whether the store could be opened; else the finding says why not, and nothing else was checked.
+    pub(crate) opened: bool,
     /// What the engine went through.
     pub(crate) engine: CheckSummary,
     /// Objects whose hash was computed.
@@ -75,24 +89,54 @@ impl Finding {
 
 /// Checks a store.
 pub(crate) fn check(opened: &Opened) -> Result<Report> {
-    let mut report = Report::default();
-    let mut findings = BTreeSet::new();
-    if let Store::Disk { backend, .. } = &opened.store {
-        report.engine = backend.check(&mut |damage| _ = findings.insert(damage.into()))?;
-    }
-    report.findings = findings;
-    objects(opened, &mut report)?;
-    let refs = opened.backend().list_refs("")?;
-    report.refs = refs.len() as u64;
-    check_refs(opened, &refs, &mut report);
-    if !report.findings.is_empty() {
-        report.affected = affected(opened, &refs, &mut report.findings);
+    let mut report = Report { opened: true, ..Report::default() };
+    let mut refs = opened.backend().list_refs("")?;
+    match &opened.store {
+        Store::Disk { backend, .. } => {
+            let mut findings = BTreeSet::new();
+            report.engine = backend.check(&mut |damage| _ = findings.insert(damage.into()))?;
+            report.findings = findings;
+            objects(opened, &mut report, true)?;
+            report.refs = refs.len() as u64;
+            check_refs(opened, &refs, &mut report);
+            if !report.findings.is_empty() {
+                report.affected = affected(opened, &refs, &mut report, HashSet::new());
+            }
+        }
+        Store::Git { layout, .. } => {
+            objects(opened, &mut report, false)?;
+            refs.extend(heads(layout)?);
+            report.refs = refs.len() as u64;
+            report.affected = affected(opened, &refs, &mut report, shallow(layout)?);
+        }
     }
     Ok(report)
 }
 
-/// Hashes every object, and follows its references one step.
-fn objects(opened: &Opened, report: &mut Report) -> Result<()> {
+/// Returns the commits that working trees have checked out by themselves, by the names of their files.
+fn heads(layout: &Layout) -> Result<BTreeMap<String, RefTarget>> {
+    let commits = checked_out(layout)?.into_iter().filter_map(|place| match place.head {
+        WorktreeHead::Commit(oid) => {
+            let file = place.git_dir.join("HEAD").display().to_string();
+            Some((file, RefTarget::Object(oid.into())))
+        }
+        _ => None,
+    });
+    Ok(commits.collect())
+}
+
+/// Returns the commits whose parents were left out when the repository was cloned.
+fn shallow(layout: &Layout) -> Result<HashSet<Oid>> {
+    let file = layout.common_dir.join("shallow");
+    match std::fs::read_to_string(&file) {
+        Ok(text) => Ok(text.lines().filter_map(|line| line.trim().parse().ok()).collect()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(HashSet::new()),
+        Err(error) => Err(Failure::file("read", crate::text::show(&file), &error)),
+    }
+}
+
+/// Hashes every object, and follows its references one step if they are to be `complete`.
+fn objects(opened: &Opened, report: &mut Report, complete: bool) -> Result<()> {
     let mut progress = Progress::new("checked", None);
     let done = Done::default();
     let format = opened.repo.format();
@@ -111,6 +155,9 @@ fn objects(opened: &Opened, report: &mut Report) -> Result<()> {
             }
             for (kind, at) in children(format, object) {
                 *references += 1;
+                if !complete {
+                    continue;
+                }
                 if let Some(reason) = wrong_reference(opened, kind, &at) {
                     findings.insert(Finding::of(oid, reason));
                 }
@@ -135,6 +182,14 @@ enum Fault {
 /// Returns what is wrong with an object by itself.
 fn wrong(repo: &Repo, oid: Oid, object: &Object<'_>) -> Option<(Fault, String)> {
     let kind = object.kind();
+    if let AnyFormat::Git(format) = repo.format()
+        && repo.backend().capabilities().git.is_some()
+    {
+        if let Err(reason) = wrong_id(format.algorithm(), oid, object) {
+            return Some((Fault::Own, reason));
+        }
+        return undecodable(repo, object);
+    }
     match repo.hash_object(object) {
         Ok(found) if found == oid => {}
         Ok(found) => return Some((Fault::Own, format!("the {kind} object's hash is {found}"))),
@@ -144,7 +199,17 @@ fn wrong(repo: &Repo, oid: Oid, object: &Object<'_>) -> Option<(Fault, String)> 
         }
         Err(error) => return Some((Fault::Own, error.to_string())),
     }
-    let children = repo.format().children(kind, object.body(), &mut |_, _| ());
+    undecodable(repo, object)
+}
+
+/// Compares an object of a Git repository with its id, by the hash that finds collisions.
+fn wrong_id(algorithm: Algorithm, oid: Oid, object: &Object<'_>) -> Result<(), String> {
+    let raw = git::raw(object.kind(), object.body()).map_err(|error| error.to_string())?;
+    check_id(algorithm, &oid, object.kind(), raw)
+}
+
+fn undecodable(repo: &Repo, object: &Object<'_>) -> Option<(Fault, String)> {
+    let children = repo.format().children(object.kind(), object.body(), &mut |_, _| ());
     children.err().map(|error| (Fault::Own, error.to_string()))
 }
 
@@ -186,10 +251,16 @@ fn check_refs(opened: &Opened, refs: &BTreeMap<String, RefTarget>, report: &mut 
 }
 
 /// Walks everything that refs lead to and returns those that lead to damage; what is found missing or
-/// damaged on the way is added.
-fn affected(opened: &Opened, refs: &BTreeMap<String, RefTarget>, findings: &mut BTreeSet<Finding>) -> Vec<String> {
-    let known: BTreeSet<Oid> = findings.iter().filter_map(|finding| finding.oid).collect();
-    let mut walk = Reach { opened, known, findings, leads: HashMap::new() };
+/// damaged on the way is added. The parents of the commits in `shallow` are nobody's loss.
+fn affected(
+    opened: &Opened,
+    refs: &BTreeMap<String, RefTarget>,
+    report: &mut Report,
+    shallow: HashSet<Oid>,
+) -> Vec<String> {
+    let known: BTreeSet<Oid> = report.findings.iter().filter_map(|finding| finding.oid).collect();
+    let git = matches!(opened.store, Store::Git { .. });
+    let mut walk = Reach { opened, known, findings: &mut report.findings, leads: HashMap::new(), git, shallow };
     let mut names = Vec::new();
     for (name, target) in refs {
         if let RefTarget::Object(at) = target
@@ -208,13 +279,21 @@ struct Reach<'a> {
     findings: &'a mut BTreeSet<Finding>,
     // Whether each object walked so far does; false also while it is being walked.
     leads: HashMap<Oid, bool>,
+    // Every object was looked at before, and its id is sound unless it is known: nothing is hashed again.
+    git: bool,
+    shallow: HashSet<Oid>,
 }
 
 impl Reach<'_> {
     fn leads_to_damage(&mut self, at: ObjRef) -> bool {
         // Without recursion: histories are deep. Each level: an object and its children still to be walked.
         let mut stack: Vec<(Oid, Vec<(Kind, ObjRef)>)> = Vec::new();
-        self.enter(Kind::Commit, at, &mut stack);
+        // A ref of Git's may name anything.
+        let kind = match self.opened.backend().read(&at) {
+            Ok(Some(object)) if self.git => object.kind(),
+            _ => Kind::Commit,
+        };
+        self.enter(kind, at, &mut stack);
         while let Some((oid, waiting)) = stack.last_mut() {
             let oid = *oid;
             match waiting.pop() {
@@ -238,19 +317,28 @@ impl Reach<'_> {
         if self.leads.contains_key(&at.oid) {
             return;
         }
-        let format = self.opened.repo.format();
-        let waiting = match self.opened.backend().read(&at) {
-            Ok(Some(object)) if fits(kind, object.kind()) && wrong(&self.opened.repo, at.oid, &object).is_none() => {
-                children(format, &object)
+        let mut waiting = self.below(kind, at).unwrap_or_else(|| {
+            if self.known.insert(at.oid) {
+                self.findings.insert(Finding::of(at.oid, format!("the {kind} object is missing or damaged")));
             }
-            _ => {
-                if self.known.insert(at.oid) {
-                    self.findings.insert(Finding::of(at.oid, format!("the {kind} object is missing or damaged")));
-                }
-                Vec::new()
-            }
-        };
+            Vec::new()
+        });
+        if self.shallow.contains(&at.oid) {
+            waiting.retain(|(kind, _)| *kind != Kind::Commit);
+        }
         self.leads.insert(at.oid, self.known.contains(&at.oid));
         stack.push((at.oid, waiting));
+    }
+
+    /// Returns what a sound object names; `None` of one that is missing, damaged or of another kind.
+    fn below(&self, kind: Kind, at: ObjRef) -> Option<Vec<(Kind, ObjRef)>> {
+        if let (Store::Git { backend, .. }, Kind::Contents) = (&self.opened.store, kind) {
+            // Whether it is there is enough: values name nothing.
+            let found = backend.odb().header(&at.oid).ok()??;
+            return (found.0 == Kind::Contents).then(Vec::new);
+        }
+        let object = self.opened.backend().read(&at).ok()??;
+        let sound = fits(kind, object.kind()) && (self.git || wrong(&self.opened.repo, at.oid, &object).is_none());
+        sound.then(|| children(self.opened.repo.format(), &object))
     }
 }

@@ -10,6 +10,7 @@ mod differences;
 mod entry;
 mod export;
 mod failure;
+mod follow;
 mod formats;
 mod import;
 mod integrity;
@@ -18,6 +19,7 @@ mod open;
 mod output;
 mod progress;
 mod rev;
+mod scratch;
 mod text;
 mod who;
 

@@ -1,7 +1,6 @@
 //! Finding the store, opening it, and what is checked out in it.
 
 use std::{
-    env,
     ffi::OsString,
     path::{Path as FilePath, PathBuf},
     sync::Arc,
@@ -12,15 +11,23 @@ use bristlecone::{
     disk::{DiskBackend, DiskOptions, StoreHeader},
     storage::{RealStorage, Storage},
 };
-use bristlecone_git::{backend::GitBackend, layout::Layout};
+use bristlecone_git::{
+    backend::{GitBackend, GitOptions},
+    layout::Layout,
+    worktree::Settings,
+};
 use clap::Args;
 
 use crate::{
     failure::{Failure, Result},
     formats::{AnyFormat, Branch, Repo, Tree},
     output::{Fields, Style},
-    rev,
+    rev, who,
 };
+
+mod find;
+
+use find::Found;
 
 /// The folder in which a store lives.
 pub(crate) const STORE_DIR: &str = ".bristlecone";
@@ -32,7 +39,8 @@ const BRANCHES: &str = "refs/heads/";
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Everywhere")]
 pub(crate) struct Globals {
-    /// The store: its folder, or the .bristlecone in it [default: .bristlecone here or in a folder above]
+    /// The store: its folder, the .bristlecone in it, or a Git repository [default: .bristlecone or .git here or in a
+    /// folder above]
     #[arg(short, long, global = true, value_name = "DIR")]
     repo: Option<PathBuf>,
     /// The branch to read or change [default: the one checked out]
@@ -44,6 +52,9 @@ pub(crate) struct Globals {
     /// How long to wait for other processes that are writing
     #[arg(long, global = true, default_value_t = 10.0, value_name = "SECONDS", hide_short_help = true)]
     wait: f64,
+    /// In a Git repository: change the branch that Git has checked out, with its files and index
+    #[arg(long, global = true, hide_short_help = true)]
+    worktree: bool,
 }
 
 /// What the store is opened for.
@@ -71,6 +82,10 @@ pub(crate) struct Opened {
     /// The folder of the store: its `.bristlecone`, or the folder of a Git repository that holds its `HEAD`.
     pub(crate) dir: PathBuf,
     branch: Option<String>,
+    /// Whether files and index follow a change of the branch that Git has checked out.
+    pub(crate) worktree: bool,
+    /// How long to wait for locks, in milliseconds.
+    pub(crate) wait_ms: u64,
 }
 
 /// What keeps the objects and refs of an open store, where that matters: [`Opened::repo`] has it as a backend, too.
@@ -78,7 +93,6 @@ pub(crate) enum Store {
     /// The engine on files.
     Disk { backend: Arc<DiskBackend>, header: StoreHeader },
     /// A Git repository.
-    #[allow(dead_code, reason = "opened once there is the format")]
     Git { backend: Arc<GitBackend>, layout: Box<Layout> },
 }
 
@@ -97,18 +111,27 @@ impl Globals {
         self.repo.as_deref()
     }
 
+    /// Returns the options for a store elsewhere, or for this one (`None`), where no branch is named and no files follow.
+    pub(crate) fn elsewhere(&self, dir: Option<PathBuf>) -> Self {
+        Self { repo: dir.or_else(|| self.repo.clone()), branch: None, worktree: false, ..self.clone() }
+    }
+
     /// Returns the options of the disk engine.
     pub(crate) fn disk_options(&self) -> Result<DiskOptions> {
+        Ok(DiskOptions { lock_wait_ms: self.wait_ms()?, ..DiskOptions::default() })
+    }
+
+    fn wait_ms(&self) -> Result<u64> {
         let wait = self.wait;
         if !(0.0..=1e9).contains(&wait) {
             return Err(Failure::usage(format!("--wait takes seconds from 0 to 1000000000, not {wait}")));
         }
-        Ok(DiskOptions { lock_wait_ms: (wait * 1000.0) as u64, ..DiskOptions::default() })
+        Ok((wait * 1000.0) as u64)
     }
 
     /// Opens the store.
     pub(crate) fn open(&self, access: Access) -> Result<Opened> {
-        let opened = self.open_in(self.find()?, access)??;
+        let opened = self.open_found(access)??;
         if let Some(name) = &opened.branch {
             opened.repo.branch(name)?;
         }
@@ -117,47 +140,45 @@ impl Globals {
 
     /// As [`Globals::open`], but returns file, offset and reason if the store is too damaged to be opened.
     pub(crate) fn open_or_damage(&self, access: Access) -> Result<Result<Opened, (String, u64, String)>> {
-        match self.open_in(self.find()?, access)? {
+        match self.open_found(access)? {
             Err(Error::Corrupt { file, offset, reason, .. }) => Ok(Err((file, offset, reason))),
             opened => Ok(Ok(opened?)),
         }
     }
 
-    fn open_in(&self, dir: PathBuf, access: Access) -> Result<bristlecone::Result<Opened>> {
-        let (options, branch) = (self.disk_options()?, self.branch()?);
+    fn open_found(&self, access: Access) -> Result<bristlecone::Result<Opened>> {
+        let opened = match find::find(self.repo())? {
+            Ok(Found::Disk(dir)) => self.open_disk(dir, access)?,
+            Ok(Found::Git(layout)) => self.open_git(layout, access)?,
+            Err(error) => Err(error),
+        };
+        let (branch, wait_ms) = (self.branch()?, self.wait_ms()?);
+        Ok(opened.map(|opened| Opened { branch, wait_ms, worktree: self.worktree, ..opened }))
+    }
+
+    fn open_disk(&self, dir: PathBuf, access: Access) -> Result<bristlecone::Result<Opened>> {
+        let options = self.disk_options()?;
         let storage: Arc<dyn Storage> = Arc::new(RealStorage::new(&dir));
         let open = || {
             let format = AnyFormat::from_tag(&DiskBackend::header(&storage)?.format, crate::text::show(&dir))?;
             let disk = DiskBackend::open(storage.clone(), Some(format.name()), options, access == Access::Read)?;
             Ok((Arc::new(disk), format))
         };
-        Ok(open().map(|(disk, format)| Opened::new(Store::disk(disk), format, dir.clone(), branch)))
+        Ok(open().map(|(disk, format)| Opened::new(Store::disk(disk), format, dir)))
     }
 
-    /// Returns the folder of the store.
-    fn find(&self) -> Result<PathBuf> {
-        if let Some(dir) = &self.repo {
-            let inner = dir.join(STORE_DIR);
-            if inner.is_dir() {
-                return Ok(inner);
+    fn open_git(&self, layout: Box<Layout>, access: Access) -> Result<bristlecone::Result<Opened>> {
+        let mut options =
+            GitOptions { read_only: access == Access::Read, lock_wait_ms: self.wait_ms()?, ..GitOptions::default() };
+        let open = || {
+            if access == Access::Write {
+                options.who = who::committer(Some(&Settings::of(&layout)?));
             }
-            // A store may have another name; its header tells.
-            let storage: Arc<dyn Storage> = Arc::new(RealStorage::new(dir));
-            return match DiskBackend::header(&storage) {
-                Err(Error::NoStore { .. } | Error::Io { .. }) => {
-                    let shown = crate::text::show(dir);
-                    Err(Failure::failed(format!("no store in {shown}; make one with `cone init {shown}`")))
-                }
-                _ => Ok(dir.clone()),
-            };
-        }
-        let here = env::current_dir().map_err(|error| Failure::file("find", "the folder we are in", &error))?;
-        let found = here.ancestors().map(|dir| dir.join(STORE_DIR)).find(|dir| dir.is_dir());
-        found.ok_or_else(|| {
-            let shown = crate::text::show(&here);
-            let way = "make one here with `cone init`, or name one with --repo DIR";
-            Failure::failed(format!("no store in {shown} or any folder above it; {way}"))
-        })
+            let backend = Arc::new(GitBackend::open_path(&layout, options)?);
+            let (format, dir) = (AnyFormat::git(layout.algorithm), layout.git_dir.clone());
+            Ok(Opened::new(Store::Git { backend, layout }, format, dir))
+        };
+        Ok(open())
     }
 }
 
@@ -178,8 +199,17 @@ impl Store {
 
 impl Opened {
     /// Puts a store together.
-    pub(crate) fn new(store: Store, format: AnyFormat, dir: PathBuf, branch: Option<String>) -> Self {
-        Self { repo: Repo::with_backend(format, store.backend()), store, dir, branch }
+    pub(crate) fn new(store: Store, format: AnyFormat, dir: PathBuf) -> Self {
+        let repo = Repo::with_backend(format, store.backend());
+        Self { repo, store, dir, branch: None, worktree: false, wait_ms: 0 }
+    }
+
+    /// Returns the settings of Git that count here, if the store is a Git repository.
+    pub(crate) fn settings(&self) -> Result<Option<Settings>> {
+        match &self.store {
+            Store::Disk { .. } => Ok(None),
+            Store::Git { layout, .. } => Ok(Some(Settings::of(layout)?)),
+        }
     }
 
     /// Returns what keeps the objects and refs.
@@ -205,9 +235,13 @@ impl Opened {
         }
     }
 
-    /// Returns what is checked out.
+    /// Returns what is checked out: in a Git repository what Git has checked out, until `cone checkout` says otherwise.
     pub(crate) fn head(&self) -> Result<Head> {
-        Ok(match self.repo.head()? {
+        let head = match (self.repo.head()?, &self.store) {
+            (None, Store::Git { backend, .. }) => backend.git_head()?,
+            (head, _) => head,
+        };
+        Ok(match head {
             None => Head::Branch(FIRST_BRANCH.to_owned()),
             Some(RefTarget::Object(at)) => Head::Detached(at),
             Some(RefTarget::Symbolic(name)) => match name.strip_prefix(BRANCHES) {

@@ -1,12 +1,12 @@
 //! Names of revisions and objects, and what is said where there is none.
 
-use std::ffi::OsStr;
+use std::{borrow::Cow, collections::BTreeSet, ffi::OsStr};
 
-use bristlecone::{Error, Format, Kind, ObjRef};
+use bristlecone::{Error, Format, Kind, ObjRef, Oid};
 
 use crate::{
     failure::{Failure, Result},
-    open::Opened,
+    open::{Head, Opened, Store},
 };
 
 /// Returns the commit that `text` names.
@@ -25,6 +25,7 @@ pub(crate) fn commit(opened: &Opened, text: &OsStr) -> Result<ObjRef> {
 pub(crate) fn object(opened: &Opened, text: &OsStr) -> Result<(Kind, ObjRef)> {
     let shown = crate::text::show(text);
     let Some(text) = text.to_str() else { return Err(unknown(&shown)) };
+    let text = &*settled(opened, text)?;
     let found = match opened.repo.revparse(text) {
         Err(Error::NoRef { name }) => match in_digits(opened, text, &name) {
             Some(digits) => match opened.repo.revparse(&digits) {
@@ -50,6 +51,58 @@ pub(crate) fn object(opened: &Opened, text: &OsStr) -> Result<(Kind, ObjRef)> {
     }
 }
 
+/// Returns the object that a ref of this name leads to, whatever it is: an annotated tag, which [`object`] would follow,
+/// or a tree. `None` if no ref has the name.
+pub(crate) fn ref_target(opened: &Opened, text: &OsStr) -> Result<Option<(Kind, ObjRef)>> {
+    let Some(text) = text.to_str() else { return Ok(None) };
+    for prefix in ["", "refs/", "refs/tags/", "refs/heads/", "refs/remotes/"] {
+        let name = format!("{prefix}{text}");
+        if bristlecone::check_ref_name(&name).is_ok()
+            && let Some(at) = opened.repo.resolve(&name)?
+        {
+            let Some(object) = opened.backend().read(&at)? else { return Ok(None) };
+            return Ok(Some((object.kind(), ObjRef::new(at.oid, object.location()))));
+        }
+    }
+    Ok(None)
+}
+
+/// Returns `text` with a branch or a whole id in place of what only this command knows: HEAD, where that is Git's, and in
+/// a Git repository the first digits of an id, which its indexes find without reading objects.
+fn settled<'t>(opened: &Opened, text: &'t str) -> Result<Cow<'t, str>> {
+    let Store::Git { backend, .. } = &opened.store else { return Ok(Cow::Borrowed(text)) };
+    let (base, rest) = text.split_at(text.find(['~', '^']).unwrap_or(text.len()));
+    if matches!(base, "HEAD" | "@") && opened.repo.head()?.is_none() {
+        return Ok(Cow::Owned(match opened.head()? {
+            Head::Branch(name) => format!("refs/heads/{name}{rest}"),
+            Head::Detached(at) => format!("{}{rest}", at.oid),
+        }));
+    }
+    let digits = base.len() >= 4 && base.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if !digits || base.len() >= 40 || ref_target(opened, base.as_ref())?.is_some() {
+        return Ok(Cow::Borrowed(text));
+    }
+    let base = base.to_ascii_lowercase();
+    let (mut commits, mut others) = (BTreeSet::new(), BTreeSet::new());
+    backend.odb().each_oid(&mut |oid| {
+        if oid.to_string().starts_with(&base) {
+            let commit = matches!(backend.odb().header(&oid)?, Some((Kind::Commit | Kind::Tag, _)));
+            if commit { &mut commits } else { &mut others }.insert(oid);
+        }
+        Ok(())
+    })?;
+    // Where a commit is meant as a rule, one commit among other objects is meant.
+    let found = if commits.is_empty() { others } else { commits };
+    match (found.first(), found.len()) {
+        (Some(oid), 1) => Ok(Cow::Owned(format!("{oid}{rest}"))),
+        (Some(_), many) => {
+            let way = "give more digits";
+            Err(Failure::usage(format!("the ids of {many} objects begin with {base}; {way}")))
+        }
+        (None, _) => Ok(Cow::Borrowed(text)),
+    }
+}
+
 /// Returns `text` with an id in hexadecimal in place of the commit's own text that it begins with, which named no ref.
 fn in_digits(opened: &Opened, text: &str, name: &str) -> Option<String> {
     let oid = opened.repo.format().parse_commit_text(name)?;
@@ -58,6 +111,14 @@ fn in_digits(opened: &Opened, text: &str, name: &str) -> Option<String> {
 
 fn by_id(opened: &Opened, text: &str) -> Result<Option<(Kind, ObjRef)>> {
     if text.len() < 4 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Ok(None);
+    }
+    if let (Store::Git { .. }, Ok(oid)) = (&opened.store, text.parse::<Oid>()) {
+        let object = opened.backend().read(&oid.into())?;
+        return Ok(object.map(|object| (object.kind(), ObjRef::new(oid, object.location()))));
+    }
+    if matches!(opened.store, Store::Git { .. }) {
+        // What is shorter was looked for before.
         return Ok(None);
     }
     Ok(opened.repo.find_object(text)?)

@@ -3,24 +3,36 @@
 use std::{
     env,
     ffi::OsString,
-    os::unix::ffi::OsStrExt,
+    os::unix::ffi::{OsStrExt, OsStringExt},
     time::{SystemTime, UNIX_EPOCH},
 };
 
 use bristlecone::{Durability, Format, Info, Signature, Zone};
+use bristlecone_git::worktree::Settings;
 use clap::{Args, ValueEnum};
 
 use crate::{
     failure::{Failure, Result},
     formats::AnyFormat,
+    open::Opened,
 };
 
-const AUTHOR_HELP: &str =
-    "Who: \"Name <mail>\" [default: $BRISTLECONE_AUTHOR, $GIT_AUTHOR_NAME and $GIT_AUTHOR_EMAIL, or user@host]";
+const AUTHOR_HELP: &str = "Who: \"Name <mail>\" [default: $BRISTLECONE_AUTHOR, $GIT_AUTHOR_NAME and \
+$GIT_AUTHOR_EMAIL, in a Git repository what its user.name and user.email say, or user@host]";
+
+/// What to record with a commit of whatever changed.
+#[derive(Args, Debug)]
+pub(crate) struct CommitArgs {
+    #[command(flatten)]
+    why: WhyArgs,
+    /// Commit also if nothing has changed
+    #[arg(long)]
+    pub(crate) allow_empty: bool,
+}
 
 /// What to record with a commit.
 #[derive(Args, Debug)]
-pub(crate) struct CommitArgs {
+pub(crate) struct WhyArgs {
     /// Why: the commit's message
     #[arg(short, long, value_name = "MSG")]
     message: Option<OsString>,
@@ -29,9 +41,6 @@ pub(crate) struct CommitArgs {
     /// When: seconds since 1970, and a zone such as +0100 [default: $SOURCE_DATE_EPOCH, or now]
     #[arg(long, value_name = "SECONDS[ +HHMM]", allow_hyphen_values = true)]
     date: Option<String>,
-    /// Commit also if nothing has changed
-    #[arg(long)]
-    pub(crate) allow_empty: bool,
 }
 
 /// When a commit is acknowledged.
@@ -46,11 +55,29 @@ pub(crate) enum DurabilityArg {
     Synced,
 }
 
+impl From<DurabilityArg> for Durability {
+    fn from(durability: DurabilityArg) -> Self {
+        match durability {
+            DurabilityArg::None => Self::None,
+            DurabilityArg::Grouped => Self::Grouped,
+            DurabilityArg::Synced => Self::Synced,
+        }
+    }
+}
+
 impl CommitArgs {
-    /// Returns what to record, as far as `format` keeps it; `message` stands where none was given.
+    /// As [`WhyArgs::info`].
+    pub(crate) fn info(&self, opened: &Opened, message: &str, durability: DurabilityArg) -> Result<Info> {
+        self.why.info(opened, message, durability)
+    }
+}
+
+impl WhyArgs {
+    /// Returns what to record in a store, as far as its format keeps it; `message` stands where none was given.
     ///
     /// A zone that was asked for and cannot be kept is refused; a committer beside the author is left out.
-    pub(crate) fn info(&self, format: &AnyFormat, message: &str, durability: DurabilityArg) -> Result<Info> {
+    pub(crate) fn info(&self, opened: &Opened, message: &str, durability: DurabilityArg) -> Result<Info> {
+        let format = opened.repo.format();
         let author = match &self.author {
             Some(author) => Some(author.clone()),
             None => env::var_os("BRISTLECONE_AUTHOR"),
@@ -63,8 +90,9 @@ impl CommitArgs {
                 (ident.clone(), ident)
             }
             None => {
-                let author = from_git("AUTHOR").unwrap_or_else(user_at_host);
-                let committer = from_git("COMMITTER").unwrap_or_else(|| author.clone());
+                let settings = opened.settings()?;
+                let author = from_git("AUTHOR", settings.as_ref()).unwrap_or_else(user_at_host);
+                let committer = from_git("COMMITTER", settings.as_ref()).unwrap_or_else(|| author.clone());
                 (author, committer)
             }
         };
@@ -75,11 +103,12 @@ impl CommitArgs {
             return Err(Failure::usage(format!("a commit of the format {name} cannot keep the zone {zone}; {way}")));
         }
         let message = self.message.as_ref().map_or(message.as_bytes(), |message| message.as_bytes());
-        let mut info = Info::message(message).by(author).durability(match durability {
-            DurabilityArg::None => Durability::None,
-            DurabilityArg::Grouped => Durability::Grouped,
-            DurabilityArg::Synced => Durability::Synced,
-        });
+        let mut message = message.to_vec();
+        if matches!(format, AnyFormat::Git(_)) && !message.is_empty() && !message.ends_with(b"\n") {
+            // As Git ends them.
+            message.push(b'\n');
+        }
+        let mut info = Info::message(message).by(author).durability(durability.into());
         info.committer = committer;
         Ok(info)
     }
@@ -130,10 +159,22 @@ fn checked(ident: &[u8]) -> Result<Vec<u8>> {
     Ok(ident.to_vec())
 }
 
-fn from_git(role: &str) -> Option<Vec<u8>> {
-    let name = env::var_os(format!("GIT_{role}_NAME"))?;
-    let mail = env::var_os(format!("GIT_{role}_EMAIL")).or_else(|| env::var_os("EMAIL")).unwrap_or_default();
-    Some([&clean(name.as_bytes())[..], b" <", &clean(mail.as_bytes()), b">"].concat())
+/// Returns who commits, as reflogs note it.
+pub(crate) fn committer(settings: Option<&Settings>) -> Vec<u8> {
+    from_git("COMMITTER", settings).unwrap_or_else(user_at_host)
+}
+
+/// Returns who somebody is by the environment and by Git's settings, each of name and address by itself.
+fn from_git(role: &str, settings: Option<&Settings>) -> Option<Vec<u8>> {
+    let set = |what: &str| {
+        let settings = settings?;
+        let own = settings.get(&format!("{}.{what}", role.to_ascii_lowercase()));
+        own.or_else(|| settings.get(&format!("user.{what}"))).map(<[u8]>::to_vec)
+    };
+    let environment = |name: &str| env::var_os(name).map(OsStringExt::into_vec);
+    let name = environment(&format!("GIT_{role}_NAME")).or_else(|| set("name"))?;
+    let mail = environment(&format!("GIT_{role}_EMAIL")).or_else(|| set("email")).or_else(|| environment("EMAIL"));
+    Some([&clean(&name)[..], b" <", &clean(&mail.unwrap_or_default()), b">"].concat())
 }
 
 fn user_at_host() -> Vec<u8> {

@@ -16,26 +16,33 @@
 
 use bristlecone::Oid;
 
+mod canonical;
 mod channel;
 mod error;
+mod export;
 mod find;
+mod from_native;
 mod graph;
 mod ids;
 mod import;
 mod into_git;
 mod into_native;
+mod into_packs;
 mod map;
 mod objects;
+mod outlet;
 mod patterns;
 mod pool;
 mod present;
 mod pump;
+mod reader;
 mod refs;
 mod repository;
 mod table;
 mod walk;
 
 pub use error::{Lost, Origin, TransferError};
+pub use export::{ExportOptions, ExportReport, export};
 pub use import::{ImportOptions, ImportReport, Store, import};
 pub use pump::Counts;
 pub use refs::{MovedRef, RefState};

@@ -16,10 +16,12 @@ use crate::Error;
 
 mod arena;
 mod batch;
+mod layered;
 mod memory;
 mod wrap;
 
 pub use batch::{Batch, BatchRecord};
+pub(crate) use layered::Layered;
 pub use memory::MemoryBackend;
 pub use wrap::{Counted, Counts, ReadOnly};
 

@@ -31,6 +31,7 @@ mod oid_map;
 mod repo;
 pub mod storage;
 mod store;
+pub mod subtree;
 mod sync;
 mod tree;
 mod value;

@@ -17,6 +17,7 @@ mod tag;
 
 pub use branch::Branch;
 pub use commit::{Info, Prepared};
+pub(crate) use history::Graph;
 pub use history::{Log, LogEntry, LogOptions, LogOrder};
 pub use refname::check_ref_name;
 

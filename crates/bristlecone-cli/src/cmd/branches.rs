@@ -3,12 +3,13 @@
 use std::ffi::OsString;
 
 use bristlecone::{Durability, ObjRef};
+use bristlecone_git::worktree::{CheckedOut, WorktreeHead};
 use clap::Args;
 
 use super::Context;
 use crate::{
     failure::{Failure, Result},
-    open::{Access, Head, Opened, no_branch, short},
+    open::{Access, Head, Opened, Store, no_branch, short},
     output::fields,
 };
 
@@ -18,7 +19,9 @@ use crate::{
 Examples:
   cone branches                     all branches; * before the one checked out
   cone branches trial --at HEAD~2   make a branch there
-  cone branches -d trial            remove one; its commits stay")]
+  cone branches -d trial            remove one; its commits stay
+
+In a Git repository the branches that Git has checked out are marked; they are neither made nor removed here.")]
 pub(super) struct BranchesArgs {
     /// Make a branch of this name
     #[arg(value_name = "NAME")]
@@ -42,6 +45,8 @@ pub(super) fn run(args: BranchesArgs, context: &mut Context) -> Result<()> {
 fn list(context: &mut Context) -> Result<()> {
     let opened = context.globals.open(Access::Read)?;
     let head = opened.head()?;
+    let places = opened.checked_out()?;
+    let git = matches!(opened.store, Store::Git { .. });
     let (current, detached) = match &head {
         Head::Branch(name) => (Some(name.clone()), None),
         Head::Detached(at) => (None, Some(at.oid.to_string())),
@@ -55,13 +60,31 @@ fn list(context: &mut Context) -> Result<()> {
         let here = current.as_ref() == Some(&name);
         let sign = if here { '*' } else { ' ' };
         let shown = bristlecone::escape(name.as_bytes());
-        context.out.line(format_args!("{sign} {shown} {}", at.as_ref().map(short).unwrap_or_default()))?;
+        let git_has = git_has(&opened, &places, &name)?;
+        let note = if git_has { " (checked out by Git)" } else { "" };
+        context.out.line(format_args!("{sign} {shown} {}{note}", at.as_ref().map(short).unwrap_or_default()))?;
         let mut item = fields! { "name": name };
         opened.put_commit(&mut item, at.as_ref());
         item.insert("checked_out".to_owned(), here.into());
+        if git {
+            item.insert("git_checked_out".to_owned(), git_has.into());
+        }
         context.out.item(item)?;
     }
     context.out.end(&fields! {})
+}
+
+/// Whether some working tree has the branch checked out.
+fn git_has(opened: &Opened, places: &[CheckedOut], name: &str) -> Result<bool> {
+    let wanted = format!("refs/heads/{name}");
+    for place in places {
+        if let WorktreeHead::Ref(head) = &place.head
+            && opened.leads_to(head, &wanted)?
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn make(name: &str, at: Option<&OsString>, context: &mut Context) -> Result<()> {
@@ -78,6 +101,7 @@ fn make(name: &str, at: Option<&OsString>, context: &mut Context) -> Result<()> 
 /// Makes a branch that must be new.
 pub(super) fn begin(opened: &Opened, name: &str, at: ObjRef) -> Result<()> {
     let branch = opened.repo.branch(name)?;
+    opened.check_not_checked_out(branch.ref_name())?;
     if branch.compare_and_set(None, Some(at), Durability::Synced)? {
         return Ok(());
     }
@@ -92,6 +116,7 @@ fn delete(name: &str, context: &mut Context) -> Result<()> {
     }
     let branch = opened.repo.branch(name)?;
     let Some(at) = branch.head()? else { return Err(no_branch(name)) };
+    opened.check_not_checked_out(branch.ref_name())?;
     if !branch.compare_and_set(Some(at), None, Durability::Synced)? {
         return Err(Failure::failed(format!("the branch \"{name}\" has moved meanwhile; look again")));
     }

@@ -18,7 +18,9 @@ Examples:
   cone check
   cone check -o json
 
-Damage is named with file, offset, object and the refs that lead to it; exit code 1. Nothing is changed.")]
+Damage is named with file, offset, object and the refs that lead to it; exit code 1. Nothing is changed.
+In a Git repository every object is checked against its id, and all that refs and checked-out commits lead to
+must be there; what nothing leads to need not be complete. Index and reflogs are not looked at: `git fsck` does.")]
 pub(super) struct CheckArgs {}
 
 pub(super) fn run(_: CheckArgs, context: &mut Context) -> Result<()> {
@@ -43,18 +45,20 @@ fn write_human(out: &mut Output, report: &Report) -> Result<()> {
         out.line(format_args!("note: {} at byte {}: {}", torn.file, torn.offset, torn.reason))?;
     }
     let engine = &report.engine;
-    if engine.segments == 0 {
+    if !report.opened {
         return out.line("the store cannot be opened; nothing else was checked");
     }
-    out.line(format_args!(
-        "checked {}, {}, {}, {}, {}, {}",
-        text::count(engine.segments, "segment", "segments"),
-        text::count(engine.frames, "frame", "frames"),
+    let mut checked = vec![
         text::count(report.objects, "object", "objects"),
         text::count(report.references, "reference", "references"),
         text::count(report.refs, "ref", "refs"),
-        text::bytes(engine.bytes),
-    ))?;
+    ];
+    if engine.segments > 0 {
+        let segments = text::count(engine.segments, "segment", "segments");
+        checked.splice(..0, [segments, text::count(engine.frames, "frame", "frames")]);
+        checked.push(text::bytes(engine.bytes));
+    }
+    out.line(format_args!("checked {}", checked.join(", ")))?;
     if report.findings.is_empty() {
         return out.line("no damage");
     }

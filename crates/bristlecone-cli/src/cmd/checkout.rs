@@ -2,12 +2,13 @@
 
 use std::ffi::OsString;
 
+use bristlecone::{Durability, Expected, RefMove};
 use clap::Args;
 
 use super::{Context, branches};
 use crate::{
     failure::{Failure, Result},
-    open::{Access, Head, Opened, short},
+    open::{Access, Head, Opened, Store, short},
     output::fields,
     rev,
 };
@@ -20,23 +21,29 @@ Examples:
   cone checkout -c trial        make it here first
   cone checkout -c trial v~2    make it there first
   cone checkout HEAD~3          look at an older commit; to change something, name a branch with -b
+  cone checkout --git           in a Git repository: work on what Git has checked out again
 
-Nothing but the store's HEAD moves: a store has no working files.")]
+Nothing but the store's HEAD moves: a store has no working files. In a Git repository that is a HEAD of
+cone's own; Git's, its files and its index stay as they are.")]
 pub(super) struct CheckoutArgs {
     /// Make the branch first
     #[arg(short, long)]
     create: bool,
     /// A branch, or a revision
-    #[arg(value_name = "NAME|REV")]
-    name: OsString,
+    #[arg(value_name = "NAME|REV", required_unless_present = "git")]
+    name: Option<OsString>,
     /// Where a new branch begins [default: the branch's head]
     #[arg(value_name = "START", requires = "create")]
     start: Option<OsString>,
+    /// Follow what Git has checked out, from now on and as at first
+    #[arg(long, conflicts_with_all = ["name", "create"])]
+    git: bool,
 }
 
 pub(super) fn run(args: CheckoutArgs, context: &mut Context) -> Result<()> {
     let opened = context.globals.open(Access::Write)?;
-    let branch = match args.name.to_str() {
+    let Some(name) = args.name else { return follow_git(&opened, context) };
+    let branch = match name.to_str() {
         Some(name) if args.create => {
             create(&opened, name, args.start.as_ref())?;
             Some(name)
@@ -55,11 +62,30 @@ pub(super) fn run(args: CheckoutArgs, context: &mut Context) -> Result<()> {
         opened.put_commit(&mut all, at.as_ref());
         return context.out.document(all);
     }
-    let at = rev::commit(&opened, &args.name)?;
+    let at = rev::commit(&opened, &name)?;
     opened.repo.detach_head(at)?;
     context.out.line(format_args!("at commit {}, on no branch", short(&at)))?;
     let mut all = fields! { "head": (), "detached": true };
     opened.put_commit(&mut all, Some(&at));
+    context.out.document(all)
+}
+
+/// Gives up the HEAD that is cone's own.
+fn follow_git(opened: &Opened, context: &mut Context) -> Result<()> {
+    if !matches!(opened.store, Store::Git { .. }) {
+        return Err(Failure::usage("--git is for Git repositories; name a branch to check out"));
+    }
+    let own = RefMove { name: "HEAD".to_owned(), expected: Expected::Any, to: None };
+    opened.repo.move_refs(&[own], Durability::Synced)?;
+    let head = opened.head()?;
+    let at = opened.commit_to_read(None)?;
+    let (name, line) = match &head {
+        Head::Branch(name) => (Some(name.as_str()), format!("on the branch {name}, as Git is")),
+        Head::Detached(at) => (None, format!("at commit {}, on no branch, as Git is", short(at))),
+    };
+    context.out.line(line)?;
+    let mut all = fields! { "head": name, "detached": name.is_none() };
+    opened.put_commit(&mut all, at.as_ref());
     context.out.document(all)
 }
 

@@ -36,7 +36,7 @@ pub(super) struct DelArgs {
 pub(super) fn run(args: DelArgs, context: &mut Context) -> Result<()> {
     let path = text::entry_path(&args.path)?;
     let opened = context.globals.open(Access::Write)?;
-    let info = args.commit.info(opened.repo.format(), &format!("Remove {path}"), args.durability)?;
+    let info = args.commit.info(&opened, &format!("Remove {path}"), args.durability)?;
     let done = super::commit(&opened, &info, args.commit.allow_empty, &mut |tree| {
         if tree.get(&path)?.is_none() {
             return Err(entry::nothing_at(tree, &path)?);

@@ -77,7 +77,11 @@ pub(super) fn run(args: GetArgs, context: &mut Context) -> Result<()> {
 
 /// Gives the value in parts.
 fn parts(entry: &DirEntry<'_>, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-    let (mut at, end) = (0, entry.bytes().unwrap_or(0));
+    let Some(end) = entry.bytes() else {
+        // Only its object tells how long it is, which is loaded whole.
+        return each(&entry.contents()?.unwrap_or_else(|| (&[][..]).into()));
+    };
+    let mut at = 0;
     while at < end {
         match entry.read(at..(at + PART_BYTES).min(end))? {
             Some(part) if !part.is_empty() => {

@@ -38,7 +38,8 @@ Examples:
 
 Executable bits and links are kept; times, owners and other permissions are not. Empty folders, pipes,
 sockets and devices are left out, counted and named; so is the store itself. A format that has no executables
-or links refuses them, unless they are to be --plain. The branch moves at the very end:
+or links refuses them, unless they are to be --plain. In a Git repository whatever has the name .git is left
+out, too, and what Git ignores is not. The branch moves at the very end:
 whatever stops an import before, the store holds what it held.
 
 A history goes into stores of the formats git and native, commit by commit, with its branches, tags and other
@@ -88,7 +89,7 @@ fn import_dir(args: &ImportArgs, dir: &Path, context: &mut Context) -> Result<()
     let dir = import::checked_folder(dir)?;
     let opened = context.globals.open(Access::Write)?;
     let message = format!("Import {}", show(&dir));
-    let info = args.commit.info(opened.repo.format(), &message, DurabilityArg::Synced)?;
+    let info = args.commit.info(&opened, &message, DurabilityArg::Synced)?;
     // What cannot be bound is better said before the work than after.
     let check = |tree: &Tree| {
         if args.force || path.is_root() || tree.mem_tree(&path)? {
@@ -96,12 +97,14 @@ fn import_dir(args: &ImportArgs, dir: &Path, context: &mut Context) -> Result<()
         }
         set::check_place(tree, &path.join(b"x")?)
     };
-    check(&opened.branch_to_change()?.tree()?)?;
-    let (mut imported, summary) = import::folder(&opened.repo, &dir, &opened.dir, args.plain)?;
+    let branch = opened.branch_to_change()?;
+    drop(opened.ask_leave(branch.ref_name())?);
+    check(&branch.tree()?)?;
+    let (mut imported, summary) = import::folder(&opened, &dir, args.plain)?;
     if !imported.is_empty()? {
         imported.write()?;
     }
-    let done = super::commit(&opened, &info, args.commit.allow_empty, &mut |tree| {
+    let done = super::commit_written(&opened, &info, args.commit.allow_empty, &mut |tree| {
         check(tree)?;
         Ok(tree.add_tree(&path, &imported)?)
     })?;

@@ -1,5 +1,6 @@
 //! `cone info`: what a store is and how large.
 
+use bristlecone::RefTarget;
 use bristlecone_git::layout::Layout;
 use clap::Args;
 
@@ -31,6 +32,10 @@ pub(super) fn run(_: InfoArgs, context: &mut Context) -> Result<()> {
         Head::Detached(at) => (None, Some(at)),
     };
     let branches = opened.repo.branches()?.len();
+    let git = match &opened.store {
+        Store::Disk { .. } => None,
+        Store::Git { layout, backend } => Some((layout.worktree.as_deref(), git_branch(backend.git_head()?))),
+    };
     let out = &mut context.out;
     let yes = |promised: bool| if promised { "yes" } else { "no" };
     let format = opened.repo.format().tag();
@@ -44,6 +49,11 @@ pub(super) fn run(_: InfoArgs, context: &mut Context) -> Result<()> {
         (None, None) => "nothing".to_owned(),
     };
     out.line(format_args!("checked out   {shown}"))?;
+    if let Some((worktree, branch)) = &git {
+        let shown = worktree.map_or_else(|| "none: the repository is bare".to_owned(), show);
+        out.line(format_args!("working tree  {shown}"))?;
+        out.line(format_args!("Git is on     {}", branch.as_deref().unwrap_or("no branch")))?;
+    }
     out.line(format_args!("branches      {branches}"))?;
     out.line(format_args!("size          {} of objects and refs", bytes(stats.store_bytes)))?;
     out.line(format_args!("on disk       {} with space kept ready", bytes(stats.file_bytes)))?;
@@ -63,6 +73,13 @@ pub(super) fn run(_: InfoArgs, context: &mut Context) -> Result<()> {
         "head": head,
     });
     opened.put_commit(&mut all, commit.as_ref());
+    if let Some((worktree, branch)) = git {
+        match worktree {
+            Some(worktree) => put_name(&mut all, "worktree", worktree.as_os_str().as_encoded_bytes()),
+            None => _ = all.insert("worktree".to_owned(), ().into()),
+        }
+        all.insert("git_head".to_owned(), branch.into());
+    }
     all.extend(fields! {
         "branches": branches,
         "store_bytes": stats.store_bytes,
@@ -80,4 +97,12 @@ pub(super) fn run(_: InfoArgs, context: &mut Context) -> Result<()> {
 fn git_version(layout: &Layout) -> u32 {
     let version = layout.config.get("core.repositoryformatversion");
     version.and_then(|text| std::str::from_utf8(text).ok()?.parse().ok()).unwrap_or(0)
+}
+
+/// Returns the branch that Git has checked out.
+fn git_branch(head: Option<RefTarget>) -> Option<String> {
+    match head {
+        Some(RefTarget::Symbolic(name)) => name.strip_prefix("refs/heads/").map(str::to_owned),
+        _ => None,
+    }
 }

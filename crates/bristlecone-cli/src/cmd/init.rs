@@ -2,7 +2,11 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use bristlecone::{core::native::INLINE_BYTES_MAX, disk::DiskBackend, storage::RealStorage};
+use bristlecone::{
+    core::{git::Algorithm, native::INLINE_BYTES_MAX},
+    disk::DiskBackend,
+    storage::RealStorage,
+};
 use clap::{
     Args, ValueEnum,
     builder::{PossibleValue, PossibleValuesParser},
@@ -44,6 +48,17 @@ pub(super) struct InitArgs {
     /// Keep wide directories in one object
     #[arg(long)]
     no_split: bool,
+    /// What makes the ids of Git's objects [default: sha1]
+    #[arg(long, value_enum)]
+    hash: Option<HashArg>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum HashArg {
+    /// As nearly all repositories
+    Sha1,
+    /// As those made by git init --object-format=sha256
+    Sha256,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -66,7 +81,7 @@ pub(super) fn run(args: InitArgs, context: &mut Context) -> Result<()> {
     let dir = if top.file_name().is_some_and(|name| name == STORE_DIR) { top } else { top.join(STORE_DIR) };
     let storage = Arc::new(RealStorage::new(&dir));
     let disk = DiskBackend::create(storage, format.tag(), context.globals.disk_options()?)?;
-    let opened = Opened::new(Store::disk(Arc::new(disk)), format, dir, None);
+    let opened = Opened::new(Store::disk(Arc::new(disk)), format, dir);
     opened.repo.set_head(&branch)?;
     opened.close()?;
     let format = opened.repo.format().tag();
@@ -93,7 +108,12 @@ fn format(args: &InitArgs) -> Result<AnyFormat> {
     let mut format = AnyFormat::standard(&args.format).ok_or_else(unknown)?;
     let inline = args.inline.map(|bytes| ("--inline", "inline", bytes.to_string()));
     let split = args.no_split.then(|| ("--no-split", "split", "off".to_owned()));
-    for (option, key, value) in inline.into_iter().chain(split) {
+    let hash = args.hash.map(|hash| match hash {
+        HashArg::Sha1 => Algorithm::Sha1,
+        HashArg::Sha256 => Algorithm::Sha256,
+    });
+    let hash = hash.map(|hash| ("--hash", "hash", hash.name().to_owned()));
+    for (option, key, value) in inline.into_iter().chain(split).chain(hash) {
         let name = format.name();
         format = match format.set_option(key, &value) {
             Ok(Some(format)) => format,

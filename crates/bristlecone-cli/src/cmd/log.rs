@@ -2,8 +2,9 @@
 
 use std::ffi::OsString;
 
-use bristlecone::{Commit, Format, LogEntry, LogOptions, LogOrder, ObjRef, Path, escape};
+use bristlecone::{Commit, Format, LogEntry, LogOptions, LogOrder, ObjRef, Path, Signature, escape};
 use clap::Args;
+use serde_json::Value;
 
 use super::Context;
 use crate::{
@@ -107,7 +108,12 @@ pub(super) fn write_human(out: &mut Output, opened: &Opened, at: &ObjRef, commit
         out.line(format_args!("Commit: {}, {when}", escape(&commit.committer.ident)))?;
     }
     out.line("")?;
-    for line in commit.message.trim_ascii_end().split(|&byte| byte == b'\n') {
+    write_message(out, &commit.message)
+}
+
+/// Writes a message for people.
+pub(super) fn write_message(out: &mut Output, message: &[u8]) -> Result<()> {
+    for line in message.trim_ascii_end().split(|&byte| byte == b'\n') {
         out.line(format_args!("    {}", escape_line(line)))?;
     }
     Ok(())
@@ -140,19 +146,29 @@ pub(super) fn describe(opened: &Opened, at: &ObjRef, commit: &Commit, generation
         "generation": generation,
     });
     for (role, who) in [("author", &commit.author), ("committer", &commit.committer)] {
-        let mut one = fields! {};
-        put_text(&mut one, "ident", &who.ident);
-        one.insert("seconds".to_owned(), who.seconds.into());
-        put_text(&mut one, "zone", who.zone.as_bytes());
-        all.insert(role.to_owned(), one.into());
+        all.insert(role.to_owned(), describe_who(who));
     }
-    let headers = commit.headers.iter().map(|(name, value)| {
+    all.insert("headers".to_owned(), describe_headers(&commit.headers));
+    put_text(&mut all, "message", &commit.message);
+    all
+}
+
+/// Describes who signed, and when, in JSON.
+pub(super) fn describe_who(who: &Signature) -> Value {
+    let mut one = fields! {};
+    put_text(&mut one, "ident", &who.ident);
+    one.insert("seconds".to_owned(), who.seconds.into());
+    put_text(&mut one, "zone", who.zone.as_bytes());
+    Value::Object(one)
+}
+
+/// Describes the further headers of a commit or tag in JSON.
+pub(super) fn describe_headers(headers: &[(Vec<u8>, Vec<u8>)]) -> Value {
+    let headers = headers.iter().map(|(name, value)| {
         let mut one = fields! {};
         put_text(&mut one, "name", name);
         put_text(&mut one, "value", value);
-        serde_json::Value::Object(one)
+        Value::Object(one)
     });
-    all.insert("headers".to_owned(), headers.collect());
-    put_text(&mut all, "message", &commit.message);
-    all
+    headers.collect()
 }

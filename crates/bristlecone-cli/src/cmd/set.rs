@@ -48,7 +48,7 @@ pub(super) struct SetArgs {
 pub(super) fn run(args: SetArgs, context: &mut Context) -> Result<()> {
     let path = text::entry_path(&args.path)?;
     let opened = context.globals.open(Access::Write)?;
-    let info = args.commit.info(opened.repo.format(), &format!("Set {path}"), args.durability)?;
+    let info = args.commit.info(&opened, &format!("Set {path}"), args.durability)?;
     let value = match &args.value {
         Some(value) if value != "-" => value.as_bytes().to_vec(),
         _ => {

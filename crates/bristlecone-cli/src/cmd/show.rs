@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use bristlecone::{Format, Kind, ObjRef, Path, core::Source};
+use bristlecone::{Format, Kind, ObjRef, Path, core::Source, escape};
 use clap::Args;
 
 use super::{Context, log};
@@ -10,8 +10,8 @@ use crate::{
     differences, entry,
     failure::{Failure, Result},
     open::{Access, Opened},
-    output::{fields, put_name, put_value},
-    rev,
+    output::{fields, put_name, put_text, put_value},
+    rev, text,
 };
 
 /// Show a commit with what it changed, or any object
@@ -20,6 +20,7 @@ use crate::{
 Examples:
   cone show                the last commit
   cone show trial~2        another one
+  cone show v1.0           an annotated tag; what it names is v1.0^0
   cone show 1f3a97c0       the object whose id starts so: a directory as a listing, a value as its bytes
 
 A means added, M changed, T changed in kind, D removed. A merge is compared with its first parent.")]
@@ -32,7 +33,10 @@ pub(super) struct ShowArgs {
 pub(super) fn run(args: ShowArgs, context: &mut Context) -> Result<()> {
     let opened = context.globals.open(Access::Read)?;
     let (kind, at) = match &args.rev {
-        Some(text) => rev::object(&opened, text)?,
+        Some(text) => match rev::ref_target(&opened, text)? {
+            Some(found) if found.0 != Kind::Commit => found,
+            _ => rev::object(&opened, text)?,
+        },
         None => match opened.commit_to_read(None)? {
             Some(at) => (Kind::Commit, at),
             None => return Err(Failure::negative("there are no commits yet; make one with `cone set`")),
@@ -40,6 +44,7 @@ pub(super) fn run(args: ShowArgs, context: &mut Context) -> Result<()> {
     };
     match kind {
         Kind::Commit => commit(&opened, at, context),
+        Kind::Tag => tag(&opened, at, context),
         Kind::Node => node(&opened, at, context),
         Kind::Contents | Kind::Pieces => contents(&opened, kind, at, context),
         _ => Err(Failure::failed(format!("{} is a {kind} object, which cannot be shown", at.oid))),
@@ -63,6 +68,26 @@ fn commit(opened: &Opened, at: ObjRef, context: &mut Context) -> Result<()> {
     out.begin(&head, "differences")?;
     differences::write(out, &mut before, &mut after, &Path::root())?;
     out.end(&fields! {})
+}
+
+fn tag(opened: &Opened, at: ObjRef, context: &mut Context) -> Result<()> {
+    let tag = opened.repo.tag(at)?;
+    let out = &mut context.out;
+    out.line(format_args!("tag {} {}", escape(&tag.name), at.oid))?;
+    if let Some(tagger) = &tag.tagger {
+        out.line(format_args!("Tagger: {}", escape(&tagger.ident)))?;
+        out.line(format_args!("Date:   {}", text::date(tagger)))?;
+    }
+    out.line(format_args!("Names:  {} {}", tag.kind, tag.target.oid))?;
+    out.line("")?;
+    log::write_message(out, &tag.message)?;
+    let mut all = fields! { "kind": Kind::Tag.name(), "oid": at.oid.to_string() };
+    put_text(&mut all, "name", &tag.name);
+    all.extend(fields! { "target": tag.target.oid.to_string(), "target_kind": tag.kind.name() });
+    all.insert("tagger".to_owned(), tag.tagger.as_ref().map_or(serde_json::Value::Null, log::describe_who));
+    all.insert("headers".to_owned(), log::describe_headers(&tag.headers));
+    put_text(&mut all, "message", &tag.message);
+    out.document(all)
 }
 
 fn node(opened: &Opened, at: ObjRef, context: &mut Context) -> Result<()> {

@@ -88,7 +88,13 @@ impl Folder {
     }
 
     fn fill(&self, mut file: File, entry: &DirEntry<'_>) -> Result<u64> {
-        let bytes = entry.bytes().unwrap_or(0);
+        let failed = |error| Failure::file("write", self.shown(entry.step()), &error);
+        let Some(bytes) = entry.bytes() else {
+            // Only its object tells how long it is, which is loaded whole.
+            let value = entry.contents()?.unwrap_or_else(|| (&[][..]).into());
+            file.write_all(&value).map_err(failed)?;
+            return Ok(value.len() as u64);
+        };
         let mut at = 0;
         while at < bytes {
             let part = entry.read(at..(at + PART_BYTES).min(bytes))?.filter(|part| !part.is_empty());
@@ -96,7 +102,7 @@ impl Folder {
                 let shown = self.shown(entry.step());
                 return Err(Failure::failed(format!("the value of {shown} ends early; run `cone check`")));
             };
-            file.write_all(&part).map_err(|error| Failure::file("write", self.shown(entry.step()), &error))?;
+            file.write_all(&part).map_err(failed)?;
             at += part.len() as u64;
         }
         Ok(bytes)

@@ -76,14 +76,15 @@ fn os(bytes: &[u8]) -> &std::ffi::OsStr {
 }
 
 impl Scan {
-    /// Scans `top`, leaving out the folder `store`; `tell` hears how many entries were seen.
-    pub(super) fn of(top: &FilePath, store: &FilePath, tell: &mut dyn FnMut(u64)) -> Result<Self> {
+    /// Scans `top`, leaving out the folder `store`, and with `git` all that is named `.git`; `tell` hears how many entries
+    /// were seen.
+    pub(super) fn of(top: &FilePath, store: &FilePath, git: bool, tell: &mut dyn FnMut(u64)) -> Result<Self> {
         let store = fs::metadata(store).map(|found| (found.dev(), found.ino())).ok();
         let mut scan = Self { top: top.to_owned(), dirs: vec![Dir::new(Path::root())], left_out: Vec::new() };
         let mut index = 0;
         let mut seen = 0;
         while index < scan.dirs.len() {
-            scan.read_dir(index, store, &mut seen, tell)?;
+            scan.read_dir(index, (store, git), &mut seen, tell)?;
             index += 1;
         }
         scan.count();
@@ -93,7 +94,7 @@ impl Scan {
     fn read_dir(
         &mut self,
         index: usize,
-        store: Option<(u64, u64)>,
+        (store, git): (Option<(u64, u64)>, bool),
         seen: &mut u64,
         tell: &mut dyn FnMut(u64),
     ) -> Result<()> {
@@ -107,6 +108,11 @@ impl Scan {
             }
             let name = entry.file_name();
             let kind = entry.file_type().map_err(failed)?;
+            if git && name.eq_ignore_ascii_case(".git") {
+                let path = self.dirs[index].path.join(name.as_encoded_bytes())?;
+                self.left_out.push(LeftOut { path, what: "store" });
+                continue;
+            }
             if kind.is_file() || kind.is_symlink() {
                 self.dirs[index].files.push(Entry { name, link: kind.is_symlink() });
                 continue;

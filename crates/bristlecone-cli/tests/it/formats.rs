@@ -3,6 +3,7 @@
 use std::{
     fs::{self, Permissions},
     os::unix::fs::{PermissionsExt, symlink},
+    process::Command,
     str::FromStr,
 };
 
@@ -123,6 +124,60 @@ fn a_tezos_store_from_its_first_day_to_its_last() {
     life("tezos");
 }
 
+#[test]
+fn a_git_store_from_its_first_day_to_its_last() {
+    life("git");
+}
+
+/// A folder becomes the tree that Git makes of it, and commits have the ids that Git gives them.
+#[test]
+fn ids_are_those_of_git() {
+    for hash in ["sha1", "sha256"] {
+        let place = Place::empty();
+        let made = place.json(["init", "--format", "git", "--hash", hash]);
+        assert_eq!(made["options"], format!("hash={hash}"));
+        folder_of_all_kinds(&place);
+        for name in ["in/bin.d", "in/bin-x", "in/bin0", "in/a b\n", "in/\u{e9}t\u{e9}/x"] {
+            place.file(name, name);
+        }
+        for n in 0..300 {
+            place.file(format!("in/wide/{n}"), format!("value {n}"));
+        }
+        let done = place.json(["import", "in"]);
+        let git = |arguments: &[&str]| {
+            let mut command = Command::new("git");
+            command.args(arguments).current_dir(place.path("in")).env("GIT_CONFIG_GLOBAL", "/dev/null");
+            for role in ["AUTHOR", "COMMITTER"] {
+                command.env(format!("GIT_{role}_NAME"), "Ann").env(format!("GIT_{role}_EMAIL"), "ann@example.org");
+                command.env(format!("GIT_{role}_DATE"), "1700000000 +0000");
+            }
+            let run = Run::of(command);
+            assert_eq!(run.code, 0, "{run:?}");
+            String::from_utf8(run.out).unwrap().trim().to_owned()
+        };
+        git(&["init", "-q", "--object-format", hash]);
+        git(&["add", "."]);
+        let tree = git(&["write-tree"]);
+        assert_eq!(done["root"], tree);
+        let commit = place.json(["show"]);
+        let message = commit["message"].as_str().unwrap();
+        place.file("message", message);
+        assert_eq!(commit["commit"], git(&["commit-tree", &tree, "-F", "../message"]));
+
+        let listed = place.json(["list", "-l", "bin"]);
+        assert_eq!((&listed["entries"][1]["kind"], &listed["entries"][1]["bytes"]), (&"executable".into(), &2.into()));
+        let names = place.ok(["list"]);
+        assert!(names.starts_with("a b%0A\nbin/\nbin-x\nbin.d\nbin0\n"), "in the order of names: {names}");
+        place.ok(["export", "out"]);
+        fs::remove_dir_all(place.path("in/.git")).unwrap();
+        place.ok(["import", "out"]);
+        assert_eq!(place.json(["show"])["root"], tree, "out and in again");
+        assert!(place.ok(["check"]).contains("no damage"));
+        place.fails(2, &["git cannot hold", ".git"], ["set", "a/.GIT/b", "1"]);
+        place.fails(2, &["git cannot hold", "before 1970"], ["set", "a", "1", "--date", "-5"]);
+    }
+}
+
 /// The context of the genesis block, with the hash that every Tezos node has for it.
 #[test]
 fn hashes_are_those_of_tezos() {
@@ -234,5 +289,8 @@ fn options_that_a_format_does_not_have_are_refused() {
     let place = Place::empty();
     place.fails(2, &["nope", "native", "tezos"], ["init", "--format", "nope"]);
     place.fails(2, &["512"], ["init", "--inline", "513"]);
+    place.fails(2, &["native", "--hash"], ["init", "--hash", "sha256"]);
+    place.fails(2, &["git", "--inline"], ["init", "--format", "git", "--inline", "7"]);
+    place.fails(2, &["md5"], ["init", "--format", "git", "--hash", "md5"]);
     assert!(!place.path(".bristlecone").exists());
 }

@@ -8,6 +8,7 @@ mod folders;
 mod formats;
 mod generate;
 mod harness;
+mod histories;
 mod hostile;
 mod json;
 mod replay;

@@ -107,6 +107,11 @@ impl Graph {
         list[..count].iter().map(|parent| parent & !LAST)
     }
 
+    /// Returns the ids by number.
+    pub(super) fn into_ids(self) -> Ids {
+        self.ids
+    }
+
     /// Takes those that are lost out.
     pub(super) fn take_lost(&mut self) -> Vec<(u32, Lost)> {
         std::mem::take(&mut self.lost)

@@ -21,7 +21,6 @@ pub(super) struct Ids {
     shards: Vec<Shard>,
     // Whoever does not know it cannot choose ids that collide.
     key: (u64, u64),
-    hits: std::cell::RefCell<[u8; Oid::BYTES_MAX]>,
 }
 
 #[derive(Debug, Default)]
@@ -40,7 +39,6 @@ impl Ids {
             width,
             shards: (0..SHARDS).map(|_| Shard::default()).collect(),
             key: (random.hash_one(1) | 1, random.hash_one(2)),
-            hits: std::cell::RefCell::new([0; Oid::BYTES_MAX]),
         }
     }
 
@@ -80,7 +78,7 @@ impl Ids {
     }
 
     fn is(&self, number: u32, oid: &Oid) -> Result<bool> {
-        let mut found = self.hits.borrow_mut();
+        let mut found = [0; Oid::BYTES_MAX];
         let found = &mut found[..self.width];
         self.ids.read(number, found)?;
         Ok(found == oid.as_bytes())

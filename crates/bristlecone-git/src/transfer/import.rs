@@ -22,6 +22,7 @@ use super::{
     refs::{self, CUT, MovedRef},
     repository::Repository,
     table::Scratch,
+    walk::{Meters, Walk},
 };
 
 /// How an import goes.
@@ -119,19 +120,21 @@ fn into_git(
     let there = ThereGit::new(git, backend.clone(), present(backend, &scratch)?);
     let mut target = IntoGit::new(git, backend.clone());
     let width = git.algorithm().oid_bytes();
+    let (meters, others, skip) = (Meters::default(), Ids::new(width, &scratch), options.skip_missing);
+    let walker = |outlet, meters| Walk::new(&*from.odb, git.algorithm(), &there, others, outlet, meters, skip);
     let job = Job {
-        objects: &from.odb,
+        objects: &*from.odb,
         algorithm: git.algorithm(),
         tips: &tips,
         cut: &from.cut,
         there: &there,
         commits: Ids::new(width, &scratch),
-        others: Ids::new(width, &scratch),
+        walker,
         scratch: &scratch,
         skip: options.skip_missing,
         verify: true,
     };
-    let outcome = pump::run(job, &mut target, progress)?;
+    let outcome = pump::run(job, &meters, &mut target, progress)?;
     finish(from, repo, wanted, outcome, &deeper, options.force)
 }
 
@@ -156,19 +159,21 @@ fn into_native(
         let there = ThereNative::new(&native, backend.clone(), bounds.clone());
         let pool = Pool::new(backend.clone(), present(backend, &scratch)?);
         let mut target = IntoNative::new(native, algorithm, pool, bounds, map, &scratch)?;
+        let (meters, skip) = (Meters::default(), options.skip_missing);
+        let walker = |outlet, meters| Walk::new(&*from.odb, algorithm, &there, others, outlet, meters, skip);
         let job = Job {
-            objects: &from.odb,
+            objects: &*from.odb,
             algorithm,
             tips: &wanted.tips,
             cut: &from.cut,
             there: &there,
             commits,
-            others,
+            walker,
             scratch: &scratch,
             skip: options.skip_missing,
             verify: true,
         };
-        match pump::run(job, &mut target, progress) {
+        match pump::run(job, &meters, &mut target, progress) {
             // The derived files are of another time, or of another store.
             Err(_) if there.is_stale() => known = Known::nothing(&native, algorithm, &scratch),
             done => break done?,
@@ -265,8 +270,9 @@ fn finish<F: Format>(
         refs.insert(name.clone(), RefTarget::Symbolic(to.clone()));
     }
     note_cut(&**repo.backend(), &outcome.cut, deeper)?;
+    let free = head_is_free(repo)?;
     let moved = refs::update(repo, &refs, force)?;
-    let head = point_head(from, repo, head)?;
+    let head = if free { point_head(from, repo, head)? } else { None };
     Ok(ImportReport {
         counts: outcome.counts,
         refs: moved,
@@ -298,20 +304,21 @@ fn note_cut(backend: &dyn Backend, cut: &[Oid], deeper: &[Oid]) -> Result<(), Tr
     refs::append(backend, moves.chain(gone).collect())
 }
 
-/// Lets HEAD follow the repository's, unless it names something.
+/// Whether HEAD names nothing, or a branch without commits.
+fn head_is_free<F: Format>(repo: &Repo<F>) -> Result<bool, TransferError> {
+    Ok(match repo.head()? {
+        None => true,
+        Some(RefTarget::Object(_)) => false,
+        Some(RefTarget::Symbolic(name)) => repo.resolve(&name)?.is_none(),
+    })
+}
+
+/// Lets HEAD follow the repository's.
 fn point_head<F: Format>(
     from: &Repository,
     repo: &Repo<F>,
     detached: Option<ObjRef>,
 ) -> Result<Option<String>, TransferError> {
-    let names_commit = match repo.head()? {
-        None => false,
-        Some(RefTarget::Object(_)) => true,
-        Some(RefTarget::Symbolic(name)) => repo.resolve(&name)?.is_some(),
-    };
-    if names_commit {
-        return Ok(None);
-    }
     let (to, shown) = match (&from.head, detached) {
         (Some(RefTarget::Symbolic(name)), _) if repo.resolve(name)?.is_some() => {
             (RefTarget::Symbolic(name.clone()), name.clone())
@@ -319,6 +326,9 @@ fn point_head<F: Format>(
         (Some(RefTarget::Object(_)), Some(at)) => (RefTarget::Object(at), at.oid.to_string()),
         _ => return Ok(None),
     };
+    if repo.head()?.as_ref() == Some(&to) {
+        return Ok(None);
+    }
     repo.move_refs(&[RefMove { name: HEAD.to_owned(), expected: Expected::Any, to: Some(to) }], Durability::Synced)?;
     Ok(Some(shown))
 }

@@ -16,11 +16,12 @@ use bristlecone::{
     Backend, EntryKind, Format, Kind, Location, Native, ObjRef, Oid,
     core::{
         Change, ChangeTarget, FormatError, Mode, STEP_BYTES_MAX,
-        git::{self, Algorithm},
+        git::{self, Algorithm, Git},
     },
 };
 
 use super::{
+    canonical::{RAW_HEADER, commit_bytes, tag_bytes},
     channel::{Base, Named},
     error::TransferError,
     map::{Bound, KnownBounds, MapWriter},
@@ -29,9 +30,6 @@ use super::{
     table::{Scratch, Table},
     walk::There,
 };
-
-/// The header of a commit or tag that holds Git's bytes of it: the last of this name counts.
-pub(super) const RAW_HEADER: &[u8] = b"git-raw";
 
 /// A store of the format `native` that takes objects of Git.
 pub(super) struct IntoNative {
@@ -263,12 +261,13 @@ impl Target for IntoNative {
             Ok(decoded) => decoded,
             Err(wrong) => return Ok(Err(wrong.to_string())),
         };
-        self.body.clear();
-        git::encode_commit(&decoded, &mut self.body);
+        let again = commit_bytes(Git::new(self.algorithm), decoded.clone());
         let own = decoded.headers.iter().any(|(key, _)| key == RAW_HEADER);
-        if own || commit.cut || self.body != commit.raw {
+        if own || commit.cut || again.map_or(true, |(_, bytes)| bytes != commit.raw) {
             decoded.headers.push((RAW_HEADER.to_vec(), commit.raw.to_vec()));
         }
+        // Before places are asked for, which an append would change.
+        self.pool.tend(commit.raw.len())?;
         decoded.tree = self.object(false, commit.tree)?.0;
         decoded.parents.clear();
         let mut above = 0;
@@ -277,7 +276,6 @@ impl Target for IntoNative {
             decoded.parents.push(at);
             above = above.max(generation);
         }
-        self.pool.tend(commit.raw.len())?;
         let put = self.native.put_commit(&mut self.pool.sink(), &decoded, above + 1);
         let at = put.map_err(|error| TransferError::refused(format!("the commit {}", commit.oid), error))?;
         self.set_object(true, commit.number, at, above + 1)?;
@@ -294,13 +292,13 @@ impl Target for IntoNative {
             Ok(tag) => tag,
             Err(wrong) => return Ok(Err(wrong.to_string())),
         };
-        self.body.clear();
-        git::encode_tag(&tag, &mut self.body);
-        if tag.headers.iter().any(|(key, _)| key == RAW_HEADER) || self.body != raw {
+        let again = tag_bytes(Git::new(self.algorithm), tag.clone());
+        let own = tag.headers.iter().any(|(key, _)| key == RAW_HEADER);
+        if own || again.map_or(true, |(_, bytes)| bytes != raw) {
             tag.headers.push((RAW_HEADER.to_vec(), raw.to_vec()));
         }
-        tag.target = self.target_of(target)?;
         self.pool.tend(raw.len())?;
+        tag.target = self.target_of(target)?;
         let put = self.native.put_tag(&mut self.pool.sink(), &tag);
         let at = put.map_err(|error| TransferError::refused(format!("the tag {oid}"), error))?;
         self.set_object(false, number, at, 0)?;

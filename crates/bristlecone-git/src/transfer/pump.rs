@@ -10,20 +10,17 @@ use std::{
     time::Duration,
 };
 
-use bristlecone::{
-    Kind, Location, ObjRef, Oid,
-    core::git::{self, Algorithm},
-};
+use bristlecone::{Kind, Location, ObjRef, Oid, core::git::Algorithm};
 
 use super::{
     Status,
-    channel::{Base, Inlet, Message, NO_NUMBER, Named, queue},
+    channel::{Base, Inlet, Message, Named, Outlet, queue},
     error::{Lost, Origin, TransferError},
-    graph::{Bounds, Graph, State},
     ids::Ids,
-    objects::{Objects, id_line},
+    objects::Objects,
+    reader::{Reader, Walker},
     table::Scratch,
-    walk::{Halt, Meters, There, Walk},
+    walk::{Halt, Meters, There},
 };
 use crate::odb::check_id;
 
@@ -31,8 +28,6 @@ use crate::odb::check_id;
 const STACK_BYTES: usize = 32 << 20;
 /// How often the caller is told how far it is.
 const TELL_EVERY: Duration = Duration::from_millis(100);
-/// How many tags may name each other in a row.
-const TAGS_MAX: usize = 1024;
 /// How many missing objects are named.
 const LOST_MAX: usize = 10_000;
 
@@ -77,16 +72,17 @@ pub(super) struct CommitIn<'m> {
 }
 
 /// What is to be transferred.
-pub(super) struct Job<'a, O> {
+pub(super) struct Job<'a, O, F> {
     pub(super) objects: &'a O,
     pub(super) algorithm: Algorithm,
     /// Names and ids of refs.
     pub(super) tips: &'a [(String, Oid)],
     pub(super) cut: &'a HashSet<Oid>,
     pub(super) there: &'a dyn There,
-    /// Commits and other objects that have numbers already.
+    /// Commits that have numbers already.
     pub(super) commits: Ids,
-    pub(super) others: Ids,
+    /// Makes what walks trees, on the thread that it is to work on.
+    pub(super) walker: F,
     pub(super) scratch: &'a Scratch,
     pub(super) skip: bool,
     /// Whether ids are checked against bytes.
@@ -129,15 +125,21 @@ impl Counts {
 }
 
 /// Runs both threads to their end.
-pub(super) fn run<O: Objects, T: Target>(
-    job: Job<'_, O>,
+pub(super) fn run<'m, O, W, F, T>(
+    job: Job<'m, O, F>,
+    meters: &'m Meters,
     target: &mut T,
     progress: &mut dyn FnMut(Status),
-) -> Result<Outcome, TransferError> {
-    let meters = Meters::default();
+) -> Result<Outcome, TransferError>
+where
+    O: Objects,
+    W: Walker,
+    F: FnOnce(Outlet, &'m Meters) -> W + Send,
+    T: Target,
+{
     let (outlet, inlet) = queue();
     let algorithm = job.algorithm;
-    let (skip, verify, tips) = (job.skip, job.verify, job.tips);
+    let (skip, verify) = (job.skip, job.verify);
     let mut writer = Writer {
         target,
         algorithm,
@@ -150,21 +152,30 @@ pub(super) fn run<O: Objects, T: Target>(
         roots: HashMap::new(),
     };
     let (named, written) = thread::scope(|scope| {
-        let meters = &meters;
         let reader = thread::Builder::new().name("read".to_owned()).stack_size(STACK_BYTES);
         let reader = reader.spawn_scoped(scope, move || {
-            let there = job.there;
-            let walk = Walk::new(job.objects, algorithm, there, job.others, outlet, meters, skip);
-            Reader { walk, tips: job.tips, cut: job.cut, chains: HashMap::new() }.run(job.commits, job.scratch)
+            let (commits, scratch) = (job.commits, job.scratch);
+            let reader = Reader {
+                objects: job.objects,
+                algorithm,
+                there: job.there,
+                tips: job.tips,
+                cut: job.cut,
+                skip,
+                meters,
+                walk: (job.walker)(outlet, meters),
+                chains: HashMap::new(),
+            };
+            reader.run(commits, scratch)
         });
         let writing = scope.spawn(|| writer.run(inlet));
         while !writing.is_finished() {
             thread::park_timeout(if meters.objects.load(Relaxed) == 0 { TELL_EVERY / 20 } else { TELL_EVERY / 4 });
             progress(meters.status());
         }
-        let written = writing.join().expect("a thread of a transfer does not panic");
+        let written = writing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         let named = match reader {
-            Ok(reader) => reader.join().expect("a thread of a transfer does not panic"),
+            Ok(reader) => reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
             Err(source) => {
                 let file = "the reading thread".to_owned();
                 Err(Halt::Failed(bristlecone::Error::Io { file, source }.into()))
@@ -179,8 +190,8 @@ pub(super) fn run<O: Objects, T: Target>(
         (Ok(named), Ok(())) => named,
     };
     writer.target.finish()?;
-    for ((_, oid), named) in tips.iter().zip(named) {
-        let tip = writer.tip(named, oid)?;
+    for (named, oid) in named {
+        let tip = writer.tip(named, &oid)?;
         writer.outcome.tips.push(tip);
     }
     Ok(writer.outcome)
@@ -196,218 +207,6 @@ impl Meters {
             bytes: self.bytes.load(Relaxed),
         }
     }
-}
-
-/// The thread that reads.
-struct Reader<'a, O> {
-    walk: Walk<'a, O>,
-    tips: &'a [(String, Oid)],
-    cut: &'a HashSet<Oid>,
-    // What tags lead to in the end, and the tags on the way, outermost first.
-    chains: HashMap<Oid, Chain>,
-}
-
-/// What a tip leads to.
-#[derive(Clone)]
-struct Chain {
-    tags: Vec<Oid>,
-    end: End,
-}
-
-#[derive(Clone)]
-enum End {
-    Object(Kind, Oid),
-    Lost(Kind, Oid, Option<String>, Origin),
-}
-
-impl<O: Objects> Reader<'_, O> {
-    fn run(mut self, ids: Ids, scratch: &Scratch) -> Result<Vec<Named>, Halt> {
-        let mut graph = Graph::new(ids, self.walk.algorithm.oid_bytes(), scratch);
-        let chains = self.find(&mut graph)?;
-        let order = graph.order();
-        self.walk.meters.commits_total.store(order.len() as u64, Relaxed);
-        let mut trees = vec![NO_NUMBER; order.len()];
-        for (place, &number) in order.iter().enumerate() {
-            if graph.state(number) != State::Lost {
-                let (tree, oid) = (graph.tree(number)?, graph.ids.oid(number)?);
-                trees[place] = self.walk.commit_tree(oid, &tree)?;
-            }
-            self.walk.meters.commits.fetch_add(1, Relaxed);
-        }
-        self.commits(&mut graph, &order, &trees)?;
-        let mut named = Vec::with_capacity(chains.len());
-        for chain in &chains {
-            named.push(self.tip(&graph, chain)?);
-        }
-        self.walk.outlet.flush()?;
-        Ok(named)
-    }
-
-    /// Finds all commits, and what tips lead to.
-    fn find(&mut self, graph: &mut Graph) -> Result<Vec<Chain>, Halt> {
-        let mut chains = Vec::with_capacity(self.tips.len());
-        for (name, oid) in self.tips {
-            chains.push(self.chain(name, oid)?);
-        }
-        let there = self.walk.there;
-        let mut bring = Vec::new();
-        {
-            let meters = self.walk.meters;
-            let mut known = |number: u32, oid: &Oid| -> Result<bool, TransferError> {
-                let found = there.commit(number, oid)?;
-                if found {
-                    bring.push((number, *oid));
-                }
-                Ok(found)
-            };
-            let mut bounds = Bounds {
-                there: &mut known,
-                cut: self.cut,
-                progress: &mut |count| meters.commits_found.store(count, Relaxed),
-            };
-            for ((name, _), chain) in self.tips.iter().zip(&chains) {
-                if let End::Object(Kind::Commit, oid) = &chain.end {
-                    let from = || chain.tags.last().map_or_else(|| Origin::Ref(name.clone()), |tag| Origin::Tag(*tag));
-                    graph.tip(self.walk.objects, &mut bounds, oid, from)?;
-                }
-            }
-            graph.follow(self.walk.objects, &mut bounds)?;
-        }
-        for (number, oid) in bring {
-            self.walk.outlet.send(Message::CommitThere { number, oid })?;
-        }
-        for (number, lost) in graph.take_lost() {
-            if !self.walk.skip {
-                return Err(TransferError::Lost(Box::new(lost)).into());
-            }
-            self.walk.outlet.send(Message::CommitLost { number, lost })?;
-        }
-        Ok(chains)
-    }
-
-    /// Follows tags to what they name in the end.
-    fn chain(&mut self, name: &str, oid: &Oid) -> Result<Chain, Halt> {
-        if let Some(chain) = self.chains.get(oid) {
-            return Ok(chain.clone());
-        }
-        let mut tags: Vec<Oid> = Vec::new();
-        let (mut at, mut expected) = (*oid, None);
-        let mut raw = Vec::new();
-        let end = loop {
-            let from = || tags.last().map_or_else(|| Origin::Ref(name.to_owned()), |tag| Origin::Tag(*tag));
-            let kind = match read_any(self.walk.objects, &at, &mut raw)? {
-                Ok(kind) => kind,
-                Err(damage) => break End::Lost(expected.unwrap_or(Kind::Commit), at, damage, from()),
-            };
-            if let Some(expected) = expected.filter(|&expected| expected != kind) {
-                let damage = format!("it is a {}, and the tag says {}", type_name(kind), type_name(expected));
-                break End::Lost(expected, at, Some(damage), from());
-            }
-            if kind != Kind::Tag {
-                break End::Object(kind, at);
-            }
-            let Some((target, kind)) = tag_target(self.walk.algorithm, &raw) else {
-                break End::Lost(Kind::Tag, at, Some("its first lines are not those of a tag".to_owned()), from());
-            };
-            if tags.len() == TAGS_MAX {
-                let reason = format!("more than {TAGS_MAX} tags name each other in a row");
-                return Err(TransferError::refused(name, reason).into());
-            }
-            tags.push(at);
-            (at, expected) = (target, Some(kind));
-        };
-        let chain = Chain { tags, end };
-        self.chains.insert(*oid, chain.clone());
-        Ok(chain)
-    }
-
-    /// Sends the commits, parents first.
-    fn commits(&mut self, graph: &mut Graph, order: &[u32], trees: &[u32]) -> Result<(), Halt> {
-        for (&number, &tree) in order.iter().zip(trees).rev() {
-            let state = graph.state(number);
-            if state == State::Lost {
-                continue;
-            }
-            let (mut raw, oid) = (Vec::new(), graph.ids.oid(number)?);
-            if let Err(damage) = graph.bytes(self.walk.objects, number, &mut raw)? {
-                let lost = Lost { kind: Kind::Commit, oid, damage, from: Origin::History };
-                return Err(TransferError::Lost(Box::new(lost)).into());
-            }
-            let parents = graph.parents(number).collect();
-            let cut = state == State::Cut;
-            self.walk.outlet.send(Message::Commit { number, oid, raw, tree, parents, cut })?;
-        }
-        Ok(())
-    }
-
-    /// Sends what a tip leads to and was not sent yet.
-    fn tip(&mut self, graph: &Graph, chain: &Chain) -> Result<Named, Halt> {
-        let mut named = match &chain.end {
-            End::Object(Kind::Commit, oid) => Named::Commit(graph.ids.get(oid)?.expect("tips are in the graph")),
-            End::Object(Kind::Node, oid) => Named::Tree(self.walk.lone_tree(oid)?),
-            End::Object(_, oid) => Named::Blob(self.walk.lone_blob(oid)?),
-            End::Lost(kind, oid, damage, from) => {
-                let number = match self.walk.known(oid)? {
-                    Some(number) => number,
-                    None => self.walk.lost(*kind, oid, damage.clone(), from.clone())?,
-                };
-                Named::Tag(number)
-            }
-        };
-        for oid in chain.tags.iter().rev() {
-            let number = match self.walk.known(oid)? {
-                Some(number) => number,
-                None => self.tag(oid, named)?,
-            };
-            named = Named::Tag(number);
-        }
-        Ok(named)
-    }
-
-    fn tag(&mut self, oid: &Oid, target: Named) -> Result<u32, Halt> {
-        let number = self.walk.ids.insert(oid)?;
-        if let Some(at) = self.walk.there.find(Kind::Tag, oid)?.filter(|_| self.walk.there.closed()) {
-            self.walk.outlet.send(Message::There { number, at, children: Vec::new() })?;
-            return Ok(number);
-        }
-        let mut raw = Vec::new();
-        if let Err(damage) = super::graph::read(self.walk.objects, oid, Kind::Tag, &mut raw)? {
-            // It was read a moment ago.
-            let lost = Lost { kind: Kind::Tag, oid: *oid, damage, from: Origin::Tag(*oid) };
-            return Err(TransferError::Lost(Box::new(lost)).into());
-        }
-        self.walk.meters.objects.fetch_add(1, Relaxed);
-        self.walk.outlet.send(Message::Tag { number, oid: *oid, raw, target })?;
-        Ok(number)
-    }
-}
-
-fn type_name(kind: Kind) -> &'static str {
-    git::type_name(kind).unwrap_or("object")
-}
-
-/// Reads an object of any kind. What is wrong with it: `None` if it is missing.
-fn read_any(
-    objects: &impl Objects,
-    oid: &Oid,
-    out: &mut Vec<u8>,
-) -> Result<Result<Kind, Option<String>>, TransferError> {
-    use bristlecone::Error;
-    match objects.read(oid, out) {
-        Ok(Some(kind)) => Ok(Ok(kind)),
-        Ok(None) => Ok(Err(None)),
-        Err(Error::Corrupt { file, offset, reason, .. }) => Ok(Err(Some(format!("{file}, byte {offset}: {reason}")))),
-        Err(Error::BadObject { source, .. }) => Ok(Err(Some(source.to_string()))),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// Returns what the first two lines of a tag name.
-pub(super) fn tag_target(algorithm: Algorithm, raw: &[u8]) -> Option<(Oid, Kind)> {
-    let mut rest = raw;
-    let oid = id_line(&mut rest, b"object ", algorithm.oid_bytes())?;
-    let line = rest.strip_prefix(b"type ")?.split(|&byte| byte == b'\n').next()?;
-    Some((oid, git::kind_of(line)?))
 }
 
 /// The thread that writes.

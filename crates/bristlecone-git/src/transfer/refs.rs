@@ -26,6 +26,8 @@ pub enum RefState {
     Same,
     /// It stayed where it is: what it holds is not an ancestor of what it would hold, and would be let go of.
     Kept,
+    /// It stayed where it is: its files are checked out beside the repository, and would not follow.
+    CheckedOut,
 }
 
 impl RefState {
@@ -37,12 +39,13 @@ impl RefState {
             Self::Moved => "moved",
             Self::Same => "same",
             Self::Kept => "kept",
+            Self::CheckedOut => "checked_out",
         }
     }
 }
 
 /// Refs with this prefix follow another repository, whatever it does.
-const FOLLOWING: &str = "refs/remotes/";
+pub(super) const FOLLOWING: &str = "refs/remotes/";
 /// Names, outside of `refs/`, that tell which commits have parents that were never fetched.
 pub(super) const CUT: &str = "shallow/";
 /// How many commits are looked at to find an ancestor.
@@ -60,11 +63,8 @@ pub(super) fn update<F: Format>(
     for (name, to) in wanted {
         let state = match found.get(name) {
             None => RefState::New,
-            Some(now) if same(now, to) => RefState::Same,
-            Some(now) if force || name.starts_with(FOLLOWING) || forward(repo, now, to)? => {
-                let _ = now;
-                RefState::Moved
-            }
+            Some(now) if now == to => RefState::Same,
+            Some(now) if force || name.starts_with(FOLLOWING) || forward(repo, now, to)? => RefState::Moved,
             Some(_) => RefState::Kept,
         };
         if matches!(state, RefState::New | RefState::Moved) {
@@ -90,10 +90,6 @@ pub(super) fn append(backend: &dyn Backend, moves: Vec<RefMove>) -> Result<(), T
         backend.append(Batch::new(), &[one], Durability::None)?;
     }
     Ok(backend.flush()?)
-}
-
-fn same(one: &RefTarget, other: &RefTarget) -> bool {
-    one == other
 }
 
 /// Whether nothing is let go of when a ref moves: it names a commit, and will name one that descends from it.

@@ -1,6 +1,11 @@
 //! A repository as transfers see it.
 
-use std::{collections::BTreeMap, collections::HashSet, fs, io, path::Path};
+use std::{
+    collections::{BTreeMap, HashSet},
+    fs, io,
+    path::Path,
+    sync::Arc,
+};
 
 use bristlecone::{Error, Oid, RefTarget, Result, core::git::Algorithm};
 
@@ -10,7 +15,7 @@ use crate::{layout::Layout, odb::Odb, refs::Refs};
 #[derive(Debug)]
 pub struct Repository {
     pub(super) layout: Layout,
-    pub(super) odb: Odb,
+    pub(super) odb: Arc<Odb>,
     pub(super) refs: BTreeMap<String, RefTarget>,
     pub(super) head: Option<RefTarget>,
     // Commits whose parents were never fetched.
@@ -28,7 +33,7 @@ impl Repository {
     }
 
     pub(super) fn of(layout: Layout, path: &Path) -> Result<Self> {
-        let odb = Odb::open_path(&layout)?;
+        let odb = Arc::new(Odb::open_path(&layout)?);
         let head_dir = layout.git_dir.strip_prefix(&layout.common_dir).ok().and_then(Path::to_str).unwrap_or_default();
         let reader = Refs::open(layout.storage(), layout.algorithm, head_dir);
         let (refs, head) = (reader.list("refs/")?, reader.get("HEAD")?);

@@ -15,11 +15,12 @@ use bristlecone::{
 };
 
 use super::{
-    channel::{Base, Closed, Message, NO_NUMBER, Outlet},
+    channel::{Base, Closed, Message, NO_NUMBER, Named, Outlet},
     error::{Lost, Origin, TransferError},
     graph::read,
     ids::Ids,
     objects::Objects,
+    reader::{CommitOut, Walker},
 };
 
 /// How deep directories may be nested.
@@ -58,7 +59,7 @@ pub(super) struct Meters {
 }
 
 impl Meters {
-    fn object(&self, bytes: usize) {
+    pub(super) fn object(&self, bytes: usize) {
         self.objects.fetch_add(1, Relaxed);
         self.bytes.fetch_add(bytes as u64, Relaxed);
     }
@@ -153,10 +154,15 @@ impl<'a, O: Objects> Walk<'a, O> {
             shadow_bytes: 0,
         }
     }
+}
 
-    /// Walks the tree of a commit and returns its number.
-    pub(super) fn commit_tree(&mut self, commit: Oid, oid: &Oid) -> Result<u32, Halt> {
-        self.commit = Some(commit);
+impl<O: Objects> Walker for Walk<'_, O> {
+    fn outlet(&mut self) -> &mut Outlet {
+        &mut self.outlet
+    }
+
+    fn commit_tree(&mut self, commit: &Oid, oid: &Oid) -> Result<u32, Halt> {
+        self.commit = Some(*commit);
         let mut shadow = self.shadow.take();
         let number = self.tree(oid, &mut shadow)?;
         self.commit = None;
@@ -167,13 +173,11 @@ impl<'a, O: Objects> Walk<'a, O> {
         Ok(number)
     }
 
-    /// Walks a tree that a tag or ref names.
-    pub(super) fn lone_tree(&mut self, oid: &Oid) -> Result<u32, Halt> {
+    fn lone_tree(&mut self, oid: &Oid) -> Result<u32, Halt> {
         self.tree(oid, &mut None)
     }
 
-    /// Reads a value that a tag or ref names.
-    pub(super) fn lone_blob(&mut self, oid: &Oid) -> Result<u32, Halt> {
+    fn lone_blob(&mut self, oid: &Oid) -> Result<u32, Halt> {
         if let Some(number) = self.known(oid)? {
             self.outlet.send(Message::Whole { number })?;
             return Ok(number);
@@ -181,8 +185,7 @@ impl<'a, O: Objects> Walk<'a, O> {
         self.blob(oid, NO_NUMBER, true)
     }
 
-    /// Returns the number of an object that was met before.
-    pub(super) fn known(&self, oid: &Oid) -> Result<Option<u32>, Halt> {
+    fn known(&self, oid: &Oid) -> Result<Option<u32>, Halt> {
         let number = self.ids.get(oid)?;
         if let Some(number) = number.filter(|&number| number < self.first) {
             self.there.confirm(number)?;
@@ -190,8 +193,7 @@ impl<'a, O: Objects> Walk<'a, O> {
         Ok(number)
     }
 
-    /// Gives an object a number that is not to be had.
-    pub(super) fn lost(&mut self, kind: Kind, oid: &Oid, damage: Option<String>, from: Origin) -> Result<u32, Halt> {
+    fn lost(&mut self, kind: Kind, oid: &Oid, damage: Option<String>, from: Origin) -> Result<u32, Halt> {
         let lost = Lost { kind, oid: *oid, damage, from };
         if !self.skip {
             return Err(TransferError::Lost(Box::new(lost)).into());
@@ -201,6 +203,30 @@ impl<'a, O: Objects> Walk<'a, O> {
         Ok(number)
     }
 
+    fn commit_there(&mut self, number: u32, oid: &Oid) -> Result<(), Halt> {
+        Ok(self.outlet.send(Message::CommitThere { number, oid: *oid })?)
+    }
+
+    fn commit(&mut self, commit: CommitOut) -> Result<(), Halt> {
+        let CommitOut { number, oid, raw, tree, parents, cut } = commit;
+        Ok(self.outlet.send(Message::Commit { number, oid, raw, tree, parents, cut })?)
+    }
+
+    fn tag(&mut self, oid: &Oid, raw: Vec<u8>, target: Named) -> Result<u32, Halt> {
+        let number = self.ids.insert(oid)?;
+        self.outlet.send(match self.there.find(Kind::Tag, oid)?.filter(|_| self.there.closed()) {
+            Some(at) => Message::There { number, at, children: Vec::new() },
+            None => Message::Tag { number, oid: *oid, raw, target },
+        })?;
+        Ok(number)
+    }
+
+    fn git_oid(&self, _: Named, oid: &Oid) -> Result<Oid, Halt> {
+        Ok(*oid)
+    }
+}
+
+impl<O: Objects> Walk<'_, O> {
     fn origin(&self) -> Origin {
         let path = self.path.strip_suffix(b"/").unwrap_or(&self.path).to_vec();
         match self.commit {

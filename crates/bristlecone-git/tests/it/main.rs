@@ -1,8 +1,10 @@
 //! Behaviour of the Git crate, with real `git` as the judge.
 
-mod damage;
-mod odb;
 mod backend;
+mod damage;
+mod fold;
+mod layout;
+mod odb;
 mod pack;
 mod sim;
 mod speed;

@@ -25,6 +25,7 @@ mod revparse;
 mod run;
 mod watch;
 
+pub(crate) use graph::Graph;
 pub use log::Log;
 
 /// A commit as walks give it.

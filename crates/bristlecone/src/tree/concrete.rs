@@ -92,7 +92,8 @@ impl<F: Format> Tree<F> {
         Ok(())
     }
 
-    /// Returns the sizes of the tree, walking all of it but loading no value.
+    /// Returns the sizes of the tree, walking all of it. Values are loaded only where nothing else tells how long they
+    /// are ([`DirEntry::bytes`]).
     ///
     /// # Errors
     /// As [`Tree::find`].
@@ -109,7 +110,7 @@ impl<F: Format> Tree<F> {
                 EntryKind::Foreign => stats.foreign += 1,
                 _ => {
                     stats.values += 1;
-                    stats.value_bytes += entry.bytes().unwrap_or(0);
+                    stats.value_bytes += entry.length()?.unwrap_or(0);
                 }
             }
         }

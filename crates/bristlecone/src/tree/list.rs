@@ -123,16 +123,30 @@ impl<'t, F: Format> DirEntry<'t, F> {
         self.binding.kind()
     }
 
-    /// Returns the value's length in bytes, without loading it; `None` if it is no value.
+    /// Returns the value's length in bytes, without loading it; `None` if it is no value, and where the format's
+    /// directories do not say how long values are, as Git's do not.
     #[must_use]
     pub fn bytes(&self) -> Option<u64> {
         match &self.binding {
             Binding::Stored(_, Target::Inline(bytes)) => Some(bytes.len() as u64),
-            Binding::Stored(kind, Target::Object { bytes, .. }) if kind.has_contents() => Some(*bytes),
+            Binding::Stored(kind, Target::Object { bytes, .. }) if kind.has_contents() => {
+                Some(*bytes).filter(|&bytes| bytes != Target::UNKNOWN_BYTES)
+            }
             Binding::Leaf(Leaf::Short { bytes, .. }) => Some(bytes.len() as u64),
             Binding::Leaf(Leaf::Shared { value, .. }) => Some(value.as_bytes().len() as u64),
             Binding::Leaf(Leaf::Stored { bytes, .. }) => Some(*bytes),
             _ => None,
+        }
+    }
+
+    /// Returns the value's length in bytes, loading the value if nothing else tells; `None` if it is no value.
+    ///
+    /// # Errors
+    /// As [`Tree::find`].
+    pub fn length(&self) -> Result<Option<u64>> {
+        match self.bytes() {
+            Some(bytes) => Ok(Some(bytes)),
+            None => Ok(self.contents()?.map(|bytes| bytes.len() as u64)),
         }
     }
 

@@ -12,7 +12,7 @@ use std::{
     },
 };
 
-use bristlecone::{Durability, EntryKind, Error, Info, MemoryBackend, ObjRef, Path, Repo, Tree, core::native::Native};
+use bristlecone::{Durability, EntryKind, Error, Format, Git, Info, MemoryBackend, Native, ObjRef, Path, Repo, Tree};
 use bristlecone_testkit::{
     generate::{Edit, Rng, Shape, Universe},
     model::{Bound, History, Listed, Model},
@@ -24,34 +24,40 @@ const BRANCHES: [&str; 3] = ["main", "side", "a/b"];
 /// Larger subtrees are not copied about, or the tree would double again and again.
 const COPIED_MAX: usize = 100;
 
-struct Session {
+struct Session<F: Format> {
+    format: F,
     rng: Rng,
     universe: Universe,
     /// The store, where it can be opened again.
     disk: Option<Store>,
-    repo: Repo,
-    tree: Tree,
+    repo: Repo<F>,
+    tree: Tree<F>,
     model: Model,
     /// The commit that the tree was checked out from.
     origin: Option<usize>,
     history: History,
     commits: Vec<ObjRef>,
     /// A tree from earlier, which no later edit may change.
-    kept: Option<(Tree, Model)>,
+    kept: Option<(Tree<F>, Model)>,
     /// Trees that the current one goes on from and that nobody has written yet, the oldest first.
-    behind: VecDeque<Tree>,
+    behind: VecDeque<Tree<F>>,
 }
 
-impl Session {
-    fn new(seed: u64, disk: Option<Store>) -> Self {
+fn memory<F: Format>(format: &F) -> Repo<F> {
+    Repo::with_backend(format.clone(), Arc::new(MemoryBackend::new()))
+}
+
+impl<F: Format> Session<F> {
+    fn new(format: F, seed: u64, disk: Option<Store>) -> Self {
         let mut rng = Rng::new(seed);
         let universe = Universe::new(*rng.pick(&Shape::ALL), *rng.pick(&[20, 200, 1000]));
         let repo = match &disk {
-            Some(store) => Repo::with_backend(Native::new(), store.open()),
-            None => Repo::with_backend(Native::new(), Arc::new(MemoryBackend::new())),
+            Some(store) => Repo::with_backend(format.clone(), store.open()),
+            None => memory(&format),
         };
         let tree = repo.tree();
         Self {
+            format,
             rng,
             universe,
             disk,
@@ -154,7 +160,8 @@ impl Session {
     fn commit(&mut self) -> Result<(), Error> {
         let branch = *self.rng.pick(&BRANCHES);
         let durability = *self.rng.pick(&[Durability::None, Durability::Grouped, Durability::Synced]);
-        let message = self.rng.bytes(9);
+        // Git has no zero bytes in messages.
+        let message: Vec<u8> = self.rng.bytes(9).into_iter().map(|byte| byte.max(1)).collect();
         let info = Info::message(&message[..]).durability(durability);
         let head = self.history.head(branch);
         match self.repo.branch(branch)?.commit(&mut self.tree, &info) {
@@ -178,9 +185,9 @@ impl Session {
         if let Some(store) = self.disk.clone().filter(|_| self.rng.chance(1, 4)) {
             // The only handles to the old backend go, and a new one opens.
             self.kept = None;
-            self.repo = Repo::memory();
+            self.repo = memory(&self.format);
             self.tree = self.repo.tree();
-            self.repo = Repo::with_backend(Native::new(), store.open());
+            self.repo = Repo::with_backend(self.format.clone(), store.open());
         }
         if !self.commits.is_empty() && self.rng.chance(1, 4) {
             let number = self.rng.index(self.commits.len());
@@ -245,7 +252,7 @@ impl Session {
         compare_whole(&self.tree, &self.model)?;
         let mut values: Vec<(&[u8], u8, &[u8])> = self.model.values().collect();
         self.rng.shuffle(&mut values);
-        let mut afresh = Repo::memory().tree();
+        let mut afresh = memory(&self.format).tree();
         for (at, tag, value) in values {
             afresh.add_kind(path(at), EntryKind::from_u8(tag).expect("a value's kind"), value)?;
         }
@@ -277,11 +284,11 @@ fn path(at: &[u8]) -> Path {
     Path::from_bytes(at).expect("generated paths are paths")
 }
 
-fn bound(entry: &bristlecone::DirEntry<'_>) -> Result<Option<Bound>, Error> {
+fn bound<F: Format>(entry: &bristlecone::DirEntry<'_, F>) -> Result<Option<Bound>, Error> {
     Ok(entry.contents()?.map(|value| (entry.kind() as u8, value[..].into())))
 }
 
-fn compare_whole(tree: &Tree, model: &Model) -> Result<(), Error> {
+fn compare_whole<F: Format>(tree: &Tree<F>, model: &Model) -> Result<(), Error> {
     let mut wanted = model.clone();
     for entry in tree.walk_all("")? {
         let (at, entry) = entry?;
@@ -302,7 +309,7 @@ fn compare_whole(tree: &Tree, model: &Model) -> Result<(), Error> {
 /// The entries of a directory; one without a value is a directory.
 type Entries = Vec<(Vec<u8>, Option<Bound>)>;
 
-fn list(tree: &Tree, at: &[u8]) -> Result<Entries, Error> {
+fn list<F: Format>(tree: &Tree<F>, at: &[u8]) -> Result<Entries, Error> {
     tree.list(path(at))?.map(|entry| entry.and_then(|entry| Ok((entry.step().to_vec(), bound(&entry)?)))).collect()
 }
 
@@ -315,7 +322,7 @@ fn listed(model: &Model, at: &[u8]) -> Entries {
 }
 
 /// Runs sessions of 5,000 operations on two threads until there were `operations`.
-fn sessions(operations: u64, seed_first: u64, disk: fn() -> Option<Store>) {
+fn sessions<F: Format>(format: &F, operations: u64, seed_first: u64, disk: fn() -> Option<Store>) {
     const EACH: u64 = 5_000;
     let next = AtomicU64::new(seed_first);
     std::thread::scope(|scope| {
@@ -326,7 +333,9 @@ fn sessions(operations: u64, seed_first: u64, disk: fn() -> Option<Store>) {
                     if (seed - seed_first) * EACH >= operations {
                         return;
                     }
-                    let run = std::panic::catch_unwind(|| Session::new(seed, disk()).run(EACH));
+                    let run = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                        Session::new(format.clone(), seed, disk()).run(EACH)
+                    }));
                     match run {
                         Ok(Ok(())) => {}
                         Ok(Err(error)) => panic!("session with seed {seed}: {error}"),
@@ -341,12 +350,19 @@ fn sessions(operations: u64, seed_first: u64, disk: fn() -> Option<Store>) {
 
 #[test]
 fn random_operations_agree_with_the_model_in_memory() {
-    sessions(3_000_000, 0, || None);
+    sessions(&Native::new(), 3_000_000, 0, || None);
 }
 
 #[test]
 fn random_operations_agree_with_the_model_on_disk() {
-    sessions(1_000_000, 1 << 32, || Some(Store::simulated_small()));
+    sessions(&Native::new(), 1_000_000, 1 << 32, || Some(Store::simulated_small()));
+}
+
+#[test]
+fn random_operations_agree_with_the_model_as_objects_of_git() {
+    sessions(&Git::sha1(), 500_000, 1 << 33, || None);
+    sessions(&Git::sha256(), 200_000, 1 << 34, || None);
+    sessions(&Git::sha1(), 300_000, 1 << 35, || Some(Store::simulated_small()));
 }
 
 #[test]
@@ -354,8 +370,8 @@ fn random_operations_agree_with_the_model_on_disk() {
 fn random_operations_agree_with_the_model_for_long() {
     let wanted = std::env::var("BRISTLECONE_MODEL_OPERATIONS").ok().and_then(|text| text.parse().ok());
     let operations: u64 = wanted.unwrap_or(100_000_000);
-    sessions(operations / 2, 1 << 40, || None);
-    sessions(operations / 2, 1 << 48, || Some(Store::simulated_small()));
+    sessions(&Native::new(), operations / 2, 1 << 40, || None);
+    sessions(&Native::new(), operations / 2, 1 << 48, || Some(Store::simulated_small()));
 }
 
 #[test]

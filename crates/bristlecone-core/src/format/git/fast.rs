@@ -5,7 +5,7 @@
 
 use super::{
     Git,
-    raw::mode_kind,
+    raw::usual,
     table::{PROBES, Table},
     target,
 };
@@ -30,13 +30,13 @@ fn lookup<'a, S: Source>(git: &Git, source: &'a S, oid: &[u8], at: Location, nam
     let record = Borrowed::node(source.peek(oid, at)?, at)?;
     let oid_bytes = git.oid_bytes();
     let table = Table::parse(oid_bytes, record.body).ok()?;
-    let (index, mode, oid) = if table.has_slots() {
+    let (index, kind, oid) = if table.has_slots() {
         let mut slot = step_hash(name) as usize;
         let mut tries = 0;
         loop {
             let Some(index) = table.slot(slot) else { return Some(None) };
-            if let Some((mode, oid)) = named(&table, oid_bytes, index, name)? {
-                break (index, mode, oid);
+            if let Some((kind, oid)) = named(&table, oid_bytes, index, name)? {
+                break (index, kind, oid);
             }
             tries += 1;
             if tries == PROBES {
@@ -50,8 +50,8 @@ fn lookup<'a, S: Source>(git: &Git, source: &'a S, oid: &[u8], at: Location, nam
             if index == table.count {
                 return Some(None);
             }
-            if let Some((mode, oid)) = named(&table, oid_bytes, index, name)? {
-                break (index, mode, oid);
+            if let Some((kind, oid)) = named(&table, oid_bytes, index, name)? {
+                break (index, kind, oid);
             }
             index += 1;
         }
@@ -61,25 +61,21 @@ fn lookup<'a, S: Source>(git: &Git, source: &'a S, oid: &[u8], at: Location, nam
         children if children == table.count => record.child(index),
         _ => return None,
     };
-    Some(Some(Hit { kind: mode_kind(mode), oid, at }))
+    Some(Some(Hit { kind, oid, at }))
 }
 
-/// Returns mode and id of an entry if it has this name; `None` where the table does not fit it.
+/// Returns kind and id of an entry if it has this name; `None` where its mode is not spelled as usual, or the table
+/// does not fit it.
 #[inline(always)]
-fn named<'a>(table: &Table<'a>, oid_bytes: usize, index: usize, name: &[u8]) -> Option<Option<(&'a [u8], &'a [u8])>> {
+fn named<'a>(table: &Table<'a>, oid_bytes: usize, index: usize, name: &[u8]) -> Option<Option<(EntryKind, &'a [u8])>> {
     let entry = table.bytes(index)?;
-    let mode_bytes = if *entry.get(5)? == b' ' { 5 } else { 6 };
+    let (kind, mode_bytes) = usual(entry)?;
     // Mode, space, name, zero, id.
     if entry.len() != mode_bytes + 2 + name.len() + oid_bytes {
-        // Another length; or a mode of another length, which the general way can tell.
-        return if *entry.get(mode_bytes)? == b' ' { Some(None) } else { None };
+        return Some(None);
     }
-    let (mode, rest) = entry.split_at_checked(mode_bytes)?;
-    let (found, rest) = rest.get(1..)?.split_at_checked(name.len())?;
-    if entry[mode_bytes] != b' ' {
-        return None;
-    }
-    Some((found == name).then_some((mode, rest.get(1..)?)))
+    let (found, rest) = entry.get(mode_bytes + 1..)?.split_at_checked(name.len())?;
+    Some(if found == name { Some((kind, rest.get(1..)?)) } else { None })
 }
 
 /// Looks a name up; `None` where the general way must tell.

@@ -1,14 +1,16 @@
 //! Names that Git refuses in a tree.
 
-/// Says why `git fsck --strict` refuses an entry of this name, if it does.
+use crate::EntryKind;
+
+/// Says why `git fsck --strict` refuses an entry of this name and kind, if it does.
 #[inline]
-pub(super) fn refused(name: &[u8]) -> Option<&'static str> {
+pub(super) fn refused(name: &[u8], kind: EntryKind) -> Option<&'static str> {
     // Names of letters, digits and what else is common are told by one look at each byte.
     let plain = |byte: &u8| matches!(byte, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_');
-    if name.iter().all(plain) && !name.is_empty() { None } else { odd(name) }
+    if name.iter().all(plain) && !name.is_empty() { None } else { odd(name, kind) }
 }
 
-fn odd(name: &[u8]) -> Option<&'static str> {
+fn odd(name: &[u8], kind: EntryKind) -> Option<&'static str> {
     if name.is_empty() {
         return Some("an empty name");
     }
@@ -18,27 +20,30 @@ fn odd(name: &[u8]) -> Option<&'static str> {
     if matches!(name, b"." | b"..") {
         return Some("an entry named \".\" or \"..\"");
     }
-    if is_dot_git_on_hfs(name) || name.split(|&byte| byte == b'\\').any(is_dot_git_on_ntfs) {
+    if is_on_hfs(name, ".git") || is_on_ntfs(name, ".git") || is_on_ntfs(name, "git~1") {
         return Some("an entry that some file system takes for \".git\"");
+    }
+    if kind == EntryKind::Link && (is_on_hfs(name, ".gitmodules") || is_on_ntfs(name, ".gitmodules")) {
+        return Some("a link named \".gitmodules\"");
     }
     None
 }
 
-/// Whether NTFS would take the name for `.git`: in any case, by its short name `git~1`, with dots and spaces or a
-/// stream's name behind it. Backslashes part names there.
-fn is_dot_git_on_ntfs(name: &[u8]) -> bool {
-    [&b".git"[..], b"git~1"].iter().any(|wanted| {
-        let Some((start, rest)) = name.split_at_checked(wanted.len()) else { return false };
+/// Whether NTFS would take the name, or a part of it between backslashes, for the wanted one: in any case, and with
+/// dots and spaces or a stream's name behind it.
+fn is_on_ntfs(name: &[u8], wanted: &str) -> bool {
+    name.split(|&byte| byte == b'\\').any(|part| {
+        let Some((start, rest)) = part.split_at_checked(wanted.len()) else { return false };
         let rest = rest.split(|&byte| byte == b':').next().unwrap_or_default();
-        start.eq_ignore_ascii_case(wanted) && rest.iter().all(|byte| matches!(byte, b'.' | b' '))
+        start.eq_ignore_ascii_case(wanted.as_bytes()) && rest.iter().all(|byte| matches!(byte, b'.' | b' '))
     })
 }
 
-/// Whether HFS+ would take the name for `.git`: it ignores some characters. As Git does, a name is read up to the
-/// first byte that is not UTF-8.
-fn is_dot_git_on_hfs(name: &[u8]) -> bool {
+/// Whether HFS+ would take the name for the wanted one: in any case, and ignoring some characters. As Git does, a
+/// name is read up to the first byte that is no UTF-8 and the first character that is none.
+fn is_on_hfs(name: &[u8], wanted: &str) -> bool {
     let Some(valid) = name.utf8_chunks().next() else { return false };
     let ignored = |c: &char| matches!(c, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}');
-    let mut left = valid.valid().chars().filter(|c| !ignored(c)).map(|c| c.to_ascii_lowercase());
-    ".git".chars().all(|wanted| left.next() == Some(wanted)) && left.next().is_none()
+    let chars = valid.valid().chars().take_while(|c| !matches!(c, '\u{fffe}' | '\u{ffff}'));
+    chars.filter(|c| !ignored(c)).map(|c| c.to_ascii_lowercase()).eq(wanted.chars())
 }

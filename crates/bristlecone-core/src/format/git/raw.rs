@@ -122,14 +122,30 @@ pub const fn raw_entries(algorithm: Algorithm, raw: &[u8]) -> RawEntries<'_> {
     RawEntries::new(algorithm.oid_bytes(), raw)
 }
 
+/// Returns what an entry that begins so is and how long its mode is, if that is spelled as usual.
+#[inline(always)]
+pub(super) fn usual(entry: &[u8]) -> Option<(EntryKind, usize)> {
+    let &[a, b, c, d, e, f, g] = entry.first_chunk::<7>()?;
+    if [a, b, c, d] == *b"4000" && [e, f] == *b"0 " {
+        return Some((EntryKind::Dir, 5));
+    }
+    let kind = match &[a, b, c, d] {
+        b"1006" if [e, f] == *b"44" => EntryKind::Value,
+        b"1007" if [e, f] == *b"55" => EntryKind::Executable,
+        b"1200" if [e, f] == *b"00" => EntryKind::Link,
+        b"1600" if [e, f] == *b"00" => EntryKind::Foreign,
+        _ => return None,
+    };
+    (g == b' ').then_some((kind, 6))
+}
+
 /// Returns the mode at the start of an entry, which a space ends.
 #[inline]
 pub(super) fn mode_of(entry: &[u8]) -> Option<&[u8]> {
-    let space = match (entry.get(6), entry.get(5)) {
-        (Some(b' '), _) => 6,
-        (_, Some(b' ')) => 5,
-        _ => entry.iter().take(Mode::BYTES_MAX + 1).position(|&byte| byte == b' ')?,
-    };
+    if let Some((_, bytes)) = usual(entry) {
+        return Some(&entry[..bytes]);
+    }
+    let space = entry.iter().take(Mode::BYTES_MAX + 1).position(|&byte| byte == b' ')?;
     let mode = &entry[..space];
     (space > 0 && mode.iter().all(|digit| (b'0'..=b'7').contains(digit))).then_some(mode)
 }

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use super::{
     Algorithm,
-    raw::{Order, RawEntries, RawEntry, compare, mode_of},
+    raw::{Order, RawEntries, RawEntry, compare, mode_of, usual},
 };
 use crate::{DecodeError, EntryKind, Location, Object, format::native::step_hash};
 
@@ -214,9 +214,9 @@ impl<'b> Table<'b> {
     /// Whether entry `index` is no object of this store.
     #[inline]
     pub(super) fn is_foreign(&self, index: usize) -> bool {
-        match self.raw.get(self.start(index)..) {
-            Some([b'1', b'0', ..] | [b'4', ..]) => false,
-            _ => self.entry_or_none(index).is_some_and(|entry| entry.kind() == EntryKind::Foreign),
+        match self.raw.get(self.start(index)..).and_then(usual) {
+            Some((kind, _)) => kind == EntryKind::Foreign,
+            None => self.entry_or_none(index).is_some_and(|entry| entry.kind() == EntryKind::Foreign),
         }
     }
 

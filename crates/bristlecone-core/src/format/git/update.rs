@@ -12,9 +12,11 @@ use super::{
     unsupported,
 };
 use crate::{
-    Bytes, Change, ChangeTarget, DecodeError, EntryKind, FormatError, Kind, Location, ObjRef, Object, Sink, Source,
+    Bytes, Change, ChangeTarget, DecodeError, EntryKind, Format, FormatError, Kind, Location, ObjRef, Object, Sink,
+    Source,
 };
 
+const DAMAGED: DecodeError = DecodeError { offset: 4, reason: "the table is not that of its entries" };
 /// A tree of no entries.
 const EMPTY_BODY: [u8; 4] = [0; 4];
 
@@ -28,6 +30,11 @@ pub(super) fn update<S: Source, K: Sink>(
     if changes.is_empty() {
         return Ok(base.copied());
     }
+    if changes.iter().any(|change| matches!(change.to, Some((_, ChangeTarget::Inline(_))))) {
+        let outside = changes.iter().map(|change| value_outside(git, sink, change));
+        let outside: Vec<Change<'_>> = outside.collect::<Result<_, _>>()?;
+        return update(git, source, sink, base, &outside);
+    }
     let object = match base {
         Some(base) => source.read(Kind::Node, base)?,
         None => Object::from_body(Kind::Node, Bytes::Borrowed(&EMPTY_BODY)),
@@ -38,6 +45,7 @@ pub(super) fn update<S: Source, K: Sink>(
         return Ok(None);
     }
     let mut body = sink.take_buffer();
+    body.clear();
     let written = plan.write(&object, &mut body);
     let new = written.map_err(bad).map(|(places, raw_at)| {
         let oid = git.algorithm.object_id(Kind::Node, &body[raw_at..]);
@@ -52,6 +60,14 @@ pub(super) fn update<S: Source, K: Sink>(
     body.clear();
     sink.give_buffer(body);
     Ok(Some(new?))
+}
+
+/// Returns a change whose value, if there is one in it, is an object: an empty value counts as one that might live in
+/// its directory.
+fn value_outside<'c, K: Sink>(git: &Git, sink: &mut K, change: &Change<'c>) -> Result<Change<'c>, FormatError> {
+    let Some((kind, ChangeTarget::Inline(value))) = change.to else { return Ok(*change) };
+    let at = git.put_contents(sink, value)?;
+    Ok(Change { to: Some((kind, ChangeTarget::Object { at, bytes: value.len() as u64 })), ..*change })
 }
 
 /// What becomes of a tree.
@@ -110,7 +126,7 @@ impl<'p, 'b> Plan<'p, 'b> {
             gone = entry.mode.len() + entry.name.len() + 2 + entry.oid.len();
             self.removed.push(index as u32);
             self.count -= 1;
-            self.raw_bytes -= gone;
+            self.raw_bytes = self.raw_bytes.checked_sub(gone).ok_or(bad(DAMAGED))?;
             if is_dir(change) == Some(entry.kind() == EntryKind::Dir) {
                 before = index as u32;
             }
@@ -156,8 +172,9 @@ impl<'p, 'b> Plan<'p, 'b> {
                 let before = self.old.first_at_least(change.step, is_dir(change) == Some(true), from)?;
                 insert.before = before as u32;
             }
-            // A table that is wrong about its entries must not lead backwards.
-            insert.before = insert.before.max(from as u32);
+            if (insert.before as usize) < from {
+                return Err(DAMAGED);
+            }
             from = insert.before as usize;
         }
         Ok(())
@@ -194,7 +211,7 @@ impl<'p, 'b> Plan<'p, 'b> {
         });
         let (table, raw) = out.split_at_mut(table_bytes);
         if raw.len() != self.raw_bytes || ends.len() != self.count {
-            return Err(DecodeError { offset: 4, reason: "the table is not that of its entries" });
+            return Err(DAMAGED);
         }
         table::fill(self.old.oid_bytes, table, raw, &ends)?;
         Ok((places.all, table_bytes))
@@ -203,8 +220,11 @@ impl<'p, 'b> Plan<'p, 'b> {
     /// Copies entries `from..to`.
     fn copy(&self, from: usize, to: usize, table_bytes: usize, out: &mut Vec<u8>, ends: &mut Vec<u32>) {
         let (start, end) = (self.old.start(from), self.old.start(to));
-        let shift = (out.len() - table_bytes).wrapping_sub(start);
-        out.extend_from_slice(self.old.raw.get(start..end).unwrap_or_default());
+        let at = out.len() - table_bytes;
+        let shift = at.wrapping_sub(start);
+        // What a damaged table makes longer than planned is refused in the end.
+        let run = self.old.raw.get(start..end).filter(|run| at + run.len() <= self.raw_bytes);
+        out.extend_from_slice(run.unwrap_or_default());
         self.old.each_end(from..to, |end| ends.push(end.wrapping_add(shift) as u32));
     }
 
@@ -308,7 +328,7 @@ impl<'c> Set<'c> {
     #[inline]
     fn of(git: &Git, change: &'c Change<'_>) -> Result<Option<Self>, FormatError> {
         let Some((kind, target)) = &change.to else { return Ok(None) };
-        if let Some(what) = name::refused(change.step) {
+        if let Some(what) = name::refused(change.step, *kind) {
             return Err(unsupported(what));
         }
         match (kind, target) {

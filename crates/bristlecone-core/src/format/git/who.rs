@@ -85,8 +85,11 @@ pub(super) fn write_oid(out: &mut Vec<u8>, key: &[u8], oid: &Oid) {
     out.push(b'\n');
 }
 
-/// Returns who and when: `Name <address> seconds zone`. A line that does not end in seconds and a zone is all
-/// taken for the name, with a zone of no bytes.
+/// Written behind a name that comes without an address: Git wants one, if an empty one.
+const NO_ADDRESS: &[u8] = b" <>";
+
+/// Returns who and when: `Name <address> seconds zone`. A name with an empty address is taken without it. A line that
+/// does not end in seconds and a zone, or has no address, is all taken for the name, with a zone of no bytes.
 pub(super) fn decode(line: &[u8]) -> Signature {
     let parts = || {
         let (rest, zone) = split_last_word(line)?;
@@ -94,7 +97,11 @@ pub(super) fn decode(line: &[u8]) -> Signature {
         let text = core::str::from_utf8(seconds).ok()?;
         let seconds: i64 = text.parse().ok()?;
         let spelled = matches!(zone, [b'+' | b'-', ..]) && text == alloc::format!("{seconds}");
-        spelled.then(|| Signature { ident: ident.to_vec(), seconds, zone: Zone::from_bytes(zone) })
+        if !spelled || !has_brackets(ident) {
+            return None;
+        }
+        let name = ident.strip_suffix(NO_ADDRESS).filter(|name| !has_brackets(name));
+        Some(Signature { ident: name.unwrap_or(ident).to_vec(), seconds, zone: Zone::from_bytes(zone) })
     };
     parts().unwrap_or_else(|| Signature { ident: line.to_vec(), seconds: 0, zone: Zone::from_bytes(b"") })
 }
@@ -104,11 +111,18 @@ fn split_last_word(line: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((&line[..space], &line[space + 1..]))
 }
 
+fn has_brackets(ident: &[u8]) -> bool {
+    memchr::memchr2(b'<', b'>', ident).is_some()
+}
+
 /// Appends a line of who and when.
 pub(super) fn write(out: &mut Vec<u8>, key: &[u8], who: &Signature) {
     out.extend_from_slice(key);
     out.extend_from_slice(&who.ident);
     if !who.zone.as_bytes().is_empty() || who.seconds != 0 {
+        if !has_brackets(&who.ident) {
+            out.extend_from_slice(NO_ADDRESS);
+        }
         out.push(b' ');
         out.extend_from_slice(alloc::format!("{}", who.seconds).as_bytes());
         out.push(b' ');
@@ -119,14 +133,8 @@ pub(super) fn write(out: &mut Vec<u8>, key: &[u8], who: &Signature) {
 
 /// Says what of a signature `git fsck --strict` would refuse, or Git would lose.
 pub(super) fn refused(who: &Signature) -> Option<&'static str> {
-    let Some(inner) = who.ident.strip_suffix(b">") else { return Some("a name without an address in <>") };
-    let Some(opening) = memchr::memchr(b'<', inner) else { return Some("a name without an address in <>") };
-    let (name, address) = (&inner[..opening], &inner[opening + 1..]);
-    if [name, address].iter().any(|part| part.iter().any(|byte| matches!(byte, b'<' | b'>' | b'\n' | 0))) {
-        return Some("a name or address with <, >, a line break or a zero byte in it");
-    }
-    if name.last() != Some(&b' ') {
-        return Some("an address without a space before it");
+    if let Some(what) = refused_ident(&who.ident) {
+        return Some(what);
     }
     if who.seconds < 0 {
         return Some("a date before 1970");
@@ -134,6 +142,20 @@ pub(super) fn refused(who: &Signature) -> Option<&'static str> {
     match who.zone.as_bytes() {
         [b'+' | b'-', digits @ ..] if digits.len() == 4 && digits.iter().all(u8::is_ascii_digit) => None,
         _ => Some("a time zone other than +hhmm or -hhmm"),
+    }
+}
+
+fn refused_ident(ident: &[u8]) -> Option<&'static str> {
+    if memchr::memchr2(b'\n', 0, ident).is_some() {
+        return Some("a name with a line break or a zero byte in it");
+    }
+    if !has_brackets(ident) {
+        return None;
+    }
+    let parts = ident.strip_suffix(b">").and_then(|inner| inner.split_at_checked(memchr::memchr(b'<', inner)?));
+    match parts {
+        Some((name @ [.., b' '], address)) if !has_brackets(name) && !has_brackets(&address[1..]) => None,
+        _ => Some("a name with < or > in it that is not of the form \"Name <address>\""),
     }
 }
 
@@ -153,10 +175,10 @@ pub(super) fn refused_headers(headers: &[Header], own: &[&[u8]]) -> Option<&'sta
     None
 }
 
-/// Returns a signature whose name and address are as Git wants them: `Name <address>`, both possibly empty, without
-/// `<`, `>`, line breaks and zero bytes in them.
+/// Returns a signature whose name and address are as Git wants them: `Name <address>`, or a name alone, without `<`,
+/// `>`, line breaks and zero bytes in either.
 pub(super) fn normalised(mut who: Signature) -> Signature {
-    if refused(&Signature { seconds: 0, zone: Zone::default(), ..who.clone() }).is_none() {
+    if refused_ident(&who.ident).is_none() {
         return who;
     }
     let opening = memchr::memchr(b'<', &who.ident).unwrap_or(who.ident.len());
@@ -166,6 +188,7 @@ pub(super) fn normalised(mut who: Signature) -> Signature {
     let clean = |text: &[u8]| -> Vec<u8> {
         text.trim_ascii().iter().copied().filter(|byte| !matches!(byte, b'<' | b'>' | b'\n' | 0)).collect()
     };
-    who.ident = [&clean(name)[..], b" <", &clean(address), b">"].concat();
+    let (name, address) = (clean(name), clean(address));
+    who.ident = if address.is_empty() { name } else { [&name[..], b" <", &address, b">"].concat() };
     who
 }

@@ -10,14 +10,14 @@ use crate::{Error, Result, store::Store};
 
 /// The commits of a store.
 #[derive(Debug)]
-pub(super) struct Graph<F: Format> {
+pub(crate) struct Graph<F: Format> {
     pub(super) store: Arc<Store<F>>,
     // Generation numbers of commits that came without, computed once for each walk.
     computed: OidMap<u64>,
 }
 
 impl<F: Format> Graph<F> {
-    pub(super) fn new(store: Arc<Store<F>>) -> Self {
+    pub(crate) fn new(store: Arc<Store<F>>) -> Self {
         Self { store, computed: OidMap::default() }
     }
 
@@ -32,7 +32,7 @@ impl<F: Format> Graph<F> {
     }
 
     /// Reads what a walk needs of a commit.
-    pub(super) fn node(&mut self, at: &ObjRef) -> Result<Node> {
+    pub(crate) fn node(&mut self, at: &ObjRef) -> Result<Node> {
         let entry = self.read(at)?;
         Ok(Node { at: entry.at, generation: entry.generation, parents: entry.commit.parents })
     }
@@ -82,10 +82,10 @@ struct Open {
 
 /// A commit in a queue: the one with the highest generation number comes out first.
 #[derive(Clone, Debug)]
-pub(super) struct Node {
-    pub(super) at: ObjRef,
-    pub(super) generation: u64,
-    pub(super) parents: Vec<ObjRef>,
+pub(crate) struct Node {
+    pub(crate) at: ObjRef,
+    pub(crate) generation: u64,
+    pub(crate) parents: Vec<ObjRef>,
 }
 
 impl Ord for Node {

@@ -1,0 +1,103 @@
+//! `cone subtree`: a directory whose history is shared with other repositories.
+
+use std::{ffi::OsString, os::unix::ffi::OsStrExt, path::PathBuf};
+
+use bristlecone::{Error, Format, Kind, ObjRef, Path};
+use clap::{Args, Subcommand};
+
+use super::Context;
+use crate::{
+    failure::{Failure, Result},
+    formats::AnyFormat,
+    open::{Access, Opened, short},
+    text,
+};
+
+mod join;
+mod look;
+mod push;
+
+/// A directory of the store as `cone` knows it.
+type Subtree = bristlecone::subtree::Subtree<AnyFormat>;
+
+/// Share the history of a directory with other repositories
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  cone subtree add -P vendor/lib ../lib main       the history of another repository, below a directory
+  cone subtree pull -P vendor/lib ../lib main      what is new there since
+  cone subtree push -P vendor/lib ../lib main      what is new here, as commits of that repository
+  cone subtree split -P vendor/lib -b lib          the directory's history as a branch of its own
+  cone subtree status -P vendor/lib ../lib main    how the two stand
+
+REPO is the path of another store or Git repository, of the same format. Commits are those of git subtree, which
+goes on from there and the other way round.")]
+pub(super) struct SubtreeCommand {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Split(look::SplitArgs),
+    Add(join::AddArgs),
+    Pull(join::PullArgs),
+    Push(push::PushArgs),
+    Status(look::StatusArgs),
+}
+
+/// Where the subtree is.
+#[derive(Args, Debug)]
+struct Prefix {
+    /// The directory: steps separated by slashes
+    #[arg(short = 'P', long, value_name = "PATH")]
+    prefix: OsString,
+}
+
+pub(super) fn run(args: SubtreeCommand, context: &mut Context) -> Result<()> {
+    match args.verb {
+        Verb::Split(args) => look::split(args, context),
+        Verb::Add(args) => join::add(args, context),
+        Verb::Pull(args) => join::pull(args, context),
+        Verb::Push(args) => push::run(args, context),
+        Verb::Status(args) => look::status(args, context),
+    }
+}
+
+impl Prefix {
+    /// Returns the path; a slash behind it is forgiven, as shells write it.
+    fn path(&self) -> Result<Path> {
+        let bytes = self.prefix.as_bytes();
+        text::entry_path(std::ffi::OsStr::from_bytes(bytes.strip_suffix(b"/").unwrap_or(bytes)))
+    }
+}
+
+/// Opens the other repository, which must keep the same objects as ours.
+fn open_other(context: &Context, opened: &Opened, dir: PathBuf, access: Access) -> Result<Opened> {
+    let other = context.globals.elsewhere(Some(dir.clone())).open(access)?;
+    let (ours, theirs) = (opened.repo.format(), other.repo.format());
+    if (ours.name(), ours.options()) == (theirs.name(), theirs.options()) {
+        return Ok(other);
+    }
+    let told = |format: &AnyFormat| format!("{} ({})", format.name(), format.options());
+    let (shown, ours, theirs) = (text::show(&dir), told(ours), told(theirs));
+    let way = "objects go between stores of one format alone; `cone import --git` and `cone export --git` change it";
+    Err(Failure::usage(format!("{shown} keeps objects of the format {theirs}, this store of {ours}; {way}")))
+}
+
+/// Says that a commit has no such directory.
+fn no_directory(prefix: &Path, at: ObjRef) -> Failure {
+    let commit = short(&at);
+    Failure::negative(format!("there is no directory {prefix} in commit {commit}; begin it with `cone subtree add`"))
+}
+
+/// Says what to do where a squashed commit is not here.
+fn explained(error: Error) -> Failure {
+    match error {
+        Error::Missing { kind: Kind::Commit, oid } => {
+            let way = "name the repository that has it: `cone subtree push` and `pull` do, and so does `status REPO`";
+            Failure::failed(format!("commit {oid} is missing here: it was squashed, or history was cut; {way}"))
+        }
+        error => error.into(),
+    }
+}

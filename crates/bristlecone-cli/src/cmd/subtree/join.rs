@@ -1,0 +1,211 @@
+//! `cone subtree add` and `cone subtree pull`.
+
+use std::{ffi::OsString, path::PathBuf};
+
+use bristlecone::{
+    Info, ObjRef, Path,
+    merge::{Conflict, Version},
+    subtree::{Joined, Pulled},
+};
+use clap::Args;
+use serde_json::Value;
+
+use super::{super::Context, Prefix, Subtree, explained, no_directory, open_other};
+use crate::{
+    entry,
+    failure::{Failure, Result},
+    follow::Leave,
+    formats::{AnyFormat, Branch},
+    open::{Access, Opened, short},
+    output::{Fields, fields, put_name},
+    rev, text,
+    who::{DurabilityArg, WhyArgs},
+};
+
+/// What is joined, and how.
+#[derive(Args, Debug)]
+struct JoinArgs {
+    #[command(flatten)]
+    prefix: Prefix,
+    /// Another store or Git repository
+    #[arg(value_name = "REPO")]
+    other: PathBuf,
+    /// The commit there: a branch, a tag, or any other revision
+    #[arg(value_name = "REV")]
+    rev: OsString,
+    /// Let one commit stand for all of the other history that is new
+    #[arg(long)]
+    squash: bool,
+    /// When the commit is done
+    #[arg(long, value_enum, default_value_t)]
+    durability: DurabilityArg,
+    #[command(flatten)]
+    why: WhyArgs,
+}
+
+/// Join the history of another repository below a new directory, as one merge
+#[derive(Args, Debug)]
+pub(super) struct AddArgs {
+    #[command(flatten)]
+    join: JoinArgs,
+}
+
+/// Merge what is new in another repository into a directory
+///
+/// What both sides changed differently is named, and nothing is changed then.
+#[derive(Args, Debug)]
+pub(super) struct PullArgs {
+    #[command(flatten)]
+    join: JoinArgs,
+}
+
+/// Both repositories, open, with what is to be joined.
+struct Join {
+    opened: Opened,
+    prefix: Path,
+    subtree: Subtree,
+    branch: Branch,
+    leave: Leave,
+    other: Opened,
+    ours: ObjRef,
+    theirs: ObjRef,
+    info: Info,
+    squash: bool,
+}
+
+pub(super) fn add(args: AddArgs, context: &mut Context) -> Result<()> {
+    let mut join = Join::new(args.join, context)?;
+    let tree = join.opened.repo.checkout(join.ours)?;
+    let prefix = &join.prefix;
+    let way = "choose another prefix, or bring in what is new with `cone subtree pull`";
+    if let Some(above) = entry::value_above(&tree, prefix)? {
+        return Err(Failure::usage(format!("{above} is a value, so nothing can lie below it; {way}")));
+    }
+    if tree.kind(prefix)?.is_some() {
+        return Err(Failure::usage(format!("there is something at {prefix} already; {way}")));
+    }
+    join.bring()?;
+    let joined = join.subtree.add(join.ours, join.theirs, join.squashed(), join.said().as_deref())?;
+    join.commit(joined, "added", context)
+}
+
+pub(super) fn pull(args: PullArgs, context: &mut Context) -> Result<()> {
+    let mut join = Join::new(args.join, context)?;
+    if !join.opened.repo.checkout(join.ours)?.mem_tree(&join.prefix)? {
+        return Err(no_directory(&join.prefix, join.ours));
+    }
+    join.bring()?;
+    let pulled = join.subtree.pull(join.ours, join.theirs, join.squashed(), join.said().as_deref());
+    match pulled.map_err(explained)? {
+        Pulled::Joined(joined) => join.commit(joined, "pulled", context),
+        Pulled::Already => {
+            let theirs = short(&join.theirs);
+            context.out.line(format_args!("commit {theirs} is in {} already; nothing changed", join.prefix))?;
+            let all = join.fields(None);
+            join.opened.close()?;
+            context.out.document(all)
+        }
+        Pulled::Conflicts(conflicts) => join.refuse(&conflicts, context),
+    }
+}
+
+impl Join {
+    fn new(args: JoinArgs, context: &Context) -> Result<Self> {
+        let prefix = args.prefix.path()?;
+        let opened = context.globals.open(Access::Write)?;
+        let branch = opened.branch_to_change()?;
+        let leave = opened.ask_leave(branch.ref_name())?;
+        let Some(ours) = branch.head()? else {
+            let way = "make its first commit with `cone set` or `cone import`";
+            return Err(Failure::usage(format!(
+                "the branch {} has no commit to join anything to; {way}",
+                branch.name()
+            )));
+        };
+        let other = open_other(context, &opened, args.other, Access::Read)?;
+        let theirs = rev::commit(&other, &args.rev)?;
+        let info = args.why.info(&opened, "", args.durability)?;
+        let subtree = opened.repo.subtree(&prefix)?;
+        Ok(Self { prefix, subtree, branch, leave, other, ours, theirs, info, squash: args.squash, opened })
+    }
+
+    /// Copies the objects of what is to be joined.
+    fn bring(&mut self) -> Result<()> {
+        self.opened.repo.copy_objects(&self.other.repo, &[self.theirs])?;
+        // The place was one in the other repository.
+        self.theirs = self.theirs.oid.into();
+        Ok(())
+    }
+
+    fn squashed(&self) -> Option<&Info> {
+        self.squash.then_some(&self.info)
+    }
+
+    /// What the caller says in place of the usual message; on lines of its own.
+    fn said(&self) -> Option<Vec<u8>> {
+        let mut said = Some(self.info.message.clone()).filter(|said| !said.is_empty())?;
+        if said.last() != Some(&b'\n') {
+            said.push(b'\n');
+        }
+        Some(said)
+    }
+
+    /// Commits what was joined, and lets files follow where they are to.
+    fn commit(mut self, mut joined: Joined<AnyFormat>, did: &str, context: &mut Context) -> Result<()> {
+        let before = self.opened.repo.checkout(self.ours)?;
+        self.leave.check(&self.opened, before, joined.tree.clone())?;
+        let info = Info { message: std::mem::take(&mut joined.message), ..self.info.clone() };
+        let at = self.branch.commit_with_parents(&mut joined.tree, &joined.parents, &info)?;
+        let all = self.fields(Some(at));
+        self.leave.follow(&at, info.durability)?;
+        self.opened.close()?;
+        let (branch, theirs) = (self.branch.name(), short(&self.theirs));
+        context.out.line(format_args!("{did} {theirs} at {} on {branch} as commit {}", self.prefix, short(&at)))?;
+        context.out.document(all)
+    }
+
+    fn fields(&self, at: Option<ObjRef>) -> Fields {
+        let mut all = fields! {
+            "branch": self.branch.name(), "theirs": self.theirs.oid.to_string(), "squashed": self.squash,
+            "changed": at.is_some(), "conflicts": Vec::<Value>::new(),
+        };
+        put_name(&mut all, "prefix", self.prefix.as_bytes());
+        self.opened.put_commit(&mut all, at.as_ref());
+        all
+    }
+
+    /// Names what both sides changed.
+    fn refuse(self, conflicts: &[Conflict], context: &mut Context) -> Result<()> {
+        let mut all = self.fields(None);
+        let mut listed = Vec::with_capacity(conflicts.len());
+        for conflict in conflicts {
+            let mut path = self.prefix.clone();
+            for step in conflict.path.steps() {
+                path = path.join(step)?;
+            }
+            context.out.line(format_args!("conflict: {path}"))?;
+            let mut item = fields! {};
+            put_name(&mut item, "path", path.as_bytes());
+            for (side, version) in [("base", &conflict.base), ("ours", &conflict.ours), ("theirs", &conflict.theirs)] {
+                item.insert(side.to_owned(), version.as_ref().map_or(Value::Null, described));
+            }
+            listed.push(Value::Object(item));
+        }
+        let count = text::count(listed.len() as u64, "path", "paths");
+        all.insert("conflicts".to_owned(), listed.into());
+        context.out.document(all)?;
+        self.opened.close()?;
+        let way = "make them the same on one side, commit, and pull again";
+        Err(Failure::negative(format!("both sides changed {count}, and differently; nothing was changed; {way}")))
+    }
+}
+
+fn described(version: &Version) -> Value {
+    use bristlecone::core::Target;
+    let oid = match &version.target {
+        Target::Inline(_) => None,
+        Target::Object { at, .. } => Some(at.oid.to_string()),
+        Target::Foreign(oid) => Some(oid.to_string()),
+    };
+    Value::Object(fields! { "kind": version.kind.name(), "oid": oid })
+}

@@ -1,0 +1,84 @@
+//! `cone subtree push`.
+
+use std::path::PathBuf;
+
+use bristlecone::subtree::{PushOptions, Pushed, Split};
+use clap::Args;
+
+use super::{super::Context, Prefix, explained, no_directory, open_other};
+use crate::{
+    failure::{Failure, Result},
+    open::{Access, short},
+    output::{fields, put_name},
+    text,
+    who::DurabilityArg,
+};
+
+/// Bring what is new in a directory to another repository
+///
+/// Its branch moves forward, or begins; a branch that Git has checked out there is left alone.
+#[derive(Args, Debug)]
+pub(super) struct PushArgs {
+    #[command(flatten)]
+    prefix: Prefix,
+    /// Another store or Git repository
+    #[arg(value_name = "REPO")]
+    other: PathBuf,
+    /// The branch there
+    #[arg(value_name = "BRANCH")]
+    to: String,
+    /// Move the branch also if it has commits that the directory lacks: they are left
+    #[arg(long)]
+    force: bool,
+    /// When the push is done
+    #[arg(long, value_enum, default_value_t)]
+    durability: DurabilityArg,
+}
+
+pub(super) fn run(args: PushArgs, context: &mut Context) -> Result<()> {
+    let prefix = args.prefix.path()?;
+    let opened = context.globals.open(Access::Write)?;
+    let Some(head) = opened.commit_to_read(None)? else {
+        return Err(Failure::negative("there is no commit yet; make one first"));
+    };
+    if !opened.repo.checkout(head)?.mem_tree(&prefix)? {
+        return Err(no_directory(&prefix, head));
+    }
+    let shown = text::show(&args.other);
+    let other = open_other(context, &opened, args.other, Access::Write)?;
+    other.check_not_checked_out(other.repo.branch(&args.to)?.ref_name())?;
+    let options = PushOptions { force: args.force, durability: args.durability.into() };
+    let subtree = opened.repo.subtree(&prefix)?;
+    let pushed = subtree.push(head, &other.repo, &args.to, options).map_err(explained)?;
+    opened.close()?;
+    other.close()?;
+    let (split, from, copied): (Split, _, _) = match pushed {
+        Pushed::Already(split) => (split, Some(split.head), Default::default()),
+        Pushed::Moved { split, from, copied } => (split, from, copied),
+        Pushed::Behind(at) => {
+            let way = format!("`cone subtree pull -P {prefix} {shown} {}` first, or leave them with --force", args.to);
+            return Err(Failure::negative(format!(
+                "the branch {} there is at commit {}, which {prefix} does not lead back to; {way}; nothing was changed",
+                args.to,
+                short(&at)
+            )));
+        }
+    };
+    let changed = from != Some(split.head);
+    let commit = short(&split.head);
+    match (changed, from) {
+        (false, _) => context.out.line(format_args!("the branch {} there is at commit {commit} already", args.to))?,
+        (true, None) => context.out.line(format_args!("began the branch {} there at commit {commit}", args.to))?,
+        (true, Some(from)) => {
+            let from = short(&from);
+            context.out.line(format_args!("moved the branch {} there from commit {from} to {commit}", args.to))?;
+        }
+    }
+    let mut all = fields! {
+        "repository": shown, "branch": args.to, "from": from.map(|at| at.oid.to_string()), "changed": changed,
+        "objects": copied.objects, "bytes": copied.bytes,
+    };
+    put_name(&mut all, "prefix", prefix.as_bytes());
+    opened.put_commit(&mut all, Some(&split.head));
+    context.out.document(all)
+}

@@ -1,0 +1,249 @@
+//! Changes to branches of a Git repository: may this one change here, and do files and index follow?
+//!
+//! A commit to the branch that Git has checked out would show in `git status` as its reversal. So it is refused, unless
+//! `--worktree` asks for the working tree to follow. The steps are: lock the index, check, commit, write files and index.
+
+use std::{
+    fs,
+    path::{Path as FilePath, PathBuf},
+    sync::Arc,
+};
+
+use bristlecone::{Durability, EntryKind, ObjRef, Path, RefTarget};
+use bristlecone_git::{
+    layout::Layout,
+    worktree::{Change, CheckedOut, Item, Refusal, Update, WorktreeHead, checked_out, refused_name},
+};
+
+use crate::{
+    failure::{Failure, Result},
+    formats::{DirEntry, Repo, Tree},
+    open::{Opened, Store, short},
+    scratch::Scratch,
+    text::show,
+};
+
+/// How many paths a message names.
+const NAMED_MAX: usize = 10;
+/// How many symbolic refs are followed in a row.
+const SYMBOLIC_MAX: usize = 8;
+
+/// Leave to change a branch. Where its files are to follow, their index is locked until this is dropped.
+pub(crate) struct Leave {
+    update: Option<Box<Update>>,
+    // The tree that the branch is to have: its values are what files become.
+    after: Option<Tree>,
+}
+
+impl Opened {
+    /// Asks for leave to commit to the branch with this full name.
+    ///
+    /// Refused (exit code 2) if Git has it checked out somewhere, unless the files there are to follow and can.
+    pub(crate) fn ask_leave(&self, ref_name: &str) -> Result<Leave> {
+        let free = Leave { update: None, after: None };
+        let Store::Git { layout, .. } = &self.store else {
+            if self.worktree {
+                return Err(Failure::usage(
+                    "--worktree is for Git repositories; this store has no files, so leave it out",
+                ));
+            }
+            return Ok(free);
+        };
+        let places = self.places_of(ref_name)?;
+        let Some(place) = places.first() else { return Ok(free) };
+        if !self.worktree {
+            return Err(refused(ref_name, place, "", "give --worktree to change its files, too"));
+        }
+        if let Some(elsewhere) = places.iter().find(|place| !same_folder(&place.git_dir, &layout.git_dir)) {
+            return Err(refused(ref_name, elsewhere, "", "run cone there"));
+        }
+        let update = Update::begin(layout, self.wait_ms).map_err(|refusal| told(refusal, layout))?;
+        // From here on Git cannot check out anything else; until here it could.
+        if self.places_of(ref_name)?.is_empty() {
+            return Err(Failure::failed("something else was checked out meanwhile; run the command again"));
+        }
+        Ok(Leave { update: Some(Box::new(update)), after: None })
+    }
+
+    /// Refuses to make or remove a branch that Git has checked out somewhere.
+    pub(crate) fn check_not_checked_out(&self, ref_name: &str) -> Result<()> {
+        match self.places_of(ref_name)?.first() {
+            Some(place) => Err(refused(ref_name, place, "", "check another one out there with git first")),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the working trees with what is checked out in them; none of a store that is no Git repository.
+    pub(crate) fn checked_out(&self) -> Result<Vec<CheckedOut>> {
+        let Store::Git { layout, .. } = &self.store else { return Ok(Vec::new()) };
+        Ok(checked_out(layout)?)
+    }
+
+    /// Returns the working trees that have this branch checked out. A rebase that will move it is an error.
+    fn places_of(&self, ref_name: &str) -> Result<Vec<CheckedOut>> {
+        let mut places = self.checked_out()?;
+        if let Some(place) = places.iter().find(|place| place.returning_to.as_deref() == Some(ref_name)) {
+            return Err(refused(ref_name, place, ", in the middle of a rebase or bisection", "finish that first"));
+        }
+        let mut kept = Vec::new();
+        for place in places.drain(..) {
+            if let WorktreeHead::Ref(name) = &place.head
+                && self.leads_to(name, ref_name)?
+            {
+                kept.push(place);
+            }
+        }
+        Ok(kept)
+    }
+
+    /// Whether the ref `from` is `to`, or names it through symbolic refs.
+    pub(crate) fn leads_to(&self, from: &str, to: &str) -> Result<bool> {
+        let mut name = from.to_owned();
+        for _ in 0..SYMBOLIC_MAX {
+            if name == to {
+                return Ok(true);
+            }
+            match self.backend().get_ref(&name)? {
+                Some(RefTarget::Symbolic(next)) => name = next,
+                _ => return Ok(false),
+            }
+        }
+        Ok(false)
+    }
+}
+
+impl Leave {
+    /// Checks what an edit of the tree of `parent` would change, without writing anything into the store.
+    pub(crate) fn check_edit(
+        &mut self,
+        opened: &Opened,
+        parent: Option<ObjRef>,
+        edit: &mut dyn FnMut(&mut Tree) -> Result<()>,
+    ) -> Result<()> {
+        if !is_git(opened) {
+            return Ok(());
+        }
+        let backend = Arc::new(Scratch::over(opened.repo.backend().clone()));
+        let scratch = Repo::with_backend(opened.repo.format().clone(), backend);
+        let before = match parent {
+            Some(parent) => scratch.checkout(parent)?,
+            None => scratch.tree(),
+        };
+        let mut after = before.clone();
+        edit(&mut after)?;
+        self.check(opened, before, after)
+    }
+
+    /// Checks what the branch's way from one tree to another changes. Edits of the trees are written first.
+    pub(crate) fn check(&mut self, opened: &Opened, before: Tree, after: Tree) -> Result<()> {
+        let Store::Git { layout, .. } = &opened.store else { return Ok(()) };
+        let (mut before, mut after) = (before, after);
+        let changes = changes(&mut before, &mut after)?;
+        for change in changes.iter().filter(|change| change.before.is_none()) {
+            if let Some(why) = refused_name(&change.path) {
+                let shown = bristlecone::escape(&change.path);
+                return Err(Failure::usage(format!("Git would not have {shown}: {why}; choose another name")));
+            }
+        }
+        if let Some(update) = &mut self.update {
+            let read = &mut |path: &[u8]| file(&after, path);
+            update.check(changes, read).map_err(|refusal| told(refusal, layout))?;
+            self.after = Some(after);
+        }
+        Ok(())
+    }
+
+    /// Lets files and index follow, once the branch has moved to `at`.
+    pub(crate) fn follow(self, at: &ObjRef, durability: Durability) -> Result<()> {
+        let (Some(update), Some(after)) = (self.update, self.after) else { return Ok(()) };
+        let followed = update.follow(&mut |path| file(&after, path), durability == Durability::Synced);
+        let way = "look with `git status`, and bring them with `git restore --staged --worktree PATH`";
+        match followed {
+            Ok(followed) if followed.failed.is_empty() => Ok(()),
+            Ok(followed) => {
+                let named = named(&followed.failed);
+                let commit = short(at);
+                Err(Failure::failed(format!("commit {commit} is made, but files could not follow: {named}; {way}")))
+            }
+            Err(error) => {
+                let commit = short(at);
+                Err(Failure::from(error).about(format!("commit {commit} is made, but files could not follow; {way}")))
+            }
+        }
+    }
+}
+
+fn is_git(opened: &Opened) -> bool {
+    matches!(opened.store, Store::Git { .. })
+}
+
+/// Returns the values that differ between two trees, as a working tree has them.
+fn changes(before: &mut Tree, after: &mut Tree) -> Result<Vec<Change>> {
+    let mut changes = Vec::new();
+    before.diff(after, Path::root(), &mut |difference| {
+        changes.push(Change {
+            path: difference.path.as_bytes().to_vec(),
+            before: difference.before.as_ref().and_then(item),
+            after: difference.after.as_ref().and_then(item),
+        });
+        Ok(())
+    })?;
+    Ok(changes)
+}
+
+fn item(entry: &DirEntry<'_>) -> Option<Item> {
+    let oid = entry.foreign().or_else(|| entry.object().map(|at| at.oid))?;
+    Some(Item { kind: entry.kind(), oid })
+}
+
+/// Returns the bytes of a file or link in a tree.
+fn file(tree: &Tree, path: &[u8]) -> bristlecone::Result<Option<Vec<u8>>> {
+    let entry = tree.get(Path::from_bytes(path)?)?;
+    match entry.filter(|entry| !matches!(entry.kind(), EntryKind::Dir | EntryKind::Foreign)) {
+        Some(entry) => Ok(entry.contents()?.map(|bytes| bytes.to_vec())),
+        None => Ok(None),
+    }
+}
+
+fn refused(ref_name: &str, place: &CheckedOut, state: &str, way: &str) -> Failure {
+    let branch = ref_name.strip_prefix("refs/heads/").unwrap_or(ref_name);
+    let folder = place.worktree.as_ref().unwrap_or(&place.git_dir);
+    Failure::usage(format!(
+        "Git has the branch {branch} checked out in {}{state}, where a change would show as its reversal; {way}, or name \
+         another branch with -b",
+        show(tidy(folder))
+    ))
+}
+
+fn told(refusal: Refusal, layout: &Layout) -> Failure {
+    match refusal {
+        Refusal::Paths(paths) => {
+            let way = "commit or undo that with git first";
+            Failure::usage(format!("the working tree cannot follow: {}; {way}; nothing was changed", named(&paths)))
+        }
+        Refusal::Whole(why) => {
+            let folder = layout.worktree.as_ref().unwrap_or(&layout.git_dir);
+            Failure::usage(format!("the working tree {} cannot follow: {why}; nothing was changed", show(tidy(folder))))
+        }
+        Refusal::Failed(error) => error.into(),
+    }
+}
+
+/// Names paths, each with a reason; not more than a reader would read.
+fn named(paths: &[(Vec<u8>, String)]) -> String {
+    let mut text: Vec<String> =
+        paths.iter().take(NAMED_MAX).map(|(path, why)| format!("{} ({why})", bristlecone::escape(path))).collect();
+    if paths.len() > NAMED_MAX {
+        text.push(format!("and {} more", paths.len() - NAMED_MAX));
+    }
+    text.join(", ")
+}
+
+fn same_folder(one: &FilePath, other: &FilePath) -> bool {
+    tidy(one) == tidy(other)
+}
+
+/// Returns the folder's name without detours, where it is there.
+fn tidy(folder: &FilePath) -> PathBuf {
+    fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned())
+}

@@ -1,0 +1,265 @@
+//! Attributes: for which files Git keeps other bytes than the working tree has.
+//!
+//! Nothing is converted here. What this finds are files whose bytes in the working tree would have to differ from those
+//! of the object, so that they are left to Git.
+//!
+//! Source: Git's documentation, `gitattributes`.
+
+use std::collections::HashMap;
+
+use super::glob;
+
+/// How deep macros of attributes may lie in each other.
+const MACROS_DEEP_MAX: usize = 8;
+
+/// What is said of one attribute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum State {
+    /// `attribute`
+    Set,
+    /// `-attribute`
+    Unset,
+    /// `!attribute`
+    Unspecified,
+    /// `attribute=value`
+    Value(Vec<u8>),
+}
+
+/// Lines of files of attributes, those that count for more behind those that count for less.
+#[derive(Debug, Default)]
+pub(super) struct Attributes {
+    rules: Vec<Rule>,
+    macros: HashMap<Vec<u8>, Vec<(Vec<u8>, State)>>,
+}
+
+#[derive(Debug)]
+struct Rule {
+    // The folder of the file, with a slash at its end; empty for the top.
+    folder: Vec<u8>,
+    pattern: Vec<u8>,
+    // Whether the pattern is for the path from the folder on, and not for the last step alone.
+    whole: bool,
+    states: Vec<(Vec<u8>, State)>,
+}
+
+/// What becomes of a file's bytes on their way into the working tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Conversion {
+    /// They stay as they are.
+    None,
+    /// They stay as they are unless there is a carriage return among them.
+    Lines,
+    /// They are changed, by this attribute or setting.
+    Changed(&'static str),
+}
+
+impl Attributes {
+    /// Adds the lines of a file that lies in `folder`, which ends with a slash unless it is the top.
+    pub(super) fn add(&mut self, folder: &[u8], bytes: &[u8]) {
+        for line in bytes.split(|&byte| byte == b'\n') {
+            let line = line.trim_ascii();
+            if line.is_empty() || line.starts_with(b"#") {
+                continue;
+            }
+            let (pattern, rest) = first_word(line);
+            let states = rest.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).map(state).collect();
+            if let Some(name) = pattern.strip_prefix(b"[attr]") {
+                self.macros.insert(name.to_vec(), states);
+                continue;
+            }
+            // Git does not allow patterns with a sign before them, and those for folders match no file.
+            if pattern.starts_with(b"!") || pattern.ends_with(b"/") {
+                continue;
+            }
+            let whole = pattern.contains(&b'/');
+            let pattern = pattern.strip_prefix(b"/").map_or_else(|| pattern.clone(), <[u8]>::to_vec);
+            self.rules.push(Rule { folder: folder.to_vec(), pattern, whole, states });
+        }
+    }
+
+    /// Returns what becomes of the bytes of a file. `autocrlf` and `eol` are the settings of these names.
+    pub(super) fn conversion(&self, path: &[u8], autocrlf: Option<&[u8]>, eol: Option<&[u8]>) -> Conversion {
+        let mut states = HashMap::new();
+        for rule in &self.rules {
+            if rule.matches(path) {
+                self.apply(&rule.states, &mut states, 0);
+            }
+        }
+        let state = |name: &str| states.get(name.as_bytes()).copied().filter(|state| **state != State::Unspecified);
+        if matches!(state("filter"), Some(State::Value(_))) {
+            return Conversion::Changed("filter");
+        }
+        if matches!(state("ident"), Some(State::Set)) {
+            return Conversion::Changed("ident");
+        }
+        if matches!(state("working-tree-encoding"), Some(State::Value(_))) {
+            return Conversion::Changed("working-tree-encoding");
+        }
+        // `crlf` is what `text` was called, and `crlf=input` was `eol=lf`.
+        let ending = match state("eol") {
+            Some(State::Value(value)) => Some(&value[..]),
+            _ => None,
+        };
+        let (text, ending) = match (state("text"), state("crlf")) {
+            (None, Some(State::Value(value))) if value == b"input" => (Some(&State::Set), ending.or(Some(b"lf"))),
+            (text, crlf) => (text.or(crlf), ending),
+        };
+        lines(text, ending, autocrlf, eol)
+    }
+
+    /// Notes states, and what macros among them stand for. What comes later counts for more.
+    fn apply<'a>(&'a self, from: &'a [(Vec<u8>, State)], states: &mut HashMap<&'a [u8], &'a State>, depth: usize) {
+        for (name, state) in from {
+            if state == &State::Set && depth < MACROS_DEEP_MAX {
+                if let Some(inner) = self.macros.get(name) {
+                    self.apply(inner, states, depth + 1);
+                } else if name == b"binary" {
+                    // Built in: no text, and no differences of text.
+                    states.insert(b"text", &State::Unset);
+                }
+            }
+            states.insert(name, state);
+        }
+    }
+}
+
+/// Returns what becomes of the ends of lines.
+fn lines(text: Option<&State>, ending: Option<&[u8]>, autocrlf: Option<&[u8]>, eol: Option<&[u8]>) -> Conversion {
+    let auto = autocrlf.is_some_and(is_true);
+    let input = autocrlf.is_some_and(|value| value.eq_ignore_ascii_case(b"input"));
+    match (text, ending) {
+        (Some(State::Unset), _) => Conversion::None,
+        (_, Some(ending)) if ending.eq_ignore_ascii_case(b"crlf") => Conversion::Changed("eol"),
+        (_, Some(_)) => Conversion::Lines,
+        (None, None) if auto => Conversion::Changed("core.autocrlf"),
+        (None, None) if input => Conversion::Lines,
+        (None, None) => Conversion::None,
+        (Some(_), None) if auto => Conversion::Changed("core.autocrlf"),
+        (Some(_), None) if !input && eol.is_some_and(|eol| eol.eq_ignore_ascii_case(b"crlf")) => {
+            Conversion::Changed("core.eol")
+        }
+        (Some(_), None) => Conversion::Lines,
+    }
+}
+
+fn is_true(value: &[u8]) -> bool {
+    let word = String::from_utf8_lossy(value).to_ascii_lowercase();
+    matches!(&word[..], "true" | "yes" | "on") || word.parse::<i64>().is_ok_and(|number| number != 0)
+}
+
+impl Rule {
+    fn matches(&self, path: &[u8]) -> bool {
+        let Some(path) = path.strip_prefix(&self.folder[..]) else { return false };
+        let last = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
+        glob::matches(&self.pattern, if self.whole { path } else { last })
+    }
+}
+
+/// Returns the pattern that a line begins with, which may be quoted as in C, and the rest.
+fn first_word(line: &[u8]) -> (Vec<u8>, &[u8]) {
+    if line.first() == Some(&b'"')
+        && let Some((word, used)) = unquoted(&line[1..])
+    {
+        return (word, &line[1 + used..]);
+    }
+    let end = line.iter().position(u8::is_ascii_whitespace).unwrap_or(line.len());
+    (line[..end].to_vec(), &line[end..])
+}
+
+/// Returns the bytes up to the closing quote, and how many bytes they and it take.
+fn unquoted(text: &[u8]) -> Option<(Vec<u8>, usize)> {
+    let mut out = Vec::new();
+    let mut at = 0;
+    loop {
+        match *text.get(at)? {
+            b'"' => return Some((out, at + 1)),
+            b'\\' => {
+                let escaped = *text.get(at + 1)?;
+                at += 2;
+                out.push(match escaped {
+                    b'a' => 7,
+                    b'b' => 8,
+                    b't' => b'\t',
+                    b'n' => b'\n',
+                    b'v' => 11,
+                    b'f' => 12,
+                    b'r' => b'\r',
+                    b'0'..=b'3' => {
+                        let digits = text.get(at - 1..at + 2)?;
+                        at += 2;
+                        digits.iter().try_fold(0_u8, |number, &digit| {
+                            (b'0'..=b'7').contains(&digit).then(|| (number << 3) | (digit - b'0'))
+                        })?
+                    }
+                    other => other,
+                });
+            }
+            byte => {
+                out.push(byte);
+                at += 1;
+            }
+        }
+    }
+}
+
+fn state(word: &[u8]) -> (Vec<u8>, State) {
+    if let Some(name) = word.strip_prefix(b"-") {
+        return (name.to_vec(), State::Unset);
+    }
+    if let Some(name) = word.strip_prefix(b"!") {
+        return (name.to_vec(), State::Unspecified);
+    }
+    match word.iter().position(|&byte| byte == b'=') {
+        Some(at) => (word[..at].to_vec(), State::Value(word[at + 1..].to_vec())),
+        None => (word.to_vec(), State::Set),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn conversion(lines: &str, path: &str) -> Conversion {
+        let mut all = Attributes::default();
+        all.add(b"", lines.as_bytes());
+        all.conversion(path.as_bytes(), None, None)
+    }
+
+    #[test]
+    fn attributes_tell_which_files_are_converted() {
+        for (lines, path, wanted) in [
+            ("", "a", Conversion::None),
+            ("* text=auto", "a", Conversion::Lines),
+            ("* text=auto\n*.png binary", "b/a.png", Conversion::None),
+            ("*.txt eol=crlf", "a.txt", Conversion::Changed("eol")),
+            ("*.txt eol=crlf", "a.png", Conversion::None),
+            ("*.txt text eol=lf", "a.txt", Conversion::Lines),
+            ("*.txt crlf", "a.txt", Conversion::Lines),
+            ("*.txt -crlf", "a.txt", Conversion::None),
+            ("/a filter=lfs -text", "a", Conversion::Changed("filter")),
+            ("/a filter=lfs -text", "b/a", Conversion::None),
+            ("* filter=lfs\na -filter", "a", Conversion::None),
+            ("* filter=lfs\na !filter", "a", Conversion::None),
+            ("[attr]odd ident\na odd", "a", Conversion::Changed("ident")),
+            ("[attr]odd odd\na odd", "a", Conversion::None),
+            ("\"a\\040b\" working-tree-encoding=UTF-16", "a b", Conversion::Changed("working-tree-encoding")),
+            ("# a filter=x\n!a filter=x\na/ filter=x", "a", Conversion::None),
+        ] {
+            assert_eq!(conversion(lines, path), wanted, "{lines:?} {path}");
+        }
+    }
+
+    #[test]
+    fn settings_count_where_attributes_are_silent() {
+        let none = Attributes::default();
+        let some = |text: &'static str| Some(text.as_bytes());
+        assert_eq!(none.conversion(b"a", some("true"), None), Conversion::Changed("core.autocrlf"));
+        assert_eq!(none.conversion(b"a", some("input"), None), Conversion::Lines);
+        assert_eq!(none.conversion(b"a", some("false"), some("crlf")), Conversion::None);
+        let mut text = Attributes::default();
+        text.add(b"b/", b"* text\nc -text");
+        assert_eq!(text.conversion(b"b/x", None, some("crlf")), Conversion::Changed("core.eol"));
+        assert_eq!(text.conversion(b"b/c", some("true"), some("crlf")), Conversion::None);
+        assert_eq!(text.conversion(b"x", None, some("crlf")), Conversion::None);
+    }
+}

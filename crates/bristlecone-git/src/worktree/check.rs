@@ -1,0 +1,236 @@
+//! May a working tree follow a commit? Each path by itself, before anything is changed.
+
+use std::{collections::HashSet, fs, io};
+
+use bristlecone::{EntryKind, Error};
+
+use super::{
+    Change, Found, Item, ReadFile, Refusal, Step, Update,
+    attributes::{Attributes, Conversion},
+    folders_above,
+    index::Stat,
+    refused_name,
+};
+
+const ATTRIBUTES: &[u8] = b".gitattributes";
+
+/// Returns what is to be done, or every path that stands against it.
+pub(super) fn steps(update: &Update, changes: &[Change], read: ReadFile<'_>) -> Result<Vec<Step>, Refusal> {
+    let attributes = [on_disk(update, changes)?, in_tree(update, changes, read)?];
+    let going = changes.iter().filter(|change| change.after.is_none()).map(|change| &change.path[..]).collect();
+    let checks = Checks { update, attributes, going };
+    let (mut steps, mut refused) = (Vec::with_capacity(changes.len()), Vec::new());
+    for change in changes {
+        match checks.one(change, read)? {
+            Ok(step) => steps.push(step),
+            Err(why) => refused.push((change.path.clone(), why)),
+        }
+    }
+    if refused.is_empty() { Ok(steps) } else { Err(Refusal::Paths(refused)) }
+}
+
+struct Checks<'a> {
+    update: &'a Update,
+    // As the working tree has them, and as the commit does.
+    attributes: [Attributes; 2],
+    // The paths that the commit removes.
+    going: HashSet<&'a [u8]>,
+}
+
+type Why<T> = Result<Result<T, String>, Refusal>;
+
+impl Checks<'_> {
+    fn one(&self, change: &Change, read: ReadFile<'_>) -> Why<Step> {
+        if let Err(why) = self.name(change) {
+            return Ok(Err(why));
+        }
+        if let Err(why) = self.conversion(change, read)? {
+            return Ok(Err(why));
+        }
+        if let Err(why) = self.entry(change) {
+            return Ok(Err(why));
+        }
+        self.file(change)
+    }
+
+    /// May there be such a thing at all?
+    fn name(&self, change: &Change) -> Result<(), String> {
+        let submodule = |item: Option<Item>| item.is_some_and(|item| item.kind == EntryKind::Foreign);
+        if submodule(change.before) || submodule(change.after) {
+            return Err("it is a submodule, which git changes".to_owned());
+        }
+        let Some(after) = change.after else { return Ok(()) };
+        if let Some(why) = refused_name(&change.path) {
+            return Err(why.to_owned());
+        }
+        if after.kind == EntryKind::Link {
+            if self.update.settings.bool("core.symlinks") == Some(false) {
+                return Err("it is a link, and core.symlinks says that there are none here".to_owned());
+            }
+            if change.path.eq_ignore_ascii_case(b".gitmodules") {
+                return Err("it is a link, where git reads a file".to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    /// Has the file the bytes of the object?
+    fn conversion(&self, change: &Change, read: ReadFile<'_>) -> Why<()> {
+        let plain = |item: Option<Item>| item.is_some_and(|item| item.kind != EntryKind::Link);
+        if !plain(change.before) && !plain(change.after) {
+            return Ok(Ok(()));
+        }
+        let settings = &self.update.settings;
+        let (autocrlf, eol) = (settings.get("core.autocrlf"), settings.get("core.eol"));
+        for attributes in &self.attributes {
+            match attributes.conversion(&change.path, autocrlf, eol) {
+                Conversion::None => {}
+                Conversion::Changed(what) => {
+                    return Ok(Err(format!("{what} asks for other bytes in the file than in the commit")));
+                }
+                Conversion::Lines if plain(change.after) => {
+                    let bytes = read(&change.path)?.unwrap_or_default();
+                    if bytes.contains(&b'\r') {
+                        return Ok(Err("it is text by its attributes, and has carriage returns".to_owned()));
+                    }
+                }
+                Conversion::Lines => {}
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// Is the index as before the commit here, or as after it?
+    fn entry(&self, change: &Change) -> Result<(), String> {
+        let index = &self.update.index;
+        let found = index.get(&change.path);
+        if found.is_some_and(|entry| entry.is_skipped()) {
+            return Err("a sparse checkout leaves it out".to_owned());
+        }
+        if found.is_some_and(|entry| entry.is_intended()) {
+            return Err("it was announced with `git add -N`".to_owned());
+        }
+        let found = found.map(|entry| Item { kind: entry.kind(), oid: entry.oid });
+        if found != change.before && found != change.after {
+            return Err(match found {
+                Some(_) => "what is staged differs from the last commit".to_owned(),
+                None => "its removal is staged".to_owned(),
+            });
+        }
+        if change.after.is_none() {
+            return Ok(());
+        }
+        let mut above = &change.path[..];
+        while let Some(at) = above.iter().rposition(|&byte| byte == b'/') {
+            above = &above[..at];
+            if index.get(above).is_some() && !self.going.contains(above) {
+                return Err(format!("{} is staged as a file", shown(above)));
+            }
+        }
+        match index.below(&change.path).map(|entry| index.path(entry)).find(|path| !self.going.contains(path)) {
+            Some(path) => Err(format!("{} is staged below it", shown(path))),
+            None => Ok(()),
+        }
+    }
+
+    /// Is the file as before the commit, or as after it?
+    fn file(&self, change: &Change) -> Why<Step> {
+        let path = &change.path[..];
+        let failed = |source| Refusal::Failed(Error::Io { file: shown(path), source });
+        let step = |there, done| Step { path: path.to_vec(), to: change.after, there, done };
+        Ok(match self.update.top.look(path).map_err(failed)? {
+            Found::Missing if change.before.is_none() || change.after.is_none() => Ok(step(false, None)),
+            Found::Missing => Err("its file was removed, and that is not committed".to_owned()),
+            Found::Blocked { .. } if change.after.is_none() => Ok(step(false, None)),
+            Found::Blocked { bytes } if change.before.is_none() && self.going.contains(&path[..bytes]) => {
+                Ok(step(false, None))
+            }
+            Found::Blocked { bytes } => Err(format!("{} is no folder, but a file or link", shown(&path[..bytes]))),
+            Found::File { stat, link, executable } => {
+                let is = |item: Option<Item>| self.is(path, item, &stat, link, executable);
+                if is(change.after).map_err(failed)? {
+                    Ok(step(true, Some(stat)))
+                } else if is(change.before).map_err(failed)? {
+                    Ok(step(true, None))
+                } else if change.before.is_none() {
+                    Err("a file is there that is not in the last commit".to_owned())
+                } else {
+                    Err("its file has changes that are not committed".to_owned())
+                }
+            }
+            Found::Folder if change.before.is_none() => match self.first_kept(path).map_err(failed)? {
+                None => Ok(step(false, None)),
+                Some(kept) => Err(format!("a folder is there with {}, which is not in the last commit", shown(&kept))),
+            },
+            Found::Folder => Err("a folder is there in place of its file".to_owned()),
+            Found::Other => Err("what is there is no file".to_owned()),
+        })
+    }
+
+    /// Whether what is at a path is this item.
+    fn is(&self, path: &[u8], item: Option<Item>, stat: &Stat, link: bool, executable: bool) -> io::Result<bool> {
+        let Some(item) = item else { return Ok(false) };
+        let modes = self.update.settings.bool("core.fileMode") != Some(false);
+        if link != (item.kind == EntryKind::Link)
+            || !link && modes && executable != (item.kind == EntryKind::Executable)
+        {
+            return Ok(false);
+        }
+        match self.update.index.get(path).filter(|entry| entry.oid == item.oid) {
+            Some(entry) => self.update.is_unchanged(entry, path, stat),
+            None => super::holds(&self.update.top, self.update.algorithm, path, item.kind, item.oid),
+        }
+    }
+
+    /// Returns something below a folder that the commit does not remove.
+    fn first_kept(&self, path: &[u8]) -> io::Result<Option<Vec<u8>>> {
+        let mut kept = None;
+        self.update.top.each_below(path, &mut |below| {
+            if kept.is_none() && !self.going.contains(below) {
+                kept = Some(below.to_vec());
+            }
+        })?;
+        Ok(kept)
+    }
+}
+
+/// Reads the attributes that the working tree has for the paths of changes.
+fn on_disk(update: &Update, changes: &[Change]) -> Result<Attributes, Refusal> {
+    let top = &update.top;
+    collect(update, changes, &mut |path| {
+        top.read(path, false).map_err(|source| Error::Io { file: shown(path), source })
+    })
+}
+
+/// Reads the attributes that the commit has for them.
+fn in_tree(update: &Update, changes: &[Change], read: ReadFile<'_>) -> Result<Attributes, Refusal> {
+    collect(update, changes, read)
+}
+
+fn collect(update: &Update, changes: &[Change], read: ReadFile<'_>) -> Result<Attributes, Refusal> {
+    let mut all = Attributes::default();
+    let outside = |path: Option<std::path::PathBuf>| -> Result<Option<Vec<u8>>, Refusal> {
+        let Some(path) = path else { return Ok(None) };
+        match fs::read(&path) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
+            Err(source) => Err(Refusal::Failed(Error::Io { file: path.display().to_string(), source })),
+        }
+    };
+    if let Some(bytes) = outside(update.settings.attributes_file())? {
+        all.add(b"", &bytes);
+    }
+    for folder in folders_above(changes) {
+        if let Some(bytes) = read(&[folder, ATTRIBUTES].concat())? {
+            all.add(folder, &bytes);
+        }
+    }
+    if let Some(bytes) = outside(Some(update.common_dir.join("info/attributes")))? {
+        all.add(b"", &bytes);
+    }
+    Ok(all)
+}
+
+fn shown(path: &[u8]) -> String {
+    bristlecone::escape(path)
+}

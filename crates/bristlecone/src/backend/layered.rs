@@ -1,0 +1,91 @@
+//! Several stores as one to read from, with new objects in memory: to find out what would be, and to leave no trace.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use bristlecone_core::{Location, ObjRef, Object, Oid};
+
+use super::{Backend, BackendStats, Batch, Capabilities, Damage, Durability, MemoryBackend, RefMove, RefTarget};
+use crate::Error;
+
+/// Objects of the first store, of others, and of what was appended, which stays in memory. Refs are those of the first
+/// store and do not move.
+#[derive(Debug)]
+pub(crate) struct Layered {
+    new: MemoryBackend,
+    // The first one's places are believed; of the others objects are found by id alone.
+    stores: Vec<Arc<dyn Backend>>,
+}
+
+impl Layered {
+    pub(crate) fn new(first: Arc<dyn Backend>, others: impl IntoIterator<Item = Arc<dyn Backend>>) -> Self {
+        Self { new: MemoryBackend::new(), stores: std::iter::once(first).chain(others).collect() }
+    }
+
+    fn first(&self) -> &dyn Backend {
+        &*self.stores[0]
+    }
+}
+
+impl Backend for Layered {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { persistent: false, ..self.first().capabilities() }
+    }
+
+    fn read(&self, at: &ObjRef) -> Result<Option<Object<'_>>, Error> {
+        let bare = ObjRef::from(at.oid);
+        if let Some(object) = self.new.read(&bare)? {
+            return Ok(Some(object));
+        }
+        for (index, store) in self.stores.iter().enumerate() {
+            if let Some(object) = store.read(if index == 0 { at } else { &bare })? {
+                return Ok(Some(object));
+            }
+        }
+        Ok(None)
+    }
+
+    fn locate(&self, oid: &Oid) -> Option<Location> {
+        self.first().locate(oid)
+    }
+
+    fn append(&self, batch: Batch, moves: &[RefMove], durability: Durability) -> Result<Location, Error> {
+        if !moves.is_empty() {
+            return Err(Error::ReadOnly);
+        }
+        // Places in memory are none of the first store's.
+        self.new.append(batch, &[], durability).map(|_| Location::NONE)
+    }
+
+    fn get_ref(&self, name: &str) -> Result<Option<RefTarget>, Error> {
+        self.first().get_ref(name)
+    }
+
+    fn list_refs(&self, prefix: &str) -> Result<BTreeMap<String, RefTarget>, Error> {
+        self.first().list_refs(prefix)
+    }
+
+    fn flush(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn each_object(
+        &self,
+        each: &mut dyn FnMut(Oid, &Object<'_>) -> Result<(), Error>,
+        damage: &mut dyn FnMut(Damage),
+    ) -> Result<(), Error> {
+        self.new.each_object(each, damage)?;
+        self.stores.iter().try_for_each(|store| store.each_object(each, damage))
+    }
+
+    fn stats(&self) -> BackendStats {
+        self.first().stats()
+    }
+
+    fn read_derived(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
+        self.first().read_derived(name)
+    }
+
+    fn write_derived(&self, _: &str, _: &[u8]) -> Result<(), Error> {
+        Err(Error::ReadOnly)
+    }
+}

@@ -1,0 +1,71 @@
+//! Pushing: what was split, brought to another repository.
+
+use bristlecone_core::{Format, ObjRef};
+
+use super::{PushOptions, Split, Subtree};
+use crate::{Copied, Durability, Error, Repo, Result};
+
+/// What a push comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pushed {
+    /// The branch was there already.
+    Already(Split),
+    /// The branch has this commit, which the subtree does not lead back to: pull it first. Nothing was changed.
+    Behind(ObjRef),
+    /// The branch moved.
+    Moved {
+        /// What it holds now.
+        split: Split,
+        /// What it held; `None` if it is new.
+        from: Option<ObjRef>,
+        /// What was copied.
+        copied: Copied,
+    },
+}
+
+impl<F: Format> Subtree<F> {
+    /// Splits the history of `head`, copies what is new of it to another repository, and moves a branch there: only
+    /// forward, unless forced, and only if nobody else moves it meanwhile.
+    ///
+    /// Whether a working tree shows that branch is for the caller to look at.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if `head` has no such directory; [`Error::Conflict`] if somebody else moved the branch;
+    /// [`Error::RefName`]; as [`Subtree::split`] and [`Repo::copy_objects`].
+    pub fn push(&self, head: ObjRef, other: &Repo<F>, branch: &str, options: PushOptions) -> Result<Pushed> {
+        let branch = other.branch(branch)?;
+        let Some(split) = self.split(head, None, Some(other))? else {
+            return Err(Error::Usage { reason: "there is no directory at the prefix" });
+        };
+        let from = branch.head()?;
+        if from == Some(split.head) {
+            return Ok(Pushed::Already(split));
+        }
+        if let Some(from) = from
+            && !options.force
+            && !self.leads_to(split.head, from)?
+        {
+            return Ok(Pushed::Behind(from));
+        }
+        let copied = other.copy_objects(&self.repo, &[split.head])?;
+        if options.durability == Durability::Synced {
+            // A ref must not be durable before what it leads to.
+            other.flush()?;
+        }
+        let to = other.peel(split.head.oid)?;
+        if !branch.compare_and_set(from, Some(to), options.durability)? {
+            return Err(Error::Conflict {
+                name: branch.ref_name().to_owned(),
+                found: other.backend().get_ref(branch.ref_name())?,
+            });
+        }
+        Ok(Pushed::Moved { split, from, copied })
+    }
+
+    /// Whether a commit of another repository is among the ancestors of one that is here.
+    pub(super) fn leads_to(&self, head: ObjRef, ancestor: ObjRef) -> Result<bool> {
+        // What is not here is no ancestor of what is.
+        let ancestor = ObjRef::from(ancestor.oid);
+        Ok(self.repo.store.backend.read(&ancestor)?.is_some() && self.repo.is_ancestor(ancestor, head)?)
+    }
+}

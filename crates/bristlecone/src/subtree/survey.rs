@@ -1,0 +1,196 @@
+//! What a history holds of a subtree: which of its commits are of the other repository, and where they were joined.
+//!
+//! A history with a subtree has two kinds of commits: our own, which may have the directory, and those of the other
+//! repository, whose root is the directory. Which is which is told by the messages of joins, and by descent: what
+//! follows commits of the other repository alone is one of them.
+
+use bristlecone_core::{Commit, Format, Kind, ObjRef, Oid, Source};
+
+use super::{Joint, Subtree, message::Trailers};
+use crate::{
+    Error, Result,
+    oid_map::{OidMap, OidSet},
+};
+
+/// A history, parents first.
+pub(super) struct Survey {
+    /// The commits; each comes behind its parents.
+    pub(super) nodes: Vec<Node>,
+    /// Where each is in the list.
+    pub(super) index: OidMap<usize>,
+}
+
+/// A commit of a history.
+pub(super) struct Node {
+    pub(super) at: ObjRef,
+    pub(super) root: ObjRef,
+    /// Places of the parents in the list.
+    pub(super) parents: Vec<usize>,
+    /// One more than the largest of the parents'.
+    pub(super) generation: u64,
+    /// The subtree's directory.
+    pub(super) dir: Option<ObjRef>,
+    pub(super) origin: Origin,
+    /// The place of the commit that an earlier split made of it and that was joined.
+    pub(super) became: Option<usize>,
+    seconds: i64,
+    trailers: Option<Trailers>,
+}
+
+/// Where a commit is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// It is ours.
+    Ours,
+    /// It is of the other repository.
+    Theirs,
+    /// It stands for this one of the other repository and all before it.
+    Squashed(Oid),
+}
+
+impl Node {
+    /// Returns the commit of the other repository that it is or stands for.
+    const fn theirs(&self) -> Option<Oid> {
+        match self.origin {
+            Origin::Ours => None,
+            Origin::Theirs => Some(self.at.oid),
+            Origin::Squashed(theirs) => Some(theirs),
+        }
+    }
+}
+
+/// A commit on its way into the list.
+struct Open {
+    at: ObjRef,
+    commit: Commit,
+    // Parents that were looked at.
+    parents: usize,
+}
+
+impl Survey {
+    /// Reads the history of `head`.
+    pub(super) fn new<F: Format>(subtree: &Subtree<F>, head: ObjRef) -> Result<Self> {
+        let mut survey = Self { nodes: Vec::new(), index: OidMap::default() };
+        let mut entered = OidSet::default();
+        let mut stack = Vec::new();
+        entered.insert(head.oid);
+        stack.push(open(subtree, head)?);
+        // Without recursion: histories are deep.
+        while let Some(top) = stack.last_mut() {
+            match top.commit.parents.get(top.parents) {
+                Some(&parent) => {
+                    top.parents += 1;
+                    if entered.insert(parent.oid) {
+                        stack.push(open(subtree, parent)?);
+                    }
+                }
+                None => {
+                    let Some(done) = stack.pop() else { break };
+                    survey.add(subtree, done)?;
+                }
+            }
+        }
+        survey.tell_apart(subtree)?;
+        Ok(survey)
+    }
+
+    fn add<F: Format>(&mut self, subtree: &Subtree<F>, done: Open) -> Result<()> {
+        let Open { at, commit, .. } = done;
+        let mut parents = Vec::with_capacity(commit.parents.len());
+        for parent in &commit.parents {
+            let at = self.index.get(&parent.oid).copied();
+            parents.push(at.ok_or(Error::Usage { reason: "a commit descends from itself" })?);
+        }
+        let first = parents.first().map(|&parent| &self.nodes[parent]);
+        let dir = match first.filter(|first| first.root == commit.tree) {
+            Some(first) => first.dir,
+            None => subtree.dir(&commit.tree)?,
+        };
+        let above = parents.iter().map(|&parent| self.nodes[parent].generation).max().unwrap_or(0);
+        self.index.insert(at.oid, self.nodes.len());
+        self.nodes.push(Node {
+            at,
+            root: commit.tree,
+            parents,
+            generation: above + 1,
+            dir,
+            origin: Origin::Ours,
+            became: None,
+            seconds: commit.committer.seconds,
+            trailers: Trailers::read(&commit.message, &subtree.prefix),
+        });
+        Ok(())
+    }
+
+    /// Finds out which commits are of the other repository.
+    fn tell_apart<F: Format>(&mut self, subtree: &Subtree<F>) -> Result<()> {
+        for at in 0..self.nodes.len() {
+            let node = &self.nodes[at];
+            let Some(Trailers { mainline, split: Some(split), .. }) = &node.trailers else { continue };
+            let joined = node.parents.iter().copied().find(|&parent| self.nodes[parent].at.oid == *split);
+            match (mainline, joined) {
+                (Some(mainline), Some(joined)) => {
+                    let before = node.parents.iter().copied().find(|&parent| self.nodes[parent].at.oid == *mainline);
+                    self.nodes[joined].origin = Origin::Theirs;
+                    if let Some(before) =
+                        before.filter(|&before| self.nodes[before].dir == Some(self.nodes[joined].root))
+                    {
+                        self.nodes[before].became = Some(joined);
+                    }
+                }
+                // A message may have been copied: the root must be that of the commit that it stands for.
+                (None, _) if node.parents.len() < 2 && is_root_of(subtree, split, &node.root)? => {
+                    self.nodes[at].origin = Origin::Squashed(*split);
+                }
+                _ => {}
+            }
+        }
+        for at in 0..self.nodes.len() {
+            let node = &self.nodes[at];
+            if node.origin != Origin::Ours || node.parents.is_empty() {
+                continue;
+            }
+            let mut theirs = node.parents.iter().map(|&parent| self.nodes[parent].origin != Origin::Ours);
+            // What they merged with something else has no such directory as a rule.
+            let all = if node.dir.is_some() { theirs.all(|theirs| theirs) } else { theirs.any(|theirs| theirs) };
+            if all {
+                self.nodes[at].origin = Origin::Theirs;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the commit that was joined last.
+    pub(super) fn last_joint(&self) -> Option<Joint> {
+        let mut last: Option<(u64, i64, Joint)> = None;
+        for by in self.nodes.iter().filter(|node| node.origin == Origin::Ours && node.parents.len() > 1) {
+            for &parent in &by.parents {
+                let here = &self.nodes[parent];
+                let Some(theirs) = here.theirs() else { continue };
+                let place = (by.generation, by.seconds);
+                // Of two that one commit joined, the later one.
+                if last.as_ref().is_none_or(|last| place >= (last.0, last.1)) {
+                    last = Some((place.0, place.1, Joint { theirs, here: here.at, by: by.at }));
+                }
+            }
+        }
+        last.map(|(_, _, joint)| joint)
+    }
+}
+
+fn open<F: Format>(subtree: &Subtree<F>, at: ObjRef) -> Result<Open> {
+    let object = subtree.repo.store.read(Kind::Commit, &at)?;
+    let place = if object.location().is_some() { object.location() } else { at.at };
+    let commit = subtree.repo.store.format.decode_commit(&object);
+    let commit = commit.map_err(|source| Error::BadObject { oid: at.oid, source })?;
+    Ok(Open { at: ObjRef::new(at.oid, place), commit, parents: 0 })
+}
+
+/// Whether a commit has this root, as far as can be told here.
+fn is_root_of<F: Format>(subtree: &Subtree<F>, commit: &Oid, root: &ObjRef) -> Result<bool> {
+    match subtree.repo.peel(*commit) {
+        Ok(at) => Ok(subtree.repo.commit(at)?.tree == *root),
+        Err(Error::Missing { .. }) => Ok(true),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,139 @@
+//! Objects go from one store to another: all that is new, nothing else, and nothing that is damaged.
+
+use std::sync::{Arc, atomic::Ordering::Relaxed};
+
+use bristlecone::{
+    Batch, Counted, Durability, Error, Format, Info, Kind, Location, MemoryBackend, Native, ObjRef, Repo, Sink, Tezos,
+    core::git::Git, disk::DiskOptions,
+};
+
+type Outcome = Result<(), Box<dyn std::error::Error>>;
+
+/// Two lines and a merge of them, with wide and deep directories, shared ones and large values.
+fn history<F: Format>(repo: &Repo<F>) -> Result<Vec<ObjRef>, Error> {
+    let mut all = Vec::new();
+    let mut tree = repo.tree();
+    for n in 0..3000 {
+        tree.add(format!("wide/{n}"), format!("{n}"))?;
+    }
+    tree.add("data/deep/er/than/that", "x")?;
+    all.push(repo.commit_tree(&mut tree, &[], &Info::message("one"))?);
+    let mut other = tree.clone();
+    tree.add("large", vec![7; 3 << 20])?;
+    // The same directory high up and, new too, low down.
+    let below = tree.find_tree("data/deep")?.expect("just added");
+    tree.add_tree("copy/of/it/far/below", &below)?;
+    let mut fresh = repo.tree();
+    fresh.add("p/q/r", "new")?;
+    tree.add_tree("a", &fresh)?;
+    tree.add_tree("b/c/d/e", &fresh.find_tree("p")?.expect("just added"))?;
+    all.push(repo.commit_tree(&mut tree, &all[..1], &Info::message("two"))?);
+    other.remove("wide/17")?;
+    all.push(repo.commit_tree(&mut other, &all[..1], &Info::message("three"))?);
+    tree.add("last", "1")?;
+    all.push(repo.commit_tree(&mut tree, &all[1..3], &Info::message("four"))?);
+    Ok(all)
+}
+
+/// Whether everything that commits lead to is there, by checking every object and what it names.
+fn is_whole<F: Format>(repo: &Repo<F>) {
+    repo.backend()
+        .each_object(
+            &mut |oid, object| {
+                assert_eq!(repo.hash_object(object)?, oid);
+                let mut named = Vec::new();
+                repo.format().children(object.kind(), object.body(), &mut |_, oid| named.push(oid))?;
+                for oid in named {
+                    assert!(repo.backend().read(&oid.into())?.is_some());
+                }
+                Ok(())
+            },
+            &mut |damage| panic!("{damage:?}"),
+        )
+        .unwrap();
+}
+
+fn goes_over<F: Format>(from: &Repo<F>, to: &Repo<F>) -> Outcome {
+    let all = history(from)?;
+    for (index, at) in all.iter().enumerate() {
+        let copied = to.copy_objects(from, &[*at])?;
+        assert!(copied.objects > 0 && copied.bytes > 0);
+        is_whole(to);
+        assert_eq!(to.generation(at.oid)?, from.generation(*at)?);
+        assert!(to.checkout(at.oid)?.same(&from.checkout(*at)?)?);
+        let again = to.copy_objects(from, &all[..=index])?;
+        assert_eq!(again, Default::default());
+    }
+    let mut tree = to.checkout(all[3].oid)?;
+    tree.add("more", "1")?;
+    let more = to.commit_tree(&mut tree, &[all[3].oid.into()], &Info::message("more"))?;
+    // Back again: the new commit, the new root, and nothing else of size.
+    let back = from.copy_objects(to, &[more])?;
+    assert!(back.objects < 10, "{back:?}");
+    is_whole(from);
+    Ok(())
+}
+
+#[test]
+fn histories_go_over_and_back() -> Outcome {
+    let dir = tempfile::tempdir()?;
+    let disk = Repo::create(dir.path().join("store"), Native::new(), DiskOptions::default())?;
+    goes_over(&Repo::memory(), &Repo::memory())?;
+    goes_over(&disk, &Repo::memory())?;
+    let dir = tempfile::tempdir()?;
+    goes_over(&Repo::memory(), &Repo::create(dir.path().join("store"), Native::new(), DiskOptions::default())?)?;
+    let git = || Repo::with_backend(Git::sha1(), Arc::new(MemoryBackend::new()));
+    goes_over(&git(), &git())?;
+    let sha256 = || Repo::with_backend(Git::sha256(), Arc::new(MemoryBackend::new()));
+    goes_over(&sha256(), &sha256())?;
+    let tezos = || Repo::with_backend(Tezos::default(), Arc::new(MemoryBackend::new()));
+    goes_over(&tezos(), &tezos())?;
+    let other = Repo::with_backend(Git::sha256(), Arc::new(MemoryBackend::new()));
+    assert!(matches!(other.copy_objects(&git(), &[]), Err(Error::Usage { .. })));
+    Ok(())
+}
+
+#[test]
+fn what_is_there_is_not_read_again() -> Outcome {
+    let backend = Counted::new(Arc::new(MemoryBackend::new()));
+    let counts = backend.counts();
+    let (from, to) = (Repo::with_backend(Native::new(), Arc::new(backend)), Repo::memory());
+    let main = from.branch("main")?;
+    for n in 0..200 {
+        main.edit(&Info::message("m"), |tree| tree.add(format!("{}/{n}", n % 7), "x"))?;
+    }
+    to.copy_objects(&from, &[main.head()?.ok_or("a head")?])?;
+    let head = main.edit(&Info::message("m"), |tree| tree.add("3/new", "x"))?;
+    let before = counts.reads.load(Relaxed);
+    let copied = to.copy_objects(&from, &[head])?;
+    assert_eq!(copied.objects, 3, "a commit, a root, a directory");
+    assert!(counts.reads.load(Relaxed) - before < 20);
+    Ok(())
+}
+
+#[test]
+fn damage_and_gaps_are_named_and_not_copied() -> Outcome {
+    let from = Repo::memory();
+    let main = from.branch("main")?;
+    let head = main.edit(&Info::message("m"), |tree| tree.add("a", "x".repeat(100)))?;
+    let root = from.commit(head)?.tree;
+    // A commit whose root is another's bytes under its id, and one whose root is nowhere.
+    let body = from.backend().read(&root)?.ok_or("a root")?.body().to_vec();
+    let lie = bristlecone::Oid::from_array([7; 32]);
+    let mut batch = Batch::new();
+    batch.put(Kind::Node, lie, &body, &[Location::NONE], &[]);
+    from.backend().append(batch, &[], Durability::None)?;
+    for (root, damaged) in [(lie, true), (bristlecone::Oid::from_array([8; 32]), false)] {
+        let mut commit = from.commit(head)?;
+        commit.tree = root.into();
+        let bad = from.write_commit(&commit, 1, Durability::None)?;
+        let to = Repo::memory();
+        match to.copy_objects(&from, &[bad]) {
+            Err(Error::BadObject { oid, .. }) if damaged => assert_eq!(oid, root),
+            Err(Error::Missing { oid, .. }) if !damaged => assert_eq!(oid, root),
+            other => panic!("{other:?}"),
+        }
+        assert!(to.backend().read(&bad.oid.into())?.is_none(), "no commit before what it names");
+    }
+    Ok(())
+}

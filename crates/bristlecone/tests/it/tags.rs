@@ -1,0 +1,79 @@
+//! Annotated tags: from Git's to the commit that they mean.
+
+use std::sync::Arc;
+
+use bristlecone::{
+    Durability, Error, Info, Kind, MemoryBackend, ObjRef, Oid, RefTarget, Repo, Signature, Tag, core::git::Git,
+};
+
+use crate::real_git::RealGit;
+
+type Outcome = Result<(), Box<dyn std::error::Error>>;
+
+fn tag(target: ObjRef, kind: Kind, name: &str) -> Tag {
+    let tagger = Some(Signature::new("T <t@x>", 1_700_000_000));
+    Tag { target, kind, name: name.into(), tagger, headers: vec![], message: b"why\n".to_vec() }
+}
+
+fn point(repo: &Repo<Git>, name: &str, at: ObjRef) {
+    assert!(repo.compare_and_set(name, None, Some(RefTarget::Object(at)), Durability::None).unwrap());
+}
+
+#[test]
+fn tags_lead_to_commits() -> Outcome {
+    let repo = Repo::with_backend(Git::sha1(), Arc::new(MemoryBackend::new()));
+    let main = repo.branch("main")?;
+    let commit = |text: &str| main.edit(&Info::message(text), |tree| tree.add("a", text));
+    let (one, two) = (commit("1")?, commit("2")?);
+    let v1 = repo.write_tag(&tag(one, Kind::Commit, "v1"), Durability::None)?;
+    point(&repo, "refs/tags/v1", v1);
+    point(&repo, "refs/tags/light", two);
+    let digits = v1.oid.to_string();
+    for text in ["v1", "tags/v1", "refs/tags/v1", "v1^0", "light~1", &digits, &digits[..10]] {
+        assert_eq!(repo.revparse(text)?, one, "{text}");
+    }
+    assert_eq!(
+        (repo.tags()?, repo.tag(v1)?),
+        (vec!["light".to_owned(), "v1".to_owned()], tag(one, Kind::Commit, "v1"))
+    );
+    // 16 tags of tags are followed, not 17.
+    let mut last = one;
+    for depth in 1..=17 {
+        let kind = if depth == 1 { Kind::Commit } else { Kind::Tag };
+        last = repo.write_tag(&tag(last, kind, &format!("t{depth}")), Durability::None)?;
+        match repo.peel(last) {
+            Ok(at) => assert!(depth <= 16 && at == one, "{depth}"),
+            Err(error) => assert!(depth == 17 && matches!(error, Error::Usage { .. }), "{depth}: {error}"),
+        }
+    }
+    // What tags name need not be a commit, nor be here.
+    let root = repo.commit(one)?.tree;
+    let of_root = repo.write_tag(&tag(root, Kind::Node, "root"), Durability::None)?;
+    point(&repo, "refs/tags/root", of_root);
+    assert!(matches!(repo.revparse("root"), Err(Error::WrongKind { oid, .. }) if oid == root.oid));
+    let nowhere = Oid::new(&[9; 20])?;
+    let of_nothing = repo.write_tag(&tag(nowhere.into(), Kind::Commit, "gone"), Durability::None)?;
+    assert!(matches!(repo.peel(of_nothing), Err(Error::Missing { oid, .. }) if oid == nowhere));
+    // They are copied with what they name.
+    let other = Repo::with_backend(Git::sha1(), Arc::new(MemoryBackend::new()));
+    other.copy_objects(&repo, &[last.oid.into()])?;
+    assert_eq!(other.tag(last.oid)?, repo.tag(last)?);
+    assert_eq!(other.checkout(one.oid)?.find("a")?.as_deref(), Some(&b"1"[..]));
+    Ok(())
+}
+
+#[test]
+fn tags_of_git_are_followed() -> Outcome {
+    let Some(git) = RealGit::new() else { return Ok(()) };
+    git.run(&["commit", "-q", "--allow-empty", "-m", "one"], b"");
+    git.run(&["tag", "-a", "-m", "first", "v1"], b"");
+    git.run(&["tag", "-a", "-m", "of a tag", "v2", "v1"], b"");
+    let repo = git.load();
+    let commit: Oid = git.line(&["rev-parse", "HEAD"]).parse()?;
+    for name in ["v1", "v2"] {
+        let at: Oid = git.line(&["rev-parse", name]).parse()?;
+        assert_eq!(repo.peel(at)?.oid, commit, "{name}");
+        assert_eq!(repo.tag(at)?.name, name.as_bytes());
+    }
+    Ok(())
+}
