@@ -6,7 +6,10 @@
 use std::{
     fs,
     path::{Path as FilePath, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
 };
 
 use bristlecone::{Durability, EntryKind, ObjRef, Path, RefTarget};
@@ -27,6 +30,10 @@ use crate::{
 const NAMED_MAX: usize = 10;
 /// How many symbolic refs are followed in a row.
 const SYMBOLIC_MAX: usize = 8;
+
+/// Whether somebody pressed Ctrl-C since the index was locked. Ending at once would leave the lock, or files without
+/// their index.
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// Leave to change a branch. Where its files are to follow, their index is locked until this is dropped.
 pub(crate) struct Leave {
@@ -57,6 +64,8 @@ impl Opened {
         if let Some(elsewhere) = places.iter().find(|place| !same_folder(&place.git_dir, &layout.git_dir)) {
             return Err(refused(ref_name, elsewhere, "", "run cone there"));
         }
+        // Somebody else's handler would do as well: then the lock is left behind, and the next command says so.
+        let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Relaxed));
         let update = Update::begin(layout, self.wait_ms).map_err(|refusal| told(refusal, layout))?;
         // From here on Git cannot check out anything else; until here it could.
         if self.places_of(ref_name)?.is_empty() {
@@ -142,6 +151,9 @@ impl Leave {
         let read = &mut |path: &[u8]| file(&after, path);
         update.check(changes, read).map_err(|refusal| told(refusal, layout))?;
         self.after = Some(after);
+        if INTERRUPTED.load(Relaxed) {
+            return Err(Failure::interrupted_in_time());
+        }
         Ok(())
     }
 

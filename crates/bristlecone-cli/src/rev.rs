@@ -43,7 +43,11 @@ pub(crate) fn object(opened: &Opened, text: &OsStr) -> Result<(Kind, ObjRef)> {
             None => Err(unknown(&shown)),
         },
         Err(Error::NoRef { name }) => Err(unknown(&bristlecone::escape(name.as_bytes()))),
-        Err(Error::WrongKind { .. }) => by_id(opened, text)?.ok_or_else(|| unknown(&shown)),
+        // A ref to something else than a commit, or the id of it.
+        Err(Error::WrongKind { .. }) => match ref_target(opened, text)? {
+            Some(found) => Ok(found),
+            None => by_id(opened, text)?.ok_or_else(|| unknown(&shown)),
+        },
         Err(Error::Usage { reason }) => Err(Failure::usage(format!(
             "\"{shown}\" names no revision: {reason}; a name is followed by ~N and ^N alone, as in main~2 or main^2"
         ))),

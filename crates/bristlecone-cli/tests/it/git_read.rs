@@ -265,3 +265,52 @@ fn reftables_and_unknown_extensions_are_refused_by_name() {
     place.file(".git/config", config);
     place.run(["log"]).failed(3, &["shiny"]);
 }
+
+#[test]
+fn logs_are_in_gits_order_and_end_where_a_shallow_clone_does() {
+    if !git_is_there() {
+        return;
+    }
+    let mut place = GitPlace::new();
+    for number in 0..6 {
+        if number % 2 == 0 {
+            place.git(["checkout", "-q", "-b", &format!("side{number}"), "HEAD"]);
+        }
+        place.file(format!("file{number}"), "x");
+        place.git(["add", "."]);
+        let date = format!("{} +0000", 1_700_000_100 + number * 100 / 3);
+        let mut commit = place.git_command(["commit", "-qm", &format!("number {number}")]);
+        assert!(commit.env("GIT_COMMITTER_DATE", date).status().unwrap().success());
+    }
+    place.git(["checkout", "-q", "main"]);
+    place.git(["merge", "-q", "--no-ff", "--no-edit", "side2"]);
+    place.git(["merge", "-q", "--no-ff", "--no-edit", "side4"]);
+    let ours = |place: &GitPlace, arguments: &[&str]| {
+        let log = place.json(["log"].iter().chain(arguments));
+        let commits = log["commits"].as_array().unwrap().iter().map(|one| one["commit"].as_str().unwrap().to_owned());
+        commits.collect::<Vec<_>>()
+    };
+    let theirs = |place: &GitPlace, arguments: &[&str]| {
+        let log = place.git(["log", "--format=%H"].iter().chain(arguments));
+        log.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(ours(&place, &[]), theirs(&place, &[]));
+    assert_eq!(ours(&place, &["-n", "3"]), theirs(&place, &["-n", "3"]));
+    assert_eq!(ours(&place, &["file3"]), theirs(&place, &["--", "file3"]));
+    assert_eq!(ours(&place, &["file3", "-n", "1"]), theirs(&place, &["-n", "1", "--", "file3"]));
+
+    let from = format!("file://{}", place.path(".").display());
+    place.git(["clone", "-q", "--depth", "2", &from, "../shallow"]);
+    place.go("shallow");
+    let all = theirs(&place, &[]);
+    assert!(all.len() > 1);
+    assert_eq!(ours(&place, &[]), all);
+    let last = all.last().unwrap();
+    let shown = place.json(["show", last]);
+    let paths = shown["differences"].as_array().unwrap().len();
+    assert_eq!(paths, place.git(["ls-tree", "-r", "--name-only", last]).lines().count());
+    assert_eq!(place.json(["check"])["sound"], true);
+    place.ok(["set", "-b", "new", "a", "b"]);
+    assert_eq!(ours(&place, &["--at", "new"]), theirs(&place, &["new"]));
+    place.sound();
+}

@@ -358,6 +358,30 @@ fn verbs_at_once_follow_one_after_the_other() {
     assert_eq!(place.git(["rev-list", "--count", "HEAD"]), "7\n");
 }
 
+/// Whenever it comes: before the commit nothing has changed, and after it everything follows.
+#[test]
+fn an_interruption_leaves_no_lock_and_nothing_half_done() {
+    if !git_is_there() {
+        return;
+    }
+    let place = GitPlace::new();
+    for round in 0..12 {
+        for number in 0..150 {
+            place.file(format!("../from/{}/{number}", number % 7), format!("{round} {number}"));
+        }
+        let mut command = place.command(["import", "--worktree", "../from", "--path", "in"]);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(6 * round));
+        let pid = rustix::process::Pid::from_child(&child);
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::INT);
+        child.wait().unwrap();
+        assert!(!place.path(".git/index.lock").exists(), "{round}");
+        assert_eq!(place.git(["status", "--porcelain"]), "", "{round}");
+    }
+    place.ok(["import", "--worktree", "../from", "--path", "in"]);
+    place.clean();
+}
+
 #[test]
 fn files_that_cannot_follow_are_told_with_the_way_out() {
     // Whoever may write anywhere cannot be kept from it.
