@@ -226,7 +226,19 @@ impl Results {
 
     /// Compares the refs of what came in with those that were there.
     fn compare(&mut self, source: &Repository, dest: &Path, run: &mut Run) -> Result<()> {
-        let refs = if self.by.is_ours() { ours::refs(self.by, dest)? } else { source::refs(dest)? };
+        let refs = if self.by.is_ours() {
+            let exported = dest.with_extension("exported");
+            let refs = ours::export(self.by, dest, source.algorithm, &exported).and_then(|()| {
+                // A repository that git accepts, and not refs alone.
+                let sound = peers::said_by_git(&exported, &["fsck", "--connectivity-only", "--no-dangling"]);
+                run.wrong = sound.err().map(|reason| format!("after an export: {reason}"));
+                source::refs(&exported)
+            });
+            let _ = fs::remove_dir_all(&exported);
+            refs?
+        } else {
+            source::refs(dest)?
+        };
         let differs = source.refs.iter().find(|(name, oid)| refs.get(*name) != Some(oid));
         self.refs_same = source.refs.iter().filter(|(name, oid)| refs.get(*name) == Some(oid)).count() as u64;
         // What fast-export drops, such as signatures of commits, is no fault of this run.

@@ -49,7 +49,7 @@ fn everything_is_measured_drawn_and_written() {
     let sizes = "--ncommits 3 --tree-add 40 --depth 2 --nreads 100 --quick --in-process --parallel-fibers 1,7";
     run(&args(&format!("{sizes} --dir {0}/stores {1}", dir.path().display(), files(dir.path()))), true).unwrap();
     let names: Vec<String> = texts(&dir.path().join("out")).into_iter().map(|(name, _)| name).collect();
-    assert_eq!(names, ["disk.svg", "memory.svg", "optimisations.svg", "results.md", "tasks.svg"]);
+    assert_eq!(names, ["disk.svg", "git.svg", "memory.svg", "optimisations.svg", "results.md", "tasks.svg"]);
     let rows = json::rows(&dir.path().join("results.json")).unwrap();
     let of = |scenario: &str| rows.iter().filter(|row| row.scenario == scenario).count();
     assert_eq!(of("commits-20B-7-tasks"), 3);

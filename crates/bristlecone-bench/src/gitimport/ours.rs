@@ -1,14 +1,14 @@
 //! What we do: the import of `cone import --git`, into a store on disk.
 
-use std::{collections::BTreeMap, path::Path, sync::Arc, time::Instant};
+use std::{path::Path, sync::Arc, time::Instant};
 
 use bristlecone::{
-    Backend, Format, Native, RefTarget,
-    core::git::Git,
+    Backend, Format, Native,
+    core::git::{Algorithm, Git},
     disk::{DiskBackend, DiskOptions, FormatTag},
     storage::RealStorage,
 };
-use bristlecone_git::transfer::{self, ImportOptions, Repository, Store};
+use bristlecone_git::transfer::{self, ExportOptions, ImportOptions, Repository, Store};
 
 use super::{By, Job};
 use crate::{BenchError, error::Result, measure::Run, rss::Sampler};
@@ -44,17 +44,17 @@ pub(super) fn import(job: &Job) -> Result<Run> {
     })
 }
 
-/// Returns the refs of an imported store with the ids of Git that they name.
-pub(super) fn refs(by: By, store: &Path) -> Result<BTreeMap<String, String>> {
+/// Exports an imported store into a new bare repository with ids of this hash.
+pub(super) fn export(by: By, store: &Path, algorithm: Algorithm, to: &Path) -> Result<()> {
     let storage = Arc::new(RealStorage::new(store));
-    let backend = DiskBackend::open(storage, None, DiskOptions::default(), true)?;
-    let refs = backend.list_refs("refs/")?;
-    let named = |(name, target)| match target {
-        RefTarget::Object(at) => Some((name, at.oid.to_string())),
-        RefTarget::Symbolic(_) => None,
+    let backend: Arc<dyn Backend> = Arc::new(DiskBackend::open(storage, None, DiskOptions::default(), true)?);
+    let store = match by {
+        By::Native => Store::Native(Native::new()),
+        _ => Store::Git(Git::new(algorithm)),
     };
-    let _ = by;
-    Ok(refs.into_iter().filter_map(named).collect())
+    let options = ExportOptions { bare: true, algorithm: Some(algorithm), ..ExportOptions::default() };
+    transfer::export(store, &backend, to, &options, &mut |_| {})?;
+    Ok(())
 }
 
 fn create<F: Format>(dir: &Path, format: &F) -> Result<Arc<dyn Backend>> {

@@ -6,6 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use bristlecone::core::git::Algorithm;
+
 use crate::{BenchError, error::Result, peers::said_by_git};
 
 /// A repository that is imported.
@@ -15,8 +17,8 @@ pub(super) struct Repository {
     pub(super) path: PathBuf,
     /// What it is called: its folder's name.
     pub(super) name: String,
-    /// The hash of its ids, as git writes it.
-    pub(super) object_format: String,
+    /// The hash of its ids.
+    pub(super) algorithm: Algorithm,
     /// Every ref with its id.
     pub(super) refs: BTreeMap<String, String>,
     /// Objects that the refs lead to.
@@ -40,11 +42,13 @@ impl Repository {
             let text = said_by_git(&path, arguments).map_err(BenchError::usage)?;
             text.parse().map_err(|_| BenchError::usage(format!("git {}: {text} is no number", arguments.join(" "))))
         };
+        let hash = said_by_git(&path, &["rev-parse", "--show-object-format"]).map_err(BenchError::usage)?;
         let name = path.file_name().filter(|name| *name != ".git").or_else(|| path.parent()?.file_name());
         let name = name.unwrap_or_default().to_string_lossy();
         Ok(Self {
             name: name.strip_suffix(".git").unwrap_or(&name).to_owned(),
-            object_format: said_by_git(&path, &["rev-parse", "--show-object-format"]).map_err(BenchError::usage)?,
+            algorithm: Algorithm::from_name(&hash)
+                .ok_or_else(|| BenchError::usage(format!("{}: ids of {hash} are not known", path.display())))?,
             refs,
             objects: count(&["rev-list", "--all", "--objects", "--count"])?,
             commits: count(&["rev-list", "--all", "--count"])?,

@@ -22,7 +22,7 @@ const FAST_IMPORT: &str = "git fast-export | git fast-import";
 /// Exports everything into a fresh repository.
 pub(super) fn fast_import(source: &Repository, dest: &Path) -> Result<Run> {
     fs::create_dir_all(dest).map_err(BenchError::io(dest))?;
-    let object_format = format!("--object-format={}", source.object_format);
+    let object_format = format!("--object-format={}", source.algorithm.name());
     said_by_git(dest, &["init", "--bare", "--quiet", &object_format, "."])
         .map_err(|reason| failed(FAST_IMPORT, reason))?;
     let started = Instant::now();

@@ -29,7 +29,7 @@ fn measured(dir: &Path, more: &str) -> Vec<Row> {
 #[test]
 fn a_tiny_suite_is_right_on_every_backend() {
     let dir = tempfile::tempdir().unwrap();
-    let rows = measured(dir.path(), "--value-size 100");
+    let rows = measured(dir.path(), "--value-size 100 --skip-git");
     let results: Vec<&Row> = rows.iter().filter(|row| !row.is_limit()).collect();
     for row in &results {
         assert!(row.checked, "{} {}: {:?}", row.name, row.scenario, row.wrong);
@@ -47,12 +47,37 @@ fn a_tiny_suite_is_right_on_every_backend() {
 }
 
 #[test]
+fn a_tiny_suite_is_right_in_git_repositories_and_git_agrees() {
+    let dir = tempfile::tempdir().unwrap();
+    let scenarios = "commits-20B,commits-10K-distinct,large-values,incremental-20B,incremental-long-20B,reads-20B,\
+                     reads-random-20B-1t,reads-random-subtree-long-20B-2t,concurrent-20B";
+    let rows = measured(dir.path(), &format!("--only-backend git --only-scenario {scenarios}"));
+    let results: Vec<&Row> = rows.iter().filter(|row| !row.is_limit()).collect();
+    for row in &results {
+        assert!(row.checked, "{} {}: {:?}", row.name, row.scenario, row.wrong);
+        assert!(row.total_ops > 0 && row.total_time > 0.0, "{} {}", row.name, row.scenario);
+        let bare = row.durability == "synced" && row.backend == "git";
+        assert_eq!(row.bare_us.is_some(), bare, "{} {}", row.name, row.scenario);
+    }
+    for (scenario, ours) in [("commits-20B", 4), ("incremental-20B", 4), ("commits-10K-distinct", 2), ("reads-20B", 2)]
+    {
+        let heads: Vec<_> = results.iter().filter(|row| row.scenario == scenario).map(|row| &row.head).collect();
+        assert!(heads.len() >= ours, "{scenario}: {heads:?}");
+        assert!(heads[0].is_some() && heads.iter().all(|head| *head == heads[0]), "{scenario}: {heads:?}");
+    }
+    let sized = |row: &&&Row| row.folded_bytes.is_some_and(|bytes| bytes > 0) && row.gc_bytes.is_some();
+    let count = results.iter().filter(sized).count();
+    assert_eq!(count, if peers::find("git").is_some() { 2 } else { 0 });
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "no repository is left behind");
+}
+
+#[test]
 fn switches_change_roots_and_names_but_not_answers() {
     let dir = tempfile::tempdir().unwrap();
-    let usual = measured(dir.path(), "--quick --only-scenario incremental-20B");
+    let usual = measured(dir.path(), "--quick --skip-git --only-scenario incremental-20B");
     let other = measured(
         dir.path(),
-        "--quick --only-scenario incremental-20B --no-inode --no-inline --no-maps --cache 65536 --no-direct",
+        "--quick --skip-git --only-scenario incremental-20B --no-inode --no-inline --no-maps --cache 65536 --no-direct",
     );
     let (usual, other) = (usual.last().unwrap(), other.last().unwrap());
     assert_eq!(other.name, "bristlecone disk synced no-inline no-inode no-maps no-direct cache=65536");
@@ -65,7 +90,7 @@ fn parallel_forms_and_optimisations_are_right() {
     let dir = tempfile::tempdir().unwrap();
     let rows = measured(
         dir.path(),
-        "--parallel-domains 2 --parallel-fibers 3 --only-scenario commits,incremental,reads --optims",
+        "--skip-git --parallel-domains 2 --parallel-fibers 3 --only-scenario commits,incremental,reads --optims",
     );
     assert!(rows.iter().all(|row| row.is_limit() || row.checked));
     let ops = |scenario: &str| rows.iter().find(|row| row.scenario == scenario).unwrap().total_ops;
@@ -111,8 +136,8 @@ fn rows_are_merged_and_a_page_is_made_of_them() {
     let (file, page) = (dir.path().join("results.json"), dir.path().join("page.md"));
     std::fs::write(&page, format!("before\n{}\n{}\nafter\n", readme::BEGIN, readme::END)).unwrap();
     let files = format!("--json {} --readme {}", file.display(), page.display());
-    run(&tiny(dir.path(), &format!("--quick --only-scenario commits-20B {files}")), true).unwrap();
-    run(&tiny(dir.path(), &format!("--quick --only-scenario reads {files}")), true).unwrap();
+    run(&tiny(dir.path(), &format!("--quick --skip-git --only-scenario commits-20B {files}")), true).unwrap();
+    run(&tiny(dir.path(), &format!("--quick --skip-git --only-scenario reads {files}")), true).unwrap();
     let text = std::fs::read_to_string(&page).unwrap();
     assert!(text.contains("| commits-20B |") && text.contains("| reads-20B |"), "{text}");
     run(&args(&format!("--regen {files}")), false).unwrap();
