@@ -17,7 +17,7 @@ use bristlecone_git::{
 };
 
 use crate::{
-    failure::{Failure, Result},
+    failure::Result,
     formats::{AnyFormat, Repo},
     open::{Opened, Store},
     progress::{Done, Progress},
@@ -107,7 +107,7 @@ pub(crate) fn check(opened: &Opened) -> Result<Report> {
             objects(opened, &mut report, false)?;
             refs.extend(heads(layout)?);
             report.refs = refs.len() as u64;
-            report.affected = affected(opened, &refs, &mut report, shallow(layout)?);
+            report.affected = affected(opened, &refs, &mut report, opened.shallow()?);
         }
     }
     Ok(report)
@@ -123,16 +123,6 @@ fn heads(layout: &Layout) -> Result<BTreeMap<String, RefTarget>> {
         _ => None,
     });
     Ok(commits.collect())
-}
-
-/// Returns the commits whose parents were left out when the repository was cloned.
-fn shallow(layout: &Layout) -> Result<HashSet<Oid>> {
-    let file = layout.common_dir.join("shallow");
-    match std::fs::read_to_string(&file) {
-        Ok(text) => Ok(text.lines().filter_map(|line| line.trim().parse().ok()).collect()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(HashSet::new()),
-        Err(error) => Err(Failure::file("read", crate::text::show(&file), &error)),
-    }
 }
 
 /// Hashes every object, and follows its references one step if they are to be `complete`.

@@ -30,6 +30,7 @@ mod who;
 pub use commit::{decode_commit, encode_commit, is_canonical_commit};
 pub use diff::Differences;
 pub use list::Entries;
+pub use name::refused_name;
 pub use raw::{RawEntries, RawEntry, raw_entries};
 pub use tag::{decode_tag, encode_tag, is_canonical_tag};
 
