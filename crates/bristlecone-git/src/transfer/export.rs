@@ -119,7 +119,7 @@ fn from_git(
 ) -> Result<Outcome, TransferError> {
     let there = to.there(false, scratch)?;
     let width = git.algorithm().oid_bytes();
-    let (meters, others, objects) = (Meters::default(), Ids::new(width, scratch), StoreObjects(&**backend));
+    let (meters, others, objects) = (Meters::default(), Ids::new(width, scratch), StoreObjects::new(&**backend));
     let walker = |outlet, meters| Walk::new(&objects, git.algorithm(), &there, others, outlet, meters, false);
     let job = Job {
         objects: &objects,
