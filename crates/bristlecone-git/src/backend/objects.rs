@@ -7,6 +7,7 @@
 use std::{
     collections::{BTreeSet, HashSet},
     io, process,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use bristlecone::{
@@ -29,6 +30,10 @@ use crate::{
 pub(super) const PACKS: &str = "objects/pack";
 /// What `.keep` files of ours begin with.
 const KEEP: &str = "bristlecone ";
+/// How often a folder that vanishes under the hands is made again.
+const FOLDERS_MAX: usize = 20;
+/// After so long a process has written more into a file than its name.
+const OLD: Duration = Duration::from_secs(60);
 /// From this length on, in bytes, a blob is deflated; below, and in trees, which are full of ids, little would be saved
 /// for much time. Folding deflates everything.
 const DEFLATED_MIN: usize = 1 << 10;
@@ -64,12 +69,16 @@ impl Written {
     /// Gives the files the names under which they are found.
     pub(super) fn publish(&mut self, files: &Files) -> Result<()> {
         for (part, name) in std::mem::take(&mut self.hidden) {
-            match files.rename(&part, &name) {
-                Err(Error::Io { source, .. }) if is_absent(&source) => {
-                    files.create_dir(folder(&name))?;
-                    files.rename(&part, &name)?;
+            let mut folders = 0;
+            loop {
+                match files.rename(&part, &name) {
+                    // Git removes folders that become empty, also one that was made just now.
+                    Err(Error::Io { source, .. }) if is_absent(&source) && folders < FOLDERS_MAX => {
+                        folders += 1;
+                        files.create_dir(folder(&name))?;
+                    }
+                    renamed => break renamed?,
                 }
-                renamed => renamed?,
             }
         }
         Ok(())
@@ -245,19 +254,31 @@ pub(super) fn sweep_keeps(files: &Files, boot: Option<&str>) -> Result<()> {
     let names = files.list(PACKS)?;
     for name in &names {
         let Some(pack) = name.strip_suffix(".keep") else { continue };
-        let Some(by) = keeper(files, pack)? else { continue };
-        if is_at_work(&by, boot) {
+        let whole = names.iter().any(|other| other.strip_suffix(".idx") == Some(pack));
+        let left = match keeper(files, pack)? {
+            Some(by) => !is_at_work(&by, boot),
+            // Without a word in it and without a pack: it was made a moment before its process ended.
+            None => !whole && is_old_and_empty(files, &format!("{PACKS}/{name}"))?,
+        };
+        if !left {
             continue;
         }
-        if !names.iter().any(|other| other.strip_suffix(".idx") == Some(pack)) {
+        if !whole {
             files.remove(&format!("{PACKS}/{pack}.pack"))?;
-            if let Some(process) = by.split(' ').next().and_then(|process| process.parse().ok()) {
+            let process = keeper(files, pack)?.and_then(|by| by.split(' ').next()?.parse().ok());
+            if let Some(process) = process {
                 files.remove(&part_of("idx", pack, process))?;
             }
         }
         files.remove(&format!("{PACKS}/{name}"))?;
     }
     Ok(())
+}
+
+fn is_old_and_empty(files: &Files, name: &str) -> Result<bool> {
+    let Some(stat) = files.stat(name)? else { return Ok(false) };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+    Ok(stat.bytes == 0 && now.saturating_sub(u128::from(stat.modified_ns)) > OLD.as_nanos())
 }
 
 /// Whether the process that a `.keep` file names, as `PID BOOT`, is still there.
