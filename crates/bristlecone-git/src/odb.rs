@@ -7,9 +7,9 @@
 //! The bytes of an object are what the packs say. Whether they hash to its id is for [`Odb::check`] to find, for whoever
 //! has not seen to it before.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Instant;
 
 use bristlecone::core::git::Algorithm;
@@ -18,6 +18,7 @@ use bristlecone::{Error, Kind, Oid, Result};
 
 use crate::error;
 use crate::layout::Layout;
+use crate::pack::open::OpenPacks;
 use crate::pack::{BaseCache, Pack};
 
 mod alternates;
@@ -28,8 +29,6 @@ mod packs;
 pub use crate::hash::check_id;
 use folder::Folder;
 
-/// At most so many packs are open at a time: each takes a map of the process or up to 64 KiB.
-const OPEN_PACKS_MAX: usize = 512;
 /// How often a search begins again because a pack vanished while it was being read.
 const SEARCHES_MAX: usize = 4;
 
@@ -55,8 +54,7 @@ pub struct Odb {
     /// The repository's own, then the alternates.
     folders: Vec<Folder>,
     cache: BaseCache,
-    /// Packs that are open, the first opened first.
-    open: Mutex<VecDeque<Arc<Pack>>>,
+    open: OpenPacks,
 }
 
 impl Odb {
@@ -69,7 +67,7 @@ impl Odb {
         let others = options.alternates.into_iter().map(|storage| Folder::new(storage, "", algorithm));
         let folders: Vec<Folder> = std::iter::once(own).chain(others).collect();
         let cache = BaseCache::new(options.base_cache_bytes);
-        let odb = Self { algorithm, folders, cache, open: Mutex::default() };
+        let odb = Self { algorithm, folders, cache, open: OpenPacks::default() };
         odb.refresh()?;
         Ok(odb)
     }
@@ -308,21 +306,8 @@ impl Odb {
         n: usize,
         read: &mut impl FnMut(Place<'_>) -> Result<Option<R>>,
     ) -> Result<Option<R>> {
-        if !pack.is_open() {
-            self.make_room(pack);
-        }
+        self.open.use_pack(pack);
         read(Place::Packed(pack, n))
-    }
-
-    /// Closes packs so that another may be opened.
-    fn make_room(&self, pack: &Arc<Pack>) {
-        let mut open = self.open.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        open.push_back(pack.clone());
-        while open.len() > OPEN_PACKS_MAX {
-            if let Some(first) = open.pop_front() {
-                first.close();
-            }
-        }
     }
 
     /// Lists folders of packs again that may have changed; returns whether to search again.

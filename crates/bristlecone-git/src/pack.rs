@@ -13,6 +13,7 @@ pub mod delta;
 mod entry;
 mod fold;
 mod index;
+pub(crate) mod open;
 mod read;
 
 pub use build::{Builder, BuiltPack, Compression};

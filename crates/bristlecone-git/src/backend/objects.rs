@@ -51,6 +51,40 @@ pub(super) struct Written {
     pub(super) loose: Vec<Oid>,
     /// Every object, also those that were there before.
     pub(super) oids: Vec<Oid>,
+    /// Files that wait for the names under which they are found.
+    hidden: Vec<(String, String)>,
+}
+
+impl Written {
+    /// Whether anything was written.
+    pub(super) fn is_empty(&self) -> bool {
+        self.pack.is_none() && self.loose.is_empty()
+    }
+
+    /// Gives the files the names under which they are found.
+    pub(super) fn publish(&mut self, files: &Files) -> Result<()> {
+        for (part, name) in std::mem::take(&mut self.hidden) {
+            match files.rename(&part, &name) {
+                Err(Error::Io { source, .. }) if is_absent(&source) => {
+                    files.create_dir(folder(&name))?;
+                    files.rename(&part, &name)?;
+                }
+                renamed => renamed?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes what was written for nothing, found already or not.
+    pub(super) fn take_back(mut self, files: &Files) -> Result<()> {
+        for (part, _) in std::mem::take(&mut self.hidden) {
+            files.remove(&part)?;
+        }
+        match self.pack.filter(|pack| pack.fresh) {
+            Some(pack) => remove_pack(files, &pack.name),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Checks that every object is one that Git has, with an id of the right length.
@@ -100,32 +134,49 @@ fn compression(kind: Kind, bytes: usize) -> Compression {
     if kind == Kind::Contents && bytes >= DEFLATED_MIN { Compression::Level(1) } else { Compression::Stored }
 }
 
-/// Writes a pack and its index, which makes it visible, with a `.keep` beside. Durable, but for the names, if `synced`.
-pub(super) fn write_pack(files: &Files, boot: Option<&str>, builder: Builder, synced: bool) -> Result<NewPack> {
+/// Writes a pack and its index, with a `.keep` beside; it is found once it is published. Durable, but for the names, if
+/// `synced`.
+pub(super) fn write_pack(
+    files: &Files,
+    boot: Option<&str>,
+    builder: Builder,
+    oids: Vec<Oid>,
+    synced: bool,
+) -> Result<Written> {
     let built = builder.finish();
     let name = format!("{PACKS}/{}", built.name);
     let (pack, index) = (format!("{name}.pack"), format!("{name}.idx"));
-    if files.stat(&index)?.is_some() && files.stat(&pack)?.is_some() {
-        // The very same objects were appended before.
-        if synced {
-            files.sync(&pack)?;
-            files.sync(&index)?;
+    let mut written = Written { oids, ..Written::default() };
+    let fresh = files.stat(&index)?.is_none() || files.stat(&pack)?.is_none();
+    if fresh {
+        keep(files, boot, &built.name)?;
+        // No Git looks at a pack without an index, so it needs no other name until it is whole; unless one is there that a
+        // power cut left, or that another process is writing.
+        let taken = files.stat(&pack)?.is_some();
+        let body = if taken { part_of("pack", &built.name, process::id()) } else { pack.clone() };
+        let part = part_of("idx", &built.name, process::id());
+        for (name, bytes) in [(&body, &built.pack), (&part, &built.index)] {
+            let file = files.write(name, bytes)?;
+            if synced {
+                files.sync_open(name, &*file)?;
+            }
         }
-        return Ok(NewPack { name: built.name, index: built.index, fresh: false });
+        if taken {
+            files.rename(&body, &pack)?;
+        }
+        written.hidden.push((part, index));
+    } else if synced {
+        // The very same objects were appended before.
+        files.sync(&pack)?;
+        files.sync(&index)?;
     }
-    keep(files, boot, &built.name)?;
-    // No Git looks at a pack without an index, so it needs no other name until it is whole.
-    let file = files.write(&pack, &built.pack)?;
-    if synced {
-        files.sync_open(&pack, &*file)?;
-    }
-    let part = format!("{PACKS}/tmp_idx_{}_{}", &built.name[built.name.len().saturating_sub(20)..], process::id());
-    let file = files.write(&part, &built.index)?;
-    if synced {
-        files.sync_open(&part, &*file)?;
-    }
-    files.rename(&part, &index)?;
-    Ok(NewPack { name: built.name, index: built.index, fresh: true })
+    written.pack = Some(NewPack { name: built.name, index: built.index, fresh });
+    Ok(written)
+}
+
+/// Returns the name of a pack's index, or of the pack, until it is whole.
+fn part_of(what: &str, pack: &str, process: u32) -> String {
+    format!("{PACKS}/tmp_{what}_{}_{process}", &pack[pack.len().saturating_sub(20)..])
 }
 
 fn keep(files: &Files, boot: Option<&str>, pack: &str) -> Result<()> {
@@ -137,6 +188,8 @@ fn keep(files: &Files, boot: Option<&str>, pack: &str) -> Result<()> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) if is_absent(&error) => {
             files.create_dir(PACKS)?;
+            files.sync_dir("objects")?;
+            files.sync_dir("")?;
             files.write(&name, line.as_bytes()).map(drop)
         }
         Err(error) => Err(error::io(files.describe(&name), error)),
@@ -150,7 +203,7 @@ pub(super) fn unkeep(files: &Files, pack: &str) -> Result<()> {
 }
 
 /// Whether a pack is under the protection of a process of ours.
-fn is_kept_by_us(files: &Files, pack: &str) -> Result<bool> {
+pub(super) fn is_kept_by_us(files: &Files, pack: &str) -> Result<bool> {
     Ok(keeper(files, pack)?.is_some())
 }
 
@@ -198,6 +251,9 @@ pub(super) fn sweep_keeps(files: &Files, boot: Option<&str>) -> Result<()> {
         }
         if !names.iter().any(|other| other.strip_suffix(".idx") == Some(pack)) {
             files.remove(&format!("{PACKS}/{pack}.pack"))?;
+            if let Some(process) = by.split(' ').next().and_then(|process| process.parse().ok()) {
+                files.remove(&part_of("idx", pack, process))?;
+            }
         }
         files.remove(&format!("{PACKS}/{name}"))?;
     }
@@ -214,7 +270,7 @@ fn is_at_work(by: &str, boot: Option<&str>) -> bool {
     process.is_some_and(|process| rustix::process::test_kill_process(process) != Err(rustix::io::Errno::SRCH))
 }
 
-/// Writes objects one file each, but for those that are there.
+/// Writes objects one file each, but for those that are there; they are found once they are published.
 pub(super) fn write_loose(
     files: &Files,
     batches: &[&Batch],
@@ -244,17 +300,8 @@ pub(super) fn write_loose(
         if synced {
             files.sync_open(&part, &*file)?;
         }
-        match files.rename(&part, &name) {
-            Err(Error::Io { source, .. }) if is_absent(&source) => {
-                files.create_dir(folder(&name))?;
-                files.rename(&part, &name)?;
-            }
-            renamed => renamed?,
-        }
+        written.hidden.push((part, name));
         written.loose.push(oid);
-    }
-    if synced {
-        sync_fan_out(files, &written.oids)?;
     }
     Ok(written)
 }

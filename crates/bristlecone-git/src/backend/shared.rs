@@ -45,6 +45,8 @@ pub(super) struct Shared {
     pub(super) writer: Mutex<Writer>,
     pub(super) poison: OnceLock<String>,
     pub(super) counters: Counters,
+    /// Held while packs are folded.
+    pub(super) folds: Mutex<()>,
     /// Whether grouped appends wait for a sync that no thread does.
     pub(super) owed: AtomicBool,
 }
@@ -64,6 +66,8 @@ pub(super) struct Writer {
 pub(super) struct Counters {
     pub(super) writes: AtomicU64,
     pub(super) batches: AtomicU64,
+    /// Packs that were written since packs were folded last.
+    pub(super) unfolded: AtomicU64,
 }
 
 impl Shared {
@@ -107,6 +111,7 @@ impl Shared {
             writer: Mutex::new(writer),
             poison: OnceLock::new(),
             counters: Counters::default(),
+            folds: Mutex::default(),
             owed: AtomicBool::new(false),
         })
     }

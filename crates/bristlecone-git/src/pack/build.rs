@@ -149,10 +149,6 @@ impl IndexBuilder {
         self.entries.push((oid, offset, crc));
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.entries.len()
-    }
-
     /// Returns the bytes of an index, version 2, of the pack that ends with `digest`.
     pub(super) fn finish(mut self, algorithm: Algorithm, digest: &Oid) -> Vec<u8> {
         self.entries.sort_unstable_by_key(|entry| entry.0);

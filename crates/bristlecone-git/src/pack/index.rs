@@ -179,6 +179,11 @@ impl Index {
         (self.version == 2).then(|| u32_at(self.bytes(), begin + n * 4))
     }
 
+    /// Whether the index has checksums of entries.
+    pub(crate) fn has_checksums(&self) -> bool {
+        self.version == 2
+    }
+
     /// Returns the digest of the pack that this index is of.
     #[must_use]
     pub fn pack_digest(&self) -> &[u8] {

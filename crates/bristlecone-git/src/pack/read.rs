@@ -40,6 +40,8 @@ pub struct Pack {
     algorithm: Algorithm,
     index: Index,
     data: RwLock<Option<Arc<Data>>>,
+    /// Whether whoever reads checks entries by their checksums, so that the digest need not be.
+    entries_only: bool,
 }
 
 /// What stops a read, before it has a name and a place.
@@ -80,7 +82,15 @@ impl Pack {
         id: u32,
     ) -> Self {
         let file = format!("{dir}/{name}.pack");
-        Self { id, name: name.to_owned(), file, storage: storage.clone(), algorithm, index, data: RwLock::new(None) }
+        let (name, storage, data) = (name.to_owned(), storage.clone(), RwLock::new(None));
+        Self { id, name, file, storage, algorithm, index, data, entries_only: false }
+    }
+
+    /// The same for a reader that calls [`Pack::check_entry`] for each entry that it reads: where the index has checksums,
+    /// the digest is not looked at.
+    pub(crate) fn entries_only(mut self) -> Self {
+        self.entries_only = self.index.has_checksums();
+        self
     }
 
     /// Returns the number that it was given.
@@ -236,18 +246,49 @@ impl Pack {
         let end = self.end(&data);
         self.check_digest(&data)?;
         let order = self.index.by_offset()?;
-        let mut bytes = Vec::new();
         for (i, &(offset, n)) in order.iter().enumerate() {
             let next = order.get(i + 1).map_or(end, |next| next.0);
-            let Some(crc) = self.index.crc(n as usize) else { continue };
-            bytes.clear();
-            self.copy(offset, next.min(end), &mut bytes)?;
-            if crc32fast::hash(&bytes) != crc {
-                let error = self.corrupt(offset, "the entry is not what its checksum says");
-                return Err(named(error, || self.index.oid(n as usize)));
-            }
+            self.check_entry(n as usize, offset, next.min(end))?;
         }
         Ok(())
+    }
+
+    /// Checks the bytes of the entry at a place of the index, from `offset` to `end`, against the checksum in the index,
+    /// if it has them.
+    pub(crate) fn check_entry(&self, n: usize, offset: u64, end: u64) -> Result<()> {
+        let Some(crc) = self.index.crc(n) else { return Ok(()) };
+        let data = self.data()?;
+        let mut sum = crc32fast::Hasher::new();
+        let mut buffer = Vec::new();
+        let mut at = offset;
+        while at < end {
+            let window = data.window(at, 1, &mut buffer).map_err(|source| self.io(source))?;
+            let window = &window[..window.len().min((end - at) as usize)];
+            if window.is_empty() {
+                return Err(self.corrupt(at, "the pack is cut off"));
+            }
+            sum.update(window);
+            at += window.len() as u64;
+        }
+        if sum.finalize() == crc {
+            return Ok(());
+        }
+        let error = self.corrupt(offset, "the entry is not what its checksum says");
+        Err(named(error, || self.index.oid(n)))
+    }
+
+    /// Whether the zlib stream of an entry begins with a stored block: nothing was deflated.
+    pub(crate) fn is_stored(&self, entry: &Entry) -> Result<bool> {
+        let data = self.data()?;
+        let mut buffer = Vec::new();
+        let window = data.window(entry.data_offset, 3, &mut buffer).map_err(|source| self.io(source))?;
+        Ok(window.get(2).is_some_and(|block| block & 0b110 == 0))
+    }
+
+    /// Opens the file, if it is not open, and returns how much memory that takes of our own.
+    pub(crate) fn open_now(&self) -> Result<u64> {
+        let data = self.data()?;
+        Ok(if let Data::Bytes(bytes) = &*data { bytes.len() as u64 } else { 0 })
     }
 
     /// Lets go of the file until something is read again.
@@ -311,7 +352,7 @@ impl Pack {
             return Err(self.corrupt(end, "the index is of another pack, or the pack is cut off"));
         }
         // What is so small that it was read rather than mapped costs little to check whole.
-        if data.len() <= WHOLE_BYTES_MAX { self.check_digest(data) } else { Ok(()) }
+        if data.len() <= WHOLE_BYTES_MAX && !self.entries_only { self.check_digest(data) } else { Ok(()) }
     }
 
     fn check_digest(&self, data: &Data) -> Result<()> {
@@ -390,12 +431,25 @@ impl Pack {
 
     /// Returns the size of what a delta makes.
     fn result_size(&self, data: &Data, entry: &Entry) -> Result<u64> {
+        let front = self.front_in(data, entry, 20)?;
+        let size = delta::sizes(&front).map_err(|reason| self.corrupt(entry.data_offset, reason));
+        size.map(|sizes| sizes.1)
+    }
+
+    /// Returns at most `bytes` bytes of what an entry holds, from its beginning.
+    pub(crate) fn front(&self, entry: &Entry, bytes: usize) -> Result<Vec<u8>> {
+        self.front_in(&*self.data()?, entry, bytes)
+    }
+
+    fn front_in(&self, data: &Data, entry: &Entry, bytes: usize) -> Result<Vec<u8>> {
         let mut buffer = Vec::new();
         let window = data.window(entry.data_offset, FRONT_BYTES, &mut buffer).map_err(|source| self.io(source))?;
         let window = &window[..window.len().min(FRONT_BYTES)];
         let mut front = Vec::new();
-        let size = zlib::inflate_front(window, 20, &mut front).and_then(|()| delta::sizes(&front));
-        size.map(|sizes| sizes.1).map_err(|reason| self.corrupt(entry.data_offset, reason))
+        match zlib::inflate_front(window, bytes, &mut front) {
+            Ok(()) => Ok(front),
+            Err(reason) => Err(self.corrupt(entry.data_offset, reason)),
+        }
     }
 
     fn keep(&self, cache: &BaseCache, offset: u64, kind: Kind, bytes: Vec<u8>) -> Arc<Vec<u8>> {

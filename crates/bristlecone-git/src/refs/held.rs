@@ -1,6 +1,6 @@
 //! One ref under its lock: read, then moved or let go.
 
-use bristlecone::{Error, ObjRef, RefTarget, Result};
+use bristlecone::{Error, RefTarget, Result};
 
 use super::{
     Loose, Refs, Slot,
@@ -228,13 +228,5 @@ impl Refs {
         }
         let mut above = name.match_indices('/').map(|(at, _)| &name[..at]);
         Ok(above.find(|dir| packed.by_name.contains_key(*dir)).map(str::to_owned))
-    }
-}
-
-/// Returns the reference to what a ref holds, where that is an object.
-pub(crate) fn object_of(target: Option<&RefTarget>) -> Option<ObjRef> {
-    match target {
-        Some(RefTarget::Object(at)) => Some(*at),
-        _ => None,
     }
 }

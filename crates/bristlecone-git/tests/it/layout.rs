@@ -1,0 +1,166 @@
+//! Repositories are found where Git finds them, made as Git expects them, and refused where they are not understood.
+
+use std::path::{Path, PathBuf};
+
+use bristlecone::Error;
+use bristlecone::core::git::Algorithm;
+use bristlecone_git::layout::{Config, Layout};
+use bristlecone_testkit::git::{self, Git};
+
+fn canonical(path: impl AsRef<Path>) -> PathBuf {
+    path.as_ref().canonicalize().unwrap()
+}
+
+#[test]
+fn what_we_make_is_a_repository_to_git() {
+    if !git::is_there("what_we_make_is_a_repository_to_git") {
+        return;
+    }
+    for algorithm in [Algorithm::Sha1, Algorithm::Sha256] {
+        for bare in [true, false] {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("new/repo");
+            let made = Layout::init(&path, bare, algorithm).unwrap();
+            assert_eq!((made.algorithm, made.is_bare(), made.is_linked()), (algorithm, bare, false));
+            let git = Git::new(&path);
+            assert_eq!(git.text(&["rev-parse", "--is-bare-repository"]), bare.to_string());
+            assert_eq!(git.text(&["rev-parse", "--show-object-format"]), algorithm.name());
+            let git_dir = git.text(&["rev-parse", "--absolute-git-dir"]);
+            assert_eq!(canonical(git_dir), canonical(&made.git_dir));
+            git.fsck();
+            if !bare {
+                git.write("file", "text");
+                git.commit_all("a commit");
+                assert_eq!(git.text(&["status", "--porcelain"]), "");
+            }
+            assert!(matches!(Layout::init(&path, bare, algorithm), Err(Error::Exists { .. })));
+        }
+    }
+}
+
+#[test]
+fn repositories_of_git_are_found_from_within() {
+    if !git::is_there("repositories_of_git_are_found_from_within") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let root = canonical(dir.path());
+    let git = Git::init(root.join("repo"), &[]);
+    git.write("deep/er/file", "text");
+    git.commit_all("a commit");
+    let from = |path: PathBuf| Layout::discover(&path).unwrap().expect("a repository");
+    for path in ["repo", "repo/deep/er", "repo/.git", "repo/.git/objects/pack"] {
+        let found = from(root.join(path));
+        assert_eq!(found.git_dir, root.join("repo/.git"), "{path}");
+        assert_eq!(found.common_dir, found.git_dir);
+        assert_eq!(found.worktree, Some(root.join("repo")), "{path}");
+        assert_eq!(found.algorithm, Algorithm::Sha1);
+    }
+    assert!(matches!(Layout::open(&root), Err(Error::NoStore { .. })));
+
+    // A linked working tree has a HEAD of its own and shares the rest.
+    git.run(&["worktree", "add", "-q", "../linked tree", "-b", "other"]);
+    for path in ["linked tree", "linked tree/deep", "linked tree/.git"] {
+        let found = from(root.join(path));
+        assert_eq!(found.git_dir, root.join("repo/.git/worktrees/linked-tree"), "{path}");
+        assert_eq!(found.common_dir, root.join("repo/.git"), "{path}");
+        assert_eq!(found.worktree, Some(root.join("linked tree")), "{path}");
+        assert!(found.is_linked() && !found.is_bare());
+    }
+    let by_its_folder = Layout::open(&root.join("repo/.git/worktrees/linked-tree")).unwrap();
+    assert_eq!(by_its_folder.worktree.map(canonical), Some(root.join("linked tree")));
+
+    // A repository elsewhere, as submodules have it.
+    let here = Git::new(&root);
+    here.run(&["init", "-q", "--separate-git-dir", "elsewhere.git", "apart"]);
+    let found = from(root.join("apart"));
+    assert_eq!((canonical(&found.git_dir), found.worktree), (root.join("elsewhere.git"), Some(root.join("apart"))));
+
+    here.run(&["clone", "-q", "--bare", "repo", "bare.git"]);
+    let found = from(root.join("bare.git/refs/heads"));
+    assert_eq!((found.git_dir.clone(), found.is_bare()), (root.join("bare.git"), true));
+    let bare = Git::new(root.join("bare.git"));
+    bare.run(&["worktree", "add", "-q", "../of bare", "main"]);
+    let found = from(root.join("of bare"));
+    assert_eq!((found.common_dir, found.worktree), (root.join("bare.git"), Some(root.join("of bare"))));
+
+    git.run(&["config", "core.worktree", "../../apart"]);
+    assert_eq!(canonical(from(root.join("repo/.git")).worktree.unwrap()), root.join("apart"));
+    git.run(&["config", "--unset", "core.worktree"]);
+    git.run(&["config", "core.bare", "true"]);
+    assert!(from(root.join("repo/.git")).is_bare());
+}
+
+#[test]
+fn what_is_not_understood_is_refused_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let made = Layout::init(dir.path(), true, Algorithm::Sha1).unwrap();
+    let refusal = |config: &str| {
+        std::fs::write(made.git_dir.join("config"), config).unwrap();
+        match Layout::open(dir.path()) {
+            Ok(_) => None,
+            Err(error @ (Error::Incompatible { .. } | Error::Corrupt { .. })) => Some(error.to_string()),
+            Err(other) => panic!("{other}"),
+        }
+    };
+    let v1 = "[core]\nrepositoryformatversion = 1\n[extensions]\n";
+    assert_eq!(refusal(""), None);
+    assert_eq!(refusal(&format!("{v1}refStorage = files\nworktreeConfig\npartialClone = origin\n")), None);
+    assert_eq!(refusal("[core]\nrepositoryformatversion = 0\n[extensions]\nunheard-of = 1\n"), None);
+    for (config, word) in [
+        (format!("{v1}refStorage = reftable\n"), "extensions.refstorage = reftable"),
+        (format!("{v1}unheard-of = 1\n"), "extensions.unheard-of = 1"),
+        (format!("{v1}objectFormat = sha3\n"), "extensions.objectformat = sha3"),
+        ("[core]\nrepositoryformatversion = 2\n".to_owned(), "repositoryformatversion 2"),
+        ("[core\n".to_owned(), "config is damaged at byte 6"),
+    ] {
+        let text = refusal(&config).expect("a refusal");
+        assert!(text.contains(word), "{text}");
+    }
+    assert_eq!(refusal(&format!("{v1}objectFormat = sha256\n")), None);
+    assert_eq!(Layout::open(dir.path()).unwrap().algorithm, Algorithm::Sha256);
+
+    let other = tempfile::tempdir().unwrap();
+    std::fs::write(other.path().join(".git"), "gitdir: nowhere\n").unwrap();
+    assert!(matches!(Layout::discover(other.path()), Err(Error::NoStore { .. })));
+    std::fs::write(other.path().join(".git"), "something else\n").unwrap();
+    assert!(matches!(Layout::discover(other.path()), Err(Error::Corrupt { .. })));
+}
+
+#[test]
+fn configurations_say_what_git_reads_in_them() {
+    if !git::is_there("configurations_say_what_git_reads_in_them") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let git = Git::init(dir.path(), &[]);
+    for (key, value) in [
+        ("user.name", "  N\u{e4}me; with # marks  "),
+        ("user.email", "a\\b\"c\"\td\ne"),
+        ("Remote.Odd \"na\\me].URL", "x"),
+        ("branch.main.description", ""),
+    ] {
+        git.run(&["config", key, value]);
+    }
+    git.run(&["config", "--add", "user.name", "second"]);
+    let file = dir.path().join(".git/config");
+    let mut text = std::fs::read(&file).unwrap();
+    text.extend_from_slice(
+        b"[a.B.c] D\r\n[a \"B\"]\n  e = 1 \\\n  2 ; three\n f=\"\"x\" y \"z\n[a]g=# none\n[A] h = a\\\\b # \"\n",
+    );
+    std::fs::write(&file, &text).unwrap();
+    let config = Config::read(&file).unwrap();
+    let listed = git.run(&["config", "--local", "--list", "--null"]);
+    let mut expected: Vec<(String, String)> = Vec::new();
+    for entry in listed.split(|byte| *byte == 0).filter(|entry| !entry.is_empty()) {
+        let entry = String::from_utf8(entry.to_vec()).unwrap();
+        let (key, value) = entry.split_once('\n').unwrap_or((&entry, "true"));
+        expected.push((key.to_owned(), value.to_owned()));
+    }
+    assert!(expected.len() > 12);
+    for (key, _) in &expected {
+        let own: Vec<_> = config.all(key).map(|value| String::from_utf8(value.to_vec()).unwrap()).collect();
+        let theirs: Vec<_> = expected.iter().filter(|entry| entry.0 == *key).map(|entry| entry.1.clone()).collect();
+        assert_eq!(own, theirs, "{key}");
+    }
+}
