@@ -133,7 +133,7 @@ fn linear_histories_are_split_as_git_does_it() {
     git(&dir, &["init", "-q", "-b", "main"]);
     for n in 0..12 {
         let path = ["deep/in it/a", "deep/in it/b/c", "other"][n % 3];
-        commit(&dir, path, &format!("{}\n", n / 4));
+        commit(&dir, path, &format!("{n}"));
     }
     git(&dir, &["repack", "-qad"]);
     let wanted = git(&dir, &["subtree", "split", "-q", "-P", "deep/in it"]);

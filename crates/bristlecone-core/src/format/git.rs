@@ -58,12 +58,6 @@ pub fn raw(kind: Kind, body: &[u8]) -> Result<&[u8], DecodeError> {
     if kind == Kind::Node { Ok(Table::parse(0, body)?.raw) } else { Ok(body) }
 }
 
-/// Says why Git refuses an entry of this name; `None` if it takes it.
-#[must_use]
-pub fn refused_name(name: &[u8], kind: EntryKind) -> Option<&'static str> {
-    name::refused(name, kind)
-}
-
 /// The format of Git: its trees, blobs, commits and annotated tags, with its ids.
 ///
 /// Trees are stored with a table in front of Git's bytes that finds an entry without a search. Names that Git
