@@ -3,6 +3,7 @@
 use std::{fmt, io, process::ExitCode};
 
 use bristlecone::{Error, PathError, core::FormatError};
+use bristlecone_git::transfer::TransferError;
 use bristlecone_trace::TraceError;
 
 /// A result of a command.
@@ -143,6 +144,24 @@ impl From<Error> for Failure {
             _ => error.to_string(),
         };
         Self { code, message, causes: Vec::new() }
+    }
+}
+
+impl From<TransferError> for Failure {
+    fn from(error: TransferError) -> Self {
+        match error {
+            TransferError::Store(error) => error.into(),
+            TransferError::Lost(lost) => {
+                let way = "fetch or restore it, or take the rest with --skip-missing; no ref has moved";
+                Self::failed(format!("{lost}; {way}"))
+            }
+            TransferError::Algorithm { from, found, expected } => Self::usage(format!(
+                "{from} has ids of {found}, and this store of {expected}; use a store of the format native, or one \
+                 made for {found}"
+            )),
+            TransferError::NoRef { .. } => Self::negative(format!("{error}; `git for-each-ref` lists those there are")),
+            _ => Self::failed(format!("{error}; no ref has moved")),
+        }
     }
 }
 

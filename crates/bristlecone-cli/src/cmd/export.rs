@@ -1,19 +1,26 @@
 //! `cone export`: a tree as a folder of files.
 
-use std::{ffi::OsString, path::PathBuf, time::Instant};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+    time::Instant,
+};
 
 use clap::Args;
 
-use super::Context;
+use super::{
+    Context,
+    export_git::{self, Wanted},
+};
 use crate::{
     entry, export,
-    failure::Result,
+    failure::{Failure, Result},
     open::Access,
     output::{fields, put_name},
     text::{self, show},
 };
 
-/// Write a tree into a folder of files
+/// Write a tree into a folder of files; or the whole history into a Git repository
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -21,25 +28,53 @@ Examples:
   cone export out --at HEAD~3 --path fruit a part of an older commit
   cone export out --force                  into a folder that holds something: files in the way are replaced,
                                            whatever else is there stays
+  cone export --git ../project.git         the whole history, into a repository that is made if need be
 
 Files are made anew, with executable bits and links as they were imported. No link is followed, and nothing
-outside the folder is touched. Names that no file can have are refused before anything is written.")]
+outside the folder is touched. Names that no file can have are refused before anything is written.
+
+A history that came from Git has the same ids again. In a repository that is there, refs move only forward, and
+not while they are checked out, unless with --force. Exit code 1: a ref stayed where it was.")]
 pub(super) struct ExportArgs {
     /// The folder, which is made unless it is there
-    #[arg(value_name = "DIR")]
-    dir: PathBuf,
+    #[arg(value_name = "DIR", required_unless_present = "git", conflicts_with = "git")]
+    dir: Option<PathBuf>,
+    /// The whole history, into the Git repository there, which is made unless it is there
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["at", "path"])]
+    git: Option<PathBuf>,
+    /// Only these refs: full names, globs such as refs/heads/*, or short names of tags and branches
+    #[arg(long = "ref", value_name = "PATTERN", requires = "git")]
+    refs: Vec<String>,
+    /// Make a repository without a working tree, as one whose name ends in .git is made
+    #[arg(long, requires = "git")]
+    bare: bool,
+    /// The hash of a repository that is made from a store of the format native [default: sha1]
+    #[arg(long, value_name = "NAME", requires = "git", value_parser = ["sha1", "sha256"])]
+    hash: Option<String>,
     /// Which revision [default: the branch's head]
     #[arg(long, value_name = "REV")]
     at: Option<OsString>,
     /// Only what is below this path
     #[arg(long, value_name = "PATH", default_value = "", hide_default_value = true)]
     path: OsString,
-    /// Write into a folder that is not empty
+    /// Write into a folder that is not empty; with --git, move refs that would let go of commits
     #[arg(long)]
     force: bool,
 }
 
 pub(super) fn run(args: ExportArgs, context: &mut Context) -> Result<()> {
+    let dir = match (&args.git, &args.dir) {
+        (Some(to), _) => {
+            let (bare, force) = (args.bare, args.force);
+            return export_git::run(Wanted { to, refs: args.refs, bare, force, hash: args.hash }, context);
+        }
+        (None, Some(dir)) => dir.clone(),
+        (None, None) => return Err(Failure::usage("name a folder, or a repository with --git PATH")),
+    };
+    export_dir(&args, &dir, context)
+}
+
+fn export_dir(args: &ExportArgs, dir: &Path, context: &mut Context) -> Result<()> {
     let began = Instant::now();
     let path = text::path(&args.path)?;
     let opened = context.globals.open(Access::Read)?;
@@ -47,7 +82,7 @@ pub(super) fn run(args: ExportArgs, context: &mut Context) -> Result<()> {
     let commit = tree.origin();
     entry::check_dir(&tree, &path)?;
     let Some(tree) = tree.find_tree(&path)? else { return Err(entry::nothing_at(&tree, &path)?) };
-    let plan = export::folder(&tree, &args.dir, args.force, &opened.dir)?;
+    let plan = export::folder(&tree, dir, args.force, &opened.dir)?;
     let seconds = began.elapsed().as_secs_f64();
     for left_out in &plan.foreign {
         eprintln!("left out: {left_out} (id of another store)");
@@ -65,7 +100,7 @@ pub(super) fn run(args: ExportArgs, context: &mut Context) -> Result<()> {
         text::bytes(plan.bytes),
         (files + plan.links) as f64 / seconds
     );
-    context.out.line(format_args!("exported to {}", show(&args.dir)))?;
+    context.out.line(format_args!("exported to {}", show(dir)))?;
     let mut all = fields! {};
     opened.put_commit(&mut all, commit.as_ref());
     put_name(&mut all, "path", path.as_bytes());

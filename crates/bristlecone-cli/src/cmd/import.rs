@@ -1,12 +1,20 @@
 //! `cone import`: a folder of files as one commit.
 
-use std::{ffi::OsString, path::PathBuf, time::Instant};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+    time::Instant,
+};
 
 use clap::Args;
 
-use super::{Context, set};
+use super::{
+    Context,
+    import_git::{self, Wanted},
+    set,
+};
 use crate::{
-    failure::Result,
+    failure::{Failure, Result},
     formats::Tree,
     import::{self, Summary},
     open::Access,
@@ -18,40 +26,67 @@ use crate::{
 /// How many things that were left out are named on standard error.
 const NAMED_MAX: usize = 20;
 
-/// Take in a folder of files, as one commit
+/// Take in a folder of files, as one commit; or the whole history of a Git repository
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   cone import photos                            the whole tree becomes what is in the folder
   cone import photos --path backup/photos       only what is below that path
   cone import . -b snapshots -m \"Before lunch\"  on another branch, which begins if it is new
+  cone import --git ../project                  the whole history of a Git repository, with all its refs
+  cone import --git ../project --ref main --ref 'v*'
 
 Executable bits and links are kept; times, owners and other permissions are not. Empty folders, pipes,
 sockets and devices are left out, counted and named; so is the store itself. A format that has no executables
 or links refuses them, unless they are to be --plain. In a Git repository whatever has the name .git is left
 out, too, and what Git ignores is not. The branch moves at the very end:
-whatever stops an import before, the store holds what it held.")]
+whatever stops an import before, the store holds what it held.
+
+A history goes into stores of the formats git and native, commit by commit, with its branches, tags and other
+refs under their full names. The same command again brings what is new; one that was interrupted goes on. Refs
+move only forward, unless with --force; those below refs/remotes/ follow. Exit code 1: something was left out.")]
 pub(super) struct ImportArgs {
     /// The folder
-    #[arg(value_name = "DIR")]
-    dir: PathBuf,
+    #[arg(value_name = "DIR", required_unless_present = "git", conflicts_with = "git")]
+    dir: Option<PathBuf>,
+    /// The whole history of the Git repository there: a working tree, its .git, or a bare repository
+    #[arg(long, value_name = "PATH")]
+    git: Option<PathBuf>,
+    /// Only these refs: full names, globs such as refs/heads/*, or short names of tags and branches
+    #[arg(long = "ref", value_name = "PATTERN", requires = "git")]
+    refs: Vec<String>,
+    /// Where objects of the repository are missing or damaged, take what does not depend on them
+    #[arg(long, requires = "git")]
+    skip_missing: bool,
     /// Where in the tree [default: the root]
-    #[arg(long, value_name = "PATH", default_value = "", hide_default_value = true)]
+    #[arg(long, value_name = "PATH", default_value = "", hide_default_value = true, conflicts_with = "git")]
     path: OsString,
-    /// Replace a value on the way to that path, or at it
+    /// Replace a value on the way to that path, or at it; with --git, move refs that would let go of commits
     #[arg(long)]
     force: bool,
     /// Take executables as plain values, and links, too, as their targets
-    #[arg(long)]
+    #[arg(long, conflicts_with = "git")]
     plain: bool,
     #[command(flatten)]
     commit: CommitArgs,
 }
 
 pub(super) fn run(args: ImportArgs, context: &mut Context) -> Result<()> {
+    let dir = match (&args.git, &args.dir) {
+        (Some(from), _) => {
+            let (skip_missing, force) = (args.skip_missing, args.force);
+            return import_git::run(Wanted { from, refs: args.refs, skip_missing, force }, context);
+        }
+        (None, Some(dir)) => dir.clone(),
+        (None, None) => return Err(Failure::usage("name a folder, or a repository with --git PATH")),
+    };
+    import_dir(&args, &dir, context)
+}
+
+fn import_dir(args: &ImportArgs, dir: &Path, context: &mut Context) -> Result<()> {
     let began = Instant::now();
     let path = text::path(&args.path)?;
-    let dir = import::checked_folder(&args.dir)?;
+    let dir = import::checked_folder(dir)?;
     let opened = context.globals.open(Access::Write)?;
     let message = format!("Import {}", show(&dir));
     let info = args.commit.info(&opened, &message, DurabilityArg::Synced)?;

@@ -12,6 +12,7 @@ mod git_read;
 mod git_worktree;
 mod git_write;
 mod harness;
+mod histories;
 mod hostile;
 mod json;
 mod replay;

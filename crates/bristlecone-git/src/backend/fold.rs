@@ -206,7 +206,9 @@ impl Shared {
     fn replace(&self, names: &[String], new: &str) -> Result<()> {
         for name in names.iter().filter(|name| *name != new) {
             // Protected since, or the user's wish.
-            if self.files.stat(&format!("{PACKS}/{name}.keep"))?.is_some() && !objects::is_kept_by_us(&self.files, name)? {
+            if self.files.stat(&format!("{PACKS}/{name}.keep"))?.is_some()
+                && !objects::is_kept_by_us(&self.files, name)?
+            {
                 continue;
             }
             self.odb.forget_pack(name);

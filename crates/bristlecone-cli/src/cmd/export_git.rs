@@ -1,0 +1,100 @@
+//! `cone export --git`: whole histories into a Git repository.
+
+use std::{path::Path, time::Instant};
+
+use bristlecone::core::git::Algorithm;
+use bristlecone_git::transfer::{self, ExportOptions, ExportReport, RefState};
+
+use super::{
+    Context,
+    import_git::{line, scratch, store_of},
+};
+use crate::{
+    failure::{Failure, Result},
+    open::Access,
+    output::{Fields, fields, put_name},
+    progress::Progress,
+    text::{self, count, show},
+};
+
+/// What to export, and how.
+pub(super) struct Wanted<'a> {
+    pub(super) to: &'a Path,
+    pub(super) refs: Vec<String>,
+    pub(super) bare: bool,
+    pub(super) force: bool,
+    pub(super) hash: Option<String>,
+}
+
+pub(super) fn run(wanted: Wanted<'_>, context: &mut Context) -> Result<()> {
+    let began = Instant::now();
+    let opened = context.globals.open(Access::Read)?;
+    let store = store_of(opened.repo.format())?;
+    let options = ExportOptions {
+        refs: wanted.refs,
+        bare: wanted.bare,
+        force: wanted.force,
+        algorithm: wanted.hash.as_deref().and_then(Algorithm::from_name),
+        scratch: Some(scratch(&opened)),
+    };
+    let mut progress = Progress::new("exported", None);
+    let report = transfer::export(store, opened.repo.backend(), wanted.to, &options, &mut |status| {
+        progress.tick_with(|seconds| line(&status, seconds));
+    })?;
+    drop(progress);
+    let seconds = began.elapsed().as_secs_f64();
+    tell(&report, seconds);
+    context.out.line(format_args!("exported to {}", show(wanted.to)))?;
+    let mut all = describe(&report, seconds);
+    put_name(&mut all, "to", wanted.to.as_os_str().as_encoded_bytes());
+    context.out.document(all)?;
+    let stayed = report.refs.iter().any(|moved| matches!(moved.state, RefState::Kept | RefState::CheckedOut));
+    if stayed { Err(Failure::answered()) } else { Ok(()) }
+}
+
+fn tell(report: &ExportReport, seconds: f64) {
+    for moved in &report.refs {
+        let why = match moved.state {
+            RefState::Kept => "what it names would be let go of",
+            RefState::CheckedOut => "its files are checked out there, and would not follow",
+            _ => continue,
+        };
+        eprintln!("left where it is: {} ({why}; --force moves it)", moved.name);
+    }
+    if !report.cut.is_empty() {
+        let many = count(report.cut.len() as u64, "commit", "commits");
+        eprintln!("the history is cut off at {many}, whose parents are not in the store");
+    }
+    let counts = &report.counts;
+    let refs = report.refs.iter().filter(|moved| matches!(moved.state, RefState::New | RefState::Moved)).count();
+    eprintln!(
+        "{}, {}, {}, {}, {} in {seconds:.2} s: {:.0} objects/s, {} in {}",
+        count(counts.commits, "commit", "commits"),
+        count(counts.trees, "tree", "trees"),
+        count(counts.blobs, "blob", "blobs"),
+        count(counts.tags, "tag", "tags"),
+        count(refs as u64, "ref", "refs"),
+        counts.objects() as f64 / seconds,
+        text::bytes(report.pack_bytes),
+        count(report.packs, "pack", "packs"),
+    );
+}
+
+fn describe(report: &ExportReport, seconds: f64) -> Fields {
+    let counts = &report.counts;
+    let refs = report.refs.iter().map(|moved| fields! { "name": moved.name.as_str(), "state": moved.state.name() });
+    let refs: Vec<_> = refs.map(serde_json::Value::Object).collect();
+    fields! {
+        "made": report.made,
+        "commits": counts.commits,
+        "trees": counts.trees,
+        "blobs": counts.blobs,
+        "tags": counts.tags,
+        "bytes": counts.bytes,
+        "packs": report.packs,
+        "pack_bytes": report.pack_bytes,
+        "refs": refs,
+        "cut": report.cut.iter().map(|oid| oid.to_string()).collect::<Vec<_>>(),
+        "seconds": seconds,
+    }
+}

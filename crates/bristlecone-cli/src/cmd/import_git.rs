@@ -1,0 +1,157 @@
+//! `cone import --git`: whole histories out of a Git repository.
+
+use std::{path::Path, sync::Arc, time::Instant};
+
+use bristlecone::storage::{RealStorage, Storage};
+use bristlecone_git::transfer::{self, ImportOptions, ImportReport, RefState, Repository, Status};
+
+use super::Context;
+use crate::{
+    failure::{Failure, Result},
+    formats::AnyFormat,
+    open::{Access, Opened},
+    output::{Fields, fields, put_name},
+    progress::Progress,
+    text::{self, count, show},
+};
+
+/// How many things that were left out are named on standard error.
+const NAMED_MAX: usize = 20;
+
+/// What to import, and how.
+pub(super) struct Wanted<'a> {
+    pub(super) from: &'a Path,
+    pub(super) refs: Vec<String>,
+    pub(super) skip_missing: bool,
+    pub(super) force: bool,
+}
+
+pub(super) fn run(wanted: Wanted<'_>, context: &mut Context) -> Result<()> {
+    let began = Instant::now();
+    let opened = context.globals.open(Access::Write)?;
+    let store = store_of(opened.repo.format())?;
+    let from = Repository::open(wanted.from)?;
+    let options = ImportOptions {
+        refs: wanted.refs,
+        skip_missing: wanted.skip_missing,
+        force: wanted.force,
+        scratch: Some(scratch(&opened)),
+    };
+    let mut progress = Progress::new("imported", None);
+    let report = transfer::import(&from, store, opened.repo.backend(), &options, &mut |status| {
+        progress.tick_with(|seconds| line(&status, seconds));
+    })?;
+    drop(progress);
+    opened.close()?;
+    let seconds = began.elapsed().as_secs_f64();
+    tell(&report, seconds);
+    context.out.line(format_args!("imported {}", show(wanted.from)))?;
+    let mut all = describe(&report, seconds);
+    put_name(&mut all, "from", wanted.from.as_os_str().as_encoded_bytes());
+    context.out.document(all)?;
+    let kept = report.refs.iter().any(|moved| moved.state == RefState::Kept);
+    if kept || !report.left_out.is_empty() || !report.lost.is_empty() { Err(Failure::answered()) } else { Ok(()) }
+}
+
+/// Returns the store of a history, if the format can hold one.
+pub(super) fn store_of(format: &AnyFormat) -> Result<transfer::Store> {
+    match format {
+        AnyFormat::Git(git) => Ok(transfer::Store::Git(*git)),
+        AnyFormat::Native(native) => Ok(transfer::Store::Native(*native)),
+        AnyFormat::Tezos(_) => {
+            let way = "use a store of the format git or native, such as `cone init --format git` makes";
+            Err(Failure::usage(format!("the format {} cannot hold a history of Git; {way}", format.name())))
+        }
+    }
+}
+
+/// Returns the folder for what does not fit in memory: that of the store, which has room for the history itself.
+pub(super) fn scratch(opened: &Opened) -> Arc<dyn Storage> {
+    Arc::new(RealStorage::new(&opened.dir))
+}
+
+/// What the progress line says.
+pub(super) fn line(status: &Status, seconds: f64) -> String {
+    if status.commits_total == 0 {
+        return format!("found {}", count(status.commits_found, "commit", "commits"));
+    }
+    let rate = (status.objects as f64 / seconds) as u64;
+    let (done, total) = (status.commits, status.commits_total);
+    format!("{done} of {total} commits, {} objects ({rate}/s), {}", status.objects, text::bytes(status.bytes))
+}
+
+fn tell(report: &ImportReport, seconds: f64) {
+    for left_out in report.left_out.iter().take(NAMED_MAX) {
+        eprintln!("left out: {} ({})", left_out.name, left_out.lost);
+    }
+    more(report.left_out.len(), "left out");
+    for lost in report.lost.iter().take(NAMED_MAX) {
+        eprintln!("missing: {lost}");
+    }
+    more(report.lost.len(), "missing");
+    for kept in report.refs.iter().filter(|moved| moved.state == RefState::Kept).take(NAMED_MAX) {
+        eprintln!("left where it is: {} (what it names would be let go of; --force moves it)", kept.name);
+    }
+    if !report.cut.is_empty() {
+        let many = count(report.cut.len() as u64, "commit", "commits");
+        eprintln!("the history is cut off at {many}, whose parents were never fetched");
+    }
+    if let Some(head) = &report.head {
+        eprintln!("HEAD is {}", head.strip_prefix("refs/heads/").unwrap_or(head));
+    }
+    let counts = &report.counts;
+    let refs = report.refs.iter().filter(|moved| moved.state != RefState::Same).count() as u64;
+    eprintln!(
+        "{}, {}, {}, {}, {} in {seconds:.2} s: {:.0} objects/s, {}",
+        count(counts.commits, "commit", "commits"),
+        count(counts.trees, "tree", "trees"),
+        count(counts.blobs, "blob", "blobs"),
+        count(counts.tags, "tag", "tags"),
+        count(refs, "ref", "refs"),
+        counts.objects() as f64 / seconds,
+        text::bytes(counts.bytes),
+    );
+}
+
+fn more(all: usize, what: &str) {
+    if all > NAMED_MAX {
+        eprintln!("{what}: {} more; -o json names all", all - NAMED_MAX);
+    }
+}
+
+fn describe(report: &ImportReport, seconds: f64) -> Fields {
+    let counts = &report.counts;
+    let refs = report.refs.iter().map(|moved| fields! { "name": moved.name.as_str(), "state": moved.state.name() });
+    let refs: Vec<_> = refs.map(serde_json::Value::Object).collect();
+    let left_out = report.left_out.iter().map(|left_out| {
+        fields! {
+            "name": left_out.name.as_str(),
+            "oid": left_out.oid.to_string(),
+            "missing": left_out.lost.oid.to_string(),
+        }
+    });
+    let left_out: Vec<_> = left_out.map(serde_json::Value::Object).collect();
+    let missing = report.lost.iter().map(|lost| {
+        fields! {
+            "kind": bristlecone::core::git::type_name(lost.kind),
+            "oid": lost.oid.to_string(),
+            "damage": lost.damage.as_deref(),
+            "what": lost.to_string(),
+        }
+    });
+    let missing: Vec<_> = missing.map(serde_json::Value::Object).collect();
+    fields! {
+        "commits": counts.commits,
+        "trees": counts.trees,
+        "blobs": counts.blobs,
+        "tags": counts.tags,
+        "bytes": counts.bytes,
+        "refs": refs,
+        "left_out": left_out,
+        "missing": missing,
+        "missing_more": report.lost_more,
+        "cut": report.cut.iter().map(|oid| oid.to_string()).collect::<Vec<_>>(),
+        "head": report.head.as_deref(),
+        "seconds": seconds,
+    }
+}

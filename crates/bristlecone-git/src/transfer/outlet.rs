@@ -1,0 +1,317 @@
+//! A repository that a history is written to: its packs, its refs, and what it has already.
+
+use std::{
+    collections::{BTreeMap, BinaryHeap, HashSet},
+    fs,
+    path::Path,
+    sync::Arc,
+};
+
+use bristlecone::{
+    Backend, Batch, Durability, EntryKind, Error, Expected, Kind, Location, ObjRef, Oid, RefMove, RefTarget,
+    core::git::{self, Algorithm},
+};
+
+use super::{
+    error::{Origin, TransferError},
+    graph::{Bounds, Graph},
+    ids::Ids,
+    objects::{CommitHead, Objects},
+    reader::tag_target,
+    refs::{FOLLOWING, MovedRef, RefState},
+    repository::Repository,
+    table::Scratch,
+    walk::There,
+};
+use crate::{
+    backend::{GitBackend, GitOptions},
+    files::Files,
+    layout::Layout,
+    odb::Odb,
+    pack::BuiltPack,
+};
+
+/// A repository that is written to.
+#[derive(Debug)]
+pub(super) struct Outgoing {
+    pub(super) repository: Repository,
+    /// It was made for this.
+    pub(super) made: bool,
+    pub(super) packs: u64,
+    pub(super) pack_bytes: u64,
+}
+
+impl Outgoing {
+    /// Opens the repository at `path`, or makes one where there is nothing. `algorithm`: that of the ids, where that
+    /// is given by the store.
+    pub(super) fn open(path: &Path, bare: bool, algorithm: Option<Algorithm>) -> Result<Self, TransferError> {
+        let (layout, made) = match Layout::open(path) {
+            Ok(layout) => (layout, false),
+            Err(Error::NoStore { .. }) => {
+                if fs::read_dir(path).is_ok_and(|mut names| names.next().is_some()) {
+                    let what = format!("a repository in the folder {}", path.display());
+                    return Err(TransferError::refused(what, "it holds something else"));
+                }
+                let bare = bare || path.extension().is_some_and(|ending| ending == "git");
+                fs::create_dir_all(path).map_err(|source| Error::Io { file: path.display().to_string(), source })?;
+                (Layout::init(path, bare, algorithm.unwrap_or_default())?, true)
+            }
+            Err(error) => return Err(error.into()),
+        };
+        if let Some(expected) = algorithm.filter(|&algorithm| algorithm != layout.algorithm) {
+            return Err(TransferError::Algorithm {
+                from: path.display().to_string(),
+                found: layout.algorithm.name(),
+                expected: expected.name(),
+            });
+        }
+        let repository = Repository::of(layout, path)?;
+        Ok(Self { repository, made, packs: 0, pack_bytes: 0 })
+    }
+
+    fn files(&self) -> Files {
+        Files::new(self.repository.layout.storage())
+    }
+
+    /// Writes a pack and its index, durably; the index last, so that a pack is seen when it is whole.
+    pub(super) fn write_pack(&mut self, pack: BuiltPack) -> Result<(), TransferError> {
+        let files = self.files();
+        for (ending, bytes) in [("pack", &pack.pack), ("idx", &pack.index)] {
+            let name = format!("objects/pack/{}.{ending}", pack.name);
+            let begun = format!("objects/pack/tmp_{ending}_{}", pack.name);
+            let file = files.write(&begun, bytes)?;
+            files.sync_open(&begun, &*file)?;
+            files.rename(&begun, &name)?;
+        }
+        files.sync_dir("objects/pack")?;
+        self.packs += 1;
+        self.pack_bytes += (pack.pack.len() + pack.index.len()) as u64;
+        Ok(())
+    }
+
+    /// Returns what refs lead to. `each`: all objects are asked for one by one, and those count that are there.
+    pub(super) fn there(&self, each: bool, scratch: &Scratch) -> Result<ThereRepository, TransferError> {
+        let (odb, algorithm) = (&*self.repository.odb, self.repository.algorithm());
+        let width = algorithm.oid_bytes();
+        let mut graph = Graph::new(Ids::new(width, scratch), width, scratch);
+        let mut others = Ids::new(width, scratch);
+        let mut bounds = Bounds { there: &mut |_, _| Ok(false), cut: &self.repository.cut, progress: &mut |_| {} };
+        let (mut roots, mut raw) = (HashSet::new(), Vec::new());
+        for target in self.repository.refs.values().chain(&self.repository.head) {
+            let RefTarget::Object(at) = target else { continue };
+            let mut oid = at.oid;
+            while let Ok(Some(kind)) = odb.read(&oid, &mut raw) {
+                match kind {
+                    Kind::Tag if others.get(&oid)?.is_none() => _ = others.insert(&oid)?,
+                    Kind::Commit => {
+                        graph.tip(odb, &mut bounds, &oid, || Origin::History)?;
+                        roots.extend(CommitHead::parse(width, &raw).map(|head| head.tree));
+                        break;
+                    }
+                    _ => break,
+                }
+                let Some((target, _)) = tag_target(algorithm, &raw) else { break };
+                oid = target;
+            }
+        }
+        graph.follow(odb, &mut bounds)?;
+        // What is damaged there is written again.
+        let lost = graph.take_lost().into_iter().map(|(number, _)| number).collect();
+        let commits = graph.into_ids();
+        for root in roots.into_iter().filter(|_| !each) {
+            note_tree(odb, algorithm, root, &mut others)?;
+        }
+        let odb = (each && !self.made).then(|| self.repository.odb.clone());
+        Ok(ThereRepository { odb, commits, lost, others })
+    }
+
+    /// Notes commits whose parents are not there, as Git notes them.
+    pub(super) fn write_cut(&self, cut: &[Oid]) -> Result<(), TransferError> {
+        if cut.is_empty() {
+            return Ok(());
+        }
+        let mut all: Vec<String> = self.repository.cut.iter().chain(cut).map(Oid::to_string).collect();
+        all.sort_unstable();
+        all.dedup();
+        self.replace("shallow", (all.join("\n") + "\n").as_bytes())
+    }
+
+    fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), TransferError> {
+        let files = self.files();
+        let lock = format!("{name}.lock");
+        let file = files.open(&lock, bristlecone::storage::OpenMode::CreateNew)?;
+        files.write_at(&lock, &*file, bytes, 0)?;
+        files.sync_open(&lock, &*file)?;
+        files.rename(&lock, name)?;
+        files.sync_dir("")?;
+        Ok(())
+    }
+
+    /// Moves the refs: forward, unless `force`.
+    pub(super) fn update(
+        &mut self,
+        wanted: &BTreeMap<String, RefTarget>,
+        head: Option<RefTarget>,
+        force: bool,
+    ) -> Result<Vec<MovedRef>, TransferError> {
+        if self.made {
+            return self.write_refs(wanted, head);
+        }
+        self.repository.odb.refresh()?;
+        let mut moved = Vec::with_capacity(wanted.len());
+        let mut moves = Vec::new();
+        for (name, to) in wanted {
+            let now = self.repository.refs.get(name);
+            let state = match now {
+                None => RefState::New,
+                Some(now) if now == to => RefState::Same,
+                Some(_) if self.is_checked_out(name) && !force => RefState::CheckedOut,
+                Some(now) if force || name.starts_with(FOLLOWING) || self.forward(now, to)? => RefState::Moved,
+                Some(_) => RefState::Kept,
+            };
+            if matches!(state, RefState::New | RefState::Moved) {
+                let expected = now.map_or(Expected::Absent, |now| Expected::Is(now.clone()));
+                moves.push(RefMove { name: name.clone(), expected, to: Some(to.clone()) });
+            }
+            moved.push(MovedRef { name: name.clone(), state });
+        }
+        if !moves.is_empty() {
+            let options = GitOptions { fold: false, background: false, ..GitOptions::default() };
+            let backend = GitBackend::open_path(&self.repository.layout, options)?;
+            for one in moves {
+                backend.append(Batch::new(), &[one], Durability::None)?;
+            }
+            backend.flush()?;
+            backend.close()?;
+        }
+        Ok(moved)
+    }
+
+    /// Writes the refs of a repository that nobody knows yet, all at once.
+    fn write_refs(
+        &self,
+        wanted: &BTreeMap<String, RefTarget>,
+        head: Option<RefTarget>,
+    ) -> Result<Vec<MovedRef>, TransferError> {
+        let mut packed = String::from("# pack-refs with: sorted \n");
+        let files = self.files();
+        for (name, to) in wanted {
+            match to {
+                RefTarget::Object(at) => packed.push_str(&format!("{} {name}\n", at.oid)),
+                RefTarget::Symbolic(to) => {
+                    let dir = name.rsplit_once('/').map_or("", |(dir, _)| dir);
+                    files.create_dir(dir)?;
+                    let file = files.write(name, format!("ref: {to}\n").as_bytes())?;
+                    files.sync_open(name, &*file)?;
+                    files.sync_dir(dir)?;
+                }
+            }
+        }
+        self.replace("packed-refs", packed.as_bytes())?;
+        match head {
+            Some(RefTarget::Symbolic(name)) => self.replace("HEAD", format!("ref: {name}\n").as_bytes())?,
+            Some(RefTarget::Object(at)) => self.replace("HEAD", format!("{}\n", at.oid).as_bytes())?,
+            None => {}
+        }
+        Ok(wanted.keys().map(|name| MovedRef { name: name.clone(), state: RefState::New }).collect())
+    }
+
+    fn is_checked_out(&self, name: &str) -> bool {
+        let head = matches!(&self.repository.head, Some(RefTarget::Symbolic(head)) if head == name);
+        head && !self.repository.layout.is_bare()
+    }
+
+    /// Whether a ref's new value is a commit that descends from its present one. The newest commits are looked at
+    /// first, and none far older than the one that is looked for.
+    fn forward(&self, from: &RefTarget, to: &RefTarget) -> Result<bool, TransferError> {
+        let (RefTarget::Object(from), RefTarget::Object(to)) = (from, to) else { return Ok(false) };
+        let width = self.repository.algorithm().oid_bytes();
+        let mut raw = Vec::new();
+        let mut read = |oid: &Oid| -> Result<Option<CommitHead>, TransferError> {
+            match self.repository.odb.read(oid, &mut raw)? {
+                Some(Kind::Commit) => Ok(CommitHead::parse(width, &raw)),
+                _ => Ok(None),
+            }
+        };
+        let (Some(_), Some(head)) = (read(&from.oid)?, read(&to.oid)?) else { return Ok(false) };
+        let mut seen = HashSet::from([to.oid]);
+        let mut queue = BinaryHeap::from([(head.seconds, to.oid)]);
+        let mut waiting = std::collections::HashMap::from([(to.oid, head.parents)]);
+        while let Some((_, oid)) = queue.pop() {
+            if oid == from.oid {
+                return Ok(true);
+            }
+            for parent in waiting.remove(&oid).unwrap_or_default() {
+                if seen.insert(parent)
+                    && let Some(head) = read(&parent)?
+                {
+                    queue.push((head.seconds, parent));
+                    waiting.insert(parent, head.parents);
+                }
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// Notes a tree and all below it.
+fn note_tree(objects: &impl Objects, algorithm: Algorithm, root: Oid, ids: &mut Ids) -> Result<(), TransferError> {
+    let mut stack = vec![root];
+    let mut raw = Vec::new();
+    while let Some(tree) = stack.pop() {
+        if ids.get(&tree)?.is_some() || objects.read(&tree, &mut raw).ok().flatten() != Some(Kind::Node) {
+            continue;
+        }
+        ids.insert(&tree)?;
+        for entry in git::raw_entries(algorithm, &raw).map_while(Result::ok) {
+            match entry.kind() {
+                EntryKind::Foreign => {}
+                EntryKind::Dir => stack.push(entry.oid()),
+                _ => {
+                    let oid = entry.oid();
+                    if ids.get(&oid)?.is_none() {
+                        ids.insert(&oid)?;
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What refs of a repository lead to: its commits, and the directories and values of those that refs name. Older ones
+/// may be written a second time; Git takes either.
+pub(super) struct ThereRepository {
+    // Asked for each object, if what comes was not told apart by commits before.
+    odb: Option<Arc<Odb>>,
+    commits: Ids,
+    lost: HashSet<u32>,
+    others: Ids,
+}
+
+impl There for ThereRepository {
+    fn find(&self, _: Kind, oid: &Oid) -> Result<Option<Location>, TransferError> {
+        let found = match &self.odb {
+            Some(odb) => odb.contains(oid)?,
+            None => self.others.get(oid)?.is_some(),
+        };
+        Ok(found.then_some(Location::NONE))
+    }
+
+    fn commit(&self, _: u32, oid: &Oid) -> Result<bool, TransferError> {
+        Ok(self.commits.get(oid)?.is_some_and(|number| !self.lost.contains(&number)))
+    }
+
+    fn closed(&self) -> bool {
+        true
+    }
+
+    fn confirm(&self, _: u32) -> Result<(), TransferError> {
+        Ok(())
+    }
+}
+
+/// Returns the refs as a repository has them: by Git's ids.
+pub(super) fn by_oid(at: ObjRef) -> RefTarget {
+    RefTarget::Object(ObjRef::from(at.oid))
+}

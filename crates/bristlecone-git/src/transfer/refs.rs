@@ -1,0 +1,128 @@
+//! Moving refs, at the end of a transfer.
+
+use std::collections::{BTreeMap, HashSet};
+
+use bristlecone::{Backend, Batch, Durability, Error, Expected, Format, Kind, ObjRef, Oid, RefMove, RefTarget, Repo};
+
+use super::error::TransferError;
+
+/// What became of a ref.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MovedRef {
+    /// Its full name.
+    pub name: String,
+    /// What happened.
+    pub state: RefState,
+}
+
+/// What happened to a ref.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefState {
+    /// It is new.
+    New,
+    /// It moved.
+    Moved,
+    /// It was where it belongs.
+    Same,
+    /// It stayed where it is: what it holds is not an ancestor of what it would hold, and would be let go of.
+    Kept,
+    /// It stayed where it is: its files are checked out beside the repository, and would not follow.
+    CheckedOut,
+}
+
+impl RefState {
+    /// Returns the name, as JSON writes it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::New => "new",
+            Self::Moved => "moved",
+            Self::Same => "same",
+            Self::Kept => "kept",
+            Self::CheckedOut => "checked_out",
+        }
+    }
+}
+
+/// Refs with this prefix follow another repository, whatever it does.
+pub(super) const FOLLOWING: &str = "refs/remotes/";
+/// Names, outside of `refs/`, that tell which commits have parents that were never fetched.
+pub(super) const CUT: &str = "shallow/";
+/// How many commits are looked at to find an ancestor.
+const ANCESTORS_MAX: usize = 50_000_000;
+
+/// Moves refs of a store; durable when it returns.
+pub(super) fn update<F: Format>(
+    repo: &Repo<F>,
+    wanted: &BTreeMap<String, RefTarget>,
+    force: bool,
+) -> Result<Vec<MovedRef>, TransferError> {
+    let backend = repo.backend();
+    let found = backend.list_refs("")?;
+    let (mut moved, mut moves) = (Vec::with_capacity(wanted.len()), Vec::new());
+    for (name, to) in wanted {
+        let state = match found.get(name) {
+            None => RefState::New,
+            Some(now) if now == to => RefState::Same,
+            Some(now) if force || name.starts_with(FOLLOWING) || forward(repo, now, to)? => RefState::Moved,
+            Some(_) => RefState::Kept,
+        };
+        if matches!(state, RefState::New | RefState::Moved) {
+            let expected = found.get(name).map_or(Expected::Absent, |now| Expected::Is(now.clone()));
+            moves.push(RefMove { name: name.clone(), expected, to: Some(to.clone()) });
+        }
+        moved.push(MovedRef { name: name.clone(), state });
+    }
+    append(&**backend, moves)?;
+    Ok(moved)
+}
+
+/// Moves refs in one step, or one after the other where that is all a backend can.
+pub(super) fn append(backend: &dyn Backend, moves: Vec<RefMove>) -> Result<(), TransferError> {
+    if moves.is_empty() {
+        return Ok(());
+    }
+    if backend.capabilities().several_refs {
+        backend.append(Batch::new(), &moves, Durability::Synced)?;
+        return Ok(());
+    }
+    for one in moves {
+        backend.append(Batch::new(), &[one], Durability::None)?;
+    }
+    Ok(backend.flush()?)
+}
+
+/// Whether nothing is let go of when a ref moves: it names a commit, and will name one that descends from it.
+fn forward<F: Format>(repo: &Repo<F>, from: &RefTarget, to: &RefTarget) -> Result<bool, TransferError> {
+    let (RefTarget::Object(from), RefTarget::Object(to)) = (from, to) else { return Ok(false) };
+    for at in [from, to] {
+        match repo.backend().read(at)? {
+            Some(object) if object.kind() == Kind::Commit => {}
+            _ => return Ok(false),
+        }
+    }
+    is_ancestor(repo, from, to)
+}
+
+/// Whether a commit is an ancestor of another one; histories may be cut off.
+fn is_ancestor<F: Format>(repo: &Repo<F>, ancestor: &ObjRef, descendant: &ObjRef) -> Result<bool, TransferError> {
+    if repo.backend().list_refs(CUT)?.is_empty() && repo.backend().capabilities().words {
+        return Ok(repo.is_ancestor(*ancestor, *descendant)?);
+    }
+    let mut seen: HashSet<Oid> = HashSet::new();
+    let mut stack = vec![*descendant];
+    while let Some(at) = stack.pop() {
+        if at == *ancestor {
+            return Ok(true);
+        }
+        if seen.len() > ANCESTORS_MAX || !seen.insert(at.oid) {
+            continue;
+        }
+        match repo.commit(at) {
+            Ok(commit) => stack.extend(commit.parents.iter().rev()),
+            Err(Error::Missing { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(false)
+}

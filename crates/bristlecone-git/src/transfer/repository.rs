@@ -1,0 +1,77 @@
+//! A repository as transfers see it.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    fs, io,
+    path::Path,
+    sync::Arc,
+};
+
+use bristlecone::{Error, Oid, RefTarget, Result, core::git::Algorithm};
+
+use crate::{layout::Layout, odb::Odb, refs::Refs};
+
+/// A repository of the operating system, open for reading.
+#[derive(Debug)]
+pub struct Repository {
+    pub(super) layout: Layout,
+    pub(super) odb: Arc<Odb>,
+    pub(super) refs: BTreeMap<String, RefTarget>,
+    pub(super) head: Option<RefTarget>,
+    // Commits whose parents were never fetched.
+    pub(super) cut: HashSet<Oid>,
+    pub(super) shown: String,
+}
+
+impl Repository {
+    /// Opens the repository at `path`: a working tree, its `.git`, or a bare repository.
+    ///
+    /// # Errors
+    /// As [`Layout::open`]; those of the system.
+    pub fn open(path: &Path) -> Result<Self> {
+        Self::of(Layout::open(path)?, path)
+    }
+
+    pub(super) fn of(layout: Layout, path: &Path) -> Result<Self> {
+        let odb = Arc::new(Odb::open_path(&layout)?);
+        let head_dir = layout.git_dir.strip_prefix(&layout.common_dir).ok().and_then(Path::to_str).unwrap_or_default();
+        let reader = Refs::open(layout.storage(), layout.algorithm, head_dir);
+        let (refs, head) = (reader.list("refs/")?, reader.get("HEAD")?);
+        let cut = shallow(&layout)?;
+        Ok(Self { layout, odb, refs, head, cut, shown: path.display().to_string() })
+    }
+
+    /// Returns the hash of its ids.
+    #[must_use]
+    pub fn algorithm(&self) -> Algorithm {
+        self.layout.algorithm
+    }
+
+    /// Whether its history is cut off: it was cloned with a depth.
+    #[must_use]
+    pub fn is_shallow(&self) -> bool {
+        !self.cut.is_empty()
+    }
+}
+
+/// Reads the file that lists the commits whose parents were never fetched.
+fn shallow(layout: &Layout) -> Result<HashSet<Oid>> {
+    let path = layout.common_dir.join("shallow");
+    let text = match fs::read_to_string(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(HashSet::new()),
+        Err(source) => return Err(Error::Io { file: path.display().to_string(), source }),
+        Ok(text) => text,
+    };
+    let mut cut = HashSet::new();
+    let mut offset = 0;
+    for line in text.lines() {
+        let oid = line.trim().parse::<Oid>().ok().filter(|oid| oid.as_bytes().len() == layout.algorithm.oid_bytes());
+        let Some(oid) = oid else {
+            let reason = "a line is not the id of a commit".to_owned();
+            return Err(Error::Corrupt { file: path.display().to_string(), offset, oid: None, reason });
+        };
+        cut.insert(oid);
+        offset += line.len() as u64 + 1;
+    }
+    Ok(cut)
+}
