@@ -96,15 +96,16 @@ pub(crate) fn check(opened: &Opened) -> Result<Report> {
             let mut findings = BTreeSet::new();
             report.engine = backend.check(&mut |damage| _ = findings.insert(damage.into()))?;
             report.findings = findings;
-            objects(opened, &mut report, true)?;
+            let shallow = opened.shallow()?;
+            objects(opened, &mut report, Some(&shallow))?;
             report.refs = refs.len() as u64;
             check_refs(opened, &refs, &mut report);
             if !report.findings.is_empty() {
-                report.affected = affected(opened, &refs, &mut report, HashSet::new());
+                report.affected = affected(opened, &refs, &mut report, shallow);
             }
         }
         Store::Git { layout, .. } => {
-            objects(opened, &mut report, false)?;
+            objects(opened, &mut report, None)?;
             refs.extend(heads(layout)?);
             report.refs = refs.len() as u64;
             report.affected = affected(opened, &refs, &mut report, opened.shallow()?);
@@ -125,8 +126,9 @@ fn heads(layout: &Layout) -> Result<BTreeMap<String, RefTarget>> {
     Ok(commits.collect())
 }
 
-/// Hashes every object, and follows its references one step if they are to be `complete`.
-fn objects(opened: &Opened, report: &mut Report, complete: bool) -> Result<()> {
+/// Hashes every object, and follows its references one step if they are to be complete, but for the parents of those
+/// commits.
+fn objects(opened: &Opened, report: &mut Report, complete: Option<&HashSet<Oid>>) -> Result<()> {
     let mut progress = Progress::new("checked", None);
     let done = Done::default();
     let format = opened.repo.format();
@@ -145,7 +147,8 @@ fn objects(opened: &Opened, report: &mut Report, complete: bool) -> Result<()> {
             }
             for (kind, at) in children(format, object) {
                 *references += 1;
-                if !complete {
+                let Some(shallow) = complete else { continue };
+                if kind == Kind::Commit && object.kind() == Kind::Commit && shallow.contains(&oid) {
                     continue;
                 }
                 if let Some(reason) = wrong_reference(opened, kind, &at) {
@@ -232,13 +235,17 @@ fn fits(wanted: Kind, found: Kind) -> bool {
 /// Returns the kind that a ref names: a branch a commit, others whatever is there, such as an annotated tag.
 fn named_kind(opened: &Opened, name: &str, at: &ObjRef) -> Kind {
     match opened.backend().read(at) {
-        Ok(Some(object)) if !name.starts_with("refs/heads/") => object.kind(),
+        Ok(Some(_)) if name.starts_with("refs/heads/") => Kind::Commit,
+        // A large value stands for a value.
+        Ok(Some(object)) if object.kind() == Kind::Pieces => Kind::Contents,
+        Ok(Some(object)) => object.kind(),
         _ => Kind::Commit,
     }
 }
 
 fn check_refs(opened: &Opened, refs: &BTreeMap<String, RefTarget>, report: &mut Report) {
     for (name, target) in refs {
+        // Tags name objects of any kind.
         if let RefTarget::Object(at) = target
             && let Some(reason) = wrong_reference(opened, named_kind(opened, name, at), at)
         {

@@ -15,6 +15,7 @@ use bristlecone::{
 use bristlecone_git::{
     backend::{GitBackend, GitOptions},
     layout::Layout,
+    transfer,
     worktree::Settings,
 };
 use clap::Args;
@@ -236,9 +237,9 @@ impl Opened {
         }
     }
 
-    /// Returns the commits whose parents were left out when the repository was cloned.
+    /// Returns the commits whose parents were left out when the repository was cloned, or one that was imported.
     pub(crate) fn shallow(&self) -> Result<HashSet<Oid>> {
-        let Store::Git { layout, .. } = &self.store else { return Ok(HashSet::new()) };
+        let Store::Git { layout, .. } = &self.store else { return Ok(transfer::shallow(self.backend())?) };
         let file = layout.common_dir.join("shallow");
         match std::fs::read_to_string(&file) {
             Ok(text) => Ok(text.lines().filter_map(|line| line.trim().parse().ok()).collect()),

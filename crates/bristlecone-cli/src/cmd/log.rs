@@ -98,7 +98,7 @@ fn entries<'o>(
     path: Option<Path>,
 ) -> Result<Box<dyn Iterator<Item = bristlecone::Result<Listed>> + 'o>> {
     let git = matches!(opened.store, Store::Git { .. });
-    if git && path.is_none() && !args.topo {
+    if path.is_none() && !args.topo && (git || !opened.shallow()?.is_empty()) {
         return Ok(Box::new(ByDate::new(opened, from)?.take(args.count.unwrap_or(usize::MAX))));
     }
     let listed = move |entry: LogEntry| {

@@ -22,7 +22,7 @@ use super::{
     outlet::{Outgoing, by_oid},
     patterns::Patterns,
     pump::{self, Counts, Job, Outcome},
-    refs::{CUT, MovedRef},
+    refs::MovedRef,
     table::Scratch,
     walk::{Meters, Walk},
 };
@@ -180,9 +180,7 @@ impl Wanted {
                 RefTarget::Symbolic(to) => symbolic.push((name.to_owned(), to.clone())),
             }
         }
-        let cut = backend.list_refs(CUT)?;
-        let cut = cut.keys().filter_map(|name| name[CUT.len()..].parse::<Oid>().ok()).collect();
-        Ok(Self { tips, symbolic, cut })
+        Ok(Self { tips, symbolic, cut: super::shallow(backend)? })
     }
 }
 
