@@ -2,6 +2,7 @@
 
 mod git {
     mod commits;
+    mod hostile;
     mod known;
     mod names;
     mod objects;

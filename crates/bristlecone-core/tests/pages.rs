@@ -5,6 +5,7 @@ use std::{collections::HashMap, path::Path};
 use bristlecone_core::{
     Change, ChangeTarget, Commit, EntryKind, Format, FormatError, Kind, Location, Mode, NoSource, ObjRef, Object, Oid,
     Signature, Sink, Source, Tag, Zone,
+    git::Git,
     native::Native,
     tezos::{Tezos, commit_text, parse_commit_text},
     to_hex,
@@ -133,6 +134,42 @@ fn tezos_examples() -> (Vec<Example>, Objects) {
     (examples, objects)
 }
 
+/// The same of the page of Git: all but the last with SHA-1.
+fn git_examples() -> Vec<Example> {
+    let who =
+        Signature { ident: b"Ada <ada@example.org>".to_vec(), seconds: 1_700_000_000, zone: Zone::from_minutes(60) };
+    let mut objects = Objects::default();
+    let git = Git::sha1();
+    let apple = git.put_contents(&mut objects, b"red").unwrap();
+    git.empty_dir(&mut objects).unwrap();
+    let value = |step| object(step, EntryKind::Value, apple, 3);
+    let mut directory = |changes: &[Change<'_>]| git.update(&NoSource, &mut objects, None, changes).unwrap().unwrap();
+    let fruit = directory(&[value(b"apple")]);
+    let module = ChangeTarget::Foreign(Oid::new(&[0x55; 20]).unwrap());
+    directory(&[
+        object(b"a", EntryKind::Dir, fruit, 0),
+        object(b"a b", EntryKind::Dir, fruit, 0),
+        object(b"a-b", EntryKind::Executable, apple, 3),
+        value(b"a.b"),
+        value(b"a0"),
+        object(b"link", EntryKind::Link, apple, 3),
+        Change { step: b"module", mode: Mode::USUAL, to: Some((EntryKind::Foreign, module)) },
+    ]);
+    let mut names: Vec<String> = (0..20).map(|number| number.to_string()).collect();
+    names.sort();
+    let twenty: Vec<Change<'_>> = names.iter().map(|name| value(name.as_bytes())).collect();
+    directory(&twenty);
+    let commit = git.put_commit(&mut objects, &Commit::new(fruit, vec![], who.clone(), "first\n"), 1).unwrap();
+    let (target, kind, name, tagger) = (commit, Kind::Commit, b"v1".to_vec(), Some(who));
+    let tag = Tag { target, kind, name, tagger, headers: vec![], message: b"notes\n".to_vec() };
+    git.put_tag(&mut objects, &tag).unwrap();
+    let other = Git::sha256();
+    let apple = other.put_contents(&mut Objects::default(), b"red").unwrap();
+    other.update(&NoSource, &mut objects, None, &[object(b"apple", EntryKind::Value, apple, 3)]).unwrap();
+    let names = ["apple", "empty", "fruit", "root", "twenty", "commit", "tag", "fruit256"];
+    names.into_iter().zip(objects.0).map(|(name, (kind, oid, body))| (name, kind, oid, body)).collect()
+}
+
 /// Returns what a page shows, by name and part.
 fn shown(page: &str) -> HashMap<(String, String), String> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/formats").join(page);
@@ -163,6 +200,14 @@ fn check<F: Format>(format: &F, objects: &Objects, page: &str, examples: &[Examp
 #[test]
 fn the_examples_of_the_native_format_are_what_is_written() {
     check(&Native::new(), &Objects::default(), "native.md", &native_examples());
+}
+
+#[test]
+fn the_examples_of_the_format_of_git_are_what_is_written() {
+    let examples = git_examples();
+    let (sha1, sha256) = examples.split_at(examples.len() - 1);
+    check(&Git::sha1(), &Objects::default(), "git.md", sha1);
+    check(&Git::sha256(), &Objects::default(), "git.md", sha256);
 }
 
 #[test]

@@ -55,6 +55,8 @@ pub struct GitOptions {
     pub cache_bytes: u64,
     /// Whether many small packs are folded into larger ones as they pile up.
     pub fold: bool,
+    /// So many small packs are many.
+    pub fold_min: usize,
     /// Within how many milliseconds a grouped append is durable.
     pub grouped_ms: u64,
     /// Whether threads may work beside appends; without, what they would do is done at the next call.
@@ -81,6 +83,7 @@ impl Default for GitOptions {
             stale_lock_ms: 10_000,
             cache_bytes: 64 << 20,
             fold: true,
+            fold_min: 48,
             grouped_ms: 10,
             background: true,
             head_dir: String::new(),
@@ -181,6 +184,10 @@ impl GitBackend {
         let shared = &self.shared;
         shared.stop_keeper();
         let flushed = shared.flush();
+        // Many short runs leave as many packs as a long one.
+        if flushed.is_ok() && shared.wants_folding() {
+            shared.fold_some();
+        }
         // What no ref led to until now has no protection any more, as in any Git.
         for pack in std::mem::take(&mut shared::lock(&shared.writer).kept) {
             objects::unkeep(&shared.files, &pack)?;

@@ -110,15 +110,14 @@ impl Files {
         self.named(name, write_all_at(file, bytes, offset))
     }
 
-    /// Makes a file, in the place of one that is there, and returns it. It is not durable.
+    /// Makes a file and returns it. It is not durable. What has the name is removed first, never written over: after a
+    /// power cut it may be one file with another that has a name to keep.
     pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> Result<Arc<dyn StorageFile>> {
-        let file = match self.open_raw(name, OpenMode::CreateNew) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                let file = self.open(name, OpenMode::Create)?;
-                self.named(name, retry(|| file.set_len(0)))?;
-                file
+        let file = loop {
+            match self.open_raw(name, OpenMode::CreateNew) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => _ = self.remove(name)?,
+                opened => break self.named(name, opened)?,
             }
-            opened => self.named(name, opened)?,
         };
         self.write_at(name, &*file, bytes, 0)?;
         Ok(file)

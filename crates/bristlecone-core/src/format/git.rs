@@ -7,8 +7,6 @@
 use alloc::{format, string::String, vec::Vec};
 use core::ops::Range;
 
-use sha1::Digest as _;
-
 use self::table::Table;
 use super::{Direction, Format, FormatError};
 use crate::{
@@ -19,6 +17,7 @@ use crate::{
 mod commit;
 mod diff;
 mod fast;
+mod hash;
 mod list;
 mod name;
 mod raw;
@@ -29,120 +28,13 @@ mod who;
 
 pub use commit::{decode_commit, encode_commit, is_canonical_commit};
 pub use diff::Differences;
+pub use hash::{Algorithm, kind_of, type_name};
 pub use list::Entries;
 pub use raw::{RawEntries, RawEntry, raw_entries};
 pub use tag::{decode_tag, encode_tag, is_canonical_tag};
 
 /// The longest value, in bytes: it is one object, of which records give the length in 32 bits.
 const VALUE_BYTES_MAX: usize = u32::MAX as usize;
-
-/// The hash that ids are made by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-pub enum Algorithm {
-    /// SHA-1: ids of 20 bytes.
-    #[default]
-    Sha1,
-    /// SHA-256: ids of 32 bytes.
-    Sha256,
-}
-
-impl Algorithm {
-    /// Returns the length of an id in bytes.
-    #[must_use]
-    pub const fn oid_bytes(self) -> usize {
-        match self {
-            Self::Sha1 => 20,
-            Self::Sha256 => 32,
-        }
-    }
-
-    /// Returns the name, as Git's configuration and the option `hash` write it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Sha1 => "sha1",
-            Self::Sha256 => "sha256",
-        }
-    }
-
-    /// Returns the algorithm with this name.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Sha1, Self::Sha256].into_iter().find(|one| one.name() == name)
-    }
-
-    /// Returns the digest of these bytes, one run after another.
-    #[must_use]
-    pub fn digest(self, runs: &[&[u8]]) -> Oid {
-        let oid = match self {
-            Self::Sha1 => {
-                let mut hasher = sha1::Sha1::new();
-                runs.iter().for_each(|run| hasher.update(run));
-                Oid::new(&hasher.finalize())
-            }
-            Self::Sha256 => {
-                let mut hasher = sha2::Sha256::new();
-                runs.iter().for_each(|run| hasher.update(run));
-                Oid::new(&hasher.finalize())
-            }
-        };
-        oid.expect("digests have 20 or 32 bytes")
-    }
-
-    /// Returns the id of an object whose bytes, as Git has them, are `raw`.
-    ///
-    /// # Panics
-    /// For a kind that Git does not have: [`Kind::Pieces`].
-    #[must_use]
-    pub fn object_id(self, kind: Kind, raw: &[u8]) -> Oid {
-        let mut header = smallvec::SmallVec::<[u8; 32]>::new();
-        write_header(kind, raw.len(), &mut header);
-        self.digest(&[&header, raw])
-    }
-}
-
-/// Appends the header that Git hashes in front of an object: `blob 12` and a zero byte.
-fn write_header(kind: Kind, bytes: usize, out: &mut smallvec::SmallVec<[u8; 32]>) {
-    out.extend_from_slice(type_name(kind).expect("a kind that Git has").as_bytes());
-    out.push(b' ');
-    let mut digits = [0; 20];
-    let mut at = digits.len();
-    let mut rest = bytes;
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[at..]);
-    out.push(0);
-}
-
-/// Returns what Git calls objects of this kind; `None` for [`Kind::Pieces`], which it does not have.
-#[must_use]
-pub const fn type_name(kind: Kind) -> Option<&'static str> {
-    Some(match kind {
-        Kind::Contents => "blob",
-        Kind::Node => "tree",
-        Kind::Commit => "commit",
-        Kind::Tag => "tag",
-        Kind::Pieces => return None,
-    })
-}
-
-/// Returns the kind that Git calls so.
-#[must_use]
-pub fn kind_of(type_name: &[u8]) -> Option<Kind> {
-    Some(match type_name {
-        b"blob" => Kind::Contents,
-        b"tree" => Kind::Node,
-        b"commit" => Kind::Commit,
-        b"tag" => Kind::Tag,
-        _ => return None,
-    })
-}
 
 /// Appends the stored body of the tree whose bytes, as Git has them, are `raw`: a table, and those bytes.
 ///
@@ -223,10 +115,7 @@ impl Git {
         if let Some(at) = sink.known(&oid) {
             return Ok(ObjRef::new(oid, at));
         }
-        let mut places = Vec::new();
-        self.each_raw_child(kind, raw, &mut |_, oid| places.push(sink.known(&oid).unwrap_or(Location::NONE)))?;
-        let mut places = places.into_iter();
-        self.put_raw_as(sink, kind, oid, raw, &mut |_| places.next().unwrap_or(Location::NONE))
+        self.put_checked(sink, kind, oid, raw, |sink, oid| sink.known(oid).unwrap_or(Location::NONE))
     }
 
     /// The same for bytes whose id is known, and was checked. `place` tells where children are.
@@ -241,26 +130,37 @@ impl Git {
         raw: &[u8],
         place: &mut dyn FnMut(&Oid) -> Location,
     ) -> Result<ObjRef, FormatError> {
+        self.put_checked(sink, kind, oid, raw, |_, oid| place(oid))
+    }
+
+    fn put_checked<K: Sink>(
+        &self,
+        sink: &mut K,
+        kind: Kind,
+        oid: Oid,
+        raw: &[u8],
+        mut place: impl FnMut(&K, &Oid) -> Location,
+    ) -> Result<ObjRef, FormatError> {
         if raw.len() > VALUE_BYTES_MAX {
             return Err(unsupported("an object of 4 GiB and more"));
         }
-        let mut places = Vec::new();
-        let body = if kind == Kind::Node {
-            let mut body = sink.take_buffer();
-            let mut each = |entry: &RawEntry<'_>| entry_child(entry, &mut |_, oid| places.push(place(&oid)));
-            table::put_body(self.algorithm, raw, &mut body, &mut each)
-                .map_err(|source| FormatError::Decode { kind, source })?;
-            Some(body)
+        let mut children = Vec::new();
+        let mut body = sink.take_buffer();
+        body.clear();
+        let checked = if kind == Kind::Node {
+            let mut each = |entry: &RawEntry<'_>| entry_child(entry, &mut |_, oid| children.push(oid));
+            table::put_body(self.algorithm, raw, &mut body, &mut each).map_err(bad)
         } else {
-            self.each_raw_child(kind, raw, &mut |_, oid| places.push(place(&oid)))?;
-            None
+            self.each_raw_child(kind, raw, &mut |_, oid| children.push(oid))
         };
-        let at = sink.put(kind, oid, body.as_deref().unwrap_or(raw), some_places(&places), &[]);
-        if let Some(mut body) = body {
-            body.clear();
-            sink.give_buffer(body);
-        }
-        Ok(ObjRef::new(oid, at))
+        let put = checked.map(|()| {
+            let places: Vec<Location> = children.iter().map(|oid| place(sink, oid)).collect();
+            let stored = if kind == Kind::Node { &body } else { raw };
+            ObjRef::new(oid, sink.put(kind, oid, stored, some_places(&places), &[]))
+        });
+        body.clear();
+        sink.give_buffer(body);
+        put
     }
 
     /// Calls `each` with kind and id of every child of an object in Git's bytes, in order.

@@ -81,10 +81,19 @@ impl Source for Objects {
     }
 }
 
+/// An object that a sink was given.
+struct New {
+    kind: Kind,
+    oid: Oid,
+    body: Vec<u8>,
+    children: Vec<Location>,
+    aux: Vec<u64>,
+}
+
 /// Takes what is new, as a sink beside the source.
 #[derive(Default)]
 pub(super) struct Put {
-    new: Vec<(Kind, Oid, Vec<u8>, Vec<Location>, Vec<u64>)>,
+    new: Vec<New>,
     known: HashMap<Oid, Location>,
 }
 
@@ -92,7 +101,7 @@ impl Sink for Put {
     fn put(&mut self, kind: Kind, oid: Oid, body: &[u8], children: &[Location], aux: &[u64]) -> Location {
         // Where the record will stand once it is taken over.
         let at = Location((self.known.len() + self.new.len()) as u64);
-        self.new.push((kind, oid, body.to_vec(), children.to_vec(), aux.to_vec()));
+        self.new.push(New { kind, oid, body: body.to_vec(), children: children.to_vec(), aux: aux.to_vec() });
         at
     }
 
@@ -107,7 +116,7 @@ impl Objects {
         let known = self.places.iter().map(|(oid, place)| (*oid, Location(*place))).collect();
         let mut put = Put { new: Vec::new(), known };
         let done = does(self, &mut put);
-        for (kind, oid, body, children, aux) in put.new {
+        for New { kind, oid, body, children, aux } in put.new {
             let mut found = 0;
             git.children(kind, &body, &mut |_, _| found += 1).unwrap();
             assert!(children.is_empty() || children.len() == found, "a location for every child, or none");

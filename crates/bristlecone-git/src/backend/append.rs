@@ -116,7 +116,7 @@ impl Shared {
         if moves.is_empty() && batches.iter().all(|batch| batch.is_empty()) {
             return if synced && !batches.is_empty() { self.flush() } else { Ok(()) };
         }
-        let written = self.write_objects(&batches, synced)?;
+        let mut written = self.write_objects(&batches, synced)?;
         let result = self.locked(|writer| {
             if synced {
                 // What is acknowledged as durable includes all that came before.
@@ -124,14 +124,14 @@ impl Shared {
             }
             let mut noted = synced;
             for (name, moves) in &moves {
-                if let Err(error) = self.move_ref(writer, requests, name, moves, &written, synced, &mut noted) {
+                if let Err(error) = self.move_ref(writer, requests, name, moves, &mut written, synced, &mut noted) {
                     for &index in &moves.requests {
                         requests[index].outcome.get_or_insert_with(|| Err(again(&error)));
                     }
                 }
             }
             if !noted && requests.iter().any(|request| matches!(request.outcome, None | Some(Ok(())))) {
-                self.note_objects(writer, &written)?;
+                self.note_objects(writer, &mut written)?;
             }
             Ok(())
         });
@@ -143,6 +143,7 @@ impl Shared {
             Durability::Grouped => self.flush_soon(),
             Durability::Synced => {}
         }
+        self.tend_packs();
         Ok(())
     }
 
@@ -176,29 +177,43 @@ impl Shared {
         Ok(plan)
     }
 
-    /// Writes the objects of a group, so that everybody can read them; no ref leads to them yet.
+    /// Writes the objects of a group; no ref leads to them yet. Those that are durable are found at once, others once the
+    /// journal knows of them.
     fn write_objects(&self, batches: &[&Batch], synced: bool) -> Result<Written> {
         let known = |oid: &Oid| self.recent.contains(oid);
+        let files = &self.files;
         let done = || -> Result<Written> {
-            if self.options.loose {
-                return objects::write_loose(&self.files, batches, known, synced);
-            }
-            let (builder, oids) = objects::build_pack(self.options.algorithm, batches, known)?;
-            if builder.is_empty() {
-                return Ok(Written::default());
-            }
-            let pack = objects::write_pack(&self.files, self.options.boot.as_deref(), builder, synced)?;
+            let mut written = if self.options.loose {
+                objects::write_loose(files, batches, known, synced)?
+            } else {
+                let (builder, oids) = objects::build_pack(self.options.algorithm, batches, known)?;
+                if builder.is_empty() {
+                    return Ok(Written::default());
+                }
+                objects::write_pack(files, self.options.boot.as_deref(), builder, oids, synced)?
+            };
             if synced {
-                self.files.sync_dir(objects::PACKS)?;
+                self.publish(&mut written)?;
+                if written.pack.is_some() {
+                    files.sync_dir(objects::PACKS)?;
+                } else {
+                    objects::sync_fan_out(files, &written.oids)?;
+                }
             }
-            Ok(Written { pack: Some(pack), loose: Vec::new(), oids })
+            Ok(written)
         };
-        let mut written = if synced { self.poison(done()) } else { done() }?;
-        if let Some(pack) = &mut written.pack {
-            self.counters.writes.fetch_add(1, Relaxed);
-            self.odb.add_pack_with(&pack.name, std::mem::take(&mut pack.index))?;
+        if synced { self.poison(done()) } else { done() }
+    }
+
+    /// Has what was written found by everybody.
+    pub(super) fn publish(&self, written: &mut Written) -> Result<()> {
+        written.publish(&self.files)?;
+        self.counters.writes.fetch_add(1, Relaxed);
+        self.counters.unfolded.fetch_add(u64::from(written.pack.is_some()), Relaxed);
+        match &mut written.pack {
+            Some(pack) => self.odb.add_pack_with(&pack.name, std::mem::take(&mut pack.index)),
+            None => Ok(()),
         }
-        Ok(written)
     }
 
     /// Moves one ref, for all requests that do, with its lock held.
@@ -209,7 +224,7 @@ impl Shared {
         requests: &mut [Request<'_>],
         name: &str,
         moves: &Moves,
-        written: &Written,
+        written: &mut Written,
         synced: bool,
         noted: &mut bool,
     ) -> Result<()> {
@@ -296,15 +311,17 @@ impl Shared {
             for request in requests.iter().filter(|request| matches!(request.outcome, None | Some(Ok(())))) {
                 self.remember(request.batch);
             }
-            self.recent.insert(written.oids.into_iter());
+            self.recent.insert(written.oids.iter().copied());
+        }
+        // After any other error the ref may have moved; then the objects must stay.
+        let refused = |error: &Error| matches!(error, Error::Conflict { .. } | Error::RefClash { .. });
+        if !kept && requests.iter().all(|request| matches!(&request.outcome, Some(Err(error)) if refused(error))) {
+            if let Some(pack) = written.pack.as_ref().filter(|pack| pack.fresh) {
+                self.odb.forget_pack(&pack.name);
+            }
+            return written.take_back(&self.files);
         }
         let Some(pack) = written.pack else { return Ok(()) };
-        // An error may have come after the ref moved; then the pack must stay.
-        let conflicts = requests.iter().all(|request| matches!(request.outcome, Some(Err(Error::Conflict { .. }))));
-        if !kept && conflicts && pack.fresh {
-            self.odb.forget_pack(&pack.name);
-            return objects::remove_pack(&self.files, &pack.name);
-        }
         let mut writer = super::shared::lock(&self.writer);
         if pack.fresh {
             writer.kept.push(pack.name);

@@ -25,7 +25,7 @@ impl Shared {
     pub(super) fn read_derived(&self, name: &str) -> Result<Option<Vec<u8>>> {
         let Some(bytes) = self.files.read(&path(name))? else { return Ok(None) };
         // What a power cut tore is absent.
-        let Some((check, bytes)) = bytes.split_last_chunk::<4>() else { return Ok(None) };
+        let Some((bytes, check)) = bytes.split_last_chunk::<4>() else { return Ok(None) };
         Ok((crc32fast::hash(bytes).to_le_bytes() == *check).then(|| bytes.to_vec()))
     }
 

@@ -48,9 +48,9 @@ impl Shared {
         writer.journal.begin(known, bases, !written.loose.is_empty(), Vec::new())
     }
 
-    /// Notes objects that were written and are not durable.
-    pub(super) fn note_objects(&self, writer: &mut Writer, written: &Written) -> Result<()> {
-        if written.pack.is_none() && written.loose.is_empty() {
+    /// Notes objects that were written and are not durable, and has them found.
+    pub(super) fn note_objects(&self, writer: &mut Writer, written: &mut Written) -> Result<()> {
+        if written.is_empty() {
             return Ok(());
         }
         if !writer.journal.is_dirty() {
@@ -65,7 +65,7 @@ impl Shared {
         if let Some(pack) = &written.pack {
             writer.journal.add([Line::Pack(pack.name.clone())])?;
         }
-        Ok(())
+        self.publish(written)
     }
 
     /// Makes everything durable that the journal says is not.
@@ -94,9 +94,8 @@ impl Shared {
             self.files.sync(&format!("{PACKS}/{pack}.pack"))?;
             self.files.sync(&format!("{PACKS}/{pack}.idx"))?;
         }
-        if !packs.is_empty() {
-            self.files.sync_dir(PACKS)?;
-        }
+        // Also for the sake of packs that were folded and removed: they may be torn, and must not come back.
+        self.files.sync_dir(PACKS)?;
         for oid in &loose {
             self.files.sync(&format!("objects/{}", crate::odb::loose::name(oid)))?;
         }

@@ -1,15 +1,236 @@
-//! Folding: many small packs become one.
+//! Folding: many small packs become one, with deltas.
+//!
+//! Packs are in classes by their size, each eight times the one below. When a class is full, all its packs and those of
+//! the classes below become one, so that an object is written again a logarithmic number of times. Nothing is left out,
+//! also what no ref leads to: dropping that is for `git gc`. Packs that say that they stay as they are do, and so do those
+//! that an index over several packs lists.
+//!
+//! What is not durable yet is folded first, and is durable then: the journal goes on without its lines.
 
-use bristlecone::Result;
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::atomic::Ordering::*,
+};
 
-use super::shared::Shared;
+use bristlecone::{Error, Result, storage::OpenMode};
+
+use super::{
+    journal::{Line, Value},
+    objects::{self, PACKS},
+    shared::{Shared, Writer, lock},
+};
+use crate::pack::{self, FoldOptions};
+
+const LOCK: &str = "bristlecone/fold.lock";
+/// Objects and bytes of a pack of the lowest class, at most.
+const OBJECTS_MAX: u64 = 2000;
+const BYTES_MAX: u64 = 1 << 20;
+/// A class above the lowest is full with so many packs.
+const CLASS_PACKS: usize = 8;
+/// When so many packs were written and not folded, whoever appends does it.
+const PACKS_MAX: u64 = 1000;
+/// With one of these beside it a pack stays as it is.
+const STAYS: [&str; 4] = ["keep", "promisor", "bitmap", "mtimes"];
+
+/// A pack that may be folded.
+#[derive(Debug)]
+struct Small {
+    name: String,
+    class: u32,
+    modified_ns: u64,
+}
 
 impl Shared {
-    /// Folds packs if there are many.
-    pub(super) fn fold_some(&self) {}
+    /// Sees after an append whether packs should be folded.
+    pub(super) fn tend_packs(&self) {
+        if !self.options.fold || self.options.loose {
+            return;
+        }
+        let unfolded = self.counters.unfolded.load(Relaxed);
+        if unfolded >= self.options.fold_min as u64 {
+            if self.options.background && unfolded < PACKS_MAX {
+                self.keeper.fold_soon();
+            } else {
+                self.fold_some();
+            }
+        }
+    }
+
+    /// Whether a process that ends should fold packs: it wrote some, and there are many.
+    pub(super) fn wants_folding(&self) -> bool {
+        let wrote = self.counters.unfolded.load(Relaxed) > 0;
+        self.options.fold && !self.options.read_only && wrote && self.odb.pack_names().len() >= self.options.fold_min
+    }
+
+    /// Folds packs if there are many. That nothing comes of it is no error: the packs are as good as they were.
+    pub(super) fn fold_some(&self) {
+        let _ = self.folding(|| {
+            self.counters.unfolded.store(0, Relaxed);
+            self.fold_unsynced(self.options.fold_min)?;
+            let small = self.small_packs()?;
+            let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
+            small.iter().for_each(|pack| *counts.entry(pack.class).or_default() += 1);
+            let full = |(class, count): (&u32, &usize)| {
+                let min = if *class == 0 { self.options.fold_min } else { CLASS_PACKS };
+                (*count >= min).then_some(*class)
+            };
+            let Some(class) = counts.iter().filter_map(full).next_back() else { return Ok(()) };
+            let names = small.into_iter().filter(|pack| pack.class <= class).map(|pack| pack.name).collect();
+            self.fold_packs(names)
+        });
+    }
 
     /// Folds all packs.
     pub(super) fn fold_all(&self) -> Result<()> {
+        self.flush()?;
+        self.folding(|| {
+            self.counters.unfolded.store(0, Relaxed);
+            let names = self.small_packs()?.into_iter().map(|pack| pack.name).collect();
+            self.fold_packs(names)
+        })
+    }
+
+    /// Calls `work` unless another process folds.
+    fn folding(&self, work: impl FnOnce() -> Result<()>) -> Result<()> {
+        if self.options.read_only {
+            return Err(Error::ReadOnly);
+        }
+        let _one = lock(&self.folds);
+        self.files.create_dir(super::journal::OURS)?;
+        let file = self.files.open(LOCK, OpenMode::Create)?;
+        if !self.files.named(LOCK, file.try_lock())? {
+            return Ok(());
+        }
+        let done = work();
+        self.files.named(LOCK, file.unlock())?;
+        done
+    }
+
+    /// Returns the packs that may be folded, the oldest first.
+    fn small_packs(&self) -> Result<Vec<Small>> {
+        let names: BTreeSet<String> = self.files.list(PACKS)?.into_iter().collect();
+        let listed_ns = self.files.stat(&format!("{PACKS}/multi-pack-index"))?.map(|stat| stat.modified_ns);
+        let unsynced = self.locked(|writer| Ok(packs_of(&writer.journal.now().lines)))?;
+        let mut packs = Vec::new();
+        for name in names.iter().filter_map(|name| name.strip_suffix(".idx")) {
+            let stays = STAYS.iter().any(|ending| names.contains(&format!("{name}.{ending}")));
+            if stays || unsynced.contains(name) || !names.contains(&format!("{name}.pack")) {
+                continue;
+            }
+            let (Some(pack), Some(index)) =
+                (self.files.stat(&format!("{PACKS}/{name}.pack"))?, self.files.stat(&format!("{PACKS}/{name}.idx"))?)
+            else {
+                continue;
+            };
+            if listed_ns.is_some_and(|listed| pack.modified_ns <= listed) {
+                continue;
+            }
+            // 1024: the fan-out. An id, a checksum and an offset each.
+            let objects = index.bytes.saturating_sub(1024) / (self.options.algorithm.oid_bytes() as u64 + 8);
+            let class = class(objects, OBJECTS_MAX).max(class(pack.bytes, BYTES_MAX));
+            packs.push(Small { name: name.to_owned(), class, modified_ns: pack.modified_ns });
+        }
+        packs.sort_by(|one, other| (one.modified_ns, &one.name).cmp(&(other.modified_ns, &other.name)));
+        Ok(packs)
+    }
+
+    /// Folds packs that are durable into one, and removes them.
+    fn fold_packs(&self, names: Vec<String>) -> Result<()> {
+        let Some(new) = self.fold_into_one(&names)? else { return Ok(()) };
+        self.locked(|_| self.replace(&names, &new))
+    }
+
+    /// Folds the packs that are not durable, if there are so many, and has the journal forget them.
+    fn fold_unsynced(&self, packs_min: usize) -> Result<()> {
+        let (number, lines) = self.locked(|writer| {
+            let now = writer.journal.now();
+            Ok((now.number, now.lines.clone()))
+        })?;
+        let mut seen = BTreeSet::new();
+        let mut packs: Vec<String> = Vec::new();
+        for line in &lines {
+            // Git may have packed everything anew meanwhile.
+            if let Line::Pack(name) = line
+                && seen.insert(name.clone())
+                && self.files.stat(&format!("{PACKS}/{name}.idx"))?.is_some()
+            {
+                packs.push(name.clone());
+            }
+        }
+        if packs.len() < packs_min {
+            return Ok(());
+        }
+        let Some(new) = self.fold_into_one(&packs)? else { return Ok(()) };
+        self.locked(|writer| {
+            if writer.journal.now().number == number {
+                self.shorten_journal(writer, lines.len(), &packs)?;
+            }
+            self.replace(&packs, &new)
+        })
+    }
+
+    /// Begins a generation of the journal without the first so many lines, whose packs are durable by now.
+    fn shorten_journal(&self, writer: &mut Writer, lines: usize, packs: &[String]) -> Result<()> {
+        let now = writer.journal.now();
+        let (before, after) = now.lines.split_at(lines.min(now.lines.len()));
+        let mut bases: HashMap<&String, &Value> = now.bases.iter().collect();
+        for line in before {
+            if let Line::Move { name, to, .. } = line {
+                bases.insert(name, to);
+            }
+        }
+        let bases = bases.into_iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+        // Loose objects are as they were.
+        let kept = before.iter().filter(|line| matches!(line, Line::Loose(_))).chain(after).cloned().collect();
+        let unsynced = packs_of(after);
+        let mut known = objects::settled_packs(&self.files)?;
+        known.retain(|name| !unsynced.contains(name) && !packs.contains(name));
+        let loose = now.loose;
+        self.poison(writer.journal.begin(known, bases, loose, kept))
+    }
+
+    /// Writes one pack with everything that these have, and returns its name; `None` if it was given up.
+    fn fold_into_one(&self, names: &[String]) -> Result<Option<String>> {
+        if names.is_empty() {
+            return Ok(None);
+        }
+        let stop = || self.keeper.stop.load(Relaxed);
+        let storage = self.files.storage();
+        let folded = pack::fold(storage, self.options.algorithm, names, &FoldOptions::default(), &stop)?;
+        let Some(folded) = folded else { return Ok(None) };
+        self.odb.add_pack_with(&folded.name, folded.index)?;
+        Ok(Some(folded.name))
+    }
+
+    /// Removes packs that another took the place of.
+    fn replace(&self, names: &[String], new: &str) -> Result<()> {
+        for name in names.iter().filter(|name| *name != new) {
+            // Protected since, or the user's wish.
+            if self.files.stat(&format!("{PACKS}/{name}.keep"))?.is_some()
+                && !objects::is_kept_by_us(&self.files, name)?
+            {
+                continue;
+            }
+            self.odb.forget_pack(name);
+            objects::remove_pack(&self.files, name)?;
+        }
         Ok(())
     }
+}
+
+/// Returns the names of the packs of lines.
+fn packs_of(lines: &[Line]) -> BTreeSet<String> {
+    let pack = |line: &Line| if let Line::Pack(name) = line { Some(name.clone()) } else { None };
+    lines.iter().filter_map(pack).collect()
+}
+
+/// Returns the class of something of this size: 0 up to `lowest`, then one more for each factor of eight.
+fn class(size: u64, lowest: u64) -> u32 {
+    let mut class = 0;
+    let mut bound = lowest;
+    while size > bound {
+        class += 1;
+        bound = bound.saturating_mul(8);
+    }
+    class
 }

@@ -7,6 +7,7 @@
 use std::{
     collections::{BTreeSet, HashSet},
     io, process,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use bristlecone::{
@@ -29,6 +30,10 @@ use crate::{
 pub(super) const PACKS: &str = "objects/pack";
 /// What `.keep` files of ours begin with.
 const KEEP: &str = "bristlecone ";
+/// How often a folder that vanishes under the hands is made again.
+const FOLDERS_MAX: usize = 20;
+/// After so long a process has written more into a file than its name.
+const OLD: Duration = Duration::from_secs(60);
 /// From this length on, in bytes, a blob is deflated; below, and in trees, which are full of ids, little would be saved
 /// for much time. Folding deflates everything.
 const DEFLATED_MIN: usize = 1 << 10;
@@ -51,6 +56,44 @@ pub(super) struct Written {
     pub(super) loose: Vec<Oid>,
     /// Every object, also those that were there before.
     pub(super) oids: Vec<Oid>,
+    /// Files that wait for the names under which they are found.
+    hidden: Vec<(String, String)>,
+}
+
+impl Written {
+    /// Whether anything was written.
+    pub(super) fn is_empty(&self) -> bool {
+        self.pack.is_none() && self.loose.is_empty()
+    }
+
+    /// Gives the files the names under which they are found.
+    pub(super) fn publish(&mut self, files: &Files) -> Result<()> {
+        for (part, name) in std::mem::take(&mut self.hidden) {
+            let mut folders = 0;
+            loop {
+                match files.rename(&part, &name) {
+                    // Git removes folders that become empty, also one that was made just now.
+                    Err(Error::Io { source, .. }) if is_absent(&source) && folders < FOLDERS_MAX => {
+                        folders += 1;
+                        files.create_dir(folder(&name))?;
+                    }
+                    renamed => break renamed?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes what was written for nothing, found already or not.
+    pub(super) fn take_back(mut self, files: &Files) -> Result<()> {
+        for (part, _) in std::mem::take(&mut self.hidden) {
+            files.remove(&part)?;
+        }
+        match self.pack.filter(|pack| pack.fresh) {
+            Some(pack) => remove_pack(files, &pack.name),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Checks that every object is one that Git has, with an id of the right length.
@@ -100,32 +143,49 @@ fn compression(kind: Kind, bytes: usize) -> Compression {
     if kind == Kind::Contents && bytes >= DEFLATED_MIN { Compression::Level(1) } else { Compression::Stored }
 }
 
-/// Writes a pack and its index, which makes it visible, with a `.keep` beside. Durable, but for the names, if `synced`.
-pub(super) fn write_pack(files: &Files, boot: Option<&str>, builder: Builder, synced: bool) -> Result<NewPack> {
+/// Writes a pack and its index, with a `.keep` beside; it is found once it is published. Durable, but for the names, if
+/// `synced`.
+pub(super) fn write_pack(
+    files: &Files,
+    boot: Option<&str>,
+    builder: Builder,
+    oids: Vec<Oid>,
+    synced: bool,
+) -> Result<Written> {
     let built = builder.finish();
     let name = format!("{PACKS}/{}", built.name);
     let (pack, index) = (format!("{name}.pack"), format!("{name}.idx"));
-    if files.stat(&index)?.is_some() && files.stat(&pack)?.is_some() {
-        // The very same objects were appended before.
-        if synced {
-            files.sync(&pack)?;
-            files.sync(&index)?;
+    let mut written = Written { oids, ..Written::default() };
+    let fresh = files.stat(&index)?.is_none() || files.stat(&pack)?.is_none();
+    if fresh {
+        keep(files, boot, &built.name)?;
+        // No Git looks at a pack without an index, so it needs no other name until it is whole; unless one is there that a
+        // power cut left, or that another process is writing.
+        let taken = files.stat(&pack)?.is_some();
+        let body = if taken { part_of("pack", &built.name, process::id()) } else { pack.clone() };
+        let part = part_of("idx", &built.name, process::id());
+        for (name, bytes) in [(&body, &built.pack), (&part, &built.index)] {
+            let file = files.write(name, bytes)?;
+            if synced {
+                files.sync_open(name, &*file)?;
+            }
         }
-        return Ok(NewPack { name: built.name, index: built.index, fresh: false });
+        if taken {
+            files.rename(&body, &pack)?;
+        }
+        written.hidden.push((part, index));
+    } else if synced {
+        // The very same objects were appended before.
+        files.sync(&pack)?;
+        files.sync(&index)?;
     }
-    keep(files, boot, &built.name)?;
-    // No Git looks at a pack without an index, so it needs no other name until it is whole.
-    let file = files.write(&pack, &built.pack)?;
-    if synced {
-        files.sync_open(&pack, &*file)?;
-    }
-    let part = format!("{PACKS}/tmp_idx_{}_{}", &built.name[built.name.len().saturating_sub(20)..], process::id());
-    let file = files.write(&part, &built.index)?;
-    if synced {
-        files.sync_open(&part, &*file)?;
-    }
-    files.rename(&part, &index)?;
-    Ok(NewPack { name: built.name, index: built.index, fresh: true })
+    written.pack = Some(NewPack { name: built.name, index: built.index, fresh });
+    Ok(written)
+}
+
+/// Returns the name of a pack's index, or of the pack, until it is whole.
+fn part_of(what: &str, pack: &str, process: u32) -> String {
+    format!("{PACKS}/tmp_{what}_{}_{process}", &pack[pack.len().saturating_sub(20)..])
 }
 
 fn keep(files: &Files, boot: Option<&str>, pack: &str) -> Result<()> {
@@ -137,6 +197,8 @@ fn keep(files: &Files, boot: Option<&str>, pack: &str) -> Result<()> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) if is_absent(&error) => {
             files.create_dir(PACKS)?;
+            files.sync_dir("objects")?;
+            files.sync_dir("")?;
             files.write(&name, line.as_bytes()).map(drop)
         }
         Err(error) => Err(error::io(files.describe(&name), error)),
@@ -150,7 +212,7 @@ pub(super) fn unkeep(files: &Files, pack: &str) -> Result<()> {
 }
 
 /// Whether a pack is under the protection of a process of ours.
-fn is_kept_by_us(files: &Files, pack: &str) -> Result<bool> {
+pub(super) fn is_kept_by_us(files: &Files, pack: &str) -> Result<bool> {
     Ok(keeper(files, pack)?.is_some())
 }
 
@@ -192,16 +254,31 @@ pub(super) fn sweep_keeps(files: &Files, boot: Option<&str>) -> Result<()> {
     let names = files.list(PACKS)?;
     for name in &names {
         let Some(pack) = name.strip_suffix(".keep") else { continue };
-        let Some(by) = keeper(files, pack)? else { continue };
-        if is_at_work(&by, boot) {
+        let whole = names.iter().any(|other| other.strip_suffix(".idx") == Some(pack));
+        let left = match keeper(files, pack)? {
+            Some(by) => !is_at_work(&by, boot),
+            // Without a word in it and without a pack: it was made a moment before its process ended.
+            None => !whole && is_old_and_empty(files, &format!("{PACKS}/{name}"))?,
+        };
+        if !left {
             continue;
         }
-        if !names.iter().any(|other| other.strip_suffix(".idx") == Some(pack)) {
+        if !whole {
             files.remove(&format!("{PACKS}/{pack}.pack"))?;
+            let process = keeper(files, pack)?.and_then(|by| by.split(' ').next()?.parse().ok());
+            if let Some(process) = process {
+                files.remove(&part_of("idx", pack, process))?;
+            }
         }
         files.remove(&format!("{PACKS}/{name}"))?;
     }
     Ok(())
+}
+
+fn is_old_and_empty(files: &Files, name: &str) -> Result<bool> {
+    let Some(stat) = files.stat(name)? else { return Ok(false) };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+    Ok(stat.bytes == 0 && now.saturating_sub(u128::from(stat.modified_ns)) > OLD.as_nanos())
 }
 
 /// Whether the process that a `.keep` file names, as `PID BOOT`, is still there.
@@ -214,7 +291,7 @@ fn is_at_work(by: &str, boot: Option<&str>) -> bool {
     process.is_some_and(|process| rustix::process::test_kill_process(process) != Err(rustix::io::Errno::SRCH))
 }
 
-/// Writes objects one file each, but for those that are there.
+/// Writes objects one file each, but for those that are there; they are found once they are published.
 pub(super) fn write_loose(
     files: &Files,
     batches: &[&Batch],
@@ -244,17 +321,8 @@ pub(super) fn write_loose(
         if synced {
             files.sync_open(&part, &*file)?;
         }
-        match files.rename(&part, &name) {
-            Err(Error::Io { source, .. }) if is_absent(&source) => {
-                files.create_dir(folder(&name))?;
-                files.rename(&part, &name)?;
-            }
-            renamed => renamed?,
-        }
+        written.hidden.push((part, name));
         written.loose.push(oid);
-    }
-    if synced {
-        sync_fan_out(files, &written.oids)?;
     }
     Ok(written)
 }

@@ -45,6 +45,8 @@ pub(super) struct Shared {
     pub(super) writer: Mutex<Writer>,
     pub(super) poison: OnceLock<String>,
     pub(super) counters: Counters,
+    /// Held while packs are folded.
+    pub(super) folds: Mutex<()>,
     /// Whether grouped appends wait for a sync that no thread does.
     pub(super) owed: AtomicBool,
 }
@@ -64,13 +66,17 @@ pub(super) struct Writer {
 pub(super) struct Counters {
     pub(super) writes: AtomicU64,
     pub(super) batches: AtomicU64,
+    /// Packs that were written since packs were folded last.
+    pub(super) unfolded: AtomicU64,
 }
 
 impl Shared {
     /// Opens a repository: first what a crash left is set right, then its objects, which `odb` opens, are there.
     pub(super) fn open(files: Files, options: GitOptions, odb: impl FnOnce() -> Result<Odb>) -> Result<Self> {
         let refs = Refs::with_files(files.clone(), options.algorithm, &options.head_dir);
-        let wait = LockWait { held_ms: options.lock_wait_ms, stale_ms: options.stale_lock_ms };
+        // Whoever waits for a lock waits until it may be removed.
+        let held_ms = options.lock_wait_ms.max(options.stale_lock_ms.saturating_add(1));
+        let wait = LockWait { held_ms, stale_ms: options.stale_lock_ms };
         let rules = MoveRules { wait, log: LogRules { begin: options.reflogs, who: options.who.clone() } };
         let journal = Journal::new(files.clone(), options.boot.clone());
         let mut writer = Writer { lock: None, journal, kept: Vec::new() };
@@ -107,6 +113,7 @@ impl Shared {
             writer: Mutex::new(writer),
             poison: OnceLock::new(),
             counters: Counters::default(),
+            folds: Mutex::default(),
             owed: AtomicBool::new(false),
         })
     }

@@ -135,9 +135,7 @@ impl Waiting {
             self.wordless = None;
         }
         let waited = self.began.elapsed();
-        let wait_ms =
-            if self.wordless.is_some() { self.wait.held_ms.max(self.wait.stale_ms) } else { self.wait.held_ms };
-        if waited >= Duration::from_millis(wait_ms) {
+        if waited >= Duration::from_millis(self.wait.held_ms) {
             return Err(Error::Locked {
                 file: files.describe(name),
                 holder: "another Git process (remove the file if none is at work)".to_owned(),

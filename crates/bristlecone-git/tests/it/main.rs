@@ -1,10 +1,14 @@
 //! Behaviour of the Git crate, with real `git` as the judge.
 
 mod backend;
+mod conformance;
+mod crash;
 mod damage;
 mod fold;
 mod layout;
 mod odb;
 mod pack;
+mod processes;
 mod sim;
+mod sims;
 mod speed;

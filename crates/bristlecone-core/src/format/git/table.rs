@@ -130,7 +130,8 @@ impl<'b> Table<'b> {
 
     #[inline]
     pub(super) fn entry_or_none(&self, index: usize) -> Option<RawEntry<'b>> {
-        let (named, oid) = self.bytes(index)?.split_last_chunk_at(self.oid_bytes)?;
+        let entry = self.bytes(index)?;
+        let (named, oid) = entry.split_at_checked(entry.len().checked_sub(self.oid_bytes)?)?;
         let mode = mode_of(named)?;
         let (zero, name) = named.get(mode.len() + 1..)?.split_last()?;
         (*zero == 0).then_some(RawEntry { mode, name, oid })
@@ -228,18 +229,6 @@ impl<'b> Table<'b> {
             children if children == self.count => object.child(index),
             _ => object.child((0..index).filter(|&index| !self.is_foreign(index)).count()),
         }
-    }
-}
-
-/// What slices of the standard library have for constant lengths only.
-trait SplitLast {
-    fn split_last_chunk_at(&self, bytes: usize) -> Option<(&[u8], &[u8])>;
-}
-
-impl SplitLast for [u8] {
-    #[inline]
-    fn split_last_chunk_at(&self, bytes: usize) -> Option<(&[u8], &[u8])> {
-        self.split_at_checked(self.len().checked_sub(bytes)?)
     }
 }
 

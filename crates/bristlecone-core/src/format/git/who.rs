@@ -94,16 +94,22 @@ pub(super) fn decode(line: &[u8]) -> Signature {
     let parts = || {
         let (rest, zone) = split_last_word(line)?;
         let (ident, seconds) = split_last_word(rest)?;
-        let text = core::str::from_utf8(seconds).ok()?;
-        let seconds: i64 = text.parse().ok()?;
-        let spelled = matches!(zone, [b'+' | b'-', ..]) && text == alloc::format!("{seconds}");
-        if !spelled || !has_brackets(ident) {
+        if !matches!(zone, [b'+' | b'-', ..]) || !has_brackets(ident) || !is_shortest(seconds) {
             return None;
         }
+        let seconds: i64 = core::str::from_utf8(seconds).ok()?.parse().ok()?;
         let name = ident.strip_suffix(NO_ADDRESS).filter(|name| !has_brackets(name));
         Some(Signature { ident: name.unwrap_or(ident).to_vec(), seconds, zone: Zone::from_bytes(zone) })
     };
     parts().unwrap_or_else(|| Signature { ident: line.to_vec(), seconds: 0, zone: Zone::from_bytes(b"") })
+}
+
+/// Whether digits, with a minus before them or not, have nothing that a shorter spelling of the number lacks.
+fn is_shortest(number: &[u8]) -> bool {
+    match number {
+        b"0" => true,
+        [b'-', digits @ ..] | digits => digits.first().is_some_and(|first| (b'1'..=b'9').contains(first)),
+    }
 }
 
 fn split_last_word(line: &[u8]) -> Option<(&[u8], &[u8])> {

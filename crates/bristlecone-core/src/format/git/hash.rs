@@ -1,0 +1,113 @@
+//! How ids are made, and what Git calls kinds of objects. Section 1 of the format's page.
+
+use sha1::Digest as _;
+
+use crate::{Kind, Oid};
+
+/// The hash that ids are made by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Algorithm {
+    /// SHA-1: ids of 20 bytes.
+    #[default]
+    Sha1,
+    /// SHA-256: ids of 32 bytes.
+    Sha256,
+}
+
+impl Algorithm {
+    /// Returns the length of an id in bytes.
+    #[must_use]
+    pub const fn oid_bytes(self) -> usize {
+        match self {
+            Self::Sha1 => 20,
+            Self::Sha256 => 32,
+        }
+    }
+
+    /// Returns the name, as Git's configuration and the option `hash` write it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sha1 => "sha1",
+            Self::Sha256 => "sha256",
+        }
+    }
+
+    /// Returns the algorithm with this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Sha1, Self::Sha256].into_iter().find(|one| one.name() == name)
+    }
+
+    /// Returns the digest of these bytes, one run after another.
+    #[must_use]
+    pub fn digest(self, runs: &[&[u8]]) -> Oid {
+        let oid = match self {
+            Self::Sha1 => {
+                let mut hasher = sha1::Sha1::new();
+                runs.iter().for_each(|run| hasher.update(run));
+                Oid::new(&hasher.finalize())
+            }
+            Self::Sha256 => {
+                let mut hasher = sha2::Sha256::new();
+                runs.iter().for_each(|run| hasher.update(run));
+                Oid::new(&hasher.finalize())
+            }
+        };
+        oid.expect("digests have 20 or 32 bytes")
+    }
+
+    /// Returns the id of an object whose bytes, as Git has them, are `raw`.
+    ///
+    /// # Panics
+    /// For a kind that Git does not have: [`Kind::Pieces`].
+    #[must_use]
+    pub fn object_id(self, kind: Kind, raw: &[u8]) -> Oid {
+        let mut header = smallvec::SmallVec::<[u8; 32]>::new();
+        write_header(kind, raw.len(), &mut header);
+        self.digest(&[&header, raw])
+    }
+}
+
+/// Appends the header that Git hashes in front of an object: `blob 12` and a zero byte.
+fn write_header(kind: Kind, bytes: usize, out: &mut smallvec::SmallVec<[u8; 32]>) {
+    out.extend_from_slice(type_name(kind).expect("a kind that Git has").as_bytes());
+    out.push(b' ');
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    let mut rest = bytes;
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
+    out.push(0);
+}
+
+/// Returns what Git calls objects of this kind; `None` for [`Kind::Pieces`], which it does not have.
+#[must_use]
+pub const fn type_name(kind: Kind) -> Option<&'static str> {
+    Some(match kind {
+        Kind::Contents => "blob",
+        Kind::Node => "tree",
+        Kind::Commit => "commit",
+        Kind::Tag => "tag",
+        Kind::Pieces => return None,
+    })
+}
+
+/// Returns the kind that Git calls so.
+#[must_use]
+pub fn kind_of(type_name: &[u8]) -> Option<Kind> {
+    Some(match type_name {
+        b"blob" => Kind::Contents,
+        b"tree" => Kind::Node,
+        b"commit" => Kind::Commit,
+        b"tag" => Kind::Tag,
+        _ => return None,
+    })
+}
