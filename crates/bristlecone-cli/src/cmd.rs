@@ -48,7 +48,10 @@ Examples:
   cone diff main trial --exit-code           what differs; exit code 1 if anything does
 
 Paths are steps separated by single slashes, with %XX for any byte. Revisions are HEAD, the name of a
-branch, or at least four digits of an id, each with ~N (the N-th commit before) or ^N (the N-th parent).
+branch or tag, or at least four digits of an id, each with ~N (the N-th commit before) or ^N (the N-th parent).
+
+Inside a Git repository all of this works on Git's own branches; paths are from the top of the tree, wherever in
+it one is. A branch that Git has checked out changes only with --worktree, and its files and index with it.
 
 Exit codes: 0 done; 1 a negative answer (not found, differs where asked, damage); 2 wrong usage; 3 failure.";
 

@@ -6,13 +6,16 @@
 use std::{
     fs,
     path::{Path as FilePath, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
 };
 
 use bristlecone::{Durability, EntryKind, ObjRef, Path, RefTarget};
 use bristlecone_git::{
     layout::Layout,
-    worktree::{Change, CheckedOut, Item, Refusal, Update, WorktreeHead, checked_out, refused_name},
+    worktree::{Change, CheckedOut, Item, Refusal, Update, WorktreeHead, checked_out},
 };
 
 use crate::{
@@ -27,6 +30,10 @@ use crate::{
 const NAMED_MAX: usize = 10;
 /// How many symbolic refs are followed in a row.
 const SYMBOLIC_MAX: usize = 8;
+
+/// Whether somebody pressed Ctrl-C since the index was locked. Ending at once would leave the lock, or files without
+/// their index.
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// Leave to change a branch. Where its files are to follow, their index is locked until this is dropped.
 pub(crate) struct Leave {
@@ -57,6 +64,8 @@ impl Opened {
         if let Some(elsewhere) = places.iter().find(|place| !same_folder(&place.git_dir, &layout.git_dir)) {
             return Err(refused(ref_name, elsewhere, "", "run cone there"));
         }
+        // Somebody else's handler would do as well: then the lock is left behind, and the next command says so.
+        let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Relaxed));
         let update = Update::begin(layout, self.wait_ms).map_err(|refusal| told(refusal, layout))?;
         // From here on Git cannot check out anything else; until here it could.
         if self.places_of(ref_name)?.is_empty() {
@@ -120,7 +129,7 @@ impl Leave {
         parent: Option<ObjRef>,
         edit: &mut dyn FnMut(&mut Tree) -> Result<()>,
     ) -> Result<()> {
-        if !is_git(opened) {
+        if self.update.is_none() {
             return Ok(());
         }
         let backend = Arc::new(Scratch::over(opened.repo.backend().clone()));
@@ -136,19 +145,14 @@ impl Leave {
 
     /// Checks what the branch's way from one tree to another changes. Edits of the trees are written first.
     pub(crate) fn check(&mut self, opened: &Opened, before: Tree, after: Tree) -> Result<()> {
-        let Store::Git { layout, .. } = &opened.store else { return Ok(()) };
+        let (Store::Git { layout, .. }, Some(update)) = (&opened.store, &mut self.update) else { return Ok(()) };
         let (mut before, mut after) = (before, after);
         let changes = changes(&mut before, &mut after)?;
-        for change in changes.iter().filter(|change| change.before.is_none()) {
-            if let Some(why) = refused_name(&change.path) {
-                let shown = bristlecone::escape(&change.path);
-                return Err(Failure::usage(format!("Git would not have {shown}: {why}; choose another name")));
-            }
-        }
-        if let Some(update) = &mut self.update {
-            let read = &mut |path: &[u8]| file(&after, path);
-            update.check(changes, read).map_err(|refusal| told(refusal, layout))?;
-            self.after = Some(after);
+        let read = &mut |path: &[u8]| file(&after, path);
+        update.check(changes, read).map_err(|refusal| told(refusal, layout))?;
+        self.after = Some(after);
+        if INTERRUPTED.load(Relaxed) {
+            return Err(Failure::interrupted_in_time());
         }
         Ok(())
     }
@@ -171,10 +175,6 @@ impl Leave {
             }
         }
     }
-}
-
-fn is_git(opened: &Opened) -> bool {
-    matches!(opened.store, Store::Git { .. })
 }
 
 /// Returns the values that differ between two trees, as a working tree has them.

@@ -17,7 +17,7 @@ use bristlecone_git::{
 };
 
 use crate::{
-    failure::{Failure, Result},
+    failure::Result,
     formats::{AnyFormat, Repo},
     open::{Opened, Store},
     progress::{Done, Progress},
@@ -96,18 +96,19 @@ pub(crate) fn check(opened: &Opened) -> Result<Report> {
             let mut findings = BTreeSet::new();
             report.engine = backend.check(&mut |damage| _ = findings.insert(damage.into()))?;
             report.findings = findings;
-            objects(opened, &mut report, true)?;
+            let shallow = opened.shallow()?;
+            objects(opened, &mut report, Some(&shallow))?;
             report.refs = refs.len() as u64;
             check_refs(opened, &refs, &mut report);
             if !report.findings.is_empty() {
-                report.affected = affected(opened, &refs, &mut report, HashSet::new());
+                report.affected = affected(opened, &refs, &mut report, shallow);
             }
         }
         Store::Git { layout, .. } => {
-            objects(opened, &mut report, false)?;
+            objects(opened, &mut report, None)?;
             refs.extend(heads(layout)?);
             report.refs = refs.len() as u64;
-            report.affected = affected(opened, &refs, &mut report, shallow(layout)?);
+            report.affected = affected(opened, &refs, &mut report, opened.shallow()?);
         }
     }
     Ok(report)
@@ -125,18 +126,9 @@ fn heads(layout: &Layout) -> Result<BTreeMap<String, RefTarget>> {
     Ok(commits.collect())
 }
 
-/// Returns the commits whose parents were left out when the repository was cloned.
-fn shallow(layout: &Layout) -> Result<HashSet<Oid>> {
-    let file = layout.common_dir.join("shallow");
-    match std::fs::read_to_string(&file) {
-        Ok(text) => Ok(text.lines().filter_map(|line| line.trim().parse().ok()).collect()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(HashSet::new()),
-        Err(error) => Err(Failure::file("read", crate::text::show(&file), &error)),
-    }
-}
-
-/// Hashes every object, and follows its references one step if they are to be `complete`.
-fn objects(opened: &Opened, report: &mut Report, complete: bool) -> Result<()> {
+/// Hashes every object, and follows its references one step if they are to be complete, but for the parents of those
+/// commits.
+fn objects(opened: &Opened, report: &mut Report, complete: Option<&HashSet<Oid>>) -> Result<()> {
     let mut progress = Progress::new("checked", None);
     let done = Done::default();
     let format = opened.repo.format();
@@ -155,7 +147,8 @@ fn objects(opened: &Opened, report: &mut Report, complete: bool) -> Result<()> {
             }
             for (kind, at) in children(format, object) {
                 *references += 1;
-                if !complete {
+                let Some(shallow) = complete else { continue };
+                if kind == Kind::Commit && object.kind() == Kind::Commit && shallow.contains(&oid) {
                     continue;
                 }
                 if let Some(reason) = wrong_reference(opened, kind, &at) {
@@ -241,8 +234,9 @@ fn fits(wanted: Kind, found: Kind) -> bool {
 
 fn check_refs(opened: &Opened, refs: &BTreeMap<String, RefTarget>, report: &mut Report) {
     for (name, target) in refs {
+        // Tags name objects of any kind.
         if let RefTarget::Object(at) = target
-            && let Some(reason) = wrong_reference(opened, Kind::Commit, at)
+            && let Some(reason) = wrong_reference(opened, kind_of(opened, at), at)
         {
             let reason = format!("the ref {name}: {reason}");
             report.findings.insert(Finding { place: None, oid: Some(at.oid), reason });
@@ -272,6 +266,15 @@ fn affected(
     names
 }
 
+/// Returns the kind of what a ref names: a commit as a rule.
+fn kind_of(opened: &Opened, at: &ObjRef) -> Kind {
+    match opened.backend().read(at) {
+        Ok(Some(object)) if object.kind() != Kind::Pieces => object.kind(),
+        Ok(Some(_)) => Kind::Contents,
+        _ => Kind::Commit,
+    }
+}
+
 /// Which objects lead to damage.
 struct Reach<'a> {
     opened: &'a Opened,
@@ -288,12 +291,7 @@ impl Reach<'_> {
     fn leads_to_damage(&mut self, at: ObjRef) -> bool {
         // Without recursion: histories are deep. Each level: an object and its children still to be walked.
         let mut stack: Vec<(Oid, Vec<(Kind, ObjRef)>)> = Vec::new();
-        // A ref of Git's may name anything.
-        let kind = match self.opened.backend().read(&at) {
-            Ok(Some(object)) if self.git => object.kind(),
-            _ => Kind::Commit,
-        };
-        self.enter(kind, at, &mut stack);
+        self.enter(kind_of(self.opened, &at), at, &mut stack);
         while let Some((oid, waiting)) = stack.last_mut() {
             let oid = *oid;
             match waiting.pop() {

@@ -1,19 +1,21 @@
 //! Finding the store, opening it, and what is checked out in it.
 
 use std::{
+    collections::HashSet,
     ffi::OsString,
     path::{Path as FilePath, PathBuf},
     sync::Arc,
 };
 
 use bristlecone::{
-    Backend, Error, Format, ObjRef, RefTarget,
+    Backend, Error, Format, ObjRef, Oid, RefTarget,
     disk::{DiskBackend, DiskOptions, StoreHeader},
     storage::{RealStorage, Storage},
 };
 use bristlecone_git::{
     backend::{GitBackend, GitOptions},
     layout::Layout,
+    transfer,
     worktree::Settings,
 };
 use clap::Args;
@@ -232,6 +234,17 @@ impl Opened {
         fields.insert("commit".to_owned(), at.map(|at| at.oid.to_string()).into());
         if let Some(text) = at.and_then(|at| self.repo.format().commit_text(&at.oid)) {
             fields.insert("commit_text".to_owned(), text.into());
+        }
+    }
+
+    /// Returns the commits whose parents were left out when the repository was cloned, or one that was imported.
+    pub(crate) fn shallow(&self) -> Result<HashSet<Oid>> {
+        let Store::Git { layout, .. } = &self.store else { return Ok(transfer::shallow(self.backend())?) };
+        let file = layout.common_dir.join("shallow");
+        match std::fs::read_to_string(&file) {
+            Ok(text) => Ok(text.lines().filter_map(|line| line.trim().parse().ok()).collect()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(HashSet::new()),
+            Err(error) => Err(Failure::file("read", crate::text::show(&file), &error)),
         }
     }
 

@@ -43,7 +43,11 @@ pub(crate) fn object(opened: &Opened, text: &OsStr) -> Result<(Kind, ObjRef)> {
             None => Err(unknown(&shown)),
         },
         Err(Error::NoRef { name }) => Err(unknown(&bristlecone::escape(name.as_bytes()))),
-        Err(Error::WrongKind { .. }) => by_id(opened, text)?.ok_or_else(|| unknown(&shown)),
+        // A ref to something else than a commit, or the id of it.
+        Err(Error::WrongKind { .. }) => match ref_target(opened, text)? {
+            Some(found) => Ok(found),
+            None => by_id(opened, text)?.ok_or_else(|| unknown(&shown)),
+        },
         Err(Error::Usage { reason }) => Err(Failure::usage(format!(
             "\"{shown}\" names no revision: {reason}; a name is followed by ~N and ^N alone, as in main~2 or main^2"
         ))),
@@ -51,10 +55,19 @@ pub(crate) fn object(opened: &Opened, text: &OsStr) -> Result<(Kind, ObjRef)> {
     }
 }
 
-/// Returns the object that a ref of this name leads to, whatever it is: an annotated tag, which [`object`] would follow,
-/// or a tree. `None` if no ref has the name.
-pub(crate) fn ref_target(opened: &Opened, text: &OsStr) -> Result<Option<(Kind, ObjRef)>> {
+/// Returns the object that a ref names or whose id this is, whatever it is: an annotated tag, which [`object`] would
+/// follow, or a tree. `None` if neither is so.
+pub(crate) fn itself(opened: &Opened, text: &OsStr) -> Result<Option<(Kind, ObjRef)>> {
     let Some(text) = text.to_str() else { return Ok(None) };
+    if let Some(found) = ref_target(opened, text)? {
+        return Ok(Some(found));
+    }
+    let Ok(oid) = settled(opened, text)?.parse::<Oid>() else { return Ok(None) };
+    let object = opened.backend().read(&oid.into())?;
+    Ok(object.map(|object| (object.kind(), ObjRef::new(oid, object.location()))))
+}
+
+fn ref_target(opened: &Opened, text: &str) -> Result<Option<(Kind, ObjRef)>> {
     for prefix in ["", "refs/", "refs/tags/", "refs/heads/", "refs/remotes/"] {
         let name = format!("{prefix}{text}");
         if bristlecone::check_ref_name(&name).is_ok()
@@ -79,7 +92,7 @@ fn settled<'t>(opened: &Opened, text: &'t str) -> Result<Cow<'t, str>> {
         }));
     }
     let digits = base.len() >= 4 && base.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if !digits || base.len() >= 40 || ref_target(opened, base.as_ref())?.is_some() {
+    if !digits || base.len() >= 40 || ref_target(opened, base)?.is_some() {
         return Ok(Cow::Borrowed(text));
     }
     let base = base.to_ascii_lowercase();

@@ -14,7 +14,9 @@
 //!
 //! What it does not do: read over a network. `git clone` or `git fetch` come before it.
 
-use bristlecone::Oid;
+use std::collections::HashSet;
+
+use bristlecone::{Backend, Oid, Result};
 
 mod canonical;
 mod channel;
@@ -47,6 +49,15 @@ pub use import::{ImportOptions, ImportReport, Store, import};
 pub use pump::Counts;
 pub use refs::{MovedRef, RefState};
 pub use repository::Repository;
+
+/// Returns the commits of a store whose parents were not in the repository that it was imported from.
+///
+/// # Errors
+/// Those of the backend.
+pub fn shallow(backend: &dyn Backend) -> Result<HashSet<Oid>> {
+    let refs = backend.list_refs(refs::CUT)?;
+    Ok(refs.keys().filter_map(|name| name[refs::CUT.len()..].parse().ok()).collect())
+}
 
 /// How far a transfer is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

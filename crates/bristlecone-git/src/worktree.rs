@@ -34,11 +34,9 @@ mod glob;
 mod heads;
 mod index;
 mod lock;
-mod names;
 mod settings;
 
 pub use heads::{CheckedOut, WorktreeHead, checked_out};
-pub use names::refused_name;
 pub use settings::Settings;
 
 use folder::{Found, Top};
@@ -179,7 +177,7 @@ impl Update {
     /// `synced`: the index is durable at the end.
     ///
     /// # Errors
-    /// What `read` returns; [`Error::Io`] if the index cannot be written. Files may be as after the commit then.
+    /// [`Error::Io`] if the index cannot be written. Files may be as after the commit then.
     pub fn follow(mut self, read: ReadFile<'_>, synced: bool) -> Result<Followed> {
         let mut followed = Followed::default();
         let steps = std::mem::take(&mut self.steps);
@@ -198,11 +196,11 @@ impl Update {
             let Some(item) = step.to else { continue };
             let stat = match step.done {
                 Some(stat) => Ok(stat),
-                None => self.write(step, item, read)?.inspect(|_| followed.written += 1),
+                None => self.write(step, item, read).inspect(|_| followed.written += 1),
             };
             match stat {
                 Ok(stat) => *done = Some(Some((stat, mode_of(item.kind), item.oid))),
-                Err(error) => followed.failed.push((step.path.clone(), error.to_string())),
+                Err(error) => followed.failed.push((step.path.clone(), error)),
             }
         }
         self.doubt_racy();
@@ -214,16 +212,16 @@ impl Update {
         Ok(followed)
     }
 
-    fn write(&self, step: &Step, item: Item, read: ReadFile<'_>) -> Result<io::Result<Stat>> {
-        let Some(bytes) = read(&step.path)? else {
-            return Err(Error::Missing { kind: Kind::Contents, oid: item.oid });
+    /// Writes a file or link; returns why not where it cannot.
+    fn write(&self, step: &Step, item: Item, read: ReadFile<'_>) -> Result<Stat, String> {
+        let bytes = read(&step.path).map_err(|error| error.to_string())?;
+        let bytes = bytes.ok_or_else(|| "it is missing from the store".to_owned())?;
+        let written = match self.top.look(&step.path) {
+            Ok(Found::Folder) => self.top.remove_empty(&step.path),
+            _ => Ok(()),
         };
-        if let Ok(Found::Folder) = self.top.look(&step.path)
-            && let Err(error) = self.top.remove_empty(&step.path)
-        {
-            return Ok(Err(error));
-        }
-        Ok(self.top.write(&step.path, item.kind, &bytes, !step.there))
+        let written = written.and_then(|()| self.top.write(&step.path, item.kind, &bytes, !step.there));
+        written.map_err(|error| error.to_string())
     }
 
     /// Marks entries that the old index was too young to vouch for: the new one will be older than their files, so that

@@ -56,7 +56,9 @@ pub(super) fn run(_: InfoArgs, context: &mut Context) -> Result<()> {
     }
     out.line(format_args!("branches      {branches}"))?;
     out.line(format_args!("size          {} of objects and refs", bytes(stats.store_bytes)))?;
-    out.line(format_args!("on disk       {} with space kept ready", bytes(stats.file_bytes)))?;
+    if segment_bytes.is_some() {
+        out.line(format_args!("on disk       {} with space kept ready", bytes(stats.file_bytes)))?;
+    }
     out.line(format_args!("durability    none, grouped, synced"))?;
     out.line(format_args!("a commit is whole or not there after a crash   {}", yes(can.atomic_commits)))?;
     out.line(format_args!("several refs move in one step                  {}", yes(can.several_refs)))?;

@@ -1,15 +1,19 @@
 //! `cone log`: the commits that led here.
 
-use std::ffi::OsString;
+use std::{
+    cmp::Reverse,
+    collections::{BinaryHeap, HashMap, HashSet},
+    ffi::OsString,
+};
 
-use bristlecone::{Commit, Format, LogEntry, LogOptions, LogOrder, ObjRef, Path, Signature, escape};
+use bristlecone::{Commit, Format, LogEntry, LogOptions, LogOrder, ObjRef, Oid, Path, Signature, escape};
 use clap::Args;
 use serde_json::Value;
 
 use super::Context;
 use crate::{
     failure::{Failure, Result},
-    open::{Access, Opened},
+    open::{Access, Opened, Store},
     output::{Fields, Output, fields, put_name, put_text},
     text,
 };
@@ -76,19 +80,96 @@ pub(super) fn run(args: LogArgs, context: &mut Context) -> Result<()> {
     }
 }
 
+/// A commit to list; its generation number where the store keeps it.
+struct Listed {
+    at: ObjRef,
+    commit: Commit,
+    generation: Option<u64>,
+}
+
 /// Returns the commits to list. The last change alone is asked for as such, since an index knows it.
-fn entries(
-    opened: &Opened,
+///
+/// A Git repository keeps no generation numbers: to tell one takes all of history, so none is told there, and the plain
+/// list is walked without.
+fn entries<'o>(
+    opened: &'o Opened,
     from: ObjRef,
     args: &LogArgs,
     path: Option<Path>,
-) -> Result<Box<dyn Iterator<Item = bristlecone::Result<LogEntry>>>> {
+) -> Result<Box<dyn Iterator<Item = bristlecone::Result<Listed>> + 'o>> {
+    let git = matches!(opened.store, Store::Git { .. });
+    if path.is_none() && !args.topo && (git || !opened.shallow()?.is_empty()) {
+        return Ok(Box::new(ByDate::new(opened, from)?.take(args.count.unwrap_or(usize::MAX))));
+    }
+    let listed = move |entry: LogEntry| {
+        let generation = (!git).then_some(entry.generation);
+        Listed { at: entry.at, commit: entry.commit, generation }
+    };
     if let (Some(path), Some(1)) = (&path, args.count) {
-        return Ok(Box::new(opened.repo.last_change(from, path)?.map(Ok).into_iter()));
+        return Ok(Box::new(opened.repo.last_change(from, path)?.map(|entry| Ok(listed(entry))).into_iter()));
     }
     let order = if args.topo { LogOrder::Topological } else { LogOrder::Date };
     let options = LogOptions { order, limit: args.count, path, ..LogOptions::default() };
-    Ok(Box::new(opened.repo.log(&[from], options)))
+    Ok(Box::new(opened.repo.log(&[from], options).map(move |entry| entry.map(listed))))
+}
+
+/// All commits of a history by the committer's date, as [`LogOrder::Date`], in a Git repository: a shallow clone ends
+/// where it was cut.
+struct ByDate<'o> {
+    opened: &'o Opened,
+    shallow: HashSet<Oid>,
+    seen: HashSet<Oid>,
+    // By date; of one date those first that were met first.
+    waiting: BinaryHeap<(i64, Reverse<u64>)>,
+    commits: HashMap<u64, (ObjRef, Commit)>,
+    met: u64,
+    failed: Option<bristlecone::Error>,
+}
+
+impl<'o> ByDate<'o> {
+    fn new(opened: &'o Opened, from: ObjRef) -> Result<Self> {
+        let shallow = opened.shallow()?;
+        let mut walk = Self {
+            opened,
+            shallow,
+            seen: HashSet::new(),
+            waiting: BinaryHeap::new(),
+            commits: HashMap::new(),
+            met: 0,
+            failed: None,
+        };
+        walk.meet(from)?;
+        Ok(walk)
+    }
+
+    fn meet(&mut self, at: ObjRef) -> bristlecone::Result<()> {
+        if self.seen.insert(at.oid) {
+            let commit = self.opened.repo.commit(at)?;
+            self.waiting.push((commit.committer.seconds, Reverse(self.met)));
+            self.commits.insert(self.met, (at, commit));
+            self.met += 1;
+        }
+        Ok(())
+    }
+}
+
+impl Iterator for ByDate<'_> {
+    type Item = bristlecone::Result<Listed>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if let Some(error) = self.failed.take() {
+            self.waiting.clear();
+            return Some(Err(error));
+        }
+        let (_, Reverse(number)) = self.waiting.pop()?;
+        let (at, commit) = self.commits.remove(&number)?;
+        if !self.shallow.contains(&at.oid) {
+            // What was found belongs to the reader, though its parents may be missing.
+            let met = commit.parents.iter().try_for_each(|parent| self.meet(*parent));
+            self.failed = met.err();
+        }
+        Some(Ok(Listed { at, commit, generation: None }))
+    }
 }
 
 /// Writes a commit for people.
@@ -136,7 +217,7 @@ fn escape_line(line: &[u8]) -> String {
 }
 
 /// Describes a commit in JSON.
-pub(super) fn describe(opened: &Opened, at: &ObjRef, commit: &Commit, generation: u64) -> Fields {
+pub(super) fn describe(opened: &Opened, at: &ObjRef, commit: &Commit, generation: Option<u64>) -> Fields {
     let parents: Vec<String> = commit.parents.iter().map(|parent| parent.oid.to_string()).collect();
     let mut all = fields! {};
     opened.put_commit(&mut all, Some(at));

@@ -33,7 +33,7 @@ pub(super) struct ShowArgs {
 pub(super) fn run(args: ShowArgs, context: &mut Context) -> Result<()> {
     let opened = context.globals.open(Access::Read)?;
     let (kind, at) = match &args.rev {
-        Some(text) => match rev::ref_target(&opened, text)? {
+        Some(text) => match rev::itself(&opened, text)? {
             Some(found) if found.0 != Kind::Commit => found,
             _ => rev::object(&opened, text)?,
         },
@@ -54,6 +54,7 @@ pub(super) fn run(args: ShowArgs, context: &mut Context) -> Result<()> {
 fn commit(opened: &Opened, at: ObjRef, context: &mut Context) -> Result<()> {
     let commit = opened.repo.commit(at)?;
     let mut before = match commit.parents.first() {
+        Some(_) if opened.shallow()?.contains(&at.oid) => opened.repo.tree(),
         Some(parent) => opened.repo.checkout(*parent)?,
         None => opened.repo.tree(),
     };
@@ -63,7 +64,10 @@ fn commit(opened: &Opened, at: ObjRef, context: &mut Context) -> Result<()> {
     out.line("")?;
     let mut head = fields! { "kind": Kind::Commit.name() };
     if out.json() {
-        head.extend(log::describe(opened, &at, &commit, opened.repo.generation(at)?));
+        // A Git repository keeps no numbers: it would take all of history to tell.
+        let kept = opened.backend().capabilities().words;
+        let generation = if kept { Some(opened.repo.generation(at)?) } else { None };
+        head.extend(log::describe(opened, &at, &commit, generation));
     }
     out.begin(&head, "differences")?;
     differences::write(out, &mut before, &mut after, &Path::root())?;

@@ -86,7 +86,7 @@ fn round_trip(place: &Place, from: &Git, sha256: bool) {
         assert_eq!((objects(&again), again["packs"].as_u64()), (0, Some(0)), "{format}: {again}");
         assert!(again["refs"].as_array().unwrap().iter().all(|moved| moved["state"] == "same"), "{again}");
         let check = place.run(["-r", format, "check"]);
-        assert_eq!(check.code, 0, "{format}: {check:?}");
+        assert_eq!(check.code, 0, "{format}: {}", String::from_utf8_lossy(&check.out));
     }
 }
 
@@ -202,7 +202,7 @@ fn only_what_is_new_comes_and_goes() {
     let report = import(&place, "native", from.dir());
     assert!(report["refs"].as_array().unwrap().iter().all(|moved| moved["state"] == "same"), "{report}");
     let after = place.json(["-r", "native", "info"])["store_bytes"].as_u64().unwrap();
-    assert!(after - before < 10_000, "{before} {after}");
+    assert!(after - before < before / 20, "{before} {after}");
     // Those of another store do no harm either.
     place.ok(["init", "other", "--format", "native"]);
     fs::create_dir_all(place.path("other/.bristlecone/derived")).unwrap();
@@ -229,6 +229,7 @@ fn refs_are_chosen_by_name_and_move_only_forward() {
     from.run(&["tag", "v1"]);
     from.write("a", "2");
     from.commit_all("two");
+    from.run(&["update-ref", "refs/remotes/origin/main", "HEAD"]);
     from.run(&["symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/main"]);
     for format in FORMATS {
         store(&place, format, format, false);
@@ -243,7 +244,13 @@ fn refs_are_chosen_by_name_and_move_only_forward() {
         let all = import(&place, format, from.dir());
         assert_eq!(
             names(&all),
-            ["refs/heads/main", "refs/heads/side", "refs/remotes/origin/HEAD", "refs/tags/v1"]
+            [
+                "refs/heads/main",
+                "refs/heads/side",
+                "refs/remotes/origin/HEAD",
+                "refs/remotes/origin/main",
+                "refs/tags/v1"
+            ]
         );
         let to = place.path(format!("{format}-out"));
         export(&place, format, &to, &["--ref", "main"]);
@@ -284,6 +291,7 @@ fn an_import_that_was_killed_goes_on() {
     let place = Place::empty();
     let from = shapes(place.path("from.git"), &Shapes { linear: 1500, refs: 4, ..Shapes::default() });
     from.run(&["repack", "-adq"]);
+    let all = from.text(&["for-each-ref", "--format=x", "refs/heads"]).lines().count();
     for format in FORMATS {
         // Later each time, until one ends before it is killed.
         let mut wait = Duration::from_millis(20);
@@ -302,7 +310,7 @@ fn an_import_that_was_killed_goes_on() {
             if !ended {
                 let branches = place.json(["-r", &name, "branches"]);
                 let branches = branches["branches"].as_array().unwrap().len();
-                assert!(branches == 0 || branches == 15, "refs move together: {branches}");
+                assert!(branches == 0 || branches == all, "refs move together: {branches}");
             }
             import(&place, &name, from.dir());
             let to = place.path(format!("{name}.git"));
@@ -402,6 +410,8 @@ fn shallow_clones_come_as_far_as_they_go_and_later_the_rest() {
         let to = place.path(format!("{format}-shallow.git"));
         export(&place, format, &to, &[]);
         assert_same(&shallow, &Git::new(&to));
+        assert_eq!(place.json(["-r", format, "log"])["commits"].as_array().unwrap().len(), 3);
+        assert_eq!(place.run(["-r", format, "check"]).code, 0, "{format}");
     }
     shallow.run(&["fetch", "-q", "--unshallow", &url]);
     for format in FORMATS {
@@ -422,7 +432,7 @@ fn stores_that_were_never_gits_are_exported_and_what_git_cannot_hold_is_refused(
     let place = Place::with_store();
     for (path, value) in [("a/b", "1"), ("a-b", "2"), ("a", ""), ("long", &"x".repeat(400_000))] {
         if !value.is_empty() {
-            place.ok(["set", path, value, "--author", "<<nobody", "-m", "message"]);
+            place.ok(["set", path, value, "--author", "A >nobody< <mail>", "-m", "message"]);
         }
     }
     place.ok(["set", "empty", "", "--author", "Ann <ann@example.org>"]);

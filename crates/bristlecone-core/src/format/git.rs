@@ -30,6 +30,7 @@ pub use commit::{decode_commit, encode_commit, is_canonical_commit};
 pub use diff::Differences;
 pub use hash::{Algorithm, kind_of, type_name};
 pub use list::Entries;
+pub use name::refused_name;
 pub use raw::{RawEntries, RawEntry, raw_entries};
 pub use tag::{decode_tag, encode_tag, is_canonical_tag};
 
@@ -55,12 +56,6 @@ pub fn tree_body(algorithm: Algorithm, raw: &[u8], out: &mut Vec<u8>) -> Result<
 pub fn raw(kind: Kind, body: &[u8]) -> Result<&[u8], DecodeError> {
     // The parts of a table do not depend on the length of ids.
     if kind == Kind::Node { Ok(Table::parse(0, body)?.raw) } else { Ok(body) }
-}
-
-/// Says why Git refuses an entry of this name; `None` if it takes it.
-#[must_use]
-pub fn refused_name(name: &[u8], kind: EntryKind) -> Option<&'static str> {
-    name::refused(name, kind)
 }
 
 /// The format of Git: its trees, blobs, commits and annotated tags, with its ids.

@@ -22,7 +22,7 @@ use super::{
     outlet::{Outgoing, by_oid},
     patterns::Patterns,
     pump::{self, Counts, Job, Outcome},
-    refs::{CUT, MovedRef},
+    refs::MovedRef,
     table::Scratch,
     walk::{Meters, Walk},
 };
@@ -119,7 +119,7 @@ fn from_git(
 ) -> Result<Outcome, TransferError> {
     let there = to.there(false, scratch)?;
     let width = git.algorithm().oid_bytes();
-    let (meters, others, objects) = (Meters::default(), Ids::new(width, scratch), StoreObjects(&**backend));
+    let (meters, others, objects) = (Meters::default(), Ids::new(width, scratch), StoreObjects::new(&**backend));
     let walker = |outlet, meters| Walk::new(&objects, git.algorithm(), &there, others, outlet, meters, false);
     let job = Job {
         objects: &objects,
@@ -180,9 +180,7 @@ impl Wanted {
                 RefTarget::Symbolic(to) => symbolic.push((name.to_owned(), to.clone())),
             }
         }
-        let cut = backend.list_refs(CUT)?;
-        let cut = cut.keys().filter_map(|name| name[CUT.len()..].parse::<Oid>().ok()).collect();
-        Ok(Self { tips, symbolic, cut })
+        Ok(Self { tips, symbolic, cut: super::shallow(backend)? })
     }
 }
 

@@ -184,9 +184,8 @@ fn into_native(
 
 /// Returns the commits that were imported without their parents, which the repository has by now.
 fn deepened(from: &Repository, backend: &dyn Backend) -> Result<Vec<Oid>, TransferError> {
-    let cut = backend.list_refs(CUT)?;
     let mut deeper = Vec::new();
-    for oid in cut.keys().filter_map(|name| name[CUT.len()..].parse::<Oid>().ok()) {
+    for oid in super::shallow(backend)? {
         if oid.as_bytes().len() == from.algorithm().oid_bytes()
             && !from.cut.contains(&oid)
             && from.odb.contains(&oid)?

@@ -1,6 +1,14 @@
 //! Where Git's objects come from: a repository, or a store whose format is Git's.
 
-use bristlecone::{Backend, Kind, ObjRef, Oid, Result, core::git};
+use std::{collections::HashMap, sync::Mutex};
+
+use bristlecone::{
+    Backend, Error, Format, Kind, Location, ObjRef, Oid, Result,
+    core::{
+        FormatError,
+        git::{self, Algorithm, Git},
+    },
+};
 
 use crate::odb::Odb;
 
@@ -17,19 +25,63 @@ impl Objects for Odb {
 }
 
 /// The objects of a store of the format `git`.
+///
+/// Records tell where children are, and whoever reads an object is likely to read those next: without these places
+/// each would be searched for by its id, in every segment of the store.
 #[derive(Debug)]
-pub(super) struct StoreObjects<'b>(pub(super) &'b dyn Backend);
+pub(super) struct StoreObjects<'b> {
+    backend: &'b dyn Backend,
+    hints: Mutex<Hints>,
+}
+
+/// Places of objects, of which the older half is forgotten from time to time.
+#[derive(Debug, Default)]
+struct Hints {
+    young: HashMap<Oid, Location>,
+    old: HashMap<Oid, Location>,
+}
+
+/// So many places are remembered, and as many older ones.
+const HINTS_MAX: usize = 1 << 16;
+
+impl<'b> StoreObjects<'b> {
+    pub(super) fn new(backend: &'b dyn Backend) -> Self {
+        Self { backend, hints: Mutex::default() }
+    }
+}
+
+impl Hints {
+    fn add(&mut self, oid: Oid, at: Location) {
+        if self.young.len() == HINTS_MAX {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.insert(oid, at);
+    }
+
+    fn get(&self, oid: &Oid) -> Location {
+        self.young.get(oid).or_else(|| self.old.get(oid)).copied().unwrap_or(Location::NONE)
+    }
+}
 
 impl Objects for StoreObjects<'_> {
     fn read(&self, oid: &Oid, out: &mut Vec<u8>) -> Result<Option<Kind>> {
-        let Some(object) = self.0.read(&ObjRef::from(*oid))? else { return Ok(None) };
+        let mut hints = self.hints.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let Some(object) = self.backend.read(&ObjRef::new(*oid, hints.get(oid)))? else { return Ok(None) };
+        let bad = |source| Error::BadObject { oid: *oid, source };
         let raw = git::raw(object.kind(), object.body());
-        let raw = raw.map_err(|source| bristlecone::Error::BadObject {
-            oid: *oid,
-            source: bristlecone::core::FormatError::Decode { kind: object.kind(), source },
-        })?;
+        let raw = raw.map_err(|source| bad(FormatError::Decode { kind: object.kind(), source }))?;
         out.clear();
         out.extend_from_slice(raw);
+        if object.children() > 0 {
+            let mut index = 0;
+            let format = Git::new(if oid.as_bytes().len() == 20 { Algorithm::Sha1 } else { Algorithm::Sha256 });
+            format
+                .children(object.kind(), object.body(), &mut |_, child| {
+                    hints.add(child, object.child(index));
+                    index += 1;
+                })
+                .map_err(bad)?;
+        }
         Ok(Some(object.kind()))
     }
 }

@@ -496,3 +496,72 @@ fn common_suffix(one: &[u8], other: &[u8]) -> usize {
     let (one, other) = (&one[..rest(one)], &other[..rest(other)]);
     count + one.iter().rev().zip(other.iter().rev()).take_while(|(left, right)| left == right).count()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The bytes of a tree with these entries: a name and a byte of which the id is made.
+    fn tree(entries: &[(u16, u8)]) -> Vec<u8> {
+        let mut raw = Vec::new();
+        for (name, id) in entries {
+            raw.extend_from_slice(format!("100644 f{name:05}{}\0", "x".repeat(usize::from(name % 7))).as_bytes());
+            raw.extend_from_slice(&[*id; 20]);
+        }
+        raw
+    }
+
+    fn shadow(raw: Vec<u8>) -> Shadow {
+        let mut starts = Vec::new();
+        differ(Algorithm::Sha1, None, &raw, &mut starts).unwrap();
+        let numbers = (0..starts.len() as u32).collect();
+        Shadow { number: 0, raw, starts, numbers, below: HashMap::new() }
+    }
+
+    #[test]
+    fn what_differs_between_two_trees_is_found_and_nothing_far_from_it() {
+        let mut seed = 1_u64;
+        let mut random = |below: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) % below
+        };
+        for round in 0..3_000 {
+            let count = random(40) as u16;
+            let old: Vec<(u16, u8)> = (0..count).map(|name| (name * 3, (name % 250) as u8)).collect();
+            let mut new = old.clone();
+            for _ in 0..random(4) {
+                let at = random(new.len() as u64 + 1) as usize;
+                match random(3) {
+                    0 if at < new.len() => new[at].1 = 251 + random(4) as u8,
+                    1 if at < new.len() => _ = new.remove(at),
+                    _ => {
+                        let name = random(130) as u16;
+                        if let Err(place) = new.binary_search_by_key(&name, |entry| entry.0) {
+                            new.insert(place, (name, 255));
+                        }
+                    }
+                }
+            }
+            let (before, raw) = (shadow(tree(&old)), tree(&new));
+            let mut starts = Vec::new();
+            let middle = differ(Algorithm::Sha1, Some(&before), &raw, &mut starts).unwrap();
+            assert_eq!(starts, shadow(raw).starts, "round {round}: {old:?} {new:?}");
+            assert_eq!(old[..middle.old.start], new[..middle.new.start]);
+            assert_eq!(old[middle.old.end..], new[middle.new.end..]);
+            let changed = old.iter().zip(&new).take_while(|(old, new)| old == new).count();
+            assert!(middle.new.start + 1 >= changed.min(new.len()), "round {round}: {old:?} {new:?}");
+            assert_eq!(tree(&old[middle.old.clone()]), before.raw[middle.old_bytes.clone()]);
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_tree_are_said_to_be_none() {
+        let good = tree(&[(1, 1), (2, 2), (3, 3)]);
+        let before = shadow(good.clone());
+        for cut in 1..good.len() {
+            let mut starts = Vec::new();
+            let found = differ(Algorithm::Sha1, Some(&before), &good[..cut], &mut starts);
+            assert_eq!(found.is_ok(), before.starts.contains(&(cut as u32)), "{cut}");
+        }
+    }
+}

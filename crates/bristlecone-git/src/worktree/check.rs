@@ -2,14 +2,13 @@
 
 use std::{collections::HashSet, fs, io};
 
-use bristlecone::{EntryKind, Error};
+use bristlecone::{EntryKind, Error, core::git::refused_name};
 
 use super::{
     Change, Found, Item, ReadFile, Refusal, Step, Update,
     attributes::{Attributes, Conversion},
     folders_above,
     index::Stat,
-    refused_name,
 };
 
 const ATTRIBUTES: &[u8] = b".gitattributes";
@@ -60,16 +59,15 @@ impl Checks<'_> {
             return Err("it is a submodule, which git changes".to_owned());
         }
         let Some(after) = change.after else { return Ok(()) };
-        if let Some(why) = refused_name(&change.path) {
-            return Err(why.to_owned());
+        let mut steps = change.path.split(|&byte| byte == b'/').peekable();
+        while let Some(step) = steps.next() {
+            let kind = if steps.peek().is_some() { EntryKind::Dir } else { after.kind };
+            if let Some(what) = refused_name(step, kind) {
+                return Err(format!("Git does not write {what}"));
+            }
         }
-        if after.kind == EntryKind::Link {
-            if self.update.settings.bool("core.symlinks") == Some(false) {
-                return Err("it is a link, and core.symlinks says that there are none here".to_owned());
-            }
-            if change.path.eq_ignore_ascii_case(b".gitmodules") {
-                return Err("it is a link, where git reads a file".to_owned());
-            }
+        if after.kind == EntryKind::Link && self.update.settings.bool("core.symlinks") == Some(false) {
+            return Err("it is a link, and core.symlinks says that there are none here".to_owned());
         }
         Ok(())
     }

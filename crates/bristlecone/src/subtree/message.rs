@@ -90,7 +90,9 @@ pub(super) fn subject(sign: &str, oid: Oid, message: &[u8]) -> Vec<u8> {
 
 /// The first digits of an id, as Git shows them.
 fn short(oid: Oid) -> String {
-    oid.to_string()[..7].to_owned()
+    let mut text = oid.to_string();
+    text.truncate(7);
+    text
 }
 
 #[cfg(test)]

@@ -139,7 +139,7 @@ impl Survey {
                     }
                 }
                 // A message may have been copied: the root must be that of the commit that it stands for.
-                (None, _) if node.parents.len() < 2 && is_root_of(subtree, split, &node.root)? => {
+                (None, _) if node.parents.len() < 2 && stands_for(subtree, node, *split)? => {
                     self.nodes[at].origin = Origin::Squashed(*split);
                 }
                 _ => {}
@@ -186,11 +186,13 @@ fn open<F: Format>(subtree: &Subtree<F>, at: ObjRef) -> Result<Open> {
     Ok(Open { at: ObjRef::new(at.oid, place), commit, parents: 0 })
 }
 
-/// Whether a commit has this root, as far as can be told here.
-fn is_root_of<F: Format>(subtree: &Subtree<F>, commit: &Oid, root: &ObjRef) -> Result<bool> {
-    match subtree.repo.peel(*commit) {
-        Ok(at) => Ok(subtree.repo.commit(at)?.tree == *root),
-        Err(Error::Missing { .. }) => Ok(true),
+/// Whether a commit stands for this one of the other repository, as far as can be told here: it has the same root.
+fn stands_for<F: Format>(subtree: &Subtree<F>, node: &Node, theirs: Oid) -> Result<bool> {
+    match subtree.repo.peel(theirs) {
+        Ok(at) => Ok(subtree.repo.commit(at)?.tree == node.root),
+        // One of our own, whose message quotes that of another, has the directory.
+        Err(Error::Missing { .. }) => Ok(node.dir.is_none()),
+        Err(Error::WrongKind { .. }) => Ok(false),
         Err(error) => Err(error),
     }
 }

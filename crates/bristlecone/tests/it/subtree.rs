@@ -421,3 +421,40 @@ fn histories_that_crossed_each_other_bring_nothing_back_silently() -> Outcome {
     assert!(lib.is_ancestor(base, head(&lib))?);
     Ok(())
 }
+
+#[test]
+fn the_other_history_is_told_apart() -> Outcome {
+    let (app, lib) = two(memory)?;
+    let before = head(&app);
+    // Theirs has a directory of the prefix's name, which is none of ours.
+    set(&lib, "vendor/lib/trap", "1");
+    add(&app, &lib, false);
+    let theirs = set(&lib, "vendor/lib/trap", "2");
+    pulled(&app, &lib, false);
+    let ours = set(&app, "vendor/lib/ours", "1");
+    let subtree = app.subtree("vendor/lib")?;
+    let split = subtree.split(ours, None, None)?.ok_or("a split")?;
+    assert_eq!(app.commit(split.head)?.parents.len(), 1);
+    assert!(app.is_ancestor(ObjRef::from(theirs.oid), split.head)?);
+    assert_eq!(app.merge_bases(split.head, ObjRef::from(theirs.oid))?, [theirs]);
+    // A line that began before the subtree was added, and joins later, has nothing to do with it.
+    let mut topic = app.checkout(before)?;
+    topic.add("topic", "1")?;
+    let topic = app.commit_tree(&mut topic, &[before], &git_info(b"topic\n"))?;
+    let mut merged = app.checkout(ours)?;
+    merged.add("topic", "1")?;
+    let merged = app.commit_tree(&mut merged, &[ours, topic], &git_info(b"merge topic\n"))?;
+    let again = subtree.split(merged, None, None)?.ok_or("a split")?;
+    assert_eq!((again.head, again.written), (split.head, 0));
+    // One of ours whose message quotes a squashed commit's is still ours, whether or not that one is here.
+    for quoted in [theirs.oid.to_string(), "7".repeat(40), "77".to_owned()] {
+        let message = format!("Quote\n\ngit-subtree-dir: vendor/lib\ngit-subtree-split: {quoted}\n");
+        let mut tree = app.checkout(merged)?;
+        tree.add("vendor/lib/quoted", "1")?;
+        let quoting = app.commit_tree(&mut tree, &[merged], &git_info(message.as_bytes()))?;
+        let split = subtree.split(quoting, None, None)?.ok_or("a split")?;
+        assert_eq!(app.commit(split.head)?.parents, [again.head], "{quoted}");
+        assert!(app.checkout(split.head)?.mem("quoted")?);
+    }
+    Ok(())
+}

@@ -61,6 +61,7 @@ fn point(opened: &Opened, name: &str, to: ObjRef) -> Result<()> {
     if from == Some(to) {
         return Ok(());
     }
+    opened.check_not_checked_out(branch.ref_name())?;
     if let Some(from) = from
         && !opened.repo.is_ancestor(from, to)?
     {
@@ -69,7 +70,6 @@ fn point(opened: &Opened, name: &str, to: ObjRef) -> Result<()> {
             "the branch \"{name}\" has commits that the directory's history lacks; {way}"
         )));
     }
-    opened.check_not_checked_out(branch.ref_name())?;
     opened.repo.flush()?;
     if branch.compare_and_set(from, Some(to), Durability::Synced)? {
         return Ok(());

@@ -3,8 +3,9 @@
 use crate::EntryKind;
 
 /// Says why `git fsck --strict` refuses an entry of this name and kind, if it does.
+#[must_use]
 #[inline]
-pub(super) fn refused(name: &[u8], kind: EntryKind) -> Option<&'static str> {
+pub fn refused_name(name: &[u8], kind: EntryKind) -> Option<&'static str> {
     // Names of letters, digits and what else is common are told by one look at each byte.
     let plain = |byte: &u8| matches!(byte, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_');
     if name.iter().all(plain) && !name.is_empty() { None } else { odd(name, kind) }

@@ -328,7 +328,7 @@ impl<'c> Set<'c> {
     #[inline]
     fn of(git: &Git, change: &'c Change<'_>) -> Result<Option<Self>, FormatError> {
         let Some((kind, target)) = &change.to else { return Ok(None) };
-        if let Some(what) = name::refused(change.step, *kind) {
+        if let Some(what) = name::refused_name(change.step, *kind) {
             return Err(unsupported(what));
         }
         match (kind, target) {

@@ -66,8 +66,12 @@ impl Index {
             input.at = began + (input.at - began).next_multiple_of(8);
         }
         let length = self.names.len() - start;
-        if length == 0 || length > PATH_BYTES_MAX {
-            return Err(IndexError::Damaged(began, "a path is empty or longer than 4,096 bytes"));
+        if length == 0 {
+            // Of an entry that is in the other part of the index.
+            return Err(split());
+        }
+        if length > PATH_BYTES_MAX {
+            return Err(IndexError::Damaged(began, "a path is longer than 4,096 bytes"));
         }
         if self.names.len() > input.bytes.len().saturating_mul(NAMES_GROWTH_MAX) || self.names.len() > u32::MAX as usize
         {
@@ -93,10 +97,7 @@ impl Index {
             let body = input.take(length)?;
             match name {
                 b"REUC" => self.resolved = Some(body.to_vec()),
-                b"link" => {
-                    let way = "join it with `git update-index --no-split-index`";
-                    return Err(IndexError::Unsupported(format!("the index is split in two; {way}")));
-                }
+                b"link" => return Err(split()),
                 b"sdir" => return Err(sparse()),
                 // Those with a capital letter are caches that Git makes again.
                 [b'A'..=b'Z', ..] => {}
@@ -109,6 +110,11 @@ impl Index {
         }
         Ok(())
     }
+}
+
+fn split() -> IndexError {
+    let way = "join it with `git update-index --no-split-index`";
+    IndexError::Unsupported(format!("the index is split in two; {way}"))
 }
 
 fn sparse() -> IndexError {

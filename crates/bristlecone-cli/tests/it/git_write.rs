@@ -1,0 +1,209 @@
+//! Verbs that change branches which Git does not have checked out, or that no working tree shows.
+
+use std::process::Stdio;
+
+use crate::git_harness::{GitPlace, git_is_there};
+
+#[test]
+fn commits_of_cone_are_commits_of_git() {
+    if !git_is_there() {
+        return;
+    }
+    for options in [&[][..], &["--object-format=sha256"]] {
+        let place = GitPlace::with(options);
+        place.git(["branch", "side"]);
+        let done =
+            place.json(["set", "-b", "side", "fruit/apple", "green", "-m", "Greener", "--date", "1700000001 +0130"]);
+        assert_eq!(done["commit"], place.git(["rev-parse", "side"]).trim());
+        let raw = place.git(["cat-file", "commit", "side"]);
+        let tree = place.git(["rev-parse", "side^{tree}"]);
+        let parent = place.git(["rev-parse", "main"]);
+        let who = "Grace <grace@example.org> 1700000001 +0130";
+        assert_eq!(raw, format!("tree {tree}parent {parent}author {who}\ncommitter {who}\n\nGreener\n"));
+        assert_eq!(place.git(["diff", "--name-status", "main", "side"]), "M\tfruit/apple\n");
+        place.ok(["del", "-b", "side", "deep/er/file"]);
+        place.ok(["set", "-b", "side", "run", "echo"]);
+        assert!(place.git(["ls-tree", "side", "run"]).starts_with("100755 "));
+        assert_eq!(place.git(["diff", "--name-status", "main", "side"]), "D\tdeep/er/file\nM\tfruit/apple\nM\trun\n");
+        place.clean();
+        // Reflogs say who did it.
+        let reflog = place.git(["reflog", "show", "--format=%gn", "side"]);
+        assert!(reflog.lines().filter(|line| *line == "Grace").count() >= 3, "{reflog}");
+        // Git goes on from there, and cone after it.
+        place.git(["checkout", "-q", "side"]);
+        place.file("fruit/pear", "yellow\n");
+        place.git(["add", "."]);
+        place.git(["commit", "-qm", "pear"]);
+        place.git(["checkout", "-q", "main"]);
+        place.git(["gc", "-q", "--prune=now"]);
+        assert_eq!(place.ok(["get", "fruit/pear", "--at", "side"]), "yellow\n");
+        place.ok(["set", "-b", "side", "fruit/pear", "brown"]);
+        place.git(["gc", "-q", "--prune=now"]);
+        assert_eq!(place.git(["show", "side:fruit/pear"]), "brown");
+        assert_eq!(place.ok(["get", "fruit/pear", "--at", "side"]), "brown");
+        assert_eq!(place.ok(["get", "fruit/pear", "--at", "side~1"]), "yellow\n");
+        place.clean();
+    }
+}
+
+#[test]
+fn whoever_git_says_it_is_commits() {
+    if !git_is_there() {
+        return;
+    }
+    let place = GitPlace::new();
+    let author = |place: &GitPlace, variables: &[(&str, &str)], arguments: &[&str]| {
+        let mut command = place.command(["set", "-b", "side", "--allow-empty", "a", "b"]);
+        command.args(arguments).envs(variables.iter().copied());
+        assert!(command.output().unwrap().status.success());
+        place.git(["log", "-1", "--format=%an <%ae> %cn <%ce>", "side"]).trim().to_owned()
+    };
+    let grace = "Grace <grace@example.org>";
+    assert_eq!(author(&place, &[], &[]), format!("{grace} {grace}"));
+    let named = [("GIT_AUTHOR_NAME", "Ada"), ("GIT_COMMITTER_EMAIL", "c@x")];
+    assert_eq!(author(&place, &named, &[]), "Ada <grace@example.org> Grace <c@x>");
+    assert_eq!(author(&place, &named, &["--author", "Eve <e@x>"]), "Eve <e@x> Eve <e@x>");
+    assert_eq!(author(&place, &[("BRISTLECONE_AUTHOR", "Bob <b@x>")], &[]), "Bob <b@x> Bob <b@x>");
+    place.git(["config", "author.name", "Alice"]);
+    assert_eq!(author(&place, &[], &[]), format!("Alice <grace@example.org> {grace}"));
+    // The user's own file, where the repository does not say.
+    place.git(["config", "--unset", "author.name"]);
+    place.git(["config", "--remove-section", "user"]);
+    place.file("../home/.gitconfig", "[user]\n\tname = Home\n\temail = home@x\n");
+    assert_eq!(author(&place, &[], &[]), "Home <home@x> Home <home@x>");
+}
+
+#[test]
+fn the_branch_that_git_has_checked_out_is_refused() {
+    if !git_is_there() {
+        return;
+    }
+    let mut place = GitPlace::new();
+    let says = &["Git has the branch main checked out in", "/work", "--worktree", "-b"][..];
+    place.fails(2, says, ["set", "fruit/apple", "green"]);
+    place.fails(2, says, ["del", "fruit"]);
+    place.fails(2, says, ["import", "deep", "--path", "x"]);
+    place.fails(2, says, ["set", "-b", "main", "fruit/apple", "green"]);
+    place.fails(2, &["checked out"], ["branches", "-d", "main", "-b", "side"]);
+    // What would change nothing is refused as well: it depends on nothing but the branch.
+    place.fails(2, says, ["set", "fruit/apple", "red\n"]);
+    // In a linked working tree, too: from there, from here, and from a bare repository.
+    place.git(["worktree", "add", "-q", "../linked", "-b", "side"]);
+    place.fails(2, &["side checked out in", "/linked"], ["set", "-b", "side", "a", "b"]);
+    place.fails(
+        2,
+        &["side checked out in", "/linked", "run cone there"],
+        ["set", "-b", "side", "a", "b", "--worktree"],
+    );
+    place.go("linked");
+    place.fails(2, says, ["set", "-b", "main", "a", "b"]);
+    place.fails(2, &["side checked out in", "/linked"], ["set", "a", "b"]);
+    place.go("work");
+    // A rebase comes back to its branch.
+    place.git(["worktree", "remove", "../linked"]);
+    place.git(["checkout", "-q", "side"]);
+    place.file(".git/rebase-merge/head-name", "refs/heads/main\n");
+    place.fails(2, &["main checked out in", "rebase"], ["set", "-b", "main", "a", "b", "--worktree"]);
+    std::fs::remove_dir_all(place.path(".git/rebase-merge")).unwrap();
+    // A branch that is a name for another one.
+    place.git(["symbolic-ref", "refs/heads/alias", "refs/heads/main"]);
+    place.git(["symbolic-ref", "HEAD", "refs/heads/alias"]);
+    place.fails(2, &["main checked out in"], ["set", "-b", "main", "a", "b"]);
+}
+
+#[test]
+fn bare_repositories_and_detached_heads_stand_against_nothing() {
+    if !git_is_there() {
+        return;
+    }
+    let mut place = GitPlace::new();
+    place.git(["clone", "-q", "--bare", ".", "../bare.git"]);
+    place.go("bare.git");
+    place.git(["config", "user.name", "Grace"]);
+    place.git(["config", "user.email", "grace@example.org"]);
+    place.ok(["set", "fruit/apple", "green"]);
+    assert_eq!(place.git(["show", "main:fruit/apple"]), "green");
+    place.ok(["set", "fruit/apple", "blue", "--worktree"]);
+    assert_eq!(place.git(["show", "main:fruit/apple"]), "blue");
+    place.sound();
+    // A linked working tree of a bare one shows its branch all the same.
+    place.git(["worktree", "add", "-q", "../linked", "main"]);
+    place.fails(2, &["main checked out in", "/linked"], ["set", "a", "b"]);
+    place.go("linked");
+    place.ok(["set", "a", "b", "--worktree"]);
+    place.clean();
+
+    place.go("work");
+    place.git(["checkout", "-q", "--detach"]);
+    place.ok(["set", "-b", "main", "fruit/apple", "green"]);
+    place.clean();
+    assert_eq!(place.git(["show", "main:fruit/apple"]), "green");
+}
+
+#[test]
+fn branches_are_made_and_removed_beside_gits() {
+    if !git_is_there() {
+        return;
+    }
+    let place = GitPlace::new();
+    place.ok(["branches", "one", "--at", "HEAD"]);
+    place.ok(["checkout", "-c", "two/deep"]);
+    place.ok(["set", "a", "b"]);
+    assert_eq!(place.git(["for-each-ref", "--format=%(refname)", "refs/heads"]).lines().count(), 3);
+    place.fails(2, &["already"], ["branches", "one"]);
+    place.fails(2, &["main checked out in"], ["branches", "-d", "main"]);
+    place.ok(["branches", "-d", "one"]);
+    place.git(["branch", "-q", "-D", "two/deep"]);
+    assert_eq!(place.json(["branches"])["branches"].as_array().unwrap().len(), 1);
+    place.clean();
+}
+
+#[test]
+fn names_that_git_would_not_have_are_refused_everywhere() {
+    if !git_is_there() {
+        return;
+    }
+    let place = GitPlace::new();
+    place.git(["branch", "side"]);
+    for path in [".git/config", "a/.GIT/b", "git~1", "a/../b", "x/.git./y"] {
+        place.fails(2, &["cannot hold"], ["set", "-b", "side", path, "x"]);
+    }
+    // What has Git's name in a folder is left out.
+    place.git(["init", "-q", "deep/inner"]);
+    place.file("deep/inner/file", "x");
+    let done = place.json(["import", ".", "-b", "side"]);
+    let left: Vec<_> = done["left_out"].as_array().unwrap().iter().map(|one| one["path"].as_str().unwrap()).collect();
+    assert_eq!(left, [".git", "deep/inner/.git"]);
+    assert_eq!(place.ok(["get", "deep/inner/file", "--at", "side"]), "x");
+    place.sound();
+}
+
+#[test]
+fn two_verbs_and_a_git_at_once_lose_nothing() {
+    if !git_is_there() {
+        return;
+    }
+    let place = GitPlace::new();
+    place.git(["branch", "side"]);
+    let mut children: Vec<_> = (0..8)
+        .map(|number| {
+            let mut command = place.command(["set", "-b", "side", &format!("file{number}"), &number.to_string()]);
+            command.stdout(Stdio::null()).spawn().unwrap()
+        })
+        .collect();
+    for number in 0..4 {
+        place.file(format!("git{number}"), "x");
+        place.git(["add", "."]);
+        place.git(["commit", "-qm", "beside"]);
+    }
+    for child in &mut children {
+        assert!(child.wait().unwrap().success());
+    }
+    assert_eq!(place.git(["rev-list", "--count", "side"]), "9\n");
+    assert_eq!(place.git(["rev-list", "--count", "main"]), "5\n");
+    assert_eq!(
+        place.git(["ls-tree", "--name-only", "side"]).lines().filter(|line| line.starts_with("file")).count(),
+        8
+    );
+    place.clean();
+}
