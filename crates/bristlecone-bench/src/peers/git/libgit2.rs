@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use git2::{Commit, ErrorCode, FileMode, Oid, Repository, Signature, Time, Tree, build::TreeUpdateBuilder};
+use git2::{Commit, ErrorCode, FileMode, Oid, Repository, Signature, Time, Tree};
 
 use super::{Edit, Library, MAIN};
 use crate::{BenchError, error::Result, workload::Who};
@@ -65,36 +65,49 @@ impl Libgit2 {
             Err(error) if error.code() == ErrorCode::NotFound => None,
             Err(error) => return Err(error),
         };
-        let before = match &parent {
-            Some(parent) => parent.tree()?,
-            None => self.empty_tree()?,
-        };
-        let mut update = TreeUpdateBuilder::new();
-        match *edit {
-            Edit::One(entry, value) => {
-                update.upsert(&paths[entry][..], repository.blob(value)?, FileMode::Blob);
-            }
+        let before = parent.as_ref().map(Commit::tree).transpose()?;
+        let name = |path: &'_ String| path.rsplit('/').next().unwrap_or(path).to_owned();
+        let entries: Vec<(String, Oid)> = match *edit {
+            Edit::One(entry, value) => vec![(name(&paths[entry]), repository.blob(value)?)],
             Edit::All(value) => {
-                let blob: Oid = repository.blob(value)?;
-                for path in paths {
-                    update.upsert(&path[..], blob, FileMode::Blob);
-                }
+                let blob = repository.blob(value)?;
+                paths.iter().map(|path| (name(path), blob)).collect()
             }
             Edit::Each(values) => {
-                for (path, value) in paths.iter().zip(values) {
-                    update.upsert(&path[..], repository.blob(value)?, FileMode::Blob);
-                }
+                let entry = |(path, value): (&String, &Vec<u8>)| Ok((name(path), repository.blob(value)?));
+                paths.iter().zip(values).map(entry).collect::<std::result::Result<_, git2::Error>>()?
             }
-        }
-        let tree = repository.find_tree(update.create_updated(repository, &before)?)?;
+        };
+        let dir: Vec<&str> = paths[0].split('/').rev().skip(1).collect();
+        let tree = repository.find_tree(self.edited(before, &dir, &entries)?)?;
         let who = Signature::new(Who::NAME, Who::ADDRESS, &Time::new(Who::SECONDS, 0))?;
         let parents: Vec<&Commit<'_>> = parent.iter().collect();
         repository.commit(Some(MAIN), &who, &who, message, &tree, &parents)?;
         Ok(())
     }
 
-    fn empty_tree(&self) -> std::result::Result<Tree<'_>, git2::Error> {
-        self.repository.find_tree(self.repository.treebuilder(None)?.write()?)
+    /// Sets entries of the directory at `dir`, whose steps are given from the last to the first, and returns the root that
+    /// results. `before` is the root before it, if there is one.
+    ///
+    /// Builders are twice as fast here as `TreeUpdateBuilder`, which takes whole paths.
+    fn edited(
+        &self,
+        before: Option<Tree<'_>>,
+        dir: &[&str],
+        entries: &[(String, Oid)],
+    ) -> std::result::Result<Oid, git2::Error> {
+        let repository = &self.repository;
+        let mut builder = repository.treebuilder(before.as_ref())?;
+        let Some((step, below)) = dir.split_last() else {
+            for (name, blob) in entries {
+                builder.insert(name, *blob, FileMode::Blob.into())?;
+            }
+            return builder.write();
+        };
+        let child = before.as_ref().and_then(|before| before.get_name(step)).map(|child| child.id());
+        let child = child.map(|child| repository.find_tree(child)).transpose()?;
+        builder.insert(step, self.edited(child, below, entries)?, FileMode::Tree.into())?;
+        builder.write()
     }
 }
 
