@@ -119,8 +119,7 @@ pub(crate) fn inflate(input: &[u8], size: u64, out: &mut Vec<u8>) -> Result<usiz
 /// is as it was then.
 fn inflate_stored(input: &[u8], size: u64, out: &mut Vec<u8>) -> Option<usize> {
     let header = input.first_chunk::<2>()?;
-    // 0x0f: deflate; 0x20: a dictionary is wanted.
-    if header[0] & 0x0f != 8 || header[1] & 0x20 != 0 || u16::from_be_bytes(*header) % 31 != 0 {
+    if !is_header(header) {
         return None;
     }
     let begin = out.len();
@@ -223,6 +222,10 @@ impl Stream<'_> {
 /// # Errors
 /// If not even that can be read: the bytes are damaged.
 pub(crate) fn inflate_front(input: &[u8], bytes: usize, out: &mut Vec<u8>) -> Result<(), &'static str> {
+    if let Some(front) = stored_front(input, bytes) {
+        out.extend_from_slice(front);
+        return Ok(());
+    }
     INFLATE.with_borrow_mut(|state| {
         state.reset(true);
         let begin = out.len();
@@ -245,6 +248,23 @@ pub(crate) fn inflate_front(input: &[u8], bytes: usize, out: &mut Vec<u8>) -> Re
         out.truncate(begin + made);
         done
     })
+}
+
+/// Returns the first bytes of a stream whose first block is stored, if that is enough of them.
+fn stored_front(input: &[u8], bytes: usize) -> Option<&[u8]> {
+    let (header, rest) = input.split_first_chunk::<2>()?;
+    let (head, block) = rest.split_first_chunk::<5>()?;
+    let (len, complement) = (u16::from_le_bytes([head[1], head[2]]), u16::from_le_bytes([head[3], head[4]]));
+    let sound = is_header(header) && head[0] & 0b110 == 0 && len == !complement;
+    // A block that is not the last may go on in the next.
+    let enough = usize::from(len) >= bytes || head[0] & 1 == 1;
+    if sound && enough { block.get(..bytes.min(len.into())) } else { None }
+}
+
+/// Whether these bytes begin a zlib stream that needs no dictionary.
+fn is_header(header: &[u8; 2]) -> bool {
+    // 0x0f: deflate; 0x20: a dictionary is wanted.
+    header[0] & 0x0f == 8 && header[1] & 0x20 == 0 && u16::from_be_bytes(*header) % 31 == 0
 }
 
 /// The checksum that ends a zlib stream.
@@ -346,9 +366,12 @@ mod tests {
     #[test]
     fn the_front_of_a_stream_is_enough() {
         for raw in samples() {
-            for level in [0, 6] {
+            for level in [None, Some(0), Some(6)] {
                 let mut stream = Vec::new();
-                deflate(&raw, level, &mut stream);
+                match level {
+                    None => stored(&raw, &mut stream),
+                    Some(level) => deflate(&raw, level, &mut stream),
+                }
                 let mut out = Vec::new();
                 inflate_front(&stream[..stream.len().min(600)], 20, &mut out).unwrap();
                 assert_eq!(out, raw[..raw.len().min(20)]);
