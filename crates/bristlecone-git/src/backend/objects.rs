@@ -19,6 +19,7 @@ use bristlecone::{
     storage::OpenMode,
 };
 
+use super::journal::OURS;
 use crate::{
     error,
     files::{Files, Found, folder, is_absent},
@@ -46,6 +47,8 @@ pub(super) struct NewPack {
     pub(super) index: Vec<u8>,
     /// Whether it was not there before.
     pub(super) fresh: bool,
+    /// Whether it is under the protection of this process.
+    pub(super) kept: bool,
 }
 
 /// What an append left in the repository.
@@ -157,8 +160,9 @@ pub(super) fn write_pack(
     let (pack, index) = (format!("{name}.pack"), format!("{name}.idx"));
     let mut written = Written { oids, ..Written::default() };
     let fresh = files.stat(&index)?.is_none() || files.stat(&pack)?.is_none();
+    let mut kept = false;
     if fresh {
-        keep(files, boot, &built.name)?;
+        kept = keep(files, boot, &built.name)?;
         // No Git looks at a pack without an index, so it needs no other name until it is whole; unless one is there that a
         // power cut left, or that another process is writing.
         let taken = files.stat(&pack)?.is_some();
@@ -179,7 +183,7 @@ pub(super) fn write_pack(
         files.sync(&pack)?;
         files.sync(&index)?;
     }
-    written.pack = Some(NewPack { name: built.name, index: built.index, fresh });
+    written.pack = Some(NewPack { name: built.name, index: built.index, fresh, kept });
     Ok(written)
 }
 
@@ -188,24 +192,43 @@ fn part_of(what: &str, pack: &str, process: u32) -> String {
     format!("{PACKS}/tmp_{what}_{}_{process}", &pack[pack.len().saturating_sub(20)..])
 }
 
-fn keep(files: &Files, boot: Option<&str>, pack: &str) -> Result<()> {
+/// Returns the name of the `.keep` file of this process that protects nothing at the time. As that of locks, it is given
+/// other names again and again.
+pub(super) fn spare_keep(process: u32) -> String {
+    format!("{OURS}/keep-{process}")
+}
+
+/// Protects a pack that is about to be written; returns whether it is this process that does.
+fn keep(files: &Files, boot: Option<&str>, pack: &str) -> Result<bool> {
     let name = format!("{PACKS}/{pack}.keep");
+    if files.rename_new_raw(&spare_keep(process::id()), &name).is_ok() {
+        return Ok(true);
+    }
     let line = format!("{KEEP}{} {}\n", process::id(), boot.unwrap_or("-"));
     match files.open_raw(&name, OpenMode::CreateNew) {
-        Ok(file) => files.write_at(&name, &*file, line.as_bytes(), 0),
+        Ok(file) => files.write_at(&name, &*file, line.as_bytes(), 0).map(|()| true),
         // The user's, or that of another process that writes the same.
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
         Err(error) if is_absent(&error) => {
             files.create_dir(PACKS)?;
             files.sync_dir("objects")?;
             files.sync_dir("")?;
-            files.write(&name, line.as_bytes()).map(drop)
+            files.write(&name, line.as_bytes()).map(|_| true)
         }
         Err(error) => Err(error::io(files.describe(&name), error)),
     }
 }
 
-/// Ends the protection of a pack.
+/// Ends the protection of a pack by this process.
+pub(super) fn release_keep(files: &Files, pack: &str) -> Result<()> {
+    let name = format!("{PACKS}/{pack}.keep");
+    match files.rename_new_raw(&name, &spare_keep(process::id())) {
+        Ok(()) => Ok(()),
+        Err(_) => files.remove(&name).map(drop),
+    }
+}
+
+/// Ends the protection of a pack, whoever gave it.
 pub(super) fn unkeep(files: &Files, pack: &str) -> Result<()> {
     let name = format!("{PACKS}/{pack}.keep");
     if is_kept_by_us(files, pack)? { files.remove(&name).map(drop) } else { Ok(()) }
@@ -251,6 +274,14 @@ pub(super) fn settled_packs(files: &Files) -> Result<BTreeSet<String>> {
 
 /// Removes the `.keep` files of processes of ours that have ended, and the packs without index that they left.
 pub(super) fn sweep_keeps(files: &Files, boot: Option<&str>) -> Result<()> {
+    for name in files.list(OURS)? {
+        let Some(process) = name.strip_prefix("keep-") else { continue };
+        // One of this number may be from before the machine was started.
+        let own = process.parse() == Ok(process::id());
+        if own || !is_at_work(&format!("{process} {}", boot.unwrap_or("-")), boot) {
+            files.remove(&format!("{OURS}/{name}"))?;
+        }
+    }
     let names = files.list(PACKS)?;
     for name in &names {
         let Some(pack) = name.strip_suffix(".keep") else { continue };

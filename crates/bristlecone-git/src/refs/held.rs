@@ -83,7 +83,9 @@ impl Refs {
         let (long, short) = (rules.wait, LockWait { held_ms: SHORT_MS, stale_ms: SHORT_MS.max(rules.wait.stale_ms) });
         let began = Instant::now();
         loop {
-            if !self.head_names(name)? {
+            // Git's HEAD is locked for the sake of its reflog alone.
+            let logged = rules.log.begin || self.files.stat(&self.log_path("HEAD"))?.is_some();
+            if !logged || !self.head_names(name)? {
                 return Ok((own(long)?, None));
             }
             let first = own(long)?;
