@@ -39,16 +39,9 @@ impl Hasher {
 /// # Errors
 /// What is wrong with it.
 pub fn check_id(algorithm: Algorithm, oid: &Oid, kind: Kind, raw: &[u8]) -> Result<(), String> {
-    let Some(name) = type_name(kind) else { return Err(format!("Git has no objects of kind {kind}")) };
-    let found = match algorithm {
-        Algorithm::Sha256 => algorithm.object_id(kind, raw),
-        Algorithm::Sha1 => {
-            let mut hasher = sha1dc::Hasher::new();
-            hasher.update(format!("{name} {}\0", raw.len()).as_bytes());
-            hasher.update(raw);
-            let digest = hasher.finalize().map_err(|_| "its bytes were made to collide under SHA-1".to_owned())?;
-            Oid::new(digest.as_ref()).map_err(|error| error.to_string())?
-        }
-    };
+    if type_name(kind).is_none() {
+        return Err(format!("Git has no objects of kind {kind}"));
+    }
+    let found = algorithm.received_id(kind, raw).ok_or("its bytes were made to collide under SHA-1")?;
     if found == *oid { Ok(()) } else { Err(format!("its bytes hash to {found}")) }
 }

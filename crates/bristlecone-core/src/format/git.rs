@@ -411,7 +411,9 @@ impl Format for Git {
             Kind::Pieces => return Err(unsupported("a piece of a value").into()),
             _ => object.body(),
         };
-        Ok(self.algorithm.object_id(object.kind(), raw))
+        // Whoever asks did not make the object.
+        let collides = FormatError::Inconsistent { kind: object.kind(), reason: "it was made to collide under SHA-1" };
+        Ok(self.algorithm.received_id(object.kind(), raw).ok_or(collides)?)
     }
 
     fn signatures(&self, author: Signature, committer: Signature) -> (Signature, Signature) {

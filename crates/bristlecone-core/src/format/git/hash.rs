@@ -57,6 +57,22 @@ impl Algorithm {
         oid.expect("digests have 20 or 32 bytes")
     }
 
+    /// Returns the id of an object that came from elsewhere: by the SHA-1 that notices bytes made to collide, or by
+    /// SHA-256. `None` if they were made to collide, or for a kind that Git does not have.
+    #[must_use]
+    pub fn received_id(self, kind: Kind, raw: &[u8]) -> Option<Oid> {
+        type_name(kind)?;
+        if self != Self::Sha1 {
+            return Some(self.object_id(kind, raw));
+        }
+        let mut header = smallvec::SmallVec::<[u8; 32]>::new();
+        write_header(kind, raw.len(), &mut header);
+        let mut hasher = sha1dc::Hasher::new();
+        hasher.update(&header);
+        hasher.update(raw);
+        Oid::new(hasher.finalize().ok()?.as_ref()).ok()
+    }
+
     /// Returns the id of an object whose bytes, as Git has them, are `raw`.
     ///
     /// # Panics
