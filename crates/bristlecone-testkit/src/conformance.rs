@@ -28,13 +28,15 @@ pub use objects::{
     a_walk_meets_every_object, absent_objects_are_absent, appended_objects_are_read_back,
     children_are_found_by_location, derived_files_hold_what_was_last_written, hints_may_be_stale_wrong_or_missing,
     ids_of_every_length_are_kept_apart, large_objects_come_back_whole, many_small_objects_come_back,
-    read_many_answers_in_order, the_same_object_is_kept_once_in_a_batch, unhashed_words_come_back, what_cannot_be_kept_is_refused,
+    read_many_answers_in_order, the_same_object_is_kept_once_in_a_batch, unhashed_words_come_back,
+    what_cannot_be_kept_is_refused,
 };
 pub use persistence::{a_reopened_store_goes_on, everything_is_there_after_reopening};
 pub use refs::{
     a_conflict_adds_and_moves_nothing, bad_ref_names_are_refused, compare_and_set_moves_only_what_is_expected,
-    flushing_keeps_everything, refs_are_listed_by_prefix_in_order, refs_in_the_way_of_others_are_told, removed_refs_are_gone,
-    several_refs_move_together_or_not_at_all, symbolic_refs_name_other_refs, unmoved_appends_leave_refs_alone,
+    flushing_keeps_everything, refs_are_listed_by_prefix_in_order, refs_in_the_way_of_others_are_told,
+    removed_refs_are_gone, several_refs_move_together_or_not_at_all, symbolic_refs_name_other_refs,
+    unmoved_appends_leave_refs_alone,
 };
 
 /// Makes a new, empty backend.

@@ -239,7 +239,8 @@ pub fn unhashed_words_come_back(make: Make<'_>) {
 pub fn large_objects_come_back_whole(make: Make<'_>) {
     let backend = make();
     let family = family(&*backend);
-    let samples = [family.contents(1, 5 << 20), family.contents(2, 10), family.contents(3, (3 << 20) + 1), family.contents(4, 0)];
+    let samples =
+        [family.contents(1, 5 << 20), family.contents(2, 10), family.contents(3, (3 << 20) + 1), family.contents(4, 0)];
     let places = append_all(&*backend, &samples, &[], Durability::Synced).unwrap();
     let single = family.contents(5, (2 << 20) - 7);
     let at = append_one(&*backend, &single);

@@ -48,7 +48,8 @@ pub fn a_reopened_store_goes_on(backend: Arc<dyn Backend>, reopen: &dyn Fn() -> 
     for n in 0..12 {
         let sample = family.contents(n, 400 * n as usize);
         let to = object(sample.oid);
-        append_all(&*backend, &[sample], &[set(family.ref_name("main"), expected, to.clone())], Durability::None).unwrap();
+        append_all(&*backend, &[sample], &[set(family.ref_name("main"), expected, to.clone())], Durability::None)
+            .unwrap();
         expected = Expected::Is(to);
         drop(backend);
         backend = reopen();
