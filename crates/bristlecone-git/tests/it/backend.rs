@@ -38,7 +38,7 @@ fn git_reads_what_is_committed() {
         let mut tree = branch.tree().unwrap();
         let mut commits = Vec::new();
         for n in 0..30 {
-            tree.add(&format!("d{}/e/f{n}", n % 3), format!("value {n}").as_bytes()).unwrap();
+            tree.add(format!("d{}/e/f{n}", n % 3), format!("value {n}").as_bytes()).unwrap();
             let durability = [Durability::None, Durability::Grouped, Durability::Synced][n % 3];
             commits.push(branch.commit(&mut tree, &info(&format!("number {n}\n\nmore"), durability)).unwrap());
             assert_eq!(git.text(&["rev-parse", "side"]), commits[n].oid.to_string());
@@ -53,7 +53,7 @@ fn git_reads_what_is_committed() {
         let (_backend, repo) = open(dir.path(), GitOptions::default());
         let tree = repo.branch("side").unwrap().tree().unwrap();
         for n in 0..30 {
-            let found = tree.find(&format!("d{}/e/f{n}", n % 3)).unwrap();
+            let found = tree.find(format!("d{}/e/f{n}", n % 3)).unwrap();
             assert_eq!(found.as_deref(), Some(format!("value {n}").as_bytes()));
         }
         let keeps = git.text(&["count-objects", "-v"]);
@@ -79,10 +79,10 @@ fn many_small_packs_are_folded_as_they_come() {
             let branch = repo.branch("main").unwrap();
             let mut tree = branch.tree().unwrap();
             let commit = |tree: &mut bristlecone::Tree<Git>, n: usize| {
-                tree.add(&format!("wide/{}", n % 300), format!("value {n}").as_bytes()).unwrap();
+                tree.add(format!("wide/{}", n % 300), format!("value {n}").as_bytes()).unwrap();
                 branch.commit(tree, &info(&format!("number {n}"), durability)).unwrap();
             };
-            (0..300).for_each(|n| tree.add(&format!("wide/{n}"), b"first").unwrap());
+            (0..300).for_each(|n| tree.add(format!("wide/{n}"), b"first").unwrap());
             (0..200).for_each(|n| commit(&mut tree, n));
             backend.close().unwrap();
             let packs = backend.odb().pack_names().len();
@@ -116,13 +116,13 @@ fn speed_of_commits_and_reads() {
     let branch = repo.branch("main").unwrap();
     let mut tree = branch.tree().unwrap();
     let path = |n: usize| format!("a/b/c/d/e/f/g/h/i/j/entry{n}");
-    (0..1000).for_each(|n| tree.add(&path(n), format!("value {n} of twenty").as_bytes()).unwrap());
+    (0..1000).for_each(|n| tree.add(path(n), format!("value {n} of twenty").as_bytes()).unwrap());
     branch.commit(&mut tree, &info("base", Durability::Synced)).unwrap();
     for (durability, count) in [(Durability::None, 3000), (Durability::Grouped, 1000), (Durability::Synced, 200)] {
         let before = backend.stats();
         let start = std::time::Instant::now();
         for n in 0..count {
-            tree.add(&path(n % 1000), format!("value {n} of {}", durability.name()).as_bytes()).unwrap();
+            tree.add(path(n % 1000), format!("value {n} of {}", durability.name()).as_bytes()).unwrap();
             branch.commit(&mut tree, &info("one entry", durability)).unwrap();
         }
         let seconds = start.elapsed().as_secs_f64();

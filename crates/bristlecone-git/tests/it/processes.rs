@@ -23,7 +23,7 @@ fn commit_ours(dir: &Path, name: &str, by: &str, count: usize, options: GitOptio
     for n in 0..count {
         let durability = [Durability::None, Durability::Grouped, Durability::Synced][n % 3];
         let info = info(&format!("{by} {n}"), durability);
-        branch.edit(&info, |tree| tree.add(&format!("{by}/{n}"), format!("{by} {n}").as_bytes())).unwrap();
+        branch.edit(&info, |tree| tree.add(format!("{by}/{n}"), format!("{by} {n}").as_bytes())).unwrap();
     }
 }
 
@@ -109,7 +109,7 @@ fn commits_of_ours_and_of_git_meet_on_one_branch() {
         let (_backend, repo) = open(dir.path(), GitOptions::default());
         let tree = repo.branch("shared").unwrap().tree().unwrap();
         for n in 0..EACH {
-            let found = tree.find(&format!("one/{n}")).unwrap();
+            let found = tree.find(format!("one/{n}")).unwrap();
             assert_eq!(found.as_deref(), Some(format!("one {n}").as_bytes()));
         }
     }
