@@ -188,7 +188,7 @@ impl Graph {
         self.trees.push(tree.as_bytes())?;
         self.starts.push(NONE);
         self.ranges.push(range);
-        if self.states.len() % 256 == 0 {
+        if self.states.len().is_multiple_of(256) {
             (bounds.progress)(self.states.len() as u64);
         }
         Ok(number)

@@ -152,7 +152,7 @@ mod tests {
         // Ids that differ late, and in their first word alone.
         let oid = |number: u32| {
             let mut bytes = [0; 20];
-            bytes[if number % 2 == 0 { 0..4 } else { 16..20 }].copy_from_slice(&number.to_le_bytes());
+            bytes[if number.is_multiple_of(2) { 0..4 } else { 16..20 }].copy_from_slice(&number.to_le_bytes());
             Oid::new(&bytes).unwrap()
         };
         for number in 0..2_000 {

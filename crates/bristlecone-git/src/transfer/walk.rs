@@ -336,7 +336,7 @@ impl<O: Objects> Walk<'_, O> {
                         gone.next();
                     }
                     std::cmp::Ordering::Equal => {
-                        replaced = Some((*number, bytes.clone()));
+                        replaced = Some((*number, *bytes));
                         gone.next();
                         break;
                     }
