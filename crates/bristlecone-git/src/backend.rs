@@ -192,6 +192,9 @@ impl GitBackend {
         for pack in std::mem::take(&mut shared::lock(&shared.writer).kept) {
             objects::unkeep(&shared.files, &pack)?;
         }
+        if !shared.options.read_only {
+            shared.files.remove(&objects::spare_keep(std::process::id()))?;
+        }
         flushed
     }
 }

@@ -157,6 +157,11 @@ impl Files {
         self.named(to, retry(|| self.storage.rename(from, to)))
     }
 
+    /// Renames a file unless something has the new name; the storage's own answer.
+    pub(crate) fn rename_new_raw(&self, from: &str, to: &str) -> io::Result<()> {
+        retry(|| self.storage.rename_new(from, to))
+    }
+
     /// Puts a file in the place of another: by an exchange where the system can, since file systems flush what replaces
     /// another by a rename. `from` is gone afterwards.
     pub(crate) fn replace(&self, from: &str, to: &str) -> Result<()> {

@@ -264,7 +264,7 @@ fn stored_front(input: &[u8], bytes: usize) -> Option<&[u8]> {
 /// Whether these bytes begin a zlib stream that needs no dictionary.
 fn is_header(header: &[u8; 2]) -> bool {
     // 0x0f: deflate; 0x20: a dictionary is wanted.
-    header[0] & 0x0f == 8 && header[1] & 0x20 == 0 && u16::from_be_bytes(*header) % 31 == 0
+    header[0] & 0x0f == 8 && header[1] & 0x20 == 0 && u16::from_be_bytes(*header).is_multiple_of(31)
 }
 
 /// The checksum that ends a zlib stream.

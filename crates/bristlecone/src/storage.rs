@@ -40,6 +40,16 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// Those of the system.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
 
+    /// Renames a file unless something has the new name, in one atomic step.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::AlreadyExists`]; [`io::ErrorKind::NotFound`]; [`io::ErrorKind::Unsupported`] where the system
+    /// cannot.
+    fn rename_new(&self, from: &str, to: &str) -> io::Result<()> {
+        let _ = (from, to);
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// Gives each of two files the name of the other, in one atomic step. Much cheaper than a rename over a file where
     /// file systems flush what replaces another.
     ///

@@ -323,12 +323,12 @@ impl Shared {
         }
         let Some(pack) = written.pack else { return Ok(()) };
         let mut writer = super::shared::lock(&self.writer);
-        if pack.fresh {
+        if pack.kept {
             writer.kept.push(pack.name);
         }
         if moved {
             for name in std::mem::take(&mut writer.kept) {
-                objects::unkeep(&self.files, &name)?;
+                objects::release_keep(&self.files, &name)?;
             }
         }
         Ok(())

@@ -7,6 +7,7 @@
 use std::{
     collections::{BTreeSet, HashSet},
     io, process,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use bristlecone::{
@@ -18,6 +19,7 @@ use bristlecone::{
     storage::OpenMode,
 };
 
+use super::journal::OURS;
 use crate::{
     error,
     files::{Files, Found, folder, is_absent},
@@ -29,6 +31,10 @@ use crate::{
 pub(super) const PACKS: &str = "objects/pack";
 /// What `.keep` files of ours begin with.
 const KEEP: &str = "bristlecone ";
+/// How often a folder that vanishes under the hands is made again.
+const FOLDERS_MAX: usize = 20;
+/// After so long a process has written more into a file than its name.
+const OLD: Duration = Duration::from_secs(60);
 /// From this length on, in bytes, a blob is deflated; below, and in trees, which are full of ids, little would be saved
 /// for much time. Folding deflates everything.
 const DEFLATED_MIN: usize = 1 << 10;
@@ -41,6 +47,8 @@ pub(super) struct NewPack {
     pub(super) index: Vec<u8>,
     /// Whether it was not there before.
     pub(super) fresh: bool,
+    /// Whether it is under the protection of this process.
+    pub(super) kept: bool,
 }
 
 /// What an append left in the repository.
@@ -64,12 +72,16 @@ impl Written {
     /// Gives the files the names under which they are found.
     pub(super) fn publish(&mut self, files: &Files) -> Result<()> {
         for (part, name) in std::mem::take(&mut self.hidden) {
-            match files.rename(&part, &name) {
-                Err(Error::Io { source, .. }) if is_absent(&source) => {
-                    files.create_dir(folder(&name))?;
-                    files.rename(&part, &name)?;
+            let mut folders = 0;
+            loop {
+                match files.rename(&part, &name) {
+                    // Git removes folders that become empty, also one that was made just now.
+                    Err(Error::Io { source, .. }) if is_absent(&source) && folders < FOLDERS_MAX => {
+                        folders += 1;
+                        files.create_dir(folder(&name))?;
+                    }
+                    renamed => break renamed?,
                 }
-                renamed => renamed?,
             }
         }
         Ok(())
@@ -148,8 +160,9 @@ pub(super) fn write_pack(
     let (pack, index) = (format!("{name}.pack"), format!("{name}.idx"));
     let mut written = Written { oids, ..Written::default() };
     let fresh = files.stat(&index)?.is_none() || files.stat(&pack)?.is_none();
+    let mut kept = false;
     if fresh {
-        keep(files, boot, &built.name)?;
+        kept = keep(files, boot, &built.name)?;
         // No Git looks at a pack without an index, so it needs no other name until it is whole; unless one is there that a
         // power cut left, or that another process is writing.
         let taken = files.stat(&pack)?.is_some();
@@ -170,7 +183,7 @@ pub(super) fn write_pack(
         files.sync(&pack)?;
         files.sync(&index)?;
     }
-    written.pack = Some(NewPack { name: built.name, index: built.index, fresh });
+    written.pack = Some(NewPack { name: built.name, index: built.index, fresh, kept });
     Ok(written)
 }
 
@@ -179,24 +192,43 @@ fn part_of(what: &str, pack: &str, process: u32) -> String {
     format!("{PACKS}/tmp_{what}_{}_{process}", &pack[pack.len().saturating_sub(20)..])
 }
 
-fn keep(files: &Files, boot: Option<&str>, pack: &str) -> Result<()> {
+/// Returns the name of the `.keep` file of this process that protects nothing at the time. As that of locks, it is given
+/// other names again and again.
+pub(super) fn spare_keep(process: u32) -> String {
+    format!("{OURS}/keep-{process}")
+}
+
+/// Protects a pack that is about to be written; returns whether it is this process that does.
+fn keep(files: &Files, boot: Option<&str>, pack: &str) -> Result<bool> {
     let name = format!("{PACKS}/{pack}.keep");
+    if files.rename_new_raw(&spare_keep(process::id()), &name).is_ok() {
+        return Ok(true);
+    }
     let line = format!("{KEEP}{} {}\n", process::id(), boot.unwrap_or("-"));
     match files.open_raw(&name, OpenMode::CreateNew) {
-        Ok(file) => files.write_at(&name, &*file, line.as_bytes(), 0),
+        Ok(file) => files.write_at(&name, &*file, line.as_bytes(), 0).map(|()| true),
         // The user's, or that of another process that writes the same.
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
         Err(error) if is_absent(&error) => {
             files.create_dir(PACKS)?;
             files.sync_dir("objects")?;
             files.sync_dir("")?;
-            files.write(&name, line.as_bytes()).map(drop)
+            files.write(&name, line.as_bytes()).map(|_| true)
         }
         Err(error) => Err(error::io(files.describe(&name), error)),
     }
 }
 
-/// Ends the protection of a pack.
+/// Ends the protection of a pack by this process.
+pub(super) fn release_keep(files: &Files, pack: &str) -> Result<()> {
+    let name = format!("{PACKS}/{pack}.keep");
+    match files.rename_new_raw(&name, &spare_keep(process::id())) {
+        Ok(()) => Ok(()),
+        Err(_) => files.remove(&name).map(drop),
+    }
+}
+
+/// Ends the protection of a pack, whoever gave it.
 pub(super) fn unkeep(files: &Files, pack: &str) -> Result<()> {
     let name = format!("{PACKS}/{pack}.keep");
     if is_kept_by_us(files, pack)? { files.remove(&name).map(drop) } else { Ok(()) }
@@ -242,22 +274,42 @@ pub(super) fn settled_packs(files: &Files) -> Result<BTreeSet<String>> {
 
 /// Removes the `.keep` files of processes of ours that have ended, and the packs without index that they left.
 pub(super) fn sweep_keeps(files: &Files, boot: Option<&str>) -> Result<()> {
+    for name in files.list(OURS)? {
+        let Some(process) = name.strip_prefix("keep-") else { continue };
+        // One of this number may be from before the machine was started.
+        let own = process.parse() == Ok(process::id());
+        if own || !is_at_work(&format!("{process} {}", boot.unwrap_or("-")), boot) {
+            files.remove(&format!("{OURS}/{name}"))?;
+        }
+    }
     let names = files.list(PACKS)?;
     for name in &names {
         let Some(pack) = name.strip_suffix(".keep") else { continue };
-        let Some(by) = keeper(files, pack)? else { continue };
-        if is_at_work(&by, boot) {
+        let whole = names.iter().any(|other| other.strip_suffix(".idx") == Some(pack));
+        let left = match keeper(files, pack)? {
+            Some(by) => !is_at_work(&by, boot),
+            // Without a word in it and without a pack: it was made a moment before its process ended.
+            None => !whole && is_old_and_empty(files, &format!("{PACKS}/{name}"))?,
+        };
+        if !left {
             continue;
         }
-        if !names.iter().any(|other| other.strip_suffix(".idx") == Some(pack)) {
+        if !whole {
             files.remove(&format!("{PACKS}/{pack}.pack"))?;
-            if let Some(process) = by.split(' ').next().and_then(|process| process.parse().ok()) {
+            let process = keeper(files, pack)?.and_then(|by| by.split(' ').next()?.parse().ok());
+            if let Some(process) = process {
                 files.remove(&part_of("idx", pack, process))?;
             }
         }
         files.remove(&format!("{PACKS}/{name}"))?;
     }
     Ok(())
+}
+
+fn is_old_and_empty(files: &Files, name: &str) -> Result<bool> {
+    let Some(stat) = files.stat(name)? else { return Ok(false) };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+    Ok(stat.bytes == 0 && now.saturating_sub(u128::from(stat.modified_ns)) > OLD.as_nanos())
 }
 
 /// Whether the process that a `.keep` file names, as `PID BOOT`, is still there.

@@ -1,5 +1,7 @@
 //! One ref under its lock: read, then moved or let go.
 
+use std::{io, time::Instant};
+
 use bristlecone::{Error, RefTarget, Result};
 
 use super::{
@@ -13,6 +15,9 @@ use crate::files::{below, folder};
 
 /// The file in which a ref's new value waits to take its name. Only the holder of the store's lock makes it.
 const STAGED: &str = "bristlecone/ref-new";
+
+/// How long whoever has one lock waits for another, in milliseconds.
+const SHORT_MS: u64 = 20;
 
 /// How refs are moved.
 #[derive(Clone, Debug)]
@@ -57,18 +62,48 @@ impl Refs {
     /// [`Error::RefClash`] if another ref is in the way; [`Error::Locked`], [`Error::Io`].
     pub(crate) fn hold<'r>(&'r self, name: &str, rules: &'r MoveRules) -> Result<Held<'r>> {
         let path = self.path(name);
-        let lock = RefLock::take(&self.files, &path, rules.wait);
-        let lock = lock.map_err(|error| match error {
-            Error::Io { source, .. } if source.kind() == std::io::ErrorKind::NotADirectory => self.clash_above(name),
-            error => error,
-        })?;
-        let head = if self.head_names(name)? {
-            Some(RefLock::take(&self.files, &self.path("HEAD"), rules.wait)?)
-        } else {
-            None
-        };
+        let (lock, head) = self.take_locks(name, &path, rules)?;
         let slot = self.slot(name)?;
         Ok(Held { refs: self, name: name.to_owned(), path, slot, lock: Some(lock), head, rules })
+    }
+
+    /// Takes the lock of a ref, and that of Git's HEAD where it names the ref.
+    ///
+    /// Git takes the two in either order, and gives up after a tenth of a second. So whoever has one of them waits for
+    /// the other only shortly, then lets go of both and begins with the other one.
+    fn take_locks(&self, name: &str, path: &str, rules: &MoveRules) -> Result<(RefLock, Option<RefLock>)> {
+        let own = |wait| {
+            RefLock::take(&self.files, path, wait).map_err(|error| match error {
+                Error::Io { source, .. } if source.kind() == io::ErrorKind::NotADirectory => self.clash_above(name),
+                error => error,
+            })
+        };
+        let heads = self.path("HEAD");
+        let head = |wait| RefLock::take(&self.files, &heads, wait);
+        let (long, short) = (rules.wait, LockWait { held_ms: SHORT_MS, stale_ms: SHORT_MS.max(rules.wait.stale_ms) });
+        let began = Instant::now();
+        loop {
+            // Git's HEAD is locked for the sake of its reflog alone.
+            let logged = rules.log.begin || self.files.stat(&self.log_path("HEAD"))?.is_some();
+            if !logged || !self.head_names(name)? {
+                return Ok((own(long)?, None));
+            }
+            let first = own(long)?;
+            match head(short) {
+                Ok(second) => return Ok((first, Some(second))),
+                Err(error @ Error::Locked { .. }) if began.elapsed().as_millis() >= u128::from(long.held_ms) => {
+                    return Err(error);
+                }
+                Err(Error::Locked { .. }) => drop(first),
+                Err(error) => return Err(error),
+            }
+            let first = head(long)?;
+            match own(short) {
+                Ok(second) => return Ok((second, Some(first))),
+                Err(Error::Locked { .. }) => drop(first),
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// The same for the store's own HEAD.

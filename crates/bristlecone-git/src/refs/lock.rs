@@ -20,6 +20,9 @@ use crate::{
     files::{Files, Found, folder, is_absent},
 };
 
+/// A lock file that nobody needs at the time: it is given other names again and again, since file systems take long to
+/// make a file where many were removed.
+const SPARE: &str = "bristlecone/lock-spare";
 /// What our lock files begin with.
 const OURS: &[u8] = b"bristlecone ";
 /// How often folders that vanish under the hands are made again.
@@ -52,6 +55,9 @@ impl RefLock {
         let name = format!("{path}.lock");
         let mut waiting = None;
         let mut folders = 0;
+        if files.rename_new_raw(SPARE, &name).is_ok() {
+            return Ok(Self { files: files.clone(), name });
+        }
         loop {
             match files.open_raw(&name, OpenMode::CreateNew) {
                 Ok(file) => {
@@ -76,7 +82,10 @@ impl RefLock {
     /// Removes the lock file.
     pub(crate) fn release(mut self) -> Result<()> {
         let name = std::mem::take(&mut self.name);
-        self.files.remove(&name).map(drop)
+        match self.files.rename_new_raw(&name, SPARE) {
+            Ok(()) => Ok(()),
+            Err(_) => self.files.remove(&name).map(drop),
+        }
     }
 }
 
@@ -135,9 +144,7 @@ impl Waiting {
             self.wordless = None;
         }
         let waited = self.began.elapsed();
-        let wait_ms =
-            if self.wordless.is_some() { self.wait.held_ms.max(self.wait.stale_ms) } else { self.wait.held_ms };
-        if waited >= Duration::from_millis(wait_ms) {
+        if waited >= Duration::from_millis(self.wait.held_ms) {
             return Err(Error::Locked {
                 file: files.describe(name),
                 holder: "another Git process (remove the file if none is at work)".to_owned(),

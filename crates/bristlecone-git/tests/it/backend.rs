@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use bristlecone::{
-    Durability, Info, Repo, Signature,
+    Backend, Durability, Info, Repo, Signature,
     core::git::{Algorithm, Git},
 };
 use bristlecone_git::{
@@ -12,13 +12,13 @@ use bristlecone_git::{
 };
 use bristlecone_testkit::git::{self, Git as RealGit};
 
-fn open(dir: &Path, options: GitOptions) -> (Arc<GitBackend>, Repo<Git>) {
+pub(crate) fn open(dir: &Path, options: GitOptions) -> (Arc<GitBackend>, Repo<Git>) {
     let layout = Layout::open(dir).unwrap();
     let backend = Arc::new(GitBackend::open_path(&layout, options).unwrap());
     (backend.clone(), Repo::with_backend(Git::new(layout.algorithm), backend))
 }
 
-fn info(message: &str, durability: Durability) -> Info {
+pub(crate) fn info(message: &str, durability: Durability) -> Info {
     Info::message(message).by(Signature::new("A <a@example.org>", 1_700_000_000)).durability(durability)
 }
 
@@ -38,7 +38,7 @@ fn git_reads_what_is_committed() {
         let mut tree = branch.tree().unwrap();
         let mut commits = Vec::new();
         for n in 0..30 {
-            tree.add(&format!("d{}/e/f{n}", n % 3), format!("value {n}").as_bytes()).unwrap();
+            tree.add(format!("d{}/e/f{n}", n % 3), format!("value {n}").as_bytes()).unwrap();
             let durability = [Durability::None, Durability::Grouped, Durability::Synced][n % 3];
             commits.push(branch.commit(&mut tree, &info(&format!("number {n}\n\nmore"), durability)).unwrap());
             assert_eq!(git.text(&["rev-parse", "side"]), commits[n].oid.to_string());
@@ -53,7 +53,7 @@ fn git_reads_what_is_committed() {
         let (_backend, repo) = open(dir.path(), GitOptions::default());
         let tree = repo.branch("side").unwrap().tree().unwrap();
         for n in 0..30 {
-            let found = tree.find(&format!("d{}/e/f{n}", n % 3)).unwrap();
+            let found = tree.find(format!("d{}/e/f{n}", n % 3)).unwrap();
             assert_eq!(found.as_deref(), Some(format!("value {n}").as_bytes()));
         }
         let keeps = git.text(&["count-objects", "-v"]);
@@ -61,5 +61,91 @@ fn git_reads_what_is_committed() {
         let names = std::fs::read_dir(dir.path().join(".git/objects/pack")).unwrap();
         let kept = names.filter(|entry| entry.as_ref().unwrap().path().extension().is_some_and(|e| e == "keep"));
         assert_eq!(kept.count(), 0);
+    }
+}
+
+#[test]
+fn many_small_packs_are_folded_as_they_come() {
+    if !git::is_there("many_small_packs_are_folded_as_they_come") {
+        return;
+    }
+    for background in [false, true] {
+        for durability in [Durability::None, Durability::Synced] {
+            let dir = tempfile::tempdir().unwrap();
+            Layout::init(dir.path(), true, Algorithm::Sha1).unwrap();
+            let git = RealGit::new(dir.path());
+            let options = GitOptions { background, fold_min: 10, ..GitOptions::default() };
+            let (backend, repo) = open(dir.path(), options);
+            let branch = repo.branch("main").unwrap();
+            let mut tree = branch.tree().unwrap();
+            let commit = |tree: &mut bristlecone::Tree<Git>, n: usize| {
+                tree.add(format!("wide/{}", n % 300), format!("value {n}").as_bytes()).unwrap();
+                branch.commit(tree, &info(&format!("number {n}"), durability)).unwrap();
+            };
+            (0..300).for_each(|n| tree.add(format!("wide/{n}"), b"first").unwrap());
+            (0..200).for_each(|n| commit(&mut tree, n));
+            backend.close().unwrap();
+            let packs = backend.odb().pack_names().len();
+            assert!(packs < 60, "{packs} packs");
+            (200..210).for_each(|n| commit(&mut tree, n));
+            backend.fold_all().unwrap();
+            assert_eq!(backend.odb().pack_names().len(), 1);
+            git.fsck();
+            assert_eq!(git.text(&["rev-list", "--count", "main"]), "210");
+            let folded = backend.stats().store_bytes;
+            git.run(&["gc", "-q"]);
+            let garbage_collected = backend.stats().store_bytes;
+            assert!(folded * 2 <= garbage_collected * 3, "{folded} bytes folded, {garbage_collected} by Git");
+            // What was folded and what Git packed since is read all the same.
+            repo.clear_caches();
+            assert_eq!(branch.tree().unwrap().find("wide/9").unwrap().as_deref(), Some(&b"value 9"[..]));
+            (210..220).for_each(|n| commit(&mut tree, n));
+            backend.close().unwrap();
+            git.fsck();
+        }
+    }
+}
+
+/// Prints how fast commits and reads are; run it alone, with optimisations.
+#[test]
+#[ignore = "measures; says nothing by itself"]
+fn speed_of_commits_and_reads() {
+    let dir = tempfile::tempdir_in(std::env::var("BRISTLECONE_TEST_DIR").unwrap_or("/tmp".to_owned())).unwrap();
+    Layout::init(dir.path(), true, Algorithm::Sha1).unwrap();
+    let (backend, repo) = open(dir.path(), GitOptions::default());
+    let branch = repo.branch("main").unwrap();
+    let mut tree = branch.tree().unwrap();
+    let path = |n: usize| format!("a/b/c/d/e/f/g/h/i/j/entry{n}");
+    (0..1000).for_each(|n| tree.add(path(n), format!("value {n} of twenty").as_bytes()).unwrap());
+    branch.commit(&mut tree, &info("base", Durability::Synced)).unwrap();
+    for (durability, count) in [(Durability::None, 3000), (Durability::Grouped, 1000), (Durability::Synced, 200)] {
+        let before = backend.stats();
+        let start = std::time::Instant::now();
+        for n in 0..count {
+            tree.add(path(n % 1000), format!("value {n} of {}", durability.name()).as_bytes()).unwrap();
+            branch.commit(&mut tree, &info("one entry", durability)).unwrap();
+        }
+        let seconds = start.elapsed().as_secs_f64();
+        let after = backend.stats();
+        println!(
+            "{}: {:.0} commits/s, {:.2} syncs a commit, {} packs",
+            durability.name(),
+            count as f64 / seconds,
+            (after.syncs - before.syncs) as f64 / count as f64,
+            backend.odb().pack_names().len()
+        );
+    }
+    drop((tree, branch, repo, backend));
+    let (_backend, repo) = open(dir.path(), GitOptions::default());
+    let tree = repo.branch("main").unwrap().tree().unwrap();
+    let paths: Vec<bristlecone::Path> = (0..1000).map(|n| path(n).parse().unwrap()).collect();
+    for round in 0..4 {
+        let start = std::time::Instant::now();
+        let mut at = 7;
+        for _ in 0..200_000 {
+            at = (at * 31 + 17) % 1000;
+            assert!(tree.find(&paths[at]).unwrap().is_some());
+        }
+        println!("round {round}: {:.0} lookups/s", 200_000.0 / start.elapsed().as_secs_f64());
     }
 }

@@ -2,7 +2,6 @@
 //!
 //! `BRISTLECONE_CRASH_WORKLOAD` runs the workloads alone whose names hold its value.
 
-use bristlecone::core::git::Algorithm;
 use bristlecone_testkit::crash::{Options, Report, Workload, explore, workloads};
 
 use crate::sims::SimGit;
@@ -23,18 +22,24 @@ fn run(engine: &SimGit, workloads: &[Workload], options: Options) -> Report {
 
 #[test]
 fn a_crash_at_any_call_loses_nothing_synced() {
-    let engine = SimGit { algorithm: Algorithm::Sha1, loose: false };
+    let engine = SimGit::default();
     run(&engine, &chosen(1), Options { seeds: 1, nested_seeds: 0, ..Options::default() });
 }
 
 #[test]
 fn a_crash_within_a_recovery_loses_nothing_synced() {
-    let engine = SimGit { algorithm: Algorithm::Sha1, loose: false };
+    let engine = SimGit::default();
     run(&engine, &chosen(7), Options { seeds: 1, seed_first: 7, nested_seeds: 1, ..Options::default() });
 }
 
 #[test]
 fn a_crash_at_any_call_loses_nothing_synced_of_loose_objects() {
-    let engine = SimGit { algorithm: Algorithm::Sha1, loose: true };
+    let engine = SimGit { loose: true, ..SimGit::default() };
     run(&engine, &chosen(3), Options { seeds: 1, seed_first: 3, nested_seeds: 0, ..Options::default() });
+}
+
+#[test]
+fn a_crash_while_packs_are_folded_loses_nothing_synced() {
+    let engine = SimGit { fold_min: 4, ..SimGit::default() };
+    run(&engine, &chosen(4), Options { seeds: 1, seed_first: 5, nested_seeds: 0, ..Options::default() });
 }

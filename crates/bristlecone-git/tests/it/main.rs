@@ -8,6 +8,7 @@ mod fold;
 mod layout;
 mod odb;
 mod pack;
+mod processes;
 mod sim;
 mod sims;
 mod speed;

@@ -18,6 +18,14 @@ use bristlecone_testkit::crash::Engine;
 pub(crate) struct SimGit {
     pub(crate) algorithm: Algorithm,
     pub(crate) loose: bool,
+    /// So many packs are folded.
+    pub(crate) fold_min: usize,
+}
+
+impl Default for SimGit {
+    fn default() -> Self {
+        Self { algorithm: Algorithm::Sha1, loose: false, fold_min: 48 }
+    }
 }
 
 impl SimGit {
@@ -27,6 +35,7 @@ impl SimGit {
         GitOptions {
             algorithm: self.algorithm,
             loose: self.loose,
+            fold_min: self.fold_min,
             stale_lock_ms: 0,
             lock_wait_ms: 100,
             background: false,

@@ -84,7 +84,7 @@ pub fn several_refs_move_together_or_not_at_all(make: Make<'_>) {
         assert_eq!(backend.list_refs("").unwrap(), before);
     }
     let hundreds: Vec<RefMove> =
-        (0..300).map(|n| set(&format!("many/{n}"), Expected::Absent, object(one.oid))).collect();
+        (0..300).map(|n| set(format!("many/{n}"), Expected::Absent, object(one.oid))).collect();
     backend.append(Batch::new(), &hundreds, Durability::None).unwrap();
     assert_eq!(backend.list_refs("many/").unwrap().len(), 300);
 }
@@ -187,7 +187,7 @@ pub fn refs_in_the_way_of_others_are_told(make: Make<'_>) {
             let moved = backend.append(Batch::new(), &[set(&second, Expected::Absent, target.clone())], durability);
             assert!(matches!(&moved, Err(Error::RefClash { other, .. }) if *other == first), "{moved:?}");
             assert_eq!(backend.get_ref(&second).unwrap(), None);
-            assert_eq!(backend.list_refs("").unwrap().into_keys().collect::<Vec<_>>(), [first.clone()]);
+            assert_eq!(backend.list_refs("").unwrap().into_keys().collect::<Vec<_>>(), std::slice::from_ref(&first));
             // Once it is gone there is room.
             force(&*backend, &first, None);
             backend.append(Batch::new(), &[set(&second, Expected::Absent, target.clone())], durability).unwrap();

@@ -80,6 +80,18 @@ impl Storage for SimStorage {
         self.call_names(CallKind::Rename, from, |state| state.disk.rename(from, to))
     }
 
+    fn rename_new(&self, from: &str, to: &str) -> io::Result<()> {
+        {
+            let state = self.lock();
+            state.powered()?;
+            state.disk.find(from)?;
+            if state.disk.names().get(to).is_some() {
+                return Err(io::ErrorKind::AlreadyExists.into());
+            }
+        }
+        self.call_names(CallKind::Rename, from, |state| state.disk.rename(from, to))
+    }
+
     fn exchange(&self, one: &str, other: &str) -> io::Result<()> {
         self.call_names(CallKind::Exchange, one, |state| state.disk.exchange(one, other))
     }

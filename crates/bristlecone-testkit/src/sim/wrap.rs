@@ -75,6 +75,10 @@ impl Storage for Lying {
         self.inner.rename(from, to)
     }
 
+    fn rename_new(&self, from: &str, to: &str) -> io::Result<()> {
+        self.inner.rename_new(from, to)
+    }
+
     fn exchange(&self, one: &str, other: &str) -> io::Result<()> {
         self.inner.exchange(one, other)
     }

@@ -92,6 +92,19 @@ impl Storage for RealStorage {
         fs::rename(self.path(from), self.path(to))
     }
 
+    fn rename_new(&self, from: &str, to: &str) -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        {
+            use rustix::fs::{CWD, RenameFlags, renameat_with};
+            Ok(renameat_with(CWD, self.path(from), CWD, self.path(to), RenameFlags::NOREPLACE)?)
+        }
+        #[cfg(not(target_os = "linux"))]
+        {
+            let _ = (from, to);
+            Err(io::ErrorKind::Unsupported.into())
+        }
+    }
+
     fn exchange(&self, one: &str, other: &str) -> io::Result<()> {
         #[cfg(target_os = "linux")]
         {

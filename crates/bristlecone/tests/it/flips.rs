@@ -141,7 +141,9 @@ impl Judge {
                         if let Some(wrong) = sample.mismatch(&object) {
                             return Err(wrong);
                         }
-                        queue.extend(sample.children.iter().enumerate().map(|(n, c)| ObjRef::new(*c, object.child(n))));
+                        queue.extend(
+                            sample.children.iter().enumerate().map(|(n, c)| ObjRef::new(c.oid, object.child(n))),
+                        );
                     }
                     Ok(None) => refused = true,
                     Err(error) => {

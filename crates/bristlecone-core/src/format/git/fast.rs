@@ -6,12 +6,16 @@
 use super::{
     Git,
     raw::usual,
-    table::{PROBES, Table},
+    table::{PROBES, SLOTS_MIN, Table, WIDE},
     target,
 };
 use crate::{
     EntryKind, Location, ObjRef, Oid, Source, Target,
-    format::{borrowed::Borrowed, native::step_hash, search::slash},
+    format::{
+        borrowed::Borrowed,
+        native::step_hash,
+        search::{prefix, slash},
+    },
 };
 
 /// An entry that was found.
@@ -28,54 +32,70 @@ type Answer<'a> = Option<Hit<'a>>;
 #[inline(always)]
 fn lookup<'a, S: Source>(git: &Git, source: &'a S, oid: &[u8], at: Location, name: &[u8]) -> Option<Answer<'a>> {
     let record = Borrowed::node(source.peek(oid, at)?, at)?;
-    let oid_bytes = git.oid_bytes();
-    let table = Table::parse(oid_bytes, record.body).ok()?;
-    let (index, kind, oid) = if table.has_slots() {
-        let mut slot = step_hash(name) as usize;
-        let mut tries = 0;
-        loop {
-            let Some(index) = table.slot(slot) else { return Some(None) };
-            if let Some((kind, oid)) = named(&table, oid_bytes, index, name)? {
-                break (index, kind, oid);
-            }
-            tries += 1;
-            if tries == PROBES {
-                return None;
-            }
-            slot = slot.wrapping_add(1);
-        }
-    } else {
-        let mut index = 0;
-        loop {
-            if index == table.count {
-                return Some(None);
-            }
-            if let Some((kind, oid)) = named(&table, oid_bytes, index, name)? {
-                break (index, kind, oid);
-            }
-            index += 1;
-        }
-    };
+    let (head, rest) = record.body.split_first_chunk::<4>()?;
+    let count = u32::from_le_bytes(*head) as usize;
+    let found = if count < SLOTS_MIN { few(git, count, rest, name)? } else { many(git, record.body, name)? };
+    let Some((index, kind, oid)) = found else { return Some(None) };
     let at = match record.children() {
         0 => Location::NONE,
-        children if children == table.count => record.child(index),
+        children if children == count & !(WIDE as usize) => record.child(index),
         _ => return None,
     };
     Some(Some(Hit { kind, oid, at }))
 }
 
-/// Returns kind and id of an entry if it has this name; `None` where its mode is not spelled as usual, or the table
-/// does not fit it.
+/// An entry of a tree: its index, kind and id.
+type Found<'a> = (usize, EntryKind, &'a [u8]);
+
+/// Looks a name up among so few entries that there are no slots. `rest`: what follows the head of the body.
 #[inline(always)]
-fn named<'a>(table: &Table<'a>, oid_bytes: usize, index: usize, name: &[u8]) -> Option<Option<(EntryKind, &'a [u8])>> {
-    let entry = table.bytes(index)?;
+fn few<'a>(git: &Git, count: usize, rest: &'a [u8], name: &[u8]) -> Option<Option<Found<'a>>> {
+    let (ends, raw) = rest.split_at_checked(count * 2)?;
+    let mut start = 0;
+    for (index, end) in ends.as_chunks::<2>().0.iter().enumerate() {
+        let end = usize::from(u16::from_le_bytes(*end));
+        if let Some((kind, oid)) = named(git, raw.get(start..end)?, name)? {
+            return Some(Some((index, kind, oid)));
+        }
+        start = end;
+    }
+    Some(None)
+}
+
+/// Looks a name up through the slots.
+#[inline]
+fn many<'a>(git: &Git, body: &'a [u8], name: &[u8]) -> Option<Option<Found<'a>>> {
+    let table = Table::parse(git.oid_bytes(), body).ok()?;
+    if !table.has_slots() {
+        return None;
+    }
+    let mut slot = step_hash(name) as usize;
+    for _ in 0..PROBES {
+        let Some(index) = table.slot(slot) else { return Some(None) };
+        if let Some((kind, oid)) = named(git, table.bytes(index)?, name)? {
+            return Some(Some((index, kind, oid)));
+        }
+        slot = slot.wrapping_add(1);
+    }
+    None
+}
+
+/// Returns kind and id of an entry if it has this name; `None` where its mode is not spelled as usual.
+#[inline(always)]
+fn named<'a>(git: &Git, entry: &'a [u8], name: &[u8]) -> Option<Option<(EntryKind, &'a [u8])>> {
     let (kind, mode_bytes) = usual(entry)?;
     // Mode, space, name, zero, id.
-    if entry.len() != mode_bytes + 2 + name.len() + oid_bytes {
+    if entry.len() != mode_bytes + 2 + name.len() + git.oid_bytes() {
         return Some(None);
     }
     let (found, rest) = entry.get(mode_bytes + 1..)?.split_at_checked(name.len())?;
-    Some(if found == name { Some((kind, rest.get(1..)?)) } else { None })
+    Some(if is_same(found, name) { Some((kind, rest.get(1..)?)) } else { None })
+}
+
+/// Compares names of one length. Short ones are compared without a call.
+#[inline(always)]
+fn is_same(one: &[u8], other: &[u8]) -> bool {
+    if one.len() <= 8 { prefix(one) == prefix(other) } else { one == other }
 }
 
 /// Looks a name up; `None` where the general way must tell.

@@ -1,0 +1,232 @@
+//! Others at work on the same repository: real Git, and processes of ours. Nothing is lost, and everybody reads all.
+
+use std::{
+    path::Path,
+    process::Command,
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+    thread,
+};
+
+use bristlecone::{Backend, Durability, Error, Info, Signature, core::git::Algorithm};
+use bristlecone_git::{
+    backend::{GitBackend, GitOptions},
+    layout::Layout,
+};
+use bristlecone_testkit::git::{self, Git};
+
+use crate::backend::{info, open};
+
+/// Commits to a branch of ours until `count` are there, each on top of whatever is there.
+fn commit_ours(dir: &Path, name: &str, by: &str, count: usize, options: GitOptions) {
+    let (_backend, repo) = open(dir, options);
+    let branch = repo.branch(name).unwrap();
+    for n in 0..count {
+        let durability = [Durability::None, Durability::Grouped, Durability::Synced][n % 3];
+        let info = info(&format!("{by} {n}"), durability);
+        branch.edit(&info, |tree| tree.add(format!("{by}/{n}"), format!("{by} {n}").as_bytes())).unwrap();
+    }
+}
+
+/// Runs `git` until it succeeds and returns what it prints: it fails where another Git removes a folder, or packs,
+/// under its hands.
+fn insist(git: &Git, arguments: &[&str]) -> String {
+    for _ in 0..200 {
+        let (done, text) = git.attempt(arguments);
+        if done {
+            return text.trim_end().to_owned();
+        }
+    }
+    panic!("git {arguments:?} never succeeds: {}", git.attempt(arguments).1);
+}
+
+/// The same with Git's plumbing: a compare-and-set of the branch, again until it succeeds.
+fn commit_gits(git: &Git, name: &str, by: &str, count: usize) {
+    let full = format!("refs/heads/{name}");
+    for n in 0..count {
+        loop {
+            let old = insist(git, &["rev-parse", "-q", "--verify", &full]);
+            let tree = insist(git, &["rev-parse", &format!("{old}^{{tree}}")]);
+            let new = insist(git, &["commit-tree", "-p", &old, "-m", &format!("{by} {n}"), &tree]);
+            if git.attempt(&["update-ref", "-m", "by Git", &full, &new, &old]).0 {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn commits_of_ours_and_of_git_meet_on_one_branch() {
+    if !git::is_there("commits_of_ours_and_of_git_meet_on_one_branch") {
+        return;
+    }
+    const EACH: usize = 40;
+    for loose in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let git = Git::init(dir.path(), &[]);
+        git.write("file", "0");
+        git.commit_all("first");
+        git.run(&["branch", "shared"]);
+        let (ended, rounds) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let options = || GitOptions { loose, fold_min: 8, ..GitOptions::default() };
+        thread::scope(|scope| {
+            let workers = [
+                scope.spawn(|| commit_ours(dir.path(), "shared", "one", EACH, options())),
+                scope.spawn(|| commit_ours(dir.path(), "shared", "two", EACH, options())),
+                scope.spawn(|| commit_gits(&Git::new(dir.path()), "shared", "git", EACH)),
+                // In the working tree, on the branch that is checked out.
+                scope.spawn(|| {
+                    let git = Git::new(dir.path());
+                    for n in 0..EACH {
+                        git.write("file", format!("main {n}"));
+                        insist(&git, &["commit", "-q", "-a", "-m", &format!("main {n}")]);
+                    }
+                }),
+            ];
+            scope.spawn(|| {
+                let git = Git::new(dir.path());
+                while !ended.load(SeqCst) {
+                    // Git gives up where another holds a lock that it wants at once.
+                    for order in [&["pack-refs", "--all"][..], &["repack", "-adq"], &["gc", "-q"]] {
+                        git.attempt(order);
+                    }
+                    rounds.fetch_add(1, SeqCst);
+                }
+            });
+            let failed = workers.into_iter().map(thread::ScopedJoinHandle::join).any(|joined| joined.is_err());
+            ended.store(true, SeqCst);
+            assert!(!failed, "a worker panicked");
+        });
+        assert!(rounds.load(SeqCst) > 0);
+        assert_eq!(git.text(&["rev-list", "--count", "shared"]), (1 + 3 * EACH).to_string());
+        assert_eq!(git.text(&["rev-list", "--count", "main"]), (1 + EACH).to_string());
+        let subjects = git.text(&["log", "--format=%s", "shared"]);
+        for by in ["one", "two", "git"] {
+            let of: Vec<&str> = subjects.lines().filter(|line| line.starts_with(by)).collect();
+            let wanted: Vec<String> = (0..EACH).rev().map(|n| format!("{by} {n}")).collect();
+            assert_eq!(of, wanted);
+        }
+        git.fsck();
+        let (_backend, repo) = open(dir.path(), GitOptions::default());
+        let tree = repo.branch("shared").unwrap().tree().unwrap();
+        for n in 0..EACH {
+            let found = tree.find(format!("one/{n}")).unwrap();
+            assert_eq!(found.as_deref(), Some(format!("one {n}").as_bytes()));
+        }
+    }
+}
+
+#[test]
+fn a_lock_that_git_holds_is_waited_for_and_one_that_was_left_is_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    Layout::init(dir.path(), true, Algorithm::Sha1).unwrap();
+    let options = GitOptions { lock_wait_ms: 50, stale_lock_ms: 20, ..GitOptions::default() };
+    let (_backend, repo) = open(dir.path(), options);
+    let branch = repo.branch("main").unwrap();
+    let commit = |n: usize| {
+        let mut tree = branch.tree()?;
+        tree.add("n", n.to_string().as_bytes())?;
+        branch.commit(&mut tree, &Info::message("m").by(Signature::new("A <a@b>", 1)))
+    };
+    commit(0).unwrap();
+    let lock = dir.path().join("refs/heads/main.lock");
+    for (n, (text, left)) in [
+        ("4b825dc642cb6eb9a060e54bf8d69288fbee4904\n", false),
+        ("", true),
+        ("\0\0\0\0\0\0\0", true),
+        ("bristle", true),
+        ("bristlecone 1\n", true),
+        ("bristlecone 99999 by somebody\n", true),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        std::fs::write(&lock, text).unwrap();
+        match commit(n + 1) {
+            Ok(_) => assert!(left && !lock.exists(), "{text:?}"),
+            Err(Error::Locked { file, waited_ms, .. }) => {
+                assert!(!left && waited_ms >= 50 && file.ends_with("refs/heads/main.lock"), "{text:?}");
+                std::fs::remove_file(&lock).unwrap();
+            }
+            Err(error) => panic!("{text:?}: {error}"),
+        }
+    }
+}
+
+#[test]
+fn a_process_that_is_killed_leaves_nothing_in_the_way() {
+    if !git::is_there("a_process_that_is_killed_leaves_nothing_in_the_way") {
+        return;
+    }
+    if let Ok(dir) = std::env::var("BRISTLECONE_TEST_KILLED_DIR") {
+        commit_ours(Path::new(&dir), "main", "child", usize::MAX, GitOptions { fold_min: 8, ..GitOptions::default() });
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let git = Git::init(dir.path(), &["--bare"]);
+    let mut count = 0;
+    for round in 0..12_u64 {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "processes::a_process_that_is_killed_leaves_nothing_in_the_way"])
+            .env("BRISTLECONE_TEST_KILLED_DIR", dir.path())
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        thread::sleep(std::time::Duration::from_millis(120 + round * 7));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        commit_ours(dir.path(), "main", "parent", 3, GitOptions::default());
+        let now: usize = git.text(&["rev-list", "--count", "main"]).parse().unwrap();
+        assert!(now >= count + 3);
+        count = now;
+        let names = |dir: &str| {
+            let names = std::fs::read_dir(git.dir().join(dir)).unwrap();
+            names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect::<Vec<_>>()
+        };
+        assert_eq!(names("refs/heads"), ["main"]);
+        // An empty one was made a moment before the end; it is removed once it is old.
+        for name in names("objects/pack").iter().filter(|name| name.ends_with(".keep")) {
+            assert_eq!(std::fs::read(git.dir().join("objects/pack").join(name)).unwrap(), b"");
+        }
+    }
+    git.fsck();
+}
+
+#[test]
+fn reading_alone_writes_nothing() {
+    if !git::is_there("reading_alone_writes_nothing") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let git = Git::init(dir.path(), &[]);
+    git.write("a/b", "c");
+    git.commit_all("first");
+    let listed = || {
+        let output = Command::new("find").arg(dir.path()).args(["-printf", "%p %T@ %s\n"]).output().unwrap();
+        let mut lines: Vec<String> = String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect();
+        lines.sort_unstable();
+        lines
+    };
+    let before = listed();
+    for read_only in [true, false] {
+        let (backend, repo) = open(dir.path(), GitOptions { read_only, ..GitOptions::default() });
+        assert_eq!(repo.branch("main").unwrap().tree().unwrap().find("a/b").unwrap().as_deref(), Some(&b"c"[..]));
+        assert_eq!(backend.list_refs("").unwrap().len(), 1);
+        backend.flush().unwrap();
+        assert!(backend.git_head().unwrap().is_some());
+        if read_only {
+            let refused = backend.append(bristlecone::Batch::new(), &[], Durability::Synced);
+            assert!(matches!(refused, Err(Error::ReadOnly)));
+            assert!(matches!(backend.write_derived("x", b"y"), Err(Error::ReadOnly)));
+            assert!(matches!(backend.fold_all(), Err(Error::ReadOnly)));
+        }
+        drop((repo, backend));
+        assert_eq!(listed(), before);
+    }
+    assert!(matches!(
+        GitBackend::open(
+            std::sync::Arc::new(bristlecone::storage::RealStorage::new(dir.path())),
+            GitOptions::default()
+        ),
+        Err(Error::NoStore { .. })
+    ));
+}
