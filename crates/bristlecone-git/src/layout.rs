@@ -18,7 +18,8 @@ use crate::error;
 
 mod config;
 
-pub use config::Config;
+pub(crate) use config::expanded;
+pub use config::{Condition, Config};
 
 /// Extensions that change nothing of what is read or written here.
 const HARMLESS_EXTENSIONS: [&[u8]; 6] =

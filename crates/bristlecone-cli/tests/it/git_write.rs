@@ -71,6 +71,18 @@ fn whoever_git_says_it_is_commits() {
     place.git(["config", "--remove-section", "user"]);
     place.file("../home/.gitconfig", "[user]\n\tname = Home\n\temail = home@x\n");
     assert_eq!(author(&place, &[], &[]), "Home <home@x> Home <home@x>");
+    // With what it includes, where the conditions hold.
+    place.file(
+        "../home/.gitconfig",
+        "[user]\n\tname = Home\n\temail = home@x\n[include]\n\tpath = more\n[includeIf \"gitdir:**/other/\"]\n\tpath = no\n",
+    );
+    place.file("../home/more", "[user]\n\temail = more@x\n[includeIf \"gitdir:work/\"]\n\tpath = ~/here\n");
+    place.file("../home/no", "[user]\n\tname = No\n");
+    place.file("../home/here", "[user]\n\tname = Here\n");
+    assert_eq!(author(&place, &[], &[]), "Here <more@x> Here <more@x>");
+    place.file("../home/more", "[includeIf \"onbranch:ma*\"]\n\tpath = here\n");
+    assert_eq!(author(&place, &[], &[]), "Here <home@x> Here <home@x>");
+    assert_eq!(place.git(["config", "user.name"]), "Here\n");
 }
 
 #[test]

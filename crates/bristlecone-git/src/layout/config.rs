@@ -7,17 +7,25 @@
 //! ```
 //!
 //! `#` and `;` begin comments outside of quotes; a backslash ends a line that goes on. Files that others are included
-//! from (`include.path`, `includeIf`) are read without what they include: nothing that decides how a repository is read
-//! may stand there.
+//! from (`include.path`, `includeIf`) are read without what they include, unless that is asked for: nothing that decides how
+//! a repository is read may stand there.
 //!
 //! Source: Git's documentation, git-config, "Syntax".
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use bristlecone::Result;
 
 use crate::error;
+
+/// How deep files may include each other.
+const INCLUDES_DEEP_MAX: usize = 10;
+
+/// Says whether a condition of `includeIf` holds, in the file of this name.
+pub type Condition<'a> = &'a dyn Fn(&Path, &[u8]) -> bool;
 
 /// What a configuration says.
 ///
@@ -54,18 +62,49 @@ impl Config {
         }
     }
 
+    /// Adds what the files say that these settings, which are those of `file`, include, each in its place.
+    ///
+    /// # Errors
+    /// As [`Config::read`].
+    pub fn with_included(self, file: &Path, holds: Condition<'_>) -> Result<Self> {
+        self.included(file, holds, 0)
+    }
+
+    fn included(self, file: &Path, holds: Condition<'_>, depth: usize) -> Result<Self> {
+        let mut all = Self::default();
+        for (key, value) in self.entries {
+            let condition = key.strip_prefix(b"includeif.").and_then(|rest| rest.strip_suffix(b".path"));
+            let wanted = key == b"include.path" || condition.is_some_and(|condition| holds(file, condition));
+            let path = value.as_deref().filter(|_| wanted && depth < INCLUDES_DEEP_MAX).map(expanded);
+            all.entries.push((key, value));
+            if let Some(path) = path {
+                let path = file.parent().map_or_else(|| path.clone(), |folder| folder.join(&path));
+                all.append(Self::read(&path)?.included(&path, holds, depth + 1)?);
+            }
+        }
+        Ok(all)
+    }
+
     /// Returns what the user's own files say: `$XDG_CONFIG_HOME/git/config` and `~/.gitconfig`.
     ///
     /// # Errors
     /// As [`Config::read`].
     pub fn of_user() -> Result<Self> {
-        let home = std::env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
+        Self::of_user_with(&|_, _| false)
+    }
+
+    /// As [`Config::of_user`], with the files that these include.
+    ///
+    /// # Errors
+    /// As [`Config::read`].
+    pub fn of_user_with(holds: Condition<'_>) -> Result<Self> {
+        let home = home();
         let xdg = std::env::var_os("XDG_CONFIG_HOME").filter(|dir| !dir.is_empty()).map(PathBuf::from);
         let xdg = xdg.or_else(|| home.as_ref().map(|home| home.join(".config")));
         let mut config = Self::default();
         let files = [xdg.map(|dir| dir.join("git/config")), home.map(|home| home.join(".gitconfig"))];
         for file in files.into_iter().flatten() {
-            config.append(Self::read(&file)?);
+            config.append(Self::read(&file)?.with_included(&file, holds)?);
         }
         Ok(config)
     }
@@ -121,6 +160,18 @@ impl Config {
             let name = key.strip_prefix(&*front)?;
             (!name.contains(&b'.')).then(|| (name, value.as_deref().unwrap_or(b"true")))
         })
+    }
+}
+
+fn home() -> Option<PathBuf> {
+    std::env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from)
+}
+
+/// Returns the path that a setting names: `~/` is the user's own folder.
+pub(crate) fn expanded(path: &[u8]) -> PathBuf {
+    match (path.strip_prefix(b"~/"), home()) {
+        (Some(rest), Some(home)) => home.join(OsStr::from_bytes(rest)),
+        _ => PathBuf::from(OsStr::from_bytes(path)),
     }
 }
 

@@ -207,8 +207,7 @@ fn in_tree(update: &Update, changes: &[Change], read: ReadFile<'_>) -> Result<At
 
 fn collect(update: &Update, changes: &[Change], read: ReadFile<'_>) -> Result<Attributes, Refusal> {
     let mut all = Attributes::default();
-    let outside = |path: Option<std::path::PathBuf>| -> Result<Option<Vec<u8>>, Refusal> {
-        let Some(path) = path else { return Ok(None) };
+    let outside = |path: std::path::PathBuf| -> Result<Option<Vec<u8>>, Refusal> {
         match fs::read(&path) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
@@ -223,7 +222,7 @@ fn collect(update: &Update, changes: &[Change], read: ReadFile<'_>) -> Result<At
             all.add(folder, &bytes);
         }
     }
-    if let Some(bytes) = outside(Some(update.common_dir.join("info/attributes")))? {
+    if let Some(bytes) = outside(update.common_dir.join("info/attributes"))? {
         all.add(b"", &bytes);
     }
     Ok(all)

@@ -198,7 +198,7 @@ impl Top {
             // What is wrong was said; the hidden file may not even be there.
             let _ = unlinkat(&folder, &hidden[..], AtFlags::empty());
         }
-        Ok(written?)
+        written
     }
 
     /// Returns the place of a path, making the folders above it that are missing.

@@ -99,7 +99,8 @@ fn one(git_dir: &Path, worktree: Option<PathBuf>) -> Result<CheckedOut> {
     Ok(CheckedOut { git_dir: git_dir.to_owned(), worktree, head: head(git_dir)?, returning_to })
 }
 
-fn head(git_dir: &Path) -> Result<WorktreeHead> {
+/// Returns what the `HEAD` in a folder names.
+pub(super) fn head(git_dir: &Path) -> Result<WorktreeHead> {
     let path = git_dir.join("HEAD");
     // Once it was a link to the file of the branch.
     if let Ok(target) = fs::read_link(&path)

@@ -49,6 +49,9 @@ pub(super) struct Entry {
     path: (u32, u32),
 }
 
+/// A path, and what it is bound to from now on: the file as it is, its mode, the id of its contents.
+pub(super) type Binding<'p> = (&'p [u8], Option<(Stat, u32, Oid)>);
+
 /// What the system says of a file, cut to 32 bits each, as the index has it. The order is that of the bytes, but for
 /// the mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -104,7 +107,7 @@ impl Index {
     }
 
     /// Binds paths anew, or removes them (`None`): `changes` are in order of paths, each path once.
-    pub(super) fn change(&mut self, changes: &[(&[u8], Option<(Stat, u32, Oid)>)]) {
+    pub(super) fn change(&mut self, changes: &[Binding<'_>]) {
         let old = std::mem::take(&mut self.entries);
         let mut entries = Vec::with_capacity(old.len() + changes.len());
         let mut old = old.into_iter().peekable();

@@ -3,37 +3,42 @@
 use std::{
     env,
     ffi::OsStr,
-    fs, io,
+    fs,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
 
-use bristlecone::{Error, Result};
+use bristlecone::Result;
 
-use crate::layout::{Config, Layout};
+use super::{
+    glob,
+    heads::{WorktreeHead, head},
+};
+use crate::layout::{Config, Layout, expanded};
 
 const MACHINE: &str = "/etc/gitconfig";
 
-/// All settings that count for a repository, the nearer ones first.
+/// All settings that count for a repository, the nearer ones first, with those of files that others include.
+///
+/// Of the conditions of `includeIf`, `gitdir`, `gitdir/i` and `onbranch` are known; others do not hold.
 #[derive(Clone, Debug)]
 pub struct Settings {
     layers: [Config; 3],
 }
 
 impl Settings {
-    /// Reads the settings of the repository, of the user and of the machine.
+    /// Reads the settings of the repository, of the user, and of the machine unless `$GIT_CONFIG_NOSYSTEM` is set.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] where the syntax is broken; [`Error::Io`].
+    /// [`bristlecone::Error::Corrupt`] where the syntax is broken; [`bristlecone::Error::Io`].
     pub fn of(layout: &Layout) -> Result<Self> {
-        let bytes = match fs::read(MACHINE) {
-            Ok(bytes) => bytes,
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {
-                Vec::new()
-            }
-            Err(source) => return Err(Error::Io { file: MACHINE.to_owned(), source }),
-        };
-        Ok(Self { layers: [layout.config.clone(), Config::of_user()?, Config::parse(MACHINE, &bytes)?] })
+        let none =
+            env::var_os("GIT_CONFIG_NOSYSTEM").is_some_and(|set| !set.is_empty() && set != "0" && set != "false");
+        let holds = |file: &Path, condition: &[u8]| holds(layout, file, condition);
+        let own = layout.config.clone().with_included(&layout.common_dir.join("config"), &holds)?;
+        let user = Config::of_user_with(&holds)?;
+        let machine = if none { Config::default() } else { Config::read(Path::new(MACHINE))? };
+        Ok(Self { layers: [own, user, machine.with_included(Path::new(MACHINE), &holds)?] })
     }
 
     /// Returns the value of a key.
@@ -49,19 +54,51 @@ impl Settings {
     }
 
     /// Returns the file of attributes that counts for all repositories of the user.
-    pub(super) fn attributes_file(&self) -> Option<PathBuf> {
+    pub(super) fn attributes_file(&self) -> PathBuf {
         if let Some(file) = self.get("core.attributesFile") {
-            let file = Path::new(OsStr::from_bytes(file));
-            return Some(match file.strip_prefix("~/") {
-                Ok(rest) => home()?.join(rest),
-                Err(_) => file.to_owned(),
-            });
+            return expanded(file);
         }
         let base = env::var_os("XDG_CONFIG_HOME").filter(|dir| !dir.is_empty()).map(PathBuf::from);
-        Some(base.or_else(|| Some(home()?.join(".config")))?.join("git/attributes"))
+        base.unwrap_or_else(|| expanded(b"~/.config")).join("git/attributes")
     }
 }
 
-fn home() -> Option<PathBuf> {
-    env::var_os("HOME").filter(|dir| !dir.is_empty()).map(PathBuf::from)
+/// Whether a condition of `includeIf` holds for the repository.
+fn holds(layout: &Layout, file: &Path, condition: &[u8]) -> bool {
+    if let Some(pattern) = condition.strip_prefix(b"onbranch:") {
+        let head = match head(&layout.git_dir) {
+            Ok(WorktreeHead::Ref(name)) => name,
+            _ => return false,
+        };
+        let branch = head.strip_prefix("refs/heads/").unwrap_or_default();
+        return !branch.is_empty() && glob::matches(&with_all_below(pattern.to_vec()), branch.as_bytes());
+    }
+    let (pattern, fold) = match (condition.strip_prefix(b"gitdir:"), condition.strip_prefix(b"gitdir/i:")) {
+        (Some(pattern), _) => (pattern, false),
+        (None, Some(pattern)) => (pattern, true),
+        (None, None) => return false,
+    };
+    let pattern = match (pattern.strip_prefix(b"./"), file.parent()) {
+        (Some(rest), Some(folder)) => folder.join(OsStr::from_bytes(rest)).into_os_string(),
+        _ => expanded(pattern).into_os_string(),
+    };
+    let pattern = pattern.as_bytes();
+    let pattern = with_all_below(if pattern.starts_with(b"/") { pattern.to_vec() } else { [b"**/", pattern].concat() });
+    let folders = [Some(layout.git_dir.clone()), fs::canonicalize(&layout.git_dir).ok()];
+    folders.into_iter().flatten().any(|folder| {
+        let (mut pattern, mut folder) = (pattern.clone(), folder.as_os_str().as_bytes().to_vec());
+        if fold {
+            pattern.make_ascii_lowercase();
+            folder.make_ascii_lowercase();
+        }
+        glob::matches(&pattern, &folder)
+    })
+}
+
+/// A pattern that ends with a slash stands for all below.
+fn with_all_below(mut pattern: Vec<u8>) -> Vec<u8> {
+    if pattern.ends_with(b"/") {
+        pattern.extend_from_slice(b"**");
+    }
+    pattern
 }
