@@ -83,7 +83,7 @@ pub enum Pulled<F: Format = Native> {
     /// Both sides changed the same values, at these paths below the prefix; nothing was changed.
     Conflicts(Vec<Conflict>),
     /// What to commit.
-    Joined(Joined<F>),
+    Joined(Box<Joined<F>>),
 }
 
 /// How a subtree is pushed.

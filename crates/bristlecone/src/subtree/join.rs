@@ -102,7 +102,7 @@ impl<F: Format> Subtree<F> {
             }
         };
         let message = said.map_or_else(|| message::pull(other.oid), <[u8]>::to_vec);
-        Ok(Pulled::Joined(Joined { tree, parents: vec![ours, other], message }))
+        Ok(Pulled::Joined(Box::new(Joined { tree, parents: vec![ours, other], message })))
     }
 
     /// Returns what the subtree's history and `theirs` have in common: `theirs` itself if all of it is in that history.

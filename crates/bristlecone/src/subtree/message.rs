@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         let (prefix, other): (Path, Path) = ("a/lib".parse().unwrap(), "lib".parse().unwrap());
-        let (one, two) = (Oid::from_array([1; 20]), Oid::from_array([0xab; 20]));
+        let (one, two) = (Oid::new(&[1; 20]).unwrap(), Oid::new(&[0xab; 20]).unwrap());
         let added = Trailers::read(&add(&prefix, one, two, None), &prefix).unwrap();
         assert_eq!((added.mainline, added.split), (Some(one), Some(two)));
         assert_eq!(Trailers::read(&add(&prefix, one, two, Some(b"mine")), &prefix), Some(added));

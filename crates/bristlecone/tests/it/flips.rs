@@ -141,13 +141,9 @@ impl Judge {
                         if let Some(wrong) = sample.mismatch(&object) {
                             return Err(wrong);
                         }
-<<<<<<< HEAD
                         queue.extend(
                             sample.children.iter().enumerate().map(|(n, c)| ObjRef::new(c.oid, object.child(n))),
                         );
-=======
-                        queue.extend(sample.children.iter().enumerate().map(|(n, c)| ObjRef::new(c.oid, object.child(n))));
->>>>>>> g-cli
                     }
                     Ok(None) => refused = true,
                     Err(error) => {

@@ -213,7 +213,8 @@ fn what_one_side_left_alone_is_not_read() -> Outcome {
         ours.add(format!("0/10/{n}"), "ours")?;
         theirs.add(format!("1/11/{n}"), "theirs")?;
     }
-    (ours.write()?, theirs.write()?);
+    ours.write()?;
+    theirs.write()?;
     theirs.add("2/12/2", "one more")?;
     let before = counts.reads.load(Relaxed);
     let merged = merge::trees(Some(&base), &ours, &theirs)?;

@@ -216,7 +216,7 @@ fn pull<F: Format>(app: &Repo<F>, lib: &Repo<F>, squash: bool) -> Result<Pulled<
 
 fn pulled<F: Format>(app: &Repo<F>, lib: &Repo<F>, squash: bool) -> ObjRef {
     match pull(app, lib, squash).unwrap() {
-        Pulled::Joined(joined) => commit(app, joined),
+        Pulled::Joined(joined) => commit(app, *joined),
         other => panic!("{other:?}"),
     }
 }
@@ -317,7 +317,7 @@ fn git_subtree_makes_the_same_commits_and_splits_ours() -> Outcome {
             let back =
                 app.subtree("vendor/lib")?.pull(head(&app), older.into(), Some(&git_info(b"")), Some(b"back\n"))?;
             let Pulled::Joined(joined) = back else { panic!("{back:?}") };
-            let back = commit(&app, joined);
+            let back = commit(&app, *joined);
             assert_eq!(git.line(&["rev-parse", "main"]), back.oid.to_string());
             assert_eq!(app.checkout(back)?.find("vendor/lib/code")?.as_deref(), Some(&b"2\n"[..]));
         }
@@ -408,7 +408,7 @@ fn histories_that_crossed_each_other_bring_nothing_back_silently() -> Outcome {
     lib.branch("main")?.commit_with_parents(&mut crossed, &[theirs, split.head.oid.into()], &info)?;
     app.copy_objects(&lib, &[theirs])?;
     match app.subtree("vendor/lib")?.pull(ours, theirs.oid.into(), None, None)? {
-        Pulled::Joined(joined) => commit(&app, joined),
+        Pulled::Joined(joined) => commit(&app, *joined),
         other => panic!("{other:?}"),
     };
     // They take the change back; ours did not touch it after.

@@ -97,7 +97,7 @@ pub(super) fn pull(args: PullArgs, context: &mut Context) -> Result<()> {
     join.bring()?;
     let pulled = join.subtree.pull(join.ours, join.theirs, join.squashed(), join.said().as_deref());
     match pulled.map_err(explained)? {
-        Pulled::Joined(joined) => join.commit(joined, "pulled", context),
+        Pulled::Joined(joined) => join.commit(*joined, "pulled", context),
         Pulled::Already => {
             let theirs = short(&join.theirs);
             context.out.line(format_args!("commit {theirs} is in {} already; nothing changed", join.prefix))?;
