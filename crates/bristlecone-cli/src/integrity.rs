@@ -232,11 +232,21 @@ fn fits(wanted: Kind, found: Kind) -> bool {
     wanted == found || (wanted == Kind::Contents && found == Kind::Pieces)
 }
 
+/// Returns the kind that a ref names: a branch a commit, others whatever is there, such as an annotated tag.
+fn named_kind(opened: &Opened, name: &str, at: &ObjRef) -> Kind {
+    match opened.backend().read(at) {
+        Ok(Some(object)) if !name.starts_with("refs/heads/") => match object.kind() {
+            Kind::Pieces => Kind::Contents,
+            kind => kind,
+        },
+        _ => Kind::Commit,
+    }
+}
+
 fn check_refs(opened: &Opened, refs: &BTreeMap<String, RefTarget>, report: &mut Report) {
     for (name, target) in refs {
-        // Tags name objects of any kind.
         if let RefTarget::Object(at) = target
-            && let Some(reason) = wrong_reference(opened, kind_of(opened, at), at)
+            && let Some(reason) = wrong_reference(opened, named_kind(opened, name, at), at)
         {
             let reason = format!("the ref {name}: {reason}");
             report.findings.insert(Finding { place: None, oid: Some(at.oid), reason });
@@ -258,21 +268,12 @@ fn affected(
     let mut names = Vec::new();
     for (name, target) in refs {
         if let RefTarget::Object(at) = target
-            && walk.leads_to_damage(*at)
+            && walk.leads_to_damage(named_kind(opened, name, at), *at)
         {
             names.push(name.clone());
         }
     }
     names
-}
-
-/// Returns the kind of what a ref names: a commit as a rule.
-fn kind_of(opened: &Opened, at: &ObjRef) -> Kind {
-    match opened.backend().read(at) {
-        Ok(Some(object)) if object.kind() != Kind::Pieces => object.kind(),
-        Ok(Some(_)) => Kind::Contents,
-        _ => Kind::Commit,
-    }
 }
 
 /// Which objects lead to damage.
@@ -288,10 +289,10 @@ struct Reach<'a> {
 }
 
 impl Reach<'_> {
-    fn leads_to_damage(&mut self, at: ObjRef) -> bool {
+    fn leads_to_damage(&mut self, kind: Kind, at: ObjRef) -> bool {
         // Without recursion: histories are deep. Each level: an object and its children still to be walked.
         let mut stack: Vec<(Oid, Vec<(Kind, ObjRef)>)> = Vec::new();
-        self.enter(kind_of(self.opened, &at), at, &mut stack);
+        self.enter(kind, at, &mut stack);
         while let Some((oid, waiting)) = stack.last_mut() {
             let oid = *oid;
             match waiting.pop() {

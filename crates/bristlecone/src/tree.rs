@@ -41,6 +41,11 @@ pub use reader::Reader;
 ///
 /// **Law (roots).** The root of a tree is a function of its contents and the format's options alone.
 ///
+/// **Law (empty).** Trees make no empty directory: with its last entry a directory is gone. One that an import stored is
+/// a directory without entries; what is removed below it leaves it, what is added below it takes its place.
+///
+/// What is set is spelled by Git as usual; an entry that was imported with another mode keeps it until then.
+///
 /// ```
 /// # use bristlecone::Repo;
 /// let repo = Repo::memory();
@@ -328,7 +333,8 @@ impl<F: Format> Tree<F> {
     }
 
     /// Binds `path` to a directory, replacing what is there; an empty one removes it. The root is replaced
-    /// as a whole. Nothing is copied but the pending edits' pointers, when both trees are of one repository.
+    /// as a whole. Nothing is copied but the pending edits' pointers, when both trees are of one repository; else every
+    /// value is set here anew.
     ///
     /// # Errors
     /// As [`Tree::add`].

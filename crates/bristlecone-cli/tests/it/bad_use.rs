@@ -42,7 +42,7 @@ fn another_format_or_version() {
         let tag = FormatTag { name: "native".to_owned(), version, options: String::new() };
         drop(DiskBackend::create(storage.clone(), tag, DiskOptions::default()).unwrap());
         for verb in [&["list"][..], &["set", "a", "1"], &["check"], &["info"]] {
-            place.fails(3, &[&format!("version {version} of the format native"), "version 1"], verb);
+            place.fails(3, &[&format!("format native version {version}, "), "expects native version 1;"], verb);
         }
         fs::remove_dir_all(&dir).unwrap();
     }

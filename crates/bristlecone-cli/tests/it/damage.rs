@@ -21,6 +21,28 @@ fn a_sound_store_is_sound() {
 }
 
 #[test]
+fn a_store_with_tags_and_an_empty_directory_is_sound() {
+    let place = Place::empty();
+    let golden = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../bristlecone/tests/golden/native-1");
+    fs::create_dir_all(place.path(".bristlecone/segments")).unwrap();
+    fs::copy(golden.join("store"), place.path(".bristlecone/store")).unwrap();
+    for entry in fs::read_dir(golden.join("segments")).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), place.path(".bristlecone/segments").join(entry.file_name())).unwrap();
+    }
+    assert!(place.ok(["check"]).contains("no damage"));
+    assert!(place.ok(["list"]).contains("empty/"));
+    place.ok(["set", "empty/x", "1"]);
+    place.ok(["del", "empty/x"]);
+    assert!(!place.ok(["list"]).contains("empty/"));
+    // The tag that leads to a damaged object is named as a branch would be.
+    place.flip(b"git-raw");
+    let run = place.run(["check"]);
+    let text = String::from_utf8(run.out).unwrap();
+    assert!(text.contains("affected: refs/tags/v1\n") && text.contains("affected: refs/heads/main\n"), "{text}");
+}
+
+#[test]
 fn a_flipped_bit_in_a_value_is_named_with_the_branches_it_hurts() {
     let place = store();
     place.flip(b"target of a flipped bit");

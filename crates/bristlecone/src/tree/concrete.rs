@@ -47,7 +47,8 @@ fn insert(dir: &mut BTreeMap<Vec<u8>, Concrete>, steps: &mut dyn Iterator<Item =
 }
 
 impl<F: Format> Tree<F> {
-    /// Returns the tree as a plain value. `tree.add_concrete("", &tree.to_concrete()?)` changes nothing.
+    /// Returns the tree as a plain value. `tree.add_concrete("", &tree.to_concrete()?)` changes nothing that is not
+    /// Git's alone: unusual modes and empty directories are not set again.
     ///
     /// # Errors
     /// As [`Tree::find`].

@@ -6,6 +6,7 @@ mod crash;
 mod engine;
 mod faults;
 mod flips;
+mod golden;
 mod imported;
 mod merge;
 mod model;
