@@ -235,17 +235,16 @@ fn fits(wanted: Kind, found: Kind) -> bool {
 /// Returns the kind that a ref names: a branch a commit, others whatever is there, such as an annotated tag.
 fn named_kind(opened: &Opened, name: &str, at: &ObjRef) -> Kind {
     match opened.backend().read(at) {
-        Ok(Some(_)) if name.starts_with("refs/heads/") => Kind::Commit,
-        // A large value stands for a value.
-        Ok(Some(object)) if object.kind() == Kind::Pieces => Kind::Contents,
-        Ok(Some(object)) => object.kind(),
+        Ok(Some(object)) if !name.starts_with("refs/heads/") => match object.kind() {
+            Kind::Pieces => Kind::Contents,
+            kind => kind,
+        },
         _ => Kind::Commit,
     }
 }
 
 fn check_refs(opened: &Opened, refs: &BTreeMap<String, RefTarget>, report: &mut Report) {
     for (name, target) in refs {
-        // Tags name objects of any kind.
         if let RefTarget::Object(at) = target
             && let Some(reason) = wrong_reference(opened, named_kind(opened, name, at), at)
         {

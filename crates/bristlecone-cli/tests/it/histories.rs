@@ -7,6 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use bristlecone::{Info, Signature};
 use bristlecone_testkit::git::{Git, Shapes, is_there, long_chain, shapes};
 use serde_json::Value;
 
@@ -430,10 +431,10 @@ fn stores_that_were_never_gits_are_exported_and_what_git_cannot_hold_is_refused(
         return;
     }
     let place = Place::with_store();
-    for (path, value) in [("a/b", "1"), ("a-b", "2"), ("a", ""), ("long", &"x".repeat(400_000))] {
-        if !value.is_empty() {
-            place.ok(["set", path, value, "--author", "A >nobody< <mail>", "-m", "message"]);
-        }
+    for (path, value) in [("a/b", "1"), ("a-b", "2"), ("long", &"x".repeat(400_000))] {
+        let odd = Info::message("message").by(Signature::new(&b"A >nobody< <ma\0il"[..], 77));
+        let branch = place.repo().branch("main").unwrap();
+        branch.edit(&odd, |tree| tree.add(path, value)).unwrap();
     }
     place.ok(["set", "empty", "", "--author", "Ann <ann@example.org>"]);
     let to = place.path("out.git");
@@ -455,6 +456,24 @@ fn stores_that_were_never_gits_are_exported_and_what_git_cannot_hold_is_refused(
     place.fails(2, &["cannot be used with"], ["export", "folder", "--git", "x"]);
     place.fails(2, &["cannot be used with"], ["import", "folder", "--git", "x"]);
     place.fails(3, &["nowhere"], ["import", "--git", "nowhere"]);
+}
+
+/// The store may be a repository itself.
+#[test]
+fn a_repository_takes_in_another_and_gives_it_back() {
+    if !is_there("a_repository_takes_in_another_and_gives_it_back") {
+        return;
+    }
+    let place = Place::empty();
+    let from = shapes(place.path("from.git"), &Shapes { refs: 4, wide: 100, ..Shapes::default() });
+    let into = Git::init(place.path("into.git"), &["--bare"]);
+    let report = import(&place, "into.git", from.dir());
+    assert!(objects(&report) > 100, "{report}");
+    assert_same(&from, &into);
+    assert_eq!(objects(&import(&place, "into.git", from.dir())), 0);
+    let to = place.path("out.git");
+    export(&place, "into.git", &to, &[]);
+    assert_same(&from, &Git::new(&to));
 }
 
 /// The history of this very project, where the tests run in a checkout of it.

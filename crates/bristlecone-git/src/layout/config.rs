@@ -353,6 +353,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn included_files_stand_where_they_are_included_and_end_somewhere() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+        write(
+            "a",
+            "[x]\ny = 1\n[include]\npath = b\n[includeIf \"yes:1\"]\npath=c\n[includeIf \"no:1\"]\npath=d\n[x]\nz=1",
+        );
+        write("b", "[x]\ny = 2\nz = 2\n[include]\npath = nowhere");
+        write("c", "[x]\nw = 3\n[include]\npath = c");
+        write("d", "[x]\ny = 4\n");
+        let file = folder.path().join("a");
+        let config = Config::read(&file).unwrap();
+        assert_eq!(config.get("x.y"), Some(&b"1"[..]));
+        let all = config.with_included(&file, &|_, condition| condition == b"yes:1").unwrap();
+        assert_eq!([all.get("x.y"), all.get("x.z"), all.get("x.w")], [Some(&b"2"[..]), Some(b"1"), Some(b"3")]);
+        assert_eq!(all.all("x.w").count(), INCLUDES_DEEP_MAX);
+    }
+
+    #[test]
     fn values_are_what_git_makes_of_them() {
         let text = b"\xef\xbb\xbf# comment\r\n[Core]\r\n\tBare = false ; why\n  worktree =  a b  \n[user]\nName=\" two  \" x # no\n\
             email = a\\\"b\\\\c\\td\\n [x] # more\n\tflag\n\tlong = one \\\n  two\n[remote \"Or.i\\\"g\"] url = u1\n\

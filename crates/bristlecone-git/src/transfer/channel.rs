@@ -62,8 +62,9 @@ pub(super) enum Message {
     CommitThere { number: u32, oid: Oid },
     /// A commit that is not to be had.
     CommitLost { number: u32, lost: Lost },
-    /// An annotated tag of a commit, or of an object that is none.
-    Tag { number: u32, oid: Oid, raw: Vec<u8>, target: Named },
+    /// An annotated tag of a commit, or of an object that is none; `there`: where it is, if it is where the rest is
+    /// to go.
+    Tag { number: u32, oid: Oid, raw: Vec<u8>, target: Named, there: Option<Location> },
     /// A value that came inline before must be an object by itself after all.
     Whole { number: u32 },
 }

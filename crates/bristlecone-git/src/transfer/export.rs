@@ -97,7 +97,8 @@ pub fn export(
         Some(RefTarget::Symbolic(name)) if refs.contains_key(&name) => Some(RefTarget::Symbolic(name)),
         _ => first_branch(&refs),
     };
-    to.write_cut(&outcome.cut)?;
+    let cut: Vec<Oid> = outcome.cut.iter().map(|(oid, _)| *oid).collect();
+    to.write_cut(&cut)?;
     let moved = to.update(&refs, head, options.force)?;
     Ok(ExportReport {
         counts: outcome.counts,
@@ -105,7 +106,7 @@ pub fn export(
         made: to.made,
         packs: to.packs,
         pack_bytes: to.pack_bytes,
-        cut: outcome.cut,
+        cut,
     })
 }
 

@@ -32,7 +32,7 @@ use super::{
 /// Native ids have so many bytes, as those of SHA-256.
 const NATIVE: Algorithm = Algorithm::Sha256;
 /// Bytes of trees that are kept to compare others with.
-const SHADOW_BYTES_MAX: usize = 40 << 20;
+const SHADOW_BYTES_MAX: usize = 32 << 20;
 
 /// What is to be exported.
 pub(super) struct Job<'a> {
@@ -89,7 +89,7 @@ pub(super) fn run(
         verify: false,
     };
     let mut outcome = pump::run(inner, &meters, target, progress)?;
-    outcome.cut.extend(job.cut);
+    outcome.cut.extend(job.cut.iter().map(|oid| (*oid, ObjRef::from(*oid))));
     Ok(outcome)
 }
 
@@ -506,10 +506,8 @@ impl Walker for WalkNative<'_> {
             Some(number) => number,
             None => {
                 let number = self.gits.insert(&git_oid)?;
-                self.outlet.send(match self.there.find(Kind::Tag, &git_oid)? {
-                    Some(at) => Message::There { number, at, children: Vec::new() },
-                    None => Message::Tag { number, oid: git_oid, raw, target },
-                })?;
+                let there = self.there.find(Kind::Tag, &git_oid)?;
+                self.outlet.send(Message::Tag { number, oid: git_oid, raw, target, there })?;
                 number
             }
         };

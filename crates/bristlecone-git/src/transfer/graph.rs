@@ -15,7 +15,7 @@ use super::{
 };
 
 /// Bytes of commits that are kept for their second use.
-const KEPT_BYTES: usize = 24 << 20;
+const KEPT_BYTES: usize = 16 << 20;
 /// Marks the last parent in the list of all.
 const LAST: u32 = 1 << 31;
 const NONE: u32 = u32::MAX;
@@ -188,7 +188,7 @@ impl Graph {
         self.trees.push(tree.as_bytes())?;
         self.starts.push(NONE);
         self.ranges.push(range);
-        if self.states.len() % 256 == 0 {
+        if self.states.len().is_multiple_of(256) {
             (bounds.progress)(self.states.len() as u64);
         }
         Ok(number)

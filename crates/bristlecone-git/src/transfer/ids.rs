@@ -25,7 +25,7 @@ pub(super) struct Ids {
 
 #[derive(Debug, Default)]
 struct Shard {
-    // The hash's lower half above, the number below; a power of two of them.
+    // The hash's lower half above, the number below.
     slots: Vec<u64>,
     len: usize,
 }
@@ -95,8 +95,7 @@ impl Shard {
         if self.slots.is_empty() {
             return Ok(None);
         }
-        let mask = self.slots.len() - 1;
-        let mut at = place(hash) & mask;
+        let mut at = self.place(hash);
         loop {
             let slot = self.slots[at];
             if slot == FREE {
@@ -105,7 +104,7 @@ impl Shard {
             if slot >> 32 == hash & 0xffff_ffff && is(slot as u32)? {
                 return Ok(Some(slot as u32));
             }
-            at = (at + 1) & mask;
+            at = self.next(at);
         }
     }
 
@@ -118,24 +117,29 @@ impl Shard {
     }
 
     fn put(&mut self, slot: u64) {
-        let mask = self.slots.len() - 1;
-        let mut at = place(slot >> 32) & mask;
+        let mut at = self.place(slot >> 32);
         while self.slots[at] != FREE {
-            at = (at + 1) & mask;
+            at = self.next(at);
         }
         self.slots[at] = slot;
     }
 
+    /// Grows by a half: 10 to 15 bytes an id, where doubling would take up to 20.
     fn grow(&mut self) {
-        let bytes = (self.slots.len() * 2).max(16);
-        let old = std::mem::replace(&mut self.slots, vec![FREE; bytes]);
+        let slots = (self.slots.len() * 3 / 2).max(16);
+        let old = std::mem::replace(&mut self.slots, vec![FREE; slots]);
         old.into_iter().filter(|&slot| slot != FREE).for_each(|slot| self.put(slot));
     }
-}
 
-/// Where the search for a hash begins: a function of the half that slots keep, so that shards can grow.
-fn place(hash: u64) -> usize {
-    ((hash & 0xffff_ffff).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 28) as usize
+    /// Where the search for a hash begins: a function of the half that slots keep, so that shards can grow.
+    fn place(&self, hash: u64) -> usize {
+        let spread = (hash & 0xffff_ffff).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        ((spread * self.slots.len() as u64) >> 32) as usize
+    }
+
+    fn next(&self, at: usize) -> usize {
+        if at + 1 == self.slots.len() { 0 } else { at + 1 }
+    }
 }
 
 #[cfg(test)]
@@ -148,7 +152,7 @@ mod tests {
         // Ids that differ late, and in their first word alone.
         let oid = |number: u32| {
             let mut bytes = [0; 20];
-            bytes[if number % 2 == 0 { 0..4 } else { 16..20 }].copy_from_slice(&number.to_le_bytes());
+            bytes[if number.is_multiple_of(2) { 0..4 } else { 16..20 }].copy_from_slice(&number.to_le_bytes());
             Oid::new(&bytes).unwrap()
         };
         for number in 0..2_000 {

@@ -278,13 +278,13 @@ fn finish<F: Format>(
         left_out,
         lost: outcome.lost,
         lost_more: outcome.lost_more,
-        cut: outcome.cut,
+        cut: outcome.cut.iter().map(|(oid, _)| *oid).collect(),
         head,
     })
 }
 
 /// Notes in the store which commits have parents that were never fetched.
-fn note_cut(backend: &dyn Backend, cut: &[Oid], deeper: &[Oid]) -> Result<(), TransferError> {
+fn note_cut(backend: &dyn Backend, cut: &[(Oid, ObjRef)], deeper: &[Oid]) -> Result<(), TransferError> {
     if cut.is_empty() && deeper.is_empty() {
         return Ok(());
     }
@@ -293,12 +293,8 @@ fn note_cut(backend: &dyn Backend, cut: &[Oid], deeper: &[Oid]) -> Result<(), Tr
         return Err(TransferError::refused("a shallow clone", reason));
     }
     let known = backend.list_refs(CUT)?;
-    let moves = cut.iter().map(|oid| (format!("{CUT}{oid}"), oid)).filter(|(name, _)| !known.contains_key(name));
-    let moves = moves.map(|(name, oid)| RefMove {
-        name,
-        expected: Expected::Any,
-        to: Some(RefTarget::Object(ObjRef::from(*oid))),
-    });
+    let moves = cut.iter().map(|(oid, at)| (format!("{CUT}{oid}"), *at)).filter(|(name, _)| !known.contains_key(name));
+    let moves = moves.map(|(name, at)| RefMove { name, expected: Expected::Any, to: Some(RefTarget::Object(at)) });
     let gone = deeper.iter().map(|oid| RefMove { name: format!("{CUT}{oid}"), expected: Expected::Any, to: None });
     refs::append(backend, moves.chain(gone).collect())
 }

@@ -16,7 +16,7 @@ use bristlecone::{
 use super::{
     channel::Named,
     error::TransferError,
-    pool::{Place, Pool},
+    pool::{Place, Places, Pool},
     present::Present,
     pump::{CommitIn, Sound, Target, TreeIn},
     walk::There,
@@ -31,39 +31,40 @@ pub(super) struct IntoGit {
     repo: Repo<Git>,
     pool: Pool,
     // By number.
-    objects: Vec<Place>,
-    commits: Vec<(Place, u32)>,
+    objects: Places,
+    commits: Places,
+    generations: Vec<u32>,
 }
 
 impl IntoGit {
     pub(super) fn new(git: Git, backend: Arc<dyn Backend>) -> Self {
         let repo = Repo::with_backend(git, backend.clone());
-        Self { git, repo, pool: Pool::new(backend, None), objects: Vec::new(), commits: Vec::new() }
-    }
-
-    fn set(&mut self, number: u32, place: Place) {
-        let number = number as usize;
-        if self.objects.len() <= number {
-            self.objects.resize(number + 1, Place(Location::NONE.0));
+        Self {
+            git,
+            repo,
+            pool: Pool::new(backend, None),
+            objects: Places::default(),
+            commits: Places::default(),
+            generations: Vec::new(),
         }
-        self.objects[number] = place;
     }
 
     fn set_commit(&mut self, number: u32, place: Place, generation: u64) {
+        self.commits.set(number, place);
         let number = number as usize;
-        if self.commits.len() <= number {
-            self.commits.resize(number + 1, (Place(Location::NONE.0), 0));
+        if self.generations.len() <= number {
+            self.generations.resize(number + 1, 0);
         }
-        self.commits[number] = (place, u32::try_from(generation).unwrap_or(u32::MAX));
+        self.generations[number] = u32::try_from(generation).unwrap_or(u32::MAX);
     }
 
     fn at(&self, number: u32) -> Location {
-        self.objects.get(number as usize).map_or(Location::NONE, |&place| self.pool.location(place))
+        self.pool.location(self.objects.get(number))
     }
 
     fn commit_at(&self, number: u32) -> (Location, u32) {
-        let known = self.commits.get(number as usize);
-        known.map_or((Location::NONE, 0), |&(place, generation)| (self.pool.location(place), generation))
+        let generation = self.generations.get(number as usize).copied().unwrap_or(0);
+        (self.pool.location(self.commits.get(number)), generation)
     }
 }
 
@@ -74,7 +75,7 @@ impl Target for IntoGit {
         }
         self.pool.tend(raw.len())?;
         let at = self.pool.sink().put(Kind::Contents, *oid, &raw, &[], &[]);
-        self.set(number, self.pool.place(at));
+        self.objects.set(number, self.pool.place(at));
         Ok(())
     }
 
@@ -90,12 +91,12 @@ impl Target for IntoGit {
             Err(FormatError::Decode { source, .. }) => return Ok(Err(source.to_string())),
             Err(error) => return Err(TransferError::refused(format!("the tree {}", tree.oid), error)),
         };
-        self.set(tree.number, self.pool.place(at));
+        self.objects.set(tree.number, self.pool.place(at));
         Ok(Ok(()))
     }
 
     fn there(&mut self, number: u32, at: Location) -> Result<(), TransferError> {
-        self.set(number, Place(at.0));
+        self.objects.set(number, Place(at.0));
         Ok(())
     }
 
@@ -141,7 +142,7 @@ impl Target for IntoGit {
             Named::Tree(number) | Named::Blob(number) | Named::Tag(number) => self.at(number),
         };
         let at = self.pool.sink().put(Kind::Tag, *oid, raw, &[place], &[]);
-        self.set(number, self.pool.place(at));
+        self.objects.set(number, self.pool.place(at));
         Ok(Ok(()))
     }
 

@@ -143,7 +143,7 @@ mod tests {
         let head = CommitHead::parse(20, raw).unwrap();
         assert_eq!(
             (head.tree.to_string().as_str(), head.parents.len(), head.seconds),
-            (&"4b825dc642cb6eb9a060e54bf8d69288fbee4904"[..], 1, 17)
+            ("4b825dc642cb6eb9a060e54bf8d69288fbee4904", 1, 17)
         );
         assert_eq!(CommitHead::parse(20, &raw[..46]).unwrap().seconds, 0);
         assert!(CommitHead::parse(20, &raw[..40]).is_none());

@@ -29,6 +29,27 @@ pub(super) struct Pool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place(pub(super) u64);
 
+/// Places by number, in pieces, so that growing never takes twice the memory.
+#[derive(Debug, Default)]
+pub(super) struct Places(Vec<Box<[Place; PLACES]>>);
+
+const PLACES: usize = 1 << 13;
+
+impl Places {
+    pub(super) fn set(&mut self, number: u32, place: Place) {
+        let number = number as usize;
+        while self.0.len() * PLACES <= number {
+            self.0.push(Box::new([Place(u64::MAX); PLACES]));
+        }
+        self.0[number / PLACES][number % PLACES] = place;
+    }
+
+    pub(super) fn get(&self, number: u32) -> Place {
+        let number = number as usize;
+        self.0.get(number / PLACES).map_or(Place(u64::MAX), |piece| piece[number % PLACES])
+    }
+}
+
 impl Pool {
     pub(super) fn new(backend: Arc<dyn Backend>, present: Option<Present>) -> Self {
         Self { backend, batch: RefCell::default(), buffer: RefCell::default(), bases: Vec::new(), present }

@@ -98,7 +98,7 @@ pub(super) struct Outcome {
     pub(super) lost: Vec<Lost>,
     pub(super) lost_more: u64,
     /// Commits whose parents were never fetched.
-    pub(super) cut: Vec<Oid>,
+    pub(super) cut: Vec<(Oid, ObjRef)>,
 }
 
 /// How much was written.
@@ -149,6 +149,7 @@ where
         outcome: Outcome::default(),
         lost: HashSet::new(),
         lost_commits: HashSet::new(),
+        cut: Vec::new(),
         roots: HashMap::new(),
     };
     let (named, written) = thread::scope(|scope| {
@@ -190,6 +191,10 @@ where
         (Ok(named), Ok(())) => named,
     };
     writer.target.finish()?;
+    for (oid, number) in std::mem::take(&mut writer.cut) {
+        let at = writer.target.named(Named::Commit(number), &oid)?;
+        writer.outcome.cut.push((oid, at));
+    }
     for (named, oid) in named {
         let tip = writer.tip(named, &oid)?;
         writer.outcome.tips.push(tip);
@@ -220,6 +225,7 @@ struct Writer<'t, 'o, T, O> {
     // Numbers of what is missing, or leads to something missing; of that, one is remembered for each.
     lost: HashSet<u32>,
     lost_commits: HashSet<u32>,
+    cut: Vec<(Oid, u32)>,
     // Why: numbers of `outcome.lost`, commits with the highest bit set.
     roots: HashMap<u64, usize>,
 }
@@ -270,11 +276,14 @@ impl<T: Target, O: Objects> Writer<'_, '_, T, O> {
             }
             Message::CommitThere { number, oid } => self.target.commit_there(number, &oid),
             Message::CommitLost { number, lost } => self.add_lost(OF_COMMITS | u64::from(number), lost),
-            Message::Tag { number, oid, raw, target } => {
+            Message::Tag { number, oid, raw, target, there } => {
                 if self.sound(number, Kind::Tag, &oid, &raw, None)? {
                     if let Some(&root) = self.root_of(target) {
                         self.leads(u64::from(number), root);
                         return Ok(());
+                    }
+                    if let Some(at) = there {
+                        return self.target.there(number, at);
                     }
                     match self.target.tag(number, &oid, &raw, target)? {
                         Ok(()) => {
@@ -315,11 +324,11 @@ impl<T: Target, O: Objects> Writer<'_, '_, T, O> {
             self.leads(key, root);
             return Ok(());
         }
-        if cut {
-            self.outcome.cut.push(*oid);
-        }
         match self.target.commit(CommitIn { number, oid, raw, tree, parents, cut })? {
             Ok(()) => {
+                if cut {
+                    self.cut.push((*oid, number));
+                }
                 self.outcome.counts.commits += 1;
                 self.outcome.counts.bytes += raw.len() as u64;
                 Ok(())

@@ -9,7 +9,14 @@ use std::{
 
 use bristlecone::{Error, Oid, RefTarget, Result, core::git::Algorithm};
 
-use crate::{layout::Layout, odb::Odb, refs::Refs};
+use crate::{
+    layout::Layout,
+    odb::{Odb, OdbOptions},
+    refs::Refs,
+};
+
+/// Bytes of objects that deltas are against.
+const BASE_BYTES: u64 = 48 << 20;
 
 /// A repository of the operating system, open for reading.
 #[derive(Debug)]
@@ -33,7 +40,8 @@ impl Repository {
     }
 
     pub(super) fn of(layout: Layout, path: &Path) -> Result<Self> {
-        let odb = Arc::new(Odb::open_path(&layout)?);
+        let options = OdbOptions { base_cache_bytes: BASE_BYTES, ..OdbOptions::default() };
+        let odb = Arc::new(Odb::open_path_with(&layout, options)?);
         let head_dir = layout.git_dir.strip_prefix(&layout.common_dir).ok().and_then(Path::to_str).unwrap_or_default();
         let reader = Refs::open(layout.storage(), layout.algorithm, head_dir);
         let (refs, head) = (reader.list("refs/")?, reader.get("HEAD")?);

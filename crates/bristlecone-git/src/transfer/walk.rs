@@ -26,7 +26,7 @@ use super::{
 /// How deep directories may be nested.
 pub(super) const DEPTH_MAX: usize = 2048;
 /// Bytes of trees that are kept to compare others with.
-const SHADOW_BYTES_MAX: usize = 40 << 20;
+const SHADOW_BYTES_MAX: usize = 32 << 20;
 
 /// Why a thread ends early.
 #[derive(Debug)]
@@ -214,10 +214,8 @@ impl<O: Objects> Walker for Walk<'_, O> {
 
     fn tag(&mut self, oid: &Oid, raw: Vec<u8>, target: Named) -> Result<u32, Halt> {
         let number = self.ids.insert(oid)?;
-        self.outlet.send(match self.there.find(Kind::Tag, oid)?.filter(|_| self.there.closed()) {
-            Some(at) => Message::There { number, at, children: Vec::new() },
-            None => Message::Tag { number, oid: *oid, raw, target },
-        })?;
+        let there = self.there.find(Kind::Tag, oid)?;
+        self.outlet.send(Message::Tag { number, oid: *oid, raw, target, there })?;
         Ok(number)
     }
 
@@ -338,7 +336,7 @@ impl<O: Objects> Walk<'_, O> {
                         gone.next();
                     }
                     std::cmp::Ordering::Equal => {
-                        replaced = Some((*number, bytes.clone()));
+                        replaced = Some((*number, *bytes));
                         gone.next();
                         break;
                     }
