@@ -8,7 +8,7 @@ test:
 
 # Everything that is measured, its rows kept, drawn, and written into the pages. Arguments: `just bench --trace FILE`.
 bench *args:
-    cargo run --release -- bench all {{args}}
+    cargo run --release --features git-peers -- bench all {{args}}
 
 # Over a million crash points; 100 million model operations.
 long:
