@@ -1,6 +1,7 @@
 //! The command `cone` as people meet it: the real binary in folders of its own.
 
 mod bad_use;
+mod bench_git;
 mod bench_io;
 mod branches;
 mod damage;
