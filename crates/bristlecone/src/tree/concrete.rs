@@ -94,7 +94,7 @@ impl<F: Format> Tree<F> {
     }
 
     /// Returns the sizes of the tree, walking all of it. Values are loaded only where nothing else tells how long they
-    /// are ([`DirEntry::bytes`]).
+    /// are ([`crate::DirEntry::bytes`]).
     ///
     /// # Errors
     /// As [`Tree::find`].
