@@ -2,13 +2,13 @@
 //!
 //! Records are in two tiers. The lower is a cache with a budget. What is read again and again rises into the upper, in
 //! which nothing moves and nothing is dropped, so that it is borrowed without a lock and for as long as the backend: the
-//! fast way of reads. The upper tier ends growing at its part of the budget.
+//! fast way of reads. The upper tier ends growing at its part of the budget; up to half of that, whatever is read rises.
 
 use std::{
     collections::HashSet,
     sync::{
-        Arc, Mutex, PoisonError, RwLock,
-        atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::*},
+        Arc, Mutex, OnceLock, PoisonError, RwLock,
+        atomic::{AtomicU32, AtomicUsize, Ordering::*},
     },
     time::{Duration, Instant},
 };
@@ -82,9 +82,17 @@ impl Records {
         object(Bytes::from(kept.bytes.clone()))
     }
 
-    /// Keeps a record that was read.
-    pub(super) fn insert_read(&self, oid: Oid, bytes: Arc<[u8]>) {
-        self.insert(oid, bytes, ASKED_READ);
+    /// Keeps a record that was read, and returns its object. As long as the upper tier is less than half full the
+    /// record rises at once: most programs read no more than that.
+    pub(super) fn keep_read(&self, oid: Oid, record: Vec<u8>) -> Option<Object<'_>> {
+        if self.upper.bytes.load(Relaxed) < self.upper.bytes_max / 2
+            && let Some(bytes) = self.upper.insert(&record)
+        {
+            return object(Bytes::Borrowed(bytes));
+        }
+        let bytes: Arc<[u8]> = record.into();
+        self.insert(oid, bytes.clone(), ASKED_READ);
+        object(Bytes::from(bytes))
     }
 
     /// Keeps a record that was written.
@@ -103,7 +111,7 @@ impl Records {
 
     /// Returns the bytes of memory that the tiers take.
     pub(super) fn bytes(&self) -> u64 {
-        self.lower.weight() + self.upper.bytes.load(Relaxed) as u64 + self.upper.slots.len() as u64 * 8
+        self.lower.weight() + self.upper.memory_bytes()
     }
 }
 
@@ -115,45 +123,50 @@ fn object(bytes: Bytes<'_>) -> Option<Object<'_>> {
     Some(Object::from_body(kind, bytes.slice(RECORD_HEADER_BYTES.min(end)..end)))
 }
 
-/// Records that stay, found without a lock: a table of places, open, that does not grow.
+/// Records that stay, found without a lock: an open table that does not grow. A slot that is taken stays so.
 #[derive(Debug)]
 struct Pinned {
-    records: boxcar::Vec<Box<[u8]>>,
-    // Upper half: part of the id. Lower half: the place in `records`, and 1. 0: free.
-    slots: Box<[AtomicU64]>,
+    // Made when there is first something to keep.
+    slots: OnceLock<Box<[Slot]>>,
     bytes: AtomicUsize,
     bytes_max: usize,
-    // Held to insert.
-    inserting: Mutex<usize>,
+    // How many slots are taken. Held to insert.
+    taken: Mutex<usize>,
 }
+
+/// A place for one record.
+type Slot = OnceLock<Box<[u8]>>;
 
 impl Pinned {
     fn new(bytes_max: u64) -> Self {
-        let slots = (bytes_max / RECORD_BYTES).clamp(64, 1 << 24).next_power_of_two() as usize;
         Self {
-            records: boxcar::Vec::new(),
-            slots: (0..slots).map(|_| AtomicU64::new(0)).collect(),
+            slots: OnceLock::new(),
             bytes: AtomicUsize::new(0),
             bytes_max: bytes_max as usize,
-            inserting: Mutex::default(),
+            taken: Mutex::default(),
         }
+    }
+
+    /// How many slots the table has, a power of two.
+    fn slot_count(&self) -> usize {
+        (self.bytes_max as u64 / RECORD_BYTES).clamp(64, 1 << 24).next_power_of_two() as usize
+    }
+
+    /// Returns the bytes of memory that it takes.
+    fn memory_bytes(&self) -> u64 {
+        let table = self.slots.get().map_or(0, |slots| slots.len() * size_of::<Slot>());
+        (self.bytes.load(Relaxed) + table) as u64
     }
 
     #[inline]
     fn get(&self, oid: &[u8]) -> Option<&[u8]> {
-        let word = u64::from_le_bytes(*oid.first_chunk()?);
-        let mask = self.slots.len() - 1;
-        let mut at = word as usize & mask;
+        let slots = self.slots.get()?;
+        let mask = slots.len() - 1;
+        let mut at = u64::from_le_bytes(*oid.first_chunk()?) as usize & mask;
         loop {
-            let slot = self.slots[at].load(Acquire);
-            if slot == 0 {
-                return None;
-            }
-            if slot >> 32 == word >> 32 {
-                let record = self.records.get((slot as u32 - 1) as usize)?;
-                if is_of(record, oid) {
-                    return Some(record);
-                }
+            let record = slots[at].get()?;
+            if is_of(record, oid) {
+                return Some(record);
             }
             at = (at + 1) & mask;
         }
@@ -162,33 +175,38 @@ impl Pinned {
     /// Copies a record and returns the copy; `None` where there is no room.
     fn insert(&self, record: &[u8]) -> Option<&[u8]> {
         let id = record.get(16..16 + usize::from(*record.get(13)?))?;
-        let mut count = self.inserting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(there) = self.get(id) {
             return Some(there);
         }
         let bytes = self.bytes.load(Relaxed) + record.len();
         // A table that is three quarters full still ends searches soon.
-        if record.len() > PINNED_BYTES_MAX || bytes > self.bytes_max || *count >= self.slots.len() / 4 * 3 {
+        if record.len() > PINNED_BYTES_MAX || bytes > self.bytes_max || *taken >= self.slot_count() / 4 * 3 {
             return None;
         }
-        let place = self.records.push(record.into());
-        let word = u64::from_le_bytes(*id.first_chunk()?);
-        let mask = self.slots.len() - 1;
-        let mut at = word as usize & mask;
-        while self.slots[at].load(Relaxed) != 0 {
+        let slots = self.slots.get_or_init(|| (0..self.slot_count()).map(|_| Slot::new()).collect());
+        let mask = slots.len() - 1;
+        let mut at = u64::from_le_bytes(*id.first_chunk()?) as usize & mask;
+        while slots[at].get().is_some() {
             at = (at + 1) & mask;
         }
-        self.slots[at].store(word >> 32 << 32 | (place as u64 + 1), Release);
         self.bytes.store(bytes, Relaxed);
-        *count += 1;
-        self.records.get(place).map(|record| &**record)
+        *taken += 1;
+        Some(slots[at].get_or_init(|| record.into()))
     }
 }
 
 /// Whether a record is of the object with this id.
-#[inline]
+#[inline(always)]
 fn is_of(record: &[u8], oid: &[u8]) -> bool {
-    record.get(13).is_some_and(|&bytes| usize::from(bytes) == oid.len()) && record.get(16..16 + oid.len()) == Some(oid)
+    // Ids of 20 bytes, which is nearly all, are compared without a call.
+    match (oid.first_chunk::<20>(), record.get(16..).and_then(|rest| rest.first_chunk::<20>())) {
+        (Some(wanted), Some(found)) if oid.len() == 20 => found == wanted && record[13] == 20,
+        _ => {
+            record.get(13).is_some_and(|&bytes| usize::from(bytes) == oid.len())
+                && record.get(16..16 + oid.len()) == Some(oid)
+        }
+    }
 }
 
 /// Ids in a set before the older one is dropped.
@@ -259,20 +277,30 @@ mod tests {
     #[test]
     fn what_is_asked_for_again_rises_and_stays() {
         let records = Records::new(1 << 20);
-        for n in 0..1000 {
-            records.insert_read(oid(n), record(n, 20 + n as usize % 50));
+        // The first rise at once; then the upper tier is half full.
+        let mut first = 0;
+        while records.upper.bytes.load(Relaxed) < records.upper.bytes_max / 2 {
+            assert_eq!(
+                records.keep_read(oid(first), record(first, 300).to_vec()).unwrap().body(),
+                vec![first as u8; 300]
+            );
+            assert!(records.peek(oid(first).as_bytes()).is_some());
+            first += 1;
         }
-        for n in 0..1000 {
+        for n in first..first + 500 {
+            records.keep_read(oid(n), record(n, 20 + n as usize % 50).to_vec());
+        }
+        for n in first..first + 500 {
             assert!(records.peek(oid(n).as_bytes()).is_none());
             for _ in 0..3 {
                 assert_eq!(records.get(&oid(n)).unwrap().body(), vec![n as u8; 20 + n as usize % 50]);
             }
         }
-        let borrowed: Vec<&[u8]> = (0..1000).map(|n| records.peek(oid(n).as_bytes()).unwrap()).collect();
+        let borrowed: Vec<&[u8]> = (first..first + 500).map(|n| records.peek(oid(n).as_bytes()).unwrap()).collect();
         records.clear();
-        for n in 0..1000 {
-            assert_eq!(borrowed[n as usize], &*record(n, 20 + n as usize % 50));
-            assert!(records.get(&oid(n)).is_some() && records.get(&oid(n + 1000)).is_none());
+        for n in first..first + 500 {
+            assert_eq!(borrowed[(n - first) as usize], &*record(n, 20 + n as usize % 50));
+            assert!(records.get(&oid(n)).is_some() && records.get(&oid(n + 2000)).is_none());
         }
     }
 
@@ -280,7 +308,7 @@ mod tests {
     fn the_upper_tier_keeps_within_its_budget() {
         let records = Records::new(100_000);
         for n in 0..5000 {
-            records.insert_read(oid(n), record(n, 300));
+            records.keep_read(oid(n), record(n, 300).to_vec());
             for _ in 0..4 {
                 records.get(&oid(n));
             }
@@ -301,7 +329,7 @@ mod tests {
                         let n = (n * 7 + thread * 1000) % 4000;
                         match records.get(&oid(n)) {
                             Some(object) => assert_eq!(object.body(), [n as u8; 40]),
-                            None => records.insert_read(oid(n), record(n, 40)),
+                            None => _ = records.keep_read(oid(n), record(n, 40).to_vec()),
                         }
                     }
                 });

@@ -167,10 +167,7 @@ impl Shared {
         let mut record = Vec::new();
         write_record(&mut record, kind, oid, &body, &[], &[]);
         record.truncate(RECORD_HEADER_BYTES + body.len());
-        let record: Arc<[u8]> = record.into();
-        self.records.insert_read(*oid, record.clone());
-        let end = record.len();
-        Ok(Some(Object::from_body(kind, Bytes::from(record).slice(RECORD_HEADER_BYTES..end))))
+        Ok(self.records.keep_read(*oid, record))
     }
 
     /// Reads the kind and the stored body of an object from the repository.
