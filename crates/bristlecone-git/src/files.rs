@@ -8,6 +8,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use bristlecone::{
@@ -32,6 +33,9 @@ pub(crate) struct Counts {
     /// Syncs of files and folders.
     pub(crate) syncs: AtomicU64,
 }
+
+/// A file that is open and may not be durable, with its name.
+pub(crate) type Unsynced = (String, Arc<dyn StorageFile>);
 
 /// What a name leads to.
 #[derive(Debug)]
@@ -133,6 +137,12 @@ impl Files {
         self.named(name, retry(|| file.sync_data()))
     }
 
+    /// Makes the contents of several open files durable; the system begins with all of them at once.
+    pub(crate) fn sync_all(&self, files: &[Unsynced]) -> Result<()> {
+        files.iter().for_each(|(_, file)| file.begin_sync());
+        files.iter().try_for_each(|(name, file)| self.sync_open(name, &**file))
+    }
+
     /// Makes the contents of a file durable; returns whether there is one.
     pub(crate) fn sync(&self, name: &str) -> Result<bool> {
         let Some(file) = self.open_if_there(name)? else { return Ok(false) };
@@ -163,10 +173,10 @@ impl Files {
     }
 
     /// Puts a file in the place of another: by an exchange where the system can, since file systems flush what replaces
-    /// another by a rename. `from` is gone afterwards.
+    /// another by a rename. `from` is the other file then, or is gone.
     pub(crate) fn replace(&self, from: &str, to: &str) -> Result<()> {
         match retry(|| self.storage.exchange(from, to)) {
-            Ok(()) => self.remove(from).map(drop),
+            Ok(()) => Ok(()),
             Err(error) if exchange_cannot(&error) => self.rename(from, to),
             Err(error) => Err(error::io(self.storage.describe(to), error)),
         }
@@ -198,6 +208,13 @@ impl Files {
             Err(error) if is_absent(&error) => Ok(Vec::new()),
             listed => self.named(dir, listed),
         }
+    }
+
+    /// Whether there is a file and it was not changed for this long.
+    pub(crate) fn is_older(&self, name: &str, than: Duration) -> Result<bool> {
+        let Some(stat) = self.stat(name)? else { return Ok(false) };
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+        Ok(now.saturating_sub(u128::from(stat.modified_ns)) > than.as_nanos())
     }
 
     /// Returns what a name stands for; `None` for nothing.

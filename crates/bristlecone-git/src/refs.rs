@@ -25,7 +25,7 @@ mod packed;
 mod reflog;
 mod value;
 
-pub(crate) use held::{Held, MoveRules};
+pub(crate) use held::{Held, MoveRules, Staged};
 pub(crate) use lock::LockWait;
 pub(crate) use reflog::{LogLine, LogRules};
 pub(crate) use value::{check_name, parse};
@@ -44,6 +44,8 @@ pub struct Refs {
     packed: PackedCache,
     // Git's HEAD as it was read last.
     head: Mutex<Option<(Stat, Option<RefTarget>)>>,
+    // Files that nobody needs any more.
+    left: Mutex<Vec<String>>,
 }
 
 /// What a ref has for a file of its own.
@@ -75,7 +77,14 @@ impl Refs {
 
     pub(crate) fn with_files(files: Files, algorithm: Algorithm, head_dir: &str) -> Self {
         let head_dir = head_dir.trim_end_matches('/').to_owned();
-        Self { files, algorithm, head_dir, packed: PackedCache::default(), head: Mutex::default() }
+        Self {
+            files,
+            algorithm,
+            head_dir,
+            packed: PackedCache::default(),
+            head: Mutex::default(),
+            left: Mutex::default(),
+        }
     }
 
     /// Returns what a ref holds: `refs/…`, or a name of its own such as `HEAD`, which is Git's here.

@@ -160,6 +160,11 @@ pub trait StorageFile: Send + Sync + fmt::Debug {
     /// Those of the system. After a failure nothing is known of what was written since the last success.
     fn sync_data(&self) -> io::Result<()>;
 
+    /// Asks the system to begin writing what is not durable, and does not wait: several files that begin together are
+    /// durable sooner, each by a [`StorageFile::sync_data`] that follows. It promises nothing, and where the system has
+    /// no such call nothing happens.
+    fn begin_sync(&self) {}
+
     /// Maps the first `bytes` bytes for reading; `None` where the storage has no maps.
     ///
     /// Bytes written later through any handle or process show in the map.

@@ -19,8 +19,13 @@ use super::{
 };
 use crate::{
     error::again,
-    refs::{Held, LogLine, STORE_HEAD, check_name},
+    files::Unsynced,
+    refs::{Held, LogLine, STORE_HEAD, Staged, check_name},
 };
+
+/// When so many files are no longer needed, the keeper removes them; and whoever appends, when it does not keep up.
+const LEFT_SOON: usize = 16;
+const LEFT_MAX: usize = 256;
 
 /// One append of a group, and what came of it.
 struct Request<'a> {
@@ -116,7 +121,9 @@ impl Shared {
         if moves.is_empty() && batches.iter().all(|batch| batch.is_empty()) {
             return if synced && !batches.is_empty() { self.flush() } else { Ok(()) };
         }
-        let mut written = self.write_objects(&batches, synced)?;
+        let mut staged = BTreeMap::new();
+        let with = if synced { Some(self.stage_moves(&moves, &mut staged)?) } else { None };
+        let mut written = self.write_objects(&batches, with)?;
         let result = self.locked(|writer| {
             if synced {
                 // What is acknowledged as durable includes all that came before.
@@ -124,7 +131,9 @@ impl Shared {
             }
             let mut noted = synced;
             for (name, moves) in &moves {
-                if let Err(error) = self.move_ref(writer, requests, name, moves, &mut written, synced, &mut noted) {
+                let staged = staged.remove(name.as_str());
+                let moved = self.move_ref(writer, requests, (name, moves), staged, &mut written, synced, &mut noted);
+                if let Err(error) = moved {
                     for &index in &moves.requests {
                         requests[index].outcome.get_or_insert_with(|| Err(again(&error)));
                     }
@@ -135,6 +144,7 @@ impl Shared {
             }
             Ok(())
         });
+        drop(staged);
         self.settle(requests, &moves, written, result.is_ok())?;
         result?;
         self.counters.batches.fetch_add(batches.len() as u64, Relaxed);
@@ -144,7 +154,41 @@ impl Shared {
             Durability::Synced => {}
         }
         self.tend_packs();
-        Ok(())
+        self.tend_left(synced)
+    }
+
+    /// Writes what refs will hold; returns the files, which become durable with the objects. At the first append there is
+    /// no folder for them yet: they are written later.
+    fn stage_moves<'s>(
+        &'s self,
+        moves: &'s BTreeMap<String, Moves>,
+        staged: &mut BTreeMap<&'s str, Staged<'s>>,
+    ) -> Result<Vec<Unsynced>> {
+        let mut files = Vec::new();
+        if !super::shared::lock(&self.writer).has_folder() {
+            return Ok(files);
+        }
+        for (name, moves) in moves {
+            if let Some(target) = &moves.now {
+                let (value, file) = self.refs.stage(target)?;
+                staged.insert(name, value);
+                files.push(file);
+            }
+        }
+        Ok(files)
+    }
+
+    /// Sees to files that are no longer needed. One that has reached the disk takes long to remove, which the thread does,
+    /// while it keeps up.
+    fn tend_left(&self, synced: bool) -> Result<()> {
+        match self.refs.left_files() {
+            left if !synced || !self.options.background || left >= LEFT_MAX => self.refs.remove_left(),
+            left if left >= LEFT_SOON => {
+                self.keeper.tidy_soon();
+                Ok(())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Checks in order what every append expects, and answers those that cannot go on.
@@ -179,18 +223,21 @@ impl Shared {
 
     /// Writes the objects of a group; no ref leads to them yet. Those that are durable are found at once, others once the
     /// journal knows of them.
-    fn write_objects(&self, batches: &[&Batch], synced: bool) -> Result<Written> {
+    ///
+    /// What comes `with` them is made durable as they are.
+    fn write_objects(&self, batches: &[&Batch], with: Option<Vec<Unsynced>>) -> Result<Written> {
         let known = |oid: &Oid| self.recent.contains(oid);
-        let files = &self.files;
+        let (files, synced) = (&self.files, with.is_some());
         let done = || -> Result<Written> {
             let mut written = if self.options.loose {
-                objects::write_loose(files, batches, known, synced)?
+                objects::write_loose(files, batches, known, with)?
             } else {
                 let (builder, oids) = objects::build_pack(self.options.algorithm, batches, known)?;
                 if builder.is_empty() {
+                    files.sync_all(&with.unwrap_or_default())?;
                     return Ok(Written::default());
                 }
-                objects::write_pack(files, self.options.boot.as_deref(), builder, oids, synced)?
+                objects::write_pack(files, self.options.boot.as_deref(), builder, oids, with)?
             };
             if synced {
                 self.publish(&mut written)?;
@@ -218,18 +265,16 @@ impl Shared {
 
     /// Moves one ref, for all requests that do, with its lock held.
     #[expect(clippy::too_many_arguments, reason = "the state of one group, which nothing else shares")]
-    fn move_ref(
-        &self,
+    fn move_ref<'s>(
+        &'s self,
         writer: &mut Writer,
         requests: &mut [Request<'_>],
-        name: &str,
-        moves: &Moves,
+        (name, moves): (&str, &Moves),
+        mut staged: Option<Staged<'s>>,
         written: &mut Written,
         synced: bool,
         noted: &mut bool,
     ) -> Result<()> {
-        let staged = moves.now.as_ref().map(|target| self.refs.stage(target, synced)).transpose();
-        let mut staged = if synced { self.poison(staged) } else { staged }?;
         let held = if name == STORE_HEAD {
             self.refs.hold_store_head(&self.rules)?
         } else {
@@ -242,8 +287,10 @@ impl Shared {
         if after.is_some() {
             held.check_free()?;
         }
-        if after != moves.now {
-            staged = after.as_ref().map(|target| self.refs.stage(target, synced)).transpose()?;
+        if after != moves.now || staged.is_none() {
+            let stage = |target| self.refs.stage_now(target, synced);
+            let done = after.as_ref().map(stage).transpose();
+            staged = if synced { self.poison(done) } else { done }?;
         }
         if !synced {
             self.ensure_dirty(writer, name, &before, written)?;

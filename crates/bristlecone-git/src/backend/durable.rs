@@ -6,7 +6,7 @@ use bristlecone::{RefTarget, Result};
 
 use super::{
     journal::Line,
-    objects::{self, PACKS, Written},
+    objects::{self, PACKS, SYNCED_AT_ONCE, Written},
     shared::{Shared, Writer},
 };
 
@@ -89,10 +89,15 @@ impl Shared {
                 Line::Move { name, .. } => _ = names.insert(name),
             }
         }
-        for pack in &packs {
-            // Git may have packed everything anew meanwhile, and what it packs it syncs.
-            self.files.sync(&format!("{PACKS}/{pack}.pack"))?;
-            self.files.sync(&format!("{PACKS}/{pack}.idx"))?;
+        let endings = |pack: &&String| [format!("{PACKS}/{pack}.pack"), format!("{PACKS}/{pack}.idx")];
+        let files: Vec<String> = packs.iter().flat_map(endings).collect();
+        for some in files.chunks(SYNCED_AT_ONCE) {
+            let mut open = Vec::with_capacity(some.len());
+            for name in some {
+                // Git may have packed everything anew meanwhile, and what it packs it syncs.
+                open.extend(self.files.open_if_there(name)?.map(|file| (name.clone(), file)));
+            }
+            self.files.sync_all(&open)?;
         }
         // Also for the sake of packs that were folded and removed: they may be torn, and must not come back.
         self.files.sync_dir(PACKS)?;

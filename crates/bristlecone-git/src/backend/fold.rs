@@ -10,6 +10,8 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::atomic::Ordering::*,
+    thread,
+    time::Duration,
 };
 
 use bristlecone::{Error, Result, storage::OpenMode};
@@ -29,6 +31,8 @@ const BYTES_MAX: u64 = 1 << 20;
 const CLASS_PACKS: usize = 8;
 /// When so many packs were written and not folded, whoever appends does it.
 const PACKS_MAX: u64 = 1000;
+/// Between two packs that are removed, if somebody waits to append.
+const PAUSE: Duration = Duration::from_micros(50);
 /// With one of these beside it a pack stays as it is.
 const STAYS: [&str; 4] = ["keep", "promisor", "bitmap", "mtimes"];
 
@@ -137,7 +141,7 @@ impl Shared {
     /// Folds packs that are durable into one, and removes them.
     fn fold_packs(&self, names: Vec<String>) -> Result<()> {
         let Some(new) = self.fold_into_one(&names)? else { return Ok(()) };
-        self.locked(|_| self.replace(&names, &new))
+        self.replace(&names, &new)
     }
 
     /// Folds the packs that are not durable, if there are so many, and has the journal forget them.
@@ -161,11 +165,13 @@ impl Shared {
             return Ok(());
         }
         let Some(new) = self.fold_into_one(&packs)? else { return Ok(()) };
+        // In this order: what the journal does not name has to be durable or gone, should it be clean before this ends.
+        self.replace(&packs, &new)?;
         self.locked(|writer| {
             if writer.journal.now().number == number {
                 self.shorten_journal(writer, lines.len(), &packs)?;
             }
-            self.replace(&packs, &new)
+            Ok(())
         })
     }
 
@@ -202,17 +208,23 @@ impl Shared {
         Ok(Some(folded.name))
     }
 
-    /// Removes packs that another took the place of.
+    /// Removes packs that another took the place of, one by one: whoever appends meanwhile waits for one at most.
     fn replace(&self, names: &[String], new: &str) -> Result<()> {
         for name in names.iter().filter(|name| *name != new) {
-            // Protected since, or the user's wish.
-            if self.files.stat(&format!("{PACKS}/{name}.keep"))?.is_some()
-                && !objects::is_kept_by_us(&self.files, name)?
-            {
-                continue;
+            self.locked(|_| {
+                // Protected since, or the user's wish.
+                if self.files.stat(&format!("{PACKS}/{name}.keep"))?.is_some()
+                    && !objects::is_kept_by_us(&self.files, name)?
+                {
+                    return Ok(());
+                }
+                self.odb.forget_pack(name);
+                objects::remove_pack(&self.files, name)
+            })?;
+            // Whoever waits is let in: the lock is not a fair one.
+            if self.waiting.load(Relaxed) > 0 {
+                thread::sleep(PAUSE);
             }
-            self.odb.forget_pack(name);
-            objects::remove_pack(&self.files, name)?;
         }
         Ok(())
     }

@@ -1,4 +1,5 @@
-//! The thread beside appends: it syncs what grouped appends are owed, and folds packs.
+//! The thread beside appends: it syncs what grouped appends are owed, folds packs, and removes files that are
+//! no longer needed.
 
 use std::{
     sync::{
@@ -26,6 +27,7 @@ struct Jobs {
     thread: Option<JoinHandle<()>>,
     flush_since: Option<Instant>,
     fold: bool,
+    tidy: bool,
 }
 
 impl Keeper {
@@ -44,6 +46,16 @@ impl Keeper {
         let mut jobs = lock(&self.jobs);
         if !jobs.fold {
             jobs.fold = true;
+            self.wanted.store(true, Release);
+            self.wake.notify_one();
+        }
+    }
+
+    /// Asks for files to be removed that are no longer needed.
+    pub(super) fn tidy_soon(&self) {
+        let mut jobs = lock(&self.jobs);
+        if !jobs.tidy {
+            jobs.tidy = true;
             self.wanted.store(true, Release);
             self.wake.notify_one();
         }
@@ -81,6 +93,11 @@ impl Shared {
                 jobs.fold = false;
                 drop(jobs);
                 self.fold_some();
+            } else if jobs.tidy && due.is_none() {
+                jobs.tidy = false;
+                drop(jobs);
+                // What stays behind is removed at a later opening.
+                let _ = self.refs.remove_left();
             } else {
                 let left = due.unwrap_or(Duration::from_secs(3600));
                 let waited = keeper.wake.wait_timeout(jobs, left);
@@ -97,7 +114,7 @@ impl Shared {
         keeper.stop.store(true, Release);
         let thread = {
             let mut jobs = lock(&keeper.jobs);
-            (jobs.flush_since, jobs.fold) = (None, false);
+            (jobs.flush_since, jobs.fold, jobs.tidy) = (None, false, false);
             jobs.thread.take()
         };
         keeper.wake.notify_all();

@@ -7,7 +7,7 @@
 use std::{
     collections::{BTreeSet, HashSet},
     io, process,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
 use bristlecone::{
@@ -22,7 +22,7 @@ use bristlecone::{
 use super::journal::OURS;
 use crate::{
     error,
-    files::{Files, Found, folder, is_absent},
+    files::{Files, Found, Unsynced, folder, is_absent},
     odb::loose,
     pack::{Builder, Compression},
 };
@@ -33,6 +33,8 @@ pub(super) const PACKS: &str = "objects/pack";
 const KEEP: &str = "bristlecone ";
 /// How often a folder that vanishes under the hands is made again.
 const FOLDERS_MAX: usize = 20;
+/// Files that are open at a time to be synced together.
+pub(super) const SYNCED_AT_ONCE: usize = 64;
 /// After so long a process has written more into a file than its name.
 const OLD: Duration = Duration::from_secs(60);
 /// From this length on, in bytes, a blob is deflated; below, and in trees, which are full of ids, little would be saved
@@ -147,13 +149,13 @@ fn compression(kind: Kind, bytes: usize) -> Compression {
 }
 
 /// Writes a pack and its index, with a `.keep` beside; it is found once it is published. Durable, but for the names, if
-/// `synced`.
+/// `with` says what is made durable with it.
 pub(super) fn write_pack(
     files: &Files,
     boot: Option<&str>,
     builder: Builder,
     oids: Vec<Oid>,
-    synced: bool,
+    with: Option<Vec<Unsynced>>,
 ) -> Result<Written> {
     let built = builder.finish();
     let name = format!("{PACKS}/{}", built.name);
@@ -168,20 +170,22 @@ pub(super) fn write_pack(
         let taken = files.stat(&pack)?.is_some();
         let body = if taken { part_of("pack", &built.name, process::id()) } else { pack.clone() };
         let part = part_of("idx", &built.name, process::id());
-        for (name, bytes) in [(&body, &built.pack), (&part, &built.index)] {
-            let file = files.write(name, bytes)?;
-            if synced {
-                files.sync_open(name, &*file)?;
-            }
+        let mut both =
+            vec![(body.clone(), files.write(&body, &built.pack)?), (part.clone(), files.write(&part, &built.index)?)];
+        if let Some(with) = with {
+            both.extend(with);
+            files.sync_all(&both)?;
         }
+        drop(both);
         if taken {
             files.rename(&body, &pack)?;
         }
         written.hidden.push((part, index));
-    } else if synced {
+    } else if let Some(with) = with {
         // The very same objects were appended before.
         files.sync(&pack)?;
         files.sync(&index)?;
+        files.sync_all(&with)?;
     }
     written.pack = Some(NewPack { name: built.name, index: built.index, fresh, kept });
     Ok(written)
@@ -307,9 +311,7 @@ pub(super) fn sweep_keeps(files: &Files, boot: Option<&str>) -> Result<()> {
 }
 
 fn is_old_and_empty(files: &Files, name: &str) -> Result<bool> {
-    let Some(stat) = files.stat(name)? else { return Ok(false) };
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
-    Ok(stat.bytes == 0 && now.saturating_sub(u128::from(stat.modified_ns)) > OLD.as_nanos())
+    Ok(files.stat(name)?.is_some_and(|stat| stat.bytes == 0) && files.is_older(name, OLD)?)
 }
 
 /// Whether the process that a `.keep` file names, as `PID BOOT`, is still there.
@@ -322,15 +324,17 @@ fn is_at_work(by: &str, boot: Option<&str>) -> bool {
     process.is_some_and(|process| rustix::process::test_kill_process(process) != Err(rustix::io::Errno::SRCH))
 }
 
-/// Writes objects one file each, but for those that are there; they are found once they are published.
+/// Writes objects one file each, but for those that are there; they are found once they are published. Durable, but for
+/// the names, if `with` says what is made durable with them.
 pub(super) fn write_loose(
     files: &Files,
     batches: &[&Batch],
     known: impl Fn(&Oid) -> bool,
-    synced: bool,
+    with: Option<Vec<Unsynced>>,
 ) -> Result<Written> {
     let mut written = Written::default();
-    let mut bytes = Vec::new();
+    let synced = with.is_some();
+    let (mut bytes, mut unsynced) = (Vec::new(), with.unwrap_or_default());
     for entry in batches.iter().flat_map(|batch| batch.records()) {
         let Ok(oid) = Oid::new(entry.record.oid) else { continue };
         if known(&oid) {
@@ -350,11 +354,15 @@ pub(super) fn write_loose(
         let part = format!("objects/tmp_obj_{}_{}", &name[name.len() - 16..], process::id());
         let file = files.write(&part, &bytes)?;
         if synced {
-            files.sync_open(&part, &*file)?;
+            unsynced.push((part.clone(), file));
+            if unsynced.len() >= SYNCED_AT_ONCE {
+                files.sync_all(&std::mem::take(&mut unsynced))?;
+            }
         }
         written.hidden.push((part, name));
         written.loose.push(oid);
     }
+    files.sync_all(&unsynced)?;
     Ok(written)
 }
 

@@ -149,7 +149,7 @@ fn set_right(refs: &Refs, rules: &MoveRules, walk: &mut Walk<'_>, name: &str, wa
     let message = "bristlecone: set right after a power cut".to_owned();
     let line = LogLine { from: now, to: wanted.value.clone(), message };
     match &wanted.value {
-        Some(target) => held.set(refs.stage(target, true)?, true, &[line]),
+        Some(target) => held.set(refs.stage_now(target, true)?, true, &[line]),
         None => held.remove(true),
     }
 }

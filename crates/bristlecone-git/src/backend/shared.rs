@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering::*},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*},
     },
 };
 
@@ -45,6 +45,8 @@ pub(super) struct Shared {
     pub(super) writer: Mutex<Writer>,
     pub(super) poison: OnceLock<String>,
     pub(super) counters: Counters,
+    /// Threads that wait for the writer.
+    pub(super) waiting: AtomicUsize,
     /// Held while packs are folded.
     pub(super) folds: Mutex<()>,
     /// Whether grouped appends wait for a sync that no thread does.
@@ -59,6 +61,13 @@ pub(super) struct Writer {
     pub(super) journal: Journal,
     /// Packs of which no ref knows yet, with their `.keep` files.
     pub(super) kept: Vec<String>,
+}
+
+impl Writer {
+    /// Whether the folder of ours is there.
+    pub(super) fn has_folder(&self) -> bool {
+        self.lock.is_some()
+    }
 }
 
 /// What was done since the backend was opened.
@@ -91,6 +100,7 @@ impl Shared {
         if ours {
             journal.refresh()?;
             objects::sweep_keeps(&files, options.boot.as_deref())?;
+            refs.sweep()?;
             if journal.is_dirty() && (options.boot.is_none() || journal.now().boot != options.boot) {
                 recovery = Some(recovery::Recovery::of_packs(&files, options.algorithm, journal.now())?);
             }
@@ -113,6 +123,7 @@ impl Shared {
             writer: Mutex::new(writer),
             poison: OnceLock::new(),
             counters: Counters::default(),
+            waiting: AtomicUsize::new(0),
             folds: Mutex::default(),
             owed: AtomicBool::new(false),
         })
@@ -123,7 +134,9 @@ impl Shared {
         if self.options.read_only {
             return Err(Error::ReadOnly);
         }
+        self.waiting.fetch_add(1, Relaxed);
         let mut writer = lock(&self.writer);
+        self.waiting.fetch_sub(1, Relaxed);
         self.poisoned()?;
         let store_lock = match writer.lock.take() {
             Some(lock) => lock,

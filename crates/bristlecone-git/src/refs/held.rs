@@ -1,6 +1,14 @@
 //! One ref under its lock: read, then moved or let go.
 
-use std::{io, time::Instant};
+use std::{
+    hash::{BuildHasher, RandomState},
+    io,
+    sync::{
+        LazyLock, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
 
 use bristlecone::{Error, RefTarget, Result};
 
@@ -11,10 +19,13 @@ use super::{
     reflog::{LogLine, LogRules},
     value,
 };
-use crate::files::{below, folder};
+use crate::files::{Unsynced, below, folder};
 
-/// The file in which a ref's new value waits to take its name. Only the holder of the store's lock makes it.
-const STAGED: &str = "bristlecone/ref-new";
+/// What the files begin with in which the new values of refs wait to take their names. A number of this process and one of
+/// the file follow, so that nobody else has the name.
+const STAGED: &str = "bristlecone/ref-";
+/// After so long a file that waits does so for nobody: its process ended.
+const STAGED_MAX: Duration = Duration::from_secs(60);
 
 /// How long whoever has one lock waits for another, in milliseconds.
 const SHORT_MS: u64 = 20;
@@ -26,10 +37,19 @@ pub(crate) struct MoveRules {
     pub(crate) log: LogRules,
 }
 
-/// A new value of a ref, written and waiting.
+/// A new value of a ref, written and waiting. A file that is no longer needed is left to [`Refs::remove_left`]: the one that
+/// waited in vain, and after a move the one that was the ref's before.
 #[derive(Debug)]
-pub(crate) struct Staged {
+pub(crate) struct Staged<'r> {
+    refs: &'r Refs,
+    name: String,
     target: RefTarget,
+}
+
+impl Drop for Staged<'_> {
+    fn drop(&mut self) {
+        self.refs.left().push(std::mem::take(&mut self.name));
+    }
 }
 
 /// A ref whose lock is held, and what it holds. The lock ends with it.
@@ -47,13 +67,50 @@ pub(crate) struct Held<'r> {
 }
 
 impl Refs {
-    /// Writes the value that a ref will hold, durable if `synced`. The lock of the store must be held.
-    pub(crate) fn stage(&self, target: &RefTarget, synced: bool) -> Result<Staged> {
-        let file = self.files.write(STAGED, &value::encode(target))?;
+    /// Writes the value that a ref will hold, and returns it with its file, which is not durable.
+    pub(crate) fn stage(&self, target: &RefTarget) -> Result<(Staged<'_>, Unsynced)> {
+        // No other process has this number, also where processes do not see each other and have the same one.
+        static PROCESS: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(std::process::id()));
+        static FILES: AtomicU64 = AtomicU64::new(0);
+        let name = format!("{STAGED}{:016x}-{}", *PROCESS, FILES.fetch_add(1, Relaxed));
+        let file = self.files.write(&name, &value::encode(target))?;
+        Ok((Staged { refs: self, name: name.clone(), target: target.clone() }, (name, file)))
+    }
+
+    /// The same, durable if `synced`.
+    pub(crate) fn stage_now(&self, target: &RefTarget, synced: bool) -> Result<Staged<'_>> {
+        let (staged, file) = self.stage(target)?;
         if synced {
-            self.files.sync_open(STAGED, &*file)?;
+            self.files.sync_all(&[file])?;
         }
-        Ok(Staged { target: target.clone() })
+        Ok(staged)
+    }
+
+    /// Returns how many files wait to be removed.
+    pub(crate) fn left_files(&self) -> usize {
+        self.left().len()
+    }
+
+    /// Removes the files that are no longer needed.
+    pub(crate) fn remove_left(&self) -> Result<()> {
+        let left = std::mem::take(&mut *self.left());
+        left.iter().try_for_each(|name| self.files.remove(name).map(drop))
+    }
+
+    /// Removes the files that processes left which have ended.
+    pub(crate) fn sweep(&self) -> Result<()> {
+        let (dir, prefix) = STAGED.rsplit_once('/').unwrap_or(("", STAGED));
+        for name in self.files.list(dir)?.iter().filter(|name| name.starts_with(prefix)) {
+            let name = below(dir, name);
+            if self.files.is_older(&name, STAGED_MAX)? {
+                self.files.remove(&name)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn left(&self) -> MutexGuard<'_, Vec<String>> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes the lock of a ref and reads it. The lock of the store must be held.
@@ -154,20 +211,20 @@ impl Held<'_> {
     }
 
     /// Moves the ref to what was staged, with lines in its reflog, and lets it go.
-    pub(crate) fn set(mut self, staged: Staged, synced: bool, lines: &[LogLine]) -> Result<()> {
+    pub(crate) fn set(mut self, staged: Staged<'_>, synced: bool, lines: &[LogLine]) -> Result<()> {
         self.check_free()?;
         self.log(lines)?;
         let files = &self.refs.files;
         let fresh = !matches!(self.slot.loose, Loose::Value | Loose::Broken(_));
         if fresh {
-            files.rename(STAGED, &self.path)?
+            files.rename(&staged.name, &self.path)?
         } else {
-            files.replace(STAGED, &self.path)?
+            files.replace(&staged.name, &self.path)?
         }
         if self.name == "HEAD" {
             self.refs.forget_head();
         }
-        self.slot.value = Some(staged.target);
+        self.slot.value = Some(staged.target.clone());
         let path = std::mem::take(&mut self.path);
         let refs = self.refs;
         self.release()?;

@@ -2,9 +2,18 @@
 //!
 //! `BRISTLECONE_CRASH_WORKLOAD` runs the workloads alone whose names hold its value.
 
-use bristlecone_testkit::crash::{Options, Report, Workload, explore, workloads};
+use std::{sync::Arc, time::Duration};
 
-use crate::sims::SimGit;
+use bristlecone::{
+    Backend, Durability, Oid, RefTarget, Repo,
+    core::git::{Algorithm, Git},
+};
+use bristlecone_testkit::{
+    crash::{Engine, Options, Report, Workload, explore, workloads},
+    sim::{Policy, SimStorage},
+};
+
+use crate::{backend::info, sims::SimGit};
 
 fn chosen(step: usize) -> Vec<Workload> {
     match std::env::var("BRISTLECONE_CRASH_WORKLOAD") {
@@ -50,4 +59,72 @@ fn a_crash_at_any_call_loses_nothing_synced_of_loose_objects() {
 fn a_crash_while_packs_are_folded_loses_nothing_synced() {
     let engine = SimGit { fold_min: 4, ..SimGit::default() };
     run(&engine, &chosen(4), Options { seeds: 1, seed_first: 5, nested_seeds: 0, ..Options::default() });
+}
+
+/// What a commit of the test below was when it was acknowledged.
+struct Acked {
+    oid: Oid,
+    /// Calls to the disk until then.
+    calls: u64,
+    synced: bool,
+}
+
+#[test]
+fn a_crash_while_the_thread_folds_loses_nothing_synced() {
+    let engine = SimGit { fold_min: 4, background: true, ..SimGit::default() };
+    let storage = Arc::new(SimStorage::new());
+    let backend = engine.create(storage.clone()).unwrap();
+    storage.keep_moments();
+    let acked = commit_beside_folds(&backend, &storage, 60);
+    drop(backend);
+    let last = storage.calls();
+    assert!(!engine.open(storage.clone()).unwrap().list_refs("refs/").unwrap().is_empty());
+    let mut seed = 0;
+    for call in (acked[0].calls..=last).step_by(3) {
+        let Some(moment) = storage.moment(call) else { continue };
+        for policy in [Policy::Lost, Policy::Kept, Policy::Writes, Policy::Sectors] {
+            seed += 1;
+            let place = format!("after call {call} of {last}, {policy:?}, seed {seed}");
+            check_after(&engine, moment.reboot(seed, policy), &acked, call, &place);
+        }
+    }
+}
+
+/// Commits, now and then synced, while the thread folds what there is; returns the commits.
+fn commit_beside_folds(backend: &Arc<dyn Backend>, storage: &SimStorage, commits: usize) -> Vec<Acked> {
+    let repo = Repo::with_backend(Git::new(Algorithm::Sha1), backend.clone());
+    let branch = repo.branch("main").unwrap();
+    let mut tree = branch.tree().unwrap();
+    (0..commits)
+        .map(|n| {
+            tree.add(format!("d{}/f{n}", n % 3), format!("value {n}").as_bytes()).unwrap();
+            let synced = n % 6 == 5;
+            let durability = if synced { Durability::Synced } else { Durability::None };
+            let oid = branch.commit(&mut tree, &info(&format!("number {n}"), durability)).unwrap().oid;
+            // The thread gets to work at several places of what comes next.
+            std::thread::sleep(Duration::from_micros(100 * (n as u64 % 5)));
+            Acked { oid, calls: storage.calls(), synced }
+        })
+        .collect()
+}
+
+/// Checks that a store opens after the cut on a commit that is whole, and on none before the last synced one.
+fn check_after(engine: &SimGit, disk: SimStorage, acked: &[Acked], call: u64, place: &str) {
+    let backend = engine.open(Arc::new(disk)).unwrap_or_else(|error| panic!("{place}: {error}"));
+    let found = match backend.get_ref("refs/heads/main").unwrap_or_else(|error| panic!("{place}: {error}")) {
+        Some(RefTarget::Object(at)) => acked.iter().position(|commit| commit.oid == at.oid).map(|n| n + 1),
+        _ => Some(0),
+    };
+    let needed = acked.iter().rposition(|commit| commit.synced && commit.calls <= call).map_or(0, |n| n + 1);
+    let found = found.unwrap_or_else(|| panic!("{place}: the branch is on a commit that nobody made"));
+    assert!(found >= needed, "{place}: commit {found} instead of {needed} or later");
+    let repo = Repo::with_backend(Git::new(Algorithm::Sha1), backend.clone());
+    let tree = repo.branch("main").unwrap().tree().unwrap();
+    for n in 0..found {
+        let value = tree.find(format!("d{}/f{n}", n % 3)).unwrap_or_else(|error| panic!("{place}: {error}"));
+        assert_eq!(value.as_deref(), Some(format!("value {n}").as_bytes()), "{place}");
+    }
+    let mut damaged = Vec::new();
+    backend.each_object(&mut |_, _| Ok(()), &mut |damage| damaged.push(damage)).unwrap();
+    assert!(damaged.is_empty(), "{place}: {damaged:?}");
 }

@@ -13,18 +13,20 @@ use bristlecone::{
 use bristlecone_git::backend::{GitBackend, GitOptions};
 use bristlecone_testkit::crash::Engine;
 
-/// The engine under test, on simulated disks and without threads.
+/// The engine under test, on simulated disks; without threads unless asked for.
 #[derive(Clone, Debug)]
 pub(crate) struct SimGit {
     pub(crate) algorithm: Algorithm,
     pub(crate) loose: bool,
     /// So many packs are folded.
     pub(crate) fold_min: usize,
+    /// Whether a thread folds.
+    pub(crate) background: bool,
 }
 
 impl Default for SimGit {
     fn default() -> Self {
-        Self { algorithm: Algorithm::Sha1, loose: false, fold_min: 48 }
+        Self { algorithm: Algorithm::Sha1, loose: false, fold_min: 48, background: false }
     }
 }
 
@@ -38,7 +40,7 @@ impl SimGit {
             fold_min: self.fold_min,
             stale_lock_ms: 0,
             lock_wait_ms: 100,
-            background: false,
+            background: self.background,
             cache_bytes: 64 << 10,
             boot: Some(format!("start-{}", BOOTS.fetch_add(1, Relaxed))),
             ..GitOptions::default()

@@ -170,6 +170,16 @@ impl StorageFile for RealFile {
         self.0.sync_data()
     }
 
+    fn begin_sync(&self) {
+        #[cfg(target_os = "linux")]
+        {
+            use std::os::fd::AsRawFd;
+            // SAFETY: the call takes numbers alone and the file is open. Zeroes: all of it. An error shows again at the
+            // sync that follows.
+            _ = unsafe { libc::sync_file_range(self.0.as_raw_fd(), 0, 0, libc::SYNC_FILE_RANGE_WRITE) };
+        }
+    }
+
     fn map(&self, bytes: u64) -> io::Result<Option<FileMap>> {
         let bytes = usize::try_from(bytes).map_err(|_| io::ErrorKind::OutOfMemory)?;
         if bytes == 0 || self.len()? < bytes as u64 {
