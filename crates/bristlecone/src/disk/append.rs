@@ -222,7 +222,7 @@ impl Shared {
 pub(super) fn zero_shown(segment: &Segment, from: u64, to: u64) -> io::Result<bool> {
     let (mut at, mut shown, mut buffer) = (from, false, Vec::new());
     while at < to.min(segment.bytes) {
-        let chunk = segment.window(at, CHUNK_BYTES.min(to - at), &mut buffer)?;
+        let chunk = segment.unwritten(at, CHUNK_BYTES.min(to - at), &mut buffer)?;
         let bytes = chunk.len();
         let first = chunk.iter().position(|&byte| byte != 0);
         if let Some(first) = first {

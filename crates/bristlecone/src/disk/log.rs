@@ -26,6 +26,9 @@ use super::{
 };
 use crate::{Error, backend::RefTarget, storage::Storage};
 
+/// What the system maps at least at a time.
+const PAGE_BYTES: u64 = 4096;
+
 /// Takes a lock; a panic of another holder leaves nothing half done that the next one would trip over.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -244,8 +247,11 @@ impl Shared {
         }
         let mut magic = [0; 8];
         match segment.mapped() {
-            Some(map) => magic.copy_from_slice(&map[offset as usize..offset as usize + 8]),
-            None => segment.read_exact_at(&mut magic, offset).map_err(|error| self.io(&segment.name, error))?,
+            // Not where a page begins, which may never have been written.
+            Some(map) if !offset.is_multiple_of(PAGE_BYTES) => {
+                magic.copy_from_slice(&map[offset as usize..offset as usize + 8]);
+            }
+            _ => segment.read_exact_at(&mut magic, offset).map_err(|error| self.io(&segment.name, error))?,
         }
         Ok(magic != [0; 8])
     }

@@ -187,7 +187,7 @@ impl Shared {
     fn shows_any(&self, segment: &Segment, from: u64, to: u64) -> Result<bool, Error> {
         let (mut at, to, mut buffer) = (from, to.min(segment.bytes), Vec::new());
         while at < to {
-            let chunk = segment.window(at, CHUNK_BYTES.min(to - at), &mut buffer);
+            let chunk = segment.unwritten(at, CHUNK_BYTES.min(to - at), &mut buffer);
             let chunk = chunk.map_err(|error| self.io(&segment.name, error))?;
             if chunk.iter().any(|&byte| byte != 0) {
                 return Ok(true);
@@ -202,7 +202,7 @@ impl Shared {
 pub(super) fn next_frame(segment: &Segment, from: u64, to: u64, salt: u64) -> std::io::Result<Option<(u64, Frame)>> {
     let (mut at, mut buffer) = (from.next_multiple_of(8), Vec::new());
     while at < to {
-        let chunk = segment.window(at, CHUNK_BYTES.min(to - at), &mut buffer)?;
+        let chunk = segment.unwritten(at, CHUNK_BYTES.min(to - at), &mut buffer)?;
         let bytes = chunk.len() as u64;
         for (index, word) in chunk.chunks_exact(8).enumerate() {
             if word32(word, 0) == MAGIC {

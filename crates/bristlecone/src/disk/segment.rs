@@ -220,16 +220,25 @@ impl Segment {
         Ok(Cow::Owned(buffer))
     }
 
-    /// Returns bytes of the file, fewer at its end, read into `buffer` where there is no map.
-    pub(super) fn window<'a>(&'a self, offset: u64, bytes: u64, buffer: &'a mut Vec<u8>) -> io::Result<&'a [u8]> {
+    /// Returns bytes of the file, fewer at its end, read into `buffer` though there may be a map: through one, what was
+    /// never written needs room, which a full file system in memory has not.
+    pub(super) fn unwritten<'a>(&self, offset: u64, bytes: u64, buffer: &'a mut Vec<u8>) -> io::Result<&'a [u8]> {
         let end = offset.saturating_add(bytes).min(self.bytes);
         let start = offset.min(end);
-        if let Some(map) = self.mapped() {
-            return Ok(&map[start as usize..end as usize]);
-        }
         buffer.resize((end - start) as usize, 0);
         self.read_exact_at(buffer, start)?;
         Ok(buffer)
+    }
+
+    /// Returns bytes of the file, fewer at its end, read into `buffer` where there is no map.
+    pub(super) fn window<'a>(&'a self, offset: u64, bytes: u64, buffer: &'a mut Vec<u8>) -> io::Result<&'a [u8]> {
+        match self.mapped() {
+            Some(map) => {
+                let end = offset.saturating_add(bytes).min(self.bytes);
+                Ok(&map[offset.min(end) as usize..end as usize])
+            }
+            None => self.unwritten(offset, bytes, buffer),
+        }
     }
 
     /// Returns the head and the refs, unless they are damaged.

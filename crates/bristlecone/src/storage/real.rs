@@ -7,7 +7,7 @@
 //! a mapped page is loaded, the system ends the process with `SIGBUS`: there is no error to return. Who would
 //! rather have errors opens the store with maps off and pays a system call for each read. The same signal
 //! comes if somebody truncates a mapped file; the engines never do. A file system in memory (tmpfs) that is full
-//! sends it too, when a page is read that was never written; a disk gives an error when it is written.
+//! sends it too, when a page is read that was never written; the engines read such places by system calls.
 
 use std::{
     fs::{self, File, OpenOptions},
