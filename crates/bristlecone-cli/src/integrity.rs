@@ -82,6 +82,11 @@ impl From<Damage> for Finding {
 }
 
 impl Finding {
+    /// Whether both say the same of the same place, if perhaps of two objects.
+    pub(crate) fn is_same_damage(&self, other: &Self) -> bool {
+        self.place == other.place && self.reason == other.reason
+    }
+
     fn of(oid: Oid, reason: impl Into<String>) -> Self {
         Self { place: None, oid: Some(oid), reason: reason.into() }
     }

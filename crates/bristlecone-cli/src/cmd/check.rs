@@ -35,8 +35,9 @@ pub(super) fn run(_: CheckArgs, context: &mut Context) -> Result<()> {
 }
 
 fn write_human(out: &mut Output, report: &Report) -> Result<()> {
-    for finding in &report.findings {
-        out.line(format_args!("damage: {}", shown(finding)))?;
+    let places = places(report);
+    for findings in &places {
+        out.line(format_args!("damage: {}", shown(findings)))?;
     }
     for name in &report.affected {
         out.line(format_args!("affected: {name}"))?;
@@ -62,18 +63,33 @@ fn write_human(out: &mut Output, report: &Report) -> Result<()> {
     if report.findings.is_empty() {
         return out.line("no damage");
     }
-    out.line(format_args!("{} of damage", text::count(report.findings.len() as u64, "place", "places")))
+    out.line(format_args!("{} of damage", text::count(places.len() as u64, "place", "places")))
 }
 
-fn shown(finding: &Finding) -> String {
+/// Returns the findings, those together that are one damage to many objects: a pack, say, that is cut off.
+fn places(report: &Report) -> Vec<Vec<&Finding>> {
+    let mut places: Vec<Vec<&Finding>> = Vec::new();
+    for finding in &report.findings {
+        match places.last_mut() {
+            Some(same) if finding.place.is_some() && same[0].is_same_damage(finding) => same.push(finding),
+            _ => places.push(vec![finding]),
+        }
+    }
+    places
+}
+
+/// Describes one damage; there is at least one finding of it.
+fn shown(findings: &[&Finding]) -> String {
     let mut text = String::new();
-    if let Some((file, offset)) = &finding.place {
+    if let Some((file, offset)) = &findings[0].place {
         text.push_str(&format!("{file} at byte {offset}: "));
     }
-    if let Some(oid) = &finding.oid {
-        text.push_str(&format!("object {oid}: "));
+    match (findings.len(), &findings[0].oid) {
+        (1, None) => {}
+        (1, Some(oid)) => text.push_str(&format!("object {oid}: ")),
+        (objects, _) => text.push_str(&format!("{objects} objects: ")),
     }
-    text + &finding.reason
+    text + &findings[0].reason
 }
 
 fn describe(report: &Report) -> Fields {

@@ -244,6 +244,23 @@ fn damage_and_what_is_missing_are_found() {
     std::fs::remove_file(&file).unwrap();
     std::fs::write(&file, bytes).unwrap();
     assert_eq!(place.json(["check"])["sound"], true);
+    // A pack that is damaged as a whole is one place, with all its objects.
+    place.git(["repack", "-adq"]);
+    let packs = std::fs::read_dir(place.path(".git/objects/pack")).unwrap().map(|entry| entry.unwrap().path());
+    let pack = packs.filter(|path| path.extension().is_some_and(|ending| ending == "pack")).last().unwrap();
+    let bytes = std::fs::read(&pack).unwrap();
+    let mut flipped = bytes.clone();
+    flipped[20] ^= 1;
+    std::fs::remove_file(&pack).unwrap();
+    std::fs::write(&pack, flipped).unwrap();
+    let run = place.run(["check"]);
+    let out = String::from_utf8_lossy(&run.out).into_owned();
+    assert_eq!(run.code, 1, "{run:?}");
+    let of_pack: Vec<&str> = out.lines().filter(|line| line.contains("digest")).collect();
+    assert!(of_pack.len() == 1 && of_pack[0].contains(" objects: "), "{out}");
+    assert!(out.contains("affected: refs/heads/main"), "{out}");
+    std::fs::write(&pack, bytes).unwrap();
+    assert_eq!(place.json(["check"])["sound"], true);
     // What nothing leads to may lack what it names.
     let lost = place.git(["commit-tree", "-p", "HEAD", "-m", "lost", "HEAD^{tree}"]).trim().to_owned();
     let lost_child = place.git(["commit-tree", "-p", &lost, "-m", "lost", "HEAD^{tree}"]);
