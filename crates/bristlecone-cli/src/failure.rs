@@ -159,6 +159,9 @@ impl From<TransferError> for Failure {
                 "{from} has ids of {found}, and this store of {expected}; use a store of the format native, or one \
                  made for {found}"
             )),
+            TransferError::NoRepository { .. } => {
+                Self::failed(format!("{error}; name a working tree, its .git or a bare repository"))
+            }
             TransferError::NoRef { .. } => Self::negative(format!("{error}; `git for-each-ref` lists those there are")),
             _ => Self::failed(format!("{error}; no ref has moved")),
         }

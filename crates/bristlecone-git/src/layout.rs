@@ -198,6 +198,9 @@ fn follow_file(file: &Path) -> Result<PathBuf> {
     let name = file.display().to_string();
     let bytes = fs::read(file).map_err(|source| error::io(&*name, source))?;
     let Some(path) = bytes.strip_prefix(b"gitdir:") else {
+        if file.file_name() != Some(".git".as_ref()) {
+            return Err(Error::NoStore { file: name });
+        }
         return Err(error::corrupt(name, 0, None, "it does not name a repository with \"gitdir: PATH\""));
     };
     let path = PathBuf::from(OsString::from_vec(path.trim_ascii().to_vec()));

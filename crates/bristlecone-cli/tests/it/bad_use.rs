@@ -21,6 +21,17 @@ fn no_store() {
 }
 
 #[test]
+fn no_repository_of_git() {
+    let place = Place::with_store();
+    let file = place.file("notes", "words\n");
+    for from in ["nowhere", "notes", "."] {
+        place.fails(3, &["there is no Git repository here", from, "a working tree"], ["import", "--git", from]);
+    }
+    place.fails(3, &["notes", "it is a file"], ["export", "--git", "notes"]);
+    assert_eq!(fs::read(file).unwrap(), b"words\n");
+}
+
+#[test]
 fn a_store_where_one_should_be_made() {
     let place = Place::with_store();
     place.ok(["set", "a", "1"]);

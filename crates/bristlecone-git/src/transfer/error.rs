@@ -23,6 +23,12 @@ pub enum TransferError {
         /// Why not.
         reason: String,
     },
+    /// No repository where one was looked for.
+    #[error("{path}: there is no Git repository here")]
+    NoRepository {
+        /// Where.
+        path: String,
+    },
     /// Ids of two hash algorithms.
     #[error("the objects of {from} have ids of {found}, and those of the store of {expected}")]
     Algorithm {

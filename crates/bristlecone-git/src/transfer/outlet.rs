@@ -48,6 +48,10 @@ impl Outgoing {
         let (layout, made) = match Layout::open(path) {
             Ok(layout) => (layout, false),
             Err(Error::NoStore { .. }) => {
+                if path.is_file() {
+                    let what = format!("a repository at {}", path.display());
+                    return Err(TransferError::refused(what, "it is a file"));
+                }
                 if fs::read_dir(path).is_ok_and(|mut names| names.next().is_some()) {
                     let what = format!("a repository in the folder {}", path.display());
                     return Err(TransferError::refused(what, "it holds something else"));

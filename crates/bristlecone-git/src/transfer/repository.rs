@@ -9,6 +9,7 @@ use std::{
 
 use bristlecone::{Error, Oid, RefTarget, Result, core::git::Algorithm};
 
+use super::error::TransferError;
 use crate::{
     layout::Layout,
     odb::{Odb, OdbOptions},
@@ -34,9 +35,12 @@ impl Repository {
     /// Opens the repository at `path`: a working tree, its `.git`, or a bare repository.
     ///
     /// # Errors
-    /// As [`Layout::open`]; those of the system.
-    pub fn open(path: &Path) -> Result<Self> {
-        Self::of(Layout::open(path)?, path)
+    /// [`TransferError::NoRepository`] if there is none; else as [`Layout::open`]; those of the system.
+    pub fn open(path: &Path) -> Result<Self, TransferError> {
+        match Layout::open(path) {
+            Err(Error::NoStore { file }) => Err(TransferError::NoRepository { path: file }),
+            opened => Ok(Self::of(opened?, path)?),
+        }
     }
 
     pub(super) fn of(layout: Layout, path: &Path) -> Result<Self> {
