@@ -12,7 +12,7 @@ use std::{
     },
 };
 
-use bristlecone::{Durability, EntryKind, ObjRef, Path, RefTarget};
+use bristlecone::{Durability, EntryKind, Layered, ObjRef, Path, RefTarget};
 use bristlecone_git::{
     layout::Layout,
     worktree::{Change, CheckedOut, Item, Refusal, Update, WorktreeHead, checked_out},
@@ -22,7 +22,6 @@ use crate::{
     failure::{Failure, Result},
     formats::{DirEntry, Repo, Tree},
     open::{Opened, Store, short},
-    scratch::Scratch,
     text::show,
 };
 
@@ -132,7 +131,7 @@ impl Leave {
         if self.update.is_none() {
             return Ok(());
         }
-        let backend = Arc::new(Scratch::over(opened.repo.backend().clone()));
+        let backend = Arc::new(Layered::new(opened.repo.backend().clone(), []));
         let scratch = Repo::with_backend(opened.repo.format().clone(), backend);
         let before = match parent {
             Some(parent) => scratch.checkout(parent)?,

@@ -19,7 +19,6 @@ mod open;
 mod output;
 mod progress;
 mod rev;
-mod scratch;
 mod text;
 mod who;
 

@@ -21,7 +21,7 @@ mod memory;
 mod wrap;
 
 pub use batch::{Batch, BatchRecord};
-pub(crate) use layered::Layered;
+pub use layered::Layered;
 pub use memory::MemoryBackend;
 pub use wrap::{Counted, Counts, ReadOnly};
 

@@ -37,7 +37,7 @@ mod tree;
 mod value;
 
 pub use backend::{
-    Backend, BackendStats, Batch, BatchRecord, Capabilities, Counted, Counts, Damage, Durability, Expected,
+    Backend, BackendStats, Batch, BatchRecord, Capabilities, Counted, Counts, Damage, Durability, Expected, Layered,
     MemoryBackend, ReadOnly, RefMove, RefTarget, check_moves,
 };
 pub use bristlecone_core as core;

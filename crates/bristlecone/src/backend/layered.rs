@@ -1,5 +1,7 @@
 //! Several stores as one to read from, with new objects in memory: to find out what would be, and to leave no trace.
 
+#![deny(clippy::missing_trait_methods)]
+
 use std::{collections::BTreeMap, sync::Arc};
 
 use bristlecone_core::{Location, ObjRef, Object, Oid};
@@ -8,16 +10,18 @@ use super::{Backend, BackendStats, Batch, Capabilities, Damage, Durability, Memo
 use crate::Error;
 
 /// Objects of the first store, of others, and of what was appended, which stays in memory. Refs are those of the first
-/// store and do not move.
+/// store and do not move: a move is [`Error::ReadOnly`].
 #[derive(Debug)]
-pub(crate) struct Layered {
+pub struct Layered {
     new: MemoryBackend,
     // The first one's places are believed; of the others objects are found by id alone.
     stores: Vec<Arc<dyn Backend>>,
 }
 
 impl Layered {
-    pub(crate) fn new(first: Arc<dyn Backend>, others: impl IntoIterator<Item = Arc<dyn Backend>>) -> Self {
+    /// Returns stores as one, of which the first has the refs.
+    #[must_use]
+    pub fn new(first: Arc<dyn Backend>, others: impl IntoIterator<Item = Arc<dyn Backend>>) -> Self {
         Self { new: MemoryBackend::new(), stores: std::iter::once(first).chain(others).collect() }
     }
 
@@ -44,6 +48,14 @@ impl Backend for Layered {
         Ok(None)
     }
 
+    fn peek(&self, oid: &[u8], at: Location) -> Option<&[u8]> {
+        self.first().peek(oid, at)
+    }
+
+    fn read_many(&self, at: &[ObjRef]) -> Result<Vec<Option<Object<'_>>>, Error> {
+        at.iter().map(|at| self.read(at)).collect()
+    }
+
     fn locate(&self, oid: &Oid) -> Option<Location> {
         self.first().locate(oid)
     }
@@ -54,6 +66,14 @@ impl Backend for Layered {
         }
         // Places in memory are none of the first store's.
         self.new.append(batch, &[], durability).map(|_| Location::NONE)
+    }
+
+    fn append_keeping(&self, batch: &mut Batch) -> Result<(), Error> {
+        self.new.append_keeping(batch)
+    }
+
+    fn append_many(&self, batches: Vec<(Batch, Vec<RefMove>)>, durability: Durability) -> Vec<Result<Location, Error>> {
+        batches.into_iter().map(|(batch, moves)| self.append(batch, &moves, durability)).collect()
     }
 
     fn get_ref(&self, name: &str) -> Result<Option<RefTarget>, Error> {
@@ -75,6 +95,10 @@ impl Backend for Layered {
     ) -> Result<(), Error> {
         self.new.each_object(each, damage)?;
         self.stores.iter().try_for_each(|store| store.each_object(each, damage))
+    }
+
+    fn clear_caches(&self) {
+        self.stores.iter().for_each(|store| store.clear_caches());
     }
 
     fn stats(&self) -> BackendStats {
