@@ -7,7 +7,7 @@ use bristlecone_git::transfer::{self, ExportOptions, ExportReport, RefState};
 
 use super::{
     Context,
-    import_git::{line, scratch, store_of},
+    import_git::{common, line, scratch, store_of, summary},
 };
 use crate::{
     failure::{Failure, Result},
@@ -65,36 +65,13 @@ fn tell(report: &ExportReport, seconds: f64) {
         let many = count(report.cut.len() as u64, "commit", "commits");
         eprintln!("the history is cut off at {many}, whose parents are not in the store");
     }
-    let counts = &report.counts;
     let refs = report.refs.iter().filter(|moved| matches!(moved.state, RefState::New | RefState::Moved)).count();
-    eprintln!(
-        "{}, {}, {}, {}, {} in {seconds:.2} s: {:.0} objects/s, {} in {}",
-        count(counts.commits, "commit", "commits"),
-        count(counts.trees, "tree", "trees"),
-        count(counts.blobs, "blob", "blobs"),
-        count(counts.tags, "tag", "tags"),
-        count(refs as u64, "ref", "refs"),
-        counts.objects() as f64 / seconds,
-        text::bytes(report.pack_bytes),
-        count(report.packs, "pack", "packs"),
-    );
+    let (bytes, packs) = (text::bytes(report.pack_bytes), count(report.packs, "pack", "packs"));
+    eprintln!("{}, {bytes} in {packs}", summary(&report.counts, refs, seconds));
 }
 
 fn describe(report: &ExportReport, seconds: f64) -> Fields {
-    let counts = &report.counts;
-    let refs = report.refs.iter().map(|moved| fields! { "name": moved.name.as_str(), "state": moved.state.name() });
-    let refs: Vec<_> = refs.map(serde_json::Value::Object).collect();
-    fields! {
-        "made": report.made,
-        "commits": counts.commits,
-        "trees": counts.trees,
-        "blobs": counts.blobs,
-        "tags": counts.tags,
-        "bytes": counts.bytes,
-        "packs": report.packs,
-        "pack_bytes": report.pack_bytes,
-        "refs": refs,
-        "cut": report.cut.iter().map(|oid| oid.to_string()).collect::<Vec<_>>(),
-        "seconds": seconds,
-    }
+    let mut all = common(&report.counts, &report.refs, &report.cut, seconds);
+    all.extend(fields! { "made": report.made, "packs": report.packs, "pack_bytes": report.pack_bytes });
+    all
 }

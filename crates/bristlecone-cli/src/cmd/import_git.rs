@@ -2,8 +2,11 @@
 
 use std::{path::Path, sync::Arc, time::Instant};
 
-use bristlecone::storage::{RealStorage, Storage};
-use bristlecone_git::transfer::{self, ImportOptions, ImportReport, RefState, Repository, Status};
+use bristlecone::{
+    Oid,
+    storage::{RealStorage, Storage},
+};
+use bristlecone_git::transfer::{self, Counts, ImportOptions, ImportReport, MovedRef, RefState, Repository, Status};
 
 use super::Context;
 use crate::{
@@ -99,18 +102,37 @@ fn tell(report: &ImportReport, seconds: f64) {
     if let Some(head) = &report.head {
         eprintln!("HEAD is {}", head.strip_prefix("refs/heads/").unwrap_or(head));
     }
-    let counts = &report.counts;
-    let refs = report.refs.iter().filter(|moved| moved.state != RefState::Same).count() as u64;
-    eprintln!(
-        "{}, {}, {}, {}, {} in {seconds:.2} s: {:.0} objects/s, {}",
+    let refs = report.refs.iter().filter(|moved| moved.state != RefState::Same).count();
+    eprintln!("{}, {}", summary(&report.counts, refs, seconds), text::bytes(report.counts.bytes));
+}
+
+/// Says how many objects and refs went over, and how fast.
+pub(super) fn summary(counts: &Counts, refs: usize, seconds: f64) -> String {
+    format!(
+        "{}, {}, {}, {}, {} in {seconds:.2} s: {:.0} objects/s",
         count(counts.commits, "commit", "commits"),
         count(counts.trees, "tree", "trees"),
         count(counts.blobs, "blob", "blobs"),
         count(counts.tags, "tag", "tags"),
-        count(refs, "ref", "refs"),
+        count(refs as u64, "ref", "refs"),
         counts.objects() as f64 / seconds,
-        text::bytes(counts.bytes),
-    );
+    )
+}
+
+/// Returns the fields that an import and an export have in common.
+pub(super) fn common(counts: &Counts, refs: &[MovedRef], cut: &[Oid], seconds: f64) -> Fields {
+    let refs = refs.iter().map(|moved| fields! { "name": moved.name.as_str(), "state": moved.state.name() });
+    let refs: Vec<_> = refs.map(serde_json::Value::Object).collect();
+    fields! {
+        "commits": counts.commits,
+        "trees": counts.trees,
+        "blobs": counts.blobs,
+        "tags": counts.tags,
+        "bytes": counts.bytes,
+        "refs": refs,
+        "cut": cut.iter().map(|oid| oid.to_string()).collect::<Vec<_>>(),
+        "seconds": seconds,
+    }
 }
 
 fn more(all: usize, what: &str) {
@@ -120,9 +142,6 @@ fn more(all: usize, what: &str) {
 }
 
 fn describe(report: &ImportReport, seconds: f64) -> Fields {
-    let counts = &report.counts;
-    let refs = report.refs.iter().map(|moved| fields! { "name": moved.name.as_str(), "state": moved.state.name() });
-    let refs: Vec<_> = refs.map(serde_json::Value::Object).collect();
     let left_out = report.left_out.iter().map(|left_out| {
         fields! {
             "name": left_out.name.as_str(),
@@ -140,18 +159,12 @@ fn describe(report: &ImportReport, seconds: f64) -> Fields {
         }
     });
     let missing: Vec<_> = missing.map(serde_json::Value::Object).collect();
-    fields! {
-        "commits": counts.commits,
-        "trees": counts.trees,
-        "blobs": counts.blobs,
-        "tags": counts.tags,
-        "bytes": counts.bytes,
-        "refs": refs,
+    let mut all = common(&report.counts, &report.refs, &report.cut, seconds);
+    all.extend(fields! {
         "left_out": left_out,
         "missing": missing,
         "missing_more": report.lost_more,
-        "cut": report.cut.iter().map(|oid| oid.to_string()).collect::<Vec<_>>(),
         "head": report.head.as_deref(),
-        "seconds": seconds,
-    }
+    });
+    all
 }

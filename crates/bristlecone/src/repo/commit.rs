@@ -93,11 +93,13 @@ impl<F: Format> Repo<F> {
     pub fn prepare(&self, tree: &Tree<F>, parents: &[ObjRef], info: &Info) -> Result<Prepared<F>> {
         let mut sink = FlushSink::new(Batch::new(), &*self.store.backend);
         let root = tree.flush_into(&mut sink)?;
-        let mut above = 0;
-        let numbered = self.store.backend.capabilities().words;
-        for parent in parents {
-            // Where the number is not kept it would be computed from all ancestors, for nothing.
-            above = if numbered { above.max(generation(&self.store, parent)?) } else { 0 };
+        let mut number = 0;
+        // Where the number is not kept it would be computed from all ancestors, for nothing.
+        if self.store.backend.capabilities().words {
+            for parent in parents {
+                number = generation(&self.store, parent)?.max(number);
+            }
+            number += 1;
         }
         let commit = Commit {
             tree: root,
@@ -107,7 +109,7 @@ impl<F: Format> Repo<F> {
             headers: info.headers.clone(),
             message: info.message.clone(),
         };
-        let head = self.store.format.put_commit(&mut sink, &commit, if numbered { above + 1 } else { 0 })?;
+        let head = self.store.format.put_commit(&mut sink, &commit, number)?;
         Ok(Prepared { batch: sink.batch, moves: Vec::with_capacity(1), head, root, format: std::marker::PhantomData })
     }
 
