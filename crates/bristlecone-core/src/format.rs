@@ -15,6 +15,7 @@ use crate::{
 };
 
 mod borrowed;
+mod descend;
 pub mod git;
 pub mod native;
 mod search;

@@ -11,7 +11,7 @@ use self::table::Table;
 use super::{Direction, Format, FormatError};
 use crate::{
     Bytes, Change, Commit, DecodeError, EntryKind, Kind, Location, ObjRef, Object, Oid, Signature, Sink, Source, Tag,
-    Target, format::search::slash,
+    Target, format::descend,
 };
 
 mod commit;
@@ -265,27 +265,12 @@ impl Format for Git {
 
     #[inline]
     fn descend<S: Source>(&self, source: &S, dir: &ObjRef, path: &[u8]) -> Result<Option<ObjRef>, S::Error> {
-        let mut dir = *dir;
-        let mut rest = path;
-        while !rest.is_empty() {
-            // As far as records can be borrowed; then one step by the general way.
-            let (walked, reached) = fast::descend(self, source, dir.oid.as_bytes(), dir.at, rest);
-            let Some((oid, at)) = reached else { return Ok(None) };
-            let oid = Oid::new(oid)
-                .map_err(|_| FormatError::Inconsistent { kind: Kind::Node, reason: "an id has no valid length" })?;
-            dir = ObjRef::new(oid, at);
-            rest = &rest[walked..];
-            if rest.is_empty() {
-                break;
-            }
-            let length = slash(rest);
-            match self.read_find(source, &dir, &rest[..length])? {
-                Some((EntryKind::Dir, Target::Object { at, .. })) => dir = at,
-                _ => return Ok(None),
-            }
-            rest = rest.get(length + 1..).unwrap_or_default();
-        }
-        Ok(Some(dir))
+        descend::descend(
+            dir,
+            path,
+            |dir, rest| descend::owned(fast::descend(self, source, (dir.oid.as_bytes(), dir.at), rest)),
+            |dir, step| self.read_find(source, dir, step),
+        )
     }
 
     fn entries<'a, S: Source>(

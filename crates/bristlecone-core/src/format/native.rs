@@ -12,7 +12,7 @@ use self::node::{Found, NodeView};
 use super::{Direction, Format, FormatError};
 use crate::{
     Bytes, Change, Commit, EntryKind, Kind, Location, ObjRef, Object, Oid, Reader, Sink, Source, Tag, Target,
-    codec::DecodeError,
+    codec::DecodeError, format::descend,
 };
 
 mod commit;
@@ -168,26 +168,12 @@ impl Format for Native {
 
     #[inline]
     fn descend<S: Source>(&self, source: &S, dir: &ObjRef, path: &[u8]) -> Result<Option<ObjRef>, S::Error> {
-        let mut dir = *dir;
-        let mut rest = path;
-        while !rest.is_empty() {
-            // As far as records can be borrowed; then one step by the general way.
-            let (walked, reached) = fast::descend(source, dir.oid.as_bytes(), dir.at, rest);
-            let Some((oid, at)) = reached else { return Ok(None) };
-            let oid = Oid::new(oid).map_err(|_| inconsistent("an id has no valid length"))?;
-            dir = ObjRef::new(oid, at);
-            rest = &rest[walked..];
-            if rest.is_empty() {
-                break;
-            }
-            let length = rest.iter().position(|&byte| byte == b'/').unwrap_or(rest.len());
-            match self.find(source, &dir, &rest[..length])? {
-                Some((EntryKind::Dir, Target::Object { at, .. })) => dir = at,
-                _ => return Ok(None),
-            }
-            rest = rest.get(length + 1..).unwrap_or_default();
-        }
-        Ok(Some(dir))
+        descend::descend(
+            dir,
+            path,
+            |dir, rest| descend::owned(fast::descend(source, (dir.oid.as_bytes(), dir.at), rest)),
+            |dir, step| self.find(source, dir, step),
+        )
     }
 
     fn entries<'a, S: Source>(

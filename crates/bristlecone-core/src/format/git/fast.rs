@@ -13,8 +13,9 @@ use crate::{
     EntryKind, Location, ObjRef, Oid, Source, Target,
     format::{
         borrowed::Borrowed,
+        descend::{self, Reached, Step},
         native::step_hash,
-        search::{prefix, slash},
+        search::prefix,
     },
 };
 
@@ -110,29 +111,17 @@ pub(super) fn find<'a, S: Source>(
     Some(Some(target(hit.kind, Oid::new(hit.oid).ok()?, || hit.at)))
 }
 
-/// Walks the steps of `path` (joined by `/`) down from a directory through borrowed records.
-///
-/// Returns how many bytes of the path were walked, and the directory reached there; `None` where a step is not
-/// bound to a directory. It stops short where the general way must go on.
+/// Walks the steps of `path` down from a directory through borrowed records, as [`descend::borrowed`] says.
 #[inline]
 pub(super) fn descend<'a, S: Source>(
     git: &Git,
     source: &'a S,
-    oid: &'a [u8],
-    at: Location,
+    dir: Reached<'a>,
     path: &[u8],
-) -> (usize, Option<(&'a [u8], Location)>) {
-    let (mut oid, mut at) = (oid, at);
-    let mut walked = 0;
-    while walked < path.len() {
-        let rest = &path[walked..];
-        let length = slash(rest);
-        match lookup(git, source, oid, at, &rest[..length]) {
-            Some(Some(hit)) if hit.kind == EntryKind::Dir => (oid, at) = (hit.oid, hit.at),
-            Some(_) => return (path.len(), None),
-            None => return (walked, Some((oid, at))),
-        }
-        walked = (walked + length + 1).min(path.len());
-    }
-    (walked, Some((oid, at)))
+) -> (usize, Option<Reached<'a>>) {
+    descend::borrowed(dir, path, |(oid, at), step| match lookup(git, source, oid, at, step) {
+        Some(Some(hit)) if hit.kind == EntryKind::Dir => Step::Dir((hit.oid, hit.at)),
+        Some(_) => Step::NoDir,
+        None => Step::Declined,
+    })
 }

@@ -11,7 +11,8 @@ use crate::{
     EntryKind, Location, Source,
     format::{
         borrowed::Borrowed,
-        search::{compare, find_print, mask, prefix, slash},
+        descend::{self, Reached, Step},
+        search::{compare, find_print, mask, prefix},
     },
 };
 
@@ -218,37 +219,19 @@ pub(super) fn only_entry<S: Source>(source: &S, oid: &[u8], at: Location, step: 
     if is_bound(items, 0, step, prefix(step))? { node.rest.first().copied() } else { None }
 }
 
-/// Walks the steps of `path` (joined by `/`) down from a directory through borrowed records.
-///
-/// Returns how many bytes of the path were walked, and the directory reached there; `None` where a step is
-/// not bound to a directory. It stops short where the general way must go on.
+/// Walks the steps of `path` down from a directory through borrowed records, as [`descend::borrowed`] says.
 #[inline]
-pub(super) fn descend<'a, S: Source>(
-    source: &'a S,
-    oid: &'a [u8],
-    at: Location,
-    path: &[u8],
-) -> (usize, Option<(&'a [u8], Location)>) {
-    let (mut oid, mut at) = (oid, at);
-    let mut walked = 0;
-    while walked < path.len() {
-        let rest = &path[walked..];
-        let length = slash(rest);
-        match lookup(source, oid, at, &rest[..length]) {
-            Some(Peek::Item { tag, rest, child }) => {
-                if tag != EntryKind::Dir as u8 {
-                    // A directory may have a mode, which the general way reads.
-                    return if tag & MODE != 0 { (walked, Some((oid, at))) } else { (path.len(), None) };
-                }
-                let Some(id) = rest.get(..32) else { return (walked, Some((oid, at))) };
-                (oid, at) = (id, child);
-            }
-            Some(Peek::Nothing) => return (path.len(), None),
-            Some(Peek::Declined) | None => return (walked, Some((oid, at))),
-        }
-        walked = (walked + length + 1).min(path.len());
-    }
-    (walked, Some((oid, at)))
+pub(super) fn descend<'a, S: Source>(source: &'a S, dir: Reached<'a>, path: &[u8]) -> (usize, Option<Reached<'a>>) {
+    descend::borrowed(dir, path, |(oid, at), step| match lookup(source, oid, at, step) {
+        Some(Peek::Item { tag, rest, child }) if tag == EntryKind::Dir as u8 => match rest.get(..32) {
+            Some(oid) => Step::Dir((oid, child)),
+            None => Step::Declined,
+        },
+        // A directory may have a mode, which the general way reads.
+        Some(Peek::Item { tag, .. }) if tag & MODE != 0 => Step::Declined,
+        Some(Peek::Item { .. } | Peek::Nothing) => Step::NoDir,
+        Some(Peek::Declined) | None => Step::Declined,
+    })
 }
 
 #[cfg(test)]

@@ -12,8 +12,9 @@ use crate::{
     Bytes, EntryKind, Location, ObjRef, Oid, Reader, Source, Target,
     format::{
         borrowed::Borrowed,
+        descend::{self, Reached, Step},
         native::step_hash,
-        search::{find_print, mask, prefix, slash},
+        search::{find_print, mask, prefix},
     },
 };
 
@@ -140,29 +141,17 @@ pub(super) fn find<'a, S: Source>(
     }))
 }
 
-/// Walks the steps of `path` (joined by `/`) down from a directory through borrowed records.
-///
-/// Returns how many bytes of the path were walked, and the directory reached there; `None` where a step is not
-/// bound to a directory. It stops short where the general way must go on.
+/// Walks the steps of `path` down from a directory through borrowed records, as [`descend::borrowed`] says.
 #[inline]
 pub(super) fn descend<'a, S: Source>(
     format: &Tezos,
     source: &'a S,
-    oid: &'a [u8],
-    at: Location,
+    dir: Reached<'a>,
     path: &[u8],
-) -> (usize, Option<(&'a [u8], Location)>) {
-    let (mut oid, mut at) = (oid, at);
-    let mut walked = 0;
-    while walked < path.len() {
-        let rest = &path[walked..];
-        let length = slash(rest);
-        match lookup(format, source, oid, at, &rest[..length]) {
-            Some(Some(hit)) if hit.tag == DIR => (oid, at) = (hit.hash, hit.piece.child(hit.rank)),
-            Some(_) => return (path.len(), None),
-            None => return (walked, Some((oid, at))),
-        }
-        walked = (walked + length + 1).min(path.len());
-    }
-    (walked, Some((oid, at)))
+) -> (usize, Option<Reached<'a>>) {
+    descend::borrowed(dir, path, |(oid, at), step| match lookup(format, source, oid, at, step) {
+        Some(Some(hit)) if hit.tag == DIR => Step::Dir((hit.hash, hit.piece.child(hit.rank))),
+        Some(_) => Step::NoDir,
+        None => Step::Declined,
+    })
 }
