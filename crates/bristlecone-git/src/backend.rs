@@ -194,7 +194,7 @@ impl GitBackend {
         }
         if !shared.options.read_only {
             shared.files.remove(&objects::spare_keep(std::process::id()))?;
-            shared.refs.remove_left()?;
+            shared.refs.remove_left(usize::MAX)?;
         }
         flushed
     }

@@ -23,7 +23,7 @@ use crate::{
     refs::{Held, LogLine, STORE_HEAD, Staged, check_name},
 };
 
-/// When so many files are no longer needed, the keeper removes them; and whoever appends, when it does not keep up.
+/// When so many files are no longer needed, the keeper removes them; whoever appends, too, when there are more than that.
 const LEFT_SOON: usize = 16;
 const LEFT_MAX: usize = 256;
 
@@ -154,7 +154,7 @@ impl Shared {
             Durability::Synced => {}
         }
         self.tend_packs();
-        self.tend_left(synced)
+        self.tend_left()
     }
 
     /// Writes what refs will hold; returns the files, which become durable with the objects. At the first append there is
@@ -178,11 +178,11 @@ impl Shared {
         Ok(files)
     }
 
-    /// Sees to files that are no longer needed. One that has reached the disk takes long to remove, which the thread does,
-    /// while it keeps up.
-    fn tend_left(&self, synced: bool) -> Result<()> {
+    /// Sees to files that are no longer needed: they are removed when it is quiet, since whoever makes files waits for
+    /// whoever removes some, or while there are many.
+    fn tend_left(&self) -> Result<()> {
         match self.refs.left_files() {
-            left if !synced || !self.options.background || left >= LEFT_MAX => self.refs.remove_left(),
+            left if left > LEFT_MAX || !self.options.background => self.refs.remove_left(2),
             left if left >= LEFT_SOON => {
                 self.keeper.tidy_soon();
                 Ok(())

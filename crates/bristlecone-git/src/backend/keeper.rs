@@ -12,6 +12,9 @@ use std::{
 
 use super::shared::{Shared, lock};
 
+/// How long files that are no longer needed wait to be removed.
+const TIDY_PAUSE: Duration = Duration::from_secs(1);
+
 /// Work for the thread.
 #[derive(Debug, Default)]
 pub(super) struct Keeper {
@@ -27,7 +30,7 @@ struct Jobs {
     thread: Option<JoinHandle<()>>,
     flush_since: Option<Instant>,
     fold: bool,
-    tidy: bool,
+    tidy_since: Option<Instant>,
 }
 
 impl Keeper {
@@ -51,11 +54,11 @@ impl Keeper {
         }
     }
 
-    /// Asks for files to be removed that are no longer needed.
+    /// Asks for files to be removed that are no longer needed, in a while.
     pub(super) fn tidy_soon(&self) {
         let mut jobs = lock(&self.jobs);
-        if !jobs.tidy {
-            jobs.tidy = true;
+        if jobs.tidy_since.is_none() {
+            jobs.tidy_since = Some(Instant::now());
             self.wanted.store(true, Release);
             self.wake.notify_one();
         }
@@ -82,6 +85,7 @@ impl Shared {
         let mut jobs = lock(&keeper.jobs);
         while !keeper.stop.load(Acquire) {
             let due = jobs.flush_since.map(|since| pause.saturating_sub(since.elapsed()));
+            let tidy = jobs.tidy_since.map(|since| TIDY_PAUSE.saturating_sub(since.elapsed()));
             if due == Some(Duration::ZERO) {
                 jobs.flush_since = None;
                 drop(jobs);
@@ -93,13 +97,13 @@ impl Shared {
                 jobs.fold = false;
                 drop(jobs);
                 self.fold_some();
-            } else if jobs.tidy && due.is_none() {
-                jobs.tidy = false;
+            } else if tidy == Some(Duration::ZERO) && due.is_none() {
+                jobs.tidy_since = None;
                 drop(jobs);
                 // What stays behind is removed at a later opening.
-                let _ = self.refs.remove_left();
+                let _ = self.refs.remove_left(usize::MAX);
             } else {
-                let left = due.unwrap_or(Duration::from_secs(3600));
+                let left = due.or(tidy).unwrap_or(Duration::from_secs(3600));
                 let waited = keeper.wake.wait_timeout(jobs, left);
                 jobs = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
                 continue;
@@ -114,7 +118,7 @@ impl Shared {
         keeper.stop.store(true, Release);
         let thread = {
             let mut jobs = lock(&keeper.jobs);
-            (jobs.flush_since, jobs.fold, jobs.tidy) = (None, false, false);
+            (jobs.flush_since, jobs.fold, jobs.tidy_since) = (None, false, None);
             jobs.thread.take()
         };
         keeper.wake.notify_all();

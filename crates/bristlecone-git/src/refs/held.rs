@@ -91,10 +91,14 @@ impl Refs {
         self.left().len()
     }
 
-    /// Removes the files that are no longer needed.
-    pub(crate) fn remove_left(&self) -> Result<()> {
-        let left = std::mem::take(&mut *self.left());
-        left.iter().try_for_each(|name| self.files.remove(name).map(drop))
+    /// Removes files that are no longer needed, so many at most.
+    pub(crate) fn remove_left(&self, files_max: usize) -> Result<()> {
+        let some: Vec<String> = {
+            let mut left = self.left();
+            let from = left.len().saturating_sub(files_max);
+            left.drain(from..).collect()
+        };
+        some.iter().try_for_each(|name| self.files.remove(name).map(drop))
     }
 
     /// Removes the files that processes left which have ended.
