@@ -26,12 +26,10 @@ use crate::{
     job::{Job, Switches, Target},
 };
 
-/// Tells the folders of one process apart.
-static FOLDERS: AtomicU64 = AtomicU64::new(0);
+/// Tells the stores of one process apart.
+static STORES: AtomicU64 = AtomicU64::new(0);
 
-/// An open store, removed with its files when it is dropped; but for a Git repository, whose many small files stay until
-/// the folder of the session is removed: for a minute after a file was removed, ext4 without a journal takes longer to make
-/// another, and one row would be measured in what another left.
+/// An open store, removed with its files when it is dropped.
 pub(crate) struct Engine<F: Format = Native> {
     format: F,
     // Absent only while the store is opened again.
@@ -56,7 +54,9 @@ impl<F: Format> Engine<F> {
         if job.target == Target::Memory {
             return Ok(Self { format, backend: Some(Arc::new(MemoryBackend::new())), home: None });
         }
-        let dir = new_folder(&job.dir, "store")?;
+        let number = STORES.fetch_add(1, Relaxed);
+        let dir = job.dir.join(format!("store-{}-{number}", std::process::id()));
+        fs::create_dir_all(&dir).map_err(BenchError::io(&dir))?;
         let kind = if job.target.is_git() {
             Layout::init(&dir, true, Algorithm::Sha1)?;
             Kind::Git(git_options(job))
@@ -143,20 +143,11 @@ impl<F: Format> Engine<F> {
 impl<F: Format> Drop for Engine<F> {
     fn drop(&mut self) {
         self.backend = None;
-        if let Some(home) = &self.home
-            && matches!(home.kind, Kind::Disk(_))
-        {
+        if let Some(home) = &self.home {
             // The folder above is removed by whoever made it, should this fail.
             let _ = fs::remove_dir_all(&home.dir);
         }
     }
-}
-
-/// Makes a folder in `above` that no other of this or another process is, called after what it is for.
-pub(crate) fn new_folder(above: &Path, what: &str) -> Result<PathBuf> {
-    let dir = above.join(format!("{what}-{}-{}", std::process::id(), FOLDERS.fetch_add(1, Relaxed)));
-    fs::create_dir_all(&dir).map_err(BenchError::io(&dir))?;
-    Ok(dir)
 }
 
 /// Returns the format with the switches that change roots.

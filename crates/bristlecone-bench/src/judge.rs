@@ -54,15 +54,18 @@ fn sound(dir: &Path, run: &Run) -> std::result::Result<(), String> {
 }
 
 /// Returns the bytes of the objects of a copy of a repository after `git gc`, or after git has looked for every delta
-/// anew, whichever are less: `git gc` keeps the deltas that it finds, and they are ours. The copy stays beside it.
+/// anew, whichever are less: `git gc` keeps the deltas that it finds, and they are ours.
 fn bytes_after_gc(dir: &Path) -> Result<u64> {
     let copy = dir.with_extension("copy");
-    copy_folder(dir, &copy).map_err(BenchError::io(&copy))?;
-    let after = |arguments: &[&str]| {
-        said_by_git(&copy, arguments).map_err(|reason| BenchError::Peer { peer: "git gc", reason })?;
-        Ok::<u64, BenchError>(object_bytes(&copy))
-    };
-    Ok(after(&["gc", "--quiet"])?.min(after(&["repack", "-a", "-d", "-f", "-q"])?))
+    let result = copy_folder(dir, &copy).map_err(BenchError::io(&copy)).and_then(|()| {
+        let after = |arguments: &[&str]| {
+            said_by_git(&copy, arguments).map_err(|reason| BenchError::Peer { peer: "git gc", reason })?;
+            Ok::<u64, BenchError>(object_bytes(&copy))
+        };
+        Ok(after(&["gc", "--quiet"])?.min(after(&["repack", "-a", "-d", "-f", "-q"])?))
+    });
+    let _ = fs::remove_dir_all(&copy);
+    result
 }
 
 fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {

@@ -12,7 +12,7 @@ use std::{
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-use crate::{BenchError, engine::new_folder, error::Result};
+use crate::{BenchError, error::Result};
 
 /// Sequences measured, unless the time is up before.
 const SEQUENCES: usize = 100;
@@ -29,14 +29,16 @@ pub(crate) enum Files {
     Loose { objects: usize, bytes: usize },
 }
 
-/// Returns the mean seconds of the file operations and syncs of one commit with these files, done in a folder of their
-/// own in `dir`, which stays.
+/// Returns the mean seconds of the file operations and syncs of one commit with these files, done in `dir`, where
+/// nothing is left of them.
 ///
 /// # Errors
 /// [`BenchError::Io`].
 pub(crate) fn sequence(dir: &Path, files: Files) -> Result<f64> {
-    let home = new_folder(dir, "bare")?;
-    Repository::create(&home).and_then(|repository| repository.measure(files)).map_err(BenchError::io(&home))
+    let home = dir.join(format!("bare-{}", std::process::id()));
+    let measured = Repository::create(&home).and_then(|repository| repository.measure(files));
+    let _ = fs::remove_dir_all(&home);
+    measured.map_err(BenchError::io(&home))
 }
 
 struct Repository {
@@ -129,12 +131,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sequence_takes_time_in_a_folder_of_its_own() {
+    fn a_sequence_takes_time_and_leaves_nothing() {
         let dir = tempfile::tempdir().unwrap();
         for files in [Files::Pack { pack: 2000, index: 1436 }, Files::Loose { objects: 3, bytes: 10 }] {
             let seconds = sequence(dir.path(), files).unwrap();
             assert!(seconds > 0.0 && seconds < 1.0, "{seconds}");
         }
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "one folder each");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "no file is left");
     }
 }

@@ -14,7 +14,6 @@ use bristlecone::core::git::Git;
 use crate::{
     BenchError,
     check::root_at_once,
-    engine::new_folder,
     error::Result,
     job::{Job, Target, Way, Work},
     measure::{Laps, Run},
@@ -241,14 +240,15 @@ fn read<L: Library>(repository: &L, job: &Job, workload: &Workload, plan: &Plan,
     Ok(Run { ops: lookups.len() as u64, seconds, threads: 1, wrong, ..Run::default() })
 }
 
-/// The folder of a repository, which stays until that of the session is removed, as those of our own.
+/// The folder of a repository, removed when it is dropped.
 struct Home {
     dir: PathBuf,
 }
 
 impl Home {
     fn new(job: &Job) -> Result<Self> {
-        let dir = new_folder(&job.dir, &format!("peer-{}", job.target.name().replace(' ', "-")))?;
+        let dir = job.dir.join(format!("peer-{}-{}", std::process::id(), job.target.name().replace(' ', "-")));
+        fs::create_dir_all(&dir).map_err(BenchError::io(&dir))?;
         Ok(Self { dir })
     }
 
@@ -261,6 +261,13 @@ impl Home {
     /// Returns the bytes of all files.
     fn bytes(&self) -> u64 {
         folder_bytes(&self.dir)
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        // The folder above is removed by whoever made it, should this fail.
+        let _ = fs::remove_dir_all(&self.dir);
     }
 }
 
