@@ -117,14 +117,22 @@ impl Files {
     /// Makes a file and returns it. It is not durable. What has the name is removed first, never written over: after a
     /// power cut it may be one file with another that has a name to keep.
     pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> Result<Arc<dyn StorageFile>> {
-        let file = loop {
-            match self.open_raw(name, OpenMode::CreateNew) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => _ = self.remove(name)?,
-                opened => break self.named(name, opened)?,
+        loop {
+            match self.write_new(name, bytes)? {
+                Some(file) => return Ok(file),
+                None => _ = self.remove(name)?,
             }
+        }
+    }
+
+    /// Makes a file that is not there and returns it, not durable; `None` if something has the name.
+    pub(crate) fn write_new(&self, name: &str, bytes: &[u8]) -> Result<Option<Arc<dyn StorageFile>>> {
+        let file = match self.open_raw(name, OpenMode::CreateNew) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
+            opened => self.named(name, opened)?,
         };
         self.write_at(name, &*file, bytes, 0)?;
-        Ok(file)
+        Ok(Some(file))
     }
 
     pub(crate) fn set_len(&self, name: &str, file: &dyn StorageFile, bytes: u64) -> Result<()> {

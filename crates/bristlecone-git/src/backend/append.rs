@@ -23,10 +23,6 @@ use crate::{
     refs::{Held, LogLine, STORE_HEAD, Staged, check_name},
 };
 
-/// When so many files are no longer needed, the keeper removes them; whoever appends, too, when there are more than that.
-const LEFT_SOON: usize = 16;
-const LEFT_MAX: usize = 256;
-
 /// One append of a group, and what came of it.
 struct Request<'a> {
     batch: &'a Batch,
@@ -154,7 +150,8 @@ impl Shared {
             Durability::Synced => {}
         }
         self.tend_packs();
-        self.tend_left()
+        self.tend_left();
+        Ok(())
     }
 
     /// Writes what refs will hold; returns the files, which become durable with the objects. At the first append there is
@@ -176,19 +173,6 @@ impl Shared {
             }
         }
         Ok(files)
-    }
-
-    /// Sees to files that are no longer needed: they are removed when it is quiet, since whoever makes files waits for
-    /// whoever removes some, or while there are many.
-    fn tend_left(&self) -> Result<()> {
-        match self.refs.left_files() {
-            left if left > LEFT_MAX || !self.options.background => self.refs.remove_left(2),
-            left if left >= LEFT_SOON => {
-                self.keeper.tidy_soon();
-                Ok(())
-            }
-            _ => Ok(()),
-        }
     }
 
     /// Checks in order what every append expects, and answers those that cannot go on.

@@ -15,6 +15,10 @@ use super::shared::{Shared, lock};
 /// How long files that are no longer needed wait to be removed.
 const TIDY_PAUSE: Duration = Duration::from_secs(1);
 
+/// When so many files are no longer needed, the thread removes them; whoever appends, too, when there are more than that.
+const LEFT_SOON: usize = 16;
+const LEFT_MAX: usize = 256;
+
 /// Work for the thread.
 #[derive(Debug, Default)]
 pub(super) struct Keeper {
@@ -78,6 +82,16 @@ impl Shared {
         }
     }
 
+    /// Sees to files that are no longer needed: they are removed when it is quiet, since whoever makes files waits for
+    /// whoever removes some, or while there are many. What cannot be removed is tried again by a later opening.
+    pub(super) fn tend_left(&self) {
+        match self.refs.left_files() {
+            left if left > LEFT_MAX || !self.options.background => _ = self.refs.remove_left(2),
+            left if left >= LEFT_SOON => self.keeper.tidy_soon(),
+            _ => {}
+        }
+    }
+
     fn keep(&self) {
         let keeper = &self.keeper;
         // Half of what was promised: the other half is for the sync.
@@ -100,7 +114,6 @@ impl Shared {
             } else if tidy == Some(Duration::ZERO) && due.is_none() {
                 jobs.tidy_since = None;
                 drop(jobs);
-                // What stays behind is removed at a later opening.
                 let _ = self.refs.remove_left(usize::MAX);
             } else {
                 let left = due.or(tidy).unwrap_or(Duration::from_secs(3600));

@@ -72,9 +72,12 @@ impl Refs {
         // No other process has this number, also where processes do not see each other and have the same one.
         static PROCESS: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(std::process::id()));
         static FILES: AtomicU64 = AtomicU64::new(0);
-        let name = format!("{STAGED}{:016x}-{}", *PROCESS, FILES.fetch_add(1, Relaxed));
-        let file = self.files.write(&name, &value::encode(target))?;
-        Ok((Staged { refs: self, name: name.clone(), target: target.clone() }, (name, file)))
+        loop {
+            let name = format!("{STAGED}{:016x}-{}", *PROCESS, FILES.fetch_add(1, Relaxed));
+            // Somebody's none the less: of a process that was forked, say.
+            let Some(file) = self.files.write_new(&name, &value::encode(target))? else { continue };
+            return Ok((Staged { refs: self, name: name.clone(), target: target.clone() }, (name, file)));
+        }
     }
 
     /// The same, durable if `synced`.
