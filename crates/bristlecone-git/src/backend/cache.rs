@@ -123,44 +123,54 @@ fn object(bytes: Bytes<'_>) -> Option<Object<'_>> {
     Some(Object::from_body(kind, bytes.slice(RECORD_HEADER_BYTES.min(end)..end)))
 }
 
-/// Records that stay, found without a lock: an open table that does not grow. A slot that is taken stays so.
+/// Records that stay, found without a lock: an open table. A slot that is taken stays so. A table that fills up is followed
+/// by a larger one with the same records; it stays too, since somebody may be looking at it.
 #[derive(Debug)]
 struct Pinned {
-    // Made when there is first something to keep.
-    slots: OnceLock<Box<[Slot]>>,
+    // Made when there is first something to keep in them.
+    tables: [OnceLock<Box<[Slot]>>; TABLES],
+    /// The table that is looked at.
+    now: AtomicUsize,
     bytes: AtomicUsize,
     bytes_max: usize,
-    // How many slots are taken. Held to insert.
+    // How many slots of that table are taken. Held to insert.
     taken: Mutex<usize>,
 }
 
 /// A place for one record.
-type Slot = OnceLock<Box<[u8]>>;
+type Slot = OnceLock<Arc<[u8]>>;
+
+/// Slots of the first table, and how many times as many the next one has each time. Few at first: pages that were never
+/// touched and caches that are left alone cost nothing.
+const FIRST_SLOTS: usize = 1 << 11;
+const GROWTH: usize = 8;
+const TABLES: usize = 6;
 
 impl Pinned {
     fn new(bytes_max: u64) -> Self {
         Self {
-            slots: OnceLock::new(),
+            tables: [const { OnceLock::new() }; TABLES],
+            now: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
             bytes_max: bytes_max as usize,
             taken: Mutex::default(),
         }
     }
 
-    /// How many slots the table has, a power of two.
-    fn slot_count(&self) -> usize {
+    /// How many slots the last table has, a power of two.
+    fn slots_max(&self) -> usize {
         (self.bytes_max as u64 / RECORD_BYTES).clamp(64, 1 << 24).next_power_of_two() as usize
     }
 
     /// Returns the bytes of memory that it takes.
     fn memory_bytes(&self) -> u64 {
-        let table = self.slots.get().map_or(0, |slots| slots.len() * size_of::<Slot>());
-        (self.bytes.load(Relaxed) + table) as u64
+        let slots: usize = self.tables.iter().filter_map(OnceLock::get).map(|slots| slots.len()).sum();
+        (self.bytes.load(Relaxed) + slots * size_of::<Slot>()) as u64
     }
 
     #[inline]
     fn get(&self, oid: &[u8]) -> Option<&[u8]> {
-        let slots = self.slots.get()?;
+        let slots = self.tables.get(self.now.load(Acquire))?.get()?;
         let mask = slots.len() - 1;
         let mut at = u64::from_le_bytes(*oid.first_chunk()?) as usize & mask;
         loop {
@@ -174,26 +184,56 @@ impl Pinned {
 
     /// Copies a record and returns the copy; `None` where there is no room.
     fn insert(&self, record: &[u8]) -> Option<&[u8]> {
-        let id = record.get(16..16 + usize::from(*record.get(13)?))?;
+        let id = id_of(record)?;
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(there) = self.get(id) {
             return Some(there);
         }
         let bytes = self.bytes.load(Relaxed) + record.len();
-        // A table that is three quarters full still ends searches soon.
-        if record.len() > PINNED_BYTES_MAX || bytes > self.bytes_max || *taken >= self.slot_count() / 4 * 3 {
+        if record.len() > PINNED_BYTES_MAX || bytes > self.bytes_max {
             return None;
         }
-        let slots = self.slots.get_or_init(|| (0..self.slot_count()).map(|_| Slot::new()).collect());
-        let mask = slots.len() - 1;
-        let mut at = u64::from_le_bytes(*id.first_chunk()?) as usize & mask;
-        while slots[at].get().is_some() {
-            at = (at + 1) & mask;
-        }
+        let slots = self.with_room(*taken)?;
         self.bytes.store(bytes, Relaxed);
         *taken += 1;
-        Some(slots[at].get_or_init(|| record.into()))
+        put(slots, record.into())
     }
+
+    /// Returns a table with room for one more record beside those there are; `None` if there will be none.
+    fn with_room(&self, taken: usize) -> Option<&[Slot]> {
+        let now = self.now.load(Relaxed);
+        let empty = |slots: usize| -> Box<[Slot]> { (0..slots.min(self.slots_max())).map(|_| Slot::new()).collect() };
+        let slots = self.tables[now].get_or_init(|| empty(FIRST_SLOTS));
+        // A table that is three quarters full still ends searches soon.
+        if taken < slots.len() / 4 * 3 {
+            return Some(slots);
+        }
+        if slots.len() >= self.slots_max() {
+            return None;
+        }
+        let larger = self.tables.get(now + 1)?.get_or_init(|| {
+            let larger = empty(slots.len() * GROWTH);
+            slots.iter().filter_map(OnceLock::get).for_each(|record| _ = put(&larger, record.clone()));
+            larger
+        });
+        self.now.store(now + 1, Release);
+        Some(larger)
+    }
+}
+
+/// Puts a record into a table that has room for it and does not have it.
+fn put(slots: &[Slot], record: Arc<[u8]>) -> Option<&[u8]> {
+    let mask = slots.len() - 1;
+    let mut at = u64::from_le_bytes(*id_of(&record)?.first_chunk()?) as usize & mask;
+    while slots[at].get().is_some() {
+        at = (at + 1) & mask;
+    }
+    Some(slots[at].get_or_init(|| record))
+}
+
+/// Returns the id that a record states.
+fn id_of(record: &[u8]) -> Option<&[u8]> {
+    record.get(16..16 + usize::from(*record.get(13)?))
 }
 
 /// Whether a record is of the object with this id.
