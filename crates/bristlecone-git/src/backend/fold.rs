@@ -219,12 +219,16 @@ impl Shared {
                     return Ok(());
                 }
                 self.odb.forget_pack(name);
-                objects::remove_pack(&self.files, name)
+                objects::take_pack_away(&self.files, &self.refs, name)
             })?;
             // Whoever waits is let in: the lock is not a fair one.
             if self.waiting.load(Relaxed) > 0 {
                 thread::sleep(PAUSE);
             }
+        }
+        // Without the lock: where discards are on, removing what has reached the disk takes milliseconds.
+        for _ in 0..self.refs.left_files() {
+            self.refs.remove_left(1)?;
         }
         Ok(())
     }

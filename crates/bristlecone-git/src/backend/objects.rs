@@ -25,6 +25,7 @@ use crate::{
     files::{Files, Found, Unsynced, folder, is_absent},
     odb::loose,
     pack::{Builder, Compression},
+    refs::Refs,
 };
 
 /// The folder of packs.
@@ -255,6 +256,15 @@ fn keeper(files: &Files, pack: &str) -> Result<Option<String>> {
 pub(super) fn remove_pack(files: &Files, pack: &str) -> Result<()> {
     for ending in ["idx", "rev", "pack"] {
         files.remove(&format!("{PACKS}/{pack}.{ending}"))?;
+    }
+    unkeep(files, pack)
+}
+
+/// Takes away the names of a pack that another took the place of: the index first, so that nobody begins to use it. The
+/// files are left for later.
+pub(super) fn take_pack_away(files: &Files, refs: &Refs, pack: &str) -> Result<()> {
+    for ending in ["idx", "rev", "pack"] {
+        refs.take_away(&format!("{PACKS}/{pack}.{ending}"))?;
     }
     unkeep(files, pack)
 }

@@ -19,11 +19,14 @@ use super::{
     reflog::{LogLine, LogRules},
     value,
 };
-use crate::files::{Unsynced, below, folder};
+use crate::files::{Unsynced, below, folder, is_absent};
 
 /// What the files begin with in which the new values of refs wait to take their names. A number of this process and one of
 /// the file follow, so that nobody else has the name.
 const STAGED: &str = "bristlecone/ref-";
+/// What the names of files begin with that are to be removed.
+const GONE: &str = "bristlecone/gone-";
+const OURS: &str = "bristlecone";
 /// After so long a file that waits does so for nobody: its process ended.
 const STAGED_MAX: Duration = Duration::from_secs(60);
 
@@ -66,14 +69,31 @@ pub(crate) struct Held<'r> {
     rules: &'r MoveRules,
 }
 
+/// Returns a name that no file has or had, which begins like this.
+fn passing_name(prefix: &str) -> String {
+    // No other process has this number, also where processes do not see each other and have the same one.
+    static PROCESS: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(std::process::id()));
+    static FILES: AtomicU64 = AtomicU64::new(0);
+    format!("{prefix}{:016x}-{}", *PROCESS, FILES.fetch_add(1, Relaxed))
+}
+
 impl Refs {
+    /// Takes away the name of a file that nobody needs any more, if there is one: removing it, which may take long, is left
+    /// to [`Refs::remove_left`].
+    pub(crate) fn take_away(&self, file: &str) -> Result<()> {
+        let name = passing_name(GONE);
+        match self.files.rename(file, &name) {
+            Err(Error::Io { source, .. }) if is_absent(&source) => return Ok(()),
+            renamed => renamed?,
+        }
+        self.left().push(name);
+        Ok(())
+    }
+
     /// Writes the value that a ref will hold, and returns it with its file, which is not durable.
     pub(crate) fn stage(&self, target: &RefTarget) -> Result<(Staged<'_>, Unsynced)> {
-        // No other process has this number, also where processes do not see each other and have the same one.
-        static PROCESS: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(std::process::id()));
-        static FILES: AtomicU64 = AtomicU64::new(0);
         loop {
-            let name = format!("{STAGED}{:016x}-{}", *PROCESS, FILES.fetch_add(1, Relaxed));
+            let name = passing_name(STAGED);
             // Somebody's none the less: of a process that was forked, say.
             let Some(file) = self.files.write_new(&name, &value::encode(target))? else { continue };
             return Ok((Staged { refs: self, name: name.clone(), target: target.clone() }, (name, file)));
@@ -106,10 +126,10 @@ impl Refs {
 
     /// Removes the files that processes left which have ended.
     pub(crate) fn sweep(&self) -> Result<()> {
-        let (dir, prefix) = STAGED.rsplit_once('/').unwrap_or(("", STAGED));
-        for name in self.files.list(dir)?.iter().filter(|name| name.starts_with(prefix)) {
-            let name = below(dir, name);
-            if self.files.is_older(&name, STAGED_MAX)? {
+        for name in self.files.list(OURS)? {
+            let name = below(OURS, &name);
+            let passing = name.starts_with(STAGED) || name.starts_with(GONE);
+            if passing && self.files.is_older(&name, STAGED_MAX)? {
                 self.files.remove(&name)?;
             }
         }
