@@ -271,7 +271,8 @@ impl Shared {
         if after.is_some() {
             held.check_free()?;
         }
-        if after != moves.now || staged.is_none() {
+        // A wait for the store's lock may have been long.
+        if after != moves.now || !staged.as_ref().is_some_and(Staged::is_fresh) {
             let stage = |target| self.refs.stage_now(target, synced);
             let done = after.as_ref().map(stage).transpose();
             staged = if synced { self.poison(done) } else { done }?;

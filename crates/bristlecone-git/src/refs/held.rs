@@ -47,6 +47,15 @@ pub(crate) struct Staged<'r> {
     refs: &'r Refs,
     name: String,
     target: RefTarget,
+    since: Instant,
+}
+
+impl Staged<'_> {
+    /// Whether nobody has taken the file for one that was left behind: [`Refs::sweep`] needs the store's lock, which
+    /// whoever asks holds.
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.since.elapsed() < STAGED_MAX / 2
+    }
 }
 
 impl Drop for Staged<'_> {
@@ -96,7 +105,8 @@ impl Refs {
             let name = passing_name(STAGED);
             // Somebody's none the less: of a process that was forked, say.
             let Some(file) = self.files.write_new(&name, &value::encode(target))? else { continue };
-            return Ok((Staged { refs: self, name: name.clone(), target: target.clone() }, (name, file)));
+            let staged = Staged { refs: self, name: name.clone(), target: target.clone(), since: Instant::now() };
+            return Ok((staged, (name, file)));
         }
     }
 
