@@ -37,16 +37,22 @@ fn repository(dir: &Path) {
     assert!(import.wait().unwrap().success());
 }
 
-#[test]
-fn a_history_comes_in_by_every_way() {
+/// Returns a folder with a repository in it; `None` where git is not installed.
+fn home() -> Option<(tempfile::TempDir, std::path::PathBuf)> {
     if peers::find("git").is_none() {
         eprintln!("SKIPPED: git is not installed");
-        return;
+        return None;
     }
     let dir = tempfile::tempdir().unwrap();
     let source = dir.path().join("source.git");
     fs::create_dir(&source).unwrap();
     repository(&source);
+    Some((dir, source))
+}
+
+#[test]
+fn a_history_comes_in_by_every_way() {
+    let Some((dir, source)) = home() else { return };
     let args = args(&format!("{} --dir {}/stores --runs 2 --in-process", source.display(), dir.path().display()));
     let rows = measure(&args, &source).unwrap();
     let names: Vec<&str> = rows.iter().map(|row| &row.name[..]).collect();
@@ -67,14 +73,7 @@ fn a_history_comes_in_by_every_way() {
 
 #[test]
 fn a_ref_that_is_another_is_found() {
-    if peers::find("git").is_none() {
-        eprintln!("SKIPPED: git is not installed");
-        return;
-    }
-    let dir = tempfile::tempdir().unwrap();
-    let source = dir.path().join("source.git");
-    fs::create_dir(&source).unwrap();
-    repository(&source);
+    let Some((dir, source)) = home() else { return };
     let mut source = Repository::read(&source).unwrap();
     let dest = dir.path().join("clone.git");
     theirs::clone(&source, &dest).unwrap();

@@ -6,6 +6,7 @@ use std::{
 };
 
 use bristlecone::{Counted, EntryKind, Error, Format, MemoryBackend, Native, Oid, Repo, Tree, core::git::Git, merge};
+use bristlecone_testkit::generate::Rng;
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
@@ -13,35 +14,22 @@ type Outcome = Result<(), Box<dyn std::error::Error>>;
 type Value = (EntryKind, Vec<u8>);
 type Map = BTreeMap<String, Value>;
 
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.0;
-        word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((word ^ word >> 31) % end as u64) as usize
-    }
-}
-
 const PATHS: [&str; 14] =
     ["a", "a/b", "a/b/c", "a/b/d", "a/e", "b", "b/c", "c", "c/d/e/f", "c/d/g", "c/h", "d", "e/f", "e/g"];
 
 /// Edits a map as a tree would be: a value takes the place of what is above and below it.
-fn edit(map: &mut Map, random: &mut Random, edits: usize) {
+fn edit(map: &mut Map, random: &mut Rng, edits: usize) {
     for _ in 0..edits {
-        let path = PATHS[random.below(PATHS.len())];
+        let path = PATHS[random.index(PATHS.len())];
         let below = format!("{path}/");
-        if random.below(3) == 0 {
+        if random.index(3) == 0 {
             map.retain(|other, _| other != path && !other.starts_with(&below));
             continue;
         }
         map.retain(|other, _| !other.starts_with(&below) && !path.starts_with(&format!("{other}/")));
-        let kind = [EntryKind::Value, EntryKind::Value, EntryKind::Executable, EntryKind::Link][random.below(4)];
+        let kind = [EntryKind::Value, EntryKind::Value, EntryKind::Executable, EntryKind::Link][random.index(4)];
         // Some are long enough to be objects of their own.
-        let contents = vec![b"xyz"[random.below(3)]; [1, 1, 100][random.below(3)]];
+        let contents = vec![b"xyz"[random.index(3)]; [1, 1, 100][random.index(3)]];
         map.insert(path.to_owned(), (kind, contents));
     }
 }
@@ -118,11 +106,11 @@ fn model(base: &Map, ours: &Map, theirs: &Map) -> (Map, BTreeSet<String>) {
 fn agrees_with_the_model<F: Format>(repo: &Repo<F>) {
     let mut both = (0, 0);
     for seed in 0..1500 {
-        let random = &mut Random(seed);
+        let random = &mut Rng::new(seed);
         let mut base = Map::new();
         edit(&mut base, random, 10);
         let (mut ours, mut theirs) = (base.clone(), base.clone());
-        let edits = (random.below(6), random.below(6));
+        let edits = (random.index(6), random.index(6));
         edit(&mut ours, random, edits.0);
         edit(&mut theirs, random, edits.1);
         let wanted = model(&base, &ours, &theirs);

@@ -7,23 +7,11 @@ use bristlecone::{
     core::git::Git,
     subtree::{Joined, Pulled, PushOptions, Pushed},
 };
+use bristlecone_testkit::generate::Rng;
 
 use crate::real_git::RealGit;
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
-
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.0;
-        word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((word ^ word >> 31) % end as u64) as usize
-    }
-}
 
 fn memory() -> Repo<Git> {
     Repo::with_backend(Git::sha1(), Arc::new(MemoryBackend::new()))
@@ -35,30 +23,30 @@ fn info(message: impl Into<Vec<u8>>, seconds: i64) -> Info {
 
 /// A random history whose commits have up to `parents_max` parents; every commit has the directory.
 fn random_history(repo: &Repo<Git>, seed: u64, count: usize, parents_max: usize) -> ObjRef {
-    let random = &mut Random(seed);
+    let random = &mut Rng::new(seed);
     let mut all: Vec<ObjRef> = Vec::new();
     for n in 0..count {
         let mut parents: Vec<ObjRef> = all.last().copied().into_iter().collect();
-        if parents_max > 1 && n > 3 && random.below(3) == 0 {
+        if parents_max > 1 && n > 3 && random.index(3) == 0 {
             // A line of its own, to be merged later.
-            parents = vec![all[all.len() - 1 - random.below(3)]];
+            parents = vec![all[all.len() - 1 - random.index(3)]];
         }
-        while parents.len() < parents_max && n > 3 && random.below(3) == 0 {
-            let other = all[all.len() - 1 - random.below(4)];
+        while parents.len() < parents_max && n > 3 && random.index(3) == 0 {
+            let other = all[all.len() - 1 - random.index(4)];
             if !parents.contains(&other) {
                 parents.push(other);
             }
         }
-        let mut tree = match parents.get(random.below(parents.len().max(1))) {
+        let mut tree = match parents.get(random.index(parents.len().max(1))) {
             Some(at) => repo.checkout(*at).unwrap(),
             None => repo.tree(),
         };
-        if n == 0 || random.below(2) == 0 {
-            let path = ["lib/sub/a", "lib/sub/b/c", "lib/sub/b/d"][random.below(3)];
-            tree.add(path, ["1", "2", "3"][random.below(3)]).unwrap();
+        if n == 0 || random.index(2) == 0 {
+            let path = ["lib/sub/a", "lib/sub/b/c", "lib/sub/b/d"][random.index(3)];
+            tree.add(path, ["1", "2", "3"][random.index(3)]).unwrap();
         }
-        if random.below(2) == 0 {
-            tree.add(["other", "lib/x"][random.below(2)], format!("{n}")).unwrap();
+        if random.index(2) == 0 {
+            tree.add(["other", "lib/x"][random.index(2)], format!("{n}")).unwrap();
         }
         let info = info(format!("commit {n}\n"), 1_700_000_000 + 60 * n as i64);
         all.push(repo.commit_tree(&mut tree, &parents, &info).unwrap());
