@@ -20,7 +20,7 @@ use std::{
     io,
     sync::{
         Arc, Mutex, OnceLock, RwLock,
-        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*},
+        atomic::{AtomicBool, AtomicU32, Ordering::*},
     },
     time::Instant,
 };
@@ -43,6 +43,7 @@ mod header;
 mod index;
 mod lock;
 mod log;
+mod published;
 mod queue;
 mod read;
 mod recovery;
@@ -61,7 +62,7 @@ pub use header::{FormatTag, StoreHeader};
 use frame::FrameKind;
 use header::STORE;
 use lock::StoreLock;
-use log::{Counters, Log, Shared, Tail, lock, read_lock};
+use log::{Counters, Log, Shared, Tail, lock};
 use segment::{SEGMENT_BYTES_MAX, SEGMENTS, SegmentHead, SegmentTable, segment_name};
 
 /// How a store on disk is used.
@@ -197,9 +198,7 @@ impl DiskBackend {
             first_segment: AtomicU32::new(1),
             gate: Mutex::default(),
             log: Mutex::new(Log { tail, buffer: Vec::new(), appended: false, began: None }),
-            refs: RwLock::default(),
-            end: AtomicU64::new(0),
-            sealed: AtomicBool::new(false),
+            published: published::Published::default(),
             writing: AtomicBool::new(false),
             queue: group::AppendQueue::default(),
             sync: sync::SyncPipe::default(),
@@ -215,7 +214,7 @@ impl DiskBackend {
             shared.recover(&mut log)?;
         }
         // Maps are looked at once the store has grown from here.
-        shared.background.trimmed_at.store(shared.end.load(Acquire), Relaxed);
+        shared.background.trimmed_at.store(shared.published.end(), Relaxed);
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -368,12 +367,12 @@ impl Backend for DiskBackend {
 
     fn get_ref(&self, name: &str) -> Result<Option<RefTarget>, Error> {
         self.shared.refresh()?;
-        Ok(read_lock(&self.shared.refs).get(name).cloned())
+        Ok(self.shared.published.refs().get(name).cloned())
     }
 
     fn list_refs(&self, prefix: &str) -> Result<BTreeMap<String, RefTarget>, Error> {
         self.shared.refresh()?;
-        let refs = read_lock(&self.shared.refs);
+        let refs = self.shared.published.refs();
         let from = refs.range(prefix.to_owned()..).take_while(|(name, _)| name.starts_with(prefix));
         Ok(from.map(|(name, target)| (name.clone(), target.clone())).collect())
     }
@@ -386,7 +385,7 @@ impl Backend for DiskBackend {
         self.shared.sync.owed.store(false, Release);
         // What other processes appended is meant too.
         self.shared.refresh()?;
-        self.shared.sync_to(self.shared.end.load(Acquire))
+        self.shared.sync_to(self.shared.published.end())
     }
 
     fn each_object(

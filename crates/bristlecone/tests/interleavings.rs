@@ -9,10 +9,13 @@ mod sync {
 
     pub use shuttle::{
         hint,
-        sync::{Arc, Mutex, MutexGuard, atomic},
+        sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard, atomic},
         thread,
     };
 }
+
+#[path = "../src/disk/published.rs"]
+mod published;
 
 #[path = "../src/disk/queue.rs"]
 mod queue;
@@ -96,6 +99,48 @@ mod memory {
             .collect();
         handles.into_iter().for_each(|handle| handle.join().unwrap());
     }
+}
+
+mod readers {
+    /// One thread appends objects and moves a ref to each; others read the ref and look for what it leads to.
+    pub fn follow_refs(appends: u64) {
+        use shuttle::sync::Arc;
+
+        use crate::published::Published;
+
+        let log: Arc<Published<u64>> = Arc::default();
+        let writer = {
+            let log = log.clone();
+            shuttle::thread::spawn(move || {
+                for end in 1..=appends {
+                    // The object lies before the end; every other append moves no ref.
+                    if end % 2 == 0 { log.advance(end, false) } else { log.advance_with(end, false, |to| *to = end) }
+                }
+            })
+        };
+        let readers: Vec<_> = (0..2)
+            .map(|_| {
+                let log = log.clone();
+                shuttle::thread::spawn(move || {
+                    let mut seen = 0;
+                    for _ in 0..3 {
+                        let to = *log.refs();
+                        assert!(log.end() >= to, "a ref leads behind the end of the log");
+                        assert!(to >= seen, "a ref goes back");
+                        seen = to;
+                    }
+                })
+            })
+            .collect();
+        writer.join().unwrap();
+        readers.into_iter().for_each(|handle| handle.join().unwrap());
+    }
+}
+
+#[test]
+fn no_reader_sees_a_ref_before_the_end_of_the_log_that_covers_it() {
+    shuttle::check_random(|| readers::follow_refs(4), 2_000);
+    shuttle::check_pct(|| readers::follow_refs(4), 2_000, 3);
 }
 
 #[test]

@@ -1,6 +1,10 @@
 //! Writing the frames of a group: as few writes as possible, and nothing left behind by one that fails.
 
-use std::{collections::HashMap, io, sync::atomic::Ordering::*};
+use std::{
+    collections::{BTreeMap, HashMap},
+    io,
+    sync::atomic::Ordering::*,
+};
 
 use bristlecone_core::Location;
 use smallvec::SmallVec;
@@ -8,7 +12,7 @@ use smallvec::SmallVec;
 use super::{
     frame::{self, EMPTY_BYTES, Frame, FrameKind, HEAD_BYTES, put_ref, ref_bytes},
     group::{Landed, Request},
-    log::{Log, Shared, Tail, read_lock, write_lock},
+    log::{Log, Shared, Tail},
     roll::RESERVED_BYTES,
     segment::{CHUNK_BYTES, Segment},
 };
@@ -76,7 +80,7 @@ impl Shared {
         if request.moves.is_empty() {
             return Ok(());
         }
-        let refs = read_lock(&self.refs);
+        let refs = self.published.refs();
         check_moves(request.moves, |name| match run.overlay.get(name) {
             Some(target) => target.as_ref(),
             None => refs.get(name),
@@ -184,23 +188,18 @@ impl Shared {
         self.counters.writes.fetch_add(1, Relaxed);
         self.counters.batches.fetch_add(whole as u64, Relaxed);
         self.counters.bytes_written.fetch_add(log.buffer.len() as u64, Relaxed);
-        let moved = run.frames[..whole].iter().any(|planned| !planned.targets.is_empty());
-        let mut refs = moved.then(|| write_lock(&self.refs));
-        for planned in run.frames.drain(..).take(whole) {
-            if let Some(refs) = &mut refs {
-                for (wanted, target) in planned.moves.iter().zip(planned.targets) {
-                    match (target, refs.get_mut(&wanted.name)) {
-                        (Some(target), Some(place)) => *place = target,
-                        (Some(target), None) => _ = refs.insert(wanted.name.clone(), target),
-                        (None, _) => _ = refs.remove(&wanted.name),
-                    }
-                }
-            }
-            landed[planned.index] = Some(Ok((planned.base, planned.after.location())));
-            log.tail = planned.after;
+        run.frames.truncate(whole);
+        if let Some(last) = run.frames.last() {
+            log.tail = last.after;
         }
-        drop(refs);
-        self.publish(&log.tail);
+        if run.frames.iter().any(|planned| !planned.targets.is_empty()) {
+            self.publish_with(&log.tail, |refs| move_refs(refs, &mut run.frames));
+        } else {
+            self.publish(&log.tail);
+        }
+        for planned in run.frames.drain(..) {
+            landed[planned.index] = Some(Ok((planned.base, planned.after.location())));
+        }
         log.buffer.clear();
         run.tail = log.tail;
     }
@@ -215,6 +214,19 @@ impl Shared {
         }
         self.counters.syncs.fetch_add(1, Relaxed);
         segment.sync_data().is_err().then(|| self.poison_with(reason()))
+    }
+}
+
+/// Moves the refs as the frames say, in their order.
+fn move_refs(refs: &mut BTreeMap<String, RefTarget>, frames: &mut [Planned<'_>]) {
+    for planned in frames {
+        for (wanted, target) in planned.moves.iter().zip(planned.targets.drain(..)) {
+            match (target, refs.get_mut(&wanted.name)) {
+                (Some(target), Some(place)) => *place = target,
+                (Some(target), None) => _ = refs.insert(wanted.name.clone(), target),
+                (None, _) => _ = refs.remove(&wanted.name),
+            }
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use std::{
 };
 
 use super::{
-    log::{Shared, lock, read_lock},
+    log::{Shared, lock},
     roll::{Spare, make_spare, segment_size},
     segment::encode_refs,
 };
@@ -85,8 +85,8 @@ impl Shared {
         if self.sync.wanted.load(Relaxed) && self.options.prezero && !background.spare_asked.swap(true, Relaxed) {
             background.keep_wanted.store(true, SeqCst);
         }
-        if self.options.maps && self.end.load(Relaxed).wrapping_sub(background.trimmed_at.load(Relaxed)) >= TRIM_EVERY {
-            background.trimmed_at.store(self.end.load(Relaxed), Relaxed);
+        if self.options.maps && self.published.end().wrapping_sub(background.trimmed_at.load(Relaxed)) >= TRIM_EVERY {
+            background.trimmed_at.store(self.published.end(), Relaxed);
             background.keep_wanted.store(true, SeqCst);
         }
         if background.keep_wanted.load(Relaxed) {
@@ -123,9 +123,10 @@ impl Shared {
             }
             drop(jobs);
             thread::sleep(pause);
-            background.flush_wanted.store(false, SeqCst);
+            // Reads what the appenders wrote last, and so sees the ends that they published before.
+            background.flush_wanted.swap(false, SeqCst);
             // A failure is remembered and refuses the next append.
-            let _ = self.sync_to(self.end.load(SeqCst));
+            let _ = self.sync_to(self.published.end());
             jobs = lock(&background.jobs);
         }
     }
@@ -165,7 +166,7 @@ impl Shared {
     /// files than the budget allows. Returns where to go on. What is still in use comes back a few pages at a time.
     fn trim_maps(&self, mut hand: u32) -> u32 {
         let budget = self.options.map_bytes;
-        let (first, tail) = (self.first_segment.load(Acquire), (self.end.load(Acquire) >> 32) as u32);
+        let (first, tail) = (self.first_segment.load(Acquire), (self.published.end() >> 32) as u32);
         for _ in first..tail {
             if shown_file_bytes().is_none_or(|bytes| bytes <= budget) {
                 break;
@@ -181,8 +182,8 @@ impl Shared {
 
     /// Makes a file for the segment after the one in which the log ends now.
     fn prepare_spare(&self) {
-        let number = (self.end.load(Acquire) >> 32) as u32 + 1;
-        let rows = encode_refs(&read_lock(&self.refs)).len() as u64;
+        let number = (self.published.end() >> 32) as u32 + 1;
+        let rows = encode_refs(&self.published.refs()).len() as u64;
         let Ok(bytes) = segment_size(number, self.header.segment_bytes, rows, 0) else { return };
         // One of another size was prepared for a segment that then had to be larger.
         let mut jobs = lock(&self.background.jobs);

@@ -40,7 +40,7 @@ impl Shared {
     pub(super) fn check(&self, report: &mut dyn FnMut(Damage)) -> Result<CheckSummary, Error> {
         self.refresh()?;
         let mut check = Check { shared: self, summary: CheckSummary::default(), report };
-        let last = (self.end.load(std::sync::atomic::Ordering::Acquire) >> 32) as u32;
+        let last = (self.published.end() >> 32) as u32;
         let first = self.first_segment.load(std::sync::atomic::Ordering::Acquire);
         let mut expected = None;
         for number in first..=last {
@@ -62,7 +62,7 @@ impl Shared {
         damage: &mut dyn FnMut(Damage),
     ) -> Result<(), Error> {
         self.refresh()?;
-        let end = self.end.load(std::sync::atomic::Ordering::Acquire);
+        let end = self.published.end();
         let last = (end >> 32) as u32;
         for number in self.first_segment.load(std::sync::atomic::Ordering::Acquire)..=last {
             let name = segment_name(number);
@@ -155,7 +155,7 @@ impl Check<'_> {
         let mut behind = walk.at;
         loop {
             // Frames that were appended since the check began are none of its business.
-            let end = shared.end.load(std::sync::atomic::Ordering::Acquire);
+            let end = shared.published.end();
             if last && segment.location(walk.at) >= end {
                 break;
             }

@@ -145,7 +145,7 @@ impl Shared {
             return Err(Error::ReadOnly);
         }
         self.poisoned()?;
-        self.settle(self.end.load(Acquire), durability)?;
+        self.settle(self.published.end(), durability)?;
         Ok(Location::NONE)
     }
 
@@ -153,7 +153,7 @@ impl Shared {
     #[inline]
     pub(super) fn pay_owed(&self) -> Result<(), Error> {
         if self.sync.owed.load(Relaxed) && self.sync.owed.swap(false, AcqRel) {
-            self.sync_to(self.end.load(Acquire))?;
+            self.sync_to(self.published.end())?;
         }
         Ok(())
     }

@@ -20,6 +20,7 @@ use super::{
     group::AppendQueue,
     index::TailIndex,
     lock::StoreLock,
+    published::Published,
     read::RecordCache,
     segment::{NUMBER_END, Segment, SegmentHead, SegmentTable},
     sync::SyncPipe,
@@ -163,10 +164,8 @@ pub(super) struct Shared {
     /// Who goes for the store's lock: one thread at a time. Taken before that and before the log.
     pub(super) gate: Mutex<()>,
     pub(super) log: Mutex<Log>,
-    pub(super) refs: RwLock<BTreeMap<String, RefTarget>>,
-    // The location of the tail's end, and whether its segment is sealed; both follow the log.
-    pub(super) end: AtomicU64,
-    pub(super) sealed: AtomicBool,
+    /// What readers see: refs and the end of the log.
+    pub(super) published: Published<BTreeMap<String, RefTarget>>,
     /// Set while a leader of ours holds the store's lock and has caught up: nobody else can have committed.
     pub(super) writing: AtomicBool,
     pub(super) queue: AppendQueue,
@@ -197,7 +196,7 @@ impl Shared {
         let opened = Segment::open(&self.storage, number, self.header.salt, self.lock.is_some(), self.options.maps);
         match opened {
             Ok(Some(segment)) => {
-                if number < (self.end.load(Acquire) >> 32) as u32 {
+                if number < (self.published.end() >> 32) as u32 {
                     segment.release();
                 }
                 Ok(self.segments.keep(segment))
@@ -230,10 +229,10 @@ impl Shared {
 
     /// Whether there may be something behind the known end.
     fn has_news(&self) -> Result<bool, Error> {
-        if self.sealed.load(Acquire) {
+        if self.published.is_sealed() {
             return Ok(true);
         }
-        let end = self.end.load(Acquire);
+        let end = self.published.end();
         match self.segment((end >> 32) as u32)? {
             Some(segment) => self.shows_bytes(segment, end & 0xffff_ffff),
             None => Ok(true),
@@ -279,22 +278,27 @@ impl Shared {
     pub(super) fn accept(&self, log: &mut Log, found: Found) {
         log.tail.pass(&found);
         self.sync.note_durable(found.frame.durable_end);
-        if !found.rows.is_empty() {
-            let mut refs = write_lock(&self.refs);
+        if found.rows.is_empty() {
+            return self.publish(&log.tail);
+        }
+        self.publish_with(&log.tail, |refs| {
             for (name, target) in found.rows {
                 match target {
                     Some(target) => refs.insert(name, target),
                     None => refs.remove(&name),
                 };
             }
-        }
-        self.publish(&log.tail);
+        });
     }
 
     /// Lets readers see a new tail.
     pub(super) fn publish(&self, tail: &Tail) {
-        self.sealed.store(tail.next != 0, Release);
-        self.end.store(tail.location(), Release);
+        self.published.advance(tail.location(), tail.next != 0);
+    }
+
+    /// Lets readers see a new tail, and the moves of refs that `apply` makes, in one step.
+    pub(super) fn publish_with(&self, tail: &Tail, apply: impl FnOnce(&mut BTreeMap<String, RefTarget>)) {
+        self.published.advance_with(tail.location(), tail.next != 0, apply);
     }
 
     /// Moves from a sealed segment to the next, if that is there.

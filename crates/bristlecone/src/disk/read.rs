@@ -112,13 +112,13 @@ impl Shared {
                 Probe::Other => {}
             }
         }
+        let known = self.published.end();
         if let Some(object) = self.find(&at.oid)? {
             return Ok(Some(object));
         }
-        // Another process may have appended it.
-        let known = self.end.load(Acquire);
+        // Another process, or another thread since, may have appended it.
         self.refresh()?;
-        if self.end.load(Acquire) != known
+        if self.published.end() != known
             && let Some(object) = self.find(&at.oid)?
         {
             return Ok(Some(object));
@@ -158,7 +158,7 @@ impl Shared {
 
     /// Asks the index of the tail, brought up to date, and returns the segment that it is of.
     fn search_tail(&self, search: &mut Search<'_, '_>) -> Result<u32, Error> {
-        let end = self.end.load(Acquire);
+        let end = self.published.end();
         let (number, upto) = ((end >> 32) as u32, end & 0xffff_ffff);
         let prefix = search.oid.prefix();
         let index = read_lock(&self.tail_index);
@@ -169,7 +169,7 @@ impl Shared {
         drop(index);
         let mut index = write_lock(&self.tail_index);
         // Read again under the lock, so that the table never goes back.
-        let end = self.end.load(Acquire);
+        let end = self.published.end();
         let (number, upto) = ((end >> 32) as u32, end & 0xffff_ffff);
         let Some(segment) = self.segment(number)? else { return Ok(number) };
         if index.segment != number {
@@ -267,7 +267,7 @@ impl Shared {
         }
         let whole = &bytes[..record.bytes() as usize];
         if !segment.is_verified(offset as usize) {
-            let settled = at.0 < self.end.load(Acquire);
+            let settled = at.0 < self.published.end();
             match record.verify(whole) {
                 Ok(()) if settled => segment.set_verified(offset as usize),
                 Ok(()) => {}
@@ -288,7 +288,7 @@ impl Shared {
                 _ => Probe::Other,
             });
         }
-        let settled = at.0 < self.end.load(Acquire);
+        let settled = at.0 < self.published.end();
         let mut first = [0; FIRST_READ_BYTES];
         let first = &mut first[..FIRST_READ_BYTES.min((segment.bytes - offset) as usize)];
         let failed = |error| self.io(&segment.name, error);
@@ -322,7 +322,7 @@ impl Shared {
     /// Fails if the hint leads into a frame whose records are damaged: then the object may have been there.
     fn refuse_damaged_hint(&self, oid: &Oid, hint: Location) -> Result<(), Error> {
         let number = (hint.0 >> 32) as u32;
-        if !hint.is_some() || hint.pending_offset().is_some() || hint.0 >= self.end.load(Acquire) {
+        if !hint.is_some() || hint.pending_offset().is_some() || hint.0 >= self.published.end() {
             return Ok(());
         }
         let Some(segment) = self.segment(number)? else { return Ok(()) };

@@ -10,7 +10,7 @@ use std::{collections::BTreeMap, sync::atomic::Ordering::*};
 use super::{
     append::zero_shown,
     frame::{Frame, MAGIC, word32},
-    log::{Log, Shared, Tail, write_lock},
+    log::{Log, Shared, Tail},
     roll::spare_prefix,
     segment::{CHUNK_BYTES, NUMBER_END, SEGMENTS, Segment, segment_name, segment_number},
 };
@@ -86,9 +86,8 @@ impl Shared {
         refs: BTreeMap<String, RefTarget>,
         durable: u64,
     ) -> Result<(), Error> {
-        *write_lock(&self.refs) = refs;
         log.tail = start;
-        self.publish(&log.tail);
+        self.publish_with(&log.tail, |published| *published = refs);
         loop {
             let check_records = log.tail.location() >= durable;
             let found = log.tail.find(segment, self.header.salt, check_records);

@@ -13,7 +13,7 @@ use std::{
 use super::{
     frame::{self, EMPTY_BYTES, Frame, FrameKind, SEAL_BYTES},
     header::{open_empty, random_word},
-    log::{Log, Shared, Tail, read_lock},
+    log::{Log, Shared, Tail},
     segment::{SEGMENT_BYTES_MAX, SEGMENT_HEAD_BYTES, SEGMENTS, Segment, SegmentHead, encode_refs, segment_name},
 };
 use crate::{
@@ -110,7 +110,7 @@ impl Shared {
     pub(super) fn roll(&self, log: &mut Log, frame_bytes: u64) -> Result<(), Error> {
         let old = self.tail_segment(&log.tail)?;
         let number = if log.tail.next != 0 { log.tail.next } else { log.tail.segment + 1 };
-        let rows = encode_refs(&read_lock(&self.refs));
+        let rows = encode_refs(&self.published.refs());
         let unsynced = self.options.background && !self.sync.wanted.load(Relaxed);
         let soon = unsynced && log.began.is_some_and(|began| began.elapsed() < FULL_SOON);
         let size_of = if soon { NUMBER_FULL_GROWN } else { number };

@@ -24,7 +24,7 @@ impl Shared {
         memory += read_lock(&self.tail_index).memory_bytes();
         memory += lock(&self.log).buffer.capacity() as u64;
         // 160: name, target and their place in the tree.
-        memory += read_lock(&self.refs).len() as u64 * 160;
+        memory += self.published.refs().len() as u64 * 160;
         BackendStats {
             bytes_written: self.counters.bytes_written.load(Relaxed),
             writes: self.counters.writes.load(Relaxed),
@@ -39,7 +39,7 @@ impl Shared {
 
     /// Returns the bytes of the store up to its tail, and those of all its files.
     fn sizes(&self) -> (u64, u64) {
-        let end = self.end.load(Acquire);
+        let end = self.published.end();
         let tail = (end >> 32) as u32;
         let length = |name: &str| self.storage.open(name, OpenMode::Read).and_then(|file| file.len()).unwrap_or(0);
         let header = length(STORE);

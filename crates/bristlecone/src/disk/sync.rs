@@ -72,7 +72,7 @@ impl Shared {
 
     /// Syncs the segment in which the log ends; those before it were synced when they were sealed.
     fn sync_tail(&self) -> Result<(), Error> {
-        let end = self.end.load(Acquire);
+        let end = self.published.end();
         let segment = match self.segment((end >> 32) as u32)? {
             Some(segment) => segment,
             None => return Err(self.poison_with("the last segment has vanished".to_owned())),
@@ -85,7 +85,7 @@ impl Shared {
     /// Sees to it, as far as possible, that a sync by another process after one that failed here covers what
     /// this one did not; not every system tells the other process that something is amiss.
     fn mend(&self, segment: &Segment) {
-        let (durable, end) = (self.sync.durable_end(), self.end.load(Acquire));
+        let (durable, end) = (self.sync.durable_end(), self.published.end());
         let inside = |location: u64| location >> 32 == u64::from(segment.number);
         let from = if inside(durable) { durable & 0xffff_ffff } else { 0 };
         let to = if inside(end) { end & 0xffff_ffff } else { segment.bytes };

@@ -293,9 +293,9 @@ fn a_torn_tail_is_cut_and_passed_over_when_reading() {
         for number in 0..5 {
             commit(&backend, number, Durability::Synced).unwrap();
         }
-        let end = backend.shared.end.load(Acquire);
+        let end = backend.shared.published.end();
         commit(&backend, 5, Durability::None).unwrap();
-        let whole = backend.shared.end.load(Acquire) - end;
+        let whole = backend.shared.published.end() - end;
         kill(backend);
         let file = storage(dir.path()).open(&segment_name(1), OpenMode::Write).unwrap();
         write_all_at(&*file, &vec![0; (whole - torn.min(whole - 1)) as usize], (end & 0xffff_ffff) + torn).unwrap();
@@ -319,7 +319,7 @@ fn a_living_process_cuts_what_a_dead_one_left() {
     let dir = tempfile::tempdir().unwrap();
     let backend = create(dir.path(), small());
     commit(&backend, 0, Durability::None).unwrap();
-    let end = backend.shared.end.load(Acquire) & 0xffff_ffff;
+    let end = backend.shared.published.end() & 0xffff_ffff;
     let file = storage(dir.path()).open(&segment_name(1), OpenMode::Write).unwrap();
     write_all_at(&*file, &[7; 500], end).unwrap();
     assert_eq!(holds(&backend, "main").unwrap().oid, oid(0));
@@ -332,11 +332,11 @@ fn damage_before_the_durable_end_is_named_and_no_tail() {
     let dir = tempfile::tempdir().unwrap();
     let options = DiskOptions { segment_bytes: 1 << 16, ..small() };
     let backend = create(dir.path(), options.clone());
-    let start = backend.shared.end.load(Acquire) & 0xffff_ffff;
+    let start = backend.shared.published.end() & 0xffff_ffff;
     let mut ends = Vec::new();
     for number in 0..6 {
         commit(&backend, number, Durability::Synced).unwrap();
-        ends.push(backend.shared.end.load(Acquire) & 0xffff_ffff);
+        ends.push(backend.shared.published.end() & 0xffff_ffff);
     }
     drop(backend);
     let path = segment_file(dir.path(), 1);
@@ -452,7 +452,7 @@ fn a_crash_between_seal_and_next_segment_is_no_loss() {
     let dir = tempfile::tempdir().unwrap();
     let backend = create(dir.path(), small());
     let mut number = 0;
-    while backend.shared.end.load(Acquire) >> 32 < 3 {
+    while backend.shared.published.end() >> 32 < 3 {
         commit(&backend, number, Durability::Synced).unwrap();
         number += 1;
     }
@@ -475,7 +475,7 @@ fn grouped_appends_become_durable_soon() {
     let backend = create(dir.path(), DiskOptions { background: true, ..small() });
     let start = Instant::now();
     commit(&backend, 0, Durability::Grouped).unwrap();
-    let end = backend.shared.end.load(Acquire);
+    let end = backend.shared.published.end();
     while backend.shared.sync.durable_end() < end {
         assert!(start.elapsed().as_secs() < 5);
         thread::yield_now();
@@ -530,7 +530,7 @@ fn the_example_in_the_format_page_is_what_is_written() {
     let moves = [RefMove { name: "main".to_owned(), expected: Expected::Absent, to: Some(target) }];
     backend.append(batch, &moves, Durability::Synced).unwrap();
     backend.close().unwrap();
-    let end = (backend.shared.end.load(Acquire) & 0xffff_ffff) as usize;
+    let end = (backend.shared.published.end() & 0xffff_ffff) as usize;
     for (name, end) in [(STORE.to_owned(), usize::MAX), (segment_name(1), end)] {
         let bytes = std::fs::read(dir.path().join(&name)).unwrap();
         let dump = dump(&bytes[..end.min(bytes.len())]);
