@@ -138,7 +138,7 @@ impl Layout {
             "[core]\n\trepositoryformatversion = {version}\n\tfilemode = true\n\tbare = {bare}\n{updates}{extensions}"
         );
         let head = format!("ref: refs/heads/{}\n", branch.unwrap_or("master"));
-        write_skeleton(&RealStorage::new(&git_dir), &config, &head)
+        write_skeleton(&RealStorage::new(&git_dir).following_links(), &config, &head)
             .map_err(|source| error::io(git_dir.display().to_string(), source))?;
         Self::open(path)
     }
@@ -158,13 +158,13 @@ impl Layout {
     /// Returns the storage rooted at the common folder.
     #[must_use]
     pub fn storage(&self) -> Arc<dyn Storage> {
-        Arc::new(RealStorage::new(&self.common_dir))
+        Arc::new(RealStorage::new(&self.common_dir).following_links())
     }
 
     /// Returns the storage rooted at the folder of `HEAD` and of the index.
     #[must_use]
     pub fn git_storage(&self) -> Arc<dyn Storage> {
-        Arc::new(RealStorage::new(&self.git_dir))
+        Arc::new(RealStorage::new(&self.git_dir).following_links())
     }
 }
 

@@ -18,11 +18,16 @@ pub use real::RealStorage;
 pub trait Storage: Send + Sync + fmt::Debug {
     /// Opens a file. Names use `/` between folders.
     ///
+    /// Only plain files are opened: a folder, a pipe or a device is refused at once, and so is a symbolic link unless
+    /// the storage follows links.
+    ///
     /// # Errors
-    /// [`io::ErrorKind::NotFound`] or [`io::ErrorKind::AlreadyExists`] according to `mode`; others of the system.
+    /// [`io::ErrorKind::NotFound`] or [`io::ErrorKind::AlreadyExists`] according to `mode`; [`io::ErrorKind::InvalidInput`]
+    /// for what is no plain file; others of the system.
     fn open(&self, name: &str, mode: OpenMode) -> io::Result<Arc<dyn StorageFile>>;
 
-    /// Creates a folder, and those above it, unless they are there.
+    /// Creates a folder, and those above it, unless they are there. The empty name is the folder of the storage itself,
+    /// whose name is durable afterwards also where the folder was there before.
     ///
     /// # Errors
     /// Those of the system.
@@ -185,6 +190,14 @@ pub trait StorageFile: Send + Sync + fmt::Debug {
     /// # Errors
     /// Those of the system.
     fn unlock(&self) -> io::Result<()>;
+
+    /// Returns the number of the file in its file system, as [`Stat::id`] has it for the file of a name.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::Unsupported`] where files have no numbers; others of the system.
+    fn id(&self) -> io::Result<u64> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 
     /// Returns who holds the lock, if that can be found out: `process 123 (cone)`.
     fn lock_holder(&self) -> Option<String>;

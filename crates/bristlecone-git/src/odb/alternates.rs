@@ -28,7 +28,7 @@ pub(super) fn of(objects: &Path) -> Result<Vec<Arc<dyn Storage>>> {
             for other in listed(&dir)? {
                 let Ok(other) = other.canonicalize() else { continue };
                 if other.is_dir() && seen.insert(other.clone()) {
-                    found.push(Arc::new(RealStorage::new(&other)));
+                    found.push(Arc::new(RealStorage::new(&other).following_links()));
                     next.push(other);
                 }
             }

@@ -234,6 +234,11 @@ impl StorageFile for SimFile {
         state.powered()
     }
 
+    fn id(&self) -> io::Result<u64> {
+        self.storage.lock().powered()?;
+        Ok(self.id)
+    }
+
     fn lock_holder(&self) -> Option<String> {
         let state = self.storage.lock();
         state.locks.get(&self.id).map(|handle| format!("simulated handle {handle}"))

@@ -142,6 +142,10 @@ impl StorageFile for LyingFile {
         self.inner.unlock()
     }
 
+    fn id(&self) -> io::Result<u64> {
+        self.inner.id()
+    }
+
     fn lock_holder(&self) -> Option<String> {
         self.inner.lock_holder()
     }

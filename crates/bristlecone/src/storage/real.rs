@@ -12,7 +12,7 @@
 use std::{
     fs::{self, File, OpenOptions},
     io,
-    os::unix::fs::{FileExt, MetadataExt},
+    os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -26,13 +26,20 @@ use super::{FileMap, OpenMode, Stat, Storage, StorageFile};
 #[derive(Clone, Debug)]
 pub struct RealStorage {
     dir: PathBuf,
+    follows_links: bool,
 }
 
 impl RealStorage {
     /// Returns the storage in the folder `dir`, which need not exist before something is created in it.
     #[must_use]
     pub fn new(dir: impl Into<PathBuf>) -> Self {
-        Self { dir: dir.into() }
+        Self { dir: dir.into(), follows_links: false }
+    }
+
+    /// Returns the storage with symbolic links followed when files are opened, as Git does in its repositories.
+    #[must_use]
+    pub fn following_links(self) -> Self {
+        Self { follows_links: true, ..self }
     }
 
     /// Returns the folder.
@@ -49,30 +56,52 @@ impl RealStorage {
 impl Storage for RealStorage {
     fn open(&self, name: &str, mode: OpenMode) -> io::Result<Arc<dyn StorageFile>> {
         let mut options = OpenOptions::new();
-        options.read(true);
+        let links = if self.follows_links { 0 } else { libc::O_NOFOLLOW };
+        // Without blocking: opening a pipe would wait for somebody at its other end. Plain files know no difference.
+        options.read(true).custom_flags(links | libc::O_NONBLOCK);
         match mode {
             OpenMode::Read => {}
             OpenMode::Write => _ = options.write(true),
             OpenMode::CreateNew => _ = options.write(true).create_new(true),
             OpenMode::Create => _ = options.write(true).create(true).truncate(false),
         }
-        Ok(Arc::new(RealFile(options.open(self.path(name))?)))
+        let file = options.open(self.path(name)).map_err(|error| match error.raw_os_error() {
+            Some(libc::ELOOP) if !self.follows_links => no_plain_file("a symbolic link"),
+            Some(libc::EISDIR) => no_plain_file("a folder"),
+            Some(libc::ENXIO) => no_plain_file("a socket or a device"),
+            _ => error,
+        })?;
+        let kind = file.metadata()?.file_type();
+        if !kind.is_file() {
+            return Err(no_plain_file(if kind.is_dir() { "a folder" } else { "a pipe, a socket or a device" }));
+        }
+        Ok(Arc::new(RealFile(file)))
     }
 
     fn create_dir(&self, name: &str) -> io::Result<()> {
         let path = self.path(name);
-        // The folders above that come into being must be durable too, up to the first that was there.
-        let mut parents = Vec::new();
+        // From the top down, each name durable before anything is made below it: whatever is there already was made
+        // so, but for the last folder, whose maker may have died before the sync.
+        let mut missing = Vec::new();
         let mut above = path.as_path();
-        while !above.exists() {
+        while !above.as_os_str().is_empty() && !above.exists() {
+            missing.push(above);
             let Some(parent) = above.parent() else { break };
-            parents.push(parent);
             above = parent;
         }
-        fs::create_dir_all(&path)?;
-        for parent in parents {
-            let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
-            File::open(parent)?.sync_all()?;
+        if name.is_empty() || !missing.is_empty() {
+            match sync_parent(above) {
+                // A folder of somebody else's, who saw to its name.
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+                synced => synced?,
+            }
+        }
+        for dir in missing.into_iter().rev() {
+            match fs::create_dir(dir) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => {}
+                created => created?,
+            }
+            sync_parent(dir)?;
         }
         Ok(())
     }
@@ -139,6 +168,18 @@ impl Storage for RealStorage {
     fn describe(&self, name: &str) -> String {
         self.path(name).display().to_string()
     }
+}
+
+/// Makes the name of a folder durable.
+fn sync_parent(dir: &Path) -> io::Result<()> {
+    let Some(parent) = dir.parent() else { return Ok(()) };
+    let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+    File::open(parent)?.sync_all()
+}
+
+/// Returns the error of a name that stands for `what`.
+fn no_plain_file(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, format!("this is {what}, and only a plain file is opened here"))
 }
 
 /// How often the system's list of locks is read before the holder counts as unknown.
@@ -209,6 +250,10 @@ impl StorageFile for RealFile {
         Ok(flock(&self.0, FlockOperation::Unlock)?)
     }
 
+    fn id(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.ino())
+    }
+
     fn lock_holder(&self) -> Option<String> {
         let stat = rustix::fs::fstat(&self.0).ok()?;
         let (major, minor) = (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));
@@ -258,6 +303,32 @@ mod tests {
         assert!(second.try_lock().unwrap());
         drop(second);
         assert!(first.try_lock().unwrap());
+    }
+
+    #[test]
+    fn what_is_no_plain_file_is_refused_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let storage = RealStorage::new(dir.path());
+        fs::write(dir.path().join("plain"), "mine").unwrap();
+        std::os::unix::fs::symlink("plain", dir.path().join("link")).unwrap();
+        std::os::unix::fs::symlink("nowhere", dir.path().join("dangling")).unwrap();
+        fs::create_dir(dir.path().join("folder")).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, dir.path().join("pipe"), rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR)
+            .unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(dir.path().join("socket")).unwrap();
+        for name in ["link", "dangling", "folder", "pipe", "socket"] {
+            for mode in [OpenMode::Read, OpenMode::Write, OpenMode::Create] {
+                let error = storage.open(name, mode).unwrap_err();
+                assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{name}, {mode:?}: {error}");
+            }
+            assert_eq!(storage.open(name, OpenMode::CreateNew).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        }
+        assert!(!dir.path().join("nowhere").exists());
+        let following = storage.clone().following_links();
+        let file = following.open("link", OpenMode::Write).unwrap();
+        assert_eq!(file.id().unwrap(), storage.open("plain", OpenMode::Read).unwrap().id().unwrap());
+        assert_eq!(file.id().unwrap(), storage.stat("plain").unwrap().id);
+        assert_eq!(following.open("pipe", OpenMode::Read).unwrap_err().kind(), io::ErrorKind::InvalidInput);
     }
 
     #[test]
