@@ -12,6 +12,7 @@
 mod disk;
 mod fault;
 mod file;
+mod hook;
 mod names;
 mod pages;
 mod policy;
@@ -22,6 +23,7 @@ mod wrap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 pub use fault::{Call, CallKind, Fault, Times};
+pub use hook::{Coming, Hooked};
 pub use policy::Policy;
 use state::State;
 pub use wrap::{Lie, Lying};

@@ -37,6 +37,7 @@ mod append;
 mod background;
 mod check;
 mod derived;
+mod durable;
 mod frame;
 mod group;
 mod header;
@@ -47,6 +48,7 @@ mod published;
 mod queue;
 mod read;
 mod recovery;
+mod repair;
 mod roll;
 mod segment;
 mod stats;
@@ -58,11 +60,13 @@ mod tests;
 
 pub use check::CheckSummary;
 pub use header::{FormatTag, StoreHeader};
+pub use repair::{AcceptedEnd, Repaired};
 
 use frame::FrameKind;
 use header::STORE;
 use lock::StoreLock;
 use log::{Counters, Log, Shared, Tail, lock};
+use recovery::Recovery;
 use segment::{SEGMENT_BYTES_MAX, SEGMENTS, SegmentHead, SegmentTable, segment_name};
 
 /// How a store on disk is used.
@@ -114,10 +118,12 @@ pub struct DiskBackend {
 impl DiskBackend {
     /// Makes a store in an empty place and opens it.
     ///
-    /// A crash leaves either no store, and making one works again, or a whole one.
+    /// A crash leaves either no store, and making one works again, or a whole one. Nothing but what such a crash left is
+    /// replaced.
     ///
     /// # Errors
-    /// [`Error::Exists`]; [`Error::Locked`], [`Error::NoSpace`], [`Error::Io`].
+    /// [`Error::Exists`]; [`Error::Lost`] where a store lacks its header; [`Error::Locked`], [`Error::NoSpace`],
+    /// [`Error::Io`].
     pub fn create(storage: Arc<dyn Storage>, format: FormatTag, options: DiskOptions) -> Result<Self, Error> {
         let segment_bytes = options.segment_bytes.clamp(4096, SEGMENT_BYTES_MAX).next_multiple_of(8);
         Self::create_as(storage, StoreHeader::new(format, segment_bytes), options, header::random_word())
@@ -129,7 +135,7 @@ impl DiskBackend {
         options: DiskOptions,
         nonce: u64,
     ) -> Result<Self, Error> {
-        for dir in [SEGMENTS, derived::DERIVED] {
+        for dir in ["", SEGMENTS, derived::DERIVED] {
             storage.create_dir(dir).map_err(|error| Error::io(storage.describe(dir), error))?;
         }
         let store_lock = StoreLock::open(&storage, options.lock_wait_ms)?;
@@ -137,30 +143,33 @@ impl DiskBackend {
         let guard = store_lock.take()?;
         match StoreHeader::read(&storage) {
             Err(Error::NoStore { .. }) => {}
-            Err(Error::Io { file, source }) => return Err(Error::Io { file, source }),
+            Err(error @ (Error::Io { .. } | Error::Lost { .. })) => return Err(error),
             _ => return Err(Error::Exists { file: storage.describe("") }),
         }
-        // What an attempt before this one left would not fit the new header.
+        // What an attempt before this one left, and nothing else is there, would not fit the new header.
         for name in storage.list(SEGMENTS).map_err(|error| Error::io(storage.describe(SEGMENTS), error))? {
             let name = format!("{SEGMENTS}/{name}");
             storage.remove(&name).map_err(|error| Error::io(storage.describe(&name), error))?;
         }
+        header.keep_copy(&storage)?;
+        durable::prepare(&storage)?;
         first_segment(&storage, &header, &options)?;
         header.write(&storage)?;
         drop(guard);
-        let store = Self::open_as(storage, header, Some(store_lock), options, nonce)?;
-        lock(&store.shared.log).began = Some(Instant::now());
-        Ok(store)
+        let shared = Self::load(storage, header, Some(store_lock), options, nonce, &mut Recovery::Usual)?;
+        lock(&shared.log).began = Some(Instant::now());
+        Ok(Self { shared: Arc::new(shared) })
     }
 
     /// Opens a store, cutting off what a crash left half written.
     ///
     /// `format`: the name of the format that the store must have, if that matters here. `read_only`: nothing
-    /// is written or locked, and a torn tail is passed over.
+    /// is written or locked, a torn tail is passed over, and where the end of the log is lost, what is before it can be
+    /// read; [`DiskBackend::lost_end`] tells.
     ///
     /// # Errors
     /// [`Error::NoStore`]; [`Error::Incompatible`] for another format; [`Error::Corrupt`] naming what is damaged;
-    /// [`Error::Locked`], [`Error::Io`].
+    /// [`Error::Lost`] where the header is missing, or, for writing, the end of the log; [`Error::Locked`], [`Error::Io`].
     pub fn open(
         storage: Arc<dyn Storage>,
         format: Option<&str>,
@@ -176,16 +185,22 @@ impl DiskBackend {
             });
         }
         let store_lock = if read_only { None } else { Some(StoreLock::open(&storage, options.lock_wait_ms)?) };
-        Self::open_as(storage, header, store_lock, options, header::random_word())
+        let nonce = header::random_word();
+        let shared = Self::load(storage, header, store_lock, options, nonce, &mut Recovery::Usual)?;
+        Ok(Self { shared: Arc::new(shared) })
     }
 
-    fn open_as(
+    fn load(
         storage: Arc<dyn Storage>,
         header: StoreHeader,
         store_lock: Option<StoreLock>,
         options: DiskOptions,
         nonce: u64,
-    ) -> Result<Self, Error> {
+        recovery: &mut Recovery,
+    ) -> Result<Shared, Error> {
+        if let Some(store_lock) = &store_lock {
+            store_lock.expect(&header);
+        }
         let tail = Tail { segment: 0, end: 0, chain: 0, sequence: 0, next: 0, checkpoint: false };
         let cache = Some(read::record_cache(options.cache_bytes));
         let shared = Shared {
@@ -203,6 +218,8 @@ impl DiskBackend {
             queue: group::AppendQueue::default(),
             sync: sync::SyncPipe::default(),
             poison: OnceLock::new(),
+            lost_end: OnceLock::new(),
+            note: OnceLock::new(),
             counters: Counters::default(),
             tail_index: RwLock::default(),
             cache,
@@ -211,11 +228,24 @@ impl DiskBackend {
         {
             let mut log = lock(&shared.log);
             let _guard = shared.lock.as_ref().map(StoreLock::take).transpose()?;
-            shared.recover(&mut log)?;
+            shared.recover(&mut log, recovery)?;
         }
         // Maps are looked at once the store has grown from here.
         shared.background.trimmed_at.store(shared.published.end(), Relaxed);
-        Ok(Self { shared: Arc::new(shared) })
+        Ok(shared)
+    }
+
+    /// Returns where the end of the log is lost, if it is: the store was durable beyond it. Only a store that is open
+    /// for reading can be so.
+    #[must_use]
+    pub fn lost_end(&self) -> Option<&Damage> {
+        self.shared.lost_end.get()
+    }
+
+    /// Returns what the opening met that is no damage and yet worth telling, if anything.
+    #[must_use]
+    pub fn note(&self) -> Option<&str> {
+        self.shared.note.get().map(String::as_str)
     }
 
     /// Reads what the store in `storage` says of itself.
@@ -240,27 +270,26 @@ impl DiskBackend {
     /// As [`Backend::flush`].
     pub fn close(&self) -> Result<(), Error> {
         let shared = &self.shared;
-        shared.stop_background();
-        if shared.lock.is_none() {
+        // The threads and the lock are those of the process that opened the store, not of one that was forked from it.
+        if shared.lock.as_ref().is_none_or(|store_lock| !store_lock.is_own()) {
             return Ok(());
         }
+        shared.stop_background();
         if !lock(&shared.log).appended {
             return shared.poisoned();
         }
         shared.locked(|log| {
             shared.sync_to(log.tail.location())?;
-            if log.tail.checkpoint || log.tail.next != 0 {
-                log.appended = false;
-                return Ok(());
-            }
             let segment = shared.tail_segment(&log.tail)?;
-            if log.tail.end + frame::EMPTY_BYTES + frame::SEAL_BYTES <= segment.bytes {
+            let room = log.tail.end + frame::EMPTY_BYTES + frame::SEAL_BYTES <= segment.bytes;
+            if room && !log.tail.checkpoint && log.tail.next == 0 {
                 let (bytes, after) = shared.small_frame(&log.tail, FrameKind::Checkpoint, &[], log.tail.location());
                 shared.write_frame(segment, &bytes, log.tail.end)?;
                 log.tail = after;
                 shared.publish(&after);
                 shared.sync_to(after.location())?;
             }
+            shared.note_end(log.tail.location(), false);
             log.appended = false;
             Ok(())
         })

@@ -130,6 +130,14 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
+    /// A file that a store cannot be without is missing, or ends before what was acknowledged.
+    #[error("{file}: {reason}")]
+    Lost {
+        /// The file.
+        file: String,
+        /// What is missing, and what to do.
+        reason: String,
+    },
     /// An object whose bytes are sound and make no sense.
     #[error("object {oid} is damaged: {source}")]
     BadObject {

@@ -10,8 +10,10 @@
 
 use std::{fmt, io, sync::Arc};
 
+mod origin;
 mod real;
 
+pub use origin::Origin;
 pub use real::RealStorage;
 
 /// A folder in which an engine keeps its files.

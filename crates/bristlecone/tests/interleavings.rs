@@ -74,6 +74,47 @@ mod commits {
     }
 }
 
+/// A leader that panics answers nobody; those who wait learn it, and the lead goes on.
+fn leaders_that_answer_nobody(threads: u64) {
+    use shuttle::sync::{Arc, atomic::AtomicU64, atomic::Ordering::SeqCst};
+
+    use crate::queue::{Entered, Queue, Waited};
+
+    let queue: Arc<Queue<u64, u64>> = Arc::default();
+    let (led, forgotten) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let handles: Vec<_> = (0..threads)
+        .map(|thread| {
+            let (queue, led, forgotten) = (queue.clone(), led.clone(), forgotten.clone());
+            shuttle::thread::spawn(move || match queue.enter(|| thread) {
+                Entered::Leads(lead) => {
+                    led.fetch_add(1, SeqCst);
+                    drop(lead);
+                }
+                Entered::Waits(waiter) => match queue.wait(&waiter) {
+                    Waited::Answered(answer) => {
+                        assert_eq!(answer, None, "nobody answers here");
+                        forgotten.fetch_add(1, SeqCst);
+                    }
+                    // As the stack unwinds: the group first.
+                    Waited::Leads(lead, group) => {
+                        led.fetch_add(1, SeqCst);
+                        drop(group);
+                        drop(lead);
+                    }
+                },
+            })
+        })
+        .collect();
+    handles.into_iter().for_each(|handle| handle.join().unwrap());
+    assert_eq!(led.load(SeqCst) + forgotten.load(SeqCst), threads, "everybody goes on");
+}
+
+#[test]
+fn those_whose_leader_panics_go_on() {
+    shuttle::check_random(|| leaders_that_answer_nobody(4), 2_000);
+    shuttle::check_pct(|| leaders_that_answer_nobody(4), 2_000, 3);
+}
+
 mod memory {
     /// Threads keep runs and read them, and those of others, at once.
     pub fn keep_and_read() {

@@ -43,6 +43,10 @@ impl Shared {
         let last = (self.published.end() >> 32) as u32;
         let first = self.first_segment.load(std::sync::atomic::Ordering::Acquire);
         let mut expected = None;
+        if let Some(lost) = self.lost_end.get() {
+            check.summary.damages += 1;
+            (check.report)(lost.clone());
+        }
         for number in first..=last {
             expected = match self.segment(number)? {
                 Some(segment) => check.segment(segment, expected, number == last)?,

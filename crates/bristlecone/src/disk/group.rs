@@ -7,7 +7,7 @@
 
 use std::{
     io,
-    sync::{Arc, atomic::Ordering::*},
+    sync::atomic::{AtomicBool, Ordering::*},
 };
 
 use bristlecone_core::Location;
@@ -69,7 +69,7 @@ impl Append {
     }
 }
 
-type Waiter = queue::Waiter<Append, Result<Location, Error>>;
+type Group = queue::Group<Append, Result<Location, Error>>;
 /// The appends that wait for a leader.
 pub(super) type AppendQueue = queue::Queue<Append, Result<Location, Error>>;
 
@@ -98,7 +98,7 @@ impl Shared {
             Entered::Waits(waiter) => match self.queue.wait(&waiter) {
                 Waited::Answered(outcome) => outcome.unwrap_or_else(|| Err(unanswered())),
                 Waited::Leads(lead, group) => {
-                    self.lead(lead, &group);
+                    self.lead(lead, group);
                     waiter.take().unwrap_or_else(|| Err(unanswered()))
                 }
             },
@@ -190,7 +190,7 @@ impl Shared {
     }
 
     /// Writes for everybody who waits, this thread among them, and answers them.
-    fn lead(&self, lead: Lead<'_, Append, Result<Location, Error>>, group: &[Arc<Waiter>]) {
+    fn lead(&self, lead: Lead<'_, Append, Result<Location, Error>>, group: Group) {
         let requests: Vec<Request<'_>> = group.iter().map(|waiter| waiter.item.request()).collect();
         let mut landed: Vec<Option<Landed>> = group.iter().map(|_| None).collect();
         self.write_group(&requests, &mut landed);
@@ -247,10 +247,24 @@ impl Shared {
         if log.tail.next == 0 && self.shows_bytes(self.tail_segment(&log.tail)?, log.tail.end)? {
             self.cut_tail(log)?;
         }
-        self.writing.store(true, Release);
-        let result = work(log);
-        self.writing.store(false, Release);
-        result
+        let _writing = Writing::begin(&self.writing);
+        work(log)
+    }
+}
+
+/// Says while it lives that a leader of ours writes, also to one who panics.
+struct Writing<'a>(&'a AtomicBool);
+
+impl<'a> Writing<'a> {
+    fn begin(flag: &'a AtomicBool) -> Self {
+        flag.store(true, Release);
+        Self(flag)
+    }
+}
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Release);
     }
 }
 
@@ -266,6 +280,9 @@ pub(super) fn again(error: &Error) -> Error {
         Error::Corrupt { file, offset, oid, reason } => {
             Error::Corrupt { file: file.clone(), offset: *offset, oid: *oid, reason: reason.clone() }
         }
+        Error::Lost { file, reason } => Error::Lost { file: file.clone(), reason: reason.clone() },
+        Error::Usage { reason } => Error::Usage { reason },
+        Error::NoStore { file } => Error::NoStore { file: file.clone() },
         Error::TooLarge { what, bytes, bytes_max } => Error::TooLarge { what, bytes: *bytes, bytes_max: *bytes_max },
         Error::Io { file, source } => {
             Error::Io { file: file.clone(), source: io::Error::new(source.kind(), source.to_string()) }
@@ -274,7 +291,9 @@ pub(super) fn again(error: &Error) -> Error {
     }
 }
 
-/// The error of a request that its leader forgot, which none does.
+/// The error of a request whose leader panicked: nobody knows whether it was written.
 fn unanswered() -> Error {
-    Error::Io { file: String::new(), source: io::Error::other("an append was not answered") }
+    let reason =
+        "the thread that wrote for this one panicked; the commit may have been made or not: read the refs again";
+    Error::Io { file: String::new(), source: io::Error::other(reason) }
 }

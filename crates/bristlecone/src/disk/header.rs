@@ -1,4 +1,8 @@
-//! The file `store`: what the store is, written once. `docs/formats/disk.md` section 1 lists the bytes.
+//! The file `store`: what the store is, written once, with a copy beside the segments. `docs/formats/disk.md` section 1
+//! lists the bytes.
+//!
+//! Without the header nothing can be read: it has the salt of all checksums. So its loss must neither look like the
+//! absence of a store nor be final.
 
 use std::{
     hash::{BuildHasher, Hasher},
@@ -8,7 +12,12 @@ use std::{
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::frame::{word32, word64};
+use super::{
+    durable::DURABLE,
+    frame::{word32, word64},
+    roll::spare_prefix,
+    segment::{CHUNK_BYTES, SEGMENT_HEAD_BYTES, SEGMENTS, Segment, segment_name, segment_number},
+};
 use crate::{
     Error,
     storage::{OpenMode, Storage, StorageFile, read_exact_at, write_all_at},
@@ -17,6 +26,9 @@ use crate::{
 /// The name of the file.
 pub(super) const STORE: &str = "store";
 const STORE_NEW: &str = "store.new";
+/// The name of its copy.
+pub(super) const STORE_COPY: &str = "segments/store.copy";
+const STORE_COPY_NEW: &str = "segments/store.copy.new";
 const MAGIC: &[u8; 16] = b"bristlecone disk";
 /// The version of the files that this engine writes, and the only one that it reads.
 pub(super) const ENGINE_VERSION: u32 = 1;
@@ -114,23 +126,35 @@ impl StoreHeader {
     /// Reads the header of the store in `storage`.
     ///
     /// # Errors
-    /// [`Error::NoStore`], [`Error::Corrupt`], [`Error::Io`]; [`Error::Incompatible`] for another engine version.
+    /// [`Error::NoStore`]; [`Error::Lost`] where the header is missing from a store; [`Error::Corrupt`], [`Error::Io`];
+    /// [`Error::Incompatible`] for another engine version.
     pub(super) fn read(storage: &Arc<dyn Storage>) -> Result<Self, Error> {
-        let name = storage.describe(STORE);
-        let file = match storage.open(STORE, OpenMode::Read) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(Error::NoStore { file: storage.describe("") });
+        Self::read_file(storage, STORE).map_err(|error| match error {
+            Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => match only_begun(storage) {
+                Ok(None) => Error::NoStore { file: storage.describe("") },
+                Ok(Some(_)) => lost(storage),
+                Err(error) => error,
+            },
+            Error::Corrupt { file, offset, oid, reason } if Self::read_file(storage, STORE_COPY).is_ok() => {
+                let reason = format!("{reason}; there is a copy, from which `cone repair` restores it");
+                Error::Corrupt { file, offset, oid, reason }
             }
-            Err(error) => return Err(Error::io(name, error)),
-        };
-        let corrupt = |(offset, reason)| Error::Corrupt { file: storage.describe(STORE), offset, oid: None, reason };
-        let bytes = file.len().map_err(|error| Error::io(name.clone(), error))?;
+            error => error,
+        })
+    }
+
+    /// Reads the header, or its copy.
+    pub(super) fn read_file(storage: &Arc<dyn Storage>, file: &str) -> Result<Self, Error> {
+        let name = storage.describe(file);
+        let failed = |error| Error::io(name.clone(), error);
+        let file = storage.open(file, OpenMode::Read).map_err(failed)?;
+        let corrupt = |(offset, reason)| Error::Corrupt { file: name.clone(), offset, oid: None, reason };
+        let bytes = file.len().map_err(failed)?;
         if bytes > HEADER_BYTES_MAX {
             return Err(corrupt((0, "the header is too long".to_owned())));
         }
         let mut buffer = vec![0; bytes as usize];
-        read_exact_at(&*file, &mut buffer, 0).map_err(|error| Error::io(name.clone(), error))?;
+        read_exact_at(&*file, &mut buffer, 0).map_err(failed)?;
         let header = Self::decode(&buffer).map_err(corrupt)?;
         if header.engine_version != ENGINE_VERSION {
             return Err(Error::Incompatible {
@@ -144,18 +168,102 @@ impl StoreHeader {
 
     /// Writes the header: with it the store begins to exist.
     pub(super) fn write(&self, storage: &Arc<dyn Storage>) -> Result<(), Error> {
+        self.write_file(storage, STORE_NEW, STORE)?;
+        storage.sync_dir("").map_err(|error| Error::io(storage.describe(""), error))
+    }
+
+    /// Sees to it that the copy is there and right; returns whether it was not.
+    pub(super) fn keep_copy(&self, storage: &Arc<dyn Storage>) -> Result<bool, Error> {
+        if Self::read_file(storage, STORE_COPY).is_ok_and(|copy| copy == *self) {
+            return Ok(false);
+        }
+        self.write_file(storage, STORE_COPY_NEW, STORE_COPY)?;
+        Ok(true)
+    }
+
+    /// Writes the header under one name, and gives it another once it is durable.
+    fn write_file(&self, storage: &Arc<dyn Storage>, new: &str, name: &str) -> Result<(), Error> {
         let bytes = self.encode();
         if bytes.len() as u64 > HEADER_BYTES_MAX {
             let (bytes, bytes_max) = (bytes.len() as u64, HEADER_BYTES_MAX);
             return Err(Error::TooLarge { what: "the store's header", bytes, bytes_max });
         }
-        let at = |name: &str| storage.describe(name);
-        let file = open_empty(storage, STORE_NEW)?;
-        write_all_at(&*file, &bytes, 0).map_err(|error| Error::io(at(STORE_NEW), error))?;
-        file.sync_data().map_err(|error| Error::io(at(STORE_NEW), error))?;
-        storage.rename(STORE_NEW, STORE).map_err(|error| Error::io(at(STORE), error))?;
-        storage.sync_dir("").map_err(|error| Error::io(at(""), error))
+        let file = open_empty(storage, new)?;
+        write_all_at(&*file, &bytes, 0).map_err(|error| Error::io(storage.describe(new), error))?;
+        file.sync_data().map_err(|error| Error::io(storage.describe(new), error))?;
+        storage.rename(new, name).map_err(|error| Error::io(storage.describe(name), error))
     }
+}
+
+/// Returns the error of a store whose header is missing.
+pub(super) fn lost(storage: &Arc<dyn Storage>) -> Error {
+    let way = match StoreHeader::read_file(storage, STORE_COPY) {
+        Ok(_) => "`cone repair` restores it from its copy",
+        Err(_) => "put it back from a backup of this store: without it nothing here can be read",
+    };
+    let reason = format!("the header is missing, though the store's segments are there; {way}");
+    Error::Lost { file: storage.describe(STORE), reason }
+}
+
+/// Returns the first file among the segments that is more than what a killed `init` leaves, if there is one.
+///
+/// Where there is none, making a store loses nothing.
+pub(super) fn only_begun(storage: &Arc<dyn Storage>) -> Result<Option<String>, Error> {
+    let mut names = match storage.list(SEGMENTS) {
+        Ok(names) => names,
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(Error::io(storage.describe(SEGMENTS), error)),
+    };
+    names.sort_unstable();
+    for name in names {
+        let path = format!("{SEGMENTS}/{name}");
+        let begun = match segment_number(&name) {
+            Some(1) => is_blank(storage, &path)?,
+            Some(_) => false,
+            None => name.starts_with(spare_prefix()) || [STORE_COPY, STORE_COPY_NEW, DURABLE].contains(&&*path),
+        };
+        if !begun {
+            return Ok(Some(path));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether a segment has nothing but zeroes behind its head.
+fn is_blank(storage: &Arc<dyn Storage>, name: &str) -> Result<bool, Error> {
+    let failed = |error| Error::io(storage.describe(name), error);
+    let file = storage.open(name, OpenMode::Read).map_err(failed)?;
+    let (mut at, bytes) = (SEGMENT_HEAD_BYTES as u64, file.len().map_err(failed)?);
+    let mut buffer = Vec::new();
+    while at < bytes {
+        buffer.resize(CHUNK_BYTES.min(bytes - at) as usize, 0);
+        read_exact_at(&*file, &mut buffer, at).map_err(failed)?;
+        if buffer.iter().any(|&byte| byte != 0) {
+            return Ok(false);
+        }
+        at += buffer.len() as u64;
+    }
+    Ok(true)
+}
+
+/// Returns the header that the copy is, if it is that of the segments which are there.
+///
+/// # Errors
+/// [`Error::Lost`] where it is not; those of reading.
+pub(super) fn verified_copy(storage: &Arc<dyn Storage>) -> Result<StoreHeader, Error> {
+    let copy = StoreHeader::read_file(storage, STORE_COPY)?;
+    let failed = |name: &str, error| Error::io(storage.describe(name), error);
+    let names = storage.list(SEGMENTS).map_err(|error| failed(SEGMENTS, error))?;
+    for number in names.iter().filter_map(|name| segment_number(name)) {
+        let opened = Segment::open(storage, number, copy.salt, false, false);
+        if opened.map_err(|error| failed(&segment_name(number), error))?.is_some_and(|found| found.head.is_some()) {
+            return Ok(copy);
+        }
+    }
+    let reason = "no segment here was written by the store that this header is of; put the right one back";
+    Err(Error::Lost { file: storage.describe(STORE_COPY), reason: reason.to_owned() })
 }
 
 /// Opens a new file of this name in place of one that may be there.

@@ -1,77 +1,197 @@
 //! The lock of the store, held for one append: a wait has a limit, and then the holder is named.
+//!
+//! It is two locks. `lock` is the one that every version of the engine takes. Somebody may remove that file while a
+//! writer is inside, and the next one would lock a file of its own; so the header is locked as well, whose loss is
+//! noticed: without it no store opens. A writer looks now and then whether both names still stand for the files it
+//! locks, and opens them anew if not.
 
 use std::{
     io,
-    sync::Arc,
+    sync::{Arc, Mutex, OnceLock},
     thread,
     time::{Duration, Instant},
 };
 
+use super::{
+    header::{STORE, StoreHeader},
+    log::lock,
+};
 use crate::{
     Error,
-    storage::{OpenMode, Storage, StorageFile},
+    storage::{OpenMode, Origin, Storage, StorageFile},
 };
 
 /// The name of the lock's file.
 pub(super) const LOCK: &str = "lock";
+/// For so long a writer believes that the names still stand for its files.
+const TRUST: Duration = Duration::from_millis(1);
+/// After so long every writer has looked at the names again.
+pub(super) const NOTICED: Duration = Duration::from_millis(3);
+/// How often files that change under the hands are opened anew before that is an error.
+const ATTEMPTS: usize = 20;
 
-/// The file whose lock writers take.
+/// The lock that writers take.
 #[derive(Debug)]
 pub(super) struct StoreLock {
-    file: Arc<dyn StorageFile>,
-    name: String,
+    storage: Arc<dyn Storage>,
+    files: Mutex<Arc<LockFiles>>,
+    /// What the header says, once that is known.
+    header: OnceLock<StoreHeader>,
+    origin: Origin,
     wait_ms: u64,
 }
 
+/// The files that are locked, in this order.
+#[derive(Debug)]
+struct LockFiles {
+    lock: Arc<dyn StorageFile>,
+    /// `None` while the store is being made.
+    header: Option<Arc<dyn StorageFile>>,
+    looked: Mutex<Option<Instant>>,
+}
+
+impl LockFiles {
+    fn open(storage: &Arc<dyn Storage>) -> Result<Arc<Self>, Error> {
+        let lock = storage.open(LOCK, OpenMode::Create).map_err(|error| Error::io(storage.describe(LOCK), error))?;
+        let header = match storage.open(STORE, OpenMode::Read) {
+            Ok(file) => Some(file),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(Error::io(storage.describe(STORE), error)),
+        };
+        Ok(Arc::new(Self { lock, header, looked: Mutex::new(None) }))
+    }
+
+    /// Whether the names stand for these files, as far as was looked lately. The caller holds the locks.
+    fn are_named(&self, storage: &Arc<dyn Storage>) -> Result<bool, Error> {
+        let mut looked = lock(&self.looked);
+        if self.header.is_some() && looked.is_some_and(|then| then.elapsed() < TRUST) {
+            return Ok(true);
+        }
+        let same = |name: &str, file: Option<&Arc<dyn StorageFile>>| {
+            let named = match storage.stat(name) {
+                Ok(found) => Some(found.id),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+                // A storage whose files have no numbers.
+                Err(error) if error.kind() == io::ErrorKind::Unsupported => return Ok(true),
+                Err(error) => return Err(Error::io(storage.describe(name), error)),
+            };
+            let own = match file.map(|file| file.id()).transpose() {
+                Ok(own) => own,
+                Err(error) if error.kind() == io::ErrorKind::Unsupported => return Ok(true),
+                Err(error) => return Err(Error::io(storage.describe(name), error)),
+            };
+            Ok(named == own)
+        };
+        if !same(LOCK, Some(&self.lock))? || !same(STORE, self.header.as_ref())? {
+            return Ok(false);
+        }
+        *looked = Some(Instant::now());
+        Ok(true)
+    }
+}
+
 impl StoreLock {
-    /// Opens the lock's file, making it if need be.
+    /// Opens the lock's files, making `lock` if need be.
     pub(super) fn open(storage: &Arc<dyn Storage>, wait_ms: u64) -> Result<Self, Error> {
-        let name = storage.describe(LOCK);
-        let file = storage.open(LOCK, OpenMode::Create).map_err(|error| Error::io(name.clone(), error))?;
-        Ok(Self { file, name, wait_ms })
+        let files = Mutex::new(LockFiles::open(storage)?);
+        Ok(Self { storage: storage.clone(), files, header: OnceLock::new(), origin: Origin::here(), wait_ms })
+    }
+
+    /// Says which header the store has: the lock is never taken under another.
+    pub(super) fn expect(&self, header: &StoreHeader) {
+        let _ = self.header.set(header.clone());
+    }
+
+    /// Fails in a process that was forked from the one which opened the store: both would hold one lock.
+    pub(super) fn refuse_child(&self) -> Result<(), Error> {
+        if self.is_own() {
+            return Ok(());
+        }
+        Err(Error::Usage {
+            reason: "the store was opened by the process that this one was forked from; open it anew here",
+        })
+    }
+
+    /// Whether this process opened the store.
+    pub(super) fn is_own(&self) -> bool {
+        self.origin.is_here()
     }
 
     /// Takes the lock, waiting for it as long as allowed.
     ///
     /// # Errors
-    /// [`Error::Locked`] naming the holder; [`Error::Io`].
-    pub(super) fn take(&self) -> Result<StoreLockGuard<'_>, Error> {
-        if self.try_take()? {
-            return Ok(StoreLockGuard(self));
-        }
+    /// [`Error::Locked`] naming the holder; [`Error::Usage`] in a forked process; [`Error::Lost`] if the header has
+    /// vanished; [`Error::Io`].
+    pub(super) fn take(&self) -> Result<StoreLockGuard, Error> {
+        self.refuse_child()?;
         let start = Instant::now();
-        // A holder is done within microseconds, unless it syncs or was stopped.
-        let mut pause = Duration::from_micros(5);
-        loop {
-            thread::sleep(pause);
-            if self.try_take()? {
-                return Ok(StoreLockGuard(self));
+        for _ in 0..ATTEMPTS {
+            let files = lock(&self.files).clone();
+            let mut guard = StoreLockGuard { files, headed: false };
+            self.wait_for(&guard.files.lock, LOCK, start)?;
+            if let Some(header) = &guard.files.header {
+                if let Err(error) = self.wait_for(header, STORE, start) {
+                    drop(guard);
+                    return Err(error);
+                }
+                guard.headed = true;
             }
-            let waited = start.elapsed();
-            if waited >= Duration::from_millis(self.wait_ms) {
-                let holder = self.file.lock_holder().unwrap_or_else(|| "another process".to_owned());
-                return Err(Error::Locked { file: self.name.clone(), holder, waited_ms: waited.as_millis() as u64 });
+            if guard.files.are_named(&self.storage)? {
+                return Ok(guard);
             }
-            pause = (pause * 2).min(Duration::from_millis(1));
+            drop(guard);
+            *lock(&self.files) = LockFiles::open(&self.storage)?;
+            if let Some(expected) = self.header.get()
+                && StoreHeader::read(&self.storage)? != *expected
+            {
+                let reason = "another store has taken the place of the one that was opened here; open it anew";
+                return Err(Error::Lost { file: self.storage.describe(STORE), reason: reason.to_owned() });
+            }
         }
+        let file = self.storage.describe(LOCK);
+        Err(Error::Locked { file, holder: "something that replaces it again and again".to_owned(), waited_ms: 0 })
     }
 
-    fn try_take(&self) -> Result<bool, Error> {
-        match self.file.try_lock() {
+    /// Waits until the file's lock is free and takes it.
+    fn wait_for(&self, file: &Arc<dyn StorageFile>, name: &str, start: Instant) -> Result<(), Error> {
+        // A holder is done within microseconds, unless it syncs or was stopped.
+        let mut pause = Duration::from_micros(5);
+        while !self.try_lock(file, name)? {
+            let waited = start.elapsed();
+            if waited >= Duration::from_millis(self.wait_ms) {
+                let holder = file.lock_holder().unwrap_or_else(|| "another process".to_owned());
+                let file = self.storage.describe(name);
+                return Err(Error::Locked { file, holder, waited_ms: waited.as_millis() as u64 });
+            }
+            thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
+    fn try_lock(&self, file: &Arc<dyn StorageFile>, name: &str) -> Result<bool, Error> {
+        match file.try_lock() {
             Ok(taken) => Ok(taken),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(false),
-            Err(error) => Err(Error::io(self.name.clone(), error)),
+            Err(error) => Err(Error::io(self.storage.describe(name), error)),
         }
     }
 }
 
 /// The lock, held until dropped.
 #[derive(Debug)]
-pub(super) struct StoreLockGuard<'a>(&'a StoreLock);
+pub(super) struct StoreLockGuard {
+    files: Arc<LockFiles>,
+    /// Whether the header is locked too.
+    headed: bool,
+}
 
-impl Drop for StoreLockGuard<'_> {
+impl Drop for StoreLockGuard {
     fn drop(&mut self) {
         // A lock that cannot be given back ends with the handle; nobody could do better here.
-        let _ = self.0.file.unlock();
+        if let Some(header) = self.files.header.as_ref().filter(|_| self.headed) {
+            let _ = header.unlock();
+        }
+        let _ = self.files.lock.unlock();
     }
 }

@@ -25,7 +25,11 @@ use super::{
     segment::{NUMBER_END, Segment, SegmentHead, SegmentTable},
     sync::SyncPipe,
 };
-use crate::{Error, backend::RefTarget, storage::Storage};
+use crate::{
+    Error,
+    backend::{Damage, RefTarget},
+    storage::Storage,
+};
 
 /// What the system maps at least at a time.
 const PAGE_BYTES: u64 = 4096;
@@ -91,6 +95,10 @@ impl Tail {
     pub(super) fn find(&self, segment: &Segment, salt: u64, records: bool) -> io::Result<Option<Found>> {
         let Some((frame, head)) = segment.frame(self.end, salt)? else { return Ok(None) };
         if self.next != 0 || frame.previous != self.chain || frame.sequence != self.sequence {
+            return Ok(None);
+        }
+        // Nobody can have known more to be durable than there was.
+        if frame.durable_end > self.location() + frame.bytes() {
             return Ok(None);
         }
         let Some((payload, chain)) = segment.payload(self.end, &frame, &head)? else { return Ok(None) };
@@ -172,6 +180,10 @@ pub(super) struct Shared {
     pub(super) sync: SyncPipe,
     /// The first failure after which nothing is known of what is on the medium.
     pub(super) poison: OnceLock<String>,
+    /// Where the log ends before what was durable, in a store that is open for reading.
+    pub(super) lost_end: OnceLock<Damage>,
+    /// What the opening met that is no damage.
+    pub(super) note: OnceLock<String>,
     pub(super) counters: Counters,
     pub(super) tail_index: RwLock<TailIndex>,
     pub(super) cache: Option<RecordCache>,
@@ -214,6 +226,7 @@ impl Shared {
 
     /// Learns what other processes have committed, if anything.
     pub(super) fn refresh(&self) -> Result<(), Error> {
+        self.refuse_child()?;
         if !self.has_news()? {
             return Ok(());
         }
@@ -276,8 +289,8 @@ impl Shared {
 
     /// Takes over a frame that was found.
     pub(super) fn accept(&self, log: &mut Log, found: Found) {
+        self.sync.note_durable(found.frame.durable_end.min(log.tail.location()));
         log.tail.pass(&found);
-        self.sync.note_durable(found.frame.durable_end);
         if found.rows.is_empty() {
             return self.publish(&log.tail);
         }
@@ -323,6 +336,12 @@ impl Shared {
         if let Some(segment) = self.segments.get(number) {
             segment.release();
         }
+    }
+
+    /// Fails in a process that was forked from the one which opened the store for writing.
+    #[inline]
+    pub(super) fn refuse_child(&self) -> Result<(), Error> {
+        self.lock.as_ref().map_or(Ok(()), StoreLock::refuse_child)
     }
 
     /// Returns the error that says what an earlier failure was, if there was one.

@@ -4,6 +4,8 @@
 //! the first of them takes it, with everything that waits by then, its own item among it. This file knows
 //! nothing of commits; `tests/interleavings.rs` builds it on explored primitives.
 
+use std::ops::Deref;
+
 use crate::sync::{
     Arc, Mutex, MutexGuard, PoisonError,
     atomic::{AtomicU32, Ordering::*},
@@ -43,10 +45,13 @@ pub(super) enum Entered<'q, T, R> {
 /// What waiting came to.
 pub(super) enum Waited<'q, T, R> {
     /// The lead was passed on: this thread leads, for all of these, itself among them.
-    Leads(Lead<'q, T, R>, Vec<Arc<Waiter<T, R>>>),
+    Leads(Lead<'q, T, R>, Group<T, R>),
     /// Somebody answered; `None` if the leader forgot to.
     Answered(Option<R>),
 }
+
+/// Those for whom a leader writes. Whoever is not answered when it is dropped, because the leader panicked, learns that.
+pub(super) struct Group<T, R>(Vec<Arc<Waiter<T, R>>>);
 
 /// The lead, passed on when dropped.
 pub(super) struct Lead<'q, T, R>(&'q Queue<T, R>);
@@ -87,7 +92,21 @@ impl<T, R> Queue<T, R> {
             return Waited::Answered(waiter.take());
         }
         let group = std::mem::take(&mut lock(&self.inner).waiting);
-        Waited::Leads(Lead(self), group)
+        Waited::Leads(Lead(self), Group(group))
+    }
+}
+
+impl<T, R> Deref for Group<T, R> {
+    type Target = [Arc<Waiter<T, R>>];
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl<T, R> Drop for Group<T, R> {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|waiter| waiter.leave());
     }
 }
 
@@ -106,6 +125,13 @@ impl<T, R> Waiter<T, R> {
     pub(super) fn finish(&self, outcome: R) {
         *lock(&self.outcome) = Some(outcome);
         self.set(DONE);
+    }
+
+    /// Lets the thread go on without an answer, unless it has one.
+    fn leave(&self) {
+        if self.state.load(Acquire) != DONE {
+            self.set(DONE);
+        }
     }
 
     /// Returns the answer, if there is one.

@@ -9,12 +9,23 @@ use std::{collections::BTreeMap, sync::atomic::Ordering::*};
 
 use super::{
     append::zero_shown,
+    durable::{claimed_end, prepare},
     frame::{Frame, MAGIC, word32},
     log::{Log, Shared, Tail},
+    repair::{AcceptedEnd, refusal},
     roll::spare_prefix,
     segment::{CHUNK_BYTES, NUMBER_END, SEGMENTS, Segment, segment_name, segment_number},
 };
 use crate::{Error, backend::RefTarget, storage::OpenMode};
+
+/// How a store is opened whose log may have lost its end.
+#[derive(Debug)]
+pub(super) enum Recovery {
+    /// As ever: what is lost is told, and nothing is written upon it.
+    Usual,
+    /// The log is taken to end where it does; what stands behind is kept aside, and told here.
+    AcceptEnd(Option<AcceptedEnd>),
+}
 
 /// How far behind a clean end is looked for what a crash may have left.
 const PEEK_BYTES: u64 = 64 << 10;
@@ -22,7 +33,9 @@ const PEEK_BYTES: u64 = 64 << 10;
 impl Shared {
     /// Finds the end of the log in the last segment, and the refs. The caller holds the store's lock unless
     /// the store is open for reading only.
-    pub(super) fn recover(&self, log: &mut Log) -> Result<(), Error> {
+    pub(super) fn recover(&self, log: &mut Log, recovery: &mut Recovery) -> Result<(), Error> {
+        // Before the segments are looked at: the log only grows.
+        let claimed = claimed_end(&self.storage, self.header.salt);
         let segment = self.last_segment()?;
         let head = segment.read_head(self.header.salt).map_err(|error| self.io(&segment.name, error))?;
         let Some((head, refs)) = head else {
@@ -30,33 +43,76 @@ impl Shared {
         };
         let start = Tail::start(&head);
         let durable = self.last_durable(segment, start, head.durable_end)?;
-        self.sync.note_durable(durable.max(start.location()));
+        self.sync.note_durable(start.location());
         self.replay(log, segment, start, refs, durable)?;
-        if self.lock.is_some() {
-            // Others may have gone on to the next segment since the names were listed.
-            self.catch_up(log)?;
-            self.clean(log, durable)?;
-        } else {
+        if self.lock.is_none() {
             self.refuse_damage(log)?;
             self.catch_up(log)?;
+            if let Some(damage) = self.shortfall(&log.tail, claimed) {
+                let _ = self.lost_end.set(damage);
+            }
+            return Ok(());
         }
+        // Others may have gone on to the next segment since the names were listed.
+        self.catch_up(log)?;
+        if let Recovery::AcceptEnd(accepted) = recovery {
+            *accepted = self.accept_end(log, claimed)?;
+            return Ok(());
+        }
+        if let Some(damage) = self.shortfall(&log.tail, claimed) {
+            return Err(refusal(&damage));
+        }
+        self.note_sealed_end(log);
+        self.clean(log, durable.max(claimed.unwrap_or(0)))?;
+        self.remove_abandoned_all();
+        self.keep_companions();
         Ok(())
     }
 
-    /// Returns the segment with the highest number, and removes what was to become one and never did.
+    /// Makes what a store of an earlier version lacks: the copy of its header, and the file that says how far the log
+    /// was durable. Both help one who has lost something; that they cannot be written is no reason not to open.
+    fn keep_companions(&self) {
+        let made = self.header.keep_copy(&self.storage).unwrap_or(false);
+        if prepare(&self.storage).unwrap_or(false) || made {
+            let _ = self.storage.sync_dir(SEGMENTS);
+        }
+    }
+
+    /// Notes that the log ends in a seal: so it is after a crash between two segments, but also if the segment behind
+    /// was lost.
+    fn note_sealed_end(&self, log: &Log) {
+        if log.tail.next == 0 {
+            return;
+        }
+        let (last, next) = (segment_name(log.tail.segment), segment_name(log.tail.next));
+        let _ = self.note.set(format!(
+            "{} is the last segment and says that {next} follows, which is not there; so it is after a crash at that \
+             moment, and nothing acknowledged is known to be missing",
+            self.storage.describe(&last)
+        ));
+    }
+
+    /// Returns the segment with the highest number.
     fn last_segment(&self) -> Result<&Segment, Error> {
         let names = self.storage.list(SEGMENTS).map_err(|error| self.io(SEGMENTS, error))?;
         let (mut first, mut last) = (NUMBER_END, 0);
         for name in &names {
             if let Some(number) = segment_number(name).filter(|&number| number != 0 && number < NUMBER_END) {
                 (first, last) = (first.min(number), last.max(number));
-            } else if self.lock.is_some() && name.starts_with(spare_prefix()) {
-                self.remove_abandoned(&format!("{SEGMENTS}/{name}"));
             }
         }
         self.first_segment.store(first, Release);
         let missing = || self.corrupt(&segment_name(1), 0, "the store has no segment");
         self.segment(last)?.ok_or_else(missing)
+    }
+
+    /// Removes what was to become a segment and never did.
+    fn remove_abandoned_all(&self) {
+        for name in self.storage.list(SEGMENTS).unwrap_or_default() {
+            if name.starts_with(spare_prefix()) {
+                self.remove_abandoned(&format!("{SEGMENTS}/{name}"));
+            }
+        }
     }
 
     /// Removes a file that nobody is preparing any more. It is only waste: failing to is nothing.
@@ -167,7 +223,7 @@ impl Shared {
     }
 
     /// Returns the offset of a frame behind the tail which says that more than the tail was durable.
-    fn claim_behind(&self, segment: &Segment, tail: &Tail) -> Result<Option<u64>, Error> {
+    pub(super) fn claim_behind(&self, segment: &Segment, tail: &Tail) -> Result<Option<u64>, Error> {
         if !self.shows_bytes(segment, tail.end)? && !self.shows_any(segment, tail.end, segment.bytes)? {
             return Ok(None);
         }
@@ -183,7 +239,7 @@ impl Shared {
     }
 
     /// Whether any byte of the range is not zero.
-    fn shows_any(&self, segment: &Segment, from: u64, to: u64) -> Result<bool, Error> {
+    pub(super) fn shows_any(&self, segment: &Segment, from: u64, to: u64) -> Result<bool, Error> {
         let (mut at, to, mut buffer) = (from, to.min(segment.bytes), Vec::new());
         while at < to {
             let chunk = segment.unwritten(at, CHUNK_BYTES.min(to - at), &mut buffer);

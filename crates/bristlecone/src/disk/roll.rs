@@ -175,6 +175,7 @@ impl Shared {
         self.sync.note_durable(log.tail.location());
         self.publish(&log.tail);
         self.leave(old, &head);
+        self.note_end(log.tail.location(), true);
         self.sync.wanted.store(false, Relaxed);
         if self.options.background {
             self.background.index_later(old);

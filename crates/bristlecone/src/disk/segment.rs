@@ -258,7 +258,9 @@ impl Segment {
             check: word64(&bytes, CHECK_AT),
         };
         let fits = head.ref_bytes.is_multiple_of(8) && head.ref_bytes <= self.bytes - SEGMENT_HEAD_BYTES as u64;
-        if word64(&bytes, 0) != MAGIC || head.number != self.number || head.bytes != self.bytes || !fits {
+        // What was durable is the segment before, and nothing after it.
+        let follows = head.previous < head.number && head.durable_end >> 32 == u64::from(head.previous);
+        if word64(&bytes, 0) != MAGIC || head.number != self.number || head.bytes != self.bytes || !fits || !follows {
             return Ok(None);
         }
         let rows = self.bytes_at(SEGMENT_HEAD_BYTES as u64, head.ref_bytes)?;

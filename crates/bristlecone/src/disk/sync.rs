@@ -44,6 +44,16 @@ impl SyncPipe {
     }
 }
 
+/// Says while it lives that a thread syncs; those who wait go on afterwards, also if it panics.
+struct Busy<'a>(&'a SyncPipe);
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        *lock(&self.0.busy) = false;
+        self.0.done.notify_all();
+    }
+}
+
 impl Shared {
     /// Returns once everything up to the location `end`, which must have been published, is durable.
     ///
@@ -64,10 +74,8 @@ impl Shared {
         }
         *busy = true;
         drop(busy);
-        let result = self.sync_tail();
-        *lock(&pipe.busy) = false;
-        pipe.done.notify_all();
-        result
+        let _busy = Busy(pipe);
+        self.sync_tail()
     }
 
     /// Syncs the segment in which the log ends; those before it were synced when they were sealed.

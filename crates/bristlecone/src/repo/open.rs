@@ -18,7 +18,6 @@ impl<F: Format> Repo<F> {
     /// [`Error::Exists`] if there is one; [`Error::NoSpace`], [`Error::Io`].
     pub fn create(dir: impl AsRef<Path>, format: F, options: DiskOptions) -> Result<Self> {
         let dir = dir.as_ref();
-        std::fs::create_dir_all(dir).map_err(|source| Error::io(dir.display().to_string(), source))?;
         let storage: Arc<dyn Storage> = Arc::new(RealStorage::new(dir));
         let backend = DiskBackend::create(storage, tag(&format), options)?;
         Ok(Self::with_backend(format, Arc::new(backend)))

@@ -175,7 +175,10 @@ impl Judge {
 /// An error on damaged files says which file.
 fn is_named(error: &Error) -> Result<(), String> {
     let sound = match error {
-        Error::Corrupt { file, .. } | Error::Incompatible { file, .. } | Error::NoStore { file } => !file.is_empty(),
+        Error::Corrupt { file, .. }
+        | Error::Lost { file, .. }
+        | Error::Incompatible { file, .. }
+        | Error::NoStore { file } => !file.is_empty(),
         _ => false,
     };
     if sound { Ok(()) } else { Err(format!("not an error of damage: {error:?}")) }

@@ -1,0 +1,171 @@
+//! The file `segments/durable`: how far the log was durable at least. `docs/formats/disk.md` section 7 lists the bytes.
+//!
+//! The log cannot tell its own end from one that was cut back to whole frames. So whoever closes the store, or goes
+//! on to the next segment, notes how far everything was synced by then, in two slots by turns. A log that is shorter has
+//! lost what was acknowledged. A note is never waited for when a commit is made, and may be old or missing: then nothing
+//! is claimed.
+
+use std::{io, sync::Arc};
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::{
+    frame::word64,
+    header::open_empty,
+    log::{Shared, Tail},
+    segment::{SEGMENTS, segment_name},
+};
+use crate::{
+    Error,
+    backend::Damage,
+    storage::{OpenMode, Storage, StorageFile, read_exact_at, write_all_at},
+};
+
+/// The name of the file.
+pub(super) const DURABLE: &str = "segments/durable";
+const MAGIC: u64 = u64::from_le_bytes(*b"BCONEEND");
+const SERIAL_AT: usize = 8;
+const END_AT: usize = SERIAL_AT + 8;
+const CHECK_AT: usize = END_AT + 8;
+/// Bytes of a slot: 32 = 8 magic + 8 serial number + 8 end + 8 check.
+const SLOT_BYTES: usize = CHECK_AT + 8;
+const _: () = assert!(SLOT_BYTES == 32, "the fields of a slot add up");
+/// Slots lie so far apart that no sector holds both.
+const SLOT_STEP: u64 = 512;
+const SLOTS: u64 = 2;
+
+/// What one slot says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Slot {
+    /// The higher one is the newer.
+    serial: u64,
+    /// The location up to which the log was durable.
+    end: u64,
+}
+
+impl Slot {
+    fn encode(&self, salt: u64) -> [u8; SLOT_BYTES] {
+        let mut bytes = [0; SLOT_BYTES];
+        bytes[..SERIAL_AT].copy_from_slice(&MAGIC.to_le_bytes());
+        bytes[SERIAL_AT..END_AT].copy_from_slice(&self.serial.to_le_bytes());
+        bytes[END_AT..CHECK_AT].copy_from_slice(&self.end.to_le_bytes());
+        let check = xxh3_64_with_seed(&bytes[..CHECK_AT], salt);
+        bytes[CHECK_AT..].copy_from_slice(&check.to_le_bytes());
+        bytes
+    }
+
+    fn decode(bytes: &[u8; SLOT_BYTES], salt: u64) -> Option<Self> {
+        let right = word64(bytes, 0) == MAGIC && word64(bytes, CHECK_AT) == xxh3_64_with_seed(&bytes[..CHECK_AT], salt);
+        right.then(|| Self { serial: word64(bytes, SERIAL_AT), end: word64(bytes, END_AT) })
+    }
+}
+
+/// Makes the file, without any claim, unless it is there. Its name is durable once its folder is synced.
+pub(super) fn prepare(storage: &Arc<dyn Storage>) -> Result<bool, Error> {
+    match storage.open(DURABLE, OpenMode::Read) {
+        Ok(_) => return Ok(false),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(Error::io(storage.describe(DURABLE), error)),
+    }
+    let file = open_empty(storage, DURABLE)?;
+    let zeroes = [0; (SLOT_STEP * SLOTS) as usize];
+    let written = write_all_at(&*file, &zeroes, 0).and_then(|()| file.sync_data());
+    written.map_err(|error| Error::io(storage.describe(DURABLE), error))?;
+    Ok(true)
+}
+
+/// Returns the location up to which the log was durable at least, if the file says.
+pub(super) fn claimed_end(storage: &Arc<dyn Storage>, salt: u64) -> Option<u64> {
+    // What cannot be read claims nothing.
+    let file = storage.open(DURABLE, OpenMode::Read).ok()?;
+    Some(newest(&slots(&*file, salt))?.end)
+}
+
+fn slots(file: &dyn StorageFile, salt: u64) -> [Option<Slot>; SLOTS as usize] {
+    let read = |index: u64| {
+        let mut bytes = [0; SLOT_BYTES];
+        read_exact_at(file, &mut bytes, index * SLOT_STEP).ok()?;
+        Slot::decode(&bytes, salt)
+    };
+    [read(0), read(1)]
+}
+
+fn newest(slots: &[Option<Slot>]) -> Option<Slot> {
+    slots.iter().flatten().max_by_key(|slot| slot.serial).copied()
+}
+
+impl Shared {
+    /// Notes that the log is durable up to its end. The caller holds the store's lock, and has synced it.
+    ///
+    /// It is a note: where it cannot be written, nothing is claimed that was not claimed before.
+    pub(super) fn note_end(&self, end: u64, sync: bool) {
+        let noted = || -> io::Result<()> {
+            let file = self.storage.open(DURABLE, OpenMode::Write)?;
+            let slots = slots(&*file, self.header.salt);
+            let newest = newest(&slots);
+            if newest.is_some_and(|slot| slot.end >= end) {
+                return Ok(());
+            }
+            let older = slots.iter().position(|slot| slot.is_none() || *slot != newest).unwrap_or(0);
+            let slot = Slot { serial: newest.map_or(1, |slot| slot.serial.saturating_add(1)), end };
+            write_all_at(&*file, &slot.encode(self.header.salt), older as u64 * SLOT_STEP)?;
+            if sync { file.sync_data() } else { Ok(()) }
+        };
+        let _ = noted();
+    }
+
+    /// Claims no more than that the log was durable up to `end`, whatever was claimed before, in both slots, durably.
+    pub(super) fn claim_anew(&self, end: u64) -> Result<(), Error> {
+        let failed = |error| self.io(DURABLE, error);
+        prepare(&self.storage)?;
+        let file = self.storage.open(DURABLE, OpenMode::Write).map_err(failed)?;
+        let serial = newest(&slots(&*file, self.header.salt)).map_or(0, |slot| slot.serial);
+        for index in 0..SLOTS {
+            let slot = Slot { serial: serial.saturating_add(1 + index), end };
+            write_all_at(&*file, &slot.encode(self.header.salt), index * SLOT_STEP).map_err(failed)?;
+            file.sync_data().map_err(failed)?;
+        }
+        self.storage.sync_dir(SEGMENTS).map_err(|error| self.io(SEGMENTS, error))
+    }
+
+    /// Returns what is wrong if the log ends before `claimed`, the location up to which it was durable.
+    pub(super) fn shortfall(&self, tail: &Tail, claimed: Option<u64>) -> Option<Damage> {
+        let claimed = claimed.filter(|&claimed| claimed > tail.location())?;
+        let (number, offset) = ((claimed >> 32) as u32, claimed & 0xffff_ffff);
+        let missing = tail.segment + 1;
+        let (name, at, reason) = if number == tail.segment {
+            let reason = format!("the log ends here, but was durable up to byte {offset}: what lay behind is lost");
+            (segment_name(number), tail.end, reason)
+        } else if tail.next != 0 && number == tail.next {
+            (segment_name(number), 0, "the segment is missing, and with it the end of the log".to_owned())
+        } else if tail.next != 0 {
+            let reason = format!("the segments {missing} to {number} are missing, and with them the end of the log");
+            (segment_name(missing), 0, reason)
+        } else {
+            let reason = format!(
+                "the log ends here, but went on up to byte {offset} of segment {number}: what lay behind is lost"
+            );
+            (segment_name(tail.segment), tail.end, reason)
+        };
+        Some(Damage { file: self.storage.describe(&name), offset: at, oid: None, reason })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_round_trips_and_every_flip_is_found() {
+        let slot = Slot { serial: 7, end: 3 << 32 | 640 };
+        let bytes = slot.encode(5);
+        assert_eq!(Slot::decode(&bytes, 5), Some(slot));
+        assert_eq!(Slot::decode(&bytes, 6), None);
+        assert_eq!(Slot::decode(&[0; SLOT_BYTES], 5), None);
+        for bit in 0..SLOT_BYTES * 8 {
+            let mut flipped = bytes;
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Slot::decode(&flipped, 5), None, "bit {bit}");
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! What a person decides after a loss: the header from its copy, and a log that ends before what was durable.
+//!
+//! Nothing here happens by itself. What stands behind an end that is accepted is copied aside before it is cut off.
+
+use std::{io, sync::Arc, thread};
+
+use super::{
+    DiskBackend, DiskOptions, Recovery, SEGMENTS, StoreHeader, StoreLock,
+    append::zero_shown,
+    header::{self, random_word, verified_copy},
+    lock::NOTICED,
+    log::{Log, Shared},
+    segment::{CHUNK_BYTES, Segment},
+};
+use crate::{
+    Error,
+    backend::Damage,
+    storage::{OpenMode, Storage, write_all_at},
+};
+
+/// What a repair did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Repaired {
+    /// The header was restored from its copy.
+    pub header_restored: bool,
+    /// The header's copy was missing or damaged, and was written anew.
+    pub copy_restored: bool,
+    /// Where the log was taken to end, if that was asked for and something was lost.
+    pub accepted: Option<AcceptedEnd>,
+}
+
+/// A log that goes on from where it ends, though it was durable beyond.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AcceptedEnd {
+    /// What was lost.
+    pub lost: Damage,
+    /// The file to which the bytes behind the end were copied; `None` if there were none.
+    pub kept_in: Option<String>,
+    /// How many bytes that are.
+    pub bytes: u64,
+}
+
+impl DiskBackend {
+    /// Restores what can be restored without a choice, and with `accept_end` takes the log to end where it does.
+    ///
+    /// The header comes from its copy, if that is the one of these segments. Accepting the end gives up what was
+    /// acknowledged and is lost: whatever stands behind the end is copied to a file beside the segments first.
+    ///
+    /// # Errors
+    /// [`Error::NoStore`]; [`Error::Lost`] if there is no copy of the header, or without `accept_end` if the end of the log is
+    /// lost; [`Error::Corrupt`], [`Error::Locked`], [`Error::NoSpace`], [`Error::Io`].
+    pub fn repair(storage: Arc<dyn Storage>, options: DiskOptions, accept_end: bool) -> Result<Repaired, Error> {
+        let mut repaired = Repaired::default();
+        let header = match StoreHeader::read(&storage) {
+            Ok(header) => header,
+            Err(Error::Lost { .. } | Error::Corrupt { .. }) => {
+                repaired.header_restored = true;
+                restore_header(&storage, &options)?
+            }
+            Err(error) => return Err(error),
+        };
+        let store_lock = StoreLock::open(&storage, options.lock_wait_ms)?;
+        {
+            let _guard = store_lock.take()?;
+            repaired.copy_restored = header.keep_copy(&storage)?;
+            if repaired.copy_restored {
+                storage.sync_dir(SEGMENTS).map_err(|error| Error::io(storage.describe(SEGMENTS), error))?;
+            }
+        }
+        let mut recovery = if accept_end { Recovery::AcceptEnd(None) } else { Recovery::Usual };
+        let shared = Self::load(storage, header, Some(store_lock), options, random_word(), &mut recovery)?;
+        Self { shared: Arc::new(shared) }.close()?;
+        if let Recovery::AcceptEnd(accepted) = recovery {
+            repaired.accepted = accepted;
+        }
+        Ok(repaired)
+    }
+}
+
+/// Puts the header back from its copy.
+fn restore_header(storage: &Arc<dyn Storage>, options: &DiskOptions) -> Result<StoreHeader, Error> {
+    let store_lock = StoreLock::open(storage, options.lock_wait_ms)?;
+    let _guard = store_lock.take()?;
+    let header = match verified_copy(storage) {
+        Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => return Err(header::lost(storage)),
+        found => found?,
+    };
+    header.write(storage)?;
+    // Writers that were inside before the header was lost look for it by its name before this is over, and meet the lock.
+    thread::sleep(NOTICED);
+    Ok(header)
+}
+
+/// Returns the error that refuses to write upon a loss.
+pub(super) fn refusal(damage: &Damage) -> Error {
+    let Damage { file, offset, reason, .. } = damage;
+    let at = if *offset == 0 { String::new() } else { format!("at byte {offset}: ") };
+    let way = "it can still be read; put the file back from a backup, or go on without what is lost by `cone repair --accept-end`";
+    Error::Lost { file: file.clone(), reason: format!("{at}{reason}; {way}") }
+}
+
+impl Shared {
+    /// Takes the log to end where it does. Returns what was given up, if anything. The caller holds the store's lock.
+    pub(super) fn accept_end(&self, log: &mut Log, claimed: Option<u64>) -> Result<Option<AcceptedEnd>, Error> {
+        let mut accepted = None;
+        let segment = self.tail_segment(&log.tail)?;
+        let later = if log.tail.next == 0 { self.claim_behind(segment, &log.tail)? } else { None };
+        let lost = self.shortfall(&log.tail, claimed).or_else(|| {
+            let reason = format!("there is no sound frame here, though the one at byte {} follows", later?);
+            Some(Damage { file: self.storage.describe(&segment.name), offset: log.tail.end, oid: None, reason })
+        });
+        if let Some(lost) = lost {
+            let kept = if log.tail.next == 0 { self.keep_behind(segment, log.tail.end)? } else { None };
+            let (kept_in, bytes) = kept.unzip();
+            accepted = Some(AcceptedEnd { lost, kept_in, bytes: bytes.unwrap_or(0) });
+        }
+        if log.tail.next == 0 {
+            let failed = |error| self.io(&segment.name, error);
+            zero_shown(segment, log.tail.end, segment.bytes).map_err(failed)?;
+            self.write_again(segment, 0, log.tail.end)?;
+        }
+        self.sync_segment(segment)?;
+        self.sync.note_durable(log.tail.location());
+        if accepted.is_some() {
+            self.claim_anew(log.tail.location())?;
+        }
+        Ok(accepted)
+    }
+
+    /// Copies what stands behind the end of the log to a file of its own, durably; returns its name and length.
+    fn keep_behind(&self, segment: &Segment, end: u64) -> Result<Option<(String, u64)>, Error> {
+        if !self.shows_any(segment, end, segment.bytes)? {
+            return Ok(None);
+        }
+        let name = format!("{SEGMENTS}/behind-{:08}-{end}-{:08x}", segment.number, random_word() as u32);
+        let failed = |error| self.io(&name, error);
+        let file = self.storage.open(&name, OpenMode::CreateNew).map_err(failed)?;
+        let (mut at, mut buffer) = (end, Vec::new());
+        let mut copy = || -> Result<(), Error> {
+            while at < segment.bytes {
+                let chunk = segment.unwritten(at, CHUNK_BYTES, &mut buffer).map_err(|e| self.io(&segment.name, e))?;
+                write_all_at(&*file, chunk, at - end).map_err(failed)?;
+                at += chunk.len() as u64;
+            }
+            file.sync_data().map_err(failed)?;
+            self.storage.sync_dir(SEGMENTS).map_err(|error| self.io(SEGMENTS, error))
+        };
+        if let Err(error) = copy() {
+            let _ = self.storage.remove(&name);
+            return Err(error);
+        }
+        Ok(Some((self.storage.describe(&name), segment.bytes - end)))
+    }
+}

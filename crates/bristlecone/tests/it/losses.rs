@@ -1,0 +1,224 @@
+//! Files that are lost or cut short are told from files that never were: nothing is made anew over what is left.
+
+use std::sync::Arc;
+
+use bristlecone::{
+    Backend, Damage, Durability, Error,
+    disk::DiskBackend,
+    storage::{OpenMode, Storage, write_all_at},
+};
+use bristlecone_testkit::{
+    crash::{Run, State, Step, Workload},
+    sim::{Policy, SimStorage},
+};
+
+use crate::engine::{DiskEngine, format_tag, tiny};
+
+/// A store of some segments, closed in an orderly way, and what its refs are after each commit.
+fn store() -> (SimStorage, Vec<State>) {
+    let commit = |bytes: usize| Step::Commit {
+        handle: 0,
+        refs: vec!["main".to_owned()],
+        sizes: vec![bytes],
+        durability: Durability::Synced,
+    };
+    let steps: Vec<Step> = [10, 900, 1500, 2000, 300, 700].map(commit).into();
+    let disk = SimStorage::new();
+    let run = Run::of(&DiskEngine::new(tiny()), disk.clone(), &Workload { name: "losses", steps }).unwrap();
+    (disk, run.events.into_iter().map(|event| event.state).collect())
+}
+
+fn open(disk: &SimStorage, read_only: bool) -> Result<DiskBackend, Error> {
+    DiskBackend::open(Arc::new(disk.clone()), None, tiny(), read_only)
+}
+
+fn check(backend: &DiskBackend) -> Vec<Damage> {
+    let mut damages = Vec::new();
+    backend.check(&mut |damage| damages.push(damage)).unwrap();
+    damages
+}
+
+fn exists(disk: &SimStorage, name: &str) -> bool {
+    disk.stat(name).is_ok()
+}
+
+fn last_segment(disk: &SimStorage) -> String {
+    disk.files().into_iter().map(|(name, _)| name).rfind(|name| name.ends_with(".seg")).unwrap()
+}
+
+#[test]
+fn a_lost_header_is_told_from_no_store_and_comes_back_from_its_copy() {
+    let (disk, states) = store();
+    let before = disk.files();
+    disk.remove("store").unwrap();
+    for read_only in [true, false] {
+        let error = open(&disk, read_only).unwrap_err();
+        assert!(matches!(&error, Error::Lost { file, .. } if file == "store"), "{error:?}");
+        assert!(error.to_string().contains("cone repair"), "{error}");
+    }
+    let made = DiskBackend::create(Arc::new(disk.clone()), format_tag(), tiny());
+    assert!(matches!(&made, Err(Error::Lost { .. })), "{made:?}");
+    let repaired = DiskBackend::repair(Arc::new(disk.clone()), tiny(), false).unwrap();
+    assert!(repaired.header_restored && !repaired.copy_restored && repaired.accepted.is_none());
+    assert_eq!(disk.files(), before);
+    // What a power cut leaves after the repair is whole.
+    let disk = disk.reboot(3, Policy::Lost);
+    let backend = open(&disk, false).unwrap();
+    assert_eq!(backend.list_refs("").unwrap(), *states.last().unwrap());
+    assert_eq!(check(&backend), []);
+}
+
+#[test]
+fn a_damaged_header_comes_back_too_and_so_does_its_copy() {
+    let (disk, states) = store();
+    disk.flip("store", 33, 4);
+    let error = open(&disk, false).unwrap_err();
+    assert!(matches!(&error, Error::Corrupt { reason, .. } if reason.contains("cone repair")), "{error:?}");
+    assert!(DiskBackend::repair(Arc::new(disk.clone()), tiny(), false).unwrap().header_restored);
+    disk.flip("segments/store.copy", 33, 4);
+    assert!(DiskBackend::repair(Arc::new(disk.clone()), tiny(), false).unwrap().copy_restored);
+    disk.remove("segments/store.copy").unwrap();
+    // Opening for writing is enough, and for reading changes nothing.
+    drop(open(&disk, true).unwrap());
+    assert!(!exists(&disk, "segments/store.copy"));
+    drop(open(&disk, false).unwrap());
+    assert!(exists(&disk, "segments/store.copy"));
+    disk.remove("store").unwrap();
+    assert!(DiskBackend::repair(Arc::new(disk.clone()), tiny(), false).unwrap().header_restored);
+    assert_eq!(open(&disk, false).unwrap().list_refs("").unwrap(), *states.last().unwrap());
+}
+
+#[test]
+fn the_copy_of_another_store_is_refused() {
+    let (disk, _) = store();
+    let (other, _) = store();
+    let copy = other.contents("segments/store.copy").unwrap();
+    disk.remove("store").unwrap();
+    disk.overwrite("segments/store.copy", 0, &copy);
+    let refused = DiskBackend::repair(Arc::new(disk.clone()), tiny(), false);
+    assert!(matches!(&refused, Err(Error::Lost { file, .. }) if file == "segments/store.copy"), "{refused:?}");
+    disk.remove("segments/store.copy").unwrap();
+    let refused = DiskBackend::repair(Arc::new(disk.clone()), tiny(), false);
+    assert!(matches!(&refused, Err(Error::Lost { file, .. }) if file == "store"), "{refused:?}");
+    assert!(!exists(&disk, "store"));
+}
+
+#[test]
+fn making_a_store_replaces_nothing_but_what_a_killed_attempt_left() {
+    let make = |disk: &SimStorage| DiskBackend::create(Arc::new(disk.clone()), format_tag(), tiny()).map(drop);
+    // A first segment with a single frame.
+    let disk = SimStorage::new();
+    let backend = DiskBackend::create(Arc::new(disk.clone()), format_tag(), tiny()).unwrap();
+    drop(backend);
+    disk.remove("store").unwrap();
+    make(&disk).unwrap();
+    for (name, bytes) in [("segments/00000001.idx", 10), ("segments/notes", 3), ("segments/00000002.seg", 0)] {
+        disk.remove("store").unwrap();
+        let file = disk.open(name, OpenMode::CreateNew).unwrap();
+        write_all_at(&*file, &vec![1; bytes], 0).unwrap();
+        let error = make(&disk).unwrap_err();
+        assert!(matches!(error, Error::Lost { .. }), "{name}: {error:?}");
+        assert!(exists(&disk, name));
+        disk.remove(name).unwrap();
+        make(&disk).unwrap();
+    }
+    disk.overwrite("segments/00000001.seg", 4095, &[1]);
+    disk.remove("store").unwrap();
+    assert!(matches!(make(&disk), Err(Error::Lost { .. })));
+}
+
+#[test]
+fn a_log_that_was_closed_and_is_shorter_has_lost_something() {
+    let (whole, states) = store();
+    let name = last_segment(&whole);
+    let bytes = whole.contents(&name).unwrap();
+    let end = bytes.iter().rposition(|&byte| byte != 0).unwrap() as u64 + 1;
+    let mut refused = 0;
+    for from in (0..end).step_by(24) {
+        let disk = whole.fork();
+        disk.overwrite(&name, from, &vec![0; (end - from) as usize]);
+        let before: Vec<_> = disk.files().into_iter().map(|(name, _)| (disk.contents(&name), name)).collect();
+        let reading = open(&disk, true);
+        let writing = open(&disk, false);
+        let after: Vec<_> = disk.files().into_iter().map(|(name, _)| (disk.contents(&name), name)).collect();
+        assert!(before == after, "cut at {from}: an opening that is refused changes files");
+        let Ok(reading) = reading else {
+            // The head of the segment itself.
+            assert!(matches!(writing, Err(Error::Corrupt { .. })), "cut at {from}: {writing:?}");
+            continue;
+        };
+        assert!(matches!(&writing, Err(Error::Lost { file, .. }) if *file == name), "cut at {from}: {writing:?}");
+        assert!(writing.unwrap_err().to_string().contains("cone repair --accept-end"));
+        refused += 1;
+        assert!(states.contains(&reading.list_refs("").unwrap()));
+        let lost = reading.lost_end().cloned().expect("it is told");
+        assert_eq!(check(&reading), [lost.clone()]);
+        drop(reading);
+        let repaired = DiskBackend::repair(Arc::new(disk.clone()), tiny(), false);
+        assert!(matches!(repaired, Err(Error::Lost { .. })), "{repaired:?}");
+        let accepted = DiskBackend::repair(Arc::new(disk.clone()), tiny(), true).unwrap().accepted.unwrap();
+        assert_eq!(accepted.lost, lost);
+        if let Some(kept) = &accepted.kept_in {
+            let kept = disk.contents(kept).unwrap();
+            assert!(bytes[lost.offset as usize..].starts_with(&kept[..(from - lost.offset) as usize]));
+        }
+        // Decided is decided, also after a power cut, and the store goes on.
+        let disk = disk.reboot(from, Policy::Lost);
+        let backend = open(&disk, false).unwrap();
+        assert!(backend.lost_end().is_none() && check(&backend).is_empty());
+        assert!(states.contains(&backend.list_refs("").unwrap()));
+    }
+    assert!(refused > 20, "{refused}");
+}
+
+#[test]
+fn a_last_segment_that_is_missing_is_missed() {
+    let (whole, states) = store();
+    let segments = whole.files().into_iter().filter(|(name, _)| name.ends_with(".seg")).count();
+    assert!(segments > 2);
+    for lost in 1..segments - 1 {
+        let disk = whole.fork();
+        let gone: Vec<String> = (0..lost)
+            .map(|_| {
+                let name = last_segment(&disk);
+                disk.remove(&name).unwrap();
+                name
+            })
+            .collect();
+        let error = open(&disk, false).unwrap_err();
+        let first = gone.last().unwrap();
+        assert!(matches!(&error, Error::Lost { file, .. } if file == first), "{error:?}");
+        let reading = open(&disk, true).unwrap();
+        assert_eq!(check(&reading).len(), 1);
+        assert!(states.contains(&reading.list_refs("").unwrap()));
+        drop(reading);
+        let accepted = DiskBackend::repair(Arc::new(disk.clone()), tiny(), true).unwrap().accepted.unwrap();
+        assert_eq!((accepted.kept_in, accepted.bytes), (None, 0));
+        let backend = open(&disk, false).unwrap();
+        assert!(backend.note().unwrap().contains(first), "{:?}", backend.note());
+        backend.append(bristlecone::Batch::new(), &[], Durability::Synced).unwrap();
+    }
+}
+
+#[test]
+fn a_note_of_the_end_that_is_old_or_missing_or_damaged_claims_nothing_more() {
+    let (whole, states) = store();
+    for damage in 0..4 {
+        let disk = whole.fork();
+        match damage {
+            0 => disk.remove("segments/durable").unwrap(),
+            1 => disk.overwrite("segments/durable", 0, &[0; 1024]),
+            2 => disk.cut_file("segments/durable", 5),
+            _ => disk.overwrite("segments/durable", 0, &[0xff; 1024]),
+        }
+        let name = last_segment(&disk);
+        let bytes = disk.contents(&name).unwrap();
+        let end = bytes.iter().rposition(|&byte| byte != 0).unwrap() as u64 + 1;
+        // The checkpoint and the end of the last commit.
+        disk.overwrite(&name, end - 100, &[0; 100]);
+        let backend = open(&disk, false).unwrap();
+        assert!(states.contains(&backend.list_refs("").unwrap()));
+        drop(backend);
+        assert_eq!(check(&open(&disk, true).unwrap()), []);
+    }
+}
