@@ -29,6 +29,7 @@ mod init;
 mod list;
 mod log;
 mod man;
+mod repair;
 mod replay;
 mod set;
 mod show;
@@ -89,6 +90,7 @@ enum Command {
     Info(info::InfoArgs),
     #[command(visible_alias = "fsck")]
     Check(check::CheckArgs),
+    Repair(repair::RepairArgs),
     Trace(trace::TraceCommand),
     Bench(Box<bench::BenchCommand>),
     Replay(Box<replay::ReplayCommand>),
@@ -141,6 +143,7 @@ fn dispatch(command: Command, context: &mut Context) -> Result<()> {
         Command::Subtree(args) => subtree::run(args, context),
         Command::Info(args) => info::run(args, context),
         Command::Check(args) => check::run(args, context),
+        Command::Repair(args) => repair::run(args, context),
         Command::Trace(args) => trace::run(args, context),
         Command::Bench(args) => bench::run(*args, context),
         Command::Replay(args) => replay::run(*args, context),

@@ -3,6 +3,7 @@
 use std::{
     collections::HashSet,
     ffi::OsString,
+    io::Write,
     path::{Path as FilePath, PathBuf},
     sync::Arc,
 };
@@ -144,7 +145,19 @@ impl Globals {
     pub(crate) fn open_or_damage(&self, access: Access) -> Result<Result<Opened, (String, u64, String)>> {
         match self.open_found(access)? {
             Err(Error::Corrupt { file, offset, reason, .. }) => Ok(Err((file, offset, reason))),
+            Err(Error::Lost { file, reason }) => Ok(Err((file, 0, reason))),
             opened => Ok(Ok(opened?)),
+        }
+    }
+
+    /// Returns the folder of the store, which need not be one that opens.
+    pub(crate) fn store_dir(&self) -> Result<PathBuf> {
+        match find::find(self.repo())?? {
+            Found::Disk(dir) => Ok(dir),
+            Found::Git(layout) => Err(Failure::usage(format!(
+                "{} is a Git repository; `git fsck` tells what is wrong with it, and Git repairs it",
+                crate::text::show(&layout.git_dir)
+            ))),
         }
     }
 
@@ -164,6 +177,7 @@ impl Globals {
         let open = || {
             let format = AnyFormat::from_tag(&DiskBackend::header(&storage)?.format, crate::text::show(&dir))?;
             let disk = DiskBackend::open(storage.clone(), Some(format.name()), options, access == Access::Read)?;
+            tell_of_losses(&disk);
             Ok((Arc::new(disk), format))
         };
         Ok(open().map(|(disk, format)| Opened::new(Store::disk(disk), format, dir)))
@@ -181,6 +195,21 @@ impl Globals {
             Ok(Opened::new(Store::Git { backend, layout }, format, dir))
         };
         Ok(open())
+    }
+}
+
+/// Tells on standard error what is missing from a store that can still be read. Where nobody listens, nothing is told.
+fn tell_of_losses(disk: &DiskBackend) {
+    let mut out = std::io::stderr();
+    if let Some(lost) = disk.lost_end() {
+        let _ = writeln!(
+            out,
+            "warning: {} at byte {}: {}; what is shown may be old, and `cone repair --accept-end` goes on from here",
+            lost.file, lost.offset, lost.reason
+        );
+    }
+    if let Some(note) = disk.note() {
+        let _ = writeln!(out, "note: {note}");
     }
 }
 

@@ -182,6 +182,10 @@ impl GitBackend {
     /// As [`Backend::flush`].
     pub fn close(&self) -> Result<()> {
         let shared = &self.shared;
+        // Threads, locks and what is to be tidied up are those of the process that opened the repository.
+        if shared.refuse_child().is_err() {
+            return Ok(());
+        }
         shared.stop_keeper();
         let flushed = shared.flush();
         // Many short runs leave as many packs as a long one.

@@ -85,3 +85,58 @@ fn a_missing_segment_is_an_answer_or_an_error_but_no_panic() {
         assert!(!run.err.contains("panicked"), "{run:?}");
     }
 }
+
+#[test]
+fn a_lost_header_is_restored_by_a_repair_and_never_made_anew() {
+    let place = store();
+    fs::remove_file(place.path(".bristlecone/store")).unwrap();
+    for verb in [&["list"][..], &["set", "a", "1"], &["init"]] {
+        place.fails(3, &["store", "header is missing", "cone repair"], verb);
+    }
+    let run = place.run(["check"]);
+    assert!(run.code == 1 && String::from_utf8(run.out).unwrap().contains("header is missing"));
+    assert!(place.ok(["repair"]).contains("the header was restored"));
+    assert_eq!(place.ok(["get", "good"]), "sound");
+    assert!(place.ok(["check"]).contains("no damage"));
+    assert!(place.ok(["repair"]).contains("nothing to repair"));
+    assert!(place.ok(["-o", "json", "repair"]).contains("\"header_restored\": false"));
+}
+
+#[test]
+fn the_end_of_a_log_that_is_lost_is_told_and_given_up_by_a_decision_alone() {
+    let place = store();
+    let segment = place.path(".bristlecone/segments/00000001.seg");
+    let mut bytes = fs::read(&segment).unwrap();
+    let end = bytes.iter().rposition(|&byte| byte != 0).unwrap() + 1;
+    bytes[end - 400..].fill(0);
+    fs::write(&segment, &bytes).unwrap();
+    place.fails(3, &["00000001.seg", "was durable up to", "cone repair --accept-end"], ["set", "new", "1"]);
+    let run = place.run(["list"]);
+    assert!(run.code == 0 && run.err.contains("warning: ") && run.err.contains("00000001.seg"), "{run:?}");
+    assert_eq!(place.run(["check"]).code, 1);
+    place.fails(3, &["cone repair --accept-end"], ["repair"]);
+    assert_eq!(fs::read(&segment).unwrap(), bytes, "nothing is changed before the decision");
+    let told = place.ok(["repair", "--accept-end"]);
+    assert!(told.contains("given up: ") && told.contains("are kept in "), "{told}");
+    place.ok(["set", "new", "1"]);
+    assert!(place.ok(["check"]).contains("no damage"));
+    let kept = fs::read_dir(place.path(".bristlecone/segments")).unwrap();
+    assert!(kept.filter_map(Result::ok).any(|file| file.file_name().to_string_lossy().starts_with("behind-")));
+}
+
+#[test]
+fn a_last_segment_that_is_gone_is_missed() {
+    let place = store();
+    place.ok(["set", "large", &"x".repeat(2000)]);
+    for n in 0..12 {
+        fs::write(place.path("value"), vec![n; 100_000]).unwrap();
+        place.ok(["import", &place.path("value").display().to_string(), "--path", &format!("v{n}")]);
+    }
+    fs::remove_file(place.path(".bristlecone/segments/00000002.seg")).unwrap();
+    place.fails(3, &["00000002.seg", "missing", "cone repair --accept-end"], ["set", "new", "1"]);
+    assert!(place.run(["list"]).err.contains("warning: "));
+    place.ok(["repair", "--accept-end"]);
+    let run = place.run(["set", "new", "1"]);
+    assert!(run.code == 0 && run.err.contains("note: "), "{run:?}");
+    assert!(place.run(["set", "newer", "1"]).err.is_empty());
+}

@@ -65,6 +65,7 @@ impl Shared {
         if self.options.read_only {
             return Err(Error::ReadOnly);
         }
+        self.refuse_child()?;
         self.poisoned()?;
         self.pay_owed()
     }

@@ -11,6 +11,7 @@ use std::{
 use bristlecone::{
     BackendStats, Bytes, Damage, Error, Kind, Location, ObjRef, Object, Oid, RefTarget, Result,
     core::{FormatError, RECORD_HEADER_BYTES, git, write_record},
+    storage::Origin,
 };
 
 use super::{
@@ -34,6 +35,8 @@ use crate::{
 pub(super) struct Shared {
     pub(super) files: Files,
     pub(super) options: GitOptions,
+    /// The process that opened the repository.
+    pub(super) origin: Origin,
     pub(super) odb: Odb,
     pub(super) refs: Refs,
     pub(super) rules: MoveRules,
@@ -115,6 +118,7 @@ impl Shared {
             recent: Recent::new(),
             files,
             options,
+            origin: Origin::here(),
             odb,
             refs,
             rules,
@@ -129,11 +133,21 @@ impl Shared {
         })
     }
 
+    /// Fails in a process that was forked from the one which opened the repository: both would hold one lock.
+    pub(super) fn refuse_child(&self) -> Result<()> {
+        if self.origin.is_here() {
+            return Ok(());
+        }
+        let reason = "the repository was opened by the process that this one was forked from; open it anew here";
+        Err(Error::Usage { reason })
+    }
+
     /// Calls `work` with the store's lock held and the journal known.
     pub(super) fn locked<R>(&self, work: impl FnOnce(&mut Writer) -> Result<R>) -> Result<R> {
         if self.options.read_only {
             return Err(Error::ReadOnly);
         }
+        self.refuse_child()?;
         self.waiting.fetch_add(1, Relaxed);
         let mut writer = lock(&self.writer);
         self.waiting.fetch_sub(1, Relaxed);

@@ -60,6 +60,8 @@ impl Shared {
             return Ok(());
         }
         if let Some(damage) = self.shortfall(&log.tail, claimed) {
+            // Where a frame stands behind the end, it tells more.
+            self.refuse_damage(log)?;
             return Err(refusal(&damage));
         }
         self.note_sealed_end(log);

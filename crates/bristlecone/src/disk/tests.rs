@@ -457,8 +457,10 @@ fn a_crash_between_seal_and_next_segment_is_no_loss() {
         number += 1;
     }
     kill(backend);
-    // The commit that began segment 3 is lost with it, as if the power had gone before its name was durable.
+    // The commit that began segment 3 is lost with it, as if the power had gone before its name was durable; nothing was
+    // noted of it by then.
     std::fs::remove_file(segment_file(dir.path(), 3)).unwrap();
+    std::fs::remove_file(dir.path().join(durable::DURABLE)).unwrap();
     let reader = DiskBackend::open(storage(dir.path()), None, small(), true).unwrap();
     assert_eq!(holds(&reader, "main").unwrap().oid, oid(number - 2));
     let backend = open(dir.path(), small());
@@ -558,4 +560,55 @@ fn a_prepared_segment_that_somebody_removed_is_made_again() {
         commit(&backend, number, Durability::Synced).unwrap();
     }
     assert_there(&backend, 0..60, 300);
+}
+
+#[test]
+fn a_frame_that_claims_more_to_be_durable_than_there_is_is_damage() {
+    for beyond in [0, 1, 8, 1 << 20, 1 << 40] {
+        let dir = tempfile::tempdir().unwrap();
+        let backend = create(dir.path(), small());
+        commit(&backend, 1, Durability::Synced).unwrap();
+        let shared = &backend.shared;
+        let tail = lock(&shared.log).tail;
+        // What a checkpoint is, but for what it says was durable.
+        let own_end = tail.location() + frame::EMPTY_BYTES;
+        let (bytes, _) = shared.small_frame(&tail, FrameKind::Checkpoint, &[], own_end + beyond);
+        shared.tail_segment(&tail).unwrap().write_all_at(&bytes, tail.end).unwrap();
+        kill(backend);
+        let opened = DiskBackend::open(storage(dir.path()), None, small(), false);
+        if beyond > 0 {
+            assert!(
+                matches!(&opened, Err(Error::Corrupt { offset, .. }) if *offset == tail.end),
+                "{beyond}: {opened:?}"
+            );
+            continue;
+        }
+        // Its own end, which only it can have reached: it is taken, and believed no further than where it begins.
+        let opened = opened.unwrap();
+        let before = opened.stats().syncs;
+        commit(&opened, 2, Durability::Synced).unwrap();
+        assert!(opened.stats().syncs > before, "a synced commit syncs");
+    }
+}
+
+#[test]
+fn a_segment_that_claims_more_to_be_durable_than_went_before_is_damaged() {
+    let dir = tempfile::tempdir().unwrap();
+    let backend = create(dir.path(), small());
+    for number in 0..40 {
+        commit(&backend, number, Durability::Synced).unwrap();
+    }
+    let (salt, tail) = (backend.shared.header.salt, lock(&backend.shared.log).tail);
+    let segment = backend.shared.segment(tail.segment).unwrap().unwrap();
+    let (head, refs) = segment.read_head(salt).unwrap().unwrap();
+    assert!(tail.segment > 2 && head.durable_end >> 32 == u64::from(tail.segment - 1));
+    let rows = segment::encode_refs(&refs);
+    for durable_end in [u64::from(tail.segment) << 32 | 8000, u64::MAX, 0, head.durable_end - (1 << 32)] {
+        let mut crafted = SegmentHead { durable_end, ..head };
+        segment.write_all_at(&crafted.encode(&rows, salt), 0).unwrap();
+        assert!(segment.read_head(salt).unwrap().is_none(), "{durable_end:x}");
+    }
+    kill(backend);
+    let opened = DiskBackend::open(storage(dir.path()), None, small(), false);
+    assert!(matches!(&opened, Err(Error::Corrupt { offset: 0, .. })), "{opened:?}");
 }

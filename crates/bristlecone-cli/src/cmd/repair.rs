@@ -1,0 +1,66 @@
+//! `cone repair`: what can be put right after files were lost.
+
+use std::sync::Arc;
+
+use bristlecone::{disk::DiskBackend, storage::RealStorage};
+use clap::Args;
+
+use super::Context;
+use crate::{failure::Result, output::fields, text};
+
+/// Restore a store's header, or go on from where its log ends now
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  cone repair                put the header back from its copy
+  cone repair --accept-end   give up what was lost at the end of the log, and go on
+
+The header, a file named store, is restored from segments/store.copy if that copy belongs to the segments which
+are there. Where the log was durable beyond its end, a segment was lost or cut: put the file back from a backup if you can. With
+--accept-end the store goes on without what is lost; all bytes behind the end are first copied to a file beside the
+segments. `cone check` tells what is damaged otherwise.")]
+pub(super) struct RepairArgs {
+    /// Give up what was lost behind the end of the log
+    #[arg(long)]
+    accept_end: bool,
+}
+
+pub(super) fn run(args: RepairArgs, context: &mut Context) -> Result<()> {
+    let dir = context.globals.store_dir()?;
+    let storage = Arc::new(RealStorage::new(&dir));
+    let repaired = DiskBackend::repair(storage, context.globals.disk_options()?, args.accept_end)?;
+    let out = &mut context.out;
+    if repaired.header_restored {
+        out.line("the header was restored from its copy")?;
+    }
+    if repaired.copy_restored {
+        out.line("the copy of the header was written anew")?;
+    }
+    if let Some(accepted) = &repaired.accepted {
+        let lost = &accepted.lost;
+        out.line(format_args!("given up: {} at byte {}: {}", lost.file, lost.offset, lost.reason))?;
+        match &accepted.kept_in {
+            Some(file) => {
+                out.line(format_args!("{} behind the end are kept in {file}", text::bytes(accepted.bytes)))?
+            }
+            None => out.line("nothing stood behind the end")?,
+        }
+    }
+    if !repaired.header_restored && !repaired.copy_restored && repaired.accepted.is_none() {
+        out.line("there was nothing to repair; `cone check` looks at every object")?;
+    }
+    let accepted = repaired.accepted.map(|accepted| {
+        serde_json::Value::Object(fields! {
+            "file": accepted.lost.file,
+            "offset": accepted.lost.offset,
+            "reason": accepted.lost.reason,
+            "kept_in": accepted.kept_in,
+            "kept_bytes": accepted.bytes,
+        })
+    });
+    out.document(fields! {
+        "header_restored": repaired.header_restored,
+        "copy_restored": repaired.copy_restored,
+        "accepted": accepted,
+    })
+}
