@@ -24,8 +24,8 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// the storage follows links.
     ///
     /// # Errors
-    /// [`io::ErrorKind::NotFound`] or [`io::ErrorKind::AlreadyExists`] according to `mode`; [`io::ErrorKind::InvalidInput`]
-    /// for what is no plain file; others of the system.
+    /// [`io::ErrorKind::NotFound`] or [`io::ErrorKind::AlreadyExists`] according to `mode`; [`io::ErrorKind::IsADirectory`]
+    /// for a folder; [`io::ErrorKind::InvalidInput`] for what else is no plain file; others of the system.
     fn open(&self, name: &str, mode: OpenMode) -> io::Result<Arc<dyn StorageFile>>;
 
     /// Creates a folder, and those above it, unless they are there. The empty name is the folder of the storage itself,

@@ -67,13 +67,13 @@ impl Storage for RealStorage {
         }
         let file = options.open(self.path(name)).map_err(|error| match error.raw_os_error() {
             Some(libc::ELOOP) if !self.follows_links => no_plain_file("a symbolic link"),
-            Some(libc::EISDIR) => no_plain_file("a folder"),
+            Some(libc::EISDIR) => folder(),
             Some(libc::ENXIO) => no_plain_file("a socket or a device"),
             _ => error,
         })?;
         let kind = file.metadata()?.file_type();
         if !kind.is_file() {
-            return Err(no_plain_file(if kind.is_dir() { "a folder" } else { "a pipe, a socket or a device" }));
+            return Err(if kind.is_dir() { folder() } else { no_plain_file("a pipe, a socket or a device") });
         }
         Ok(Arc::new(RealFile(file)))
     }
@@ -175,6 +175,11 @@ fn sync_parent(dir: &Path) -> io::Result<()> {
     let Some(parent) = dir.parent() else { return Ok(()) };
     let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
     File::open(parent)?.sync_all()
+}
+
+/// Returns the error of a name that stands for a folder.
+fn folder() -> io::Error {
+    io::Error::new(io::ErrorKind::IsADirectory, "this is a folder, and only a plain file is opened here")
 }
 
 /// Returns the error of a name that stands for `what`.
@@ -319,7 +324,8 @@ mod tests {
         for name in ["link", "dangling", "folder", "pipe", "socket"] {
             for mode in [OpenMode::Read, OpenMode::Write, OpenMode::Create] {
                 let error = storage.open(name, mode).unwrap_err();
-                assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{name}, {mode:?}: {error}");
+                let kind = if name == "folder" { io::ErrorKind::IsADirectory } else { io::ErrorKind::InvalidInput };
+                assert_eq!(error.kind(), kind, "{name}, {mode:?}: {error}");
             }
             assert_eq!(storage.open(name, OpenMode::CreateNew).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
         }
