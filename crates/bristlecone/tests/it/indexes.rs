@@ -132,7 +132,7 @@ impl Place {
 
     fn indexes(&self) -> Vec<PathBuf> {
         let paths = fs::read_dir(self.path("segments")).unwrap().map(|entry| entry.unwrap().path());
-        paths.filter(|path| path.extension().is_some_and(|extension| extension != "seg")).collect()
+        paths.filter(|path| path.extension().is_some_and(|end| end == "idx" || end == "ids")).collect()
     }
 
     fn remove_indexes(&self) {
@@ -593,6 +593,7 @@ fn reading_writes_nothing_and_a_writer_leaves_nothing_behind() {
         expect_absent(&writer, state);
         drop(writer);
         let sealed = (1..).take_while(|&number| place.segment(number + 1).exists()).count();
+        assert!(!place.path("segments/next-ids-0000000000000001").exists(), "{state}");
         let names = place.indexes();
         assert!(names.iter().all(|name| name.extension().is_some_and(|end| end == "ids")), "{state}: {names:?}");
         assert_eq!(names.len(), sealed, "{state}: {names:?}");
