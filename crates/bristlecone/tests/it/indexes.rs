@@ -402,7 +402,7 @@ fn a_number_far_away_takes_no_time_and_the_missing_ones_are_named_together() {
     let mut head = b"BCONESEG".to_vec();
     head.extend_from_slice(&far.to_le_bytes());
     head.extend_from_slice(&1_u32.to_le_bytes());
-    for word in [4096_u64, 1000, 77, u64::from(far) << 32, 0] {
+    for word in [4096_u64, 1000, 77, 1 << 32 | 4096, 0] {
         head.extend_from_slice(&word.to_le_bytes());
     }
     let check_word = xxh3_64_with_seed(&[], xxh3_64_with_seed(&head, salt));
