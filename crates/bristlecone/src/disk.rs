@@ -20,7 +20,7 @@ use std::{
     io,
     sync::{
         Arc, Mutex, OnceLock, RwLock,
-        atomic::{AtomicBool, AtomicU32, Ordering::*},
+        atomic::{AtomicBool, Ordering::*},
     },
     time::Instant,
 };
@@ -38,6 +38,7 @@ mod background;
 mod check;
 mod derived;
 mod durable;
+mod find;
 mod frame;
 mod group;
 mod header;
@@ -50,9 +51,12 @@ mod read;
 mod recovery;
 mod repair;
 mod roll;
+mod sealed;
 mod segment;
 mod stats;
+mod survey;
 mod sync;
+mod table;
 mod walk;
 
 #[cfg(test)]
@@ -67,7 +71,8 @@ use header::STORE;
 use lock::StoreLock;
 use log::{Counters, Log, Shared, Tail, lock};
 use recovery::Recovery;
-use segment::{SEGMENT_BYTES_MAX, SEGMENTS, SegmentHead, SegmentTable, segment_name};
+use segment::{SEGMENT_BYTES_MAX, SEGMENTS, SegmentHead, segment_name};
+use table::SegmentTable;
 
 /// How a store on disk is used.
 #[derive(Clone, Debug)]
@@ -158,7 +163,7 @@ impl DiskBackend {
         drop(guard);
         let shared = Self::load(storage, header, Some(store_lock), options, nonce, &mut Recovery::Usual)?;
         lock(&shared.log).began = Some(Instant::now());
-        Ok(Self { shared: Arc::new(shared) })
+        Ok(Self::of(shared))
     }
 
     /// Opens a store, cutting off what a crash left half written.
@@ -187,7 +192,7 @@ impl DiskBackend {
         let store_lock = if read_only { None } else { Some(StoreLock::open(&storage, options.lock_wait_ms)?) };
         let nonce = header::random_word();
         let shared = Self::load(storage, header, store_lock, options, nonce, &mut Recovery::Usual)?;
-        Ok(Self { shared: Arc::new(shared) })
+        Ok(Self::of(shared))
     }
 
     fn load(
@@ -210,7 +215,6 @@ impl DiskBackend {
             lock: store_lock,
             nonce,
             segments: SegmentTable::new(),
-            first_segment: AtomicU32::new(1),
             gate: Mutex::default(),
             log: Mutex::new(Log { tail, buffer: Vec::new(), appended: false, began: None }),
             published: published::Published::default(),
@@ -233,6 +237,12 @@ impl DiskBackend {
         // Maps are looked at once the store has grown from here.
         shared.background.trimmed_at.store(shared.published.end(), Relaxed);
         Ok(shared)
+    }
+
+    fn of(shared: Shared) -> Self {
+        let shared = Arc::new(shared);
+        shared.background.belongs_to(&shared);
+        Self { shared }
     }
 
     /// Returns where the end of the log is lost, if it is: the store was durable beyond it. Only a store that is open

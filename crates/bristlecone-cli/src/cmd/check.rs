@@ -45,6 +45,11 @@ fn write_human(out: &mut Output, report: &Report) -> Result<()> {
     if let Some(torn) = &report.engine.torn_tail {
         out.line(format_args!("note: {} at byte {}: {}", torn.file, torn.offset, torn.reason))?;
     }
+    for file in &report.engine.stale_index_files {
+        out.line(format_args!(
+            "note: {file} is not the index of its segment: lookups pass it over, and it may be removed; it is made again"
+        ))?;
+    }
     let engine = &report.engine;
     if !report.opened {
         return out.line("the store cannot be opened; nothing else was checked");
@@ -117,5 +122,6 @@ fn describe(report: &Report) -> Fields {
         "damage": damage,
         "affected": report.affected.clone(),
         "torn_tail": torn,
+        "stale_indexes": report.engine.stale_index_files.clone(),
     }
 }

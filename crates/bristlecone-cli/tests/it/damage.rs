@@ -139,3 +139,17 @@ fn a_last_segment_that_is_gone_is_missed() {
     assert!(run.code == 0 && run.err.contains("note: "), "{run:?}");
     assert!(place.run(["set", "newer", "1"]).err.is_empty());
 }
+
+#[test]
+fn an_index_that_does_not_fit_is_named_and_is_no_damage() {
+    let place = store();
+    let index = place.path(".bristlecone/segments/00000001.ids");
+    fs::write(&index, "of another segment").unwrap();
+    let text = place.ok(["check"]);
+    assert!(text.contains("note: ") && text.contains("00000001.ids is not the index of its segment"), "{text}");
+    assert!(text.contains("no damage"), "{text}");
+    let report: serde_json::Value = serde_json::from_str(&place.ok(["-o", "json", "check"])).unwrap();
+    assert_eq!(report["sound"], true);
+    assert!(report["stale_indexes"][0].as_str().unwrap().ends_with("00000001.ids"));
+    assert_eq!(place.ok(["get", "good"]), "sound");
+}

@@ -4,7 +4,7 @@
 
 use std::{
     sync::{
-        Arc, Condvar, Mutex, PoisonError,
+        Arc, Condvar, Mutex, OnceLock, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering::*},
     },
     thread::{self, JoinHandle},
@@ -35,6 +35,8 @@ pub(super) struct Background {
     // The location where maps were last looked at.
     pub(super) trimmed_at: AtomicU64,
     stop: AtomicBool,
+    // The store that this belongs to: readers have work for the keeper too.
+    owner: OnceLock<Weak<Shared>>,
 }
 
 #[derive(Debug, Default)]
@@ -46,6 +48,11 @@ struct Jobs {
 }
 
 impl Background {
+    /// Names the store that the threads work for.
+    pub(super) fn belongs_to(&self, owner: &Arc<Shared>) {
+        let _ = self.owner.set(Arc::downgrade(owner));
+    }
+
     /// Asks for a sync soon.
     pub(super) fn flush_soon(&self) {
         if !self.flush_wanted.swap(true, SeqCst) {
@@ -54,8 +61,8 @@ impl Background {
         }
     }
 
-    /// Asks for the index of a segment that was sealed.
-    pub(super) fn index_later(&self, number: u32) {
+    /// Asks for the index of a segment that was just sealed.
+    pub(super) fn index_sealed(&self, number: u32) {
         lock(&self.jobs).index.push(number);
         self.spare_asked.store(false, Relaxed);
         self.keep_wanted.store(true, SeqCst);
@@ -75,6 +82,15 @@ impl Background {
 }
 
 impl Shared {
+    /// Has the keeper write the index of a sealed segment anew.
+    pub(super) fn index_later(&self, number: u32) {
+        lock(&self.background.jobs).index.push(number);
+        self.background.keep_wanted.store(true, SeqCst);
+        if let Some(shared) = self.background.owner.get().and_then(Weak::upgrade) {
+            shared.start_keeper();
+        }
+    }
+
     /// Sees after an append that the threads which are needed run.
     #[inline]
     pub(super) fn tend(self: &Arc<Self>) {
@@ -152,7 +168,7 @@ impl Shared {
                 }
                 // Who needs the index before it is there makes it.
                 if let Ok(Some(segment)) = self.segment(number) {
-                    let _ = self.sealed_index(segment);
+                    let _ = self.renew_index(segment);
                     // All of it was read for that, and most is not needed soon.
                     segment.forget_pages();
                 }
@@ -166,16 +182,18 @@ impl Shared {
     /// files than the budget allows. Returns where to go on. What is still in use comes back a few pages at a time.
     fn trim_maps(&self, mut hand: u32) -> u32 {
         let budget = self.options.map_bytes;
-        let (first, tail) = (self.first_segment.load(Acquire), (self.published.end() >> 32) as u32);
-        for _ in first..tail {
+        let (numbers, tail) = (self.segments.numbers(), (self.published.end() >> 32) as u32);
+        let sealed = &numbers[..numbers.partition_point(|&number| number < tail)];
+        for _ in sealed {
             if shown_file_bytes().is_none_or(|bytes| bytes <= budget) {
                 break;
             }
-            hand = if (first..tail).contains(&hand) { hand } else { first };
-            if let Some(segment) = self.segments.get(hand) {
+            // The lowest one follows on the highest.
+            let Some(&number) = sealed.iter().find(|&&number| number >= hand).or(sealed.first()) else { break };
+            if let Some(segment) = self.segments.get(number) {
                 segment.forget_pages();
             }
-            hand += 1;
+            hand = number + 1;
         }
         hand
     }

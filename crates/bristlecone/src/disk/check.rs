@@ -1,19 +1,20 @@
 //! Checking everything there is to check, and walking over all objects.
 
+use std::ops::Range;
+
 use bristlecone_core::{Bytes, Location, Object, Oid, Record};
 
 use super::{
-    frame::FrameKind,
-    index::{each_record, index_name},
+    find::missing_text,
+    frame::{Frame, FrameKind, HEAD_BYTES},
     log::{Shared, Tail},
-    segment::{SEGMENT_HEAD_BYTES, Segment, segment_name},
+    sealed::Form,
+    segment::{SEGMENT_HEAD_BYTES, SEGMENTS, Segment, segment_name},
+    survey::{each_record, salvage},
+    table::missing_numbers,
     walk::{Step, Walk},
 };
-use crate::{
-    Error,
-    backend::Damage,
-    storage::{OpenMode, read_exact_at},
-};
+use crate::{Error, backend::Damage};
 
 /// What a check went through.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,8 +29,10 @@ pub struct CheckSummary {
     pub bytes: u64,
     /// How often damage was reported.
     pub damages: u64,
-    /// Derived files that did not fit and will be made again; nothing is lost with them.
+    /// Indexes that are not those of their segments. Lookups pass them over; nothing is lost with them.
     pub stale_indexes: u64,
+    /// The files of those indexes.
+    pub stale_index_files: Vec<String>,
     /// What stands behind the last frame and is none: the start of an append that a crash cut short, or a
     /// flip in the very last one. It is no part of the store.
     pub torn_tail: Option<Damage>,
@@ -41,21 +44,28 @@ impl Shared {
         self.refresh()?;
         let mut check = Check { shared: self, summary: CheckSummary::default(), report };
         let last = (self.published.end() >> 32) as u32;
-        let first = self.first_segment.load(std::sync::atomic::Ordering::Acquire);
-        let mut expected = None;
         if let Some(lost) = self.lost_end.get() {
-            check.summary.damages += 1;
-            (check.report)(lost.clone());
+            check.damage_is(lost.clone());
         }
-        for number in first..=last {
+        let numbers = self.segments.numbers();
+        let (mut gone, mut expected) = (Vec::new(), None);
+        for &number in numbers.iter().take_while(|&&number| number <= last) {
             expected = match self.segment(number)? {
-                Some(segment) => check.segment(segment, expected, number == last)?,
+                Some(segment) => {
+                    let expected = expected.filter(|tail: &Tail| tail.segment + 1 == number);
+                    check.segment(segment, expected, number == last)?
+                }
                 None => {
-                    check.damage(segment_name(number), 0, None, "the segment is missing");
+                    gone.push(number..=number);
                     None
                 }
             };
         }
+        gone.extend(missing_numbers(&numbers, last));
+        if let Some(damage) = self.missing_damage(gone) {
+            check.damage_is(damage);
+        }
+        check.indexes(&numbers, last)?;
         Ok(check.summary)
     }
 
@@ -68,10 +78,12 @@ impl Shared {
         self.refresh()?;
         let end = self.published.end();
         let last = (end >> 32) as u32;
-        for number in self.first_segment.load(std::sync::atomic::Ordering::Acquire)..=last {
+        let numbers = self.segments.numbers();
+        let mut gone: Vec<_> = missing_numbers(&numbers, last).collect();
+        for &number in numbers.iter().take_while(|&&number| number <= last) {
             let name = segment_name(number);
             let Some(segment) = self.segment(number)? else {
-                damage(self.damage(&name, 0, None, "the segment is missing"));
+                gone.push(number..=number);
                 continue;
             };
             let to = if number == last { end & 0xffff_ffff } else { segment.bytes };
@@ -79,10 +91,13 @@ impl Shared {
             let mut sealed = number == last;
             while let Some(step) = walk.step().map_err(|error| self.io(&name, error))? {
                 match step {
-                    Step::Gap { offset, .. } => damage(self.damage(&name, offset, None, "there is no frame here")),
+                    Step::Gap { offset, end } => {
+                        damage(self.damage(&name, offset, None, "there is no frame here"));
+                        self.salvaged_objects(segment, offset..end, each, &mut |_, _| ())?;
+                    }
                     Step::Frame { offset, frame, .. } => {
                         sealed |= frame.kind == FrameKind::Seal;
-                        self.objects_of(segment, offset, u64::from(frame.record_bytes), each, damage)?;
+                        self.objects_of(segment, offset, &frame, each, damage)?;
                     }
                 }
             }
@@ -90,39 +105,95 @@ impl Shared {
                 damage(self.damage(&name, walk.at, None, "there is no frame here, and none behind it"));
             }
         }
+        self.missing_damage(gone).into_iter().for_each(damage);
         Ok(())
     }
 
+    /// Calls `each` for the objects of a frame.
     fn objects_of(
         &self,
         segment: &Segment,
         frame_at: u64,
-        record_bytes: u64,
+        frame: &Frame,
         each: &mut dyn FnMut(Oid, &Object<'_>) -> Result<(), Error>,
         damage: &mut dyn FnMut(Damage),
     ) -> Result<(), Error> {
+        let failed = |error| self.io(&segment.name, error);
+        let record_bytes = u64::from(frame.record_bytes);
+        if !segment.records_right(frame_at, frame).map_err(failed)? {
+            let records_at = frame_at + HEAD_BYTES as u64;
+            return self.salvaged_objects(segment, records_at..records_at + record_bytes, each, &mut |at, bytes| {
+                let (oid, reason) = lost_record(bytes);
+                damage(self.damage(&segment.name, at, oid, reason));
+            });
+        }
         let mut result = Ok(());
         let stopped = each_record(segment, frame_at, record_bytes, &mut |at, record, bytes| {
-            let Ok(oid) = Oid::new(record.oid) else { return };
-            if result.is_err() {
-                return;
-            }
-            let own = Location(segment.location(at));
-            let whole = &bytes[..record.bytes() as usize];
-            if let Err(error) = record.verify(whole) {
-                damage(self.damage(&segment.name, at, Some(oid), error.to_string()));
-                return;
-            }
-            // An object that was appended again is given where its index leads.
-            match self.find(&oid) {
-                Ok(Some(found)) if found.location() != own => {}
-                _ => result = each(oid, &Object::from_record(record, Bytes::Borrowed(whole), own)),
+            if result.is_ok() {
+                result = match record.verify(bytes) {
+                    Ok(()) => self.give(segment, at, record, bytes, each),
+                    Err(error) => {
+                        damage(self.damage(&segment.name, at, Oid::new(record.oid).ok(), error.to_string()));
+                        Ok(())
+                    }
+                };
             }
         });
-        if let Some(at) = stopped.map_err(|error| self.io(&segment.name, error))? {
+        if let Some(at) = stopped.map_err(failed)? {
             damage(self.damage(&segment.name, at, None, "there is no record here"));
         }
         result
+    }
+
+    /// Calls `each` for the objects that can be read in a damaged stretch, and `lost` with offset and bytes of what
+    /// lies between them.
+    fn salvaged_objects(
+        &self,
+        segment: &Segment,
+        range: Range<u64>,
+        each: &mut dyn FnMut(Oid, &Object<'_>) -> Result<(), Error>,
+        lost: &mut dyn FnMut(u64, &[u8]),
+    ) -> Result<(), Error> {
+        let failed = |error| self.io(&segment.name, error);
+        let mut result = Ok(());
+        let uncovered = salvage(segment, range, &mut |at, record, bytes| {
+            if result.is_ok() {
+                result = self.give(segment, at, record, bytes, each);
+            }
+        });
+        for range in uncovered.map_err(failed)? {
+            let mut buffer = Vec::new();
+            lost(range.start, segment.window(range.start, range.end - range.start, &mut buffer).map_err(failed)?);
+        }
+        result
+    }
+
+    /// Calls `each` with the object of a sound record, unless it was appended again: that one is given where its index
+    /// leads.
+    fn give(
+        &self,
+        segment: &Segment,
+        at: u64,
+        record: &Record<'_>,
+        bytes: &[u8],
+        each: &mut dyn FnMut(Oid, &Object<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let Ok(oid) = Oid::new(record.oid) else { return Ok(()) };
+        let own = Location(segment.location(at));
+        match self.find(&oid) {
+            Ok(Some(found)) if found.location() != own => Ok(()),
+            _ => {
+                let whole = Bytes::Borrowed(&bytes[..record.bytes() as usize]);
+                each(oid, &Object::from_record(record, whole, own))
+            }
+        }
+    }
+
+    /// Returns the one finding that names all segments that are missing.
+    fn missing_damage(&self, mut gone: Vec<std::ops::RangeInclusive<u32>>) -> Option<Damage> {
+        gone.sort_unstable_by_key(|range| *range.start());
+        let first = *gone.first()?.start();
+        Some(self.damage(&segment_name(first), 0, None, missing_text(&gone)))
     }
 
     fn damage(&self, name: &str, offset: u64, oid: Option<Oid>, reason: impl Into<String>) -> Damage {
@@ -132,6 +203,15 @@ impl Shared {
 
 fn frames_at(segment: &Segment) -> u64 {
     segment.head.map_or(SEGMENT_HEAD_BYTES as u64, |head| head.frames_at())
+}
+
+/// Returns which object's record these bytes were, where that can be told, and what is wrong with them.
+fn lost_record(bytes: &[u8]) -> (Option<Oid>, String) {
+    let whole = Record::parse(bytes).ok();
+    match whole.and_then(|record| Some((Oid::new(record.oid).ok()?, record.verify(bytes).err()?))) {
+        Some((oid, error)) => (Some(oid), error.to_string()),
+        None => (None, "there is no record here".to_owned()),
+    }
 }
 
 struct Check<'a> {
@@ -165,14 +245,17 @@ impl Check<'_> {
             }
             let Some(step) = walk.step().map_err(failed)? else { break };
             match step {
-                Step::Gap { offset, .. } => {
+                Step::Gap { offset, end } => {
                     self.damage(segment.name.clone(), offset, None, "there is no frame here, though one follows");
+                    let records = &mut self.summary.records;
+                    salvage(segment, offset..end, &mut |_, _, _| *records += 1).map_err(failed)?;
                     tail = None;
                 }
                 Step::Frame { offset, frame, head } => {
                     self.summary.frames += 1;
-                    self.records(segment, offset, u64::from(frame.record_bytes))?;
-                    if !segment.records_right(offset, &frame).map_err(failed)? {
+                    let right = segment.records_right(offset, &frame).map_err(failed)?;
+                    self.records(segment, offset, &frame, right)?;
+                    if !right {
                         self.damage(segment.name.clone(), offset, None, "the records of this frame are damaged");
                     }
                     if tail.is_some_and(|tail| (tail.chain, tail.sequence) != (frame.previous, frame.sequence)) {
@@ -207,21 +290,30 @@ impl Check<'_> {
         if tail.is_some_and(|tail| tail.next == 0) {
             self.damage(segment.name.clone(), behind, None, "the segment is not sealed, though another follows");
         }
-        self.index(segment)?;
         Ok(tail.filter(|tail| tail.next != 0))
     }
 
-    fn records(&mut self, segment: &Segment, frame_at: u64, record_bytes: u64) -> Result<(), Error> {
-        let mut bad = Vec::new();
-        let stopped = each_record(segment, frame_at, record_bytes, &mut |at, record: &Record<'_>, bytes| {
-            self.summary.records += 1;
-            if let Err(error) = record.verify(bytes) {
-                bad.push((at, Oid::new(record.oid).ok(), error.to_string()));
+    /// Checks every record of a frame; `right`: whether their common checksum is.
+    fn records(&mut self, segment: &Segment, frame_at: u64, frame: &Frame, right: bool) -> Result<(), Error> {
+        let failed = |error| self.shared.io(&segment.name, error);
+        let record_bytes = u64::from(frame.record_bytes);
+        let (mut bad, mut count) = (Vec::new(), 0);
+        if right {
+            let stopped = each_record(segment, frame_at, record_bytes, &mut |at, record, bytes| {
+                count += 1;
+                bad.extend(record.verify(bytes).err().map(|error| (at, Oid::new(record.oid).ok(), error.to_string())));
+            });
+            bad.extend(stopped.map_err(failed)?.map(|at| (at, None, "there is no record here".to_owned())));
+        } else {
+            let at = frame_at + HEAD_BYTES as u64;
+            for range in salvage(segment, at..at + record_bytes, &mut |_, _, _| count += 1).map_err(failed)? {
+                let mut buffer = Vec::new();
+                let bytes = segment.window(range.start, range.end - range.start, &mut buffer).map_err(failed)?;
+                let (oid, reason) = lost_record(bytes);
+                bad.push((range.start, oid, reason));
             }
-        });
-        if let Some(at) = stopped.map_err(|error| self.shared.io(&segment.name, error))? {
-            bad.push((at, None, "there is no record here".to_owned()));
         }
+        self.summary.records += count;
         for (at, oid, reason) in bad {
             self.damage(segment.name.clone(), at, oid, reason);
         }
@@ -236,19 +328,47 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Compares the index of a sealed segment with one made anew.
-    fn index(&mut self, segment: &Segment) -> Result<(), Error> {
-        let name = index_name(segment.number);
-        let Ok(file) = self.shared.storage.open(&name, OpenMode::Read) else { return Ok(()) };
-        let wanted = self.shared.index_bytes(segment)?;
-        let mut found = vec![0; wanted.len()];
-        let same = read_exact_at(&*file, &mut found, 0).is_ok() && found == wanted;
-        self.summary.stale_indexes += u64::from(!same);
+    /// Compares every index with its segment.
+    fn indexes(&mut self, numbers: &[u32], last: u32) -> Result<(), Error> {
+        let shared = self.shared;
+        let mut names = shared.storage.list(SEGMENTS).map_err(|error| shared.io(SEGMENTS, error))?;
+        names.sort_unstable();
+        let mut surveyed = None;
+        for name in names {
+            let Some((number, form)) = Form::of_name(&name) else { continue };
+            // Segments that were sealed since the check began are none of its business.
+            if number > last {
+                continue;
+            }
+            let sealed = numbers.binary_search(&number).is_ok() && number < last;
+            let fits = match shared.segment(number)?.filter(|_| sealed) {
+                None => false,
+                Some(segment) => {
+                    let survey = match surveyed.take() {
+                        Some((same, survey)) if same == number => survey,
+                        _ => shared.survey(segment)?,
+                    };
+                    let (_, survey) = surveyed.insert((number, survey));
+                    match shared.index_file(segment, form) {
+                        Some(index) => shared.agrees(segment, &index, survey)?,
+                        None => false,
+                    }
+                }
+            };
+            if !fits {
+                self.summary.stale_indexes += 1;
+                self.summary.stale_index_files.push(shared.storage.describe(&format!("{SEGMENTS}/{name}")));
+            }
+        }
         Ok(())
     }
 
     fn damage(&mut self, name: String, offset: u64, oid: Option<Oid>, reason: impl Into<String>) {
+        self.damage_is(self.shared.damage(&name, offset, oid, reason));
+    }
+
+    fn damage_is(&mut self, damage: Damage) {
         self.summary.damages += 1;
-        (self.report)(self.shared.damage(&name, offset, oid, reason));
+        (self.report)(damage);
     }
 }

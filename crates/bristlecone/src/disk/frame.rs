@@ -24,7 +24,8 @@ pub(super) const SEAL_BYTES: u64 = EMPTY_BYTES + 8;
 const KIND_AT: usize = 4;
 const SEQUENCE_AT: usize = KIND_AT + 4;
 const DURABLE_AT: usize = SEQUENCE_AT + 8;
-const PREVIOUS_AT: usize = DURABLE_AT + 8;
+/// Where a head repeats the trailer before it.
+pub(super) const PREVIOUS_AT: usize = DURABLE_AT + 8;
 const NONCE_AT: usize = PREVIOUS_AT + 8;
 const RECORDS_AT: usize = NONCE_AT + 8;
 const PAYLOAD_AT: usize = RECORDS_AT + 4;

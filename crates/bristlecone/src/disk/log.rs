@@ -8,7 +8,7 @@ use std::{
     io,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError,
-        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*},
+        atomic::{AtomicBool, AtomicU64, Ordering::*},
     },
     time::Instant,
 };
@@ -22,8 +22,9 @@ use super::{
     lock::StoreLock,
     published::Published,
     read::RecordCache,
-    segment::{NUMBER_END, Segment, SegmentHead, SegmentTable},
+    segment::{NUMBER_END, Segment, SegmentHead},
     sync::SyncPipe,
+    table::SegmentTable,
 };
 use crate::{
     Error,
@@ -167,8 +168,6 @@ pub(super) struct Shared {
     pub(super) lock: Option<StoreLock>,
     pub(super) nonce: u64,
     pub(super) segments: SegmentTable,
-    /// The lowest segment number there is.
-    pub(super) first_segment: AtomicU32,
     /// Who goes for the store's lock: one thread at a time. Taken before that and before the log.
     pub(super) gate: Mutex<()>,
     pub(super) log: Mutex<Log>,

@@ -1,29 +1,20 @@
-//! Reading objects: by location from the map, else by id through the indexes. No lock is taken on the way
-//! by location.
+//! Reading objects: by location from the map, else by id (`find.rs`). No lock is taken on the way by location.
 //!
 //! A record's checksum is verified when it is first read; where the store is mapped, a bit remembers that.
 //! Bits are set only for what is committed, so that bytes behind the end, which may still change, are
 //! verified each time.
 
-use std::{
-    io,
-    sync::{Arc, atomic::Ordering::*},
-};
+use std::sync::Arc;
 
 use bristlecone_core::{Bytes, Location, ObjRef, Object, Oid, RECORD_HEADER_BYTES, Record};
 use quick_cache::{Weighter, sync::Cache};
 
 use super::{
-    index::{SealedIndex, each_record, encode_index, index_name},
-    log::{Shared, read_lock, write_lock},
+    log::Shared,
     segment::{SEGMENT_HEAD_BYTES, Segment},
     walk::{Step, Walk},
 };
-use crate::{
-    Error,
-    backend::peek_record,
-    storage::{OpenMode, write_all_at},
-};
+use crate::{Error, backend::peek_record};
 
 /// Objects read without a map, by location, within a budget of bytes.
 pub(super) type RecordCache = Cache<u64, Arc<[u8]>, ByBytes>;
@@ -45,7 +36,7 @@ pub(super) fn record_cache(bytes: u64) -> RecordCache {
 }
 
 /// What is at a location.
-enum Probe<'a> {
+pub(super) enum Probe<'a> {
     Found(Object<'a>),
     /// Another object, or none: the location is a wrong hint.
     Other,
@@ -108,152 +99,32 @@ impl Shared {
         if hint.is_some() && hint.pending_offset().is_none() {
             match self.probe(&at.oid, hint)? {
                 Probe::Found(object) => return Ok(Some(object)),
-                Probe::Bad(reason) => return Err(self.damaged(&at.oid, hint, reason)),
+                Probe::Bad(reason) => {
+                    // It may have been appended again since.
+                    let again = self.find(&at.oid).ok().flatten();
+                    return again.map(Some).ok_or_else(|| self.damaged(&at.oid, hint, reason));
+                }
                 Probe::Other => {}
             }
         }
         let known = self.published.end();
-        if let Some(object) = self.find(&at.oid)? {
-            return Ok(Some(object));
+        let mut found = self.find(&at.oid);
+        if !matches!(found, Ok(Some(_))) {
+            // Another process, or another thread since, may have appended it.
+            self.refresh()?;
+            if self.published.end() != known {
+                found = self.find(&at.oid);
+            }
         }
-        // Another process, or another thread since, may have appended it.
-        self.refresh()?;
-        if self.published.end() != known
-            && let Some(object) = self.find(&at.oid)?
-        {
+        if let Some(object) = found? {
             return Ok(Some(object));
         }
         self.refuse_damaged_hint(&at.oid, hint)?;
         Ok(None)
     }
 
-    /// Finds an object by its id alone: in the tail, then in sealed segments, the newest first.
-    pub(super) fn find(&self, oid: &Oid) -> Result<Option<Object<'_>>, Error> {
-        let mut search = Search { shared: self, oid, object: None, bad: None, failed: None };
-        let tail = self.search_tail(&mut search)?;
-        let mut number = tail.saturating_sub(1);
-        let first = self.first_segment.load(Acquire);
-        while search.object.is_none() && number >= first && number > 0 {
-            if let Some(segment) = self.segment(number)? {
-                let index = self.sealed_index(segment)?;
-                let found = index.find(oid.prefix(), |offset| search.accepts(number, offset));
-                found.map_err(|error| self.io(&index_name(number), error))?;
-            }
-            number -= 1;
-        }
-        match (search.object, search.failed, search.bad) {
-            (Some(object), _, _) => Ok(Some(object)),
-            (None, Some(error), _) => Err(error),
-            (None, None, Some((at, reason))) => Err(self.damaged(oid, at, reason)),
-            (None, None, None) => Ok(None),
-        }
-    }
-
-    /// Returns where an object of the tail is.
-    pub(super) fn locate(&self, oid: &Oid) -> Option<Location> {
-        let mut search = Search { shared: self, oid, object: None, bad: None, failed: None };
-        self.search_tail(&mut search).ok()?;
-        Some(search.object?.location())
-    }
-
-    /// Asks the index of the tail, brought up to date, and returns the segment that it is of.
-    fn search_tail(&self, search: &mut Search<'_, '_>) -> Result<u32, Error> {
-        let end = self.published.end();
-        let (number, upto) = ((end >> 32) as u32, end & 0xffff_ffff);
-        let prefix = search.oid.prefix();
-        let index = read_lock(&self.tail_index);
-        if index.segment == number && index.upto >= upto {
-            index.find(prefix, |offset| search.accepts(number, offset));
-            return Ok(number);
-        }
-        drop(index);
-        let mut index = write_lock(&self.tail_index);
-        // Read again under the lock, so that the table never goes back.
-        let end = self.published.end();
-        let (number, upto) = ((end >> 32) as u32, end & 0xffff_ffff);
-        let Some(segment) = self.segment(number)? else { return Ok(number) };
-        if index.segment != number {
-            let from = segment.head.map_or(SEGMENT_HEAD_BYTES as u64, |head| head.frames_at());
-            index.reset(number, from);
-        }
-        if index.upto < upto {
-            let from = index.upto;
-            let mut records = Vec::new();
-            self.records_between(segment, from, upto, &mut |prefix, offset| records.push((prefix, offset)))?;
-            let same = |one: u32, other: u32| {
-                let id = |at| segment.bytes_at(u64::from(at) + 13, 35).map(|bytes| bytes.into_owned());
-                matches!((id(one), id(other)), (Ok(one), Ok(other)) if one[0] == other[0] && one[3..] == other[3..])
-            };
-            for (prefix, offset) in records {
-                index.insert(prefix, offset, |other| same(offset, other));
-            }
-            index.upto = upto;
-        }
-        index.find(prefix, |offset| search.accepts(number, offset));
-        Ok(number)
-    }
-
-    /// Returns the index of a sealed segment: from its file, else made again from the segment.
-    pub(super) fn sealed_index<'a>(&self, segment: &'a Segment) -> Result<&'a SealedIndex, Error> {
-        if let Some(index) = segment.index.get() {
-            return Ok(index);
-        }
-        let name = index_name(segment.number);
-        let seal = segment.head.map_or(0, |head| head.check);
-        let from_file = || -> io::Result<Option<SealedIndex>> {
-            let file = self.storage.open(&name, OpenMode::Read)?;
-            SealedIndex::from_file(file, segment.number, seal, self.options.maps)
-        };
-        // Whatever is wrong with the file, it can be made again.
-        if let Ok(Some(index)) = from_file() {
-            return Ok(segment.index.get_or_init(|| index));
-        }
-        let bytes = self.index_bytes(segment)?;
-        let written = || -> io::Result<Option<SealedIndex>> {
-            // Whoever writes it writes the same bytes, so they may be written in place.
-            let file = self.storage.open(&name, OpenMode::Create)?;
-            write_all_at(&*file, &bytes, 0)?;
-            SealedIndex::from_file(file, segment.number, seal, self.options.maps)
-        };
-        let index = if self.lock.is_some() { written().ok().flatten() } else { None };
-        let index = match index {
-            Some(index) => index,
-            None => SealedIndex::from_bytes(bytes).ok_or_else(|| self.corrupt(&name, 0, "the index cannot be made"))?,
-        };
-        Ok(segment.index.get_or_init(|| index))
-    }
-
-    /// Makes the bytes of the index of a sealed segment.
-    pub(super) fn index_bytes(&self, segment: &Segment) -> Result<Vec<u8>, Error> {
-        let from = segment.head.map_or(SEGMENT_HEAD_BYTES as u64, |head| head.frames_at());
-        let mut entries = Vec::new();
-        self.records_between(segment, from, segment.bytes, &mut |prefix, offset| entries.push((prefix, offset)))?;
-        Ok(encode_index(segment.number, segment.head.map_or(0, |head| head.check), entries))
-    }
-
-    /// Calls `each` with prefix and offset of the records between two offsets.
-    fn records_between(
-        &self,
-        segment: &Segment,
-        from: u64,
-        to: u64,
-        each: &mut dyn FnMut(u64, u32),
-    ) -> Result<(), Error> {
-        let failed = |error| self.io(&segment.name, error);
-        let mut walk = Walk::new(segment, self.header.salt, from, to);
-        while let Some(step) = walk.step().map_err(failed)? {
-            let Step::Frame { offset, frame, .. } = step else { continue };
-            let walked = each_record(segment, offset, u64::from(frame.record_bytes), &mut |at, record, _| {
-                if let Ok(oid) = Oid::new(record.oid) {
-                    each(oid.prefix(), at as u32);
-                }
-            });
-            walked.map_err(failed)?;
-        }
-        Ok(())
-    }
-
-    fn probe(&self, oid: &Oid, at: Location) -> Result<Probe<'_>, Error> {
+    /// Looks for the object at a location.
+    pub(super) fn probe(&self, oid: &Oid, at: Location) -> Result<Probe<'_>, Error> {
         let offset = at.0 & 0xffff_ffff;
         let Some(segment) = self.segment((at.0 >> 32) as u32)? else { return Ok(Probe::Other) };
         if !offset.is_multiple_of(8) || offset + RECORD_HEADER_BYTES as u64 > segment.bytes {
@@ -347,7 +218,8 @@ impl Shared {
         Ok(())
     }
 
-    fn damaged(&self, oid: &Oid, at: Location, reason: String) -> Error {
+    /// Returns the error that says that an object was at a location, or may have been, and is damaged.
+    pub(super) fn damaged(&self, oid: &Oid, at: Location, reason: String) -> Error {
         Error::Corrupt {
             file: self.storage.describe(&super::segment::segment_name((at.0 >> 32) as u32)),
             offset: at.0 & 0xffff_ffff,
@@ -359,28 +231,4 @@ impl Shared {
 
 fn word(bytes: &[u8], at: usize) -> u32 {
     super::frame::word32(bytes, at)
-}
-
-/// A search for an object by its id.
-struct Search<'s, 'o> {
-    shared: &'s Shared,
-    oid: &'o Oid,
-    object: Option<Object<'s>>,
-    /// Where it was met and is damaged.
-    bad: Option<(Location, String)>,
-    failed: Option<Error>,
-}
-
-impl Search<'_, '_> {
-    /// Whether the object is at this place of a segment; it is kept then.
-    fn accepts(&mut self, segment: u32, offset: u32) -> bool {
-        let at = Location(u64::from(segment) << 32 | u64::from(offset));
-        match self.shared.probe(self.oid, at) {
-            Ok(Probe::Found(object)) => self.object = Some(object),
-            Ok(Probe::Other) => {}
-            Ok(Probe::Bad(reason)) => self.bad = Some((at, reason)),
-            Err(error) => self.failed = Some(error),
-        }
-        self.object.is_some()
-    }
 }

@@ -5,7 +5,7 @@
 //! records when they are read. What comes after is checked wholly; the first frame that is not whole ends the
 //! log. If a later frame claims that it was durable, the store is damaged, and says where.
 
-use std::{collections::BTreeMap, sync::atomic::Ordering::*};
+use std::collections::BTreeMap;
 
 use super::{
     append::zero_shown,
@@ -97,13 +97,14 @@ impl Shared {
     /// Returns the segment with the highest number.
     fn last_segment(&self) -> Result<&Segment, Error> {
         let names = self.storage.list(SEGMENTS).map_err(|error| self.io(SEGMENTS, error))?;
-        let (mut first, mut last) = (NUMBER_END, 0);
+        let mut numbers = Vec::new();
         for name in &names {
             if let Some(number) = segment_number(name).filter(|&number| number != 0 && number < NUMBER_END) {
-                (first, last) = (first.min(number), last.max(number));
+                numbers.push(number);
             }
         }
-        self.first_segment.store(first, Release);
+        let last = numbers.iter().copied().max().unwrap_or(0);
+        self.segments.note(numbers.into_iter());
         let missing = || self.corrupt(&segment_name(1), 0, "the store has no segment");
         self.segment(last)?.ok_or_else(missing)
     }

@@ -69,7 +69,7 @@ impl DiskBackend {
         }
         let mut recovery = if accept_end { Recovery::AcceptEnd(None) } else { Recovery::Usual };
         let shared = Self::load(storage, header, Some(store_lock), options, random_word(), &mut recovery)?;
-        Self { shared: Arc::new(shared) }.close()?;
+        Self::of(shared).close()?;
         if let Recovery::AcceptEnd(accepted) = recovery {
             repaired.accepted = accepted;
         }

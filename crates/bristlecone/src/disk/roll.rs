@@ -178,7 +178,7 @@ impl Shared {
         self.note_end(log.tail.location(), true);
         self.sync.wanted.store(false, Relaxed);
         if self.options.background {
-            self.background.index_later(old);
+            self.background.index_sealed(old);
         }
         Ok(())
     }

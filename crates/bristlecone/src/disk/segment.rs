@@ -17,8 +17,8 @@ use std::{
 use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 
 use super::{
+    find::SegmentIds,
     frame::{self, Frame, HEAD_BYTES, TRAILER_BYTES, put_ref, take_refs, word32, word64},
-    index::SealedIndex,
     log::lock,
 };
 use crate::{
@@ -128,8 +128,10 @@ pub(super) struct Segment {
     // One bit for each 32 bytes, in which at most one record of at least 48 bytes starts: whether the
     // record's checksum was found right. Empty where there is no map.
     verified: Box<[AtomicU64]>,
-    /// The index, once the segment is sealed and somebody asked.
-    pub(super) index: OnceLock<SealedIndex>,
+    /// What is known of the ids in it, once the segment is sealed and somebody asked.
+    pub(super) ids: OnceLock<SegmentIds>,
+    /// Held by who goes over the whole segment, so that one thread does for all.
+    pub(super) surveying: Mutex<()>,
 }
 
 impl Segment {
@@ -162,7 +164,8 @@ impl Segment {
             bytes,
             head: None,
             verified: (0..granules).map(|_| AtomicU64::new(0)).collect(),
-            index: OnceLock::new(),
+            ids: OnceLock::new(),
+            surveying: Mutex::default(),
         };
         segment.head = segment.read_head(salt)?.map(|(head, _)| head);
         Ok(segment)
@@ -187,9 +190,19 @@ impl Segment {
         }
     }
 
-    /// Reads from the file, whether it is mapped or not.
+    /// Reads from the file, whether it is mapped or not, and through the map once the file was closed: a sealed segment
+    /// has been written to its end.
     pub(super) fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        read_exact_at(&*self.file()?, buffer, offset)
+        let handle = lock(&self.handle).clone();
+        match (handle, self.mapped()) {
+            (Some(file), _) => read_exact_at(&*file, buffer, offset),
+            (None, Some(map)) => {
+                let bytes = map.get(offset as usize..).and_then(|bytes| bytes.get(..buffer.len()));
+                buffer.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
+                Ok(())
+            }
+            (None, None) => Err(io::Error::other("the segment was closed")),
+        }
     }
 
     /// Writes to the file.
@@ -348,7 +361,7 @@ impl Segment {
 
     /// Returns the bytes of memory that the segment takes, its map left out.
     pub(super) fn memory_bytes(&self) -> u64 {
-        self.verified.len() as u64 * 8 + self.index.get().map_or(0, SealedIndex::memory_bytes)
+        self.verified.len() as u64 * 8 + self.ids.get().map_or(0, SegmentIds::memory_bytes)
     }
 }
 
@@ -360,41 +373,3 @@ impl fmt::Debug for Segment {
 
 /// How much is read at a time where there is no map.
 pub(super) const CHUNK_BYTES: u64 = 1 << 18;
-
-const LEAF: usize = 1 << 12;
-type Leaf = Box<[OnceLock<Box<Segment>>]>;
-
-/// All segments that were opened so far, by number. Finding one takes no lock; none is ever dropped
-/// before the table is, so that what was read may be borrowed from their maps.
-pub(super) struct SegmentTable(Box<[OnceLock<Leaf>]>);
-
-impl SegmentTable {
-    pub(super) fn new() -> Self {
-        Self((0..NUMBER_END as usize / LEAF).map(|_| OnceLock::new()).collect())
-    }
-
-    /// Returns the segment if it was opened before.
-    #[inline]
-    pub(super) fn get(&self, number: u32) -> Option<&Segment> {
-        let number = number as usize;
-        Some(self.0.get(number / LEAF)?.get()?.get(number % LEAF)?.get()?)
-    }
-
-    /// Keeps a segment, or the one that another thread opened meanwhile; `None` for a number out of bounds.
-    pub(super) fn keep(&self, segment: Segment) -> Option<&Segment> {
-        let number = segment.number as usize;
-        let leaf = self.0.get(number / LEAF)?.get_or_init(|| (0..LEAF).map(|_| OnceLock::new()).collect());
-        Some(leaf[number % LEAF].get_or_init(|| Box::new(segment)))
-    }
-
-    /// Returns every segment that was opened.
-    pub(super) fn opened(&self) -> impl Iterator<Item = &Segment> {
-        self.0.iter().filter_map(OnceLock::get).flatten().filter_map(OnceLock::get).map(|segment| &**segment)
-    }
-}
-
-impl fmt::Debug for SegmentTable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.opened()).finish()
-    }
-}

@@ -4,9 +4,10 @@ use std::sync::atomic::Ordering::*;
 
 use super::{
     derived::DERIVED,
+    find::SegmentIds,
     header::STORE,
-    index::SealedIndex,
     log::{Shared, lock, read_lock},
+    sealed::Form,
     segment::{SEGMENTS, segment_number},
 };
 use crate::{backend::BackendStats, storage::OpenMode};
@@ -19,7 +20,7 @@ impl Shared {
         for segment in self.segments.opened() {
             memory += segment.memory_bytes();
             mapped += segment.mapped().map_or(0, |map| map.len() as u64);
-            mapped += segment.index.get().map_or(0, SealedIndex::mapped_bytes);
+            mapped += segment.ids.get().map_or(0, SegmentIds::mapped_bytes);
         }
         memory += read_lock(&self.tail_index).memory_bytes();
         memory += lock(&self.log).buffer.capacity() as u64;
@@ -58,7 +59,7 @@ impl Shared {
                     Ok(Some(next)) => next.head.map_or(bytes, |head| head.durable_end & 0xffff_ffff),
                     _ => bytes,
                 },
-                None if name.ends_with(".idx") => bytes,
+                None if Form::of_name(&name).is_some() => bytes,
                 None => 0,
             };
         }

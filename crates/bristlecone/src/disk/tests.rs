@@ -409,7 +409,7 @@ fn indexes_are_made_again_when_lost_or_damaged() {
         assert_there(&backend, 0..80, 300);
         drop(backend);
         for number in 1..4 {
-            let path = dir.path().join(index::index_name(number));
+            let path = dir.path().join(sealed::Form::Seal.name(number));
             match damage {
                 0 => std::fs::remove_file(path).unwrap(),
                 1 => flip(&path, 70),

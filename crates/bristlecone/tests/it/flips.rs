@@ -13,7 +13,7 @@ use std::{
     },
 };
 
-use bristlecone::{Backend, Durability, Error, ObjRef, RefTarget, disk::DiskBackend};
+use bristlecone::{Backend, Durability, Error, ObjRef, Oid, RefTarget, disk::DiskBackend};
 use bristlecone_testkit::{
     crash::{Run, State, Step, Workload},
     sim::SimStorage,
@@ -21,8 +21,8 @@ use bristlecone_testkit::{
 
 use crate::engine::{DiskEngine, tiny};
 
-/// A store with three segments, closed in an orderly way.
-fn small_store() -> (SimStorage, Run) {
+/// A store with three segments, closed in an orderly way. `indexed`: its sealed segments have indexes.
+fn small_store(indexed: bool) -> (SimStorage, Run) {
     let commit = |name: &str, sizes: &[usize]| Step::Commit {
         handle: 0,
         refs: vec![name.to_owned()],
@@ -42,6 +42,13 @@ fn small_store() -> (SimStorage, Run) {
     let disk = SimStorage::new();
     let workload = Workload { name: "small store", steps };
     let run = Run::of(&DiskEngine::new(tiny()), disk.clone(), &workload).unwrap();
+    if indexed {
+        // Whoever asks for what is not there has them made.
+        let backend = DiskBackend::open(Arc::new(disk.clone()), None, tiny(), false).unwrap();
+        assert!(backend.read(&Oid::from_array([7; 32]).into()).unwrap().is_none());
+    }
+    let indexes = disk.files().iter().filter(|(name, _)| name.ends_with(".ids")).count();
+    assert_eq!(indexes, if indexed { 2 } else { 0 });
     (disk, run)
 }
 
@@ -145,7 +152,7 @@ impl Judge {
                             sample.children.iter().enumerate().map(|(n, c)| ObjRef::new(c.oid, object.child(n))),
                         );
                     }
-                    Ok(None) => refused = true,
+                    Ok(None) => return Err(format!("{at:?} is led to by refs and answered as absent")),
                     Err(error) => {
                         is_named(&error)?;
                         refused = true;
@@ -185,8 +192,11 @@ fn is_named(error: &Error) -> Result<(), String> {
 }
 
 /// Tries `count` damages on two threads and returns how often what was seen; fails on the first breaches.
-fn try_all(count: usize, damage: impl Fn(&SimStorage, usize) -> String + Sync) -> HashMap<Seen, u64> {
-    let (disk, run) = small_store();
+fn try_all(
+    (disk, run): (SimStorage, Run),
+    count: usize,
+    damage: impl Fn(&SimStorage, usize) -> String + Sync,
+) -> HashMap<Seen, u64> {
     let judge = Judge::new(run);
     assert_eq!(judge.judge(&disk.fork(), false), Ok(Seen::Sound), "the store without damage");
     let next = AtomicUsize::new(0);
@@ -234,31 +244,38 @@ fn place(disk: &SimStorage, mut index: u64) -> (String, u64) {
 
 #[test]
 fn any_flipped_bit_is_found_or_does_not_matter() {
-    let bytes = small_store().0.bytes() as usize;
-    let tally = try_all(bytes * 8, |disk, bit| {
-        let (name, offset) = place(disk, bit as u64 / 8);
-        disk.flip(&name, offset, 1 << (bit % 8));
-        format!("bit {} of byte {offset} of {name} flipped", bit % 8)
-    });
-    assert!(tally[&Seen::Refused] > 1000 && tally[&Seen::Sound] > 1000, "{tally:?}");
+    for indexed in [false, true] {
+        let store = small_store(indexed);
+        let bytes = store.0.bytes() as usize;
+        let tally = try_all(store, bytes * 8, |disk, bit| {
+            let (name, offset) = place(disk, bit as u64 / 8);
+            disk.flip(&name, offset, 1 << (bit % 8));
+            format!("bit {} of byte {offset} of {name} flipped", bit % 8)
+        });
+        assert!(tally[&Seen::Refused] > 1000 && tally[&Seen::Sound] > 1000, "{tally:?}");
+    }
 }
 
 #[test]
 fn a_file_cut_at_any_length_is_found_or_does_not_matter() {
-    let bytes = small_store().0.bytes() as usize;
-    let tally = try_all(bytes, |disk, index| {
-        let (name, offset) = place(disk, index as u64);
-        disk.cut_file(&name, offset);
-        format!("{name} cut at {offset}")
-    });
-    assert!(tally[&Seen::Refused] > 100, "{tally:?}");
+    for indexed in [false, true] {
+        let store = small_store(indexed);
+        let bytes = store.0.bytes() as usize;
+        let tally = try_all(store, bytes, |disk, index| {
+            let (name, offset) = place(disk, index as u64);
+            disk.cut_file(&name, offset);
+            format!("{name} cut at {offset}")
+        });
+        assert!(tally[&Seen::Refused] > 100, "{tally:?}");
+    }
 }
 
 #[test]
 fn a_torn_sector_is_found_or_does_not_matter() {
-    let bytes = small_store().0.bytes() as usize;
-    for fill in [0, 0xff] {
-        try_all(bytes / 512, |disk, sector| {
+    for (fill, indexed) in [(0, false), (0xff, false), (0, true), (0xff, true)] {
+        let store = small_store(indexed);
+        let bytes = store.0.bytes() as usize;
+        try_all(store, bytes / 512, |disk, sector| {
             let (name, offset) = place(disk, sector as u64 * 512);
             let end = disk.files().into_iter().find(|(file, _)| *file == name).map_or(0, |(_, bytes)| bytes);
             let count = 512.min(end - offset) as usize;

@@ -9,6 +9,7 @@ mod faults;
 mod flips;
 mod golden;
 mod imported;
+mod indexes;
 mod losses;
 mod merge;
 mod model;

@@ -128,6 +128,14 @@ fn reads_and_opens() {
         let start = Instant::now();
         backend.read(&oid(999_999).into()).unwrap().unwrap();
         println!("first read by id: {:?}", start.elapsed());
+        let start = Instant::now();
+        assert!(backend.read(&oid(count).into()).unwrap().is_none());
+        println!("first that is absent: {:?}", start.elapsed());
+        let (absent, start) = (200_000, Instant::now());
+        for number in count..count + absent {
+            assert!(std::hint::black_box(backend.read(&oid(number).into()).unwrap()).is_none());
+        }
+        rate("reads by id of what is absent", absent, start);
     }
 }
 

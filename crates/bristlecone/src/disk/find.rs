@@ -1,0 +1,420 @@
+//! Finding objects by id: in the tail by a table in memory, in sealed segments by their indexes.
+//!
+//! **The rule.** An object that is there is found, whatever the indexes say. One that is not found is *absent* only
+//! where no bytes were lost in which it may have been; else it is damaged, and the error says where. An index that is
+//! bound to its segment's seal was made before the damage and knows what was there; without one, what can still be read
+//! of the lost records tells, and where nothing can, the answer is an error too. `docs/formats/disk.md` section 5.1.
+
+use std::{
+    io,
+    ops::{Range, RangeInclusive},
+    sync::OnceLock,
+};
+
+use bristlecone_core::{Location, Object, Oid};
+
+use super::{
+    frame::{FrameKind, SEAL_BYTES},
+    header::{open_empty, random_word},
+    index::TailIndex,
+    log::{Shared, lock, read_lock, write_lock},
+    read::Probe,
+    roll::spare_prefix,
+    sealed::{Entry, Form, SealedIndex, Tie, encode_index, sort_entries},
+    segment::{SEGMENT_HEAD_BYTES, SEGMENTS, Segment, SegmentHead},
+    survey::{Lost, Survey, Verdict},
+    table::missing_numbers,
+};
+use crate::{
+    Error,
+    storage::{OpenMode, write_all_at},
+};
+
+/// What is known of the ids in a sealed segment.
+#[derive(Debug)]
+pub(super) struct SegmentIds {
+    /// From a file, else made from the segment.
+    index: SealedIndex,
+    /// Whether it was made of this very segment while that was whole: then it says what is absent, and what is lost.
+    bound: bool,
+    /// What going over the segment showed, once somebody had to.
+    surveyed: OnceLock<Surveyed>,
+}
+
+#[derive(Debug)]
+struct Surveyed {
+    /// What serves in place of an index that is wrong.
+    instead: Option<SealedIndex>,
+    lost: Vec<Lost>,
+}
+
+impl SegmentIds {
+    /// Returns the bytes of memory that this takes, maps left out.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        let instead = self.surveyed.get().and_then(|surveyed| surveyed.instead.as_ref());
+        self.index.memory_bytes() + instead.map_or(0, SealedIndex::memory_bytes)
+    }
+
+    /// Returns the bytes of indexes that are mapped.
+    pub(super) fn mapped_bytes(&self) -> u64 {
+        self.index.mapped_bytes()
+    }
+}
+
+/// A search for an object by its id.
+struct Search<'s, 'o> {
+    shared: &'s Shared,
+    oid: &'o Oid,
+    object: Option<Object<'s>>,
+    /// Where it was met and is damaged, or may have been.
+    bad: Option<(Location, String)>,
+    failed: Option<Error>,
+    /// Whether an index led to something else: another id with the same first bytes, or the index or the record is
+    /// wrong.
+    misled: bool,
+}
+
+impl<'s, 'o> Search<'s, 'o> {
+    const fn new(shared: &'s Shared, oid: &'o Oid) -> Self {
+        Self { shared, oid, object: None, bad: None, failed: None, misled: false }
+    }
+
+    /// Whether the object is at this place of a segment; it is kept then.
+    fn accepts(&mut self, segment: &Segment, offset: u32) -> bool {
+        let at = Location(segment.location(u64::from(offset)));
+        match self.shared.probe(self.oid, at) {
+            Ok(Probe::Found(object)) => self.object = Some(object),
+            Ok(Probe::Other) => self.misled = true,
+            Ok(Probe::Bad(reason)) => self.bad = Some((at, reason)),
+            Err(error) => self.failed = Some(error),
+        }
+        self.object.is_some()
+    }
+
+    /// Notes that the object is damaged if it was in a lost stretch, or may have been there.
+    fn weigh(&mut self, segment: &Segment, lost: &[Lost]) {
+        for stretch in lost {
+            let (at, reason) = match stretch.verdict(segment, self.oid) {
+                Ok(Verdict::WasNot) => continue,
+                Ok(Verdict::Was(at)) => (at, "the object's record is damaged".to_owned()),
+                Ok(Verdict::Unknown) => {
+                    let Range { start, end } = &stretch.range;
+                    let reason = format!(
+                        "the object is nowhere else, and whether it was in the bytes {start} to {end} cannot be told"
+                    );
+                    (*start, reason)
+                }
+                Err(error) => return self.failed = Some(self.shared.io(&segment.name, error)),
+            };
+            self.bad.get_or_insert((Location(segment.location(at)), reason));
+        }
+    }
+
+    fn missing(&mut self, numbers: RangeInclusive<u32>) {
+        let reason = format!(
+            "{}, and whether the object was there cannot be told",
+            missing_text(std::slice::from_ref(&numbers))
+        );
+        self.bad.get_or_insert((Location(u64::from(*numbers.start()) << 32), reason));
+    }
+
+    fn answer(self) -> Result<Option<Object<'s>>, Error> {
+        match (self.object, self.failed, self.bad) {
+            (Some(object), _, _) => Ok(Some(object)),
+            (None, Some(error), _) => Err(error),
+            (None, None, Some((at, reason))) => Err(self.shared.damaged(self.oid, at, reason)),
+            (None, None, None) => match self.shared.lost_end.get() {
+                None => Ok(None),
+                Some(lost) => Err(Error::Corrupt {
+                    file: lost.file.clone(),
+                    offset: lost.offset,
+                    oid: Some(*self.oid),
+                    reason: format!("{}; whether the object was there cannot be told", lost.reason),
+                }),
+            },
+        }
+    }
+}
+
+/// Says which segments are missing.
+pub(super) fn missing_text(ranges: &[RangeInclusive<u32>]) -> String {
+    if let [one] = ranges
+        && one.start() == one.end()
+    {
+        return "the segment is missing".to_owned();
+    }
+    let one = |range: &RangeInclusive<u32>| match (range.start(), range.end()) {
+        (first, last) if first == last => format!("{first}"),
+        (first, last) => format!("{first} to {last}"),
+    };
+    format!("the segments {} are missing", ranges.iter().map(one).collect::<Vec<_>>().join(", "))
+}
+
+impl Shared {
+    /// Finds an object by its id alone: in the tail, then in sealed segments, the newest first.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if it is damaged, or not found while it may have been in what is damaged; [`Error::Io`].
+    pub(super) fn find(&self, oid: &Oid) -> Result<Option<Object<'_>>, Error> {
+        let mut search = Search::new(self, oid);
+        let tail = self.search_tail(&mut search)?;
+        if search.object.is_some() {
+            return search.answer();
+        }
+        let numbers = self.segments.numbers();
+        for &number in numbers[..numbers.partition_point(|&number| number < tail)].iter().rev() {
+            match self.segment(number) {
+                Ok(Some(segment)) => self.search_sealed(segment, &mut search)?,
+                Ok(None) => search.missing(number..=number),
+                Err(error) => search.failed = Some(error),
+            }
+            if search.object.is_some() {
+                return search.answer();
+            }
+        }
+        if let Some(numbers) = missing_numbers(&numbers, tail).next() {
+            search.missing(numbers);
+        }
+        search.answer()
+    }
+
+    /// Returns where an object of the tail is.
+    pub(super) fn locate(&self, oid: &Oid) -> Option<Location> {
+        let mut search = Search::new(self, oid);
+        self.search_tail(&mut search).ok()?;
+        Some(search.object?.location())
+    }
+
+    /// Asks the index of the tail, brought up to date, and returns the segment that it is of.
+    fn search_tail(&self, search: &mut Search<'_, '_>) -> Result<u32, Error> {
+        let end = self.published.end();
+        let (number, upto) = ((end >> 32) as u32, end & 0xffff_ffff);
+        let index = read_lock(&self.tail_index);
+        if index.segment == number && index.upto >= upto {
+            self.search_tail_index(search, &index)?;
+            return Ok(number);
+        }
+        drop(index);
+        let mut index = write_lock(&self.tail_index);
+        // Read again under the lock, so that the table never goes back.
+        let end = self.published.end();
+        let (number, upto) = ((end >> 32) as u32, end & 0xffff_ffff);
+        let Some(segment) = self.segment(number)? else { return Ok(number) };
+        if index.segment != number {
+            let from = segment.head.map_or(SEGMENT_HEAD_BYTES as u64, |head| head.frames_at());
+            index.reset(number, from);
+        }
+        if index.upto < upto {
+            let survey = Survey::of_frames(segment, self.header.salt, index.upto, upto);
+            let survey = survey.map_err(|error| self.io(&segment.name, error))?;
+            let same = |one: u32, other: u32| {
+                let id = |at| segment.bytes_at(u64::from(at) + 13, 35).map(|bytes| bytes.into_owned());
+                matches!((id(one), id(other)), (Ok(one), Ok(other)) if one[0] == other[0] && one[3..] == other[3..])
+            };
+            for (prefix, offset) in survey.entries {
+                index.insert(prefix, offset, |other| same(offset, other));
+            }
+            index.lost.extend(survey.lost);
+            index.upto = upto;
+        }
+        self.search_tail_index(search, &index)?;
+        Ok(number)
+    }
+
+    fn search_tail_index(&self, search: &mut Search<'_, '_>, index: &TailIndex) -> Result<(), Error> {
+        let Some(segment) = self.segment(index.segment)? else { return Ok(()) };
+        index.find(search.oid.prefix(), |offset| search.accepts(segment, offset));
+        if search.object.is_none() && !index.lost.is_empty() {
+            search.weigh(segment, &index.lost);
+        }
+        Ok(())
+    }
+
+    /// Asks what is known of the ids in a sealed segment, and the segment itself where that is not enough.
+    fn search_sealed(&self, segment: &Segment, search: &mut Search<'_, '_>) -> Result<(), Error> {
+        let ids = self.ids(segment)?;
+        let prefix = search.oid.prefix();
+        let failed = |error| self.io(&segment.name, error);
+        search.misled = false;
+        let known = ids.surveyed.get();
+        let index = known.and_then(|known| known.instead.as_ref()).unwrap_or(&ids.index);
+        index.find(prefix, |offset| search.accepts(segment, offset)).map_err(failed)?;
+        if search.object.is_some() || known.is_none() && ids.bound && !search.misled {
+            return Ok(());
+        }
+        let surveyed = match known {
+            Some(known) => known,
+            None => {
+                let surveyed = self.compare(segment, ids)?;
+                if let Some(index) = &surveyed.instead {
+                    index.find(prefix, |offset| search.accepts(segment, offset)).map_err(failed)?;
+                }
+                surveyed
+            }
+        };
+        if search.object.is_some() || surveyed.lost.is_empty() {
+            return Ok(());
+        }
+        let is_lost = |offset: u32| surveyed.lost.iter().any(|lost| lost.range.contains(&u64::from(offset)));
+        let lost = ids.index.find(prefix, is_lost).map_err(failed)?;
+        if let Some(offset) = lost {
+            let at = Location(segment.location(u64::from(offset)));
+            search.bad.get_or_insert((at, "the index says that the object is here, and it is not".to_owned()));
+        } else if !ids.bound || surveyed.instead.is_some() {
+            search.weigh(segment, &surveyed.lost);
+        }
+        Ok(())
+    }
+
+    /// Returns what is known of the ids in a sealed segment: from a file beside it, else from the segment, and then
+    /// the file is written where that may be.
+    fn ids<'a>(&self, segment: &'a Segment) -> Result<&'a SegmentIds, Error> {
+        if let Some(ids) = segment.ids.get() {
+            return Ok(ids);
+        }
+        let _one = lock(&segment.surveying);
+        if let Some(ids) = segment.ids.get() {
+            return Ok(ids);
+        }
+        let (form, found) = match self.index_file(segment, Form::Seal) {
+            None => (Form::Head, self.index_file(segment, Form::Head)),
+            found => (Form::Seal, found),
+        };
+        if let Some(index) = found {
+            return Ok(segment.ids.get_or_init(|| SegmentIds {
+                index,
+                bound: form == Form::Seal,
+                surveyed: OnceLock::new(),
+            }));
+        }
+        let survey = self.survey(segment)?;
+        let written = self.write_index(segment, &survey);
+        let ids = match self.index_file(segment, Form::Seal).filter(|_| written) {
+            Some(index) => SegmentIds { index, bound: true, surveyed: OnceLock::new() },
+            None => {
+                let index = self.index_in_memory(segment, &survey.entries)?;
+                let surveyed = Surveyed { instead: None, lost: survey.lost }.into();
+                SegmentIds { index, bound: false, surveyed }
+            }
+        };
+        Ok(segment.ids.get_or_init(|| ids))
+    }
+
+    /// Goes over a segment whose index answered that something is absent, or led astray, and sees what that index is
+    /// worth.
+    fn compare<'a>(&self, segment: &Segment, ids: &'a SegmentIds) -> Result<&'a Surveyed, Error> {
+        let _one = lock(&segment.surveying);
+        if let Some(surveyed) = ids.surveyed.get() {
+            return Ok(surveyed);
+        }
+        let mut survey = self.survey(segment)?;
+        let right = self.agrees(segment, &ids.index, &mut survey)?;
+        let instead = if right { None } else { Some(self.index_in_memory(segment, &survey.entries)?) };
+        if survey.sealed.is_some() && self.lock.is_some() && !(right && ids.bound) {
+            if self.options.background {
+                self.index_later(segment.number);
+            } else {
+                self.write_index(segment, &survey);
+            }
+        }
+        Ok(ids.surveyed.get_or_init(|| Surveyed { instead, lost: survey.lost }))
+    }
+
+    /// Sees to it that a sealed segment has an index that is bound to it, as far as possible.
+    pub(super) fn renew_index(&self, segment: &Segment) -> Result<(), Error> {
+        let usable = self.index_file(segment, Form::Seal);
+        let distrusted = segment.ids.get().is_some_and(|ids| ids.surveyed.get().is_some());
+        if usable.is_none() || distrusted {
+            let survey = self.survey(segment)?;
+            self.write_index(segment, &survey);
+        }
+        Ok(())
+    }
+
+    /// Goes over a sealed segment.
+    pub(super) fn survey(&self, segment: &Segment) -> Result<Survey, Error> {
+        let next = self.next_head(segment.number)?;
+        let end = next.map(|head| head.durable_end & 0xffff_ffff);
+        let survey = Survey::of_sealed(segment, self.header.salt, end);
+        survey.map_err(|error| self.io(&segment.name, error))
+    }
+
+    /// Whether an index has the entries that the segment's records give, and of others only such as lead to what is
+    /// lost. Sorts the entries.
+    pub(super) fn agrees(&self, segment: &Segment, index: &SealedIndex, survey: &mut Survey) -> Result<bool, Error> {
+        sort_entries(&mut survey.entries);
+        let mut wanted = survey.entries.iter().peekable();
+        for entry in index.entries().map_err(|error| self.io(&segment.name, error))? {
+            if wanted.next_if(|&&wanted| wanted == entry).is_none()
+                && !survey.lost.iter().any(|lost| lost.range.contains(&u64::from(entry.1)))
+            {
+                return Ok(false);
+            }
+        }
+        Ok(wanted.next().is_none())
+    }
+
+    /// Returns the index that the file beside a sealed segment is, if it is one and bound to the segment as its form
+    /// says.
+    pub(super) fn index_file(&self, segment: &Segment, form: Form) -> Option<SealedIndex> {
+        let file = self.storage.open(&form.name(segment.number), OpenMode::Read).ok()?;
+        // Whatever is wrong with the file, there is the segment.
+        let index = SealedIndex::from_file(file, form, segment.number, segment.bytes, self.options.maps).ok()??;
+        let fits = match form {
+            Form::Head => segment.head.is_some_and(|head| head.check == index.tie.word),
+            Form::Seal => self.is_sealed_by(segment, index.tie),
+        };
+        fits.then_some(index)
+    }
+
+    /// Whether a segment ends in this seal: as it says itself, or the one that goes on from it where the seal is
+    /// damaged.
+    fn is_sealed_by(&self, segment: &Segment, tie: Tie) -> bool {
+        let seal = || {
+            let at = tie.end.checked_sub(SEAL_BYTES)?;
+            let (frame, head) = segment.frame(at, self.header.salt).ok()??;
+            let (_, trailer) = segment.payload(at, &frame, &head).ok()??;
+            (frame.kind == FrameKind::Seal).then_some(Tie { word: trailer, end: at + frame.bytes() })
+        };
+        if seal() == Some(tie) {
+            return true;
+        }
+        let next = self.next_head(segment.number).ok().flatten();
+        next.is_some_and(|head| (head.seed, head.durable_end) == (tie.word, segment.location(tie.end)))
+    }
+
+    /// Returns the head of the segment that goes on from this one, if that is there and sound.
+    fn next_head(&self, number: u32) -> Result<Option<SegmentHead>, Error> {
+        let numbers = self.segments.numbers();
+        let Some(&next) = numbers.get(numbers.partition_point(|&other| other <= number)) else { return Ok(None) };
+        let head = self.segment(next)?.and_then(|segment| segment.head);
+        Ok(head.filter(|head| head.previous == number && head.durable_end >> 32 == u64::from(number)))
+    }
+
+    fn index_in_memory(&self, segment: &Segment, entries: &[Entry]) -> Result<SealedIndex, Error> {
+        let bytes = encode_index(Form::Seal, segment.number, Tie { word: 0, end: 0 }, entries);
+        let index = SealedIndex::from_bytes(Form::Seal, bytes);
+        index.ok_or_else(|| self.corrupt(&segment.name, 0, "no index can be made of this segment"))
+    }
+
+    /// Writes the index of a segment that was found to be whole, where the store is open for writing, and removes the
+    /// one that it replaces. Returns whether it is there.
+    fn write_index(&self, segment: &Segment, survey: &Survey) -> bool {
+        let (Some(tie), true) = (survey.sealed, self.lock.is_some()) else { return false };
+        let bytes = encode_index(Form::Seal, segment.number, tie, &survey.entries);
+        // Under a name that every version takes for waste once nobody holds its lock.
+        let aside = format!("{SEGMENTS}/{}ids-{:016x}", spare_prefix(), random_word());
+        let written = || -> io::Result<()> {
+            let file = open_empty(&self.storage, &aside).map_err(io::Error::other)?;
+            file.try_lock()?;
+            write_all_at(&*file, &bytes, 0)?;
+            self.storage.rename(&aside, &Form::Seal.name(segment.number))
+        };
+        if written().is_err() {
+            let _ = self.storage.remove(&aside);
+            return false;
+        }
+        let _ = self.storage.remove(&Form::Head.name(segment.number));
+        true
+    }
+}

@@ -1,0 +1,310 @@
+//! Going over a segment to learn which records are in it, whatever state it is in.
+//!
+//! Where a frame's head and the checksum over its records are right, its records follow one another. Elsewhere (in a
+//! frame whose records are damaged, or where the head of a frame is) every place where a record may start is tried, and
+//! a record counts if its own checksum is right. What no such record covers is *lost*, unless it is plain that no record
+//! was there. Of most lost records the header can still be read, so that it is known which objects they were.
+
+use std::{io, ops::Range};
+
+use bristlecone_core::{Kind, Oid, RECORD_HEADER_BYTES, Record, record_length};
+
+use super::{
+    frame::{self, Frame, FrameKind, HEAD_BYTES, PREVIOUS_AT, TRAILER_BYTES, take_refs, word32, word64},
+    sealed::{Entry, Tie},
+    segment::{CHUNK_BYTES, SEGMENT_HEAD_BYTES, Segment},
+    walk::{Step, Walk},
+};
+
+/// So many bytes are read at most for each byte that records are salvaged from: bytes that look like headers may lie
+/// one in the other, each with a length to the end.
+const SALVAGE_FACTOR: u64 = 8;
+/// Lost records next to one another beyond so many, and rows of refs among them beyond so many bytes, are not told apart.
+const LOST_RECORDS_MAX: usize = 64;
+const ROWS_BYTES_MAX: u64 = 1 << 20;
+
+/// What was found in a stretch of a segment.
+#[derive(Debug, Default)]
+pub(super) struct Survey {
+    /// The records that can be read, without order.
+    pub(super) entries: Vec<Entry>,
+    /// Where records may have been that cannot be read any more.
+    pub(super) lost: Vec<Lost>,
+    /// What an index of the segment is tied to: known if the segment goes from its head to its seal without a fault.
+    pub(super) sealed: Option<Tie>,
+}
+
+/// A stretch of a segment in which records may have been that cannot be read any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Lost {
+    pub(super) range: Range<u64>,
+    /// The offsets of the records that were there; `None` if that cannot be told.
+    pub(super) records: Option<Vec<u64>>,
+}
+
+/// What is known of an object and a lost stretch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Its record was at this offset.
+    Was(u64),
+    /// Its record was not there.
+    WasNot,
+    Unknown,
+}
+
+impl Survey {
+    /// Goes over a sealed segment. `end`: where its seal ends, as far as another segment knows.
+    pub(super) fn of_sealed(segment: &Segment, salt: u64, end: Option<u64>) -> io::Result<Self> {
+        let from = segment.head.map_or(SEGMENT_HEAD_BYTES as u64, |head| head.frames_at());
+        let mut survey = Self::default();
+        let mut chain = segment.head.map(|head| (head.check, head.sequence));
+        let mut sealed = false;
+        let to = end.unwrap_or(segment.bytes).min(segment.bytes);
+        let mut walk = Walk::new(segment, salt, from, to);
+        while let Some(step) = walk.step()? {
+            let Step::Frame { offset, frame, head } = step else {
+                let Step::Gap { offset, end } = step else { continue };
+                survey.gap(segment, offset, end)?;
+                chain = None;
+                continue;
+            };
+            let sound = survey.frame(segment, offset, &frame)? && chain == Some((frame.previous, frame.sequence));
+            let trailer = segment.payload(offset, &frame, &head)?.map(|(_, trailer)| trailer);
+            chain = trailer.filter(|_| sound).map(|trailer| (trailer, frame.sequence.wrapping_add(1)));
+            sealed = frame.kind == FrameKind::Seal;
+        }
+        match end {
+            _ if sealed => {}
+            Some(end) if walk.at < end && end <= segment.bytes => survey.gap(segment, walk.at, end)?,
+            // Nobody knows how the segment went on.
+            _ => survey.lost.push(Lost { range: walk.at..end.unwrap_or(0).max(segment.bytes), records: None }),
+        }
+        survey.sealed = chain.filter(|_| sealed).map(|(word, _)| Tie { word, end: walk.at });
+        Ok(survey)
+    }
+
+    /// Goes over the frames between two offsets.
+    pub(super) fn of_frames(segment: &Segment, salt: u64, from: u64, to: u64) -> io::Result<Self> {
+        let mut survey = Self::default();
+        let mut walk = Walk::new(segment, salt, from, to);
+        while let Some(step) = walk.step()? {
+            match step {
+                Step::Frame { offset, frame, .. } => _ = survey.frame(segment, offset, &frame)?,
+                Step::Gap { offset, end } => survey.gap(segment, offset, end)?,
+            }
+        }
+        Ok(survey)
+    }
+
+    /// Takes the records of a frame with a right head, and returns whether all of them are right.
+    fn frame(&mut self, segment: &Segment, offset: u64, frame: &Frame) -> io::Result<bool> {
+        let record_bytes = u64::from(frame.record_bytes);
+        let before = self.entries.len();
+        if segment.records_right(offset, frame)? {
+            let stopped = each_record(segment, offset, record_bytes, &mut |at, record, _| self.enter(at, record))?;
+            if stopped.is_none() {
+                return Ok(true);
+            }
+            self.entries.truncate(before);
+        }
+        let at = offset + HEAD_BYTES as u64;
+        for range in salvage(segment, at..at + record_bytes, &mut |at, record, _| self.enter(at, record))? {
+            let records = headers(segment, &range, &|rest| Ok(rest.is_empty()))?;
+            self.lost.push(Lost { range, records });
+        }
+        Ok(false)
+    }
+
+    /// Takes the records from bytes that begin and end where frames do, though the head of the first, at least, is
+    /// damaged.
+    fn gap(&mut self, segment: &Segment, from: u64, to: u64) -> io::Result<()> {
+        for range in salvage(segment, from..to, &mut |at, record, _| self.enter(at, record))? {
+            let (first, last) = (range.start == from, range.end == to);
+            if is_between_records(segment, &range, first, last)? {
+                continue;
+            }
+            let records_at = if first { range.start + HEAD_BYTES as u64 } else { range.start };
+            let is_end = |rest: &Range<u64>| is_between_records(segment, rest, false, last);
+            let records = headers(segment, &(records_at.min(range.end)..range.end), &is_end)?;
+            self.lost.push(Lost { range, records });
+        }
+        Ok(())
+    }
+
+    fn enter(&mut self, at: u64, record: &Record<'_>) {
+        if let Ok(oid) = Oid::new(record.oid) {
+            self.entries.push((oid.prefix(), at as u32));
+        }
+    }
+}
+
+impl Lost {
+    /// Returns whether an object was here. Ids are as good as random, so one that shares half of its bytes with what is
+    /// in a damaged header is the one that was there.
+    pub(super) fn verdict(&self, segment: &Segment, oid: &Oid) -> io::Result<Verdict> {
+        let Some(records) = &self.records else { return Ok(Verdict::Unknown) };
+        let id = oid.as_bytes();
+        for &at in records {
+            let header = segment.bytes_at(at, RECORD_HEADER_BYTES as u64)?;
+            let same = header[16..].iter().zip(id).filter(|(found, wanted)| found == wanted).count();
+            if same * 2 >= id.len() {
+                return Ok(Verdict::Was(at));
+            }
+        }
+        Ok(Verdict::WasNot)
+    }
+}
+
+/// Calls `each` with offset, header and bytes of every record of a frame, and returns where there is none although
+/// there should be. Checksums are not checked.
+pub(super) fn each_record(
+    segment: &Segment,
+    frame_at: u64,
+    record_bytes: u64,
+    each: &mut dyn FnMut(u64, &Record<'_>, &[u8]),
+) -> io::Result<Option<u64>> {
+    let mut at = frame_at + HEAD_BYTES as u64;
+    let end = at + record_bytes;
+    let (mut buffer, mut window) = (Vec::new(), CHUNK_BYTES);
+    while at < end {
+        let bytes = segment.window(at, window.min(end - at), &mut buffer)?;
+        let mut used = 0;
+        while let Some(rest) = bytes.get(used..).filter(|rest| !rest.is_empty()) {
+            let Ok(record) = Record::parse(rest) else { break };
+            each(at + used as u64, &record, rest);
+            used += (record.bytes() as usize).next_multiple_of(8);
+        }
+        if used == 0 {
+            // Either no record, or one that is longer than the window.
+            if window >= end - at {
+                return Ok(Some(at));
+            }
+            window *= 2;
+        }
+        at += used as u64;
+    }
+    Ok(None)
+}
+
+/// Calls `each` with offset, header and bytes of every record in a stretch whose checksum is right, and returns what
+/// none of them covers.
+pub(super) fn salvage(
+    segment: &Segment,
+    range: Range<u64>,
+    each: &mut dyn FnMut(u64, &Record<'_>, &[u8]),
+) -> io::Result<Vec<Range<u64>>> {
+    let (mut rest, mut uncovered) = (range.start, Vec::new());
+    let (mut at, mut window, mut buffer) = (range.start, CHUNK_BYTES, Vec::new());
+    let mut budget = (range.end - range.start) * SALVAGE_FACTOR + CHUNK_BYTES;
+    'windows: while at < range.end {
+        let left = range.end - at;
+        let bytes = segment.window(at, window.min(left), &mut buffer)?;
+        window = CHUNK_BYTES;
+        let mut used = 0;
+        while let Some(header) = bytes.get(used..).and_then(|rest| rest.first_chunk::<RECORD_HEADER_BYTES>()) {
+            let length = record_length(header);
+            if !is_header(header) || length > left - used as u64 {
+                used += 8;
+                continue;
+            }
+            if budget < length {
+                break 'windows;
+            }
+            budget -= length;
+            let place = at + used as u64;
+            let Some(whole) = bytes.get(used..used + length as usize) else {
+                // It goes on behind the window; the next one holds all of it.
+                (at, window) = (place, length.max(CHUNK_BYTES));
+                continue 'windows;
+            };
+            match Record::parse(whole) {
+                Ok(record) if record.verify(whole).is_ok() => {
+                    each(place, &record, whole);
+                    if rest < place {
+                        uncovered.push(rest..place);
+                    }
+                    used += (length as usize).next_multiple_of(8);
+                    rest = (at + used as u64).min(range.end);
+                }
+                _ => used += 8,
+            }
+        }
+        // A header may begin in the last bytes of a window, except at the very end.
+        at = if bytes.len() as u64 >= left { range.end } else { at + used.max(8) as u64 };
+    }
+    if rest < range.end {
+        uncovered.push(rest..range.end);
+    }
+    Ok(uncovered)
+}
+
+/// Whether these bytes may be the header of a record.
+fn is_header(header: &[u8; RECORD_HEADER_BYTES]) -> bool {
+    Kind::from_u8(header[12]).is_some() && (1..=Oid::BYTES_MAX).contains(&usize::from(header[13])) && header[15] == 0
+}
+
+/// Returns the offsets of the records that made up a stretch in which none is whole, as far as their headers tell:
+/// `None` unless each follows from the one before, with at most one field that does not fit, and that in the last.
+/// `is_end` says whether no record is in the rest of the stretch.
+fn headers(
+    segment: &Segment,
+    range: &Range<u64>,
+    is_end: &dyn Fn(&Range<u64>) -> io::Result<bool>,
+) -> io::Result<Option<Vec<u64>>> {
+    let (mut at, mut records) = (range.start, Vec::new());
+    while records.is_empty() || !is_end(&(at..range.end))? {
+        let left = range.end - at;
+        if left < RECORD_HEADER_BYTES as u64 || records.len() >= LOST_RECORDS_MAX {
+            return Ok(None);
+        }
+        let bytes = segment.bytes_at(at, RECORD_HEADER_BYTES as u64)?;
+        let Some(header) = bytes.first_chunk::<RECORD_HEADER_BYTES>() else { return Ok(None) };
+        // One that was overwritten with the same byte tells nothing.
+        if header[16..].iter().all(|&byte| byte == header[16]) {
+            return Ok(None);
+        }
+        records.push(at);
+        let known_kind = Kind::from_u8(header[12]).is_some();
+        let known_length = (1..=Oid::BYTES_MAX).contains(&usize::from(header[13]));
+        let wrong = [known_kind, known_length, header[15] == 0].iter().filter(|&&fits| !fits).count();
+        match (wrong, record_length(header).next_multiple_of(8)) {
+            (0, span) if span < left => at += span,
+            (0, _) => break,
+            (1, span) if span == left => break,
+            _ => return Ok(None),
+        }
+    }
+    Ok(Some(records))
+}
+
+/// Whether a stretch holds no record, only what frames have besides: heads, moves of refs and trailers. `first`,
+/// `last`: whether it begins where a frame does, and ends where one does.
+fn is_between_records(segment: &Segment, range: &Range<u64>, first: bool, last: bool) -> io::Result<bool> {
+    let (head, trailer) = (HEAD_BYTES as u64, TRAILER_BYTES as u64);
+    if first && segment.head.is_none() && range.start == SEGMENT_HEAD_BYTES as u64 {
+        // The segment's own head is damaged: the refs come first.
+        return holds_rows(segment, range.start, range.end);
+    }
+    let from = if first { range.start + head } else { range.start };
+    if last {
+        return holds_rows(segment, from, range.end.saturating_sub(trailer));
+    }
+    if from + head + trailer > range.end {
+        return Ok(if first { from == range.end } else { range.end - from < RECORD_HEADER_BYTES as u64 });
+    }
+    // The next frame's head is damaged too, then. It repeats the trailer before it.
+    let seam = segment.bytes_at(range.end - head - trailer, head + trailer)?;
+    let repeats = word64(&seam, 0) != 0 && word64(&seam, 0) == word64(&seam, TRAILER_BYTES + PREVIOUS_AT);
+    let is_seam = repeats || word32(&seam, TRAILER_BYTES) == frame::MAGIC;
+    Ok(is_seam && holds_rows(segment, from, range.end - head - trailer)?)
+}
+
+/// Whether a stretch is too short for a record, or rows of refs and nothing else.
+fn holds_rows(segment: &Segment, from: u64, to: u64) -> io::Result<bool> {
+    let bytes = to.saturating_sub(from);
+    if bytes < RECORD_HEADER_BYTES as u64 || bytes > ROWS_BYTES_MAX {
+        return Ok(bytes < RECORD_HEADER_BYTES as u64);
+    }
+    let rows = take_refs(&segment.bytes_at(from, bytes)?);
+    Ok(rows.is_some_and(|rows| rows.iter().all(|(name, _)| !name.is_empty())))
+}
