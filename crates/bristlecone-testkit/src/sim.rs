@@ -7,12 +7,15 @@
 //! a crash point costs microseconds and pre-sized files nothing.
 //!
 //! It is stricter than a file system need be: folder entries and contents survive independently, and nothing
-//! that was not synced is ordered. An exchange of names is two changes, one a name. It has no maps, and knows no decay but [`SimStorage::flip`].
+//! that was not synced is ordered. An exchange of names is two changes, one a name. It knows no decay but
+//! [`SimStorage::flip`]. Maps show every later write through any handle to the same disk; a copy of the disk, and one that
+//! was rebooted, has maps of its own. A failing medium gives errors for reads, and none for what is read through a map.
 
 mod disk;
 mod fault;
 mod file;
 mod hook;
+mod maps;
 mod names;
 mod pages;
 mod policy;
@@ -143,7 +146,9 @@ impl SimStorage {
 
     /// Drops clean pages from the cache: what a failed sync lost is then lost to readers too.
     pub fn forget_cache(&self) {
-        self.lock().disk.forget_cache();
+        let mut state = self.lock();
+        state.disk.forget_cache();
+        state.renew_maps();
     }
 
     /// Returns the names and lengths of all files, in order.
@@ -203,6 +208,7 @@ impl SimStorage {
         let mut state = self.lock();
         let id = state.disk.find(name).unwrap_or_else(|error| panic!("{name}: {error}"));
         state.disk.file_mut(id).damage(change);
+        state.renew_maps();
     }
 }
 

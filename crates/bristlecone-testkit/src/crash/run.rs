@@ -217,6 +217,7 @@ impl Runner<'_> {
     }
 
     fn step(&mut self, step: &Step) -> Result<(), Error> {
+        self.engine.rest(&self.storage);
         match step {
             Step::Commit { handle, refs, sizes, durability } => self.commit(*handle, refs, sizes, *durability),
             Step::Remove { handle, refs, durability } => {

@@ -85,7 +85,8 @@ pub(super) fn after_cut(
     let last = *continued.last().map(|(call, _)| call).unwrap_or(&opened);
     let seeds = cut.seed..cut.seed + options.nested_seeds.max(1);
     let calls = if options.nested_seeds == 0 { last..=last } else { 1..=last };
-    for call in calls {
+    let step = options.nested_step.max(1);
+    for call in calls.filter(|call| *call == last || (call + cut.call).is_multiple_of(step)) {
         let Some(moment) = storage.moment(call) else { break };
         let states = states_after(&recovery_state(&continued, opened), &continued, call);
         let allowed = Allowed { states, absent: false };

@@ -5,6 +5,7 @@ use std::{collections::HashMap, io, sync::Arc};
 use super::{
     disk::Disk,
     fault::{Call, CallKind, Fault, Times},
+    maps::Twin,
 };
 use crate::generate::Rng;
 
@@ -22,6 +23,8 @@ pub(super) struct State {
     pub(super) trace: Option<Vec<Call>>,
     /// The number of calls at the first of the moments, and the disk then and after each call since.
     pub(super) moments: Option<(u64, Vec<Disk>)>,
+    /// What maps of files show, of those that were mapped.
+    pub(super) twins: HashMap<u64, Twin>,
     /// The handle that holds each locked file.
     pub(super) locks: HashMap<u64, u64>,
     pub(super) handle_next: u64,
@@ -47,7 +50,7 @@ impl State {
         bytes: u64,
     ) -> io::Result<Option<Fault>> {
         self.powered()?;
-        if kind == CallKind::Read && !self.number_reads {
+        if matches!(kind, CallKind::Read | CallKind::Map) && !self.number_reads {
             return Ok(None);
         }
         self.calls += 1;
@@ -63,6 +66,30 @@ impl State {
             (number..=last).contains(&self.calls).then_some(fault)
         });
         Ok(fault)
+    }
+
+    /// Writes to a file, and to what maps of it show.
+    pub(super) fn write(&mut self, id: u64, bytes: &[u8], offset: u64) {
+        self.disk.write(id, bytes, offset);
+        if let Some(twin) = self.twins.get_mut(&id) {
+            twin.write(bytes, offset).expect("there is memory for maps");
+        }
+    }
+
+    /// Sets the length of a file, and of what maps of it show.
+    pub(super) fn set_len(&mut self, id: u64, bytes: u64) {
+        let before = self.disk.file(id).len();
+        self.disk.set_len(id, bytes);
+        if let Some(twin) = self.twins.get_mut(&id) {
+            twin.set_len(before, bytes).expect("there is memory for maps");
+        }
+    }
+
+    /// Shows in maps what files hold after they changed otherwise than by writes.
+    pub(super) fn renew_maps(&mut self) {
+        for (id, twin) in &mut self.twins {
+            twin.renew(self.disk.file(*id)).expect("there is memory for maps");
+        }
     }
 
     /// Keeps the disk as the call has left it.

@@ -1,6 +1,7 @@
 //! The simulated disk behind the byte seam.
 
 use std::{
+    collections::hash_map::Entry,
     fmt, io,
     sync::{
         Arc,
@@ -10,7 +11,7 @@ use std::{
 
 use bristlecone::storage::{FileMap, OpenMode, Stat, Storage, StorageFile};
 
-use super::{CallKind, Fault, SimStorage, names::Node, names::folder, state::State};
+use super::{CallKind, Fault, SimStorage, maps::Twin, names::Node, names::folder, state::State};
 
 impl SimStorage {
     /// Runs a numbered call on names.
@@ -165,7 +166,7 @@ impl StorageFile for SimFile {
             Some(Fault::Io | Fault::NoSpace) => state.rng().index(room + 1),
         };
         if count > 0 {
-            state.disk.write(self.id, &bytes[..count], offset);
+            state.write(self.id, &bytes[..count], offset);
         }
         state.leave();
         match fault.and_then(Fault::error) {
@@ -190,7 +191,7 @@ impl StorageFile for SimFile {
         let error = fault.and_then(Fault::error);
         let error = error.or_else(|| if state.room(len, len, growth) < growth { Fault::NoSpace.error() } else { None });
         if error.is_none() {
-            state.disk.set_len(self.id, bytes);
+            state.set_len(self.id, bytes);
         }
         state.leave();
         error.map_or(Ok(()), Err)
@@ -216,8 +217,26 @@ impl StorageFile for SimFile {
         error.map_or(Ok(()), Err)
     }
 
-    fn map(&self, _: u64) -> io::Result<Option<FileMap>> {
-        Ok(None)
+    fn map(&self, bytes: u64) -> io::Result<Option<FileMap>> {
+        let mut state = self.storage.lock();
+        let fault = state.enter(CallKind::Map, &self.name, 0, bytes)?;
+        let state = &mut *state;
+        if state.number_reads {
+            state.leave();
+        }
+        if let Some(error) = fault.and_then(Fault::error) {
+            return Err(error);
+        }
+        let file = state.disk.file(self.id);
+        if bytes == 0 || file.len() < bytes {
+            return Ok(None);
+        }
+        let twin = match state.twins.entry(self.id) {
+            Entry::Occupied(twin) => twin.into_mut(),
+            Entry::Vacant(place) => place.insert(Twin::of(file)?),
+        };
+        let bytes = usize::try_from(bytes).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        twin.map(bytes).map(Some)
     }
 
     fn try_lock(&self) -> io::Result<bool> {
