@@ -279,6 +279,9 @@ fn holder_in(line: &str, file: &str) -> Option<u32> {
     (words.next()? == file).then(|| process.parse().ok())?
 }
 
+#[cfg(all(test, target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod synced;
+
 #[cfg(test)]
 mod tests {
     use super::*;
