@@ -51,7 +51,11 @@ pub(super) fn after_cut(
             states: run.events[first..=last].iter().map(|event| event.state.clone()).collect(),
             absent: false,
         },
-        None => Allowed { states: vec![State::new()], absent: true },
+        // Nothing is durable yet, the store itself included.
+        None => {
+            let begun = run.events.iter().take_while(|event| event.began < cut.call);
+            Allowed { states: begun.map(|event| event.state.clone()).chain([State::new()]).collect(), absent: true }
+        }
     };
     let first = run.window(cut.call).map(|(first, _)| first);
     let storage = moment.reboot(cut.seed, cut.policy);

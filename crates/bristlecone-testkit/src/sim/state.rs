@@ -25,35 +25,64 @@ pub(super) struct State {
     pub(super) moments: Option<(u64, Vec<Disk>)>,
     /// What maps of files show, of those that were mapped.
     pub(super) twins: HashMap<u64, Twin>,
-    /// The handle that holds each locked file.
-    pub(super) locks: HashMap<u64, u64>,
+    /// The handle that holds each locked file, and its process.
+    pub(super) locks: HashMap<u64, (u64, u64)>,
+    /// The processes that have a number of their own; process 0 is everybody else and lives for ever.
+    pub(super) processes: HashMap<u64, Process>,
     pub(super) handle_next: u64,
     /// How often a write-back of each file failed.
     pub(super) sync_failures: HashMap<u64, u64>,
 }
 
+/// A process that may be stopped.
+#[derive(Debug, Default)]
+pub(super) struct Process {
+    /// How many numbered calls it made.
+    pub(super) calls: u64,
+    /// After how many it stops.
+    pub(super) calls_max: Option<u64>,
+    /// How many calls there were in all when it stopped.
+    pub(super) stopped: Option<u64>,
+}
+
 impl State {
-    /// Fails if the power is off.
-    pub(super) fn powered(&self) -> io::Result<()> {
-        match self.cut_after {
-            Some(last) if self.calls >= last => Err(io::Error::other("the power is off")),
+    /// Fails if the power is off, or the process was stopped.
+    pub(super) fn powered(&self, process: u64) -> io::Result<()> {
+        if self.cut_after.is_some_and(|last| self.calls >= last) {
+            return Err(io::Error::other("the power is off"));
+        }
+        match self.processes.get(&process) {
+            Some(Process { stopped: Some(_), .. }) => Err(io::Error::other("the process was stopped")),
             _ => Ok(()),
+        }
+    }
+
+    /// Stops a process that has made all the calls it may: it holds no locks then, and what it wrote stays.
+    pub(super) fn stop_spent(&mut self, process: u64) {
+        let Some(spent) = self.processes.get_mut(&process) else { return };
+        if spent.stopped.is_none() && spent.calls_max.is_some_and(|calls_max| spent.calls >= calls_max) {
+            spent.stopped = Some(self.calls);
+            self.locks.retain(|_, (_, holder)| *holder != process);
         }
     }
 
     /// Numbers a call and returns the fault that strikes it, if any.
     pub(super) fn enter(
         &mut self,
+        process: u64,
         kind: CallKind,
         name: &Arc<str>,
         offset: u64,
         bytes: u64,
     ) -> io::Result<Option<Fault>> {
-        self.powered()?;
+        self.powered(process)?;
         if matches!(kind, CallKind::Read | CallKind::Map) && !self.number_reads {
             return Ok(None);
         }
         self.calls += 1;
+        if let Some(process) = self.processes.get_mut(&process) {
+            process.calls += 1;
+        }
         if let Some(trace) = &mut self.trace {
             trace.push(Call { kind, name: name.clone(), offset, bytes });
         }
@@ -92,11 +121,12 @@ impl State {
         }
     }
 
-    /// Keeps the disk as the call has left it.
-    pub(super) fn leave(&mut self) {
+    /// Keeps the disk as a call of the process has left it.
+    pub(super) fn leave(&mut self, process: u64) {
         if let Some((_, moments)) = &mut self.moments {
             moments.push(self.disk.clone());
         }
+        self.stop_spent(process);
     }
 
     /// Returns the numbers that decide what a failing call still did.

@@ -263,3 +263,22 @@ fn a_map_may_fail_where_reads_are_numbered() {
     assert!(ones.map(10).is_err() && ones.map(10).is_ok());
     assert_eq!(disk.call(disk.calls()).map(|call| call.kind), Some(CallKind::Map));
 }
+
+#[test]
+fn a_process_that_is_stopped_holds_no_locks_and_what_it_wrote_stays() {
+    let disk = disk_of_ones(10);
+    let (one, other) = (disk.process(), disk.process());
+    let (mine, yours) = (file(&one, "ones"), file(&other, "ones"));
+    one.stop_after(2);
+    assert!(mine.try_lock().unwrap() && !yours.try_lock().unwrap());
+    assert!(mine.write_at(b"a", 0).is_ok() && one.stopped().is_none());
+    assert!(mine.write_at(b"b", 1).is_ok());
+    assert_eq!((one.stopped(), one.process_calls()), (Some(disk.calls()), 2));
+    assert!(mine.write_at(b"c", 2).is_err() && mine.read_at(&mut [0], 0).is_err() && one.list("").is_err());
+    assert!(mine.try_lock().is_err() && yours.try_lock().unwrap());
+    drop(mine);
+    assert!(!file(&disk, "ones").try_lock().unwrap(), "the lock of a process that lives stays");
+    assert_eq!(&disk.contents("ones").unwrap()[..3], b"ab\x01");
+    assert!(yours.write_at(b"d", 3).is_ok() && other.stopped().is_none());
+    assert_eq!(disk.reboot(0, Policy::Lost).contents("ones").unwrap(), vec![1; 10]);
+}

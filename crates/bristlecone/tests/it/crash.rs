@@ -3,7 +3,7 @@
 
 use bristlecone::disk::DiskOptions;
 use bristlecone_testkit::{
-    crash::{Options, Report, explore, workloads},
+    crash::{Options, Report, deaths, explore, explore_deaths, workloads},
     sim::{CallKind, Lie},
 };
 
@@ -59,6 +59,18 @@ fn a_crash_at_any_call_loses_nothing_synced_with_maps_and_threads() {
         report.assert_sound();
         let missed: Vec<_> = KINDS.iter().filter(|kind| !report.kinds.contains_key(kind)).collect();
         assert!(missed.is_empty(), "no cut after any {missed:?}: {report}");
+    }
+}
+
+#[test]
+fn one_process_is_stopped_another_goes_on_and_then_the_power_goes() {
+    for (options, step) in [(tiny(), 2), (tiny_as_shipped(), 5)] {
+        let engine = DiskEngine::new(options);
+        let options = Options { seeds: 1, nested_seeds: 0, ..Options::default() };
+        let report = explore_deaths(&engine, &deaths(), step, options);
+        println!("{report}");
+        report.assert_sound();
+        assert!(report.deaths >= 150 && report.reboots >= 2_000, "{report}");
     }
 }
 

@@ -53,6 +53,13 @@ fn expect_state(engine: &DiskEngine, run: &Run, disk: &SimStorage, what: &str) {
     };
     let moved = backend.append(Batch::new(), &[wanted], Durability::Synced);
     assert!(moved.is_ok(), "{what}: the reopened store takes no commit: {moved:?}");
+    // That commit is durable, and so is what it builds upon, whoever wrote it and whatever became of their syncs.
+    let after = disk.reboot(disk.calls(), Policy::Lost);
+    let backend = engine.open(Arc::new(after)).unwrap_or_else(|error| panic!("{what}, then a power cut: {error}"));
+    let mut built_upon = backend.list_refs("").unwrap_or_else(|error| panic!("{what}, then a power cut: {error}"));
+    assert!(built_upon.remove("after").is_some(), "{what}: a synced commit of the reopened store is lost");
+    assert!(built_upon == state, "{what}: a synced commit outlives what it was built upon: {built_upon:?}");
+    run.samples.expect_reachable(&*backend, &heads).unwrap_or_else(|wrong| panic!("{what}, then a cut: {wrong}"));
 }
 
 /// Lets call `number` fail in a run, and checks what the run was told and what it left.
