@@ -47,6 +47,11 @@ impl Shared {
             check.summary.damages += 1;
             (check.report)(lost.clone());
         }
+        // Nothing removes segments yet, so the lowest is the one that has none before it.
+        let before = self.segment(first)?.and_then(|segment| segment.head).map_or(0, |head| head.previous);
+        if before != 0 {
+            check.damage(segment_name(before), 0, None, "the segment is missing");
+        }
         for number in first..=last {
             expected = match self.segment(number)? {
                 Some(segment) => check.segment(segment, expected, number == last)?,
