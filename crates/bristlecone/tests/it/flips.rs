@@ -13,16 +13,19 @@ use std::{
     },
 };
 
-use bristlecone::{Backend, Durability, Error, ObjRef, RefTarget, disk::DiskBackend};
+use bristlecone::{
+    Backend, Durability, Error, ObjRef, RefTarget,
+    disk::{DiskBackend, DiskOptions},
+};
 use bristlecone_testkit::{
     crash::{Run, State, Step, Workload},
     sim::SimStorage,
 };
 
-use crate::engine::{DiskEngine, tiny};
+use crate::engine::{DiskEngine, tiny, tiny_as_shipped};
 
 /// A store with three segments, closed in an orderly way.
-fn small_store() -> (SimStorage, Run) {
+fn small_store(options: &DiskOptions) -> (SimStorage, Run) {
     let commit = |name: &str, sizes: &[usize]| Step::Commit {
         handle: 0,
         refs: vec![name.to_owned()],
@@ -41,7 +44,7 @@ fn small_store() -> (SimStorage, Run) {
     ];
     let disk = SimStorage::new();
     let workload = Workload { name: "small store", steps };
-    let run = Run::of(&DiskEngine::new(tiny()), disk.clone(), &workload).unwrap();
+    let run = Run::of(&DiskEngine::new(options.clone()), disk.clone(), &workload).unwrap();
     (disk, run)
 }
 
@@ -59,16 +62,17 @@ enum Seen {
 }
 
 struct Judge {
+    options: DiskOptions,
     run: Run,
     last: State,
     before: State,
 }
 
 impl Judge {
-    fn new(run: Run) -> Self {
+    fn new(options: DiskOptions, run: Run) -> Self {
         let last = run.events.last().expect("commits").state.clone();
         let before = run.events.iter().rev().find(|event| event.state != last).expect("commits").state.clone();
-        Self { run, last, before }
+        Self { options, run, last, before }
     }
 
     /// Opens a damaged store, reads all there is, and says what it amounts to; an error is a breach of contract.
@@ -80,7 +84,7 @@ impl Judge {
     }
 
     fn look(&self, disk: &SimStorage, read_only: bool) -> Result<Seen, String> {
-        let backend = match DiskBackend::open(Arc::new(disk.clone()), None, tiny(), read_only) {
+        let backend = match DiskBackend::open(Arc::new(disk.clone()), None, self.options.clone(), read_only) {
             Ok(backend) => backend,
             Err(error) => return is_named(&error).map(|()| Seen::Refused),
         };
@@ -184,10 +188,21 @@ fn is_named(error: &Error) -> Result<(), String> {
     if sound { Ok(()) } else { Err(format!("not an error of damage: {error:?}")) }
 }
 
-/// Tries `count` damages on two threads and returns how often what was seen; fails on the first breaches.
-fn try_all(count: usize, damage: impl Fn(&SimStorage, usize) -> String + Sync) -> HashMap<Seen, u64> {
-    let (disk, run) = small_store();
-    let judge = Judge::new(run);
+/// How stores are made and opened: with what is read through calls, and as what ships.
+fn variants() -> [DiskOptions; 2] {
+    [tiny(), tiny_as_shipped()]
+}
+
+/// Tries `count` damages on two threads and returns how often what was seen; fails on the first breaches. `stride`: of
+/// the damages each `stride`-th, which should be prime to whatever their numbers count in.
+fn try_all(
+    options: &DiskOptions,
+    count: usize,
+    stride: usize,
+    damage: impl Fn(&SimStorage, usize) -> String + Sync,
+) -> HashMap<Seen, u64> {
+    let (disk, run) = small_store(options);
+    let judge = Judge::new(options.clone(), run);
     assert_eq!(judge.judge(&disk.fork(), false), Ok(Seen::Sound), "the store without damage");
     let next = AtomicUsize::new(0);
     let (tally, breaches) = (Mutex::new(HashMap::new()), Mutex::new(Vec::new()));
@@ -195,7 +210,7 @@ fn try_all(count: usize, damage: impl Fn(&SimStorage, usize) -> String + Sync) -
         for _ in 0..2 {
             scope.spawn(|| {
                 loop {
-                    let index = next.fetch_add(1, Relaxed);
+                    let index = next.fetch_add(stride, Relaxed);
                     if index >= count || breaches.lock().unwrap().len() >= 5 {
                         return;
                     }
@@ -217,7 +232,8 @@ fn try_all(count: usize, damage: impl Fn(&SimStorage, usize) -> String + Sync) -
     let breaches = breaches.into_inner().unwrap();
     assert!(breaches.is_empty(), "{}", breaches.join("\n"));
     let tally = tally.into_inner().unwrap();
-    println!("{count} damages: {tally:?}");
+    let DiskOptions { maps, background, .. } = options;
+    println!("{} damages, maps {maps}, threads {background}: {tally:?}", count.div_ceil(stride));
     tally
 }
 
@@ -232,38 +248,46 @@ fn place(disk: &SimStorage, mut index: u64) -> (String, u64) {
     panic!("the store has no such byte");
 }
 
+/// Returns the bytes of all files of a small store.
+fn store_bytes(options: &DiskOptions) -> usize {
+    small_store(options).0.bytes() as usize
+}
+
 #[test]
 fn any_flipped_bit_is_found_or_does_not_matter() {
-    let bytes = small_store().0.bytes() as usize;
-    let tally = try_all(bytes * 8, |disk, bit| {
-        let (name, offset) = place(disk, bit as u64 / 8);
-        disk.flip(&name, offset, 1 << (bit % 8));
-        format!("bit {} of byte {offset} of {name} flipped", bit % 8)
-    });
-    assert!(tally[&Seen::Refused] > 1000 && tally[&Seen::Sound] > 1000, "{tally:?}");
+    for (options, stride) in variants().into_iter().zip([1, 5]) {
+        let tally = try_all(&options, store_bytes(&options) * 8, stride, |disk, bit| {
+            let (name, offset) = place(disk, bit as u64 / 8);
+            disk.flip(&name, offset, 1 << (bit % 8));
+            format!("bit {} of byte {offset} of {name} flipped", bit % 8)
+        });
+        assert!(tally[&Seen::Refused] > 1000 && tally[&Seen::Sound] > 1000, "{tally:?}");
+    }
 }
 
 #[test]
 fn a_file_cut_at_any_length_is_found_or_does_not_matter() {
-    let bytes = small_store().0.bytes() as usize;
-    let tally = try_all(bytes, |disk, index| {
-        let (name, offset) = place(disk, index as u64);
-        disk.cut_file(&name, offset);
-        format!("{name} cut at {offset}")
-    });
-    assert!(tally[&Seen::Refused] > 100, "{tally:?}");
+    for (options, stride) in variants().into_iter().zip([1, 3]) {
+        let tally = try_all(&options, store_bytes(&options), stride, |disk, index| {
+            let (name, offset) = place(disk, index as u64);
+            disk.cut_file(&name, offset);
+            format!("{name} cut at {offset}")
+        });
+        assert!(tally[&Seen::Refused] > 100, "{tally:?}");
+    }
 }
 
 #[test]
 fn a_torn_sector_is_found_or_does_not_matter() {
-    let bytes = small_store().0.bytes() as usize;
-    for fill in [0, 0xff] {
-        try_all(bytes / 512, |disk, sector| {
-            let (name, offset) = place(disk, sector as u64 * 512);
-            let end = disk.files().into_iter().find(|(file, _)| *file == name).map_or(0, |(_, bytes)| bytes);
-            let count = 512.min(end - offset) as usize;
-            disk.overwrite(&name, offset, &vec![fill; count]);
-            format!("{count} bytes of {fill:#x} at {offset} of {name}")
-        });
+    for options in variants() {
+        for fill in [0, 0xff] {
+            try_all(&options, store_bytes(&options) / 512, 1, |disk, sector| {
+                let (name, offset) = place(disk, sector as u64 * 512);
+                let end = disk.files().into_iter().find(|(file, _)| *file == name).map_or(0, |(_, bytes)| bytes);
+                let count = 512.min(end - offset) as usize;
+                disk.overwrite(&name, offset, &vec![fill; count]);
+                format!("{count} bytes of {fill:#x} at {offset} of {name}")
+            });
+        }
     }
 }
