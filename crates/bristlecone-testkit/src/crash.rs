@@ -12,14 +12,19 @@
 //! - it takes new commits, which survive;
 //! - a second cut anywhere within that opening, or in the new commits, loses nothing either.
 //!
+//! [`explore_deaths`] stops one of two processes dead after every call it makes, lets the other go on, and cuts the power
+//! then.
+//!
 //! A failure names workload, call, policies and seeds, which reproduce it: everything is deterministic as long
-//! as the engine starts no threads.
+//! as the engine starts no threads. With threads a run makes its calls in one of many orders; the law is judged by what
+//! was acknowledged within this run, so that it holds for any of them, and to see a failure again may take some runs.
 
 mod run;
 mod verify;
 mod workload;
 
 use std::{
+    collections::BTreeMap,
     fmt,
     sync::{
         Arc, Mutex,
@@ -29,9 +34,9 @@ use std::{
 
 use bristlecone::{Backend, Error, storage::Storage};
 
-use crate::sim::{Policy, SimStorage};
+use crate::sim::{CallKind, Policy, SimStorage};
 pub use run::{Event, Run, State};
-pub use workload::{Step, Workload, workloads};
+pub use workload::{Step, Workload, deaths, workloads};
 
 /// How stores of the engine under test are made and opened.
 pub trait Engine: Sync {
@@ -46,6 +51,12 @@ pub trait Engine: Sync {
     /// # Errors
     /// [`Error::NoStore`] if there is none; others of the engine.
     fn open(&self, storage: Arc<dyn Storage>) -> Result<Arc<dyn Backend>, Error>;
+
+    /// Called before each step of a workload that runs on `storage`. An engine that works beside its callers may let that
+    /// work come to its end here, so that steps meet it done as well as under way.
+    fn rest(&self, storage: &SimStorage) {
+        let _ = storage;
+    }
 }
 
 /// How far to go.
@@ -57,6 +68,9 @@ pub struct Options {
     pub seed_first: u64,
     /// Seeds for cuts within recoveries; 0: no such cuts.
     pub nested_seeds: u64,
+    /// Within a recovery power is cut after every call of which the number, plus that of the first cut, is a multiple
+    /// of this: 1 for each; more, and the recoveries from neighbouring cuts share the calls out among them.
+    pub nested_step: u64,
     /// Threads; each takes whole workloads.
     pub threads: usize,
     /// Failures after which a workload is given up.
@@ -65,7 +79,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { seeds: 2, seed_first: 0, nested_seeds: 1, threads: 2, failures_max: 1 }
+        Self { seeds: 2, seed_first: 0, nested_seeds: 1, nested_step: 1, threads: 2, failures_max: 1 }
     }
 }
 
@@ -111,12 +125,16 @@ impl fmt::Display for Failure {
 pub struct Report {
     /// Workloads run.
     pub workloads: usize,
+    /// Runs in which a process was stopped.
+    pub deaths: u64,
     /// Calls after which power was cut.
     pub cuts: u64,
     /// Reboots from them, each with all checks.
     pub reboots: u64,
     /// Reboots from cuts within recoveries and the commits after them, each with all checks.
     pub nested: u64,
+    /// How many of the calls after which power was cut were of each kind.
+    pub kinds: BTreeMap<CallKind, u64>,
     /// What failed.
     pub failures: Vec<Failure>,
 }
@@ -139,9 +157,13 @@ impl Report {
 
     fn add(&mut self, other: Self) {
         self.workloads += other.workloads;
+        self.deaths += other.deaths;
         self.cuts += other.cuts;
         self.reboots += other.reboots;
         self.nested += other.nested;
+        for (kind, count) in other.kinds {
+            *self.kinds.entry(kind).or_default() += count;
+        }
         self.failures.extend(other.failures);
     }
 }
@@ -150,10 +172,12 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} crash points ({} workloads, {} calls, {} reboots, {} within recoveries), {} failures",
+            "{} crash points ({} workloads, {} processes stopped, {} calls {:?}, {} reboots, {} within recoveries), {} failures",
             self.crash_points(),
             self.workloads,
+            self.deaths,
             self.cuts,
+            self.kinds,
             self.reboots,
             self.nested,
             self.failures.len()
@@ -166,13 +190,27 @@ impl fmt::Display for Report {
 /// # Panics
 /// If a workload fails without any cut.
 pub fn explore(engine: &dyn Engine, workloads: &[Workload], options: Options) -> Report {
+    share(workloads, options, |workload| explore_one(engine, workload, options))
+}
+
+/// Stops the process of handle 0 after every call it makes in every workload, lets the others go on, and cuts the power
+/// after every `step`-th later call: nothing that a survivor acknowledged as durable is lost, nor what was before it.
+///
+/// # Panics
+/// If a workload fails where nobody is stopped.
+pub fn explore_deaths(engine: &dyn Engine, workloads: &[Workload], step: u64, options: Options) -> Report {
+    share(workloads, options, |workload| deaths_of(engine, workload, step, options))
+}
+
+/// Calls `explore` for every workload, on threads, and adds up what it reports.
+fn share(workloads: &[Workload], options: Options, explore: impl Fn(&Workload) -> Report + Sync) -> Report {
     let next = AtomicUsize::new(0);
     let report = Mutex::new(Report::default());
     std::thread::scope(|scope| {
         for _ in 0..options.threads.max(1) {
             scope.spawn(|| {
                 while let Some(workload) = workloads.get(next.fetch_add(1, Relaxed)) {
-                    let one = explore_one(engine, workload, options);
+                    let one = explore(workload);
                     report.lock().expect("no explorer panics").add(one);
                 }
             });
@@ -188,22 +226,69 @@ fn explore_one(engine: &dyn Engine, workload: &Workload, options: Options) -> Re
     let run = Run::of(engine, storage.clone(), workload)
         .unwrap_or_else(|reason| panic!("workload \"{}\" fails without a cut: {reason}", workload.name));
     let mut report = Report { workloads: 1, ..Report::default() };
-    for call in 0..=storage.calls() {
-        report.cuts += 1;
-        let moment = storage.moment(call).expect("moments are kept from the start");
-        for (policy, seed) in draws(&moment, options.seed_first..options.seed_first + options.seeds) {
-            let cut = Cut { call, policy, seed };
-            let mut failures = verify::after_cut(engine, &run, &moment, cut, options, &mut report);
-            for failure in &mut failures {
-                failure.calls.splice(0..0, last_calls(&storage, call));
+    cut_after_each(engine, &run, &storage, 0..=storage.calls(), options, &mut report);
+    report
+}
+
+fn deaths_of(engine: &dyn Engine, workload: &Workload, step: u64, options: Options) -> Report {
+    let mut report = Report { workloads: 1, ..Report::default() };
+    for death in 1.. {
+        let storage = SimStorage::new();
+        storage.keep_trace();
+        storage.keep_moments();
+        let fail = |reason| {
+            let calls = last_calls(&storage, storage.calls());
+            Failure { workload: workload.name, cuts: Vec::new(), reason, calls }
+        };
+        let before = report.failures.len();
+        match Run::with_death(engine, storage.clone(), workload, death) {
+            Ok((_, None)) => break,
+            Ok((run, Some(stopped))) => {
+                report.deaths += 1;
+                // Other calls after each death, and always the first and the last.
+                let (first, last) = (stopped, storage.calls());
+                let calls = (first..=last).filter(|call| [first, last].contains(call) || (call + death) % step == 0);
+                cut_after_each(engine, &run, &storage, calls, options, &mut report);
             }
-            report.failures.extend(failures);
-            if report.failures.len() >= options.failures_max {
-                return report;
-            }
+            Err(reason) => report.failures.push(fail(reason)),
+        }
+        for failure in &mut report.failures[before..] {
+            failure.reason.push_str(&format!(" (the first process was stopped after its call {death})"));
+        }
+        if report.failures.len() >= options.failures_max {
+            break;
         }
     }
     report
+}
+
+/// Cuts the power after each of these calls of a run, until there are too many failures.
+fn cut_after_each(
+    engine: &dyn Engine,
+    run: &Run,
+    storage: &SimStorage,
+    calls: impl IntoIterator<Item = u64>,
+    options: Options,
+    report: &mut Report,
+) {
+    for call in calls {
+        report.cuts += 1;
+        if let Some(call) = storage.call(call) {
+            *report.kinds.entry(call.kind).or_default() += 1;
+        }
+        let moment = storage.moment(call).expect("moments are kept from the start");
+        for (policy, seed) in draws(&moment, options.seed_first..options.seed_first + options.seeds) {
+            let cut = Cut { call, policy, seed };
+            let mut failures = verify::after_cut(engine, run, &moment, cut, options, report);
+            for failure in &mut failures {
+                failure.calls.splice(0..0, last_calls(storage, call));
+            }
+            report.failures.extend(failures);
+            if report.failures.len() >= options.failures_max {
+                return;
+            }
+        }
+    }
 }
 
 /// Returns the reboots worth trying: one where nothing is pending, else every policy, random ones often.

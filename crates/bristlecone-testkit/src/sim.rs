@@ -7,12 +7,15 @@
 //! a crash point costs microseconds and pre-sized files nothing.
 //!
 //! It is stricter than a file system need be: folder entries and contents survive independently, and nothing
-//! that was not synced is ordered. An exchange of names is two changes, one a name. It has no maps, and knows no decay but [`SimStorage::flip`].
+//! that was not synced is ordered. An exchange of names is two changes, one a name. It knows no decay but
+//! [`SimStorage::flip`]. Maps show every later write through any handle to the same disk; a copy of the disk, and one that
+//! was rebooted, has maps of its own. A failing medium gives errors for reads, and none for what is read through a map.
 
 mod disk;
 mod fault;
 mod file;
 mod hook;
+mod maps;
 mod names;
 mod pages;
 mod policy;
@@ -35,6 +38,8 @@ pub const SECTOR_BYTES: u64 = 512;
 #[derive(Clone, Default)]
 pub struct SimStorage {
     state: Arc<Mutex<State>>,
+    /// Who makes the calls through this handle.
+    process: u64,
 }
 
 impl SimStorage {
@@ -50,7 +55,7 @@ impl SimStorage {
     }
 
     fn from_disk(disk: disk::Disk) -> Self {
-        Self { state: Arc::new(Mutex::new(State { disk, ..State::default() })) }
+        Self { state: Arc::new(Mutex::new(State { disk, ..State::default() })), process: 0 }
     }
 
     /// Returns how many numbered calls there were.
@@ -79,6 +84,38 @@ impl SimStorage {
     /// Cuts the power after call `number`: every later call fails and changes nothing.
     pub fn cut_after(&self, number: u64) {
         self.lock().cut_after = Some(number);
+    }
+
+    /// Returns a handle to the same disk in a process of its own, which can be stopped.
+    #[must_use]
+    pub fn process(&self) -> Self {
+        let mut state = self.lock();
+        let process = state.processes.len() as u64 + 1;
+        state.processes.insert(process, state::Process::default());
+        Self { state: self.state.clone(), process }
+    }
+
+    /// Stops the handle's process dead after its numbered call `calls`, the first being 1: its locks end, later calls
+    /// fail and change nothing, and what it wrote is in the system's cache as ever.
+    ///
+    /// # Panics
+    /// If the handle has no process of its own.
+    pub fn stop_after(&self, calls: u64) {
+        let mut state = self.lock();
+        state.processes.get_mut(&self.process).expect("a process of its own").calls_max = Some(calls);
+        state.stop_spent(self.process);
+    }
+
+    /// Returns how many numbered calls the handle's process made, where it has one of its own.
+    #[must_use]
+    pub fn process_calls(&self) -> u64 {
+        self.lock().processes.get(&self.process).map_or(0, |process| process.calls)
+    }
+
+    /// Returns how many calls there were in all when the handle's process was stopped, if it was.
+    #[must_use]
+    pub fn stopped(&self) -> Option<u64> {
+        self.lock().processes.get(&self.process)?.stopped
     }
 
     /// Keeps the disk as it is now and as it is after every numbered call from now on.
@@ -143,7 +180,9 @@ impl SimStorage {
 
     /// Drops clean pages from the cache: what a failed sync lost is then lost to readers too.
     pub fn forget_cache(&self) {
-        self.lock().disk.forget_cache();
+        let mut state = self.lock();
+        state.disk.forget_cache();
+        state.renew_maps();
     }
 
     /// Returns the names and lengths of all files, in order.
@@ -203,6 +242,7 @@ impl SimStorage {
         let mut state = self.lock();
         let id = state.disk.find(name).unwrap_or_else(|error| panic!("{name}: {error}"));
         state.disk.file_mut(id).damage(change);
+        state.renew_maps();
     }
 }
 

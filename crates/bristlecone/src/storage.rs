@@ -210,6 +210,21 @@ pub trait StorageFile: Send + Sync + fmt::Debug {
 pub struct FileMap(memmap2::Mmap);
 
 impl FileMap {
+    /// Maps the first `bytes` bytes of a file, for a [`StorageFile::map`]. `bytes`: at least 1.
+    ///
+    /// # Errors
+    /// Those of the system.
+    ///
+    /// # Safety
+    /// As long as the map lives, the file holds these bytes: nobody shortens it. Whoever writes to it meanwhile does so
+    /// by calls of the system, and readers count on no byte that may be written at the time: engines accept bytes of a
+    /// map by a checksum over them, and bytes accepted once are not written again.
+    pub unsafe fn of_file(file: &std::fs::File, bytes: usize) -> io::Result<Self> {
+        // SAFETY: the map is shared and only read; that its bytes stay in the file is what the caller promises.
+        let map = unsafe { memmap2::MmapOptions::new().len(bytes).map(file)? };
+        Ok(Self(map))
+    }
+
     /// Lets go of the memory that shows the file's pages; what is read again comes from the system's cache. Where the
     /// system has no such call, nothing happens.
     pub(crate) fn forget(&self) {

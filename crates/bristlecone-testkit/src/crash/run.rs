@@ -93,34 +93,58 @@ impl Run {
         storage: SimStorage,
         workload: &Workload,
     ) -> (Self, Option<(usize, Error)>) {
-        let run = Self {
+        let mut runner = Runner::new(engine, storage, workload);
+        let failed = runner.create().err().map(|error| (0, error)).or_else(|| {
+            let mut steps = workload.steps.iter().enumerate();
+            steps.find_map(|(index, step)| runner.step(step).err().map(|error| (index, error)))
+        });
+        (runner.finish(), failed)
+    }
+
+    /// Runs a workload on a new store while the process of handle 0 is stopped after its call `calls`, and those of the
+    /// other handles go on with their steps. Returns the run, and the call after which the process was stopped.
+    ///
+    /// # Errors
+    /// What went wrong, as a sentence: a survivor fails, or does not see just what the stopped process did.
+    pub fn with_death(
+        engine: &dyn Engine,
+        storage: SimStorage,
+        workload: &Workload,
+        calls: u64,
+    ) -> Result<(Self, Option<u64>), String> {
+        let mut runner = Runner::new(engine, storage, workload);
+        let victim = runner.process(VICTIM);
+        victim.stop_after(calls);
+        let mut buried = false;
+        if let Err(error) = runner.create() {
+            runner.bury(&victim, &error)?;
+            buried = true;
+        }
+        for (index, step) in workload.steps.iter().enumerate() {
+            if step.handle() == VICTIM && buried {
+                continue;
+            }
+            match runner.step(step) {
+                Ok(()) => {}
+                Err(error) if step.handle() == VICTIM => {
+                    runner.bury(&victim, &error)?;
+                    buried = true;
+                }
+                Err(error) => return Err(format!("step {index} of a process that lives: {error}")),
+            }
+        }
+        Ok((runner.finish(), victim.stopped()))
+    }
+
+    fn new(workload: &Workload) -> Self {
+        Self {
             workload: workload.name,
             family: Family::default(),
             atomic: true,
             events: Vec::new(),
             samples: after_samples(Family::default()).into_iter().collect(),
             derived: HashMap::new(),
-        };
-        let mut runner = Runner {
-            engine,
-            storage,
-            run,
-            handles: Vec::new(),
-            state: State::new(),
-            known: HashMap::new(),
-            early: Vec::new(),
-            number: 0,
-            family: Family::default(),
-            several: true,
-        };
-        let failed = runner.create().err().map(|error| (0, error)).or_else(|| {
-            let mut steps = workload.steps.iter().enumerate();
-            steps.find_map(|(index, step)| runner.step(step).err().map(|error| (index, error)))
-        });
-        let mut run = runner.run;
-        let twins: Vec<Sample> = run.events.iter().flat_map(|event| event.twin().0).collect();
-        twins.into_iter().for_each(|twin| run.samples.insert(twin));
-        (run, failed)
+        }
     }
 
     /// Returns the events that may be the last to show after a cut after `call`: `first..=last`.
@@ -166,6 +190,8 @@ struct Runner<'a> {
     engine: &'a dyn Engine,
     storage: SimStorage,
     run: Run,
+    /// One for each handle.
+    processes: Vec<SimStorage>,
     handles: Vec<Option<Arc<dyn Backend>>>,
     state: State,
     known: HashMap<Oid, Location>,
@@ -177,20 +203,102 @@ struct Runner<'a> {
     several: bool,
 }
 
+/// The handle whose process is stopped, where one is, and the one that takes its place.
+const VICTIM: usize = 0;
+const SURVIVOR: usize = 1;
+
 /// Where one ref moves at a time, of many in a step so many are taken.
 const SINGLE_REFS_MAX: usize = 5;
 
-impl Runner<'_> {
+impl<'a> Runner<'a> {
+    fn new(engine: &'a dyn Engine, storage: SimStorage, workload: &Workload) -> Self {
+        Self {
+            engine,
+            storage,
+            run: Run::new(workload),
+            processes: Vec::new(),
+            handles: Vec::new(),
+            state: State::new(),
+            known: HashMap::new(),
+            early: Vec::new(),
+            number: 0,
+            family: Family::default(),
+            several: true,
+        }
+    }
+
+    /// Returns the run; what handles still do when they are dropped belongs to it.
+    fn finish(self) -> Run {
+        let mut run = self.run;
+        drop(self.handles);
+        let twins: Vec<Sample> = run.events.iter().flat_map(|event| event.twin().0).collect();
+        twins.into_iter().for_each(|twin| run.samples.insert(twin));
+        run
+    }
+
+    /// Returns the storage as the process of a handle has it.
+    fn process(&mut self, handle: usize) -> SimStorage {
+        while self.processes.len() <= handle {
+            self.processes.push(self.storage.process());
+        }
+        self.processes[handle].clone()
+    }
+
     fn create(&mut self) -> Result<(), Error> {
         self.event(State::new(), Vec::new(), Vec::new());
-        let backend = self.engine.create(Arc::new(self.storage.clone()))?;
+        let storage = self.process(VICTIM);
+        let backend = self.engine.create(Arc::new(storage))?;
+        self.created(VICTIM, backend);
+        self.done(true);
+        Ok(())
+    }
+
+    /// Takes over a new store.
+    fn created(&mut self, handle: usize, backend: Arc<dyn Backend>) {
         let capabilities = backend.capabilities();
         (self.family, self.several) = (Family::of(&capabilities), capabilities.several_refs);
         (self.run.family, self.run.atomic) = (self.family, capabilities.atomic_commits);
         after_samples(self.family).into_iter().for_each(|sample| self.run.samples.insert(sample));
-        self.handles.push(Some(backend));
-        self.done(true);
-        Ok(())
+        self.handles.resize(handle + 1, None);
+        self.handles[handle] = Some(backend);
+    }
+
+    /// Goes on after the process of handle 0 was stopped: what it had acknowledged shows to the next process, all of it,
+    /// and what it was doing shows whole or not at all.
+    fn bury(&mut self, victim: &SimStorage, error: &Error) -> Result<(), String> {
+        if victim.stopped().is_none() {
+            return Err(format!("a process fails that was not stopped: {error}"));
+        }
+        if let Some(handle) = self.handles.get_mut(VICTIM) {
+            *handle = None;
+        }
+        self.early.clear();
+        let creating = self.run.events.len() == 1 && self.run.events[0].acknowledged == u64::MAX;
+        let survivor = match self.handle(SURVIVOR) {
+            Err(Error::NoStore { .. }) if creating => {
+                let storage = self.process(SURVIVOR);
+                let made = self.engine.create(Arc::new(storage));
+                let made =
+                    made.map_err(|error| format!("no store can be made where a creation was stopped: {error}"))?;
+                self.done(true);
+                made
+            }
+            found => found.map_err(|error| format!("a store whose user was stopped does not open: {error}"))?,
+        };
+        if creating {
+            self.created(SURVIVOR, survivor.clone());
+        }
+        let found = survivor.list_refs("").map_err(|error| format!("the refs cannot be listed: {error}"))?;
+        let under_way = self.run.events.last().filter(|event| event.acknowledged == u64::MAX);
+        match under_way {
+            Some(event) if creating || !event.moves.is_empty() && event.state == found => self.done(false),
+            Some(_) => _ = self.run.events.pop(),
+            None => {}
+        }
+        if found == self.state {
+            return Ok(());
+        }
+        Err(format!("{} refs show after the process was stopped, of no state that it can have left", found.len()))
     }
 
     /// Notes what the step that begins now may do.
@@ -211,12 +319,14 @@ impl Runner<'_> {
             self.handles.resize(index + 1, None);
         }
         if self.handles[index].is_none() {
-            self.handles[index] = Some(self.engine.open(Arc::new(self.storage.clone()))?);
+            let storage = self.process(index);
+            self.handles[index] = Some(self.engine.open(Arc::new(storage))?);
         }
         Ok(self.handles[index].clone().expect("opened above"))
     }
 
     fn step(&mut self, step: &Step) -> Result<(), Error> {
+        self.engine.rest(&self.storage);
         match step {
             Step::Commit { handle, refs, sizes, durability } => self.commit(*handle, refs, sizes, *durability),
             Step::Remove { handle, refs, durability } => {

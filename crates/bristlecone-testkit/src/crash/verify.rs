@@ -51,7 +51,11 @@ pub(super) fn after_cut(
             states: run.events[first..=last].iter().map(|event| event.state.clone()).collect(),
             absent: false,
         },
-        None => Allowed { states: vec![State::new()], absent: true },
+        // Nothing is durable yet, the store itself included.
+        None => {
+            let begun = run.events.iter().take_while(|event| event.began < cut.call);
+            Allowed { states: begun.map(|event| event.state.clone()).chain([State::new()]).collect(), absent: true }
+        }
     };
     let first = run.window(cut.call).map(|(first, _)| first);
     let storage = moment.reboot(cut.seed, cut.policy);
@@ -85,7 +89,8 @@ pub(super) fn after_cut(
     let last = *continued.last().map(|(call, _)| call).unwrap_or(&opened);
     let seeds = cut.seed..cut.seed + options.nested_seeds.max(1);
     let calls = if options.nested_seeds == 0 { last..=last } else { 1..=last };
-    for call in calls {
+    let step = options.nested_step.max(1);
+    for call in calls.filter(|call| *call == last || (call + cut.call).is_multiple_of(step)) {
         let Some(moment) = storage.moment(call) else { break };
         let states = states_after(&recovery_state(&continued, opened), &continued, call);
         let allowed = Allowed { states, absent: false };

@@ -4,7 +4,7 @@ use bristlecone::Durability;
 
 mod library;
 
-pub use library::workloads;
+pub use library::{deaths, workloads};
 
 /// Steps that a new store goes through.
 #[derive(Clone, Debug)]
@@ -87,4 +87,22 @@ pub enum Step {
         /// Which.
         handle: usize,
     },
+}
+
+impl Step {
+    /// Returns the handle that takes the step.
+    #[must_use]
+    pub const fn handle(&self) -> usize {
+        match self {
+            Self::Commit { handle, .. }
+            | Self::Remove { handle, .. }
+            | Self::Symbolic { handle, .. }
+            | Self::Early { handle, .. }
+            | Self::Conflict { handle, .. }
+            | Self::Flush { handle }
+            | Self::Derived { handle, .. }
+            | Self::Open { handle }
+            | Self::Close { handle } => *handle,
+        }
+    }
 }

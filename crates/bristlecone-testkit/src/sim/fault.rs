@@ -19,7 +19,7 @@ impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?} \"{}\"", self.kind, self.name)?;
         match self.kind {
-            CallKind::Write | CallKind::Read => write!(f, " {} bytes at {}", self.bytes, self.offset),
+            CallKind::Write | CallKind::Read | CallKind::Map => write!(f, " {} bytes at {}", self.bytes, self.offset),
             CallKind::SetLen => write!(f, " to {}", self.offset),
             _ => Ok(()),
         }
@@ -27,7 +27,7 @@ impl fmt::Display for Call {
 }
 
 /// The kinds of calls that have numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CallKind {
     /// A write to a file.
     Write,
@@ -51,6 +51,8 @@ pub enum CallKind {
     RemoveDir,
     /// A read; numbered only where asked for.
     Read,
+    /// A map of a file; numbered where reads are.
+    Map,
 }
 
 /// How a call fails.

@@ -1,6 +1,6 @@
 //! One simulated file: what is durable, what readers see, and the writes in between.
 
-use std::{collections::BTreeMap, ops::Range, sync::Arc};
+use std::{collections::BTreeMap, io, ops::Range, sync::Arc};
 
 use super::{
     SECTOR_BYTES,
@@ -56,6 +56,11 @@ impl File {
 
     pub(super) fn read(&self, buffer: &mut [u8], offset: u64) -> usize {
         self.current.read(buffer, offset)
+    }
+
+    /// Calls `each` with the bytes of every page that readers see and that is not all zero, and where it begins.
+    pub(super) fn each_page(&self, each: impl FnMut(&[u8], u64) -> io::Result<()>) -> io::Result<()> {
+        self.current.each_page(each)
     }
 
     pub(super) fn write(&mut self, bytes: &[u8], offset: u64, seq: u64) {

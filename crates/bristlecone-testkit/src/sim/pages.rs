@@ -1,6 +1,6 @@
 //! The bytes of a simulated file: sparse pages, shared between copies until one of them changes.
 
-use std::{collections::BTreeMap, ops::Range, sync::Arc};
+use std::{collections::BTreeMap, io, ops::Range, sync::Arc};
 
 use super::SECTOR_BYTES;
 
@@ -38,6 +38,14 @@ impl Pages {
             at += count as u64;
         }
         end.saturating_sub(offset) as usize
+    }
+
+    /// Calls `each` with the bytes of every page that is not all zero, and where it begins.
+    pub(super) fn each_page(&self, mut each: impl FnMut(&[u8], u64) -> io::Result<()>) -> io::Result<()> {
+        self.pages.iter().try_for_each(|(page, bytes)| {
+            let at = page * PAGE_BYTES;
+            each(&bytes[..PAGE_BYTES.min(self.len - at) as usize], at)
+        })
     }
 
     /// Puts `bytes` at `offset`, extending the file.

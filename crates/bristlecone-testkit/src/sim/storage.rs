@@ -1,6 +1,7 @@
 //! The simulated disk behind the byte seam.
 
 use std::{
+    collections::hash_map::Entry,
     fmt, io,
     sync::{
         Arc,
@@ -10,18 +11,18 @@ use std::{
 
 use bristlecone::storage::{FileMap, OpenMode, Stat, Storage, StorageFile};
 
-use super::{CallKind, Fault, SimStorage, names::Node, names::folder, state::State};
+use super::{CallKind, Fault, SimStorage, maps::Twin, names::Node, names::folder, state::State};
 
 impl SimStorage {
     /// Runs a numbered call on names.
     fn call_names(&self, kind: CallKind, name: &str, run: impl FnOnce(&mut State) -> io::Result<()>) -> io::Result<()> {
         let mut state = self.lock();
-        let fault = state.enter(kind, &name.into(), 0, 0)?;
+        let fault = state.enter(self.process, kind, &name.into(), 0, 0)?;
         let done = match fault.and_then(Fault::error) {
             Some(error) => Err(error),
             None => run(&mut state),
         };
-        state.leave();
+        state.leave(self.process);
         done
     }
 
@@ -38,7 +39,7 @@ impl Storage for SimStorage {
     fn open(&self, name: &str, mode: OpenMode) -> io::Result<Arc<dyn StorageFile>> {
         let found = {
             let state = self.lock();
-            state.powered()?;
+            state.powered(self.process)?;
             state.disk.find(name)
         };
         let absent = matches!(&found, Err(error) if error.kind() == io::ErrorKind::NotFound);
@@ -55,7 +56,7 @@ impl Storage for SimStorage {
 
     fn create_dir(&self, name: &str) -> io::Result<()> {
         if name.is_empty() {
-            return self.lock().powered();
+            return self.lock().powered(self.process);
         }
         for (end, _) in name.match_indices('/').chain([(name.len(), "")]) {
             let dir = &name[..end];
@@ -68,7 +69,7 @@ impl Storage for SimStorage {
 
     fn list(&self, dir: &str) -> io::Result<Vec<String>> {
         let state = self.lock();
-        state.powered()?;
+        state.powered(self.process)?;
         if !state.disk.names().is_dir(dir) {
             return Err(io::ErrorKind::NotFound.into());
         }
@@ -83,7 +84,7 @@ impl Storage for SimStorage {
     fn rename_new(&self, from: &str, to: &str) -> io::Result<()> {
         {
             let state = self.lock();
-            state.powered()?;
+            state.powered(self.process)?;
             state.disk.find(from)?;
             if state.disk.names().get(to).is_some() {
                 return Err(io::ErrorKind::AlreadyExists.into());
@@ -102,7 +103,7 @@ impl Storage for SimStorage {
 
     fn stat(&self, name: &str) -> io::Result<Stat> {
         let state = self.lock();
-        state.powered()?;
+        state.powered(self.process)?;
         state.disk.stat(name)
     }
 
@@ -139,15 +140,18 @@ impl SimFile {
 impl StorageFile for SimFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let mut state = self.storage.lock();
-        let fault = state.enter(CallKind::Read, &self.name, offset, buffer.len() as u64)?;
+        let fault = state.enter(self.storage.process, CallKind::Read, &self.name, offset, buffer.len() as u64)?;
         let wanted = match fault {
             None => buffer.len(),
             Some(Fault::Short) => buffer.len().div_ceil(2),
-            Some(fault) => return Err(fault.error().expect("only a short read is none")),
+            Some(fault) => {
+                state.leave(self.storage.process);
+                return Err(fault.error().expect("only a short read is none"));
+            }
         };
         let count = state.disk.file(self.id).read(&mut buffer[..wanted], offset);
         if state.number_reads {
-            state.leave();
+            state.leave(self.storage.process);
         }
         Ok(count)
     }
@@ -155,7 +159,7 @@ impl StorageFile for SimFile {
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
         self.may_write()?;
         let mut state = self.storage.lock();
-        let fault = state.enter(CallKind::Write, &self.name, offset, bytes.len() as u64)?;
+        let fault = state.enter(self.storage.process, CallKind::Write, &self.name, offset, bytes.len() as u64)?;
         let room = state.room(state.disk.file(self.id).len(), offset, bytes.len() as u64) as usize;
         // A failing write may still have gone part of the way.
         let count = match fault {
@@ -165,9 +169,9 @@ impl StorageFile for SimFile {
             Some(Fault::Io | Fault::NoSpace) => state.rng().index(room + 1),
         };
         if count > 0 {
-            state.disk.write(self.id, &bytes[..count], offset);
+            state.write(self.id, &bytes[..count], offset);
         }
-        state.leave();
+        state.leave(self.storage.process);
         match fault.and_then(Fault::error) {
             Some(error) => Err(error),
             None if count == 0 && !bytes.is_empty() => Err(Fault::NoSpace.error().expect("an error")),
@@ -177,28 +181,28 @@ impl StorageFile for SimFile {
 
     fn len(&self) -> io::Result<u64> {
         let state = self.storage.lock();
-        state.powered()?;
+        state.powered(self.storage.process)?;
         Ok(state.disk.file(self.id).len())
     }
 
     fn set_len(&self, bytes: u64) -> io::Result<()> {
         self.may_write()?;
         let mut state = self.storage.lock();
-        let fault = state.enter(CallKind::SetLen, &self.name, bytes, 0)?;
+        let fault = state.enter(self.storage.process, CallKind::SetLen, &self.name, bytes, 0)?;
         let len = state.disk.file(self.id).len();
         let growth = bytes.saturating_sub(len);
         let error = fault.and_then(Fault::error);
         let error = error.or_else(|| if state.room(len, len, growth) < growth { Fault::NoSpace.error() } else { None });
         if error.is_none() {
-            state.disk.set_len(self.id, bytes);
+            state.set_len(self.id, bytes);
         }
-        state.leave();
+        state.leave(self.storage.process);
         error.map_or(Ok(()), Err)
     }
 
     fn sync_data(&self) -> io::Result<()> {
         let mut state = self.storage.lock();
-        let fault = state.enter(CallKind::Sync, &self.name, 0, 0)?;
+        let fault = state.enter(self.storage.process, CallKind::Sync, &self.name, 0, 0)?;
         let mut error = fault.and_then(Fault::error);
         if error.is_some() {
             let mut rng = state.rng();
@@ -212,43 +216,62 @@ impl StorageFile for SimFile {
         if self.seen.swap(failures, Relaxed) < failures {
             error = error.or_else(|| Fault::Io.error());
         }
-        state.leave();
+        state.leave(self.storage.process);
         error.map_or(Ok(()), Err)
     }
 
-    fn map(&self, _: u64) -> io::Result<Option<FileMap>> {
-        Ok(None)
+    fn map(&self, bytes: u64) -> io::Result<Option<FileMap>> {
+        let mut state = self.storage.lock();
+        let fault = state.enter(self.storage.process, CallKind::Map, &self.name, 0, bytes)?;
+        let state = &mut *state;
+        if state.number_reads {
+            state.leave(self.storage.process);
+        }
+        if let Some(error) = fault.and_then(Fault::error) {
+            return Err(error);
+        }
+        let file = state.disk.file(self.id);
+        if bytes == 0 || file.len() < bytes {
+            return Ok(None);
+        }
+        let twin = match state.twins.entry(self.id) {
+            Entry::Occupied(twin) => twin.into_mut(),
+            Entry::Vacant(place) => place.insert(Twin::of(file)?),
+        };
+        let bytes = usize::try_from(bytes).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        twin.map(bytes).map(Some)
     }
 
     fn try_lock(&self) -> io::Result<bool> {
         let mut state = self.storage.lock();
-        state.powered()?;
-        Ok(*state.locks.entry(self.id).or_insert(self.handle) == self.handle)
+        state.powered(self.storage.process)?;
+        let own = (self.handle, self.storage.process);
+        Ok(*state.locks.entry(self.id).or_insert(own) == own)
     }
 
     fn unlock(&self) -> io::Result<()> {
         let mut state = self.storage.lock();
-        if state.locks.get(&self.id) == Some(&self.handle) {
+        if state.locks.get(&self.id).is_some_and(|(handle, _)| *handle == self.handle) {
             state.locks.remove(&self.id);
         }
-        state.powered()
+        state.powered(self.storage.process)
     }
 
     fn id(&self) -> io::Result<u64> {
-        self.storage.lock().powered()?;
+        self.storage.lock().powered(self.storage.process)?;
         Ok(self.id)
     }
 
     fn lock_holder(&self) -> Option<String> {
         let state = self.storage.lock();
-        state.locks.get(&self.id).map(|handle| format!("simulated handle {handle}"))
+        state.locks.get(&self.id).map(|(handle, _)| format!("simulated handle {handle}"))
     }
 }
 
 impl Drop for SimFile {
     fn drop(&mut self) {
         let mut state = self.storage.lock();
-        if state.locks.get(&self.id) == Some(&self.handle) {
+        if state.locks.get(&self.id).is_some_and(|(handle, _)| *handle == self.handle) {
             state.locks.remove(&self.id);
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bristlecone::storage::{OpenMode, Storage, StorageFile, read_exact_at, write_all_at};
-use bristlecone_testkit::sim::{Fault, Policy, SECTOR_BYTES, SimStorage, Times};
+use bristlecone_testkit::sim::{CallKind, Fault, Policy, SECTOR_BYTES, SimStorage, Times};
 
 fn file(disk: &SimStorage, name: &str) -> Arc<dyn StorageFile> {
     disk.open(name, OpenMode::Create).unwrap()
@@ -208,4 +208,77 @@ fn folders_have_names_and_may_be_lost_with_all_they_hold() {
     assert!(disk.reboot(0, Policy::Lost).files().is_empty());
     disk.sync_dir("").unwrap();
     assert_eq!(disk.reboot(0, Policy::Lost).files().len(), 2);
+}
+
+#[test]
+fn a_map_shows_what_any_handle_writes_later() {
+    let disk = disk_of_ones(10_000);
+    let (one, other) = (file(&disk, "ones"), file(&disk, "ones"));
+    assert!(one.map(10_001).unwrap().is_none() && one.map(0).unwrap().is_none());
+    let map = one.map(10_000).unwrap().unwrap();
+    assert!(map.iter().all(|&byte| byte == 1));
+    write_all_at(&*other, b"later", 5_000).unwrap();
+    assert_eq!(&map[5_000..5_005], b"later");
+    disk.flip("ones", 7_000, 0x80);
+    assert_eq!(map[7_000], 0x81);
+    // What is beyond the map shows in a new one, and what was cut off shows as zeroes.
+    write_all_at(&*one, b"beyond", 20_000).unwrap();
+    let longer = other.map(20_006).unwrap().unwrap();
+    assert_eq!((&longer[20_000..], longer[15_000], longer[5_000]), (&b"beyond"[..], 0, b'l'));
+    other.set_len(4_000).unwrap();
+    assert!(map[..4_000].iter().all(|&byte| byte == 1) && map[4_000..].iter().all(|&byte| byte == 0));
+    // The map outlives handles, names and the disk.
+    drop((one, other));
+    disk.remove("ones").unwrap();
+    drop(disk);
+    assert_eq!((map[3_999], longer[20_005]), (1, 0));
+}
+
+#[test]
+fn maps_of_another_disk_show_what_survived_there() {
+    let disk = disk_of_ones(100);
+    let ones = file(&disk, "ones");
+    let map = ones.map(100).unwrap().unwrap();
+    write_all_at(&*ones, b"new", 10).unwrap();
+    let show = |disk: &SimStorage| file(disk, "ones").map(100).unwrap().unwrap()[10..13].to_vec();
+    let (fork, kept, lost) = (disk.fork(), disk.reboot(0, Policy::Kept), disk.reboot(0, Policy::Lost));
+    write_all_at(&*ones, b"NEW", 10).unwrap();
+    assert_eq!((show(&fork), show(&kept), show(&lost)), (b"new".to_vec(), b"new".to_vec(), vec![1; 3]));
+    assert_eq!(&map[10..13], b"NEW");
+    // A sync that failed and a cold cache: maps show what the medium has.
+    disk.fail_at(disk.calls() + 1, Fault::Io, Times::Once);
+    assert!(ones.sync_data().is_err());
+    disk.forget_cache();
+    assert_eq!(map[..], disk.contents("ones").unwrap());
+}
+
+#[test]
+fn a_map_may_fail_where_reads_are_numbered() {
+    let disk = SimStorage::new();
+    disk.number_reads();
+    disk.keep_trace();
+    let ones = file(&disk, "ones");
+    write_all_at(&*ones, &[1; 10], 0).unwrap();
+    disk.fail_at(disk.calls() + 1, Fault::Io, Times::Once);
+    assert!(ones.map(10).is_err() && ones.map(10).is_ok());
+    assert_eq!(disk.call(disk.calls()).map(|call| call.kind), Some(CallKind::Map));
+}
+
+#[test]
+fn a_process_that_is_stopped_holds_no_locks_and_what_it_wrote_stays() {
+    let disk = disk_of_ones(10);
+    let (one, other) = (disk.process(), disk.process());
+    let (mine, yours) = (file(&one, "ones"), file(&other, "ones"));
+    one.stop_after(2);
+    assert!(mine.try_lock().unwrap() && !yours.try_lock().unwrap());
+    assert!(mine.write_at(b"a", 0).is_ok() && one.stopped().is_none());
+    assert!(mine.write_at(b"b", 1).is_ok());
+    assert_eq!((one.stopped(), one.process_calls()), (Some(disk.calls()), 2));
+    assert!(mine.write_at(b"c", 2).is_err() && mine.read_at(&mut [0], 0).is_err() && one.list("").is_err());
+    assert!(mine.try_lock().is_err() && yours.try_lock().unwrap());
+    drop(mine);
+    assert!(!file(&disk, "ones").try_lock().unwrap(), "the lock of a process that lives stays");
+    assert_eq!(&disk.contents("ones").unwrap()[..3], b"ab\x01");
+    assert!(yours.write_at(b"d", 3).is_ok() && other.stopped().is_none());
+    assert_eq!(disk.reboot(0, Policy::Lost).contents("ones").unwrap(), vec![1; 10]);
 }

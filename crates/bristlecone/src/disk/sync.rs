@@ -19,7 +19,7 @@ pub(super) struct SyncPipe {
     done: Condvar,
     // The location up to which everything is durable.
     durable_end: AtomicU64,
-    // The segments up to this one have durable names, as far as this process saw to it.
+    // The segments up to this one have durable names, as far as this process saw to it; 0: nor the header.
     named: AtomicU32,
     /// Whether somebody asked for durability since the segment began: then the next one is worth zeroing.
     pub(super) wanted: AtomicBool,
@@ -110,10 +110,15 @@ impl Shared {
             self.mend(segment);
             return Err(self.poison_with(format!("{}: {error}", self.storage.describe(&segment.name))));
         }
-        // Another process may have begun the segment and died before its name was durable.
-        if self.sync.named.load(Acquire) < segment.number {
-            if let Err(error) = self.storage.sync_dir(SEGMENTS) {
-                return Err(self.poison_with(format!("{}: {error}", self.storage.describe(SEGMENTS))));
+        // Another process may have begun the segment and died before its name was durable, or made the store and died
+        // before the header's was.
+        let named = self.sync.named.load(Acquire);
+        if named < segment.number {
+            let dirs: &[&str] = if named == 0 { &["", SEGMENTS] } else { &[SEGMENTS] };
+            for dir in dirs {
+                if let Err(error) = self.storage.sync_dir(dir) {
+                    return Err(self.poison_with(format!("{}: {error}", self.storage.describe(dir))));
+                }
             }
             self.sync.note_named(segment.number);
         }

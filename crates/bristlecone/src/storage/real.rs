@@ -17,7 +17,6 @@ use std::{
     sync::Arc,
 };
 
-use memmap2::{Mmap, MmapOptions};
 use rustix::fs::{FlockOperation, flock};
 
 use super::{FileMap, OpenMode, Stat, Storage, StorageFile};
@@ -231,13 +230,11 @@ impl StorageFile for RealFile {
         if bytes == 0 || self.len()? < bytes as u64 {
             return Ok(None);
         }
-        // SAFETY: the map is shared and only read. `len` bytes are within the file, as was just checked, and
-        // no code of ours shortens a file that it may have mapped. Bytes that another thread or process is
-        // writing at the time are never trusted: engines accept bytes of a map by a checksum over them,
-        // and bytes accepted once are not written again. What remains is a stranger who changes the file
-        // under us, which the module's documentation names.
-        let map: Mmap = unsafe { MmapOptions::new().len(bytes).map(&self.0)? };
-        Ok(Some(FileMap(map)))
+        // SAFETY: `bytes` bytes are within the file, as was just checked, and no code of ours shortens a file that it may
+        // have mapped. Bytes that another thread or process is writing at the time are never trusted: engines accept
+        // bytes of a map by a checksum over them, and bytes accepted once are not written again. What remains is a
+        // stranger who changes the file under us, which the module's documentation names.
+        unsafe { FileMap::of_file(&self.0, bytes) }.map(Some)
     }
 
     fn try_lock(&self) -> io::Result<bool> {
@@ -286,6 +283,9 @@ fn holder_in(line: &str, file: &str) -> Option<u32> {
     let process = words.nth(2)?;
     (words.next()? == file).then(|| process.parse().ok())?
 }
+
+#[cfg(all(test, target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod synced;
 
 #[cfg(test)]
 mod tests {

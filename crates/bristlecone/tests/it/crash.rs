@@ -3,15 +3,16 @@
 
 use bristlecone::disk::DiskOptions;
 use bristlecone_testkit::{
-    crash::{Options, Report, explore, workloads},
-    sim::Lie,
+    crash::{Options, Report, deaths, explore, explore_deaths, workloads},
+    sim::{CallKind, Lie},
 };
 
-use crate::engine::{DiskEngine, tiny};
+use crate::engine::{DiskEngine, tiny, tiny_as_shipped, tiny_with_maps};
 
 fn explore_with(engine: &DiskEngine, options: Options) -> Report {
     let report = explore(engine, &workloads(), options);
-    println!("segments of {} bytes: {report}", engine.options.segment_bytes);
+    let DiskOptions { segment_bytes, maps, background, .. } = engine.options;
+    println!("segments of {segment_bytes} bytes, maps {maps}, threads {background}: {report}");
     report
 }
 
@@ -32,6 +33,45 @@ fn a_crash_at_any_call_loses_nothing_synced() {
 fn a_crash_at_any_call_loses_nothing_synced_without_zeroing_ahead() {
     let engine = DiskEngine::new(DiskOptions { prezero: false, ..tiny() });
     explore_with(&engine, Options { seeds: 1, nested_seeds: 0, ..Options::default() }).assert_sound();
+}
+
+/// Every kind of call that the engine makes on the way of a commit.
+const KINDS: [CallKind; 8] = {
+    use CallKind::*;
+    [Write, SetLen, Sync, SyncDir, Create, CreateDir, Rename, Remove]
+};
+
+#[test]
+fn a_crash_at_any_call_loses_nothing_synced_with_maps() {
+    let engine = DiskEngine::new(tiny_with_maps());
+    let options = Options { seeds: 1, seed_first: 5, nested_step: 4, ..Options::default() };
+    let report = explore_with(&engine, options);
+    report.assert_sound();
+    assert!(report.crash_points() >= 30_000, "{report}");
+}
+
+#[test]
+fn a_crash_at_any_call_loses_nothing_synced_with_maps_and_threads() {
+    for (segment_bytes, prezero, nested_seeds) in [(4096, true, 1), (1 << 14, true, 0), (4096, false, 0)] {
+        let engine = DiskEngine::new(DiskOptions { segment_bytes, prezero, ..tiny_as_shipped() });
+        let options = Options { seeds: 1, seed_first: 11, nested_seeds, nested_step: 6, ..Options::default() };
+        let report = explore_with(&engine, options);
+        report.assert_sound();
+        let missed: Vec<_> = KINDS.iter().filter(|kind| !report.kinds.contains_key(kind)).collect();
+        assert!(missed.is_empty(), "no cut after any {missed:?}: {report}");
+    }
+}
+
+#[test]
+fn one_process_is_stopped_another_goes_on_and_then_the_power_goes() {
+    for (options, step) in [(tiny(), 2), (tiny_as_shipped(), 5)] {
+        let engine = DiskEngine::new(options);
+        let options = Options { seeds: 1, nested_seeds: 0, ..Options::default() };
+        let report = explore_deaths(&engine, &deaths(), step, options);
+        println!("{report}");
+        report.assert_sound();
+        assert!(report.deaths >= 150 && report.reboots >= 2_000, "{report}");
+    }
 }
 
 #[test]
@@ -57,8 +97,10 @@ fn a_crash_at_any_call_loses_nothing_synced_for_long() {
 fn the_suite_catches_an_engine_that_does_not_sync() {
     // Honest while the store is made, so that it is commits and new segments that go wrong.
     for (lie, honest) in [(Lie::Syncs, 0), (Lie::Syncs, 8), (Lie::Syncs, 12), (Lie::DirSyncs, 0), (Lie::DirSyncs, 5)] {
-        let engine = DiskEngine { options: tiny(), lie: Some((lie, honest)) };
-        let report = explore_with(&engine, Options { seeds: 1, nested_seeds: 0, ..Options::default() });
-        assert!(!report.failures.is_empty(), "{lie:?} after {honest} honest ones go unnoticed: {report}");
+        for options in [Some(tiny()), (honest == 8).then(tiny_as_shipped)].into_iter().flatten() {
+            let engine = DiskEngine { options, lie: Some((lie, honest)) };
+            let report = explore_with(&engine, Options { seeds: 1, nested_seeds: 0, ..Options::default() });
+            assert!(!report.failures.is_empty(), "{lie:?} after {honest} honest ones go unnoticed: {report}");
+        }
     }
 }

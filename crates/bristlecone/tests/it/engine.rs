@@ -1,6 +1,6 @@
 //! The disk engine as the suites make and open it.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use bristlecone::{
     Backend, Error,
@@ -20,6 +20,17 @@ pub(crate) fn format_tag() -> FormatTag {
 /// The smallest segments, and no threads, so that every run makes the same calls.
 pub(crate) fn tiny() -> DiskOptions {
     DiskOptions { segment_bytes: 4096, maps: false, background: false, ..DiskOptions::default() }
+}
+
+/// The smallest segments, and else as a store is used unless options say otherwise: objects are read through maps, and
+/// threads sync, prepare segments and make indexes.
+pub(crate) fn tiny_as_shipped() -> DiskOptions {
+    DiskOptions { maps: true, background: true, grouped_ms: 0, ..tiny() }
+}
+
+/// As [`tiny_as_shipped`], without threads.
+pub(crate) fn tiny_with_maps() -> DiskOptions {
+    DiskOptions { maps: true, ..tiny() }
 }
 
 pub(crate) fn open(storage: Arc<dyn Storage>, options: &DiskOptions) -> Result<Arc<dyn Backend>, Error> {
@@ -53,6 +64,19 @@ impl Engine for DiskEngine {
 
     fn open(&self, storage: Arc<dyn Storage>) -> Result<Arc<dyn Backend>, Error> {
         open(self.storage(storage), &self.options)
+    }
+
+    /// Before two steps of three, threads come to the end of their work; before the third they may be in the middle.
+    fn rest(&self, storage: &SimStorage) {
+        let (mut calls, mut quiet) = (storage.calls(), 0);
+        if !self.options.background || calls % 3 == 0 {
+            return;
+        }
+        while quiet < 3 {
+            std::thread::sleep(Duration::from_micros(50));
+            let before = std::mem::replace(&mut calls, storage.calls());
+            quiet = if calls == before { quiet + 1 } else { 0 };
+        }
     }
 }
 

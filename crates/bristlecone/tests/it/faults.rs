@@ -1,15 +1,22 @@
 //! The n-th call fails, for every n: the error is typed, nothing acknowledged as synced is lost, and after a failed
 //! sync the store refuses to write until it is opened again.
 
-use std::{panic::AssertUnwindSafe, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    panic::AssertUnwindSafe,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+};
 
-use bristlecone::{Backend, Batch, Durability, Error, Expected, RefMove, RefTarget};
+use bristlecone::{Backend, Batch, Durability, Error, Expected, RefMove, RefTarget, disk::DiskOptions};
 use bristlecone_testkit::{
     crash::{Engine, Run, Step, Workload, workloads},
     sim::{CallKind, Fault, Policy, SimStorage, Times},
 };
 
-use crate::engine::{DiskEngine, tiny};
+use crate::engine::{DiskEngine, tiny, tiny_as_shipped, tiny_with_maps};
 
 /// What a program may be told when a call of the system fails.
 fn is_typed(error: &Error) -> bool {
@@ -46,6 +53,13 @@ fn expect_state(engine: &DiskEngine, run: &Run, disk: &SimStorage, what: &str) {
     };
     let moved = backend.append(Batch::new(), &[wanted], Durability::Synced);
     assert!(moved.is_ok(), "{what}: the reopened store takes no commit: {moved:?}");
+    // That commit is durable, and so is what it builds upon, whoever wrote it and whatever became of their syncs.
+    let after = disk.reboot(disk.calls(), Policy::Lost);
+    let backend = engine.open(Arc::new(after)).unwrap_or_else(|error| panic!("{what}, then a power cut: {error}"));
+    let mut built_upon = backend.list_refs("").unwrap_or_else(|error| panic!("{what}, then a power cut: {error}"));
+    assert!(built_upon.remove("after").is_some(), "{what}: a synced commit of the reopened store is lost");
+    assert!(built_upon == state, "{what}: a synced commit outlives what it was built upon: {built_upon:?}");
+    run.samples.expect_reachable(&*backend, &heads).unwrap_or_else(|wrong| panic!("{what}, then a cut: {wrong}"));
 }
 
 /// Lets call `number` fail in a run, and checks what the run was told and what it left.
@@ -61,8 +75,10 @@ fn fail_one(engine: &DiskEngine, workload: &Workload, number: u64, (fault, times
         assert!(!error.to_string().is_empty());
     }
     if fault == Fault::Short || fault == Fault::Interrupted {
-        let call = disk.call(number).map(|call| call.kind);
-        let retried = fault == Fault::Short || matches!(call, Some(CallKind::Write | CallKind::Read));
+        // With threads the next calls, which are interrupted too, may be others than the same one again.
+        let mut struck = (number..number + if times == Times::Forever { 3 } else { 1 }).map_while(|n| disk.call(n));
+        let again = struck.all(|call| matches!(call.kind, CallKind::Write | CallKind::Read));
+        let retried = fault == Fault::Short || again;
         assert!(failed.is_none() || !retried, "{what}: a short or interrupted write is no failure: {failed:?}");
     }
     disk.heal();
@@ -89,42 +105,60 @@ fn new_disk(reads: bool) -> SimStorage {
     disk
 }
 
-/// Lets every call of the workloads fail in every one of these ways. With `reads` they count too, and it is every
-/// fifth workload.
-fn fail_every_call(faults: &[(Fault, Times)], reads: bool) {
-    let engine = DiskEngine::new(tiny());
+/// Lets calls of the workloads fail in every one of these ways: every call of an engine without maps and threads, and a
+/// share of those that engines with maps, and with threads too, make.
+fn fail_calls(faults: &[(Fault, Times)], reads: bool) {
+    for (options, step) in [(tiny(), 1), (tiny_with_maps(), 3), (tiny_as_shipped(), 4)] {
+        fail_every(step, &DiskEngine::new(options), faults, reads);
+    }
+}
+
+/// Lets every `step`-th call of the workloads fail in every one of these ways, another share of each workload. With
+/// `reads` they count too, and it is every fifth workload.
+fn fail_every(step: u64, engine: &DiskEngine, faults: &[(Fault, Times)], reads: bool) {
     let workloads: Vec<Workload> = workloads().into_iter().step_by(if reads { 5 } else { 1 }).collect();
-    let next = std::sync::atomic::AtomicUsize::new(0);
+    let next = AtomicUsize::new(0);
+    let struck = Mutex::new(BTreeMap::<CallKind, usize>::new());
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
-                while let Some(workload) = workloads.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {
+                loop {
+                    let index = next.fetch_add(1, Relaxed);
+                    let Some(workload) = workloads.get(index) else { break };
                     let disk = new_disk(reads);
-                    Run::of(&engine, disk.clone(), workload).unwrap();
-                    for number in 1..=disk.calls() {
+                    disk.keep_trace();
+                    Run::of(engine, disk.clone(), workload).unwrap();
+                    for number in (1 + index as u64 % step..=disk.calls()).step_by(step as usize) {
+                        let kind = disk.call(number).expect("calls are traced").kind;
+                        *struck.lock().unwrap().entry(kind).or_default() += faults.len();
                         for &fault in faults {
-                            fail_one(&engine, workload, number, fault, reads);
+                            fail_one(engine, workload, number, fault, reads);
                         }
                     }
                 }
             });
         }
     });
+    let struck = struck.into_inner().unwrap();
+    let DiskOptions { maps, background, .. } = engine.options;
+    println!("{faults:?}, maps {maps}, threads {background}: {struck:?}");
+    assert_eq!(reads && maps, struck.contains_key(&CallKind::Map));
+    assert!(struck.len() >= 7, "not every kind of call has failed: {struck:?}");
 }
 
 #[test]
 fn any_call_may_fail_with_an_input_output_error() {
-    fail_every_call(&[(Fault::Io, Times::Once), (Fault::Io, Times::Forever)], false);
+    fail_calls(&[(Fault::Io, Times::Once), (Fault::Io, Times::Forever)], false);
 }
 
 #[test]
 fn space_may_run_out_at_any_call() {
-    fail_every_call(&[(Fault::NoSpace, Times::Once), (Fault::NoSpace, Times::Forever)], false);
+    fail_calls(&[(Fault::NoSpace, Times::Once), (Fault::NoSpace, Times::Forever)], false);
 }
 
 #[test]
 fn any_call_may_be_interrupted_or_short() {
-    fail_every_call(
+    fail_calls(
         &[
             (Fault::Interrupted, Times::Once),
             (Fault::Interrupted, Times::Forever),
@@ -138,7 +172,7 @@ fn any_call_may_be_interrupted_or_short() {
 #[test]
 fn any_read_may_fail_or_be_short() {
     let once = [Fault::Io, Fault::Interrupted, Fault::Short].map(|fault| (fault, Times::Once));
-    fail_every_call(&[once[0], once[1], once[2], (Fault::Io, Times::Forever), (Fault::Short, Times::Forever)], true);
+    fail_calls(&[once[0], once[1], once[2], (Fault::Io, Times::Forever), (Fault::Short, Times::Forever)], true);
 }
 
 /// Makes a store with one synced commit.

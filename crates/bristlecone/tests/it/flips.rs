@@ -13,13 +13,36 @@ use std::{
     },
 };
 
-use bristlecone::{Backend, Durability, Error, ObjRef, Oid, RefTarget, disk::DiskBackend};
+use bristlecone::{
+    Backend, Durability, Error, ObjRef, Oid, RefTarget,
+    disk::{DiskBackend, DiskOptions},
+};
 use bristlecone_testkit::{
     crash::{Run, State, Step, Workload},
     sim::SimStorage,
 };
 
-use crate::engine::{DiskEngine, tiny};
+use crate::engine::{DiskEngine, tiny, tiny_as_shipped};
+
+/// How a store is made and opened.
+#[derive(Clone, Debug)]
+struct Variant {
+    /// With what is read through calls, or as what ships.
+    options: DiskOptions,
+    /// Whether the sealed segments have indexes.
+    indexed: bool,
+    /// Of the damages each so-many-th is tried; prime to whatever their numbers count in.
+    stride: usize,
+}
+
+fn variants(strides: [usize; 3]) -> [Variant; 3] {
+    let [first, second, third] = strides;
+    [
+        Variant { options: tiny(), indexed: false, stride: first },
+        Variant { options: tiny(), indexed: true, stride: second },
+        Variant { options: tiny_as_shipped(), indexed: true, stride: third },
+    ]
+}
 
 /// A store with three segments, closed in an orderly way. `indexed`: its sealed segments have indexes.
 fn small_store(indexed: bool) -> (SimStorage, Run) {
@@ -66,16 +89,17 @@ enum Seen {
 }
 
 struct Judge {
+    options: DiskOptions,
     run: Run,
     last: State,
     before: State,
 }
 
 impl Judge {
-    fn new(run: Run) -> Self {
+    fn new(options: DiskOptions, run: Run) -> Self {
         let last = run.events.last().expect("commits").state.clone();
         let before = run.events.iter().rev().find(|event| event.state != last).expect("commits").state.clone();
-        Self { run, last, before }
+        Self { options, run, last, before }
     }
 
     /// Opens a damaged store, reads all there is, and says what it amounts to; an error is a breach of contract.
@@ -87,7 +111,7 @@ impl Judge {
     }
 
     fn look(&self, disk: &SimStorage, read_only: bool) -> Result<Seen, String> {
-        let backend = match DiskBackend::open(Arc::new(disk.clone()), None, tiny(), read_only) {
+        let backend = match DiskBackend::open(Arc::new(disk.clone()), None, self.options.clone(), read_only) {
             Ok(backend) => backend,
             Err(error) => return is_named(&error).map(|()| Seen::Refused),
         };
@@ -191,13 +215,15 @@ fn is_named(error: &Error) -> Result<(), String> {
     if sound { Ok(()) } else { Err(format!("not an error of damage: {error:?}")) }
 }
 
-/// Tries `count` damages on two threads and returns how often what was seen; fails on the first breaches.
+/// Tries damages on two threads and returns how often what was seen; fails on the first breaches.
 fn try_all(
-    (disk, run): (SimStorage, Run),
-    count: usize,
+    variant: &Variant,
+    count: impl Fn(&SimStorage) -> usize,
     damage: impl Fn(&SimStorage, usize) -> String + Sync,
 ) -> HashMap<Seen, u64> {
-    let judge = Judge::new(run);
+    let (disk, run) = small_store(variant.indexed);
+    let (count, stride) = (count(&disk), variant.stride);
+    let judge = Judge::new(variant.options.clone(), run);
     assert_eq!(judge.judge(&disk.fork(), false), Ok(Seen::Sound), "the store without damage");
     let next = AtomicUsize::new(0);
     let (tally, breaches) = (Mutex::new(HashMap::new()), Mutex::new(Vec::new()));
@@ -205,7 +231,7 @@ fn try_all(
         for _ in 0..2 {
             scope.spawn(|| {
                 loop {
-                    let index = next.fetch_add(1, Relaxed);
+                    let index = next.fetch_add(stride, Relaxed);
                     if index >= count || breaches.lock().unwrap().len() >= 5 {
                         return;
                     }
@@ -227,7 +253,8 @@ fn try_all(
     let breaches = breaches.into_inner().unwrap();
     assert!(breaches.is_empty(), "{}", breaches.join("\n"));
     let tally = tally.into_inner().unwrap();
-    println!("{count} damages: {tally:?}");
+    let DiskOptions { maps, background, .. } = variant.options;
+    println!("{} damages, maps {maps}, threads {background}: {tally:?}", count.div_ceil(stride));
     tally
 }
 
@@ -244,43 +271,51 @@ fn place(disk: &SimStorage, mut index: u64) -> (String, u64) {
 
 #[test]
 fn any_flipped_bit_is_found_or_does_not_matter() {
-    for indexed in [false, true] {
-        let store = small_store(indexed);
-        let bytes = store.0.bytes() as usize;
-        let tally = try_all(store, bytes * 8, |disk, bit| {
-            let (name, offset) = place(disk, bit as u64 / 8);
-            disk.flip(&name, offset, 1 << (bit % 8));
-            format!("bit {} of byte {offset} of {name} flipped", bit % 8)
-        });
+    for variant in variants([1, 3, 5]) {
+        let tally = try_all(
+            &variant,
+            |disk| disk.bytes() as usize * 8,
+            |disk, bit| {
+                let (name, offset) = place(disk, bit as u64 / 8);
+                disk.flip(&name, offset, 1 << (bit % 8));
+                format!("bit {} of byte {offset} of {name} flipped", bit % 8)
+            },
+        );
         assert!(tally[&Seen::Refused] > 1000 && tally[&Seen::Sound] > 1000, "{tally:?}");
     }
 }
 
 #[test]
 fn a_file_cut_at_any_length_is_found_or_does_not_matter() {
-    for indexed in [false, true] {
-        let store = small_store(indexed);
-        let bytes = store.0.bytes() as usize;
-        let tally = try_all(store, bytes, |disk, index| {
-            let (name, offset) = place(disk, index as u64);
-            disk.cut_file(&name, offset);
-            format!("{name} cut at {offset}")
-        });
+    for variant in variants([1, 3, 3]) {
+        let tally = try_all(
+            &variant,
+            |disk| disk.bytes() as usize,
+            |disk, index| {
+                let (name, offset) = place(disk, index as u64);
+                disk.cut_file(&name, offset);
+                format!("{name} cut at {offset}")
+            },
+        );
         assert!(tally[&Seen::Refused] > 100, "{tally:?}");
     }
 }
 
 #[test]
 fn a_torn_sector_is_found_or_does_not_matter() {
-    for (fill, indexed) in [(0, false), (0xff, false), (0, true), (0xff, true)] {
-        let store = small_store(indexed);
-        let bytes = store.0.bytes() as usize;
-        try_all(store, bytes / 512, |disk, sector| {
-            let (name, offset) = place(disk, sector as u64 * 512);
-            let end = disk.files().into_iter().find(|(file, _)| *file == name).map_or(0, |(_, bytes)| bytes);
-            let count = 512.min(end - offset) as usize;
-            disk.overwrite(&name, offset, &vec![fill; count]);
-            format!("{count} bytes of {fill:#x} at {offset} of {name}")
-        });
+    for variant in variants([1, 1, 1]) {
+        for fill in [0, 0xff] {
+            try_all(
+                &variant,
+                |disk| disk.bytes() as usize / 512,
+                |disk, sector| {
+                    let (name, offset) = place(disk, sector as u64 * 512);
+                    let end = disk.files().into_iter().find(|(file, _)| *file == name).map_or(0, |(_, bytes)| bytes);
+                    let count = 512.min(end - offset) as usize;
+                    disk.overwrite(&name, offset, &vec![fill; count]);
+                    format!("{count} bytes of {fill:#x} at {offset} of {name}")
+                },
+            );
+        }
     }
 }

@@ -190,3 +190,59 @@ fn handles() -> Vec<Workload> {
         }),
     ]
 }
+
+/// Returns workloads of two processes, of which that of handle 0 may be stopped dead anywhere and the other goes on.
+#[must_use]
+pub fn deaths() -> Vec<Workload> {
+    let first = |bytes: usize, durability| commit_by(0, &["main"], &[bytes], durability);
+    let second = |bytes: usize, durability| commit_by(1, &["main"], &[bytes], durability);
+    let open = Step::Open { handle: 1 };
+    vec![
+        workload(
+            "a process that is opened after another was stopped",
+            [first(10, Synced), first(300, None), first(700, None), second(20, Synced), second(30, None)],
+        ),
+        workload("a process beside one that commits without durability and rolls", {
+            let rolls = (0..6).map(move |n| first(1300 + n, None));
+            [first(10, Synced), open.clone()].into_iter().chain(rolls).chain([second(20, Synced), second(2000, Synced)])
+        }),
+        workload("two processes in turn, segments rolling", {
+            (0..10).map(move |n| match n % 2 {
+                0 => first(1300, [None, Synced][n / 2 % 2]),
+                _ => second(900 + n, [Synced, Grouped][n / 2 % 2]),
+            })
+        }),
+        workload("a process that flushes for one that was stopped", {
+            let part =
+                |n: usize| [first(400 * n, None), first(50, Grouped), second(60 * n, None), Step::Flush { handle: 1 }];
+            (1..4).flat_map(part)
+        }),
+        workload(
+            "a process that is stopped while it closes",
+            [
+                first(10, None),
+                open,
+                first(900, Grouped),
+                CLOSE,
+                second(40, Synced),
+                first(50, None),
+                CLOSE,
+                second(1500, Synced),
+                second(30, Synced),
+            ],
+        ),
+        workload(
+            "early values and oversize batches of a process that was stopped",
+            [
+                first(10, Synced),
+                Step::Early { handle: 0, sizes: vec![900, 3000] },
+                first(10, None),
+                Step::Open { handle: 1 },
+                Step::Early { handle: 0, sizes: vec![7000] },
+                first(20_000, None),
+                second(100, Synced),
+                second(2500, Synced),
+            ],
+        ),
+    ]
+}
