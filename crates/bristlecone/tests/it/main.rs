@@ -13,6 +13,7 @@ mod losses;
 mod merge;
 mod model;
 mod processes;
+mod ranges;
 mod real_git;
 mod subtree;
 mod tags;
