@@ -138,6 +138,7 @@ impl<F: Format> Tree<F> {
             self.lower[oldest].wait()?;
             self.forget_written();
         }
+        self.levels = self.levels_most();
         let patch = self.patch.take();
         let layer = Arc::new(Layer::new(patch.clone()));
         // Large values that are on their way belong to both.
@@ -145,6 +146,7 @@ impl<F: Format> Tree<F> {
         let frozen = Self {
             store: self.store.clone(),
             base: self.base,
+            levels: self.levels,
             patch,
             finger: None,
             early: Some(early),

@@ -12,6 +12,7 @@ mod imported;
 mod losses;
 mod merge;
 mod model;
+mod order;
 mod processes;
 mod ranges;
 mod real_git;
