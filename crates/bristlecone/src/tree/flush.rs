@@ -86,6 +86,7 @@ impl<F: Format> Tree<F> {
     /// # Errors
     /// As [`Tree::find`], and those of [`crate::Backend::append`].
     pub fn write(&mut self) -> Result<ObjRef> {
+        let _writing = self.writing();
         let mut sink = self.sink();
         let root = self.flush_into(&mut sink)?;
         let batch = sink.batch;
