@@ -6,6 +6,10 @@ ci:
 test:
     cargo test --workspace
 
+# Trees of 1,024 levels on stacks of 256 KiB, with the frames of a build without optimisation.
+deep:
+    CARGO_PROFILE_TEST_OPT_LEVEL=0 cargo test -p bristlecone --test depth
+
 # Everything that is measured, its rows kept, drawn, and written into the pages. Arguments: `just bench --trace FILE`.
 bench *args:
     cargo run --release --features git-peers -- bench all {{args}}

@@ -5,16 +5,19 @@
 //! itself takes any step of 0 to 4,096 bytes, so maps may have binary keys; a path may not.
 
 use alloc::{borrow::Cow, string::String, vec::Vec};
-use core::{fmt, str::FromStr};
+use core::{cmp::Ordering, fmt, str::FromStr};
 
 use thiserror::Error;
 
 /// The longest step, in bytes.
 pub const STEP_BYTES_MAX: usize = 4096;
-/// The most steps in a path. Walks over stored trees stop here too, so that recursion is bounded.
+/// The most steps in a path. Walks over stored trees stop here too, so that what they hold is bounded.
 pub const PATH_STEPS_MAX: usize = 1024;
 
 /// The place of an entry or directory: steps from the root. The empty path is the root itself.
+///
+/// Paths are ordered step by step, and steps by their bytes: `a`, `a/b`, `a-`. So what is below a directory comes right
+/// behind it, as in a walk; it is the order of everything that gives paths in order.
 ///
 /// ```
 /// use bristlecone_core::Path;
@@ -23,7 +26,7 @@ pub const PATH_STEPS_MAX: usize = 1024;
 /// assert_eq!("a/b c".parse::<Path>()?.to_string(), "a/b c");
 /// # Ok::<(), bristlecone_core::PathError>(())
 /// ```
-#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Path {
     // Steps joined by '/'; the invariants of `from_bytes` hold.
     bytes: Vec<u8>,
@@ -119,6 +122,14 @@ impl Path {
         Ok(())
     }
 
+    /// Takes the last step away; returns whether there was one.
+    pub fn pop(&mut self) -> bool {
+        let Some((parent, _)) = self.split_last() else { return false };
+        let bytes = parent.len();
+        self.bytes.truncate(bytes);
+        true
+    }
+
     /// Returns this path followed by `step`.
     ///
     /// # Errors
@@ -177,6 +188,21 @@ impl Path {
             Some(at) => (&self.bytes[..at], &self.bytes[at + 1..]),
             None => (&[], &self.bytes[..]),
         })
+    }
+}
+
+impl Ord for Path {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let same = self.bytes.iter().zip(&other.bytes).take_while(|(one, other)| one == other).count();
+        // The end of a path comes first, then the end of a step, which no byte of a step comes before.
+        let rank = |path: &Self| path.bytes.get(same).map(|&byte| (byte != b'/', byte));
+        rank(self).cmp(&rank(other))
+    }
+}
+
+impl PartialOrd for Path {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 
@@ -369,5 +395,27 @@ mod tests {
         assert_eq!(path.len(), 3);
         assert_eq!(Path::root().split_last(), None);
         assert_eq!(Path::root().steps().count(), 0);
+    }
+
+    #[test]
+    fn steps_are_taken_away_from_the_end() {
+        let mut path: Path = "a/b-c/d".parse().unwrap();
+        for left in ["a/b-c", "a", ""] {
+            assert!(path.pop());
+            assert_eq!(path, left.parse().unwrap());
+        }
+        assert!(!path.pop());
+    }
+
+    #[test]
+    fn paths_are_ordered_step_by_step() {
+        let texts = ["", "a", "a/%01", "a/b", "a/b/c", "a/b-", "a%01", "a!/x", "a-", "a-/b", "a.b", "a0", "%C3%A4"];
+        let paths: Vec<Path> = texts.iter().map(|text| text.parse().unwrap()).collect();
+        for (i, one) in paths.iter().enumerate() {
+            for (j, other) in paths.iter().enumerate() {
+                assert_eq!(one.cmp(other), i.cmp(&j), "{one} {other}");
+                assert!(one.steps().cmp(other.steps()) == i.cmp(&j));
+            }
+        }
     }
 }

@@ -46,6 +46,15 @@ pub enum Error {
         /// Why not.
         reason: &'static str,
     },
+    /// What a tree on its way to a commit gives is asked for, and nobody commits it ([`crate::Tree::ahead`]).
+    #[error(
+        "this waits for the commit of a tree that `ahead` gave, and in {waited_ms} ms no thread has begun it; commit or \
+         write that tree first, or on another thread"
+    )]
+    Uncommitted {
+        /// How long the caller waited.
+        waited_ms: u64,
+    },
     /// Changing what is open for reading only.
     #[error("the store is open for reading only")]
     ReadOnly,

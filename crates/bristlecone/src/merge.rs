@@ -4,8 +4,9 @@
 //! costs what theirs differs from the base. A name holds a value, a directory or nothing; the value of a name and the
 //! directory under it are merged each for itself, the directory entry by entry. Contents are not looked into: a value
 //! that both sides changed to different ones is a [`Conflict`], which the caller is told of and nobody resolves here.
+//! Where conflicts are does not depend on which side is ours.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, btree_map};
 
 use bristlecone_core::{Change, ChangeTarget, Entry, EntryKind, Format, Mode, ObjRef, Path, Target, native::Native};
 
@@ -19,7 +20,7 @@ use crate::{
 pub struct Merged<F: Format = Native> {
     /// The merged tree. At the path of a conflict, and below it, it holds what ours holds.
     pub tree: Tree<F>,
-    /// Where both sides changed something, and differently: in order of paths.
+    /// Where both sides changed something, and differently: in the order of paths ([`Path`]).
     pub conflicts: Vec<Conflict>,
 }
 
@@ -90,9 +91,11 @@ impl Version {
 /// a conflict). All three are of one repository.
 ///
 /// Of a file, contents and executable bit are merged each for itself. A directory that one side removed and the other
-/// changed is removed but for what was changed, and that is in conflict.
+/// changed is removed but for what was changed, and that is in conflict. Where one side has a value and the other changed
+/// something in a directory of that name, the name is in conflict, not what is below it.
 ///
-/// `merge::trees(Some(b), o, b)? == o` and `merge::trees(Some(b), b, t)? == t`, without conflicts.
+/// `merge::trees(Some(b), o, b)? == o` and `merge::trees(Some(b), b, t)? == t`, without conflicts; and
+/// `merge::trees(b, o, t)` has its conflicts at the paths of those of `merge::trees(b, t, o)`.
 ///
 /// Pending edits are hashed and written first, and the merged tree is written, as [`Tree::write`] does; the merged
 /// tree has the origin of `ours`.
@@ -131,8 +134,8 @@ pub(crate) fn roots<F: Format>(
     ours: Option<ObjRef>,
     theirs: Option<ObjRef>,
 ) -> Result<(Option<ObjRef>, Vec<Conflict>)> {
-    let mut merge = Merge { store, sink, conflicts: Vec::new() };
-    let root = merge.dirs(&Path::default(), base, ours, theirs)?;
+    let mut merge = Merge { store, sink, path: Path::root(), conflicts: Vec::new() };
+    let root = merge.dirs(base, ours, theirs)?;
     Ok((root, merge.conflicts))
 }
 
@@ -145,90 +148,134 @@ pub(crate) fn stored_root<F: Format>(tree: &Tree<F>) -> Result<Option<ObjRef>> {
 struct Merge<'m, 'b, F: Format> {
     store: &'m Store<F>,
     sink: &'m mut FlushSink<'b>,
+    // Of the name that is being merged.
+    path: Path,
     conflicts: Vec<Conflict>,
 }
 
+/// Directories that are being merged name by name.
+struct Open {
+    ours: Option<ObjRef>,
+    /// What theirs changed and is still to come, by step, whatever the format's own order is.
+    changed: btree_map::IntoIter<Vec<u8>, (Option<Version>, Option<Version>)>,
+    /// What is to change in ours.
+    taken: Vec<(Vec<u8>, Option<Version>)>,
+    /// The name in the directories above.
+    name: Name,
+}
+
+/// A name that is being merged: what it is bound to, and what its values come to.
+struct Name {
+    step: Vec<u8>,
+    base: Option<Version>,
+    ours: Option<Version>,
+    theirs: Option<Version>,
+    /// `Err`: both sides changed it, and differently.
+    value: std::result::Result<Option<Version>, Differ>,
+    /// How many conflicts there were before.
+    earlier: usize,
+}
+
+impl Name {
+    /// The root, which is bound to no name.
+    const fn root() -> Self {
+        Self { step: Vec::new(), base: None, ours: None, theirs: None, value: Ok(None), earlier: 0 }
+    }
+}
+
 impl<F: Format> Merge<'_, '_, F> {
-    /// Merges directories, of which each may be nothing. The depth is bounded by that of a path.
-    fn dirs(
-        &mut self,
-        path: &Path,
-        base: Option<ObjRef>,
-        ours: Option<ObjRef>,
-        theirs: Option<ObjRef>,
-    ) -> Result<Option<ObjRef>> {
-        if theirs == base || ours == theirs {
-            return Ok(ours);
+    /// Merges directories, of which each may be nothing. Those above wait in a list: trees are deep.
+    fn dirs(&mut self, base: Option<ObjRef>, ours: Option<ObjRef>, theirs: Option<ObjRef>) -> Result<Option<ObjRef>> {
+        if let Some(side) = unchanged(base, ours, theirs) {
+            return Ok(side);
         }
-        if ours == base {
-            return Ok(theirs);
+        let mut above = Vec::new();
+        let mut open = self.open(Name::root(), base, ours, theirs)?;
+        loop {
+            let Some((step, (before, after))) = open.changed.next() else {
+                let dir = self.close(&open)?;
+                let Some(back) = above.pop() else { return Ok(dir) };
+                let done = std::mem::replace(&mut open, back);
+                self.settle(&mut open.taken, done.name, dir);
+                continue;
+            };
+            let here = match &open.ours {
+                Some(dir) => self.store.format.find(self.store, dir, &step)?,
+                None => None,
+            };
+            let here = here.map(|(kind, target)| Version::new(kind, target));
+            // Where only a mode is spelled anew, there is nothing to merge.
+            if before == after && here == after {
+                open.taken.push((step, after));
+                continue;
+            }
+            self.path.push(&step)?;
+            let value = values(as_value(&before), as_value(&here), as_value(&after));
+            let [base, ours, theirs] = [&before, &here, &after].map(|one| one.as_ref().and_then(Version::dir));
+            let earlier = self.conflicts.len();
+            let name = Name { step, base: before, ours: here, theirs: after, value, earlier };
+            match unchanged(base, ours, theirs) {
+                Some(dir) => self.settle(&mut open.taken, name, dir),
+                None => {
+                    let below = self.open(name, base, ours, theirs)?;
+                    above.push(std::mem::replace(&mut open, below));
+                }
+            }
         }
+    }
+
+    /// Begins to merge directories.
+    fn open(&self, name: Name, base: Option<ObjRef>, ours: Option<ObjRef>, theirs: Option<ObjRef>) -> Result<Open> {
         let store = self.store;
-        // By step, whatever the format's own order is.
         let mut changed = BTreeMap::new();
         for pair in store.format.diff(store, base.as_ref(), theirs.as_ref(), None, None)? {
             let (before, after) = pair?;
             let Some(step) = before.as_ref().or(after.as_ref()).map(|entry| entry.step.to_vec()) else { continue };
             changed.insert(step, (before.map(Version::of), after.map(Version::of)));
         }
-        let mut taken = Vec::new();
-        for (step, (before, after)) in &changed {
-            let here = match &ours {
-                Some(dir) => store.format.find(store, dir, step)?.map(|(kind, target)| Version::new(kind, target)),
-                None => None,
-            };
-            let path = path.join(step)?;
-            // Where only a mode is spelled anew, there is nothing to merge.
-            let respelled = before == after && here == *after;
-            let to = if respelled {
-                after.clone()
-            } else {
-                self.name(&path, before.as_ref(), here.as_ref(), after.as_ref())?
-            };
-            if respelled || to != here {
-                taken.push((step, to));
-            }
-        }
-        let changes: Vec<Change<'_>> = taken.iter().map(|(step, to)| change(step, to.as_ref())).collect();
+        Ok(Open { ours, changed: changed.into_iter(), taken: Vec::new(), name })
+    }
+
+    /// Returns the directory that results.
+    fn close(&mut self, open: &Open) -> Result<Option<ObjRef>> {
+        let changes: Vec<Change<'_>> = open.taken.iter().map(|(step, to)| change(step, to.as_ref())).collect();
         if changes.is_empty() {
-            return Ok(ours);
+            return Ok(open.ours);
         }
-        store.format.update(store, self.sink, ours.as_ref(), &changes)
+        self.store.format.update(self.store, self.sink, open.ours.as_ref(), &changes)
     }
 
-    /// Merges what is at one name.
-    fn name(
-        &mut self,
-        path: &Path,
-        base: Option<&Version>,
-        ours: Option<&Version>,
-        theirs: Option<&Version>,
-    ) -> Result<Option<Version>> {
-        let earlier = self.conflicts.len();
-        let value = match values(as_value(base), as_value(ours), as_value(theirs)) {
-            Ok(value) => value,
-            Err(Differ) => {
-                self.conflict(path, base, ours, theirs);
-                as_value(ours).cloned()
-            }
+    /// Takes what a name comes to, now that its directories came to `dir`.
+    fn settle(&mut self, taken: &mut Vec<(Vec<u8>, Option<Version>)>, name: Name, dir: Option<ObjRef>) {
+        let below = dir.is_some() || self.conflicts.len() > name.earlier;
+        let to = match name.value {
+            // A value and a directory want one name. What lies below is part of the same conflict.
+            Ok(Some(_)) if below => Err(Differ),
+            Ok(Some(value)) => Ok(Some(value)),
+            Ok(None) => Ok(dir.map(|at| Version::new(EntryKind::Dir, Target::Object { at, bytes: 0 }))),
+            Err(Differ) => Err(Differ),
         };
-        let dirs = [base, ours, theirs].map(|version| version.and_then(Version::dir));
-        let dir = self.dirs(path, dirs[0], dirs[1], dirs[2])?;
-        Ok(match (value, dir) {
-            (Some(_), Some(_)) => {
-                // A value and a directory want one name. What lies below is part of the same conflict.
-                self.conflicts.truncate(earlier);
-                self.conflict(path, base, ours, theirs);
-                ours.cloned()
-            }
-            (None, Some(at)) => Some(Version::new(EntryKind::Dir, Target::Object { at, bytes: 0 })),
-            (value, None) => value,
-        })
+        let to = to.unwrap_or_else(|Differ| {
+            self.conflicts.truncate(name.earlier);
+            let (base, ours, theirs) = (name.base, name.ours.clone(), name.theirs);
+            self.conflicts.push(Conflict { path: self.path.clone(), base, ours: ours.clone(), theirs });
+            ours
+        });
+        self.path.pop();
+        if to != name.ours {
+            taken.push((name.step, to));
+        }
     }
+}
 
-    fn conflict(&mut self, path: &Path, base: Option<&Version>, ours: Option<&Version>, theirs: Option<&Version>) {
-        let (base, ours, theirs) = (base.cloned(), ours.cloned(), theirs.cloned());
-        self.conflicts.push(Conflict { path: path.clone(), base, ours, theirs });
+/// Returns what directories come to where one side left its own alone, or both did the same.
+fn unchanged(base: Option<ObjRef>, ours: Option<ObjRef>, theirs: Option<ObjRef>) -> Option<Option<ObjRef>> {
+    if theirs == base || ours == theirs {
+        Some(ours)
+    } else if ours == base {
+        Some(theirs)
+    } else {
+        None
     }
 }
 
@@ -263,8 +310,8 @@ fn values(
     Ok(Some(Version { kind, mode: Mode::USUAL, target: contents.target.clone() }))
 }
 
-fn as_value(version: Option<&Version>) -> Option<&Version> {
-    version.filter(|version| version.kind != EntryKind::Dir)
+fn as_value(version: &Option<Version>) -> Option<&Version> {
+    version.as_ref().filter(|version| version.kind != EntryKind::Dir)
 }
 
 fn change<'c>(step: &'c [u8], to: Option<&'c Version>) -> Change<'c> {

@@ -9,7 +9,9 @@
 
 use std::sync::Arc;
 
-use bristlecone_core::{AsPath, Bytes, EntryKind, Format, ObjRef, Oid, native::Native};
+use bristlecone_core::{
+    AsPath, Bytes, EntryKind, Format, ObjRef, Oid, PATH_STEPS_MAX, Path, PathError, native::Native,
+};
 
 use self::{
     layer::{Layer, Promise},
@@ -37,6 +39,9 @@ pub use diff::Difference;
 pub use list::{DirEntry, Entries, Listing, Walk};
 pub use reader::Reader;
 
+/// A directory of which nothing is known but that it is stored is taken to have so many levels at most.
+const STORED_LEVELS: u16 = (PATH_STEPS_MAX - 64) as u16;
+
 /// A directory of the store with all below it, and edits that are not committed yet.
 ///
 /// **Law (roots).** The root of a tree is a function of its contents and the format's options alone.
@@ -62,6 +67,8 @@ pub use reader::Reader;
 pub struct Tree<F: Format = Native> {
     pub(crate) store: Arc<Store<F>>,
     base: Option<ObjRef>,
+    // As many steps as the longest path in the base is taken to have.
+    levels: u16,
     patch: Option<Arc<Patch>>,
     // The directory edited last, taken out of the patch so that a run of edits in one place does not walk
     // the path again; `Edit::Taken` stands where it belongs.
@@ -82,6 +89,7 @@ impl<F: Format> Clone for Tree<F> {
         Self {
             store: self.store.clone(),
             base: self.base,
+            levels: self.levels,
             patch: self.patch.clone(),
             finger: self.finger.clone(),
             early: self.early.clone(),
@@ -98,6 +106,7 @@ impl<F: Format> Tree<F> {
         let base = base.and_then(|at| store.unless_empty(at));
         Self {
             store,
+            levels: if base.is_some() { STORED_LEVELS } else { 0 },
             base,
             patch: None,
             finger: None,
@@ -250,6 +259,7 @@ impl<F: Format> Tree<F> {
         Self {
             store: self.store.clone(),
             base: place.base.and_then(|at| self.store.unless_empty(at)),
+            levels: self.levels_most().saturating_sub(1),
             patch,
             finger: None,
             early: self.early.clone(),
@@ -326,6 +336,7 @@ impl<F: Format> Tree<F> {
         let path = path.as_path()?;
         if path.is_root() {
             (self.base, self.patch, self.finger) = (None, None, None);
+            self.levels = 0;
             self.lower.clear();
             return Ok(());
         }
@@ -336,8 +347,13 @@ impl<F: Format> Tree<F> {
     /// as a whole. Nothing is copied but the pending edits' pointers, when both trees are of one repository; else every
     /// value is set here anew.
     ///
+    /// No path of the whole may have more steps than a [`Path`] can. How deep `tree` is, it knows of what was edited or
+    /// written through it. A directory that was only read from the store is taken to have fewer than 960 levels; where
+    /// that many and the steps of `path` would be too many, its directories are read and its levels counted.
+    ///
     /// # Errors
-    /// As [`Tree::add`].
+    /// As [`Tree::add`]; [`PathError::TooDeep`] in [`Error::Path`] if something
+    /// would lie too deep; then nothing is changed.
     pub fn add_tree(&mut self, path: impl AsPath, tree: &Self) -> Result<()> {
         let path = path.as_path()?;
         if let Some(early) = &tree.early {
@@ -346,14 +362,40 @@ impl<F: Format> Tree<F> {
         if tree.is_empty()? {
             return self.remove(&*path);
         }
+        let levels = tree.levels_below(&path)?;
         let (base, patch) = self.adopt(tree)?;
         if path.is_root() {
             (self.base, self.patch, self.finger) = (base, patch, None);
+            self.levels = levels;
             self.lower.clear();
             return Ok(());
         }
-        let patch = patch.unwrap_or_else(|| Arc::new(Patch::new(Base::Own(base))));
+        let mut patch = patch.unwrap_or_else(|| Arc::new(Patch::new(Base::Own(base))));
+        Arc::make_mut(&mut patch).levels = levels.max(2);
         self.edit(&path, Edit::Dir(patch))
+    }
+
+    /// Returns at least as many steps as the longest path has, without reading anything.
+    fn levels_most(&self) -> u16 {
+        let edited = self.patch.as_ref().map_or(0, |patch| patch.levels);
+        let fingered = self.finger.as_ref().map_or(0, |finger| finger.levels());
+        self.levels.max(edited).max(fingered)
+    }
+
+    /// As [`Tree::levels_most`], or counted if that would be too much below `path`.
+    fn levels_below(&self, path: &Path) -> Result<u16> {
+        let most = self.levels_most();
+        if path.len() + usize::from(most) <= PATH_STEPS_MAX {
+            return Ok(most);
+        }
+        let depth = self.count_levels()?;
+        let steps = path.len() + depth;
+        if steps > PATH_STEPS_MAX { Err(PathError::TooDeep { steps }.into()) } else { Ok(depth as u16) }
+    }
+
+    /// Returns the steps of the longest path, walking all directories.
+    fn count_levels(&self) -> Result<usize> {
+        self.walk_all("")?.try_fold(0, |depth: usize, entry| Ok(depth.max(entry?.0.len())))
     }
 
     /// Replaces the value at `path` by what `change` makes of it; `None` removes it.

@@ -25,7 +25,7 @@ pub(crate) struct Plan {
     pub(crate) dirs: u64,
     /// Bytes of all files and links.
     pub(crate) bytes: u64,
-    /// Ids of other stores, which are no files.
+    /// Ids of other stores, which are no files, in the order of paths.
     pub(crate) foreign: Vec<Path>,
 }
 
@@ -56,6 +56,8 @@ impl Plan {
                 plan.bytes += entry.bytes().unwrap_or(0);
             }
         }
+        // Directories were met in another order.
+        plan.foreign.sort();
         Ok(plan)
     }
 }

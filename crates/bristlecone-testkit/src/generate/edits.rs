@@ -67,6 +67,8 @@ impl Universe {
                 path.push(b'/');
             }
             match self.shape {
+                // Some names go on with a byte that comes before the slash.
+                Shape::Small if rng.chance(1, 8) => path.extend(*rng.pick(&[&b"a-"[..], b"b.", b"c\x01"])),
                 Shape::Small => path.push(*rng.pick(b"abcd\x01\xff")),
                 // Two names a level keep most prefixes shared.
                 Shape::Deep => path.extend(*rng.pick(&[&b"left"[..], b"right", b"le", b"a-longer-name-than-most"])),

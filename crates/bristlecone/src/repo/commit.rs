@@ -91,6 +91,7 @@ impl<F: Format> Repo<F> {
     /// # Errors
     /// As [`Repo::commit_tree`].
     pub fn prepare(&self, tree: &Tree<F>, parents: &[ObjRef], info: &Info) -> Result<Prepared<F>> {
+        let _writing = tree.writing();
         let mut sink = FlushSink::new(Batch::new(), &*self.store.backend);
         let root = tree.flush_into(&mut sink)?;
         let mut number = 0;
@@ -115,6 +116,7 @@ impl<F: Format> Repo<F> {
 
     /// Appends what was prepared from `tree`.
     pub(super) fn finish(&self, tree: &mut Tree<F>, prepared: Prepared<F>, durability: Durability) -> Result<ObjRef> {
+        let _writing = tree.writing();
         let base = self.store.backend.append(prepared.batch, &prepared.moves, durability)?;
         let head = resolve(prepared.head, base);
         tree.flushed(resolve(prepared.root, base), Some(head));

@@ -1,14 +1,13 @@
 //! Trees as plain values, and their statistics.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
-use bristlecone_core::{AsPath, EntryKind, Format, Oid, Path};
+use bristlecone_core::{AsPath, EntryKind, Format, Oid, escape};
 
 use super::Tree;
-use crate::{Error, Result};
+use crate::Result;
 
-/// A tree as a plain value.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A tree as a plain value. It may be of any depth, deeper than a tree of a store can be.
 pub enum Concrete {
     /// A directory.
     Dir(BTreeMap<Vec<u8>, Concrete>),
@@ -35,15 +34,105 @@ pub struct TreeStats {
     pub width: u64,
 }
 
-/// Binds the path that `steps` are; directories come before what is in them.
-fn insert(dir: &mut BTreeMap<Vec<u8>, Concrete>, steps: &mut dyn Iterator<Item = &[u8]>, concrete: Concrete) {
-    let Some(step) = steps.next() else { return };
-    match dir.get_mut(step) {
-        Some(Concrete::Dir(below)) => insert(below, steps, concrete),
-        _ => {
-            dir.insert(step.to_vec(), concrete);
+/// A directory of a plain tree.
+type Dir = BTreeMap<Vec<u8>, Concrete>;
+
+impl Drop for Concrete {
+    fn drop(&mut self) {
+        let mut waiting = Vec::new();
+        let take = |concrete: &mut Self, waiting: &mut Vec<Dir>| match concrete {
+            Self::Dir(entries) if !entries.is_empty() => waiting.push(std::mem::take(entries)),
+            _ => {}
+        };
+        take(self, &mut waiting);
+        while let Some(entries) = waiting.pop() {
+            entries.into_values().for_each(|mut concrete| take(&mut concrete, &mut waiting));
         }
     }
+}
+
+impl Clone for Concrete {
+    fn clone(&self) -> Self {
+        let leaf = |concrete: &Self| match concrete {
+            Self::Dir(_) => Self::Dir(Dir::new()),
+            Self::Value(kind, bytes) => Self::Value(*kind, bytes.clone()),
+            Self::Foreign(oid) => Self::Foreign(*oid),
+        };
+        let mut copy = leaf(self);
+        let mut waiting: Vec<(&Self, &mut Self)> = vec![(self, &mut copy)];
+        while let Some((from, to)) = waiting.pop() {
+            let (Self::Dir(from), Self::Dir(to)) = (from, to) else { continue };
+            to.extend(from.iter().map(|(step, concrete)| (step.clone(), leaf(concrete))));
+            waiting.extend(from.values().zip(to.values_mut()));
+        }
+        copy
+    }
+}
+
+impl PartialEq for Concrete {
+    fn eq(&self, other: &Self) -> bool {
+        let mut waiting = vec![(self, other)];
+        while let Some(pair) = waiting.pop() {
+            let same = match pair {
+                (Self::Dir(one), Self::Dir(other)) => {
+                    waiting.extend(one.values().zip(other.values()));
+                    one.keys().eq(other.keys())
+                }
+                (Self::Value(one, bytes), Self::Value(other, others)) => one == other && bytes == others,
+                (Self::Foreign(one), Self::Foreign(other)) => one == other,
+                _ => false,
+            };
+            if !same {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+impl Eq for Concrete {}
+
+impl fmt::Debug for Concrete {
+    /// Shows one line for each path, in order.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut path: Vec<u8> = Vec::new();
+        // Directories that are being shown, each in the one before, and where their paths end.
+        let mut open = Vec::new();
+        let mut next = Some(self);
+        loop {
+            match next {
+                Some(Self::Dir(entries)) => {
+                    writeln!(f, "{}/", escape(&path))?;
+                    open.push((path.len(), entries.iter()));
+                }
+                Some(Self::Value(kind, bytes)) => writeln!(f, "{} {kind:?} \"{}\"", escape(&path), escape(bytes))?,
+                Some(Self::Foreign(oid)) => writeln!(f, "{} {oid}", escape(&path))?,
+                None => {}
+            }
+            let Some((end, entries)) = open.last_mut() else { return Ok(()) };
+            path.truncate(*end);
+            next = entries.next().map(|(step, concrete)| {
+                path.push(b'/');
+                path.extend_from_slice(step);
+                concrete
+            });
+            if next.is_none() {
+                open.pop();
+            }
+        }
+    }
+}
+
+/// Returns the directory that the steps lead to; directories come before what is in them.
+fn enter<'d, 's>(root: &'d mut Dir, steps: impl Iterator<Item = &'s [u8]>) -> Option<&'d mut Dir> {
+    let mut dir = root;
+    for step in steps {
+        match dir.get_mut(step) {
+            Some(Concrete::Dir(below)) => dir = below,
+            _ => return None,
+        }
+    }
+    Some(dir)
 }
 
 impl<F: Format> Tree<F> {
@@ -61,7 +150,12 @@ impl<F: Format> Tree<F> {
                 (EntryKind::Dir, _) => Concrete::Dir(BTreeMap::new()),
                 (kind, _) => Concrete::Value(kind, entry.contents()?.unwrap_or_else(|| (&[][..]).into()).to_vec()),
             };
-            insert(&mut root, &mut path.steps(), concrete);
+            let mut steps = path.steps();
+            if let Some(step) = steps.next_back()
+                && let Some(dir) = enter(&mut root, steps)
+            {
+                dir.insert(step.to_vec(), concrete);
+            }
         }
         Ok(Concrete::Dir(root))
     }
@@ -71,26 +165,29 @@ impl<F: Format> Tree<F> {
     /// # Errors
     /// As [`Tree::add`].
     pub fn add_concrete(&mut self, path: impl AsPath, concrete: &Concrete) -> Result<()> {
-        let path = path.as_path()?;
-        match concrete {
-            Concrete::Value(kind, bytes) => self.add_kind(&*path, *kind, bytes),
-            Concrete::Foreign(oid) => self.add_foreign(&*path, *oid),
-            Concrete::Dir(entries) => {
-                self.remove(&*path)?;
-                self.add_entries(&path, entries)
+        let mut path = path.as_path()?.into_owned();
+        if matches!(concrete, Concrete::Dir(_)) {
+            self.remove(&path)?;
+        }
+        let mut open = Vec::new();
+        let mut here = Some(concrete);
+        loop {
+            match here {
+                Some(Concrete::Dir(entries)) => open.push(entries.iter()),
+                Some(Concrete::Value(kind, bytes)) => self.add_kind(&path, *kind, bytes)?,
+                Some(Concrete::Foreign(oid)) => self.add_foreign(&path, *oid)?,
+                None => drop(open.pop()),
+            }
+            if !matches!(here, Some(Concrete::Dir(_))) {
+                path.pop();
+            }
+            let Some(entries) = open.last_mut() else { return Ok(()) };
+            here = None;
+            if let Some((step, concrete)) = entries.next() {
+                path.push(step)?;
+                here = Some(concrete);
             }
         }
-    }
-
-    fn add_entries(&mut self, path: &Path, entries: &BTreeMap<Vec<u8>, Concrete>) -> Result<()> {
-        for (step, concrete) in entries {
-            let path = path.join(step).map_err(Error::from)?;
-            match concrete {
-                Concrete::Dir(entries) => self.add_entries(&path, entries)?,
-                leaf => self.add_concrete(&path, leaf)?,
-            }
-        }
-        Ok(())
     }
 
     /// Returns the sizes of the tree, walking all of it. Values are loaded only where nothing else tells how long they

@@ -17,7 +17,7 @@ pub struct Difference<'t, F: Format = Native> {
 }
 
 impl<F: Format> Tree<F> {
-    /// Returns the values that differ between `self` (before) and `after`, below `path`, in order of paths.
+    /// Returns the values that differ between `self` (before) and `after`, below `path`, in the order of paths ([`Path`]).
     ///
     /// Subtrees, and pieces of wide directories, that both share are skipped by their ids. Pending edits
     /// of either tree are hashed and written first, as [`Tree::write`] does.
@@ -30,10 +30,38 @@ impl<F: Format> Tree<F> {
         path: impl AsPath,
         each: &mut dyn FnMut(Difference<'_, F>) -> Result<()>,
     ) -> Result<()> {
-        let path = path.as_path()?;
+        let mut path = path.as_path()?.into_owned();
         let sides = (stored_at(self, &path)?, stored_at(after, &path)?);
-        let mut walk = Walk { before: self, after, each };
-        walk.dirs(&path, sides.0.as_ref(), sides.1.as_ref())
+        let store = self.store.clone();
+        // Directories that differ, each in the one before: a list, since trees are deep.
+        let mut open = vec![store.format.diff(&*store, sides.0.as_ref(), sides.1.as_ref(), None, None)?];
+        while let Some(dir) = open.last_mut() {
+            let Some(pair) = dir.next() else {
+                open.pop();
+                path.pop();
+                continue;
+            };
+            let (old, new) = pair?;
+            let Some(entry) = old.as_ref().or(new.as_ref()) else { continue };
+            path.push(&entry.step)?;
+            let dirs = (dir_of(old.as_ref()), dir_of(new.as_ref()));
+            let old = old.filter(|entry| entry.kind != EntryKind::Dir);
+            let new = new.filter(|entry| entry.kind != EntryKind::Dir);
+            // A value in place of a directory comes before what was in it.
+            if old.is_some() || new.is_some() {
+                each(Difference {
+                    path: path.clone(),
+                    before: old.map(|entry| dir_entry(self, entry)),
+                    after: new.map(|entry| dir_entry(after, entry)),
+                })?;
+            }
+            if dirs.0.is_some() || dirs.1.is_some() {
+                open.push(store.format.diff(&*store, dirs.0.as_ref(), dirs.1.as_ref(), None, None)?);
+            } else {
+                path.pop();
+            }
+        }
+        Ok(())
     }
 }
 
@@ -47,42 +75,6 @@ fn stored_at<F: Format>(tree: &mut Tree<F>, path: &Path) -> Result<Option<ObjRef
         tree.write()?;
     }
     Ok(tree.walk(path.as_bytes())?.and_then(|place| place.base))
-}
-
-struct Walk<'t, 'e, F: Format> {
-    before: &'t Tree<F>,
-    after: &'t Tree<F>,
-    each: &'e mut dyn FnMut(Difference<'_, F>) -> Result<()>,
-}
-
-impl<F: Format> Walk<'_, '_, F> {
-    fn dirs(&mut self, path: &Path, before: Option<&ObjRef>, after: Option<&ObjRef>) -> Result<()> {
-        let store = self.before.store.clone();
-        for pair in store.format.diff(&*store, before, after, None, None)? {
-            let (before, after) = pair?;
-            let Some(step) = before.as_ref().or(after.as_ref()).map(|entry| entry.step.to_vec()) else { continue };
-            self.pair(&path.join(&step)?, before, after)?;
-        }
-        Ok(())
-    }
-
-    fn pair(&mut self, path: &Path, before: Option<Entry<'_>>, after: Option<Entry<'_>>) -> Result<()> {
-        let (old_dir, new_dir) = (dir_of(before.as_ref()), dir_of(after.as_ref()));
-        let old = before.filter(|entry| entry.kind != EntryKind::Dir);
-        let new = after.filter(|entry| entry.kind != EntryKind::Dir);
-        // A value in place of a directory comes before what was in it.
-        if old.is_some() || new.is_some() {
-            (self.each)(Difference {
-                path: path.clone(),
-                before: old.map(|entry| dir_entry(self.before, entry)),
-                after: new.map(|entry| dir_entry(self.after, entry)),
-            })?;
-        }
-        if old_dir.is_some() || new_dir.is_some() {
-            self.dirs(path, old_dir.as_ref(), new_dir.as_ref())?;
-        }
-        Ok(())
-    }
 }
 
 fn dir_of(entry: Option<&Entry<'_>>) -> Option<ObjRef> {

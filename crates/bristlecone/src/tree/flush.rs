@@ -1,5 +1,7 @@
 //! From edits to objects: each patched directory, children first, through the format's `update`.
 //!
+//! Directories whose children are not done yet wait in a list, not on the stack: trees are deep.
+//!
 //! On a thread of a rayon pool, the edits below a wide directory are done in halves that other threads of the pool may
 //! take. A half that was taken fills a batch of its own, which the other absorbs behind its own objects, so that the
 //! batch that results is the same, byte for byte, whoever did what.
@@ -12,7 +14,7 @@ use smallvec::SmallVec;
 
 use super::{
     Edit, Leaf, Tree,
-    patch::{Base, Patch, Place},
+    patch::{Base, Edits, Patch, Place},
 };
 use crate::{
     Batch, Durability, Result,
@@ -21,9 +23,28 @@ use crate::{
 
 /// So many directories with edits below one are worth being shared between threads.
 const HALVED_MIN: usize = 6;
+/// Halves of halves are parted so often, those of directories within directories included: into 128 parts, and what lies
+/// deeper is done by one thread. Each time takes some 20 KiB of stack where nothing is optimised.
+const PARTED_MAX: u32 = 7;
 
 /// What the edits of a directory come to; most directories on the way have one.
 type Changes<'c> = SmallVec<[Change<'c>; 1]>;
+
+/// What a step becomes: bound to something, or to nothing.
+type Bound<'c> = Option<(EntryKind, ChangeTarget<'c>)>;
+
+/// A patched directory that is being done.
+struct Open<'c> {
+    place: Place<'c>,
+    /// The edits still to come, and what those before came to.
+    edits: Edits<'c>,
+    changes: Changes<'c>,
+    /// Its step in the directory above, and the directory that is stored there.
+    step: &'c [u8],
+    here: Option<ObjRef>,
+    /// Whether something stands there though there is nothing below it: a value, or a directory that was stored empty.
+    stands: bool,
+}
 
 impl<F: Format> Tree<F> {
     pub(crate) fn sink(&self) -> FlushSink<'_> {
@@ -38,7 +59,7 @@ impl<F: Format> Tree<F> {
         }
         let base = self.written_base()?;
         let root = match &self.patch {
-            Some(patch) => self.flush_dir(sink, &Place::patched(patch, base))?,
+            Some(patch) => self.flush_dir(sink, patch, base)?,
             None => base,
         };
         match root {
@@ -50,6 +71,7 @@ impl<F: Format> Tree<F> {
     /// Takes `root`, which holds what this tree holds, for the tree's own, and the commit that it is of.
     pub(crate) fn flushed(&mut self, root: ObjRef, commit: Option<ObjRef>) {
         self.base = self.store.unless_empty(root);
+        self.levels = self.levels_most();
         self.patch = None;
         self.finger = None;
         self.lower.clear();
@@ -64,6 +86,7 @@ impl<F: Format> Tree<F> {
     /// # Errors
     /// As [`Tree::find`], and those of [`crate::Backend::append`].
     pub fn write(&mut self) -> Result<ObjRef> {
+        let _writing = self.writing();
         let mut sink = self.sink();
         let root = self.flush_into(&mut sink)?;
         let batch = sink.batch;
@@ -79,63 +102,156 @@ impl<F: Format> Tree<F> {
     }
 
     /// Returns the directory that a patched one becomes; `None` if it is empty.
-    fn flush_dir(&self, sink: &mut FlushSink<'_>, place: &Place<'_>) -> Result<Option<ObjRef>> {
-        let Some(patch) = place.patch else { return Ok(place.base) };
-        let changes = if patch.len() >= HALVED_MIN && rayon::current_thread_index().is_some() {
-            let edits: Vec<(&[u8], &Edit)> = patch.iter().collect();
-            self.flush_halves(sink, place, &edits)?
-        } else {
-            self.flush_edits(sink, place, patch.iter())?
+    fn flush_dir(&self, sink: &mut FlushSink<'_>, patch: &Arc<Patch>, base: Option<ObjRef>) -> Result<Option<ObjRef>> {
+        let place = Place::patched(patch, base);
+        let changes = match self.flush_shared(sink, &place, patch, 0)? {
+            Some(changes) => changes,
+            None => self.flush_edits(sink, &place, patch.iter(), 0)?,
         };
-        if changes.is_empty() {
-            return Ok(place.base);
-        }
-        self.store.format.update(&*self.store, sink, place.base.as_ref(), &changes)
+        self.changed(sink, base, &changes)
     }
 
-    /// Returns what the edits of a directory come to, with everything below them given to the sink.
+    fn changed(
+        &self,
+        sink: &mut FlushSink<'_>,
+        base: Option<ObjRef>,
+        changes: &[Change<'_>],
+    ) -> Result<Option<ObjRef>> {
+        if changes.is_empty() {
+            return Ok(base);
+        }
+        self.store.format.update(&*self.store, sink, base.as_ref(), changes)
+    }
+
+    /// Returns what edits of a directory come to, with everything below them given to the sink.
     fn flush_edits<'c>(
         &'c self,
         sink: &mut FlushSink<'_>,
-        place: &Place<'_>,
+        place: &Place<'c>,
         edits: impl Iterator<Item = (&'c [u8], &'c Edit)>,
+        parted: u32,
     ) -> Result<Changes<'c>> {
         let mut changes = Changes::with_capacity(edits.size_hint().0);
         for (step, edit) in edits {
             let to = match edit {
-                Edit::Remove => None,
-                Edit::Leaf(leaf) => Some((leaf.kind(), self.flush_leaf(sink, leaf)?)),
-                Edit::Dir(below) => match self.flush_below(sink, place, step, below)? {
-                    Some(to) => to,
-                    None => continue,
-                },
-                Edit::Taken => match self.flush_below(sink, place, step, self.finger_patch())? {
-                    Some(to) => to,
-                    None => continue,
-                },
+                Edit::Remove => Some(None),
+                Edit::Leaf(leaf) => Some(Some((leaf.kind(), self.flush_leaf(sink, leaf)?))),
+                Edit::Dir(below) => self.flush_below(sink, place, step, below, parted)?,
+                Edit::Taken => self.flush_below(sink, place, step, self.finger_patch(), parted)?,
             };
-            changes.push(Change { step, mode: Mode::USUAL, to });
+            if let Some(to) = to {
+                changes.push(Change { step, mode: Mode::USUAL, to });
+            }
         }
         Ok(changes)
     }
 
-    /// The same in two halves, of which another thread may take the second.
+    /// Returns what a patched directory's step becomes: `None` if it stays as it is.
+    fn flush_below<'c>(
+        &'c self,
+        sink: &mut FlushSink<'_>,
+        place: &Place<'c>,
+        step: &'c [u8],
+        below: &'c Arc<Patch>,
+        parted: u32,
+    ) -> Result<Option<Bound<'c>>> {
+        let mut above: Vec<Open<'c>> = Vec::new();
+        let mut dir = self.open(sink, place, step, below, parted)?;
+        loop {
+            let Some((step, edit)) = dir.edits.next() else {
+                let made = self.changed(sink, dir.place.base, &dir.changes)?;
+                let to = dir.becomes(made);
+                let Some(back) = above.pop() else { return Ok(to) };
+                let done = std::mem::replace(&mut dir, back);
+                if let Some(to) = to {
+                    dir.changes.push(Change { step: done.step, mode: Mode::USUAL, to });
+                }
+                continue;
+            };
+            let below = match edit {
+                Edit::Remove => {
+                    dir.changes.push(Change { step, mode: Mode::USUAL, to: None });
+                    continue;
+                }
+                Edit::Leaf(leaf) => {
+                    let to = Some((leaf.kind(), self.flush_leaf(sink, leaf)?));
+                    dir.changes.push(Change { step, mode: Mode::USUAL, to });
+                    continue;
+                }
+                Edit::Dir(below) => below,
+                Edit::Taken => self.finger_patch(),
+            };
+            let below = self.open(sink, &dir.place, step, below, parted)?;
+            above.push(std::mem::replace(&mut dir, below));
+        }
+    }
+
+    /// Begins with a directory below another; what threads can share of it is done at once.
+    fn open<'c>(
+        &'c self,
+        sink: &mut FlushSink<'_>,
+        place: &Place<'c>,
+        step: &'c [u8],
+        below: &'c Arc<Patch>,
+        parted: u32,
+    ) -> Result<Open<'c>> {
+        let stored = match place.base.as_ref() {
+            Some(dir) => self.store.format.find(&*self.store, dir, step)?,
+            None => None,
+        };
+        let (here, stands) = match stored {
+            Some((EntryKind::Dir, Target::Object { at, .. })) => {
+                let here = self.store.unless_empty(at);
+                (here, here.is_none())
+            }
+            Some(_) => (None, true),
+            None => (None, false),
+        };
+        let base = match below.base {
+            Base::Own(base) => base,
+            Base::Inherit => here,
+        };
+        let place = Place::patched(below, base);
+        let (edits, changes) = match self.flush_shared(sink, &place, below, parted)? {
+            Some(changes) => (Edits::default(), changes),
+            None => (below.iter(), Changes::with_capacity(below.len())),
+        };
+        Ok(Open { place, edits, changes, step, here, stands })
+    }
+
+    /// Returns what all edits of a directory come to if it is wide enough for threads to share it, and there are any.
+    fn flush_shared<'c>(
+        &'c self,
+        sink: &mut FlushSink<'_>,
+        place: &Place<'c>,
+        patch: &'c Arc<Patch>,
+        parted: u32,
+    ) -> Result<Option<Changes<'c>>> {
+        if patch.len() < HALVED_MIN || parted >= PARTED_MAX || rayon::current_thread_index().is_none() {
+            return Ok(None);
+        }
+        let edits: Vec<(&[u8], &Edit)> = patch.iter().collect();
+        self.flush_halves(sink, place, &edits, parted).map(Some)
+    }
+
+    /// As [`Tree::flush_edits`], in two halves of which another thread may take the second.
     fn flush_halves<'c>(
         &'c self,
         sink: &mut FlushSink<'_>,
-        place: &Place<'_>,
+        place: &Place<'c>,
         edits: &[(&'c [u8], &'c Edit)],
+        parted: u32,
     ) -> Result<Changes<'c>> {
         let dirs = edits.iter().filter(|(_, edit)| matches!(edit, Edit::Dir(_) | Edit::Taken)).count();
-        if dirs < HALVED_MIN {
-            return self.flush_edits(sink, place, edits.iter().copied());
+        if dirs < HALVED_MIN || parted >= PARTED_MAX {
+            return self.flush_edits(sink, place, edits.iter().copied(), parted);
         }
         let (one, other) = edits.split_at(edits.len() / 2);
         let backend = sink.backend();
         let shared = Mutex::new(sink);
         let here = |edits| {
             let mut sink = shared.lock().unwrap_or_else(PoisonError::into_inner);
-            self.flush_halves(&mut sink, place, edits)
+            self.flush_halves(&mut sink, place, edits, parted + 1)
         };
         let (one, other) = rayon::join_context(
             |_| here(one),
@@ -145,7 +261,7 @@ impl<F: Format> Tree<F> {
                     return here(other).map(|changes| (changes, None));
                 }
                 let mut sink = FlushSink::new(Batch::new(), backend);
-                let changes = self.flush_halves(&mut sink, place, other)?;
+                let changes = self.flush_halves(&mut sink, place, other, parted + 1)?;
                 Ok((changes, Some(sink.batch)))
             },
         );
@@ -161,41 +277,6 @@ impl<F: Format> Tree<F> {
         }
         changes.append(&mut behind);
         Ok(changes)
-    }
-
-    /// Returns what a patched directory's step becomes: `None` if it stays as it is.
-    fn flush_below<'c>(
-        &self,
-        sink: &mut FlushSink<'_>,
-        place: &Place<'_>,
-        step: &[u8],
-        below: &Arc<Patch>,
-    ) -> Result<Option<Option<(EntryKind, ChangeTarget<'c>)>>> {
-        let stored = match place.base.as_ref() {
-            Some(dir) => self.store.format.find(&*self.store, dir, step)?,
-            None => None,
-        };
-        // What stands here though there is nothing below it: a value, or a directory that was stored empty.
-        let (here, stands) = match stored {
-            Some((EntryKind::Dir, Target::Object { at, .. })) => {
-                let here = self.store.unless_empty(at);
-                (here, here.is_none())
-            }
-            Some(_) => (None, true),
-            None => (None, false),
-        };
-        let base = match below.base {
-            Base::Own(base) => base,
-            Base::Inherit => here,
-        };
-        Ok(match self.flush_dir(sink, &Place::patched(below, base))? {
-            Some(dir) if Some(dir.oid) == here.map(|at| at.oid) => None,
-            Some(at) => Some(Some((EntryKind::Dir, ChangeTarget::Object { at, bytes: 0 }))),
-            // Removals below it leave it; an empty directory set in its place removes it.
-            None if stands && !below.covers && matches!(below.base, Base::Inherit) => None,
-            None if here.is_none() && !stands => None,
-            None => Some(None),
-        })
     }
 
     fn flush_leaf<'c>(&self, sink: &mut FlushSink<'_>, leaf: &'c Leaf) -> Result<ChangeTarget<'c>> {
@@ -215,5 +296,20 @@ impl<F: Format> Tree<F> {
         }
         let at = self.store.format.put_contents(sink, value)?;
         Ok(ChangeTarget::Object { at, bytes: value.len() as u64 })
+    }
+}
+
+impl<'c> Open<'c> {
+    /// Returns what its step becomes now that it is `made` (`None`: nothing is left in it); `None` if it stays as it is.
+    fn becomes(&self, made: Option<ObjRef>) -> Option<Bound<'c>> {
+        let patch = self.place.patch?;
+        match made {
+            Some(dir) if Some(dir.oid) == self.here.map(|at| at.oid) => None,
+            Some(at) => Some(Some((EntryKind::Dir, ChangeTarget::Object { at, bytes: 0 }))),
+            // Removals below it leave it; an empty directory set in its place removes it.
+            None if self.stands && !patch.covers && matches!(patch.base, Base::Inherit) => None,
+            None if self.here.is_none() && !self.stands => None,
+            None => Some(None),
+        }
     }
 }

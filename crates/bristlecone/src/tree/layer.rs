@@ -5,8 +5,8 @@
 //! a root. What needs that root, such as hashing, waits for it.
 
 use std::{
-    sync::{Arc, Condvar, Mutex, OnceLock, PoisonError},
-    time::Duration,
+    sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
+    time::{Duration, Instant},
 };
 
 use bristlecone_core::{Format, ObjRef};
@@ -19,6 +19,8 @@ use crate::{Error, Result};
 
 /// How soon a thread of a pool that waits looks again for work to share.
 const HELP_AGAIN: Duration = Duration::from_micros(20);
+/// How long a thread waits while no other is at what it waits for: perhaps it is the one that should be.
+const IDLE_MAX: Duration = Duration::from_secs(5);
 
 /// The edits of a tree that is on its way to a commit.
 #[derive(Debug)]
@@ -26,8 +28,18 @@ pub(super) struct Layer {
     // What stands over everything below; `None`: nothing.
     patch: Option<Arc<Patch>>,
     outcome: OnceLock<Outcome>,
-    waiting: Mutex<()>,
-    decided: Condvar,
+    // How many calls are writing it, and when the last of them ended.
+    work: Mutex<Work>,
+    changed: Condvar,
+    // The layer that it goes on from itself, which is to be written first.
+    below: Weak<Layer>,
+}
+
+/// How many calls are at a layer, or since when there is none.
+#[derive(Debug)]
+enum Work {
+    Calls(u32),
+    IdleSince(Instant),
 }
 
 /// What became of it.
@@ -56,28 +68,67 @@ impl Drop for Promise {
     }
 }
 
+/// A call that writes the tree of a layer: whoever waits for it waits on.
+#[derive(Debug)]
+pub(crate) struct Writing(Option<Arc<Layer>>);
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        if let Some(layer) = &self.0 {
+            let mut work = layer.lock();
+            *work = match *work {
+                Work::Calls(calls @ 2..) => Work::Calls(calls - 1),
+                _ => Work::IdleSince(Instant::now()),
+            };
+        }
+    }
+}
+
 impl Layer {
-    fn new(patch: Option<Arc<Patch>>) -> Self {
-        Self { patch, outcome: OnceLock::new(), waiting: Mutex::default(), decided: Condvar::default() }
+    fn new(patch: Option<Arc<Patch>>, below: Weak<Self>) -> Self {
+        let work = Mutex::new(Work::IdleSince(Instant::now()));
+        Self { patch, outcome: OnceLock::new(), work, changed: Condvar::default(), below }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Work> {
+        self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The first decision stands.
     fn decide(&self, outcome: Outcome) {
         if self.outcome.set(outcome).is_ok() {
             // Whoever looked before and found nothing is waiting by the time this lock is had.
-            drop(self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
-            self.decided.notify_all();
+            drop(self.lock());
+            self.changed.notify_all();
         }
+    }
+
+    /// Returns how long no call has been writing the layer or one that is to be written before it.
+    fn idle(&self) -> Duration {
+        let own = |layer: &Self| match &*layer.lock() {
+            Work::Calls(_) => Duration::ZERO,
+            Work::IdleSince(since) => since.elapsed(),
+        };
+        let mut idle = own(self);
+        let mut below = self.below.upgrade();
+        while let Some(layer) = below.filter(|layer| layer.outcome.get().is_none()) {
+            idle = idle.min(own(&layer));
+            below = layer.below.upgrade();
+        }
+        idle
     }
 
     /// Returns root and commit once there are any.
     fn wait(&self) -> Result<(Option<ObjRef>, Option<ObjRef>)> {
+        let began = Instant::now();
         loop {
             if self.outcome.get().is_none() && rayon::yield_now() == Some(rayon::Yield::Executed) {
                 // A thread of a pool helps: what it waits for may have been shared out.
                 continue;
             }
-            let guard = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            // The time that the caller has waited counts, not what went by before it asked.
+            let (idle, waited) = (self.idle(), began.elapsed());
+            let guard = self.lock();
             match self.outcome.get() {
                 Some(Outcome::Written { base, origin }) => return Ok((*base, *origin)),
                 Some(Outcome::Dropped) => {
@@ -85,11 +136,16 @@ impl Layer {
                         reason: "the tree that this one goes on from was dropped, not committed",
                     });
                 }
-                None if rayon::current_thread_index().is_some() => {
-                    drop(self.decided.wait_timeout(guard, HELP_AGAIN).unwrap_or_else(PoisonError::into_inner));
+                None if idle.min(waited) >= IDLE_MAX => {
+                    return Err(Error::Uncommitted { waited_ms: waited.as_millis() as u64 });
                 }
-                None => drop(self.decided.wait(guard).unwrap_or_else(PoisonError::into_inner)),
+                None => {}
             }
+            let again = match rayon::current_thread_index() {
+                Some(_) => HELP_AGAIN,
+                None => IDLE_MAX - idle.min(waited),
+            };
+            drop(self.changed.wait_timeout(guard, again).unwrap_or_else(PoisonError::into_inner));
         }
     }
 
@@ -107,7 +163,8 @@ impl<F: Format> Tree<F> {
     ///
     /// [`Tree::find`], [`Tree::kind`], [`Tree::mem`], [`Tree::mem_tree`] and edits do not wait for the commit; whatever else asks for
     /// something of the tree, such as its root, its entries or a subtree, does. With two commits on their
-    /// way the next call waits for the older.
+    /// way the next call waits for the older. A thread that holds both trees must not wait for itself: it commits the
+    /// one that this returns first.
     ///
     /// ```
     /// # use bristlecone::{Info, LogOptions, Repo};
@@ -129,7 +186,9 @@ impl<F: Format> Tree<F> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Usage`] if an earlier tree that this one goes on from was dropped without being committed.
+    /// [`Error::Usage`] if an earlier tree that this one goes on from was dropped without being committed;
+    /// [`Error::Uncommitted`] if two are on their way, and for 5 seconds no thread has been committing or writing the
+    /// older one or one before it. So do all calls that wait: nothing is changed by them, and they can be made again.
     pub fn ahead(&mut self) -> Result<Self> {
         self.settle();
         self.forget_written();
@@ -138,13 +197,16 @@ impl<F: Format> Tree<F> {
             self.lower[oldest].wait()?;
             self.forget_written();
         }
+        self.levels = self.levels_most();
         let patch = self.patch.take();
-        let layer = Arc::new(Layer::new(patch.clone()));
+        let below = self.lower.first().map_or_else(Weak::new, Arc::downgrade);
+        let layer = Arc::new(Layer::new(patch.clone(), below));
         // Large values that are on their way belong to both.
         let early = self.early.get_or_insert_default().clone();
         let frozen = Self {
             store: self.store.clone(),
             base: self.base,
+            levels: self.levels,
             patch,
             finger: None,
             early: Some(early),
@@ -181,6 +243,19 @@ impl<F: Format> Tree<F> {
             None => Ok(self.base),
             Some(newest) => Ok(newest.wait()?.0),
         }
+    }
+
+    /// Says that the tree is being written, until what is returned is dropped.
+    pub(crate) fn writing(&self) -> Writing {
+        let layer = self.promise.as_ref().map(|promise| promise.0.clone());
+        if let Some(layer) = &layer {
+            let mut work = layer.lock();
+            *work = match *work {
+                Work::Calls(calls) => Work::Calls(calls + 1),
+                Work::IdleSince(_) => Work::Calls(1),
+            };
+        }
+        Writing(layer)
     }
 
     /// Returns the commit that the tree goes on from, once there is one.

@@ -159,20 +159,21 @@ impl<'t, F: Format> DirEntry<'t, F> {
     }
 
     /// Returns `range` of the value, loading only the pieces of a large one that it touches. What lies
-    /// beyond the end is left out.
+    /// beyond the end is left out; a range that ends before it starts is empty.
     ///
     /// # Errors
     /// As [`Tree::find`].
     pub fn read(&self, range: std::ops::Range<u64>) -> Result<Option<Bytes<'t>>> {
-        if let Binding::Stored(kind, Target::Object { at, .. }) = &self.binding
-            && kind.has_contents()
-        {
-            return self.tree.store.format.read_contents(&*self.tree.store, at, range).map(Some);
+        match &self.binding {
+            Binding::Stored(kind, Target::Object { at, .. }) if kind.has_contents() => {
+                self.tree.read_value(at, range).map(Some)
+            }
+            Binding::Leaf(Leaf::Stored { at, .. }) => self.tree.read_value(at, range).map(Some),
+            _ => Ok(self.contents()?.map(|bytes| {
+                let end = range.end.min(bytes.len() as u64);
+                bytes.slice(range.start.min(end) as usize..end as usize)
+            })),
         }
-        Ok(self.contents()?.map(|bytes| {
-            let end = range.end.min(bytes.len() as u64);
-            bytes.slice(range.start.min(end) as usize..end as usize)
-        }))
     }
 
     /// Returns the directory as a tree of its own; `None` if it is none.
@@ -261,17 +262,18 @@ impl<F: Format> Tree<F> {
         }
     }
 
-    /// Returns everything below `path`, depth first, directories before what is in them.
+    /// Returns everything below `path` in the order of paths ([`Path`]): depth first, directories before what is in
+    /// them.
     ///
     /// # Errors
     /// As [`Tree::find`].
     pub fn walk_all(&self, path: impl AsPath) -> Result<Walk<'_, F>> {
         let path = path.as_path()?;
-        let mut stack = Vec::new();
+        let mut open = Vec::new();
         if let Some(place) = self.walk(path.as_bytes())? {
-            stack.push((Path::root(), self.entries(place, &Listing::new())?));
+            open.push(self.entries(place, &Listing::new())?);
         }
-        Ok(Walk { tree: self, stack })
+        Ok(Walk { tree: self, open, path: Path::root() })
     }
 
     /// Folds `each` over everything below `path`, in the order of [`Tree::walk_all`].
@@ -305,7 +307,7 @@ impl<F: Format> Tree<F> {
                 Ok(DirEntry::new(self, entry.step, Binding::of((entry.kind, entry.target))))
             }))));
         };
-        let edits: Edits<'t> = match direction {
+        let edits: BoxedEdits<'t> = match direction {
             Direction::Forward => Box::new(patch.range(from, to)),
             Direction::Reverse => Box::new(patch.range(from, to).rev()),
         };
@@ -315,14 +317,14 @@ impl<F: Format> Tree<F> {
 }
 
 /// Edits in the order of the listing.
-type Edits<'t> = Box<dyn Iterator<Item = (&'t [u8], &'t Edit)> + 't>;
+type BoxedEdits<'t> = Box<dyn Iterator<Item = (&'t [u8], &'t Edit)> + 't>;
 
 /// Stored entries with edits over them.
 struct Merged<'t, F: Format, I: Iterator> {
     tree: &'t Tree<F>,
     place: Place<'t>,
     stored: Peekable<I>,
-    edits: Peekable<Edits<'t>>,
+    edits: Peekable<BoxedEdits<'t>>,
     direction: Direction,
 }
 
@@ -367,7 +369,9 @@ where
 /// Everything below a directory, depth first.
 pub struct Walk<'t, F: Format = Native> {
     tree: &'t Tree<F>,
-    stack: Vec<(Path, Entries<'t, F>)>,
+    // Directories that are being listed, each in the one before, and the path of the last.
+    open: Vec<Entries<'t, F>>,
+    path: Path,
 }
 
 impl<'t, F: Format> Iterator for Walk<'t, F> {
@@ -375,29 +379,30 @@ impl<'t, F: Format> Iterator for Walk<'t, F> {
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            let (path, entries) = self.stack.last_mut()?;
-            let entry = match entries.next() {
-                Some(Ok(entry)) => entry,
-                Some(Err(error)) => {
-                    self.stack.clear();
-                    return Some(Err(error));
+            match self.open.last_mut()?.next() {
+                Some(entry) => {
+                    let found = entry.and_then(|entry| self.enter(entry));
+                    if found.is_err() {
+                        self.open.clear();
+                    }
+                    return Some(found);
                 }
                 None => {
-                    self.stack.pop();
-                    continue;
-                }
-            };
-            let step = match path.join(entry.step()) {
-                Ok(path) => path,
-                Err(error) => return Some(Err(error.into())),
-            };
-            if let Binding::Dir(place) = &entry.binding {
-                match self.tree.entries(*place, &Listing::new()) {
-                    Ok(below) => self.stack.push((step.clone(), below)),
-                    Err(error) => return Some(Err(error)),
+                    self.open.pop();
+                    self.path.pop();
                 }
             }
-            return Some(Ok((step, entry)));
         }
+    }
+}
+
+impl<'t, F: Format> Walk<'t, F> {
+    /// Returns the entry with its path, and goes on with what is below it.
+    fn enter(&mut self, entry: DirEntry<'t, F>) -> Result<(Path, DirEntry<'t, F>)> {
+        let Binding::Dir(place) = &entry.binding else { return Ok((self.path.join(entry.step())?, entry)) };
+        let below = self.tree.entries(*place, &Listing::new())?;
+        self.path.push(entry.step())?;
+        self.open.push(below);
+        Ok((self.path.clone(), entry))
     }
 }

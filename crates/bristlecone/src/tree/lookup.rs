@@ -1,13 +1,13 @@
 //! Lookups: from the root down through layers of edits into stored objects.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use bristlecone_core::{Bytes, EntryKind, Format, Kind, ObjRef, Source, Target};
 use smallvec::SmallVec;
 
 use super::{
     Tree,
-    patch::{Base, Edit, Layers, Leaf, Patch, Place},
+    patch::{Base, Edit, Edits, Layers, Leaf, Patch, Place},
 };
 use crate::{Result, store::flush_early};
 
@@ -205,24 +205,24 @@ impl<F: Format> Tree<F> {
             Binding::Dir(_) | Binding::Stored(_, Target::Foreign(_)) => None,
             Binding::Stored(_, Target::Inline(bytes)) => Some(bytes.clone()),
             Binding::Stored(EntryKind::Dir, _) => None,
-            Binding::Stored(_, Target::Object { at, .. }) => Some(self.read_value(at)?),
+            Binding::Stored(_, Target::Object { at, .. }) => Some(self.read_value(at, 0..u64::MAX)?),
             Binding::Leaf(leaf) => match leaf {
                 Leaf::Short { bytes, .. } => Some(Bytes::from(&bytes[..])),
                 Leaf::Shared { value, .. } => Some(Bytes::from(value.as_bytes())),
-                Leaf::Stored { at, .. } => Some(self.read_value(at)?),
+                Leaf::Stored { at, .. } => Some(self.read_value(at, 0..u64::MAX)?),
                 Leaf::Foreign(_) => None,
             },
         })
     }
 
-    /// Reads a stored value, also one that is still on its way.
-    fn read_value(&self, at: &ObjRef) -> Result<Bytes<'_>> {
+    /// Reads a range of a stored value, also of one that is still on its way.
+    pub(super) fn read_value(&self, at: &ObjRef, range: Range<u64>) -> Result<Bytes<'_>> {
         if let Some(early) = &self.early
             && !at.at.is_some()
         {
             flush_early(&self.store, early)?;
         }
-        self.store.format.read_contents(&*self.store, at, 0..u64::MAX)
+        self.store.format.read_contents(&*self.store, at, range)
     }
 
     /// Returns what `step` is bound to once all edits are taken into account: directories that edits left
@@ -231,30 +231,10 @@ impl<F: Format> Tree<F> {
         if place.is_layered() {
             return self.settled_in(&place.layers(), place.base.as_ref(), step);
         }
-        if let Some(edit) = place.patch.and_then(|patch| patch.get(step)) {
-            let below = match edit {
-                Edit::Remove => return Ok(None),
-                Edit::Leaf(leaf) => return Ok(Some(Binding::Leaf(leaf))),
-                Edit::Dir(below) => below,
-                Edit::Taken => self.finger_patch(),
-            };
-            let (base, over) = match below.base {
-                Base::Own(base) => (base, None),
-                Base::Inherit => match self.stored(place.base.as_ref(), step)? {
-                    Some((EntryKind::Dir, Target::Object { at, .. })) if Some(at.oid) != self.store.empty => {
-                        (Some(at), None)
-                    }
-                    other => (None, other),
-                },
-            };
-            let inner = Place::patched(below, base);
-            if !self.is_empty_at(&inner)? {
-                return Ok(Some(Binding::Dir(inner)));
-            }
-            // Removals below a value leave the value alone, and so a directory that was stored empty.
-            return Ok(over.filter(|_| !below.covers).map(Binding::of));
+        match place.patch.and_then(|patch| patch.get(step)) {
+            Some(edit) => self.settled_edit(edit, &[], place.base.as_ref(), step),
+            None => Ok(self.stored(place.base.as_ref(), step)?.map(Binding::of)),
         }
-        Ok(self.stored(place.base.as_ref(), step)?.map(Binding::of))
     }
 
     /// The same through layers, the newest first.
@@ -265,33 +245,62 @@ impl<F: Format> Tree<F> {
         step: &[u8],
     ) -> Result<Option<Binding<'t>>> {
         let edited = layers.iter().enumerate().find_map(|(index, patch)| Some((index, patch.get(step)?)));
-        let Some((index, edit)) = edited else { return Ok(self.stored(base, step)?.map(Binding::of)) };
+        match edited {
+            Some((index, edit)) => self.settled_edit(edit, &layers[index + 1..], base, step),
+            None => Ok(self.stored(base, step)?.map(Binding::of)),
+        }
+    }
+
+    /// The same of a step that was edited; `lower` are the layers below the edit.
+    fn settled_edit<'t>(
+        &'t self,
+        edit: &'t Edit,
+        lower: &[&'t Arc<Patch>],
+        base: Option<&ObjRef>,
+        step: &[u8],
+    ) -> Result<Option<Binding<'t>>> {
         let below = match edit {
             Edit::Remove => return Ok(None),
             Edit::Leaf(leaf) => return Ok(Some(Binding::Leaf(leaf))),
             Edit::Dir(below) => below,
             Edit::Taken => self.finger_patch(),
         };
-        let mut inner: Layers<'_> = SmallVec::from_slice(&[below]);
+        let (inner, over) = self.edited(below, lower, base, step)?;
+        Ok(if self.is_empty_at(&inner)? { over } else { Some(Binding::Dir(inner)) })
+    }
+
+    /// Returns the directory at `step` whose edits are `below`, above those of the layers `lower`; and what stands there
+    /// if nothing is left in it. Recurses by layers, of which there are few.
+    fn edited<'t>(
+        &'t self,
+        below: &'t Arc<Patch>,
+        lower: &[&'t Arc<Patch>],
+        base: Option<&ObjRef>,
+        step: &[u8],
+    ) -> Result<(Place<'t>, Option<Binding<'t>>)> {
         let (base, over) = match below.base {
-            Base::Own(base) => (base, None),
-            Base::Inherit => match self.settled_in(&layers[index + 1..], base, step)? {
-                Some(Binding::Dir(place)) => {
-                    inner.extend(place.layers());
-                    (place.base, Some(Binding::Dir(place)))
+            Base::Own(base) => return Ok((Place::patched(below, base), None)),
+            Base::Inherit if lower.is_empty() => match self.stored(base, step)? {
+                Some((EntryKind::Dir, Target::Object { at, .. })) if Some(at.oid) != self.store.empty => {
+                    return Ok((Place::patched(below, Some(at)), None));
                 }
-                other => (None, other),
+                over => (None, over.map(Binding::of)),
+            },
+            Base::Inherit => match self.settled_in(lower, base, step)? {
+                // One that was stored empty stands; one that the edits above leave empty does not.
+                Some(Binding::Dir(Place { patch: None, base: Some(at), .. })) if Some(at.oid) == self.store.empty => {
+                    (None, Some(Binding::Dir(Place::stored(Some(at)))))
+                }
+                Some(Binding::Dir(place)) => {
+                    let mut layers: Layers<'_> = SmallVec::from_slice(&[below]);
+                    layers.extend(place.layers());
+                    return Ok((Place::layered(&layers, place.base), None));
+                }
+                over => (None, over),
             },
         };
-        let inner = Place::layered(&inner, base);
-        if !self.is_empty_at(&inner)? {
-            return Ok(Some(Binding::Dir(inner)));
-        }
-        Ok(match over.filter(|_| !below.covers) {
-            // A directory is left if it was stored empty, not if all that was in it is removed.
-            Some(Binding::Dir(place)) if !self.is_empty_at(&place)? => None,
-            over => over,
-        })
+        // Removals below a value leave the value alone, and so a directory that was stored empty.
+        Ok((Place::patched(below, base), over.filter(|_| !below.covers)))
     }
 
     fn stored(&self, dir: Option<&ObjRef>, step: &[u8]) -> Result<Option<(EntryKind, Target<'_>)>> {
@@ -307,38 +316,61 @@ impl<F: Format> Tree<F> {
         if place.patch.is_none() {
             return Ok(place.base.is_none_or(|at| Some(at.oid) == self.store.empty));
         }
-        let layers = place.layers();
-        let mut edits = 0;
-        for (index, layer) in layers.iter().enumerate() {
-            for (step, edit) in layer.iter() {
-                edits += 1;
-                // An edit above has the say.
-                if layers[..index].iter().any(|above| above.get(step).is_some()) {
-                    continue;
-                }
-                match edit {
-                    Edit::Leaf(_) => return Ok(false),
-                    Edit::Remove => {}
-                    Edit::Dir(_) | Edit::Taken => {
-                        if self.settled(place, step)?.is_some() {
-                            return Ok(false);
-                        }
-                    }
-                }
+        // Directories that were put into each other lie deep, so those above wait in a list.
+        let mut above = Vec::new();
+        let mut dir = Searched::new(place);
+        loop {
+            match self.search(&mut dir)? {
+                Left::Something => return Ok(false),
+                Left::Perhaps(below) => above.push(std::mem::replace(&mut dir, Searched::new(&below))),
+                Left::Nothing => match above.pop() {
+                    Some(back) => dir = back,
+                    None => return Ok(true),
+                },
             }
         }
-        let Some(base) = &place.base else { return Ok(true) };
+    }
+
+    /// Goes on to search a directory for something that is left in it.
+    fn search<'t>(&'t self, dir: &mut Searched<'t>) -> Result<Left<'t>> {
+        loop {
+            let Some((step, edit)) = dir.edits.next() else {
+                if let Some(next) = dir.layers.get(dir.layer + 1) {
+                    (dir.edits, dir.layer) = (next.iter(), dir.layer + 1);
+                    continue;
+                }
+                return Ok(if self.has_unedited(dir)? { Left::Something } else { Left::Nothing });
+            };
+            dir.seen += 1;
+            // An edit above has the say.
+            if dir.layers[..dir.layer].iter().any(|above| above.get(step).is_some()) {
+                continue;
+            }
+            let below = match edit {
+                Edit::Leaf(_) => return Ok(Left::Something),
+                Edit::Remove => continue,
+                Edit::Dir(below) => below,
+                Edit::Taken => self.finger_patch(),
+            };
+            let (inner, over) = self.edited(below, &dir.layers[dir.layer + 1..], dir.base.as_ref(), step)?;
+            return Ok(if over.is_some() { Left::Something } else { Left::Perhaps(inner) });
+        }
+    }
+
+    /// Whether there is an entry below all edits that none of them touches.
+    fn has_unedited(&self, dir: &Searched<'_>) -> Result<bool> {
+        let Some(base) = &dir.base else { return Ok(false) };
         // More entries than edits can remove: no need to see which.
-        if self.store.format.count(&*self.store, base)? > edits {
-            return Ok(false);
+        if self.store.format.count(&*self.store, base)? > dir.seen {
+            return Ok(true);
         }
         for entry in self.store.format.entries(&*self.store, base, None, None, Default::default())? {
             let entry = entry?;
-            if layers.iter().all(|layer| layer.get(&entry.step).is_none()) {
-                return Ok(false);
+            if dir.layers.iter().all(|layer| layer.get(&entry.step).is_none()) {
+                return Ok(true);
             }
         }
-        Ok(true)
+        Ok(false)
     }
 
     /// Reads a directory's object, for its kind to be checked early.
@@ -348,4 +380,33 @@ impl<F: Format> Tree<F> {
             None => Ok(()),
         }
     }
+}
+
+/// A directory with edits that is searched for anything that is left in it.
+struct Searched<'t> {
+    layers: Layers<'t>,
+    base: Option<ObjRef>,
+    /// The rest of the edits of this layer.
+    edits: Edits<'t>,
+    layer: usize,
+    /// How many edits there were so far, in all layers.
+    seen: u64,
+}
+
+impl<'t> Searched<'t> {
+    /// Begins with the newest layer of a place that has one.
+    fn new(place: &Place<'t>) -> Self {
+        let layers = place.layers();
+        Self { edits: layers[0].iter(), layers, base: place.base, layer: 0, seen: 0 }
+    }
+}
+
+/// What a search came upon.
+enum Left<'t> {
+    /// Something is left.
+    Something,
+    /// Something is left if it is in this directory.
+    Perhaps(Place<'t>),
+    /// The directory is done, and nothing is left in it.
+    Nothing,
 }

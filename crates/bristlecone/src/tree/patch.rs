@@ -1,6 +1,6 @@
 //! Pending edits: a tree of sorted maps, copied on write, changed in place where nobody else holds them.
 
-use std::{cmp::Ordering, sync::Arc};
+use std::{cmp::Ordering, fmt, sync::Arc};
 
 use bristlecone_core::{EntryKind, ObjRef, Oid};
 use smallvec::SmallVec;
@@ -20,12 +20,15 @@ pub(crate) enum Base {
 }
 
 /// The edits of one directory.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Patch {
     pub(crate) base: Base,
     // Something was added here or below: a value that the directory inherits its place from is gone, even if
     // the addition is taken back.
     pub(crate) covers: bool,
+    // At least the steps of the longest path that was edited here or below; one where no directory is edited below.
+    // That of a directory in the finger counts once it is put back.
+    pub(crate) levels: u16,
     edits: StepMap,
 }
 
@@ -113,12 +116,48 @@ impl<'t> Place<'t> {
 pub(crate) struct Finger {
     /// Its path, steps joined by `/`; never the root.
     pub(crate) parent: Vec<u8>,
+    /// How many steps that are.
+    steps: u16,
     pub(crate) patch: Arc<Patch>,
+}
+
+impl Finger {
+    /// As [`Patch::levels`], from the root.
+    pub(crate) fn levels(&self) -> u16 {
+        self.steps + self.patch.levels
+    }
+}
+
+impl fmt::Debug for Patch {
+    /// Says how many edits there are: what they are would be said of every level below.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Patch");
+        shown.field("base", &self.base).field("covers", &self.covers).field("edits", &self.len()).finish()
+    }
+}
+
+impl Drop for Patch {
+    /// Lets go of the directories below one by one: what was put into each other lies deep.
+    fn drop(&mut self) {
+        if self.levels < 2 {
+            return;
+        }
+        let mut waiting = Vec::new();
+        self.edits.take_dirs(&mut waiting);
+        while let Some(below) = waiting.pop() {
+            if let Some(mut patch) = Arc::into_inner(below)
+                && patch.levels >= 2
+            {
+                patch.edits.take_dirs(&mut waiting);
+                patch.levels = 1;
+            }
+        }
+    }
 }
 
 impl Patch {
     pub(crate) fn new(base: Base) -> Self {
-        Self { base, covers: false, edits: StepMap::default() }
+        Self { base, covers: false, levels: 1, edits: StepMap::default() }
     }
 
     #[inline]
@@ -128,6 +167,9 @@ impl Patch {
 
     #[inline]
     pub(crate) fn set(&mut self, step: &[u8], edit: Edit) {
+        if let Edit::Dir(below) = &edit {
+            self.levels = self.levels.max(below.levels + 1);
+        }
         self.edits.insert(Step::new(step), edit);
     }
 
@@ -135,21 +177,18 @@ impl Patch {
         self.edits.len()
     }
 
-    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (&[u8], &Edit)> {
+    pub(crate) fn iter(&self) -> Edits<'_> {
         self.range(None, None)
     }
 
     /// Returns the edits in `from..to`.
-    pub(crate) fn range<'p>(
-        &'p self,
-        from: Option<&[u8]>,
-        to: Option<&[u8]>,
-    ) -> impl DoubleEndedIterator<Item = (&'p [u8], &'p Edit)> + use<'p> {
-        self.edits.range(from, to).map(|(step, edit)| (step.as_bytes(), edit))
+    pub(crate) fn range(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Edits<'_> {
+        Edits(self.edits.range(from, to))
     }
 
     /// Returns the edits of the directory at `step`, made so that it can be edited; `covers` marks it.
     fn enter(&mut self, step: &[u8], covers: bool) -> &mut Arc<Patch> {
+        self.levels = self.levels.max(2);
         let slot = self.edits.get_or_insert(Step::new(step), || Edit::Dir(Arc::new(Self::new(Base::Inherit))));
         if !matches!(slot, Edit::Dir(_)) {
             *slot = Edit::Dir(Arc::new(Self::new(Base::Own(None))));
@@ -170,18 +209,45 @@ impl Patch {
     }
 }
 
+/// Edits by step, in order.
+#[derive(Default)]
+pub(crate) struct Edits<'p>(map::Range<'p>);
+
+impl<'p> Iterator for Edits<'p> {
+    type Item = (&'p [u8], &'p Edit);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next().map(|(step, edit)| (step.as_bytes(), edit))
+    }
+
+    #[inline]
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.0.size_hint()
+    }
+}
+
+impl DoubleEndedIterator for Edits<'_> {
+    #[inline]
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.0.next_back().map(|(step, edit)| (step.as_bytes(), edit))
+    }
+}
+
 /// Takes the directory at `parent` out of the patch and leaves [`Edit::Taken`].
 pub(crate) fn take_out(root: &mut Arc<Patch>, parent: &[u8], covers: bool) -> Finger {
-    let mut steps = parent.split(|&byte| byte == b'/');
-    let last = steps.next_back().unwrap_or_default();
+    let mut rest = parent.split(|&byte| byte == b'/');
+    let last = rest.next_back().unwrap_or_default();
     let mut patch = Arc::make_mut(root);
-    for step in steps {
+    let mut steps = 1;
+    for step in rest {
         patch = Arc::make_mut(patch.enter(step, covers));
+        steps += 1;
     }
     patch.enter(last, covers);
     let slot = patch.slot(last).expect("just entered");
     let Edit::Dir(taken) = std::mem::replace(slot, Edit::Taken) else { unreachable!("just entered") };
-    Finger { parent: parent.to_vec(), patch: taken }
+    Finger { parent: parent.to_vec(), steps, patch: taken }
 }
 
 /// Whether a pending value or removal stands on the way to `path`, so that nothing is below it.
@@ -199,28 +265,45 @@ pub(crate) fn is_blocked(root: &Patch, parent: &[u8]) -> bool {
 
 /// Puts the finger's directory back where it belongs.
 pub(crate) fn put_back(root: &mut Arc<Patch>, finger: &Finger) {
-    let mut steps = finger.parent.split(|&byte| byte == b'/');
-    let last = steps.next_back().unwrap_or_default();
-    let mut patch = Arc::make_mut(root);
-    for step in steps {
-        patch = Arc::make_mut(patch.enter(step, finger.patch.covers));
-    }
-    patch.set(last, Edit::Dir(finger.patch.clone()));
+    put_at(root, &finger.parent, finger.steps, &finger.patch);
 }
 
-/// Replaces [`Edit::Taken`] wherever it is below `patch`: it stands in at most one place.
-pub(crate) fn put_back_below(patch: &mut Arc<Patch>, finger: &Finger) -> bool {
-    let found = patch.edits.range(None, None).find_map(|(step, edit)| match edit {
-        Edit::Taken => Some((step.clone(), finger.patch.clone())),
-        Edit::Dir(below) => {
-            let mut below = below.clone();
-            put_back_below(&mut below, finger).then(|| (step.clone(), below))
+/// Replaces [`Edit::Taken`] below `patch`, if it is there: it stands in at most one place, and the way to it from any
+/// directory is an end of its path.
+pub(crate) fn put_back_below(patch: &mut Arc<Patch>, finger: &Finger) {
+    let (mut end, mut steps) = (&finger.parent[..], finger.steps);
+    while !leads_to_taken(patch, end) {
+        let Some(slash) = end.iter().position(|&byte| byte == b'/') else { return };
+        (end, steps) = (&end[slash + 1..], steps - 1);
+    }
+    put_at(patch, end, steps, &finger.patch);
+}
+
+fn leads_to_taken(patch: &Patch, path: &[u8]) -> bool {
+    let mut patch = patch;
+    let mut steps = path.split(|&byte| byte == b'/');
+    while let Some(step) = steps.next() {
+        match patch.get(step) {
+            Some(Edit::Dir(below)) => patch = below,
+            Some(Edit::Taken) => return steps.next().is_none(),
+            _ => return false,
         }
-        _ => None,
-    });
-    let Some((step, below)) = found else { return false };
-    Arc::make_mut(patch).edits.insert(step, Edit::Dir(below));
-    true
+    }
+    false
+}
+
+/// Puts a directory at a path of so many steps, at least one.
+fn put_at(root: &mut Arc<Patch>, path: &[u8], steps: u16, dir: &Arc<Patch>) {
+    let mut rest = path.split(|&byte| byte == b'/');
+    let last = rest.next_back().unwrap_or_default();
+    let mut levels = steps + dir.levels;
+    let mut patch = Arc::make_mut(root);
+    for step in rest {
+        patch.levels = patch.levels.max(levels);
+        levels -= 1;
+        patch = Arc::make_mut(patch.enter(step, dir.covers));
+    }
+    patch.set(last, Edit::Dir(dir.clone()));
 }
 
 /// A step as a key: its first eight bytes as an integer decide nearly every comparison.

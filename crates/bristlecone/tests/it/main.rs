@@ -1,5 +1,6 @@
 //! What the store promises, tested from the outside: one binary, a file per topic.
 
+mod ahead;
 mod conformance;
 mod copy;
 mod crash;
@@ -15,7 +16,9 @@ mod indexes;
 mod losses;
 mod merge;
 mod model;
+mod order;
 mod processes;
+mod ranges;
 mod real_git;
 mod subtree;
 mod tags;

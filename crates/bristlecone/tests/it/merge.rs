@@ -14,8 +14,9 @@ type Outcome = Result<(), Box<dyn std::error::Error>>;
 type Value = (EntryKind, Vec<u8>);
 type Map = BTreeMap<String, Value>;
 
-const PATHS: [&str; 14] =
-    ["a", "a/b", "a/b/c", "a/b/d", "a/e", "b", "b/c", "c", "c/d/e/f", "c/d/g", "c/h", "d", "e/f", "e/g"];
+const PATHS: [&str; 16] = [
+    "a", "a-", "a/b", "a/b/c", "a/b/d", "a/b./e", "a/e", "b", "b/c", "c", "c/d/e/f", "c/d/g", "c/h", "d", "e/f", "e/g",
+];
 
 /// Edits a map as a tree would be: a value takes the place of what is above and below it.
 fn edit(map: &mut Map, random: &mut Rng, edits: usize) {
@@ -87,10 +88,12 @@ fn model(base: &Map, ours: &Map, theirs: &Map) -> (Map, BTreeSet<String>) {
             merged.insert(path.clone(), value);
         }
     }
-    // From the top down: what is put back above takes what is below with it.
+    // From the top down: what is put back above takes what is below with it. It does not matter whose value it is, nor
+    // who has something below it.
     while let Some(path) = merged.keys().find(|path| {
         let below = format!("{path}/");
-        merged.range(below.clone()..).next().is_some_and(|(next, _)| next.starts_with(&below))
+        let is_below = |other: &String| other.starts_with(&below);
+        merged.keys().any(is_below) || conflicts.iter().any(is_below)
     }) {
         let path = path.clone();
         let within = |other: &String| *other == path || other.starts_with(&format!("{path}/"));
@@ -118,7 +121,15 @@ fn agrees_with_the_model<F: Format>(repo: &Repo<F>) {
         let merged = merge::trees(Some(&trees.0), &trees.1, &trees.2).unwrap();
         let conflicts: BTreeSet<String> = merged.conflicts.iter().map(|one| one.path.to_string()).collect();
         assert_eq!((map_of(&merged.tree), &conflicts), (wanted.0, &wanted.1), "seed {seed}");
-        assert_eq!(conflicts.len(), merged.conflicts.len(), "seed {seed}: each path once");
+        assert!(
+            merged.conflicts.is_sorted_by(|one, other| one.path < other.path),
+            "seed {seed}: each path once, in order"
+        );
+        // The other way round the same paths are in conflict, for the same reasons.
+        let swapped = merge::trees(Some(&trees.0), &trees.2, &trees.1).unwrap();
+        let sides = |one: &merge::Conflict| (one.path.clone(), one.base.clone(), one.ours.clone(), one.theirs.clone());
+        let turned = |one: &merge::Conflict| (one.path.clone(), one.base.clone(), one.theirs.clone(), one.ours.clone());
+        assert!(merged.conflicts.iter().map(sides).eq(swapped.conflicts.iter().map(turned)), "seed {seed}: swapped");
         for one in &merged.conflicts {
             assert_ne!(one.ours, one.theirs, "seed {seed}");
             assert!(one.ours != one.base || one.theirs != one.base, "seed {seed}");

@@ -211,23 +211,24 @@ impl<F: Format> Session<F> {
         let mut before = self.repo.checkout(self.commits[number])?;
         let mut after = self.tree.clone();
         let older = &self.history.get(number).tree;
-        let wanted: Vec<(Vec<u8>, Option<Bound>, Option<Bound>)> = older
+        let mut wanted: Vec<(Path, Option<Bound>, Option<Bound>)> = older
             .diff(&self.model)
             .into_iter()
-            .map(|(at, (before, after))| (at.to_vec(), before.cloned(), after.cloned()))
+            .map(|(at, (before, after))| (path(at), before.cloned(), after.cloned()))
             .collect();
+        // The model knows no steps: its order is that of the bytes.
+        wanted.sort_unstable_by(|one, other| one.0.cmp(&other.0));
         let mut found = Vec::new();
         before.diff(&mut after, "", &mut |difference| {
             found.push((
-                difference.path.as_bytes().to_vec(),
+                difference.path,
                 difference.before.map(|entry| bound(&entry)).transpose()?.flatten(),
                 difference.after.map(|entry| bound(&entry)).transpose()?.flatten(),
             ));
             Ok(())
         })?;
-        found.sort_unstable();
         assert_eq!(found.len(), wanted.len(), "differences");
-        assert!(found == wanted, "differences");
+        assert!(found == wanted, "differences, in order");
         Ok(())
     }
 
@@ -290,8 +291,11 @@ fn bound<F: Format>(entry: &bristlecone::DirEntry<'_, F>) -> Result<Option<Bound
 
 fn compare_whole<F: Format>(tree: &Tree<F>, model: &Model) -> Result<(), Error> {
     let mut wanted = model.clone();
+    let mut before = None;
     for entry in tree.walk_all("")? {
         let (at, entry) = entry?;
+        assert!(before < Some(at.clone()), "{at} comes behind {before:?}");
+        before = Some(at.clone());
         if let Some((tag, value)) = bound(&entry)? {
             assert_eq!(
                 wanted.get(at.as_bytes()).map(|(tag, value)| (*tag, &value[..])),

@@ -8,7 +8,7 @@ use core::ops::Range;
 
 use super::{bad, id, read_oid};
 use crate::{
-    Bytes, FormatError, Kind, Location, ObjRef, Oid, Sink, Source,
+    Bytes, FormatError, Kind, Location, ObjRef, Object, Oid, Sink, Source,
     codec::{DecodeError, Reader, write_varint},
 };
 
@@ -161,6 +161,7 @@ pub(super) fn children(body: &[u8], each: &mut dyn FnMut(Kind, Oid)) -> Result<(
     Ok(())
 }
 
+/// Returns a range of a value; whatever lies beyond its end is left out, and a range that ends before it starts is empty.
 pub(super) fn read<'a, S: Source>(source: &'a S, at: &ObjRef, range: Range<u64>) -> Result<Bytes<'a>, S::Error> {
     // Which kind it is shows in the object itself: a source checks kinds, so ask for either.
     let object = source.read(Kind::Contents, at)?;
@@ -169,41 +170,89 @@ pub(super) fn read<'a, S: Source>(source: &'a S, at: &ObjRef, range: Range<u64>)
         let end = range.end.min(bytes);
         return Ok(object.body_slice(range.start.min(end) as usize..end as usize));
     }
-    let mut out = Vec::new();
-    read_list(source, at, range, LEVEL_MAX + 1, &mut out)?;
-    Ok(Bytes::from(Arc::<[u8]>::from(out)))
+    let mut parts = Vec::new();
+    find_parts(source, &object, &range, None, &mut parts)?;
+    match &parts[..] {
+        [] => Ok(Bytes::Borrowed(&[])),
+        [only] => {
+            let piece = only.read(source)?;
+            Ok(piece.body_slice(only.range.clone()))
+        }
+        _ => assemble(source, &parts),
+    }
 }
 
-fn read_list<S: Source>(
+/// A part of a piece that lies in the range.
+struct Part {
+    at: ObjRef,
+    // Of the whole piece.
+    bytes: u64,
+    range: Range<usize>,
+}
+
+impl Part {
+    fn read<'a, S: Source>(&self, source: &'a S) -> Result<Object<'a>, S::Error> {
+        let piece = source.read(Kind::Contents, &self.at)?;
+        if piece.body().len() as u64 != self.bytes {
+            return Err(wrong("a piece has not the length that its list gives").into());
+        }
+        Ok(piece)
+    }
+}
+
+/// Finds the parts of a value that make up a range, reading lists alone. `above`: the level of the list that names this
+/// one, and the bytes that it gives it. Recurses by levels, of which there are nine at most.
+fn find_parts<S: Source>(
     source: &S,
-    at: &ObjRef,
-    range: Range<u64>,
-    above: u8,
-    out: &mut Vec<u8>,
+    object: &Object<'_>,
+    range: &Range<u64>,
+    above: Option<(u8, u64)>,
+    parts: &mut Vec<Part>,
 ) -> Result<(), S::Error> {
-    let object = source.read(Kind::Pieces, at)?;
     let list = decode(object.body()).map_err(bad(Kind::Pieces))?;
-    let wrong = |reason| FormatError::Inconsistent { kind: Kind::Pieces, reason };
-    if list.level >= above {
-        return Err(wrong("its level is not below its parent's").into());
+    if let Some((level, bytes)) = above {
+        if list.level >= level {
+            return Err(wrong("its level is not below its parent's").into());
+        }
+        let total = list.pieces.iter().try_fold(0u64, |total, (bytes, _)| total.checked_add(*bytes));
+        if total != Some(bytes) {
+            return Err(wrong("its pieces have not the length that its parent gives").into());
+        }
     }
     let mut start = 0u64;
     for (index, (bytes, oid)) in list.pieces.iter().enumerate() {
         let end = start.saturating_add(*bytes);
-        if end > range.start && start < range.end {
+        let inner = range.start.max(start)..range.end.min(end);
+        if inner.start < inner.end {
             let at = ObjRef::new(*oid, object.child(index));
-            let inner = range.start.saturating_sub(start)..range.end.min(end) - start;
+            let inner = inner.start - start..inner.end - start;
             if list.level > 0 {
-                read_list(source, &at, inner, list.level, out)?;
+                let below = source.read(Kind::Pieces, &at)?;
+                find_parts(source, &below, &inner, Some((list.level, *bytes)), parts)?;
+            } else if *bytes > PIECE_BYTES_MAX as u64 {
+                return Err(wrong("a piece is longer than pieces are").into());
             } else {
-                let piece = source.read(Kind::Contents, &at)?;
-                if piece.body().len() as u64 != *bytes {
-                    return Err(wrong("a piece has not the length that its list gives").into());
-                }
-                out.extend_from_slice(&piece.body()[inner.start as usize..inner.end as usize]);
+                parts.push(Part { at, bytes: *bytes, range: inner.start as usize..inner.end as usize });
             }
         }
         start = end;
     }
     Ok(())
+}
+
+/// Puts parts together, each byte copied once.
+fn assemble<'a, S: Source>(source: &S, parts: &[Part]) -> Result<Bytes<'a>, S::Error> {
+    let total = parts.iter().map(|part| part.range.len()).sum();
+    let mut whole: Arc<[u8]> = core::iter::repeat_n(0, total).collect();
+    let mut rest = Arc::get_mut(&mut whole).unwrap_or_default();
+    for part in parts {
+        let (here, behind) = rest.split_at_mut(part.range.len());
+        here.copy_from_slice(&part.read(source)?.body()[part.range.clone()]);
+        rest = behind;
+    }
+    Ok(Bytes::from(whole))
+}
+
+fn wrong(reason: &'static str) -> FormatError {
+    FormatError::Inconsistent { kind: Kind::Pieces, reason }
 }

@@ -3,11 +3,12 @@
 use std::{
     collections::{BTreeMap, btree_map},
     ops::Bound::{Excluded, Included, Unbounded},
+    sync::Arc,
 };
 
 use smallvec::SmallVec;
 
-use super::{Edit, Step};
+use super::{Edit, Patch, Step};
 
 /// A list grows to so many edits.
 const LIST_MAX: usize = 8;
@@ -92,12 +93,27 @@ impl StepMap {
         }
     }
 
+    /// Moves the directories to `dirs`; removals stand where they were.
+    pub(super) fn take_dirs(&mut self, dirs: &mut Vec<Arc<Patch>>) {
+        let mut take = |edit: &mut Edit| {
+            if matches!(edit, Edit::Dir(_))
+                && let Edit::Dir(below) = std::mem::replace(edit, Edit::Remove)
+            {
+                dirs.push(below);
+            }
+        };
+        match self {
+            Self::List(list) => list.iter_mut().for_each(|(_, edit)| take(edit)),
+            Self::Tree(tree) => tree.values_mut().for_each(take),
+        }
+    }
+
     /// Returns the edits whose steps lie in `from..to`.
     pub(super) fn range(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Range<'_> {
         if let (Some(from), Some(to)) = (from, to)
             && from >= to
         {
-            return Range::List([].iter());
+            return Range::default();
         }
         let (from, to) = (from.map(Step::new), to.map(Step::new));
         match self {
@@ -122,8 +138,21 @@ pub(super) enum Range<'m> {
     Tree(btree_map::Range<'m, Step, Edit>),
 }
 
+impl Default for Range<'_> {
+    fn default() -> Self {
+        Self::List([].iter())
+    }
+}
+
 impl<'m> Iterator for Range<'m> {
     type Item = (&'m Step, &'m Edit);
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        match self {
+            Self::List(list) => list.size_hint(),
+            Self::Tree(tree) => tree.size_hint(),
+        }
+    }
 
     fn next(&mut self) -> Option<Self::Item> {
         match self {
