@@ -24,6 +24,7 @@ use super::{
     read::RecordCache,
     segment::{NUMBER_END, Segment, SegmentHead, SegmentTable},
     sync::SyncPipe,
+    unreached::Unreached,
 };
 use crate::{
     Error,
@@ -188,6 +189,7 @@ pub(super) struct Shared {
     pub(super) tail_index: RwLock<TailIndex>,
     pub(super) cache: Option<RecordCache>,
     pub(super) background: Background,
+    pub(super) unreached: Unreached,
 }
 
 impl Shared {

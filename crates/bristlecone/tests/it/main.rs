@@ -17,3 +17,4 @@ mod real_git;
 mod subtree;
 mod tags;
 mod tezos;
+mod unreached;
