@@ -6,6 +6,7 @@ use bristlecone::core::FormatError;
 use clap::{CommandFactory, Parser, Subcommand, error::ErrorKind};
 
 use crate::{
+    ending,
     failure::{Code, Failure, Result},
     formats::Tree,
     open::{Globals, Opened},
@@ -120,8 +121,11 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     // What was written before a failure belongs to the reader, too.
     let flushed = context.out.flush();
     match result.and(flushed) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.report(),
+        Ok(()) => {
+            ending::well();
+            ExitCode::SUCCESS
+        }
+        Err(failure) => ending::badly(failure).report(),
     }
 }
 

@@ -1,10 +1,12 @@
 //! What can go wrong with a command, what is said about it, and the exit code.
 
-use std::{fmt, io, process::ExitCode};
+use std::{fmt, io, path::PathBuf, process::ExitCode};
 
 use bristlecone::{Error, PathError, core::FormatError};
 use bristlecone_git::transfer::TransferError;
 use bristlecone_trace::TraceError;
+
+use crate::text;
 
 /// A result of a command.
 pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
@@ -20,8 +22,13 @@ pub(crate) enum Code {
     Usage = 2,
     /// The command could not be carried out.
     Failed = 3,
-    /// Interrupted, as a shell counts it: 128 and the number of the signal.
+    // Ended by a signal, as a shell counts it: 128 and the signal's number.
+    /// The terminal has ended.
+    HungUp = 129,
+    /// Interrupted.
     Interrupted = 130,
+    /// Somebody wants the process to end.
+    Terminated = 143,
 }
 
 /// An exit code with a sentence that says what is wrong and what to do.
@@ -30,12 +37,14 @@ pub(crate) struct Failure {
     code: Code,
     message: String,
     causes: Vec<String>,
+    // What stays in a store.
+    left: Vec<String>,
 }
 
 impl Failure {
     /// A negative answer.
     pub(crate) fn negative(message: impl Into<String>) -> Self {
-        Self { code: Code::Negative, message: message.into(), causes: Vec::new() }
+        Self::new(Code::Negative, message)
     }
 
     /// A negative answer that the output gives already.
@@ -45,17 +54,31 @@ impl Failure {
 
     /// Wrong usage.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
-        Self { code: Code::Usage, message: message.into(), causes: Vec::new() }
+        Self::new(Code::Usage, message)
     }
 
     /// A failure.
     pub(crate) fn failed(message: impl Into<String>) -> Self {
-        Self { code: Code::Failed, message: message.into(), causes: Vec::new() }
+        Self::new(Code::Failed, message)
     }
 
     /// An interruption that the command has answered already.
     pub(crate) fn interrupted() -> Self {
-        Self { code: Code::Interrupted, message: String::new(), causes: Vec::new() }
+        Self::new(Code::Interrupted, "")
+    }
+
+    fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), causes: Vec::new(), left: Vec::new() }
+    }
+
+    /// An end by a signal, at any point.
+    pub(crate) fn ended_by(signal: i32) -> Self {
+        let (code, what) = match signal {
+            libc::SIGHUP => (Code::HungUp, "the terminal has ended"),
+            libc::SIGTERM => (Code::Terminated, "asked to end"),
+            _ => (Code::Interrupted, "interrupted"),
+        };
+        Self::new(code, format!("{what}; what was committed before stays, and nothing else has changed"))
     }
 
     /// A failure of the system on a file or folder.
@@ -76,6 +99,23 @@ impl Failure {
         self
     }
 
+    /// The same, with a sentence at its end for each store where the command leaves bytes that nothing leads to.
+    pub(crate) fn leaving(mut self, left: &[(PathBuf, u64)]) -> Self {
+        for (dir, bytes) in left.iter().filter(|(_, bytes)| *bytes > 0) {
+            let (dir, bytes) = (text::show(dir), text::bytes(*bytes));
+            self.left.push(format!(
+                "this leaves {bytes} in {dir} that nothing leads to; the store is whole, `cone info` counts them, and \
+                 garbage collection will return them once there is one"
+            ));
+        }
+        self
+    }
+
+    /// Returns the exit code.
+    pub(crate) fn exit_code(&self) -> u8 {
+        self.code as u8
+    }
+
     /// Says what is wrong on standard error and returns the exit code.
     pub(crate) fn report(&self) -> ExitCode {
         if self.code != Code::Quiet && !self.message.is_empty() {
@@ -84,7 +124,12 @@ impl Failure {
                 eprintln!("  because {cause}");
             }
         }
-        ExitCode::from(self.code as u8)
+        if self.code != Code::Quiet {
+            for left in &self.left {
+                eprintln!("  {left}");
+            }
+        }
+        ExitCode::from(self.exit_code())
     }
 }
 
@@ -92,7 +137,7 @@ impl Failure {
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {
-            return Self { code: Code::Quiet, message: String::new(), causes: Vec::new() };
+            return Self::new(Code::Quiet, "");
         }
         Self::file("write", "to standard output", &error)
     }
@@ -140,10 +185,16 @@ impl From<Error> for Failure {
             Error::NoSpace { file } => {
                 format!("{file}: no space left on the device; nothing was committed; make room and run it again")
             }
+            Error::NoRoom { place, bytes, free } => format!(
+                "{place}: at least {} are needed and {} are free; nothing was written; make room, or go on with \
+                 --ignore-free-space if less will do",
+                text::bytes(*bytes),
+                text::bytes(*free)
+            ),
             Error::Io { file, source } => return Self::file("access", file, source),
             _ => error.to_string(),
         };
-        Self { code, message, causes: Vec::new() }
+        Self::new(code, message)
     }
 }
 

@@ -6,10 +6,7 @@
 use std::{
     fs,
     path::{Path as FilePath, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    sync::Arc,
 };
 
 use bristlecone::{Durability, EntryKind, Layered, ObjRef, Path, RefTarget};
@@ -19,6 +16,7 @@ use bristlecone_git::{
 };
 
 use crate::{
+    ending,
     failure::{Failure, Result},
     formats::{DirEntry, Repo, Tree},
     open::{Opened, Store, short},
@@ -29,10 +27,6 @@ use crate::{
 const NAMED_MAX: usize = 10;
 /// How many symbolic refs are followed in a row.
 const SYMBOLIC_MAX: usize = 8;
-
-/// Whether somebody pressed Ctrl-C since the index was locked. Ending at once would leave the lock, or files without
-/// their index.
-static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// Leave to change a branch. Where its files are to follow, their index is locked until this is dropped.
 pub(crate) struct Leave {
@@ -63,8 +57,8 @@ impl Opened {
         if let Some(elsewhere) = places.iter().find(|place| !same_folder(&place.git_dir, &layout.git_dir)) {
             return Err(refused(ref_name, elsewhere, "", "run cone there"));
         }
-        // Somebody else's handler would do as well: then the lock is left behind, and the next command says so.
-        let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Relaxed));
+        // Ending at once would leave the index locked, or files without their index.
+        ending::hold();
         let update = Update::begin(layout, self.wait_ms).map_err(|refusal| told(refusal, layout))?;
         // From here on Git cannot check out anything else; until here it could.
         if self.places_of(ref_name)?.is_empty() {
@@ -150,7 +144,7 @@ impl Leave {
         let read = &mut |path: &[u8]| file(&after, path);
         update.check(changes, read).map_err(|refusal| told(refusal, layout))?;
         self.after = Some(after);
-        if INTERRUPTED.load(Relaxed) {
+        if ending::asked() {
             return Err(Failure::interrupted_in_time());
         }
         Ok(())

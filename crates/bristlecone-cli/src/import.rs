@@ -97,8 +97,9 @@ struct Counts {
 /// has the name of Git's.
 ///
 /// `plain`: executables are taken as plain values and so are links, as their targets. Without it, what the format
-/// cannot keep is refused before anything is read.
-pub(crate) fn folder(opened: &Opened, dir: &FilePath, plain: bool) -> Result<(Tree, Summary)> {
+/// cannot keep is refused before anything is read. `check_room`: so is what clearly does not fit into the store's file
+/// system.
+pub(crate) fn folder(opened: &Opened, dir: &FilePath, plain: bool, check_room: bool) -> Result<(Tree, Summary)> {
     let repo = &opened.repo;
     let mut progress = Progress::new("scanned", None);
     let done = Done::default();
@@ -110,6 +111,10 @@ pub(crate) fn folder(opened: &Opened, dir: &FilePath, plain: bool) -> Result<(Tr
     drop(progress);
     if !plain {
         scan.check_kinds(repo.format())?;
+    }
+    let bytes = scan.bytes_min()?;
+    if let (Store::Disk { backend, .. }, true) = (&opened.store, check_room) {
+        backend.check_room(bytes)?;
     }
     let workers = thread::available_parallelism().map_or(1, usize::from);
     let target = (scan.files() / (workers * UNITS_PER_WORKER)).clamp(UNIT_FILES_MIN, UNIT_FILES_MAX);

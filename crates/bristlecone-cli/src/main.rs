@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 mod cmd;
 mod differences;
+mod ending;
 mod entry;
 mod export;
 mod failure;

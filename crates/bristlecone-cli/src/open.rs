@@ -22,6 +22,7 @@ use bristlecone_git::{
 use clap::Args;
 
 use crate::{
+    ending,
     failure::{Failure, Result},
     formats::{AnyFormat, Branch, Repo, Tree},
     output::{Fields, Style},
@@ -180,7 +181,11 @@ impl Globals {
             tell_of_losses(&disk);
             Ok((Arc::new(disk), format))
         };
-        Ok(open().map(|(disk, format)| Opened::new(Store::disk(disk), format, dir)))
+        let opened = open();
+        if let (Access::Write, Ok((disk, _))) = (access, &opened) {
+            ending::writes_to(disk, &dir);
+        }
+        Ok(opened.map(|(disk, format)| Opened::new(Store::disk(disk), format, dir)))
     }
 
     fn open_git(&self, layout: Box<Layout>, access: Access) -> Result<bristlecone::Result<Opened>> {

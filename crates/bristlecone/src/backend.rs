@@ -304,4 +304,7 @@ pub struct BackendStats {
     pub memory_bytes: u64,
     /// Bytes mapped.
     pub mapped_bytes: u64,
+    /// Bytes in the store that nothing leads to: what operations appended that ended before a ref moved, over all
+    /// processes. An estimate, in which operations that are under way are left out.
+    pub reclaimable_bytes: u64,
 }

@@ -57,6 +57,7 @@ mod stats;
 mod survey;
 mod sync;
 mod table;
+mod unreached;
 mod walk;
 
 #[cfg(test)]
@@ -228,11 +229,15 @@ impl DiskBackend {
             tail_index: RwLock::default(),
             cache,
             background: background::Background::default(),
+            unreached: unreached::Unreached::default(),
         };
         {
             let mut log = lock(&shared.log);
             let _guard = shared.lock.as_ref().map(StoreLock::take).transpose()?;
             shared.recover(&mut log, recovery)?;
+            if shared.lock.is_some() {
+                shared.gather_notes();
+            }
         }
         // Maps are looked at once the store has grown from here.
         shared.background.trimmed_at.store(shared.published.end(), Relaxed);
@@ -305,6 +310,48 @@ impl DiskBackend {
         })
     }
 
+    /// Says what the appends that follow are for, such as `git /home/ann/project`: what they leave if no ref moves is
+    /// counted under this name, and [`DiskBackend::forget_work`] takes it back.
+    pub fn begin_work(&self, source: &str) {
+        self.shared.set_source(source);
+    }
+
+    /// Takes back what operations for `source` were counted to have left: refs lead to it by now.
+    ///
+    /// # Errors
+    /// As [`Backend::flush`].
+    pub fn forget_work(&self, source: &str) -> Result<(), Error> {
+        self.shared.forget_source(source)
+    }
+
+    /// Returns how many bytes this backend has appended that no ref leads to, since it was opened or a ref last moved to
+    /// what it had appended. [`BackendStats::reclaimable_bytes`] counts them once the backend is gone.
+    #[must_use]
+    pub fn unreached_bytes(&self) -> u64 {
+        self.shared.unreached.bytes()
+    }
+
+    /// Ends writing at once, because whatever it was for is given up: appends that are under way are finished, later
+    /// ones refused, and what was appended is closed as by [`DiskBackend::close`] and counted.
+    ///
+    /// # Errors
+    /// As [`DiskBackend::close`]; it is counted all the same.
+    pub fn abandon(&self) -> Result<(), Error> {
+        self.shared.unreached.stopped.store(true, Release);
+        let closed = self.close();
+        self.shared.leave_note();
+        closed
+    }
+
+    /// Checks that `bytes` more bytes of files fit where the store is, as far as the system tells. What is free changes
+    /// at any time: the check saves work that cannot succeed, and promises nothing.
+    ///
+    /// # Errors
+    /// [`Error::NoRoom`].
+    pub fn check_room(&self, bytes: u64) -> Result<(), Error> {
+        self.shared.check_room(bytes)
+    }
+
     /// Checks every frame, record, seal and index of the store, and calls `report` for each damage.
     ///
     /// # Errors
@@ -333,6 +380,7 @@ impl Drop for DiskBackend {
     fn drop(&mut self) {
         // Whoever wants to know calls `close`.
         let _ = self.close();
+        self.shared.leave_note();
     }
 }
 
@@ -365,12 +413,14 @@ impl Backend for DiskBackend {
     }
 
     fn append(&self, batch: Batch, moves: &[RefMove], durability: Durability) -> Result<Location, Error> {
+        self.shared.going_on()?;
         self.shared.pay_owed()?;
         let place = if batch.is_empty() && moves.is_empty() {
             self.shared.idle_append(durability)
         } else {
             self.shared.append(batch, moves, durability)
         };
+        self.shared.keep_note();
         if self.shared.options.background {
             self.shared.tend();
         }
@@ -378,11 +428,13 @@ impl Backend for DiskBackend {
     }
 
     fn append_keeping(&self, batch: &mut Batch) -> Result<(), Error> {
+        self.shared.going_on()?;
         self.shared.pay_owed()?;
         let appends = [(std::mem::take(batch), Vec::new())];
         let outcome = self.shared.append_all(&appends, Durability::None).pop();
         let [(kept, _)] = appends;
         *batch = kept;
+        self.shared.keep_note();
         if let Some(place) = outcome {
             place?;
             batch.clear();
@@ -394,10 +446,11 @@ impl Backend for DiskBackend {
     }
 
     fn append_many(&self, batches: Vec<(Batch, Vec<RefMove>)>, durability: Durability) -> Vec<Result<Location, Error>> {
-        if let Err(error) = self.shared.pay_owed() {
+        if let Err(error) = self.shared.going_on().and_then(|()| self.shared.pay_owed()) {
             return batches.iter().map(|_| Err(group::again(&error))).collect();
         }
         let places = self.shared.append_all(&batches, durability);
+        self.shared.keep_note();
         if self.shared.options.background {
             self.shared.tend();
         }

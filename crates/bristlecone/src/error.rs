@@ -173,6 +173,16 @@ pub enum Error {
         /// The file being written.
         file: String,
     },
+    /// Less free space than an operation will need, found out before it began.
+    #[error("{place}: {bytes} bytes are needed and {free} are free; nothing was written")]
+    NoRoom {
+        /// The store.
+        place: String,
+        /// Bytes needed.
+        bytes: u64,
+        /// Bytes free.
+        free: u64,
+    },
     /// An earlier write or sync failed; what is on disk is unknown.
     #[error("an earlier sync failed ({reason}); reopen the store to go on from what is on disk")]
     Poisoned {

@@ -97,6 +97,14 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// Those of the system.
     fn sync_dir(&self, dir: &str) -> io::Result<()>;
 
+    /// Returns how many bytes files here may still take, in all; `None` where that is unknown.
+    ///
+    /// # Errors
+    /// Those of the system.
+    fn free_bytes(&self) -> io::Result<Option<u64>> {
+        Ok(None)
+    }
+
     /// Returns how messages should name a file: its path for a real one.
     fn describe(&self, name: &str) -> String;
 }

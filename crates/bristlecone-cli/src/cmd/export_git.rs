@@ -10,6 +10,7 @@ use super::{
     import_git::{common, line, scratch, store_of, summary},
 };
 use crate::{
+    ending::{self, Made},
     failure::{Failure, Result},
     open::Access,
     output::{Fields, fields, put_name},
@@ -38,9 +39,11 @@ pub(super) fn run(wanted: Wanted<'_>, context: &mut Context) -> Result<()> {
         scratch: Some(scratch(&opened)),
     };
     let mut progress = Progress::new("exported", None);
+    ending::makes(Made::git(wanted.to));
     let report = transfer::export(store, opened.repo.backend(), wanted.to, &options, &mut |status| {
         progress.tick_with(|seconds| line(&status, seconds));
     })?;
+    ending::made_it();
     drop(progress);
     let seconds = began.elapsed().as_secs_f64();
     tell(&report, seconds);

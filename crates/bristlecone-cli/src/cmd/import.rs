@@ -67,6 +67,9 @@ pub(super) struct ImportArgs {
     /// Take executables as plain values, and links, too, as their targets
     #[arg(long, conflicts_with = "git")]
     plain: bool,
+    /// Begin also if there seems to be too little free space
+    #[arg(long)]
+    ignore_free_space: bool,
     #[command(flatten)]
     commit: CommitArgs,
 }
@@ -74,8 +77,8 @@ pub(super) struct ImportArgs {
 pub(super) fn run(args: ImportArgs, context: &mut Context) -> Result<()> {
     let dir = match (&args.git, &args.dir) {
         (Some(from), _) => {
-            let (skip_missing, force) = (args.skip_missing, args.force);
-            return import_git::run(Wanted { from, refs: args.refs, skip_missing, force }, context);
+            let (skip_missing, force, check_room) = (args.skip_missing, args.force, !args.ignore_free_space);
+            return import_git::run(Wanted { from, refs: args.refs, skip_missing, force, check_room }, context);
         }
         (None, Some(dir)) => dir.clone(),
         (None, None) => return Err(Failure::usage("name a folder, or a repository with --git PATH")),
@@ -100,7 +103,7 @@ fn import_dir(args: &ImportArgs, dir: &Path, context: &mut Context) -> Result<()
     let branch = opened.branch_to_change()?;
     drop(opened.ask_leave(branch.ref_name())?);
     check(&branch.tree()?)?;
-    let (mut imported, summary) = import::folder(&opened, &dir, args.plain)?;
+    let (mut imported, summary) = import::folder(&opened, &dir, args.plain, !args.ignore_free_space)?;
     if !imported.is_empty()? {
         imported.write()?;
     }

@@ -12,7 +12,7 @@ use super::Context;
 use crate::{
     failure::{Failure, Result},
     formats::AnyFormat,
-    open::{Access, Opened},
+    open::{Access, Opened, Store},
     output::{Fields, fields, put_name},
     progress::Progress,
     text::{self, count, show},
@@ -27,6 +27,8 @@ pub(super) struct Wanted<'a> {
     pub(super) refs: Vec<String>,
     pub(super) skip_missing: bool,
     pub(super) force: bool,
+    /// Whether what clearly does not fit is refused.
+    pub(super) check_room: bool,
 }
 
 pub(super) fn run(wanted: Wanted<'_>, context: &mut Context) -> Result<()> {
@@ -34,6 +36,10 @@ pub(super) fn run(wanted: Wanted<'_>, context: &mut Context) -> Result<()> {
     let opened = context.globals.open(Access::Write)?;
     let store = store_of(opened.repo.format())?;
     let from = Repository::open(wanted.from)?;
+    if wanted.check_room && wanted.refs.is_empty() {
+        check_room(&opened, &from)?;
+    }
+    let source = begin_work(&opened, &from);
     let options = ImportOptions {
         refs: wanted.refs,
         skip_missing: wanted.skip_missing,
@@ -45,6 +51,11 @@ pub(super) fn run(wanted: Wanted<'_>, context: &mut Context) -> Result<()> {
         progress.tick_with(|seconds| line(&status, seconds));
     })?;
     drop(progress);
+    let kept = report.refs.iter().any(|moved| moved.state == RefState::Kept);
+    let whole = !kept && report.left_out.is_empty() && report.lost.is_empty();
+    if let (Store::Disk { backend, .. }, true) = (&opened.store, whole) {
+        backend.forget_work(&source)?;
+    }
     opened.close()?;
     let seconds = began.elapsed().as_secs_f64();
     tell(&report, seconds);
@@ -52,8 +63,25 @@ pub(super) fn run(wanted: Wanted<'_>, context: &mut Context) -> Result<()> {
     let mut all = describe(&report, seconds);
     put_name(&mut all, "from", wanted.from.as_os_str().as_encoded_bytes());
     context.out.document(all)?;
-    let kept = report.refs.iter().any(|moved| moved.state == RefState::Kept);
-    if kept || !report.left_out.is_empty() || !report.lost.is_empty() { Err(Failure::answered()) } else { Ok(()) }
+    if whole { Ok(()) } else { Err(Failure::answered()) }
+}
+
+/// Refuses to begin where a whole history clearly does not fit: one that takes no more room than the packs it comes from,
+/// as one of values that cannot be compressed does. Others take several times as much. What the store holds may be part
+/// of it.
+fn check_room(opened: &Opened, from: &Repository) -> Result<()> {
+    let Store::Disk { backend, .. } = &opened.store else { return Ok(()) };
+    let held = opened.backend().stats().store_bytes;
+    Ok(backend.check_room(from.pack_bytes()?.saturating_sub(held))?)
+}
+
+/// Says what is appended from now on is for: an import that is started again finds what an earlier one left.
+fn begin_work(opened: &Opened, from: &Repository) -> String {
+    let source = format!("git {}", from.common_dir().display());
+    if let Store::Disk { backend, .. } = &opened.store {
+        backend.begin_work(&source);
+    }
+    source
 }
 
 /// Returns the store of a history, if the format can hold one.

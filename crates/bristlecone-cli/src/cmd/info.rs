@@ -59,6 +59,10 @@ pub(super) fn run(_: InfoArgs, context: &mut Context) -> Result<()> {
     if segment_bytes.is_some() {
         out.line(format_args!("on disk       {} with space kept ready", bytes(stats.file_bytes)))?;
     }
+    if segment_bytes.is_some() {
+        let left = bytes(stats.reclaimable_bytes);
+        out.line(format_args!("reclaimable   {left}, about, that nothing leads to: left by what did not end well"))?;
+    }
     out.line(format_args!("durability    none, grouped, synced"))?;
     out.line(format_args!("a commit is whole or not there after a crash   {}", yes(can.atomic_commits)))?;
     out.line(format_args!("several refs move in one step                  {}", yes(can.several_refs)))?;
@@ -86,6 +90,7 @@ pub(super) fn run(_: InfoArgs, context: &mut Context) -> Result<()> {
         "branches": branches,
         "store_bytes": stats.store_bytes,
         "file_bytes": stats.file_bytes,
+        "reclaimable_bytes": segment_bytes.map(|_| stats.reclaimable_bytes),
         "durability": vec!["none", "grouped", "synced"],
         "persistent": can.persistent,
         "atomic_commits": can.atomic_commits,

@@ -15,6 +15,7 @@ use clap::{
 
 use super::Context;
 use crate::{
+    ending::{self, Made},
     failure::{Failure, Result},
     formats::AnyFormat,
     open::{FIRST_BRANCH, Opened, STORE_DIR, Store},
@@ -80,10 +81,14 @@ pub(super) fn run(args: InitArgs, context: &mut Context) -> Result<()> {
     };
     let dir = if top.file_name().is_some_and(|name| name == STORE_DIR) { top } else { top.join(STORE_DIR) };
     let storage = Arc::new(RealStorage::new(&dir));
-    let disk = DiskBackend::create(storage, format.tag(), context.globals.disk_options()?)?;
-    let opened = Opened::new(Store::disk(Arc::new(disk)), format, dir);
+    let options = context.globals.disk_options()?;
+    ending::makes(Made::disk(&dir));
+    let disk = Arc::new(DiskBackend::create(storage, format.tag(), options)?);
+    ending::writes_to(&disk, &dir);
+    let opened = Opened::new(Store::disk(disk), format, dir);
     opened.repo.set_head(&branch)?;
     opened.close()?;
+    ending::made_it();
     let format = opened.repo.format().tag();
     context.out.line(format_args!("made a store in {}", show(&opened.dir)))?;
     let mut all = fields! {};

@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// The longest value.
-const VALUE_BYTES_MAX: u64 = u32::MAX as u64;
+pub(super) const VALUE_BYTES_MAX: u64 = u32::MAX as u64;
 /// Any of the three executable bits.
 pub(super) const EXECUTABLE: u32 = 0o111;
 
@@ -69,7 +69,7 @@ fn changed(place: &FilePath) -> Failure {
     Failure::failed(format!("{} became something else during the import; run it again", show(place)))
 }
 
-fn too_large(place: &FilePath, bytes: u64) -> Failure {
+pub(super) fn too_large(place: &FilePath, bytes: u64) -> Failure {
     let way = "a value has at most 4294967295; leave the file out or cut it";
     Failure::failed(format!("{} has {bytes} bytes, and {way}", show(place)))
 }

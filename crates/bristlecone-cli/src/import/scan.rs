@@ -1,6 +1,7 @@
 //! What is in a folder: directories with their files, and what a tree does not hold.
 
 use std::{
+    collections::HashSet,
     ffi::OsString,
     fs,
     ops::Range,
@@ -10,7 +11,7 @@ use std::{
 
 use bristlecone::{EntryKind, Format, Path};
 
-use super::read::EXECUTABLE;
+use super::read::{EXECUTABLE, VALUE_BYTES_MAX, too_large};
 use crate::{
     failure::{Failure, Result},
     formats::AnyFormat,
@@ -19,6 +20,9 @@ use crate::{
 
 /// How many files are named that a format cannot keep.
 const NAMED_MAX: usize = 3;
+
+/// What the system counts the room of files in.
+const BLOCK_BYTES: u64 = 512;
 
 /// Something that was left out, and why.
 #[derive(Debug)]
@@ -186,6 +190,26 @@ impl Scan {
         let (named, name) = (named.join(", "), format.name());
         let way = "take them as plain values with --plain, links as their targets, or leave them out";
         Err(Failure::usage(format!("{found} ({named}{more}) cannot be kept by the format {name}; {way}")))
+    }
+
+    /// Returns how many bytes the files have at least. Holes are not counted, nor files twice that have several names: it is
+    /// stored once what is the same and near. Files that are larger than a value can be are refused.
+    pub(super) fn bytes_min(&self) -> Result<u64> {
+        let (mut bytes, mut seen) = (0, HashSet::new());
+        for dir in &self.dirs {
+            for file in dir.files.iter().filter(|file| !file.link) {
+                let place = dir.place(&self.top).join(&file.name);
+                // Whoever reads the file says better why it cannot be.
+                let Ok(found) = fs::symlink_metadata(&place) else { continue };
+                if found.is_file() && found.len() > VALUE_BYTES_MAX {
+                    return Err(too_large(&place, found.len()));
+                }
+                if found.nlink() < 2 || seen.insert((found.dev(), found.ino())) {
+                    bytes += found.len().min(found.blocks().saturating_mul(BLOCK_BYTES));
+                }
+            }
+        }
+        Ok(bytes)
     }
 
     /// Returns the number of files and links.

@@ -14,7 +14,9 @@ use tempfile::TempDir;
 
 /// A folder to run `cone` in.
 pub(crate) struct Place {
-    dir: TempDir,
+    dir: PathBuf,
+    // The folder, if it goes with the test.
+    _kept: Option<TempDir>,
 }
 
 /// How a run ended.
@@ -28,7 +30,13 @@ pub(crate) struct Run {
 impl Place {
     /// An empty folder.
     pub(crate) fn empty() -> Self {
-        Self { dir: tempfile::tempdir().unwrap() }
+        let dir = tempfile::tempdir().unwrap();
+        Self { dir: dir.path().to_owned(), _kept: Some(dir) }
+    }
+
+    /// A folder that is there, and stays.
+    pub(crate) fn at(dir: &Path) -> Self {
+        Self { dir: dir.to_owned(), _kept: None }
     }
 
     /// A folder with an empty store.
@@ -40,7 +48,7 @@ impl Place {
 
     /// Returns a path in the folder.
     pub(crate) fn path(&self, name: impl AsRef<Path>) -> PathBuf {
-        self.dir.path().join(name)
+        self.dir.join(name)
     }
 
     /// Writes a file in the folder, and the folders above it.
@@ -54,7 +62,7 @@ impl Place {
     /// Returns the command, with a fixed author and date.
     pub(crate) fn command<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_cone"));
-        command.args(arguments).current_dir(self.dir.path()).stdin(Stdio::null());
+        command.args(arguments).current_dir(&self.dir).stdin(Stdio::null());
         command.env("BRISTLECONE_AUTHOR", "Ann <ann@example.org>").env("SOURCE_DATE_EPOCH", "1700000000");
         command
     }

@@ -1,5 +1,6 @@
 //! The command `cone` as people meet it: the real binary in folders of its own.
 
+mod aborted;
 mod bad_use;
 mod bench_git;
 mod bench_io;

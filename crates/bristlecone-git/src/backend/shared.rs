@@ -256,6 +256,8 @@ impl Shared {
             file_bytes: bytes,
             memory_bytes: self.records.bytes(),
             mapped_bytes: 0,
+            // `git gc` finds out for itself.
+            reclaimable_bytes: 0,
         }
     }
 

@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, HashSet},
     fs, io,
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
@@ -57,6 +57,34 @@ impl Repository {
     #[must_use]
     pub fn algorithm(&self) -> Algorithm {
         self.layout.algorithm
+    }
+
+    /// Returns the folder of its objects and refs, without detours.
+    #[must_use]
+    pub fn common_dir(&self) -> PathBuf {
+        fs::canonicalize(&self.layout.common_dir).unwrap_or_else(|_| self.layout.common_dir.clone())
+    }
+
+    /// Returns the bytes of the packs in its folder, those that it borrows from other repositories left out.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn pack_bytes(&self) -> Result<u64> {
+        let dir = self.layout.common_dir.join("objects/pack");
+        let names = match fs::read_dir(&dir) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+            other => other,
+        };
+        let failed = |source| Error::Io { file: dir.display().to_string(), source };
+        let mut bytes = 0;
+        for entry in names.map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            if path.extension().is_some_and(|ending| ending == "pack") && path.with_extension("idx").exists() {
+                // One that Git removes meanwhile lives on in another.
+                bytes += fs::metadata(&path).map_or(0, |found| found.len());
+            }
+        }
+        Ok(bytes)
     }
 
     /// Whether its history is cut off: it was cloned with a depth.

@@ -115,6 +115,12 @@ impl Storage for SimStorage {
         self.call_names(CallKind::SyncDir, dir, |state| state.disk.sync_dir(dir))
     }
 
+    fn free_bytes(&self) -> io::Result<Option<u64>> {
+        let state = self.lock();
+        state.powered()?;
+        Ok(state.bytes_max.map(|bytes_max| bytes_max.saturating_sub(state.disk.bytes())))
+    }
+
     fn describe(&self, name: &str) -> String {
         name.to_owned()
     }

@@ -99,6 +99,10 @@ impl Storage for Lying {
         if self.lie.strikes(Lie::DirSyncs) { Ok(()) } else { self.inner.sync_dir(dir) }
     }
 
+    fn free_bytes(&self) -> io::Result<Option<u64>> {
+        self.inner.free_bytes()
+    }
+
     fn describe(&self, name: &str) -> String {
         self.inner.describe(name)
     }

@@ -189,6 +189,11 @@ impl Shared {
         self.counters.batches.fetch_add(whole as u64, Relaxed);
         self.counters.bytes_written.fetch_add(log.buffer.len() as u64, Relaxed);
         run.frames.truncate(whole);
+        let mut before = log.tail;
+        for planned in &run.frames {
+            self.unreached.pass(before.location(), planned.after.end - before.end, &planned.targets);
+            before = planned.after;
+        }
         if let Some(last) = run.frames.last() {
             log.tail = last.after;
         }

@@ -23,14 +23,19 @@ const HEAD_BYTES: usize = 24;
 impl Shared {
     /// Reads a derived file; damage is absence.
     pub(super) fn read_derived(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
-        let path = path(name);
-        let failed = |error| self.io(&path, error);
-        let file = match self.storage.open(&path, OpenMode::Read) {
+        self.read_derived_file(&path(name), u64::MAX)
+    }
+
+    /// As [`Shared::read_derived`], by the path; contents of more than `bytes_max` bytes are damage.
+    pub(super) fn read_derived_file(&self, path: &str, bytes_max: u64) -> Result<Option<Vec<u8>>, Error> {
+        let failed = |error| self.io(path, error);
+        let file = match self.storage.open(path, OpenMode::Read) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             other => other.map_err(failed)?,
         };
         let bytes = file.len().map_err(failed)?;
-        let Some(body_bytes) = bytes.checked_sub(HEAD_BYTES as u64) else { return Ok(None) };
+        let body_bytes = bytes.checked_sub(HEAD_BYTES as u64).filter(|&bytes| bytes <= bytes_max);
+        let Some(body_bytes) = body_bytes else { return Ok(None) };
         let mut head = [0; HEAD_BYTES];
         read_exact_at(&*file, &mut head, 0).map_err(failed)?;
         if head[..8] != MAGIC[..] || word64(&head, 8) != body_bytes {
@@ -46,7 +51,11 @@ impl Shared {
         if self.lock.is_none() {
             return Err(Error::ReadOnly);
         }
-        let path = path(name);
+        self.write_derived_file(&path(name), bytes)
+    }
+
+    /// As [`Shared::write_derived`], by the path.
+    pub(super) fn write_derived_file(&self, path: &str, bytes: &[u8]) -> Result<(), Error> {
         let new = format!("{path}.new-{:016x}", random_word());
         let file = open_empty(&self.storage, &new)?;
         let mut head = [0; HEAD_BYTES];
@@ -55,10 +64,10 @@ impl Shared {
         head[16..].copy_from_slice(&xxh3_64(bytes).to_le_bytes());
         let written = write_all_at(&*file, &head, 0)
             .and_then(|()| write_all_at(&*file, bytes, HEAD_BYTES as u64))
-            .and_then(|()| self.storage.rename(&new, &path));
+            .and_then(|()| self.storage.rename(&new, path));
         written.map_err(|error| {
             let _ = self.storage.remove(&new);
-            self.io(&path, error)
+            self.io(path, error)
         })
     }
 }

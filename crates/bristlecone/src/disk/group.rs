@@ -274,6 +274,7 @@ pub(super) fn again(error: &Error) -> Error {
         Error::NoSpace { file } => Error::NoSpace { file: file.clone() },
         Error::Poisoned { reason } => Error::Poisoned { reason: reason.clone() },
         Error::ReadOnly => Error::ReadOnly,
+        Error::Usage { reason } => Error::Usage { reason },
         Error::Locked { file, holder, waited_ms } => {
             Error::Locked { file: file.clone(), holder: holder.clone(), waited_ms: *waited_ms }
         }

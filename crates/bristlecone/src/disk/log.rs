@@ -25,6 +25,7 @@ use super::{
     segment::{NUMBER_END, Segment, SegmentHead},
     sync::SyncPipe,
     table::SegmentTable,
+    unreached::Unreached,
 };
 use crate::{
     Error,
@@ -187,6 +188,7 @@ pub(super) struct Shared {
     pub(super) tail_index: RwLock<TailIndex>,
     pub(super) cache: Option<RecordCache>,
     pub(super) background: Background,
+    pub(super) unreached: Unreached,
 }
 
 impl Shared {

@@ -10,7 +10,7 @@ use super::{
     sealed::Form,
     segment::{SEGMENTS, segment_number},
 };
-use crate::{backend::BackendStats, storage::OpenMode};
+use crate::{Error, backend::BackendStats, storage::OpenMode};
 
 impl Shared {
     /// Returns counters and sizes. Sizes that cannot be found out count as nothing.
@@ -35,7 +35,20 @@ impl Shared {
             file_bytes,
             memory_bytes: memory,
             mapped_bytes: mapped,
+            reclaimable_bytes: self.reclaimable_bytes(),
         }
+    }
+
+    /// Returns an error if it is known that `bytes` more do not fit where the store is.
+    pub(super) fn check_room(&self, bytes: u64) -> Result<(), Error> {
+        // Where the system does not tell, the writes will.
+        let Ok(Some(free)) = self.storage.free_bytes() else { return Ok(()) };
+        let (used, files) = self.sizes();
+        let free = free.saturating_add(files.saturating_sub(used));
+        if bytes <= free {
+            return Ok(());
+        }
+        Err(Error::NoRoom { place: self.storage.describe(""), bytes, free })
     }
 
     /// Returns the bytes of the store up to its tail, and those of all its files.

@@ -11,6 +11,7 @@ use crate::{
 };
 
 mod speed;
+mod unreached;
 
 fn format() -> FormatTag {
     FormatTag { name: "native".to_owned(), version: 1, options: String::new() }

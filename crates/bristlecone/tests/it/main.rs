@@ -23,3 +23,4 @@ mod real_git;
 mod subtree;
 mod tags;
 mod tezos;
+mod unreached;

@@ -1,0 +1,117 @@
+//! How a command ends that does not end well: what it leaves in its stores, what it takes back, and signals.
+//!
+//! What was appended to a store stays there; the store counts it and the message says so. A store that the command
+//! itself made is removed whole. Ctrl-C, `SIGTERM` and `SIGHUP` end a command that writes in the same way: a thread of
+//! its own does it, so nobody has to look for a flag. While files and their index change together, nothing ends.
+
+use std::{
+    io::{IsTerminal, Write, stderr},
+    path::{Path, PathBuf},
+    process,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering::*},
+    },
+};
+
+use bristlecone::disk::DiskBackend;
+
+use crate::failure::Failure;
+
+mod made;
+mod signals;
+
+pub(crate) use made::Made;
+
+/// What the command has open and made. Whoever ends it takes it.
+static STATE: Mutex<State> = Mutex::new(State { stores: Vec::new(), made: None });
+/// Held by whoever ends the command, until the process is gone.
+static ENDING: Mutex<()> = Mutex::new(());
+/// Set while an interruption waits for the command to look.
+static HELD: AtomicBool = AtomicBool::new(false);
+/// Set when somebody interrupted while [`HELD`].
+static ASKED: AtomicBool = AtomicBool::new(false);
+
+struct State {
+    stores: Vec<(Arc<DiskBackend>, PathBuf)>,
+    made: Option<Made>,
+}
+
+/// Notes that the command writes to a store: if it fails or is interrupted, what it leaves there is counted and told.
+pub(crate) fn writes_to(backend: &Arc<DiskBackend>, dir: &Path) {
+    lock(&STATE).stores.push((backend.clone(), dir.to_owned()));
+    signals::watch();
+}
+
+/// Notes that the command makes a store, which is to go again if the command fails or is interrupted.
+pub(crate) fn makes(made: Option<Made>) {
+    lock(&STATE).made = made;
+    signals::watch();
+}
+
+/// Notes that the store which the command made is whole.
+pub(crate) fn made_it() {
+    lock(&STATE).made = None;
+}
+
+/// From now on the command itself looks whether somebody wants it to end.
+pub(crate) fn hold() {
+    HELD.store(true, SeqCst);
+    signals::watch();
+}
+
+/// Whether somebody wanted the command to end since [`hold`].
+pub(crate) fn asked() -> bool {
+    ASKED.load(SeqCst)
+}
+
+/// Ends a command that did what it was to do. A signal comes too late from now on.
+pub(crate) fn well() {
+    std::mem::forget(lock(&ENDING));
+    // Stores are closed as they are dropped.
+    let state = take();
+    drop(state.stores);
+}
+
+/// Ends a command that failed: closes its stores, takes back what it made, and adds to the failure what stays.
+pub(crate) fn badly(failure: Failure) -> Failure {
+    std::mem::forget(lock(&ENDING));
+    clean(take(), failure)
+}
+
+/// Ends a command that was interrupted. Other threads are still at work.
+fn interrupted(signal: i32) {
+    if HELD.load(SeqCst) {
+        ASKED.store(true, SeqCst);
+        return;
+    }
+    let _ending = lock(&ENDING);
+    let failure = clean(take(), Failure::ended_by(signal));
+    if stderr().is_terminal() {
+        let _ = write!(stderr(), "\r\x1b[K");
+    }
+    failure.report();
+    process::exit(failure.exit_code().into());
+}
+
+fn clean(state: State, failure: Failure) -> Failure {
+    let mut left = Vec::new();
+    for (backend, dir) in state.stores {
+        // What cannot be closed now is cleaned up by the next one who opens the store.
+        let _ = backend.abandon();
+        left.push((dir, backend.unreached_bytes()));
+    }
+    match state.made {
+        Some(made) if made.remove() => left.retain(|(dir, _)| !made.is(dir)),
+        _ => {}
+    }
+    failure.leaving(&left)
+}
+
+fn take() -> State {
+    std::mem::replace(&mut *lock(&STATE), State { stores: Vec::new(), made: None })
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,399 @@
+//! Commands that fail half-way or are stopped: what they leave is counted and told, the store is whole and goes on, and
+//! a store that the command made itself is gone.
+
+use std::{
+    fs,
+    os::unix::{fs::FileExt, process::CommandExt},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use bristlecone_testkit::{
+    generate::Rng,
+    git::{Git, is_there},
+};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::harness::{Place, Run};
+
+/// What each such message ends with.
+const SENTENCE: &str = "that nothing leads to; the store is whole, `cone info` counts them, and garbage collection will \
+                        return them once there is one";
+const MIB: usize = 1 << 20;
+/// Files of a folder that takes long enough to import for somebody to meddle.
+const FILES: usize = 150;
+
+/// Fills a folder with files of a mebibyte that cannot be compressed.
+fn folder(dir: &Path, files: usize) {
+    let mut rng = Rng::stream(1, 2);
+    for number in 0..files {
+        let dir = dir.join(format!("{:02}", number % 10));
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join(number.to_string()), rng.bytes(MIB)).unwrap();
+    }
+}
+
+/// A store with a commit, and what it says it could give back.
+fn with_commit() -> Place {
+    let place = Place::with_store();
+    place.ok(["set", "before", "kept"]);
+    assert_eq!(reclaimable(&place), 0);
+    place
+}
+
+fn reclaimable(place: &Place) -> u64 {
+    place.json(["info"])["reclaimable_bytes"].as_u64().unwrap()
+}
+
+fn store_bytes(place: &Place) -> u64 {
+    place.json(["info"])["store_bytes"].as_u64().unwrap()
+}
+
+/// Checks that a store has no damage, holds what it held and takes more.
+#[track_caller]
+fn goes_on(place: &Place) {
+    assert_eq!(place.ok(["get", "before"]), "kept");
+    place.ok(["check"]);
+    let left = reclaimable(place);
+    place.ok(["set", "after", &left.to_string()]);
+    assert_eq!(place.ok(["get", "after"]), left.to_string());
+    assert_eq!(reclaimable(place), left, "a commit leaves nothing");
+}
+
+/// A `cone` at work, which goes with the test.
+struct Working(Child);
+
+impl Working {
+    fn begin<const N: usize>(place: &Place, arguments: [&str; N]) -> Self {
+        let mut command = place.command(arguments);
+        // SAFETY: the call takes numbers alone, and may be made between fork and exec.
+        unsafe {
+            // Whoever runs the tests in the background of a shell has them ignore the interrupt key.
+            command.pre_exec(|| {
+                libc::signal(libc::SIGINT, libc::SIG_DFL);
+                Ok(())
+            });
+        }
+        Self(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+    }
+
+    /// Waits until it has appended some mebibytes to the store.
+    fn appends(&mut self, place: &Place) {
+        let before = store_bytes(place);
+        let until = Instant::now() + Duration::from_secs(60);
+        while store_bytes(place) < before + 4 * MIB as u64 {
+            assert!(self.0.try_wait().unwrap().is_none(), "it ended before anybody meddled");
+            assert!(Instant::now() < until, "it appends nothing");
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.0), signal).unwrap();
+    }
+
+    fn end(self) -> (std::process::ExitStatus, Run) {
+        let output = self.0.wait_with_output().unwrap();
+        (output.status, Run::from(output))
+    }
+}
+
+#[test]
+fn an_import_whose_source_fails_says_what_it_leaves_and_info_counts_it() {
+    let place = with_commit();
+    folder(&place.path("photos"), FILES);
+    let mut importer = Working::begin(&place, ["import", "photos", "--path", "photos"]);
+    importer.appends(&place);
+    importer.signal(Signal::STOP);
+    fs::rename(place.path("photos"), place.path("elsewhere")).unwrap();
+    importer.signal(Signal::CONT);
+    let (_, run) = importer.end();
+    run.failed(3, &["cannot read", "photos", "this leaves", ".bristlecone"]);
+    assert!(run.err.trim_end().ends_with(SENTENCE), "{}", run.err);
+    let left = reclaimable(&place);
+    assert!(left > 2 * MIB as u64 && left <= store_bytes(&place), "{left}");
+    let shown = place.ok(["info"]);
+    assert!(shown.lines().any(|line| line.starts_with("reclaimable   ") && line.contains(" MB")), "{shown}");
+    goes_on(&place);
+    // One that succeeds afterwards leaves nothing more.
+    place.ok(["import", "elsewhere", "--path", "photos"]);
+    assert_eq!(reclaimable(&place), left);
+    goes_on(&place);
+}
+
+#[test]
+fn an_import_that_is_stopped_by_a_signal_says_so_and_what_it_leaves() {
+    let place = with_commit();
+    folder(&place.path("photos"), FILES);
+    let mut sum = 0;
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
+        let mut importer = Working::begin(&place, ["import", "photos", "--path", "photos"]);
+        importer.appends(&place);
+        importer.signal(signal);
+        let (_, run) = importer.end();
+        run.failed(code, &["what was committed before stays", "this leaves"]);
+        assert!(run.err.trim_end().ends_with(SENTENCE), "{}", run.err);
+        let left = reclaimable(&place);
+        assert!(left > sum + 2 * MIB as u64, "{left} after {sum}");
+        sum = left;
+        goes_on(&place);
+    }
+    assert!(sum <= store_bytes(&place));
+}
+
+#[test]
+fn a_killed_import_is_counted_by_whoever_comes_next() {
+    let place = with_commit();
+    folder(&place.path("photos"), FILES);
+    let mut importer = Working::begin(&place, ["import", "photos", "--path", "photos"]);
+    importer.appends(&place);
+    importer.signal(Signal::STOP);
+    assert_eq!(reclaimable(&place), 0, "it is under way");
+    importer.signal(Signal::KILL);
+    let (status, _) = importer.end();
+    assert!(!status.success());
+    let left = reclaimable(&place);
+    let most = store_bytes(&place);
+    assert!(left > 2 * MIB as u64 && left <= most, "{left} of {most}");
+    goes_on(&place);
+    assert_eq!(reclaimable(&place), left);
+}
+
+#[test]
+fn a_signal_that_is_ignored_stays_ignored() {
+    let place = with_commit();
+    folder(&place.path("photos"), FILES);
+    let mut command = Command::new("sh");
+    let cone = format!("trap '' HUP; exec {} import photos --path photos", env!("CARGO_BIN_EXE_cone"));
+    command.args(["-c", &cone]).current_dir(place.path("")).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut importer = Working(command.spawn().unwrap());
+    importer.appends(&place);
+    importer.signal(Signal::HUP);
+    let (_, run) = importer.end();
+    assert_eq!(run.code, 0, "{run:?}");
+    assert_eq!(reclaimable(&place), 0);
+}
+
+/// A repository of some mebibytes, in one pack, whose files cannot be compressed.
+fn repository(place: &Place) -> (Git, PathBuf) {
+    let dir = place.path("from");
+    folder(&dir, 20);
+    let git = Git::new(dir);
+    git.run(&["init", "-q", "-b", "main"]);
+    git.run(&["add", "-A"]);
+    git.run(&["commit", "-q", "-m", "one"]);
+    git.run(&["repack", "-q", "-a", "-d"]);
+    let packs = fs::read_dir(git.dir().join(".git/objects/pack")).unwrap().map(|entry| entry.unwrap().path());
+    let pack = packs.into_iter().find(|path| path.extension().is_some_and(|ending| ending == "pack")).unwrap();
+    (git, pack)
+}
+
+#[test]
+fn a_git_import_that_fails_is_counted_until_one_succeeds() {
+    if !is_there("a_git_import_that_fails_is_counted_until_one_succeeds") {
+        return;
+    }
+    let place = with_commit();
+    let (git, pack) = repository(&place);
+    fs::set_permissions(&pack, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+    let bytes = fs::read(&pack).unwrap();
+    let mut damaged = bytes.clone();
+    let at = bytes.len() * 9 / 10;
+    damaged[at] ^= 0x55;
+    fs::write(&pack, &damaged).unwrap();
+    let run = place.fails(3, &["is damaged", "this leaves"], ["import", "--git", "from"]);
+    assert!(run.err.trim_end().ends_with(SENTENCE), "{}", run.err);
+    let left = reclaimable(&place);
+    assert!(left > 2 * MIB as u64, "{left}");
+    goes_on(&place);
+    // The branch of that name is another history: nothing moves, and all that came is left.
+    fs::write(&pack, &bytes).unwrap();
+    let run = place.run(["import", "--git", "from"]);
+    assert_eq!(run.code, 1, "{run:?}");
+    assert!(run.err.contains("left where it is") && run.err.trim_end().ends_with(SENTENCE), "{}", run.err);
+    let kept = reclaimable(&place);
+    assert!(kept > left, "{kept} after {left}");
+    // Under a name that is free the same objects are led to, those of the attempts before, too.
+    git.run(&["branch", "-m", "main", "theirs"]);
+    place.ok(["import", "--git", "from"]);
+    assert_eq!(reclaimable(&place), 0);
+    goes_on(&place);
+}
+
+#[test]
+fn an_import_that_cannot_fit_is_refused_before_anything_is_written() {
+    if !is_there("an_import_that_cannot_fit_is_refused_before_anything_is_written") {
+        return;
+    }
+    let place = with_commit();
+    let (_, pack) = repository(&place);
+    // A pack that is larger than any disk, by a hole.
+    fs::set_permissions(&pack, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+    let file = fs::OpenOptions::new().write(true).open(&pack).unwrap();
+    let whole = file.metadata().unwrap().len();
+    file.set_len(8 << 40).unwrap();
+    let before = store_bytes(&place);
+    let run = place.fails(
+        3,
+        &[".bristlecone", "8.8 TB are needed", "are free", "nothing was written", "--ignore-free-space"],
+        ["import", "--git", "from"],
+    );
+    assert!(!run.err.contains("this leaves"), "{}", run.err);
+    assert_eq!((store_bytes(&place), reclaimable(&place)), (before, 0));
+    // Whoever knows better goes on; what is wrong with the pack then shows.
+    let run = place.run(["import", "--git", "from", "--ignore-free-space"]);
+    assert!(!run.err.contains("are needed"), "{}", run.err);
+    file.set_len(whole).unwrap();
+    place.ok(["import", "--git", "from", "--ref", "main", "--force"]);
+    place.ok(["check"]);
+}
+
+#[test]
+fn a_file_that_is_no_value_is_refused_before_anything_is_written() {
+    let place = with_commit();
+    folder(&place.path("photos"), 3);
+    let file = fs::File::create(place.path("photos/hole")).unwrap();
+    file.set_len(1 << 40).unwrap();
+    let before = store_bytes(&place);
+    let run = place.fails(3, &["photos/hole", "a value has at most"], ["import", "photos"]);
+    assert!(!run.err.contains("this leaves"), "{}", run.err);
+    assert_eq!((store_bytes(&place), reclaimable(&place)), (before, 0));
+    // Holes take no room, and are no reason to refuse.
+    file.set_len(1 << 30).unwrap();
+    file.write_all_at(b"end", (1 << 30) - 3).unwrap();
+    place.ok(["import", "photos", "--path", "photos"]);
+    assert!(store_bytes(&place) < before + 64 * MIB as u64);
+    goes_on(&place);
+}
+
+/// A file system in memory, mounted for a test.
+struct Mounted(PathBuf);
+
+impl Mounted {
+    fn new(place: &Place, name: &str, size: &str) -> Self {
+        let dir = place.path(name);
+        fs::create_dir(&dir).unwrap();
+        let mut command = Command::new("mount");
+        command.args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"]).arg(&dir);
+        assert!(command.status().unwrap().success(), "this test mounts a file system: it needs root");
+        Self(dir)
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+#[test]
+#[ignore = "mounts a file system, which needs root; run it with --ignored"]
+fn a_disk_that_is_full_ends_an_import_and_room_is_compared_first() {
+    let outside = Place::empty();
+    folder(&outside.path("photos"), 40);
+    let mounted = Mounted::new(&outside, "small", "30m");
+    let place = Place::at(&mounted.0);
+    place.ok(["init"]);
+    place.ok(["set", "before", "kept"]);
+    let photos = outside.path("photos");
+    let photos = photos.to_str().unwrap();
+    let before = store_bytes(&place);
+    let run = place.fails(3, &["42 MB are needed", "are free", "nothing was written"], ["import", photos]);
+    assert!(!run.err.contains("this leaves"), "{}", run.err);
+    assert_eq!((store_bytes(&place), reclaimable(&place)), (before, 0));
+    let run = place.fails(3, &["no space left", "this leaves"], ["import", photos, "--ignore-free-space"]);
+    assert!(run.err.trim_end().ends_with(SENTENCE), "{}", run.err);
+    let left = reclaimable(&place);
+    assert!(left > 10 * MIB as u64, "{left}");
+    assert_eq!(place.ok(["get", "before"]), "kept");
+    place.ok(["check"]);
+    // The count stays although not one byte is free, and a second attempt adds to it what it could still write.
+    let _ = place.run(["import", photos, "--ignore-free-space"]);
+    assert!(reclaimable(&place) >= left);
+    let more = Command::new("mount").args(["-o", "remount,size=60m"]).arg(&mounted.0).status().unwrap();
+    assert!(more.success());
+    goes_on(&place);
+    assert!(reclaimable(&place) >= left);
+}
+
+#[test]
+#[ignore = "mounts a file system, which needs root; run it with --ignored"]
+fn a_store_that_cannot_be_made_whole_is_not_left_half_made() {
+    let outside = Place::empty();
+    let mut made = 0;
+    for kib in (0..1600).step_by(100) {
+        let mounted = Mounted::new(&outside, &format!("small-{kib}"), "2m");
+        fs::write(mounted.0.join("full"), vec![1; (2 * MIB).saturating_sub((kib + 4) * 1024)]).unwrap();
+        let place = Place::at(&mounted.0);
+        let run = place.run(["init", "deep/er"]);
+        if run.code == 0 {
+            made += 1;
+            continue;
+        }
+        run.failed(3, &["no space left"]);
+        assert!(!place.path("deep").exists(), "{kib} KiB: {run:?}");
+    }
+    assert!(made > 0 && made < 16, "{made} stores were made");
+}
+
+#[test]
+fn a_repository_that_an_export_made_and_could_not_fill_is_removed() {
+    let place = with_commit();
+    folder(&place.path("photos"), 8);
+    place.ok(["import", "photos", "--path", "photos"]);
+    place.flip(&fs::read(place.path("photos/03/3")).unwrap()[MIB / 2..MIB / 2 + 64]);
+    place.fails(3, &["damaged"], ["export", "--git", "new/out.git"]);
+    assert!(!place.path("new").exists());
+    // A folder that was there stays, and is empty again; one with a repository stays as it is.
+    fs::create_dir(place.path("empty")).unwrap();
+    place.fails(3, &["damaged"], ["export", "--git", "empty"]);
+    assert_eq!(fs::read_dir(place.path("empty")).unwrap().count(), 0);
+    if is_there("a_repository_that_an_export_made_and_could_not_fill_is_removed") {
+        fs::create_dir(place.path("theirs")).unwrap();
+        Git::new(place.path("theirs")).run(&["init", "-q"]);
+        place.fails(3, &["damaged"], ["export", "--git", "theirs"]);
+        assert!(place.path("theirs/.git/HEAD").exists());
+    }
+}
+
+#[test]
+fn an_export_that_is_stopped_takes_away_the_repository_it_made() {
+    let place = with_commit();
+    folder(&place.path("photos"), FILES);
+    place.ok(["import", "photos"]);
+    for signal in [Signal::INT, Signal::TERM] {
+        let mut exporter = Working::begin(&place, ["export", "--git", "new/out.git"]);
+        let until = Instant::now() + Duration::from_secs(60);
+        while !place.path("new/out.git/objects/pack").exists() {
+            assert!(Instant::now() < until && exporter.0.try_wait().unwrap().is_none());
+            thread::sleep(Duration::from_micros(200));
+        }
+        exporter.signal(signal);
+        let (_, run) = exporter.end();
+        assert!(run.code > 128, "{run:?}");
+        assert!(!place.path("new").exists(), "{:?}", fs::read_dir(place.path("new")).unwrap().collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn a_value_that_was_large_and_came_to_nothing_is_told() {
+    let place = with_commit();
+    // Somebody makes a value where the commit's directory is to be, after the look and before the commit: here, by a
+    // merge that both sides stand against, whose objects came first.
+    let other = Place::with_store();
+    other.ok(["set", "x", "theirs"]);
+    folder(&other.path("photos"), 12);
+    other.ok(["import", "photos", "--path", "photos"]);
+    let dir = other.path(".bristlecone");
+    place.ok(["subtree", "add", "-P", "lib", dir.to_str().unwrap(), "main"]);
+    assert_eq!(reclaimable(&place), 0);
+    other.ok(["set", "x", "theirs again"]);
+    other.ok(["import", "photos", "--path", "more", "-m", "more"]);
+    place.ok(["set", "lib/x", "ours"]);
+    let run = place.run(["subtree", "pull", "-P", "lib", dir.to_str().unwrap(), "main"]);
+    assert_eq!(run.code, 1, "{run:?}");
+    assert!(run.err.contains("this leaves") && run.err.trim_end().ends_with(SENTENCE), "{}", run.err);
+    assert!(reclaimable(&place) > 0);
+    goes_on(&place);
+}

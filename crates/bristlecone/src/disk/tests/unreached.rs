@@ -1,0 +1,205 @@
+//! What nothing leads to is counted: over backends and processes, once, and whatever the files of the count hold.
+
+use std::{fs, mem, path::PathBuf};
+
+use super::*;
+
+/// Returns the count as another process would learn it.
+fn reclaimable(dir: &Path) -> u64 {
+    DiskBackend::open(storage(dir), None, small(), true).unwrap().stats().reclaimable_bytes
+}
+
+/// Appends objects that no ref leads to, and returns the bytes of the frame.
+fn ahead(backend: &DiskBackend, number: u64, bytes: usize) -> u64 {
+    let before = backend.unreached_bytes();
+    backend.append(batch(number..number + 1, bytes), &[], Durability::None).unwrap();
+    let frame = (frame::EMPTY_BYTES as usize + 48 + bytes).next_multiple_of(8) as u64;
+    assert_eq!(backend.unreached_bytes() - before, frame);
+    frame
+}
+
+fn files(dir: &Path, part: &str) -> Vec<PathBuf> {
+    let names = fs::read_dir(dir.join("derived")).unwrap().map(|entry| entry.unwrap().path());
+    names.filter(|path| path.file_name().unwrap().to_str().unwrap().contains(part)).collect()
+}
+
+/// Ends a backend as a killed process ends: its locks go, and nothing is written.
+fn die(backend: DiskBackend) {
+    drop(mem::take(&mut *lock(&backend.shared.unreached.note)));
+    lock(&backend.shared.log).appended = false;
+    backend.shared.stop_background();
+    mem::forget(backend);
+}
+
+#[test]
+fn what_no_ref_move_follows_is_counted_once_the_backend_is_gone() {
+    let dir = tempfile::tempdir().unwrap();
+    let backend = create(dir.path(), small());
+    commit(&backend, 0, Durability::Synced).unwrap();
+    assert_eq!(backend.unreached_bytes(), 0);
+    let left = ahead(&backend, 1, 300) + ahead(&backend, 2, 7001);
+    assert_eq!((reclaimable(dir.path()), backend.stats().reclaimable_bytes), (0, 0), "it is under way");
+    drop(backend);
+    assert_eq!(reclaimable(dir.path()), left);
+    // Opening for reading changes nothing; opening for writing brings it into the count, and keeps it.
+    assert_eq!((files(dir.path(), "@unreached-").len(), files(dir.path(), "@reclaimable").len()), (1, 0));
+    for _ in 0..3 {
+        let backend = open(dir.path(), small());
+        assert_eq!(backend.stats().reclaimable_bytes, left);
+        commit(&backend, 3, Durability::None).unwrap();
+        drop(backend);
+        assert_eq!(reclaimable(dir.path()), left);
+        assert_eq!((files(dir.path(), "@unreached-").len(), files(dir.path(), "@reclaimable").len()), (0, 1));
+    }
+}
+
+#[test]
+fn a_ref_that_moves_to_what_was_appended_takes_the_count_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let backend = create(dir.path(), small());
+    commit(&backend, 0, Durability::None).unwrap();
+    let Some(RefTarget::Object(old)) = backend.get_ref("main").unwrap() else { panic!("main was moved") };
+    let left = ahead(&backend, 1, 300);
+    // None of these leads to it.
+    let moves = [
+        RefMove { name: "old".to_owned(), expected: Expected::Absent, to: Some(RefTarget::Object(old)) },
+        RefMove { name: "HEAD".to_owned(), expected: Expected::Any, to: Some(RefTarget::Symbolic("main".to_owned())) },
+        RefMove { name: "main".to_owned(), expected: Expected::Any, to: None },
+    ];
+    for wanted in moves {
+        backend.append(Batch::new(), &[wanted], Durability::None).unwrap();
+        assert_eq!(backend.unreached_bytes(), left);
+    }
+    // The next commit may.
+    commit(&backend, 2, Durability::None).unwrap();
+    assert_eq!(backend.unreached_bytes(), 0);
+    // So may a move to an object that was appended before, by its place or without one.
+    for at in [true, false] {
+        let base = backend.append(batch(3..4, 100), &[], Durability::None).unwrap();
+        let at = ObjRef::new(oid(3), if at { base } else { Location::NONE });
+        let wanted = RefMove { name: "main".to_owned(), expected: Expected::Any, to: Some(RefTarget::Object(at)) };
+        backend.append(Batch::new(), &[wanted], Durability::None).unwrap();
+        assert_eq!(backend.unreached_bytes(), 0);
+    }
+    drop(backend);
+    assert_eq!((reclaimable(dir.path()), files(dir.path(), "@").len()), (0, 0));
+}
+
+#[test]
+fn a_lost_compare_and_set_leaves_what_was_appended_ahead_of_it_and_no_more() {
+    let dir = tempfile::tempdir().unwrap();
+    let backend = create(dir.path(), small());
+    commit(&backend, 0, Durability::None).unwrap();
+    let mut early = batch(1..2, 300);
+    backend.append_keeping(&mut early).unwrap();
+    let left = backend.unreached_bytes();
+    assert!(left > 300);
+    let lost = backend.append(batch(2..3, 500), &[to("main", 2, Expected::Absent)], Durability::None);
+    assert!(matches!(lost, Err(Error::Conflict { .. })), "{lost:?}");
+    drop(backend);
+    assert_eq!(reclaimable(dir.path()), left);
+}
+
+#[test]
+fn a_killed_writer_is_counted_to_the_last_mebibyte() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = DiskOptions { segment_bytes: 1 << 20, ..small() };
+    let backend = create(dir.path(), options.clone());
+    let left: u64 = (0..40).map(|number| ahead(&backend, number, 100_000)).sum();
+    let living = open(dir.path(), options.clone());
+    assert_eq!(living.stats().reclaimable_bytes, 0, "the writer lives");
+    die(backend);
+    let told = reclaimable(dir.path());
+    assert!(told <= left && left - told < 1 << 20, "{told} of {left}");
+    assert_eq!(open(dir.path(), options).stats().reclaimable_bytes, told);
+    assert_eq!(reclaimable(dir.path()), told);
+}
+
+#[test]
+fn many_who_give_up_at_once_and_one_after_another_are_all_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(create(dir.path(), small()));
+    let mut left = 0;
+    for round in 0..90_u64 {
+        let (one, other) = (open(dir.path(), small()), open(dir.path(), small()));
+        left += ahead(&one, round, 100) + ahead(&other, 1000 + round, 10 + round as usize);
+        drop((one, other));
+        assert_eq!(reclaimable(dir.path()), left, "round {round}");
+    }
+    // The count is bounded.
+    drop(open(dir.path(), small()));
+    let [count] = &files(dir.path(), "@")[..] else { panic!("{:?}", files(dir.path(), "@")) };
+    assert!(fs::metadata(count).unwrap().len() <= 2000);
+    assert_eq!(reclaimable(dir.path()), left);
+}
+
+#[test]
+fn what_was_given_up_is_counted_at_once_and_nothing_more_is_appended() {
+    let dir = tempfile::tempdir().unwrap();
+    let backend = create(dir.path(), small());
+    let left = ahead(&backend, 1, 300);
+    backend.abandon().unwrap();
+    assert_eq!(reclaimable(dir.path()), left);
+    let refused = commit(&backend, 2, Durability::None);
+    assert!(matches!(refused, Err(Error::Usage { .. })), "{refused:?}");
+    assert!(backend.append_keeping(&mut batch(3..4, 10)).is_err());
+    assert!(backend.append_many(vec![(batch(3..4, 10), Vec::new())], Durability::None)[0].is_err());
+    drop(backend);
+    assert_eq!(reclaimable(dir.path()), left);
+    let backend = open(dir.path(), small());
+    commit(&backend, 2, Durability::Synced).unwrap();
+    assert_there(&backend, 1..2, 300);
+}
+
+#[test]
+fn work_that_is_done_after_all_takes_back_what_it_left_before() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(create(dir.path(), small()));
+    let mut left = Vec::new();
+    for source in ["git /one", "git /two", "git /one"] {
+        let backend = open(dir.path(), small());
+        backend.begin_work(source);
+        left.push(ahead(&backend, left.len() as u64, 100 * (left.len() + 1)));
+    }
+    assert_eq!(reclaimable(dir.path()), left.iter().sum::<u64>());
+    let backend = open(dir.path(), small());
+    backend.forget_work("git /three").unwrap();
+    assert_eq!(reclaimable(dir.path()), left.iter().sum::<u64>());
+    backend.forget_work("git /one").unwrap();
+    assert_eq!(reclaimable(dir.path()), left[1]);
+}
+
+#[test]
+fn damage_to_the_files_of_the_count_loses_the_count_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(create(dir.path(), small()));
+    let (one, other) = (open(dir.path(), small()), open(dir.path(), small()));
+    let counted = ahead(&one, 1, 100);
+    drop(one);
+    drop(open(dir.path(), small()));
+    let noted = ahead(&other, 2, 200);
+    drop(other);
+    let (count, note) = (files(dir.path(), "@reclaimable").remove(0), files(dir.path(), "@unreached-").remove(0));
+    for (file, rest) in [(count, noted), (note, counted)] {
+        let whole = fs::read(&file).unwrap();
+        for at in 0..whole.len() as u64 {
+            flip(&file, at);
+            assert_eq!(reclaimable(dir.path()), rest, "{} flipped at {at}", file.display());
+            fs::write(&file, &whole[..at as usize]).unwrap();
+            assert_eq!(reclaimable(dir.path()), rest, "{} cut at {at}", file.display());
+            fs::write(&file, &whole).unwrap();
+        }
+        // A file that claims a terabyte is not read.
+        fs::OpenOptions::new().write(true).open(&file).unwrap().set_len(1 << 40).unwrap();
+        assert!([rest, counted + noted].contains(&reclaimable(dir.path())));
+        fs::write(&file, &whole).unwrap();
+        assert_eq!(reclaimable(dir.path()), counted + noted);
+    }
+    for file in files(dir.path(), "@") {
+        fs::write(file, b"").unwrap();
+    }
+    let backend = open(dir.path(), small());
+    assert_eq!(backend.stats().reclaimable_bytes, 0);
+    commit(&backend, 3, Durability::Synced).unwrap();
+    assert_eq!(files(dir.path(), "@unreached-").len(), 0, "what says nothing is cleared away");
+}
