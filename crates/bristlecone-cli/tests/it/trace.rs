@@ -1,10 +1,6 @@
 //! `cone trace`: what is in a trace, and traces written again.
 
-use std::{
-    fs,
-    io::{Read, Write},
-    path::PathBuf,
-};
+use std::{fs, io::Read, path::PathBuf};
 
 use serde_json::{Value, json};
 
@@ -13,22 +9,16 @@ use crate::harness::Place;
 const REAL: &str = "tezos_actions_1commit.repr";
 const EARLY: &str = "synthetic-early-101commits.repr";
 
-/// Returns where a shipped trace is; `None`, and says so, where there is none.
-fn shipped(name: &str) -> Option<PathBuf> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/tezos").join(name);
-    if path.exists() {
-        return Some(path);
-    }
-    // Past the harness, which hides what a test that passes prints.
-    let _ = writeln!(std::io::stderr(), "SKIPPED: {} is not there, so nothing was tested with it", path.display());
-    None
+/// Returns where a trace of the repository is.
+fn shipped(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata/tezos").join(name)
 }
 
-/// Puts a shipped trace into the folder.
-fn with(name: &str) -> Option<Place> {
+/// Puts a trace of the repository into the folder.
+fn with(name: &str) -> Place {
     let place = Place::empty();
-    place.file("trace.repr", fs::read(shipped(name)?).unwrap());
-    Some(place)
+    place.file("trace.repr", fs::read(shipped(name)).unwrap());
+    place
 }
 
 fn rows(info: &Value) -> Vec<u64> {
@@ -37,7 +27,7 @@ fn rows(info: &Value) -> Vec<u64> {
 
 #[test]
 fn info_of_the_real_trace() {
-    let Some(place) = with(REAL) else { return };
+    let place = with(REAL);
     let shown = place.ok(["trace", "info", "trace.repr"]);
     for line in [
         "rows          6, of 47.2 bytes each",
@@ -71,7 +61,7 @@ fn info_of_the_real_trace() {
 
 #[test]
 fn info_of_a_longer_trace() {
-    let Some(place) = with(EARLY) else { return };
+    let place = with(EARLY);
     let info = place.json(["trace", "info", "trace.repr", "--shapes", "3"]);
     assert_eq!(rows(&info), [100, 8314, 145, 2, 22_923, 5765, 3267, 101]);
     assert_eq!((&info["rows"], &info["old_checkouts"]), (&40_617.into(), &2.into()));
@@ -86,7 +76,7 @@ fn info_of_a_longer_trace() {
 
 #[test]
 fn a_copy_is_the_same_and_a_cut_is_a_prefix() {
-    let Some(place) = with(EARLY) else { return };
+    let place = with(EARLY);
     let original = fs::read(place.path("trace.repr")).unwrap();
     place.ok(["trace", "convert", "trace.repr", "--out", "same.repr"]);
     assert!(fs::read(place.path("same.repr")).unwrap() == original);
@@ -107,7 +97,7 @@ fn a_copy_is_the_same_and_a_cut_is_a_prefix() {
 
 #[test]
 fn keys_are_converted() {
-    let Some(place) = with(EARLY) else { return };
+    let place = with(EARLY);
     let convert = |name: &str| {
         let out = format!("{name}.repr");
         let done = place.json(["trace", "convert", "trace.repr", "--out", &out, "--path-conversion", name]);
@@ -135,7 +125,7 @@ fn keys_are_converted() {
 
 #[test]
 fn a_partial_row_is_left_out_and_said() {
-    let Some(place) = with(REAL) else { return };
+    let place = with(REAL);
     let run = place.run(["trace", "convert", "trace.repr", "--out", "whole.repr"]);
     assert_eq!((run.code, run.err.as_str()), (0, "left out: 4 bytes of a row that the trace ends in\n"));
     assert_eq!(fs::read(place.path("whole.repr")).unwrap().len(), 296);
@@ -143,7 +133,7 @@ fn a_partial_row_is_left_out_and_said() {
 
 #[test]
 fn nothing_is_overwritten_by_mistake() {
-    let Some(place) = with(REAL) else { return };
+    let place = with(REAL);
     place.file("there", "precious");
     let convert = ["trace", "convert", "trace.repr", "--out", "there"];
     place.fails(2, &["there is there already", "--force"], convert);
@@ -163,7 +153,7 @@ fn nothing_is_overwritten_by_mistake() {
 
 #[test]
 fn damage_is_named_with_its_offset() {
-    let Some(place) = with(REAL) else { return };
+    let place = with(REAL);
     let mut bytes = fs::read(place.path("trace.repr")).unwrap();
     // The operation of the third row.
     bytes[0x52] = 9;
@@ -211,7 +201,7 @@ fn wrong_usage() {
 
 #[test]
 fn a_trace_may_come_through_a_pipe() {
-    let Some(path) = shipped(REAL) else { return };
+    let path = shipped(REAL);
     let mut bytes = Vec::new();
     fs::File::open(path).unwrap().read_to_end(&mut bytes).unwrap();
     let run = Place::empty().feed(["trace", "info", "/dev/stdin"], &bytes);

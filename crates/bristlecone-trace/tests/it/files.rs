@@ -2,11 +2,11 @@
 
 use bristlecone_trace::{KeyBuf, Reader, Row, Scoped, Writer};
 
-use crate::shared::{self, EARLY, FLAT, REAL};
+use crate::shipped::{self, EARLY, FLAT, REAL};
 
 #[test]
 fn the_real_trace_row_by_row() {
-    let Some(path) = shared::path(REAL) else { return };
+    let path = shipped::path(REAL);
     let key = |path: &str| KeyBuf::from_steps(path.split('/'));
     let (version, sandbox) = (key("data/version"), key("data/sandbox_parameter"));
     let (protocol, test_chain) = (key("protocol"), key("test_chain"));
@@ -54,7 +54,7 @@ fn the_real_trace_row_by_row() {
 #[test]
 fn what_is_read_and_written_is_the_same() {
     for (name, rows) in [(REAL, 6), (EARLY, 40_617), (FLAT, 38_613)] {
-        let Some(bytes) = shared::bytes(name) else { continue };
+        let bytes = shipped::bytes(name);
         let mut reader = Reader::new(&bytes[..], name).unwrap();
         let mut writer = Writer::new(Vec::new()).unwrap();
         while let Some(row) = reader.next().unwrap() {

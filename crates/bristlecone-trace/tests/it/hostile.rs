@@ -4,7 +4,7 @@ use std::io::{self, Read};
 
 use bristlecone_trace::{Reader, TraceError, Writer};
 
-use crate::shared::{self, EARLY, FLAT, REAL, Random};
+use crate::shipped::{self, EARLY, FLAT, REAL, Random};
 
 /// What any trace begins with.
 const HEADER: &[u8] = b"IrmRepBT\0\0\0\0\0";
@@ -56,7 +56,7 @@ fn corrupt(bytes: &[u8], at: u64, says: &str) {
 
 #[test]
 fn every_cut_is_a_shorter_trace() {
-    let Some(bytes) = shared::bytes(REAL) else { return };
+    let bytes = shipped::bytes(REAL);
     let (whole, _) = read(&bytes).unwrap();
     for length in 0..bytes.len() {
         let cut = read(&bytes[..length]);
@@ -74,7 +74,7 @@ fn every_cut_is_a_shorter_trace() {
 
 #[test]
 fn every_flip_is_an_error_or_a_sound_trace() {
-    let Some(sound) = shared::bytes(REAL) else { return };
+    let sound = shipped::bytes(REAL);
     let (whole, _) = read(&sound).unwrap();
     let mut damaged = 0;
     for bit in 0..sound.len() * 8 {
@@ -193,7 +193,7 @@ fn what_is_announced_is_not_allocated() {
 
 #[test]
 fn the_way_bytes_arrive_does_not_matter() {
-    let Some(bytes) = shared::bytes(EARLY) else { return };
+    let bytes = shipped::bytes(EARLY);
     let bytes = &bytes[..200_000];
     let (whole, partial) = read(bytes).unwrap();
     for piece in [1, 7, 1000] {
@@ -231,7 +231,7 @@ fn long_rows_are_read() {
 fn mutations() {
     let (mut random, mut errors, mut sound) = (Random(1), 0, 0);
     for (name, bytes, rounds) in [(REAL, 300, 60_000), (EARLY, 1_500, 40_000), (FLAT, 3_000, 20_000)] {
-        let Some(whole) = shared::bytes(name) else { continue };
+        let whole = shipped::bytes(name);
         for _ in 0..rounds {
             match read(&random.mutate(&whole[..bytes])) {
                 Ok(_) => sound += 1,

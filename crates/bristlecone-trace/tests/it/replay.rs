@@ -12,7 +12,7 @@ use bristlecone_trace::{
     replay::{End, Observer, Progress, Replay, ReplayError, ReplayOptions, Report, hashes_checkable},
 };
 
-use crate::shared::{self, EARLY, FLAT, REAL};
+use crate::shipped::{self, EARLY, FLAT, REAL};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
@@ -60,7 +60,7 @@ fn contents<F: Format>(tree: &Tree<F>) -> bristlecone::Result<Vec<(String, Vec<u
 #[test]
 fn in_memory_every_answer_and_hash_is_right() -> Outcome {
     for (name, commits, rows, last) in TRACES {
-        let Some(trace) = shared::bytes(name) else { continue };
+        let trace = shipped::bytes(name);
         let repo = memory(Tezos::new());
         let report = replay(&repo, &trace, ReplayOptions::default())?;
         check(&repo, &report, commits, rows);
@@ -76,7 +76,7 @@ fn in_memory_every_answer_and_hash_is_right() -> Outcome {
 #[test]
 fn on_disk_every_answer_and_hash_is_right_and_history_is_there() -> Outcome {
     for (name, commits, rows, _) in TRACES {
-        let Some(trace) = shared::bytes(name) else { continue };
+        let trace = shipped::bytes(name);
         for (durability, maps) in [(Durability::None, true), (Durability::Grouped, false), (Durability::Synced, true)] {
             let dir = tempfile::tempdir()?;
             let options = DiskOptions { maps, ..DiskOptions::default() };
@@ -101,7 +101,7 @@ fn on_disk_every_answer_and_hash_is_right_and_history_is_there() -> Outcome {
 #[test]
 fn formats_and_switches_end_with_the_same_contents() -> Outcome {
     for (name, commits, rows, _) in TRACES {
-        let Some(trace) = shared::bytes(name) else { continue };
+        let trace = shipped::bytes(name);
         let (one, other) = (memory(Tezos::new()), memory(Native::new()));
         let plain = memory(Tezos::new().inline(0).split(false));
         check(&one, &replay(&one, &trace, ReplayOptions::default())?, commits, rows);
@@ -119,7 +119,7 @@ fn formats_and_switches_end_with_the_same_contents() -> Outcome {
 #[test]
 fn conversions_and_empty_values_keep_every_answer() -> Outcome {
     for (name, commits, rows, _) in TRACES {
-        let Some(trace) = shared::bytes(name) else { continue };
+        let trace = shipped::bytes(name);
         for path_conversion in PathConversion::ALL {
             for empty_blobs in [false, true] {
                 let options = ReplayOptions { path_conversion, empty_blobs, ..ReplayOptions::default() };
@@ -140,7 +140,7 @@ fn conversions_and_empty_values_keep_every_answer() -> Outcome {
 
 #[test]
 fn a_replay_ends_after_the_commits_asked_for() -> Outcome {
-    let Some(trace) = shared::bytes(EARLY) else { return Ok(()) };
+    let trace = shipped::bytes(EARLY);
     let repo = memory(Tezos::new());
     let report = replay(&repo, &trace, ReplayOptions { commits: Some(7), ..ReplayOptions::default() })?;
     assert_eq!((report.commits, report.hashes_checked, report.end), (7, 7, End::Commits));
@@ -172,7 +172,7 @@ impl Read for Slow<'_> {
 
 #[test]
 fn an_observer_ends_a_replay_between_rows() -> Outcome {
-    let Some(trace) = shared::bytes(EARLY) else { return Ok(()) };
+    let trace = shipped::bytes(EARLY);
     let repo = memory(Tezos::new());
     let mut replay = Replay::new(&repo, ReplayOptions::default())?;
     replay.run(&mut Reader::new(Slow(&trace), "trace")?, &mut Impatient)?;
