@@ -154,6 +154,28 @@ fn a_wrong_answer_is_1_and_damage_is_3() {
 }
 
 #[test]
+fn a_cut_trace_is_3_and_what_is_whole_of_it_stays() {
+    let place = Place::empty();
+    let bytes = fs::read(trace("tezos_actions_1commit.repr")).unwrap();
+    let cut = place.file("cut.repr", &bytes);
+    let cut = cut.to_str().unwrap();
+    let says = ["cut.repr is cut within row 6", "at byte 296", "replayed 1 commits and 6 rows before that"];
+    let fails = |says: &[&str], options: &[&str]| {
+        let run = place.run(["replay", "tezos", cut].iter().chain(options));
+        assert!(run.code == 3 && says.iter().all(|part| run.err.contains(part)), "{run:?}");
+    };
+    for (store, threads) in [("one", "1"), ("two", "2")] {
+        fails(&says, &["-r", store, "--threads", threads]);
+        assert!(place.ok(["-r", store, "log"]).contains("Genesis"));
+    }
+    fails(&says, &["--runs", "2"]);
+    fails(&says[..2], &["--chunked", "1x1"]);
+    place.ok(["replay", "tezos", cut, "--commits", "1"]);
+    let whole = place.file("whole.repr", &bytes[..296]);
+    place.ok(["replay", "tezos", whole.to_str().unwrap()]);
+}
+
+#[test]
 fn options_that_make_no_sense_are_refused() {
     let place = Place::empty();
     for (says, options) in [

@@ -28,19 +28,23 @@ fn rows(info: &Value) -> Vec<u64> {
 #[test]
 fn info_of_the_real_trace() {
     let place = with(REAL);
-    let shown = place.ok(["trace", "info", "trace.repr"]);
+    // Its last row is cut: what is whole is told, and that.
+    let cut = ["trace.repr is cut within row 6", "at byte 296", "4 bytes", "the rows before it are whole"];
+    let run = place.fails(3, &cut, ["trace", "info", "trace.repr"]);
+    let shown = String::from_utf8(run.out).unwrap();
     for line in [
         "rows          6, of 47.2 bytes each",
         "commits       1, of 6.0 rows each",
         "from          2018-06-30 16:07:32 +0000",
         "last commit   CoV8SQumiVU9saiu3FVNeDNewJaJH8yWdsGF3WLdsRr2P9S7MzCj",
-        "at the end    4 bytes of a row that is cut short: ignored",
+        "at the end    4 bytes of a row that is cut",
         "Find          2  33.3 %     2.000      0          2",
         "data/version               2  33.3 %    1       0     1    0         0",
     ] {
         assert!(shown.lines().any(|shown| shown == line), "{shown}\nlacks {line:?}");
     }
-    let info = place.json(["trace", "info", "trace.repr"]);
+    let run = place.fails(3, &cut, ["-o", "json", "trace", "info", "trace.repr"]);
+    let info: Value = serde_json::from_slice(&run.out).unwrap();
     let keys: Vec<&String> = info.as_object().unwrap().keys().collect();
     let documented = "file rows row_bytes commits rows_uncommitted partial_bytes first_date last_date last_commit \
                       old_checkouts contexts_max contexts_left kinds rows_per_commit largest depths values shapes \
@@ -124,11 +128,16 @@ fn keys_are_converted() {
 }
 
 #[test]
-fn a_partial_row_is_left_out_and_said() {
+fn what_is_whole_of_a_cut_trace_is_written_and_the_cut_is_told() {
     let place = with(REAL);
-    let run = place.run(["trace", "convert", "trace.repr", "--out", "whole.repr"]);
-    assert_eq!((run.code, run.err.as_str()), (0, "left out: 4 bytes of a row that the trace ends in\n"));
+    let says = ["trace.repr is cut within row 6", "at byte 296", "are whole, and are now in whole.repr"];
+    let run = place.fails(3, &says, ["trace", "convert", "trace.repr", "--out", "whole.repr"]);
+    assert!(String::from_utf8(run.out).unwrap().starts_with("wrote 1 commit, 6 rows and "));
     assert_eq!(fs::read(place.path("whole.repr")).unwrap().len(), 296);
+    place.ok(["trace", "info", "whole.repr"]);
+    // The cut lies behind what is wanted.
+    place.ok(["trace", "convert", "trace.repr", "--out", "first.repr", "--commits", "1"]);
+    assert_eq!(fs::read(place.path("first.repr")).unwrap(), fs::read(place.path("whole.repr")).unwrap());
 }
 
 #[test]
@@ -138,10 +147,10 @@ fn nothing_is_overwritten_by_mistake() {
     let convert = ["trace", "convert", "trace.repr", "--out", "there"];
     place.fails(2, &["there is there already", "--force"], convert);
     assert_eq!(fs::read(place.path("there")).unwrap(), b"precious");
-    place.ok(convert.iter().chain(&["--force"]));
+    place.fails(3, &["is cut"], convert.iter().chain(&["--force"]));
     assert_eq!(fs::read(place.path("there")).unwrap().len(), 296);
     // Onto itself, too.
-    place.ok(["trace", "convert", "trace.repr", "--out", "trace.repr", "--force"]);
+    place.fails(3, &["is cut"], ["trace", "convert", "trace.repr", "--out", "trace.repr", "--force"]);
     assert_eq!(fs::read(place.path("trace.repr")).unwrap().len(), 296);
     place.fails(2, &["cannot be the name of a file"], ["trace", "convert", "trace.repr", "--out", "..", "--force"]);
     place.fails(
@@ -179,6 +188,7 @@ fn files_that_are_no_traces() {
         assert!(!place.path("out").exists());
     };
     info("short", b"IrmRep", &["short is no replayable trace", "fewer than 12 bytes"]);
+    info("header", b"IrmRepBT\0\0\0\0", &["header is no replayable trace", "ends within its header"]);
     info("text", b"some text or other", &["text is no replayable trace", "IrmRepBT"]);
     info("later", b"TezosRep\0\0\0\0\0", &["later format \"TezosRep\""]);
     info("version", b"IrmRepBT\0\0\0\x07\0", &["version 7"]);
@@ -205,6 +215,6 @@ fn a_trace_may_come_through_a_pipe() {
     let mut bytes = Vec::new();
     fs::File::open(path).unwrap().read_to_end(&mut bytes).unwrap();
     let run = Place::empty().feed(["trace", "info", "/dev/stdin"], &bytes);
-    assert_eq!(run.code, 0, "{run:?}");
+    run.failed(3, &["/dev/stdin is cut within row 6"]);
     assert!(String::from_utf8(run.out).unwrap().contains("\nrows          6,"));
 }

@@ -24,7 +24,7 @@ fn with_threads(threads: usize) -> ReplayOptions {
 #[test]
 fn two_threads_do_what_one_does() -> Outcome {
     for name in [REAL, EARLY, FLAT] {
-        let trace = shipped::bytes(name);
+        let trace = shipped::whole(name);
         let memory = || Repo::with_backend(Tezos::new(), Repo::memory().backend().clone());
         let (serial, failed) = replay(&memory(), &trace, with_threads(1));
         assert!(failed.is_none(), "{name}: {failed:?}");

@@ -14,6 +14,15 @@ pub(crate) fn path(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata/tezos").join(name)
 }
 
+/// Returns a trace of the repository up to the end of its last whole row.
+pub(crate) fn whole(name: &str) -> Vec<u8> {
+    let mut bytes = bytes(name);
+    if name == REAL {
+        bytes.truncate(0x128);
+    }
+    bytes
+}
+
 /// Returns a trace of the repository.
 pub(crate) fn bytes(name: &str) -> Vec<u8> {
     fs::read(path(name)).unwrap()
