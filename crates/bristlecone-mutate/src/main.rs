@@ -10,7 +10,7 @@ use std::{
     fs, io,
     path::{Path, PathBuf},
     process::ExitCode,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use clap::Parser;
@@ -31,7 +31,7 @@ struct Args {
     /// How many mutations that compile
     #[arg(default_value_t = 60)]
     count: usize,
-    /// What the tests of one mutation may take, in seconds
+    /// How long the tests of one mutation run without it, in seconds of two cores
     #[arg(long, default_value_t = 20)]
     seconds: u64,
     /// Where the tree is copied to and built [default: target/mutate]
@@ -68,7 +68,7 @@ fn run(args: &Args) -> io::Result<()> {
     tree::copy(&root, &bench.tree)?;
     let sample = sample(&bench.tree, args)?;
     eprintln!("building and testing {} without a mutation", bench.tree.display());
-    for line in bench.calibrate(Duration::from_secs(args.seconds))? {
+    for line in bench.calibrate(args.seconds as f64)? {
         eprintln!("  {line}");
     }
     let table = dir.join(format!("seed-{}.md", args.seed));

@@ -25,12 +25,16 @@ const STAGES: [(&str, &[&str]); 8] = [
     ("it", &["flips::"]),
 ];
 
-/// What a test may take in memory, in KiB, and write in one file, in blocks of 512 or 1,024 bytes.
-const LIMITS: &str = "ulimit -v 16000000; ulimit -f 4000000; ulimit -c 0; exec \"$0\" \"$@\"";
-/// How much longer than without a mutation a stage may take before it counts as one that hangs.
-const PATIENCE: (u32, Duration) = (4, Duration::from_secs(15));
-/// What a build may take.
-const BUILD_MAX: Duration = Duration::from_secs(1800);
+/// Runs a program that may take so much memory, in KiB, write so much in one file, in blocks of 512 or 1,024 bytes, and
+/// compute for so many seconds.
+const LIMITS: &str = "ulimit -v 16000000; ulimit -f 4000000; ulimit -c 0; ulimit -t $0; exec \"$@\"";
+/// How often as long as without a mutation a stage may compute, and how many seconds more, before it counts as one that
+/// does not end.
+const PATIENCE: (f64, f64) = (4.0, 10.0);
+/// How long all threads may sleep before they count as waiting for each other.
+const ASLEEP_MAX: Duration = Duration::from_secs(30);
+/// How many tests run at a time.
+const THREADS: f64 = 2.0;
 
 /// What became of a mutation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,8 +50,8 @@ pub(crate) enum Outcome {
 pub(crate) struct Bench {
     pub(crate) tree: PathBuf,
     dir: PathBuf,
-    // The stages that are run, and what each takes without a mutation.
-    stages: Vec<(usize, Duration)>,
+    // The stages that are run, and how many seconds each computes without a mutation.
+    stages: Vec<(usize, f64)>,
 }
 
 impl Bench {
@@ -58,24 +62,27 @@ impl Bench {
         Ok(Self { tree: dir.join("tree"), dir, stages: Vec::new() })
     }
 
-    /// Runs the stages without a mutation, as many as fit into `budget`, and returns what they are.
+    /// Runs the stages without a mutation, as many as fit into `seconds` of both cores, and returns what they are.
     ///
     /// # Errors
     /// If the tree does not compile or a test fails without any mutation.
-    pub(crate) fn calibrate(&mut self, budget: Duration) -> io::Result<Vec<String>> {
+    pub(crate) fn calibrate(&mut self, seconds: f64) -> io::Result<Vec<String>> {
         let Some(binaries) = self.build()? else {
             return Err(io::Error::other(format!("the tree does not compile: see {}", self.log("build").display())));
         };
-        let (mut spent, mut said) = (Duration::ZERO, Vec::new());
+        let (mut spent, mut said) = (0.0, Vec::new());
         for (index, (binary, filters)) in STAGES.iter().enumerate() {
-            let began = Instant::now();
-            if let Some(why) = self.stage(&binaries, index, Duration::from_secs(600))? {
-                return Err(io::Error::other(format!("without any mutation: {why}")));
+            let before = computed()?;
+            if let Some(why) = self.stage(&binaries, index, 600.0)? {
+                return Err(io::Error::other(format!(
+                    "without any mutation: {why}: see {}",
+                    self.log("tests").display()
+                )));
             }
-            let took = began.elapsed();
-            let fits = spent + took <= budget || index == 0;
+            let took = computed()? - before;
+            let fits = spent + took <= THREADS * seconds || index == 0;
             let verb = if fits { "run" } else { "left out, as it does not fit" };
-            said.push(format!("{binary} {}: {:.1} s, {verb}", filters.join(" "), took.as_secs_f64()));
+            said.push(format!("{binary} {}: {took:.1} s of a core, {verb}", filters.join(" ")));
             if fits {
                 spent += took;
                 self.stages.push((index, took));
@@ -88,7 +95,7 @@ impl Bench {
     pub(crate) fn run(&self) -> io::Result<Outcome> {
         let Some(binaries) = self.build()? else { return Ok(Outcome::DidNotCompile) };
         for (index, usual) in &self.stages {
-            if let Some(why) = self.stage(&binaries, *index, *usual * PATIENCE.0 + PATIENCE.1)? {
+            if let Some(why) = self.stage(&binaries, *index, usual * PATIENCE.0 + PATIENCE.1)? {
                 return Ok(Outcome::Caught(why));
             }
         }
@@ -101,22 +108,21 @@ impl Bench {
 
     /// Builds the binaries of the tests; `None` if that fails.
     ///
-    /// Without debug information and hardly optimised, to be quick; what is not mutated is optimised as ever.
+    /// Without debug information and not optimised, to be quick; what is not mutated is optimised as ever.
     fn build(&self) -> io::Result<Option<BTreeMap<String, PathBuf>>> {
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         cargo.args(["test", "--no-run", "--quiet", "--message-format=json", "-p", "bristlecone", "--lib"]);
         cargo.args(["--test", "it", "--test", "interleavings"]);
         cargo.args(["--config", "profile.test.package.bristlecone-core.opt-level=3"]);
         cargo.env("CARGO_TARGET_DIR", self.dir.join("target")).current_dir(&self.tree);
-        for (name, value) in [("OPT_LEVEL", "1"), ("DEBUG", "false"), ("INCREMENTAL", "true")] {
+        for (name, value) in [("OPT_LEVEL", "0"), ("DEBUG", "false"), ("INCREMENTAL", "true")] {
             cargo.env(format!("CARGO_PROFILE_TEST_{name}"), value);
         }
         cargo.env_remove("RUSTFLAGS");
         let (out, log) = (self.log("build.json"), self.log("build"));
         cargo.stdout(File::create(&out)?).stderr(File::create(&log)?);
-        match limited(cargo, BUILD_MAX)? {
-            Some(status) if status.success() => {}
-            _ => return Ok(None),
+        if !cargo.stdin(Stdio::null()).status()?.success() {
+            return Ok(None);
         }
         let mut found = BTreeMap::new();
         for line in fs::read_to_string(&out)?.lines() {
@@ -128,8 +134,8 @@ impl Bench {
         Ok(Some(found))
     }
 
-    /// Runs a stage and returns what failed.
-    fn stage(&self, binaries: &BTreeMap<String, PathBuf>, index: usize, max: Duration) -> io::Result<Option<String>> {
+    /// Runs a stage, which may compute for `seconds`, and returns what failed.
+    fn stage(&self, binaries: &BTreeMap<String, PathBuf>, index: usize, seconds: f64) -> io::Result<Option<String>> {
         let (name, filters) = STAGES[index];
         let binary = binaries.get(name).ok_or_else(|| io::Error::other(format!("no tests by the name of {name}")))?;
         let temporary = self.dir.join("tmp");
@@ -137,10 +143,11 @@ impl Bench {
         let log = self.log("tests");
         let out = File::create(&log)?;
         let mut tests = Command::new("sh");
-        tests.args(["-c", LIMITS]).arg(binary).args(filters).args(["--test-threads", "2"]);
+        tests.args(["-c", LIMITS]).arg(format!("{}", seconds.ceil())).arg(binary).args(filters);
+        tests.args(["--test-threads", &THREADS.to_string()]);
         tests.current_dir(self.tree.join("crates/bristlecone")).env("TMPDIR", &temporary).env("RUST_BACKTRACE", "0");
         tests.stderr(out.try_clone()?).stdout(out);
-        let ended = limited(tests, max)?;
+        let ended = watched(tests)?;
         fs::remove_dir_all(&temporary)?;
         let said = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
         let failed = said.lines().filter_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... FAILED"));
@@ -151,29 +158,58 @@ impl Bench {
             _ if more > 0 => Some(format!("{} and {more} more", failed[0])),
             _ if !failed.is_empty() => Some(failed[0].to_owned()),
             Some(status) => Some(format!("{name} {}: {status}", filters.join(" "))),
-            None => Some(format!("{name} {}: did not end in {} s", filters.join(" "), max.as_secs())),
+            None => Some(format!("{name} {}: all threads slept for {} s", filters.join(" "), ASLEEP_MAX.as_secs())),
         })
     }
 }
 
-/// Runs a command, and ends it and what it started after `max`; `None` then.
-fn limited(mut command: Command, max: Duration) -> io::Result<Option<ExitStatus>> {
-    let began = Instant::now();
+/// Runs a command in a process group of its own, and ends it where nothing in it has run for long; `None` then. However
+/// busy the machine is: a thread that waits for a core is not asleep.
+fn watched(mut command: Command) -> io::Result<Option<ExitStatus>> {
     let mut child = command.stdin(Stdio::null()).process_group(0).spawn()?;
     let group = Pid::from_child(&child);
-    let mut pause = Duration::from_millis(5);
+    let (mut pause, mut awake) = (Duration::from_millis(5), Instant::now());
     let status = loop {
         if let Some(status) = child.try_wait()? {
             break Some(status);
         }
-        if began.elapsed() > max {
+        if runs(group) {
+            awake = Instant::now();
+        } else if awake.elapsed() > ASLEEP_MAX {
             break None;
         }
         thread::sleep(pause);
-        pause = (pause * 2).min(Duration::from_millis(200));
+        pause = (pause * 2).min(Duration::from_millis(250));
     };
     // Also what a test has started and left behind.
     let _ = kill_process_group(group, Signal::KILL);
     child.wait()?;
     Ok(status)
+}
+
+/// Whether a thread of a process group runs, wants to, or waits for a disk; also where that cannot be known.
+fn runs(group: Pid) -> bool {
+    let Ok(processes) = fs::read_dir("/proc") else { return true };
+    let stat = |path: &Path| {
+        let text = fs::read_to_string(path.join("stat")).ok()?;
+        // State, parent, group, after the name in parentheses.
+        let (_, fields) = text.rsplit_once(") ")?;
+        let mut fields = fields.split(' ');
+        Some((fields.next()?.to_owned(), fields.nth(1)?.parse::<i32>().ok()?))
+    };
+    let ours = processes
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| stat(path).is_some_and(|(_, of)| of == group.as_raw_nonzero().get()));
+    ours.flat_map(|path| fs::read_dir(path.join("task")).into_iter().flatten().flatten())
+        .any(|task| stat(&task.path()).is_some_and(|(state, _)| matches!(&state[..], "R" | "D")))
+}
+
+/// Returns how many seconds the processes that have ended have computed.
+fn computed() -> io::Result<f64> {
+    let text = fs::read_to_string("/proc/self/stat")?;
+    let fields: Vec<&str> = text.rsplit_once(") ").map_or("", |(_, fields)| fields).split(' ').collect();
+    let ticks = |at: usize| fields.get(at).and_then(|field| field.parse::<f64>().ok()).unwrap_or_default();
+    // User and system time of children, after the state: fields 16 and 17 of the line, counted from 1.
+    Ok((ticks(13) + ticks(14)) / rustix::param::clock_ticks_per_second() as f64)
 }
