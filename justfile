@@ -14,6 +14,10 @@ deep:
 bench *args:
     cargo run --release --features git-peers -- bench all {{args}}
 
+# What no test notices: 60 changes of the engine, one at a time, drawn by a seed. `just mutate 7`, `just mutate 8 20`.
+mutate *args:
+    cargo run --quiet -p bristlecone-mutate -- {{args}}
+
 # Over a million crash points; 100 million model operations.
 long:
     BRISTLECONE_CRASH_POINTS=1000000 cargo test --release -p bristlecone --test it -- --ignored --nocapture

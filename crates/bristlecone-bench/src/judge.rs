@@ -102,14 +102,13 @@ pub(crate) fn object_bytes(dir: &Path) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use bristlecone_needs::needs;
+
     use super::*;
 
+    #[needs(git)]
     #[test]
     fn git_finds_another_root_and_a_damaged_object() {
-        if find("git").is_none() {
-            eprintln!("SKIPPED: git is not installed");
-            return;
-        }
         let dir = tempfile::tempdir().unwrap();
         let said = |arguments: &[&str]| said_by_git(dir.path(), arguments).unwrap();
         said(&["init", "--bare", "-q", "."]);

@@ -1,7 +1,7 @@
 //! Real `git` as the judge: running it, and making repositories with it.
 //!
 //! Nothing of the machine's configuration has a say: there is a home of its own, and dates are fixed, so that the same
-//! script makes the same ids everywhere. Where `git` is absent, [`is_there`] says so and tests that need it return.
+//! script makes the same ids everywhere. Tests that need it say so by `#[needs(git)]`, of `bristlecone-needs`.
 
 use std::ffi::OsStr;
 use std::io::Write as _;
@@ -15,16 +15,6 @@ pub use shapes::{Shapes, long_chain, shapes};
 
 /// When the first command happens, in seconds since 1970; each later one is a minute after the one before.
 const FIRST_SECOND: u64 = 1_700_000_000;
-
-/// Whether there is a `git` to run. If not, says that `test` is skipped.
-#[must_use]
-pub fn is_there(test: &str) -> bool {
-    let there = Command::new("git").arg("--version").output().is_ok_and(|output| output.status.success());
-    if !there {
-        eprintln!("SKIPPED: {test} needs the program `git`, which is not here");
-    }
-    there
-}
 
 /// Runs `git` in a folder.
 #[derive(Debug)]

@@ -45,6 +45,21 @@ pub enum TraceError {
         /// What is wrong.
         reason: &'static str,
     },
+    /// A trace that ends within a row. The rows before it are whole.
+    #[error(
+        "{file} is cut within row {row}, which begins at byte {offset} and of which {bytes} bytes are there; the rows \
+         before it are whole"
+    )]
+    Cut {
+        /// The file.
+        file: String,
+        /// The offset of the row in the file, in bytes.
+        offset: u64,
+        /// The row, counted from 0: so many are whole.
+        row: u64,
+        /// How many bytes of it are there, those of its length included.
+        bytes: u64,
+    },
     /// A row that is larger than what is held in memory.
     #[error("{file}: row {row} at byte {offset} has {bytes} bytes; at most {bytes_max} are read")]
     RowTooLarge {

@@ -31,7 +31,8 @@ const ROW_BYTES_MAX: usize = 1 << 30;
 
 /// The rows of a trace, read as they are asked for.
 ///
-/// A trace that ends inside a row ends before it: [`Reader::partial`] tells.
+/// A trace that ends within a row is cut: the rows before it are returned, and then [`TraceError::Cut`]. One that was cut
+/// between two rows cannot be told from one that ends there, since a trace says nowhere how many rows it has.
 ///
 /// ```
 /// use bristlecone_trace::{Reader, Writer};
@@ -61,6 +62,16 @@ pub struct Reader<R> {
     row_bytes_max: usize,
 }
 
+/// The length that comes next.
+enum Length {
+    /// It is there, and takes so many bytes.
+    Whole { value: u64, bytes: usize },
+    /// The trace ends before it.
+    End,
+    /// The trace ends within it.
+    Cut,
+}
+
 impl Reader<File> {
     /// Opens a trace in a file.
     ///
@@ -85,7 +96,8 @@ impl<R: Read> Reader<R> {
     ///
     /// # Errors
     /// [`TraceError::NotATrace`], [`TraceError::LaterFormat`] and [`TraceError::Version`] by what its first 12 bytes
-    /// say; [`TraceError::Corrupt`] for a header that is not empty; [`TraceError::Io`].
+    /// say, and for one that ends within its header; [`TraceError::Corrupt`] for a header that is not empty;
+    /// [`TraceError::Io`].
     pub fn new(read: R, name: impl Into<String>) -> Result<Self, TraceError> {
         let mut reader = Self {
             read,
@@ -107,8 +119,8 @@ impl<R: Read> Reader<R> {
     /// Returns the next row; `None` at the end of the trace. After an error, the same error.
     ///
     /// # Errors
-    /// [`TraceError::Corrupt`] for a row that does not decode to its last byte; [`TraceError::RowTooLarge`];
-    /// [`TraceError::Io`].
+    /// [`TraceError::Corrupt`] for a row that does not decode to its last byte; [`TraceError::Cut`] for one that the
+    /// trace ends within; [`TraceError::RowTooLarge`]; [`TraceError::Io`].
     // Rows borrow from the reader, so this cannot be an iterator.
     #[allow(clippy::should_implement_trait, reason = "an iterator cannot lend its items")]
     #[inline]
@@ -161,8 +173,8 @@ impl<R: Read> Reader<R> {
         self.bytes_total
     }
 
-    /// Returns how many bytes at the end of the trace were ignored because they are only the beginning of a row.
-    /// Known when [`Reader::next`] has returned `None`.
+    /// Returns how many bytes at the end of the trace are only the beginning of a row: 0 until [`Reader::next`] has
+    /// returned [`TraceError::Cut`].
     #[must_use]
     pub const fn partial(&self) -> u64 {
         self.partial
@@ -194,11 +206,13 @@ impl<R: Read> Reader<R> {
             return Err(TraceError::Version { file, version });
         }
         self.at = PREAMBLE_BYTES;
-        // The header of version 0 is empty: its length, which is 0, as a varint. A trace may end before it.
+        // The header of version 0 is empty: its length, which is 0, as a varint.
         match self.length()? {
-            Some((0, bytes)) => self.at += bytes,
-            Some(_) => return Err(self.corrupt("the header is not empty")),
-            None => {}
+            Length::Whole { value: 0, bytes } => self.at += bytes,
+            Length::Whole { .. } => return Err(self.corrupt("the header is not empty")),
+            Length::End | Length::Cut => {
+                return Err(TraceError::NotATrace { file: self.name.clone(), reason: "it ends within its header" });
+            }
         }
         self.row_offset = self.offset();
         Ok(())
@@ -208,8 +222,10 @@ impl<R: Read> Reader<R> {
     #[cold]
     #[inline(never)]
     fn locate(&mut self) -> Result<Option<(usize, usize)>, TraceError> {
-        let Some((bytes, prefix)) = self.length()? else {
-            return Ok(None);
+        let (bytes, prefix) = match self.length()? {
+            Length::Whole { value, bytes } => (value, bytes),
+            Length::End => return Ok(None),
+            Length::Cut => return Err(self.cut()),
         };
         while ((self.end - self.at - prefix) as u64) < bytes {
             if self.end - self.at >= self.row_bytes_max {
@@ -217,22 +233,22 @@ impl<R: Read> Reader<R> {
                 return Err(TraceError::RowTooLarge { file: self.name.clone(), offset, row, bytes, bytes_max });
             }
             if !self.fill()? {
-                return Ok(self.end_inside());
+                return Err(self.cut());
             }
         }
         let start = self.at + prefix;
         Ok(Some((start, start + bytes as usize)))
     }
 
-    /// Returns the length that comes next, and how many bytes it takes; `None` if the trace ends before or inside it.
-    fn length(&mut self) -> Result<Option<(u64, usize)>, TraceError> {
+    /// Returns the length that comes next.
+    fn length(&mut self) -> Result<Length, TraceError> {
         loop {
             match varint(&self.buffer[self.at..self.end]) {
-                Varint::Whole { value, bytes } => return Ok(Some((value, bytes))),
+                Varint::Whole { value, bytes } => return Ok(Length::Whole { value, bytes }),
                 Varint::TooLarge => return Err(self.corrupt("a length has more than 9 bytes or is not below 2^62")),
                 Varint::Partial => {
                     if !self.fill()? {
-                        return Ok(self.end_inside());
+                        return Ok(if self.at == self.end { Length::End } else { Length::Cut });
                     }
                 }
             }
@@ -240,9 +256,9 @@ impl<R: Read> Reader<R> {
     }
 
     /// Notes how much of a row there is at the end.
-    fn end_inside<T>(&mut self) -> Option<T> {
+    fn cut(&mut self) -> TraceError {
         self.partial = (self.end - self.at) as u64;
-        None
+        TraceError::Cut { file: self.name.clone(), offset: self.offset(), row: self.rows, bytes: self.partial }
     }
 
     /// Reads more behind what is there, which may move to the front of the buffer. Returns whether anything came.

@@ -1,5 +1,6 @@
 //! A repository made by git, imported and compared.
 
+use bristlecone_needs::needs;
 use clap::Parser;
 
 use super::*;
@@ -37,22 +38,19 @@ fn repository(dir: &Path) {
     assert!(import.wait().unwrap().success());
 }
 
-/// Returns a folder with a repository in it; `None` where git is not installed.
-fn home() -> Option<(tempfile::TempDir, std::path::PathBuf)> {
-    if peers::find("git").is_none() {
-        eprintln!("SKIPPED: git is not installed");
-        return None;
-    }
+/// Returns a folder with a repository in it.
+fn home() -> (tempfile::TempDir, std::path::PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let source = dir.path().join("source.git");
     fs::create_dir(&source).unwrap();
     repository(&source);
-    Some((dir, source))
+    (dir, source)
 }
 
+#[needs(git)]
 #[test]
 fn a_history_comes_in_by_every_way() {
-    let Some((dir, source)) = home() else { return };
+    let (dir, source) = home();
     let args = args(&format!("{} --dir {}/stores --runs 2 --in-process", source.display(), dir.path().display()));
     let rows = measure(&args, &source).unwrap();
     let names: Vec<&str> = rows.iter().map(|row| &row.name[..]).collect();
@@ -71,9 +69,10 @@ fn a_history_comes_in_by_every_way() {
     assert_eq!(fs::read_dir(dir.path().join("stores")).unwrap().count(), 0, "no store is left behind");
 }
 
+#[needs(git)]
 #[test]
 fn a_ref_that_is_another_is_found() {
-    let Some((dir, source)) = home() else { return };
+    let (dir, source) = home();
     let mut source = Repository::read(&source).unwrap();
     let dest = dir.path().join("clone.git");
     theirs::clone(&source, &dest).unwrap();
@@ -90,12 +89,9 @@ fn a_ref_that_is_another_is_found() {
     assert_eq!(same, 3);
 }
 
+#[needs(git)]
 #[test]
 fn what_is_no_repository_is_refused() {
-    if peers::find("git").is_none() {
-        eprintln!("SKIPPED: git is not installed");
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let reason = |path: &Path| run(&args(&path.display().to_string()), false).unwrap_err().to_string();
     assert!(reason(dir.path()).contains("not a git repository"));

@@ -1,5 +1,6 @@
 //! The options, and tiny runs from end to end.
 
+use bristlecone_needs::needs;
 use clap::Parser;
 
 use super::*;
@@ -73,12 +74,9 @@ fn recordings_run() {
 }
 
 /// Both do the same work: without fio there is nothing to compare with.
+#[needs(fio)]
 #[test]
 fn fio_does_the_same_job() {
-    if fio::version().is_none() {
-        eprintln!("SKIPPED: fio is not installed");
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     for (more, kind) in [("", ""), ("--cold --unaligned", "cold-"), ("--norandommap --size 128", "")] {
         let rows = rows(&format!("--file-bytes 4M --span 1M --loops 4 {more}"), dir.path());

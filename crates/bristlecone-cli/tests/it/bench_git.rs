@@ -1,12 +1,12 @@
 //! `cone bench` in Git repositories, very small, in processes of its own.
 
-use crate::git_harness::{GitPlace, git_is_there};
+use bristlecone_needs::needs;
 
+use crate::git_harness::GitPlace;
+
+#[needs(git)]
 #[test]
 fn a_history_comes_in_as_it_was_by_every_way() {
-    if !git_is_there() {
-        return;
-    }
     let place = GitPlace::new();
     place.git(["tag", "-a", "-m", "first", "v1"]);
     let rows = place.json(["bench", "git-import", ".", "--runs", "1", "--dir", "../stores", "--json", "../rows.json"]);
@@ -23,11 +23,9 @@ fn a_history_comes_in_as_it_was_by_every_way() {
     place.fails(2, &["not a git repository"], ["bench", "git-import", ".."]);
 }
 
+#[needs(git)]
 #[test]
 fn rows_of_repositories_are_compared_with_others() {
-    if !git_is_there() {
-        return;
-    }
     let place = GitPlace::unborn(&[]);
     let sizes = ["--ncommits", "3", "--tree-add", "40", "--depth", "2", "--nreads", "100", "--quick", "--dir", ".."];
     let what = ["bench", "--only-backend", "git", "--only-scenario", "commits-20B,incremental-20B"];

@@ -7,6 +7,8 @@ use std::{
     str::FromStr,
 };
 
+use bristlecone_needs::needs;
+
 use crate::harness::{Place, Run};
 
 /// A folder with an empty store of this format.
@@ -130,6 +132,7 @@ fn a_git_store_from_its_first_day_to_its_last() {
 }
 
 /// A folder becomes the tree that Git makes of it, and commits have the ids that Git gives them.
+#[needs(git)]
 #[test]
 fn ids_are_those_of_git() {
     for hash in ["sha1", "sha256"] {

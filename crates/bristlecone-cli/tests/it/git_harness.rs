@@ -14,16 +14,6 @@ pub(crate) struct GitPlace {
     folder: PathBuf,
 }
 
-/// Whether there is a Git to judge; says so where there is none.
-pub(crate) fn git_is_there() -> bool {
-    let there =
-        Command::new("git").arg("--version").stdout(Stdio::null()).status().is_ok_and(|status| status.success());
-    if !there {
-        eprintln!("SKIPPED: there is no git here to compare with");
-    }
-    there
-}
-
 impl GitPlace {
     /// A repository with a first commit: files, a link, an executable, names that are odd.
     pub(crate) fn new() -> Self {
@@ -120,6 +110,11 @@ impl GitPlace {
 
     pub(crate) fn run<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Run {
         Run::of(self.command(arguments))
+    }
+
+    /// The same as somebody to whom permissions apply: see [`Place::run_as_somebody`].
+    pub(crate) fn run_as_somebody(&self, arguments: &[&str]) -> Run {
+        self.place.run_as_somebody(self.command(arguments))
     }
 
     /// Runs `cone`, which must succeed, and returns its output as text.

@@ -1,12 +1,12 @@
 //! Verbs that read, in repositories made by real Git.
 
-use crate::git_harness::{GitPlace, git_is_there};
+use bristlecone_needs::needs;
 
+use crate::git_harness::GitPlace;
+
+#[needs(git)]
 #[test]
 fn what_git_committed_is_read() {
-    if !git_is_there() {
-        return;
-    }
     for options in [&[][..], &["--object-format=sha256"]] {
         let place = GitPlace::with(options);
         let head = place.git(["rev-parse", "HEAD"]).trim().to_owned();
@@ -46,11 +46,9 @@ fn what_git_committed_is_read() {
     }
 }
 
+#[needs(git)]
 #[test]
 fn the_repository_is_found_from_wherever_one_is() {
-    if !git_is_there() {
-        return;
-    }
     let mut place = GitPlace::new();
     place.git(["clone", "-q", "--bare", ".", "../bare.git"]);
     place.git(["worktree", "add", "-q", "../linked", "-b", "side"]);
@@ -81,11 +79,9 @@ fn the_repository_is_found_from_wherever_one_is() {
     assert_eq!(place.json(["info", "-r", ".git"])["backend"], "git");
 }
 
+#[needs(git)]
 #[test]
 fn head_is_gits_until_cone_has_one_of_its_own() {
-    if !git_is_there() {
-        return;
-    }
     let place = GitPlace::new();
     place.git(["checkout", "-q", "-b", "side"]);
     place.file("fruit/apple", "green\n");
@@ -128,11 +124,9 @@ fn head_is_gits_until_cone_has_one_of_its_own() {
     place.sound();
 }
 
+#[needs(git)]
 #[test]
 fn tags_packed_refs_and_full_names_are_revisions() {
-    if !git_is_there() {
-        return;
-    }
     let place = GitPlace::new();
     place.git(["tag", "light"]);
     place.git(["tag", "-a", "v1", "-m", "The first\n\nwith more"]);
@@ -165,11 +159,9 @@ fn tags_packed_refs_and_full_names_are_revisions() {
     }
 }
 
+#[needs(git)]
 #[test]
 fn merges_submodules_and_signatures_are_shown() {
-    if !git_is_there() {
-        return;
-    }
     let place = GitPlace::new();
     place.git(["checkout", "-q", "-b", "side"]);
     place.file("side", "s\n");
@@ -200,11 +192,9 @@ fn merges_submodules_and_signatures_are_shown() {
     place.sound();
 }
 
+#[needs(git)]
 #[test]
 fn names_that_are_no_text_are_read_and_written() {
-    if !git_is_there() {
-        return;
-    }
     let place = GitPlace::new();
     let name = std::ffi::OsStr::from_bytes(b"\xff \"x\"\t");
     use std::os::unix::ffi::OsStrExt;
@@ -219,11 +209,9 @@ fn names_that_are_no_text_are_read_and_written() {
     place.clean();
 }
 
+#[needs(git)]
 #[test]
 fn damage_and_what_is_missing_are_found() {
-    if !git_is_there() {
-        return;
-    }
     let place = GitPlace::new();
     place.git(["branch", "side", "HEAD"]);
     let blob = place.git(["rev-parse", "HEAD:fruit/apple"]).trim().to_owned();
@@ -268,11 +256,9 @@ fn damage_and_what_is_missing_are_found() {
     assert_eq!(place.json(["check"])["sound"], true, "{lost_child}");
 }
 
+#[needs(git)]
 #[test]
 fn reftables_and_unknown_extensions_are_refused_by_name() {
-    if !git_is_there() {
-        return;
-    }
     let place = GitPlace::new();
     place.git(["config", "core.repositoryformatversion", "1"]);
     place.git(["config", "extensions.refstorage", "reftable"]);
@@ -283,11 +269,9 @@ fn reftables_and_unknown_extensions_are_refused_by_name() {
     place.run(["log"]).failed(3, &["shiny"]);
 }
 
+#[needs(git)]
 #[test]
 fn logs_are_in_gits_order_and_end_where_a_shallow_clone_does() {
-    if !git_is_there() {
-        return;
-    }
     let mut place = GitPlace::new();
     for number in 0..6 {
         if number % 2 == 0 {

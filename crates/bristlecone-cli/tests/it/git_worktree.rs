@@ -6,13 +6,13 @@ use std::{
     process::Stdio,
 };
 
-use crate::git_harness::{GitPlace, git_is_there};
+use bristlecone_needs::needs;
 
+use crate::git_harness::GitPlace;
+
+#[needs(git)]
 #[test]
 fn files_and_index_follow_a_commit() {
-    if !git_is_there() {
-        return;
-    }
     for options in [&[][..], &["--object-format=sha256"]] {
         let place = GitPlace::with(options);
         for version in ["2", "4"] {
@@ -43,11 +43,9 @@ fn files_and_index_follow_a_commit() {
     }
 }
 
+#[needs(git)]
 #[test]
 fn paths_are_from_the_top_wherever_one_is() {
-    if !git_is_there() {
-        return;
-    }
     let place = GitPlace::new().at("deep/er");
     place.ok(["set", "--worktree", "fruit/apple", "green"]);
     assert_eq!(place.text("../../fruit/apple"), "green");
@@ -58,11 +56,9 @@ fn paths_are_from_the_top_wherever_one_is() {
     place.clean();
 }
 
+#[needs(git)]
 #[test]
 fn a_folder_comes_in_with_links_and_executables() {
-    if !git_is_there() {
-        return;
-    }
     let place = GitPlace::new();
     place.file("../from/script", "#!/bin/sh\n");
     fs::set_permissions(place.path("../from/script"), fs::Permissions::from_mode(0o755)).unwrap();
@@ -85,11 +81,9 @@ fn a_folder_comes_in_with_links_and_executables() {
     assert!(!place.path("fruit").exists());
 }
 
+#[needs(git)]
 #[test]
 fn what_is_there_already_is_taken_in() {
-    if !git_is_there() {
-        return;
-    }
     let place = GitPlace::new();
     // As `git add -A && git commit`: files are as after the commit, whatever is staged of them.
     place.file("fruit/apple", "green");
@@ -101,11 +95,9 @@ fn what_is_there_already_is_taken_in() {
     assert_eq!(place.git(["diff", "--name-status", "HEAD~1"]), "D\tdeep/er/file\nM\tfruit/apple\nA\tfruit/pear\n");
 }
 
+#[needs(git)]
 #[test]
 fn a_branch_that_is_not_born_yet_begins() {
-    if !git_is_there() {
-        return;
-    }
     let place = GitPlace::unborn(&[]);
     place.fails(2, &["main checked out in"], ["set", "a/b", "1"]);
     place.fails(2, &["checked out"], ["set", "-b", "main", "a/b", "1"]);
@@ -114,11 +106,9 @@ fn a_branch_that_is_not_born_yet_begins() {
     assert_eq!((place.text("a/b"), place.git(["log", "--format=%s"])), ("1".to_owned(), "Set a/b\n".to_owned()));
 }
 
+#[needs(git)]
 #[test]
 fn what_is_not_committed_is_never_lost() {
-    if !git_is_there() {
-        return;
-    }
     let place = GitPlace::new();
     let set = |path: &str, says: &str| {
         place.fails(2, &["cannot follow", says, "nothing was changed"], ["set", "--worktree", path, "new"])
@@ -178,11 +168,9 @@ fn what_is_not_committed_is_never_lost() {
     assert_eq!(place.git(["status", "--porcelain"]), " M fruit/apple\n?? mine\n");
 }
 
+#[needs(git)]
 #[test]
 fn no_link_leads_out_of_the_working_tree() {
-    if !git_is_there() {
-        return;
-    }
     let place = GitPlace::new();
     fs::create_dir(place.path("../outside")).unwrap();
     place.file("../outside/file", "theirs");
@@ -205,11 +193,9 @@ fn no_link_leads_out_of_the_working_tree() {
     assert_eq!(fs::read_dir(place.path("../outside")).unwrap().count(), 2);
 }
 
+#[needs(git)]
 #[test]
 fn what_git_would_convert_is_left_to_git() {
-    if !git_is_there() {
-        return;
-    }
     let place = GitPlace::new();
     let set = |path: &str, value: &str| place.run(["set", "--worktree", path, value]);
     let refused = |path: &str, value: &str, says: &str| {
@@ -246,11 +232,9 @@ fn what_git_would_convert_is_left_to_git() {
     place.clean();
 }
 
+#[needs(git)]
 #[test]
 fn indexes_that_are_not_understood_are_refused() {
-    if !git_is_there() {
-        return;
-    }
     let place = GitPlace::new();
     let set = |says: &str| place.fails(2, &["cannot follow", says], ["set", "--worktree", "fruit/apple", "new"]);
     place.git(["update-index", "--split-index"]);
@@ -297,11 +281,9 @@ fn indexes_that_are_not_understood_are_refused() {
     place.run(["set", "--worktree", "a", "b", "-r", "../nowhere"]).failed(3, &["no store"]);
 }
 
+#[needs(git)]
 #[test]
 fn what_git_keeps_in_the_index_survives() {
-    if !git_is_there() {
-        return;
-    }
     let place = GitPlace::new();
     place.git(["update-index", "--assume-unchanged", "fruit/plum"]);
     place.file("fruit/pear", "yellow");
@@ -319,11 +301,9 @@ fn what_git_keeps_in_the_index_survives() {
 
 /// A file that changes in the second in which the index was written, without changing its size, is found by Git because
 /// the index is too young to vouch for it. A new index must not vouch for it either.
+#[needs(git)]
 #[test]
 fn changes_in_the_same_second_are_still_seen() {
-    if !git_is_there() {
-        return;
-    }
     let place = GitPlace::new();
     for round in 0..3 {
         place.file("fruit/plum", format!("a{round}"));
@@ -338,11 +318,9 @@ fn changes_in_the_same_second_are_still_seen() {
     }
 }
 
+#[needs(git)]
 #[test]
 fn verbs_at_once_follow_one_after_the_other() {
-    if !git_is_there() {
-        return;
-    }
     let place = GitPlace::new();
     let mut children: Vec<_> = (0..6)
         .map(|number| {
@@ -359,11 +337,9 @@ fn verbs_at_once_follow_one_after_the_other() {
 }
 
 /// Whenever it comes: before the commit nothing has changed, and after it everything follows.
+#[needs(git)]
 #[test]
 fn an_interruption_leaves_no_lock_and_nothing_half_done() {
-    if !git_is_there() {
-        return;
-    }
     let place = GitPlace::new();
     for round in 0..12 {
         for number in 0..150 {
@@ -382,15 +358,12 @@ fn an_interruption_leaves_no_lock_and_nothing_half_done() {
     place.clean();
 }
 
+#[needs(git, somebody_else)]
 #[test]
 fn files_that_cannot_follow_are_told_with_the_way_out() {
-    // Whoever may write anywhere cannot be kept from it.
-    if !git_is_there() || rustix::process::getuid().is_root() {
-        return;
-    }
     let place = GitPlace::new();
     fs::set_permissions(place.path("fruit"), fs::Permissions::from_mode(0o555)).unwrap();
-    let run = place.run(["set", "--worktree", "fruit/apple", "green"]);
+    let run = place.run_as_somebody(&["set", "--worktree", "fruit/apple", "green"]);
     fs::set_permissions(place.path("fruit"), fs::Permissions::from_mode(0o755)).unwrap();
     run.failed(3, &["is made, but files could not follow: fruit/apple", "git restore --staged --worktree"]);
     assert_eq!(place.git(["show", "HEAD:fruit/apple"]), "green");

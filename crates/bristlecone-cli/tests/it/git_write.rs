@@ -2,13 +2,13 @@
 
 use std::process::Stdio;
 
-use crate::git_harness::{GitPlace, git_is_there};
+use bristlecone_needs::needs;
 
+use crate::git_harness::GitPlace;
+
+#[needs(git)]
 #[test]
 fn commits_of_cone_are_commits_of_git() {
-    if !git_is_there() {
-        return;
-    }
     for options in [&[][..], &["--object-format=sha256"]] {
         let place = GitPlace::with(options);
         place.git(["branch", "side"]);
@@ -46,11 +46,9 @@ fn commits_of_cone_are_commits_of_git() {
     }
 }
 
+#[needs(git)]
 #[test]
 fn whoever_git_says_it_is_commits() {
-    if !git_is_there() {
-        return;
-    }
     let place = GitPlace::new();
     let author = |place: &GitPlace, variables: &[(&str, &str)], arguments: &[&str]| {
         let mut command = place.command(["set", "-b", "side", "--allow-empty", "a", "b"]);
@@ -85,11 +83,9 @@ fn whoever_git_says_it_is_commits() {
     assert_eq!(place.git(["config", "user.name"]), "Here\n");
 }
 
+#[needs(git)]
 #[test]
 fn the_branch_that_git_has_checked_out_is_refused() {
-    if !git_is_there() {
-        return;
-    }
     let mut place = GitPlace::new();
     let says = &["Git has the branch main checked out in", "/work", "--worktree", "-b"][..];
     place.fails(2, says, ["set", "fruit/apple", "green"]);
@@ -123,11 +119,9 @@ fn the_branch_that_git_has_checked_out_is_refused() {
     place.fails(2, &["main checked out in"], ["set", "-b", "main", "a", "b"]);
 }
 
+#[needs(git)]
 #[test]
 fn bare_repositories_and_detached_heads_stand_against_nothing() {
-    if !git_is_there() {
-        return;
-    }
     let mut place = GitPlace::new();
     place.git(["clone", "-q", "--bare", ".", "../bare.git"]);
     place.go("bare.git");
@@ -152,11 +146,9 @@ fn bare_repositories_and_detached_heads_stand_against_nothing() {
     assert_eq!(place.git(["show", "main:fruit/apple"]), "green");
 }
 
+#[needs(git)]
 #[test]
 fn branches_are_made_and_removed_beside_gits() {
-    if !git_is_there() {
-        return;
-    }
     let place = GitPlace::new();
     place.ok(["branches", "one", "--at", "HEAD"]);
     place.ok(["checkout", "-c", "two/deep"]);
@@ -170,11 +162,9 @@ fn branches_are_made_and_removed_beside_gits() {
     place.clean();
 }
 
+#[needs(git)]
 #[test]
 fn names_that_git_would_not_have_are_refused_everywhere() {
-    if !git_is_there() {
-        return;
-    }
     let place = GitPlace::new();
     place.git(["branch", "side"]);
     for path in [".git/config", "a/.GIT/b", "git~1", "a/../b", "x/.git./y"] {
@@ -190,11 +180,9 @@ fn names_that_git_would_not_have_are_refused_everywhere() {
     place.sound();
 }
 
+#[needs(git)]
 #[test]
 fn two_verbs_and_a_git_at_once_lose_nothing() {
-    if !git_is_there() {
-        return;
-    }
     let place = GitPlace::new();
     place.git(["branch", "side"]);
     let mut children: Vec<_> = (0..8)

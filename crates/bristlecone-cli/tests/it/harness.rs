@@ -2,8 +2,12 @@
 
 use std::{
     ffi::OsStr,
-    fs,
+    fs::{self, Permissions},
     io::Write,
+    os::unix::{
+        fs::{PermissionsExt, lchown},
+        process::CommandExt,
+    },
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -65,6 +69,33 @@ impl Place {
         command.args(arguments).current_dir(&self.dir).stdin(Stdio::null());
         command.env("BRISTLECONE_AUTHOR", "Ann <ann@example.org>").env("SOURCE_DATE_EPOCH", "1700000000");
         command
+    }
+
+    /// Runs `cone` as somebody to whom permissions apply. Where this is root, that is user 65534, who owns the
+    /// command's folder for so long.
+    pub(crate) fn run_as_somebody(&self, command: Command) -> Run {
+        if !rustix::process::geteuid().is_root() {
+            return Run::of(command);
+        }
+        // The binary may stand where only root comes.
+        let binary = self.path("cone");
+        if !binary.exists() {
+            fs::copy(command.get_program(), &binary).unwrap();
+        }
+        fs::set_permissions(self.path(""), Permissions::from_mode(0o755)).unwrap();
+        let folder = command.get_current_dir().unwrap();
+        let mut theirs = Command::new(binary);
+        theirs.args(command.get_args()).current_dir(folder).stdin(Stdio::null()).uid(65534);
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => theirs.env(name, value),
+                None => theirs.env_remove(name),
+            };
+        }
+        give(folder, 65534);
+        let run = Run::of(theirs);
+        give(folder, 0);
+        run
     }
 
     /// Runs `cone`.
@@ -155,6 +186,16 @@ impl From<std::process::Output> for Run {
             code: output.status.code().unwrap_or(-1),
             out: output.stdout,
             err: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+}
+
+/// Makes a folder and all that is in it a user's.
+fn give(path: &Path, user: u32) {
+    lchown(path, Some(user), None).unwrap();
+    if path.symlink_metadata().unwrap().is_dir() {
+        for entry in fs::read_dir(path).unwrap() {
+            give(&entry.unwrap().path(), user);
         }
     }
 }

@@ -8,7 +8,8 @@ use std::{
 };
 
 use bristlecone::{Info, Signature};
-use bristlecone_testkit::git::{Git, Shapes, is_there, long_chain, shapes};
+use bristlecone_needs::needs;
+use bristlecone_testkit::git::{Git, Shapes, long_chain, shapes};
 use serde_json::Value;
 
 use crate::harness::{Place, Run};
@@ -91,32 +92,26 @@ fn round_trip(place: &Place, from: &Git, sha256: bool) {
     }
 }
 
+#[needs(git)]
 #[test]
 fn every_shape_of_repository_comes_back_with_the_same_ids() {
-    if !is_there("every_shape_of_repository_comes_back_with_the_same_ids") {
-        return;
-    }
     let place = Place::empty();
     let from = shapes(place.path("from.git"), &Shapes::default());
     round_trip(&place, &from, false);
 }
 
+#[needs(git)]
 #[test]
 fn a_working_tree_with_long_chains_of_deltas_comes_back_with_the_same_ids() {
-    if !is_there("a_working_tree_with_long_chains_of_deltas_comes_back_with_the_same_ids") {
-        return;
-    }
     let place = Place::empty();
     let from = shapes(place.path("from"), &Shapes { bare: false, linear: 300, refs: 4, ..Shapes::default() });
     long_chain(&from);
     round_trip(&place, &from, false);
 }
 
+#[needs(git)]
 #[test]
 fn repositories_of_sha256_come_back_with_the_same_ids() {
-    if !is_there("repositories_of_sha256_come_back_with_the_same_ids") {
-        return;
-    }
     let place = Place::empty();
     let from = shapes(place.path("from.git"), &Shapes { sha256: true, refs: 4, ..Shapes::default() });
     round_trip(&place, &from, true);
@@ -127,11 +122,9 @@ fn repositories_of_sha256_come_back_with_the_same_ids() {
 
 /// The native root of a commit is that of a store into which the same files were put by hand, whatever the order was in
 /// which histories came.
+#[needs(git)]
 #[test]
 fn roots_do_not_depend_on_how_a_tree_was_made() {
-    if !is_there("roots_do_not_depend_on_how_a_tree_was_made") {
-        return;
-    }
     let place = Place::empty();
     let from = Git::init(place.path("from"), &[]);
     for round in 0..30 {
@@ -169,11 +162,9 @@ fn roots_do_not_depend_on_how_a_tree_was_made() {
     }
 }
 
+#[needs(git)]
 #[test]
 fn only_what_is_new_comes_and_goes() {
-    if !is_there("only_what_is_new_comes_and_goes") {
-        return;
-    }
     let place = Place::empty();
     let from = shapes(place.path("from"), &Shapes { bare: false, wide: 50, refs: 4, ..Shapes::default() });
     for format in FORMATS {
@@ -217,11 +208,9 @@ fn only_what_is_new_comes_and_goes() {
     assert_same(&from, &Git::new(&to));
 }
 
+#[needs(git)]
 #[test]
 fn refs_are_chosen_by_name_and_move_only_forward() {
-    if !is_there("refs_are_chosen_by_name_and_move_only_forward") {
-        return;
-    }
     let place = Place::empty();
     let from = Git::init(place.path("from"), &[]);
     from.write("a", "1");
@@ -284,11 +273,9 @@ fn refs_are_chosen_by_name_and_move_only_forward() {
     }
 }
 
+#[needs(git)]
 #[test]
 fn an_import_that_was_killed_goes_on() {
-    if !is_there("an_import_that_was_killed_goes_on") {
-        return;
-    }
     let place = Place::empty();
     let from = shapes(place.path("from.git"), &Shapes { linear: 1500, refs: 4, ..Shapes::default() });
     from.run(&["repack", "-adq"]);
@@ -333,11 +320,9 @@ fn remove(git: &Git, id: &str) -> PathBuf {
     path
 }
 
+#[needs(git)]
 #[test]
 fn missing_objects_are_named_and_the_rest_can_come() {
-    if !is_there("missing_objects_are_named_and_the_rest_can_come") {
-        return;
-    }
     for (kind, what) in [("blob", "HEAD~2:dir/file"), ("tree", "HEAD~2:dir"), ("commit", "HEAD~3")] {
         for damage in [false, true] {
             let place = Place::empty();
@@ -389,11 +374,9 @@ fn missing_objects_are_named_and_the_rest_can_come() {
     }
 }
 
+#[needs(git)]
 #[test]
 fn shallow_clones_come_as_far_as_they_go_and_later_the_rest() {
-    if !is_there("shallow_clones_come_as_far_as_they_go_and_later_the_rest") {
-        return;
-    }
     let place = Place::empty();
     let whole = Git::init(place.path("whole"), &[]);
     for round in 0..8 {
@@ -425,11 +408,9 @@ fn shallow_clones_come_as_far_as_they_go_and_later_the_rest() {
 }
 
 /// What was never Git's becomes Git's: names are made such that Git takes them.
+#[needs(git)]
 #[test]
 fn stores_that_were_never_gits_are_exported_and_what_git_cannot_hold_is_refused() {
-    if !is_there("stores_that_were_never_gits_are_exported_and_what_git_cannot_hold_is_refused") {
-        return;
-    }
     let place = Place::with_store();
     for (path, value) in [("a/b", "1"), ("a-b", "2"), ("long", &"x".repeat(400_000))] {
         let odd = Info::message("message").by(Signature::new(&b"A >nobody< <ma\0il"[..], 77));
@@ -459,11 +440,9 @@ fn stores_that_were_never_gits_are_exported_and_what_git_cannot_hold_is_refused(
 }
 
 /// The store may be a repository itself.
+#[needs(git)]
 #[test]
 fn a_repository_takes_in_another_and_gives_it_back() {
-    if !is_there("a_repository_takes_in_another_and_gives_it_back") {
-        return;
-    }
     let place = Place::empty();
     let from = shapes(place.path("from.git"), &Shapes { refs: 4, wide: 100, ..Shapes::default() });
     let into = Git::init(place.path("into.git"), &["--bare"]);
@@ -477,18 +456,11 @@ fn a_repository_takes_in_another_and_gives_it_back() {
 }
 
 /// The history of this very project, where the tests run in a checkout of it.
+#[needs(git, checkout)]
 #[test]
 fn the_projects_own_history_comes_back_with_the_same_ids() {
-    const NAME: &str = "the_projects_own_history_comes_back_with_the_same_ids";
-    if !is_there(NAME) {
-        return;
-    }
     let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let here = Git::new(&top);
-    if !top.join(".git").exists() || !here.attempt(&["rev-parse", "HEAD"]).0 {
-        eprintln!("SKIPPED: {NAME} needs the project's repository, and this is no checkout of it");
-        return;
-    }
     let place = Place::empty();
     let clone = place.path("clone.git");
     here.run(&["clone", "-q", "--mirror", top.to_str().unwrap(), clone.to_str().unwrap()]);

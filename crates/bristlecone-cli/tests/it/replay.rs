@@ -4,7 +4,7 @@ use std::{
     fs::{self, OpenOptions},
     io::Write,
     path::PathBuf,
-    process::{Command, Stdio},
+    process::Stdio,
     thread,
     time::Duration,
 };
@@ -17,14 +17,10 @@ const EARLY: &str = "synthetic-early-101commits.repr";
 const FLAT: &str = "synthetic-flat-25commits.repr";
 const EARLY_HEAD: &str = "CoW9m6VF3jknTgvBcGrRFBZFUxWnpNo3MH1uC1zwZGwoNdixKfXZ";
 
-/// Returns where a shipped trace is; `None`, and says so, where there is none.
-fn trace(name: &str) -> Option<String> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/tezos").join(name);
-    if path.exists() {
-        return Some(path.to_str().unwrap().to_owned());
-    }
-    eprintln!("SKIPPED: {} is not there, so nothing was tested with it", path.display());
-    None
+/// Returns where a trace of the repository is.
+fn trace(name: &str) -> String {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata/tezos").join(name);
+    path.to_str().unwrap().to_owned()
 }
 
 fn row(run: &Run) -> Value {
@@ -34,7 +30,7 @@ fn row(run: &Run) -> Value {
 
 #[test]
 fn a_replay_says_what_it_checked_and_leaves_nothing() {
-    let Some(trace) = trace(EARLY) else { return };
+    let trace = trace(EARLY);
     let place = Place::empty();
     let run = place.run(["replay", "tezos", &trace]);
     assert_eq!(run.code, 0, "{run:?}");
@@ -49,7 +45,7 @@ fn a_replay_says_what_it_checked_and_leaves_nothing() {
 
 #[test]
 fn hashes_are_checked_only_where_they_can_be() {
-    let Some(trace) = trace(EARLY) else { return };
+    let trace = trace(EARLY);
     let place = Place::empty();
     for (options, why, variant) in [
         (&["--format", "native"][..], "the format hashes in its own way", "native"),
@@ -70,7 +66,7 @@ fn hashes_are_checked_only_where_they_can_be() {
 
 #[test]
 fn a_store_that_is_named_stays_and_can_be_used() {
-    let Some(trace) = trace(EARLY) else { return };
+    let trace = trace(EARLY);
     let place = Place::empty();
     let run =
         place.run(["-r", "chain", "-b", "blocks", "-o", "json", "replay", "tezos", &trace, "--durability", "synced"]);
@@ -94,7 +90,7 @@ fn a_store_that_is_named_stays_and_can_be_used() {
 
 #[test]
 fn rows_are_merged_and_runs_are_processes() {
-    let Some(trace) = trace(FLAT) else { return };
+    let trace = trace(FLAT);
     let place = Place::empty();
     let replay = |more: &[&str]| {
         let all =
@@ -129,7 +125,7 @@ fn rows_are_merged_and_runs_are_processes() {
 
 #[test]
 fn a_wrong_answer_is_1_and_damage_is_3() {
-    let Some(trace) = trace(EARLY) else { return };
+    let trace = trace(EARLY);
     let place = Place::empty();
     let mut bytes = fs::read(trace).unwrap();
     // The first row is a Find: length, tag, key, and whether it was found before the input's scope and id.
@@ -158,6 +154,28 @@ fn a_wrong_answer_is_1_and_damage_is_3() {
 }
 
 #[test]
+fn a_cut_trace_is_3_and_what_is_whole_of_it_stays() {
+    let place = Place::empty();
+    let bytes = fs::read(trace("tezos_actions_1commit.repr")).unwrap();
+    let cut = place.file("cut.repr", &bytes);
+    let cut = cut.to_str().unwrap();
+    let says = ["cut.repr is cut within row 6", "at byte 296", "replayed 1 commits and 6 rows before that"];
+    let fails = |says: &[&str], options: &[&str]| {
+        let run = place.run(["replay", "tezos", cut].iter().chain(options));
+        assert!(run.code == 3 && says.iter().all(|part| run.err.contains(part)), "{run:?}");
+    };
+    for (store, threads) in [("one", "1"), ("two", "2")] {
+        fails(&says, &["-r", store, "--threads", threads]);
+        assert!(place.ok(["-r", store, "log"]).contains("Genesis"));
+    }
+    fails(&says, &["--runs", "2"]);
+    fails(&says[..2], &["--chunked", "1x1"]);
+    place.ok(["replay", "tezos", cut, "--commits", "1"]);
+    let whole = place.file("whole.repr", &bytes[..296]);
+    place.ok(["replay", "tezos", whole.to_str().unwrap()]);
+}
+
+#[test]
 fn options_that_make_no_sense_are_refused() {
     let place = Place::empty();
     for (says, options) in [
@@ -175,7 +193,7 @@ fn options_that_make_no_sense_are_refused() {
 
 #[test]
 fn pieces_are_labelled_as_what_they_are() {
-    let Some(trace) = trace(EARLY) else { return };
+    let trace = trace(EARLY);
     let place = Place::empty();
     let text = place.ok(["replay", "tezos", &trace, "--chunked", "2×100", "--json", "rows.json"]);
     assert!(text.contains("does not do the work of the trace"), "{text}");
@@ -188,15 +206,12 @@ fn pieces_are_labelled_as_what_they_are() {
 
 #[test]
 fn an_interrupt_ends_with_a_summary() {
-    let Some(trace) = trace(EARLY) else { return };
+    let trace = trace(EARLY);
     let place = Place::empty();
     let bytes = fs::read(trace).unwrap();
     // A trace that comes in as slowly as we like.
     let pipe = place.path("pipe");
-    let made = Command::new("mkfifo").arg(&pipe).status();
-    if !made.is_ok_and(|status| status.success()) {
-        return eprintln!("SKIPPED: there is no mkfifo here");
-    }
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, 0o644.into()).unwrap();
     let mut command = place.command(["-r", "chain", "replay", "tezos", "pipe", "--json", "rows.json"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut feed = OpenOptions::new().write(true).open(&pipe).unwrap();

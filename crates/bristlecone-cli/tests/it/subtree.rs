@@ -2,6 +2,7 @@
 
 use std::{fs, path::Path, process::Command};
 
+use bristlecone_needs::needs;
 use serde_json::{Value, json};
 
 use crate::harness::Place;
@@ -19,16 +20,6 @@ fn git(dir: &Path, arguments: &[&str]) -> String {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "git {arguments:?}: {said}");
     String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
-}
-
-/// Whether Git is here, and `git subtree`; says so where they are not.
-fn has_git(what: &[&str]) -> bool {
-    let here =
-        Command::new("git").args(what).output().is_ok_and(|output| matches!(output.status.code(), Some(0 | 129)));
-    if !here {
-        eprintln!("there is no git {what:?} here: not compared with it");
-    }
-    here
 }
 
 #[track_caller]
@@ -59,11 +50,9 @@ fn sound(dir: &Path) {
     assert_eq!(git(dir, &["status", "--porcelain"]), "");
 }
 
+#[needs(git_subtree)]
 #[test]
 fn working_trees_follow_and_git_goes_on_from_there() {
-    if !has_git(&["--version"]) {
-        return;
-    }
     for squash in [false, true] {
         let place = Place::empty();
         let (app, lib) = two(&place);
@@ -90,10 +79,8 @@ fn working_trees_follow_and_git_goes_on_from_there() {
         sound(&app);
         assert_eq!(fs::read_to_string(app.join("vendor/lib/code")).unwrap(), "2");
         assert!(place.ok(cone("pull", &["lib", "main", "--worktree"])).contains("already"));
-        if has_git(&["subtree"]) {
-            let split = place.ok(cone("split", &[]));
-            assert_eq!(split.trim(), git(&app, &["subtree", "split", "-q", "-P", "vendor/lib"]), "squash: {squash}");
-        }
+        let split = place.ok(cone("split", &[]));
+        assert_eq!(split.trim(), git(&app, &["subtree", "split", "-q", "-P", "vendor/lib"]), "squash: {squash}");
         // Their branch is checked out there, so another one takes what is new here.
         let before = git(&lib, &["rev-parse", "main"]);
         place.fails(2, &["checked out"], cone("push", &["lib", "main"]));
@@ -104,12 +91,8 @@ fn working_trees_follow_and_git_goes_on_from_there() {
         assert_eq!(git(&lib, &["rev-parse", "main:"]), git(&app, &["rev-parse", "main:vendor/lib"]));
         // Git joins something itself, packs all, and we go on from that.
         commit(&lib, "code", "3");
-        if has_git(&["subtree"]) {
-            let flag: &[&str] = if squash { &["--squash"] } else { &[] };
-            git(&app, &[&["subtree", "pull", "-q", "-P", "vendor/lib"], flag, &["../lib", "main"]].concat());
-        } else {
-            place.ok(cone("pull", &["lib", "main", "--worktree"]));
-        }
+        let flag: &[&str] = if squash { &["--squash"] } else { &[] };
+        git(&app, &[&["subtree", "pull", "-q", "-P", "vendor/lib"], flag, &["../lib", "main"]].concat());
         git(&app, &["gc", "-q", "--prune=now"]);
         git(&lib, &["gc", "-q", "--prune=now"]);
         commit(&app, "vendor/lib/ours", "2");
@@ -122,11 +105,9 @@ fn working_trees_follow_and_git_goes_on_from_there() {
     }
 }
 
+#[needs(git_subtree)]
 #[test]
 fn linear_histories_are_split_as_git_does_it() {
-    if !has_git(&["subtree"]) {
-        return;
-    }
     let place = Place::empty();
     let dir = place.path("r");
     fs::create_dir_all(&dir).unwrap();

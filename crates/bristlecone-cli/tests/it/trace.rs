@@ -1,10 +1,6 @@
 //! `cone trace`: what is in a trace, and traces written again.
 
-use std::{
-    fs,
-    io::{Read, Write},
-    path::PathBuf,
-};
+use std::{fs, io::Read, path::PathBuf};
 
 use serde_json::{Value, json};
 
@@ -13,22 +9,16 @@ use crate::harness::Place;
 const REAL: &str = "tezos_actions_1commit.repr";
 const EARLY: &str = "synthetic-early-101commits.repr";
 
-/// Returns where a shipped trace is; `None`, and says so, where there is none.
-fn shipped(name: &str) -> Option<PathBuf> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/tezos").join(name);
-    if path.exists() {
-        return Some(path);
-    }
-    // Past the harness, which hides what a test that passes prints.
-    let _ = writeln!(std::io::stderr(), "SKIPPED: {} is not there, so nothing was tested with it", path.display());
-    None
+/// Returns where a trace of the repository is.
+fn shipped(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata/tezos").join(name)
 }
 
-/// Puts a shipped trace into the folder.
-fn with(name: &str) -> Option<Place> {
+/// Puts a trace of the repository into the folder.
+fn with(name: &str) -> Place {
     let place = Place::empty();
-    place.file("trace.repr", fs::read(shipped(name)?).unwrap());
-    Some(place)
+    place.file("trace.repr", fs::read(shipped(name)).unwrap());
+    place
 }
 
 fn rows(info: &Value) -> Vec<u64> {
@@ -37,20 +27,24 @@ fn rows(info: &Value) -> Vec<u64> {
 
 #[test]
 fn info_of_the_real_trace() {
-    let Some(place) = with(REAL) else { return };
-    let shown = place.ok(["trace", "info", "trace.repr"]);
+    let place = with(REAL);
+    // Its last row is cut: what is whole is told, and that.
+    let cut = ["trace.repr is cut within row 6", "at byte 296", "4 bytes", "the rows before it are whole"];
+    let run = place.fails(3, &cut, ["trace", "info", "trace.repr"]);
+    let shown = String::from_utf8(run.out).unwrap();
     for line in [
         "rows          6, of 47.2 bytes each",
         "commits       1, of 6.0 rows each",
         "from          2018-06-30 16:07:32 +0000",
         "last commit   CoV8SQumiVU9saiu3FVNeDNewJaJH8yWdsGF3WLdsRr2P9S7MzCj",
-        "at the end    4 bytes of a row that is cut short: ignored",
+        "at the end    4 bytes of a row that is cut",
         "Find          2  33.3 %     2.000      0          2",
         "data/version               2  33.3 %    1       0     1    0         0",
     ] {
         assert!(shown.lines().any(|shown| shown == line), "{shown}\nlacks {line:?}");
     }
-    let info = place.json(["trace", "info", "trace.repr"]);
+    let run = place.fails(3, &cut, ["-o", "json", "trace", "info", "trace.repr"]);
+    let info: Value = serde_json::from_slice(&run.out).unwrap();
     let keys: Vec<&String> = info.as_object().unwrap().keys().collect();
     let documented = "file rows row_bytes commits rows_uncommitted partial_bytes first_date last_date last_commit \
                       old_checkouts contexts_max contexts_left kinds rows_per_commit largest depths values shapes \
@@ -71,7 +65,7 @@ fn info_of_the_real_trace() {
 
 #[test]
 fn info_of_a_longer_trace() {
-    let Some(place) = with(EARLY) else { return };
+    let place = with(EARLY);
     let info = place.json(["trace", "info", "trace.repr", "--shapes", "3"]);
     assert_eq!(rows(&info), [100, 8314, 145, 2, 22_923, 5765, 3267, 101]);
     assert_eq!((&info["rows"], &info["old_checkouts"]), (&40_617.into(), &2.into()));
@@ -86,7 +80,7 @@ fn info_of_a_longer_trace() {
 
 #[test]
 fn a_copy_is_the_same_and_a_cut_is_a_prefix() {
-    let Some(place) = with(EARLY) else { return };
+    let place = with(EARLY);
     let original = fs::read(place.path("trace.repr")).unwrap();
     place.ok(["trace", "convert", "trace.repr", "--out", "same.repr"]);
     assert!(fs::read(place.path("same.repr")).unwrap() == original);
@@ -107,7 +101,7 @@ fn a_copy_is_the_same_and_a_cut_is_a_prefix() {
 
 #[test]
 fn keys_are_converted() {
-    let Some(place) = with(EARLY) else { return };
+    let place = with(EARLY);
     let convert = |name: &str| {
         let out = format!("{name}.repr");
         let done = place.json(["trace", "convert", "trace.repr", "--out", &out, "--path-conversion", name]);
@@ -134,24 +128,29 @@ fn keys_are_converted() {
 }
 
 #[test]
-fn a_partial_row_is_left_out_and_said() {
-    let Some(place) = with(REAL) else { return };
-    let run = place.run(["trace", "convert", "trace.repr", "--out", "whole.repr"]);
-    assert_eq!((run.code, run.err.as_str()), (0, "left out: 4 bytes of a row that the trace ends in\n"));
+fn what_is_whole_of_a_cut_trace_is_written_and_the_cut_is_told() {
+    let place = with(REAL);
+    let says = ["trace.repr is cut within row 6", "at byte 296", "are whole, and are now in whole.repr"];
+    let run = place.fails(3, &says, ["trace", "convert", "trace.repr", "--out", "whole.repr"]);
+    assert!(String::from_utf8(run.out).unwrap().starts_with("wrote 1 commit, 6 rows and "));
     assert_eq!(fs::read(place.path("whole.repr")).unwrap().len(), 296);
+    place.ok(["trace", "info", "whole.repr"]);
+    // The cut lies behind what is wanted.
+    place.ok(["trace", "convert", "trace.repr", "--out", "first.repr", "--commits", "1"]);
+    assert_eq!(fs::read(place.path("first.repr")).unwrap(), fs::read(place.path("whole.repr")).unwrap());
 }
 
 #[test]
 fn nothing_is_overwritten_by_mistake() {
-    let Some(place) = with(REAL) else { return };
+    let place = with(REAL);
     place.file("there", "precious");
     let convert = ["trace", "convert", "trace.repr", "--out", "there"];
     place.fails(2, &["there is there already", "--force"], convert);
     assert_eq!(fs::read(place.path("there")).unwrap(), b"precious");
-    place.ok(convert.iter().chain(&["--force"]));
+    place.fails(3, &["is cut"], convert.iter().chain(&["--force"]));
     assert_eq!(fs::read(place.path("there")).unwrap().len(), 296);
     // Onto itself, too.
-    place.ok(["trace", "convert", "trace.repr", "--out", "trace.repr", "--force"]);
+    place.fails(3, &["is cut"], ["trace", "convert", "trace.repr", "--out", "trace.repr", "--force"]);
     assert_eq!(fs::read(place.path("trace.repr")).unwrap().len(), 296);
     place.fails(2, &["cannot be the name of a file"], ["trace", "convert", "trace.repr", "--out", "..", "--force"]);
     place.fails(
@@ -163,7 +162,7 @@ fn nothing_is_overwritten_by_mistake() {
 
 #[test]
 fn damage_is_named_with_its_offset() {
-    let Some(place) = with(REAL) else { return };
+    let place = with(REAL);
     let mut bytes = fs::read(place.path("trace.repr")).unwrap();
     // The operation of the third row.
     bytes[0x52] = 9;
@@ -189,6 +188,7 @@ fn files_that_are_no_traces() {
         assert!(!place.path("out").exists());
     };
     info("short", b"IrmRep", &["short is no replayable trace", "fewer than 12 bytes"]);
+    info("header", b"IrmRepBT\0\0\0\0", &["header is no replayable trace", "ends within its header"]);
     info("text", b"some text or other", &["text is no replayable trace", "IrmRepBT"]);
     info("later", b"TezosRep\0\0\0\0\0", &["later format \"TezosRep\""]);
     info("version", b"IrmRepBT\0\0\0\x07\0", &["version 7"]);
@@ -211,10 +211,10 @@ fn wrong_usage() {
 
 #[test]
 fn a_trace_may_come_through_a_pipe() {
-    let Some(path) = shipped(REAL) else { return };
+    let path = shipped(REAL);
     let mut bytes = Vec::new();
     fs::File::open(path).unwrap().read_to_end(&mut bytes).unwrap();
     let run = Place::empty().feed(["trace", "info", "/dev/stdin"], &bytes);
-    assert_eq!(run.code, 0, "{run:?}");
+    run.failed(3, &["/dev/stdin is cut within row 6"]);
     assert!(String::from_utf8(run.out).unwrap().contains("\nrows          6,"));
 }

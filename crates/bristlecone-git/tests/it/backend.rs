@@ -10,7 +10,8 @@ use bristlecone_git::{
     backend::{GitBackend, GitOptions},
     layout::Layout,
 };
-use bristlecone_testkit::git::{self, Git as RealGit};
+use bristlecone_needs::needs;
+use bristlecone_testkit::git::Git as RealGit;
 
 pub(crate) fn open(dir: &Path, options: GitOptions) -> (Arc<GitBackend>, Repo<Git>) {
     let layout = Layout::open(dir).unwrap();
@@ -22,11 +23,9 @@ pub(crate) fn info(message: &str, durability: Durability) -> Info {
     Info::message(message).by(Signature::new("A <a@example.org>", 1_700_000_000)).durability(durability)
 }
 
+#[needs(git)]
 #[test]
 fn git_reads_what_is_committed() {
-    if !git::is_there("git_reads_what_is_committed") {
-        return;
-    }
     for (algorithm, loose) in
         [(Algorithm::Sha1, false), (Algorithm::Sha1, true), (Algorithm::Sha256, false), (Algorithm::Sha256, true)]
     {
@@ -64,11 +63,9 @@ fn git_reads_what_is_committed() {
     }
 }
 
+#[needs(git)]
 #[test]
 fn many_small_packs_are_folded_as_they_come() {
-    if !git::is_there("many_small_packs_are_folded_as_they_come") {
-        return;
-    }
     for background in [false, true] {
         for durability in [Durability::None, Durability::Synced] {
             let dir = tempfile::tempdir().unwrap();

@@ -9,6 +9,7 @@ use bristlecone::storage::{OpenMode, RealStorage, Storage, write_all_at};
 use bristlecone::{Error, Kind, Oid};
 use bristlecone_git::odb::{Odb, OdbOptions};
 use bristlecone_git::pack::{Builder, Compression, FoldOptions, Folded, fold};
+use bristlecone_needs::needs;
 use bristlecone_testkit::git::{self, Git, Shapes};
 
 use crate::pack::write_pack;
@@ -138,11 +139,9 @@ fn update_head(git: &Git, history: &History) {
     git.run(&["update-ref", "refs/heads/main", &history.head.unwrap().to_string()]);
 }
 
+#[needs(git)]
 #[test]
 fn a_hundred_small_commits_take_no_more_room_than_after_git_gc() {
-    if !git::is_there("a_hundred_small_commits_take_no_more_room_than_after_git_gc") {
-        return;
-    }
     for algorithm in [Algorithm::Sha1, Algorithm::Sha256] {
         let dir = tempfile::tempdir().unwrap();
         let git = init(dir.path(), algorithm);
@@ -166,11 +165,9 @@ fn a_hundred_small_commits_take_no_more_room_than_after_git_gc() {
     }
 }
 
+#[needs(git)]
 #[test]
 fn a_hundred_large_commits_take_no_more_room_than_after_git_gc() {
-    if !git::is_there("a_hundred_large_commits_take_no_more_room_than_after_git_gc") {
-        return;
-    }
     // Fresh entries in one folder that grows, and in folders of their own.
     for apart in [true, false] {
         let dir = tempfile::tempdir().unwrap();
@@ -197,11 +194,9 @@ fn a_hundred_large_commits_take_no_more_room_than_after_git_gc() {
     }
 }
 
+#[needs(git)]
 #[test]
 fn folding_as_one_goes_stays_small_and_shallow() {
-    if !git::is_there("folding_as_one_goes_stays_small_and_shallow") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let git = init(dir.path(), Algorithm::Sha1);
     let mut history = History::new(Algorithm::Sha1);
@@ -232,11 +227,9 @@ fn folding_as_one_goes_stays_small_and_shallow() {
     judge(&git, &history, &before, &folded, after_gc);
 }
 
+#[needs(git)]
 #[test]
 fn packs_of_git_are_folded_with_their_deltas() {
-    if !git::is_there("packs_of_git_are_folded_with_their_deltas") {
-        return;
-    }
     for sha256 in [false, true] {
         let algorithm = if sha256 { Algorithm::Sha256 } else { Algorithm::Sha1 };
         let dir = tempfile::tempdir().unwrap();

@@ -5,17 +5,16 @@ use std::path::{Path, PathBuf};
 use bristlecone::Error;
 use bristlecone::core::git::Algorithm;
 use bristlecone_git::layout::{Config, Layout};
-use bristlecone_testkit::git::{self, Git};
+use bristlecone_needs::needs;
+use bristlecone_testkit::git::Git;
 
 fn canonical(path: impl AsRef<Path>) -> PathBuf {
     path.as_ref().canonicalize().unwrap()
 }
 
+#[needs(git)]
 #[test]
 fn what_we_make_is_a_repository_to_git() {
-    if !git::is_there("what_we_make_is_a_repository_to_git") {
-        return;
-    }
     for algorithm in [Algorithm::Sha1, Algorithm::Sha256] {
         for bare in [true, false] {
             let dir = tempfile::tempdir().unwrap();
@@ -38,11 +37,9 @@ fn what_we_make_is_a_repository_to_git() {
     }
 }
 
+#[needs(git)]
 #[test]
 fn repositories_of_git_are_found_from_within() {
-    if !git::is_there("repositories_of_git_are_found_from_within") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let root = canonical(dir.path());
     let git = Git::init(root.join("repo"), &[]);
@@ -127,11 +124,9 @@ fn what_is_not_understood_is_refused_by_name() {
     assert!(matches!(Layout::discover(other.path()), Err(Error::Corrupt { .. })));
 }
 
+#[needs(git)]
 #[test]
 fn configurations_say_what_git_reads_in_them() {
-    if !git::is_there("configurations_say_what_git_reads_in_them") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let git = Git::init(dir.path(), &[]);
     for (key, value) in [

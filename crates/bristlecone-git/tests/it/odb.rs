@@ -6,6 +6,7 @@ use bristlecone::core::git::{Algorithm, type_name};
 use bristlecone::{Kind, Oid};
 use bristlecone_git::layout::Layout;
 use bristlecone_git::odb::{Odb, OdbOptions};
+use bristlecone_needs::needs;
 use bristlecone_testkit::git::{self, Git, Shapes};
 
 /// Compares every object of a repository with what `git cat-file` says, and that no other is listed.
@@ -41,11 +42,9 @@ fn read_all(git: &Git) -> usize {
     expected.len()
 }
 
+#[needs(git)]
 #[test]
 fn every_shape_is_read_loose_and_packed() {
-    if !git::is_there("every_shape_is_read_loose_and_packed") {
-        return;
-    }
     for sha256 in [false, true] {
         let dir = tempfile::tempdir().unwrap();
         let git = git::shapes(dir.path().join("repo"), &Shapes { sha256, ..Shapes::default() });
@@ -59,11 +58,9 @@ fn every_shape_is_read_loose_and_packed() {
     }
 }
 
+#[needs(git)]
 #[test]
 fn a_storage_without_maps_gives_the_same() {
-    if !git::is_there("a_storage_without_maps_gives_the_same") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let git = git::shapes(dir.path().join("repo"), &Shapes { refs: 0, ..Shapes::default() });
     git::long_chain(&git);
@@ -81,11 +78,9 @@ fn a_storage_without_maps_gives_the_same() {
     }
 }
 
+#[needs(git)]
 #[test]
 fn alternates_are_followed_and_circles_cut() {
-    if !git::is_there("alternates_are_followed_and_circles_cut") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let first = git::shapes(dir.path().join("with space"), &Shapes { refs: 0, ..Shapes::default() });
     first.run(&["gc", "-q"]);
@@ -108,11 +103,9 @@ fn alternates_are_followed_and_circles_cut() {
     }
 }
 
+#[needs(git)]
 #[test]
 fn what_others_add_and_take_away_is_noticed() {
-    if !git::is_there("what_others_add_and_take_away_is_noticed") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let git = Git::init(dir.path(), &[]);
     let odb = Odb::open_path(&Layout::open(git.dir()).unwrap()).unwrap();
@@ -147,11 +140,9 @@ fn what_others_add_and_take_away_is_noticed() {
     }
 }
 
+#[needs(git)]
 #[test]
 fn packs_of_deltas_against_ids_are_read() {
-    if !git::is_there("packs_of_deltas_against_ids_are_read") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let git = git::shapes(dir.path().join("repo"), &Shapes { refs: 0, ..Shapes::default() });
     git::long_chain(&git);

@@ -12,7 +12,8 @@ use bristlecone_git::{
     backend::{GitBackend, GitOptions},
     layout::Layout,
 };
-use bristlecone_testkit::git::{self, Git};
+use bristlecone_needs::needs;
+use bristlecone_testkit::git::Git;
 
 use crate::backend::{info, open};
 
@@ -54,11 +55,9 @@ fn commit_gits(git: &Git, name: &str, by: &str, count: usize) {
     }
 }
 
+#[needs(git)]
 #[test]
 fn commits_of_ours_and_of_git_meet_on_one_branch() {
-    if !git::is_there("commits_of_ours_and_of_git_meet_on_one_branch") {
-        return;
-    }
     const EACH: usize = 40;
     for loose in [false, true] {
         let dir = tempfile::tempdir().unwrap();
@@ -152,11 +151,9 @@ fn a_lock_that_git_holds_is_waited_for_and_one_that_was_left_is_removed() {
     }
 }
 
+#[needs(git)]
 #[test]
 fn a_process_that_is_killed_leaves_nothing_in_the_way() {
-    if !git::is_there("a_process_that_is_killed_leaves_nothing_in_the_way") {
-        return;
-    }
     if let Ok(dir) = std::env::var("BRISTLECONE_TEST_KILLED_DIR") {
         commit_ours(Path::new(&dir), "main", "child", usize::MAX, GitOptions { fold_min: 8, ..GitOptions::default() });
     }
@@ -191,11 +188,9 @@ fn a_process_that_is_killed_leaves_nothing_in_the_way() {
     git.fsck();
 }
 
+#[needs(git)]
 #[test]
 fn reading_alone_writes_nothing() {
-    if !git::is_there("reading_alone_writes_nothing") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let git = Git::init(dir.path(), &[]);
     git.write("a/b", "c");

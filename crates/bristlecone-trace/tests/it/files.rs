@@ -1,12 +1,12 @@
 //! The shipped traces: every row of the real one, and every byte of all of them through reader and writer.
 
-use bristlecone_trace::{KeyBuf, Reader, Row, Scoped, Writer};
+use bristlecone_trace::{KeyBuf, Reader, Row, Scoped, TraceError, Writer};
 
-use crate::shared::{self, EARLY, FLAT, REAL};
+use crate::shipped::{self, EARLY, FLAT, REAL};
 
 #[test]
 fn the_real_trace_row_by_row() {
-    let Some(path) = shared::path(REAL) else { return };
+    let path = shipped::path(REAL);
     let key = |path: &str| KeyBuf::from_steps(path.split('/'));
     let (version, sandbox) = (key("data/version"), key("data/sandbox_parameter"));
     let (protocol, test_chain) = (key("protocol"), key("test_chain"));
@@ -46,23 +46,23 @@ fn the_real_trace_row_by_row() {
         assert_eq!(reader.next().unwrap(), Some(row));
         assert_eq!(reader.row_offset(), offset);
     }
-    assert_eq!(reader.next().unwrap(), None);
-    assert_eq!(reader.next().unwrap(), None);
+    for _ in 0..2 {
+        let cut = reader.next().unwrap_err();
+        assert!(matches!(cut, TraceError::Cut { offset: 0x128, row: 6, bytes: 4, .. }), "{cut}");
+    }
     assert_eq!((reader.rows(), reader.offset(), reader.partial()), (6, 0x128, 4));
 }
 
 #[test]
 fn what_is_read_and_written_is_the_same() {
     for (name, rows) in [(REAL, 6), (EARLY, 40_617), (FLAT, 38_613)] {
-        let Some(bytes) = shared::bytes(name) else { continue };
+        let bytes = shipped::whole(name);
         let mut reader = Reader::new(&bytes[..], name).unwrap();
         let mut writer = Writer::new(Vec::new()).unwrap();
         while let Some(row) = reader.next().unwrap() {
             writer.row(&row).unwrap();
         }
         assert_eq!((reader.rows(), writer.offset()), (rows, reader.offset()), "{name}");
-        let whole = bytes.len() - reader.partial() as usize;
-        assert!(writer.finish().unwrap() == bytes[..whole], "{name}");
-        assert!(name == REAL || whole == bytes.len(), "{name}");
+        assert!(writer.finish().unwrap() == bytes, "{name}");
     }
 }

@@ -4,24 +4,27 @@ use std::io::{self, Read};
 
 use bristlecone_trace::{Reader, TraceError, Writer};
 
-use crate::shared::{self, EARLY, FLAT, REAL, Random};
+use crate::shipped::{self, EARLY, FLAT, REAL, Random};
 
 /// What any trace begins with.
 const HEADER: &[u8] = b"IrmRepBT\0\0\0\0\0";
 
-/// Reads a trace to its end, and checks that what was read can be written and read again. Returns the offset of each
-/// row, and how many bytes were ignored.
+/// Reads a trace to its end or to where it is cut, and checks that what was read can be written and read again. Returns
+/// the offset of each row, and how many bytes of a row are there behind them.
 fn read(bytes: &[u8]) -> Result<(Vec<u64>, u64), TraceError> {
     let mut reader = Reader::new(bytes, "hostile.repr")?;
     let (mut offsets, mut writer) = (Vec::new(), Writer::new(Vec::new()).unwrap());
     let ended = loop {
         match reader.next() {
             Ok(Some(row)) => writer.row(&row).unwrap(),
-            Ok(None) => break Ok(reader.partial()),
+            Ok(None) => {
+                assert_eq!((reader.offset(), reader.partial()), (bytes.len() as u64, 0));
+                break Ok(0);
+            }
             Err(error) => {
                 let again = reader.next().unwrap_err();
                 assert_eq!(error.to_string(), again.to_string());
-                break Err(error);
+                break is_cut(&reader, error);
             }
         }
         offsets.push(reader.row_offset());
@@ -36,6 +39,18 @@ fn read(bytes: &[u8]) -> Result<(Vec<u64>, u64), TraceError> {
     assert_eq!(second.next().unwrap(), None);
     assert_eq!(second.partial(), 0);
     Ok((offsets, ended?))
+}
+
+/// Returns how much of a row is there if that is what is wrong.
+fn is_cut(reader: &Reader<&[u8]>, error: TraceError) -> Result<u64, TraceError> {
+    let TraceError::Cut { file, offset, row, bytes } = &error else { return Err(error) };
+    assert_eq!((file.as_str(), *offset, *row), (reader.name(), reader.offset(), reader.rows()));
+    assert!(*bytes > 0 && *bytes == reader.partial());
+    let says = error.to_string();
+    for part in [format!("{file} is cut within row {row}"), format!("at byte {offset}"), format!("{bytes} bytes")] {
+        assert!(says.contains(&part), "{says}");
+    }
+    Ok(*bytes)
 }
 
 /// A row of these bytes, after the header.
@@ -55,12 +70,13 @@ fn corrupt(bytes: &[u8], at: u64, says: &str) {
 }
 
 #[test]
-fn every_cut_is_a_shorter_trace() {
-    let Some(bytes) = shared::bytes(REAL) else { return };
+fn every_cut_is_told_and_what_is_whole_before_it_is_read() {
+    let bytes = shipped::bytes(REAL);
     let (whole, _) = read(&bytes).unwrap();
     for length in 0..bytes.len() {
         let cut = read(&bytes[..length]);
-        if length < 12 {
+        // Within the header: 8 bytes, 4 bytes, and the length of what else is in it.
+        if length < 13 {
             assert!(matches!(cut, Err(TraceError::NotATrace { .. })), "{length}: {cut:?}");
             continue;
         }
@@ -68,13 +84,14 @@ fn every_cut_is_a_shorter_trace() {
         assert!(whole.starts_with(&offsets), "{length}");
         let next = whole.get(offsets.len()).map_or(0x128, |&at| at as usize);
         assert_eq!(partial as usize, length.saturating_sub(next), "{length}");
-        assert!(length <= next || offsets.len() == whole.len() || partial > 0);
+        // A cut between two rows is none: nothing in a trace says how many it has.
+        assert_eq!(partial == 0, length == next, "{length}");
     }
 }
 
 #[test]
 fn every_flip_is_an_error_or_a_sound_trace() {
-    let Some(sound) = shared::bytes(REAL) else { return };
+    let sound = shipped::bytes(REAL);
     let (whole, _) = read(&sound).unwrap();
     let mut damaged = 0;
     for bit in 0..sound.len() * 8 {
@@ -104,8 +121,10 @@ fn lengths_that_are_none() {
     // The header's own.
     corrupt(b"IrmRepBT\0\0\0\0\x01\0", 12, "header");
     corrupt(&[&HEADER[..12], &[0xff; 9]].concat(), 12, "a length");
-    assert_eq!(read(&HEADER[..12]).unwrap(), (vec![], 0));
-    assert_eq!(read(&[&HEADER[..12], &[0x80]].concat()).unwrap(), (vec![], 1));
+    for cut in [&HEADER[..12], &[&HEADER[..12], &[0x80]].concat()] {
+        let refused = read(cut).unwrap_err().to_string();
+        assert!(refused.contains("hostile.repr") && refused.contains("within its header"), "{refused}");
+    }
 }
 
 #[test]
@@ -185,23 +204,26 @@ fn what_is_announced_is_not_allocated() {
         let bytes = [HEADER, announced, &[1; 1000]].concat();
         let mut dribble = Dribble { bytes: &bytes, piece: 100, turn: 0, room_max: 0 };
         let mut reader = Reader::new(&mut dribble, "x").unwrap();
-        assert_eq!(reader.next().unwrap(), None);
-        assert_eq!(reader.partial(), 1000 + announced.len() as u64);
+        let there = 1000 + announced.len() as u64;
+        let cut = reader.next().unwrap_err();
+        assert!(matches!(cut, TraceError::Cut { offset: 13, row: 0, bytes, .. } if bytes == there), "{cut}");
+        assert_eq!(reader.partial(), there);
         assert!(dribble.room_max <= 1 << 20, "{}", dribble.room_max);
     }
 }
 
 #[test]
 fn the_way_bytes_arrive_does_not_matter() {
-    let Some(bytes) = shared::bytes(EARLY) else { return };
+    let bytes = shipped::bytes(EARLY);
     let bytes = &bytes[..200_000];
     let (whole, partial) = read(bytes).unwrap();
     for piece in [1, 7, 1000] {
         let mut dribble = Dribble { bytes, piece, turn: 0, room_max: 0 };
         let (mut reader, mut offsets) = (Reader::new(&mut dribble, "x").unwrap(), Vec::new());
-        while reader.next().unwrap().is_some() {
+        while let Ok(Some(_)) = reader.next() {
             offsets.push(reader.row_offset());
         }
+        assert!(matches!(reader.next(), Err(TraceError::Cut { .. })));
         assert_eq!((offsets, reader.partial()), (whole.clone(), partial), "{piece}");
     }
 }
@@ -220,10 +242,11 @@ fn long_rows_are_read() {
         assert!(reader.next().unwrap() == Some(row));
     }
     assert_eq!(reader.next().unwrap(), None);
-    // One that announces more than there is: as if it were not there.
+    // One that announces more than there is.
     let cut = &bytes[..bytes.len() - 1];
     let mut reader = Reader::new(cut, "x").unwrap();
-    while reader.next().unwrap().is_some() {}
+    while let Ok(Some(_)) = reader.next() {}
+    assert!(matches!(reader.next(), Err(TraceError::Cut { row: 3, .. })));
     assert_eq!((reader.rows(), reader.partial()), (3, cut.len() as u64 - reader.offset()));
 }
 
@@ -231,7 +254,7 @@ fn long_rows_are_read() {
 fn mutations() {
     let (mut random, mut errors, mut sound) = (Random(1), 0, 0);
     for (name, bytes, rounds) in [(REAL, 300, 60_000), (EARLY, 1_500, 40_000), (FLAT, 3_000, 20_000)] {
-        let Some(whole) = shared::bytes(name) else { continue };
+        let whole = shipped::bytes(name);
         for _ in 0..rounds {
             match read(&random.mutate(&whole[..bytes])) {
                 Ok(_) => sound += 1,

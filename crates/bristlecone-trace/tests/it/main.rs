@@ -7,5 +7,5 @@ mod parallel;
 mod recorder;
 mod replay;
 mod semantics;
-mod shared;
+mod shipped;
 mod tampered;

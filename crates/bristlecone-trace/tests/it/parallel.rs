@@ -6,7 +6,7 @@ use bristlecone_trace::{
     replay::{Replay, ReplayError, ReplayOptions, Report, hashes_checkable},
 };
 
-use crate::shared::{self, EARLY, FLAT, REAL};
+use crate::shipped::{self, EARLY, FLAT, REAL};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
@@ -24,7 +24,7 @@ fn with_threads(threads: usize) -> ReplayOptions {
 #[test]
 fn two_threads_do_what_one_does() -> Outcome {
     for name in [REAL, EARLY, FLAT] {
-        let Some(trace) = shared::bytes(name) else { continue };
+        let trace = shipped::whole(name);
         let memory = || Repo::with_backend(Tezos::new(), Repo::memory().backend().clone());
         let (serial, failed) = replay(&memory(), &trace, with_threads(1));
         assert!(failed.is_none(), "{name}: {failed:?}");
@@ -67,7 +67,7 @@ fn changed(trace: &[u8], mut change: impl FnMut(u64, &mut Row<'_>)) -> Vec<u8> {
 /// Rows of so many kinds of damage: an answer, the hash of a commit, a parent, a context.
 #[test]
 fn what_is_wrong_is_wrong_at_the_same_row() -> Outcome {
-    let Some(trace) = shared::bytes(EARLY) else { return Ok(()) };
+    let trace = shipped::bytes(EARLY);
     let wrong_hash = b"CoV8SQumiVU9saiu3FVNeDNewJaJH8yWdsGF3WLdsRr2P9S7MzCj";
     let other = {
         let mut reader = Reader::new(&trace[..], "trace")?;

@@ -8,11 +8,11 @@ use std::{
 
 use bristlecone::{Durability, EntryKind, Format, Native, Repo, Tezos, Tree, disk::DiskOptions};
 use bristlecone_trace::{
-    PathConversion, Reader, RowKind,
+    PathConversion, Reader, RowKind, TraceError,
     replay::{End, Observer, Progress, Replay, ReplayError, ReplayOptions, Report, hashes_checkable},
 };
 
-use crate::shared::{self, EARLY, FLAT, REAL};
+use crate::shipped::{self, EARLY, FLAT, REAL};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
@@ -60,7 +60,7 @@ fn contents<F: Format>(tree: &Tree<F>) -> bristlecone::Result<Vec<(String, Vec<u
 #[test]
 fn in_memory_every_answer_and_hash_is_right() -> Outcome {
     for (name, commits, rows, last) in TRACES {
-        let Some(trace) = shared::bytes(name) else { continue };
+        let trace = shipped::whole(name);
         let repo = memory(Tezos::new());
         let report = replay(&repo, &trace, ReplayOptions::default())?;
         check(&repo, &report, commits, rows);
@@ -76,7 +76,7 @@ fn in_memory_every_answer_and_hash_is_right() -> Outcome {
 #[test]
 fn on_disk_every_answer_and_hash_is_right_and_history_is_there() -> Outcome {
     for (name, commits, rows, _) in TRACES {
-        let Some(trace) = shared::bytes(name) else { continue };
+        let trace = shipped::whole(name);
         for (durability, maps) in [(Durability::None, true), (Durability::Grouped, false), (Durability::Synced, true)] {
             let dir = tempfile::tempdir()?;
             let options = DiskOptions { maps, ..DiskOptions::default() };
@@ -101,7 +101,7 @@ fn on_disk_every_answer_and_hash_is_right_and_history_is_there() -> Outcome {
 #[test]
 fn formats_and_switches_end_with_the_same_contents() -> Outcome {
     for (name, commits, rows, _) in TRACES {
-        let Some(trace) = shared::bytes(name) else { continue };
+        let trace = shipped::whole(name);
         let (one, other) = (memory(Tezos::new()), memory(Native::new()));
         let plain = memory(Tezos::new().inline(0).split(false));
         check(&one, &replay(&one, &trace, ReplayOptions::default())?, commits, rows);
@@ -119,7 +119,7 @@ fn formats_and_switches_end_with_the_same_contents() -> Outcome {
 #[test]
 fn conversions_and_empty_values_keep_every_answer() -> Outcome {
     for (name, commits, rows, _) in TRACES {
-        let Some(trace) = shared::bytes(name) else { continue };
+        let trace = shipped::whole(name);
         for path_conversion in PathConversion::ALL {
             for empty_blobs in [false, true] {
                 let options = ReplayOptions { path_conversion, empty_blobs, ..ReplayOptions::default() };
@@ -140,7 +140,7 @@ fn conversions_and_empty_values_keep_every_answer() -> Outcome {
 
 #[test]
 fn a_replay_ends_after_the_commits_asked_for() -> Outcome {
-    let Some(trace) = shared::bytes(EARLY) else { return Ok(()) };
+    let trace = shipped::bytes(EARLY);
     let repo = memory(Tezos::new());
     let report = replay(&repo, &trace, ReplayOptions { commits: Some(7), ..ReplayOptions::default() })?;
     assert_eq!((report.commits, report.hashes_checked, report.end), (7, 7, End::Commits));
@@ -172,7 +172,7 @@ impl Read for Slow<'_> {
 
 #[test]
 fn an_observer_ends_a_replay_between_rows() -> Outcome {
-    let Some(trace) = shared::bytes(EARLY) else { return Ok(()) };
+    let trace = shipped::bytes(EARLY);
     let repo = memory(Tezos::new());
     let mut replay = Replay::new(&repo, ReplayOptions::default())?;
     replay.run(&mut Reader::new(Slow(&trace), "trace")?, &mut Impatient)?;
@@ -180,5 +180,37 @@ fn an_observer_ends_a_replay_between_rows() -> Outcome {
     assert_eq!(report.end, End::Stopped);
     assert!(report.seconds >= 0.1 && report.rows.total() < 40_617);
     assert_eq!(repo.branch("main")?.head()?, report.head.map(|(head, _)| head));
+    Ok(())
+}
+
+#[test]
+fn a_cut_ends_a_replay_with_an_error_after_what_is_whole() -> Outcome {
+    let bytes = shipped::bytes(REAL);
+    // Where rows begin, and where the one begins that is cut in the published file.
+    let starts = [0x0d, 0x27, 0x51, 0x75, 0xb4, 0xd6, 0x128];
+    for length in 13..=bytes.len() {
+        let whole = starts.iter().filter(|&&start| start <= length).count() - 1;
+        for threads in [1, 2] {
+            let repo = memory(Tezos::new());
+            let options = ReplayOptions { threads, ..ReplayOptions::default() };
+            let mut replay = Replay::new(&repo, options)?;
+            let ended = replay.run(&mut Reader::new(&bytes[..length], "cut.repr")?, &mut ());
+            let there = (length - starts[whole]) as u64;
+            match ended {
+                Ok(()) => assert_eq!(there, 0, "{length}"),
+                Err(ReplayError::Trace(TraceError::Cut { file, offset, row, bytes })) => {
+                    assert_eq!((&file[..], offset, row), ("cut.repr", starts[whole] as u64, whole as u64));
+                    assert_eq!(bytes, there, "{length}");
+                }
+                Err(other) => panic!("{length}: {other}"),
+            }
+            let report = replay.report();
+            assert_eq!((report.rows.total(), report.commits), (whole as u64, u64::from(whole == 6)), "{length}");
+            assert_eq!(repo.branch("main")?.head()?.is_some(), whole == 6, "{length}");
+        }
+    }
+    // Whoever stops before the cut never hears of it.
+    let report = replay(&memory(Tezos::new()), &bytes, ReplayOptions { commits: Some(1), ..ReplayOptions::default() })?;
+    assert_eq!((report.commits, report.end), (1, End::Commits));
     Ok(())
 }

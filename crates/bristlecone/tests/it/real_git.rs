@@ -2,7 +2,6 @@
 
 use std::{
     io::Write,
-    path::Path,
     process::{Command, Stdio},
     sync::Arc,
 };
@@ -12,27 +11,17 @@ use bristlecone::{
     core::git::{self, Algorithm, Git},
 };
 
-/// A repository of Git, and whether there is `git subtree`.
+/// A repository of Git.
 pub(crate) struct RealGit {
     pub(crate) dir: tempfile::TempDir,
-    pub(crate) subtree: bool,
 }
 
 impl RealGit {
-    /// Makes an empty repository; `None`, said aloud, where there is no Git.
-    pub(crate) fn new() -> Option<Self> {
-        let git = Self { dir: tempfile::tempdir().unwrap(), subtree: true };
-        let made = git.command(&["init", "-q", "-b", "main"]).status();
-        if !made.is_ok_and(|status| status.success()) {
-            eprintln!("there is no git here: not compared with it");
-            return None;
-        }
-        let exec = git.line(&["--exec-path"]);
-        let subtree = Path::new(&exec).join("git-subtree").exists();
-        if !subtree {
-            eprintln!("there is no git subtree here: not compared with it");
-        }
-        Some(Self { subtree, ..git })
+    /// Makes an empty repository.
+    pub(crate) fn new() -> Self {
+        let git = Self { dir: tempfile::tempdir().unwrap() };
+        git.run(&["init", "-q", "-b", "main"], b"");
+        git
     }
 
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {

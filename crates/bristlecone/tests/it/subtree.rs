@@ -7,6 +7,7 @@ use bristlecone::{
     core::git::Git,
     subtree::{Joined, Pulled, PushOptions, Pushed},
 };
+use bristlecone_needs::needs;
 use bristlecone_testkit::generate::Rng;
 
 use crate::real_git::RealGit;
@@ -60,15 +61,14 @@ fn compare_with_git(seed: u64, count: usize, parents_max: usize) {
     let split = repo.subtree("lib/sub").unwrap().split(head, None, None).unwrap().unwrap();
     let again = repo.subtree("lib/sub").unwrap().split(head, None, None).unwrap().unwrap();
     assert_eq!((again.head, again.written), (split.head, 0), "seed {seed}");
-    let Some(git) = RealGit::new() else { return };
+    let git = RealGit::new();
     git.take(&repo, "main", head.oid);
-    if git.subtree {
-        assert_eq!(split.head.oid, git.split("lib/sub", "main"), "seed {seed}");
-    }
+    assert_eq!(split.head.oid, git.split("lib/sub", "main"), "seed {seed}");
     git.run(&["update-ref", "refs/heads/split", &split.head.oid.to_string()], b"");
     git.run(&["fsck", "--strict"], b"");
 }
 
+#[needs(git_subtree)]
 #[test]
 fn linear_histories_are_split_as_git_does() {
     for seed in 0..3 {
@@ -76,6 +76,7 @@ fn linear_histories_are_split_as_git_does() {
     }
 }
 
+#[needs(git_subtree)]
 #[test]
 fn merged_histories_are_split_as_git_does() {
     for seed in 100..106 {
@@ -83,6 +84,7 @@ fn merged_histories_are_split_as_git_does() {
     }
 }
 
+#[needs(git)]
 #[test]
 fn merges_of_many_parents_are_split_to_sound_histories() {
     for seed in 200..204 {
@@ -91,7 +93,7 @@ fn merges_of_many_parents_are_split_to_sound_histories() {
         let split = repo.subtree("lib/sub").unwrap().split(head, None, None).unwrap().unwrap();
         let dir = repo.checkout(head).unwrap().find_tree("lib/sub").unwrap().unwrap();
         assert!(repo.checkout(split.head).unwrap().same(&dir).unwrap(), "seed {seed}");
-        let Some(git) = RealGit::new() else { return };
+        let git = RealGit::new();
         git.take(&repo, "split", split.head.oid);
         git.run(&["fsck", "--strict"], b"");
     }
@@ -126,9 +128,10 @@ fn odd_history(git: &RealGit) {
     commit("lib/deep/er", &format!("{plain}{signed}x-more this\n and that\n"), b"signed\n");
 }
 
+#[needs(git_subtree)]
 #[test]
 fn odd_commits_are_split_as_git_does() {
-    let Some(git) = RealGit::new() else { return };
+    let git = RealGit::new();
     odd_history(&git);
     // The directory goes and comes back, in one commit and with others between.
     git.run(&["checkout", "-q", "-f", "main"], b"");
@@ -148,9 +151,7 @@ fn odd_commits_are_split_as_git_does() {
     for rev in ["main", "main~1", "main~4", "main~6"] {
         let head: Oid = git.line(&["rev-parse", rev]).parse().unwrap();
         let split = repo.subtree("lib").unwrap().split(head, None, None).unwrap().unwrap();
-        if git.subtree {
-            assert_eq!(split.head.oid, git.split("lib", rev), "{rev}");
-        }
+        assert_eq!(split.head.oid, git.split("lib", rev), "{rev}");
     }
     let gone: Oid = git.line(&["rev-parse", "main~2"]).parse().unwrap();
     assert_eq!(repo.subtree("lib").unwrap().split(gone, None, None).unwrap(), None);
@@ -262,14 +263,12 @@ fn changes_go_round() -> Outcome {
     Ok(())
 }
 
+#[needs(git_subtree)]
 #[test]
 fn git_subtree_makes_the_same_commits_and_splits_ours() -> Outcome {
     for squash in [false, true] {
         let (app, lib) = two(memory)?;
-        let Some(git) = RealGit::new() else { return Ok(()) };
-        if !git.subtree {
-            return Ok(());
-        }
+        let git = RealGit::new();
         let flag: &[&str] = if squash { &["--squash"] } else { &[] };
         // The same in Git, from the same start.
         git.take(&lib, "lib", head(&lib).oid);

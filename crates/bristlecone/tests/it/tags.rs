@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bristlecone::{
     Durability, Error, Info, Kind, MemoryBackend, ObjRef, Oid, RefTarget, Repo, Signature, Tag, core::git::Git,
 };
+use bristlecone_needs::needs;
 
 use crate::real_git::RealGit;
 
@@ -62,9 +63,10 @@ fn tags_lead_to_commits() -> Outcome {
     Ok(())
 }
 
+#[needs(git)]
 #[test]
 fn tags_of_git_are_followed() -> Outcome {
-    let Some(git) = RealGit::new() else { return Ok(()) };
+    let git = RealGit::new();
     git.run(&["commit", "-q", "--allow-empty", "-m", "one"], b"");
     git.run(&["tag", "-a", "-m", "first", "v1"], b"");
     git.run(&["tag", "-a", "-m", "of a tag", "v2", "v1"], b"");

@@ -1,5 +1,7 @@
 //! Every peer that is there, very small; what they leave is compared with the others.
 
+use bristlecone_needs::needs;
+
 use super::*;
 use crate::job::{Sizes, Switches};
 
@@ -14,16 +16,24 @@ fn works() -> [Work; 4] {
     [Work::Commits, Work::Incremental { long: false, touch_all: false }, reads(Way::InOrder), reads(Way::Walk)]
 }
 
+#[needs(git)]
+#[test]
+fn git_fast_import_makes_sound_commits() {
+    make_the_same_commits(&[Target::FastImport]);
+}
+
+#[cfg_attr(not(feature = "git-peers"), ignore = "needs the feature git-peers")]
+#[cfg_attr(feature = "git-peers", needs(git))]
 #[test]
 fn peers_make_the_same_commits() {
+    make_the_same_commits(&Target::PEERS);
+}
+
+fn make_the_same_commits(targets: &[Target]) {
     let dir = tempfile::tempdir().unwrap();
     for work in works() {
         let mut heads = Vec::new();
-        for target in Target::PEERS.into_iter().filter(|target| does(*target, work, 20)) {
-            if !is_there(target) {
-                eprintln!("SKIPPED: {}", left_out(&[target]).join("; "));
-                continue;
-            }
+        for &target in targets.iter().filter(|target| does(**target, work, 20)) {
             let run = run(&job(target, work, dir.path())).unwrap().remove(0);
             assert_eq!(run.wrong, None, "{target:?} {work:?}");
             assert!(run.ops > 0 && run.seconds > 0.0, "{target:?} {work:?}");

@@ -2,12 +2,12 @@
 
 use std::{fs::File, path::PathBuf};
 
-use bristlecone_trace::{KeyBuf, PathConversion, Reader, Row, RowKind, Writer};
+use bristlecone_trace::{KeyBuf, PathConversion, Reader, Row, RowKind, TraceError, Writer};
 use clap::Args;
 
 use crate::{
     cmd::Context,
-    failure::Result,
+    failure::{Failure, Result},
     newfile::NewFile,
     output::{fields, put_name},
     progress::{Done, Progress},
@@ -25,7 +25,8 @@ Conversions: v0 joins hashes that were chopped into steps of 2, 2, 2, 2, 2 and 3
 spread entries over directories; v0+v1 does both, v1 first. With other keys come other hashes: the recorded ones stay
 as they are, and cannot be checked any more.
 
-The file appears under its name when it is whole.")]
+The file appears under its name when all is written. Of a trace that is cut within a row, that is the rows before the
+cut, and the exit code is 3.")]
 pub(super) struct ConvertArgs {
     /// The trace
     #[arg(value_name = "FILE")]
@@ -48,13 +49,15 @@ pub(super) fn run(args: ConvertArgs, context: &mut Context) -> Result<()> {
     let mut reader = Reader::open(&args.file)?;
     let (new, file) = NewFile::create(&args.out, args.force)?;
     let mut writer = Writer::named(file, show(&args.out))?;
-    let done = convert(&args, &mut reader, &mut writer)?;
+    let mut done = Converted::default();
+    // Of a trace that is cut, what is whole is written all the same.
+    let cut = match convert(&args, &mut reader, &mut writer, &mut done) {
+        Ok(()) => None,
+        Err(error @ TraceError::Cut { .. }) => Some(error),
+        Err(error) => return Err(error.into()),
+    };
     let bytes = writer.offset();
     new.finish(&writer.finish()?)?;
-    let partial = reader.partial();
-    if partial > 0 {
-        eprintln!("left out: {} of a row that the trace ends in", text::count(partial, "byte", "bytes"));
-    }
     context.out.line(format_args!(
         "wrote {}, {} and {} to {}; {} changed",
         text::count(done.commits, "commit", "commits"),
@@ -72,9 +75,11 @@ pub(super) fn run(args: ConvertArgs, context: &mut Context) -> Result<()> {
         "rows": reader.rows(),
         "keys_changed": done.keys,
         "bytes": bytes,
-        "partial_bytes": partial,
+        "partial_bytes": reader.partial(),
     });
-    context.out.document(all)
+    context.out.document(all)?;
+    let out = show(&args.out);
+    cut.map_or(Ok(()), |error| Err(Failure::failed(format!("{error}, and are now in {out}"))))
 }
 
 #[derive(Default)]
@@ -84,9 +89,13 @@ struct Converted {
     keys: u64,
 }
 
-fn convert(args: &ConvertArgs, reader: &mut Reader<File>, writer: &mut Writer<File>) -> Result<Converted> {
-    let mut progress = Progress::new("commits", None);
-    let (done, mut converted) = (Done::default(), Converted::default());
+fn convert(
+    args: &ConvertArgs,
+    reader: &mut Reader<File>,
+    writer: &mut Writer<File>,
+    converted: &mut Converted,
+) -> Result<(), TraceError> {
+    let (done, mut progress) = (Done::default(), Progress::new("commits", None));
     let (mut key_buf, mut source_buf) = (KeyBuf::new(), KeyBuf::new());
     let mut counted = reader.offset();
     while args.commits.is_none_or(|commits| converted.commits < commits) {
@@ -120,5 +129,5 @@ fn convert(args: &ConvertArgs, reader: &mut Reader<File>, writer: &mut Writer<Fi
             progress.tick(&done);
         }
     }
-    Ok(converted)
+    Ok(())
 }

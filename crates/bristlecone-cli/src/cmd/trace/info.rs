@@ -3,7 +3,7 @@
 use std::{fs::File, path::PathBuf};
 
 use bristlecone::{Signature, escape};
-use bristlecone_trace::{Reader, RowKind, TraceInfo, VALUE_BUCKETS};
+use bristlecone_trace::{Reader, RowKind, TraceError, TraceInfo, VALUE_BUCKETS};
 use clap::Args;
 use serde_json::Value;
 
@@ -26,7 +26,8 @@ Examples:
   cone trace info data4.repr --shapes 100    more shapes of keys
   cone trace info data4.repr -o json
 
-The whole file is read, and every row checked. Shapes are keys with the steps that vary written as *.")]
+The whole file is read, and every row checked. Shapes are keys with the steps that vary written as *.
+Of a trace that is cut within a row, the rows before the cut are told, and the exit code is 3.")]
 pub(super) struct InfoArgs {
     /// The trace
     #[arg(value_name = "FILE")]
@@ -38,22 +39,28 @@ pub(super) struct InfoArgs {
 
 pub(super) fn run(args: InfoArgs, context: &mut Context) -> Result<()> {
     let mut reader = Reader::open(&args.file)?;
-    let info = gather(&mut reader)?;
+    let mut info = TraceInfo::new();
+    // Of a trace that is cut, what is whole is told all the same.
+    let cut = match gather(&mut reader, &mut info) {
+        Ok(()) => None,
+        Err(error @ TraceError::Cut { .. }) => Some(error),
+        Err(error) => return Err(error.into()),
+    };
     let trace = Trace { file: args.file, partial: reader.partial(), shapes: args.shapes, info };
     trace.write_human(&mut context.out)?;
-    context.out.document(trace.describe())
+    context.out.document(trace.describe())?;
+    cut.map_or(Ok(()), |error| Err(error.into()))
 }
 
-fn gather(reader: &mut Reader<File>) -> Result<TraceInfo> {
+fn gather(reader: &mut Reader<File>, info: &mut TraceInfo) -> Result<(), TraceError> {
     let (done, mut progress) = (Done::default(), Progress::new("rows", None));
-    let mut info = TraceInfo::new();
     while info.read_row(reader)? {
         if reader.rows().is_multiple_of(1024) {
             done.set(info.rows_all(), info.bytes());
             progress.tick(&done);
         }
     }
-    Ok(info)
+    Ok(())
 }
 
 struct Trace {
@@ -90,7 +97,7 @@ impl Trace {
         }
         if self.partial > 0 {
             let bytes = text::count(self.partial, "byte", "bytes");
-            out.line(format_args!("at the end    {bytes} of a row that is cut short: ignored"))?;
+            out.line(format_args!("at the end    {bytes} of a row that is cut"))?;
         }
         self.tables().into_iter().try_for_each(|table| {
             out.line("")?;

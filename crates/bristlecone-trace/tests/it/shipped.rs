@@ -1,6 +1,6 @@
-//! The shipped traces, which lie beside the repository; and random numbers.
+//! The traces of the repository; and random numbers.
 
-use std::{fs, io::Write, path::PathBuf};
+use std::{fs, path::PathBuf};
 
 /// The genesis block of mainnet, its last row cut short.
 pub(crate) const REAL: &str = "tezos_actions_1commit.repr";
@@ -9,20 +9,23 @@ pub(crate) const EARLY: &str = "synthetic-early-101commits.repr";
 /// The flattened layout.
 pub(crate) const FLAT: &str = "synthetic-flat-25commits.repr";
 
-/// Returns where a shipped trace is; `None`, and says so, where there is none.
-pub(crate) fn path(name: &str) -> Option<PathBuf> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/tezos").join(name);
-    if path.exists() {
-        return Some(path);
-    }
-    // Past the harness, which hides what a test that passes prints.
-    let _ = writeln!(std::io::stderr(), "SKIPPED: {} is not there, so nothing was tested with it", path.display());
-    None
+/// Returns where a trace of the repository is.
+pub(crate) fn path(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata/tezos").join(name)
 }
 
-/// Returns a shipped trace.
-pub(crate) fn bytes(name: &str) -> Option<Vec<u8>> {
-    path(name).map(|path| fs::read(path).unwrap())
+/// Returns a trace of the repository up to the end of its last whole row.
+pub(crate) fn whole(name: &str) -> Vec<u8> {
+    let mut bytes = bytes(name);
+    if name == REAL {
+        bytes.truncate(0x128);
+    }
+    bytes
+}
+
+/// Returns a trace of the repository.
+pub(crate) fn bytes(name: &str) -> Vec<u8> {
+    fs::read(path(name)).unwrap()
 }
 
 /// SplitMix64.
