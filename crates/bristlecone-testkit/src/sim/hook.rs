@@ -76,6 +76,10 @@ impl Storage for Hooked {
         self.tell("sync_dir", dir).sync_dir(dir)
     }
 
+    fn free_bytes(&self) -> io::Result<Option<u64>> {
+        self.inner.free_bytes()
+    }
+
     fn describe(&self, name: &str) -> String {
         self.inner.describe(name)
     }

@@ -117,7 +117,7 @@ impl Storage for SimStorage {
 
     fn free_bytes(&self) -> io::Result<Option<u64>> {
         let state = self.lock();
-        state.powered()?;
+        state.powered(self.process)?;
         Ok(state.bytes_max.map(|bytes_max| bytes_max.saturating_sub(state.disk.bytes())))
     }
 

@@ -282,7 +282,6 @@ pub(super) fn again(error: &Error) -> Error {
             Error::Corrupt { file: file.clone(), offset: *offset, oid: *oid, reason: reason.clone() }
         }
         Error::Lost { file, reason } => Error::Lost { file: file.clone(), reason: reason.clone() },
-        Error::Usage { reason } => Error::Usage { reason },
         Error::NoStore { file } => Error::NoStore { file: file.clone() },
         Error::TooLarge { what, bytes, bytes_max } => Error::TooLarge { what, bytes: *bytes, bytes_max: *bytes_max },
         Error::Io { file, source } => {

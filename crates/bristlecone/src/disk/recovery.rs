@@ -36,6 +36,10 @@ impl Shared {
     pub(super) fn recover(&self, log: &mut Log, recovery: &mut Recovery) -> Result<(), Error> {
         // Before the segments are looked at: the log only grows.
         let claimed = claimed_end(&self.storage, self.header.salt);
+        if let Some(claimed) = claimed {
+            // Whoever noted that had seen to the names of that segment and of the header.
+            self.sync.note_named((claimed >> 32) as u32);
+        }
         let segment = self.last_segment()?;
         let head = segment.read_head(self.header.salt).map_err(|error| self.io(&segment.name, error))?;
         let Some((head, refs)) = head else {
