@@ -12,6 +12,7 @@ mod merge;
 mod model;
 mod processes;
 mod real_git;
+mod structure;
 mod subtree;
 mod tags;
 mod tezos;
