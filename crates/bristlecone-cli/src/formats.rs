@@ -7,7 +7,7 @@
 use bristlecone::{
     Bytes, Commit, EntryKind, Error, Format, Git, Kind, Native, ObjRef, Object, Oid, Result, Signature, Sink, Tag,
     Tezos,
-    core::{Change, Direction, Entry, FormatError, Source, Target, git::Algorithm},
+    core::{Change, Checked, Direction, Entry, FormatError, Source, Target, git::Algorithm},
     disk::FormatTag,
 };
 
@@ -240,6 +240,16 @@ impl Format for AnyFormat {
         with_format!(self, format => format.object_id(source, object))
     }
 
+    fn check_structure<S: Source>(
+        &self,
+        source: &S,
+        object: &Object<'_>,
+        whole: bool,
+        checked: &mut Checked,
+    ) -> Result<(), S::Error> {
+        with_format!(self, format => format.check_structure(source, object, whole, checked))
+    }
+
     fn holds(&self, kind: EntryKind) -> bool {
         with_format!(self, format => format.holds(kind))
     }
@@ -259,6 +269,8 @@ impl Format for AnyFormat {
 
 #[cfg(test)]
 mod tests {
+    use bristlecone::core::NoSource;
+
     use super::*;
 
     #[test]
@@ -280,6 +292,9 @@ mod tests {
         let oid = Oid::from_array([7; 32]);
         let text = any.commit_text(&oid).unwrap();
         assert_eq!((tezos.commit_text(&oid), any.parse_commit_text(&text)), (Some(text), Some(oid)));
+        let native = AnyFormat::standard("native").unwrap();
+        let long = Object::from_body(Kind::Contents, vec![0; 1 << 20][..].into());
+        assert!(native.check_structure(&NoSource, &long, true, &mut Checked::new()).is_err());
         let (author, mut committer) = (Signature::new("a", 1), Signature::new("c", 2));
         committer.zone = bristlecone::Zone::from_minutes(60);
         assert_eq!(any.signatures(author.clone(), committer), (author.clone(), author));

@@ -1,4 +1,5 @@
-//! Checking a store whole: frames, the hash of every object, every reference, and which refs lead to damage.
+//! Checking a store whole: frames, the hash of every object, every reference, what must hold between objects, and which
+//! refs lead to damage.
 //!
 //! In a Git repository every object is checked against its id by the hash that finds collisions. Objects that nothing
 //! leads to may lack what they name there, as after `git gc`; so only what refs lead to must be complete.
@@ -7,7 +8,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use bristlecone::{
     Damage, Error, Format, Kind, ObjRef, Object, Oid, RefTarget,
-    core::git::{self, Algorithm},
+    core::{
+        Checked,
+        git::{self, Algorithm},
+    },
     disk::CheckSummary,
 };
 use bristlecone_git::{
@@ -131,14 +135,15 @@ fn heads(layout: &Layout) -> Result<BTreeMap<String, RefTarget>> {
     Ok(commits.collect())
 }
 
-/// Hashes every object, and follows its references one step if they are to be complete, but for the parents of those
-/// commits.
+/// Hashes every object, checks it together with what it names, and follows its references one step if they are to be
+/// complete, but for the parents of those commits.
 fn objects(opened: &Opened, report: &mut Report, complete: Option<&HashSet<Oid>>) -> Result<()> {
     let mut progress = Progress::new("checked", None);
     let done = Done::default();
     let format = opened.repo.format();
     let Report { objects, references, findings, .. } = report;
     let mut damages = Vec::new();
+    let mut checked = Checked::new();
     opened.backend().each_object(
         &mut |oid, object| {
             *objects += 1;
@@ -149,6 +154,9 @@ fn objects(opened: &Opened, report: &mut Report, complete: Option<&HashSet<Oid>>
                 if whose == Fault::Own {
                     return Ok(());
                 }
+            }
+            if let Some(reason) = misplaced(&opened.repo, object, false, &mut checked) {
+                findings.insert(Finding::of(oid, reason));
             }
             for (kind, at) in children(format, object) {
                 *references += 1;
@@ -198,6 +206,15 @@ fn wrong(repo: &Repo, oid: Oid, object: &Object<'_>) -> Option<(Fault, String)> 
         Err(error) => return Some((Fault::Own, error.to_string())),
     }
     undecodable(repo, object)
+}
+
+/// Returns what is wrong between an object and those below it, which are named as damage of their own if they are missing
+/// or damaged.
+fn misplaced(repo: &Repo, object: &Object<'_>, whole: bool, checked: &mut Checked) -> Option<String> {
+    match repo.check_structure(object, whole, checked) {
+        Ok(()) | Err(Error::Missing { .. } | Error::Corrupt { .. } | Error::WrongKind { .. }) => None,
+        Err(error) => Some(error.to_string()),
+    }
 }
 
 /// Compares an object of a Git repository with its id, by the hash that finds collisions.
@@ -250,13 +267,23 @@ fn named_kind(opened: &Opened, name: &str, at: &ObjRef) -> Kind {
 
 fn check_refs(opened: &Opened, refs: &BTreeMap<String, RefTarget>, report: &mut Report) {
     for (name, target) in refs {
-        if let RefTarget::Object(at) = target
-            && let Some(reason) = wrong_reference(opened, named_kind(opened, name, at), at)
-        {
+        let RefTarget::Object(at) = target else { continue };
+        let kind = named_kind(opened, name, at);
+        let reason = wrong_reference(opened, kind, at).or_else(|| no_whole(opened, kind, at));
+        if let Some(reason) = reason {
             let reason = format!("the ref {name}: {reason}");
             report.findings.insert(Finding { place: None, oid: Some(at.oid), reason });
         }
     }
+}
+
+/// Returns why what a ref names is no whole directory or value, but a piece of one.
+fn no_whole(opened: &Opened, kind: Kind, at: &ObjRef) -> Option<String> {
+    if matches!(kind, Kind::Commit | Kind::Tag) {
+        return None;
+    }
+    let object = opened.backend().read(at).ok()??;
+    misplaced(&opened.repo, &object, true, &mut Checked::new())
 }
 
 /// Walks everything that refs lead to and returns those that lead to damage; what is found missing or

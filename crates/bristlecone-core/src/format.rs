@@ -15,11 +15,14 @@ use crate::{
 };
 
 mod borrowed;
+mod checked;
 mod descend;
 pub mod git;
 pub mod native;
 mod search;
 pub mod tezos;
+
+pub use checked::Checked;
 
 /// Which way to walk a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -207,6 +210,30 @@ pub trait Format: Clone + Send + Sync + fmt::Debug + 'static {
     /// [`FormatError`] if the body does not decode; those of the source.
     fn object_id<S: Source>(&self, source: &S, object: &Object<'_>) -> Result<Oid, S::Error>;
 
+    /// Checks what must hold between an object, whose id and bytes were checked already, and those below it, which are
+    /// there: that together they are what the format makes of their contents, so that nothing has two ids. If every object below
+    /// one passes, so does all that is stored there.
+    ///
+    /// `whole`: the object is a whole directory or value. Otherwise it may be a piece of one, and what depends on the pieces
+    /// beside it is checked with the objects above. `checked` saves repeated work, see there.
+    ///
+    /// Reads what the object names, and the edges of it; memory is bounded by a piece of each level. The default checks
+    /// nothing: it is that of formats whose ids are made by others, or of which each directory is one object.
+    ///
+    /// # Errors
+    /// [`FormatError::Structure`] or [`FormatError::Misfit`] for what breaks a rule, [`FormatError::Inconsistent`] where
+    /// levels do not fit; those of the source.
+    fn check_structure<S: Source>(
+        &self,
+        source: &S,
+        object: &Object<'_>,
+        whole: bool,
+        checked: &mut Checked,
+    ) -> Result<(), S::Error> {
+        let _ = (source, object, whole, checked);
+        Ok(())
+    }
+
     /// Whether a directory can hold entries of this kind.
     fn holds(&self, kind: EntryKind) -> bool {
         let _ = kind;
@@ -248,6 +275,24 @@ pub enum FormatError {
     Inconsistent {
         /// What it should be.
         kind: Kind,
+        /// How.
+        reason: &'static str,
+    },
+    /// An object is not one that the format makes.
+    #[error("the {kind} object breaks the rules of its format: {reason}")]
+    Structure {
+        /// What it is.
+        kind: Kind,
+        /// How.
+        reason: &'static str,
+    },
+    /// An object does not fit the one that names it, or the one beside it.
+    #[error("the {kind} object {oid} below it does not fit: {reason}")]
+    Misfit {
+        /// What it should be.
+        kind: Kind,
+        /// Its id.
+        oid: Oid,
         /// How.
         reason: &'static str,
     },

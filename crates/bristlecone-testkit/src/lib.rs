@@ -7,6 +7,7 @@
 //! - [`model`] is the plainest thing that a tree with history could be, to compare with; [`generate`] makes up
 //!   paths, values and edits from a seed.
 //! - [`sample`] makes up objects for suites that know no format.
+//! - [`pieces`] makes directories of the native format that are cut as no directory is.
 //! - [`git`] runs the program `git`, the judge of everything about Git, and makes repositories with it.
 //!
 //! Nothing but [`git`] touches a real disk or starts a process.
@@ -16,5 +17,6 @@ pub mod crash;
 pub mod generate;
 pub mod git;
 pub mod model;
+pub mod pieces;
 pub mod sample;
 pub mod sim;

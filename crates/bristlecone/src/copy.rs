@@ -1,14 +1,15 @@
 //! Copying objects from one store to another: everything that heads lead to and that is not there yet.
 //!
 //! What is copied goes children before parents, and refs are moved behind it, so an object that is there has
-//! everything below it: the walk stops at it. Commits are found first, then copied from the oldest on, each with what
+//! everything below it: the walk stops at it. Each object is checked by itself when it is met, and together with what it
+//! names when that is here. Commits are found first, then copied from the oldest on, each with what
 //! is new in its tree. Objects are found level by level, so that slow stores overlap the waits, and values are copied
 //! as they are met; of all others only ids are held, and a batch of bounded size.
 
-use bristlecone_core::{Format, FormatError, Kind, Location, ObjRef, Object, Oid, Sink, Source};
+use bristlecone_core::{Checked, Format, FormatError, Kind, Location, ObjRef, Object, Oid, Sink, Source};
 
 use crate::{
-    Batch, Durability, Error, Repo, Result,
+    Backend, Batch, Durability, Error, Repo, Result,
     oid_map::{OidMap, OidSet},
     store::{FlushSink, check_kind},
 };
@@ -33,12 +34,14 @@ impl<F: Format> Repo<F> {
     /// Copies everything that is reachable from `heads`, commits or any other objects of `from`, and not here yet.
     /// No ref is moved, and nothing is made durable: [`Repo::flush`] does, or the move of a ref.
     ///
-    /// The id of every object is computed anew and compared. Memory is bounded by the ids of new commits and of the
-    /// new directories of one commit, and by a batch.
+    /// The id of every object is computed anew and compared, and what must hold between an object and those below it is
+    /// checked ([`Format::check_structure`]). Memory is bounded by the ids of new commits and of the new directories of one
+    /// commit, and by a batch.
     ///
     /// # Errors
     /// [`Error::Usage`] if `from` has another format or other options; [`Error::Missing`] if it lacks an object;
-    /// [`Error::BadObject`] for one whose bytes have another id; those of both backends.
+    /// [`Error::BadObject`] for one whose bytes have another id, or that is not what the format makes of its contents; what
+    /// was copied before it stays, and nothing names it. Those of both backends.
     pub fn copy_objects(&self, from: &Self, heads: &[ObjRef]) -> Result<Copied> {
         if self.format().options() != from.format().options() || self.store.empty != from.store.empty {
             return Err(Error::Usage { reason: "objects go between stores of the same format and options alone" });
@@ -50,10 +53,12 @@ impl<F: Format> Repo<F> {
             sink,
             seen: OidSet::default(),
             generations: OidMap::default(),
+            checked: self.store.take_checked(),
             copied: Copied::default(),
         };
-        copy.run(heads)?;
-        Ok(copy.copied)
+        let done = copy.run(heads);
+        self.store.keep_checked(copy.checked);
+        done.map(|()| copy.copied)
     }
 }
 
@@ -65,6 +70,8 @@ struct Copy<'c, F: Format> {
     seen: OidSet,
     // Generation numbers of copied commits.
     generations: OidMap<u64>,
+    // Between objects that are there or on their way.
+    checked: Checked,
     copied: Copied,
 }
 
@@ -230,10 +237,22 @@ impl<F: Format> Copy<'_, F> {
     fn put(&mut self, oid: &Oid, object: &Object<'_>, generation: Option<u64>) -> Result<()> {
         let known = |(_, child): &(Kind, Oid)| self.sink.known(child).unwrap_or(Location::NONE);
         let children: Vec<Location> = self.named(oid, object)?.iter().map(known).collect();
-        self.sink.put(object.kind(), *oid, object.body(), &children, generation.as_slice());
+        let at = self.sink.put(object.kind(), *oid, object.body(), &children, generation.as_slice());
+        self.check_structure(ObjRef::new(*oid, at))?;
         self.copied.objects += 1;
         self.copied.bytes += object.body().len() as u64;
         if self.sink.batch.bytes().len() >= BATCH_BYTES { self.append() } else { Ok(()) }
+    }
+
+    /// Checks the object that was just put with what it names, which is there: as it is here, not as the other store has it.
+    fn check_structure(&mut self, at: ObjRef) -> Result<()> {
+        let arrived = Arrived { batch: &self.sink.batch, backend: &*self.to.store.backend };
+        let object = arrived.read_any(&at)?.ok_or(Error::Missing { kind: Kind::Node, oid: at.oid })?;
+        let done = self.to.format().check_structure(&arrived, &object, false, &mut self.checked);
+        done.map_err(|error| match error {
+            Error::Format(source) => Error::BadObject { oid: at.oid, source },
+            error => error,
+        })
     }
 
     fn append(&mut self) -> Result<()> {
@@ -242,6 +261,33 @@ impl<F: Format> Copy<'_, F> {
         }
         let batch = std::mem::take(&mut self.sink.batch);
         self.to.store.backend.append(batch, &[], Durability::None).map(|_| ())
+    }
+}
+
+/// What was put so far, and what was there before.
+struct Arrived<'c> {
+    batch: &'c Batch,
+    backend: &'c dyn Backend,
+}
+
+impl Arrived<'_> {
+    /// Reads an object of whatever kind; a place that is not pending is one in the backend.
+    fn read_any(&self, at: &ObjRef) -> Result<Option<Object<'_>>> {
+        let placed = at.at.is_some() && at.at.pending_offset().is_none();
+        match if placed { None } else { self.batch.read(at) } {
+            Some(object) => Ok(Some(object)),
+            None => self.backend.read(at),
+        }
+    }
+}
+
+impl Source for Arrived<'_> {
+    type Error = Error;
+
+    fn read<'a>(&'a self, kind: Kind, at: &ObjRef) -> Result<Object<'a>> {
+        let object = self.read_any(at)?.ok_or(Error::Missing { kind, oid: at.oid })?;
+        check_kind(kind, &object, at.oid)?;
+        Ok(object)
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use bristlecone_core::{Commit, Format, Kind, Location, ObjRef, Object, Oid, Signature, Source, native::Native};
+use bristlecone_core::{
+    Checked, Commit, Format, Kind, Location, ObjRef, Object, Oid, Signature, Source, native::Native,
+};
 
 use crate::{
     Backend, Batch, Durability, Error, Expected, MemoryBackend, RefMove, RefTarget, Result, Tree, Value, store::Store,
@@ -264,6 +266,14 @@ impl<F: Format> Repo<F> {
     /// [`Error::Format`] if it does not decode; those of the backend where its hash takes other objects.
     pub fn hash_object(&self, object: &Object<'_>) -> Result<Oid> {
         self.store.format.object_id(&*self.store, object)
+    }
+
+    /// Checks what must hold between an object and those below it, for checks; see [`Format::check_structure`].
+    ///
+    /// # Errors
+    /// [`Error::Format`] for what breaks a rule; those of the backend.
+    pub fn check_structure(&self, object: &Object<'_>, whole: bool, checked: &mut Checked) -> Result<()> {
+        self.store.format.check_structure(&*self.store, object, whole, checked)
     }
 
     /// Submits prepared commits together: one write and one sync for all, each on its own terms.

@@ -1,8 +1,8 @@
 //! What a repository and its trees share: a format over a backend.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use bristlecone_core::{Format, Kind, Location, ObjRef, Object, Oid, Sink, Source};
+use bristlecone_core::{Checked, Format, Kind, Location, ObjRef, Object, Oid, Sink, Source};
 
 use crate::{Backend, Batch, Error, Result};
 
@@ -15,12 +15,29 @@ pub(crate) struct Store<F> {
     pub(crate) empty: Option<Oid>,
     /// Only part of the objects is here; a missing one was pruned.
     pub(crate) partial: bool,
+    /// What copies found sound, for the next one.
+    checked: Mutex<Checked>,
 }
 
 impl<F: Format> Store<F> {
     pub(crate) fn new(format: F, backend: Arc<dyn Backend>) -> Arc<Self> {
         let empty = format.empty_dir(&mut Batch::new()).ok().map(|at| at.oid);
-        Arc::new(Self { format, backend, empty, partial: false })
+        Arc::new(Self { format, backend, empty, partial: false, checked: Mutex::default() })
+    }
+
+    /// Returns a store that has only part of the objects.
+    pub(crate) fn partial(format: F, backend: Arc<dyn Backend>, empty: Option<Oid>) -> Arc<Self> {
+        Arc::new(Self { format, backend, empty, partial: true, checked: Mutex::default() })
+    }
+
+    /// Takes what is known of the structure of objects; a copy beside this one begins with nothing.
+    pub(crate) fn take_checked(&self) -> Checked {
+        std::mem::take(&mut *self.checked.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Keeps that for the next copy.
+    pub(crate) fn keep_checked(&self, checked: Checked) {
+        *self.checked.lock().unwrap_or_else(PoisonError::into_inner) = checked;
     }
 
     /// Returns the directory, unless it is the empty one: that is a directory without an object to read.

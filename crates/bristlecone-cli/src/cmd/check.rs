@@ -11,7 +11,7 @@ use crate::{
     text,
 };
 
-/// Check every frame, the hash of every object and every reference
+/// Check every frame, the hash of every object, every reference and how directories are cut
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

@@ -43,6 +43,42 @@ fn a_store_with_tags_and_an_empty_directory_is_sound() {
 }
 
 #[test]
+fn a_directory_that_is_cut_otherwise_is_named_with_the_branches_it_hurts() {
+    use bristlecone::{Batch, Durability, Info, Kind, Native, Repo, disk::DiskOptions};
+    use bristlecone_testkit::pieces::{self, Pieces};
+    let place = store();
+    let repo: Repo = Repo::open(place.path(".bristlecone"), DiskOptions::default()).unwrap();
+    let mut tree = repo.tree();
+    for n in 0..2000 {
+        tree.add(format!("{n}"), "v").unwrap();
+    }
+    let info = Info::message("m");
+    let (wide, odd) = (repo.branch("wide").unwrap(), repo.branch("odd").unwrap());
+    let head = wide.commit(&mut tree, &info).unwrap();
+    let mut commit = repo.commit(head).unwrap();
+    let mut pieces = Pieces::read(&**repo.backend(), commit.tree.oid).unwrap();
+    // One entry goes over from a leaf to its neighbour: each node is sound by itself, and nothing else is the same.
+    let cut = *pieces.starts[0].iter().nth(9).unwrap();
+    pieces.shift(0, cut, cut + 1);
+    let made = pieces.make(&Native::new(), &mut |_, _, _| ());
+    let mut batch = Batch::new();
+    for piece in &made {
+        pieces::put(&mut batch, repo.format(), Kind::Node, &piece.body);
+    }
+    repo.backend().append(batch, &[], Durability::None).unwrap();
+    commit.tree = made.last().unwrap().oid.into();
+    let head = repo.write_commit(&commit, 1, Durability::None).unwrap();
+    odd.compare_and_set(None, Some(head), Durability::Synced).unwrap();
+    drop((wide, odd, tree, repo));
+    let run = place.run(["check"]);
+    let text = String::from_utf8(run.out).unwrap();
+    assert_eq!(run.code, 1, "{text}");
+    assert!(made.iter().any(|piece| text.contains(&format!("damage: object {}: ", piece.oid))), "{text}");
+    assert!(text.contains("affected: refs/heads/odd\n") && !text.contains("affected: refs/heads/wide\n"), "{text}");
+    assert!(text.contains("1 place of damage"), "{text}");
+}
+
+#[test]
 fn a_flipped_bit_in_a_value_is_named_with_the_branches_it_hurts() {
     let place = store();
     place.flip(b"target of a flipped bit");

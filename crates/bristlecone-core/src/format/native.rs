@@ -11,10 +11,11 @@ use core::ops::Range;
 use self::node::{Found, NodeView};
 use super::{Direction, Format, FormatError};
 use crate::{
-    Bytes, Change, Commit, EntryKind, Kind, Location, ObjRef, Object, Oid, Reader, Sink, Source, Tag, Target,
+    Bytes, Change, Checked, Commit, EntryKind, Kind, Location, ObjRef, Object, Oid, Reader, Sink, Source, Tag, Target,
     codec::DecodeError, format::descend,
 };
 
+mod check;
 mod commit;
 mod contents;
 mod cursor;
@@ -283,6 +284,16 @@ impl Format for Native {
             }
             Kind::Tag => Ok(id::tag(body)),
         }
+    }
+
+    fn check_structure<S: Source>(
+        &self,
+        source: &S,
+        object: &Object<'_>,
+        whole: bool,
+        checked: &mut Checked,
+    ) -> Result<(), S::Error> {
+        check::check(self, source, object, whole, checked)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, fmt};
 
-use bristlecone_core::{Kind, Location, Object, Oid, Record, Sink, record_bytes, write_record};
+use bristlecone_core::{Kind, Location, ObjRef, Object, Oid, Record, Sink, record_bytes, write_record};
 
 use crate::oid_map::OidHasher;
 
@@ -74,6 +74,15 @@ impl Batch {
     /// Returns the id and offset of every object, in order. Cheaper than [`Batch::records`].
     pub fn offsets(&self) -> impl Iterator<Item = (&Oid, u32)> {
         self.list.iter().map(|(oid, at)| (oid, *at))
+    }
+
+    /// Returns an object of the batch that is at a pending location, or wherever it is if it has none; its children that
+    /// are in the batch, too, are at pending locations.
+    pub(crate) fn read(&self, object: &ObjRef) -> Option<Object<'_>> {
+        let at = object.at.pending_offset().map_or_else(|| self.known(&object.oid), |_| Some(object.at))?;
+        let rest = self.bytes.get(at.pending_offset()? as usize..)?;
+        let record = Record::parse(rest).ok().filter(|record| record.oid == object.oid.as_bytes())?;
+        Some(Object::from_record(&record, rest[..record.bytes() as usize].into(), at))
     }
 
     /// Returns the records in order.

@@ -29,8 +29,8 @@ impl<F: Format> Tree<F> {
         let backend = MemoryBackend::new();
         backend.append(kept, &[], Durability::None)?;
         let (format, empty) = (self.store.format.clone(), self.store.empty);
-        let store = Store { format, backend: Arc::new(backend), empty, partial: true };
-        Ok(Self::at(Arc::new(store), Some(root.oid.into())))
+        let store = Store::partial(format, Arc::new(backend), empty);
+        Ok(Self::at(store, Some(root.oid.into())))
     }
 }
 

@@ -20,6 +20,7 @@ mod order;
 mod processes;
 mod ranges;
 mod real_git;
+mod structure;
 mod subtree;
 mod tags;
 mod tezos;

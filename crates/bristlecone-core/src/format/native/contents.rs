@@ -42,7 +42,7 @@ pub(super) fn put<K: Sink>(sink: &mut K, value: &[u8]) -> ObjRef {
     let mut pieces = Vec::new();
     let mut rest = value;
     while !rest.is_empty() {
-        let (piece, tail) = rest.split_at(cut(rest));
+        let (piece, tail) = rest.split_at(cut(rest).bytes);
         pieces.push(put_whole(sink, piece));
         rest = tail;
     }
@@ -70,8 +70,7 @@ fn put_lists<K: Sink>(sink: &mut K, level: u8, children: &[Piece]) -> Vec<Piece>
     let mut start = 0;
     for (index, child) in children.iter().enumerate() {
         let count = index + 1 - start;
-        let ends = child.at.oid.padded()[31] < LIST_BOUNDARY && count > 1;
-        if !ends && count < LIST_ITEMS_MAX && index + 1 < children.len() {
+        if !ends_list(count, &child.at.oid) && index + 1 < children.len() {
             continue;
         }
         let list = &children[start..=index];
@@ -93,10 +92,23 @@ fn put_lists<K: Sink>(sink: &mut K, level: u8, children: &[Piece]) -> Vec<Piece>
     lists
 }
 
-/// Returns the length of the first piece of `bytes`.
-fn cut(bytes: &[u8]) -> usize {
+/// Whether a list ends behind its child number `count`, which is this one, though more follow.
+pub(super) fn ends_list(count: usize, child: &Oid) -> bool {
+    count == LIST_ITEMS_MAX || child.padded()[31] < LIST_BOUNDARY && count > 1
+}
+
+/// The first piece of some bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Cut {
+    pub(super) bytes: usize,
+    /// Whether it would be the same if more followed.
+    pub(super) ends: bool,
+}
+
+/// Returns the first piece of `bytes`.
+pub(super) fn cut(bytes: &[u8]) -> Cut {
     if bytes.len() <= PIECE_BYTES_MIN {
-        return bytes.len();
+        return Cut { bytes: bytes.len(), ends: false };
     }
     let end = bytes.len().min(PIECE_BYTES_MAX);
     let wanted = end.min(PIECE_BYTES_WANTED);
@@ -105,10 +117,10 @@ fn cut(bytes: &[u8]) -> usize {
         hash = (hash << 1).wrapping_add(GEAR[byte as usize]);
         let mask = if index < wanted { HARD } else { EASY };
         if hash & mask == 0 {
-            return index + 1;
+            return Cut { bytes: index + 1, ends: true };
         }
     }
-    end
+    Cut { bytes: end, ends: end == PIECE_BYTES_MAX }
 }
 
 /// 256 words of SplitMix64 from seed 0.
@@ -127,10 +139,23 @@ const GEAR: [u64; 256] = {
     table
 };
 
-struct List {
-    level: u8,
-    // Bytes and id of each piece.
-    pieces: Vec<(u64, Oid)>,
+/// A list of pieces, or of lists of them.
+pub(super) struct List {
+    pub(super) level: u8,
+    // Bytes and id of each piece; there is one at least.
+    pub(super) pieces: Vec<(u64, Oid)>,
+}
+
+impl List {
+    /// Returns the bytes of the value that it lists.
+    pub(super) fn bytes(&self) -> u64 {
+        self.pieces.iter().map(|(bytes, _)| *bytes).fold(0, u64::saturating_add)
+    }
+}
+
+/// Reads the list that an object is.
+pub(super) fn list(object: &Object<'_>) -> Result<List, FormatError> {
+    decode(object.body()).map_err(bad(Kind::Pieces))
 }
 
 fn decode(body: &[u8]) -> Result<List, DecodeError> {

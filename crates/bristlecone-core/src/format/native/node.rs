@@ -2,7 +2,10 @@
 
 use alloc::vec::Vec;
 
-use super::{cut::step_hash, id, read_oid};
+use super::{
+    cut::{self, step_hash},
+    id, read_oid,
+};
 use crate::{
     ChangeTarget, EntryKind, Kind, Location, Mode, ObjRef, Object, Oid, STEP_BYTES_MAX, Target,
     codec::{Append, DecodeError, Reader, write_prefixed, write_varint},
@@ -45,6 +48,21 @@ pub(super) enum Found {
     Nothing,
     Item { index: usize },
     Child { index: usize, oid: Oid },
+}
+
+/// What an item of a leaf says of what it is bound to.
+pub(super) enum Said {
+    Inline { bytes: usize },
+    Value { bytes: u64, oid: Oid },
+    Dir(Oid),
+    Foreign,
+}
+
+/// What the cuts around a node depend on.
+#[derive(Clone, Copy)]
+pub(super) struct Survey {
+    pub(super) weight: u64,
+    pub(super) low: Option<u64>,
 }
 
 /// An item of an inner node.
@@ -234,6 +252,34 @@ impl<'b> NodeView<'b> {
             }
         };
         Ok((kind, mode, target))
+    }
+
+    /// Returns the step of an item of a leaf, and what the item says of what it is bound to.
+    #[inline]
+    pub(super) fn said(&self, index: usize) -> Result<(&'b [u8], Said), DecodeError> {
+        let mut reader = Reader::new(self.item(index)?);
+        let Head { step, inline, kind, .. } = Head::read(&mut reader)?;
+        let said = match kind {
+            EntryKind::Dir => Said::Dir(read_oid(&mut reader)?),
+            EntryKind::Foreign => Said::Foreign,
+            _ if inline => Said::Inline { bytes: reader.prefixed()?.len() },
+            _ => Said::Value { bytes: reader.varint()?, oid: read_oid(&mut reader)? },
+        };
+        Ok((step, said))
+    }
+
+    /// Returns what the items weigh together, and the smallest hash of those behind the first.
+    pub(super) fn survey(&self) -> Result<Survey, DecodeError> {
+        let mut survey = Survey { weight: 0, low: None };
+        for index in 0..self.count {
+            let step = self.step(index)?;
+            survey.weight = survey.weight.saturating_add(cut::weight(self.level, step));
+            if index > 0 {
+                let hash = cut::level_hash(self.level, step);
+                survey.low = Some(survey.low.map_or(hash, |low| low.min(hash)));
+            }
+        }
+        Ok(survey)
     }
 
     /// Returns where the step of an item is in the body.

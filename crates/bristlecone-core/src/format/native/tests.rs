@@ -332,6 +332,47 @@ fn hostile_bytes_are_refused_without_panic() {
     }
 }
 
+/// Pieces and lists that lie about each other, under the ids that others name.
+#[test]
+fn structures_of_hostile_objects_are_refused_without_panic() {
+    let native = Native::new();
+    let objects = Objects::default();
+    let map: Map = (0..3000u32).map(|n| (alloc::format!("{n}").into_bytes(), vec![1; n as usize % 40])).collect();
+    build(&objects, &native, &map).unwrap();
+    let mut state = 13;
+    let value: Vec<u8> = (0..2 << 20).map(|_| random(&mut state) as u8).collect();
+    native.put_contents(&mut Put(&objects, 0), &value).unwrap();
+    let sound: Vec<(Oid, (Kind, Vec<u8>))> =
+        objects.objects.borrow().iter().map(|(oid, object)| (*oid, object.clone())).collect();
+    let check = |whole: bool| {
+        let (mut checked, mut refused) = (Checked::new(), 0);
+        for (oid, (kind, _)) in &sound {
+            *objects.reads.borrow_mut() = 0;
+            let object = objects.read(*kind, &ObjRef::from(*oid)).unwrap();
+            refused += usize::from(native.check_structure(&objects, &object, whole, &mut checked).is_err());
+            let reads = *objects.reads.borrow();
+            assert!(reads < 2000, "{reads} reads for one object");
+        }
+        refused
+    };
+    assert_eq!(check(false), 0);
+    for round in 0..300 {
+        let (oid, (kind, body)) = &sound[random(&mut state) as usize % sound.len()];
+        let mut hostile = body.clone();
+        // Most of what is above the leaves is changed where levels, numbers and steps are.
+        for _ in 0..1 + random(&mut state) % 3 {
+            let at = random(&mut state) as usize % hostile.len().min([8, 200, usize::MAX][round % 3]);
+            hostile[at] = random(&mut state) as u8;
+        }
+        objects.objects.borrow_mut().insert(*oid, (*kind, hostile));
+        check(round % 2 == 0);
+        if round % 10 > 0 {
+            objects.objects.borrow_mut().insert(*oid, (*kind, body.clone()));
+        }
+    }
+    assert!(check(false) > 0);
+}
+
 struct Ignore;
 
 impl Sink for Ignore {
