@@ -10,10 +10,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bristlecone_testkit::{
-    generate::Rng,
-    git::{Git, is_there},
-};
+use bristlecone_needs::needs;
+use bristlecone_testkit::{generate::Rng, git::Git};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::harness::{Place, Run};
@@ -189,11 +187,9 @@ fn repository(place: &Place) -> (Git, PathBuf) {
     (git, pack)
 }
 
+#[needs(git)]
 #[test]
 fn a_git_import_that_fails_is_counted_until_one_succeeds() {
-    if !is_there("a_git_import_that_fails_is_counted_until_one_succeeds") {
-        return;
-    }
     let place = with_commit();
     let (git, pack) = repository(&place);
     fs::set_permissions(&pack, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
@@ -221,11 +217,9 @@ fn a_git_import_that_fails_is_counted_until_one_succeeds() {
     goes_on(&place);
 }
 
+#[needs(git)]
 #[test]
 fn an_import_that_cannot_fit_is_refused_before_anything_is_written() {
-    if !is_there("an_import_that_cannot_fit_is_refused_before_anything_is_written") {
-        return;
-    }
     let place = with_commit();
     let (_, pack) = repository(&place);
     // A pack that is larger than any disk, by a hole.
@@ -337,6 +331,7 @@ fn a_store_that_cannot_be_made_whole_is_not_left_half_made() {
     assert!(made > 0 && made < 16, "{made} stores were made");
 }
 
+#[needs(git)]
 #[test]
 fn a_repository_that_an_export_made_and_could_not_fill_is_removed() {
     let place = with_commit();
@@ -349,12 +344,10 @@ fn a_repository_that_an_export_made_and_could_not_fill_is_removed() {
     fs::create_dir(place.path("empty")).unwrap();
     place.fails(3, &["damaged"], ["export", "--git", "empty"]);
     assert_eq!(fs::read_dir(place.path("empty")).unwrap().count(), 0);
-    if is_there("a_repository_that_an_export_made_and_could_not_fill_is_removed") {
-        fs::create_dir(place.path("theirs")).unwrap();
-        Git::new(place.path("theirs")).run(&["init", "-q"]);
-        place.fails(3, &["damaged"], ["export", "--git", "theirs"]);
-        assert!(place.path("theirs/.git/HEAD").exists());
-    }
+    fs::create_dir(place.path("theirs")).unwrap();
+    Git::new(place.path("theirs")).run(&["init", "-q"]);
+    place.fails(3, &["damaged"], ["export", "--git", "theirs"]);
+    assert!(place.path("theirs/.git/HEAD").exists());
 }
 
 #[test]
