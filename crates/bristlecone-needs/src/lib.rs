@@ -13,7 +13,7 @@ use proc_macro::{Delimiter, TokenStream, TokenTree};
 /// What a test can need: its name, what reports call it, and how it is looked for.
 type Need = (&'static str, &'static str, fn() -> bool);
 
-const NEEDS: [Need; 6] = [
+const NEEDS: [Need; 7] = [
     ("git", "the program `git`", || answers("git", &["--version"], &[0])),
     // Asked for its help, which it takes from no repository.
     ("git_subtree", "the program `git subtree`", || answers("git", &["subtree", "-h"], &[0, 129])),
@@ -22,6 +22,7 @@ const NEEDS: [Need; 6] = [
         ["/proc/locks", "/dev/full"].iter().all(|path| std::fs::exists(path).unwrap_or(false))
     }),
     ("somebody_else", "to run as a user who is not root", || somebody_else_runs()),
+    ("mounts", "leave to mount file systems", || answers("unshare", &["-m", "true"], &[0])),
     ("checkout", "a checkout of the project's repository", || answers("git", &["rev-parse", "-q", "HEAD"], &[0])),
 ];
 

@@ -281,8 +281,8 @@ impl Drop for Mounted {
     }
 }
 
+#[needs(mounts)]
 #[test]
-#[ignore = "mounts a file system, which needs root; run it with --ignored"]
 fn a_disk_that_is_full_ends_an_import_and_room_is_compared_first() {
     let outside = Place::empty();
     folder(&outside.path("photos"), 40);
@@ -311,8 +311,8 @@ fn a_disk_that_is_full_ends_an_import_and_room_is_compared_first() {
     assert!(reclaimable(&place) >= left);
 }
 
+#[needs(mounts)]
 #[test]
-#[ignore = "mounts a file system, which needs root; run it with --ignored"]
 fn a_store_that_cannot_be_made_whole_is_not_left_half_made() {
     let outside = Place::empty();
     let mut made = 0;
