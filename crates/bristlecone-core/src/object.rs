@@ -189,6 +189,15 @@ pub enum Bytes<'a> {
         /// Where it ends.
         end: usize,
     },
+    /// A range of shared bytes that were put together in memory that grew.
+    Grown {
+        /// The whole.
+        bytes: Arc<Vec<u8>>,
+        /// Where the range starts in it.
+        start: usize,
+        /// Where it ends.
+        end: usize,
+    },
 }
 
 impl<'a> Bytes<'a> {
@@ -206,6 +215,11 @@ impl<'a> Bytes<'a> {
                 assert!(from <= to && to <= *end, "a range beyond the bytes");
                 Self::Shared { bytes: bytes.clone(), start: from, end: to }
             }
+            Self::Grown { bytes, start, end } => {
+                let (from, to) = (start + range.start, start + range.end);
+                assert!(from <= to && to <= *end, "a range beyond the bytes");
+                Self::Grown { bytes: bytes.clone(), start: from, end: to }
+            }
         }
     }
 
@@ -215,6 +229,7 @@ impl<'a> Bytes<'a> {
         match self {
             Self::Borrowed(bytes) => Bytes::from(Arc::from(bytes)),
             Self::Shared { bytes, start, end } => Bytes::Shared { bytes, start, end },
+            Self::Grown { bytes, start, end } => Bytes::Grown { bytes, start, end },
         }
     }
 }
@@ -223,6 +238,14 @@ impl From<Arc<[u8]>> for Bytes<'_> {
     fn from(bytes: Arc<[u8]>) -> Self {
         let end = bytes.len();
         Self::Shared { bytes, start: 0, end }
+    }
+}
+
+impl From<Vec<u8>> for Bytes<'_> {
+    /// Shares the bytes where they are.
+    fn from(bytes: Vec<u8>) -> Self {
+        let end = bytes.len();
+        Self::Grown { bytes: Arc::new(bytes), start: 0, end }
     }
 }
 
@@ -240,6 +263,7 @@ impl ops::Deref for Bytes<'_> {
         match self {
             Self::Borrowed(bytes) => bytes,
             Self::Shared { bytes, start, end } => &bytes[*start..*end],
+            Self::Grown { bytes, start, end } => &bytes[*start..*end],
         }
     }
 }

@@ -371,7 +371,7 @@ impl<F: Format> Tree<F> {
             return Ok(());
         }
         let mut patch = patch.unwrap_or_else(|| Arc::new(Patch::new(Base::Own(base))));
-        Arc::make_mut(&mut patch).levels = levels.max(2);
+        Arc::make_mut(&mut patch).levels = levels;
         self.edit(&path, Edit::Dir(patch))
     }
 

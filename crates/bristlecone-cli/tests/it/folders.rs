@@ -215,3 +215,30 @@ fn an_import_that_is_stopped_leaves_the_store_as_it_was() {
     place.ok(["import", "d", "-b", "side", "--allow-empty"]);
     assert_eq!(place.ok(["list", "-b", "side"]).lines().count(), 50);
 }
+
+#[test]
+fn folders_as_deep_as_paths_go_come_and_go_on_a_small_stack() {
+    let place = Place::with_store();
+    // As many steps as a path may have, and the system takes names of 4,096 bytes.
+    let dir = vec!["d"; 1023].join("/");
+    let deep = format!("{dir}/v");
+    place.ok(["set", &deep, "far down"]);
+    let small = |arguments: &[&str]| {
+        let mut command = std::process::Command::new("sh");
+        command.arg("-c").arg("ulimit -s 512; exec \"$0\" \"$@\"").arg(env!("CARGO_BIN_EXE_cone")).args(arguments);
+        // Of all threads but the first.
+        command.current_dir(place.path("")).env("RUST_MIN_STACK", "262144");
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert_eq!(small(&["list", &dir]), "v\n");
+    assert_eq!(small(&["diff"]), format!("A {deep}\n"));
+    assert!(small(&["tree"]).contains("v\n"));
+    small(&["check"]);
+    small(&["export", "out"]);
+    assert_eq!(fs::read(place.path("out").join(&deep)).unwrap(), b"far down");
+    small(&["import", "out", "-b", "again"]);
+    assert_eq!(small(&["get", &deep, "--at", "again"]), "far down");
+    assert_eq!(small(&["diff", "main", "again"]), "");
+}

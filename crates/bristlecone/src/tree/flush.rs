@@ -6,7 +6,7 @@
 //! take. A half that was taken fills a batch of its own, which the other absorbs behind its own objects, so that the
 //! batch that results is the same, byte for byte, whoever did what.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use bristlecone_core::{Change, ChangeTarget, EntryKind, Format, Mode, ObjRef, Sink, Target};
 
@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 
 use super::{
     Edit, Leaf, Tree,
-    patch::{Base, Edits, Patch, Place},
+    patch::{Base, Edits, Patch},
 };
 use crate::{
     Batch, Durability, Result,
@@ -35,7 +35,8 @@ type Bound<'c> = Option<(EntryKind, ChangeTarget<'c>)>;
 
 /// A patched directory that is being done.
 struct Open<'c> {
-    place: Place<'c>,
+    patch: &'c Patch,
+    base: Option<ObjRef>,
     /// The edits still to come, and what those before came to.
     edits: Edits<'c>,
     changes: Changes<'c>,
@@ -102,11 +103,10 @@ impl<F: Format> Tree<F> {
     }
 
     /// Returns the directory that a patched one becomes; `None` if it is empty.
-    fn flush_dir(&self, sink: &mut FlushSink<'_>, patch: &Arc<Patch>, base: Option<ObjRef>) -> Result<Option<ObjRef>> {
-        let place = Place::patched(patch, base);
-        let changes = match self.flush_shared(sink, &place, patch, 0)? {
+    fn flush_dir(&self, sink: &mut FlushSink<'_>, patch: &Patch, base: Option<ObjRef>) -> Result<Option<ObjRef>> {
+        let changes = match self.flush_shared(sink, base, patch, 0)? {
             Some(changes) => changes,
-            None => self.flush_edits(sink, &place, patch.iter(), 0)?,
+            None => self.flush_edits(sink, base, patch.iter(), 0)?,
         };
         self.changed(sink, base, &changes)
     }
@@ -127,7 +127,7 @@ impl<F: Format> Tree<F> {
     fn flush_edits<'c>(
         &'c self,
         sink: &mut FlushSink<'_>,
-        place: &Place<'c>,
+        base: Option<ObjRef>,
         edits: impl Iterator<Item = (&'c [u8], &'c Edit)>,
         parted: u32,
     ) -> Result<Changes<'c>> {
@@ -136,8 +136,8 @@ impl<F: Format> Tree<F> {
             let to = match edit {
                 Edit::Remove => Some(None),
                 Edit::Leaf(leaf) => Some(Some((leaf.kind(), self.flush_leaf(sink, leaf)?))),
-                Edit::Dir(below) => self.flush_below(sink, place, step, below, parted)?,
-                Edit::Taken => self.flush_below(sink, place, step, self.finger_patch(), parted)?,
+                Edit::Dir(below) => self.flush_below(sink, base, step, below, parted)?,
+                Edit::Taken => self.flush_below(sink, base, step, self.finger_patch(), parted)?,
             };
             if let Some(to) = to {
                 changes.push(Change { step, mode: Mode::USUAL, to });
@@ -150,39 +150,34 @@ impl<F: Format> Tree<F> {
     fn flush_below<'c>(
         &'c self,
         sink: &mut FlushSink<'_>,
-        place: &Place<'c>,
+        base: Option<ObjRef>,
         step: &'c [u8],
-        below: &'c Arc<Patch>,
+        below: &'c Patch,
         parted: u32,
     ) -> Result<Option<Bound<'c>>> {
-        let mut above: Vec<Open<'c>> = Vec::new();
-        let mut dir = self.open(sink, place, step, below, parted)?;
+        let mut open: Vec<Open<'c>> = Vec::with_capacity(usize::from(below.levels));
+        open.push(self.open(sink, base, step, below, parted)?);
         loop {
+            let Some(dir) = open.last_mut() else { return Ok(None) };
             let Some((step, edit)) = dir.edits.next() else {
-                let made = self.changed(sink, dir.place.base, &dir.changes)?;
-                let to = dir.becomes(made);
-                let Some(back) = above.pop() else { return Ok(to) };
-                let done = std::mem::replace(&mut dir, back);
-                if let Some(to) = to {
-                    dir.changes.push(Change { step: done.step, mode: Mode::USUAL, to });
-                }
+                let made = self.changed(sink, dir.base, &dir.changes)?;
+                let (step, to) = (dir.step, dir.becomes(made));
+                open.pop();
+                let Some(above) = open.last_mut() else { return Ok(to) };
+                above.changes.extend(to.map(|to| Change { step, mode: Mode::USUAL, to }));
                 continue;
             };
-            let below = match edit {
-                Edit::Remove => {
-                    dir.changes.push(Change { step, mode: Mode::USUAL, to: None });
+            let to = match edit {
+                Edit::Remove => None,
+                Edit::Leaf(leaf) => Some((leaf.kind(), self.flush_leaf(sink, leaf)?)),
+                Edit::Dir(_) | Edit::Taken => {
+                    let below = if let Edit::Dir(below) = edit { below } else { self.finger_patch() };
+                    let below = self.open(sink, dir.base, step, below, parted)?;
+                    open.push(below);
                     continue;
                 }
-                Edit::Leaf(leaf) => {
-                    let to = Some((leaf.kind(), self.flush_leaf(sink, leaf)?));
-                    dir.changes.push(Change { step, mode: Mode::USUAL, to });
-                    continue;
-                }
-                Edit::Dir(below) => below,
-                Edit::Taken => self.finger_patch(),
             };
-            let below = self.open(sink, &dir.place, step, below, parted)?;
-            above.push(std::mem::replace(&mut dir, below));
+            dir.changes.push(Change { step, mode: Mode::USUAL, to });
         }
     }
 
@@ -190,12 +185,12 @@ impl<F: Format> Tree<F> {
     fn open<'c>(
         &'c self,
         sink: &mut FlushSink<'_>,
-        place: &Place<'c>,
+        base: Option<ObjRef>,
         step: &'c [u8],
-        below: &'c Arc<Patch>,
+        below: &'c Patch,
         parted: u32,
     ) -> Result<Open<'c>> {
-        let stored = match place.base.as_ref() {
+        let stored = match &base {
             Some(dir) => self.store.format.find(&*self.store, dir, step)?,
             None => None,
         };
@@ -211,47 +206,46 @@ impl<F: Format> Tree<F> {
             Base::Own(base) => base,
             Base::Inherit => here,
         };
-        let place = Place::patched(below, base);
-        let (edits, changes) = match self.flush_shared(sink, &place, below, parted)? {
+        let (edits, changes) = match self.flush_shared(sink, base, below, parted)? {
             Some(changes) => (Edits::default(), changes),
             None => (below.iter(), Changes::with_capacity(below.len())),
         };
-        Ok(Open { place, edits, changes, step, here, stands })
+        Ok(Open { patch: below, base, edits, changes, step, here, stands })
     }
 
     /// Returns what all edits of a directory come to if it is wide enough for threads to share it, and there are any.
     fn flush_shared<'c>(
         &'c self,
         sink: &mut FlushSink<'_>,
-        place: &Place<'c>,
-        patch: &'c Arc<Patch>,
+        base: Option<ObjRef>,
+        patch: &'c Patch,
         parted: u32,
     ) -> Result<Option<Changes<'c>>> {
         if patch.len() < HALVED_MIN || parted >= PARTED_MAX || rayon::current_thread_index().is_none() {
             return Ok(None);
         }
         let edits: Vec<(&[u8], &Edit)> = patch.iter().collect();
-        self.flush_halves(sink, place, &edits, parted).map(Some)
+        self.flush_halves(sink, base, &edits, parted).map(Some)
     }
 
     /// As [`Tree::flush_edits`], in two halves of which another thread may take the second.
     fn flush_halves<'c>(
         &'c self,
         sink: &mut FlushSink<'_>,
-        place: &Place<'c>,
+        base: Option<ObjRef>,
         edits: &[(&'c [u8], &'c Edit)],
         parted: u32,
     ) -> Result<Changes<'c>> {
         let dirs = edits.iter().filter(|(_, edit)| matches!(edit, Edit::Dir(_) | Edit::Taken)).count();
         if dirs < HALVED_MIN || parted >= PARTED_MAX {
-            return self.flush_edits(sink, place, edits.iter().copied(), parted);
+            return self.flush_edits(sink, base, edits.iter().copied(), parted);
         }
         let (one, other) = edits.split_at(edits.len() / 2);
         let backend = sink.backend();
         let shared = Mutex::new(sink);
         let here = |edits| {
             let mut sink = shared.lock().unwrap_or_else(PoisonError::into_inner);
-            self.flush_halves(&mut sink, place, edits, parted + 1)
+            self.flush_halves(&mut sink, base, edits, parted + 1)
         };
         let (one, other) = rayon::join_context(
             |_| here(one),
@@ -261,7 +255,7 @@ impl<F: Format> Tree<F> {
                     return here(other).map(|changes| (changes, None));
                 }
                 let mut sink = FlushSink::new(Batch::new(), backend);
-                let changes = self.flush_halves(&mut sink, place, other, parted + 1)?;
+                let changes = self.flush_halves(&mut sink, base, other, parted + 1)?;
                 Ok((changes, Some(sink.batch)))
             },
         );
@@ -302,12 +296,11 @@ impl<F: Format> Tree<F> {
 impl<'c> Open<'c> {
     /// Returns what its step becomes now that it is `made` (`None`: nothing is left in it); `None` if it stays as it is.
     fn becomes(&self, made: Option<ObjRef>) -> Option<Bound<'c>> {
-        let patch = self.place.patch?;
         match made {
             Some(dir) if Some(dir.oid) == self.here.map(|at| at.oid) => None,
             Some(at) => Some(Some((EntryKind::Dir, ChangeTarget::Object { at, bytes: 0 }))),
             // Removals below it leave it; an empty directory set in its place removes it.
-            None if self.stands && !patch.covers && matches!(patch.base, Base::Inherit) => None,
+            None if self.stands && !self.patch.covers && matches!(self.patch.base, Base::Inherit) => None,
             None if self.here.is_none() && !self.stands => None,
             None => Some(None),
         }

@@ -19,6 +19,9 @@ pub(crate) enum Base {
     Own(Option<ObjRef>),
 }
 
+/// So many levels are let go of by one call in another.
+const DROPPED_LEVELS: u16 = 32;
+
 /// The edits of one directory.
 #[derive(Clone)]
 pub(crate) struct Patch {
@@ -26,8 +29,8 @@ pub(crate) struct Patch {
     // Something was added here or below: a value that the directory inherits its place from is gone, even if
     // the addition is taken back.
     pub(crate) covers: bool,
-    // At least the steps of the longest path that was edited here or below; one where no directory is edited below.
-    // That of a directory in the finger counts once it is put back.
+    // At least the steps of the longest path that was edited here or below. What was put into a directory in the finger
+    // counts once that is put back.
     pub(crate) levels: u16,
     edits: StepMap,
 }
@@ -137,16 +140,16 @@ impl fmt::Debug for Patch {
 }
 
 impl Drop for Patch {
-    /// Lets go of the directories below one by one: what was put into each other lies deep.
+    /// Lets go of the directories below one by one, if they lie deep.
     fn drop(&mut self) {
-        if self.levels < 2 {
+        if self.levels <= DROPPED_LEVELS {
             return;
         }
         let mut waiting = Vec::new();
         self.edits.take_dirs(&mut waiting);
         while let Some(below) = waiting.pop() {
             if let Some(mut patch) = Arc::into_inner(below)
-                && patch.levels >= 2
+                && patch.levels > DROPPED_LEVELS
             {
                 patch.edits.take_dirs(&mut waiting);
                 patch.levels = 1;
@@ -188,7 +191,6 @@ impl Patch {
 
     /// Returns the edits of the directory at `step`, made so that it can be edited; `covers` marks it.
     fn enter(&mut self, step: &[u8], covers: bool) -> &mut Arc<Patch> {
-        self.levels = self.levels.max(2);
         let slot = self.edits.get_or_insert(Step::new(step), || Edit::Dir(Arc::new(Self::new(Base::Inherit))));
         if !matches!(slot, Edit::Dir(_)) {
             *slot = Edit::Dir(Arc::new(Self::new(Base::Own(None))));
@@ -239,11 +241,14 @@ pub(crate) fn take_out(root: &mut Arc<Patch>, parent: &[u8], covers: bool) -> Fi
     let mut rest = parent.split(|&byte| byte == b'/');
     let last = rest.next_back().unwrap_or_default();
     let mut patch = Arc::make_mut(root);
-    let mut steps = 1;
+    let steps = parent.iter().filter(|&&byte| byte == b'/').count() as u16 + 1;
+    let mut levels = steps + 1;
     for step in rest {
+        patch.levels = patch.levels.max(levels);
+        levels -= 1;
         patch = Arc::make_mut(patch.enter(step, covers));
-        steps += 1;
     }
+    patch.levels = patch.levels.max(levels);
     patch.enter(last, covers);
     let slot = patch.slot(last).expect("just entered");
     let Edit::Dir(taken) = std::mem::replace(slot, Edit::Taken) else { unreachable!("just entered") };

@@ -3,7 +3,7 @@
 //! Cutting follows FastCDC (Xia et al., USENIX ATC 2016): a gear hash rolls over the bytes, with a harder
 //! test before the wanted size than after it. An edit within a large value changes the pieces around it.
 
-use alloc::{sync::Arc, vec, vec::Vec};
+use alloc::{vec, vec::Vec};
 use core::ops::Range;
 
 use super::{bad, id, read_oid};
@@ -22,6 +22,8 @@ const EASY: u64 = 0xfffe_0000_0000_0000;
 /// A list of pieces ends after a child whose id ends in less than this, or when it is full.
 const LIST_BOUNDARY: u8 = 4;
 const LIST_ITEMS_MAX: usize = 512;
+/// So many bytes are reserved for a value at most before its pieces are read.
+const RESERVED_BYTES_MAX: usize = 256 << 20;
 /// 512^8 pieces are more than 2^64 bytes.
 const LEVEL_MAX: u8 = 8;
 
@@ -267,13 +269,11 @@ fn find_parts<S: Source>(
 
 /// Puts parts together, each byte copied once.
 fn assemble<'a, S: Source>(source: &S, parts: &[Part]) -> Result<Bytes<'a>, S::Error> {
-    let total = parts.iter().map(|part| part.range.len()).sum();
-    let mut whole: Arc<[u8]> = core::iter::repeat_n(0, total).collect();
-    let mut rest = Arc::get_mut(&mut whole).unwrap_or_default();
+    // More than this only grows as pieces are found to be there.
+    let total: usize = parts.iter().map(|part| part.range.len()).sum();
+    let mut whole = Vec::with_capacity(total.min(RESERVED_BYTES_MAX));
     for part in parts {
-        let (here, behind) = rest.split_at_mut(part.range.len());
-        here.copy_from_slice(&part.read(source)?.body()[part.range.clone()]);
-        rest = behind;
+        whole.extend_from_slice(&part.read(source)?.body()[part.range.clone()]);
     }
     Ok(Bytes::from(whole))
 }
