@@ -293,7 +293,8 @@ mod tests {
         let text = any.commit_text(&oid).unwrap();
         assert_eq!((tezos.commit_text(&oid), any.parse_commit_text(&text)), (Some(text), Some(oid)));
         let native = AnyFormat::standard("native").unwrap();
-        let long = Object::from_body(Kind::Contents, vec![0; 1 << 20][..].into());
+        let bytes = vec![0; 1 << 20];
+        let long = Object::from_body(Kind::Contents, bytes[..].into());
         assert!(native.check_structure(&NoSource, &long, true, &mut Checked::new()).is_err());
         let (author, mut committer) = (Signature::new("a", 1), Signature::new("c", 2));
         committer.zone = bristlecone::Zone::from_minutes(60);

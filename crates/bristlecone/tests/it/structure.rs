@@ -519,9 +519,9 @@ fn whatever_edits_lead_to_is_sound() -> Outcome {
                     2 => format!("long/{name}{}", "y".repeat(name % 1000)),
                     _ => format!("wide/{name}"),
                 };
-                if random.below(60) < round {
-                    tree.remove(path.as_str())?;
-                } else if tree.add(path.as_str(), vec![name as u8; random.below(110)]).is_err() {
+                let removes = random.below(60) < round;
+                // What cannot be added, since a directory is there or a value above it, is removed.
+                if removes || tree.add(path.as_str(), vec![name as u8; random.below(110)]).is_err() {
                     tree.remove(path.as_str())?;
                 }
             }
