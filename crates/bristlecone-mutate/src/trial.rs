@@ -187,7 +187,7 @@ fn watched(mut command: Command) -> io::Result<Option<ExitStatus>> {
     Ok(status)
 }
 
-/// Whether a thread of a process group runs, wants to, or waits for a disk; also where that cannot be known.
+/// Whether a thread of a process group runs, wants to, waits for a disk or was stopped; also where that cannot be known.
 fn runs(group: Pid) -> bool {
     let Ok(processes) = fs::read_dir("/proc") else { return true };
     let stat = |path: &Path| {
@@ -202,7 +202,7 @@ fn runs(group: Pid) -> bool {
         .map(|entry| entry.path())
         .filter(|path| stat(path).is_some_and(|(_, of)| of == group.as_raw_nonzero().get()));
     ours.flat_map(|path| fs::read_dir(path.join("task")).into_iter().flatten().flatten())
-        .any(|task| stat(&task.path()).is_some_and(|(state, _)| matches!(&state[..], "R" | "D")))
+        .any(|task| stat(&task.path()).is_some_and(|(state, _)| matches!(&state[..], "R" | "D" | "T" | "t")))
 }
 
 /// Returns how many seconds the processes that have ended have computed.
