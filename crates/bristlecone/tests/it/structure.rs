@@ -7,7 +7,7 @@ use std::{
 };
 
 use bristlecone::{
-    Batch, Durability, Error, Format, Info, Kind, MemoryBackend, Native, ObjRef, Object, Oid, Repo,
+    Batch, Durability, Error, Format, Info, Kind, MemoryBackend, Native, ObjRef, Object, Oid, Repo, Sink,
     core::{Checked, FormatError, NoSource, Source, native::step_hash},
 };
 use bristlecone_testkit::pieces::{self, Above, Item, Made, Pieces};
@@ -496,6 +496,29 @@ fn copies_refuse_what_is_cut_otherwise_and_name_it() -> Outcome {
     pieces.shift(0, cut, cut + 1);
     let head = commit_of(&from, &pieces.make(&Native::new(), &mut |_, _, _| ()))?;
     assert!(matches!(to.copy_objects(&from, &[head]), Err(Error::BadObject { .. })));
+    Ok(())
+}
+
+/// No id covers the flags, the table and the fingerprints of a node: they are compared with its items.
+#[test]
+fn bytes_that_no_id_covers_are_checked_where_they_arrive() -> Outcome {
+    let from = Repo::memory();
+    let judge = Judge::new(&numbers(50))?;
+    let sound = judge.sound.make(&judge.native, &mut |_, _, _| ()).remove(0);
+    // Flags, the fingerprint of an entry, and where the first item ends.
+    for (at, flip) in [(1, 2), (1, 8), (4, 1), (53, 0x80), (54, 1)] {
+        let mut wrong = sound.clone();
+        wrong.body[at] ^= flip;
+        let mut batch = Batch::new();
+        batch.put(Kind::Node, wrong.oid, &wrong.body, &[], &[]);
+        let (from, to) = (Repo::with_backend(*from.format(), Arc::new(MemoryBackend::new())), Repo::memory());
+        from.backend().append(batch, &[], Durability::None)?;
+        match to.copy_objects(&from, &[wrong.oid.into()]) {
+            Err(Error::BadObject { oid, .. }) => assert_eq!(oid, wrong.oid),
+            other => panic!("byte {at}: {other:?}"),
+        }
+        assert!(to.backend().read(&wrong.oid.into())?.is_none());
+    }
     Ok(())
 }
 
