@@ -7,7 +7,10 @@
 
 use std::{
     io,
-    sync::{Arc, Mutex, OnceLock},
+    sync::{
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -23,10 +26,8 @@ use crate::{
 
 /// The name of the lock's file.
 pub(super) const LOCK: &str = "lock";
-/// For so long a writer believes that the names still stand for its files.
-const TRUST: Duration = Duration::from_millis(1);
-/// After so long every writer has looked at the names again.
-pub(super) const NOTICED: Duration = Duration::from_millis(3);
+/// After so long every writer has looked at the names again: the clock by which they look goes on at least every 10 ms.
+pub(super) const NOTICED: Duration = Duration::from_millis(25);
 /// How often files that change under the hands are opened anew before that is an error.
 const ATTEMPTS: usize = 20;
 
@@ -47,7 +48,8 @@ struct LockFiles {
     lock: Arc<dyn StorageFile>,
     /// `None` while the store is being made.
     header: Option<Arc<dyn StorageFile>>,
-    looked: Mutex<Option<Instant>>,
+    /// When the names were looked at last, in milliseconds of [`coarse_ms`]; 0: never.
+    looked_ms: AtomicU64,
 }
 
 impl LockFiles {
@@ -58,13 +60,13 @@ impl LockFiles {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(Error::io(storage.describe(STORE), error)),
         };
-        Ok(Arc::new(Self { lock, header, looked: Mutex::new(None) }))
+        Ok(Arc::new(Self { lock, header, looked_ms: AtomicU64::new(0) }))
     }
 
     /// Whether the names stand for these files, as far as was looked lately. The caller holds the locks.
     fn are_named(&self, storage: &Arc<dyn Storage>) -> Result<bool, Error> {
-        let mut looked = lock(&self.looked);
-        if self.header.is_some() && looked.is_some_and(|then| then.elapsed() < TRUST) {
+        let now = coarse_ms();
+        if self.header.is_some() && now == self.looked_ms.load(Relaxed) {
             return Ok(true);
         }
         let same = |name: &str, file: Option<&Arc<dyn StorageFile>>| {
@@ -85,9 +87,23 @@ impl LockFiles {
         if !same(LOCK, Some(&self.lock))? || !same(STORE, self.header.as_ref())? {
             return Ok(false);
         }
-        *looked = Some(Instant::now());
+        self.looked_ms.store(now, Relaxed);
         Ok(true)
     }
+}
+
+/// Returns a clock's milliseconds, plus one. It goes on in steps of some milliseconds and costs next to nothing.
+#[cfg(target_os = "linux")]
+fn coarse_ms() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::MonotonicCoarse);
+    now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000 + 1
+}
+
+/// As above, from the ordinary clock.
+#[cfg(not(target_os = "linux"))]
+fn coarse_ms() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000 + 1
 }
 
 impl StoreLock {
