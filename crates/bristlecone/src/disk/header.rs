@@ -172,6 +172,19 @@ impl StoreHeader {
         storage.sync_dir("").map_err(|error| Error::io(storage.describe(""), error))
     }
 
+    /// Whether a segment that is there was written under this header.
+    pub(super) fn fits_segments(&self, storage: &Arc<dyn Storage>) -> Result<bool, Error> {
+        let failed = |name: &str, error| Error::io(storage.describe(name), error);
+        let names = storage.list(SEGMENTS).map_err(|error| failed(SEGMENTS, error))?;
+        for number in names.iter().filter_map(|name| segment_number(name)) {
+            let opened = Segment::open(storage, number, self.salt, false, false);
+            if opened.map_err(|error| failed(&segment_name(number), error))?.is_some_and(|found| found.head.is_some()) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Sees to it that the copy is there and right; returns whether it was not.
     pub(super) fn keep_copy(&self, storage: &Arc<dyn Storage>) -> Result<bool, Error> {
         if Self::read_file(storage, STORE_COPY).is_ok_and(|copy| copy == *self) {
@@ -254,13 +267,8 @@ fn is_blank(storage: &Arc<dyn Storage>, name: &str) -> Result<bool, Error> {
 /// [`Error::Lost`] where it is not; those of reading.
 pub(super) fn verified_copy(storage: &Arc<dyn Storage>) -> Result<StoreHeader, Error> {
     let copy = StoreHeader::read_file(storage, STORE_COPY)?;
-    let failed = |name: &str, error| Error::io(storage.describe(name), error);
-    let names = storage.list(SEGMENTS).map_err(|error| failed(SEGMENTS, error))?;
-    for number in names.iter().filter_map(|name| segment_number(name)) {
-        let opened = Segment::open(storage, number, copy.salt, false, false);
-        if opened.map_err(|error| failed(&segment_name(number), error))?.is_some_and(|found| found.head.is_some()) {
-            return Ok(copy);
-        }
+    if copy.fits_segments(storage)? {
+        return Ok(copy);
     }
     let reason = "no segment here was written by the store that this header is of; put the right one back";
     Err(Error::Lost { file: storage.describe(STORE_COPY), reason: reason.to_owned() })

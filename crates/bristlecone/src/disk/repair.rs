@@ -52,8 +52,9 @@ impl DiskBackend {
     pub fn repair(storage: Arc<dyn Storage>, options: DiskOptions, accept_end: bool) -> Result<Repaired, Error> {
         let mut repaired = Repaired::default();
         let header = match StoreHeader::read(&storage) {
-            Ok(header) => header,
-            Err(Error::Lost { .. } | Error::Corrupt { .. }) => {
+            // That of another store would otherwise take the place of the right copy.
+            Ok(header) if header.fits_segments(&storage)? => header,
+            Ok(_) | Err(Error::Lost { .. } | Error::Corrupt { .. }) => {
                 repaired.header_restored = true;
                 restore_header(&storage, &options)?
             }

@@ -104,6 +104,22 @@ fn the_copy_of_another_store_is_refused() {
 }
 
 #[test]
+fn the_header_of_another_store_is_replaced_by_the_right_copy_and_never_the_other_way_round() {
+    let (disk, states) = store();
+    let (other, _) = store();
+    let (own, foreign) = (disk.contents("segments/store.copy").unwrap(), other.contents("store").unwrap());
+    disk.overwrite("store", 0, &foreign);
+    for read_only in [true, false] {
+        assert!(matches!(open(&disk, read_only), Err(Error::Corrupt { .. })));
+        assert_eq!(disk.contents("segments/store.copy").unwrap(), own);
+    }
+    let repaired = DiskBackend::repair(Arc::new(disk.clone()), tiny(), false).unwrap();
+    assert!(repaired.header_restored && !repaired.copy_restored);
+    assert_eq!(disk.contents("store").unwrap(), own);
+    assert_eq!(open(&disk, false).unwrap().list_refs("").unwrap(), *states.last().unwrap());
+}
+
+#[test]
 fn making_a_store_replaces_nothing_but_what_a_killed_attempt_left() {
     let make = |disk: &SimStorage| DiskBackend::create(Arc::new(disk.clone()), format_tag(), tiny()).map(drop);
     // A first segment with a single frame.
