@@ -7,7 +7,7 @@ use std::{io, sync::Arc, thread};
 use super::{
     DiskBackend, DiskOptions, Recovery, SEGMENTS, StoreHeader, StoreLock,
     append::zero_shown,
-    header::{self, random_word, verified_copy},
+    header::{STORE, random_word, verified_copy},
     lock::NOTICED,
     log::{Log, Shared},
     segment::{CHUNK_BYTES, Segment},
@@ -54,11 +54,15 @@ impl DiskBackend {
         let header = match StoreHeader::read(&storage) {
             // That of another store would otherwise take the place of the right copy.
             Ok(header) if header.fits_segments(&storage)? => header,
-            Ok(_) | Err(Error::Lost { .. } | Error::Corrupt { .. }) => {
+            found => {
+                let wrong = match found {
+                    Ok(_) => foreign_header(&storage),
+                    Err(error @ (Error::Lost { .. } | Error::Corrupt { .. })) => error,
+                    Err(error) => return Err(error),
+                };
                 repaired.header_restored = true;
-                restore_header(&storage, &options)?
+                restore_header(&storage, &options, wrong)?
             }
-            Err(error) => return Err(error),
         };
         let store_lock = StoreLock::open(&storage, options.lock_wait_ms)?;
         {
@@ -78,12 +82,18 @@ impl DiskBackend {
     }
 }
 
-/// Puts the header back from its copy.
-fn restore_header(storage: &Arc<dyn Storage>, options: &DiskOptions) -> Result<StoreHeader, Error> {
+/// Returns the error of a header under which no segment was written.
+fn foreign_header(storage: &Arc<dyn Storage>) -> Error {
+    let reason = "no segment here was written by the store that this header is of; put the right one back".to_owned();
+    Error::Lost { file: storage.describe(STORE), reason }
+}
+
+/// Puts the header back from its copy; without a copy, `wrong` is what is the matter with the header.
+fn restore_header(storage: &Arc<dyn Storage>, options: &DiskOptions, wrong: Error) -> Result<StoreHeader, Error> {
     let store_lock = StoreLock::open(storage, options.lock_wait_ms)?;
     let _guard = store_lock.take()?;
     let header = match verified_copy(storage) {
-        Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => return Err(header::lost(storage)),
+        Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => return Err(wrong),
         found => found?,
     };
     header.write(storage)?;
@@ -136,11 +146,15 @@ impl Shared {
         let name = format!("{SEGMENTS}/behind-{:08}-{end}-{:08x}", segment.number, random_word() as u32);
         let failed = |error| self.io(&name, error);
         let file = self.storage.open(&name, OpenMode::CreateNew).map_err(failed)?;
-        let (mut at, mut buffer) = (end, Vec::new());
+        let (mut at, mut kept, mut buffer) = (end, 0, Vec::new());
         let mut copy = || -> Result<(), Error> {
             while at < segment.bytes {
                 let chunk = segment.unwritten(at, CHUNK_BYTES, &mut buffer).map_err(|e| self.io(&segment.name, e))?;
-                write_all_at(&*file, chunk, at - end).map_err(failed)?;
+                // Zeroes are what the rest of a segment is made of: they become holes, and none is kept at the end.
+                if let Some(last) = chunk.iter().rposition(|&byte| byte != 0) {
+                    write_all_at(&*file, &chunk[..=last], at - end).map_err(failed)?;
+                    kept = at - end + last as u64 + 1;
+                }
                 at += chunk.len() as u64;
             }
             file.sync_data().map_err(failed)?;
@@ -150,6 +164,6 @@ impl Shared {
             let _ = self.storage.remove(&name);
             return Err(error);
         }
-        Ok(Some((self.storage.describe(&name), segment.bytes - end)))
+        Ok(Some((self.storage.describe(&name), kept)))
     }
 }

@@ -120,6 +120,21 @@ fn the_header_of_another_store_is_replaced_by_the_right_copy_and_never_the_other
 }
 
 #[test]
+fn a_repair_without_a_copy_says_what_is_the_matter_with_the_header() {
+    let (disk, _) = store();
+    let (other, _) = store();
+    disk.remove("segments/store.copy").unwrap();
+    let repair = |disk: &SimStorage| DiskBackend::repair(Arc::new(disk.clone()), tiny(), false).unwrap_err();
+    let damaged = disk.fork();
+    damaged.flip("store", 33, 4);
+    assert!(matches!(repair(&damaged), Error::Corrupt { file, .. } if file == "store"));
+    disk.overwrite("store", 0, &other.contents("store").unwrap());
+    let error = repair(&disk);
+    assert!(matches!(&error, Error::Lost { file, .. } if file == "store"), "{error:?}");
+    assert!(error.to_string().contains("no segment here was written by the store"), "{error}");
+}
+
+#[test]
 fn making_a_store_replaces_nothing_but_what_a_killed_attempt_left() {
     let make = |disk: &SimStorage| DiskBackend::create(Arc::new(disk.clone()), format_tag(), tiny()).map(drop);
     // A first segment with a single frame.
@@ -176,7 +191,10 @@ fn a_log_that_was_closed_and_is_shorter_has_lost_something() {
         assert_eq!(accepted.lost, lost);
         if let Some(kept) = &accepted.kept_in {
             let kept = disk.contents(kept).unwrap();
-            assert!(bytes[lost.offset as usize..].starts_with(&kept[..(from - lost.offset) as usize]));
+            // All that stood there, and none of the zeroes behind it.
+            let behind = &bytes[lost.offset as usize..from as usize];
+            let stood = behind.iter().rposition(|&byte| byte != 0).unwrap() + 1;
+            assert_eq!((&kept[..], accepted.bytes), (&behind[..stood], stood as u64));
         }
         // Decided is decided, also after a power cut, and the store goes on.
         let disk = disk.reboot(from, Policy::Lost);
