@@ -1,6 +1,11 @@
 //! What can go wrong with a command, what is said about it, and the exit code.
 
-use std::{fmt, io, path::PathBuf, process::ExitCode};
+use std::{
+    fmt,
+    io::{self, Write},
+    path::PathBuf,
+    process::ExitCode,
+};
 
 use bristlecone::{Error, PathError, core::FormatError};
 use bristlecone_git::transfer::TransferError;
@@ -118,18 +123,25 @@ impl Failure {
 
     /// Says what is wrong on standard error and returns the exit code.
     pub(crate) fn report(&self) -> ExitCode {
-        if self.code != Code::Quiet && !self.message.is_empty() {
-            eprintln!("error: {}", self.message);
-            for cause in &self.causes {
-                eprintln!("  because {cause}");
-            }
-        }
-        if self.code != Code::Quiet {
-            for left in &self.left {
-                eprintln!("  {left}");
-            }
-        }
+        // Where nobody can be told, the exit code says it alone.
+        let _ = self.write_to(&mut io::stderr().lock());
         ExitCode::from(self.exit_code())
+    }
+
+    fn write_to(&self, out: &mut impl Write) -> io::Result<()> {
+        if self.code == Code::Quiet {
+            return Ok(());
+        }
+        if !self.message.is_empty() {
+            writeln!(out, "error: {}", self.message)?;
+            for cause in &self.causes {
+                writeln!(out, "  because {cause}")?;
+            }
+        }
+        for left in &self.left {
+            writeln!(out, "  {left}")?;
+        }
+        Ok(())
     }
 }
 

@@ -65,6 +65,11 @@ struct Working(Child);
 
 impl Working {
     fn begin<const N: usize>(place: &Place, arguments: [&str; N]) -> Self {
+        Self::begin_telling(place, arguments, Stdio::piped())
+    }
+
+    /// As [`Working::begin`], with standard error going elsewhere.
+    fn begin_telling<const N: usize>(place: &Place, arguments: [&str; N], err: Stdio) -> Self {
         let mut command = place.command(arguments);
         // SAFETY: the call takes numbers alone, and may be made between fork and exec.
         unsafe {
@@ -74,7 +79,7 @@ impl Working {
                 Ok(())
             });
         }
-        Self(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+        Self(command.stdout(Stdio::piped()).stderr(err).spawn().unwrap())
     }
 
     /// Waits until it has appended some mebibytes to the store.
@@ -138,6 +143,27 @@ fn an_import_that_is_stopped_by_a_signal_says_so_and_what_it_leaves() {
         goes_on(&place);
     }
     assert!(sum <= store_bytes(&place));
+}
+
+#[needs(linux)]
+#[test]
+fn a_signal_ends_an_import_also_where_nobody_can_be_told() {
+    let place = with_commit();
+    folder(&place.path("photos"), FILES);
+    // As after the terminal was closed: every write fails.
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut importer = Working::begin_telling(&place, ["import", "photos", "--path", "photos"], full.into());
+    importer.appends(&place);
+    importer.signal(Signal::HUP);
+    let until = Instant::now() + Duration::from_secs(60);
+    while importer.0.try_wait().unwrap().is_none() {
+        assert!(Instant::now() < until, "it hangs");
+        thread::sleep(Duration::from_millis(5));
+    }
+    let (status, _) = importer.end();
+    assert_eq!(status.code(), Some(129));
+    assert!(reclaimable(&place) > 2 * MIB as u64);
+    goes_on(&place);
 }
 
 #[test]
