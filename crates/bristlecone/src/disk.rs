@@ -144,7 +144,7 @@ impl DiskBackend {
         for dir in ["", SEGMENTS, derived::DERIVED] {
             storage.create_dir(dir).map_err(|error| Error::io(storage.describe(dir), error))?;
         }
-        let store_lock = StoreLock::open(&storage, options.lock_wait_ms)?;
+        let store_lock = StoreLock::open(&storage, &options)?;
         storage.sync_dir("").map_err(|error| Error::io(storage.describe(""), error))?;
         let guard = store_lock.take()?;
         match StoreHeader::read(&storage) {
@@ -190,7 +190,7 @@ impl DiskBackend {
                 expected: format!("the format {expected}"),
             });
         }
-        let store_lock = if read_only { None } else { Some(StoreLock::open(&storage, options.lock_wait_ms)?) };
+        let store_lock = if read_only { None } else { Some(StoreLock::open(&storage, &options)?) };
         let nonce = header::random_word();
         let shared = Self::load(storage, header, store_lock, options, nonce, &mut Recovery::Usual)?;
         Ok(Self::of(shared))

@@ -4,6 +4,10 @@
 //! writer is inside, and the next one would lock a file of its own; so the header is locked as well, whose loss is
 //! noticed: without it no store opens. A writer looks now and then whether both names still stand for the files it
 //! locks, and opens them anew if not.
+//!
+//! A writer that appends again and again keeps the header locked in between (`lock/kept.rs`).
+
+mod kept;
 
 use std::{
     io,
@@ -15,7 +19,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+use self::kept::Kept;
 use super::{
+    DiskOptions,
     header::{STORE, StoreHeader},
     log::lock,
 };
@@ -40,6 +46,8 @@ pub(super) struct StoreLock {
     header: OnceLock<StoreHeader>,
     origin: Origin,
     wait_ms: u64,
+    /// Whether the header may stay locked between two appends, which needs a thread.
+    keeps: bool,
 }
 
 /// The files that are locked, in this order.
@@ -47,7 +55,7 @@ pub(super) struct StoreLock {
 struct LockFiles {
     lock: Arc<dyn StorageFile>,
     /// `None` while the store is being made.
-    header: Option<Arc<dyn StorageFile>>,
+    header: Option<Arc<Kept>>,
     /// When the names were looked at last, in milliseconds of [`coarse_ms`]; 0: never.
     looked_ms: AtomicU64,
 }
@@ -56,7 +64,7 @@ impl LockFiles {
     fn open(storage: &Arc<dyn Storage>) -> Result<Arc<Self>, Error> {
         let lock = storage.open(LOCK, OpenMode::Create).map_err(|error| Error::io(storage.describe(LOCK), error))?;
         let header = match storage.open(STORE, OpenMode::Read) {
-            Ok(file) => Some(file),
+            Ok(file) => Some(Arc::new(Kept::new(file))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(Error::io(storage.describe(STORE), error)),
         };
@@ -84,7 +92,7 @@ impl LockFiles {
             };
             Ok(named == own)
         };
-        if !same(LOCK, Some(&self.lock))? || !same(STORE, self.header.as_ref())? {
+        if !same(LOCK, Some(&self.lock))? || !same(STORE, self.header.as_ref().map(|header| header.file()))? {
             return Ok(false);
         }
         self.looked_ms.store(now, Relaxed);
@@ -108,9 +116,10 @@ fn coarse_ms() -> u64 {
 
 impl StoreLock {
     /// Opens the lock's files, making `lock` if need be.
-    pub(super) fn open(storage: &Arc<dyn Storage>, wait_ms: u64) -> Result<Self, Error> {
+    pub(super) fn open(storage: &Arc<dyn Storage>, options: &DiskOptions) -> Result<Self, Error> {
         let files = Mutex::new(LockFiles::open(storage)?);
-        Ok(Self { storage: storage.clone(), files, header: OnceLock::new(), origin: Origin::here(), wait_ms })
+        let (wait_ms, keeps) = (options.lock_wait_ms, options.background);
+        Ok(Self { storage: storage.clone(), files, header: OnceLock::new(), origin: Origin::here(), wait_ms, keeps })
     }
 
     /// Says which header the store has: the lock is never taken under another.
@@ -143,18 +152,25 @@ impl StoreLock {
         let start = Instant::now();
         for _ in 0..ATTEMPTS {
             let files = lock(&self.files).clone();
-            let mut guard = StoreLockGuard { files, headed: false };
-            self.wait_for(&guard.files.lock, LOCK, start)?;
-            if let Some(header) = &guard.files.header {
-                if let Err(error) = self.wait_for(header, STORE, start) {
-                    drop(guard);
-                    return Err(error);
+            let mut guard = StoreLockGuard { files, headed: false, keeps: self.keeps };
+            let header = guard.files.header.as_ref();
+            // Who holds `lock` may be waiting for the header.
+            let meets = || header.into_iter().for_each(|header| header.share());
+            self.wait_for(&guard.files.lock, LOCK, start, meets)?;
+            if let Some(header) = header {
+                if !header.take_kept() {
+                    if let Err(error) = self.wait_for(header.file(), STORE, start, meets) {
+                        drop(guard);
+                        return Err(error);
+                    }
+                    header.taken();
                 }
                 guard.headed = true;
             }
             if guard.files.are_named(&self.storage)? {
                 return Ok(guard);
             }
+            guard.keeps = false;
             drop(guard);
             *lock(&self.files) = LockFiles::open(&self.storage)?;
             if let Some(expected) = self.header.get()
@@ -168,11 +184,12 @@ impl StoreLock {
         Err(Error::Locked { file, holder: "something that replaces it again and again".to_owned(), waited_ms: 0 })
     }
 
-    /// Waits until the file's lock is free and takes it.
-    fn wait_for(&self, file: &Arc<dyn StorageFile>, name: &str, start: Instant) -> Result<(), Error> {
+    /// Waits until the file's lock is free and takes it; calls `meets` if another holds it.
+    fn wait_for(&self, file: &Arc<dyn StorageFile>, name: &str, start: Instant, meets: impl Fn()) -> Result<(), Error> {
         // A holder is done within microseconds, unless it syncs or was stopped.
         let mut pause = Duration::from_micros(5);
         while !self.try_lock(file, name)? {
+            meets();
             let waited = start.elapsed();
             if waited >= Duration::from_millis(self.wait_ms) {
                 let holder = file.lock_holder().unwrap_or_else(|| "another process".to_owned());
@@ -200,13 +217,15 @@ pub(super) struct StoreLockGuard {
     files: Arc<LockFiles>,
     /// Whether the header is locked too.
     headed: bool,
+    /// Whether it may stay so.
+    keeps: bool,
 }
 
 impl Drop for StoreLockGuard {
     fn drop(&mut self) {
         // A lock that cannot be given back ends with the handle; nobody could do better here.
         if let Some(header) = self.files.header.as_ref().filter(|_| self.headed) {
-            let _ = header.unlock();
+            header.let_go(self.keeps);
         }
         let _ = self.files.lock.unlock();
     }

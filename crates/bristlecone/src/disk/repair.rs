@@ -64,7 +64,7 @@ impl DiskBackend {
                 restore_header(&storage, &options, wrong)?
             }
         };
-        let store_lock = StoreLock::open(&storage, options.lock_wait_ms)?;
+        let store_lock = StoreLock::open(&storage, &options)?;
         {
             let _guard = store_lock.take()?;
             repaired.copy_restored = header.keep_copy(&storage)?;
@@ -90,7 +90,7 @@ fn foreign_header(storage: &Arc<dyn Storage>) -> Error {
 
 /// Puts the header back from its copy; without a copy, `wrong` is what is the matter with the header.
 fn restore_header(storage: &Arc<dyn Storage>, options: &DiskOptions, wrong: Error) -> Result<StoreHeader, Error> {
-    let store_lock = StoreLock::open(storage, options.lock_wait_ms)?;
+    let store_lock = StoreLock::open(storage, options)?;
     let _guard = store_lock.take()?;
     let header = match verified_copy(storage) {
         Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => return Err(wrong),

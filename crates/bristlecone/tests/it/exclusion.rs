@@ -22,6 +22,11 @@ fn impatient() -> DiskOptions {
     DiskOptions { lock_wait_ms: 3, ..tiny() }
 }
 
+/// As the product runs: a busy writer keeps the header locked between two appends.
+fn busy() -> DiskOptions {
+    DiskOptions { background: true, ..tiny() }
+}
+
 /// Commits one object and a ref of that name to it.
 fn commit(backend: &dyn Backend, name: &str, bytes: usize) -> Result<(), Error> {
     let mut id = [0; 32];
@@ -46,7 +51,11 @@ fn assert_holds(storage: Arc<dyn Storage>, acknowledged: &[String]) {
 }
 
 /// Makes a writer append a few times, and before its call number `strike` runs `intrude`. Returns whether it came so far.
-fn with_intruder(strike: u64, intrude: impl Fn(&SimStorage, &Mutex<Vec<String>>) + Send + Sync + 'static) -> bool {
+fn with_intruder(
+    options: &DiskOptions,
+    strike: u64,
+    intrude: impl Fn(&SimStorage, &Mutex<Vec<String>>) + Send + Sync + 'static,
+) -> bool {
     let disk = SimStorage::new();
     drop(DiskBackend::create(Arc::new(disk.clone()), format_tag(), tiny()).unwrap());
     let acknowledged: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -59,8 +68,10 @@ fn with_intruder(strike: u64, intrude: impl Fn(&SimStorage, &Mutex<Vec<String>>)
             }
         })
     };
-    let writer = DiskBackend::open(Arc::new(hooked), None, tiny(), false).unwrap();
-    commit(&writer, "first", 10).unwrap();
+    let writer = DiskBackend::open(Arc::new(hooked), None, options.clone(), false).unwrap();
+    for name in ["first", "second", "third"] {
+        commit(&writer, name, 10).unwrap();
+    }
     armed.store(true, SeqCst);
     for (n, bytes) in [100, 1500, 900, 2000, 50].into_iter().enumerate() {
         if commit(&writer, &format!("writer{n}"), bytes).is_ok() {
@@ -89,23 +100,81 @@ fn intrude(disk: &SimStorage, acknowledged: &Mutex<Vec<String>>, name: &str) {
 
 #[test]
 fn a_lock_that_is_removed_between_any_two_calls_lets_nobody_in() {
-    let mut strike = 1;
-    while with_intruder(strike, |disk, acknowledged| {
-        disk.remove("lock").unwrap();
-        intrude(disk, acknowledged, "other1");
-        // And once more: the lock of the second one is gone as well.
-        let _ = disk.remove("lock");
-        intrude(disk, acknowledged, "other2");
-    }) {
-        strike += 1;
+    for options in [tiny(), busy()] {
+        let mut strike = 1;
+        while with_intruder(&options, strike, |disk, acknowledged| {
+            disk.remove("lock").unwrap();
+            intrude(disk, acknowledged, "other1");
+            // And once more: the lock of the second one is gone as well.
+            let _ = disk.remove("lock");
+            intrude(disk, acknowledged, "other2");
+        }) {
+            strike += 1;
+        }
+        assert!(strike > 30, "{strike} calls");
     }
-    assert!(strike > 30, "{strike} calls");
+}
+
+/// Commits without a sync, which takes microseconds.
+fn commit_at_once(backend: &dyn Backend, name: &str) {
+    let to = Some(RefTarget::Symbolic(name.to_owned()));
+    let wanted = RefMove { name: "at".to_owned(), expected: Expected::Any, to };
+    backend.append(Batch::new(), &[wanted], Durability::None).unwrap();
+}
+
+#[test]
+fn a_busy_writer_keeps_the_header_locked_and_gives_it_back() {
+    let disk = SimStorage::new();
+    drop(DiskBackend::create(Arc::new(disk.clone()), format_tag(), tiny()).unwrap());
+    let locked = Arc::new(AtomicU64::new(0));
+    let count = locked.clone();
+    let hooked = Hooked::new(Arc::new(disk.clone()), move |coming| {
+        if coming.method == "try_lock" && coming.name == "store" {
+            count.fetch_add(1, SeqCst);
+        }
+    });
+    let writer = DiskBackend::open(Arc::new(hooked), None, busy(), false).unwrap();
+    for n in 0..1000 {
+        commit_at_once(&writer, &n.to_string());
+    }
+    assert!(locked.load(SeqCst) < 500, "{locked:?} times of 1,000");
+
+    // Another one has to wait for the writer's thread at most, although the writer itself does nothing.
+    for n in 0..3 {
+        let options = DiskOptions { lock_wait_ms: 5_000, ..tiny() };
+        commit(&DiskBackend::open(Arc::new(disk.clone()), None, options, false).unwrap(), &format!("o{n}"), 9).unwrap();
+        commit_at_once(&writer, "again");
+        commit_at_once(&writer, "and again");
+    }
+    // A writer that is dropped leaves nothing locked.
+    drop(writer);
+    let header = disk.open("store", OpenMode::Read).unwrap();
+    assert!(header.try_lock().unwrap());
+}
+
+#[test]
+fn two_busy_writers_take_turns() {
+    let dir = tempfile::tempdir().unwrap();
+    let storage: Arc<dyn Storage> = Arc::new(RealStorage::new(dir.path()));
+    drop(DiskBackend::create(storage.clone(), format_tag(), tiny()).unwrap());
+    std::thread::scope(|scope| {
+        for writer in 0..2 {
+            let storage = storage.clone();
+            scope.spawn(move || {
+                let backend = DiskBackend::open(storage, None, busy(), false).unwrap();
+                for n in 0..2000 {
+                    commit_at_once(&backend, &format!("w{writer}n{n}"));
+                }
+            });
+        }
+    });
+    assert_holds(storage, &[]);
 }
 
 #[test]
 fn a_writer_goes_on_while_the_lock_and_the_header_are_put_back_by_a_repair() {
     let mut strike = 1;
-    while with_intruder(strike, |disk, acknowledged| {
+    while with_intruder(&tiny(), strike, |disk, acknowledged| {
         disk.remove("store").unwrap();
         assert!(matches!(DiskBackend::open(Arc::new(disk.clone()), None, impatient(), false), Err(Error::Lost { .. })));
         match DiskBackend::repair(Arc::new(disk.clone()), impatient(), false) {
