@@ -2,17 +2,16 @@
 
 use std::{ffi::OsString, process::ExitCode};
 
-use bristlecone::core::FormatError;
 use clap::{CommandFactory, Parser, Subcommand, error::ErrorKind};
 
 use crate::{
     ending,
-    failure::{Code, Failure, Result},
-    formats::Tree,
-    open::{Globals, Opened},
-    output::{Fields, Output, fields},
+    failure::{Code, Result},
+    open::Globals,
+    output::Output,
 };
 
+mod batch;
 mod bench;
 mod branches;
 mod check;
@@ -75,6 +74,7 @@ enum Command {
     Get(get::GetArgs),
     #[command(visible_alias = "rm")]
     Del(del::DelArgs),
+    Batch(batch::BatchArgs),
     #[command(visible_alias = "ls")]
     List(list::ListArgs),
     Tree(tree::TreeArgs),
@@ -135,6 +135,7 @@ fn dispatch(command: Command, context: &mut Context) -> Result<()> {
         Command::Set(args) => set::run(args, context),
         Command::Get(args) => get::run(args, context),
         Command::Del(args) => del::run(args, context),
+        Command::Batch(args) => batch::run(args, context),
         Command::List(args) => list::run(args, context),
         Command::Tree(args) => tree::run(args, context),
         Command::Log(args) => log::run(args, context),
@@ -161,113 +162,6 @@ fn description() -> clap::Command {
     let mut command = Cli::command();
     command.build();
     command
-}
-
-/// How often a commit is tried again when others are faster.
-const TRIES: usize = 100;
-
-/// Edits the tree of the branch to change and commits it, again from the start if somebody else was faster.
-/// Returns the commit, or `None` if nothing has changed; and whether the branch is new.
-///
-/// In a Git repository the edit is first made without writing anything, and refused where it may not be made
-/// ([`crate::follow`]).
-fn commit(
-    opened: &Opened,
-    commit: &bristlecone::Info,
-    allow_empty: bool,
-    edit: &mut dyn FnMut(&mut Tree) -> Result<()>,
-) -> Result<Committed> {
-    commit_edit(opened, commit, allow_empty, false, edit)
-}
-
-/// As [`commit`], where what the edit adds is in the store already, and much.
-fn commit_written(
-    opened: &Opened,
-    commit: &bristlecone::Info,
-    allow_empty: bool,
-    edit: &mut dyn FnMut(&mut Tree) -> Result<()>,
-) -> Result<Committed> {
-    commit_edit(opened, commit, allow_empty, true, edit)
-}
-
-fn commit_edit(
-    opened: &Opened,
-    commit: &bristlecone::Info,
-    allow_empty: bool,
-    written: bool,
-    edit: &mut dyn FnMut(&mut Tree) -> Result<()>,
-) -> Result<Committed> {
-    let branch = opened.branch_to_change()?;
-    let mut leave = opened.ask_leave(branch.ref_name())?;
-    for _ in 0..TRIES {
-        let mut tree = branch.tree()?;
-        let (parent, old) = (tree.origin(), tree.clone());
-        let before = root_of(&tree)?;
-        edit(&mut tree)?;
-        let root = root_of(&tree)?;
-        if root.is_none() && (before.is_some() || allow_empty) {
-            let name = opened.repo.format().name();
-            let way = "set something else first, or remove the whole branch with `cone branches -d`";
-            return Err(Failure::usage(format!(
-                "nothing would be left, and the format {name} cannot hold an empty tree; {way}"
-            )));
-        }
-        if root == before && !allow_empty {
-            return Ok(Committed { branch: branch.name().to_owned(), at: None, root });
-        }
-        if written {
-            leave.check(opened, old, tree.clone())?;
-        } else {
-            leave.check_edit(opened, parent, edit)?;
-        }
-        match branch.commit(&mut tree, commit) {
-            Err(bristlecone::Error::Conflict { .. }) => {}
-            done => {
-                if parent.is_none() && branch.name() != crate::open::FIRST_BRANCH {
-                    eprintln!("began the branch {}", branch.name());
-                }
-                let at = done?;
-                leave.follow(&at, commit.durability)?;
-                opened.close()?;
-                return Ok(Committed { branch: branch.name().to_owned(), at: Some(at), root });
-            }
-        }
-    }
-    Err(Failure::failed(format!("the branch {} moves too fast; try again when it is quieter", branch.name())))
-}
-
-/// Returns the root of a tree; `None` if it is empty and the format has no empty directory.
-fn root_of(tree: &Tree) -> Result<Option<bristlecone::Oid>> {
-    match tree.root() {
-        Err(bristlecone::Error::Format(FormatError::Unsupported { .. })) if tree.is_empty()? => Ok(None),
-        root => Ok(Some(root?)),
-    }
-}
-
-/// What [`commit`] did.
-struct Committed {
-    branch: String,
-    // `None` if nothing has changed.
-    at: Option<bristlecone::ObjRef>,
-    root: Option<bristlecone::Oid>,
-}
-
-impl Committed {
-    /// Returns the JSON fields that say so.
-    fn fields(&self, opened: &Opened) -> Fields {
-        let mut all = fields! { "branch": self.branch.as_str() };
-        opened.put_commit(&mut all, self.at.as_ref());
-        all.extend(fields! { "root": self.root.map(|root| root.to_string()), "changed": self.at.is_some() });
-        all
-    }
-
-    /// Says so for people.
-    fn line(&self, what: &str) -> String {
-        match &self.at {
-            Some(at) => format!("{what} on {} as commit {}", self.branch, crate::open::short(at)),
-            None => format!("nothing changed on {}, so nothing was committed", self.branch),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -66,12 +66,22 @@ pub(crate) fn check_dir(tree: &Tree, path: &Path) -> failure::Result<()> {
     }
     match tree.get(path)? {
         Some(entry) if entry.kind() == EntryKind::Dir => Ok(()),
-        Some(entry) => Err(Failure::negative(format!(
+        Some(entry) if entry.kind() == EntryKind::Foreign => Err(foreign(path, &entry)),
+        Some(entry) => Err(Failure::usage(format!(
             "{path} is a {}, not a directory; read it with `cone get {path}`",
             entry.kind().name()
         ))),
         None => Err(nothing_at(tree, path)?),
     }
+}
+
+/// Says that an id of another store stands at `path`, and what it is an id of.
+pub(crate) fn foreign(path: &Path, entry: &DirEntry<'_>) -> Failure {
+    let oid = entry.foreign().map(|oid| oid.to_string()).unwrap_or_default();
+    Failure::usage(format!(
+        "{path} is the id {oid} of a commit in another repository (a submodule), and has no contents here; look there, \
+         or see the id with `cone list -l`"
+    ))
 }
 
 /// Says that there is nothing at `path`: and that it cannot be, where a value stands on the way.

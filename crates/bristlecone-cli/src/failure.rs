@@ -7,7 +7,7 @@ use std::{
     process::ExitCode,
 };
 
-use bristlecone::{Error, PathError, core::FormatError};
+use bristlecone::{Error, PathError, VALUE_BYTES_MAX, core::FormatError};
 use bristlecone_git::transfer::TransferError;
 use bristlecone_trace::TraceError;
 
@@ -92,6 +92,14 @@ impl Failure {
         Self::failed(format!("cannot {doing} {file}: {}{advice}", reason(error)))
     }
 
+    /// A value that no store takes; `bytes`: how long it is, where that is known.
+    pub(crate) fn too_large(what: impl fmt::Display, bytes: Option<u64>) -> Self {
+        let limit = text::bytes(VALUE_BYTES_MAX);
+        let has = bytes.map_or_else(|| "more than that".to_owned(), text::bytes);
+        let way = "cut it into several values, or leave it out";
+        Self::failed(format!("{what} is too large for a value: it has {has}, and at most {limit} fit; {way}"))
+    }
+
     /// An interruption before anything was changed.
     pub(crate) fn interrupted_in_time() -> Self {
         Self { message: "interrupted; nothing was changed".to_owned(), ..Self::interrupted() }
@@ -142,6 +150,18 @@ impl Failure {
             writeln!(out, "  {left}")?;
         }
         Ok(())
+    }
+}
+
+impl Failure {
+    /// Something was done, and telling so on standard output failed.
+    pub(crate) fn unheard(made: &str, error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return error.into();
+        }
+        let reason = reason(&error);
+        let way = "it need not be run again";
+        Self::failed(format!("{made}; but that could not be written to standard output: {reason}; {way}"))
     }
 }
 
@@ -204,7 +224,35 @@ impl From<Error> for Failure {
                 text::bytes(*free)
             ),
             Error::Io { file, source } => return Self::file("access", file, source),
-            _ => error.to_string(),
+            Error::NoStore { file } => {
+                format!("{file}: there is no store here; make one with `cone init`, or name one with --repo DIR")
+            }
+            Error::NoRef { name } => format!(
+                "there is no \"{name}\"; name a branch (`cone branches`), HEAD, or at least four digits of an id (`cone log`)"
+            ),
+            Error::RefClash { name, other } => format!(
+                "{name} cannot be made, because there is {other}, and one name cannot lie below another; choose another name"
+            ),
+            Error::TooLarge { what, bytes, bytes_max } => format!(
+                "{what} is too large: it has {}, and at most {} fit; cut it into several, or leave it out",
+                text::bytes(*bytes),
+                text::bytes(*bytes_max)
+            ),
+            Error::RootPath => "an empty path is the root, which is a directory; name an entry in it".to_owned(),
+            Error::Pruned { oid } => {
+                format!("the object {oid} was left out when the store was cut down; use a store that has it all")
+            }
+            Error::Poisoned { reason } => format!(
+                "an earlier sync failed ({reason}), so nothing more is written; run the command again, which goes on from \
+                 what is on the disk"
+            ),
+            // Each says itself what to do.
+            Error::Path(_)
+            | Error::Usage { .. }
+            | Error::Lost { .. }
+            | Error::Uncommitted { .. }
+            | Error::Format(_) => error.to_string(),
+            _ => format!("{error}; run `cone check` to see whether the store is sound"),
         };
         Self::new(code, message)
     }

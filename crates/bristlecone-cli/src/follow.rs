@@ -9,10 +9,10 @@ use std::{
     sync::Arc,
 };
 
-use bristlecone::{Durability, EntryKind, Layered, ObjRef, Path, RefTarget};
+use bristlecone::{Durability, EntryKind, Layered, ObjRef, Path};
 use bristlecone_git::{
     layout::Layout,
-    worktree::{Change, CheckedOut, Item, Refusal, Update, WorktreeHead, checked_out},
+    worktree::{Change, CheckedOut, HeldRefs, Hold, Item, Refusal, Update},
 };
 
 use crate::{
@@ -25,8 +25,6 @@ use crate::{
 
 /// How many paths a message names.
 const NAMED_MAX: usize = 10;
-/// How many symbolic refs are followed in a row.
-const SYMBOLIC_MAX: usize = 8;
 
 /// Leave to change a branch. Where its files are to follow, their index is locked until this is dropped.
 pub(crate) struct Leave {
@@ -49,7 +47,8 @@ impl Opened {
             }
             return Ok(free);
         };
-        let places = self.places_of(ref_name)?;
+        let held = self.held_refs()?;
+        let places = self.places_of(&held, ref_name)?;
         let Some(place) = places.first() else { return Ok(free) };
         if !self.worktree {
             return Err(refused(ref_name, place, "", "give --worktree to change its files, too"));
@@ -61,56 +60,47 @@ impl Opened {
         ending::hold();
         let update = Update::begin(layout, self.wait_ms).map_err(|refusal| told(refusal, layout))?;
         // From here on Git cannot check out anything else; until here it could.
-        if self.places_of(ref_name)?.is_empty() {
+        if self.places_of(&self.held_refs()?, ref_name)?.is_empty() {
             return Err(Failure::failed("something else was checked out meanwhile; run the command again"));
         }
         Ok(Leave { update: Some(Box::new(update)), after: None })
     }
 
-    /// Refuses to make or remove a branch that Git has checked out somewhere.
+    /// Refuses to make, move or remove a branch that Git has checked out somewhere.
     pub(crate) fn check_not_checked_out(&self, ref_name: &str) -> Result<()> {
-        match self.places_of(ref_name)?.first() {
+        match self.places_of(&self.held_refs()?, ref_name)?.first() {
             Some(place) => Err(refused(ref_name, place, "", "check another one out there with git first")),
             None => Ok(()),
         }
     }
 
-    /// Returns the working trees with what is checked out in them; none of a store that is no Git repository.
-    pub(crate) fn checked_out(&self) -> Result<Vec<CheckedOut>> {
-        let Store::Git { layout, .. } = &self.store else { return Ok(Vec::new()) };
-        Ok(checked_out(layout)?)
+    /// Returns which refs may not move; none of a store that is no Git repository.
+    pub(crate) fn held_refs(&self) -> Result<HeldRefs> {
+        match &self.store {
+            Store::Git { layout, .. } => Ok(HeldRefs::of(layout)?),
+            Store::Disk { .. } => Ok(HeldRefs::default()),
+        }
     }
 
     /// Returns the working trees that have this branch checked out. A rebase that will move it is an error.
-    fn places_of(&self, ref_name: &str) -> Result<Vec<CheckedOut>> {
-        let mut places = self.checked_out()?;
-        if let Some(place) = places.iter().find(|place| place.returning_to.as_deref() == Some(ref_name)) {
-            return Err(refused(ref_name, place, ", in the middle of a rebase or bisection", "finish that first"));
-        }
-        let mut kept = Vec::new();
-        for place in places.drain(..) {
-            if let WorktreeHead::Ref(name) = &place.head
-                && self.leads_to(name, ref_name)?
-            {
-                kept.push(place);
+    fn places_of<'h>(&self, held: &'h HeldRefs, ref_name: &str) -> Result<Vec<&'h CheckedOut>> {
+        let mut places = Vec::new();
+        for hold in held.holds(ref_name, &mut |name| self.backend().get_ref(name))? {
+            match hold {
+                Hold::CheckedOut(place) => places.push(place),
+                Hold::UnderWay(place) => {
+                    let way = "finish that first";
+                    return Err(refused(ref_name, place, ", in the middle of a rebase or bisection", way));
+                }
             }
         }
-        Ok(kept)
+        Ok(places)
     }
 
-    /// Whether the ref `from` is `to`, or names it through symbolic refs.
-    pub(crate) fn leads_to(&self, from: &str, to: &str) -> Result<bool> {
-        let mut name = from.to_owned();
-        for _ in 0..SYMBOLIC_MAX {
-            if name == to {
-                return Ok(true);
-            }
-            match self.backend().get_ref(&name)? {
-                Some(RefTarget::Symbolic(next)) => name = next,
-                _ => return Ok(false),
-            }
-        }
-        Ok(false)
+    /// Whether some working tree has the branch checked out.
+    pub(crate) fn is_checked_out(&self, held: &HeldRefs, ref_name: &str) -> Result<bool> {
+        let holds = held.holds(ref_name, &mut |name| self.backend().get_ref(name))?;
+        Ok(holds.iter().any(|hold| matches!(hold, Hold::CheckedOut(_))))
     }
 }
 

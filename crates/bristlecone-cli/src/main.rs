@@ -6,6 +6,7 @@
 use std::process::ExitCode;
 
 mod cmd;
+mod commit;
 mod differences;
 mod ending;
 mod entry;
@@ -20,6 +21,7 @@ mod open;
 mod output;
 mod progress;
 mod rev;
+mod stdin;
 mod text;
 mod who;
 

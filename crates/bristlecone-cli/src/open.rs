@@ -17,7 +17,7 @@ use bristlecone_git::{
     backend::{GitBackend, GitOptions},
     layout::Layout,
     transfer,
-    worktree::Settings,
+    worktree::{Settings, foreign_owner},
 };
 use clap::Args;
 
@@ -26,7 +26,7 @@ use crate::{
     failure::{Failure, Result},
     formats::{AnyFormat, Branch, Repo, Tree},
     output::{Fields, Style},
-    rev, who,
+    rev, text, who,
 };
 
 mod find;
@@ -105,7 +105,7 @@ impl Globals {
     pub(crate) fn branch(&self) -> Result<Option<String>> {
         let Some(name) = &self.branch else { return Ok(None) };
         match name.to_str() {
-            Some(name) => Ok(Some(name.to_owned())),
+            Some(name) => Ok(Some(short_name(name).to_owned())),
             None => Err(Failure::usage("the name of a branch is UTF-8; name one that `cone branches` lists")),
         }
     }
@@ -157,7 +157,7 @@ impl Globals {
             Found::Disk(dir) => Ok(dir),
             Found::Git(layout) => Err(Failure::usage(format!(
                 "{} is a Git repository; `git fsck` tells what is wrong with it, and Git repairs it",
-                crate::text::show(&layout.git_dir)
+                text::show(&layout.git_dir)
             ))),
         }
     }
@@ -176,7 +176,7 @@ impl Globals {
         let options = self.disk_options()?;
         let storage: Arc<dyn Storage> = Arc::new(RealStorage::new(&dir));
         let open = || {
-            let format = AnyFormat::from_tag(&DiskBackend::header(&storage)?.format, crate::text::show(&dir))?;
+            let format = AnyFormat::from_tag(&DiskBackend::header(&storage)?.format, text::show(&dir))?;
             let disk = DiskBackend::open(storage.clone(), Some(format.name()), options, access == Access::Read)?;
             tell_of_losses(&disk);
             Ok((Arc::new(disk), format))
@@ -189,6 +189,14 @@ impl Globals {
     }
 
     fn open_git(&self, layout: Box<Layout>, access: Access) -> Result<bristlecone::Result<Opened>> {
+        if let Some((place, owner)) = foreign_owner(&layout)? {
+            let top = text::show(layout.worktree.as_ref().unwrap_or(&layout.git_dir));
+            let place = text::show(place);
+            return Err(Failure::failed(format!(
+                "{place} belongs to another user ({owner}), whose settings Git would not trust either; if you do, run \
+                 `git config --global --add safe.directory {top}`"
+            )));
+        }
         let mut options =
             GitOptions { read_only: access == Access::Read, lock_wait_ms: self.wait_ms()?, ..GitOptions::default() };
         let open = || {
@@ -248,6 +256,14 @@ impl Opened {
         }
     }
 
+    /// Returns a commit's message as the format has it: Git ends them with a line's end.
+    pub(crate) fn message(&self, mut message: Vec<u8>) -> Vec<u8> {
+        if matches!(self.repo.format(), AnyFormat::Git(_)) && !message.is_empty() && !message.ends_with(b"\n") {
+            message.push(b'\n');
+        }
+        message
+    }
+
     /// Returns what keeps the objects and refs.
     pub(crate) fn backend(&self) -> &dyn Backend {
         &**self.repo.backend()
@@ -278,7 +294,7 @@ impl Opened {
         match std::fs::read_to_string(&file) {
             Ok(text) => Ok(text.lines().filter_map(|line| line.trim().parse().ok()).collect()),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(HashSet::new()),
-            Err(error) => Err(Failure::file("read", crate::text::show(&file), &error)),
+            Err(error) => Err(Failure::file("read", text::show(&file), &error)),
         }
     }
 
@@ -298,6 +314,27 @@ impl Opened {
                 }
             },
         })
+    }
+
+    /// Returns whether a branch was named.
+    pub(crate) const fn branch_is_named(&self) -> bool {
+        self.branch.is_some()
+    }
+
+    /// Returns whether a branch was named that is not the one checked out.
+    pub(crate) fn names_another_branch(&self) -> Result<bool> {
+        Ok(match &self.branch {
+            Some(name) => self.head()? != Head::Branch(name.clone()),
+            None => false,
+        })
+    }
+
+    /// Returns the commit that is checked out, through its branch or by itself; `None` if there is none yet.
+    pub(crate) fn head_commit(&self) -> Result<Option<ObjRef>> {
+        match self.head()? {
+            Head::Branch(name) => Ok(self.repo.branch(&name)?.head()?),
+            Head::Detached(at) => Ok(Some(at)),
+        }
     }
 
     /// Returns the branch to change: the one named, or the one checked out.
@@ -339,6 +376,22 @@ impl Opened {
             None => self.repo.tree(),
         })
     }
+}
+
+/// Returns the name of a branch without what goes before the names of all branches.
+pub(crate) fn short_name(name: &str) -> &str {
+    name.strip_prefix(BRANCHES).unwrap_or(name)
+}
+
+/// Returns the name of a branch that is to be made, which is one that Git takes, too.
+pub(crate) fn new_name(name: &str) -> Result<&str> {
+    let name = short_name(name);
+    let why = match name {
+        "HEAD" | "@" => "that means what is checked out",
+        _ if name.starts_with('-') => "it would be taken for an option",
+        _ => return Ok(name),
+    };
+    Err(Failure::usage(format!("\"{name}\" cannot be the name of a branch: {why}; choose another name")))
 }
 
 /// Says that there is no such branch.

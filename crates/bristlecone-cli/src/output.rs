@@ -1,7 +1,7 @@
 //! Standard output: lines for people, or one JSON document.
 
 use std::{
-    fmt::Display,
+    fmt::{self, Display},
     io::{self, BufWriter, Stdout, Write},
 };
 
@@ -9,7 +9,7 @@ use bristlecone::{escape, to_hex};
 use clap::ValueEnum;
 use serde_json::{Map, Value};
 
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 
 /// A JSON object in the making.
 pub(crate) type Fields = Map<String, Value>;
@@ -30,12 +30,14 @@ pub(crate) struct Output {
     out: BufWriter<Stdout>,
     // Items of the list being written.
     items: u64,
+    // What was done already, which the reader does not know if writing fails.
+    made: Option<String>,
 }
 
 impl Output {
     /// Returns standard output.
     pub(crate) fn new(style: Style) -> Self {
-        Self { style, out: BufWriter::with_capacity(1 << 16, io::stdout()), items: 0 }
+        Self { style, out: BufWriter::with_capacity(1 << 16, io::stdout()), items: 0, made: None }
     }
 
     /// Whether JSON is wanted.
@@ -46,20 +48,37 @@ impl Output {
     /// Writes a line for people; nothing in JSON.
     pub(crate) fn line(&mut self, text: impl Display) -> Result<()> {
         if !self.json() {
-            writeln!(self.out, "{text}")?;
+            let written = writeln!(self.out, "{text}");
+            self.check(written)?;
         }
         Ok(())
     }
 
+    /// Writes a line for people that says what was changed. Should writing fail from here on, the error says it.
+    pub(crate) fn made(&mut self, text: impl Into<String>) -> Result<()> {
+        let text = text.into();
+        self.made = Some(text.clone());
+        self.line(text)
+    }
+
     /// Writes bytes as they are.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
-        Ok(self.out.write_all(bytes)?)
+        let written = self.out.write_all(bytes);
+        self.check(written)
+    }
+
+    fn check(&self, written: io::Result<()>) -> Result<()> {
+        written.map_err(|error| match &self.made {
+            Some(made) => Failure::unheard(made, error),
+            None => error.into(),
+        })
     }
 
     /// Writes a whole JSON document; nothing for people.
     pub(crate) fn document(&mut self, fields: Fields) -> Result<()> {
         if self.json() {
-            writeln!(self.out, "{}", Value::Object(fields))?;
+            let written = writeln!(self.out, "{}", Value::Object(fields));
+            self.check(written)?;
         }
         Ok(())
     }
@@ -101,8 +120,20 @@ impl Output {
 
     /// Brings everything out.
     pub(crate) fn flush(&mut self) -> Result<()> {
-        Ok(self.out.flush()?)
+        let flushed = self.out.flush();
+        self.check(flushed)
     }
+}
+
+/// Writes a line for people to standard error, as the standard library's macro does. Where nobody can be told, nothing is.
+macro_rules! say {
+    ($($text:tt)*) => { $crate::output::write_line(format_args!($($text)*)) };
+}
+pub(crate) use say;
+
+/// As the macro.
+pub(crate) fn write_line(text: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
 /// Makes JSON fields: `fields! { "a": 1, "b": "c" }`.

@@ -7,9 +7,21 @@ use bristlecone::{Path, Signature, escape};
 use crate::failure::{Failure, Result};
 
 /// Returns the path that an argument is: steps separated by `/`, `%XX` for any byte. Bytes that are not
-/// UTF-8 stand for themselves.
+/// UTF-8 stand for themselves. A slash behind the last step is left out, as `cone list` shows it and shells complete it.
 pub(crate) fn path(argument: &OsStr) -> Result<Path> {
-    Ok(as_text(argument).parse()?)
+    let text = as_text(argument);
+    let steps = text.strip_suffix('/').filter(|steps| !steps.is_empty() && !steps.ends_with('/'));
+    Ok(steps.unwrap_or(&text).parse()?)
+}
+
+/// Returns the path of a value, which has no slash behind it.
+pub(crate) fn value_path(argument: &OsStr) -> Result<Path> {
+    let path = entry_path(argument)?;
+    if argument.as_bytes().ends_with(b"/") {
+        let way = format!("leave the slash out, or name an entry in it such as {path}/name");
+        return Err(Failure::usage(format!("\"{path}/\" names a directory, and a value is to be set; {way}")));
+    }
+    Ok(path)
 }
 
 /// Returns the path of an entry, which the root is not.

@@ -12,8 +12,8 @@ use bristlecone_git::worktree::Settings;
 use clap::{Args, ValueEnum};
 
 use crate::{
+    commit::BeginArgs,
     failure::{Failure, Result},
-    formats::AnyFormat,
     open::Opened,
 };
 
@@ -28,6 +28,8 @@ pub(crate) struct CommitArgs {
     /// Commit also if nothing has changed
     #[arg(long)]
     pub(crate) allow_empty: bool,
+    #[command(flatten)]
+    pub(crate) begin: BeginArgs,
 }
 
 /// What to record with a commit.
@@ -67,7 +69,7 @@ impl From<DurabilityArg> for Durability {
 
 impl CommitArgs {
     /// As [`WhyArgs::info`].
-    pub(crate) fn info(&self, opened: &Opened, message: &str, durability: DurabilityArg) -> Result<Info> {
+    pub(crate) fn info(&self, opened: &Opened, message: &str, durability: Durability) -> Result<Info> {
         self.why.info(opened, message, durability)
     }
 }
@@ -76,7 +78,7 @@ impl WhyArgs {
     /// Returns what to record in a store, as far as its format keeps it; `message` stands where none was given.
     ///
     /// A zone that was asked for and cannot be kept is refused; a committer beside the author is left out.
-    pub(crate) fn info(&self, opened: &Opened, message: &str, durability: DurabilityArg) -> Result<Info> {
+    pub(crate) fn info(&self, opened: &Opened, message: &str, durability: impl Into<Durability>) -> Result<Info> {
         let format = opened.repo.format();
         let author = match &self.author {
             Some(author) => Some(author.clone()),
@@ -103,12 +105,7 @@ impl WhyArgs {
             return Err(Failure::usage(format!("a commit of the format {name} cannot keep the zone {zone}; {way}")));
         }
         let message = self.message.as_ref().map_or(message.as_bytes(), |message| message.as_bytes());
-        let mut message = message.to_vec();
-        if matches!(format, AnyFormat::Git(_)) && !message.is_empty() && !message.ends_with(b"\n") {
-            // As Git ends them.
-            message.push(b'\n');
-        }
-        let mut info = Info::message(message).by(author).durability(durability.into());
+        let mut info = Info::message(opened.message(message.to_vec())).by(author).durability(durability.into());
         info.committer = committer;
         Ok(info)
     }

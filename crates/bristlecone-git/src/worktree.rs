@@ -32,11 +32,15 @@ mod check;
 mod folder;
 mod glob;
 mod heads;
+mod held;
 mod index;
 mod lock;
+mod owner;
 mod settings;
 
 pub use heads::{CheckedOut, WorktreeHead, checked_out};
+pub use held::{HeldRefs, Hold};
+pub use owner::foreign_owner;
 pub use settings::Settings;
 
 use folder::{Found, Top};

@@ -295,16 +295,17 @@ impl DiskBackend {
         }
         shared.locked(|log| {
             shared.sync_to(log.tail.location())?;
+            shared.note_end(log.tail.location(), false);
             let segment = shared.tail_segment(&log.tail)?;
             let room = log.tail.end + frame::EMPTY_BYTES + frame::SEAL_BYTES <= segment.bytes;
             if room && !log.tail.checkpoint && log.tail.next == 0 {
+                // It only says that nothing follows. Should the power take it, the next writer looks for itself: nobody
+                // waits for a sync of it.
                 let (bytes, after) = shared.small_frame(&log.tail, FrameKind::Checkpoint, &[], log.tail.location());
                 shared.write_frame(segment, &bytes, log.tail.end)?;
                 log.tail = after;
                 shared.publish(&after);
-                shared.sync_to(after.location())?;
             }
-            shared.note_end(log.tail.location(), false);
             log.appended = false;
             Ok(())
         })

@@ -49,7 +49,7 @@ pub use copy::Copied;
 pub use error::Error;
 pub use repo::{Branch, Info, Log, LogEntry, LogOptions, LogOrder, Prepared, Repo, check_ref_name};
 pub use tree::{Concrete, Difference, DirEntry, Entries, Listing, Reader, Tree, TreeStats, Walk};
-pub use value::{NewValue, Value};
+pub use value::{NewValue, VALUE_BYTES_MAX, Value};
 
 /// A result of the store.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

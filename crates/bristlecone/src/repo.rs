@@ -156,6 +156,19 @@ impl<F: Format> Repo<F> {
         Err(Error::Usage { reason: "symbolic refs lead to each other in a circle" })
     }
 
+    /// Returns the last ref that `name` leads to through symbolic refs, which need not exist: `name` itself where it is
+    /// none.
+    pub(crate) fn last_ref(&self, name: &str) -> Result<String> {
+        let mut name = name.to_owned();
+        for _ in 0..SYMBOLIC_MAX {
+            match self.store.backend.get_ref(&name)? {
+                Some(RefTarget::Symbolic(next)) => name = next,
+                _ => return Ok(name),
+            }
+        }
+        Err(Error::Usage { reason: "symbolic refs lead to each other in a circle" })
+    }
+
     /// Moves refs in one step: all of them, or none.
     ///
     /// # Errors

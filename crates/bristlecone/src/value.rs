@@ -4,6 +4,9 @@ use std::sync::{Arc, OnceLock};
 
 use bristlecone_core::ObjRef;
 
+/// The longest value, in bytes: it passes through memory, and through one append, whole.
+pub const VALUE_BYTES_MAX: u64 = 2 << 30;
+
 /// A value to be set, cheap to clone. One that is set at many places is hashed and written once.
 ///
 /// ```

@@ -172,7 +172,7 @@ fn publish(args: &BenchArgs, rows: &[Row], json: bool) -> Result<()> {
 pub(crate) fn show(rows: &[Row], json: bool) {
     let text = if json {
         let values: Vec<_> = rows.iter().filter_map(|row| serde_json::to_value(row).ok()).collect();
-        json::to_text(&values)
+        format!("{{\"rows\":{}}}\n", json::to_text(&values).trim_end())
     } else {
         sections(rows).iter().map(|table| table.text() + "\n").collect()
     };

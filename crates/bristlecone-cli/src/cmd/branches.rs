@@ -2,14 +2,14 @@
 
 use std::ffi::OsString;
 
-use bristlecone::{Durability, ObjRef};
-use bristlecone_git::worktree::{CheckedOut, WorktreeHead};
+use bristlecone::{Durability, Error, Expected, LogOptions, ObjRef, RefMove, RefTarget};
 use clap::Args;
 
 use super::Context;
 use crate::{
     failure::{Failure, Result},
-    open::{Access, Head, Opened, Store, no_branch, short},
+    formats::Branch,
+    open::{Access, Head, Opened, Store, new_name, no_branch, short, short_name},
     output::fields,
 };
 
@@ -19,7 +19,7 @@ use crate::{
 Examples:
   cone branches                     all branches; * before the one checked out
   cone branches trial --at HEAD~2   make a branch there
-  cone branches -d trial            remove one; its commits stay
+  cone branches -d trial            remove one that another branch has the commits of
 
 In a Git repository the branches that Git has checked out are marked; they are neither made nor removed here.")]
 pub(super) struct BranchesArgs {
@@ -32,12 +32,15 @@ pub(super) struct BranchesArgs {
     /// Remove this branch
     #[arg(short, long, value_name = "NAME", conflicts_with_all = ["name", "at"])]
     delete: Option<String>,
+    /// Remove it also if no other branch has its commits
+    #[arg(long, requires = "delete")]
+    force: bool,
 }
 
 pub(super) fn run(args: BranchesArgs, context: &mut Context) -> Result<()> {
     match (args.name, args.delete) {
         (Some(name), _) => make(&name, args.at.as_ref(), context),
-        (None, Some(name)) => delete(&name, context),
+        (None, Some(name)) => delete(&name, args.force, context),
         (None, None) => list(context),
     }
 }
@@ -45,7 +48,7 @@ pub(super) fn run(args: BranchesArgs, context: &mut Context) -> Result<()> {
 fn list(context: &mut Context) -> Result<()> {
     let opened = context.globals.open(Access::Read)?;
     let head = opened.head()?;
-    let places = opened.checked_out()?;
+    let held = opened.held_refs()?;
     let git = matches!(opened.store, Store::Git { .. });
     let (current, detached) = match &head {
         Head::Branch(name) => (Some(name.clone()), None),
@@ -60,7 +63,7 @@ fn list(context: &mut Context) -> Result<()> {
         let here = current.as_ref() == Some(&name);
         let sign = if here { '*' } else { ' ' };
         let shown = bristlecone::escape(name.as_bytes());
-        let git_has = git_has(&opened, &places, &name)?;
+        let git_has = opened.is_checked_out(&held, &format!("refs/heads/{name}"))?;
         let note = if git_has { " (checked out by Git)" } else { "" };
         context.out.line(format_args!("{sign} {shown} {}{note}", at.as_ref().map(short).unwrap_or_default()))?;
         let mut item = fields! { "name": name };
@@ -74,33 +77,21 @@ fn list(context: &mut Context) -> Result<()> {
     context.out.end(&fields! {})
 }
 
-/// Whether some working tree has the branch checked out.
-fn git_has(opened: &Opened, places: &[CheckedOut], name: &str) -> Result<bool> {
-    let wanted = format!("refs/heads/{name}");
-    for place in places {
-        if let WorktreeHead::Ref(head) = &place.head
-            && opened.leads_to(head, &wanted)?
-        {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
 fn make(name: &str, at: Option<&OsString>, context: &mut Context) -> Result<()> {
+    let name = new_name(name)?;
     let opened = context.globals.open(Access::Write)?;
     let Some(at) = opened.commit_to_read(at)? else {
         let way = "make one first with `cone set` or `cone import`";
         return Err(Failure::usage(format!("there is no commit yet where \"{name}\" could begin; {way}")));
     };
     begin(&opened, name, at)?;
-    context.out.line(format_args!("made the branch {name} at commit {}", short(&at)))?;
-    tell(name, at, &opened, context)
+    context.out.made(format!("made the branch {name} at commit {}", short(&at)))?;
+    tell(name, Some(&at), &opened, context)
 }
 
 /// Makes a branch that must be new.
 pub(super) fn begin(opened: &Opened, name: &str, at: ObjRef) -> Result<()> {
-    let branch = opened.repo.branch(name)?;
+    let branch = opened.repo.branch(new_name(name)?)?;
     opened.check_not_checked_out(branch.ref_name())?;
     if branch.compare_and_set(None, Some(at), Durability::Synced)? {
         return Ok(());
@@ -108,25 +99,54 @@ pub(super) fn begin(opened: &Opened, name: &str, at: ObjRef) -> Result<()> {
     Err(Failure::usage(format!("there is a branch \"{name}\" already; choose another name, or check it out")))
 }
 
-fn delete(name: &str, context: &mut Context) -> Result<()> {
+fn delete(name: &str, force: bool, context: &mut Context) -> Result<()> {
+    let name = short_name(name);
     let opened = context.globals.open(Access::Write)?;
     if opened.head()? == Head::Branch(name.to_owned()) {
         let way = "check another one out first with `cone checkout`";
         return Err(Failure::usage(format!("the branch \"{name}\" is checked out; {way}")));
     }
     let branch = opened.repo.branch(name)?;
-    let Some(at) = branch.head()? else { return Err(no_branch(name)) };
+    let Some(now) = opened.backend().get_ref(branch.ref_name())? else { return Err(no_branch(name)) };
+    let at = branch.head()?;
     opened.check_not_checked_out(branch.ref_name())?;
-    if !branch.compare_and_set(Some(at), None, Durability::Synced)? {
-        return Err(Failure::failed(format!("the branch \"{name}\" has moved meanwhile; look again")));
+    // A symbolic ref goes alone: the branch that it leads to stays.
+    if let (RefTarget::Object(at), false) = (&now, force) {
+        check_merged(&opened, &branch, *at)?;
     }
-    context.out.line(format_args!("removed the branch {name}, which was at commit {}", at.oid))?;
-    tell(name, at, &opened, context)
+    let gone = RefMove { name: branch.ref_name().to_owned(), expected: Expected::Is(now), to: None };
+    match opened.repo.move_refs(&[gone], Durability::Synced) {
+        Err(Error::Conflict { .. }) => {
+            return Err(Failure::failed(format!("the branch \"{name}\" has moved meanwhile; look again")));
+        }
+        done => done?,
+    }
+    let was = at.map_or_else(|| "which led nowhere".to_owned(), |at| format!("which was at commit {}", at.oid));
+    context.out.made(format!("removed the branch {name}, {was}"))?;
+    tell(name, at.as_ref(), &opened, context)
+}
+
+/// Refuses to remove a branch whose commits no other branch has, and neither has what is checked out.
+fn check_merged(opened: &Opened, branch: &Branch, at: ObjRef) -> Result<()> {
+    let mut others: Vec<ObjRef> = opened.head_commit()?.into_iter().collect();
+    for prefix in ["refs/heads/", "refs/remotes/"] {
+        for name in opened.backend().list_refs(prefix)?.into_keys().filter(|name| name != branch.ref_name()) {
+            others.extend(opened.repo.resolve(&name)?);
+        }
+    }
+    let lone = LogOptions { exclude: others, limit: Some(1), ..LogOptions::default() };
+    match opened.repo.log(&[at], lone).next().transpose()? {
+        None => Ok(()),
+        Some(_) => Err(Failure::usage(format!(
+            "the branch \"{}\" has commits that no other branch has; merge it first, or remove it with --force",
+            branch.name()
+        ))),
+    }
 }
 
 /// Names a branch and its commit in JSON.
-fn tell(name: &str, at: ObjRef, opened: &Opened, context: &mut Context) -> Result<()> {
+fn tell(name: &str, at: Option<&ObjRef>, opened: &Opened, context: &mut Context) -> Result<()> {
     let mut all = fields! { "branch": name };
-    opened.put_commit(&mut all, Some(&at));
+    opened.put_commit(&mut all, at);
     context.out.document(all)
 }

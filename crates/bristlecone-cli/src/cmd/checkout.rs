@@ -8,7 +8,7 @@ use clap::Args;
 use super::{Context, branches};
 use crate::{
     failure::{Failure, Result},
-    open::{Access, Head, Opened, Store, short},
+    open::{Access, Head, Opened, Store, new_name, short, short_name},
     output::fields,
     rev,
 };
@@ -43,7 +43,7 @@ pub(super) struct CheckoutArgs {
 pub(super) fn run(args: CheckoutArgs, context: &mut Context) -> Result<()> {
     let opened = context.globals.open(Access::Write)?;
     let Some(name) = args.name else { return follow_git(&opened, context) };
-    let branch = match name.to_str() {
+    let branch = match name.to_str().map(short_name) {
         Some(name) if args.create => {
             create(&opened, name, args.start.as_ref())?;
             Some(name)
@@ -57,15 +57,15 @@ pub(super) fn run(args: CheckoutArgs, context: &mut Context) -> Result<()> {
     if let Some(name) = branch {
         opened.repo.set_head(name)?;
         let at = opened.repo.branch(name)?.head()?;
-        context.out.line(format_args!("on the branch {name}"))?;
-        let mut all = fields! { "head": name, "detached": false };
+        context.out.made(format!("on the branch {name}"))?;
+        let mut all = fields! { "head": name, "detached": () };
         opened.put_commit(&mut all, at.as_ref());
         return context.out.document(all);
     }
     let at = rev::commit(&opened, &name)?;
     opened.repo.detach_head(at)?;
-    context.out.line(format_args!("at commit {}, on no branch", short(&at)))?;
-    let mut all = fields! { "head": (), "detached": true };
+    context.out.made(format!("at commit {}, on no branch", short(&at)))?;
+    let mut all = fields! { "head": (), "detached": at.oid.to_string() };
     opened.put_commit(&mut all, Some(&at));
     context.out.document(all)
 }
@@ -83,8 +83,9 @@ fn follow_git(opened: &Opened, context: &mut Context) -> Result<()> {
         Head::Branch(name) => (Some(name.as_str()), format!("on the branch {name}, as Git is")),
         Head::Detached(at) => (None, format!("at commit {}, on no branch, as Git is", short(at))),
     };
-    context.out.line(line)?;
-    let mut all = fields! { "head": name, "detached": name.is_none() };
+    context.out.made(line)?;
+    let detached = at.filter(|_| name.is_none()).map(|at| at.oid.to_string());
+    let mut all = fields! { "head": name, "detached": detached };
     opened.put_commit(&mut all, at.as_ref());
     context.out.document(all)
 }
@@ -102,6 +103,6 @@ fn create(opened: &Opened, name: &str, start: Option<&OsString>) -> Result<()> {
     };
     match at {
         Some(at) => branches::begin(opened, name, at),
-        None => Ok(_ = opened.repo.branch(name)?),
+        None => Ok(_ = opened.repo.branch(new_name(name)?)?),
     }
 }

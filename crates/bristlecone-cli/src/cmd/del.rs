@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::Context;
 use crate::{
+    commit::Change,
     entry,
     failure::Result,
     open::Access,
@@ -36,14 +37,14 @@ pub(super) struct DelArgs {
 pub(super) fn run(args: DelArgs, context: &mut Context) -> Result<()> {
     let path = text::entry_path(&args.path)?;
     let opened = context.globals.open(Access::Write)?;
-    let info = args.commit.info(&opened, &format!("Remove {path}"), args.durability)?;
-    let done = super::commit(&opened, &info, args.commit.allow_empty, &mut |tree| {
+    let change = Change::new(&opened, &args.commit, &format!("Remove {path}"), args.durability)?;
+    let done = change.commit(&mut |tree| {
         if tree.get(&path)?.is_none() {
             return Err(entry::nothing_at(tree, &path)?);
         }
         Ok(tree.remove(&path)?)
     })?;
-    context.out.line(done.line(&format!("removed {path}")))?;
+    done.tell(&mut context.out, &format!("removed {path}"))?;
     let mut all = done.fields(&opened);
     put_name(&mut all, "path", path.as_bytes());
     context.out.document(all)

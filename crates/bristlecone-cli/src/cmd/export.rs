@@ -16,7 +16,7 @@ use crate::{
     entry, export,
     failure::{Failure, Result},
     open::Access,
-    output::{fields, put_name},
+    output::{fields, put_name, say},
     text::{self, show},
 };
 
@@ -85,7 +85,7 @@ fn export_dir(args: &ExportArgs, dir: &Path, context: &mut Context) -> Result<()
     let plan = export::folder(&tree, dir, args.force, &opened.dir)?;
     let seconds = began.elapsed().as_secs_f64();
     for left_out in &plan.foreign {
-        eprintln!("left out: {left_out} (id of another store)");
+        say!("left out: {left_out} (id of another store)");
     }
     let files = plan.files + plan.executables;
     let shown = [
@@ -94,7 +94,7 @@ fn export_dir(args: &ExportArgs, dir: &Path, context: &mut Context) -> Result<()
         text::count(plan.dirs, "folder", "folders"),
     ];
     let rate = text::bytes((plan.bytes as f64 / seconds) as u64);
-    eprintln!(
+    say!(
         "{}, {} in {seconds:.2} s: {:.0} files/s, {rate}/s",
         shown.join(", "),
         text::bytes(plan.bytes),

@@ -7,13 +7,13 @@ use bristlecone_git::transfer::{self, ExportOptions, ExportReport, RefState};
 
 use super::{
     Context,
-    import_git::{common, line, scratch, store_of, summary},
+    import_git::{common, line, scratch, stayed, store_of, summary},
 };
 use crate::{
     ending::{self, Made},
     failure::{Failure, Result},
     open::Access,
-    output::{Fields, fields, put_name},
+    output::{Fields, fields, put_name, say},
     progress::Progress,
     text::{self, count, show},
 };
@@ -47,7 +47,7 @@ pub(super) fn run(wanted: Wanted<'_>, context: &mut Context) -> Result<()> {
     drop(progress);
     let seconds = began.elapsed().as_secs_f64();
     tell(&report, seconds);
-    context.out.line(format_args!("exported to {}", show(wanted.to)))?;
+    context.out.made(format!("exported to {}", show(wanted.to)))?;
     let mut all = describe(&report, seconds);
     put_name(&mut all, "to", wanted.to.as_os_str().as_encoded_bytes());
     context.out.document(all)?;
@@ -56,21 +56,16 @@ pub(super) fn run(wanted: Wanted<'_>, context: &mut Context) -> Result<()> {
 }
 
 fn tell(report: &ExportReport, seconds: f64) {
-    for moved in &report.refs {
-        let why = match moved.state {
-            RefState::Kept => "what it names would be let go of",
-            RefState::CheckedOut => "its files are checked out there, and would not follow",
-            _ => continue,
-        };
-        eprintln!("left where it is: {} ({why}; --force moves it)", moved.name);
+    for (name, why) in report.refs.iter().filter_map(stayed) {
+        say!("left where it is: {name} ({why})");
     }
     if !report.cut.is_empty() {
         let many = count(report.cut.len() as u64, "commit", "commits");
-        eprintln!("the history is cut off at {many}, whose parents are not in the store");
+        say!("the history is cut off at {many}, whose parents are not in the store");
     }
     let refs = report.refs.iter().filter(|moved| matches!(moved.state, RefState::New | RefState::Moved)).count();
     let (bytes, packs) = (text::bytes(report.pack_bytes), count(report.packs, "pack", "packs"));
-    eprintln!("{}, {bytes} in {packs}", summary(&report.counts, refs, seconds));
+    say!("{}, {bytes} in {packs}", summary(&report.counts, refs, seconds));
 }
 
 fn describe(report: &ExportReport, seconds: f64) -> Fields {

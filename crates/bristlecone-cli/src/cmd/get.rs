@@ -47,11 +47,9 @@ pub(super) fn run(args: GetArgs, context: &mut Context) -> Result<()> {
     let Some(found) = tree.get(&path)? else { return Err(entry::nothing_at(&tree, &path)?) };
     match found.kind() {
         EntryKind::Dir => {
-            return Err(Failure::negative(format!("{path} is a directory; list it with `cone list {path}`")));
+            return Err(Failure::usage(format!("{path} is a directory; list it with `cone list {path}`")));
         }
-        EntryKind::Foreign => {
-            return Err(Failure::negative(format!("{path} is an id of another store; see it with `cone list -l`")));
-        }
+        EntryKind::Foreign => return Err(entry::foreign(&path, &found)),
         _ => {}
     }
     if let Some(name) = &args.out {

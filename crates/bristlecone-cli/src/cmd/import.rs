@@ -14,11 +14,12 @@ use super::{
     set,
 };
 use crate::{
+    commit::Change,
     failure::{Failure, Result},
     formats::Tree,
     import::{self, Summary},
     open::Access,
-    output::{Fields, fields, put_name},
+    output::{Fields, fields, put_name, say},
     text::{self, show},
     who::{CommitArgs, DurabilityArg},
 };
@@ -32,7 +33,7 @@ const NAMED_MAX: usize = 20;
 Examples:
   cone import photos                            the whole tree becomes what is in the folder
   cone import photos --path backup/photos       only what is below that path
-  cone import . -b snapshots -m \"Before lunch\"  on another branch, which begins if it is new
+  cone import . -b snapshots -m \"Before lunch\"  on another branch
   cone import --git ../project                  the whole history of a Git repository, with all its refs
   cone import --git ../project --ref main --ref 'v*'
 
@@ -92,7 +93,7 @@ fn import_dir(args: &ImportArgs, dir: &Path, context: &mut Context) -> Result<()
     let dir = import::checked_folder(dir)?;
     let opened = context.globals.open(Access::Write)?;
     let message = format!("Import {}", show(&dir));
-    let info = args.commit.info(&opened, &message, DurabilityArg::Synced)?;
+    let change = Change::new(&opened, &args.commit, &message, DurabilityArg::Synced)?.written();
     // What cannot be bound is better said before the work than after.
     let check = |tree: &Tree| {
         if args.force || path.is_root() || tree.mem_tree(&path)? {
@@ -101,19 +102,19 @@ fn import_dir(args: &ImportArgs, dir: &Path, context: &mut Context) -> Result<()
         set::check_place(tree, &path.join(b"x")?)
     };
     let branch = opened.branch_to_change()?;
-    drop(opened.ask_leave(branch.ref_name())?);
-    check(&branch.tree()?)?;
+    drop(opened.ask_leave(&branch.moving_ref()?)?);
+    check(&args.commit.begin.start(&opened, &branch)?.tree(&opened)?)?;
     let (mut imported, summary) = import::folder(&opened, &dir, args.plain, !args.ignore_free_space)?;
     if !imported.is_empty()? {
         imported.write()?;
     }
-    let done = super::commit_written(&opened, &info, args.commit.allow_empty, &mut |tree| {
+    let done = change.commit(&mut |tree| {
         check(tree)?;
         Ok(tree.add_tree(&path, &imported)?)
     })?;
     let seconds = began.elapsed().as_secs_f64();
     tell(&summary, seconds);
-    context.out.line(done.line(&format!("imported {}", show(&dir))))?;
+    done.tell(&mut context.out, &format!("imported {}", show(&dir)))?;
     let mut all = done.fields(&opened);
     put_name(&mut all, "path", path.as_bytes());
     all.extend(describe(&summary, seconds));
@@ -122,19 +123,19 @@ fn import_dir(args: &ImportArgs, dir: &Path, context: &mut Context) -> Result<()
 
 fn tell(summary: &Summary, seconds: f64) {
     for left_out in summary.left_out.iter().take(NAMED_MAX) {
-        eprintln!("left out: {} ({})", left_out.path, left_out.what);
+        say!("left out: {} ({})", left_out.path, left_out.what);
     }
     let more = summary.left_out.len().saturating_sub(NAMED_MAX);
     if more > 0 {
-        eprintln!("left out: {more} more; -o json names all");
+        say!("left out: {more} more; -o json names all");
     }
     if summary.plain > 0 {
         let many = text::count(summary.plain, "executable or link", "executables and links");
-        eprintln!("taken as plain values: {many}");
+        say!("taken as plain values: {many}");
     }
     let files = summary.files + summary.executables;
     let rate = (files + summary.links) as f64 / seconds;
-    eprintln!(
+    say!(
         "{}, {}, {}, {} in {seconds:.2} s: {rate:.0} files/s, {}/s",
         text::count(files, "file", "files"),
         text::count(summary.links, "link", "links"),

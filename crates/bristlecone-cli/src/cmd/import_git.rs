@@ -13,7 +13,7 @@ use crate::{
     failure::{Failure, Result},
     formats::AnyFormat,
     open::{Access, Opened, Store},
-    output::{Fields, fields, put_name},
+    output::{Fields, fields, put_name, say},
     progress::Progress,
     text::{self, count, show},
 };
@@ -45,13 +45,17 @@ pub(super) fn run(wanted: Wanted<'_>, context: &mut Context) -> Result<()> {
         skip_missing: wanted.skip_missing,
         force: wanted.force,
         scratch: Some(scratch(&opened)),
+        into: match &opened.store {
+            Store::Git { layout, .. } => Some((**layout).clone()),
+            Store::Disk { .. } => None,
+        },
     };
     let mut progress = Progress::new("imported", None);
     let report = transfer::import(&from, store, opened.repo.backend(), &options, &mut |status| {
         progress.tick_with(|seconds| line(&status, seconds));
     })?;
     drop(progress);
-    let kept = report.refs.iter().any(|moved| moved.state == RefState::Kept);
+    let kept = report.refs.iter().any(|moved| matches!(moved.state, RefState::Kept | RefState::CheckedOut));
     let whole = !kept && report.left_out.is_empty() && report.lost.is_empty();
     if let (Store::Disk { backend, .. }, true) = (&opened.store, whole) {
         backend.forget_work(&source)?;
@@ -59,7 +63,7 @@ pub(super) fn run(wanted: Wanted<'_>, context: &mut Context) -> Result<()> {
     opened.close()?;
     let seconds = began.elapsed().as_secs_f64();
     tell(&report, seconds);
-    context.out.line(format_args!("imported {}", show(wanted.from)))?;
+    context.out.made(format!("imported {}", show(wanted.from)))?;
     let mut all = describe(&report, seconds);
     put_name(&mut all, "from", wanted.from.as_os_str().as_encoded_bytes());
     context.out.document(all)?;
@@ -101,6 +105,19 @@ pub(super) fn scratch(opened: &Opened) -> Arc<dyn Storage> {
     Arc::new(RealStorage::new(&opened.dir))
 }
 
+/// Returns the name of a ref that did not move although it should, and why.
+pub(super) fn stayed(moved: &MovedRef) -> Option<(&str, &'static str)> {
+    let why = match moved.state {
+        RefState::Kept => "what it names would be let go of; --force moves it",
+        RefState::CheckedOut => {
+            "Git has it checked out in a working tree, or will come back to it, and files would not follow; check another \
+             branch out there first"
+        }
+        RefState::New | RefState::Moved | RefState::Same => return None,
+    };
+    Some((&moved.name, why))
+}
+
 /// What the progress line says.
 pub(super) fn line(status: &Status, seconds: f64) -> String {
     if status.commits_total == 0 {
@@ -113,25 +130,25 @@ pub(super) fn line(status: &Status, seconds: f64) -> String {
 
 fn tell(report: &ImportReport, seconds: f64) {
     for left_out in report.left_out.iter().take(NAMED_MAX) {
-        eprintln!("left out: {} ({})", left_out.name, left_out.lost);
+        say!("left out: {} ({})", left_out.name, left_out.lost);
     }
     more(report.left_out.len(), "left out");
     for lost in report.lost.iter().take(NAMED_MAX) {
-        eprintln!("missing: {lost}");
+        say!("missing: {lost}");
     }
     more(report.lost.len(), "missing");
-    for kept in report.refs.iter().filter(|moved| moved.state == RefState::Kept).take(NAMED_MAX) {
-        eprintln!("left where it is: {} (what it names would be let go of; --force moves it)", kept.name);
+    for (name, why) in report.refs.iter().filter_map(stayed).take(NAMED_MAX) {
+        say!("left where it is: {name} ({why})");
     }
     if !report.cut.is_empty() {
         let many = count(report.cut.len() as u64, "commit", "commits");
-        eprintln!("the history is cut off at {many}, whose parents were never fetched");
+        say!("the history is cut off at {many}, whose parents were never fetched");
     }
     if let Some(head) = &report.head {
-        eprintln!("HEAD is {}", head.strip_prefix("refs/heads/").unwrap_or(head));
+        say!("HEAD is {}", head.strip_prefix("refs/heads/").unwrap_or(head));
     }
     let refs = report.refs.iter().filter(|moved| moved.state != RefState::Same).count();
-    eprintln!("{}, {}", summary(&report.counts, refs, seconds), text::bytes(report.counts.bytes));
+    say!("{}, {}", summary(&report.counts, refs, seconds), text::bytes(report.counts.bytes));
 }
 
 /// Says how many objects and refs went over, and how fast.
@@ -165,7 +182,7 @@ pub(super) fn common(counts: &Counts, refs: &[MovedRef], cut: &[Oid], seconds: f
 
 fn more(all: usize, what: &str) {
     if all > NAMED_MAX {
-        eprintln!("{what}: {} more; -o json names all", all - NAMED_MAX);
+        say!("{what}: {} more; -o json names all", all - NAMED_MAX);
     }
 }
 

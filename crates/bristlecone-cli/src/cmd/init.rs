@@ -1,12 +1,17 @@
 //! `cone init`: making a store.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    fs,
+    path::{Path as FilePath, PathBuf},
+    sync::Arc,
+};
 
 use bristlecone::{
     core::{git::Algorithm, native::INLINE_BYTES_MAX},
     disk::DiskBackend,
     storage::RealStorage,
 };
+use bristlecone_git::layout::Layout;
 use clap::{
     Args, ValueEnum,
     builder::{PossibleValue, PossibleValuesParser},
@@ -18,7 +23,7 @@ use crate::{
     ending::{self, Made},
     failure::{Failure, Result},
     formats::AnyFormat,
-    open::{FIRST_BRANCH, Opened, STORE_DIR, Store},
+    open::{FIRST_BRANCH, Opened, STORE_DIR, Store, new_name},
     output::{fields, put_name},
     text::show,
 };
@@ -30,6 +35,7 @@ Examples:
   cone init                make a store here
   cone init data           make one in the folder data
   cone -b trunk init       make one whose first branch is trunk
+  cone init --here         make one inside the working tree of a Git repository
 
 The options are recorded in the store. Those of the native format change hashes: two stores with the
 same contents have the same root hashes if they were made with the same options.")]
@@ -37,6 +43,9 @@ pub(super) struct InitArgs {
     /// The folder [default: here]
     #[arg(value_name = "DIR")]
     dir: Option<PathBuf>,
+    /// Also where a store would hide the Git repository that the folder is in
+    #[arg(long)]
+    here: bool,
     /// How directories and values become objects
     #[arg(long, value_parser = PossibleValuesParser::new(choices()), default_value = AnyFormat::ALL[0].0)]
     format: String,
@@ -72,7 +81,7 @@ pub(super) fn run(args: InitArgs, context: &mut Context) -> Result<()> {
     let BackendArg::Disk = args.backend;
     let format = format(&args)?;
     let branch = context.globals.branch()?.unwrap_or_else(|| FIRST_BRANCH.to_owned());
-    bristlecone::Repo::memory().branch(&branch)?;
+    bristlecone::Repo::memory().branch(new_name(&branch)?)?;
     let top = match (args.dir, context.globals.repo()) {
         (Some(_), Some(_)) => return Err(Failure::usage("name the folder once: as DIR or with --repo")),
         (Some(dir), None) => dir,
@@ -80,6 +89,14 @@ pub(super) fn run(args: InitArgs, context: &mut Context) -> Result<()> {
         (None, None) => PathBuf::from("."),
     };
     let dir = if top.file_name().is_some_and(|name| name == STORE_DIR) { top } else { top.join(STORE_DIR) };
+    let git = git_around(&top_of(&dir))?;
+    if let (Some(layout), false) = (&git, args.here) {
+        let (git, shown) = (show(layout.worktree.as_ref().unwrap_or(&layout.git_dir)), show(&dir));
+        return Err(Failure::usage(format!(
+            "{git} is a Git repository, where `cone` works as it is; a store in {shown} would hide it from every later \
+             `cone` there; make one all the same with --here"
+        )));
+    }
     let storage = Arc::new(RealStorage::new(&dir));
     let options = context.globals.disk_options()?;
     ending::makes(Made::disk(&dir));
@@ -87,10 +104,13 @@ pub(super) fn run(args: InitArgs, context: &mut Context) -> Result<()> {
     ending::writes_to(&disk, &dir);
     let opened = Opened::new(Store::disk(disk), format, dir);
     opened.repo.set_head(&branch)?;
+    if git.is_some() {
+        hide_from_git(&opened.dir)?;
+    }
     opened.close()?;
     ending::made_it();
     let format = opened.repo.format().tag();
-    context.out.line(format_args!("made a store in {}", show(&opened.dir)))?;
+    context.out.made(format!("made a store in {}", show(&opened.dir)))?;
     let mut all = fields! {};
     put_name(&mut all, "store", opened.dir.as_os_str().as_encoded_bytes());
     all.extend(fields! {
@@ -101,6 +121,24 @@ pub(super) fn run(args: InitArgs, context: &mut Context) -> Result<()> {
         "branch": branch,
     });
     context.out.document(all)
+}
+
+/// Returns the folder that a store's folder is in, as far as it is there.
+fn top_of(dir: &FilePath) -> PathBuf {
+    let there = dir.ancestors().skip(1).find(|above| above.is_dir());
+    there.map_or_else(|| PathBuf::from("."), FilePath::to_owned)
+}
+
+/// Returns the Git repository that a folder is in, or is.
+fn git_around(folder: &FilePath) -> Result<Option<Layout>> {
+    let folder = fs::canonicalize(folder).map_err(|error| Failure::file("find", show(folder), &error))?;
+    Ok(folder.ancestors().find_map(|above| Layout::open(above).ok()))
+}
+
+/// Has Git leave a store's folder alone, with all that is in it.
+fn hide_from_git(dir: &FilePath) -> Result<()> {
+    let file = dir.join(".gitignore");
+    fs::write(&file, "*\n").map_err(|error| Failure::file("write", show(&file), &error))
 }
 
 fn choices() -> impl Iterator<Item = PossibleValue> {

@@ -14,7 +14,7 @@ use super::Context;
 use crate::{
     failure::{Failure, Result},
     open::{Access, Opened, Store},
-    output::{Fields, Output, fields, put_name, put_text},
+    output::{Fields, Output, fields, put_name, put_text, say},
     text,
 };
 
@@ -69,7 +69,7 @@ pub(super) fn run(args: LogArgs, context: &mut Context) -> Result<()> {
                 }
             }
         }
-        None => eprintln!("there are no commits yet; make one with `cone set` or `cone import`"),
+        None => say!("there are no commits yet; make one with `cone set` or `cone import`"),
     }
     context.out.end(&fields! {})?;
     match &path {

@@ -1,8 +1,8 @@
-//! `cone set`: one value, one commit.
+//! `cone set`: values, as one commit.
 
 use std::{
-    ffi::OsString,
-    io::{self, Read},
+    borrow::Cow,
+    ffi::{OsStr, OsString},
     os::unix::ffi::OsStrExt,
 };
 
@@ -11,29 +11,35 @@ use clap::Args;
 
 use super::Context;
 use crate::{
+    commit::Change,
     entry,
     failure::{Failure, Result},
     formats::Tree,
     open::Access,
-    output::put_name,
-    text,
+    output::{fields, put_name},
+    stdin, text,
     who::{CommitArgs, DurabilityArg},
 };
 
-/// Set a value, as one commit
+/// Set a value, or several, as one commit
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   cone set fruit/apple red -m \"An apple\"
   cone set photos/one.jpg - < one.jpg          the value from standard input
   cone set a%2Fb/c%0Ad value                   %XX stands for any byte but the slash
-  cone set -b trial fruit/plum blue            on another branch, which begins if it is new")]
+  cone set fruit/apple=red fruit/plum=blue     several values in one commit
+  cone set temperature --value -5              a value that begins with a dash; or: cone set temperature -- -5
+  cone set -b trial fruit/plum blue            on another branch
+  cone set -b trial -c fruit/plum blue         on a new one, which begins at HEAD
+
+What has a = in its first argument is a list of assignments: in a path a = is written %3D.")]
 pub(super) struct SetArgs {
-    /// Where: steps separated by slashes
-    #[arg(value_name = "PATH")]
-    path: OsString,
-    /// The value; from standard input if it is - or left out
-    #[arg(value_name = "VALUE", allow_hyphen_values = true)]
+    /// Where, steps separated by slashes, and the value: from standard input if it is - or left out; or several of both
+    #[arg(value_names = ["PATH", "VALUE"], num_args = 1.., required = true)]
+    words: Vec<OsString>,
+    /// The value, whatever it begins with
+    #[arg(long, value_name = "VALUE", allow_hyphen_values = true)]
     value: Option<OsString>,
     /// Replace a directory, or a value on the way, too
     #[arg(long)]
@@ -46,33 +52,92 @@ pub(super) struct SetArgs {
 }
 
 pub(super) fn run(args: SetArgs, context: &mut Context) -> Result<()> {
-    let path = text::entry_path(&args.path)?;
+    let wanted = wanted(&args)?;
     let opened = context.globals.open(Access::Write)?;
-    let info = args.commit.info(&opened, &format!("Set {path}"), args.durability)?;
-    let value = match &args.value {
-        Some(value) if value != "-" => value.as_bytes().to_vec(),
-        _ => {
-            let mut bytes = Vec::new();
-            let read = io::stdin().lock().read_to_end(&mut bytes);
-            read.map_err(|error| Failure::file("read", "standard input", &error))?;
-            bytes
+    let message = match &wanted[..] {
+        [(path, _)] => format!("Set {path}"),
+        all => format!("Set {} values", all.len()),
+    };
+    let change = Change::new(&opened, &args.commit, &message, args.durability)?;
+    let values = wanted.iter().map(|(path, given)| Ok((path, given.read()?)));
+    let values: Vec<(&Path, Cow<'_, [u8]>)> = values.collect::<Result<_>>()?;
+    let done =
+        change.commit(&mut |tree| values.iter().try_for_each(|(path, value)| set(tree, path, value, args.force)))?;
+    let (first, bytes) = (values[0].0, values.iter().map(|(_, value)| value.len() as u64).sum::<u64>());
+    let what = if values.len() == 1 { format!("set {first}") } else { format!("set {} values", values.len()) };
+    done.tell(&mut context.out, &what)?;
+    let mut all = done.fields(&opened);
+    if values.len() == 1 {
+        put_name(&mut all, "path", first.as_bytes());
+    }
+    all.extend(fields! { "values": values.len(), "bytes": bytes });
+    context.out.document(all)
+}
+
+/// Where a value comes from.
+enum Given<'a> {
+    Here(&'a [u8]),
+    StandardInput,
+}
+
+impl<'a> Given<'a> {
+    fn word(word: &'a OsStr) -> Self {
+        if word == "-" { Self::StandardInput } else { Self::Here(word.as_bytes()) }
+    }
+
+    fn read(&self) -> Result<Cow<'a, [u8]>> {
+        match self {
+            Self::Here(bytes) => Ok(Cow::Borrowed(bytes)),
+            Self::StandardInput => stdin::value().map(Cow::Owned),
+        }
+    }
+}
+
+/// Returns what is to be set where.
+fn wanted(args: &SetArgs) -> Result<Vec<(Path, Given<'_>)>> {
+    let first = args.words.first().map(|word| word.as_bytes()).unwrap_or_default();
+    if first.contains(&b'=') {
+        return args.words.iter().map(|word| assignment(word, args.value.is_some())).collect();
+    }
+    let path = text::value_path(&args.words[0])?;
+    let given = match (&args.words[1..], &args.value) {
+        ([], Some(value)) => Given::Here(value.as_bytes()),
+        ([], None) => Given::StandardInput,
+        ([word], None) => Given::word(word),
+        ([_], Some(_)) => return Err(Failure::usage("give the value once: behind the path or with --value")),
+        ([_, further, ..], _) => {
+            let way = "quote a value that has spaces, or set several as PATH=VALUE PATH=VALUE";
+            return Err(Failure::usage(format!("\"{}\" is one argument too many; {way}", text::show(further))));
         }
     };
-    let done = super::commit(&opened, &info, args.commit.allow_empty, &mut |tree| {
-        if !args.force {
-            check_place(tree, &path)?;
-        }
-        let kind = match tree.get(&path)? {
-            Some(entry) if entry.kind() == EntryKind::Executable => EntryKind::Executable,
-            _ => EntryKind::Value,
-        };
-        Ok(tree.add_kind(&path, kind, value.as_slice())?)
-    })?;
-    context.out.line(done.line(&format!("set {path}")))?;
-    let mut all = done.fields(&opened);
-    put_name(&mut all, "path", path.as_bytes());
-    all.insert("bytes".to_owned(), value.len().into());
-    context.out.document(all)
+    Ok(vec![(path, given)])
+}
+
+/// Parses `PATH=VALUE`.
+fn assignment(word: &OsStr, valued: bool) -> Result<(Path, Given<'_>)> {
+    let shown = text::show(word);
+    if valued {
+        let way = "write a = in a path as %3D";
+        return Err(Failure::usage(format!("\"{shown}\" has its value behind the =, so --value has no place; {way}")));
+    }
+    let bytes = word.as_bytes();
+    let Some(at) = bytes.iter().position(|&byte| byte == b'=') else {
+        let way = "give each as PATH=VALUE, or write the = in the first path as %3D";
+        return Err(Failure::usage(format!("\"{shown}\" is no assignment; {way}")));
+    };
+    Ok((text::value_path(OsStr::from_bytes(&bytes[..at]))?, Given::Here(&bytes[at + 1..])))
+}
+
+/// Sets one value, which stays an executable where it is one.
+pub(super) fn set(tree: &mut Tree, path: &Path, value: &[u8], force: bool) -> Result<()> {
+    if !force {
+        check_place(tree, path)?;
+    }
+    let kind = match tree.get(path)? {
+        Some(entry) if entry.kind() == EntryKind::Executable => EntryKind::Executable,
+        _ => EntryKind::Value,
+    };
+    Ok(tree.add_kind(path, kind, value)?)
 }
 
 /// Refuses to set a value where that would take something else away.

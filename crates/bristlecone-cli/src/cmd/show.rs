@@ -46,8 +46,8 @@ pub(super) fn run(args: ShowArgs, context: &mut Context) -> Result<()> {
         Kind::Commit => commit(&opened, at, context),
         Kind::Tag => tag(&opened, at, context),
         Kind::Node => node(&opened, at, context),
-        Kind::Contents | Kind::Pieces => contents(&opened, kind, at, context),
-        _ => Err(Failure::failed(format!("{} is a {kind} object, which cannot be shown", at.oid))),
+        Kind::Contents | Kind::Pieces => contents(&opened, at, context),
+        _ => Err(Failure::failed(format!("{} is a {} object, which cannot be shown", at.oid, kind_name(kind)))),
     }
 }
 
@@ -82,22 +82,31 @@ fn tag(opened: &Opened, at: ObjRef, context: &mut Context) -> Result<()> {
         out.line(format_args!("Tagger: {}", escape(&tagger.ident)))?;
         out.line(format_args!("Date:   {}", text::date(tagger)))?;
     }
-    out.line(format_args!("Names:  {} {}", tag.kind, tag.target.oid))?;
+    out.line(format_args!("Names:  {} {}", kind_name(tag.kind), tag.target.oid))?;
     out.line("")?;
     log::write_message(out, &tag.message)?;
     let mut all = fields! { "kind": Kind::Tag.name(), "oid": at.oid.to_string() };
     put_text(&mut all, "name", &tag.name);
-    all.extend(fields! { "target": tag.target.oid.to_string(), "target_kind": tag.kind.name() });
+    all.extend(fields! { "target": tag.target.oid.to_string(), "target_kind": kind_name(tag.kind) });
     all.insert("tagger".to_owned(), tag.tagger.as_ref().map_or(serde_json::Value::Null, log::describe_who));
     all.insert("headers".to_owned(), log::describe_headers(&tag.headers));
     put_text(&mut all, "message", &tag.message);
     out.document(all)
 }
 
+/// Returns the name of a kind of objects, as entries of directories have it.
+fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Node => "dir",
+        Kind::Contents | Kind::Pieces => "value",
+        kind => kind.name(),
+    }
+}
+
 fn node(opened: &Opened, at: ObjRef, context: &mut Context) -> Result<()> {
     let tree = opened.repo.tree_at(at);
     let out = &mut context.out;
-    out.begin(&fields! { "kind": Kind::Node.name(), "oid": at.oid.to_string() }, "entries")?;
+    out.begin(&fields! { "kind": "dir", "oid": at.oid.to_string() }, "entries")?;
     for found in tree.list("")? {
         let found = found?;
         out.line(entry::long(&found))?;
@@ -111,13 +120,13 @@ fn node(opened: &Opened, at: ObjRef, context: &mut Context) -> Result<()> {
     out.end(&fields! {})
 }
 
-fn contents(opened: &Opened, kind: Kind, at: ObjRef, context: &mut Context) -> Result<()> {
+fn contents(opened: &Opened, at: ObjRef, context: &mut Context) -> Result<()> {
     let source = Objects(opened);
     let value = opened.repo.format().read_contents(&source, &at, 0..u64::MAX)?;
     if !context.out.json() {
         return context.out.bytes(&value);
     }
-    let mut all = fields! { "kind": kind.name(), "oid": at.oid.to_string(), "bytes": value.len() };
+    let mut all = fields! { "kind": "value", "oid": at.oid.to_string(), "bytes": value.len() };
     put_value(&mut all, "value", &value);
     context.out.document(all)
 }

@@ -10,7 +10,7 @@ use std::{
     path::Path as FilePath,
 };
 
-use bristlecone::EntryKind;
+use bristlecone::{EntryKind, VALUE_BYTES_MAX};
 use rustix::fs::OFlags;
 
 use crate::{
@@ -18,8 +18,6 @@ use crate::{
     text::show,
 };
 
-/// The longest value.
-pub(super) const VALUE_BYTES_MAX: u64 = u32::MAX as u64;
 /// Any of the three executable bits.
 pub(super) const EXECUTABLE: u32 = 0o111;
 
@@ -70,6 +68,5 @@ fn changed(place: &FilePath) -> Failure {
 }
 
 pub(super) fn too_large(place: &FilePath, bytes: u64) -> Failure {
-    let way = "a value has at most 4294967295; leave the file out or cut it";
-    Failure::failed(format!("{} has {bytes} bytes, and {way}", show(place)))
+    Failure::too_large(show(place), Some(bytes))
 }

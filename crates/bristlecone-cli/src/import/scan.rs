@@ -9,9 +9,9 @@ use std::{
     path::{Path as FilePath, PathBuf},
 };
 
-use bristlecone::{EntryKind, Format, Path};
+use bristlecone::{EntryKind, Format, Path, VALUE_BYTES_MAX};
 
-use super::read::{EXECUTABLE, VALUE_BYTES_MAX, too_large};
+use super::read::{EXECUTABLE, too_large};
 use crate::{
     failure::{Failure, Result},
     formats::AnyFormat,

@@ -276,7 +276,7 @@ fn a_file_that_is_no_value_is_refused_before_anything_is_written() {
     let file = fs::File::create(place.path("photos/hole")).unwrap();
     file.set_len(1 << 40).unwrap();
     let before = store_bytes(&place);
-    let run = place.fails(3, &["photos/hole", "a value has at most"], ["import", "photos"]);
+    let run = place.fails(3, &["photos/hole is too large for a value", "at most 2.1 GB fit"], ["import", "photos"]);
     assert!(!run.err.contains("this leaves"), "{}", run.err);
     assert_eq!((store_bytes(&place), reclaimable(&place)), (before, 0));
     // Holes take no room, and are no reason to refuse.

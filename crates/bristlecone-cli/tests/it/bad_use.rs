@@ -77,7 +77,7 @@ fn unknown_branches_and_revisions() {
 #[test]
 fn paths_that_are_none() {
     let place = Place::with_store();
-    for path in ["a//b", "/a", "a/", "/"] {
+    for path in ["a//b", "/a", "a//", "/"] {
         place.fails(2, &["empty step", "single slashes"], ["set", path, "1"]);
         place.fails(2, &["empty step"], ["get", path]);
         place.fails(2, &["empty step"], ["list", path]);
@@ -96,8 +96,11 @@ fn a_value_where_a_directory_is_and_the_other_way_round() {
     place.ok(["set", "a/b", "1"]);
     place.fails(2, &["a/b is a value", "cone del a/b", "--force"], ["set", "a/b/c", "2"]);
     place.fails(2, &["a is a directory", "--force"], ["set", "a", "2"]);
-    place.fails(1, &["a is a directory", "cone list a"], ["get", "a"]);
-    place.fails(1, &["a/b is a value", "cone get a/b"], ["list", "a/b"]);
+    place.fails(2, &["a is a directory", "cone list a"], ["get", "a"]);
+    for verb in ["list", "tree"] {
+        place.fails(2, &["a/b is a value", "cone get a/b"], [verb, "a/b"]);
+    }
+    place.fails(2, &["a/b is a value", "cone get a/b"], ["export", "out", "--path", "a/b"]);
     place.fails(1, &["a/b is a value, not a directory"], ["get", "a/b/c"]);
     place.fails(1, &["nothing at"], ["list", "x"]);
     place.fails(1, &["nothing at"], ["del", "x"]);

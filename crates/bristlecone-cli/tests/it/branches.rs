@@ -54,9 +54,46 @@ fn a_branch_begins_with_its_first_commit() {
     let place = Place::with_store();
     place.ok(["checkout", "-c", "early"]);
     place.ok(["set", "a", "1"]);
-    let run = place.run(["set", "-b", "new", "a", "1"]);
+    place.fails(1, &["no branch \"new\"", "-c makes", "--orphan makes"], ["set", "-b", "new", "a", "2"]);
+    place.fails(1, &["no branch \"new\""], ["import", ".", "-b", "new"]);
+    place.fails(2, &["-b NAME"], ["set", "-c", "a", "2"]);
+    place.fails(2, &["already"], ["set", "-c", "-b", "early", "a", "2"]);
+    let run = place.run(["set", "-c", "-b", "new", "a", "1"]);
     assert!(run.code == 0 && run.err.contains("began the branch new"), "{run:?}");
     assert_eq!(place.ok(["branches"]).lines().count(), 2);
+    assert_eq!(place.ok(["log", "-b", "new"]).matches("commit ").count(), 1, "nothing had changed");
+    place.ok(["set", "--orphan", "-b", "bare", "b", "1"]);
+    assert_eq!(place.ok(["list", "-b", "bare"]), "b\n");
+    place.ok(["set", "-c", "-b", "refs/heads/more", "b", "1"]);
+    assert_eq!(place.ok(["list", "-b", "more"]), "a\nb\n");
+}
+
+#[test]
+fn branches_have_names_that_git_takes() {
+    let place = Place::with_store();
+    place.ok(["set", "a", "1"]);
+    for name in ["HEAD", "@", "refs/heads/HEAD"] {
+        place.fails(2, &["cannot be the name of a branch"], ["branches", name]);
+        place.fails(2, &["cannot be the name of a branch"], ["checkout", "-c", name]);
+        place.fails(2, &["cannot be the name of a branch"], ["set", "-c", "-b", name, "a", "2"]);
+    }
+    place.fails(2, &["cannot be the name of a branch"], ["branches", "--", "-dash"]);
+    place.fails(2, &["cannot be the name of a branch"], ["set", "--orphan", "-b=-dash", "a", "2"]);
+    place.fails(2, &["cannot be the name of a branch"], ["init", "other", "-b", "HEAD"]);
+}
+
+#[test]
+fn a_branch_goes_only_if_another_has_its_commits() {
+    let place = Place::with_store();
+    place.ok(["set", "a", "1"]);
+    place.ok(["branches", "same"]);
+    place.ok(["branches", "-d", "same"]);
+    place.ok(["set", "-c", "-b", "ahead", "a", "2"]);
+    place.fails(2, &["ahead", "no other branch has", "--force"], ["branches", "-d", "ahead"]);
+    place.ok(["branches", "copy", "--at", "ahead"]);
+    place.ok(["branches", "-d", "refs/heads/ahead"]);
+    place.ok(["branches", "-d", "copy", "--force"]);
+    assert_eq!(place.ok(["branches"]).lines().count(), 1);
 }
 
 #[test]
@@ -112,7 +149,7 @@ fn objects_are_shown_by_their_ids() {
     assert_eq!(place.ok(["show", &oid[..8]]), value);
     let dir = place.json(["list"])["entries"][0]["oid"].as_str().unwrap().to_owned();
     assert!(place.ok(["show", &dir]).contains(" v\n"));
-    assert_eq!(place.json(["show", oid])["kind"], "contents");
+    assert_eq!(place.json(["show", oid])["kind"], "value");
     place.fails(2, &["no commit"], ["list", "--at", &dir]);
     place.fails(1, &["there is no \"feedfeed\""], ["show", "feedfeed"]);
     let large: Vec<u8> = (0..1_000_000u32).flat_map(u32::to_le_bytes).collect();

@@ -96,7 +96,7 @@ fn folders(place: &Place) {
     for (name, bytes) in [("in/plain", &b"text\n"[..]), ("in/deep/er/odd\n", b"\xff"), ("in/empty", b"")] {
         place.file(name, bytes);
     }
-    let done = place.json(["import", "in", "-b", "folder"]);
+    let done = place.json(["import", "in", "-b", "folder", "--orphan"]);
     assert_eq!((&done["files"], &done["dirs"], &done["left_out"]), (&3.into(), &2.into(), &serde_json::json!([])));
     place.ok(["export", "out", "--at", "folder"]);
     for name in ["plain", "deep/er/odd\n", "empty"] {

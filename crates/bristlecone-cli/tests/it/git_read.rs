@@ -311,7 +311,7 @@ fn logs_are_in_gits_order_and_end_where_a_shallow_clone_does() {
     let paths = shown["differences"].as_array().unwrap().len();
     assert_eq!(paths, place.git(["ls-tree", "-r", "--name-only", last]).lines().count());
     assert_eq!(place.json(["check"])["sound"], true);
-    place.ok(["set", "-b", "new", "a", "b"]);
+    place.ok(["set", "--orphan", "-b", "new", "a", "b"]);
     assert_eq!(ours(&place, &["--at", "new"]), theirs(&place, &["new"]));
     place.sound();
 }

@@ -4,7 +4,7 @@ use std::process::Stdio;
 
 use bristlecone_needs::needs;
 
-use crate::git_harness::GitPlace;
+use crate::{git_harness::GitPlace, harness::Run};
 
 #[needs(git)]
 #[test]
@@ -50,6 +50,7 @@ fn commits_of_cone_are_commits_of_git() {
 #[test]
 fn whoever_git_says_it_is_commits() {
     let place = GitPlace::new();
+    place.git(["branch", "side"]);
     let author = |place: &GitPlace, variables: &[(&str, &str)], arguments: &[&str]| {
         let mut command = place.command(["set", "-b", "side", "--allow-empty", "a", "b"]);
         command.args(arguments).envs(variables.iter().copied());
@@ -117,6 +118,119 @@ fn the_branch_that_git_has_checked_out_is_refused() {
     place.git(["symbolic-ref", "refs/heads/alias", "refs/heads/main"]);
     place.git(["symbolic-ref", "HEAD", "refs/heads/alias"]);
     place.fails(2, &["main checked out in"], ["set", "-b", "main", "a", "b"]);
+}
+
+#[needs(git)]
+#[test]
+fn an_import_of_another_repository_moves_no_branch_that_is_checked_out() {
+    let mut place = GitPlace::new();
+    place.git(["branch", "side"]);
+    place.git(["branch", "free"]);
+    place.git(["worktree", "add", "-q", "../linked", "side"]);
+    place.git(["clone", "-q", "--bare", ".", "../other.git"]);
+    place.go("other.git");
+    for branch in ["main", "side", "free"] {
+        let mut commit = place.command(["set", "fruit/apple", "green", "-b", branch]);
+        commit.env("BRISTLECONE_AUTHOR", "Ann <ann@example.org>");
+        assert!(commit.status().unwrap().success());
+    }
+    // Its HEAD is another branch: ours must not follow.
+    place.git(["symbolic-ref", "HEAD", "refs/heads/free"]);
+    place.go("work");
+    let before = place.git(["for-each-ref", "refs/heads/main", "refs/heads/side"]);
+    for force in [&[][..], &["--force"]] {
+        let run = place.run([&["import", "--git", "../other.git"], force].concat());
+        assert_eq!(run.code, 1, "{run:?}");
+        for branch in ["main", "side"] {
+            let says = format!("left where it is: refs/heads/{branch} (Git has it checked out");
+            assert!(run.err.contains(&says), "{run:?}");
+        }
+        assert_eq!(place.git(["for-each-ref", "refs/heads/main", "refs/heads/side"]), before);
+        assert_eq!(place.git(["show", "free:fruit/apple"]), "green");
+        place.clean();
+        assert!(place.ok(["branches"]).contains("* main"));
+        // Back again, which moves nothing forward.
+        place.git(["reset", "-q", "--hard", "HEAD"]);
+    }
+    place.go("linked");
+    place.clean();
+}
+
+#[needs(git)]
+#[test]
+fn a_store_in_a_working_tree_is_asked_for_and_hidden() {
+    let mut place = GitPlace::new();
+    place.run(["init"]).failed(2, &["is a Git repository", "--here"]);
+    place.run(["init", "deep/er"]).failed(2, &["is a Git repository", "--here"]);
+    place.run(["init", "new/folder"]).failed(2, &["is a Git repository", "--here"]);
+    place.clean();
+    place.ok(["init", "new/folder", "--here"]);
+    place.clean();
+    place.git(["add", "-A"]);
+    assert_eq!(place.git(["diff", "--cached", "--name-only"]), "");
+    place.go("work/new/folder");
+    place.ok(["set", "a", "b"]);
+    assert_eq!(place.ok(["list"]), "a\n");
+    place.ok(["check"]);
+}
+
+#[needs(git)]
+#[test]
+fn branches_that_a_rebase_takes_along_stay() {
+    let place = GitPlace::new();
+    place.git(["branch", "base"]);
+    place.git(["checkout", "-q", "-b", "low"]);
+    place.git(["commit", "-q", "--allow-empty", "-m", "two"]);
+    place.git(["checkout", "-q", "-b", "high"]);
+    place.git(["commit", "-q", "--allow-empty", "-m", "three"]);
+    let mut rebase = place.git_command(["rebase", "-q", "-i", "--update-refs", "--keep-empty", "base"]);
+    rebase.env("GIT_SEQUENCE_EDITOR", "sed -i '1s/^/break\\n/'");
+    assert!(rebase.output().unwrap().status.success());
+    for branch in ["low", "high"] {
+        let held = format!("{branch} checked out in");
+        let says = [held.as_str(), "rebase"];
+        place.fails(2, &says, ["set", "-b", branch, "a", "b"]);
+        place.fails(2, &says, ["branches", "--force", "-d", branch]);
+    }
+    place.git(["rebase", "--continue"]);
+    place.ok(["set", "-b", "low", "a", "b"]);
+}
+
+#[needs(git)]
+#[test]
+fn a_branch_that_is_a_name_for_another_moves_that_one() {
+    let place = GitPlace::new();
+    place.git(["branch", "side"]);
+    place.git(["symbolic-ref", "refs/heads/alias", "refs/heads/side"]);
+    place.ok(["set", "-b", "alias", "a", "b"]);
+    assert_eq!(place.git(["show", "side:a"]), "b");
+    assert_eq!(place.git(["symbolic-ref", "refs/heads/alias"]), "refs/heads/side\n");
+    // The name goes alone.
+    place.ok(["branches", "-d", "alias"]);
+    assert_eq!(place.git(["show", "side:a"]), "b");
+    // What it leads to may be checked out.
+    place.git(["symbolic-ref", "refs/heads/here", "refs/heads/main"]);
+    place.fails(2, &["main checked out in"], ["set", "-b", "here", "a", "b"]);
+    place.clean();
+}
+
+#[needs(git, mounts)]
+#[test]
+fn a_repository_of_somebody_else_is_trusted_where_git_is_told_so() {
+    let place = GitPlace::new();
+    let top = place.path("").canonicalize().unwrap();
+    std::os::unix::fs::lchown(place.path(".git"), Some(65534), None).unwrap();
+    place.run(["list"]).failed(3, &["belongs to another user (65534)", "safe.directory"]);
+    assert_ne!(Run::of(place.git_command(["status"])).code, 0, "Git says so, too");
+    let mut trust = place.git_command(["config", "--global", "--add", "safe.directory"]);
+    std::fs::create_dir_all(place.path("../home")).unwrap();
+    assert!(trust.arg(&top).status().unwrap().success());
+    place.git(["status"]);
+    place.ok(["list"]);
+    let mut none = place.git_command(["config", "--global", "--add", "safe.directory", ""]);
+    assert!(none.status().unwrap().success());
+    place.run(["list"]).failed(3, &["belongs to another user"]);
+    std::os::unix::fs::lchown(place.path(".git"), Some(0), None).unwrap();
 }
 
 #[needs(git)]

@@ -103,6 +103,18 @@ impl Place {
         Run::of(self.command(arguments))
     }
 
+    /// Returns a script of a shell that runs the command as `"$0" "$@"`.
+    pub(crate) fn shell(&self, script: &str, arguments: &[&str]) -> Command {
+        let cone = self.command(arguments);
+        let mut shell = Command::new("sh");
+        shell.args(["-c", script]).arg(cone.get_program()).args(cone.get_args()).current_dir(&self.dir);
+        shell.stdin(Stdio::null());
+        for (name, value) in cone.get_envs() {
+            shell.env(name, value.unwrap_or_default());
+        }
+        shell
+    }
+
     /// Runs `cone` with something on standard input.
     pub(crate) fn feed<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>, input: &[u8]) -> Run {
         let mut command = self.command(arguments);

@@ -252,10 +252,14 @@ fn refs_are_chosen_by_name_and_move_only_forward() {
         git.run(&["update-ref", "refs/heads/main", "main~1"]);
         let run = place.run(["-r", format, "export", "--git", to.to_str().unwrap()]);
         assert_eq!(run.code, 1, "{run:?}");
-        assert!(run.err.contains("refs/heads/main (its files are checked out there"), "{run:?}");
+        assert!(run.err.contains("refs/heads/main (Git has it checked out"), "{run:?}");
         assert!(run.err.contains("refs/heads/side (what it names would be let go of"), "{run:?}");
         let run = place.run(["-r", format, "export", "--git", to.to_str().unwrap(), "--force"]);
+        assert_eq!(run.code, 1, "{run:?}");
+        git.run(&["checkout", "-q", "--detach"]);
+        let run = place.run(["-r", format, "export", "--git", to.to_str().unwrap(), "--force"]);
         assert_eq!(run.code, 0, "{run:?}");
+        git.run(&["symbolic-ref", "HEAD", "refs/heads/main"]);
         assert_same(&from, &git);
     }
     // The repository goes another way.

@@ -16,7 +16,7 @@ fn every_command_prints_one_document() {
     let made = place.json(["init"]);
     assert_eq!(keys(&made), ["store", "format", "format_version", "options", "backend", "branch"]);
     let set = place.json(["set", "a/b", "1"]);
-    assert_eq!(keys(&set), ["branch", "commit", "root", "changed", "path", "bytes"]);
+    assert_eq!(keys(&set), ["branch", "commit", "root", "changed", "path", "values", "bytes"]);
     assert_eq!(keys(&place.json(["set", "a/c", "1"])), keys(&set));
     assert_eq!(keys(&place.json(["del", "a/c"])), ["branch", "commit", "root", "changed", "path"]);
     let got = place.json(["get", "a/b"]);

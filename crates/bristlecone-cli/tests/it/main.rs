@@ -2,6 +2,7 @@
 
 mod aborted;
 mod bad_use;
+mod batch;
 mod bench_git;
 mod bench_io;
 mod branches;

@@ -2,6 +2,8 @@
 
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, process::Stdio};
 
+use bristlecone_needs::needs;
+
 use crate::harness::{Place, Run};
 
 #[test]
@@ -16,8 +18,77 @@ fn a_value_comes_back_byte_for_byte() {
     assert_eq!(place.ok(["get", "a/c"]), "from input");
     place.ok(["set", "a/d", ""]);
     assert_eq!(place.ok(["get", "a/d"]), "");
-    place.ok(["set", "a/e", "--x"]);
-    assert_eq!(place.ok(["cat", "a/e"]), "--x");
+}
+
+#[test]
+fn a_value_that_looks_like_an_option_is_asked_for() {
+    let place = Place::with_store();
+    place.fails(2, &["--typo"], ["set", "a", "--typo"]);
+    place.fails(2, &["-5"], ["set", "a", "-5"]);
+    place.fails(1, &["nothing at a"], ["get", "a"]);
+    place.ok(["set", "a", "--", "--x"]);
+    assert_eq!(place.ok(["cat", "a"]), "--x");
+    place.ok(["set", "a", "--value", "-5"]);
+    assert_eq!(place.ok(["get", "a"]), "-5");
+    place.fails(2, &["give the value once"], ["set", "a", "b", "--value", "-5"]);
+}
+
+#[test]
+fn several_values_are_one_commit() {
+    let place = Place::with_store();
+    place.ok(["set", "a/b=1", "c=x=y", "d=", "e%3Df=2", "g=-"]);
+    assert_eq!(place.ok(["log"]).matches("commit ").count(), 1);
+    for (path, value) in [("a/b", "1"), ("c", "x=y"), ("d", ""), ("e=f", "2"), ("g", "-")] {
+        assert_eq!(place.ok(["get", path]), value);
+    }
+    place.fails(2, &["\"value\" is no assignment", "%3D"], ["set", "e=f", "value"]);
+    place.fails(2, &["too many", "PATH=VALUE"], ["set", "a", "two", "words"]);
+    place.fails(2, &["a is a directory"], ["set", "h=1", "a=2"]);
+    place.fails(1, &["nothing at h"], ["get", "h"]);
+}
+
+#[test]
+fn a_closed_standard_input_is_no_value() {
+    let place = Place::with_store();
+    for arguments in [&["set", "a", "-"][..], &["set", "a"]] {
+        let mut shell = place.shell("\"$0\" \"$@\" <&-", arguments);
+        shell.env("LC_ALL", "C");
+        Run::of(shell).failed(2, &["standard input is closed", "''"]);
+    }
+    place.fails(1, &["nothing at a"], ["get", "a"]);
+    // Something that is there and empty is an empty value.
+    place.ok(["set", "a", "-"]);
+    assert_eq!(place.ok(["get", "a"]), "");
+}
+
+#[needs(linux)]
+#[test]
+fn a_commit_that_could_not_be_told_is_made() {
+    let place = Place::with_store();
+    for output in ["human", "json"] {
+        let shell = place.shell("\"$0\" \"$@\" > /dev/full", &["set", "a", output, "-o", output]);
+        Run::of(shell).failed(3, &["set a on main as commit", "no space", "need not be run again"]);
+        assert_eq!(place.ok(["get", "a"]), output);
+    }
+    // Nor does a message that cannot be written change what is done.
+    let shell = place.shell("\"$0\" \"$@\" 2> /dev/full", &["set", "-b", "new", "-c", "a", "3"]);
+    assert_eq!(Run::of(shell).code, 0);
+    let shell = place.shell("\"$0\" \"$@\" 2>&-", &["import", ".", "--path", "d"]);
+    assert_eq!(Run::of(shell).code, 0);
+    let shell = place.shell("\"$0\" \"$@\" 2> /dev/full", &["get", "nothing"]);
+    assert_eq!(Run::of(shell).code, 1);
+}
+
+#[test]
+fn a_slash_behind_a_directory_is_forgiven() {
+    let place = Place::with_store();
+    place.ok(["set", "a/b", "1"]);
+    assert_eq!(place.ok(["list", "a/"]), "b\n");
+    place.ok(["tree", "a/"]);
+    place.ok(["diff", "--path", "a/"]);
+    place.fails(2, &["\"c/\" names a directory", "c/name"], ["set", "c/", "1"]);
+    place.ok(["del", "a/"]);
+    assert_eq!(place.ok(["list"]), "");
 }
 
 #[test]

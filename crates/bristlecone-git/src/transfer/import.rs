@@ -24,6 +24,7 @@ use super::{
     table::Scratch,
     walk::{Meters, Walk},
 };
+use crate::{layout::Layout, worktree::HeldRefs};
 
 /// How an import goes.
 #[derive(Clone, Debug, Default)]
@@ -36,6 +37,8 @@ pub struct ImportOptions {
     pub force: bool,
     /// A folder for a scratch file, for histories that are larger than memory. Nothing stays in it.
     pub scratch: Option<Arc<dyn Storage>>,
+    /// The Git repository that the store is, if it is one: branches that are checked out there stay.
+    pub into: Option<Layout>,
 }
 
 /// What was imported.
@@ -70,7 +73,8 @@ pub enum Store {
 ///
 /// Objects come first and are made durable, then refs move: in one step where the backend can. A ref that exists
 /// moves only forward, unless [`ImportOptions::force`] is set; those below `refs/remotes/` always follow. HEAD is made
-/// to name what the repository's does if it names nothing, or a branch without commits.
+/// to name what the repository's does if it names nothing, or a branch without commits, unless the store is a Git
+/// repository itself.
 ///
 /// Law: the same import again adds nothing, and an import that was interrupted at any point can be started again.
 ///
@@ -135,7 +139,7 @@ fn into_git(
         verify: true,
     };
     let outcome = pump::run(job, &meters, &mut target, progress)?;
-    finish(from, repo, wanted, outcome, &deeper, options.force)
+    finish(from, repo, wanted, outcome, &deeper, options)
 }
 
 fn into_native(
@@ -179,7 +183,7 @@ fn into_native(
             done => break done?,
         }
     };
-    finish(from, repo, wanted, outcome, &deeper, options.force)
+    finish(from, repo, wanted, outcome, &deeper, options)
 }
 
 /// Returns the commits that were imported without their parents, which the repository has by now.
@@ -251,7 +255,7 @@ fn finish<F: Format>(
     wanted: &Wanted,
     outcome: Outcome,
     deeper: &[Oid],
-    force: bool,
+    options: &ImportOptions,
 ) -> Result<ImportReport, TransferError> {
     let (mut refs, mut left_out, mut head) = (BTreeMap::new(), Vec::new(), None);
     // Tips beyond those of refs are parents that came later; without all of them, what was noted of them stays.
@@ -269,8 +273,10 @@ fn finish<F: Format>(
         refs.insert(name.clone(), RefTarget::Symbolic(to.clone()));
     }
     note_cut(&**repo.backend(), &outcome.cut, deeper)?;
-    let free = head_is_free(repo)?;
-    let moved = refs::update(repo, &refs, force)?;
+    // What a repository has checked out is Git's to say.
+    let free = repo.backend().capabilities().git.is_none() && head_is_free(repo)?;
+    let held = options.into.as_ref().map(HeldRefs::of).transpose()?.unwrap_or_default();
+    let moved = refs::update(repo, &refs, options.force, &held)?;
     let head = if free { point_head(from, repo, head)? } else { None };
     Ok(ImportReport {
         counts: outcome.counts,

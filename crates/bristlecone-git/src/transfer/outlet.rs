@@ -29,6 +29,7 @@ use crate::{
     layout::Layout,
     odb::Odb,
     pack::BuiltPack,
+    worktree::HeldRefs,
 };
 
 /// A repository that is written to.
@@ -162,14 +163,15 @@ impl Outgoing {
             return self.write_refs(wanted, head);
         }
         self.repository.odb.refresh()?;
+        let (held, refs) = (HeldRefs::of(&self.repository.layout)?, &self.repository.refs);
         let mut moved = Vec::with_capacity(wanted.len());
         let mut moves = Vec::new();
         for (name, to) in wanted {
-            let now = self.repository.refs.get(name);
+            let now = refs.get(name);
             let state = match now {
-                None => RefState::New,
                 Some(now) if now == to => RefState::Same,
-                Some(_) if self.is_checked_out(name) && !force => RefState::CheckedOut,
+                _ if !held.holds(name, &mut |name| Ok(refs.get(name).cloned()))?.is_empty() => RefState::CheckedOut,
+                None => RefState::New,
                 Some(now) if force || name.starts_with(FOLLOWING) || self.forward(now, to)? => RefState::Moved,
                 Some(_) => RefState::Kept,
             };
@@ -218,11 +220,6 @@ impl Outgoing {
             None => {}
         }
         Ok(wanted.keys().map(|name| MovedRef { name: name.clone(), state: RefState::New }).collect())
-    }
-
-    fn is_checked_out(&self, name: &str) -> bool {
-        let head = matches!(&self.repository.head, Some(RefTarget::Symbolic(head)) if head == name);
-        head && !self.repository.layout.is_bare()
     }
 
     /// Whether a ref's new value is a commit that descends from its present one. The newest commits are looked at

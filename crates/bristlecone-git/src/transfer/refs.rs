@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use bristlecone::{Backend, Batch, Durability, Error, Expected, Format, Kind, ObjRef, Oid, RefMove, RefTarget, Repo};
 
 use super::error::TransferError;
+use crate::worktree::HeldRefs;
 
 /// What became of a ref.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +27,8 @@ pub enum RefState {
     Same,
     /// It stayed where it is: what it holds is not an ancestor of what it would hold, and would be let go of.
     Kept,
-    /// It stayed where it is: its files are checked out beside the repository, and would not follow.
+    /// It stayed where it is: its files are checked out beside the repository and would not follow, or a rebase will
+    /// move it.
     CheckedOut,
 }
 
@@ -51,19 +53,21 @@ pub(super) const CUT: &str = "shallow/";
 /// How many commits are looked at to find an ancestor.
 const ANCESTORS_MAX: usize = 50_000_000;
 
-/// Moves refs of a store; durable when it returns.
+/// Moves refs of a store, but for those that are `held`; durable when it returns.
 pub(super) fn update<F: Format>(
     repo: &Repo<F>,
     wanted: &BTreeMap<String, RefTarget>,
     force: bool,
+    held: &HeldRefs,
 ) -> Result<Vec<MovedRef>, TransferError> {
     let backend = repo.backend();
     let found = backend.list_refs("")?;
     let (mut moved, mut moves) = (Vec::with_capacity(wanted.len()), Vec::new());
     for (name, to) in wanted {
         let state = match found.get(name) {
-            None => RefState::New,
             Some(now) if now == to => RefState::Same,
+            _ if !held.holds(name, &mut |name| backend.get_ref(name))?.is_empty() => RefState::CheckedOut,
+            None => RefState::New,
             Some(now) if force || name.starts_with(FOLLOWING) || forward(repo, now, to)? => RefState::Moved,
             Some(_) => RefState::Kept,
         };

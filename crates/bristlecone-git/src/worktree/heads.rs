@@ -20,8 +20,8 @@ pub struct CheckedOut {
     pub worktree: Option<PathBuf>,
     /// What its `HEAD` names.
     pub head: WorktreeHead,
-    /// The full name of the branch that a rebase or bisection will come back to.
-    pub returning_to: Option<String>,
+    /// The full names of the branches that a rebase or bisection will move or come back to.
+    pub under_way: Vec<String>,
 }
 
 /// What the `HEAD` of a working tree names.
@@ -88,15 +88,20 @@ fn main_worktree(layout: &Layout) -> Result<Option<PathBuf>> {
 }
 
 fn one(git_dir: &Path, worktree: Option<PathBuf>) -> Result<CheckedOut> {
-    let mut returning_to = None;
+    let mut under_way = Vec::new();
     for name in ["rebase-merge/head-name", "rebase-apply/head-name", "BISECT_START"] {
         if let Some(text) = read(&git_dir.join(name))? {
             let name = String::from_utf8_lossy(text.trim_ascii()).into_owned();
             // A bisection notes the branch without what its name begins with.
-            returning_to = Some(if name.starts_with("refs/") { name } else { format!("refs/heads/{name}") });
+            under_way.push(if name.starts_with("refs/") { name } else { format!("refs/heads/{name}") });
         }
     }
-    Ok(CheckedOut { git_dir: git_dir.to_owned(), worktree, head: head(git_dir)?, returning_to })
+    // For each branch that `git rebase --update-refs` takes along: its name, where it was, where it goes.
+    if let Some(text) = read(&git_dir.join("rebase-merge/update-refs"))? {
+        let names = text.split(|&byte| byte == b'\n').step_by(3).filter(|name| name.starts_with(b"refs/"));
+        under_way.extend(names.map(|name| String::from_utf8_lossy(name.trim_ascii()).into_owned()));
+    }
+    Ok(CheckedOut { git_dir: git_dir.to_owned(), worktree, head: head(git_dir)?, under_way })
 }
 
 /// Returns what the `HEAD` in a folder names.

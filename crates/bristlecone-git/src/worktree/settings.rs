@@ -53,6 +53,11 @@ impl Settings {
         self.layers.iter().find_map(|layer| layer.bool(key))
     }
 
+    /// Returns all values of a key that are set outside of the repository, the machine's first.
+    pub(super) fn beyond(&self, key: &str) -> impl Iterator<Item = &[u8]> {
+        self.layers.iter().skip(1).rev().flat_map(move |layer| layer.all(key))
+    }
+
     /// Returns the file of attributes that counts for all repositories of the user.
     pub(super) fn attributes_file(&self) -> PathBuf {
         if let Some(file) = self.get("core.attributesFile") {

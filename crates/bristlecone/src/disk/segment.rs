@@ -373,3 +373,60 @@ impl fmt::Debug for Segment {
 
 /// How much is read at a time where there is no map.
 pub(super) const CHUNK_BYTES: u64 = 1 << 18;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::RealStorage;
+
+    const SALT: u64 = 0x1234;
+
+    /// Writes a segment of 8 KiB with the number 7 in its name, whose head has these words at these places, and a check that
+    /// is right; returns whether it is believed.
+    fn believed(words: &[(usize, u64, usize)]) -> bool {
+        let dir = tempfile::tempdir().unwrap();
+        let storage: Arc<dyn Storage> = Arc::new(RealStorage::new(dir.path()));
+        let mut bytes = vec![0; 8192];
+        let right = [
+            (0, MAGIC, 8),
+            (NUMBER_AT, 7, 4),
+            (PREVIOUS_AT, 6, 4),
+            (BYTES_AT, 8192, 8),
+            (SEQUENCE_AT, 40, 8),
+            (SEED_AT, 99, 8),
+            (DURABLE_AT, 6 << 32 | 4096, 8),
+        ];
+        for &(at, word, width) in right.iter().chain(words) {
+            bytes[at..at + width].copy_from_slice(&word.to_le_bytes()[..width]);
+        }
+        let refs_end = word64(&bytes, REFS_AT).saturating_add(SEGMENT_HEAD_BYTES as u64).min(bytes.len() as u64);
+        let refs = SEGMENT_HEAD_BYTES..refs_end as usize;
+        let check = xxh3_64_with_seed(&bytes[refs], xxh3_64_with_seed(&bytes[..CHECK_AT], SALT));
+        bytes[CHECK_AT..CHECK_AT + 8].copy_from_slice(&check.to_le_bytes());
+        storage.create_dir(SEGMENTS).unwrap();
+        let file = storage.open(&segment_name(7), OpenMode::CreateNew).unwrap();
+        write_all_at(&*file, &bytes, 0).unwrap();
+        Segment::open(&storage, 7, SALT, false, false).unwrap().is_some_and(|segment| segment.head.is_some())
+    }
+
+    #[test]
+    fn a_head_is_believed_whole_or_not_at_all() {
+        assert!(believed(&[]));
+        assert!(believed(&[(PREVIOUS_AT, 3, 4), (DURABLE_AT, 3 << 32, 8)]));
+        for wrong in [
+            &[(0, MAGIC + 1, 8)][..],
+            &[(NUMBER_AT, 8, 4)],
+            &[(BYTES_AT, 8184, 8)],
+            &[(BYTES_AT, 8200, 8)],
+            &[(REFS_AT, 4, 8)],
+            &[(REFS_AT, 8192, 8)],
+            &[(REFS_AT, u64::MAX & !7, 8)],
+            // It follows itself, or what was durable lies in another segment than the one before.
+            &[(PREVIOUS_AT, 7, 4), (DURABLE_AT, 7 << 32, 8)],
+            &[(DURABLE_AT, 5 << 32, 8)],
+            &[(DURABLE_AT, 7 << 32, 8)],
+        ] {
+            assert!(!believed(wrong), "{wrong:?}");
+        }
+    }
+}

@@ -3,7 +3,7 @@
 use bristlecone_core::{Format, ObjRef, native::Native};
 
 use super::{BRANCHES, Info, Prepared, Repo, check_ref_name, commit::head_move};
-use crate::{Durability, Error, RefTarget, Result, Tree};
+use crate::{Durability, Error, RefMove, RefTarget, Result, Tree};
 
 /// A branch of a repository, which need not exist yet.
 #[derive(Clone, Debug)]
@@ -51,14 +51,24 @@ impl<F: Format> Branch<F> {
         }
     }
 
+    /// Returns the full name of the ref that moves when the branch does: its own, or where that is a symbolic ref,
+    /// the one it leads to.
+    ///
+    /// # Errors
+    /// As [`Repo::resolve`].
+    pub fn moving_ref(&self) -> Result<String> {
+        self.repo.last_ref(&self.name)
+    }
+
     /// Commits a tree, with the commit it was checked out from as its parent, and moves the branch, if that
-    /// commit is still its head; all in one step. The tree goes on from there.
+    /// commit is still its head; all in one step. The tree goes on from there. Where the branch is a symbolic ref, the
+    /// one it leads to moves.
     ///
     /// # Errors
     /// [`Error::Conflict`] if the branch has moved since: the tree keeps its edits. As [`Repo::commit_tree`].
     pub fn commit(&self, tree: &mut Tree<F>, info: &Info) -> Result<ObjRef> {
-        let prepared = self.prepare(tree, info)?;
-        self.repo.finish(tree, prepared, info.durability)
+        let parent = tree.written_origin()?;
+        self.commit_over(parent, tree, parent.as_slice(), info)
     }
 
     /// As [`Branch::commit`], with parents of the caller's choice, such as those of a merge. The branch must
@@ -82,12 +92,47 @@ impl<F: Format> Branch<F> {
         parents: &[ObjRef],
         info: &Info,
     ) -> Result<ObjRef> {
-        let mut prepared = self.repo.prepare(tree, parents, info)?;
-        prepared.and_move(head_move(&self.name, expected, prepared.head));
-        self.repo.finish(tree, prepared, info.durability)
+        self.commit_and_move(expected, tree, parents, info, &[])
     }
 
-    /// Encodes and hashes what [`Branch::commit`] would write, for [`Repo::submit`].
+    /// As [`Branch::commit_over`], with moves of other refs in the same step: all of it is done, or nothing.
+    ///
+    /// # Errors
+    /// As [`Branch::commit`]; [`Error::Conflict`] names the first ref that is not as expected; [`Error::Usage`] in a
+    /// backend that moves one ref at a time ([`crate::Capabilities::several_refs`]).
+    pub fn commit_and_move(
+        &self,
+        expected: Option<ObjRef>,
+        tree: &mut Tree<F>,
+        parents: &[ObjRef],
+        info: &Info,
+        moves: &[RefMove],
+    ) -> Result<ObjRef> {
+        let commit = |name: &str, tree: &mut Tree<F>| -> Result<ObjRef> {
+            let mut prepared = self.repo.prepare(tree, parents, info)?;
+            prepared.and_move(head_move(name, expected, prepared.head));
+            moves.iter().for_each(|wanted| prepared.and_move(wanted.clone()));
+            self.repo.finish(tree, prepared, info.durability)
+        };
+        let done = commit(&self.name, tree);
+        match self.moved_instead(done.as_ref().err())? {
+            Some(moving) => commit(&moving, tree),
+            None => done,
+        }
+    }
+
+    /// Returns the ref that is to move in the branch's place, if a conflict says that the branch is a symbolic ref.
+    fn moved_instead(&self, error: Option<&Error>) -> Result<Option<String>> {
+        match error {
+            Some(Error::Conflict { name, .. }) if *name == self.name => {
+                Ok(Some(self.moving_ref()?).filter(|moving| *moving != self.name))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Encodes and hashes what [`Branch::commit`] would write, for [`Repo::submit`]. It moves the branch's own ref: not
+    /// for a branch that is a symbolic ref.
     ///
     /// # Errors
     /// As [`Branch::commit`].
@@ -114,7 +159,7 @@ impl<F: Format> Branch<F> {
     }
 
     /// Moves the branch from `expected` (`None`: it must not exist) to `to` (`None`: it is removed); returns
-    /// whether it was as expected.
+    /// whether it was as expected. Where it is a symbolic ref, the one it leads to moves.
     ///
     /// # Errors
     /// Those of the backend.
@@ -125,6 +170,10 @@ impl<F: Format> Branch<F> {
         durability: Durability,
     ) -> Result<bool> {
         let target = |at: Option<ObjRef>| at.map(RefTarget::Object);
-        self.repo.compare_and_set(&self.name, target(expected), target(to), durability)
+        if self.repo.compare_and_set(&self.name, target(expected), target(to), durability)? {
+            return Ok(true);
+        }
+        let moving = self.moving_ref()?;
+        Ok(moving != self.name && self.repo.compare_and_set(&moving, target(expected), target(to), durability)?)
     }
 }

@@ -9,14 +9,12 @@ use super::{
     patch::{self, Base, Edit, Leaf, Patch},
 };
 use crate::{
-    Error, NewValue, Result,
+    Error, NewValue, Result, VALUE_BYTES_MAX,
     store::{Store, put_early},
 };
 
 /// Values of so many bytes and more are hashed and written when they are set.
 const EARLY_VALUE_BYTES: usize = 4096;
-/// The longest value: it passes through memory, and through one batch, whole.
-const VALUE_BYTES_MAX: u64 = 2 << 30;
 /// Values of up to so many bytes are copied into the patch.
 const SHORT_BYTES: usize = 48;
 

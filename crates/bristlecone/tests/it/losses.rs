@@ -28,6 +28,9 @@ fn store() -> (SimStorage, Vec<State>) {
     (disk, run.events.into_iter().map(|event| event.state).collect())
 }
 
+/// A frame without records: 64 bytes of head and 8 of trailer.
+const CHECKPOINT_BYTES: u64 = 72;
+
 fn open(disk: &SimStorage, read_only: bool) -> Result<DiskBackend, Error> {
     DiskBackend::open(Arc::new(disk.clone()), None, tiny(), read_only)
 }
@@ -86,6 +89,22 @@ fn a_damaged_header_comes_back_too_and_so_does_its_copy() {
     disk.remove("store").unwrap();
     assert!(DiskBackend::repair(Arc::new(disk.clone()), tiny(), false).unwrap().header_restored);
     assert_eq!(open(&disk, false).unwrap().list_refs("").unwrap(), *states.last().unwrap());
+}
+
+#[test]
+fn what_stands_behind_a_clean_end_is_cut_away() {
+    let (whole, states) = store();
+    let name = last_segment(&whole);
+    let bytes = whole.contents(&name).unwrap();
+    let end = bytes.iter().rposition(|&byte| byte != 0).unwrap() + 1;
+    let next = end.next_multiple_of(8);
+    for at in [next, next + 100, bytes.len() - 1] {
+        let disk = whole.fork();
+        disk.overwrite(&name, at as u64, b"x");
+        let backend = open(&disk, false).unwrap();
+        assert_eq!(backend.list_refs("").unwrap(), *states.last().unwrap());
+        assert!(disk.contents(&name).unwrap()[next..].iter().all(|&byte| byte == 0), "a byte at {at} stays");
+    }
 }
 
 #[test]
@@ -164,8 +183,15 @@ fn a_log_that_was_closed_and_is_shorter_has_lost_something() {
     let name = last_segment(&whole);
     let bytes = whole.contents(&name).unwrap();
     let end = bytes.iter().rposition(|&byte| byte != 0).unwrap() as u64 + 1;
+    // The checkpoint at its end is not waited for, and only says that nothing follows.
+    let claimed = end - CHECKPOINT_BYTES;
+    for from in [claimed, claimed + 8, claimed + 32] {
+        let disk = whole.fork();
+        disk.overwrite(&name, from, &vec![0; (end - from) as usize]);
+        assert_eq!(open(&disk, false).unwrap().list_refs("").unwrap(), *states.last().unwrap());
+    }
     let mut refused = 0;
-    for from in (0..end).step_by(24) {
+    for from in (0..claimed).step_by(24) {
         let disk = whole.fork();
         disk.overwrite(&name, from, &vec![0; (end - from) as usize]);
         let before: Vec<_> = disk.files().into_iter().map(|(name, _)| (disk.contents(&name), name)).collect();

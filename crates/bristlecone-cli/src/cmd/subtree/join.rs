@@ -114,7 +114,7 @@ impl Join {
         let prefix = args.prefix.path()?;
         let opened = context.globals.open(Access::Write)?;
         let branch = opened.branch_to_change()?;
-        let leave = opened.ask_leave(branch.ref_name())?;
+        let leave = opened.ask_leave(&branch.moving_ref()?)?;
         let Some(ours) = branch.head()? else {
             let way = "make its first commit with `cone set` or `cone import`";
             return Err(Failure::usage(format!(

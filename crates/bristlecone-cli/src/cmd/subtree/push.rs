@@ -68,10 +68,10 @@ pub(super) fn run(args: PushArgs, context: &mut Context) -> Result<()> {
     let commit = short(&split.head);
     match (changed, from) {
         (false, _) => context.out.line(format_args!("the branch {} there is at commit {commit} already", args.to))?,
-        (true, None) => context.out.line(format_args!("began the branch {} there at commit {commit}", args.to))?,
+        (true, None) => context.out.made(format!("began the branch {} there at commit {commit}", args.to))?,
         (true, Some(from)) => {
             let from = short(&from);
-            context.out.line(format_args!("moved the branch {} there from commit {from} to {commit}", args.to))?;
+            context.out.made(format!("moved the branch {} there from commit {from} to {commit}", args.to))?;
         }
     }
     let mut all = fields! {

@@ -13,7 +13,7 @@ use crate::{
     cmd::Context,
     failure::{Failure, Result},
     newfile::NewFile,
-    output::{fields, put_name},
+    output::{fields, put_name, say},
     progress::Progress,
     text::{self, show},
 };
@@ -73,7 +73,7 @@ fn line(commits: u64, of: u64, rows: u64, seconds: f64) -> String {
 
 fn report(args: &GenerateArgs, context: &mut Context, counts: &RowCounts, bytes: u64, seconds: f64) -> Result<()> {
     let (rows, rate) = (counts.total(), counts.total() as f64 / seconds);
-    eprintln!("{} in {seconds:.1} s: {rate:.0} rows/s", text::count(rows, "row", "rows"));
+    say!("{} in {seconds:.1} s: {rate:.0} rows/s", text::count(rows, "row", "rows"));
     context.out.line(format_args!(
         "wrote {}, {} and {} to {}",
         text::count(args.commits, "commit", "commits"),

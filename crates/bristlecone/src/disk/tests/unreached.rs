@@ -189,7 +189,7 @@ fn damage_to_the_files_of_the_count_loses_the_count_alone() {
             assert_eq!(reclaimable(dir.path()), rest, "{} cut at {at}", file.display());
             fs::write(&file, &whole).unwrap();
         }
-        // A file that claims a terabyte is not read.
+        // A file that claims a gigabyte is not read.
         fs::OpenOptions::new().write(true).open(&file).unwrap().set_len(1 << 30).unwrap();
         assert!([rest, counted + noted].contains(&reclaimable(dir.path())));
         fs::write(&file, &whole).unwrap();
@@ -202,4 +202,23 @@ fn damage_to_the_files_of_the_count_loses_the_count_alone() {
     assert_eq!(backend.stats().reclaimable_bytes, 0);
     commit(&backend, 3, Durability::Synced).unwrap();
     assert_eq!(files(dir.path(), "@unreached-").len(), 0, "what says nothing is cleared away");
+}
+
+#[test]
+fn what_a_killed_process_left_for_a_source_is_taken_back_by_the_next_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let killed = create(dir.path(), small());
+    killed.begin_work("git /there");
+    ahead(&killed, 1, 1 << 20);
+    die(killed);
+    assert!(reclaimable(dir.path()) >= 1 << 20);
+    // Open before the other one is counted, as one that works beside it is.
+    let backend = open(dir.path(), small());
+    let killed = open(dir.path(), small());
+    killed.begin_work("git /there");
+    ahead(&killed, 2, 1 << 20);
+    die(killed);
+    backend.forget_work("git /there").unwrap();
+    drop(backend);
+    assert_eq!(reclaimable(dir.path()), 0);
 }

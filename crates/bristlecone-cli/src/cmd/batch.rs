@@ -1,0 +1,227 @@
+//! `cone batch`: many changes from standard input, in one commit or in several.
+
+use std::{
+    ffi::OsStr,
+    io::{self, BufRead, Read},
+    mem,
+};
+
+use bristlecone::{EntryKind, Expected, ObjRef, RefMove, RefTarget, VALUE_BYTES_MAX};
+use clap::Args;
+
+use super::{Context, set};
+use crate::{
+    commit::{Change, Committed},
+    entry,
+    failure::{Failure, Result},
+    formats::Tree,
+    open::{Access, Opened, new_name, short_name},
+    output::fields,
+    rev, stdin,
+    text::count,
+    who::{CommitArgs, DurabilityArg},
+};
+
+mod parse;
+
+use parse::{Edit, Line, Move};
+
+/// Make many changes, read from standard input, as one commit or as several
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Each line is a change, in words or as a JSON object:
+  set PATH VALUE           {\"set\": PATH, \"value\": TEXT} or {\"set\": PATH, \"value_hex\": DIGITS}
+  del PATH                 {\"del\": PATH}
+  test PATH VALUE          {\"test\": PATH, \"value\": TEXT}          the value must be this
+  absent PATH              {\"test\": PATH, \"value\": null}          there must be nothing
+  branch NAME REV [OLD]    {\"branch\": NAME, \"to\": REV, \"expected\": OLD}
+  drop NAME [OLD]          {\"branch\": NAME, \"to\": null, \"expected\": OLD}
+  commit [MESSAGE]         {\"commit\": MESSAGE}                    what stands before is one commit
+
+A value is the rest of its line. OLD is what the branch must name now; - or null: it must not exist. Empty lines and
+those that begin with # say nothing.
+
+Examples:
+  printf 'set a 1\\nset b 2\\ndel c\\n' | cone batch -m \"Three changes\"
+  printf 'test count 41\\nset count 42\\n' | cone batch    only if the count is still 41
+  cone batch --each < changes.jsonl                      a commit for each change
+
+All of one commit is made, or nothing. Exit code 1: something was not as a test or a move wanted it.")]
+pub(super) struct BatchArgs {
+    /// Make a commit of each change
+    #[arg(long)]
+    each: bool,
+    /// Replace directories, or values on the way, too
+    #[arg(long)]
+    force: bool,
+    /// When a commit is done
+    #[arg(long, value_enum, default_value_t)]
+    durability: DurabilityArg,
+    #[command(flatten)]
+    commit: CommitArgs,
+}
+
+/// What is to be one commit.
+#[derive(Debug, Default)]
+struct Group {
+    // Each with the number of its line.
+    edits: Vec<(u64, Edit)>,
+    moves: Vec<(u64, Move)>,
+}
+
+/// What was done so far.
+#[derive(Default)]
+struct Done {
+    commits: u64,
+    changes: u64,
+    moves: u64,
+}
+
+pub(super) fn run(args: BatchArgs, context: &mut Context) -> Result<()> {
+    stdin::check_open()?;
+    let opened = context.globals.open(Access::Write)?;
+    context.out.begin(&fields! {}, "commits")?;
+    let (mut group, mut done, mut number) = (Group::default(), Done::default(), 0);
+    let mut input = io::stdin().lock();
+    while let Some(line) = next_line(&mut input)? {
+        number += 1;
+        let parsed = parse::line(&line).map_err(|failure| at_line(failure, number, &done))?;
+        match parsed {
+            None => {}
+            Some(Line::Commit(message)) => finish(&opened, &args, message, mem::take(&mut group), &mut done, context)?,
+            Some(Line::Edit(edit)) => {
+                let changes = !matches!(edit, Edit::Test(..));
+                group.edits.push((number, edit));
+                if args.each && changes {
+                    finish(&opened, &args, None, mem::take(&mut group), &mut done, context)?;
+                }
+            }
+            Some(Line::Branch(wanted)) => group.moves.push((number, wanted)),
+        }
+    }
+    finish(&opened, &args, None, group, &mut done, context)?;
+    opened.close()?;
+    if done.commits + done.moves == 0 {
+        context.out.line("nothing changed, so nothing was committed")?;
+    }
+    context.out.end(&fields! { "changes": done.changes, "moves": done.moves })
+}
+
+/// Reads a line without its end; `None` at the end.
+fn next_line(input: &mut impl BufRead) -> Result<Option<Vec<u8>>> {
+    let mut line = Vec::new();
+    // A value in hexadecimal is twice as long, and something stands around it.
+    let longest = 2 * VALUE_BYTES_MAX + (1 << 16);
+    let read = input.take(longest).read_until(b'\n', &mut line);
+    if read.map_err(|error| Failure::file("read", "standard input", &error))? == 0 {
+        return Ok(None);
+    }
+    if line.len() as u64 == longest {
+        return Err(Failure::too_large("a line of standard input", None));
+    }
+    if line.last() == Some(&b'\n') {
+        line.pop();
+    }
+    Ok(Some(line))
+}
+
+/// Says in which line something is wrong, and what was done before.
+fn at_line(failure: Failure, line: u64, done: &Done) -> Failure {
+    let before = match done.commits {
+        0 => "nothing was committed".to_owned(),
+        commits => format!("{} before it stay", count(commits, "commit", "commits")),
+    };
+    failure.about(format!("line {line} of the batch cannot be done; {before}; mend it and run the rest again"))
+}
+
+/// Commits a group, and moves its branches in the same step where the store can.
+fn finish(
+    opened: &Opened,
+    args: &BatchArgs,
+    message: Option<String>,
+    group: Group,
+    done: &mut Done,
+    context: &mut Context,
+) -> Result<()> {
+    if group.edits.is_empty() && group.moves.is_empty() {
+        return Ok(());
+    }
+    let moves = moves(opened, &group.moves, done)?;
+    let changes = group.edits.iter().filter(|(_, edit)| !matches!(edit, Edit::Test(..))).count() as u64;
+    let standard = format!("Make {}", count(changes, "change", "changes"));
+    let change = Change::new(opened, &args.commit, message.as_deref().unwrap_or(&standard), args.durability)?;
+    let change = change.saying(message).moving(moves);
+    let edit = &mut |tree: &mut Tree| apply(tree, &group.edits, args.force, done);
+    let committed = if group.edits.is_empty() { None } else { Some(change.commit(edit)?) };
+    if committed.is_none() {
+        change.move_refs()?;
+    }
+    done.changes += changes;
+    done.moves += group.moves.len() as u64;
+    done.commits += u64::from(committed.as_ref().is_some_and(Committed::is_made));
+    if let Some(committed) = &committed {
+        committed.tell(&mut context.out, &format!("made {}", count(changes, "change", "changes")))?;
+        context.out.item(committed.fields(opened))?;
+    }
+    for (_, moved) in &group.moves {
+        let verb = if moved.to.is_some() { "moved" } else { "removed" };
+        context.out.made(format!("{verb} the branch {}", short_name(&moved.name)))?;
+    }
+    Ok(())
+}
+
+/// Makes the edits of a group, or says which one cannot be made.
+fn apply(tree: &mut Tree, edits: &[(u64, Edit)], force: bool, done: &Done) -> Result<()> {
+    for (line, edit) in edits {
+        let made = match edit {
+            Edit::Set(path, value) => set::set(tree, path, value, force),
+            Edit::Remove(path) => match tree.get(path)? {
+                None => Err(entry::nothing_at(tree, path)?),
+                Some(_) => Ok(tree.remove(path)?),
+            },
+            Edit::Test(path, expected) => test(tree, path, expected.as_deref()),
+        };
+        made.map_err(|failure| at_line(failure, *line, done))?;
+    }
+    Ok(())
+}
+
+fn test(tree: &Tree, path: &bristlecone::Path, expected: Option<&[u8]>) -> Result<()> {
+    let found = tree.get(path)?;
+    match (&found, expected) {
+        (None, None) => Ok(()),
+        (None, Some(_)) => Err(Failure::negative(format!("there is nothing at {path}, where a value was expected"))),
+        (Some(_), None) => Err(Failure::negative(format!("there is something at {path}, where nothing was expected"))),
+        (Some(entry), Some(_)) if matches!(entry.kind(), EntryKind::Dir | EntryKind::Foreign) => {
+            Err(Failure::negative(format!("{path} is no value, and one was expected")))
+        }
+        (Some(entry), Some(expected)) => match entry.contents()? {
+            Some(value) if *value == *expected => Ok(()),
+            _ => Err(Failure::negative(format!("{path} has another value than was expected"))),
+        },
+    }
+}
+
+/// Returns the moves of a group's branches, each of which must be free to move.
+fn moves(opened: &Opened, wanted: &[(u64, Move)], done: &Done) -> Result<Vec<RefMove>> {
+    let mut moves = Vec::with_capacity(wanted.len());
+    for (line, one) in wanted {
+        moves.push(ref_move(opened, one).map_err(|failure| at_line(failure, *line, done))?);
+    }
+    Ok(moves)
+}
+
+fn ref_move(opened: &Opened, wanted: &Move) -> Result<RefMove> {
+    let name = if wanted.to.is_some() { new_name(&wanted.name)? } else { short_name(&wanted.name) };
+    let branch = opened.repo.branch(name)?;
+    let name = branch.moving_ref()?;
+    opened.check_not_checked_out(&name)?;
+    let at = |text: &str| -> Result<ObjRef> { rev::commit(opened, OsStr::new(text)) };
+    let to = wanted.to.as_deref().map(at).transpose()?.map(RefTarget::Object);
+    let expected = match &wanted.expected {
+        parse::Expected::Anything => Expected::Any,
+        parse::Expected::Nothing => Expected::Absent,
+        parse::Expected::Revision(text) => Expected::Is(RefTarget::Object(at(text)?)),
+    };
+    Ok(RefMove { name, expected, to })
+}

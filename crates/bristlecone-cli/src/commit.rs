@@ -1,0 +1,261 @@
+//! Committing an edit to a branch: where the branch begins, the edit, the commit, and what follows it.
+
+use bristlecone::{Durability, Error, Info, ObjRef, Oid, RefMove, core::FormatError};
+use clap::Args;
+
+use crate::{
+    failure::{Failure, Result},
+    formats::{Branch, Tree},
+    open::{FIRST_BRANCH, Opened, new_name, short, short_name},
+    output::{Fields, Output, fields, say},
+    who::CommitArgs,
+};
+
+/// How often a commit is tried again when others are faster.
+const TRIES: usize = 100;
+
+/// How a branch begins that is not there yet.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub(crate) struct BeginArgs {
+    /// Make the branch that -b names first, at HEAD
+    #[arg(short, long, conflicts_with = "orphan")]
+    create: bool,
+    /// Make the branch that -b names first, without history
+    #[arg(long)]
+    orphan: bool,
+}
+
+/// What a commit goes on from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// The head of the branch.
+    Head(ObjRef),
+    /// The head of another branch: this one is new.
+    New(ObjRef),
+    /// Nothing: the branch is new, and so is its history.
+    Nothing,
+}
+
+/// A commit that is to be made.
+pub(crate) struct Change<'a> {
+    opened: &'a Opened,
+    args: &'a CommitArgs,
+    info: Info,
+    // Whether what the edit adds is in the store already, and much.
+    written: bool,
+    // Further refs that move in the same step.
+    moves: Vec<RefMove>,
+}
+
+/// What was committed.
+pub(crate) struct Committed {
+    branch: String,
+    // `None` if nothing has changed.
+    at: Option<ObjRef>,
+    root: Option<Oid>,
+}
+
+impl BeginArgs {
+    /// Returns what a commit to the branch goes on from.
+    ///
+    /// A branch that does not exist begins only if that was asked for, or if it is what is checked out, or if there are
+    /// no branches at all: else a name with a slip in it would begin a branch that has nothing to do with the others.
+    pub(crate) fn start(self, opened: &Opened, branch: &Branch) -> Result<Start> {
+        let name = branch.name();
+        if (self.create || self.orphan) && !opened.branch_is_named() {
+            return Err(Failure::usage("-c and --orphan make the branch that -b names; name it with -b NAME"));
+        }
+        let head = branch.head()?;
+        if head.is_none() {
+            new_name(name)?;
+        }
+        match head {
+            Some(_) if self.create || self.orphan => {
+                let way = "leave -c or --orphan out to go on from it, or choose another name";
+                Err(Failure::usage(format!("there is a branch \"{name}\" already; {way}")))
+            }
+            Some(at) => Ok(Start::Head(at)),
+            None if self.create => Ok(opened.head_commit()?.map_or(Start::Nothing, Start::New)),
+            None if self.orphan || !opened.names_another_branch()? || opened.repo.branches()?.is_empty() => {
+                Ok(Start::Nothing)
+            }
+            None => Err(Failure::negative(format!(
+                "there is no branch \"{name}\"; `cone branches` lists those there are, -c makes this one at HEAD, and \
+                 --orphan makes it without history"
+            ))),
+        }
+    }
+}
+
+impl Start {
+    /// Returns the tree to edit.
+    pub(crate) fn tree(self, opened: &Opened) -> Result<Tree> {
+        Ok(match self {
+            Self::Head(at) | Self::New(at) => opened.repo.checkout(at)?,
+            Self::Nothing => opened.repo.tree(),
+        })
+    }
+
+    /// Returns what the branch must name still.
+    const fn expected(self) -> Option<ObjRef> {
+        match self {
+            Self::Head(at) => Some(at),
+            Self::New(_) | Self::Nothing => None,
+        }
+    }
+}
+
+impl<'a> Change<'a> {
+    /// Returns a commit of whatever an edit changes; `message` stands where none was given.
+    pub(crate) fn new(
+        opened: &'a Opened,
+        args: &'a CommitArgs,
+        message: &str,
+        durability: impl Into<Durability>,
+    ) -> Result<Self> {
+        let info = args.info(opened, message, durability.into())?;
+        Ok(Self { opened, args, info, written: false, moves: Vec::new() })
+    }
+
+    /// Says that what the edit adds is in the store already, and much.
+    pub(crate) fn written(self) -> Self {
+        Self { written: true, ..self }
+    }
+
+    /// Gives the commit a message in place of what was to stand for all.
+    pub(crate) fn saying(mut self, message: Option<String>) -> Self {
+        if let Some(message) = message {
+            self.info.message = self.opened.message(message.into_bytes());
+        }
+        self
+    }
+
+    /// Moves further refs in the same step, or one after the other in a store that moves one at a time.
+    pub(crate) fn moving(self, moves: Vec<RefMove>) -> Self {
+        Self { moves, ..self }
+    }
+
+    /// Moves the further refs alone.
+    pub(crate) fn move_refs(&self) -> Result<()> {
+        let at_once = self.opened.backend().capabilities().several_refs;
+        let steps: Vec<&[RefMove]> = if at_once { vec![&self.moves] } else { self.moves.chunks(1).collect() };
+        for step in steps.into_iter().filter(|step| !step.is_empty()) {
+            self.opened.repo.move_refs(step, self.info.durability).map_err(not_as_expected)?;
+        }
+        Ok(())
+    }
+
+    /// Edits the tree of the branch to change and commits it, again from the start if somebody else was faster.
+    ///
+    /// In a Git repository the edit is first made without writing anything, and refused where it may not be made
+    /// ([`crate::follow`]).
+    pub(crate) fn commit(&self, edit: &mut dyn FnMut(&mut Tree) -> Result<()>) -> Result<Committed> {
+        let opened = self.opened;
+        let branch = opened.branch_to_change()?;
+        let mut leave = opened.ask_leave(&branch.moving_ref()?)?;
+        for _ in 0..TRIES {
+            let start = self.args.begin.start(opened, &branch)?;
+            let mut tree = start.tree(opened)?;
+            let (parent, old) = (tree.origin(), tree.clone());
+            let before = root_of(&tree)?;
+            edit(&mut tree)?;
+            let root = root_of(&tree)?;
+            self.check_not_empty(root, before)?;
+            if root == before && !self.args.allow_empty {
+                if self.unchanged(&branch, start)? {
+                    self.move_refs()?;
+                    return Ok(Committed { branch: branch.name().to_owned(), at: None, root });
+                }
+                continue;
+            }
+            if self.written {
+                leave.check(opened, old, tree.clone())?;
+            } else {
+                leave.check_edit(opened, parent, edit)?;
+            }
+            let at_once = opened.backend().capabilities().several_refs;
+            let with = if at_once { &self.moves[..] } else { &[] };
+            match branch.commit_and_move(start.expected(), &mut tree, parent.as_slice(), &self.info, with) {
+                Err(Error::Conflict { name, .. }) if with.iter().all(|one| one.name != name) => {}
+                done => {
+                    let at = done.map_err(not_as_expected)?;
+                    if !at_once {
+                        self.move_refs()?;
+                    }
+                    if start.expected().is_none() && branch.name() != FIRST_BRANCH {
+                        say!("began the branch {}", branch.name());
+                    }
+                    leave.follow(&at, self.info.durability)?;
+                    opened.close()?;
+                    return Ok(Committed { branch: branch.name().to_owned(), at: Some(at), root });
+                }
+            }
+        }
+        Err(Failure::failed(format!("the branch {} moves too fast; try again when it is quieter", branch.name())))
+    }
+
+    /// Makes the branch where it is new and nothing is to be committed; returns whether that is settled.
+    fn unchanged(&self, branch: &Branch, start: Start) -> Result<bool> {
+        match start {
+            Start::New(at) => {
+                let made = branch.compare_and_set(None, Some(at), self.info.durability)?;
+                if made {
+                    say!("began the branch {}", branch.name());
+                }
+                Ok(made)
+            }
+            _ => Ok(true),
+        }
+    }
+
+    fn check_not_empty(&self, root: Option<Oid>, before: Option<Oid>) -> Result<()> {
+        if root.is_some() || (before.is_none() && !self.args.allow_empty) {
+            return Ok(());
+        }
+        let name = self.opened.repo.format().name();
+        let way = "set something else first, or remove the whole branch with `cone branches -d`";
+        Err(Failure::usage(format!("nothing would be left, and the format {name} cannot hold an empty tree; {way}")))
+    }
+}
+
+/// A move of a ref that holds something else than was expected is a negative answer.
+fn not_as_expected(error: Error) -> Failure {
+    match error {
+        Error::Conflict { name, .. } => {
+            let name = short_name(&name).to_owned();
+            Failure::negative(format!("the branch {name} is not where it was expected; look with `cone branches`"))
+        }
+        error => error.into(),
+    }
+}
+
+/// Returns the root of a tree; `None` if it is empty and the format has no empty directory.
+fn root_of(tree: &Tree) -> Result<Option<Oid>> {
+    match tree.root() {
+        Err(Error::Format(FormatError::Unsupported { .. })) if tree.is_empty()? => Ok(None),
+        root => Ok(Some(root?)),
+    }
+}
+
+impl Committed {
+    /// Whether there is a commit.
+    pub(crate) const fn is_made(&self) -> bool {
+        self.at.is_some()
+    }
+
+    /// Returns the JSON fields that say so.
+    pub(crate) fn fields(&self, opened: &Opened) -> Fields {
+        let mut all = fields! { "branch": self.branch.as_str() };
+        opened.put_commit(&mut all, self.at.as_ref());
+        all.extend(fields! { "root": self.root.map(|root| root.to_string()), "changed": self.at.is_some() });
+        all
+    }
+
+    /// Says so for people; `what` was done.
+    pub(crate) fn tell(&self, out: &mut Output, what: &str) -> Result<()> {
+        match &self.at {
+            Some(at) => out.made(format!("{what} on {} as commit {}", self.branch, short(at))),
+            None => out.line(format_args!("nothing changed on {}, so nothing was committed", self.branch)),
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! `cone batch`: many changes from standard input.
+
+use bristlecone_needs::needs;
+use serde_json::{Value, json};
+
+use crate::{
+    git_harness::GitPlace,
+    harness::{Place, Run},
+};
+
+fn commits(place: &Place) -> usize {
+    place.ok(["log"]).matches("commit ").count()
+}
+
+#[test]
+fn many_changes_are_one_commit() {
+    let place = Place::with_store();
+    place.ok(["set", "old", "x"]);
+    let input =
+        b"# a comment\nset a/b  spaces stay \n\n{\"set\":\"c\",\"value_hex\":\"00ff0a\"}\nset empty \ndel old\n";
+    let run = place.feed(["batch", "-m", "Many"], input);
+    assert_eq!((run.code, commits(&place)), (0, 2), "{run:?}");
+    assert!(String::from_utf8_lossy(&run.out).starts_with("made 4 changes on main as commit "), "{run:?}");
+    assert_eq!(place.ok(["get", "a/b"]), " spaces stay ");
+    assert_eq!(place.run(["get", "c"]).out, b"\0\xff\n");
+    assert_eq!(place.ok(["get", "empty"]), "");
+    assert_eq!(place.ok(["list"]), "a/\nc\nempty\n");
+    assert!(place.ok(["log", "-n", "1"]).contains("Many"));
+}
+
+#[test]
+fn commits_are_ended_by_hand_or_each_change_is_one() {
+    let place = Place::with_store();
+    let run = place
+        .feed(["-o", "json", "batch"], b"set a 1\nset b 1\ncommit First\nset a 2\n{\"commit\":\"Second\"}\nset c 1\n");
+    assert_eq!(run.code, 0, "{run:?}");
+    let told: Value = serde_json::from_slice(&run.out).unwrap();
+    assert_eq!(told["commits"].as_array().unwrap().len(), 3);
+    assert_eq!((&told["changes"], &told["moves"]), (&json!(4), &json!(0)));
+    assert_eq!(told["commits"][2]["commit"], place.json(["log", "-n", "1"])["commits"][0]["commit"]);
+    let log = place.ok(["log"]);
+    assert!(log.contains("First") && log.contains("Second") && log.contains("Make 1 change"), "{log}");
+    assert_eq!(place.feed(["batch", "--each"], b"set d 1\ntest d 1\nset d 2\ndel d\n").code, 0);
+    assert_eq!(commits(&place), 6);
+}
+
+#[test]
+fn all_of_a_commit_is_made_or_nothing() {
+    let place = Place::with_store();
+    place.ok(["set", "count", "41"]);
+    let count = b"test count 41\nabsent note\nset count 42\nset note x\n";
+    assert_eq!(place.feed(["batch"], count).code, 0);
+    place.feed(["batch"], count).failed(1, &["line 1", "nothing was committed", "count has another value"]);
+    place.feed(["batch"], b"set x 1\nabsent note\n").failed(1, &["line 2", "something at note"]);
+    place.feed(["batch"], b"set x 1\ntest y 1\n").failed(1, &["line 2", "nothing at y"]);
+    place.feed(["batch"], b"set x 1\ndel y\n").failed(1, &["line 2", "nothing at y"]);
+    place.feed(["batch"], b"set x 1\nset count/y 1\n").failed(2, &["line 2", "count is a value"]);
+    place.feed(["batch"], b"set x 1\nput x 1\n").failed(2, &["line 2", "\"put\" is no verb"]);
+    assert_eq!(place.ok(["list"]), "count\nnote\n");
+    // What was committed before stays, and that is said.
+    let run = place.feed(["batch"], b"set x 1\ncommit\ndel y\n");
+    run.failed(1, &["line 3", "1 commit before it stay"]);
+    assert_eq!(place.ok(["get", "x"]), "1");
+    Run::of(place.shell("\"$0\" \"$@\" <&-", &["batch"])).failed(2, &["standard input is closed"]);
+    assert_eq!(place.run(["batch"]).code, 0, "nothing to do");
+}
+
+#[test]
+fn branches_move_with_the_commit() {
+    let place = Place::with_store();
+    place.ok(["set", "a", "1"]);
+    place.ok(["set", "a", "2"]);
+    place.ok(["branches", "gone"]);
+    let input = b"set b 1\nbranch old HEAD~1 -\ndrop gone HEAD\n";
+    assert_eq!(place.feed(["batch"], input).code, 0);
+    assert_eq!(place.ok(["get", "a", "--at", "old"]), "1");
+    place.fails(1, &["no branch"], ["list", "-b", "gone"]);
+    // One that is not where it should be stops all of it.
+    place.feed(["batch"], b"set c 1\nbranch old HEAD -\n").failed(1, &["the branch old is not where it was expected"]);
+    place.fails(1, &["nothing at c"], ["get", "c"]);
+    assert_eq!(place.feed(["batch"], b"branch old HEAD HEAD~2\n").code, 0);
+    assert_eq!(place.ok(["list", "--at", "old"]), "a\nb\n");
+    place.feed(["batch"], b"branch HEAD old\n").failed(2, &["line 1", "cannot be the name"]);
+    place.feed(["batch"], b"branch x nowhere\n").failed(1, &["line 1", "there is no \"nowhere\""]);
+}
+
+#[needs(git)]
+#[test]
+fn in_a_git_repository_what_is_checked_out_stays() {
+    let place = GitPlace::new();
+    place.git(["branch", "side"]);
+    let feed = |arguments: &[&str], input: &str| {
+        let mut shell = place.command(arguments);
+        shell.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+        shell.stderr(std::process::Stdio::piped());
+        let mut child = shell.spawn().unwrap();
+        std::io::Write::write_all(&mut child.stdin.take().unwrap(), input.as_bytes()).unwrap();
+        Run::from(child.wait_with_output().unwrap())
+    };
+    feed(&["batch", "-b", "side"], "set a 1\nbranch main side\n").failed(2, &["main checked out in"]);
+    assert_eq!(feed(&["batch", "-b", "side"], "set a 1\nbranch more main -\n").code, 0);
+    assert_eq!(place.git(["show", "side:a"]), "1");
+    assert_eq!(place.git(["rev-parse", "more"]), place.git(["rev-parse", "main"]));
+    feed(&["batch"], "set a 1\n").failed(2, &["main checked out in", "--worktree"]);
+    assert_eq!(feed(&["batch", "--worktree"], "set a 1\ndel fruit/plum\n").code, 0);
+    place.clean();
+}
