@@ -124,14 +124,14 @@ fn measure(args: &AllArgs, places: &Places) -> Result<Session> {
     let like = args.common.job(session.dir());
     let replay = trace::job(&args.trace, &args.common, session.dir());
     if !args.skip_suite {
-        eprintln!("step 1: the tree suite");
+        say!("step 1: the tree suite");
         let mut jobs = suite(&like, quick, !args.skip_peers);
         peers::git::leave_out(&mut jobs);
         session.measure(&jobs, runs);
         json::merge(&places.rows, &session.rows)?;
     }
     if !args.skip_optims {
-        eprintln!("step 2: each optimisation by itself");
+        say!("step 2: each optimisation by itself");
         session.measure(&optims::jobs(&like), runs);
         if let Some(job) = replay.as_ref().filter(|_| !args.skip_trace) {
             trace::optimisations(&mut session, job, 1)?;
@@ -140,23 +140,23 @@ fn measure(args: &AllArgs, places: &Places) -> Result<Session> {
     }
     if !args.skip_trace {
         match &replay {
-            None => eprintln!("step 3 is left out: --trace names a trace to replay"),
+            None => say!("step 3 is left out: --trace names a trace to replay"),
             Some(job) => {
-                eprintln!("step 3: the replay of a trace");
+                say!("step 3: the replay of a trace");
                 trace::replays(&mut session, job, long_runs, !args.trace.no_flatten)?;
                 json::merge(&places.rows, &session.rows)?;
             }
         }
     }
     if !args.skip_parallel {
-        eprintln!("step 4: one amount of work, cut into more and more tasks");
+        say!("step 4: one amount of work, cut into more and more tasks");
         let threads = args.parallel_domains.unwrap_or_else(cores);
         let jobs = sweep::jobs(&like, &Target::NATIVE, &args.parallel_fibers, threads, quick);
         session.measure(&jobs, long_runs);
         json::merge(&places.rows, &session.rows)?;
     }
     if !args.skip_peers {
-        eprintln!("step 5: other programs that are installed");
+        say!("step 5: other programs that are installed");
         peers::look(&mut io::stderr());
     }
     Ok(session)
@@ -187,7 +187,7 @@ fn publish(args: &AllArgs, places: &Places) -> Result<()> {
         for chart in &charts {
             json::write(&places.charts.join(chart.file), &chart.svg)?;
         }
-        eprintln!("{} charts are in {}", charts.len(), places.charts.display());
+        say!("{} charts are in {}", charts.len(), places.charts.display());
     }
     if args.skip_readme {
         return Ok(());
@@ -205,10 +205,10 @@ fn publish(args: &AllArgs, places: &Places) -> Result<()> {
         json::write(&places.page, &begin)?;
     }
     readme::replace(&places.page, &contents(&places.page).page())?;
-    eprintln!("the results are in {}", places.page.display());
+    say!("the results are in {}", places.page.display());
     if let Some(readme) = &places.readme {
         readme::replace(readme, &contents(readme).summary(&relative(readme, &places.page)))?;
-        eprintln!("the section of {} is written", readme.display());
+        say!("the section of {} is written", readme.display());
     }
     Ok(())
 }

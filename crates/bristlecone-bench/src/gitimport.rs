@@ -165,7 +165,7 @@ fn measure(args: &GitImportArgs, path: &Path) -> Result<Vec<Row>> {
     let mut results = By::ALL.map(|by| Results { by, runs: vec![], refs_same: 0 });
     for round in 0..args.runs {
         for results in &mut results {
-            eprint!("[{}/{}] {} … ", round + 1, args.runs, results.by.row_name(&args.name));
+            say_part!("[{}/{}] {} … ", round + 1, args.runs, results.by.row_name(&args.name));
             let dest = home.dir.join("import");
             results.once(args, &source, &dest, round == 0);
             fs::remove_dir_all(&dest).or_else(|error| match error.kind() {
@@ -188,7 +188,7 @@ impl Results {
     /// Imports once, and in the first round compares what came in. A way that fails is named and not tried again.
     fn once(&mut self, args: &GitImportArgs, source: &Repository, dest: &Path, first: bool) {
         if !first && self.runs.is_empty() {
-            eprintln!("left out");
+            say!("left out");
             return;
         }
         match self.import(args, source, dest).and_then(|mut run| {
@@ -198,14 +198,14 @@ impl Results {
             Ok(run)
         }) {
             Ok(run) => {
-                eprintln!("{}", table::time(run.seconds * 1e6));
+                say!("{}", table::time(run.seconds * 1e6));
                 self.runs.push(run);
             }
             Err(error) if self.by.is_ours() => {
-                eprintln!("failed: {error}");
+                say!("failed: {error}");
                 self.runs.push(Run { wrong: Some(error.to_string()), ..Run::default() });
             }
-            Err(error) => eprintln!("failed: {error}"),
+            Err(error) => say!("failed: {error}"),
         }
     }
 

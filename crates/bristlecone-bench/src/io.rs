@@ -122,11 +122,11 @@ pub fn run(args: &IoArgs, json: bool) -> Result<()> {
     }
     let place = files.paths.first().and_then(|file| file.parent()).unwrap_or(&dir);
     if job.cold && filesystem(place).is_some_and(|kind| is_memory(&kind)) {
-        eprintln!("warning: {} is memory: nothing read there is ever cold", place.display());
+        say!("warning: {} is memory: nothing read there is ever cold", place.display());
     }
     let outcome = measure(args, &job, &files, &dir)?;
     if let Some(made) = made.filter(|made| made.keep) {
-        eprintln!("kept {}: --file reads it again", made.path.display());
+        say!("kept {}: --file reads it again", made.path.display());
     }
     let machine = Machine::here(place);
     if let Some(file) = &args.json {
@@ -225,12 +225,12 @@ fn make_file(args: &IoArgs, sizes: Sizes, dir: &Path) -> Result<MadeFile> {
         let tenth = (share * 10.0) as u32;
         if tenth > shown {
             shown = tenth;
-            eprint!("{}0 % ", tenth);
+            say_part!("{}0 % ", tenth);
         }
     };
-    eprint!("making {} of {}B … ", path.display(), size::short(args.file_bytes, 4, true));
+    say_part!("making {} of {}B … ", path.display(), size::short(args.file_bytes, 4, true));
     let made = MadeFile::create(path, args.file_bytes, args.keep, progress);
-    eprintln!();
+    say!("");
     made
 }
 
@@ -260,7 +260,7 @@ fn files(job: &Job) -> Result<Files> {
         }
         Source::Recorded(file) => {
             let summary = Recording::open(file)?.summary()?;
-            eprintln!(
+            say!(
                 "{}: {} reads of {} to {} bytes, {}B in all, of {} files",
                 file.display(),
                 summary.reads,
@@ -289,7 +289,7 @@ fn measure(args: &IoArgs, job: &Job, files: &Files, dir: &Path) -> Result<Outcom
         outcome.remarks.push("fio is not installed, so nothing stands beside: apt-get install fio".into());
     }
     for &engine in &job.engines {
-        eprintln!("reading by {} …", engine.name());
+        say!("reading by {} …", engine.name());
         let measured = run::measure(job, files, engine)?;
         outcome.figures.push(Figures::ours(engine, job.threads, &measured));
         let Some(version) = &version else { continue };
@@ -297,7 +297,7 @@ fn measure(args: &IoArgs, job: &Job, files: &Files, dir: &Path) -> Result<Outcom
             outcome.remarks.push(why.into());
             continue;
         }
-        eprintln!("reading by {} of {version} …", engine.name());
+        say!("reading by {} of {version} …", engine.name());
         match fio::measure(job, engine, version, dir) {
             Ok(figures) => outcome.figures.push(figures),
             // What we read ourselves is still worth its lines.

@@ -10,6 +10,22 @@
 //! `docs/bench.md` says what each row means. The command line is [`cli`].
 //!
 //! Other stores are run in one case only: what keeps Git repositories makes the same commits as ours does.
+#![deny(clippy::print_stderr)]
+
+/// Writes a line to standard error, and goes on where nobody can be told.
+macro_rules! say {
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr().lock(), $($text)*);
+    }};
+}
+/// As `say`, without the end of the line.
+macro_rules! say_part {
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        let _ = write!(std::io::stderr().lock(), $($text)*);
+    }};
+}
 
 mod all;
 mod big;

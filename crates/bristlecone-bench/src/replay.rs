@@ -136,9 +136,9 @@ pub fn run(args: &ReplayArgs, keep: Option<&Path>, branch: Option<&str>, json: b
 /// As [`run`], but a replay that was interrupted gives a row that says so.
 pub fn measure(job: &ReplayJob, runs: usize, in_process: bool) -> Result<Row> {
     match run::why_unchecked(job) {
-        _ if job.chunked.is_some() => eprintln!("neither answers nor hashes are checked: {}", CHUNKED),
-        Some(why) => eprintln!("answers are checked, commit hashes are not, because {why}"),
-        None => eprintln!("answers and commit hashes are checked"),
+        _ if job.chunked.is_some() => say!("neither answers nor hashes are checked: {}", CHUNKED),
+        Some(why) => say!("answers are checked, commit hashes are not, because {why}"),
+        None => say!("answers and commit hashes are checked"),
     }
     watch::stop_on_interrupt();
     let durable = job.durability() != bristlecone::Durability::None;
@@ -196,7 +196,7 @@ fn job(args: &ReplayArgs, keep: Option<&Path>, branch: Option<&str>) -> Result<R
     if backend == BackendName::Disk && keep.is_none() {
         std::fs::create_dir_all(&dir).map_err(BenchError::io(&dir))?;
         if let Some(kind) = filesystem(&dir).filter(|kind| is_memory(kind)) {
-            eprintln!("warning: {} is a {kind}, which is memory: durable figures mean nothing here", dir.display());
+            say!("warning: {} is a {kind}, which is memory: durable figures mean nothing here", dir.display());
         }
     }
     Ok(ReplayJob {

@@ -39,7 +39,7 @@ impl Session {
         let home = Home::new(common.dir.as_deref())?;
         let runner = if common.in_process { Runner::Here } else { Runner::this_program()? };
         let machine = Machine::here(&home.dir);
-        eprintln!("measuring the limits of this machine …");
+        say!("measuring the limits of this machine …");
         let (limits, limit_rows) = Limits::measure(&home.dir, if common.quick { Effort::QUICK } else { Effort::FULL })?;
         let rows = limit_rows.iter().map(|limit| Row::of_limit(limit, &machine)).collect();
         Ok(Self { runner, machine, limits, rows, failed: None, home })
@@ -53,7 +53,7 @@ impl Session {
     /// Measures jobs, each up to `runs` times. One that fails is named and left out.
     pub(crate) fn measure(&mut self, jobs: &[Job], runs: usize) {
         for (index, job) in jobs.iter().enumerate() {
-            eprint!("[{}/{}] {}, {} … ", index + 1, jobs.len(), job.scenario(), job.row_name());
+            say_part!("[{}/{}] {}, {} … ", index + 1, jobs.len(), job.scenario(), job.row_name());
             match self.runs_beside_syncs(job, runs) {
                 Ok((all, limits)) => {
                     for runs in by_part(&all) {
@@ -62,10 +62,10 @@ impl Session {
                         progress(&row, &runs[0].part);
                         self.rows.push(row);
                     }
-                    eprintln!();
+                    say!("");
                 }
                 Err(error) => {
-                    eprintln!("failed: {error}");
+                    say!("failed: {error}");
                     self.failed.get_or_insert(error);
                 }
             }
@@ -91,7 +91,7 @@ impl Session {
     /// [`BenchError::Stopped`] if somebody interrupted it: nothing else should be begun.
     pub(crate) fn replay(&mut self, job: &ReplayJob, runs: usize, label: Option<&str>) -> Result<()> {
         let name = label.map_or_else(|| job.row_name(), |label| format!("{} {label}", job.backend.name()));
-        eprintln!("{}, {name}", job.trace.display());
+        say!("{}, {name}", job.trace.display());
         match replay::measure(job, runs, matches!(self.runner, Runner::Here)) {
             Ok(row) if row.replay.as_ref().is_some_and(|replay| replay.stopped) => return Err(BenchError::Stopped),
             Err(BenchError::Stopped) => return Err(BenchError::Stopped),
@@ -104,11 +104,11 @@ impl Session {
                 replay::set_floor(&mut row, job, &self.rows);
                 compare_heads(&mut row, &self.rows);
                 progress(&row, "");
-                eprintln!();
+                say!("");
                 self.rows.push(row);
             }
             Err(error) => {
-                eprintln!("failed: {error}");
+                say!("failed: {error}");
                 self.failed.get_or_insert(error);
             }
         }
@@ -147,7 +147,7 @@ impl Home {
         let above = above.map_or_else(default_dir, Path::to_owned);
         fs::create_dir_all(&above).map_err(BenchError::io(&above))?;
         if let Some(kind) = filesystem(&above).filter(|kind| is_memory(kind)) {
-            eprintln!(
+            say!(
                 "warning: {} is a {kind}, which is memory: durable figures mean nothing here; use --dir",
                 above.display()
             );
@@ -194,9 +194,9 @@ fn by_part(all: &[Vec<Run>]) -> Vec<Vec<Run>> {
 
 fn progress(row: &Row, part: &str) {
     let part = if part.is_empty() { String::new() } else { format!("{part} ") };
-    eprint!("{part}{}/s ", rate(row.ops_per_sec));
+    say_part!("{part}{}/s ", rate(row.ops_per_sec));
     if let Some(wrong) = &row.wrong {
-        eprint!("WRONG: {wrong} ");
+        say_part!("WRONG: {wrong} ");
     }
 }
 

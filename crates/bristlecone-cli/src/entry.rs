@@ -87,7 +87,9 @@ pub(crate) fn foreign(path: &Path, entry: &DirEntry<'_>) -> Failure {
 /// Says that there is nothing at `path`: and that it cannot be, where a value stands on the way.
 pub(crate) fn nothing_at(tree: &Tree, path: &Path) -> Result<Failure> {
     Ok(Failure::negative(match value_above(tree, path)? {
-        Some(above) => format!("there is nothing at {path}: {above} is a value, not a directory"),
+        Some(above) => format!(
+            "there is nothing at {path}: {above} is a value, not a directory; read that with `cone get {above}`"
+        ),
         None => format!("there is nothing at {path}; `cone list` and `cone tree` show what there is"),
     }))
 }

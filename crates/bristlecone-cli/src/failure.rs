@@ -11,7 +11,7 @@ use bristlecone::{Error, PathError, VALUE_BYTES_MAX, core::FormatError};
 use bristlecone_git::transfer::TransferError;
 use bristlecone_trace::TraceError;
 
-use crate::text;
+use crate::{open::short_name, text};
 
 /// A result of a command.
 pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
@@ -177,8 +177,13 @@ impl From<io::Error> for Failure {
 
 impl From<PathError> for Failure {
     fn from(error: PathError) -> Self {
-        Self::usage(error.to_string())
+        Self::usage(with_way(error.to_string(), "choose another name"))
     }
+}
+
+/// Returns a message that says what to do: as it does itself behind a semicolon, or this.
+fn with_way(text: String, way: &str) -> String {
+    if text.contains(';') { text } else { format!("{text}; {way}") }
 }
 
 impl From<Error> for Failure {
@@ -193,8 +198,9 @@ impl From<Error> for Failure {
         };
         let message = match &error {
             Error::RefName { name } => format!(
-                "\"{name}\" cannot be the name of a branch; choose one without spaces, control characters, \
-                 \"..\", or any of ~ ^ : ? * [ \\, as in Git"
+                "\"{}\" cannot be the name of a branch; choose one without spaces, control characters, \
+                 \"..\", or any of ~ ^ : ? * [ \\, as in Git",
+                short_name(name)
             ),
             Error::Conflict { name, .. } => {
                 format!("{name} was moved by somebody else meanwhile; run the command again")
@@ -246,12 +252,10 @@ impl From<Error> for Failure {
                 "an earlier sync failed ({reason}), so nothing more is written; run the command again, which goes on from \
                  what is on the disk"
             ),
+            Error::Path(_) => with_way(error.to_string(), "choose another name"),
+            Error::Format(_) => with_way(error.to_string(), "use a store of another format"),
             // Each says itself what to do.
-            Error::Path(_)
-            | Error::Usage { .. }
-            | Error::Lost { .. }
-            | Error::Uncommitted { .. }
-            | Error::Format(_) => error.to_string(),
+            Error::Usage { .. } | Error::Lost { .. } | Error::Uncommitted { .. } => error.to_string(),
             _ => format!("{error}; run `cone check` to see whether the store is sound"),
         };
         Self::new(code, message)
@@ -283,7 +287,10 @@ impl From<TraceError> for Failure {
     fn from(error: TraceError) -> Self {
         match &error {
             TraceError::Io { file, source } => Self::file("access", file, source),
-            _ => Self::failed(error.to_string()),
+            _ => Self::failed(with_way(
+                error.to_string(),
+                "name a trace, whole, as a node recorded it or `cone trace generate` makes it",
+            )),
         }
     }
 }
@@ -306,6 +313,9 @@ fn advice(error: &io::Error) -> Option<&'static str> {
         io::ErrorKind::ReadOnlyFilesystem => "the disk is read-only: mount it for writing, or work on a copy",
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "make room and run it again",
         io::ErrorKind::NotFound => "check the name",
+        io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
+            "a file stands where a folder belongs: choose another name"
+        }
         _ => return None,
     })
 }

@@ -2,6 +2,7 @@
 //!
 //! Data goes to standard output, everything else to standard error. Exit codes: 0 done, 1 a negative answer,
 //! 2 wrong usage, 3 failure. `docs/cli.md` documents the commands and the shapes of their JSON.
+#![deny(clippy::print_stderr, clippy::print_stdout)]
 
 use std::process::ExitCode;
 

@@ -38,7 +38,9 @@ pub(crate) fn step(argument: &OsStr) -> Result<Vec<u8>> {
     let path = path(argument)?;
     match path.len() {
         1 => Ok(path.as_bytes().to_vec()),
-        _ => Err(Failure::usage(format!("\"{path}\" must be one step, without a slash"))),
+        _ => Err(Failure::usage(format!(
+            "\"{path}\" is more than one step; give one, without a slash, and the directory as the path"
+        ))),
     }
 }
 

@@ -150,7 +150,7 @@ fn refuse_traces(args: &BenchArgs) -> Result<()> {
         ));
     }
     if args.skip_lsm {
-        eprintln!("this version has no lsm backend: there is nothing to skip");
+        say!("this version has no lsm backend: there is nothing to skip");
     }
     Ok(())
 }

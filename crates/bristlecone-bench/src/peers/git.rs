@@ -55,10 +55,10 @@ pub(crate) fn is_there(target: Target) -> bool {
 pub(crate) fn leave_out(jobs: &mut Vec<Job>) {
     let targets: Vec<Target> = jobs.iter().map(|job| job.target).collect();
     for line in left_out(&targets) {
-        eprintln!("{line}");
+        say!("{line}");
     }
     if targets.iter().any(|target| target.is_git()) && super::find("git").is_none() {
-        eprintln!("git is not installed: it is not asked what it thinks of our repositories");
+        say!("git is not installed: it is not asked what it thinks of our repositories");
     }
     jobs.retain(|job| !job.target.is_peer() || is_there(job.target));
 }

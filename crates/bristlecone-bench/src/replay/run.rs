@@ -105,7 +105,7 @@ fn run_as<F: Format>(job: &ReplayJob, format: F) -> Result<ReplayRun> {
     };
     let peak = sampler.finish();
     if let Err(error) = ended {
-        eprintln!("replayed {} commits and {} rows before that", report.commits, report.rows.total());
+        say!("replayed {} commits and {} rows before that", report.commits, report.rows.total());
         // What went wrong counts, not whether the store can be closed after it.
         let _ = store.close();
         return Err(error.into());
@@ -212,7 +212,7 @@ impl<F: Format> Store<F> {
     fn close(self) -> Result<()> {
         if let Some(recorder) = &self.recorder {
             let reads = recorder.finish()?;
-            eprintln!("recorded {reads} reads; `cone bench io --job FILE` does them again");
+            say!("recorded {reads} reads; `cone bench io --job FILE` does them again");
         }
         if let Some((disk, _)) = &self.disk {
             disk.close()?;

@@ -1,6 +1,7 @@
 //! `cone bench`: the benchmark suite, which is a crate of its own.
 
 use bristlecone_bench::{BenchError, cli};
+use bristlecone_trace::replay::ReplayError;
 use clap::Args;
 
 use super::Context;
@@ -31,6 +32,7 @@ pub(super) fn run(args: BenchCommand, context: &mut Context) -> Result<()> {
         BenchError::Store(error) => Failure::from(error).about("a benchmark could not be carried out"),
         BenchError::Stopped => Failure::interrupted(),
         BenchError::Replay(error) if error.is_wrong() => Failure::negative(error.to_string()),
+        BenchError::Replay(ReplayError::Trace(error)) => error.into(),
         wrong @ BenchError::Wrong { .. } => Failure::negative(wrong.to_string()),
         error => Failure::failed(error.to_string()),
     })

@@ -83,7 +83,7 @@ pub(super) fn run(args: InitArgs, context: &mut Context) -> Result<()> {
     let branch = context.globals.branch()?.unwrap_or_else(|| FIRST_BRANCH.to_owned());
     bristlecone::Repo::memory().branch(new_name(&branch)?)?;
     let top = match (args.dir, context.globals.repo()) {
-        (Some(_), Some(_)) => return Err(Failure::usage("name the folder once: as DIR or with --repo")),
+        (Some(_), Some(_)) => return Err(Failure::usage("the folder is named twice; name it as DIR or with --repo")),
         (Some(dir), None) => dir,
         (None, Some(dir)) => dir.to_owned(),
         (None, None) => PathBuf::from("."),

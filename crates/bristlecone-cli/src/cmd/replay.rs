@@ -1,6 +1,7 @@
 //! `cone replay`: recorded operations done again, which the laboratory does.
 
 use bristlecone_bench::{BenchError, replay};
+use bristlecone_trace::replay::ReplayError;
 use clap::{Args, Subcommand};
 
 use super::Context;
@@ -36,6 +37,7 @@ pub(super) fn run(command: ReplayCommand, context: &mut Context) -> Result<()> {
         BenchError::Store(error) => Failure::from(error),
         BenchError::Stopped => Failure::interrupted(),
         BenchError::Replay(error) if error.is_wrong() => Failure::negative(error.to_string()),
+        BenchError::Replay(ReplayError::Trace(error)) => error.into(),
         wrong @ BenchError::Wrong { .. } => Failure::negative(wrong.to_string()),
         error => Failure::failed(error.to_string()),
     })

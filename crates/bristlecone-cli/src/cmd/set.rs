@@ -104,7 +104,9 @@ fn wanted(args: &SetArgs) -> Result<Vec<(Path, Given<'_>)>> {
         ([], Some(value)) => Given::Here(value.as_bytes()),
         ([], None) => Given::StandardInput,
         ([word], None) => Given::word(word),
-        ([_], Some(_)) => return Err(Failure::usage("give the value once: behind the path or with --value")),
+        ([_], Some(_)) => {
+            return Err(Failure::usage("the value is given twice; give it behind the path or with --value"));
+        }
         ([_, further, ..], _) => {
             let way = "quote a value that has spaces, or set several as PATH=VALUE PATH=VALUE";
             return Err(Failure::usage(format!("\"{}\" is one argument too many; {way}", text::show(further))));

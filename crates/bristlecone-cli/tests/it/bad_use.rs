@@ -87,7 +87,7 @@ fn paths_that_are_none() {
     place.fails(2, &["percent", "%25"], ["get", "100%"]);
     place.fails(2, &["slash"], ["set", "a%2Fb", "1"]);
     place.fails(2, &["4096"], ["set", &"a".repeat(5000), "1"]);
-    place.fails(2, &["one step"], ["list", "--prefix", "a/b"]);
+    place.fails(2, &["more than one step"], ["list", "--prefix", "a/b"]);
 }
 
 #[test]

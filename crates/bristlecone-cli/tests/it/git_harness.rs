@@ -99,6 +99,14 @@ impl GitPlace {
         command
     }
 
+    /// As [`Place::shell`].
+    pub(crate) fn shell(&self, script: &str, arguments: &[&str]) -> Command {
+        let mut shell = self.place.shell(script, arguments);
+        shell.current_dir(&self.folder).env_remove("BRISTLECONE_AUTHOR");
+        self.isolate(&mut shell);
+        shell
+    }
+
     fn isolate(&self, command: &mut Command) {
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("GIT_") {

@@ -18,6 +18,7 @@ mod harness;
 mod histories;
 mod hostile;
 mod json;
+mod messages;
 mod replay;
 mod subtree;
 mod trace;

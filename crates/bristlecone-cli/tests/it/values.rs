@@ -30,7 +30,7 @@ fn a_value_that_looks_like_an_option_is_asked_for() {
     assert_eq!(place.ok(["cat", "a"]), "--x");
     place.ok(["set", "a", "--value", "-5"]);
     assert_eq!(place.ok(["get", "a"]), "-5");
-    place.fails(2, &["give the value once"], ["set", "a", "b", "--value", "-5"]);
+    place.fails(2, &["given twice"], ["set", "a", "b", "--value", "-5"]);
 }
 
 #[test]
