@@ -7,7 +7,7 @@
 use bristlecone::{
     Bytes, Commit, EntryKind, Error, Format, Git, Kind, Native, ObjRef, Object, Oid, Result, Signature, Sink, Tag,
     Tezos,
-    core::{Change, Checked, Direction, Entry, FormatError, Source, Target, git::Algorithm},
+    core::{Change, Checked, Direction, Entry, FormatError, Source, Target, git::Algorithm, native::ValueBuilder},
     disk::FormatTag,
 };
 
@@ -201,6 +201,10 @@ impl Format for AnyFormat {
 
     fn put_contents<K: Sink>(&self, sink: &mut K, value: &[u8]) -> Result<ObjRef, FormatError> {
         with_format!(self, format => format.put_contents(sink, value))
+    }
+
+    fn value_builder(&self) -> Option<ValueBuilder> {
+        with_format!(self, format => format.value_builder())
     }
 
     fn read_contents<'a, S: Source>(

@@ -1,14 +1,15 @@
 //! Standard input: whether there is one, and values from it.
 
 use std::{
-    io::{self, IsTerminal, Read},
+    io::{self, IsTerminal},
     sync::atomic::{AtomicBool, Ordering::Relaxed},
 };
 
-use bristlecone::VALUE_BYTES_MAX;
+use bristlecone::{Error, StoredValue, VALUE_BYTES_MAX};
 
 use crate::{
     failure::{Failure, Result},
+    formats::Repo,
     output::say,
 };
 
@@ -36,18 +37,20 @@ pub(crate) fn check_open() -> Result<()> {
     Err(Failure::usage(format!("standard input is closed, so there is nothing to read; {way}")))
 }
 
-/// Reads a value, up to the end.
-pub(crate) fn value() -> Result<Vec<u8>> {
+/// Reads a value, up to the end, and writes it as it comes. A file that is too large is refused before.
+pub(crate) fn value(repo: &Repo) -> Result<StoredValue> {
     check_open()?;
-    let input = io::stdin().lock();
+    let mut input = io::stdin().lock();
     if input.is_terminal() {
         say!("reading the value from the terminal; end it with Ctrl-D");
     }
-    let mut bytes = Vec::new();
-    let read = input.take(VALUE_BYTES_MAX + 1).read_to_end(&mut bytes);
-    read.map_err(|error| Failure::file("read", "standard input", &error))?;
-    if bytes.len() as u64 > VALUE_BYTES_MAX {
-        return Err(Failure::too_large("standard input", None));
+    let size = rustix::fs::fstat(&input).map_or(0, |found| found.st_size.max(0) as u64);
+    if size > VALUE_BYTES_MAX {
+        return Err(Failure::too_large("standard input", Some(size)));
     }
-    Ok(bytes)
+    repo.write_value(&mut input).map_err(|error| match error {
+        Error::Io { source, .. } => Failure::file("read", "standard input", &source),
+        Error::TooLarge { .. } => Failure::too_large("standard input", None),
+        error => error.into(),
+    })
 }

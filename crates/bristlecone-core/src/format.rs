@@ -148,6 +148,11 @@ pub trait Format: Clone + Send + Sync + fmt::Debug + 'static {
     /// [`FormatError::Unsupported`] for a value that the format cannot hold.
     fn put_contents<K: Sink>(&self, sink: &mut K, value: &[u8]) -> Result<ObjRef, FormatError>;
 
+    /// Returns what takes a value that comes in parts; `None` where a value is one object, which needs all of it.
+    fn value_builder(&self) -> Option<native::ValueBuilder> {
+        None
+    }
+
     /// Returns `range` of the value at `at`; whatever lies beyond the value's end is left out.
     ///
     /// # Errors

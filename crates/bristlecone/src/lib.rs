@@ -47,7 +47,7 @@ pub use bristlecone_core::{
 };
 pub use copy::Copied;
 pub use error::Error;
-pub use repo::{Branch, Info, Log, LogEntry, LogOptions, LogOrder, Prepared, Repo, check_ref_name};
+pub use repo::{Branch, Info, Log, LogEntry, LogOptions, LogOrder, Prepared, Repo, StoredValue, check_ref_name};
 pub use tree::{Concrete, Difference, DirEntry, Entries, Listing, Reader, Tree, TreeStats, Walk};
 pub use value::{NewValue, VALUE_BYTES_MAX, Value};
 

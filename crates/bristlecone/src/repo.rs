@@ -16,12 +16,15 @@ mod history;
 mod open;
 mod refname;
 mod tag;
+mod value;
 
 pub use branch::Branch;
 pub use commit::{Info, Prepared};
 pub(crate) use history::Graph;
 pub use history::{Log, LogEntry, LogOptions, LogOrder};
 pub use refname::check_ref_name;
+pub(crate) use value::Stored;
+pub use value::StoredValue;
 
 /// Refs of branches start with this.
 pub(crate) const BRANCHES: &str = "refs/heads/";

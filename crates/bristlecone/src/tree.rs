@@ -19,7 +19,8 @@ use self::{
     patch::{Base, Edit, Finger, Leaf, Patch, Place},
 };
 use crate::{
-    Error, NewValue, Result,
+    Error, NewValue, Result, StoredValue,
+    repo::Stored,
     store::{Early, Store, flush_early},
 };
 
@@ -317,6 +318,24 @@ impl<F: Format> Tree<F> {
         }
         let leaf = self.leaf(kind, value.into())?;
         self.edit(&*path.as_path()?, Edit::Leaf(leaf))
+    }
+
+    /// As [`Tree::add_kind`], for a value that [`crate::Repo::write_value`] has written.
+    ///
+    /// # Errors
+    /// As [`Tree::add_kind`]; [`Error::Usage`] for a value in another store.
+    pub fn add_stored(&mut self, path: impl AsPath, kind: EntryKind, value: &StoredValue) -> Result<()> {
+        let (backend, at, bytes) = match &value.0 {
+            Stored::Bytes(value) => return self.add_kind(path, kind, value),
+            Stored::Pieces { backend, at, bytes } => (backend, *at, *bytes),
+        };
+        if !kind.has_contents() {
+            return Err(Error::Usage { reason: "a directory or foreign id is not added as a value" });
+        }
+        if !Arc::ptr_eq(backend, &self.store.backend) {
+            return Err(Error::Usage { reason: "a stored value is bound in trees of the repository that wrote it" });
+        }
+        self.edit(&*path.as_path()?, Edit::Leaf(Leaf::Stored { kind, at, bytes }))
     }
 
     /// Binds `path` to an id of another store, such as a submodule's commit.

@@ -174,7 +174,7 @@ fn finish(
 fn apply(tree: &mut Tree, edits: &[(u64, Edit)], force: bool, done: &Done) -> Result<()> {
     for (line, edit) in edits {
         let made = match edit {
-            Edit::Set(path, value) => set::set(tree, path, value, force),
+            Edit::Set(path, value) => set::set(tree, path, &set::New::Bytes(value), force),
             Edit::Remove(path) => match tree.get(path)? {
                 None => Err(entry::nothing_at(tree, path)?),
                 Some(_) => Ok(tree.remove(path)?),

@@ -1,12 +1,11 @@
 //! `cone set`: values, as one commit.
 
 use std::{
-    borrow::Cow,
     ffi::{OsStr, OsString},
     os::unix::ffi::OsStrExt,
 };
 
-use bristlecone::{EntryKind, Path};
+use bristlecone::{EntryKind, Path, StoredValue};
 use clap::Args;
 
 use super::Context;
@@ -15,7 +14,7 @@ use crate::{
     entry,
     failure::{Failure, Result},
     formats::Tree,
-    open::Access,
+    open::{Access, Opened},
     output::{fields, put_name},
     stdin, text,
     who::{CommitArgs, DurabilityArg},
@@ -59,11 +58,11 @@ pub(super) fn run(args: SetArgs, context: &mut Context) -> Result<()> {
         all => format!("Set {} values", all.len()),
     };
     let change = Change::new(&opened, &args.commit, &message, args.durability)?;
-    let values = wanted.iter().map(|(path, given)| Ok((path, given.read()?)));
-    let values: Vec<(&Path, Cow<'_, [u8]>)> = values.collect::<Result<_>>()?;
+    let values = wanted.iter().map(|(path, given)| Ok((path, given.read(&opened)?)));
+    let values: Vec<(&Path, New<'_>)> = values.collect::<Result<_>>()?;
     let done =
         change.commit(&mut |tree| values.iter().try_for_each(|(path, value)| set(tree, path, value, args.force)))?;
-    let (first, bytes) = (values[0].0, values.iter().map(|(_, value)| value.len() as u64).sum::<u64>());
+    let (first, bytes) = (values[0].0, values.iter().map(|(_, value)| value.len()).sum::<u64>());
     let what = if values.len() == 1 { format!("set {first}") } else { format!("set {} values", values.len()) };
     done.tell(&mut context.out, &what)?;
     let mut all = done.fields(&opened);
@@ -85,10 +84,25 @@ impl<'a> Given<'a> {
         if word == "-" { Self::StandardInput } else { Self::Here(word.as_bytes()) }
     }
 
-    fn read(&self) -> Result<Cow<'a, [u8]>> {
+    fn read(&self, opened: &Opened) -> Result<New<'a>> {
         match self {
-            Self::Here(bytes) => Ok(Cow::Borrowed(bytes)),
-            Self::StandardInput => stdin::value().map(Cow::Owned),
+            Self::Here(bytes) => Ok(New::Bytes(bytes)),
+            Self::StandardInput => stdin::value(&opened.repo).map(New::Stored),
+        }
+    }
+}
+
+/// A value to be set.
+pub(super) enum New<'a> {
+    Bytes(&'a [u8]),
+    Stored(StoredValue),
+}
+
+impl New<'_> {
+    fn len(&self) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::Stored(value) => value.len(),
         }
     }
 }
@@ -131,7 +145,7 @@ fn assignment(word: &OsStr, valued: bool) -> Result<(Path, Given<'_>)> {
 }
 
 /// Sets one value, which stays an executable where it is one.
-pub(super) fn set(tree: &mut Tree, path: &Path, value: &[u8], force: bool) -> Result<()> {
+pub(super) fn set(tree: &mut Tree, path: &Path, value: &New<'_>, force: bool) -> Result<()> {
     if !force {
         check_place(tree, path)?;
     }
@@ -139,7 +153,11 @@ pub(super) fn set(tree: &mut Tree, path: &Path, value: &[u8], force: bool) -> Re
         Some(entry) if entry.kind() == EntryKind::Executable => EntryKind::Executable,
         _ => EntryKind::Value,
     };
-    Ok(tree.add_kind(path, kind, value)?)
+    match value {
+        New::Bytes(bytes) => tree.add_kind(path, kind, *bytes)?,
+        New::Stored(value) => tree.add_stored(path, kind, value)?,
+    }
+    Ok(())
 }
 
 /// Refuses to set a value where that would take something else away.

@@ -47,6 +47,35 @@ fn several_values_are_one_commit() {
     place.fails(1, &["nothing at h"], ["get", "h"]);
 }
 
+#[needs(linux)]
+#[test]
+fn large_values_come_and_go_in_bounded_memory() {
+    let place = Place::with_store();
+    // 300 MB that nothing compresses and no two pieces of which are the same.
+    let mut state = 1_u64;
+    let mut word = || {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 16) as u32
+    };
+    let bytes: Vec<u8> = (0..75_000_000).flat_map(|_| word().to_le_bytes()).collect();
+    let file = place.file("large", &bytes);
+    let limited = |script: &str| Run::of(place.shell(&format!("ulimit -d 150000; {script}"), &[]));
+    assert_eq!(limited("\"$0\" set a/b - < large").code, 0);
+    assert_eq!(limited("\"$0\" get a/b > again").code, 0);
+    assert!(std::fs::read(place.path("again")).unwrap() == bytes);
+    assert_eq!(limited("\"$0\" get a/b --out third").code, 0);
+    assert!(std::fs::read(place.path("third")).unwrap() == bytes);
+    // The same as if it had come whole.
+    let mut tree = bristlecone::Repo::memory().tree();
+    tree.add("a/b", &bytes).unwrap();
+    assert_eq!(place.json(["log"])["commits"][0]["root"], tree.root().unwrap().to_string());
+    // What is too large is refused by its size, at once.
+    std::fs::File::options().write(true).open(file).unwrap().set_len(5 << 30).unwrap();
+    let run = limited("\"$0\" set c - < large");
+    run.failed(3, &["standard input is too large for a value", "5.4 GB", "2.1 GB"]);
+    place.fails(3, &["large is too large for a value", "5.4 GB", "2.1 GB"], ["import", "."]);
+}
+
 #[test]
 fn a_closed_standard_input_is_no_value() {
     let place = Place::with_store();

@@ -28,6 +28,7 @@ mod node;
 mod tag;
 mod update;
 
+pub use contents::ValueBuilder;
 pub use cursor::Entries;
 pub use cut::step_hash;
 pub use diff::Differences;
@@ -221,6 +222,10 @@ impl Format for Native {
 
     fn put_contents<K: Sink>(&self, sink: &mut K, value: &[u8]) -> Result<ObjRef, FormatError> {
         Ok(contents::put(sink, value))
+    }
+
+    fn value_builder(&self) -> Option<ValueBuilder> {
+        Some(ValueBuilder::default())
     }
 
     fn read_contents<'a, S: Source>(

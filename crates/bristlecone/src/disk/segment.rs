@@ -429,4 +429,19 @@ mod tests {
             assert!(!believed(wrong), "{wrong:?}");
         }
     }
+
+    #[test]
+    fn a_record_that_is_verified_says_nothing_of_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let storage: Arc<dyn Storage> = Arc::new(RealStorage::new(dir.path()));
+        storage.create_dir(SEGMENTS).unwrap();
+        let file = storage.open(&segment_name(7), OpenMode::CreateNew).unwrap();
+        write_all_at(&*file, &vec![0; 8192], 0).unwrap();
+        let segment = Segment::open(&storage, 7, SALT, true, false).unwrap().unwrap();
+        for offset in [64, 128, 4000, 8160] {
+            segment.set_verified(offset);
+        }
+        let verified: Vec<usize> = (0..8192).step_by(32).filter(|&offset| segment.is_verified(offset)).collect();
+        assert_eq!(verified, [64, 128, 4000, 8160]);
+    }
 }

@@ -32,6 +32,7 @@ pub(super) const fn kind_of(bytes: u64) -> Kind {
     if bytes > WHOLE_BYTES_MAX as u64 { Kind::Pieces } else { Kind::Contents }
 }
 
+#[derive(Debug)]
 struct Piece {
     at: ObjRef,
     bytes: u64,
@@ -48,6 +49,61 @@ pub(super) fn put<K: Sink>(sink: &mut K, value: &[u8]) -> ObjRef {
         pieces.push(put_whole(sink, piece));
         rest = tail;
     }
+    put_all_lists(sink, pieces)
+}
+
+/// A value that comes in parts. Pieces are given to a sink as soon as it is sure where they end, so that no more than one
+/// of them, and the part that came last, is in memory.
+///
+/// Law: what [`ValueBuilder::finish`] returns depends on the bytes alone, not on how they were cut into parts; it is what
+/// [`crate::Format::put_contents`] returns for all of them.
+#[derive(Debug, Default)]
+pub struct ValueBuilder {
+    rest: Vec<u8>,
+    pieces: Vec<Piece>,
+    // How many of them have a place that stays.
+    settled: usize,
+}
+
+impl ValueBuilder {
+    /// Takes the next bytes.
+    pub fn push<K: Sink>(&mut self, sink: &mut K, bytes: &[u8]) {
+        self.rest.extend_from_slice(bytes);
+        let mut at = 0;
+        // With so many bytes at hand a cut is where it would be if more came.
+        while self.rest.len() - at > PIECE_BYTES_MAX {
+            let piece = &self.rest[at..][..cut(&self.rest[at..]).bytes];
+            at += piece.len();
+            self.pieces.push(put_whole(sink, piece));
+        }
+        self.rest.drain(..at);
+    }
+
+    /// Says that all which sinks were given until now was appended at `base`.
+    pub fn settle(&mut self, base: Location) {
+        for piece in &mut self.pieces[self.settled..] {
+            piece.at.at = piece.at.at.resolve(base);
+        }
+        self.settled = self.pieces.len();
+    }
+
+    /// Ends the value and returns its reference.
+    pub fn finish<K: Sink>(mut self, sink: &mut K) -> ObjRef {
+        if self.pieces.is_empty() {
+            return put_whole(sink, &self.rest).at;
+        }
+        let mut rest = &self.rest[..];
+        while !rest.is_empty() {
+            let (piece, tail) = rest.split_at(cut(rest).bytes);
+            self.pieces.push(put_whole(sink, piece));
+            rest = tail;
+        }
+        put_all_lists(sink, self.pieces)
+    }
+}
+
+/// Gives lists of pieces to the sink, lists of lists above them, and returns the one that holds all.
+fn put_all_lists<K: Sink>(sink: &mut K, mut pieces: Vec<Piece>) -> ObjRef {
     let mut level = 0;
     loop {
         pieces = put_lists(sink, level, &pieces);

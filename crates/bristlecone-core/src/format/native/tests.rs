@@ -444,3 +444,29 @@ fn a_hundred_proved_lookups_in_a_million_entries_fit_in_64_kb() {
         assert!(group != 2 || bytes <= 64_000);
     }
 }
+
+#[test]
+fn a_value_is_the_same_however_it_comes() {
+    let mut state = 7_u64;
+    let mut next = move || {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 33) as usize
+    };
+    for bytes in [0, 1, 48, 4096, 256 << 10, (256 << 10) + 1, 700_000, 3_000_000, 12_000_000] {
+        let value: Vec<u8> =
+            (0..bytes).map(|index| if index % 1_000_000 < 400_000 { 0 } else { next() as u8 }).collect();
+        for longest in [1 << 10, 100_000, 1 << 20, usize::MAX] {
+            let (whole, parts) = (Objects::default(), Objects::default());
+            let (mut whole, mut parts) = (Put(&whole, 0), Put(&parts, 0));
+            let expected = Native::new().put_contents(&mut whole, &value).unwrap();
+            let mut builder = Native::new().value_builder().unwrap();
+            let mut rest = &value[..];
+            while !rest.is_empty() {
+                let (part, tail) = rest.split_at((next() % longest.max(1) + 1).min(rest.len()));
+                builder.push(&mut parts, part);
+                rest = tail;
+            }
+            assert_eq!(builder.finish(&mut parts).oid, expected.oid, "{bytes} bytes in parts of up to {longest}");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Values that are written as they come, before a tree binds them.
+
+use std::{io::Read, sync::Arc};
+
+use bristlecone_core::{Format, Location, ObjRef, native::WHOLE_BYTES_MAX};
+
+use super::{Repo, resolve};
+use crate::{Backend, Batch, Durability, Error, Result, VALUE_BYTES_MAX, Value, store::FlushSink};
+
+/// How many bytes are read at a time.
+const PART_BYTES: usize = 1 << 20;
+/// Pieces are appended when they are so many bytes together.
+const APPEND_BYTES: usize = 8 << 20;
+
+/// A value that was read to its end, to be bound with [`crate::Tree::add_stored`]. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct StoredValue(pub(crate) Stored);
+
+#[derive(Clone, Debug)]
+pub(crate) enum Stored {
+    /// In memory.
+    Bytes(Value),
+    /// In a backend, in pieces.
+    Pieces { backend: Arc<dyn Backend>, at: ObjRef, bytes: u64 },
+}
+
+impl StoredValue {
+    /// Returns how many bytes it has.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        match &self.0 {
+            Stored::Bytes(value) => value.as_bytes().len() as u64,
+            Stored::Pieces { bytes, .. } => *bytes,
+        }
+    }
+
+    /// Returns whether it has none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl<F: Format> Repo<F> {
+    /// Reads a value to its end and writes it on the way, in some MiB of memory where the format cuts large values into
+    /// pieces (the native one does); elsewhere, and where it is short, it is kept in memory.
+    ///
+    /// What is written stays, whether or not a commit ever leads to it.
+    ///
+    /// ```
+    /// # use bristlecone::{EntryKind, Repo};
+    /// let repo = Repo::memory();
+    /// let bytes: Vec<u8> = (0..1_000_000_u32).flat_map(u32::to_le_bytes).collect();
+    /// let value = repo.write_value(&mut &bytes[..])?;
+    /// let (mut streamed, mut whole) = (repo.tree(), repo.tree());
+    /// streamed.add_stored("a", EntryKind::Value, &value)?;
+    /// whole.add("a", &bytes)?;
+    /// assert_eq!(streamed.root()?, whole.root()?);
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Io`] of the reader, naming no file; [`Error::TooLarge`] beyond [`VALUE_BYTES_MAX`]; those of the backend.
+    pub fn write_value(&self, from: &mut dyn Read) -> Result<StoredValue> {
+        let mut part = Vec::new();
+        let Some(mut builder) = self.store.format.value_builder() else {
+            read_part(from, &mut part, VALUE_BYTES_MAX as usize + 1)?;
+            check_length(part.len() as u64)?;
+            return Ok(StoredValue(Stored::Bytes(Value::new(part))));
+        };
+        read_part(from, &mut part, PART_BYTES)?;
+        if part.len() <= WHOLE_BYTES_MAX {
+            return Ok(StoredValue(Stored::Bytes(Value::new(part))));
+        }
+        let backend = &self.store.backend;
+        let mut sink = FlushSink::new(Batch::new(), &**backend);
+        let mut bytes = 0;
+        while !part.is_empty() {
+            bytes += part.len() as u64;
+            check_length(bytes)?;
+            builder.push(&mut sink, &part);
+            if sink.batch.bytes().len() >= APPEND_BYTES {
+                let base = backend.append(sink.batch, &[], Durability::None)?;
+                builder.settle(base);
+                sink = FlushSink::new(Batch::new(), &**backend);
+            }
+            part.clear();
+            read_part(from, &mut part, PART_BYTES)?;
+        }
+        let at = builder.finish(&mut sink);
+        let base =
+            if sink.batch.is_empty() { Location::NONE } else { backend.append(sink.batch, &[], Durability::None)? };
+        Ok(StoredValue(Stored::Pieces { backend: backend.clone(), at: resolve(at, base), bytes }))
+    }
+}
+
+fn check_length(bytes: u64) -> Result<()> {
+    if bytes <= VALUE_BYTES_MAX {
+        return Ok(());
+    }
+    Err(Error::TooLarge { what: "a value", bytes, bytes_max: VALUE_BYTES_MAX })
+}
+
+/// Reads so many bytes, fewer at the end.
+fn read_part(from: &mut dyn Read, part: &mut Vec<u8>, bytes: usize) -> Result<()> {
+    let read = from.take(bytes as u64).read_to_end(part);
+    read.map_err(|source| Error::Io { file: "the value".to_owned(), source })?;
+    Ok(())
+}
