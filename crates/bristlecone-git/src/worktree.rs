@@ -32,12 +32,17 @@ mod check;
 mod folder;
 mod glob;
 mod heads;
+pub mod ignore;
 mod index;
 mod lock;
 mod settings;
+mod submodule;
+mod tracked;
 
 pub use heads::{CheckedOut, WorktreeHead, checked_out};
 pub use settings::Settings;
+pub use submodule::{Submodule, submodule};
+pub use tracked::Tracked;
 
 use folder::{Found, Top};
 use index::{Entry, Index, IndexError, Stat, mode_of};

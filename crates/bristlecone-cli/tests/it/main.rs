@@ -10,6 +10,7 @@ mod folders;
 mod formats;
 mod generate;
 mod git_harness;
+mod git_import;
 mod git_read;
 mod git_worktree;
 mod git_write;

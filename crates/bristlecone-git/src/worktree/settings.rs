@@ -55,11 +55,23 @@ impl Settings {
 
     /// Returns the file of attributes that counts for all repositories of the user.
     pub(super) fn attributes_file(&self) -> PathBuf {
-        if let Some(file) = self.get("core.attributesFile") {
+        self.file_or("core.attributesFile", "attributes")
+    }
+
+    /// Returns the file of ignored paths that counts for all repositories of the user. A relative one is below the working
+    /// tree.
+    #[must_use]
+    pub fn excludes_file(&self) -> PathBuf {
+        self.file_or("core.excludesFile", "ignore")
+    }
+
+    /// Returns the file that a setting names, or the one of the user's with this name.
+    fn file_or(&self, key: &str, name: &str) -> PathBuf {
+        if let Some(file) = self.get(key) {
             return expanded(file);
         }
         let base = env::var_os("XDG_CONFIG_HOME").filter(|dir| !dir.is_empty()).map(PathBuf::from);
-        base.unwrap_or_else(|| expanded(b"~/.config")).join("git/attributes")
+        base.unwrap_or_else(|| expanded(b"~/.config")).join("git").join(name)
     }
 }
 
