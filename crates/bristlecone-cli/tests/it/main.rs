@@ -15,6 +15,7 @@ mod git_read;
 mod git_worktree;
 mod git_write;
 mod harness;
+mod help;
 mod histories;
 mod hostile;
 mod json;
