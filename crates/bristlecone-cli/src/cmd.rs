@@ -2,7 +2,9 @@
 
 use std::{ffi::OsString, process::ExitCode};
 
-use clap::{CommandFactory, Parser, Subcommand, error::ErrorKind};
+use clap::{Parser, Subcommand, error::ErrorKind};
+
+use description::description;
 
 use crate::{
     ending,
@@ -16,8 +18,10 @@ mod bench;
 mod branches;
 mod check;
 mod checkout;
+mod complete;
 mod completions;
 mod del;
+mod description;
 mod diff;
 mod export;
 mod export_git;
@@ -107,10 +111,17 @@ struct Context {
 
 /// Runs a command line and returns its exit code.
 pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let cli = match Cli::try_parse_from(arguments) {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    if let Some(code) = complete::answer(&arguments) {
+        return code;
+    }
+    let cli = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,
         Err(error) => {
             let help = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+            // Describing every verb takes longer than parsing, so only help does it.
+            let described = if help { description().try_get_matches_from(&arguments).err() } else { None };
+            let error = described.unwrap_or(error);
             // Nobody is left to tell if this fails.
             let _ = error.print();
             return ExitCode::from(if help { 0 } else { Code::Usage as u8 });
@@ -157,15 +168,10 @@ fn dispatch(command: Command, context: &mut Context) -> Result<()> {
     }
 }
 
-/// Returns the command line as completions and manual pages describe it.
-fn description() -> clap::Command {
-    let mut command = Cli::command();
-    command.build();
-    command
-}
-
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::*;
 
     #[test]

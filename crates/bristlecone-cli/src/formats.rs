@@ -220,6 +220,15 @@ impl Format for AnyFormat {
         with_format!(self, format => format.put_commit(sink, commit, generation))
     }
 
+    fn put_copied_commit<K: Sink>(
+        &self,
+        sink: &mut K,
+        commit: &Commit,
+        generation: u64,
+    ) -> Result<ObjRef, FormatError> {
+        with_format!(self, format => format.put_copied_commit(sink, commit, generation))
+    }
+
     fn decode_commit(&self, object: &Object<'_>) -> Result<Commit, FormatError> {
         with_format!(self, format => format.decode_commit(object))
     }

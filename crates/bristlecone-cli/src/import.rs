@@ -8,6 +8,7 @@
 
 use std::{
     ops::Range,
+    os::unix::ffi::OsStrExt,
     path::{Path as FilePath, PathBuf},
     sync::{
         Mutex,
@@ -18,7 +19,7 @@ use std::{
     time::Duration,
 };
 
-use bristlecone::{EntryKind, Path};
+use bristlecone::{EntryKind, Format, Kind, ObjRef, Oid, Path, core::Source};
 
 use crate::{
     failure::{Failure, Result},
@@ -29,12 +30,16 @@ use crate::{
 
 mod budget;
 mod read;
+mod rules;
 mod scan;
 
-pub(crate) use scan::LeftOut;
+pub(crate) use rules::{Ignored, Wanted};
+pub(crate) use scan::{LeftOut, TakenSubmodule, UNREADABLE};
 
 use budget::Budget;
-use scan::{Scan, Unit};
+use read::{EXECUTABLE, EXECUTABLE_BY_OWNER, Reader};
+use rules::Rules;
+use scan::{Scan, Scanner, Unit, What};
 
 /// Bytes of files that are in memory at a time, but for one file that is larger.
 const BYTES_IN_FLIGHT: u64 = 256 << 20;
@@ -63,16 +68,55 @@ pub(crate) struct Summary {
     pub(crate) bytes: u64,
     /// What the tree cannot hold, or must not.
     pub(crate) left_out: Vec<LeftOut>,
+    /// Files that could not be read, and are among those left out.
+    pub(crate) unreadable: u64,
+    /// What patterns left out, by the file that has them.
+    pub(crate) ignored: Vec<(String, Ignored)>,
+    /// Repositories that were taken as the ids of their commits.
+    pub(crate) submodules: Vec<TakenSubmodule>,
+    /// Files that a sparse checkout leaves out, and that are as the index has them.
+    pub(crate) sparse: u64,
+}
+
+/// How a folder is read.
+pub(crate) struct Options<'a> {
+    /// Executables are taken as plain values and so are links, as their targets. Without it, what the format cannot keep is
+    /// refused before anything is read.
+    pub(crate) plain: bool,
+    /// What clearly does not fit into the store's file system is refused before anything is read.
+    pub(crate) check_room: bool,
+    /// What cannot be read is left out.
+    pub(crate) skip_unreadable: bool,
+    /// What else is.
+    pub(crate) wanted: Wanted<'a>,
 }
 
 /// A file that was read.
 struct File {
     // Where, from the top of the import.
     path: Path,
-    kind: EntryKind,
-    bytes: Vec<u8>,
+    contents: Contents,
     // How much of the budget to give back once it is in the tree.
     held: u64,
+}
+
+/// What is bound in a tree.
+enum Contents {
+    Value(EntryKind, Vec<u8>),
+    Submodule(Oid),
+    /// It is left out.
+    Nothing,
+}
+
+impl Contents {
+    fn add_to(&self, tree: &mut Tree, path: &Path) -> Result<()> {
+        match self {
+            Self::Value(kind, bytes) => tree.add_kind(path, *kind, bytes.as_slice())?,
+            Self::Submodule(commit) => tree.add_foreign(path, *commit)?,
+            Self::Nothing => {}
+        }
+        Ok(())
+    }
 }
 
 /// What a worker hands over.
@@ -84,96 +128,123 @@ enum Finished {
 }
 
 /// Counts of what was read, kept by each worker.
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 struct Counts {
     files: u64,
     executables: u64,
     links: u64,
     plain: u64,
     bytes: u64,
+    unreadable: Vec<Path>,
 }
 
 /// Reads the folder `dir` into a tree of the store, leaving out the store's own folder; and in a Git repository all that
 /// has the name of Git's.
-///
-/// `plain`: executables are taken as plain values and so are links, as their targets. Without it, what the format
-/// cannot keep is refused before anything is read. `check_room`: so is what clearly does not fit into the store's file
-/// system.
-pub(crate) fn folder(opened: &Opened, dir: &FilePath, plain: bool, check_room: bool) -> Result<(Tree, Summary)> {
-    let repo = &opened.repo;
+pub(crate) fn folder(opened: &Opened, dir: &FilePath, options: &Options<'_>) -> Result<(Tree, Summary)> {
     let mut progress = Progress::new("scanned", None);
     let done = Done::default();
-    let git = matches!(opened.store, Store::Git { .. });
-    let scan = Scan::of(dir, &opened.dir, git, &mut |count| {
+    let mut rules = Rules::of(opened, dir, &options.wanted)?;
+    let mut tell = |count| {
         done.items.store(count, Relaxed);
         progress.tick(&done);
-    })?;
+    };
+    let scan = Scanner::new(&opened.dir, &mut rules, options.skip_unreadable, &mut tell).scan(dir)?;
     drop(progress);
-    if !plain {
-        scan.check_kinds(repo.format())?;
+    if !options.plain {
+        scan.check_kinds(opened.repo.format())?;
     }
     let bytes = scan.bytes_min()?;
-    if let (Store::Disk { backend, .. }, true) = (&opened.store, check_room) {
+    if let (Store::Disk { backend, .. }, true) = (&opened.store, options.check_room) {
         backend.check_room(bytes)?;
     }
     let workers = thread::available_parallelism().map_or(1, usize::from);
     let target = (scan.files() / (workers * UNITS_PER_WORKER)).clamp(UNIT_FILES_MIN, UNIT_FILES_MAX);
     let units = scan.units(target);
-    let (tree, counts) = read_units(repo, &scan, plain, units, workers)?;
-    let summary = Summary {
-        files: counts.files,
-        executables: counts.executables,
-        links: counts.links,
-        plain: counts.plain,
-        dirs: scan.dirs_kept(),
-        bytes: counts.bytes,
-        left_out: scan.left_out,
-    };
-    Ok((tree, summary))
-}
-
-/// Reads all units and puts them together.
-fn read_units(repo: &Repo, scan: &Scan, plain: bool, units: Vec<Unit>, workers: usize) -> Result<(Tree, Counts)> {
-    let mut progress = Progress::new("imported", Some(scan.files() as u64));
+    let executable = if rules.is_git() { EXECUTABLE_BY_OWNER } else { EXECUTABLE };
+    let reader = Reader { executable, skip_unreadable: options.skip_unreadable };
     let work = Work {
-        repo,
-        scan,
-        plain,
+        repo: &opened.repo,
+        scan: &scan,
+        plain: options.plain,
+        reader,
         units: Mutex::new(units.into_iter()),
         budget: Budget::new(BYTES_IN_FLIGHT),
         done: Done::default(),
         stop: AtomicBool::new(false),
     };
-    let work = &work;
-    thread::scope(|scope| {
-        let (sender, finished) = mpsc::sync_channel(workers * 2);
-        let threads: Vec<_> = (0..workers)
-            .map(|_| {
-                let sender = sender.clone();
-                scope.spawn(move || work.run(&sender).inspect_err(|_| work.stop()))
-            })
-            .collect();
-        drop(sender);
-        let joined = work.join(&finished, &mut progress).inspect_err(|_| work.stop());
-        // Whoever waits to hand something over is let go.
-        drop(finished);
-        let mut counts = Counts::default();
-        for thread in threads {
-            let part = thread.join().expect("a worker does not panic")?;
-            counts.files += part.files;
-            counts.executables += part.executables;
-            counts.links += part.links;
-            counts.plain += part.plain;
-            counts.bytes += part.bytes;
+    let (mut tree, counts) = work.read_units(workers)?;
+    let sparse = add_sparse(opened, dir, &rules, &mut tree)?;
+    Ok((tree, summary(scan, counts, rules, sparse)))
+}
+
+/// Adds files that a sparse checkout leaves out of the folder: they are as the index has them. Returns how many there are.
+fn add_sparse(opened: &Opened, dir: &FilePath, rules: &Rules, tree: &mut Tree) -> Result<u64> {
+    let mut count = 0;
+    for (path, item) in rules.skipped() {
+        if dir.join(std::ffi::OsStr::from_bytes(path)).symlink_metadata().is_ok() {
+            continue;
         }
-        Ok((joined?, counts))
-    })
+        let contents = match item.kind {
+            EntryKind::Foreign => Contents::Submodule(item.oid),
+            kind => {
+                let at = ObjRef::from(item.oid);
+                Contents::Value(kind, opened.repo.format().read_contents(&Objects(opened), &at, 0..u64::MAX)?.to_vec())
+            }
+        };
+        contents.add_to(tree, &Path::from_bytes(path)?)?;
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// The objects of a store.
+struct Objects<'a>(&'a Opened);
+
+impl Source for Objects<'_> {
+    type Error = bristlecone::Error;
+
+    fn read<'a>(&'a self, kind: Kind, at: &ObjRef) -> bristlecone::Result<bristlecone::Object<'a>> {
+        let object = self.0.repo.backend().read(at)?;
+        object.ok_or(bristlecone::Error::Missing { kind, oid: at.oid })
+    }
+}
+
+fn summary(scan: Scan, counts: Counts, rules: Rules, sparse: u64) -> Summary {
+    let dirs = scan.dirs_kept();
+    let mut left_out = scan.left_out;
+    left_out.extend(counts.unreadable.into_iter().map(|path| LeftOut { path, what: UNREADABLE }));
+    left_out.sort_by(|one, other| one.path.cmp(&other.path));
+    Summary {
+        files: counts.files,
+        executables: counts.executables,
+        links: counts.links,
+        plain: counts.plain,
+        dirs,
+        bytes: counts.bytes,
+        unreadable: left_out.iter().filter(|left_out| left_out.what == UNREADABLE).count() as u64,
+        left_out,
+        ignored: rules.into_ignored(),
+        submodules: scan.submodules,
+        sparse,
+    }
+}
+
+impl Counts {
+    fn add(&mut self, part: Self) {
+        self.files += part.files;
+        self.executables += part.executables;
+        self.links += part.links;
+        self.plain += part.plain;
+        self.bytes += part.bytes;
+        self.unreadable.extend(part.unreadable);
+    }
 }
 
 struct Work<'a> {
     repo: &'a Repo,
     scan: &'a Scan,
     plain: bool,
+    reader: Reader,
     units: Mutex<std::vec::IntoIter<Unit>>,
     budget: Budget,
     done: Done,
@@ -181,6 +252,29 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
+    /// Reads all units and puts them together.
+    fn read_units(&self, workers: usize) -> Result<(Tree, Counts)> {
+        let mut progress = Progress::new("imported", Some(self.scan.files() as u64));
+        thread::scope(|scope| {
+            let (sender, finished) = mpsc::sync_channel(workers * 2);
+            let threads: Vec<_> = (0..workers)
+                .map(|_| {
+                    let sender = sender.clone();
+                    scope.spawn(move || self.run(&sender).inspect_err(|_| self.stop()))
+                })
+                .collect();
+            drop(sender);
+            let joined = self.join(&finished, &mut progress).inspect_err(|_| self.stop());
+            // Whoever waits to hand something over is let go.
+            drop(finished);
+            let mut counts = Counts::default();
+            for thread in threads {
+                counts.add(thread.join().expect("a worker does not panic")?);
+            }
+            Ok((joined?, counts))
+        })
+    }
+
     fn stop(&self) {
         self.stop.store(true, Relaxed);
         self.budget.open();
@@ -222,7 +316,7 @@ impl Work<'_> {
                 }
                 let file = self.read_file(index, name, counts, &mut |bytes| self.budget.take(bytes))?;
                 let step = file.path.split_last().map_or(&[][..], |(_, step)| step);
-                tree.add_kind(&above.join(step)?, file.kind, file.bytes.as_slice())?;
+                file.contents.add_to(&mut tree, &above.join(step)?)?;
                 self.budget.give(file.held);
             }
         }
@@ -279,7 +373,18 @@ impl Work<'_> {
         let entry = &dir.files[name];
         let path = dir.path.join(entry.name.as_encoded_bytes())?;
         let place = dir.place(&self.scan.top).join(&entry.name);
-        let (kind, bytes, held) = read::entry(&place, entry.link, take)?;
+        if let What::Submodule(commit) = entry.what {
+            return Ok(File { path, contents: Contents::Submodule(commit), held: 0 });
+        }
+        let read = self.reader.read(&place, entry.what == What::Link, take)?;
+        let Some((found, bytes)) = read.value else {
+            counts.unreadable.push(path.clone());
+            return Ok(File { path, contents: Contents::Nothing, held: read.held });
+        };
+        let kind = match entry.what {
+            What::Kind(kind) => kind,
+            _ => found,
+        };
         let kind = match kind {
             EntryKind::Executable | EntryKind::Link if self.plain => {
                 counts.plain += 1;
@@ -294,7 +399,7 @@ impl Work<'_> {
         }
         counts.bytes += bytes.len() as u64;
         self.done.add(bytes.len() as u64);
-        Ok(File { path, kind, bytes, held })
+        Ok(File { path, contents: Contents::Value(kind, bytes), held: read.held })
     }
 
     /// Puts together what workers hand over.
@@ -310,7 +415,7 @@ impl Work<'_> {
                 }
                 Ok(Finished::Files(files)) => {
                     for file in files {
-                        tree.add_kind(&file.path, file.kind, file.bytes.as_slice())?;
+                        file.contents.add_to(&mut tree, &file.path)?;
                         self.budget.give(file.held);
                     }
                 }

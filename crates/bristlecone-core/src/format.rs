@@ -170,6 +170,20 @@ pub trait Format: Clone + Send + Sync + fmt::Debug + 'static {
     /// [`FormatError::Unsupported`] for a field that the format would lose.
     fn put_commit<K: Sink>(&self, sink: &mut K, commit: &Commit, generation: u64) -> Result<ObjRef, FormatError>;
 
+    /// As [`Format::put_commit`], for a commit that somebody else made, perhaps long ago: what the format could keep of a
+    /// name or date but would not take anew, it takes.
+    ///
+    /// # Errors
+    /// As [`Format::put_commit`].
+    fn put_copied_commit<K: Sink>(
+        &self,
+        sink: &mut K,
+        commit: &Commit,
+        generation: u64,
+    ) -> Result<ObjRef, FormatError> {
+        self.put_commit(sink, commit, generation)
+    }
+
     /// Returns the commit that an object is.
     ///
     /// # Errors

@@ -33,15 +33,20 @@ mod folder;
 mod glob;
 mod heads;
 mod held;
+pub mod ignore;
 mod index;
 mod lock;
 mod owner;
 mod settings;
+mod submodule;
+mod tracked;
 
 pub use heads::{CheckedOut, WorktreeHead, checked_out};
 pub use held::{HeldRefs, Hold};
 pub use owner::foreign_owner;
 pub use settings::Settings;
+pub use submodule::{Submodule, submodule};
+pub use tracked::Tracked;
 
 use folder::{Found, Top};
 use index::{Entry, Index, IndexError, Stat, mode_of};

@@ -16,6 +16,7 @@ mod join;
 mod message;
 mod push;
 mod rewrite;
+mod signature;
 mod split;
 mod status;
 mod survey;

@@ -1,10 +1,10 @@
 //! `cone completions`: for shells.
 
-use clap::Args;
-use clap_complete::Shell;
+use clap::{Args, ValueEnum};
+use clap_complete::env::Shells;
 
-use super::Context;
-use crate::failure::Result;
+use super::{Context, complete};
+use crate::failure::{Failure, Result};
 
 /// Write completions for a shell to standard output
 #[derive(Args, Debug)]
@@ -12,15 +12,45 @@ use crate::failure::Result;
 Examples:
   cone completions bash > ~/.local/share/bash-completion/completions/cone
   cone completions zsh > ~/.zfunc/_cone
-  cone completions fish > ~/.config/fish/completions/cone.fish")]
+  cone completions fish > ~/.config/fish/completions/cone.fish
+
+They run cone, which must be found in $PATH, to complete verbs, options, branches, revisions and paths of the store that
+the words typed so far name.")]
 pub(super) struct CompletionsArgs {
     /// Which shell
     #[arg(value_enum, value_name = "SHELL")]
     shell: Shell,
 }
 
+/// The shells that can ask.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Shell {
+    Bash,
+    Elvish,
+    Fish,
+    Powershell,
+    Zsh,
+}
+
+impl Shell {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Bash => "bash",
+            Self::Elvish => "elvish",
+            Self::Fish => "fish",
+            Self::Powershell => "powershell",
+            Self::Zsh => "zsh",
+        }
+    }
+}
+
 pub(super) fn run(args: CompletionsArgs, context: &mut Context) -> Result<()> {
+    let shell = args.shell.name();
+    let shells = Shells::builtins();
+    let completer = shells.completer(shell).ok_or_else(|| Failure::usage(format!("no completions for {shell}")))?;
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut super::description(), "cone", &mut script);
+    completer
+        .write_registration(complete::VARIABLE, "cone", "cone", "cone", &mut script)
+        .map_err(|error| Failure::file("write", "the completions", &error))?;
     context.out.bytes(&script)
 }

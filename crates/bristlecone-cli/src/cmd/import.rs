@@ -17,7 +17,7 @@ use crate::{
     commit::Change,
     failure::{Failure, Result},
     formats::Tree,
-    import::{self, Summary},
+    import::{self, Ignored, Options, Summary, Wanted as WantedFiles},
     open::Access,
     output::{Fields, fields, put_name, say},
     text::{self, show},
@@ -33,15 +33,19 @@ const NAMED_MAX: usize = 20;
 Examples:
   cone import photos                            the whole tree becomes what is in the folder
   cone import photos --path backup/photos       only what is below that path
+  cone import . --exclude '*.tmp' --exclude cache/
   cone import . -b snapshots -m \"Before lunch\"  on another branch
   cone import --git ../project                  the whole history of a Git repository, with all its refs
   cone import --git ../project --ref main --ref 'v*'
 
 Executable bits and links are kept; times, owners and other permissions are not. Empty folders, pipes,
 sockets and devices are left out, counted and named; so is the store itself. A format that has no executables
-or links refuses them, unless they are to be --plain. In a Git repository whatever has the name .git is left
-out, too, and what Git ignores is not. The branch moves at the very end:
-whatever stops an import before, the store holds what it held.
+or links refuses them, unless they are to be --plain. The branch moves at the very end: whatever stops an import
+before, the store holds what it held.
+
+In a Git repository what Git ignores is left out, and a repository inside the folder becomes the id of its commit,
+as with git add. Elsewhere a file .coneignore in the folder says what is left out, with the same syntax. How much
+that is, and by which file, is told. What is left out is not at the path afterwards.
 
 A history goes into stores of the formats git and native, commit by commit, with its branches, tags and other
 refs under their full names. The same command again brings what is new; one that was interrupted goes on. Refs
@@ -68,6 +72,15 @@ pub(super) struct ImportArgs {
     /// Take executables as plain values, and links, too, as their targets
     #[arg(long, conflicts_with = "git")]
     plain: bool,
+    /// Take also what ignore files leave out
+    #[arg(long, conflicts_with = "git")]
+    all: bool,
+    /// Leave out what this pattern is for, as in a .gitignore of the folder; as often as needed
+    #[arg(long, value_name = "PATTERN", conflicts_with = "git")]
+    exclude: Vec<OsString>,
+    /// Leave out files that cannot be read, and end with exit code 1
+    #[arg(long, conflicts_with = "git")]
+    skip_unreadable: bool,
     /// Begin also if there seems to be too little free space
     #[arg(long)]
     ignore_free_space: bool,
@@ -104,7 +117,7 @@ fn import_dir(args: &ImportArgs, dir: &Path, context: &mut Context) -> Result<()
     let branch = opened.branch_to_change()?;
     drop(opened.ask_leave(&branch.moving_ref()?)?);
     check(&args.commit.begin.start(&opened, &branch)?.tree(&opened)?)?;
-    let (mut imported, summary) = import::folder(&opened, &dir, args.plain, !args.ignore_free_space)?;
+    let (mut imported, summary) = import::folder(&opened, &dir, &args.options())?;
     if !imported.is_empty()? {
         imported.write()?;
     }
@@ -118,7 +131,19 @@ fn import_dir(args: &ImportArgs, dir: &Path, context: &mut Context) -> Result<()
     let mut all = done.fields(&opened);
     put_name(&mut all, "path", path.as_bytes());
     all.extend(describe(&summary, seconds));
-    context.out.document(all)
+    context.out.document(all)?;
+    if summary.unreadable > 0 { Err(Failure::answered()) } else { Ok(()) }
+}
+
+impl ImportArgs {
+    fn options(&self) -> Options<'_> {
+        Options {
+            plain: self.plain,
+            check_room: !self.ignore_free_space,
+            skip_unreadable: self.skip_unreadable,
+            wanted: WantedFiles { all: self.all, exclude: &self.exclude },
+        }
+    }
 }
 
 fn tell(summary: &Summary, seconds: f64) {
@@ -128,6 +153,17 @@ fn tell(summary: &Summary, seconds: f64) {
     let more = summary.left_out.len().saturating_sub(NAMED_MAX);
     if more > 0 {
         say!("left out: {more} more; -o json names all");
+    }
+    if !summary.ignored.is_empty() {
+        let by: Vec<_> = summary.ignored.iter().map(|(source, count)| ignored_by(source, *count)).collect();
+        say!("ignored: {}", by.join("; "));
+    }
+    for taken in summary.submodules.iter().filter(|taken| !taken.registered).take(NAMED_MAX) {
+        say!("taken as the id of its commit: {} (a repository, with commit {})", taken.path, taken.commit);
+    }
+    if summary.sparse > 0 {
+        let many = text::count(summary.sparse, "file", "files");
+        say!("kept as the index has it: {many} that the sparse checkout leaves out");
     }
     if summary.plain > 0 {
         let many = text::count(summary.plain, "executable or link", "executables and links");
@@ -145,6 +181,14 @@ fn tell(summary: &Summary, seconds: f64) {
     );
 }
 
+/// Says how much a file of patterns left out: `2 files and 1 folder by .gitignore`.
+fn ignored_by(source: &str, count: Ignored) -> String {
+    let files = (count.files > 0).then(|| text::count(count.files, "file", "files"));
+    let dirs = (count.dirs > 0).then(|| text::count(count.dirs, "folder", "folders"));
+    let many: Vec<_> = files.into_iter().chain(dirs).collect();
+    format!("{} by {source}", many.join(" and "))
+}
+
 fn describe(summary: &Summary, seconds: f64) -> Fields {
     let left_out = summary.left_out.iter().map(|left_out| {
         let mut one = fields! {};
@@ -153,6 +197,16 @@ fn describe(summary: &Summary, seconds: f64) -> Fields {
         serde_json::Value::Object(one)
     });
     let left_out: Vec<_> = left_out.collect();
+    let ignored = summary.ignored.iter();
+    let ignored = ignored.map(|(by, count)| fields! { "by": by.as_str(), "files": count.files, "dirs": count.dirs });
+    let ignored: Vec<_> = ignored.map(serde_json::Value::Object).collect();
+    let submodules = summary.submodules.iter().map(|taken| {
+        let mut one = fields! {};
+        put_name(&mut one, "path", taken.path.as_bytes());
+        one.extend(fields! { "oid": taken.commit.to_string(), "registered": taken.registered });
+        serde_json::Value::Object(one)
+    });
+    let submodules: Vec<_> = submodules.collect();
     fields! {
         "files": summary.files,
         "executables": summary.executables,
@@ -162,5 +216,8 @@ fn describe(summary: &Summary, seconds: f64) -> Fields {
         "bytes": summary.bytes,
         "seconds": seconds,
         "left_out": left_out,
+        "ignored": ignored,
+        "submodules": submodules,
+        "sparse": summary.sparse,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File, OpenOptions},
-    io::Read,
+    io::{self, Read as _},
     os::unix::{
         ffi::OsStringExt,
         fs::{MetadataExt, OpenOptionsExt},
@@ -11,7 +11,7 @@ use std::{
 };
 
 use bristlecone::{EntryKind, VALUE_BYTES_MAX};
-use rustix::fs::OFlags;
+use rustix::{fs::OFlags, io::Errno};
 
 use crate::{
     failure::{Failure, Result},
@@ -20,46 +20,96 @@ use crate::{
 
 /// Any of the three executable bits.
 pub(super) const EXECUTABLE: u32 = 0o111;
+/// The one that Git asks for.
+pub(super) const EXECUTABLE_BY_OWNER: u32 = 0o100;
 
-/// Reads what the scan found at `place`: kind, bytes, and what `take` took from the budget for them.
-pub(super) fn entry(
-    place: &FilePath,
-    link: bool,
-    take: &mut dyn FnMut(u64) -> u64,
-) -> Result<(EntryKind, Vec<u8>, u64)> {
-    if link {
-        let target = fs::read_link(place).map_err(|error| Failure::file("read the link", show(place), &error))?;
-        return Ok((EntryKind::Link, target.into_os_string().into_vec(), 0));
+/// Reads files as a store wants them.
+pub(super) struct Reader {
+    /// The bits of which one makes a file an executable.
+    pub(super) executable: u32,
+    /// Whether files that cannot be read are left out.
+    pub(super) skip_unreadable: bool,
+}
+
+/// A file or link that was read.
+pub(super) struct Read {
+    /// What it is, and its bytes; `None` if it cannot be read and is left out.
+    pub(super) value: Option<(EntryKind, Vec<u8>)>,
+    /// What was taken from the budget.
+    pub(super) held: u64,
+}
+
+/// Whether this is of the file alone, and not of the process or the machine.
+pub(super) fn is_unreadable(error: &io::Error) -> bool {
+    let of_all = [Errno::MFILE, Errno::NFILE, Errno::NOMEM];
+    error.raw_os_error().is_some_and(|code| of_all.iter().all(|all| all.raw_os_error() != code))
+}
+
+impl Reader {
+    /// Reads what the scan found at `place`. `take` takes bytes from the budget.
+    pub(super) fn read(&self, place: &FilePath, link: bool, take: &mut dyn FnMut(u64) -> u64) -> Result<Read> {
+        let mut held = 0;
+        let read = if link { read_link(place) } else { self.read_file(place, take, &mut held) };
+        match read {
+            Ok(value) => Ok(Read { value: Some(value), held }),
+            Err(Refused::BySystem(error)) if self.skip_unreadable && is_unreadable(&error) => {
+                Ok(Read { value: None, held })
+            }
+            Err(Refused::BySystem(error)) => {
+                Err(Failure::file(if link { "read the link" } else { "read" }, show(place), &error))
+            }
+            Err(Refused::ByUs(failure)) => Err(failure),
+        }
     }
-    let failed = |error| Failure::file("read", show(place), &error);
-    let mut file = open(place)?;
-    let found = file.metadata().map_err(failed)?;
-    if !found.is_file() {
-        return Err(changed(place));
+
+    fn read_file(&self, place: &FilePath, take: &mut dyn FnMut(u64) -> u64, held: &mut u64) -> Value {
+        let mut file = open(place)?;
+        let found = file.metadata()?;
+        if !found.is_file() {
+            return Err(Refused::ByUs(changed(place)));
+        }
+        let size = found.len();
+        if size > VALUE_BYTES_MAX {
+            return Err(Refused::ByUs(too_large(place, size)));
+        }
+        *held = take(size);
+        // One byte more than there should be, so that the end is seen without another buffer.
+        let mut bytes = Vec::with_capacity(size as usize + 1);
+        file.by_ref().take(VALUE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > VALUE_BYTES_MAX {
+            return Err(Refused::ByUs(too_large(place, bytes.len() as u64)));
+        }
+        let kind = if found.mode() & self.executable != 0 { EntryKind::Executable } else { EntryKind::Value };
+        Ok((kind, bytes))
     }
-    let size = found.len();
-    if size > VALUE_BYTES_MAX {
-        return Err(too_large(place, size));
+}
+
+type Value = std::result::Result<(EntryKind, Vec<u8>), Refused>;
+
+/// Why there is no value.
+enum Refused {
+    BySystem(io::Error),
+    ByUs(Failure),
+}
+
+impl From<io::Error> for Refused {
+    fn from(error: io::Error) -> Self {
+        Self::BySystem(error)
     }
-    let held = take(size);
-    // One byte more than there should be, so that the end is seen without another buffer.
-    let mut bytes = Vec::with_capacity(size as usize + 1);
-    file.by_ref().take(VALUE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
-    if bytes.len() as u64 > VALUE_BYTES_MAX {
-        return Err(too_large(place, bytes.len() as u64));
-    }
-    let kind = if found.mode() & EXECUTABLE != 0 { EntryKind::Executable } else { EntryKind::Value };
-    Ok((kind, bytes, held))
+}
+
+fn read_link(place: &FilePath) -> Value {
+    Ok((EntryKind::Link, fs::read_link(place)?.into_os_string().into_vec()))
 }
 
 /// Opens a file without following a link or waiting on a pipe that took its place.
-fn open(place: &FilePath) -> Result<File> {
+fn open(place: &FilePath) -> std::result::Result<File, Refused> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(place).map_err(|error| {
-        if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) {
-            return changed(place);
+        if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) {
+            return Refused::ByUs(changed(place));
         }
-        Failure::file("read", show(place), &error)
+        Refused::BySystem(error)
     })
 }
 

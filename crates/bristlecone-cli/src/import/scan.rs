@@ -3,15 +3,19 @@
 use std::{
     collections::HashSet,
     ffi::OsString,
-    fs,
+    fs, io,
     ops::Range,
     os::unix::fs::{FileTypeExt, MetadataExt},
     path::{Path as FilePath, PathBuf},
 };
 
-use bristlecone::{EntryKind, Format, Path, VALUE_BYTES_MAX};
+use bristlecone::{EntryKind, Format, Oid, Path, VALUE_BYTES_MAX};
+use bristlecone_git::worktree::Submodule;
 
-use super::read::{EXECUTABLE, too_large};
+use super::{
+    read::{EXECUTABLE, is_unreadable, too_large},
+    rules::{Rules, Scope, Verdict},
+};
 use crate::{
     failure::{Failure, Result},
     formats::AnyFormat,
@@ -24,13 +28,28 @@ const NAMED_MAX: usize = 3;
 /// What the system counts the room of files in.
 const BLOCK_BYTES: u64 = 512;
 
+/// What could not be read is called.
+pub(crate) const UNREADABLE: &str = "unreadable";
+
 /// Something that was left out, and why.
 #[derive(Debug)]
 pub(crate) struct LeftOut {
     /// Where, from the top of the import.
     pub(crate) path: Path,
-    /// What it is: `empty folder`, `pipe`, `socket`, `device`, `store`.
+    /// What it is: `empty folder`, `pipe`, `socket`, `device`, `store`, `unreadable`, `repository without a commit`,
+    /// `repository of another kind`.
     pub(crate) what: &'static str,
+}
+
+/// A repository that was taken as the id of its commit.
+#[derive(Debug)]
+pub(crate) struct TakenSubmodule {
+    /// Where, from the top of the import.
+    pub(crate) path: Path,
+    /// The commit that is checked out there, or that the index has.
+    pub(crate) commit: Oid,
+    /// Whether the index has it.
+    pub(crate) registered: bool,
 }
 
 /// A folder and all below it.
@@ -39,6 +58,7 @@ pub(super) struct Scan {
     /// The top folder is the first; parents come before children.
     pub(super) dirs: Vec<Dir>,
     pub(super) left_out: Vec<LeftOut>,
+    pub(super) submodules: Vec<TakenSubmodule>,
 }
 
 /// One folder.
@@ -48,12 +68,27 @@ pub(super) struct Dir {
     pub(super) dirs: Vec<usize>,
     // Files here and below.
     files_below: usize,
+    // Whether something in it was left out that is told elsewhere.
+    told: bool,
 }
 
-/// One file or link.
+/// What is taken of a folder.
 pub(super) struct Entry {
     pub(super) name: OsString,
-    pub(super) link: bool,
+    pub(super) what: What,
+}
+
+/// What it is taken as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    /// A file, which is an executable if the system says so.
+    File,
+    /// A file of this kind.
+    Kind(EntryKind),
+    /// A link.
+    Link,
+    /// A repository: the id of its commit.
+    Submodule(Oid),
 }
 
 /// A piece of work for one thread.
@@ -66,7 +101,7 @@ pub(super) enum Unit {
 
 impl Dir {
     fn new(path: Path) -> Self {
-        Self { path, files: Vec::new(), dirs: Vec::new(), files_below: 0 }
+        Self { path, files: Vec::new(), dirs: Vec::new(), files_below: 0, told: false }
     }
 
     /// Returns the folder's name for the system.
@@ -79,72 +114,163 @@ fn os(bytes: &[u8]) -> &std::ffi::OsStr {
     std::os::unix::ffi::OsStrExt::from_bytes(bytes)
 }
 
-impl Scan {
-    /// Scans `top`, leaving out the folder `store`, and with `git` all that is named `.git`; `tell` hears how many entries
-    /// were seen.
-    pub(super) fn of(top: &FilePath, store: &FilePath, git: bool, tell: &mut dyn FnMut(u64)) -> Result<Self> {
+/// What a scan goes by.
+pub(super) struct Scanner<'a> {
+    pub(super) rules: &'a mut Rules,
+    /// Whether what cannot be read is left out.
+    pub(super) skip_unreadable: bool,
+    /// Hears how many entries were seen.
+    pub(super) tell: &'a mut dyn FnMut(u64),
+    seen: u64,
+    // Which folder is the store.
+    store: Option<(u64, u64)>,
+}
+
+impl<'a> Scanner<'a> {
+    /// Leaves out the folder `store`.
+    pub(super) fn new(
+        store: &FilePath,
+        rules: &'a mut Rules,
+        skip_unreadable: bool,
+        tell: &'a mut dyn FnMut(u64),
+    ) -> Self {
         let store = fs::metadata(store).map(|found| (found.dev(), found.ino())).ok();
-        let mut scan = Self { top: top.to_owned(), dirs: vec![Dir::new(Path::root())], left_out: Vec::new() };
+        Self { rules, skip_unreadable, tell, seen: 0, store }
+    }
+
+    /// Scans `top`.
+    pub(super) fn scan(mut self, top: &FilePath) -> Result<Scan> {
+        let dirs = vec![Dir::new(Path::root())];
+        let mut scan = Scan { top: top.to_owned(), dirs, left_out: Vec::new(), submodules: Vec::new() };
+        // What counts in each folder.
+        let mut scopes = vec![self.rules.top()];
         let mut index = 0;
-        let mut seen = 0;
         while index < scan.dirs.len() {
-            scan.read_dir(index, (store, git), &mut seen, tell)?;
+            self.read_dir(&mut scan, index, &mut scopes)?;
             index += 1;
         }
         scan.count();
         Ok(scan)
     }
 
-    fn read_dir(
-        &mut self,
-        index: usize,
-        (store, git): (Option<(u64, u64)>, bool),
-        seen: &mut u64,
-        tell: &mut dyn FnMut(u64),
-    ) -> Result<()> {
-        let place = self.dirs[index].place(&self.top);
-        let failed = |error| Failure::file("read the folder", show(&place), &error);
-        for entry in fs::read_dir(&place).map_err(failed)? {
-            let entry = entry.map_err(failed)?;
-            *seen += 1;
-            if seen.is_multiple_of(256) {
-                tell(*seen);
+    fn read_dir(&mut self, scan: &mut Scan, index: usize, scopes: &mut Vec<Scope>) -> Result<()> {
+        let place = scan.dirs[index].place(&scan.top);
+        let failed = |error: io::Error| Failure::file("read the folder", show(&place), &error);
+        let mut entries = match fs::read_dir(&place) {
+            Err(error) if index > 0 && self.skips(&error) => {
+                scan.leave_out(index, scan.dirs[index].path.clone(), UNREADABLE);
+                return Ok(());
             }
-            let name = entry.file_name();
-            let kind = entry.file_type().map_err(failed)?;
-            if git && name.eq_ignore_ascii_case(".git") {
-                let path = self.dirs[index].path.join(name.as_encoded_bytes())?;
-                self.left_out.push(LeftOut { path, what: "store" });
-                continue;
+            entries => entries.map_err(failed)?,
+        };
+        // Once its entries were read, what counted here is needed no more.
+        let scope = std::mem::replace(&mut scopes[index], Scope::Patterns(None));
+        let scope = match scan.dirs[index].path.is_root() {
+            true => scope,
+            false => self.rules.below(&scope, &place, scan.dirs[index].path.as_bytes())?,
+        };
+        while let Some(entry) = entries.next().transpose().map_err(failed)? {
+            self.seen += 1;
+            if self.seen.is_multiple_of(256) {
+                (self.tell)(self.seen);
             }
-            if kind.is_file() || kind.is_symlink() {
-                self.dirs[index].files.push(Entry { name, link: kind.is_symlink() });
-                continue;
-            }
-            let path = self.dirs[index].path.join(name.as_encoded_bytes()).map_err(|error| {
-                Failure::from(error).about(format!("cannot import {}; move it elsewhere", show(place.join(&name))))
-            })?;
-            if kind.is_dir() {
-                let found = entry.metadata().map_err(failed)?;
-                if store == Some((found.dev(), found.ino())) {
-                    self.left_out.push(LeftOut { path, what: "store" });
-                    continue;
-                }
-                let child = self.dirs.len();
-                self.dirs[index].dirs.push(child);
-                self.dirs.push(Dir::new(path));
-                continue;
-            }
-            let what = match kind {
-                kind if kind.is_fifo() => "pipe",
-                kind if kind.is_socket() => "socket",
-                _ => "device",
-            };
-            self.left_out.push(LeftOut { path, what });
+            self.entry(scan, index, scopes, &scope, &entry)?;
         }
-        let dir = &mut self.dirs[index];
-        dir.files.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        scan.dirs[index].files.sort_unstable_by(|one, other| one.name.cmp(&other.name));
         Ok(())
+    }
+
+    fn entry(
+        &mut self,
+        scan: &mut Scan,
+        index: usize,
+        scopes: &mut Vec<Scope>,
+        scope: &Scope,
+        entry: &fs::DirEntry,
+    ) -> Result<()> {
+        let (name, place) = (entry.file_name(), entry.path());
+        let failed = |error: io::Error| Failure::file("read", show(&place), &error);
+        let path = scan.dirs[index].path.join(name.as_encoded_bytes()).map_err(|error| {
+            Failure::from(error).about(format!("cannot import {}; move it elsewhere", show(&place)))
+        })?;
+        if self.rules.is_git() && name.eq_ignore_ascii_case(".git") {
+            scan.leave_out(index, path, "store");
+            return Ok(());
+        }
+        let kind = entry.file_type().map_err(failed)?;
+        let below = match self.rules.verdict(scope, path.as_bytes(), kind.is_dir()) {
+            Verdict::Taken => scope.clone(),
+            Verdict::Partly(source) => Scope::Ignored(source),
+            Verdict::Ignored(_) => {
+                scan.dirs[index].told = true;
+                return Ok(());
+            }
+        };
+        if kind.is_dir() {
+            return self.dir(scan, index, (scopes, below), path, entry);
+        }
+        let what = match kind {
+            kind if kind.is_symlink() => What::Link,
+            kind if kind.is_file() => self.rules.kind_of_file(path.as_bytes()).map_or(What::File, What::Kind),
+            kind => {
+                let what = match kind {
+                    kind if kind.is_fifo() => "pipe",
+                    kind if kind.is_socket() => "socket",
+                    _ => "device",
+                };
+                scan.left_out.push(LeftOut { path, what });
+                return Ok(());
+            }
+        };
+        scan.dirs[index].files.push(Entry { name, what });
+        Ok(())
+    }
+
+    fn dir(
+        &mut self,
+        scan: &mut Scan,
+        index: usize,
+        (scopes, scope): (&mut Vec<Scope>, Scope),
+        path: Path,
+        entry: &fs::DirEntry,
+    ) -> Result<()> {
+        let place = entry.path();
+        match entry.metadata() {
+            Ok(found) if self.store == Some((found.dev(), found.ino())) => {
+                scan.leave_out(index, path, "store");
+                return Ok(());
+            }
+            Err(error) if !self.skips(&error) => return Err(Failure::file("read the folder", show(&place), &error)),
+            _ => {}
+        }
+        match self.rules.submodule(&place, path.as_bytes())? {
+            Some((Submodule::At(commit), registered)) => {
+                scan.submodules.push(TakenSubmodule { path, commit, registered });
+                let name = entry.file_name();
+                scan.dirs[index].files.push(Entry { name, what: What::Submodule(commit) });
+            }
+            Some((Submodule::Unborn, _)) => scan.leave_out(index, path, "repository without a commit"),
+            Some((Submodule::Unfit(_), _)) => scan.leave_out(index, path, "repository of another kind"),
+            None => {
+                let child = scan.dirs.len();
+                scan.dirs[index].dirs.push(child);
+                scan.dirs.push(Dir::new(path));
+                scopes.push(scope);
+            }
+        }
+        Ok(())
+    }
+
+    fn skips(&self, error: &io::Error) -> bool {
+        self.skip_unreadable && is_unreadable(error)
+    }
+}
+
+impl Scan {
+    /// Notes what is left out of a folder.
+    fn leave_out(&mut self, index: usize, path: Path, what: &'static str) {
+        self.dirs[index].told = true;
+        self.left_out.push(LeftOut { path, what });
     }
 
     /// Counts files from the leaves up, and notes empty folders.
@@ -153,10 +279,15 @@ impl Scan {
             let below: usize = self.dirs[index].dirs.iter().map(|&child| self.dirs[child].files_below).sum();
             self.dirs[index].files_below = self.dirs[index].files.len() + below;
         }
-        for dir in self.dirs.iter().skip(1).filter(|dir| dir.files_below == 0) {
+        // A folder in which something was left out is not empty, nor are those above it.
+        for index in (0..self.dirs.len()).rev() {
+            self.dirs[index].told |= self.dirs[index].dirs.iter().any(|&child| self.dirs[child].told);
+        }
+        for dir in self.dirs.iter().skip(1).filter(|dir| dir.files_below == 0 && !dir.told) {
             self.left_out.push(LeftOut { path: dir.path.clone(), what: "empty folder" });
         }
         self.left_out.sort_by(|one, other| one.path.cmp(&other.path));
+        self.submodules.sort_by(|one, other| one.path.cmp(&other.path));
     }
 
     /// Refuses executables and links if `format` cannot keep them.
@@ -169,9 +300,9 @@ impl Scan {
         for dir in &self.dirs {
             for file in &dir.files {
                 let place = dir.place(&self.top).join(&file.name);
-                let count = match file.link {
-                    true if !holds.1 => &mut links,
-                    false if !holds.0 && is_executable(&place)? => &mut executables,
+                let count = match file.what {
+                    What::Link if !holds.1 => &mut links,
+                    What::File if !holds.0 && is_executable(&place)? => &mut executables,
                     _ => continue,
                 };
                 *count += 1;
@@ -197,7 +328,7 @@ impl Scan {
     pub(super) fn bytes_min(&self) -> Result<u64> {
         let (mut bytes, mut seen) = (0, HashSet::new());
         for dir in &self.dirs {
-            for file in dir.files.iter().filter(|file| !file.link) {
+            for file in dir.files.iter().filter(|file| matches!(file.what, What::File | What::Kind(_))) {
                 let place = dir.place(&self.top).join(&file.name);
                 // Whoever reads the file says better why it cannot be.
                 let Ok(found) = fs::symlink_metadata(&place) else { continue };

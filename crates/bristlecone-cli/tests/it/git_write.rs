@@ -284,13 +284,13 @@ fn names_that_git_would_not_have_are_refused_everywhere() {
     for path in [".git/config", "a/.GIT/b", "git~1", "a/../b", "x/.git./y"] {
         place.fails(2, &["cannot hold"], ["set", "-b", "side", path, "x"]);
     }
-    // What has Git's name in a folder is left out.
+    // What has Git's name in a folder is left out, and so is a repository that has nothing yet.
     place.git(["init", "-q", "deep/inner"]);
     place.file("deep/inner/file", "x");
+    place.file("deep/odd/.GIT", "x");
     let done = place.json(["import", ".", "-b", "side"]);
     let left: Vec<_> = done["left_out"].as_array().unwrap().iter().map(|one| one["path"].as_str().unwrap()).collect();
-    assert_eq!(left, [".git", "deep/inner/.git"]);
-    assert_eq!(place.ok(["get", "deep/inner/file", "--at", "side"]), "x");
+    assert_eq!(left, [".git", "deep/inner", "deep/odd/.GIT"]);
     place.sound();
 }
 

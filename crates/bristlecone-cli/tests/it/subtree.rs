@@ -1,6 +1,11 @@
 //! `cone subtree` between stores, and between Git repositories with Git as the judge.
 
-use std::{fs, path::Path, process::Command};
+use std::{
+    fs,
+    io::Write,
+    path::Path,
+    process::{Command, Stdio},
+};
 
 use bristlecone_needs::needs;
 use serde_json::{Value, json};
@@ -11,7 +16,13 @@ use crate::harness::Place;
 #[track_caller]
 fn git(dir: &Path, arguments: &[&str]) -> String {
     let mut command = Command::new("git");
-    command.args(arguments).current_dir(dir).env("HOME", dir).env("GIT_CONFIG_NOSYSTEM", "1").env("LC_ALL", "C");
+    command
+        .args(arguments)
+        .current_dir(dir)
+        .env("HOME", dir)
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .env("LC_ALL", "C")
+        .env("TZ", "UTC");
     for (who, mail) in [("AUTHOR", "ann@example.org"), ("COMMITTER", "ann@example.org")] {
         command.env(format!("GIT_{who}_NAME"), "Ann").env(format!("GIT_{who}_EMAIL"), mail);
         command.env(format!("GIT_{who}_DATE"), "1700000000 +0000");
@@ -129,6 +140,124 @@ fn linear_histories_are_split_as_git_does_it() {
     place.fails(2, &["lacks"], ["-r", "r", "subtree", "split", "-P", "deep", "-b", "out"]);
     place.fails(1, &["no directory"], ["-r", "r", "subtree", "split", "-P", "nowhere"]);
     place.fails(1, &["no directory"], ["-r", "r", "subtree", "split", "-P", "other"]);
+}
+
+/// Writes a commit with these bytes behind its tree and parent, in which `d/f` holds `text`, as the head of `main`.
+fn commit_raw(dir: &Path, text: &str, parent: Option<&str>, raw: &[u8]) -> String {
+    let written = |arguments: &[&str], bytes: &[u8]| {
+        let mut command = Command::new("git");
+        command.args(arguments).current_dir(dir).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(bytes).unwrap();
+        String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap().trim_end().to_owned()
+    };
+    let blob = written(&["hash-object", "-w", "--stdin"], text.as_bytes());
+    let inner = written(&["mktree"], format!("100644 blob {blob}\tf\n").as_bytes());
+    let tree = written(&["mktree"], format!("040000 tree {inner}\td\n").as_bytes());
+    let parent = parent.map(|parent| format!("parent {parent}\n")).unwrap_or_default();
+    let bytes = [format!("tree {tree}\n{parent}").as_bytes(), raw].concat();
+    let oid = written(&["hash-object", "-t", "commit", "--literally", "-w", "--stdin"], &bytes);
+    git(dir, &["update-ref", "refs/heads/main", &oid]);
+    oid
+}
+
+const COMMITTER: &[u8] = b"committer C <c@d> 1700000000 +0200\n";
+const MESSAGE: &[u8] = b"\nwhy\n";
+
+#[needs(git_subtree)]
+#[test]
+fn odd_authors_and_dates_are_split_as_git_does_it() {
+    for hash in ["sha1", "sha256"] {
+        let place = Place::empty();
+        let dir = place.path("r");
+        fs::create_dir_all(dir.join("d")).unwrap();
+        git(&dir, &["init", "-q", "-b", "main", "--object-format", hash]);
+        let mut all = Vec::new();
+        for date in [
+            "1700000000 +051800",
+            "1700000000 -051800",
+            "1700000000 +2400",
+            "1700000000 +0060",
+            "1700000000 -0000",
+            "1700000000 +01",
+            "1700000000 +00530",
+            "1700000000 +99999999999",
+            "1700000000 +2147483646",
+            "017 +0100",
+            "99999999999999999999 +0100",
+            "9223372036854775807 +0000",
+            "67768036191676800 +0000",
+            "4102444800 -0001",
+            "4102444799 +0000",
+            "0 +0000",
+            "50000000 -2359",
+            "1700000000 +0100 more",
+            " 1700000000\t+0100",
+        ] {
+            all.push(format!("author A <a@b> {date}\ncommitter C <c@d> 1700000000 +0200\n\n{date}\n").into_bytes());
+            all.push(format!("author A <a@b> 1600000000 +0200\ncommitter C <c@d> {date}\n\n{date}\n").into_bytes());
+        }
+        for name in
+            ["A\\nB <a@b>", "A\\\\B <a\\@b>", ".A, < a@b. >", "A <a@b> <c@d>", "A <>", "A <.>", "A > <d@e>", ".A. <>"]
+        {
+            let line = format!("author {name} 1700000000 +0100\n");
+            all.push([line.as_bytes(), COMMITTER, MESSAGE].concat());
+        }
+        let (one, other) = ("author A <a@b> 1 +0100\n", "author B <b@c> 2 +0200\n");
+        all.push([one.as_bytes(), other.as_bytes(), COMMITTER, MESSAGE].concat());
+        all.push([one.as_bytes(), COMMITTER, other.as_bytes(), COMMITTER, MESSAGE].concat());
+        all.push([COMMITTER, one.as_bytes(), MESSAGE].concat());
+        all.push([one.as_bytes(), COMMITTER, b"\nbefore\0behind\n"].concat());
+        all.push([one.as_bytes(), COMMITTER].concat());
+        let mut parent: Option<String> = None;
+        for (number, raw) in all.iter().enumerate() {
+            parent = Some(commit_raw(&dir, &number.to_string(), parent.as_deref(), raw));
+        }
+        let wanted = git(&dir, &["subtree", "split", "-q", "-P", "d"]);
+        let ours = place.ok(["-r", "r", "subtree", "split", "-P", "d", "-b", "out"]);
+        let log = |oid: &str| git(&dir, &["log", "--format=raw", oid]);
+        assert_eq!(log(ours.trim()), log(&wanted), "{hash}");
+        assert_eq!(ours.trim(), wanted);
+        // They go elsewhere as they are.
+        git(place.path("").as_path(), &["init", "-q", "--bare", "--object-format", hash, "other.git"]);
+        place.ok(["-r", "r", "subtree", "push", "-P", "d", "other.git", "theirs"]);
+        assert_eq!(git(&place.path("other.git"), &["rev-parse", "theirs"]), wanted);
+    }
+}
+
+#[needs(git_subtree)]
+#[test]
+fn what_git_cannot_split_is_copied_as_it_is() {
+    let place = Place::empty();
+    let dir = place.path("r");
+    fs::create_dir_all(dir.join("d")).unwrap();
+    git(&dir, &["init", "-q", "-b", "main"]);
+    // Git takes the present date for some, and fails on the others.
+    for author in [
+        "A <a@b>",
+        "A <a@b> 1700000000",
+        "A <a@b> ",
+        "A <a@b> +0100",
+        "A <a@b> -1 +0000",
+        "A <a@b> -1700000000 +0100",
+        "A <a@b> 1700000000 UTC",
+        "A <a@b> 1800 -0100",
+        "A <a@b> 4102444800 +0000",
+        "A <a@b> 253402300800 +0000",
+        "Nobody 1700000000 +0100",
+        "<a@b> 1700000000 +0100",
+        "A <a@b 1700000000 +0100",
+        "., <a@b> 1700000000 +0100",
+        "A\\ <a@b> 1700000000 +0100",
+        "",
+    ] {
+        let rest = [format!("author {author}\n").as_bytes(), COMMITTER, MESSAGE].concat();
+        commit_raw(&dir, author, None, &rest);
+        let split = place.ok(["-r", "r", "subtree", "split", "-P", "d"]);
+        let wanted = format!("tree {}\n{}", git(&dir, &["rev-parse", "main:d"]), String::from_utf8(rest).unwrap());
+        assert_eq!(git(&dir, &["cat-file", "commit", split.trim()]), wanted.trim_end(), "{author}");
+        assert_eq!(place.ok(["-r", "r", "subtree", "split", "-P", "d", "--onto", split.trim()]), split, "{author}");
+    }
 }
 
 #[test]

@@ -339,6 +339,16 @@ impl Format for Git {
         if let Some(what) = commit::refused(self.algorithm, commit) {
             return Err(unsupported(what));
         }
+        self.put_copied_commit(sink, commit, generation)
+    }
+
+    /// What `git fsck` would find fault with is in histories all the same.
+    fn put_copied_commit<K: Sink>(
+        &self,
+        sink: &mut K,
+        commit: &Commit,
+        generation: u64,
+    ) -> Result<ObjRef, FormatError> {
         let mut body = Vec::new();
         encode_commit(commit, &mut body);
         if body.len() > VALUE_BYTES_MAX {

@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use super::glob;
+use super::glob::Glob;
 
 /// How deep macros of attributes may lie in each other.
 const MACROS_DEEP_MAX: usize = 8;
@@ -36,7 +36,7 @@ pub(super) struct Attributes {
 struct Rule {
     // The folder of the file, with a slash at its end; empty for the top.
     folder: Vec<u8>,
-    pattern: Vec<u8>,
+    pattern: Glob,
     // Whether the pattern is for the path from the folder on, and not for the last step alone.
     whole: bool,
     states: Vec<(Vec<u8>, State)>,
@@ -72,7 +72,7 @@ impl Attributes {
                 continue;
             }
             let whole = pattern.contains(&b'/');
-            let pattern = pattern.strip_prefix(b"/").map_or_else(|| pattern.clone(), <[u8]>::to_vec);
+            let pattern = Glob::of_path(pattern.strip_prefix(b"/").unwrap_or(&pattern), false);
             self.rules.push(Rule { folder: folder.to_vec(), pattern, whole, states });
         }
     }
@@ -151,7 +151,7 @@ impl Rule {
     fn matches(&self, path: &[u8]) -> bool {
         let Some(path) = path.strip_prefix(&self.folder[..]) else { return false };
         let last = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
-        glob::matches(&self.pattern, if self.whole { path } else { last })
+        self.pattern.matches(if self.whole { path } else { last })
     }
 }
 

@@ -102,6 +102,11 @@ impl Index {
         self.entries[first..].iter().take_while(move |entry| self.path(entry).starts_with(&prefix))
     }
 
+    /// Returns the entries whose files a sparse checkout leaves out.
+    pub(super) fn skipped(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().filter(|entry| entry.is_skipped())
+    }
+
     fn find(&self, path: &[u8]) -> Result<usize, usize> {
         self.entries.binary_search_by(|entry| self.path(entry).cmp(path))
     }

@@ -11,7 +11,7 @@ use std::{
 use bristlecone::Result;
 
 use super::{
-    glob,
+    glob::Glob,
     heads::{WorktreeHead, head},
 };
 use crate::layout::{Config, Layout, expanded};
@@ -60,11 +60,23 @@ impl Settings {
 
     /// Returns the file of attributes that counts for all repositories of the user.
     pub(super) fn attributes_file(&self) -> PathBuf {
-        if let Some(file) = self.get("core.attributesFile") {
+        self.file_or("core.attributesFile", "attributes")
+    }
+
+    /// Returns the file of ignored paths that counts for all repositories of the user. A relative one is below the working
+    /// tree.
+    #[must_use]
+    pub fn excludes_file(&self) -> PathBuf {
+        self.file_or("core.excludesFile", "ignore")
+    }
+
+    /// Returns the file that a setting names, or the one of the user's with this name.
+    fn file_or(&self, key: &str, name: &str) -> PathBuf {
+        if let Some(file) = self.get(key) {
             return expanded(file);
         }
         let base = env::var_os("XDG_CONFIG_HOME").filter(|dir| !dir.is_empty()).map(PathBuf::from);
-        base.unwrap_or_else(|| expanded(b"~/.config")).join("git/attributes")
+        base.unwrap_or_else(|| expanded(b"~/.config")).join("git").join(name)
     }
 }
 
@@ -76,7 +88,7 @@ fn holds(layout: &Layout, file: &Path, condition: &[u8]) -> bool {
             _ => return false,
         };
         let branch = head.strip_prefix("refs/heads/").unwrap_or_default();
-        return !branch.is_empty() && glob::matches(&with_all_below(pattern.to_vec()), branch.as_bytes());
+        return !branch.is_empty() && Glob::new(&with_all_below(pattern.to_vec()), false).matches(branch.as_bytes());
     }
     let (pattern, fold) = match (condition.strip_prefix(b"gitdir:"), condition.strip_prefix(b"gitdir/i:")) {
         (Some(pattern), _) => (pattern, false),
@@ -90,14 +102,8 @@ fn holds(layout: &Layout, file: &Path, condition: &[u8]) -> bool {
     let pattern = pattern.as_bytes();
     let pattern = with_all_below(if pattern.starts_with(b"/") { pattern.to_vec() } else { [b"**/", pattern].concat() });
     let folders = [Some(layout.git_dir.clone()), fs::canonicalize(&layout.git_dir).ok()];
-    folders.into_iter().flatten().any(|folder| {
-        let (mut pattern, mut folder) = (pattern.clone(), folder.as_os_str().as_bytes().to_vec());
-        if fold {
-            pattern.make_ascii_lowercase();
-            folder.make_ascii_lowercase();
-        }
-        glob::matches(&pattern, &folder)
-    })
+    let pattern = Glob::new(&pattern, fold);
+    folders.into_iter().flatten().any(|folder| pattern.matches(folder.as_os_str().as_bytes()))
 }
 
 /// A pattern that ends with a slash stands for all below.

@@ -31,7 +31,8 @@ impl<F: Format> Subtree<F> {
     /// `None` if `head` has no such directory. Those that are not here yet are written; no ref is moved.
     ///
     /// Each commit that changed the directory is copied, with its author, committer, dates and message, and with what
-    /// its parents became for parents; further headers are dropped, and text is turned to UTF-8. One that has the same
+    /// its parents became for parents; further headers are dropped, and text is turned to UTF-8. Odd names, dates and zones
+    /// become what Git makes of them; what it fails on is copied as it is. One that has the same
     /// directory as what a parent became is that, unless it merges more. Commits of the other repository that were
     /// joined are themselves, and a squashed one is the commit that it stands for. The same history gives the same
     /// commits, and on a linear one those of `git subtree split`. As there, a commit that has no such directory any
@@ -190,13 +191,13 @@ impl<F: Format> Work<'_, F> {
         });
         let commit = rewritten(&repo.commit(node.at)?, dir, places.collect());
         let number = if self.numbered { generation } else { 0 };
-        let oid = repo.store.format.put_commit(&mut Batch::new(), &without_places(&commit), number)?.oid;
+        let oid = repo.store.format.put_copied_commit(&mut Batch::new(), &without_places(&commit), number)?.oid;
         let parents = commit.parents.iter().map(|parent| parent.oid).collect();
         self.known.insert(oid, Line { generation, parents });
         let place = match repo.store.backend.read(&oid.into())? {
             Some(object) => object.location(),
             None => {
-                repo.store.format.put_commit(&mut self.sink, &commit, number)?;
+                repo.store.format.put_copied_commit(&mut self.sink, &commit, number)?;
                 self.written += 1;
                 if self.sink.batch.bytes().len() >= BATCH_BYTES {
                     self.append()?;

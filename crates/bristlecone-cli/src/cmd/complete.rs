@@ -1,0 +1,155 @@
+//! What completes a word of the command line: branches, revisions and paths of the store that it is about.
+//!
+//! A shell asks by running `cone` with [`VARIABLE`] set. Whatever fails then offers nothing.
+
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    process::ExitCode,
+};
+
+use bristlecone::{EntryKind, Listing};
+use clap::Parser;
+use clap_complete::{
+    CompleteEnv,
+    engine::{ArgValueCompleter, CompletionCandidate},
+};
+
+use super::{Cli, description};
+use crate::{
+    open::{Access, Globals, Opened},
+    text,
+};
+
+/// The variable of the environment that has the name of the shell that asks.
+pub(super) const VARIABLE: &str = "CONE_COMPLETE";
+/// The most names that are offered.
+const OFFERED_MAX: usize = 1000;
+
+/// Answers a shell that asks for completions; `None` if none does.
+pub(super) fn answer(arguments: &[OsString]) -> Option<ExitCode> {
+    env::var_os(VARIABLE)?;
+    let here = env::current_dir().ok();
+    let asked = CompleteEnv::with_factory(description).var(VARIABLE).try_complete(arguments, here.as_deref());
+    match asked {
+        Ok(true) => Some(ExitCode::SUCCESS),
+        Ok(false) => None,
+        // The shell shows nothing of it.
+        Err(_) => Some(ExitCode::FAILURE),
+    }
+}
+
+/// Completes names of branches.
+pub(super) fn branches() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| with_store(|opened| Some(starting(current, opened.repo.branches().ok()?))))
+}
+
+/// Completes revisions: HEAD, branches and tags.
+pub(super) fn revisions() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        with_store(|opened| {
+            let mut names = vec!["HEAD".to_owned()];
+            names.extend(opened.repo.branches().ok()?);
+            names.extend(opened.repo.tags().ok()?);
+            Some(starting(current, names))
+        })
+    })
+}
+
+/// Completes paths of the tree that the other words choose: that of `--at`, of the branch, or of what is checked out.
+pub(super) fn paths() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        with_store(|opened| {
+            let typed = current.to_str()?;
+            let (above, step) = typed.rsplit_once('/').map_or(("", typed), |(above, step)| (above, step));
+            let tree = opened.tree_to_read(word_behind(&["--at"]).as_ref()).ok()?;
+            // An escape that is not typed to its end tells nothing of the byte that it stands for.
+            let plain = step.split('%').next().unwrap_or_default();
+            let listing = Listing::new().prefix(plain.as_bytes()).limit(OFFERED_MAX);
+            let entries = tree.list_with(text::path(OsStr::new(above)).ok()?, &listing).ok()?;
+            let mut found = Vec::new();
+            for entry in entries {
+                let entry = entry.ok()?;
+                let end = if entry.kind() == EntryKind::Dir { "/" } else { "" };
+                let above = if above.is_empty() { String::new() } else { format!("{above}/") };
+                found.push(format!("{above}{}{end}", word(entry.step())));
+            }
+            Some(starting(current, found))
+        })
+    })
+}
+
+/// Returns a step as a path of the command line has it, without what a shell takes for its own.
+fn word(step: &[u8]) -> String {
+    let mut word = String::new();
+    for char in bristlecone::escape(step).chars() {
+        if char.is_alphanumeric() || "-_.,+%".contains(char) {
+            word.push(char);
+        } else {
+            let mut bytes = [0; 4];
+            for byte in char.encode_utf8(&mut bytes).bytes() {
+                word.push_str(&format!("%{byte:02X}"));
+            }
+        }
+    }
+    word
+}
+
+fn starting(current: &OsStr, names: Vec<String>) -> Vec<CompletionCandidate> {
+    let start = current.to_str().unwrap_or_default();
+    names.into_iter().filter(|name| name.starts_with(start)).take(OFFERED_MAX).map(CompletionCandidate::new).collect()
+}
+
+fn with_store(find: impl Fn(&Opened) -> Option<Vec<CompletionCandidate>>) -> Vec<CompletionCandidate> {
+    let opened = globals().and_then(|globals| globals.open(Access::Read).ok());
+    opened.and_then(|opened| find(&opened)).unwrap_or_default()
+}
+
+/// Returns the options of every command as the words that are typed have them.
+fn globals() -> Option<Globals> {
+    let mut arguments = vec![OsString::from("cone")];
+    for (names, option) in [(["-r", "--repo"], "-r"), (["-b", "--branch"], "-b")] {
+        if let Some(value) = word_behind(&names) {
+            arguments.extend([option.into(), value]);
+        }
+    }
+    arguments.push("info".into());
+    Some(Cli::try_parse_from(arguments).ok()?.globals)
+}
+
+/// Returns the value of an option among the words that are typed, which follow `--`.
+fn word_behind(names: &[&str]) -> Option<OsString> {
+    let mut words = env::args_os().skip_while(|word| word != "--").skip(2);
+    let mut found = None;
+    while let Some(word) = words.next() {
+        let text = word.to_string_lossy();
+        for name in names {
+            match text.strip_prefix(name) {
+                Some("") => found = words.next(),
+                Some(rest) if name.starts_with("--") => {
+                    found = rest.strip_prefix('=').map(OsString::from).or(found.take());
+                }
+                Some(rest) if !rest.is_empty() => found = Some(rest.into()),
+                _ => continue,
+            }
+            break;
+        }
+    }
+    found.filter(|word| !word.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_words_of_a_shell_that_are_paths() {
+        for (step, wanted) in
+            [("apple-1.txt", "apple-1.txt"), ("a b", "a%20b"), ("$x'\"", "%24x%27%22"), ("100%", "100%25")]
+        {
+            assert_eq!(word(step.as_bytes()), wanted);
+            assert_eq!(text::step(OsStr::new(wanted)).unwrap(), step.as_bytes());
+        }
+        assert_eq!(text::step(OsStr::new(&word(b"\xff\n"))).unwrap(), b"\xff\n");
+    }
+}
