@@ -55,8 +55,7 @@ pub use repository::Repository;
 /// # Errors
 /// Those of the backend.
 pub fn shallow(backend: &dyn Backend) -> Result<HashSet<Oid>> {
-    let refs = backend.list_refs(refs::CUT)?;
-    Ok(refs.keys().filter_map(|name| name[refs::CUT.len()..].parse().ok()).collect())
+    Ok(backend.shallow()?.into_iter().collect())
 }
 
 /// How far a transfer is.

@@ -101,10 +101,7 @@ fn entries<'o>(
     if path.is_none() && !args.topo && (git || !opened.shallow()?.is_empty()) {
         return Ok(Box::new(ByDate::new(opened, from)?.take(args.count.unwrap_or(usize::MAX))));
     }
-    let listed = move |entry: LogEntry| {
-        let generation = (!git).then_some(entry.generation);
-        Listed { at: entry.at, commit: entry.commit, generation }
-    };
+    let listed = |entry: LogEntry| Listed { at: entry.at, commit: entry.commit, generation: entry.generation };
     if let (Some(path), Some(1)) = (&path, args.count) {
         return Ok(Box::new(opened.repo.last_change(from, path)?.map(|entry| Ok(listed(entry))).into_iter()));
     }

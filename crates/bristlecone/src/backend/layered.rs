@@ -2,7 +2,10 @@
 
 #![deny(clippy::missing_trait_methods)]
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use bristlecone_core::{Location, ObjRef, Object, Oid};
 
@@ -82,6 +85,10 @@ impl Backend for Layered {
 
     fn list_refs(&self, prefix: &str) -> Result<BTreeMap<String, RefTarget>, Error> {
         self.first().list_refs(prefix)
+    }
+
+    fn shallow(&self) -> Result<BTreeSet<Oid>, Error> {
+        self.first().shallow()
     }
 
     fn flush(&self) -> Result<(), Error> {
