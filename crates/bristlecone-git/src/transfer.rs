@@ -46,6 +46,7 @@ mod walk;
 pub use error::{Lost, Origin, TransferError};
 pub use export::{ExportOptions, ExportReport, export};
 pub use import::{ImportOptions, ImportReport, Store, import};
+pub use patterns::matches;
 pub use pump::Counts;
 pub use refs::{MovedRef, RefState};
 pub use repository::Repository;

@@ -244,9 +244,9 @@ impl Ask {
             order: self.order,
             limit: None,
             exclude: self.exclude.iter().map(|&one| dag.at[one]).collect(),
-            heads_before: 0,
-            path: self.path.map(|path| PATHS[path].parse().unwrap()),
+            paths: self.path.iter().map(|&path| PATHS[path].parse().unwrap()).collect(),
             first_parent: self.first_parent,
+            ..LogOptions::default()
         }
     }
 }
@@ -372,7 +372,7 @@ fn last_changes_agree_with_naive_ones_whatever_happens_to_the_index() {
                 let naive = dag.naive_last_change(head, path);
                 assert_eq!(found, naive, "seed {seed}, round {round}: {head} {}", PATHS[path]);
                 let options =
-                    LogOptions { path: Some(PATHS[path].parse().unwrap()), limit: Some(1), ..LogOptions::default() };
+                    LogOptions { paths: vec![PATHS[path].parse().unwrap()], limit: Some(1), ..LogOptions::default() };
                 assert_eq!(dag.log(&[head], options).first(), naive.as_ref(), "the log's first");
             }
         }

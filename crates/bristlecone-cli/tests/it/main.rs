@@ -11,6 +11,7 @@ mod formats;
 mod generate;
 mod git_harness;
 mod git_read;
+mod git_revisions;
 mod git_worktree;
 mod git_write;
 mod harness;

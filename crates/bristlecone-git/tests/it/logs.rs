@@ -16,6 +16,8 @@ use crate::backend::open;
 
 /// So many histories go into one repository.
 const BATCH: u64 = 500;
+/// The earliest date of a commit.
+const FIRST_SECOND: i64 = 1_600_000_000;
 
 /// A small history: for each commit its parents, its date, and the value of the file.
 struct History {
@@ -48,7 +50,7 @@ impl History {
                 (_, 9) => None,
                 _ => Some(rng.below(2)),
             };
-            commits.push((parents, 1_600_000_000 + date, value));
+            commits.push((parents, FIRST_SECOND as u64 + date, value));
         }
         Self { commits }
     }
@@ -79,7 +81,9 @@ struct Ask {
     heads_before: usize,
     order: LogOrder,
     first_parent: bool,
-    path: Option<&'static str>,
+    paths: &'static [&'static str],
+    since: Option<i64>,
+    until: Option<i64>,
 }
 
 impl Ask {
@@ -93,7 +97,9 @@ impl Ask {
             heads_before: rng.below(heads.len() as u64 + 1) as usize,
             order: [LogOrder::Date, LogOrder::Topological, LogOrder::TopologicalByDate][rng.below(3) as usize],
             first_parent: rng.below(4) == 0,
-            path: [None, Some("d/f"), Some("d/f"), Some("d"), Some("")][rng.below(5) as usize],
+            paths: [&[][..], &["d/f"], &["d/f"], &["d"], &[""], &["d/g", "d/f"]][rng.below(6) as usize],
+            since: (rng.below(6) == 0).then(|| FIRST_SECOND + rng.below(60) as i64),
+            until: (rng.below(6) == 0).then(|| FIRST_SECOND + rng.below(60) as i64),
             heads,
             exclude,
         }
@@ -107,12 +113,14 @@ impl Ask {
             LogOrder::Date => {}
         }
         args.extend(self.first_parent.then(|| "--first-parent".to_owned()));
+        args.extend(self.since.map(|seconds| format!("--since=@{seconds}")));
+        args.extend(self.until.map(|seconds| format!("--until=@{seconds}")));
         let (before, after) = self.heads.split_at(self.heads_before);
         args.extend(before.iter().map(|&head| ids[head].to_string()));
         args.extend(self.exclude.iter().map(|&one| format!("^{}", ids[one])));
         args.extend(after.iter().map(|&head| ids[head].to_string()));
         args.push("--".to_owned());
-        args.extend(self.path.map(|path| if path.is_empty() { "." } else { path }.to_owned()));
+        args.extend(self.paths.iter().map(|&path| if path.is_empty() { "." } else { path }.to_owned()));
         args
     }
 
@@ -123,7 +131,9 @@ impl Ask {
             limit: None,
             exclude: at(&self.exclude),
             heads_before: self.heads_before,
-            path: self.path.map(|path| path.parse().unwrap()),
+            paths: self.paths.iter().map(|path| path.parse().unwrap()).collect(),
+            since: self.since,
+            until: self.until,
             first_parent: self.first_parent,
         };
         repo.log(&at(&self.heads), options).map(|entry| entry.unwrap().at.oid.to_string()).collect()
@@ -131,7 +141,7 @@ impl Ask {
 
     /// Whether clocks decide what a log without a path lists: stores with generation numbers know better.
     fn needs_right_clocks(&self) -> bool {
-        self.path.is_none() && !self.exclude.is_empty()
+        self.paths.is_empty() && !self.exclude.is_empty()
     }
 }
 
@@ -183,7 +193,7 @@ fn batch(seed: u64) -> u64 {
 
 /// Copies commits, with the trees that they have, to a store in memory that keeps generation numbers.
 fn numbered(from: &Repo<Git>, ids: &[Oid]) -> Repo<Git> {
-    let to = Repo::with_backend(from.format().clone(), Arc::new(MemoryBackend::new()));
+    let to = Repo::with_backend(*from.format(), Arc::new(MemoryBackend::new()));
     let mut generations: Vec<u64> = Vec::new();
     for oid in ids {
         let commit = from.commit(*oid).unwrap();

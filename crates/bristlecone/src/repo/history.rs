@@ -72,7 +72,7 @@ pub enum LogOrder {
 ///     main.edit(&Info::message(message), |tree| tree.add(path, message))?;
 /// }
 /// let head = repo.revparse("main")?;
-/// let options = LogOptions { path: Some("a".parse()?), ..LogOptions::default() };
+/// let options = LogOptions { paths: vec!["a".parse()?], ..LogOptions::default() };
 /// let mut messages = Vec::new();
 /// for entry in repo.log(&[head], options) {
 ///     messages.push(entry?.commit.message);
@@ -90,14 +90,19 @@ pub struct LogOptions {
     pub exclude: Vec<ObjRef>,
     /// So many of the heads were named before [`LogOptions::exclude`]. With a path it decides among commits of one second.
     pub heads_before: usize,
-    /// Only commits that changed what is at this path, value or directory.
+    /// Only commits that changed what is at one of these paths, values or directories; none: all commits.
     ///
-    /// History is simplified as Git does: where a merge has a parent with the same at this path, only the
+    /// History is simplified as Git does: where a merge has a parent with the same at these paths, only the
     /// first such parent is followed. A merge that differs from all its parents is listed.
     ///
     /// With [`LogOptions::exclude`], commits are taken by date, newest first, and each is simplified with what is known
     /// to be left out by then: see `docs/git.md`.
-    pub path: Option<Path>,
+    pub paths: Vec<Path>,
+    /// Only commits that are not older than this, in seconds since 1970 by the committer's date. History before an older
+    /// one is not looked at.
+    pub since: Option<i64>,
+    /// Only commits that are not newer than this.
+    pub until: Option<i64>,
     /// Only the first parent of each commit is followed and compared with.
     pub first_parent: bool,
 }

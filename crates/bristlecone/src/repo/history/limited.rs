@@ -39,9 +39,11 @@ impl<F: Format> Limited<F> {
     pub(super) fn new(store: Arc<Store<F>>, heads: &[ObjRef], options: LogOptions) -> Result<Self> {
         let order = options.order;
         let mut walk = Walk {
-            graph: Graph::new(store.clone()),
-            watch: options.path.map(|path| Watch::new(store, &path)),
+            watch: Watch::over(&store, &options.paths),
+            graph: Graph::new(store),
             first_parent: options.first_parent,
+            since: options.since.unwrap_or(i64::MIN),
+            until: options.until.unwrap_or(i64::MAX),
             met: OidMap::default(),
             named: options.exclude.iter().map(|at| at.oid).collect(),
             excluded: options.exclude.iter().map(|at| at.oid).collect(),
@@ -88,6 +90,8 @@ struct Walk<F: Format> {
     graph: Graph<F>,
     watch: Option<Watch<F>>,
     first_parent: bool,
+    since: i64,
+    until: i64,
     met: OidMap<Met>,
     // What the caller named to be left out, and what is known to be.
     named: OidSet,
@@ -138,11 +142,16 @@ impl<F: Format> Walk<F> {
         let mut waiting = None;
         while let Some((seconds, oid)) = self.queue.take_dated() {
             self.met.get_mut(&oid).into_iter().for_each(|met| met.taken = true);
+            if seconds < self.since {
+                self.excluded.insert(oid);
+            }
             if !self.excluded.contains(&oid) {
                 self.simplify(&oid)?;
                 self.follow(&oid)?;
-                last = seconds;
-                listed.push(oid);
+                if seconds <= self.until {
+                    last = seconds;
+                    listed.push(oid);
+                }
                 continue;
             }
             self.follow_excluded(&oid)?;

@@ -55,8 +55,9 @@ impl<F: Format> State<F> {
     fn start(store: &Arc<Store<F>>, heads: &[ObjRef], options: LogOptions) -> Result<Self> {
         let numbered = Graph::new(store.clone()).numbered();
         let limited = match options.order {
-            _ if !options.exclude.is_empty() && (options.path.is_some() || !numbered) => true,
+            _ if !options.exclude.is_empty() && (!options.paths.is_empty() || !numbered) => true,
             LogOrder::Date => false,
+            _ if options.since.is_some() || options.until.is_some() => true,
             LogOrder::TopologicalByDate => true,
             // A line of first parents comes after all children of each, also those that are reached another way.
             LogOrder::Topological => !numbered || options.first_parent,
@@ -103,6 +104,8 @@ pub(super) struct Walk<F: Format> {
     excluded: Excluded,
     watch: Option<Watch<F>>,
     first_parent: bool,
+    since: i64,
+    until: i64,
     loaded: OidMap<Loaded>,
     seen: OidSet,
 }
@@ -119,9 +122,11 @@ impl<F: Format> Walk<F> {
     fn new(store: Arc<Store<F>>, options: LogOptions) -> Self {
         Self {
             excluded: Excluded { start: options.exclude, ..Excluded::default() },
-            watch: options.path.map(|path| Watch::new(store.clone(), &path)),
+            watch: Watch::over(&store, &options.paths),
             graph: Graph::new(store),
             first_parent: options.first_parent,
+            since: options.since.unwrap_or(i64::MIN),
+            until: options.until.unwrap_or(i64::MAX),
             loaded: OidMap::default(),
             seen: OidSet::default(),
         }
@@ -175,6 +180,12 @@ impl<F: Format> Walk<F> {
     /// Finds out which parents of a commit the walk goes on with, loading them, and whether the log lists it.
     pub(super) fn expand(&mut self, oid: &Oid) -> Result<()> {
         let commit = &self.loaded[oid].entry.commit;
+        let seconds = commit.committer.seconds;
+        if seconds < self.since {
+            // What lies before an older commit is not looked at.
+            self.loaded.entry(*oid).and_modify(|loaded| loaded.shown = false);
+            return Ok(());
+        }
         let (root, mut parents) = (commit.tree, self.graph.parents(oid, commit)?.to_vec());
         if self.first_parent {
             parents.truncate(1);
@@ -199,7 +210,7 @@ impl<F: Format> Walk<F> {
             self.loaded.remove(&parent.oid);
         }
         let loaded = self.loaded.get_mut(oid).expect("a commit is loaded before it is expanded");
-        (loaded.parents, loaded.shown) = (kept, shown);
+        (loaded.parents, loaded.shown) = (kept, shown && seconds <= self.until);
         Ok(())
     }
 
