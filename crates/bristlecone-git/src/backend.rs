@@ -276,6 +276,11 @@ impl Backend for GitBackend {
             .collect())
     }
 
+    fn promised_to(&self) -> Result<Option<String>> {
+        let partial = !self.odb().promisor_packs()?.is_empty();
+        Ok(partial.then(|| self.shared.files.describe("")))
+    }
+
     fn flush(&self) -> Result<()> {
         self.shared.flush()
     }

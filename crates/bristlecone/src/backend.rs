@@ -109,6 +109,15 @@ pub trait Backend: Send + Sync + fmt::Debug {
         Ok(refs.keys().filter_map(|name| name[SHALLOW.len()..].parse().ok()).collect())
     }
 
+    /// Returns the folder of the store, if objects may be absent from it that the store which it was cloned from promised to
+    /// give when they are needed.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    fn promised_to(&self) -> Result<Option<String>, Error> {
+        Ok(None)
+    }
+
     /// Makes everything that was appended so far durable.
     ///
     /// # Errors

@@ -196,6 +196,10 @@ impl Backend for Recorded {
         self.inner.shallow()
     }
 
+    fn promised_to(&self) -> Result<Option<String>, Error> {
+        self.inner.promised_to()
+    }
+
     fn flush(&self) -> Result<(), Error> {
         self.inner.flush()
     }

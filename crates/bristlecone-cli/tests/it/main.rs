@@ -10,6 +10,7 @@ mod folders;
 mod formats;
 mod generate;
 mod git_harness;
+mod git_partial;
 mod git_read;
 mod git_revisions;
 mod git_worktree;

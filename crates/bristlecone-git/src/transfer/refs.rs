@@ -120,7 +120,7 @@ fn is_ancestor<F: Format>(repo: &Repo<F>, ancestor: &ObjRef, descendant: &ObjRef
         }
         match repo.commit(at) {
             Ok(commit) => stack.extend(commit.parents.iter().rev()),
-            Err(Error::Missing { .. }) => {}
+            Err(Error::Missing { .. } | Error::Promised { .. }) => {}
             Err(error) => return Err(error.into()),
         }
     }

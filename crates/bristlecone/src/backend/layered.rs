@@ -91,6 +91,15 @@ impl Backend for Layered {
         self.first().shallow()
     }
 
+    fn promised_to(&self) -> Result<Option<String>, Error> {
+        for store in &self.stores {
+            if let Some(folder) = store.promised_to()? {
+                return Ok(Some(folder));
+            }
+        }
+        Ok(None)
+    }
+
     fn flush(&self) -> Result<(), Error> {
         Ok(())
     }

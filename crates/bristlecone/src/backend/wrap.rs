@@ -64,6 +64,10 @@ impl Backend for ReadOnly {
         self.0.shallow()
     }
 
+    fn promised_to(&self) -> Result<Option<String>, Error> {
+        self.0.promised_to()
+    }
+
     fn flush(&self) -> Result<(), Error> {
         Ok(())
     }
@@ -178,6 +182,10 @@ impl Backend for Counted {
 
     fn shallow(&self) -> Result<BTreeSet<Oid>, Error> {
         self.inner.shallow()
+    }
+
+    fn promised_to(&self) -> Result<Option<String>, Error> {
+        self.inner.promised_to()
     }
 
     fn flush(&self) -> Result<(), Error> {
