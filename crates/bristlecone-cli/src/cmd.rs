@@ -38,6 +38,7 @@ mod replay;
 mod set;
 mod show;
 mod subtree;
+mod tag;
 mod trace;
 mod tree;
 
@@ -88,6 +89,7 @@ enum Command {
     Branches(branches::BranchesArgs),
     #[command(visible_alias = "switch")]
     Checkout(checkout::CheckoutArgs),
+    Tag(tag::TagArgs),
     Diff(diff::DiffArgs),
     Import(import::ImportArgs),
     Export(export::ExportArgs),
@@ -153,6 +155,7 @@ fn dispatch(command: Command, context: &mut Context) -> Result<()> {
         Command::Show(args) => show::run(args, context),
         Command::Branches(args) => branches::run(args, context),
         Command::Checkout(args) => checkout::run(args, context),
+        Command::Tag(args) => tag::run(args, context),
         Command::Diff(args) => diff::run(args, context),
         Command::Import(args) => import::run(args, context),
         Command::Export(args) => export::run(args, context),

@@ -1,6 +1,6 @@
 //! Entries of directories, as lines and as JSON.
 
-use bristlecone::{EntryKind, Path, Result, escape};
+use bristlecone::{EntryKind, Kind, Path, Result, escape};
 use serde_json::Value;
 
 use crate::{
@@ -57,6 +57,15 @@ pub(crate) fn long(entry: &DirEntry<'_>) -> String {
     let bytes = bytes(entry).map_or_else(|| "-".to_owned(), |bytes| bytes.to_string());
     let oid = id(entry).map_or_else(|| "-".to_owned(), |oid| oid[..oid.len().min(12)].to_owned());
     format!("{:<10} {bytes:>12} {oid:<12} {}", entry.kind().name(), name(entry.step(), entry.kind()))
+}
+
+/// Returns the name of a kind of objects, as entries of directories have it.
+pub(crate) fn object_kind(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Node => "dir",
+        Kind::Contents | Kind::Pieces => "value",
+        kind => kind.name(),
+    }
 }
 
 /// Checks that there is a directory at `path`.

@@ -220,6 +220,10 @@ impl From<Error> for Failure {
                 let text = text.trim_end_matches("; `check` lists what is affected");
                 format!("{text}; run `cone check` to see what is affected")
             }
+            Error::Promised { oid, folder, .. } => format!(
+                "{error}; bring it with `git -C {folder} cat-file -e {oid}`, or all that a revision has with \
+                 `git -C {folder} archive -o /dev/null REV`"
+            ),
             Error::NoSpace { file } => {
                 format!("{file}: no space left on the device; nothing was committed; make room and run it again")
             }

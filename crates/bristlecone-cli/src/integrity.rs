@@ -4,7 +4,10 @@
 //! In a Git repository every object is checked against its id by the hash that finds collisions. Objects that nothing
 //! leads to may lack what they name there, as after `git gc`; so only what refs lead to must be complete.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    sync::Arc,
+};
 
 use bristlecone::{
     Damage, Error, Format, Kind, ObjRef, Object, Oid, RefTarget,
@@ -15,8 +18,10 @@ use bristlecone::{
     disk::CheckSummary,
 };
 use bristlecone_git::{
+    backend::GitBackend,
     layout::Layout,
     odb::check_id,
+    pack::Pack,
     worktree::{WorktreeHead, checked_out},
 };
 
@@ -51,6 +56,8 @@ pub(crate) struct Report {
     pub(crate) references: u64,
     /// Refs.
     pub(crate) refs: u64,
+    /// Objects that the remote of a partial clone promised, and that are not here.
+    pub(crate) promised: u64,
     /// What is wrong.
     pub(crate) findings: BTreeSet<Finding>,
     /// Refs that lead to something that is.
@@ -106,18 +113,20 @@ pub(crate) fn check(opened: &Opened) -> Result<Report> {
             report.engine = backend.check(&mut |damage| _ = findings.insert(damage.into()))?;
             report.findings = findings;
             let shallow = opened.shallow()?;
-            objects(opened, &mut report, Some(&shallow))?;
+            objects(opened, &mut report, Some(&shallow), &mut Promised::default())?;
             report.refs = refs.len() as u64;
             check_refs(opened, &refs, &mut report);
             if !report.findings.is_empty() {
-                report.affected = affected(opened, &refs, &mut report, shallow);
+                report.affected = affected(opened, &refs, &mut report, shallow, &Promised::default());
             }
         }
-        Store::Git { layout, .. } => {
-            objects(opened, &mut report, None)?;
+        Store::Git { layout, backend } => {
+            let mut promised = Promised { packs: backend.odb().promisor_packs()?, absent: HashSet::new() };
+            objects(opened, &mut report, None, &mut promised)?;
             refs.extend(heads(layout)?);
             report.refs = refs.len() as u64;
-            report.affected = affected(opened, &refs, &mut report, opened.shallow()?);
+            report.affected = affected(opened, &refs, &mut report, opened.shallow()?, &promised);
+            report.promised = promised.absent.len() as u64;
         }
     }
     Ok(report)
@@ -135,9 +144,35 @@ fn heads(layout: &Layout) -> Result<BTreeMap<String, RefTarget>> {
     Ok(commits.collect())
 }
 
+/// What the remote of a partial clone promised to give when it is needed: all that is named by the objects that it gave.
+#[derive(Default)]
+struct Promised {
+    packs: Vec<Arc<Pack>>,
+    absent: HashSet<Oid>,
+}
+
+impl Promised {
+    /// Notes what an object names and is not here, if the remote gave the object.
+    fn note(&mut self, backend: &GitBackend, oid: &Oid, children: &[(Kind, ObjRef)]) -> bristlecone::Result<()> {
+        if self.packs.iter().any(|pack| pack.index().find(oid).is_some()) {
+            for (_, child) in children {
+                if !backend.odb().contains(&child.oid)? {
+                    self.absent.insert(child.oid);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Hashes every object, checks it together with what it names, and follows its references one step if they are to be
 /// complete, but for the parents of those commits.
-fn objects(opened: &Opened, report: &mut Report, complete: Option<&HashSet<Oid>>) -> Result<()> {
+fn objects(
+    opened: &Opened,
+    report: &mut Report,
+    complete: Option<&HashSet<Oid>>,
+    promised: &mut Promised,
+) -> Result<()> {
     let mut progress = Progress::new("checked", None);
     let done = Done::default();
     let format = opened.repo.format();
@@ -158,7 +193,11 @@ fn objects(opened: &Opened, report: &mut Report, complete: Option<&HashSet<Oid>>
             if let Some(reason) = misplaced(&opened.repo, object, false, &mut checked) {
                 findings.insert(Finding::of(oid, reason));
             }
-            for (kind, at) in children(format, object) {
+            let children = children(format, object);
+            if let Store::Git { backend, .. } = &opened.store {
+                promised.note(backend, &oid, &children)?;
+            }
+            for (kind, at) in children {
                 *references += 1;
                 let Some(shallow) = complete else { continue };
                 if kind == Kind::Commit && object.kind() == Kind::Commit && shallow.contains(&oid) {
@@ -199,7 +238,13 @@ fn wrong(repo: &Repo, oid: Oid, object: &Object<'_>) -> Option<(Fault, String)> 
     match repo.hash_object(object) {
         Ok(found) if found == oid => {}
         Ok(found) => return Some((Fault::Own, format!("the {kind} object's hash is {found}"))),
-        Err(Error::Corrupt { .. } | Error::Missing { .. } | Error::WrongKind { .. } | Error::BadObject { .. }) => {
+        Err(
+            Error::Corrupt { .. }
+            | Error::Missing { .. }
+            | Error::Promised { .. }
+            | Error::WrongKind { .. }
+            | Error::BadObject { .. },
+        ) => {
             let reason = format!("the {kind} object's hash takes objects that are missing or damaged");
             return Some((Fault::Others, reason));
         }
@@ -212,7 +257,8 @@ fn wrong(repo: &Repo, oid: Oid, object: &Object<'_>) -> Option<(Fault, String)> 
 /// or damaged.
 fn misplaced(repo: &Repo, object: &Object<'_>, whole: bool, checked: &mut Checked) -> Option<String> {
     match repo.check_structure(object, whole, checked) {
-        Ok(()) | Err(Error::Missing { .. } | Error::Corrupt { .. } | Error::WrongKind { .. }) => None,
+        Ok(()) => None,
+        Err(Error::Missing { .. } | Error::Promised { .. } | Error::Corrupt { .. } | Error::WrongKind { .. }) => None,
         Err(error) => Some(error.to_string()),
     }
 }
@@ -287,16 +333,18 @@ fn no_whole(opened: &Opened, kind: Kind, at: &ObjRef) -> Option<String> {
 }
 
 /// Walks everything that refs lead to and returns those that lead to damage; what is found missing or
-/// damaged on the way is added. The parents of the commits in `shallow` are nobody's loss.
+/// damaged on the way is added. The parents of the commits in `shallow` are nobody's loss, nor is what was promised.
 fn affected(
     opened: &Opened,
     refs: &BTreeMap<String, RefTarget>,
     report: &mut Report,
     shallow: HashSet<Oid>,
+    promised: &Promised,
 ) -> Vec<String> {
     let known: BTreeSet<Oid> = report.findings.iter().filter_map(|finding| finding.oid).collect();
     let git = matches!(opened.store, Store::Git { .. });
-    let mut walk = Reach { opened, known, findings: &mut report.findings, leads: HashMap::new(), git, shallow };
+    let mut walk =
+        Reach { opened, known, findings: &mut report.findings, leads: HashMap::new(), git, shallow, promised };
     let mut names = Vec::new();
     for (name, target) in refs {
         if let RefTarget::Object(at) = target
@@ -318,6 +366,7 @@ struct Reach<'a> {
     // Every object was looked at before, and its id is sound unless it is known: nothing is hashed again.
     git: bool,
     shallow: HashSet<Oid>,
+    promised: &'a Promised,
 }
 
 impl Reach<'_> {
@@ -349,7 +398,7 @@ impl Reach<'_> {
             return;
         }
         let mut waiting = self.below(kind, at).unwrap_or_else(|| {
-            if self.known.insert(at.oid) {
+            if !self.promised.absent.contains(&at.oid) && self.known.insert(at.oid) {
                 self.findings.insert(Finding::of(at.oid, format!("the {kind} object is missing or damaged")));
             }
             Vec::new()

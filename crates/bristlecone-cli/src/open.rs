@@ -369,9 +369,13 @@ impl Opened {
         Ok(commit)
     }
 
-    /// Returns the tree to read, as [`Opened::commit_to_read`]; an empty one where there are no commits.
+    /// Returns the tree to read, as [`Opened::commit_to_read`]; an empty one where there are no commits. What is given may
+    /// also be a directory.
     pub(crate) fn tree_to_read(&self, at: Option<&OsString>) -> Result<Tree> {
-        Ok(match self.commit_to_read(at)? {
+        if let Some(text) = at {
+            return rev::tree(self, text);
+        }
+        Ok(match self.commit_to_read(None)? {
             Some(commit) => self.repo.checkout(commit)?,
             None => self.repo.tree(),
         })

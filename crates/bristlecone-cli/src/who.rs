@@ -35,7 +35,7 @@ pub(crate) struct CommitArgs {
 /// What to record with a commit.
 #[derive(Args, Debug)]
 pub(crate) struct WhyArgs {
-    /// Why: the commit's message
+    /// Why: the message
     #[arg(short, long, value_name = "MSG")]
     message: Option<OsString>,
     #[arg(long, value_name = "WHO", help = AUTHOR_HELP)]
@@ -75,6 +75,11 @@ impl CommitArgs {
 }
 
 impl WhyArgs {
+    /// Whether a message was given.
+    pub(crate) fn has_message(&self) -> bool {
+        self.message.is_some()
+    }
+
     /// Returns what to record in a store, as far as its format keeps it; `message` stands where none was given.
     ///
     /// A zone that was asked for and cannot be kept is refused; a committer beside the author is left out.

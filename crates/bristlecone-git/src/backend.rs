@@ -7,7 +7,10 @@
 //!
 //! `docs/formats/git-backend.md` lists the files that are kept beside Git's, and the order of the steps.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use bristlecone::{
     Backend, BackendStats, Batch, Capabilities, Damage, Durability, Error, Location, ObjRef, Object, Oid, RefMove,
@@ -263,6 +266,19 @@ impl Backend for GitBackend {
 
     fn list_refs(&self, prefix: &str) -> Result<BTreeMap<String, RefTarget>> {
         self.shared.list_refs(prefix)
+    }
+
+    fn shallow(&self) -> Result<BTreeSet<Oid>> {
+        let text = self.shared.files.read("shallow")?.unwrap_or_default();
+        Ok(text
+            .split(|&byte| byte == b'\n')
+            .filter_map(|line| str::from_utf8(line).ok()?.trim().parse().ok())
+            .collect())
+    }
+
+    fn promised_to(&self) -> Result<Option<String>> {
+        let partial = !self.odb().promisor_packs()?.is_empty();
+        Ok(partial.then(|| self.shared.files.describe("")))
     }
 
     fn flush(&self) -> Result<()> {

@@ -207,6 +207,19 @@ impl Odb {
         self.folders.iter().flat_map(|folder| folder.packs().all()).collect()
     }
 
+    /// Returns the packs from a remote that promised to give whatever their objects name: in a partial clone what such an
+    /// object names may be absent.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn promisor_packs(&self) -> Result<Vec<Arc<Pack>>> {
+        let mut packs = Vec::new();
+        for folder in &self.folders {
+            packs.append(&mut folder.promisor_packs()?);
+        }
+        Ok(packs)
+    }
+
     /// Takes in a pack that was just written here.
     ///
     /// # Errors

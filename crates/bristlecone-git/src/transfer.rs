@@ -46,6 +46,7 @@ mod walk;
 pub use error::{Lost, Origin, TransferError};
 pub use export::{ExportOptions, ExportReport, export};
 pub use import::{ImportOptions, ImportReport, Store, import};
+pub use patterns::matches;
 pub use pump::Counts;
 pub use refs::{MovedRef, RefState};
 pub use repository::Repository;
@@ -55,8 +56,7 @@ pub use repository::Repository;
 /// # Errors
 /// Those of the backend.
 pub fn shallow(backend: &dyn Backend) -> Result<HashSet<Oid>> {
-    let refs = backend.list_refs(refs::CUT)?;
-    Ok(refs.keys().filter_map(|name| name[refs::CUT.len()..].parse().ok()).collect())
+    Ok(backend.shallow()?.into_iter().collect())
 }
 
 /// How far a transfer is.

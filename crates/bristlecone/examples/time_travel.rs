@@ -21,7 +21,7 @@ fn main() -> Result<()> {
     }
 
     println!("Every change below beds/north:");
-    let options = LogOptions { path: Some("beds/north".parse()?), ..LogOptions::default() };
+    let options = LogOptions { paths: vec!["beds/north".parse()?], ..LogOptions::default() };
     for entry in repo.log(&[head], options) {
         show(&entry?);
     }

@@ -8,7 +8,10 @@
 //! crash keeps that too), and is linearisable: two appends that expect the same old value of a ref cannot
 //! both succeed.
 
-use std::{collections::BTreeMap, fmt};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use bristlecone_core::{Location, ObjRef, Object, Oid, git, record_length};
 
@@ -24,6 +27,9 @@ pub use batch::{Batch, BatchRecord};
 pub use layered::Layered;
 pub use memory::MemoryBackend;
 pub use wrap::{Counted, Counts, ReadOnly};
+
+/// Refs whose names start with this, and end with the id of a commit, say that the commit's parents were never fetched.
+pub const SHALLOW: &str = "shallow/";
 
 /// Keeps objects and refs.
 pub trait Backend: Send + Sync + fmt::Debug {
@@ -93,6 +99,24 @@ pub trait Backend: Send + Sync + fmt::Debug {
     /// # Errors
     /// As [`Backend::get_ref`].
     fn list_refs(&self, prefix: &str) -> Result<BTreeMap<String, RefTarget>, Error>;
+
+    /// Returns the commits whose parents are absent on purpose, since they were never fetched. History ends with them.
+    ///
+    /// # Errors
+    /// As [`Backend::get_ref`].
+    fn shallow(&self) -> Result<BTreeSet<Oid>, Error> {
+        let refs = self.list_refs(SHALLOW)?;
+        Ok(refs.keys().filter_map(|name| name[SHALLOW.len()..].parse().ok()).collect())
+    }
+
+    /// Returns the folder of the store, if objects may be absent from it that the store which it was cloned from promised to
+    /// give when they are needed.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    fn promised_to(&self) -> Result<Option<String>, Error> {
+        Ok(None)
+    }
 
     /// Makes everything that was appended so far durable.
     ///

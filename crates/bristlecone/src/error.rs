@@ -109,6 +109,16 @@ pub enum Error {
         /// Its id.
         oid: Oid,
     },
+    /// An object that is absent on purpose: where the store was cloned from it will be given when it is needed.
+    #[error("the {kind} object {oid} is not in {folder}, which is a clone without all objects")]
+    Promised {
+        /// Its kind.
+        kind: Kind,
+        /// Its id.
+        oid: Oid,
+        /// The folder of the store.
+        folder: String,
+    },
     /// A pruned tree was asked for what it lacks.
     #[error("this tree was pruned: it does not hold {oid}")]
     Pruned {

@@ -38,7 +38,7 @@ mod value;
 
 pub use backend::{
     Backend, BackendStats, Batch, BatchRecord, Capabilities, Counted, Counts, Damage, Durability, Expected, Layered,
-    MemoryBackend, ReadOnly, RefMove, RefTarget, check_moves,
+    MemoryBackend, ReadOnly, RefMove, RefTarget, SHALLOW, check_moves,
 };
 pub use bristlecone_core as core;
 pub use bristlecone_core::{

@@ -76,7 +76,13 @@ pub(crate) fn check_kind(kind: Kind, object: &Object<'_>, oid: Oid) -> Result<()
 impl<F> Store<F> {
     #[cold]
     fn missing(&self, kind: Kind, oid: Oid) -> Error {
-        if self.partial { Error::Pruned { oid } } else { Error::Missing { kind, oid } }
+        if self.partial {
+            return Error::Pruned { oid };
+        }
+        match self.backend.promised_to() {
+            Ok(Some(folder)) => Error::Promised { kind, oid, folder },
+            Ok(None) | Err(_) => Error::Missing { kind, oid },
+        }
     }
 }
 

@@ -125,7 +125,7 @@ impl Dag {
         let heads: Vec<ObjRef> = heads.iter().map(|&head| self.at[head]).collect();
         let entries = self.repo.log(&heads, options).map(|entry| entry.unwrap());
         entries
-            .inspect(|entry| assert_eq!(entry.generation, self.repo.generation(entry.at).unwrap()))
+            .inspect(|entry| assert_eq!(entry.generation, self.repo.generation(entry.at).ok()))
             .map(|entry| self.numbers[&entry.at.oid])
             .collect()
     }
@@ -150,7 +150,7 @@ impl Dag {
         tips.sort_by_key(|&tip| std::cmp::Reverse(self.seconds[tip]));
         let order = match ask.order {
             LogOrder::Date => self.naive_by_date(tips, simplified),
-            LogOrder::Topological => self.naive_topological(tips, simplified),
+            _ => self.naive_topological(tips, simplified),
         };
         order.into_iter().filter(|&n| simplified(n).1).collect()
     }
@@ -200,13 +200,11 @@ impl Dag {
         if parents.is_empty() {
             return (vec![], self.states[n][path].is_some());
         }
-        let matters = |parent: &&usize| !out.contains(parent) || ask.exclude.contains(parent);
         let same = |parent: &&usize| self.states[n][path] == self.states[**parent][path];
-        if let Some(&parent) = parents.iter().filter(matters).find(same) {
-            return (inside(&[parent]), false);
+        match parents.iter().find(same) {
+            Some(&parent) => (vec![parent], false),
+            None => (parents.to_vec(), true),
         }
-        let decides = parents.iter().any(|parent| matters(&parent));
-        (inside(parents), decides || !parents.iter().all(|parent| same(&parent)))
     }
 
     fn naive_last_change(&self, head: usize, path: usize) -> Option<usize> {
@@ -246,8 +244,9 @@ impl Ask {
             order: self.order,
             limit: None,
             exclude: self.exclude.iter().map(|&one| dag.at[one]).collect(),
-            path: self.path.map(|path| PATHS[path].parse().unwrap()),
+            paths: self.path.iter().map(|&path| PATHS[path].parse().unwrap()).collect(),
             first_parent: self.first_parent,
+            ..LogOptions::default()
         }
     }
 }
@@ -307,7 +306,12 @@ fn logs_agree_with_naive_ones() {
         let random = &mut Random(seed);
         for _ in 0..30 {
             let heads: Vec<usize> = (0..1 + random.below(3)).map(|_| random.below(dag.at.len())).collect();
-            let ask = Ask::random(random, &dag);
+            let mut ask = Ask::random(random, &dag);
+            // What these come to together depends on the order of Git's walk: `git_agrees` has them.
+            if ask.path.is_some() {
+                ask.exclude.clear();
+            }
+            ask.first_parent &= ask.order == LogOrder::Date;
             let naive = dag.naive(&heads, &ask);
             let context = format!("seed {seed}: {heads:?} {ask:?}");
             assert_eq!(dag.log(&heads, ask.options(&dag)), naive, "{context}");
@@ -315,6 +319,22 @@ fn logs_agree_with_naive_ones() {
             let limited = dag.log(&heads, LogOptions { limit: Some(limit), ..ask.options(&dag) });
             assert_eq!(limited[..], naive[..limit.min(naive.len())], "{context}");
         }
+    }
+}
+
+#[test]
+fn a_merge_is_simplified_before_its_parents_are_known_to_be_left_out() {
+    // `M ^B2 -- a`: M has at `a` what R has, so that R stands for all that M leads to; and R is left out.
+    let mut dag = Dag::new(Repo::memory());
+    let values = ["a", "b", "b", "a"];
+    for (n, parents) in [vec![], vec![0], vec![1], vec![2, 0]].into_iter().enumerate() {
+        let mut tree = dag.repo.tree();
+        tree.add("a", values[n]).unwrap();
+        dag.add(tree, parents, n as i64);
+    }
+    for order in [LogOrder::Date, LogOrder::Topological] {
+        let ask = Ask { order, exclude: vec![2], path: Some(0), first_parent: false };
+        assert_eq!(dag.log(&[3], ask.options(&dag)), [0; 0], "{order:?}");
     }
 }
 
@@ -352,7 +372,7 @@ fn last_changes_agree_with_naive_ones_whatever_happens_to_the_index() {
                 let naive = dag.naive_last_change(head, path);
                 assert_eq!(found, naive, "seed {seed}, round {round}: {head} {}", PATHS[path]);
                 let options =
-                    LogOptions { path: Some(PATHS[path].parse().unwrap()), limit: Some(1), ..LogOptions::default() };
+                    LogOptions { paths: vec![PATHS[path].parse().unwrap()], limit: Some(1), ..LogOptions::default() };
                 assert_eq!(dag.log(&[head], options).first(), naive.as_ref(), "the log's first");
             }
         }
@@ -507,7 +527,7 @@ fn deep_histories_need_no_stack() {
     assert_eq!(repo.revparse(&format!("{}~{}", last.oid, COUNT - 1)).unwrap(), first);
     assert_eq!(repo.last_change(last, "a").unwrap().map(|entry| entry.at), Some(first));
     let entry = repo.log(&[tip], LogOptions { limit: Some(1), ..LogOptions::default() }).next().unwrap().unwrap();
-    assert_eq!(entry.generation, COUNT as u64 / 4 + 1);
+    assert_eq!(entry.generation, Some(COUNT as u64 / 4 + 1));
 }
 
 #[test]
@@ -716,8 +736,7 @@ fn git_agrees() {
             assert_eq!(theirs, [format!("{ahead}\t{behind}")], "{context}");
         }
         for _ in 0..40 {
-            let mut ask = Ask::random(random, &dag);
-            ask.exclude.truncate(1);
+            let ask = Ask::random(random, &dag);
             let heads = [random.below(100), 50 + random.below(50)];
             let theirs = git.commits(&rev_list(&git, &heads, &ask));
             let context = format!("seed {seed}: {heads:?} {ask:?}");
@@ -734,8 +753,8 @@ fn rev_list(git: &Git, heads: &[usize], ask: &Ask) -> Vec<String> {
     if ask.first_parent {
         args.push("--first-parent".into());
     }
-    args.extend(heads.iter().map(|&head| git.ids[head].clone()));
     args.extend(ask.exclude.iter().map(|&one| format!("^{}", git.ids[one])));
+    args.extend(heads.iter().map(|&head| git.ids[head].clone()));
     if let Some(path) = ask.path {
         args.extend(["--".into(), PATHS[path].into()]);
     }

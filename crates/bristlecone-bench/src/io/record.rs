@@ -21,7 +21,7 @@
 #![deny(clippy::missing_trait_methods)]
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     fs::File,
     io::{self, BufWriter, Write},
     path::{Path, PathBuf},
@@ -190,6 +190,14 @@ impl Backend for Recorded {
 
     fn list_refs(&self, prefix: &str) -> Result<BTreeMap<String, RefTarget>, Error> {
         self.inner.list_refs(prefix)
+    }
+
+    fn shallow(&self) -> Result<BTreeSet<Oid>, Error> {
+        self.inner.shallow()
+    }
+
+    fn promised_to(&self) -> Result<Option<String>, Error> {
+        self.inner.promised_to()
     }
 
     fn flush(&self) -> Result<(), Error> {

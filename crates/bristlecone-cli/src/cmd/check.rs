@@ -65,6 +65,10 @@ fn write_human(out: &mut Output, report: &Report) -> Result<()> {
         checked.push(text::bytes(engine.bytes));
     }
     out.line(format_args!("checked {}", checked.join(", ")))?;
+    if report.promised > 0 {
+        let objects = text::count(report.promised, "object", "objects");
+        out.line(format_args!("{objects} promised by the remote and not here"))?;
+    }
     if report.findings.is_empty() {
         return out.line("no damage");
     }
@@ -119,6 +123,7 @@ fn describe(report: &Report) -> Fields {
         "objects": report.objects,
         "references": report.references,
         "refs": report.refs,
+        "promised": report.promised,
         "damage": damage,
         "affected": report.affected.clone(),
         "torn_tail": torn,

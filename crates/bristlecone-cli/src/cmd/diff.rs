@@ -11,7 +11,7 @@ use crate::{
     formats::Tree,
     open::{Access, Opened},
     output::{fields, put_name},
-    text,
+    rev, text,
 };
 
 /// List what differs between two revisions
@@ -22,10 +22,11 @@ Examples:
   cone diff HEAD~5                    what changed since then
   cone diff main trial --path fruit   between two branches, below a path
   cone diff main trial --exit-code    exit code 1 if anything differs
+  cone diff main..trial               the same two; main...trial: what trial changed since it left main
 
 A means added, M changed, T changed in kind, D removed.")]
 pub(super) struct DiffArgs {
-    /// Before [default: the parent of AFTER]
+    /// Before [default: the parent of AFTER]; or both, as BEFORE..AFTER
     #[arg(value_name = "BEFORE")]
     before: Option<OsString>,
     /// After [default: the branch's head]
@@ -53,6 +54,11 @@ pub(super) fn run(args: DiffArgs, context: &mut Context) -> Result<()> {
 }
 
 fn sides(opened: &Opened, args: &DiffArgs) -> Result<(Tree, Tree)> {
+    if let (Some(word), None) = (&args.before, &args.after)
+        && let Some((before, after)) = rev::pair(opened, word)?
+    {
+        return Ok((opened.repo.checkout(before)?, opened.repo.checkout(after)?));
+    }
     let after = opened.tree_to_read(args.after.as_ref())?;
     if args.before.is_some() {
         return Ok((opened.tree_to_read(args.before.as_ref())?, after));

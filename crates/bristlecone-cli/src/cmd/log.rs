@@ -1,175 +1,248 @@
 //! `cone log`: the commits that led here.
 
-use std::{
-    cmp::Reverse,
-    collections::{BinaryHeap, HashMap, HashSet},
-    ffi::OsString,
-};
+use std::ffi::OsString;
 
-use bristlecone::{Commit, Format, LogEntry, LogOptions, LogOrder, ObjRef, Oid, Path, Signature, escape};
+use bristlecone::{Commit, Error, Format, LogEntry, LogOptions, LogOrder, ObjRef, Signature, escape};
 use clap::Args;
 use serde_json::Value;
 
 use super::Context;
 use crate::{
     failure::{Failure, Result},
-    open::{Access, Opened, Store},
+    open::{Access, Opened, short},
     output::{Fields, Output, fields, put_name, put_text, say},
+    rev::{self, Pattern, Selection},
     text,
 };
 
-/// List the commits that led to a revision, newest first
+/// List the commits that led to revisions, newest first
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  cone log -n 10
-  cone log fruit/apple             the commits that changed what is at this path
-  cone log --at trial~2            from another revision
-  cone log fruit main              both: a path, then a revision
-  cone log --topo -o json          every child before its parents")]
+  cone log -3                       the last three
+  cone log --oneline main..trial    what trial has and main lacks; main...trial: what one of the two lacks
+  cone log fruit/apple              the commits that changed what is at this path
+  cone log trial~2 ^main -- fruit   both: revisions, then paths
+  cone log --grep apple --since \"2 weeks ago\"
+  cone log --topo -o json           every child before its parents
+
+Revisions and paths may stand in any order where no word is both; what follows -- is a path. ^REV leaves out what led to
+REV. Patterns are regular expressions as in `git log -E`. Dates: 2026-03-01, \"2026-03-01 12:00\", \"2026-03-01 12:00:00
++0100\", \"3 days ago\", yesterday, or @ and seconds since 1970.")]
 pub(super) struct LogArgs {
-    /// At most so many
+    /// At most so many; -N is the same
     #[arg(short = 'n', long = "max-count", value_name = "N")]
     count: Option<usize>,
+    /// From which revisions [default: the branch's head], and only what changed at these paths
+    #[arg(value_name = "REV|PATH", allow_negative_numbers = true)]
+    words: Vec<OsString>,
     /// Only those that changed what is here
-    #[arg(value_name = "PATH")]
-    path: Option<OsString>,
-    /// From which revision [default: the branch's head]
-    #[arg(value_name = "REV")]
-    rev: Option<OsString>,
-    /// The same, without a path
-    #[arg(long, value_name = "REV", conflicts_with = "rev")]
+    #[arg(value_name = "PATH", last = true)]
+    paths: Vec<OsString>,
+    /// From this revision, as one that is named
+    #[arg(long, value_name = "REV")]
     at: Option<OsString>,
-    /// Every child before its parents, whatever their dates
+    /// From every ref, and what is checked out
     #[arg(long)]
+    all: bool,
+    /// Each on one line: the first digits of its id, and its subject
+    #[arg(long)]
+    oneline: bool,
+    /// Every child before its parents, whatever their dates, and lines of history one after another
+    #[arg(long, visible_alias = "topo-order")]
     topo: bool,
+    /// Every child before its parents, and otherwise by date
+    #[arg(long, conflicts_with = "topo")]
+    date_order: bool,
+    /// Follow the first parent of each commit alone
+    #[arg(long)]
+    first_parent: bool,
+    /// Leave out commits with several parents
+    #[arg(long)]
+    no_merges: bool,
+    /// Only those committed at this date or later
+    #[arg(long, value_name = "DATE", visible_alias = "after")]
+    since: Option<String>,
+    /// Only those committed at this date or before
+    #[arg(long, value_name = "DATE", visible_alias = "before")]
+    until: Option<String>,
+    /// Only those whose author, as "Name <mail>", matches one of these
+    #[arg(long, value_name = "PATTERN")]
+    author: Vec<String>,
+    /// Only those with a line in their message that matches one of these
+    #[arg(long, value_name = "PATTERN")]
+    grep: Vec<String>,
 }
 
-pub(super) fn run(args: LogArgs, context: &mut Context) -> Result<()> {
-    let path = args.path.as_deref().map(text::path).transpose()?;
+pub(super) fn run(mut args: LogArgs, context: &mut Context) -> Result<()> {
+    args.take_count()?;
+    let filter = Filter::new(&args)?;
+    let options = args.options()?;
     let opened = context.globals.open(Access::Read)?;
-    let from = opened.commit_to_read(args.rev.as_ref().or(args.at.as_ref()))?;
+    let selection = args.select(&opened)?;
     let mut head = fields! {};
-    if let Some(path) = &path {
-        put_name(&mut head, "path", path.as_bytes());
+    match &selection.paths[..] {
+        [] => {}
+        [path] => put_name(&mut head, "path", path.as_bytes()),
+        paths => {
+            let paths: Vec<String> = paths.iter().map(|path| escape(path.as_bytes())).collect();
+            head.insert("paths".to_owned(), paths.into());
+        }
     }
     context.out.begin(&head, "commits")?;
-    let mut found = 0;
-    match from {
-        Some(from) => {
-            for entry in entries(&opened, from, &args, path.clone())? {
-                let entry = entry?;
-                if found > 0 {
-                    context.out.line("")?;
-                }
-                found += 1;
-                write_human(&mut context.out, &opened, &entry.at, &entry.commit)?;
-                if context.out.json() {
-                    context.out.item(describe(&opened, &entry.at, &entry.commit, entry.generation))?;
-                }
-            }
+    let mut found = 0_usize;
+    if selection.heads.is_empty() && !selection.named {
+        say!("there are no commits yet; make one with `cone set` or `cone import`");
+    }
+    let left = args.count.unwrap_or(usize::MAX);
+    for entry in entries(&opened, &selection, options, &filter, left)? {
+        let entry = entry?;
+        if !filter.takes(&entry.commit) {
+            continue;
         }
-        None => say!("there are no commits yet; make one with `cone set` or `cone import`"),
+        write(&mut context.out, &opened, &entry, args.oneline, found == 0)?;
+        found += 1;
+        if found == left {
+            break;
+        }
     }
     context.out.end(&fields! {})?;
-    match &path {
-        Some(path) if found == 0 && from.is_some() && args.count != Some(0) => {
+    match &selection.paths[..] {
+        [path] if found == 0 && left > 0 && !selection.named && filter.is_open() && !args.dated() => {
             Err(Failure::negative(format!("no commit changed what is at {path}")))
         }
         _ => Ok(()),
     }
 }
 
-/// A commit to list; its generation number where the store keeps it.
-struct Listed {
-    at: ObjRef,
-    commit: Commit,
-    generation: Option<u64>,
-}
-
-/// Returns the commits to list. The last change alone is asked for as such, since an index knows it.
-///
-/// A Git repository keeps no generation numbers: to tell one takes all of history, so none is told there, and the plain
-/// list is walked without.
-fn entries<'o>(
-    opened: &'o Opened,
-    from: ObjRef,
-    args: &LogArgs,
-    path: Option<Path>,
-) -> Result<Box<dyn Iterator<Item = bristlecone::Result<Listed>> + 'o>> {
-    let git = matches!(opened.store, Store::Git { .. });
-    if path.is_none() && !args.topo && (git || !opened.shallow()?.is_empty()) {
-        return Ok(Box::new(ByDate::new(opened, from)?.take(args.count.unwrap_or(usize::MAX))));
-    }
-    let listed = move |entry: LogEntry| {
-        let generation = (!git).then_some(entry.generation);
-        Listed { at: entry.at, commit: entry.commit, generation }
-    };
-    if let (Some(path), Some(1)) = (&path, args.count) {
-        return Ok(Box::new(opened.repo.last_change(from, path)?.map(|entry| Ok(listed(entry))).into_iter()));
-    }
-    let order = if args.topo { LogOrder::Topological } else { LogOrder::Date };
-    let options = LogOptions { order, limit: args.count, path, ..LogOptions::default() };
-    Ok(Box::new(opened.repo.log(&[from], options).map(move |entry| entry.map(listed))))
-}
-
-/// All commits of a history by the committer's date, as [`LogOrder::Date`], in a Git repository: a shallow clone ends
-/// where it was cut.
-struct ByDate<'o> {
-    opened: &'o Opened,
-    shallow: HashSet<Oid>,
-    seen: HashSet<Oid>,
-    // By date; of one date those first that were met first.
-    waiting: BinaryHeap<(i64, Reverse<u64>)>,
-    commits: HashMap<u64, (ObjRef, Commit)>,
-    met: u64,
-    failed: Option<bristlecone::Error>,
-}
-
-impl<'o> ByDate<'o> {
-    fn new(opened: &'o Opened, from: ObjRef) -> Result<Self> {
-        let shallow = opened.shallow()?;
-        let mut walk = Self {
-            opened,
-            shallow,
-            seen: HashSet::new(),
-            waiting: BinaryHeap::new(),
-            commits: HashMap::new(),
-            met: 0,
-            failed: None,
-        };
-        walk.meet(from)?;
-        Ok(walk)
-    }
-
-    fn meet(&mut self, at: ObjRef) -> bristlecone::Result<()> {
-        if self.seen.insert(at.oid) {
-            let commit = self.opened.repo.commit(at)?;
-            self.waiting.push((commit.committer.seconds, Reverse(self.met)));
-            self.commits.insert(self.met, (at, commit));
-            self.met += 1;
+impl LogArgs {
+    /// Takes `-N` out of the words.
+    fn take_count(&mut self) -> Result<()> {
+        for word in std::mem::take(&mut self.words) {
+            let number = word.to_str().and_then(|word| word.strip_prefix('-')).map(str::to_owned);
+            match number {
+                Some(number) => {
+                    self.count = Some(number.parse().map_err(|_| {
+                        Failure::usage(format!(
+                            "-{number} is no number of commits; write -3, or -n 3, for the last three"
+                        ))
+                    })?);
+                }
+                None => self.words.push(word),
+            }
         }
         Ok(())
     }
+
+    fn dated(&self) -> bool {
+        self.since.is_some() || self.until.is_some()
+    }
+
+    fn options(&self) -> Result<LogOptions> {
+        Ok(LogOptions {
+            order: match (self.topo, self.date_order) {
+                (true, _) => LogOrder::Topological,
+                (_, true) => LogOrder::TopologicalByDate,
+                _ => LogOrder::Date,
+            },
+            since: self.since.as_deref().map(rev::moment).transpose()?,
+            until: self.until.as_deref().map(rev::moment).transpose()?,
+            first_parent: self.first_parent,
+            ..LogOptions::default()
+        })
+    }
+
+    /// Returns where the log begins, what it leaves out, and the paths.
+    fn select(&self, opened: &Opened) -> Result<Selection> {
+        let words: Vec<OsString> = self.at.iter().chain(&self.words).cloned().collect();
+        // The line is asked itself: `main --` has no paths, and says that `main` is none.
+        let dashes = !self.paths.is_empty() || std::env::args_os().any(|word| word == "--");
+        let mut selection = rev::select(opened, &words, dashes.then_some(&self.paths[..]))?;
+        if self.all {
+            selection.heads.extend(rev::every_head(opened)?);
+        } else if !selection.named {
+            selection.heads.extend(opened.commit_to_read(None)?);
+        }
+        Ok(selection)
+    }
 }
 
-impl Iterator for ByDate<'_> {
-    type Item = bristlecone::Result<Listed>;
+/// Which commits are listed, by what is in them.
+struct Filter {
+    no_merges: bool,
+    author: Vec<Pattern>,
+    grep: Vec<Pattern>,
+}
 
-    fn next(&mut self) -> Option<Self::Item> {
-        if let Some(error) = self.failed.take() {
-            self.waiting.clear();
-            return Some(Err(error));
-        }
-        let (_, Reverse(number)) = self.waiting.pop()?;
-        let (at, commit) = self.commits.remove(&number)?;
-        if !self.shallow.contains(&at.oid) {
-            // What was found belongs to the reader, though its parents may be missing.
-            let met = commit.parents.iter().try_for_each(|parent| self.meet(*parent));
-            self.failed = met.err();
-        }
-        Some(Ok(Listed { at, commit, generation: None }))
+impl Filter {
+    fn new(args: &LogArgs) -> Result<Self> {
+        let patterns = |texts: &[String]| texts.iter().map(|text| Pattern::new(text)).collect::<Result<Vec<_>>>();
+        Ok(Self { no_merges: args.no_merges, author: patterns(&args.author)?, grep: patterns(&args.grep)? })
     }
+
+    /// Whether all commits are listed.
+    fn is_open(&self) -> bool {
+        !self.no_merges && self.author.is_empty() && self.grep.is_empty()
+    }
+
+    fn takes(&self, commit: &Commit) -> bool {
+        let any = |patterns: &[Pattern], text: &[u8]| {
+            patterns.is_empty() || patterns.iter().any(|pattern| pattern.is_in(text))
+        };
+        !(self.no_merges && commit.parents.len() > 1)
+            && any(&self.author, &commit.author.ident)
+            && any(&self.grep, commit.message.strip_suffix(b"\n").unwrap_or(&commit.message))
+    }
+}
+
+/// Returns the commits to look at. The last change of a path alone is asked for as such where an index knows it.
+fn entries<'o>(
+    opened: &'o Opened,
+    selection: &Selection,
+    options: LogOptions,
+    filter: &Filter,
+    left: usize,
+) -> Result<Box<dyn Iterator<Item = bristlecone::Result<LogEntry>> + 'o>> {
+    if left == 0 {
+        return Ok(Box::new(std::iter::empty()));
+    }
+    let plain = selection.exclude.is_empty()
+        && filter.is_open()
+        && !options.first_parent
+        && options.since.is_none()
+        && options.until.is_none();
+    if let ([head], [path], 1, true) = (&selection.heads[..], &selection.paths[..], left, plain)
+        && opened.backend().capabilities().words
+    {
+        return Ok(Box::new(opened.repo.last_change(*head, path)?.map(Ok::<_, Error>).into_iter()));
+    }
+    let options = LogOptions {
+        exclude: selection.exclude.clone(),
+        heads_before: selection.heads_before,
+        paths: selection.paths.clone(),
+        ..options
+    };
+    Ok(Box::new(opened.repo.log(&selection.heads, options)))
+}
+
+fn write(out: &mut Output, opened: &Opened, entry: &LogEntry, oneline: bool, first: bool) -> Result<()> {
+    if out.json() {
+        return out.item(describe(opened, &entry.at, &entry.commit, entry.generation));
+    }
+    if oneline {
+        return out.line(format_args!("{} {}", short(&entry.at), subject(&entry.commit.message)));
+    }
+    if !first {
+        out.line("")?;
+    }
+    write_human(out, opened, &entry.at, &entry.commit)
+}
+
+/// Returns the first paragraph of a message on one line.
+fn subject(message: &[u8]) -> String {
+    let lines = message.trim_ascii_start().split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii);
+    let lines: Vec<String> = lines.take_while(|line| !line.is_empty()).map(escape_line).collect();
+    lines.join(" ")
 }
 
 /// Writes a commit for people.

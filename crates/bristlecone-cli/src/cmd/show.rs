@@ -2,13 +2,14 @@
 
 use std::ffi::OsString;
 
-use bristlecone::{Format, Kind, ObjRef, Path, core::Source, escape};
+use bristlecone::{EntryKind, Format, Kind, ObjRef, Path, core::Source, escape};
 use clap::Args;
 
 use super::{Context, log};
 use crate::{
     differences, entry,
     failure::{Failure, Result},
+    formats::DirEntry,
     open::{Access, Opened},
     output::{fields, put_name, put_text, put_value},
     rev, text,
@@ -21,17 +22,25 @@ Examples:
   cone show                the last commit
   cone show trial~2        another one
   cone show v1.0           an annotated tag; what it names is v1.0^0
+  cone show trial:fruit    what is at a path there: a directory as a listing, a value as its bytes
   cone show 1f3a97c0       the object whose id starts so: a directory as a listing, a value as its bytes
 
 A means added, M changed, T changed in kind, D removed. A merge is compared with its first parent.")]
 pub(super) struct ShowArgs {
-    /// A revision, or the first digits of an object's id [default: the branch's head]
+    /// A revision, REV:PATH, or the first digits of an object's id [default: the branch's head]
     #[arg(value_name = "REV|ID")]
     rev: Option<OsString>,
 }
 
 pub(super) fn run(args: ShowArgs, context: &mut Context) -> Result<()> {
     let opened = context.globals.open(Access::Read)?;
+    if let Some(text) = &args.rev
+        && let Some((tree, path)) = rev::place(&opened, text)?
+        && let Some(entry) = tree.get(&path)?
+        && !matches!(entry.kind(), EntryKind::Dir | EntryKind::Foreign)
+    {
+        return value(&entry, context);
+    }
     let (kind, at) = match &args.rev {
         Some(text) => match rev::itself(&opened, text)? {
             Some(found) if found.0 != Kind::Commit => found,
@@ -47,7 +56,9 @@ pub(super) fn run(args: ShowArgs, context: &mut Context) -> Result<()> {
         Kind::Tag => tag(&opened, at, context),
         Kind::Node => node(&opened, at, context),
         Kind::Contents | Kind::Pieces => contents(&opened, at, context),
-        _ => Err(Failure::failed(format!("{} is a {} object, which cannot be shown", at.oid, kind_name(kind)))),
+        _ => {
+            Err(Failure::failed(format!("{} is a {} object, which cannot be shown", at.oid, entry::object_kind(kind))))
+        }
     }
 }
 
@@ -82,25 +93,16 @@ fn tag(opened: &Opened, at: ObjRef, context: &mut Context) -> Result<()> {
         out.line(format_args!("Tagger: {}", escape(&tagger.ident)))?;
         out.line(format_args!("Date:   {}", text::date(tagger)))?;
     }
-    out.line(format_args!("Names:  {} {}", kind_name(tag.kind), tag.target.oid))?;
+    out.line(format_args!("Names:  {} {}", entry::object_kind(tag.kind), tag.target.oid))?;
     out.line("")?;
     log::write_message(out, &tag.message)?;
     let mut all = fields! { "kind": Kind::Tag.name(), "oid": at.oid.to_string() };
     put_text(&mut all, "name", &tag.name);
-    all.extend(fields! { "target": tag.target.oid.to_string(), "target_kind": kind_name(tag.kind) });
+    all.extend(fields! { "target": tag.target.oid.to_string(), "target_kind": entry::object_kind(tag.kind) });
     all.insert("tagger".to_owned(), tag.tagger.as_ref().map_or(serde_json::Value::Null, log::describe_who));
     all.insert("headers".to_owned(), log::describe_headers(&tag.headers));
     put_text(&mut all, "message", &tag.message);
     out.document(all)
-}
-
-/// Returns the name of a kind of objects, as entries of directories have it.
-fn kind_name(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Node => "dir",
-        Kind::Contents | Kind::Pieces => "value",
-        kind => kind.name(),
-    }
 }
 
 fn node(opened: &Opened, at: ObjRef, context: &mut Context) -> Result<()> {
@@ -118,6 +120,18 @@ fn node(opened: &Opened, at: ObjRef, context: &mut Context) -> Result<()> {
         }
     }
     out.end(&fields! {})
+}
+
+/// Shows a value at a path, which may be kept in its directory.
+fn value(entry: &DirEntry<'_>, context: &mut Context) -> Result<()> {
+    let value = entry.contents()?.unwrap_or_else(|| (&[][..]).into());
+    if !context.out.json() {
+        return context.out.bytes(&value);
+    }
+    let oid = entry.object().map(|at| at.oid.to_string());
+    let mut all = fields! { "kind": "value", "oid": oid, "bytes": value.len() };
+    put_value(&mut all, "value", &value);
+    context.out.document(all)
 }
 
 fn contents(opened: &Opened, at: ObjRef, context: &mut Context) -> Result<()> {

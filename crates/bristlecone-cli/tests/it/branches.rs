@@ -114,8 +114,49 @@ fn logs_follow_paths() {
     assert_eq!(messages(&["--at", "main~2"]), ["second", "first"]);
     assert_eq!(messages(&["-n", "1", "a"]), ["third"]);
     assert_eq!(messages(&["-n", "0"]), [""; 0]);
-    place.fails(1, &["no commit changed"], ["log", "nowhere"]);
+    place.fails(1, &["no commit changed"], ["log", "--", "nowhere"]);
+    place.fails(1, &["no revision and no path"], ["log", "nowhere"]);
     assert!(place.ok(["log", "-n", "1"]).contains("\n    fourth\n"));
+}
+
+#[test]
+fn logs_take_revisions_and_paths() {
+    let place = Place::with_store();
+    place.ok(["set", "a", "1", "-m", "one"]);
+    place.ok(["checkout", "-c", "trial"]);
+    place.ok(["set", "b", "2", "-m", "two"]);
+    place.ok(["set", "a", "3", "-m", "three", "--author", "Ben <ben@example.org>"]);
+    place.ok(["tag", "-a", "v1", "-m", "A tag", "main"]);
+    let lines = |arguments: &[&str]| -> Vec<String> {
+        let lines = place.ok([&["log", "--oneline"], arguments].concat());
+        lines.lines().map(|line| line.split_once(' ').unwrap().1.to_owned()).collect()
+    };
+    assert_eq!(lines(&["main"]), ["one"]);
+    assert_eq!(lines(&["main..trial"]), ["three", "two"]);
+    assert_eq!(lines(&["trial", "^v1", "--", "a"]), ["three"]);
+    assert_eq!(lines(&["v1...trial", "-1"]), ["three"]);
+    assert_eq!(lines(&["a", "b", "-b", "trial"]), ["three", "two", "one"]);
+    assert_eq!(lines(&["--all", "--author", "ben@"]), ["three"]);
+    assert_eq!(lines(&["--grep", "t(w|h)"]), ["three", "two"]);
+    assert_eq!(lines(&["--since", "2023-11-14", "--until", "2023-11-15 23:00:00 +0000", ":/two"]), ["two", "one"]);
+    assert_eq!(lines(&["--since", "1 hour ago"]), [""; 0]);
+    assert_eq!(place.ok(["get", "a", "--at", "v1^{tree}"]), "1");
+    assert_eq!(place.ok(["show", "trial:a"]), "3");
+    assert_eq!(place.ok(["diff", "main..trial"]), "M a\nA b\n");
+    assert!(place.ok(["show", "v1"]).contains("A tag"));
+    assert_eq!(place.ok(["tag"]), "v1\n");
+    place.fails(2, &["only Git repositories keep one"], ["show", "trial@{1}"]);
+    place.ok(["tag", "-d", "v1"]);
+    assert_eq!(place.ok(["tag"]), "");
+    place.fails(2, &["the format tezos has no annotated tags"], ["-r", &tezos(&place), "tag", "v1", "-m", "x"]);
+}
+
+/// A store of a format without annotated tags.
+fn tezos(place: &Place) -> String {
+    place.ok(["init", "chain", "--format", "tezos"]);
+    place.ok(["-r", "chain", "set", "a", "1"]);
+    place.ok(["-r", "chain", "tag", "light"]);
+    "chain".to_owned()
 }
 
 #[test]
@@ -150,7 +191,8 @@ fn objects_are_shown_by_their_ids() {
     let dir = place.json(["list"])["entries"][0]["oid"].as_str().unwrap().to_owned();
     assert!(place.ok(["show", &dir]).contains(" v\n"));
     assert_eq!(place.json(["show", oid])["kind"], "value");
-    place.fails(2, &["no commit"], ["list", "--at", &dir]);
+    assert_eq!(place.ok(["list", "--at", &dir]), "v\n");
+    place.fails(2, &["no commit and no directory"], ["list", "--at", oid]);
     place.fails(1, &["there is no \"feedfeed\""], ["show", "feedfeed"]);
     let large: Vec<u8> = (0..1_000_000u32).flat_map(u32::to_le_bytes).collect();
     place.feed(["set", "large"], &large);

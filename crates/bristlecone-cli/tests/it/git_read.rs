@@ -154,7 +154,8 @@ fn tags_packed_refs_and_full_names_are_revisions() {
         assert!(text.starts_with("tag v1 ") && text.contains("    with more"), "{text}");
         assert!(place.ok(["show", place.git(["rev-parse", "v1"]).trim()]).starts_with("tag v1 "));
         assert!(place.ok(["show", "tree-tag"]).contains("fruit/"));
-        place.fails(2, &["no commit"], ["get", "run", "--at", "tree-tag"]);
+        assert_eq!(place.ok(["get", "run", "--at", "tree-tag"]), "#!/bin/sh\n");
+        place.fails(2, &["no commit"], ["branches", "here", "--at", "tree-tag"]);
         assert!(place.ok(["check"]).contains("no damage"));
     }
 }
@@ -306,7 +307,14 @@ fn logs_are_in_gits_order_and_end_where_a_shallow_clone_does() {
     let all = theirs(&place, &[]);
     assert!(all.len() > 1);
     assert_eq!(ours(&place, &[]), all);
+    for line in
+        [&["--topo-order"][..], &["--", "file5"], &["-1", "--", "file0"], &["--topo-order", "--", "file2", "file5"]]
+    {
+        assert_eq!(ours(&place, line), theirs(&place, line), "{line:?}");
+    }
     let last = all.last().unwrap();
+    let past = format!("{last}~1");
+    place.fails(1, &["there is no"], ["show", &past]);
     let shown = place.json(["show", last]);
     let paths = shown["differences"].as_array().unwrap().len();
     assert_eq!(paths, place.git(["ls-tree", "-r", "--name-only", last]).lines().count());

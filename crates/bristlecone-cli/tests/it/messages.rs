@@ -199,6 +199,8 @@ fn judge(row: &str, said: &str) {
         "is required for",
     ];
     let ours = !theirs.iter().any(|words| said.contains(words));
+    // What a long command said before it failed stands above.
+    let said = said.rfind("\nerror: ").map_or(said, |at| &said[at + 1..]);
     let Some(text) = said.strip_prefix("error: ") else { panic!("{row}: {said}") };
     for leak in ["os error", "`init`", "`check` lists", "panicked", "Some(", "Err(", "node object", "NotFound"] {
         assert!(!text.contains(leak), "{row} says {leak}: {said}");

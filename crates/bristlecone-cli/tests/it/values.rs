@@ -268,8 +268,8 @@ fn help_completions_and_manual_pages_are_there() {
     let place = Place::empty();
     assert!(place.ok(["--help"]).contains("Examples:"));
     for verb in [
-        "init", "set", "get", "del", "list", "tree", "log", "show", "branches", "checkout", "diff", "import", "export",
-        "info", "check", "trace", "bench",
+        "init", "tag", "set", "get", "del", "list", "tree", "log", "show", "branches", "checkout", "diff", "import",
+        "export", "info", "check", "trace", "bench",
     ] {
         assert!(place.ok([verb, "--help"]).contains("Examples:"), "{verb}");
     }

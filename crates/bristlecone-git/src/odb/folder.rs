@@ -106,6 +106,13 @@ impl Folder {
         Ok(Pack::with_index(&self.storage, &dir, name, self.algorithm, index, id))
     }
 
+    /// Returns the packs that have a file `.promisor` beside them.
+    pub(super) fn promisor_packs(&self) -> Result<Vec<Arc<Pack>>> {
+        let mut packs = self.packs().all();
+        packs.retain(|pack| self.storage.stat(&format!("{}/{}.promisor", self.dir(), pack.name())).is_ok());
+        Ok(packs)
+    }
+
     pub(super) fn forget_pack(&self, name: &str) {
         self.packs_mut().remove(name);
     }

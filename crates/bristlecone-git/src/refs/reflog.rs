@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use bristlecone::{RefTarget, Result, core::git::Algorithm, storage::OpenMode};
+use bristlecone::{Error, Oid, RefTarget, Result, core::git::Algorithm, storage::OpenMode};
 
 use crate::files::{Files, folder, is_absent};
 
@@ -81,6 +81,30 @@ pub(crate) fn append(
     }
 }
 
+/// Returns what the reflog at `path` says that a ref held, oldest first; nothing where there is no reflog.
+pub(crate) fn held(files: &Files, algorithm: Algorithm, path: &str) -> Result<Vec<Oid>> {
+    let bytes = match files.read(path) {
+        Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::IsADirectory => None,
+        read => read?,
+    };
+    let (bytes, digits) = (bytes.unwrap_or_default(), algorithm.oid_bytes() * 2);
+    let (mut held, mut offset) = (Vec::new(), 0);
+    for line in bytes.split_inclusive(|&byte| byte == b'\n') {
+        let id = |start: usize| -> Option<Oid> { str::from_utf8(line.get(start..start + digits)?).ok()?.parse().ok() };
+        let (Some(from), Some(to)) = (id(0), id(digits + 1)) else {
+            let reason = "a line of the reflog does not begin with two ids".to_owned();
+            return Err(Error::Corrupt { file: files.describe(path), offset, oid: None, reason });
+        };
+        // The oldest line tells of one move more.
+        if held.is_empty() && from.as_bytes().iter().any(|&byte| byte != 0) {
+            held.push(from);
+        }
+        held.push(to);
+        offset += line.len() as u64;
+    }
+    Ok(held)
+}
+
 /// Returns the id of what a ref holds, zeroes for nothing.
 fn id_of(target: Option<&RefTarget>, algorithm: Algorithm) -> Option<String> {
     match target {
@@ -96,7 +120,7 @@ pub(crate) fn remove(files: &Files, path: &str) -> Result<()> {
         Ok(true) => remove_empty_parents(files, path, 3),
         // A folder of other reflogs, or nothing.
         Ok(false) => Ok(()),
-        Err(bristlecone::Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::IsADirectory => Ok(()),
+        Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::IsADirectory => Ok(()),
         Err(error) => Err(error),
     }
 }

@@ -46,8 +46,8 @@ impl Patterns {
     }
 }
 
-/// Whether a name is what a glob says. Takes time in the product of their lengths at most.
-fn matches(glob: &[u8], name: &[u8]) -> bool {
+/// Whether a name is what a glob says, in which `*` stands for anything and `?` for one byte. Takes time in the product of their lengths at most.
+pub fn matches(glob: &[u8], name: &[u8]) -> bool {
     let (mut at, mut of) = (0, 0);
     // Where to go on if what follows the last star does not match here.
     let mut star: Option<(usize, usize)> = None;

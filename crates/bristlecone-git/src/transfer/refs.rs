@@ -49,7 +49,7 @@ impl RefState {
 /// Refs with this prefix follow another repository, whatever it does.
 pub(super) const FOLLOWING: &str = "refs/remotes/";
 /// Names, outside of `refs/`, that tell which commits have parents that were never fetched.
-pub(super) const CUT: &str = "shallow/";
+pub(super) const CUT: &str = bristlecone::SHALLOW;
 /// How many commits are looked at to find an ancestor.
 const ANCESTORS_MAX: usize = 50_000_000;
 
@@ -124,7 +124,7 @@ fn is_ancestor<F: Format>(repo: &Repo<F>, ancestor: &ObjRef, descendant: &ObjRef
         }
         match repo.commit(at) {
             Ok(commit) => stack.extend(commit.parents.iter().rev()),
-            Err(Error::Missing { .. }) => {}
+            Err(Error::Missing { .. } | Error::Promised { .. }) => {}
             Err(error) => return Err(error.into()),
         }
     }

@@ -2,7 +2,10 @@
 
 #![deny(clippy::missing_trait_methods)]
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use bristlecone_core::{Location, ObjRef, Object, Oid};
 
@@ -82,6 +85,19 @@ impl Backend for Layered {
 
     fn list_refs(&self, prefix: &str) -> Result<BTreeMap<String, RefTarget>, Error> {
         self.first().list_refs(prefix)
+    }
+
+    fn shallow(&self) -> Result<BTreeSet<Oid>, Error> {
+        self.first().shallow()
+    }
+
+    fn promised_to(&self) -> Result<Option<String>, Error> {
+        for store in &self.stores {
+            if let Some(folder) = store.promised_to()? {
+                return Ok(Some(folder));
+            }
+        }
+        Ok(None)
     }
 
     fn flush(&self) -> Result<(), Error> {

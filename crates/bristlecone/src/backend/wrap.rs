@@ -3,7 +3,7 @@
 #![deny(clippy::missing_trait_methods)]
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -58,6 +58,14 @@ impl Backend for ReadOnly {
 
     fn list_refs(&self, prefix: &str) -> Result<BTreeMap<String, RefTarget>, Error> {
         self.0.list_refs(prefix)
+    }
+
+    fn shallow(&self) -> Result<BTreeSet<Oid>, Error> {
+        self.0.shallow()
+    }
+
+    fn promised_to(&self) -> Result<Option<String>, Error> {
+        self.0.promised_to()
     }
 
     fn flush(&self) -> Result<(), Error> {
@@ -170,6 +178,14 @@ impl Backend for Counted {
 
     fn list_refs(&self, prefix: &str) -> Result<BTreeMap<String, RefTarget>, Error> {
         self.inner.list_refs(prefix)
+    }
+
+    fn shallow(&self) -> Result<BTreeSet<Oid>, Error> {
+        self.inner.shallow()
+    }
+
+    fn promised_to(&self) -> Result<Option<String>, Error> {
+        self.inner.promised_to()
     }
 
     fn flush(&self) -> Result<(), Error> {

@@ -18,6 +18,7 @@ mod filter;
 mod graph;
 mod index;
 mod last_change;
+mod limited;
 mod log;
 mod manifest;
 mod order;
@@ -35,8 +36,16 @@ pub struct LogEntry {
     pub at: ObjRef,
     /// The commit.
     pub commit: Commit,
-    /// Its generation number: 1 without parents, else one more than the largest of its parents'.
-    pub generation: u64,
+    /// Its generation number: 1 without parents, else one more than the largest of its parents'. `None` where the backend
+    /// keeps none ([`crate::Capabilities::words`]): to tell it would take all of history.
+    pub generation: Option<u64>,
+}
+
+impl LogEntry {
+    /// Returns the generation number of a commit that was read with it.
+    fn number(&self) -> u64 {
+        self.generation.unwrap_or_default()
+    }
 }
 
 /// In which order a log lists commits.
@@ -46,6 +55,8 @@ pub enum LogOrder {
     /// clocks were wrong a commit may come before a child that is reached later by another way.
     #[default]
     Date,
+    /// No commit before all its children, otherwise by the committer's date, newest first.
+    TopologicalByDate,
     /// No commit before all its children, and lines of history one after another. Among heads the newest is
     /// first; at a merge the line of its last parent is.
     Topological,
@@ -61,7 +72,7 @@ pub enum LogOrder {
 ///     main.edit(&Info::message(message), |tree| tree.add(path, message))?;
 /// }
 /// let head = repo.revparse("main")?;
-/// let options = LogOptions { path: Some("a".parse()?), ..LogOptions::default() };
+/// let options = LogOptions { paths: vec!["a".parse()?], ..LogOptions::default() };
 /// let mut messages = Vec::new();
 /// for entry in repo.log(&[head], options) {
 ///     messages.push(entry?.commit.message);
@@ -77,11 +88,21 @@ pub struct LogOptions {
     pub limit: Option<usize>,
     /// Commits that are reachable from these are left out, and so are these.
     pub exclude: Vec<ObjRef>,
-    /// Only commits that changed what is at this path, value or directory.
+    /// So many of the heads were named before [`LogOptions::exclude`]. With a path it decides among commits of one second.
+    pub heads_before: usize,
+    /// Only commits that changed what is at one of these paths, values or directories; none: all commits.
     ///
-    /// History is simplified as Git does: where a merge has a parent with the same at this path, only the
+    /// History is simplified as Git does: where a merge has a parent with the same at these paths, only the
     /// first such parent is followed. A merge that differs from all its parents is listed.
-    pub path: Option<Path>,
+    ///
+    /// With [`LogOptions::exclude`], commits are taken by date, newest first, and each is simplified with what is known
+    /// to be left out by then: see `docs/git.md`.
+    pub paths: Vec<Path>,
+    /// Only commits that are not older than this, in seconds since 1970 by the committer's date. History before an older
+    /// one is not looked at.
+    pub since: Option<i64>,
+    /// Only commits that are not newer than this.
+    pub until: Option<i64>,
     /// Only the first parent of each commit is followed and compared with.
     pub first_parent: bool,
 }
@@ -89,8 +110,11 @@ pub struct LogOptions {
 impl<F: Format> Repo<F> {
     /// Returns the commits that are reachable from `heads`, as `options` ask for, each once.
     ///
-    /// Loads commits as they are asked for. In order of dates the first costs the heads and their parents; in
-    /// topological order, everything with a generation number above that of the lowest head.
+    /// Loads commits as they are asked for, where that can be. In order of dates the first costs the heads and their
+    /// parents; in topological order, everything with a generation number above that of the lowest head. All that is
+    /// listed is looked at first where paths meet commits that are left out, in the order
+    /// [`LogOrder::TopologicalByDate`], and where commits carry no generation numbers and either some are left out or
+    /// the order is topological.
     ///
     /// # Errors
     /// The iterator gives those of [`Repo::commit`], once, and ends.

@@ -122,12 +122,12 @@ impl<F: Format> Subtree<F> {
         let joined = match self.repo.peel(before.theirs) {
             Ok(joined) => joined,
             // It is as good as here: the root of what stands for it is its root.
-            Err(Error::Missing { .. }) => return Ok(vec![before.here]),
+            Err(Error::Missing { .. } | Error::Promised { .. }) => return Ok(vec![before.here]),
             Err(error) => return Err(error),
         };
         let bases = match self.common(survey, theirs) {
             // Something that was squashed earlier is not here.
-            Err(Error::Missing { kind: Kind::Commit, .. }) => Vec::new(),
+            Err(Error::Missing { kind: Kind::Commit, .. } | Error::Promised { kind: Kind::Commit, .. }) => Vec::new(),
             bases => bases?,
         };
         for base in &bases {

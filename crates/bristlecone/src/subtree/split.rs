@@ -156,7 +156,7 @@ impl<F: Format> Work<'_, F> {
     fn other(&mut self, theirs: ObjRef) -> Result<Made> {
         let repo = &self.subtree.repo;
         let at = match (repo.peel(theirs), self.from) {
-            (Err(Error::Missing { .. }), Some(from)) => {
+            (Err(Error::Missing { .. } | Error::Promised { .. }), Some(from)) => {
                 repo.copy_objects(from, &[theirs.oid.into()])?;
                 repo.peel(theirs.oid)?
             }

@@ -191,7 +191,7 @@ fn stands_for<F: Format>(subtree: &Subtree<F>, node: &Node, theirs: Oid) -> Resu
     match subtree.repo.peel(theirs) {
         Ok(at) => Ok(subtree.repo.commit(at)?.tree == node.root),
         // One of our own, whose message quotes that of another, has the directory.
-        Err(Error::Missing { .. }) => Ok(node.dir.is_none()),
+        Err(Error::Missing { .. } | Error::Promised { .. }) => Ok(node.dir.is_none()),
         Err(Error::WrongKind { .. }) => Ok(false),
         Err(error) => Err(error),
     }

@@ -71,6 +71,10 @@ impl Backend for Recorder {
         self.inner.list_refs(prefix)
     }
 
+    fn shallow(&self) -> Result<std::collections::BTreeSet<bristlecone_core::Oid>> {
+        self.inner.shallow()
+    }
+
     fn flush(&self) -> Result<()> {
         Ok(())
     }

@@ -364,7 +364,7 @@ fn parents_have_no_order() {
     let all = ["aside", "top", "merge", "side 3", "side 2", "side 1", "side 0", "first"];
     assert_eq!(log(&[top, aside], LogOptions::default()), all);
     let options =
-        LogOptions { exclude: vec![sides[3]], path: Some("side 2".parse().unwrap()), ..LogOptions::default() };
+        LogOptions { exclude: vec![sides[3]], paths: vec!["side 2".parse().unwrap()], ..LogOptions::default() };
     assert_eq!(log(&[aside], options), ["aside", "side 2"]);
     check_objects(&repo);
 }

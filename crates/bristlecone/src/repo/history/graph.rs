@@ -1,6 +1,6 @@
 //! Commits as walks read them: decoded, with their generation numbers.
 
-use std::{cmp::Ordering, sync::Arc, vec::IntoIter};
+use std::{cmp::Ordering, collections::BTreeSet, sync::Arc, vec::IntoIter};
 
 use bristlecone_core::{Commit, Format, Kind, ObjRef, Oid, Source};
 
@@ -14,27 +14,56 @@ pub(crate) struct Graph<F: Format> {
     pub(super) store: Arc<Store<F>>,
     // Generation numbers of commits that came without, computed once for each walk.
     computed: OidMap<u64>,
+    // Commits that history ends with, once they are known.
+    shallow: Option<BTreeSet<Oid>>,
 }
 
 impl<F: Format> Graph<F> {
     pub(crate) fn new(store: Arc<Store<F>>) -> Self {
-        Self { store, computed: OidMap::default() }
+        Self { store, computed: OidMap::default(), shallow: None }
     }
 
-    /// Reads a commit.
+    /// Whether commits carry their generation numbers. Elsewhere one is known only after a walk through all of history.
+    pub(super) fn numbered(&self) -> bool {
+        self.store.backend.capabilities().words
+    }
+
+    /// Reads a commit, with its generation number where commits carry them.
     pub(super) fn read(&mut self, at: &ObjRef) -> Result<LogEntry> {
+        if self.numbered() {
+            return self.read_numbered(at);
+        }
+        let (at, commit, generation) = self.load(at)?;
+        Ok(LogEntry { at, commit, generation })
+    }
+
+    /// Reads a commit and its generation number, computing it if need be.
+    pub(super) fn read_numbered(&mut self, at: &ObjRef) -> Result<LogEntry> {
         let (at, commit, stored) = self.load(at)?;
         let generation = match stored.or_else(|| self.computed.get(&at.oid).copied()) {
             Some(generation) => generation,
-            None => self.compute(&at, commit.parents.clone())?,
+            None => {
+                let parents = self.parents(&at.oid, &commit)?.to_vec();
+                self.compute(&at, parents)?
+            }
         };
-        Ok(LogEntry { at, commit, generation })
+        Ok(LogEntry { at, commit, generation: Some(generation) })
+    }
+
+    /// Returns the parents that history goes on with: none where a shallow clone was cut.
+    pub(super) fn parents<'c>(&mut self, oid: &Oid, commit: &'c Commit) -> Result<&'c [ObjRef]> {
+        let shallow = match &self.shallow {
+            Some(shallow) => shallow,
+            None => self.shallow.insert(self.store.backend.shallow()?),
+        };
+        Ok(if shallow.contains(oid) { &[] } else { &commit.parents })
     }
 
     /// Reads what a walk needs of a commit.
     pub(crate) fn node(&mut self, at: &ObjRef) -> Result<Node> {
-        let entry = self.read(at)?;
-        Ok(Node { at: entry.at, generation: entry.generation, parents: entry.commit.parents })
+        let entry = self.read_numbered(at)?;
+        let parents = self.parents(&entry.at.oid, &entry.commit)?.to_vec();
+        Ok(Node { at: entry.at, generation: entry.generation.unwrap_or_default(), parents })
     }
 
     fn load(&self, at: &ObjRef) -> Result<(ObjRef, Commit, Option<u64>)> {
@@ -66,7 +95,10 @@ impl<F: Format> Graph<F> {
             let (parent, commit, stored) = self.load(&parent)?;
             match stored {
                 Some(generation) => top.above = top.above.max(generation),
-                None => stack.push(Open { oid: parent.oid, parents: commit.parents.into_iter(), above: 0 }),
+                None => {
+                    let parents = self.parents(&parent.oid, &commit)?.to_vec();
+                    stack.push(Open { oid: parent.oid, parents: parents.into_iter(), above: 0 });
+                }
             }
         }
         unreachable!("the loop ends with the commit that it began with")

@@ -39,11 +39,11 @@ impl<F: Format> Repo<F> {
         let mut graph = Graph::new(self.store.clone());
         let mut index = Index::load(&self.store);
         let mut added = 0;
-        let mut next = Some(graph.read(&head.into())?);
+        let mut next = Some(graph.read_numbered(&head.into())?);
         while let Some(entry) = next {
-            next = match index.find(&entry.at.oid, entry.generation) {
+            next = match index.find(&entry.at.oid, entry.number()) {
                 Some(spot) => match index.below(spot) {
-                    Some(below) => Some(graph.read(&below)?),
+                    Some(below) => Some(graph.read_numbered(&below)?),
                     None => None,
                 },
                 None => {
@@ -166,7 +166,7 @@ impl<F: Format> Index<F> {
     pub(super) fn extend(&mut self, graph: &mut Graph<F>, newest: LogEntry) -> Result<(u64, Option<LogEntry>)> {
         let (mut commits, below) = self.collect(graph, newest)?;
         commits.reverse();
-        let spot = below.as_ref().and_then(|entry| self.find(&entry.at.oid, entry.generation));
+        let spot = below.as_ref().and_then(|entry| self.find(&entry.at.oid, entry.number()));
         let on_top = spot.filter(|spot| spot.position + 1 == self.runs[spot.run].count as usize);
         if spot.is_some() && on_top.is_none() && commits.len() < SIDE_COMMITS_MIN {
             return Ok((0, below));
@@ -195,14 +195,18 @@ impl<F: Format> Index<F> {
         let mut next = Some(newest);
         while let Some(entry) = next.take() {
             let full = commits.len() == COMMITS_MAX || hashes >= HASHES_MAX;
-            if full || self.find(&entry.at.oid, entry.generation).is_some() {
+            if full || self.find(&entry.at.oid, entry.number()).is_some() {
                 return Ok((commits, Some(entry)));
             }
-            next = entry.commit.parents.first().map(|parent| graph.read(parent)).transpose()?;
+            next = graph
+                .parents(&entry.at.oid, &entry.commit)?
+                .first()
+                .map(|parent| graph.read_numbered(parent))
+                .transpose()?;
             let before = next.as_ref().map(|parent| parent.commit.tree);
             let changes = changes(&self.store, before, entry.commit.tree)?;
             hashes += changes.as_ref().map_or(0, Vec::len);
-            commits.push(Indexed { oid: entry.at.oid, generation: entry.generation, changes });
+            commits.push(Indexed { oid: entry.at.oid, generation: entry.number(), changes });
         }
         Ok((commits, None))
     }

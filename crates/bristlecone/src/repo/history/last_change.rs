@@ -70,15 +70,15 @@ enum Step {
 
 impl<F: Format> Search<F> {
     fn run(&mut self, head: &ObjRef) -> Result<Option<LogEntry>> {
-        let mut entry = self.graph.read(head)?;
+        let mut entry = self.graph.read_numbered(head)?;
         loop {
             if let Some(hash) = self.hash {
                 match self.touch(&entry, hash)? {
-                    Some(Touch::At(oid)) if oid != entry.at.oid => entry = self.graph.read(&oid.into())?,
+                    Some(Touch::At(oid)) if oid != entry.at.oid => entry = self.graph.read_numbered(&oid.into())?,
                     Some(Touch::Below(Some(oid))) => {
                         // Where one stretch was long enough to be added, so is what lies below.
                         self.passed = if self.added > 0 { PASSED_MAX } else { 0 };
-                        entry = self.graph.read(&oid.into())?;
+                        entry = self.graph.read_numbered(&oid.into())?;
                         continue;
                     }
                     Some(Touch::Below(None)) => return Ok(None),
@@ -96,12 +96,12 @@ impl<F: Format> Search<F> {
 
     /// Asks the index; `None` if it does not know the commit.
     fn touch(&mut self, entry: &LogEntry, hash: u32) -> Result<Option<Touch>> {
-        let mut spot = self.index.find(&entry.at.oid, entry.generation);
+        let mut spot = self.index.find(&entry.at.oid, entry.number());
         if spot.is_none() && self.passed >= PASSED_MAX && self.added < ADDED_MAX && !self.index.has_failed() {
             let newest = self.stretch.take().unwrap_or_else(|| entry.clone());
             self.added += self.index.extend(&mut self.graph, newest)?.0;
             self.passed = 0;
-            spot = self.index.find(&entry.at.oid, entry.generation);
+            spot = self.index.find(&entry.at.oid, entry.number());
         }
         let Some(spot) = spot else {
             self.stretch.get_or_insert_with(|| entry.clone());
@@ -114,8 +114,9 @@ impl<F: Format> Search<F> {
 
     /// Compares a commit with its parents.
     fn step(&mut self, entry: &LogEntry) -> Result<Step> {
-        for (index, parent) in entry.commit.parents.iter().enumerate() {
-            let parent = self.graph.read(parent)?;
+        let parents = self.graph.parents(&entry.at.oid, &entry.commit)?;
+        for (index, parent) in parents.iter().enumerate() {
+            let parent = self.graph.read_numbered(parent)?;
             if self.watch.same(&entry.commit.tree, &parent.commit.tree)? {
                 if index > 0 {
                     // Another line begins.
@@ -124,7 +125,7 @@ impl<F: Format> Search<F> {
                 return Ok(Step::Same(Box::new(parent)));
             }
         }
-        let never = entry.commit.parents.is_empty() && !self.watch.is_there(&entry.commit.tree)?;
+        let never = parents.is_empty() && !self.watch.is_there(&entry.commit.tree)?;
         Ok(if never { Step::Never } else { Step::Changed })
     }
 }

@@ -7,6 +7,7 @@ use bristlecone_core::{Format, ObjRef, Oid, native::Native};
 use super::{
     LogEntry, LogOptions, LogOrder,
     graph::{Graph, Node, OidMap, OidSet},
+    limited::Limited,
     order::{ByDate, Topological},
     watch::Watch,
 };
@@ -15,42 +16,68 @@ use crate::{Result, store::Store};
 /// The commits of a log, loaded as they are asked for.
 #[derive(Debug)]
 pub struct Log<F: Format = Native> {
-    walk: Walk<F>,
-    state: State,
+    store: Arc<Store<F>>,
+    state: State<F>,
     // How many may still be given.
     left: usize,
 }
 
 #[derive(Debug)]
-enum State {
-    Start(LogOrder, Vec<ObjRef>),
-    Date(ByDate),
-    Topological(Topological),
+enum State<F: Format> {
+    Start(Vec<ObjRef>, LogOptions),
+    Date(Box<Walk<F>>, ByDate),
+    Topological(Box<Walk<F>>, Topological),
+    Limited(Box<Limited<F>>),
     Done,
 }
 
 impl<F: Format> Log<F> {
     pub(super) fn new(store: Arc<Store<F>>, heads: &[ObjRef], options: LogOptions) -> Self {
-        Self {
-            state: State::Start(options.order, heads.to_vec()),
-            left: options.limit.unwrap_or(usize::MAX),
-            walk: Walk::new(store, options),
-        }
+        let left = options.limit.unwrap_or(usize::MAX);
+        Self { store, left, state: State::Start(heads.to_vec(), options) }
     }
 
     fn advance(&mut self) -> Result<Option<LogEntry>> {
-        if let State::Start(order, heads) = &self.state {
-            let heads = self.walk.heads(heads)?;
-            self.state = match order {
-                LogOrder::Date => State::Date(ByDate::new(&mut self.walk, heads)?),
-                LogOrder::Topological => State::Topological(Topological::new(&mut self.walk, heads)?),
-            };
+        if let State::Start(heads, options) = &mut self.state {
+            let (heads, options) = (std::mem::take(heads), std::mem::take(options));
+            self.state = State::start(&self.store, &heads, options)?;
         }
         match &mut self.state {
-            State::Date(order) => order.next(&mut self.walk),
-            State::Topological(order) => order.next(&mut self.walk),
+            State::Date(walk, order) => order.next(walk),
+            State::Topological(walk, order) => order.next(walk),
+            State::Limited(limited) => limited.next(),
             State::Start(..) | State::Done => Ok(None),
         }
+    }
+}
+
+impl<F: Format> State<F> {
+    fn start(store: &Arc<Store<F>>, heads: &[ObjRef], options: LogOptions) -> Result<Self> {
+        let numbered = Graph::new(store.clone()).numbered();
+        let limited = match options.order {
+            _ if !options.exclude.is_empty() && (!options.paths.is_empty() || !numbered) => true,
+            LogOrder::Date => false,
+            _ if options.since.is_some() || options.until.is_some() => true,
+            LogOrder::TopologicalByDate => true,
+            // A line of first parents comes after all children of each, also those that are reached another way.
+            LogOrder::Topological => !numbered || options.first_parent,
+        };
+        if limited {
+            return Ok(Self::Limited(Box::new(Limited::new(store.clone(), heads, options)?)));
+        }
+        let order = options.order;
+        let mut walk = Box::new(Walk::new(store.clone(), options));
+        let heads = walk.heads(heads)?;
+        Ok(match order {
+            LogOrder::Date => {
+                let order = ByDate::new(&mut walk, heads)?;
+                Self::Date(walk, order)
+            }
+            _ => {
+                let order = Topological::new(&mut walk, heads)?;
+                Self::Topological(walk, order)
+            }
+        })
     }
 }
 
@@ -75,10 +102,10 @@ impl<F: Format> Iterator for Log<F> {
 pub(super) struct Walk<F: Format> {
     graph: Graph<F>,
     excluded: Excluded,
-    // Those that the caller named.
-    bottom: OidSet,
     watch: Option<Watch<F>>,
     first_parent: bool,
+    since: i64,
+    until: i64,
     loaded: OidMap<Loaded>,
     seen: OidSet,
 }
@@ -94,11 +121,12 @@ struct Loaded {
 impl<F: Format> Walk<F> {
     fn new(store: Arc<Store<F>>, options: LogOptions) -> Self {
         Self {
-            bottom: options.exclude.iter().map(|at| at.oid).collect(),
             excluded: Excluded { start: options.exclude, ..Excluded::default() },
-            watch: options.path.map(|path| Watch::new(store.clone(), &path)),
+            watch: Watch::over(&store, &options.paths),
             graph: Graph::new(store),
             first_parent: options.first_parent,
+            since: options.since.unwrap_or(i64::MIN),
+            until: options.until.unwrap_or(i64::MAX),
             loaded: OidMap::default(),
             seen: OidSet::default(),
         }
@@ -127,7 +155,7 @@ impl<F: Format> Walk<F> {
     }
 
     pub(super) fn generation(&self, oid: &Oid) -> u64 {
-        self.loaded[oid].entry.generation
+        self.loaded[oid].entry.number()
     }
 
     /// Returns the parents that `expand` found.
@@ -146,13 +174,19 @@ impl<F: Format> Walk<F> {
             let entry = self.graph.read(at)?;
             self.loaded.insert(at.oid, Loaded { entry, parents: Vec::new(), shown: true });
         }
-        self.excluded.contains(&mut self.graph, &at.oid, self.loaded[&at.oid].entry.generation)
+        self.excluded.contains(&mut self.graph, &at.oid, self.loaded[&at.oid].entry.number())
     }
 
     /// Finds out which parents of a commit the walk goes on with, loading them, and whether the log lists it.
     pub(super) fn expand(&mut self, oid: &Oid) -> Result<()> {
         let commit = &self.loaded[oid].entry.commit;
-        let (root, mut parents) = (commit.tree, commit.parents.clone());
+        let seconds = commit.committer.seconds;
+        if seconds < self.since {
+            // What lies before an older commit is not looked at.
+            self.loaded.entry(*oid).and_modify(|loaded| loaded.shown = false);
+            return Ok(());
+        }
+        let (root, mut parents) = (commit.tree, self.graph.parents(oid, commit)?.to_vec());
         if self.first_parent {
             parents.truncate(1);
         }
@@ -176,30 +210,21 @@ impl<F: Format> Walk<F> {
             self.loaded.remove(&parent.oid);
         }
         let loaded = self.loaded.get_mut(oid).expect("a commit is loaded before it is expanded");
-        (loaded.parents, loaded.shown) = (kept, shown);
+        (loaded.parents, loaded.shown) = (kept, shown && seconds <= self.until);
         Ok(())
     }
 
-    /// Simplifies a commit: a parent that has the same at the path stands for all. One that is left out stands for
-    /// nothing but itself, unless the caller named it.
+    /// Simplifies a commit: a parent that has the same at the path stands for all.
     fn simplify(&mut self, watch: &mut Watch<F>, root: &ObjRef, parents: &[Parent]) -> Result<(Vec<Parent>, bool)> {
         if parents.is_empty() {
             return Ok((Vec::new(), watch.is_there(root)?));
         }
-        // Whether something changed against parents that matter, and against those that do not.
-        let (mut changed, mut changed_else) = (false, false);
         for parent in parents {
-            let same = watch.same(root, &self.loaded[&parent.oid].entry.commit.tree)?;
-            if parent.excluded && !self.bottom.contains(&parent.oid) {
-                changed_else |= !same;
-                continue;
-            }
-            if same {
+            if watch.same(root, &self.loaded[&parent.oid].entry.commit.tree)? {
                 return Ok((vec![*parent], false));
             }
-            changed = true;
         }
-        Ok((parents.to_vec(), changed || changed_else))
+        Ok((parents.to_vec(), true))
     }
 }
 

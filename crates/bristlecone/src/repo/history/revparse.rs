@@ -2,7 +2,10 @@
 
 use bristlecone_core::{Format, Kind, ObjRef, Oid, to_hex};
 
-use super::super::{HEAD, Repo, check_ref_name};
+use super::{
+    super::{HEAD, Repo, check_ref_name},
+    Graph,
+};
 use crate::{Error, Result};
 
 /// Where a name is looked for, in this order, as Git does: a tag comes before a branch of the same name.
@@ -94,7 +97,11 @@ impl<F: Format> Repo<F> {
 
     fn nth_parent(&self, at: ObjRef, number: u32) -> Result<Option<ObjRef>> {
         let commit = self.commit(at)?;
-        Ok(if number == 0 { Some(at) } else { commit.parents.get(number as usize - 1).copied() })
+        if number == 0 {
+            return Ok(Some(at));
+        }
+        let mut graph = Graph::new(self.store.clone());
+        Ok(graph.parents(&at.oid, &commit)?.get(number as usize - 1).copied())
     }
 }
 

@@ -10,9 +10,45 @@ use crate::{Result, store::Store};
 /// So many roots are remembered at a time.
 const ROOTS_MAX: usize = 1024;
 
+/// Compares trees at some paths: two are the same if they are at each of them.
+#[derive(Debug)]
+pub(super) struct Watch<F: Format>(Vec<Place<F>>);
+
+impl<F: Format> Watch<F> {
+    pub(super) fn new(store: Arc<Store<F>>, path: &Path) -> Self {
+        Self(vec![Place::new(store, path)])
+    }
+
+    /// Returns what compares trees at these paths; nothing where there are none, since all of history is then meant.
+    pub(super) fn over(store: &Arc<Store<F>>, paths: &[Path]) -> Option<Self> {
+        let places = paths.iter().map(|path| Place::new(store.clone(), path));
+        (!paths.is_empty()).then(|| Self(places.collect()))
+    }
+
+    /// Whether two trees have the same at the paths.
+    pub(super) fn same(&mut self, one: &ObjRef, other: &ObjRef) -> Result<bool> {
+        for place in &mut self.0 {
+            if !place.same(one, other)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whether a tree has anything at one of the paths.
+    pub(super) fn is_there(&mut self, root: &ObjRef) -> Result<bool> {
+        for place in &mut self.0 {
+            if place.is_there(root)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
 /// Compares trees at one path: two are the same there if kind and id (or inline value) are equal.
 #[derive(Debug)]
-pub(super) struct Watch<F: Format> {
+struct Place<F: Format> {
     store: Arc<Store<F>>,
     steps: Vec<Vec<u8>>,
     // For each root what lies at the path's prefixes, as far as that was asked for.
@@ -22,13 +58,13 @@ pub(super) struct Watch<F: Format> {
 /// What lies at a path.
 type Item = Option<(EntryKind, Target<'static>)>;
 
-impl<F: Format> Watch<F> {
-    pub(super) fn new(store: Arc<Store<F>>, path: &Path) -> Self {
+impl<F: Format> Place<F> {
+    fn new(store: Arc<Store<F>>, path: &Path) -> Self {
         Self { store, steps: path.steps().map(<[u8]>::to_vec).collect(), chains: OidMap::default() }
     }
 
     /// Whether two trees have the same at the path. Stops at the first directory on the way that both share.
-    pub(super) fn same(&mut self, one: &ObjRef, other: &ObjRef) -> Result<bool> {
+    fn same(&mut self, one: &ObjRef, other: &ObjRef) -> Result<bool> {
         if self.chains.len() >= ROOTS_MAX {
             self.chains.clear();
         }
@@ -43,7 +79,7 @@ impl<F: Format> Watch<F> {
     }
 
     /// Whether a tree has anything at the path.
-    pub(super) fn is_there(&mut self, root: &ObjRef) -> Result<bool> {
+    fn is_there(&mut self, root: &ObjRef) -> Result<bool> {
         if self.steps.is_empty() {
             return Ok(self.store.format.count(&*self.store, root)? > 0);
         }

@@ -1,0 +1,216 @@
+//! `cone tag`: listing, making and removing tags.
+
+use std::ffi::OsString;
+
+use bristlecone::{Durability, Error, Kind, ObjRef, RefTarget, Tag, core::FormatError, escape};
+use bristlecone_git::transfer;
+use clap::Args;
+
+use super::Context;
+use crate::{
+    entry,
+    failure::{Failure, Result},
+    open::{Access, Opened, short},
+    output::fields,
+    rev,
+    who::{DurabilityArg, WhyArgs},
+};
+
+const TAGS: &str = "refs/tags/";
+
+/// List tags, make one or remove some
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  cone tag                          all tags
+  cone tag -l 'v1.*'                those whose names match
+  cone tag v1.0                     name the last commit; cone tag v1.0 HEAD~2 another one
+  cone tag -a v1.0 -m \"The first\"   the same with a message, a date and who made it
+  cone tag -d v1.0                  remove it; what it named stays
+
+-m alone asks for an annotated tag, too. `cone show v1.0` shows one.")]
+pub(super) struct TagArgs {
+    /// Make a tag of this name; with -l list those that match it, with -d remove it
+    #[arg(value_name = "NAME")]
+    name: Option<String>,
+    /// What it names [default: the branch's head]; with -l or -d more names
+    #[arg(value_name = "REV")]
+    more: Vec<OsString>,
+    /// List tags, those that match the patterns: * stands for anything, ? for one letter
+    #[arg(short, long, conflicts_with_all = ["delete", "annotate", "message", "force"])]
+    list: bool,
+    /// Make a tag that is an object of its own, with a message
+    #[arg(short, long, conflicts_with = "delete")]
+    annotate: bool,
+    /// Remove these tags
+    #[arg(short, long, conflicts_with_all = ["message", "force"], requires = "name")]
+    delete: bool,
+    /// Move the tag if there is one of this name
+    #[arg(short, long)]
+    force: bool,
+    #[command(flatten)]
+    why: WhyArgs,
+}
+
+pub(super) fn run(args: TagArgs, context: &mut Context) -> Result<()> {
+    match &args.name {
+        Some(_) if args.delete => delete(&args, context),
+        Some(name) if !args.list => make(name, &args, context),
+        _ => list(&args, context),
+    }
+}
+
+impl TagArgs {
+    /// Returns all names that were given.
+    fn names(&self) -> Result<Vec<String>> {
+        let text = |name: &OsString| name.to_str().map(str::to_owned);
+        let more = self.more.iter().map(text).collect::<Option<Vec<String>>>();
+        let more = more.ok_or_else(|| Failure::usage("the name of a tag is UTF-8; name one that `cone tag` lists"))?;
+        Ok(self.name.iter().cloned().chain(more).collect())
+    }
+}
+
+fn list(args: &TagArgs, context: &mut Context) -> Result<()> {
+    let globs = args.names()?;
+    let opened = context.globals.open(Access::Read)?;
+    context.out.begin(&fields! {}, "tags")?;
+    for name in opened.repo.tags()? {
+        if !globs.is_empty() && !globs.iter().any(|glob| transfer::matches(glob.as_bytes(), name.as_bytes())) {
+            continue;
+        }
+        context.out.line(escape(name.as_bytes()))?;
+        if let (true, Some(at)) = (context.out.json(), opened.repo.resolve(&format!("{TAGS}{name}"))?) {
+            context.out.item(describe(&opened, &name, at)?)?;
+        }
+    }
+    context.out.end(&fields! {})
+}
+
+/// Describes a tag in JSON: the object that the ref names, and what an annotated tag leads to.
+fn describe(opened: &Opened, name: &str, at: ObjRef) -> Result<crate::output::Fields> {
+    let kind = kind_of(opened, at)?;
+    let mut all = fields! { "name": name, "oid": at.oid.to_string(), "kind": entry::object_kind(kind) };
+    let commit = match kind {
+        Kind::Commit => Some(at),
+        Kind::Tag => match opened.repo.peel(at) {
+            Ok(at) => Some(at),
+            Err(Error::WrongKind { .. }) => None,
+            Err(error) => return Err(error.into()),
+        },
+        _ => None,
+    };
+    opened.put_commit(&mut all, commit.as_ref());
+    Ok(all)
+}
+
+fn kind_of(opened: &Opened, at: ObjRef) -> Result<Kind> {
+    match opened.backend().read(&at)? {
+        Some(object) => Ok(object.kind()),
+        None => Err(Error::Missing { kind: Kind::Commit, oid: at.oid }.into()),
+    }
+}
+
+fn make(name: &str, args: &TagArgs, context: &mut Context) -> Result<()> {
+    let full = checked(name)?;
+    let target = match &args.more[..] {
+        [] => None,
+        [rev] => Some(rev),
+        _ => return Err(Failure::usage("a tag names one revision; to list or remove several tags use -l or -d")),
+    };
+    if args.annotate && !args.why.has_message() {
+        return Err(Failure::usage("an annotated tag has a message; give it with -m MSG"));
+    }
+    let opened = context.globals.open(Access::Write)?;
+    let (kind, target) = match target {
+        Some(text) => match rev::itself(&opened, text)? {
+            Some(found) => found,
+            None => rev::object(&opened, text)?,
+        },
+        None => match opened.commit_to_read(None)? {
+            Some(at) => (Kind::Commit, at),
+            None => return Err(Failure::usage("there is no commit yet to name; make one first with `cone set`")),
+        },
+    };
+    let old = opened.repo.resolve(&full)?;
+    if old.is_some() && !args.force {
+        let way = "choose another name, or move it with --force";
+        return Err(Failure::usage(format!("there is a tag \"{name}\" already; {way}")));
+    }
+    let annotated = args.annotate || args.why.has_message();
+    let at = if annotated { annotate(&opened, name, (kind, target), &args.why)? } else { target };
+    if !opened.repo.compare_and_set(
+        &full,
+        old.map(RefTarget::Object),
+        Some(RefTarget::Object(at)),
+        Durability::Synced,
+    )? {
+        return Err(Failure::failed(format!("the tag \"{name}\" has moved meanwhile; look again")));
+    }
+    opened.close()?;
+    let moved = if old.is_some() { "moved" } else { "made" };
+    context.out.made(format!(
+        "{moved} the tag {name}, which names the {} {}",
+        entry::object_kind(kind),
+        short(&target)
+    ))?;
+    context.out.document(describe(&opened, name, at)?)
+}
+
+/// Writes the object of an annotated tag.
+fn annotate(opened: &Opened, name: &str, (kind, target): (Kind, ObjRef), why: &WhyArgs) -> Result<ObjRef> {
+    let info = why.info(opened, "", DurabilityArg::Synced)?;
+    let mut message = info.message;
+    if !message.ends_with(b"\n") {
+        message.push(b'\n');
+    }
+    let name = name.as_bytes().to_vec();
+    let tag = Tag { target, kind, name, tagger: Some(info.committer), headers: Vec::new(), message };
+    match opened.repo.write_tag(&tag, Durability::Synced) {
+        Err(Error::Format(FormatError::Unsupported { .. })) => {
+            let format = opened.repo.format().name();
+            let way = "make one without -a and -m";
+            Err(Failure::usage(format!("the format {format} has no annotated tags; {way}")))
+        }
+        written => Ok(written?),
+    }
+}
+
+/// Returns the ref of a tag, whose name Git would take, too.
+fn checked(name: &str) -> Result<String> {
+    let full = format!("{TAGS}{name}");
+    if name.starts_with('-') || bristlecone::check_ref_name(&full).is_err() {
+        return Err(Failure::usage(format!(
+            "\"{}\" cannot be the name of a tag; choose one without spaces, control characters, \"..\", a dash in front, \
+             or any of ~ ^ : ? * [ \\, as in Git",
+            escape(name.as_bytes())
+        )));
+    }
+    Ok(full)
+}
+
+fn delete(args: &TagArgs, context: &mut Context) -> Result<()> {
+    let names = args.names()?;
+    let opened = context.globals.open(Access::Write)?;
+    let mut missing = Vec::new();
+    context.out.begin(&fields! {}, "removed")?;
+    for name in &names {
+        let full = checked(name)?;
+        let Some(at) = opened.repo.resolve(&full)? else {
+            missing.push(format!("\"{}\"", escape(name.as_bytes())));
+            continue;
+        };
+        if !opened.repo.compare_and_set(&full, Some(RefTarget::Object(at)), None, Durability::Synced)? {
+            return Err(Failure::failed(format!("the tag \"{name}\" has moved meanwhile; look again")));
+        }
+        context.out.line(format_args!("removed the tag {name}, which was {}", at.oid))?;
+        context.out.item(fields! { "name": name.as_str(), "oid": at.oid.to_string() })?;
+    }
+    context.out.end(&fields! {})?;
+    opened.close()?;
+    match &missing[..] {
+        [] => Ok(()),
+        _ => {
+            Err(Failure::negative(format!("there is no tag {}; `cone tag` lists those there are", missing.join(", "))))
+        }
+    }
+}

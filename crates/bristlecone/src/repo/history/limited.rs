@@ -1,0 +1,332 @@
+//! Logs that are found as a whole before their first commit is given, in the order in which Git finds them.
+//!
+//! The walk takes commits by date, newest first. What is left out spreads down from the commits that the caller named, as
+//! the walk comes by. A commit is simplified when it is taken, with what is known to be left out at that moment: a merge
+//! that has the same at the path as one of its parents becomes that parent's child alone, even if the parent turns
+//! out to be left out later. Which commits are listed therefore depends on this order, and agrees with `git rev-list`
+//! only because the order is the same. `docs/git.md` describes it.
+//!
+//! No generation numbers are needed. The walk ends some commits after everything in its queue is left out, so that a
+//! clock that was wrong does little harm.
+
+use std::{
+    cmp::Reverse,
+    collections::{BinaryHeap, VecDeque},
+    sync::Arc,
+};
+
+use bristlecone_core::{Format, ObjRef, Oid};
+use smallvec::SmallVec;
+
+use super::{
+    LogEntry, LogOptions, LogOrder,
+    graph::{Graph, OidMap, OidSet},
+    watch::Watch,
+};
+use crate::{Result, store::Store};
+
+/// So many commits are still taken once all that wait are left out and none is newer than the last one listed.
+const SLOP: u32 = 5;
+
+/// The commits of a log, all known.
+#[derive(Debug)]
+pub(super) struct Limited<F: Format> {
+    walk: Walk<F>,
+    listed: VecDeque<Oid>,
+}
+
+impl<F: Format> Limited<F> {
+    pub(super) fn new(store: Arc<Store<F>>, heads: &[ObjRef], options: LogOptions) -> Result<Self> {
+        let order = options.order;
+        let mut walk = Walk {
+            watch: Watch::over(&store, &options.paths),
+            graph: Graph::new(store),
+            first_parent: options.first_parent,
+            since: options.since.unwrap_or(i64::MIN),
+            until: options.until.unwrap_or(i64::MAX),
+            met: OidMap::default(),
+            named: options.exclude.iter().map(|at| at.oid).collect(),
+            excluded: options.exclude.iter().map(|at| at.oid).collect(),
+            queue: Queue::default(),
+        };
+        walk.start(heads, &options.exclude, options.heads_before)?;
+        let mut listed = walk.limit()?;
+        match order {
+            LogOrder::Date => {}
+            LogOrder::Topological => listed = walk.sort(&listed, Lines::default()),
+            LogOrder::TopologicalByDate => listed = walk.sort(&listed, Queue::default()),
+        }
+        Ok(Self { walk, listed: listed.into() })
+    }
+
+    pub(super) fn next(&mut self) -> Result<Option<LogEntry>> {
+        while let Some(oid) = self.listed.pop_front() {
+            let met = &self.walk.met[&oid];
+            if !met.same && !self.walk.excluded.contains(&oid) {
+                return self.walk.graph.read(&met.at).map(Some);
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// A commit that was read.
+#[derive(Debug)]
+struct Met {
+    at: ObjRef,
+    tree: ObjRef,
+    seconds: i64,
+    // Those that history goes on with: one alone once the commit was simplified to it.
+    parents: SmallVec<[ObjRef; 2]>,
+    // Whether it was put into the queue, and taken out again.
+    queued: bool,
+    taken: bool,
+    // Whether it has the same at the path as its parents.
+    same: bool,
+}
+
+#[derive(Debug)]
+struct Walk<F: Format> {
+    graph: Graph<F>,
+    watch: Option<Watch<F>>,
+    first_parent: bool,
+    since: i64,
+    until: i64,
+    met: OidMap<Met>,
+    // What the caller named to be left out, and what is known to be.
+    named: OidSet,
+    excluded: OidSet,
+    queue: Queue,
+}
+
+impl<F: Format> Walk<F> {
+    /// Reads what the caller named, and leaves out what that says at once.
+    fn start(&mut self, heads: &[ObjRef], exclude: &[ObjRef], heads_before: usize) -> Result<()> {
+        let (before, after) = heads.split_at(heads_before.min(heads.len()));
+        let named: Vec<ObjRef> = [before, exclude, after].concat();
+        for at in &named {
+            self.meet(at)?;
+        }
+        for at in &named {
+            if self.excluded.contains(&at.oid) {
+                self.exclude_parents(&at.oid);
+            }
+            self.enqueue(&at.oid);
+        }
+        Ok(())
+    }
+
+    /// Reads a commit if that was not done.
+    fn meet(&mut self, at: &ObjRef) -> Result<()> {
+        if !self.met.contains_key(&at.oid) {
+            let entry = self.graph.read(at)?;
+            let parents = SmallVec::from_slice(self.graph.parents(&at.oid, &entry.commit)?);
+            let (tree, seconds) = (entry.commit.tree, entry.commit.committer.seconds);
+            self.met
+                .insert(at.oid, Met { at: entry.at, tree, seconds, parents, queued: false, taken: false, same: false });
+        }
+        Ok(())
+    }
+
+    fn enqueue(&mut self, oid: &Oid) {
+        if let Some(met) = self.met.get_mut(oid)
+            && !std::mem::replace(&mut met.queued, true)
+        {
+            self.queue.put(met.seconds, *oid);
+        }
+    }
+
+    /// Takes commits until no more can be listed; returns those to list, some of which may have been left out since.
+    fn limit(&mut self) -> Result<Vec<Oid>> {
+        let (mut listed, mut last, mut slop) = (Vec::new(), i64::MAX, SLOP);
+        let mut waiting = None;
+        while let Some((seconds, oid)) = self.queue.take_dated() {
+            self.met.get_mut(&oid).into_iter().for_each(|met| met.taken = true);
+            if seconds < self.since {
+                self.excluded.insert(oid);
+            }
+            if !self.excluded.contains(&oid) {
+                self.simplify(&oid)?;
+                self.follow(&oid)?;
+                if seconds <= self.until {
+                    last = seconds;
+                    listed.push(oid);
+                }
+                continue;
+            }
+            self.follow_excluded(&oid)?;
+            let Some(next) = self.queue.newest() else { break };
+            slop = if last <= next || self.is_waiting(&mut waiting) { SLOP } else { slop - 1 };
+            if slop == 0 {
+                break;
+            }
+        }
+        Ok(listed)
+    }
+
+    /// Whether a commit that is not left out is in the queue. `found` remembers one, since it is asked again and again.
+    fn is_waiting(&self, found: &mut Option<Oid>) -> bool {
+        let waits = |oid: &Oid| !self.excluded.contains(oid) && !self.met[oid].taken;
+        if !found.as_ref().is_some_and(waits) {
+            *found = self.queue.0.iter().map(|(_, _, oid)| *oid).find(waits);
+        }
+        found.is_some()
+    }
+
+    /// Puts the parents of a commit that is listed into the queue.
+    fn follow(&mut self, oid: &Oid) -> Result<()> {
+        let mut parents = self.met[oid].parents.clone();
+        if self.first_parent {
+            parents.truncate(1);
+        }
+        for parent in parents {
+            self.meet(&parent)?;
+            self.enqueue(&parent.oid);
+        }
+        Ok(())
+    }
+
+    /// Leaves out the parents of a commit that is left out, and puts them into the queue.
+    fn follow_excluded(&mut self, oid: &Oid) -> Result<()> {
+        for parent in self.met[oid].parents.clone() {
+            self.excluded.insert(parent.oid);
+            self.meet(&parent)?;
+            self.exclude_parents(&parent.oid);
+            self.enqueue(&parent.oid);
+        }
+        Ok(())
+    }
+
+    /// Leaves out the parents of a commit, and what they lead to as far as it was read.
+    fn exclude_parents(&mut self, oid: &Oid) {
+        let mut stack = vec![*oid];
+        while let Some(oid) = stack.pop() {
+            let parents = self.met.get(&oid).map_or(&[][..], |met| &met.parents);
+            stack.extend(parents.iter().map(|at| at.oid).filter(|parent| self.excluded.insert(*parent)));
+        }
+    }
+
+    /// Compares a commit with its parents at the path. A parent that has the same there stands for all. One that is
+    /// left out stands for nothing, unless the caller named it; it decides only where no other does.
+    fn simplify(&mut self, oid: &Oid) -> Result<()> {
+        let Some(watch) = &mut self.watch else { return Ok(()) };
+        let (tree, parents) = (self.met[oid].tree, self.met[oid].parents.clone());
+        if parents.is_empty() {
+            let there = watch.is_there(&tree)?;
+            self.set(oid, !there, None);
+            return Ok(());
+        }
+        let (mut matter, mut changed, mut changed_else) = (false, false, false);
+        for (nth, parent) in parents.iter().enumerate() {
+            let matters = !self.excluded.contains(&parent.oid) || self.named.contains(&parent.oid);
+            matter |= matters;
+            if nth == 1 && self.first_parent {
+                break;
+            }
+            self.meet(parent)?;
+            let Some(watch) = &mut self.watch else { return Ok(()) };
+            match (watch.same(&tree, &self.met[&parent.oid].tree)?, matters) {
+                (true, true) => {
+                    self.set(oid, true, Some(*parent));
+                    return Ok(());
+                }
+                (true, false) => {}
+                (false, true) => changed = true,
+                (false, false) => changed_else = true,
+            }
+        }
+        self.set(oid, !if matter { changed } else { changed_else }, None);
+        Ok(())
+    }
+
+    fn set(&mut self, oid: &Oid, same: bool, parent: Option<ObjRef>) {
+        if let Some(met) = self.met.get_mut(oid) {
+            met.same = same;
+            if let Some(parent) = parent {
+                met.parents = SmallVec::from_slice(&[parent]);
+            }
+        }
+    }
+
+    /// Sorts commits so that none comes before its children; `ready` decides between those whose children all came.
+    fn sort(&self, listed: &[Oid], mut ready: impl Ready) -> Vec<Oid> {
+        // One for the commit itself, one for each child that waits.
+        let mut waits: OidMap<u32> = listed.iter().map(|oid| (*oid, 1)).collect();
+        for parent in listed.iter().flat_map(|oid| &self.met[oid].parents) {
+            if let Some(waits) = waits.get_mut(&parent.oid) {
+                *waits += 1;
+            }
+        }
+        let tips = listed.iter().filter(|oid| waits[*oid] == 1);
+        ready.begin(tips.map(|oid| (self.met[oid].seconds, *oid)).collect());
+        let mut sorted = Vec::with_capacity(listed.len());
+        while let Some(oid) = ready.take() {
+            sorted.push(oid);
+            waits.remove(&oid);
+            for parent in &self.met[&oid].parents {
+                if let Some(left) = waits.get_mut(&parent.oid) {
+                    *left -= 1;
+                    if *left == 1 {
+                        ready.put(self.met[&parent.oid].seconds, parent.oid);
+                    }
+                }
+            }
+        }
+        sorted
+    }
+}
+
+/// Commits whose children all came.
+trait Ready {
+    /// Adds the first ones, which are in the order of the list.
+    fn begin(&mut self, tips: Vec<(i64, Oid)>);
+    fn put(&mut self, seconds: i64, oid: Oid);
+    fn take(&mut self) -> Option<Oid>;
+}
+
+/// By date, newest first; those of one second in the order in which they came.
+#[derive(Debug, Default)]
+struct Queue(BinaryHeap<(i64, Reverse<u64>, Oid)>, u64);
+
+impl Queue {
+    fn take_dated(&mut self) -> Option<(i64, Oid)> {
+        self.0.pop().map(|(seconds, _, oid)| (seconds, oid))
+    }
+
+    fn newest(&self) -> Option<i64> {
+        self.0.peek().map(|(seconds, ..)| *seconds)
+    }
+}
+
+impl Ready for Queue {
+    fn begin(&mut self, tips: Vec<(i64, Oid)>) {
+        tips.into_iter().for_each(|(seconds, oid)| self.put(seconds, oid));
+    }
+
+    fn put(&mut self, seconds: i64, oid: Oid) {
+        self.1 += 1;
+        self.0.push((seconds, Reverse(self.1), oid));
+    }
+
+    fn take(&mut self) -> Option<Oid> {
+        self.take_dated().map(|(_, oid)| oid)
+    }
+}
+
+/// Lines of history one after another: what came last is next.
+#[derive(Debug, Default)]
+struct Lines(Vec<Oid>);
+
+impl Ready for Lines {
+    fn begin(&mut self, tips: Vec<(i64, Oid)>) {
+        self.0.extend(tips.into_iter().rev().map(|(_, oid)| oid));
+    }
+
+    fn put(&mut self, _: i64, oid: Oid) {
+        self.0.push(oid);
+    }
+
+    fn take(&mut self) -> Option<Oid> {
+        self.0.pop()
+    }
+}
