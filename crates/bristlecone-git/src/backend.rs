@@ -47,10 +47,8 @@ pub struct GitOptions {
     pub loose: bool,
     /// Whether nothing is written, not even a folder.
     pub read_only: bool,
-    /// How long a move of a ref waits for a lock of somebody else, in milliseconds.
+    /// How long a move of a ref waits for each lock of somebody else, in milliseconds.
     pub lock_wait_ms: u64,
-    /// How long a lock file of a ref may be empty before it counts as left by a power cut, in milliseconds.
-    pub stale_lock_ms: u64,
     /// The budget in bytes for objects kept in memory. A half at most is for those that are never dropped.
     pub cache_bytes: u64,
     /// Whether many small packs are folded into larger ones as they pile up.
@@ -80,7 +78,6 @@ impl Default for GitOptions {
             loose: false,
             read_only: false,
             lock_wait_ms: 10_000,
-            stale_lock_ms: 10_000,
             cache_bytes: 64 << 20,
             fold: true,
             fold_min: 48,

@@ -26,7 +26,7 @@ mod reflog;
 mod value;
 
 pub(crate) use held::{Held, MoveRules, Staged};
-pub(crate) use lock::LockWait;
+pub(crate) use lock::{LockWait, holder};
 pub(crate) use reflog::{LogLine, LogRules};
 pub(crate) use value::{check_name, parse};
 

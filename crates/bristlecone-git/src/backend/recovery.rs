@@ -81,6 +81,7 @@ impl Recovery {
         for value in wanted.values().flat_map(|wanted| &wanted.held) {
             walk.trust(value.as_ref());
         }
+        refs.remove_wordless_locks(wanted.keys())?;
         for (name, wanted) in &wanted {
             match set_right(refs, rules, &mut walk, name, wanted) {
                 // Another ref was made since, where this one would be: by a Git, which knew better.

@@ -86,9 +86,7 @@ impl Shared {
     /// Opens a repository: first what a crash left is set right, then its objects, which `odb` opens, are there.
     pub(super) fn open(files: Files, options: GitOptions, odb: impl FnOnce() -> Result<Odb>) -> Result<Self> {
         let refs = Refs::with_files(files.clone(), options.algorithm, &options.head_dir);
-        // Whoever waits for a lock waits until it may be removed.
-        let held_ms = options.lock_wait_ms.max(options.stale_lock_ms.saturating_add(1));
-        let wait = LockWait { held_ms, stale_ms: options.stale_lock_ms };
+        let wait = LockWait { held_ms: options.lock_wait_ms };
         let rules = MoveRules { wait, log: LogRules { begin: options.reflogs, who: options.who.clone() } };
         let journal = Journal::new(files.clone(), options.boot.clone());
         let mut writer = Writer { lock: None, journal, kept: Vec::new() };

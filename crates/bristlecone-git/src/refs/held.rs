@@ -1,29 +1,25 @@
 //! One ref under its lock: read, then moved or let go.
 
 use std::{
-    hash::{BuildHasher, RandomState},
     io,
-    sync::{
-        LazyLock, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    sync::{MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
-use bristlecone::{Error, RefTarget, Result};
+use bristlecone::{Error, RefTarget, Result, storage::Reach};
 
 use super::{
     Loose, Refs, Slot,
-    lock::{LockWait, RefLock},
+    lock::{self, LockWait, RefLock},
     packed, reflog,
     reflog::{LogLine, LogRules},
     value,
 };
-use crate::files::{Unsynced, below, folder, is_absent};
+use crate::files::{DAY, Unsynced, below, folder, is_absent, passing_name};
 
 /// What the files begin with in which the new values of refs wait to take their names. A number of this process and one of
 /// the file follow, so that nobody else has the name.
-const STAGED: &str = "bristlecone/ref-";
+pub(super) const STAGED: &str = "bristlecone/ref-";
 /// What the names of files begin with that are to be removed.
 const GONE: &str = "bristlecone/gone-";
 const OURS: &str = "bristlecone";
@@ -78,14 +74,6 @@ pub(crate) struct Held<'r> {
     rules: &'r MoveRules,
 }
 
-/// Returns a name that no file has or had, which begins like this.
-fn passing_name(prefix: &str) -> String {
-    // No other process has this number, also where processes do not see each other and have the same one.
-    static PROCESS: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(std::process::id()));
-    static FILES: AtomicU64 = AtomicU64::new(0);
-    format!("{prefix}{:016x}-{}", *PROCESS, FILES.fetch_add(1, Relaxed))
-}
-
 impl Refs {
     /// Takes away the name of a file that nobody needs any more, if there is one: removing it, which may take long, is left
     /// to [`Refs::remove_left`].
@@ -136,10 +124,12 @@ impl Refs {
 
     /// Removes the files that processes left which have ended.
     pub(crate) fn sweep(&self) -> Result<()> {
+        // Other machines have clocks of their own.
+        let old = if self.files.reach() == Reach::Local { STAGED_MAX } else { DAY };
         for name in self.files.list(OURS)? {
             let name = below(OURS, &name);
-            let passing = name.starts_with(STAGED) || name.starts_with(GONE);
-            if passing && self.files.is_older(&name, STAGED_MAX)? {
+            let passing = [STAGED, GONE, lock::FRESH].iter().any(|prefix| name.starts_with(prefix));
+            if passing && self.files.is_older(&name, old)? {
                 self.files.remove(&name)?;
             }
         }
@@ -148,6 +138,14 @@ impl Refs {
 
     fn left(&self) -> MutexGuard<'_, Vec<String>> {
         self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Removes locks that a power cut left of these refs, and those that are taken beside them. The lock of the store
+    /// must be held.
+    pub(crate) fn remove_wordless_locks<'n>(&self, names: impl Iterator<Item = &'n String>) -> Result<()> {
+        let beside = [self.path("HEAD"), packed::PACKED_REFS.to_owned()];
+        let paths = names.filter(|name| *name != super::STORE_HEAD).map(|name| self.path(name)).chain(beside);
+        paths.into_iter().try_for_each(|path| lock::remove_wordless(&self.files, &path))
     }
 
     /// Takes the lock of a ref and reads it. The lock of the store must be held.
@@ -174,7 +172,7 @@ impl Refs {
         };
         let heads = self.path("HEAD");
         let head = |wait| RefLock::take(&self.files, &heads, wait);
-        let (long, short) = (rules.wait, LockWait { held_ms: SHORT_MS, stale_ms: SHORT_MS.max(rules.wait.stale_ms) });
+        let (long, short) = (rules.wait, LockWait { held_ms: SHORT_MS.min(rules.wait.held_ms) });
         let began = Instant::now();
         loop {
             // Git's HEAD is locked for the sake of its reflog alone.

@@ -6,6 +6,7 @@ mod crash;
 mod damage;
 mod fold;
 mod layout;
+mod locks;
 mod odb;
 mod pack;
 mod processes;

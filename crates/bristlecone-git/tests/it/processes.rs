@@ -115,10 +115,10 @@ fn commits_of_ours_and_of_git_meet_on_one_branch() {
 }
 
 #[test]
-fn a_lock_that_git_holds_is_waited_for_and_one_that_was_left_is_removed() {
+fn a_lock_of_somebody_else_is_waited_for_and_one_that_we_left_is_removed() {
     let dir = tempfile::tempdir().unwrap();
     Layout::init(dir.path(), true, Algorithm::Sha1).unwrap();
-    let options = GitOptions { lock_wait_ms: 50, stale_lock_ms: 20, ..GitOptions::default() };
+    let options = GitOptions { lock_wait_ms: 50, ..GitOptions::default() };
     let (_backend, repo) = open(dir.path(), options);
     let branch = repo.branch("main").unwrap();
     let commit = |n: usize| {
@@ -130,9 +130,9 @@ fn a_lock_that_git_holds_is_waited_for_and_one_that_was_left_is_removed() {
     let lock = dir.path().join("refs/heads/main.lock");
     for (n, (text, left)) in [
         ("4b825dc642cb6eb9a060e54bf8d69288fbee4904\n", false),
-        ("", true),
-        ("\0\0\0\0\0\0\0", true),
-        ("bristle", true),
+        ("", false),
+        ("\0\0\0\0\0\0\0", false),
+        ("bristle", false),
         ("bristlecone 1\n", true),
         ("bristlecone 99999 by somebody\n", true),
     ]
