@@ -27,6 +27,7 @@ mod derived;
 mod durable;
 mod fold;
 mod journal;
+mod keep;
 mod keeper;
 mod objects;
 mod queue;
@@ -165,6 +166,11 @@ impl GitBackend {
         self.shared.refs.get("HEAD")
     }
 
+    /// Returns what somebody should know of what was found when the repository was opened, a sentence each.
+    pub fn notes(&self) -> impl Iterator<Item = &str> {
+        self.shared.notes.iter().map(String::as_str)
+    }
+
     /// Folds all packs of this repository into one, but for those that say they are to be kept as they are.
     ///
     /// # Errors
@@ -190,11 +196,11 @@ impl GitBackend {
             shared.fold_some();
         }
         // What no ref led to until now has no protection any more, as in any Git.
-        for pack in std::mem::take(&mut shared::lock(&shared.writer).kept) {
-            objects::unkeep(&shared.files, &pack)?;
+        for keep in std::mem::take(&mut shared::lock(&shared.writer).kept) {
+            shared.keeps.release(keep)?;
         }
+        shared.keeps.close();
         if !shared.options.read_only {
-            shared.files.remove(&objects::spare_keep(std::process::id()))?;
             shared.refs.remove_left(usize::MAX)?;
         }
         flushed

@@ -222,7 +222,7 @@ impl Shared {
                     files.sync_all(&with.unwrap_or_default())?;
                     return Ok(Written::default());
                 }
-                objects::write_pack(files, self.options.boot.as_deref(), builder, oids, with)?
+                objects::write_pack(files, &self.keeps, builder, oids, with)?
             };
             if synced {
                 self.publish(&mut written)?;
@@ -349,19 +349,17 @@ impl Shared {
         // After any other error the ref may have moved; then the objects must stay.
         let refused = |error: &Error| matches!(error, Error::Conflict { .. } | Error::RefClash { .. });
         if !kept && requests.iter().all(|request| matches!(&request.outcome, Some(Err(error)) if refused(error))) {
-            if let Some(pack) = written.pack.as_ref().filter(|pack| pack.fresh) {
+            if let Some(pack) = &written.pack {
                 self.odb.forget_pack(&pack.name);
             }
-            return written.take_back(&self.files);
+            return written.take_back(&self.files, &self.keeps);
         }
         let Some(pack) = written.pack else { return Ok(()) };
         let mut writer = super::shared::lock(&self.writer);
-        if pack.kept {
-            writer.kept.push(pack.name);
-        }
+        writer.kept.push(pack.keep);
         if moved {
-            for name in std::mem::take(&mut writer.kept) {
-                objects::release_keep(&self.files, &name)?;
+            for keep in std::mem::take(&mut writer.kept) {
+                self.keeps.release(keep)?;
             }
         }
         Ok(())

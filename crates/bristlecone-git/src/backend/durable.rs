@@ -42,7 +42,7 @@ impl Shared {
         written: &Written,
     ) -> Result<()> {
         let mut known = objects::settled_packs(&self.files)?;
-        if let Some(pack) = written.pack.as_ref().filter(|pack| pack.fresh) {
+        if let Some(pack) = &written.pack {
             known.remove(&pack.name);
         }
         writer.journal.begin(known, bases, !written.loose.is_empty(), Vec::new())

@@ -16,6 +16,7 @@ use bristlecone::{Error, Oid, Result, core::git::Algorithm, storage::Storage};
 
 use super::{
     journal::{Generation, Journal, Line, Value},
+    keep,
     objects::{self, PACKS},
     walk::Walk,
 };
@@ -41,8 +42,7 @@ impl Recovery {
     /// Checks the packs that may be torn, and takes away those that are, and loose objects.
     pub(super) fn of_packs(files: &Files, algorithm: Algorithm, now: &Generation) -> Result<Self> {
         let mut recovery = Self { sound: BTreeSet::new(), algorithm };
-        let own: HashSet<&String> =
-            now.lines.iter().filter_map(|line| if let Line::Pack(name) = line { Some(name) } else { None }).collect();
+        let own: HashSet<&String> = own_packs(now).collect();
         let names = files.list(PACKS)?;
         for name in names.iter().filter_map(|name| name.strip_suffix(".idx")) {
             if now.known.contains(name) {
@@ -59,6 +59,9 @@ impl Recovery {
         // A pack without an index is found by nobody, and would be in the way of the same one.
         for name in own.into_iter().filter(|name| !recovery.sound.contains(*name) && !now.known.contains(*name)) {
             objects::remove_pack(files, name)?;
+        }
+        for name in own_packs(now) {
+            keep::end_wordless(files, name)?;
         }
         files.sync_dir(PACKS)?;
         if now.loose {
@@ -124,6 +127,11 @@ impl Recovery {
         }
         Ok(wanted)
     }
+}
+
+/// Returns the packs that processes of ours wrote.
+fn own_packs(now: &Generation) -> impl Iterator<Item = &String> {
+    now.lines.iter().filter_map(|line| if let Line::Pack(name) = line { Some(name) } else { None })
 }
 
 /// What a ref should hold after a power cut.

@@ -2,6 +2,7 @@
 
 mod backend;
 mod conformance;
+mod containers;
 mod crash;
 mod damage;
 mod fold;
