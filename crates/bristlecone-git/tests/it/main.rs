@@ -11,6 +11,7 @@ mod locks;
 mod odb;
 mod pack;
 mod processes;
+mod shared;
 mod sim;
 mod sims;
 mod speed;
