@@ -34,6 +34,7 @@ mod queue;
 mod recovery;
 mod shared;
 mod store_lock;
+mod unsynced;
 mod walk;
 
 use queue::Item;

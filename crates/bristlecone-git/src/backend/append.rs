@@ -23,6 +23,9 @@ use crate::{
     refs::{Held, LogLine, STORE_HEAD, Staged, check_name},
 };
 
+/// So many refs that moved stay open at most before everything is made durable.
+const REFS_MAX: usize = 256;
+
 /// One append of a group, and what came of it.
 struct Request<'a> {
     batch: &'a Batch,
@@ -122,7 +125,7 @@ impl Shared {
         let with = if synced { Some(self.stage_moves(&moves, &mut staged)?) } else { None };
         let mut written = self.write_objects(&batches, with)?;
         let result = self.locked(|writer| {
-            if synced {
+            if synced || self.open_files.is_full() || self.refs.unsynced() > REFS_MAX {
                 // What is acknowledged as durable includes all that came before.
                 self.make_durable(writer)?;
             }

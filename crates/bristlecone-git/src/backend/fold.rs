@@ -171,6 +171,7 @@ impl Shared {
         self.locked(|writer| {
             if writer.journal.now().number == number {
                 self.shorten_journal(writer, lines.len(), &packs)?;
+                self.open_files.forget_packs(&packs);
             }
             Ok(())
         })

@@ -24,6 +24,7 @@ use super::{
     queue::Queue,
     recovery,
     store_lock::StoreLock,
+    unsynced::OpenFiles,
 };
 use crate::{
     files::{DAY, Files},
@@ -46,6 +47,7 @@ pub(super) struct Shared {
     pub(super) queue: Queue,
     pub(super) keeper: Keeper,
     pub(super) keeps: Keeps,
+    pub(super) open_files: OpenFiles,
     /// What somebody should know of what was found at the opening.
     pub(super) notes: Vec<String>,
     /// What only one thread at a time does.
@@ -134,6 +136,7 @@ impl Shared {
             queue: Queue::default(),
             keeper: Keeper::default(),
             keeps,
+            open_files: OpenFiles::default(),
             notes,
             writer: Mutex::new(writer),
             poison: OnceLock::new(),

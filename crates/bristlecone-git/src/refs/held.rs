@@ -2,11 +2,14 @@
 
 use std::{
     io,
-    sync::{MutexGuard, PoisonError},
+    sync::{Arc, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
-use bristlecone::{Error, RefTarget, Result, storage::Reach};
+use bristlecone::{
+    Error, RefTarget, Result,
+    storage::{Reach, StorageFile},
+};
 
 use super::{
     Loose, Refs, Slot,
@@ -43,6 +46,7 @@ pub(crate) struct Staged<'r> {
     refs: &'r Refs,
     name: String,
     target: RefTarget,
+    file: Arc<dyn StorageFile>,
     since: Instant,
 }
 
@@ -93,7 +97,8 @@ impl Refs {
             let name = passing_name(STAGED);
             // Somebody's none the less: of a process that was forked, say.
             let Some(file) = self.files.write_new(&name, &value::encode(target))? else { continue };
-            let staged = Staged { refs: self, name: name.clone(), target: target.clone(), since: Instant::now() };
+            let (target, since) = (target.clone(), Instant::now());
+            let staged = Staged { refs: self, name: name.clone(), target, file: file.clone(), since };
             return Ok((staged, (name, file)));
         }
     }
@@ -262,6 +267,7 @@ impl Held<'_> {
         self.slot.value = Some(staged.target.clone());
         let path = std::mem::take(&mut self.path);
         let refs = self.refs;
+        refs.note_unsynced(&path, (!synced).then(|| staged.file.clone()));
         self.release()?;
         if synced { refs.sync_names(&path, fresh) } else { Ok(()) }
     }
@@ -277,6 +283,7 @@ impl Held<'_> {
             refs.files.remove(&self.path)?;
         }
         let path = std::mem::take(&mut self.path);
+        refs.note_unsynced(&path, None);
         let git = self.lock.is_some();
         self.release()?;
         if synced {
@@ -319,6 +326,26 @@ impl Refs {
             synced = self.files.sync_dir(dir)?;
         }
         Ok(())
+    }
+
+    /// Remembers the file of a ref that is not synced, so that it is synced as it was written.
+    fn note_unsynced(&self, path: &str, file: Option<Arc<dyn StorageFile>>) {
+        let mut unsynced = self.unsynced.lock().unwrap_or_else(PoisonError::into_inner);
+        match file {
+            Some(file) => _ = unsynced.insert(path.to_owned(), file),
+            None => _ = unsynced.remove(path),
+        }
+    }
+
+    /// Returns how many files of refs are open until they are synced.
+    pub(crate) fn unsynced(&self) -> usize {
+        self.unsynced.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// Makes those refs durable that this process moved, as it wrote them.
+    pub(crate) fn sync_own(&self) -> Result<()> {
+        let open: Vec<Unsynced> = self.unsynced.lock().unwrap_or_else(PoisonError::into_inner).drain().collect();
+        self.files.sync_all(&open)
     }
 
     /// Makes a ref durable as it is: its file, if it has one, and its name.

@@ -1,5 +1,6 @@
 //! Behaviour of the Git crate, with real `git` as the judge.
 
+mod after_cut;
 mod backend;
 mod conformance;
 mod containers;
