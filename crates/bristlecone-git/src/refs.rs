@@ -21,6 +21,7 @@ use crate::{
 
 mod held;
 mod lock;
+mod mend;
 mod packed;
 mod reflog;
 mod value;

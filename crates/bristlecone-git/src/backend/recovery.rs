@@ -8,11 +8,11 @@
 //! is no other case.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
 };
 
-use bristlecone::{Error, Oid, Result, core::git::Algorithm, storage::Storage};
+use bristlecone::{Error, Oid, RefTarget, Result, core::git::Algorithm, storage::Storage};
 
 use super::{
     journal::{Generation, Journal, Line, Value},
@@ -85,6 +85,7 @@ impl Recovery {
             walk.trust(value.as_ref());
         }
         refs.remove_wordless_locks(wanted.keys())?;
+        mend_logs(refs, rules, &mut walk, &wanted)?;
         for (name, wanted) in &wanted {
             match set_right(refs, rules, &mut walk, name, wanted) {
                 // Another ref was made since, where this one would be: by a Git, which knew better.
@@ -156,11 +157,28 @@ fn set_right(refs: &Refs, rules: &MoveRules, walk: &mut Walk<'_>, name: &str, wa
         return Ok(());
     }
     let message = "bristlecone: set right after a power cut".to_owned();
-    let line = LogLine { from: now, to: wanted.value.clone(), message };
+    // What is lost has no place in a reflog.
+    let from = if walk.is_whole(now.as_ref())? { now } else { None };
+    let line = LogLine { from, to: wanted.value.clone(), message };
     match &wanted.value {
         Some(target) => held.set(refs.stage_now(target, true)?, true, &[line]),
         None => held.remove(true),
     }
+}
+
+/// Takes out of reflogs what leads to objects that are lost.
+fn mend_logs(refs: &Refs, rules: &MoveRules, walk: &mut Walk<'_>, wanted: &BTreeMap<String, Wanted>) -> Result<()> {
+    let object = |value: &Value| if let Some(RefTarget::Object(at)) = value { Some(at.oid) } else { None };
+    let trusted: HashSet<Oid> = wanted.values().flat_map(|wanted| wanted.held.iter().filter_map(object)).collect();
+    let mut known: HashMap<(Oid, bool), bool> = HashMap::new();
+    refs.mend_logs(wanted.keys(), rules, &|oid| trusted.contains(oid), &mut |oid, suspect| {
+        if let Some(&known) = known.get(&(*oid, suspect)) {
+            return Ok(known);
+        }
+        let there = if suspect { walk.is_whole(Some(&RefTarget::Object((*oid).into())))? } else { walk.is_there(oid)? };
+        known.insert((*oid, suspect), there);
+        Ok(there)
+    })
 }
 
 /// Whether a pack and its index are whole.
