@@ -204,6 +204,9 @@ impl Globals {
                 options.who = who::committer(Some(&Settings::of(&layout)?));
             }
             let backend = Arc::new(GitBackend::open_path(&layout, options)?);
+            for note in backend.notes() {
+                let _ = writeln!(std::io::stderr(), "note: {note}");
+            }
             let (format, dir) = (AnyFormat::git(layout.algorithm), layout.git_dir.clone());
             Ok(Opened::new(Store::Git { backend, layout }, format, dir))
         };

@@ -30,12 +30,14 @@ mod derived;
 mod durable;
 mod fold;
 mod journal;
+mod keep;
 mod keeper;
 mod objects;
 mod queue;
 mod recovery;
 mod shared;
 mod store_lock;
+mod unsynced;
 mod walk;
 
 use queue::Item;
@@ -50,10 +52,8 @@ pub struct GitOptions {
     pub loose: bool,
     /// Whether nothing is written, not even a folder.
     pub read_only: bool,
-    /// How long a move of a ref waits for a lock of somebody else, in milliseconds.
+    /// How long a move of a ref waits for each lock of somebody else, in milliseconds.
     pub lock_wait_ms: u64,
-    /// How long a lock file of a ref may be empty before it counts as left by a power cut, in milliseconds.
-    pub stale_lock_ms: u64,
     /// The budget in bytes for objects kept in memory. A half at most is for those that are never dropped.
     pub cache_bytes: u64,
     /// Whether many small packs are folded into larger ones as they pile up.
@@ -83,7 +83,6 @@ impl Default for GitOptions {
             loose: false,
             read_only: false,
             lock_wait_ms: 10_000,
-            stale_lock_ms: 10_000,
             cache_bytes: 64 << 20,
             fold: true,
             fold_min: 48,
@@ -171,6 +170,11 @@ impl GitBackend {
         self.shared.refs.get("HEAD")
     }
 
+    /// Returns what somebody should know of what was found when the repository was opened, a sentence each.
+    pub fn notes(&self) -> impl Iterator<Item = &str> {
+        self.shared.notes.iter().map(String::as_str)
+    }
+
     /// Folds all packs of this repository into one, but for those that say they are to be kept as they are.
     ///
     /// # Errors
@@ -196,11 +200,11 @@ impl GitBackend {
             shared.fold_some();
         }
         // What no ref led to until now has no protection any more, as in any Git.
-        for pack in std::mem::take(&mut shared::lock(&shared.writer).kept) {
-            objects::unkeep(&shared.files, &pack)?;
+        for keep in std::mem::take(&mut shared::lock(&shared.writer).kept) {
+            shared.keeps.release(keep)?;
         }
+        shared.keeps.close();
         if !shared.options.read_only {
-            shared.files.remove(&objects::spare_keep(std::process::id()))?;
             shared.refs.remove_left(usize::MAX)?;
         }
         flushed

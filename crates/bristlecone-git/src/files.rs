@@ -3,9 +3,10 @@
 //! Calls that a signal interrupted are done again. What is absent is no error where absence is usual.
 
 use std::{
+    hash::{BuildHasher, RandomState},
     io,
     sync::{
-        Arc,
+        Arc, LazyLock, OnceLock,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -13,7 +14,7 @@ use std::{
 
 use bristlecone::{
     Result,
-    storage::{OpenMode, Stat, Storage, StorageFile, write_all_at},
+    storage::{OpenMode, Reach, Stat, Storage, StorageFile, write_all_at},
 };
 
 use crate::error;
@@ -23,6 +24,7 @@ use crate::error;
 pub(crate) struct Files {
     storage: Arc<dyn Storage>,
     counts: Arc<Counts>,
+    reach: Arc<OnceLock<Reach>>,
 }
 
 /// What was done so far.
@@ -37,6 +39,9 @@ pub(crate) struct Counts {
 /// A file that is open and may not be durable, with its name.
 pub(crate) type Unsynced = (String, Arc<dyn StorageFile>);
 
+/// Where nobody knows whether other machines see a lock, nothing younger than this counts as left behind.
+pub(crate) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// What a name leads to.
 #[derive(Debug)]
 pub(crate) enum Found {
@@ -50,7 +55,12 @@ pub(crate) enum Found {
 
 impl Files {
     pub(crate) fn new(storage: Arc<dyn Storage>) -> Self {
-        Self { storage, counts: Arc::default() }
+        Self { storage, counts: Arc::default(), reach: Arc::default() }
+    }
+
+    /// Returns whom the locks of files keep out.
+    pub(crate) fn reach(&self) -> Reach {
+        *self.reach.get_or_init(|| self.storage.reach())
     }
 
     pub(crate) fn storage(&self) -> &Arc<dyn Storage> {
@@ -117,8 +127,17 @@ impl Files {
     /// Makes a file and returns it. It is not durable. What has the name is removed first, never written over: after a
     /// power cut it may be one file with another that has a name to keep.
     pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> Result<Arc<dyn StorageFile>> {
+        self.write_as(OpenMode::CreateNew, name, bytes)
+    }
+
+    /// The same for a file that nobody has leave to write to later: one of objects.
+    pub(crate) fn write_sealed(&self, name: &str, bytes: &[u8]) -> Result<Arc<dyn StorageFile>> {
+        self.write_as(OpenMode::CreateSealed, name, bytes)
+    }
+
+    fn write_as(&self, mode: OpenMode, name: &str, bytes: &[u8]) -> Result<Arc<dyn StorageFile>> {
         loop {
-            match self.write_new(name, bytes)? {
+            match self.write_new_as(mode, name, bytes)? {
                 Some(file) => return Ok(file),
                 None => _ = self.remove(name)?,
             }
@@ -127,12 +146,20 @@ impl Files {
 
     /// Makes a file that is not there and returns it, not durable; `None` if something has the name.
     pub(crate) fn write_new(&self, name: &str, bytes: &[u8]) -> Result<Option<Arc<dyn StorageFile>>> {
-        let file = match self.open_raw(name, OpenMode::CreateNew) {
+        self.write_new_as(OpenMode::CreateNew, name, bytes)
+    }
+
+    fn write_new_as(&self, mode: OpenMode, name: &str, bytes: &[u8]) -> Result<Option<Arc<dyn StorageFile>>> {
+        let file = match self.open_raw(name, mode) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
             opened => self.named(name, opened)?,
         };
-        self.write_at(name, &*file, bytes, 0)?;
-        Ok(Some(file))
+        let written = self.write_at(name, &*file, bytes, 0);
+        if written.is_err() {
+            // A part of it is of no use to anybody. That it stays is no worse than what failed.
+            let _ = self.remove(name);
+        }
+        written.map(|()| Some(file))
     }
 
     pub(crate) fn set_len(&self, name: &str, file: &dyn StorageFile, bytes: u64) -> Result<()> {
@@ -220,9 +247,21 @@ impl Files {
 
     /// Whether there is a file and it was not changed for this long.
     pub(crate) fn is_older(&self, name: &str, than: Duration) -> Result<bool> {
-        let Some(stat) = self.stat(name)? else { return Ok(false) };
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
-        Ok(now.saturating_sub(u128::from(stat.modified_ns)) > than.as_nanos())
+        Ok(self.stat(name)?.is_some_and(|stat| age(&stat) > than))
+    }
+
+    /// Takes the lock of an open file, if nobody holds it and the file still has this name: whoever holds it may change
+    /// the file and what it stands for, and nobody else does.
+    pub(crate) fn lock_named(&self, name: &str, file: &dyn StorageFile) -> Result<bool> {
+        if !self.named(name, file.try_lock())? {
+            return Ok(false);
+        }
+        let id = self.named(name, file.id())?;
+        if self.stat(name)?.is_some_and(|stat| stat.id == id) {
+            return Ok(true);
+        }
+        self.named(name, file.unlock())?;
+        Ok(false)
     }
 
     /// Returns what a name stands for; `None` for nothing.
@@ -270,6 +309,20 @@ fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
             done => return done,
         }
     }
+}
+
+/// Returns how long ago a file was changed.
+pub(crate) fn age(stat: &Stat) -> Duration {
+    let since = UNIX_EPOCH + Duration::from_nanos(stat.modified_ns);
+    SystemTime::now().duration_since(since).unwrap_or_default()
+}
+
+/// Returns a name that no file has or had, which begins like this.
+pub(crate) fn passing_name(prefix: &str) -> String {
+    // No other process has this number, also where processes do not see each other and have the same one.
+    static PROCESS: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(std::process::id()));
+    static FILES: AtomicU64 = AtomicU64::new(0);
+    format!("{prefix}{:016x}-{}", *PROCESS, FILES.fetch_add(1, Relaxed))
 }
 
 /// Returns the folder that a name is in.

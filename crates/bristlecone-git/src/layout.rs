@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::{ffi::OsString, fs, io};
 
 use bristlecone::core::git::Algorithm;
-use bristlecone::storage::{OpenMode, RealStorage, Storage, write_all_at};
+use bristlecone::storage::{OpenMode, RealStorage, Sharing, Storage, write_all_at};
 use bristlecone::{Error, Result};
 
 use crate::error;
@@ -38,6 +38,8 @@ pub struct Layout {
     pub worktree: Option<PathBuf>,
     /// The hash of the ids.
     pub algorithm: Algorithm,
+    /// For whom files and folders are made: `core.sharedRepository`.
+    pub sharing: Sharing,
     /// The configuration of the repository. What the user's own files say is [`Config::of_user`].
     pub config: Config,
 }
@@ -101,6 +103,7 @@ impl Layout {
             config.append(Config::read(&git_dir.join("config.worktree"))?);
         }
         let algorithm = check_version(&file, &config)?;
+        let sharing = sharing(&file, &config)?;
         let mut worktree = worktree.map(Path::to_owned);
         if linked && worktree.is_none() {
             // Asked for by its own folder in the repository: it says where its `.git` file is.
@@ -113,7 +116,7 @@ impl Layout {
                 worktree = None;
             }
         }
-        Ok(Self { git_dir, common_dir, worktree, algorithm, config })
+        Ok(Self { git_dir, common_dir, worktree, algorithm, sharing, config })
     }
 
     /// Makes a repository that Git accepts, and makes it durable. Its branch, not born yet, is the one that
@@ -158,13 +161,13 @@ impl Layout {
     /// Returns the storage rooted at the common folder.
     #[must_use]
     pub fn storage(&self) -> Arc<dyn Storage> {
-        Arc::new(RealStorage::new(&self.common_dir).following_links())
+        Arc::new(RealStorage::new(&self.common_dir).following_links().shared(self.sharing))
     }
 
     /// Returns the storage rooted at the folder of `HEAD` and of the index.
     #[must_use]
     pub fn git_storage(&self) -> Arc<dyn Storage> {
-        Arc::new(RealStorage::new(&self.git_dir).following_links())
+        Arc::new(RealStorage::new(&self.git_dir).following_links().shared(self.sharing))
     }
 }
 
@@ -217,6 +220,32 @@ fn read_line(file: &Path) -> Result<Option<PathBuf>> {
         Ok(bytes) => Ok(Some(PathBuf::from(OsString::from_vec(bytes.trim_ascii_end().to_vec())))),
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
         Err(source) => Err(error::io(file.display().to_string(), source)),
+    }
+}
+
+/// Returns for whom files and folders are made.
+///
+/// Source: Git's documentation, git-config, "core.sharedRepository"; the numbers 1 and 2 are older words for `group` and
+/// `all`.
+fn sharing(file: &Path, config: &Config) -> Result<Sharing> {
+    const KEY: &str = "core.sharedRepository";
+    let Some(value) = config.get(KEY) else { return Ok(Sharing::Mask) };
+    let octal = std::str::from_utf8(value).ok().and_then(|text| u32::from_str_radix(text, 8).ok());
+    match (value, octal) {
+        (b"umask" | b"", _) | (_, Some(0)) => Ok(Sharing::Mask),
+        (b"group", _) | (_, Some(1)) => Ok(Sharing::Group),
+        (b"all" | b"world" | b"everybody", _) | (_, Some(2)) => Ok(Sharing::Everybody),
+        (_, Some(mode)) if mode & 0o600 == 0o600 => Ok(Sharing::Mode(mode & 0o666)),
+        (_, None) if config.bool(KEY).is_some() => {
+            Ok(if config.bool(KEY) == Some(true) { Sharing::Group } else { Sharing::Mask })
+        }
+        _ => {
+            let shown = String::from_utf8_lossy(value);
+            let reason = format!(
+                "{KEY} is {shown}; it is umask, group, all, or a mode such as 0640 with which the owner reads and writes"
+            );
+            Err(error::corrupt(file.display().to_string(), 0, None, reason))
+        }
     }
 }
 

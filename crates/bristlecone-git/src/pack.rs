@@ -19,6 +19,7 @@ mod read;
 pub use build::{Builder, BuiltPack, Compression};
 pub use cache::BaseCache;
 pub use entry::{Entry, EntryKind};
+pub(crate) use fold::FOLDED;
 pub use fold::{FoldOptions, Folded, fold};
 pub use index::Index;
 pub use read::Pack;

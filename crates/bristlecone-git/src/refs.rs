@@ -4,14 +4,14 @@
 //! are at the time: another process may change either at any moment.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex, PoisonError},
 };
 
 use bristlecone::{
     ObjRef, Oid, RefTarget, Result,
     core::git::Algorithm,
-    storage::{Stat, Storage},
+    storage::{Stat, Storage, StorageFile},
 };
 
 use crate::{
@@ -21,12 +21,13 @@ use crate::{
 
 mod held;
 mod lock;
+mod mend;
 mod packed;
 mod reflog;
 mod value;
 
 pub(crate) use held::{Held, MoveRules, Staged};
-pub(crate) use lock::LockWait;
+pub(crate) use lock::{LockWait, holder};
 pub(crate) use reflog::{LogLine, LogRules};
 pub(crate) use value::{check_name, parse};
 
@@ -46,6 +47,8 @@ pub struct Refs {
     head: Mutex<Option<(Stat, Option<RefTarget>)>>,
     // Files that nobody needs any more.
     left: Mutex<Vec<String>>,
+    // Files of refs that this process wrote and has not synced, by their paths.
+    unsynced: Mutex<HashMap<String, Arc<dyn StorageFile>>>,
 }
 
 /// What a ref has for a file of its own.
@@ -84,6 +87,7 @@ impl Refs {
             packed: PackedCache::default(),
             head: Mutex::default(),
             left: Mutex::default(),
+            unsynced: Mutex::default(),
         }
     }
 

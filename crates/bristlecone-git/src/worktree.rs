@@ -145,7 +145,7 @@ impl Update {
         };
         let failed = |source| Error::Io { file: files.display().to_string(), source };
         let top = Top::open(files).map_err(failed)?;
-        let lock = IndexLock::take(&layout.git_dir, wait_ms)?;
+        let lock = IndexLock::take(layout.git_storage(), wait_ms)?;
         for (file, what) in UNDER_WAY {
             if layout.git_dir.join(file).exists() {
                 let way = "finish it with `git commit`, or give it up";

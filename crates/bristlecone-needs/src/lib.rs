@@ -13,7 +13,7 @@ use proc_macro::{Delimiter, TokenStream, TokenTree};
 /// What a test can need: its name, what reports call it, and how it is looked for.
 type Need = (&'static str, &'static str, fn() -> bool);
 
-const NEEDS: [Need; 8] = [
+const NEEDS: [Need; 9] = [
     ("git", "the program `git`", || answers("git", &["--version"], &[0])),
     // Asked for its help, which it takes from no repository.
     ("git_subtree", "the program `git subtree`", || answers("git", &["subtree", "-h"], &[0, 129])),
@@ -23,6 +23,9 @@ const NEEDS: [Need; 8] = [
         ["/proc/locks", "/dev/full"].iter().all(|path| std::fs::exists(path).unwrap_or(false))
     }),
     ("somebody_else", "to run as a user who is not root", || somebody_else_runs()),
+    ("namespaces", "leave to start programs that see no process but their own", || {
+        answers("unshare", &["-pf", "--mount-proc", "true"], &[0])
+    }),
     ("mounts", "leave to mount file systems", || answers("unshare", &["-m", "true"], &[0])),
     ("checkout", "a checkout of the project's repository", || answers("git", &["rev-parse", "-q", "HEAD"], &[0])),
 ];
@@ -39,6 +42,7 @@ const NEEDS: [Need; 8] = [
 /// | `git`, `git_subtree`, `bash`, `fio` | these programs |
 /// | `linux` | `/proc/locks` and `/dev/full` |
 /// | `somebody_else` | not to be root, or to be allowed to start programs as user 65534 |
+/// | `namespaces` | to be allowed to start programs that see no process but their own (`unshare -pf --mount-proc`) |
 /// | `checkout` | that the package stands in a Git repository |
 ///
 /// # Errors

@@ -14,7 +14,7 @@ mod origin;
 mod real;
 
 pub use origin::Origin;
-pub use real::RealStorage;
+pub use real::{RealStorage, Sharing};
 
 /// A folder in which an engine keeps its files.
 pub trait Storage: Send + Sync + fmt::Debug {
@@ -105,8 +105,24 @@ pub trait Storage: Send + Sync + fmt::Debug {
         Ok(None)
     }
 
+    /// Returns whom the locks of files keep out.
+    fn reach(&self) -> Reach {
+        Reach::Unknown
+    }
+
     /// Returns how messages should name a file: its path for a real one.
     fn describe(&self, name: &str) -> String;
+}
+
+/// Whom the locks of files keep out, among all who can come to the files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Everybody: only one machine comes to the files.
+    Local,
+    /// Everybody, also on other machines.
+    Shared,
+    /// Nobody knows: another machine may come to the files and not see the locks.
+    Unknown,
 }
 
 /// What a name stands for.
@@ -131,6 +147,8 @@ pub enum OpenMode {
     Write,
     /// A new file, to be read and written; it must not exist.
     CreateNew,
+    /// The same for a file that is written once, through this handle: nobody has leave to write to it later.
+    CreateSealed,
     /// A file to be read and written, created if absent, kept if present.
     Create,
 }

@@ -23,6 +23,9 @@ use crate::{
     refs::{Held, LogLine, STORE_HEAD, Staged, check_name},
 };
 
+/// So many refs that moved stay open at most before everything is made durable.
+const REFS_MAX: usize = 256;
+
 /// One append of a group, and what came of it.
 struct Request<'a> {
     batch: &'a Batch,
@@ -122,7 +125,7 @@ impl Shared {
         let with = if synced { Some(self.stage_moves(&moves, &mut staged)?) } else { None };
         let mut written = self.write_objects(&batches, with)?;
         let result = self.locked(|writer| {
-            if synced {
+            if synced || self.open_files.is_full() || self.refs.unsynced() > REFS_MAX {
                 // What is acknowledged as durable includes all that came before.
                 self.make_durable(writer)?;
             }
@@ -222,7 +225,7 @@ impl Shared {
                     files.sync_all(&with.unwrap_or_default())?;
                     return Ok(Written::default());
                 }
-                objects::write_pack(files, self.options.boot.as_deref(), builder, oids, with)?
+                objects::write_pack(files, &self.keeps, builder, oids, with)?
             };
             if synced {
                 self.publish(&mut written)?;
@@ -349,19 +352,17 @@ impl Shared {
         // After any other error the ref may have moved; then the objects must stay.
         let refused = |error: &Error| matches!(error, Error::Conflict { .. } | Error::RefClash { .. });
         if !kept && requests.iter().all(|request| matches!(&request.outcome, Some(Err(error)) if refused(error))) {
-            if let Some(pack) = written.pack.as_ref().filter(|pack| pack.fresh) {
+            if let Some(pack) = &written.pack {
                 self.odb.forget_pack(&pack.name);
             }
-            return written.take_back(&self.files);
+            return written.take_back(&self.files, &self.keeps);
         }
         let Some(pack) = written.pack else { return Ok(()) };
         let mut writer = super::shared::lock(&self.writer);
-        if pack.kept {
-            writer.kept.push(pack.name);
-        }
+        writer.kept.push(pack.keep);
         if moved {
-            for name in std::mem::take(&mut writer.kept) {
-                objects::release_keep(&self.files, &name)?;
+            for keep in std::mem::take(&mut writer.kept) {
+                self.keeps.release(keep)?;
             }
         }
         Ok(())

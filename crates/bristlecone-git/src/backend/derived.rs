@@ -34,7 +34,7 @@ impl Shared {
             return Err(Error::ReadOnly);
         }
         let path = path(name);
-        let part = format!("{path}.{}.new", std::process::id());
+        let part = crate::files::passing_name(&format!("{path}.new-"));
         let mut whole = bytes.to_vec();
         whole.extend_from_slice(&crc32fast::hash(bytes).to_le_bytes());
         match self.files.write(&part, &whole) {

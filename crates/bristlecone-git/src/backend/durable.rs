@@ -1,6 +1,9 @@
 //! Making durable: what the journal says is not, is synced, and the journal begins anew.
 
-use std::{collections::BTreeSet, sync::atomic::Ordering::*};
+use std::{
+    collections::{BTreeSet, HashSet},
+    sync::atomic::Ordering::*,
+};
 
 use bristlecone::{RefTarget, Result};
 
@@ -42,7 +45,7 @@ impl Shared {
         written: &Written,
     ) -> Result<()> {
         let mut known = objects::settled_packs(&self.files)?;
-        if let Some(pack) = written.pack.as_ref().filter(|pack| pack.fresh) {
+        if let Some(pack) = &written.pack {
             known.remove(&pack.name);
         }
         writer.journal.begin(known, bases, !written.loose.is_empty(), Vec::new())
@@ -65,12 +68,15 @@ impl Shared {
         if let Some(pack) = &written.pack {
             writer.journal.add([Line::Pack(pack.name.clone())])?;
         }
+        self.open_files.add(std::mem::take(&mut written.open));
         self.publish(written)
     }
 
     /// Makes everything durable that the journal says is not.
     pub(super) fn make_durable(&self, writer: &mut Writer) -> Result<()> {
-        if !writer.journal.is_dirty() {
+        // Another process may have made our files durable, and been told what failed.
+        let own = !self.open_files.is_empty() || self.refs.unsynced() > 0;
+        if !own && !writer.journal.is_dirty() {
             return Ok(());
         }
         let done = self.sync_all(writer);
@@ -78,6 +84,11 @@ impl Shared {
     }
 
     fn sync_all(&self, writer: &mut Writer) -> Result<()> {
+        let own: HashSet<String> = self.open_files.sync(&self.files)?.into_iter().collect();
+        self.refs.sync_own()?;
+        if !writer.journal.is_dirty() {
+            return Ok(());
+        }
         let now = writer.journal.now();
         let mut names: BTreeSet<&String> = now.bases.keys().collect();
         let mut packs: BTreeSet<&String> = BTreeSet::new();
@@ -90,7 +101,8 @@ impl Shared {
             }
         }
         let endings = |pack: &&String| [format!("{PACKS}/{pack}.pack"), format!("{PACKS}/{pack}.idx")];
-        let files: Vec<String> = packs.iter().flat_map(endings).collect();
+        // Those of other processes. What is written later has other names.
+        let files: Vec<String> = packs.iter().flat_map(endings).filter(|name| !own.contains(name)).collect();
         for some in files.chunks(SYNCED_AT_ONCE) {
             let mut open = Vec::with_capacity(some.len());
             for name in some {
@@ -101,8 +113,10 @@ impl Shared {
         }
         // Also for the sake of packs that were folded and removed: they may be torn, and must not come back.
         self.files.sync_dir(PACKS)?;
-        for oid in &loose {
-            self.files.sync(&format!("objects/{}", crate::odb::loose::name(oid)))?;
+        for name in loose.iter().map(|oid| format!("objects/{}", crate::odb::loose::name(oid))) {
+            if !own.contains(&name) {
+                self.files.sync(&name)?;
+            }
         }
         objects::sync_fan_out(&self.files, &loose)?;
         for name in names {

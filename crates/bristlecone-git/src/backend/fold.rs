@@ -18,6 +18,7 @@ use bristlecone::{Error, Result, storage::OpenMode};
 
 use super::{
     journal::{Line, Value},
+    keep,
     objects::{self, PACKS},
     shared::{Shared, Writer, lock},
 };
@@ -170,6 +171,7 @@ impl Shared {
         self.locked(|writer| {
             if writer.journal.now().number == number {
                 self.shorten_journal(writer, lines.len(), &packs)?;
+                self.open_files.forget_packs(&packs);
             }
             Ok(())
         })
@@ -213,9 +215,7 @@ impl Shared {
         for name in names.iter().filter(|name| *name != new) {
             self.locked(|_| {
                 // Protected since, or the user's wish.
-                if self.files.stat(&format!("{PACKS}/{name}.keep"))?.is_some()
-                    && !objects::is_kept_by_us(&self.files, name)?
-                {
+                if self.files.stat(&format!("{PACKS}/{name}.keep"))?.is_some() && !keep::is_ours(&self.files, name)? {
                     return Ok(());
                 }
                 self.odb.forget_pack(name);

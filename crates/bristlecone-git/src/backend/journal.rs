@@ -14,6 +14,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
     sync::Arc,
+    time::Duration,
 };
 
 use bristlecone::{
@@ -102,6 +103,11 @@ impl Journal {
     /// Whether there is something that may not be durable.
     pub(super) fn is_dirty(&self) -> bool {
         !self.now.clean
+    }
+
+    /// Whether nobody wrote to the present generation for this long.
+    pub(super) fn is_older(&self, than: Duration) -> Result<bool> {
+        self.files.is_older(NAMES[slot_of(self.now.number)], than)
     }
 
     /// Takes in what other processes did.

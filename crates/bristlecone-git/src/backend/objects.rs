@@ -1,14 +1,12 @@
 //! Writing objects: as one pack with its index, or one file each.
 //!
 //! A pack that is new stands under the protection of a `.keep` file until its objects are reachable: a Git that packs
-//! the repository meanwhile leaves it alone. Such a file names the process that made it, so that one that nobody needs
-//! any more is told apart from the user's own.
+//! the repository meanwhile leaves it alone.
+//!
+//! Every pack has a name of its own, also where another process writes the same objects at the same time: each of them
+//! may take back what it wrote.
 
-use std::{
-    collections::{BTreeSet, HashSet},
-    io, process,
-    time::Duration,
-};
+use std::collections::{BTreeSet, HashSet};
 
 use bristlecone::{
     Batch, Error, Kind, Oid, Result,
@@ -16,13 +14,12 @@ use bristlecone::{
         Record,
         git::{self, Algorithm},
     },
-    storage::OpenMode,
+    to_hex,
 };
 
-use super::journal::OURS;
+use super::keep::{self, Keep, Keeps};
 use crate::{
-    error,
-    files::{Files, Found, Unsynced, folder, is_absent},
+    files::{Files, Unsynced, folder, is_absent, passing_name},
     odb::loose,
     pack::{Builder, Compression},
     refs::Refs,
@@ -30,14 +27,10 @@ use crate::{
 
 /// The folder of packs.
 pub(super) const PACKS: &str = "objects/pack";
-/// What `.keep` files of ours begin with.
-const KEEP: &str = "bristlecone ";
 /// How often a folder that vanishes under the hands is made again.
 const FOLDERS_MAX: usize = 20;
 /// Files that are open at a time to be synced together.
 pub(super) const SYNCED_AT_ONCE: usize = 64;
-/// After so long a process has written more into a file than its name.
-const OLD: Duration = Duration::from_secs(60);
 /// From this length on, in bytes, a blob is deflated; below, and in trees, which are full of ids, little would be saved
 /// for much time. Folding deflates everything.
 const DEFLATED_MIN: usize = 1 << 10;
@@ -48,10 +41,8 @@ pub(super) struct NewPack {
     /// `pack-…`, without ending.
     pub(super) name: String,
     pub(super) index: Vec<u8>,
-    /// Whether it was not there before.
-    pub(super) fresh: bool,
-    /// Whether it is under the protection of this process.
-    pub(super) kept: bool,
+    /// What protects it from every Git.
+    pub(super) keep: Keep,
 }
 
 /// What an append left in the repository.
@@ -62,6 +53,8 @@ pub(super) struct Written {
     pub(super) loose: Vec<Oid>,
     /// Every object, also those that were there before.
     pub(super) oids: Vec<Oid>,
+    /// Those that are not durable, under the names that they will have.
+    pub(super) open: Vec<Unsynced>,
     /// Files that wait for the names under which they are found.
     hidden: Vec<(String, String)>,
 }
@@ -91,14 +84,13 @@ impl Written {
     }
 
     /// Removes what was written for nothing, found already or not.
-    pub(super) fn take_back(mut self, files: &Files) -> Result<()> {
+    pub(super) fn take_back(mut self, files: &Files, keeps: &Keeps) -> Result<()> {
         for (part, _) in std::mem::take(&mut self.hidden) {
             files.remove(&part)?;
         }
-        match self.pack.filter(|pack| pack.fresh) {
-            Some(pack) => remove_pack(files, &pack.name),
-            None => Ok(()),
-        }
+        let Some(pack) = self.pack else { return Ok(()) };
+        remove_files(files, &pack.name)?;
+        keeps.release(pack.keep)
     }
 }
 
@@ -153,111 +145,63 @@ fn compression(kind: Kind, bytes: usize) -> Compression {
 /// `with` says what is made durable with it.
 pub(super) fn write_pack(
     files: &Files,
-    boot: Option<&str>,
+    keeps: &Keeps,
     builder: Builder,
     oids: Vec<Oid>,
     with: Option<Vec<Unsynced>>,
 ) -> Result<Written> {
+    let algorithm = builder.algorithm();
     let built = builder.finish();
-    let name = format!("{PACKS}/{}", built.name);
-    let (pack, index) = (format!("{name}.pack"), format!("{name}.idx"));
-    let mut written = Written { oids, ..Written::default() };
-    let fresh = files.stat(&index)?.is_none() || files.stat(&pack)?.is_none();
-    let mut kept = false;
-    if fresh {
-        kept = keep(files, boot, &built.name)?;
-        // No Git looks at a pack without an index, so it needs no other name until it is whole; unless one is there that a
-        // power cut left, or that another process is writing.
-        let taken = files.stat(&pack)?.is_some();
-        let body = if taken { part_of("pack", &built.name, process::id()) } else { pack.clone() };
-        let part = part_of("idx", &built.name, process::id());
-        let mut both =
-            vec![(body.clone(), files.write(&body, &built.pack)?), (part.clone(), files.write(&part, &built.index)?)];
-        if let Some(with) = with {
-            both.extend(with);
-            files.sync_all(&both)?;
+    let own = algorithm.digest(&[built.name.as_bytes(), passing_name("").as_bytes()]);
+    let name = format!("pack-{}", to_hex(own.as_bytes()));
+    let keep = keeps.protect(&name)?;
+    // No Git looks at a pack without an index, so it needs no other name until it is whole.
+    let (pack, index, part) = (format!("{PACKS}/{name}.pack"), format!("{PACKS}/{name}.idx"), part_of(&name));
+    let write = || -> Result<Vec<Unsynced>> {
+        let mut both = vec![
+            (pack.clone(), files.write_sealed(&pack, &built.pack)?),
+            (part.clone(), files.write_sealed(&part, &built.index)?),
+        ];
+        match with {
+            Some(with) => {
+                both.extend(with);
+                files.sync_all(&both).map(|()| Vec::new())
+            }
+            // Found by their names, as what is synced later.
+            None => {
+                Ok(both.into_iter().zip([pack.clone(), index.clone()]).map(|((_, file), name)| (name, file)).collect())
+            }
         }
-        drop(both);
-        if taken {
-            files.rename(&body, &pack)?;
+    };
+    match write() {
+        Ok(open) => {
+            let pack = Some(NewPack { name, index: built.index, keep });
+            Ok(Written { pack, oids, open, hidden: vec![(part, index)], ..Written::default() })
         }
-        written.hidden.push((part, index));
-    } else if let Some(with) = with {
-        // The very same objects were appended before.
-        files.sync(&pack)?;
-        files.sync(&index)?;
-        files.sync_all(&with)?;
-    }
-    written.pack = Some(NewPack { name: built.name, index: built.index, fresh, kept });
-    Ok(written)
-}
-
-/// Returns the name of a pack's index, or of the pack, until it is whole.
-fn part_of(what: &str, pack: &str, process: u32) -> String {
-    format!("{PACKS}/tmp_{what}_{}_{process}", &pack[pack.len().saturating_sub(20)..])
-}
-
-/// Returns the name of the `.keep` file of this process that protects nothing at the time. As that of locks, it is given
-/// other names again and again.
-pub(super) fn spare_keep(process: u32) -> String {
-    format!("{OURS}/keep-{process}")
-}
-
-/// Protects a pack that is about to be written; returns whether it is this process that does.
-fn keep(files: &Files, boot: Option<&str>, pack: &str) -> Result<bool> {
-    let name = format!("{PACKS}/{pack}.keep");
-    if files.rename_new_raw(&spare_keep(process::id()), &name).is_ok() {
-        return Ok(true);
-    }
-    let line = format!("{KEEP}{} {}\n", process::id(), boot.unwrap_or("-"));
-    match files.open_raw(&name, OpenMode::CreateNew) {
-        Ok(file) => files.write_at(&name, &*file, line.as_bytes(), 0).map(|()| true),
-        // The user's, or that of another process that writes the same.
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-        Err(error) if is_absent(&error) => {
-            files.create_dir(PACKS)?;
-            files.sync_dir("objects")?;
-            files.sync_dir("")?;
-            files.write(&name, line.as_bytes()).map(|_| true)
+        Err(error) => {
+            // What stays is removed by the next opening: nobody holds the lock of its `.keep` then.
+            let left = [&pack, &part].into_iter().try_for_each(|file| files.remove(file).map(drop));
+            let _ = left.and_then(|()| keeps.release(keep));
+            Err(error)
         }
-        Err(error) => Err(error::io(files.describe(&name), error)),
     }
 }
 
-/// Ends the protection of a pack by this process.
-pub(super) fn release_keep(files: &Files, pack: &str) -> Result<()> {
-    let name = format!("{PACKS}/{pack}.keep");
-    match files.rename_new_raw(&name, &spare_keep(process::id())) {
-        Ok(()) => Ok(()),
-        Err(_) => files.remove(&name).map(drop),
-    }
-}
-
-/// Ends the protection of a pack, whoever gave it.
-pub(super) fn unkeep(files: &Files, pack: &str) -> Result<()> {
-    let name = format!("{PACKS}/{pack}.keep");
-    if is_kept_by_us(files, pack)? { files.remove(&name).map(drop) } else { Ok(()) }
-}
-
-/// Whether a pack is under the protection of a process of ours.
-pub(super) fn is_kept_by_us(files: &Files, pack: &str) -> Result<bool> {
-    Ok(keeper(files, pack)?.is_some())
-}
-
-/// Returns what the `.keep` file of a pack says of the process of ours that made it.
-fn keeper(files: &Files, pack: &str) -> Result<Option<String>> {
-    let found = files.read_up_to(&format!("{PACKS}/{pack}.keep"), 256)?;
-    let Found::Bytes(bytes) = found else { return Ok(None) };
-    let text = String::from_utf8_lossy(&bytes);
-    Ok(text.strip_prefix(KEEP).map(|rest| rest.trim_end().to_owned()))
+/// Returns the name of a pack's index until it is whole.
+pub(super) fn part_of(pack: &str) -> String {
+    format!("{PACKS}/tmp_idx_{}", &pack[pack.len().saturating_sub(40)..])
 }
 
 /// Removes the files of a pack that nobody uses: the index first, so that nobody begins to.
 pub(super) fn remove_pack(files: &Files, pack: &str) -> Result<()> {
-    for ending in ["idx", "rev", "pack"] {
-        files.remove(&format!("{PACKS}/{pack}.{ending}"))?;
-    }
-    unkeep(files, pack)
+    remove_files(files, pack)?;
+    keep::end(files, pack)
+}
+
+fn remove_files(files: &Files, pack: &str) -> Result<()> {
+    ["idx", "rev", "pack"]
+        .into_iter()
+        .try_for_each(|ending| files.remove(&format!("{PACKS}/{pack}.{ending}")).map(drop))
 }
 
 /// Takes away the names of a pack that another took the place of: the index first, so that nobody begins to use it. The
@@ -266,7 +210,7 @@ pub(super) fn take_pack_away(files: &Files, refs: &Refs, pack: &str) -> Result<(
     for ending in ["idx", "rev", "pack"] {
         refs.take_away(&format!("{PACKS}/{pack}.{ending}"))?;
     }
-    unkeep(files, pack)
+    keep::end(files, pack)
 }
 
 /// Returns the packs that are whole and not under the protection of a process of ours: those are still being written.
@@ -275,7 +219,7 @@ pub(super) fn settled_packs(files: &Files) -> Result<BTreeSet<String>> {
     let mut packs = BTreeSet::new();
     for name in &names {
         let Some(pack) = name.strip_suffix(".idx") else { continue };
-        if names.contains(&format!("{pack}.keep")) && is_kept_by_us(files, pack)? {
+        if names.contains(&format!("{pack}.keep")) && keep::is_ours(files, pack)? {
             continue;
         }
         // Names with spaces are none of ours, and have no place in a line.
@@ -284,54 +228,6 @@ pub(super) fn settled_packs(files: &Files) -> Result<BTreeSet<String>> {
         }
     }
     Ok(packs)
-}
-
-/// Removes the `.keep` files of processes of ours that have ended, and the packs without index that they left.
-pub(super) fn sweep_keeps(files: &Files, boot: Option<&str>) -> Result<()> {
-    for name in files.list(OURS)? {
-        let Some(process) = name.strip_prefix("keep-") else { continue };
-        // One of this number may be from before the machine was started.
-        let own = process.parse() == Ok(process::id());
-        if own || !is_at_work(&format!("{process} {}", boot.unwrap_or("-")), boot) {
-            files.remove(&format!("{OURS}/{name}"))?;
-        }
-    }
-    let names = files.list(PACKS)?;
-    for name in &names {
-        let Some(pack) = name.strip_suffix(".keep") else { continue };
-        let whole = names.iter().any(|other| other.strip_suffix(".idx") == Some(pack));
-        let left = match keeper(files, pack)? {
-            Some(by) => !is_at_work(&by, boot),
-            // Without a word in it and without a pack: it was made a moment before its process ended.
-            None => !whole && is_old_and_empty(files, &format!("{PACKS}/{name}"))?,
-        };
-        if !left {
-            continue;
-        }
-        if !whole {
-            files.remove(&format!("{PACKS}/{pack}.pack"))?;
-            let process = keeper(files, pack)?.and_then(|by| by.split(' ').next()?.parse().ok());
-            if let Some(process) = process {
-                files.remove(&part_of("idx", pack, process))?;
-            }
-        }
-        files.remove(&format!("{PACKS}/{name}"))?;
-    }
-    Ok(())
-}
-
-fn is_old_and_empty(files: &Files, name: &str) -> Result<bool> {
-    Ok(files.stat(name)?.is_some_and(|stat| stat.bytes == 0) && files.is_older(name, OLD)?)
-}
-
-/// Whether the process that a `.keep` file names, as `PID BOOT`, is still there.
-fn is_at_work(by: &str, boot: Option<&str>) -> bool {
-    let Some((process, since)) = by.split_once(' ') else { return false };
-    if since != boot.unwrap_or("-") {
-        return false;
-    }
-    let process = process.parse().ok().and_then(rustix::process::Pid::from_raw);
-    process.is_some_and(|process| rustix::process::test_kill_process(process) != Err(rustix::io::Errno::SRCH))
 }
 
 /// Writes objects one file each, but for those that are there; they are found once they are published. Durable, but for
@@ -361,18 +257,21 @@ pub(super) fn write_loose(
         }
         bytes.clear();
         loose::encode(entry.record.kind, raw_of(&entry.record, entry.bytes)?, Compression::Level(1), &mut bytes);
-        let part = format!("objects/tmp_obj_{}_{}", &name[name.len() - 16..], process::id());
-        let file = files.write(&part, &bytes)?;
-        if synced {
-            unsynced.push((part.clone(), file));
-            if unsynced.len() >= SYNCED_AT_ONCE {
-                files.sync_all(&std::mem::take(&mut unsynced))?;
-            }
+        let part = passing_name("objects/tmp_obj_");
+        let file = files.write_sealed(&part, &bytes)?;
+        unsynced.push((if synced { part.clone() } else { name.clone() }, file));
+        // No more are kept open, also where they need not be durable yet.
+        if unsynced.len() >= SYNCED_AT_ONCE {
+            files.sync_all(&std::mem::take(&mut unsynced))?;
         }
         written.hidden.push((part, name));
         written.loose.push(oid);
     }
-    files.sync_all(&unsynced)?;
+    if synced {
+        files.sync_all(&unsynced)?;
+    } else {
+        written.open = unsynced;
+    }
     Ok(written)
 }
 

@@ -8,14 +8,15 @@
 //! is no other case.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
 };
 
-use bristlecone::{Error, Oid, Result, core::git::Algorithm, storage::Storage};
+use bristlecone::{Error, Oid, RefTarget, Result, core::git::Algorithm, storage::Storage};
 
 use super::{
     journal::{Generation, Journal, Line, Value},
+    keep,
     objects::{self, PACKS},
     walk::Walk,
 };
@@ -41,8 +42,7 @@ impl Recovery {
     /// Checks the packs that may be torn, and takes away those that are, and loose objects.
     pub(super) fn of_packs(files: &Files, algorithm: Algorithm, now: &Generation) -> Result<Self> {
         let mut recovery = Self { sound: BTreeSet::new(), algorithm };
-        let own: HashSet<&String> =
-            now.lines.iter().filter_map(|line| if let Line::Pack(name) = line { Some(name) } else { None }).collect();
+        let own: HashSet<&String> = own_packs(now).collect();
         let names = files.list(PACKS)?;
         for name in names.iter().filter_map(|name| name.strip_suffix(".idx")) {
             if now.known.contains(name) {
@@ -59,6 +59,9 @@ impl Recovery {
         // A pack without an index is found by nobody, and would be in the way of the same one.
         for name in own.into_iter().filter(|name| !recovery.sound.contains(*name) && !now.known.contains(*name)) {
             objects::remove_pack(files, name)?;
+        }
+        for name in own_packs(now) {
+            keep::end_wordless(files, name)?;
         }
         files.sync_dir(PACKS)?;
         if now.loose {
@@ -81,6 +84,8 @@ impl Recovery {
         for value in wanted.values().flat_map(|wanted| &wanted.held) {
             walk.trust(value.as_ref());
         }
+        refs.remove_wordless_locks(wanted.keys())?;
+        mend_logs(refs, rules, &mut walk, &wanted)?;
         for (name, wanted) in &wanted {
             match set_right(refs, rules, &mut walk, name, wanted) {
                 // Another ref was made since, where this one would be: by a Git, which knew better.
@@ -125,6 +130,11 @@ impl Recovery {
     }
 }
 
+/// Returns the packs that processes of ours wrote.
+fn own_packs(now: &Generation) -> impl Iterator<Item = &String> {
+    now.lines.iter().filter_map(|line| if let Line::Pack(name) = line { Some(name) } else { None })
+}
+
 /// What a ref should hold after a power cut.
 #[derive(Debug, Default)]
 struct Wanted {
@@ -147,11 +157,28 @@ fn set_right(refs: &Refs, rules: &MoveRules, walk: &mut Walk<'_>, name: &str, wa
         return Ok(());
     }
     let message = "bristlecone: set right after a power cut".to_owned();
-    let line = LogLine { from: now, to: wanted.value.clone(), message };
+    // What is lost has no place in a reflog.
+    let from = if walk.is_whole(now.as_ref())? { now } else { None };
+    let line = LogLine { from, to: wanted.value.clone(), message };
     match &wanted.value {
         Some(target) => held.set(refs.stage_now(target, true)?, true, &[line]),
         None => held.remove(true),
     }
+}
+
+/// Takes out of reflogs what leads to objects that are lost.
+fn mend_logs(refs: &Refs, rules: &MoveRules, walk: &mut Walk<'_>, wanted: &BTreeMap<String, Wanted>) -> Result<()> {
+    let object = |value: &Value| if let Some(RefTarget::Object(at)) = value { Some(at.oid) } else { None };
+    let trusted: HashSet<Oid> = wanted.values().flat_map(|wanted| wanted.held.iter().filter_map(object)).collect();
+    let mut known: HashMap<(Oid, bool), bool> = HashMap::new();
+    refs.mend_logs(wanted.keys(), rules, &|oid| trusted.contains(oid), &mut |oid, suspect| {
+        if let Some(&known) = known.get(&(*oid, suspect)) {
+            return Ok(known);
+        }
+        let there = if suspect { walk.is_whole(Some(&RefTarget::Object((*oid).into())))? } else { walk.is_there(oid)? };
+        known.insert((*oid, suspect), there);
+        Ok(there)
+    })
 }
 
 /// Whether a pack and its index are whole.

@@ -11,21 +11,23 @@ use std::{
 use bristlecone::{
     BackendStats, Bytes, Damage, Error, Kind, Location, ObjRef, Object, Oid, RefTarget, Result,
     core::{FormatError, RECORD_HEADER_BYTES, git, write_record},
-    storage::Origin,
+    storage::{Origin, Reach},
 };
 
 use super::{
     GitOptions,
     cache::{Recent, Records},
     journal::{Journal, OURS},
+    keep::{self, Keep, Keeps},
     keeper::Keeper,
     objects,
     queue::Queue,
     recovery,
     store_lock::StoreLock,
+    unsynced::OpenFiles,
 };
 use crate::{
-    files::Files,
+    files::{DAY, Files},
     odb::Odb,
     refs::{LockWait, LogRules, MoveRules, Refs, STORE_HEAD},
 };
@@ -44,6 +46,10 @@ pub(super) struct Shared {
     pub(super) recent: Recent,
     pub(super) queue: Queue,
     pub(super) keeper: Keeper,
+    pub(super) keeps: Keeps,
+    pub(super) open_files: OpenFiles,
+    /// What somebody should know of what was found at the opening.
+    pub(super) notes: Vec<String>,
     /// What only one thread at a time does.
     pub(super) writer: Mutex<Writer>,
     pub(super) poison: OnceLock<String>,
@@ -62,8 +68,8 @@ pub(super) struct Writer {
     // Opened, and made, at the first write.
     lock: Option<StoreLock>,
     pub(super) journal: Journal,
-    /// Packs of which no ref knows yet, with their `.keep` files.
-    pub(super) kept: Vec<String>,
+    /// What protects packs of which no ref knows yet.
+    pub(super) kept: Vec<Keep>,
 }
 
 impl Writer {
@@ -86,9 +92,7 @@ impl Shared {
     /// Opens a repository: first what a crash left is set right, then its objects, which `odb` opens, are there.
     pub(super) fn open(files: Files, options: GitOptions, odb: impl FnOnce() -> Result<Odb>) -> Result<Self> {
         let refs = Refs::with_files(files.clone(), options.algorithm, &options.head_dir);
-        // Whoever waits for a lock waits until it may be removed.
-        let held_ms = options.lock_wait_ms.max(options.stale_lock_ms.saturating_add(1));
-        let wait = LockWait { held_ms, stale_ms: options.stale_lock_ms };
+        let wait = LockWait { held_ms: options.lock_wait_ms };
         let rules = MoveRules { wait, log: LogRules { begin: options.reflogs, who: options.who.clone() } };
         let journal = Journal::new(files.clone(), options.boot.clone());
         let mut writer = Writer { lock: None, journal, kept: Vec::new() };
@@ -99,12 +103,18 @@ impl Shared {
         }
         let Writer { lock, journal, .. } = &mut writer;
         let guard = lock.as_ref().map(|lock| lock.take(options.lock_wait_ms)).transpose()?;
-        let mut recovery = None;
+        let (mut recovery, mut notes) = (None, Vec::new());
         if ours {
             journal.refresh()?;
-            objects::sweep_keeps(&files, options.boot.as_deref())?;
+            let left = keep::sweep(&files)?;
+            if left > 0 {
+                notes.push(left_note(&files, left));
+            }
             refs.sweep()?;
-            if journal.is_dirty() && (options.boot.is_none() || journal.now().boot != options.boot) {
+            let cut = journal.is_dirty() && (options.boot.is_none() || journal.now().boot != options.boot);
+            if cut && files.reach() == Reach::Unknown && !journal.is_older(DAY)? {
+                notes.push(put_off_note(&files));
+            } else if cut {
                 recovery = Some(recovery::Recovery::of_packs(&files, options.algorithm, journal.now())?);
             }
         }
@@ -113,6 +123,7 @@ impl Shared {
             recovery.finish(&files, &odb, &refs, &rules, journal)?;
         }
         drop(guard);
+        let keeps = Keeps::new(files.clone());
         Ok(Self {
             records: Records::new(options.cache_bytes),
             recent: Recent::new(),
@@ -124,6 +135,9 @@ impl Shared {
             rules,
             queue: Queue::default(),
             keeper: Keeper::default(),
+            keeps,
+            open_files: OpenFiles::default(),
+            notes,
             writer: Mutex::new(writer),
             poison: OnceLock::new(),
             counters: Counters::default(),
@@ -282,6 +296,25 @@ impl Shared {
         }
         Ok(refs)
     }
+}
+
+/// Says that files were left which may be of somebody on another machine.
+fn left_note(files: &Files, count: usize) -> String {
+    format!(
+        "{}: the file system does not say whether other machines see our locks, so {count} unfinished {} left where a \
+         writer elsewhere may need them; what is older than a day is removed",
+        files.describe(objects::PACKS),
+        if count == 1 { "pack is" } else { "packs are" }
+    )
+}
+
+/// Says that a recovery waits.
+fn put_off_note(files: &Files) -> String {
+    format!(
+        "{}: another machine was writing here, or this one lost its power; the file system does not say whether other \
+         machines see our locks, so nothing is set right before a day without a write",
+        files.describe(OURS)
+    )
 }
 
 /// Returns a reference without a place.

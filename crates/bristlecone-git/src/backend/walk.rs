@@ -38,6 +38,11 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// Whether an object is there, or may be absent since another repository promised it.
+    pub(super) fn is_there(&self, oid: &Oid) -> Result<bool> {
+        Ok(self.partial || self.odb.contains(oid)?)
+    }
+
     /// Whether everything is there, and right, that this leads to.
     ///
     /// # Errors

@@ -56,6 +56,12 @@ impl Builder {
         Self { algorithm, pack: header(0).to_vec(), index: IndexBuilder::default() }
     }
 
+    /// Returns the hash of the ids.
+    #[must_use]
+    pub fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
     /// Returns the number of objects so far.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -23,6 +23,7 @@ use super::{Index, entry};
 use crate::zlib;
 use plan::{Plan, Record, Source};
 use window::Window;
+pub(crate) use write::FOLDED;
 use write::Writer;
 
 mod plan;

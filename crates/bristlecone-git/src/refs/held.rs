@@ -1,29 +1,28 @@
 //! One ref under its lock: read, then moved or let go.
 
 use std::{
-    hash::{BuildHasher, RandomState},
     io,
-    sync::{
-        LazyLock, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    sync::{Arc, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
-use bristlecone::{Error, RefTarget, Result};
+use bristlecone::{
+    Error, RefTarget, Result,
+    storage::{Reach, StorageFile},
+};
 
 use super::{
     Loose, Refs, Slot,
-    lock::{LockWait, RefLock},
+    lock::{self, LockWait, RefLock},
     packed, reflog,
     reflog::{LogLine, LogRules},
     value,
 };
-use crate::files::{Unsynced, below, folder, is_absent};
+use crate::files::{DAY, Unsynced, below, folder, is_absent, passing_name};
 
 /// What the files begin with in which the new values of refs wait to take their names. A number of this process and one of
 /// the file follow, so that nobody else has the name.
-const STAGED: &str = "bristlecone/ref-";
+pub(super) const STAGED: &str = "bristlecone/ref-";
 /// What the names of files begin with that are to be removed.
 const GONE: &str = "bristlecone/gone-";
 const OURS: &str = "bristlecone";
@@ -47,6 +46,7 @@ pub(crate) struct Staged<'r> {
     refs: &'r Refs,
     name: String,
     target: RefTarget,
+    file: Arc<dyn StorageFile>,
     since: Instant,
 }
 
@@ -78,14 +78,6 @@ pub(crate) struct Held<'r> {
     rules: &'r MoveRules,
 }
 
-/// Returns a name that no file has or had, which begins like this.
-fn passing_name(prefix: &str) -> String {
-    // No other process has this number, also where processes do not see each other and have the same one.
-    static PROCESS: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(std::process::id()));
-    static FILES: AtomicU64 = AtomicU64::new(0);
-    format!("{prefix}{:016x}-{}", *PROCESS, FILES.fetch_add(1, Relaxed))
-}
-
 impl Refs {
     /// Takes away the name of a file that nobody needs any more, if there is one: removing it, which may take long, is left
     /// to [`Refs::remove_left`].
@@ -105,7 +97,8 @@ impl Refs {
             let name = passing_name(STAGED);
             // Somebody's none the less: of a process that was forked, say.
             let Some(file) = self.files.write_new(&name, &value::encode(target))? else { continue };
-            let staged = Staged { refs: self, name: name.clone(), target: target.clone(), since: Instant::now() };
+            let (target, since) = (target.clone(), Instant::now());
+            let staged = Staged { refs: self, name: name.clone(), target, file: file.clone(), since };
             return Ok((staged, (name, file)));
         }
     }
@@ -136,10 +129,12 @@ impl Refs {
 
     /// Removes the files that processes left which have ended.
     pub(crate) fn sweep(&self) -> Result<()> {
+        // Other machines have clocks of their own.
+        let old = if self.files.reach() == Reach::Local { STAGED_MAX } else { DAY };
         for name in self.files.list(OURS)? {
             let name = below(OURS, &name);
-            let passing = name.starts_with(STAGED) || name.starts_with(GONE);
-            if passing && self.files.is_older(&name, STAGED_MAX)? {
+            let passing = [STAGED, GONE, lock::FRESH].iter().any(|prefix| name.starts_with(prefix));
+            if passing && self.files.is_older(&name, old)? {
                 self.files.remove(&name)?;
             }
         }
@@ -148,6 +143,14 @@ impl Refs {
 
     fn left(&self) -> MutexGuard<'_, Vec<String>> {
         self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Removes locks that a power cut left of these refs, and those that are taken beside them. The lock of the store
+    /// must be held.
+    pub(crate) fn remove_wordless_locks<'n>(&self, names: impl Iterator<Item = &'n String>) -> Result<()> {
+        let beside = [self.path("HEAD"), packed::PACKED_REFS.to_owned()];
+        let paths = names.filter(|name| *name != super::STORE_HEAD).map(|name| self.path(name)).chain(beside);
+        paths.into_iter().try_for_each(|path| lock::remove_wordless(&self.files, &path))
     }
 
     /// Takes the lock of a ref and reads it. The lock of the store must be held.
@@ -174,7 +177,7 @@ impl Refs {
         };
         let heads = self.path("HEAD");
         let head = |wait| RefLock::take(&self.files, &heads, wait);
-        let (long, short) = (rules.wait, LockWait { held_ms: SHORT_MS, stale_ms: SHORT_MS.max(rules.wait.stale_ms) });
+        let (long, short) = (rules.wait, LockWait { held_ms: SHORT_MS.min(rules.wait.held_ms) });
         let began = Instant::now();
         loop {
             // Git's HEAD is locked for the sake of its reflog alone.
@@ -264,6 +267,7 @@ impl Held<'_> {
         self.slot.value = Some(staged.target.clone());
         let path = std::mem::take(&mut self.path);
         let refs = self.refs;
+        refs.note_unsynced(&path, (!synced).then(|| staged.file.clone()));
         self.release()?;
         if synced { refs.sync_names(&path, fresh) } else { Ok(()) }
     }
@@ -279,6 +283,7 @@ impl Held<'_> {
             refs.files.remove(&self.path)?;
         }
         let path = std::mem::take(&mut self.path);
+        refs.note_unsynced(&path, None);
         let git = self.lock.is_some();
         self.release()?;
         if synced {
@@ -321,6 +326,26 @@ impl Refs {
             synced = self.files.sync_dir(dir)?;
         }
         Ok(())
+    }
+
+    /// Remembers the file of a ref that is not synced, so that it is synced as it was written.
+    fn note_unsynced(&self, path: &str, file: Option<Arc<dyn StorageFile>>) {
+        let mut unsynced = self.unsynced.lock().unwrap_or_else(PoisonError::into_inner);
+        match file {
+            Some(file) => _ = unsynced.insert(path.to_owned(), file),
+            None => _ = unsynced.remove(path),
+        }
+    }
+
+    /// Returns how many files of refs are open until they are synced.
+    pub(crate) fn unsynced(&self) -> usize {
+        self.unsynced.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// Makes those refs durable that this process moved, as it wrote them.
+    pub(crate) fn sync_own(&self) -> Result<()> {
+        let open: Vec<Unsynced> = self.unsynced.lock().unwrap_or_else(PoisonError::into_inner).drain().collect();
+        self.files.sync_all(&open)
     }
 
     /// Makes a ref durable as it is: its file, if it has one, and its name.

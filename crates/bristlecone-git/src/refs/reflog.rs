@@ -4,6 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use bristlecone::{Error, Oid, RefTarget, Result, core::git::Algorithm, storage::OpenMode};
 
+use super::value::parse_hex;
 use crate::files::{Files, folder, is_absent};
 
 /// One line of a reflog.
@@ -132,4 +133,74 @@ pub(crate) fn remove_empty_parents(files: &Files, path: &str, keep: usize) -> Re
         dir = folder(dir);
     }
     Ok(())
+}
+
+/// The lines of a reflog that may stay.
+#[derive(Debug)]
+pub(crate) struct Mended {
+    /// Their bytes.
+    pub(crate) bytes: Vec<u8>,
+    /// Whether there were others.
+    pub(crate) changed: bool,
+}
+
+/// Returns the lines of a reflog, as these bytes hold it, whose ids are all of objects that are there.
+///
+/// `trusted` says of an id that everything is there which it leads to. After the last line that ends at such a one stand
+/// those that a power cut may have left without what they name: for their ids `is_whole` is asked, for others `is_there`.
+pub(crate) fn mended(
+    bytes: &[u8],
+    algorithm: Algorithm,
+    trusted: &dyn Fn(&Oid) -> bool,
+    is_there: &mut dyn FnMut(&Oid, bool) -> Result<bool>,
+) -> Result<Mended> {
+    let lines: Vec<(&[u8], Option<[Oid; 2]>)> =
+        bytes.split_inclusive(|&byte| byte == b'\n').map(|line| (line, ids_of(line, algorithm))).collect();
+    let durable = lines.iter().rposition(|(_, ids)| ids.is_some_and(|[_, to]| trusted(&to))).map_or(0, |at| at + 1);
+    let mut mended = Mended { bytes: Vec::with_capacity(bytes.len()), changed: false };
+    for (index, (line, ids)) in lines.into_iter().enumerate() {
+        let mut stays = ids.is_some();
+        for oid in ids.iter().flatten() {
+            let nothing = oid.as_bytes().iter().all(|&byte| byte == 0);
+            stays = stays && (nothing || trusted(oid) || is_there(oid, index >= durable)?);
+        }
+        mended.changed |= !stays;
+        if stays {
+            mended.bytes.extend_from_slice(line);
+        }
+    }
+    Ok(mended)
+}
+
+/// Returns what a line says a ref held before and after; `None` for what is no line.
+fn ids_of(line: &[u8], algorithm: Algorithm) -> Option<[Oid; 2]> {
+    let digits = algorithm.oid_bytes() * 2;
+    let line = line.strip_suffix(b"\n")?;
+    let (from, rest) = line.split_at_checked(digits)?;
+    let (to, rest) = rest.strip_prefix(b" ")?.split_at_checked(digits)?;
+    rest.starts_with(b" ").then_some([parse_hex(from)?, parse_hex(to)?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_that_lead_to_nothing_are_taken_out() {
+        let id = |digit: &str| digit.repeat(40);
+        let line = |from: &str, to: &str| format!("{} {} A <a@b> 1 +0000\tx\n", id(from), id(to));
+        let lines =
+            [line("0", "1"), line("1", "2"), line("2", "3"), "torn\n".to_owned(), line("3", "4"), "\0\0".to_owned()];
+        let mut asked = Vec::new();
+        let trusted = |oid: &Oid| oid.to_string() == id("2");
+        let mended = mended(lines.concat().as_bytes(), Algorithm::Sha1, &trusted, &mut |oid, suspect| {
+            asked.push((oid.to_string()[..1].to_owned(), suspect));
+            Ok(oid.to_string() != id("4"))
+        });
+        let mended = mended.unwrap();
+        assert!(mended.changed);
+        assert_eq!(String::from_utf8(mended.bytes).unwrap(), lines[..3].concat());
+        let told: Vec<(&str, bool)> = asked.iter().map(|(digit, suspect)| (&**digit, *suspect)).collect();
+        assert_eq!(told, [("1", false), ("1", false), ("3", true), ("3", true), ("4", true)]);
+    }
 }

@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     backend::{GitBackend, GitOptions},
-    files::Files,
+    files::{Files, passing_name},
     layout::Layout,
     odb::Odb,
     pack::BuiltPack,
@@ -83,8 +83,8 @@ impl Outgoing {
         let files = self.files();
         for (ending, bytes) in [("pack", &pack.pack), ("idx", &pack.index)] {
             let name = format!("objects/pack/{}.{ending}", pack.name);
-            let begun = format!("objects/pack/tmp_{ending}_{}", pack.name);
-            let file = files.write(&begun, bytes)?;
+            let begun = passing_name(&format!("objects/pack/tmp_{ending}_"));
+            let file = files.write_sealed(&begun, bytes)?;
             files.sync_open(&begun, &*file)?;
             files.rename(&begun, &name)?;
         }

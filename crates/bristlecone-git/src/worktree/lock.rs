@@ -1,45 +1,55 @@
 //! The lock of an index: Git's own, a file beside it that becomes the new index.
 
 use std::{
-    fs::{self, File, OpenOptions},
-    io::{self, Write},
-    path::{Path, PathBuf},
+    io,
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
 
-use bristlecone::{Error, Result};
+use bristlecone::{
+    Error, Result,
+    storage::{OpenMode, Storage, StorageFile},
+};
 
+use crate::{
+    error,
+    files::{self, Files, Found},
+    refs::holder,
+};
+
+const INDEX: &str = "index";
+const LOCK: &str = "index.lock";
 /// How long to sleep between two tries.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// The lock, held; dropping it gives it up.
 #[derive(Debug)]
 pub(super) struct IndexLock {
-    path: PathBuf,
-    index: PathBuf,
-    file: File,
+    files: Files,
+    file: Arc<dyn StorageFile>,
     done: bool,
 }
 
 impl IndexLock {
-    /// Takes the lock of the index in `git_dir`, waiting for others for so many milliseconds at most.
-    pub(super) fn take(git_dir: &Path, wait_ms: u64) -> Result<Self> {
-        let (path, index) = (git_dir.join("index.lock"), git_dir.join("index"));
+    /// Takes the lock of the index in the folder of `storage`, waiting for others for so many milliseconds at most.
+    pub(super) fn take(storage: Arc<dyn Storage>, wait_ms: u64) -> Result<Self> {
+        let files = Files::new(storage);
         let began = Instant::now();
         loop {
-            match OpenOptions::new().write(true).create_new(true).open(&path) {
-                Ok(file) => return Ok(Self { path, index, file, done: false }),
+            match files.open_raw(LOCK, OpenMode::CreateNew) {
+                Ok(file) => return Ok(Self { files, file, done: false }),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(source) => return Err(Error::Io { file: path.display().to_string(), source }),
+                Err(source) => return Err(error::io(files.describe(LOCK), source)),
             }
             let waited = began.elapsed();
-            if waited >= Duration::from_millis(wait_ms) {
-                return Err(Error::Locked {
-                    file: path.display().to_string(),
-                    holder: "another process, or one that was killed (then remove the file)".to_owned(),
-                    waited_ms: waited.as_millis() as u64,
-                });
+            if waited >= Duration::from_millis(wait_ms)
+                && let Some(stat) = files.stat(LOCK)?
+                && let Found::Bytes(bytes) = files.read_up_to(LOCK, 64)?
+            {
+                let file = files.describe(LOCK);
+                let holder = holder(&file, &bytes, files::age(&stat));
+                return Err(Error::Locked { file, holder, waited_ms: waited.as_millis() as u64 });
             }
             thread::sleep(PAUSE);
         }
@@ -47,17 +57,13 @@ impl IndexLock {
 
     /// Makes `bytes` the index, durable if wanted, and gives the lock up.
     pub(super) fn replace(mut self, bytes: &[u8], synced: bool) -> Result<()> {
-        let failed = |source| Error::Io { file: self.index.display().to_string(), source };
-        self.file.write_all(bytes).map_err(failed)?;
+        self.files.write_at(LOCK, &*self.file, bytes, 0)?;
         if synced {
-            self.file.sync_all().map_err(failed)?;
+            self.files.sync_open(LOCK, &*self.file)?;
         }
-        fs::rename(&self.path, &self.index).map_err(failed)?;
+        self.files.rename(LOCK, INDEX)?;
         self.done = true;
-        if synced && let Some(folder) = self.index.parent() {
-            File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)?;
-        }
-        Ok(())
+        if synced { self.files.sync_dir("").map(drop) } else { Ok(()) }
     }
 }
 
@@ -65,7 +71,7 @@ impl Drop for IndexLock {
     fn drop(&mut self) {
         if !self.done {
             // Nobody could be told; the next who wants the lock is.
-            let _ = fs::remove_file(&self.path);
+            let _ = self.files.remove(LOCK);
         }
     }
 }

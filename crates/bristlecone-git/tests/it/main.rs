@@ -1,15 +1,19 @@
 //! Behaviour of the Git crate, with real `git` as the judge.
 
+mod after_cut;
 mod backend;
 mod conformance;
+mod containers;
 mod crash;
 mod damage;
 mod fold;
 mod layout;
+mod locks;
 mod logs;
 mod odb;
 mod pack;
 mod processes;
+mod shared;
 mod sim;
 mod sims;
 mod speed;

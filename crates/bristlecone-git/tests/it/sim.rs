@@ -33,3 +33,18 @@ pub(crate) fn copy(dir: &Path) -> Arc<dyn Storage> {
     }
     Arc::new(storage)
 }
+
+/// Copies a simulated disk to a folder of the operating system.
+pub(crate) fn restore(storage: &SimStorage, dir: &Path) {
+    let mut dirs = vec![String::new()];
+    while let Some(at) = dirs.pop() {
+        std::fs::create_dir_all(dir.join(&at)).unwrap();
+        for name in storage.list(&at).unwrap() {
+            let name = if at.is_empty() { name } else { format!("{at}/{name}") };
+            match storage.contents(&name) {
+                Some(bytes) => std::fs::write(dir.join(&name), bytes).unwrap(),
+                None => dirs.push(name),
+            }
+        }
+    }
+}

@@ -38,7 +38,6 @@ impl SimGit {
             algorithm: self.algorithm,
             loose: self.loose,
             fold_min: self.fold_min,
-            stale_lock_ms: 0,
             lock_wait_ms: 100,
             background: self.background,
             cache_bytes: 64 << 10,

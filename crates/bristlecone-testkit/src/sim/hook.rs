@@ -2,7 +2,7 @@
 
 use std::{fmt, io, sync::Arc};
 
-use bristlecone::storage::{FileMap, OpenMode, Stat, Storage, StorageFile};
+use bristlecone::storage::{FileMap, OpenMode, Reach, Stat, Storage, StorageFile};
 
 /// What is about to be called, and the file or folder it is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,12 +20,20 @@ type Hook = dyn Fn(Coming<'_>) + Send + Sync;
 pub struct Hooked {
     inner: Arc<dyn Storage>,
     hook: Arc<Hook>,
+    reach: Reach,
 }
 
 impl Hooked {
     /// Wraps a storage.
     pub fn new(inner: Arc<dyn Storage>, hook: impl Fn(Coming<'_>) + Send + Sync + 'static) -> Self {
-        Self { inner, hook: Arc::new(hook) }
+        let reach = inner.reach();
+        Self { inner, hook: Arc::new(hook), reach }
+    }
+
+    /// Returns the storage as one whose locks reach so far.
+    #[must_use]
+    pub fn with_reach(self, reach: Reach) -> Self {
+        Self { reach, ..self }
     }
 
     fn tell(&self, method: &'static str, name: &str) -> &dyn Storage {
@@ -78,6 +86,10 @@ impl Storage for Hooked {
 
     fn free_bytes(&self) -> io::Result<Option<u64>> {
         self.inner.free_bytes()
+    }
+
+    fn reach(&self) -> Reach {
+        self.reach
     }
 
     fn describe(&self, name: &str) -> String {

@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use bristlecone::storage::{FileMap, OpenMode, Stat, Storage, StorageFile};
+use bristlecone::storage::{FileMap, OpenMode, Reach, Stat, Storage, StorageFile};
 
 use super::{CallKind, Fault, SimStorage, maps::Twin, names::Node, names::folder, state::State};
 
@@ -44,8 +44,10 @@ impl Storage for SimStorage {
         };
         let absent = matches!(&found, Err(error) if error.kind() == io::ErrorKind::NotFound);
         let id = match mode {
-            OpenMode::CreateNew if found.is_ok() => return Err(io::ErrorKind::AlreadyExists.into()),
-            OpenMode::CreateNew | OpenMode::Create if absent => {
+            OpenMode::CreateNew | OpenMode::CreateSealed if found.is_ok() => {
+                return Err(io::ErrorKind::AlreadyExists.into());
+            }
+            OpenMode::CreateNew | OpenMode::CreateSealed | OpenMode::Create if absent => {
                 self.call_names(CallKind::Create, name, |state| state.disk.create(name).map(drop))?;
                 self.lock().disk.find(name)?
             }
@@ -119,6 +121,10 @@ impl Storage for SimStorage {
         let state = self.lock();
         state.powered(self.process)?;
         Ok(state.bytes_max.map(|bytes_max| bytes_max.saturating_sub(state.disk.bytes())))
+    }
+
+    fn reach(&self) -> Reach {
+        Reach::Local
     }
 
     fn describe(&self, name: &str) -> String {

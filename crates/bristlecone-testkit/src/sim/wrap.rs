@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use bristlecone::storage::{FileMap, OpenMode, Stat, Storage, StorageFile};
+use bristlecone::storage::{FileMap, OpenMode, Reach, Stat, Storage, StorageFile};
 
 /// What a [`Lying`] storage only pretends to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,6 +101,10 @@ impl Storage for Lying {
 
     fn free_bytes(&self) -> io::Result<Option<u64>> {
         self.inner.free_bytes()
+    }
+
+    fn reach(&self) -> Reach {
+        self.inner.reach()
     }
 
     fn describe(&self, name: &str) -> String {

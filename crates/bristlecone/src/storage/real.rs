@@ -19,26 +19,38 @@ use std::{
 
 use rustix::fs::{FlockOperation, flock};
 
-use super::{FileMap, OpenMode, Stat, Storage, StorageFile};
+use super::{FileMap, OpenMode, Reach, Stat, Storage, StorageFile};
+
+mod reach;
+mod sharing;
+
+pub use sharing::Sharing;
 
 /// A folder of the operating system.
 #[derive(Clone, Debug)]
 pub struct RealStorage {
     dir: PathBuf,
     follows_links: bool,
+    sharing: Sharing,
 }
 
 impl RealStorage {
     /// Returns the storage in the folder `dir`, which need not exist before something is created in it.
     #[must_use]
     pub fn new(dir: impl Into<PathBuf>) -> Self {
-        Self { dir: dir.into(), follows_links: false }
+        Self { dir: dir.into(), follows_links: false, sharing: Sharing::default() }
     }
 
     /// Returns the storage with symbolic links followed when files are opened, as Git does in its repositories.
     #[must_use]
     pub fn following_links(self) -> Self {
         Self { follows_links: true, ..self }
+    }
+
+    /// Returns the storage with files and folders made for those users whom `sharing` says.
+    #[must_use]
+    pub fn shared(self, sharing: Sharing) -> Self {
+        Self { sharing, ..self }
     }
 
     /// Returns the folder.
@@ -62,6 +74,7 @@ impl Storage for RealStorage {
             OpenMode::Read => {}
             OpenMode::Write => _ = options.write(true),
             OpenMode::CreateNew => _ = options.write(true).create_new(true),
+            OpenMode::CreateSealed => _ = options.write(true).create_new(true).mode(0o444),
             OpenMode::Create => _ = options.write(true).create(true).truncate(false),
         }
         let file = options.open(self.path(name)).map_err(|error| match error.raw_os_error() {
@@ -73,6 +86,9 @@ impl Storage for RealStorage {
         let kind = file.metadata()?.file_type();
         if !kind.is_file() {
             return Err(if kind.is_dir() { folder() } else { no_plain_file("a pipe, a socket or a device") });
+        }
+        if matches!(mode, OpenMode::CreateNew | OpenMode::CreateSealed | OpenMode::Create) {
+            self.sharing.apply_to_file(&file)?;
         }
         Ok(Arc::new(RealFile(file)))
     }
@@ -98,7 +114,10 @@ impl Storage for RealStorage {
         for dir in missing.into_iter().rev() {
             match fs::create_dir(dir) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => {}
-                created => created?,
+                created => {
+                    created?;
+                    self.sharing.apply_to_folder(dir)?;
+                }
             }
             sync_parent(dir)?;
         }
@@ -169,6 +188,10 @@ impl Storage for RealStorage {
         // What is kept for the system's owner is open to nobody else. File systems that count nothing say 0 of 0.
         let blocks = if rustix::process::geteuid().is_root() { found.f_bfree } else { found.f_bavail };
         Ok((found.f_blocks > 0).then(|| blocks.saturating_mul(found.f_frsize)))
+    }
+
+    fn reach(&self) -> Reach {
+        reach::of(&self.dir)
     }
 
     fn describe(&self, name: &str) -> String {

@@ -8,13 +8,17 @@ use bristlecone::storage::{OpenMode, Storage, StorageFile, write_all_at};
 use bristlecone::{Oid, Result};
 
 use crate::error;
+use crate::files::passing_name;
 use crate::hash::Hasher;
 use crate::pack::build::{IndexBuilder, header, pack_name};
 
+/// What the names of packs begin with that are being folded, and of their indexes.
+pub(crate) const FOLDED: &str = "tmp_fold_";
 /// How much is gathered before it is written.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// A pack in the making. Its files have names that `git prune` removes, should we not come to the end.
+/// A pack in the making. Its files are locked until they have their names; should we not come to the end, the
+/// next opening removes them, or `git prune`.
 pub(super) struct Writer<'a> {
     storage: &'a dyn Storage,
     dir: &'static str,
@@ -29,6 +33,27 @@ pub(super) struct Writer<'a> {
     /// The entry being written: its id, its offset, the checksum of what was flushed of it, and where the rest of it
     /// begins in the buffer.
     entry: Option<(Oid, u64, crc32fast::Hasher, usize)>,
+}
+
+/// Makes a file whose name begins like this, and takes its lock: what is found unlocked was left by somebody who died.
+fn open_locked(storage: &dyn Storage, prefix: &str) -> Result<(String, Arc<dyn StorageFile>)> {
+    loop {
+        let name = passing_name(prefix);
+        let open = || -> io::Result<Option<Arc<dyn StorageFile>>> {
+            let file = storage.open(&name, OpenMode::CreateSealed)?;
+            // Whoever opened the repository just now may have taken it for one that was left.
+            if !file.try_lock()? {
+                return Ok(None);
+            }
+            match storage.stat(&name) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+                stat => Ok((file.id()? == stat?.id).then_some(file)),
+            }
+        };
+        if let Some(file) = open().map_err(|source| error::io(storage.describe(&name), source))? {
+            return Ok((name, file));
+        }
+    }
 }
 
 /// A pack that is there.
@@ -51,21 +76,10 @@ impl<'a> Writer<'a> {
             bytes: count as u64,
             bytes_max: u64::from(u32::MAX),
         })?;
-        // Two processes that fold take different names.
-        for attempt in 0_u32.. {
-            let name = format!("{dir}/tmp_fold_{}_{attempt}", std::process::id());
-            match storage.open(&name, OpenMode::CreateNew) {
-                Ok(file) => {
-                    let buffer = header(count).to_vec();
-                    let (hasher, index) = (Hasher::new(algorithm), IndexBuilder::default());
-                    let entry = None;
-                    return Ok(Self { storage, dir, name, file, algorithm, hasher, index, buffer, flushed: 0, entry });
-                }
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(source) => return Err(error::io(storage.describe(&name), source)),
-            }
-        }
-        unreachable!("names do not run out")
+        let (name, file) = open_locked(storage, &format!("{dir}/{FOLDED}"))?;
+        let buffer = header(count).to_vec();
+        let (hasher, index) = (Hasher::new(algorithm), IndexBuilder::default());
+        Ok(Self { storage, dir, name, file, algorithm, hasher, index, buffer, flushed: 0, entry: None })
     }
 
     /// Returns where the next entry will begin.
@@ -142,10 +156,9 @@ impl<'a> Writer<'a> {
         self.file.sync_data().map_err(|source| self.io(source))?;
 
         let index = std::mem::take(&mut self.index).finish(self.algorithm, &digest);
-        let other = format!("{}_idx", self.name);
+        let (other, file) = open_locked(self.storage, &format!("{}_idx-", self.name))?;
         let name = pack_name(&digest);
         let write_index = || {
-            let file = self.storage.open(&other, OpenMode::Create)?;
             write_all_at(&*file, &index, 0)?;
             file.sync_data()?;
             // Whoever finds the index finds the pack.
@@ -153,14 +166,17 @@ impl<'a> Writer<'a> {
             self.storage.rename(&other, &format!("{}/{name}.idx", self.dir))?;
             self.storage.sync_dir(self.dir)
         };
-        write_index().map_err(|source| self.io(source))?;
+        let written = write_index();
+        if written.is_err() {
+            let _ = self.storage.remove(&other);
+        }
+        written.map_err(|source| self.io(source))?;
         Ok(Done { name, pack_bytes: self.flushed, index })
     }
 
     /// Removes what was written. That it cannot be is no error of its own: `git prune` does it then.
     pub(super) fn discard(&self) {
         let _ = self.storage.remove(&self.name);
-        let _ = self.storage.remove(&format!("{}_idx", self.name));
     }
 
     fn io(&self, source: io::Error) -> bristlecone::Error {

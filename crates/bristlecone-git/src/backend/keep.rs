@@ -1,0 +1,233 @@
+//! Protection of packs that no ref leads to yet: a `.keep` file has every Git leave a pack alone.
+//!
+//! The file of ours is locked (`flock`) for as long as its process makes the pack or needs the protection. So one whose
+//! lock can be taken protects nothing any more, and is removed with what was not finished of its pack. Numbers of
+//! processes decide nothing: in containers and on other machines others have the same ones. What is found by a name may
+//! be another file than the one that was locked, so its number is compared once the lock is held.
+//!
+//! A file gets its words, durably, before it takes the name that protects, so that ours are never without any. One that
+//! is no longer needed is given to whoever needs one next, of any process: file systems take long to make a file where
+//! many were removed.
+
+use std::{
+    collections::HashSet,
+    io,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use bristlecone::{
+    Error, Result,
+    storage::{OpenMode, Reach, StorageFile},
+};
+
+use super::{
+    journal::OURS,
+    objects::{PACKS, part_of},
+    shared::lock,
+};
+use crate::{
+    files::{DAY, Files, Found, below, is_absent, passing_name},
+    pack::FOLDED,
+};
+
+/// What `.keep` files of ours hold.
+const LINE: &[u8] = b"bristlecone\n";
+/// What they begin with, also those of earlier versions.
+const WORD: &[u8] = b"bristlecone";
+/// What the names of new files begin with, until they protect something.
+const FRESH: &str = "bristlecone/keep-";
+/// What the names of files begin with that protect nothing at the time.
+const SPARE: &str = "bristlecone/spare-keep-";
+/// So many of these there may be.
+const SPARES_MAX: usize = 4;
+/// How often folders that vanish under the hands are made again.
+const FOLDERS_MAX: usize = 20;
+/// After so long a process has written more into a file than its name.
+const OLD: Duration = Duration::from_secs(60);
+
+/// The protection of a pack, for as long as it lives or until its file is removed.
+#[derive(Debug)]
+pub(super) struct Keep {
+    name: String,
+    // Locked.
+    file: Arc<dyn StorageFile>,
+}
+
+/// Where protections come from.
+#[derive(Debug)]
+pub(super) struct Keeps {
+    files: Files,
+    // Files of ours that protect nothing, under names of spares; others see that they are locked.
+    spare: Mutex<Vec<Keep>>,
+}
+
+impl Keeps {
+    pub(super) fn new(files: Files) -> Self {
+        Self { files, spare: Mutex::default() }
+    }
+
+    /// Protects a pack that is about to be written; nobody else writes one of this name.
+    pub(super) fn protect(&self, pack: &str) -> Result<Keep> {
+        let name = format!("{PACKS}/{pack}.keep");
+        let mut folders = 0;
+        loop {
+            let spare = lock(&self.spare).pop();
+            let keep = match spare {
+                Some(keep) => keep,
+                None => self.obtain()?,
+            };
+            match self.files.rename(&keep.name, &name) {
+                Ok(()) => return Ok(Keep { name, ..keep }),
+                // The folder of packs is gone, or the spare with everything of ours.
+                Err(Error::Io { source, .. }) if is_absent(&source) && folders < FOLDERS_MAX => {
+                    folders += 1;
+                    self.files.remove(&keep.name)?;
+                    self.files.create_dir(PACKS)?;
+                    self.files.sync_dir("objects")?;
+                    self.files.sync_dir("")?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Ends a protection.
+    pub(super) fn release(&self, keep: Keep) -> Result<()> {
+        // Where its age says whether a file is still needed, none is used again.
+        let spares = if self.files.reach() == Reach::Unknown { 0 } else { SPARES_MAX };
+        for name in (0..spares).map(|n| format!("{SPARE}{n}")) {
+            if self.files.rename_new_raw(&keep.name, &name).is_ok() {
+                lock(&self.spare).push(Keep { name, file: keep.file });
+                return Ok(());
+            }
+        }
+        self.files.remove(&keep.name).map(drop)
+    }
+
+    /// Leaves the spare files to others.
+    pub(super) fn close(&self) {
+        lock(&self.spare).clear();
+    }
+
+    /// Takes a spare file of nobody's, or makes one.
+    fn obtain(&self) -> Result<Keep> {
+        for name in (0..SPARES_MAX).map(|n| format!("{SPARE}{n}")) {
+            if let Some(file) = open_to_lock(&self.files, &name)?
+                && self.files.lock_named(&name, &*file)?
+            {
+                return Ok(Keep { name, file });
+            }
+        }
+        self.make()
+    }
+
+    fn make(&self) -> Result<Keep> {
+        loop {
+            let name = passing_name(FRESH);
+            let file = match self.files.write_new(&name, LINE) {
+                Err(Error::Io { source, .. }) if is_absent(&source) => {
+                    self.files.create_dir(OURS)?;
+                    // Only where the folder is do openings look for what was left.
+                    self.files.sync_dir("")?;
+                    continue;
+                }
+                written => written?,
+            };
+            let Some(file) = file else { continue };
+            // Whoever opened the repository just now may have taken it for one that was left.
+            if !self.files.lock_named(&name, &*file)? {
+                continue;
+            }
+            match self.files.sync_open(&name, &*file) {
+                Ok(()) => return Ok(Keep { name, file }),
+                Err(error) => {
+                    self.files.remove(&name)?;
+                    return Err(error);
+                }
+            }
+        }
+    }
+}
+
+/// Opens a file whose lock is to be taken; `None` if there is none, or it is somebody else's. Some file systems lock only
+/// what is open for writing.
+fn open_to_lock(files: &Files, name: &str) -> Result<Option<Arc<dyn StorageFile>>> {
+    match files.open_raw(name, OpenMode::Write) {
+        Err(error) if is_absent(&error) || error.kind() == io::ErrorKind::PermissionDenied => Ok(None),
+        opened => files.named(name, opened).map(Some),
+    }
+}
+
+/// Removes the protections that nobody needs any more, and what is not finished of their packs. Returns how many may be
+/// of somebody on another machine: nobody knows, and they are younger than a day.
+pub(super) fn sweep(files: &Files) -> Result<usize> {
+    let mut left = 0;
+    for name in files.list(OURS)? {
+        let name = below(OURS, &name);
+        if name.starts_with(FRESH) {
+            left += usize::from(!remove_left(files, &name, None)?);
+        }
+    }
+    let names: HashSet<String> = files.list(PACKS)?.into_iter().collect();
+    for name in names.iter().filter(|name| name.starts_with(FOLDED)) {
+        let name = format!("{PACKS}/{name}");
+        left += usize::from(!remove_left(files, &name, None)?);
+    }
+    for pack in names.iter().filter_map(|name| name.strip_suffix(".keep")) {
+        let name = format!("{PACKS}/{pack}.keep");
+        let whole = names.contains(&format!("{pack}.idx"));
+        // Without a word it is the user's, or that of a Git which is about to write the pack.
+        let wanted = is_ours(files, pack)? || !whole && is_old_and_wordless(files, &name)?;
+        left += usize::from(wanted && !remove_left(files, &name, Some(pack))?);
+    }
+    Ok(left)
+}
+
+/// Removes a file if its lock can be taken, and what is not finished of the pack that it protects. Returns whether it is
+/// known that nobody needs the file, or somebody does.
+fn remove_left(files: &Files, name: &str, pack: Option<&str>) -> Result<bool> {
+    let Some(file) = open_to_lock(files, name)? else { return Ok(true) };
+    if !files.lock_named(name, &*file)? {
+        return Ok(true);
+    }
+    if files.reach() == Reach::Unknown && !files.is_older(name, DAY)? {
+        return Ok(false);
+    }
+    // Whether it is finished is certain only now.
+    if let Some(pack) = pack
+        && files.stat(&format!("{PACKS}/{pack}.idx"))?.is_none()
+    {
+        files.remove(&format!("{PACKS}/{pack}.pack"))?;
+        files.remove(&part_of(pack))?;
+    }
+    files.remove(name)?;
+    Ok(true)
+}
+
+fn is_old_and_wordless(files: &Files, name: &str) -> Result<bool> {
+    Ok(files.is_older(name, OLD)? && is_wordless(files, name)?)
+}
+
+/// Whether a file holds nothing, or zeroes, as a power cut leaves one.
+fn is_wordless(files: &Files, name: &str) -> Result<bool> {
+    let found = files.read_up_to(name, LINE.len() + 1)?;
+    Ok(matches!(found, Found::Bytes(bytes) if bytes.iter().all(|&byte| byte == 0)))
+}
+
+/// Whether a pack is under the protection of a process of ours.
+pub(super) fn is_ours(files: &Files, pack: &str) -> Result<bool> {
+    let found = files.read_up_to(&format!("{PACKS}/{pack}.keep"), WORD.len())?;
+    Ok(matches!(found, Found::Bytes(bytes) if bytes == WORD))
+}
+
+/// Ends the protection of a pack by a process of ours, whichever that was.
+pub(super) fn end(files: &Files, pack: &str) -> Result<()> {
+    if is_ours(files, pack)? { files.remove(&format!("{PACKS}/{pack}.keep")).map(drop) } else { Ok(()) }
+}
+
+/// Ends the protection of a pack that a process of ours wrote before a power cut, where it lost its words.
+pub(super) fn end_wordless(files: &Files, pack: &str) -> Result<()> {
+    let name = format!("{PACKS}/{pack}.keep");
+    if is_wordless(files, &name)? { remove_left(files, &name, Some(pack)).map(drop) } else { Ok(()) }
+}

@@ -1,0 +1,118 @@
+//! What a power cut leaves, as real Git sees it once the store was opened; and errors of syncs that others were told of.
+
+use std::{path::Path, sync::Arc};
+
+use bristlecone::{
+    Backend, Durability, Repo,
+    core::git::{Algorithm, Git},
+    storage::{OpenMode, Storage as _},
+};
+use bristlecone_git::backend::{GitBackend, GitOptions};
+use bristlecone_needs::needs;
+use bristlecone_testkit::{
+    crash::Engine,
+    git::Git as RealGit,
+    sim::{Fault, Policy, SimStorage, Times},
+};
+
+use crate::{backend::info, sim::restore, sims::SimGit};
+
+fn commit(repo: &Repo<Git>, n: usize, durability: Durability) -> bristlecone::Result<()> {
+    let info = info(&format!("number {n}"), durability);
+    let add = |tree: &mut bristlecone::Tree<Git>| tree.add(format!("f{n}"), format!("value {n}").as_bytes());
+    repo.branch("main")?.edit(&info, add).map(drop)
+}
+
+fn repo(backend: Arc<dyn Backend>) -> Repo<Git> {
+    Repo::with_backend(Git::new(Algorithm::Sha1), backend)
+}
+
+/// What `git init` writes, as far as Git wants it.
+fn restored(sim: &SimStorage, dir: &Path) -> RealGit {
+    restore(sim, dir);
+    std::fs::write(dir.join("config"), "[core]\n\trepositoryformatversion = 0\n\tbare = true\n").unwrap();
+    RealGit::new(dir)
+}
+
+#[needs(git)]
+#[test]
+fn git_finds_everything_whole_after_a_power_cut() {
+    let (mut states, mut seed) = (0, 0);
+    for loose in [false, true] {
+        let engine = SimGit { loose, ..SimGit::default() };
+        let sim = SimStorage::new();
+        let backend = engine.create(Arc::new(sim.clone())).unwrap();
+        let began = sim.calls();
+        sim.keep_moments();
+        let made = repo(backend);
+        for n in 0..7 {
+            commit(&made, n, if n % 3 == 0 { Durability::Synced } else { Durability::None }).unwrap();
+        }
+        let ended = sim.calls();
+        drop(made);
+        for call in (began..=ended).step_by(5) {
+            for policy in [Policy::Lost, Policy::Prefix, Policy::Writes, Policy::Sectors] {
+                seed += 1;
+                let cut = sim.moment(call).unwrap().reboot(seed, policy);
+                drop(engine.open(Arc::new(cut.clone())).unwrap());
+                let dir = tempfile::tempdir().unwrap();
+                let (sound, text) =
+                    restored(&cut, dir.path()).attempt(&["fsck", "--strict", "--full", "--no-dangling"]);
+                assert!(sound, "after call {call} of {ended}, {policy:?}, seed {seed}, loose {loose}: {text}");
+                // One more commit, and nothing of the kind either.
+                let backend = engine.open(Arc::new(cut.clone())).unwrap();
+                commit(&repo(backend.clone()), 99, Durability::Synced).unwrap();
+                drop(backend);
+                let keeps = cut.list("objects/pack").unwrap().into_iter().filter(|name| name.ends_with(".keep"));
+                assert_eq!(keeps.collect::<Vec<_>>(), Vec::<String>::new(), "{policy:?}, seed {seed}");
+                states += 1;
+            }
+        }
+    }
+    assert!(states > 100, "{states} states");
+}
+
+#[test]
+fn no_protection_stays_after_a_full_disk() {
+    let engine = SimGit::default();
+    let sim = SimStorage::new();
+    let made = repo(engine.create(Arc::new(sim.clone())).unwrap());
+    commit(&made, 0, Durability::Synced).unwrap();
+    drop(made);
+    let keeps = || sim.list("objects/pack").unwrap().into_iter().filter(|name| name.ends_with(".keep")).count();
+    for room in 0..60 {
+        let made = repo(engine.open(Arc::new(sim.clone())).unwrap());
+        // What earlier processes left to be used again is gone.
+        for (name, _) in sim.files().into_iter().filter(|(name, _)| name.starts_with("bristlecone/keep")) {
+            sim.remove(&name).unwrap();
+        }
+        sim.limit_space(Some(sim.bytes() + room * 8));
+        let _ = commit(&made, 1 + room as usize, Durability::Synced);
+        drop(made);
+        assert_eq!(keeps(), 0, "room for {} bytes", room * 8);
+        sim.limit_space(None);
+    }
+}
+
+/// A write-back that fails is told to those who had the file open then, and to nobody who opens it later.
+#[test]
+fn a_failure_that_somebody_else_was_told_of_is_noticed() {
+    for (loose, part) in [(false, ".pack"), (false, ".idx"), (false, "refs/heads/main"), (true, "objects/")] {
+        let sim = SimStorage::new();
+        let options = SimGit { loose, ..SimGit::default() };
+        drop(options.create(Arc::new(sim.clone())).unwrap());
+        let backend =
+            Arc::new(GitBackend::open(Arc::new(sim.clone()), GitOptions { loose, ..options.options() }).unwrap());
+        let repo = repo(backend.clone());
+        commit(&repo, 0, Durability::None).unwrap();
+        let (name, _) =
+            sim.files().into_iter().find(|(name, _)| name.contains(part) && !name.starts_with("logs")).unwrap();
+        // Somebody syncs the file, and the medium fails.
+        let file = sim.open(&name, OpenMode::Read).unwrap();
+        sim.fail_at(sim.calls() + 1, Fault::Io, Times::Once);
+        assert!(file.sync_data().is_err());
+        sim.heal();
+        assert!(backend.flush().is_err(), "{name} is not durable");
+        assert!(commit(&repo, 1, Durability::None).is_err(), "nothing is known of what is durable");
+    }
+}
