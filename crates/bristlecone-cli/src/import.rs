@@ -8,7 +8,6 @@
 
 use std::{
     ops::Range,
-    os::unix::ffi::OsStrExt,
     path::{Path as FilePath, PathBuf},
     sync::{
         Mutex,
@@ -19,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-use bristlecone::{EntryKind, Format, Kind, ObjRef, Oid, Path, core::Source};
+use bristlecone::{EntryKind, Oid, Path};
 
 use crate::{
     failure::{Failure, Result},
@@ -32,6 +31,7 @@ mod budget;
 mod read;
 mod rules;
 mod scan;
+mod sparse;
 
 pub(crate) use rules::{Ignored, Wanted};
 pub(crate) use scan::{LeftOut, TakenSubmodule, UNREADABLE};
@@ -173,40 +173,8 @@ pub(crate) fn folder(opened: &Opened, dir: &FilePath, options: &Options<'_>) -> 
         stop: AtomicBool::new(false),
     };
     let (mut tree, counts) = work.read_units(workers)?;
-    let sparse = add_sparse(opened, dir, &rules, &mut tree)?;
+    let sparse = sparse::add(opened, dir, &rules, &mut tree)?;
     Ok((tree, summary(scan, counts, rules, sparse)))
-}
-
-/// Adds files that a sparse checkout leaves out of the folder: they are as the index has them. Returns how many there are.
-fn add_sparse(opened: &Opened, dir: &FilePath, rules: &Rules, tree: &mut Tree) -> Result<u64> {
-    let mut count = 0;
-    for (path, item) in rules.skipped() {
-        if dir.join(std::ffi::OsStr::from_bytes(path)).symlink_metadata().is_ok() {
-            continue;
-        }
-        let contents = match item.kind {
-            EntryKind::Foreign => Contents::Submodule(item.oid),
-            kind => {
-                let at = ObjRef::from(item.oid);
-                Contents::Value(kind, opened.repo.format().read_contents(&Objects(opened), &at, 0..u64::MAX)?.to_vec())
-            }
-        };
-        contents.add_to(tree, &Path::from_bytes(path)?)?;
-        count += 1;
-    }
-    Ok(count)
-}
-
-/// The objects of a store.
-struct Objects<'a>(&'a Opened);
-
-impl Source for Objects<'_> {
-    type Error = bristlecone::Error;
-
-    fn read<'a>(&'a self, kind: Kind, at: &ObjRef) -> bristlecone::Result<bristlecone::Object<'a>> {
-        let object = self.0.repo.backend().read(at)?;
-        object.ok_or(bristlecone::Error::Missing { kind, oid: at.oid })
-    }
 }
 
 fn summary(scan: Scan, counts: Counts, rules: Rules, sparse: u64) -> Summary {

@@ -120,6 +120,8 @@ fn import_dir(args: &ImportArgs, dir: &Path, context: &mut Context) -> Result<()
     let (mut imported, summary) = import::folder(&opened, &dir, &args.options())?;
     if !imported.is_empty()? {
         imported.write()?;
+    } else if !summary.ignored.is_empty() {
+        return Err(all_ignored(&dir, &summary));
     }
     let done = change.commit(&mut |tree| {
         check(tree)?;
@@ -179,6 +181,15 @@ fn tell(summary: &Summary, seconds: f64) {
         text::bytes(summary.bytes),
         text::bytes((summary.bytes as f64 / seconds) as u64),
     );
+}
+
+/// Refuses to leave nothing where everything is ignored.
+fn all_ignored(dir: &Path, summary: &Summary) -> Failure {
+    let by: Vec<_> = summary.ignored.iter().map(|(source, count)| ignored_by(source, *count)).collect();
+    let (dir, by) = (show(dir), by.join("; "));
+    Failure::usage(format!(
+        "all of {dir} is left out: {by}; take it with --all, or remove what is there with `cone del`"
+    ))
 }
 
 /// Says how much a file of patterns left out: `2 files and 1 folder by .gitignore`.

@@ -194,6 +194,13 @@ fn what_is_ignored_is_told_and_taken_with_all() {
     place.ok(["import", "sub", "-b", "other", "--path", "alone"]);
     assert_eq!(place.git(["ls-tree", "-r", "--name-only", "other", "alone/"]).lines().count(), 3);
     place.fails(2, &["build is ignored", ".gitignore", "--all"], ["import", "build", "-b", "other"]);
+    place.file("hidden/.gitignore", "*\n");
+    place.fails(
+        2,
+        &["all of hidden is left out: 1 file by hidden/.gitignore", "--all"],
+        ["import", "hidden", "-b", "other"],
+    );
+    std::fs::remove_dir_all(place.path("hidden")).unwrap();
     place.ok(["import", "build", "-b", "other", "--path", "b", "--all"]);
     assert_eq!(place.git(["ls-tree", "--name-only", "other", "b/"]), "b/a\nb/b\n");
     // All is all, but for what is excluded here and now.

@@ -78,9 +78,9 @@ fn date(text: &[u8]) -> Option<(i64, Zone)> {
         _ => return None,
     };
     let (zone, _) = digits(rest)?;
-    // A number that the system has none for is no zone.
-    let zone =
-        i32::try_from(zone).ok().filter(|&zone| zone < i32::MAX).map_or(0, |zone| if minus { -zone } else { zone });
+    // The largest numbers of 32 bits, and larger ones, are no zone.
+    let zone = i64::try_from(zone).unwrap_or(i64::MAX) * if minus { -1 } else { 1 };
+    let zone = i32::try_from(zone).ok().filter(|&zone| zone != i32::MAX && zone != i32::MIN).unwrap_or(0);
     let Ok(seconds) = i64::try_from(seconds) else { return Some((0, Zone::default())) };
     // So it is reckoned, in 32 bits.
     let minutes = zone / 100 * 60 + zone % 100;
@@ -136,7 +136,7 @@ mod tests {
         for (from, to) in [
             ("1700000000 -0000", "1700000000 +0000"),
             ("1700000000 +1", "1700000000 +0001"),
-            ("  017\t-530 x", "17 -0530"),
+            ("  01700000000\t-530 x", "1700000000 -0530"),
             ("1700000000 +051800", "1701864800 +0000"),
             ("1700000000 +2400", "1700086400 +0000"),
             ("1700000000 -0060", "1699996400 +0000"),
