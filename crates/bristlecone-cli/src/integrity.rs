@@ -156,7 +156,7 @@ impl Promised {
     fn note(&mut self, backend: &GitBackend, oid: &Oid, children: &[(Kind, ObjRef)]) -> bristlecone::Result<()> {
         if self.packs.iter().any(|pack| pack.index().find(oid).is_some()) {
             for (_, child) in children {
-                if !backend.odb().contains(&child.oid)? {
+                if !self.absent.contains(&child.oid) && !backend.odb().contains(&child.oid)? {
                     self.absent.insert(child.oid);
                 }
             }

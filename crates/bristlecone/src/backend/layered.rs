@@ -88,7 +88,11 @@ impl Backend for Layered {
     }
 
     fn shallow(&self) -> Result<BTreeSet<Oid>, Error> {
-        self.first().shallow()
+        let mut all = BTreeSet::new();
+        for store in &self.stores {
+            all.append(&mut store.shallow()?);
+        }
+        Ok(all)
     }
 
     fn promised_to(&self) -> Result<Option<String>, Error> {
