@@ -28,7 +28,7 @@ Examples:
   cone tag -a v1.0 -m \"The first\"   the same with a message, a date and who made it
   cone tag -d v1.0                  remove it; what it named stays
 
--m alone asks for an annotated tag, too. `cone show v1.0` shows one.")]
+An annotated tag is also what -m alone asks for. `cone show v1.0` shows one.")]
 pub(super) struct TagArgs {
     /// Make a tag of this name; with -l list those that match it, with -d remove it
     #[arg(value_name = "NAME")]

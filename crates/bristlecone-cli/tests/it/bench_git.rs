@@ -10,7 +10,7 @@ fn a_history_comes_in_as_it_was_by_every_way() {
     let place = GitPlace::new();
     place.git(["tag", "-a", "-m", "first", "v1"]);
     let rows = place.json(["bench", "git-import", ".", "--runs", "1", "--dir", "../stores", "--json", "../rows.json"]);
-    let rows = rows.as_array().unwrap();
+    let rows = rows["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 4);
     for row in rows {
         assert_eq!((&row["scenario"], &row["checked"]), (&"git-import-work".into(), &true.into()), "{row}");
@@ -31,7 +31,7 @@ fn rows_of_repositories_are_compared_with_others() {
     let what = ["bench", "--only-backend", "git", "--only-scenario", "commits-20B,incremental-20B"];
     let rows = place.json(what.into_iter().chain(sizes));
     let of = |name: &str| {
-        let rows = rows.as_array().unwrap().iter();
+        let rows = rows["rows"].as_array().unwrap().iter();
         rows.filter(|row| row["name"] == name && row["checked"] == true).cloned().collect::<Vec<_>>()
     };
     for name in ["bristlecone git packs none", "bristlecone git loose synced", "git fast-import"] {

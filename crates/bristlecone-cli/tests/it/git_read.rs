@@ -74,7 +74,7 @@ fn the_repository_is_found_from_wherever_one_is() {
     assert_eq!(place.json(["info", "-r", "../bare.git"])["worktree"], serde_json::Value::Null);
     // A store of our own comes first, where both are in one folder.
     place.go("work");
-    place.ok(["init"]);
+    place.ok(["init", "--here"]);
     assert_eq!(place.json(["info"])["backend"], "disk");
     assert_eq!(place.json(["info", "-r", ".git"])["backend"], "git");
 }
@@ -179,7 +179,7 @@ fn merges_submodules_and_signatures_are_shown() {
     place.git(["commit", "-qm", "a submodule"]);
     let entry = &place.json(["list", "--prefix", "sub"])["entries"][0];
     assert_eq!((&entry["kind"], &entry["oid"]), (&"foreign".into(), &other.as_str().into()));
-    place.fails(1, &["id of another store"], ["get", "sub"]);
+    place.fails(2, &["a submodule"], ["get", "sub"]);
     let logged: Vec<_> = place.json(["log", "--topo"])["commits"].as_array().unwrap().clone();
     assert_eq!(logged.len(), place.git(["rev-list", "HEAD"]).lines().count());
     assert_eq!(logged[1]["parents"].as_array().unwrap().len(), 2);

@@ -210,7 +210,7 @@ fn what_is_no_revision_is_refused_as_in_git() {
     place.fails(1, &["goes back"], ["log", "main@{9}", "--"]);
     place.fails(2, &["names no revision"], ["show", "main@{-1}"]);
     place.fails(2, &["names no revision", "HEAD:fruit"], ["show", ":fruit"]);
-    place.fails(1, &["leads to a node object"], ["show", "main^{tree}^{commit}"]);
+    place.fails(1, &["leads to a dir"], ["show", "main^{tree}^{commit}"]);
     place.fails(1, &["nothing at nowhere"], ["show", "main:nowhere"]);
     place.fails(1, &["no commit has \"purple\""], ["show", ":/purple"]);
     place.fails(2, &["no regular expression"], ["log", "--grep", "("]);

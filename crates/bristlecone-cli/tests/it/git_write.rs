@@ -48,6 +48,22 @@ fn commits_of_cone_are_commits_of_git() {
 
 #[needs(git)]
 #[test]
+fn a_lock_of_gits_is_waited_for_as_long_as_told_and_stays() {
+    let place = GitPlace::new();
+    place.git(["branch", "side"]);
+    place.file(".git/refs/heads/side.lock", "");
+    let began = std::time::Instant::now();
+    let says = ["refs/heads/side.lock is locked by another program", "is empty", "0 s old", "`rm '", "--wait SECONDS"];
+    place.run(["set", "-b", "side", "--wait", "0.3", "a", "b"]).failed(3, &says);
+    assert!(began.elapsed() < std::time::Duration::from_secs(8));
+    assert!(place.path(".git/refs/heads/side.lock").exists());
+    std::fs::remove_file(place.path(".git/refs/heads/side.lock")).unwrap();
+    place.ok(["set", "-b", "side", "a", "b"]);
+    place.sound();
+}
+
+#[needs(git)]
+#[test]
 fn whoever_git_says_it_is_commits() {
     let place = GitPlace::new();
     place.git(["branch", "side"]);

@@ -112,5 +112,5 @@ fn foreign_ids_are_left_out_by_name() {
     }
     let exported = place.json(["export", "out"]);
     assert_eq!(exported["left_out"], serde_json::json!([{"path": "sub/module", "what": "id of another store"}]));
-    place.fails(1, &["id of another store"], ["get", "sub/module"]);
+    place.fails(2, &["a submodule"], ["get", "sub/module"]);
 }

@@ -351,7 +351,8 @@ impl Shared {
         }
         // After any other error the ref may have moved; then the objects must stay.
         let refused = |error: &Error| matches!(error, Error::Conflict { .. } | Error::RefClash { .. });
-        if !kept && requests.iter().all(|request| matches!(&request.outcome, Some(Err(error)) if refused(error))) {
+        let in_vain = requests.iter().all(|request| matches!(&request.outcome, Some(Err(error)) if refused(error)));
+        if written.is_hidden() || !kept && in_vain {
             if let Some(pack) = &written.pack {
                 self.odb.forget_pack(&pack.name);
             }

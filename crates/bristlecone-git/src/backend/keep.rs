@@ -184,8 +184,8 @@ pub(super) fn sweep(files: &Files) -> Result<usize> {
     Ok(left)
 }
 
-/// Removes a file if its lock can be taken, and what is not finished of the pack that it protects. Returns whether it is
-/// known that nobody needs the file, or somebody does.
+/// Removes a file if its lock can be taken, and what is not finished of the pack that it protects. Returns `false` if it
+/// stays because nobody knows whether another machine needs it.
 fn remove_left(files: &Files, name: &str, pack: Option<&str>) -> Result<bool> {
     let Some(file) = open_to_lock(files, name)? else { return Ok(true) };
     if !files.lock_named(name, &*file)? {

@@ -65,6 +65,11 @@ impl Written {
         self.pack.is_none() && self.loose.is_empty()
     }
 
+    /// Whether files wait for their names, so that no ref can lead to what is in them.
+    pub(super) fn is_hidden(&self) -> bool {
+        !self.hidden.is_empty()
+    }
+
     /// Gives the files the names under which they are found.
     pub(super) fn publish(&mut self, files: &Files) -> Result<()> {
         for (part, name) in std::mem::take(&mut self.hidden) {

@@ -10,8 +10,12 @@ use std::{
 use bristlecone::{
     Backend, Durability, Error, Repo,
     core::git::{Algorithm, Git},
+    storage::{OpenMode, RealStorage, Storage as _},
 };
-use bristlecone_git::backend::{GitBackend, GitOptions};
+use bristlecone_git::{
+    backend::{GitBackend, GitOptions},
+    layout::Layout,
+};
 use bristlecone_needs::needs;
 use bristlecone_testkit::{
     crash::Engine,
@@ -139,4 +143,43 @@ fn a_lock_without_a_word_goes_after_a_power_cut_and_only_then() {
     let done = opened(&cut, "after the cut").and_then(|repo| commit(&repo, "main", 1));
     assert!(matches!(done, Err(Error::Locked { .. })), "{done:?}");
     assert!(cut.contents("refs/heads/main.lock").is_some());
+}
+
+#[needs(linux)]
+#[test]
+fn a_recovery_removes_no_lock_that_is_younger_than_the_start_of_the_machine() {
+    let dir = tempfile::tempdir().unwrap();
+    Layout::init(dir.path(), true, Algorithm::Sha1).unwrap();
+    let opened = |boot: &str| {
+        let options = GitOptions { boot: Some(boot.to_owned()), lock_wait_ms: 30, ..GitOptions::default() };
+        let backend: Arc<dyn Backend> = Arc::new(GitBackend::open_path(&Layout::open(dir.path())?, options)?);
+        Ok::<_, Error>(Repo::with_backend(Git::new(Algorithm::Sha1), backend))
+    };
+    let before = opened("before").unwrap();
+    commit(&before, "main", 0).unwrap();
+    let lock = dir.path().join("refs/heads/main.lock");
+    let file = std::fs::File::create(&lock).unwrap();
+    let done = opened("after").and_then(|repo| commit(&repo, "main", 1));
+    assert!(matches!(done, Err(Error::Locked { .. })), "{done:?}");
+    assert!(lock.exists());
+    file.set_modified(std::time::UNIX_EPOCH + Duration::from_secs(1)).unwrap();
+    opened("after").and_then(|repo| commit(&repo, "main", 1)).unwrap();
+    assert!(!lock.exists());
+    drop(before);
+}
+
+#[test]
+fn what_was_written_for_a_lock_that_never_came_is_taken_back() {
+    let dir = tempfile::tempdir().unwrap();
+    Layout::init(dir.path(), true, Algorithm::Sha1).unwrap();
+    let (_backend, repo) = open(dir.path(), GitOptions { lock_wait_ms: 30, ..GitOptions::default() });
+    commit(&repo, "main", 0).unwrap();
+    let packs = || std::fs::read_dir(dir.path().join("objects/pack")).unwrap().count();
+    let before = packs();
+    let lock = RealStorage::new(dir.path()).open("bristlecone/lock", OpenMode::Write).unwrap();
+    assert!(lock.try_lock().unwrap());
+    assert!(matches!(commit(&repo, "main", 1), Err(Error::Locked { .. })));
+    assert_eq!(packs(), before);
+    drop(lock);
+    commit(&repo, "main", 1).unwrap();
 }
