@@ -66,7 +66,7 @@ pub(super) struct LogArgs {
     /// Only those committed at this date or before
     #[arg(long, value_name = "DATE", visible_alias = "before")]
     until: Option<String>,
-    /// Only those whose author, as "Name <mail>", matches one of these
+    /// Only those whose author, name and address, matches one of these
     #[arg(long, value_name = "PATTERN")]
     author: Vec<String>,
     /// Only those with a line in their message that matches one of these
