@@ -37,7 +37,7 @@ pub(crate) use rules::{Ignored, Wanted};
 pub(crate) use scan::{LeftOut, TakenSubmodule, UNREADABLE};
 
 use budget::Budget;
-use read::{EXECUTABLE, EXECUTABLE_BY_OWNER, Reader};
+use read::{Bytes, EXECUTABLE, EXECUTABLE_BY_OWNER, Reader};
 use rules::Rules;
 use scan::{Scan, Scanner, Unit, What};
 
@@ -102,7 +102,7 @@ struct File {
 
 /// What is bound in a tree.
 enum Contents {
-    Value(EntryKind, Vec<u8>),
+    Value(EntryKind, Bytes),
     Submodule(Oid),
     /// It is left out.
     Nothing,
@@ -111,7 +111,8 @@ enum Contents {
 impl Contents {
     fn add_to(&self, tree: &mut Tree, path: &Path) -> Result<()> {
         match self {
-            Self::Value(kind, bytes) => tree.add_kind(path, *kind, bytes.as_slice())?,
+            Self::Value(kind, Bytes::Here(bytes)) => tree.add_kind(path, *kind, bytes.as_slice())?,
+            Self::Value(kind, Bytes::Written(value)) => tree.add_stored(path, *kind, value)?,
             Self::Submodule(commit) => tree.add_foreign(path, *commit)?,
             Self::Nothing => {}
         }
@@ -161,7 +162,7 @@ pub(crate) fn folder(opened: &Opened, dir: &FilePath, options: &Options<'_>) -> 
     let target = (scan.files() / (workers * UNITS_PER_WORKER)).clamp(UNIT_FILES_MIN, UNIT_FILES_MAX);
     let units = scan.units(target);
     let executable = if rules.is_git() { EXECUTABLE_BY_OWNER } else { EXECUTABLE };
-    let reader = Reader { executable, skip_unreadable: options.skip_unreadable };
+    let reader = Reader { repo: &opened.repo, executable, skip_unreadable: options.skip_unreadable };
     let work = Work {
         repo: &opened.repo,
         scan: &scan,
@@ -212,7 +213,7 @@ struct Work<'a> {
     repo: &'a Repo,
     scan: &'a Scan,
     plain: bool,
-    reader: Reader,
+    reader: Reader<'a>,
     units: Mutex<std::vec::IntoIter<Unit>>,
     budget: Budget,
     done: Done,
@@ -365,8 +366,8 @@ impl Work<'_> {
             EntryKind::Executable => counts.executables += 1,
             _ => counts.files += 1,
         }
-        counts.bytes += bytes.len() as u64;
-        self.done.add(bytes.len() as u64);
+        counts.bytes += bytes.len();
+        self.done.add(bytes.len());
         Ok(File { path, contents: Contents::Value(kind, bytes), held: read.held })
     }
 

@@ -49,7 +49,7 @@ pub(crate) fn value(repo: &Repo) -> Result<StoredValue> {
         return Err(Failure::too_large("standard input", Some(size)));
     }
     repo.write_value(&mut input).map_err(|error| match error {
-        Error::Io { source, .. } => Failure::file("read", "standard input", &source),
+        Error::Io { source, file } if file == StoredValue::READER => Failure::file("read", "standard input", &source),
         Error::TooLarge { .. } => Failure::too_large("standard input", None),
         error => error.into(),
     })

@@ -10,11 +10,12 @@ use std::{
     path::Path as FilePath,
 };
 
-use bristlecone::{EntryKind, VALUE_BYTES_MAX};
+use bristlecone::{EntryKind, Error, Format, StoredValue, VALUE_BYTES_MAX};
 use rustix::{fs::OFlags, io::Errno};
 
 use crate::{
     failure::{Failure, Result},
+    formats::Repo,
     text::show,
 };
 
@@ -23,8 +24,12 @@ pub(super) const EXECUTABLE: u32 = 0o111;
 /// The one that Git asks for.
 pub(super) const EXECUTABLE_BY_OWNER: u32 = 0o100;
 
+/// Files of more bytes are written to the store as they are read, where its format cuts large values.
+const WRITTEN_FROM: u64 = 32 << 20;
+
 /// Reads files as a store wants them.
-pub(super) struct Reader {
+pub(super) struct Reader<'a> {
+    pub(super) repo: &'a Repo,
     /// The bits of which one makes a file an executable.
     pub(super) executable: u32,
     /// Whether files that cannot be read are left out.
@@ -34,9 +39,25 @@ pub(super) struct Reader {
 /// A file or link that was read.
 pub(super) struct Read {
     /// What it is, and its bytes; `None` if it cannot be read and is left out.
-    pub(super) value: Option<(EntryKind, Vec<u8>)>,
+    pub(super) value: Option<(EntryKind, Bytes)>,
     /// What was taken from the budget.
     pub(super) held: u64,
+}
+
+/// The bytes of a file or link.
+pub(super) enum Bytes {
+    Here(Vec<u8>),
+    /// In the store already.
+    Written(StoredValue),
+}
+
+impl Bytes {
+    pub(super) fn len(&self) -> u64 {
+        match self {
+            Self::Here(bytes) => bytes.len() as u64,
+            Self::Written(value) => value.len(),
+        }
+    }
 }
 
 /// Whether this is of the file alone, and not of the process or the machine.
@@ -45,7 +66,7 @@ pub(super) fn is_unreadable(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| of_all.iter().all(|all| all.raw_os_error() != code))
 }
 
-impl Reader {
+impl Reader<'_> {
     /// Reads what the scan found at `place`. `take` takes bytes from the budget.
     pub(super) fn read(&self, place: &FilePath, link: bool, take: &mut dyn FnMut(u64) -> u64) -> Result<Read> {
         let mut held = 0;
@@ -72,6 +93,15 @@ impl Reader {
         if size > VALUE_BYTES_MAX {
             return Err(Refused::ByUs(too_large(place, size)));
         }
+        let kind = if found.mode() & self.executable != 0 { EntryKind::Executable } else { EntryKind::Value };
+        if size > WRITTEN_FROM && self.repo.format().value_builder().is_some() {
+            return match self.repo.write_value(&mut file) {
+                Ok(value) => Ok((kind, Bytes::Written(value))),
+                Err(Error::Io { source, file }) if file == StoredValue::READER => Err(Refused::BySystem(source)),
+                Err(Error::TooLarge { bytes, .. }) => Err(Refused::ByUs(too_large(place, bytes))),
+                Err(error) => Err(Refused::ByUs(error.into())),
+            };
+        }
         *held = take(size);
         // One byte more than there should be, so that the end is seen without another buffer.
         let mut bytes = Vec::with_capacity(size as usize + 1);
@@ -79,12 +109,11 @@ impl Reader {
         if bytes.len() as u64 > VALUE_BYTES_MAX {
             return Err(Refused::ByUs(too_large(place, bytes.len() as u64)));
         }
-        let kind = if found.mode() & self.executable != 0 { EntryKind::Executable } else { EntryKind::Value };
-        Ok((kind, bytes))
+        Ok((kind, Bytes::Here(bytes)))
     }
 }
 
-type Value = std::result::Result<(EntryKind, Vec<u8>), Refused>;
+type Value = std::result::Result<(EntryKind, Bytes), Refused>;
 
 /// Why there is no value.
 enum Refused {
@@ -99,7 +128,7 @@ impl From<io::Error> for Refused {
 }
 
 fn read_link(place: &FilePath) -> Value {
-    Ok((EntryKind::Link, fs::read_link(place)?.into_os_string().into_vec()))
+    Ok((EntryKind::Link, Bytes::Here(fs::read_link(place)?.into_os_string().into_vec())))
 }
 
 /// Opens a file without following a link or waiting on a pipe that took its place.

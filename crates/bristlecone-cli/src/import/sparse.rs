@@ -4,7 +4,7 @@ use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path as FilePath};
 
 use bristlecone::{EntryKind, Format, Kind, ObjRef, Path, core::Source};
 
-use super::{Contents, rules::Rules};
+use super::{Contents, read::Bytes, rules::Rules};
 use crate::{failure::Result, formats::Tree, open::Opened};
 
 /// Adds files that a sparse checkout leaves out of the folder: they are as the index has them. Returns how many there are.
@@ -17,8 +17,9 @@ pub(super) fn add(opened: &Opened, dir: &FilePath, rules: &Rules, tree: &mut Tre
         let contents = match item.kind {
             EntryKind::Foreign => Contents::Submodule(item.oid),
             kind => {
-                let at = ObjRef::from(item.oid);
-                Contents::Value(kind, opened.repo.format().read_contents(&Objects(opened), &at, 0..u64::MAX)?.to_vec())
+                let (at, objects) = (ObjRef::from(item.oid), Objects(opened));
+                let bytes = opened.repo.format().read_contents(&objects, &at, 0..u64::MAX)?;
+                Contents::Value(kind, Bytes::Here(bytes.to_vec()))
             }
         };
         contents.add_to(tree, &Path::from_bytes(path)?)?;

@@ -69,6 +69,13 @@ fn large_values_come_and_go_in_bounded_memory() {
     let mut tree = bristlecone::Repo::memory().tree();
     tree.add("a/b", &bytes).unwrap();
     assert_eq!(place.json(["log"])["commits"][0]["root"], tree.root().unwrap().to_string());
+    // And as a file among others.
+    place.file("folder/small", "x");
+    std::fs::rename(place.path("third"), place.path("folder/large")).unwrap();
+    assert_eq!(limited("\"$0\" import folder --path b").code, 0);
+    tree.add("b/large", &bytes).unwrap();
+    tree.add("b/small", b"x").unwrap();
+    assert_eq!(place.json(["log"])["commits"][0]["root"], tree.root().unwrap().to_string());
     // What is too large is refused by its size, at once.
     std::fs::File::options().write(true).open(file).unwrap().set_len(5 << 30).unwrap();
     let run = limited("\"$0\" set c - < large");

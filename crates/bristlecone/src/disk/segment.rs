@@ -437,7 +437,7 @@ mod tests {
         storage.create_dir(SEGMENTS).unwrap();
         let file = storage.open(&segment_name(7), OpenMode::CreateNew).unwrap();
         write_all_at(&*file, &vec![0; 8192], 0).unwrap();
-        let segment = Segment::open(&storage, 7, SALT, true, false).unwrap().unwrap();
+        let segment = Segment::open(&storage, 7, SALT, false, true).unwrap().unwrap();
         for offset in [64, 128, 4000, 8160] {
             segment.set_verified(offset);
         }

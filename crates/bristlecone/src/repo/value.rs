@@ -25,6 +25,9 @@ pub(crate) enum Stored {
 }
 
 impl StoredValue {
+    /// What [`Error::Io`] names as its file where the reader of a value has failed.
+    pub const READER: &'static str = "the value";
+
     /// Returns how many bytes it has.
     #[must_use]
     pub fn len(&self) -> u64 {
@@ -60,7 +63,7 @@ impl<F: Format> Repo<F> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Io`] of the reader, naming no file; [`Error::TooLarge`] beyond [`VALUE_BYTES_MAX`]; those of the backend.
+    /// [`Error::Io`] of the reader, naming [`StoredValue::READER`]; [`Error::TooLarge`] beyond [`VALUE_BYTES_MAX`]; those of the backend.
     pub fn write_value(&self, from: &mut dyn Read) -> Result<StoredValue> {
         let mut part = Vec::new();
         let Some(mut builder) = self.store.format.value_builder() else {
@@ -104,6 +107,6 @@ fn check_length(bytes: u64) -> Result<()> {
 /// Reads so many bytes, fewer at the end.
 fn read_part(from: &mut dyn Read, part: &mut Vec<u8>, bytes: usize) -> Result<()> {
     let read = from.take(bytes as u64).read_to_end(part);
-    read.map_err(|source| Error::Io { file: "the value".to_owned(), source })?;
+    read.map_err(|source| Error::Io { file: StoredValue::READER.to_owned(), source })?;
     Ok(())
 }

@@ -26,7 +26,7 @@ use super::{
 use crate::{Result, store::Store};
 
 /// So many commits are still taken once all that wait are left out and none is newer than the last one listed.
-const SLOP: u32 = 5;
+const BEYOND: u32 = 5;
 
 /// The commits of a log, all known.
 #[derive(Debug)]
@@ -138,7 +138,7 @@ impl<F: Format> Walk<F> {
 
     /// Takes commits until no more can be listed; returns those to list, some of which may have been left out since.
     fn limit(&mut self) -> Result<Vec<Oid>> {
-        let (mut listed, mut last, mut slop) = (Vec::new(), i64::MAX, SLOP);
+        let (mut listed, mut last, mut beyond) = (Vec::new(), i64::MAX, BEYOND);
         let mut waiting = None;
         while let Some((seconds, oid)) = self.queue.take_dated() {
             self.met.get_mut(&oid).into_iter().for_each(|met| met.taken = true);
@@ -156,8 +156,8 @@ impl<F: Format> Walk<F> {
             }
             self.follow_excluded(&oid)?;
             let Some(next) = self.queue.newest() else { break };
-            slop = if last <= next || self.is_waiting(&mut waiting) { SLOP } else { slop - 1 };
-            if slop == 0 {
+            beyond = if last <= next || self.is_waiting(&mut waiting) { BEYOND } else { beyond - 1 };
+            if beyond == 0 {
                 break;
             }
         }
