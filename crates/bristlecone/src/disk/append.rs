@@ -213,12 +213,10 @@ impl Shared {
     ///
     /// Returns an error of its own, after which nothing more is written, if that fails too.
     pub(super) fn neutralise(&self, segment: &Segment, from: u64, to: u64, why: &Error) -> Option<Error> {
-        let reason = || format!("{why}");
         if zero_shown(segment, from, to).is_err() {
-            return Some(self.poison_with(reason()));
+            return Some(self.poison_with(format!("{why}")));
         }
-        self.counters.syncs.fetch_add(1, Relaxed);
-        segment.sync_data().is_err().then(|| self.poison_with(reason()))
+        self.sync_bytes(segment).err()
     }
 }
 

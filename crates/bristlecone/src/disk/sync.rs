@@ -17,6 +17,8 @@ pub(super) struct SyncPipe {
     // Whether somebody is syncing.
     busy: Mutex<bool>,
     done: Condvar,
+    // Held by whoever syncs a segment.
+    one: Mutex<()>,
     // The location up to which everything is durable.
     durable_end: AtomicU64,
     // The segments up to this one have durable names, as far as this process saw to it; 0: nor the header.
@@ -100,16 +102,32 @@ impl Shared {
         let _ = self.write_again(segment, from, to);
     }
 
+    /// Makes a segment's bytes durable.
+    ///
+    /// One thread at a time, and none after one that failed: a system tells of a write that failed once, and whoever
+    /// syncs the same file next is told that all is well.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`], from now on.
+    pub(super) fn sync_bytes(&self, segment: &Segment) -> Result<(), Error> {
+        let _one = lock(&self.sync.one);
+        self.poisoned()?;
+        self.counters.syncs.fetch_add(1, Relaxed);
+        match segment.sync_data() {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                self.mend(segment);
+                Err(self.poison_with(format!("{}: {error}", self.storage.describe(&segment.name))))
+            }
+        }
+    }
+
     /// Makes a segment's bytes durable, and its name.
     ///
     /// # Errors
     /// [`Error::Poisoned`], from now on.
     pub(super) fn sync_segment(&self, segment: &Segment) -> Result<(), Error> {
-        self.counters.syncs.fetch_add(1, Relaxed);
-        if let Err(error) = segment.sync_data() {
-            self.mend(segment);
-            return Err(self.poison_with(format!("{}: {error}", self.storage.describe(&segment.name))));
-        }
+        self.sync_bytes(segment)?;
         // Another process may have begun the segment and died before its name was durable, or made the store and died
         // before the header's was.
         let named = self.sync.named.load(Acquire);

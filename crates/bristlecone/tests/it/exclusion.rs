@@ -14,7 +14,7 @@ use bristlecone::{
     disk::{DiskBackend, DiskOptions},
     storage::{OpenMode, RealStorage, Storage, write_all_at},
 };
-use bristlecone_testkit::sim::{Hooked, SimStorage};
+use bristlecone_testkit::sim::{Fault, Hooked, Policy, SimStorage, Times};
 
 use crate::engine::{format_tag, tiny};
 
@@ -237,6 +237,47 @@ fn those_who_wait_for_a_leader_that_panics_are_answered() {
         assert!(backend.get_ref("afterwards").unwrap().is_some());
     }
     assert!(answered > 10, "{answered} were told of a panic");
+}
+
+/// A system tells of a write that failed once: the thread that syncs in the background is told, and one that seals the
+/// segment meanwhile must not take what it hears for the truth.
+#[test]
+fn a_sync_that_failed_in_one_thread_is_no_success_in_another() {
+    let disk = SimStorage::new();
+    drop(DiskBackend::create(Arc::new(disk.clone()), format_tag(), tiny()).unwrap());
+    let (stage, seen) = (Arc::new(AtomicU64::new(0)), disk.clone());
+    let hooked = {
+        let stage = stage.clone();
+        Hooked::new(Arc::new(disk.clone()), move |coming| {
+            if std::thread::current().name() != Some("cone-flush") || !coming.name.ends_with(".seg") {
+                return;
+            }
+            if coming.method == "sync_data" && stage.compare_exchange(1, 2, SeqCst, SeqCst).is_ok() {
+                seen.fail_at(seen.calls() + 1, Fault::Io, Times::Once);
+            } else if coming.method == "write_at" && stage.compare_exchange(2, 3, SeqCst, SeqCst).is_ok() {
+                // The sync has failed, and nobody else knows it yet.
+                std::thread::sleep(Duration::from_millis(300));
+            }
+        })
+    };
+    let writer = DiskBackend::open(Arc::new(hooked), None, busy(), false).unwrap();
+    commit(&writer, "first", 10).unwrap();
+    let mut acknowledged = vec!["first".to_owned()];
+    stage.store(1, SeqCst);
+    let mut batch = Batch::new();
+    batch.put(Kind::Contents, Oid::from_array([5; 32]), &[5; 900], &[], &[]);
+    writer.append(batch, &[], Durability::Grouped).unwrap();
+    let waited = (0..5000).any(|_| {
+        std::thread::sleep(Duration::from_millis(1));
+        stage.load(SeqCst) == 3
+    });
+    assert!(waited, "the thread syncs");
+    // It does not fit into the segment, which is sealed.
+    if commit(&writer, "next", 3500).is_ok() {
+        acknowledged.push("next".to_owned());
+    }
+    drop(writer);
+    assert_holds(Arc::new(disk.reboot(1, Policy::Lost)), &acknowledged);
 }
 
 /// What a child that was forked may not do, and what the parent still can.
