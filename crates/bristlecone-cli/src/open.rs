@@ -9,7 +9,8 @@ use std::{
 };
 
 use bristlecone::{
-    Backend, Error, Format, ObjRef, Oid, RefTarget,
+    Backend, Error, Format, Kind, ObjRef, Object, Oid, RefTarget,
+    core::Source,
     disk::{DiskBackend, DiskOptions, StoreHeader},
     storage::{RealStorage, Storage},
 };
@@ -267,6 +268,11 @@ impl Opened {
         message
     }
 
+    /// Returns the whole value that an object holds.
+    pub(crate) fn contents(&self, at: ObjRef) -> Result<Vec<u8>> {
+        Ok(self.repo.format().read_contents(&Objects(self.backend()), &at, 0..u64::MAX)?.to_vec())
+    }
+
     /// Returns what keeps the objects and refs.
     pub(crate) fn backend(&self) -> &dyn Backend {
         &**self.repo.backend()
@@ -382,6 +388,17 @@ impl Opened {
             Some(commit) => self.repo.checkout(commit)?,
             None => self.repo.tree(),
         })
+    }
+}
+
+/// The objects of a store.
+struct Objects<'a>(&'a dyn Backend);
+
+impl Source for Objects<'_> {
+    type Error = Error;
+
+    fn read<'a>(&'a self, kind: Kind, at: &ObjRef) -> bristlecone::Result<Object<'a>> {
+        self.0.read(at)?.ok_or(Error::Missing { kind, oid: at.oid })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use bristlecone::{EntryKind, Format, Kind, ObjRef, Path, core::Source, escape};
+use bristlecone::{EntryKind, Kind, ObjRef, Oid, Path, escape};
 use clap::Args;
 
 use super::{Context, log};
@@ -55,7 +55,7 @@ pub(super) fn run(args: ShowArgs, context: &mut Context) -> Result<()> {
         Kind::Commit => commit(&opened, at, context),
         Kind::Tag => tag(&opened, at, context),
         Kind::Node => node(&opened, at, context),
-        Kind::Contents | Kind::Pieces => contents(&opened, at, context),
+        Kind::Contents | Kind::Pieces => write(&opened.contents(at)?, Some(at.oid), context),
         _ => {
             Err(Failure::failed(format!("{} is a {} object, which cannot be shown", at.oid, entry::object_kind(kind))))
         }
@@ -125,34 +125,15 @@ fn node(opened: &Opened, at: ObjRef, context: &mut Context) -> Result<()> {
 /// Shows a value at a path, which may be kept in its directory.
 fn value(entry: &DirEntry<'_>, context: &mut Context) -> Result<()> {
     let value = entry.contents()?.unwrap_or_else(|| (&[][..]).into());
-    if !context.out.json() {
-        return context.out.bytes(&value);
-    }
-    let oid = entry.object().map(|at| at.oid.to_string());
-    let mut all = fields! { "kind": "value", "oid": oid, "bytes": value.len() };
-    put_value(&mut all, "value", &value);
-    context.out.document(all)
+    write(&value, entry.object().map(|at| at.oid), context)
 }
 
-fn contents(opened: &Opened, at: ObjRef, context: &mut Context) -> Result<()> {
-    let source = Objects(opened);
-    let value = opened.repo.format().read_contents(&source, &at, 0..u64::MAX)?;
+/// Writes a value; `oid` is that of its object, if it has one.
+fn write(value: &[u8], oid: Option<Oid>, context: &mut Context) -> Result<()> {
     if !context.out.json() {
-        return context.out.bytes(&value);
+        return context.out.bytes(value);
     }
-    let mut all = fields! { "kind": "value", "oid": at.oid.to_string(), "bytes": value.len() };
-    put_value(&mut all, "value", &value);
+    let mut all = fields! { "kind": "value", "oid": oid.map(|oid| oid.to_string()), "bytes": value.len() };
+    put_value(&mut all, "value", value);
     context.out.document(all)
-}
-
-/// The objects of a store.
-struct Objects<'a>(&'a Opened);
-
-impl Source for Objects<'_> {
-    type Error = bristlecone::Error;
-
-    fn read<'a>(&'a self, kind: Kind, at: &ObjRef) -> bristlecone::Result<bristlecone::Object<'a>> {
-        let object = self.0.repo.backend().read(at)?;
-        object.ok_or(bristlecone::Error::Missing { kind, oid: at.oid })
-    }
 }

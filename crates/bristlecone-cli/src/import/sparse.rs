@@ -2,7 +2,7 @@
 
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path as FilePath};
 
-use bristlecone::{EntryKind, Format, Kind, ObjRef, Path, core::Source};
+use bristlecone::{EntryKind, Path};
 
 use super::{Contents, read::Bytes, rules::Rules};
 use crate::{failure::Result, formats::Tree, open::Opened};
@@ -16,26 +16,10 @@ pub(super) fn add(opened: &Opened, dir: &FilePath, rules: &Rules, tree: &mut Tre
         }
         let contents = match item.kind {
             EntryKind::Foreign => Contents::Submodule(item.oid),
-            kind => {
-                let (at, objects) = (ObjRef::from(item.oid), Objects(opened));
-                let bytes = opened.repo.format().read_contents(&objects, &at, 0..u64::MAX)?;
-                Contents::Value(kind, Bytes::Here(bytes.to_vec()))
-            }
+            kind => Contents::Value(kind, Bytes::Here(opened.contents(item.oid.into())?)),
         };
         contents.add_to(tree, &Path::from_bytes(path)?)?;
         count += 1;
     }
     Ok(count)
-}
-
-/// The objects of a store.
-struct Objects<'a>(&'a Opened);
-
-impl Source for Objects<'_> {
-    type Error = bristlecone::Error;
-
-    fn read<'a>(&'a self, kind: Kind, at: &ObjRef) -> bristlecone::Result<bristlecone::Object<'a>> {
-        let object = self.0.repo.backend().read(at)?;
-        object.ok_or(bristlecone::Error::Missing { kind, oid: at.oid })
-    }
 }
