@@ -85,6 +85,28 @@ fn with_intruder(
     count.load(SeqCst) >= strike
 }
 
+#[test]
+fn a_process_that_commits_once_syncs_once() {
+    let disk = SimStorage::new();
+    let made = DiskBackend::create(Arc::new(disk.clone()), format_tag(), tiny()).unwrap();
+    commit(&made, "zeroth", 10).unwrap();
+    drop(made);
+    let syncs = Arc::new(AtomicU64::new(0));
+    for name in ["first", "second", "third"] {
+        let (counting, before) = (syncs.clone(), syncs.load(SeqCst));
+        let hooked = Hooked::new(Arc::new(disk.clone()), move |coming| {
+            if matches!(coming.method, "sync_data" | "sync_dir") {
+                counting.fetch_add(1, SeqCst);
+            }
+        });
+        let writer = DiskBackend::open(Arc::new(hooked), None, tiny(), false).unwrap();
+        commit(&writer, name, 10).unwrap();
+        drop(writer);
+        assert_eq!(syncs.load(SeqCst) - before, 1, "{name}");
+    }
+    assert_holds(Arc::new(disk), &["zeroth", "first", "second", "third"].map(str::to_owned));
+}
+
 /// Opens the store as another process would, and commits if it gets in.
 fn intrude(disk: &SimStorage, acknowledged: &Mutex<Vec<String>>, name: &str) {
     match DiskBackend::open(Arc::new(disk.clone()), None, impatient(), false) {
