@@ -113,9 +113,9 @@ impl Shared {
         }
         // Also for the sake of packs that were folded and removed: they may be torn, and must not come back.
         self.files.sync_dir(PACKS)?;
-        for name in loose.iter().map(|oid| format!("objects/{}", crate::odb::loose::name(oid))) {
-            if !own.contains(&name) {
-                self.files.sync(&name)?;
+        for &oid in &loose {
+            if !own.contains(&format!("objects/{}", crate::odb::loose::name(&oid))) {
+                objects::sync_closed_loose(&self.files, self.options.algorithm, oid)?;
             }
         }
         objects::sync_fan_out(&self.files, &loose)?;

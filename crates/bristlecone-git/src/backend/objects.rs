@@ -19,6 +19,7 @@ use bristlecone::{
 
 use super::keep::{self, Keep, Keeps};
 use crate::{
+    error,
     files::{Files, Unsynced, folder, is_absent, passing_name},
     odb::loose,
     pack::{Builder, Compression},
@@ -264,10 +265,12 @@ pub(super) fn write_loose(
         loose::encode(entry.record.kind, raw_of(&entry.record, entry.bytes)?, Compression::Level(1), &mut bytes);
         let part = passing_name("objects/tmp_obj_");
         let file = files.write_sealed(&part, &bytes)?;
-        unsynced.push((if synced { part.clone() } else { name.clone() }, file));
-        // No more are kept open, also where they need not be durable yet.
-        if unsynced.len() >= SYNCED_AT_ONCE {
+        // No more are kept open.
+        if synced && unsynced.len() >= SYNCED_AT_ONCE {
             files.sync_all(&std::mem::take(&mut unsynced))?;
+        }
+        if unsynced.len() < SYNCED_AT_ONCE {
+            unsynced.push((if synced { part.clone() } else { name.clone() }, file));
         }
         written.hidden.push((part, name));
         written.loose.push(oid);
@@ -278,6 +281,27 @@ pub(super) fn write_loose(
         written.open = unsynced;
     }
     Ok(written)
+}
+
+/// Makes a loose object durable that nobody here holds open any more, if it is there.
+///
+/// The sync may be told nothing of a write-back that failed before. If the system dropped the file since, the medium is
+/// read here, and what is on it must be the object.
+///
+/// # Errors
+/// [`Error::Corrupt`] if it is not.
+pub(super) fn sync_closed_loose(files: &Files, algorithm: Algorithm, oid: Oid) -> Result<()> {
+    let name = format!("objects/{}", loose::name(&oid));
+    if !files.sync(&name)? {
+        return Ok(());
+    }
+    let Some(bytes) = files.read(&name)? else { return Ok(()) };
+    let mut raw = Vec::new();
+    let read = loose::decode(&bytes, &mut raw);
+    let corrupt = |reason: &str| error::corrupt(files.describe(&name), 0, Some(oid), reason);
+    let kind = read.map_err(corrupt)?;
+    let right = algorithm.object_id(kind, &raw) == oid;
+    if right { Ok(()) } else { Err(corrupt("the object was lost on its way to the medium")) }
 }
 
 /// Makes the names of loose objects durable.

@@ -2,6 +2,9 @@
 //!
 //! A system tells of a write that failed later only once, to whoever syncs the file next and to those who had it open by
 //! then. So a file is synced through the handle that wrote it: one that is opened anew may be told that all is well.
+//!
+//! Loose objects are many and small: of those only the first stay open, and the others are read after their sync and
+//! held against their ids.
 
 use std::{
     collections::HashMap,
@@ -10,7 +13,7 @@ use std::{
 
 use bristlecone::{Result, storage::StorageFile};
 
-use super::shared::lock;
+use super::{objects::PACKS, shared::lock};
 use crate::files::{Files, Unsynced};
 
 /// So many files stay open at most before everything is made durable.
@@ -21,8 +24,14 @@ const FILES_MAX: usize = 256;
 pub(super) struct OpenFiles(Mutex<HashMap<String, Arc<dyn StorageFile>>>);
 
 impl OpenFiles {
+    /// Keeps files open. Beyond the limit loose objects are closed.
     pub(super) fn add(&self, files: Vec<Unsynced>) {
-        lock(&self.0).extend(files);
+        let mut open = lock(&self.0);
+        for (name, file) in files {
+            if open.len() < FILES_MAX || name.starts_with(PACKS) {
+                open.insert(name, file);
+            }
+        }
     }
 
     /// Forgets the files of packs that are durable in another place.
@@ -31,9 +40,10 @@ impl OpenFiles {
         lock(&self.0).retain(|name, _| !packs.iter().any(|pack| of(name, pack)));
     }
 
-    /// Whether no more should be added.
+    /// Whether packs need room: then everything is made durable. They are few, and folded long before.
     pub(super) fn is_full(&self) -> bool {
-        lock(&self.0).len() >= FILES_MAX
+        let open = lock(&self.0);
+        open.len() >= FILES_MAX && open.keys().any(|name| name.starts_with(PACKS))
     }
 
     pub(super) fn is_empty(&self) -> bool {

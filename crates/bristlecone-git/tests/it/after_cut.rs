@@ -116,3 +116,28 @@ fn a_failure_that_somebody_else_was_told_of_is_noticed() {
         assert!(commit(&repo, 1, Durability::None).is_err(), "nothing is known of what is durable");
     }
 }
+
+/// Many loose objects that nobody asked to be durable cost no sync; what made them durable looks at each.
+#[test]
+fn loose_objects_that_were_closed_are_held_against_their_ids() {
+    for damaged in [false, true] {
+        let sim = SimStorage::new();
+        let options = SimGit { loose: true, ..SimGit::default() };
+        drop(options.create(Arc::new(sim.clone())).unwrap());
+        let backend = Arc::new(GitBackend::open(Arc::new(sim.clone()), options.options()).unwrap());
+        let repo = repo(backend.clone());
+        commit(&repo, 0, Durability::None).unwrap();
+        let before = backend.stats().syncs;
+        (1..300).for_each(|n| commit(&repo, n, Durability::None).unwrap());
+        assert_eq!(backend.stats().syncs, before, "nobody asked for durability");
+        let head = repo.branch("main").unwrap().head().unwrap().unwrap().oid.to_string();
+        if damaged {
+            // As if a write-back had failed unseen: the file is there, and the system dropped what it held of it.
+            let name = format!("objects/{}/{}", &head[..2], &head[2..]);
+            sim.remove(&name).unwrap();
+            crate::sim::write(&sim, &name, &[0; 150]);
+        }
+        assert_eq!(backend.flush().is_err(), damaged);
+        assert_eq!(commit(&repo, 300, Durability::Synced).is_err(), damaged);
+    }
+}
