@@ -349,6 +349,13 @@ impl<'a> Object<'a> {
         }
     }
 
+    /// Returns the object borrowing nothing, its bytes copied if they are borrowed now.
+    #[must_use]
+    pub fn into_static(self) -> Object<'static> {
+        let Self { bytes, kind, children_at, children, aux, body_at, own } = self;
+        Object { bytes: bytes.into_static(), kind, children_at, children, aux, body_at, own }
+    }
+
     /// Returns the kind.
     #[must_use]
     #[inline]
@@ -397,6 +404,12 @@ impl<'a> Object<'a> {
     #[must_use]
     pub fn aux(&self, index: usize) -> Option<u64> {
         (index < usize::from(self.aux)).then(|| self.word(self.children as usize + index))
+    }
+
+    /// Returns how many bytes its record takes, header and locations included; the body's where it came without a record.
+    #[must_use]
+    pub fn record_bytes(&self) -> u64 {
+        self.bytes.len() as u64
     }
 
     /// Returns where the object itself is.

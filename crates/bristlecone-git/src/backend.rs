@@ -14,7 +14,7 @@ use std::{
 
 use bristlecone::{
     Backend, BackendStats, Batch, Capabilities, Damage, Durability, Error, Location, ObjRef, Object, Oid, RefMove,
-    RefTarget, Result, core::git::Algorithm, storage::Storage,
+    RefTarget, Result, Snapshot, core::git::Algorithm, storage::Storage,
 };
 
 use crate::{
@@ -224,33 +224,54 @@ fn boot_id() -> Option<String> {
     Some(text.trim().to_owned()).filter(|id| !id.is_empty() && !id.contains(char::is_whitespace))
 }
 
+/// What can be read of a repository. Records that were lent stay as long as the backend, and what may go is up to Git.
+#[derive(Debug)]
+struct GitSnapshot(Arc<Shared>);
+
+impl Snapshot for GitSnapshot {
+    #[inline]
+    fn peek(&self, oid: &[u8], _: Location) -> Option<&[u8]> {
+        self.0.records.peek(oid)
+    }
+
+    #[inline]
+    fn read(&self, at: &ObjRef) -> Result<Option<Object<'_>>> {
+        self.0.read(&at.oid)
+    }
+
+    /// Returns "nowhere in particular" for an object that is certainly there: it need not be written again.
+    fn locate(&self, oid: &Oid) -> Option<Location> {
+        self.0.recent.contains(oid).then_some(Location::NONE)
+    }
+
+    fn keep(&self, _: &Oid) {}
+}
+
 impl Backend for GitBackend {
+    fn name(&self) -> &'static str {
+        "git"
+    }
+
     fn capabilities(&self) -> Capabilities {
         Capabilities {
-            name: "git",
             persistent: true,
             atomic_commits: false,
             several_refs: false,
             locations: false,
             processes: true,
             words: false,
+            positions: false,
+            sweep: false,
             git: Some(self.shared.options.algorithm),
         }
     }
 
-    #[inline]
-    fn peek(&self, oid: &[u8], _: Location) -> Option<&[u8]> {
-        self.shared.records.peek(oid)
+    fn snapshot(&self, _: &[Oid]) -> Arc<dyn Snapshot> {
+        Arc::new(GitSnapshot(self.shared.clone()))
     }
 
-    #[inline]
-    fn read(&self, at: &ObjRef) -> Result<Option<Object<'_>>> {
-        self.shared.read(&at.oid)
-    }
-
-    /// Returns "nowhere in particular" for an object that is certainly there: it need not be written again.
-    fn locate(&self, oid: &Oid) -> Option<Location> {
-        self.shared.recent.contains(oid).then_some(Location::NONE)
+    fn read(&self, at: &ObjRef) -> Result<Option<Object<'static>>> {
+        Ok(self.shared.read(&at.oid)?.map(Object::into_static))
     }
 
     fn append(&self, batch: Batch, moves: &[RefMove], durability: Durability) -> Result<Location> {

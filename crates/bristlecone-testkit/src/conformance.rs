@@ -15,6 +15,7 @@ mod concurrency;
 mod objects;
 mod persistence;
 mod refs;
+mod snapshots;
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -37,6 +38,11 @@ pub use refs::{
     flushing_keeps_everything, refs_are_listed_by_prefix_in_order, refs_in_the_way_of_others_are_told,
     removed_refs_are_gone, several_refs_move_together_or_not_at_all, symbolic_refs_name_other_refs,
     unmoved_appends_leave_refs_alone,
+};
+pub use snapshots::{
+    a_batch_that_left_out_what_is_gone_is_refused, a_snapshot_keeps_what_it_shows, a_sweep_drops_what_nothing_leads_to,
+    a_sweep_within_limits_leaves_no_part, positions_order_the_moves_of_refs,
+    readers_find_everything_while_others_sweep,
 };
 
 /// Makes a new, empty backend.
@@ -70,6 +76,12 @@ pub const TESTS: &[(&str, Test)] = &[
     ("a conflict adds and moves nothing", a_conflict_adds_and_moves_nothing),
     ("unmoved appends leave refs alone", unmoved_appends_leave_refs_alone),
     ("flushing keeps everything", flushing_keeps_everything),
+    ("positions order the moves of refs", positions_order_the_moves_of_refs),
+    ("a sweep drops what nothing leads to", a_sweep_drops_what_nothing_leads_to),
+    ("a snapshot keeps what it shows", a_snapshot_keeps_what_it_shows),
+    ("a batch that left out what is gone is refused", a_batch_that_left_out_what_is_gone_is_refused),
+    ("a sweep within limits leaves no part", a_sweep_within_limits_leaves_no_part),
+    ("readers find everything while others sweep", readers_find_everything_while_others_sweep),
     ("one racer wins each round", one_racer_wins_each_round),
     ("readers see whole appends while writers write", readers_see_whole_appends_while_writers_write),
 ];

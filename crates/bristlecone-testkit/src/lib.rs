@@ -6,6 +6,7 @@
 //! - [`crash`] cuts the power after every call of its workloads, and again within every recovery.
 //! - [`model`] is the plainest thing that a tree with history could be, to compare with; [`generate`] makes up
 //!   paths, values and edits from a seed.
+//! - [`nasty`] is a backend that moves and frees whatever it may, to find out who relies on more.
 //! - [`sample`] makes up objects for suites that know no format.
 //! - [`pieces`] makes directories of the native format that are cut as no directory is.
 //! - [`git`] runs the program `git`, the judge of everything about Git, and makes repositories with it.
@@ -17,6 +18,7 @@ pub mod crash;
 pub mod generate;
 pub mod git;
 pub mod model;
+pub mod nasty;
 pub mod pieces;
 pub mod sample;
 pub mod sim;

@@ -1,7 +1,7 @@
 //! The contract of a backend: objects by id, refs by name.
 //!
 //! A backend takes whole [`Batch`]es of objects together with moves of refs, and gives objects back by id,
-//! with an optional hint where they are. It knows nothing of trees. `bristlecone-testkit` proves an
+//! with an optional hint where they are, through a [`Snapshot`]. It knows nothing of trees. `bristlecone-testkit` proves an
 //! implementation with its conformance suite.
 //!
 //! **Law.** `append` with ref moves happens wholly or not at all ([`Capabilities::atomic_commits`] says whether a
@@ -11,6 +11,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
+    sync::Arc,
 };
 
 use bristlecone_core::{Location, ObjRef, Object, Oid, git, record_length};
@@ -21,11 +22,17 @@ mod arena;
 mod batch;
 mod layered;
 mod memory;
+mod pins;
+mod snapshot;
+mod sweep;
 mod wrap;
 
 pub use batch::{Batch, BatchRecord};
 pub use layered::Layered;
 pub use memory::MemoryBackend;
+pub use pins::{Pin, Pins};
+pub use snapshot::{Position, Snapshot};
+pub use sweep::{Roots, SweepLimits, Swept};
 pub use wrap::{Counted, Counts, ReadOnly};
 
 /// Refs whose names start with this, and end with the id of a commit, say that the commit's parents were never fetched.
@@ -33,33 +40,55 @@ pub const SHALLOW: &str = "shallow/";
 
 /// Keeps objects and refs.
 pub trait Backend: Send + Sync + fmt::Debug {
+    /// Returns the backend's name, as people and the command line write it.
+    fn name(&self) -> &'static str;
+
     /// Returns what this backend can promise.
     fn capabilities(&self) -> Capabilities;
 
-    /// Reads one object, by its hint where that leads to the right id, else by its id.
-    /// `Ok(None)` if there is none.
+    /// Returns what can be read from now on, for as long as anybody holds it; `roots` stay with all below them, too.
+    ///
+    /// Costs no system call: what other processes are to know of the snapshots of this one they are told when the store is
+    /// opened.
+    fn snapshot(&self, roots: &[Oid]) -> Arc<dyn Snapshot>;
+
+    /// Reads one object, copied. Whoever reads many takes a [`Backend::snapshot`] and borrows from it.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if it is damaged; [`Error::Io`].
-    fn read(&self, at: &ObjRef) -> Result<Option<Object<'_>>, Error>;
-
-    /// Returns the record of an object that is where the hint says and can be borrowed without a lock, checked;
-    /// `None` in any other case. The fast way of [`Backend::read`], which answers for the rest.
-    fn peek(&self, oid: &[u8], at: Location) -> Option<&[u8]> {
-        let _ = (oid, at);
-        None
+    /// As [`Snapshot::read`].
+    fn read(&self, at: &ObjRef) -> Result<Option<Object<'static>>, Error> {
+        Ok(self.snapshot(&[]).read(at)?.map(Object::into_static))
     }
 
-    /// Reads many objects; slow media overlap the waits. The answers are in the order of the questions.
+    /// As [`Snapshot::locate`], now.
+    fn locate(&self, oid: &Oid) -> Option<Location> {
+        self.snapshot(&[]).locate(oid)
+    }
+
+    /// Returns the position of the last move of a ref: a total order of all moves, of which a later one has a higher
+    /// position. `None` where the backend has none ([`Capabilities::positions`]).
     ///
     /// # Errors
-    /// As [`Backend::read`]; the first one met.
-    fn read_many(&self, at: &[ObjRef]) -> Result<Vec<Option<Object<'_>>>, Error> {
-        at.iter().map(|at| self.read(at)).collect()
+    /// As [`Backend::get_ref`].
+    fn position(&self) -> Result<Option<Position>, Error> {
+        Ok(None)
     }
 
-    /// Returns where the object with this id is, if that is known without reading: it need not be complete.
-    fn locate(&self, oid: &Oid) -> Option<Location>;
+    /// Returns how many sweeps have begun, for [`Batch::leave_out`]; 0 where nothing is ever swept.
+    fn sweeps(&self) -> u64 {
+        0
+    }
+
+    /// Drops objects that nothing leads to: no ref, no snapshot, and none of `roots`; of these at most as many as `limits`
+    /// say. What was dropped is not found any more, except by the snapshots that show it.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] where the backend cannot ([`Capabilities::sweep`]); what reading meets, before anything is dropped;
+    /// [`Error::ReadOnly`], [`Error::Io`].
+    fn sweep(&self, roots: &Roots<'_>, limits: &SweepLimits) -> Result<Swept, Error> {
+        let _ = (roots, limits);
+        Err(Error::Usage { reason: "this backend drops nothing" })
+    }
 
     /// Adds the batch's objects and moves the refs, all in one step.
     ///
@@ -68,7 +97,8 @@ pub trait Backend: Send + Sync + fmt::Debug {
     /// # Errors
     /// [`Error::Conflict`] if a ref is not what its move expects: nothing is then added. [`Error::Locked`],
     /// [`Error::ReadOnly`], [`Error::NoSpace`], [`Error::Io`]; then no ref has moved. [`Error::Poisoned`]
-    /// after a failed sync, until the store is opened again.
+    /// after a failed sync, until the store is opened again. [`Error::Gone`] if a sweep dropped objects that the batch left
+    /// out, or that a ref is to lead to: nothing is then added.
     fn append(&self, batch: Batch, moves: &[RefMove], durability: Durability) -> Result<Location, Error>;
 
     /// Appends a batch without moving a ref, acknowledged after the append, and leaves the batch empty; on an
@@ -156,8 +186,6 @@ pub trait Backend: Send + Sync + fmt::Debug {
 /// What a backend promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
-    /// The backend's name, as the command line writes it.
-    pub name: &'static str,
     /// What was appended is there after the process ends.
     pub persistent: bool,
     /// A crash keeps a batch and its ref moves together, or neither.
@@ -170,6 +198,10 @@ pub struct Capabilities {
     pub processes: bool,
     /// The unhashed words of objects are kept.
     pub words: bool,
+    /// Moves of refs have positions.
+    pub positions: bool,
+    /// What nothing leads to can be dropped.
+    pub sweep: bool,
     /// Objects are Git's, with ids of this algorithm, and refs are named as Git names them: nothing else can be kept.
     pub git: Option<git::Algorithm>,
 }

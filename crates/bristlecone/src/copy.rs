@@ -9,9 +9,9 @@
 use bristlecone_core::{Checked, Format, FormatError, Kind, Location, ObjRef, Object, Oid, Sink, Source};
 
 use crate::{
-    Backend, Batch, Durability, Error, Repo, Result,
+    Batch, Durability, Error, Repo, Result, Snapshot,
     oid_map::{OidMap, OidSet},
-    store::{FlushSink, check_kind},
+    store::{FlushSink, Store, check_kind},
 };
 
 /// So many objects are asked for at a time.
@@ -43,21 +43,25 @@ impl<F: Format> Repo<F> {
     /// [`Error::BadObject`] for one whose bytes have another id, or that is not what the format makes of its contents; what
     /// was copied before it stays, and nothing names it. Those of both backends.
     pub fn copy_objects(&self, from: &Self, heads: &[ObjRef]) -> Result<Copied> {
-        if self.format().options() != from.format().options() || self.store.empty != from.store.empty {
+        if self.format().options() != from.format().options() || self.shared.empty != from.shared.empty {
             return Err(Error::Usage { reason: "objects go between stores of the same format and options alone" });
         }
-        let sink = FlushSink::new(Batch::new(), &*self.store.backend);
+        // Nothing leads to what is copied, until all of it is: the snapshot keeps it.
+        let (store, source) = (self.now(), from.now());
+        let sink = store.sink();
         let mut copy = Copy {
             to: self,
             from,
+            store: &store,
+            source: &source,
             sink,
             seen: OidSet::default(),
             generations: OidMap::default(),
-            checked: self.store.take_checked(),
+            checked: self.shared.take_checked(),
             copied: Copied::default(),
         };
         let done = copy.run(heads);
-        self.store.keep_checked(copy.checked);
+        self.shared.keep_checked(copy.checked);
         done.map(|()| copy.copied)
     }
 }
@@ -65,6 +69,9 @@ impl<F: Format> Repo<F> {
 struct Copy<'c, F: Format> {
     to: &'c Repo<F>,
     from: &'c Repo<F>,
+    // What is read of both.
+    store: &'c Store<F>,
+    source: &'c Store<F>,
     sink: FlushSink<'c>,
     // Objects that are there or on their way.
     seen: OidSet,
@@ -138,7 +145,7 @@ impl<F: Format> Copy<'_, F> {
             let mut next = Vec::new();
             for chunk in level.chunks(READ_MANY) {
                 let places: Vec<ObjRef> = chunk.iter().map(|(_, at)| *at).collect();
-                for ((kind, at), object) in chunk.iter().zip(self.from.store.backend.read_many(&places)?) {
+                for ((kind, at), object) in chunk.iter().zip(self.source.snapshot.read_many(&places)?) {
                     let object = object.ok_or(Error::Missing { kind: kind.unwrap_or(Kind::Commit), oid: at.oid })?;
                     if let Some(kind) = kind {
                         check_kind(*kind, &object, at.oid)?;
@@ -194,7 +201,12 @@ impl<F: Format> Copy<'_, F> {
         if !self.seen.insert(*oid) || self.sink.known(oid).is_some() {
             return Ok(false);
         }
-        Ok(self.to.store.backend.read(&ObjRef::from(*oid))?.is_none())
+        if self.store.snapshot.read(&ObjRef::from(*oid))?.is_none() {
+            return Ok(true);
+        }
+        // Kept first and then looked for again: what is there now stays.
+        self.sink.leave_out(oid);
+        Ok(self.store.snapshot.read(&ObjRef::from(*oid))?.is_none())
     }
 
     /// Checks the id of an object and returns what it names.
@@ -217,7 +229,7 @@ impl<F: Format> Copy<'_, F> {
 
     fn put_inner(&mut self, inner: &Inner) -> Result<()> {
         let mut generation = None;
-        if inner.kind == Kind::Commit && self.to.store.backend.capabilities().words {
+        if inner.kind == Kind::Commit && self.to.shared.backend.capabilities().words {
             // Numbers are not hashed, so those of another store are not believed.
             let mut above = 0;
             for parent in &inner.children {
@@ -229,8 +241,8 @@ impl<F: Format> Copy<'_, F> {
             self.generations.insert(inner.at.oid, above + 1);
             generation = Some(above + 1);
         }
-        let from = self.from;
-        let object = from.store.read(inner.kind, &inner.at)?;
+        let source = self.source;
+        let object = source.read(inner.kind, &inner.at)?;
         self.put(&inner.at.oid, &object, generation)
     }
 
@@ -246,7 +258,7 @@ impl<F: Format> Copy<'_, F> {
 
     /// Checks the object that was just put with what it names, which is there: as it is here, not as the other store has it.
     fn check_structure(&mut self, at: ObjRef) -> Result<()> {
-        let arrived = Arrived { batch: &self.sink.batch, backend: &*self.to.store.backend };
+        let arrived = Arrived { batch: &self.sink.batch, snapshot: &*self.store.snapshot };
         let object = arrived.read_any(&at)?.ok_or(Error::Missing { kind: Kind::Node, oid: at.oid })?;
         let done = self.to.format().check_structure(&arrived, &object, false, &mut self.checked);
         done.map_err(|error| match error {
@@ -259,15 +271,15 @@ impl<F: Format> Copy<'_, F> {
         if self.sink.batch.is_empty() {
             return Ok(());
         }
-        let batch = std::mem::take(&mut self.sink.batch);
-        self.to.store.backend.append(batch, &[], Durability::None).map(|_| ())
+        let batch = self.sink.take();
+        self.to.shared.backend.append(batch, &[], Durability::None).map(|_| ())
     }
 }
 
 /// What was put so far, and what was there before.
 struct Arrived<'c> {
     batch: &'c Batch,
-    backend: &'c dyn Backend,
+    snapshot: &'c dyn Snapshot,
 }
 
 impl Arrived<'_> {
@@ -276,7 +288,7 @@ impl Arrived<'_> {
         let placed = at.at.is_some() && at.at.pending_offset().is_none();
         match if placed { None } else { self.batch.read(at) } {
             Some(object) => Ok(Some(object)),
-            None => self.backend.read(at),
+            None => self.snapshot.read(at),
         }
     }
 }

@@ -29,7 +29,9 @@ use bristlecone_core::{Location, ObjRef, Object, Oid};
 
 use crate::{
     Error,
-    backend::{Backend, BackendStats, Batch, Capabilities, Damage, Durability, RefMove, RefTarget},
+    backend::{
+        Backend, BackendStats, Batch, Capabilities, Damage, Durability, Pin, Position, RefMove, RefTarget, Snapshot,
+    },
     storage::Storage,
 };
 
@@ -230,6 +232,7 @@ impl DiskBackend {
             cache,
             background: background::Background::default(),
             unreached: unreached::Unreached::default(),
+            pins: Arc::default(),
         };
         {
             let mut log = lock(&shared.log);
@@ -385,20 +388,14 @@ impl Drop for DiskBackend {
     }
 }
 
-impl Backend for DiskBackend {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            name: "disk",
-            persistent: true,
-            atomic_commits: true,
-            several_refs: true,
-            locations: self.shared.options.locations,
-            processes: true,
-            words: true,
-            git: None,
-        }
-    }
+/// What can be read of a store on disk. Segments that were opened stay open as long as the store.
+#[derive(Debug)]
+struct DiskSnapshot {
+    shared: Arc<Shared>,
+    pin: Pin,
+}
 
+impl Snapshot for DiskSnapshot {
     #[inline]
     fn peek(&self, oid: &[u8], at: Location) -> Option<&[u8]> {
         self.shared.peek(oid, at)
@@ -407,6 +404,48 @@ impl Backend for DiskBackend {
     #[inline]
     fn read(&self, at: &ObjRef) -> Result<Option<Object<'_>>, Error> {
         self.shared.read(at)
+    }
+
+    fn locate(&self, oid: &Oid) -> Option<Location> {
+        self.shared.locate(oid)
+    }
+
+    fn position(&self) -> Option<Position> {
+        Some(self.pin.position())
+    }
+
+    fn keep(&self, root: &Oid) {
+        self.pin.keep(root);
+    }
+}
+
+impl Backend for DiskBackend {
+    fn name(&self) -> &'static str {
+        "disk"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            persistent: true,
+            atomic_commits: true,
+            several_refs: true,
+            locations: self.shared.options.locations,
+            processes: true,
+            words: true,
+            positions: true,
+            sweep: false,
+            git: None,
+        }
+    }
+
+    fn snapshot(&self, roots: &[Oid]) -> Arc<dyn Snapshot> {
+        let end = self.shared.published.end();
+        let pin = self.shared.pins.pin(Position(end), end, roots);
+        Arc::new(DiskSnapshot { shared: self.shared.clone(), pin })
+    }
+
+    fn read(&self, at: &ObjRef) -> Result<Option<Object<'static>>, Error> {
+        Ok(self.shared.read(at)?.map(Object::into_static))
     }
 
     fn locate(&self, oid: &Oid) -> Option<Location> {
@@ -468,6 +507,11 @@ impl Backend for DiskBackend {
         let refs = self.shared.published.refs();
         let from = refs.range(prefix.to_owned()..).take_while(|(name, _)| name.starts_with(prefix));
         Ok(from.map(|(name, target)| (name.clone(), target.clone())).collect())
+    }
+
+    fn position(&self) -> Result<Option<Position>, Error> {
+        self.shared.refresh()?;
+        Ok(Some(Position(self.shared.published.end())))
     }
 
     fn flush(&self) -> Result<(), Error> {

@@ -119,6 +119,12 @@ pub enum Error {
         /// The folder of the store.
         folder: String,
     },
+    /// What a batch left out since the store had it was swept before the batch was appended.
+    #[error("{} objects that were in the store have been swept, such as {}; make the change again", oids.len(), first(oids))]
+    Gone {
+        /// The objects.
+        oids: Vec<Oid>,
+    },
     /// A pruned tree was asked for what it lacks.
     #[error("this tree was pruned: it does not hold {oid}")]
     Pruned {
@@ -224,4 +230,9 @@ impl Error {
         }
         Self::Io { file, source }
     }
+}
+
+/// Returns the first of some ids, for a message.
+fn first(oids: &[Oid]) -> String {
+    oids.first().map(ToString::to_string).unwrap_or_default()
 }

@@ -38,7 +38,8 @@ mod value;
 
 pub use backend::{
     Backend, BackendStats, Batch, BatchRecord, Capabilities, Counted, Counts, Damage, Durability, Expected, Layered,
-    MemoryBackend, ReadOnly, RefMove, RefTarget, SHALLOW, check_moves,
+    MemoryBackend, Pin, Pins, Position, ReadOnly, RefMove, RefTarget, Roots, SHALLOW, Snapshot, SweepLimits, Swept,
+    check_moves,
 };
 pub use bristlecone_core as core;
 pub use bristlecone_core::{

@@ -11,8 +11,8 @@ use std::collections::{BTreeMap, btree_map};
 use bristlecone_core::{Change, ChangeTarget, Entry, EntryKind, Format, Mode, ObjRef, Path, Target, native::Native};
 
 use crate::{
-    Batch, Durability, Error, Result, Tree,
-    store::{FlushSink, Store},
+    Error, Result, Tree,
+    store::{FlushSink, Store, again},
 };
 
 /// What a merge comes to.
@@ -111,16 +111,14 @@ pub fn trees<F: Format>(base: Option<&Tree<F>>, ours: &Tree<F>, theirs: &Tree<F>
     }
     let base = base.map(stored_root).transpose()?.flatten();
     let sides = (stored_root(ours)?, stored_root(theirs)?);
-    let mut sink = FlushSink::new(Batch::new(), &*store.backend);
-    let (root, conflicts) = roots(store, &mut sink, base, sides.0, sides.1)?;
-    let batch = sink.batch;
-    let root = match root {
-        Some(root) if !batch.is_empty() => {
-            let place = store.backend.append(batch, &[], Durability::None)?;
-            Some(ObjRef::new(root.oid, root.at.resolve(place)))
-        }
-        root => root,
-    };
+    let (root, conflicts) = again(|| {
+        let mut sink = store.sink();
+        let (root, conflicts) = roots(store, &mut sink, base, sides.0, sides.1)?;
+        Ok((root.map(|root| store.append(&mut sink, root)).transpose()?, conflicts))
+    })?;
+    if let Some(root) = &root {
+        store.snapshot.keep(&root.oid);
+    }
     let mut tree = Tree::at(store.clone(), root);
     tree.origin = ours.origin;
     Ok(Merged { tree, conflicts })

@@ -7,7 +7,8 @@ use bristlecone_core::{
 };
 
 use crate::{
-    Backend, Batch, Durability, Error, Expected, MemoryBackend, RefMove, RefTarget, Result, Tree, Value, store::Store,
+    Backend, Batch, Durability, Error, Expected, MemoryBackend, RefMove, RefTarget, Result, Tree, Value,
+    store::{Shared, Store},
 };
 
 mod branch;
@@ -15,6 +16,7 @@ mod commit;
 mod history;
 mod open;
 mod refname;
+mod sweep;
 mod tag;
 mod value;
 
@@ -36,12 +38,12 @@ const SYMBOLIC_MAX: usize = 8;
 /// An open store with its format. Cheap to clone; clones share everything.
 #[derive(Debug)]
 pub struct Repo<F: Format = Native> {
-    pub(crate) store: Arc<Store<F>>,
+    pub(crate) shared: Arc<Shared<F>>,
 }
 
 impl<F: Format> Clone for Repo<F> {
     fn clone(&self) -> Self {
-        Self { store: self.store.clone() }
+        Self { shared: self.shared.clone() }
     }
 }
 
@@ -57,31 +59,37 @@ impl<F: Format> Repo<F> {
     /// Returns a repository of a format over any backend.
     #[must_use]
     pub fn with_backend(format: F, backend: Arc<dyn Backend>) -> Self {
-        Self { store: Store::new(format, backend) }
+        Self { shared: Shared::new(format, backend) }
     }
 
     /// Returns the backend.
     #[must_use]
     pub fn backend(&self) -> &Arc<dyn Backend> {
-        &self.store.backend
+        &self.shared.backend
     }
 
     /// Returns the format with its options.
     #[must_use]
     pub fn format(&self) -> &F {
-        &self.store.format
+        &self.shared.format
+    }
+
+    /// Returns what can be read from now on.
+    pub(crate) fn now(&self) -> Arc<Store<F>> {
+        self.shared.now(&[])
     }
 
     /// Returns an empty tree.
     #[must_use]
     pub fn tree(&self) -> Tree<F> {
-        Tree::at(self.store.clone(), None)
+        Tree::at(self.now(), None)
     }
 
     /// Returns the tree whose root is `root`, loading nothing.
     #[must_use]
     pub fn tree_at(&self, root: impl Into<ObjRef>) -> Tree<F> {
-        Tree::at(self.store.clone(), Some(root.into()))
+        let root = root.into();
+        Tree::at(self.shared.now(&[root.oid]), Some(root))
     }
 
     /// Returns a value to be set at several places.
@@ -96,8 +104,9 @@ impl<F: Format> Repo<F> {
     /// [`Error::Missing`]; [`Error::WrongKind`] if it is no commit; [`Error::Corrupt`] and others of the backend.
     pub fn commit(&self, at: impl Into<ObjRef>) -> Result<Commit> {
         let at = at.into();
-        let object = self.store.read(Kind::Commit, &at)?;
-        self.store.format.decode_commit(&object).map_err(|source| Error::BadObject { oid: at.oid, source })
+        let store = self.now();
+        let object = store.read(Kind::Commit, &at)?;
+        self.shared.format.decode_commit(&object).map_err(|source| Error::BadObject { oid: at.oid, source })
     }
 
     /// Returns the generation number of a commit: 1 for one without parents, else one more than the largest
@@ -108,7 +117,7 @@ impl<F: Format> Repo<F> {
     /// # Errors
     /// As [`Repo::commit`].
     pub fn generation(&self, at: impl Into<ObjRef>) -> Result<u64> {
-        commit::generation(&self.store, &at.into())
+        commit::generation(&self.now(), &at.into())
     }
 
     /// Returns the tree of a commit, with the commit as its origin.
@@ -117,12 +126,7 @@ impl<F: Format> Repo<F> {
     /// As [`Repo::commit`].
     pub fn checkout(&self, at: impl Into<ObjRef>) -> Result<Tree<F>> {
         let at = at.into();
-        let object = self.store.read(Kind::Commit, &at)?;
-        let root = self.store.format.commit_tree(&object);
-        let root = root.map_err(|source| Error::BadObject { oid: at.oid, source })?;
-        let mut tree = self.tree_at(root);
-        tree.origin = Some(at);
-        Ok(tree)
+        checkout(self.shared.now(&[at.oid]), at)
     }
 
     /// Returns a branch, which need not exist yet.
@@ -138,7 +142,7 @@ impl<F: Format> Repo<F> {
     /// # Errors
     /// Those of the backend.
     pub fn branches(&self) -> Result<Vec<String>> {
-        let refs = self.store.backend.list_refs(BRANCHES)?;
+        let refs = self.shared.backend.list_refs(BRANCHES)?;
         Ok(refs.into_keys().map(|name| name[BRANCHES.len()..].to_owned()).collect())
     }
 
@@ -150,7 +154,7 @@ impl<F: Format> Repo<F> {
     pub fn resolve(&self, name: &str) -> Result<Option<ObjRef>> {
         let mut name = name.to_owned();
         for _ in 0..SYMBOLIC_MAX {
-            match self.store.backend.get_ref(&name)? {
+            match self.shared.backend.get_ref(&name)? {
                 None => return Ok(None),
                 Some(RefTarget::Object(at)) => return Ok(Some(at)),
                 Some(RefTarget::Symbolic(next)) => name = next,
@@ -164,7 +168,7 @@ impl<F: Format> Repo<F> {
     pub(crate) fn last_ref(&self, name: &str) -> Result<String> {
         let mut name = name.to_owned();
         for _ in 0..SYMBOLIC_MAX {
-            match self.store.backend.get_ref(&name)? {
+            match self.shared.backend.get_ref(&name)? {
                 Some(RefTarget::Symbolic(next)) => name = next,
                 _ => return Ok(name),
             }
@@ -177,7 +181,7 @@ impl<F: Format> Repo<F> {
     /// # Errors
     /// [`Error::Conflict`] names the first ref that is not as expected; those of the backend.
     pub fn move_refs(&self, moves: &[RefMove], durability: Durability) -> Result<()> {
-        self.store.backend.append(Batch::new(), moves, durability).map(|_| ())
+        self.shared.backend.append(Batch::new(), moves, durability).map(|_| ())
     }
 
     /// Moves one ref if it holds `expected`; returns whether it did.
@@ -206,7 +210,7 @@ impl<F: Format> Repo<F> {
     /// # Errors
     /// Those of the backend.
     pub fn head(&self) -> Result<Option<RefTarget>> {
-        self.store.backend.get_ref(HEAD)
+        self.shared.backend.get_ref(HEAD)
     }
 
     /// Makes HEAD name a branch, which need not exist yet.
@@ -235,7 +239,7 @@ impl<F: Format> Repo<F> {
 
     /// Drops every object that is only kept to be found sooner. Trees go on; pending edits stay.
     pub fn clear_caches(&self) {
-        self.store.backend.clear_caches();
+        self.shared.backend.clear_caches();
     }
 
     /// Makes everything that was committed so far durable.
@@ -243,7 +247,7 @@ impl<F: Format> Repo<F> {
     /// # Errors
     /// Those of the backend.
     pub fn flush(&self) -> Result<()> {
-        self.store.backend.flush()
+        self.shared.backend.flush()
     }
 
     /// Returns the full reference of an object whose id starts with these hexadecimal digits; `None` if there is
@@ -257,13 +261,13 @@ impl<F: Format> Repo<F> {
             return Err(Error::Usage { reason: "an id is named by at least four hexadecimal digits" });
         }
         if let Ok(oid) = digits.parse::<Oid>()
-            && let Some(object) = self.store.backend.read(&oid.into())?
+            && let Some(object) = self.shared.backend.read(&oid.into())?
         {
             return Ok(Some((object.kind(), ObjRef::new(oid, object.location()))));
         }
         let mut found: Option<(Kind, ObjRef)> = None;
         let mut several = false;
-        self.store.backend.each_object(
+        self.shared.backend.each_object(
             &mut |oid, object| {
                 if oid.to_string().starts_with(&digits) {
                     several |= found.is_some_and(|(_, at)| at.oid != oid);
@@ -281,7 +285,7 @@ impl<F: Format> Repo<F> {
     /// # Errors
     /// [`Error::Format`] if it does not decode; those of the backend where its hash takes other objects.
     pub fn hash_object(&self, object: &Object<'_>) -> Result<Oid> {
-        self.store.format.object_id(&*self.store, object)
+        self.shared.format.object_id(&*self.now(), object)
     }
 
     /// Checks what must hold between an object and those below it, for checks; see [`Format::check_structure`].
@@ -289,18 +293,30 @@ impl<F: Format> Repo<F> {
     /// # Errors
     /// [`Error::Format`] for what breaks a rule; those of the backend.
     pub fn check_structure(&self, object: &Object<'_>, whole: bool, checked: &mut Checked) -> Result<()> {
-        self.store.format.check_structure(&*self.store, object, whole, checked)
+        self.shared.format.check_structure(&*self.now(), object, whole, checked)
     }
 
     /// Submits prepared commits together: one write and one sync for all, each on its own terms.
     ///
     /// The answers are in the order of the commits.
     pub fn submit(&self, commits: Vec<Prepared<F>>, durability: Durability) -> Vec<Result<ObjRef>> {
-        let (batches, heads): (Vec<_>, Vec<_>) =
-            commits.into_iter().map(|prepared| ((prepared.batch, prepared.moves), prepared.head)).unzip();
-        let placed = self.store.backend.append_many(batches, durability);
-        placed.into_iter().zip(heads).map(|(base, head)| Ok(resolve(head, base?))).collect()
+        let parts =
+            commits.into_iter().map(|prepared| ((prepared.batch, prepared.moves), (prepared.head, prepared.kept)));
+        let (batches, heads): (Vec<_>, Vec<_>) = parts.unzip();
+        let placed = self.shared.backend.append_many(batches, durability);
+        placed.into_iter().zip(heads).map(|(base, (head, _))| Ok(resolve(head, base?))).collect()
     }
+}
+
+/// Returns the tree of a commit that the store keeps.
+fn checkout<F: Format>(store: Arc<Store<F>>, at: ObjRef) -> Result<Tree<F>> {
+    let object = store.read(Kind::Commit, &at)?;
+    let root = store.format.commit_tree(&object);
+    let root = root.map_err(|source| Error::BadObject { oid: at.oid, source })?;
+    drop(object);
+    let mut tree = Tree::at(store, Some(root));
+    tree.origin = Some(at);
+    Ok(tree)
 }
 
 pub(crate) fn resolve(at: ObjRef, base: Location) -> ObjRef {

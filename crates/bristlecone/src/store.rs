@@ -1,14 +1,18 @@
-//! What a repository and its trees share: a format over a backend.
+//! What a repository and its trees share: a format over a backend, and what is read of it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    cell::RefCell,
+    ops::Deref,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use bristlecone_core::{Checked, Format, Kind, Location, ObjRef, Object, Oid, Sink, Source};
 
-use crate::{Backend, Batch, Error, Result};
+use crate::{Backend, Batch, Durability, Error, Result, Snapshot};
 
 /// A format over a backend.
 #[derive(Debug)]
-pub(crate) struct Store<F> {
+pub(crate) struct Shared<F> {
     pub(crate) format: F,
     pub(crate) backend: Arc<dyn Backend>,
     /// The id of the empty root, where the format has one.
@@ -19,7 +23,7 @@ pub(crate) struct Store<F> {
     checked: Mutex<Checked>,
 }
 
-impl<F: Format> Store<F> {
+impl<F: Format> Shared<F> {
     pub(crate) fn new(format: F, backend: Arc<dyn Backend>) -> Arc<Self> {
         let empty = format.empty_dir(&mut Batch::new()).ok().map(|at| at.oid);
         Arc::new(Self { format, backend, empty, partial: false, checked: Mutex::default() })
@@ -28,6 +32,12 @@ impl<F: Format> Store<F> {
     /// Returns a store that has only part of the objects.
     pub(crate) fn partial(format: F, backend: Arc<dyn Backend>, empty: Option<Oid>) -> Arc<Self> {
         Arc::new(Self { format, backend, empty, partial: true, checked: Mutex::default() })
+    }
+
+    /// Returns what can be read from now on. `roots` stay with all below them.
+    pub(crate) fn now(self: &Arc<Self>, roots: &[Oid]) -> Arc<Store<F>> {
+        let snapshot = self.backend.snapshot(roots);
+        Arc::new(Store { format: self.format.clone(), shared: self.clone(), snapshot })
     }
 
     /// Takes what is known of the structure of objects; a copy beside this one begins with nothing.
@@ -47,17 +57,72 @@ impl<F: Format> Store<F> {
     }
 }
 
+/// A format over a snapshot of a backend: what trees and walks read from.
+#[derive(Debug)]
+pub(crate) struct Store<F> {
+    pub(crate) format: F,
+    pub(crate) shared: Arc<Shared<F>>,
+    pub(crate) snapshot: Arc<dyn Snapshot>,
+}
+
+impl<F> Deref for Store<F> {
+    type Target = Shared<F>;
+
+    fn deref(&self) -> &Shared<F> {
+        &self.shared
+    }
+}
+
+impl<F: Format> Store<F> {
+    /// Returns the same store to be read through another snapshot.
+    pub(crate) fn with(&self, snapshot: Arc<dyn Snapshot>) -> Arc<Self> {
+        Arc::new(Self { format: self.format.clone(), shared: self.shared.clone(), snapshot })
+    }
+
+    /// Returns an empty batch's sink over what can be read here.
+    pub(crate) fn sink(&self) -> FlushSink<'_> {
+        let sweeps = self.backend.sweeps();
+        FlushSink::new(Batch::since(sweeps), &*self.snapshot)
+    }
+}
+
+impl<F: Format> Store<F> {
+    /// Appends what a sink holds, if anything, and returns where an object of it is.
+    pub(crate) fn append(&self, sink: &mut FlushSink<'_>, at: ObjRef) -> Result<ObjRef> {
+        let batch = sink.take();
+        if batch.is_empty() {
+            return Ok(at);
+        }
+        let base = self.backend.append(batch, &[], Durability::None)?;
+        Ok(ObjRef::new(at.oid, at.at.resolve(base)))
+    }
+}
+
+/// So often a change is made again after what it left out was swept: each time another sweep must have begun.
+const AGAIN_MAX: usize = 16;
+
+/// Makes a change, and makes it again if what it left out was swept meanwhile.
+pub(crate) fn again<T>(mut change: impl FnMut() -> Result<T>) -> Result<T> {
+    for _ in 1..AGAIN_MAX {
+        match change() {
+            Err(Error::Gone { .. }) => {}
+            done => return done,
+        }
+    }
+    change()
+}
+
 impl<F: Format> Source for Store<F> {
     type Error = Error;
 
     #[inline]
     fn peek(&self, oid: &[u8], at: Location) -> Option<&[u8]> {
-        self.backend.peek(oid, at)
+        self.snapshot.peek(oid, at)
     }
 
     #[inline]
     fn read<'a>(&'a self, kind: Kind, at: &ObjRef) -> Result<Object<'a>> {
-        let Some(object) = self.backend.read(at)? else { return Err(self.missing(kind, at.oid)) };
+        let Some(object) = self.snapshot.read(at)? else { return Err(self.missing(kind, at.oid)) };
         check_kind(kind, &object, at.oid)?;
         Ok(object)
     }
@@ -73,7 +138,7 @@ pub(crate) fn check_kind(kind: Kind, object: &Object<'_>, oid: Oid) -> Result<()
     Err(Error::WrongKind { oid, found, expected: kind })
 }
 
-impl<F> Store<F> {
+impl<F> Shared<F> {
     #[cold]
     fn missing(&self, kind: Kind, oid: Oid) -> Error {
         if self.partial {
@@ -86,20 +151,36 @@ impl<F> Store<F> {
     }
 }
 
-/// A batch on its way, above what the backend has.
+/// A batch on its way, above what a snapshot shows.
 pub(crate) struct FlushSink<'b> {
     pub(crate) batch: Batch,
-    backend: &'b dyn Backend,
+    snapshot: &'b dyn Snapshot,
+    // What the batch need not hold, since the store has it.
+    left_out: RefCell<Vec<Oid>>,
     buffer: Vec<u8>,
 }
 
 impl<'b> FlushSink<'b> {
-    pub(crate) fn new(batch: Batch, backend: &'b dyn Backend) -> Self {
-        Self { batch, backend, buffer: Vec::new() }
+    pub(crate) fn new(batch: Batch, snapshot: &'b dyn Snapshot) -> Self {
+        Self { batch, snapshot, left_out: RefCell::default(), buffer: Vec::new() }
     }
 
-    pub(crate) fn backend(&self) -> &'b dyn Backend {
-        self.backend
+    pub(crate) fn snapshot(&self) -> &'b dyn Snapshot {
+        self.snapshot
+    }
+
+    /// Notes that the batch does not hold an object, and keeps that in the store.
+    pub(crate) fn leave_out(&self, oid: &Oid) {
+        self.snapshot.keep(oid);
+        self.left_out.borrow_mut().push(*oid);
+    }
+
+    /// Returns the batch with what it left out, and begins another.
+    pub(crate) fn take(&mut self) -> Batch {
+        let next = Batch::since(self.batch.left_out().1);
+        let mut batch = std::mem::replace(&mut self.batch, next);
+        self.left_out.get_mut().drain(..).for_each(|oid| batch.leave_out(oid));
+        batch
     }
 }
 
@@ -118,7 +199,13 @@ impl Sink for FlushSink<'_> {
     }
 
     fn known(&self, oid: &Oid) -> Option<Location> {
-        self.batch.known(oid).or_else(|| self.backend.locate(oid))
+        if let Some(at) = self.batch.known(oid) {
+            return Some(at);
+        }
+        self.snapshot.locate(oid)?;
+        // Kept first and then looked for again: what is there now stays.
+        self.leave_out(oid);
+        self.snapshot.locate(oid)
     }
 }
 
@@ -133,9 +220,12 @@ const EARLY_BYTES: usize = 1 << 20;
 /// Hashes `value` and puts it on its way, unless it is there. Returns its reference, without a place.
 pub(crate) fn put_early<F: Format>(store: &Store<F>, early: &Early, value: &[u8]) -> Result<ObjRef> {
     let mut batch = early.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let mut sink = FlushSink::new(std::mem::take(&mut *batch), &*store.backend);
+    if batch.is_empty() {
+        *batch = Batch::since(store.backend.sweeps());
+    }
+    let mut sink = FlushSink::new(std::mem::take(&mut *batch), &*store.snapshot);
     let put = store.format.put_contents(&mut sink, value);
-    *batch = sink.batch;
+    *batch = sink.take();
     let at = put?;
     if batch.bytes().len() >= EARLY_BYTES {
         write_early(store, &mut batch)?;

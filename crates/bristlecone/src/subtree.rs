@@ -72,7 +72,7 @@ impl<F: Format> Subtree<F> {
 
     /// Returns the subtree's directory below a root.
     fn dir(&self, root: &ObjRef) -> Result<Option<ObjRef>> {
-        self.repo.store.format.descend(&*self.repo.store, root, self.prefix.as_bytes())
+        self.repo.shared.format.descend(&*self.repo.now(), root, self.prefix.as_bytes())
     }
 }
 

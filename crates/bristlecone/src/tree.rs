@@ -19,7 +19,7 @@ use self::{
     patch::{Base, Edit, Finger, Leaf, Patch, Place},
 };
 use crate::{
-    Error, NewValue, Result, StoredValue,
+    Error, NewValue, Result, Snapshot, StoredValue,
     repo::Stored,
     store::{Early, Store, flush_early},
 };
@@ -67,6 +67,8 @@ const STORED_LEVELS: u16 = (PATH_STEPS_MAX - 64) as u16;
 #[derive(Debug)]
 pub struct Tree<F: Format = Native> {
     pub(crate) store: Arc<Store<F>>,
+    // What keeps the parts that came from other trees, until they are written here.
+    held: Vec<Arc<dyn Snapshot>>,
     base: Option<ObjRef>,
     // As many steps as the longest path in the base is taken to have.
     levels: u16,
@@ -89,6 +91,7 @@ impl<F: Format> Clone for Tree<F> {
     fn clone(&self) -> Self {
         Self {
             store: self.store.clone(),
+            held: self.held.clone(),
             base: self.base,
             levels: self.levels,
             patch: self.patch.clone(),
@@ -107,6 +110,7 @@ impl<F: Format> Tree<F> {
         let base = base.and_then(|at| store.unless_empty(at));
         Self {
             store,
+            held: Vec::new(),
             levels: if base.is_some() { STORED_LEVELS } else { 0 },
             base,
             patch: None,
@@ -259,6 +263,7 @@ impl<F: Format> Tree<F> {
         });
         Self {
             store: self.store.clone(),
+            held: self.held.clone(),
             base: place.base.and_then(|at| self.store.unless_empty(at)),
             levels: self.levels_most().saturating_sub(1),
             patch,
@@ -325,9 +330,9 @@ impl<F: Format> Tree<F> {
     /// # Errors
     /// As [`Tree::add_kind`]; [`Error::Usage`] for a value in another store.
     pub fn add_stored(&mut self, path: impl AsPath, kind: EntryKind, value: &StoredValue) -> Result<()> {
-        let (backend, at, bytes) = match &value.0 {
+        let (backend, snapshot, at, bytes) = match &value.0 {
             Stored::Bytes(value) => return self.add_kind(path, kind, value),
-            Stored::Pieces { backend, at, bytes } => (backend, *at, *bytes),
+            Stored::Pieces { backend, snapshot, at, bytes } => (backend, snapshot, *at, *bytes),
         };
         if !kind.has_contents() {
             return Err(Error::Usage { reason: "a directory or foreign id is not added as a value" });
@@ -335,6 +340,7 @@ impl<F: Format> Tree<F> {
         if !Arc::ptr_eq(backend, &self.store.backend) {
             return Err(Error::Usage { reason: "a stored value is bound in trees of the repository that wrote it" });
         }
+        self.hold(snapshot);
         self.edit(&*path.as_path()?, Edit::Leaf(Leaf::Stored { kind, at, bytes }))
     }
 
@@ -383,6 +389,9 @@ impl<F: Format> Tree<F> {
         }
         let levels = tree.levels_below(&path)?;
         let (base, patch) = self.adopt(tree)?;
+        if Arc::ptr_eq(&tree.store.backend, &self.store.backend) {
+            std::iter::once(&tree.store.snapshot).chain(&tree.held).for_each(|snapshot| self.hold(snapshot));
+        }
         if path.is_root() {
             (self.base, self.patch, self.finger) = (base, patch, None);
             self.levels = levels;
@@ -392,6 +401,14 @@ impl<F: Format> Tree<F> {
         let mut patch = patch.unwrap_or_else(|| Arc::new(Patch::new(Base::Own(base))));
         Arc::make_mut(&mut patch).levels = levels;
         self.edit(&path, Edit::Dir(patch))
+    }
+
+    /// Keeps what a snapshot keeps until the edits are written.
+    fn hold(&mut self, snapshot: &Arc<dyn Snapshot>) {
+        let known = std::iter::once(&self.store.snapshot).chain(&self.held).any(|held| Arc::ptr_eq(held, snapshot));
+        if !known {
+            self.held.push(snapshot.clone());
+        }
     }
 
     /// Returns at least as many steps as the longest path has, without reading anything.

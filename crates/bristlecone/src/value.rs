@@ -1,11 +1,14 @@
 //! Values as callers give them: short ones by copy, long ones shared.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bristlecone_core::ObjRef;
 
 /// The longest value, in bytes: it passes through memory, and through one append, whole.
 pub const VALUE_BYTES_MAX: u64 = 2 << 30;
+
+/// A backend of this process, and how many sweeps have begun in it.
+pub(crate) type Owner = (usize, u64);
 
 /// A value to be set, cheap to clone. One that is set at many places is hashed and written once.
 ///
@@ -25,15 +28,15 @@ pub struct Value {
 #[derive(Debug)]
 pub(crate) struct SharedValue {
     pub(crate) bytes: Box<[u8]>,
-    // Where the value is once some store of this process has it; valid for that backend alone.
-    stored: OnceLock<(usize, ObjRef)>,
+    // Where the value is once some store of this process has it; valid for that backend alone, and until it is swept.
+    stored: Mutex<Option<(Owner, ObjRef)>>,
 }
 
 impl Value {
     /// Returns the value with these bytes.
     #[must_use]
     pub fn new(bytes: impl Into<Box<[u8]>>) -> Self {
-        Self { shared: Arc::new(SharedValue { bytes: bytes.into(), stored: OnceLock::new() }) }
+        Self { shared: Arc::new(SharedValue { bytes: bytes.into(), stored: Mutex::default() }) }
     }
 
     /// Returns the bytes.
@@ -42,13 +45,14 @@ impl Value {
         &self.shared.bytes
     }
 
-    pub(crate) fn stored(&self, backend: usize) -> Option<ObjRef> {
-        self.shared.stored.get().filter(|(owner, _)| *owner == backend).map(|(_, at)| *at)
+    pub(crate) fn stored(&self, by: Owner) -> Option<ObjRef> {
+        let stored = self.shared.stored.lock().unwrap_or_else(PoisonError::into_inner);
+        stored.filter(|(owner, _)| *owner == by).map(|(_, at)| at)
     }
 
-    pub(crate) fn set_stored(&self, backend: usize, at: ObjRef) {
-        // The first store to have it is remembered; another hashes again.
-        let _ = self.shared.stored.set((backend, at));
+    pub(crate) fn set_stored(&self, by: Owner, at: ObjRef) {
+        // The last store to have it is remembered; another hashes again.
+        *self.shared.stored.lock().unwrap_or_else(PoisonError::into_inner) = Some((by, at));
     }
 }
 

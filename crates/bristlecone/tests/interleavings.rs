@@ -131,13 +131,56 @@ mod memory {
                         let at = arena.keep(run.clone());
                         places.lock().unwrap().push((at, run));
                         let last = places.lock().unwrap().clone();
+                        let table = arena.table();
                         for (at, run) in last {
-                            assert_eq!(&arena.get(at).unwrap()[..run.len()], &run[..]);
+                            assert_eq!(&table.get(at).unwrap()[..run.len()], &run[..]);
                         }
                     }
                 })
             })
             .collect();
+        handles.into_iter().for_each(|handle| handle.join().unwrap());
+    }
+}
+
+mod sweeping {
+    /// Threads keep runs and read what they see, while another drops the slab that was filled first.
+    pub fn keep_read_and_drop() {
+        use shuttle::sync::{Arc, Mutex};
+
+        use bristlecone_core::Location;
+
+        let arena: Arc<crate::arena::Arena> = Arc::default();
+        arena.keep(vec![9; 8]);
+        let places = Arc::new(Mutex::new(Vec::new()));
+        let mut handles: Vec<_> = (1..3u8)
+            .map(|thread| {
+                let (arena, places) = (arena.clone(), places.clone());
+                shuttle::thread::spawn(move || {
+                    let before = arena.table();
+                    for n in 1..3usize {
+                        let run = vec![thread; 8 * n];
+                        let at = arena.keep(run.clone());
+                        places.lock().unwrap().push((at, run));
+                        // What was dropped stays for those who have it; nothing else is ever gone.
+                        if let Some(first) = before.get(Location(0)) {
+                            assert_eq!(first[..8], [9; 8]);
+                        }
+                        let last = places.lock().unwrap().clone();
+                        let table = arena.table();
+                        for (at, run) in last.iter().filter(|(at, _)| at.0 >> 32 != 0) {
+                            assert_eq!(&table.get(*at).unwrap()[..run.len()], &run[..]);
+                        }
+                    }
+                })
+            })
+            .collect();
+        let sweeper = arena.clone();
+        handles.push(shuttle::thread::spawn(move || {
+            sweeper.leave_slab();
+            sweeper.drop_slabs(|slab| slab == 0);
+            assert!(sweeper.table().get(Location(0)).is_none());
+        }));
         handles.into_iter().for_each(|handle| handle.join().unwrap());
     }
 }
@@ -189,6 +232,12 @@ fn the_lead_is_never_lost_and_everybody_is_answered() {
     shuttle::check_random(|| commits::group_commit(3, 2), 2_000);
     shuttle::check_pct(|| commits::group_commit(3, 2), 2_000, 3);
     shuttle::check_random(|| commits::group_commit(5, 1), 500);
+}
+
+#[test]
+fn what_is_dropped_is_dropped_for_those_who_come_later() {
+    shuttle::check_random(sweeping::keep_read_and_drop, 1_000);
+    shuttle::check_pct(sweeping::keep_read_and_drop, 1_000, 3);
 }
 
 #[test]

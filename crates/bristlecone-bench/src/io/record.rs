@@ -29,8 +29,8 @@ use std::{
 };
 
 use bristlecone::{
-    Backend, BackendStats, Batch, Capabilities, Damage, Durability, Error, Location, ObjRef, Object, Oid, RefMove,
-    RefTarget, core::RECORD_HEADER_BYTES,
+    Backend, BackendStats, Batch, Capabilities, Damage, Durability, Error, Location, ObjRef, Object, Oid, Position,
+    RefMove, RefTarget, Snapshot, core::RECORD_HEADER_BYTES,
 };
 
 use super::iolog::VERSION_2;
@@ -140,7 +140,16 @@ impl Recorded {
     pub fn new(inner: Arc<dyn Backend>, recorder: Arc<Recorder>) -> Self {
         Self { inner, recorder }
     }
+}
 
+/// What is read from a [`Recorded`] backend.
+#[derive(Debug)]
+struct RecordedSnapshot {
+    inner: Arc<dyn Snapshot>,
+    recorder: Arc<Recorder>,
+}
+
+impl RecordedSnapshot {
     fn note(&self, object: &Object<'_>) {
         let words = object.children() + (0..255).take_while(|index| object.aux(*index).is_some()).count();
         let bytes = RECORD_HEADER_BYTES + 8 * words + object.body().len();
@@ -148,11 +157,7 @@ impl Recorded {
     }
 }
 
-impl Backend for Recorded {
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
-    }
-
+impl Snapshot for RecordedSnapshot {
     fn read(&self, at: &ObjRef) -> Result<Option<Object<'_>>, Error> {
         let object = self.inner.read(at)?;
         Ok(object.inspect(|object| self.note(object)))
@@ -170,6 +175,36 @@ impl Backend for Recorded {
 
     fn locate(&self, oid: &Oid) -> Option<Location> {
         self.inner.locate(oid)
+    }
+
+    fn position(&self) -> Option<Position> {
+        self.inner.position()
+    }
+
+    fn keep(&self, root: &Oid) {
+        self.inner.keep(root);
+    }
+}
+
+impl Backend for Recorded {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn snapshot(&self, roots: &[Oid]) -> Arc<dyn Snapshot> {
+        Arc::new(RecordedSnapshot { inner: self.inner.snapshot(roots), recorder: self.recorder.clone() })
+    }
+
+    fn position(&self) -> Result<Option<Position>, Error> {
+        self.inner.position()
+    }
+
+    fn sweeps(&self) -> u64 {
+        self.inner.sweeps()
     }
 
     fn append(&self, batch: Batch, moves: &[RefMove], durability: Durability) -> Result<Location, Error> {

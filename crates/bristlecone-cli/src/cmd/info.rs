@@ -41,7 +41,7 @@ pub(super) fn run(_: InfoArgs, context: &mut Context) -> Result<()> {
     let format = opened.repo.format().tag();
     out.line(format_args!("store         {}", show(&opened.dir)))?;
     out.line(format_args!("format        {} version {} ({})", format.name, format.version, format.options))?;
-    out.line(format_args!("backend       {} version {}", can.name, backend_version))?;
+    out.line(format_args!("backend       {} version {}", opened.backend().name(), backend_version))?;
     let shown = match (&head, &commit) {
         (Some(name), Some(at)) => format!("branch {name} at commit {}", short(at)),
         (Some(name), None) => format!("branch {name}, without commits"),
@@ -73,7 +73,7 @@ pub(super) fn run(_: InfoArgs, context: &mut Context) -> Result<()> {
         "format": format.name.as_str(),
         "format_version": format.version,
         "options": format.options.as_str(),
-        "backend": can.name,
+        "backend": opened.backend().name(),
         "backend_version": backend_version,
         "segment_bytes": segment_bytes,
         "head": head,

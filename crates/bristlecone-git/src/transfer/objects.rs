@@ -1,9 +1,12 @@
 //! Where Git's objects come from: a repository, or a store whose format is Git's.
 
-use std::{collections::HashMap, sync::Mutex};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+};
 
 use bristlecone::{
-    Backend, Error, Format, Kind, Location, ObjRef, Oid, Result,
+    Backend, Error, Format, Kind, Location, ObjRef, Oid, Result, Snapshot,
     core::{
         FormatError,
         git::{self, Algorithm, Git},
@@ -29,8 +32,8 @@ impl Objects for Odb {
 /// Records tell where children are, and whoever reads an object is likely to read those next: without these places
 /// each would be searched for by its id, in every segment of the store.
 #[derive(Debug)]
-pub(super) struct StoreObjects<'b> {
-    backend: &'b dyn Backend,
+pub(super) struct StoreObjects {
+    snapshot: Arc<dyn Snapshot>,
     hints: Mutex<Hints>,
 }
 
@@ -44,9 +47,9 @@ struct Hints {
 /// So many places are remembered, and as many older ones.
 const HINTS_MAX: usize = 1 << 16;
 
-impl<'b> StoreObjects<'b> {
-    pub(super) fn new(backend: &'b dyn Backend) -> Self {
-        Self { backend, hints: Mutex::default() }
+impl StoreObjects {
+    pub(super) fn new(backend: &dyn Backend) -> Self {
+        Self { snapshot: backend.snapshot(&[]), hints: Mutex::default() }
     }
 }
 
@@ -63,10 +66,10 @@ impl Hints {
     }
 }
 
-impl Objects for StoreObjects<'_> {
+impl Objects for StoreObjects {
     fn read(&self, oid: &Oid, out: &mut Vec<u8>) -> Result<Option<Kind>> {
         let mut hints = self.hints.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let Some(object) = self.backend.read(&ObjRef::new(*oid, hints.get(oid)))? else { return Ok(None) };
+        let Some(object) = self.snapshot.read(&ObjRef::new(*oid, hints.get(oid)))? else { return Ok(None) };
         let bad = |source| Error::BadObject { oid: *oid, source };
         let raw = git::raw(object.kind(), object.body());
         let raw = raw.map_err(|source| bad(FormatError::Decode { kind: object.kind(), source }))?;

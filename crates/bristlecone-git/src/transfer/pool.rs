@@ -3,7 +3,7 @@
 use std::{cell::RefCell, sync::Arc};
 
 use bristlecone::{
-    Backend, Batch, Bytes, Durability, Error, Kind, Location, ObjRef, Object, Oid, Result, Sink,
+    Backend, Batch, Bytes, Durability, Error, Kind, Location, ObjRef, Object, Oid, Result, Sink, Snapshot,
     core::{Record, Source},
 };
 
@@ -17,6 +17,8 @@ const IN_BATCH: u64 = 1 << 63;
 /// What was put and not appended yet, over a backend.
 pub(super) struct Pool {
     pub(super) backend: Arc<dyn Backend>,
+    // Nothing leads to what is put, until all of it is: the snapshot keeps it.
+    snapshot: Arc<dyn Snapshot>,
     batch: RefCell<Batch>,
     buffer: RefCell<Vec<u8>>,
     // Where the batches begin that were appended.
@@ -52,7 +54,8 @@ impl Places {
 
 impl Pool {
     pub(super) fn new(backend: Arc<dyn Backend>, present: Option<Present>) -> Self {
-        Self { backend, batch: RefCell::default(), buffer: RefCell::default(), bases: Vec::new(), present }
+        let snapshot = backend.snapshot(&[]);
+        Self { backend, snapshot, batch: RefCell::default(), buffer: RefCell::default(), bases: Vec::new(), present }
     }
 
     /// Returns what to remember of a location that the pool gave.
@@ -111,14 +114,14 @@ impl Source for Pool {
     type Error = Error;
 
     fn peek(&self, oid: &[u8], at: Location) -> Option<&[u8]> {
-        if at.pending_offset().is_some() { None } else { self.backend.peek(oid, at) }
+        if at.pending_offset().is_some() { None } else { self.snapshot.peek(oid, at) }
     }
 
     fn read<'a>(&'a self, kind: Kind, at: &ObjRef) -> Result<Object<'a>> {
         if let Some(object) = self.waiting(at) {
             return Ok(object);
         }
-        let Some(object) = self.backend.read(at)? else { return Err(Error::Missing { kind, oid: at.oid }) };
+        let Some(object) = self.snapshot.read(at)? else { return Err(Error::Missing { kind, oid: at.oid }) };
         if object.kind() != kind && !(kind == Kind::Contents && object.kind() == Kind::Pieces) {
             return Err(Error::WrongKind { oid: at.oid, found: object.kind(), expected: kind });
         }

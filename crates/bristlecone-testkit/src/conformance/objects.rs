@@ -146,13 +146,14 @@ pub fn read_many_answers_in_order(make: Make<'_>) {
     let asked: Vec<usize> = (0..500).map(|_| rng.index(300)).collect();
     let at: Vec<ObjRef> =
         asked.iter().map(|&n| if n < 200 && n % 2 == 0 { places[n] } else { samples[n].oid.into() }).collect();
-    let found = backend.read_many(&at).unwrap();
+    let snapshot = backend.snapshot(&[]);
+    let found = snapshot.read_many(&at).unwrap();
     assert_eq!(found.len(), asked.len());
     for (&n, found) in asked.iter().zip(found) {
         assert_eq!(found.is_some(), n < 200);
         assert_eq!(found.and_then(|object| samples[n].mismatch(&object)), None);
     }
-    assert!(backend.read_many(&[]).unwrap().is_empty());
+    assert!(snapshot.read_many(&[]).unwrap().is_empty());
 }
 
 /// A backend that keeps one format's objects alone says so of any other, and adds nothing.

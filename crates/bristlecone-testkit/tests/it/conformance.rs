@@ -4,15 +4,20 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use bristlecone::{
     Backend, BackendStats, Batch, Capabilities, Damage, Durability, Error, Expected, Location, MemoryBackend, ObjRef,
-    Object, Oid, RefMove, RefTarget,
+    Object, Oid, RefMove, RefTarget, Snapshot,
 };
-use bristlecone_testkit::{conformance, crash::Engine, sim::SimStorage};
+use bristlecone_testkit::{conformance, crash::Engine, nasty::Nasty, sim::SimStorage};
 
 use crate::toy::{Bug, ToyEngine};
 
 #[test]
 fn the_memory_backend_conforms() {
     conformance::run(|| Arc::new(MemoryBackend::new()));
+}
+
+#[test]
+fn a_backend_that_moves_everything_conforms() {
+    conformance::run(|| Arc::new(Nasty::moving()));
 }
 
 #[test]
@@ -41,15 +46,14 @@ enum Flaw {
 
 /// The memory backend with a flaw.
 #[derive(Debug)]
-struct Broken(MemoryBackend, Flaw);
+struct Broken(Arc<MemoryBackend>, Flaw);
 
-impl Backend for Broken {
-    fn capabilities(&self) -> Capabilities {
-        self.0.capabilities()
-    }
+/// Reads whatever is where the hint leads.
+#[derive(Debug)]
+struct Trusting(Arc<MemoryBackend>, Arc<dyn Snapshot>);
 
+impl Snapshot for Trusting {
     fn read(&self, at: &ObjRef) -> Result<Option<Object<'_>>, Error> {
-        let Flaw::Trusting = self.1 else { return self.0.read(at) };
         let mut found = None;
         self.0.each_object(
             &mut |oid, object| {
@@ -60,11 +64,32 @@ impl Backend for Broken {
             },
             &mut |_| {},
         )?;
-        self.0.read(&found.unwrap_or(at.oid).into())
+        self.1.read(&found.unwrap_or(at.oid).into())
     }
 
     fn locate(&self, oid: &Oid) -> Option<Location> {
-        self.0.locate(oid)
+        self.1.locate(oid)
+    }
+
+    fn keep(&self, root: &Oid) {
+        self.1.keep(root);
+    }
+}
+
+impl Backend for Broken {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.0.capabilities()
+    }
+
+    fn snapshot(&self, roots: &[Oid]) -> Arc<dyn Snapshot> {
+        match self.1 {
+            Flaw::Trusting => Arc::new(Trusting(self.0.clone(), self.0.snapshot(roots))),
+            _ => self.0.snapshot(roots),
+        }
     }
 
     fn append(&self, batch: Batch, moves: &[RefMove], durability: Durability) -> Result<Location, Error> {
@@ -124,7 +149,7 @@ impl Backend for Broken {
 #[test]
 fn every_flaw_is_caught() {
     for flaw in [Flaw::Heedless, Flaw::Piecemeal, Flaw::Trusting, Flaw::Untidy, Flaw::Forgetful] {
-        let run = || conformance::run(|| Arc::new(Broken(MemoryBackend::new(), flaw)));
+        let run = || conformance::run(|| Arc::new(Broken(Arc::new(MemoryBackend::new()), flaw)));
         assert!(std::panic::catch_unwind(run).is_err(), "{flaw:?} goes unnoticed");
     }
 }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use bristlecone::{
-    Backend, BackendStats, Batch, Capabilities, Damage, Durability, Error, RefMove, RefTarget, check_moves,
+    Backend, BackendStats, Batch, Capabilities, Damage, Durability, Error, RefMove, RefTarget, Snapshot, check_moves,
     storage::{OpenMode, Storage, StorageFile, read_exact_at, write_all_at},
 };
 use bristlecone_core::{Location, ObjRef, Object, Oid, record_bytes};
@@ -34,7 +34,18 @@ pub(crate) enum Bug {
 }
 
 #[derive(Debug)]
-pub(crate) struct Toy {
+pub(crate) struct Toy(Arc<Store>);
+
+impl std::ops::Deref for Toy {
+    type Target = Store;
+
+    fn deref(&self) -> &Store {
+        &self.0
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Store {
     file: Arc<dyn StorageFile>,
     bug: Bug,
     log: Mutex<Log>,
@@ -64,9 +75,11 @@ fn checksum(seed: u64, bytes: &[u8]) -> u64 {
 
 impl Toy {
     fn new(file: Arc<dyn StorageFile>, bug: Bug) -> Self {
-        Self { file, bug, log: Mutex::default(), derived: Mutex::default() }
+        Self(Arc::new(Store { file, bug, log: Mutex::default(), derived: Mutex::default() }))
     }
+}
 
+impl Store {
     fn locked<T>(&self, run: impl FnOnce(&mut Log) -> Result<T, Error>) -> Result<T, Error> {
         let mut log = self.log.lock().unwrap();
         while !self.file.try_lock().map_err(io)? {
@@ -138,22 +151,13 @@ fn frame(batch: Batch, moves: &[RefMove]) -> Vec<u8> {
     frame
 }
 
-impl Backend for Toy {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            name: "toy",
-            persistent: true,
-            atomic_commits: true,
-            several_refs: true,
-            locations: false,
-            processes: true,
-            words: true,
-            git: None,
-        }
-    }
+/// Nothing is ever dropped, and what is read is copied.
+#[derive(Debug)]
+struct View(Arc<Store>);
 
+impl Snapshot for View {
     fn read(&self, at: &ObjRef) -> Result<Option<Object<'_>>, Error> {
-        self.locked(|log| {
+        self.0.locked(|log| {
             Ok(log.objects.get(&at.oid).map(|bytes| {
                 let (record, _) = record_bytes(bytes).expect("checked when it was read");
                 Object::from_record(&record, bytes.clone().into(), Location::NONE)
@@ -163,6 +167,32 @@ impl Backend for Toy {
 
     fn locate(&self, _: &Oid) -> Option<Location> {
         None
+    }
+
+    fn keep(&self, _: &Oid) {}
+}
+
+impl Backend for Toy {
+    fn name(&self) -> &'static str {
+        "toy"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            persistent: true,
+            atomic_commits: true,
+            several_refs: true,
+            locations: false,
+            processes: true,
+            words: true,
+            positions: false,
+            sweep: false,
+            git: None,
+        }
+    }
+
+    fn snapshot(&self, _: &[Oid]) -> Arc<dyn Snapshot> {
+        Arc::new(View(self.0.clone()))
     }
 
     fn append(&self, batch: Batch, moves: &[RefMove], durability: Durability) -> Result<Location, Error> {

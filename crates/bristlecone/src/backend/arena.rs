@@ -1,4 +1,7 @@
-//! Memory that is appended to and never moves: bytes that were kept can be borrowed for as long as the arena.
+//! Memory that is appended to and never moves: bytes that were kept can be borrowed for as long as the table that led to
+//! them.
+//!
+//! A table of slabs only grows; to drop slabs is to go on with another table, which shares the others.
 //!
 //! Runs of bytes are copied into slabs of several MiB, on huge pages where the system has them: storing a
 //! commit of 4 KiB otherwise costs a page fault. Long runs stay where they are and are slabs of their own.
@@ -9,7 +12,7 @@ use bristlecone_core::Location;
 use memmap2::MmapMut;
 
 use crate::sync::{
-    Mutex, PoisonError,
+    Arc, Mutex, PoisonError, RwLock,
     atomic::{AtomicUsize, Ordering::*},
 };
 
@@ -22,13 +25,32 @@ pub(super) const LONG_BYTES: usize = 2 << 20;
 /// lower ones.
 #[derive(Debug, Default)]
 pub(super) struct Arena {
-    slabs: boxcar::Vec<Slab>,
+    current: RwLock<Arc<Table>>,
     // The number of the slab that is being filled.
     filling: Mutex<Option<usize>>,
 }
 
+/// Slabs by their numbers, which are never given twice.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    // `None` for one that was dropped.
+    slabs: boxcar::Vec<Option<Arc<Slab>>>,
+}
+
+impl Table {
+    /// Returns what was kept from a location on: the run that starts there, and perhaps others behind it.
+    #[inline(always)]
+    pub(super) fn get(&self, at: Location) -> Option<&[u8]> {
+        self.slabs.get((at.0 >> 32) as usize)?.as_ref()?.get(at.0 as u32 as usize)
+    }
+
+    fn push(&self, slab: Slab) -> usize {
+        self.slabs.push(Some(Arc::new(slab)))
+    }
+}
+
 #[derive(Debug)]
-struct Slab {
+pub(super) struct Slab {
     memory: Memory,
     // Bytes that were kept: they never change again.
     kept: AtomicUsize,
@@ -92,10 +114,9 @@ impl Slab {
 }
 
 impl Arena {
-    /// Returns what was kept from a location on: the run that starts there, and perhaps others behind it.
-    #[inline(always)]
-    pub(super) fn get(&self, at: Location) -> Option<&[u8]> {
-        self.slabs.get((at.0 >> 32) as usize)?.get(at.0 as u32 as usize)
+    /// Returns the table of today.
+    pub(super) fn table(&self) -> Arc<Table> {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Keeps a copy of a run, whose length is a multiple of 8; `None` if it is too long for a slab.
@@ -104,14 +125,15 @@ impl Arena {
             return None;
         }
         let mut filling = self.filling.lock().unwrap_or_else(PoisonError::into_inner);
+        let table = self.current.read().unwrap_or_else(PoisonError::into_inner);
         let place = |number: usize| {
-            let offset = self.slabs.get(number)?.fill(run)?;
+            let offset = table.slabs.get(number)?.as_ref()?.fill(run)?;
             Some(Location((number as u64) << 32 | offset as u64))
         };
         if let Some(at) = filling.and_then(place) {
             return Some(at);
         }
-        let number = self.slabs.push(Slab::new().ok()?);
+        let number = table.push(Slab::new().ok()?);
         *filling = Some(number);
         place(number)
     }
@@ -122,6 +144,22 @@ impl Arena {
             return at;
         }
         let kept = AtomicUsize::new(run.len());
-        Location((self.slabs.push(Slab { memory: Memory::Whole(run.into_boxed_slice()), kept }) as u64) << 32)
+        let table = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        Location((table.push(Slab { memory: Memory::Whole(run.into_boxed_slice()), kept }) as u64) << 32)
+    }
+
+    /// Has the next run begin a slab.
+    pub(super) fn leave_slab(&self) {
+        *self.filling.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Goes on with a table that lacks some slabs, of which none is being filled. They are there as long as a table is that has them.
+    pub(super) fn drop_slabs(&self, dropped: impl Fn(usize) -> bool) {
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        let left = Table::default();
+        for (number, slab) in &current.slabs {
+            left.slabs.push(slab.clone().filter(|_| !dropped(number)));
+        }
+        *current = Arc::new(left);
     }
 }

@@ -16,6 +16,9 @@ pub struct Batch {
     list: Vec<(Oid, u32)>,
     // Place in the list by id, so that an object is kept once; made when the list gets long.
     index: Option<HashMap<Oid, u32, OidHasher>>,
+    // Objects that are not in it since the store had them, after so many sweeps.
+    left_out: Vec<Oid>,
+    sweeps: u64,
 }
 
 /// A list of so many objects is searched from end to end; a longer one has an index.
@@ -40,6 +43,25 @@ impl Batch {
         Self { bytes: buffer, ..Self::default() }
     }
 
+    /// Returns an empty batch that is made when so many sweeps have begun ([`crate::Backend::sweeps`]): what it leaves out
+    /// is looked up after that.
+    #[must_use]
+    pub fn since(sweeps: u64) -> Self {
+        Self { sweeps, ..Self::default() }
+    }
+
+    /// Notes that an object is not in the batch since the store has it. If a sweep begins before the batch is appended, the
+    /// backend looks again.
+    pub fn leave_out(&mut self, oid: Oid) {
+        self.left_out.push(oid);
+    }
+
+    /// Returns the objects that are not in the batch since the store had them, and after how many sweeps it had.
+    #[must_use]
+    pub fn left_out(&self) -> (&[Oid], u64) {
+        (&self.left_out, self.sweeps)
+    }
+
     /// Returns the records, one after another, each padded to 8 bytes.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
@@ -57,6 +79,7 @@ impl Batch {
         self.bytes.clear();
         self.list.clear();
         self.index = None;
+        self.left_out.clear();
     }
 
     /// Returns the number of objects.
@@ -122,6 +145,8 @@ impl Batch {
     /// if they had been put here.
     pub(crate) fn absorb(&mut self, other: &Self) -> Absorbed {
         let base = self.bytes.len() as u64;
+        self.left_out.extend_from_slice(&other.left_out);
+        self.sweeps = self.sweeps.min(other.sweeps);
         if other.list.iter().all(|(oid, _)| self.known(oid).is_none()) {
             // Children are named by their distance, so the records are as good here as there.
             self.bytes.extend_from_slice(&other.bytes);

@@ -9,7 +9,10 @@ use std::{
 
 use bristlecone_core::{Location, ObjRef, Object, Oid};
 
-use super::{Backend, BackendStats, Batch, Capabilities, Damage, Durability, MemoryBackend, RefMove, RefTarget};
+use super::{
+    Backend, BackendStats, Batch, Capabilities, Damage, Durability, MemoryBackend, Position, RefMove, RefTarget, Roots,
+    Snapshot, SweepLimits, Swept,
+};
 use crate::Error;
 
 /// Objects of the first store, of others, and of what was appended, which stays in memory. Refs are those of the first
@@ -34,33 +37,39 @@ impl Layered {
 }
 
 impl Backend for Layered {
+    fn name(&self) -> &'static str {
+        self.first().name()
+    }
+
     fn capabilities(&self) -> Capabilities {
-        Capabilities { persistent: false, ..self.first().capabilities() }
+        Capabilities { persistent: false, sweep: false, ..self.first().capabilities() }
     }
 
-    fn read(&self, at: &ObjRef) -> Result<Option<Object<'_>>, Error> {
-        let bare = ObjRef::from(at.oid);
-        if let Some(object) = self.new.read(&bare)? {
-            return Ok(Some(object));
-        }
-        for (index, store) in self.stores.iter().enumerate() {
-            if let Some(object) = store.read(if index == 0 { at } else { &bare })? {
-                return Ok(Some(object));
-            }
-        }
-        Ok(None)
+    fn snapshot(&self, roots: &[Oid]) -> Arc<dyn Snapshot> {
+        let new = self.new.snapshot(roots);
+        let stores = self.stores.iter().map(|store| store.snapshot(roots));
+        Arc::new(LayeredSnapshot { new, stores: stores.collect() })
     }
 
-    fn peek(&self, oid: &[u8], at: Location) -> Option<&[u8]> {
-        self.first().peek(oid, at)
-    }
-
-    fn read_many(&self, at: &[ObjRef]) -> Result<Vec<Option<Object<'_>>>, Error> {
-        at.iter().map(|at| self.read(at)).collect()
+    fn read(&self, at: &ObjRef) -> Result<Option<Object<'static>>, Error> {
+        Ok(self.snapshot(&[]).read(at)?.map(Object::into_static))
     }
 
     fn locate(&self, oid: &Oid) -> Option<Location> {
         self.first().locate(oid)
+    }
+
+    fn position(&self) -> Result<Option<Position>, Error> {
+        self.first().position()
+    }
+
+    fn sweeps(&self) -> u64 {
+        self.first().sweeps()
+    }
+
+    fn sweep(&self, roots: &Roots<'_>, limits: &SweepLimits) -> Result<Swept, Error> {
+        let _ = (roots, limits);
+        Err(Error::ReadOnly)
     }
 
     fn append(&self, batch: Batch, moves: &[RefMove], durability: Durability) -> Result<Location, Error> {
@@ -131,5 +140,61 @@ impl Backend for Layered {
 
     fn write_derived(&self, _: &str, _: &[u8]) -> Result<(), Error> {
         Err(Error::ReadOnly)
+    }
+}
+
+/// What is read from several stores.
+#[derive(Debug)]
+struct LayeredSnapshot {
+    new: Arc<dyn Snapshot>,
+    stores: Vec<Arc<dyn Snapshot>>,
+}
+
+impl Snapshot for LayeredSnapshot {
+    fn read(&self, at: &ObjRef) -> Result<Option<Object<'_>>, Error> {
+        let bare = ObjRef::from(at.oid);
+        if let Some(object) = self.new.read(&bare)? {
+            return Ok(Some(object));
+        }
+        for (index, store) in self.stores.iter().enumerate() {
+            if let Some(object) = store.read(if index == 0 { at } else { &bare })? {
+                return Ok(Some(object));
+            }
+        }
+        Ok(None)
+    }
+
+    fn peek(&self, oid: &[u8], at: Location) -> Option<&[u8]> {
+        self.stores[0].peek(oid, at)
+    }
+
+    fn read_many(&self, at: &[ObjRef]) -> Result<Vec<Option<Object<'_>>>, Error> {
+        let bare: Vec<ObjRef> = at.iter().map(|at| at.oid.into()).collect();
+        let mut found = self.new.read_many(&bare)?;
+        for (index, store) in self.stores.iter().enumerate() {
+            let open: Vec<usize> = (0..at.len()).filter(|&place| found[place].is_none()).collect();
+            if open.is_empty() {
+                break;
+            }
+            let asked: Vec<ObjRef> =
+                open.iter().map(|&place| if index == 0 { at[place] } else { bare[place] }).collect();
+            for (place, object) in open.into_iter().zip(store.read_many(&asked)?) {
+                found[place] = object;
+            }
+        }
+        Ok(found)
+    }
+
+    fn locate(&self, oid: &Oid) -> Option<Location> {
+        self.stores[0].locate(oid)
+    }
+
+    fn position(&self) -> Option<Position> {
+        self.stores[0].position()
+    }
+
+    fn keep(&self, root: &Oid) {
+        self.new.keep(root);
+        self.stores.iter().for_each(|store| store.keep(root));
     }
 }

@@ -1,39 +1,74 @@
-//! The memory backend: batches kept in an arena, never moved, so that reads borrow them without a lock.
+//! The memory backend: batches kept in an arena, never moved while anybody reads them, so that reads borrow them without
+//! a lock.
 
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{
-        Mutex, RwLock, RwLockReadGuard,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        atomic::{AtomicU64, Ordering::*},
     },
 };
 
 use bristlecone_core::{Location, ObjRef, Object, Oid, Record};
 
 use super::{
-    Backend, BackendStats, Batch, Capabilities, Damage, Durability, RefMove, RefTarget, arena::Arena, check_moves,
-    peek_record,
+    Backend, BackendStats, Batch, Capabilities, Damage, Durability, Pin, Pins, Position, RefMove, RefTarget, Roots,
+    Snapshot, SweepLimits, Swept,
+    arena::{Arena, Table},
+    check_moves, peek_record,
 };
 use crate::{Error, oid_map::OidHasher};
 
-/// Keeps everything in memory; nothing is ever dropped before the backend is.
+mod sweep;
+
+/// Keeps everything in memory; what nothing leads to is dropped by [`Backend::sweep`].
 #[derive(Debug, Default)]
-pub struct MemoryBackend {
+pub struct MemoryBackend(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
     arena: Arena,
     // Where each batch starts, and its length in bytes.
     batches: boxcar::Vec<(Location, u32)>,
     // Objects by id, of the first so many batches: most are only ever found by location, so batches are
     // indexed when an id is first looked for after them.
     index: RwLock<Index>,
-    refs: RwLock<BTreeMap<String, RefTarget>>,
+    // Held while anything is appended or a snapshot taken, and alone by a sweep and whoever moves refs.
+    refs: RwLock<Refs>,
+    pins: Arc<Pins>,
     derived: Mutex<HashMap<String, Vec<u8>>>,
+    // Bytes of records that are there, and that ever were.
     bytes: AtomicU64,
+    appended: AtomicU64,
+    // How many sweeps have begun.
+    sweeps: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Refs {
+    by_name: BTreeMap<String, RefTarget>,
+    position: Position,
 }
 
 #[derive(Debug, Default)]
 struct Index {
     batches: usize,
-    places: HashMap<Oid, Location, OidHasher>,
+    places: HashMap<Oid, Place, OidHasher>,
+}
+
+/// Where an object is, and the number of the batch that had it last.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    at: Location,
+    batch: u64,
+}
+
+fn read_lock<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
+    lock.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn write_lock<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
+    lock.write().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl MemoryBackend {
@@ -42,17 +77,9 @@ impl MemoryBackend {
     pub fn new() -> Self {
         Self::default()
     }
+}
 
-    #[inline]
-    fn at(&self, oid: &Oid, at: Location) -> Option<Object<'_>> {
-        let bytes = self.arena.get(at)?;
-        let record = Record::parse(bytes).ok()?;
-        if record.oid != oid.as_bytes() {
-            return None;
-        }
-        Some(Object::from_record(&record, bytes[..record.bytes() as usize].into(), at))
-    }
-
+impl Shared {
     fn keep(&self, batch: Batch) -> Location {
         if batch.is_empty() {
             return Location::NONE;
@@ -66,13 +93,29 @@ impl MemoryBackend {
 
     fn note(&self, base: Location, length: usize) {
         self.bytes.fetch_add(length as u64, Relaxed);
+        self.appended.fetch_add(length as u64, Relaxed);
         self.batches.push((base, length as u32));
+    }
+
+    /// Fails if a sweep that began since the batch was made dropped what it left out. The caller holds the refs.
+    fn refuse_gone(&self, batch: &Batch) -> Result<(), Error> {
+        let (left_out, sweeps) = batch.left_out();
+        if left_out.is_empty() || sweeps == self.sweeps.load(Acquire) {
+            return Ok(());
+        }
+        let index = self.indexed();
+        let gone: Vec<Oid> = left_out.iter().filter(|oid| !index.places.contains_key(oid)).copied().collect();
+        if gone.is_empty() { Ok(()) } else { Err(Error::Gone { oids: gone }) }
+    }
+
+    fn locate(&self, oid: &Oid) -> Option<Location> {
+        self.indexed().places.get(oid).map(|place| place.at)
     }
 
     /// Returns the index with every batch in it.
     fn indexed(&self) -> RwLockReadGuard<'_, Index> {
         loop {
-            let index = self.index.read().expect("no writer panics");
+            let index = read_lock(&self.index);
             if index.batches == self.batches.count() {
                 return index;
             }
@@ -82,39 +125,93 @@ impl MemoryBackend {
     }
 
     fn index_more(&self) {
-        let mut index = self.index.write().expect("no writer panics");
+        let table = self.arena.table();
+        let mut index = write_lock(&self.index);
         // A batch that is being pushed leaves a gap for a moment; the rest waits for it.
         while let Some(&(base, length)) = self.batches.get(index.batches) {
-            let bytes = self.arena.get(base).and_then(|bytes| bytes.get(..length as usize)).unwrap_or_default();
-            let mut offset = 0;
+            let bytes = table.get(base).and_then(|bytes| bytes.get(..length as usize)).unwrap_or_default();
+            let (mut offset, batch) = (0, index.batches as u64);
             while let Some(record) = bytes.get(offset..).and_then(|rest| Record::parse(rest).ok()) {
                 if let Ok(oid) = Oid::new(record.oid) {
-                    index.places.entry(oid).or_insert(Location(base.0 + offset as u64));
+                    let at = Location(base.0 + offset as u64);
+                    index.places.entry(oid).and_modify(|place| place.batch = batch).or_insert(Place { at, batch });
                 }
                 offset += (record.bytes() as usize).next_multiple_of(8);
             }
             index.batches += 1;
         }
     }
+
+    fn snapshot(self: &Arc<Self>, roots: &[Oid]) -> MemorySnapshot {
+        let refs = read_lock(&self.refs);
+        let pin = self.pins.pin(refs.position, self.batches.count() as u64, roots);
+        MemorySnapshot { tables: Tables::new(self.arena.table()), shared: self.clone(), pin }
+    }
 }
 
-impl Backend for MemoryBackend {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            name: "memory",
-            persistent: false,
-            atomic_commits: true,
-            several_refs: true,
-            locations: true,
-            processes: false,
-            words: true,
-            git: None,
+/// The tables of slabs that a snapshot has read from. What is lent from one stays as long as they do.
+#[derive(Debug)]
+struct Tables {
+    first: Arc<Table>,
+    later: OnceLock<Box<Tables>>,
+}
+
+impl Tables {
+    const fn new(first: Arc<Table>) -> Self {
+        Self { first, later: OnceLock::new() }
+    }
+
+    fn get(&self, at: Location) -> Option<&[u8]> {
+        let mut tables = self;
+        loop {
+            if let Some(bytes) = tables.first.get(at) {
+                return Some(bytes);
+            }
+            tables = tables.later.get()?;
         }
     }
 
+    /// Adds the table of today, if it is another than the last; returns whether it was.
+    fn add(&self, current: &Arc<Table>) -> bool {
+        let mut tables = self;
+        while !Arc::ptr_eq(&tables.first, current) {
+            let mut added = false;
+            tables = tables.later.get_or_init(|| {
+                added = true;
+                Box::new(Self::new(current.clone()))
+            });
+            if added {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// What can be read from memory, and what is not to be dropped from it.
+#[derive(Debug)]
+struct MemorySnapshot {
+    tables: Tables,
+    shared: Arc<Shared>,
+    pin: Pin,
+}
+
+impl MemorySnapshot {
+    #[inline]
+    fn at(&self, oid: &Oid, at: Location) -> Option<Object<'_>> {
+        let bytes = self.tables.get(at)?;
+        let record = Record::parse(bytes).ok()?;
+        if record.oid != oid.as_bytes() {
+            return None;
+        }
+        Some(Object::from_record(&record, bytes[..record.bytes() as usize].into(), at))
+    }
+}
+
+impl Snapshot for MemorySnapshot {
     #[inline]
     fn peek(&self, oid: &[u8], at: Location) -> Option<&[u8]> {
-        peek_record(self.arena.get(at)?, oid)
+        peek_record(self.tables.first.get(at)?, oid)
     }
 
     #[inline]
@@ -124,47 +221,117 @@ impl Backend for MemoryBackend {
         {
             return Ok(Some(object));
         }
-        Ok(self.locate(&at.oid).and_then(|found| self.at(&at.oid, found)))
+        loop {
+            let Some(found) = self.shared.locate(&at.oid) else { return Ok(None) };
+            if let Some(object) = self.at(&at.oid, found) {
+                return Ok(Some(object));
+            }
+            // It was appended or moved since the tables were taken; if it moves on meanwhile, there is another.
+            if !self.tables.add(&self.shared.arena.table()) && self.shared.locate(&at.oid) == Some(found) {
+                return Ok(None);
+            }
+        }
     }
 
     fn locate(&self, oid: &Oid) -> Option<Location> {
-        self.indexed().places.get(oid).copied()
+        self.shared.locate(oid)
+    }
+
+    fn position(&self) -> Option<Position> {
+        Some(self.pin.position())
+    }
+
+    fn keep(&self, root: &Oid) {
+        // No sweep is under way.
+        let _refs = read_lock(&self.shared.refs);
+        self.pin.keep(root);
+    }
+}
+
+impl Backend for MemoryBackend {
+    fn name(&self) -> &'static str {
+        "memory"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            persistent: false,
+            atomic_commits: true,
+            several_refs: true,
+            locations: true,
+            processes: false,
+            words: true,
+            positions: true,
+            sweep: true,
+            git: None,
+        }
+    }
+
+    fn snapshot(&self, roots: &[Oid]) -> Arc<dyn Snapshot> {
+        Arc::new(self.0.snapshot(roots))
+    }
+
+    fn locate(&self, oid: &Oid) -> Option<Location> {
+        self.0.locate(oid)
     }
 
     fn append(&self, batch: Batch, moves: &[RefMove], _: Durability) -> Result<Location, Error> {
+        let shared = &*self.0;
         if moves.is_empty() {
-            return Ok(self.keep(batch));
+            let _refs = read_lock(&shared.refs);
+            shared.refuse_gone(&batch)?;
+            return Ok(shared.keep(batch));
         }
         // The check and the move are one step under the lock of the refs; the objects in between are cheap.
-        let mut refs = self.refs.write().expect("no writer panics");
-        check_moves(moves, |name| refs.get(name))?;
-        let base = self.keep(batch);
+        let mut refs = write_lock(&shared.refs);
+        check_moves(moves, |name| refs.by_name.get(name))?;
+        shared.refuse_gone(&batch)?;
+        let base = shared.keep(batch);
+        refs.position.0 += 1;
         for wanted in moves {
-            match wanted.resolved(base) {
-                Some(target) => refs.insert(wanted.name.clone(), target),
-                None => refs.remove(&wanted.name),
+            let before = match wanted.resolved(base) {
+                Some(target) => refs.by_name.insert(wanted.name.clone(), target),
+                None => refs.by_name.remove(&wanted.name),
             };
+            if let Some(before) = before {
+                shared.pins.displaced(refs.position, &before);
+            }
         }
         Ok(base)
     }
 
     fn append_keeping(&self, batch: &mut Batch) -> Result<(), Error> {
-        match self.arena.keep_copy(batch.bytes()) {
-            Some(base) => self.note(base, batch.bytes().len()),
-            None => _ = self.keep(std::mem::take(batch)),
+        let shared = &*self.0;
+        let _refs = read_lock(&shared.refs);
+        shared.refuse_gone(batch)?;
+        match shared.arena.keep_copy(batch.bytes()) {
+            Some(base) => shared.note(base, batch.bytes().len()),
+            None => _ = shared.keep(std::mem::take(batch)),
         }
         batch.clear();
         Ok(())
     }
 
     fn get_ref(&self, name: &str) -> Result<Option<RefTarget>, Error> {
-        Ok(self.refs.read().expect("no writer panics").get(name).cloned())
+        Ok(read_lock(&self.0.refs).by_name.get(name).cloned())
     }
 
     fn list_refs(&self, prefix: &str) -> Result<BTreeMap<String, RefTarget>, Error> {
-        let refs = self.refs.read().expect("no writer panics");
-        let from = refs.range(prefix.to_owned()..).take_while(|(name, _)| name.starts_with(prefix));
+        let refs = read_lock(&self.0.refs);
+        let from = refs.by_name.range(prefix.to_owned()..).take_while(|(name, _)| name.starts_with(prefix));
         Ok(from.map(|(name, target)| (name.clone(), target.clone())).collect())
+    }
+
+    fn position(&self) -> Result<Option<Position>, Error> {
+        Ok(Some(read_lock(&self.0.refs).position))
+    }
+
+    fn sweeps(&self) -> u64 {
+        self.0.sweeps.load(Acquire)
+    }
+
+    fn sweep(&self, roots: &Roots<'_>, limits: &SweepLimits) -> Result<Swept, Error> {
+        self.0.sweep(roots, limits)
     }
 
     fn flush(&self) -> Result<(), Error> {
@@ -176,9 +343,11 @@ impl Backend for MemoryBackend {
         each: &mut dyn FnMut(Oid, &Object<'_>) -> Result<(), Error>,
         _: &mut dyn FnMut(Damage),
     ) -> Result<(), Error> {
-        let places: Vec<(Oid, Location)> = self.indexed().places.iter().map(|(oid, at)| (*oid, *at)).collect();
+        let snapshot = self.0.snapshot(&[]);
+        let places: Vec<(Oid, Location)> =
+            self.0.indexed().places.iter().map(|(oid, place)| (*oid, place.at)).collect();
         for (oid, at) in places {
-            if let Some(object) = self.at(&oid, at) {
+            if let Some(object) = snapshot.read(&ObjRef::new(oid, at))? {
                 each(oid, &object)?;
             }
         }
@@ -186,25 +355,26 @@ impl Backend for MemoryBackend {
     }
 
     fn stats(&self) -> BackendStats {
-        let bytes = self.bytes.load(Relaxed);
-        let batches = self.batches.count() as u64;
-        let entries = self.index.read().expect("no writer panics").places.capacity();
+        let (bytes, appended) = (self.0.bytes.load(Relaxed), self.0.appended.load(Relaxed));
+        let batches = self.0.batches.count() as u64;
+        let entries = read_lock(&self.0.index).places.capacity();
         BackendStats {
-            bytes_written: bytes,
+            bytes_written: appended,
             writes: batches,
             batches,
             store_bytes: bytes,
-            memory_bytes: bytes + entries as u64 * 48,
+            memory_bytes: bytes + entries as u64 * 56,
             ..BackendStats::default()
         }
     }
 
     fn read_derived(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
-        Ok(self.derived.lock().expect("no writer panics").get(name).cloned())
+        Ok(self.0.derived.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned())
     }
 
     fn write_derived(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
-        self.derived.lock().expect("no writer panics").insert(name.to_owned(), bytes.to_vec());
+        let mut derived = self.0.derived.lock().unwrap_or_else(PoisonError::into_inner);
+        derived.insert(name.to_owned(), bytes.to_vec());
         Ok(())
     }
 }
@@ -224,10 +394,10 @@ mod tests {
             places.push((arena.keep(run.clone()), run));
         }
         for (at, run) in &places {
-            assert_eq!(&arena.get(*at).unwrap()[..run.len()], &run[..]);
+            assert_eq!(&arena.table().get(*at).unwrap()[..run.len()], &run[..]);
         }
-        assert!(arena.get(Location(u64::from(u32::MAX))).is_none());
-        assert!(arena.get(Location(999 << 32)).is_none());
+        assert!(arena.table().get(Location(u64::from(u32::MAX))).is_none());
+        assert!(arena.table().get(Location(999 << 32)).is_none());
     }
 
     #[test]
@@ -240,7 +410,7 @@ mod tests {
                     for n in 0..2000usize {
                         let run = vec![thread; 8 + 8 * (n % 50)];
                         let at = arena.keep(run.clone());
-                        assert_eq!(&arena.get(at).unwrap()[..run.len()], &run[..]);
+                        assert_eq!(&arena.table().get(at).unwrap()[..run.len()], &run[..]);
                     }
                 });
             }

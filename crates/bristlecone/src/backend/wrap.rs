@@ -12,7 +12,10 @@ use std::{
 
 use bristlecone_core::{Location, ObjRef, Object, Oid};
 
-use super::{Backend, BackendStats, Batch, Capabilities, Damage, Durability, RefMove, RefTarget};
+use super::{
+    Backend, BackendStats, Batch, Capabilities, Damage, Durability, Position, RefMove, RefTarget, Roots, Snapshot,
+    SweepLimits, Swept,
+};
 use crate::Error;
 
 /// A backend that refuses every change.
@@ -20,24 +23,37 @@ use crate::Error;
 pub struct ReadOnly(pub Arc<dyn Backend>);
 
 impl Backend for ReadOnly {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
     fn capabilities(&self) -> Capabilities {
         self.0.capabilities()
     }
 
-    fn read(&self, at: &ObjRef) -> Result<Option<Object<'_>>, Error> {
+    fn snapshot(&self, roots: &[Oid]) -> Arc<dyn Snapshot> {
+        self.0.snapshot(roots)
+    }
+
+    fn read(&self, at: &ObjRef) -> Result<Option<Object<'static>>, Error> {
         self.0.read(at)
-    }
-
-    fn peek(&self, oid: &[u8], at: Location) -> Option<&[u8]> {
-        self.0.peek(oid, at)
-    }
-
-    fn read_many(&self, at: &[ObjRef]) -> Result<Vec<Option<Object<'_>>>, Error> {
-        self.0.read_many(at)
     }
 
     fn locate(&self, oid: &Oid) -> Option<Location> {
         self.0.locate(oid)
+    }
+
+    fn position(&self) -> Result<Option<Position>, Error> {
+        self.0.position()
+    }
+
+    fn sweeps(&self) -> u64 {
+        self.0.sweeps()
+    }
+
+    fn sweep(&self, roots: &Roots<'_>, limits: &SweepLimits) -> Result<Swept, Error> {
+        let _ = (roots, limits);
+        Err(Error::ReadOnly)
     }
 
     fn append(&self, _: Batch, _: &[RefMove], _: Durability) -> Result<Location, Error> {
@@ -130,28 +146,37 @@ impl Counted {
 }
 
 impl Backend for Counted {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
     fn capabilities(&self) -> Capabilities {
         self.inner.capabilities()
     }
 
-    fn read(&self, at: &ObjRef) -> Result<Option<Object<'_>>, Error> {
+    fn snapshot(&self, roots: &[Oid]) -> Arc<dyn Snapshot> {
+        Arc::new(CountedSnapshot { inner: self.inner.snapshot(roots), counts: self.counts.clone() })
+    }
+
+    fn read(&self, at: &ObjRef) -> Result<Option<Object<'static>>, Error> {
         self.counts.reads.fetch_add(1, Relaxed);
         self.inner.read(at)
     }
 
-    fn peek(&self, oid: &[u8], at: Location) -> Option<&[u8]> {
-        self.inner.peek(oid, at).inspect(|_| {
-            self.counts.reads.fetch_add(1, Relaxed);
-        })
-    }
-
-    fn read_many(&self, at: &[ObjRef]) -> Result<Vec<Option<Object<'_>>>, Error> {
-        self.counts.reads.fetch_add(at.len() as u64, Relaxed);
-        self.inner.read_many(at)
-    }
-
     fn locate(&self, oid: &Oid) -> Option<Location> {
         self.inner.locate(oid)
+    }
+
+    fn position(&self) -> Result<Option<Position>, Error> {
+        self.inner.position()
+    }
+
+    fn sweeps(&self) -> u64 {
+        self.inner.sweeps()
+    }
+
+    fn sweep(&self, roots: &Roots<'_>, limits: &SweepLimits) -> Result<Swept, Error> {
+        self.inner.sweep(roots, limits)
     }
 
     fn append(&self, batch: Batch, moves: &[RefMove], durability: Durability) -> Result<Location, Error> {
@@ -214,5 +239,42 @@ impl Backend for Counted {
 
     fn write_derived(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
         self.inner.write_derived(name, bytes)
+    }
+}
+
+/// What is read from a [`Counted`] backend.
+#[derive(Debug)]
+struct CountedSnapshot {
+    inner: Arc<dyn Snapshot>,
+    counts: Arc<Counts>,
+}
+
+impl Snapshot for CountedSnapshot {
+    fn read(&self, at: &ObjRef) -> Result<Option<Object<'_>>, Error> {
+        self.counts.reads.fetch_add(1, Relaxed);
+        self.inner.read(at)
+    }
+
+    fn peek(&self, oid: &[u8], at: Location) -> Option<&[u8]> {
+        self.inner.peek(oid, at).inspect(|_| {
+            self.counts.reads.fetch_add(1, Relaxed);
+        })
+    }
+
+    fn read_many(&self, at: &[ObjRef]) -> Result<Vec<Option<Object<'_>>>, Error> {
+        self.counts.reads.fetch_add(at.len() as u64, Relaxed);
+        self.inner.read_many(at)
+    }
+
+    fn locate(&self, oid: &Oid) -> Option<Location> {
+        self.inner.locate(oid)
+    }
+
+    fn position(&self) -> Option<Position> {
+        self.inner.position()
+    }
+
+    fn keep(&self, root: &Oid) {
+        self.inner.keep(root);
     }
 }

@@ -29,7 +29,7 @@ use super::{
 };
 use crate::{
     Error,
-    backend::{Damage, RefTarget},
+    backend::{Damage, Pins, RefTarget},
     storage::Storage,
 };
 
@@ -189,6 +189,8 @@ pub(super) struct Shared {
     pub(super) cache: Option<RecordCache>,
     pub(super) background: Background,
     pub(super) unreached: Unreached,
+    /// What snapshots of this process hold.
+    pub(super) pins: Arc<Pins>,
 }
 
 impl Shared {

@@ -2,8 +2,8 @@
 
 use bristlecone_core::{Format, ObjRef, native::Native};
 
-use super::{BRANCHES, Info, Prepared, Repo, check_ref_name, commit::head_move};
-use crate::{Durability, Error, RefMove, RefTarget, Result, Tree};
+use super::{BRANCHES, Info, Prepared, Repo, check_ref_name, checkout, commit::head_move};
+use crate::{Durability, Error, RefMove, RefTarget, Result, Tree, store::again};
 
 /// A branch of a repository, which need not exist yet.
 #[derive(Clone, Debug)]
@@ -45,9 +45,11 @@ impl<F: Format> Branch<F> {
     /// # Errors
     /// As [`Repo::commit`].
     pub fn tree(&self) -> Result<Tree<F>> {
+        // Taken before the ref is read: what that leads to then stays.
+        let store = self.repo.now();
         match self.head()? {
-            Some(at) => self.repo.checkout(at),
-            None => Ok(self.repo.tree()),
+            Some(at) => checkout(store, at),
+            None => Ok(Tree::at(store, None)),
         }
     }
 
@@ -109,10 +111,12 @@ impl<F: Format> Branch<F> {
         moves: &[RefMove],
     ) -> Result<ObjRef> {
         let commit = |name: &str, tree: &mut Tree<F>| -> Result<ObjRef> {
-            let mut prepared = self.repo.prepare(tree, parents, info)?;
-            prepared.and_move(head_move(name, expected, prepared.head));
-            moves.iter().for_each(|wanted| prepared.and_move(wanted.clone()));
-            self.repo.finish(tree, prepared, info.durability)
+            again(|| {
+                let mut prepared = self.repo.prepare(tree, parents, info)?;
+                prepared.and_move(head_move(name, expected, prepared.head));
+                moves.iter().for_each(|wanted| prepared.and_move(wanted.clone()));
+                self.repo.finish(tree, prepared, info.durability)
+            })
         };
         let done = commit(&self.name, tree);
         match self.moved_instead(done.as_ref().err())? {

@@ -1,11 +1,13 @@
 //! Committing: from a tree and its edits to one append.
 
+use std::sync::Arc;
+
 use bristlecone_core::{Commit, Format, Kind, ObjRef, Signature, Source, native::Native};
 
 use super::{Repo, nobody, resolve};
 use crate::{
-    Batch, Durability, RefMove, RefTarget, Result, Tree,
-    store::{FlushSink, Store},
+    Batch, Durability, RefMove, RefTarget, Result, Snapshot, Tree,
+    store::{Store, again},
 };
 
 /// What to record with a commit, and how durable it should be.
@@ -56,6 +58,8 @@ impl Info {
 #[derive(Debug)]
 pub struct Prepared<F: Format = Native> {
     pub(super) batch: Batch,
+    // Keeps what the batch leaves out.
+    pub(super) kept: Arc<dyn Snapshot>,
     pub(super) moves: Vec<RefMove>,
     // The commit, its place pending in the batch.
     pub(super) head: ObjRef,
@@ -82,8 +86,10 @@ impl<F: Format> Repo<F> {
     /// # Errors
     /// As [`Tree::find`]; [`crate::Error::Format`] if the format would lose something; those of the backend.
     pub fn commit_tree(&self, tree: &mut Tree<F>, parents: &[ObjRef], info: &Info) -> Result<ObjRef> {
-        let prepared = self.prepare(tree, parents, info)?;
-        self.finish(tree, prepared, info.durability)
+        again(|| {
+            let prepared = self.prepare(tree, parents, info)?;
+            self.finish(tree, prepared, info.durability)
+        })
     }
 
     /// Encodes and hashes a commit of `tree`; nothing is written, and the tree keeps its edits.
@@ -92,13 +98,14 @@ impl<F: Format> Repo<F> {
     /// As [`Repo::commit_tree`].
     pub fn prepare(&self, tree: &Tree<F>, parents: &[ObjRef], info: &Info) -> Result<Prepared<F>> {
         let _writing = tree.writing();
-        let mut sink = FlushSink::new(Batch::new(), &*self.store.backend);
+        let store = &tree.store;
+        let mut sink = store.sink();
         let root = tree.flush_into(&mut sink)?;
         let mut number = 0;
         // Where the number is not kept it would be computed from all ancestors, for nothing.
-        if self.store.backend.capabilities().words {
+        if self.shared.backend.capabilities().words {
             for parent in parents {
-                number = generation(&self.store, parent)?.max(number);
+                number = generation(store, parent)?.max(number);
             }
             number += 1;
         }
@@ -110,14 +117,21 @@ impl<F: Format> Repo<F> {
             headers: info.headers.clone(),
             message: info.message.clone(),
         };
-        let head = self.store.format.put_commit(&mut sink, &commit, number)?;
-        Ok(Prepared { batch: sink.batch, moves: Vec::with_capacity(1), head, root, format: std::marker::PhantomData })
+        let head = self.shared.format.put_commit(&mut sink, &commit, number)?;
+        Ok(Prepared {
+            batch: sink.take(),
+            kept: store.snapshot.clone(),
+            moves: Vec::with_capacity(1),
+            head,
+            root,
+            format: std::marker::PhantomData,
+        })
     }
 
     /// Appends what was prepared from `tree`.
     pub(super) fn finish(&self, tree: &mut Tree<F>, prepared: Prepared<F>, durability: Durability) -> Result<ObjRef> {
         let _writing = tree.writing();
-        let base = self.store.backend.append(prepared.batch, &prepared.moves, durability)?;
+        let base = self.shared.backend.append(prepared.batch, &prepared.moves, durability)?;
         let head = resolve(prepared.head, base);
         tree.flushed(resolve(prepared.root, base), Some(head));
         Ok(head)
@@ -128,9 +142,10 @@ impl<F: Format> Repo<F> {
     /// # Errors
     /// [`crate::Error::Format`] if the format would lose something; those of the backend.
     pub fn write_commit(&self, commit: &Commit, generation: u64, durability: Durability) -> Result<ObjRef> {
-        let mut sink = FlushSink::new(Batch::new(), &*self.store.backend);
-        let head = self.store.format.put_commit(&mut sink, commit, generation)?;
-        let base = self.store.backend.append(sink.batch, &[], durability)?;
+        let store = self.now();
+        let mut sink = store.sink();
+        let head = self.shared.format.put_commit(&mut sink, commit, generation)?;
+        let base = self.shared.backend.append(sink.take(), &[], durability)?;
         Ok(resolve(head, base))
     }
 }

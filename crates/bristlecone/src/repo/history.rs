@@ -120,7 +120,7 @@ impl<F: Format> Repo<F> {
     /// The iterator gives those of [`Repo::commit`], once, and ends.
     #[must_use]
     pub fn log(&self, heads: &[ObjRef], options: LogOptions) -> Log<F> {
-        Log::new(self.store.clone(), heads, options)
+        Log::new(self.now(), heads, options)
     }
 
     /// Calls `each` with every value that differs between two commits at or below `path`, in order of paths.

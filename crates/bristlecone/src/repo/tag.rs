@@ -3,7 +3,7 @@
 use bristlecone_core::{Format, Kind, ObjRef, Source, Tag};
 
 use super::{Repo, resolve};
-use crate::{Batch, Durability, Error, Result, store::FlushSink};
+use crate::{Durability, Error, Result};
 
 /// Refs of tags start with this.
 const TAGS: &str = "refs/tags/";
@@ -17,8 +17,9 @@ impl<F: Format> Repo<F> {
     /// [`Error::Missing`]; [`Error::WrongKind`] if it is no tag; [`Error::BadObject`]; those of the backend.
     pub fn tag(&self, at: impl Into<ObjRef>) -> Result<Tag> {
         let at = at.into();
-        let object = self.store.read(Kind::Tag, &at)?;
-        self.store.format.decode_tag(&object).map_err(|source| Error::BadObject { oid: at.oid, source })
+        let store = self.now();
+        let object = store.read(Kind::Tag, &at)?;
+        self.shared.format.decode_tag(&object).map_err(|source| Error::BadObject { oid: at.oid, source })
     }
 
     /// Returns the commit that `at` is, or that the tag it is leads to, through at most 16 tags of tags.
@@ -31,14 +32,14 @@ impl<F: Format> Repo<F> {
     pub fn peel(&self, at: impl Into<ObjRef>) -> Result<ObjRef> {
         let mut at = at.into();
         for _ in 0..=TAGS_MAX {
-            let Some(object) = self.store.backend.read(&at)? else {
+            let Some(object) = self.shared.backend.read(&at)? else {
                 return Err(Error::Missing { kind: Kind::Commit, oid: at.oid });
             };
             if object.kind() != Kind::Tag {
                 crate::store::check_kind(Kind::Commit, &object, at.oid)?;
                 return Ok(if object.location().is_some() { ObjRef::new(at.oid, object.location()) } else { at });
             }
-            let tag = self.store.format.decode_tag(&object);
+            let tag = self.shared.format.decode_tag(&object);
             at = tag.map_err(|source| Error::BadObject { oid: at.oid, source })?.target;
         }
         Err(Error::Usage { reason: "more than 16 tags lead from one to the next; name the commit itself" })
@@ -49,7 +50,7 @@ impl<F: Format> Repo<F> {
     /// # Errors
     /// Those of the backend.
     pub fn tags(&self) -> Result<Vec<String>> {
-        let refs = self.store.backend.list_refs(TAGS)?;
+        let refs = self.shared.backend.list_refs(TAGS)?;
         Ok(refs.into_keys().map(|name| name[TAGS.len()..].to_owned()).collect())
     }
 
@@ -58,9 +59,10 @@ impl<F: Format> Repo<F> {
     /// # Errors
     /// [`Error::Format`] if the format has no tags, or would lose something of this one; those of the backend.
     pub fn write_tag(&self, tag: &Tag, durability: Durability) -> Result<ObjRef> {
-        let mut sink = FlushSink::new(Batch::new(), &*self.store.backend);
-        let at = self.store.format.put_tag(&mut sink, tag)?;
-        let base = self.store.backend.append(sink.batch, &[], durability)?;
+        let store = self.now();
+        let mut sink = store.sink();
+        let at = self.shared.format.put_tag(&mut sink, tag)?;
+        let base = self.shared.backend.append(sink.take(), &[], durability)?;
         Ok(resolve(at, base))
     }
 }

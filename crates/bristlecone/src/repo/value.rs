@@ -5,7 +5,7 @@ use std::{io::Read, sync::Arc};
 use bristlecone_core::{Format, Location, ObjRef, native::WHOLE_BYTES_MAX};
 
 use super::{Repo, resolve};
-use crate::{Backend, Batch, Durability, Error, Result, VALUE_BYTES_MAX, Value, store::FlushSink};
+use crate::{Backend, Durability, Error, Result, Snapshot, VALUE_BYTES_MAX, Value};
 
 /// How many bytes are read at a time.
 const PART_BYTES: usize = 1 << 20;
@@ -21,7 +21,7 @@ pub(crate) enum Stored {
     /// In memory.
     Bytes(Value),
     /// In a backend, in pieces.
-    Pieces { backend: Arc<dyn Backend>, at: ObjRef, bytes: u64 },
+    Pieces { backend: Arc<dyn Backend>, snapshot: Arc<dyn Snapshot>, at: ObjRef, bytes: u64 },
 }
 
 impl StoredValue {
@@ -48,7 +48,7 @@ impl<F: Format> Repo<F> {
     /// Reads a value to its end and writes it on the way, in some MiB of memory where the format cuts large values into
     /// pieces (the native one does); elsewhere, and where it is short, it is kept in memory.
     ///
-    /// What is written stays, whether or not a commit ever leads to it.
+    /// What is written stays as long as the value is held, and for good once a commit leads to it.
     ///
     /// ```
     /// # use bristlecone::{EntryKind, Repo};
@@ -66,7 +66,7 @@ impl<F: Format> Repo<F> {
     /// [`Error::Io`] of the reader, naming [`StoredValue::READER`]; [`Error::TooLarge`] beyond [`VALUE_BYTES_MAX`]; those of the backend.
     pub fn write_value(&self, from: &mut dyn Read) -> Result<StoredValue> {
         let mut part = Vec::new();
-        let Some(mut builder) = self.store.format.value_builder() else {
+        let Some(mut builder) = self.shared.format.value_builder() else {
             read_part(from, &mut part, VALUE_BYTES_MAX as usize + 1)?;
             check_length(part.len() as u64)?;
             return Ok(StoredValue(Stored::Bytes(Value::new(part))));
@@ -75,25 +75,27 @@ impl<F: Format> Repo<F> {
         if part.len() <= WHOLE_BYTES_MAX {
             return Ok(StoredValue(Stored::Bytes(Value::new(part))));
         }
-        let backend = &self.store.backend;
-        let mut sink = FlushSink::new(Batch::new(), &**backend);
+        let backend = &self.shared.backend;
+        // Held until the value is bound: nothing leads to what is written here.
+        let store = self.now();
+        let mut sink = store.sink();
         let mut bytes = 0;
         while !part.is_empty() {
             bytes += part.len() as u64;
             check_length(bytes)?;
             builder.push(&mut sink, &part);
             if sink.batch.bytes().len() >= APPEND_BYTES {
-                let base = backend.append(sink.batch, &[], Durability::None)?;
+                let base = backend.append(sink.take(), &[], Durability::None)?;
                 builder.settle(base);
-                sink = FlushSink::new(Batch::new(), &**backend);
             }
             part.clear();
             read_part(from, &mut part, PART_BYTES)?;
         }
         let at = builder.finish(&mut sink);
         let base =
-            if sink.batch.is_empty() { Location::NONE } else { backend.append(sink.batch, &[], Durability::None)? };
-        Ok(StoredValue(Stored::Pieces { backend: backend.clone(), at: resolve(at, base), bytes }))
+            if sink.batch.is_empty() { Location::NONE } else { backend.append(sink.take(), &[], Durability::None)? };
+        let (backend, snapshot) = (backend.clone(), store.snapshot.clone());
+        Ok(StoredValue(Stored::Pieces { backend, snapshot, at: resolve(at, base), bytes }))
     }
 }
 

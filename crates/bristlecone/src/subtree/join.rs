@@ -6,7 +6,6 @@ use super::{Joint, Pulled, Subtree, message, survey::Survey};
 use crate::{
     Batch, Durability, Error, Info, LogOptions, LogOrder, Result, Tree,
     merge::{self, Conflict},
-    store::FlushSink,
 };
 
 /// A merge to be committed: `branch.commit_with_parents(&mut joined.tree, &joined.parents, &info)` with its message.
@@ -148,17 +147,17 @@ impl<F: Format> Subtree<F> {
         dir: ObjRef,
         theirs: ObjRef,
     ) -> Result<std::result::Result<Option<ObjRef>, Vec<Conflict>>> {
-        let store = &self.repo.store;
+        let store = &self.repo.now();
         let mut first: Option<(Option<ObjRef>, Batch)> = None;
         for base in bases {
-            let mut sink = FlushSink::new(Batch::new(), &*store.backend);
+            let mut sink = store.sink();
             let roots = (self.root(*base)?, self.root(theirs)?);
             let (root, conflicts) = merge::roots(store, &mut sink, roots.0, Some(dir), roots.1)?;
             if !conflicts.is_empty() {
                 return Ok(Err(conflicts));
             }
             match &first {
-                None => first = Some((root, sink.batch)),
+                None => first = Some((root, sink.take())),
                 Some((found, _)) if *found == root => {}
                 Some(_) => return Ok(Err(self.contested(dir, theirs)?)),
             }
@@ -173,16 +172,17 @@ impl<F: Format> Subtree<F> {
 
     /// Everything that the sides have differently.
     fn contested(&self, dir: ObjRef, theirs: ObjRef) -> Result<Vec<Conflict>> {
-        let mut sink = FlushSink::new(Batch::new(), &*self.repo.store.backend);
+        let store = self.repo.now();
+        let mut sink = store.sink();
         let root = self.root(theirs)?;
-        let (_, conflicts) = merge::roots(&self.repo.store, &mut sink, None, Some(dir), root)?;
+        let (_, conflicts) = merge::roots(&store, &mut sink, None, Some(dir), root)?;
         Ok(conflicts)
     }
 
     /// Returns the root of a commit; `None` if it is empty.
     fn root(&self, at: ObjRef) -> Result<Option<ObjRef>> {
         let root = self.repo.commit(at)?.tree;
-        Ok(Some(root).filter(|root| Some(root.oid) != self.repo.store.empty))
+        Ok(Some(root).filter(|root| Some(root.oid) != self.repo.shared.empty))
     }
 
     /// Writes the commit that stands for `theirs`.
@@ -193,7 +193,7 @@ impl<F: Format> Subtree<F> {
 
     /// Returns a line for each commit that comes with `theirs` after `before`, and for each that goes again.
     fn subjects(&self, before: ObjRef, theirs: ObjRef) -> Result<Vec<u8>> {
-        if self.repo.store.backend.read(&before)?.is_none() {
+        if self.repo.shared.backend.read(&before)?.is_none() {
             return Ok(Vec::new());
         }
         let before = self.repo.peel(before)?;

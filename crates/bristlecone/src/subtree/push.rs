@@ -66,6 +66,6 @@ impl<F: Format> Subtree<F> {
     pub(super) fn leads_to(&self, head: ObjRef, ancestor: ObjRef) -> Result<bool> {
         // What is not here is no ancestor of what is.
         let ancestor = ObjRef::from(ancestor.oid);
-        Ok(self.repo.store.backend.read(&ancestor)?.is_some() && self.repo.is_ancestor(ancestor, head)?)
+        Ok(self.repo.shared.backend.read(&ancestor)?.is_some() && self.repo.is_ancestor(ancestor, head)?)
     }
 }

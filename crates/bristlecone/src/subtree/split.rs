@@ -65,14 +65,15 @@ impl<F: Format> Subtree<F> {
         if survey.nodes.last().is_none_or(|head| head.dir.is_none()) {
             return Ok(None);
         }
-        let sink = FlushSink::new(Batch::new(), &*self.repo.store.backend);
-        let numbered = self.repo.store.backend.capabilities().words;
+        let store = self.repo.now();
+        let sink = store.sink();
+        let numbered = self.repo.shared.backend.capabilities().words;
         let mut work = Work {
             subtree: self,
             from,
             sink,
             numbered,
-            graph: Graph::new(self.repo.store.clone()),
+            graph: Graph::new(store.clone()),
             made: Vec::with_capacity(survey.nodes.len()),
             known: OidMap::default(),
             written: 0,
@@ -191,13 +192,13 @@ impl<F: Format> Work<'_, F> {
         });
         let commit = rewritten(&repo.commit(node.at)?, dir, places.collect());
         let number = if self.numbered { generation } else { 0 };
-        let oid = repo.store.format.put_copied_commit(&mut Batch::new(), &without_places(&commit), number)?.oid;
+        let oid = repo.shared.format.put_copied_commit(&mut Batch::new(), &without_places(&commit), number)?.oid;
         let parents = commit.parents.iter().map(|parent| parent.oid).collect();
         self.known.insert(oid, Line { generation, parents });
-        let place = match repo.store.backend.read(&oid.into())? {
+        let place = match repo.shared.backend.read(&oid.into())? {
             Some(object) => object.location(),
             None => {
-                repo.store.format.put_copied_commit(&mut self.sink, &commit, number)?;
+                repo.shared.format.put_copied_commit(&mut self.sink, &commit, number)?;
                 self.written += 1;
                 if self.sink.batch.bytes().len() >= BATCH_BYTES {
                     self.append()?;
@@ -213,8 +214,8 @@ impl<F: Format> Work<'_, F> {
         if self.sink.batch.is_empty() {
             return Ok(());
         }
-        let batch = std::mem::take(&mut self.sink.batch);
-        self.subtree.repo.store.backend.append(batch, &[], Durability::None).map(|_| ())
+        let batch = self.sink.take();
+        self.subtree.repo.shared.backend.append(batch, &[], Durability::None).map(|_| ())
     }
 
     /// Whether `descendant` can be followed back to `ancestor` in the new history, of which part is not written yet.

@@ -179,9 +179,10 @@ impl Survey {
 }
 
 fn open<F: Format>(subtree: &Subtree<F>, at: ObjRef) -> Result<Open> {
-    let object = subtree.repo.store.read(Kind::Commit, &at)?;
+    let store = subtree.repo.now();
+    let object = store.read(Kind::Commit, &at)?;
     let place = if object.location().is_some() { object.location() } else { at.at };
-    let commit = subtree.repo.store.format.decode_commit(&object);
+    let commit = subtree.repo.shared.format.decode_commit(&object);
     let commit = commit.map_err(|source| Error::BadObject { oid: at.oid, source })?;
     Ok(Open { at: ObjRef::new(at.oid, place), commit, parents: 0 })
 }

@@ -11,6 +11,7 @@ use super::{
 use crate::{
     Error, NewValue, Result, VALUE_BYTES_MAX,
     store::{Store, put_early},
+    value::Owner,
 };
 
 /// Values of so many bytes and more are hashed and written when they are set.
@@ -73,27 +74,36 @@ impl<F: Format> Tree<F> {
         if length > VALUE_BYTES_MAX {
             return Err(Error::TooLarge { what: "a value", bytes: length, bytes_max: VALUE_BYTES_MAX });
         }
-        let owner = owner(&self.store);
+        let owner = (owner(&self.store), self.store.backend.sweeps());
         let at = match &value {
-            NewValue::Value(shared) if shared.stored(owner).is_some() => shared.stored(owner),
-            _ => None,
+            NewValue::Value(shared) => shared.stored(owner),
+            NewValue::Bytes(_) => None,
         };
-        let at = match at {
-            Some(at) => at,
-            None => {
-                let at = put_early(&self.store, self.early.get_or_insert_default(), bytes)?;
-                if let NewValue::Value(shared) = &value
-                    && let Some(early) = &self.early
-                {
-                    // A shared value may be set in a tree that does not share what is on its way here.
-                    crate::store::flush_early(&self.store, early)?;
-                    let place = self.store.backend.locate(&at.oid);
-                    shared.set_stored(owner, ObjRef::new(at.oid, place.unwrap_or(at.at)));
-                }
-                at
-            }
-        };
-        Ok(Leaf::Stored { kind, at, bytes: length })
+        match at.filter(|at| self.keeps(at, owner.1)) {
+            Some(at) => Ok(Leaf::Stored { kind, at, bytes: length }),
+            None => self.put_leaf(kind, &value, owner),
+        }
+    }
+
+    /// Keeps a value that was there after so many sweeps; returns whether it is still there.
+    fn keeps(&self, at: &ObjRef, sweeps: u64) -> bool {
+        self.store.snapshot.keep(&at.oid);
+        self.store.backend.sweeps() == sweeps
+    }
+
+    /// Hashes a large value and puts it on its way.
+    fn put_leaf(&mut self, kind: EntryKind, value: &NewValue<'_>, owner: Owner) -> Result<Leaf> {
+        let bytes = value.as_bytes();
+        let at = put_early(&self.store, self.early.get_or_insert_default(), bytes)?;
+        if let NewValue::Value(shared) = value
+            && let Some(early) = &self.early
+        {
+            // A shared value may be set in a tree that does not share what is on its way here.
+            crate::store::flush_early(&self.store, early)?;
+            let place = self.store.snapshot.locate(&at.oid);
+            shared.set_stored(owner, ObjRef::new(at.oid, place.unwrap_or(at.at)));
+        }
+        Ok(Leaf::Stored { kind, at, bytes: bytes.len() as u64 })
     }
 
     /// Returns base and patch of `tree` for use in this tree, copying its objects where they are in another

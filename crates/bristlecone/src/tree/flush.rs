@@ -6,7 +6,7 @@
 //! take. A half that was taken fills a batch of its own, which the other absorbs behind its own objects, so that the
 //! batch that results is the same, byte for byte, whoever did what.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bristlecone_core::{Change, ChangeTarget, EntryKind, Format, Mode, ObjRef, Sink, Target};
 
@@ -17,8 +17,8 @@ use super::{
     patch::{Base, Edits, Patch},
 };
 use crate::{
-    Batch, Durability, Result,
-    store::{FlushSink, flush_early},
+    Batch, Result,
+    store::{FlushSink, again, flush_early},
 };
 
 /// So many directories with edits below one are worth being shared between threads.
@@ -49,7 +49,7 @@ struct Open<'c> {
 
 impl<F: Format> Tree<F> {
     pub(crate) fn sink(&self) -> FlushSink<'_> {
-        FlushSink::new(Batch::new(), &*self.store.backend)
+        self.store.sink()
     }
 
     /// Gives every new object to `sink` and returns the root, whose place may be pending there. The tree
@@ -79,7 +79,19 @@ impl<F: Format> Tree<F> {
         if commit.is_some() {
             (self.origin, self.after) = (commit, None);
         }
+        self.renew();
         self.keep_promise();
+    }
+
+    /// Goes on with a snapshot of now, which keeps what this tree was written as.
+    fn renew(&mut self) {
+        let root = self.origin.or(self.base).map(|at| at.oid);
+        let snapshot = self.store.backend.snapshot(root.as_slice());
+        match Arc::get_mut(&mut self.store) {
+            Some(store) => store.snapshot = snapshot,
+            None => self.store = self.store.with(snapshot),
+        }
+        self.held.clear();
     }
 
     /// Hashes and writes what was edited, and returns the root. No ref leads to it yet.
@@ -88,15 +100,11 @@ impl<F: Format> Tree<F> {
     /// As [`Tree::find`], and those of [`crate::Backend::append`].
     pub fn write(&mut self) -> Result<ObjRef> {
         let _writing = self.writing();
-        let mut sink = self.sink();
-        let root = self.flush_into(&mut sink)?;
-        let batch = sink.batch;
-        let root = if batch.is_empty() {
-            root
-        } else {
-            let base = self.store.backend.append(batch, &[], Durability::None)?;
-            ObjRef::new(root.oid, root.at.resolve(base))
-        };
+        let root = again(|| {
+            let mut sink = self.sink();
+            let root = self.flush_into(&mut sink)?;
+            self.store.append(&mut sink, root)
+        })?;
         self.rebase()?;
         self.flushed(root, None);
         Ok(root)
@@ -241,7 +249,7 @@ impl<F: Format> Tree<F> {
             return self.flush_edits(sink, base, edits.iter().copied(), parted);
         }
         let (one, other) = edits.split_at(edits.len() / 2);
-        let backend = sink.backend();
+        let (snapshot, sweeps) = (sink.snapshot(), sink.batch.left_out().1);
         let shared = Mutex::new(sink);
         let here = |edits| {
             let mut sink = shared.lock().unwrap_or_else(PoisonError::into_inner);
@@ -254,9 +262,9 @@ impl<F: Format> Tree<F> {
                     // The first half is done: the batch is free.
                     return here(other).map(|changes| (changes, None));
                 }
-                let mut sink = FlushSink::new(Batch::new(), backend);
+                let mut sink = FlushSink::new(Batch::since(sweeps), snapshot);
                 let changes = self.flush_halves(&mut sink, base, other, parted + 1)?;
-                Ok((changes, Some(sink.batch)))
+                Ok((changes, Some(sink.take())))
             },
         );
         let (mut changes, (mut behind, batch)) = (one?, other?);

@@ -9,7 +9,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bristlecone_core::{Format, ObjRef};
+use bristlecone_core::{Format, ObjRef, Oid};
+use smallvec::SmallVec;
 
 use super::{
     Tree,
@@ -203,8 +204,12 @@ impl<F: Format> Tree<F> {
         let layer = Arc::new(Layer::new(patch.clone(), below));
         // Large values that are on their way belong to both.
         let early = self.early.get_or_insert_default().clone();
+        // What this tree goes on from, or will, is kept by its own snapshot; what was edited so far, by that of the other.
+        let roots: SmallVec<[Oid; 2]> = self.origin.iter().chain(&self.base).map(|at| at.oid).collect();
+        let store = self.store.with(self.store.backend.snapshot(&roots));
         let frozen = Self {
-            store: self.store.clone(),
+            store: std::mem::replace(&mut self.store, store),
+            held: std::mem::take(&mut self.held),
             base: self.base,
             levels: self.levels,
             patch,

@@ -9,7 +9,7 @@ use std::{
 
 use bristlecone::{
     Backend, BackendStats, Batch, Capabilities, Damage, Durability, Error, Info, Location, MemoryBackend, Native,
-    ObjRef, Object, Oid, RefMove, RefTarget, Repo, Tree, merge,
+    Object, Oid, RefMove, RefTarget, Repo, Snapshot, Tree, merge,
 };
 
 /// How long anything here may take before it counts as hanging.
@@ -127,16 +127,16 @@ fn a_commit_that_failed_is_not_waited_for() {
 struct SlowAppends(Arc<dyn Backend>);
 
 impl Backend for SlowAppends {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
     fn capabilities(&self) -> Capabilities {
         self.0.capabilities()
     }
 
-    fn read(&self, at: &ObjRef) -> Result<Option<Object<'_>>, Error> {
-        self.0.read(at)
-    }
-
-    fn locate(&self, oid: &Oid) -> Option<Location> {
-        self.0.locate(oid)
+    fn snapshot(&self, roots: &[Oid]) -> Arc<dyn Snapshot> {
+        self.0.snapshot(roots)
     }
 
     fn append(&self, batch: Batch, moves: &[RefMove], durability: Durability) -> Result<Location, Error> {

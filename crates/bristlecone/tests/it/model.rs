@@ -12,10 +12,13 @@ use std::{
     },
 };
 
-use bristlecone::{Durability, EntryKind, Error, Format, Git, Info, MemoryBackend, Native, ObjRef, Path, Repo, Tree};
+use bristlecone::{
+    Durability, EntryKind, Error, Format, Git, Info, MemoryBackend, Native, ObjRef, Path, RefTarget, Repo, Tree,
+};
 use bristlecone_testkit::{
     generate::{Edit, Rng, Shape, Universe},
     model::{Bound, History, Listed, Model},
+    nasty::Nasty,
 };
 
 use crate::engine::Store;
@@ -28,8 +31,7 @@ struct Session<F: Format> {
     format: F,
     rng: Rng,
     universe: Universe,
-    /// The store, where it can be opened again.
-    disk: Option<Store>,
+    home: Home,
     repo: Repo<F>,
     tree: Tree<F>,
     model: Model,
@@ -43,24 +45,35 @@ struct Session<F: Format> {
     behind: VecDeque<Tree<F>>,
 }
 
+/// What keeps a session's objects.
+#[derive(Clone)]
+enum Home {
+    Memory,
+    /// A store that can be opened again.
+    Disk(Store),
+    /// One that drops whatever nobody holds, at once.
+    Nasty,
+}
+
 fn memory<F: Format>(format: &F) -> Repo<F> {
     Repo::with_backend(format.clone(), Arc::new(MemoryBackend::new()))
 }
 
 impl<F: Format> Session<F> {
-    fn new(format: F, seed: u64, disk: Option<Store>) -> Self {
+    fn new(format: F, seed: u64, home: Home) -> Self {
         let mut rng = Rng::new(seed);
         let universe = Universe::new(*rng.pick(&Shape::ALL), *rng.pick(&[20, 200, 1000]));
-        let repo = match &disk {
-            Some(store) => Repo::with_backend(format.clone(), store.open()),
-            None => memory(&format),
+        let repo = match &home {
+            Home::Memory => memory(&format),
+            Home::Disk(store) => Repo::with_backend(format.clone(), store.open()),
+            Home::Nasty => Repo::with_backend(format.clone(), Arc::new(Nasty::sweeping(format.clone()))),
         };
         let tree = repo.tree();
         Self {
             format,
             rng,
             universe,
-            disk,
+            home,
             repo,
             tree,
             model: Model::new(),
@@ -168,6 +181,10 @@ impl<F: Format> Session<F> {
             Ok(at) => {
                 assert_eq!(self.origin, head, "a commit on {branch} from elsewhere succeeds");
                 self.origin = Some(self.history.commit(branch, &self.model, &message));
+                if matches!(self.home, Home::Nasty) {
+                    let name = format!("refs/kept/{}", self.commits.len());
+                    assert!(self.repo.compare_and_set(&name, None, Some(RefTarget::Object(at)), durability)?);
+                }
                 self.commits.push(at);
             }
             Err(Error::Conflict { .. }) => assert_ne!(self.origin, head, "a commit on the head of {branch} conflicts"),
@@ -182,7 +199,9 @@ impl<F: Format> Session<F> {
 
     /// Takes the tree of a branch or of some commit, or goes on with the one kept from earlier.
     fn check_out(&mut self) -> Result<(), Error> {
-        if let Some(store) = self.disk.clone().filter(|_| self.rng.chance(1, 4)) {
+        if let Home::Disk(store) = &self.home
+            && self.rng.chance(1, 4)
+        {
             // The only handles to the old backend go, and a new one opens.
             self.kept = None;
             self.repo = memory(&self.format);
@@ -326,7 +345,7 @@ fn listed(model: &Model, at: &[u8]) -> Entries {
 }
 
 /// Runs sessions of 5,000 operations on two threads until there were `operations`.
-fn sessions<F: Format>(format: &F, operations: u64, seed_first: u64, disk: fn() -> Option<Store>) {
+fn sessions<F: Format>(format: &F, operations: u64, seed_first: u64, home: fn() -> Home) {
     const EACH: u64 = 5_000;
     let next = AtomicU64::new(seed_first);
     std::thread::scope(|scope| {
@@ -338,7 +357,7 @@ fn sessions<F: Format>(format: &F, operations: u64, seed_first: u64, disk: fn() 
                         return;
                     }
                     let run = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                        Session::new(format.clone(), seed, disk()).run(EACH)
+                        Session::new(format.clone(), seed, home()).run(EACH)
                     }));
                     match run {
                         Ok(Ok(())) => {}
@@ -354,19 +373,25 @@ fn sessions<F: Format>(format: &F, operations: u64, seed_first: u64, disk: fn() 
 
 #[test]
 fn random_operations_agree_with_the_model_in_memory() {
-    sessions(&Native::new(), 3_000_000, 0, || None);
+    sessions(&Native::new(), 3_000_000, 0, || Home::Memory);
 }
 
 #[test]
 fn random_operations_agree_with_the_model_on_disk() {
-    sessions(&Native::new(), 1_000_000, 1 << 32, || Some(Store::simulated_small()));
+    sessions(&Native::new(), 1_000_000, 1 << 32, || Home::Disk(Store::simulated_small()));
 }
 
 #[test]
 fn random_operations_agree_with_the_model_as_objects_of_git() {
-    sessions(&Git::sha1(), 500_000, 1 << 33, || None);
-    sessions(&Git::sha256(), 200_000, 1 << 34, || None);
-    sessions(&Git::sha1(), 300_000, 1 << 35, || Some(Store::simulated_small()));
+    sessions(&Git::sha1(), 500_000, 1 << 33, || Home::Memory);
+    sessions(&Git::sha256(), 200_000, 1 << 34, || Home::Memory);
+    sessions(&Git::sha1(), 300_000, 1 << 35, || Home::Disk(Store::simulated_small()));
+}
+
+#[test]
+fn random_operations_agree_with_the_model_where_nothing_stays_that_nobody_holds() {
+    sessions(&Native::new(), 40_000, 1 << 36, || Home::Nasty);
+    sessions(&Git::sha1(), 20_000, 1 << 37, || Home::Nasty);
 }
 
 #[test]
@@ -374,8 +399,8 @@ fn random_operations_agree_with_the_model_as_objects_of_git() {
 fn random_operations_agree_with_the_model_for_long() {
     let wanted = std::env::var("BRISTLECONE_MODEL_OPERATIONS").ok().and_then(|text| text.parse().ok());
     let operations: u64 = wanted.unwrap_or(100_000_000);
-    sessions(&Native::new(), operations / 2, 1 << 40, || None);
-    sessions(&Native::new(), operations / 2, 1 << 48, || Some(Store::simulated_small()));
+    sessions(&Native::new(), operations / 2, 1 << 40, || Home::Memory);
+    sessions(&Native::new(), operations / 2, 1 << 48, || Home::Disk(Store::simulated_small()));
 }
 
 #[test]

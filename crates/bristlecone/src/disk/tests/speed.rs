@@ -94,6 +94,7 @@ fn reads_and_opens() {
         places.extend(offsets.into_iter().map(|(oid, at)| ObjRef::new(oid, Location(base.0 + u64::from(at)))));
     }
     rate("objects in, 1000 a batch", count, start);
+    let snapshot = backend.snapshot(&[]);
     let mut order: Vec<usize> = (0..places.len()).collect();
     let mut state = 1_u64;
     for index in (1..order.len()).rev() {
@@ -103,7 +104,7 @@ fn reads_and_opens() {
     for round in 0..3 {
         let start = Instant::now();
         for &index in &order {
-            std::hint::black_box(backend.read(&places[index]).unwrap().unwrap());
+            std::hint::black_box(snapshot.read(&places[index]).unwrap().unwrap());
         }
         rate(&format!("random reads of {count}, round {round}"), count, start);
     }
@@ -111,15 +112,16 @@ fn reads_and_opens() {
     let start = Instant::now();
     for _ in 0..1000 {
         for &index in hot {
-            std::hint::black_box(backend.read(&places[index]).unwrap().unwrap());
+            std::hint::black_box(snapshot.read(&places[index]).unwrap().unwrap());
         }
     }
     rate("reads of 1000 hot objects", count, start);
     let start = Instant::now();
     for &index in &order {
-        std::hint::black_box(backend.read(&places[index].oid.into()).unwrap().unwrap());
+        std::hint::black_box(snapshot.read(&places[index].oid.into()).unwrap().unwrap());
     }
     rate("random reads by id", count, start);
+    drop(snapshot);
     kill(backend);
     for read_only in [true, false, false] {
         let start = Instant::now();
@@ -149,29 +151,29 @@ fn hot_reads() {
         .map(|n| backend.read(&oid(n).into()).unwrap().map(|o| ObjRef::new(oid(n), o.location())).unwrap())
         .collect();
     assert!(places.iter().any(|place| place.at == base));
-    let backend: &dyn Backend = std::hint::black_box(&backend);
+    let snapshot = std::hint::black_box(backend.snapshot(&[]));
     let start = Instant::now();
     for _ in 0..1_000_000 {
         for place in &places {
-            std::hint::black_box(backend.read(place).unwrap().unwrap());
+            std::hint::black_box(snapshot.read(place).unwrap().unwrap());
         }
     }
     rate("read of 16 hot objects", 16_000_000, start);
     let start = Instant::now();
     for _ in 0..1_000_000 {
         for place in &places {
-            std::hint::black_box(backend.peek(place.oid.as_bytes(), place.at).unwrap());
+            std::hint::black_box(snapshot.peek(place.oid.as_bytes(), place.at).unwrap());
         }
     }
     rate("peek at 16 hot objects", 16_000_000, start);
     let memory = crate::MemoryBackend::new();
     memory.append(batch(0..16, 100), &[], Durability::None).unwrap();
     let places: Vec<ObjRef> = (0..16).map(|n| ObjRef::new(oid(n), memory.locate(&oid(n)).unwrap())).collect();
-    let backend: &dyn Backend = std::hint::black_box(&memory);
+    let snapshot = std::hint::black_box(memory.snapshot(&[]));
     let start = Instant::now();
     for _ in 0..1_000_000 {
         for place in &places {
-            std::hint::black_box(backend.read(place).unwrap().unwrap());
+            std::hint::black_box(snapshot.read(place).unwrap().unwrap());
         }
     }
     rate("the memory backend's read of 16", 16_000_000, start);

@@ -24,7 +24,7 @@ impl<F: Format> Repo<F> {
     /// As [`Repo::commit`].
     pub fn is_ancestor(&self, ancestor: impl Into<ObjRef>, descendant: impl Into<ObjRef>) -> Result<bool> {
         let (ancestor, descendant) = (ancestor.into(), descendant.into());
-        let mut graph = Graph::new(self.store.clone());
+        let mut graph = Graph::new(self.now());
         let floor = graph.node(&ancestor)?.generation;
         let mut seen = OidSet::default();
         let mut stack = vec![descendant];
@@ -63,7 +63,7 @@ impl<F: Format> Repo<F> {
         // One more colour for ancestors of what was found.
         let (all, stale) = (commits.len(), commits.len());
         let mut bases = Vec::new();
-        let mut paint = Paint::new(Graph::new(self.store.clone()), |colours: &Colours| !colours.has(stale));
+        let mut paint = Paint::new(Graph::new(self.now()), |colours: &Colours| !colours.has(stale));
         paint.start(commits)?;
         paint.run(|at, colours| {
             if !colours.has(stale) && colours.count_below(all) == all {
@@ -81,7 +81,7 @@ impl<F: Format> Repo<F> {
     pub fn count_between(&self, from: impl Into<ObjRef>, to: impl Into<ObjRef>) -> Result<u64> {
         let mut count = 0;
         let only = |colours: &Colours| !colours.has(0);
-        let mut paint = Paint::new(Graph::new(self.store.clone()), only);
+        let mut paint = Paint::new(Graph::new(self.now()), only);
         paint.start(&[from.into(), to.into()])?;
         paint.run(|_, colours| count += u64::from(only(colours)))?;
         Ok(count)
@@ -96,7 +96,7 @@ impl<F: Format> Repo<F> {
     pub fn ahead_behind(&self, branch: impl Into<ObjRef>, upstream: impl Into<ObjRef>) -> Result<(u64, u64)> {
         let (mut ahead, mut behind) = (0, 0);
         let one_sided = |colours: &Colours| colours.count_below(2) < 2;
-        let mut paint = Paint::new(Graph::new(self.store.clone()), one_sided);
+        let mut paint = Paint::new(Graph::new(self.now()), one_sided);
         paint.start(&[branch.into(), upstream.into()])?;
         paint.run(|_, colours| match (colours.has(0), colours.has(1)) {
             (true, false) => ahead += 1,

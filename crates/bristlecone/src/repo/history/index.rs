@@ -36,8 +36,9 @@ impl<F: Format> Repo<F> {
     /// # Errors
     /// As [`Repo::commit`]; those of [`crate::Backend::write_derived`], such as [`Error::ReadOnly`].
     pub fn index_history(&self, head: impl Into<ObjRef>) -> Result<u64> {
-        let mut graph = Graph::new(self.store.clone());
-        let mut index = Index::load(&self.store);
+        let store = self.now();
+        let mut graph = Graph::new(store.clone());
+        let mut index = Index::load(&store);
         let mut added = 0;
         let mut next = Some(graph.read_numbered(&head.into())?);
         while let Some(entry) = next {

@@ -32,10 +32,11 @@ impl<F: Format> Repo<F> {
     /// As [`Repo::commit`] and [`crate::Tree::find`]; [`crate::Error::Path`].
     pub fn last_change(&self, head: impl Into<ObjRef>, path: impl AsPath) -> Result<Option<LogEntry>> {
         let path = path.as_path()?;
+        let store = self.now();
         let mut search = Search {
-            graph: Graph::new(self.store.clone()),
-            index: Index::load(&self.store),
-            watch: Watch::new(self.store.clone(), &path),
+            graph: Graph::new(store.clone()),
+            index: Index::load(&store),
+            watch: Watch::new(store, &path),
             // Nearly every commit changes the root, so no filter holds it.
             hash: (!path.is_root()).then(|| path_hash(path.as_bytes())),
             stretch: None,

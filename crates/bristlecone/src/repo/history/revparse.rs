@@ -65,12 +65,12 @@ impl<F: Format> Repo<F> {
             return Ok(None);
         }
         if let Ok(oid) = digits.parse::<Oid>()
-            && let Some(object) = self.store.backend.read(&oid.into())?
+            && let Some(object) = self.shared.backend.read(&oid.into())?
         {
             return Ok(Some(ObjRef::new(oid, object.location())));
         }
         let (mut found, mut several) = (None, false);
-        self.store.backend.each_object(
+        self.shared.backend.each_object(
             &mut |oid, object| {
                 if matches!(object.kind(), Kind::Commit | Kind::Tag) && to_hex(oid.as_bytes()).starts_with(&digits) {
                     several |= found.is_some_and(|at: ObjRef| at.oid != oid);
@@ -100,7 +100,7 @@ impl<F: Format> Repo<F> {
         if number == 0 {
             return Ok(Some(at));
         }
-        let mut graph = Graph::new(self.store.clone());
+        let mut graph = Graph::new(self.now());
         Ok(graph.parents(&at.oid, &commit)?.get(number as usize - 1).copied())
     }
 }

@@ -1,0 +1,156 @@
+//! Sweeping memory: what is left of slabs with dead objects moves, and the slabs go once nobody reads them.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, atomic::Ordering::*},
+};
+
+use bristlecone_core::{Location, ObjRef, Object, Oid, Record, Sink};
+
+use super::{Index, MemorySnapshot, Shared, write_lock};
+use crate::{
+    Error,
+    backend::{Batch, RefTarget, Roots, Snapshot as _, SweepLimits, Swept},
+    oid_map::{OidMap, OidSet},
+};
+
+/// What is moved is put together in runs of so many bytes.
+const RUN_BYTES: usize = 1 << 20;
+
+impl Shared {
+    /// Drops what nothing leads to. Nobody appends or moves a ref meanwhile; reading goes on.
+    pub(super) fn sweep(self: &Arc<Self>, roots: &Roots<'_>, limits: &SweepLimits) -> Result<Swept, Error> {
+        // Taken before the lock, which it needs itself.
+        let reader = self.snapshot(&[]);
+        let mut refs = write_lock(&self.refs);
+        self.sweeps.fetch_add(1, AcqRel);
+        let mut from = self.pins.roots();
+        from.extend(self.young());
+        from.extend(refs.by_name.values().filter_map(|target| match target {
+            RefTarget::Object(at) => Some(at.oid),
+            RefTarget::Symbolic(_) => None,
+        }));
+        let live = roots.reach(&reader, from)?;
+        let (dead, swept) = self.choose(&reader, roots, &live, limits)?;
+        drop(reader);
+        if dead.is_empty() {
+            return Ok(swept);
+        }
+        let mut index = write_lock(&self.index);
+        let places = dead.iter().filter_map(|oid| index.places.remove(oid));
+        let slabs: HashSet<u64> = places.map(|place| place.at.0 >> 32).collect();
+        let moved = self.evacuate(&mut index, &slabs);
+        for target in refs.by_name.values_mut() {
+            if let RefTarget::Object(at) = target
+                && let Some(place) = moved.get(&at.at)
+            {
+                *at = ObjRef::new(at.oid, *place);
+            }
+        }
+        self.arena.drop_slabs(|number| slabs.contains(&(number as u64)));
+        Ok(swept)
+    }
+
+    /// Returns the objects that were appended since the oldest snapshot was taken.
+    fn young(&self) -> Vec<Oid> {
+        let Some(first) = self.pins.appended() else { return Vec::new() };
+        let index = self.indexed();
+        index.places.iter().filter(|(_, place)| place.batch >= first).map(|(oid, _)| *oid).collect()
+    }
+
+    /// Returns what is dropped of all that is not live: no object before those that name it, so that whatever stays has
+    /// everything below it.
+    fn choose(
+        &self,
+        reader: &MemorySnapshot,
+        roots: &Roots<'_>,
+        live: &OidSet,
+        limits: &SweepLimits,
+    ) -> Result<(Vec<Oid>, Swept), Error> {
+        let all: Vec<Oid> = self.indexed().places.keys().filter(|oid| !live.contains(*oid)).copied().collect();
+        let mut named: OidMap<u32> = all.iter().map(|oid| (*oid, 0)).collect();
+        for oid in &all {
+            roots.each_child(reader, oid, &mut |child| _ = named.entry(child).and_modify(|count| *count += 1))?;
+        }
+        let mut next: Vec<Oid> = all.iter().filter(|oid| named[*oid] == 0).copied().collect();
+        let (mut dead, mut swept) = (Vec::new(), Swept::default());
+        while let Some(oid) = next.pop() {
+            let bytes = reader.read(&oid.into())?.map_or(0, |object| object.record_bytes());
+            if swept.objects >= limits.objects || swept.bytes.saturating_add(bytes) > limits.bytes {
+                swept.more = true;
+                continue;
+            }
+            (swept.objects, swept.bytes) = (swept.objects + 1, swept.bytes + bytes);
+            dead.push(oid);
+            roots.each_child(reader, &oid, &mut |child| {
+                if let Some(count) = named.get_mut(&child) {
+                    *count -= 1;
+                    next.extend((*count == 0).then_some(child));
+                }
+            })?;
+        }
+        Ok((dead, swept))
+    }
+
+    /// Copies what is left in some slabs into others, and returns where it went.
+    fn evacuate(&self, index: &mut Index, slabs: &HashSet<u64>) -> HashMap<Location, Location> {
+        self.arena.leave_slab();
+        let table = self.arena.table();
+        let mut left: Vec<(Location, Oid)> = index.places.iter().map(|(oid, place)| (place.at, *oid)).collect();
+        left.retain(|(at, _)| slabs.contains(&(at.0 >> 32)));
+        // Children first, as they were appended.
+        left.sort_unstable_by_key(|(at, _)| *at);
+        let mut run = Run::default();
+        for (at, oid) in left {
+            let Some((bytes, record)) = table.get(at).and_then(|bytes| Some((bytes, Record::parse(bytes).ok()?)))
+            else {
+                continue;
+            };
+            let object = Object::from_record(&record, bytes[..record.bytes() as usize].into(), at);
+            run.put(&object, oid, at);
+            if run.batch.bytes().len() >= RUN_BYTES {
+                self.settle(&mut run, index);
+            }
+        }
+        self.settle(&mut run, index);
+        let gone = |slab: &u64| table.get(Location(slab << 32)).map_or(0, |bytes| bytes.len() as u64);
+        self.bytes.fetch_sub(slabs.iter().map(gone).sum(), Relaxed);
+        run.moved
+    }
+
+    /// Keeps a run and notes where its objects are now.
+    fn settle(&self, run: &mut Run, index: &mut Index) {
+        let bytes = std::mem::take(&mut run.batch).into_bytes();
+        if bytes.is_empty() {
+            return;
+        }
+        self.bytes.fetch_add(bytes.len() as u64, Relaxed);
+        let base = self.arena.keep(bytes);
+        for (from, oid, to) in run.pending.drain(..) {
+            run.moved.insert(from, to.resolve(base));
+            index.places.entry(oid).and_modify(|place| place.at = to.resolve(base));
+        }
+    }
+}
+
+/// Objects on their way to another place.
+#[derive(Default)]
+struct Run {
+    batch: Batch,
+    /// Where each of the batch was, and where it is in it.
+    pending: Vec<(Location, Oid, Location)>,
+    moved: HashMap<Location, Location>,
+}
+
+impl Run {
+    fn put(&mut self, object: &Object<'_>, oid: Oid, at: Location) {
+        let child = |index: usize| {
+            let old = object.child(index);
+            self.moved.get(&old).copied().unwrap_or(old)
+        };
+        let children: Vec<Location> = (0..object.children()).map(child).collect();
+        let aux: Vec<u64> = (0..).map_while(|index| object.aux(index)).collect();
+        let to = self.batch.put(object.kind(), oid, object.body(), &children, &aux);
+        self.pending.push((at, oid, to));
+    }
+}

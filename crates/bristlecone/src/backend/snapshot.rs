@@ -1,0 +1,55 @@
+//! What readers hold of a backend: memory that stays, and a claim on what is not to be dropped.
+
+use std::fmt;
+
+use bristlecone_core::{Location, ObjRef, Object, Oid};
+
+use crate::Error;
+
+/// A place in the total order of ref moves. Later moves have higher positions; what the numbers are is the backend's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Position(pub u64);
+
+/// A store as of one moment, to be read for as long as anybody holds it.
+///
+/// Objects are named by what is in them, so a snapshot shows nothing wrong however old it is. It decides two things:
+///
+/// - **What stays.** Everything that a ref led to at its position, that one of its roots leads to, or that was appended since
+///   it was taken, whatever is swept meanwhile. It names no files: a collector may move all of it.
+/// - **What may be borrowed.** Bytes that a snapshot lent are there as long as it is, and never change.
+///
+/// What was appended later is found through it as well.
+pub trait Snapshot: Send + Sync + fmt::Debug {
+    /// Reads one object, by its hint where that leads to the right id, else by its id.
+    /// `Ok(None)` if there is none.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if it is damaged; [`Error::Io`].
+    fn read(&self, at: &ObjRef) -> Result<Option<Object<'_>>, Error>;
+
+    /// Returns the record of an object that is where the hint says and can be borrowed without a lock, checked;
+    /// `None` in any other case. The fast way of [`Snapshot::read`], which answers for the rest.
+    fn peek(&self, oid: &[u8], at: Location) -> Option<&[u8]> {
+        let _ = (oid, at);
+        None
+    }
+
+    /// Reads many objects; slow media overlap the waits. The answers are in the order of the questions.
+    ///
+    /// # Errors
+    /// As [`Snapshot::read`]; the first one met.
+    fn read_many(&self, at: &[ObjRef]) -> Result<Vec<Option<Object<'_>>>, Error> {
+        at.iter().map(|at| self.read(at)).collect()
+    }
+
+    /// Returns where the object with this id is, if that is known without reading: it need not be complete.
+    fn locate(&self, oid: &Oid) -> Option<Location>;
+
+    /// Returns the position of the last ref move that it is known to show; `None` where moves have none.
+    fn position(&self) -> Option<Position> {
+        None
+    }
+
+    /// Keeps an object and all below it as long as the snapshot. One that is there after this call stays.
+    fn keep(&self, root: &Oid);
+}

@@ -1,0 +1,102 @@
+//! What a sweep is told, and what it tells; and the walk that every sweep begins with.
+
+use std::fmt;
+
+use bristlecone_core::{ObjRef, Object, Oid};
+
+use super::Snapshot;
+use crate::{Error, oid_map::OidSet};
+
+/// Calls its last argument with the id of everything that an object names.
+type Children<'a> = dyn Fn(&Oid, &Object<'_>, &mut dyn FnMut(Oid)) -> Result<(), Error> + 'a;
+
+/// What a sweep leaves, beside what refs and snapshots lead to.
+pub struct Roots<'a> {
+    /// Objects that stay, with all below them.
+    pub oids: &'a [Oid],
+    /// Says what an object names: a backend knows of none.
+    pub children: &'a Children<'a>,
+}
+
+impl Roots<'_> {
+    /// Returns everything that `from` and the roots lead to. What is absent leads nowhere.
+    ///
+    /// # Errors
+    /// Those of [`Snapshot::read`], and what [`Roots::children`] fails with.
+    pub(crate) fn reach(&self, snapshot: &dyn Snapshot, from: impl IntoIterator<Item = Oid>) -> Result<OidSet, Error> {
+        let mut reached = OidSet::default();
+        let mut open: Vec<Oid> = from.into_iter().chain(self.oids.iter().copied()).collect();
+        while let Some(oid) = open.pop() {
+            if reached.contains(&oid) {
+                continue;
+            }
+            reached.insert(oid);
+            self.each_child(snapshot, &oid, &mut |child| open.push(child))?;
+        }
+        Ok(reached)
+    }
+
+    /// Calls `each` with what an object names; with nothing if it is absent.
+    pub(crate) fn each_child(
+        &self,
+        snapshot: &dyn Snapshot,
+        oid: &Oid,
+        each: &mut dyn FnMut(Oid),
+    ) -> Result<(), Error> {
+        match snapshot.read(&ObjRef::from(*oid))? {
+            Some(object) => (self.children)(oid, &object, each),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for Roots<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Roots({:?})", self.oids)
+    }
+}
+
+/// How much one sweep drops at most. What is left is for the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SweepLimits {
+    /// Objects.
+    pub objects: u64,
+    /// Bytes of their records.
+    pub bytes: u64,
+}
+
+impl Default for SweepLimits {
+    /// No limits.
+    fn default() -> Self {
+        Self { objects: u64::MAX, bytes: u64::MAX }
+    }
+}
+
+impl SweepLimits {
+    /// Sets the most objects that are dropped.
+    #[must_use]
+    pub const fn objects(mut self, objects: u64) -> Self {
+        self.objects = objects;
+        self
+    }
+
+    /// Sets the most bytes that are dropped.
+    #[must_use]
+    pub const fn bytes(mut self, bytes: u64) -> Self {
+        self.bytes = bytes;
+        self
+    }
+}
+
+/// What a sweep did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Swept {
+    /// Objects that were dropped.
+    pub objects: u64,
+    /// Bytes of their records.
+    pub bytes: u64,
+    /// Whether the limits left something for the next sweep.
+    pub more: bool,
+}
