@@ -51,20 +51,23 @@ impl Table {
 
 #[derive(Debug)]
 pub(super) struct Slab {
-    memory: Memory,
+    // The first byte of the memory, and how many there are.
+    start: *mut u8,
+    bytes: usize,
     // Bytes that were kept: they never change again.
     kept: AtomicUsize,
+    _memory: Memory,
 }
 
 #[derive(Debug)]
 enum Memory {
     /// Kept whole.
-    Whole(Box<[u8]>),
-    /// Filled from the start; the pointer is to the map's first byte.
-    Filling { start: *mut u8, bytes: usize, _map: MmapMut },
+    Whole { _bytes: Vec<u8> },
+    /// Filled from the start.
+    Filling { _map: MmapMut },
 }
 
-// SAFETY: the pointer is to memory that the slab owns through its map. It is written only by `Slab::fill`,
+// SAFETY: the pointer is to memory that the slab owns through its map or vector. It is written only by `Slab::fill`,
 // which the arena calls under its lock, beyond `kept`; and read only below `kept`.
 unsafe impl Send for Slab {}
 // SAFETY: as for `Send`.
@@ -76,38 +79,39 @@ impl Slab {
         #[cfg(target_os = "linux")]
         // Without huge pages it only takes longer.
         let _ = map.advise(memmap2::Advice::HugePage);
-        let start = map.as_mut_ptr();
-        Ok(Self { memory: Memory::Filling { start, bytes: map.len(), _map: map }, kept: AtomicUsize::new(0) })
+        let (start, bytes) = (map.as_mut_ptr(), map.len());
+        Ok(Self { start, bytes, kept: AtomicUsize::new(0), _memory: Memory::Filling { _map: map } })
+    }
+
+    /// Returns a slab that is full.
+    fn whole(mut run: Vec<u8>) -> Self {
+        run.shrink_to_fit();
+        let (start, bytes) = (run.as_mut_ptr(), run.len());
+        Self { start, bytes, kept: AtomicUsize::new(bytes), _memory: Memory::Whole { _bytes: run } }
     }
 
     /// Returns what was kept from `offset` on.
     #[inline(always)]
     fn get(&self, offset: usize) -> Option<&[u8]> {
-        match &self.memory {
-            Memory::Filling { start, .. } => {
-                let kept = self.kept.load(Acquire);
-                if offset > kept {
-                    return None;
-                }
-                // SAFETY: `kept` is at most the length of the map, which lives as long as `self`, and
-                // `offset <= kept`. What is below `kept` was written before it was stored with `Release`,
-                // and is never written again.
-                Some(unsafe { slice::from_raw_parts(start.add(offset), kept - offset) })
-            }
-            Memory::Whole(bytes) => bytes.get(offset..),
+        let kept = self.kept.load(Acquire);
+        if offset > kept {
+            return None;
         }
+        // SAFETY: `kept` is at most `bytes`, the length of the memory, which lives where it is as long as `self`, and
+        // `offset <= kept`. What is below `kept` was written before it was stored with `Release`, and is never written
+        // again.
+        Some(unsafe { slice::from_raw_parts(self.start.add(offset), kept - offset) })
     }
 
     /// Appends `run` and returns its offset; `None` if there is no room. One caller at a time.
     fn fill(&self, run: &[u8]) -> Option<usize> {
-        let Memory::Filling { start, bytes, .. } = &self.memory else { return None };
         let kept = self.kept.load(Relaxed);
-        if run.len() > bytes - kept {
+        if run.len() > self.bytes - kept {
             return None;
         }
-        // SAFETY: `kept + run.len()` is at most the length of the map. Nobody else writes (the arena holds its
+        // SAFETY: `kept + run.len()` is at most the length of the memory. Nobody else writes (the arena holds its
         // lock), and nobody reads beyond `kept`.
-        unsafe { run.as_ptr().copy_to_nonoverlapping(start.add(kept), run.len()) };
+        unsafe { run.as_ptr().copy_to_nonoverlapping(self.start.add(kept), run.len()) };
         self.kept.store(kept + run.len(), Release);
         Some(kept)
     }
@@ -143,9 +147,8 @@ impl Arena {
         if let Some(at) = self.keep_copy(&run) {
             return at;
         }
-        let kept = AtomicUsize::new(run.len());
         let table = self.current.read().unwrap_or_else(PoisonError::into_inner);
-        Location((table.push(Slab { memory: Memory::Whole(run.into_boxed_slice()), kept }) as u64) << 32)
+        Location((table.push(Slab::whole(run)) as u64) << 32)
     }
 
     /// Has the next run begin a slab.
