@@ -16,6 +16,7 @@ mod indexes;
 mod losses;
 mod merge;
 mod model;
+mod nasty;
 mod order;
 mod processes;
 mod ranges;

@@ -1,0 +1,282 @@
+//! On a backend where whatever nobody holds is gone at once, and everything else moves: trees, iterators, merges and walks
+//! through history find what they were promised, in threads of two handles that share nothing but the store.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering::*},
+    },
+    thread,
+};
+
+use bristlecone::{
+    Durability, EntryKind, Error, Format, Git, Info, LogOptions, Native, RefTarget, Repo, SweepLimits, Tezos, Tree,
+    merge,
+};
+use bristlecone_testkit::nasty::Nasty;
+
+/// Returns two handles of one store, as two processes would have them.
+fn two<F: Format>(format: &F) -> (Repo<F>, Repo<F>, Nasty) {
+    let nasty = Nasty::sweeping(format.clone());
+    let repo = |nasty: &Nasty| Repo::with_backend(format.clone(), Arc::new(nasty.beside()));
+    (repo(&nasty), repo(&nasty), nasty)
+}
+
+fn info(message: &str) -> Info {
+    Info::message(message).durability(Durability::None)
+}
+
+/// Values of all sizes: inline, one object, hashed when they are set, in pieces.
+fn value(number: u64) -> Vec<u8> {
+    let bytes = [10, 100, 3000, 20_000, 300_000][number as usize % 5];
+    (0..bytes).map(|at: u64| (at.wrapping_mul(number | 1) >> 3) as u8).collect()
+}
+
+/// Checks a tree that `fill` made with this number.
+fn check<F: Format>(tree: &Tree<F>, number: u64) -> Result<(), Error> {
+    for entry in tree.walk_all("")? {
+        let (path, entry) = entry?;
+        if entry.kind() != EntryKind::Dir {
+            let name: u64 = path.to_string().rsplit('/').next().unwrap().parse().unwrap();
+            assert!(entry.contents()?.as_deref() == Some(&value(name)[..]), "{path}");
+        }
+    }
+    assert_eq!(tree.find(format!("d/{}", number % 7))?.as_deref(), Some(&value(number % 7)[..]));
+    Ok(())
+}
+
+fn fill<F: Format>(tree: &mut Tree<F>, number: u64) -> Result<(), Error> {
+    for name in 0..7 {
+        tree.add(format!("d/{name}"), value(name))?;
+    }
+    for name in number..number + 5 {
+        tree.add(format!("run{}/of/{name}", number % 3), value(name))?;
+    }
+    Ok(())
+}
+
+/// Writers of two handles edit one branch, and move another back and forth, while readers look on.
+fn everybody_at_once<F: Format>(format: &F, rounds: u64) {
+    let (one, other, nasty) = two(format);
+    one.branch("main").unwrap().edit(&info("first"), |tree| fill(tree, 0)).unwrap();
+    let done = AtomicBool::new(false);
+    let edits = AtomicU64::new(0);
+    thread::scope(|scope| {
+        let writers: Vec<_> = [&one, &other]
+            .into_iter()
+            .enumerate()
+            .map(|(writer, repo)| {
+                let edits = &edits;
+                scope.spawn(move || -> Result<(), Error> {
+                    for round in 0..rounds {
+                        let number = round * 2 + writer as u64;
+                        let branch = repo.branch("main")?;
+                        branch.edit(&info("edit"), |tree| fill(tree, number))?;
+                        edits.fetch_add(1, Relaxed);
+                        // A branch of its own, which is left behind again and again.
+                        let own = repo.branch(&format!("own{writer}"))?;
+                        let mut tree = repo.tree();
+                        tree.add_tree("from/main", &branch.tree()?)?;
+                        tree.add("d/0", value(0))?;
+                        own.commit_over(own.head()?, &mut tree, &[], &info("over"))?;
+                        assert_eq!(tree.find("from/main/d/3")?.as_deref(), Some(&value(3)[..]));
+                    }
+                    Ok(())
+                })
+            })
+            .collect();
+        for repo in [&one, &other] {
+            let done = &done;
+            scope.spawn(move || {
+                while !done.load(Acquire) {
+                    let tree = repo.branch("main").unwrap().tree().unwrap();
+                    check(&tree, 0).unwrap();
+                    let mut entries = tree.list("d").unwrap();
+                    let first = entries.next().unwrap().unwrap();
+                    thread::yield_now();
+                    assert_eq!(entries.count(), 6);
+                    assert_eq!(first.contents().unwrap().unwrap().len(), value(0).len());
+                    let head = repo.branch("main").unwrap().head().unwrap().unwrap();
+                    for entry in repo.log(&[head], LogOptions { limit: Some(20), ..LogOptions::default() }) {
+                        entry.unwrap();
+                    }
+                }
+            });
+        }
+        let ended: Vec<_> = writers.into_iter().map(thread::ScopedJoinHandle::join).collect();
+        done.store(true, Release);
+        ended.into_iter().for_each(|ended| ended.unwrap().unwrap());
+    });
+    assert!(nasty.moves() > rounds, "{nasty:?}");
+    let head = one.branch("main").unwrap().head().unwrap().unwrap();
+    let log = one.log(&[head], LogOptions::default());
+    assert_eq!(log.map(|entry| entry.map(drop)).collect::<Result<Vec<_>, _>>().unwrap().len() as u64, rounds * 2 + 1);
+    check(&other.branch("main").unwrap().tree().unwrap(), 0).unwrap();
+}
+
+#[test]
+fn everybody_finds_everything_at_once() {
+    everybody_at_once(&Native::new(), 25);
+    everybody_at_once(&Git::sha1(), 10);
+    everybody_at_once(&Tezos::new(), 10);
+}
+
+#[test]
+fn a_tree_keeps_what_it_was_checked_out_from() -> Result<(), Error> {
+    let (repo, other, _) = two(&Native::new());
+    let main = repo.branch("main")?;
+    let head = main.edit(&info("first"), |tree| fill(tree, 0))?;
+    let held = repo.checkout(head)?;
+    let value_held = held.find("d/4")?.expect("a value");
+    // The branch goes, in the other process, and comes back as something else.
+    assert!(other.branch("main")?.compare_and_set(Some(head), None, Durability::None)?);
+    other.branch("main")?.edit(&info("other"), |tree| tree.add("x", "1"))?;
+    assert_eq!(value_held, value(4));
+    check(&held, 0)?;
+    let (kept, clone) = (held.find_tree("d")?.expect("a directory"), held.clone());
+    drop(value_held);
+    drop(held);
+    other.branch("main")?.edit(&info("again"), |tree| tree.add("x", "2"))?;
+    assert_eq!(kept.find("4")?.expect("a value"), value(4));
+    drop(kept);
+    check(&clone, 0)?;
+    drop(clone);
+    drop(other.branch("main")?.tree()?);
+    assert!(matches!(repo.checkout(head), Err(Error::Missing { .. })), "nobody held it");
+    Ok(())
+}
+
+#[test]
+fn what_was_taken_over_from_other_trees_stays_until_it_is_written() -> Result<(), Error> {
+    let (repo, other, _) = two(&Native::new());
+    let side = repo.branch("side")?;
+    let head = side.edit(&info("side"), |tree| fill(tree, 3))?;
+    let mut tree = repo.tree();
+    // Stored parts, edited parts, and values that were written ahead, each of a tree that goes at once.
+    let mut edited = side.tree()?;
+    edited.add("d/6", value(6))?;
+    edited.add("d/4", value(4))?;
+    tree.add_tree("edited", &edited)?;
+    tree.add_tree("stored", &side.tree()?)?;
+    let streamed = repo.write_value(&mut &value(14)[..])?;
+    tree.add_stored("streamed", EntryKind::Value, &streamed)?;
+    let shared = bristlecone::Value::new(value(3));
+    tree.add("shared", &shared)?;
+    drop((edited, streamed));
+    assert!(other.branch("side")?.compare_and_set(Some(head), None, Durability::None)?);
+    drop(other.tree());
+    check(&tree.find_tree("edited")?.expect("a directory"), 3)?;
+    tree.write()?;
+    drop(other.tree());
+    let main = repo.branch("main")?;
+    main.commit(&mut tree, &info("all"))?;
+    drop(tree);
+    for repo in [&repo, &other] {
+        let tree = repo.branch("main")?.tree()?;
+        check(&tree.find_tree("stored")?.expect("a directory"), 3)?;
+        assert_eq!(tree.find("streamed")?.expect("a value"), value(14));
+        assert_eq!(tree.find("shared")?.expect("a value"), value(3));
+    }
+    // A shared value whose place was swept is written again.
+    main.compare_and_set(main.head()?, None, Durability::None)?;
+    drop(other.tree());
+    main.edit(&info("shared"), |tree| tree.add("again", &shared))?;
+    assert_eq!(main.tree()?.find("again")?.expect("a value"), value(3));
+    Ok(())
+}
+
+#[test]
+fn a_commit_prepared_before_a_sweep_is_whole_after_it() -> Result<(), Error> {
+    let (repo, other, _) = two(&Native::new());
+    let main = repo.branch("main")?;
+    let first = main.edit(&info("first"), |tree| fill(tree, 1))?;
+    let mut tree = main.tree()?;
+    tree.add("d/8", value(8))?;
+    let prepared = main.prepare(&tree, &info("prepared"))?;
+    drop(tree);
+    // Nothing leads to what it goes on from for a while.
+    assert!(other.branch("main")?.compare_and_set(Some(first), None, Durability::None)?);
+    drop(other.tree());
+    assert!(other.branch("main")?.compare_and_set(None, Some(first), Durability::None)?);
+    repo.submit(vec![prepared], Durability::None).pop().expect("an answer")?;
+    let tree = other.branch("main")?.tree()?;
+    check(&tree.find_tree("")?.expect("a root"), 1)?;
+    assert_eq!(tree.find("d/8")?.expect("a value"), value(8));
+    Ok(())
+}
+
+#[test]
+fn merges_and_trees_ahead_of_their_commits_keep_their_parts() -> Result<(), Error> {
+    let (repo, other, _) = two(&Native::new());
+    let main = repo.branch("main")?;
+    let base = main.edit(&info("base"), |tree| fill(tree, 0))?;
+    let (mut ours, mut theirs) = (repo.checkout(base)?, repo.checkout(base)?);
+    ours.add("ours/1", value(1))?;
+    theirs.add("theirs/3", value(3))?;
+    let merged = merge::trees(Some(&repo.checkout(base)?), &ours, &theirs)?;
+    assert!(merged.conflicts.is_empty());
+    let mut tree = merged.tree;
+    drop((ours, theirs));
+    assert!(other.branch("main")?.compare_and_set(Some(base), None, Durability::None)?);
+    drop(other.tree());
+    assert_eq!(tree.find("theirs/3")?.expect("a value"), value(3));
+    // One tree after another goes on from the last, which is committed later.
+    let mut behind = Vec::new();
+    for number in 10..12 {
+        tree.add(format!("ahead/{number}"), value(number))?;
+        behind.push(tree.ahead()?);
+        assert_eq!(tree.find("ours/1")?.expect("a value"), value(1));
+    }
+    let line = repo.branch("line")?;
+    for (number, mut tree) in behind.into_iter().enumerate() {
+        line.commit_over(line.head()?, &mut tree, &[], &info("ahead"))?;
+        drop(tree);
+        drop(other.tree());
+        assert_eq!(line.tree()?.find("ahead/10")?.expect("a value"), value(10), "commit {number}");
+    }
+    line.compare_and_set(line.head()?, None, Durability::None)?;
+    drop(other.tree());
+    for number in 10..12 {
+        assert_eq!(tree.find(format!("ahead/{number}"))?.expect("a value"), value(number));
+    }
+    assert_eq!(tree.find("d/3")?.expect("a value"), value(3));
+    line.commit_over(None, &mut tree, &[], &info("last"))?;
+    check(&line.tree()?.find_tree("")?.expect("a root"), 0).map(drop)
+}
+
+#[test]
+fn objects_copied_in_many_batches_are_there_when_a_ref_leads_to_them() -> Result<(), Error> {
+    let (repo, other, _) = two(&Native::new());
+    let from = Repo::memory();
+    let main = from.branch("main")?;
+    for number in 0..40 {
+        main.edit(&info("commit"), |tree| fill(tree, number * 5))?;
+    }
+    let head = main.head()?.expect("a head");
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Acquire) {
+                drop(other.tree());
+                other.sweep(&[], &SweepLimits::default()).expect("a sweep");
+            }
+        });
+        let copy = || -> Result<(), Error> {
+            // Held until the ref leads to it.
+            let held = repo.tree();
+            repo.copy_objects(&from, &[head])?;
+            let to = Some(RefTarget::Object(head.oid.into()));
+            assert!(repo.compare_and_set("refs/heads/main", None, to, Durability::None)?);
+            drop(held);
+            Ok(())
+        };
+        let copied = copy();
+        done.store(true, Release);
+        copied
+    })?;
+    let log = other.log(&[other.branch("main")?.head()?.expect("a head")], LogOptions::default());
+    for entry in log {
+        check(&other.checkout(entry?.at)?, 0)?;
+    }
+    Ok(())
+}
