@@ -77,6 +77,7 @@ fn everybody_at_once<F: Format>(format: &F, rounds: u64) {
                         let own = repo.branch(&format!("own{writer}"))?;
                         let mut tree = repo.tree();
                         tree.add_tree("from/main", &branch.tree()?)?;
+                        tree.add("number", number.to_string())?;
                         tree.add("d/0", value(0))?;
                         own.commit_over(own.head()?, &mut tree, &[], &info("over"))?;
                         assert_eq!(tree.find("from/main/d/3")?.as_deref(), Some(&value(3)[..]));
@@ -85,10 +86,15 @@ fn everybody_at_once<F: Format>(format: &F, rounds: u64) {
                 })
             })
             .collect();
-        for repo in [&one, &other] {
+        for (reader, repo) in [&one, &other].into_iter().enumerate() {
             let done = &done;
             scope.spawn(move || {
                 while !done.load(Acquire) {
+                    // What this one is left for may have nothing in common with it, and is there while it is held.
+                    let own = repo.branch(&format!("own{reader}")).unwrap().tree().unwrap();
+                    if !own.is_empty().unwrap() {
+                        check(&own.find_tree("from/main").unwrap().unwrap(), 0).unwrap();
+                    }
                     let tree = repo.branch("main").unwrap().tree().unwrap();
                     check(&tree, 0).unwrap();
                     let mut entries = tree.list("d").unwrap();
@@ -151,19 +157,20 @@ fn what_was_taken_over_from_other_trees_stays_until_it_is_written() -> Result<()
     let (repo, other, _) = two(&Native::new());
     let side = repo.branch("side")?;
     let head = side.edit(&info("side"), |tree| fill(tree, 3))?;
-    let mut tree = repo.tree();
-    // Stored parts, edited parts, and values that were written ahead, each of a tree that goes at once.
-    let mut edited = side.tree()?;
+    // Stored parts, edited parts, and values that were written ahead, each of a tree that goes at once. No ref leads to
+    // them by the time another takes them over.
+    let (stored, mut edited) = (side.tree()?, side.tree()?);
     edited.add("d/6", value(6))?;
     edited.add("d/4", value(4))?;
+    assert!(other.branch("side")?.compare_and_set(Some(head), None, Durability::None)?);
+    let mut tree = repo.tree();
     tree.add_tree("edited", &edited)?;
-    tree.add_tree("stored", &side.tree()?)?;
+    tree.add_tree("stored", &stored)?;
     let streamed = repo.write_value(&mut &value(14)[..])?;
     tree.add_stored("streamed", EntryKind::Value, &streamed)?;
     let shared = bristlecone::Value::new(value(3));
     tree.add("shared", &shared)?;
-    drop((edited, streamed));
-    assert!(other.branch("side")?.compare_and_set(Some(head), None, Durability::None)?);
+    drop((stored, edited, streamed));
     drop(other.tree());
     check(&tree.find_tree("edited")?.expect("a directory"), 3)?;
     tree.write()?;
