@@ -83,6 +83,16 @@ impl<F: Format> Tree<F> {
         self.keep_promise();
     }
 
+    /// Lets go of what was kept for this tree and is not needed any more, so that it can be swept: for a tree that is held
+    /// for long and read from. A commit does the same. A tree with pending edits stays as it is.
+    ///
+    /// What the tree holds does not change; to see what others have committed, check their commit out.
+    pub fn refresh(&mut self) {
+        if !self.is_edited() && self.lower.is_empty() {
+            self.renew();
+        }
+    }
+
     /// Goes on with a snapshot of now, which keeps what this tree was written as.
     fn renew(&mut self) {
         let root = self.origin.or(self.base).map(|at| at.oid);

@@ -163,10 +163,10 @@ fn what_was_taken_over_from_other_trees_stays_until_it_is_written() -> Result<()
     edited.add("d/6", value(6))?;
     edited.add("d/4", value(4))?;
     assert!(other.branch("side")?.compare_and_set(Some(head), None, Durability::None)?);
+    let streamed = repo.write_value(&mut &value(14)[..])?;
     let mut tree = repo.tree();
     tree.add_tree("edited", &edited)?;
     tree.add_tree("stored", &stored)?;
-    let streamed = repo.write_value(&mut &value(14)[..])?;
     tree.add_stored("streamed", EntryKind::Value, &streamed)?;
     let shared = bristlecone::Value::new(value(3));
     tree.add("shared", &shared)?;
@@ -210,6 +210,20 @@ fn a_commit_prepared_before_a_sweep_is_whole_after_it() -> Result<(), Error> {
     check(&tree.find_tree("")?.expect("a root"), 1)?;
     assert_eq!(tree.find("d/8")?.expect("a value"), value(8));
     Ok(())
+}
+
+#[test]
+fn a_merge_that_writes_nothing_keeps_what_it_took() -> Result<(), Error> {
+    let (repo, other, _) = two(&Native::new());
+    let side = repo.branch("side")?;
+    let head = side.edit(&info("side"), |tree| fill(tree, 2))?;
+    let theirs = side.tree()?;
+    assert!(other.branch("side")?.compare_and_set(Some(head), None, Durability::None)?);
+    let merged = merge::trees(None, &repo.tree(), &theirs)?;
+    assert_eq!(merged.tree.root()?, theirs.root()?);
+    drop(theirs);
+    drop(other.tree());
+    check(&merged.tree, 2)
 }
 
 #[test]
@@ -285,5 +299,31 @@ fn objects_copied_in_many_batches_are_there_when_a_ref_leads_to_them() -> Result
     for entry in log {
         check(&other.checkout(entry?.at)?, 0)?;
     }
+    Ok(())
+}
+
+#[test]
+fn a_tree_that_is_refreshed_keeps_itself_and_nothing_else() -> Result<(), Error> {
+    let repo = Repo::memory();
+    let main = repo.branch("main")?;
+    main.edit(&info("first"), |tree| fill(tree, 0))?;
+    let mut held = main.tree()?;
+    let head = held.origin();
+    let side = repo.branch("side")?;
+    side.edit(&info("side"), |tree| tree.add("side", value(4)))?;
+    side.compare_and_set(side.head()?, None, Durability::None)?;
+    main.compare_and_set(head, None, Durability::None)?;
+    let sweep = || Ok::<u64, Error>(repo.sweep(&[], &SweepLimits::default())?.bytes);
+    assert_eq!(sweep()?, 0, "it came after the snapshot of a tree that is held");
+    held.refresh();
+    assert!(sweep()? > 300_000, "the value of the other branch");
+    check(&held, 0)?;
+    // With an edit that is not written yet, what that needs is kept, too.
+    held.add("d/4", value(9))?;
+    held.refresh();
+    assert_eq!(sweep()?, 0);
+    assert_eq!(held.find("d/4")?.expect("a value"), value(9));
+    drop(held);
+    assert!(sweep()? > 300_000 && repo.backend().stats().store_bytes < 100_000);
     Ok(())
 }
