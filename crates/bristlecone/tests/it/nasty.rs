@@ -13,7 +13,7 @@ use bristlecone::{
     Durability, EntryKind, Error, Format, Git, Info, LogOptions, Native, RefTarget, Repo, SweepLimits, Tezos, Tree,
     merge,
 };
-use bristlecone_testkit::nasty::Nasty;
+use bristlecone_testkit::{generate::Rng, nasty::Nasty};
 
 /// Returns two handles of one store, as two processes would have them.
 fn two<F: Format>(format: &F) -> (Repo<F>, Repo<F>, Nasty) {
@@ -29,7 +29,7 @@ fn info(message: &str) -> Info {
 /// Values of all sizes: inline, one object, hashed when they are set, in pieces.
 fn value(number: u64) -> Vec<u8> {
     let bytes = [10, 100, 3000, 20_000, 300_000][number as usize % 5];
-    (0..bytes).map(|at: u64| (at.wrapping_mul(number | 1) >> 3) as u8).collect()
+    Rng::new(number).bytes(bytes)
 }
 
 /// Checks a tree that `fill` made with this number.
@@ -310,7 +310,7 @@ fn a_tree_that_is_refreshed_keeps_itself_and_nothing_else() -> Result<(), Error>
     let mut held = main.tree()?;
     let head = held.origin();
     let side = repo.branch("side")?;
-    side.edit(&info("side"), |tree| tree.add("side", value(4)))?;
+    side.edit(&info("side"), |tree| tree.add("side", value(14)))?;
     side.compare_and_set(side.head()?, None, Durability::None)?;
     main.compare_and_set(head, None, Durability::None)?;
     let sweep = || Ok::<u64, Error>(repo.sweep(&[], &SweepLimits::default())?.bytes);
