@@ -163,15 +163,12 @@ fn what_was_taken_over_from_other_trees_stays_until_it_is_written() -> Result<()
     edited.add("d/6", value(6))?;
     edited.add("d/4", value(4))?;
     assert!(other.branch("side")?.compare_and_set(Some(head), None, Durability::None)?);
-    let large = Rng::new(14).bytes(3 << 20);
-    let streamed = repo.write_value(&mut &large[..])?;
     let mut tree = repo.tree();
     tree.add_tree("edited", &edited)?;
     tree.add_tree("stored", &stored)?;
-    tree.add_stored("streamed", EntryKind::Value, &streamed)?;
     let shared = bristlecone::Value::new(value(3));
     tree.add("shared", &shared)?;
-    drop((stored, edited, streamed));
+    drop((stored, edited));
     drop(other.tree());
     check(&tree.find_tree("edited")?.expect("a directory"), 3)?;
     tree.write()?;
@@ -182,7 +179,6 @@ fn what_was_taken_over_from_other_trees_stays_until_it_is_written() -> Result<()
     for repo in [&repo, &other] {
         let tree = repo.branch("main")?.tree()?;
         check(&tree.find_tree("stored")?.expect("a directory"), 3)?;
-        assert!(tree.find("streamed")?.as_deref() == Some(&large[..]));
         assert_eq!(tree.find("shared")?.expect("a value"), value(3));
     }
     // A shared value whose place was swept is written again.
@@ -210,6 +206,23 @@ fn a_commit_prepared_before_a_sweep_is_whole_after_it() -> Result<(), Error> {
     let tree = other.branch("main")?.tree()?;
     check(&tree.find_tree("")?.expect("a root"), 1)?;
     assert_eq!(tree.find("d/8")?.expect("a value"), value(8));
+    Ok(())
+}
+
+#[test]
+fn a_value_that_was_written_stays_while_a_tree_binds_it() -> Result<(), Error> {
+    let (repo, other, _) = two(&Native::new());
+    let large = Rng::new(14).bytes(3 << 20);
+    let streamed = repo.write_value(&mut &large[..])?;
+    let mut tree = repo.tree();
+    drop(other.tree());
+    tree.add_stored("streamed", EntryKind::Value, &streamed)?;
+    drop(streamed);
+    drop(other.tree());
+    assert!(tree.find("streamed")?.as_deref() == Some(&large[..]));
+    repo.branch("main")?.commit(&mut tree, &info("streamed"))?;
+    drop(tree);
+    assert!(other.branch("main")?.tree()?.find("streamed")?.as_deref() == Some(&large[..]));
     Ok(())
 }
 
