@@ -234,7 +234,14 @@ impl FromStr for Path {
     }
 }
 
-/// What can be used as a path: a [`Path`], or text that is parsed (`"a/b"`, `%XX` for odd bytes).
+/// What can be used as a path: a [`Path`], text that is parsed (`"a/b"`, `%XX` for odd bytes), or steps as they are
+/// (`["a", "b"]`).
+///
+/// ```
+/// # use bristlecone_core::AsPath;
+/// assert_eq!("a/100%25".as_path(), ["a", "100%"].as_path());
+/// assert!(["a/b"].as_path().is_err(), "a step has no slash");
+/// ```
 pub trait AsPath {
     /// Returns the path.
     ///
@@ -259,6 +266,18 @@ impl AsPath for str {
 impl AsPath for String {
     fn as_path(&self) -> Result<Cow<'_, Path>, PathError> {
         self.parse().map(Cow::Owned)
+    }
+}
+
+impl<S: AsRef<str>> AsPath for [S] {
+    fn as_path(&self) -> Result<Cow<'_, Path>, PathError> {
+        Path::from_steps(self.iter().map(|step| step.as_ref().as_bytes())).map(Cow::Owned)
+    }
+}
+
+impl<S: AsRef<str>, const N: usize> AsPath for [S; N] {
+    fn as_path(&self) -> Result<Cow<'_, Path>, PathError> {
+        self[..].as_path()
     }
 }
 

@@ -13,11 +13,9 @@ use std::{
 };
 
 use bristlecone::{
-    Result,
+    Error, Result,
     storage::{OpenMode, Reach, Stat, Storage, StorageFile, write_all_at},
 };
-
-use crate::error;
 
 /// A folder of files, with counters of what is done to them.
 #[derive(Clone, Debug)]
@@ -77,7 +75,7 @@ impl Files {
 
     /// Names the file in an error.
     pub(crate) fn named<T>(&self, name: &str, done: io::Result<T>) -> Result<T> {
-        done.map_err(|source| error::io(self.storage.describe(name), source))
+        done.map_err(|source| Error::io(self.storage.describe(name), source))
     }
 
     /// Opens a file as the storage does; an interrupted call is done again.
@@ -213,7 +211,7 @@ impl Files {
         match retry(|| self.storage.exchange(from, to)) {
             Ok(()) => Ok(()),
             Err(error) if exchange_cannot(&error) => self.rename(from, to),
-            Err(error) => Err(error::io(self.storage.describe(to), error)),
+            Err(error) => Err(Error::io(self.storage.describe(to), error)),
         }
     }
 

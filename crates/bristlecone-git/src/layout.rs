@@ -50,7 +50,7 @@ impl Layout {
     /// # Errors
     /// As [`Layout::open`], for the first that is found.
     pub fn discover(from: &Path) -> Result<Option<Self>> {
-        let from = from.canonicalize().map_err(|source| error::io(from.display().to_string(), source))?;
+        let from = from.canonicalize().map_err(|source| Error::io(from.display().to_string(), source))?;
         for dir in from.ancestors() {
             if let Some(found) = Self::at(dir)? {
                 return Ok(Some(found));
@@ -92,7 +92,7 @@ impl Layout {
         let common_dir = match read_line(&git_dir.join("commondir"))? {
             Some(common) => {
                 let common = git_dir.join(common);
-                common.canonicalize().map_err(|source| error::io(common.display().to_string(), source))?
+                common.canonicalize().map_err(|source| Error::io(common.display().to_string(), source))?
             }
             None => git_dir.clone(),
         };
@@ -142,7 +142,7 @@ impl Layout {
         );
         let head = format!("ref: refs/heads/{}\n", branch.unwrap_or("master"));
         write_skeleton(&RealStorage::new(&git_dir).following_links(), &config, &head)
-            .map_err(|source| error::io(git_dir.display().to_string(), source))?;
+            .map_err(|source| Error::io(git_dir.display().to_string(), source))?;
         Self::open(path)
     }
 
@@ -199,7 +199,7 @@ fn is_git_dir(dir: &Path) -> bool {
 /// Returns the folder that a file `.git` names: `gitdir: PATH`.
 fn follow_file(file: &Path) -> Result<PathBuf> {
     let name = file.display().to_string();
-    let bytes = fs::read(file).map_err(|source| error::io(&*name, source))?;
+    let bytes = fs::read(file).map_err(|source| Error::io(&*name, source))?;
     let Some(path) = bytes.strip_prefix(b"gitdir:") else {
         if file.file_name() != Some(".git".as_ref()) {
             return Err(Error::NoStore { file: name });
@@ -219,7 +219,7 @@ fn read_line(file: &Path) -> Result<Option<PathBuf>> {
     match fs::read(file) {
         Ok(bytes) => Ok(Some(PathBuf::from(OsString::from_vec(bytes.trim_ascii_end().to_vec())))),
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
-        Err(source) => Err(error::io(file.display().to_string(), source)),
+        Err(source) => Err(Error::io(file.display().to_string(), source)),
     }
 }
 

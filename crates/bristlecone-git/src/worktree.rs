@@ -143,7 +143,7 @@ impl Update {
         let Some(files) = &layout.worktree else {
             return Err(Refusal::Whole("the repository is bare: it has no working tree".to_owned()));
         };
-        let failed = |source| Error::Io { file: files.display().to_string(), source };
+        let failed = |source| Error::io(files.display().to_string(), source);
         let top = Top::open(files).map_err(failed)?;
         let lock = IndexLock::take(layout.git_storage(), wait_ms)?;
         for (file, what) in UNDER_WAY {
@@ -268,7 +268,7 @@ fn holds(top: &Top, algorithm: Algorithm, path: &[u8], kind: EntryKind, oid: Oid
 fn read_index(layout: &Layout) -> Result<(Index, i64), Refusal> {
     let path = layout.git_dir.join("index");
     let shown = path.display().to_string();
-    let failed = |source| Error::Io { file: shown.clone(), source };
+    let failed = |source| Error::io(shown.clone(), source);
     if fs::symlink_metadata(&path).is_ok_and(|found| found.is_symlink()) {
         return Err(Refusal::Whole(format!("{shown} is a link, which would be replaced; commit with git instead")));
     }
@@ -279,7 +279,7 @@ fn read_index(layout: &Layout) -> Result<(Index, i64), Refusal> {
             file.metadata().map_err(failed)?.mtime()
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Index::empty(layout.algorithm), 0)),
-        Err(source) => return Err(Refusal::Failed(Error::Io { file: shown, source })),
+        Err(source) => return Err(Refusal::Failed(Error::io(shown, source))),
     };
     match Index::decode(layout.algorithm, &bytes) {
         Ok(index) => Ok((index, seconds)),

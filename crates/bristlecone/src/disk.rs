@@ -369,7 +369,7 @@ impl DiskBackend {
 fn first_segment(storage: &Arc<dyn Storage>, header: &StoreHeader, options: &DiskOptions) -> Result<(), Error> {
     let bytes = roll::segment_size(1, header.segment_bytes, 0, 0)?;
     let Some(spare) = roll::make_spare(storage, bytes, options.prezero, &|| false)? else {
-        return Err(Error::Io { file: storage.describe(SEGMENTS), source: io::ErrorKind::Interrupted.into() });
+        return Err(Error::io(storage.describe(SEGMENTS), io::ErrorKind::Interrupted.into()));
     };
     let mut head =
         SegmentHead { number: 1, previous: 0, bytes, sequence: 1, seed: 0, durable_end: 0, ref_bytes: 0, check: 0 };
@@ -487,7 +487,7 @@ impl Backend for DiskBackend {
 
     fn append_many(&self, batches: Vec<(Batch, Vec<RefMove>)>, durability: Durability) -> Vec<Result<Location, Error>> {
         if let Err(error) = self.shared.going_on().and_then(|()| self.shared.pay_owed()) {
-            return batches.iter().map(|_| Err(group::again(&error))).collect();
+            return batches.iter().map(|_| Err(error.clone())).collect();
         }
         let places = self.shared.append_all(&batches, durability);
         self.shared.keep_note();

@@ -1,6 +1,6 @@
 //! The errors of the store: the caller's mistakes, what was not found, damage, and the outside world.
 
-use std::io;
+use std::{io, sync::Arc};
 
 use bristlecone_core::{FormatError, Kind, Oid, PathError};
 use thiserror::Error;
@@ -8,7 +8,7 @@ use thiserror::Error;
 use crate::backend::RefTarget;
 
 /// What can go wrong with a store.
-#[derive(Debug, Error)]
+#[derive(Clone, Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
     // The caller's mistakes.
@@ -211,7 +211,15 @@ pub enum Error {
         /// The file.
         file: String,
         /// Why.
-        source: io::Error,
+        source: Arc<io::Error>,
+    },
+    /// A backend failed in a way of its own.
+    #[error("{place}")]
+    Backend {
+        /// The store, or the part of it.
+        place: String,
+        /// Why.
+        source: Arc<dyn std::error::Error + Send + Sync>,
     },
 }
 
@@ -222,13 +230,18 @@ impl From<FormatError> for Error {
 }
 
 impl Error {
-    /// Wraps a failure of the system with the file's name.
-    pub(crate) fn io(file: impl Into<String>, source: io::Error) -> Self {
+    /// Wraps the cause of a backend's failure that is none of those above: `place` says of what.
+    pub fn backend(place: impl Into<String>, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self::Backend { place: place.into(), source: Arc::from(cause.into()) }
+    }
+
+    /// Wraps a failure of the system with the file's name; a full device is an error of its own.
+    pub fn io(file: impl Into<String>, source: io::Error) -> Self {
         let file = file.into();
         if source.kind() == io::ErrorKind::StorageFull || source.kind() == io::ErrorKind::QuotaExceeded {
             return Self::NoSpace { file };
         }
-        Self::Io { file, source }
+        Self::Io { file, source: Arc::new(source) }
     }
 }
 

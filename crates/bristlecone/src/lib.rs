@@ -47,6 +47,7 @@ pub use bristlecone_core::{
     Tag, Zone, escape, git::Git, native::Native, tezos::Tezos, to_hex,
 };
 pub use copy::Copied;
+pub use disk::DiskOptions;
 pub use error::Error;
 pub use repo::{Branch, Info, Log, LogEntry, LogOptions, LogOrder, Prepared, Repo, StoredValue, check_ref_name};
 pub use tree::{Concrete, Difference, DirEntry, Entries, Listing, Reader, Tree, TreeStats, Walk};

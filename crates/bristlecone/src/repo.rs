@@ -296,10 +296,12 @@ impl<F: Format> Repo<F> {
         self.shared.format.check_structure(&*self.now(), object, whole, checked)
     }
 
-    /// Submits prepared commits together: one write and one sync for all, each on its own terms.
+    /// Submits prepared commits together: one write and one sync for all, each on its own terms. All are acknowledged as
+    /// the most durable of them asks.
     ///
     /// The answers are in the order of the commits.
-    pub fn submit(&self, commits: Vec<Prepared<F>>, durability: Durability) -> Vec<Result<ObjRef>> {
+    pub fn submit(&self, commits: Vec<Prepared<F>>) -> Vec<Result<ObjRef>> {
+        let durability = commits.iter().map(|prepared| prepared.durability).max().unwrap_or(Durability::None);
         let parts =
             commits.into_iter().map(|prepared| ((prepared.batch, prepared.moves), (prepared.head, prepared.kept)));
         let (batches, heads): (Vec<_>, Vec<_>) = parts.unzip();

@@ -88,6 +88,12 @@ impl<'v, const N: usize> From<&'v [u8; N]> for NewValue<'v> {
     }
 }
 
+impl<const N: usize> From<[u8; N]> for NewValue<'_> {
+    fn from(bytes: [u8; N]) -> Self {
+        Self::Value(Value::new(bytes))
+    }
+}
+
 impl<'v> From<&'v str> for NewValue<'v> {
     fn from(text: &'v str) -> Self {
         Self::Bytes(text.as_bytes())

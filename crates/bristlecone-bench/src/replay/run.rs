@@ -203,7 +203,7 @@ impl<F: Format> Store<F> {
         let dir = dir.clone();
         let scratch = self.scratch.take();
         self.close()?;
-        let again = Repo::<F>::open_read_only(&dir, DiskOptions::default())?;
+        let again = Repo::<F>::open_format_read_only(&dir, DiskOptions::default())?;
         let head = again.branch(&job.branch)?.head()?;
         drop((again, scratch));
         Ok(differs(head, report))

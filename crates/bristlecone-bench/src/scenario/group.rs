@@ -37,7 +37,7 @@ pub(super) fn pipeline<F: Format>(engine: &mut Engine<F>, job: &Job, workload: &
         for (i, info) in infos.iter().enumerate() {
             let started = Instant::now();
             let prepared = prepare_all(own, info, |tree| changes.apply(tree, workload, i))?;
-            for acknowledged in repo.submit(prepared, info.durability) {
+            for acknowledged in repo.submit(prepared) {
                 acknowledged?;
             }
             let elapsed = started.elapsed().as_nanos() as u64;

@@ -156,7 +156,7 @@ fn turn<F: Format>(
 ) -> Result<()> {
     let started = std::time::Instant::now();
     let prepared = prepare_all(branches, info, edit)?;
-    for submitted in repo.submit(prepared, info.durability) {
+    for submitted in repo.submit(prepared) {
         submitted?;
     }
     let elapsed = started.elapsed().as_nanos() as u64;

@@ -48,7 +48,7 @@ pub(super) fn run<F: Format>(
         Ok(last)
     })?;
     // The last of each is appended after all, so that it can be checked.
-    for submitted in repo.submit(prepared.into_iter().flatten().collect(), job.target.durability()) {
+    for submitted in repo.submit(prepared.into_iter().flatten().collect()) {
         submitted?;
     }
     let last = (commits - 1) % numbers;

@@ -8,6 +8,7 @@ use std::{
         fs::{MetadataExt, OpenOptionsExt},
     },
     path::Path as FilePath,
+    sync::Arc,
 };
 
 use bristlecone::{EntryKind, Error, Format, StoredValue, VALUE_BYTES_MAX};
@@ -117,13 +118,13 @@ type Value = std::result::Result<(EntryKind, Bytes), Refused>;
 
 /// Why there is no value.
 enum Refused {
-    BySystem(io::Error),
+    BySystem(Arc<io::Error>),
     ByUs(Failure),
 }
 
 impl From<io::Error> for Refused {
     fn from(error: io::Error) -> Self {
-        Self::BySystem(error)
+        Self::BySystem(Arc::new(error))
     }
 }
 
@@ -138,7 +139,7 @@ fn open(place: &FilePath) -> std::result::Result<File, Refused> {
         if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) {
             return Refused::ByUs(changed(place));
         }
-        Refused::BySystem(error)
+        Refused::BySystem(Arc::new(error))
     })
 }
 

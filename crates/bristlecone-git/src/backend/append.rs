@@ -18,7 +18,6 @@ use super::{
     shared::{Shared, Writer, placeless},
 };
 use crate::{
-    error::again,
     files::Unsynced,
     refs::{Held, LogLine, STORE_HEAD, Staged, check_name},
 };
@@ -59,7 +58,7 @@ impl Shared {
     /// Appends what one caller brought, alone or with those who come at the same time.
     pub(super) fn append(&self, item: Item) -> Vec<Result<()>> {
         if let Err(error) = self.may_append() {
-            return item.appends.iter().map(|_| Err(again(&error))).collect();
+            return item.appends.iter().map(|_| Err(error.clone())).collect();
         }
         self.queue.run(item, |items| self.write_items(items))
     }
@@ -80,7 +79,7 @@ impl Shared {
         let mut requests: Vec<Request<'_>> = appends.iter().map(|append| self.request(append)).collect();
         if let Err(error) = self.write_group(&mut requests, durability) {
             for request in requests.iter_mut().filter(|request| request.is_open()) {
-                request.outcome = Some(Err(again(&error)));
+                request.outcome = Some(Err(error.clone()));
             }
         }
         let mut outcomes = requests.into_iter().map(|request| request.outcome.unwrap_or(Ok(())));
@@ -135,7 +134,7 @@ impl Shared {
                 let moved = self.move_ref(writer, requests, (name, moves), staged, &mut written, synced, &mut noted);
                 if let Err(error) = moved {
                     for &index in &moves.requests {
-                        requests[index].outcome.get_or_insert_with(|| Err(again(&error)));
+                        requests[index].outcome.get_or_insert_with(|| Err(error.clone()));
                     }
                 }
             }

@@ -173,7 +173,7 @@ impl Shared {
         let guard = store_lock.take(self.options.lock_wait_ms);
         let result = match &guard {
             Ok(_) => writer.journal.refresh().and_then(|()| work(&mut writer)),
-            Err(error) => Err(crate::error::again(error)),
+            Err(error) => Err(error.clone()),
         };
         drop(guard);
         writer.lock = Some(store_lock);

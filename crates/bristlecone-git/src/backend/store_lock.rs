@@ -13,7 +13,7 @@ use bristlecone::{
 };
 
 use super::journal::OURS;
-use crate::{error, files::Files};
+use crate::files::Files;
 
 const LOCK: &str = "bristlecone/lock";
 
@@ -49,7 +49,7 @@ impl StoreLock {
                 Ok(true) => return Ok(StoreLockGuard(self)),
                 Ok(false) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error::io(self.name.clone(), error)),
+                Err(error) => return Err(Error::io(self.name.clone(), error)),
             }
             let waited = start.elapsed();
             if waited >= Duration::from_millis(wait_ms) {

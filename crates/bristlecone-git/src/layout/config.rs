@@ -17,7 +17,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use bristlecone::Result;
+use bristlecone::{Error, Result};
 
 use crate::error;
 
@@ -58,7 +58,7 @@ impl Config {
         match fs::read(path) {
             Ok(bytes) => Self::parse(&file, &bytes),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
-            Err(source) => Err(error::io(file, source)),
+            Err(source) => Err(Error::io(file, source)),
         }
     }
 

@@ -7,10 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fs, io};
 
-use bristlecone::Result;
 use bristlecone::storage::{RealStorage, Storage};
-
-use crate::error;
+use bristlecone::{Error, Result};
 
 /// How many levels deep alternates of alternates are followed.
 const LEVELS_MAX: usize = 5;
@@ -44,7 +42,7 @@ fn listed(objects: &Path) -> Result<Vec<PathBuf>> {
     let bytes = match fs::read(&file) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(source) => return Err(error::io(file.display().to_string(), source)),
+        Err(source) => return Err(Error::io(file.display().to_string(), source)),
     };
     let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty() && line[0] != b'#');
     Ok(lines.map(|line| objects.join(OsString::from_vec(unquote(line)))).collect())

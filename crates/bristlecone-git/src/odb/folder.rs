@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bristlecone::core::git::Algorithm;
 use bristlecone::storage::{OpenMode, Storage};
-use bristlecone::{Kind, Oid, Result};
+use bristlecone::{Error, Kind, Oid, Result};
 
 use super::{loose, packs::Packs};
 use crate::error;
@@ -158,7 +158,7 @@ impl Folder {
         let dir = self.dir();
         let names = match self.storage.list(&dir) {
             Err(source) if source.kind() == io::ErrorKind::NotFound => Vec::new(),
-            other => other.map_err(|source| error::io(self.storage.describe(&dir), source))?,
+            other => other.map_err(|source| Error::io(self.storage.describe(&dir), source))?,
         };
         let mut files: std::collections::HashSet<&str> = names.iter().map(|name| &**name).collect();
         files.retain(|name| name.ends_with(".pack") || name.ends_with(".idx"));
@@ -204,7 +204,7 @@ impl Folder {
         let Some((name, data)) = self.open_loose(oid, false)? else { return Ok(None) };
         let mut buffer = Vec::new();
         let front = data.window(0, LOOSE_FRONT_BYTES, &mut buffer);
-        let front = front.map_err(|source| error::io(self.storage.describe(&name), source))?;
+        let front = front.map_err(|source| Error::io(self.storage.describe(&name), source))?;
         let front = &front[..front.len().min(LOOSE_FRONT_BYTES)];
         loose::decode_header(front).map(Some).map_err(|reason| self.bad_loose(&name, oid, reason))
     }
@@ -221,7 +221,7 @@ impl Folder {
         match found {
             Ok(()) => Ok(true),
             Err(error) if is_absence(&error) => Ok(false),
-            Err(source) => Err(error::io(self.storage.describe(&name), source)),
+            Err(source) => Err(Error::io(self.storage.describe(&name), source)),
         }
     }
 
@@ -229,7 +229,7 @@ impl Folder {
     pub(super) fn each_loose(&self, each: &mut dyn FnMut(Oid) -> Result<()>) -> Result<()> {
         let list = |dir: &str| match self.storage.list(dir) {
             Err(error) if is_absence(&error) => Ok(Vec::new()),
-            other => other.map_err(|source| error::io(self.storage.describe(dir), source)),
+            other => other.map_err(|source| Error::io(self.storage.describe(dir), source)),
         };
         let mut dirs = list(self.prefix.trim_end_matches('/'))?;
         dirs.retain(|dir| dir.len() == 2 && dir.bytes().all(|byte| byte.is_ascii_hexdigit()));
@@ -253,7 +253,7 @@ impl Folder {
         match Data::open(&*self.storage, &name, whole) {
             Ok(data) => Ok(Some((name, data))),
             Err(error) if is_absence(&error) => Ok(None),
-            Err(source) => Err(error::io(self.storage.describe(&name), source)),
+            Err(source) => Err(Error::io(self.storage.describe(&name), source)),
         }
     }
 

@@ -51,7 +51,7 @@ impl Index {
     /// As [`Index::from_bytes`]; those of the system.
     pub fn open(storage: &dyn Storage, name: &str, algorithm: Algorithm) -> Result<Self> {
         let file = storage.describe(name);
-        let data = Data::open(storage, name, true).map_err(|source| error::io(&*file, source))?;
+        let data = Data::open(storage, name, true).map_err(|source| Error::io(&*file, source))?;
         let index = Self::new(file, algorithm, data)?;
         // What is so small that it was read rather than mapped costs next to nothing to check whole.
         if index.data.len() <= WHOLE_BYTES_MAX {

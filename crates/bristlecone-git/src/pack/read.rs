@@ -464,7 +464,7 @@ impl Pack {
     }
 
     fn io(&self, source: io::Error) -> Error {
-        error::io(self.describe(), source)
+        Error::io(self.describe(), source)
     }
 }
 

@@ -169,7 +169,7 @@ fn make_dir(files: &Files, dir: &str) -> Result<()> {
         Err(Error::Io { file, source })
             if matches!(source.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory) =>
         {
-            Err(Error::Io { file, source: io::ErrorKind::NotADirectory.into() })
+            Err(Error::io(file, io::ErrorKind::NotADirectory.into()))
         }
         made => made,
     }

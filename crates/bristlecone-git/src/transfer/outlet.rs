@@ -58,7 +58,7 @@ impl Outgoing {
                     return Err(TransferError::refused(what, "it holds something else"));
                 }
                 let bare = bare || path.extension().is_some_and(|ending| ending == "git");
-                fs::create_dir_all(path).map_err(|source| Error::Io { file: path.display().to_string(), source })?;
+                fs::create_dir_all(path).map_err(|source| Error::io(path.display().to_string(), source))?;
                 (Layout::init(path, bare, algorithm.unwrap_or_default())?, true)
             }
             Err(error) => return Err(error.into()),

@@ -179,7 +179,7 @@ where
             Ok(reader) => reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
             Err(source) => {
                 let file = "the reading thread".to_owned();
-                Err(Halt::Failed(bristlecone::Error::Io { file, source }.into()))
+                Err(Halt::Failed(bristlecone::Error::io(file, source).into()))
             }
         };
         (named, written)

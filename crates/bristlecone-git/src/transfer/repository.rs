@@ -75,7 +75,7 @@ impl Repository {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
             other => other,
         };
-        let failed = |source| Error::Io { file: dir.display().to_string(), source };
+        let failed = |source| Error::io(dir.display().to_string(), source);
         let mut bytes = 0;
         for entry in names.map_err(failed)? {
             let path = entry.map_err(failed)?.path();
@@ -99,7 +99,7 @@ fn shallow(layout: &Layout) -> Result<HashSet<Oid>> {
     let path = layout.common_dir.join("shallow");
     let text = match fs::read_to_string(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(HashSet::new()),
-        Err(source) => return Err(Error::Io { file: path.display().to_string(), source }),
+        Err(source) => return Err(Error::io(path.display().to_string(), source)),
         Ok(text) => text,
     };
     let mut cut = HashSet::new();

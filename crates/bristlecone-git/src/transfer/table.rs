@@ -28,7 +28,7 @@ impl Scratch {
         static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
         let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let name = format!("scratch-{}-{number}", std::process::id());
-        let failed = |error| Error::Io { file: storage.describe(&name), source: error };
+        let failed = |error| Error::io(storage.describe(&name), error);
         // A process that had this number and was killed between the next two lines may have left one.
         let _ = storage.remove(&name);
         let file = storage.open(&name, OpenMode::CreateNew).map_err(failed)?;
@@ -124,7 +124,7 @@ impl Table {
 }
 
 fn failed(source: std::io::Error) -> Error {
-    Error::Io { file: "a temporary file".to_owned(), source }
+    Error::io("a temporary file".to_owned(), source)
 }
 
 #[cfg(test)]

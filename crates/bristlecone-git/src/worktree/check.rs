@@ -134,7 +134,7 @@ impl Checks<'_> {
     /// Is the file as before the commit, or as after it?
     fn file(&self, change: &Change) -> Why<Step> {
         let path = &change.path[..];
-        let failed = |source| Refusal::Failed(Error::Io { file: shown(path), source });
+        let failed = |source| Refusal::Failed(Error::io(shown(path), source));
         let step = |there, done| Step { path: path.to_vec(), to: change.after, there, done };
         Ok(match self.update.top.look(path).map_err(failed)? {
             Found::Missing if change.before.is_none() || change.after.is_none() => Ok(step(false, None)),
@@ -195,9 +195,7 @@ impl Checks<'_> {
 /// Reads the attributes that the working tree has for the paths of changes.
 fn on_disk(update: &Update, changes: &[Change]) -> Result<Attributes, Refusal> {
     let top = &update.top;
-    collect(update, changes, &mut |path| {
-        top.read(path, false).map_err(|source| Error::Io { file: shown(path), source })
-    })
+    collect(update, changes, &mut |path| top.read(path, false).map_err(|source| Error::io(shown(path), source)))
 }
 
 /// Reads the attributes that the commit has for them.
@@ -211,7 +209,7 @@ fn collect(update: &Update, changes: &[Change], read: ReadFile<'_>) -> Result<At
         match fs::read(&path) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
-            Err(source) => Err(Refusal::Failed(Error::Io { file: path.display().to_string(), source })),
+            Err(source) => Err(Refusal::Failed(Error::io(path.display().to_string(), source))),
         }
     };
     if let Some(bytes) = outside(update.settings.attributes_file())? {

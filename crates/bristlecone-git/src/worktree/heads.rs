@@ -131,5 +131,5 @@ fn read(path: &Path) -> Result<Option<Vec<u8>>> {
 }
 
 fn failed(path: &Path, source: io::Error) -> Error {
-    Error::Io { file: path.display().to_string(), source }
+    Error::io(path.display().to_string(), source)
 }

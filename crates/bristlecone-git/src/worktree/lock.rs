@@ -13,7 +13,6 @@ use bristlecone::{
 };
 
 use crate::{
-    error,
     files::{self, Files, Found},
     refs::holder,
 };
@@ -40,7 +39,7 @@ impl IndexLock {
             match files.open_raw(LOCK, OpenMode::CreateNew) {
                 Ok(file) => return Ok(Self { files, file, done: false }),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(source) => return Err(error::io(files.describe(LOCK), source)),
+                Err(source) => return Err(Error::io(files.describe(LOCK), source)),
             }
             let waited = began.elapsed();
             if waited >= Duration::from_millis(wait_ms)

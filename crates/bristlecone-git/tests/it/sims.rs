@@ -49,7 +49,7 @@ impl SimGit {
 
 impl Engine for SimGit {
     fn create(&self, storage: Arc<dyn Storage>) -> Result<Arc<dyn Backend>, Error> {
-        init(&*storage).map_err(|source| Error::Io { file: "a new repository".to_owned(), source })?;
+        init(&*storage).map_err(|source| Error::io("a new repository".to_owned(), source))?;
         self.open(storage)
     }
 

@@ -64,7 +64,7 @@ const NAME: &str = "log";
 const HEADER: u64 = 12;
 
 fn io(source: std::io::Error) -> Error {
-    Error::Io { file: NAME.to_owned(), source }
+    Error::io(NAME.to_owned(), source)
 }
 
 fn checksum(seed: u64, bytes: &[u8]) -> u64 {

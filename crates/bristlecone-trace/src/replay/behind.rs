@@ -105,7 +105,7 @@ impl<F: Format> Behind<F> {
             .num_threads(threads.max(2))
             .thread_name(|index| format!("replay-{index}"))
             .build()
-            .map_err(|error| Error::Io { file: String::new(), source: std::io::Error::other(error.to_string()) })?;
+            .map_err(|error| Error::io(String::new(), std::io::Error::other(error.to_string())))?;
         let (jobs, inbox) = sync_channel(WAITING_MAX);
         let (outbox, done) = channel();
         let mut behind = Self { jobs, done, places: VecDeque::new(), trees: HashMap::new() };
@@ -208,7 +208,7 @@ impl<F: Format> Commits<F> for Behind<F> {
                 Ok(Err(fault)) => return Err(self.first_failed(fault)),
                 Err(TryRecvError::Disconnected) if !self.places.is_empty() => {
                     let gone = std::io::Error::other("the thread that commits is gone");
-                    return Err(self.first_failed(Fault::Store(Error::Io { file: String::new(), source: gone })));
+                    return Err(self.first_failed(Fault::Store(Error::io(String::new(), gone))));
                 }
                 Err(TryRecvError::Empty | TryRecvError::Disconnected) => return Ok(()),
             }

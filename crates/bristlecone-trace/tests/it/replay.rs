@@ -87,7 +87,7 @@ fn on_disk_every_answer_and_hash_is_right_and_history_is_there() -> Outcome {
             assert!(durability != Durability::Synced || report.syncs >= commits, "{report:?}");
             assert!(report.store_bytes > 0 && report.bytes_written >= report.store_bytes / 2);
             drop(repo);
-            let repo = Repo::<Tezos>::open(dir.path(), DiskOptions::default())?;
+            let repo = Repo::<Tezos>::open_format(dir.path(), DiskOptions::default())?;
             let head = repo.branch("main")?.head()?.unwrap();
             assert_eq!(Some(head.oid), report.head.map(|(head, _)| head.oid));
             // Blocks that were orphaned have no descendants, so the line is as long as the generation says.

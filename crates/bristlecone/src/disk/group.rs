@@ -132,7 +132,7 @@ impl Shared {
         for (index, landed) in places.into_iter().zip(landed) {
             let base = landed.unwrap_or_else(|| Err(unanswered())).and_then(|(base, _)| match &settled {
                 Ok(()) => Ok(if appends[index].0.is_empty() { Location::NONE } else { base }),
-                Err(error) => Err(again(error)),
+                Err(error) => Err(error.clone()),
             });
             outcomes[index] = Some(base);
         }
@@ -216,7 +216,7 @@ impl Shared {
         }
         let settled = self.settle(last, Durability::Synced);
         for (waiter, base) in later {
-            waiter.finish(settled.as_ref().map(|()| base).map_err(again));
+            waiter.finish(settled.as_ref().map(|()| base).map_err(Error::clone));
         }
     }
 
@@ -228,7 +228,7 @@ impl Shared {
         });
         if let Err(error) = result {
             for place in landed.iter_mut().filter(|place| place.is_none()) {
-                *place = Some(Err(again(&error)));
+                *place = Some(Err(error.clone()));
             }
         }
     }
@@ -268,32 +268,9 @@ impl Drop for Writing<'_> {
     }
 }
 
-/// Repeats an error to another one of a group.
-pub(super) fn again(error: &Error) -> Error {
-    match error {
-        Error::NoSpace { file } => Error::NoSpace { file: file.clone() },
-        Error::Poisoned { reason } => Error::Poisoned { reason: reason.clone() },
-        Error::ReadOnly => Error::ReadOnly,
-        Error::Usage { reason } => Error::Usage { reason },
-        Error::Locked { file, holder, waited_ms } => {
-            Error::Locked { file: file.clone(), holder: holder.clone(), waited_ms: *waited_ms }
-        }
-        Error::Corrupt { file, offset, oid, reason } => {
-            Error::Corrupt { file: file.clone(), offset: *offset, oid: *oid, reason: reason.clone() }
-        }
-        Error::Lost { file, reason } => Error::Lost { file: file.clone(), reason: reason.clone() },
-        Error::NoStore { file } => Error::NoStore { file: file.clone() },
-        Error::TooLarge { what, bytes, bytes_max } => Error::TooLarge { what, bytes: *bytes, bytes_max: *bytes_max },
-        Error::Io { file, source } => {
-            Error::Io { file: file.clone(), source: io::Error::new(source.kind(), source.to_string()) }
-        }
-        other => Error::Io { file: String::new(), source: io::Error::other(other.to_string()) },
-    }
-}
-
 /// The error of a request whose leader panicked: nobody knows whether it was written.
 fn unanswered() -> Error {
     let reason =
         "the thread that wrote for this one panicked; the commit may have been made or not: read the refs again";
-    Error::Io { file: String::new(), source: io::Error::other(reason) }
+    Error::io(String::new(), io::Error::other(reason))
 }

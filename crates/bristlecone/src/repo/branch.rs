@@ -1,9 +1,30 @@
 //! Branches: named heads, moved by compare-and-set.
 
+use std::{
+    hash::{BuildHasher as _, RandomState},
+    time::Duration,
+};
+
 use bristlecone_core::{Format, ObjRef, native::Native};
 
 use super::{BRANCHES, Info, Prepared, Repo, check_ref_name, checkout, commit::head_move};
 use crate::{Durability, Error, RefMove, RefTarget, Result, Tree, store::again};
+
+/// So often an edit is made again when somebody else was faster.
+const ATTEMPTS_MAX: u32 = 99;
+/// The longest wait before it is.
+const WAIT_MAX: Duration = Duration::from_millis(5);
+
+/// Waits before the next attempt: at first not at all, then longer and longer, by no two threads as long.
+fn back_off(attempt: u32) {
+    if attempt < 2 {
+        return std::thread::yield_now();
+    }
+    let most = Duration::from_micros(20).saturating_mul(1 << attempt.min(16)).min(WAIT_MAX);
+    // Hashers are seeded anew each time.
+    let part = RandomState::new().hash_one(attempt) % 1024;
+    std::thread::sleep(most / 1024 * part as u32);
+}
 
 /// A branch of a repository, which need not exist yet.
 #[derive(Clone, Debug)]
@@ -147,18 +168,52 @@ impl<F: Format> Branch<F> {
         Ok(prepared)
     }
 
-    /// Edits the head's tree and commits it, again from the start if somebody else was faster.
+    /// Edits the head's tree and commits it, again from the start if somebody else was faster: up to 100 times, after
+    /// waits that grow to some milliseconds.
     ///
     /// # Errors
-    /// What `edit` returns; as [`Branch::commit`], but for conflicts.
-    pub fn edit(&self, info: &Info, mut edit: impl FnMut(&mut Tree<F>) -> Result<()>) -> Result<ObjRef> {
+    /// What `edit` returns; as [`Branch::commit`]; [`Error::Conflict`] if others were faster each time.
+    pub fn edit(&self, info: &Info, edit: impl FnMut(&mut Tree<F>) -> Result<()>) -> Result<ObjRef> {
+        self.try_edit(info, edit)
+    }
+
+    /// As [`Branch::edit`], where the edit may fail with an error of the caller's own.
+    ///
+    /// ```
+    /// # use bristlecone::{Error, Info, Repo};
+    /// #[derive(Debug)]
+    /// enum Refused { Taken, Store(Error) }
+    /// impl From<Error> for Refused {
+    ///     fn from(error: Error) -> Self { Self::Store(error) }
+    /// }
+    /// let users = Repo::memory().branch("users")?;
+    /// let register = |name: &str| {
+    ///     users.try_edit(&Info::message("a user"), |tree| {
+    ///         if tree.mem(name)? { return Err(Refused::Taken) }
+    ///         Ok(tree.add(name, "active")?)
+    ///     })
+    /// };
+    /// assert!(register("ann").is_ok());
+    /// assert!(matches!(register("ann"), Err(Refused::Taken)));
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Branch::edit`].
+    pub fn try_edit<E: From<Error>>(
+        &self,
+        info: &Info,
+        mut edit: impl FnMut(&mut Tree<F>) -> Result<(), E>,
+    ) -> Result<ObjRef, E> {
+        let mut attempt = 0;
         loop {
             let mut tree = self.tree()?;
             edit(&mut tree)?;
             match self.commit(&mut tree, info) {
-                Err(Error::Conflict { .. }) => {}
-                done => return done,
+                Err(Error::Conflict { .. }) if attempt < ATTEMPTS_MAX => back_off(attempt),
+                done => return Ok(done?),
             }
+            attempt += 1;
         }
     }
 

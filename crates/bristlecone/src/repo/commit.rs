@@ -61,6 +61,7 @@ pub struct Prepared<F: Format = Native> {
     // Keeps what the batch leaves out.
     pub(super) kept: Arc<dyn Snapshot>,
     pub(super) moves: Vec<RefMove>,
+    pub(super) durability: Durability,
     // The commit, its place pending in the batch.
     pub(super) head: ObjRef,
     pub(super) root: ObjRef,
@@ -119,6 +120,7 @@ impl<F: Format> Repo<F> {
         };
         let head = self.shared.format.put_commit(&mut sink, &commit, number)?;
         Ok(Prepared {
+            durability: info.durability,
             batch: sink.take(),
             kept: store.snapshot.clone(),
             moves: Vec::with_capacity(1),

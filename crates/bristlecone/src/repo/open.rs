@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use bristlecone_core::Format;
+use bristlecone_core::{Format, native::Native};
 
 use super::Repo;
 use crate::{
@@ -10,6 +10,26 @@ use crate::{
     disk::{DiskBackend, DiskOptions, FormatTag},
     storage::{RealStorage, Storage},
 };
+
+impl Repo<Native> {
+    /// Opens the store of the native format in the folder `dir` for reading and writing. After a crash this repairs what is
+    /// to be repaired.
+    ///
+    /// # Errors
+    /// [`Error::NoStore`]; [`Error::Incompatible`] for another format or a newer version; [`Error::Corrupt`];
+    /// [`Error::Locked`]; [`Error::Io`].
+    pub fn open(dir: impl AsRef<Path>, options: DiskOptions) -> Result<Self> {
+        Self::open_as(dir.as_ref(), options, false)
+    }
+
+    /// Opens the store of the native format in the folder `dir` for reading only; nothing is written, not even a repair.
+    ///
+    /// # Errors
+    /// As [`Repo::open`].
+    pub fn open_read_only(dir: impl AsRef<Path>, options: DiskOptions) -> Result<Self> {
+        Self::open_as(dir.as_ref(), options, true)
+    }
+}
 
 impl<F: Format> Repo<F> {
     /// Makes a store in the folder `dir`, which is created if absent, and opens it.
@@ -23,21 +43,19 @@ impl<F: Format> Repo<F> {
         Ok(Self::with_backend(format, Arc::new(backend)))
     }
 
-    /// Opens the store in the folder `dir` for reading and writing. After a crash this repairs what is to be
-    /// repaired.
-    ///
-    /// # Errors
-    /// [`Error::NoStore`]; [`Error::Incompatible`] for another format or a newer version; [`Error::Corrupt`];
-    /// [`Error::Locked`]; [`Error::Io`].
-    pub fn open(dir: impl AsRef<Path>, options: DiskOptions) -> Result<Self> {
-        Self::open_as(dir.as_ref(), options, false)
-    }
-
-    /// Opens the store in the folder `dir` for reading only; nothing is written, not even a repair.
+    /// As [`Repo::open`], for a store of the format `F`: `Repo::<Tezos>::open_format(dir, options)`.
     ///
     /// # Errors
     /// As [`Repo::open`].
-    pub fn open_read_only(dir: impl AsRef<Path>, options: DiskOptions) -> Result<Self> {
+    pub fn open_format(dir: impl AsRef<Path>, options: DiskOptions) -> Result<Self> {
+        Self::open_as(dir.as_ref(), options, false)
+    }
+
+    /// As [`Repo::open_read_only`], for a store of the format `F`.
+    ///
+    /// # Errors
+    /// As [`Repo::open`].
+    pub fn open_format_read_only(dir: impl AsRef<Path>, options: DiskOptions) -> Result<Self> {
         Self::open_as(dir.as_ref(), options, true)
     }
 

@@ -109,6 +109,6 @@ fn check_length(bytes: u64) -> Result<()> {
 /// Reads so many bytes, fewer at the end.
 fn read_part(from: &mut dyn Read, part: &mut Vec<u8>, bytes: usize) -> Result<()> {
     let read = from.take(bytes as u64).read_to_end(part);
-    read.map_err(|source| Error::Io { file: StoredValue::READER.to_owned(), source })?;
+    read.map_err(|source| Error::io(StoredValue::READER.to_owned(), source))?;
     Ok(())
 }

@@ -202,7 +202,7 @@ fn a_commit_prepared_before_a_sweep_is_whole_after_it() -> Result<(), Error> {
     assert!(other.branch("main")?.compare_and_set(Some(first), None, Durability::None)?);
     drop(other.tree());
     assert!(other.branch("main")?.compare_and_set(None, Some(first), Durability::None)?);
-    repo.submit(vec![prepared], Durability::None).pop().expect("an answer")?;
+    repo.submit(vec![prepared]).pop().expect("an answer")?;
     let tree = other.branch("main")?.tree()?;
     check(&tree.find_tree("")?.expect("a root"), 1)?;
     assert_eq!(tree.find("d/8")?.expect("a value"), value(8));

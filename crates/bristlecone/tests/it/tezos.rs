@@ -275,7 +275,7 @@ fn inlining_and_splitting_change_no_id() {
         heads.insert(head.oid);
         sizes.insert(check_objects(&repo));
         drop((tree, repo));
-        let repo: Repo<Tezos> = Repo::open(dir.path(), DiskOptions::default()).unwrap();
+        let repo: Repo<Tezos> = Repo::open_format(dir.path(), DiskOptions::default()).unwrap();
         assert_eq!(*repo.format(), format);
         assert_eq!(repo.checkout(head).unwrap().count("wide").unwrap(), 700);
     }

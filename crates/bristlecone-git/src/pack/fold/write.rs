@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use bristlecone::core::git::Algorithm;
 use bristlecone::storage::{OpenMode, Storage, StorageFile, write_all_at};
-use bristlecone::{Oid, Result};
+use bristlecone::{Error, Oid, Result};
 
-use crate::error;
 use crate::files::passing_name;
 use crate::hash::Hasher;
 use crate::pack::build::{IndexBuilder, header, pack_name};
@@ -50,7 +49,7 @@ fn open_locked(storage: &dyn Storage, prefix: &str) -> Result<(String, Arc<dyn S
                 stat => Ok((file.id()? == stat?.id).then_some(file)),
             }
         };
-        if let Some(file) = open().map_err(|source| error::io(storage.describe(&name), source))? {
+        if let Some(file) = open().map_err(|source| Error::io(storage.describe(&name), source))? {
             return Ok((name, file));
         }
     }
@@ -180,6 +179,6 @@ impl<'a> Writer<'a> {
     }
 
     fn io(&self, source: io::Error) -> bristlecone::Error {
-        error::io(self.storage.describe(&self.name), source)
+        Error::io(self.storage.describe(&self.name), source)
     }
 }

@@ -1,0 +1,82 @@
+//! Edits that race, commits that are submitted, and paths and values as callers have them.
+
+use std::{cell::Cell, thread};
+
+use bristlecone::{DiskOptions, Durability, Error, Info, Native, Repo};
+
+fn info(durability: Durability) -> Info {
+    Info::message("an edit").durability(durability)
+}
+
+#[test]
+fn edits_of_many_threads_all_land() -> Result<(), Error> {
+    let repo = Repo::memory();
+    thread::scope(|scope| {
+        for writer in 0..4 {
+            let branch = repo.branch("main").expect("a branch");
+            scope.spawn(move || {
+                for number in 0..100 {
+                    let add = |tree: &mut bristlecone::Tree| tree.add(format!("{writer}/{number}"), "1");
+                    branch.edit(&info(Durability::None), add).expect("an edit");
+                }
+            });
+        }
+    });
+    let tree = repo.branch("main")?.tree()?;
+    for writer in 0..4 {
+        assert_eq!(tree.count(writer.to_string())?, 100);
+    }
+    Ok(())
+}
+
+#[test]
+fn an_edit_that_always_loses_ends_in_a_conflict() -> Result<(), Error> {
+    let repo = Repo::memory();
+    let (branch, attempts) = (repo.branch("main")?, Cell::new(0));
+    let refused = branch.edit(&info(Durability::None), |tree| {
+        attempts.set(attempts.get() + 1);
+        // Somebody else is faster each time.
+        let mut other = branch.tree()?;
+        other.add("other", attempts.get().to_string())?;
+        branch.commit(&mut other, &info(Durability::None))?;
+        tree.add("never", "1")
+    });
+    assert!(matches!(refused, Err(Error::Conflict { .. })), "{refused:?}");
+    assert_eq!(attempts.get(), 100);
+    assert!(!branch.tree()?.mem("never")?);
+    Ok(())
+}
+
+#[test]
+fn what_is_submitted_is_as_durable_as_it_was_prepared() -> Result<(), Error> {
+    let dir = tempfile::tempdir().expect("a folder");
+    let options = DiskOptions { background: false, ..DiskOptions::default() };
+    let repo = Repo::create(dir.path().join("store"), Native::new(), options)?;
+    let mut number = 0;
+    for (asked, syncs) in [(&[Durability::None][..], false), (&[Durability::None, Durability::Synced], true)] {
+        let mut prepared = Vec::new();
+        for &durability in asked {
+            number += 1;
+            let mut tree = repo.tree();
+            tree.add("a", number.to_string())?;
+            prepared.push(repo.branch(&format!("b{number}"))?.prepare(&tree, &info(durability))?);
+        }
+        let before = repo.backend().stats().syncs;
+        for submitted in repo.submit(prepared) {
+            submitted?;
+        }
+        assert_eq!(repo.backend().stats().syncs > before, syncs, "{asked:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn paths_are_text_or_steps_and_values_are_what_callers_have() -> Result<(), Error> {
+    let mut tree = Repo::memory().tree();
+    tree.add(["a", "100%"], [1, 2, 3])?;
+    tree.add(&["a", "b"][..], vec![4])?;
+    assert_eq!(tree.find("a/100%25")?.as_deref(), Some(&[1, 2, 3][..]));
+    assert_eq!(tree.find(["a", "b"])?.as_deref(), Some(&[4][..]));
+    assert!(matches!(tree.find(["a/b"]), Err(Error::Path(_))));
+    Ok(())
+}
