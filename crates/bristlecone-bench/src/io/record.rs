@@ -30,7 +30,7 @@ use std::{
 
 use bristlecone::{
     Backend, BackendStats, Batch, Capabilities, Damage, Durability, Error, Location, ObjRef, Object, Oid, Position,
-    RefMove, RefTarget, Snapshot, core::RECORD_HEADER_BYTES,
+    RefMove, RefTarget, Roots, Snapshot, SweepLimits, Swept, core::RECORD_HEADER_BYTES,
 };
 
 use super::iolog::VERSION_2;
@@ -197,6 +197,18 @@ impl Backend for Recorded {
 
     fn snapshot(&self, roots: &[Oid]) -> Arc<dyn Snapshot> {
         Arc::new(RecordedSnapshot { inner: self.inner.snapshot(roots), recorder: self.recorder.clone() })
+    }
+
+    fn read(&self, at: &ObjRef) -> Result<Option<Object<'static>>, Error> {
+        Ok(self.snapshot(&[]).read(at)?.map(Object::into_static))
+    }
+
+    fn locate(&self, oid: &Oid) -> Option<Location> {
+        self.inner.locate(oid)
+    }
+
+    fn sweep(&self, roots: &Roots<'_>, limits: &SweepLimits) -> Result<Swept, Error> {
+        self.inner.sweep(roots, limits)
     }
 
     fn position(&self) -> Result<Option<Position>, Error> {

@@ -2,7 +2,10 @@
 
 use std::{
     collections::HashMap,
-    sync::atomic::{AtomicBool, Ordering::*},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::*},
+    },
     thread,
 };
 
@@ -69,8 +72,11 @@ fn sweep(backend: &dyn Backend, graphs: &[Graph], roots: &[Oid], limits: &SweepL
     backend.sweep(&Roots { oids: roots, children: &children }, limits)
 }
 
+/// A backend, graphs in it, and the ref that leads to each.
+type Kept = (Arc<dyn Backend>, Vec<Graph>, Vec<String>);
+
 /// Returns a backend with graphs that a ref leads to each, or `None` where nothing is swept: then that is refused.
-fn swept_backend(make: Make<'_>, count: u64) -> Option<(std::sync::Arc<dyn Backend>, Vec<Graph>, Vec<String>)> {
+fn swept_backend(make: Make<'_>, count: u64) -> Option<Kept> {
     let backend = make();
     let family = family(&*backend);
     let graphs: Vec<Graph> = (0..count).map(|number| Graph::new(family, number)).collect();
