@@ -5,8 +5,8 @@
 //! a batch do not depend on where the batch lands.
 
 use alloc::vec::Vec;
+use core::{error, fmt};
 
-use thiserror::Error;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::{Kind, Location, Oid};
@@ -144,17 +144,14 @@ pub fn write_record(out: &mut Vec<u8>, kind: Kind, oid: &Oid, body: &[u8], child
 }
 
 /// Why bytes are no sound record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RecordError {
     /// Fewer bytes than the record has.
-    #[error("the record is cut short")]
     Short,
     /// The header is none.
-    #[error("there is no record header")]
     Header,
     /// The bytes changed since they were written.
-    #[error("the record's checksum is {found:#010x}, not {expected:#010x}")]
     Checksum {
         /// As written.
         expected: u32,
@@ -162,6 +159,20 @@ pub enum RecordError {
         found: u32,
     },
 }
+
+impl fmt::Display for RecordError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Short => f.write_str("the record is cut short"),
+            Self::Header => f.write_str("there is no record header"),
+            Self::Checksum { expected, found } => {
+                write!(f, "the record's checksum is {found:#010x}, not {expected:#010x}")
+            }
+        }
+    }
+}
+
+impl error::Error for RecordError {}
 
 #[cfg(test)]
 mod tests {

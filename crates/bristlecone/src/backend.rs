@@ -13,7 +13,7 @@ use std::{
     fmt,
 };
 
-use bristlecone_core::{Location, ObjRef, Object, Oid, git, record_length};
+use bristlecone_core::{Algorithm, Location, ObjRef, Object, Oid, record_length};
 
 use crate::Error;
 
@@ -171,7 +171,7 @@ pub struct Capabilities {
     /// The unhashed words of objects are kept.
     pub words: bool,
     /// Objects are Git's, with ids of this algorithm, and refs are named as Git names them: nothing else can be kept.
-    pub git: Option<git::Algorithm>,
+    pub git: Option<Algorithm>,
 }
 
 /// When an append is acknowledged.

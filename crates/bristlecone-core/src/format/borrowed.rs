@@ -25,6 +25,7 @@ impl<'a> Borrowed<'a> {
     }
 
     /// Returns how many child locations are recorded.
+    #[cfg(feature = "git")]
     #[inline(always)]
     pub(super) fn children(&self) -> usize {
         self.record.get(8..).and_then(|rest| rest.first_chunk()).map_or(0, |word| u32::from_le_bytes(*word) as usize)

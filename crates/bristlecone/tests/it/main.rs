@@ -19,9 +19,13 @@ mod model;
 mod order;
 mod processes;
 mod ranges;
+#[cfg(feature = "git")]
 mod real_git;
 mod structure;
+#[cfg(feature = "git")]
 mod subtree;
+#[cfg(feature = "git")]
 mod tags;
+#[cfg(feature = "tezos")]
 mod tezos;
 mod unreached;

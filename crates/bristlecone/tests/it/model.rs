@@ -12,7 +12,7 @@ use std::{
     },
 };
 
-use bristlecone::{Durability, EntryKind, Error, Format, Git, Info, MemoryBackend, Native, ObjRef, Path, Repo, Tree};
+use bristlecone::{Durability, EntryKind, Error, Format, Info, MemoryBackend, Native, ObjRef, Path, Repo, Tree};
 use bristlecone_testkit::{
     generate::{Edit, Rng, Shape, Universe},
     model::{Bound, History, Listed, Model},
@@ -362,8 +362,10 @@ fn random_operations_agree_with_the_model_on_disk() {
     sessions(&Native::new(), 1_000_000, 1 << 32, || Some(Store::simulated_small()));
 }
 
+#[cfg(feature = "git")]
 #[test]
 fn random_operations_agree_with_the_model_as_objects_of_git() {
+    use bristlecone::Git;
     sessions(&Git::sha1(), 500_000, 1 << 33, || None);
     sessions(&Git::sha256(), 200_000, 1 << 34, || None);
     sessions(&Git::sha1(), 300_000, 1 << 35, || Some(Store::simulated_small()));
