@@ -43,5 +43,5 @@ pub use format::{Checked, Direction, Format, FormatError, native};
 pub use hash::{Algorithm, Oid, OidError, to_hex};
 pub use object::{Bytes, Kind, Location, NoSource, ObjRef, Object, Sink, Source};
 pub use path::{AsPath, PATH_STEPS_MAX, Path, PathError, STEP_BYTES_MAX, escape};
-pub use record::{RECORD_HEADER_BYTES, Record, RecordError, record_bytes, record_length, record_span, write_record};
+pub use record::{RECORD_HEADER_BYTES, Record, RecordError, RecordHeader, record_bytes, record_span, write_record};
 pub use tag::Tag;

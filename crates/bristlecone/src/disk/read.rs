@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use bristlecone_core::{Bytes, Location, ObjRef, Object, Oid, RECORD_HEADER_BYTES, Record};
+use bristlecone_core::{Bytes, Location, ObjRef, Object, Oid, RECORD_HEADER_BYTES, Record, RecordHeader};
 use quick_cache::{Weighter, sync::Cache};
 
 use super::{
@@ -165,10 +165,11 @@ impl Shared {
         let failed = |error| self.io(&segment.name, error);
         segment.read_exact_at(first, offset).map_err(failed)?;
         // A header tells the length; what it says is checked against the file before anything is allocated.
-        let span = 48 + 8 * (u64::from(word(first, 8)) + u64::from(first[14])) + u64::from(word(first, 4));
-        if first[16..16 + oid.as_bytes().len()] != *oid.as_bytes() {
+        let at_start = |header: &RecordHeader<'_>| header.padded_oid().starts_with(oid.as_bytes());
+        let Some(header) = RecordHeader::first(first).filter(at_start) else {
             return Ok(Probe::Other);
-        }
+        };
+        let span = header.bytes();
         if span > segment.bytes - offset {
             let reason = "the record's length leads beyond the file".to_owned();
             return Ok(if settled { Probe::Bad(reason) } else { Probe::Other });
@@ -227,8 +228,4 @@ impl Shared {
             reason,
         }
     }
-}
-
-fn word(bytes: &[u8], at: usize) -> u32 {
-    super::frame::word32(bytes, at)
 }
