@@ -87,7 +87,7 @@ impl Shared {
     fn verified_bytes(&self, at: Location) -> Option<&[u8]> {
         let offset = at.0 as u32 as usize;
         let segment = self.segments.get((at.0 >> 32) as u32)?;
-        if !segment.is_verified(offset) || !self.options.locations {
+        if !segment.verified.has(offset) || !self.options.locations {
             return None;
         }
         segment.mapped()?.get(offset..)
@@ -137,16 +137,22 @@ impl Shared {
             return Ok(Probe::Other);
         }
         let whole = &bytes[..record.bytes() as usize];
-        if !segment.is_verified(offset as usize) {
+        if !segment.verified.has(offset as usize) {
             let settled = at.0 < self.published.end();
             match record.verify(whole) {
-                Ok(()) if settled => segment.set_verified(offset as usize),
+                Ok(()) if settled => self.note_verified(segment, offset),
                 Ok(()) => {}
                 Err(error) if settled => return Ok(Probe::Bad(error.to_string())),
                 Err(_) => return Ok(Probe::Other),
             }
         }
         Ok(Probe::Found(Object::from_record(&record, Bytes::Borrowed(whole), at)))
+    }
+
+    fn note_verified(&self, segment: &Segment, offset: u64) {
+        segment.verified.note(offset as usize);
+        let forget = |number| self.segments.get(number).into_iter().for_each(|segment| segment.verified.forget());
+        self.bits.trim(|| self.segments.numbers(), forget);
     }
 
     fn probe_file(&self, segment: &Segment, oid: &Oid, at: Location, offset: u64) -> Result<Probe<'_>, Error> {
