@@ -1,10 +1,12 @@
 //! Committing: from a tree and its edits to one append.
 
+use std::sync::Arc;
+
 use bristlecone_core::{Commit, Format, Kind, ObjRef, Signature, Source, native::Native};
 
 use super::{Repo, nobody, resolve};
 use crate::{
-    Batch, Durability, RefMove, RefTarget, Result, Tree,
+    Backend, Batch, Durability, Layered, RefMove, RefTarget, Result, Tree,
     store::{FlushSink, Store},
 };
 
@@ -70,6 +72,12 @@ impl<F: Format> Prepared<F> {
         self.head.oid
     }
 
+    /// Returns the id of the tree that the commit has.
+    #[must_use]
+    pub const fn root(&self) -> bristlecone_core::Oid {
+        self.root.oid
+    }
+
     /// Adds a move of another ref to the same step.
     pub fn and_move(&mut self, wanted: RefMove) {
         self.moves.push(wanted);
@@ -112,6 +120,17 @@ impl<F: Format> Repo<F> {
         };
         let head = self.store.format.put_commit(&mut sink, &commit, number)?;
         Ok(Prepared { batch: sink.batch, moves: Vec::with_capacity(1), head, root, format: std::marker::PhantomData })
+    }
+
+    /// Returns a repository that has what was prepared in this one, too, in memory: to look at what a commit will hold
+    /// before it is made. Nothing is written here through it, and refs do not move.
+    ///
+    /// # Errors
+    /// Those of the backend.
+    pub fn with_prepared(&self, prepared: &Prepared<F>) -> Result<Self> {
+        let over = Layered::new(self.store.backend.clone(), []);
+        over.append(prepared.batch.clone(), &[], Durability::None)?;
+        Ok(Self::with_backend(self.store.format.clone(), Arc::new(over)))
     }
 
     /// Appends what was prepared from `tree`.
