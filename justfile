@@ -18,6 +18,18 @@ bench *args:
 mutate *args:
     cargo run --quiet -p bristlecone-mutate -- {{args}}
 
+# Both libraries with each choice of features, documentation and all tests: 15 minutes.
+features:
+    #!/usr/bin/env bash
+    set -euo pipefail
+    for features in "" git tezos; do
+        chosen=(--no-default-features --features "$features")
+        for package in bristlecone-core bristlecone; do
+            RUSTDOCFLAGS="-D warnings" cargo doc -p "$package" --no-deps "${chosen[@]}"
+            cargo test -p "$package" "${chosen[@]}"
+        done
+    done
+
 # Over a million crash points; 100 million model operations.
 long:
     BRISTLECONE_CRASH_POINTS=1000000 cargo test --release -p bristlecone --test it -- --ignored --nocapture

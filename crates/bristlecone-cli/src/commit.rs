@@ -5,7 +5,7 @@ use clap::Args;
 
 use crate::{
     failure::{Failure, Result},
-    formats::{Branch, Tree},
+    formats::{Branch, Prepared, Tree},
     open::{FIRST_BRANCH, Opened, new_name, short, short_name},
     output::{Fields, Output, fields, say},
     who::CommitArgs,
@@ -41,8 +41,6 @@ pub(crate) struct Change<'a> {
     opened: &'a Opened,
     args: &'a CommitArgs,
     info: Info,
-    // Whether what the edit adds is in the store already, and much.
-    written: bool,
     // Further refs that move in the same step.
     moves: Vec<RefMove>,
 }
@@ -114,12 +112,7 @@ impl<'a> Change<'a> {
         durability: impl Into<Durability>,
     ) -> Result<Self> {
         let info = args.info(opened, message, durability.into())?;
-        Ok(Self { opened, args, info, written: false, moves: Vec::new() })
-    }
-
-    /// Says that what the edit adds is in the store already, and much.
-    pub(crate) fn written(self) -> Self {
-        Self { written: true, ..self }
+        Ok(Self { opened, args, info, moves: Vec::new() })
     }
 
     /// Gives the commit a message in place of what was to stand for all.
@@ -147,8 +140,8 @@ impl<'a> Change<'a> {
 
     /// Edits the tree of the branch to change and commits it, again from the start if somebody else was faster.
     ///
-    /// In a Git repository the edit is first made without writing anything, and refused where it may not be made
-    /// ([`crate::follow`]).
+    /// What changes is encoded and hashed once: for the question whether anything does, for the commit, and in a Git
+    /// repository for the question whether it may be made ([`crate::follow`]).
     pub(crate) fn commit(&self, edit: &mut dyn FnMut(&mut Tree) -> Result<()>) -> Result<Committed> {
         let opened = self.opened;
         let branch = opened.branch_to_change()?;
@@ -156,26 +149,25 @@ impl<'a> Change<'a> {
         for _ in 0..TRIES {
             let start = self.args.begin.start(opened, &branch)?;
             let mut tree = start.tree(opened)?;
-            let (parent, old) = (tree.origin(), tree.clone());
+            let parent = tree.origin();
             let before = root_of(&tree)?;
             edit(&mut tree)?;
-            let root = root_of(&tree)?;
+            let prepared = self.prepare(&branch, start, &tree)?;
+            let root = prepared.as_ref().map(Prepared::root);
             self.check_not_empty(root, before)?;
-            if root == before && !self.args.allow_empty {
+            let Some(mut prepared) = prepared.filter(|_| root != before || self.args.allow_empty) else {
                 if self.unchanged(&branch, start)? {
                     self.move_refs()?;
                     return Ok(Committed { branch: branch.name().to_owned(), at: None, root });
                 }
                 continue;
-            }
-            if self.written {
-                leave.check(opened, old, tree.clone())?;
-            } else {
-                leave.check_edit(opened, parent, edit)?;
-            }
+            };
+            leave.check_prepared(opened, parent, &prepared)?;
             let at_once = opened.backend().capabilities().several_refs;
             let with = if at_once { &self.moves[..] } else { &[] };
-            match branch.commit_and_move(start.expected(), &mut tree, parent.as_slice(), &self.info, with) {
+            with.iter().for_each(|wanted| prepared.and_move(wanted.clone()));
+            let Some(done) = opened.repo.submit(vec![prepared]).pop() else { continue };
+            match done {
                 Err(Error::Conflict { name, .. }) if with.iter().all(|one| one.name != name) => {}
                 done => {
                     let at = done.map_err(not_as_expected)?;
@@ -192,6 +184,16 @@ impl<'a> Change<'a> {
             }
         }
         Err(Failure::failed(format!("the branch {} moves too fast; try again when it is quieter", branch.name())))
+    }
+
+    /// Encodes and hashes the commit; `None` for an empty tree that the format cannot hold.
+    fn prepare(&self, branch: &Branch, start: Start, tree: &Tree) -> Result<Option<Prepared>> {
+        match branch.prepare_over(start.expected(), tree, tree.origin().as_slice(), &self.info) {
+            Err(Error::Format(FormatError::Unsupported { .. })) if tree.is_empty()? && root_of(tree)?.is_none() => {
+                Ok(None)
+            }
+            prepared => Ok(Some(prepared?)),
+        }
     }
 
     /// Makes the branch where it is new and nothing is to be committed; returns whether that is settled.
@@ -257,5 +259,60 @@ impl Committed {
             Some(at) => out.made(format!("{what} on {} as commit {}", self.branch, short(at))),
             None => out.line(format_args!("nothing changed on {}, so nothing was committed", self.branch)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, atomic::Ordering::Relaxed};
+
+    use bristlecone::{
+        Counted,
+        core::git::Algorithm,
+        disk::{DiskBackend, DiskOptions},
+        storage::RealStorage,
+    };
+    use clap::Parser;
+
+    use super::*;
+    use crate::{
+        formats::{AnyFormat, Repo},
+        open::Store,
+    };
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: CommitArgs,
+    }
+
+    /// Values and directories of Git are asked for once each time that they are hashed.
+    #[test]
+    fn what_is_committed_is_hashed_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let format = AnyFormat::git(Algorithm::Sha1);
+        let storage = Arc::new(RealStorage::new(dir.path()));
+        let disk = DiskBackend::create(storage, format.tag(), DiskOptions::default()).unwrap();
+        let mut opened = Opened::new(Store::disk(Arc::new(disk)), format.clone(), dir.path().to_owned());
+        let counted = Counted::new(opened.repo.backend().clone());
+        let counts = counted.counts();
+        opened.repo = Repo::with_backend(format, Arc::new(counted));
+        let line = Line::parse_from(["cone", "-m", "message"]);
+        // Objects hashed, objects written with the commit, and whether there is one.
+        let set = |values: [&str; 3]| {
+            let before = (counts.located.load(Relaxed), counts.objects.load(Relaxed));
+            let change = Change::new(&opened, &line.args, "", Durability::None).ok().unwrap();
+            let edit = &mut |tree: &mut Tree| {
+                let mut numbered = values.iter().zip(1..);
+                Ok(numbered.try_for_each(|(value, n)| tree.add(format!("a/b/{n}"), *value))?)
+            };
+            let done = change.commit(edit).ok().unwrap();
+            let hashed = counts.located.load(Relaxed) - before.0;
+            (hashed, counts.objects.load(Relaxed) - before.1, done.is_made())
+        };
+        set(["0", "0", "0"]);
+        assert_eq!(set(["1", "2", "3"]), (6, 7, true), "three values in three directories, and the commit");
+        assert_eq!(set(["1", "2", "4"]), (6, 5, true), "two of the values are there");
+        assert_eq!(set(["1", "2", "4"]), (3, 0, false), "directories that stay as they are need no place");
     }
 }

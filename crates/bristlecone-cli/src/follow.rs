@@ -6,10 +6,9 @@
 use std::{
     fs,
     path::{Path as FilePath, PathBuf},
-    sync::Arc,
 };
 
-use bristlecone::{Durability, EntryKind, Layered, ObjRef, Path};
+use bristlecone::{Durability, EntryKind, ObjRef, Path};
 use bristlecone_git::{
     layout::Layout,
     worktree::{Change, CheckedOut, HeldRefs, Hold, Item, Refusal, Update},
@@ -18,7 +17,7 @@ use bristlecone_git::{
 use crate::{
     ending,
     failure::{Failure, Result},
-    formats::{DirEntry, Repo, Tree},
+    formats::{DirEntry, Prepared, Tree},
     open::{Opened, Store, short},
     text::show,
 };
@@ -105,25 +104,22 @@ impl Opened {
 }
 
 impl Leave {
-    /// Checks what an edit of the tree of `parent` would change, without writing anything into the store.
-    pub(crate) fn check_edit(
+    /// Checks what a commit over `parent` would change, without writing anything into the store.
+    pub(crate) fn check_prepared(
         &mut self,
         opened: &Opened,
         parent: Option<ObjRef>,
-        edit: &mut dyn FnMut(&mut Tree) -> Result<()>,
+        prepared: &Prepared,
     ) -> Result<()> {
         if self.update.is_none() {
             return Ok(());
         }
-        let backend = Arc::new(Layered::new(opened.repo.backend().clone(), []));
-        let scratch = Repo::with_backend(opened.repo.format().clone(), backend);
+        let over = opened.repo.with_prepared(prepared)?;
         let before = match parent {
-            Some(parent) => scratch.checkout(parent)?,
-            None => scratch.tree(),
+            Some(parent) => over.checkout(parent)?,
+            None => over.tree(),
         };
-        let mut after = before.clone();
-        edit(&mut after)?;
-        self.check(opened, before, after)
+        self.check(opened, before, over.tree_at(prepared.root()))
     }
 
     /// Checks what the branch's way from one tree to another changes. Edits of the trees are written first.

@@ -17,6 +17,8 @@ pub(crate) type Repo = bristlecone::Repo<AnyFormat>;
 pub(crate) type Branch = bristlecone::Branch<AnyFormat>;
 /// A tree of one.
 pub(crate) type Tree = bristlecone::Tree<AnyFormat>;
+/// A commit to one that is hashed and waits to be made.
+pub(crate) type Prepared = bristlecone::Prepared<AnyFormat>;
 /// An entry of one.
 pub(crate) type DirEntry<'t> = bristlecone::DirEntry<'t, AnyFormat>;
 

@@ -1,18 +1,24 @@
 //! Reading of encoded bytes that nobody has checked yet: every step is bounded and returns an error.
 
 use alloc::vec::Vec;
-
-use thiserror::Error;
+use core::{error, fmt};
 
 /// Why bytes do not decode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("at byte {offset} of the object: {reason}")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeError {
     /// Where, in bytes from the start of the object's body.
     pub offset: usize,
     /// What is wrong there.
     pub reason: &'static str,
 }
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at byte {} of the object: {}", self.offset, self.reason)
+    }
+}
+
+impl error::Error for DecodeError {}
 
 /// A position in bytes that are being decoded.
 #[derive(Clone, Debug)]

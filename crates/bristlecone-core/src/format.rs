@@ -5,9 +5,7 @@
 //! locations) and may refuse what it cannot hold.
 
 use alloc::string::String;
-use core::fmt;
-
-use thiserror::Error;
+use core::{error, fmt};
 
 use crate::{
     Bytes, Change, Commit, DecodeError, Entry, EntryKind, Kind, ObjRef, Object, Oid, Signature, Sink, Source, Tag,
@@ -17,9 +15,11 @@ use crate::{
 mod borrowed;
 mod checked;
 mod descend;
+#[cfg(feature = "git")]
 pub mod git;
 pub mod native;
 mod search;
+#[cfg(feature = "tezos")]
 pub mod tezos;
 
 pub use checked::Checked;
@@ -278,11 +278,10 @@ pub trait Format: Clone + Send + Sync + fmt::Debug + 'static {
 }
 
 /// Why a format cannot do what it was asked.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FormatError {
     /// An object does not decode.
-    #[error("the {kind} object does not decode: {source}")]
     Decode {
         /// What it should be.
         kind: Kind,
@@ -290,7 +289,6 @@ pub enum FormatError {
         source: DecodeError,
     },
     /// Stored objects contradict each other.
-    #[error("the {kind} object contradicts the one that names it: {reason}")]
     Inconsistent {
         /// What it should be.
         kind: Kind,
@@ -298,7 +296,6 @@ pub enum FormatError {
         reason: &'static str,
     },
     /// An object is not one that the format makes.
-    #[error("the {kind} object breaks the rules of its format: {reason}")]
     Structure {
         /// What it is.
         kind: Kind,
@@ -306,7 +303,6 @@ pub enum FormatError {
         reason: &'static str,
     },
     /// An object does not fit the one that names it, or the one beside it.
-    #[error("the {kind} object {oid} below it does not fit: {reason}")]
     Misfit {
         /// What it should be.
         kind: Kind,
@@ -316,7 +312,6 @@ pub enum FormatError {
         reason: &'static str,
     },
     /// The format cannot hold this.
-    #[error("the format {format} cannot hold {what}")]
     Unsupported {
         /// The format's name.
         format: &'static str,
@@ -324,11 +319,38 @@ pub enum FormatError {
         what: &'static str,
     },
     /// Unknown options.
-    #[error("\"{options}\" are no options of the format {format}; is the store newer than this program?")]
     Options {
         /// The format's name.
         format: &'static str,
         /// What was given.
         options: String,
     },
+}
+
+impl fmt::Display for FormatError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Decode { kind, source } => write!(f, "the {kind} object does not decode: {source}"),
+            Self::Inconsistent { kind, reason } => {
+                write!(f, "the {kind} object contradicts the one that names it: {reason}")
+            }
+            Self::Structure { kind, reason } => {
+                write!(f, "the {kind} object breaks the rules of its format: {reason}")
+            }
+            Self::Misfit { kind, oid, reason } => write!(f, "the {kind} object {oid} below it does not fit: {reason}"),
+            Self::Unsupported { format, what } => write!(f, "the format {format} cannot hold {what}"),
+            Self::Options { format, options } => {
+                write!(f, "\"{options}\" are no options of the format {format}; is the store newer than this program?")
+            }
+        }
+    }
+}
+
+impl error::Error for FormatError {
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        match self {
+            Self::Decode { source, .. } => Some(source),
+            _ => None,
+        }
+    }
 }

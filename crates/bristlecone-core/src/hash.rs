@@ -4,9 +4,7 @@
 //! and prints as lower-case hexadecimal.
 
 use alloc::string::String;
-use core::{fmt, hash, str::FromStr};
-
-use thiserror::Error;
+use core::{error, fmt, hash, str::FromStr};
 
 /// The id of an object: the digest of its hashed bytes, 1 to 32 bytes long.
 ///
@@ -110,6 +108,42 @@ impl FromStr for Oid {
     }
 }
 
+/// The hash that ids of Git's objects are made by. What it hashes is in `git`, with the feature of that name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Algorithm {
+    /// SHA-1: ids of 20 bytes.
+    #[default]
+    Sha1,
+    /// SHA-256: ids of 32 bytes.
+    Sha256,
+}
+
+impl Algorithm {
+    /// Returns the length of an id in bytes.
+    #[must_use]
+    pub const fn oid_bytes(self) -> usize {
+        match self {
+            Self::Sha1 => 20,
+            Self::Sha256 => 32,
+        }
+    }
+
+    /// Returns the name, as Git's configuration and the option `hash` write it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sha1 => "sha1",
+            Self::Sha256 => "sha256",
+        }
+    }
+
+    /// Returns the algorithm with this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Sha1, Self::Sha256].into_iter().find(|one| one.name() == name)
+    }
+}
+
 /// Returns `bytes` as lower-case hexadecimal.
 #[must_use]
 pub fn to_hex(bytes: &[u8]) -> String {
@@ -132,22 +166,35 @@ fn hex_digit(digit: u8) -> Result<u8, OidError> {
 }
 
 /// Why bytes or text are not an object id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OidError {
     /// The digest is empty or too long.
-    #[error("an object id has 1 to 32 bytes (2 to 64 hexadecimal digits), not {bytes} bytes")]
     Length {
         /// How many bytes were given.
         bytes: usize,
     },
     /// A character is no hexadecimal digit.
-    #[error("an object id is written in hexadecimal digits; found byte {digit:#04x}")]
     Digit {
         /// The offending byte.
         digit: u8,
     },
 }
+
+impl fmt::Display for OidError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Length { bytes } => {
+                write!(f, "an object id has 1 to 32 bytes (2 to 64 hexadecimal digits), not {bytes} bytes")
+            }
+            Self::Digit { digit } => {
+                write!(f, "an object id is written in hexadecimal digits; found byte {digit:#04x}")
+            }
+        }
+    }
+}
+
+impl error::Error for OidError {}
 
 #[cfg(test)]
 mod tests {

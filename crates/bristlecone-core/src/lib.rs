@@ -6,6 +6,14 @@
 //! [`Sink`]; the crate `bristlecone` stands above and provides both.
 //!
 //! The bytes are listed in `docs/formats/`; the code follows those pages.
+//!
+//! # Features
+//!
+//! The native format is always there. The others bring hashes that it does not need:
+//!
+//! - `git` (default): the format of Git, with SHA-1 and SHA-256;
+//! - `tezos` (default): the format of Tezos contexts, with BLAKE2b and base 58;
+//! - `std`: finds out at run time which vector instructions those hashes may use.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -27,9 +35,13 @@ mod tag;
 pub use codec::{DecodeError, Reader};
 pub use commit::{Commit, Signature, Zone};
 pub use entry::{Change, ChangeTarget, Entry, EntryKind, Mode, Target};
-pub use format::{Checked, Direction, Format, FormatError, git, native, tezos};
-pub use hash::{Oid, OidError, to_hex};
+#[cfg(feature = "git")]
+pub use format::git;
+#[cfg(feature = "tezos")]
+pub use format::tezos;
+pub use format::{Checked, Direction, Format, FormatError, native};
+pub use hash::{Algorithm, Oid, OidError, to_hex};
 pub use object::{Bytes, Kind, Location, NoSource, ObjRef, Object, Sink, Source};
 pub use path::{AsPath, PATH_STEPS_MAX, Path, PathError, STEP_BYTES_MAX, escape};
-pub use record::{RECORD_HEADER_BYTES, Record, RecordError, record_bytes, record_length, record_span, write_record};
+pub use record::{RECORD_HEADER_BYTES, Record, RecordError, RecordHeader, record_bytes, record_span, write_record};
 pub use tag::Tag;

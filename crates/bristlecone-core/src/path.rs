@@ -5,9 +5,7 @@
 //! itself takes any step of 0 to 4,096 bytes, so maps may have binary keys; a path may not.
 
 use alloc::{borrow::Cow, string::String, vec::Vec};
-use core::{cmp::Ordering, fmt, str::FromStr};
-
-use thiserror::Error;
+use core::{cmp::Ordering, error, fmt, str::FromStr};
 
 /// The longest step, in bytes.
 pub const STEP_BYTES_MAX: usize = 4096;
@@ -336,40 +334,55 @@ fn unescape(text: &str) -> Result<Vec<u8>, PathError> {
 }
 
 /// Why text or bytes are not a path.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PathError {
     /// A step is empty.
-    #[error("the path \"{path}\" has an empty step; steps are separated by single slashes, with none at either end")]
     EmptyStep {
         /// The path, shown as text.
         path: String,
     },
     /// A step holds a slash.
-    #[error("the step \"{step}\" holds a slash, which separates steps")]
     Slash {
         /// The step, shown as text.
         step: String,
     },
     /// A step is too long.
-    #[error("a step has at most 4096 bytes, not {bytes}")]
     LongStep {
         /// Its length in bytes.
         bytes: usize,
     },
     /// Too many steps.
-    #[error("a path has at most 1024 steps, not {steps}")]
     TooDeep {
         /// How many it has.
         steps: usize,
     },
     /// A percent sign without two hexadecimal digits.
-    #[error("in \"{step}\" a percent sign is not followed by two hexadecimal digits; write %25 for the sign itself")]
     Escape {
         /// The step as written.
         step: String,
     },
 }
+
+impl fmt::Display for PathError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::EmptyStep { path } => write!(
+                f,
+                "the path \"{path}\" has an empty step; steps are separated by single slashes, with none at either end"
+            ),
+            Self::Slash { step } => write!(f, "the step \"{step}\" holds a slash, which separates steps"),
+            Self::LongStep { bytes } => write!(f, "a step has at most {STEP_BYTES_MAX} bytes, not {bytes}"),
+            Self::TooDeep { steps } => write!(f, "a path has at most {PATH_STEPS_MAX} steps, not {steps}"),
+            Self::Escape { step } => write!(
+                f,
+                "in \"{step}\" a percent sign is not followed by two hexadecimal digits; write %25 for the sign itself"
+            ),
+        }
+    }
+}
+
+impl error::Error for PathError {}
 
 #[cfg(test)]
 mod tests {

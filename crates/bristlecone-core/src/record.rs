@@ -5,17 +5,152 @@
 //! a batch do not depend on where the batch lands.
 
 use alloc::vec::Vec;
+use core::{error, fmt};
 
-use thiserror::Error;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::{Kind, Location, Oid};
 
+const CHECKSUM_AT: usize = 0;
+const BODY_BYTES_AT: usize = CHECKSUM_AT + 4;
+const CHILDREN_AT: usize = BODY_BYTES_AT + 4;
+const KIND_AT: usize = CHILDREN_AT + 4;
+const ID_BYTES_AT: usize = KIND_AT + 1;
+const WORDS_AT: usize = ID_BYTES_AT + 1;
+const ZERO_AT: usize = WORDS_AT + 1;
+const ID_AT: usize = ZERO_AT + 1;
 /// Bytes before the child locations: 48 = 4 checksum + 4 body length + 4 children + 1 kind + 1 id length
 /// + 1 words + 1 zero + 32 id.
-pub const RECORD_HEADER_BYTES: usize = 48;
+pub const RECORD_HEADER_BYTES: usize = ID_AT + Oid::BYTES_MAX;
+const _: () = assert!(RECORD_HEADER_BYTES == 48, "the fields of a record's header add up");
+/// Bytes of a child location, and of an unhashed word.
+const WORD_BYTES: usize = 8;
+/// What the checksum is over begins here.
+const CHECKED_AT: usize = CHECKSUM_AT + 4;
 /// Records start at multiples of this many bytes.
 pub(crate) const RECORD_ALIGN: usize = 8;
+
+/// The header of a record, read where it lies, field by field. Nothing is checked.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordHeader<'a>(&'a [u8; RECORD_HEADER_BYTES]);
+
+impl<'a> RecordHeader<'a> {
+    /// Takes the header at the start of `bytes`; `None` if there are fewer bytes than a header has.
+    #[must_use]
+    #[inline(always)]
+    pub fn first(bytes: &'a [u8]) -> Option<Self> {
+        bytes.first_chunk().map(Self)
+    }
+
+    #[inline(always)]
+    const fn word(self, at: usize) -> u32 {
+        u32::from_le_bytes([self.0[at], self.0[at + 1], self.0[at + 2], self.0[at + 3]])
+    }
+
+    const fn checksum(self) -> u32 {
+        self.word(CHECKSUM_AT)
+    }
+
+    /// Returns the length of the body in bytes.
+    #[must_use]
+    #[inline(always)]
+    pub const fn body_bytes(self) -> u32 {
+        self.word(BODY_BYTES_AT)
+    }
+
+    /// Returns how many child locations follow the header.
+    #[must_use]
+    #[inline(always)]
+    pub const fn children(self) -> u32 {
+        self.word(CHILDREN_AT)
+    }
+
+    /// Returns the kind of the object; `None` where the byte is none's.
+    #[must_use]
+    #[inline(always)]
+    pub const fn kind(self) -> Option<Kind> {
+        Kind::from_u8(self.0[KIND_AT])
+    }
+
+    /// Whether the object is of this kind.
+    #[must_use]
+    #[inline(always)]
+    pub const fn is_kind(self, kind: Kind) -> bool {
+        self.0[KIND_AT] == kind as u8
+    }
+
+    /// Returns how many unhashed words follow the child locations.
+    #[must_use]
+    #[inline(always)]
+    pub const fn aux(self) -> u8 {
+        self.0[WORDS_AT]
+    }
+
+    /// Returns the id; `None` where its length is none that ids have.
+    #[must_use]
+    #[inline(always)]
+    pub fn oid(self) -> Option<&'a [u8]> {
+        let bytes = usize::from(self.0[ID_BYTES_AT]);
+        if bytes == 0 { None } else { self.padded_oid().get(..bytes) }
+    }
+
+    /// Returns the 32 bytes that the id is at the start of.
+    #[must_use]
+    #[inline(always)]
+    pub fn padded_oid(self) -> &'a [u8; Oid::BYTES_MAX] {
+        self.0.last_chunk().expect("a header ends in the id")
+    }
+
+    /// Whether the record is of the object with this id.
+    #[must_use]
+    #[inline(always)]
+    pub fn is_of(self, oid: &[u8]) -> bool {
+        if usize::from(self.0[ID_BYTES_AT]) != oid.len() {
+            return false;
+        }
+        let found = self.padded_oid();
+        // Ids of 32 and of 20 bytes, which is nearly all, are compared without a call.
+        match (oid.first_chunk::<{ Oid::BYTES_MAX }>(), oid.first_chunk::<20>()) {
+            (Some(wanted), _) => same_id(found, wanted),
+            (None, Some(wanted)) if oid.len() == 20 => found.first_chunk() == Some(wanted),
+            _ => found.get(..oid.len()) == Some(oid),
+        }
+    }
+
+    /// Returns how many of three fields hold what no header has there: kind, length of the id, and the byte that is zero.
+    #[must_use]
+    #[inline(always)]
+    pub fn faults(self) -> usize {
+        [self.kind().is_none(), self.oid().is_none(), self.0[ZERO_AT] != 0].into_iter().filter(|&wrong| wrong).count()
+    }
+
+    /// Returns where the body starts, in bytes from the start of the record.
+    #[must_use]
+    #[inline(always)]
+    pub const fn body_at(self) -> u64 {
+        body_at(self.children(), self.aux())
+    }
+
+    /// Returns the length of the record in bytes, without the padding that follows.
+    #[must_use]
+    #[inline(always)]
+    pub const fn bytes(self) -> u64 {
+        self.body_at() + self.body_bytes() as u64
+    }
+}
+
+#[inline(always)]
+fn same_id(one: &[u8; Oid::BYTES_MAX], other: &[u8; Oid::BYTES_MAX]) -> bool {
+    let word =
+        |id: &[u8; Oid::BYTES_MAX], at: usize| id[at..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
+    let differs = |at: usize| word(one, at) ^ word(other, at);
+    differs(0) | differs(8) | differs(16) | differs(24) == 0
+}
+
+#[inline(always)]
+const fn body_at(children: u32, aux: u8) -> u64 {
+    RECORD_HEADER_BYTES as u64 + (children as u64 + aux as u64) * WORD_BYTES as u64
+}
 
 /// The decoded header of a record.
 #[derive(Clone, Copy, Debug)]
@@ -40,20 +175,17 @@ impl<'a> Record<'a> {
     /// [`RecordError`] if this is no record, or one that is longer than `bytes`.
     #[inline(always)]
     pub fn parse(bytes: &'a [u8]) -> Result<Self, RecordError> {
-        let Some(header) = bytes.first_chunk::<RECORD_HEADER_BYTES>() else { return Err(RecordError::Short) };
-        let word = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
-        let Some(kind) = Kind::from_u8(header[12]) else { return Err(RecordError::Header) };
-        let id_bytes = usize::from(header[13]);
-        if id_bytes == 0 || id_bytes > Oid::BYTES_MAX || header[15] != 0 {
+        let Some(header) = RecordHeader::first(bytes) else { return Err(RecordError::Short) };
+        let (Some(kind), Some(oid), 0) = (header.kind(), header.oid(), header.0[ZERO_AT]) else {
             return Err(RecordError::Header);
-        }
+        };
         let record = Self {
-            oid: &header[16..16 + id_bytes],
+            oid,
             kind,
-            children: word(8),
-            aux: header[14],
-            body_bytes: word(4),
-            checksum: word(0),
+            children: header.children(),
+            aux: header.aux(),
+            body_bytes: header.body_bytes(),
+            checksum: header.checksum(),
         };
         if record.bytes() > bytes.len() as u64 {
             return Err(RecordError::Short);
@@ -65,14 +197,14 @@ impl<'a> Record<'a> {
     #[must_use]
     #[inline]
     pub const fn bytes(&self) -> u64 {
-        RECORD_HEADER_BYTES as u64 + (self.children as u64 + self.aux as u64) * 8 + self.body_bytes as u64
+        body_at(self.children, self.aux) + self.body_bytes as u64
     }
 
     /// Returns where the body starts.
     #[must_use]
     #[inline]
     pub const fn body_at(&self) -> usize {
-        RECORD_HEADER_BYTES + (self.children as usize + self.aux as usize) * 8
+        body_at(self.children, self.aux) as usize
     }
 
     /// Checks the checksum over the record, of which `bytes` are the bytes.
@@ -80,23 +212,13 @@ impl<'a> Record<'a> {
     /// # Errors
     /// [`RecordError::Checksum`] if it differs.
     pub fn verify(&self, bytes: &[u8]) -> Result<(), RecordError> {
-        let whole = bytes.get(4..self.bytes() as usize).ok_or(RecordError::Short)?;
+        let whole = bytes.get(CHECKED_AT..self.bytes() as usize).ok_or(RecordError::Short)?;
         let found = xxh3_64(whole) as u32;
         if found != self.checksum {
             return Err(RecordError::Checksum { expected: self.checksum, found });
         }
         Ok(())
     }
-}
-
-/// Returns the length in bytes of the record that this header is of, without the padding that follows.
-/// Nothing is checked.
-#[must_use]
-#[inline(always)]
-pub const fn record_length(header: &[u8; RECORD_HEADER_BYTES]) -> u64 {
-    let body = u32::from_le_bytes([header[4], header[5], header[6], header[7]]) as u64;
-    let children = u32::from_le_bytes([header[8], header[9], header[10], header[11]]) as u64;
-    RECORD_HEADER_BYTES as u64 + (children + header[14] as u64) * 8 + body
 }
 
 /// Returns the bytes of the record at the start of `bytes`, checked.
@@ -112,7 +234,7 @@ pub fn record_bytes(bytes: &[u8]) -> Result<(Record<'_>, &[u8]), RecordError> {
 /// Returns how far the next record is from the start of one with these parts, in bytes.
 #[must_use]
 pub const fn record_span(children: usize, aux: usize, body_bytes: usize) -> usize {
-    (RECORD_HEADER_BYTES + (children + aux) * 8 + body_bytes).next_multiple_of(RECORD_ALIGN)
+    (RECORD_HEADER_BYTES + (children + aux) * WORD_BYTES + body_bytes).next_multiple_of(RECORD_ALIGN)
 }
 
 /// Appends a record to `out`, which holds a batch from its beginning, and returns its offset there.
@@ -123,12 +245,12 @@ pub fn write_record(out: &mut Vec<u8>, kind: Kind, oid: &Oid, body: &[u8], child
     let start = out.len();
     out.reserve(record_span(children.len(), aux.len(), body.len()));
     let mut header = [0; RECORD_HEADER_BYTES];
-    header[4..8].copy_from_slice(&(body.len() as u32).to_le_bytes());
-    header[8..12].copy_from_slice(&(children.len() as u32).to_le_bytes());
-    header[12] = kind as u8;
-    header[13] = oid.as_bytes().len() as u8;
-    header[14] = aux.len() as u8;
-    header[16..48].copy_from_slice(oid.padded());
+    header[BODY_BYTES_AT..CHILDREN_AT].copy_from_slice(&(body.len() as u32).to_le_bytes());
+    header[CHILDREN_AT..KIND_AT].copy_from_slice(&(children.len() as u32).to_le_bytes());
+    header[KIND_AT] = kind as u8;
+    header[ID_BYTES_AT] = oid.as_bytes().len() as u8;
+    header[WORDS_AT] = aux.len() as u8;
+    header[ID_AT..].copy_from_slice(oid.padded());
     out.extend_from_slice(&header);
     for child in children {
         out.extend_from_slice(&child.to_stored(start as u64).to_le_bytes());
@@ -137,24 +259,21 @@ pub fn write_record(out: &mut Vec<u8>, kind: Kind, oid: &Oid, body: &[u8], child
         out.extend_from_slice(&word.to_le_bytes());
     }
     out.extend_from_slice(body);
-    let checksum = xxh3_64(&out[start + 4..]) as u32;
-    out[start..start + 4].copy_from_slice(&checksum.to_le_bytes());
+    let checksum = xxh3_64(&out[start + CHECKED_AT..]) as u32;
+    out[start + CHECKSUM_AT..start + CHECKED_AT].copy_from_slice(&checksum.to_le_bytes());
     out.resize(out.len().next_multiple_of(RECORD_ALIGN), 0);
     start as u64
 }
 
 /// Why bytes are no sound record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RecordError {
     /// Fewer bytes than the record has.
-    #[error("the record is cut short")]
     Short,
     /// The header is none.
-    #[error("there is no record header")]
     Header,
     /// The bytes changed since they were written.
-    #[error("the record's checksum is {found:#010x}, not {expected:#010x}")]
     Checksum {
         /// As written.
         expected: u32,
@@ -162,6 +281,20 @@ pub enum RecordError {
         found: u32,
     },
 }
+
+impl fmt::Display for RecordError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Short => f.write_str("the record is cut short"),
+            Self::Header => f.write_str("there is no record header"),
+            Self::Checksum { expected, found } => {
+                write!(f, "the record's checksum is {found:#010x}, not {expected:#010x}")
+            }
+        }
+    }
+}
+
+impl error::Error for RecordError {}
 
 #[cfg(test)]
 mod tests {
@@ -184,6 +317,30 @@ mod tests {
         for cut in 0..whole.len() {
             assert!(record_bytes(&whole[..cut]).is_err(), "cut at {cut}");
         }
+    }
+
+    #[test]
+    fn a_header_says_what_its_record_says_and_is_of_no_other_id() {
+        for length in [1, 7, 19, 20, 21, 31, 32] {
+            let id: Vec<u8> = (1..=length).collect();
+            let mut out = Vec::new();
+            write_record(&mut out, Kind::Commit, &Oid::new(&id).unwrap(), b"body", &[Location(8); 3], &[7, 9]);
+            let (header, record) = (RecordHeader::first(&out).unwrap(), Record::parse(&out).unwrap());
+            assert_eq!((header.oid(), record.oid), (Some(&id[..]), &id[..]));
+            assert_eq!((header.kind(), header.faults()), (Some(record.kind), 0));
+            assert_eq!((header.children(), header.aux(), header.body_bytes()), (3, 2, 4));
+            assert_eq!((header.bytes(), header.body_at()), (record.bytes(), record.body_at() as u64));
+            assert!(header.is_kind(Kind::Commit) && !header.is_kind(Kind::Node) && header.is_of(&id));
+            for at in 0..id.len() {
+                let mut other = id.clone();
+                other[at] ^= 0x80;
+                assert!(!header.is_of(&other) && !header.is_of(&id[..at]), "{length} bytes, byte {at}");
+            }
+            assert!(!header.is_of(&[&id[..], &[0]].concat()), "{length} bytes and one more");
+        }
+        assert!(RecordHeader::first(&[0; RECORD_HEADER_BYTES - 1]).is_none());
+        let wrong = RecordHeader::first(&[0xff; RECORD_HEADER_BYTES]).unwrap();
+        assert_eq!((wrong.kind(), wrong.oid(), wrong.faults()), (None, None, 3));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::{
     sync::Arc,
 };
 
-use bristlecone_core::{Location, ObjRef, Object, Oid, git, record_length};
+use bristlecone_core::{Algorithm, Location, ObjRef, Object, Oid, RecordHeader};
 
 use crate::Error;
 
@@ -203,7 +203,7 @@ pub struct Capabilities {
     /// What nothing leads to can be dropped.
     pub sweep: bool,
     /// Objects are Git's, with ids of this algorithm, and refs are named as Git names them: nothing else can be kept.
-    pub git: Option<git::Algorithm>,
+    pub git: Option<Algorithm>,
 }
 
 /// When an append is acknowledged.
@@ -308,24 +308,8 @@ pub fn check_moves<'a>(moves: &[RefMove], current: impl Fn(&str) -> Option<&'a R
 /// Returns the bytes of the record at the start of `bytes` if it is that of `oid`. Its checksum is not checked.
 #[inline(always)]
 pub(crate) fn peek_record<'a>(bytes: &'a [u8], oid: &[u8]) -> Option<&'a [u8]> {
-    let header = bytes.first_chunk::<{ bristlecone_core::RECORD_HEADER_BYTES }>()?;
-    if usize::from(header[13]) != oid.len() {
-        return None;
-    }
-    // Ids of 32 bytes, which is nearly all, are compared without a call.
-    let same = match (header[16..].first_chunk::<32>(), oid.first_chunk::<32>()) {
-        (Some(found), Some(wanted)) => same_id(found, wanted),
-        _ => header.get(16..16 + oid.len()) == Some(oid),
-    };
-    let length = record_length(header);
-    if same && length <= bytes.len() as u64 { bytes.get(..length as usize) } else { None }
-}
-
-#[inline(always)]
-fn same_id(one: &[u8; 32], other: &[u8; 32]) -> bool {
-    let word = |id: &[u8; 32], at: usize| id[at..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
-    let differs = |at: usize| word(one, at) ^ word(other, at);
-    differs(0) | differs(8) | differs(16) | differs(24) == 0
+    let header = RecordHeader::first(bytes)?;
+    if header.is_of(oid) { bytes.get(..usize::try_from(header.bytes()).ok()?) } else { None }
 }
 
 /// Damage that a walk over all objects met.

@@ -60,6 +60,7 @@ mod survey;
 mod sync;
 mod table;
 mod unreached;
+mod verified;
 mod walk;
 
 #[cfg(test)]
@@ -76,6 +77,7 @@ use log::{Counters, Log, Shared, Tail, lock};
 use recovery::Recovery;
 use segment::{SEGMENT_BYTES_MAX, SEGMENTS, SegmentHead, segment_name};
 use table::SegmentTable;
+use verified::BitMemory;
 
 /// How a store on disk is used.
 #[derive(Clone, Debug)]
@@ -87,7 +89,8 @@ pub struct DiskOptions {
     /// How many bytes of memory may show files, in all of this process, before pages of maps are let go of; looked at
     /// as the store grows, where the system tells. Pages that are let go of stay in the system's cache.
     pub map_bytes: u64,
-    /// The budget in bytes for objects kept in memory where there are no maps.
+    /// The budget in bytes for what is kept in memory of objects that were read: where there are maps, which of them were
+    /// found right, a bit for each 32 bytes of the store; elsewhere the objects.
     pub cache_bytes: u64,
     /// How long an append waits for the store's lock, in milliseconds.
     pub lock_wait_ms: u64,
@@ -211,6 +214,7 @@ impl DiskBackend {
         }
         let tail = Tail { segment: 0, end: 0, chain: 0, sequence: 0, next: 0, checkpoint: false };
         let cache = Some(read::record_cache(options.cache_bytes));
+        let bits = Arc::new(BitMemory::new(options.cache_bytes));
         let shared = Shared {
             storage,
             header,
@@ -230,6 +234,7 @@ impl DiskBackend {
             counters: Counters::default(),
             tail_index: RwLock::default(),
             cache,
+            bits,
             background: background::Background::default(),
             unreached: unreached::Unreached::default(),
             pins: Arc::default(),

@@ -1,31 +1,26 @@
 //! The errors of the store: the caller's mistakes, what was not found, damage, and the outside world.
 
-use std::{io, sync::Arc};
+use std::{error, fmt, io, sync::Arc};
 
 use bristlecone_core::{FormatError, Kind, Oid, PathError};
-use thiserror::Error;
 
 use crate::backend::RefTarget;
 
 /// What can go wrong with a store.
-#[derive(Clone, Debug, Error)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Error {
     // The caller's mistakes.
     /// Text or bytes that are no path.
-    #[error(transparent)]
-    Path(#[from] PathError),
+    Path(PathError),
     /// The root is a directory and cannot be a value.
-    #[error("the root of a tree is a directory; name an entry in it")]
     RootPath,
     /// A ref name that is none, or named twice in one step.
-    #[error("\"{name}\" cannot be the name of a ref here: 1 to 1024 bytes, no NUL, each ref once in a step")]
     RefName {
         /// The name.
         name: String,
     },
     /// A ref is not what the caller expected: somebody else moved it.
-    #[error("the ref {name} has moved; read it again and retry")]
     Conflict {
         /// The ref.
         name: String,
@@ -33,7 +28,6 @@ pub enum Error {
         found: Option<RefTarget>,
     },
     /// A ref whose name is a folder of another's, or the other way round, where refs are files.
-    #[error("the ref {name} cannot be made: {other} is in the way")]
     RefClash {
         /// The ref.
         name: String,
@@ -41,25 +35,18 @@ pub enum Error {
         other: String,
     },
     /// A call that makes no sense.
-    #[error("{reason}")]
     Usage {
         /// Why not.
         reason: &'static str,
     },
     /// What a tree on its way to a commit gives is asked for, and nobody commits it ([`crate::Tree::ahead`]).
-    #[error(
-        "this waits for the commit of a tree that `ahead` gave, and in {waited_ms} ms no thread has begun it; commit or \
-         write that tree first, or on another thread"
-    )]
     Uncommitted {
         /// How long the caller waited.
         waited_ms: u64,
     },
     /// Changing what is open for reading only.
-    #[error("the store is open for reading only")]
     ReadOnly,
     /// Something larger than the store can hold.
-    #[error("{what} is too large: {bytes} bytes, at most {bytes_max}")]
     TooLarge {
         /// What it is.
         what: &'static str,
@@ -69,10 +56,8 @@ pub enum Error {
         bytes_max: u64,
     },
     /// A format that cannot do it.
-    #[error(transparent)]
     Format(FormatError),
     /// A store of another format or a newer version.
-    #[error("{file}: this store has {found}, this program expects {expected}")]
     Incompatible {
         /// The header file.
         file: String,
@@ -82,7 +67,6 @@ pub enum Error {
         expected: String,
     },
     /// A store where one should be made.
-    #[error("{file}: there is a store already")]
     Exists {
         /// Where.
         file: String,
@@ -90,19 +74,16 @@ pub enum Error {
 
     // Not found.
     /// No store where one was looked for.
-    #[error("{file}: there is no store here; make one with `init`")]
     NoStore {
         /// Where.
         file: String,
     },
     /// A ref that does not exist.
-    #[error("there is no ref {name}")]
     NoRef {
         /// The name.
         name: String,
     },
     /// An object that should be there.
-    #[error("the {kind} object {oid} is missing from the store")]
     Missing {
         /// Its kind.
         kind: Kind,
@@ -110,7 +91,6 @@ pub enum Error {
         oid: Oid,
     },
     /// An object that is absent on purpose: where the store was cloned from it will be given when it is needed.
-    #[error("the {kind} object {oid} is not in {folder}, which is a clone without all objects")]
     Promised {
         /// Its kind.
         kind: Kind,
@@ -120,13 +100,11 @@ pub enum Error {
         folder: String,
     },
     /// What a batch left out since the store had it was swept before the batch was appended.
-    #[error("{} objects that were in the store have been swept, such as {}; make the change again", oids.len(), first(oids))]
     Gone {
         /// The objects.
         oids: Vec<Oid>,
     },
     /// A pruned tree was asked for what it lacks.
-    #[error("this tree was pruned: it does not hold {oid}")]
     Pruned {
         /// The object that it lacks.
         oid: Oid,
@@ -134,7 +112,6 @@ pub enum Error {
 
     // Damage.
     /// An object of another kind than the one that names it says.
-    #[error("object {oid} is of kind {found}, where {expected} is expected")]
     WrongKind {
         /// The object.
         oid: Oid,
@@ -144,7 +121,6 @@ pub enum Error {
         expected: Kind,
     },
     /// Bytes that are not what was written.
-    #[error("{file} is damaged at byte {offset}: {reason}; `check` lists what is affected")]
     Corrupt {
         /// The file.
         file: String,
@@ -156,7 +132,6 @@ pub enum Error {
         reason: String,
     },
     /// A file that a store cannot be without is missing, or ends before what was acknowledged.
-    #[error("{file}: {reason}")]
     Lost {
         /// The file.
         file: String,
@@ -164,7 +139,6 @@ pub enum Error {
         reason: String,
     },
     /// An object whose bytes are sound and make no sense.
-    #[error("object {oid} is damaged: {source}")]
     BadObject {
         /// The object.
         oid: Oid,
@@ -174,7 +148,6 @@ pub enum Error {
 
     // The outside world.
     /// The lock was held too long by somebody else.
-    #[error("{file} is locked by {holder}; waited {waited_ms} ms")]
     Locked {
         /// The lock file.
         file: String,
@@ -184,13 +157,11 @@ pub enum Error {
         waited_ms: u64,
     },
     /// No space on the device.
-    #[error("{file}: no space left on the device; nothing was committed")]
     NoSpace {
         /// The file being written.
         file: String,
     },
     /// Less free space than an operation will need, found out before it began.
-    #[error("{place}: {bytes} bytes are needed and {free} are free; nothing was written")]
     NoRoom {
         /// The store.
         place: String,
@@ -200,13 +171,11 @@ pub enum Error {
         free: u64,
     },
     /// An earlier write or sync failed; what is on disk is unknown.
-    #[error("an earlier sync failed ({reason}); reopen the store to go on from what is on disk")]
     Poisoned {
         /// The first failure.
         reason: String,
     },
     /// The system failed.
-    #[error("{file}: {source}")]
     Io {
         /// The file.
         file: String,
@@ -214,13 +183,97 @@ pub enum Error {
         source: Arc<io::Error>,
     },
     /// A backend failed in a way of its own.
-    #[error("{place}")]
     Backend {
         /// The store, or the part of it.
         place: String,
         /// Why.
         source: Arc<dyn std::error::Error + Send + Sync>,
     },
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Path(error) => error.fmt(f),
+            Self::RootPath => f.write_str("the root of a tree is a directory; name an entry in it"),
+            Self::RefName { name } => {
+                write!(
+                    f,
+                    "\"{name}\" cannot be the name of a ref here: 1 to 1024 bytes, no NUL, each ref once in a step"
+                )
+            }
+            Self::Conflict { name, .. } => write!(f, "the ref {name} has moved; read it again and retry"),
+            Self::RefClash { name, other } => write!(f, "the ref {name} cannot be made: {other} is in the way"),
+            Self::Usage { reason } => f.write_str(reason),
+            Self::Uncommitted { waited_ms } => write!(
+                f,
+                "this waits for the commit of a tree that `ahead` gave, and in {waited_ms} ms no thread has begun it; \
+                 commit or write that tree first, or on another thread"
+            ),
+            Self::ReadOnly => f.write_str("the store is open for reading only"),
+            Self::TooLarge { what, bytes, bytes_max } => {
+                write!(f, "{what} is too large: {bytes} bytes, at most {bytes_max}")
+            }
+            Self::Format(error) => error.fmt(f),
+            Self::Incompatible { file, found, expected } => {
+                write!(f, "{file}: this store has {found}, this program expects {expected}")
+            }
+            Self::Exists { file } => write!(f, "{file}: there is a store already"),
+            Self::NoStore { file } => write!(f, "{file}: there is no store here; make one with `init`"),
+            Self::NoRef { name } => write!(f, "there is no ref {name}"),
+            Self::Missing { kind, oid } => write!(f, "the {kind} object {oid} is missing from the store"),
+            Self::Promised { kind, oid, folder } => {
+                write!(f, "the {kind} object {oid} is not in {folder}, which is a clone without all objects")
+            }
+            Self::Gone { oids } => {
+                let (count, first) = (oids.len(), oids.first().map(ToString::to_string).unwrap_or_default());
+                write!(
+                    f,
+                    "{count} objects that were in the store have been swept, such as {first}; make the change again"
+                )
+            }
+            Self::Pruned { oid } => write!(f, "this tree was pruned: it does not hold {oid}"),
+            Self::WrongKind { oid, found, expected } => {
+                write!(f, "object {oid} is of kind {found}, where {expected} is expected")
+            }
+            Self::Corrupt { file, offset, reason, .. } => {
+                write!(f, "{file} is damaged at byte {offset}: {reason}; `check` lists what is affected")
+            }
+            Self::Lost { file, reason } => write!(f, "{file}: {reason}"),
+            Self::BadObject { oid, source } => write!(f, "object {oid} is damaged: {source}"),
+            Self::Locked { file, holder, waited_ms } => {
+                write!(f, "{file} is locked by {holder}; waited {waited_ms} ms")
+            }
+            Self::NoSpace { file } => write!(f, "{file}: no space left on the device; nothing was committed"),
+            Self::NoRoom { place, bytes, free } => {
+                write!(f, "{place}: {bytes} bytes are needed and {free} are free; nothing was written")
+            }
+            Self::Poisoned { reason } => {
+                write!(f, "an earlier sync failed ({reason}); reopen the store to go on from what is on disk")
+            }
+            Self::Io { file, source } => write!(f, "{file}: {source}"),
+            Self::Backend { place, source } => write!(f, "{place}: {source}"),
+        }
+    }
+}
+
+impl error::Error for Error {
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        match self {
+            Self::Path(error) => error.source(),
+            Self::Format(error) => error.source(),
+            Self::BadObject { source, .. } => Some(source),
+            Self::Io { source, .. } => Some(&**source),
+            Self::Backend { source, .. } => Some(&**source),
+            _ => None,
+        }
+    }
+}
+
+impl From<PathError> for Error {
+    fn from(error: PathError) -> Self {
+        Self::Path(error)
+    }
 }
 
 impl From<FormatError> for Error {
@@ -243,9 +296,4 @@ impl Error {
         }
         Self::Io { file, source: Arc::new(source) }
     }
-}
-
-/// Returns the first of some ids, for a message.
-fn first(oids: &[Oid]) -> String {
-    oids.first().map(ToString::to_string).unwrap_or_default()
 }

@@ -21,6 +21,15 @@
 //! One type parameter, the [`Format`], says how directories become objects; what keeps the objects is a
 //! [`Backend`] behind a pointer: [`MemoryBackend`] or the crash-safe [`disk`] engine. The byte formats
 //! themselves are in the crate `bristlecone-core`, which knows no I/O.
+//!
+//! # Features
+//!
+//! All of these are on by default. Without them the native format remains, in memory and on disk, and at most
+//! 25 crates are built, these two included.
+//!
+//! - `git`: the format of Git, `Git`, with SHA-1 and SHA-256;
+//! - `tezos`: the format of Tezos contexts, `Tezos`, with BLAKE2b and base 58;
+//! - `rayon`: a large commit that is made on a thread of a rayon pool is shared out within that pool.
 
 mod backend;
 mod copy;
@@ -28,6 +37,11 @@ pub mod disk;
 mod error;
 pub mod merge;
 mod oid_map;
+#[cfg(feature = "rayon")]
+mod pool;
+#[cfg(not(feature = "rayon"))]
+#[path = "no_pool.rs"]
+mod pool;
 mod repo;
 pub mod storage;
 mod store;
@@ -42,9 +56,13 @@ pub use backend::{
     check_moves,
 };
 pub use bristlecone_core as core;
+#[cfg(feature = "git")]
+pub use bristlecone_core::git::Git;
+#[cfg(feature = "tezos")]
+pub use bristlecone_core::tezos::Tezos;
 pub use bristlecone_core::{
     AsPath, Bytes, Commit, EntryKind, Format, Kind, Location, ObjRef, Object, Oid, Path, PathError, Signature, Sink,
-    Tag, Zone, escape, git::Git, native::Native, tezos::Tezos, to_hex,
+    Tag, Zone, escape, native::Native, to_hex,
 };
 pub use copy::Copied;
 pub use disk::DiskOptions;

@@ -6,8 +6,8 @@
 use std::{sync::Arc, thread};
 
 use bristlecone::{
-    Concrete, EntryKind, Error, Format, Git, Info, Listing, LogOptions, MemoryBackend, Native, Path, PathError, Repo,
-    Tezos, Tree, core::PATH_STEPS_MAX, disk::DiskOptions, merge,
+    Concrete, EntryKind, Error, Format, Info, Listing, LogOptions, MemoryBackend, Native, Path, PathError, Repo, Tree,
+    core::PATH_STEPS_MAX, disk::DiskOptions, merge,
 };
 
 type Outcome = Result<(), Error>;
@@ -140,10 +140,13 @@ fn a_tree_of_every_level_lives_on_a_small_stack() {
     on_a_small_stack(|| whole_life(&memory(Native::new())));
 }
 
+#[cfg(any(feature = "git", feature = "tezos"))]
 #[test]
 fn a_tree_of_every_level_lives_on_a_small_stack_in_other_formats() {
-    on_a_small_stack(|| whole_life(&memory(Git::sha1())));
-    on_a_small_stack(|| whole_life(&memory(Tezos::new())));
+    #[cfg(feature = "git")]
+    on_a_small_stack(|| whole_life(&memory(bristlecone::Git::sha1())));
+    #[cfg(feature = "tezos")]
+    on_a_small_stack(|| whole_life(&memory(bristlecone::Tezos::new())));
 }
 
 #[test]
@@ -157,9 +160,11 @@ fn a_tree_of_every_level_lives_on_a_small_stack_on_disk() {
 #[test]
 fn trees_of_every_level_are_merged_on_a_small_stack() {
     on_a_small_stack(|| merges(&memory(Native::new())));
-    on_a_small_stack(|| merges(&memory(Git::sha256())));
+    #[cfg(feature = "git")]
+    on_a_small_stack(|| merges(&memory(bristlecone::Git::sha256())));
 }
 
+#[cfg(feature = "rayon")]
 #[test]
 fn a_tree_of_every_level_is_committed_by_a_pool_with_small_stacks() {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(2).stack_size(STACK_BYTES).build().unwrap();

@@ -106,7 +106,7 @@ fn import_dir(args: &ImportArgs, dir: &Path, context: &mut Context) -> Result<()
     let dir = import::checked_folder(dir)?;
     let opened = context.globals.open(Access::Write)?;
     let message = format!("Import {}", show(&dir));
-    let change = Change::new(&opened, &args.commit, &message, DurabilityArg::Synced)?.written();
+    let change = Change::new(&opened, &args.commit, &message, DurabilityArg::Synced)?;
     // What cannot be bound is better said before the work than after.
     let check = |tree: &Tree| {
         if args.force || path.is_root() || tree.mem_tree(&path)? {

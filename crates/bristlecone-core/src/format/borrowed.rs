@@ -1,6 +1,6 @@
 //! A node's record, borrowed from where a backend has it: what fast lookups of several formats walk.
 
-use crate::{Kind, Location, RECORD_HEADER_BYTES};
+use crate::{Kind, Location, RECORD_HEADER_BYTES, RecordHeader};
 
 /// The record of a node, of whose header no more is read than lookups need.
 #[derive(Clone, Copy)]
@@ -15,19 +15,19 @@ impl<'a> Borrowed<'a> {
     /// Takes the bytes of a record that stands at `own`; `None` if it is not a node's.
     #[inline(always)]
     pub(super) fn node(record: &'a [u8], own: Location) -> Option<Self> {
-        let header: &[u8; 16] = record.first_chunk()?;
-        if header[12] != Kind::Node as u8 {
+        let header = RecordHeader::first(record)?;
+        if !header.is_kind(Kind::Node) {
             return None;
         }
-        let children = u32::from_le_bytes([header[8], header[9], header[10], header[11]]) as usize;
-        let body = record.get(RECORD_HEADER_BYTES + (children + usize::from(header[14])) * 8..)?;
+        let body = record.get(header.body_at() as usize..)?;
         Some(Self { record, body, own })
     }
 
     /// Returns how many child locations are recorded.
+    #[cfg(feature = "git")]
     #[inline(always)]
     pub(super) fn children(&self) -> usize {
-        self.record.get(8..).and_then(|rest| rest.first_chunk()).map_or(0, |word| u32::from_le_bytes(*word) as usize)
+        RecordHeader::first(self.record).map_or(0, |header| header.children() as usize)
     }
 
     /// Returns where child `index` is.

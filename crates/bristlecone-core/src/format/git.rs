@@ -26,9 +26,10 @@ mod tag;
 mod update;
 mod who;
 
+pub use crate::Algorithm;
 pub use commit::{decode_commit, encode_commit, is_canonical_commit};
 pub use diff::Differences;
-pub use hash::{Algorithm, kind_of, type_name};
+pub use hash::{kind_of, type_name};
 pub use list::Entries;
 pub use name::refused_name;
 pub use raw::{RawEntries, RawEntry, raw_entries};

@@ -13,7 +13,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bristlecone::{Bytes, Kind, Object, Oid, core::RECORD_HEADER_BYTES};
+use bristlecone::{
+    Bytes, Object, Oid,
+    core::{RECORD_HEADER_BYTES, RecordHeader},
+};
 use quick_cache::{Weighter, sync::Cache};
 
 /// Records from this length on do not rise.
@@ -118,9 +121,9 @@ impl Records {
 /// Returns the object of a record that is kept: all of them are without places and words.
 #[inline]
 fn object(bytes: Bytes<'_>) -> Option<Object<'_>> {
-    let kind = Kind::from_u8(*bytes.get(12)?)?;
+    let kind = RecordHeader::first(&bytes)?.kind()?;
     let end = bytes.len();
-    Some(Object::from_body(kind, bytes.slice(RECORD_HEADER_BYTES.min(end)..end)))
+    Some(Object::from_body(kind, bytes.slice(RECORD_HEADER_BYTES..end)))
 }
 
 /// Records that stay, found without a lock: an open table. A slot that is taken stays so. A table that fills up is followed
@@ -233,20 +236,13 @@ fn put(slots: &[Slot], record: Arc<[u8]>) -> Option<&[u8]> {
 
 /// Returns the id that a record states.
 fn id_of(record: &[u8]) -> Option<&[u8]> {
-    record.get(16..16 + usize::from(*record.get(13)?))
+    RecordHeader::first(record)?.oid()
 }
 
 /// Whether a record is of the object with this id.
 #[inline(always)]
 fn is_of(record: &[u8], oid: &[u8]) -> bool {
-    // Ids of 20 bytes, which is nearly all, are compared without a call.
-    match (oid.first_chunk::<20>(), record.get(16..).and_then(|rest| rest.first_chunk::<20>())) {
-        (Some(wanted), Some(found)) if oid.len() == 20 => found == wanted && record[13] == 20,
-        _ => {
-            record.get(13).is_some_and(|&bytes| usize::from(bytes) == oid.len())
-                && record.get(16..16 + oid.len()) == Some(oid)
-        }
-    }
+    RecordHeader::first(record).is_some_and(|header| header.is_of(oid))
 }
 
 /// Ids in a set before the older one is dropped.
@@ -295,7 +291,7 @@ impl Recent {
 
 #[cfg(test)]
 mod tests {
-    use bristlecone::core::write_record;
+    use bristlecone::{Kind, core::write_record};
 
     use super::*;
 

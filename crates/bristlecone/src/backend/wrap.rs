@@ -122,6 +122,8 @@ pub struct Counts {
     pub appends: AtomicU64,
     /// Objects in them.
     pub objects: AtomicU64,
+    /// Objects asked for by [`Backend::locate`]: formats ask for values that they have hashed, that of Git for trees, too.
+    pub located: AtomicU64,
 }
 
 /// A backend that counts what goes through it, to prove how little that is.
@@ -164,6 +166,7 @@ impl Backend for Counted {
     }
 
     fn locate(&self, oid: &Oid) -> Option<Location> {
+        self.counts.located.fetch_add(1, Relaxed);
         self.inner.locate(oid)
     }
 

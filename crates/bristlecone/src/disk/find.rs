@@ -11,7 +11,7 @@ use std::{
     sync::OnceLock,
 };
 
-use bristlecone_core::{Location, Object, Oid};
+use bristlecone_core::{Location, Object, Oid, RECORD_HEADER_BYTES, RecordHeader};
 
 use super::{
     frame::{FrameKind, SEAL_BYTES},
@@ -208,8 +208,11 @@ impl Shared {
             let survey = Survey::of_frames(segment, self.header.salt, index.upto, upto);
             let survey = survey.map_err(|error| self.io(&segment.name, error))?;
             let same = |one: u32, other: u32| {
-                let id = |at| segment.bytes_at(u64::from(at) + 13, 35).map(|bytes| bytes.into_owned());
-                matches!((id(one), id(other)), (Ok(one), Ok(other)) if one[0] == other[0] && one[3..] == other[3..])
+                let id = |at: u32| {
+                    let header = segment.bytes_at(u64::from(at), RECORD_HEADER_BYTES as u64).ok()?;
+                    Oid::new(RecordHeader::first(&header)?.oid()?).ok()
+                };
+                id(one).is_some_and(|one| Some(one) == id(other))
             };
             for (prefix, offset) in survey.entries {
                 index.insert(prefix, offset, |other| same(offset, other));

@@ -177,7 +177,7 @@ impl StoreHeader {
         let failed = |name: &str, error| Error::io(storage.describe(name), error);
         let names = storage.list(SEGMENTS).map_err(|error| failed(SEGMENTS, error))?;
         for number in names.iter().filter_map(|name| segment_number(name)) {
-            let opened = Segment::open(storage, number, self.salt, false, false);
+            let opened = Segment::open(storage, number, self.salt, false, None);
             if opened.map_err(|error| failed(&segment_name(number), error))?.is_some_and(|found| found.head.is_some()) {
                 return Ok(true);
             }

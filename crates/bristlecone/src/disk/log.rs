@@ -26,6 +26,7 @@ use super::{
     sync::SyncPipe,
     table::SegmentTable,
     unreached::Unreached,
+    verified::BitMemory,
 };
 use crate::{
     Error,
@@ -187,6 +188,8 @@ pub(super) struct Shared {
     pub(super) counters: Counters,
     pub(super) tail_index: RwLock<TailIndex>,
     pub(super) cache: Option<RecordCache>,
+    /// What remembers which records in maps were found right.
+    pub(super) bits: Arc<BitMemory>,
     pub(super) background: Background,
     pub(super) unreached: Unreached,
     /// What snapshots of this process hold.
@@ -208,7 +211,8 @@ impl Shared {
         if number == 0 || number >= NUMBER_END {
             return Ok(None);
         }
-        let opened = Segment::open(&self.storage, number, self.header.salt, self.lock.is_some(), self.options.maps);
+        let bits = self.options.maps.then_some(&self.bits);
+        let opened = Segment::open(&self.storage, number, self.header.salt, self.lock.is_some(), bits);
         match opened {
             Ok(Some(segment)) => {
                 if number < (self.published.end() >> 32) as u32 {

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use bristlecone_core::{Bytes, Location, ObjRef, Object, Oid, RECORD_HEADER_BYTES, Record};
+use bristlecone_core::{Bytes, Location, ObjRef, Object, Oid, RECORD_HEADER_BYTES, Record, RecordHeader};
 use quick_cache::{Weighter, sync::Cache};
 
 use super::{
@@ -87,7 +87,7 @@ impl Shared {
     fn verified_bytes(&self, at: Location) -> Option<&[u8]> {
         let offset = at.0 as u32 as usize;
         let segment = self.segments.get((at.0 >> 32) as u32)?;
-        if !segment.is_verified(offset) || !self.options.locations {
+        if !segment.verified.has(offset) || !self.options.locations {
             return None;
         }
         segment.mapped()?.get(offset..)
@@ -137,16 +137,22 @@ impl Shared {
             return Ok(Probe::Other);
         }
         let whole = &bytes[..record.bytes() as usize];
-        if !segment.is_verified(offset as usize) {
+        if !segment.verified.has(offset as usize) {
             let settled = at.0 < self.published.end();
             match record.verify(whole) {
-                Ok(()) if settled => segment.set_verified(offset as usize),
+                Ok(()) if settled => self.note_verified(segment, offset),
                 Ok(()) => {}
                 Err(error) if settled => return Ok(Probe::Bad(error.to_string())),
                 Err(_) => return Ok(Probe::Other),
             }
         }
         Ok(Probe::Found(Object::from_record(&record, Bytes::Borrowed(whole), at)))
+    }
+
+    fn note_verified(&self, segment: &Segment, offset: u64) {
+        segment.verified.note(offset as usize);
+        let forget = |number| self.segments.get(number).into_iter().for_each(|segment| segment.verified.forget());
+        self.bits.trim(|| self.segments.numbers(), forget);
     }
 
     fn probe_file(&self, segment: &Segment, oid: &Oid, at: Location, offset: u64) -> Result<Probe<'_>, Error> {
@@ -165,10 +171,11 @@ impl Shared {
         let failed = |error| self.io(&segment.name, error);
         segment.read_exact_at(first, offset).map_err(failed)?;
         // A header tells the length; what it says is checked against the file before anything is allocated.
-        let span = 48 + 8 * (u64::from(word(first, 8)) + u64::from(first[14])) + u64::from(word(first, 4));
-        if first[16..16 + oid.as_bytes().len()] != *oid.as_bytes() {
+        let at_start = |header: &RecordHeader<'_>| header.padded_oid().starts_with(oid.as_bytes());
+        let Some(header) = RecordHeader::first(first).filter(at_start) else {
             return Ok(Probe::Other);
-        }
+        };
+        let span = header.bytes();
         if span > segment.bytes - offset {
             let reason = "the record's length leads beyond the file".to_owned();
             return Ok(if settled { Probe::Bad(reason) } else { Probe::Other });
@@ -227,8 +234,4 @@ impl Shared {
             reason,
         }
     }
-}
-
-fn word(bytes: &[u8], at: usize) -> u32 {
-    super::frame::word32(bytes, at)
 }

@@ -165,7 +165,7 @@ impl Shared {
         }
         self.sync.note_named(number);
         let _ = spare.file.unlock();
-        let segment = Segment::with_file(spare.file, number, self.header.salt, self.options.maps)
+        let segment = Segment::with_file(spare.file, number, self.header.salt, self.options.maps.then_some(&self.bits))
             .map_err(|error| self.io(&name, error))?;
         let segment = self.segments.keep(segment).ok_or_else(|| self.corrupt(&name, 0, "too many segments"))?;
         let head = segment.head.ok_or_else(|| self.corrupt(&name, 0, "the segment's head is damaged"))?;

@@ -8,10 +8,7 @@ use std::{
     borrow::Cow,
     collections::BTreeMap,
     fmt, io,
-    sync::{
-        Arc, Mutex, OnceLock,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    sync::{Arc, Mutex, OnceLock},
 };
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
@@ -20,6 +17,7 @@ use super::{
     find::SegmentIds,
     frame::{self, Frame, HEAD_BYTES, TRAILER_BYTES, put_ref, take_refs, word32, word64},
     log::lock,
+    verified::{BitMemory, Verified},
 };
 use crate::{
     backend::RefTarget,
@@ -125,9 +123,8 @@ pub(super) struct Segment {
     pub(super) bytes: u64,
     /// `None` if it is damaged: records can still be read by their locations.
     pub(super) head: Option<SegmentHead>,
-    // One bit for each 32 bytes, in which at most one record of at least 48 bytes starts: whether the
-    // record's checksum was found right. Empty where there is no map.
-    verified: Box<[AtomicU64]>,
+    /// Which of its records were found right. None are remembered where there is no map.
+    pub(super) verified: Verified,
     /// What is known of the ids in it, once the segment is sealed and somebody asked.
     pub(super) ids: OnceLock<SegmentIds>,
     /// Held by who goes over the whole segment, so that one thread does for all.
@@ -135,27 +132,33 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    /// Opens the segment, if it exists.
+    /// Opens the segment, if it exists. `bits`: what keeps bits for it, if it is to be mapped.
     pub(super) fn open(
         storage: &Arc<dyn Storage>,
         number: u32,
         salt: u64,
         writable: bool,
-        maps: bool,
+        bits: Option<&Arc<BitMemory>>,
     ) -> io::Result<Option<Self>> {
         let mode = if writable { OpenMode::Write } else { OpenMode::Read };
         match storage.open(&segment_name(number), mode) {
-            Ok(file) => Self::with_file(file, number, salt, maps).map(Some),
+            Ok(file) => Self::with_file(file, number, salt, bits).map(Some),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
     }
 
     /// Wraps a file that is open already.
-    pub(super) fn with_file(file: Arc<dyn StorageFile>, number: u32, salt: u64, maps: bool) -> io::Result<Self> {
+    pub(super) fn with_file(
+        file: Arc<dyn StorageFile>,
+        number: u32,
+        salt: u64,
+        bits: Option<&Arc<BitMemory>>,
+    ) -> io::Result<Self> {
         let bytes = file.len()?.min(SEGMENT_BYTES_MAX);
-        let map = if maps { file.map(bytes)? } else { None };
-        let granules = if map.is_some() { (bytes as usize).div_ceil(32).div_ceil(64) } else { 0 };
+        let map = if bits.is_some() { file.map(bytes)? } else { None };
+        let memory = bits.cloned().unwrap_or_else(|| Arc::new(BitMemory::new(0)));
+        let verified = Verified::new(&memory, if map.is_some() { bytes } else { 0 });
         let mut segment = Self {
             number,
             name: segment_name(number),
@@ -163,7 +166,7 @@ impl Segment {
             map,
             bytes,
             head: None,
-            verified: (0..granules).map(|_| AtomicU64::new(0)).collect(),
+            verified,
             ids: OnceLock::new(),
             surveying: Mutex::default(),
         };
@@ -183,11 +186,13 @@ impl Segment {
         }
     }
 
-    /// Lets go of the memory that shows the segment, until it is read again.
+    /// Lets go of the memory that shows the segment, and of that which remembers what of it was found right, until it
+    /// is read again.
     pub(super) fn forget_pages(&self) {
         if let Some(map) = &self.map {
             map.forget();
         }
+        self.verified.forget();
     }
 
     /// Reads from the file, whether it is mapped or not, and through the map once the file was closed: a sealed segment
@@ -344,24 +349,9 @@ impl Segment {
         u64::from(self.number) << 32 | offset
     }
 
-    /// Whether the record at `offset` was verified before.
-    #[inline]
-    pub(super) fn is_verified(&self, offset: usize) -> bool {
-        let granule = offset / 32;
-        self.verified.get(granule / 64).is_some_and(|word| word.load(Relaxed) & 1 << (granule % 64) != 0)
-    }
-
-    /// Notes that the record at `offset` is right.
-    pub(super) fn set_verified(&self, offset: usize) {
-        let granule = offset / 32;
-        if let Some(word) = self.verified.get(granule / 64) {
-            word.fetch_or(1 << (granule % 64), Relaxed);
-        }
-    }
-
-    /// Returns the bytes of memory that the segment takes, its map left out.
+    /// Returns the bytes of memory that the segment takes, its map and its verified bits left out.
     pub(super) fn memory_bytes(&self) -> u64 {
-        self.verified.len() as u64 * 8 + self.ids.get().map_or(0, SegmentIds::memory_bytes)
+        self.ids.get().map_or(0, SegmentIds::memory_bytes)
     }
 }
 
@@ -406,7 +396,7 @@ mod tests {
         storage.create_dir(SEGMENTS).unwrap();
         let file = storage.open(&segment_name(7), OpenMode::CreateNew).unwrap();
         write_all_at(&*file, &bytes, 0).unwrap();
-        Segment::open(&storage, 7, SALT, false, false).unwrap().is_some_and(|segment| segment.head.is_some())
+        Segment::open(&storage, 7, SALT, false, None).unwrap().is_some_and(|segment| segment.head.is_some())
     }
 
     #[test]
@@ -428,20 +418,5 @@ mod tests {
         ] {
             assert!(!believed(wrong), "{wrong:?}");
         }
-    }
-
-    #[test]
-    fn a_record_that_is_verified_says_nothing_of_others() {
-        let dir = tempfile::tempdir().unwrap();
-        let storage: Arc<dyn Storage> = Arc::new(RealStorage::new(dir.path()));
-        storage.create_dir(SEGMENTS).unwrap();
-        let file = storage.open(&segment_name(7), OpenMode::CreateNew).unwrap();
-        write_all_at(&*file, &vec![0; 8192], 0).unwrap();
-        let segment = Segment::open(&storage, 7, SALT, false, true).unwrap().unwrap();
-        for offset in [64, 128, 4000, 8160] {
-            segment.set_verified(offset);
-        }
-        let verified: Vec<usize> = (0..8192).step_by(32).filter(|&offset| segment.is_verified(offset)).collect();
-        assert_eq!(verified, [64, 128, 4000, 8160]);
     }
 }

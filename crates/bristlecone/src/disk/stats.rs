@@ -17,6 +17,7 @@ impl Shared {
     pub(super) fn stats(&self) -> BackendStats {
         let (store_bytes, file_bytes) = self.sizes();
         let (mut memory, mut mapped) = (self.cache.as_ref().map_or(0, |cache| cache.weight()), 0);
+        memory += self.bits.bytes();
         for segment in self.segments.opened() {
             memory += segment.memory_bytes();
             mapped += segment.mapped().map_or(0, |map| map.len() as u64);

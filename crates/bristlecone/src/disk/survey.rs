@@ -7,7 +7,7 @@
 
 use std::{io, ops::Range};
 
-use bristlecone_core::{Kind, Oid, RECORD_HEADER_BYTES, Record, record_length};
+use bristlecone_core::{Oid, RECORD_HEADER_BYTES, Record, RecordHeader};
 
 use super::{
     frame::{self, Frame, FrameKind, HEAD_BYTES, PREVIOUS_AT, TRAILER_BYTES, take_refs, word32, word64},
@@ -146,7 +146,8 @@ impl Lost {
         let id = oid.as_bytes();
         for &at in records {
             let header = segment.bytes_at(at, RECORD_HEADER_BYTES as u64)?;
-            let same = header[16..].iter().zip(id).filter(|(found, wanted)| found == wanted).count();
+            let Some(header) = RecordHeader::first(&header) else { continue };
+            let same = header.padded_oid().iter().zip(id).filter(|(found, wanted)| found == wanted).count();
             if same * 2 >= id.len() {
                 return Ok(Verdict::Was(at));
             }
@@ -201,9 +202,9 @@ pub(super) fn salvage(
         let bytes = segment.window(at, window.min(left), &mut buffer)?;
         window = CHUNK_BYTES;
         let mut used = 0;
-        while let Some(header) = bytes.get(used..).and_then(|rest| rest.first_chunk::<RECORD_HEADER_BYTES>()) {
-            let length = record_length(header);
-            if !is_header(header) || length > left - used as u64 {
+        while let Some(header) = bytes.get(used..).and_then(RecordHeader::first) {
+            let length = header.bytes();
+            if header.faults() > 0 || length > left - used as u64 {
                 used += 8;
                 continue;
             }
@@ -238,11 +239,6 @@ pub(super) fn salvage(
     Ok(uncovered)
 }
 
-/// Whether these bytes may be the header of a record.
-fn is_header(header: &[u8; RECORD_HEADER_BYTES]) -> bool {
-    Kind::from_u8(header[12]).is_some() && (1..=Oid::BYTES_MAX).contains(&usize::from(header[13])) && header[15] == 0
-}
-
 /// Returns the offsets of the records that made up a stretch in which none is whole, as far as their headers tell:
 /// `None` unless each follows from the one before, with at most one field that does not fit, and that in the last.
 /// `is_end` says whether no record is in the rest of the stretch.
@@ -258,16 +254,14 @@ fn headers(
             return Ok(None);
         }
         let bytes = segment.bytes_at(at, RECORD_HEADER_BYTES as u64)?;
-        let Some(header) = bytes.first_chunk::<RECORD_HEADER_BYTES>() else { return Ok(None) };
+        let Some(header) = RecordHeader::first(&bytes) else { return Ok(None) };
         // One that was overwritten with the same byte tells nothing.
-        if header[16..].iter().all(|&byte| byte == header[16]) {
+        let id = header.padded_oid();
+        if id.iter().all(|&byte| byte == id[0]) {
             return Ok(None);
         }
         records.push(at);
-        let known_kind = Kind::from_u8(header[12]).is_some();
-        let known_length = (1..=Oid::BYTES_MAX).contains(&usize::from(header[13]));
-        let wrong = [known_kind, known_length, header[15] == 0].iter().filter(|&&fits| !fits).count();
-        match (wrong, record_length(header).next_multiple_of(8)) {
+        match (header.faults(), header.bytes().next_multiple_of(8)) {
             (0, span) if span < left => at += span,
             (0, _) => break,
             (1, span) if span == left => break,

@@ -12,6 +12,7 @@ use crate::{
 
 mod speed;
 mod unreached;
+mod verified;
 
 fn format() -> FormatTag {
     FormatTag { name: "native".to_owned(), version: 1, options: String::new() }

@@ -168,6 +168,23 @@ impl<F: Format> Branch<F> {
         Ok(prepared)
     }
 
+    /// Encodes and hashes what [`Branch::commit_over`] would write, for [`Repo::submit`]. Where the branch is a symbolic
+    /// ref, the one it leads to now moves.
+    ///
+    /// # Errors
+    /// As [`Branch::commit`].
+    pub fn prepare_over(
+        &self,
+        expected: Option<ObjRef>,
+        tree: &Tree<F>,
+        parents: &[ObjRef],
+        info: &Info,
+    ) -> Result<Prepared<F>> {
+        let mut prepared = self.repo.prepare(tree, parents, info)?;
+        prepared.and_move(head_move(&self.moving_ref()?, expected, prepared.head));
+        Ok(prepared)
+    }
+
     /// Edits the head's tree and commits it, again from the start if somebody else was faster: up to 100 times, after
     /// waits that grow to some milliseconds.
     ///

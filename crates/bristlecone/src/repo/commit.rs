@@ -6,7 +6,7 @@ use bristlecone_core::{Commit, Format, Kind, ObjRef, Signature, Source, native::
 
 use super::{Repo, nobody, resolve};
 use crate::{
-    Batch, Durability, RefMove, RefTarget, Result, Snapshot, Tree,
+    Backend, Batch, Durability, Layered, RefMove, RefTarget, Result, Snapshot, Tree,
     store::{Store, again},
 };
 
@@ -75,6 +75,12 @@ impl<F: Format> Prepared<F> {
         self.head.oid
     }
 
+    /// Returns the id of the tree that the commit has.
+    #[must_use]
+    pub const fn root(&self) -> bristlecone_core::Oid {
+        self.root.oid
+    }
+
     /// Adds a move of another ref to the same step.
     pub fn and_move(&mut self, wanted: RefMove) {
         self.moves.push(wanted);
@@ -128,6 +134,17 @@ impl<F: Format> Repo<F> {
             root,
             format: std::marker::PhantomData,
         })
+    }
+
+    /// Returns a repository that has what was prepared in this one, too, in memory: to look at what a commit will hold
+    /// before it is made. Nothing is written here through it, and refs do not move.
+    ///
+    /// # Errors
+    /// Those of the backend.
+    pub fn with_prepared(&self, prepared: &Prepared<F>) -> Result<Self> {
+        let over = Layered::new(self.shared.backend.clone(), []);
+        over.append(prepared.batch.clone(), &[], Durability::None)?;
+        Ok(Self::with_backend(self.shared.format.clone(), Arc::new(over)))
     }
 
     /// Appends what was prepared from `tree`.

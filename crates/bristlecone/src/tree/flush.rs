@@ -17,7 +17,7 @@ use super::{
     patch::{Base, Edits, Patch},
 };
 use crate::{
-    Batch, Result,
+    Batch, Result, pool,
     store::{FlushSink, again, flush_early},
 };
 
@@ -239,7 +239,7 @@ impl<F: Format> Tree<F> {
         patch: &'c Patch,
         parted: u32,
     ) -> Result<Option<Changes<'c>>> {
-        if patch.len() < HALVED_MIN || parted >= PARTED_MAX || rayon::current_thread_index().is_none() {
+        if patch.len() < HALVED_MIN || parted >= PARTED_MAX || !pool::is_here() {
             return Ok(None);
         }
         let edits: Vec<(&[u8], &Edit)> = patch.iter().collect();
@@ -265,10 +265,10 @@ impl<F: Format> Tree<F> {
             let mut sink = shared.lock().unwrap_or_else(PoisonError::into_inner);
             self.flush_halves(&mut sink, base, edits, parted + 1)
         };
-        let (one, other) = rayon::join_context(
-            |_| here(one),
-            |context| {
-                if !context.migrated() {
+        let (one, other) = pool::join(
+            || here(one),
+            |migrated| {
+                if !migrated {
                     // The first half is done: the batch is free.
                     return here(other).map(|changes| (changes, None));
                 }

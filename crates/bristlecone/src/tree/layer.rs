@@ -16,7 +16,7 @@ use super::{
     Tree,
     patch::{LAYERS_MAX, Layers, Patch, Place},
 };
-use crate::{Error, Result};
+use crate::{Error, Result, pool};
 
 /// How soon a thread of a pool that waits looks again for work to share.
 const HELP_AGAIN: Duration = Duration::from_micros(20);
@@ -123,7 +123,7 @@ impl Layer {
     fn wait(&self) -> Result<(Option<ObjRef>, Option<ObjRef>)> {
         let began = Instant::now();
         loop {
-            if self.outcome.get().is_none() && rayon::yield_now() == Some(rayon::Yield::Executed) {
+            if self.outcome.get().is_none() && pool::help() {
                 // A thread of a pool helps: what it waits for may have been shared out.
                 continue;
             }
@@ -142,10 +142,7 @@ impl Layer {
                 }
                 None => {}
             }
-            let again = match rayon::current_thread_index() {
-                Some(_) => HELP_AGAIN,
-                None => IDLE_MAX - idle.min(waited),
-            };
+            let again = if pool::is_here() { HELP_AGAIN } else { IDLE_MAX - idle.min(waited) };
             drop(self.changed.wait_timeout(guard, again).unwrap_or_else(PoisonError::into_inner));
         }
     }

@@ -21,9 +21,13 @@ mod nasty;
 mod order;
 mod processes;
 mod ranges;
+#[cfg(feature = "git")]
 mod real_git;
 mod structure;
+#[cfg(feature = "git")]
 mod subtree;
+#[cfg(feature = "git")]
 mod tags;
+#[cfg(feature = "tezos")]
 mod tezos;
 mod unreached;

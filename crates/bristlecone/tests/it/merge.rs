@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
 };
 
-use bristlecone::{Counted, EntryKind, Error, Format, MemoryBackend, Native, Oid, Repo, Tree, core::git::Git, merge};
+use bristlecone::{Counted, EntryKind, Error, Format, MemoryBackend, Native, Oid, Repo, Tree, merge};
 use bristlecone_testkit::generate::Rng;
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
@@ -146,7 +146,8 @@ fn agrees_with_the_model<F: Format>(repo: &Repo<F>) {
 #[test]
 fn merges_agree_with_a_model() {
     agrees_with_the_model(&Repo::memory());
-    agrees_with_the_model(&Repo::with_backend(Git::sha1(), Arc::new(MemoryBackend::new())));
+    #[cfg(feature = "git")]
+    agrees_with_the_model(&Repo::with_backend(bristlecone::Git::sha1(), Arc::new(MemoryBackend::new())));
 }
 
 #[test]

@@ -13,7 +13,7 @@ use std::{
 };
 
 use bristlecone::{
-    Durability, EntryKind, Error, Format, Git, Info, MemoryBackend, Native, ObjRef, Path, RefTarget, Repo, Tree,
+    Durability, EntryKind, Error, Format, Info, MemoryBackend, Native, ObjRef, Path, RefTarget, Repo, Tree,
 };
 use bristlecone_testkit::{
     generate::{Edit, Rng, Shape, Universe},
@@ -381,17 +381,19 @@ fn random_operations_agree_with_the_model_on_disk() {
     sessions(&Native::new(), 1_000_000, 1 << 32, || Home::Disk(Store::simulated_small()));
 }
 
+#[cfg(feature = "git")]
 #[test]
 fn random_operations_agree_with_the_model_as_objects_of_git() {
+    use bristlecone::Git;
     sessions(&Git::sha1(), 500_000, 1 << 33, || Home::Memory);
     sessions(&Git::sha256(), 200_000, 1 << 34, || Home::Memory);
     sessions(&Git::sha1(), 300_000, 1 << 35, || Home::Disk(Store::simulated_small()));
+    sessions(&Git::sha1(), 20_000, 1 << 37, || Home::Nasty);
 }
 
 #[test]
 fn random_operations_agree_with_the_model_where_nothing_stays_that_nobody_holds() {
     sessions(&Native::new(), 40_000, 1 << 36, || Home::Nasty);
-    sessions(&Git::sha1(), 20_000, 1 << 37, || Home::Nasty);
 }
 
 #[test]

@@ -10,8 +10,7 @@ use std::{
 };
 
 use bristlecone::{
-    Durability, EntryKind, Error, Format, Git, Info, LogOptions, Native, RefTarget, Repo, SweepLimits, Tezos, Tree,
-    merge,
+    Durability, EntryKind, Error, Format, Info, LogOptions, Native, RefTarget, Repo, SweepLimits, Tree, merge,
 };
 use bristlecone_testkit::{generate::Rng, nasty::Nasty};
 
@@ -123,8 +122,10 @@ fn everybody_at_once<F: Format>(format: &F, rounds: u64) {
 #[test]
 fn everybody_finds_everything_at_once() {
     everybody_at_once(&Native::new(), 25);
-    everybody_at_once(&Git::sha1(), 10);
-    everybody_at_once(&Tezos::new(), 10);
+    #[cfg(feature = "git")]
+    everybody_at_once(&bristlecone::Git::sha1(), 10);
+    #[cfg(feature = "tezos")]
+    everybody_at_once(&bristlecone::Tezos::new(), 10);
 }
 
 #[test]

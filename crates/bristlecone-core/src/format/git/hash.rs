@@ -2,43 +2,9 @@
 
 use sha1::Digest as _;
 
-use crate::{Kind, Oid};
-
-/// The hash that ids are made by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-pub enum Algorithm {
-    /// SHA-1: ids of 20 bytes.
-    #[default]
-    Sha1,
-    /// SHA-256: ids of 32 bytes.
-    Sha256,
-}
+use crate::{Algorithm, Kind, Oid};
 
 impl Algorithm {
-    /// Returns the length of an id in bytes.
-    #[must_use]
-    pub const fn oid_bytes(self) -> usize {
-        match self {
-            Self::Sha1 => 20,
-            Self::Sha256 => 32,
-        }
-    }
-
-    /// Returns the name, as Git's configuration and the option `hash` write it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Sha1 => "sha1",
-            Self::Sha256 => "sha256",
-        }
-    }
-
-    /// Returns the algorithm with this name.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Sha1, Self::Sha256].into_iter().find(|one| one.name() == name)
-    }
-
     /// Returns the digest of these bytes, one run after another.
     #[must_use]
     pub fn digest(self, runs: &[&[u8]]) -> Oid {
