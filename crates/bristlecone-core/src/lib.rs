@@ -27,7 +27,10 @@ mod tag;
 pub use codec::{DecodeError, Reader};
 pub use commit::{Commit, Signature, Zone};
 pub use entry::{Change, ChangeTarget, Entry, EntryKind, Mode, Target};
-pub use format::{Checked, Direction, Format, FormatError, git, native, tezos};
+pub use format::{
+    AHEAD_BYTES_MAX, AHEAD_OBJECTS_MAX, Ahead, Checked, Direction, Format, FormatError, Next, Walk, Window, git,
+    native, tezos,
+};
 pub use hash::{Oid, OidError, to_hex};
 pub use object::{Bytes, Kind, Location, NoSource, ObjRef, Object, Sink, Source};
 pub use path::{AsPath, PATH_STEPS_MAX, Path, PathError, STEP_BYTES_MAX, escape};
