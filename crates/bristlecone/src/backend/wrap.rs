@@ -32,8 +32,8 @@ impl Backend for ReadOnly {
         self.0.peek(oid, at)
     }
 
-    fn read_many(&self, at: &[ObjRef]) -> Result<Vec<Option<Object<'_>>>, Error> {
-        self.0.read_many(at)
+    fn read_many(&self, at: &[ObjRef], bytes_max: usize) -> Result<Vec<Option<Object<'_>>>, Error> {
+        self.0.read_many(at, bytes_max)
     }
 
     fn locate(&self, oid: &Oid) -> Option<Location> {
@@ -145,9 +145,10 @@ impl Backend for Counted {
         })
     }
 
-    fn read_many(&self, at: &[ObjRef]) -> Result<Vec<Option<Object<'_>>>, Error> {
-        self.counts.reads.fetch_add(at.len() as u64, Relaxed);
-        self.inner.read_many(at)
+    fn read_many(&self, at: &[ObjRef], bytes_max: usize) -> Result<Vec<Option<Object<'_>>>, Error> {
+        let found = self.inner.read_many(at, bytes_max)?;
+        self.counts.reads.fetch_add(found.len() as u64, Relaxed);
+        Ok(found)
     }
 
     fn locate(&self, oid: &Oid) -> Option<Location> {
