@@ -8,6 +8,7 @@
 //!   paths, values and edits from a seed.
 //! - [`sample`] makes up objects for suites that know no format.
 //! - [`pieces`] makes directories of the native format that are cut as no directory is.
+//! - [`slow`] is a backend as far away as a bucket, which counts what is read from it and what is held.
 //! - [`git`] runs the program `git`, the judge of everything about Git, and makes repositories with it.
 //!
 //! Nothing but [`git`] touches a real disk or starts a process.
@@ -20,3 +21,4 @@ pub mod model;
 pub mod pieces;
 pub mod sample;
 pub mod sim;
+pub mod slow;

@@ -4,6 +4,7 @@ mod ahead;
 mod conformance;
 mod copy;
 mod crash;
+mod distance;
 mod engine;
 mod exclusion;
 mod faults;
