@@ -133,6 +133,7 @@ impl<'a, S: Source> Window<'a, S> {
     ///
     /// # Errors
     /// Those of the walk and of the source.
+    #[inline]
     pub fn advance<W: Walk<'a, S>>(&mut self, walk: &mut W) -> Result<Option<W::Item>, S::Error> {
         loop {
             match walk.next(self)? {
@@ -284,15 +285,27 @@ impl<'a, S: Source, W: Walk<'a, S>> Iterator for Ahead<'a, S, W> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        if let Some(first) = self.first.take() {
-            return Some(first);
+        if self.first.is_some() {
+            return self.first.take();
         }
-        if self.ended {
-            return None;
+        // As `Window::advance` does: items are large, and each way through a function may copy them.
+        while !self.ended {
+            match self.walk.next(&mut self.window) {
+                Ok(Next::Item(item)) => return Some(Ok(item)),
+                Ok(Next::Wants(kind, at)) => {
+                    if let Err(error) = self.window.read_for(&self.walk, kind, at) {
+                        self.ended = true;
+                        return Some(Err(error));
+                    }
+                }
+                Ok(Next::End) => self.ended = true,
+                Err(error) => {
+                    self.ended = true;
+                    return Some(Err(error));
+                }
+            }
         }
-        let next = self.window.advance(&mut self.walk);
-        self.ended = !matches!(next, Ok(Some(_)));
-        next.transpose()
+        None
     }
 }
 

@@ -35,13 +35,13 @@ impl<F: Format> Tree<F> {
         let store = self.store.clone();
         let mut window = Window::new(&*store);
         let mut below = Below::new(&store.format, sides.0.as_ref(), sides.1.as_ref(), path);
-        while let Some((path, old, new)) = window.advance(&mut below)? {
-            let old = old.filter(|entry| entry.kind != EntryKind::Dir);
-            let new = new.filter(|entry| entry.kind != EntryKind::Dir);
+        while window.advance(&mut below)?.is_some() {
             // A value in place of a directory comes before what was in it.
+            let old = below.old.take().filter(|entry| entry.kind != EntryKind::Dir);
+            let new = below.new.take().filter(|entry| entry.kind != EntryKind::Dir);
             if old.is_some() || new.is_some() {
                 each(Difference {
-                    path,
+                    path: below.path.clone(),
                     before: old.map(|entry| dir_entry(self, entry)),
                     after: new.map(|entry| dir_entry(after, entry)),
                 })?;
@@ -51,52 +51,66 @@ impl<F: Format> Tree<F> {
     }
 }
 
-/// A walk over the bindings that differ between two directories and all below them, with their paths. Directories that differ
-/// come before what is in them.
+/// A walk over the bindings that differ between two directories and all below them. Directories that differ come before what is
+/// in them.
 struct Below<'s, F: Format> {
     format: &'s F,
     // Directories that differ, each in the one before: a list, since trees are deep.
     open: Vec<F::Comparison<'s, Store<F>>>,
-    // The path of the last of them, which scouts do not know.
-    path: Option<Path>,
+    // What was come to last, which is large, and its path.
+    old: Option<Entry<'s>>,
+    new: Option<Entry<'s>>,
+    path: Path,
+    // Whether that is in the last directory, and none itself.
+    inside: bool,
+    // Scouts know no paths.
+    scouting: bool,
 }
 
 impl<'s, F: Format> Below<'s, F> {
     fn new(format: &'s F, before: Option<&ObjRef>, after: Option<&ObjRef>, path: Path) -> Self {
-        Self { format, open: vec![format.comparison(before, after, None, None)], path: Some(path) }
+        let open = vec![format.comparison(before, after, None, None)];
+        Self { format, open, old: None, new: None, path, inside: false, scouting: false }
     }
 }
 
 impl<'s, F: Format> Walk<'s, Store<F>> for Below<'s, F> {
-    type Item = (Path, Option<Entry<'s>>, Option<Entry<'s>>);
+    type Item = ();
 
-    fn next(&mut self, window: &mut Window<'s, Store<F>>) -> Result<Next<Self::Item>> {
+    #[inline]
+    fn next(&mut self, window: &mut Window<'s, Store<F>>) -> Result<Next<()>> {
+        if std::mem::take(&mut self.inside) {
+            self.path.pop();
+        }
         while let Some(dir) = self.open.last_mut() {
-            let (old, new) = match dir.next(window)? {
-                Next::Item(pair) => pair,
+            match dir.next(window)? {
+                Next::Item(pair) => (self.old, self.new) = pair,
                 Next::Wants(kind, at) => return Ok(Next::Wants(kind, at)),
                 Next::End => {
                     self.open.pop();
-                    self.path.iter_mut().for_each(|path| _ = path.pop());
+                    self.path.pop();
                     continue;
                 }
-            };
-            let step = old.as_ref().or(new.as_ref()).map_or(&[][..], |entry| &entry.step);
-            let path = self.path.as_ref().map_or_else(|| Ok(Path::root()), |path| path.join(step))?;
-            let dirs = (dir_of(old.as_ref()), dir_of(new.as_ref()));
+            }
+            if let Some(entry) = self.old.as_ref().or(self.new.as_ref()).filter(|_| !self.scouting) {
+                self.path.push(&entry.step)?;
+            }
+            let dirs = (dir_of(self.old.as_ref()), dir_of(self.new.as_ref()));
             if dirs.0.is_some() || dirs.1.is_some() {
                 let below = self.format.comparison(dirs.0.as_ref(), dirs.1.as_ref(), None, None);
-                self.open.push(if self.path.is_some() { below } else { below.scout(true) });
-                self.path.iter_mut().for_each(|above| above.clone_from(&path));
+                self.open.push(if self.scouting { below.scout(true) } else { below });
+            } else {
+                self.inside = true;
             }
-            return Ok(Next::Item((path, old, new)));
+            return Ok(Next::Item(()));
         }
         Ok(Next::End)
     }
 
     fn scout(&self, _: bool) -> Self {
         let open = self.open.iter().map(|dir| dir.scout(true)).collect();
-        Self { format: self.format, open, path: None }
+        let (path, inside) = (Path::root(), false);
+        Self { format: self.format, open, old: None, new: None, path, inside, scouting: true }
     }
 
     fn skip(&mut self) {

@@ -17,6 +17,8 @@ pub struct Comparison<'a> {
     after: Side<'a>,
     from: Option<Arc<[u8]>>,
     to: Option<Arc<[u8]>>,
+    // Whether both trees were read.
+    read: bool,
     // Whether pairs matter.
     items: bool,
 }
@@ -73,10 +75,28 @@ impl<'a> Comparison<'a> {
             after: Side::new(after),
             from: from.map(Arc::from),
             to: to.map(Arc::from),
+            read: false,
             items: true,
         }
     }
 
+    /// Reads the trees; returns what is wanted.
+    fn read<S: Source>(&mut self, window: &mut Window<'a, S>) -> Result<Option<ObjRef>, DecodeError> {
+        for side in [&mut self.before, &mut self.after] {
+            if let Side::Start(at) = side {
+                let Some(object) = window.get(Kind::Node, at) else { return Ok(Some(*at)) };
+                let listed = Listed::new(self.oid_bytes, object)?;
+                let rest = listed.range(self.from.as_deref(), self.to.as_deref())?;
+                *side = Side::Listed(listed, rest);
+            }
+        }
+        // What one side lacks may be in a tree that a scout passed over.
+        self.items &= ![&self.before, &self.after].iter().any(|side| matches!(side, Side::Unknown));
+        self.read = true;
+        Ok(None)
+    }
+
+    #[inline]
     fn pair(&mut self) -> Result<Option<Pair<'a>>, DecodeError> {
         loop {
             let (old, new) = (self.before.peek()?, self.after.peek()?);
@@ -99,20 +119,20 @@ impl<'a> Comparison<'a> {
 impl<'a, S: Source> Walk<'a, S> for Comparison<'a> {
     type Item = Pair<'a>;
 
+    #[inline]
     fn next(&mut self, window: &mut Window<'a, S>) -> Result<Next<Pair<'a>>, S::Error> {
-        for side in [&mut self.before, &mut self.after] {
-            if let Side::Start(at) = side {
-                let Some(object) = window.get(Kind::Node, at) else { return Ok(Next::Wants(Kind::Node, *at)) };
-                let listed = Listed::new(self.oid_bytes, object).map_err(bad)?;
-                let rest = listed.range(self.from.as_deref(), self.to.as_deref()).map_err(bad)?;
-                *side = Side::Listed(listed, rest);
-            }
+        if !self.read
+            && let Some(at) = self.read(window).map_err(bad)?
+        {
+            return Ok(Next::Wants(Kind::Node, at));
         }
-        let unknown = [&self.before, &self.after].iter().any(|side| matches!(side, Side::Unknown));
-        if unknown || !self.items {
+        if !self.items {
             return Ok(Next::End);
         }
-        Ok(self.pair().map_err(bad)?.map_or(Next::End, Next::Item))
+        match self.pair().map_err(bad)? {
+            Some(pair) => Ok(Next::Item(pair)),
+            None => Ok(Next::End),
+        }
     }
 
     fn scout(&self, items: bool) -> Self {

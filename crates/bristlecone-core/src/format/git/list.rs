@@ -45,6 +45,7 @@ impl Listing<'_> {
 impl<'a, S: Source> Walk<'a, S> for Listing<'a> {
     type Item = Entry<'a>;
 
+    #[inline]
     fn next(&mut self, window: &mut Window<'a, S>) -> Result<Next<Entry<'a>>, S::Error> {
         loop {
             match &mut self.state {

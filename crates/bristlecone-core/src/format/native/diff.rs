@@ -181,6 +181,7 @@ impl<'a> Comparison<'a> {
 impl<'a, S: Source> Walk<'a, S> for Comparison<'a> {
     type Item = Pair<'a>;
 
+    #[inline]
     fn next(&mut self, window: &mut Window<'a, S>) -> Result<Next<Pair<'a>>, S::Error> {
         loop {
             let turn = match (self.before.root.is_some(), self.after.root.is_some()) {

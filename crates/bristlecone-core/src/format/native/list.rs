@@ -68,6 +68,7 @@ fn pass(rest: &mut Range<usize>, direction: Direction) {
 impl<'a, S: Source> Walk<'a, S> for Listing<'a> {
     type Item = Entry<'a>;
 
+    #[inline]
     fn next(&mut self, window: &mut Window<'a, S>) -> Result<Next<Entry<'a>>, S::Error> {
         loop {
             let Some((object, rest)) = self.stack.last_mut() else {

@@ -245,6 +245,7 @@ impl<'a> Reading<'a> {
 impl<'a, S: Source> Walk<'a, S> for Comparison<'a> {
     type Item = Pair<'a>;
 
+    #[inline]
     fn next(&mut self, window: &mut Window<'a, S>) -> Result<Next<Pair<'a>>, S::Error> {
         loop {
             if let Some((found, rest)) = &mut self.found {

@@ -75,6 +75,7 @@ impl<'a> Listed<'a> {
         Ok(start..end.max(start))
     }
 
+    #[inline]
     fn entry(&self, place: usize) -> Result<Entry<'a>, FormatError> {
         let (leaf, index) = match &self.order {
             Order::Leaf => (0, place),
@@ -85,6 +86,7 @@ impl<'a> Listed<'a> {
 }
 
 /// Returns an entry of a leaf.
+#[inline]
 pub(super) fn entry_at<'a>(object: &Object<'a>, index: usize) -> Result<Entry<'a>, FormatError> {
     let leaf = gather::leaf(object).map_err(bad)?;
     let (name, _) = leaf.ranges(index).map_err(bad)?;
@@ -109,6 +111,7 @@ impl Listing<'_> {
 impl<'a, S: Source> Walk<'a, S> for Listing<'a> {
     type Item = Entry<'a>;
 
+    #[inline]
     fn next(&mut self, window: &mut Window<'a, S>) -> Result<Next<Entry<'a>>, S::Error> {
         loop {
             match &mut self.state {
@@ -123,8 +126,10 @@ impl<'a, S: Source> Walk<'a, S> for Listing<'a> {
                     let rest = listed.range(self.from.as_deref(), self.to.as_deref()).map_err(bad)?;
                     self.state = State::Listed(Arc::new(listed), rest);
                 }
-                State::Listed(..) if self.scout == Some(false) => return Ok(Next::End),
                 State::Listed(listed, rest) => {
+                    if self.scout == Some(false) {
+                        return Ok(Next::End);
+                    }
                     let place = match self.direction {
                         Direction::Forward => rest.next(),
                         Direction::Reverse => rest.next_back(),
