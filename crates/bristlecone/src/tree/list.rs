@@ -3,8 +3,8 @@
 use std::{cmp::Ordering, iter::Peekable, ops::Bound};
 
 use bristlecone_core::{
-    Ahead, AsPath, Bytes, Direction, Entry, EntryKind, Format, Next, ObjRef, Oid, Path, Target, Walk as _, Window,
-    native::Native,
+    Ahead, AsPath, Bytes, Direction, Entry, EntryKind, Format, Kind, Next, ObjRef, Oid, Path, Target, Walk as _,
+    Window, native::Native,
 };
 
 use super::{Binding, Edit, Leaf, Place, Tree};
@@ -107,11 +107,13 @@ pub struct DirEntry<'t, F: Format = Native> {
     tree: &'t Tree<F>,
     step: Bytes<'t>,
     binding: Binding<'t>,
+    // The value of an object, if it was read ahead.
+    value: Option<Bytes<'t>>,
 }
 
 impl<'t, F: Format> DirEntry<'t, F> {
     pub(super) const fn new(tree: &'t Tree<F>, step: Bytes<'t>, binding: Binding<'t>) -> Self {
-        Self { tree, step, binding }
+        Self { tree, step, binding, value: None }
     }
 
     /// Returns the step that it is bound to.
@@ -158,7 +160,10 @@ impl<'t, F: Format> DirEntry<'t, F> {
     /// # Errors
     /// As [`Tree::find`].
     pub fn contents(&self) -> Result<Option<Bytes<'t>>> {
-        self.tree.contents(&self.binding)
+        match &self.value {
+            Some(value) => Ok(Some(value.clone())),
+            None => self.tree.contents(&self.binding),
+        }
     }
 
     /// Returns `range` of the value, loading only the pieces of a large one that it touches. What lies
@@ -168,7 +173,7 @@ impl<'t, F: Format> DirEntry<'t, F> {
     /// As [`Tree::find`].
     pub fn read(&self, range: std::ops::Range<u64>) -> Result<Option<Bytes<'t>>> {
         match &self.binding {
-            Binding::Stored(kind, Target::Object { at, .. }) if kind.has_contents() => {
+            Binding::Stored(kind, Target::Object { at, .. }) if kind.has_contents() && self.value.is_none() => {
                 self.tree.read_value(at, range).map(Some)
             }
             Binding::Leaf(Leaf::Stored { at, .. }) => self.tree.read_value(at, range).map(Some),
@@ -274,8 +279,19 @@ impl<F: Format> Tree<F> {
         let path = path.as_path()?;
         let place = self.walk(path.as_bytes())?;
         let open = place.map(|place| Dir::new(self, place, &Listing::new())).into_iter().collect();
-        let below = Below { tree: self, open, path: Some(Path::root()) };
+        let below = Below { tree: self, open, path: Some(Path::root()), values: false, waiting: None };
         Ok(Walk { window: Window::new(&*self.store), below })
+    }
+
+    /// As [`Tree::walk_all`], for who will want every value: where the store does not lend them, they are read ahead
+    /// with the directories, many a call. Of a value that is cut into pieces only the list of them is.
+    ///
+    /// # Errors
+    /// As [`Tree::find`].
+    pub fn walk_values(&self, path: impl AsPath) -> Result<Walk<'_, F>> {
+        let mut walk = self.walk_all(path)?;
+        walk.below.values = true;
+        Ok(walk)
     }
 
     /// Folds `each` over everything below `path`, in the order of [`Tree::walk_all`].
@@ -297,7 +313,17 @@ impl<F: Format> Tree<F> {
     }
 
     pub(super) fn entries<'t>(&'t self, place: Place<'t>, listing: &Listing) -> Result<Entries<'t, F>> {
-        Ok(Entries(Box::new(Ahead::new(&*self.store, Dir::new(self, place, listing))?)))
+        let dir = Dir::new(self, place, listing);
+        if let Dir { stored: Some(stored), edits: None, .. } = dir {
+            let entries = Ahead::new(&*self.store, stored)?;
+            return Ok(Entries(Box::new(entries.map(|entry| Ok(self.dir_entry(entry?))))));
+        }
+        Ok(Entries(Box::new(Ahead::new(&*self.store, dir)?)))
+    }
+
+    #[inline]
+    fn dir_entry<'t>(&'t self, entry: Entry<'t>) -> DirEntry<'t, F> {
+        DirEntry::new(self, entry.step, Binding::of((entry.kind, entry.target)))
     }
 }
 
@@ -334,10 +360,7 @@ impl<'t, F: Format> Dir<'t, F> {
         Self { tree, stored, edits }
     }
 
-    fn entry(&self, entry: Entry<'t>) -> DirEntry<'t, F> {
-        DirEntry::new(self.tree, entry.step, Binding::of((entry.kind, entry.target)))
-    }
-
+    #[inline]
     fn next_stored(&mut self, window: &mut Window<'t, Store<F>>) -> Result<Next<Entry<'t>>> {
         self.stored.as_mut().map_or(Ok(Next::End), |stored| stored.next(window))
     }
@@ -346,11 +369,12 @@ impl<'t, F: Format> Dir<'t, F> {
 impl<'t, F: Format> bristlecone_core::Walk<'t, Store<F>> for Dir<'t, F> {
     type Item = DirEntry<'t, F>;
 
+    #[inline]
     fn next(&mut self, window: &mut Window<'t, Store<F>>) -> Result<Next<DirEntry<'t, F>>> {
         loop {
             let Some(edits) = &mut self.edits else {
                 return Ok(match self.next_stored(window)? {
-                    Next::Item(entry) => Next::Item(self.entry(entry)),
+                    Next::Item(entry) => Next::Item(self.tree.dir_entry(entry)),
                     Next::Wants(kind, at) => Next::Wants(kind, at),
                     Next::End => Next::End,
                 });
@@ -374,7 +398,7 @@ impl<'t, F: Format> bristlecone_core::Walk<'t, Store<F>> for Dir<'t, F> {
             };
             let stored = if order.is_le() { edits.stored.take() } else { None };
             if let Some(entry) = stored.filter(|_| order.is_lt()) {
-                return Ok(Next::Item(self.entry(entry)));
+                return Ok(Next::Item(self.tree.dir_entry(entry)));
             }
             let Some((step, _)) = edits.rest.next() else { return Ok(Next::End) };
             if let Some(binding) = self.tree.settled(&edits.place, step)? {
@@ -418,13 +442,37 @@ struct Below<'t, F: Format> {
     // Directories that are being listed, each in the one before, and the path of the last, which scouts do not know.
     open: Vec<Dir<'t, F>>,
     path: Option<Path>,
+    // Whether values are wanted, and the entry whose value is.
+    values: bool,
+    waiting: Option<(Path, DirEntry<'t, F>)>,
+}
+
+impl<'t, F: Format> Below<'t, F> {
+    /// Gives the entry that waits its value; returns what is wanted if it is not there.
+    fn fill(&mut self, window: &mut Window<'t, Store<F>>) -> Option<ObjRef> {
+        let (_, entry) = self.waiting.as_mut()?;
+        let Binding::Stored(kind, Target::Object { at, .. }) = &entry.binding else { return None };
+        if kind.has_contents() {
+            let Some(object) = window.get(Kind::Contents, at) else { return Some(*at) };
+            entry.value = (object.kind() == Kind::Contents).then(|| object.into_body());
+        }
+        None
+    }
 }
 
 impl<'t, F: Format> bristlecone_core::Walk<'t, Store<F>> for Below<'t, F> {
     type Item = (Path, DirEntry<'t, F>);
 
+    #[inline]
     fn next(&mut self, window: &mut Window<'t, Store<F>>) -> Result<Next<Self::Item>> {
-        while let Some(dir) = self.open.last_mut() {
+        loop {
+            if let Some(at) = self.fill(window) {
+                return Ok(Next::Wants(Kind::Contents, at));
+            }
+            if let Some(filled) = self.waiting.take() {
+                return Ok(Next::Item(filled));
+            }
+            let Some(dir) = self.open.last_mut() else { return Ok(Next::End) };
             let entry = match dir.next(window)? {
                 Next::Item(entry) => entry,
                 Next::Wants(kind, at) => return Ok(Next::Wants(kind, at)),
@@ -434,22 +482,36 @@ impl<'t, F: Format> bristlecone_core::Walk<'t, Store<F>> for Below<'t, F> {
                     continue;
                 }
             };
-            let path = self.path.as_ref().map_or_else(|| Ok(Path::root()), |path| path.join(entry.step()))?;
+            let path = match &mut self.path {
+                Some(path) => {
+                    path.push(entry.step())?;
+                    path.clone()
+                }
+                None => Path::root(),
+            };
             if let Binding::Dir(place) = &entry.binding {
                 let below = Dir::new(self.tree, *place, &Listing::new());
                 self.open.push(if self.path.is_some() { below } else { below.scout(true) });
-                self.path.iter_mut().for_each(|above| above.clone_from(&path));
+            } else {
+                self.path.iter_mut().for_each(|path| _ = path.pop());
             }
-            return Ok(Next::Item((path, entry)));
+            if self.values {
+                self.waiting = Some((path, entry));
+            } else {
+                return Ok(Next::Item((path, entry)));
+            }
         }
-        Ok(Next::End)
     }
 
     fn scout(&self, _: bool) -> Self {
-        Self { tree: self.tree, open: self.open.iter().map(|dir| dir.scout(true)).collect(), path: None }
+        let open = self.open.iter().map(|dir| dir.scout(true)).collect();
+        Self { tree: self.tree, open, path: None, values: self.values, waiting: self.waiting.clone() }
     }
 
     fn skip(&mut self) {
+        if self.waiting.take().is_some() {
+            return;
+        }
         self.open.last_mut().into_iter().for_each(bristlecone_core::Walk::skip);
     }
 }

@@ -9,7 +9,10 @@ use bristlecone::{
     Tree,
     core::{AHEAD_BYTES_MAX, AHEAD_OBJECTS_MAX},
 };
-use bristlecone_testkit::slow::{Reads, Slow};
+use bristlecone_testkit::{
+    generate::Rng,
+    slow::{Reads, Slow},
+};
 
 /// A repository in memory, and the same one from far away.
 struct Far<F: Format> {
@@ -391,4 +394,58 @@ fn git_histories_are_indexed_in_few_calls() {
 #[test]
 fn tezos_histories_are_indexed_in_few_calls() {
     histories_are_indexed_in_few_calls(Tezos::new());
+}
+
+fn values_are_read_in_few_calls<F: Format>(format: F) {
+    let far = Far::new(format);
+    let main = far.near.branch("main").unwrap();
+    let mut tree = main.tree().unwrap();
+    let mut rng = Rng::new(1);
+    for n in 0..1500 {
+        let bytes = if n % 3 == 0 { 30_000 } else { 100 };
+        tree.add(format!("d{}/f{n}", n % 40), rng.bytes(bytes)).unwrap();
+    }
+    let head = main.commit(&mut tree, &Info::message("values")).unwrap();
+    let depth = far.depth(&[far.near.commit(head).unwrap().tree], &[Kind::Node, Kind::Contents]);
+    let (near, tree) = far.trees(head);
+    let mut count = 0;
+    for (one, other) in tree.walk_values("").unwrap().zip(near.walk_all("").unwrap()) {
+        let ((path, one), (expected, other)) = (one.unwrap(), other.unwrap());
+        assert_eq!((&path, one.contents().unwrap()), (&expected, other.contents().unwrap()));
+        assert_eq!(one.read(5..50).unwrap(), other.read(5..50).unwrap());
+        count += 1;
+    }
+    assert_eq!(count, 1540);
+    let reads = far.assert_within(F::NAME, depth);
+    assert!(reads.bytes > AHEAD_BYTES_MAX as u64, "{reads:?}");
+}
+
+#[test]
+fn native_values_are_read_in_few_calls() {
+    values_are_read_in_few_calls(Native::new());
+}
+
+#[test]
+fn git_values_are_read_in_few_calls() {
+    values_are_read_in_few_calls(Git::sha1());
+}
+
+#[test]
+fn tezos_values_are_read_in_few_calls() {
+    values_are_read_in_few_calls(Tezos::new());
+}
+
+/// A value of hundreds of pieces.
+#[test]
+fn large_values_are_read_in_few_calls() {
+    let far = Far::new(Native::new());
+    let main = far.near.branch("main").unwrap();
+    let mut tree = main.tree().unwrap();
+    let value = Rng::new(1).bytes(24 << 20);
+    tree.add("large", &value).unwrap();
+    let head = main.commit(&mut tree, &Info::message("large")).unwrap();
+    let depth = far.depth(&[far.near.commit(head).unwrap().tree], &[Kind::Node, Kind::Pieces, Kind::Contents]);
+    let (_, tree) = far.trees(head);
+    assert!(tree.find("large").unwrap().unwrap() == value);
+    far.assert_within("large", depth);
 }
