@@ -7,7 +7,10 @@
 use bristlecone::{
     Bytes, Commit, EntryKind, Error, Format, Git, Kind, Native, ObjRef, Object, Oid, Result, Signature, Sink, Tag,
     Tezos,
-    core::{Change, Checked, Direction, Entry, FormatError, Source, Target, git::Algorithm, native::ValueBuilder},
+    core::{
+        Change, Checked, Direction, Entry, FormatError, Next, NoSource, Source, Target, Walk, Window, git::Algorithm,
+        native::ValueBuilder,
+    },
     disk::FormatTag,
 };
 
@@ -21,6 +24,37 @@ pub(crate) type Tree = bristlecone::Tree<AnyFormat>;
 pub(crate) type Prepared = bristlecone::Prepared<AnyFormat>;
 /// An entry of one.
 pub(crate) type DirEntry<'t> = bristlecone::DirEntry<'t, AnyFormat>;
+
+// Makes a walk that is one of whichever format it is.
+macro_rules! any_walk {
+    ($any:ident, $walk:ident, $item:ty, $($format:ident,)*) => {
+        pub(crate) enum $any<'a> {
+            $($format(<$format as Format>::$walk<'a, NoSource>),)*
+        }
+
+        impl<'a, S: Source> Walk<'a, S> for $any<'a> {
+            type Item = $item;
+
+            fn next(&mut self, window: &mut Window<'a, S>) -> Result<Next<Self::Item>, S::Error> {
+                match self {
+                    $(Self::$format(walk) => walk.next(window),)*
+                }
+            }
+
+            fn scout(&self, items: bool) -> Self {
+                match self {
+                    $(Self::$format(walk) => Self::$format(Walk::<S>::scout(walk, items)),)*
+                }
+            }
+
+            fn skip(&mut self) {
+                match self {
+                    $(Self::$format(walk) => Walk::<S>::skip(walk),)*
+                }
+            }
+        }
+    };
+}
 
 // Makes of a list of formats what must name each. `$sign` is a dollar for the macro that it makes.
 macro_rules! formats {
@@ -62,6 +96,18 @@ macro_rules! formats {
                     $(Self::$format(_) => $format::VERSION,)*
                 }
             }
+        }
+
+        any_walk!(AnyListing, Listing, Entry<'a>, $($format,)*);
+        any_walk!(AnyComparison, Comparison, (Option<Entry<'a>>, Option<Entry<'a>>), $($format,)*);
+
+        /// Makes a walk of whichever format it is.
+        macro_rules! with_walk {
+            ($sign any:expr, $sign format:ident => $sign walk:ident($sign made:expr)) => {
+                match $sign any {
+                    $(AnyFormat::$format($sign format) => $sign walk::$format($sign made),)*
+                }
+            };
         }
 
         /// Does the same with whichever format it is.
@@ -132,9 +178,8 @@ impl Format for AnyFormat {
     const NAME: &'static str = "any";
     const VERSION: u32 = 0;
 
-    type Entries<'a, S: Source + 'a> = Box<dyn Iterator<Item = Result<Entry<'a>, S::Error>> + 'a>;
-    type Differences<'a, S: Source + 'a> =
-        Box<dyn Iterator<Item = Result<(Option<Entry<'a>>, Option<Entry<'a>>), S::Error>> + 'a>;
+    type Listing<'a, S: Source + 'a> = AnyListing<'a>;
+    type Comparison<'a, S: Source + 'a> = AnyComparison<'a>;
 
     fn options(&self) -> String {
         with_format!(self, format => format.options())
@@ -161,30 +206,28 @@ impl Format for AnyFormat {
         with_format!(self, format => format.descend(source, dir, path))
     }
 
-    fn entries<'a, S: Source>(
+    fn listing<'a, S: Source + 'a>(
         &self,
-        source: &'a S,
         dir: &ObjRef,
         from: Option<&[u8]>,
         to: Option<&[u8]>,
         direction: Direction,
-    ) -> Result<Self::Entries<'a, S>, S::Error> {
-        with_format!(self, format => Ok(Box::new(format.entries(source, dir, from, to, direction)?)))
+    ) -> AnyListing<'a> {
+        with_walk!(self, format => AnyListing(format.listing::<S>(dir, from, to, direction)))
     }
 
     fn count<S: Source>(&self, source: &S, dir: &ObjRef) -> Result<u64, S::Error> {
         with_format!(self, format => format.count(source, dir))
     }
 
-    fn diff<'a, S: Source>(
+    fn comparison<'a, S: Source + 'a>(
         &self,
-        source: &'a S,
         before: Option<&ObjRef>,
         after: Option<&ObjRef>,
         from: Option<&[u8]>,
         to: Option<&[u8]>,
-    ) -> Result<Self::Differences<'a, S>, S::Error> {
-        with_format!(self, format => Ok(Box::new(format.diff(source, before, after, from, to)?)))
+    ) -> AnyComparison<'a> {
+        with_walk!(self, format => AnyComparison(format.comparison::<S>(before, after, from, to)))
     }
 
     fn update<S: Source, K: Sink>(

@@ -12,6 +12,7 @@ use crate::{
     Target,
 };
 
+pub(crate) mod ahead;
 mod borrowed;
 mod checked;
 mod descend;
@@ -22,6 +23,7 @@ mod search;
 #[cfg(feature = "tezos")]
 pub mod tezos;
 
+pub use ahead::{AHEAD_BYTES_MAX, AHEAD_OBJECTS_MAX, Ahead, Next, Walk, Window};
 pub use checked::Checked;
 
 /// Which way to walk a directory.
@@ -44,10 +46,10 @@ pub trait Format: Clone + Send + Sync + fmt::Debug + 'static {
     /// The version of the byte format.
     const VERSION: u32;
 
-    /// An iterator over a directory's entries.
-    type Entries<'a, S: Source + 'a>: Iterator<Item = Result<Entry<'a>, S::Error>>;
-    /// An iterator over the bindings that differ between two directories: before, after.
-    type Differences<'a, S: Source + 'a>: Iterator<Item = Result<(Option<Entry<'a>>, Option<Entry<'a>>), S::Error>>;
+    /// A walk over a directory's entries.
+    type Listing<'a, S: Source + 'a>: Walk<'a, S, Item = Entry<'a>>;
+    /// A walk over the bindings that differ between two directories: before, after.
+    type Comparison<'a, S: Source + 'a>: Walk<'a, S, Item = (Option<Entry<'a>>, Option<Entry<'a>>)>;
 
     /// Returns the options that change roots, as `key=value` words in a fixed order.
     fn options(&self) -> String;
@@ -88,7 +90,17 @@ pub trait Format: Clone + Send + Sync + fmt::Debug + 'static {
         Ok(Some(dir))
     }
 
-    /// Returns the entries whose steps lie in `from..to` (`None`: no bound), in order or against it.
+    /// Returns a walk over the entries whose steps lie in `from..to` (`None`: no bound), in order or against it. Nothing
+    /// is read yet.
+    fn listing<'a, S: Source + 'a>(
+        &self,
+        dir: &ObjRef,
+        from: Option<&[u8]>,
+        to: Option<&[u8]>,
+        direction: Direction,
+    ) -> Self::Listing<'a, S>;
+
+    /// Returns those entries, read as they are asked for and, where the source does not lend them, ahead.
     ///
     /// # Errors
     /// Those of the source.
@@ -99,7 +111,9 @@ pub trait Format: Clone + Send + Sync + fmt::Debug + 'static {
         from: Option<&[u8]>,
         to: Option<&[u8]>,
         direction: Direction,
-    ) -> Result<Self::Entries<'a, S>, S::Error>;
+    ) -> Result<Ahead<'a, S, Self::Listing<'a, S>>, S::Error> {
+        Ahead::new(source, self.listing(dir, from, to, direction))
+    }
 
     /// Returns the number of entries of a directory, loading one object where the format counts.
     ///
@@ -107,7 +121,17 @@ pub trait Format: Clone + Send + Sync + fmt::Debug + 'static {
     /// Those of the source.
     fn count<S: Source>(&self, source: &S, dir: &ObjRef) -> Result<u64, S::Error>;
 
-    /// Returns what differs between two directories, touching only the pieces that differ.
+    /// Returns a walk over what differs between two directories, within `from..to`; it touches only the pieces that
+    /// differ. Nothing is read yet.
+    fn comparison<'a, S: Source + 'a>(
+        &self,
+        before: Option<&ObjRef>,
+        after: Option<&ObjRef>,
+        from: Option<&[u8]>,
+        to: Option<&[u8]>,
+    ) -> Self::Comparison<'a, S>;
+
+    /// Returns what differs, read as [`Format::entries`] does.
     ///
     /// # Errors
     /// Those of the source.
@@ -118,7 +142,9 @@ pub trait Format: Clone + Send + Sync + fmt::Debug + 'static {
         after: Option<&ObjRef>,
         from: Option<&[u8]>,
         to: Option<&[u8]>,
-    ) -> Result<Self::Differences<'a, S>, S::Error>;
+    ) -> Result<Ahead<'a, S, Self::Comparison<'a, S>>, S::Error> {
+        Ahead::new(source, self.comparison(before, after, from, to))
+    }
 
     /// Applies `changes`, sorted by step without duplicates, to the directory `base` (`None`: empty), and
     /// returns the directory that results; `None` if nothing is left in it. An empty base to which nothing is added

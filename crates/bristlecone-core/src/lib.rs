@@ -39,7 +39,9 @@ pub use entry::{Change, ChangeTarget, Entry, EntryKind, Mode, Target};
 pub use format::git;
 #[cfg(feature = "tezos")]
 pub use format::tezos;
-pub use format::{Checked, Direction, Format, FormatError, native};
+pub use format::{
+    AHEAD_BYTES_MAX, AHEAD_OBJECTS_MAX, Ahead, Checked, Direction, Format, FormatError, Next, Walk, Window, native,
+};
 pub use hash::{Algorithm, Oid, OidError, to_hex};
 pub use object::{Bytes, Kind, Location, NoSource, ObjRef, Object, Sink, Source};
 pub use path::{AsPath, PATH_STEPS_MAX, Path, PathError, STEP_BYTES_MAX, escape};

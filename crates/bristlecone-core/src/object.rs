@@ -406,16 +406,16 @@ impl<'a> Object<'a> {
         (index < usize::from(self.aux)).then(|| self.word(self.children as usize + index))
     }
 
-    /// Returns how many bytes its record takes, header and locations included; the body's where it came without a record.
-    #[must_use]
-    pub fn record_bytes(&self) -> u64 {
-        self.bytes.len() as u64
-    }
-
     /// Returns where the object itself is.
     #[must_use]
     pub const fn location(&self) -> Location {
         self.own
+    }
+
+    /// Returns how many bytes it takes where it was read: the body with what the record says besides.
+    #[must_use]
+    pub fn read_bytes(&self) -> usize {
+        self.bytes.len()
     }
 
     #[inline]
@@ -445,6 +445,21 @@ pub trait Source {
     /// # Errors
     /// If the object is absent, damaged, of another kind, or cannot be read.
     fn read<'a>(&'a self, kind: Kind, at: &ObjRef) -> Result<Object<'a>, Self::Error>;
+
+    /// Reads several objects at once, each of its own kind, in the order in which they are asked for.
+    ///
+    /// The answer may be shorter than the question, but has the first object if there is any question: it ends behind the object
+    /// with which it holds `bytes_max` bytes or more, and before one that cannot be read. So what is asked for on suspicion
+    /// fails where it is needed, and nowhere else.
+    ///
+    /// The default reads the first alone: whoever gains nothing by reading ahead need not do it.
+    ///
+    /// # Errors
+    /// As [`Source::read`], for the first one.
+    fn read_many<'a>(&'a self, wanted: &[(Kind, ObjRef)], bytes_max: usize) -> Result<Vec<Object<'a>>, Self::Error> {
+        let _ = bytes_max;
+        wanted.first().map(|(kind, at)| self.read(*kind, at)).into_iter().collect()
+    }
 }
 
 /// A source without objects, for what needs none.

@@ -9,6 +9,7 @@
 //! - [`nasty`] is a backend that moves and frees whatever it may, to find out who relies on more.
 //! - [`sample`] makes up objects for suites that know no format.
 //! - [`pieces`] makes directories of the native format that are cut as no directory is.
+//! - [`slow`] is a backend as far away as a bucket, which counts what is read from it and what is held.
 //! - [`git`] runs the program `git`, the judge of everything about Git, and makes repositories with it.
 //!
 //! Nothing but [`git`] touches a real disk or starts a process.
@@ -22,3 +23,4 @@ pub mod nasty;
 pub mod pieces;
 pub mod sample;
 pub mod sim;
+pub mod slow;

@@ -2,11 +2,13 @@
 //!
 //! What is copied goes children before parents, and refs are moved behind it, so an object that is there has
 //! everything below it: the walk stops at it. Each object is checked by itself when it is met, and together with what it
-//! names when that is here. Commits are found first, then copied from the oldest on, each with what
-//! is new in its tree. Objects are found level by level, so that slow stores overlap the waits, and values are copied
-//! as they are met; of all others only ids are held, and a batch of bounded size.
+//! names when that is here. Commits are found first, then copied from the oldest on, some together with what
+//! is new in their trees. Objects are found level by level and read many a call, so that slow stores overlap the waits, and
+//! values are copied as they are met; of all others only ids are held, what one call brings, and a batch of bounded size.
 
-use bristlecone_core::{Checked, Format, FormatError, Kind, Location, ObjRef, Object, Oid, Sink, Source};
+use bristlecone_core::{
+    AHEAD_BYTES_MAX, AHEAD_OBJECTS_MAX, Checked, Format, FormatError, Kind, Location, ObjRef, Object, Oid, Sink, Source,
+};
 
 use crate::{
     Batch, Durability, Error, Repo, Result, Snapshot,
@@ -14,8 +16,6 @@ use crate::{
     store::{FlushSink, Store, check_kind},
 };
 
-/// So many objects are asked for at a time.
-const READ_MANY: usize = 256;
 /// Bytes of a batch that is appended.
 const BATCH_BYTES: usize = 4 << 20;
 /// So many ids that were met are remembered; what is met again later is looked up.
@@ -35,8 +35,8 @@ impl<F: Format> Repo<F> {
     /// No ref is moved, and nothing is made durable: [`Repo::flush`] does, or the move of a ref.
     ///
     /// The id of every object is computed anew and compared, and what must hold between an object and those below it is
-    /// checked ([`Format::check_structure`]). Memory is bounded by the ids of new commits and of the new directories of one
-    /// commit, and by a batch.
+    /// checked ([`Format::check_structure`]). Memory is bounded by the ids of new commits and of the new directories of 256
+    /// commits, by what one call brings, and by a batch.
     ///
     /// # Errors
     /// [`Error::Usage`] if `from` has another format or other options; [`Error::Missing`] if it lacks an object;
@@ -101,6 +101,20 @@ struct Found {
     roots: Vec<(Kind, ObjRef)>,
 }
 
+/// An object that is asked for, and its kind where that is known.
+type Head = (Option<Kind>, ObjRef);
+
+/// Reads the first of some objects in one call, as many as go into one: one at least.
+fn read_together(snapshot: &dyn Snapshot, wanted: impl Iterator<Item = ObjRef>) -> Result<Vec<Option<Object<'_>>>> {
+    let wanted: Vec<ObjRef> = wanted.take(AHEAD_OBJECTS_MAX).collect();
+    let mut found = snapshot.read_many(&wanted, AHEAD_BYTES_MAX)?;
+    found.truncate(wanted.len());
+    if found.is_empty() && !wanted.is_empty() {
+        found.push(snapshot.read(&wanted[0])?);
+    }
+    Ok(found)
+}
+
 /// Commits and the tags on them, or directories and values.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Layer {
@@ -116,36 +130,35 @@ impl Layer {
 
 impl<F: Format> Copy<'_, F> {
     fn run(&mut self, heads: &[ObjRef]) -> Result<()> {
-        let history = self.find(Layer::History, heads.iter().map(|at| (None, *at)))?;
-        self.trees(&history.roots)?;
-        for index in history.children_first() {
-            let commit = &history.inner[index];
-            self.trees(&commit.roots)?;
-            self.put_inner(commit)?;
+        let history = self.find(Layer::History, heads.iter().map(|at| (None, *at)).collect())?;
+        self.trees(history.roots.clone())?;
+        for commits in history.children_first().chunks(AHEAD_OBJECTS_MAX) {
+            let roots = commits.iter().flat_map(|&index| &history.inner[index].roots);
+            self.trees(roots.copied().collect())?;
+            self.put_inner(&history, commits)?;
         }
         self.append()
     }
 
     /// Copies directories and values with all that is below them.
-    fn trees(&mut self, roots: &[(Kind, ObjRef)]) -> Result<()> {
-        let found = self.find(Layer::Trees, roots.iter().map(|(kind, at)| (Some(*kind), *at)))?;
-        found.children_first().into_iter().try_for_each(|index| self.put_inner(&found.inner[index]))
+    fn trees(&mut self, roots: Vec<(Kind, ObjRef)>) -> Result<()> {
+        let found = self.find(Layer::Trees, roots.into_iter().map(|(kind, at)| (Some(kind), at)).collect())?;
+        self.put_inner(&found, &found.children_first())
     }
 
     /// Finds what is to be copied of a layer, level by level, and copies what names nothing.
-    fn find(&mut self, layer: Layer, heads: impl Iterator<Item = (Option<Kind>, ObjRef)>) -> Result<Found> {
+    fn find(&mut self, layer: Layer, heads: Vec<Head>) -> Result<Found> {
         let mut found = Found::default();
-        let mut level = Vec::new();
-        for head in heads {
-            if self.is_new(&head.1.oid)? {
-                level.push(head);
-            }
-        }
+        let mut level = self.new_ones(heads)?;
         while !level.is_empty() {
             let mut next = Vec::new();
-            for chunk in level.chunks(READ_MANY) {
-                let places: Vec<ObjRef> = chunk.iter().map(|(_, at)| *at).collect();
-                for ((kind, at), object) in chunk.iter().zip(self.source.snapshot.read_many(&places)?) {
+            let source = self.source;
+            let mut rest = &level[..];
+            while !rest.is_empty() {
+                let objects = read_together(&*source.snapshot, rest.iter().map(|(_, at)| *at))?;
+                let (read, unread) = rest.split_at(objects.len());
+                rest = unread;
+                for ((kind, at), object) in read.iter().zip(objects) {
                     let object = object.ok_or(Error::Missing { kind: kind.unwrap_or(Kind::Commit), oid: at.oid })?;
                     if let Some(kind) = kind {
                         check_kind(*kind, &object, at.oid)?;
@@ -158,7 +171,7 @@ impl<F: Format> Copy<'_, F> {
                     self.meet(layer, *at, &object, &mut found, &mut next)?;
                 }
             }
-            level = next;
+            level = self.new_ones(next)?;
         }
         Ok(found)
     }
@@ -170,7 +183,7 @@ impl<F: Format> Copy<'_, F> {
         at: ObjRef,
         object: &Object<'_>,
         found: &mut Found,
-        next: &mut Vec<(Option<Kind>, ObjRef)>,
+        next: &mut Vec<Head>,
     ) -> Result<()> {
         let children = self.children(&at.oid, object)?;
         if children.is_empty() {
@@ -184,29 +197,44 @@ impl<F: Format> Copy<'_, F> {
                 continue;
             }
             inner.children.push(oid);
-            if self.is_new(&oid)? {
-                next.push((Some(kind), child));
-            }
+            next.push((Some(kind), child));
         }
         found.index.insert(at.oid, found.inner.len());
         found.inner.push(inner);
         Ok(())
     }
 
-    /// Whether an object is not there and not on its way; from now on it is.
-    fn is_new(&mut self, oid: &Oid) -> Result<bool> {
-        if self.seen.len() >= SEEN_MAX {
-            self.seen.clear();
+    /// Returns those objects that are not there and not on their way; from now on they are.
+    fn new_ones(&mut self, objects: Vec<Head>) -> Result<Vec<Head>> {
+        let mut unknown = Vec::new();
+        for head in objects {
+            if self.seen.len() >= SEEN_MAX {
+                self.seen.clear();
+            }
+            if self.seen.insert(head.1.oid) && self.sink.known(&head.1.oid).is_none() {
+                unknown.push(head);
+            }
         }
-        if !self.seen.insert(*oid) || self.sink.known(oid).is_some() {
-            return Ok(false);
-        }
-        if self.store.snapshot.read(&ObjRef::from(*oid))?.is_none() {
-            return Ok(true);
-        }
+        let (mut absent, there) = self.part(unknown)?;
+        there.iter().for_each(|(_, at)| self.sink.leave_out(&at.oid));
         // Kept first and then looked for again: what is there now stays.
-        self.sink.leave_out(oid);
-        Ok(self.store.snapshot.read(&ObjRef::from(*oid))?.is_none())
+        absent.extend(self.part(there)?.0);
+        Ok(absent)
+    }
+
+    /// Returns those of some objects that are not there, and those that are.
+    fn part(&self, objects: Vec<Head>) -> Result<(Vec<Head>, Vec<Head>)> {
+        let (mut absent, mut present) = (Vec::new(), Vec::new());
+        let mut rest = &objects[..];
+        while !rest.is_empty() {
+            let found = read_together(&*self.store.snapshot, rest.iter().map(|(_, at)| ObjRef::from(at.oid)))?;
+            let (asked, unasked) = rest.split_at(found.len());
+            for (head, found) in asked.iter().zip(found) {
+                if found.is_some() { &mut present } else { &mut absent }.push(*head);
+            }
+            rest = unasked;
+        }
+        Ok((absent, present))
     }
 
     /// Checks the id of an object and returns what it names.
@@ -227,23 +255,38 @@ impl<F: Format> Copy<'_, F> {
         Ok(children)
     }
 
-    fn put_inner(&mut self, inner: &Inner) -> Result<()> {
-        let mut generation = None;
-        if inner.kind == Kind::Commit && self.to.shared.backend.capabilities().words {
-            // Numbers are not hashed, so those of another store are not believed.
-            let mut above = 0;
-            for parent in &inner.children {
-                above = above.max(match self.generations.get(parent) {
-                    Some(known) => *known,
-                    None => self.to.generation(*parent)?,
-                });
+    /// Copies these of the objects that were found, which are read a second time: none was kept.
+    fn put_inner(&mut self, found: &Found, order: &[usize]) -> Result<()> {
+        let (source, mut rest) = (self.source, order);
+        while !rest.is_empty() {
+            let objects = read_together(&*source.snapshot, rest.iter().map(|&index| found.inner[index].at))?;
+            let (read, unread) = rest.split_at(objects.len());
+            for (inner, object) in read.iter().map(|&index| &found.inner[index]).zip(objects) {
+                let object = object.ok_or(Error::Missing { kind: inner.kind, oid: inner.at.oid })?;
+                check_kind(inner.kind, &object, inner.at.oid)?;
+                let generation = self.generation(inner)?;
+                self.put(&inner.at.oid, &object, generation)?;
             }
-            self.generations.insert(inner.at.oid, above + 1);
-            generation = Some(above + 1);
+            rest = unread;
         }
-        let source = self.source;
-        let object = source.read(inner.kind, &inner.at)?;
-        self.put(&inner.at.oid, &object, generation)
+        Ok(())
+    }
+
+    /// Returns the number of a commit that is about to be copied. Numbers are not hashed, so those of another store are not
+    /// believed.
+    fn generation(&mut self, inner: &Inner) -> Result<Option<u64>> {
+        if inner.kind != Kind::Commit || !self.to.shared.backend.capabilities().words {
+            return Ok(None);
+        }
+        let mut above = 0;
+        for parent in &inner.children {
+            above = above.max(match self.generations.get(parent) {
+                Some(known) => *known,
+                None => self.to.generation(*parent)?,
+            });
+        }
+        self.generations.insert(inner.at.oid, above + 1);
+        Ok(Some(above + 1))
     }
 
     fn put(&mut self, oid: &Oid, object: &Object<'_>, generation: Option<u64>) -> Result<()> {

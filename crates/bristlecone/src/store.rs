@@ -126,6 +126,21 @@ impl<F: Format> Source for Store<F> {
         check_kind(kind, &object, at.oid)?;
         Ok(object)
     }
+
+    fn read_many<'a>(&'a self, wanted: &[(Kind, ObjRef)], bytes_max: usize) -> Result<Vec<Object<'a>>> {
+        let places: Vec<ObjRef> = wanted.iter().map(|(_, at)| *at).collect();
+        let mut objects = Vec::with_capacity(places.len());
+        for ((kind, at), object) in wanted.iter().zip(self.snapshot.read_many(&places, bytes_max)?) {
+            match object {
+                Some(object) if check_kind(*kind, &object, at.oid).is_ok() => objects.push(object),
+                // What is wrong is told when it is asked for first.
+                _ if !objects.is_empty() => break,
+                Some(object) => check_kind(*kind, &object, at.oid)?,
+                None => return Err(self.missing(*kind, at.oid)),
+            }
+        }
+        Ok(objects)
+    }
 }
 
 /// Checks that an object is of the kind that was asked for. A large value stands for a value.

@@ -167,8 +167,8 @@ impl Snapshot for RecordedSnapshot {
         self.inner.peek(oid, at).inspect(|record| self.recorder.read(at, record.len() as u64))
     }
 
-    fn read_many(&self, at: &[ObjRef]) -> Result<Vec<Option<Object<'_>>>, Error> {
-        let objects = self.inner.read_many(at)?;
+    fn read_many(&self, at: &[ObjRef], bytes_max: usize) -> Result<Vec<Option<Object<'_>>>, Error> {
+        let objects = self.inner.read_many(at, bytes_max)?;
         objects.iter().flatten().for_each(|object| self.note(object));
         Ok(objects)
     }

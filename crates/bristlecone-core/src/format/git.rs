@@ -28,9 +28,9 @@ mod who;
 
 pub use crate::Algorithm;
 pub use commit::{decode_commit, encode_commit, is_canonical_commit};
-pub use diff::Differences;
+pub use diff::Comparison;
 pub use hash::{kind_of, type_name};
-pub use list::Entries;
+pub use list::Listing;
 pub use name::refused_name;
 pub use raw::{RawEntries, RawEntry, raw_entries};
 pub use tag::{decode_tag, encode_tag, is_canonical_tag};
@@ -230,8 +230,8 @@ impl Format for Git {
     const NAME: &'static str = "git";
     const VERSION: u32 = 1;
 
-    type Entries<'a, S: Source + 'a> = Entries<'a, S>;
-    type Differences<'a, S: Source + 'a> = Differences<'a, S>;
+    type Listing<'a, S: Source + 'a> = Listing<'a>;
+    type Comparison<'a, S: Source + 'a> = Comparison<'a>;
 
     fn options(&self) -> String {
         format!("hash={}", self.algorithm.name())
@@ -274,15 +274,14 @@ impl Format for Git {
         )
     }
 
-    fn entries<'a, S: Source>(
+    fn listing<'a, S: Source + 'a>(
         &self,
-        source: &'a S,
         dir: &ObjRef,
         from: Option<&[u8]>,
         to: Option<&[u8]>,
         direction: Direction,
-    ) -> Result<Entries<'a, S>, S::Error> {
-        Ok(Entries::new(self.oid_bytes(), source.read(Kind::Node, dir)?, from, to, direction).map_err(bad)?)
+    ) -> Listing<'a> {
+        Listing::new(self.oid_bytes(), dir, from, to, direction)
     }
 
     fn count<S: Source>(&self, source: &S, dir: &ObjRef) -> Result<u64, S::Error> {
@@ -290,15 +289,14 @@ impl Format for Git {
         Ok(Table::parse(self.oid_bytes(), object.body()).map_err(bad)?.count as u64)
     }
 
-    fn diff<'a, S: Source>(
+    fn comparison<'a, S: Source + 'a>(
         &self,
-        source: &'a S,
         before: Option<&ObjRef>,
         after: Option<&ObjRef>,
         from: Option<&[u8]>,
         to: Option<&[u8]>,
-    ) -> Result<Differences<'a, S>, S::Error> {
-        Differences::new(self, source, before, after, from, to)
+    ) -> Comparison<'a> {
+        Comparison::new(self.oid_bytes(), before, after, from, to)
     }
 
     fn update<S: Source, K: Sink>(

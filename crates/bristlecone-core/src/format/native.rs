@@ -24,14 +24,15 @@ mod diff;
 mod fast;
 mod id;
 mod lanes;
+mod list;
 mod node;
 mod tag;
 mod update;
 
 pub use contents::ValueBuilder;
-pub use cursor::Entries;
 pub use cut::step_hash;
-pub use diff::Differences;
+pub use diff::Comparison;
+pub use list::Listing;
 
 /// The longest inlining that the option allows, in bytes.
 pub const INLINE_BYTES_MAX: usize = 512;
@@ -101,8 +102,8 @@ impl Format for Native {
     const NAME: &'static str = "native";
     const VERSION: u32 = 1;
 
-    type Entries<'a, S: Source + 'a> = Entries<'a, S>;
-    type Differences<'a, S: Source + 'a> = Differences<'a, S>;
+    type Listing<'a, S: Source + 'a> = Listing<'a>;
+    type Comparison<'a, S: Source + 'a> = Comparison<'a>;
 
     fn options(&self) -> String {
         format!("inline={} split={} group={}", self.inline, if self.split { "on" } else { "off" }, self.group)
@@ -178,15 +179,14 @@ impl Format for Native {
         )
     }
 
-    fn entries<'a, S: Source>(
+    fn listing<'a, S: Source + 'a>(
         &self,
-        source: &'a S,
         dir: &ObjRef,
         from: Option<&[u8]>,
         to: Option<&[u8]>,
         direction: Direction,
-    ) -> Result<Entries<'a, S>, S::Error> {
-        Entries::new(source, dir, from, to, direction)
+    ) -> Listing<'a> {
+        Listing::new(dir, from, to, direction)
     }
 
     fn count<S: Source>(&self, source: &S, dir: &ObjRef) -> Result<u64, S::Error> {
@@ -195,15 +195,14 @@ impl Format for Native {
         Ok(node.count().map_err(bad(Kind::Node))?)
     }
 
-    fn diff<'a, S: Source>(
+    fn comparison<'a, S: Source + 'a>(
         &self,
-        source: &'a S,
         before: Option<&ObjRef>,
         after: Option<&ObjRef>,
         from: Option<&[u8]>,
         to: Option<&[u8]>,
-    ) -> Result<Differences<'a, S>, S::Error> {
-        Differences::new(source, before, after, from, to)
+    ) -> Comparison<'a> {
+        Comparison::new(before, after, from, to)
     }
 
     fn update<S: Source, K: Sink>(

@@ -31,9 +31,9 @@ mod list;
 mod node;
 mod update;
 
-pub use diff::Differences;
+pub use diff::Comparison;
 pub use id::{commit_text, parse_commit_text, seeded_hash};
-pub use list::Entries;
+pub use list::Listing;
 
 /// The longest inlining that the option allows, in bytes.
 pub const INLINE_BYTES_MAX: usize = 512;
@@ -197,8 +197,8 @@ impl Format for Tezos {
     const NAME: &'static str = "tezos";
     const VERSION: u32 = 0;
 
-    type Entries<'a, S: Source + 'a> = Entries<'a, S>;
-    type Differences<'a, S: Source + 'a> = Differences<'a, S>;
+    type Listing<'a, S: Source + 'a> = Listing<'a>;
+    type Comparison<'a, S: Source + 'a> = Comparison<'a>;
 
     fn options(&self) -> String {
         let split = if self.split { "on" } else { "off" };
@@ -256,15 +256,14 @@ impl Format for Tezos {
         )
     }
 
-    fn entries<'a, S: Source>(
+    fn listing<'a, S: Source + 'a>(
         &self,
-        source: &'a S,
         dir: &ObjRef,
         from: Option<&[u8]>,
         to: Option<&[u8]>,
         direction: Direction,
-    ) -> Result<Entries<'a, S>, S::Error> {
-        Entries::new(self, source, dir, from, to, direction)
+    ) -> Listing<'a> {
+        Listing::new(self, dir, from, to, direction)
     }
 
     fn count<S: Source>(&self, source: &S, dir: &ObjRef) -> Result<u64, S::Error> {
@@ -272,15 +271,14 @@ impl Format for Tezos {
         Ok(node::at_depth(self, &object, 0, false)?.count())
     }
 
-    fn diff<'a, S: Source>(
+    fn comparison<'a, S: Source + 'a>(
         &self,
-        source: &'a S,
         before: Option<&ObjRef>,
         after: Option<&ObjRef>,
         from: Option<&[u8]>,
         to: Option<&[u8]>,
-    ) -> Result<Differences<'a, S>, S::Error> {
-        Differences::new(self, source, before, after, from, to)
+    ) -> Comparison<'a> {
+        Comparison::new(self, before, after, from, to)
     }
 
     fn update<S: Source, K: Sink>(

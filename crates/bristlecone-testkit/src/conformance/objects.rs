@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use bristlecone::{Batch, Durability};
-use bristlecone_core::{Kind, Location, ObjRef, Oid, Sink, git};
+use bristlecone_core::{Kind, Location, ObjRef, Object, Oid, Sink, git};
 
 use super::{Make, append_all, append_one, family};
 use crate::{
@@ -133,7 +133,7 @@ pub fn children_are_found_by_location(make: Make<'_>) {
     }
 }
 
-/// `read_many` answers in the order of the questions, absent ones and repeated ones included.
+/// `read_many` answers in the order of the questions, absent ones and repeated ones included, as far as it was told to.
 ///
 /// # Panics
 /// If it is not so.
@@ -147,13 +147,23 @@ pub fn read_many_answers_in_order(make: Make<'_>) {
     let at: Vec<ObjRef> =
         asked.iter().map(|&n| if n < 200 && n % 2 == 0 { places[n] } else { samples[n].oid.into() }).collect();
     let snapshot = backend.snapshot(&[]);
-    let found = snapshot.read_many(&at).unwrap();
-    assert_eq!(found.len(), asked.len());
-    for (&n, found) in asked.iter().zip(found) {
-        assert_eq!(found.is_some(), n < 200);
-        assert_eq!(found.and_then(|object| samples[n].mismatch(&object)), None);
+    for bytes_max in [usize::MAX, 1000, 0] {
+        let mut answered = 0;
+        while answered < asked.len() {
+            let found = snapshot.read_many(&at[answered..], bytes_max).unwrap();
+            assert!(!found.is_empty() && found.len() <= asked.len() - answered);
+            assert!(bytes_max < usize::MAX || found.len() == asked.len(), "a call that has room for all");
+            let bytes = |found: &Option<Object<'_>>| found.as_ref().map_or(0, Object::read_bytes);
+            let bytes: usize = found[..found.len() - 1].iter().map(bytes).sum();
+            assert!(bytes == 0 || bytes < bytes_max, "{bytes} bytes before the last object, of {bytes_max}");
+            for (&n, found) in asked[answered..].iter().zip(&found) {
+                assert_eq!(found.is_some(), n < 200);
+                assert_eq!(found.as_ref().and_then(|object| samples[n].mismatch(object)), None);
+            }
+            answered += found.len();
+        }
     }
-    assert!(snapshot.read_many(&[]).unwrap().is_empty());
+    assert!(snapshot.read_many(&[], usize::MAX).unwrap().is_empty());
 }
 
 /// A backend that keeps one format's objects alone says so of any other, and adds nothing.

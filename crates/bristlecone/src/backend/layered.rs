@@ -168,20 +168,26 @@ impl Snapshot for LayeredSnapshot {
         self.stores[0].peek(oid, at)
     }
 
-    fn read_many(&self, at: &[ObjRef]) -> Result<Vec<Option<Object<'_>>>, Error> {
-        let bare: Vec<ObjRef> = at.iter().map(|at| at.oid.into()).collect();
-        let mut found = self.new.read_many(&bare)?;
-        for (index, store) in self.stores.iter().enumerate() {
-            let open: Vec<usize> = (0..at.len()).filter(|&place| found[place].is_none()).collect();
-            if open.is_empty() {
+    fn read_many(&self, at: &[ObjRef], bytes_max: usize) -> Result<Vec<Option<Object<'_>>>, Error> {
+        let bare: Vec<ObjRef> = at.iter().map(|at| ObjRef::from(at.oid)).collect();
+        let mut found: Vec<Option<Object<'_>>> = vec![None; at.len()];
+        let (mut known, mut bytes) = (at.len(), 0);
+        for (index, store) in std::iter::once(&self.new).chain(&self.stores).enumerate() {
+            let places = if index == 1 { at } else { &bare };
+            let absent: Vec<usize> = (0..known).filter(|&question| found[question].is_none()).collect();
+            if absent.is_empty() {
                 break;
             }
-            let asked: Vec<ObjRef> =
-                open.iter().map(|&place| if index == 0 { at[place] } else { bare[place] }).collect();
-            for (place, object) in open.into_iter().zip(store.read_many(&asked)?) {
-                found[place] = object;
+            let asked: Vec<ObjRef> = absent.iter().map(|&question| places[question]).collect();
+            let answers = store.read_many(&asked, bytes_max.saturating_sub(bytes))?;
+            // Nothing is known of what the store did not answer, nor of what comes after.
+            known = absent.get(answers.len()).copied().unwrap_or(known);
+            for (question, answer) in absent.into_iter().zip(answers) {
+                bytes += answer.as_ref().map_or(0, Object::read_bytes);
+                found[question] = answer;
             }
         }
+        found.truncate(known);
         Ok(found)
     }
 

@@ -36,10 +36,27 @@ pub trait Snapshot: Send + Sync + fmt::Debug {
 
     /// Reads many objects; slow media overlap the waits. The answers are in the order of the questions.
     ///
+    /// There may be fewer answers than questions, but not none: they end behind the object with which they hold `bytes_max`
+    /// bytes or more, and before one that cannot be read.
+    ///
     /// # Errors
-    /// As [`Snapshot::read`]; the first one met.
-    fn read_many(&self, at: &[ObjRef]) -> Result<Vec<Option<Object<'_>>>, Error> {
-        at.iter().map(|at| self.read(at)).collect()
+    /// As [`Snapshot::read`], for the first one.
+    fn read_many(&self, at: &[ObjRef], bytes_max: usize) -> Result<Vec<Option<Object<'_>>>, Error> {
+        let (mut found, mut bytes) = (Vec::with_capacity(at.len()), 0);
+        for at in at {
+            match self.read(at) {
+                Ok(object) => {
+                    bytes += object.as_ref().map_or(0, Object::read_bytes);
+                    found.push(object);
+                }
+                Err(error) if found.is_empty() => return Err(error),
+                Err(_) => break,
+            }
+            if bytes >= bytes_max {
+                break;
+            }
+        }
+        Ok(found)
     }
 
     /// Returns where the object with this id is, if that is known without reading: it need not be complete.

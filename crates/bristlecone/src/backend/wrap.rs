@@ -264,9 +264,10 @@ impl Snapshot for CountedSnapshot {
         })
     }
 
-    fn read_many(&self, at: &[ObjRef]) -> Result<Vec<Option<Object<'_>>>, Error> {
-        self.counts.reads.fetch_add(at.len() as u64, Relaxed);
-        self.inner.read_many(at)
+    fn read_many(&self, at: &[ObjRef], bytes_max: usize) -> Result<Vec<Option<Object<'_>>>, Error> {
+        let found = self.inner.read_many(at, bytes_max)?;
+        self.counts.reads.fetch_add(found.len() as u64, Relaxed);
+        Ok(found)
     }
 
     fn locate(&self, oid: &Oid) -> Option<Location> {

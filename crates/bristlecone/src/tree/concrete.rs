@@ -143,7 +143,7 @@ impl<F: Format> Tree<F> {
     /// As [`Tree::find`].
     pub fn to_concrete(&self) -> Result<Concrete> {
         let mut root = BTreeMap::new();
-        for entry in self.walk_all("")? {
+        for entry in self.walk_values("")? {
             let (path, entry) = entry?;
             let concrete = match (entry.kind(), entry.foreign()) {
                 (_, Some(oid)) => Concrete::Foreign(oid),

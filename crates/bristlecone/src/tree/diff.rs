@@ -1,9 +1,9 @@
 //! What differs between two trees, touching only what does.
 
-use bristlecone_core::{AsPath, Entry, EntryKind, Format, ObjRef, Path, Target, native::Native};
+use bristlecone_core::{AsPath, Entry, EntryKind, Format, Next, ObjRef, Path, Target, Walk, Window, native::Native};
 
 use super::{Binding, DirEntry, Tree};
-use crate::Result;
+use crate::{Result, store::Store};
 
 /// One path at which two trees differ.
 #[derive(Clone, Debug)]
@@ -30,38 +30,91 @@ impl<F: Format> Tree<F> {
         path: impl AsPath,
         each: &mut dyn FnMut(Difference<'_, F>) -> Result<()>,
     ) -> Result<()> {
-        let mut path = path.as_path()?.into_owned();
+        let path = path.as_path()?.into_owned();
         let sides = (stored_at(self, &path)?, stored_at(after, &path)?);
         let store = self.store.clone();
-        // Directories that differ, each in the one before: a list, since trees are deep.
-        let mut open = vec![store.format.diff(&*store, sides.0.as_ref(), sides.1.as_ref(), None, None)?];
-        while let Some(dir) = open.last_mut() {
-            let Some(pair) = dir.next() else {
-                open.pop();
-                path.pop();
-                continue;
-            };
-            let (old, new) = pair?;
-            let Some(entry) = old.as_ref().or(new.as_ref()) else { continue };
-            path.push(&entry.step)?;
-            let dirs = (dir_of(old.as_ref()), dir_of(new.as_ref()));
-            let old = old.filter(|entry| entry.kind != EntryKind::Dir);
-            let new = new.filter(|entry| entry.kind != EntryKind::Dir);
+        let mut window = Window::new(&*store);
+        let mut below = Below::new(&store.format, sides.0.as_ref(), sides.1.as_ref(), path);
+        while window.advance(&mut below)?.is_some() {
             // A value in place of a directory comes before what was in it.
+            let old = below.old.take().filter(|entry| entry.kind != EntryKind::Dir);
+            let new = below.new.take().filter(|entry| entry.kind != EntryKind::Dir);
             if old.is_some() || new.is_some() {
                 each(Difference {
-                    path: path.clone(),
+                    path: below.path.clone(),
                     before: old.map(|entry| dir_entry(self, entry)),
                     after: new.map(|entry| dir_entry(after, entry)),
                 })?;
             }
-            if dirs.0.is_some() || dirs.1.is_some() {
-                open.push(store.format.diff(&*store, dirs.0.as_ref(), dirs.1.as_ref(), None, None)?);
-            } else {
-                path.pop();
-            }
         }
         Ok(())
+    }
+}
+
+/// A walk over the bindings that differ between two directories and all below them. Directories that differ come before what is
+/// in them.
+struct Below<'s, F: Format> {
+    format: &'s F,
+    // Directories that differ, each in the one before: a list, since trees are deep.
+    open: Vec<F::Comparison<'s, Store<F>>>,
+    // What was come to last, which is large, and its path.
+    old: Option<Entry<'s>>,
+    new: Option<Entry<'s>>,
+    path: Path,
+    // Whether that is in the last directory, and none itself.
+    inside: bool,
+    // Scouts know no paths.
+    scouting: bool,
+}
+
+impl<'s, F: Format> Below<'s, F> {
+    fn new(format: &'s F, before: Option<&ObjRef>, after: Option<&ObjRef>, path: Path) -> Self {
+        let open = vec![format.comparison(before, after, None, None)];
+        Self { format, open, old: None, new: None, path, inside: false, scouting: false }
+    }
+}
+
+impl<'s, F: Format> Walk<'s, Store<F>> for Below<'s, F> {
+    type Item = ();
+
+    #[inline]
+    fn next(&mut self, window: &mut Window<'s, Store<F>>) -> Result<Next<()>> {
+        if std::mem::take(&mut self.inside) {
+            self.path.pop();
+        }
+        while let Some(dir) = self.open.last_mut() {
+            match dir.next(window)? {
+                Next::Item(pair) => (self.old, self.new) = pair,
+                Next::Wants(kind, at) => return Ok(Next::Wants(kind, at)),
+                Next::End => {
+                    self.open.pop();
+                    self.path.pop();
+                    continue;
+                }
+            }
+            if let Some(entry) = self.old.as_ref().or(self.new.as_ref()).filter(|_| !self.scouting) {
+                self.path.push(&entry.step)?;
+            }
+            let dirs = (dir_of(self.old.as_ref()), dir_of(self.new.as_ref()));
+            if dirs.0.is_some() || dirs.1.is_some() {
+                let below = self.format.comparison(dirs.0.as_ref(), dirs.1.as_ref(), None, None);
+                self.open.push(if self.scouting { below.scout(true) } else { below });
+            } else {
+                self.inside = true;
+            }
+            return Ok(Next::Item(()));
+        }
+        Ok(Next::End)
+    }
+
+    fn scout(&self, _: bool) -> Self {
+        let open = self.open.iter().map(|dir| dir.scout(true)).collect();
+        let (path, inside) = (Path::root(), false);
+        Self { format: self.format, open, old: None, new: None, path, inside, scouting: true }
+    }
+
+    fn skip(&mut self) {
+        self.open.last_mut().into_iter().for_each(Walk::skip);
     }
 }
 

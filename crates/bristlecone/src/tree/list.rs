@@ -1,11 +1,14 @@
 //! Listing: the entries of one directory within bounds, and walks over everything below.
 
-use std::{iter::Peekable, ops::Bound};
+use std::{cmp::Ordering, iter::Peekable, ops::Bound};
 
-use bristlecone_core::{AsPath, Bytes, Direction, EntryKind, Format, ObjRef, Oid, Path, Target, native::Native};
+use bristlecone_core::{
+    Ahead, AsPath, Bytes, Direction, Entry, EntryKind, Format, Kind, Next, ObjRef, Oid, Path, Target, Walk as _,
+    Window, native::Native,
+};
 
 use super::{Binding, Edit, Leaf, Place, Tree};
-use crate::Result;
+use crate::{Result, store::Store};
 
 /// Which entries of a directory to list.
 ///
@@ -104,11 +107,13 @@ pub struct DirEntry<'t, F: Format = Native> {
     tree: &'t Tree<F>,
     step: Bytes<'t>,
     binding: Binding<'t>,
+    // The value of an object, if it was read ahead.
+    value: Option<Bytes<'t>>,
 }
 
 impl<'t, F: Format> DirEntry<'t, F> {
     pub(super) const fn new(tree: &'t Tree<F>, step: Bytes<'t>, binding: Binding<'t>) -> Self {
-        Self { tree, step, binding }
+        Self { tree, step, binding, value: None }
     }
 
     /// Returns the step that it is bound to.
@@ -155,7 +160,10 @@ impl<'t, F: Format> DirEntry<'t, F> {
     /// # Errors
     /// As [`Tree::find`].
     pub fn contents(&self) -> Result<Option<Bytes<'t>>> {
-        self.tree.contents(&self.binding)
+        match &self.value {
+            Some(value) => Ok(Some(value.clone())),
+            None => self.tree.contents(&self.binding),
+        }
     }
 
     /// Returns `range` of the value, loading only the pieces of a large one that it touches. What lies
@@ -165,7 +173,7 @@ impl<'t, F: Format> DirEntry<'t, F> {
     /// As [`Tree::find`].
     pub fn read(&self, range: std::ops::Range<u64>) -> Result<Option<Bytes<'t>>> {
         match &self.binding {
-            Binding::Stored(kind, Target::Object { at, .. }) if kind.has_contents() => {
+            Binding::Stored(kind, Target::Object { at, .. }) if kind.has_contents() && self.value.is_none() => {
                 self.tree.read_value(at, range).map(Some)
             }
             Binding::Leaf(Leaf::Stored { at, .. }) => self.tree.read_value(at, range).map(Some),
@@ -269,11 +277,21 @@ impl<F: Format> Tree<F> {
     /// As [`Tree::find`].
     pub fn walk_all(&self, path: impl AsPath) -> Result<Walk<'_, F>> {
         let path = path.as_path()?;
-        let mut open = Vec::new();
-        if let Some(place) = self.walk(path.as_bytes())? {
-            open.push(self.entries(place, &Listing::new())?);
-        }
-        Ok(Walk { tree: self, open, path: Path::root() })
+        let place = self.walk(path.as_bytes())?;
+        let open = place.map(|place| Dir::new(self, place, &Listing::new())).into_iter().collect();
+        let below = Below { tree: self, open, path: Some(Path::root()), values: false, waiting: None };
+        Ok(Walk { window: Window::new(&*self.store), below })
+    }
+
+    /// As [`Tree::walk_all`], for who will want every value: where the store does not lend them, they are read ahead
+    /// with the directories, many a call. Of a value that is cut into pieces only the list of them is.
+    ///
+    /// # Errors
+    /// As [`Tree::find`].
+    pub fn walk_values(&self, path: impl AsPath) -> Result<Walk<'_, F>> {
+        let mut walk = self.walk_all(path)?;
+        walk.below.values = true;
+        Ok(walk)
     }
 
     /// Folds `each` over everything below `path`, in the order of [`Tree::walk_all`].
@@ -295,114 +313,205 @@ impl<F: Format> Tree<F> {
     }
 
     pub(super) fn entries<'t>(&'t self, place: Place<'t>, listing: &Listing) -> Result<Entries<'t, F>> {
-        let (from, to, direction) = (listing.from.as_deref(), listing.to.as_deref(), listing.direction);
-        let stored = match &place.base {
-            Some(base) => Some(self.store.format.entries(&*self.store, base, from, to, direction)?),
-            None => None,
-        };
-        let stored = stored.into_iter().flatten();
-        let Some(patch) = place.patch else {
-            return Ok(Entries(Box::new(stored.map(move |entry| {
-                let entry = entry?;
-                Ok(DirEntry::new(self, entry.step, Binding::of((entry.kind, entry.target))))
-            }))));
-        };
-        let edits: BoxedEdits<'t> = match direction {
-            Direction::Forward => Box::new(patch.range(from, to)),
-            Direction::Reverse => Box::new(patch.range(from, to).rev()),
-        };
-        let (stored, edits) = (stored.peekable(), edits.peekable());
-        Ok(Entries(Box::new(Merged { tree: self, place, stored, edits, direction })))
+        let dir = Dir::new(self, place, listing);
+        if let Dir { stored: Some(stored), edits: None, .. } = dir {
+            let entries = Ahead::new(&*self.store, stored)?;
+            return Ok(Entries(Box::new(entries.map(|entry| Ok(self.dir_entry(entry?))))));
+        }
+        Ok(Entries(Box::new(Ahead::new(&*self.store, dir)?)))
+    }
+
+    #[inline]
+    fn dir_entry<'t>(&'t self, entry: Entry<'t>) -> DirEntry<'t, F> {
+        DirEntry::new(self, entry.step, Binding::of((entry.kind, entry.target)))
     }
 }
 
 /// Edits in the order of the listing.
-type BoxedEdits<'t> = Box<dyn Iterator<Item = (&'t [u8], &'t Edit)> + 't>;
+type BoxedEdits<'t> = Box<dyn Iterator<Item = (&'t [u8], &'t Edit)> + Send + 't>;
 
-/// Stored entries with edits over them.
-struct Merged<'t, F: Format, I: Iterator> {
+/// A walk over the entries of one directory: what is stored, with edits over it.
+struct Dir<'t, F: Format> {
     tree: &'t Tree<F>,
-    place: Place<'t>,
-    stored: Peekable<I>,
-    edits: Peekable<BoxedEdits<'t>>,
-    direction: Direction,
+    stored: Option<F::Listing<'t, Store<F>>>,
+    edits: Option<Edits<'t>>,
 }
 
-impl<'t, F, I> Iterator for Merged<'t, F, I>
-where
-    F: Format,
-    I: Iterator<Item = Result<bristlecone_core::Entry<'t>>>,
-{
-    type Item = Result<DirEntry<'t, F>>;
+/// The edits of a directory.
+struct Edits<'t> {
+    place: Place<'t>,
+    rest: Peekable<BoxedEdits<'t>>,
+    direction: Direction,
+    /// The stored entry that comes next, once it is known.
+    stored: Option<Entry<'t>>,
+}
 
-    fn next(&mut self) -> Option<Self::Item> {
+impl<'t, F: Format> Dir<'t, F> {
+    fn new(tree: &'t Tree<F>, place: Place<'t>, listing: &Listing) -> Self {
+        let (from, to, direction) = (listing.from.as_deref(), listing.to.as_deref(), listing.direction);
+        let stored = place.base.map(|base| tree.store.format.listing(&base, from, to, direction));
+        let edits = place.patch.map(|patch| {
+            let rest: BoxedEdits<'t> = match direction {
+                Direction::Forward => Box::new(patch.range(from, to)),
+                Direction::Reverse => Box::new(patch.range(from, to).rev()),
+            };
+            Edits { place, rest: rest.peekable(), direction, stored: None }
+        });
+        Self { tree, stored, edits }
+    }
+
+    #[inline]
+    fn next_stored(&mut self, window: &mut Window<'t, Store<F>>) -> Result<Next<Entry<'t>>> {
+        self.stored.as_mut().map_or(Ok(Next::End), |stored| stored.next(window))
+    }
+}
+
+impl<'t, F: Format> bristlecone_core::Walk<'t, Store<F>> for Dir<'t, F> {
+    type Item = DirEntry<'t, F>;
+
+    #[inline]
+    fn next(&mut self, window: &mut Window<'t, Store<F>>) -> Result<Next<DirEntry<'t, F>>> {
         loop {
-            let order = match (self.stored.peek(), self.edits.peek()) {
-                (None, None) => return None,
-                (Some(Err(_)), _) => std::cmp::Ordering::Less,
-                (Some(_), None) => std::cmp::Ordering::Less,
-                (None, Some(_)) => std::cmp::Ordering::Greater,
-                (Some(Ok(entry)), Some((step, _))) => {
+            let Some(edits) = &mut self.edits else {
+                return Ok(match self.next_stored(window)? {
+                    Next::Item(entry) => Next::Item(self.tree.dir_entry(entry)),
+                    Next::Wants(kind, at) => Next::Wants(kind, at),
+                    Next::End => Next::End,
+                });
+            };
+            if edits.stored.is_none() {
+                match self.next_stored(window)? {
+                    Next::Item(entry) => self.edits.iter_mut().for_each(|edits| edits.stored = Some(entry.clone())),
+                    Next::Wants(kind, at) => return Ok(Next::Wants(kind, at)),
+                    Next::End => self.stored = None,
+                }
+            }
+            let Some(edits) = &mut self.edits else { continue };
+            let order = match (&edits.stored, edits.rest.peek()) {
+                (None, None) => return Ok(Next::End),
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some(entry), Some((step, _))) => {
                     let order = entry.step[..].cmp(step);
-                    if self.direction == Direction::Forward { order } else { order.reverse() }
+                    if edits.direction == Direction::Forward { order } else { order.reverse() }
                 }
             };
-            if order.is_lt() {
-                let entry = self.stored.next()?;
-                return Some(
-                    entry.map(|entry| DirEntry::new(self.tree, entry.step, Binding::of((entry.kind, entry.target)))),
-                );
+            let stored = if order.is_le() { edits.stored.take() } else { None };
+            if let Some(entry) = stored.filter(|_| order.is_lt()) {
+                return Ok(Next::Item(self.tree.dir_entry(entry)));
             }
-            if order.is_eq() {
-                self.stored.next();
-            }
-            let (step, _) = self.edits.next()?;
-            match self.tree.settled(&self.place, step) {
-                Ok(Some(binding)) => return Some(Ok(DirEntry::new(self.tree, Bytes::from(step), binding))),
-                Ok(None) => {}
-                Err(error) => return Some(Err(error)),
+            let Some((step, _)) = edits.rest.next() else { return Ok(Next::End) };
+            if let Some(binding) = self.tree.settled(&edits.place, step)? {
+                return Ok(Next::Item(DirEntry::new(self.tree, Bytes::from(step), binding)));
             }
         }
+    }
+
+    /// What is stored under a name that was edited is wanted too where it is a directory: edits below apply to it.
+    fn scout(&self, items: bool) -> Self {
+        let stored = self.stored.as_ref().map(|stored| stored.scout(items));
+        Self { tree: self.tree, stored, edits: None }
+    }
+
+    fn skip(&mut self) {
+        self.stored.iter_mut().for_each(bristlecone_core::Walk::skip);
     }
 }
 
 /// Everything below a directory, depth first.
 pub struct Walk<'t, F: Format = Native> {
-    tree: &'t Tree<F>,
-    // Directories that are being listed, each in the one before, and the path of the last.
-    open: Vec<Entries<'t, F>>,
-    path: Path,
+    window: Window<'t, Store<F>>,
+    below: Below<'t, F>,
 }
 
 impl<'t, F: Format> Iterator for Walk<'t, F> {
     type Item = Result<(Path, DirEntry<'t, F>)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            match self.open.last_mut()?.next() {
-                Some(entry) => {
-                    let found = entry.and_then(|entry| self.enter(entry));
-                    if found.is_err() {
-                        self.open.clear();
-                    }
-                    return Some(found);
-                }
-                None => {
-                    self.open.pop();
-                    self.path.pop();
-                }
-            }
+        let found = self.window.advance(&mut self.below);
+        if found.is_err() {
+            self.below.open.clear();
         }
+        found.transpose()
     }
 }
 
-impl<'t, F: Format> Walk<'t, F> {
-    /// Returns the entry with its path, and goes on with what is below it.
-    fn enter(&mut self, entry: DirEntry<'t, F>) -> Result<(Path, DirEntry<'t, F>)> {
-        let Binding::Dir(place) = &entry.binding else { return Ok((self.path.join(entry.step())?, entry)) };
-        let below = self.tree.entries(*place, &Listing::new())?;
-        self.path.push(entry.step())?;
-        self.open.push(below);
-        Ok((self.path.clone(), entry))
+/// The same as a walk that takes objects from a window.
+struct Below<'t, F: Format> {
+    tree: &'t Tree<F>,
+    // Directories that are being listed, each in the one before, and the path of the last, which scouts do not know.
+    open: Vec<Dir<'t, F>>,
+    path: Option<Path>,
+    // Whether values are wanted, and the entry whose value is.
+    values: bool,
+    waiting: Option<(Path, DirEntry<'t, F>)>,
+}
+
+impl<'t, F: Format> Below<'t, F> {
+    /// Gives the entry that waits its value; returns what is wanted if it is not there.
+    fn fill(&mut self, window: &mut Window<'t, Store<F>>) -> Option<ObjRef> {
+        let (_, entry) = self.waiting.as_mut()?;
+        let Binding::Stored(kind, Target::Object { at, .. }) = &entry.binding else { return None };
+        if kind.has_contents() {
+            let Some(object) = window.get(Kind::Contents, at) else { return Some(*at) };
+            entry.value = (object.kind() == Kind::Contents).then(|| object.into_body());
+        }
+        None
+    }
+}
+
+impl<'t, F: Format> bristlecone_core::Walk<'t, Store<F>> for Below<'t, F> {
+    type Item = (Path, DirEntry<'t, F>);
+
+    #[inline]
+    fn next(&mut self, window: &mut Window<'t, Store<F>>) -> Result<Next<Self::Item>> {
+        loop {
+            if let Some(at) = self.fill(window) {
+                return Ok(Next::Wants(Kind::Contents, at));
+            }
+            if let Some(filled) = self.waiting.take() {
+                return Ok(Next::Item(filled));
+            }
+            let Some(dir) = self.open.last_mut() else { return Ok(Next::End) };
+            let entry = match dir.next(window)? {
+                Next::Item(entry) => entry,
+                Next::Wants(kind, at) => return Ok(Next::Wants(kind, at)),
+                Next::End => {
+                    self.open.pop();
+                    self.path.iter_mut().for_each(|path| _ = path.pop());
+                    continue;
+                }
+            };
+            let path = match &mut self.path {
+                Some(path) => {
+                    path.push(entry.step())?;
+                    path.clone()
+                }
+                None => Path::root(),
+            };
+            if let Binding::Dir(place) = &entry.binding {
+                let below = Dir::new(self.tree, *place, &Listing::new());
+                self.open.push(if self.path.is_some() { below } else { below.scout(true) });
+            } else {
+                self.path.iter_mut().for_each(|path| _ = path.pop());
+            }
+            if self.values {
+                self.waiting = Some((path, entry));
+            } else {
+                return Ok(Next::Item((path, entry)));
+            }
+        }
+    }
+
+    fn scout(&self, _: bool) -> Self {
+        let open = self.open.iter().map(|dir| dir.scout(true)).collect();
+        Self { tree: self.tree, open, path: None, values: self.values, waiting: self.waiting.clone() }
+    }
+
+    fn skip(&mut self) {
+        if self.waiting.take().is_some() {
+            return;
+        }
+        self.open.last_mut().into_iter().for_each(bristlecone_core::Walk::skip);
     }
 }

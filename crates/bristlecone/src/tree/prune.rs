@@ -57,8 +57,8 @@ impl Snapshot for Recorder {
         Ok(object)
     }
 
-    fn read_many(&self, at: &[ObjRef]) -> Result<Vec<Option<Object<'_>>>> {
-        let objects = self.inner.read_many(at)?;
+    fn read_many(&self, at: &[ObjRef], bytes_max: usize) -> Result<Vec<Option<Object<'_>>>> {
+        let objects = self.inner.read_many(at, bytes_max)?;
         at.iter().zip(&objects).for_each(|(at, object)| self.note(at, object.as_ref()));
         Ok(objects)
     }

@@ -4,6 +4,7 @@ mod ahead;
 mod conformance;
 mod copy;
 mod crash;
+mod distance;
 mod edits;
 mod engine;
 mod exclusion;

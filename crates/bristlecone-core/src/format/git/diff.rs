@@ -1,51 +1,105 @@
 //! What differs between two trees: both are walked in the order of names.
 
-use core::{cmp::Ordering, marker::PhantomData, ops::Range};
+use alloc::sync::Arc;
+use core::{cmp::Ordering, ops::Range};
 
-use super::{Git, bad, list::Listed};
-use crate::{DecodeError, Entry, Kind, ObjRef, Source};
+use super::{RawEntry, bad, list::Listed};
+use crate::{DecodeError, Entry, Kind, Next, ObjRef, Source, Walk, Window};
 
 type Pair<'a> = (Option<Entry<'a>>, Option<Entry<'a>>);
 
-/// The bindings that differ between two directories, in order of names: before, after. A mode that is spelled in
-/// another way is a difference.
-#[derive(Debug)]
-pub struct Differences<'a, S> {
-    before: Option<Side<'a>>,
-    after: Option<Side<'a>>,
-    source: PhantomData<fn() -> S>,
+/// A walk over the bindings that differ between two directories, in order of names: before, after. A mode that is
+/// spelled in another way is a difference.
+#[derive(Clone, Debug)]
+pub struct Comparison<'a> {
+    oid_bytes: usize,
+    before: Side<'a>,
+    after: Side<'a>,
+    from: Option<Arc<[u8]>>,
+    to: Option<Arc<[u8]>>,
+    // Whether both trees were read.
+    read: bool,
+    // Whether pairs matter.
+    items: bool,
 }
 
-#[derive(Debug)]
-struct Side<'a> {
-    listed: Listed<'a>,
-    rest: Range<usize>,
+#[derive(Clone, Debug)]
+enum Side<'a> {
+    /// The tree is not read yet.
+    Start(ObjRef),
+    /// It is, and so many places in the order are still to come.
+    Listed(Listed<'a>, Range<usize>),
+    /// There is none.
+    Nothing,
+    /// A scout passed over it.
+    Unknown,
 }
 
-impl<'a, S: Source> Differences<'a, S> {
+impl<'a> Side<'a> {
+    fn new(at: Option<&ObjRef>) -> Self {
+        at.map_or(Self::Nothing, |at| Self::Start(*at))
+    }
+
+    fn peek(&self) -> Result<Option<RawEntry<'_>>, DecodeError> {
+        match self {
+            Self::Listed(listed, rest) if !rest.is_empty() => listed.raw(rest.start).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Goes past the entry that is current and returns its place.
+    fn pass(&mut self) -> Option<usize> {
+        if let Self::Listed(_, rest) = self { rest.next() } else { None }
+    }
+
+    fn entry(&self, place: Option<usize>) -> Result<Option<Entry<'a>>, DecodeError> {
+        match (self, place) {
+            (Self::Listed(listed, _), Some(place)) => listed.entry(place).map(Some),
+            _ => Ok(None),
+        }
+    }
+}
+
+impl<'a> Comparison<'a> {
     pub(super) fn new(
-        git: &Git,
-        source: &'a S,
+        oid_bytes: usize,
         before: Option<&ObjRef>,
         after: Option<&ObjRef>,
         from: Option<&[u8]>,
         to: Option<&[u8]>,
-    ) -> Result<Self, S::Error> {
-        if before == after {
-            return Ok(Self { before: None, after: None, source: PhantomData });
+    ) -> Self {
+        let (before, after) = if before == after { (None, None) } else { (before, after) };
+        Self {
+            oid_bytes,
+            before: Side::new(before),
+            after: Side::new(after),
+            from: from.map(Arc::from),
+            to: to.map(Arc::from),
+            read: false,
+            items: true,
         }
-        let side = |at: Option<&ObjRef>| -> Result<Option<Side<'a>>, S::Error> {
-            let Some(at) = at else { return Ok(None) };
-            let listed = Listed::new(git.oid_bytes(), source.read(Kind::Node, at)?).map_err(bad)?;
-            let rest = listed.range(from, to).map_err(bad)?;
-            Ok(Some(Side { listed, rest }))
-        };
-        Ok(Self { before: side(before)?, after: side(after)?, source: PhantomData })
     }
 
+    /// Reads the trees; returns what is wanted.
+    fn read<S: Source>(&mut self, window: &mut Window<'a, S>) -> Result<Option<ObjRef>, DecodeError> {
+        for side in [&mut self.before, &mut self.after] {
+            if let Side::Start(at) = side {
+                let Some(object) = window.get(Kind::Node, at) else { return Ok(Some(*at)) };
+                let listed = Listed::new(self.oid_bytes, object)?;
+                let rest = listed.range(self.from.as_deref(), self.to.as_deref())?;
+                *side = Side::Listed(listed, rest);
+            }
+        }
+        // What one side lacks may be in a tree that a scout passed over.
+        self.items &= ![&self.before, &self.after].iter().any(|side| matches!(side, Side::Unknown));
+        self.read = true;
+        Ok(None)
+    }
+
+    #[inline]
     fn pair(&mut self) -> Result<Option<Pair<'a>>, DecodeError> {
         loop {
-            let (old, new) = (peek(self.before.as_ref())?, peek(self.after.as_ref())?);
+            let (old, new) = (self.before.peek()?, self.after.peek()?);
             let order = match (&old, &new) {
                 (None, None) => return Ok(None),
                 (Some(_), None) => Ordering::Less,
@@ -53,38 +107,42 @@ impl<'a, S: Source> Differences<'a, S> {
                 (Some(old), Some(new)) => old.name.cmp(new.name),
             };
             let same = old == new;
-            let old = if order.is_le() { take(self.before.as_mut()) } else { None };
-            let new = if order.is_ge() { take(self.after.as_mut()) } else { None };
-            if same {
-                continue;
+            let old = if order.is_le() { self.before.pass() } else { None };
+            let new = if order.is_ge() { self.after.pass() } else { None };
+            if !same {
+                return Ok(Some((self.before.entry(old)?, self.after.entry(new)?)));
             }
-            let entry = |side: &Option<Side<'a>>, place: Option<usize>| match (side, place) {
-                (Some(side), Some(place)) => side.listed.entry(place).map(Some),
-                _ => Ok(None),
-            };
-            return Ok(Some((entry(&self.before, old)?, entry(&self.after, new)?)));
         }
     }
 }
 
-fn peek<'s>(side: Option<&'s Side<'_>>) -> Result<Option<super::RawEntry<'s>>, DecodeError> {
-    side.filter(|side| !side.rest.is_empty()).map(|side| side.listed.raw(side.rest.start)).transpose()
-}
+impl<'a, S: Source> Walk<'a, S> for Comparison<'a> {
+    type Item = Pair<'a>;
 
-fn take(side: Option<&mut Side<'_>>) -> Option<usize> {
-    side?.rest.next()
-}
+    #[inline]
+    fn next(&mut self, window: &mut Window<'a, S>) -> Result<Next<Pair<'a>>, S::Error> {
+        if !self.read
+            && let Some(at) = self.read(window).map_err(bad)?
+        {
+            return Ok(Next::Wants(Kind::Node, at));
+        }
+        if !self.items {
+            return Ok(Next::End);
+        }
+        match self.pair().map_err(bad)? {
+            Some(pair) => Ok(Next::Item(pair)),
+            None => Ok(Next::End),
+        }
+    }
 
-impl<'a, S: Source> Iterator for Differences<'a, S> {
-    type Item = Result<Pair<'a>, S::Error>;
+    fn scout(&self, items: bool) -> Self {
+        Self { items, ..self.clone() }
+    }
 
-    fn next(&mut self) -> Option<Self::Item> {
-        match self.pair() {
-            Ok(pair) => pair.map(Ok),
-            Err(source) => {
-                (self.before, self.after) = (None, None);
-                Some(Err(bad(source).into()))
-            }
+    fn skip(&mut self) {
+        if let Some(side) = [&mut self.before, &mut self.after].into_iter().find(|side| matches!(side, Side::Start(_)))
+        {
+            *side = Side::Unknown;
         }
     }
 }

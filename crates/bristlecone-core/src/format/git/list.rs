@@ -1,69 +1,100 @@
 //! Listing a tree in the order of names, which is not quite Git's: there, `a.b` stands before the directory `a`.
 
-use alloc::vec::Vec;
-use core::{marker::PhantomData, ops::Range};
+use alloc::{sync::Arc, vec::Vec};
+use core::ops::Range;
 
 use super::{bad, raw::RawEntry, table::Table, target};
-use crate::{DecodeError, Direction, Entry, Location, Object, Source, format::search::prefix};
+use crate::{
+    DecodeError, Direction, Entry, Kind, Location, Next, ObjRef, Object, Source, Walk, Window, format::search::prefix,
+};
 
-/// The entries of a directory, in order of names or against it.
-#[derive(Debug)]
-pub struct Entries<'a, S> {
-    listed: Listed<'a>,
-    // Places in the order that are still to come.
-    rest: Range<usize>,
+/// A walk over the entries of a directory, in order of names or against it.
+#[derive(Clone, Debug)]
+pub struct Listing<'a> {
+    oid_bytes: usize,
+    state: State<'a>,
+    from: Option<Arc<[u8]>>,
+    to: Option<Arc<[u8]>>,
     direction: Direction,
-    source: PhantomData<fn() -> S>,
+    // Whether entries matter.
+    items: bool,
 }
 
-impl<'a, S: Source> Entries<'a, S> {
+#[derive(Clone, Debug)]
+enum State<'a> {
+    /// The tree is not read yet.
+    Start(ObjRef),
+    /// It is, and so many places in the order are still to come.
+    Listed(Listed<'a>, Range<usize>),
+    End,
+}
+
+impl Listing<'_> {
     pub(super) fn new(
         oid_bytes: usize,
-        object: Object<'a>,
+        dir: &ObjRef,
         from: Option<&[u8]>,
         to: Option<&[u8]>,
         direction: Direction,
-    ) -> Result<Self, DecodeError> {
-        let listed = Listed::new(oid_bytes, object)?;
-        let rest = listed.range(from, to)?;
-        Ok(Self { listed, rest, direction, source: PhantomData })
+    ) -> Self {
+        let (from, to) = (from.map(Arc::from), to.map(Arc::from));
+        Self { oid_bytes, state: State::Start(*dir), from, to, direction, items: true }
     }
 }
 
-impl<'a, S: Source> Iterator for Entries<'a, S> {
-    type Item = Result<Entry<'a>, S::Error>;
+impl<'a, S: Source> Walk<'a, S> for Listing<'a> {
+    type Item = Entry<'a>;
 
-    fn next(&mut self) -> Option<Self::Item> {
-        let place = match self.direction {
-            Direction::Forward => self.rest.next()?,
-            Direction::Reverse => self.rest.next_back()?,
-        };
-        let entry = self.listed.entry(place);
-        if entry.is_err() {
-            self.rest = 0..0;
+    #[inline]
+    fn next(&mut self, window: &mut Window<'a, S>) -> Result<Next<Entry<'a>>, S::Error> {
+        loop {
+            match &mut self.state {
+                State::Start(root) => {
+                    let Some(object) = window.get(Kind::Node, root) else { return Ok(Next::Wants(Kind::Node, *root)) };
+                    let listed = Listed::new(self.oid_bytes, object).map_err(bad)?;
+                    let rest = listed.range(self.from.as_deref(), self.to.as_deref()).map_err(bad)?;
+                    self.state = State::Listed(listed, rest);
+                }
+                State::Listed(listed, rest) if self.items => {
+                    let place = match self.direction {
+                        Direction::Forward => rest.next(),
+                        Direction::Reverse => rest.next_back(),
+                    };
+                    let Some(place) = place else { return Ok(Next::End) };
+                    return Ok(Next::Item(listed.entry(place).map_err(bad)?));
+                }
+                State::Listed(..) | State::End => return Ok(Next::End),
+            }
         }
-        Some(entry.map_err(|source| S::Error::from(bad(source))))
+    }
+
+    fn scout(&self, items: bool) -> Self {
+        Self { items, ..self.clone() }
+    }
+
+    fn skip(&mut self) {
+        self.state = State::End;
     }
 }
 
 /// A tree whose entries can be had in the order of names.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Listed<'a> {
     oid_bytes: usize,
     object: Object<'a>,
     /// How many entries it has.
     pub(super) count: usize,
     // Which entry of Git's order is at each place; none if that is the order of names.
-    order: Option<Vec<u32>>,
+    order: Option<Arc<[u32]>>,
     // Which child each entry of Git's order is; none if there is no location, or one for every entry.
-    ranks: Option<Vec<u32>>,
+    ranks: Option<Arc<[u32]>>,
 }
 
 impl<'a> Listed<'a> {
     pub(super) fn new(oid_bytes: usize, object: Object<'a>) -> Result<Self, DecodeError> {
         let table = Table::parse(oid_bytes, object.body())?;
         let count = table.count;
-        let order = if is_ordered(&table)? { None } else { Some(sorted(&table)?) };
+        let order = if is_ordered(&table)? { None } else { Some(sorted(&table)?.into()) };
         let ranks = match object.children() {
             0 => None,
             children if children == count => None,

@@ -3,12 +3,15 @@
 //! Cutting follows FastCDC (Xia et al., USENIX ATC 2016): a gear hash rolls over the bytes, with a harder
 //! test before the wanted size than after it. An edit within a large value changes the pieces around it.
 
-use alloc::{vec, vec::Vec};
+use alloc::{
+    vec,
+    vec::{IntoIter, Vec},
+};
 use core::ops::Range;
 
 use super::{bad, id, read_oid};
 use crate::{
-    Bytes, FormatError, Kind, Location, ObjRef, Object, Oid, Sink, Source,
+    Bytes, FormatError, Kind, Location, Next, ObjRef, Object, Oid, Sink, Source, Walk, Window,
     codec::{DecodeError, Reader, write_varint},
 };
 
@@ -253,8 +256,10 @@ pub(super) fn read<'a, S: Source>(source: &'a S, at: &ObjRef, range: Range<u64>)
         let end = range.end.min(bytes);
         return Ok(object.body_slice(range.start.min(end) as usize..end as usize));
     }
-    let mut parts = Vec::new();
-    find_parts(source, &object, &range, None, &mut parts)?;
+    let (mut window, mut lists, mut parts) = (Window::new(source), Lists::new(&object, &range)?, Vec::new());
+    while let Some(part) = window.advance(&mut lists)? {
+        parts.push(part);
+    }
     match &parts[..] {
         [] => Ok(Bytes::Borrowed(&[])),
         [only] => {
@@ -275,52 +280,97 @@ struct Part {
 
 impl Part {
     fn read<'a, S: Source>(&self, source: &'a S) -> Result<Object<'a>, S::Error> {
-        let piece = source.read(Kind::Contents, &self.at)?;
+        Ok(self.checked(source.read(Kind::Contents, &self.at)?)?)
+    }
+
+    fn checked<'a>(&self, piece: Object<'a>) -> Result<Object<'a>, FormatError> {
         if piece.body().len() as u64 != self.bytes {
-            return Err(wrong("a piece has not the length that its list gives").into());
+            return Err(wrong("a piece has not the length that its list gives"));
         }
         Ok(piece)
     }
 }
 
-/// Finds the parts of a value that make up a range, reading lists alone. `above`: the level of the list that names this
-/// one, and the bytes that it gives it. Recurses by levels, of which there are nine at most.
-fn find_parts<S: Source>(
-    source: &S,
-    object: &Object<'_>,
-    range: &Range<u64>,
-    above: Option<(u8, u64)>,
-    parts: &mut Vec<Part>,
-) -> Result<(), S::Error> {
-    let list = decode(object.body()).map_err(bad(Kind::Pieces))?;
-    if let Some((level, bytes)) = above {
-        if list.level >= level {
-            return Err(wrong("its level is not below its parent's").into());
-        }
-        let total = list.pieces.iter().try_fold(0u64, |total, (bytes, _)| total.checked_add(*bytes));
-        if total != Some(bytes) {
-            return Err(wrong("its pieces have not the length that its parent gives").into());
-        }
+/// A walk over the parts of a value that make up a range, which reads lists alone.
+#[derive(Clone)]
+struct Lists {
+    // From the first list down, nine levels at most: the level of each, and those of its pieces that are still to come.
+    open: Vec<(u8, IntoIter<Inner>)>,
+}
+
+/// What of a piece, or of a list of them, lies in the range.
+#[derive(Clone)]
+struct Inner {
+    at: ObjRef,
+    // Of all of it.
+    bytes: u64,
+    range: Range<u64>,
+}
+
+impl Lists {
+    fn new(object: &Object<'_>, range: &Range<u64>) -> Result<Self, FormatError> {
+        let mut lists = Self { open: Vec::new() };
+        lists.enter(object, range, None)?;
+        Ok(lists)
     }
-    let mut start = 0u64;
-    for (index, (bytes, oid)) in list.pieces.iter().enumerate() {
-        let end = start.saturating_add(*bytes);
-        let inner = range.start.max(start)..range.end.min(end);
-        if inner.start < inner.end {
-            let at = ObjRef::new(*oid, object.child(index));
-            let inner = inner.start - start..inner.end - start;
-            if list.level > 0 {
-                let below = source.read(Kind::Pieces, &at)?;
-                find_parts(source, &below, &inner, Some((list.level, *bytes)), parts)?;
-            } else if *bytes > PIECE_BYTES_MAX as u64 {
-                return Err(wrong("a piece is longer than pieces are").into());
-            } else {
-                parts.push(Part { at, bytes: *bytes, range: inner.start as usize..inner.end as usize });
+
+    /// Begins with a list. `bytes`: what the list above gives it.
+    fn enter(&mut self, object: &Object<'_>, range: &Range<u64>, bytes: Option<u64>) -> Result<(), FormatError> {
+        let list = list(object)?;
+        if self.open.last().is_some_and(|(level, _)| list.level >= *level) {
+            return Err(wrong("its level is not below its parent's"));
+        }
+        let total = || list.pieces.iter().try_fold(0u64, |total, (bytes, _)| total.checked_add(*bytes));
+        if bytes.is_some() && bytes != total() {
+            return Err(wrong("its pieces have not the length that its parent gives"));
+        }
+        let (mut start, mut inner) = (0u64, Vec::new());
+        for (index, (bytes, oid)) in list.pieces.iter().enumerate() {
+            let end = start.saturating_add(*bytes);
+            let (from, to) = (range.start.max(start), range.end.min(end));
+            if from < to {
+                let at = ObjRef::new(*oid, object.child(index));
+                inner.push(Inner { at, bytes: *bytes, range: from - start..to - start });
             }
+            start = end;
         }
-        start = end;
+        self.open.push((list.level, inner.into_iter()));
+        Ok(())
     }
-    Ok(())
+}
+
+impl<'a, S: Source> Walk<'a, S> for Lists {
+    type Item = Part;
+
+    fn next(&mut self, window: &mut Window<'a, S>) -> Result<Next<Part>, S::Error> {
+        loop {
+            let Some((level, rest)) = self.open.last_mut() else { return Ok(Next::End) };
+            let Some(inner) = rest.as_slice().first().cloned() else {
+                self.open.pop();
+                continue;
+            };
+            let Inner { at, bytes, range } = inner;
+            if *level > 0 {
+                let Some(below) = window.get(Kind::Pieces, &at) else { return Ok(Next::Wants(Kind::Pieces, at)) };
+                rest.next();
+                self.enter(&below, &range, Some(bytes))?;
+                continue;
+            }
+            rest.next();
+            if bytes > PIECE_BYTES_MAX as u64 {
+                return Err(wrong("a piece is longer than pieces are").into());
+            }
+            return Ok(Next::Item(Part { at, bytes, range: range.start as usize..range.end as usize }));
+        }
+    }
+
+    fn scout(&self, _: bool) -> Self {
+        self.clone()
+    }
+
+    fn skip(&mut self) {
+        self.open.last_mut().into_iter().for_each(|(_, rest)| _ = rest.next());
+    }
 }
 
 /// Puts parts together, each byte copied once.
@@ -328,10 +378,36 @@ fn assemble<'a, S: Source>(source: &S, parts: &[Part]) -> Result<Bytes<'a>, S::E
     // More than this only grows as pieces are found to be there.
     let total: usize = parts.iter().map(|part| part.range.len()).sum();
     let mut whole = Vec::with_capacity(total.min(RESERVED_BYTES_MAX));
-    for part in parts {
-        whole.extend_from_slice(&part.read(source)?.body()[part.range.clone()]);
+    let mut window = Window::new(source);
+    let mut walk = Parts(parts);
+    while let Some((part, piece)) = window.advance(&mut walk)? {
+        whole.extend_from_slice(&part.checked(piece)?.body()[part.range.clone()]);
     }
     Ok(Bytes::from(whole))
+}
+
+/// A walk over the pieces of these parts.
+struct Parts<'p>(&'p [Part]);
+
+impl<'a, 'p, S: Source> Walk<'a, S> for Parts<'p> {
+    type Item = (&'p Part, Object<'a>);
+
+    fn next(&mut self, window: &mut Window<'a, S>) -> Result<Next<Self::Item>, S::Error> {
+        let Some((part, rest)) = self.0.split_first() else { return Ok(Next::End) };
+        let Some(piece) = window.get(Kind::Contents, &part.at) else {
+            return Ok(Next::Wants(Kind::Contents, part.at));
+        };
+        self.0 = rest;
+        Ok(Next::Item((part, piece)))
+    }
+
+    fn scout(&self, _: bool) -> Self {
+        Self(self.0)
+    }
+
+    fn skip(&mut self) {
+        self.0 = self.0.get(1..).unwrap_or_default();
+    }
 }
 
 fn wrong(reason: &'static str) -> FormatError {

@@ -1,9 +1,9 @@
-//! Walking a directory: a stack of nodes from the root down to a chosen level.
+//! Going to and fro in a directory: a stack of nodes from the root down to a chosen level.
 
 use alloc::vec::Vec;
 
 use super::{Direction, bad, inconsistent, node::NodeView};
-use crate::{Entry, FormatError, Kind, ObjRef, Object, Source};
+use crate::{FormatError, Kind, ObjRef, Object, Source};
 
 /// A position in the items of one level of a directory.
 pub(super) struct Cursor<'a, S> {
@@ -59,17 +59,6 @@ impl<'a, S: Source> Cursor<'a, S> {
             }
             self.descend()?;
         }
-    }
-
-    /// Goes to the first item at least `step`; returns whether there is one.
-    pub(super) fn seek_at_least(&mut self, step: &[u8]) -> Result<bool, S::Error> {
-        self.seek(step)?;
-        let node = self.node()?;
-        if node.len() == 0 {
-            return Ok(false);
-        }
-        let before = node.step(self.index()).map_err(bad(Kind::Node))? < step;
-        if before { self.next() } else { Ok(true) }
     }
 
     /// Goes to the first or last item; returns whether there is one.
@@ -147,83 +136,14 @@ pub(super) fn load_child<'a, S: Source>(
     let node = view(parent)?;
     let child = node.child(index).map_err(bad(Kind::Node))?;
     let object = source.read(Kind::Node, &ObjRef::new(child.oid, parent.child(index)))?;
-    let below = view(&object)?;
-    if below.level + 1 != node.level || below.len() == 0 {
-        return Err(inconsistent("it is not one level below its parent, or it is empty").into());
-    }
+    check_below(&node, &view(&object)?)?;
     Ok(object)
 }
 
-/// The entries of a directory within bounds, in order or against it.
-pub struct Entries<'a, S> {
-    cursor: Cursor<'a, S>,
-    direction: Direction,
-    // The bound that the walk runs towards, and whether an item is current.
-    until: Option<Vec<u8>>,
-    live: bool,
-}
-
-impl<'a, S: Source> Entries<'a, S> {
-    pub(super) fn new(
-        source: &'a S,
-        dir: &ObjRef,
-        from: Option<&[u8]>,
-        to: Option<&[u8]>,
-        direction: Direction,
-    ) -> Result<Self, S::Error> {
-        let root = source.read(Kind::Node, dir)?;
-        let mut cursor = Cursor::new(source, root, 0);
-        let (start, until) = if direction == Direction::Forward { (from, to) } else { (to, from) };
-        let live = match (start, direction) {
-            (None, _) => cursor.seek_end(direction)?,
-            (Some(step), Direction::Forward) => cursor.seek_at_least(step)?,
-            // The last item below the bound, which is itself left out.
-            (Some(step), Direction::Reverse) => {
-                if cursor.seek_at_least(step)? {
-                    cursor.previous()?
-                } else {
-                    cursor.seek_end(direction)?
-                }
-            }
-        };
-        Ok(Self { cursor, direction, until: until.map(<[u8]>::to_vec), live })
+/// Checks that a piece is one level below its parent and not empty.
+pub(super) fn check_below(parent: &NodeView<'_>, piece: &NodeView<'_>) -> Result<(), FormatError> {
+    if piece.level + 1 != parent.level || piece.len() == 0 {
+        return Err(inconsistent("it is not one level below its parent, or it is empty"));
     }
-
-    fn take(&mut self) -> Result<Option<Entry<'a>>, S::Error> {
-        let entry = entry_at(self.cursor.object(), self.cursor.index())?;
-        let beyond = match (&self.until, self.direction) {
-            (None, _) => false,
-            (Some(bound), Direction::Forward) => entry.step[..] >= bound[..],
-            (Some(bound), Direction::Reverse) => entry.step[..] < bound[..],
-        };
-        if beyond {
-            self.live = false;
-            return Ok(None);
-        }
-        self.live = self.cursor.step(self.direction)?;
-        Ok(Some(entry))
-    }
-}
-
-/// Returns item `index` of a leaf.
-pub(super) fn entry_at<'a>(object: &Object<'a>, index: usize) -> Result<Entry<'a>, FormatError> {
-    let node = view(object)?;
-    let (kind, mode, target) = node.bound(object, index).map_err(bad(Kind::Node))?;
-    let step = object.body_slice(node.step_range(index).map_err(bad(Kind::Node))?);
-    Ok(Entry { step, kind, mode, target })
-}
-
-impl<'a, S: Source> Iterator for Entries<'a, S> {
-    type Item = Result<Entry<'a>, S::Error>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if !self.live {
-            return None;
-        }
-        let taken = self.take();
-        if taken.is_err() {
-            self.live = false;
-        }
-        taken.transpose()
-    }
+    Ok(())
 }

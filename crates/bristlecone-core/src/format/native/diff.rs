@@ -1,28 +1,44 @@
 //! What differs between two directories: two walks side by side that skip what both hold by id.
 
-use alloc::vec::Vec;
+use alloc::{sync::Arc, vec::Vec};
 use core::cmp::Ordering;
 
 use super::{
     bad,
-    cursor::{entry_at, load_child, view},
+    cursor::{check_below, view},
+    list::entry_at,
 };
-use crate::{Entry, Kind, ObjRef, Object, Oid, Source};
+use crate::{Entry, FormatError, Kind, Next, ObjRef, Object, Oid, Source, Walk, Window};
 
-/// The bindings that differ between two directories, in order: before, after.
-pub struct Differences<'a, S> {
-    source: &'a S,
+/// A walk over the bindings that differ between two directories, in order: before, after.
+#[derive(Clone, Debug)]
+pub struct Comparison<'a> {
     before: Side<'a>,
     after: Side<'a>,
-    from: Vec<u8>,
-    to: Option<Vec<u8>>,
-    failed: bool,
+    from: Arc<[u8]>,
+    to: Option<Arc<[u8]>>,
+    // The side whose piece was wanted last.
+    wants_after: bool,
+    scout: Option<Scout>,
+}
+
+/// What a scout remembers.
+#[derive(Clone, Copy, Debug)]
+struct Scout {
+    /// Whether a piece was passed over. From there on what one side lacks may be in it, so that pairs mean nothing, and
+    /// nothing is in them.
+    lacking: bool,
+    /// Whether a root was: what the other side has below its own says nothing of what will be wanted.
+    rootless: bool,
 }
 
 type Pair<'a> = (Option<Entry<'a>>, Option<Entry<'a>>);
 
 /// A walk that may stand at an entry or at a whole piece.
+#[derive(Clone, Debug)]
 struct Side<'a> {
+    // Until it is read.
+    root: Option<ObjRef>,
     stack: Vec<(Object<'a>, usize)>,
 }
 
@@ -34,8 +50,25 @@ struct Head<'h> {
     piece: Option<Oid>,
 }
 
+/// What the heads of both sides call for.
+enum Turn {
+    End,
+    /// Both stand at the same piece.
+    Pass,
+    /// Entries of these sides.
+    Take {
+        before: bool,
+        after: bool,
+    },
+    /// Pieces of these sides.
+    Expand {
+        before: bool,
+        after: bool,
+    },
+}
+
 impl<'a> Side<'a> {
-    fn head(&self) -> Result<Option<Head<'_>>, crate::FormatError> {
+    fn head(&self) -> Result<Option<Head<'_>>, FormatError> {
         let Some((object, index)) = self.stack.last() else { return Ok(None) };
         let node = view(object)?;
         let wrong = bad(Kind::Node);
@@ -44,7 +77,7 @@ impl<'a> Side<'a> {
     }
 
     /// Goes past what is current.
-    fn advance(&mut self) -> Result<(), crate::FormatError> {
+    fn advance(&mut self) -> Result<(), FormatError> {
         while let Some((object, index)) = self.stack.last_mut() {
             *index += 1;
             if *index < view(object)?.len() {
@@ -55,7 +88,7 @@ impl<'a> Side<'a> {
         Ok(())
     }
 
-    fn push(&mut self, object: Object<'a>, from: &[u8]) -> Result<(), crate::FormatError> {
+    fn push(&mut self, object: Object<'a>, from: &[u8]) -> Result<(), FormatError> {
         let node = view(&object)?;
         let wrong = bad(Kind::Node);
         let index = if node.level > 0 {
@@ -72,95 +105,132 @@ impl<'a> Side<'a> {
         Ok(())
     }
 
-    /// Replaces the piece that is current by its items.
-    fn expand<S: Source>(&mut self, source: &'a S, from: &[u8]) -> Result<(), S::Error> {
-        let Some((object, index)) = self.stack.last() else { return Ok(()) };
-        let child = load_child(source, object, *index)?;
-        Ok(self.push(child, from)?)
+    /// Replaces what is to be read next, the root or the piece that is current, by its items; returns what is wanted if
+    /// it is not there.
+    fn expand<S: Source>(&mut self, window: &mut Window<'a, S>, from: &[u8]) -> Result<Option<ObjRef>, FormatError> {
+        let at = match (self.root, self.stack.last()) {
+            (Some(root), _) => root,
+            (None, Some((object, index))) => {
+                ObjRef::new(view(object)?.child(*index).map_err(bad(Kind::Node))?.oid, object.child(*index))
+            }
+            (None, None) => return Ok(None),
+        };
+        let Some(object) = window.get(Kind::Node, &at) else { return Ok(Some(at)) };
+        if self.root.take().is_none()
+            && let Some((parent, _)) = self.stack.last()
+        {
+            check_below(&view(parent)?, &view(&object)?)?;
+        }
+        self.push(object, from)?;
+        Ok(None)
     }
 
-    fn take(&mut self) -> Result<Option<Entry<'a>>, crate::FormatError> {
+    fn take(&mut self) -> Result<Option<Entry<'a>>, FormatError> {
         let Some((object, index)) = self.stack.last() else { return Ok(None) };
-        let entry = entry_at(object, *index)?;
+        let entry = entry_at(&view(object)?, object, *index)?;
         self.advance()?;
         Ok(Some(entry))
     }
 }
 
-impl<'a, S: Source> Differences<'a, S> {
-    pub(super) fn new(
-        source: &'a S,
-        before: Option<&ObjRef>,
-        after: Option<&ObjRef>,
-        from: Option<&[u8]>,
-        to: Option<&[u8]>,
-    ) -> Result<Self, S::Error> {
-        let from = from.unwrap_or_default().to_vec();
+impl<'a> Comparison<'a> {
+    pub(super) fn new(before: Option<&ObjRef>, after: Option<&ObjRef>, from: Option<&[u8]>, to: Option<&[u8]>) -> Self {
         let same = before.map(|at| at.oid) == after.map(|at| at.oid);
-        let side = |root: Option<&ObjRef>| -> Result<Side<'a>, S::Error> {
-            let mut side = Side { stack: Vec::new() };
-            if let Some(at) = root.filter(|_| !same) {
-                side.push(source.read(Kind::Node, at)?, &from)?;
-            }
-            Ok(side)
-        };
-        let (before, after) = (side(before)?, side(after)?);
-        Ok(Self { source, before, after, from, to: to.map(<[u8]>::to_vec), failed: false })
+        let side = |root: Option<&ObjRef>| Side { root: root.copied().filter(|_| !same), stack: Vec::new() };
+        Self {
+            before: side(before),
+            after: side(after),
+            from: from.unwrap_or_default().into(),
+            to: to.map(Arc::from),
+            wants_after: false,
+            scout: None,
+        }
     }
 
-    fn step(&mut self) -> Result<Option<Pair<'a>>, S::Error> {
-        loop {
-            let inside = |head: &Head<'_>| self.to.as_ref().is_none_or(|to| head.step < &to[..]);
-            let before = self.before.head()?.filter(inside);
-            let after = self.after.head()?.filter(inside);
-            let (expand_before, expand_after) = match (&before, &after) {
-                (None, None) => return Ok(None),
-                (Some(head), None) if head.level > 0 => (true, false),
-                (None, Some(head)) if head.level > 0 => (false, true),
-                (Some(_), None) => return Ok(Some((self.before.take()?, None))),
-                (None, Some(_)) => return Ok(Some((None, self.after.take()?))),
-                (Some(old), Some(new)) => {
-                    if old.piece.is_some() && old.piece == new.piece {
-                        self.before.advance()?;
-                        self.after.advance()?;
-                        continue;
-                    }
-                    let order = old.step.cmp(new.step);
-                    match (old.level > 0, new.level > 0) {
-                        // An entry below everything in the other side's piece stands alone.
-                        (false, _) if order == Ordering::Less => return Ok(Some((self.before.take()?, None))),
-                        (_, false) if order == Ordering::Greater => return Ok(Some((None, self.after.take()?))),
-                        (false, false) => {
-                            let (old, new) = (self.before.take()?, self.after.take()?);
-                            if old == new {
-                                continue;
-                            }
-                            return Ok(Some((old, new)));
-                        }
-                        (true, true) if old.level == new.level => (order.is_le(), order.is_ge()),
-                        _ => (old.level > new.level, new.level > old.level),
-                    }
+    /// Decides by what both sides stand at.
+    fn turn(&self) -> Result<Turn, FormatError> {
+        let inside = |head: &Head<'_>| self.to.as_ref().is_none_or(|to| head.step < &to[..]);
+        let before = self.before.head()?.filter(inside);
+        let after = self.after.head()?.filter(inside);
+        Ok(match (&before, &after) {
+            (None, None) => Turn::End,
+            (Some(head), None) if head.level > 0 => Turn::Expand { before: true, after: false },
+            (None, Some(head)) if head.level > 0 => Turn::Expand { before: false, after: true },
+            (Some(_), None) => Turn::Take { before: true, after: false },
+            (None, Some(_)) => Turn::Take { before: false, after: true },
+            (Some(old), Some(new)) => {
+                if old.piece.is_some() && old.piece == new.piece {
+                    return Ok(Turn::Pass);
                 }
-            };
-            if expand_before {
-                self.before.expand(self.source, &self.from)?;
+                let order = old.step.cmp(new.step);
+                match (old.level > 0, new.level > 0) {
+                    // An entry below everything in the other side's piece stands alone.
+                    (false, _) if order == Ordering::Less => Turn::Take { before: true, after: false },
+                    (_, false) if order == Ordering::Greater => Turn::Take { before: false, after: true },
+                    (false, false) => Turn::Take { before: true, after: true },
+                    (true, true) if old.level == new.level => {
+                        Turn::Expand { before: order.is_le(), after: order.is_ge() }
+                    }
+                    _ => Turn::Expand { before: old.level > new.level, after: new.level > old.level },
+                }
             }
-            if expand_after {
-                self.after.expand(self.source, &self.from)?;
-            }
-        }
+        })
     }
 }
 
-impl<'a, S: Source> Iterator for Differences<'a, S> {
-    type Item = Result<Pair<'a>, S::Error>;
+impl<'a, S: Source> Walk<'a, S> for Comparison<'a> {
+    type Item = Pair<'a>;
 
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.failed {
-            return None;
+    #[inline]
+    fn next(&mut self, window: &mut Window<'a, S>) -> Result<Next<Pair<'a>>, S::Error> {
+        loop {
+            let turn = match (self.before.root.is_some(), self.after.root.is_some()) {
+                (false, false) if self.scout.is_some_and(|scout| scout.rootless) => Turn::End,
+                (false, false) => self.turn()?,
+                (before, after) => Turn::Expand { before, after },
+            };
+            let (before, after) = match turn {
+                Turn::End => return Ok(Next::End),
+                Turn::Pass => {
+                    self.before.advance()?;
+                    self.after.advance()?;
+                    continue;
+                }
+                Turn::Take { before, after } => {
+                    let old = if before { self.before.take()? } else { None };
+                    let new = if after { self.after.take()? } else { None };
+                    if old == new {
+                        continue;
+                    }
+                    if self.scout.is_some_and(|scout| scout.lacking) {
+                        return Ok(Next::Item((None, None)));
+                    }
+                    return Ok(Next::Item((old, new)));
+                }
+                Turn::Expand { before, after } => (before, after),
+            };
+            for (side, wanted, is_after) in [(&mut self.before, before, false), (&mut self.after, after, true)] {
+                if wanted && let Some(at) = side.expand(window, &self.from)? {
+                    self.wants_after = is_after;
+                    return Ok(Next::Wants(Kind::Node, at));
+                }
+            }
         }
-        let step = self.step();
-        self.failed = step.is_err();
-        step.transpose()
+    }
+
+    fn scout(&self, _: bool) -> Self {
+        Self { scout: Some(Scout { lacking: false, rootless: false }), ..self.clone() }
+    }
+
+    fn skip(&mut self) {
+        let side = if self.wants_after { &mut self.after } else { &mut self.before };
+        let rootless = side.root.take().is_some();
+        if !rootless && side.advance().is_err() {
+            side.stack.clear();
+        }
+        if let Some(scout) = &mut self.scout {
+            scout.lacking = true;
+            scout.rootless |= rootless;
+        }
     }
 }

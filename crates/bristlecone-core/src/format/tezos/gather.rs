@@ -4,10 +4,12 @@ use alloc::vec::Vec;
 
 use super::{
     Tezos, bad, inconsistent,
-    node::{Leaf, Node, at_depth},
+    node::{Inner, Leaf, Node, at_depth},
     update::Items,
 };
-use crate::{DecodeError, FormatError, Kind, Location, ObjRef, Object, Oid, Source, format::search::prefix};
+use crate::{
+    DecodeError, FormatError, Kind, Location, Next, ObjRef, Object, Oid, Source, Walk, Window, format::search::prefix,
+};
 
 /// The leaves of a directory or of a part of one, loaded.
 pub(super) struct Gathered<'a> {
@@ -32,42 +34,140 @@ pub(super) fn gather<'a, S: Source>(
         for (index, (bucket, hash)) in inner.buckets().enumerate() {
             gathered.children.push((bucket, ObjRef::new(Oid::from_array(*hash), piece.child(index))));
         }
-        gathered.leaves.reserve(inner.hashes.len());
     }
-    load(format, source, piece, depth, flat, &mut gathered.leaves)?;
+    let mut gather = Gather::below(format, piece, depth, flat, false)?;
+    Window::new(source).advance(&mut gather)?;
+    gathered.leaves = gather.take_leaves();
     Ok(gathered)
 }
 
-/// Appends the leaves below a piece, and returns how many entries they have.
-fn load<'a, S: Source>(
-    format: &Tezos,
-    source: &'a S,
+/// A walk that gathers the leaves of a directory or of a part of one. It gives nothing before its end.
+#[derive(Clone, Debug)]
+pub(super) struct Gather<'a> {
+    format: Tezos,
+    // Until it is read.
+    root: Option<ObjRef>,
+    // Inner pieces from the first one down.
+    open: Vec<Open<'a>>,
+    leaves: Vec<Object<'a>>,
+    // Pieces may be passed over, so that nothing can be counted.
+    scouting: bool,
+}
+
+/// An inner piece whose children are being gathered.
+#[derive(Clone, Debug)]
+struct Open<'a> {
     piece: Object<'a>,
     depth: u8,
-    flat: bool,
-    leaves: &mut Vec<Object<'a>>,
-) -> Result<u64, S::Error> {
-    let inner = match at_depth(format, &piece, depth, flat)? {
-        Node::Inner(inner) => inner,
-        Node::Leaf(leaf) if leaf.len() == 0 => return Err(inconsistent("a directory is not empty").into()),
-        Node::Leaf(leaf) => {
-            let count = leaf.len() as u64;
-            leaves.push(piece);
-            return Ok(count);
+    // How many children were entered, and how many leaves there were before the last one.
+    entered: usize,
+    leaves: usize,
+    // Entries of the leaves below.
+    found: u64,
+}
+
+impl<'a> Gather<'a> {
+    /// Begins with the root of a directory.
+    pub(super) fn new(format: &Tezos, dir: ObjRef) -> Self {
+        Self { format: *format, root: Some(dir), open: Vec::new(), leaves: Vec::new(), scouting: false }
+    }
+
+    /// Begins with a piece at a depth. `flat`: what it is a piece of is hashed flat.
+    pub(super) fn below(
+        format: &Tezos,
+        piece: Object<'a>,
+        depth: u8,
+        flat: bool,
+        scouting: bool,
+    ) -> Result<Self, FormatError> {
+        let mut gather = Self { format: *format, root: None, open: Vec::new(), leaves: Vec::new(), scouting };
+        gather.enter(piece, depth, flat)?;
+        Ok(gather)
+    }
+
+    /// Takes the leaves that were gathered.
+    pub(super) fn take_leaves(&mut self) -> Vec<Object<'a>> {
+        core::mem::take(&mut self.leaves)
+    }
+
+    /// Takes a leaf, or begins with the children of an inner piece.
+    fn enter(&mut self, piece: Object<'a>, depth: u8, flat: bool) -> Result<(), FormatError> {
+        match at_depth(&self.format, &piece, depth, flat)? {
+            Node::Inner(_) => {
+                self.format.check_depth(depth)?;
+                self.open.push(Open { piece, depth, entered: 0, leaves: 0, found: 0 });
+                Ok(())
+            }
+            Node::Leaf(leaf) if leaf.len() == 0 => Err(inconsistent("a directory is not empty")),
+            Node::Leaf(leaf) => {
+                let count = leaf.len() as u64;
+                self.leaves.push(piece);
+                self.leave(count)
+            }
         }
-    };
-    format.check_depth(depth)?;
-    let mut found = 0;
-    for (index, (bucket, hash)) in inner.buckets().enumerate() {
-        let child = source.read(Kind::Node, &ObjRef::new(Oid::from_array(*hash), piece.child(index)))?;
-        let first = leaves.len();
-        found += load(format, source, child, depth + 1, inner.flat, leaves)?;
-        check_bucket(format, &leaves[first..], inner.flat, depth, bucket)?;
     }
-    if found == 0 || found != inner.count {
-        return Err(inconsistent("it does not hold as many entries as it counts").into());
+
+    /// Ends with a piece that has so many entries, the last one that was entered.
+    fn leave(&mut self, count: u64) -> Result<(), FormatError> {
+        let Some(above) = self.open.last_mut() else { return Ok(()) };
+        above.found = above.found.saturating_add(count);
+        if self.scouting {
+            return Ok(());
+        }
+        let inner = inner(&above.piece)?;
+        let Some((bucket, _)) = inner.buckets().nth(above.entered - 1) else { return Ok(()) };
+        check_bucket(&self.format, &self.leaves[above.leaves..], inner.flat, above.depth, bucket)
     }
-    Ok(found)
+}
+
+impl<'a, S: Source> Walk<'a, S> for Gather<'a> {
+    type Item = ();
+
+    fn next(&mut self, window: &mut Window<'a, S>) -> Result<Next<()>, S::Error> {
+        if let Some(root) = self.root {
+            let Some(piece) = window.get(Kind::Node, &root) else { return Ok(Next::Wants(Kind::Node, root)) };
+            self.root = None;
+            self.enter(piece, 0, false)?;
+        }
+        while let Some(open) = self.open.last_mut() {
+            let inner = inner(&open.piece)?;
+            let Some(hash) = inner.hashes.get(open.entered) else {
+                let (found, count) = (open.found, inner.count);
+                if !self.scouting && (found == 0 || found != count) {
+                    return Err(inconsistent("it does not hold as many entries as it counts").into());
+                }
+                self.open.pop();
+                self.leave(found)?;
+                continue;
+            };
+            let (at, flat) = (ObjRef::new(Oid::from_array(*hash), open.piece.child(open.entered)), inner.flat);
+            let Some(piece) = window.get(Kind::Node, &at) else { return Ok(Next::Wants(Kind::Node, at)) };
+            (open.entered, open.leaves) = (open.entered + 1, self.leaves.len());
+            let depth = open.depth + 1;
+            self.enter(piece, depth, flat)?;
+        }
+        Ok(Next::End)
+    }
+
+    fn scout(&self, items: bool) -> Self {
+        let leaves = if items { self.leaves.clone() } else { Vec::new() };
+        Self { format: self.format, root: self.root, open: self.open.clone(), leaves, scouting: true }
+    }
+
+    fn skip(&mut self) {
+        if self.root.take().is_none()
+            && let Some(open) = self.open.last_mut()
+        {
+            open.entered += 1;
+        }
+    }
+}
+
+pub(super) fn inner<'b>(piece: &'b Object<'_>) -> Result<Inner<'b>, FormatError> {
+    match Node::parse(piece.body()).map_err(bad)? {
+        Node::Inner(inner) => Ok(inner),
+        Node::Leaf(_) => Err(inconsistent("its depth is not that of its place")),
+    }
 }
 
 /// Checks that leaves are in the bucket of their first names. Pieces that are named again and again, of which
@@ -106,20 +206,22 @@ impl Gathered<'_> {
         let index = self.children.binary_search_by_key(&bucket, |(bucket, _)| *bucket).ok()?;
         Some(self.children[index].1)
     }
+}
 
-    /// Returns where every entry is, as leaf and index, in order of names.
-    pub(super) fn order(&self) -> Result<Vec<(u32, u32)>, DecodeError> {
-        let mut order = Vec::new();
-        for (number, object) in self.leaves.iter().enumerate() {
-            let leaf = leaf(object)?;
-            for index in 0..leaf.len() {
-                let item = leaf.item(index, |_| Location::NONE)?;
-                order.push((prefix(item.name()), item.name(), number as u32, index as u32));
-            }
+/// Returns where every entry of some leaves is, as leaf and index: in order of names if it is to be sorted.
+pub(super) fn order(leaves: &[Object<'_>], sort: bool) -> Result<Vec<(u32, u32)>, DecodeError> {
+    let mut order = Vec::new();
+    for (number, object) in leaves.iter().enumerate() {
+        let leaf = leaf(object)?;
+        for index in 0..leaf.len() {
+            let item = leaf.item(index, |_| Location::NONE)?;
+            order.push((prefix(item.name()), item.name(), number as u32, index as u32));
         }
-        order.sort_unstable();
-        Ok(order.into_iter().map(|(_, _, leaf, index)| (leaf, index)).collect())
     }
+    if sort {
+        order.sort_unstable();
+    }
+    Ok(order.into_iter().map(|(_, _, leaf, index)| (leaf, index)).collect())
 }
 
 pub(super) fn leaf<'b>(object: &'b Object<'_>) -> Result<Leaf<'b>, DecodeError> {

@@ -1,22 +1,39 @@
 //! Listing a directory in order of names. One leaf is in order; pieces are loaded whole and sorted.
 
-use alloc::vec::Vec;
-use core::{marker::PhantomData, ops::Range};
+use alloc::{sync::Arc, vec::Vec};
+use core::ops::Range;
 
-use super::{Direction, Tezos, bad, gather};
-use crate::{Entry, FormatError, Kind, Mode, ObjRef, Object, Source};
+use super::{
+    Direction, Tezos, bad,
+    gather::{self, Gather},
+};
+use crate::{DecodeError, Entry, FormatError, Mode, Next, ObjRef, Object, Source, Walk, Window};
 
-/// The entries of a directory, in order of names or against it.
+/// A walk over the entries of a directory, in order of names or against it.
 ///
 /// A directory in pieces is loaded and sorted when the walk begins: memory grows with its entries.
+#[derive(Clone, Debug)]
+pub struct Listing<'a> {
+    state: State<'a>,
+    from: Option<Arc<[u8]>>,
+    to: Option<Arc<[u8]>>,
+    direction: Direction,
+    // What a scout is asked for: entries, or what is wanted alone.
+    scout: Option<bool>,
+}
+
+#[derive(Clone, Debug)]
+enum State<'a> {
+    Gathering(Gather<'a>),
+    /// Places in the order that are still to come.
+    Listed(Arc<Listed<'a>>, Range<usize>),
+}
+
+/// All entries of a directory.
 #[derive(Debug)]
-pub struct Entries<'a, S> {
+struct Listed<'a> {
     leaves: Vec<Object<'a>>,
     order: Order,
-    // Places in the order that are still to come.
-    rest: Range<usize>,
-    direction: Direction,
-    source: PhantomData<fn() -> S>,
 }
 
 #[derive(Debug)]
@@ -27,40 +44,38 @@ enum Order {
     Sorted(Vec<(u32, u32)>),
 }
 
-impl<'a, S: Source> Entries<'a, S> {
-    pub(super) fn new(
-        format: &Tezos,
-        source: &'a S,
-        dir: &ObjRef,
-        from: Option<&[u8]>,
-        to: Option<&[u8]>,
-        direction: Direction,
-    ) -> Result<Self, S::Error> {
-        let gathered = gather::gather(format, source, source.read(Kind::Node, dir)?, 0, false)?;
-        let bound = |name: Option<&[u8]>, none: usize, order: &Order| match (name, order) {
+impl<'a> Listed<'a> {
+    /// Puts leaves in order. A scout takes them as they are.
+    fn new(leaves: Vec<Object<'a>>, sort: bool) -> Result<Self, DecodeError> {
+        let order = match &leaves[..] {
+            [_] => Order::Leaf,
+            _ => Order::Sorted(gather::order(&leaves, sort)?),
+        };
+        Ok(Self { leaves, order })
+    }
+
+    /// Returns the places of the names in `from..to`.
+    fn range(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<Range<usize>, DecodeError> {
+        let count = match &self.order {
+            Order::Leaf => gather::leaf(&self.leaves[0])?.len(),
+            Order::Sorted(order) => order.len(),
+        };
+        let bound = |name: Option<&[u8]>, none: usize| match (name, &self.order) {
             (None, _) => Ok(none),
-            (Some(name), Order::Leaf) => gather::leaf(&gathered.leaves[0])?.first_at_least(name),
+            (Some(name), Order::Leaf) => gather::leaf(&self.leaves[0])?.first_at_least(name),
             (Some(name), Order::Sorted(order)) => {
                 let before = |&(leaf, index): &(u32, u32)| {
-                    let leaf = gather::leaf(&gathered.leaves[leaf as usize]);
+                    let leaf = gather::leaf(&self.leaves[leaf as usize]);
                     leaf.and_then(|leaf| leaf.name(index as usize)).is_ok_and(|found| found < name)
                 };
                 Ok(order.partition_point(before))
             }
         };
-        let (order, count) = match &gathered.leaves[..] {
-            [only] => (Order::Leaf, gather::leaf(only).map_err(bad)?.len()),
-            _ => {
-                let order = gathered.order().map_err(bad)?;
-                let count = order.len();
-                (Order::Sorted(order), count)
-            }
-        };
-        let start = bound(from, 0, &order).map_err(bad)?;
-        let end = bound(to, count, &order).map_err(bad)?;
-        Ok(Self { leaves: gathered.leaves, order, rest: start..end.max(start), direction, source: PhantomData })
+        let (start, end) = (bound(from, 0)?, bound(to, count)?);
+        Ok(start..end.max(start))
     }
 
+    #[inline]
     fn entry(&self, place: usize) -> Result<Entry<'a>, FormatError> {
         let (leaf, index) = match &self.order {
             Order::Leaf => (0, place),
@@ -71,6 +86,7 @@ impl<'a, S: Source> Entries<'a, S> {
 }
 
 /// Returns an entry of a leaf.
+#[inline]
 pub(super) fn entry_at<'a>(object: &Object<'a>, index: usize) -> Result<Entry<'a>, FormatError> {
     let leaf = gather::leaf(object).map_err(bad)?;
     let (name, _) = leaf.ranges(index).map_err(bad)?;
@@ -79,18 +95,64 @@ pub(super) fn entry_at<'a>(object: &Object<'a>, index: usize) -> Result<Entry<'a
     Ok(Entry { step: object.body_slice(name), kind, mode: Mode::USUAL, target })
 }
 
-impl<'a, S: Source> Iterator for Entries<'a, S> {
-    type Item = Result<Entry<'a>, S::Error>;
+impl Listing<'_> {
+    pub(super) fn new(
+        format: &Tezos,
+        dir: &ObjRef,
+        from: Option<&[u8]>,
+        to: Option<&[u8]>,
+        direction: Direction,
+    ) -> Self {
+        let state = State::Gathering(Gather::new(format, *dir));
+        Self { state, from: from.map(Arc::from), to: to.map(Arc::from), direction, scout: None }
+    }
+}
 
-    fn next(&mut self) -> Option<Self::Item> {
-        let place = match self.direction {
-            Direction::Forward => self.rest.next()?,
-            Direction::Reverse => self.rest.next_back()?,
-        };
-        let entry = self.entry(place);
-        if entry.is_err() {
-            self.rest = 0..0;
+impl<'a, S: Source> Walk<'a, S> for Listing<'a> {
+    type Item = Entry<'a>;
+
+    #[inline]
+    fn next(&mut self, window: &mut Window<'a, S>) -> Result<Next<Entry<'a>>, S::Error> {
+        loop {
+            match &mut self.state {
+                State::Gathering(gather) => {
+                    if let Next::Wants(kind, at) = gather.next(window)? {
+                        return Ok(Next::Wants(kind, at));
+                    }
+                    if self.scout == Some(false) {
+                        return Ok(Next::End);
+                    }
+                    let listed = Listed::new(gather.take_leaves(), self.scout.is_none()).map_err(bad)?;
+                    let rest = listed.range(self.from.as_deref(), self.to.as_deref()).map_err(bad)?;
+                    self.state = State::Listed(Arc::new(listed), rest);
+                }
+                State::Listed(listed, rest) => {
+                    if self.scout == Some(false) {
+                        return Ok(Next::End);
+                    }
+                    let place = match self.direction {
+                        Direction::Forward => rest.next(),
+                        Direction::Reverse => rest.next_back(),
+                    };
+                    let Some(place) = place else { return Ok(Next::End) };
+                    return Ok(Next::Item(listed.entry(place)?));
+                }
+            }
         }
-        Some(entry.map_err(S::Error::from))
+    }
+
+    fn scout(&self, items: bool) -> Self {
+        let state = match &self.state {
+            State::Gathering(gather) => State::Gathering(Walk::<S>::scout(gather, items)),
+            listed @ State::Listed(..) => listed.clone(),
+        };
+        let (from, to) = (self.from.clone(), self.to.clone());
+        Self { state, from, to, direction: self.direction, scout: Some(items) }
+    }
+
+    fn skip(&mut self) {
+        if let State::Gathering(gather) = &mut self.state {
+            Walk::<S>::skip(gather);
+        }
     }
 }

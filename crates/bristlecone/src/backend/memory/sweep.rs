@@ -75,7 +75,7 @@ impl Shared {
         let mut next: Vec<Oid> = all.iter().filter(|oid| named[*oid] == 0).copied().collect();
         let (mut dead, mut swept) = (Vec::new(), Swept::default());
         while let Some(oid) = next.pop() {
-            let bytes = reader.read(&oid.into())?.map_or(0, |object| object.record_bytes());
+            let bytes = reader.read(&oid.into())?.map_or(0, |object| object.read_bytes() as u64);
             if swept.objects >= limits.objects || swept.bytes.saturating_add(bytes) > limits.bytes {
                 swept.more = true;
                 continue;

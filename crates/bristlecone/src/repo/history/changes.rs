@@ -1,6 +1,6 @@
-//! Which paths differ between a commit and its first parent.
+//! Which paths differ between commits and their first parents.
 
-use bristlecone_core::{Entry, EntryKind, Format, ObjRef, PATH_STEPS_MAX, Target};
+use bristlecone_core::{Entry, EntryKind, Format, Next, ObjRef, PATH_STEPS_MAX, Target, Walk, Window};
 
 use super::filter::path_hash;
 use crate::{Result, store::Store};
@@ -11,49 +11,120 @@ pub(super) const CHANGES_MAX: usize = 512;
 /// The hashes of the paths that changed, directories on the way included, sorted; `None` if there are too many.
 pub(super) type Changes = Option<Vec<u32>>;
 
-/// Returns what changed between two roots. The root itself is no path here.
+/// The root of a commit's first parent, and the commit's own.
+pub(super) type Roots = (Option<ObjRef>, ObjRef);
+
+/// Returns what changed between the roots of each pair, in their order. The root itself is no path here.
 ///
-/// Touches only what differs, and stops once there is too much of it.
-pub(super) fn changes<F: Format>(store: &Store<F>, before: Option<ObjRef>, after: ObjRef) -> Result<Changes> {
-    let mut hashes = Vec::new();
-    let mut stack = vec![Pair { path: Vec::new(), steps: 0, before, after: Some(after) }];
-    while let Some(pair) = stack.pop() {
-        // No path that can be asked for is longer.
-        if pair.steps >= PATH_STEPS_MAX {
-            continue;
-        }
-        for difference in store.format.diff(store, pair.before.as_ref(), pair.after.as_ref(), None, None)? {
-            let (before, after) = difference?;
-            let Some(entry) = before.as_ref().or(after.as_ref()) else { continue };
-            if hashes.len() == CHANGES_MAX {
-                return Ok(None);
-            }
-            let mut path = pair.path.clone();
-            if pair.steps > 0 {
-                path.push(b'/');
-            }
-            path.extend_from_slice(&entry.step);
-            hashes.push(path_hash(&path));
-            let (before, after) = (dir(before.as_ref()), dir(after.as_ref()));
-            if before.is_some() || after.is_some() {
-                stack.push(Pair { path, steps: pair.steps + 1, before, after });
-            }
-        }
+/// Touches only what differs, and stops with a pair once there is too much of it.
+pub(super) fn changes<F: Format>(store: &Store<F>, pairs: &[Roots]) -> Result<Vec<Changes>> {
+    let mut window = Window::new(store);
+    let mut walk =
+        Differences { format: &store.format, pairs, open: Vec::new(), hashes: None, under_way: false, scouting: false };
+    let mut all = Vec::with_capacity(pairs.len());
+    while let Some(found) = window.advance(&mut walk)? {
+        all.extend(found);
     }
-    hashes.sort_unstable();
-    hashes.dedup();
-    Ok(Some(hashes))
+    Ok(all)
+}
+
+/// A walk over what differs between the roots of pair after pair. It gives nothing at each path, and what changed at the
+/// end of each pair.
+struct Differences<'s, F: Format> {
+    format: &'s F,
+    // Those that are still to come.
+    pairs: &'s [Roots],
+    // Directories of this pair that differ, each in the one before.
+    open: Vec<Dir<F::Comparison<'s, Store<F>>>>,
+    // Of this pair; none if there are too many.
+    hashes: Changes,
+    under_way: bool,
+    scouting: bool,
 }
 
 /// A directory that differs.
-struct Pair {
+struct Dir<C> {
     path: Vec<u8>,
     steps: usize,
-    before: Option<ObjRef>,
-    after: Option<ObjRef>,
+    walk: C,
 }
 
-fn dir(entry: Option<&Entry<'_>>) -> Option<ObjRef> {
+impl<F: Format> Differences<'_, F> {
+    /// Notes that a path differs, and opens the directories there.
+    fn note(&mut self, before: Option<&Entry<'_>>, after: Option<&Entry<'_>>) {
+        let (Some(dir), Some(entry), Some(hashes)) = (self.open.last(), before.or(after), &mut self.hashes) else {
+            return;
+        };
+        if hashes.len() == CHANGES_MAX {
+            self.hashes = None;
+            self.open.clear();
+            return;
+        }
+        let (mut path, steps) = (dir.path.clone(), dir.steps + 1);
+        if dir.steps > 0 {
+            path.push(b'/');
+        }
+        path.extend_from_slice(&entry.step);
+        hashes.push(path_hash(&path));
+        let (before, after) = (dir_of(before), dir_of(after));
+        // No path that can be asked for is longer.
+        if (before.is_some() || after.is_some()) && steps < PATH_STEPS_MAX {
+            self.open(path, steps, before, after);
+        }
+    }
+
+    fn open(&mut self, path: Vec<u8>, steps: usize, before: Option<ObjRef>, after: Option<ObjRef>) {
+        let walk = self.format.comparison(before.as_ref(), after.as_ref(), None, None);
+        let walk = if self.scouting { walk.scout(true) } else { walk };
+        self.open.push(Dir { path, steps, walk });
+    }
+}
+
+impl<'s, F: Format> Walk<'s, Store<F>> for Differences<'s, F> {
+    type Item = Option<Changes>;
+
+    fn next(&mut self, window: &mut Window<'s, Store<F>>) -> Result<Next<Self::Item>> {
+        loop {
+            if let Some(dir) = self.open.last_mut() {
+                match dir.walk.next(window)? {
+                    Next::Wants(kind, at) => return Ok(Next::Wants(kind, at)),
+                    Next::End => _ = self.open.pop(),
+                    Next::Item((before, after)) => {
+                        self.note(before.as_ref(), after.as_ref());
+                        return Ok(Next::Item(None));
+                    }
+                }
+            } else if std::mem::take(&mut self.under_way) {
+                let mut hashes = self.hashes.take();
+                hashes.iter_mut().for_each(|hashes| {
+                    hashes.sort_unstable();
+                    hashes.dedup();
+                });
+                return Ok(Next::Item(Some(hashes)));
+            } else {
+                let Some(((before, after), rest)) = self.pairs.split_first() else { return Ok(Next::End) };
+                (self.pairs, self.hashes, self.under_way) = (rest, Some(Vec::new()), true);
+                self.open(Vec::new(), 0, *before, Some(*after));
+            }
+        }
+    }
+
+    fn scout(&self, _: bool) -> Self {
+        let dir = |dir: &Dir<F::Comparison<'s, Store<F>>>| Dir {
+            path: dir.path.clone(),
+            steps: dir.steps,
+            walk: dir.walk.scout(true),
+        };
+        let open = self.open.iter().map(dir).collect();
+        Self { open, hashes: self.hashes.clone(), scouting: true, ..*self }
+    }
+
+    fn skip(&mut self) {
+        self.open.last_mut().into_iter().for_each(|dir| dir.walk.skip());
+    }
+}
+
+fn dir_of(entry: Option<&Entry<'_>>) -> Option<ObjRef> {
     match entry {
         Some(Entry { kind: EntryKind::Dir, target: Target::Object { at, .. }, .. }) => Some(*at),
         _ => None,

@@ -2,7 +2,7 @@
 
 use std::{cmp::Ordering, collections::BTreeSet, sync::Arc, vec::IntoIter};
 
-use bristlecone_core::{Commit, Format, Kind, ObjRef, Oid, Source};
+use bristlecone_core::{AHEAD_BYTES_MAX, AHEAD_OBJECTS_MAX, Commit, Format, Kind, ObjRef, Object, Oid, Source};
 
 use super::LogEntry;
 pub(super) use crate::oid_map::{OidMap, OidSet};
@@ -16,11 +16,17 @@ pub(crate) struct Graph<F: Format> {
     computed: OidMap<u64>,
     // Commits that history ends with, once they are known.
     shallow: Option<BTreeSet<Oid>>,
+    // Commits that were read ahead, and their bytes where they were read.
+    ahead: OidMap<(Loaded, usize)>,
+    ahead_bytes: usize,
 }
+
+/// A commit with its place, and its generation number if it carries one.
+type Loaded = (ObjRef, Commit, Option<u64>);
 
 impl<F: Format> Graph<F> {
     pub(crate) fn new(store: Arc<Store<F>>) -> Self {
-        Self { store, computed: OidMap::default(), shallow: None }
+        Self { store, computed: OidMap::default(), shallow: None, ahead: OidMap::default(), ahead_bytes: 0 }
     }
 
     /// Whether commits carry their generation numbers. Elsewhere one is known only after a walk through all of history.
@@ -66,9 +72,54 @@ impl<F: Format> Graph<F> {
         Ok(Node { at: entry.at, generation: entry.generation.unwrap_or_default(), parents })
     }
 
-    fn load(&self, at: &ObjRef) -> Result<(ObjRef, Commit, Option<u64>)> {
+    /// Whether a commit takes a call of its own, unless it is read ahead: it was not, and the store does not lend it.
+    pub(super) fn is_far(&self, at: &ObjRef) -> bool {
+        !self.ahead.contains_key(&at.oid) && self.store.peek(at.oid.as_bytes(), at.at).is_none()
+    }
+
+    /// Reads `first` and, in the same call, what a walk will want after it. Where `first` is not far, nothing is read.
+    ///
+    /// What is read waits until it is asked for: [`AHEAD_BYTES_MAX`] bytes at most, and one commit more.
+    pub(super) fn look_ahead(&mut self, first: &ObjRef, others: impl IntoIterator<Item = ObjRef>) -> Result<()> {
+        if !self.is_far(first) {
+            return Ok(());
+        }
+        let (mut wanted, mut asked) = (vec![(Kind::Commit, *first)], OidSet::from_iter([first.oid]));
+        for at in others {
+            if wanted.len() == AHEAD_OBJECTS_MAX {
+                break;
+            }
+            if asked.insert(at.oid) && self.is_far(&at) {
+                wanted.push((Kind::Commit, at));
+            }
+        }
+        if self.ahead_bytes > AHEAD_BYTES_MAX / 2 {
+            self.ahead.clear();
+            self.ahead_bytes = 0;
+        }
+        let store = self.store.clone();
+        let objects = store.read_many(&wanted, AHEAD_BYTES_MAX - self.ahead_bytes)?;
+        for ((_, at), object) in wanted.iter().zip(objects) {
+            // What is wrong with a commit is told when it is asked for.
+            if let Ok(loaded) = self.decode(at, &object) {
+                self.ahead_bytes += object.read_bytes();
+                self.ahead.insert(at.oid, (loaded, object.read_bytes()));
+            }
+        }
+        Ok(())
+    }
+
+    fn load(&mut self, at: &ObjRef) -> Result<Loaded> {
+        if let Some((loaded, bytes)) = self.ahead.remove(&at.oid) {
+            self.ahead_bytes -= bytes;
+            return Ok(loaded);
+        }
         let object = self.store.read(Kind::Commit, at)?;
-        let commit = self.store.format.decode_commit(&object);
+        self.decode(at, &object)
+    }
+
+    fn decode(&self, at: &ObjRef, object: &Object<'_>) -> Result<Loaded> {
+        let commit = self.store.format.decode_commit(object);
         let commit = commit.map_err(|source| Error::BadObject { oid: at.oid, source })?;
         let place = if object.location().is_some() { object.location() } else { at.at };
         Ok((ObjRef::new(at.oid, place), commit, object.aux(0).filter(|&generation| generation > 0)))

@@ -23,6 +23,8 @@ const MANIFEST: &str = "history";
 const SIDE_COMMITS_MIN: usize = 64;
 /// The most runs; history beyond them is walked.
 const RUNS_MAX: usize = 1 << 14;
+/// What changed is looked at in so many commits together.
+const TOGETHER_MAX: usize = 256;
 /// So many runs are in memory at a time.
 const OPEN_MAX: usize = 8;
 
@@ -194,22 +196,29 @@ impl<F: Format> Index<F> {
     fn collect(&mut self, graph: &mut Graph<F>, newest: LogEntry) -> Result<(Vec<Indexed>, Option<LogEntry>)> {
         let (mut commits, mut hashes) = (Vec::new(), 0);
         let mut next = Some(newest);
-        while let Some(entry) = next.take() {
-            let full = commits.len() == COMMITS_MAX || hashes >= HASHES_MAX;
-            if full || self.find(&entry.at.oid, entry.number()).is_some() {
-                return Ok((commits, Some(entry)));
+        while next.is_some() && commits.len() < COMMITS_MAX {
+            // The line is followed first, so that what changed in many commits is looked at together.
+            let (mut line, mut pairs) = (Vec::new(), Vec::new());
+            while line.len() < TOGETHER_MAX.min(COMMITS_MAX - commits.len())
+                && let Some(entry) = next.take_if(|entry| self.find(&entry.at.oid, entry.number()).is_none())
+            {
+                let parents = graph.parents(&entry.at.oid, &entry.commit)?;
+                next = parents.first().map(|parent| graph.read_numbered(parent)).transpose()?;
+                pairs.push((next.as_ref().map(|parent| parent.commit.tree), entry.commit.tree));
+                line.push(entry);
             }
-            next = graph
-                .parents(&entry.at.oid, &entry.commit)?
-                .first()
-                .map(|parent| graph.read_numbered(parent))
-                .transpose()?;
-            let before = next.as_ref().map(|parent| parent.commit.tree);
-            let changes = changes(&self.store, before, entry.commit.tree)?;
-            hashes += changes.as_ref().map_or(0, Vec::len);
-            commits.push(Indexed { oid: entry.at.oid, generation: entry.number(), changes });
+            if line.is_empty() {
+                break;
+            }
+            for (entry, changes) in line.into_iter().zip(changes(&self.store, &pairs)?) {
+                if hashes >= HASHES_MAX {
+                    return Ok((commits, Some(entry)));
+                }
+                hashes += changes.as_ref().map_or(0, Vec::len);
+                commits.push(Indexed { oid: entry.at.oid, generation: entry.number(), changes });
+            }
         }
-        Ok((commits, None))
+        Ok((commits, next))
     }
 
     /// Writes a run, in place of another or a new one.

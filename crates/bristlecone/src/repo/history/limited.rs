@@ -21,6 +21,7 @@ use smallvec::SmallVec;
 use super::{
     LogEntry, LogOptions, LogOrder,
     graph::{Graph, OidMap, OidSet},
+    log::LOOK_AHEAD_MAX,
     watch::Watch,
 };
 use crate::{Result, store::Store};
@@ -61,9 +62,12 @@ impl<F: Format> Limited<F> {
 
     pub(super) fn next(&mut self) -> Result<Option<LogEntry>> {
         while let Some(oid) = self.listed.pop_front() {
-            let met = &self.walk.met[&oid];
-            if !met.same && !self.walk.excluded.contains(&oid) {
-                return self.walk.graph.read(&met.at).map(Some);
+            let Walk { graph, met, excluded, .. } = &mut self.walk;
+            let is_listed = |oid: &Oid| !met[oid].same && !excluded.contains(oid);
+            if is_listed(&oid) {
+                let others = self.listed.iter().take(LOOK_AHEAD_MAX).filter(|oid| is_listed(oid));
+                graph.look_ahead(&met[&oid].at, others.map(|oid| met[oid].at))?;
+                return graph.read(&met[&oid].at).map(Some);
             }
         }
         Ok(None)
@@ -104,7 +108,8 @@ impl<F: Format> Walk<F> {
     fn start(&mut self, heads: &[ObjRef], exclude: &[ObjRef], heads_before: usize) -> Result<()> {
         let (before, after) = heads.split_at(heads_before.min(heads.len()));
         let named: Vec<ObjRef> = [before, exclude, after].concat();
-        for at in &named {
+        for (index, at) in named.iter().enumerate() {
+            self.graph.look_ahead(at, named[index..].iter().copied())?;
             self.meet(at)?;
         }
         for at in &named {
@@ -180,17 +185,27 @@ impl<F: Format> Walk<F> {
             parents.truncate(1);
         }
         for parent in parents {
-            self.meet(&parent)?;
+            self.meet_with_others(&parent)?;
             self.enqueue(&parent.oid);
         }
         Ok(())
+    }
+
+    /// Reads a commit if that was not done, with the parents of those that wait.
+    fn meet_with_others(&mut self, at: &ObjRef) -> Result<()> {
+        if !self.met.contains_key(&at.oid) && self.graph.is_far(at) {
+            let Self { graph, met, queue, .. } = self;
+            let parents = queue.0.iter().flat_map(|(_, _, oid)| &met[oid].parents).take(LOOK_AHEAD_MAX);
+            graph.look_ahead(at, parents.filter(|parent| !met.contains_key(&parent.oid)).copied())?;
+        }
+        self.meet(at)
     }
 
     /// Leaves out the parents of a commit that is left out, and puts them into the queue.
     fn follow_excluded(&mut self, oid: &Oid) -> Result<()> {
         for parent in self.met[oid].parents.clone() {
             self.excluded.insert(parent.oid);
-            self.meet(&parent)?;
+            self.meet_with_others(&parent)?;
             self.exclude_parents(&parent.oid);
             self.enqueue(&parent.oid);
         }

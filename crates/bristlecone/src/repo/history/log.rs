@@ -1,8 +1,12 @@
 //! The log: which commits belong to it, and with which parents history goes on.
 
-use std::{collections::BinaryHeap, sync::Arc};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BinaryHeap},
+    sync::Arc,
+};
 
-use bristlecone_core::{Format, ObjRef, Oid, native::Native};
+use bristlecone_core::{AHEAD_OBJECTS_MAX, Format, ObjRef, Oid, native::Native};
 
 use super::{
     LogEntry, LogOptions, LogOrder,
@@ -12,6 +16,9 @@ use super::{
     watch::Watch,
 };
 use crate::{Result, store::Store};
+
+/// So many parents of commits that wait are looked through when one must be read.
+pub(super) const LOOK_AHEAD_MAX: usize = 4 * AHEAD_OBJECTS_MAX;
 
 /// The commits of a log, loaded as they are asked for.
 #[derive(Debug)]
@@ -107,15 +114,26 @@ pub(super) struct Walk<F: Format> {
     since: i64,
     until: i64,
     loaded: OidMap<Loaded>,
+    // Those of them that were not expanded, newest first, in the order in which they were loaded.
+    waiting: BTreeMap<(Reverse<i64>, u64), Oid>,
+    count: u64,
     seen: OidSet,
 }
 
 #[derive(Debug)]
 struct Loaded {
     entry: LogEntry,
+    number: u64,
     // Of the history as the log sees it; set by `expand`.
     parents: Vec<Oid>,
     shown: bool,
+}
+
+impl Loaded {
+    /// Its place among those that wait.
+    const fn place(&self) -> (Reverse<i64>, u64) {
+        (Reverse(self.entry.commit.committer.seconds), self.number)
+    }
 }
 
 impl<F: Format> Walk<F> {
@@ -128,6 +146,8 @@ impl<F: Format> Walk<F> {
             since: options.since.unwrap_or(i64::MIN),
             until: options.until.unwrap_or(i64::MAX),
             loaded: OidMap::default(),
+            waiting: BTreeMap::new(),
+            count: 0,
             seen: OidSet::default(),
         }
     }
@@ -135,13 +155,14 @@ impl<F: Format> Walk<F> {
     /// Returns those heads that are not left out, newest first, each once.
     fn heads(&mut self, heads: &[ObjRef]) -> Result<Vec<Oid>> {
         let mut kept = Vec::new();
-        for at in heads {
+        for (index, at) in heads.iter().enumerate() {
+            self.graph.look_ahead(at, heads[index..].iter().copied())?;
             if self.load(at)? || !self.discover(&at.oid) {
                 continue;
             }
             kept.push(at.oid);
         }
-        kept.sort_by_key(|oid| std::cmp::Reverse(self.seconds(oid)));
+        kept.sort_by_key(|oid| Reverse(self.seconds(oid)));
         Ok(kept)
     }
 
@@ -165,14 +186,23 @@ impl<F: Format> Walk<F> {
 
     /// Takes a commit out of the walk; `None` if the log does not list it.
     pub(super) fn take(&mut self, oid: &Oid) -> Option<LogEntry> {
-        self.loaded.remove(oid).filter(|loaded| loaded.shown).map(|loaded| loaded.entry)
+        self.forget(oid).filter(|loaded| loaded.shown).map(|loaded| loaded.entry)
+    }
+
+    fn forget(&mut self, oid: &Oid) -> Option<Loaded> {
+        let loaded = self.loaded.remove(oid)?;
+        self.waiting.remove(&loaded.place());
+        Some(loaded)
     }
 
     /// Loads a commit; returns whether it is left out.
     fn load(&mut self, at: &ObjRef) -> Result<bool> {
         if !self.loaded.contains_key(&at.oid) {
             let entry = self.graph.read(at)?;
-            self.loaded.insert(at.oid, Loaded { entry, parents: Vec::new(), shown: true });
+            self.count += 1;
+            let loaded = Loaded { entry, number: self.count, parents: Vec::new(), shown: true };
+            self.waiting.insert(loaded.place(), at.oid);
+            self.loaded.insert(at.oid, loaded);
         }
         self.excluded.contains(&mut self.graph, &at.oid, self.loaded[&at.oid].entry.number())
     }
@@ -181,6 +211,7 @@ impl<F: Format> Walk<F> {
     pub(super) fn expand(&mut self, oid: &Oid) -> Result<()> {
         let commit = &self.loaded[oid].entry.commit;
         let seconds = commit.committer.seconds;
+        self.waiting.remove(&self.loaded[oid].place());
         if seconds < self.since {
             // What lies before an older commit is not looked at.
             self.loaded.entry(*oid).and_modify(|loaded| loaded.shown = false);
@@ -190,6 +221,7 @@ impl<F: Format> Walk<F> {
         if self.first_parent {
             parents.truncate(1);
         }
+        self.look_ahead(&parents)?;
         let mut all = Vec::with_capacity(parents.len());
         for parent in &parents {
             let new = !self.loaded.contains_key(&parent.oid);
@@ -207,11 +239,28 @@ impl<F: Format> Walk<F> {
         kept.retain(|parent| !(parent.excluded || parent.new && self.seen.contains(&parent.oid)));
         let kept: Vec<Oid> = kept.iter().map(|parent| parent.oid).collect();
         for parent in all.iter().filter(|parent| parent.new && !kept.contains(&parent.oid)) {
-            self.loaded.remove(&parent.oid);
+            self.forget(&parent.oid);
         }
         let loaded = self.loaded.get_mut(oid).expect("a commit is loaded before it is expanded");
         (loaded.parents, loaded.shown) = (kept, shown && seconds <= self.until);
         Ok(())
+    }
+
+    /// Reads those parents of a commit that are not there, with those of other commits that wait to be expanded.
+    fn look_ahead(&mut self, parents: &[ObjRef]) -> Result<()> {
+        let Self { graph, loaded, seen, waiting, since, .. } = self;
+        let Some(first) = parents.iter().find(|at| !loaded.contains_key(&at.oid)).filter(|at| graph.is_far(at)) else {
+            return Ok(());
+        };
+        let mut others = parents.to_vec();
+        for ((Reverse(seconds), _), oid) in waiting.iter().take(LOOK_AHEAD_MAX) {
+            if let Some(waits) = loaded.get(oid).filter(|_| *seconds >= *since) {
+                let followed = if self.first_parent { 1 } else { usize::MAX };
+                others.extend(graph.parents(oid, &waits.entry.commit)?.iter().take(followed));
+            }
+        }
+        let others = others.into_iter().filter(|at| !loaded.contains_key(&at.oid) && !seen.contains(&at.oid));
+        graph.look_ahead(first, others)
     }
 
     /// Simplifies a commit: a parent that has the same at the path stands for all.

@@ -1,0 +1,316 @@
+//! Reading ahead: many objects a call, in the order in which a walk will want them.
+//!
+//! A walk ([`Walk`]) does not read. It takes objects from a [`Window`], and where that lacks one it says so. Then a *scout*,
+//! which is a copy of the walk, goes on through what the window holds, passes over whatever it lacks, and notes it; all
+//! that is then asked for in one call. So the order of the calls is that of the walk itself, whatever the walk is, and
+//! only what the walk's own rules lead to is asked for.
+//!
+//! Where the source lends an object ([`Source::peek`]) the window is out of the way, and nothing is read ahead.
+//! `docs/decisions/0021-looking-ahead.md` has the bounds and why they hold.
+
+use alloc::{collections::BTreeMap, vec::Vec};
+use core::fmt;
+
+use crate::{Bytes, Kind, ObjRef, Object, Oid, Record, Source};
+
+/// So many objects are asked for in a call, at most.
+pub const AHEAD_OBJECTS_MAX: usize = 256;
+/// So many bytes of objects are held, at most, and the object with which they became so many.
+pub const AHEAD_BYTES_MAX: usize = 8 << 20;
+/// The first call asks for fewer, since its caller may want no more than the beginning. With less than half a call, a walk over
+/// some dozens of objects would take more calls than the chain of them is long.
+const OBJECTS_FIRST: usize = AHEAD_OBJECTS_MAX / 2;
+/// A scout takes so many steps, and so many objects: few that name each other again and again can make a walk almost
+/// without end.
+const SCOUT_STEPS_MAX: u32 = 1 << 18;
+
+/// What a walk comes to.
+#[derive(Clone, Debug)]
+pub enum Next<T> {
+    /// The next item.
+    Item(T),
+    /// An object that the window lacks. The walk stays where it is.
+    Wants(Kind, ObjRef),
+    /// Nothing more.
+    End,
+}
+
+/// A walk over objects that takes them from a window and waits where the window lacks one.
+///
+/// **Law.** What the walk gives does not depend on what the window holds.
+pub trait Walk<'a, S: Source>: Sized {
+    /// What the walk gives.
+    type Item;
+
+    /// Goes on to the next item, or to the next object that is wanted.
+    ///
+    /// # Errors
+    /// What is wrong with an object.
+    fn next(&mut self, window: &mut Window<'a, S>) -> Result<Next<Self::Item>, S::Error>;
+
+    /// Returns a copy that stands where this walk does and finds out what it will want. It may check less, give items in
+    /// another order, and others in place of what it cannot know; if not `items`, it need not give any.
+    #[must_use]
+    fn scout(&self, items: bool) -> Self;
+
+    /// Passes over the object that was wanted last, as if nothing were below it. Asked of scouts alone.
+    fn skip(&mut self);
+}
+
+/// Objects that were read ahead of a walk.
+///
+/// It holds at most [`AHEAD_BYTES_MAX`] bytes of objects and one object more.
+pub struct Window<'a, S> {
+    source: &'a S,
+    held: BTreeMap<Wanted, Held<'a>>,
+    // Of all that is held.
+    bytes: usize,
+    // How many objects the next call asks for.
+    ask: usize,
+    // A scout is on its way, and how many objects it has met.
+    scouting: bool,
+    met: u32,
+}
+
+type Wanted = (Kind, Oid);
+
+struct Held<'a> {
+    object: Object<'a>,
+    // How often the walk will want it, as far as the last scout came, and where on its way the scout met it last.
+    uses: u32,
+    met: u32,
+}
+
+impl<'a, S: Source> Window<'a, S> {
+    /// Returns a window over a source that holds nothing.
+    #[must_use]
+    pub const fn new(source: &'a S) -> Self {
+        Self { source, held: BTreeMap::new(), bytes: 0, ask: OBJECTS_FIRST, scouting: false, met: 0 }
+    }
+
+    /// Returns what the objects are read from.
+    #[must_use]
+    pub const fn source(&self) -> &'a S {
+        self.source
+    }
+
+    /// Returns an object that the source lends or the window holds; `None` if it must be read.
+    #[inline]
+    pub fn get(&mut self, kind: Kind, at: &ObjRef) -> Option<Object<'a>> {
+        if !self.scouting
+            && let Some(object) = lent(self.source, kind, at)
+        {
+            return Some(object);
+        }
+        if self.held.is_empty() { None } else { self.take(kind, at) }
+    }
+
+    fn take(&mut self, kind: Kind, at: &ObjRef) -> Option<Object<'a>> {
+        let wanted = (kind, at.oid);
+        let held = self.held.get_mut(&wanted)?;
+        if self.scouting {
+            if self.met == SCOUT_STEPS_MAX {
+                return None;
+            }
+            self.met += 1;
+            (held.uses, held.met) = (held.uses + 1, self.met);
+            return Some(held.object.clone());
+        }
+        if held.uses > 1 {
+            held.uses -= 1;
+            return Some(held.object.clone());
+        }
+        self.drop_held(wanted)
+    }
+
+    fn drop_held(&mut self, wanted: Wanted) -> Option<Object<'a>> {
+        let object = self.held.remove(&wanted)?.object;
+        self.bytes -= object.read_bytes();
+        Some(object)
+    }
+
+    /// Returns the next item of a walk, reading what it wants; `None` at its end.
+    ///
+    /// # Errors
+    /// Those of the walk and of the source.
+    #[inline]
+    pub fn advance<W: Walk<'a, S>>(&mut self, walk: &mut W) -> Result<Option<W::Item>, S::Error> {
+        loop {
+            match walk.next(self)? {
+                Next::Item(item) => return Ok(Some(item)),
+                Next::End => return Ok(None),
+                Next::Wants(kind, at) => self.read_for(walk, kind, at)?,
+            }
+        }
+    }
+
+    /// Reads the object that a walk wants, and with it what a scout finds that it will want.
+    #[cold]
+    fn read_for<W: Walk<'a, S>>(&mut self, walk: &W, kind: Kind, at: ObjRef) -> Result<(), S::Error> {
+        let mut outlook = Outlook::new(kind, at);
+        if self.ask > 1 {
+            self.scout(walk, &mut outlook);
+        }
+        self.make_room();
+        let room = AHEAD_BYTES_MAX - self.bytes;
+        let mut found = self.source.read_many(&outlook.wanted, room)?;
+        if found.is_empty() {
+            found.push(self.source.read(kind, &at)?);
+        }
+        let whole = found.len() >= outlook.wanted.len();
+        let mut read = 0;
+        for ((kind, at), object) in outlook.wanted.iter().zip(found) {
+            // A source that answers with more than it was asked for is asked again.
+            if read > room {
+                break;
+            }
+            let wanted = (*kind, at.oid);
+            self.drop_held(wanted);
+            read += object.read_bytes();
+            self.bytes += object.read_bytes();
+            self.held.insert(wanted, Held { object, uses: outlook.uses[&wanted], met: self.met });
+        }
+        // A call that was cut short though there was room says that reading ahead wins nothing, or met what cannot be read.
+        self.ask = if whole || read >= room { (self.ask * 2).min(AHEAD_OBJECTS_MAX) } else { (self.ask / 2).max(1) };
+        Ok(())
+    }
+
+    /// Sends a scout ahead of a walk, which notes what the window lacks.
+    fn scout<W: Walk<'a, S>>(&mut self, walk: &W, outlook: &mut Outlook) {
+        for held in self.held.values_mut() {
+            (held.uses, held.met) = (0, u32::MAX);
+        }
+        (self.scouting, self.met) = (true, 0);
+        let mut scout = walk.scout(false);
+        for _ in 0..SCOUT_STEPS_MAX {
+            // What is wrong with an object the walk will find itself.
+            let (kind, at) = match scout.next(self) {
+                Ok(Next::Item(_)) => continue,
+                Ok(Next::Wants(kind, at)) if self.met < SCOUT_STEPS_MAX => (kind, at),
+                Ok(_) | Err(_) => break,
+            };
+            let noted = outlook.uses.contains_key(&(kind, at.oid));
+            if !noted && outlook.wanted.len() >= self.ask {
+                break;
+            }
+            if noted || self.source.peek(at.oid.as_bytes(), at.at).is_none() {
+                outlook.note(kind, at);
+            }
+            scout.skip();
+        }
+        self.scouting = false;
+    }
+
+    /// Drops what will be wanted last, until half of the window is free: a call that brings fewer bytes would be a small one.
+    fn make_room(&mut self) {
+        if self.bytes <= AHEAD_BYTES_MAX / 2 {
+            return;
+        }
+        let mut held: Vec<(u32, Wanted)> = self.held.iter().map(|(wanted, held)| (held.met, *wanted)).collect();
+        held.sort_unstable();
+        while self.bytes > AHEAD_BYTES_MAX / 2
+            && let Some((_, wanted)) = held.pop()
+        {
+            self.drop_held(wanted);
+        }
+    }
+}
+
+/// What a call asks for, each object once, and how often each will be wanted.
+struct Outlook {
+    wanted: Vec<(Kind, ObjRef)>,
+    uses: BTreeMap<Wanted, u32>,
+}
+
+impl Outlook {
+    fn new(kind: Kind, at: ObjRef) -> Self {
+        Self { wanted: alloc::vec![(kind, at)], uses: BTreeMap::from([((kind, at.oid), 0)]) }
+    }
+
+    fn note(&mut self, kind: Kind, at: ObjRef) {
+        let uses = self.uses.entry((kind, at.oid)).or_insert_with(|| {
+            self.wanted.push((kind, at));
+            0
+        });
+        *uses += 1;
+    }
+}
+
+/// Returns an object that the source lends, if it is of this kind. A large value stands for a value.
+#[inline]
+fn lent<'a, S: Source>(source: &'a S, kind: Kind, at: &ObjRef) -> Option<Object<'a>> {
+    let bytes = source.peek(at.oid.as_bytes(), at.at)?;
+    let record = Record::parse(bytes).ok()?;
+    let fits = record.kind == kind || (kind == Kind::Contents && record.kind == Kind::Pieces);
+    fits.then(|| Object::from_record(&record, Bytes::Borrowed(bytes), at.at))
+}
+
+impl<S> fmt::Debug for Window<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Window").field("objects", &self.held.len()).field("bytes", &self.bytes).finish_non_exhaustive()
+    }
+}
+
+/// The items of a walk, whose objects are read ahead.
+pub struct Ahead<'a, S: Source, W: Walk<'a, S>> {
+    window: Window<'a, S>,
+    walk: W,
+    // The first item, which was looked for when the walk began.
+    first: Option<Result<W::Item, S::Error>>,
+    ended: bool,
+}
+
+impl<'a, S: Source, W: Walk<'a, S>> Ahead<'a, S, W> {
+    /// Begins a walk and reads what its first item takes.
+    ///
+    /// # Errors
+    /// Those of the source. What is wrong with an item comes in its place.
+    pub fn new(source: &'a S, mut walk: W) -> Result<Self, S::Error> {
+        let mut window = Window::new(source);
+        let first = loop {
+            match walk.next(&mut window) {
+                Ok(Next::Wants(kind, at)) => window.read_for(&walk, kind, at)?,
+                Ok(Next::Item(item)) => break Some(Ok(item)),
+                Ok(Next::End) => break None,
+                Err(error) => break Some(Err(error)),
+            }
+        };
+        let ended = !matches!(first, Some(Ok(_)));
+        Ok(Self { window, walk, first, ended })
+    }
+}
+
+impl<'a, S: Source, W: Walk<'a, S>> Iterator for Ahead<'a, S, W> {
+    type Item = Result<W::Item, S::Error>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.first.is_some() {
+            return self.first.take();
+        }
+        // As `Window::advance` does: items are large, and each way through a function may copy them.
+        while !self.ended {
+            match self.walk.next(&mut self.window) {
+                Ok(Next::Item(item)) => return Some(Ok(item)),
+                Ok(Next::Wants(kind, at)) => {
+                    if let Err(error) = self.window.read_for(&self.walk, kind, at) {
+                        self.ended = true;
+                        return Some(Err(error));
+                    }
+                }
+                Ok(Next::End) => self.ended = true,
+                Err(error) => {
+                    self.ended = true;
+                    return Some(Err(error));
+                }
+            }
+        }
+        None
+    }
+}
+
+impl<'a, S: Source, W: Walk<'a, S>> fmt::Debug for Ahead<'a, S, W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ahead").field("window", &self.window).field("ended", &self.ended).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,266 @@
+//! A backend as far away as a bucket or a remote: every call that reads takes its time, and nothing is lent.
+//!
+//! It counts calls and what they brought, and knows which objects are still held by whoever asked: so a test can tell how
+//! far a walk reads ahead, and how much it keeps.
+
+#![deny(clippy::missing_trait_methods)]
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::Duration,
+};
+
+use bristlecone::{
+    Backend, BackendStats, Batch, Capabilities, Damage, Durability, Error, Location, MemoryBackend, ObjRef, Object,
+    Oid, Position, RefMove, RefTarget, Roots, Snapshot, SweepLimits, Swept,
+};
+use bristlecone_core::{Bytes, Record};
+
+/// What was read from a [`Slow`] backend.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reads {
+    /// Calls, of one object or many.
+    pub calls: u64,
+    /// Objects that they brought; one that was read twice counts twice.
+    pub objects: u64,
+    /// Bytes of those.
+    pub bytes: u64,
+    /// The most bytes of objects that were held at a time, at the end of a call.
+    pub held_bytes_max: u64,
+    /// Bytes of the largest object.
+    pub object_bytes_max: u64,
+}
+
+/// A memory backend each of whose calls that read takes so long.
+pub struct Slow {
+    inner: Arc<MemoryBackend>,
+    line: Arc<Line>,
+}
+
+/// What is between a caller and the memory.
+struct Line {
+    delay: Duration,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    reads: Reads,
+    // What was handed out and may still be held.
+    handed: Vec<Weak<[u8]>>,
+    // Ids that cannot be read.
+    broken: BTreeSet<Oid>,
+}
+
+impl Slow {
+    /// Puts so much time between a caller and what is in memory.
+    #[must_use]
+    pub fn new(inner: Arc<MemoryBackend>, delay: Duration) -> Self {
+        Self { inner, line: Arc::new(Line { delay, state: Mutex::default() }) }
+    }
+
+    /// Returns what was read since this was asked last.
+    pub fn take_reads(&self) -> Reads {
+        std::mem::take(&mut self.line.state().reads)
+    }
+
+    /// Makes every read of an object fail from now on.
+    pub fn break_object(&self, oid: Oid) {
+        self.line.state().broken.insert(oid);
+    }
+}
+
+impl Line {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Copies an object out of the memory, so that it is seen how long it is held.
+    fn fetch(&self, inner: &dyn Snapshot, at: &ObjRef) -> Result<Option<Object<'static>>, Error> {
+        let mut state = self.state();
+        if state.broken.contains(&at.oid) {
+            let (file, reason) = ("far away".to_owned(), "it was broken for a test".to_owned());
+            return Err(Error::Corrupt { file, offset: 0, oid: Some(at.oid), reason });
+        }
+        let Some(found) = inner.read(at)? else { return Ok(None) };
+        let place = found.location();
+        let lent = inner.peek(at.oid.as_bytes(), place).expect("memory lends what it has");
+        let bytes: Arc<[u8]> = Arc::from(lent);
+        let record = Record::parse(lent).expect("memory has whole records");
+        state.handed.push(Arc::downgrade(&bytes));
+        state.reads.objects += 1;
+        state.reads.bytes += bytes.len() as u64;
+        state.reads.object_bytes_max = state.reads.object_bytes_max.max(bytes.len() as u64);
+        Ok(Some(Object::from_record(&record, Bytes::from(bytes), place)))
+    }
+
+    fn end_call(&self) {
+        {
+            let mut state = self.state();
+            state.reads.calls += 1;
+            state.handed.retain(|bytes| bytes.strong_count() > 0);
+            let held = state.handed.iter().filter_map(Weak::upgrade).map(|bytes| bytes.len() as u64).sum();
+            state.reads.held_bytes_max = state.reads.held_bytes_max.max(held);
+        }
+        std::thread::sleep(self.delay);
+    }
+}
+
+impl fmt::Debug for Slow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Slow")
+            .field("delay", &self.line.delay)
+            .field("reads", &self.line.state().reads)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What is read through it.
+struct SlowSnapshot {
+    inner: Arc<dyn Snapshot>,
+    line: Arc<Line>,
+}
+
+impl fmt::Debug for SlowSnapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SlowSnapshot").field("inner", &self.inner).finish_non_exhaustive()
+    }
+}
+
+impl Snapshot for SlowSnapshot {
+    fn read(&self, at: &ObjRef) -> Result<Option<Object<'_>>, Error> {
+        let found = self.line.fetch(&*self.inner, at);
+        self.line.end_call();
+        found
+    }
+
+    fn peek(&self, _: &[u8], _: Location) -> Option<&[u8]> {
+        None
+    }
+
+    fn read_many(&self, at: &[ObjRef], bytes_max: usize) -> Result<Vec<Option<Object<'_>>>, Error> {
+        let (mut found, mut bytes) = (Vec::new(), 0);
+        for at in at {
+            match self.line.fetch(&*self.inner, at) {
+                Ok(object) => {
+                    bytes += object.as_ref().map_or(0, Object::read_bytes);
+                    found.push(object);
+                }
+                Err(error) if found.is_empty() => {
+                    self.line.end_call();
+                    return Err(error);
+                }
+                Err(_) => break,
+            }
+            if bytes >= bytes_max {
+                break;
+            }
+        }
+        self.line.end_call();
+        Ok(found)
+    }
+
+    fn locate(&self, oid: &Oid) -> Option<Location> {
+        self.inner.locate(oid)
+    }
+
+    fn position(&self) -> Option<Position> {
+        self.inner.position()
+    }
+
+    fn keep(&self, root: &Oid) {
+        self.inner.keep(root);
+    }
+}
+
+impl Backend for Slow {
+    fn name(&self) -> &'static str {
+        "slow"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn snapshot(&self, roots: &[Oid]) -> Arc<dyn Snapshot> {
+        Arc::new(SlowSnapshot { inner: self.inner.snapshot(roots), line: self.line.clone() })
+    }
+
+    fn read(&self, at: &ObjRef) -> Result<Option<Object<'static>>, Error> {
+        Ok(self.snapshot(&[]).read(at)?.map(Object::into_static))
+    }
+
+    fn locate(&self, oid: &Oid) -> Option<Location> {
+        self.inner.locate(oid)
+    }
+
+    fn position(&self) -> Result<Option<Position>, Error> {
+        self.inner.position()
+    }
+
+    fn sweeps(&self) -> u64 {
+        self.inner.sweeps()
+    }
+
+    fn sweep(&self, roots: &Roots<'_>, limits: &SweepLimits) -> Result<Swept, Error> {
+        self.inner.sweep(roots, limits)
+    }
+
+    fn append(&self, batch: Batch, moves: &[RefMove], durability: Durability) -> Result<Location, Error> {
+        self.inner.append(batch, moves, durability)
+    }
+
+    fn append_keeping(&self, batch: &mut Batch) -> Result<(), Error> {
+        self.inner.append_keeping(batch)
+    }
+
+    fn append_many(&self, batches: Vec<(Batch, Vec<RefMove>)>, durability: Durability) -> Vec<Result<Location, Error>> {
+        self.inner.append_many(batches, durability)
+    }
+
+    fn get_ref(&self, name: &str) -> Result<Option<RefTarget>, Error> {
+        self.inner.get_ref(name)
+    }
+
+    fn list_refs(&self, prefix: &str) -> Result<BTreeMap<String, RefTarget>, Error> {
+        self.inner.list_refs(prefix)
+    }
+
+    fn shallow(&self) -> Result<BTreeSet<Oid>, Error> {
+        self.inner.shallow()
+    }
+
+    fn promised_to(&self) -> Result<Option<String>, Error> {
+        self.inner.promised_to()
+    }
+
+    fn flush(&self) -> Result<(), Error> {
+        self.inner.flush()
+    }
+
+    fn each_object(
+        &self,
+        each: &mut dyn FnMut(Oid, &Object<'_>) -> Result<(), Error>,
+        damage: &mut dyn FnMut(Damage),
+    ) -> Result<(), Error> {
+        self.inner.each_object(each, damage)
+    }
+
+    fn clear_caches(&self) {
+        self.inner.clear_caches();
+    }
+
+    fn stats(&self) -> BackendStats {
+        self.inner.stats()
+    }
+
+    fn read_derived(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
+        self.inner.read_derived(name)
+    }
+
+    fn write_derived(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
+        self.inner.write_derived(name, bytes)
+    }
+}

@@ -1,0 +1,451 @@
+//! What is far away is read many objects a call: calls are at most the longest chain in which each object is known only
+//! from the one before, and twice as many as full calls would take; what was read ahead stays within the window; and
+//! whoever stops early has not read the world.
+
+use std::{collections::HashMap, fmt::Debug, sync::Arc, time::Duration};
+
+use bristlecone::{
+    Error, Format, Git, Info, Kind, Listing, LogOptions, LogOrder, MemoryBackend, Native, ObjRef, Oid, Repo, Tezos,
+    Tree,
+    core::{AHEAD_BYTES_MAX, AHEAD_OBJECTS_MAX},
+};
+use bristlecone_testkit::{
+    generate::Rng,
+    slow::{Reads, Slow},
+};
+
+/// A repository in memory, and the same one from far away.
+struct Far<F: Format> {
+    near: Repo<F>,
+    far: Repo<F>,
+    slow: Arc<Slow>,
+}
+
+impl<F: Format> Far<F> {
+    fn new(format: F) -> Self {
+        Self::with_delay(format, Duration::ZERO)
+    }
+
+    fn with_delay(format: F, delay: Duration) -> Self {
+        let memory = Arc::new(MemoryBackend::new());
+        let slow = Arc::new(Slow::new(memory.clone(), delay));
+        let far = Repo::with_backend(format.clone(), slow.clone());
+        Self { near: Repo::with_backend(format, memory), far, slow }
+    }
+
+    /// Commits a tree of these paths.
+    fn commit(&self, branch: &str, paths: impl IntoIterator<Item = String>) -> ObjRef {
+        let branch = self.near.branch(branch).unwrap();
+        let mut tree = branch.tree().unwrap();
+        for path in paths {
+            tree.add(&path, path.as_bytes()).unwrap();
+        }
+        branch.commit(&mut tree, &Info::message("data")).unwrap()
+    }
+
+    /// The tree of a commit from near and from far.
+    fn trees(&self, commit: ObjRef) -> (Tree<F>, Tree<F>) {
+        let trees = (self.near.checkout(commit).unwrap(), self.far.checkout(commit).unwrap());
+        self.slow.take_reads();
+        trees
+    }
+
+    /// Returns how many objects of these kinds are on the longest way down from some.
+    fn depth(&self, roots: &[ObjRef], kinds: &[Kind]) -> u64 {
+        let mut depths = HashMap::new();
+        roots.iter().map(|at| self.depth_below(at.oid, kinds, &mut depths)).max().unwrap_or(0)
+    }
+
+    fn depth_below(&self, root: Oid, kinds: &[Kind], depths: &mut HashMap<Oid, u64>) -> u64 {
+        let mut stack = vec![(root, false)];
+        while let Some((oid, seen)) = stack.pop() {
+            if depths.contains_key(&oid) {
+                continue;
+            }
+            let object = self.near.backend().read(&oid.into()).unwrap().unwrap();
+            let mut children = Vec::new();
+            let each = &mut |kind, oid| children.extend(kinds.contains(&kind).then_some(oid));
+            self.near.format().children(object.kind(), object.body(), each).unwrap();
+            if seen {
+                let below = children.iter().map(|oid| depths[oid]).max().unwrap_or(0);
+                depths.insert(oid, below + 1);
+            } else {
+                stack.push((oid, true));
+                stack.extend(children.into_iter().map(|oid| (oid, false)));
+            }
+        }
+        depths[&root]
+    }
+
+    /// Checks calls and memory of an operation that was just done.
+    fn assert_within(&self, what: &str, depth: u64) -> Reads {
+        let reads = self.slow.take_reads();
+        let full = reads.objects as f64 / AHEAD_OBJECTS_MAX as f64 + reads.bytes as f64 / AHEAD_BYTES_MAX as f64;
+        assert!(reads.calls as f64 <= depth as f64 + 2.0 * full, "{what}: depth {depth}, {reads:?}");
+        // Besides the window, a walk holds the objects on the way down to where it stands.
+        let held_max = AHEAD_BYTES_MAX as u64 + (depth + 1) * reads.object_bytes_max;
+        assert!(reads.held_bytes_max <= held_max, "{what}: at most {held_max} bytes, {reads:?}");
+        reads
+    }
+}
+
+fn numbered(prefix: &str, count: usize) -> impl Iterator<Item = String> {
+    let prefix = prefix.to_owned();
+    (0..count).map(move |n| format!("{prefix}{n:06}"))
+}
+
+/// A directory of 100,000 entries; one of 2,000 directories; one that is 300 deep, with others beside the way.
+fn shapes() -> Vec<(&'static str, Vec<String>)> {
+    let many = (0..2000).flat_map(|n| (0..3).map(move |value| format!("dirs/d{n:04}/v{value}"))).collect();
+    let mut deep = Vec::new();
+    let mut path = String::new();
+    for level in 0..300 {
+        path.push_str("down/");
+        deep.extend([format!("{path}a{level}/x"), format!("{path}value"), format!("{path}z{level}/x")]);
+    }
+    let nested = (0..4096).map(|n| format!("{}/{}/{}/{}/v", n % 8, n / 8 % 8, n / 64 % 8, n / 512)).collect();
+    vec![("wide", numbered("wide/e", 100_000).collect()), ("many", many), ("deep", deep), ("nested", nested)]
+}
+
+fn walked<F: Format>(tree: &Tree<F>) -> Vec<String> {
+    tree.walk_all("").unwrap().map(|entry| entry.unwrap().0.to_string()).collect()
+}
+
+fn directories_are_listed_in_few_calls<F: Format>(format: F) {
+    for (shape, paths) in shapes() {
+        let far = Far::new(format.clone());
+        let commit = far.commit("main", paths);
+        let depth = far.depth(&[far.near.commit(commit).unwrap().tree], &[Kind::Node]);
+        let (near, tree) = far.trees(commit);
+        assert_eq!(walked(&tree), walked(&near));
+        far.assert_within(&format!("{} {shape}", F::NAME), depth);
+    }
+}
+
+#[test]
+fn native_directories_are_listed_in_few_calls() {
+    directories_are_listed_in_few_calls(Native::new());
+}
+
+#[test]
+fn git_directories_are_listed_in_few_calls() {
+    directories_are_listed_in_few_calls(Git::sha1());
+}
+
+#[test]
+fn tezos_directories_are_listed_in_few_calls() {
+    directories_are_listed_in_few_calls(Tezos::new());
+}
+
+/// The paths at which two trees differ.
+fn different<F: Format>(mut before: Tree<F>, mut after: Tree<F>) -> Vec<String> {
+    let mut paths = Vec::new();
+    let each = &mut |difference: bristlecone::Difference<'_, F>| {
+        paths.push(difference.path.to_string());
+        Ok(())
+    };
+    before.diff(&mut after, "", each).unwrap();
+    paths
+}
+
+fn versions_are_compared_in_few_calls<F: Format>(format: F) {
+    for (shape, paths) in shapes() {
+        let far = Far::new(format.clone());
+        let changed: Vec<String> = paths.iter().step_by(7).cloned().collect();
+        let before = far.commit("main", paths);
+        let branch = far.near.branch("main").unwrap();
+        let mut tree = branch.tree().unwrap();
+        for (n, path) in changed.iter().enumerate() {
+            if n % 5 == 0 {
+                tree.remove(path).unwrap()
+            } else {
+                tree.add(path, format!("changed {n}").as_bytes()).unwrap()
+            };
+        }
+        let after = branch.commit(&mut tree, &Info::message("changes")).unwrap();
+        let roots = [before, after].map(|at| far.near.commit(at).unwrap().tree);
+        let depth = far.depth(&roots, &[Kind::Node]);
+        let ((near, tree), (near_after, tree_after)) = (far.trees(before), far.trees(after));
+        assert_eq!(different(tree, tree_after), different(near, near_after));
+        far.assert_within(&format!("{} {shape}", F::NAME), depth);
+        // Against nothing, everything is different.
+        let ((near, tree), nothing) = (far.trees(before), far.near.tree());
+        assert_eq!(different(far.far.tree(), tree), different(nothing, near));
+        far.assert_within(&format!("{} {shape}, all of it", F::NAME), depth);
+    }
+}
+
+#[test]
+fn native_versions_are_compared_in_few_calls() {
+    versions_are_compared_in_few_calls(Native::new());
+}
+
+#[test]
+fn git_versions_are_compared_in_few_calls() {
+    versions_are_compared_in_few_calls(Git::sha1());
+}
+
+#[test]
+fn tezos_versions_are_compared_in_few_calls() {
+    versions_are_compared_in_few_calls(Tezos::new());
+}
+
+/// Few differences between large trees: what both hold is not read, ahead or otherwise.
+#[test]
+fn what_both_hold_is_not_read() {
+    let far = Far::new(Native::new());
+    let before = far.commit("main", shapes().into_iter().flat_map(|(_, paths)| paths));
+    let after = far.commit("main", ["wide/e0500000".to_owned(), "dirs/d0777/new".to_owned(), "5/5/5/5/w".to_owned()]);
+    let ((_, tree), (_, tree_after)) = (far.trees(before), far.trees(after));
+    assert_eq!(different(tree, tree_after).len(), 3);
+    let reads = far.slow.take_reads();
+    assert!(reads.objects <= 40 && reads.calls <= 10, "{reads:?}");
+}
+
+/// One millisecond a call: a walk over what takes thousands of objects takes a fraction of the seconds.
+#[test]
+fn a_walk_does_not_wait_for_each_object() {
+    let far = Far::with_delay(Native::new(), Duration::from_millis(1));
+    let commit = far.commit("main", numbered("wide/e", 100_000));
+    let (_, tree) = far.trees(commit);
+    assert_eq!(tree.walk_all("").unwrap().map(Result::unwrap).count(), 100_001);
+    let reads = far.slow.take_reads();
+    assert!(reads.objects > 2000 && reads.calls < 30, "{reads:?}");
+}
+
+/// Who wants the beginning has not read the world; and a listing within bounds reads nothing beyond them.
+#[test]
+fn who_stops_early_reads_little() {
+    let far = Far::new(Native::new());
+    let commit = far.commit("main", numbered("wide/e", 100_000));
+    let (_, tree) = far.trees(commit);
+    let first: Vec<_> = tree.list("wide").unwrap().take(3).map(Result::unwrap).collect();
+    assert_eq!(first[2].step(), b"e000002");
+    let reads = far.slow.take_reads();
+    assert!(reads.objects <= 4 * 128 && reads.calls <= 6, "{reads:?}");
+
+    for listing in [Listing::new(), Listing::new().reverse()] {
+        let page = listing.from(b"e050000").to(b"e050100");
+        assert_eq!(tree.list_with("wide", &page).unwrap().map(Result::unwrap).count(), 100);
+        let reads = far.slow.take_reads();
+        assert!(reads.objects <= 24 && reads.calls <= 6, "{reads:?}");
+    }
+}
+
+/// Directories that are many times the window together: it is not exceeded, and calls are no more than it takes.
+#[test]
+fn large_objects_stay_within_the_window() {
+    let far = Far::new(Git::sha1());
+    let long = "n".repeat(200);
+    let paths = (0..120).flat_map(|dir| (0..500).map(move |n| (dir, n)));
+    let commit = far.commit("main", paths.map(|(dir, n)| format!("d{dir}/{long}{n}")));
+    let (near, tree) = far.trees(commit);
+    assert_eq!(walked(&tree), walked(&near));
+    let reads = far.assert_within("large", 2);
+    assert!(reads.bytes > AHEAD_BYTES_MAX as u64 && reads.held_bytes_max > AHEAD_BYTES_MAX as u64 / 2, "{reads:?}");
+}
+
+/// An object that cannot be read fails where the walk comes to it, and not where it is read ahead.
+#[test]
+fn what_cannot_be_read_fails_in_its_place() {
+    let far = Far::new(Native::new());
+    let commit = far.commit("main", (0..600).map(|n| format!("d{n:03}/v")));
+    let (near, tree) = far.trees(commit);
+    far.slow.break_object(near.get("d400").unwrap().unwrap().object().unwrap().oid);
+    let mut walk = tree.walk_all("").unwrap();
+    let paths: Vec<String> = walk.by_ref().map_while(Result::ok).map(|(path, _)| path.to_string()).collect();
+    assert_eq!(paths.last().unwrap(), "d400");
+    assert!(walk.next().is_none());
+    let failed = tree.walk_all("").unwrap().find_map(Result::err);
+    assert!(matches!(failed, Some(Error::Corrupt { .. })), "{failed:?}");
+}
+
+/// Edits that wait are seen over what is read ahead.
+#[test]
+fn edits_are_listed_over_what_is_read_ahead() {
+    let far = Far::new(Native::new());
+    let commit = far.commit("main", (0..3000).map(|n| format!("dirs/d{n:04}/v")));
+    let (mut near, mut tree) = far.trees(commit);
+    for edited in [&mut near, &mut tree] {
+        edited.add("dirs/d0100/w", b"new").unwrap();
+        edited.remove("dirs/d0200").unwrap();
+        edited.add("dirs/d0300", b"a value in its place").unwrap();
+        edited.add("dirs/d9999/v", b"new").unwrap();
+    }
+    assert_eq!(walked(&tree), walked(&near));
+    let reads = far.slow.take_reads();
+    assert!(reads.calls <= 60, "{reads:?}");
+}
+
+fn logs_take_few_calls<F: Format + Debug>(format: F) {
+    let far = Far::new(format);
+    let main = far.near.branch("main").unwrap();
+    let mut tree = main.tree().unwrap();
+    for n in 0..100 {
+        tree.add("value", format!("{n}").as_bytes()).unwrap();
+        main.commit(&mut tree, &Info::message(format!("main {n}"))).unwrap();
+    }
+    let base = far.near.revparse("main").unwrap();
+    let mut heads = Vec::new();
+    for branch in 0..300 {
+        let side = far.near.branch(&format!("side-{branch}")).unwrap();
+        let mut tree = far.near.checkout(base).unwrap();
+        let mut head = None;
+        for n in 0..10 {
+            tree.add("side", format!("{branch} {n}").as_bytes()).unwrap();
+            let info = Info::message(format!("{branch} {n}"));
+            head = Some(side.commit_over(head, &mut tree, &[head.unwrap_or(base)], &info).unwrap());
+        }
+        heads.extend(head);
+    }
+    let depth = far.depth(&heads, &[Kind::Commit]);
+    assert_eq!(depth, 110);
+    for order in [LogOrder::Date, LogOrder::Topological, LogOrder::TopologicalByDate] {
+        let log = |repo: &Repo<F>| -> Vec<Oid> {
+            let options = LogOptions { order, ..LogOptions::default() };
+            repo.log(&heads, options).map(|entry| entry.unwrap().at.oid).collect()
+        };
+        let near = log(&far.near);
+        far.slow.take_reads();
+        assert_eq!(log(&far.far), near);
+        assert_eq!(near.len(), 3100);
+        far.assert_within(&format!("{} {order:?}", F::NAME), depth);
+    }
+}
+
+#[test]
+fn native_logs_take_few_calls() {
+    logs_take_few_calls(Native::new());
+}
+
+#[test]
+fn git_logs_take_few_calls() {
+    logs_take_few_calls(Git::sha1());
+}
+
+#[test]
+fn tezos_logs_take_few_calls() {
+    logs_take_few_calls(Tezos::new());
+}
+
+/// Commits on one line, each of which changes some directories.
+fn line_of_commits<F: Format>(far: &Far<F>) -> ObjRef {
+    far.commit("main", shapes().into_iter().filter(|(shape, _)| *shape != "wide").flat_map(|(_, paths)| paths));
+    let main = far.near.branch("main").unwrap();
+    let mut tree = main.tree().unwrap();
+    for n in 0..300_usize {
+        for place in [n * 7, n * 31 + 5, n * 113 + 11] {
+            tree.add(format!("dirs/d{:04}/v1", place % 2000), format!("{n}").as_bytes()).unwrap();
+        }
+        main.commit(&mut tree, &Info::message(format!("{n}"))).unwrap();
+    }
+    main.head().unwrap().unwrap()
+}
+
+fn histories_are_copied_in_few_calls<F: Format>(format: F) {
+    let far = Far::new(format.clone());
+    let head = line_of_commits(&far);
+    let depth = far.depth(&[head], &[Kind::Commit, Kind::Node, Kind::Contents]);
+    let to = Repo::with_backend(format, Arc::new(MemoryBackend::new()));
+    far.slow.take_reads();
+    let copied = to.copy_objects(&far.far, &[head]).unwrap();
+    let reads = far.assert_within(F::NAME, depth);
+    assert!(reads.objects >= copied.objects, "{reads:?}, {copied:?}");
+    let tree = to.checkout(ObjRef::from(head.oid)).unwrap();
+    assert_eq!(walked(&tree), walked(&far.near.checkout(head).unwrap()));
+}
+
+#[test]
+fn native_histories_are_copied_in_few_calls() {
+    histories_are_copied_in_few_calls(Native::new());
+}
+
+#[test]
+fn git_histories_are_copied_in_few_calls() {
+    histories_are_copied_in_few_calls(Git::sha1());
+}
+
+#[test]
+fn tezos_histories_are_copied_in_few_calls() {
+    histories_are_copied_in_few_calls(Tezos::new());
+}
+
+fn histories_are_indexed_in_few_calls<F: Format>(format: F) {
+    let far = Far::new(format);
+    let head = line_of_commits(&far);
+    let depth = far.depth(&[head], &[Kind::Commit, Kind::Node]);
+    far.slow.take_reads();
+    assert_eq!(far.far.index_history(head).unwrap(), 301);
+    far.assert_within(F::NAME, depth);
+    let found = far.far.last_change(head, "dirs/d0014").unwrap().unwrap();
+    assert_eq!(found.commit.message, b"2");
+}
+
+#[test]
+fn native_histories_are_indexed_in_few_calls() {
+    histories_are_indexed_in_few_calls(Native::new());
+}
+
+#[test]
+fn git_histories_are_indexed_in_few_calls() {
+    histories_are_indexed_in_few_calls(Git::sha1());
+}
+
+#[test]
+fn tezos_histories_are_indexed_in_few_calls() {
+    histories_are_indexed_in_few_calls(Tezos::new());
+}
+
+fn values_are_read_in_few_calls<F: Format>(format: F) {
+    let far = Far::new(format);
+    let main = far.near.branch("main").unwrap();
+    let mut tree = main.tree().unwrap();
+    let mut rng = Rng::new(1);
+    for n in 0..1500 {
+        let bytes = if n % 3 == 0 { 30_000 } else { 100 };
+        tree.add(format!("d{}/f{n}", n % 40), rng.bytes(bytes)).unwrap();
+    }
+    let head = main.commit(&mut tree, &Info::message("values")).unwrap();
+    let depth = far.depth(&[far.near.commit(head).unwrap().tree], &[Kind::Node, Kind::Contents]);
+    let (near, tree) = far.trees(head);
+    let mut count = 0;
+    for (one, other) in tree.walk_values("").unwrap().zip(near.walk_all("").unwrap()) {
+        let ((path, one), (expected, other)) = (one.unwrap(), other.unwrap());
+        assert_eq!((&path, one.contents().unwrap()), (&expected, other.contents().unwrap()));
+        assert_eq!(one.read(5..50).unwrap(), other.read(5..50).unwrap());
+        count += 1;
+    }
+    assert_eq!(count, 1540);
+    let reads = far.assert_within(F::NAME, depth);
+    assert!(reads.bytes > AHEAD_BYTES_MAX as u64, "{reads:?}");
+}
+
+#[test]
+fn native_values_are_read_in_few_calls() {
+    values_are_read_in_few_calls(Native::new());
+}
+
+#[test]
+fn git_values_are_read_in_few_calls() {
+    values_are_read_in_few_calls(Git::sha1());
+}
+
+#[test]
+fn tezos_values_are_read_in_few_calls() {
+    values_are_read_in_few_calls(Tezos::new());
+}
+
+/// A value of hundreds of pieces.
+#[test]
+fn large_values_are_read_in_few_calls() {
+    let far = Far::new(Native::new());
+    let main = far.near.branch("main").unwrap();
+    let mut tree = main.tree().unwrap();
+    let value = Rng::new(1).bytes(24 << 20);
+    tree.add("large", &value).unwrap();
+    let head = main.commit(&mut tree, &Info::message("large")).unwrap();
+    let depth = far.depth(&[far.near.commit(head).unwrap().tree], &[Kind::Node, Kind::Pieces, Kind::Contents]);
+    let (_, tree) = far.trees(head);
+    assert!(tree.find("large").unwrap().unwrap() == value);
+    far.assert_within("large", depth);
+}
