@@ -36,7 +36,7 @@ pub(super) struct BitMemory {
 }
 
 impl BitMemory {
-    /// Returns memory of at most about `bytes_max` bytes; more by a page for each thread that reads at the time.
+    /// Returns memory of at most `bytes_max` bytes; more by an eighth, and a page for each thread that reads at the time.
     pub(super) fn new(bytes_max: u64) -> Self {
         Self {
             bytes_max,
@@ -63,8 +63,12 @@ impl BitMemory {
 
     #[cold]
     fn trim_now(&self, numbers: &[u32], forget: impl Fn(u32)) {
-        // One thread does for all.
-        let Ok(mut hand) = self.hand.try_lock() else { return };
+        // One thread does for all, unless it falls behind.
+        let mut hand = match self.hand.try_lock() {
+            Ok(hand) => hand,
+            Err(_) if self.bytes() <= self.bytes_max + self.bytes_max / 8 => return,
+            Err(_) => lock(&self.hand),
+        };
         let from = numbers.partition_point(|&number| number < *hand);
         for &number in numbers[from..].iter().chain(&numbers[..from]) {
             if self.bytes() <= self.bytes_max - self.bytes_max / 8 {
