@@ -1,4 +1,4 @@
-//! A backend as far away as a bucket or a remote: every call that reads takes its time, and nothing is lent.
+//! A backend as far away as a bucket or a remote: every call that reads takes its time, and nothing is lent unless it is to be.
 //!
 //! It counts calls and what they brought, and knows which objects are still held by whoever asked: so a test can tell how
 //! far a walk reads ahead, and how much it keeps.
@@ -37,6 +37,7 @@ pub struct Reads {
 pub struct Slow {
     inner: Arc<MemoryBackend>,
     delay: Duration,
+    lends: bool,
     state: Mutex<State>,
 }
 
@@ -53,7 +54,13 @@ impl Slow {
     /// Puts so much time between a caller and what is in memory.
     #[must_use]
     pub fn new(inner: Arc<MemoryBackend>, delay: Duration) -> Self {
-        Self { inner, delay, state: Mutex::default() }
+        Self { inner, delay, lends: false, state: Mutex::default() }
+    }
+
+    /// Lends what the memory lends, as a map would: that is no call, and not counted.
+    #[must_use]
+    pub fn lending(self) -> Self {
+        Self { lends: true, ..self }
     }
 
     /// Returns what was read since this was asked last.
@@ -118,8 +125,8 @@ impl Backend for Slow {
         found
     }
 
-    fn peek(&self, _: &[u8], _: Location) -> Option<&[u8]> {
-        None
+    fn peek(&self, oid: &[u8], at: Location) -> Option<&[u8]> {
+        self.inner.peek(oid, at).filter(|_| self.lends)
     }
 
     fn read_many(&self, at: &[ObjRef], bytes_max: usize) -> Result<Vec<Option<Object<'_>>>, Error> {
