@@ -1,4 +1,4 @@
-//! A backend as far away as a bucket or a remote: every call that reads takes its time, and nothing is lent.
+//! A backend as far away as a bucket or a remote: every call that reads takes its time, and nothing is lent unless it is to be.
 //!
 //! It counts calls and what they brought, and knows which objects are still held by whoever asked: so a test can tell how
 //! far a walk reads ahead, and how much it keeps.
@@ -42,6 +42,7 @@ pub struct Slow {
 /// What is between a caller and the memory.
 struct Line {
     delay: Duration,
+    lends: bool,
     state: Mutex<State>,
 }
 
@@ -58,7 +59,14 @@ impl Slow {
     /// Puts so much time between a caller and what is in memory.
     #[must_use]
     pub fn new(inner: Arc<MemoryBackend>, delay: Duration) -> Self {
-        Self { inner, line: Arc::new(Line { delay, state: Mutex::default() }) }
+        Self { inner, line: Arc::new(Line { delay, lends: false, state: Mutex::default() }) }
+    }
+
+    /// Lends what the memory lends, as a map would: that is no call, and not counted.
+    #[must_use]
+    pub fn lending(self) -> Self {
+        let line = Line { delay: self.line.delay, lends: true, state: Mutex::default() };
+        Self { line: Arc::new(line), ..self }
     }
 
     /// Returns what was read since this was asked last.
@@ -136,8 +144,8 @@ impl Snapshot for SlowSnapshot {
         found
     }
 
-    fn peek(&self, _: &[u8], _: Location) -> Option<&[u8]> {
-        None
+    fn peek(&self, oid: &[u8], at: Location) -> Option<&[u8]> {
+        if self.line.lends { self.inner.peek(oid, at) } else { None }
     }
 
     fn read_many(&self, at: &[ObjRef], bytes_max: usize) -> Result<Vec<Option<Object<'_>>>, Error> {

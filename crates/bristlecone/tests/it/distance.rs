@@ -115,7 +115,7 @@ fn directories_are_listed_in_few_calls<F: Format>(format: F) {
     for (shape, paths) in shapes() {
         let far = Far::new(format.clone());
         let commit = far.commit("main", paths);
-        let depth = far.depth(&[far.near.commit(commit).unwrap().tree], &[Kind::Node]);
+        let depth = far.depth(&[near_root(&far, commit)], &[Kind::Node]);
         let (near, tree) = far.trees(commit);
         assert_eq!(walked(&tree), walked(&near));
         far.assert_within(&format!("{} {shape}", F::NAME), depth);
@@ -163,7 +163,7 @@ fn versions_are_compared_in_few_calls<F: Format>(format: F) {
             };
         }
         let after = branch.commit(&mut tree, &Info::message("changes")).unwrap();
-        let roots = [before, after].map(|at| far.near.commit(at).unwrap().tree);
+        let roots = [before, after].map(|at| near_root(&far, at));
         let depth = far.depth(&roots, &[Kind::Node]);
         let ((near, tree), (near_after, tree_after)) = (far.trees(before), far.trees(after));
         assert_eq!(different(tree, tree_after), different(near, near_after));
@@ -211,6 +211,52 @@ fn a_walk_does_not_wait_for_each_object() {
     assert_eq!(tree.walk_all("").unwrap().map(Result::unwrap).count(), 100_001);
     let reads = far.slow.take_reads();
     assert!(reads.objects > 2000 && reads.calls < 30, "{reads:?}");
+}
+
+/// Where objects are lent, no call is made, and nothing is read ahead.
+#[test]
+fn what_is_lent_is_not_read() {
+    let memory = Arc::new(MemoryBackend::new());
+    let slow = Arc::new(Slow::new(memory.clone(), Duration::ZERO).lending());
+    let far = Far { near: Repo::memory(), far: Repo::with_backend(Native::new(), slow.clone()), slow };
+    let main = far.far.branch("main").unwrap();
+    let mut commits = Vec::new();
+    for version in 0..2 {
+        let mut tree = main.tree().unwrap();
+        for n in 0..3000 {
+            tree.add(format!("d{n}/v"), format!("{}", n % 7 * version).as_bytes()).unwrap();
+        }
+        commits.push(main.commit(&mut tree, &Info::message("data")).unwrap());
+    }
+    let trees = [0, 1].map(|version| far.far.checkout(commits[version]).unwrap());
+    far.slow.take_reads();
+    assert_eq!(walked(&trees[0]).len(), 6000);
+    assert_eq!(trees[0].walk_values("").unwrap().map(Result::unwrap).count(), 6000);
+    let [before, after] = trees;
+    assert_eq!(different(before, after).len(), 3000 - 3000_usize.div_ceil(7));
+    assert_eq!(far.slow.take_reads(), Reads::default());
+}
+
+/// What thousands of directories have in common is read once, and kept as long as it will be wanted.
+#[test]
+fn directories_that_are_the_same_are_read_once() {
+    let far = Far::new(Native::new());
+    let main = far.near.branch("main").unwrap();
+    let mut tree = main.tree().unwrap();
+    for n in 0..2000 {
+        tree.add(format!("d{n:04}/v"), b"the same").unwrap();
+        tree.add(format!("e{n:04}/v"), format!("{n}").as_bytes()).unwrap();
+        tree.add(format!("e{n:04}/w/v"), b"the same").unwrap();
+    }
+    let commit = main.commit(&mut tree, &Info::message("data")).unwrap();
+    let (near, tree) = far.trees(commit);
+    assert_eq!(walked(&tree), walked(&near));
+    let reads = far.assert_within("the same", far.depth(&[near_root(&far, commit)], &[Kind::Node]));
+    assert!(reads.objects < 2000 + 300, "{reads:?}");
+}
+
+fn near_root<F: Format>(far: &Far<F>, commit: ObjRef) -> ObjRef {
+    far.near.commit(commit).unwrap().tree
 }
 
 /// Who wants the beginning has not read the world; and a listing within bounds reads nothing beyond them.
@@ -406,7 +452,7 @@ fn values_are_read_in_few_calls<F: Format>(format: F) {
         tree.add(format!("d{}/f{n}", n % 40), rng.bytes(bytes)).unwrap();
     }
     let head = main.commit(&mut tree, &Info::message("values")).unwrap();
-    let depth = far.depth(&[far.near.commit(head).unwrap().tree], &[Kind::Node, Kind::Contents]);
+    let depth = far.depth(&[near_root(&far, head)], &[Kind::Node, Kind::Contents]);
     let (near, tree) = far.trees(head);
     let mut count = 0;
     for (one, other) in tree.walk_values("").unwrap().zip(near.walk_all("").unwrap()) {
@@ -444,7 +490,7 @@ fn large_values_are_read_in_few_calls() {
     let value = Rng::new(1).bytes(24 << 20);
     tree.add("large", &value).unwrap();
     let head = main.commit(&mut tree, &Info::message("large")).unwrap();
-    let depth = far.depth(&[far.near.commit(head).unwrap().tree], &[Kind::Node, Kind::Pieces, Kind::Contents]);
+    let depth = far.depth(&[near_root(&far, head)], &[Kind::Node, Kind::Pieces, Kind::Contents]);
     let (_, tree) = far.trees(head);
     assert!(tree.find("large").unwrap().unwrap() == value);
     far.assert_within("large", depth);
