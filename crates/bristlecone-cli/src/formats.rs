@@ -28,6 +28,7 @@ pub(crate) type DirEntry<'t> = bristlecone::DirEntry<'t, AnyFormat>;
 // Makes a walk that is one of whichever format it is.
 macro_rules! any_walk {
     ($any:ident, $walk:ident, $item:ty, $($format:ident,)*) => {
+        #[allow(clippy::large_enum_variant, reason = "a walk is made once and stays where it is")]
         pub(crate) enum $any<'a> {
             $($format(<$format as Format>::$walk<'a, NoSource>),)*
         }
