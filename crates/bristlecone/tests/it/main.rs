@@ -4,6 +4,7 @@ mod ahead;
 mod conformance;
 mod copy;
 mod crash;
+#[cfg(all(feature = "git", feature = "tezos"))]
 mod distance;
 mod edits;
 mod engine;
