@@ -291,6 +291,23 @@ fn large_objects_stay_within_the_window() {
     assert!(reads.bytes > AHEAD_BYTES_MAX as u64 && reads.held_bytes_max > AHEAD_BYTES_MAX as u64 / 2, "{reads:?}");
 }
 
+/// Directories that fill the window, and others in each: what waits gives way to what is wanted first, so that no call is
+/// a small one.
+#[test]
+fn what_waits_gives_way_to_what_is_wanted_first() {
+    let far = Far::new(Git::sha1());
+    let long = "n".repeat(2000);
+    let places = (0..80).flat_map(|dir| ["", "x/", "y/", "z/"].map(|below| format!("d{dir:02}/{below}")));
+    let commit = far.commit(
+        "main",
+        places.flat_map(|place| (0..60).map(move |n| (place.clone(), n))).map(|(place, n)| format!("{place}{long}{n}")),
+    );
+    let (near, tree) = far.trees(commit);
+    assert_eq!(walked(&tree), walked(&near));
+    let reads = far.assert_within("large", 3);
+    assert!(reads.bytes > 3 * AHEAD_BYTES_MAX as u64, "{reads:?}");
+}
+
 /// An object that cannot be read fails where the walk comes to it, and not where it is read ahead.
 #[test]
 fn what_cannot_be_read_fails_in_its_place() {

@@ -2,7 +2,7 @@
 
 use std::{cmp::Ordering, collections::BTreeSet, sync::Arc, vec::IntoIter};
 
-use bristlecone_core::{AHEAD_BYTES_MAX, AHEAD_OBJECTS_MAX, Commit, Format, Kind, ObjRef, Object, Oid, Source};
+use bristlecone_core::{AHEAD_BYTES_MAX, AHEAD_OBJECTS_MAX, Commit, Format, Kind, ObjRef, Object, Oid, Source, Window};
 
 use super::LogEntry;
 pub(super) use crate::oid_map::{OidMap, OidSet};
@@ -72,9 +72,18 @@ impl<F: Format> Graph<F> {
         Ok(Node { at: entry.at, generation: entry.generation.unwrap_or_default(), parents })
     }
 
-    /// Whether a commit takes a call of its own, unless it is read ahead: it was not, and the store does not lend it.
-    pub(super) fn is_far(&self, at: &ObjRef) -> bool {
-        !self.ahead.contains_key(&at.oid) && self.store.peek(at.oid.as_bytes(), at.at).is_none()
+    /// Whether a commit takes a call of its own, unless it is read ahead: it was not, and the store does not lend it. One that
+    /// is lent waits from now on as if it had been read ahead.
+    pub(super) fn is_far(&mut self, at: &ObjRef) -> bool {
+        if self.ahead.contains_key(&at.oid) {
+            return false;
+        }
+        let store = self.store.clone();
+        let Some(object) = Window::new(&*store).get(Kind::Commit, at) else { return true };
+        if let Ok(loaded) = self.decode(at, &object) {
+            self.ahead.insert(at.oid, (loaded, 0));
+        }
+        false
     }
 
     /// Reads `first` and, in the same call, what a walk will want after it. Where `first` is not far, nothing is read.

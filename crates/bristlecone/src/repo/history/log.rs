@@ -249,9 +249,10 @@ impl<F: Format> Walk<F> {
     /// Reads those parents of a commit that are not there, with those of other commits that wait to be expanded.
     fn look_ahead(&mut self, parents: &[ObjRef]) -> Result<()> {
         let Self { graph, loaded, seen, waiting, since, .. } = self;
-        let Some(first) = parents.iter().find(|at| !loaded.contains_key(&at.oid)).filter(|at| graph.is_far(at)) else {
+        let Some(first) = parents.iter().find(|at| !loaded.contains_key(&at.oid)) else { return Ok(()) };
+        if !graph.is_far(first) {
             return Ok(());
-        };
+        }
         let mut others = parents.to_vec();
         for ((Reverse(seconds), _), oid) in waiting.iter().take(LOOK_AHEAD_MAX) {
             if let Some(waits) = loaded.get(oid).filter(|_| *seconds >= *since) {
