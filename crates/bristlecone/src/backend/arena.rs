@@ -33,19 +33,19 @@ pub(super) struct Arena {
 /// Slabs by their numbers, which are never given twice.
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    // `None` for one that was dropped.
-    slabs: boxcar::Vec<Option<Arc<Slab>>>,
+    // One without bytes stands for one that was dropped.
+    slabs: boxcar::Vec<Arc<Slab>>,
 }
 
 impl Table {
     /// Returns what was kept from a location on: the run that starts there, and perhaps others behind it.
     #[inline(always)]
     pub(super) fn get(&self, at: Location) -> Option<&[u8]> {
-        self.slabs.get((at.0 >> 32) as usize)?.as_ref()?.get(at.0 as u32 as usize)
+        self.slabs.get((at.0 >> 32) as usize)?.get(at.0 as u32 as usize)
     }
 
     fn push(&self, slab: Slab) -> usize {
-        self.slabs.push(Some(Arc::new(slab)))
+        self.slabs.push(Arc::new(slab))
     }
 }
 
@@ -131,7 +131,7 @@ impl Arena {
         let mut filling = self.filling.lock().unwrap_or_else(PoisonError::into_inner);
         let table = self.current.read().unwrap_or_else(PoisonError::into_inner);
         let place = |number: usize| {
-            let offset = table.slabs.get(number)?.as_ref()?.fill(run)?;
+            let offset = table.slabs.get(number)?.fill(run)?;
             Some(Location((number as u64) << 32 | offset as u64))
         };
         if let Some(at) = filling.and_then(place) {
@@ -159,9 +159,9 @@ impl Arena {
     /// Goes on with a table that lacks some slabs, of which none is being filled. They are there as long as a table is that has them.
     pub(super) fn drop_slabs(&self, dropped: impl Fn(usize) -> bool) {
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
-        let left = Table::default();
+        let (left, none) = (Table::default(), Arc::new(Slab::whole(Vec::new())));
         for (number, slab) in &current.slabs {
-            left.slabs.push(slab.clone().filter(|_| !dropped(number)));
+            left.slabs.push(if dropped(number) { none.clone() } else { slab.clone() });
         }
         *current = Arc::new(left);
     }
