@@ -48,6 +48,8 @@ struct State {
     handed: Vec<Weak<[u8]>>,
     // Ids that cannot be read.
     broken: BTreeSet<Oid>,
+    // Ids that are as good as never written.
+    lost: BTreeSet<Oid>,
 }
 
 impl Slow {
@@ -73,6 +75,11 @@ impl Slow {
         self.state().broken.insert(oid);
     }
 
+    /// Makes every read of an object find nothing from now on.
+    pub fn lose_object(&self, oid: Oid) {
+        self.state().lost.insert(oid);
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -84,7 +91,7 @@ impl Slow {
             let (file, reason) = ("far away".to_owned(), "it was broken for a test".to_owned());
             return Err(Error::Corrupt { file, offset: 0, oid: Some(at.oid), reason });
         }
-        let Some(found) = self.inner.read(at)? else { return Ok(None) };
+        let Some(found) = self.inner.read(at)?.filter(|_| !state.lost.contains(&at.oid)) else { return Ok(None) };
         let place = found.location();
         let lent = self.inner.peek(at.oid.as_bytes(), place).expect("memory lends what it has");
         let bytes: Arc<[u8]> = Arc::from(lent);
