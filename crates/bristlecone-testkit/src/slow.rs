@@ -53,6 +53,8 @@ struct State {
     handed: Vec<Weak<[u8]>>,
     // Ids that cannot be read.
     broken: BTreeSet<Oid>,
+    // Ids that are as good as never written.
+    lost: BTreeSet<Oid>,
 }
 
 impl Slow {
@@ -78,6 +80,11 @@ impl Slow {
     pub fn break_object(&self, oid: Oid) {
         self.line.state().broken.insert(oid);
     }
+
+    /// Makes every read of an object find nothing from now on.
+    pub fn lose_object(&self, oid: Oid) {
+        self.line.state().lost.insert(oid);
+    }
 }
 
 impl Line {
@@ -92,7 +99,7 @@ impl Line {
             let (file, reason) = ("far away".to_owned(), "it was broken for a test".to_owned());
             return Err(Error::Corrupt { file, offset: 0, oid: Some(at.oid), reason });
         }
-        let Some(found) = inner.read(at)? else { return Ok(None) };
+        let Some(found) = inner.read(at)?.filter(|_| !state.lost.contains(&at.oid)) else { return Ok(None) };
         let place = found.location();
         let lent = inner.peek(at.oid.as_bytes(), place).expect("memory lends what it has");
         let bytes: Arc<[u8]> = Arc::from(lent);

@@ -314,13 +314,24 @@ fn what_cannot_be_read_fails_in_its_place() {
     let far = Far::new(Native::new());
     let commit = far.commit("main", (0..600).map(|n| format!("d{n:03}/v")));
     let (near, tree) = far.trees(commit);
-    far.slow.break_object(near.get("d400").unwrap().unwrap().object().unwrap().oid);
-    let mut walk = tree.walk_all("").unwrap();
-    let paths: Vec<String> = walk.by_ref().map_while(Result::ok).map(|(path, _)| path.to_string()).collect();
-    assert_eq!(paths.last().unwrap(), "d400");
-    assert!(walk.next().is_none());
-    let failed = tree.walk_all("").unwrap().find_map(Result::err);
-    assert!(matches!(failed, Some(Error::Corrupt { .. })), "{failed:?}");
+    let oid = |dir: &str| near.get(dir).unwrap().unwrap().object().unwrap().oid;
+    // What is further on is met first, while it can be.
+    for (dir, lost) in [("d500", true), ("d400", false)] {
+        if lost {
+            far.slow.lose_object(oid(dir))
+        } else {
+            far.slow.break_object(oid(dir))
+        }
+        let mut walk = tree.walk_all("").unwrap();
+        let paths: Vec<String> = walk.by_ref().map_while(Result::ok).map(|(path, _)| path.to_string()).collect();
+        assert_eq!(paths.last().unwrap(), dir);
+        assert!(walk.next().is_none());
+        let failed = tree.walk_all("").unwrap().find_map(Result::err).unwrap();
+        assert!(
+            matches!((lost, &failed), (true, Error::Missing { .. }) | (false, Error::Corrupt { .. })),
+            "{failed:?}"
+        );
+    }
 }
 
 /// Edits that wait are seen over what is read ahead.
