@@ -271,6 +271,7 @@ impl Snapshot for CountedSnapshot {
     }
 
     fn locate(&self, oid: &Oid) -> Option<Location> {
+        self.counts.located.fetch_add(1, Relaxed);
         self.inner.locate(oid)
     }
 
