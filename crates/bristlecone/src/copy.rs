@@ -32,7 +32,8 @@ pub struct Copied {
 
 impl<F: Format> Repo<F> {
     /// Copies everything that is reachable from `heads`, commits or any other objects of `from`, and not here yet.
-    /// No ref is moved, and nothing is made durable: [`Repo::flush`] does, or the move of a ref.
+    /// No ref is moved, and nothing is made durable: [`Repo::flush`] does, or the move of a ref. Where another thread sweeps,
+    /// hold a tree of this repository from before the copy until a ref leads to what was copied.
     ///
     /// The id of every object is computed anew and compared, and what must hold between an object and those below it is
     /// checked ([`Format::check_structure`]). Memory is bounded by the ids of new commits and of the new directories of 256

@@ -64,6 +64,8 @@ impl<F: Format> Subtree<F> {
     /// # Errors
     /// [`Error::Usage`] if there is no such directory, or nothing in common; as [`Subtree::split`].
     pub fn pull(&self, ours: ObjRef, theirs: ObjRef, squash: Option<&Info>, said: Option<&[u8]>) -> Result<Pulled<F>> {
+        // What is split and merged stays until the tree that is returned holds it.
+        let _kept = self.repo.now();
         let survey = Survey::new(self, ours)?;
         let Some(dir) = survey.nodes.last().and_then(|head| head.dir) else {
             return Err(Error::Usage { reason: "there is no directory at the prefix: add the subtree first" });

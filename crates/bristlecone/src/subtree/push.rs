@@ -33,6 +33,8 @@ impl<F: Format> Subtree<F> {
     /// [`Error::Usage`] if `head` has no such directory; [`Error::Conflict`] if somebody else moved the branch;
     /// [`Error::RefName`]; as [`Subtree::split`] and [`Repo::copy_objects`].
     pub fn push(&self, head: ObjRef, other: &Repo<F>, branch: &str, options: PushOptions) -> Result<Pushed> {
+        // What is split and copied stays until the branch leads to it.
+        let _kept = (self.repo.now(), other.now());
         let branch = other.branch(branch)?;
         let Some(split) = self.split(head, None, Some(other))? else {
             return Err(Error::Usage { reason: "there is no directory at the prefix" });

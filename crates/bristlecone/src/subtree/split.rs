@@ -41,7 +41,8 @@ impl<F: Format> Subtree<F> {
     /// `onto`, of the other repository, is taken for the origin of the first commit that has the directory, where
     /// history does not tell. `from` is asked for squashed commits that are not here; they are copied.
     ///
-    /// Reads every commit of the history, and the way to the directory in each.
+    /// Reads every commit of the history, and the way to the directory in each. No ref leads to the new history: it is kept as
+    /// what [`Repo::copy_objects`] copies.
     ///
     /// # Errors
     /// [`Error::Missing`] for a squashed commit that is nowhere; as [`Repo::commit`] and [`Repo::copy_objects`].

@@ -11,6 +11,7 @@ use std::{
 
 use bristlecone::{
     Durability, EntryKind, Error, Format, Info, LogOptions, Native, RefTarget, Repo, SweepLimits, Tree, merge,
+    subtree::{Pulled, PushOptions, Pushed},
 };
 use bristlecone_testkit::{generate::Rng, nasty::Nasty};
 
@@ -278,6 +279,31 @@ fn merges_and_trees_ahead_of_their_commits_keep_their_parts() -> Result<(), Erro
     assert_eq!(tree.find("d/3")?.expect("a value"), value(3));
     line.commit_over(None, &mut tree, &[], &info("last"))?;
     check(&line.tree()?.find_tree("")?.expect("a root"), 0).map(drop)
+}
+
+#[test]
+fn a_subtree_is_pulled_and_pushed_though_nothing_leads_to_its_parts_yet() -> Result<(), Error> {
+    let (repo, _, _) = two(&Native::new());
+    let (theirs, main) = (repo.branch("theirs")?, repo.branch("main")?);
+    let first = theirs.edit(&info("theirs"), |tree| fill(tree, 0))?;
+    let ours = main.edit(&info("ours"), |tree| tree.add("ours", value(14)))?;
+    let below = repo.subtree("below")?;
+    let mut joined = below.add(ours, first, None, None)?;
+    let said = |message: &[u8]| Info::message(message).durability(Durability::None);
+    main.commit_with_parents(&mut joined.tree, &joined.parents, &said(&joined.message))?;
+    drop(joined);
+    main.edit(&info("below"), |tree| tree.add("below/d/8", value(8)))?;
+    let second = theirs.edit(&info("more"), |tree| tree.add("d/9", value(9)))?;
+    let pulled = below.pull(main.head()?.expect("a head"), second, None, None)?;
+    let Pulled::Joined(mut joined) = pulled else { panic!("{pulled:?}") };
+    main.commit_with_parents(&mut joined.tree, &joined.parents, &said(&joined.message))?;
+    drop(joined);
+    check(&main.tree()?.find_tree("below")?.expect("a directory"), 0)?;
+    let (elsewhere, _, _) = two(&Native::new());
+    let line = elsewhere.branch("line")?;
+    let pushed = below.push(main.head()?.expect("a head"), &elsewhere, "line", PushOptions::default())?;
+    assert!(matches!(pushed, Pushed::Moved { .. }), "{pushed:?}");
+    check(&line.tree()?, 0)
 }
 
 #[test]
