@@ -1,6 +1,6 @@
 //! `concurrent`: objects stored and read by many tasks, straight on the backend.
 
-use bristlecone::{Backend, Batch, Durability, Format, Location, ObjRef};
+use bristlecone::{Backend, Batch, Durability, Format, Location, ObjRef, Snapshot};
 
 use crate::{
     BenchError,
@@ -34,17 +34,17 @@ pub(super) fn run<F: Format>(
     let written = Written::since_now(engine);
     let (seconds, sums) = together(threads, |thread| {
         let mut values = RisingValues::new(job.value_bytes);
-        let mut sum = 0;
+        let (mut sum, snapshot) = (0, backend.snapshot(&[]));
         for task in (thread..tasks).step_by(threads) {
             let first = STORED + task * rounds;
-            let task = Task { backend, format, durability, stored: &stored, first, rounds };
+            let task = Task { backend, snapshot: &*snapshot, format, durability, stored: &stored, first, rounds };
             sum += if batched { task.batched(&mut values)? } else { task.each(&mut values)? };
         }
         Ok(sum)
     })?;
     let mut run = Run { ops: 2 * (rounds * tasks) as u64, seconds, threads: threads as u64, ..Run::default() };
     written.note(engine, &mut run);
-    if sums.iter().sum::<u64>() != read(backend, &stored[0])? * (rounds * tasks) as u64 {
+    if sums.iter().sum::<u64>() != read(&*backend.snapshot(&[]), &stored[0])? * (rounds * tasks) as u64 {
         run.wrong = Some("reads found other objects than were stored".into());
     }
     Ok((run, Expected::Objects(0..STORED + rounds * tasks)))
@@ -62,6 +62,7 @@ fn store_first<F: Format>(engine: &Engine<F>, workload: &Workload) -> Result<Vec
 
 struct Task<'a, F> {
     backend: &'a dyn Backend,
+    snapshot: &'a dyn Snapshot,
     format: &'a F,
     durability: Durability,
     stored: &'a [ObjRef],
@@ -98,14 +99,14 @@ impl<F: Format> Task<'_, F> {
 
     #[inline]
     fn read_one(&self, random: &mut Random) -> Result<u64> {
-        read(self.backend, &self.stored[random.below(self.stored.len() as u64) as usize])
+        read(self.snapshot, &self.stored[random.below(self.stored.len() as u64) as usize])
     }
 }
 
 /// Reads an object and returns its length and first byte together.
 #[inline]
-fn read(backend: &dyn Backend, at: &ObjRef) -> Result<u64> {
-    match backend.read(at)? {
+fn read(snapshot: &dyn Snapshot, at: &ObjRef) -> Result<u64> {
+    match snapshot.read(at)? {
         Some(object) => Ok(object.body().len() as u64 + u64::from(object.body().first().copied().unwrap_or(0))),
         None => {
             Err(BenchError::Wrong { scenario: "concurrent".into(), reason: format!("object {} is missing", at.oid) })
