@@ -36,7 +36,7 @@ mod prune;
 mod reader;
 
 pub use concrete::{Concrete, TreeStats};
-pub use diff::Difference;
+pub use diff::{Difference, Differences};
 pub use list::{DirEntry, Entries, Listing, Walk};
 pub use reader::Reader;
 

@@ -78,19 +78,15 @@ fn whole_life<F: Format>(repo: &Repo<F>) -> Outcome {
     let filtered = LogOptions { paths: vec![last.clone()], ..LogOptions::default() };
     assert_eq!(repo.log(&[second], filtered).count(), 2);
 
-    let mut paths = Vec::new();
-    repo.checkout(first)?.diff(&mut tree, "", &mut |difference| {
-        paths.push(difference.path);
-        Ok(())
-    })?;
+    let before = repo.checkout(first)?;
+    let paths: Vec<Path> = before.diff(&tree, "")?.map(|found| Ok(found?.path)).collect::<Result<_, Error>>()?;
     assert_eq!(paths, std::slice::from_ref(&last));
     // Against nothing: each level differs.
     let mut count = 0;
-    repo.tree().diff(&mut tree, "", &mut |difference| {
+    for difference in repo.tree().diff(&tree, "")? {
         count += 1;
-        assert_eq!(difference.path.as_bytes().last(), Some(&b'v'));
-        Ok(())
-    })?;
+        assert_eq!(difference?.path.as_bytes().last(), Some(&b'v'));
+    }
     assert_eq!(count, PATH_STEPS_MAX);
 
     let pruned = tree.prune([&last])?;

@@ -642,11 +642,8 @@ fn commits_are_compared_below_a_path() -> Outcome {
     let one = main.edit(&Info::message("1"), |tree| tree.add("a/b", "1").and_then(|()| tree.add("c", "1")))?;
     let two = main.edit(&Info::message("2"), |tree| tree.add("a/b", "2").and_then(|()| tree.remove("c")))?;
     for (path, wanted) in [("", vec!["a/b", "c"]), ("a", vec!["a/b"]), ("none", vec![])] {
-        let mut found: Vec<Path> = Vec::new();
-        repo.diff_commits(one, two, path, &mut |difference| {
-            found.push(difference.path);
-            Ok(())
-        })?;
+        let (before, after) = (repo.checkout(one)?, repo.checkout(two)?);
+        let found: Vec<Path> = before.diff(&after, path)?.map(|found| Ok(found?.path)).collect::<Result<_, Error>>()?;
         assert_eq!(found, wanted.iter().map(|path| path.parse()).collect::<Result<Vec<_>, _>>()?);
     }
     Ok(())

@@ -138,14 +138,8 @@ fn tezos_directories_are_listed_in_few_calls() {
 }
 
 /// The paths at which two trees differ.
-fn different<F: Format>(mut before: Tree<F>, mut after: Tree<F>) -> Vec<String> {
-    let mut paths = Vec::new();
-    let each = &mut |difference: bristlecone::Difference<'_, F>| {
-        paths.push(difference.path.to_string());
-        Ok(())
-    };
-    before.diff(&mut after, "", each).unwrap();
-    paths
+fn different<F: Format>(before: Tree<F>, after: Tree<F>) -> Vec<String> {
+    before.diff(&after, "").unwrap().map(|found| found.unwrap().path.to_string()).collect()
 }
 
 fn versions_are_compared_in_few_calls<F: Format>(format: F) {

@@ -158,12 +158,8 @@ fn random_edits_agree_with_the_model() {
 }
 
 fn compare_diff(before: &Tree<Tezos>, old: &Model, after: &Tree<Tezos>, new: &Model) {
-    let mut found = BTreeSet::new();
-    let each = &mut |difference: bristlecone::Difference<'_, Tezos>| {
-        found.insert(difference.path.as_bytes().to_vec());
-        Ok(())
-    };
-    before.clone().diff(&mut after.clone(), "", each).unwrap();
+    let found = before.diff(after, "").unwrap().map(|found| found.unwrap().path.as_bytes().to_vec());
+    let found: BTreeSet<Vec<u8>> = found.collect();
     assert!(found.iter().map(Vec::as_slice).eq(old.diff(new).into_keys()), "what differs");
 }
 
