@@ -9,7 +9,8 @@
 
 use bristlecone_core::{Commit, Format, ObjRef, Path, native::Native};
 
-use super::Repo;
+use super::{Branch, Repo};
+use crate::{Cursor, Differences, Entries, Tree, Walk};
 
 mod ancestry;
 mod changes;
@@ -125,5 +126,6 @@ impl<F: Format> Repo<F> {
 
 const _: () = {
     const fn is_send<T: Send>() {}
-    is_send::<Log<Native>>();
+    is_send::<(Repo<Native>, Branch<Native>, Tree<Native>, Log<Native>)>();
+    is_send::<(Entries<'_, Native>, Cursor<'_, Native>, Walk<'_, Native>, Differences<'_, Native>)>();
 };

@@ -270,6 +270,19 @@ fn who_stops_early_reads_little() {
         let reads = far.slow.take_reads();
         assert!(reads.objects <= 24 && reads.calls <= 6, "{reads:?}");
     }
+
+    // Pieces say how many entries are below them: those that are left out are not read.
+    for (listing, wanted) in [
+        (Listing::new().skip(70_000), "e070000"),
+        (Listing::new().skip(70_000).reverse(), "e029999"),
+        (Listing::new().from(b"e010000").to(b"e090000").skip(70_000), "e080000"),
+        (Listing::new().from(b"e010000").to(b"e090000").skip(70_000).reverse(), "e019999"),
+    ] {
+        let mut page = tree.list_with("wide", &listing.limit(1)).unwrap();
+        assert_eq!(page.next().unwrap().unwrap().step(), wanted.as_bytes());
+        let reads = far.slow.take_reads();
+        assert!(reads.objects <= 4 * 128 && reads.calls <= 8, "{reads:?}");
+    }
 }
 
 /// Directories that are many times the window together: it is not exceeded, and calls are no more than it takes.

@@ -223,11 +223,11 @@ fn pruned_trees_and_differences_know_empty_directories() {
 #[test]
 fn a_foreign_id_that_is_set_anew_is_a_difference() {
     let mut before = Repo::memory().tree();
-    before.add_foreign("vendor/lib", bristlecone::Oid::from_array([1; 20])).unwrap();
+    before.add_foreign("vendor/lib", bristlecone::Oid::from_array([1; 32])).unwrap();
     before.write().unwrap();
     for (byte, wanted) in [(1, 0), (2, 1)] {
         let mut after = before.clone();
-        after.add_foreign("vendor/lib", bristlecone::Oid::from_array([byte; 20])).unwrap();
+        after.add_foreign("vendor/lib", bristlecone::Oid::from_array([byte; 32])).unwrap();
         assert_eq!(before.diff(&after, "").unwrap().map(Result::unwrap).count(), wanted);
     }
 }
