@@ -160,10 +160,11 @@ impl<F: Format> Tree<F> {
     /// for month in ["apr", "feb", "jan", "mar"] {
     ///     tree.add(["months", month], b"x")?;
     /// }
-    /// let mut found = tree.range("months", "feb"..="mar")?.map(|entry| Ok(entry?.step().to_vec()));
-    /// assert_eq!(found.next(), Some(Ok::<_, bristlecone::Error>(b"feb".to_vec())));
-    /// assert_eq!(found.next_back(), Some(Ok(b"mar".to_vec())));
-    /// assert_eq!(found.last(), Some(Ok(b"jan".to_vec())));
+    /// let mut found = tree.range("months", "feb"..="mar")?.map(|entry| entry.map(|entry| entry.step().to_vec()));
+    /// assert_eq!(found.next().transpose()?.as_deref(), Some(&b"feb"[..]));
+    /// assert_eq!(found.next_back().transpose()?.as_deref(), Some(&b"mar"[..]));
+    /// assert_eq!(found.next().transpose()?.as_deref(), Some(&b"jan"[..]));
+    /// assert!(found.next().is_none());
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     ///
