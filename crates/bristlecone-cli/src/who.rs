@@ -110,9 +110,8 @@ impl WhyArgs {
             return Err(Failure::usage(format!("a commit of the format {name} cannot keep the zone {zone}; {way}")));
         }
         let message = self.message.as_ref().map_or(message.as_bytes(), |message| message.as_bytes());
-        let mut info = Info::message(opened.message(message.to_vec())).by(author).durability(durability.into());
-        info.committer = committer;
-        Ok(info)
+        let info = Info::message(opened.message(message.to_vec())).author(author).committer(committer);
+        Ok(info.durability(durability.into()))
     }
 
     fn when(&self) -> Result<(i64, Zone)> {

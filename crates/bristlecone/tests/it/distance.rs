@@ -40,7 +40,7 @@ impl<F: Format> Far<F> {
         for path in paths {
             tree.add(&path, path.as_bytes()).unwrap();
         }
-        branch.commit(&mut tree, &Info::message("data")).unwrap()
+        branch.commit(&mut tree, &Info::unsigned("data")).unwrap()
     }
 
     /// The tree of a commit from near and from far.
@@ -156,7 +156,7 @@ fn versions_are_compared_in_few_calls<F: Format>(format: F) {
                 tree.add(path, format!("changed {n}").as_bytes()).unwrap()
             };
         }
-        let after = branch.commit(&mut tree, &Info::message("changes")).unwrap();
+        let after = branch.commit(&mut tree, &Info::unsigned("changes")).unwrap();
         let roots = [before, after].map(|at| near_root(&far, at));
         let depth = far.depth(&roots, &[Kind::Node]);
         let ((near, tree), (near_after, tree_after)) = (far.trees(before), far.trees(after));
@@ -220,7 +220,7 @@ fn what_is_lent_is_not_read() {
         for n in 0..3000 {
             tree.add(format!("d{n}/v"), format!("{}", n % 7 * version).as_bytes()).unwrap();
         }
-        commits.push(main.commit(&mut tree, &Info::message("data")).unwrap());
+        commits.push(main.commit(&mut tree, &Info::unsigned("data")).unwrap());
     }
     let trees = [0, 1].map(|version| far.far.checkout(commits[version]).unwrap());
     far.slow.take_reads();
@@ -242,7 +242,7 @@ fn directories_that_are_the_same_are_read_once() {
         tree.add(format!("e{n:04}/v"), format!("{n}").as_bytes()).unwrap();
         tree.add(format!("e{n:04}/w/v"), b"the same").unwrap();
     }
-    let commit = main.commit(&mut tree, &Info::message("data")).unwrap();
+    let commit = main.commit(&mut tree, &Info::unsigned("data")).unwrap();
     let (near, tree) = far.trees(commit);
     assert_eq!(walked(&tree), walked(&near));
     let reads = far.assert_within("the same", far.depth(&[near_root(&far, commit)], &[Kind::Node]));
@@ -364,7 +364,7 @@ fn logs_take_few_calls<F: Format + Debug>(format: F) {
     let mut tree = main.tree().unwrap();
     for n in 0..100 {
         tree.add("value", format!("{n}").as_bytes()).unwrap();
-        main.commit(&mut tree, &Info::message(format!("main {n}"))).unwrap();
+        main.commit(&mut tree, &Info::unsigned(format!("main {n}"))).unwrap();
     }
     let base = far.near.revparse("main").unwrap();
     let mut heads = Vec::new();
@@ -374,7 +374,7 @@ fn logs_take_few_calls<F: Format + Debug>(format: F) {
         let mut head = None;
         for n in 0..10 {
             tree.add("side", format!("{branch} {n}").as_bytes()).unwrap();
-            let info = Info::message(format!("{branch} {n}"));
+            let info = Info::unsigned(format!("{branch} {n}"));
             head = Some(side.commit_over(head, &mut tree, &[head.unwrap_or(base)], &info).unwrap());
         }
         heads.extend(head);
@@ -418,7 +418,7 @@ fn line_of_commits<F: Format>(far: &Far<F>) -> ObjRef {
         for place in [n * 7, n * 31 + 5, n * 113 + 11] {
             tree.add(format!("dirs/d{:04}/v1", place % 2000), format!("{n}").as_bytes()).unwrap();
         }
-        main.commit(&mut tree, &Info::message(format!("{n}"))).unwrap();
+        main.commit(&mut tree, &Info::unsigned(format!("{n}"))).unwrap();
     }
     main.head().unwrap().unwrap()
 }
@@ -486,7 +486,7 @@ fn values_are_read_in_few_calls<F: Format>(format: F) {
         let bytes = if n % 3 == 0 { 30_000 } else { 100 };
         tree.add(format!("d{}/f{n}", n % 40), rng.bytes(bytes)).unwrap();
     }
-    let head = main.commit(&mut tree, &Info::message("values")).unwrap();
+    let head = main.commit(&mut tree, &Info::unsigned("values")).unwrap();
     let depth = far.depth(&[near_root(&far, head)], &[Kind::Node, Kind::Contents]);
     let (near, tree) = far.trees(head);
     let mut count = 0;
@@ -524,7 +524,7 @@ fn large_values_are_read_in_few_calls() {
     let mut tree = main.tree().unwrap();
     let value = Rng::new(1).bytes(24 << 20);
     tree.add("large", &value).unwrap();
-    let head = main.commit(&mut tree, &Info::message("large")).unwrap();
+    let head = main.commit(&mut tree, &Info::unsigned("large")).unwrap();
     let depth = far.depth(&[near_root(&far, head)], &[Kind::Node, Kind::Pieces, Kind::Contents]);
     let (_, tree) = far.trees(head);
     assert!(tree.find("large").unwrap().unwrap() == value);

@@ -175,7 +175,7 @@ impl<F: Format> Session<F> {
         let durability = *self.rng.pick(&[Durability::None, Durability::Grouped, Durability::Synced]);
         // Git has no zero bytes in messages.
         let message: Vec<u8> = self.rng.bytes(9).into_iter().map(|byte| byte.max(1)).collect();
-        let info = Info::message(&message[..]).durability(durability);
+        let info = Info::unsigned(&message[..]).durability(durability);
         let head = self.history.head(branch);
         match self.repo.branch(branch)?.commit(&mut self.tree, &info) {
             Ok(at) => {
@@ -445,7 +445,7 @@ fn the_order_of_edits_does_not_change_the_root() {
                         tree.add(path(&gone), b"to be removed").unwrap();
                         tree.remove(path(&gone)).unwrap();
                         if rng.chance(1, 40) {
-                            repo.commit_tree(&mut tree, &[], &Info::message("")).unwrap();
+                            repo.commit_tree(&mut tree, &[], &Info::unsigned("")).unwrap();
                         }
                     }
                     tree.add(path(at), value).unwrap();
