@@ -493,4 +493,9 @@ pub trait Sink {
 
     /// Returns where an object with this id is already known to be: in this sink or below it.
     fn known(&self, oid: &Oid) -> Option<Location>;
+
+    /// Hears from an update that a step which was bound to a directory is bound to something else from now on.
+    fn dir_replaced(&mut self, step: &[u8]) {
+        let _ = step;
+    }
 }

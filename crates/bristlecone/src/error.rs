@@ -2,7 +2,7 @@
 
 use std::{error, fmt, io, sync::Arc};
 
-use bristlecone_core::{FormatError, Kind, Oid, PathError};
+use bristlecone_core::{FormatError, Kind, Oid, Path, PathError};
 
 use crate::backend::RefTarget;
 
@@ -15,6 +15,11 @@ pub enum Error {
     Path(PathError),
     /// The root is a directory and cannot be a value.
     RootPath,
+    /// A value was set where a directory is, and nobody said that it is to go ([`crate::Tree::replace`]).
+    IsDirectory {
+        /// Where.
+        path: Path,
+    },
     /// A ref name that is none, or named twice in one step.
     RefName {
         /// The name.
@@ -196,6 +201,9 @@ impl fmt::Display for Error {
         match self {
             Self::Path(error) => error.fmt(f),
             Self::RootPath => f.write_str("the root of a tree is a directory; name an entry in it"),
+            Self::IsDirectory { path } => {
+                write!(f, "{path} is a directory, and a value was set there; remove the directory, or replace it")
+            }
             Self::RefName { name } => {
                 write!(
                     f,

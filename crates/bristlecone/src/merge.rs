@@ -240,7 +240,10 @@ impl<F: Format> Merge<'_, '_, F> {
         if changes.is_empty() {
             return Ok(open.ours);
         }
-        self.store.format.update(self.store, self.sink, open.ours.as_ref(), &changes)
+        let made = self.store.format.update(self.store, self.sink, open.ours.as_ref(), &changes)?;
+        // What one side replaced, it replaced on purpose.
+        self.sink.take_replaced();
+        Ok(made)
     }
 
     /// Takes what a name comes to, now that its directories came to `dir`.

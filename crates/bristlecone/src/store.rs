@@ -172,12 +172,14 @@ pub(crate) struct FlushSink<'b> {
     snapshot: &'b dyn Snapshot,
     // What the batch need not hold, since the store has it.
     left_out: RefCell<Vec<Oid>>,
+    // Steps that were bound to directories, as the last updates told.
+    replaced: Vec<Vec<u8>>,
     buffer: Vec<u8>,
 }
 
 impl<'b> FlushSink<'b> {
     pub(crate) fn new(batch: Batch, snapshot: &'b dyn Snapshot) -> Self {
-        Self { batch, snapshot, left_out: RefCell::default(), buffer: Vec::new() }
+        Self { batch, snapshot, left_out: RefCell::default(), replaced: Vec::new(), buffer: Vec::new() }
     }
 
     pub(crate) fn snapshot(&self) -> &'b dyn Snapshot {
@@ -188,6 +190,12 @@ impl<'b> FlushSink<'b> {
     pub(crate) fn leave_out(&self, oid: &Oid) {
         self.snapshot.keep(oid);
         self.left_out.borrow_mut().push(*oid);
+    }
+
+    /// Returns the steps that were bound to directories and are bound to something else, by the updates since this was
+    /// asked last.
+    pub(crate) fn take_replaced(&mut self) -> Vec<Vec<u8>> {
+        std::mem::take(&mut self.replaced)
     }
 
     /// Returns the batch with what it left out, and begins another.
@@ -221,6 +229,10 @@ impl Sink for FlushSink<'_> {
         // Kept first and then looked for again: what is there now stays.
         self.leave_out(oid);
         self.snapshot.locate(oid)
+    }
+
+    fn dir_replaced(&mut self, step: &[u8]) {
+        self.replaced.push(step.to_vec());
     }
 }
 

@@ -286,19 +286,40 @@ impl<F: Format> Tree<F> {
 }
 
 impl<F: Format> Tree<F> {
-    /// Binds `path` to a value, replacing what is there: also a whole directory, and a value on the way.
+    /// Binds `path` to a value, replacing the value that is there, or one on the way. A directory there is not replaced:
+    /// see [`Tree::replace`]. Whether one is stored there is found out by the commit, without reading more than it does anyway.
     ///
     /// Short values wait in memory; one of 4 KiB and more may be hashed and written ahead of the commit. A value
     /// has at most 2 GiB.
     ///
-    /// `tree.add(p, v)?; tree.find(p)? == Some(v)`; other paths are unchanged, but those below `p` and a
-    /// value above it.
+    /// `tree.add(p, v)?; tree.find(p)? == Some(v)`; other paths are unchanged, but a value above `p`.
     ///
     /// # Errors
     /// [`Error::Path`]; [`Error::RootPath`] for the root; [`Error::TooLarge`]; those of the backend for large
-    /// values.
+    /// values. [`Error::IsDirectory`] here for a directory with pending edits; for another one wherever the edits are
+    /// hashed, as by [`Tree::root`], [`Tree::write`] and commits: the tree keeps its edits, and goes on once the path is
+    /// replaced.
     pub fn add<'v>(&mut self, path: impl AsPath, value: impl Into<NewValue<'v>>) -> Result<()> {
         self.add_kind(path, EntryKind::Value, value)
+    }
+
+    /// As [`Tree::add`], where a directory there goes with all below it.
+    ///
+    /// ```
+    /// # use bristlecone::{Error, Repo};
+    /// let mut tree = Repo::memory().tree();
+    /// tree.add("fruit/apple", "red")?;
+    /// assert!(matches!(tree.add("fruit", "none"), Err(Error::IsDirectory { .. })));
+    /// tree.replace("fruit", "none")?;
+    /// assert_eq!(tree.find("fruit/apple")?, None);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Tree::add`].
+    pub fn replace<'v>(&mut self, path: impl AsPath, value: impl Into<NewValue<'v>>) -> Result<()> {
+        let leaf = self.leaf(EntryKind::Value, value.into())?;
+        self.edit(&*path.as_path()?, Edit::Over(leaf))
     }
 
     /// Adds many values in one call; the last one counts where a path comes twice. Nothing is hashed or written
@@ -445,13 +466,16 @@ impl<F: Format> Tree<F> {
     /// Replaces the value at `path` by what `change` makes of it; `None` removes it.
     ///
     /// # Errors
-    /// As [`Tree::find`] and [`Tree::add`].
+    /// As [`Tree::find`] and [`Tree::add`]; [`Error::IsDirectory`].
     pub fn update(&mut self, path: impl AsPath, change: impl FnOnce(Option<&[u8]>) -> Option<Vec<u8>>) -> Result<()> {
         let path = path.as_path()?;
         let (kind, value) = match self.get(&*path)? {
             Some(entry) if entry.kind().has_contents() => {
                 let bytes = entry.contents()?;
                 (entry.kind(), change(bytes.as_deref()))
+            }
+            Some(entry) if entry.kind() == EntryKind::Dir => {
+                return Err(Error::IsDirectory { path: path.into_owned() });
             }
             _ => (EntryKind::Value, change(None)),
         };

@@ -54,7 +54,7 @@ impl RecordedTree {
     /// As said of all methods.
     pub fn add<'v>(&mut self, path: impl AsPath, value: impl Into<NewValue<'v>>) -> Result<(), RecordError> {
         let (path, value) = (path.as_path().map_err(Error::from)?, value.into());
-        self.tree.add(&*path, value.clone())?;
+        self.tree.replace(&*path, value.clone())?;
         let key = key(&path);
         self.edited(|input, output| Row::Add { key: key.as_key(), value: value.as_bytes(), input, output })
     }
@@ -81,7 +81,7 @@ impl RecordedTree {
         } else {
             let found = self.tree.find(&*from)?.map(Bytes::into_static);
             let value = found.ok_or_else(|| RecordError::NothingToCopy { path: from.to_string() })?;
-            self.tree.add(&*to, &value[..])?;
+            self.tree.replace(&*to, &value[..])?;
         }
         let (from, to) = (key(&from), key(&to));
         self.edited(|input, output| Row::Copy { source: from.as_key(), destination: to.as_key(), input, output })

@@ -111,7 +111,7 @@ impl<F: Format> Applier<F> {
             Row::Add { key, value, input, output } => {
                 self.keys.set(&mut self.path, key)?;
                 let mut tree = self.contexts.take(input)?;
-                tree.add(&self.path, if self.empty_blobs { &[] } else { value })?;
+                tree.replace(&self.path, if self.empty_blobs { &[] } else { value })?;
                 self.contexts.bind(output, tree);
             }
             Row::Remove { key, input, output } => {
@@ -147,6 +147,7 @@ pub(super) fn copy<F: Format>(tree: &mut Tree<F>, from: &Path, to: &Path) -> bri
         Some(kind) => {
             // Hashed again: values are copied dozens of times in thousands of commits.
             if let Some(value) = tree.find(from)?.map(|value| value.to_vec()) {
+                tree.remove(to)?;
                 tree.add_kind(to, kind, value)?;
             }
         }

@@ -249,7 +249,7 @@ impl<'a, F: Format> Worker<'a, F> {
                 }
             }
             Row::Mem { .. } | Row::MemTree { .. } => _ = tree.kind(&self.path)?,
-            Row::Add { value, .. } => tree.add(&self.path, if self.options.empty_blobs { &[] } else { value })?,
+            Row::Add { value, .. } => tree.replace(&self.path, if self.options.empty_blobs { &[] } else { value })?,
             Row::Remove { .. } => tree.remove(&self.path)?,
             Row::Copy { source, .. } => {
                 self.keys.set(&mut self.source, source)?;

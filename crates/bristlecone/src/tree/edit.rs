@@ -6,7 +6,7 @@ use bristlecone_core::{EntryKind, Format, ObjRef, Path};
 
 use super::{
     Tree,
-    patch::{self, Base, Edit, Leaf, Patch},
+    patch::{self, Base, Edit, Finger, Leaf, Patch},
 };
 use crate::{
     Error, NewValue, Result, VALUE_BYTES_MAX,
@@ -24,28 +24,44 @@ impl<F: Format> Tree<F> {
     #[inline]
     pub(super) fn edit(&mut self, path: &Path, edit: Edit) -> Result<()> {
         let Some((parent, step)) = path.split_last() else { return Err(Error::RootPath) };
-        let covers = !matches!(edit, Edit::Remove);
-        if let Some(finger) = &mut self.finger
-            && finger.parent == parent
-            && (finger.patch.covers || !covers)
-        {
-            Arc::make_mut(&mut finger.patch).set(step, edit);
-            return Ok(());
+        let dir = self.edited_parent(parent, !matches!(edit, Edit::Remove));
+        let Some(dir) = dir else { return Ok(()) };
+        if let Edit::Leaf(leaf) = edit {
+            if let Some(leaf) = dir.set_leaf(step, leaf) {
+                return self.set_over_edits(path, leaf);
+            }
+        } else {
+            dir.set(step, edit);
         }
-        self.settle();
-        let base = self.base;
-        let root = self.patch.get_or_insert_with(|| Arc::new(Patch::new(Base::Own(base))));
-        if parent.is_empty() {
-            Arc::make_mut(root).set(step, edit);
-            return Ok(());
-        }
-        if !covers && patch::is_blocked(root, parent) {
-            return Ok(());
-        }
-        let mut finger = patch::take_out(root, parent, covers);
-        Arc::make_mut(&mut finger.patch).set(step, edit);
-        self.finger = Some(Box::new(finger));
         Ok(())
+    }
+
+    /// Sets a value where edits below a directory are pending, if they leave nothing there.
+    #[cold]
+    fn set_over_edits(&mut self, path: &Path, leaf: Leaf) -> Result<()> {
+        if self.kind(path)? == Some(EntryKind::Dir) {
+            return Err(Error::IsDirectory { path: path.clone() });
+        }
+        self.edit(path, Edit::Over(leaf))
+    }
+
+    /// Returns the patch of a directory, to be edited; `None` where nothing is, and so nothing is to be removed.
+    #[inline]
+    fn edited_parent(&mut self, parent: &[u8], covers: bool) -> Option<&mut Patch> {
+        let here = |finger: &Finger| finger.parent == parent && (finger.patch.covers || !covers);
+        if !self.finger.as_deref().is_some_and(here) {
+            self.settle();
+            let base = self.base;
+            let root = self.patch.get_or_insert_with(|| Arc::new(Patch::new(Base::Own(base))));
+            if parent.is_empty() {
+                return Some(Arc::make_mut(root));
+            }
+            if !covers && patch::is_blocked(root, parent) {
+                return None;
+            }
+            self.finger = Some(Box::new(patch::take_out(root, parent, covers)));
+        }
+        self.finger.as_mut().map(|finger| Arc::make_mut(&mut finger.patch))
     }
 
     /// Puts the finger's directory back.

@@ -8,7 +8,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bristlecone_core::{Change, ChangeTarget, EntryKind, Format, Mode, ObjRef, Sink, Target};
+use bristlecone_core::{Change, ChangeTarget, EntryKind, Format, Mode, ObjRef, Path, Sink, Target};
 
 use smallvec::SmallVec;
 
@@ -17,7 +17,7 @@ use super::{
     patch::{Base, Edits, Patch},
 };
 use crate::{
-    Batch, Result, pool,
+    Batch, Error, Result, pool,
     store::{FlushSink, again, flush_early},
 };
 
@@ -60,7 +60,7 @@ impl<F: Format> Tree<F> {
         }
         let base = self.written_base()?;
         let root = match &self.patch {
-            Some(patch) => self.flush_dir(sink, patch, base)?,
+            Some(patch) => self.flush_dir(sink, patch, base).map_err(|error| self.with_path(error, patch, base))?,
             None => base,
         };
         match root {
@@ -126,19 +126,68 @@ impl<F: Format> Tree<F> {
             Some(changes) => changes,
             None => self.flush_edits(sink, base, patch.iter(), 0)?,
         };
-        self.changed(sink, base, &changes)
+        self.changed(sink, patch, base, &changes)
     }
 
     fn changed(
         &self,
         sink: &mut FlushSink<'_>,
+        patch: &Patch,
         base: Option<ObjRef>,
         changes: &[Change<'_>],
     ) -> Result<Option<ObjRef>> {
         if changes.is_empty() {
             return Ok(base);
         }
-        self.store.format.update(&*self.store, sink, base.as_ref(), changes)
+        let made = self.store.format.update(&*self.store, sink, base.as_ref(), changes)?;
+        match sink.take_replaced().into_iter().find(|step| matches!(patch.get(step), Some(Edit::Leaf(_)))) {
+            Some(step) => Err(Error::IsDirectory { path: Path::from_bytes(step)? }),
+            None => Ok(made),
+        }
+    }
+
+    /// Says the whole path where a value was set in place of a directory: an update knows the step alone.
+    #[cold]
+    fn with_path(&self, error: Error, patch: &Patch, base: Option<ObjRef>) -> Error {
+        if !matches!(error, Error::IsDirectory { .. }) {
+            return error;
+        }
+        match self.first_over_dir(patch, base) {
+            Ok(Some(path)) => Error::IsDirectory { path },
+            Ok(None) => error,
+            Err(other) => other,
+        }
+    }
+
+    /// Returns a path where a value was set in place of a directory.
+    fn first_over_dir(&self, patch: &Patch, base: Option<ObjRef>) -> Result<Option<Path>> {
+        let mut open = vec![(Path::root(), patch, base)];
+        while let Some((path, patch, base)) = open.pop() {
+            for (step, edit) in patch.iter() {
+                let stored = match &base {
+                    Some(dir) => self.store.format.find(&*self.store, dir, step)?,
+                    None => None,
+                };
+                let dir = match stored {
+                    Some((EntryKind::Dir, Target::Object { at, .. })) => Some(at),
+                    _ => None,
+                };
+                let mut path = path.clone();
+                path.push(step)?;
+                let below: &Patch = match edit {
+                    Edit::Leaf(_) if dir.is_some() => return Ok(Some(path)),
+                    Edit::Leaf(_) | Edit::Over(_) | Edit::Remove => continue,
+                    Edit::Dir(below) => below,
+                    Edit::Taken => self.finger_patch(),
+                };
+                let base = match below.base {
+                    Base::Own(base) => base,
+                    Base::Inherit => dir,
+                };
+                open.push((path, below, base));
+            }
+        }
+        Ok(None)
     }
 
     /// Returns what edits of a directory come to, with everything below them given to the sink.
@@ -153,7 +202,7 @@ impl<F: Format> Tree<F> {
         for (step, edit) in edits {
             let to = match edit {
                 Edit::Remove => Some(None),
-                Edit::Leaf(leaf) => Some(Some((leaf.kind(), self.flush_leaf(sink, leaf)?))),
+                Edit::Leaf(leaf) | Edit::Over(leaf) => Some(Some((leaf.kind(), self.flush_leaf(sink, leaf)?))),
                 Edit::Dir(below) => self.flush_below(sink, base, step, below, parted)?,
                 Edit::Taken => self.flush_below(sink, base, step, self.finger_patch(), parted)?,
             };
@@ -178,7 +227,7 @@ impl<F: Format> Tree<F> {
         loop {
             let Some(dir) = open.last_mut() else { return Ok(None) };
             let Some((step, edit)) = dir.edits.next() else {
-                let made = self.changed(sink, dir.base, &dir.changes)?;
+                let made = self.changed(sink, dir.patch, dir.base, &dir.changes)?;
                 let (step, to) = (dir.step, dir.becomes(made));
                 open.pop();
                 let Some(above) = open.last_mut() else { return Ok(to) };
@@ -187,7 +236,7 @@ impl<F: Format> Tree<F> {
             };
             let to = match edit {
                 Edit::Remove => None,
-                Edit::Leaf(leaf) => Some((leaf.kind(), self.flush_leaf(sink, leaf)?)),
+                Edit::Leaf(leaf) | Edit::Over(leaf) => Some((leaf.kind(), self.flush_leaf(sink, leaf)?)),
                 Edit::Dir(_) | Edit::Taken => {
                     let below = if let Edit::Dir(below) = edit { below } else { self.finger_patch() };
                     let below = self.open(sink, dir.base, step, below, parted)?;

@@ -129,7 +129,7 @@ impl<F: Format> Tree<F> {
         match edit {
             Edit::Dir(below) => Some(below),
             Edit::Taken => Some(self.finger_patch()),
-            Edit::Remove | Edit::Leaf(_) => None,
+            Edit::Remove | Edit::Leaf(_) | Edit::Over(_) => None,
         }
     }
 
@@ -261,7 +261,7 @@ impl<F: Format> Tree<F> {
     ) -> Result<Option<Binding<'t>>> {
         let below = match edit {
             Edit::Remove => return Ok(None),
-            Edit::Leaf(leaf) => return Ok(Some(Binding::Leaf(leaf))),
+            Edit::Leaf(leaf) | Edit::Over(leaf) => return Ok(Some(Binding::Leaf(leaf))),
             Edit::Dir(below) => below,
             Edit::Taken => self.finger_patch(),
         };
@@ -347,7 +347,7 @@ impl<F: Format> Tree<F> {
                 continue;
             }
             let below = match edit {
-                Edit::Leaf(_) => return Ok(Left::Something),
+                Edit::Leaf(_) | Edit::Over(_) => return Ok(Left::Something),
                 Edit::Remove => continue,
                 Edit::Dir(below) => below,
                 Edit::Taken => self.finger_patch(),

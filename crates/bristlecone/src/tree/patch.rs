@@ -39,7 +39,10 @@ pub(crate) struct Patch {
 #[derive(Clone, Debug)]
 pub(crate) enum Edit {
     Remove,
+    /// A value where no directory may be.
     Leaf(Leaf),
+    /// A value in place of whatever is there.
+    Over(Leaf),
     Dir(Arc<Patch>),
     /// The directory's edits are in the finger.
     Taken,
@@ -168,12 +171,28 @@ impl Patch {
         self.edits.get(first_bytes(step), step)
     }
 
+    /// Makes an edit, whatever is there.
     #[inline]
     pub(crate) fn set(&mut self, step: &[u8], edit: Edit) {
         if let Edit::Dir(below) = &edit {
             self.levels = self.levels.max(below.levels + 1);
         }
         self.edits.insert(Step::new(step), edit);
+    }
+
+    /// Sets a value; returns it where there are edits of a directory.
+    #[inline]
+    pub(crate) fn set_leaf(&mut self, step: &[u8], leaf: Leaf) -> Option<Leaf> {
+        let mut leaf = Some(leaf);
+        let slot = self.edits.get_or_insert(Step::new(step), || leaf.take().map_or(Edit::Remove, Edit::Leaf));
+        let leaf = leaf?;
+        match slot {
+            Edit::Dir(_) | Edit::Taken => return Some(leaf),
+            // What is stored there is known to go.
+            Edit::Remove | Edit::Over(_) => *slot = Edit::Over(leaf),
+            Edit::Leaf(_) => *slot = Edit::Leaf(leaf),
+        }
+        None
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -261,7 +280,7 @@ pub(crate) fn is_blocked(root: &Patch, parent: &[u8]) -> bool {
     for step in parent.split(|&byte| byte == b'/') {
         match patch.get(step) {
             Some(Edit::Dir(below)) => patch = below,
-            Some(Edit::Leaf(_) | Edit::Remove) => return true,
+            Some(Edit::Leaf(_) | Edit::Over(_) | Edit::Remove) => return true,
             Some(Edit::Taken) | None => return false,
         }
     }

@@ -302,7 +302,7 @@ impl Session {
         match self.rng.below(10) {
             0..3 => {
                 let bytes = [self.rng.below(3) as u8];
-                self.tree.add(&path, &bytes[..]).unwrap();
+                self.tree.replace(&path, &bytes[..]).unwrap();
                 add(&mut self.model, &steps, &bytes);
             }
             3..8 => {

@@ -80,7 +80,10 @@ fn compare(tree: &Tree<Tezos>, model: &Model, rng: &mut Rng) {
 fn apply(edit: &Edit, tree: &mut Tree<Tezos>, model: &mut Model) {
     match edit {
         Edit::Add(at, value) => {
-            tree.add(path(at), &value[..]).unwrap();
+            let mut other = tree.clone();
+            let added = other.add(path(at), &value[..]).and_then(|()| other.root());
+            assert_eq!(matches!(added, Err(Error::IsDirectory { .. })), model.is_dir(at), "{added:?} at {}", path(at));
+            tree.replace(path(at), &value[..]).unwrap();
             model.add(at, 0, value);
         }
         Edit::Remove(at) => {
@@ -89,7 +92,11 @@ fn apply(edit: &Edit, tree: &mut Tree<Tezos>, model: &mut Model) {
         }
         Edit::Update(at) => {
             let longer = |old: Option<&[u8]>| [old.unwrap_or_default(), b"+"].concat();
-            tree.update(path(at), |old| Some(longer(old))).unwrap();
+            let updated = tree.update(path(at), |old| Some(longer(old)));
+            assert_eq!(updated.is_err(), model.is_dir(at));
+            if updated.is_err() {
+                return;
+            }
             let new = longer(model.find(at));
             model.add(at, 0, &new);
         }

@@ -40,7 +40,7 @@ pub(super) fn update<S: Source, K: Sink>(
         None => Object::from_body(Kind::Node, Bytes::Borrowed(&EMPTY_BODY)),
     };
     let old = Table::parse(git.oid_bytes(), object.body()).map_err(bad)?;
-    let plan = Plan::new(git, &old, changes)?;
+    let plan = Plan::new(git, sink, &old, changes)?;
     if plan.count == 0 {
         return Ok(None);
     }
@@ -94,7 +94,12 @@ struct Insert {
 const UNPLACED: u32 = u32::MAX;
 
 impl<'p, 'b> Plan<'p, 'b> {
-    fn new(git: &Git, old: &'p Table<'b>, changes: &'p [Change<'p>]) -> Result<Self, FormatError> {
+    fn new<K: Sink>(
+        git: &Git,
+        sink: &mut K,
+        old: &'p Table<'b>,
+        changes: &'p [Change<'p>],
+    ) -> Result<Self, FormatError> {
         let mut plan = Self {
             old,
             changes,
@@ -105,7 +110,7 @@ impl<'p, 'b> Plan<'p, 'b> {
             in_place: true,
         };
         for number in 0..changes.len() {
-            plan.take(git, number)?;
+            plan.take(git, sink, number)?;
         }
         plan.sort();
         plan.place().map_err(bad)?;
@@ -116,7 +121,7 @@ impl<'p, 'b> Plan<'p, 'b> {
     }
 
     /// Takes a change: the entry of its step goes, whatever it is, and one may come.
-    fn take(&mut self, git: &Git, number: usize) -> Result<(), FormatError> {
+    fn take<K: Sink>(&mut self, git: &Git, sink: &mut K, number: usize) -> Result<(), FormatError> {
         let change = &self.changes[number];
         let mut before = UNPLACED;
         let mut gone = 0;
@@ -127,8 +132,11 @@ impl<'p, 'b> Plan<'p, 'b> {
             self.removed.push(index as u32);
             self.count -= 1;
             self.raw_bytes = self.raw_bytes.checked_sub(gone).ok_or(bad(DAMAGED))?;
-            if is_dir(change) == Some(entry.kind() == EntryKind::Dir) {
-                before = index as u32;
+            let was_dir = entry.kind() == EntryKind::Dir;
+            match is_dir(change) {
+                Some(dir) if dir == was_dir => before = index as u32,
+                Some(false) => sink.dir_replaced(change.step),
+                _ => {}
             }
         }
         let Some(new) = Set::of(git, change)? else {

@@ -208,15 +208,19 @@ fn is_bound(items: &[u8], start: usize, step: &[u8], wanted: u64) -> Option<bool
     Some(length <= 8 || rest.get(8..step.len())? == step.get(8..)?)
 }
 
-/// Returns the fingerprint of `step` if it is the one entry of a directory that can be borrowed.
+/// Returns the fingerprint of `step` if it is the one entry of a directory that can be borrowed, and whether that is a
+/// directory itself.
 #[inline]
-pub(super) fn only_entry<S: Source>(source: &S, oid: &[u8], at: Location, step: &[u8]) -> Option<u8> {
+pub(super) fn only_entry<S: Source>(source: &S, oid: &[u8], at: Location, step: &[u8]) -> Option<(u8, bool)> {
     let node = Node::new(source.peek(oid, at)?, at)?;
     if node.level != 0 || node.count != 1 {
         return None;
     }
     let (_, items) = node.table()?;
-    if is_bound(items, 0, step, prefix(step))? { node.rest.first().copied() } else { None }
+    if !is_bound(items, 0, step, prefix(step))? {
+        return None;
+    }
+    Some((*node.rest.first()?, super::node::is_dir(0, items)))
 }
 
 /// Walks the steps of `path` down from a directory through borrowed records, as [`descend::borrowed`] says.

@@ -378,6 +378,12 @@ pub(super) fn has_child(level: u8, item: &[u8]) -> bool {
     level > 0 || item.first().is_some_and(|&tag| names_object(tag))
 }
 
+/// Whether an item is a directory's binding.
+#[inline]
+pub(super) fn is_dir(level: u8, item: &[u8]) -> bool {
+    level == 0 && item.first().is_some_and(|&tag| tag & !MODE == EntryKind::Dir as u8)
+}
+
 /// Whether the item of a leaf with this tag names an object of this store. Of the kinds that there are, only
 /// foreign ones have the bit of [`EntryKind::Foreign`].
 #[inline(always)]

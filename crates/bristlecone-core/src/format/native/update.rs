@@ -17,7 +17,7 @@ use super::{
     cut, fast, id,
     node::{self, Child, EncodeItem, encode, has_child, item_step},
 };
-use crate::{Change, FormatError, Kind, Location, ObjRef, Object, Oid, STEP_BYTES_MAX, Sink, Source};
+use crate::{Change, EntryKind, FormatError, Kind, Location, ObjRef, Object, Oid, STEP_BYTES_MAX, Sink, Source};
 
 mod edits;
 mod window;
@@ -57,7 +57,10 @@ fn replace_only_entry<S: Source, K: Sink>(
     change: &Change<'_>,
 ) -> Option<ObjRef> {
     let (kind, target) = change.to.as_ref()?;
-    let print = fast::only_entry(source, base.oid.as_bytes(), base.at, change.step)?;
+    let (print, was_dir) = fast::only_entry(source, base.oid.as_bytes(), base.at, change.step)?;
+    if was_dir && *kind != EntryKind::Dir {
+        sink.dir_replaced(change.step);
+    }
     let mut body: SmallVec<[u8; 160]> = SmallVec::new();
     body.extend_from_slice(&node::SINGLE_LEAF);
     body.extend_from_slice(&[print, 0, 0]);
@@ -164,16 +167,30 @@ fn read_items<'w>(object: &'w Object<'_>, out: &mut Items<'w>) -> Result<(), For
     Ok(())
 }
 
-/// Merges the items of a node with changes, both sorted. Returns whether the set of steps stayed the same.
-fn merge<'w>(items: &[Item<'w>], edits: &'w Edits, range: core::ops::Range<usize>, out: &mut Items<'w>) -> bool {
+/// Merges the items of a node with changes, both sorted, and tells the sink of directories that are replaced. Returns
+/// whether the set of steps stayed the same.
+fn merge<'w>(
+    sink: &mut impl Sink,
+    level: u8,
+    items: &[Item<'w>],
+    edits: &'w Edits,
+    range: core::ops::Range<usize>,
+    out: &mut Items<'w>,
+) -> bool {
     let mut rest = items.iter().peekable();
     let mut same = true;
     for edit in range.map(|index| edits.get(index)) {
         while let Some(item) = rest.next_if(|item| item.step < edit.step) {
             out.push(*item);
         }
-        let replaced = rest.next_if(|item| item.step == edit.step).is_some();
-        same &= replaced == edit.item.is_some();
+        let replaced = rest.next_if(|item| item.step == edit.step);
+        same &= replaced.is_some() == edit.item.is_some();
+        if let (Some(old), Some(new)) = (replaced, &edit.item)
+            && node::is_dir(level, old.bytes)
+            && !node::is_dir(level, new.bytes)
+        {
+            sink.dir_replaced(edit.step);
+        }
         out.extend(edit.item);
     }
     out.extend(rest.copied());
@@ -277,7 +294,7 @@ impl<K: Sink> Writer<'_, K> {
         }
         let (mut old, mut items) = (Items::new(), Items::new());
         read_items(root, &mut old)?;
-        let same = merge(&old, edits, 0..edits.len(), &mut items);
+        let same = merge(self.sink, level, &old, edits, 0..edits.len(), &mut items);
         if items.is_empty() {
             // An empty directory from which nothing was removed is as it was.
             return Ok(if old.is_empty() { Some(*base) } else { None });
@@ -408,7 +425,7 @@ impl<K: Sink> Writer<'_, K> {
             old.clear();
             items.clear();
             read_items(&piece.object, &mut old)?;
-            merge(&old, edits, piece.edits.clone(), &mut items);
+            merge(self.sink, level, &old, edits, piece.edits.clone(), &mut items);
             self.put_changed(level, &items, Some(piece.oid), above);
         }
         Ok(true)
@@ -448,6 +465,12 @@ impl<K: Sink> Writer<'_, K> {
         old: Oid,
     ) -> Result<Option<ObjRef>, FormatError> {
         let node = view(object)?;
+        if let Ok(old) = node.item(index)
+            && node::is_dir(node.level, old)
+            && !node::is_dir(node.level, item.bytes)
+        {
+            self.sink.dir_replaced(item.step);
+        }
         let spliced = node::splice(&mut self.body, &node, object.body(), index, item.bytes, self.native.group);
         let Some(oid) = spliced else { return Ok(None) };
         if oid == old {

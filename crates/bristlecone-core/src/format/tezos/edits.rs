@@ -11,7 +11,7 @@ use super::{
     update::Items,
 };
 use crate::{
-    Change, ChangeTarget, EntryKind, FormatError, Location, STEP_BYTES_MAX, codec::write_varint,
+    Change, ChangeTarget, EntryKind, FormatError, Location, STEP_BYTES_MAX, Sink, codec::write_varint,
     format::native::step_hash,
 };
 
@@ -120,6 +120,7 @@ pub(super) fn merge<'w>(
     edits: &'w Edits<'_>,
     which: impl Iterator<Item = usize>,
     out: &mut Items<'w>,
+    sink: &mut impl Sink,
     changed: &mut impl FnMut(usize),
 ) {
     let mut rest = old;
@@ -136,6 +137,12 @@ pub(super) fn merge<'w>(
             (Some(_), None) | (None, Some(_)) => true,
             (None, None) => false,
         };
+        if let (Some((old, _)), Some(new)) = (replaced, &item)
+            && old.tag == DIR
+            && new.tag != DIR
+        {
+            sink.dir_replaced(step);
+        }
         if differs {
             changed(index);
         }

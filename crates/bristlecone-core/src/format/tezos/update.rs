@@ -63,7 +63,7 @@ impl<K: Sink> Writer<'_, K> {
                 let (mut old, mut items) = (Items::new(), Items::new());
                 leaf.items(&object, &mut old).map_err(bad)?;
                 let mut changed = false;
-                merge(&old, edits, 0..edits.len(), &mut items, &mut |_| changed = true);
+                merge(&old, edits, 0..edits.len(), &mut items, self.sink, &mut |_| changed = true);
                 if changed { Ok(self.put_root(&items, None)?) } else { Ok(Some(*base)) }
             }
             Node::Inner(inner) => {
@@ -88,7 +88,7 @@ impl<K: Sink> Writer<'_, K> {
         let gathered = gather(self.format, source, root, 0, false)?;
         let old = gathered.items().map_err(bad)?;
         let (mut items, mut dirty) = (Items::new(), 0_u64);
-        merge(&old, edits, 0..edits.len(), &mut items, &mut |index| {
+        merge(&old, edits, 0..edits.len(), &mut items, self.sink, &mut |index| {
             dirty |= 1 << self.format.bucket_of(gathered.flat, 0, edits.step(index));
         });
         if dirty == 0 {

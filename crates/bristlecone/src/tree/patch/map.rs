@@ -54,17 +54,10 @@ impl StepMap {
 
     #[inline]
     pub(super) fn insert(&mut self, step: Step, edit: Edit) {
-        match self {
-            Self::Tree(tree) => {
-                tree.insert(step, edit);
-            }
-            Self::List(_) => {
-                let mut edit = Some(edit);
-                let slot = self.get_or_insert(step, || edit.take().unwrap_or(Edit::Remove));
-                if let Some(edit) = edit {
-                    *slot = edit;
-                }
-            }
+        let mut edit = Some(edit);
+        let slot = self.get_or_insert(step, || edit.take().unwrap_or(Edit::Remove));
+        if let Some(edit) = edit {
+            *slot = edit;
         }
     }
 

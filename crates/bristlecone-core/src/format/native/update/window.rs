@@ -133,7 +133,7 @@ impl<'a> Window<'a> {
             old.clear();
             read_items(object, &mut old)?;
             let first = items.len();
-            merge(&old, edits, piece.edits.clone(), &mut items);
+            merge(writer.sink, level, &old, edits, piece.edits.clone(), &mut items);
             for (at, item) in items.iter().enumerate().skip(first) {
                 tokens.push(Token { hash: cut::level_hash(level, item.step), weight: cut::weight(level, item.step) });
                 parts.push(Part::Item(at));

@@ -83,7 +83,7 @@ impl<K: Sink> Writer<'_, K> {
         let (mut old, mut items) = (Items::new(), Items::new());
         leaf.items(object, &mut old).map_err(bad)?;
         let mut changed = false;
-        merge(&old, edits, which.iter().map(|&index| index as usize), &mut items, &mut |_| changed = true);
+        merge(&old, edits, which.iter().map(|&index| index as usize), &mut items, self.sink, &mut |_| changed = true);
         if changed { self.piece_of(&items, depth) } else { Ok(Piece::Same) }
     }
 
