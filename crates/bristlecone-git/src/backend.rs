@@ -33,14 +33,13 @@ mod journal;
 mod keep;
 mod keeper;
 mod objects;
-mod queue;
 mod recovery;
 mod shared;
 mod store_lock;
 mod unsynced;
 mod walk;
 
-use queue::Item;
+use append::Item;
 use shared::Shared;
 
 /// How a repository is used.

@@ -48,7 +48,6 @@ mod index;
 mod lock;
 mod log;
 mod published;
-mod queue;
 mod read;
 mod recovery;
 mod repair;

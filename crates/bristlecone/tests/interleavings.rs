@@ -4,6 +4,8 @@
 
 #![allow(dead_code, unreachable_pub, reason = "the files are parts of the crate and used here in part")]
 
+use bristlecone::Error;
+
 mod sync {
     pub use std::sync::PoisonError;
 
@@ -17,7 +19,7 @@ mod sync {
 #[path = "../src/disk/published.rs"]
 mod published;
 
-#[path = "../src/disk/queue.rs"]
+#[path = "../src/engine/queue.rs"]
 mod queue;
 
 #[path = "../src/backend/arena.rs"]
@@ -51,14 +53,14 @@ mod commits {
                                 drop(lead);
                             }
                             Entered::Waits(waiter) => match queue.wait(&waiter) {
-                                Waited::Answered(answer) => assert_eq!(answer, Some(item * 2)),
+                                Waited::Answered(answer) => assert_eq!(answer.ok(), Some(item * 2)),
                                 Waited::Leads(lead, group) => {
-                                    let items: Vec<u64> = group.iter().map(|waiter| waiter.item).collect();
+                                    let items: Vec<u64> = group.iter().map(|waiter| *waiter.item()).collect();
                                     write(&log, &items);
                                     // As a commit does: the lead goes on before the sync and the answers.
                                     drop(lead);
-                                    group.iter().for_each(|waiter| waiter.finish(waiter.item * 2));
-                                    assert_eq!(waiter.take(), Some(item * 2), "a leader answers itself");
+                                    group.iter().for_each(|waiter| waiter.finish(waiter.item() * 2));
+                                    assert_eq!(waiter.take().ok(), Some(item * 2), "a leader answers itself");
                                 }
                             },
                         }
@@ -71,6 +73,44 @@ mod commits {
         written.sort_unstable();
         let expected: Vec<u64> = (0..threads).flat_map(|thread| (0..rounds).map(move |n| thread * 100 + n)).collect();
         assert_eq!(written, expected, "every item is written once");
+    }
+
+    /// As above, by the call that leaves the lead to the queue; the thread that brings 0 panics if it leads.
+    pub fn runs(threads: u64, panics: bool) {
+        use std::panic::{AssertUnwindSafe, catch_unwind};
+
+        use bristlecone::Error;
+        use shuttle::sync::{Arc, Mutex};
+
+        let queue: Arc<crate::queue::Queue<u64, u64>> = Arc::default();
+        let written = Arc::new(Mutex::new(Vec::new()));
+        let handles: Vec<_> = (0..threads)
+            .map(|item| {
+                let (queue, written) = (queue.clone(), written.clone());
+                shuttle::thread::spawn(move || {
+                    let write = |items: &[&u64]| {
+                        if panics && item == 0 {
+                            std::panic::resume_unwind(Box::new("a leader of the test"));
+                        }
+                        let mut written = written.try_lock().expect("two lead at a time");
+                        written.extend(items.iter().map(|&&item| item));
+                        shuttle::thread::yield_now();
+                        items.iter().map(|&item| item * 2).collect()
+                    };
+                    match catch_unwind(AssertUnwindSafe(|| queue.run(item, write))) {
+                        Ok(Ok(answer)) => assert_eq!(answer, item * 2),
+                        Ok(Err(error)) => assert!(panics && matches!(error, Error::Unanswered), "{error:?}"),
+                        Err(_) => assert!(panics && item == 0),
+                    }
+                    shuttle::thread::yield_now();
+                })
+            })
+            .collect();
+        handles.into_iter().for_each(|handle| handle.join().unwrap());
+        let mut written = written.lock().unwrap().clone();
+        written.sort_unstable();
+        written.dedup();
+        assert!(panics || written == (0..threads).collect::<Vec<_>>(), "{written:?}");
     }
 }
 
@@ -92,7 +132,7 @@ fn leaders_that_answer_nobody(threads: u64) {
                 }
                 Entered::Waits(waiter) => match queue.wait(&waiter) {
                     Waited::Answered(answer) => {
-                        assert_eq!(answer, None, "nobody answers here");
+                        assert!(matches!(answer, Err(Error::Unanswered)), "nobody answers here");
                         forgotten.fetch_add(1, SeqCst);
                     }
                     // As the stack unwinds: the group first.
@@ -232,6 +272,14 @@ fn the_lead_is_never_lost_and_everybody_is_answered() {
     shuttle::check_random(|| commits::group_commit(3, 2), 2_000);
     shuttle::check_pct(|| commits::group_commit(3, 2), 2_000, 3);
     shuttle::check_random(|| commits::group_commit(5, 1), 500);
+}
+
+#[test]
+fn whoever_leads_writes_for_all_or_all_are_told() {
+    shuttle::check_random(|| commits::runs(4, false), 2_000);
+    shuttle::check_pct(|| commits::runs(4, false), 2_000, 3);
+    shuttle::check_random(|| commits::runs(4, true), 2_000);
+    shuttle::check_pct(|| commits::runs(4, true), 2_000, 3);
 }
 
 #[test]

@@ -9,12 +9,12 @@ use std::{collections::BTreeMap, sync::atomic::Ordering::*};
 use bristlecone::{
     Batch, Durability, Error, Expected, Kind, Oid, RefMove, RefTarget, Result,
     core::{RECORD_HEADER_BYTES, write_record},
+    engine::Queue,
 };
 
 use super::{
     journal::Line,
     objects::{self, Written},
-    queue::{Append, Item},
     shared::{Shared, Writer, placeless},
 };
 use crate::{
@@ -24,6 +24,19 @@ use crate::{
 
 /// So many refs that moved stay open at most before everything is made durable.
 const REFS_MAX: usize = 256;
+
+/// One append: its objects and the move of its ref.
+type Append = (Batch, Vec<RefMove>);
+
+/// What one caller brought: appends that are acknowledged together.
+#[derive(Debug)]
+pub(super) struct Item {
+    pub(super) appends: Vec<Append>,
+    pub(super) durability: Durability,
+}
+
+/// The appends that wait for a leader.
+pub(super) type AppendQueue = Queue<Item, Vec<Result<()>>>;
 
 /// One append of a group, and what came of it.
 struct Request<'a> {
@@ -57,10 +70,9 @@ struct Moves {
 impl Shared {
     /// Appends what one caller brought, alone or with those who come at the same time.
     pub(super) fn append(&self, item: Item) -> Vec<Result<()>> {
-        if let Err(error) = self.may_append() {
-            return item.appends.iter().map(|_| Err(error.clone())).collect();
-        }
-        self.queue.run(item, |items| self.write_items(items))
+        let count = item.appends.len();
+        let outcomes = self.may_append().and_then(|()| self.queue.run(item, |items| self.write_items(items)));
+        outcomes.unwrap_or_else(|error| vec![Err(error); count])
     }
 
     fn may_append(&self) -> Result<()> {

@@ -16,13 +16,12 @@ use bristlecone::{
 
 use super::{
     GitOptions,
+    append::AppendQueue,
     cache::{Recent, Records},
     journal::{Journal, OURS},
     keep::{self, Keep, Keeps},
     keeper::Keeper,
-    objects,
-    queue::Queue,
-    recovery,
+    objects, recovery,
     store_lock::StoreLock,
     unsynced::OpenFiles,
 };
@@ -44,7 +43,7 @@ pub(super) struct Shared {
     pub(super) rules: MoveRules,
     pub(super) records: Records,
     pub(super) recent: Recent,
-    pub(super) queue: Queue,
+    pub(super) queue: AppendQueue,
     pub(super) keeper: Keeper,
     pub(super) keeps: Keeps,
     pub(super) open_files: OpenFiles,
@@ -133,7 +132,7 @@ impl Shared {
             odb,
             refs,
             rules,
-            queue: Queue::default(),
+            queue: AppendQueue::default(),
             keeper: Keeper::default(),
             keeps,
             open_files: OpenFiles::default(),
