@@ -26,7 +26,6 @@ use crate::{
 
 mod append;
 mod cache;
-mod derived;
 mod durable;
 mod fold;
 mod journal;
@@ -327,10 +326,13 @@ impl Backend for GitBackend {
     }
 
     fn read_derived(&self, name: &str) -> Result<Option<Vec<u8>>> {
-        self.shared.read_derived(name)
+        self.shared.derived.read(name)
     }
 
     fn write_derived(&self, name: &str, bytes: &[u8]) -> Result<()> {
-        self.shared.write_derived(name, bytes)
+        if self.shared.options.read_only {
+            return Err(Error::ReadOnly);
+        }
+        self.shared.derived.write(name, bytes)
     }
 }

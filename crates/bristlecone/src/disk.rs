@@ -32,13 +32,13 @@ use crate::{
     backend::{
         Backend, BackendStats, Batch, Capabilities, Damage, Durability, Pin, Position, RefMove, RefTarget, Snapshot,
     },
+    engine::{Derived, Poison},
     storage::Storage,
 };
 
 mod append;
 mod background;
 mod check;
-mod derived;
 mod durable;
 mod find;
 mod frame;
@@ -145,7 +145,7 @@ impl DiskBackend {
         options: DiskOptions,
         nonce: u64,
     ) -> Result<Self, Error> {
-        for dir in ["", SEGMENTS, derived::DERIVED] {
+        for dir in ["", SEGMENTS, log::DERIVED] {
             storage.create_dir(dir).map_err(|error| Error::io(storage.describe(dir), error))?;
         }
         let store_lock = StoreLock::open(&storage, &options)?;
@@ -215,6 +215,7 @@ impl DiskBackend {
         let cache = Some(read::record_cache(options.cache_bytes));
         let bits = Arc::new(BitMemory::new(options.cache_bytes));
         let shared = Shared {
+            derived: Derived::new(storage.clone(), log::DERIVED),
             storage,
             header,
             options,
@@ -227,7 +228,7 @@ impl DiskBackend {
             writing: AtomicBool::new(false),
             queue: group::AppendQueue::default(),
             sync: sync::SyncPipe::default(),
-            poison: OnceLock::new(),
+            poison: Poison::default(),
             lost_end: OnceLock::new(),
             note: OnceLock::new(),
             counters: Counters::default(),
@@ -298,7 +299,7 @@ impl DiskBackend {
         }
         shared.stop_background();
         if !lock(&shared.log).appended {
-            return shared.poisoned();
+            return shared.poison.check();
         }
         shared.locked(|log| {
             shared.sync_to(log.tail.location())?;
@@ -522,7 +523,7 @@ impl Backend for DiskBackend {
         if self.shared.lock.is_none() {
             return Ok(());
         }
-        self.shared.poisoned()?;
+        self.shared.poison.check()?;
         self.shared.sync.owed.store(false, Release);
         // What other processes appended is meant too.
         self.shared.refresh()?;
@@ -548,10 +549,13 @@ impl Backend for DiskBackend {
     }
 
     fn read_derived(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
-        self.shared.read_derived(name)
+        self.shared.derived.read(name)
     }
 
     fn write_derived(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
-        self.shared.write_derived(name, bytes)
+        if self.shared.lock.is_none() {
+            return Err(Error::ReadOnly);
+        }
+        self.shared.derived.write(name, bytes)
     }
 }

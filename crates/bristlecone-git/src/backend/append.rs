@@ -80,7 +80,7 @@ impl Shared {
             return Err(Error::ReadOnly);
         }
         self.refuse_child()?;
-        self.poisoned()?;
+        self.poison.check()?;
         self.pay_owed()
     }
 
@@ -248,7 +248,7 @@ impl Shared {
             }
             Ok(written)
         };
-        if synced { self.poison(done()) } else { done() }
+        if synced { self.poison.note(done()) } else { done() }
     }
 
     /// Has what was written found by everybody.
@@ -290,7 +290,7 @@ impl Shared {
         if after != moves.now || !staged.as_ref().is_some_and(Staged::is_fresh) {
             let stage = |target| self.refs.stage_now(target, synced);
             let done = after.as_ref().map(stage).transpose();
-            staged = if synced { self.poison(done) } else { done }?;
+            staged = if synced { self.poison.note(done) } else { done }?;
         }
         if !synced {
             self.ensure_dirty(writer, name, &before, written)?;
@@ -302,7 +302,7 @@ impl Shared {
             Some(staged) => held.set(staged, synced, &lines),
             None => held.remove(synced),
         };
-        if synced { self.poison(moved) } else { moved }?;
+        if synced { self.poison.note(moved) } else { moved }?;
         if !synced {
             writer.journal.add([Line::Move { name: name.to_owned(), from: before, to: after }])?;
         }

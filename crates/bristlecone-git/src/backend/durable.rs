@@ -35,7 +35,7 @@ impl Shared {
         } else {
             return Ok(());
         };
-        self.poison(done)
+        self.poison.note(done)
     }
 
     fn begin(
@@ -57,11 +57,11 @@ impl Shared {
             return Ok(());
         }
         if !writer.journal.is_dirty() {
-            self.poison(self.begin(writer, std::collections::BTreeMap::new(), written))?;
+            self.poison.note(self.begin(writer, std::collections::BTreeMap::new(), written))?;
         }
         if !written.loose.is_empty() {
             if !writer.journal.now().loose {
-                self.poison(writer.journal.add_loose())?;
+                self.poison.note(writer.journal.add_loose())?;
             }
             writer.journal.add([Line::Loose(written.loose.clone())])?;
         }
@@ -80,7 +80,7 @@ impl Shared {
             return Ok(());
         }
         let done = self.sync_all(writer);
-        self.poison(done)
+        self.poison.note(done)
     }
 
     fn sync_all(&self, writer: &mut Writer) -> Result<()> {
@@ -129,7 +129,7 @@ impl Shared {
     pub(super) fn flush(&self) -> Result<()> {
         self.owed.store(false, Release);
         if self.options.read_only || !self.has_written() {
-            return self.poisoned();
+            return self.poison.check();
         }
         self.locked(|writer| self.make_durable(writer))
     }

@@ -194,7 +194,7 @@ impl Shared {
         let mut known = objects::settled_packs(&self.files)?;
         known.retain(|name| !unsynced.contains(name) && !packs.contains(name));
         let loose = now.loose;
-        self.poison(writer.journal.begin(known, bases, loose, kept))
+        self.poison.note(writer.journal.begin(known, bases, loose, kept))
     }
 
     /// Writes one pack with everything that these have, and returns its name; `None` if it was given up.

@@ -104,7 +104,7 @@ impl Shared {
                 jobs.flush_since = None;
                 drop(jobs);
                 // After a failed sync the next append says so. A lock that is held is tried again.
-                if self.flush().is_err() && self.poison.get().is_none() {
+                if self.flush().is_err() && !self.poison.is_set() {
                     keeper.flush_soon();
                 }
             } else if jobs.fold && due.is_none() {

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*},
     },
 };
@@ -11,6 +11,7 @@ use std::{
 use bristlecone::{
     BackendStats, Bytes, Damage, Error, Kind, Location, ObjRef, Object, Oid, RefTarget, Result,
     core::{FormatError, RECORD_HEADER_BYTES, git, write_record},
+    engine::{Derived, Poison},
     storage::{Origin, Reach},
 };
 
@@ -31,10 +32,14 @@ use crate::{
     refs::{LockWait, LogRules, MoveRules, Refs, STORE_HEAD},
 };
 
+/// The folder of derived files.
+const DERIVED: &str = "bristlecone/derived";
+
 /// Everything of an open repository.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) files: Files,
+    pub(super) derived: Derived,
     pub(super) options: GitOptions,
     /// The process that opened the repository.
     pub(super) origin: Origin,
@@ -51,7 +56,7 @@ pub(super) struct Shared {
     pub(super) notes: Vec<String>,
     /// What only one thread at a time does.
     pub(super) writer: Mutex<Writer>,
-    pub(super) poison: OnceLock<String>,
+    pub(super) poison: Poison,
     pub(super) counters: Counters,
     /// Threads that wait for the writer.
     pub(super) waiting: AtomicUsize,
@@ -126,6 +131,7 @@ impl Shared {
         Ok(Self {
             records: Records::new(options.cache_bytes),
             recent: Recent::new(),
+            derived: Derived::new(files.storage().clone(), DERIVED),
             files,
             options,
             origin: Origin::here(),
@@ -138,7 +144,7 @@ impl Shared {
             open_files: OpenFiles::default(),
             notes,
             writer: Mutex::new(writer),
-            poison: OnceLock::new(),
+            poison: Poison::default(),
             counters: Counters::default(),
             waiting: AtomicUsize::new(0),
             folds: Mutex::default(),
@@ -164,7 +170,7 @@ impl Shared {
         self.waiting.fetch_add(1, Relaxed);
         let mut writer = lock(&self.writer);
         self.waiting.fetch_sub(1, Relaxed);
-        self.poisoned()?;
+        self.poison.check()?;
         let store_lock = match writer.lock.take() {
             Some(lock) => lock,
             None => StoreLock::open(&self.files)?,
@@ -177,22 +183,6 @@ impl Shared {
         drop(guard);
         writer.lock = Some(store_lock);
         result
-    }
-
-    /// Refuses to go on after a failed sync.
-    pub(super) fn poisoned(&self) -> Result<()> {
-        match self.poison.get() {
-            Some(reason) => Err(Error::Poisoned { reason: reason.clone() }),
-            None => Ok(()),
-        }
-    }
-
-    /// Notes that a sync failed: what is on the medium is unknown from then on.
-    pub(super) fn poison<T>(&self, done: Result<T>) -> Result<T> {
-        if let Err(error @ Error::Io { .. }) = &done {
-            let _ = self.poison.set(error.to_string());
-        }
-        done
     }
 
     /// Reads an object, from memory or from the repository.

@@ -141,7 +141,7 @@ impl Shared {
         if self.lock.is_none() {
             return Err(Error::ReadOnly);
         }
-        self.poisoned()?;
+        self.poison.check()?;
         self.settle(self.published.end(), durability)?;
         Ok(Location::NONE)
     }
@@ -236,7 +236,7 @@ impl Shared {
     pub(super) fn locked(&self, work: impl FnOnce(&mut Log) -> Result<(), Error>) -> Result<(), Error> {
         let Some(store_lock) = &self.lock else { return Err(Error::ReadOnly) };
         let _gate = lock(&self.gate);
-        self.poisoned()?;
+        self.poison.check()?;
         let _guard = store_lock.take()?;
         let log = &mut *lock(&self.log);
         self.catch_up(log)?;

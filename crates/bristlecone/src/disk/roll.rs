@@ -161,7 +161,7 @@ impl Shared {
     fn enter_segment(&self, log: &mut Log, spare: Spare, number: u32) -> Result<(), Error> {
         let name = segment_name(number);
         if let Err(error) = self.storage.sync_dir(SEGMENTS) {
-            return Err(self.poison_with(format!("{}: {error}", self.storage.describe(SEGMENTS))));
+            return Err(self.poison.set(format!("{}: {error}", self.storage.describe(SEGMENTS))));
         }
         self.sync.note_named(number);
         let _ = spare.file.unlock();

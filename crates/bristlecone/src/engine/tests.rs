@@ -1,12 +1,16 @@
 use std::{
+    io,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::mpsc,
+    sync::{Arc, mpsc},
     thread,
     time::Duration,
 };
 
 use super::*;
-use crate::Error;
+use crate::{
+    Error,
+    storage::{OpenMode, RealStorage, Storage, StorageFile, read_exact_at, write_all_at},
+};
 
 /// What a test is given to wait for.
 const LONG: Duration = Duration::from_secs(60);
@@ -70,4 +74,90 @@ fn an_answer_that_a_leader_forgets_is_an_error() {
     assert!(matches!(answers[0], Ok(Ok(1))), "{answers:?}");
     assert!(matches!(answers[1], Ok(Err(Error::Unanswered))), "{answers:?}");
     assert!(matches!(Queue::<(), ()>::default().run((), |_| Vec::new()), Err(Error::Unanswered)));
+}
+
+#[test]
+fn the_first_failure_poisons_and_stays_the_reason() {
+    let poison = Poison::default();
+    poison.check().unwrap();
+    assert!(poison.note(Err::<(), _>(Error::ReadOnly)).is_err() && poison.note(Ok(7)).is_ok_and(|seven| seven == 7));
+    assert!(!poison.is_set(), "no sync has failed");
+    let failed = || Err::<(), _>(Error::io("a file", io::ErrorKind::TimedOut.into()));
+    assert!(matches!(poison.note(failed()), Err(Error::Io { .. })), "the step's own error is passed on");
+    let reasons = [poison.check().unwrap_err(), poison.set("a later one"), poison.check().unwrap_err()];
+    for error in reasons {
+        let Error::Poisoned { reason } = error else { panic!("{error:?}") };
+        assert!(reason.starts_with("a file: "), "{reason}");
+    }
+}
+
+fn folder() -> (tempfile::TempDir, Arc<dyn Storage>) {
+    let dir = tempfile::tempdir().unwrap();
+    let storage: Arc<dyn Storage> = Arc::new(RealStorage::new(dir.path()));
+    (dir, storage)
+}
+
+fn contents(file: &dyn StorageFile) -> Vec<u8> {
+    let mut bytes = vec![0; file.len().unwrap() as usize];
+    read_exact_at(file, &mut bytes, 0).unwrap();
+    bytes
+}
+
+#[test]
+fn a_derived_file_is_whole_or_absent() {
+    let (_dir, storage) = folder();
+    let derived = Derived::new(storage.clone(), "some/caches");
+    assert_eq!(derived.read("history").unwrap(), None);
+    derived.write("history", b"older").unwrap();
+    derived.write("history", b"newer bytes").unwrap();
+    assert_eq!(derived.read("history").unwrap().as_deref(), Some(&b"newer bytes"[..]));
+    assert_eq!(storage.list("some/caches").unwrap(), ["history"], "what was written aside is gone");
+
+    let file = storage.open("some/caches/history", OpenMode::Write).unwrap();
+    let bytes = contents(&*file);
+    for length in (0..bytes.len()).chain([bytes.len() + 1]) {
+        let mut torn = bytes.clone();
+        torn.resize(length, 0);
+        file.set_len(0).unwrap();
+        write_all_at(&*file, &torn, 0).unwrap();
+        assert_eq!(derived.read("history").unwrap(), None, "{length} bytes of {}", bytes.len());
+    }
+    file.set_len(bytes.len() as u64).unwrap();
+    for bit in 0..bytes.len() * 8 {
+        let mut flipped = bytes.clone();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        write_all_at(&*file, &flipped, 0).unwrap();
+        assert_eq!(derived.read("history").unwrap(), None, "bit {bit}");
+    }
+    write_all_at(&*file, &bytes, 0).unwrap();
+    assert_eq!(derived.read("history").unwrap().as_deref(), Some(&b"newer bytes"[..]));
+    assert_eq!(derived.read_at("some/caches/history", 10).unwrap(), None, "more than was allowed");
+}
+
+#[test]
+fn a_derived_file_that_cannot_be_written_leaves_the_old_one() {
+    let (_dir, storage) = folder();
+    let derived = Derived::new(storage.clone(), "caches");
+    storage.create_dir("caches/taken/below").unwrap();
+    derived.write("other", b"stays").unwrap();
+    assert!(matches!(derived.write("taken", b"in vain"), Err(Error::Io { .. })));
+    assert_eq!(derived.read("other").unwrap().as_deref(), Some(&b"stays"[..]));
+    let mut names = storage.list("caches").unwrap();
+    names.sort_unstable();
+    assert_eq!(names, ["other", "taken"], "what was written aside is gone");
+}
+
+#[test]
+fn names_of_derived_files_stay_in_their_folder() {
+    let derived = Derived::new(folder().1, "caches");
+    let paths = [
+        ("history-1", "caches/history-1"),
+        ("a.b-c_D", "caches/a.b-c_D"),
+        ("../x/\u{e9}", "caches/%2E.%2Fx%2F%C3%A9"),
+        (".", "caches/%2E"),
+        ("@count", "caches/%40count"),
+    ];
+    for (name, path) in paths {
+        assert_eq!(derived.path(name), path);
+    }
 }
