@@ -34,7 +34,6 @@ mod keeper;
 mod objects;
 mod recovery;
 mod shared;
-mod store_lock;
 mod unsynced;
 mod walk;
 
@@ -188,7 +187,7 @@ impl GitBackend {
     pub fn close(&self) -> Result<()> {
         let shared = &self.shared;
         // Threads, locks and what is to be tidied up are those of the process that opened the repository.
-        if shared.refuse_child().is_err() {
+        if shared.store_lock.refuse_child().is_err() {
             return Ok(());
         }
         shared.stop_keeper();

@@ -272,6 +272,19 @@ impl std::ops::Deref for FileMap {
     }
 }
 
+/// Makes a call again as long as it is interrupted.
+///
+/// # Errors
+/// Those of the call.
+pub fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            done => return done,
+        }
+    }
+}
+
 /// Reads exactly `buffer.len()` bytes, trying again when interrupted.
 ///
 /// # Errors

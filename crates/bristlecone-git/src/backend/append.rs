@@ -79,7 +79,7 @@ impl Shared {
         if self.options.read_only {
             return Err(Error::ReadOnly);
         }
-        self.refuse_child()?;
+        self.store_lock.refuse_child()?;
         self.poison.check()?;
         self.pay_owed()
     }
@@ -177,7 +177,7 @@ impl Shared {
         staged: &mut BTreeMap<&'s str, Staged<'s>>,
     ) -> Result<Vec<Unsynced>> {
         let mut files = Vec::new();
-        if !super::shared::lock(&self.writer).has_folder() {
+        if !self.store_lock.is_open() {
             return Ok(files);
         }
         for (name, moves) in moves {

@@ -11,8 +11,8 @@ use std::{
 use bristlecone::{
     BackendStats, Bytes, Damage, Error, Kind, Location, ObjRef, Object, Oid, RefTarget, Result,
     core::{FormatError, RECORD_HEADER_BYTES, git, write_record},
-    engine::{Derived, Poison},
-    storage::{Origin, Reach},
+    engine::{Derived, Poison, StoreLock},
+    storage::Reach,
 };
 
 use super::{
@@ -23,7 +23,6 @@ use super::{
     keep::{self, Keep, Keeps},
     keeper::Keeper,
     objects, recovery,
-    store_lock::StoreLock,
     unsynced::OpenFiles,
 };
 use crate::{
@@ -32,6 +31,7 @@ use crate::{
     refs::{LockWait, LogRules, MoveRules, Refs, STORE_HEAD},
 };
 
+const LOCK: &str = "bristlecone/lock";
 /// The folder of derived files.
 const DERIVED: &str = "bristlecone/derived";
 
@@ -41,8 +41,8 @@ pub(super) struct Shared {
     pub(super) files: Files,
     pub(super) derived: Derived,
     pub(super) options: GitOptions,
-    /// The process that opened the repository.
-    pub(super) origin: Origin,
+    /// Held by whoever moves refs, among processes of ours; Git does not know it. Opened, and made, at the first write.
+    pub(super) store_lock: StoreLock,
     pub(super) odb: Odb,
     pub(super) refs: Refs,
     pub(super) rules: MoveRules,
@@ -69,18 +69,9 @@ pub(super) struct Shared {
 /// What is needed to write.
 #[derive(Debug)]
 pub(super) struct Writer {
-    // Opened, and made, at the first write.
-    lock: Option<StoreLock>,
     pub(super) journal: Journal,
     /// What protects packs of which no ref knows yet.
     pub(super) kept: Vec<Keep>,
-}
-
-impl Writer {
-    /// Whether the folder of ours is there.
-    pub(super) fn has_folder(&self) -> bool {
-        self.lock.is_some()
-    }
 }
 
 /// What was done since the backend was opened.
@@ -99,14 +90,12 @@ impl Shared {
         let wait = LockWait { held_ms: options.lock_wait_ms };
         let rules = MoveRules { wait, log: LogRules { begin: options.reflogs, who: options.who.clone() } };
         let journal = Journal::new(files.clone(), options.boot.clone());
-        let mut writer = Writer { lock: None, journal, kept: Vec::new() };
+        let mut writer = Writer { journal, kept: Vec::new() };
+        let store_lock = StoreLock::new(files.storage().clone(), LOCK, options.lock_wait_ms);
         // Without a folder of ours nobody of ours was here.
         let ours = !options.read_only && files.stat(OURS)?.is_some();
-        if ours {
-            writer.lock = Some(StoreLock::open(&files)?);
-        }
-        let Writer { lock, journal, .. } = &mut writer;
-        let guard = lock.as_ref().map(|lock| lock.take(options.lock_wait_ms)).transpose()?;
+        let guard = if ours { Some(store_lock.take()?) } else { None };
+        let journal = &mut writer.journal;
         let (mut recovery, mut notes) = (None, Vec::new());
         if ours {
             journal.refresh()?;
@@ -134,7 +123,7 @@ impl Shared {
             derived: Derived::new(files.storage().clone(), DERIVED),
             files,
             options,
-            origin: Origin::here(),
+            store_lock,
             odb,
             refs,
             rules,
@@ -152,37 +141,19 @@ impl Shared {
         })
     }
 
-    /// Fails in a process that was forked from the one which opened the repository: both would hold one lock.
-    pub(super) fn refuse_child(&self) -> Result<()> {
-        if self.origin.is_here() {
-            return Ok(());
-        }
-        let reason = "the repository was opened by the process that this one was forked from; open it anew here";
-        Err(Error::Usage { reason })
-    }
-
     /// Calls `work` with the store's lock held and the journal known.
     pub(super) fn locked<R>(&self, work: impl FnOnce(&mut Writer) -> Result<R>) -> Result<R> {
         if self.options.read_only {
             return Err(Error::ReadOnly);
         }
-        self.refuse_child()?;
+        self.store_lock.refuse_child()?;
         self.waiting.fetch_add(1, Relaxed);
         let mut writer = lock(&self.writer);
         self.waiting.fetch_sub(1, Relaxed);
         self.poison.check()?;
-        let store_lock = match writer.lock.take() {
-            Some(lock) => lock,
-            None => StoreLock::open(&self.files)?,
-        };
-        let guard = store_lock.take(self.options.lock_wait_ms);
-        let result = match &guard {
-            Ok(_) => writer.journal.refresh().and_then(|()| work(&mut writer)),
-            Err(error) => Err(error.clone()),
-        };
-        drop(guard);
-        writer.lock = Some(store_lock);
-        result
+        let _guard = self.store_lock.take()?;
+        writer.journal.refresh()?;
+        work(&mut writer)
     }
 
     /// Reads an object, from memory or from the repository.

@@ -14,7 +14,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::{
     Error,
-    storage::{OpenMode, Storage, read_exact_at, write_all_at},
+    storage::{OpenMode, Storage, read_exact_at, retry, write_all_at},
 };
 
 const MAGIC: &[u8; 8] = b"BCONEDRV";
@@ -58,7 +58,7 @@ impl Derived {
     /// As [`Derived::read`], by the path. Contents of more than `bytes_max` bytes are damage.
     pub(crate) fn read_at(&self, path: &str, bytes_max: u64) -> Result<Option<Vec<u8>>, Error> {
         let failed = |error| Error::io(self.storage.describe(path), error);
-        let file = match self.storage.open(path, OpenMode::Read) {
+        let file = match retry(|| self.storage.open(path, OpenMode::Read)) {
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
                 return Ok(None);
             }
@@ -80,10 +80,10 @@ impl Derived {
     /// As [`Derived::write`], by the path.
     pub(crate) fn write_at(&self, path: &str, bytes: &[u8]) -> Result<(), Error> {
         let new = format!("{path}.new-{:016x}", RandomState::new().hash_one(0));
-        let open = || self.storage.open(&new, OpenMode::CreateNew);
+        let open = || retry(|| self.storage.open(&new, OpenMode::CreateNew));
         let opened = match open() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                self.storage.create_dir(&self.folder).and_then(|()| open())
+                retry(|| self.storage.create_dir(&self.folder)).and_then(|()| open())
             }
             opened => opened,
         };
@@ -94,7 +94,7 @@ impl Derived {
         let written = opened.and_then(|file| {
             write_all_at(&*file, &head, 0)?;
             write_all_at(&*file, bytes, HEAD_BYTES as u64)?;
-            self.storage.rename(&new, path)
+            retry(|| self.storage.rename(&new, path))
         });
         written.map_err(|error| {
             // A part of it is of no use. That it stays is no worse than what failed.

@@ -161,3 +161,49 @@ fn names_of_derived_files_stay_in_their_folder() {
         assert_eq!(derived.path(name), path);
     }
 }
+
+#[test]
+fn a_store_lock_is_waited_for_and_its_holder_named() {
+    let (_dir, storage) = folder();
+    let lock = |wait_ms| StoreLock::new(storage.clone(), "ours/lock", wait_ms);
+    // Two values are as two processes: each opens the file for itself.
+    let (one, other) = (lock(60_000), lock(20));
+    assert!(!one.is_open() && storage.list("").unwrap().is_empty(), "nothing is made before it is needed");
+    let guard = one.take().unwrap();
+    assert!(one.is_open());
+    match other.take() {
+        Err(Error::Locked { file, holder, waited_ms }) => {
+            assert!(file.ends_with("ours/lock") && waited_ms >= 20, "{file}, {waited_ms} ms");
+            assert!(holder.contains(&std::process::id().to_string()), "{holder}");
+        }
+        other => panic!("{other:?}"),
+    }
+    drop(guard);
+
+    let guard = other.take().unwrap();
+    let (sender, receiver) = mpsc::channel();
+    thread::scope(|scope| {
+        scope.spawn(|| sender.send(one.take().map(|_| ())).unwrap());
+        assert!(receiver.recv_timeout(Duration::from_millis(50)).is_err(), "it is held by another");
+        drop(guard);
+        receiver.recv_timeout(LONG).expect("the wait ends").unwrap();
+    });
+}
+
+#[test]
+fn a_store_lock_is_held_by_one_thread_at_a_time() {
+    let (_dir, storage) = folder();
+    let lock = StoreLock::new(storage, "lock", 60_000);
+    let held = std::sync::Mutex::new(0);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..200 {
+                    let _guard = lock.take().unwrap();
+                    *held.try_lock().expect("two hold the lock") += 1;
+                }
+            });
+        }
+    });
+    assert_eq!(*held.lock().unwrap(), 800);
+}
