@@ -30,12 +30,12 @@ mod durable;
 mod fold;
 mod journal;
 mod keep;
-mod keeper;
 mod objects;
 mod recovery;
 mod shared;
 mod unsynced;
 mod walk;
+mod worker;
 
 use append::Item;
 use shared::Shared;
@@ -138,7 +138,7 @@ impl GitBackend {
         if files.stat("objects")?.is_none() {
             return Err(Error::NoStore { file: files.describe("") });
         }
-        Ok(Self { shared: Arc::new(Shared::open(files, options, odb)?) })
+        Ok(Self { shared: Shared::open(files, options, odb)? })
     }
 
     /// Returns the objects.
@@ -190,7 +190,7 @@ impl GitBackend {
         if shared.store_lock.refuse_child().is_err() {
             return Ok(());
         }
-        shared.stop_keeper();
+        shared.worker.stop();
         let flushed = shared.flush();
         // Many short runs leave as many packs as a long one.
         if flushed.is_ok() && shared.wants_folding() {
@@ -278,7 +278,6 @@ impl Backend for GitBackend {
 
     fn append_many(&self, batches: Vec<(Batch, Vec<RefMove>)>, durability: Durability) -> Vec<Result<Location>> {
         let outcomes = self.shared.append(Item { appends: batches, durability });
-        self.shared.tend();
         outcomes.into_iter().map(|outcome| outcome.map(|()| Location::NONE)).collect()
     }
 

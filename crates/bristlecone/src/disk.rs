@@ -214,6 +214,7 @@ impl DiskBackend {
         let tail = Tail { segment: 0, end: 0, chain: 0, sequence: 0, next: 0, checkpoint: false };
         let cache = Some(read::record_cache(options.cache_bytes));
         let bits = Arc::new(BitMemory::new(options.cache_bytes));
+        let background = background::Background::new(&options);
         let shared = Shared {
             derived: Derived::new(storage.clone(), log::DERIVED),
             storage,
@@ -235,7 +236,7 @@ impl DiskBackend {
             tail_index: RwLock::default(),
             cache,
             bits,
-            background: background::Background::default(),
+            background,
             unreached: unreached::Unreached::default(),
             pins: Arc::default(),
         };
@@ -254,7 +255,7 @@ impl DiskBackend {
 
     fn of(shared: Shared) -> Self {
         let shared = Arc::new(shared);
-        shared.background.belongs_to(&shared);
+        shared.background.serve(&shared);
         Self { shared }
     }
 
@@ -467,7 +468,7 @@ impl Backend for DiskBackend {
         };
         self.shared.keep_note();
         if self.shared.options.background {
-            self.shared.tend();
+            self.shared.wake_worker();
         }
         place
     }
@@ -485,7 +486,7 @@ impl Backend for DiskBackend {
             batch.clear();
         }
         if self.shared.options.background {
-            self.shared.tend();
+            self.shared.wake_worker();
         }
         Ok(())
     }
@@ -497,7 +498,7 @@ impl Backend for DiskBackend {
         let places = self.shared.append_all(&batches, durability);
         self.shared.keep_note();
         if self.shared.options.background {
-            self.shared.tend();
+            self.shared.wake_worker();
         }
         places
     }

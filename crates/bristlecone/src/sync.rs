@@ -3,6 +3,6 @@
 
 pub(crate) use std::{
     hint,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, atomic},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Weak, atomic},
     thread,
 };

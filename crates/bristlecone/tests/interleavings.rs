@@ -4,14 +4,14 @@
 
 #![allow(dead_code, unreachable_pub, reason = "the files are parts of the crate and used here in part")]
 
-use bristlecone::Error;
+use bristlecone::{Error, storage};
 
 mod sync {
     pub use std::sync::PoisonError;
 
     pub use shuttle::{
         hint,
-        sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard, atomic},
+        sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, Weak, atomic},
         thread,
     };
 }
@@ -21,6 +21,9 @@ mod published;
 
 #[path = "../src/engine/queue.rs"]
 mod queue;
+
+#[path = "../src/engine/worker.rs"]
+mod worker;
 
 #[path = "../src/backend/arena.rs"]
 mod arena;
@@ -153,6 +156,110 @@ fn leaders_that_answer_nobody(threads: u64) {
 fn those_whose_leader_panics_go_on() {
     shuttle::check_random(|| leaders_that_answer_nobody(4), 2_000);
     shuttle::check_pct(|| leaders_that_answer_nobody(4), 2_000, 3);
+}
+
+mod workers {
+    use std::time::Duration;
+
+    use shuttle::{
+        sync::{
+            Arc, Condvar, Mutex,
+            atomic::{AtomicU64, Ordering::*},
+        },
+        thread,
+    };
+
+    use crate::worker::Worker;
+
+    /// Stands for a backend: appends make `appended` grow, and the job makes `synced` follow.
+    struct Owner {
+        worker: Worker<Self, 1>,
+        appended: AtomicU64,
+        synced: Mutex<u64>,
+        changed: Condvar,
+        at_work: AtomicU64,
+    }
+
+    impl Owner {
+        fn new() -> Arc<Self> {
+            let owner = Arc::new(Self {
+                worker: Worker::new("sync", true, [Duration::ZERO], |owner: &Self, _| {
+                    assert_eq!(owner.at_work.fetch_add(1, SeqCst), 0, "two threads are at work");
+                    owner.sync();
+                    owner.at_work.fetch_sub(1, SeqCst);
+                }),
+                appended: AtomicU64::new(0),
+                synced: Mutex::new(0),
+                changed: Condvar::new(),
+                at_work: AtomicU64::new(0),
+            });
+            owner.worker.serve(&owner);
+            owner
+        }
+
+        fn append(&self) {
+            self.appended.fetch_add(1, Relaxed);
+            assert!(self.worker.ask(0));
+        }
+
+        fn sync(&self) {
+            let appended = self.appended.load(Relaxed);
+            let mut synced = self.synced.lock().unwrap();
+            *synced = appended.max(*synced);
+            self.changed.notify_all();
+        }
+
+        /// Waits until everything is synced. Whoever waits in vain is a deadlock, and found.
+        fn wait(&self) {
+            let all = self.appended.load(Relaxed);
+            let mut synced = self.synced.lock().unwrap();
+            while *synced < all {
+                synced = self.changed.wait(synced).unwrap();
+            }
+        }
+    }
+
+    /// Threads append and ask, while others close and go on.
+    pub fn ask_and_stop(appenders: u64, closers: u64) {
+        let owner = Owner::new();
+        let appends = (0..appenders).map(|_| {
+            let owner = owner.clone();
+            thread::spawn(move || (0..2).for_each(|_| owner.append()))
+        });
+        let mut handles: Vec<_> = appends.collect();
+        handles.extend((0..closers).map(|_| {
+            let owner = owner.clone();
+            // What was asked for and dropped is up to whoever stops the worker.
+            thread::spawn(move || {
+                owner.worker.stop();
+                owner.sync();
+            })
+        }));
+        handles.into_iter().for_each(|handle| handle.join().unwrap());
+        owner.wait();
+        owner.worker.stop();
+        assert_eq!(owner.at_work.load(SeqCst), 0, "a thread that was stopped is at work");
+        owner.append();
+        owner.wait();
+        // A thread that did not end here would never end.
+        drop(owner);
+    }
+
+    /// The owner goes while its thread is at work: it may be the thread that has it last.
+    pub fn leave() {
+        let owner = Owner::new();
+        owner.append();
+        thread::yield_now();
+        drop(owner);
+    }
+}
+
+#[test]
+fn what_a_worker_is_asked_for_is_done_and_its_threads_end() {
+    shuttle::check_random(|| workers::ask_and_stop(2, 0), 1_000);
+    shuttle::check_random(|| workers::ask_and_stop(2, 2), 3_000);
+    shuttle::check_pct(|| workers::ask_and_stop(2, 2), 3_000, 4);
+    shuttle::check_random(workers::leave, 1_000);
 }
 
 mod memory {

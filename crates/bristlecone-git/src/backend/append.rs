@@ -164,8 +164,8 @@ impl Shared {
             Durability::Grouped => self.flush_soon(),
             Durability::Synced => {}
         }
-        self.tend_packs();
-        self.tend_left();
+        self.fold_soon();
+        self.remove_left_soon();
         Ok(())
     }
 

@@ -11,9 +11,10 @@ use super::{
     journal::Line,
     objects::{self, PACKS, SYNCED_AT_ONCE, Written},
     shared::{Shared, Writer},
+    worker::FLUSH,
 };
 
-/// After so many packs that are not durable the keeper makes them so.
+/// After so many packs that are not durable the worker makes them so.
 const LINES_SOON: usize = 1024;
 /// After so many an append does.
 const LINES_MAX: usize = 8192;
@@ -149,9 +150,7 @@ impl Shared {
 
     /// Has a grouped append made durable soon.
     pub(super) fn flush_soon(&self) {
-        if self.options.background {
-            self.keeper.flush_soon();
-        } else {
+        if !self.worker.ask(FLUSH) {
             self.owed.store(true, Release);
         }
     }

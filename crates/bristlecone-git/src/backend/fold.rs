@@ -21,6 +21,7 @@ use super::{
     keep,
     objects::{self, PACKS},
     shared::{Shared, Writer, lock},
+    worker::FOLD,
 };
 use crate::pack::{self, FoldOptions};
 
@@ -47,17 +48,13 @@ struct Small {
 
 impl Shared {
     /// Sees after an append whether packs should be folded.
-    pub(super) fn tend_packs(&self) {
+    pub(super) fn fold_soon(&self) {
         if !self.options.fold || self.options.loose {
             return;
         }
         let unfolded = self.counters.unfolded.load(Relaxed);
-        if unfolded >= self.options.fold_min as u64 {
-            if self.options.background && unfolded < PACKS_MAX {
-                self.keeper.fold_soon();
-            } else {
-                self.fold_some();
-            }
+        if unfolded >= self.options.fold_min as u64 && (unfolded >= PACKS_MAX || !self.worker.ask(FOLD)) {
+            self.fold_some();
         }
     }
 
@@ -202,7 +199,7 @@ impl Shared {
         if names.is_empty() {
             return Ok(None);
         }
-        let stop = || self.keeper.stop.load(Relaxed);
+        let stop = || self.worker.is_stopping();
         let storage = self.files.storage();
         let folded = pack::fold(storage, self.options.algorithm, names, &FoldOptions::default(), &stop)?;
         let Some(folded) = folded else { return Ok(None) };

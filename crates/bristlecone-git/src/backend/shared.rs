@@ -11,7 +11,7 @@ use std::{
 use bristlecone::{
     BackendStats, Bytes, Damage, Error, Kind, Location, ObjRef, Object, Oid, RefTarget, Result,
     core::{FormatError, RECORD_HEADER_BYTES, git, write_record},
-    engine::{Derived, Poison, StoreLock},
+    engine::{Derived, Poison, StoreLock, Worker},
     storage::Reach,
 };
 
@@ -21,9 +21,9 @@ use super::{
     cache::{Recent, Records},
     journal::{Journal, OURS},
     keep::{self, Keep, Keeps},
-    keeper::Keeper,
     objects, recovery,
     unsynced::OpenFiles,
+    worker::{JOBS, worker},
 };
 use crate::{
     files::{DAY, Files},
@@ -49,7 +49,7 @@ pub(super) struct Shared {
     pub(super) records: Records,
     pub(super) recent: Recent,
     pub(super) queue: AppendQueue,
-    pub(super) keeper: Keeper,
+    pub(super) worker: Worker<Self, JOBS>,
     pub(super) keeps: Keeps,
     pub(super) open_files: OpenFiles,
     /// What somebody should know of what was found at the opening.
@@ -85,7 +85,7 @@ pub(super) struct Counters {
 
 impl Shared {
     /// Opens a repository: first what a crash left is set right, then its objects, which `odb` opens, are there.
-    pub(super) fn open(files: Files, options: GitOptions, odb: impl FnOnce() -> Result<Odb>) -> Result<Self> {
+    pub(super) fn open(files: Files, options: GitOptions, odb: impl FnOnce() -> Result<Odb>) -> Result<Arc<Self>> {
         let refs = Refs::with_files(files.clone(), options.algorithm, &options.head_dir);
         let wait = LockWait { held_ms: options.lock_wait_ms };
         let rules = MoveRules { wait, log: LogRules { begin: options.reflogs, who: options.who.clone() } };
@@ -117,7 +117,8 @@ impl Shared {
         }
         drop(guard);
         let keeps = Keeps::new(files.clone());
-        Ok(Self {
+        let worker = worker(&options);
+        let shared = Arc::new(Self {
             records: Records::new(options.cache_bytes),
             recent: Recent::new(),
             derived: Derived::new(files.storage().clone(), DERIVED),
@@ -128,7 +129,7 @@ impl Shared {
             refs,
             rules,
             queue: AppendQueue::default(),
-            keeper: Keeper::default(),
+            worker,
             keeps,
             open_files: OpenFiles::default(),
             notes,
@@ -138,7 +139,9 @@ impl Shared {
             waiting: AtomicUsize::new(0),
             folds: Mutex::default(),
             owed: AtomicBool::new(false),
-        })
+        });
+        shared.worker.serve(&shared);
+        Ok(shared)
     }
 
     /// Calls `work` with the store's lock held and the journal known.

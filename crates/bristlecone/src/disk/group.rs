@@ -162,13 +162,8 @@ impl Shared {
                 self.write_out(end);
                 return Ok(());
             }
-            Durability::Grouped => {
-                if self.options.background {
-                    self.background.flush_soon()
-                } else {
-                    self.sync.owed.store(true, Release)
-                }
-            }
+            Durability::Grouped if self.background.flush_soon() => {}
+            Durability::Grouped => self.sync.owed.store(true, Release),
             Durability::Synced => self.sync_to(end)?,
         }
         self.sync.wanted.store(true, Relaxed);
@@ -181,7 +176,7 @@ impl Shared {
     fn write_out(&self, end: u64) {
         let durable = self.sync.durable_end();
         let since = if durable >> 32 == end >> 32 { end - durable.min(end) } else { end & 0xffff_ffff };
-        if since >= WRITE_OUT_BYTES && self.options.background {
+        if since >= WRITE_OUT_BYTES {
             self.background.flush_soon();
         }
     }

@@ -178,7 +178,8 @@ impl Shared {
         self.note_end(log.tail.location(), true);
         self.sync.wanted.store(false, Relaxed);
         if self.options.background {
-            self.background.index_sealed(old);
+            self.background.forget_spare();
+            self.background.index_soon(old);
         }
         Ok(())
     }

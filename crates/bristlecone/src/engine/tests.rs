@@ -207,3 +207,92 @@ fn a_store_lock_is_held_by_one_thread_at_a_time() {
     });
     assert_eq!(*held.lock().unwrap(), 800);
 }
+
+type Job = Box<dyn Fn(&Owner, usize) + Send + Sync>;
+
+/// What a worker of the tests works for.
+struct Owner {
+    worker: Worker<Owner, 3>,
+    job: Job,
+}
+
+/// The jobs of the tests: the first has a delay.
+const SOON: usize = 0;
+const NOW: usize = 1;
+const LAST: usize = 2;
+const DELAY: Duration = Duration::from_millis(40);
+
+fn owner(job: impl Fn(&Owner, usize) + Send + Sync + 'static) -> Arc<Owner> {
+    let delays = [DELAY, Duration::ZERO, Duration::ZERO];
+    let worker = Worker::new("cone-test", true, delays, |owner: &Owner, job| (owner.job)(owner, job));
+    let owner = Arc::new(Owner { worker, job: Box::new(job) });
+    owner.worker.serve(&owner);
+    owner
+}
+
+#[test]
+fn jobs_come_in_their_order_and_after_their_delay_and_once() {
+    let (sender, receiver) = mpsc::channel();
+    let owner = owner(move |_, job| sender.send((job, std::time::Instant::now())).unwrap());
+    let asked = std::time::Instant::now();
+    for job in [SOON, LAST, NOW, SOON, LAST] {
+        assert!(owner.worker.ask(job));
+    }
+    let done: Vec<_> = (0..3).map(|_| receiver.recv_timeout(LONG).unwrap()).collect();
+    assert_eq!(done.iter().map(|done| done.0).collect::<Vec<_>>(), [SOON, NOW, LAST]);
+    assert!(done[0].1 - asked >= DELAY, "{:?}", done[0].1 - asked);
+    owner.worker.stop();
+    assert!(receiver.try_recv().is_err(), "each job was done once");
+}
+
+#[test]
+fn a_worker_that_is_stopped_while_it_works_ends_and_starts_again() {
+    let (sender, receiver) = mpsc::channel();
+    let owner = owner(move |owner, _| {
+        sender.send("begun").unwrap();
+        while !owner.worker.is_stopping() {
+            thread::yield_now();
+        }
+        sender.send("ended").unwrap();
+    });
+    for _ in 0..3 {
+        assert!(owner.worker.ask(NOW) && owner.worker.ask(LAST));
+        assert_eq!(receiver.recv_timeout(LONG), Ok("begun"));
+        owner.worker.stop();
+        assert_eq!(receiver.try_recv(), Ok("ended"), "`stop` waits for the job");
+        assert!(receiver.try_recv().is_err(), "what was not begun is dropped");
+        assert!(!owner.worker.is_stopping());
+    }
+}
+
+#[test]
+fn a_job_that_panics_ends_neither_the_thread_nor_the_jobs_after_it() {
+    let (sender, receiver) = mpsc::channel();
+    let owner = owner(move |_, job| {
+        assert_ne!(job, NOW, "a job of the test");
+        sender.send(thread::current().id()).unwrap();
+    });
+    assert!(owner.worker.ask(LAST));
+    let before = receiver.recv_timeout(LONG).unwrap();
+    assert!(owner.worker.ask(NOW) && owner.worker.ask(LAST));
+    assert_eq!(receiver.recv_timeout(LONG), Ok(before));
+}
+
+#[test]
+fn a_worker_without_threads_says_so_and_one_that_is_dropped_ends_its_thread() {
+    let none: Worker<(), 1> = Worker::new("cone-test", false, [Duration::ZERO], |(), _| panic!("nobody works"));
+    none.serve(&Arc::new(()));
+    assert!(!none.ask(0));
+
+    // Before it has an owner a worker notes what it is asked for.
+    let (sender, receiver) = mpsc::channel::<()>();
+    let work: Worker<mpsc::Sender<()>, 1> =
+        Worker::new("cone-test", true, [Duration::ZERO], |owner: &mpsc::Sender<()>, _| owner.send(()).unwrap());
+    assert!(work.ask(0));
+    let sender = Arc::new(sender);
+    work.serve(&sender);
+    receiver.recv_timeout(LONG).unwrap();
+    drop(sender);
+    drop(work);
+    assert!(matches!(receiver.recv_timeout(LONG), Err(mpsc::RecvTimeoutError::Disconnected)));
+}
