@@ -525,7 +525,7 @@ impl Backend for DiskBackend {
             return Ok(());
         }
         self.shared.poison.check()?;
-        self.shared.sync.owed.store(false, Release);
+        self.shared.background.flusher.take_owed(background::FLUSH);
         // What other processes appended is meant too.
         self.shared.refresh()?;
         self.shared.sync_to(self.shared.published.end())

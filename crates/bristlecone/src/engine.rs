@@ -6,8 +6,8 @@
 //! - [`Poison`] refuses writes after the first failure that leaves the medium unknown.
 //! - [`Derived`] keeps files that may be lost, for [`crate::Backend::read_derived`].
 //!
-//! They know no objects and no refs, and none needs another. Bytes reach the disk through [`crate::storage`] alone. What
-//! a part of a backend that appends looks like:
+//! They know no objects and no refs, and none needs another. Bytes reach the disk through [`crate::storage`] alone. How a
+//! backend appends with them:
 //!
 //! ```
 //! use std::sync::Arc;
@@ -15,12 +15,12 @@
 //! use bristlecone::{
 //!     Error,
 //!     engine::{Poison, Queue, StoreLock},
-//!     storage::{OpenMode, RealStorage, Storage, write_all_at},
+//!     storage::{OpenMode, RealStorage, Storage, StorageFile, write_all_at},
 //! };
 //!
 //! /// A log of lines, which many threads and processes append to.
 //! struct Lines {
-//!     storage: Arc<dyn Storage>,
+//!     file: Arc<dyn StorageFile>,
 //!     queue: Queue<String, Result<(), Error>>,
 //!     lock: StoreLock,
 //!     poison: Poison,
@@ -28,35 +28,33 @@
 //!
 //! impl Lines {
 //!     fn append(&self, line: String) -> Result<(), Error> {
+//!         // Whoever leads writes for all who wait, with one sync.
 //!         self.queue.run(line, |lines| {
-//!             let written = self.write(lines);
-//!             lines.iter().map(|_| written.clone()).collect()
+//!             let written = self.write(&lines.iter().map(|line| format!("{line}\n")).collect::<String>());
+//!             vec![written; lines.len()]
 //!         })?
 //!     }
 //!
-//!     /// Writes for everybody who waits, with one sync.
-//!     fn write(&self, lines: &[&String]) -> Result<(), Error> {
+//!     fn write(&self, text: &str) -> Result<(), Error> {
 //!         let _guard = self.lock.take()?;
 //!         self.poison.check()?;
-//!         let failed = |error| Error::io(self.storage.describe("lines"), error);
-//!         let file = self.storage.open("lines", OpenMode::Create).map_err(failed)?;
-//!         let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
-//!         write_all_at(&*file, text.as_bytes(), file.len().map_err(failed)?).map_err(failed)?;
-//!         self.poison.note(file.sync_data().map_err(failed))
+//!         let written = self.file.len().and_then(|end| write_all_at(&*self.file, text.as_bytes(), end));
+//!         let synced = written.and_then(|()| self.file.sync_data());
+//!         self.poison.note(synced.map_err(|error| Error::io("lines", error)))
 //!     }
 //! }
 //!
 //! # let dir = tempfile::tempdir().expect("a folder");
 //! let storage: Arc<dyn Storage> = Arc::new(RealStorage::new(dir.path()));
-//! let lock = StoreLock::new(storage.clone(), "lock", 10_000);
-//! let lines = Lines { storage: storage.clone(), queue: Queue::default(), lock, poison: Poison::default() };
+//! let file = storage.open("lines", OpenMode::Create).expect("a file");
+//! let lock = StoreLock::new(storage, "lock", 10_000);
+//! let lines = Lines { file, queue: Queue::default(), lock, poison: Poison::default() };
 //! std::thread::scope(|scope| {
 //!     for word in ["one", "two", "three"] {
 //!         scope.spawn(|| lines.append(word.to_owned()).expect("an append"));
 //!     }
 //! });
-//! let bytes = storage.open("lines", OpenMode::Read).and_then(|file| file.len()).expect("the length");
-//! assert_eq!(bytes, 14);
+//! assert_eq!(lines.file.len().expect("the length"), 14);
 //! ```
 
 mod derived;

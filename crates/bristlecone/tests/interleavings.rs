@@ -14,6 +14,10 @@ mod sync {
         sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, Weak, atomic},
         thread,
     };
+
+    pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+        mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 #[path = "../src/disk/published.rs"]

@@ -16,6 +16,7 @@ use super::{
     journal::Line,
     objects::{self, Written},
     shared::{Shared, Writer, placeless},
+    worker::FLUSH,
 };
 use crate::{
     files::Unsynced,
@@ -161,7 +162,7 @@ impl Shared {
         self.counters.batches.fetch_add(batches.len() as u64, Relaxed);
         match durability {
             Durability::None => self.write_out(),
-            Durability::Grouped => self.flush_soon(),
+            Durability::Grouped => _ = self.worker.ask(FLUSH),
             Durability::Synced => {}
         }
         self.fold_soon();

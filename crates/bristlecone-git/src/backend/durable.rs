@@ -1,9 +1,6 @@
 //! Making durable: what the journal says is not, is synced, and the journal begins anew.
 
-use std::{
-    collections::{BTreeSet, HashSet},
-    sync::atomic::Ordering::*,
-};
+use std::collections::{BTreeSet, HashSet};
 
 use bristlecone::{RefTarget, Result};
 
@@ -128,7 +125,7 @@ impl Shared {
 
     /// Makes everything that was appended so far durable, also by other processes.
     pub(super) fn flush(&self) -> Result<()> {
-        self.owed.store(false, Release);
+        self.worker.take_owed(FLUSH);
         if self.options.read_only || !self.has_written() {
             return self.poison.check();
         }
@@ -142,17 +139,7 @@ impl Shared {
 
     /// Does what grouped appends are owed where no thread does.
     pub(super) fn pay_owed(&self) -> Result<()> {
-        if self.owed.load(Relaxed) && self.owed.swap(false, AcqRel) {
-            return self.flush();
-        }
-        Ok(())
-    }
-
-    /// Has a grouped append made durable soon.
-    pub(super) fn flush_soon(&self) {
-        if !self.worker.ask(FLUSH) {
-            self.owed.store(true, Release);
-        }
+        if self.worker.take_owed(FLUSH) { self.flush() } else { Ok(()) }
     }
 
     /// Has what nobody asked to be durable made so once it is much.
@@ -162,7 +149,7 @@ impl Shared {
             // An error shows at the next append: the store is poisoned.
             let _ = self.flush();
         } else if lines >= LINES_SOON {
-            self.flush_soon();
+            self.worker.ask(FLUSH);
         }
     }
 }

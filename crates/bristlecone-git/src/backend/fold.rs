@@ -14,18 +14,17 @@ use std::{
     time::Duration,
 };
 
-use bristlecone::{Error, Result, storage::OpenMode};
+use bristlecone::{Error, Result};
 
 use super::{
     journal::{Line, Value},
     keep,
     objects::{self, PACKS},
-    shared::{Shared, Writer, lock},
+    shared::{Shared, Writer},
     worker::FOLD,
 };
 use crate::pack::{self, FoldOptions};
 
-const LOCK: &str = "bristlecone/fold.lock";
 /// Objects and bytes of a pack of the lowest class, at most.
 const OBJECTS_MAX: u64 = 2000;
 const BYTES_MAX: u64 = 1 << 20;
@@ -97,15 +96,10 @@ impl Shared {
         if self.options.read_only {
             return Err(Error::ReadOnly);
         }
-        let _one = lock(&self.folds);
-        self.files.create_dir(super::journal::OURS)?;
-        let file = self.files.open(LOCK, OpenMode::Create)?;
-        if !self.files.named(LOCK, file.try_lock())? {
-            return Ok(());
+        match self.fold_lock.take() {
+            Err(Error::Locked { .. }) => Ok(()),
+            guard => guard.and_then(|_guard| work()),
         }
-        let done = work();
-        self.files.named(LOCK, file.unlock())?;
-        done
     }
 
     /// Returns the packs that may be folded, the oldest first.

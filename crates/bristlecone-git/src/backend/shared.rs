@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*},
+        atomic::{AtomicU64, AtomicUsize, Ordering::*},
     },
 };
 
@@ -32,6 +32,7 @@ use crate::{
 };
 
 const LOCK: &str = "bristlecone/lock";
+const FOLD_LOCK: &str = "bristlecone/fold.lock";
 /// The folder of derived files.
 const DERIVED: &str = "bristlecone/derived";
 
@@ -60,10 +61,8 @@ pub(super) struct Shared {
     pub(super) counters: Counters,
     /// Threads that wait for the writer.
     pub(super) waiting: AtomicUsize,
-    /// Held while packs are folded.
-    pub(super) folds: Mutex<()>,
-    /// Whether grouped appends wait for a sync that no thread does.
-    pub(super) owed: AtomicBool,
+    /// Held by whoever folds packs.
+    pub(super) fold_lock: StoreLock,
 }
 
 /// What is needed to write.
@@ -92,6 +91,8 @@ impl Shared {
         let journal = Journal::new(files.clone(), options.boot.clone());
         let mut writer = Writer { journal, kept: Vec::new() };
         let store_lock = StoreLock::new(files.storage().clone(), LOCK, options.lock_wait_ms);
+        // Whoever finds another folding has nothing to do.
+        let fold_lock = StoreLock::new(files.storage().clone(), FOLD_LOCK, 0);
         // Without a folder of ours nobody of ours was here.
         let ours = !options.read_only && files.stat(OURS)?.is_some();
         let guard = if ours { Some(store_lock.take()?) } else { None };
@@ -137,8 +138,7 @@ impl Shared {
             poison: Poison::default(),
             counters: Counters::default(),
             waiting: AtomicUsize::new(0),
-            folds: Mutex::default(),
-            owed: AtomicBool::new(false),
+            fold_lock,
         });
         shared.worker.serve(&shared);
         Ok(shared)

@@ -21,16 +21,18 @@ use crate::engine::Worker;
 /// After so many bytes of appends it is looked at how much memory maps take.
 const TRIM_EVERY: u64 = 512 << 10;
 /// The only job of each worker.
-const JOB: usize = 0;
+pub(super) const FLUSH: usize = 0;
+const MAINTAIN: usize = 0;
 
 /// The workers of a store, and what they are to do.
 #[derive(Debug)]
 pub(super) struct Background {
-    flusher: Worker<Shared, 1>,
+    /// Syncs what grouped appends wait for.
+    pub(super) flusher: Worker<Shared, 1>,
     maintenance: Worker<Shared, 1>,
     jobs: Mutex<Jobs>,
-    // Whether the tail's segment has, or will have, a spare to follow it.
-    spare_asked: AtomicBool,
+    /// Whether the tail's segment has, or will have, a spare to follow it.
+    pub(super) spare_asked: AtomicBool,
     // The location where maps were last looked at.
     pub(super) trimmed_at: AtomicU64,
     // The segment whose pages are looked at next.
@@ -66,21 +68,10 @@ impl Background {
         self.maintenance.serve(owner);
     }
 
-    /// Asks for a sync soon; returns whether a thread does it.
-    #[inline]
-    pub(super) fn flush_soon(&self) -> bool {
-        self.flusher.ask(JOB)
-    }
-
     /// Asks for the index of a sealed segment.
     pub(super) fn index_soon(&self, number: u32) {
         lock(&self.jobs).index.push(number);
-        self.maintenance.ask(JOB);
-    }
-
-    /// Says that the log goes on in another segment, which has no spare to follow it.
-    pub(super) fn forget_spare(&self) {
-        self.spare_asked.store(false, Relaxed);
+        self.maintenance.ask(MAINTAIN);
     }
 
     /// Keeps a file for the next segment.
@@ -108,7 +99,7 @@ impl Shared {
             background.trimmed_at.store(self.published.end(), Relaxed);
         }
         if spare || trim {
-            background.maintenance.ask(JOB);
+            background.maintenance.ask(MAINTAIN);
         }
     }
 

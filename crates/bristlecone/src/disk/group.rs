@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering::*};
 use bristlecone_core::Location;
 
 use super::{
+    background::FLUSH,
     frame,
     log::{Log, Shared, lock},
 };
@@ -149,7 +150,7 @@ impl Shared {
     /// Syncs what grouped appends are owed where no thread does.
     #[inline]
     pub(super) fn pay_owed(&self) -> Result<(), Error> {
-        if self.sync.owed.load(Relaxed) && self.sync.owed.swap(false, AcqRel) {
+        if self.background.flusher.take_owed(FLUSH) {
             self.sync_to(self.published.end())?;
         }
         Ok(())
@@ -162,8 +163,7 @@ impl Shared {
                 self.write_out(end);
                 return Ok(());
             }
-            Durability::Grouped if self.background.flush_soon() => {}
-            Durability::Grouped => self.sync.owed.store(true, Release),
+            Durability::Grouped => _ = self.background.flusher.ask(FLUSH),
             Durability::Synced => self.sync_to(end)?,
         }
         self.sync.wanted.store(true, Relaxed);
@@ -176,8 +176,8 @@ impl Shared {
     fn write_out(&self, end: u64) {
         let durable = self.sync.durable_end();
         let since = if durable >> 32 == end >> 32 { end - durable.min(end) } else { end & 0xffff_ffff };
-        if since >= WRITE_OUT_BYTES {
-            self.background.flush_soon();
+        if since >= WRITE_OUT_BYTES && self.options.background {
+            self.background.flusher.ask(FLUSH);
         }
     }
 

@@ -64,7 +64,7 @@ impl LockFiles {
     fn open(storage: &Arc<dyn Storage>) -> Result<Arc<Self>, Error> {
         let lock = storage.open(LOCK, OpenMode::Create).map_err(|error| Error::io(storage.describe(LOCK), error))?;
         let header = match storage.open(STORE, OpenMode::Read) {
-            Ok(file) => Some(Arc::new(Kept::new(file))),
+            Ok(file) => Some(Kept::new(file)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(Error::io(storage.describe(STORE), error)),
         };

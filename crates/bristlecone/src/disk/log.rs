@@ -7,7 +7,7 @@ use std::{
     collections::BTreeMap,
     io,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError,
+        Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError,
         atomic::{AtomicBool, AtomicU64, Ordering::*},
     },
     time::Instant,
@@ -35,15 +35,12 @@ use crate::{
     storage::Storage,
 };
 
+pub(super) use crate::sync::lock;
+
 /// The folder of derived files.
 pub(super) const DERIVED: &str = "derived";
 /// What the system maps at least at a time.
 const PAGE_BYTES: u64 = 4096;
-
-/// Takes a lock; a panic of another holder leaves nothing half done that the next one would trip over.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// As [`lock`], to read.
 pub(super) fn read_lock<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
@@ -236,7 +233,7 @@ impl Shared {
 
     /// Learns what other processes have committed, if anything.
     pub(super) fn refresh(&self) -> Result<(), Error> {
-        self.refuse_child()?;
+        self.lock.as_ref().map_or(Ok(()), StoreLock::refuse_child)?;
         if !self.has_news()? {
             return Ok(());
         }
@@ -346,12 +343,6 @@ impl Shared {
         if let Some(segment) = self.segments.get(number) {
             segment.release();
         }
-    }
-
-    /// Fails in a process that was forked from the one which opened the store for writing.
-    #[inline]
-    pub(super) fn refuse_child(&self) -> Result<(), Error> {
-        self.lock.as_ref().map_or(Ok(()), StoreLock::refuse_child)
     }
 
     /// Wraps a failure at a file of the store.

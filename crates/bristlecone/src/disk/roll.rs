@@ -178,7 +178,7 @@ impl Shared {
         self.note_end(log.tail.location(), true);
         self.sync.wanted.store(false, Relaxed);
         if self.options.background {
-            self.background.forget_spare();
+            self.background.spare_asked.store(false, Relaxed);
             self.background.index_soon(old);
         }
         Ok(())

@@ -25,8 +25,6 @@ pub(super) struct SyncPipe {
     named: AtomicU32,
     /// Whether somebody asked for durability since the segment began: then the next one is worth zeroing.
     pub(super) wanted: AtomicBool,
-    /// Whether a grouped append waits for a sync and no thread sees to it.
-    pub(super) owed: AtomicBool,
 }
 
 impl SyncPipe {

@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock},
     thread,
     time::{Duration, Instant},
 };
@@ -10,6 +10,7 @@ use std::{
 use crate::{
     Error,
     storage::{OpenMode, Origin, Storage, StorageFile, retry},
+    sync::lock,
 };
 
 /// The lock that writers take, over a file that nobody removes.
@@ -43,7 +44,7 @@ impl StoreLock {
     /// [`Error::Locked`] naming the holder; [`Error::Usage`] in a forked process; [`Error::Io`].
     pub fn take(&self) -> Result<StoreLockGuard<'_>, Error> {
         self.refuse_child()?;
-        let gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
+        let gate = lock(&self.gate);
         let file = match self.file.get() {
             Some(file) => file,
             None => {

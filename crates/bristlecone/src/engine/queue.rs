@@ -9,9 +9,9 @@ use std::ops::Deref;
 use crate::{
     Error,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicU32, Ordering::*},
-        hint,
+        hint, lock,
         thread::{self, Thread},
     },
 };
@@ -216,10 +216,6 @@ impl<T, R> Waiter<T, R> {
         self.state.store(state, Release);
         self.thread.unpark();
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -282,13 +282,15 @@ fn a_job_that_panics_ends_neither_the_thread_nor_the_jobs_after_it() {
 fn a_worker_without_threads_says_so_and_one_that_is_dropped_ends_its_thread() {
     let none: Worker<(), 1> = Worker::new("cone-test", false, [Duration::ZERO], |(), _| panic!("nobody works"));
     none.serve(&Arc::new(()));
-    assert!(!none.ask(0));
+    assert!(!none.take_owed(0), "nothing was asked for");
+    assert!(!none.ask(0) && !none.ask(0));
+    assert!(none.take_owed(0) && !none.take_owed(0), "what no thread does is owed once");
 
     // Before it has an owner a worker notes what it is asked for.
     let (sender, receiver) = mpsc::channel::<()>();
     let work: Worker<mpsc::Sender<()>, 1> =
         Worker::new("cone-test", true, [Duration::ZERO], |owner: &mpsc::Sender<()>, _| owner.send(()).unwrap());
-    assert!(work.ask(0));
+    assert!(work.ask(0) && !work.take_owed(0));
     let sender = Arc::new(sender);
     work.serve(&sender);
     receiver.recv_timeout(LONG).unwrap();

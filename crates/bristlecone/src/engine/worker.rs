@@ -11,8 +11,9 @@ use std::{
 use crate::{
     storage::Origin,
     sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Condvar, Mutex, PoisonError, Weak,
         atomic::{AtomicBool, Ordering::*},
+        lock,
         thread::{self, JoinHandle},
     },
 };
@@ -36,6 +37,8 @@ struct Inner<O, const JOBS: usize> {
     work: fn(&O, usize),
     /// Which jobs are asked for and not begun.
     asked: [AtomicBool; JOBS],
+    /// Which jobs were asked for and are left to the callers.
+    owed: [AtomicBool; JOBS],
     stopping: AtomicBool,
     /// Held by whoever stops the thread.
     stops: Mutex<()>,
@@ -64,7 +67,8 @@ impl<O: Send + Sync + 'static, const JOBS: usize> Worker<O, JOBS> {
             enabled,
             origin: Origin::here(),
             work,
-            asked: std::array::from_fn(|_| AtomicBool::new(false)),
+            asked: [const { AtomicBool::new(false) }; JOBS],
+            owed: [const { AtomicBool::new(false) }; JOBS],
             stopping: AtomicBool::new(false),
             stops: Mutex::new(()),
             state: Mutex::new(state),
@@ -83,10 +87,21 @@ impl<O: Send + Sync + 'static, const JOBS: usize> Worker<O, JOBS> {
     /// Asks for a job. What the caller did before it asked is seen by the job.
     ///
     /// Returns whether a thread will do it. Where there are none, in a process that was forked, and where the system has
-    /// no thread to give, the caller has to see to it.
+    /// no thread to give, the job is owed: see [`Worker::take_owed`].
     #[inline]
     pub fn ask(&self, job: usize) -> bool {
-        self.inner.enabled && (self.inner.asked[job].swap(true, SeqCst) || self.inner.begin(job))
+        let inner = &self.inner;
+        let asked = inner.enabled && (inner.asked[job].swap(true, SeqCst) || inner.begin(job));
+        if !asked {
+            inner.owed[job].store(true, Release);
+        }
+        asked
+    }
+
+    /// Returns whether a job is owed that no thread will do, and takes it: a backend does it at its next call.
+    #[inline]
+    pub fn take_owed(&self, job: usize) -> bool {
+        self.inner.owed[job].load(Relaxed) && self.inner.owed[job].swap(false, AcqRel)
     }
 
     /// Whether the thread is being stopped: a long job ends early then.
@@ -195,8 +210,4 @@ impl<O, const JOBS: usize> Inner<O, JOBS> {
         state.since = [None; JOBS];
         self.asked.iter().for_each(|asked| asked.store(false, SeqCst));
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
