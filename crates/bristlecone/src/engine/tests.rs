@@ -198,14 +198,16 @@ fn a_store_lock_is_held_by_one_thread_at_a_time() {
     thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
-                for _ in 0..200 {
+                for _ in 0..20 {
                     let _guard = lock.take().unwrap();
-                    *held.try_lock().expect("two hold the lock") += 1;
+                    let mut held = held.try_lock().expect("two hold the lock");
+                    thread::sleep(Duration::from_micros(200));
+                    *held += 1;
                 }
             });
         }
     });
-    assert_eq!(*held.lock().unwrap(), 800);
+    assert_eq!(*held.lock().unwrap(), 80);
 }
 
 type Job = Box<dyn Fn(&Owner, usize) + Send + Sync>;
@@ -253,6 +255,7 @@ fn a_worker_that_is_stopped_while_it_works_ends_and_starts_again() {
         while !owner.worker.is_stopping() {
             thread::yield_now();
         }
+        thread::sleep(Duration::from_millis(20));
         sender.send("ended").unwrap();
     });
     for _ in 0..3 {
