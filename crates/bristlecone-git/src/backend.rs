@@ -26,21 +26,18 @@ use crate::{
 
 mod append;
 mod cache;
-mod derived;
 mod durable;
 mod fold;
 mod journal;
 mod keep;
-mod keeper;
 mod objects;
-mod queue;
 mod recovery;
 mod shared;
-mod store_lock;
 mod unsynced;
 mod walk;
+mod worker;
 
-use queue::Item;
+use append::Item;
 use shared::Shared;
 
 /// How a repository is used.
@@ -141,7 +138,7 @@ impl GitBackend {
         if files.stat("objects")?.is_none() {
             return Err(Error::NoStore { file: files.describe("") });
         }
-        Ok(Self { shared: Arc::new(Shared::open(files, options, odb)?) })
+        Ok(Self { shared: Shared::open(files, options, odb)? })
     }
 
     /// Returns the objects.
@@ -190,10 +187,10 @@ impl GitBackend {
     pub fn close(&self) -> Result<()> {
         let shared = &self.shared;
         // Threads, locks and what is to be tidied up are those of the process that opened the repository.
-        if shared.refuse_child().is_err() {
+        if shared.store_lock.refuse_child().is_err() {
             return Ok(());
         }
-        shared.stop_keeper();
+        shared.worker.stop();
         let flushed = shared.flush();
         // Many short runs leave as many packs as a long one.
         if flushed.is_ok() && shared.wants_folding() {
@@ -281,7 +278,6 @@ impl Backend for GitBackend {
 
     fn append_many(&self, batches: Vec<(Batch, Vec<RefMove>)>, durability: Durability) -> Vec<Result<Location>> {
         let outcomes = self.shared.append(Item { appends: batches, durability });
-        self.shared.tend();
         outcomes.into_iter().map(|outcome| outcome.map(|()| Location::NONE)).collect()
     }
 
@@ -328,10 +324,13 @@ impl Backend for GitBackend {
     }
 
     fn read_derived(&self, name: &str) -> Result<Option<Vec<u8>>> {
-        self.shared.read_derived(name)
+        self.shared.derived.read(name)
     }
 
     fn write_derived(&self, name: &str, bytes: &[u8]) -> Result<()> {
-        self.shared.write_derived(name, bytes)
+        if self.shared.options.read_only {
+            return Err(Error::ReadOnly);
+        }
+        self.shared.derived.write(name, bytes)
     }
 }

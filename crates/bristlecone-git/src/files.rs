@@ -14,7 +14,7 @@ use std::{
 
 use bristlecone::{
     Error, Result,
-    storage::{OpenMode, Reach, Stat, Storage, StorageFile, write_all_at},
+    storage::{OpenMode, Reach, Stat, Storage, StorageFile, retry, write_all_at},
 };
 
 /// A folder of files, with counters of what is done to them.
@@ -298,15 +298,6 @@ pub(crate) fn is_absent(error: &io::Error) -> bool {
 /// Whether names cannot be exchanged here at all.
 fn exchange_cannot(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput)
-}
-
-fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
-    loop {
-        match call() {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            done => return done,
-        }
-    }
 }
 
 /// Returns how long ago a file was changed.

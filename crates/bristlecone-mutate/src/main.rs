@@ -1,7 +1,7 @@
 //! Changes the engine in one place at a time and looks whether a test fails.
 //!
 //! `just mutate SEED [COUNT]` draws a sample of the places where an operator, a number, a condition, a call or a
-//! returned value of `disk/`, `storage/` and `backend/` can be another, makes each change in a copy of the tree, and
+//! returned value of `disk/`, `engine/`, `storage/` and `backend/` can be another, makes each change in a copy of the tree, and
 //! runs the tests that are likeliest to notice. What survives is equivalent, or wants a test. `docs/testing.md` has a
 //! section on it.
 

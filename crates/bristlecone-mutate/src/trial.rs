@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 /// Binaries of tests of the package `bristlecone`, and which of their tests are run, the quickest to catch first.
 const STAGES: [(&str, &[&str]); 9] = [
-    ("bristlecone", &["disk::", "storage::", "backend::", "repo::open"]),
+    ("bristlecone", &["disk::", "engine::", "storage::", "backend::", "repo::open"]),
     ("it", &["engine::", "golden::"]),
     ("it", &["exclusion::", "losses::", "indexes::", "foreign::", "files::"]),
     ("it", &["conformance::"]),

@@ -32,13 +32,13 @@ use crate::{
     backend::{
         Backend, BackendStats, Batch, Capabilities, Damage, Durability, Pin, Position, RefMove, RefTarget, Snapshot,
     },
+    engine::{Derived, Poison},
     storage::Storage,
 };
 
 mod append;
 mod background;
 mod check;
-mod derived;
 mod durable;
 mod find;
 mod frame;
@@ -48,7 +48,6 @@ mod index;
 mod lock;
 mod log;
 mod published;
-mod queue;
 mod read;
 mod recovery;
 mod repair;
@@ -146,7 +145,7 @@ impl DiskBackend {
         options: DiskOptions,
         nonce: u64,
     ) -> Result<Self, Error> {
-        for dir in ["", SEGMENTS, derived::DERIVED] {
+        for dir in ["", SEGMENTS, log::DERIVED] {
             storage.create_dir(dir).map_err(|error| Error::io(storage.describe(dir), error))?;
         }
         let store_lock = StoreLock::open(&storage, &options)?;
@@ -215,7 +214,9 @@ impl DiskBackend {
         let tail = Tail { segment: 0, end: 0, chain: 0, sequence: 0, next: 0, checkpoint: false };
         let cache = Some(read::record_cache(options.cache_bytes));
         let bits = Arc::new(BitMemory::new(options.cache_bytes));
+        let background = background::Background::new(&options);
         let shared = Shared {
+            derived: Derived::new(storage.clone(), log::DERIVED),
             storage,
             header,
             options,
@@ -228,14 +229,14 @@ impl DiskBackend {
             writing: AtomicBool::new(false),
             queue: group::AppendQueue::default(),
             sync: sync::SyncPipe::default(),
-            poison: OnceLock::new(),
+            poison: Poison::default(),
             lost_end: OnceLock::new(),
             note: OnceLock::new(),
             counters: Counters::default(),
             tail_index: RwLock::default(),
             cache,
             bits,
-            background: background::Background::default(),
+            background,
             unreached: unreached::Unreached::default(),
             pins: Arc::default(),
         };
@@ -254,7 +255,7 @@ impl DiskBackend {
 
     fn of(shared: Shared) -> Self {
         let shared = Arc::new(shared);
-        shared.background.belongs_to(&shared);
+        shared.background.serve(&shared);
         Self { shared }
     }
 
@@ -299,7 +300,7 @@ impl DiskBackend {
         }
         shared.stop_background();
         if !lock(&shared.log).appended {
-            return shared.poisoned();
+            return shared.poison.check();
         }
         shared.locked(|log| {
             shared.sync_to(log.tail.location())?;
@@ -467,7 +468,7 @@ impl Backend for DiskBackend {
         };
         self.shared.keep_note();
         if self.shared.options.background {
-            self.shared.tend();
+            self.shared.wake_worker();
         }
         place
     }
@@ -485,7 +486,7 @@ impl Backend for DiskBackend {
             batch.clear();
         }
         if self.shared.options.background {
-            self.shared.tend();
+            self.shared.wake_worker();
         }
         Ok(())
     }
@@ -497,7 +498,7 @@ impl Backend for DiskBackend {
         let places = self.shared.append_all(&batches, durability);
         self.shared.keep_note();
         if self.shared.options.background {
-            self.shared.tend();
+            self.shared.wake_worker();
         }
         places
     }
@@ -523,8 +524,8 @@ impl Backend for DiskBackend {
         if self.shared.lock.is_none() {
             return Ok(());
         }
-        self.shared.poisoned()?;
-        self.shared.sync.owed.store(false, Release);
+        self.shared.poison.check()?;
+        self.shared.background.flusher.take_owed(background::FLUSH);
         // What other processes appended is meant too.
         self.shared.refresh()?;
         self.shared.sync_to(self.shared.published.end())
@@ -549,10 +550,13 @@ impl Backend for DiskBackend {
     }
 
     fn read_derived(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
-        self.shared.read_derived(name)
+        self.shared.derived.read(name)
     }
 
     fn write_derived(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
-        self.shared.write_derived(name, bytes)
+        if self.shared.lock.is_none() {
+            return Err(Error::ReadOnly);
+        }
+        self.shared.derived.write(name, bytes)
     }
 }

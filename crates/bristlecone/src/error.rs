@@ -180,6 +180,8 @@ pub enum Error {
         /// The first failure.
         reason: String,
     },
+    /// The thread that wrote for this one, too, panicked: what was appended is there or not.
+    Unanswered,
     /// The system failed.
     Io {
         /// The file.
@@ -259,6 +261,9 @@ impl fmt::Display for Error {
             Self::Poisoned { reason } => {
                 write!(f, "an earlier sync failed ({reason}); reopen the store to go on from what is on disk")
             }
+            Self::Unanswered => f.write_str(
+                "the thread that wrote for this one panicked; the commit may have been made or not: read the refs again",
+            ),
             Self::Io { file, source } => write!(f, "{file}: {source}"),
             Self::Backend { place, source } => write!(f, "{place}: {source}"),
         }

@@ -34,6 +34,7 @@
 mod backend;
 mod copy;
 pub mod disk;
+pub mod engine;
 mod error;
 pub mod merge;
 mod oid_map;

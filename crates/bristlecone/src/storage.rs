@@ -272,20 +272,31 @@ impl std::ops::Deref for FileMap {
     }
 }
 
+/// Makes a call again as long as it is interrupted.
+///
+/// # Errors
+/// Those of the call.
+pub fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            done => return done,
+        }
+    }
+}
+
 /// Reads exactly `buffer.len()` bytes, trying again when interrupted.
 ///
 /// # Errors
 /// [`io::ErrorKind::UnexpectedEof`] at the end of the file; others of the system.
 pub fn read_exact_at(file: &dyn StorageFile, mut buffer: &mut [u8], mut offset: u64) -> io::Result<()> {
     while !buffer.is_empty() {
-        match file.read_at(buffer, offset) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(count) => {
+        match retry(|| file.read_at(buffer, offset))? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            count => {
                 buffer = &mut buffer[count..];
                 offset += count as u64;
             }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
         }
     }
     Ok(())
@@ -297,14 +308,12 @@ pub fn read_exact_at(file: &dyn StorageFile, mut buffer: &mut [u8], mut offset: 
 /// [`io::ErrorKind::WriteZero`] if nothing more can be written; others of the system.
 pub fn write_all_at(file: &dyn StorageFile, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
     while !bytes.is_empty() {
-        match file.write_at(bytes, offset) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(count) => {
+        match retry(|| file.write_at(bytes, offset))? {
+            0 => return Err(io::ErrorKind::WriteZero.into()),
+            count => {
                 bytes = &bytes[count..];
                 offset += count as u64;
             }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
         }
     }
     Ok(())

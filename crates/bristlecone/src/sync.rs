@@ -3,6 +3,11 @@
 
 pub(crate) use std::{
     hint,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, atomic},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Weak, atomic},
     thread,
 };
+
+/// Takes a lock; a panic of another holder leaves nothing half done that the next one would trip over.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -4,21 +4,30 @@
 
 #![allow(dead_code, unreachable_pub, reason = "the files are parts of the crate and used here in part")]
 
+use bristlecone::{Error, storage};
+
 mod sync {
     pub use std::sync::PoisonError;
 
     pub use shuttle::{
         hint,
-        sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard, atomic},
+        sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, Weak, atomic},
         thread,
     };
+
+    pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+        mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 #[path = "../src/disk/published.rs"]
 mod published;
 
-#[path = "../src/disk/queue.rs"]
+#[path = "../src/engine/queue.rs"]
 mod queue;
+
+#[path = "../src/engine/worker.rs"]
+mod worker;
 
 #[path = "../src/backend/arena.rs"]
 mod arena;
@@ -51,14 +60,14 @@ mod commits {
                                 drop(lead);
                             }
                             Entered::Waits(waiter) => match queue.wait(&waiter) {
-                                Waited::Answered(answer) => assert_eq!(answer, Some(item * 2)),
+                                Waited::Answered(answer) => assert_eq!(answer.ok(), Some(item * 2)),
                                 Waited::Leads(lead, group) => {
-                                    let items: Vec<u64> = group.iter().map(|waiter| waiter.item).collect();
+                                    let items: Vec<u64> = group.iter().map(|waiter| *waiter.item()).collect();
                                     write(&log, &items);
                                     // As a commit does: the lead goes on before the sync and the answers.
                                     drop(lead);
-                                    group.iter().for_each(|waiter| waiter.finish(waiter.item * 2));
-                                    assert_eq!(waiter.take(), Some(item * 2), "a leader answers itself");
+                                    group.iter().for_each(|waiter| waiter.finish(waiter.item() * 2));
+                                    assert_eq!(waiter.take().ok(), Some(item * 2), "a leader answers itself");
                                 }
                             },
                         }
@@ -71,6 +80,44 @@ mod commits {
         written.sort_unstable();
         let expected: Vec<u64> = (0..threads).flat_map(|thread| (0..rounds).map(move |n| thread * 100 + n)).collect();
         assert_eq!(written, expected, "every item is written once");
+    }
+
+    /// As above, by the call that leaves the lead to the queue; the thread that brings 0 panics if it leads.
+    pub fn runs(threads: u64, panics: bool) {
+        use std::panic::{AssertUnwindSafe, catch_unwind};
+
+        use bristlecone::Error;
+        use shuttle::sync::{Arc, Mutex};
+
+        let queue: Arc<crate::queue::Queue<u64, u64>> = Arc::default();
+        let written = Arc::new(Mutex::new(Vec::new()));
+        let handles: Vec<_> = (0..threads)
+            .map(|item| {
+                let (queue, written) = (queue.clone(), written.clone());
+                shuttle::thread::spawn(move || {
+                    let write = |items: &[&u64]| {
+                        if panics && item == 0 {
+                            std::panic::resume_unwind(Box::new("a leader of the test"));
+                        }
+                        let mut written = written.try_lock().expect("two lead at a time");
+                        written.extend(items.iter().map(|&&item| item));
+                        shuttle::thread::yield_now();
+                        items.iter().map(|&item| item * 2).collect()
+                    };
+                    match catch_unwind(AssertUnwindSafe(|| queue.run(item, write))) {
+                        Ok(Ok(answer)) => assert_eq!(answer, item * 2),
+                        Ok(Err(error)) => assert!(panics && matches!(error, Error::Unanswered), "{error:?}"),
+                        Err(_) => assert!(panics && item == 0),
+                    }
+                    shuttle::thread::yield_now();
+                })
+            })
+            .collect();
+        handles.into_iter().for_each(|handle| handle.join().unwrap());
+        let mut written = written.lock().unwrap().clone();
+        written.sort_unstable();
+        written.dedup();
+        assert!(panics || written == (0..threads).collect::<Vec<_>>(), "{written:?}");
     }
 }
 
@@ -92,7 +139,7 @@ fn leaders_that_answer_nobody(threads: u64) {
                 }
                 Entered::Waits(waiter) => match queue.wait(&waiter) {
                     Waited::Answered(answer) => {
-                        assert_eq!(answer, None, "nobody answers here");
+                        assert!(matches!(answer, Err(Error::Unanswered)), "nobody answers here");
                         forgotten.fetch_add(1, SeqCst);
                     }
                     // As the stack unwinds: the group first.
@@ -113,6 +160,110 @@ fn leaders_that_answer_nobody(threads: u64) {
 fn those_whose_leader_panics_go_on() {
     shuttle::check_random(|| leaders_that_answer_nobody(4), 2_000);
     shuttle::check_pct(|| leaders_that_answer_nobody(4), 2_000, 3);
+}
+
+mod workers {
+    use std::time::Duration;
+
+    use shuttle::{
+        sync::{
+            Arc, Condvar, Mutex,
+            atomic::{AtomicU64, Ordering::*},
+        },
+        thread,
+    };
+
+    use crate::worker::Worker;
+
+    /// Stands for a backend: appends make `appended` grow, and the job makes `synced` follow.
+    struct Owner {
+        worker: Worker<Self, 1>,
+        appended: AtomicU64,
+        synced: Mutex<u64>,
+        changed: Condvar,
+        at_work: AtomicU64,
+    }
+
+    impl Owner {
+        fn new() -> Arc<Self> {
+            let owner = Arc::new(Self {
+                worker: Worker::new("sync", true, [Duration::ZERO], |owner: &Self, _| {
+                    assert_eq!(owner.at_work.fetch_add(1, SeqCst), 0, "two threads are at work");
+                    owner.sync();
+                    owner.at_work.fetch_sub(1, SeqCst);
+                }),
+                appended: AtomicU64::new(0),
+                synced: Mutex::new(0),
+                changed: Condvar::new(),
+                at_work: AtomicU64::new(0),
+            });
+            owner.worker.serve(&owner);
+            owner
+        }
+
+        fn append(&self) {
+            self.appended.fetch_add(1, Relaxed);
+            assert!(self.worker.ask(0));
+        }
+
+        fn sync(&self) {
+            let appended = self.appended.load(Relaxed);
+            let mut synced = self.synced.lock().unwrap();
+            *synced = appended.max(*synced);
+            self.changed.notify_all();
+        }
+
+        /// Waits until everything is synced. Whoever waits in vain is a deadlock, and found.
+        fn wait(&self) {
+            let all = self.appended.load(Relaxed);
+            let mut synced = self.synced.lock().unwrap();
+            while *synced < all {
+                synced = self.changed.wait(synced).unwrap();
+            }
+        }
+    }
+
+    /// Threads append and ask, while others close and go on.
+    pub fn ask_and_stop(appenders: u64, closers: u64) {
+        let owner = Owner::new();
+        let appends = (0..appenders).map(|_| {
+            let owner = owner.clone();
+            thread::spawn(move || (0..2).for_each(|_| owner.append()))
+        });
+        let mut handles: Vec<_> = appends.collect();
+        handles.extend((0..closers).map(|_| {
+            let owner = owner.clone();
+            // What was asked for and dropped is up to whoever stops the worker.
+            thread::spawn(move || {
+                owner.worker.stop();
+                owner.sync();
+            })
+        }));
+        handles.into_iter().for_each(|handle| handle.join().unwrap());
+        owner.wait();
+        owner.worker.stop();
+        assert_eq!(owner.at_work.load(SeqCst), 0, "a thread that was stopped is at work");
+        owner.append();
+        owner.wait();
+        // A thread that did not end here would never end.
+        drop(owner);
+    }
+
+    /// The owner goes while its thread is at work: it may be the thread that has it last.
+    pub fn leave() {
+        let owner = Owner::new();
+        owner.append();
+        thread::yield_now();
+        drop(owner);
+    }
+}
+
+#[test]
+fn what_a_worker_is_asked_for_is_done_and_its_threads_end() {
+    shuttle::check_random(|| workers::ask_and_stop(2, 0), 1_000);
+    shuttle::check_random(|| workers::ask_and_stop(2, 2), 3_000);
+    shuttle::check_pct(|| workers::ask_and_stop(2, 2), 3_000, 4);
+    shuttle::check_random(workers::leave, 1_000);
 }
 
 mod memory {
@@ -232,6 +383,14 @@ fn the_lead_is_never_lost_and_everybody_is_answered() {
     shuttle::check_random(|| commits::group_commit(3, 2), 2_000);
     shuttle::check_pct(|| commits::group_commit(3, 2), 2_000, 3);
     shuttle::check_random(|| commits::group_commit(5, 1), 500);
+}
+
+#[test]
+fn whoever_leads_writes_for_all_or_all_are_told() {
+    shuttle::check_random(|| commits::runs(4, false), 2_000);
+    shuttle::check_pct(|| commits::runs(4, false), 2_000, 3);
+    shuttle::check_random(|| commits::runs(4, true), 2_000);
+    shuttle::check_pct(|| commits::runs(4, true), 2_000, 3);
 }
 
 #[test]

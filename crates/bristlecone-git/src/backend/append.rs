@@ -9,13 +9,14 @@ use std::{collections::BTreeMap, sync::atomic::Ordering::*};
 use bristlecone::{
     Batch, Durability, Error, Expected, Kind, Oid, RefMove, RefTarget, Result,
     core::{RECORD_HEADER_BYTES, write_record},
+    engine::Queue,
 };
 
 use super::{
     journal::Line,
     objects::{self, Written},
-    queue::{Append, Item},
     shared::{Shared, Writer, placeless},
+    worker::FLUSH,
 };
 use crate::{
     files::Unsynced,
@@ -24,6 +25,19 @@ use crate::{
 
 /// So many refs that moved stay open at most before everything is made durable.
 const REFS_MAX: usize = 256;
+
+/// One append: its objects and the move of its ref.
+type Append = (Batch, Vec<RefMove>);
+
+/// What one caller brought: appends that are acknowledged together.
+#[derive(Debug)]
+pub(super) struct Item {
+    pub(super) appends: Vec<Append>,
+    pub(super) durability: Durability,
+}
+
+/// The appends that wait for a leader.
+pub(super) type AppendQueue = Queue<Item, Vec<Result<()>>>;
 
 /// One append of a group, and what came of it.
 struct Request<'a> {
@@ -57,18 +71,17 @@ struct Moves {
 impl Shared {
     /// Appends what one caller brought, alone or with those who come at the same time.
     pub(super) fn append(&self, item: Item) -> Vec<Result<()>> {
-        if let Err(error) = self.may_append() {
-            return item.appends.iter().map(|_| Err(error.clone())).collect();
-        }
-        self.queue.run(item, |items| self.write_items(items))
+        let count = item.appends.len();
+        let outcomes = self.may_append().and_then(|()| self.queue.run(item, |items| self.write_items(items)));
+        outcomes.unwrap_or_else(|error| vec![Err(error); count])
     }
 
     fn may_append(&self) -> Result<()> {
         if self.options.read_only {
             return Err(Error::ReadOnly);
         }
-        self.refuse_child()?;
-        self.poisoned()?;
+        self.store_lock.refuse_child()?;
+        self.poison.check()?;
         self.pay_owed()
     }
 
@@ -149,11 +162,11 @@ impl Shared {
         self.counters.batches.fetch_add(batches.len() as u64, Relaxed);
         match durability {
             Durability::None => self.write_out(),
-            Durability::Grouped => self.flush_soon(),
+            Durability::Grouped => _ = self.worker.ask(FLUSH),
             Durability::Synced => {}
         }
-        self.tend_packs();
-        self.tend_left();
+        self.fold_soon();
+        self.remove_left_soon();
         Ok(())
     }
 
@@ -165,7 +178,7 @@ impl Shared {
         staged: &mut BTreeMap<&'s str, Staged<'s>>,
     ) -> Result<Vec<Unsynced>> {
         let mut files = Vec::new();
-        if !super::shared::lock(&self.writer).has_folder() {
+        if !self.store_lock.is_open() {
             return Ok(files);
         }
         for (name, moves) in moves {
@@ -236,7 +249,7 @@ impl Shared {
             }
             Ok(written)
         };
-        if synced { self.poison(done()) } else { done() }
+        if synced { self.poison.note(done()) } else { done() }
     }
 
     /// Has what was written found by everybody.
@@ -278,7 +291,7 @@ impl Shared {
         if after != moves.now || !staged.as_ref().is_some_and(Staged::is_fresh) {
             let stage = |target| self.refs.stage_now(target, synced);
             let done = after.as_ref().map(stage).transpose();
-            staged = if synced { self.poison(done) } else { done }?;
+            staged = if synced { self.poison.note(done) } else { done }?;
         }
         if !synced {
             self.ensure_dirty(writer, name, &before, written)?;
@@ -290,7 +303,7 @@ impl Shared {
             Some(staged) => held.set(staged, synced, &lines),
             None => held.remove(synced),
         };
-        if synced { self.poison(moved) } else { moved }?;
+        if synced { self.poison.note(moved) } else { moved }?;
         if !synced {
             writer.journal.add([Line::Move { name: name.to_owned(), from: before, to: after }])?;
         }

@@ -1,9 +1,6 @@
 //! Making durable: what the journal says is not, is synced, and the journal begins anew.
 
-use std::{
-    collections::{BTreeSet, HashSet},
-    sync::atomic::Ordering::*,
-};
+use std::collections::{BTreeSet, HashSet};
 
 use bristlecone::{RefTarget, Result};
 
@@ -11,9 +8,10 @@ use super::{
     journal::Line,
     objects::{self, PACKS, SYNCED_AT_ONCE, Written},
     shared::{Shared, Writer},
+    worker::FLUSH,
 };
 
-/// After so many packs that are not durable the keeper makes them so.
+/// After so many packs that are not durable the worker makes them so.
 const LINES_SOON: usize = 1024;
 /// After so many an append does.
 const LINES_MAX: usize = 8192;
@@ -35,7 +33,7 @@ impl Shared {
         } else {
             return Ok(());
         };
-        self.poison(done)
+        self.poison.note(done)
     }
 
     fn begin(
@@ -57,11 +55,11 @@ impl Shared {
             return Ok(());
         }
         if !writer.journal.is_dirty() {
-            self.poison(self.begin(writer, std::collections::BTreeMap::new(), written))?;
+            self.poison.note(self.begin(writer, std::collections::BTreeMap::new(), written))?;
         }
         if !written.loose.is_empty() {
             if !writer.journal.now().loose {
-                self.poison(writer.journal.add_loose())?;
+                self.poison.note(writer.journal.add_loose())?;
             }
             writer.journal.add([Line::Loose(written.loose.clone())])?;
         }
@@ -80,7 +78,7 @@ impl Shared {
             return Ok(());
         }
         let done = self.sync_all(writer);
-        self.poison(done)
+        self.poison.note(done)
     }
 
     fn sync_all(&self, writer: &mut Writer) -> Result<()> {
@@ -127,9 +125,9 @@ impl Shared {
 
     /// Makes everything that was appended so far durable, also by other processes.
     pub(super) fn flush(&self) -> Result<()> {
-        self.owed.store(false, Release);
+        self.worker.take_owed(FLUSH);
         if self.options.read_only || !self.has_written() {
-            return self.poisoned();
+            return self.poison.check();
         }
         self.locked(|writer| self.make_durable(writer))
     }
@@ -141,19 +139,7 @@ impl Shared {
 
     /// Does what grouped appends are owed where no thread does.
     pub(super) fn pay_owed(&self) -> Result<()> {
-        if self.owed.load(Relaxed) && self.owed.swap(false, AcqRel) {
-            return self.flush();
-        }
-        Ok(())
-    }
-
-    /// Has a grouped append made durable soon.
-    pub(super) fn flush_soon(&self) {
-        if self.options.background {
-            self.keeper.flush_soon();
-        } else {
-            self.owed.store(true, Release);
-        }
+        if self.worker.take_owed(FLUSH) { self.flush() } else { Ok(()) }
     }
 
     /// Has what nobody asked to be durable made so once it is much.
@@ -163,7 +149,7 @@ impl Shared {
             // An error shows at the next append: the store is poisoned.
             let _ = self.flush();
         } else if lines >= LINES_SOON {
-            self.flush_soon();
+            self.worker.ask(FLUSH);
         }
     }
 }

@@ -14,17 +14,17 @@ use std::{
     time::Duration,
 };
 
-use bristlecone::{Error, Result, storage::OpenMode};
+use bristlecone::{Error, Result};
 
 use super::{
     journal::{Line, Value},
     keep,
     objects::{self, PACKS},
-    shared::{Shared, Writer, lock},
+    shared::{Shared, Writer},
+    worker::FOLD,
 };
 use crate::pack::{self, FoldOptions};
 
-const LOCK: &str = "bristlecone/fold.lock";
 /// Objects and bytes of a pack of the lowest class, at most.
 const OBJECTS_MAX: u64 = 2000;
 const BYTES_MAX: u64 = 1 << 20;
@@ -47,17 +47,13 @@ struct Small {
 
 impl Shared {
     /// Sees after an append whether packs should be folded.
-    pub(super) fn tend_packs(&self) {
+    pub(super) fn fold_soon(&self) {
         if !self.options.fold || self.options.loose {
             return;
         }
         let unfolded = self.counters.unfolded.load(Relaxed);
-        if unfolded >= self.options.fold_min as u64 {
-            if self.options.background && unfolded < PACKS_MAX {
-                self.keeper.fold_soon();
-            } else {
-                self.fold_some();
-            }
+        if unfolded >= self.options.fold_min as u64 && (unfolded >= PACKS_MAX || !self.worker.ask(FOLD)) {
+            self.fold_some();
         }
     }
 
@@ -100,15 +96,10 @@ impl Shared {
         if self.options.read_only {
             return Err(Error::ReadOnly);
         }
-        let _one = lock(&self.folds);
-        self.files.create_dir(super::journal::OURS)?;
-        let file = self.files.open(LOCK, OpenMode::Create)?;
-        if !self.files.named(LOCK, file.try_lock())? {
-            return Ok(());
+        match self.fold_lock.take() {
+            Err(Error::Locked { .. }) => Ok(()),
+            guard => guard.and_then(|_guard| work()),
         }
-        let done = work();
-        self.files.named(LOCK, file.unlock())?;
-        done
     }
 
     /// Returns the packs that may be folded, the oldest first.
@@ -194,7 +185,7 @@ impl Shared {
         let mut known = objects::settled_packs(&self.files)?;
         known.retain(|name| !unsynced.contains(name) && !packs.contains(name));
         let loose = now.loose;
-        self.poison(writer.journal.begin(known, bases, loose, kept))
+        self.poison.note(writer.journal.begin(known, bases, loose, kept))
     }
 
     /// Writes one pack with everything that these have, and returns its name; `None` if it was given up.
@@ -202,7 +193,7 @@ impl Shared {
         if names.is_empty() {
             return Ok(None);
         }
-        let stop = || self.keeper.stop.load(Relaxed);
+        let stop = || self.worker.is_stopping();
         let storage = self.files.storage();
         let folded = pack::fold(storage, self.options.algorithm, names, &FoldOptions::default(), &stop)?;
         let Some(folded) = folded else { return Ok(None) };

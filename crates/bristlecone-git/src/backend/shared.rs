@@ -3,28 +3,27 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*},
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, AtomicUsize, Ordering::*},
     },
 };
 
 use bristlecone::{
     BackendStats, Bytes, Damage, Error, Kind, Location, ObjRef, Object, Oid, RefTarget, Result,
     core::{FormatError, RECORD_HEADER_BYTES, git, write_record},
-    storage::{Origin, Reach},
+    engine::{Derived, Poison, StoreLock, Worker},
+    storage::Reach,
 };
 
 use super::{
     GitOptions,
+    append::AppendQueue,
     cache::{Recent, Records},
     journal::{Journal, OURS},
     keep::{self, Keep, Keeps},
-    keeper::Keeper,
-    objects,
-    queue::Queue,
-    recovery,
-    store_lock::StoreLock,
+    objects, recovery,
     unsynced::OpenFiles,
+    worker::{JOBS, worker},
 };
 use crate::{
     files::{DAY, Files},
@@ -32,51 +31,46 @@ use crate::{
     refs::{LockWait, LogRules, MoveRules, Refs, STORE_HEAD},
 };
 
+const LOCK: &str = "bristlecone/lock";
+const FOLD_LOCK: &str = "bristlecone/fold.lock";
+/// The folder of derived files.
+const DERIVED: &str = "bristlecone/derived";
+
 /// Everything of an open repository.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) files: Files,
+    pub(super) derived: Derived,
     pub(super) options: GitOptions,
-    /// The process that opened the repository.
-    pub(super) origin: Origin,
+    /// Held by whoever moves refs, among processes of ours; Git does not know it. Opened, and made, at the first write.
+    pub(super) store_lock: StoreLock,
     pub(super) odb: Odb,
     pub(super) refs: Refs,
     pub(super) rules: MoveRules,
     pub(super) records: Records,
     pub(super) recent: Recent,
-    pub(super) queue: Queue,
-    pub(super) keeper: Keeper,
+    pub(super) queue: AppendQueue,
+    pub(super) worker: Worker<Self, JOBS>,
     pub(super) keeps: Keeps,
     pub(super) open_files: OpenFiles,
     /// What somebody should know of what was found at the opening.
     pub(super) notes: Vec<String>,
     /// What only one thread at a time does.
     pub(super) writer: Mutex<Writer>,
-    pub(super) poison: OnceLock<String>,
+    pub(super) poison: Poison,
     pub(super) counters: Counters,
     /// Threads that wait for the writer.
     pub(super) waiting: AtomicUsize,
-    /// Held while packs are folded.
-    pub(super) folds: Mutex<()>,
-    /// Whether grouped appends wait for a sync that no thread does.
-    pub(super) owed: AtomicBool,
+    /// Held by whoever folds packs.
+    pub(super) fold_lock: StoreLock,
 }
 
 /// What is needed to write.
 #[derive(Debug)]
 pub(super) struct Writer {
-    // Opened, and made, at the first write.
-    lock: Option<StoreLock>,
     pub(super) journal: Journal,
     /// What protects packs of which no ref knows yet.
     pub(super) kept: Vec<Keep>,
-}
-
-impl Writer {
-    /// Whether the folder of ours is there.
-    pub(super) fn has_folder(&self) -> bool {
-        self.lock.is_some()
-    }
 }
 
 /// What was done since the backend was opened.
@@ -90,19 +84,19 @@ pub(super) struct Counters {
 
 impl Shared {
     /// Opens a repository: first what a crash left is set right, then its objects, which `odb` opens, are there.
-    pub(super) fn open(files: Files, options: GitOptions, odb: impl FnOnce() -> Result<Odb>) -> Result<Self> {
+    pub(super) fn open(files: Files, options: GitOptions, odb: impl FnOnce() -> Result<Odb>) -> Result<Arc<Self>> {
         let refs = Refs::with_files(files.clone(), options.algorithm, &options.head_dir);
         let wait = LockWait { held_ms: options.lock_wait_ms };
         let rules = MoveRules { wait, log: LogRules { begin: options.reflogs, who: options.who.clone() } };
         let journal = Journal::new(files.clone(), options.boot.clone());
-        let mut writer = Writer { lock: None, journal, kept: Vec::new() };
+        let mut writer = Writer { journal, kept: Vec::new() };
+        let store_lock = StoreLock::new(files.storage().clone(), LOCK, options.lock_wait_ms);
+        // Whoever finds another folding has nothing to do.
+        let fold_lock = StoreLock::new(files.storage().clone(), FOLD_LOCK, 0);
         // Without a folder of ours nobody of ours was here.
         let ours = !options.read_only && files.stat(OURS)?.is_some();
-        if ours {
-            writer.lock = Some(StoreLock::open(&files)?);
-        }
-        let Writer { lock, journal, .. } = &mut writer;
-        let guard = lock.as_ref().map(|lock| lock.take(options.lock_wait_ms)).transpose()?;
+        let guard = if ours { Some(store_lock.take()?) } else { None };
+        let journal = &mut writer.journal;
         let (mut recovery, mut notes) = (None, Vec::new());
         if ours {
             journal.refresh()?;
@@ -124,36 +118,30 @@ impl Shared {
         }
         drop(guard);
         let keeps = Keeps::new(files.clone());
-        Ok(Self {
+        let worker = worker(&options);
+        let shared = Arc::new(Self {
             records: Records::new(options.cache_bytes),
             recent: Recent::new(),
+            derived: Derived::new(files.storage().clone(), DERIVED),
             files,
             options,
-            origin: Origin::here(),
+            store_lock,
             odb,
             refs,
             rules,
-            queue: Queue::default(),
-            keeper: Keeper::default(),
+            queue: AppendQueue::default(),
+            worker,
             keeps,
             open_files: OpenFiles::default(),
             notes,
             writer: Mutex::new(writer),
-            poison: OnceLock::new(),
+            poison: Poison::default(),
             counters: Counters::default(),
             waiting: AtomicUsize::new(0),
-            folds: Mutex::default(),
-            owed: AtomicBool::new(false),
-        })
-    }
-
-    /// Fails in a process that was forked from the one which opened the repository: both would hold one lock.
-    pub(super) fn refuse_child(&self) -> Result<()> {
-        if self.origin.is_here() {
-            return Ok(());
-        }
-        let reason = "the repository was opened by the process that this one was forked from; open it anew here";
-        Err(Error::Usage { reason })
+            fold_lock,
+        });
+        shared.worker.serve(&shared);
+        Ok(shared)
     }
 
     /// Calls `work` with the store's lock held and the journal known.
@@ -161,39 +149,14 @@ impl Shared {
         if self.options.read_only {
             return Err(Error::ReadOnly);
         }
-        self.refuse_child()?;
+        self.store_lock.refuse_child()?;
         self.waiting.fetch_add(1, Relaxed);
         let mut writer = lock(&self.writer);
         self.waiting.fetch_sub(1, Relaxed);
-        self.poisoned()?;
-        let store_lock = match writer.lock.take() {
-            Some(lock) => lock,
-            None => StoreLock::open(&self.files)?,
-        };
-        let guard = store_lock.take(self.options.lock_wait_ms);
-        let result = match &guard {
-            Ok(_) => writer.journal.refresh().and_then(|()| work(&mut writer)),
-            Err(error) => Err(error.clone()),
-        };
-        drop(guard);
-        writer.lock = Some(store_lock);
-        result
-    }
-
-    /// Refuses to go on after a failed sync.
-    pub(super) fn poisoned(&self) -> Result<()> {
-        match self.poison.get() {
-            Some(reason) => Err(Error::Poisoned { reason: reason.clone() }),
-            None => Ok(()),
-        }
-    }
-
-    /// Notes that a sync failed: what is on the medium is unknown from then on.
-    pub(super) fn poison<T>(&self, done: Result<T>) -> Result<T> {
-        if let Err(error @ Error::Io { .. }) = &done {
-            let _ = self.poison.set(error.to_string());
-        }
-        done
+        self.poison.check()?;
+        let _guard = self.store_lock.take()?;
+        writer.journal.refresh()?;
+        work(&mut writer)
     }
 
     /// Reads an object, from memory or from the repository.

@@ -214,7 +214,7 @@ impl Shared {
     /// Returns an error of its own, after which nothing more is written, if that fails too.
     pub(super) fn neutralise(&self, segment: &Segment, from: u64, to: u64, why: &Error) -> Option<Error> {
         if zero_shown(segment, from, to).is_err() {
-            return Some(self.poison_with(format!("{why}")));
+            return Some(self.poison.set(format!("{why}")));
         }
         self.sync_bytes(segment).err()
     }

@@ -1,72 +1,77 @@
 //! What is done beside appends: syncs for grouped commits, files for the next segment, indexes of sealed ones.
 //!
-//! Two threads, each started when there is first something to do. Neither is needed for anything to be right.
+//! Two workers. Neither is needed for anything to be right.
 
 use std::{
     sync::{
-        Arc, Condvar, Mutex, OnceLock, PoisonError, Weak,
-        atomic::{AtomicBool, AtomicU64, Ordering::*},
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*},
     },
-    thread::{self, JoinHandle},
     time::Duration,
 };
 
 use super::{
+    DiskOptions,
     log::{Shared, lock},
     roll::{Spare, make_spare, segment_size},
     segment::encode_refs,
 };
+use crate::engine::Worker;
 
 /// After so many bytes of appends it is looked at how much memory maps take.
 const TRIM_EVERY: u64 = 512 << 10;
+/// The only job of each worker.
+pub(super) const FLUSH: usize = 0;
+const MAINTAIN: usize = 0;
 
-/// Work for the threads.
-#[derive(Debug, Default)]
+/// The workers of a store, and what they are to do.
+#[derive(Debug)]
 pub(super) struct Background {
+    /// Syncs what grouped appends wait for.
+    pub(super) flusher: Worker<Shared, 1>,
+    maintenance: Worker<Shared, 1>,
     jobs: Mutex<Jobs>,
-    wake_flusher: Condvar,
-    wake_keeper: Condvar,
-    /// Whether a grouped append waits for its sync.
-    flush_wanted: AtomicBool,
-    /// Whether there is something for the keeper.
-    keep_wanted: AtomicBool,
-    // Whether the tail's segment has, or will have, a spare to follow it.
-    spare_asked: AtomicBool,
+    /// Whether the tail's segment has, or will have, a spare to follow it.
+    pub(super) spare_asked: AtomicBool,
     // The location where maps were last looked at.
     pub(super) trimmed_at: AtomicU64,
-    stop: AtomicBool,
-    // The store that this belongs to: readers have work for the keeper too.
-    owner: OnceLock<Weak<Shared>>,
+    // The segment whose pages are looked at next.
+    trim_next: AtomicU32,
 }
 
 #[derive(Debug, Default)]
 struct Jobs {
-    flusher: Option<JoinHandle<()>>,
-    keeper: Option<JoinHandle<()>>,
     index: Vec<u32>,
     spare: Option<Spare>,
 }
 
 impl Background {
-    /// Names the store that the threads work for.
-    pub(super) fn belongs_to(&self, owner: &Arc<Shared>) {
-        let _ = self.owner.set(Arc::downgrade(owner));
-    }
-
-    /// Asks for a sync soon.
-    pub(super) fn flush_soon(&self) {
-        if !self.flush_wanted.swap(true, SeqCst) {
-            let _jobs = lock(&self.jobs);
-            self.wake_flusher.notify_one();
+    pub(super) fn new(options: &DiskOptions) -> Self {
+        // Half of what was promised: the other half is for the sync.
+        let pause = Duration::from_millis(options.grouped_ms.div_ceil(2));
+        // A failure is remembered and refuses the next append.
+        let flush = |shared: &Shared, _| _ = shared.sync_to(shared.published.end());
+        let maintain = |shared: &Shared, _| shared.maintain();
+        Self {
+            flusher: Worker::new("cone-flush", options.background, [pause], flush),
+            maintenance: Worker::new("cone-maintain", options.background, [Duration::ZERO], maintain),
+            jobs: Mutex::default(),
+            spare_asked: AtomicBool::new(false),
+            trimmed_at: AtomicU64::new(0),
+            trim_next: AtomicU32::new(0),
         }
     }
 
-    /// Asks for the index of a segment that was just sealed.
-    pub(super) fn index_sealed(&self, number: u32) {
+    /// Names the store that the workers serve.
+    pub(super) fn serve(&self, owner: &Arc<Shared>) {
+        self.flusher.serve(owner);
+        self.maintenance.serve(owner);
+    }
+
+    /// Asks for the index of a sealed segment.
+    pub(super) fn index_soon(&self, number: u32) {
         lock(&self.jobs).index.push(number);
-        self.spare_asked.store(false, Relaxed);
-        self.keep_wanted.store(true, SeqCst);
-        self.wake_keeper.notify_one();
+        self.maintenance.ask(MAINTAIN);
     }
 
     /// Keeps a file for the next segment.
@@ -82,100 +87,42 @@ impl Background {
 }
 
 impl Shared {
-    /// Has the keeper write the index of a sealed segment anew.
-    pub(super) fn index_later(&self, number: u32) {
-        lock(&self.background.jobs).index.push(number);
-        self.background.keep_wanted.store(true, SeqCst);
-        if let Some(shared) = self.background.owner.get().and_then(Weak::upgrade) {
-            shared.start_keeper();
-        }
-    }
-
-    /// Sees after an append that the threads which are needed run.
+    /// Wakes the maintenance worker after an append if there is something for it to do.
     #[inline]
-    pub(super) fn tend(self: &Arc<Self>) {
+    pub(super) fn wake_worker(&self) {
         let background = &self.background;
-        if background.flush_wanted.load(Relaxed) {
-            self.start_flusher();
-        }
-        if self.sync.wanted.load(Relaxed) && self.options.prezero && !background.spare_asked.swap(true, Relaxed) {
-            background.keep_wanted.store(true, SeqCst);
-        }
-        if self.options.maps && self.published.end().wrapping_sub(background.trimmed_at.load(Relaxed)) >= TRIM_EVERY {
+        let spare =
+            self.sync.wanted.load(Relaxed) && self.options.prezero && !background.spare_asked.swap(true, Relaxed);
+        let trim =
+            self.options.maps && self.published.end().wrapping_sub(background.trimmed_at.load(Relaxed)) >= TRIM_EVERY;
+        if trim {
             background.trimmed_at.store(self.published.end(), Relaxed);
-            background.keep_wanted.store(true, SeqCst);
         }
-        if background.keep_wanted.load(Relaxed) {
-            self.start_keeper();
-        }
-    }
-
-    fn start_flusher(self: &Arc<Self>) {
-        let mut jobs = lock(&self.background.jobs);
-        if jobs.flusher.is_none() {
-            let shared = self.clone();
-            jobs.flusher = thread::Builder::new().name("cone-flush".to_owned()).spawn(move || shared.flusher()).ok();
+        if spare || trim {
+            background.maintenance.ask(MAINTAIN);
         }
     }
 
-    fn start_keeper(self: &Arc<Self>) {
-        let mut jobs = lock(&self.background.jobs);
-        if jobs.keeper.is_none() {
-            let shared = self.clone();
-            jobs.keeper = thread::Builder::new().name("cone-keep".to_owned()).spawn(move || shared.keeper()).ok();
-        }
-        self.background.wake_keeper.notify_one();
-    }
-
-    fn flusher(&self) {
+    /// What the maintenance worker does.
+    fn maintain(&self) {
         let background = &self.background;
-        // Half of what was promised: the other half is for the sync.
-        let pause = Duration::from_millis(self.options.grouped_ms.div_ceil(2));
-        let mut jobs = lock(&background.jobs);
-        while !background.stop.load(SeqCst) {
-            if !background.flush_wanted.load(SeqCst) {
-                jobs = background.wake_flusher.wait(jobs).unwrap_or_else(PoisonError::into_inner);
-                continue;
-            }
-            drop(jobs);
-            thread::sleep(pause);
-            // Reads what the appenders wrote last, and so sees the ends that they published before.
-            background.flush_wanted.swap(false, SeqCst);
-            // A failure is remembered and refuses the next append.
-            let _ = self.sync_to(self.published.end());
-            jobs = lock(&background.jobs);
+        let numbers = std::mem::take(&mut lock(&background.jobs).index);
+        if background.spare_asked.load(SeqCst) {
+            self.prepare_spare();
         }
-    }
-
-    fn keeper(&self) {
-        let background = &self.background;
-        let mut hand = 0;
-        let mut jobs = lock(&background.jobs);
-        while !background.stop.load(SeqCst) {
-            let wanted = background.keep_wanted.swap(false, SeqCst);
-            if !wanted {
-                jobs = background.wake_keeper.wait(jobs).unwrap_or_else(PoisonError::into_inner);
-                continue;
+        for number in numbers {
+            if background.maintenance.is_stopping() {
+                return;
             }
-            let numbers = std::mem::take(&mut jobs.index);
-            drop(jobs);
-            if background.spare_asked.load(SeqCst) {
-                self.prepare_spare();
+            // Who needs the index before it is there makes it.
+            if let Ok(Some(segment)) = self.segment(number) {
+                let _ = self.renew_index(segment);
+                // All of it was read for that, and most is not needed soon.
+                segment.forget_pages();
             }
-            for number in numbers {
-                if background.stop.load(SeqCst) {
-                    return;
-                }
-                // Who needs the index before it is there makes it.
-                if let Ok(Some(segment)) = self.segment(number) {
-                    let _ = self.renew_index(segment);
-                    // All of it was read for that, and most is not needed soon.
-                    segment.forget_pages();
-                }
-            }
-            hand = self.trim_maps(hand);
-            jobs = lock(&background.jobs);
         }
+        let hand = self.trim_maps(background.trim_next.load(Relaxed));
+        background.trim_next.store(hand, Relaxed);
     }
 
     /// Lets go of pages of sealed segments, one segment after the other from `hand` on, while more memory shows
@@ -214,7 +161,7 @@ impl Shared {
         if ready {
             return;
         }
-        let stop = || self.background.stop.load(SeqCst);
+        let stop = || self.background.maintenance.is_stopping();
         // Without space or handles there is no spare, and the append that needs a segment says so.
         let Ok(Some(spare)) = make_spare(&self.storage, bytes, true, &stop) else { return };
         if spare.file.sync_data().is_ok() {
@@ -224,23 +171,15 @@ impl Shared {
         }
     }
 
-    /// Ends the threads and waits for them; removes a file that was prepared in vain.
+    /// Ends the workers' threads and waits for them; removes a file that was prepared in vain.
     pub(super) fn stop_background(&self) {
-        self.background.stop.store(true, SeqCst);
-        let mut jobs = lock(&self.background.jobs);
-        let (flusher, keeper) = (jobs.flusher.take(), jobs.keeper.take());
-        drop(jobs);
-        self.background.wake_flusher.notify_all();
-        self.background.wake_keeper.notify_all();
-        for thread in [flusher, keeper].into_iter().flatten() {
-            let _ = thread.join();
-        }
-        if let Some(spare) = lock(&self.background.jobs).spare.take() {
+        let background = &self.background;
+        background.flusher.stop();
+        background.maintenance.stop();
+        if let Some(spare) = lock(&background.jobs).spare.take() {
             let _ = self.storage.remove(&spare.name);
         }
-        // Whoever goes on after a close gets new threads.
-        self.background.stop.store(false, SeqCst);
-        self.background.spare_asked.store(false, SeqCst);
+        background.spare_asked.store(false, SeqCst);
     }
 }
 

@@ -315,7 +315,7 @@ impl Shared {
         let instead = if right { None } else { Some(self.index_in_memory(segment, &survey.entries)?) };
         if survey.sealed.is_some() && self.lock.is_some() && !(right && ids.bound) {
             if self.options.background {
-                self.index_later(segment.number);
+                self.background.index_soon(segment.number);
             } else {
                 self.write_index(segment, &survey);
             }

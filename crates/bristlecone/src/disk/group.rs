@@ -5,21 +5,19 @@
 //! the lead on, so that the next group is written meanwhile. What is long, the checksum over the records, is
 //! computed before anybody waits for it.
 
-use std::{
-    io,
-    sync::atomic::{AtomicBool, Ordering::*},
-};
+use std::sync::atomic::{AtomicBool, Ordering::*};
 
 use bristlecone_core::Location;
 
 use super::{
+    background::FLUSH,
     frame,
     log::{Log, Shared, lock},
-    queue::{self, Entered, Lead, Waited},
 };
 use crate::{
     Error,
     backend::{Batch, Durability, RefMove, RefTarget},
+    engine::{self, Entered, Lead, Waited},
 };
 
 /// What one append asks for.
@@ -69,9 +67,9 @@ impl Append {
     }
 }
 
-type Group = queue::Group<Append, Result<Location, Error>>;
+type Group = engine::Group<Append, Result<Location, Error>>;
 /// The appends that wait for a leader.
-pub(super) type AppendQueue = queue::Queue<Append, Result<Location, Error>>;
+pub(super) type AppendQueue = engine::Queue<Append, Result<Location, Error>>;
 
 impl Shared {
     /// Appends one batch, alone or with those who come at the same time.
@@ -91,15 +89,15 @@ impl Shared {
                 self.write_group(&[request], &mut landed);
                 drop(lead);
                 let [landed] = landed;
-                let (base, end) = landed.unwrap_or_else(|| Err(unanswered()))?;
+                let (base, end) = landed.unwrap_or(Err(Error::Unanswered))?;
                 self.settle(end, durability)?;
                 Ok(if batch.is_empty() { Location::NONE } else { base })
             }
             Entered::Waits(waiter) => match self.queue.wait(&waiter) {
-                Waited::Answered(outcome) => outcome.unwrap_or_else(|| Err(unanswered())),
+                Waited::Answered(outcome) => outcome.flatten(),
                 Waited::Leads(lead, group) => {
                     self.lead(lead, group);
-                    waiter.take().unwrap_or_else(|| Err(unanswered()))
+                    waiter.take().flatten()
                 }
             },
         }
@@ -130,13 +128,13 @@ impl Shared {
         let last = landed.iter().flatten().filter_map(|landed| Some(landed.as_ref().ok()?.1)).max();
         let settled = last.map_or(Ok(()), |end| self.settle(end, durability));
         for (index, landed) in places.into_iter().zip(landed) {
-            let base = landed.unwrap_or_else(|| Err(unanswered())).and_then(|(base, _)| match &settled {
+            let base = landed.unwrap_or(Err(Error::Unanswered)).and_then(|(base, _)| match &settled {
                 Ok(()) => Ok(if appends[index].0.is_empty() { Location::NONE } else { base }),
                 Err(error) => Err(error.clone()),
             });
             outcomes[index] = Some(base);
         }
-        outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(|| Err(unanswered()))).collect()
+        outcomes.into_iter().map(|outcome| outcome.unwrap_or(Err(Error::Unanswered))).collect()
     }
 
     /// Does what an append without objects and moves asks for: its durability.
@@ -144,7 +142,7 @@ impl Shared {
         if self.lock.is_none() {
             return Err(Error::ReadOnly);
         }
-        self.poisoned()?;
+        self.poison.check()?;
         self.settle(self.published.end(), durability)?;
         Ok(Location::NONE)
     }
@@ -152,7 +150,7 @@ impl Shared {
     /// Syncs what grouped appends are owed where no thread does.
     #[inline]
     pub(super) fn pay_owed(&self) -> Result<(), Error> {
-        if self.sync.owed.load(Relaxed) && self.sync.owed.swap(false, AcqRel) {
+        if self.background.flusher.take_owed(FLUSH) {
             self.sync_to(self.published.end())?;
         }
         Ok(())
@@ -165,13 +163,7 @@ impl Shared {
                 self.write_out(end);
                 return Ok(());
             }
-            Durability::Grouped => {
-                if self.options.background {
-                    self.background.flush_soon()
-                } else {
-                    self.sync.owed.store(true, Release)
-                }
-            }
+            Durability::Grouped => _ = self.background.flusher.ask(FLUSH),
             Durability::Synced => self.sync_to(end)?,
         }
         self.sync.wanted.store(true, Relaxed);
@@ -185,28 +177,28 @@ impl Shared {
         let durable = self.sync.durable_end();
         let since = if durable >> 32 == end >> 32 { end - durable.min(end) } else { end & 0xffff_ffff };
         if since >= WRITE_OUT_BYTES && self.options.background {
-            self.background.flush_soon();
+            self.background.flusher.ask(FLUSH);
         }
     }
 
     /// Writes for everybody who waits, this thread among them, and answers them.
     fn lead(&self, lead: Lead<'_, Append, Result<Location, Error>>, group: Group) {
-        let requests: Vec<Request<'_>> = group.iter().map(|waiter| waiter.item.request()).collect();
+        let requests: Vec<Request<'_>> = group.iter().map(|waiter| waiter.item().request()).collect();
         let mut landed: Vec<Option<Landed>> = group.iter().map(|_| None).collect();
         self.write_group(&requests, &mut landed);
         drop(lead);
         let mut last = 0;
         let mut later = Vec::new();
         for (waiter, landed) in group.iter().zip(landed) {
-            match landed.unwrap_or_else(|| Err(unanswered())) {
+            match landed.unwrap_or(Err(Error::Unanswered)) {
                 Err(error) => waiter.finish(Err(error)),
                 Ok((base, end)) => {
-                    let base = if waiter.item.batch.is_empty() { Location::NONE } else { base };
-                    if waiter.item.durability == Durability::Synced {
+                    let base = if waiter.item().batch.is_empty() { Location::NONE } else { base };
+                    if waiter.item().durability == Durability::Synced {
                         last = last.max(end);
                         later.push((waiter, base));
                     } else {
-                        waiter.finish(self.settle(end, waiter.item.durability).map(|()| base));
+                        waiter.finish(self.settle(end, waiter.item().durability).map(|()| base));
                     }
                 }
             }
@@ -239,7 +231,7 @@ impl Shared {
     pub(super) fn locked(&self, work: impl FnOnce(&mut Log) -> Result<(), Error>) -> Result<(), Error> {
         let Some(store_lock) = &self.lock else { return Err(Error::ReadOnly) };
         let _gate = lock(&self.gate);
-        self.poisoned()?;
+        self.poison.check()?;
         let _guard = store_lock.take()?;
         let log = &mut *lock(&self.log);
         self.catch_up(log)?;
@@ -266,11 +258,4 @@ impl Drop for Writing<'_> {
     fn drop(&mut self) {
         self.0.store(false, Release);
     }
-}
-
-/// The error of a request whose leader panicked: nobody knows whether it was written.
-fn unanswered() -> Error {
-    let reason =
-        "the thread that wrote for this one panicked; the commit may have been made or not: read the refs again";
-    Error::io(String::new(), io::Error::other(reason))
 }

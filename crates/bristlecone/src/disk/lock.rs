@@ -15,8 +15,7 @@ use std::{
         Arc, Mutex, OnceLock,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
-    thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use self::kept::Kept;
@@ -27,6 +26,7 @@ use super::{
 };
 use crate::{
     Error,
+    engine::Wait,
     storage::{OpenMode, Origin, Storage, StorageFile},
 };
 
@@ -64,7 +64,7 @@ impl LockFiles {
     fn open(storage: &Arc<dyn Storage>) -> Result<Arc<Self>, Error> {
         let lock = storage.open(LOCK, OpenMode::Create).map_err(|error| Error::io(storage.describe(LOCK), error))?;
         let header = match storage.open(STORE, OpenMode::Read) {
-            Ok(file) => Some(Arc::new(Kept::new(file))),
+            Ok(file) => Some(Kept::new(file)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(Error::io(storage.describe(STORE), error)),
         };
@@ -129,12 +129,7 @@ impl StoreLock {
 
     /// Fails in a process that was forked from the one which opened the store: both would hold one lock.
     pub(super) fn refuse_child(&self) -> Result<(), Error> {
-        if self.is_own() {
-            return Ok(());
-        }
-        Err(Error::Usage {
-            reason: "the store was opened by the process that this one was forked from; open it anew here",
-        })
+        self.origin.check()
     }
 
     /// Whether this process opened the store.
@@ -149,17 +144,17 @@ impl StoreLock {
     /// vanished; [`Error::Io`].
     pub(super) fn take(&self) -> Result<StoreLockGuard, Error> {
         self.refuse_child()?;
-        let start = Instant::now();
+        let mut wait = Wait::new(self.wait_ms);
         for _ in 0..ATTEMPTS {
             let files = lock(&self.files).clone();
             let mut guard = StoreLockGuard { files, headed: false, keeps: self.keeps };
             let header = guard.files.header.as_ref();
             // Who holds `lock` may be waiting for the header.
             let meets = || header.into_iter().for_each(|header| header.share());
-            self.wait_for(&guard.files.lock, LOCK, start, meets)?;
+            wait.lock(&*self.storage, &*guard.files.lock, LOCK, meets)?;
             if let Some(header) = header {
                 if !header.take_kept() {
-                    if let Err(error) = self.wait_for(header.file(), STORE, start, meets) {
+                    if let Err(error) = wait.lock(&*self.storage, &**header.file(), STORE, meets) {
                         drop(guard);
                         return Err(error);
                     }
@@ -182,32 +177,6 @@ impl StoreLock {
         }
         let file = self.storage.describe(LOCK);
         Err(Error::Locked { file, holder: "something that replaces it again and again".to_owned(), waited_ms: 0 })
-    }
-
-    /// Waits until the file's lock is free and takes it; calls `meets` if another holds it.
-    fn wait_for(&self, file: &Arc<dyn StorageFile>, name: &str, start: Instant, meets: impl Fn()) -> Result<(), Error> {
-        // A holder is done within microseconds, unless it syncs or was stopped.
-        let mut pause = Duration::from_micros(5);
-        while !self.try_lock(file, name)? {
-            meets();
-            let waited = start.elapsed();
-            if waited >= Duration::from_millis(self.wait_ms) {
-                let holder = file.lock_holder().unwrap_or_else(|| "another process".to_owned());
-                let file = self.storage.describe(name);
-                return Err(Error::Locked { file, holder, waited_ms: waited.as_millis() as u64 });
-            }
-            thread::sleep(pause);
-            pause = (pause * 2).min(Duration::from_millis(1));
-        }
-        Ok(())
-    }
-
-    fn try_lock(&self, file: &Arc<dyn StorageFile>, name: &str) -> Result<bool, Error> {
-        match file.try_lock() {
-            Ok(taken) => Ok(taken),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(false),
-            Err(error) => Err(Error::io(self.storage.describe(name), error)),
-        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::{
     collections::BTreeMap,
     io,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError,
+        Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError,
         atomic::{AtomicBool, AtomicU64, Ordering::*},
     },
     time::Instant,
@@ -31,16 +31,16 @@ use super::{
 use crate::{
     Error,
     backend::{Damage, Pins, RefTarget},
+    engine::{Derived, Poison},
     storage::Storage,
 };
 
+pub(super) use crate::sync::lock;
+
+/// The folder of derived files.
+pub(super) const DERIVED: &str = "derived";
 /// What the system maps at least at a time.
 const PAGE_BYTES: u64 = 4096;
-
-/// Takes a lock; a panic of another holder leaves nothing half done that the next one would trip over.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// As [`lock`], to read.
 pub(super) fn read_lock<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
@@ -164,6 +164,7 @@ pub(super) struct Counters {
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) storage: Arc<dyn Storage>,
+    pub(super) derived: Derived,
     pub(super) header: StoreHeader,
     pub(super) options: DiskOptions,
     /// `None` where the store is open for reading only.
@@ -179,8 +180,7 @@ pub(super) struct Shared {
     pub(super) writing: AtomicBool,
     pub(super) queue: AppendQueue,
     pub(super) sync: SyncPipe,
-    /// The first failure after which nothing is known of what is on the medium.
-    pub(super) poison: OnceLock<String>,
+    pub(super) poison: Poison,
     /// Where the log ends before what was durable, in a store that is open for reading.
     pub(super) lost_end: OnceLock<Damage>,
     /// What the opening met that is no damage.
@@ -233,7 +233,7 @@ impl Shared {
 
     /// Learns what other processes have committed, if anything.
     pub(super) fn refresh(&self) -> Result<(), Error> {
-        self.refuse_child()?;
+        self.lock.as_ref().map_or(Ok(()), StoreLock::refuse_child)?;
         if !self.has_news()? {
             return Ok(());
         }
@@ -343,25 +343,6 @@ impl Shared {
         if let Some(segment) = self.segments.get(number) {
             segment.release();
         }
-    }
-
-    /// Fails in a process that was forked from the one which opened the store for writing.
-    #[inline]
-    pub(super) fn refuse_child(&self) -> Result<(), Error> {
-        self.lock.as_ref().map_or(Ok(()), StoreLock::refuse_child)
-    }
-
-    /// Returns the error that says what an earlier failure was, if there was one.
-    pub(super) fn poisoned(&self) -> Result<(), Error> {
-        match self.poison.get() {
-            None => Ok(()),
-            Some(reason) => Err(Error::Poisoned { reason: reason.clone() }),
-        }
-    }
-
-    /// Refuses writes from now on, and returns the error that says so.
-    pub(super) fn poison_with(&self, reason: String) -> Error {
-        Error::Poisoned { reason: self.poison.get_or_init(|| reason).clone() }
     }
 
     /// Wraps a failure at a file of the store.

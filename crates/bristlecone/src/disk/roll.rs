@@ -161,7 +161,7 @@ impl Shared {
     fn enter_segment(&self, log: &mut Log, spare: Spare, number: u32) -> Result<(), Error> {
         let name = segment_name(number);
         if let Err(error) = self.storage.sync_dir(SEGMENTS) {
-            return Err(self.poison_with(format!("{}: {error}", self.storage.describe(SEGMENTS))));
+            return Err(self.poison.set(format!("{}: {error}", self.storage.describe(SEGMENTS))));
         }
         self.sync.note_named(number);
         let _ = spare.file.unlock();
@@ -178,7 +178,8 @@ impl Shared {
         self.note_end(log.tail.location(), true);
         self.sync.wanted.store(false, Relaxed);
         if self.options.background {
-            self.background.index_sealed(old);
+            self.background.spare_asked.store(false, Relaxed);
+            self.background.index_soon(old);
         }
         Ok(())
     }

@@ -3,10 +3,9 @@
 use std::sync::atomic::Ordering::*;
 
 use super::{
-    derived::DERIVED,
     find::SegmentIds,
     header::STORE,
-    log::{Shared, lock, read_lock},
+    log::{DERIVED, Shared, lock, read_lock},
     sealed::Form,
     segment::{SEGMENTS, segment_number},
 };

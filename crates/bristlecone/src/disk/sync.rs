@@ -25,8 +25,6 @@ pub(super) struct SyncPipe {
     named: AtomicU32,
     /// Whether somebody asked for durability since the segment began: then the next one is worth zeroing.
     pub(super) wanted: AtomicBool,
-    /// Whether a grouped append waits for a sync and no thread sees to it.
-    pub(super) owed: AtomicBool,
 }
 
 impl SyncPipe {
@@ -68,7 +66,7 @@ impl Shared {
             if pipe.durable_end() >= end {
                 return Ok(());
             }
-            self.poisoned()?;
+            self.poison.check()?;
             if !*busy {
                 break;
             }
@@ -85,7 +83,7 @@ impl Shared {
         let end = self.published.end();
         let segment = match self.segment((end >> 32) as u32)? {
             Some(segment) => segment,
-            None => return Err(self.poison_with("the last segment has vanished".to_owned())),
+            None => return Err(self.poison.set("the last segment has vanished".to_owned())),
         };
         self.sync_segment(segment)?;
         self.sync.note_durable(end);
@@ -111,13 +109,13 @@ impl Shared {
     /// [`Error::Poisoned`], from now on.
     pub(super) fn sync_bytes(&self, segment: &Segment) -> Result<(), Error> {
         let _one = lock(&self.sync.one);
-        self.poisoned()?;
+        self.poison.check()?;
         self.counters.syncs.fetch_add(1, Relaxed);
         match segment.sync_data() {
             Ok(()) => Ok(()),
             Err(error) => {
                 self.mend(segment);
-                Err(self.poison_with(format!("{}: {error}", self.storage.describe(&segment.name))))
+                Err(self.poison.set(format!("{}: {error}", self.storage.describe(&segment.name))))
             }
         }
     }
@@ -135,7 +133,7 @@ impl Shared {
             let dirs: &[&str] = if named == 0 { &["", SEGMENTS] } else { &[SEGMENTS] };
             for dir in dirs {
                 if let Err(error) = self.storage.sync_dir(dir) {
-                    return Err(self.poison_with(format!("{}: {error}", self.storage.describe(dir))));
+                    return Err(self.poison.set(format!("{}: {error}", self.storage.describe(dir))));
                 }
             }
             self.sync.note_named(segment.number);

@@ -20,10 +20,9 @@ use std::{
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::{
-    derived::DERIVED,
     frame::word64,
     header::random_word,
-    log::{Shared, lock},
+    log::{DERIVED, Shared, lock},
 };
 use crate::{
     Error,
@@ -252,8 +251,7 @@ impl Shared {
     }
 
     fn read_count(&self) -> Vec<Left> {
-        let bytes =
-            self.read_derived_file(COUNT, (ENTRIES_MAX * ENTRY_BYTES) as u64).ok().flatten().unwrap_or_default();
+        let bytes = self.derived.read_at(COUNT, (ENTRIES_MAX * ENTRY_BYTES) as u64).ok().flatten().unwrap_or_default();
         let entry = |bytes: &[u8]| Left { note: word64(bytes, 0), source: word64(bytes, 8), bytes: word64(bytes, 16) };
         bytes.chunks_exact(ENTRY_BYTES).map(entry).collect()
     }
@@ -265,7 +263,7 @@ impl Shared {
             all.insert(0, Left { note: 0, source: 0, bytes });
         }
         let words = all.iter().flat_map(|left| [left.note, left.source, left.bytes]);
-        self.write_derived_file(COUNT, &words.flat_map(u64::to_le_bytes).collect::<Vec<u8>>())
+        self.derived.write_at(COUNT, &words.flat_map(u64::to_le_bytes).collect::<Vec<u8>>())
     }
 }
 

@@ -5,6 +5,8 @@ use std::sync::{
     atomic::{AtomicU32, Ordering::Relaxed},
 };
 
+use crate::Error;
+
 /// How many forks lie between the first process of this program and this one.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
@@ -29,6 +31,19 @@ impl Origin {
             unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
         });
         Self(FORKS.load(Relaxed))
+    }
+
+    /// Fails in a process that was forked from the one in which the value was made.
+    ///
+    /// # Errors
+    /// [`Error::Usage`].
+    #[inline]
+    pub fn check(self) -> Result<(), Error> {
+        if self.is_here() {
+            return Ok(());
+        }
+        let reason = "the store was opened by the process that this one was forked from; open it anew here";
+        Err(Error::Usage { reason })
     }
 
     /// Returns whether this is still the process in which the value was made.

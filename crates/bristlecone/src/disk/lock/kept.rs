@@ -2,14 +2,14 @@
 //!
 //! Taking a lock and giving it back are two calls of the system, which is a few per cent of a small commit. A lock that
 //! guards nothing by itself may be held for longer than it is needed: a process that has used it twice within
-//! [`BUSY_MS`] and met nobody else keeps it. It gives the lock back when it sees another process, or, by a thread,
+//! [`BUSY_MS`] and met nobody else keeps it. It gives the lock back when it sees another process, or, by a worker,
 //! [`KEPT_MS`] after it was used last.
 
 use std::{
     sync::{
-        Arc, Weak,
+        Arc,
         atomic::{
-            AtomicBool, AtomicU8, AtomicU64,
+            AtomicU8, AtomicU64,
             Ordering::{Relaxed, SeqCst},
         },
     },
@@ -18,14 +18,16 @@ use std::{
 };
 
 use super::coarse_ms;
-use crate::storage::{Origin, StorageFile};
+use crate::{
+    engine::Worker,
+    storage::{Origin, StorageFile},
+};
 
 /// Two uses within so many milliseconds make a busy process.
 const BUSY_MS: u64 = 10;
 /// How many milliseconds the lock is kept without a use.
 const KEPT_MS: u64 = 5;
-/// For so many milliseconds after another process was met the lock is not kept, and after so many without a use the
-/// thread ends.
+/// For so many milliseconds after another process was met the lock is not kept.
 const LONG_MS: u64 = 1000;
 
 /// The lock is not held.
@@ -43,14 +45,18 @@ pub(super) struct Kept {
     state: AtomicU8,
     used_ms: AtomicU64,
     met_ms: AtomicU64,
-    /// Whether a thread looks after it.
-    watched: AtomicBool,
+    worker: Worker<Self, 1>,
 }
 
 impl Kept {
-    pub(super) fn new(file: Arc<dyn StorageFile>) -> Self {
-        let (state, watched) = (AtomicU8::new(FREE), AtomicBool::new(false));
-        Self { file, origin: Origin::here(), state, used_ms: AtomicU64::new(0), met_ms: AtomicU64::new(0), watched }
+    pub(super) fn new(file: Arc<dyn StorageFile>) -> Arc<Self> {
+        let pause = Duration::from_millis(KEPT_MS);
+        let worker = Worker::new("cone-lock", true, [pause], |kept: &Self, _| kept.look());
+        let (origin, state) = (Origin::here(), AtomicU8::new(FREE));
+        let kept = Self { file, origin, state, used_ms: AtomicU64::new(0), met_ms: AtomicU64::new(0), worker };
+        let kept = Arc::new(kept);
+        kept.worker.serve(&kept);
+        kept
     }
 
     pub(super) fn file(&self) -> &Arc<dyn StorageFile> {
@@ -81,13 +87,13 @@ impl Kept {
     }
 
     /// Ends a use. If it `may_keep` the lock, a busy process does.
-    pub(super) fn let_go(self: &Arc<Self>, may_keep: bool) {
+    pub(super) fn let_go(&self, may_keep: bool) {
         let now = coarse_ms();
         let since = now.saturating_sub(self.used_ms.swap(now, Relaxed));
         let met = self.met_ms.load(Relaxed);
         let alone = met == 0 || now.saturating_sub(met) > LONG_MS;
         self.state.store(KEPT, SeqCst);
-        if !(may_keep && alone && since <= BUSY_MS && self.is_watched()) {
+        if !(may_keep && alone && since <= BUSY_MS && self.worker.ask(0)) {
             self.give_back();
         }
     }
@@ -100,35 +106,12 @@ impl Kept {
         }
     }
 
-    /// Makes a thread look after the lock, and returns whether one does.
-    fn is_watched(self: &Arc<Self>) -> bool {
-        if self.watched.load(SeqCst) || self.watched.swap(true, SeqCst) {
-            return true;
-        }
-        let kept = Arc::downgrade(self);
-        let made = thread::Builder::new().name("cone-lock".to_owned()).spawn(move || watch(&kept)).is_ok();
-        if !made {
-            self.watched.store(false, SeqCst);
-        }
-        made
-    }
-}
-
-/// Gives a lock back that nobody has used for a while, until it is not used for long.
-fn watch(kept: &Weak<Kept>) {
-    loop {
-        thread::sleep(Duration::from_millis(KEPT_MS));
-        let Some(kept) = kept.upgrade() else { return };
-        let idle = coarse_ms().saturating_sub(kept.used_ms.load(Relaxed));
-        if idle >= KEPT_MS {
-            kept.give_back();
-        }
-        if idle > LONG_MS {
-            kept.watched.store(false, SeqCst);
-            // Either its user sees that nobody looks after it, or this thread sees that it is kept.
-            if kept.state.load(SeqCst) != KEPT || kept.watched.swap(true, SeqCst) {
-                return;
-            }
+    /// Gives the lock back unless it was used lately. What the worker does.
+    fn look(&self) {
+        if coarse_ms().saturating_sub(self.used_ms.load(Relaxed)) >= KEPT_MS {
+            self.give_back();
+        } else {
+            self.worker.ask(0);
         }
     }
 }

@@ -1,0 +1,52 @@
+//! What is done beside appends: what grouped appends are owed is synced, packs are folded, and files that are no longer
+//! needed are removed.
+
+use std::time::Duration;
+
+use bristlecone::engine::Worker;
+
+use super::{GitOptions, shared::Shared};
+
+/// The jobs of the worker, in their order: a sync was promised within a time.
+pub(super) const FLUSH: usize = 0;
+pub(super) const FOLD: usize = FLUSH + 1;
+pub(super) const TIDY: usize = FOLD + 1;
+pub(super) const JOBS: usize = TIDY + 1;
+
+/// How long files that are no longer needed wait to be removed.
+const TIDY_PAUSE: Duration = Duration::from_secs(1);
+/// When so many files are no longer needed, the worker removes them; whoever appends, too, when there are more than that.
+const LEFT_SOON: usize = 16;
+const LEFT_MAX: usize = 256;
+
+/// Returns the worker of a repository.
+pub(super) fn worker(options: &GitOptions) -> Worker<Shared, JOBS> {
+    // Half of what was promised: the other half is for the sync.
+    let flush_pause = Duration::from_millis(options.grouped_ms.div_ceil(2));
+    Worker::new("cone-git", options.background, [flush_pause, Duration::ZERO, TIDY_PAUSE], Shared::work)
+}
+
+impl Shared {
+    fn work(&self, job: usize) {
+        match job {
+            FLUSH => {
+                // After a failed sync the next append says so. A lock that is held is tried again.
+                if self.flush().is_err() && !self.poison.is_set() {
+                    self.worker.ask(FLUSH);
+                }
+            }
+            FOLD => self.fold_some(),
+            _ => _ = self.refs.remove_left(usize::MAX),
+        }
+    }
+
+    /// Sees to files that are no longer needed: they are removed when it is quiet, since whoever makes files waits for
+    /// whoever removes some, or while there are many. What cannot be removed is tried again by a later opening.
+    pub(super) fn remove_left_soon(&self) {
+        match self.refs.left_files() {
+            left if left > LEFT_MAX || !self.options.background => _ = self.refs.remove_left(2),
+            left if left >= LEFT_SOON => _ = self.worker.ask(TIDY),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Poisoning: the first failure after which nobody knows what is on the medium, and nothing more is written.
+//!
+//! A system tells of a write that failed once. Whoever syncs the same file later is told that all is well. So a
+//! backend goes on reading after a failed sync and refuses to write, until it is opened anew.
+
+use std::sync::OnceLock;
+
+use crate::Error;
+
+/// Whether a backend is poisoned, and by what.
+#[derive(Debug, Default)]
+pub struct Poison(OnceLock<String>);
+
+impl Poison {
+    /// Fails if the backend is poisoned. A backend calls it before it writes, with its lock held, and before it
+    /// syncs.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`] with the first failure.
+    pub fn check(&self) -> Result<(), Error> {
+        match self.0.get() {
+            None => Ok(()),
+            Some(reason) => Err(Error::Poisoned { reason: reason.clone() }),
+        }
+    }
+
+    /// Whether the backend is poisoned.
+    #[must_use]
+    pub fn is_set(&self) -> bool {
+        self.0.get().is_some()
+    }
+
+    /// Poisons the backend, and returns the error that says so. The first failure stays the reason.
+    pub fn set(&self, reason: impl Into<String>) -> Error {
+        Error::Poisoned { reason: self.0.get_or_init(|| reason.into()).clone() }
+    }
+
+    /// Passes on what a step came to that ends in a sync. An [`Error::Io`] poisons the backend; other errors, such as a
+    /// ref that moved, came before the sync.
+    ///
+    /// # Errors
+    /// Those of the step.
+    pub fn note<T>(&self, done: Result<T, Error>) -> Result<T, Error> {
+        if let Err(error @ Error::Io { .. }) = &done {
+            let _ = self.set(error.to_string());
+        }
+        done
+    }
+}

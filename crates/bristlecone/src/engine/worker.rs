@@ -1,0 +1,213 @@
+//! A thread that works beside the calls of a backend: syncs for grouped commits, indexes, folding.
+//!
+//! The thread is started when there is first something to do, and ends when it is stopped or its owner is dropped. What
+//! it does must not be needed for anything to be right. `tests/interleavings.rs` builds this file on explored primitives.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    time::{Duration, Instant},
+};
+
+use crate::{
+    storage::Origin,
+    sync::{
+        Arc, Condvar, Mutex, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering::*},
+        lock,
+        thread::{self, JoinHandle},
+    },
+};
+
+/// A thread with `JOBS` jobs, numbered from 0, that it does for an owner of type `O`.
+///
+/// A job that is asked for again before it was begun is done once. A job that is asked for while it is being done is done
+/// again. Jobs come in the order of their numbers: one waits while one before it is asked for, also if that one is not due.
+#[derive(Debug)]
+pub struct Worker<O, const JOBS: usize> {
+    inner: Arc<Inner<O, JOBS>>,
+}
+
+#[derive(Debug)]
+struct Inner<O, const JOBS: usize> {
+    name: &'static str,
+    delays: [Duration; JOBS],
+    /// Whether there may be a thread at all.
+    enabled: bool,
+    origin: Origin,
+    work: fn(&O, usize),
+    /// Which jobs are asked for and not begun.
+    asked: [AtomicBool; JOBS],
+    /// Which jobs were asked for and are left to the callers.
+    owed: [AtomicBool; JOBS],
+    stopping: AtomicBool,
+    /// Held by whoever stops the thread.
+    stops: Mutex<()>,
+    state: Mutex<State<O, JOBS>>,
+    wake: Condvar,
+}
+
+#[derive(Debug)]
+struct State<O, const JOBS: usize> {
+    owner: Option<Weak<O>>,
+    thread: Option<JoinHandle<()>>,
+    /// When each job was asked for.
+    since: [Option<Instant>; JOBS],
+}
+
+impl<O: Send + Sync + 'static, const JOBS: usize> Worker<O, JOBS> {
+    /// Returns a worker that has no thread yet.
+    ///
+    /// `name`: the thread's. `enabled`: without, no thread is ever started. `delays`: how long each job waits after it is
+    /// asked for. `work` does a job; one that panics is over.
+    pub fn new(name: &'static str, enabled: bool, delays: [Duration; JOBS], work: fn(&O, usize)) -> Self {
+        let state = State { owner: None, thread: None, since: [None; JOBS] };
+        let inner = Inner {
+            name,
+            delays,
+            enabled,
+            origin: Origin::here(),
+            work,
+            asked: [const { AtomicBool::new(false) }; JOBS],
+            owed: [const { AtomicBool::new(false) }; JOBS],
+            stopping: AtomicBool::new(false),
+            stops: Mutex::new(()),
+            state: Mutex::new(state),
+            wake: Condvar::new(),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Names the owner, which has the worker as a part of it. What was asked for before begins now.
+    pub fn serve(&self, owner: &Arc<O>) {
+        let mut state = lock(&self.inner.state);
+        state.owner = Some(Arc::downgrade(owner));
+        self.inner.start(&mut state);
+    }
+
+    /// Asks for a job. What the caller did before it asked is seen by the job.
+    ///
+    /// Returns whether a thread will do it. Where there are none, in a process that was forked, and where the system has
+    /// no thread to give, the job is owed: see [`Worker::take_owed`].
+    #[inline]
+    pub fn ask(&self, job: usize) -> bool {
+        let inner = &self.inner;
+        let asked = inner.enabled && (inner.asked[job].swap(true, SeqCst) || inner.begin(job));
+        if !asked {
+            inner.owed[job].store(true, Release);
+        }
+        asked
+    }
+
+    /// Returns whether a job is owed that no thread will do, and takes it: a backend does it at its next call.
+    #[inline]
+    pub fn take_owed(&self, job: usize) -> bool {
+        self.inner.owed[job].load(Relaxed) && self.inner.owed[job].swap(false, AcqRel)
+    }
+
+    /// Whether the thread is being stopped: a long job ends early then.
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.inner.stopping.load(SeqCst)
+    }
+
+    /// Ends the thread and waits for it. Jobs that were not begun are dropped; the caller does what they would have done
+    /// where that matters. Whoever asks for a job later gets a new thread.
+    pub fn stop(&self) {
+        let inner = &self.inner;
+        if !inner.origin.is_here() {
+            return;
+        }
+        let _one = lock(&inner.stops);
+        inner.end();
+        let mut state = lock(&inner.state);
+        inner.stopping.store(false, SeqCst);
+        inner.start(&mut state);
+    }
+}
+
+impl<O, const JOBS: usize> Drop for Worker<O, JOBS> {
+    fn drop(&mut self) {
+        // A forked child has the handle, and no thread.
+        if self.inner.origin.is_here() {
+            self.inner.end();
+        }
+    }
+}
+
+impl<O: Send + Sync + 'static, const JOBS: usize> Inner<O, JOBS> {
+    /// Has a job begin that was just asked for.
+    #[cold]
+    fn begin(self: &Arc<Self>, job: usize) -> bool {
+        // Another thread may have held the lock when this process was forked.
+        if !self.origin.is_here() {
+            self.asked[job].store(false, SeqCst);
+            return false;
+        }
+        let mut state = lock(&self.state);
+        state.since[job] = Some(Instant::now());
+        let starts = self.start(&mut state);
+        self.wake.notify_one();
+        starts
+    }
+
+    /// Starts the thread if it is needed and may run; returns whether one will do what is asked for.
+    fn start(self: &Arc<Self>, state: &mut State<O, JOBS>) -> bool {
+        // Whoever names the owner, or stops the thread, calls this again.
+        let idle = state.since.iter().all(Option::is_none);
+        if idle || state.owner.is_none() || state.thread.is_some() || self.stopping.load(SeqCst) {
+            return true;
+        }
+        let inner = self.clone();
+        state.thread = thread::Builder::new().name(self.name.to_owned()).spawn(move || inner.run()).ok();
+        if state.thread.is_none() {
+            self.forget(state);
+        }
+        state.thread.is_some()
+    }
+
+    /// The thread: does what is asked for until it is stopped or its owner is gone.
+    fn run(&self) {
+        let mut state = lock(&self.state);
+        while !self.stopping.load(SeqCst) {
+            let left = |job: usize| Some((job, self.delays[job].saturating_sub(state.since[job]?.elapsed())));
+            state = match (0..JOBS).find_map(left) {
+                None => self.wake.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some((job, Duration::ZERO)) => {
+                    state.since[job] = None;
+                    let owner = state.owner.as_ref().and_then(Weak::upgrade);
+                    drop(state);
+                    // Whoever asked before this wrote before this; whoever asks after it, asks for another.
+                    self.asked[job].swap(false, SeqCst);
+                    let Some(owner) = owner else { return };
+                    let _ = catch_unwind(AssertUnwindSafe(|| (self.work)(&owner, job)));
+                    // It may be the last to have it, and end the thread that this is.
+                    drop(owner);
+                    lock(&self.state)
+                }
+                Some((_, left)) => self.wake.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0,
+            };
+        }
+    }
+}
+
+impl<O, const JOBS: usize> Inner<O, JOBS> {
+    /// Ends the thread, and waits for it unless it is this one.
+    fn end(&self) {
+        self.stopping.store(true, SeqCst);
+        let thread = {
+            let mut state = lock(&self.state);
+            self.forget(&mut state);
+            state.thread.take()
+        };
+        self.wake.notify_all();
+        if let Some(thread) = thread.filter(|thread| thread.thread().id() != thread::current().id()) {
+            let _ = thread.join();
+        }
+    }
+
+    /// Drops what is asked for.
+    fn forget(&self, state: &mut State<O, JOBS>) {
+        state.since = [None; JOBS];
+        self.asked.iter().for_each(|asked| asked.store(false, SeqCst));
+    }
+}
