@@ -192,6 +192,11 @@ impl<'b> FlushSink<'b> {
         self.left_out.borrow_mut().push(*oid);
     }
 
+    #[inline]
+    pub(crate) const fn has_replaced(&self) -> bool {
+        !self.replaced.is_empty()
+    }
+
     /// Returns the steps that were bound to directories and are bound to something else, by the updates since this was
     /// asked last.
     pub(crate) fn take_replaced(&mut self) -> Vec<Vec<u8>> {

@@ -149,12 +149,18 @@ impl<F: Format> Repo<F> {
             }
             number += 1;
         }
-        let now = self.sign();
+        let author = info.author.clone().unwrap_or_else(|| self.sign());
+        // Who is not named either way signs once.
+        let committer = match (&info.committer, &info.author) {
+            (Some(committer), _) => committer.clone(),
+            (None, None) => author.clone(),
+            (None, Some(_)) => self.sign(),
+        };
         let commit = Commit {
             tree: root,
             parents: parents.to_vec(),
-            author: info.author.clone().unwrap_or_else(|| now.clone()),
-            committer: info.committer.clone().unwrap_or(now),
+            author,
+            committer,
             headers: info.headers.clone(),
             message: info.message.clone(),
         };

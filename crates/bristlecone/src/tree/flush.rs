@@ -129,6 +129,7 @@ impl<F: Format> Tree<F> {
         self.changed(sink, patch, base, &changes)
     }
 
+    #[inline]
     fn changed(
         &self,
         sink: &mut FlushSink<'_>,
@@ -140,10 +141,10 @@ impl<F: Format> Tree<F> {
             return Ok(base);
         }
         let made = self.store.format.update(&*self.store, sink, base.as_ref(), changes)?;
-        match sink.take_replaced().into_iter().find(|step| matches!(patch.get(step), Some(Edit::Leaf(_)))) {
-            Some(step) => Err(Error::IsDirectory { path: Path::from_bytes(step)? }),
-            None => Ok(made),
+        if sink.has_replaced() {
+            check_replaced(sink, patch)?;
         }
+        Ok(made)
     }
 
     /// Says the whole path where a value was set in place of a directory: an update knows the step alone.
@@ -357,6 +358,16 @@ impl<F: Format> Tree<F> {
         }
         let at = self.store.format.put_contents(sink, value)?;
         Ok(ChangeTarget::Object { at, bytes: value.len() as u64 })
+    }
+}
+
+/// Fails where a value was set in place of a directory, and nobody said that this is to go.
+#[cold]
+fn check_replaced(sink: &mut FlushSink<'_>, patch: &Patch) -> Result<()> {
+    let mut replaced = sink.take_replaced().into_iter();
+    match replaced.find(|step| matches!(patch.get(step), Some(Edit::Leaf(_)))) {
+        Some(step) => Err(Error::IsDirectory { path: Path::from_bytes(step)? }),
+        None => Ok(()),
     }
 }
 
