@@ -5,9 +5,9 @@ use bristlecone::{EntryKind, Path};
 use crate::{
     entry::describe,
     failure::{Failure, Result},
-    formats::{DirEntry, Tree},
     output::{Output, fields, put_name},
 };
+use bristlecone_any::{DirEntry, Tree};
 
 /// Writes what differs below `path` as lines or items of the list that was begun; returns how many there are.
 pub(crate) fn write(out: &mut Output, before: &mut Tree, after: &mut Tree, path: &Path) -> Result<u64> {

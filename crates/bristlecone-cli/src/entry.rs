@@ -5,9 +5,9 @@ use serde_json::Value;
 
 use crate::{
     failure::{self, Failure},
-    formats::{DirEntry, Tree},
     output::{Fields, fields},
 };
+use bristlecone_any::{DirEntry, Tree};
 
 /// Returns the JSON fields that describe an entry: kind, bytes, id.
 pub(crate) fn put_entry(fields: &mut Fields, entry: &DirEntry<'_>) {

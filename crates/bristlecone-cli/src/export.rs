@@ -20,10 +20,10 @@ use bristlecone::{EntryKind, Path};
 
 use crate::{
     failure::{Failure, Result},
-    formats::Tree,
     progress::{Done, Progress},
     text::show,
 };
+use bristlecone_any::Tree;
 
 mod plan;
 mod write;
@@ -37,10 +37,10 @@ const LOT_FILES: usize = 64;
 ///
 /// `force`: the folder may hold something already; files in the way are replaced, links are removed and not
 /// followed, and folders stay. `store`: the store's own folder, which is not written into.
-pub(crate) fn folder(tree: &Tree, dir: &FilePath, force: bool, store: &FilePath) -> Result<Plan> {
+pub(crate) fn folder(tree: &Tree, dir: &FilePath, force: bool, store: Option<&FilePath>) -> Result<Plan> {
     let plan = Plan::of(tree)?;
     prepare(dir, force)?;
-    let store = fs::metadata(store).map(|found| (found.dev(), found.ino())).ok();
+    let store = store.and_then(|store| fs::metadata(store).ok()).map(|found| (found.dev(), found.ino()));
     let top = write::Folder::open(dir, store)?;
     let mut progress = Progress::new("exported", Some(plan.files + plan.executables + plan.links));
     let work = Work { force, done: Done::default(), stop: AtomicBool::new(false) };

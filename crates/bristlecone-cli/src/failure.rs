@@ -7,11 +7,12 @@ use std::{
     process::ExitCode,
 };
 
-use bristlecone::{Error, PathError, VALUE_BYTES_MAX, core::FormatError};
+use bristlecone::{Error, PathError, VALUE_BYTES_MAX};
+use bristlecone_any::{Error as AnyError, ErrorKind, short_branch};
 use bristlecone_git::transfer::TransferError;
 use bristlecone_trace::TraceError;
 
-use crate::{open::short_name, text};
+use crate::text;
 
 /// A result of a command.
 pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
@@ -188,19 +189,12 @@ fn with_way(text: String, way: &str) -> String {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        let code = match &error {
-            Error::Path(_) | Error::RootPath | Error::RefName { .. } | Error::Usage { .. } | Error::Exists { .. } => {
-                Code::Usage
-            }
-            Error::Format(FormatError::Unsupported { .. }) => Code::Usage,
-            Error::NoRef { .. } => Code::Negative,
-            _ => Code::Failed,
-        };
+        let code = ErrorKind::of(&error).into();
         let message = match &error {
             Error::RefName { name } => format!(
                 "\"{}\" cannot be the name of a branch; choose one without spaces, control characters, \
                  \"..\", or any of ~ ^ : ? * [ \\, as in Git",
-                short_name(name)
+                short_branch(name)
             ),
             Error::Conflict { name, .. } => {
                 format!("{name} was moved by somebody else meanwhile; run the command again")
@@ -263,6 +257,36 @@ impl From<Error> for Failure {
             _ => format!("{error}; run `cone check` to see whether the store is sound"),
         };
         Self::new(code, message)
+    }
+}
+
+impl From<ErrorKind> for Code {
+    fn from(kind: ErrorKind) -> Self {
+        match kind {
+            ErrorKind::Mistake => Self::Usage,
+            ErrorKind::NotFound => Self::Negative,
+            _ => Self::Failed,
+        }
+    }
+}
+
+impl From<AnyError> for Failure {
+    fn from(error: AnyError) -> Self {
+        let way = match &error {
+            AnyError::Store(error) => return error.clone().into(),
+            AnyError::Io { doing, file, source } => return Self::file(doing, file, source),
+            AnyError::NoStore { dir, or_above } => {
+                let way = match or_above {
+                    true => "make one here with `cone init` or `git init`, or name one with --repo DIR".to_owned(),
+                    false => format!("make one with `cone init {}`", text::show(dir)),
+                };
+                return Self::failed(format!("{error}; {way}"));
+            }
+            AnyError::Head { .. } => "`cone checkout` one".to_owned(),
+            AnyError::Zone { when, .. } => format!("give the seconds alone: --date {}", when.seconds),
+            _ => return Self::new(error.kind().into(), error.to_string()),
+        };
+        Self::new(error.kind().into(), format!("{error}; {way}"))
     }
 }
 

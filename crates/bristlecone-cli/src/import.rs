@@ -22,10 +22,10 @@ use bristlecone::{EntryKind, Oid, Path};
 
 use crate::{
     failure::{Failure, Result},
-    formats::{Repo, Tree},
-    open::{Opened, Store},
+    open::Opened,
     progress::{Done, Progress},
 };
+use bristlecone_any::{Repo, Tree};
 
 mod budget;
 mod read;
@@ -149,14 +149,14 @@ pub(crate) fn folder(opened: &Opened, dir: &FilePath, options: &Options<'_>) -> 
         done.items.store(count, Relaxed);
         progress.tick(&done);
     };
-    let scan = Scanner::new(&opened.dir, &mut rules, options.skip_unreadable, &mut tell).scan(dir)?;
+    let scan = Scanner::new(opened.repo.dir(), &mut rules, options.skip_unreadable, &mut tell).scan(dir)?;
     drop(progress);
     if !options.plain {
         scan.check_kinds(opened.repo.format())?;
     }
     let bytes = scan.bytes_min()?;
-    if let (Store::Disk { backend, .. }, true) = (&opened.store, options.check_room) {
-        backend.check_room(bytes)?;
+    if let (Some(disk), true) = (opened.repo.disk(), options.check_room) {
+        disk.check_room(bytes)?;
     }
     let workers = thread::available_parallelism().map_or(1, usize::from);
     let target = (scan.files() / (workers * UNITS_PER_WORKER)).clamp(UNIT_FILES_MIN, UNIT_FILES_MAX);

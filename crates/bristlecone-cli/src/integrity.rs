@@ -27,10 +27,10 @@ use bristlecone_git::{
 
 use crate::{
     failure::Result,
-    formats::{AnyFormat, Repo},
-    open::{Opened, Store},
+    open::Opened,
     progress::{Done, Progress},
 };
+use bristlecone_any::{AnyFormat, Repo};
 
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,12 +107,14 @@ impl Finding {
 pub(crate) fn check(opened: &Opened) -> Result<Report> {
     let mut report = Report { opened: true, ..Report::default() };
     let mut refs = opened.backend().list_refs("")?;
-    match &opened.store {
-        Store::Disk { backend, .. } => {
+    match opened.repo.git() {
+        None => {
             let mut findings = BTreeSet::new();
-            report.engine = backend.check(&mut |damage| _ = findings.insert(damage.into()))?;
+            if let Some(disk) = opened.repo.disk() {
+                report.engine = disk.check(&mut |damage| _ = findings.insert(damage.into()))?;
+            }
             report.findings = findings;
-            let shallow = opened.shallow()?;
+            let shallow = opened.repo.shallow()?;
             objects(opened, &mut report, Some(&shallow), &mut Promised::default())?;
             report.refs = refs.len() as u64;
             check_refs(opened, &refs, &mut report);
@@ -120,12 +122,12 @@ pub(crate) fn check(opened: &Opened) -> Result<Report> {
                 report.affected = affected(opened, &refs, &mut report, shallow, &Promised::default());
             }
         }
-        Store::Git { layout, backend } => {
+        Some((backend, layout)) => {
             let mut promised = Promised { packs: backend.odb().promisor_packs()?, absent: HashSet::new() };
             objects(opened, &mut report, None, &mut promised)?;
             refs.extend(heads(layout)?);
             report.refs = refs.len() as u64;
-            report.affected = affected(opened, &refs, &mut report, opened.shallow()?, &promised);
+            report.affected = affected(opened, &refs, &mut report, opened.repo.shallow()?, &promised);
             report.promised = promised.absent.len() as u64;
         }
     }
@@ -194,7 +196,7 @@ fn objects(
                 findings.insert(Finding::of(oid, reason));
             }
             let children = children(format, object);
-            if let Store::Git { backend, .. } = &opened.store {
+            if let Some((backend, _)) = opened.repo.git() {
                 promised.note(backend, &oid, &children)?;
             }
             for (kind, at) in children {
@@ -342,7 +344,7 @@ fn affected(
     promised: &Promised,
 ) -> Vec<String> {
     let known: BTreeSet<Oid> = report.findings.iter().filter_map(|finding| finding.oid).collect();
-    let git = matches!(opened.store, Store::Git { .. });
+    let git = opened.repo.git().is_some();
     let mut walk =
         Reach { opened, known, findings: &mut report.findings, leads: HashMap::new(), git, shallow, promised };
     let mut names = Vec::new();
@@ -412,7 +414,7 @@ impl Reach<'_> {
 
     /// Returns what a sound object names; `None` of one that is missing, damaged or of another kind.
     fn below(&self, kind: Kind, at: ObjRef) -> Option<Vec<(Kind, ObjRef)>> {
-        if let (Store::Git { backend, .. }, Kind::Contents) = (&self.opened.store, kind) {
+        if let (Some((backend, _)), Kind::Contents) = (self.opened.repo.git(), kind) {
             // Whether it is there is enough: values name nothing.
             let found = backend.odb().header(&at.oid).ok()??;
             return (found.0 == Kind::Contents).then(Vec::new);

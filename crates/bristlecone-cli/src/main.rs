@@ -14,7 +14,6 @@ mod entry;
 mod export;
 mod failure;
 mod follow;
-mod formats;
 mod import;
 mod integrity;
 mod newfile;

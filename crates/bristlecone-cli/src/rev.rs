@@ -10,10 +10,10 @@ use bristlecone::{EntryKind, Error, Kind, ObjRef, Path};
 use crate::{
     entry,
     failure::{Failure, Result},
-    formats::Tree,
     open::Opened,
     text,
 };
+use bristlecone_any::Tree;
 
 mod find;
 mod moment;

@@ -14,13 +14,13 @@ use crate::{
     commit::{Change, Committed},
     entry,
     failure::{Failure, Result},
-    formats::Tree,
-    open::{Access, Opened, new_name, short_name},
+    open::{Access, Opened},
     output::fields,
     rev, stdin,
     text::count,
     who::{CommitArgs, DurabilityArg},
 };
+use bristlecone_any::{Tree, check_new_branch, short_branch};
 
 mod parse;
 
@@ -100,7 +100,7 @@ pub(super) fn run(args: BatchArgs, context: &mut Context) -> Result<()> {
         }
     }
     finish(&opened, &args, None, group, &mut done, context)?;
-    opened.close()?;
+    opened.repo.close()?;
     if done.commits + done.moves == 0 {
         context.out.line("nothing changed, so nothing was committed")?;
     }
@@ -165,7 +165,7 @@ fn finish(
     }
     for (_, moved) in &group.moves {
         let verb = if moved.to.is_some() { "moved" } else { "removed" };
-        context.out.made(format!("{verb} the branch {}", short_name(&moved.name)))?;
+        context.out.made(format!("{verb} the branch {}", short_branch(&moved.name)))?;
     }
     Ok(())
 }
@@ -212,7 +212,7 @@ fn moves(opened: &Opened, wanted: &[(u64, Move)], done: &Done) -> Result<Vec<Ref
 }
 
 fn ref_move(opened: &Opened, wanted: &Move) -> Result<RefMove> {
-    let name = if wanted.to.is_some() { new_name(&wanted.name)? } else { short_name(&wanted.name) };
+    let name = if wanted.to.is_some() { check_new_branch(&wanted.name)? } else { short_branch(&wanted.name) };
     let branch = opened.repo.branch(name)?;
     let name = branch.moving_ref()?;
     opened.check_not_checked_out(&name)?;

@@ -8,11 +8,11 @@ use super::Context;
 use crate::{
     differences,
     failure::{Failure, Result},
-    formats::Tree,
     open::{Access, Opened},
     output::{fields, put_name},
     rev, text,
 };
+use bristlecone_any::Tree;
 
 /// List what differs between two revisions
 #[derive(Args, Debug)]

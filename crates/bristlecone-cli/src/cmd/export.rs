@@ -82,7 +82,7 @@ fn export_dir(args: &ExportArgs, dir: &Path, context: &mut Context) -> Result<()
     let commit = tree.origin();
     entry::check_dir(&tree, &path)?;
     let Some(tree) = tree.find_tree(&path)? else { return Err(entry::nothing_at(&tree, &path)?) };
-    let plan = export::folder(&tree, dir, args.force, &opened.dir)?;
+    let plan = export::folder(&tree, dir, args.force, opened.repo.dir())?;
     let seconds = began.elapsed().as_secs_f64();
     for left_out in &plan.foreign {
         say!("left out: {left_out} (id of another store)");

@@ -9,11 +9,11 @@ use super::Context;
 use crate::{
     entry,
     failure::{Failure, Result},
-    formats::DirEntry,
     open::Access,
     output::{fields, put_name, put_value},
     text,
 };
+use bristlecone_any::DirEntry;
 
 /// How many bytes of a large value are in memory at a time.
 const PART_BYTES: u64 = 8 << 20;

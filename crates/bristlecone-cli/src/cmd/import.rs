@@ -16,13 +16,13 @@ use super::{
 use crate::{
     commit::Change,
     failure::{Failure, Result},
-    formats::Tree,
     import::{self, Ignored, Options, Summary, Wanted as WantedFiles},
     open::Access,
     output::{Fields, fields, put_name, say},
     text::{self, show},
     who::{CommitArgs, DurabilityArg},
 };
+use bristlecone_any::Tree;
 
 /// How many things that were left out are named on standard error.
 const NAMED_MAX: usize = 20;

@@ -13,12 +13,12 @@ use crate::{
     commit::Change,
     entry,
     failure::{Failure, Result},
-    formats::Tree,
     open::{Access, Opened},
     output::{fields, put_name},
     stdin, text,
     who::{CommitArgs, DurabilityArg},
 };
+use bristlecone_any::Tree;
 
 /// Set a value, or several, as one commit
 #[derive(Args, Debug)]

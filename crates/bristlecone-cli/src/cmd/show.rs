@@ -9,11 +9,11 @@ use super::{Context, log};
 use crate::{
     differences, entry,
     failure::{Failure, Result},
-    formats::DirEntry,
     open::{Access, Opened},
     output::{fields, put_name, put_text, put_value},
     rev, text,
 };
+use bristlecone_any::DirEntry;
 
 /// Show a commit with what it changed, or any object
 #[derive(Args, Debug)]
@@ -55,7 +55,7 @@ pub(super) fn run(args: ShowArgs, context: &mut Context) -> Result<()> {
         Kind::Commit => commit(&opened, at, context),
         Kind::Tag => tag(&opened, at, context),
         Kind::Node => node(&opened, at, context),
-        Kind::Contents | Kind::Pieces => write(&opened.contents(at)?, Some(at.oid), context),
+        Kind::Contents | Kind::Pieces => write(&opened.repo.contents(at)?, Some(at.oid), context),
         _ => {
             Err(Failure::failed(format!("{} is a {} object, which cannot be shown", at.oid, entry::object_kind(kind))))
         }
@@ -65,7 +65,7 @@ pub(super) fn run(args: ShowArgs, context: &mut Context) -> Result<()> {
 fn commit(opened: &Opened, at: ObjRef, context: &mut Context) -> Result<()> {
     let commit = opened.repo.commit(at)?;
     let mut before = match commit.parents.first() {
-        Some(_) if opened.shallow()?.contains(&at.oid) => opened.repo.tree(),
+        Some(_) if opened.repo.shallow()?.contains(&at.oid) => opened.repo.tree(),
         Some(parent) => opened.repo.checkout(*parent)?,
         None => opened.repo.tree(),
     };

@@ -146,7 +146,7 @@ fn make(name: &str, args: &TagArgs, context: &mut Context) -> Result<()> {
     )? {
         return Err(Failure::failed(format!("the tag \"{name}\" has moved meanwhile; look again")));
     }
-    opened.close()?;
+    opened.repo.close()?;
     let moved = if old.is_some() { "moved" } else { "made" };
     context.out.made(format!(
         "{moved} the tag {name}, which names the {} {}",
@@ -206,7 +206,7 @@ fn delete(args: &TagArgs, context: &mut Context) -> Result<()> {
         context.out.item(fields! { "name": name.as_str(), "oid": at.oid.to_string() })?;
     }
     context.out.end(&fields! {})?;
-    opened.close()?;
+    opened.repo.close()?;
     match &missing[..] {
         [] => Ok(()),
         _ => {

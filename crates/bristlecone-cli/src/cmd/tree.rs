@@ -9,11 +9,11 @@ use super::Context;
 use crate::{
     entry,
     failure::Result,
-    formats::Tree,
     open::Access,
     output::{Output, fields, put_name},
     text,
 };
+use bristlecone_any::Tree;
 
 /// Draw everything below a directory
 #[derive(Args, Debug)]

@@ -2,10 +2,8 @@
 
 use bristlecone::{EntryKind, Path, escape};
 
-use crate::{
-    failure::{Failure, Result},
-    formats::Tree,
-};
+use crate::failure::{Failure, Result};
+use bristlecone_any::Tree;
 
 /// The longest name of a file, in bytes.
 const NAME_BYTES_MAX: usize = 255;

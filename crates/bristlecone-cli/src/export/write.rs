@@ -15,9 +15,9 @@ use rustix::{
 
 use crate::{
     failure::{Failure, Result},
-    formats::DirEntry,
     text::show,
 };
+use bristlecone_any::DirEntry;
 
 /// How many bytes of a large value are in memory at a time.
 const PART_BYTES: u64 = 8 << 20;

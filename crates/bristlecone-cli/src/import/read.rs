@@ -16,9 +16,9 @@ use rustix::{fs::OFlags, io::Errno};
 
 use crate::{
     failure::{Failure, Result},
-    formats::Repo,
     text::show,
 };
+use bristlecone_any::Repo;
 
 /// Any of the three executable bits.
 pub(super) const EXECUTABLE: u32 = 0o111;

@@ -21,7 +21,7 @@ use bristlecone_git::{
 
 use crate::{
     failure::{Failure, Result},
-    open::{Opened, Store},
+    open::Opened,
     text::show,
 };
 
@@ -115,12 +115,10 @@ impl Rules {
             excludes.add(pattern.as_bytes());
         }
         let mut rules = Self { excludes, top: Scope::Patterns(None), git: None, ignored: BTreeMap::new() };
-        match &opened.store {
-            Store::Git { layout, .. } => rules.read_git(layout, dir, wanted.all)?,
-            Store::Disk { .. } if !wanted.all => {
-                rules.top = rules.with_file(&Scope::Patterns(None), dir, b"", CONE_IGNORE)?
-            }
-            Store::Disk { .. } => {}
+        match opened.repo.git() {
+            Some((_, layout)) => rules.read_git(layout, dir, wanted.all)?,
+            None if !wanted.all => rules.top = rules.with_file(&Scope::Patterns(None), dir, b"", CONE_IGNORE)?,
+            None => {}
         }
         Ok(rules)
     }

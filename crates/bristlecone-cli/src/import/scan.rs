@@ -18,9 +18,9 @@ use super::{
 };
 use crate::{
     failure::{Failure, Result},
-    formats::AnyFormat,
     text::{self, show},
 };
+use bristlecone_any::AnyFormat;
 
 /// How many files are named that a format cannot keep.
 const NAMED_MAX: usize = 3;
@@ -129,12 +129,12 @@ pub(super) struct Scanner<'a> {
 impl<'a> Scanner<'a> {
     /// Leaves out the folder `store`.
     pub(super) fn new(
-        store: &FilePath,
+        store: Option<&FilePath>,
         rules: &'a mut Rules,
         skip_unreadable: bool,
         tell: &'a mut dyn FnMut(u64),
     ) -> Self {
-        let store = fs::metadata(store).map(|found| (found.dev(), found.ino())).ok();
+        let store = store.and_then(|store| fs::metadata(store).ok()).map(|found| (found.dev(), found.ino()));
         Self { rules, skip_unreadable, tell, seen: 0, store }
     }
 

@@ -3,9 +3,10 @@
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path as FilePath};
 
 use bristlecone::{EntryKind, Path};
+use bristlecone_any::Tree;
 
 use super::{Contents, read::Bytes, rules::Rules};
-use crate::{failure::Result, formats::Tree, open::Opened};
+use crate::{failure::Result, open::Opened};
 
 /// Adds files that a sparse checkout leaves out of the folder: they are as the index has them. Returns how many there are.
 pub(super) fn add(opened: &Opened, dir: &FilePath, rules: &Rules, tree: &mut Tree) -> Result<u64> {
@@ -16,7 +17,7 @@ pub(super) fn add(opened: &Opened, dir: &FilePath, rules: &Rules, tree: &mut Tre
         }
         let contents = match item.kind {
             EntryKind::Foreign => Contents::Submodule(item.oid),
-            kind => Contents::Value(kind, Bytes::Here(opened.contents(item.oid.into())?)),
+            kind => Contents::Value(kind, Bytes::Here(opened.repo.contents(item.oid.into())?)),
         };
         contents.add_to(tree, &Path::from_bytes(path)?)?;
         count += 1;

@@ -6,8 +6,9 @@ use regex::bytes::Regex;
 use super::name;
 use crate::{
     failure::{Failure, Result},
-    open::{Head, Opened, Store},
+    open::Opened,
 };
+use bristlecone_any::Head;
 
 /// A regular expression that is looked for in lines.
 #[derive(Clone, Debug)]
@@ -53,7 +54,7 @@ pub(crate) fn every_head(opened: &Opened) -> Result<Vec<ObjRef>> {
             Err(error) => return Err(error.into()),
         }
     }
-    heads.extend(match opened.head()? {
+    heads.extend(match opened.repo.checked_out()? {
         Head::Detached(at) => Some(at),
         Head::Branch(name) => opened.repo.branch(&name)?.head()?,
     });
@@ -62,11 +63,11 @@ pub(crate) fn every_head(opened: &Opened) -> Result<Vec<ObjRef>> {
 
 /// Returns what a ref held `back` moves ago, as its reflog says. Without a name it is the branch that is checked out.
 pub(super) fn logged(opened: &Opened, base: &str, back: usize) -> Result<(Kind, ObjRef)> {
-    let Store::Git { backend, .. } = &opened.store else {
+    let Some((backend, _)) = opened.repo.git() else {
         let way = "name a commit by its id, or relative to another, as in main~1";
         return Err(Failure::usage(format!("@{{N}} reads a reflog, and only Git repositories keep one; {way}")));
     };
-    let name = match (base, opened.head()?) {
+    let name = match (base, opened.repo.checked_out()?) {
         ("", Head::Branch(branch)) => format!("refs/heads/{branch}"),
         ("" | "HEAD" | "@", _) => "HEAD".to_owned(),
         _ => name::ref_name(opened, base)?.ok_or_else(|| name::unknown(base))?,

@@ -6,8 +6,9 @@ use bristlecone::{Error, Format, Kind, ObjRef, Oid};
 
 use crate::{
     failure::{Failure, Result},
-    open::{Head, Opened, Store},
+    open::Opened,
 };
+use bristlecone_any::Head;
 
 /// Returns the object that `text` names: a commit as [`bristlecone::Repo::revparse`] finds it, or by the text that the
 /// store's format has for its id; else any object by the first digits of its id.
@@ -75,10 +76,10 @@ pub(super) fn ref_name(opened: &Opened, text: &str) -> Result<Option<String>> {
 /// Returns `text` with a branch or a whole id in place of what only this command knows: HEAD, where that is Git's, and in
 /// a Git repository the first digits of an id, which its indexes find without reading objects.
 fn settled<'t>(opened: &Opened, text: &'t str) -> Result<Cow<'t, str>> {
-    let Store::Git { backend, .. } = &opened.store else { return Ok(Cow::Borrowed(text)) };
+    let Some((backend, _)) = opened.repo.git() else { return Ok(Cow::Borrowed(text)) };
     let (base, rest) = text.split_at(text.find(['~', '^']).unwrap_or(text.len()));
     if matches!(base, "HEAD" | "@") && opened.repo.head()?.is_none() {
-        return Ok(Cow::Owned(match opened.head()? {
+        return Ok(Cow::Owned(match opened.repo.checked_out()? {
             Head::Branch(name) => format!("refs/heads/{name}{rest}"),
             Head::Detached(at) => format!("{}{rest}", at.oid),
         }));
@@ -118,11 +119,11 @@ fn by_id(opened: &Opened, text: &str) -> Result<Option<(Kind, ObjRef)>> {
     if text.len() < 4 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return Ok(None);
     }
-    if let (Store::Git { .. }, Ok(oid)) = (&opened.store, text.parse::<Oid>()) {
+    if let (Some(_), Ok(oid)) = (opened.repo.git(), text.parse::<Oid>()) {
         let object = opened.backend().read(&oid.into())?;
         return Ok(object.map(|object| (object.kind(), ObjRef::new(oid, object.location()))));
     }
-    if matches!(opened.store, Store::Git { .. }) {
+    if opened.repo.git().is_some() {
         // What is shorter was looked for before.
         return Ok(None);
     }

@@ -135,7 +135,7 @@ pub(crate) fn select(opened: &Opened, words: &[OsString], rest: Option<&[OsStrin
 }
 
 /// Returns the trees in which paths are looked for.
-fn places(opened: &Opened, found: &Selection) -> Result<Vec<crate::formats::Tree>> {
+fn places(opened: &Opened, found: &Selection) -> Result<Vec<bristlecone_any::Tree>> {
     let mut trees = Vec::new();
     for at in found.heads.iter().copied().chain(opened.commit_to_read(None)?) {
         trees.push(opened.repo.checkout(at)?);
@@ -144,7 +144,7 @@ fn places(opened: &Opened, found: &Selection) -> Result<Vec<crate::formats::Tree
 }
 
 /// Returns the path that a word is, if there is something there.
-fn is_there(trees: &[crate::formats::Tree], word: &OsStr) -> Result<Option<Path>> {
+fn is_there(trees: &[bristlecone_any::Tree], word: &OsStr) -> Result<Option<Path>> {
     let Ok(path) = path_of(word) else { return Ok(None) };
     for tree in trees {
         if path.is_root() || tree.get(&path)?.is_some() {

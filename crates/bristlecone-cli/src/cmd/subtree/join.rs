@@ -15,12 +15,12 @@ use crate::{
     entry,
     failure::{Failure, Result},
     follow::Leave,
-    formats::{AnyFormat, Branch},
     open::{Access, Opened, short},
     output::{Fields, fields, put_name},
     rev, text,
     who::{DurabilityArg, WhyArgs},
 };
+use bristlecone_any::{AnyFormat, Branch};
 
 /// What is joined, and how.
 #[derive(Args, Debug)]
@@ -102,7 +102,7 @@ pub(super) fn pull(args: PullArgs, context: &mut Context) -> Result<()> {
             let theirs = short(&join.theirs);
             context.out.line(format_args!("commit {theirs} is in {} already; nothing changed", join.prefix))?;
             let all = join.fields(None);
-            join.opened.close()?;
+            join.opened.repo.close()?;
             context.out.document(all)
         }
         Pulled::Conflicts(conflicts) => join.refuse(&conflicts, context),
@@ -158,7 +158,7 @@ impl Join {
         let at = self.branch.commit_with_parents(&mut joined.tree, &joined.parents, &info)?;
         let all = self.fields(Some(at));
         self.leave.follow(&at, info.durability)?;
-        self.opened.close()?;
+        self.opened.repo.close()?;
         let (branch, theirs) = (self.branch.name(), short(&self.theirs));
         context.out.line(format_args!("{did} {theirs} at {} on {branch} as commit {}", self.prefix, short(&at)))?;
         context.out.document(all)
@@ -194,7 +194,7 @@ impl Join {
         let count = text::count(listed.len() as u64, "path", "paths");
         all.insert("conflicts".to_owned(), listed.into());
         context.out.document(all)?;
-        self.opened.close()?;
+        self.opened.repo.close()?;
         let way = "make them the same on one side, commit, and pull again";
         Err(Failure::negative(format!("both sides changed {count}, and differently; nothing was changed; {way}")))
     }

@@ -46,7 +46,7 @@ pub(super) fn split(args: SplitArgs, context: &mut Context) -> Result<()> {
     if let Some(name) = &branch {
         point(&opened, name, split.head)?;
     }
-    opened.close()?;
+    opened.repo.close()?;
     context.out.line(split.head.oid)?;
     let mut all = fields! { "branch": branch, "written": split.written };
     put_name(&mut all, "prefix", prefix.as_bytes());
@@ -107,7 +107,7 @@ pub(super) fn status(args: StatusArgs, context: &mut Context) -> Result<()> {
         None => None,
     };
     let subtree = opened.repo.subtree(&prefix)?;
-    let status = subtree.status(head, other.as_ref().map(|(other, at)| (&other.repo, *at))).map_err(explained)?;
+    let status = subtree.status(head, other.as_ref().map(|(other, at)| (&*other.repo, *at))).map_err(explained)?;
     let status = status.ok_or_else(|| no_directory(&prefix, head))?;
     let theirs = other.map(|(_, at)| at);
     let out = &mut context.out;
