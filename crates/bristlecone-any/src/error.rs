@@ -4,13 +4,13 @@ use std::{
     convert::Infallible,
     error, fmt, io,
     os::unix::ffi::OsStrExt,
-    path::{Path, PathBuf},
+    path::{Path as FilePath, PathBuf},
     sync::Arc,
 };
 
-use bristlecone::{PathError, core::FormatError, escape};
+use bristlecone::{EntryKind, Oid, Path, PathError, core::FormatError, escape};
 
-use crate::identity::Moment;
+use crate::{folder::FolderError, identity::Moment, revision::RevisionError};
 
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -68,6 +68,33 @@ pub enum Error {
         backend: &'static str,
     },
 
+    // What is named in it.
+    /// A revision that is none, or is not there.
+    Revision(RevisionError),
+    /// Nothing at a path.
+    NothingAt {
+        /// The path.
+        path: Path,
+        /// The value on the way there, below which nothing can be.
+        value_above: Option<Path>,
+    },
+    /// Something else than a directory at a path.
+    NotADirectory {
+        /// The path.
+        path: Path,
+        /// What is there.
+        kind: EntryKind,
+    },
+    /// The id of a commit of another repository at a path, which has no contents here.
+    Submodule {
+        /// The path.
+        path: Path,
+        /// The id.
+        oid: Oid,
+    },
+    /// What is wrong with a folder of files.
+    Folder(FolderError),
+
     // Branches and who commits.
     /// What is checked out is a ref, and no branch.
     Head {
@@ -118,14 +145,16 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Store(error) => ErrorKind::of(error),
-            Self::NoStore { .. } => ErrorKind::NotFound,
+            Self::Revision(error) => error.kind(),
+            Self::Folder(error) => error.kind(),
+            Self::NoStore { .. } | Self::NothingAt { .. } => ErrorKind::NotFound,
             Self::Io { .. } | Self::ForeignOwner { .. } | Self::Head { .. } => ErrorKind::Failed,
             _ => ErrorKind::Mistake,
         }
     }
 
     /// Wraps a failure of the system.
-    pub(crate) fn io(doing: &'static str, file: impl AsRef<Path>, source: io::Error) -> Self {
+    pub(crate) fn io(doing: &'static str, file: impl AsRef<FilePath>, source: io::Error) -> Self {
         Self::Io { doing, file: shown(file.as_ref()), source: Arc::new(source) }
     }
 
@@ -172,6 +201,17 @@ impl fmt::Display for Error {
             Self::Unfit { format, backend } => {
                 write!(f, "the backend {backend} keeps no objects of the format {format}; choose another of the two")
             }
+            Self::Revision(error) => error.fmt(f),
+            Self::NothingAt { path, value_above: None } => write!(f, "there is nothing at {path}"),
+            Self::NothingAt { path, value_above: Some(above) } => {
+                write!(f, "there is nothing at {path}: {above} is a value, not a directory")
+            }
+            Self::NotADirectory { path, kind } => write!(f, "{path} is a {}, not a directory", kind.name()),
+            Self::Submodule { path, oid } => write!(
+                f,
+                "{path} is the id {oid} of a commit in another repository (a submodule), and has no contents here; look there"
+            ),
+            Self::Folder(error) => error.fmt(f),
             Self::Head { name } => write!(f, "HEAD names {name}, which is no branch"),
             Self::BranchName { name, why } => {
                 write!(f, "\"{name}\" cannot be the name of a branch: {why}; choose another name")
@@ -194,6 +234,7 @@ impl error::Error for Error {
         match self {
             Self::Store(error) => error.source(),
             Self::Io { source, .. } => Some(&**source),
+            Self::Folder(error) => error.source(),
             _ => None,
         }
     }
@@ -219,6 +260,6 @@ impl From<Infallible> for Error {
 }
 
 /// Shows a name of the system.
-pub(crate) fn shown(name: &Path) -> String {
+pub(crate) fn shown(name: &FilePath) -> String {
     escape(name.as_os_str().as_bytes())
 }

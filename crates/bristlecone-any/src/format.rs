@@ -15,6 +15,8 @@ use bristlecone::{
     disk::FormatTag,
 };
 
+use bristlecone_git::transfer;
+
 /// A repository of any format.
 pub type Repo = bristlecone::Repo<AnyFormat>;
 /// A branch of one.
@@ -104,6 +106,13 @@ macro_rules! formats {
             }
         }
 
+        $($(#[$gate])?
+        impl From<$format> for AnyFormat {
+            fn from(format: $format) -> Self {
+                Self::$format(format)
+            }
+        })*
+
         any_walk!(AnyListing, Listing, Entry<'a>, $($(#[$gate])? $format,)*);
         any_walk!(AnyComparison, Comparison, (Option<Entry<'a>>, Option<Entry<'a>>), $($(#[$gate])? $format,)*);
 
@@ -161,6 +170,17 @@ impl AnyFormat {
         };
         let found = format!("objects of the format {} version {}", tag.name, tag.version);
         Err(Error::Incompatible { file, found, expected })
+    }
+
+    /// Returns what a history of Git is imported to and exported from; `None` if the format cannot hold one.
+    #[must_use]
+    pub const fn transfer_store(&self) -> Option<transfer::Store> {
+        match self {
+            Self::Native(native) => Some(transfer::Store::Native(*native)),
+            Self::Git(git) => Some(transfer::Store::Git(*git)),
+            #[cfg(feature = "tezos")]
+            Self::Tezos(_) => None,
+        }
     }
 
     /// Returns a commit's message as the format has it: Git ends them with a line's end.

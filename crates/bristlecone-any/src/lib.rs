@@ -25,13 +25,17 @@
 //! It parses no command line, prints nothing, reads no standard input, never ends the process and changes nothing of it.
 //! The environment is read where the documentation says so ([`identity`]).
 
+pub mod check;
 mod error;
+pub mod folder;
 pub mod format;
 pub mod identity;
+pub mod path;
 pub mod place;
 mod repo;
+pub mod revision;
 
 pub use error::{Error, ErrorKind, Result};
 pub use format::{AnyFormat, Branch, DirEntry, Prepared, Repo, Tree};
-pub use place::{Found, Place, STORE_DIR};
+pub use place::{Found, Place, STORE_DIR, store_dir};
 pub use repo::{AnyBackend, AnyRepo, FIRST_BRANCH, Head, OpenOptions, check_new_branch, short_branch};

@@ -133,6 +133,12 @@ impl Place {
     }
 }
 
+/// Returns the folder of the store that is made in a folder: the `.bristlecone` in it, unless that is what is named.
+#[must_use]
+pub fn store_dir(dir: &FilePath) -> PathBuf {
+    if dir.ends_with(STORE_DIR) { dir.to_owned() } else { dir.join(STORE_DIR) }
+}
+
 impl TryFrom<&str> for Place {
     type Error = Error;
 

@@ -8,7 +8,7 @@ use std::{
 };
 
 use bristlecone::{Error, PathError, VALUE_BYTES_MAX};
-use bristlecone_any::{Error as AnyError, ErrorKind, short_branch};
+use bristlecone_any::{Error as AnyError, ErrorKind, folder::FolderError, revision::RevisionError, short_branch};
 use bristlecone_git::transfer::TransferError;
 use bristlecone_trace::TraceError;
 
@@ -282,12 +282,61 @@ impl From<AnyError> for Failure {
                 };
                 return Self::failed(format!("{error}; {way}"));
             }
+            AnyError::Revision(RevisionError::Neither { word }) => format!(
+                "write `-- {word}` for a path that is not there any more; `cone branches` and `cone tag` list names of \
+                 revisions"
+            ),
+            AnyError::Revision(revision) => return Self::with_code(&error, revision_way(revision)),
+            AnyError::Folder(folder) => return Self::of_folder(folder, &error),
+            AnyError::NothingAt { value_above: Some(above), .. } => format!("read that with `cone get {above}`"),
+            AnyError::NothingAt { .. } => "`cone list` and `cone tree` show what there is".to_owned(),
+            AnyError::NotADirectory { path, .. } => format!("read it with `cone get {path}`"),
+            AnyError::Submodule { .. } => return Self::usage(format!("{error}, or see the id with `cone list -l`")),
             AnyError::Head { .. } => "`cone checkout` one".to_owned(),
             AnyError::Zone { when, .. } => format!("give the seconds alone: --date {}", when.seconds),
-            _ => return Self::new(error.kind().into(), error.to_string()),
+            _ => return Self::with_code(&error, None),
         };
-        Self::new(error.kind().into(), format!("{error}; {way}"))
+        Self::with_code(&error, Some(&way))
     }
+}
+
+impl Failure {
+    /// An error with what to do about it, where the error does not say it itself.
+    fn with_code(error: &AnyError, way: Option<&str>) -> Self {
+        let way = way.map(|way| format!("; {way}")).unwrap_or_default();
+        Self::new(error.kind().into(), format!("{error}{way}"))
+    }
+
+    fn of_folder(folder: &FolderError, error: &AnyError) -> Self {
+        let way = match folder {
+            FolderError::Repository { source, .. } => return Self::from(source.clone()).about(error.to_string()),
+            FolderError::Name { source, .. } => return Self::from(source.clone()).about(error.to_string()),
+            FolderError::TooLarge { place, bytes } => return Self::too_large(text::show(place), Some(*bytes)),
+            FolderError::Ignored { .. } => "take it with all that is in it with --all",
+            FolderError::NotKept { .. } => {
+                "take them as plain values with --plain, links as their targets, or leave them out"
+            }
+            FolderError::NotEmpty { .. } => "choose another, or replace files in it with --force",
+            FolderError::FileName { .. } => "nothing was written; export another part with --path",
+            FolderError::EndsEarly { .. } => "run `cone check`",
+            _ => return Self::with_code(error, None),
+        };
+        Self::with_code(error, Some(way))
+    }
+}
+
+/// Returns what to do about a revision, where the error does not say it itself.
+fn revision_way(error: &RevisionError) -> Option<&'static str> {
+    Some(match error {
+        RevisionError::WrongKind { tree: false, .. } => "name a commit here, or look at the object with `cone show`",
+        RevisionError::WrongKind { .. } => "name a commit or a directory here, or look at the object with `cone show`",
+        RevisionError::Peel { .. } => "`cone show` shows what it is",
+        RevisionError::Foreign { .. } => "see it with `cone list -l`",
+        RevisionError::Inline { .. } => "read it with `cone show` or `cone get`",
+        RevisionError::NoMessage { .. } => "look with `cone log --all`",
+        RevisionError::NoAncestor { .. } => "compare the two as they are, with a blank in place of the dots",
+        _ => return None,
+    })
 }
 
 impl From<TransferError> for Failure {

@@ -7,15 +7,14 @@ use std::{
     path::{Path as FilePath, PathBuf},
 };
 
-use bristlecone::{Backend, Error, Format, ObjRef};
-use bristlecone_any::{AnyRepo, Branch, Error as AnyError, Found, Head, OpenOptions, Place, Tree, short_branch};
+use bristlecone::{Backend, Format, ObjRef};
+use bristlecone_any::{AnyRepo, Branch, Found, Head, OpenOptions, Place, Tree, revision, short_branch};
 use clap::Args;
 
 use crate::{
     ending,
     failure::{Failure, Result},
     output::{Fields, Style},
-    rev,
 };
 
 /// Options of every command.
@@ -94,20 +93,12 @@ impl Globals {
 
     /// Opens the store.
     pub(crate) fn open(&self, access: Access) -> Result<Opened> {
-        let opened = self.open_found(access)??;
+        let repo = self.open_repo(access)??;
+        let opened = Opened { repo, branch: self.branch()?, wait_ms: self.wait_ms()?, worktree: self.worktree };
         if let Some(name) = &opened.branch {
             opened.repo.branch(name)?;
         }
         Ok(opened)
-    }
-
-    /// As [`Globals::open`], but returns file, offset and reason if the store is too damaged to be opened.
-    pub(crate) fn open_or_damage(&self, access: Access) -> Result<Result<Opened, (String, u64, String)>> {
-        match self.open_found(access)? {
-            Err(AnyError::Store(Error::Corrupt { file, offset, reason, .. })) => Ok(Err((file, offset, reason))),
-            Err(AnyError::Store(Error::Lost { file, reason })) => Ok(Err((file, 0, reason))),
-            opened => Ok(Ok(opened?)),
-        }
     }
 
     /// Returns the store that is named, or the nearest one: here or in a folder above. It need not be one that opens.
@@ -119,20 +110,19 @@ impl Globals {
         Ok(Place::find_above(&here))
     }
 
-    fn open_found(&self, access: Access) -> Result<bristlecone_any::Result<Opened>> {
-        let found = match self.find()? {
-            Ok(found) => found,
-            Err(error) => return Ok(Err(error)),
+    /// Opens the store without what else was named. What is wrong with the store itself is the inner error.
+    pub(crate) fn open_repo(&self, access: Access) -> Result<bristlecone_any::Result<AnyRepo>> {
+        let opened = match self.find()? {
+            Ok(found) => self.options(access)?.open_found(found),
+            Err(error) => Err(error),
         };
-        let repo = match self.options(access)?.open_found(found) {
-            Ok(repo) => repo,
-            Err(error) => return Ok(Err(error)),
-        };
-        tell_of_losses(&repo);
-        if access == Access::Write {
-            ending::writes_to(&repo);
+        if let Ok(repo) = &opened {
+            tell_of_losses(repo);
+            if access == Access::Write {
+                ending::writes_to(repo);
+            }
         }
-        Ok(Ok(Opened { repo, branch: self.branch()?, wait_ms: self.wait_ms()?, worktree: self.worktree }))
+        Ok(opened)
     }
 }
 
@@ -202,7 +192,7 @@ impl Opened {
     /// checked out; `None` if that is a branch without commits.
     pub(crate) fn commit_to_read(&self, at: Option<&OsString>) -> Result<Option<ObjRef>> {
         if let Some(text) = at {
-            return rev::commit(self, text).map(Some);
+            return Ok(Some(revision::commit(&self.repo, text)?));
         }
         let head = self.repo.checked_out()?;
         let (name, named) = match (&self.branch, &head) {
@@ -221,7 +211,7 @@ impl Opened {
     /// also be a directory.
     pub(crate) fn tree_to_read(&self, at: Option<&OsString>) -> Result<Tree> {
         if let Some(text) = at {
-            return rev::tree(self, text);
+            return Ok(revision::tree(&self.repo, text)?);
         }
         Ok(match self.commit_to_read(None)? {
             Some(commit) => self.repo.checkout(commit)?,

@@ -19,7 +19,7 @@ use crate::{
     error::{Error, Result, shown},
     format::AnyFormat,
     identity,
-    place::{Found, Place, STORE_DIR},
+    place::{Found, Place, store_dir},
 };
 
 /// How a store is opened or made.
@@ -184,8 +184,7 @@ impl OpenOptions {
                 // What a crash left of one that was being made is found, too.
                 Ok(Found::Disk(found)) => found,
                 Ok(_) => return Err(bristlecone::Error::Exists { file: shown(dir) }.into()),
-                Err(Error::NoStore { .. }) if dir.ends_with(STORE_DIR) => dir.clone(),
-                Err(Error::NoStore { .. }) => dir.join(STORE_DIR),
+                Err(Error::NoStore { .. }) => store_dir(dir),
                 Err(error) => return Err(error),
             },
         };

@@ -12,15 +12,14 @@ use clap::Args;
 use super::{Context, set};
 use crate::{
     commit::{Change, Committed},
-    entry,
     failure::{Failure, Result},
     open::{Access, Opened},
     output::fields,
-    rev, stdin,
+    stdin,
     text::count,
     who::{CommitArgs, DurabilityArg},
 };
-use bristlecone_any::{Tree, check_new_branch, short_branch};
+use bristlecone_any::{Tree, check_new_branch, path, revision, short_branch};
 
 mod parse;
 
@@ -176,7 +175,7 @@ fn apply(tree: &mut Tree, edits: &[(u64, Edit)], force: bool, done: &Done) -> Re
         let made = match edit {
             Edit::Set(path, value) => set::set(tree, path, &set::New::Bytes(value), force),
             Edit::Remove(path) => match tree.get(path)? {
-                None => Err(entry::nothing_at(tree, path)?),
+                None => Err(path::nothing_at(tree, path)?.into()),
                 Some(_) => Ok(tree.remove(path)?),
             },
             Edit::Test(path, expected) => test(tree, path, expected.as_deref()),
@@ -216,7 +215,7 @@ fn ref_move(opened: &Opened, wanted: &Move) -> Result<RefMove> {
     let branch = opened.repo.branch(name)?;
     let name = branch.moving_ref()?;
     opened.check_not_checked_out(&name)?;
-    let at = |text: &str| -> Result<ObjRef> { rev::commit(opened, OsStr::new(text)) };
+    let at = |text: &str| -> Result<ObjRef> { Ok(revision::commit(&opened.repo, OsStr::new(text))?) };
     let to = wanted.to.as_deref().map(at).transpose()?.map(RefTarget::Object);
     let expected = match &wanted.expected {
         parse::Expected::Anything => Expected::Any,

@@ -10,9 +10,8 @@ use crate::{
     failure::{Failure, Result},
     open::{Access, Opened, short},
     output::fields,
-    rev,
 };
-use bristlecone_any::{Head, check_new_branch, short_branch};
+use bristlecone_any::{Head, check_new_branch, revision, short_branch};
 
 /// Choose the branch or commit that other commands work on
 #[derive(Args, Debug)]
@@ -65,7 +64,7 @@ pub(super) fn run(args: CheckoutArgs, context: &mut Context) -> Result<()> {
         opened.put_commit(&mut all, at.as_ref());
         return context.out.document(all);
     }
-    let at = rev::commit(&opened, &name)?;
+    let at = revision::commit(&opened.repo, &name)?;
     opened.repo.detach_head(at)?;
     context.out.made(format!("at commit {}, on no branch", short(&at)))?;
     let mut all = fields! { "head": (), "detached": at.oid.to_string() };
@@ -101,7 +100,7 @@ fn is_branch(opened: &Opened, name: &str) -> Result<bool> {
 /// Makes the branch where there are commits; else it begins with the first.
 fn create(opened: &Opened, name: &str, start: Option<&OsString>) -> Result<()> {
     let at = match start {
-        Some(start) => Some(rev::commit(opened, start)?),
+        Some(start) => Some(revision::commit(&opened.repo, start)?),
         None => opened.commit_to_read(None)?,
     };
     match at {

@@ -87,14 +87,10 @@ fn begin_work(opened: &Opened, from: &Repository) -> String {
 
 /// Returns the store of a history, if the format can hold one.
 pub(super) fn store_of(format: &AnyFormat) -> Result<transfer::Store> {
-    match format {
-        AnyFormat::Git(git) => Ok(transfer::Store::Git(*git)),
-        AnyFormat::Native(native) => Ok(transfer::Store::Native(*native)),
-        _ => {
-            let way = "use a store of the format git or native, such as `cone init --format git` makes";
-            Err(Failure::usage(format!("the format {} cannot hold a history of Git; {way}", format.name())))
-        }
-    }
+    format.transfer_store().ok_or_else(|| {
+        let way = "use a store of the format git or native, such as `cone init --format git` makes";
+        Failure::usage(format!("the format {} cannot hold a history of Git; {way}", format.name()))
+    })
 }
 
 /// Returns the folder for what does not fit in memory: that of the store, which has room for the history itself.

@@ -21,7 +21,7 @@ use crate::{
     output::{fields, put_name},
     text::show,
 };
-use bristlecone_any::{AnyFormat, FIRST_BRANCH, Place, STORE_DIR, check_new_branch};
+use bristlecone_any::{AnyFormat, FIRST_BRANCH, Place, check_new_branch, store_dir};
 
 /// Make a store in the folder .bristlecone of a folder
 #[derive(Args, Debug)]
@@ -83,7 +83,7 @@ pub(super) fn run(args: InitArgs, context: &mut Context) -> Result<()> {
         (None, Some(dir)) => dir.to_owned(),
         (None, None) => PathBuf::from("."),
     };
-    let dir = if top.file_name().is_some_and(|name| name == STORE_DIR) { top } else { top.join(STORE_DIR) };
+    let dir = store_dir(&top);
     let git = git_around(&top_of(&dir))?;
     if let (Some(layout), false) = (&git, args.here) {
         let (git, shown) = (show(layout.worktree.as_ref().unwrap_or(&layout.git_dir)), show(&dir));

@@ -12,15 +12,14 @@ use serde_json::Value;
 
 use super::{super::Context, Prefix, Subtree, explained, no_directory, open_other};
 use crate::{
-    entry,
     failure::{Failure, Result},
     follow::Leave,
     open::{Access, Opened, short},
     output::{Fields, fields, put_name},
-    rev, text,
+    text,
     who::{DurabilityArg, WhyArgs},
 };
-use bristlecone_any::{AnyFormat, Branch};
+use bristlecone_any::{AnyFormat, Branch, path, revision};
 
 /// What is joined, and how.
 #[derive(Args, Debug)]
@@ -78,7 +77,7 @@ pub(super) fn add(args: AddArgs, context: &mut Context) -> Result<()> {
     let tree = join.opened.repo.checkout(join.ours)?;
     let prefix = &join.prefix;
     let way = "choose another prefix, or bring in what is new with `cone subtree pull`";
-    if let Some(above) = entry::value_above(&tree, prefix)? {
+    if let Some(above) = path::value_above(&tree, prefix)? {
         return Err(Failure::usage(format!("{above} is a value, so nothing can lie below it; {way}")));
     }
     if tree.kind(prefix)?.is_some() {
@@ -123,7 +122,7 @@ impl Join {
             )));
         };
         let other = open_other(context, &opened, args.other, Access::Read)?;
-        let theirs = rev::commit(&other, &args.rev)?;
+        let theirs = revision::commit(&other.repo, &args.rev)?;
         let info = args.why.info(&opened, "", args.durability)?;
         let subtree = opened.repo.subtree(&prefix)?;
         Ok(Self { prefix, subtree, branch, leave, other, ours, theirs, info, squash: args.squash, opened })
