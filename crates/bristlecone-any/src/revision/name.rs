@@ -81,7 +81,6 @@ pub(super) fn ref_name(repo: &AnyRepo, text: &str) -> Result<Option<String>> {
 /// Returns `text` with a branch or a whole id in place of what only this crate knows: HEAD, where none is set, and in
 /// a Git repository the first digits of an id, which its indexes find without reading objects.
 fn settled<'t>(repo: &AnyRepo, text: &'t str) -> Result<Cow<'t, str>> {
-    let Some((backend, _)) = repo.git() else { return Ok(Cow::Borrowed(text)) };
     let (base, rest) = text.split_at(text.find(['~', '^']).unwrap_or(text.len()));
     if matches!(base, "HEAD" | "@") && repo.head()?.is_none() {
         return Ok(Cow::Owned(match repo.checked_out()? {
@@ -89,6 +88,7 @@ fn settled<'t>(repo: &AnyRepo, text: &'t str) -> Result<Cow<'t, str>> {
             Head::Detached(at) => format!("{}{rest}", at.oid),
         }));
     }
+    let Some((backend, _)) = repo.git() else { return Ok(Cow::Borrowed(text)) };
     let digits = base.len() >= 4 && base.bytes().all(|byte| byte.is_ascii_hexdigit());
     if !digits || base.len() >= 40 || ref_target(repo, base)?.is_some() {
         return Ok(Cow::Borrowed(text));
