@@ -66,7 +66,7 @@ pub fn export(
         }
         walked
     })?;
-    Ok(plan)
+    Ok(Exported { bytes: work.done.bytes.load(Relaxed), ..plan })
 }
 
 /// Makes the folder, or checks that it may be used.

@@ -28,7 +28,7 @@ pub struct Exported {
 }
 
 impl Exported {
-    /// Walks `tree` without loading a value.
+    /// Walks `tree` without loading a value. How many bytes there are is known once they are written.
     pub(super) fn plan(tree: &Tree) -> Result<Self> {
         let mut plan = Self::default();
         let mut stack = vec![(Path::root(), tree.clone())];
@@ -51,7 +51,6 @@ impl Exported {
                     (EntryKind::Link, _) => plan.links += 1,
                     _ => plan.files += 1,
                 }
-                plan.bytes += entry.bytes().unwrap_or(0);
             }
         }
         // Directories were met in another order.
