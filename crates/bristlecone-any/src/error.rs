@@ -2,7 +2,7 @@
 
 use std::{
     convert::Infallible,
-    error, fmt, io,
+    io,
     os::unix::ffi::OsStrExt,
     path::{Path as FilePath, PathBuf},
     sync::Arc,
@@ -16,12 +16,14 @@ use crate::{folder::FolderError, identity::Moment, revision::RevisionError};
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What can go wrong with a store of any format and backend.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The store itself says so.
-    Store(bristlecone::Error),
+    #[error(transparent)]
+    Store(#[from] bristlecone::Error),
     /// The system failed on a file or folder.
+    #[error("cannot {doing} {file}")]
     Io {
         /// What was to be done with it, such as `read`.
         doing: &'static str,
@@ -33,6 +35,7 @@ pub enum Error {
 
     // Finding and opening.
     /// A url that names no place where stores are.
+    #[error("{url} names no store: {reason}")]
     Url {
         /// The url.
         url: String,
@@ -40,6 +43,7 @@ pub enum Error {
         reason: String,
     },
     /// No store where one was looked for.
+    #[error("no store in {}{}", shown(.dir), if *.or_above { " or any folder above it" } else { "" })]
     NoStore {
         /// The folder.
         dir: PathBuf,
@@ -47,6 +51,8 @@ pub enum Error {
         or_above: bool,
     },
     /// A Git repository that belongs to another user, whose settings are not to be trusted.
+    #[error("{} belongs to another user ({owner}), whose settings Git would not trust either; if you do, run `git config --global --add \
+         safe.directory {}`", shown(.place), shown(.top))]
     ForeignOwner {
         /// The folder or file that does.
         place: PathBuf,
@@ -56,11 +62,13 @@ pub enum Error {
         top: PathBuf,
     },
     /// A Git repository where a store of the disk engine is needed.
+    #[error("{} is a Git repository; `git fsck` tells what is wrong with it, and Git repairs it", shown(.dir))]
     GitRepository {
         /// Its folder.
         dir: PathBuf,
     },
     /// A format that a backend does not keep.
+    #[error("the backend {backend} keeps no objects of the format {format}; choose another of the two")]
     Unfit {
         /// The format.
         format: &'static str,
@@ -70,8 +78,10 @@ pub enum Error {
 
     // What is named in it.
     /// A revision that is none, or is not there.
-    Revision(RevisionError),
+    #[error(transparent)]
+    Revision(#[from] RevisionError),
     /// Nothing at a path.
+    #[error("there is nothing at {path}{}", .value_above.as_ref().map(|above| format!(": {above} is a value, not a directory")).unwrap_or_default())]
     NothingAt {
         /// The path.
         path: Path,
@@ -79,6 +89,7 @@ pub enum Error {
         value_above: Option<Path>,
     },
     /// Something else than a directory at a path.
+    #[error("{path} is a {}, not a directory", .kind.name())]
     NotADirectory {
         /// The path.
         path: Path,
@@ -86,6 +97,9 @@ pub enum Error {
         kind: EntryKind,
     },
     /// The id of a commit of another repository at a path, which has no contents here.
+    #[error(
+        "{path} is the id {oid} of a commit in another repository (a submodule), and has no contents here; look there"
+    )]
     Submodule {
         /// The path.
         path: Path,
@@ -93,15 +107,18 @@ pub enum Error {
         oid: Oid,
     },
     /// What is wrong with a folder of files.
-    Folder(FolderError),
+    #[error(transparent)]
+    Folder(#[from] FolderError),
 
     // Branches and who commits.
     /// What is checked out is a ref, and no branch.
+    #[error("HEAD names {name}, which is no branch")]
     Head {
         /// The ref.
         name: String,
     },
     /// A name that is legal and that no branch should be given.
+    #[error("\"{name}\" cannot be the name of a branch: {why}; choose another name")]
     BranchName {
         /// The name.
         name: String,
@@ -109,11 +126,13 @@ pub enum Error {
         why: &'static str,
     },
     /// Somebody who is not written `Name <mail>`.
+    #[error("\"{}\" names no author; write it as \"Name <mail>\"", escape(.ident))]
     Ident {
         /// What is written.
         ident: Vec<u8>,
     },
     /// A zone that a format cannot keep.
+    #[error("a commit of the format {format} cannot keep the zone {}", escape(.when.zone.as_bytes()))]
     Zone {
         /// The format.
         format: &'static str,
@@ -121,6 +140,7 @@ pub enum Error {
         when: Moment,
     },
     /// `SOURCE_DATE_EPOCH` is no number of seconds.
+    #[error("SOURCE_DATE_EPOCH is \"{text}\"; set it to seconds since 1970, or unset it")]
     Epoch {
         /// What it is.
         text: String,
@@ -175,74 +195,6 @@ impl ErrorKind {
             NoRef { .. } => Self::NotFound,
             _ => Self::Failed,
         }
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Store(error) => error.fmt(f),
-            Self::Io { doing, file, .. } => write!(f, "cannot {doing} {file}"),
-            Self::Url { url, reason } => write!(f, "{url} names no store: {reason}"),
-            Self::NoStore { dir, or_above: false } => write!(f, "no store in {}", shown(dir)),
-            Self::NoStore { dir, .. } => write!(f, "no store in {} or any folder above it", shown(dir)),
-            Self::ForeignOwner { place, owner, top } => write!(
-                f,
-                "{} belongs to another user ({owner}), whose settings Git would not trust either; if you do, run `git \
-                 config --global --add safe.directory {}`",
-                shown(place),
-                shown(top)
-            ),
-            Self::GitRepository { dir } => write!(
-                f,
-                "{} is a Git repository; `git fsck` tells what is wrong with it, and Git repairs it",
-                shown(dir)
-            ),
-            Self::Unfit { format, backend } => {
-                write!(f, "the backend {backend} keeps no objects of the format {format}; choose another of the two")
-            }
-            Self::Revision(error) => error.fmt(f),
-            Self::NothingAt { path, value_above: None } => write!(f, "there is nothing at {path}"),
-            Self::NothingAt { path, value_above: Some(above) } => {
-                write!(f, "there is nothing at {path}: {above} is a value, not a directory")
-            }
-            Self::NotADirectory { path, kind } => write!(f, "{path} is a {}, not a directory", kind.name()),
-            Self::Submodule { path, oid } => write!(
-                f,
-                "{path} is the id {oid} of a commit in another repository (a submodule), and has no contents here; look there"
-            ),
-            Self::Folder(error) => error.fmt(f),
-            Self::Head { name } => write!(f, "HEAD names {name}, which is no branch"),
-            Self::BranchName { name, why } => {
-                write!(f, "\"{name}\" cannot be the name of a branch: {why}; choose another name")
-            }
-            Self::Ident { ident } => {
-                write!(f, "\"{}\" names no author; write it as \"Name <mail>\"", escape(ident))
-            }
-            Self::Zone { format, when } => {
-                write!(f, "a commit of the format {format} cannot keep the zone {}", escape(when.zone.as_bytes()))
-            }
-            Self::Epoch { text } => {
-                write!(f, "SOURCE_DATE_EPOCH is \"{text}\"; set it to seconds since 1970, or unset it")
-            }
-        }
-    }
-}
-
-impl error::Error for Error {
-    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
-        match self {
-            Self::Store(error) => error.source(),
-            Self::Io { source, .. } => Some(&**source),
-            Self::Folder(error) => error.source(),
-            _ => None,
-        }
-    }
-}
-
-impl From<bristlecone::Error> for Error {
-    fn from(error: bristlecone::Error) -> Self {
-        Self::Store(error)
     }
 }
 

@@ -118,8 +118,9 @@ impl Place {
     /// Looks for the nearest store: in `dir`, or in a folder above it.
     ///
     /// # Errors
-    /// As [`Place::find`].
+    /// As [`Place::find`]; [`Error::Io`] if there is no such folder.
     pub fn find_above(dir: &FilePath) -> Result<Found> {
+        let dir = dir.canonicalize().map_err(|error| Error::io("find", dir, error))?;
         for above in dir.ancestors() {
             let inner = above.join(STORE_DIR);
             if inner.is_dir() {
@@ -129,7 +130,7 @@ impl Place {
                 return Ok(found);
             }
         }
-        Err(Error::NoStore { dir: dir.to_owned(), or_above: true })
+        Err(Error::NoStore { dir, or_above: true })
     }
 }
 
@@ -151,6 +152,13 @@ impl TryFrom<&str> for Place {
 impl From<&FilePath> for Place {
     fn from(dir: &FilePath) -> Self {
         Self::Folder(dir.to_owned())
+    }
+}
+
+/// The folder, whatever its name looks like.
+impl From<&PathBuf> for Place {
+    fn from(dir: &PathBuf) -> Self {
+        Self::Folder(dir.clone())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashSet,
-    fmt, fs, io,
+    fs, io,
     ops::Deref,
     path::{Path as FilePath, PathBuf},
     sync::Arc,
@@ -65,10 +65,7 @@ impl AnyRepo {
     ///
     /// # Errors
     /// As [`OpenOptions::open`].
-    pub fn open<P: TryInto<Place>>(place: P) -> Result<Self>
-    where
-        Error: From<P::Error>,
-    {
+    pub fn open(place: impl TryInto<Place, Error: Into<Error>>) -> Result<Self> {
         OpenOptions::new().open(place)
     }
 
@@ -76,10 +73,7 @@ impl AnyRepo {
     ///
     /// # Errors
     /// As [`OpenOptions::open`].
-    pub fn open_read_only<P: TryInto<Place>>(place: P) -> Result<Self>
-    where
-        Error: From<P::Error>,
-    {
+    pub fn open_read_only(place: impl TryInto<Place, Error: Into<Error>>) -> Result<Self> {
         OpenOptions::new().read_only(true).open(place)
     }
 
@@ -87,10 +81,7 @@ impl AnyRepo {
     ///
     /// # Errors
     /// As [`OpenOptions::open_or_create`].
-    pub fn open_or_create<P: TryInto<Place>>(place: P) -> Result<Self>
-    where
-        Error: From<P::Error>,
-    {
+    pub fn open_or_create(place: impl TryInto<Place, Error: Into<Error>>) -> Result<Self> {
         OpenOptions::new().open_or_create(place)
     }
 
@@ -98,10 +89,7 @@ impl AnyRepo {
     ///
     /// # Errors
     /// As [`OpenOptions::create`].
-    pub fn create<P: TryInto<Place>>(place: P, format: AnyFormat) -> Result<Self>
-    where
-        Error: From<P::Error>,
-    {
+    pub fn create(place: impl TryInto<Place, Error: Into<Error>>, format: AnyFormat) -> Result<Self> {
         OpenOptions::new().format(format).create(place)
     }
 
@@ -264,13 +252,6 @@ impl AnyBackend {
             Self::Git(git, _) => git.clone(),
             Self::Memory(memory) => memory.clone(),
         }
-    }
-}
-
-/// The name of the backend: `disk`, `git` or `memory`.
-impl fmt::Display for AnyBackend {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.get().name())
     }
 }
 

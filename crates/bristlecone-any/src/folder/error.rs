@@ -1,17 +1,18 @@
 //! What is wrong with a folder of files.
 
-use std::{error, fmt, path::PathBuf};
+use std::path::PathBuf;
 
 use bristlecone::{Path, PathError, VALUE_BYTES_MAX, escape};
 
-use crate::error::{Error, ErrorKind, shown};
+use crate::error::{ErrorKind, shown};
 
 /// What is wrong with a folder of files, or with a tree that is to become one.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FolderError {
     // Taking in.
     /// The folder itself is ignored.
+    #[error("{} is ignored by Git, as {by} says", shown(.dir))]
     Ignored {
         /// The folder.
         dir: PathBuf,
@@ -19,11 +20,13 @@ pub enum FolderError {
         by: String,
     },
     /// Git's index does not tell what is ignored.
+    #[error("cannot tell what Git ignores: {why}")]
     Index {
         /// Why not.
         why: String,
     },
     /// A repository in the folder that cannot be read.
+    #[error("cannot read the repository in {}", shown(.place))]
     Repository {
         /// Where.
         place: PathBuf,
@@ -31,6 +34,7 @@ pub enum FolderError {
         source: bristlecone::Error,
     },
     /// A name that no path can have.
+    #[error("cannot import {}; move it elsewhere", shown(.place))]
     Name {
         /// The file or folder.
         place: PathBuf,
@@ -38,11 +42,13 @@ pub enum FolderError {
         source: PathError,
     },
     /// A file that became something else while it was read.
+    #[error("{} became something else during the import; run it again", shown(.place))]
     Changed {
         /// The file.
         place: PathBuf,
     },
     /// A file that is larger than a value can be.
+    #[error("{} is too large for a value: it has {bytes} bytes, and at most {VALUE_BYTES_MAX} fit", shown(.place))]
     TooLarge {
         /// The file.
         place: PathBuf,
@@ -50,6 +56,7 @@ pub enum FolderError {
         bytes: u64,
     },
     /// Executables and links in a store whose format has none.
+    #[error("{} cannot be kept by the format {format}", counted(*.executables, *.links, .places))]
     NotKept {
         /// How many executables.
         executables: u64,
@@ -63,21 +70,25 @@ pub enum FolderError {
 
     // Giving out.
     /// A folder that holds something already.
+    #[error("the folder {} is not empty", shown(.dir))]
     NotEmpty {
         /// The folder.
         dir: PathBuf,
     },
     /// A file where the folder should be.
+    #[error("{} is no folder; name one to export to", shown(.dir))]
     NotAFolder {
         /// The file.
         dir: PathBuf,
     },
     /// The folder of the store itself.
+    #[error("{place} is the store itself; export to another folder")]
     TheStore {
         /// The folder, as it is shown.
         place: String,
     },
     /// Directories that lie deeper in each other than folders may.
+    #[error("folders lie deeper than {depth_max} at {path}")]
     TooDeep {
         /// The first of them.
         path: Path,
@@ -85,6 +96,7 @@ pub enum FolderError {
         depth_max: usize,
     },
     /// A step that cannot be the name of a file.
+    #[error("the name \"{}\" {} {why}, so it cannot be a file's", short(.step), within(.dir))]
     FileName {
         /// The directory.
         dir: Path,
@@ -94,6 +106,7 @@ pub enum FolderError {
         why: &'static str,
     },
     /// Something stands where a file or folder belongs.
+    #[error("{place} is {what}; remove it and run the export again")]
     InTheWay {
         /// Where, as it is shown.
         place: String,
@@ -101,11 +114,13 @@ pub enum FolderError {
         what: &'static str,
     },
     /// A name that was written before.
+    #[error("{place} is there already: names that differ in case alone may be one here; export to another folder")]
     AlreadyThere {
         /// Where, as it is shown.
         place: String,
     },
     /// A value that is shorter than its entry says.
+    #[error("the value of {place} ends early")]
     EndsEarly {
         /// Where, as it is shown.
         place: String,
@@ -128,63 +143,21 @@ impl FolderError {
     }
 }
 
-impl fmt::Display for FolderError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Ignored { dir, by } => write!(f, "{} is ignored by Git, as {by} says", shown(dir)),
-            Self::Index { why } => write!(f, "cannot tell what Git ignores: {why}"),
-            Self::Repository { place, .. } => write!(f, "cannot read the repository in {}", shown(place)),
-            Self::Name { place, .. } => write!(f, "cannot import {}; move it elsewhere", shown(place)),
-            Self::Changed { place } => {
-                write!(f, "{} became something else during the import; run it again", shown(place))
-            }
-            Self::TooLarge { place, bytes } => {
-                let place = shown(place);
-                write!(f, "{place} is too large for a value: it has {bytes} bytes, and at most {VALUE_BYTES_MAX} fit")
-            }
-            Self::NotKept { executables, links, places, format } => {
-                let count = |count: u64, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
-                let found = [(*executables, "executable"), (*links, "link")];
-                let found = found.iter().filter(|(many, _)| *many > 0).map(|(many, one)| count(*many, one));
-                let named: Vec<String> = places.iter().map(|place| shown(place)).collect();
-                let more = if executables + links > named.len() as u64 { ", ..." } else { "" };
-                let (found, named) = (found.collect::<Vec<_>>().join(" and "), named.join(", "));
-                write!(f, "{found} ({named}{more}) cannot be kept by the format {format}")
-            }
-            Self::NotEmpty { dir } => write!(f, "the folder {} is not empty", shown(dir)),
-            Self::NotAFolder { dir } => write!(f, "{} is no folder; name one to export to", shown(dir)),
-            Self::TheStore { place } => write!(f, "{place} is the store itself; export to another folder"),
-            Self::TooDeep { path, depth_max } => write!(f, "folders lie deeper than {depth_max} at {path}"),
-            Self::FileName { dir, step, why } => {
-                let place = if dir.is_root() { "at the top".to_owned() } else { format!("in {dir}") };
-                let mut name = escape(step).replace('/', "%2F");
-                if name.chars().count() > 80 {
-                    name = name.chars().take(77).chain("...".chars()).collect();
-                }
-                write!(f, "the name \"{name}\" {place} {why}, so it cannot be a file's")
-            }
-            Self::InTheWay { place, what } => write!(f, "{place} is {what}; remove it and run the export again"),
-            Self::AlreadyThere { place } => write!(
-                f,
-                "{place} is there already: names that differ in case alone may be one here; export to another folder"
-            ),
-            Self::EndsEarly { place } => write!(f, "the value of {place} ends early"),
-        }
-    }
+/// Shows how many executables and links there are, and some of them.
+fn counted(executables: u64, links: u64, places: &[PathBuf]) -> String {
+    let found = [(executables, "executable"), (links, "link")].into_iter().filter(|(many, _)| *many > 0);
+    let found: Vec<_> = found.map(|(many, one)| format!("{many} {one}{}", if many == 1 { "" } else { "s" })).collect();
+    let named: Vec<_> = places.iter().map(|place| shown(place)).collect();
+    let more = if executables + links > named.len() as u64 { ", ..." } else { "" };
+    format!("{} ({}{more})", found.join(" and "), named.join(", "))
 }
 
-impl error::Error for FolderError {
-    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
-        match self {
-            Self::Repository { source, .. } => Some(source),
-            Self::Name { source, .. } => Some(source),
-            _ => None,
-        }
-    }
+fn within(dir: &Path) -> String {
+    if dir.is_root() { "at the top".to_owned() } else { format!("in {dir}") }
 }
 
-impl From<FolderError> for Error {
-    fn from(error: FolderError) -> Self {
-        Self::Folder(error)
-    }
+/// Shows a name without slashes, and not all of a long one.
+fn short(step: &[u8]) -> String {
+    let name = escape(step).replace('/', "%2F");
+    if name.chars().count() > 80 { name.chars().take(77).chain("...".chars()).collect() } else { name }
 }

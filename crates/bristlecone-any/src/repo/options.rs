@@ -109,35 +109,26 @@ impl OpenOptions {
     /// # Errors
     /// [`Error::Url`], [`Error::NoStore`], [`Error::ForeignOwner`]; in [`Error::Store`] a format that is not known here
     /// ([`bristlecone::Error::Incompatible`]), damage, locks that are held too long, and what the system says.
-    pub fn open<P: TryInto<Place>>(&self, place: P) -> Result<AnyRepo>
-    where
-        Error: From<P::Error>,
-    {
-        self.open_found(place.try_into()?.find()?)
+    pub fn open(&self, place: impl TryInto<Place, Error: Into<Error>>) -> Result<AnyRepo> {
+        self.open_found(place.try_into().map_err(Into::into)?.find()?)
     }
 
     /// Makes a store in a place, with the folders above it. A folder becomes one that holds a `.bristlecone`; if it lies in a
     /// Git repository, that hides the repository from [`AnyRepo::find`].
     ///
     /// # Errors
-    /// [`bristlecone::Error::Exists`] if there is a store; [`Error::Unfit`] for a format that the backend does not keep;
+    /// [`bristlecone::Error::Exists`] if there is a store; [`bristlecone::Error::ReadOnly`] of these options; [`Error::Unfit`] for a format that the backend does not keep;
     /// [`Error::Url`]; what the system says.
-    pub fn create<P: TryInto<Place>>(&self, place: P) -> Result<AnyRepo>
-    where
-        Error: From<P::Error>,
-    {
-        self.create_in(&place.try_into()?)
+    pub fn create(&self, place: impl TryInto<Place, Error: Into<Error>>) -> Result<AnyRepo> {
+        self.create_in(&place.try_into().map_err(Into::into)?)
     }
 
     /// Opens the store in a place, or makes it where there is none. Of several who do so at a time one makes it.
     ///
     /// # Errors
     /// As [`OpenOptions::open`] and [`OpenOptions::create`].
-    pub fn open_or_create<P: TryInto<Place>>(&self, place: P) -> Result<AnyRepo>
-    where
-        Error: From<P::Error>,
-    {
-        let place = place.try_into()?;
+    pub fn open_or_create(&self, place: impl TryInto<Place, Error: Into<Error>>) -> Result<AnyRepo> {
+        let place = place.try_into().map_err(Into::into)?;
         match place.find().and_then(|found| self.open_found(found)) {
             Err(error) if error.is_no_store() => {}
             opened => return opened,
@@ -176,6 +167,9 @@ impl OpenOptions {
     }
 
     fn create_in(&self, place: &Place) -> Result<AnyRepo> {
+        if self.read_only {
+            return Err(bristlecone::Error::ReadOnly.into());
+        }
         let dir = match place {
             Place::Memory => return Ok(self.memory()),
             Place::Git(dir) => return self.create_git(dir),

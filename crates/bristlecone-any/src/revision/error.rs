@@ -1,19 +1,15 @@
 //! What is wrong with a revision.
 
-use std::{error, fmt};
-
 use bristlecone::{Kind, Oid};
 
-use crate::{
-    error::{Error, ErrorKind},
-    path::kind_name,
-};
+use crate::{error::ErrorKind, path::kind_name};
 
 /// What is wrong with a revision. Its text is escaped, so that it can be shown as it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RevisionError {
     /// A text that cannot be a revision.
+    #[error("\"{text}\" names no revision: {reason}")]
     Syntax {
         /// The text.
         text: String,
@@ -21,6 +17,7 @@ pub enum RevisionError {
         reason: String,
     },
     /// The first digits of several ids.
+    #[error("the ids of {count} objects begin with {digits}; give more digits")]
     Ambiguous {
         /// The digits.
         digits: String,
@@ -28,6 +25,7 @@ pub enum RevisionError {
         count: usize,
     },
     /// An object where a commit is wanted, or a directory.
+    #[error("{oid} is a {}, no commit{}", kind_name(*.found), if *.tree { " and no directory" } else { "" })]
     WrongKind {
         /// The object.
         oid: Oid,
@@ -37,6 +35,7 @@ pub enum RevisionError {
         tree: bool,
     },
     /// What is named leads to no object of the kind that `^{KIND}` asks for.
+    #[error("{text} leads to a {}, and to no {wanted}", kind_name(*.found))]
     Peel {
         /// The revision.
         text: String,
@@ -46,18 +45,25 @@ pub enum RevisionError {
         wanted: Kind,
     },
     /// The id of an object of another store, such as a submodule's.
+    #[error("{text} is an id of another store")]
     Foreign {
         /// The revision.
         text: String,
     },
     /// A value that is kept in its directory, so that it has no id.
+    #[error("{text} is kept in its directory and has no id of its own")]
     Inline {
         /// The revision.
         text: String,
     },
     /// `@{N}` in a store without reflogs.
+    #[error(
+        "@{{N}} reads a reflog, and only Git repositories keep one; name a commit by its id, or relative to another, as in \
+         main~1"
+    )]
     NoReflog,
     /// A reflog that does not go back so far.
+    #[error("the reflog of {name} goes back {moves} moves, not {asked}; `git reflog` shows them")]
     ReflogEnd {
         /// The ref.
         name: String,
@@ -67,6 +73,7 @@ pub enum RevisionError {
         asked: usize,
     },
     /// What is no regular expression.
+    #[error("\"{text}\" is no regular expression: {reason}; put a backslash before a letter that is meant as it is")]
     Pattern {
         /// The text.
         text: String,
@@ -74,21 +81,27 @@ pub enum RevisionError {
         reason: String,
     },
     /// No commit has such a message.
+    #[error("no commit has \"{words}\" in its message")]
     NoMessage {
         /// What was looked for.
         words: String,
     },
     /// Two sides of `A...B` without a common ancestor.
+    #[error("the two sides of {text} have no common ancestor")]
     NoAncestor {
         /// Both with the dots.
         text: String,
     },
     /// A word that is a revision and a path.
+    #[error(
+        "\"{word}\" is a revision and a path; write `{word} --` if the revision is meant, `-- {word}` if the path is"
+    )]
     Both {
         /// The word.
         word: String,
     },
     /// A word that is no revision and no path.
+    #[error("\"{word}\" is no revision and no path")]
     Neither {
         /// The word.
         word: String,
@@ -107,51 +120,5 @@ impl RevisionError {
             | Self::Both { .. } => ErrorKind::Mistake,
             _ => ErrorKind::NotFound,
         }
-    }
-}
-
-impl fmt::Display for RevisionError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Syntax { text, reason } => write!(f, "\"{text}\" names no revision: {reason}"),
-            Self::Ambiguous { digits, count } => {
-                write!(f, "the ids of {count} objects begin with {digits}; give more digits")
-            }
-            Self::WrongKind { oid, found, tree } => {
-                let or = if *tree { " and no directory" } else { "" };
-                write!(f, "{oid} is a {}, no commit{or}", kind_name(*found))
-            }
-            Self::Peel { text, found, wanted } => {
-                write!(f, "{text} leads to a {}, and to no {wanted}", kind_name(*found))
-            }
-            Self::Foreign { text } => write!(f, "{text} is an id of another store"),
-            Self::Inline { text } => write!(f, "{text} is kept in its directory and has no id of its own"),
-            Self::NoReflog => f.write_str(
-                "@{N} reads a reflog, and only Git repositories keep one; name a commit by its id, or relative to another, \
-                 as in main~1",
-            ),
-            Self::ReflogEnd { name, moves, asked } => {
-                write!(f, "the reflog of {name} goes back {moves} moves, not {asked}; `git reflog` shows them")
-            }
-            Self::Pattern { text, reason } => write!(
-                f,
-                "\"{text}\" is no regular expression: {reason}; put a backslash before a letter that is meant as it is"
-            ),
-            Self::NoMessage { words } => write!(f, "no commit has \"{words}\" in its message"),
-            Self::NoAncestor { text } => write!(f, "the two sides of {text} have no common ancestor"),
-            Self::Both { word } => write!(
-                f,
-                "\"{word}\" is a revision and a path; write `{word} --` if the revision is meant, `-- {word}` if the path is"
-            ),
-            Self::Neither { word } => write!(f, "\"{word}\" is no revision and no path"),
-        }
-    }
-}
-
-impl error::Error for RevisionError {}
-
-impl From<RevisionError> for Error {
-    fn from(error: RevisionError) -> Self {
-        Self::Revision(error)
     }
 }

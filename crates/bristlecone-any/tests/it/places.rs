@@ -43,7 +43,7 @@ fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 fn a_store_is_opened_by_path_and_by_url() {
     let dir = tempfile::tempdir().unwrap();
     let place = dir.path().join("100% mine");
-    let made = AnyRepo::create(&*place, AnyFormat::default()).unwrap();
+    let made = AnyRepo::create(&place, AnyFormat::default()).unwrap();
     commit(&made, "main", &[("a", "1")]);
     made.close().unwrap();
     drop(made);
@@ -60,7 +60,7 @@ fn a_store_is_opened_by_path_and_by_url() {
     for place in places {
         let repo = AnyRepo::open(place.clone()).unwrap();
         assert_eq!(value(&repo, "main", "a").as_deref(), Some(&b"1"[..]), "{place:?}");
-        assert_eq!((repo.dir(), repo.any_backend().to_string()), (Some(&*inner), "disk".to_owned()), "{place:?}");
+        assert_eq!((repo.dir(), repo.backend().name()), (Some(&*inner), "disk"), "{place:?}");
         assert!(repo.disk().is_some() && repo.git().is_none() && repo.notes().is_empty());
     }
     let by_text = AnyRepo::open(&*place_url).unwrap();
@@ -110,11 +110,11 @@ fn stores_of_every_format_open_as_what_they_are() {
     let standard = AnyFormat::ALL.iter().map(|(name, _)| AnyFormat::standard(name).unwrap());
     for (n, format) in standard.chain([short, AnyFormat::git(Algorithm::Sha256)]).enumerate() {
         let place = dir.path().join(n.to_string());
-        let made = AnyRepo::create(&*place, format.clone()).unwrap();
+        let made = AnyRepo::create(&place, format.clone()).unwrap();
         let head = commit(&made, "main", &[("fruit/apple", "red")]);
         made.close().unwrap();
         drop(made);
-        let repo = AnyRepo::open_read_only(&*place).unwrap();
+        let repo = AnyRepo::open_read_only(&place).unwrap();
         assert_eq!(repo.format(), &format);
         assert_eq!(repo.branch("main").unwrap().head().unwrap().map(|at| at.oid), Some(head.oid));
         assert_eq!(value(&repo, "main", "fruit/apple").as_deref(), Some(&b"red"[..]), "{}", format.name());
@@ -149,13 +149,13 @@ fn of_many_who_open_or_create_at_a_time_one_creates() {
                 let (place, barrier) = (&place, &barrier);
                 scope.spawn(move || {
                     barrier.wait();
-                    let repo = AnyRepo::open_or_create(&**place).unwrap();
+                    let repo = AnyRepo::open_or_create(place).unwrap();
                     commit(&repo, &format!("b{n}"), &[("mine", "1")]);
                     repo.close().unwrap();
                 });
             }
         });
-        let again = AnyRepo::open_or_create(&*place).unwrap();
+        let again = AnyRepo::open_or_create(&place).unwrap();
         assert_eq!(again.branches().unwrap().len(), THREADS, "every one of them wrote to the same store");
     }
 }
@@ -194,7 +194,10 @@ fn reading_only_writes_nothing() {
         let refused = main.commit(&mut tree, &bristlecone::Info::message("no"));
         assert!(matches!(refused, Err(StoreError::ReadOnly)), "{place:?}: {refused:?}");
     }
+    let error = OpenOptions::new().read_only(true).open_or_create(dir.path().join("new")).unwrap_err();
+    assert!(matches!(error, Error::Store(StoreError::ReadOnly)), "{error:?}");
     assert_eq!(files(dir.path()), before);
+    assert!(!dir.path().join("new").exists());
 }
 
 #[test]
@@ -203,7 +206,7 @@ fn memory_is_a_new_store_each_time() {
     let (one, other) = (AnyRepo::open("memory:").unwrap(), git.open_or_create("memory:").unwrap());
     commit(&one, "main", &[("a", "1")]);
     assert_eq!((value(&one, "main", "a"), value(&other, "main", "a")), (Some(b"1".to_vec()), None));
-    assert_eq!((one.dir(), one.any_backend().to_string()), (None, "memory".to_owned()));
+    assert_eq!((one.dir(), one.backend().name()), (None, "memory"));
     assert!(matches!(other.any_backend(), AnyBackend::Memory(_)));
     assert_eq!(other.format().name(), "git");
     assert_eq!(one.clone().branches().unwrap(), ["main"], "clones share everything");
@@ -241,6 +244,7 @@ fn the_nearest_store_is_found_from_below() {
     assert_eq!(found(&inner.join("deep/down")), Some(inner.join(STORE_DIR)));
     assert_eq!(found(&inner), Some(inner.join(STORE_DIR)));
     assert_eq!(found(&top.join("a")), Some(outer.join(".git")));
+    assert_eq!(found(&inner.join("..")), Some(outer.join(".git")), "the folder above, and not that of the name");
     let error = AnyRepo::find("/").unwrap_err();
     assert!(matches!(error, Error::NoStore { or_above: true, .. }), "{error:?}");
 }
@@ -256,6 +260,8 @@ fn a_git_repository_takes_objects_of_git_alone() {
     assert_eq!(repo.format(), &AnyFormat::git(Algorithm::Sha256));
     let error = OpenOptions::new().create(place.clone()).unwrap_err();
     assert!(matches!(error, Error::Store(StoreError::Exists { .. })), "{error:?}");
+    let bare = AnyRepo::create(Place::Git(dir.path().join("b.git")), AnyFormat::git(Algorithm::Sha1)).unwrap();
+    assert_eq!(bare.dir(), Some(&*dir.path().join("b.git")), "as its name says");
     let found = Place::from(dir.path().join("r")).find().unwrap();
     assert!(matches!(found, Found::Git(_)));
     let error = OpenOptions::new().repair(found, false).unwrap_err();
@@ -277,7 +283,7 @@ fn git_repositories_of_any_shape_are_stores() {
     git.run(&["clone", "-q", "--bare", ".", bare.to_str().unwrap()]);
     let head = |place: Place| {
         let repo = AnyRepo::open(place).unwrap();
-        assert_eq!((repo.format().name(), repo.any_backend().to_string()), ("git", "git".to_owned()));
+        assert_eq!((repo.format().name(), repo.backend().name()), ("git", "git"));
         (repo.dir().unwrap().to_owned(), repo.checked_out().unwrap())
     };
     let main = Head::Branch("main".to_owned());
@@ -288,7 +294,7 @@ fn git_repositories_of_any_shape_are_stores() {
     let from_below = AnyRepo::find(work.join("deep/er")).unwrap();
     assert_eq!(value(&from_below, "main", "deep/er/apple").as_deref(), Some(&b"red"[..]));
     let options = OpenOptions::new().committer("Any Body <any@example.com>");
-    let repo = options.open(&*bare).unwrap();
+    let repo = options.open(&bare).unwrap();
     repo.set_head("trial").unwrap();
     commit(&repo, "trial", &[("fruit/plum", "blue")]);
     assert_eq!(repo.checked_out().unwrap(), Head::Branch("trial".to_owned()), "a HEAD of its own");
