@@ -72,9 +72,7 @@ impl Identity {
         if author.zone != when.zone {
             return Err(Error::Zone { format: format.name(), when: when.clone() });
         }
-        let mut info = Info::message(format.message(message.to_owned())).by(author);
-        info.committer = committer;
-        Ok(info)
+        Ok(Info::message(format.message(message.to_owned())).author(author).committer(committer))
     }
 }
 

@@ -103,15 +103,19 @@ impl AnyRepo {
 }
 
 impl AnyRepo {
-    fn new(format: AnyFormat, backend: AnyBackend, dir: Option<PathBuf>) -> Self {
-        Self { repo: Repo::with_backend(format, backend.get()), backend, dir }
+    /// `identity`: who signs commits where nothing else is said.
+    fn new(format: AnyFormat, backend: AnyBackend, dir: Option<PathBuf>, identity: Option<Vec<u8>>) -> Self {
+        let repo = Repo::with_backend(format, backend.get());
+        let repo = if let Some(ident) = identity { repo.with_identity(ident) } else { repo };
+        Self { repo, backend, dir }
     }
 
     /// Returns the same store with something put between it and its backend, such as [`bristlecone::Counted`].
     #[must_use]
     pub fn wrapped(&self, wrap: impl FnOnce(Arc<dyn Backend>) -> Arc<dyn Backend>) -> Self {
         let backend = wrap(self.repo.backend().clone());
-        Self { repo: Repo::with_backend(self.repo.format().clone(), backend), ..self.clone() }
+        let repo = Repo::with_backend(self.repo.format().clone(), backend).with_identity(self.repo.identity());
+        Self { repo, ..self.clone() }
     }
 
     /// Returns what keeps the store.

@@ -99,7 +99,7 @@ fn fill(engine: &Engine, job: &Job, bytes: u64) -> Result<u64> {
         for n in dir * DIR_ENTRIES..(dir + 1) * DIR_ENTRIES {
             tree.add(path_of(n), values.get(n as usize))?;
         }
-        branch.commit(&mut tree, &Info::message(format!("directory {dir}")).durability(Durability::None))?;
+        branch.commit(&mut tree, &Info::unsigned(format!("directory {dir}")).durability(Durability::None))?;
     }
     repo.flush()?;
     Ok(dirs * DIR_ENTRIES)

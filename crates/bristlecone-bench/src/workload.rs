@@ -69,7 +69,7 @@ impl RisingValues {
 /// Returns what commit `i` records. The same for every backend with the same ids, so that heads can be compared. Git
 /// wants to know who made a commit.
 pub(crate) fn info(job: &Job, i: usize) -> Info {
-    let info = Info::message(message(i)).durability(job.target.durability());
+    let info = Info::unsigned(message(i)).durability(job.target.durability());
     if job.target.has_git_ids() {
         info.by(Signature::new(format!("{} <{}>", Who::NAME, Who::ADDRESS), Who::SECONDS))
     } else {

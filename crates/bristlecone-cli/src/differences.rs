@@ -2,53 +2,29 @@
 
 use bristlecone::{EntryKind, Path};
 
-use crate::{
-    entry::describe,
-    failure::{Failure, Result},
-    output::{Output, fields, put_name},
-};
 use bristlecone_any::{DirEntry, Tree};
 
+use crate::{
+    entry::describe,
+    failure::Result,
+    output::{Output, fields, put_name},
+};
+
 /// Writes what differs below `path` as lines or items of the list that was begun; returns how many there are.
-pub(crate) fn write(out: &mut Output, before: &mut Tree, after: &mut Tree, path: &Path) -> Result<u64> {
+pub(crate) fn write(out: &mut Output, before: &Tree, after: &Tree, path: &Path) -> Result<u64> {
     let mut count = 0;
-    let mut failed = None;
-    let mut each = |path: &Path, before: Option<&DirEntry<'_>>, after: Option<&DirEntry<'_>>| {
-        count += 1;
-        if failed.is_none() {
-            failed = write_one(out, path, before, after).err();
-        }
-    };
-    // A value is no directory to compare; and an empty tree is nothing yet that could be compared.
+    // A value at the path itself is no directory to compare.
     let values = (value_at(before, path)?, value_at(after, path)?);
     if values.0.as_ref().map(bytes_of).transpose()? != values.1.as_ref().map(bytes_of).transpose()? {
-        each(path, values.0.as_ref(), values.1.as_ref());
+        write_one(out, path, values.0.as_ref(), values.1.as_ref())?;
+        count += 1;
     }
-    let dirs = (values.0.is_none() && before.mem_tree(path)?, values.1.is_none() && after.mem_tree(path)?);
-    drop(values);
-    match (dirs.0 && !before.is_empty()?, dirs.1 && !after.is_empty()?) {
-        (false, false) => {}
-        (true, true) => before.diff(after, path, &mut |difference| {
-            each(&difference.path, difference.before.as_ref(), difference.after.as_ref());
-            Ok(())
-        })?,
-        (old, _) => {
-            let tree = if old { before } else { after };
-            for entry in tree.walk_all(path)? {
-                let (below, entry) = entry?;
-                let whole = Path::from_steps(path.steps().chain(below.steps())).map_err(Failure::from)?;
-                match (entry.kind(), old) {
-                    (EntryKind::Dir, _) => {}
-                    (_, true) => each(&whole, Some(&entry), None),
-                    (_, false) => each(&whole, None, Some(&entry)),
-                }
-            }
-        }
+    for difference in before.diff(after, path)? {
+        let difference = difference?;
+        write_one(out, &difference.path, difference.before.as_ref(), difference.after.as_ref())?;
+        count += 1;
     }
-    match failed {
-        Some(failure) => Err(failure),
-        None => Ok(count),
-    }
+    Ok(count)
 }
 
 fn value_at<'t>(tree: &'t Tree, path: &Path) -> Result<Option<DirEntry<'t>>> {

@@ -122,8 +122,9 @@ impl Leave {
     /// Checks what the branch's way from one tree to another changes. Edits of the trees are written first.
     pub(crate) fn check(&mut self, opened: &Opened, before: Tree, after: Tree) -> Result<()> {
         let (Some((_, layout)), Some(update)) = (opened.repo.git(), &mut self.update) else { return Ok(()) };
-        let (mut before, mut after) = (before, after);
-        let changes = changes(&mut before, &mut after)?;
+        // Git's index has ids of all that it lists.
+        let (before, after) = (written(before)?, written(after)?);
+        let changes = changes(&before, &after)?;
         let read = &mut |path: &[u8]| file(&after, path);
         update.check(changes, read).map_err(|refusal| told(refusal, layout))?;
         self.after = Some(after);
@@ -153,17 +154,25 @@ impl Leave {
     }
 }
 
+/// Returns a tree with its edits written.
+fn written(mut tree: Tree) -> Result<Tree> {
+    if tree.is_edited() && !tree.is_empty()? {
+        tree.write()?;
+    }
+    Ok(tree)
+}
+
 /// Returns the values that differ between two trees, as a working tree has them.
-fn changes(before: &mut Tree, after: &mut Tree) -> Result<Vec<Change>> {
+fn changes(before: &Tree, after: &Tree) -> Result<Vec<Change>> {
     let mut changes = Vec::new();
-    before.diff(after, Path::root(), &mut |difference| {
+    for difference in before.diff(after, Path::root())? {
+        let difference = difference?;
         changes.push(Change {
             path: difference.path.as_bytes().to_vec(),
             before: difference.before.as_ref().and_then(item),
             after: difference.after.as_ref().and_then(item),
         });
-        Ok(())
-    })?;
+    }
     Ok(changes)
 }
 

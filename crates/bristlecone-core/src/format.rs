@@ -36,6 +36,26 @@ pub enum Direction {
     Reverse,
 }
 
+impl Direction {
+    /// Returns the other one.
+    #[must_use]
+    pub const fn reversed(self) -> Self {
+        match self {
+            Self::Forward => Self::Reverse,
+            Self::Reverse => Self::Forward,
+        }
+    }
+
+    /// Whether one step comes before another.
+    #[must_use]
+    pub fn is_before(self, one: &[u8], other: &[u8]) -> bool {
+        match self {
+            Self::Forward => one < other,
+            Self::Reverse => one > other,
+        }
+    }
+}
+
 /// How directories, values and commits become objects.
 ///
 /// **Law.** The id of a directory is a function of its entries and the format's options alone:
@@ -47,9 +67,9 @@ pub trait Format: Clone + Send + Sync + fmt::Debug + 'static {
     const VERSION: u32;
 
     /// A walk over a directory's entries.
-    type Listing<'a, S: Source + 'a>: Walk<'a, S, Item = Entry<'a>>;
+    type Listing<'a, S: Source + 'a>: Walk<'a, S, Item = Entry<'a>> + Send;
     /// A walk over the bindings that differ between two directories: before, after.
-    type Comparison<'a, S: Source + 'a>: Walk<'a, S, Item = (Option<Entry<'a>>, Option<Entry<'a>>)>;
+    type Comparison<'a, S: Source + 'a>: Walk<'a, S, Item = (Option<Entry<'a>>, Option<Entry<'a>>)> + Send;
 
     /// Returns the options that change roots, as `key=value` words in a fixed order.
     fn options(&self) -> String;

@@ -43,11 +43,12 @@ fn main() -> Result<()> {
     }
 
     println!("What is different since then, in the north:");
-    repo.diff_commits(old, head, "beds/north", &mut |difference| {
+    let (before, after) = (repo.checkout(old)?, repo.checkout(head)?);
+    for difference in before.diff(&after, "beds/north")? {
+        let difference = difference?;
         let value = |side: Option<_>| -> Result<_> { side.map_or(Ok(None), |entry: DirEntry<_>| entry.contents()) };
         println!("  {}: {:?} became {:?}", difference.path, value(difference.before)?, value(difference.after)?);
-        Ok(())
-    })?;
+    }
     println!("{} days lie between, and {}", repo.count_between(old, head)?, relation(&repo, old, head)?);
     Ok(())
 }

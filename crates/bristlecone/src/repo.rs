@@ -1,6 +1,9 @@
 //! The repository: trees, commits and branches over one backend.
 
-use std::sync::Arc;
+use std::{
+    sync::{Arc, OnceLock},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use bristlecone_core::{
     Checked, Commit, Format, Kind, Location, ObjRef, Object, Oid, Signature, Source, native::Native,
@@ -39,11 +42,13 @@ const SYMBOLIC_MAX: usize = 8;
 #[derive(Debug)]
 pub struct Repo<F: Format = Native> {
     pub(crate) shared: Arc<Shared<F>>,
+    // Who signs, if that was said.
+    identity: Option<Arc<[u8]>>,
 }
 
 impl<F: Format> Clone for Repo<F> {
     fn clone(&self) -> Self {
-        Self { shared: self.shared.clone() }
+        Self { shared: self.shared.clone(), identity: self.identity.clone() }
     }
 }
 
@@ -59,7 +64,42 @@ impl<F: Format> Repo<F> {
     /// Returns a repository of a format over any backend.
     #[must_use]
     pub fn with_backend(format: F, backend: Arc<dyn Backend>) -> Self {
-        Self { shared: Shared::new(format, backend) }
+        Self { shared: Shared::new(format, backend), identity: None }
+    }
+
+    /// Has commits signed with a name, usually `Name <address>`, where nothing else is said ([`Info`]). It holds for this
+    /// handle and what is made from it, and is not kept in the store.
+    ///
+    /// ```
+    /// # use bristlecone::{Info, Repo};
+    /// let repo = Repo::memory().with_identity("Ann <ann@example.org>");
+    /// let at = repo.branch("main")?.edit(&Info::message("first"), |tree| tree.add("a", "1"))?;
+    /// assert_eq!(repo.commit(at)?.author.ident, b"Ann <ann@example.org>");
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
+    #[must_use]
+    pub fn with_identity(mut self, ident: impl Into<Vec<u8>>) -> Self {
+        self.identity = Some(Arc::from(ident.into()));
+        self
+    }
+
+    /// Returns the name that commits are signed with where nothing else is said: unless [`Repo::with_identity`] set it, the
+    /// name of the user who runs this process, as the environment tells, or `unknown`.
+    #[must_use]
+    pub fn identity(&self) -> &[u8] {
+        static USER: OnceLock<Vec<u8>> = OnceLock::new();
+        match &self.identity {
+            Some(ident) => ident,
+            None => USER.get_or_init(user),
+        }
+    }
+
+    /// Returns the identity at this time, in UTC.
+    fn sign(&self) -> Signature {
+        let seconds = |since: Duration| i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
+        // A clock that stands before 1970 counts as 1970.
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, seconds);
+        Signature::new(self.identity(), now)
     }
 
     /// Returns the backend.
@@ -325,7 +365,11 @@ pub(crate) fn resolve(at: ObjRef, base: Location) -> ObjRef {
     ObjRef::new(at.oid, at.at.resolve(base))
 }
 
-/// Who commits in doc tests and where nobody is named.
-pub(crate) fn nobody() -> Signature {
-    Signature::new("", 0)
+/// Returns the name of the user who runs this process, without what no signature can have.
+fn user() -> Vec<u8> {
+    let named = ["USER", "LOGNAME", "USERNAME"].into_iter().filter_map(std::env::var_os);
+    let names = named.map(|name| name.into_encoded_bytes());
+    let clean = names.map(|name| name.into_iter().filter(|byte| !byte.is_ascii_control() && !b"<>".contains(byte)));
+    let clean = clean.map(Iterator::collect::<Vec<u8>>).find(|name| !name.trim_ascii().is_empty());
+    clean.map_or_else(|| b"unknown".to_vec(), |name| name.trim_ascii().to_vec())
 }

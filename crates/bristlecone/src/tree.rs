@@ -25,20 +25,28 @@ use crate::{
 };
 
 mod concrete;
+mod cursor;
 mod diff;
 mod edit;
+mod entry;
 mod flush;
 mod layer;
 mod list;
+mod listing;
 mod lookup;
 mod patch;
 mod prune;
 mod reader;
+mod walk;
 
 pub use concrete::{Concrete, TreeStats};
-pub use diff::Difference;
-pub use list::{DirEntry, Entries, Listing, Walk};
+pub use cursor::Cursor;
+pub use diff::{Difference, Differences};
+pub use entry::DirEntry;
+pub use list::Entries;
+pub use listing::Listing;
 pub use reader::Reader;
+pub use walk::Walk;
 
 /// A directory of which nothing is known but that it is stored is taken to have so many levels at most.
 const STORED_LEVELS: u16 = (PATH_STEPS_MAX - 64) as u16;

@@ -63,7 +63,7 @@ fn whole_life<F: Format>(repo: &Repo<F>) -> Outcome {
     let pending = tree.clone();
     let root = tree.root()?;
     let main = repo.branch("main")?;
-    let first = main.commit(&mut tree, &Info::message("deep"))?;
+    let first = main.commit(&mut tree, &Info::unsigned("deep"))?;
     assert_eq!(tree.root()?, root);
     look(&tree)?;
     look(&repo.checkout(first)?)?;
@@ -72,25 +72,21 @@ fn whole_life<F: Format>(repo: &Repo<F>) -> Outcome {
 
     let last = path(PATH_STEPS_MAX, "v");
     tree.add(&last, "changed")?;
-    let second = main.commit(&mut tree, &Info::message("changed"))?;
+    let second = main.commit(&mut tree, &Info::unsigned("changed"))?;
     assert_eq!(repo.last_change(second, &last)?.map(|entry| entry.at), Some(second));
     repo.index_history(second)?;
     let filtered = LogOptions { paths: vec![last.clone()], ..LogOptions::default() };
     assert_eq!(repo.log(&[second], filtered).count(), 2);
 
-    let mut paths = Vec::new();
-    repo.checkout(first)?.diff(&mut tree, "", &mut |difference| {
-        paths.push(difference.path);
-        Ok(())
-    })?;
+    let before = repo.checkout(first)?;
+    let paths: Vec<Path> = before.diff(&tree, "")?.map(|found| Ok(found?.path)).collect::<Result<_, Error>>()?;
     assert_eq!(paths, std::slice::from_ref(&last));
     // Against nothing: each level differs.
     let mut count = 0;
-    repo.tree().diff(&mut tree, "", &mut |difference| {
+    for difference in repo.tree().diff(&tree, "")? {
         count += 1;
-        assert_eq!(difference.path.as_bytes().last(), Some(&b'v'));
-        Ok(())
-    })?;
+        assert_eq!(difference?.path.as_bytes().last(), Some(&b'v'));
+    }
     assert_eq!(count, PATH_STEPS_MAX);
 
     let pruned = tree.prune([&last])?;
@@ -179,7 +175,7 @@ fn a_tree_of_every_level_is_committed_by_a_pool_with_small_stacks() {
             }
         }
         let commit = || {
-            repo.branch("main").unwrap().commit(&mut tree, &Info::message("wide and deep")).unwrap();
+            repo.branch("main").unwrap().commit(&mut tree, &Info::unsigned("wide and deep")).unwrap();
             tree.root().unwrap()
         };
         if threads {

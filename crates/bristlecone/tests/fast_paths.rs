@@ -62,7 +62,7 @@ fn borrowed_lookups_and_short_edits_are_those_of_the_general_way() -> Result<()>
             for _ in 0..edits {
                 random.edit(&mut [&mut one, &mut other])?;
             }
-            let info = Info::message("round");
+            let info = Info::unsigned("round");
             if round.is_multiple_of(10) {
                 slow_repo.clear_caches();
             }

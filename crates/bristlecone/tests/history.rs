@@ -556,10 +556,10 @@ fn names_lead_to_commits() -> Outcome {
     let repo = Repo::memory();
     assert!(matches!(repo.revparse("HEAD"), Err(Error::NoRef { name }) if name == "HEAD"));
     let main = repo.branch("main")?;
-    let commit = |text: &str| main.edit(&Info::message(text), |tree| tree.add("a", text));
+    let commit = |text: &str| main.edit(&Info::unsigned(text), |tree| tree.add("a", text));
     let (one, two, three) = (commit("1")?, commit("2")?, commit("3")?);
     let mut tree = main.tree()?;
-    let merge = main.commit_with_parents(&mut tree, &[three, one], &Info::message("merge"))?;
+    let merge = main.commit_with_parents(&mut tree, &[three, one], &Info::unsigned("merge"))?;
     repo.set_head("main")?;
     let hex = merge.oid.to_string();
     for (text, wanted) in [
@@ -609,7 +609,7 @@ fn names_lead_to_commits() -> Outcome {
 fn tags_come_before_branches() -> Outcome {
     let repo = Repo::memory();
     let main = repo.branch("main")?;
-    let commit = |text: &str| main.edit(&Info::message(text), |tree| tree.add("a", text));
+    let commit = |text: &str| main.edit(&Info::unsigned(text), |tree| tree.add("a", text));
     let (one, two) = (commit("1")?, commit("2")?);
     for (name, at) in [("refs/tags/v1", one), ("refs/tags/main", one), ("refs/tags/release/1", two)] {
         assert!(repo.compare_and_set(name, None, Some(RefTarget::Object(at)), Durability::None)?);
@@ -639,14 +639,11 @@ fn tags_come_before_branches() -> Outcome {
 fn commits_are_compared_below_a_path() -> Outcome {
     let repo = Repo::memory();
     let main = repo.branch("main")?;
-    let one = main.edit(&Info::message("1"), |tree| tree.add("a/b", "1").and_then(|()| tree.add("c", "1")))?;
-    let two = main.edit(&Info::message("2"), |tree| tree.add("a/b", "2").and_then(|()| tree.remove("c")))?;
+    let one = main.edit(&Info::unsigned("1"), |tree| tree.add("a/b", "1").and_then(|()| tree.add("c", "1")))?;
+    let two = main.edit(&Info::unsigned("2"), |tree| tree.add("a/b", "2").and_then(|()| tree.remove("c")))?;
     for (path, wanted) in [("", vec!["a/b", "c"]), ("a", vec!["a/b"]), ("none", vec![])] {
-        let mut found: Vec<Path> = Vec::new();
-        repo.diff_commits(one, two, path, &mut |difference| {
-            found.push(difference.path);
-            Ok(())
-        })?;
+        let (before, after) = (repo.checkout(one)?, repo.checkout(two)?);
+        let found: Vec<Path> = before.diff(&after, path)?.map(|found| Ok(found?.path)).collect::<Result<_, Error>>()?;
         assert_eq!(found, wanted.iter().map(|path| path.parse()).collect::<Result<Vec<_>, _>>()?);
     }
     Ok(())

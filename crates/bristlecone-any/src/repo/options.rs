@@ -80,8 +80,9 @@ impl OpenOptions {
         self
     }
 
-    /// Who moves refs, as reflogs of a Git repository note it: `Name <mail>` [default: as Git finds out, see
-    /// [`crate::identity`]].
+    /// Who signs commits where nothing else is said, and who moves refs, as reflogs of a Git repository note it:
+    /// `Name <mail>` [default: in a Git repository as Git finds out, see [`crate::identity`]; else as
+    /// [`bristlecone::Repo::identity`] says].
     #[must_use]
     pub fn committer(mut self, ident: impl Into<Vec<u8>>) -> Self {
         self.committer = Some(ident.into());
@@ -188,7 +189,7 @@ impl OpenOptions {
     fn create_disk(&self, dir: PathBuf) -> Result<AnyRepo> {
         let format = self.format.clone().unwrap_or_default();
         let disk = DiskBackend::create(Arc::new(RealStorage::new(&dir)), format.tag(), self.disk.clone())?;
-        Ok(AnyRepo::new(format, AnyBackend::Disk(Arc::new(disk)), Some(dir)))
+        Ok(AnyRepo::new(format, AnyBackend::Disk(Arc::new(disk)), Some(dir), self.committer.clone()))
     }
 
     fn create_git(&self, dir: &FilePath) -> Result<AnyRepo> {
@@ -206,6 +207,7 @@ impl OpenOptions {
             self.format.clone().unwrap_or_default(),
             AnyBackend::Memory(Arc::new(MemoryBackend::new())),
             None,
+            self.committer.clone(),
         );
         if self.read_only { repo.wrapped(|backend| Arc::new(ReadOnly(backend))) } else { repo }
     }
@@ -214,7 +216,7 @@ impl OpenOptions {
         let storage: Arc<dyn Storage> = Arc::new(RealStorage::new(&dir));
         let format = AnyFormat::from_tag(&DiskBackend::header(&storage)?.format, shown(&dir))?;
         let disk = DiskBackend::open(storage, Some(format.name()), self.disk.clone(), self.read_only)?;
-        Ok(AnyRepo::new(format, AnyBackend::Disk(Arc::new(disk)), Some(dir)))
+        Ok(AnyRepo::new(format, AnyBackend::Disk(Arc::new(disk)), Some(dir), self.committer.clone()))
     }
 
     fn open_git(&self, layout: Layout) -> Result<AnyRepo> {
@@ -224,13 +226,15 @@ impl OpenOptions {
         }
         let mut options = self.git.clone();
         options.read_only = self.read_only;
-        if let Some(ident) = &self.committer {
+        let committer = match &self.committer {
+            None if !self.read_only => Some(identity::committer(&Settings::of(&layout)?)),
+            named => named.clone(),
+        };
+        if let Some(ident) = &committer {
             options.who.clone_from(ident);
-        } else if !self.read_only {
-            options.who = identity::committer(&Settings::of(&layout)?);
         }
         let git = Arc::new(GitBackend::open_path(&layout, options)?);
         let (format, dir) = (AnyFormat::git(layout.algorithm), layout.git_dir.clone());
-        Ok(AnyRepo::new(format, AnyBackend::Git(git, Arc::new(layout)), Some(dir)))
+        Ok(AnyRepo::new(format, AnyBackend::Git(git, Arc::new(layout)), Some(dir), committer))
     }
 }

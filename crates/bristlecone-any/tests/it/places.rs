@@ -309,6 +309,7 @@ fn git_repositories_of_any_shape_are_stores() {
     let made = Git::new(top.join("made"));
     made.fsck();
     assert_eq!(made.text(&["show", "main:a"]), "1");
+    assert_eq!(made.text(&["log", "-1", "--format=%an <%ae>", "main"]), "Any Body <any@example.com>");
     assert!(
         fs::read_to_string(top.join("made/.git/logs/refs/heads/main")).unwrap().contains("Any Body <any@example.com>")
     );

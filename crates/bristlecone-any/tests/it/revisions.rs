@@ -124,16 +124,17 @@ fn commits_are_signed_as_the_format_can() {
     let at = Moment::parse("1700000000 +0130").unwrap();
     let who = || Identity::named(b"A B <a@b>").unwrap();
     let git = who().info(&AnyFormat::git(Algorithm::Sha1), &at, b"message").unwrap();
-    assert_eq!((&git.message[..], &git.author.ident[..]), (&b"message\n"[..], &b"A B <a@b>"[..]));
-    assert_eq!((git.author.seconds, &git.committer), (1_700_000_000, &git.author));
+    let author = git.author.clone().unwrap();
+    assert_eq!((&git.message[..], &author.ident[..]), (&b"message\n"[..], &b"A B <a@b>"[..]));
+    assert_eq!((author.seconds, git.committer), (1_700_000_000, git.author));
     let native = who().info(&AnyFormat::default(), &at, b"message").unwrap();
-    assert_eq!((&native.message[..], native.author.zone.minutes()), (&b"message"[..], 90));
+    assert_eq!((&native.message[..], native.author.unwrap().zone.minutes()), (&b"message"[..], 90));
     let error = Identity::named(b"nobody").unwrap_err();
     assert!(matches!(error, Error::Ident { .. }) && error.kind() == ErrorKind::Mistake, "{error:?}");
     if let Some(tezos) = AnyFormat::standard("tezos") {
         let error = who().info(&tezos, &at, b"message").unwrap_err();
         assert!(matches!(&error, Error::Zone { format: "tezos", when } if *when == at), "{error:?}");
         let utc = Moment { zone: Zone::default(), ..at };
-        assert_eq!(who().info(&tezos, &utc, b"message").unwrap().author.seconds, utc.seconds);
+        assert_eq!(who().info(&tezos, &utc, b"message").unwrap().author.unwrap().seconds, utc.seconds);
     }
 }

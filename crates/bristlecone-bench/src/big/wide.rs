@@ -49,7 +49,7 @@ fn added_path(n: u64) -> Path {
 }
 
 fn unsynced(message: &str) -> Info {
-    Info::message(message).durability(Durability::None)
+    Info::unsigned(message).durability(Durability::None)
 }
 
 fn fill(engine: &Engine, entries: u64) -> Result<()> {

@@ -42,12 +42,12 @@ pub(super) struct DiffArgs {
 pub(super) fn run(args: DiffArgs, context: &mut Context) -> Result<()> {
     let path = path::parse(&args.path)?;
     let opened = context.globals.open(Access::Read)?;
-    let (mut before, mut after) = sides(&opened, &args)?;
+    let (before, after) = sides(&opened, &args)?;
     let id = |tree: &Tree| tree.origin().map(|at| at.oid.to_string());
     let mut head = fields! { "before": id(&before), "after": id(&after) };
     put_name(&mut head, "path", path.as_bytes());
     context.out.begin(&head, "differences")?;
-    let count = differences::write(&mut context.out, &mut before, &mut after, &path)?;
+    let count = differences::write(&mut context.out, &before, &after, &path)?;
     context.out.end(&fields! {})?;
     if args.exit_code && count > 0 { Err(Failure::answered()) } else { Ok(()) }
 }

@@ -62,12 +62,12 @@ pub(super) fn run(args: ShowArgs, context: &mut Context) -> Result<()> {
 
 fn commit(opened: &Opened, at: ObjRef, context: &mut Context) -> Result<()> {
     let commit = opened.repo.commit(at)?;
-    let mut before = match commit.parents.first() {
+    let before = match commit.parents.first() {
         Some(_) if opened.repo.shallow()?.contains(&at.oid) => opened.repo.tree(),
         Some(parent) => opened.repo.checkout(*parent)?,
         None => opened.repo.tree(),
     };
-    let mut after = opened.repo.checkout(at)?;
+    let after = opened.repo.checkout(at)?;
     let out = &mut context.out;
     log::write_human(out, opened, &at, &commit)?;
     out.line("")?;
@@ -79,7 +79,7 @@ fn commit(opened: &Opened, at: ObjRef, context: &mut Context) -> Result<()> {
         head.extend(log::describe(opened, &at, &commit, generation));
     }
     out.begin(&head, "differences")?;
-    differences::write(out, &mut before, &mut after, &Path::root())?;
+    differences::write(out, &before, &after, &Path::root())?;
     out.end(&fields! {})
 }
 

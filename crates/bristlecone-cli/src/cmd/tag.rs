@@ -163,7 +163,7 @@ fn annotate(opened: &Opened, name: &str, (kind, target): (Kind, ObjRef), why: &W
         message.push(b'\n');
     }
     let name = name.as_bytes().to_vec();
-    let tag = Tag { target, kind, name, tagger: Some(info.committer), headers: Vec::new(), message };
+    let tag = Tag { target, kind, name, tagger: info.committer, headers: Vec::new(), message };
     match opened.repo.write_tag(&tag, Durability::Synced) {
         Err(Error::Format(FormatError::Unsupported { .. })) => {
             let format = opened.repo.format().name();

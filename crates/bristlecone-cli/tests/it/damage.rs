@@ -52,7 +52,7 @@ fn a_directory_that_is_cut_otherwise_is_named_with_the_branches_it_hurts() {
     for n in 0..2000 {
         tree.add(format!("{n}"), "v").unwrap();
     }
-    let info = Info::message("m");
+    let info = Info::unsigned("m");
     let (wide, odd) = (repo.branch("wide").unwrap(), repo.branch("odd").unwrap());
     let head = wide.commit(&mut tree, &info).unwrap();
     let mut commit = repo.commit(head).unwrap();

@@ -52,7 +52,7 @@ fn steps_that_no_path_has_are_refused() {
             let root = Native::new().update(&Objects(&**backend), &mut batch, None, &[change]).unwrap().unwrap();
             let base = backend.append(batch, &[], Durability::None).unwrap();
             let mut tree = repo.tree_at(ObjRef::new(root.oid, root.at.resolve(base)));
-            let head = repo.commit_tree(&mut tree, &[], &Info::message("harm")).unwrap();
+            let head = repo.commit_tree(&mut tree, &[], &Info::unsigned("harm")).unwrap();
             let to = Some(RefTarget::Object(head));
             let wanted = RefMove { name: "refs/heads/harm".to_owned(), expected: Expected::Any, to };
             repo.move_refs(&[wanted], Durability::Synced).unwrap();
@@ -108,7 +108,7 @@ fn foreign_ids_are_left_out_by_name() {
         let mut tree = main.tree().unwrap();
         tree.add_foreign("sub/module", "00112233445566778899aabbccddeeff00112233".parse().unwrap()).unwrap();
         tree.add("file", b"1").unwrap();
-        main.commit(&mut tree, &Info::message("with a submodule")).unwrap();
+        main.commit(&mut tree, &Info::unsigned("with a submodule")).unwrap();
     }
     let exported = place.json(["export", "out"]);
     assert_eq!(exported["left_out"], serde_json::json!([{"path": "sub/module", "what": "id of another store"}]));

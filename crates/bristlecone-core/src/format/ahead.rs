@@ -55,6 +55,13 @@ pub trait Walk<'a, S: Source>: Sized {
 
     /// Passes over the object that was wanted last, as if nothing were below it. Asked of scouts alone.
     fn skip(&mut self);
+
+    /// Has a walk that did not begin yet leave out its first items, reading as little as it can. Returns whether it does:
+    /// one whose objects do not say how many are below them gives them all.
+    fn skip_items(&mut self, count: u64) -> bool {
+        let _ = count;
+        false
+    }
 }
 
 /// Objects that were read ahead of a walk.

@@ -6,7 +6,7 @@
 use std::{collections::HashMap, collections::HashSet, sync::Arc};
 
 use bristlecone::{
-    Backend, EntryKind, Error, Format, Kind, Location, Native, ObjRef, Oid, Result,
+    Backend, EntryKind, Error, Format, Kind, Location, Native, ObjRef, Oid, Result, Snapshot,
     core::{
         Direction, Entry, FormatError, Source, Target as Bound,
         git::{self, Algorithm, Git},
@@ -55,7 +55,7 @@ pub(super) fn run(
 ) -> Result<Outcome, TransferError> {
     let meters = Meters::default();
     let exported = Exported::find(&job.native, &*job.backend, job.there, job.algorithm, job.scratch)?;
-    let objects = NativeObjects { native: job.native, backend: &*job.backend };
+    let objects = NativeObjects { native: job.native, snapshot: job.backend.snapshot(&[]) };
     let (width, backend) = (NATIVE.oid_bytes(), job.backend.clone());
     let walker = |outlet, meters| WalkNative {
         native: job.native,
@@ -155,14 +155,14 @@ impl There for Exported {
 }
 
 /// Commits and tags of the store, spelled as Git would, with native ids.
-struct NativeObjects<'b> {
+struct NativeObjects {
     native: Native,
-    backend: &'b dyn Backend,
+    snapshot: Arc<dyn Snapshot>,
 }
 
-impl Objects for NativeObjects<'_> {
+impl Objects for NativeObjects {
     fn read(&self, oid: &Oid, out: &mut Vec<u8>) -> Result<Option<Kind>> {
-        let Some(object) = self.backend.read(&ObjRef::from(*oid))? else { return Ok(None) };
+        let Some(object) = self.snapshot.read(&ObjRef::from(*oid))? else { return Ok(None) };
         let bad = |source| Error::BadObject { oid: *oid, source };
         out.clear();
         Ok(Some(match object.kind() {

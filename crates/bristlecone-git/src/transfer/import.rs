@@ -160,7 +160,7 @@ fn into_native(
     }
     let outcome = loop {
         let (commits, others, bounds, map) = known.split(&native, algorithm);
-        let there = ThereNative::new(&native, backend.clone(), bounds.clone());
+        let there = ThereNative::new(&native, &**backend, bounds.clone());
         let pool = Pool::new(backend.clone(), present(backend, &scratch)?);
         let mut target = IntoNative::new(native, algorithm, pool, bounds, map, &scratch)?;
         let (meters, skip) = (Meters::default(), options.skip_missing);

@@ -123,7 +123,7 @@ impl Target for IntoGit {
     }
 
     fn commit_there(&mut self, number: u32, oid: &Oid) -> Result<(), TransferError> {
-        let Some(object) = self.pool.backend.read(&ObjRef::from(*oid))? else { return Ok(()) };
+        let Some(object) = self.pool.snapshot.read(&ObjRef::from(*oid))? else { return Ok(()) };
         let at = object.location();
         drop(object);
         let words = self.pool.backend.capabilities().words;

@@ -13,7 +13,7 @@ use std::{
 };
 
 use bristlecone::{
-    Backend, EntryKind, Format, Kind, Location, Native, ObjRef, Oid,
+    Backend, EntryKind, Format, Kind, Location, Native, ObjRef, Oid, Snapshot,
     core::{
         Change, ChangeTarget, FormatError, Mode, STEP_BYTES_MAX,
         git::{self, Algorithm, Git},
@@ -324,15 +324,15 @@ impl Target for IntoNative {
 
 /// What a store of the format `native` has, as far as the derived files tell.
 pub(super) struct ThereNative {
-    backend: Arc<dyn Backend>,
+    snapshot: Arc<dyn Snapshot>,
     known: Arc<KnownBounds>,
     width: usize,
     stale: AtomicBool,
 }
 
 impl ThereNative {
-    pub(super) fn new(native: &Native, backend: Arc<dyn Backend>, known: Arc<KnownBounds>) -> Self {
-        Self { backend, known, width: Bound::width(native), stale: AtomicBool::new(false) }
+    pub(super) fn new(native: &Native, backend: &dyn Backend, known: Arc<KnownBounds>) -> Self {
+        Self { snapshot: backend.snapshot(&[]), known, width: Bound::width(native), stale: AtomicBool::new(false) }
     }
 
     /// Whether the derived files told of something that is not there.
@@ -348,7 +348,7 @@ impl ThereNative {
             Bound::Object { oid, place, .. } => (oid, place),
             Bound::Nothing => (Oid::from_array([0; 32]), Location::NONE.0),
         };
-        match self.backend.read(&ObjRef::new(oid, Location(place)))? {
+        match self.snapshot.read(&ObjRef::new(oid, Location(place)))? {
             Some(object) if kind.is_none_or(|kind| kind == object.kind()) => Ok(()),
             _ => {
                 self.stale.store(true, Relaxed);

@@ -18,7 +18,7 @@ const IN_BATCH: u64 = 1 << 63;
 pub(super) struct Pool {
     pub(super) backend: Arc<dyn Backend>,
     // Nothing leads to what is put, until all of it is: the snapshot keeps it.
-    snapshot: Arc<dyn Snapshot>,
+    pub(super) snapshot: Arc<dyn Snapshot>,
     batch: RefCell<Batch>,
     buffer: RefCell<Vec<u8>>,
     // Where the batches begin that were appended.

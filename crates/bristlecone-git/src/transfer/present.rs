@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use bristlecone::{Backend, Kind, Location, ObjRef, Oid, Result};
+use bristlecone::{Backend, Kind, Location, ObjRef, Oid, Result, Snapshot};
 
 use super::{
     ids::Ids,
@@ -17,6 +17,7 @@ const MISSES_MAX: u32 = 2_000;
 #[derive(Debug)]
 pub(super) struct Present {
     backend: Arc<dyn Backend>,
+    snapshot: Arc<dyn Snapshot>,
     scratch: Scratch,
     state: Mutex<State>,
 }
@@ -35,7 +36,8 @@ struct All {
 
 impl Present {
     pub(super) fn new(backend: Arc<dyn Backend>, scratch: &Scratch) -> Self {
-        Self { backend, scratch: scratch.clone(), state: Mutex::default() }
+        let snapshot = backend.snapshot(&[]);
+        Self { backend, snapshot, scratch: scratch.clone(), state: Mutex::default() }
     }
 
     /// Returns where an object is; `None` if there is none, or none of this kind, or it is damaged.
@@ -48,7 +50,7 @@ impl Present {
                 Some(number) => all.place(number)?,
             },
         };
-        match self.backend.read(&ObjRef::new(*oid, hint)) {
+        match self.snapshot.read(&ObjRef::new(*oid, hint)) {
             Ok(Some(object)) => {
                 return Ok(Some(object.location()).filter(|_| kind.is_none_or(|kind| kind == object.kind())));
             }

@@ -66,7 +66,7 @@ impl<F: Format> Committer<F> {
             branch,
             check: options.check_hashes,
             hashes: HashMap::new(),
-            info: Info::message("").durability(options.durability),
+            info: Info::unsigned("").durability(options.durability),
             parents: Vec::new(),
             head,
             recorded: None,
@@ -101,7 +101,7 @@ impl<F: Format> Committer<F> {
             self.parents.push(at);
         }
         let who = Signature::new(AUTHOR, plan.date);
-        (self.info.author, self.info.committer) = (who.clone(), who);
+        (self.info.author, self.info.committer) = (Some(who.clone()), Some(who));
         self.info.message = plan.message;
         // The branch follows the commits as they come, also from one line to another.
         let at = self.branch.commit_over(self.head, tree, &self.parents, &self.info)?;

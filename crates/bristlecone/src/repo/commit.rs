@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bristlecone_core::{Commit, Format, Kind, ObjRef, Signature, Source, native::Native};
 
-use super::{Repo, nobody, resolve};
+use super::{Repo, resolve};
 use crate::{
     Backend, Batch, Durability, Layered, RefMove, RefTarget, Result, Snapshot, Tree,
     store::{Store, again},
@@ -12,11 +12,12 @@ use crate::{
 
 /// What to record with a commit, and how durable it should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Info {
-    /// Who made the change.
-    pub author: Signature,
-    /// Who recorded it.
-    pub committer: Signature,
+    /// Who made the change, and when; `None` for the identity of the repository ([`Repo::identity`]), now.
+    pub author: Option<Signature>,
+    /// Who recorded it, and when; `None` as for the author.
+    pub committer: Option<Signature>,
     /// Further headers, in order.
     pub headers: Vec<(Vec<u8>, Vec<u8>)>,
     /// Why.
@@ -26,23 +27,55 @@ pub struct Info {
 }
 
 impl Info {
-    /// A message by nobody at second 0, synced. Programs that want reproducible commits need no more.
+    /// A message, signed by the identity of the repository at the time of the commit, which is synced.
     #[must_use]
     pub fn message(message: impl Into<Vec<u8>>) -> Self {
         Self {
-            author: nobody(),
-            committer: nobody(),
+            author: None,
+            committer: None,
             headers: Vec::new(),
             message: message.into(),
             durability: Durability::Synced,
         }
     }
 
+    /// As [`Info::message`], without a name and at second 0: a commit whose id depends on its tree, parents and message alone.
+    ///
+    /// ```
+    /// # use bristlecone::{Info, Repo};
+    /// let commit = || Repo::memory().commit_tree(&mut Repo::memory().tree(), &[], &Info::unsigned("the same"));
+    /// assert_eq!(commit()?.oid, commit()?.oid);
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
+    #[must_use]
+    pub fn unsigned(message: impl Into<Vec<u8>>) -> Self {
+        Self::message(message).by(Signature::new("", 0))
+    }
+
     /// Sets author and committer.
     #[must_use]
-    pub fn by(mut self, who: Signature) -> Self {
-        self.author = who.clone();
-        self.committer = who;
+    pub fn by(self, who: Signature) -> Self {
+        self.author(who.clone()).committer(who)
+    }
+
+    /// Sets who made the change, and when.
+    #[must_use]
+    pub fn author(mut self, who: Signature) -> Self {
+        self.author = Some(who);
+        self
+    }
+
+    /// Sets who records it, and when.
+    #[must_use]
+    pub fn committer(mut self, who: Signature) -> Self {
+        self.committer = Some(who);
+        self
+    }
+
+    /// Adds a header, such as `encoding`, behind those there are.
+    #[must_use]
+    pub fn header(mut self, name: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) -> Self {
+        self.headers.push((name.into(), value.into()));
         self
     }
 
@@ -116,11 +149,12 @@ impl<F: Format> Repo<F> {
             }
             number += 1;
         }
+        let now = self.sign();
         let commit = Commit {
             tree: root,
             parents: parents.to_vec(),
-            author: info.author.clone(),
-            committer: info.committer.clone(),
+            author: info.author.clone().unwrap_or_else(|| now.clone()),
+            committer: info.committer.clone().unwrap_or(now),
             headers: info.headers.clone(),
             message: info.message.clone(),
         };

@@ -7,10 +7,10 @@
 //! What changed at a path is asked commit by commit where it must be, and of derived filters where it can be
 //! (`index`): a cache, kept by the backend, that may be lost or damaged at any time.
 
-use bristlecone_core::{AsPath, Commit, Format, ObjRef, Path, native::Native};
+use bristlecone_core::{Commit, Format, ObjRef, Path, native::Native};
 
-use super::Repo;
-use crate::{Difference, Result};
+use super::{Branch, Repo};
+use crate::{Cursor, Differences, Entries, Tree, Walk};
 
 mod ancestry;
 mod changes;
@@ -122,23 +122,10 @@ impl<F: Format> Repo<F> {
     pub fn log(&self, heads: &[ObjRef], options: LogOptions) -> Log<F> {
         Log::new(self.now(), heads, options)
     }
-
-    /// Calls `each` with every value that differs between two commits at or below `path`, in order of paths.
-    ///
-    /// # Errors
-    /// As [`Repo::checkout`] and [`crate::Tree::diff`]; what `each` returns.
-    pub fn diff_commits(
-        &self,
-        before: impl Into<ObjRef>,
-        after: impl Into<ObjRef>,
-        path: impl AsPath,
-        each: &mut dyn FnMut(Difference<'_, F>) -> Result<()>,
-    ) -> Result<()> {
-        self.checkout(before)?.diff(&mut self.checkout(after)?, path, each)
-    }
 }
 
 const _: () = {
     const fn is_send<T: Send>() {}
-    is_send::<Log<Native>>();
+    is_send::<(Repo<Native>, Branch<Native>, Tree<Native>, Log<Native>)>();
+    is_send::<(Entries<'_, Native>, Cursor<'_, Native>, Walk<'_, Native>, Differences<'_, Native>)>();
 };

@@ -189,7 +189,7 @@ impl<F: Format> Subtree<F> {
 
     /// Writes the commit that stands for `theirs`.
     fn squash(&self, theirs: ObjRef, parents: &[ObjRef], message: Vec<u8>, info: &Info) -> Result<ObjRef> {
-        let info = Info { message, durability: Durability::None, ..info.clone() };
+        let info = Info { message, ..info.clone() }.durability(Durability::None);
         self.repo.commit_tree(&mut self.repo.checkout(theirs)?, parents, &info)
     }
 

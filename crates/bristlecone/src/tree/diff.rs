@@ -1,9 +1,16 @@
 //! What differs between two trees, touching only what does.
 
-use bristlecone_core::{AsPath, Entry, EntryKind, Format, Next, ObjRef, Path, Target, Walk, Window, native::Native};
+use std::{iter::Peekable, sync::Arc};
 
-use super::{Binding, DirEntry, Tree};
-use crate::{Result, store::Store};
+use bristlecone_core::{
+    AsPath, Bytes, Direction, Entry, Format, Mode, Next, Path, Target, Walk, Window, native::Native,
+};
+
+use super::{
+    Binding, DirEntry, Place, Tree,
+    patch::{Edits, Leaf},
+};
+use crate::{Error, Result, store::Store};
 
 /// One path at which two trees differ.
 #[derive(Clone, Debug)]
@@ -19,47 +26,232 @@ pub struct Difference<'t, F: Format = Native> {
 impl<F: Format> Tree<F> {
     /// Returns the values that differ between `self` (before) and `after`, below `path`, in the order of paths ([`Path`]).
     ///
-    /// Subtrees, and pieces of wide directories, that both share are skipped by their ids. Pending edits
-    /// of either tree are hashed and written first, as [`Tree::write`] does.
+    /// Subtrees, and pieces of wide directories, that both share are skipped by their ids. Pending edits of both trees
+    /// count, and nothing is written.
+    ///
+    /// ```
+    /// # use bristlecone::Repo;
+    /// let mut before = Repo::memory().tree();
+    /// before.add("fruit/apple", "red")?;
+    /// let mut after = before.clone();
+    /// after.add("fruit/plum", "blue")?;
+    /// for difference in before.diff(&after, "")? {
+    ///     let difference = difference?;
+    ///     assert_eq!(difference.path.to_string(), "fruit/plum");
+    ///     assert!(difference.before.is_none() && difference.after.is_some());
+    /// }
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
     ///
     /// # Errors
-    /// As [`Tree::find`] and [`Tree::write`].
-    pub fn diff<'t>(
-        &'t mut self,
-        after: &'t mut Self,
-        path: impl AsPath,
-        each: &mut dyn FnMut(Difference<'_, F>) -> Result<()>,
-    ) -> Result<()> {
-        let path = path.as_path()?.into_owned();
-        let sides = (stored_at(self, &path)?, stored_at(after, &path)?);
-        let store = self.store.clone();
-        let mut window = Window::new(&*store);
-        let mut below = Below::new(&store.format, sides.0.as_ref(), sides.1.as_ref(), path);
-        while window.advance(&mut below)?.is_some() {
-            // A value in place of a directory comes before what was in it.
-            let old = below.old.take().filter(|entry| entry.kind != EntryKind::Dir);
-            let new = below.new.take().filter(|entry| entry.kind != EntryKind::Dir);
-            if old.is_some() || new.is_some() {
-                each(Difference {
-                    path: below.path.clone(),
-                    before: old.map(|entry| dir_entry(self, entry)),
-                    after: new.map(|entry| dir_entry(after, entry)),
-                })?;
-            }
+    /// As [`Tree::find`], here and from the iterator, which then ends; [`Error::Usage`] for trees of different stores.
+    pub fn diff<'t>(&'t self, after: &'t Self, path: impl AsPath) -> Result<Differences<'t, F>> {
+        if !Arc::ptr_eq(&self.store.backend, &after.store.backend) {
+            return Err(Error::Usage { reason: "trees of different stores are not compared: copy the objects first" });
         }
-        Ok(())
+        let path = path.as_path()?.into_owned();
+        let dirs = (self.walk(path.as_bytes())?, after.walk(path.as_bytes())?);
+        let sides = Sides { before: self, after };
+        let open = sides.compare(&path, dirs.0, dirs.1).into_iter().collect();
+        let below = Below { sides, open, old: None, new: None, path, inside: false, scouting: false };
+        Ok(Differences { window: Window::new(&*self.store), below })
     }
 }
 
-/// A walk over the bindings that differ between two directories and all below them. Directories that differ come before what is
-/// in them.
-struct Below<'s, F: Format> {
-    format: &'s F,
+/// The values that differ between two trees, found as they are asked for.
+pub struct Differences<'t, F: Format = Native> {
+    window: Window<'t, Store<F>>,
+    below: Below<'t, F>,
+}
+
+impl<'t, F: Format> Iterator for Differences<'t, F> {
+    type Item = Result<Difference<'t, F>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let found = self.window.advance(&mut self.below);
+        if found.is_err() {
+            self.below.open.clear();
+        }
+        let below = &mut self.below;
+        found.map(|found| found.map(|()| below.difference())).transpose()
+    }
+}
+
+/// What is bound to a step on one side.
+type Bound<'t> = Option<(Bytes<'t>, Binding<'t>)>;
+
+/// The trees that are compared.
+struct Sides<'t, F: Format> {
+    before: &'t Tree<F>,
+    after: &'t Tree<F>,
+}
+
+impl<F: Format> Clone for Sides<'_, F> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<F: Format> Copy for Sides<'_, F> {}
+
+impl<'t, F: Format> Sides<'t, F> {
+    /// Returns what compares two directories; `None` where nothing can differ.
+    fn compare(self, path: &Path, before: Option<Place<'t>>, after: Option<Place<'t>>) -> Option<Dir<'t, F>> {
+        let nothing = Place::stored(None);
+        let places = (before.unwrap_or(nothing), after.unwrap_or(nothing));
+        let [old, new] = [&places.0, &places.1].map(|place| place.patch.map(Arc::as_ptr));
+        if old == new && places.0.base == places.1.base && (old.is_none() || !self.has_taken(path)) {
+            return None;
+        }
+        let stored = self.before.store.format.comparison(places.0.base.as_ref(), places.1.base.as_ref(), None, None);
+        let edited = (old.is_some() || new.is_some()).then(|| {
+            let edits = |place: &Place<'t>| place.patch.map(|patch| patch.iter()).unwrap_or_default().peekable();
+            Box::new(Edited { before: edits(&places.0), after: edits(&places.1), places, stored: None })
+        });
+        Some(Dir { stored: Some(stored), edited })
+    }
+
+    /// Whether edits at or below a path are in a finger: patches that are one then say nothing of them.
+    fn has_taken(self, path: &Path) -> bool {
+        let fingers = [&self.before.finger, &self.after.finger];
+        fingers.into_iter().flatten().any(|finger| finger.parent.starts_with(path.as_bytes()))
+    }
+
+    /// Whether both sides have the same at a step that one of them edited.
+    fn same(self, places: &(Place<'t>, Place<'t>), step: &[u8], old: &Binding<'t>, new: &Binding<'t>) -> Result<bool> {
+        let same = old.kind() == new.kind()
+            && match (old, new) {
+                (Binding::Dir(_), _) | (_, Binding::Dir(_)) => false,
+                (Binding::Stored(_, one), Binding::Stored(_, other)) if one == other => true,
+                (Binding::Leaf(Leaf::Stored { at, .. }), Binding::Stored(_, Target::Object { at: other, .. }))
+                | (Binding::Stored(_, Target::Object { at: other, .. }), Binding::Leaf(Leaf::Stored { at, .. }))
+                | (Binding::Leaf(Leaf::Stored { at, .. }), Binding::Leaf(Leaf::Stored { at: other, .. })) => {
+                    at == other
+                }
+                _ => foreign(old) == foreign(new) && self.same_value(old, new)?,
+            };
+        Ok(same && self.before.mode(&places.0, step, old)? == self.after.mode(&places.1, step, new)?)
+    }
+
+    fn same_value(self, old: &Binding<'t>, new: &Binding<'t>) -> Result<bool> {
+        let entry = |tree, binding: &Binding<'t>| DirEntry::new(tree, Bytes::from(&[][..]), binding.clone());
+        let (old, new) = (entry(self.before, old), entry(self.after, new));
+        match (old.bytes(), new.bytes()) {
+            (Some(one), Some(other)) if one != other => Ok(false),
+            _ => Ok(old.contents()? == new.contents()?),
+        }
+    }
+}
+
+impl<F: Format> Tree<F> {
+    /// Returns how the mode of an entry is spelled: an edit spells it as usual.
+    fn mode(&self, place: &Place<'_>, step: &[u8], binding: &Binding<'_>) -> Result<Mode> {
+        let (Binding::Stored(..), Some(base)) = (binding, &place.base) else { return Ok(Mode::USUAL) };
+        let end = [step, &[0]].concat();
+        let mut found = self.store.format.entries(&*self.store, base, Some(step), Some(&end), Direction::Forward)?;
+        Ok(found.next().transpose()?.map_or(Mode::USUAL, |entry| entry.mode))
+    }
+}
+
+/// Two directories that are compared.
+struct Dir<'t, F: Format> {
+    // What is stored; `None` once all of that was given.
+    stored: Option<F::Comparison<'t, Store<F>>>,
+    edited: Option<Box<Edited<'t>>>,
+}
+
+/// The edits of two directories that are compared.
+struct Edited<'t> {
+    places: (Place<'t>, Place<'t>),
+    before: Peekable<Edits<'t>>,
+    after: Peekable<Edits<'t>>,
+    // The stored entries that come next, once they are known.
+    stored: Option<(Option<Entry<'t>>, Option<Entry<'t>>)>,
+}
+
+impl<'t> Edited<'t> {
+    /// Returns the next step that either side edited, if no stored difference comes before it; a stored one at that step is
+    /// passed over, since what was edited has the say.
+    fn next_step(&mut self) -> Option<&'t [u8]> {
+        let edits = (self.before.peek().map(|edit| edit.0), self.after.peek().map(|edit| edit.0));
+        let step = edits.0.into_iter().chain(edits.1).min()?;
+        let stored = self.stored.as_ref().and_then(|pair| pair.0.as_ref().or(pair.1.as_ref()));
+        if let Some(entry) = stored {
+            if entry.step[..] < *step {
+                return None;
+            }
+            if entry.step[..] == *step {
+                self.stored = None;
+            }
+        }
+        self.before.next_if(|edit| edit.0 == step);
+        self.after.next_if(|edit| edit.0 == step);
+        Some(step)
+    }
+}
+
+impl<'t, F: Format> Dir<'t, F> {
+    /// Goes on to the next step at which the directories differ, and sets what is there on each side.
+    #[inline]
+    fn next(
+        &mut self,
+        sides: Sides<'t, F>,
+        window: &mut Window<'t, Store<F>>,
+        old: &mut Bound<'t>,
+        new: &mut Bound<'t>,
+    ) -> Result<Next<()>> {
+        let bound = |entry: Entry<'t>| (entry.step, Binding::of((entry.kind, entry.target)));
+        let Some(edited) = &mut self.edited else {
+            let Some(stored) = &mut self.stored else { return Ok(Next::End) };
+            return Ok(match stored.next(window)? {
+                Next::Item(pair) => {
+                    (*old, *new) = (pair.0.map(bound), pair.1.map(bound));
+                    Next::Item(())
+                }
+                Next::Wants(kind, at) => Next::Wants(kind, at),
+                Next::End => Next::End,
+            });
+        };
+        loop {
+            if let (None, Some(stored)) = (&edited.stored, &mut self.stored) {
+                match stored.next(window)? {
+                    Next::Item(pair) => edited.stored = Some(pair),
+                    Next::Wants(kind, at) => return Ok(Next::Wants(kind, at)),
+                    Next::End => self.stored = None,
+                }
+            }
+            let Some(step) = edited.next_step() else {
+                let Some(pair) = edited.stored.take() else { return Ok(Next::End) };
+                (*old, *new) = (pair.0.map(bound), pair.1.map(bound));
+                return Ok(Next::Item(()));
+            };
+            let found = (sides.before.settled(&edited.places.0, step)?, sides.after.settled(&edited.places.1, step)?);
+            let same = match &found {
+                (Some(old), Some(new)) => sides.same(&edited.places, step, old, new)?,
+                (old, new) => old.is_none() && new.is_none(),
+            };
+            if !same {
+                let bound = |binding| (Bytes::from(step), binding);
+                (*old, *new) = (found.0.map(bound), found.1.map(bound));
+                return Ok(Next::Item(()));
+            }
+        }
+    }
+
+    /// What is edited is in memory.
+    fn scout(&self) -> Self {
+        Self { stored: self.stored.as_ref().map(|stored| stored.scout(true)), edited: None }
+    }
+}
+
+/// A walk over the values that differ between two directories and all below them.
+struct Below<'t, F: Format> {
+    sides: Sides<'t, F>,
     // Directories that differ, each in the one before: a list, since trees are deep.
-    open: Vec<F::Comparison<'s, Store<F>>>,
+    open: Vec<Dir<'t, F>>,
     // What was come to last, which is large, and its path.
-    old: Option<Entry<'s>>,
-    new: Option<Entry<'s>>,
+    old: Bound<'t>,
+    new: Bound<'t>,
     path: Path,
     // Whether that is in the last directory, and none itself.
     inside: bool,
@@ -67,24 +259,31 @@ struct Below<'s, F: Format> {
     scouting: bool,
 }
 
-impl<'s, F: Format> Below<'s, F> {
-    fn new(format: &'s F, before: Option<&ObjRef>, after: Option<&ObjRef>, path: Path) -> Self {
-        let open = vec![format.comparison(before, after, None, None)];
-        Self { format, open, old: None, new: None, path, inside: false, scouting: false }
+impl<'t, F: Format> Below<'t, F> {
+    /// Returns what was come to last.
+    fn difference(&mut self) -> Difference<'t, F> {
+        let entry =
+            |tree, bound: &mut Bound<'t>| bound.take().map(|(step, binding)| DirEntry::new(tree, step, binding));
+        Difference {
+            path: self.path.clone(),
+            before: entry(self.sides.before, &mut self.old),
+            after: entry(self.sides.after, &mut self.new),
+        }
     }
 }
 
-impl<'s, F: Format> Walk<'s, Store<F>> for Below<'s, F> {
+impl<'t, F: Format> Walk<'t, Store<F>> for Below<'t, F> {
     type Item = ();
 
     #[inline]
-    fn next(&mut self, window: &mut Window<'s, Store<F>>) -> Result<Next<()>> {
-        if std::mem::take(&mut self.inside) {
-            self.path.pop();
-        }
-        while let Some(dir) = self.open.last_mut() {
-            match dir.next(window)? {
-                Next::Item(pair) => (self.old, self.new) = pair,
+    fn next(&mut self, window: &mut Window<'t, Store<F>>) -> Result<Next<()>> {
+        loop {
+            if std::mem::take(&mut self.inside) {
+                self.path.pop();
+            }
+            let Some(dir) = self.open.last_mut() else { return Ok(Next::End) };
+            match dir.next(self.sides, window, &mut self.old, &mut self.new)? {
+                Next::Item(()) => {}
                 Next::Wants(kind, at) => return Ok(Next::Wants(kind, at)),
                 Next::End => {
                     self.open.pop();
@@ -92,51 +291,51 @@ impl<'s, F: Format> Walk<'s, Store<F>> for Below<'s, F> {
                     continue;
                 }
             }
-            if let Some(entry) = self.old.as_ref().or(self.new.as_ref()).filter(|_| !self.scouting) {
-                self.path.push(&entry.step)?;
+            if let Some((step, _)) = self.old.as_ref().or(self.new.as_ref()).filter(|_| !self.scouting) {
+                self.path.push(step)?;
             }
-            let dirs = (dir_of(self.old.as_ref()), dir_of(self.new.as_ref()));
+            let dirs = (take_dir(&mut self.old), take_dir(&mut self.new));
             if dirs.0.is_some() || dirs.1.is_some() {
-                let below = self.format.comparison(dirs.0.as_ref(), dirs.1.as_ref(), None, None);
-                self.open.push(if self.scouting { below.scout(true) } else { below });
+                match self.sides.compare(&self.path, dirs.0, dirs.1) {
+                    Some(below) => self.open.push(if self.scouting { below.scout() } else { below }),
+                    None => self.inside = true,
+                }
             } else {
                 self.inside = true;
             }
-            return Ok(Next::Item(()));
+            // A value in place of a directory comes before what was in it.
+            if self.old.is_some() || self.new.is_some() || self.scouting {
+                return Ok(Next::Item(()));
+            }
         }
-        Ok(Next::End)
     }
 
     fn scout(&self, _: bool) -> Self {
-        let open = self.open.iter().map(|dir| dir.scout(true)).collect();
+        let open = self.open.iter().map(Dir::scout).collect();
         let (path, inside) = (Path::root(), false);
-        Self { format: self.format, open, old: None, new: None, path, inside, scouting: true }
+        Self { sides: self.sides, open, old: None, new: None, path, inside, scouting: true }
     }
 
     fn skip(&mut self) {
-        self.open.last_mut().into_iter().for_each(Walk::skip);
+        self.open.last_mut().into_iter().filter_map(|dir| dir.stored.as_mut()).for_each(Walk::skip);
     }
 }
 
-/// Writes what was edited, and returns the directory at a path.
-fn stored_at<F: Format>(tree: &mut Tree<F>, path: &Path) -> Result<Option<ObjRef>> {
-    if tree.is_edited() {
-        // There are formats that have no empty root to write.
-        if tree.is_empty()? {
-            return Ok(None);
+/// Takes the directory that is bound, if it is one.
+fn take_dir<'t>(bound: &mut Bound<'t>) -> Option<Place<'t>> {
+    match bound {
+        Some((_, Binding::Dir(place))) => {
+            let place = *place;
+            *bound = None;
+            Some(place)
         }
-        tree.write()?;
-    }
-    Ok(tree.walk(path.as_bytes())?.and_then(|place| place.base))
-}
-
-fn dir_of(entry: Option<&Entry<'_>>) -> Option<ObjRef> {
-    match entry {
-        Some(Entry { kind: EntryKind::Dir, target: Target::Object { at, .. }, .. }) => Some(*at),
         _ => None,
     }
 }
 
-fn dir_entry<'t, F: Format>(tree: &'t Tree<F>, entry: Entry<'t>) -> DirEntry<'t, F> {
-    DirEntry::new(tree, entry.step, Binding::of((entry.kind, entry.target)))
+fn foreign(binding: &Binding<'_>) -> Option<bristlecone_core::Oid> {
+    match binding {
+        Binding::Stored(_, Target::Foreign(oid)) | Binding::Leaf(Leaf::Foreign(oid)) => Some(*oid),
+        _ => None,
+    }
 }

@@ -32,14 +32,14 @@ const OPERATIONS: &[(&str, Operation)] = &[
     ("same", |_, tree| tree.same(&tree.clone()).map(drop)),
     ("write", |_, tree| tree.write().map(drop)),
     ("prune", |_, tree| tree.prune(["dir/a"]).map(drop)),
-    ("diff before", |repo, tree| tree.diff(&mut repo.tree(), "", &mut |_| Ok(()))),
-    ("diff after", |repo, tree| repo.tree().diff(tree, "", &mut |_| Ok(()))),
+    ("diff before", |repo, tree| tree.diff(&repo.tree(), "").map(drop)),
+    ("diff after", |repo, tree| repo.tree().diff(tree, "").map(drop)),
     ("merge ours", |repo, tree| merge::trees(None, tree, &repo.tree()).map(drop)),
     ("merge theirs", |repo, tree| merge::trees(None, &repo.tree(), tree).map(drop)),
     ("add_tree", |repo, tree| repo.tree().add_tree("below", tree)),
-    ("commit", |repo, tree| repo.branch("main")?.commit(tree, &Info::message("late")).map(drop)),
-    ("prepare", |repo, tree| repo.branch("main")?.prepare(tree, &Info::message("late")).map(drop)),
-    ("commit_tree", |repo, tree| repo.commit_tree(tree, &[], &Info::message("late")).map(drop)),
+    ("commit", |repo, tree| repo.branch("main")?.commit(tree, &Info::unsigned("late")).map(drop)),
+    ("prepare", |repo, tree| repo.branch("main")?.prepare(tree, &Info::unsigned("late")).map(drop)),
+    ("commit_tree", |repo, tree| repo.commit_tree(tree, &[], &Info::unsigned("late")).map(drop)),
     ("a third tree ahead", |_, tree| {
         let second = tree.ahead()?;
         let third = tree.ahead();
@@ -68,7 +68,7 @@ fn what_waits_for_a_commit_that_nobody_makes_ends_in_an_error() {
             let refused = operation(&repo, &mut tree);
             // What does not ask for the commit goes on, and once it is made everything does.
             assert_eq!(tree.find("dir/a").unwrap().as_deref(), Some(&b"1"[..]));
-            let made = repo.branch("main").unwrap().commit(&mut first, &Info::message("first"));
+            let made = repo.branch("main").unwrap().commit(&mut first, &Info::unsigned("first"));
             sender.send((name, refused, made.and_then(|_| operation(&repo, &mut tree)))).unwrap();
         });
     }
@@ -92,7 +92,7 @@ fn a_commit_that_begins_late_or_takes_long_is_waited_for() {
             thread::scope(|scope| {
                 scope.spawn(|| {
                     thread::sleep(Duration::from_secs(if slow { 0 } else { 1 }));
-                    repo.branch("main").unwrap().commit(&mut first, &Info::message("first")).unwrap();
+                    repo.branch("main").unwrap().commit(&mut first, &Info::unsigned("first")).unwrap();
                 });
                 sender.send((tree.count("dir"), tree.root().is_ok())).unwrap();
             });
@@ -111,8 +111,8 @@ fn a_commit_that_failed_is_not_waited_for() {
         let repo = Repo::memory();
         let main = repo.branch("main").unwrap();
         let (mut first, tree) = parted(&repo).unwrap();
-        main.edit(&Info::message("faster"), |tree| tree.add("other", "1")).unwrap();
-        let conflict = main.commit(&mut first, &Info::message("too late"));
+        main.edit(&Info::unsigned("faster"), |tree| tree.add("other", "1")).unwrap();
+        let conflict = main.commit(&mut first, &Info::unsigned("too late"));
         assert!(matches!(conflict, Err(Error::Conflict { .. })));
         sender.send(tree.root().map(drop)).unwrap();
         drop(first);

@@ -17,7 +17,7 @@ fn history<F: Format>(repo: &Repo<F>) -> Result<Vec<ObjRef>, Error> {
         tree.add(format!("wide/{n}"), format!("{n}"))?;
     }
     tree.add("data/deep/er/than/that", "x")?;
-    all.push(repo.commit_tree(&mut tree, &[], &Info::message("one"))?);
+    all.push(repo.commit_tree(&mut tree, &[], &Info::unsigned("one"))?);
     let mut other = tree.clone();
     tree.add("large", vec![7; 3 << 20])?;
     // The same directory high up and, new too, low down.
@@ -27,11 +27,11 @@ fn history<F: Format>(repo: &Repo<F>) -> Result<Vec<ObjRef>, Error> {
     fresh.add("p/q/r", "new")?;
     tree.add_tree("a", &fresh)?;
     tree.add_tree("b/c/d/e", &fresh.find_tree("p")?.expect("just added"))?;
-    all.push(repo.commit_tree(&mut tree, &all[..1], &Info::message("two"))?);
+    all.push(repo.commit_tree(&mut tree, &all[..1], &Info::unsigned("two"))?);
     other.remove("wide/17")?;
-    all.push(repo.commit_tree(&mut other, &all[..1], &Info::message("three"))?);
+    all.push(repo.commit_tree(&mut other, &all[..1], &Info::unsigned("three"))?);
     tree.add("last", "1")?;
-    all.push(repo.commit_tree(&mut tree, &all[1..3], &Info::message("four"))?);
+    all.push(repo.commit_tree(&mut tree, &all[1..3], &Info::unsigned("four"))?);
     Ok(all)
 }
 
@@ -66,7 +66,7 @@ fn goes_over<F: Format>(from: &Repo<F>, to: &Repo<F>) -> Outcome {
     }
     let mut tree = to.checkout(all[3].oid)?;
     tree.add("more", "1")?;
-    let more = to.commit_tree(&mut tree, &[all[3].oid.into()], &Info::message("more"))?;
+    let more = to.commit_tree(&mut tree, &[all[3].oid.into()], &Info::unsigned("more"))?;
     // Back again: the new commit, the new root, and nothing else of size.
     let back = from.copy_objects(to, &[more])?;
     assert!(back.objects < 10, "{back:?}");
@@ -111,10 +111,10 @@ fn what_is_there_is_not_read_again() -> Outcome {
     let (from, to) = (Repo::with_backend(Native::new(), Arc::new(backend)), Repo::memory());
     let main = from.branch("main")?;
     for n in 0..200 {
-        main.edit(&Info::message("m"), |tree| tree.add(format!("{}/{n}", n % 7), "x"))?;
+        main.edit(&Info::unsigned("m"), |tree| tree.add(format!("{}/{n}", n % 7), "x"))?;
     }
     to.copy_objects(&from, &[main.head()?.ok_or("a head")?])?;
-    let head = main.edit(&Info::message("m"), |tree| tree.add("3/new", "x"))?;
+    let head = main.edit(&Info::unsigned("m"), |tree| tree.add("3/new", "x"))?;
     let before = counts.reads.load(Relaxed);
     let copied = to.copy_objects(&from, &[head])?;
     assert_eq!(copied.objects, 3, "a commit, a root, a directory");
@@ -126,7 +126,7 @@ fn what_is_there_is_not_read_again() -> Outcome {
 fn damage_and_gaps_are_named_and_not_copied() -> Outcome {
     let from = Repo::memory();
     let main = from.branch("main")?;
-    let head = main.edit(&Info::message("m"), |tree| tree.add("a", "x".repeat(100)))?;
+    let head = main.edit(&Info::unsigned("m"), |tree| tree.add("a", "x".repeat(100)))?;
     let root = from.commit(head)?.tree;
     // A commit whose root is another's bytes under its id, and one whose root is nowhere.
     let body = from.backend().read(&root)?.ok_or("a root")?.body().to_vec();

@@ -40,7 +40,7 @@ impl<F: Format> Far<F> {
         for path in paths {
             tree.add(&path, path.as_bytes()).unwrap();
         }
-        branch.commit(&mut tree, &Info::message("data")).unwrap()
+        branch.commit(&mut tree, &Info::unsigned("data")).unwrap()
     }
 
     /// The tree of a commit from near and from far.
@@ -138,14 +138,8 @@ fn tezos_directories_are_listed_in_few_calls() {
 }
 
 /// The paths at which two trees differ.
-fn different<F: Format>(mut before: Tree<F>, mut after: Tree<F>) -> Vec<String> {
-    let mut paths = Vec::new();
-    let each = &mut |difference: bristlecone::Difference<'_, F>| {
-        paths.push(difference.path.to_string());
-        Ok(())
-    };
-    before.diff(&mut after, "", each).unwrap();
-    paths
+fn different<F: Format>(before: Tree<F>, after: Tree<F>) -> Vec<String> {
+    before.diff(&after, "").unwrap().map(|found| found.unwrap().path.to_string()).collect()
 }
 
 fn versions_are_compared_in_few_calls<F: Format>(format: F) {
@@ -162,7 +156,7 @@ fn versions_are_compared_in_few_calls<F: Format>(format: F) {
                 tree.add(path, format!("changed {n}").as_bytes()).unwrap()
             };
         }
-        let after = branch.commit(&mut tree, &Info::message("changes")).unwrap();
+        let after = branch.commit(&mut tree, &Info::unsigned("changes")).unwrap();
         let roots = [before, after].map(|at| near_root(&far, at));
         let depth = far.depth(&roots, &[Kind::Node]);
         let ((near, tree), (near_after, tree_after)) = (far.trees(before), far.trees(after));
@@ -226,7 +220,7 @@ fn what_is_lent_is_not_read() {
         for n in 0..3000 {
             tree.add(format!("d{n}/v"), format!("{}", n % 7 * version).as_bytes()).unwrap();
         }
-        commits.push(main.commit(&mut tree, &Info::message("data")).unwrap());
+        commits.push(main.commit(&mut tree, &Info::unsigned("data")).unwrap());
     }
     let trees = [0, 1].map(|version| far.far.checkout(commits[version]).unwrap());
     far.slow.take_reads();
@@ -248,7 +242,7 @@ fn directories_that_are_the_same_are_read_once() {
         tree.add(format!("e{n:04}/v"), format!("{n}").as_bytes()).unwrap();
         tree.add(format!("e{n:04}/w/v"), b"the same").unwrap();
     }
-    let commit = main.commit(&mut tree, &Info::message("data")).unwrap();
+    let commit = main.commit(&mut tree, &Info::unsigned("data")).unwrap();
     let (near, tree) = far.trees(commit);
     assert_eq!(walked(&tree), walked(&near));
     let reads = far.assert_within("the same", far.depth(&[near_root(&far, commit)], &[Kind::Node]));
@@ -275,6 +269,19 @@ fn who_stops_early_reads_little() {
         assert_eq!(tree.list_with("wide", &page).unwrap().map(Result::unwrap).count(), 100);
         let reads = far.slow.take_reads();
         assert!(reads.objects <= 24 && reads.calls <= 6, "{reads:?}");
+    }
+
+    // Pieces say how many entries are below them: those that are left out are not read.
+    for (listing, wanted) in [
+        (Listing::new().skip(70_000), "e070000"),
+        (Listing::new().skip(70_000).reverse(), "e029999"),
+        (Listing::new().from(b"e010000").to(b"e090000").skip(70_000), "e080000"),
+        (Listing::new().from(b"e010000").to(b"e090000").skip(70_000).reverse(), "e019999"),
+    ] {
+        let mut page = tree.list_with("wide", &listing.limit(1)).unwrap();
+        assert_eq!(page.next().unwrap().unwrap().step(), wanted.as_bytes());
+        let reads = far.slow.take_reads();
+        assert!(reads.objects <= 4 * 128 && reads.calls <= 8, "{reads:?}");
     }
 }
 
@@ -357,7 +364,7 @@ fn logs_take_few_calls<F: Format + Debug>(format: F) {
     let mut tree = main.tree().unwrap();
     for n in 0..100 {
         tree.add("value", format!("{n}").as_bytes()).unwrap();
-        main.commit(&mut tree, &Info::message(format!("main {n}"))).unwrap();
+        main.commit(&mut tree, &Info::unsigned(format!("main {n}"))).unwrap();
     }
     let base = far.near.revparse("main").unwrap();
     let mut heads = Vec::new();
@@ -367,7 +374,7 @@ fn logs_take_few_calls<F: Format + Debug>(format: F) {
         let mut head = None;
         for n in 0..10 {
             tree.add("side", format!("{branch} {n}").as_bytes()).unwrap();
-            let info = Info::message(format!("{branch} {n}"));
+            let info = Info::unsigned(format!("{branch} {n}"));
             head = Some(side.commit_over(head, &mut tree, &[head.unwrap_or(base)], &info).unwrap());
         }
         heads.extend(head);
@@ -411,7 +418,7 @@ fn line_of_commits<F: Format>(far: &Far<F>) -> ObjRef {
         for place in [n * 7, n * 31 + 5, n * 113 + 11] {
             tree.add(format!("dirs/d{:04}/v1", place % 2000), format!("{n}").as_bytes()).unwrap();
         }
-        main.commit(&mut tree, &Info::message(format!("{n}"))).unwrap();
+        main.commit(&mut tree, &Info::unsigned(format!("{n}"))).unwrap();
     }
     main.head().unwrap().unwrap()
 }
@@ -479,7 +486,7 @@ fn values_are_read_in_few_calls<F: Format>(format: F) {
         let bytes = if n % 3 == 0 { 30_000 } else { 100 };
         tree.add(format!("d{}/f{n}", n % 40), rng.bytes(bytes)).unwrap();
     }
-    let head = main.commit(&mut tree, &Info::message("values")).unwrap();
+    let head = main.commit(&mut tree, &Info::unsigned("values")).unwrap();
     let depth = far.depth(&[near_root(&far, head)], &[Kind::Node, Kind::Contents]);
     let (near, tree) = far.trees(head);
     let mut count = 0;
@@ -517,7 +524,7 @@ fn large_values_are_read_in_few_calls() {
     let mut tree = main.tree().unwrap();
     let value = Rng::new(1).bytes(24 << 20);
     tree.add("large", &value).unwrap();
-    let head = main.commit(&mut tree, &Info::message("large")).unwrap();
+    let head = main.commit(&mut tree, &Info::unsigned("large")).unwrap();
     let depth = far.depth(&[near_root(&far, head)], &[Kind::Node, Kind::Pieces, Kind::Contents]);
     let (_, tree) = far.trees(head);
     assert!(tree.find("large").unwrap().unwrap() == value);

@@ -5,7 +5,35 @@ use std::{cell::Cell, thread};
 use bristlecone::{DiskOptions, Durability, Error, Info, Native, Repo};
 
 fn info(durability: Durability) -> Info {
-    Info::message("an edit").durability(durability)
+    Info::unsigned("an edit").durability(durability)
+}
+
+#[test]
+fn a_commit_is_dated_now_and_signed_unless_told() {
+    let seconds = || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() as i64;
+    let repo = Repo::memory();
+    let main = repo.branch("main").unwrap();
+    let commit = |repo: &Repo, info: &Info| {
+        let mut tree = repo.branch("main").unwrap().tree().unwrap();
+        tree.add("n", "1").unwrap();
+        let at = repo.branch("main").unwrap().commit(&mut tree, info).unwrap();
+        repo.commit(at).unwrap()
+    };
+    let before = seconds();
+    let plain = commit(&repo, &Info::message("one"));
+    assert!((before..=seconds()).contains(&plain.author.seconds), "{:?}", plain.author);
+    assert_eq!((&plain.author, &plain.author.ident[..]), (&plain.committer, repo.identity()));
+    assert!(!repo.identity().is_empty());
+
+    let ann = repo.clone().with_identity("Ann <ann@x>");
+    assert_eq!(commit(&ann, &Info::message("two")).committer.ident, b"Ann <ann@x>");
+    // Whoever is named made the change; who records it is not named.
+    let eve = bristlecone::Signature::new("Eve <eve@x>", 7);
+    let both = commit(&ann, &Info::message("three").author(eve.clone()).header("encoding", "latin1"));
+    assert_eq!((&both.author, &both.committer.ident[..]), (&eve, &b"Ann <ann@x>"[..]));
+    assert_eq!(both.headers, [(b"encoding".to_vec(), b"latin1".to_vec())]);
+    assert_eq!(commit(&ann, &Info::unsigned("four")).author, bristlecone::Signature::default());
+    assert!(main.head().unwrap().is_some());
 }
 
 #[test]

@@ -205,14 +205,31 @@ fn pruned_trees_and_differences_know_empty_directories() {
     after.remove("empty").unwrap();
     after.add("only/empty/x", b"3").unwrap();
     after.add("odd", b"1").unwrap();
-    let mut paths = Vec::new();
-    tree.diff(&mut after, "", &mut |difference| {
-        paths.push((difference.path.to_string(), difference.before.is_some(), difference.after.is_some()));
-        Ok(())
-    })
-    .unwrap();
-    // Directories are no differences; a mode that is another is one.
-    assert_eq!(paths, [("odd".to_owned(), true, true), ("only/empty/x".to_owned(), false, true)]);
+    // Directories are no differences; a mode that is another is one. Whether the edits are written makes none.
+    for written in [false, true] {
+        if written {
+            after.write().unwrap();
+        }
+        let paths: Vec<_> = tree
+            .diff(&after, "")
+            .unwrap()
+            .map(Result::unwrap)
+            .map(|found| (found.path.to_string(), found.before.is_some(), found.after.is_some()))
+            .collect();
+        assert_eq!(paths, [("odd".to_owned(), true, true), ("only/empty/x".to_owned(), false, true)]);
+    }
+}
+
+#[test]
+fn a_foreign_id_that_is_set_anew_is_a_difference() {
+    let mut before = Repo::memory().tree();
+    before.add_foreign("vendor/lib", bristlecone::Oid::from_array([1; 32])).unwrap();
+    before.write().unwrap();
+    for (byte, wanted) in [(1, 0), (2, 1)] {
+        let mut after = before.clone();
+        after.add_foreign("vendor/lib", bristlecone::Oid::from_array([byte; 32])).unwrap();
+        assert_eq!(before.diff(&after, "").unwrap().map(Result::unwrap).count(), wanted);
+    }
 }
 
 #[test]

@@ -13,7 +13,7 @@ use std::{
 };
 
 use bristlecone::{
-    Durability, EntryKind, Error, Format, Info, MemoryBackend, Native, ObjRef, Path, RefTarget, Repo, Tree,
+    DirEntry, Durability, EntryKind, Error, Format, Info, MemoryBackend, Native, ObjRef, Path, RefTarget, Repo, Tree,
 };
 use bristlecone_testkit::{
     generate::{Edit, Rng, Shape, Universe},
@@ -175,7 +175,7 @@ impl<F: Format> Session<F> {
         let durability = *self.rng.pick(&[Durability::None, Durability::Grouped, Durability::Synced]);
         // Git has no zero bytes in messages.
         let message: Vec<u8> = self.rng.bytes(9).into_iter().map(|byte| byte.max(1)).collect();
-        let info = Info::message(&message[..]).durability(durability);
+        let info = Info::unsigned(&message[..]).durability(durability);
         let head = self.history.head(branch);
         match self.repo.branch(branch)?.commit(&mut self.tree, &info) {
             Ok(at) => {
@@ -227,8 +227,7 @@ impl<F: Format> Session<F> {
             return Ok(());
         }
         let number = self.rng.index(self.commits.len());
-        let mut before = self.repo.checkout(self.commits[number])?;
-        let mut after = self.tree.clone();
+        let (before, edited) = (self.repo.checkout(self.commits[number])?, self.tree.clone());
         let older = &self.history.get(number).tree;
         let mut wanted: Vec<(Path, Option<Bound>, Option<Bound>)> = older
             .diff(&self.model)
@@ -237,17 +236,34 @@ impl<F: Format> Session<F> {
             .collect();
         // The model knows no steps: its order is that of the bytes.
         wanted.sort_unstable_by(|one, other| one.0.cmp(&other.0));
-        let mut found = Vec::new();
-        before.diff(&mut after, "", &mut |difference| {
-            found.push((
-                difference.path,
-                difference.before.map(|entry| bound(&entry)).transpose()?.flatten(),
-                difference.after.map(|entry| bound(&entry)).transpose()?.flatten(),
-            ));
-            Ok(())
-        })?;
-        assert_eq!(found.len(), wanted.len(), "differences");
-        assert!(found == wanted, "differences, in order");
+        // Whether edits are pending or written makes no difference, nor which of two trees has them.
+        let mut written = edited.clone();
+        if !written.is_empty()? {
+            written.write()?;
+        }
+        let was =
+            |entry: Option<DirEntry<'_, F>>| Ok::<_, Error>(entry.map(|entry| bound(&entry)).transpose()?.flatten());
+        for after in [&edited, &written] {
+            let mut found = Vec::new();
+            for difference in before.diff(after, "")? {
+                let difference = difference?;
+                found.push((difference.path, was(difference.before)?, was(difference.after)?));
+            }
+            assert_eq!(found.len(), wanted.len(), "differences");
+            assert!(found == wanted, "differences, in order");
+        }
+        assert_eq!(edited.diff(&written, "")?.count() + written.diff(&edited, "")?.count(), 0, "the same, written");
+        // Back again, from edits to edits.
+        let mut undone = edited.clone();
+        for (path, before, _) in &wanted {
+            undone.remove(path)?;
+            if let Some((kind, value)) = before {
+                undone.add_kind(path, EntryKind::from_u8(*kind).expect("a value's kind"), &value[..])?;
+            }
+        }
+        let count = edited.diff(&undone, "")?.try_fold(0, |count, found| found.map(|_| count + 1))?;
+        assert_eq!(count, wanted.len(), "differences between edits");
+        assert_eq!(before.diff(&undone, "")?.count(), 0, "what was undone");
         Ok(())
     }
 
@@ -304,7 +320,7 @@ fn path(at: &[u8]) -> Path {
     Path::from_bytes(at).expect("generated paths are paths")
 }
 
-fn bound<F: Format>(entry: &bristlecone::DirEntry<'_, F>) -> Result<Option<Bound>, Error> {
+fn bound<F: Format>(entry: &DirEntry<'_, F>) -> Result<Option<Bound>, Error> {
     Ok(entry.contents()?.map(|value| (entry.kind() as u8, value[..].into())))
 }
 
@@ -429,7 +445,7 @@ fn the_order_of_edits_does_not_change_the_root() {
                         tree.add(path(&gone), b"to be removed").unwrap();
                         tree.remove(path(&gone)).unwrap();
                         if rng.chance(1, 40) {
-                            repo.commit_tree(&mut tree, &[], &Info::message("")).unwrap();
+                            repo.commit_tree(&mut tree, &[], &Info::unsigned("")).unwrap();
                         }
                     }
                     tree.add(path(at), value).unwrap();

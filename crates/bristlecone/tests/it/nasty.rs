@@ -23,7 +23,7 @@ fn two<F: Format>(format: &F) -> (Repo<F>, Repo<F>, Nasty) {
 }
 
 fn info(message: &str) -> Info {
-    Info::message(message).durability(Durability::None)
+    Info::unsigned(message).durability(Durability::None)
 }
 
 /// Values of all sizes: inline, one object, hashed when they are set, in pieces.
@@ -289,7 +289,7 @@ fn a_subtree_is_pulled_and_pushed_though_nothing_leads_to_its_parts_yet() -> Res
     let ours = main.edit(&info("ours"), |tree| tree.add("ours", value(14)))?;
     let below = repo.subtree("below")?;
     let mut joined = below.add(ours, first, None, None)?;
-    let said = |message: &[u8]| Info::message(message).durability(Durability::None);
+    let said = |message: &[u8]| Info::unsigned(message).durability(Durability::None);
     main.commit_with_parents(&mut joined.tree, &joined.parents, &said(&joined.message))?;
     drop(joined);
     main.edit(&info("below"), |tree| tree.add("below/d/8", value(8)))?;

@@ -50,7 +50,7 @@ fn is_value(text: &str) -> bool {
 fn everything_is_in_order<F: Format>(format: F) -> Result<(), Error> {
     let repo = Repo::with_backend(format, Arc::new(MemoryBackend::new()));
     let wanted: Vec<Path> = IN_ORDER.iter().filter(|text| is_value(text)).map(|text| path(text)).collect();
-    let (mut one, mut other) = (filled(&repo, "1"), filled(&repo, "2"));
+    let (mut one, other) = (filled(&repo, "1"), filled(&repo, "2"));
     for written in [false, true] {
         if written {
             one.write()?;
@@ -59,12 +59,8 @@ fn everything_is_in_order<F: Format>(format: F) -> Result<(), Error> {
         assert!(walked.is_sorted(), "{walked:?}");
         assert_eq!(walked.iter().filter(|path| wanted.contains(path)).count(), wanted.len());
     }
-    for (before, after) in [(&mut one.clone(), &mut other), (&mut repo.tree(), &mut one)] {
-        let mut found = Vec::new();
-        before.diff(after, "", &mut |difference| {
-            found.push(difference.path);
-            Ok(())
-        })?;
+    for (before, after) in [(&one, &other), (&repo.tree(), &one)] {
+        let found: Vec<Path> = before.diff(after, "")?.map(|found| Ok(found?.path)).collect::<Result<_, Error>>()?;
         assert_eq!(found, wanted);
     }
     let conflicts = merge::trees(None, &one, &other)?.conflicts;

@@ -1,6 +1,10 @@
 //! Ranges as callers give them: reversed, empty, beyond the end, up to the largest number.
 
-use std::sync::Arc;
+use std::{
+    collections::VecDeque,
+    ops::{Bound, RangeBounds},
+    sync::Arc,
+};
 
 use bristlecone::{Error, Format, Listing, MemoryBackend, Native, Repo, Tree, Value};
 use bristlecone_testkit::generate::Rng;
@@ -79,7 +83,8 @@ fn check_listings<F: Format>(tree: &Tree<F>, steps: &[String]) {
     let bounds = ["", "0", "0000", "00005", "0017", "0042x", "0300", "9", "\u{7f}", "zzz"];
     for from in bounds {
         for to in bounds {
-            for (reverse, limit) in [(false, None), (true, None), (false, Some(0)), (true, Some(3))] {
+            let cases = [(false, 0, None), (true, 0, None), (false, 0, Some(0)), (true, 1, Some(3)), (false, 17, None)];
+            for (reverse, skip, limit) in cases {
                 let mut listing = Listing::new().from(from.as_bytes()).to(to.as_bytes());
                 let mut wanted: Vec<&str> =
                     steps.iter().map(String::as_str).filter(|step| *step >= from && *step < to).collect();
@@ -87,6 +92,8 @@ fn check_listings<F: Format>(tree: &Tree<F>, steps: &[String]) {
                     listing = listing.reverse();
                     wanted.reverse();
                 }
+                listing = listing.skip(skip);
+                wanted.drain(..wanted.len().min(skip as usize));
                 if let Some(limit) = limit {
                     listing = listing.limit(limit);
                     wanted.truncate(limit);
@@ -101,6 +108,108 @@ fn check_listings<F: Format>(tree: &Tree<F>, steps: &[String]) {
                 );
             }
         }
+    }
+}
+
+/// Takes entries from both ends in any order, and has a cursor go to and fro.
+fn goes_both_ways<F: Format>(format: F, entries: usize) {
+    let repo = Repo::with_backend(format, Arc::new(MemoryBackend::new()));
+    let mut tree = repo.tree();
+    let steps: Vec<Vec<u8>> = (0..entries).map(|n| format!("{:04}", 3 * n).into_bytes()).collect();
+    let mut rng = Rng::new(17);
+    for (index, step) in steps.iter().enumerate() {
+        if index == entries.div_ceil(2) {
+            tree.write().unwrap();
+        }
+        tree.add(["dir", std::str::from_utf8(step).unwrap()], "1").unwrap();
+    }
+    for written in [false, true] {
+        if written {
+            tree.write().unwrap();
+        }
+        for _ in 0..60 {
+            takes_from_both_ends(&tree, &steps, &mut rng);
+        }
+        moves_a_cursor(&tree, &steps, &mut rng);
+    }
+    assert!(tree.cursor("none").unwrap().next().unwrap().is_none());
+    assert!(tree.range("none", "a"..).unwrap().next_back().is_none());
+}
+
+fn takes_from_both_ends<F: Format>(tree: &Tree<F>, steps: &[Vec<u8>], rng: &mut Rng) {
+    let mut bound = || {
+        let step = format!("{:04}", rng.index(3 * steps.len() + 3)).into_bytes();
+        [Bound::Included(step.clone()), Bound::Excluded(step), Bound::Unbounded][rng.index(3)].clone()
+    };
+    let bounds = (bound(), bound());
+    let mut wanted: VecDeque<&[u8]> = steps.iter().filter(|step| bounds.contains(*step)).map(Vec::as_slice).collect();
+    let mut listing = Listing::new().range::<Vec<u8>>(bounds);
+    if rng.chance(1, 2) {
+        listing = listing.reverse();
+        wanted = wanted.into_iter().rev().collect();
+    }
+    let skip = rng.index(4);
+    wanted.drain(..skip.min(wanted.len()));
+    let mut left = if rng.chance(1, 3) { rng.index(wanted.len() + 2) } else { usize::MAX };
+    listing = listing.skip(skip as u64);
+    if left < usize::MAX {
+        listing = listing.limit(left);
+    }
+    let mut entries = tree.list_with("dir", &listing).unwrap();
+    let from_back = rng.index(4);
+    for _ in 0..wanted.len() + 2 {
+        let back = rng.index(4) < from_back;
+        let found = if back { entries.next_back() } else { entries.next() };
+        let next = if back { wanted.pop_back() } else { wanted.pop_front() }.filter(|_| left > 0);
+        left = left.saturating_sub(1);
+        assert_eq!(found.map(|entry| entry.unwrap().step().to_vec()).as_deref(), next, "{listing:?}");
+    }
+}
+
+fn moves_a_cursor<F: Format>(tree: &Tree<F>, steps: &[Vec<u8>], rng: &mut Rng) {
+    let mut cursor = tree.cursor("dir").unwrap();
+    // Between the entries: so many are before it, and whether it is on the one before or after.
+    let (mut before, mut after) = (0, 0);
+    for _ in 0..2000 {
+        match rng.index(12) {
+            0 => {
+                let step = format!("{:04}", rng.index(3 * steps.len() + 3)).into_bytes();
+                cursor.seek(&step);
+                before = steps.partition_point(|known| *known < step);
+                after = before;
+            }
+            1 => {
+                cursor.seek_start();
+                (before, after) = (0, 0);
+            }
+            2 => {
+                cursor.seek_end();
+                (before, after) = (steps.len(), steps.len());
+            }
+            3..8 => {
+                let found = cursor.next().unwrap().map(|entry| entry.step().to_vec());
+                assert_eq!(found.as_ref(), steps.get(after));
+                (before, after) = if found.is_some() { (after, after + 1) } else { (steps.len(), steps.len()) };
+            }
+            _ => {
+                let found = cursor.previous().unwrap().map(|entry| entry.step().to_vec());
+                assert_eq!(found.as_ref(), before.checked_sub(1).map(|at| &steps[at]));
+                (before, after) = if found.is_some() { (before - 1, before) } else { (0, 0) };
+            }
+        }
+        let on = cursor.entry().map(|entry| entry.step());
+        assert_eq!(on, (after > before).then(|| &steps[before][..]));
+    }
+}
+
+#[test]
+fn entries_come_from_both_ends_and_cursors_go_to_and_fro() {
+    for entries in [1, 2, 40, 1000] {
+        goes_both_ways(Native::new(), entries);
+        #[cfg(feature = "git")]
+        goes_both_ways(bristlecone::Git::sha1(), entries);
+        #[cfg(feature = "tezos")]
+        goes_both_ways(bristlecone::Tezos::new(), entries);
     }
 }
 

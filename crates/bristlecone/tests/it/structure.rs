@@ -453,7 +453,7 @@ fn commit_of(repo: &Repo, made: &[Made]) -> Result<ObjRef, Error> {
     repo.backend().append(batch, &[], Durability::None)?;
     let mut tree = repo.tree();
     tree.add("usual", "v")?;
-    let usual = repo.commit_tree(&mut tree, &[], &Info::message("m"))?;
+    let usual = repo.commit_tree(&mut tree, &[], &Info::unsigned("m"))?;
     let mut commit = repo.commit(usual)?;
     commit.tree = made.last().expect("a root").oid.into();
     repo.write_commit(&commit, 1, Durability::None)
@@ -552,7 +552,7 @@ fn whatever_edits_lead_to_is_sound() -> Outcome {
                 let bytes: Vec<u8> = (0..400 << 10).map(|_| random.below(256) as u8).collect();
                 tree.add("large", bytes)?;
             }
-            parents = vec![from.commit_tree(&mut tree, &parents, &Info::message("m"))?];
+            parents = vec![from.commit_tree(&mut tree, &parents, &Info::unsigned("m"))?];
             to.copy_objects(&from, &parents)?;
         }
         let mut checked = Checked::new();

@@ -164,7 +164,7 @@ fn git_info(message: &[u8]) -> Info {
         zone: zone.clone(),
         ..Signature::new(format!("{name} <{mail}>"), 1_700_000_000)
     };
-    Info { author: who("AUTHOR", "a@x"), committer: who("COMMITTER", "c@x"), ..Info::message(message) }
+    Info::message(message).author(who("AUTHOR", "a@x")).committer(who("COMMITTER", "c@x"))
 }
 
 /// A program with a library beside it, each with a history.

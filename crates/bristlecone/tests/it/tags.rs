@@ -24,7 +24,7 @@ fn point(repo: &Repo<Git>, name: &str, at: ObjRef) {
 fn tags_lead_to_commits() -> Outcome {
     let repo = Repo::with_backend(Git::sha1(), Arc::new(MemoryBackend::new()));
     let main = repo.branch("main")?;
-    let commit = |text: &str| main.edit(&Info::message(text), |tree| tree.add("a", text));
+    let commit = |text: &str| main.edit(&Info::unsigned(text), |tree| tree.add("a", text));
     let (one, two) = (commit("1")?, commit("2")?);
     let v1 = repo.write_tag(&tag(one, Kind::Commit, "v1"), Durability::None)?;
     point(&repo, "refs/tags/v1", v1);

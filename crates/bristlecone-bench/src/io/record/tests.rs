@@ -23,7 +23,7 @@ fn recorded(dir: &Path, maps: bool) -> (PathBuf, u64) {
     for number in 0..2000 {
         tree.add(format!("a{}/b/{number}", number % 9).as_str(), vec![7; number % 200]).unwrap();
         if number % 100 == 99 {
-            main.commit(&mut tree, &Info::message("a hundred")).unwrap();
+            main.commit(&mut tree, &Info::unsigned("a hundred")).unwrap();
         }
     }
     drop((tree, main, repo));

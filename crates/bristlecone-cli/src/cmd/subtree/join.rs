@@ -153,7 +153,8 @@ impl Join {
     fn commit(mut self, mut joined: Joined<AnyFormat>, did: &str, context: &mut Context) -> Result<()> {
         let before = self.opened.repo.checkout(self.ours)?;
         self.leave.check(&self.opened, before, joined.tree.clone())?;
-        let info = Info { message: std::mem::take(&mut joined.message), ..self.info.clone() };
+        let mut info = self.info.clone();
+        info.message = std::mem::take(&mut joined.message);
         let at = self.branch.commit_with_parents(&mut joined.tree, &joined.parents, &info)?;
         let all = self.fields(Some(at));
         self.leave.follow(&at, info.durability)?;

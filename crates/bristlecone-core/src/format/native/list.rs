@@ -21,6 +21,8 @@ pub struct Listing<'a> {
     from: Option<Arc<[u8]>>,
     to: Option<Arc<[u8]>>,
     direction: Direction,
+    // So many of the first items are left out.
+    skip: u64,
     // Whether leaves matter.
     items: bool,
 }
@@ -28,7 +30,7 @@ pub struct Listing<'a> {
 impl<'a> Listing<'a> {
     pub(super) fn new(dir: &ObjRef, from: Option<&[u8]>, to: Option<&[u8]>, direction: Direction) -> Self {
         let (from, to) = (from.map(Arc::from), to.map(Arc::from));
-        Self { root: Some(*dir), stack: Vec::new(), from, to, direction, items: true }
+        Self { root: Some(*dir), stack: Vec::new(), from, to, direction, skip: 0, items: true }
     }
 
     /// Puts a piece on the stack, with those of its items that are within the bounds.
@@ -84,6 +86,15 @@ impl<'a, S: Source> Walk<'a, S> for Listing<'a> {
                 self.stack.pop();
                 continue;
             };
+            if self.skip > 0 {
+                let (from, to) = (self.from.as_deref(), self.to.as_deref());
+                let count = if node.level == 0 { 1 } else { within(&node, place, from, to)?.unwrap_or(u64::MAX) };
+                if count <= self.skip {
+                    self.skip -= count;
+                    pass(rest, self.direction);
+                    continue;
+                }
+            }
             if node.level == 0 {
                 pass(rest, self.direction);
                 return Ok(Next::Item(entry_at(&node, object, place)?));
@@ -106,6 +117,33 @@ impl<'a, S: Source> Walk<'a, S> for Listing<'a> {
             pass(rest, self.direction);
         }
     }
+
+    fn skip_items(&mut self, count: u64) -> bool {
+        self.skip = count;
+        true
+    }
+}
+
+/// Returns how many entries are below a piece, if all of them are known to lie within the bounds.
+fn within(
+    node: &NodeView<'_>,
+    place: usize,
+    from: Option<&[u8]>,
+    to: Option<&[u8]>,
+) -> Result<Option<u64>, FormatError> {
+    let wrong = bad(Kind::Node);
+    if let Some(from) = from
+        && node.step(place).map_err(&wrong)? < from
+    {
+        return Ok(None);
+    }
+    // The next piece's first step ends this one.
+    if let Some(to) = to
+        && (place + 1 == node.len() || node.step(place + 1).map_err(&wrong)? > to)
+    {
+        return Ok(None);
+    }
+    node.child(place).map_err(&wrong).map(|child| Some(child.count))
 }
 
 /// Returns item `index` of a leaf, of which `node` is the view.

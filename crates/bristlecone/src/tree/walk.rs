@@ -1,0 +1,148 @@
+//! Walks over everything below a directory.
+
+use bristlecone_core::{AsPath, Format, Kind, Next, ObjRef, Path, Target, Window, native::Native};
+
+use super::{Binding, DirEntry, Listing, Tree, list::Dir};
+use crate::{Result, store::Store};
+
+impl<F: Format> Tree<F> {
+    /// Returns everything below `path` in the order of paths ([`Path`]): depth first, directories before what is in
+    /// them.
+    ///
+    /// # Errors
+    /// As [`Tree::find`].
+    pub fn walk_all(&self, path: impl AsPath) -> Result<Walk<'_, F>> {
+        let path = path.as_path()?;
+        let place = self.walk(path.as_bytes())?;
+        let open = place.map(|place| Dir::new(self, place, &Listing::new())).into_iter().collect();
+        let below = Below { tree: self, open, path: Some(Path::root()), values: false, waiting: None };
+        Ok(Walk { window: Window::new(&*self.store), below })
+    }
+
+    /// As [`Tree::walk_all`], for who will want every value: where the store does not lend them, they are read ahead
+    /// with the directories, many a call. Of a value that is cut into pieces only the list of them is.
+    ///
+    /// # Errors
+    /// As [`Tree::find`].
+    pub fn walk_values(&self, path: impl AsPath) -> Result<Walk<'_, F>> {
+        let mut walk = self.walk_all(path)?;
+        walk.below.values = true;
+        Ok(walk)
+    }
+
+    /// Folds `each` over everything below `path`, in the order of [`Tree::walk_all`].
+    ///
+    /// # Errors
+    /// As [`Tree::find`]; what `each` returns.
+    pub fn fold<A>(
+        &self,
+        path: impl AsPath,
+        initial: A,
+        mut each: impl FnMut(A, &Path, &DirEntry<'_, F>) -> Result<A>,
+    ) -> Result<A> {
+        let mut state = initial;
+        for entry in self.walk_all(path)? {
+            let (path, entry) = entry?;
+            state = each(state, &path, &entry)?;
+        }
+        Ok(state)
+    }
+}
+
+/// Everything below a directory, depth first.
+pub struct Walk<'t, F: Format = Native> {
+    window: Window<'t, Store<F>>,
+    below: Below<'t, F>,
+}
+
+impl<'t, F: Format> Iterator for Walk<'t, F> {
+    type Item = Result<(Path, DirEntry<'t, F>)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let found = self.window.advance(&mut self.below);
+        if found.is_err() {
+            self.below.open.clear();
+        }
+        found.transpose()
+    }
+}
+
+/// The same as a walk that takes objects from a window.
+struct Below<'t, F: Format> {
+    tree: &'t Tree<F>,
+    // Directories that are being listed, each in the one before, and the path of the last, which scouts do not know.
+    open: Vec<Dir<'t, F>>,
+    path: Option<Path>,
+    // Whether values are wanted, and the entry whose value is.
+    values: bool,
+    waiting: Option<(Path, DirEntry<'t, F>)>,
+}
+
+impl<'t, F: Format> Below<'t, F> {
+    /// Gives the entry that waits its value; returns what is wanted if it is not there.
+    fn fill(&mut self, window: &mut Window<'t, Store<F>>) -> Option<ObjRef> {
+        let (_, entry) = self.waiting.as_mut()?;
+        let Binding::Stored(kind, Target::Object { at, .. }) = &entry.binding else { return None };
+        if kind.has_contents() {
+            let Some(object) = window.get(Kind::Contents, at) else { return Some(*at) };
+            entry.value = (object.kind() == Kind::Contents).then(|| object.into_body());
+        }
+        None
+    }
+}
+
+impl<'t, F: Format> bristlecone_core::Walk<'t, Store<F>> for Below<'t, F> {
+    type Item = (Path, DirEntry<'t, F>);
+
+    #[inline]
+    fn next(&mut self, window: &mut Window<'t, Store<F>>) -> Result<Next<Self::Item>> {
+        loop {
+            if let Some(at) = self.fill(window) {
+                return Ok(Next::Wants(Kind::Contents, at));
+            }
+            if let Some(filled) = self.waiting.take() {
+                return Ok(Next::Item(filled));
+            }
+            let Some(dir) = self.open.last_mut() else { return Ok(Next::End) };
+            let entry = match dir.next(window)? {
+                Next::Item(entry) => entry,
+                Next::Wants(kind, at) => return Ok(Next::Wants(kind, at)),
+                Next::End => {
+                    self.open.pop();
+                    self.path.iter_mut().for_each(|path| _ = path.pop());
+                    continue;
+                }
+            };
+            let path = match &mut self.path {
+                Some(path) => {
+                    path.push(entry.step())?;
+                    path.clone()
+                }
+                None => Path::root(),
+            };
+            if let Binding::Dir(place) = &entry.binding {
+                let below = Dir::new(self.tree, *place, &Listing::new());
+                self.open.push(if self.path.is_some() { below } else { below.scout(true) });
+            } else {
+                self.path.iter_mut().for_each(|path| _ = path.pop());
+            }
+            if self.values {
+                self.waiting = Some((path, entry));
+            } else {
+                return Ok(Next::Item((path, entry)));
+            }
+        }
+    }
+
+    fn scout(&self, _: bool) -> Self {
+        let open = self.open.iter().map(|dir| dir.scout(true)).collect();
+        Self { tree: self.tree, open, path: None, values: self.values, waiting: self.waiting.clone() }
+    }
+
+    fn skip(&mut self) {
+        if self.waiting.take().is_some() {
+            return;
+        }
+        self.open.last_mut().into_iter().for_each(bristlecone_core::Walk::skip);
+    }
+}
