@@ -21,7 +21,7 @@ use crate::{
     output::{fields, put_name},
     text::show,
 };
-use bristlecone_any::{AnyFormat, FIRST_BRANCH, Place, check_new_branch, store_dir};
+use bristlecone_any::{AnyFormat, FIRST_BRANCH, Found, Place, check_new_branch, store_dir};
 
 /// Make a store in the folder .bristlecone of a folder
 #[derive(Args, Debug)]
@@ -125,7 +125,11 @@ fn top_of(dir: &FilePath) -> PathBuf {
 /// Returns the Git repository that a folder is in, or is.
 fn git_around(folder: &FilePath) -> Result<Option<Layout>> {
     let folder = fs::canonicalize(folder).map_err(|error| Failure::file("find", show(folder), &error))?;
-    Ok(folder.ancestors().find_map(|above| Layout::open(above).ok()))
+    let found = folder.ancestors().find_map(|above| match Place::Git(above.to_owned()).find() {
+        Ok(Found::Git(layout)) => Some(*layout),
+        _ => None,
+    });
+    Ok(found)
 }
 
 /// Has Git leave a store's folder alone, with all that is in it.
