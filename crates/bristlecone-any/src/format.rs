@@ -372,8 +372,6 @@ impl Format for AnyFormat {
 
 #[cfg(test)]
 mod tests {
-    use bristlecone::core::NoSource;
-
     use super::*;
 
     #[test]
@@ -388,6 +386,7 @@ mod tests {
     }
 
     /// What is not passed on would be the default's answer, whatever the format's is.
+    #[cfg(feature = "tezos")]
     #[test]
     fn methods_with_a_default_are_passed_on() {
         let (any, tezos) = (AnyFormat::standard("tezos").unwrap(), Tezos::new());

@@ -45,8 +45,8 @@ pub(super) fn object(repo: &AnyRepo, text: &OsStr) -> Result<(Kind, ObjRef)> {
     }
 }
 
-/// Returns the object that a ref names or whose id this is, whatever it is: an annotated tag, which [`object`] would
-/// follow, or a tree. `None` if neither is so.
+/// Returns the object that a ref names or whose id this is, whatever it is: an annotated tag, which [`super::object`]
+/// would follow, or a tree. `None` if neither is so.
 ///
 /// # Errors
 /// Those of the backend; [`RevisionError::Ambiguous`].

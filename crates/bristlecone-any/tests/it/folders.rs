@@ -9,7 +9,7 @@ use std::{
 
 use bristlecone::{Info, core::git::Algorithm};
 use bristlecone_any::{
-    AnyFormat, AnyRepo, Error, ErrorKind, OpenOptions, Place,
+    AnyFormat, AnyRepo, Error, Place,
     folder::{self, FolderError, ImportOptions, Step},
 };
 use tempfile::TempDir;
@@ -126,6 +126,7 @@ fn what_patterns_leave_out_is_counted_by_who_says_so() {
 #[cfg(feature = "tezos")]
 #[test]
 fn what_a_format_does_not_keep_is_refused_or_taken_plain() {
+    use bristlecone_any::{ErrorKind, OpenOptions};
     let from = folder();
     let tezos = OpenOptions::new().format(AnyFormat::standard("tezos").unwrap());
     let repo = tezos.open("memory:").unwrap();
