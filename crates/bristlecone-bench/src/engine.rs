@@ -9,16 +9,9 @@ use std::{
     },
 };
 
-use bristlecone::{
-    Backend, BackendStats, Format, MemoryBackend, Native, Repo,
-    core::git::Algorithm,
-    disk::{DiskBackend, DiskOptions, FormatTag},
-    storage::RealStorage,
-};
-use bristlecone_git::{
-    backend::{GitBackend, GitOptions},
-    layout::Layout,
-};
+use bristlecone::{Backend, BackendStats, Format, Native, Repo, disk::DiskOptions};
+use bristlecone_any::{AnyFormat, OpenOptions, Place};
+use bristlecone_git::backend::GitOptions;
 
 use crate::{
     BenchError,
@@ -34,46 +27,39 @@ pub(crate) struct Engine<F: Format = Native> {
     format: F,
     // Absent only while the store is opened again.
     backend: Option<Arc<dyn Backend>>,
-    home: Option<Home>,
+    options: OpenOptions,
+    place: Place,
+    // Of a store that has files.
+    dir: Option<PathBuf>,
 }
 
-/// Where a store is that has files.
-struct Home {
-    dir: PathBuf,
-    kind: Kind,
-}
-
-enum Kind {
-    Disk(DiskOptions),
-    Git(GitOptions),
+impl<F: Format + Into<AnyFormat>> Engine<F> {
+    /// Makes an empty store of this format for a job.
+    pub(crate) fn create(job: &Job, format: F) -> Result<Self> {
+        let number = STORES.fetch_add(1, Relaxed);
+        let dir = job.dir.join(format!("store-{}-{number}", std::process::id()));
+        let (place, dir) = match job.target {
+            Target::Memory => (Place::Memory, None),
+            // A bare one, as its name says.
+            target if target.is_git() => (Place::Git(dir.with_extension("git")), Some(dir.with_extension("git"))),
+            _ => (Place::Disk(dir.clone()), Some(dir)),
+        };
+        let options = OpenOptions::new().disk(disk_options(&job.switches)).git(git_options(job));
+        let options = options.format(format.clone().into());
+        if let Some(dir) = &dir {
+            fs::create_dir_all(dir).map_err(BenchError::io(dir))?;
+        }
+        let backend = Some(options.create(place.clone())?.backend().clone());
+        let mut engine = Self { format, backend, options, place, dir };
+        engine.reopen()?;
+        Ok(engine)
+    }
 }
 
 impl<F: Format> Engine<F> {
-    /// Makes an empty store of this format for a job.
-    pub(crate) fn create(job: &Job, format: F) -> Result<Self> {
-        if job.target == Target::Memory {
-            return Ok(Self { format, backend: Some(Arc::new(MemoryBackend::new())), home: None });
-        }
-        let number = STORES.fetch_add(1, Relaxed);
-        let dir = job.dir.join(format!("store-{}-{number}", std::process::id()));
-        fs::create_dir_all(&dir).map_err(BenchError::io(&dir))?;
-        let kind = if job.target.is_git() {
-            Layout::init(&dir, true, Algorithm::Sha1)?;
-            Kind::Git(git_options(job))
-        } else {
-            let options = disk_options(&job.switches);
-            let tag = FormatTag { name: F::NAME.into(), version: F::VERSION, options: format.options() };
-            DiskBackend::create(Arc::new(RealStorage::new(&dir)), tag, options.clone())?;
-            Kind::Disk(options)
-        };
-        let mut engine = Self { format, backend: None, home: Some(Home { dir, kind }) };
-        engine.open()?;
-        Ok(engine)
-    }
-
     /// Returns the folder of a store that has files.
     pub(crate) fn dir(&self) -> Option<&Path> {
-        self.home.as_ref().map(|home| home.dir.as_path())
+        self.dir.as_deref()
     }
 
     /// Returns a repository over the store.
@@ -103,7 +89,7 @@ impl<F: Format> Engine<F> {
 
     /// Closes a store that has files.
     pub(crate) fn close(&mut self) -> Result<()> {
-        if self.home.is_none() {
+        if self.dir.is_none() {
             return Ok(());
         }
         let Some(backend) = self.backend.take() else { return Ok(()) };
@@ -115,26 +101,19 @@ impl<F: Format> Engine<F> {
 
     /// Opens a store that was closed.
     pub(crate) fn open(&mut self) -> Result<()> {
-        self.backend = match &self.home {
-            None => return Ok(()),
-            Some(Home { dir, kind: Kind::Disk(options) }) => {
-                let storage = Arc::new(RealStorage::new(dir));
-                Some(Arc::new(DiskBackend::open(storage, Some(F::NAME), options.clone(), false)?))
-            }
-            Some(Home { dir, kind: Kind::Git(options) }) => {
-                Some(Arc::new(GitBackend::open_path(&Layout::open(dir)?, options.clone())?))
-            }
-        };
+        if self.dir.is_some() {
+            self.backend = Some(self.options.open(self.place.clone())?.backend().clone());
+        }
         Ok(())
     }
 
     /// Folds the packs of a store in a Git repository, as far as they can be.
     pub(crate) fn fold(&mut self) -> Result<()> {
         self.close()?;
-        if let Some(Home { dir, kind: Kind::Git(options) }) = &self.home {
-            let backend = GitBackend::open_path(&Layout::open(dir)?, options.clone())?;
-            backend.fold_all()?;
-            backend.close()?;
+        if let Place::Git(_) = self.place {
+            let repo = self.options.open(self.place.clone())?;
+            repo.git().map_or(Ok(()), |(git, _)| git.fold_all())?;
+            repo.close()?;
         }
         self.open()
     }
@@ -143,9 +122,9 @@ impl<F: Format> Engine<F> {
 impl<F: Format> Drop for Engine<F> {
     fn drop(&mut self) {
         self.backend = None;
-        if let Some(home) = &self.home {
+        if let Some(dir) = &self.dir {
             // The folder above is removed by whoever made it, should this fail.
-            let _ = fs::remove_dir_all(&home.dir);
+            let _ = fs::remove_dir_all(dir);
         }
     }
 }

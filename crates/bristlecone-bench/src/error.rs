@@ -69,6 +69,15 @@ pub enum BenchError {
     },
 }
 
+impl From<bristlecone_any::Error> for BenchError {
+    fn from(error: bristlecone_any::Error) -> Self {
+        match error {
+            bristlecone_any::Error::Store(error) => Self::Store(error),
+            error => Self::usage(error.to_string()),
+        }
+    }
+}
+
 impl BenchError {
     pub(crate) fn io(file: &Path) -> impl FnOnce(io::Error) -> Self {
         let file = file.display().to_string();

@@ -228,7 +228,7 @@ impl Results {
     fn compare(&mut self, source: &Repository, dest: &Path, run: &mut Run) -> Result<()> {
         let refs = if self.by.is_ours() {
             let exported = dest.with_extension("exported");
-            let refs = ours::export(self.by, dest, source.algorithm, &exported).and_then(|()| {
+            let refs = ours::export(dest, source.algorithm, &exported).and_then(|()| {
                 // A repository that git accepts, and not refs alone.
                 let sound = peers::said_by_git(&exported, &["fsck", "--connectivity-only", "--no-dangling"]);
                 run.wrong = sound.err().map(|reason| format!("after an export: {reason}"));

@@ -1,6 +1,7 @@
 //! The scenarios: each makes its store, does its timed work, and says what it should have left.
 
 use bristlecone::{Durability, Format, ObjRef, Repo, Tree, core::git::Git};
+use bristlecone_any::AnyFormat;
 
 use crate::{
     big,
@@ -41,7 +42,7 @@ pub(crate) fn run(job: &Job) -> Result<Vec<Run>> {
     if job.target.is_git() { measured(job, Git::sha1()) } else { measured(job, native(&job.switches)) }
 }
 
-fn measured<F: Format>(job: &Job, format: F) -> Result<Vec<Run>> {
+fn measured<F: Format + Into<AnyFormat>>(job: &Job, format: F) -> Result<Vec<Run>> {
     let sampler = Sampler::start();
     let workload = Workload::new(job);
     let mut engine = Engine::create(job, format)?;

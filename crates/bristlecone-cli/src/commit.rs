@@ -5,11 +5,11 @@ use clap::Args;
 
 use crate::{
     failure::{Failure, Result},
-    formats::{Branch, Prepared, Tree},
-    open::{FIRST_BRANCH, Opened, new_name, short, short_name},
+    open::{Opened, short},
     output::{Fields, Output, fields, say},
     who::CommitArgs,
 };
+use bristlecone_any::{Branch, FIRST_BRANCH, Prepared, Tree, check_new_branch, short_branch};
 
 /// How often a commit is tried again when others are faster.
 const TRIES: usize = 100;
@@ -65,7 +65,7 @@ impl BeginArgs {
         }
         let head = branch.head()?;
         if head.is_none() {
-            new_name(name)?;
+            check_new_branch(name)?;
         }
         match head {
             Some(_) if self.create || self.orphan => {
@@ -73,7 +73,7 @@ impl BeginArgs {
                 Err(Failure::usage(format!("there is a branch \"{name}\" already; {way}")))
             }
             Some(at) => Ok(Start::Head(at)),
-            None if self.create => Ok(opened.head_commit()?.map_or(Start::Nothing, Start::New)),
+            None if self.create => Ok(opened.repo.checked_out_commit()?.map_or(Start::Nothing, Start::New)),
             None if self.orphan || !opened.names_another_branch()? || opened.repo.branches()?.is_empty() => {
                 Ok(Start::Nothing)
             }
@@ -118,7 +118,7 @@ impl<'a> Change<'a> {
     /// Gives the commit a message in place of what was to stand for all.
     pub(crate) fn saying(mut self, message: Option<String>) -> Self {
         if let Some(message) = message {
-            self.info.message = self.opened.message(message.into_bytes());
+            self.info.message = self.opened.repo.format().message(message.into_bytes());
         }
         self
     }
@@ -178,7 +178,7 @@ impl<'a> Change<'a> {
                         say!("began the branch {}", branch.name());
                     }
                     leave.follow(&at, self.info.durability)?;
-                    opened.close()?;
+                    opened.repo.close()?;
                     return Ok(Committed { branch: branch.name().to_owned(), at: Some(at), root });
                 }
             }
@@ -224,7 +224,7 @@ impl<'a> Change<'a> {
 fn not_as_expected(error: Error) -> Failure {
     match error {
         Error::Conflict { name, .. } => {
-            let name = short_name(&name).to_owned();
+            let name = short_branch(&name).to_owned();
             Failure::negative(format!("the branch {name} is not where it was expected; look with `cone branches`"))
         }
         error => error.into(),
@@ -266,19 +266,11 @@ impl Committed {
 mod tests {
     use std::sync::{Arc, atomic::Ordering::Relaxed};
 
-    use bristlecone::{
-        Counted,
-        core::git::Algorithm,
-        disk::{DiskBackend, DiskOptions},
-        storage::RealStorage,
-    };
+    use bristlecone::{Counted, core::git::Algorithm};
+    use bristlecone_any::{AnyFormat, AnyRepo};
     use clap::Parser;
 
     use super::*;
-    use crate::{
-        formats::{AnyFormat, Repo},
-        open::Store,
-    };
 
     #[derive(Parser)]
     struct Line {
@@ -290,13 +282,10 @@ mod tests {
     #[test]
     fn what_is_committed_is_hashed_once() {
         let dir = tempfile::tempdir().unwrap();
-        let format = AnyFormat::git(Algorithm::Sha1);
-        let storage = Arc::new(RealStorage::new(dir.path()));
-        let disk = DiskBackend::create(storage, format.tag(), DiskOptions::default()).unwrap();
-        let mut opened = Opened::new(Store::disk(Arc::new(disk)), format.clone(), dir.path().to_owned());
-        let counted = Counted::new(opened.repo.backend().clone());
+        let repo = AnyRepo::create(dir.path(), AnyFormat::git(Algorithm::Sha1)).unwrap();
+        let counted = Counted::new(repo.backend().clone());
         let counts = counted.counts();
-        opened.repo = Repo::with_backend(format, Arc::new(counted));
+        let opened = Opened::from(repo.wrapped(|_| Arc::new(counted)));
         let line = Line::parse_from(["cone", "-m", "message"]);
         // Objects hashed (those that are there are looked up once more), objects written with the commit, and whether there
         // is one.

@@ -2,10 +2,11 @@
 
 use bristlecone::{EntryKind, Path};
 
+use bristlecone_any::{DirEntry, Tree};
+
 use crate::{
     entry::describe,
     failure::Result,
-    formats::{DirEntry, Tree},
     output::{Output, fields, put_name},
 };
 

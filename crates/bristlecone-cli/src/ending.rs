@@ -6,7 +6,7 @@
 
 use std::{
     io::{IsTerminal, Write, stderr},
-    path::{Path, PathBuf},
+    path::PathBuf,
     process,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -15,6 +15,7 @@ use std::{
 };
 
 use bristlecone::disk::DiskBackend;
+use bristlecone_any::AnyRepo;
 
 use crate::failure::Failure;
 
@@ -38,8 +39,10 @@ struct State {
 }
 
 /// Notes that the command writes to a store: if it fails or is interrupted, what it leaves there is counted and told.
-pub(crate) fn writes_to(backend: &Arc<DiskBackend>, dir: &Path) {
-    lock(&STATE).stores.push((backend.clone(), dir.to_owned()));
+/// A Git repository counts for itself.
+pub(crate) fn writes_to(repo: &AnyRepo) {
+    let (Some(disk), Some(dir)) = (repo.disk(), repo.dir()) else { return };
+    lock(&STATE).stores.push((disk.clone(), dir.to_owned()));
     signals::watch();
 }
 

@@ -7,11 +7,12 @@ use std::{
     process::ExitCode,
 };
 
-use bristlecone::{Error, PathError, VALUE_BYTES_MAX, core::FormatError};
+use bristlecone::{Error, PathError, VALUE_BYTES_MAX};
+use bristlecone_any::{Error as AnyError, ErrorKind, folder::FolderError, revision::RevisionError, short_branch};
 use bristlecone_git::transfer::TransferError;
 use bristlecone_trace::TraceError;
 
-use crate::{open::short_name, text};
+use crate::text;
 
 /// A result of a command.
 pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
@@ -188,19 +189,12 @@ fn with_way(text: String, way: &str) -> String {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        let code = match &error {
-            Error::Path(_) | Error::RootPath | Error::RefName { .. } | Error::Usage { .. } | Error::Exists { .. } => {
-                Code::Usage
-            }
-            Error::Format(FormatError::Unsupported { .. }) => Code::Usage,
-            Error::NoRef { .. } => Code::Negative,
-            _ => Code::Failed,
-        };
+        let code = ErrorKind::of(&error).into();
         let message = match &error {
             Error::RefName { name } => format!(
                 "\"{}\" cannot be the name of a branch; choose one without spaces, control characters, \
                  \"..\", or any of ~ ^ : ? * [ \\, as in Git",
-                short_name(name)
+                short_branch(name)
             ),
             Error::Conflict { name, .. } => {
                 format!("{name} was moved by somebody else meanwhile; run the command again")
@@ -264,6 +258,85 @@ impl From<Error> for Failure {
         };
         Self::new(code, message)
     }
+}
+
+impl From<ErrorKind> for Code {
+    fn from(kind: ErrorKind) -> Self {
+        match kind {
+            ErrorKind::Mistake => Self::Usage,
+            ErrorKind::NotFound => Self::Negative,
+            _ => Self::Failed,
+        }
+    }
+}
+
+impl From<AnyError> for Failure {
+    fn from(error: AnyError) -> Self {
+        let way = match &error {
+            AnyError::Store(error) => return error.clone().into(),
+            AnyError::Io { doing, file, source } => return Self::file(doing, file, source),
+            AnyError::NoStore { dir, or_above } => {
+                let way = match or_above {
+                    true => "make one here with `cone init` or `git init`, or name one with --repo DIR".to_owned(),
+                    false => format!("make one with `cone init {}`", text::show(dir)),
+                };
+                return Self::failed(format!("{error}; {way}"));
+            }
+            AnyError::Revision(RevisionError::Neither { word }) => format!(
+                "write `-- {word}` for a path that is not there any more; `cone branches` and `cone tag` list names of \
+                 revisions"
+            ),
+            AnyError::Revision(revision) => return Self::with_code(&error, revision_way(revision)),
+            AnyError::Folder(folder) => return Self::of_folder(folder, &error),
+            AnyError::NothingAt { value_above: Some(above), .. } => format!("read that with `cone get {above}`"),
+            AnyError::NothingAt { .. } => "`cone list` and `cone tree` show what there is".to_owned(),
+            AnyError::NotADirectory { path, .. } => format!("read it with `cone get {path}`"),
+            AnyError::Submodule { .. } => return Self::usage(format!("{error}, or see the id with `cone list -l`")),
+            AnyError::Head { .. } => "`cone checkout` one".to_owned(),
+            AnyError::Zone { when, .. } => format!("give the seconds alone: --date {}", when.seconds),
+            _ => return Self::with_code(&error, None),
+        };
+        Self::with_code(&error, Some(&way))
+    }
+}
+
+impl Failure {
+    /// An error with what to do about it, where the error does not say it itself.
+    fn with_code(error: &AnyError, way: Option<&str>) -> Self {
+        let way = way.map(|way| format!("; {way}")).unwrap_or_default();
+        Self::new(error.kind().into(), format!("{error}{way}"))
+    }
+
+    fn of_folder(folder: &FolderError, error: &AnyError) -> Self {
+        let way = match folder {
+            FolderError::Repository { source, .. } => return Self::from(source.clone()).about(error.to_string()),
+            FolderError::Name { source, .. } => return Self::from(source.clone()).about(error.to_string()),
+            FolderError::TooLarge { place, bytes } => return Self::too_large(text::show(place), Some(*bytes)),
+            FolderError::Ignored { .. } => "take it with all that is in it with --all",
+            FolderError::NotKept { .. } => {
+                "take them as plain values with --plain, links as their targets, or leave them out"
+            }
+            FolderError::NotEmpty { .. } => "choose another, or replace files in it with --force",
+            FolderError::FileName { .. } => "nothing was written; export another part with --path",
+            FolderError::EndsEarly { .. } => "run `cone check`",
+            _ => return Self::with_code(error, None),
+        };
+        Self::with_code(error, Some(way))
+    }
+}
+
+/// Returns what to do about a revision, where the error does not say it itself.
+fn revision_way(error: &RevisionError) -> Option<&'static str> {
+    Some(match error {
+        RevisionError::WrongKind { tree: false, .. } => "name a commit here, or look at the object with `cone show`",
+        RevisionError::WrongKind { .. } => "name a commit or a directory here, or look at the object with `cone show`",
+        RevisionError::Peel { .. } => "`cone show` shows what it is",
+        RevisionError::Foreign { .. } => "see it with `cone list -l`",
+        RevisionError::Inline { .. } => "read it with `cone show` or `cone get`",
+        RevisionError::NoMessage { .. } => "look with `cone log --all`",
+        RevisionError::NoAncestor { .. } => "compare the two as they are, with a blank in place of the dots",
+        _ => return None,
+    })
 }
 
 impl From<TransferError> for Failure {

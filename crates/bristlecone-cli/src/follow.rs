@@ -17,10 +17,10 @@ use bristlecone_git::{
 use crate::{
     ending,
     failure::{Failure, Result},
-    formats::{DirEntry, Prepared, Tree},
-    open::{Opened, Store, short},
+    open::{Opened, short},
     text::show,
 };
+use bristlecone_any::{DirEntry, Prepared, Tree};
 
 /// How many paths a message names.
 const NAMED_MAX: usize = 10;
@@ -38,7 +38,7 @@ impl Opened {
     /// Refused (exit code 2) if Git has it checked out somewhere, unless the files there are to follow and can.
     pub(crate) fn ask_leave(&self, ref_name: &str) -> Result<Leave> {
         let free = Leave { update: None, after: None };
-        let Store::Git { layout, .. } = &self.store else {
+        let Some((_, layout)) = self.repo.git() else {
             if self.worktree {
                 return Err(Failure::usage(
                     "--worktree is for Git repositories; this store has no files, so leave it out",
@@ -75,10 +75,7 @@ impl Opened {
 
     /// Returns which refs may not move; none of a store that is no Git repository.
     pub(crate) fn held_refs(&self) -> Result<HeldRefs> {
-        match &self.store {
-            Store::Git { layout, .. } => Ok(HeldRefs::of(layout)?),
-            Store::Disk { .. } => Ok(HeldRefs::default()),
-        }
+        Ok(self.repo.git().map(|(_, layout)| HeldRefs::of(layout)).transpose()?.unwrap_or_default())
     }
 
     /// Returns the working trees that have this branch checked out. A rebase that will move it is an error.
@@ -124,7 +121,7 @@ impl Leave {
 
     /// Checks what the branch's way from one tree to another changes. Edits of the trees are written first.
     pub(crate) fn check(&mut self, opened: &Opened, before: Tree, after: Tree) -> Result<()> {
-        let (Store::Git { layout, .. }, Some(update)) = (&opened.store, &mut self.update) else { return Ok(()) };
+        let (Some((_, layout)), Some(update)) = (opened.repo.git(), &mut self.update) else { return Ok(()) };
         // Git's index has ids of all that it lists.
         let (before, after) = (written(before)?, written(after)?);
         let changes = changes(&before, &after)?;

@@ -7,6 +7,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use bristlecone_any::folder::{Status, Step};
+
 use crate::text;
 
 /// How often the line is drawn.
@@ -69,6 +71,32 @@ impl Progress {
         self.drawn = Some(Instant::now());
         let line = line(self.began.elapsed().as_secs_f64().max(0.001));
         let _ = write!(stderr(), "\r{line}\x1b[K");
+    }
+}
+
+/// Does something with a folder of files and shows how far it is, a line for each step.
+pub(crate) fn with_progress<T>(does: impl FnOnce(&mut dyn FnMut(Status)) -> T) -> T {
+    let (done, mut line) = (Done::default(), None::<Progress>);
+    does(&mut |status| {
+        let (verb, total) = (verb(status.step), status.items_total);
+        let line: &mut Progress = match &mut line {
+            Some(line) if line.verb == verb => line,
+            // The line of the step before goes first.
+            line => {
+                *line = None;
+                line.insert(Progress::new(verb, total))
+            }
+        };
+        done.set(status.items, status.bytes);
+        line.tick(&done);
+    })
+}
+
+fn verb(step: Step) -> &'static str {
+    match step {
+        Step::Scan => "scanned",
+        Step::Import => "imported",
+        Step::Export => "exported",
     }
 }
 

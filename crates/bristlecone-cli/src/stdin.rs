@@ -9,9 +9,9 @@ use bristlecone::{Error, StoredValue, VALUE_BYTES_MAX};
 
 use crate::{
     failure::{Failure, Result},
-    formats::Repo,
     output::say,
 };
+use bristlecone_any::Repo;
 
 /// Whether the process began without standard input. The standard library opens something empty in its place.
 static CLOSED: AtomicBool = AtomicBool::new(false);

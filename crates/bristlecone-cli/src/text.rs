@@ -1,18 +1,11 @@
 //! From words of the command line to paths, and from numbers to words.
 
-use std::{ffi::OsStr, fmt::Write, os::unix::ffi::OsStrExt};
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
 use bristlecone::{Path, Signature, escape};
+use bristlecone_any::path;
 
 use crate::failure::{Failure, Result};
-
-/// Returns the path that an argument is: steps separated by `/`, `%XX` for any byte. Bytes that are not
-/// UTF-8 stand for themselves. A slash behind the last step is left out, as `cone list` shows it and shells complete it.
-pub(crate) fn path(argument: &OsStr) -> Result<Path> {
-    let text = as_text(argument);
-    let steps = text.strip_suffix('/').filter(|steps| !steps.is_empty() && !steps.ends_with('/'));
-    Ok(steps.unwrap_or(&text).parse()?)
-}
 
 /// Returns the path of a value, which has no slash behind it.
 pub(crate) fn value_path(argument: &OsStr) -> Result<Path> {
@@ -26,7 +19,7 @@ pub(crate) fn value_path(argument: &OsStr) -> Result<Path> {
 
 /// Returns the path of an entry, which the root is not.
 pub(crate) fn entry_path(argument: &OsStr) -> Result<Path> {
-    let path = path(argument)?;
+    let path = path::parse(argument)?;
     if path.is_root() {
         return Err(Failure::usage("an empty path is the root, which is a directory; name an entry in it"));
     }
@@ -35,24 +28,13 @@ pub(crate) fn entry_path(argument: &OsStr) -> Result<Path> {
 
 /// Returns the one step that an argument is.
 pub(crate) fn step(argument: &OsStr) -> Result<Vec<u8>> {
-    let path = path(argument)?;
+    let path = path::parse(argument)?;
     match path.len() {
         1 => Ok(path.as_bytes().to_vec()),
         _ => Err(Failure::usage(format!(
             "\"{path}\" is more than one step; give one, without a slash, and the directory as the path"
         ))),
     }
-}
-
-fn as_text(argument: &OsStr) -> String {
-    let mut text = String::new();
-    for chunk in argument.as_bytes().utf8_chunks() {
-        text.push_str(chunk.valid());
-        for byte in chunk.invalid() {
-            let _ = write!(text, "%{byte:02X}");
-        }
-    }
-    text
 }
 
 /// Shows a name of the system.
@@ -123,10 +105,5 @@ mod tests {
     #[test]
     fn sizes_have_two_digits_or_three() {
         assert_eq!([bytes(0), bytes(999), bytes(1_000), bytes(12_345_678)], ["0 B", "999 B", "1.0 kB", "12 MB"]);
-    }
-
-    #[test]
-    fn arguments_that_are_not_utf8_are_paths_too() {
-        assert_eq!(path(OsStr::from_bytes(b"a/\xff%20")).unwrap().as_bytes(), b"a/\xff ");
     }
 }

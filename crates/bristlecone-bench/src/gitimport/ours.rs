@@ -2,12 +2,8 @@
 
 use std::{path::Path, sync::Arc, time::Instant};
 
-use bristlecone::{
-    Backend, Format, Native,
-    core::git::{Algorithm, Git},
-    disk::{DiskBackend, DiskOptions, FormatTag},
-    storage::RealStorage,
-};
+use bristlecone::{core::git::Algorithm, storage::RealStorage};
+use bristlecone_any::{AnyFormat, AnyRepo, Place};
 use bristlecone_git::transfer::{self, ExportOptions, ImportOptions, Repository, Store};
 
 use super::{By, Job};
@@ -16,16 +12,17 @@ use crate::{BenchError, error::Result, measure::Run, rss::Sampler};
 /// Imports into a new store and makes it durable.
 pub(super) fn import(job: &Job) -> Result<Run> {
     let sampler = Sampler::start();
-    let git = Git::new(Repository::open(&job.source)?.algorithm());
-    let (store, backend) = match job.by {
-        By::Native => (Store::Native(Native::new()), create(&job.dest, &Native::new())?),
-        _ => (Store::Git(git), create(&job.dest, &git)?),
+    let format = match job.by {
+        By::Native => AnyFormat::default(),
+        _ => AnyFormat::git(Repository::open(&job.source)?.algorithm()),
     };
+    let repo = AnyRepo::create(Place::Disk(job.dest.clone()), format)?;
+    let (store, backend) = (store_of(&repo)?, repo.backend());
     let started = Instant::now();
     let source = Repository::open(&job.source)?;
     let storage = Arc::new(RealStorage::new(&job.dest));
     let options = ImportOptions { scratch: Some(storage), ..ImportOptions::default() };
-    let report = transfer::import(&source, store, &backend, &options, &mut |_| {})?;
+    let report = transfer::import(&source, store, backend, &options, &mut |_| {})?;
     backend.flush()?;
     let seconds = started.elapsed().as_secs_f64();
     let peak = sampler.finish();
@@ -45,20 +42,13 @@ pub(super) fn import(job: &Job) -> Result<Run> {
 }
 
 /// Exports an imported store into a new bare repository with ids of this hash.
-pub(super) fn export(by: By, store: &Path, algorithm: Algorithm, to: &Path) -> Result<()> {
-    let storage = Arc::new(RealStorage::new(store));
-    let backend: Arc<dyn Backend> = Arc::new(DiskBackend::open(storage, None, DiskOptions::default(), true)?);
-    let store = match by {
-        By::Native => Store::Native(Native::new()),
-        _ => Store::Git(Git::new(algorithm)),
-    };
+pub(super) fn export(store: &Path, algorithm: Algorithm, to: &Path) -> Result<()> {
+    let repo = AnyRepo::open_read_only(Place::Disk(store.to_owned()))?;
     let options = ExportOptions { bare: true, algorithm: Some(algorithm), ..ExportOptions::default() };
-    transfer::export(store, &backend, to, &options, &mut |_| {})?;
+    transfer::export(store_of(&repo)?, repo.backend(), to, &options, &mut |_| {})?;
     Ok(())
 }
 
-fn create<F: Format>(dir: &Path, format: &F) -> Result<Arc<dyn Backend>> {
-    std::fs::create_dir_all(dir).map_err(BenchError::io(dir))?;
-    let tag = FormatTag { name: F::NAME.into(), version: F::VERSION, options: format.options() };
-    Ok(Arc::new(DiskBackend::create(Arc::new(RealStorage::new(dir)), tag, DiskOptions::default())?))
+fn store_of(repo: &AnyRepo) -> Result<Store> {
+    repo.format().transfer_store().ok_or_else(|| BenchError::usage("this format holds no history of Git"))
 }

@@ -10,10 +10,10 @@ use std::{
 };
 
 use bristlecone::{
-    Backend, Error, Format, MemoryBackend, Repo, Tezos,
-    disk::{DiskBackend, DiskOptions, FormatTag},
-    storage::{RealStorage, Storage},
+    Format, MemoryBackend, Repo, Tezos,
+    disk::{DiskBackend, DiskOptions},
 };
+use bristlecone_any::{AnyFormat, AnyRepo, OpenOptions, Place, store_dir};
 use bristlecone_trace::{
     Reader,
     replay::{Replay, ReplayError, ReplayOptions, Report, ToOid, chunked, hashes_checkable},
@@ -35,8 +35,6 @@ use crate::{
     rss::Sampler,
 };
 
-/// The folder of a store below the one that is named, as `cone init` has it.
-const STORE_DIR: &str = ".bristlecone";
 /// Tells the stores of one process apart.
 static STORES: AtomicU64 = AtomicU64::new(0);
 
@@ -88,7 +86,7 @@ fn options(job: &ReplayJob) -> ReplayOptions {
     }
 }
 
-fn run_as<F: Format>(job: &ReplayJob, format: F) -> Result<ReplayRun> {
+fn run_as<F: Format + Into<AnyFormat>>(job: &ReplayJob, format: F) -> Result<ReplayRun> {
     let sampler = Sampler::start();
     let check = check(job, &format);
     let store = Store::open(job, format)?;
@@ -166,7 +164,7 @@ impl Drop for Scratch {
     }
 }
 
-impl<F: Format> Store<F> {
+impl<F: Format + Into<AnyFormat>> Store<F> {
     fn open(job: &ReplayJob, format: F) -> Result<Self> {
         if job.backend == BackendName::Memory {
             let repo = Repo::with_backend(format, Arc::new(MemoryBackend::new()));
@@ -181,8 +179,9 @@ impl<F: Format> Store<F> {
             }
         };
         fs::create_dir_all(&dir).map_err(BenchError::io(&dir))?;
-        let disk = Arc::new(open_disk(job, &format, &dir)?);
-        let mut backend: Arc<dyn Backend> = disk.clone();
+        let made = open_disk(job, format.clone().into(), &dir)?;
+        let disk = made.disk().cloned().map(|disk| (disk, dir.clone()));
+        let mut backend = made.backend().clone();
         let mut recorder = None;
         if let Some(file) = &job.record {
             let to = Arc::new(Recorder::create(file, &dir)?);
@@ -191,7 +190,7 @@ impl<F: Format> Store<F> {
         }
         let repo = Repo::with_backend(format, backend);
         repo.set_head(&job.branch)?;
-        Ok(Self { repo, disk: Some((disk, dir)), recorder, scratch })
+        Ok(Self { repo, disk, recorder, scratch })
     }
 
     /// Closes the store, opens it again and looks whether it is on the last commit; returns what is wrong.
@@ -226,31 +225,21 @@ fn differs(found: Option<bristlecone::ObjRef>, report: &Report) -> Option<String
     (found != made).then(|| format!("the branch is on {found:?}, the last commit made is {made:?}"))
 }
 
-/// Returns the folder of the store that is named by itself or by the folder above it.
-fn store_dir(named: &Path) -> PathBuf {
-    if named.file_name().is_some_and(|name| name == STORE_DIR) { named.to_owned() } else { named.join(STORE_DIR) }
-}
-
 /// Makes a store, or opens one of the same format that has no commits yet.
-fn open_disk<F: Format>(job: &ReplayJob, format: &F, dir: &Path) -> Result<DiskBackend> {
+fn open_disk(job: &ReplayJob, format: AnyFormat, dir: &Path) -> Result<AnyRepo> {
     let mut options = DiskOptions { maps: job.switches.maps, locations: job.switches.direct, ..DiskOptions::default() };
     options.cache_bytes = job.switches.cache_bytes.unwrap_or(options.cache_bytes);
-    let storage: Arc<dyn Storage> = Arc::new(RealStorage::new(dir));
-    let tag = FormatTag { name: F::NAME.into(), version: F::VERSION, options: format.options() };
-    let found = match DiskBackend::header(&storage) {
-        Err(Error::NoStore { .. }) => return Ok(DiskBackend::create(storage, tag, options)?),
-        found => found?.format,
-    };
-    let shown = dir.display();
-    if (&found.name, found.version, &found.options) != (&tag.name, tag.version, &tag.options) {
+    let (wanted, shown) = (format.tag(), dir.display());
+    let repo = OpenOptions::new().disk(options).format(format).open_or_create(Place::Disk(dir.to_owned()))?;
+    let found = repo.format().tag();
+    if found != wanted {
         return Err(BenchError::usage(format!(
             "{shown} is a store of the format {} {}, not {} {}; name another folder",
-            found.name, found.options, tag.name, tag.options
+            found.name, found.options, wanted.name, wanted.options
         )));
     }
-    let disk = DiskBackend::open(storage, Some(F::NAME), options, false)?;
-    if !disk.list_refs("refs/heads/")?.is_empty() {
+    if !repo.branches()?.is_empty() {
         return Err(BenchError::usage(format!("{shown} is a store that has commits already; name a new or empty one")));
     }
-    Ok(disk)
+    Ok(repo)
 }

@@ -12,15 +12,14 @@ use clap::Args;
 use super::{Context, set};
 use crate::{
     commit::{Change, Committed},
-    entry,
     failure::{Failure, Result},
-    formats::Tree,
-    open::{Access, Opened, new_name, short_name},
+    open::{Access, Opened},
     output::fields,
-    rev, stdin,
+    stdin,
     text::count,
     who::{CommitArgs, DurabilityArg},
 };
+use bristlecone_any::{Tree, check_new_branch, path, revision, short_branch};
 
 mod parse;
 
@@ -100,7 +99,7 @@ pub(super) fn run(args: BatchArgs, context: &mut Context) -> Result<()> {
         }
     }
     finish(&opened, &args, None, group, &mut done, context)?;
-    opened.close()?;
+    opened.repo.close()?;
     if done.commits + done.moves == 0 {
         context.out.line("nothing changed, so nothing was committed")?;
     }
@@ -165,7 +164,7 @@ fn finish(
     }
     for (_, moved) in &group.moves {
         let verb = if moved.to.is_some() { "moved" } else { "removed" };
-        context.out.made(format!("{verb} the branch {}", short_name(&moved.name)))?;
+        context.out.made(format!("{verb} the branch {}", short_branch(&moved.name)))?;
     }
     Ok(())
 }
@@ -176,7 +175,7 @@ fn apply(tree: &mut Tree, edits: &[(u64, Edit)], force: bool, done: &Done) -> Re
         let made = match edit {
             Edit::Set(path, value) => set::set(tree, path, &set::New::Bytes(value), force),
             Edit::Remove(path) => match tree.get(path)? {
-                None => Err(entry::nothing_at(tree, path)?),
+                None => Err(path::nothing_at(tree, path)?.into()),
                 Some(_) => Ok(tree.remove(path)?),
             },
             Edit::Test(path, expected) => test(tree, path, expected.as_deref()),
@@ -212,11 +211,11 @@ fn moves(opened: &Opened, wanted: &[(u64, Move)], done: &Done) -> Result<Vec<Ref
 }
 
 fn ref_move(opened: &Opened, wanted: &Move) -> Result<RefMove> {
-    let name = if wanted.to.is_some() { new_name(&wanted.name)? } else { short_name(&wanted.name) };
+    let name = if wanted.to.is_some() { check_new_branch(&wanted.name)? } else { short_branch(&wanted.name) };
     let branch = opened.repo.branch(name)?;
     let name = branch.moving_ref()?;
     opened.check_not_checked_out(&name)?;
-    let at = |text: &str| -> Result<ObjRef> { rev::commit(opened, OsStr::new(text)) };
+    let at = |text: &str| -> Result<ObjRef> { Ok(revision::commit(&opened.repo, OsStr::new(text))?) };
     let to = wanted.to.as_deref().map(at).transpose()?.map(RefTarget::Object);
     let expected = match &wanted.expected {
         parse::Expected::Anything => Expected::Any,

@@ -8,10 +8,10 @@ use clap::Args;
 use super::Context;
 use crate::{
     failure::{Failure, Result},
-    formats::Branch,
-    open::{Access, Head, Opened, Store, new_name, no_branch, short, short_name},
+    open::{Access, Opened, no_branch, short},
     output::fields,
 };
+use bristlecone_any::{Branch, Head, check_new_branch, short_branch};
 
 /// List branches, make one or remove one
 #[derive(Args, Debug)]
@@ -47,9 +47,9 @@ pub(super) fn run(args: BranchesArgs, context: &mut Context) -> Result<()> {
 
 fn list(context: &mut Context) -> Result<()> {
     let opened = context.globals.open(Access::Read)?;
-    let head = opened.head()?;
+    let head = opened.repo.checked_out()?;
     let held = opened.held_refs()?;
-    let git = matches!(opened.store, Store::Git { .. });
+    let git = opened.repo.git().is_some();
     let (current, detached) = match &head {
         Head::Branch(name) => (Some(name.clone()), None),
         Head::Detached(at) => (None, Some(at.oid.to_string())),
@@ -78,7 +78,7 @@ fn list(context: &mut Context) -> Result<()> {
 }
 
 fn make(name: &str, at: Option<&OsString>, context: &mut Context) -> Result<()> {
-    let name = new_name(name)?;
+    let name = check_new_branch(name)?;
     let opened = context.globals.open(Access::Write)?;
     let Some(at) = opened.commit_to_read(at)? else {
         let way = "make one first with `cone set` or `cone import`";
@@ -91,7 +91,7 @@ fn make(name: &str, at: Option<&OsString>, context: &mut Context) -> Result<()> 
 
 /// Makes a branch that must be new.
 pub(super) fn begin(opened: &Opened, name: &str, at: ObjRef) -> Result<()> {
-    let branch = opened.repo.branch(new_name(name)?)?;
+    let branch = opened.repo.branch(check_new_branch(name)?)?;
     opened.check_not_checked_out(branch.ref_name())?;
     if branch.compare_and_set(None, Some(at), Durability::Synced)? {
         return Ok(());
@@ -100,9 +100,9 @@ pub(super) fn begin(opened: &Opened, name: &str, at: ObjRef) -> Result<()> {
 }
 
 fn delete(name: &str, force: bool, context: &mut Context) -> Result<()> {
-    let name = short_name(name);
+    let name = short_branch(name);
     let opened = context.globals.open(Access::Write)?;
-    if opened.head()? == Head::Branch(name.to_owned()) {
+    if opened.repo.checked_out()? == Head::Branch(name.to_owned()) {
         let way = "check another one out first with `cone checkout`";
         return Err(Failure::usage(format!("the branch \"{name}\" is checked out; {way}")));
     }
@@ -128,7 +128,7 @@ fn delete(name: &str, force: bool, context: &mut Context) -> Result<()> {
 
 /// Refuses to remove a branch whose commits no other branch has, and neither has what is checked out.
 fn check_merged(opened: &Opened, branch: &Branch, at: ObjRef) -> Result<()> {
-    let mut others: Vec<ObjRef> = opened.head_commit()?.into_iter().collect();
+    let mut others: Vec<ObjRef> = opened.repo.checked_out_commit()?.into_iter().collect();
     for prefix in ["refs/heads/", "refs/remotes/"] {
         for name in opened.backend().list_refs(prefix)?.into_keys().filter(|name| name != branch.ref_name()) {
             others.extend(opened.repo.resolve(&name)?);

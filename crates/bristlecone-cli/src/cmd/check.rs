@@ -1,13 +1,14 @@
 //! `cone check`: is everything as it was written?
 
+use bristlecone_any::check::{self, Finding, Report};
 use clap::Args;
 
 use super::Context;
 use crate::{
     failure::{Failure, Result},
-    integrity::{self, Finding, Report},
     open::Access,
     output::{Fields, Output, fields},
+    progress::{Done, Progress},
     text,
 };
 
@@ -24,9 +25,15 @@ must be there; what nothing leads to need not be complete. Index and reflogs are
 pub(super) struct CheckArgs {}
 
 pub(super) fn run(_: CheckArgs, context: &mut Context) -> Result<()> {
-    let report = match context.globals.open_or_damage(Access::Read)? {
-        Ok(opened) => integrity::check(&opened)?,
-        Err((file, offset, reason)) => Report::unopened(file, offset, reason),
+    let report = match context.globals.open_repo(Access::Read)? {
+        Ok(repo) => {
+            let (done, mut progress) = (Done::default(), Progress::new("checked", None));
+            check::check(&repo, &mut |objects, bytes| {
+                done.set(objects, bytes);
+                progress.tick(&done);
+            })?
+        }
+        Err(error) => Report::unopened(&error).ok_or(error)?,
     };
     let out = &mut context.out;
     write_human(out, &report)?;

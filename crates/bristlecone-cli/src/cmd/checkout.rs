@@ -8,10 +8,10 @@ use clap::Args;
 use super::{Context, branches};
 use crate::{
     failure::{Failure, Result},
-    open::{Access, Head, Opened, Store, new_name, short, short_name},
+    open::{Access, Opened, short},
     output::fields,
-    rev,
 };
+use bristlecone_any::{Head, check_new_branch, revision, short_branch};
 
 /// Choose the branch or commit that other commands work on
 #[derive(Args, Debug)]
@@ -43,13 +43,15 @@ pub(super) struct CheckoutArgs {
 pub(super) fn run(args: CheckoutArgs, context: &mut Context) -> Result<()> {
     let opened = context.globals.open(Access::Write)?;
     let Some(name) = args.name else { return follow_git(&opened, context) };
-    let branch = match name.to_str().map(short_name) {
+    let branch = match name.to_str().map(short_branch) {
         Some(name) if args.create => {
             create(&opened, name, args.start.as_ref())?;
             Some(name)
         }
         // The branch that is checked out may have no commits yet.
-        Some(name) if is_branch(&opened, name)? || opened.head()? == Head::Branch(name.to_owned()) => Some(name),
+        Some(name) if is_branch(&opened, name)? || opened.repo.checked_out()? == Head::Branch(name.to_owned()) => {
+            Some(name)
+        }
         Some(_) => None,
         None if args.create => return Err(Failure::usage("the name of a branch is UTF-8; choose another")),
         None => None,
@@ -62,7 +64,7 @@ pub(super) fn run(args: CheckoutArgs, context: &mut Context) -> Result<()> {
         opened.put_commit(&mut all, at.as_ref());
         return context.out.document(all);
     }
-    let at = rev::commit(&opened, &name)?;
+    let at = revision::commit(&opened.repo, &name)?;
     opened.repo.detach_head(at)?;
     context.out.made(format!("at commit {}, on no branch", short(&at)))?;
     let mut all = fields! { "head": (), "detached": at.oid.to_string() };
@@ -72,12 +74,12 @@ pub(super) fn run(args: CheckoutArgs, context: &mut Context) -> Result<()> {
 
 /// Gives up the HEAD that is cone's own.
 fn follow_git(opened: &Opened, context: &mut Context) -> Result<()> {
-    if !matches!(opened.store, Store::Git { .. }) {
+    if opened.repo.git().is_none() {
         return Err(Failure::usage("--git is for Git repositories; name a branch to check out"));
     }
     let own = RefMove { name: "HEAD".to_owned(), expected: Expected::Any, to: None };
     opened.repo.move_refs(&[own], Durability::Synced)?;
-    let head = opened.head()?;
+    let head = opened.repo.checked_out()?;
     let at = opened.commit_to_read(None)?;
     let (name, line) = match &head {
         Head::Branch(name) => (Some(name.as_str()), format!("on the branch {name}, as Git is")),
@@ -98,11 +100,11 @@ fn is_branch(opened: &Opened, name: &str) -> Result<bool> {
 /// Makes the branch where there are commits; else it begins with the first.
 fn create(opened: &Opened, name: &str, start: Option<&OsString>) -> Result<()> {
     let at = match start {
-        Some(start) => Some(rev::commit(opened, start)?),
+        Some(start) => Some(revision::commit(&opened.repo, start)?),
         None => opened.commit_to_read(None)?,
     };
     match at {
         Some(at) => branches::begin(opened, name, at),
-        None => Ok(_ = opened.repo.branch(new_name(name)?)?),
+        None => Ok(_ = opened.repo.branch(check_new_branch(name)?)?),
     }
 }

@@ -9,6 +9,7 @@ use std::{
 };
 
 use bristlecone::{EntryKind, Listing};
+use bristlecone_any::path;
 use clap::Parser;
 use clap_complete::{
     CompleteEnv,
@@ -16,10 +17,7 @@ use clap_complete::{
 };
 
 use super::{Cli, description};
-use crate::{
-    open::{Access, Globals, Opened},
-    text,
-};
+use crate::open::{Access, Globals, Opened};
 
 /// The variable of the environment that has the name of the shell that asks.
 pub(super) const VARIABLE: &str = "CONE_COMPLETE";
@@ -66,7 +64,7 @@ pub(super) fn paths() -> ArgValueCompleter {
             // An escape that is not typed to its end tells nothing of the byte that it stands for.
             let plain = step.split('%').next().unwrap_or_default();
             let listing = Listing::new().prefix(plain.as_bytes()).limit(OFFERED_MAX);
-            let entries = tree.list_with(text::path(OsStr::new(above)).ok()?, &listing).ok()?;
+            let entries = tree.list_with(path::parse(OsStr::new(above)).ok()?, &listing).ok()?;
             let mut found = Vec::new();
             for entry in entries {
                 let entry = entry.ok()?;
@@ -141,6 +139,7 @@ fn word_behind(names: &[&str]) -> Option<OsString> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text;
 
     #[test]
     fn steps_are_words_of_a_shell_that_are_paths() {

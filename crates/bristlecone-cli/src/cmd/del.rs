@@ -2,12 +2,12 @@
 
 use std::ffi::OsString;
 
+use bristlecone_any::path;
 use clap::Args;
 
 use super::Context;
 use crate::{
     commit::Change,
-    entry,
     failure::Result,
     open::Access,
     output::put_name,
@@ -40,7 +40,7 @@ pub(super) fn run(args: DelArgs, context: &mut Context) -> Result<()> {
     let change = Change::new(&opened, &args.commit, &format!("Remove {path}"), args.durability)?;
     let done = change.commit(&mut |tree| {
         if tree.get(&path)?.is_none() {
-            return Err(entry::nothing_at(tree, &path)?);
+            return Err(path::nothing_at(tree, &path)?.into());
         }
         Ok(tree.remove(&path)?)
     })?;

@@ -8,11 +8,10 @@ use super::Context;
 use crate::{
     differences,
     failure::{Failure, Result},
-    formats::Tree,
     open::{Access, Opened},
     output::{fields, put_name},
-    rev, text,
 };
+use bristlecone_any::{Tree, path, revision};
 
 /// List what differs between two revisions
 #[derive(Args, Debug)]
@@ -41,7 +40,7 @@ pub(super) struct DiffArgs {
 }
 
 pub(super) fn run(args: DiffArgs, context: &mut Context) -> Result<()> {
-    let path = text::path(&args.path)?;
+    let path = path::parse(&args.path)?;
     let opened = context.globals.open(Access::Read)?;
     let (before, after) = sides(&opened, &args)?;
     let id = |tree: &Tree| tree.origin().map(|at| at.oid.to_string());
@@ -55,7 +54,7 @@ pub(super) fn run(args: DiffArgs, context: &mut Context) -> Result<()> {
 
 fn sides(opened: &Opened, args: &DiffArgs) -> Result<(Tree, Tree)> {
     if let (Some(word), None) = (&args.before, &args.after)
-        && let Some((before, after)) = rev::pair(opened, word)?
+        && let Some((before, after)) = revision::pair(&opened.repo, word)?
     {
         return Ok((opened.repo.checkout(before)?, opened.repo.checkout(after)?));
     }

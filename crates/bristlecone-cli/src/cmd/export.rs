@@ -6,6 +6,7 @@ use std::{
     time::Instant,
 };
 
+use bristlecone_any::{folder, path};
 use clap::Args;
 
 use super::{
@@ -13,10 +14,10 @@ use super::{
     export_git::{self, Wanted},
 };
 use crate::{
-    entry, export,
     failure::{Failure, Result},
     open::Access,
     output::{fields, put_name, say},
+    progress::with_progress,
     text::{self, show},
 };
 
@@ -76,13 +77,13 @@ pub(super) fn run(args: ExportArgs, context: &mut Context) -> Result<()> {
 
 fn export_dir(args: &ExportArgs, dir: &Path, context: &mut Context) -> Result<()> {
     let began = Instant::now();
-    let path = text::path(&args.path)?;
+    let path = path::parse(&args.path)?;
     let opened = context.globals.open(Access::Read)?;
     let tree = opened.tree_to_read(args.at.as_ref())?;
     let commit = tree.origin();
-    entry::check_dir(&tree, &path)?;
-    let Some(tree) = tree.find_tree(&path)? else { return Err(entry::nothing_at(&tree, &path)?) };
-    let plan = export::folder(&tree, dir, args.force, &opened.dir)?;
+    path::check_dir(&tree, &path)?;
+    let Some(tree) = tree.find_tree(&path)? else { return Err(path::nothing_at(&tree, &path)?.into()) };
+    let plan = with_progress(|tell| folder::export(&opened.repo, &tree, dir, args.force, tell))?;
     let seconds = began.elapsed().as_secs_f64();
     for left_out in &plan.foreign {
         say!("left out: {left_out} (id of another store)");

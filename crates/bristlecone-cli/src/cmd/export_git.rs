@@ -36,7 +36,7 @@ pub(super) fn run(wanted: Wanted<'_>, context: &mut Context) -> Result<()> {
         bare: wanted.bare,
         force: wanted.force,
         algorithm: wanted.hash.as_deref().and_then(Algorithm::from_name),
-        scratch: Some(scratch(&opened)),
+        scratch: scratch(&opened),
     };
     let mut progress = Progress::new("exported", None);
     ending::makes(Made::git(wanted.to));

@@ -9,11 +9,11 @@ use super::Context;
 use crate::{
     entry,
     failure::{Failure, Result},
-    formats::DirEntry,
     open::Access,
     output::{fields, put_name, put_value},
     text,
 };
+use bristlecone_any::{DirEntry, Error, path};
 
 /// How many bytes of a large value are in memory at a time.
 const PART_BYTES: u64 = 8 << 20;
@@ -44,13 +44,12 @@ pub(super) fn run(args: GetArgs, context: &mut Context) -> Result<()> {
     let path = text::entry_path(&args.path)?;
     let opened = context.globals.open(Access::Read)?;
     let tree = opened.tree_to_read(args.at.as_ref())?;
-    let Some(found) = tree.get(&path)? else { return Err(entry::nothing_at(&tree, &path)?) };
-    match found.kind() {
-        EntryKind::Dir => {
-            return Err(Failure::usage(format!("{path} is a directory; list it with `cone list {path}`")));
-        }
-        EntryKind::Foreign => return Err(entry::foreign(&path, &found)),
-        _ => {}
+    let Some(found) = tree.get(&path)? else { return Err(path::nothing_at(&tree, &path)?.into()) };
+    if found.kind() == EntryKind::Dir {
+        return Err(Failure::usage(format!("{path} is a directory; list it with `cone list {path}`")));
+    }
+    if let Some(oid) = found.foreign() {
+        return Err(Error::Submodule { path, oid }.into());
     }
     if let Some(name) = &args.out {
         let failed = |error| Failure::file("write", text::show(name), &error);

@@ -16,14 +16,20 @@ use super::{
 use crate::{
     commit::Change,
     failure::{Failure, Result},
-    formats::Tree,
-    import::{self, Ignored, Options, Summary, Wanted as WantedFiles},
     open::Access,
     output::{Fields, fields, put_name, say},
+    progress::with_progress,
     text::{self, show},
     who::{CommitArgs, DurabilityArg},
 };
+use bristlecone_any::{
+    Tree,
+    folder::{self, Ignored, ImportOptions, Imported},
+    path,
+};
 
+/// The option whose patterns leave out what no file does.
+const EXCLUDE: &str = "--exclude";
 /// How many things that were left out are named on standard error.
 const NAMED_MAX: usize = 20;
 
@@ -94,18 +100,18 @@ pub(super) fn run(args: ImportArgs, context: &mut Context) -> Result<()> {
             let (skip_missing, force, check_room) = (args.skip_missing, args.force, !args.ignore_free_space);
             return import_git::run(Wanted { from, refs: args.refs, skip_missing, force, check_room }, context);
         }
-        (None, Some(dir)) => dir.clone(),
+        (None, Some(dir)) => dir,
         (None, None) => return Err(Failure::usage("name a folder, or a repository with --git PATH")),
     };
-    import_dir(&args, &dir, context)
+    import_dir(&args, dir, context)
 }
 
 fn import_dir(args: &ImportArgs, dir: &Path, context: &mut Context) -> Result<()> {
     let began = Instant::now();
-    let path = text::path(&args.path)?;
-    let dir = import::checked_folder(dir)?;
+    let path = path::parse(&args.path)?;
+    check_folder(dir)?;
     let opened = context.globals.open(Access::Write)?;
-    let message = format!("Import {}", show(&dir));
+    let message = format!("Import {}", show(dir));
     let change = Change::new(&opened, &args.commit, &message, DurabilityArg::Synced)?;
     // What cannot be bound is better said before the work than after.
     let check = |tree: &Tree| {
@@ -117,11 +123,11 @@ fn import_dir(args: &ImportArgs, dir: &Path, context: &mut Context) -> Result<()
     let branch = opened.branch_to_change()?;
     drop(opened.ask_leave(&branch.moving_ref()?)?);
     check(&args.commit.begin.start(&opened, &branch)?.tree(&opened)?)?;
-    let (mut imported, summary) = import::folder(&opened, &dir, &args.options())?;
+    let (mut imported, summary) = with_progress(|tell| folder::import(&opened.repo, dir, &args.options(), tell))?;
     if !imported.is_empty()? {
         imported.write()?;
     } else if !summary.ignored.is_empty() {
-        return Err(all_ignored(&dir, &summary));
+        return Err(all_ignored(dir, &summary));
     }
     let done = change.commit(&mut |tree| {
         check(tree)?;
@@ -129,7 +135,7 @@ fn import_dir(args: &ImportArgs, dir: &Path, context: &mut Context) -> Result<()
     })?;
     let seconds = began.elapsed().as_secs_f64();
     tell(&summary, seconds);
-    done.tell(&mut context.out, &format!("imported {}", show(&dir)))?;
+    done.tell(&mut context.out, &format!("imported {}", show(dir)))?;
     let mut all = done.fields(&opened);
     put_name(&mut all, "path", path.as_bytes());
     all.extend(describe(&summary, seconds));
@@ -138,17 +144,28 @@ fn import_dir(args: &ImportArgs, dir: &Path, context: &mut Context) -> Result<()
 }
 
 impl ImportArgs {
-    fn options(&self) -> Options<'_> {
-        Options {
-            plain: self.plain,
-            check_room: !self.ignore_free_space,
-            skip_unreadable: self.skip_unreadable,
-            wanted: WantedFiles { all: self.all, exclude: &self.exclude },
-        }
+    fn options(&self) -> ImportOptions {
+        ImportOptions::new()
+            .plain(self.plain)
+            .check_room(!self.ignore_free_space)
+            .skip_unreadable(self.skip_unreadable)
+            .all(self.all)
+            .exclude(&self.exclude)
     }
 }
 
-fn tell(summary: &Summary, seconds: f64) {
+/// Refuses to import what is no folder.
+fn check_folder(dir: &Path) -> Result<()> {
+    let shown = show(dir);
+    let found = std::fs::metadata(dir).map_err(|error| Failure::file("read", &shown, &error))?;
+    if !found.is_dir() {
+        let way = "name a folder, or set one value with `cone set PATH - < FILE`";
+        return Err(Failure::usage(format!("{shown} is no folder; {way}")));
+    }
+    Ok(())
+}
+
+fn tell(summary: &Imported, seconds: f64) {
     for left_out in summary.left_out.iter().take(NAMED_MAX) {
         say!("left out: {} ({})", left_out.path, left_out.what);
     }
@@ -157,7 +174,7 @@ fn tell(summary: &Summary, seconds: f64) {
         say!("left out: {more} more; -o json names all");
     }
     if !summary.ignored.is_empty() {
-        let by: Vec<_> = summary.ignored.iter().map(|(source, count)| ignored_by(source, *count)).collect();
+        let by: Vec<_> = summary.ignored.iter().map(|(source, count)| ignored_by(source.as_deref(), *count)).collect();
         say!("ignored: {}", by.join("; "));
     }
     for taken in summary.submodules.iter().filter(|taken| !taken.registered).take(NAMED_MAX) {
@@ -184,8 +201,8 @@ fn tell(summary: &Summary, seconds: f64) {
 }
 
 /// Refuses to leave nothing where everything is ignored.
-fn all_ignored(dir: &Path, summary: &Summary) -> Failure {
-    let by: Vec<_> = summary.ignored.iter().map(|(source, count)| ignored_by(source, *count)).collect();
+fn all_ignored(dir: &Path, summary: &Imported) -> Failure {
+    let by: Vec<_> = summary.ignored.iter().map(|(source, count)| ignored_by(source.as_deref(), *count)).collect();
     let (dir, by) = (show(dir), by.join("; "));
     Failure::usage(format!(
         "all of {dir} is left out: {by}; take it with --all, or remove what is there with `cone del`"
@@ -193,14 +210,14 @@ fn all_ignored(dir: &Path, summary: &Summary) -> Failure {
 }
 
 /// Says how much a file of patterns left out: `2 files and 1 folder by .gitignore`.
-fn ignored_by(source: &str, count: Ignored) -> String {
+fn ignored_by(source: Option<&str>, count: Ignored) -> String {
     let files = (count.files > 0).then(|| text::count(count.files, "file", "files"));
     let dirs = (count.dirs > 0).then(|| text::count(count.dirs, "folder", "folders"));
     let many: Vec<_> = files.into_iter().chain(dirs).collect();
-    format!("{} by {source}", many.join(" and "))
+    format!("{} by {}", many.join(" and "), source.unwrap_or(EXCLUDE))
 }
 
-fn describe(summary: &Summary, seconds: f64) -> Fields {
+fn describe(summary: &Imported, seconds: f64) -> Fields {
     let left_out = summary.left_out.iter().map(|left_out| {
         let mut one = fields! {};
         put_name(&mut one, "path", left_out.path.as_bytes());
@@ -209,7 +226,9 @@ fn describe(summary: &Summary, seconds: f64) -> Fields {
     });
     let left_out: Vec<_> = left_out.collect();
     let ignored = summary.ignored.iter();
-    let ignored = ignored.map(|(by, count)| fields! { "by": by.as_str(), "files": count.files, "dirs": count.dirs });
+    let ignored = ignored.map(
+        |(by, count)| fields! { "by": by.as_deref().unwrap_or(EXCLUDE), "files": count.files, "dirs": count.dirs },
+    );
     let ignored: Vec<_> = ignored.map(serde_json::Value::Object).collect();
     let submodules = summary.submodules.iter().map(|taken| {
         let mut one = fields! {};

@@ -11,12 +11,12 @@ use bristlecone_git::transfer::{self, Counts, ImportOptions, ImportReport, Moved
 use super::Context;
 use crate::{
     failure::{Failure, Result},
-    formats::AnyFormat,
-    open::{Access, Opened, Store},
+    open::{Access, Opened},
     output::{Fields, fields, put_name, say},
     progress::Progress,
     text::{self, count, show},
 };
+use bristlecone_any::AnyFormat;
 
 /// How many things that were left out are named on standard error.
 const NAMED_MAX: usize = 20;
@@ -44,11 +44,8 @@ pub(super) fn run(wanted: Wanted<'_>, context: &mut Context) -> Result<()> {
         refs: wanted.refs,
         skip_missing: wanted.skip_missing,
         force: wanted.force,
-        scratch: Some(scratch(&opened)),
-        into: match &opened.store {
-            Store::Git { layout, .. } => Some((**layout).clone()),
-            Store::Disk { .. } => None,
-        },
+        scratch: scratch(&opened),
+        into: opened.repo.git().map(|(_, layout)| (**layout).clone()),
     };
     let mut progress = Progress::new("imported", None);
     let report = transfer::import(&from, store, opened.repo.backend(), &options, &mut |status| {
@@ -57,10 +54,10 @@ pub(super) fn run(wanted: Wanted<'_>, context: &mut Context) -> Result<()> {
     drop(progress);
     let kept = report.refs.iter().any(|moved| matches!(moved.state, RefState::Kept | RefState::CheckedOut));
     let whole = !kept && report.left_out.is_empty() && report.lost.is_empty();
-    if let (Store::Disk { backend, .. }, true) = (&opened.store, whole) {
-        backend.forget_work(&source)?;
+    if let (Some(disk), true) = (opened.repo.disk(), whole) {
+        disk.forget_work(&source)?;
     }
-    opened.close()?;
+    opened.repo.close()?;
     let seconds = began.elapsed().as_secs_f64();
     tell(&report, seconds);
     context.out.made(format!("imported {}", show(wanted.from)))?;
@@ -74,35 +71,31 @@ pub(super) fn run(wanted: Wanted<'_>, context: &mut Context) -> Result<()> {
 /// as one of values that cannot be compressed does. Others take several times as much. What the store holds may be part
 /// of it.
 fn check_room(opened: &Opened, from: &Repository) -> Result<()> {
-    let Store::Disk { backend, .. } = &opened.store else { return Ok(()) };
+    let Some(disk) = opened.repo.disk() else { return Ok(()) };
     let held = opened.backend().stats().store_bytes;
-    Ok(backend.check_room(from.pack_bytes()?.saturating_sub(held))?)
+    Ok(disk.check_room(from.pack_bytes()?.saturating_sub(held))?)
 }
 
 /// Says what is appended from now on is for: an import that is started again finds what an earlier one left.
 fn begin_work(opened: &Opened, from: &Repository) -> String {
     let source = format!("git {}", from.common_dir().display());
-    if let Store::Disk { backend, .. } = &opened.store {
-        backend.begin_work(&source);
+    if let Some(disk) = opened.repo.disk() {
+        disk.begin_work(&source);
     }
     source
 }
 
 /// Returns the store of a history, if the format can hold one.
 pub(super) fn store_of(format: &AnyFormat) -> Result<transfer::Store> {
-    match format {
-        AnyFormat::Git(git) => Ok(transfer::Store::Git(*git)),
-        AnyFormat::Native(native) => Ok(transfer::Store::Native(*native)),
-        AnyFormat::Tezos(_) => {
-            let way = "use a store of the format git or native, such as `cone init --format git` makes";
-            Err(Failure::usage(format!("the format {} cannot hold a history of Git; {way}", format.name())))
-        }
-    }
+    format.transfer_store().ok_or_else(|| {
+        let way = "use a store of the format git or native, such as `cone init --format git` makes";
+        Failure::usage(format!("the format {} cannot hold a history of Git; {way}", format.name()))
+    })
 }
 
 /// Returns the folder for what does not fit in memory: that of the store, which has room for the history itself.
-pub(super) fn scratch(opened: &Opened) -> Arc<dyn Storage> {
-    Arc::new(RealStorage::new(&opened.dir))
+pub(super) fn scratch(opened: &Opened) -> Option<Arc<dyn Storage>> {
+    opened.repo.dir().map(|dir| Arc::new(RealStorage::new(dir)) as Arc<dyn Storage>)
 }
 
 /// Returns the name of a ref that did not move although it should, and why.

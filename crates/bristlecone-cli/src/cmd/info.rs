@@ -1,5 +1,7 @@
 //! `cone info`: what a store is and how large.
 
+use std::path::Path;
+
 use bristlecone::RefTarget;
 use bristlecone_git::layout::Layout;
 use clap::Args;
@@ -7,10 +9,11 @@ use clap::Args;
 use super::Context;
 use crate::{
     failure::Result,
-    open::{Access, Head, Store, short},
+    open::{Access, short},
     output::{fields, put_name},
     text::{bytes, show},
 };
+use bristlecone_any::{AnyBackend, Head};
 
 /// Tell what a store is: format, sizes, branches, and what it promises
 #[derive(Args, Debug)]
@@ -23,23 +26,25 @@ pub(super) struct InfoArgs {}
 pub(super) fn run(_: InfoArgs, context: &mut Context) -> Result<()> {
     let opened = context.globals.open(Access::Read)?;
     let (can, stats) = (opened.backend().capabilities(), opened.backend().stats());
-    let (backend_version, segment_bytes) = match &opened.store {
-        Store::Disk { header, .. } => (header.engine_version, Some(header.segment_bytes)),
-        Store::Git { layout, .. } => (git_version(layout), None),
+    let (backend_version, segment_bytes) = match opened.repo.any_backend() {
+        AnyBackend::Disk(disk) => (disk.store_header().engine_version, Some(disk.store_header().segment_bytes)),
+        AnyBackend::Git(_, layout) => (git_version(layout), None),
+        _ => (0, None),
     };
-    let (head, commit) = match opened.head()? {
+    let (head, commit) = match opened.repo.checked_out()? {
         Head::Branch(name) => (Some(name), opened.commit_to_read(None)?),
         Head::Detached(at) => (None, Some(at)),
     };
     let branches = opened.repo.branches()?.len();
-    let git = match &opened.store {
-        Store::Disk { .. } => None,
-        Store::Git { layout, backend } => Some((layout.worktree.as_deref(), git_branch(backend.git_head()?))),
+    let git = match opened.repo.git() {
+        None => None,
+        Some((backend, layout)) => Some((layout.worktree.as_deref(), git_branch(backend.git_head()?))),
     };
+    let dir = opened.repo.dir().unwrap_or_else(|| Path::new(""));
     let out = &mut context.out;
     let yes = |promised: bool| if promised { "yes" } else { "no" };
     let format = opened.repo.format().tag();
-    out.line(format_args!("store         {}", show(&opened.dir)))?;
+    out.line(format_args!("store         {}", show(dir)))?;
     out.line(format_args!("format        {} version {} ({})", format.name, format.version, format.options))?;
     out.line(format_args!("backend       {} version {}", opened.backend().name(), backend_version))?;
     let shown = match (&head, &commit) {
@@ -68,7 +73,7 @@ pub(super) fn run(_: InfoArgs, context: &mut Context) -> Result<()> {
     out.line(format_args!("several refs move in one step                  {}", yes(can.several_refs)))?;
     out.line(format_args!("several processes at a time                    {}", yes(can.processes)))?;
     let mut all = fields! {};
-    put_name(&mut all, "store", opened.dir.as_os_str().as_encoded_bytes());
+    put_name(&mut all, "store", dir.as_os_str().as_encoded_bytes());
     all.extend(fields! {
         "format": format.name.as_str(),
         "format_version": format.version,

@@ -3,14 +3,9 @@
 use std::{
     fs,
     path::{Path as FilePath, PathBuf},
-    sync::Arc,
 };
 
-use bristlecone::{
-    core::{git::Algorithm, native::INLINE_BYTES_MAX},
-    disk::DiskBackend,
-    storage::RealStorage,
-};
+use bristlecone::core::{git::Algorithm, native::INLINE_BYTES_MAX};
 use bristlecone_git::layout::Layout;
 use clap::{
     Args, ValueEnum,
@@ -22,11 +17,11 @@ use super::Context;
 use crate::{
     ending::{self, Made},
     failure::{Failure, Result},
-    formats::AnyFormat,
-    open::{FIRST_BRANCH, Opened, STORE_DIR, Store, new_name},
+    open::Access,
     output::{fields, put_name},
     text::show,
 };
+use bristlecone_any::{AnyFormat, FIRST_BRANCH, Found, Place, check_new_branch, store_dir};
 
 /// Make a store in the folder .bristlecone of a folder
 #[derive(Args, Debug)]
@@ -81,14 +76,14 @@ pub(super) fn run(args: InitArgs, context: &mut Context) -> Result<()> {
     let BackendArg::Disk = args.backend;
     let format = format(&args)?;
     let branch = context.globals.branch()?.unwrap_or_else(|| FIRST_BRANCH.to_owned());
-    bristlecone::Repo::memory().branch(new_name(&branch)?)?;
+    bristlecone::Repo::memory().branch(check_new_branch(&branch)?)?;
     let top = match (args.dir, context.globals.repo()) {
         (Some(_), Some(_)) => return Err(Failure::usage("the folder is named twice; name it as DIR or with --repo")),
         (Some(dir), None) => dir,
         (None, Some(dir)) => dir.to_owned(),
         (None, None) => PathBuf::from("."),
     };
-    let dir = if top.file_name().is_some_and(|name| name == STORE_DIR) { top } else { top.join(STORE_DIR) };
+    let dir = store_dir(&top);
     let git = git_around(&top_of(&dir))?;
     if let (Some(layout), false) = (&git, args.here) {
         let (git, shown) = (show(layout.worktree.as_ref().unwrap_or(&layout.git_dir)), show(&dir));
@@ -97,22 +92,20 @@ pub(super) fn run(args: InitArgs, context: &mut Context) -> Result<()> {
              `cone` there; make one all the same with --here"
         )));
     }
-    let storage = Arc::new(RealStorage::new(&dir));
-    let options = context.globals.disk_options()?;
+    let options = context.globals.options(Access::Write)?.format(format);
     ending::makes(Made::disk(&dir));
-    let disk = Arc::new(DiskBackend::create(storage, format.tag(), options)?);
-    ending::writes_to(&disk, &dir);
-    let opened = Opened::new(Store::disk(disk), format, dir);
-    opened.repo.set_head(&branch)?;
+    let repo = options.create(Place::Disk(dir.clone()))?;
+    ending::writes_to(&repo);
+    repo.set_head(&branch)?;
     if git.is_some() {
-        hide_from_git(&opened.dir)?;
+        hide_from_git(&dir)?;
     }
-    opened.close()?;
+    repo.close()?;
     ending::made_it();
-    let format = opened.repo.format().tag();
-    context.out.made(format!("made a store in {}", show(&opened.dir)))?;
+    let format = repo.format().tag();
+    context.out.made(format!("made a store in {}", show(&dir)))?;
     let mut all = fields! {};
-    put_name(&mut all, "store", opened.dir.as_os_str().as_encoded_bytes());
+    put_name(&mut all, "store", dir.as_os_str().as_encoded_bytes());
     all.extend(fields! {
         "format": format.name.as_str(),
         "format_version": format.version,
@@ -132,7 +125,11 @@ fn top_of(dir: &FilePath) -> PathBuf {
 /// Returns the Git repository that a folder is in, or is.
 fn git_around(folder: &FilePath) -> Result<Option<Layout>> {
     let folder = fs::canonicalize(folder).map_err(|error| Failure::file("find", show(folder), &error))?;
-    Ok(folder.ancestors().find_map(|above| Layout::open(above).ok()))
+    let found = folder.ancestors().find_map(|above| match Place::Git(above.to_owned()).find() {
+        Ok(Found::Git(layout)) => Some(*layout),
+        _ => None,
+    });
+    Ok(found)
 }
 
 /// Has Git leave a store's folder alone, with all that is in it.

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 
 use bristlecone::Listing;
+use bristlecone_any::path;
 use clap::Args;
 
 use super::Context;
@@ -51,11 +52,11 @@ pub(super) struct ListArgs {
 }
 
 pub(super) fn run(args: ListArgs, context: &mut Context) -> Result<()> {
-    let path = text::path(&args.path)?;
+    let path = path::parse(&args.path)?;
     let listing = listing(&args)?;
     let opened = context.globals.open(Access::Read)?;
     let tree = opened.tree_to_read(args.at.as_ref())?;
-    entry::check_dir(&tree, &path)?;
+    path::check_dir(&tree, &path)?;
     let mut head = fields! {};
     put_name(&mut head, "path", path.as_bytes());
     context.out.begin(&head, "entries")?;

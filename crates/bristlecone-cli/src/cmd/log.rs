@@ -3,15 +3,16 @@
 use std::ffi::OsString;
 
 use bristlecone::{Commit, Error, Format, LogEntry, LogOptions, LogOrder, ObjRef, Signature, escape};
+use bristlecone_any::revision::{self, Pattern, Selection};
 use clap::Args;
 use serde_json::Value;
 
 use super::Context;
 use crate::{
     failure::{Failure, Result},
+    moment::moment,
     open::{Access, Opened, short},
     output::{Fields, Output, fields, put_name, put_text, say},
-    rev::{self, Pattern, Selection},
     text,
 };
 
@@ -145,8 +146,8 @@ impl LogArgs {
                 (_, true) => LogOrder::TopologicalByDate,
                 _ => LogOrder::Date,
             },
-            since: self.since.as_deref().map(rev::moment).transpose()?,
-            until: self.until.as_deref().map(rev::moment).transpose()?,
+            since: self.since.as_deref().map(moment).transpose()?,
+            until: self.until.as_deref().map(moment).transpose()?,
             first_parent: self.first_parent,
             ..LogOptions::default()
         })
@@ -157,9 +158,10 @@ impl LogArgs {
         let words: Vec<OsString> = self.at.iter().chain(&self.words).cloned().collect();
         // The line is asked itself: `main --` has no paths, and says that `main` is none.
         let dashes = !self.paths.is_empty() || std::env::args_os().any(|word| word == "--");
-        let mut selection = rev::select(opened, &words, dashes.then_some(&self.paths[..]))?;
+        let here = if dashes { None } else { opened.commit_to_read(None)? };
+        let mut selection = revision::select(&opened.repo, &words, dashes.then_some(&self.paths[..]), here)?;
         if self.all {
-            selection.heads.extend(rev::every_head(opened)?);
+            selection.heads.extend(revision::every_head(&opened.repo)?);
         } else if !selection.named {
             selection.heads.extend(opened.commit_to_read(None)?);
         }
@@ -176,7 +178,7 @@ struct Filter {
 
 impl Filter {
     fn new(args: &LogArgs) -> Result<Self> {
-        let patterns = |texts: &[String]| texts.iter().map(|text| Pattern::new(text)).collect::<Result<Vec<_>>>();
+        let patterns = |texts: &[String]| texts.iter().map(|text| Pattern::new(text)).collect::<Result<Vec<_>, _>>();
         Ok(Self { no_merges: args.no_merges, author: patterns(&args.author)?, grep: patterns(&args.grep)? })
     }
 

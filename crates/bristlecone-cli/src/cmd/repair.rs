@@ -1,12 +1,9 @@
 //! `cone repair`: what can be put right after files were lost.
 
-use std::sync::Arc;
-
-use bristlecone::{disk::DiskBackend, storage::RealStorage};
 use clap::Args;
 
 use super::Context;
-use crate::{failure::Result, output::fields, text};
+use crate::{failure::Result, open::Access, output::fields, text};
 
 /// Restore a store's header, or go on from where its log ends now
 #[derive(Args, Debug)]
@@ -26,9 +23,8 @@ pub(super) struct RepairArgs {
 }
 
 pub(super) fn run(args: RepairArgs, context: &mut Context) -> Result<()> {
-    let dir = context.globals.store_dir()?;
-    let storage = Arc::new(RealStorage::new(&dir));
-    let repaired = DiskBackend::repair(storage, context.globals.disk_options()?, args.accept_end)?;
+    let found = context.globals.find()??;
+    let repaired = context.globals.options(Access::Write)?.repair(found, args.accept_end)?;
     let out = &mut context.out;
     if repaired.header_restored {
         out.line("the header was restored from its copy")?;

@@ -11,14 +11,13 @@ use clap::Args;
 use super::Context;
 use crate::{
     commit::Change,
-    entry,
     failure::{Failure, Result},
-    formats::Tree,
     open::{Access, Opened},
     output::{fields, put_name},
     stdin, text,
     who::{CommitArgs, DurabilityArg},
 };
+use bristlecone_any::{Tree, path};
 
 /// Set a value, or several, as one commit
 #[derive(Args, Debug)]
@@ -162,7 +161,7 @@ pub(super) fn set(tree: &mut Tree, path: &Path, value: &New<'_>, force: bool) ->
 
 /// Refuses to set a value where that would take something else away.
 pub(super) fn check_place(tree: &Tree, path: &Path) -> Result<()> {
-    if let Some(above) = entry::value_above(tree, path)? {
+    if let Some(above) = path::value_above(tree, path)? {
         let way = format!("remove it first (`cone del {above}`), or replace it with --force");
         return Err(Failure::usage(format!("{above} is a value, so nothing can lie below it; {way}")));
     }

@@ -9,11 +9,11 @@ use super::{Context, log};
 use crate::{
     differences, entry,
     failure::{Failure, Result},
-    formats::DirEntry,
     open::{Access, Opened},
     output::{fields, put_name, put_text, put_value},
-    rev, text,
+    text,
 };
+use bristlecone_any::{DirEntry, path, revision};
 
 /// Show a commit with what it changed, or any object
 #[derive(Args, Debug)]
@@ -35,16 +35,16 @@ pub(super) struct ShowArgs {
 pub(super) fn run(args: ShowArgs, context: &mut Context) -> Result<()> {
     let opened = context.globals.open(Access::Read)?;
     if let Some(text) = &args.rev
-        && let Some((tree, path)) = rev::place(&opened, text)?
+        && let Some((tree, path)) = revision::place(&opened.repo, text)?
         && let Some(entry) = tree.get(&path)?
         && !matches!(entry.kind(), EntryKind::Dir | EntryKind::Foreign)
     {
         return value(&entry, context);
     }
     let (kind, at) = match &args.rev {
-        Some(text) => match rev::itself(&opened, text)? {
+        Some(text) => match revision::itself(&opened.repo, text)? {
             Some(found) if found.0 != Kind::Commit => found,
-            _ => rev::object(&opened, text)?,
+            _ => revision::object(&opened.repo, text)?,
         },
         None => match opened.commit_to_read(None)? {
             Some(at) => (Kind::Commit, at),
@@ -55,17 +55,15 @@ pub(super) fn run(args: ShowArgs, context: &mut Context) -> Result<()> {
         Kind::Commit => commit(&opened, at, context),
         Kind::Tag => tag(&opened, at, context),
         Kind::Node => node(&opened, at, context),
-        Kind::Contents | Kind::Pieces => write(&opened.contents(at)?, Some(at.oid), context),
-        _ => {
-            Err(Failure::failed(format!("{} is a {} object, which cannot be shown", at.oid, entry::object_kind(kind))))
-        }
+        Kind::Contents | Kind::Pieces => write(&opened.repo.contents(at)?, Some(at.oid), context),
+        _ => Err(Failure::failed(format!("{} is a {} object, which cannot be shown", at.oid, path::kind_name(kind)))),
     }
 }
 
 fn commit(opened: &Opened, at: ObjRef, context: &mut Context) -> Result<()> {
     let commit = opened.repo.commit(at)?;
     let before = match commit.parents.first() {
-        Some(_) if opened.shallow()?.contains(&at.oid) => opened.repo.tree(),
+        Some(_) if opened.repo.shallow()?.contains(&at.oid) => opened.repo.tree(),
         Some(parent) => opened.repo.checkout(*parent)?,
         None => opened.repo.tree(),
     };
@@ -93,12 +91,12 @@ fn tag(opened: &Opened, at: ObjRef, context: &mut Context) -> Result<()> {
         out.line(format_args!("Tagger: {}", escape(&tagger.ident)))?;
         out.line(format_args!("Date:   {}", text::date(tagger)))?;
     }
-    out.line(format_args!("Names:  {} {}", entry::object_kind(tag.kind), tag.target.oid))?;
+    out.line(format_args!("Names:  {} {}", path::kind_name(tag.kind), tag.target.oid))?;
     out.line("")?;
     log::write_message(out, &tag.message)?;
     let mut all = fields! { "kind": Kind::Tag.name(), "oid": at.oid.to_string() };
     put_text(&mut all, "name", &tag.name);
-    all.extend(fields! { "target": tag.target.oid.to_string(), "target_kind": entry::object_kind(tag.kind) });
+    all.extend(fields! { "target": tag.target.oid.to_string(), "target_kind": path::kind_name(tag.kind) });
     all.insert("tagger".to_owned(), tag.tagger.as_ref().map_or(serde_json::Value::Null, log::describe_who));
     all.insert("headers".to_owned(), log::describe_headers(&tag.headers));
     put_text(&mut all, "message", &tag.message);

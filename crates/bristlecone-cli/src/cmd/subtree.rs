@@ -8,10 +8,10 @@ use clap::{Args, Subcommand};
 use super::Context;
 use crate::{
     failure::{Failure, Result},
-    formats::AnyFormat,
     open::{Access, Opened, short},
     text,
 };
+use bristlecone_any::AnyFormat;
 
 mod join;
 mod look;

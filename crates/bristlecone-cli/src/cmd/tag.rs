@@ -3,16 +3,15 @@
 use std::ffi::OsString;
 
 use bristlecone::{Durability, Error, Kind, ObjRef, RefTarget, Tag, core::FormatError, escape};
+use bristlecone_any::{path, revision};
 use bristlecone_git::transfer;
 use clap::Args;
 
 use super::Context;
 use crate::{
-    entry,
     failure::{Failure, Result},
     open::{Access, Opened, short},
     output::fields,
-    rev,
     who::{DurabilityArg, WhyArgs},
 };
 
@@ -89,7 +88,7 @@ fn list(args: &TagArgs, context: &mut Context) -> Result<()> {
 /// Describes a tag in JSON: the object that the ref names, and what an annotated tag leads to.
 fn describe(opened: &Opened, name: &str, at: ObjRef) -> Result<crate::output::Fields> {
     let kind = kind_of(opened, at)?;
-    let mut all = fields! { "name": name, "oid": at.oid.to_string(), "kind": entry::object_kind(kind) };
+    let mut all = fields! { "name": name, "oid": at.oid.to_string(), "kind": path::kind_name(kind) };
     let commit = match kind {
         Kind::Commit => Some(at),
         Kind::Tag => match opened.repo.peel(at) {
@@ -122,9 +121,9 @@ fn make(name: &str, args: &TagArgs, context: &mut Context) -> Result<()> {
     }
     let opened = context.globals.open(Access::Write)?;
     let (kind, target) = match target {
-        Some(text) => match rev::itself(&opened, text)? {
+        Some(text) => match revision::itself(&opened.repo, text)? {
             Some(found) => found,
-            None => rev::object(&opened, text)?,
+            None => revision::object(&opened.repo, text)?,
         },
         None => match opened.commit_to_read(None)? {
             Some(at) => (Kind::Commit, at),
@@ -146,11 +145,11 @@ fn make(name: &str, args: &TagArgs, context: &mut Context) -> Result<()> {
     )? {
         return Err(Failure::failed(format!("the tag \"{name}\" has moved meanwhile; look again")));
     }
-    opened.close()?;
+    opened.repo.close()?;
     let moved = if old.is_some() { "moved" } else { "made" };
     context.out.made(format!(
         "{moved} the tag {name}, which names the {} {}",
-        entry::object_kind(kind),
+        path::kind_name(kind),
         short(&target)
     ))?;
     context.out.document(describe(&opened, name, at)?)
@@ -206,7 +205,7 @@ fn delete(args: &TagArgs, context: &mut Context) -> Result<()> {
         context.out.item(fields! { "name": name.as_str(), "oid": at.oid.to_string() })?;
     }
     context.out.end(&fields! {})?;
-    opened.close()?;
+    opened.repo.close()?;
     match &missing[..] {
         [] => Ok(()),
         _ => {

@@ -9,11 +9,11 @@ use super::Context;
 use crate::{
     entry,
     failure::Result,
-    formats::Tree,
     open::Access,
     output::{Output, fields, put_name},
     text,
 };
+use bristlecone_any::{Tree, path};
 
 /// Draw everything below a directory
 #[derive(Args, Debug)]
@@ -35,10 +35,10 @@ pub(super) struct TreeArgs {
 }
 
 pub(super) fn run(args: TreeArgs, context: &mut Context) -> Result<()> {
-    let path = text::path(&args.path)?;
+    let path = path::parse(&args.path)?;
     let opened = context.globals.open(Access::Read)?;
     let tree = opened.tree_to_read(args.at.as_ref())?;
-    entry::check_dir(&tree, &path)?;
+    path::check_dir(&tree, &path)?;
     let Some(tree) = tree.find_tree(&path)? else { return Ok(()) };
     let mut head = fields! {};
     put_name(&mut head, "path", path.as_bytes());

@@ -3,18 +3,12 @@
 use std::{
     fs, io,
     path::{Path, PathBuf},
-    process,
-    sync::Arc,
-    thread,
+    process, thread,
     time::Duration,
 };
 
-use bristlecone::{
-    Backend,
-    disk::{DiskBackend, DiskOptions},
-    storage::{OpenMode, RealStorage, Storage},
-};
-use bristlecone_git::layout::Layout;
+use bristlecone::storage::{OpenMode, RealStorage, Storage};
+use bristlecone_any::{AnyRepo, Found, Place};
 
 /// After so long, threads that were still writing have seen that their folder is gone.
 const SETTLED: Duration = Duration::from_millis(5);
@@ -66,12 +60,11 @@ impl Made {
             return true;
         }
         // Whoever waits to write to it meanwhile finds it gone.
-        let storage: Arc<dyn Storage> = Arc::new(RealStorage::new(&self.dir));
-        let lock = if self.git { None } else { storage.open("lock", OpenMode::Write).ok() };
+        let lock = if self.git { None } else { RealStorage::new(&self.dir).open("lock", OpenMode::Write).ok() };
         if lock.as_ref().is_some_and(|lock| !lock.try_lock().unwrap_or(false)) {
             return false;
         }
-        if if self.git { self.git_was_used() } else { was_used(storage) } {
+        if if self.git { self.git_was_used() } else { self.disk_was_used() } {
             return false;
         }
         for _ in 0..REMOVALS_MAX {
@@ -110,7 +103,7 @@ impl Made {
 
     /// Whether there is something in the repository that an export does not write, or writes at its end.
     fn git_was_used(&self) -> bool {
-        let Ok(layout) = Layout::open(&self.dir) else { return false };
+        let Ok(Found::Git(layout)) = Place::Git(self.dir.clone()).find() else { return false };
         let strangers = match &layout.worktree {
             None => 0,
             Some(worktree) => fs::read_dir(worktree).map_or(0, |names| names.count().saturating_sub(1)),
@@ -119,15 +112,15 @@ impl Made {
             || ["packed-refs", "index"].iter().any(|name| layout.git_dir.join(name).exists())
             || has_files(&layout.common_dir.join("refs"))
     }
-}
 
-/// Whether somebody has committed to a store.
-fn was_used(storage: Arc<dyn Storage>) -> bool {
-    let Ok(store) = DiskBackend::open(storage, None, DiskOptions::default(), true) else {
-        // It is not whole yet.
-        return false;
-    };
-    store.list_refs("").map_or(true, |refs| refs.keys().any(|name| name != "HEAD"))
+    /// Whether somebody has committed to the store.
+    fn disk_was_used(&self) -> bool {
+        let Ok(repo) = AnyRepo::open_read_only(Place::Disk(self.dir.clone())) else {
+            // It is not whole yet.
+            return false;
+        };
+        repo.backend().list_refs("").map_or(true, |refs| refs.keys().any(|name| name != "HEAD"))
+    }
 }
 
 fn has_files(dir: &Path) -> bool {

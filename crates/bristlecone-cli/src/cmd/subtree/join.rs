@@ -12,15 +12,14 @@ use serde_json::Value;
 
 use super::{super::Context, Prefix, Subtree, explained, no_directory, open_other};
 use crate::{
-    entry,
     failure::{Failure, Result},
     follow::Leave,
-    formats::{AnyFormat, Branch},
     open::{Access, Opened, short},
     output::{Fields, fields, put_name},
-    rev, text,
+    text,
     who::{DurabilityArg, WhyArgs},
 };
+use bristlecone_any::{AnyFormat, Branch, path, revision};
 
 /// What is joined, and how.
 #[derive(Args, Debug)]
@@ -78,7 +77,7 @@ pub(super) fn add(args: AddArgs, context: &mut Context) -> Result<()> {
     let tree = join.opened.repo.checkout(join.ours)?;
     let prefix = &join.prefix;
     let way = "choose another prefix, or bring in what is new with `cone subtree pull`";
-    if let Some(above) = entry::value_above(&tree, prefix)? {
+    if let Some(above) = path::value_above(&tree, prefix)? {
         return Err(Failure::usage(format!("{above} is a value, so nothing can lie below it; {way}")));
     }
     if tree.kind(prefix)?.is_some() {
@@ -102,7 +101,7 @@ pub(super) fn pull(args: PullArgs, context: &mut Context) -> Result<()> {
             let theirs = short(&join.theirs);
             context.out.line(format_args!("commit {theirs} is in {} already; nothing changed", join.prefix))?;
             let all = join.fields(None);
-            join.opened.close()?;
+            join.opened.repo.close()?;
             context.out.document(all)
         }
         Pulled::Conflicts(conflicts) => join.refuse(&conflicts, context),
@@ -123,7 +122,7 @@ impl Join {
             )));
         };
         let other = open_other(context, &opened, args.other, Access::Read)?;
-        let theirs = rev::commit(&other, &args.rev)?;
+        let theirs = revision::commit(&other.repo, &args.rev)?;
         let info = args.why.info(&opened, "", args.durability)?;
         let subtree = opened.repo.subtree(&prefix)?;
         Ok(Self { prefix, subtree, branch, leave, other, ours, theirs, info, squash: args.squash, opened })
@@ -159,7 +158,7 @@ impl Join {
         let at = self.branch.commit_with_parents(&mut joined.tree, &joined.parents, &info)?;
         let all = self.fields(Some(at));
         self.leave.follow(&at, info.durability)?;
-        self.opened.close()?;
+        self.opened.repo.close()?;
         let (branch, theirs) = (self.branch.name(), short(&self.theirs));
         context.out.line(format_args!("{did} {theirs} at {} on {branch} as commit {}", self.prefix, short(&at)))?;
         context.out.document(all)
@@ -195,7 +194,7 @@ impl Join {
         let count = text::count(listed.len() as u64, "path", "paths");
         all.insert("conflicts".to_owned(), listed.into());
         context.out.document(all)?;
-        self.opened.close()?;
+        self.opened.repo.close()?;
         let way = "make them the same on one side, commit, and pull again";
         Err(Failure::negative(format!("both sides changed {count}, and differently; nothing was changed; {way}")))
     }

@@ -3,6 +3,7 @@
 use std::{ffi::OsString, path::PathBuf};
 
 use bristlecone::{Durability, ObjRef, subtree::Status};
+use bristlecone_any::revision;
 use clap::Args;
 
 use super::{super::Context, Prefix, explained, no_directory, open_other};
@@ -10,7 +11,7 @@ use crate::{
     failure::{Failure, Result},
     open::{Access, Opened, short},
     output::{fields, put_name},
-    rev, text,
+    text,
 };
 
 /// Make commits of a directory's history, and name the last
@@ -40,13 +41,13 @@ pub(super) fn split(args: SplitArgs, context: &mut Context) -> Result<()> {
     let Some(head) = opened.commit_to_read(args.rev.as_ref())? else {
         return Err(Failure::negative("there is no commit yet; make one first"));
     };
-    let onto = args.onto.as_ref().map(|rev| rev::commit(&opened, rev)).transpose()?;
+    let onto = args.onto.as_ref().map(|rev| revision::commit(&opened.repo, rev)).transpose()?;
     let split = opened.repo.subtree(&prefix)?.split(head, onto, None).map_err(explained)?;
     let split = split.ok_or_else(|| no_directory(&prefix, head))?;
     if let Some(name) = &branch {
         point(&opened, name, split.head)?;
     }
-    opened.close()?;
+    opened.repo.close()?;
     context.out.line(split.head.oid)?;
     let mut all = fields! { "branch": branch, "written": split.written };
     put_name(&mut all, "prefix", prefix.as_bytes());
@@ -101,13 +102,13 @@ pub(super) fn status(args: StatusArgs, context: &mut Context) -> Result<()> {
     let other = match args.other.zip(args.rev) {
         Some((dir, rev)) => {
             let other = open_other(context, &opened, dir, Access::Read)?;
-            let at = rev::commit(&other, &rev)?;
+            let at = revision::commit(&other.repo, &rev)?;
             Some((other, at))
         }
         None => None,
     };
     let subtree = opened.repo.subtree(&prefix)?;
-    let status = subtree.status(head, other.as_ref().map(|(other, at)| (&other.repo, *at))).map_err(explained)?;
+    let status = subtree.status(head, other.as_ref().map(|(other, at)| (&*other.repo, *at))).map_err(explained)?;
     let status = status.ok_or_else(|| no_directory(&prefix, head))?;
     let theirs = other.map(|(_, at)| at);
     let out = &mut context.out;

@@ -50,8 +50,8 @@ pub(super) fn run(args: PushArgs, context: &mut Context) -> Result<()> {
     let options = PushOptions { force: args.force, durability: args.durability.into() };
     let subtree = opened.repo.subtree(&prefix)?;
     let pushed = subtree.push(head, &other.repo, &args.to, options).map_err(explained)?;
-    opened.close()?;
-    other.close()?;
+    opened.repo.close()?;
+    other.repo.close()?;
     let (split, from, copied): (Split, _, _) = match pushed {
         Pushed::Already(split) => (split, Some(split.head), Default::default()),
         Pushed::Moved { split, from, copied } => (split, from, copied),

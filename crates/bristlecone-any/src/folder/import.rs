@@ -7,8 +7,9 @@
 //! but bytes that nothing leads to.
 
 use std::{
+    ffi::OsString,
     ops::Range,
-    path::{Path as FilePath, PathBuf},
+    path::Path as FilePath,
     sync::{
         Mutex,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -20,12 +21,8 @@ use std::{
 
 use bristlecone::{EntryKind, Oid, Path};
 
-use crate::{
-    failure::{Failure, Result},
-    formats::{Repo, Tree},
-    open::{Opened, Store},
-    progress::{Done, Progress},
-};
+use super::{Done, FolderError, Status, Step};
+use crate::{AnyRepo, Repo, Tree, error::Result};
 
 mod budget;
 mod read;
@@ -33,13 +30,13 @@ mod rules;
 mod scan;
 mod sparse;
 
-pub(crate) use rules::{Ignored, Wanted};
-pub(crate) use scan::{LeftOut, TakenSubmodule, UNREADABLE};
+pub use rules::Ignored;
+pub use scan::{LeftOut, TakenSubmodule};
 
 use budget::Budget;
 use read::{Bytes, EXECUTABLE, EXECUTABLE_BY_OWNER, Reader};
 use rules::Rules;
-use scan::{Scan, Scanner, Unit, What};
+use scan::{Scan, Scanner, UNREADABLE, Unit, What};
 
 /// Bytes of files that are in memory at a time, but for one file that is larger.
 const BYTES_IN_FLIGHT: u64 = 256 << 20;
@@ -53,42 +50,89 @@ const UNITS_PER_WORKER: usize = 8;
 
 /// What was imported.
 #[derive(Debug, Default)]
-pub(crate) struct Summary {
+pub struct Imported {
     /// Plain files.
-    pub(crate) files: u64,
+    pub files: u64,
     /// Files with an executable bit.
-    pub(crate) executables: u64,
+    pub executables: u64,
     /// Symbolic links.
-    pub(crate) links: u64,
+    pub links: u64,
     /// Folders with something in them, the top one left out.
-    pub(crate) dirs: u64,
+    pub dirs: u64,
     /// Executables and links that were taken as plain files, and are counted as such.
-    pub(crate) plain: u64,
+    pub plain: u64,
     /// Bytes of all files and links.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
     /// What the tree cannot hold, or must not.
-    pub(crate) left_out: Vec<LeftOut>,
+    pub left_out: Vec<LeftOut>,
     /// Files that could not be read, and are among those left out.
-    pub(crate) unreadable: u64,
-    /// What patterns left out, by the file that has them.
-    pub(crate) ignored: Vec<(String, Ignored)>,
+    pub unreadable: u64,
+    /// What patterns left out, by the file that has them; `None` is the caller's own.
+    pub ignored: Vec<(Option<String>, Ignored)>,
     /// Repositories that were taken as the ids of their commits.
-    pub(crate) submodules: Vec<TakenSubmodule>,
+    pub submodules: Vec<TakenSubmodule>,
     /// Files that a sparse checkout leaves out, and that are as the index has them.
-    pub(crate) sparse: u64,
+    pub sparse: u64,
 }
 
 /// How a folder is read.
-pub(crate) struct Options<'a> {
-    /// Executables are taken as plain values and so are links, as their targets. Without it, what the format cannot keep is
-    /// refused before anything is read.
-    pub(crate) plain: bool,
-    /// What clearly does not fit into the store's file system is refused before anything is read.
-    pub(crate) check_room: bool,
-    /// What cannot be read is left out.
-    pub(crate) skip_unreadable: bool,
-    /// What else is.
-    pub(crate) wanted: Wanted<'a>,
+#[derive(Clone, Debug)]
+pub struct ImportOptions {
+    plain: bool,
+    check_room: bool,
+    skip_unreadable: bool,
+    all: bool,
+    exclude: Vec<OsString>,
+}
+
+impl Default for ImportOptions {
+    fn default() -> Self {
+        Self { plain: false, check_room: true, skip_unreadable: false, all: false, exclude: Vec::new() }
+    }
+}
+
+impl ImportOptions {
+    /// Returns the options that take all that ignore files do not leave out, as it is.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether executables are taken as plain values, and so are links, as their targets. Without it, what the format cannot
+    /// keep is refused before anything is read.
+    #[must_use]
+    pub fn plain(mut self, plain: bool) -> Self {
+        self.plain = plain;
+        self
+    }
+
+    /// Whether what clearly does not fit into the store's file system is refused before anything is read [default: true].
+    #[must_use]
+    pub fn check_room(mut self, check_room: bool) -> Self {
+        self.check_room = check_room;
+        self
+    }
+
+    /// Whether what cannot be read is left out, and told; without, it is an error.
+    #[must_use]
+    pub fn skip_unreadable(mut self, skip_unreadable: bool) -> Self {
+        self.skip_unreadable = skip_unreadable;
+        self
+    }
+
+    /// Whether also that is taken what ignore files leave out.
+    #[must_use]
+    pub fn all(mut self, all: bool) -> Self {
+        self.all = all;
+        self
+    }
+
+    /// Patterns of paths that are left out, as in a `.gitignore` of the folder. They count before those of files.
+    #[must_use]
+    pub fn exclude(mut self, patterns: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
+        self.exclude = patterns.into_iter().map(Into::into).collect();
+        self
+    }
 }
 
 /// A file that was read.
@@ -140,50 +184,51 @@ struct Counts {
 }
 
 /// Reads the folder `dir` into a tree of the store, leaving out the store's own folder; and in a Git repository all that
-/// has the name of Git's.
-pub(crate) fn folder(opened: &Opened, dir: &FilePath, options: &Options<'_>) -> Result<(Tree, Summary)> {
-    let mut progress = Progress::new("scanned", None);
-    let done = Done::default();
-    let mut rules = Rules::of(opened, dir, &options.wanted)?;
-    let mut tell = |count| {
-        done.items.store(count, Relaxed);
-        progress.tick(&done);
-    };
-    let scan = Scanner::new(&opened.dir, &mut rules, options.skip_unreadable, &mut tell).scan(dir)?;
-    drop(progress);
+/// has the name of Git's. No ref moves; whoever gets the tree commits it. `tell` hears how far it is, now and then.
+///
+/// # Errors
+/// A [`FolderError`]; [`crate::Error::Io`] names the file; those of the backend.
+pub fn import(
+    repo: &AnyRepo,
+    dir: &FilePath,
+    options: &ImportOptions,
+    tell: &mut dyn FnMut(Status),
+) -> Result<(Tree, Imported)> {
+    let mut rules = Rules::of(repo, dir, options)?;
+    let mut scanned = |items| tell(Status { step: Step::Scan, items, items_total: None, bytes: 0 });
+    let scan = Scanner::new(repo.dir(), &mut rules, options.skip_unreadable, &mut scanned).scan(dir)?;
     if !options.plain {
-        scan.check_kinds(opened.repo.format())?;
+        scan.check_kinds(repo.format())?;
     }
     let bytes = scan.bytes_min()?;
-    if let (Store::Disk { backend, .. }, true) = (&opened.store, options.check_room) {
-        backend.check_room(bytes)?;
+    if let (Some(disk), true) = (repo.disk(), options.check_room) {
+        disk.check_room(bytes)?;
     }
     let workers = thread::available_parallelism().map_or(1, usize::from);
     let target = (scan.files() / (workers * UNITS_PER_WORKER)).clamp(UNIT_FILES_MIN, UNIT_FILES_MAX);
     let units = scan.units(target);
     let executable = if rules.is_git() { EXECUTABLE_BY_OWNER } else { EXECUTABLE };
-    let reader = Reader { repo: &opened.repo, executable, skip_unreadable: options.skip_unreadable };
     let work = Work {
-        repo: &opened.repo,
+        repo,
         scan: &scan,
         plain: options.plain,
-        reader,
+        reader: Reader { repo, executable, skip_unreadable: options.skip_unreadable },
         units: Mutex::new(units.into_iter()),
         budget: Budget::new(BYTES_IN_FLIGHT),
         done: Done::default(),
         stop: AtomicBool::new(false),
     };
-    let (mut tree, counts) = work.read_units(workers)?;
-    let sparse = sparse::add(opened, dir, &rules, &mut tree)?;
+    let (mut tree, counts) = work.read_units(workers, tell)?;
+    let sparse = sparse::add(repo, dir, &rules, &mut tree)?;
     Ok((tree, summary(scan, counts, rules, sparse)))
 }
 
-fn summary(scan: Scan, counts: Counts, rules: Rules, sparse: u64) -> Summary {
+fn summary(scan: Scan, counts: Counts, rules: Rules, sparse: u64) -> Imported {
     let dirs = scan.dirs_kept();
     let mut left_out = scan.left_out;
     left_out.extend(counts.unreadable.into_iter().map(|path| LeftOut { path, what: UNREADABLE }));
     left_out.sort_by(|one, other| one.path.cmp(&other.path));
-    Summary {
+    Imported {
         files: counts.files,
         executables: counts.executables,
         links: counts.links,
@@ -222,8 +267,7 @@ struct Work<'a> {
 
 impl Work<'_> {
     /// Reads all units and puts them together.
-    fn read_units(&self, workers: usize) -> Result<(Tree, Counts)> {
-        let mut progress = Progress::new("imported", Some(self.scan.files() as u64));
+    fn read_units(&self, workers: usize, tell: &mut dyn FnMut(Status)) -> Result<(Tree, Counts)> {
         thread::scope(|scope| {
             let (sender, finished) = mpsc::sync_channel(workers * 2);
             let threads: Vec<_> = (0..workers)
@@ -233,7 +277,7 @@ impl Work<'_> {
                 })
                 .collect();
             drop(sender);
-            let joined = self.join(&finished, &mut progress).inspect_err(|_| self.stop());
+            let joined = self.join(&finished, tell).inspect_err(|_| self.stop());
             // Whoever waits to hand something over is let go.
             drop(finished);
             let mut counts = Counts::default();
@@ -372,10 +416,10 @@ impl Work<'_> {
     }
 
     /// Puts together what workers hand over.
-    fn join(&self, finished: &mpsc::Receiver<Finished>, progress: &mut Progress) -> Result<Tree> {
+    fn join(&self, finished: &mpsc::Receiver<Finished>, tell: &mut dyn FnMut(Status)) -> Result<Tree> {
         let mut tree = self.repo.tree();
         loop {
-            progress.tick(&self.done);
+            tell(self.done.status(Step::Import, self.scan.files() as u64));
             match finished.recv_timeout(Duration::from_millis(100)) {
                 Ok(Finished::Trees(trees)) => {
                     for (path, subtree) in trees {
@@ -393,15 +437,4 @@ impl Work<'_> {
             }
         }
     }
-}
-
-/// Returns the folder as the system knows it, which must be one.
-pub(crate) fn checked_folder(dir: &FilePath) -> Result<PathBuf> {
-    let shown = crate::text::show(dir);
-    let found = std::fs::metadata(dir).map_err(|error| Failure::file("read", &shown, &error))?;
-    if !found.is_dir() {
-        let way = "name a folder, or set one value with `cone set PATH - < FILE`";
-        return Err(Failure::usage(format!("{shown} is no folder; {way}")));
-    }
-    Ok(dir.to_owned())
 }

@@ -13,13 +13,13 @@ use bristlecone::{EntryKind, Format, Oid, Path, VALUE_BYTES_MAX};
 use bristlecone_git::worktree::Submodule;
 
 use super::{
+    FolderError,
     read::{EXECUTABLE, is_unreadable, too_large},
     rules::{Rules, Scope, Verdict},
 };
 use crate::{
-    failure::{Failure, Result},
-    formats::AnyFormat,
-    text::{self, show},
+    AnyFormat,
+    error::{Error, Result},
 };
 
 /// How many files are named that a format cannot keep.
@@ -29,27 +29,27 @@ const NAMED_MAX: usize = 3;
 const BLOCK_BYTES: u64 = 512;
 
 /// What could not be read is called.
-pub(crate) const UNREADABLE: &str = "unreadable";
+pub(super) const UNREADABLE: &str = "unreadable";
 
 /// Something that was left out, and why.
 #[derive(Debug)]
-pub(crate) struct LeftOut {
+pub struct LeftOut {
     /// Where, from the top of the import.
-    pub(crate) path: Path,
+    pub path: Path,
     /// What it is: `empty folder`, `pipe`, `socket`, `device`, `store`, `unreadable`, `repository without a commit`,
     /// `repository of another kind`.
-    pub(crate) what: &'static str,
+    pub what: &'static str,
 }
 
 /// A repository that was taken as the id of its commit.
 #[derive(Debug)]
-pub(crate) struct TakenSubmodule {
+pub struct TakenSubmodule {
     /// Where, from the top of the import.
-    pub(crate) path: Path,
+    pub path: Path,
     /// The commit that is checked out there, or that the index has.
-    pub(crate) commit: Oid,
+    pub commit: Oid,
     /// Whether the index has it.
-    pub(crate) registered: bool,
+    pub registered: bool,
 }
 
 /// A folder and all below it.
@@ -129,12 +129,12 @@ pub(super) struct Scanner<'a> {
 impl<'a> Scanner<'a> {
     /// Leaves out the folder `store`.
     pub(super) fn new(
-        store: &FilePath,
+        store: Option<&FilePath>,
         rules: &'a mut Rules,
         skip_unreadable: bool,
         tell: &'a mut dyn FnMut(u64),
     ) -> Self {
-        let store = fs::metadata(store).map(|found| (found.dev(), found.ino())).ok();
+        let store = store.and_then(|store| fs::metadata(store).ok()).map(|found| (found.dev(), found.ino()));
         Self { rules, skip_unreadable, tell, seen: 0, store }
     }
 
@@ -155,7 +155,7 @@ impl<'a> Scanner<'a> {
 
     fn read_dir(&mut self, scan: &mut Scan, index: usize, scopes: &mut Vec<Scope>) -> Result<()> {
         let place = scan.dirs[index].place(&scan.top);
-        let failed = |error: io::Error| Failure::file("read the folder", show(&place), &error);
+        let failed = |error: io::Error| Error::io("read the folder", &place, error);
         let mut entries = match fs::read_dir(&place) {
             Err(error) if index > 0 && self.skips(&error) => {
                 scan.leave_out(index, scan.dirs[index].path.clone(), UNREADABLE);
@@ -189,10 +189,9 @@ impl<'a> Scanner<'a> {
         entry: &fs::DirEntry,
     ) -> Result<()> {
         let (name, place) = (entry.file_name(), entry.path());
-        let failed = |error: io::Error| Failure::file("read", show(&place), &error);
-        let path = scan.dirs[index].path.join(name.as_encoded_bytes()).map_err(|error| {
-            Failure::from(error).about(format!("cannot import {}; move it elsewhere", show(&place)))
-        })?;
+        let failed = |error: io::Error| Error::io("read", &place, error);
+        let path = scan.dirs[index].path.join(name.as_encoded_bytes());
+        let path = path.map_err(|source| FolderError::Name { place: place.clone(), source })?;
         if self.rules.is_git() && name.eq_ignore_ascii_case(".git") {
             scan.leave_out(index, path, "store");
             return Ok(());
@@ -240,7 +239,7 @@ impl<'a> Scanner<'a> {
                 scan.leave_out(index, path, "store");
                 return Ok(());
             }
-            Err(error) if !self.skips(&error) => return Err(Failure::file("read the folder", show(&place), &error)),
+            Err(error) if !self.skips(&error) => return Err(Error::io("read the folder", place, error)),
             _ => {}
         }
         match self.rules.submodule(&place, path.as_bytes())? {
@@ -296,7 +295,7 @@ impl Scan {
         if holds == (true, true) {
             return Ok(());
         }
-        let (mut executables, mut links, mut named) = (0, 0, Vec::new());
+        let (mut executables, mut links, mut places) = (0, 0, Vec::new());
         for dir in &self.dirs {
             for file in &dir.files {
                 let place = dir.place(&self.top).join(&file.name);
@@ -306,21 +305,15 @@ impl Scan {
                     _ => continue,
                 };
                 *count += 1;
-                if named.len() < NAMED_MAX {
-                    named.push(show(&place));
+                if places.len() < NAMED_MAX {
+                    places.push(place);
                 }
             }
         }
-        let found = match (executables, links) {
-            (0, 0) => return Ok(()),
-            (_, 0) => text::count(executables, "executable", "executables"),
-            (0, _) => text::count(links, "link", "links"),
-            _ => text::count(executables, "executable", "executables") + " and " + &text::count(links, "link", "links"),
-        };
-        let more = if executables + links > named.len() as u64 { ", ..." } else { "" };
-        let (named, name) = (named.join(", "), format.name());
-        let way = "take them as plain values with --plain, links as their targets, or leave them out";
-        Err(Failure::usage(format!("{found} ({named}{more}) cannot be kept by the format {name}; {way}")))
+        if places.is_empty() {
+            return Ok(());
+        }
+        Err(FolderError::NotKept { executables, links, places, format: format.name() }.into())
     }
 
     /// Returns how many bytes the files have at least. Holes are not counted, nor files twice that have several names: it is
@@ -388,6 +381,6 @@ impl Scan {
 }
 
 fn is_executable(place: &FilePath) -> Result<bool> {
-    let found = fs::symlink_metadata(place).map_err(|error| Failure::file("read", show(place), &error))?;
+    let found = fs::symlink_metadata(place).map_err(|error| Error::io("read", place, error))?;
     Ok(found.mode() & EXECUTABLE != 0)
 }

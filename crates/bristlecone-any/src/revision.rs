@@ -2,85 +2,95 @@
 //!
 //! A revision is a name (`name`), followed by steps that lead from one object to the next, each read from the left. It
 //! means what it means in Git (gitrevisions(7)); `docs/cli.md` lists the forms.
+//!
+//! ```
+//! use bristlecone::Info;
+//! use bristlecone_any::{AnyRepo, revision};
+//!
+//! let repo = AnyRepo::open("memory:")?;
+//! let main = repo.branch("main")?;
+//! let mut tree = main.tree()?;
+//! for colour in ["green", "red"] {
+//!     tree.add("fruit/apple", colour)?;
+//!     main.commit(&mut tree, &Info::message(colour))?;
+//! }
+//! let before = revision::tree(&repo, "HEAD~1".as_ref())?;
+//! assert_eq!(before.find("fruit/apple")?.as_deref(), Some(&b"green"[..]));
+//! assert_eq!(revision::commit(&repo, ":/gre".as_ref())?, revision::commit(&repo, "main^".as_ref())?);
+//! # Ok::<(), bristlecone_any::Error>(())
+//! ```
 
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
-use bristlecone::{EntryKind, Error, Kind, ObjRef, Path};
+use bristlecone::{EntryKind, Error as StoreError, Kind, ObjRef, Path, escape};
 
-use crate::{
-    entry,
-    failure::{Failure, Result},
-    formats::Tree,
-    open::Opened,
-    text,
-};
+use crate::{AnyRepo, Tree, error::Result, path};
 
+mod error;
 mod find;
-mod moment;
 mod name;
 mod select;
 
-pub(crate) use find::{Pattern, every_head};
-pub(crate) use moment::moment;
-pub(crate) use name::itself;
-pub(crate) use select::{Selection, pair, select};
+pub use error::RevisionError;
+pub use find::{Pattern, every_head};
+pub use name::itself;
+pub use select::{Selection, pair, select};
 
 /// So many tags of tags are followed.
 const TAGS_MAX: usize = 16;
 
 /// Returns the commit that `text` names.
-pub(crate) fn commit(opened: &Opened, text: &OsStr) -> Result<ObjRef> {
-    match object(opened, text)? {
+///
+/// # Errors
+/// [`bristlecone::Error::NoRef`] for what is not there; a [`RevisionError`] for what is no commit or makes no sense; those of
+/// the backend.
+pub fn commit(repo: &AnyRepo, text: &OsStr) -> Result<ObjRef> {
+    match object(repo, text)? {
         (Kind::Commit, at) => Ok(at),
-        (Kind::Tag, at) => Ok(opened.repo.peel(at)?),
-        (kind, at) => {
-            let way = "name a commit here, or look at the object with `cone show`";
-            Err(Failure::usage(format!("{} is a {}, no commit; {way}", at.oid, entry::object_kind(kind))))
-        }
+        (Kind::Tag, at) => Ok(repo.peel(at)?),
+        (kind, at) => Err(RevisionError::WrongKind { oid: at.oid, found: kind, tree: false }.into()),
     }
 }
 
 /// Returns the tree that `text` names: that of a commit, a directory, or one in a commit (`REV:path`).
-pub(crate) fn tree(opened: &Opened, text: &OsStr) -> Result<Tree> {
-    if let Some((tree, path)) = place(opened, text)? {
+///
+/// # Errors
+/// As [`commit`]; [`crate::Error::NothingAt`] and [`crate::Error::NotADirectory`].
+pub fn tree(repo: &AnyRepo, text: &OsStr) -> Result<Tree> {
+    if let Some((tree, path)) = place(repo, text)? {
         if path.is_root() {
             return Ok(tree);
         }
-        entry::check_dir(&tree, &path)?;
+        path::check_dir(&tree, &path)?;
         let found = tree.get(&path)?;
         return match found.and_then(|entry| entry.tree()) {
             Some(below) => Ok(below),
-            None => Err(entry::nothing_at(&tree, &path)?),
+            None => Err(path::nothing_at(&tree, &path)?),
         };
     }
-    match object(opened, text)? {
-        (Kind::Commit, at) => Ok(opened.repo.checkout(at)?),
-        (Kind::Tag, at) => Ok(opened.repo.checkout(opened.repo.peel(at)?)?),
-        (Kind::Node, at) => Ok(opened.repo.tree_at(at)),
-        (kind, at) => {
-            let way = "name a commit or a directory here, or look at the object with `cone show`";
-            Err(Failure::usage(format!(
-                "{} is a {}, no commit and no directory; {way}",
-                at.oid,
-                entry::object_kind(kind)
-            )))
-        }
+    match object(repo, text)? {
+        (Kind::Commit, at) => Ok(repo.checkout(at)?),
+        (Kind::Tag, at) => Ok(repo.checkout(repo.peel(at)?)?),
+        (Kind::Node, at) => Ok(repo.tree_at(at)),
+        (kind, at) => Err(RevisionError::WrongKind { oid: at.oid, found: kind, tree: true }.into()),
     }
 }
 
 /// Takes `REV:path` apart: the tree of the revision, and the path in it. `None` for what is no such text.
-pub(crate) fn place(opened: &Opened, text: &OsStr) -> Result<Option<(Tree, Path)>> {
+///
+/// # Errors
+/// As [`tree`].
+pub fn place(repo: &AnyRepo, text: &OsStr) -> Result<Option<(Tree, Path)>> {
     let bytes = text.as_bytes();
     let Some(colon) = colon(bytes).filter(|_| !bytes.starts_with(b":/")) else { return Ok(None) };
     if colon == 0 {
-        let shown = text::show(text);
-        return Err(Failure::usage(format!(
-            "\"{shown}\" names no revision: only Git knows what is staged; write HEAD{shown} for what is committed"
-        )));
+        let text = escape(bytes);
+        let reason = format!("only Git knows what is staged; write HEAD{text} for what is committed");
+        return Err(RevisionError::Syntax { text, reason }.into());
     }
     let (rev, path) = (&bytes[..colon], &bytes[colon + 1..]);
-    let tree = tree(opened, OsStr::from_bytes(rev))?;
-    let path = text::path(OsStr::from_bytes(path.strip_suffix(b"/").unwrap_or(path)))?;
+    let tree = tree(repo, OsStr::from_bytes(rev))?;
+    let path = path::parse(OsStr::from_bytes(path.strip_suffix(b"/").unwrap_or(path)))?;
     Ok(Some((tree, path)))
 }
 
@@ -94,56 +104,56 @@ fn colon(text: &[u8]) -> Option<usize> {
 }
 
 /// Returns the object that `text` names. A tag that is named as it is leads to its commit.
-pub(crate) fn object(opened: &Opened, text: &OsStr) -> Result<(Kind, ObjRef)> {
-    if let Some((tree, path)) = place(opened, text)? {
-        return object_at(opened, &tree, &path, text);
+///
+/// # Errors
+/// As [`commit`], and [`crate::Error::NothingAt`].
+pub fn object(repo: &AnyRepo, text: &OsStr) -> Result<(Kind, ObjRef)> {
+    if let Some((tree, path)) = place(repo, text)? {
+        return object_at(repo, &tree, &path, text);
     }
-    let shown = text::show(text);
+    let shown = escape(text.as_bytes());
     let Some(text) = text.to_str() else { return Err(name::unknown(&shown)) };
     if let Some(words) = text.strip_prefix(":/") {
-        return Ok((Kind::Commit, find::by_message(opened, words)?));
+        return Ok((Kind::Commit, find::by_message(repo, words)?));
     }
     let parts = Parts::parse(text).map_err(|reason| {
-        Failure::usage(format!(
-            "\"{shown}\" names no revision: {reason}; a name is followed by ~N, ^N, ^{{KIND}} and @{{N}} alone, as in \
-             main~2, main^2, v1^{{tree}} or main@{{1}}"
-        ))
+        let way = "a name is followed by ~N, ^N, ^{KIND} and @{N} alone, as in main~2, main^2, v1^{tree} or main@{1}";
+        RevisionError::Syntax { text: shown, reason: format!("{reason}; {way}") }
     })?;
     let mut found = match parts.steps.first() {
-        Some((Step::Logged(back), _)) => find::logged(opened, parts.base, *back)?,
-        Some((Step::Peel(_), _)) => match name::itself(opened, OsStr::new(parts.base))? {
+        Some((Step::Logged(back), _)) => find::logged(repo, parts.base, *back)?,
+        Some((Step::Peel(_), _)) => match name::itself(repo, OsStr::new(parts.base))? {
             Some(found) => found,
-            None => name::object(opened, OsStr::new(parts.base))?,
+            None => name::object(repo, OsStr::new(parts.base))?,
         },
-        _ => name::object(opened, OsStr::new(parts.base))?,
+        _ => name::object(repo, OsStr::new(parts.base))?,
     };
     for (step, end) in &parts.steps {
-        found = step.apply(opened, found, &text[..*end])?;
+        found = step.apply(repo, found, &text[..*end])?;
     }
     Ok(found)
 }
 
 /// Returns the object at a path of a tree.
-fn object_at(opened: &Opened, tree: &Tree, path: &Path, text: &OsStr) -> Result<(Kind, ObjRef)> {
-    let (found, shown) = (tree.get(path)?, text::show(text));
+fn object_at(repo: &AnyRepo, tree: &Tree, path: &Path, text: &OsStr) -> Result<(Kind, ObjRef)> {
+    let (found, shown) = (tree.get(path)?, escape(text.as_bytes()));
     let at = match &found {
         None if path.is_root() => Some(tree.root()?.into()),
-        None => return Err(entry::nothing_at(tree, path)?),
+        None => return Err(path::nothing_at(tree, path)?),
         Some(entry) if entry.kind() == EntryKind::Foreign => {
-            return Err(Failure::negative(format!("{shown} is an id of another store; see it with `cone list -l`")));
+            return Err(RevisionError::Foreign { text: shown }.into());
         }
         Some(entry) => entry.object(),
     };
     let Some(at) = at else {
-        let way = "read it with `cone show` or `cone get`";
-        return Err(Failure::usage(format!("{shown} is kept in its directory and has no id of its own; {way}")));
+        return Err(RevisionError::Inline { text: shown }.into());
     };
-    match opened.backend().read(&at)? {
+    match repo.backend().read(&at)? {
         Some(object) => Ok((object.kind(), ObjRef::new(at.oid, object.location()))),
         None => {
             let kind =
                 if found.is_none_or(|entry| entry.kind() == EntryKind::Dir) { Kind::Node } else { Kind::Contents };
-            Err(Error::Missing { kind, oid: at.oid }.into())
+            Err(StoreError::Missing { kind, oid: at.oid }.into())
         }
     }
 }
@@ -222,17 +232,17 @@ impl Step {
     }
 
     /// Goes on from an object; `text` is the revision up to here.
-    fn apply(&self, opened: &Opened, (kind, at): (Kind, ObjRef), text: &str) -> Result<(Kind, ObjRef)> {
+    fn apply(&self, repo: &AnyRepo, (kind, at): (Kind, ObjRef), text: &str) -> Result<(Kind, ObjRef)> {
         match self {
             Self::Logged(_) => Ok((kind, at)),
-            Self::Peel(wanted) => wanted.peel(opened, (kind, at), text),
+            Self::Peel(wanted) => wanted.peel(repo, (kind, at), text),
             Self::Line(line) => {
-                let (kind, at) = Wanted::Kind(Kind::Commit).peel(opened, (kind, at), text)?;
-                match opened.repo.revparse(&format!("{}{line}", at.oid)) {
+                let (kind, at) = Wanted::Kind(Kind::Commit).peel(repo, (kind, at), text)?;
+                match repo.revparse(&format!("{}{line}", at.oid)) {
                     Ok(at) => Ok((kind, at)),
-                    Err(Error::NoRef { .. }) => Err(name::unknown(&bristlecone::escape(text.as_bytes()))),
-                    Err(Error::Usage { reason }) => {
-                        Err(Failure::usage(format!("\"{text}\" names no revision: {reason}")))
+                    Err(StoreError::NoRef { .. }) => Err(name::unknown(&escape(text.as_bytes()))),
+                    Err(StoreError::Usage { reason }) => {
+                        Err(RevisionError::Syntax { text: text.to_owned(), reason: reason.to_owned() }.into())
                     }
                     Err(error) => Err(error.into()),
                 }
@@ -242,7 +252,7 @@ impl Step {
 }
 
 impl Wanted {
-    fn peel(self, opened: &Opened, (mut kind, mut at): (Kind, ObjRef), text: &str) -> Result<(Kind, ObjRef)> {
+    fn peel(self, repo: &AnyRepo, (mut kind, mut at): (Kind, ObjRef), text: &str) -> Result<(Kind, ObjRef)> {
         if self == Self::Any || self == Self::Kind(kind) {
             return Ok((kind, at));
         }
@@ -250,20 +260,16 @@ impl Wanted {
             if kind != Kind::Tag {
                 break;
             }
-            let tag = opened.repo.tag(at)?;
+            let tag = repo.tag(at)?;
             (kind, at) = (tag.kind, tag.target);
         }
         match (self, kind) {
             (Self::Untagged, _) => Ok((kind, at)),
-            (Self::Kind(Kind::Node), Kind::Commit) => Ok((Kind::Node, opened.repo.commit(at)?.tree)),
+            (Self::Kind(Kind::Node), Kind::Commit) => Ok((Kind::Node, repo.commit(at)?.tree)),
             (Self::Kind(Kind::Contents), Kind::Pieces) => Ok((kind, at)),
             (Self::Kind(wanted), _) if wanted == kind => Ok((kind, at)),
             (Self::Kind(wanted), _) => {
-                let (shown, way) = (bristlecone::escape(text.as_bytes()), "`cone show` shows what it is");
-                Err(Failure::negative(format!(
-                    "{shown} leads to a {}, and to no {wanted}; {way}",
-                    entry::object_kind(kind)
-                )))
+                Err(RevisionError::Peel { text: escape(text.as_bytes()), found: kind, wanted }.into())
             }
             (Self::Any, _) => Ok((kind, at)),
         }

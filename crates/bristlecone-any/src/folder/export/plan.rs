@@ -1,37 +1,35 @@
 //! Before an export: is every name a file's name, and how much is there?
 
-use bristlecone::{EntryKind, Path, escape};
+use bristlecone::{EntryKind, Path};
 
-use crate::{
-    failure::{Failure, Result},
-    formats::Tree,
-};
+use super::FolderError;
+use crate::{Tree, error::Result};
 
 /// The longest name of a file, in bytes.
 const NAME_BYTES_MAX: usize = 255;
 /// How deep folders may lie in each other.
 const DEPTH_MAX: usize = bristlecone::core::PATH_STEPS_MAX;
 
-/// What an export writes.
+/// What an export writes, or wrote.
 #[derive(Debug, Default)]
-pub(crate) struct Plan {
+pub struct Exported {
     /// Plain files.
-    pub(crate) files: u64,
+    pub files: u64,
     /// Executable files.
-    pub(crate) executables: u64,
+    pub executables: u64,
     /// Symbolic links.
-    pub(crate) links: u64,
+    pub links: u64,
     /// Folders, the top one left out.
-    pub(crate) dirs: u64,
+    pub dirs: u64,
     /// Bytes of all files and links.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
     /// Ids of other stores, which are no files, in the order of paths.
-    pub(crate) foreign: Vec<Path>,
+    pub foreign: Vec<Path>,
 }
 
-impl Plan {
-    /// Walks `tree` without loading a value.
-    pub(super) fn of(tree: &Tree) -> Result<Self> {
+impl Exported {
+    /// Walks `tree` without loading a value. How many bytes there are is known once they are written.
+    pub(super) fn plan(tree: &Tree) -> Result<Self> {
         let mut plan = Self::default();
         let mut stack = vec![(Path::root(), tree.clone())];
         while let Some((path, tree)) = stack.pop() {
@@ -42,7 +40,7 @@ impl Plan {
                 match (entry.kind(), entry.tree()) {
                     (EntryKind::Dir, Some(tree)) => {
                         if below.len() >= DEPTH_MAX {
-                            return Err(Failure::failed(format!("folders lie deeper than {DEPTH_MAX} at {below}")));
+                            return Err(FolderError::TooDeep { path: below, depth_max: DEPTH_MAX }.into());
                         }
                         plan.dirs += 1;
                         stack.push((below, tree));
@@ -53,7 +51,6 @@ impl Plan {
                     (EntryKind::Link, _) => plan.links += 1,
                     _ => plan.files += 1,
                 }
-                plan.bytes += entry.bytes().unwrap_or(0);
             }
         }
         // Directories were met in another order.
@@ -72,11 +69,5 @@ fn check_name(dir: &Path, step: &[u8]) -> Result<()> {
         _ if step.len() > NAME_BYTES_MAX => "is longer than 255 bytes",
         _ => return Ok(()),
     };
-    let place = if dir.is_root() { "at the top".to_owned() } else { format!("in {dir}") };
-    let mut name = escape(step).replace('/', "%2F");
-    if name.chars().count() > 80 {
-        name = name.chars().take(77).chain("...".chars()).collect();
-    }
-    let way = "nothing was written; export another part with --path";
-    Err(Failure::failed(format!("the name \"{name}\" {place} {why}, so it cannot be a file's; {way}")))
+    Err(FolderError::FileName { dir: dir.clone(), step: step.to_vec(), why }.into())
 }

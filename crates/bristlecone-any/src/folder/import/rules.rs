@@ -1,57 +1,46 @@
 //! What of a folder is taken: all but what patterns leave out.
 //!
 //! In a Git repository these are Git's own, and a path that the index has is not ignored. In a store of its own they are
-//! those of a `.coneignore` in the folder. What the command line excludes counts before both, and for paths of the index, too.
+//! those of a `.coneignore` in the folder. What the caller excludes counts before both, and for paths of the index, too.
 
 use std::{
     borrow::Cow,
     collections::BTreeMap,
-    ffi::OsString,
     fs, io,
-    os::unix::ffi::{OsStrExt, OsStringExt},
+    os::unix::ffi::OsStrExt,
     path::{Path as FilePath, PathBuf},
     sync::Arc,
 };
 
-use bristlecone::{EntryKind, core::git::Algorithm};
+use bristlecone::{EntryKind, core::git::Algorithm, escape};
 use bristlecone_git::{
     layout::Layout,
     worktree::{Item, Refusal, Settings, Submodule, Tracked, ignore, ignore::Patterns, submodule},
 };
 
+use super::{FolderError, ImportOptions};
 use crate::{
-    failure::{Failure, Result},
-    open::{Opened, Store},
-    text::show,
+    AnyRepo,
+    error::{Error, Result, shown},
 };
 
 /// The file of patterns of a store of its own, in the folder that is imported.
 const CONE_IGNORE: &str = ".coneignore";
 const GIT_IGNORE: &str = ".gitignore";
-/// What the patterns of the command line are called.
-const EXCLUDE: &str = "--exclude";
-
-/// What the command line says about what is taken.
-#[derive(Debug)]
-pub(crate) struct Wanted<'a> {
-    /// What ignore files say does not count.
-    pub(crate) all: bool,
-    /// Patterns of paths that are left out.
-    pub(crate) exclude: &'a [OsString],
-}
-
 /// How much was left out by one file of patterns. A folder counts once, with all that is in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Ignored {
-    pub(crate) files: u64,
-    pub(crate) dirs: u64,
+pub struct Ignored {
+    /// Files and links.
+    pub files: u64,
+    /// Folders.
+    pub dirs: u64,
 }
 
 /// What a path is to become.
 pub(super) enum Verdict {
     Taken,
-    /// It is left out, by this file.
-    Ignored(Arc<str>),
+    /// It is left out, by this file or by the caller.
+    Ignored(Option<Arc<str>>),
     /// The folder is ignored by this file, but the index has something in it.
     Partly(Arc<str>),
 }
@@ -88,7 +77,7 @@ pub(super) struct Rules {
     top: Scope,
     git: Option<Git>,
     // By the name of the file of patterns.
-    ignored: BTreeMap<Arc<str>, Ignored>,
+    ignored: BTreeMap<Option<Arc<str>>, Ignored>,
 }
 
 /// What counts in a Git repository.
@@ -108,26 +97,24 @@ struct Git {
 impl Rules {
     /// Returns the rules for the folder `dir`.
     ///
-    /// Refused (exit code 2) if the folder itself is ignored.
-    pub(super) fn of(opened: &Opened, dir: &FilePath, wanted: &Wanted<'_>) -> Result<Self> {
+    /// Refused if the folder itself is ignored.
+    pub(super) fn of(repo: &AnyRepo, dir: &FilePath, options: &ImportOptions) -> Result<Self> {
         let mut excludes = Patterns::new(b"", false);
-        for pattern in wanted.exclude {
+        for pattern in &options.exclude {
             excludes.add(pattern.as_bytes());
         }
         let mut rules = Self { excludes, top: Scope::Patterns(None), git: None, ignored: BTreeMap::new() };
-        match &opened.store {
-            Store::Git { layout, .. } => rules.read_git(layout, dir, wanted.all)?,
-            Store::Disk { .. } if !wanted.all => {
-                rules.top = rules.with_file(&Scope::Patterns(None), dir, b"", CONE_IGNORE)?
-            }
-            Store::Disk { .. } => {}
+        match repo.git() {
+            Some((_, layout)) => rules.read_git(layout, dir, options.all)?,
+            None if !options.all => rules.top = rules.with_file(&Scope::Patterns(None), dir, b"", CONE_IGNORE)?,
+            None => {}
         }
         Ok(rules)
     }
 
     fn read_git(&mut self, layout: &Layout, dir: &FilePath, all: bool) -> Result<()> {
         let settings = Settings::of(layout)?;
-        let dir = &fs::canonicalize(dir).map_err(|error| Failure::file("read the folder", show(dir), &error))?;
+        let dir = &fs::canonicalize(dir).map_err(|error| Error::io("read the folder", dir, error))?;
         let (tracked, steps) = tracked(layout, dir)?;
         let git = self.git.insert(Git {
             algorithm: layout.algorithm,
@@ -147,7 +134,7 @@ impl Rules {
         for file in files {
             let source = file.strip_prefix(&above).unwrap_or(&file).to_owned();
             let bytes = outside(&file)?;
-            self.top = self.with_patterns(&self.top.clone(), b"", show(source), bytes);
+            self.top = self.with_patterns(&self.top.clone(), b"", shown(&source), bytes);
         }
         self.go_down(dir, steps)
     }
@@ -163,9 +150,8 @@ impl Rules {
                 Verdict::Taken => {}
                 Verdict::Partly(source) => self.top = Scope::Ignored(source),
                 Verdict::Ignored(source) => {
-                    let shown = show(dir);
-                    let way = "take it with all that is in it with --all";
-                    return Err(Failure::usage(format!("{shown} is ignored by Git, as {source} says; {way}")));
+                    let by = source.map(|source| source.to_string()).unwrap_or_default();
+                    return Err(FolderError::Ignored { dir: dir.to_owned(), by }.into());
                 }
             }
             path.push(b'/');
@@ -202,7 +188,7 @@ impl Rules {
     /// Returns what is to become of a path, and counts what is left out. `path` is from the imported folder.
     pub(super) fn verdict(&mut self, scope: &Scope, path: &[u8], is_folder: bool) -> Verdict {
         let verdict = match self.excludes.ignores(path, is_folder) {
-            Some(true) => Verdict::Ignored(EXCLUDE.into()),
+            Some(true) => Verdict::Ignored(None),
             Some(false) => Verdict::Taken,
             None => self.ruled(scope, &self.whole(path), is_folder),
         };
@@ -229,7 +215,7 @@ impl Rules {
                 Verdict::Taken
             }
             Some(tracked) if is_folder && tracked.has_below(path) => Verdict::Partly(source.clone()),
-            _ => Verdict::Ignored(source.clone()),
+            _ => Verdict::Ignored(Some(source.clone())),
         }
     }
 
@@ -254,7 +240,7 @@ impl Rules {
             return Ok(None);
         }
         let found = submodule(place, git.algorithm)
-            .map_err(|error| Failure::from(error).about(format!("cannot read the repository in {}", show(place))))?;
+            .map_err(|source| FolderError::Repository { place: place.to_owned(), source })?;
         Ok(match (found, known) {
             (Some(Submodule::At(oid)), known) => Some((Submodule::At(oid), known.is_some())),
             (_, Some(known)) => Some((Submodule::At(known.oid), true)),
@@ -271,8 +257,8 @@ impl Rules {
     }
 
     /// Returns what was left out, by the file of patterns that says so.
-    pub(super) fn into_ignored(self) -> Vec<(String, Ignored)> {
-        self.ignored.into_iter().map(|(source, count)| (source.to_string(), count)).collect()
+    pub(super) fn into_ignored(self) -> Vec<(Option<String>, Ignored)> {
+        self.ignored.into_iter().map(|(source, count)| (source.map(|source| source.to_string()), count)).collect()
     }
 
     fn item(&self, path: &[u8]) -> Option<Item> {
@@ -293,8 +279,8 @@ impl Rules {
             return Ok(scope.clone());
         }
         let file = place.join(name);
-        let bytes = ignore::read(&file).map_err(|error| Failure::file("read", show(&file), &error))?;
-        let source = show(OsString::from_vec([folder, name.as_bytes()].concat()));
+        let bytes = ignore::read(&file).map_err(|error| Error::io("read", &file, error))?;
+        let source = escape(&[folder, name.as_bytes()].concat());
         Ok(self.with_patterns(scope, folder, source, bytes))
     }
 
@@ -313,7 +299,7 @@ impl Rules {
 fn tracked(layout: &Layout, dir: &FilePath) -> Result<(Option<Tracked>, Vec<Vec<u8>>)> {
     let elsewhere = Ok((None, Vec::new()));
     let Some(worktree) = &layout.worktree else { return elsewhere };
-    let top = fs::canonicalize(worktree).map_err(|error| Failure::file("read the folder", show(worktree), &error))?;
+    let top = fs::canonicalize(worktree).map_err(|error| Error::io("read the folder", worktree, error))?;
     let Ok(below) = dir.strip_prefix(&top) else { return elsewhere };
     let steps: Vec<Vec<u8>> = below.iter().map(|step| step.as_bytes().to_vec()).collect();
     // What is in a repository of its own is not in this one.
@@ -327,7 +313,7 @@ fn tracked(layout: &Layout, dir: &FilePath) -> Result<(Option<Tracked>, Vec<Vec<
     match Tracked::of(layout) {
         Ok(tracked) => Ok((tracked, steps)),
         Err(Refusal::Failed(error)) => Err(error.into()),
-        Err(Refusal::Whole(why)) => Err(Failure::usage(format!("cannot tell what Git ignores: {why}"))),
+        Err(Refusal::Whole(why)) => Err(FolderError::Index { why }.into()),
         Err(Refusal::Paths(_)) => elsewhere,
     }
 }
@@ -337,6 +323,6 @@ fn outside(file: &PathBuf) -> Result<Option<Vec<u8>>> {
     match fs::read(file) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
-        Err(error) => Err(Failure::file("read", show(file), &error)),
+        Err(error) => Err(Error::io("read", file, error)),
     }
 }

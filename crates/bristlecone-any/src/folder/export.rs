@@ -5,7 +5,7 @@
 //! way nor one that appears meanwhile leads anywhere else.
 
 use std::{
-    fs,
+    fs, io,
     os::unix::fs::MetadataExt,
     path::Path as FilePath,
     sync::{
@@ -18,65 +18,71 @@ use std::{
 
 use bristlecone::{EntryKind, Path};
 
+use super::{Done, FolderError, Status, Step};
 use crate::{
-    failure::{Failure, Result},
-    formats::Tree,
-    progress::{Done, Progress},
-    text::show,
+    AnyRepo, Tree,
+    error::{Error, Result},
 };
 
 mod plan;
 mod write;
 
-pub(crate) use plan::Plan;
+pub use plan::Exported;
 
 /// How many files a worker takes at a time.
 const LOT_FILES: usize = 64;
 
-/// Writes `tree` into the folder `dir`, which is made unless it is there.
+/// Writes a tree of `repo` into the folder `dir`, which is made unless it is there. The store's own folder is not written
+/// into. `tell` hears how far it is, now and then.
 ///
-/// `force`: the folder may hold something already; files in the way are replaced, links are removed and not
-/// followed, and folders stay. `store`: the store's own folder, which is not written into.
-pub(crate) fn folder(tree: &Tree, dir: &FilePath, force: bool, store: &FilePath) -> Result<Plan> {
-    let plan = Plan::of(tree)?;
-    prepare(dir, force)?;
-    let store = fs::metadata(store).map(|found| (found.dev(), found.ino())).ok();
+/// `replace`: the folder may hold something already; files in the way are replaced, links are removed and not
+/// followed, and folders stay.
+///
+/// # Errors
+/// A [`FolderError`]; names that no file can have are refused before anything is written. [`Error::Io`] names the file;
+/// those of the backend.
+pub fn export(
+    repo: &AnyRepo,
+    tree: &Tree,
+    dir: &FilePath,
+    replace: bool,
+    tell: &mut dyn FnMut(Status),
+) -> Result<Exported> {
+    let plan = Exported::plan(tree)?;
+    prepare(dir, replace)?;
+    let store = repo.dir().and_then(|store| fs::metadata(store).ok()).map(|found| (found.dev(), found.ino()));
     let top = write::Folder::open(dir, store)?;
-    let mut progress = Progress::new("exported", Some(plan.files + plan.executables + plan.links));
-    let work = Work { force, done: Done::default(), stop: AtomicBool::new(false) };
+    let files = plan.files + plan.executables + plan.links;
+    let work = Work { replace, files, done: Done::default(), stop: AtomicBool::new(false) };
     let workers = thread::available_parallelism().map_or(1, usize::from);
     let (sender, lots) = mpsc::sync_channel(workers * 2);
     let (lots, work) = (&Mutex::new(lots), &work);
     thread::scope(move |scope| {
         let threads: Vec<_> = (0..workers).map(|_| scope.spawn(|| work.run(lots))).collect();
-        let walked = work.walk(tree, top, &sender, &mut progress).inspect_err(|_| work.stop());
+        let walked = work.walk(tree, top, &sender, tell).inspect_err(|_| work.stop());
         drop(sender);
         for thread in threads {
             thread.join().expect("a worker does not panic")?;
         }
         walked
     })?;
-    Ok(plan)
+    Ok(Exported { bytes: work.done.bytes.load(Relaxed), ..plan })
 }
 
 /// Makes the folder, or checks that it may be used.
-fn prepare(dir: &FilePath, force: bool) -> Result<()> {
-    let shown = show(dir);
+fn prepare(dir: &FilePath, replace: bool) -> Result<()> {
     match fs::read_dir(dir) {
-        Ok(mut entries) => {
-            if entries.next().is_some() && !force {
-                let way = "choose another, or replace files in it with --force";
-                return Err(Failure::usage(format!("the folder {shown} is not empty; {way}")));
-            }
-            Ok(())
+        Ok(mut entries) => match entries.next() {
+            Some(_) if !replace => Err(FolderError::NotEmpty { dir: dir.to_owned() }.into()),
+            _ => Ok(()),
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            fs::create_dir_all(dir).map_err(|error| Error::io("make the folder", dir, error))
         }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            fs::create_dir_all(dir).map_err(|error| Failure::file("make the folder", &shown, &error))
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+            Err(FolderError::NotAFolder { dir: dir.to_owned() }.into())
         }
-        Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {
-            Err(Failure::usage(format!("{shown} is no folder; name one to export to")))
-        }
-        Err(error) => Err(Failure::file("read the folder", &shown, &error)),
+        Err(error) => Err(Error::io("read the folder", dir, error)),
     }
 }
 
@@ -95,7 +101,9 @@ struct Waiting {
 }
 
 struct Work {
-    force: bool,
+    replace: bool,
+    // How many files there are.
+    files: u64,
     done: Done,
     stop: AtomicBool,
 }
@@ -111,7 +119,7 @@ impl Work {
         tree: &Tree,
         top: write::Folder,
         sender: &mpsc::SyncSender<Lot>,
-        progress: &mut Progress,
+        tell: &mut dyn FnMut(Status),
     ) -> Result<()> {
         let mut stack = Vec::new();
         self.walk_one(tree, Arc::new(top), sender, &mut stack)?;
@@ -119,7 +127,7 @@ impl Work {
             if self.stop.load(Relaxed) {
                 return Ok(());
             }
-            progress.tick(&self.done);
+            tell(self.done.status(Step::Export, self.files));
             let folder = parent.make_folder(&name)?;
             drop(parent);
             self.walk_one(&tree, Arc::new(folder), sender, &mut stack)?;
@@ -179,7 +187,7 @@ impl Work {
                 return Ok(());
             }
             let Some(entry) = lot.tree.get(name)? else { continue };
-            self.done.add(lot.folder.write(&entry, self.force)?);
+            self.done.add(lot.folder.write(&entry, self.replace)?);
         }
         Ok(())
     }

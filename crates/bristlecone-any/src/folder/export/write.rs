@@ -5,6 +5,7 @@ use std::{
     io::{self, Write},
     os::fd::{AsFd, OwnedFd},
     path::Path as FilePath,
+    sync::Arc,
 };
 
 use bristlecone::{EntryKind, escape};
@@ -13,10 +14,10 @@ use rustix::{
     io::Errno,
 };
 
+use super::FolderError;
 use crate::{
-    failure::{Failure, Result},
-    formats::DirEntry,
-    text::show,
+    DirEntry,
+    error::{Error, Result, shown},
 };
 
 /// How many bytes of a large value are in memory at a time.
@@ -35,8 +36,8 @@ impl Folder {
     pub(super) fn open(dir: &FilePath, store: Option<(u64, u64)>) -> Result<Self> {
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
         let handle = openat(CWD, dir, flags, Mode::empty())
-            .map_err(|error| Failure::file("open the folder", show(dir), &error.into()))?;
-        Self { handle, shown: show(dir), store }.checked()
+            .map_err(|error| failed("open the folder", shown(dir), error.into()))?;
+        Self { handle, shown: shown(dir), store }.checked()
     }
 
     /// Makes a folder in this one, unless it is there, and opens it.
@@ -44,7 +45,7 @@ impl Folder {
         let shown = self.shown(name);
         match mkdirat(&self.handle, name, Mode::from_raw_mode(0o777)) {
             Ok(()) | Err(Errno::EXIST) => {}
-            Err(error) => return Err(Failure::file("make the folder", shown, &error.into())),
+            Err(error) => return Err(failed("make the folder", shown, error.into())),
         }
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
         match openat(&self.handle, name, flags, Mode::empty()) {
@@ -54,20 +55,18 @@ impl Folder {
                     Some(FileType::Symlink) => "a link, and export does not write through links",
                     _ => "no folder, and one belongs there",
                 };
-                Err(Failure::failed(format!("{shown} is {what}; remove it and run the export again")))
+                Err(FolderError::InTheWay { place: shown, what }.into())
             }
-            Err(error) => Err(Failure::file("open the folder", shown, &error.into())),
+            Err(error) => Err(failed("open the folder", shown, error.into())),
         }
     }
 
     /// Refuses the folder of the store itself.
     fn checked(self) -> Result<Self> {
-        let found =
-            fstat(&self.handle).map_err(|error| Failure::file("read the folder", &self.shown, &error.into()))?;
+        let found = fstat(&self.handle).map_err(|error| failed("read the folder", self.shown.clone(), error.into()))?;
         #[allow(clippy::useless_conversion, reason = "the types differ between systems")]
         if self.store == Some((u64::from(found.st_dev), u64::from(found.st_ino))) {
-            let way = "export to another folder";
-            return Err(Failure::usage(format!("{} is the store itself; {way}", self.shown)));
+            return Err(FolderError::TheStore { place: self.shown }.into());
         }
         Ok(self)
     }
@@ -88,7 +87,7 @@ impl Folder {
     }
 
     fn fill(&self, mut file: File, entry: &DirEntry<'_>) -> Result<u64> {
-        let failed = |error| Failure::file("write", self.shown(entry.step()), &error);
+        let failed = |error| failed("write", self.shown(entry.step()), error);
         let Some(bytes) = entry.bytes() else {
             // Only its object tells how long it is, which is loaded whole.
             let value = entry.contents()?.unwrap_or_else(|| (&[][..]).into());
@@ -99,8 +98,7 @@ impl Folder {
         while at < bytes {
             let part = entry.read(at..(at + PART_BYTES).min(bytes))?.filter(|part| !part.is_empty());
             let Some(part) = part else {
-                let shown = self.shown(entry.step());
-                return Err(Failure::failed(format!("the value of {shown} ends early; run `cone check`")));
+                return Err(FolderError::EndsEarly { place: self.shown(entry.step()) }.into());
             };
             file.write_all(&part).map_err(failed)?;
             at += part.len() as u64;
@@ -110,18 +108,17 @@ impl Folder {
 
     /// Makes something new at `name`, which must not be there; with `force` a file or link that is goes.
     fn place<T>(&self, name: &[u8], force: bool, make: impl Fn() -> rustix::io::Result<T>) -> Result<T> {
-        let failed = |error: Errno| Failure::file("write", self.shown(name), &io::Error::from(error));
+        let failed = |error: Errno| failed("write", self.shown(name), error.into());
         match make() {
             Err(Errno::EXIST) if force => {}
             Err(Errno::EXIST) => {
-                let way = "names that differ in case alone may be one here; export to another folder";
-                return Err(Failure::failed(format!("{} is there already: {way}", self.shown(name))));
+                return Err(FolderError::AlreadyThere { place: self.shown(name) }.into());
             }
             made => return made.map_err(failed),
         }
         if self.type_of(name) == Some(FileType::Directory) {
-            let way = "remove it and run the export again";
-            return Err(Failure::failed(format!("{} is a folder, where a file belongs; {way}", self.shown(name))));
+            let what = "a folder, where a file belongs";
+            return Err(FolderError::InTheWay { place: self.shown(name), what }.into());
         }
         unlinkat(&self.handle, name, AtFlags::empty()).map_err(failed)?;
         make().map_err(failed)
@@ -135,4 +132,9 @@ impl Folder {
     fn shown(&self, name: &[u8]) -> String {
         format!("{}/{}", self.shown, escape(name))
     }
+}
+
+/// Wraps a failure of the system on what is shown as `file`.
+fn failed(doing: &'static str, file: String, source: io::Error) -> Error {
+    Error::Io { doing, file, source: Arc::new(source) }
 }

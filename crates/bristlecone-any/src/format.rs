@@ -1,12 +1,13 @@
-//! The formats that `cone` knows, as one: a store's header says at run time which it is.
+//! The formats, as one: a store's header says at run time which it is.
 //!
-//! [`AnyFormat`] is a format that leaves everything to the one it holds, so that commands are written, and compiled,
-//! once for all of them. A new format is one line in the list below. Methods of [`Format`] that have a default must
-//! be passed on here, too.
+//! [`AnyFormat`] is a format that leaves everything to the one it holds, so that what stands on it is written, and
+//! compiled, once for all of them. A new format is one line in the list below. Methods of [`Format`] that have a default
+//! must be passed on here, too.
 
+#[cfg(feature = "tezos")]
+use bristlecone::Tezos;
 use bristlecone::{
     Bytes, Commit, EntryKind, Error, Format, Git, Kind, Native, ObjRef, Object, Oid, Result, Signature, Sink, Tag,
-    Tezos,
     core::{
         Change, Checked, Direction, Entry, FormatError, Next, NoSource, Source, Target, Walk, Window, git::Algorithm,
         native::ValueBuilder,
@@ -14,23 +15,26 @@ use bristlecone::{
     disk::FormatTag,
 };
 
+use bristlecone_git::transfer;
+
 /// A repository of any format.
-pub(crate) type Repo = bristlecone::Repo<AnyFormat>;
+pub type Repo = bristlecone::Repo<AnyFormat>;
 /// A branch of one.
-pub(crate) type Branch = bristlecone::Branch<AnyFormat>;
+pub type Branch = bristlecone::Branch<AnyFormat>;
 /// A tree of one.
-pub(crate) type Tree = bristlecone::Tree<AnyFormat>;
+pub type Tree = bristlecone::Tree<AnyFormat>;
 /// A commit to one that is hashed and waits to be made.
-pub(crate) type Prepared = bristlecone::Prepared<AnyFormat>;
+pub type Prepared = bristlecone::Prepared<AnyFormat>;
 /// An entry of one.
-pub(crate) type DirEntry<'t> = bristlecone::DirEntry<'t, AnyFormat>;
+pub type DirEntry<'t> = bristlecone::DirEntry<'t, AnyFormat>;
 
 // Makes a walk that is one of whichever format it is.
 macro_rules! any_walk {
-    ($any:ident, $walk:ident, $item:ty, $($format:ident,)*) => {
+    ($any:ident, $walk:ident, $item:ty, $($(#[$gate:meta])? $format:ident,)*) => {
+        /// A walk of whichever format it is.
         #[allow(clippy::large_enum_variant, reason = "a walk is made once and stays where it is")]
-        pub(crate) enum $any<'a> {
-            $($format(<$format as Format>::$walk<'a, NoSource>),)*
+        pub enum $any<'a> {
+            $($(#[$gate])? #[doc = "Of this format."] $format(<$format as Format>::$walk<'a, NoSource>),)*
         }
 
         impl<'a, S: Source> Walk<'a, S> for $any<'a> {
@@ -38,19 +42,19 @@ macro_rules! any_walk {
 
             fn next(&mut self, window: &mut Window<'a, S>) -> Result<Next<Self::Item>, S::Error> {
                 match self {
-                    $(Self::$format(walk) => walk.next(window),)*
+                    $($(#[$gate])? Self::$format(walk) => walk.next(window),)*
                 }
             }
 
             fn scout(&self, items: bool) -> Self {
                 match self {
-                    $(Self::$format(walk) => Self::$format(Walk::<S>::scout(walk, items)),)*
+                    $($(#[$gate])? Self::$format(walk) => Self::$format(Walk::<S>::scout(walk, items)),)*
                 }
             }
 
             fn skip(&mut self) {
                 match self {
-                    $(Self::$format(walk) => Walk::<S>::skip(walk),)*
+                    $($(#[$gate])? Self::$format(walk) => Walk::<S>::skip(walk),)*
                 }
             }
         }
@@ -59,21 +63,23 @@ macro_rules! any_walk {
 
 // Makes of a list of formats what must name each. `$sign` is a dollar for the macro that it makes.
 macro_rules! formats {
-    ($sign:tt $($format:ident: $about:literal,)*) => {
+    ($sign:tt $($(#[$gate:meta])? $format:ident: $about:literal,)*) => {
         /// A format that is chosen at run time.
         #[derive(Clone, Debug, PartialEq, Eq)]
-        pub(crate) enum AnyFormat {
-            $(#[doc = $about] $format($format),)*
+        #[non_exhaustive]
+        pub enum AnyFormat {
+            $($(#[$gate])? #[doc = $about] $format($format),)*
         }
 
         impl AnyFormat {
             /// All formats: name, and what it is. The first is the one that is made where none is named.
-            pub(crate) const ALL: &[(&str, &str)] = &[$(($format::NAME, $about)),*];
+            pub const ALL: &[(&str, &str)] = &[$($(#[$gate])? ($format::NAME, $about),)*];
 
             /// Returns the format of this name with its standard options.
-            pub(crate) fn standard(name: &str) -> Option<Self> {
+            #[must_use]
+            pub fn standard(name: &str) -> Option<Self> {
                 match name {
-                    $($format::NAME => Some(Self::$format($format::default())),)*
+                    $($(#[$gate])? $format::NAME => Some(Self::$format($format::default())),)*
                     _ => None,
                 }
             }
@@ -81,32 +87,40 @@ macro_rules! formats {
             /// Returns the same format with these options.
             fn with_options(&self, options: &str) -> Result<Self, FormatError> {
                 match self {
-                    $(Self::$format(_) => $format::from_options(options).map(Self::$format),)*
+                    $($(#[$gate])? Self::$format(_) => $format::from_options(options).map(Self::$format),)*
                 }
             }
 
-            /// Returns what the format is called.
-            pub(crate) const fn name(&self) -> &'static str {
+            /// Returns what the format is called, as headers of stores have it.
+            #[must_use]
+            pub const fn name(&self) -> &'static str {
                 match self {
-                    $(Self::$format(_) => $format::NAME,)*
+                    $($(#[$gate])? Self::$format(_) => $format::NAME,)*
                 }
             }
 
             const fn version(&self) -> u32 {
                 match self {
-                    $(Self::$format(_) => $format::VERSION,)*
+                    $($(#[$gate])? Self::$format(_) => $format::VERSION,)*
                 }
             }
         }
 
-        any_walk!(AnyListing, Listing, Entry<'a>, $($format,)*);
-        any_walk!(AnyComparison, Comparison, (Option<Entry<'a>>, Option<Entry<'a>>), $($format,)*);
+        $($(#[$gate])?
+        impl From<$format> for AnyFormat {
+            fn from(format: $format) -> Self {
+                Self::$format(format)
+            }
+        })*
+
+        any_walk!(AnyListing, Listing, Entry<'a>, $($(#[$gate])? $format,)*);
+        any_walk!(AnyComparison, Comparison, (Option<Entry<'a>>, Option<Entry<'a>>), $($(#[$gate])? $format,)*);
 
         /// Makes a walk of whichever format it is.
         macro_rules! with_walk {
             ($sign any:expr, $sign format:ident => $sign walk:ident($sign made:expr)) => {
                 match $sign any {
-                    $(AnyFormat::$format($sign format) => $sign walk::$format($sign made),)*
+                    $($(#[$gate])? AnyFormat::$format($sign format) => $sign walk::$format($sign made),)*
                 }
             };
         }
@@ -115,7 +129,7 @@ macro_rules! formats {
         macro_rules! with_format {
             ($sign any:expr, $sign format:ident => $sign does:expr) => {
                 match $sign any {
-                    $(AnyFormat::$format($sign format) => $sign does,)*
+                    $($(#[$gate])? AnyFormat::$format($sign format) => $sign does,)*
                 }
             };
         }
@@ -125,17 +139,20 @@ macro_rules! formats {
 formats! { $
     Native: "Ordered directories, BLAKE3",
     Git: "The objects of Git, SHA-1 or SHA-256",
+    #[cfg(feature = "tezos")]
     Tezos: "The hashes of Tezos contexts, BLAKE2b",
 }
 
 impl AnyFormat {
     /// Returns the format of a Git repository.
-    pub(crate) const fn git(algorithm: Algorithm) -> Self {
+    #[must_use]
+    pub const fn git(algorithm: Algorithm) -> Self {
         Self::Git(Git::new(algorithm))
     }
 
     /// Returns what the header of a store says of the format.
-    pub(crate) fn tag(&self) -> FormatTag {
+    #[must_use]
+    pub fn tag(&self) -> FormatTag {
         FormatTag { name: self.name().to_owned(), version: self.version(), options: self.options() }
     }
 
@@ -143,7 +160,7 @@ impl AnyFormat {
     ///
     /// # Errors
     /// [`Error::Incompatible`] for a format or version that is not known here; [`Error::Format`] for unknown options.
-    pub(crate) fn from_tag(tag: &FormatTag, file: String) -> Result<Self> {
+    pub fn from_tag(tag: &FormatTag, file: String) -> Result<Self> {
         let expected = match Self::standard(&tag.name) {
             Some(known) if known.version() == tag.version => {
                 return Ok(known.with_options(&tag.options)?);
@@ -155,11 +172,31 @@ impl AnyFormat {
         Err(Error::Incompatible { file, found, expected })
     }
 
+    /// Returns what a history of Git is imported to and exported from; `None` if the format cannot hold one.
+    #[must_use]
+    pub const fn transfer_store(&self) -> Option<transfer::Store> {
+        match self {
+            Self::Native(native) => Some(transfer::Store::Native(*native)),
+            Self::Git(git) => Some(transfer::Store::Git(*git)),
+            #[cfg(feature = "tezos")]
+            Self::Tezos(_) => None,
+        }
+    }
+
+    /// Returns a commit's message as the format has it: Git ends them with a line's end.
+    #[must_use]
+    pub fn message(&self, mut message: Vec<u8>) -> Vec<u8> {
+        if matches!(self, Self::Git(_)) && !message.is_empty() && !message.ends_with(b"\n") {
+            message.push(b'\n');
+        }
+        message
+    }
+
     /// Returns the format with the option `key` set to `value`; `None` if it has no such option.
     ///
     /// # Errors
     /// [`FormatError::Options`] for a value that the option cannot have.
-    pub(crate) fn set_option(&self, key: &str, value: &str) -> Result<Option<Self>, FormatError> {
+    pub fn set_option(&self, key: &str, value: &str) -> Result<Option<Self>, FormatError> {
         let options = self.options();
         let mut known = false;
         let words = options.split_whitespace().map(|word| match word.split_once('=') {
@@ -171,6 +208,13 @@ impl AnyFormat {
         });
         let words: Vec<String> = words.collect();
         known.then(|| self.with_options(&words.join(" "))).transpose()
+    }
+}
+
+/// The native format with its standard options.
+impl Default for AnyFormat {
+    fn default() -> Self {
+        Self::Native(Native::default())
     }
 }
 
@@ -328,8 +372,6 @@ impl Format for AnyFormat {
 
 #[cfg(test)]
 mod tests {
-    use bristlecone::core::NoSource;
-
     use super::*;
 
     #[test]
@@ -344,6 +386,7 @@ mod tests {
     }
 
     /// What is not passed on would be the default's answer, whatever the format's is.
+    #[cfg(feature = "tezos")]
     #[test]
     fn methods_with_a_default_are_passed_on() {
         let (any, tezos) = (AnyFormat::standard("tezos").unwrap(), Tezos::new());

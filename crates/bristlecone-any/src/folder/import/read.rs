@@ -11,13 +11,13 @@ use std::{
     sync::Arc,
 };
 
-use bristlecone::{EntryKind, Error, Format, StoredValue, VALUE_BYTES_MAX};
+use bristlecone::{EntryKind, Error as StoreError, Format, StoredValue, VALUE_BYTES_MAX};
 use rustix::{fs::OFlags, io::Errno};
 
+use super::FolderError;
 use crate::{
-    failure::{Failure, Result},
-    formats::Repo,
-    text::show,
+    Repo,
+    error::{Error, Result, shown},
 };
 
 /// Any of the three executable bits.
@@ -78,9 +78,10 @@ impl Reader<'_> {
                 Ok(Read { value: None, held })
             }
             Err(Refused::BySystem(error)) => {
-                Err(Failure::file(if link { "read the link" } else { "read" }, show(place), &error))
+                let doing = if link { "read the link" } else { "read" };
+                Err(Error::Io { doing, file: shown(place), source: error })
             }
-            Err(Refused::ByUs(failure)) => Err(failure),
+            Err(Refused::ByUs(error)) => Err(error),
         }
     }
 
@@ -98,8 +99,8 @@ impl Reader<'_> {
         if size > WRITTEN_FROM && self.repo.format().value_builder().is_some() {
             return match self.repo.write_value(&mut file) {
                 Ok(value) => Ok((kind, Bytes::Written(value))),
-                Err(Error::Io { source, file }) if file == StoredValue::READER => Err(Refused::BySystem(source)),
-                Err(Error::TooLarge { bytes, .. }) => Err(Refused::ByUs(too_large(place, bytes))),
+                Err(StoreError::Io { source, file }) if file == StoredValue::READER => Err(Refused::BySystem(source)),
+                Err(StoreError::TooLarge { bytes, .. }) => Err(Refused::ByUs(too_large(place, bytes))),
                 Err(error) => Err(Refused::ByUs(error.into())),
             };
         }
@@ -119,7 +120,7 @@ type Value = std::result::Result<(EntryKind, Bytes), Refused>;
 /// Why there is no value.
 enum Refused {
     BySystem(Arc<io::Error>),
-    ByUs(Failure),
+    ByUs(Error),
 }
 
 impl From<io::Error> for Refused {
@@ -143,10 +144,10 @@ fn open(place: &FilePath) -> std::result::Result<File, Refused> {
     })
 }
 
-fn changed(place: &FilePath) -> Failure {
-    Failure::failed(format!("{} became something else during the import; run it again", show(place)))
+fn changed(place: &FilePath) -> Error {
+    FolderError::Changed { place: place.to_owned() }.into()
 }
 
-pub(super) fn too_large(place: &FilePath, bytes: u64) -> Failure {
-    Failure::too_large(show(place), Some(bytes))
+pub(super) fn too_large(place: &FilePath, bytes: u64) -> Error {
+    FolderError::TooLarge { place: place.to_owned(), bytes }.into()
 }

@@ -3,6 +3,14 @@
 //!
 //! In a Git repository every object is checked against its id by the hash that finds collisions. Objects that nothing
 //! leads to may lack what they name there, as after `git gc`; so only what refs lead to must be complete.
+//!
+//! ```
+//! use bristlecone_any::{AnyRepo, check};
+//!
+//! let report = check::check(&AnyRepo::open("memory:")?, &mut |_, _| {})?;
+//! assert!(report.opened && report.findings.is_empty());
+//! # Ok::<(), bristlecone_any::Error>(())
+//! ```
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -10,7 +18,7 @@ use std::{
 };
 
 use bristlecone::{
-    Damage, Error, Format, Kind, ObjRef, Object, Oid, RefTarget,
+    Damage, Error as StoreError, Format, Kind, ObjRef, Object, Oid, RefTarget,
     core::{
         Checked,
         git::{self, Algorithm},
@@ -26,42 +34,40 @@ use bristlecone_git::{
 };
 
 use crate::{
-    failure::Result,
-    formats::{AnyFormat, Repo},
-    open::{Opened, Store},
-    progress::{Done, Progress},
+    AnyFormat, AnyRepo, Repo,
+    error::{Error, Result},
 };
 
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Finding {
+pub struct Finding {
     /// The file and the offset in it, where that is known.
-    pub(crate) place: Option<(String, u64)>,
+    pub place: Option<(String, u64)>,
     /// The object, where that is known.
-    pub(crate) oid: Option<Oid>,
+    pub oid: Option<Oid>,
     /// What is wrong.
-    pub(crate) reason: String,
+    pub reason: String,
 }
 
 /// What a check found.
 #[derive(Debug, Default)]
-pub(crate) struct Report {
+pub struct Report {
     /// Whether the store could be opened; else the finding says why not, and nothing else was checked.
-    pub(crate) opened: bool,
+    pub opened: bool,
     /// What the engine went through.
-    pub(crate) engine: CheckSummary,
+    pub engine: CheckSummary,
     /// Objects whose hash was computed.
-    pub(crate) objects: u64,
+    pub objects: u64,
     /// References from object to object that were followed.
-    pub(crate) references: u64,
+    pub references: u64,
     /// Refs.
-    pub(crate) refs: u64,
+    pub refs: u64,
     /// Objects that the remote of a partial clone promised, and that are not here.
-    pub(crate) promised: u64,
+    pub promised: u64,
     /// What is wrong.
-    pub(crate) findings: BTreeSet<Finding>,
+    pub findings: BTreeSet<Finding>,
     /// Refs that lead to something that is.
-    pub(crate) affected: Vec<String>,
+    pub affected: Vec<String>,
 }
 
 /// What has a place in a file comes first, in the order of files.
@@ -79,10 +85,16 @@ impl PartialOrd for Finding {
 }
 
 impl Report {
-    /// The report on a store that is too damaged to be opened.
-    pub(crate) fn unopened(file: String, offset: u64, reason: String) -> Self {
-        let finding = Finding { place: Some((file, offset)), oid: None, reason };
-        Self { findings: BTreeSet::from([finding]), ..Self::default() }
+    /// Returns the report on a store that is too damaged to be opened; `None` if that is not why it did not open.
+    #[must_use]
+    pub fn unopened(error: &Error) -> Option<Self> {
+        let (file, offset, reason) = match error {
+            Error::Store(StoreError::Corrupt { file, offset, reason, .. }) => (file, *offset, reason),
+            Error::Store(StoreError::Lost { file, reason }) => (file, 0, reason),
+            _ => return None,
+        };
+        let finding = Finding { place: Some((file.clone(), offset)), oid: None, reason: reason.clone() };
+        Some(Self { findings: BTreeSet::from([finding]), ..Self::default() })
     }
 }
 
@@ -94,7 +106,8 @@ impl From<Damage> for Finding {
 
 impl Finding {
     /// Whether both say the same of the same place, if perhaps of two objects.
-    pub(crate) fn is_same_damage(&self, other: &Self) -> bool {
+    #[must_use]
+    pub fn is_same_damage(&self, other: &Self) -> bool {
         self.place == other.place && self.reason == other.reason
     }
 
@@ -103,29 +116,36 @@ impl Finding {
     }
 }
 
-/// Checks a store.
-pub(crate) fn check(opened: &Opened) -> Result<Report> {
+/// Checks a store. `tell` hears how many objects were checked, and their bytes.
+///
+/// What is wrong is in the report and no error.
+///
+/// # Errors
+/// What keeps the check from going on: those of the backend and of the system.
+pub fn check(repo: &AnyRepo, tell: &mut dyn FnMut(u64, u64)) -> Result<Report> {
     let mut report = Report { opened: true, ..Report::default() };
-    let mut refs = opened.backend().list_refs("")?;
-    match &opened.store {
-        Store::Disk { backend, .. } => {
+    let mut refs = repo.backend().list_refs("")?;
+    match repo.git() {
+        None => {
             let mut findings = BTreeSet::new();
-            report.engine = backend.check(&mut |damage| _ = findings.insert(damage.into()))?;
+            if let Some(disk) = repo.disk() {
+                report.engine = disk.check(&mut |damage| _ = findings.insert(damage.into()))?;
+            }
             report.findings = findings;
-            let shallow = opened.shallow()?;
-            objects(opened, &mut report, Some(&shallow), &mut Promised::default())?;
+            let shallow = repo.shallow()?;
+            objects(repo, &mut report, Some(&shallow), &mut Promised::default(), tell)?;
             report.refs = refs.len() as u64;
-            check_refs(opened, &refs, &mut report);
+            check_refs(repo, &refs, &mut report);
             if !report.findings.is_empty() {
-                report.affected = affected(opened, &refs, &mut report, shallow, &Promised::default());
+                report.affected = affected(repo, &refs, &mut report, shallow, &Promised::default());
             }
         }
-        Store::Git { layout, backend } => {
+        Some((backend, layout)) => {
             let mut promised = Promised { packs: backend.odb().promisor_packs()?, absent: HashSet::new() };
-            objects(opened, &mut report, None, &mut promised)?;
+            objects(repo, &mut report, None, &mut promised, tell)?;
             refs.extend(heads(layout)?);
             report.refs = refs.len() as u64;
-            report.affected = affected(opened, &refs, &mut report, opened.shallow()?, &promised);
+            report.affected = affected(repo, &refs, &mut report, repo.shallow()?, &promised);
             report.promised = promised.absent.len() as u64;
         }
     }
@@ -168,33 +188,33 @@ impl Promised {
 /// Hashes every object, checks it together with what it names, and follows its references one step if they are to be
 /// complete, but for the parents of those commits.
 fn objects(
-    opened: &Opened,
+    repo: &AnyRepo,
     report: &mut Report,
     complete: Option<&HashSet<Oid>>,
     promised: &mut Promised,
+    tell: &mut dyn FnMut(u64, u64),
 ) -> Result<()> {
-    let mut progress = Progress::new("checked", None);
-    let done = Done::default();
-    let format = opened.repo.format();
+    let mut bytes = 0;
+    let format = repo.format();
     let Report { objects, references, findings, .. } = report;
     let mut damages = Vec::new();
     let mut checked = Checked::new();
-    opened.backend().each_object(
+    repo.backend().each_object(
         &mut |oid, object| {
             *objects += 1;
-            done.add(object.body().len() as u64);
-            progress.tick(&done);
-            if let Some((whose, reason)) = wrong(&opened.repo, oid, object) {
+            bytes += object.body().len() as u64;
+            tell(*objects, bytes);
+            if let Some((whose, reason)) = wrong(repo, oid, object) {
                 findings.insert(Finding::of(oid, reason));
                 if whose == Fault::Own {
                     return Ok(());
                 }
             }
-            if let Some(reason) = misplaced(&opened.repo, object, false, &mut checked) {
+            if let Some(reason) = misplaced(repo, object, false, &mut checked) {
                 findings.insert(Finding::of(oid, reason));
             }
             let children = children(format, object);
-            if let Store::Git { backend, .. } = &opened.store {
+            if let Some((backend, _)) = repo.git() {
                 promised.note(backend, &oid, &children)?;
             }
             for (kind, at) in children {
@@ -203,7 +223,7 @@ fn objects(
                 if kind == Kind::Commit && object.kind() == Kind::Commit && shallow.contains(&oid) {
                     continue;
                 }
-                if let Some(reason) = wrong_reference(opened, kind, &at) {
+                if let Some(reason) = wrong_reference(repo, kind, &at) {
                     findings.insert(Finding::of(oid, reason));
                 }
             }
@@ -239,11 +259,11 @@ fn wrong(repo: &Repo, oid: Oid, object: &Object<'_>) -> Option<(Fault, String)> 
         Ok(found) if found == oid => {}
         Ok(found) => return Some((Fault::Own, format!("the {kind} object's hash is {found}"))),
         Err(
-            Error::Corrupt { .. }
-            | Error::Missing { .. }
-            | Error::Promised { .. }
-            | Error::WrongKind { .. }
-            | Error::BadObject { .. },
+            StoreError::Corrupt { .. }
+            | StoreError::Missing { .. }
+            | StoreError::Promised { .. }
+            | StoreError::WrongKind { .. }
+            | StoreError::BadObject { .. },
         ) => {
             let reason = format!("the {kind} object's hash takes objects that are missing or damaged");
             return Some((Fault::Others, reason));
@@ -258,7 +278,12 @@ fn wrong(repo: &Repo, oid: Oid, object: &Object<'_>) -> Option<(Fault, String)> 
 fn misplaced(repo: &Repo, object: &Object<'_>, whole: bool, checked: &mut Checked) -> Option<String> {
     match repo.check_structure(object, whole, checked) {
         Ok(()) => None,
-        Err(Error::Missing { .. } | Error::Promised { .. } | Error::Corrupt { .. } | Error::WrongKind { .. }) => None,
+        Err(
+            StoreError::Missing { .. }
+            | StoreError::Promised { .. }
+            | StoreError::Corrupt { .. }
+            | StoreError::WrongKind { .. },
+        ) => None,
         Err(error) => Some(error.to_string()),
     }
 }
@@ -284,8 +309,8 @@ fn children(format: &impl Format, object: &Object<'_>) -> Vec<(Kind, ObjRef)> {
 }
 
 /// Returns what is wrong with a reference: there is nothing, something damaged, or something of another kind.
-fn wrong_reference(opened: &Opened, kind: Kind, at: &ObjRef) -> Option<String> {
-    match opened.backend().read(at) {
+fn wrong_reference(repo: &AnyRepo, kind: Kind, at: &ObjRef) -> Option<String> {
+    match repo.backend().read(at) {
         Ok(Some(object)) if fits(kind, object.kind()) => None,
         Ok(Some(object)) => {
             Some(format!("it names {} as a {kind} object, which is a {} object", at.oid, object.kind()))
@@ -301,8 +326,8 @@ fn fits(wanted: Kind, found: Kind) -> bool {
 }
 
 /// Returns the kind that a ref names: a branch a commit, others whatever is there, such as an annotated tag.
-fn named_kind(opened: &Opened, name: &str, at: &ObjRef) -> Kind {
-    match opened.backend().read(at) {
+fn named_kind(repo: &AnyRepo, name: &str, at: &ObjRef) -> Kind {
+    match repo.backend().read(at) {
         Ok(Some(object)) if !name.starts_with("refs/heads/") => match object.kind() {
             Kind::Pieces => Kind::Contents,
             kind => kind,
@@ -311,11 +336,11 @@ fn named_kind(opened: &Opened, name: &str, at: &ObjRef) -> Kind {
     }
 }
 
-fn check_refs(opened: &Opened, refs: &BTreeMap<String, RefTarget>, report: &mut Report) {
+fn check_refs(repo: &AnyRepo, refs: &BTreeMap<String, RefTarget>, report: &mut Report) {
     for (name, target) in refs {
         let RefTarget::Object(at) = target else { continue };
-        let kind = named_kind(opened, name, at);
-        let reason = wrong_reference(opened, kind, at).or_else(|| no_whole(opened, kind, at));
+        let kind = named_kind(repo, name, at);
+        let reason = wrong_reference(repo, kind, at).or_else(|| no_whole(repo, kind, at));
         if let Some(reason) = reason {
             let reason = format!("the ref {name}: {reason}");
             report.findings.insert(Finding { place: None, oid: Some(at.oid), reason });
@@ -324,31 +349,30 @@ fn check_refs(opened: &Opened, refs: &BTreeMap<String, RefTarget>, report: &mut 
 }
 
 /// Returns why what a ref names is no whole directory or value, but a piece of one.
-fn no_whole(opened: &Opened, kind: Kind, at: &ObjRef) -> Option<String> {
+fn no_whole(repo: &AnyRepo, kind: Kind, at: &ObjRef) -> Option<String> {
     if matches!(kind, Kind::Commit | Kind::Tag) {
         return None;
     }
-    let object = opened.backend().read(at).ok()??;
-    misplaced(&opened.repo, &object, true, &mut Checked::new())
+    let object = repo.backend().read(at).ok()??;
+    misplaced(repo, &object, true, &mut Checked::new())
 }
 
 /// Walks everything that refs lead to and returns those that lead to damage; what is found missing or
 /// damaged on the way is added. The parents of the commits in `shallow` are nobody's loss, nor is what was promised.
 fn affected(
-    opened: &Opened,
+    repo: &AnyRepo,
     refs: &BTreeMap<String, RefTarget>,
     report: &mut Report,
     shallow: HashSet<Oid>,
     promised: &Promised,
 ) -> Vec<String> {
     let known: BTreeSet<Oid> = report.findings.iter().filter_map(|finding| finding.oid).collect();
-    let git = matches!(opened.store, Store::Git { .. });
-    let mut walk =
-        Reach { opened, known, findings: &mut report.findings, leads: HashMap::new(), git, shallow, promised };
+    let git = repo.git().is_some();
+    let mut walk = Reach { repo, known, findings: &mut report.findings, leads: HashMap::new(), git, shallow, promised };
     let mut names = Vec::new();
     for (name, target) in refs {
         if let RefTarget::Object(at) = target
-            && walk.leads_to_damage(named_kind(opened, name, at), *at)
+            && walk.leads_to_damage(named_kind(repo, name, at), *at)
         {
             names.push(name.clone());
         }
@@ -358,7 +382,7 @@ fn affected(
 
 /// Which objects lead to damage.
 struct Reach<'a> {
-    opened: &'a Opened,
+    repo: &'a AnyRepo,
     known: BTreeSet<Oid>,
     findings: &'a mut BTreeSet<Finding>,
     // Whether each object walked so far does; false also while it is being walked.
@@ -412,13 +436,13 @@ impl Reach<'_> {
 
     /// Returns what a sound object names; `None` of one that is missing, damaged or of another kind.
     fn below(&self, kind: Kind, at: ObjRef) -> Option<Vec<(Kind, ObjRef)>> {
-        if let (Store::Git { backend, .. }, Kind::Contents) = (&self.opened.store, kind) {
+        if let (Some((backend, _)), Kind::Contents) = (self.repo.git(), kind) {
             // Whether it is there is enough: values name nothing.
             let found = backend.odb().header(&at.oid).ok()??;
             return (found.0 == Kind::Contents).then(Vec::new);
         }
-        let object = self.opened.backend().read(&at).ok()??;
-        let sound = fits(kind, object.kind()) && (self.git || wrong(&self.opened.repo, at.oid, &object).is_none());
-        sound.then(|| children(self.opened.repo.format(), &object))
+        let object = self.repo.backend().read(&at).ok()??;
+        let sound = fits(kind, object.kind()) && (self.git || wrong(self.repo, at.oid, &object).is_none());
+        sound.then(|| children(self.repo.format(), &object))
     }
 }

@@ -1,0 +1,217 @@
+//! What can go wrong, as values.
+
+use std::{
+    convert::Infallible,
+    io,
+    os::unix::ffi::OsStrExt,
+    path::{Path as FilePath, PathBuf},
+    sync::Arc,
+};
+
+use bristlecone::{EntryKind, Oid, Path, PathError, core::FormatError, escape};
+
+use crate::{folder::FolderError, identity::Moment, revision::RevisionError};
+
+/// A result of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What can go wrong with a store of any format and backend.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The store itself says so.
+    #[error(transparent)]
+    Store(#[from] bristlecone::Error),
+    /// The system failed on a file or folder.
+    #[error("cannot {doing} {file}")]
+    Io {
+        /// What was to be done with it, such as `read`.
+        doing: &'static str,
+        /// The file or folder, as text.
+        file: String,
+        /// Why.
+        source: Arc<io::Error>,
+    },
+
+    // Finding and opening.
+    /// A url that names no place where stores are.
+    #[error("{url} names no store: {reason}")]
+    Url {
+        /// The url.
+        url: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// No store where one was looked for.
+    #[error("no store in {}{}", shown(.dir), if *.or_above { " or any folder above it" } else { "" })]
+    NoStore {
+        /// The folder.
+        dir: PathBuf,
+        /// Whether the folders above it were looked into, too.
+        or_above: bool,
+    },
+    /// A Git repository that belongs to another user, whose settings are not to be trusted.
+    #[error("{} belongs to another user ({owner}), whose settings Git would not trust either; if you do, run `git config --global --add \
+         safe.directory {}`", shown(.place), shown(.top))]
+    ForeignOwner {
+        /// The folder or file that does.
+        place: PathBuf,
+        /// The number of its user.
+        owner: u32,
+        /// What to name as safe if it is: the working tree, or the folder of the repository.
+        top: PathBuf,
+    },
+    /// A Git repository where a store of the disk engine is needed.
+    #[error("{} is a Git repository; `git fsck` tells what is wrong with it, and Git repairs it", shown(.dir))]
+    GitRepository {
+        /// Its folder.
+        dir: PathBuf,
+    },
+    /// A format that a backend does not keep.
+    #[error("the backend {backend} keeps no objects of the format {format}; choose another of the two")]
+    Unfit {
+        /// The format.
+        format: &'static str,
+        /// The backend.
+        backend: &'static str,
+    },
+
+    // What is named in it.
+    /// A revision that is none, or is not there.
+    #[error(transparent)]
+    Revision(#[from] RevisionError),
+    /// Nothing at a path.
+    #[error("there is nothing at {path}{}", .value_above.as_ref().map(|above| format!(": {above} is a value, not a directory")).unwrap_or_default())]
+    NothingAt {
+        /// The path.
+        path: Path,
+        /// The value on the way there, below which nothing can be.
+        value_above: Option<Path>,
+    },
+    /// Something else than a directory at a path.
+    #[error("{path} is a {}, not a directory", .kind.name())]
+    NotADirectory {
+        /// The path.
+        path: Path,
+        /// What is there.
+        kind: EntryKind,
+    },
+    /// The id of a commit of another repository at a path, which has no contents here.
+    #[error(
+        "{path} is the id {oid} of a commit in another repository (a submodule), and has no contents here; look there"
+    )]
+    Submodule {
+        /// The path.
+        path: Path,
+        /// The id.
+        oid: Oid,
+    },
+    /// What is wrong with a folder of files.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+
+    // Branches and who commits.
+    /// What is checked out is a ref, and no branch.
+    #[error("HEAD names {name}, which is no branch")]
+    Head {
+        /// The ref.
+        name: String,
+    },
+    /// A name that is legal and that no branch should be given.
+    #[error("\"{name}\" cannot be the name of a branch: {why}; choose another name")]
+    BranchName {
+        /// The name.
+        name: String,
+        /// Why not.
+        why: &'static str,
+    },
+    /// Somebody who is not written `Name <mail>`.
+    #[error("\"{}\" names no author; write it as \"Name <mail>\"", escape(.ident))]
+    Ident {
+        /// What is written.
+        ident: Vec<u8>,
+    },
+    /// A zone that a format cannot keep.
+    #[error("a commit of the format {format} cannot keep the zone {}", escape(.when.zone.as_bytes()))]
+    Zone {
+        /// The format.
+        format: &'static str,
+        /// The moment in that zone.
+        when: Moment,
+    },
+    /// `SOURCE_DATE_EPOCH` is no number of seconds.
+    #[error("SOURCE_DATE_EPOCH is \"{text}\"; set it to seconds since 1970, or unset it")]
+    Epoch {
+        /// What it is.
+        text: String,
+    },
+}
+
+/// Whose fault an error is, for exit codes, status codes and classes of exceptions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The caller asks for what makes no sense, or cannot be.
+    Mistake,
+    /// What was named is not there.
+    NotFound,
+    /// Damage, or the outside world.
+    Failed,
+}
+
+impl Error {
+    /// Returns whose fault it is.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Store(error) => ErrorKind::of(error),
+            Self::Revision(error) => error.kind(),
+            Self::Folder(error) => error.kind(),
+            Self::NoStore { .. } | Self::NothingAt { .. } => ErrorKind::NotFound,
+            Self::Io { .. } | Self::ForeignOwner { .. } | Self::Head { .. } => ErrorKind::Failed,
+            _ => ErrorKind::Mistake,
+        }
+    }
+
+    /// Wraps a failure of the system.
+    pub(crate) fn io(doing: &'static str, file: impl AsRef<FilePath>, source: io::Error) -> Self {
+        Self::Io { doing, file: shown(file.as_ref()), source: Arc::new(source) }
+    }
+
+    /// Whether there is no store, so that one can be made.
+    pub(crate) fn is_no_store(&self) -> bool {
+        matches!(self, Self::NoStore { .. } | Self::Store(bristlecone::Error::NoStore { .. }))
+    }
+}
+
+impl ErrorKind {
+    /// Returns whose fault an error of a store is.
+    #[must_use]
+    pub fn of(error: &bristlecone::Error) -> Self {
+        use bristlecone::Error::*;
+        match error {
+            Path(_) | RootPath | RefName { .. } | Usage { .. } | Exists { .. } => Self::Mistake,
+            Format(FormatError::Unsupported { .. }) => Self::Mistake,
+            NoRef { .. } => Self::NotFound,
+            _ => Self::Failed,
+        }
+    }
+}
+
+impl From<PathError> for Error {
+    fn from(error: PathError) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+/// For places that need no parsing.
+impl From<Infallible> for Error {
+    fn from(never: Infallible) -> Self {
+        match never {}
+    }
+}
+
+/// Shows a name of the system.
+pub(crate) fn shown(name: &FilePath) -> String {
+    escape(name.as_os_str().as_bytes())
+}

@@ -1,0 +1,166 @@
+//! Who commits, and when: by the environment, the settings of Git, and the system.
+//!
+//! The environment that is read: `BRISTLECONE_AUTHOR`; as in Git `GIT_AUTHOR_NAME`, `GIT_AUTHOR_EMAIL`,
+//! `GIT_COMMITTER_NAME`, `GIT_COMMITTER_EMAIL` and `EMAIL`; `USER`, `LOGNAME` and `USERNAME`; `SOURCE_DATE_EPOCH`.
+
+use std::{
+    env,
+    os::unix::ffi::{OsStrExt, OsStringExt},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use bristlecone::{Format, Info, Signature, Zone};
+use bristlecone_git::worktree::Settings;
+
+use crate::{
+    AnyFormat, AnyRepo,
+    error::{Error, Result},
+};
+
+/// Who wrote what is committed, and who commits it: `Name <mail>` each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    author: Vec<u8>,
+    committer: Vec<u8>,
+}
+
+/// When something was signed: seconds since 1970, and the zone of the clock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// Seconds since 1970-01-01 00:00:00 UTC; before that they are negative.
+    pub seconds: i64,
+    /// The zone.
+    pub zone: Zone,
+}
+
+impl Identity {
+    /// Returns somebody who is both.
+    ///
+    /// # Errors
+    /// [`Error::Ident`] for what has not the form `Name <mail>` on one line.
+    pub fn named(ident: &[u8]) -> Result<Self> {
+        let inner = ident.strip_suffix(b">").unwrap_or_default();
+        let opening = inner.iter().filter(|&&byte| byte == b'<').count();
+        if opening != 1 || inner.iter().any(|&byte| byte == b'>' || byte == b'\n' || byte == 0) {
+            return Err(Error::Ident { ident: ident.to_owned() });
+        }
+        Ok(Self { author: ident.to_owned(), committer: ident.to_owned() })
+    }
+
+    /// Returns who the environment says, else the settings of a Git repository, else the system: `user@host`.
+    ///
+    /// # Errors
+    /// As [`Identity::named`] for `BRISTLECONE_AUTHOR`; those of [`AnyRepo::settings`].
+    pub fn of(repo: &AnyRepo) -> Result<Self> {
+        if let Some(ident) = env::var_os("BRISTLECONE_AUTHOR") {
+            return Self::named(ident.as_bytes());
+        }
+        let settings = repo.settings()?;
+        let author = from_git("AUTHOR", settings.as_ref()).unwrap_or_else(user_at_host);
+        let committer = from_git("COMMITTER", settings.as_ref()).unwrap_or_else(|| author.clone());
+        Ok(Self { author, committer })
+    }
+
+    /// Returns what a commit of a format records of this, as far as the format keeps it: a committer beside the author may
+    /// be left out. The message ends as the format has it.
+    ///
+    /// # Errors
+    /// [`Error::Zone`] for a zone that the format cannot keep.
+    pub fn info(self, format: &AnyFormat, when: &Moment, message: &[u8]) -> Result<Info> {
+        let sign = |ident| Signature { ident, seconds: when.seconds, zone: when.zone.clone() };
+        let (author, committer) = format.signatures(sign(self.author), sign(self.committer));
+        if author.zone != when.zone {
+            return Err(Error::Zone { format: format.name(), when: when.clone() });
+        }
+        Ok(Info::message(format.message(message.to_owned())).author(author).committer(committer))
+    }
+}
+
+impl Moment {
+    /// Returns what `SOURCE_DATE_EPOCH` says, else the time that it is now.
+    ///
+    /// # Errors
+    /// [`Error::Epoch`] where `SOURCE_DATE_EPOCH` is no number.
+    pub fn now() -> Result<Self> {
+        let seconds = match env::var("SOURCE_DATE_EPOCH") {
+            Ok(text) => text.trim().parse().map_err(|_| Error::Epoch { text })?,
+            Err(_) => SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs() as i64),
+        };
+        Ok(Self { seconds, zone: Zone::default() })
+    }
+
+    /// Parses `SECONDS[ +hhmm]`, with `@` before it if you like, as Git writes dates; `None` for another text.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut words = text.strip_prefix('@').unwrap_or(text).split_whitespace();
+        let seconds = words.next()?.parse().ok()?;
+        let zone = match words.next() {
+            Some(zone) => {
+                let digits = zone.strip_prefix(['+', '-'])?;
+                if digits.len() != 4 || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
+                    return None;
+                }
+                Zone::from_bytes(zone.as_bytes())
+            }
+            None => Zone::default(),
+        };
+        words.next().is_none().then_some(Self { seconds, zone })
+    }
+}
+
+/// Returns who moves refs, as reflogs note it.
+pub(crate) fn committer(settings: &Settings) -> Vec<u8> {
+    from_git("COMMITTER", Some(settings)).unwrap_or_else(user_at_host)
+}
+
+/// Returns who somebody is by the environment and by Git's settings, each of name and address by itself.
+fn from_git(role: &str, settings: Option<&Settings>) -> Option<Vec<u8>> {
+    let set = |what: &str| {
+        let settings = settings?;
+        let own = settings.get(&format!("{}.{what}", role.to_ascii_lowercase()));
+        own.or_else(|| settings.get(&format!("user.{what}"))).map(<[u8]>::to_vec)
+    };
+    let environment = |name: &str| env::var_os(name).map(OsStringExt::into_vec);
+    let name = environment(&format!("GIT_{role}_NAME")).or_else(|| set("name"))?;
+    let mail = environment(&format!("GIT_{role}_EMAIL")).or_else(|| set("email")).or_else(|| environment("EMAIL"));
+    Some([&clean(&name)[..], b" <", &clean(&mail.unwrap_or_default()), b">"].concat())
+}
+
+fn user_at_host() -> Vec<u8> {
+    let named = ["USER", "LOGNAME", "USERNAME"].into_iter().find_map(env::var_os);
+    let user = match named {
+        Some(name) if !name.is_empty() => clean(name.as_bytes()),
+        _ => format!("uid{}", rustix::process::getuid().as_raw()).into_bytes(),
+    };
+    let system = rustix::system::uname();
+    let host = clean(system.nodename().to_bytes());
+    [&user[..], b" <", &user, b"@", &host, b">"].concat()
+}
+
+/// Leaves out what would break the form `Name <mail>`.
+fn clean(text: &[u8]) -> Vec<u8> {
+    text.iter().copied().filter(|byte| !matches!(byte, b'<' | b'>' | b'\n' | 0)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_seconds_and_a_zone() {
+        let date = |seconds, zone| Some(Moment { seconds, zone });
+        assert_eq!(Moment::parse("12"), date(12, Zone::default()));
+        assert_eq!(Moment::parse("@-12 -0530"), date(-12, Zone::from_bytes(b"-0530")));
+        for text in ["", "x", "1 0100", "1 +1", "1 +010a", "1 +0100 2"] {
+            assert_eq!(Moment::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn authors_have_a_name_and_an_address() {
+        assert!(Identity::named(b"A B <a@b>").is_ok());
+        for text in ["A", "A <b", "A <<b>", "A <b>>", "A\n <b>"] {
+            assert!(Identity::named(text.as_bytes()).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Where stores are: paths and urls, and finding what is there.
+//!
+//! | place | what it means |
+//! | --- | --- |
+//! | a path, or `file:///path` | the folder that holds a store: a `.bristlecone` in it, the folder itself, or a Git repository. What is made there is a `.bristlecone` |
+//! | `disk+file:///path` | a store of the disk engine in that very folder, whatever its name is |
+//! | `git+file:///path` | a Git repository: a working tree, its `.git`, or a bare one |
+//! | `memory:` | an empty store in memory, which goes when it is dropped |
+//!
+//! In urls `%XX` is a byte. What begins with letters and `://` is a url; a folder of such a name is written `./name:`, or
+//! given as a [`Path`](FilePath), which is never a url. A new backend is one line of `SCHEMES` and one of [`Found`].
+
+use std::{
+    ffi::OsString,
+    os::unix::ffi::OsStringExt,
+    path::{Path as FilePath, PathBuf},
+    sync::Arc,
+};
+
+use bristlecone::{
+    Path,
+    disk::DiskBackend,
+    storage::{RealStorage, Storage},
+};
+use bristlecone_git::layout::Layout;
+
+use crate::error::{Error, Result};
+
+/// The folder in which a store lives.
+pub const STORE_DIR: &str = ".bristlecone";
+const MEMORY: &str = "memory:";
+/// The schemes of urls that name a folder.
+const SCHEMES: &[Scheme] = &[("file", Place::Folder), ("disk+file", Place::Disk), ("git+file", Place::Git)];
+
+/// The name of a scheme, and what it makes of a folder.
+type Scheme = (&'static str, fn(PathBuf) -> Place);
+
+/// Where a store is, or is to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Place {
+    /// The store that a folder holds, or is.
+    Folder(PathBuf),
+    /// A store of the disk engine in this folder itself.
+    Disk(PathBuf),
+    /// A Git repository.
+    Git(PathBuf),
+    /// A new store in memory.
+    Memory,
+}
+
+/// A store that was found and is not open yet.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Found {
+    /// A store of the disk engine in this folder, which need not be one that opens.
+    Disk(PathBuf),
+    /// A Git repository.
+    Git(Box<Layout>),
+    /// Memory, where there is always an empty one.
+    Memory,
+}
+
+impl Place {
+    /// Reads a path or a url.
+    ///
+    /// ```
+    /// use bristlecone_any::Place;
+    ///
+    /// assert_eq!(Place::parse("data")?, Place::Folder("data".into()));
+    /// assert_eq!(Place::parse("file:///srv/my%20data")?, Place::Folder("/srv/my data".into()));
+    /// assert_eq!(Place::parse("memory:")?, Place::Memory);
+    /// assert!(Place::parse("carrier+pigeon://roof").is_err());
+    /// # Ok::<(), bristlecone_any::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Url`] for a scheme that is not known here, another machine, or a path that does not begin with a slash.
+    pub fn parse(text: &str) -> Result<Self> {
+        if text == MEMORY {
+            return Ok(Self::Memory);
+        }
+        let (Some((scheme, rest)), true) = (text.split_once("://"), is_url(text)) else {
+            return Ok(Self::Folder(text.into()));
+        };
+        let refuse = |reason: String| Err(Error::Url { url: text.to_owned(), reason });
+        let Some((_, place)) = SCHEMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(scheme)) else {
+            let known: Vec<_> = SCHEMES.iter().map(|(known, _)| format!("{known}://")).collect();
+            return refuse(format!("no store is opened by {scheme}:; write {MEMORY}, {}, or a path", known.join(", ")));
+        };
+        if !rest.starts_with('/') {
+            return refuse(format!("it names another machine or no whole path; write {scheme}:///path"));
+        }
+        match rest.trim_matches('/').parse::<Path>() {
+            Ok(path) => Ok(place(OsString::from_vec([b"/", path.as_bytes()].concat()).into())),
+            Err(error) => refuse(error.to_string()),
+        }
+    }
+
+    /// Looks for the store in this place, without opening it.
+    ///
+    /// # Errors
+    /// [`Error::NoStore`]; for a Git repository whose configuration cannot be read as [`Layout::open`].
+    pub fn find(&self) -> Result<Found> {
+        let (found, dir) = match self {
+            Self::Memory => return Ok(Found::Memory),
+            Self::Disk(dir) => (disk_at(dir), dir),
+            Self::Git(dir) => (git_at(dir)?, dir),
+            Self::Folder(dir) if dir.join(STORE_DIR).is_dir() => return Ok(Found::Disk(dir.join(STORE_DIR))),
+            Self::Folder(dir) => match disk_at(dir) {
+                None => (git_at(dir)?, dir),
+                found => (found, dir),
+            },
+        };
+        found.ok_or_else(|| Error::NoStore { dir: dir.clone(), or_above: false })
+    }
+
+    /// Looks for the nearest store: in `dir`, or in a folder above it.
+    ///
+    /// # Errors
+    /// As [`Place::find`]; [`Error::Io`] if there is no such folder.
+    pub fn find_above(dir: &FilePath) -> Result<Found> {
+        let dir = dir.canonicalize().map_err(|error| Error::io("find", dir, error))?;
+        for above in dir.ancestors() {
+            let inner = above.join(STORE_DIR);
+            if inner.is_dir() {
+                return Ok(Found::Disk(inner));
+            }
+            if let Some(found) = git_at(above)? {
+                return Ok(found);
+            }
+        }
+        Err(Error::NoStore { dir, or_above: true })
+    }
+}
+
+/// Returns the folder of the store that is made in a folder: the `.bristlecone` in it, unless that is what is named.
+#[must_use]
+pub fn store_dir(dir: &FilePath) -> PathBuf {
+    if dir.ends_with(STORE_DIR) { dir.to_owned() } else { dir.join(STORE_DIR) }
+}
+
+impl TryFrom<&str> for Place {
+    type Error = Error;
+
+    fn try_from(text: &str) -> Result<Self> {
+        Self::parse(text)
+    }
+}
+
+/// The folder, whatever its name looks like.
+impl From<&FilePath> for Place {
+    fn from(dir: &FilePath) -> Self {
+        Self::Folder(dir.to_owned())
+    }
+}
+
+/// The folder, whatever its name looks like.
+impl From<&PathBuf> for Place {
+    fn from(dir: &PathBuf) -> Self {
+        Self::Folder(dir.clone())
+    }
+}
+
+/// The folder, whatever its name looks like.
+impl From<PathBuf> for Place {
+    fn from(dir: PathBuf) -> Self {
+        Self::Folder(dir)
+    }
+}
+
+/// Whether a text begins with a scheme.
+fn is_url(text: &str) -> bool {
+    let scheme = text.split("://").next().unwrap_or_default();
+    scheme.starts_with(|first: char| first.is_ascii_alphabetic())
+        && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
+}
+
+/// Returns the store of the disk engine that a folder is: its header tells, even if it is damaged.
+fn disk_at(dir: &FilePath) -> Option<Found> {
+    let storage: Arc<dyn Storage> = Arc::new(RealStorage::new(dir));
+    match DiskBackend::header(&storage) {
+        Err(bristlecone::Error::NoStore { .. } | bristlecone::Error::Io { .. }) => None,
+        _ => Some(Found::Disk(dir.to_owned())),
+    }
+}
+
+/// Returns the Git repository that a folder is or has, if it does.
+fn git_at(dir: &FilePath) -> Result<Option<Found>> {
+    match Layout::open(dir) {
+        Err(bristlecone::Error::NoStore { .. }) => Ok(None),
+        found => Ok(Some(Found::Git(Box::new(found?)))),
+    }
+}

@@ -1,0 +1,82 @@
+//! Commits that are looked for: by their messages, in reflogs, behind every ref.
+
+use bristlecone::{Error as StoreError, Kind, LogOptions, ObjRef};
+use regex::bytes::Regex;
+
+use super::{RevisionError, name};
+use crate::{AnyRepo, Head, error::Result};
+
+/// A regular expression that is looked for in lines.
+#[derive(Clone, Debug)]
+pub struct Pattern(Regex);
+
+impl Pattern {
+    /// Reads a regular expression, as `git log -E` takes them.
+    ///
+    /// # Errors
+    /// [`RevisionError::Pattern`].
+    pub fn new(text: &str) -> Result<Self> {
+        Regex::new(text).map(Self).map_err(|error| {
+            let reason = error.to_string();
+            let reason = reason.lines().last().unwrap_or_default().trim_start_matches("error: ");
+            RevisionError::Pattern { text: text.to_owned(), reason: reason.to_owned() }.into()
+        })
+    }
+
+    /// Whether a line of the text matches.
+    #[must_use]
+    pub fn is_in(&self, text: &[u8]) -> bool {
+        text.split(|&byte| byte == b'\n').any(|line| self.0.is_match(line))
+    }
+}
+
+/// Returns the newest commit behind any ref whose message has a line that matches.
+pub(super) fn by_message(repo: &AnyRepo, words: &str) -> Result<ObjRef> {
+    let pattern = Pattern::new(words)?;
+    for entry in repo.log(&every_head(repo)?, LogOptions::default()) {
+        let entry = entry?;
+        if pattern.is_in(&entry.commit.message) {
+            return Ok(entry.at);
+        }
+    }
+    Err(RevisionError::NoMessage { words: words.to_owned() }.into())
+}
+
+/// Returns the commits that refs lead to, in order of the refs' names, and last what is checked out.
+///
+/// # Errors
+/// Those of the backend.
+pub fn every_head(repo: &AnyRepo) -> Result<Vec<ObjRef>> {
+    let mut heads = Vec::new();
+    for name in repo.backend().list_refs("refs/")?.into_keys() {
+        let Some(at) = repo.resolve(&name)? else { continue };
+        match repo.peel(at) {
+            Ok(at) => heads.push(at),
+            // A tag of a tree or a value has no history.
+            Err(StoreError::WrongKind { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    heads.extend(repo.checked_out_commit()?);
+    Ok(heads)
+}
+
+/// Returns what a ref held `back` moves ago, as its reflog says. Without a name it is the branch that is checked out.
+pub(super) fn logged(repo: &AnyRepo, base: &str, back: usize) -> Result<(Kind, ObjRef)> {
+    let Some((backend, _)) = repo.git() else {
+        return Err(RevisionError::NoReflog.into());
+    };
+    let name = match (base, repo.checked_out()?) {
+        ("", Head::Branch(branch)) => format!("refs/heads/{branch}"),
+        ("" | "HEAD" | "@", _) => "HEAD".to_owned(),
+        _ => name::ref_name(repo, base)?.ok_or_else(|| name::unknown(base))?,
+    };
+    let held = backend.refs().logged(&name)?;
+    let Some(oid) = held.len().checked_sub(back + 1).and_then(|place| held.get(place)) else {
+        return Err(RevisionError::ReflogEnd { name, moves: held.len(), asked: back }.into());
+    };
+    match repo.backend().read(&(*oid).into())? {
+        Some(object) => Ok((object.kind(), ObjRef::new(*oid, object.location()))),
+        None => Err(name::unknown(&oid.to_string())),
+    }
+}

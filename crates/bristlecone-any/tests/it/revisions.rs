@@ -1,0 +1,140 @@
+//! Revisions, paths, and who commits.
+
+use std::ffi::{OsStr, OsString};
+
+use bristlecone::{Error as StoreError, Kind, Zone, core::git::Algorithm};
+use bristlecone_any::{
+    AnyFormat, AnyRepo, Error, ErrorKind, OpenOptions,
+    identity::{Identity, Moment},
+    path,
+    revision::{self, RevisionError},
+};
+
+use super::commit;
+
+fn repo(format: AnyFormat) -> AnyRepo {
+    OpenOptions::new().format(format).open("memory:").unwrap()
+}
+
+fn formats() -> impl Iterator<Item = AnyFormat> {
+    AnyFormat::ALL.iter().map(|(name, _)| AnyFormat::standard(name).unwrap())
+}
+
+fn word(text: &str) -> &OsStr {
+    OsStr::new(text)
+}
+
+#[test]
+fn revisions_lead_to_commits_and_trees_in_every_format() {
+    for format in formats() {
+        let repo = repo(format);
+        let first = commit(&repo, "main", &[("fruit/apple", "green")]);
+        let second = commit(&repo, "main", &[("fruit/plum", "blue")]);
+        let third = commit(&repo, "main", &[("nut", "brown")]);
+        for (text, wanted) in [
+            ("HEAD", third),
+            ("main", third),
+            ("@", third),
+            ("main~1", second),
+            ("main~2", first),
+            ("main^^", first),
+            ("HEAD^{commit}~1", second),
+            (":/set fruit/pl", second),
+            (&second.oid.to_string(), second),
+            (&first.oid.to_string()[..10], first),
+        ] {
+            let found = revision::commit(&repo, word(text)).unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!(found.oid, wanted.oid, "{text} in {}", repo.format().name());
+        }
+        let tree = revision::tree(&repo, word("main~1:fruit")).unwrap();
+        assert_eq!(tree.find("plum").unwrap().as_deref(), Some(&b"blue"[..]));
+        assert_eq!(revision::object(&repo, word("main^{tree}")).unwrap().0, Kind::Node);
+        let heads = revision::every_head(&repo).unwrap();
+        assert_eq!(heads.iter().map(|at| at.oid).collect::<Vec<_>>(), [third.oid, third.oid]);
+    }
+}
+
+#[test]
+fn what_is_no_revision_says_why() {
+    let git = AnyFormat::git(Algorithm::Sha1);
+    let repo = repo(git);
+    let at = commit(&repo, "main", &[("fruit/apple", "green")]);
+    let error = |text: &str| match revision::object(&repo, word(text)) {
+        Err(error) => error,
+        Ok(found) => panic!("{text} is {found:?}"),
+    };
+    let revision_error = |text: &str| match error(text) {
+        Error::Revision(error) => error,
+        error => panic!("{text}: {error:?}"),
+    };
+    for text in ["gone", "main~7", "abcdef", "main:gone~"] {
+        let error = error(text);
+        assert_eq!(error.kind(), ErrorKind::NotFound, "{text}: {error:?}");
+    }
+    assert!(matches!(error("gone"), Error::Store(StoreError::NoRef { name }) if name == "gone"));
+    for text in ["main~x", "main^{", "main@{x}", ":fruit"] {
+        assert!(matches!(revision_error(text), RevisionError::Syntax { .. }), "{text}");
+    }
+    assert_eq!(revision_error("main@{1}"), RevisionError::NoReflog);
+    assert!(matches!(revision_error(":/never"), RevisionError::NoMessage { .. }));
+    assert!(matches!(revision_error(":/("), RevisionError::Pattern { .. }));
+    let peeled = RevisionError::Peel { text: "main^{blob}".to_owned(), found: Kind::Commit, wanted: Kind::Contents };
+    assert_eq!(revision_error("main^{blob}"), peeled);
+    let nothing = error("main:fruit/apple/core");
+    assert!(matches!(nothing, Error::NothingAt { value_above: Some(above), .. } if above.to_string() == "fruit/apple"));
+    let tree = repo.commit(at).unwrap().tree.oid.to_string();
+    let no_commit = revision::commit(&repo, word(&tree)).unwrap_err();
+    let wanted = |error: &Error| matches!(error, Error::Revision(RevisionError::WrongKind { found: Kind::Node, .. }));
+    assert!(wanted(&no_commit) && no_commit.kind() == ErrorKind::Mistake, "{no_commit:?}");
+    let no_dir = path::check_dir(&repo.checkout(at).unwrap(), &"fruit/apple".parse().unwrap()).unwrap_err();
+    assert!(matches!(no_dir, Error::NotADirectory { .. }), "{no_dir:?}");
+}
+
+#[test]
+fn words_are_revisions_ranges_or_paths() {
+    let repo = repo(AnyFormat::default());
+    let first = commit(&repo, "main", &[("fruit/apple", "green")]);
+    let second = commit(&repo, "main", &[("both/x", "1")]);
+    repo.branch("both").unwrap().compare_and_set(None, Some(second), Default::default()).unwrap();
+    let select = |words: &[&str], rest: Option<&[&str]>| {
+        let os = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
+        revision::select(&repo, &os(words), rest.map(os).as_deref(), Some(second))
+    };
+    let found = select(&["main", "^main~1", "fruit/apple"], None).unwrap();
+    assert_eq!((found.heads[0].oid, found.exclude[0].oid, found.heads_before), (second.oid, first.oid, 1));
+    assert_eq!(found.paths.iter().map(ToString::to_string).collect::<Vec<_>>(), ["fruit/apple"]);
+    let range = select(&["main~1..main"], None).unwrap();
+    assert_eq!((range.heads[0].oid, range.exclude[0].oid, range.heads_before), (second.oid, first.oid, 0));
+    assert!(matches!(select(&["both"], None), Err(Error::Revision(RevisionError::Both { .. }))));
+    assert!(matches!(select(&["neither"], None), Err(Error::Revision(RevisionError::Neither { .. }))));
+    assert!(matches!(select(&["main~x"], None), Err(Error::Revision(RevisionError::Syntax { .. }))));
+    assert_eq!(select(&["both"], Some(&["gone/x"])).unwrap().paths.len(), 1, "behind -- there are paths");
+    let pair = revision::pair(&repo, word("main~1...main")).unwrap().unwrap();
+    assert_eq!((pair.0.oid, pair.1.oid), (first.oid, second.oid));
+    let lone = repo.branch("lone").unwrap();
+    let mut tree = repo.tree();
+    tree.add("z", "1").unwrap();
+    lone.commit(&mut tree, &bristlecone::Info::message("alone")).unwrap();
+    let apart = revision::pair(&repo, word("lone...main"));
+    assert!(matches!(apart, Err(Error::Revision(RevisionError::NoAncestor { .. }))), "{apart:?}");
+}
+
+#[test]
+fn commits_are_signed_as_the_format_can() {
+    let at = Moment::parse("1700000000 +0130").unwrap();
+    let who = || Identity::named(b"A B <a@b>").unwrap();
+    let git = who().info(&AnyFormat::git(Algorithm::Sha1), &at, b"message").unwrap();
+    let author = git.author.clone().unwrap();
+    assert_eq!((&git.message[..], &author.ident[..]), (&b"message\n"[..], &b"A B <a@b>"[..]));
+    assert_eq!((author.seconds, git.committer), (1_700_000_000, git.author));
+    let native = who().info(&AnyFormat::default(), &at, b"message").unwrap();
+    assert_eq!((&native.message[..], native.author.unwrap().zone.minutes()), (&b"message"[..], 90));
+    let error = Identity::named(b"nobody").unwrap_err();
+    assert!(matches!(error, Error::Ident { .. }) && error.kind() == ErrorKind::Mistake, "{error:?}");
+    if let Some(tezos) = AnyFormat::standard("tezos") {
+        let error = who().info(&tezos, &at, b"message").unwrap_err();
+        assert!(matches!(&error, Error::Zone { format: "tezos", when } if *when == at), "{error:?}");
+        let utc = Moment { zone: Zone::default(), ..at };
+        assert_eq!(who().info(&tezos, &utc, b"message").unwrap().author.unwrap().seconds, utc.seconds);
+    }
+}
