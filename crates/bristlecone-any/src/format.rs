@@ -57,6 +57,12 @@ macro_rules! any_walk {
                     $($(#[$gate])? Self::$format(walk) => Walk::<S>::skip(walk),)*
                 }
             }
+
+            fn skip_items(&mut self, count: u64) -> bool {
+                match self {
+                    $($(#[$gate])? Self::$format(walk) => Walk::<S>::skip_items(walk, count),)*
+                }
+            }
         }
     };
 }
@@ -395,6 +401,8 @@ mod tests {
         let text = any.commit_text(&oid).unwrap();
         assert_eq!((tezos.commit_text(&oid), any.parse_commit_text(&text)), (Some(text), Some(oid)));
         let native = AnyFormat::standard("native").unwrap();
+        let mut listing = native.listing::<NoSource>(&ObjRef::from(oid), None, None, Direction::Forward);
+        assert!(Walk::<NoSource>::skip_items(&mut listing, 1));
         let bytes = vec![0; 1 << 20];
         let long = Object::from_body(Kind::Contents, bytes[..].into());
         assert!(native.check_structure(&NoSource, &long, true, &mut Checked::new()).is_err());
