@@ -12,13 +12,13 @@
 //! let repo = AnyRepo::open_or_create(dir.path())?;
 //! let main = repo.branch("main")?;
 //! let mut tree = main.tree()?;
-//! tree.add("fruit/apple", b"red")?;
+//! tree.set("fruit/apple", b"red")?;
 //! main.commit(&mut tree, &Info::message("first fruit"))?;
 //! repo.close()?;
 //!
 //! let again = AnyRepo::open(dir.path())?;
 //! assert_eq!(again.format().name(), "native");
-//! assert_eq!(again.branch("main")?.tree()?.find("fruit/apple")?.as_deref(), Some(&b"red"[..]));
+//! assert_eq!(again.branch("main")?.tree()?.get("fruit/apple")?.as_deref(), Some(&b"red"[..]));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

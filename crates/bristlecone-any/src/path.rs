@@ -39,7 +39,7 @@ pub fn check_dir(tree: &Tree, path: &Path) -> Result<()> {
     if path.is_root() {
         return Ok(());
     }
-    match tree.get(path)? {
+    match tree.entry(path)? {
         Some(entry) if entry.kind() == EntryKind::Dir => Ok(()),
         Some(entry) => Err(match entry.foreign() {
             Some(oid) => Error::Submodule { path: path.clone(), oid },
@@ -66,7 +66,7 @@ pub fn value_above(tree: &Tree, path: &Path) -> Result<Option<Path>> {
     let steps: Vec<&[u8]> = path.steps().collect();
     for step in steps.iter().take(steps.len().saturating_sub(1)) {
         above.push(step)?;
-        match tree.get(&above)? {
+        match tree.entry(&above)? {
             Some(entry) if entry.kind() == EntryKind::Dir => {}
             Some(_) => return Ok(Some(above)),
             None => return Ok(None),

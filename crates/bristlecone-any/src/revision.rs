@@ -11,11 +11,11 @@
 //! let main = repo.branch("main")?;
 //! let mut tree = main.tree()?;
 //! for colour in ["green", "red"] {
-//!     tree.add("fruit/apple", colour)?;
+//!     tree.set("fruit/apple", colour)?;
 //!     main.commit(&mut tree, &Info::message(colour))?;
 //! }
 //! let before = revision::tree(&repo, "HEAD~1".as_ref())?;
-//! assert_eq!(before.find("fruit/apple")?.as_deref(), Some(&b"green"[..]));
+//! assert_eq!(before.get("fruit/apple")?.as_deref(), Some(&b"green"[..]));
 //! assert_eq!(revision::commit(&repo, ":/gre".as_ref())?, revision::commit(&repo, "main^".as_ref())?);
 //! # Ok::<(), bristlecone_any::Error>(())
 //! ```
@@ -62,7 +62,7 @@ pub fn tree(repo: &AnyRepo, text: &OsStr) -> Result<Tree> {
             return Ok(tree);
         }
         path::check_dir(&tree, &path)?;
-        let found = tree.get(&path)?;
+        let found = tree.entry(&path)?;
         return match found.and_then(|entry| entry.tree()) {
             Some(below) => Ok(below),
             None => Err(path::nothing_at(&tree, &path)?),
@@ -136,7 +136,7 @@ pub fn object(repo: &AnyRepo, text: &OsStr) -> Result<(Kind, ObjRef)> {
 
 /// Returns the object at a path of a tree.
 fn object_at(repo: &AnyRepo, tree: &Tree, path: &Path, text: &OsStr) -> Result<(Kind, ObjRef)> {
-    let (found, shown) = (tree.get(path)?, escape(text.as_bytes()));
+    let (found, shown) = (tree.entry(path)?, escape(text.as_bytes()));
     let at = match &found {
         None if path.is_root() => Some(tree.root()?.into()),
         None => return Err(path::nothing_at(tree, path)?),
@@ -260,12 +260,12 @@ impl Wanted {
             if kind != Kind::Tag {
                 break;
             }
-            let tag = repo.tag(at)?;
+            let tag = repo.read_tag(at)?;
             (kind, at) = (tag.kind, tag.target);
         }
         match (self, kind) {
             (Self::Untagged, _) => Ok((kind, at)),
-            (Self::Kind(Kind::Node), Kind::Commit) => Ok((Kind::Node, repo.commit(at)?.tree)),
+            (Self::Kind(Kind::Node), Kind::Commit) => Ok((Kind::Node, repo.read_commit(at)?.tree)),
             (Self::Kind(Kind::Contents), Kind::Pieces) => Ok((kind, at)),
             (Self::Kind(wanted), _) if wanted == kind => Ok((kind, at)),
             (Self::Kind(wanted), _) => {

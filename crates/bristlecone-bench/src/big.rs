@@ -76,7 +76,7 @@ fn over_budget(job: &Job, bytes: u64) -> Result<Vec<Run>> {
     let started = Instant::now();
     for _ in 0..LOOKUPS {
         let n = random.below(entries);
-        let found = tree.find(path_of(n))?;
+        let found = tree.get(path_of(n))?;
         // Length and first byte, as in the suite's lookups; what is in between is compared at the end.
         if found.is_none_or(|found| found.len() != job.value_bytes || found.first() != Some(&b'v')) {
             run.wrong = Some(format!("entry {n} does not hold its value"));
@@ -97,7 +97,7 @@ fn fill(engine: &Engine, job: &Job, bytes: u64) -> Result<u64> {
     for dir in 0..dirs {
         let mut tree = branch.tree()?;
         for n in dir * DIR_ENTRIES..(dir + 1) * DIR_ENTRIES {
-            tree.add(path_of(n), values.get(n as usize))?;
+            tree.set(path_of(n), values.get(n as usize))?;
         }
         branch.commit(&mut tree, &Info::unsigned(format!("directory {dir}")).durability(Durability::None))?;
     }
@@ -114,7 +114,7 @@ fn finish(engine: &Engine, job: &Job, entries: u64, peak: Peak, run: &mut Run) -
     note_sizes(engine, peak, run);
     let tree = engine.repo().branch(BRANCH)?.tree()?;
     for n in (0..entries).step_by((entries / CHECKED).max(1) as usize) {
-        if tree.find(path_of(n))?.as_deref() != Some(&value(n as usize, job.value_bytes)[..]) {
+        if tree.get(path_of(n))?.as_deref() != Some(&value(n as usize, job.value_bytes)[..]) {
             run.wrong = Some(format!("entry {n} does not hold its value"));
         }
     }

@@ -70,7 +70,7 @@ fn branches<F: Format>(
         let tree = branch.tree()?;
         let read = index.is_multiple_of(every);
         for (path, value) in workload.paths.iter().zip(&values).filter(|_| read) {
-            let found = tree.find(path)?;
+            let found = tree.get(path)?;
             if found.as_deref() != Some(&value[..]) {
                 return Err(wrong(format!("{path} in {name} does not hold its value")));
             }
@@ -94,7 +94,7 @@ pub(crate) fn root_at_once<F: Format>(format: &F, workload: &Workload, values: &
     let repo = Repo::with_backend(format.clone(), std::sync::Arc::new(bristlecone::MemoryBackend::new()));
     let mut tree = repo.tree();
     for (path, value) in workload.paths.iter().zip(values) {
-        tree.add(path, value)?;
+        tree.set(path, value)?;
     }
     Ok(tree.root()?)
 }
@@ -105,7 +105,7 @@ fn history<F: Format>(repo: &Repo<F>, head: ObjRef, commits: usize) -> Result<()
     let mut next = Some(head);
     while let Some(at) = next {
         count += 1;
-        next = repo.commit(at)?.parents.first().copied();
+        next = repo.read_commit(at)?.parents.first().copied();
     }
     if count == commits {
         Ok(())
@@ -173,7 +173,7 @@ mod tests {
             let mut engine = Engine::create(&job, native(&job.switches)).unwrap();
             let mut tree = engine.repo().tree();
             for path in &workload.paths {
-                tree.add(path, &workload.value(7)[..]).unwrap();
+                tree.set(path, &workload.value(7)[..]).unwrap();
             }
             edit(&mut tree, &workload);
             engine.repo().branch("main").unwrap().commit(&mut tree, &info(&job, 0)).unwrap();
@@ -199,15 +199,15 @@ mod tests {
 
     #[test]
     fn a_wrong_missing_or_further_entry_is_found() {
-        let wrong = found(|tree, workload| tree.add(&workload.paths[30], &workload.value(8)[..]).unwrap(), 1);
+        let wrong = found(|tree, workload| tree.set(&workload.paths[30], &workload.value(8)[..]).unwrap(), 1);
         all_say(&wrong, "0/1/31 in main does not hold its value");
         all_say(&found(|tree, workload| tree.remove(&workload.paths[49]).unwrap(), 1), "0/1/50");
-        all_say(&found(|tree, _| tree.add("0/1/51", b"more").unwrap(), 1), "51 entries");
+        all_say(&found(|tree, _| tree.set("0/1/51", b"more").unwrap(), 1), "51 entries");
     }
 
     #[test]
     fn contents_elsewhere_show_in_the_root_and_commits_are_counted() {
-        all_say(&found(|tree, _| tree.add("elsewhere", b"more").unwrap(), 1), "the root of main");
+        all_say(&found(|tree, _| tree.set("elsewhere", b"more").unwrap(), 1), "the root of main");
         all_say(&found(|_, _| {}, 2), "1 commits lead to the head");
     }
 

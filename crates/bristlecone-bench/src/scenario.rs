@@ -103,7 +103,7 @@ fn commit_base<F: Format>(engine: &Engine<F>, job: &Job, workload: &Workload, na
     let repo = engine.repo();
     let mut tree: Tree<F> = repo.tree();
     for (n, path) in workload.paths.iter().enumerate() {
-        tree.add(path, &workload.value(n + 1)[..])?;
+        tree.set(path, &workload.value(n + 1)[..])?;
     }
     let info = info(job, 0).durability(Durability::None);
     let head = repo.commit_tree(&mut tree, &[], &info)?;

@@ -294,7 +294,7 @@ mod tests {
             let change = Change::new(&opened, &line.args, "", Durability::None).ok().unwrap();
             let edit = &mut |tree: &mut Tree| {
                 let mut numbered = values.iter().zip(1..);
-                Ok(numbered.try_for_each(|(value, n)| tree.add(format!("a/b/{n}"), *value))?)
+                Ok(numbered.try_for_each(|(value, n)| tree.set(format!("a/b/{n}"), *value))?)
             };
             let done = change.commit(edit).ok().unwrap();
             let hashed = counts.located.load(Relaxed) - before.0;

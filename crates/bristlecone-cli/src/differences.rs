@@ -28,7 +28,7 @@ pub(crate) fn write(out: &mut Output, before: &Tree, after: &Tree, path: &Path) 
 }
 
 fn value_at<'t>(tree: &'t Tree, path: &Path) -> Result<Option<DirEntry<'t>>> {
-    Ok(tree.get(path)?.filter(|entry| entry.kind() != EntryKind::Dir))
+    Ok(tree.entry(path)?.filter(|entry| entry.kind() != EntryKind::Dir))
 }
 
 type Contents = (EntryKind, Option<Vec<u8>>, Option<bristlecone::Oid>);

@@ -183,7 +183,7 @@ fn item(entry: &DirEntry<'_>) -> Option<Item> {
 
 /// Returns the bytes of a file or link in a tree.
 fn file(tree: &Tree, path: &[u8]) -> bristlecone::Result<Option<Vec<u8>>> {
-    let entry = tree.get(Path::from_bytes(path)?)?;
+    let entry = tree.entry(Path::from_bytes(path)?)?;
     match entry.filter(|entry| !matches!(entry.kind(), EntryKind::Dir | EntryKind::Foreign)) {
         Some(entry) => Ok(entry.contents()?.map(|bytes| bytes.to_vec())),
         None => Ok(None),

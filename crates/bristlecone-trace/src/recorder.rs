@@ -39,7 +39,7 @@ const AUTHOR: &str = "Tezos";
 /// let file = tempfile::tempfile()?;
 /// let repo = Repo::with_backend(Tezos::new(), std::sync::Arc::new(MemoryBackend::new()));
 /// let (recorder, mut tree) = Recorder::new(repo, file.try_clone()?)?;
-/// tree.add("data/version", b"genesis")?;
+/// tree.set("data/version", b"genesis")?;
 /// let head = recorder.commit(&mut tree, &[], 1_530_374_852, b"Genesis")?;
 /// println!("{}", head.hash());
 /// recorder.finish()?;

@@ -57,8 +57,8 @@ fn vote(repo: &Repo, voter: u64, attempts: &AtomicU64) -> Result<()> {
             // Runs again from the start when somebody else was faster.
             branch.edit(&info, |tree| {
                 attempts.fetch_add(u64::from(branch.name() == "main"), Relaxed);
-                let votes = tree.find("votes")?.map_or(0, |text| number(&text));
-                tree.add("votes", (votes + 1).to_string())
+                let votes = tree.get("votes")?.map_or(0, |text| number(&text));
+                tree.set("votes", (votes + 1).to_string())
             })?;
         }
     }
@@ -66,7 +66,7 @@ fn vote(repo: &Repo, voter: u64, attempts: &AtomicU64) -> Result<()> {
 }
 
 fn count(repo: &Repo, branch: &str) -> Result<u64> {
-    Ok(repo.branch(branch)?.tree()?.find("votes")?.map_or(0, |text| number(&text)))
+    Ok(repo.branch(branch)?.tree()?.get("votes")?.map_or(0, |text| number(&text)))
 }
 
 fn number(text: &[u8]) -> u64 {

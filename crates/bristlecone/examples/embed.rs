@@ -13,11 +13,11 @@ fn main() -> Result<()> {
 
     // A tree is a value: edits wait in memory, and nothing is hashed or written before the commit.
     let mut tree = main.tree()?;
-    let visits = tree.find("visits")?.map_or(0, |bytes| bytes.len()) + 1;
-    tree.add("visits", vec![b'|'; visits])?;
-    tree.add("fruit/apple", "red")?;
-    tree.add("fruit/plum", "blue")?;
-    tree.add("fruit/quince", "yellow")?;
+    let visits = tree.get("visits")?.map_or(0, |bytes| bytes.len()) + 1;
+    tree.set("visits", vec![b'|'; visits])?;
+    tree.set("fruit/apple", "red")?;
+    tree.set("fruit/plum", "blue")?;
+    tree.set("fruit/quince", "yellow")?;
     tree.remove("fruit/apple")?;
 
     // The commit writes what changed and moves the branch in one step; once it returns, it is on the disk.
@@ -25,7 +25,7 @@ fn main() -> Result<()> {
     println!("committed {}, root {}", at.oid, tree.root()?);
 
     // Lookups load what they pass. Listings are in order, within bounds.
-    println!("the plum is {}", main.tree()?.find("fruit/plum")?.map_or_else(String::new, |value| text(&value)));
+    println!("the plum is {}", main.tree()?.get("fruit/plum")?.map_or_else(String::new, |value| text(&value)));
     for entry in main.tree()?.list_with("fruit", &Listing::new().limit(10))? {
         let entry = entry?;
         println!("  fruit/{} has {} bytes", text(entry.step()), entry.bytes().unwrap_or(0));
@@ -33,9 +33,9 @@ fn main() -> Result<()> {
 
     // Equal contents have equal roots, whatever led to them.
     let mut other = repo.tree();
-    other.add("plum", "blue")?;
-    other.add("quince", "yellow")?;
-    let fruit = main.tree()?.find_tree("fruit")?.unwrap_or_else(|| repo.tree());
+    other.set("plum", "blue")?;
+    other.set("quince", "yellow")?;
+    let fruit = main.tree()?.get_tree("fruit")?.unwrap_or_else(|| repo.tree());
     assert!(other.same(&fruit)?);
     Ok(())
 }

@@ -30,7 +30,7 @@ fn main() -> Result<()> {
     let old = repo.revparse("garden~330")?;
     for (name, at) in [("now", head), ("330 days ago", old)] {
         let tree = repo.checkout(at)?;
-        println!("{name} it grows {:?} in the north", tree.find("beds/north/1")?);
+        println!("{name} it grows {:?} in the north", tree.get("beds/north/1")?);
     }
 
     // The last change of a path does not visit every commit: an index of history says which to pass over.
@@ -65,11 +65,11 @@ fn write_history(repo: &Repo) -> Result<()> {
     let mut tree = repo.tree();
     for day in 0..365 {
         if day % 40 == 0 {
-            tree.add("beds/north/1", plants[day / 40 % 4])?;
+            tree.set("beds/north/1", plants[day / 40 % 4])?;
         }
-        tree.add(format!("beds/south/{}", day % 12), format!("watered on day {day}"))?;
+        tree.set(format!("beds/south/{}", day % 12), format!("watered on day {day}"))?;
         match day {
-            50 => tree.add("gnome", "red hat")?,
+            50 => tree.set("gnome", "red hat")?,
             90 => tree.remove("gnome")?,
             _ => {}
         }

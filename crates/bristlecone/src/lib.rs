@@ -10,11 +10,11 @@
 //! let repo = Repo::memory();
 //! let main = repo.branch("main")?;
 //! let mut tree = main.tree()?;
-//! tree.add("fruit/apple", b"red")?;
-//! tree.add("fruit/plum", b"blue")?;
+//! tree.set("fruit/apple", b"red")?;
+//! tree.set("fruit/plum", b"blue")?;
 //! main.commit(&mut tree, &Info::message("first fruit"))?;
 //!
-//! assert_eq!(main.tree()?.find("fruit/plum")?.as_deref(), Some(&b"blue"[..]));
+//! assert_eq!(main.tree()?.get("fruit/plum")?.as_deref(), Some(&b"blue"[..]));
 //! # Ok::<(), bristlecone::Error>(())
 //! ```
 //!

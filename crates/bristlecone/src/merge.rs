@@ -101,7 +101,7 @@ impl Version {
 /// tree has the origin of `ours`.
 ///
 /// # Errors
-/// [`Error::Usage`] if the trees are of different stores; as [`Tree::find`] and [`Tree::write`].
+/// [`Error::Usage`] if the trees are of different stores; as [`Tree::get`] and [`Tree::write`].
 pub fn trees<F: Format>(base: Option<&Tree<F>>, ours: &Tree<F>, theirs: &Tree<F>) -> Result<Merged<F>> {
     let store = &ours.store;
     for other in base.iter().copied().chain([theirs]) {

@@ -73,8 +73,8 @@ impl<F: Format> Repo<F> {
     /// ```
     /// # use bristlecone::{Info, Repo};
     /// let repo = Repo::memory().with_identity("Ann <ann@example.org>");
-    /// let at = repo.branch("main")?.edit(&Info::message("first"), |tree| tree.add("a", "1"))?;
-    /// assert_eq!(repo.commit(at)?.author.ident, b"Ann <ann@example.org>");
+    /// let at = repo.branch("main")?.edit(&Info::message("first"), |tree| tree.set("a", "1"))?;
+    /// assert_eq!(repo.read_commit(at)?.author.ident, b"Ann <ann@example.org>");
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     #[must_use]
@@ -142,7 +142,7 @@ impl<F: Format> Repo<F> {
     ///
     /// # Errors
     /// [`Error::Missing`]; [`Error::WrongKind`] if it is no commit; [`Error::Corrupt`] and others of the backend.
-    pub fn commit(&self, at: impl Into<ObjRef>) -> Result<Commit> {
+    pub fn read_commit(&self, at: impl Into<ObjRef>) -> Result<Commit> {
         let at = at.into();
         let store = self.now();
         let object = store.read(Kind::Commit, &at)?;
@@ -155,7 +155,7 @@ impl<F: Format> Repo<F> {
     /// Costs one read, unless the commit came without its number, as from another store's objects.
     ///
     /// # Errors
-    /// As [`Repo::commit`].
+    /// As [`Repo::read_commit`].
     pub fn generation(&self, at: impl Into<ObjRef>) -> Result<u64> {
         commit::generation(&self.now(), &at.into())
     }
@@ -163,7 +163,7 @@ impl<F: Format> Repo<F> {
     /// Returns the tree of a commit, with the commit as its origin.
     ///
     /// # Errors
-    /// As [`Repo::commit`].
+    /// As [`Repo::read_commit`].
     pub fn checkout(&self, at: impl Into<ObjRef>) -> Result<Tree<F>> {
         let at = at.into();
         checkout(self.shared.now(&[at.oid]), at)
@@ -265,10 +265,10 @@ impl<F: Format> Repo<F> {
     /// Makes HEAD name a commit itself.
     ///
     /// # Errors
-    /// As [`Repo::commit`]; those of the backend.
+    /// As [`Repo::read_commit`]; those of the backend.
     pub fn detach_head(&self, at: impl Into<ObjRef>) -> Result<()> {
         let at = at.into();
-        self.commit(at)?;
+        self.read_commit(at)?;
         self.point_head(RefTarget::Object(at))
     }
 

@@ -31,19 +31,19 @@ pub use status::{Compared, Status};
 /// ```
 /// # use bristlecone::{Info, Repo};
 /// let (app, lib) = (Repo::memory(), Repo::memory());
-/// let theirs = lib.branch("main")?.edit(&Info::message("a library"), |tree| tree.add("code", "1"))?;
+/// let theirs = lib.branch("main")?.edit(&Info::message("a library"), |tree| tree.set("code", "1"))?;
 /// let main = app.branch("main")?;
-/// let ours = main.edit(&Info::message("a program"), |tree| tree.add("start", "here"))?;
+/// let ours = main.edit(&Info::message("a program"), |tree| tree.set("start", "here"))?;
 ///
 /// let subtree = app.subtree("lib")?;
 /// app.copy_objects(&lib, &[theirs])?;
 /// let mut joined = subtree.add(ours, theirs, None, None)?;
 /// let info = Info::message(joined.message);
 /// main.commit_with_parents(&mut joined.tree, &joined.parents, &info)?;
-/// let head = main.edit(&Info::message("better"), |tree| tree.add("lib/code", "2"))?;
+/// let head = main.edit(&Info::message("better"), |tree| tree.set("lib/code", "2"))?;
 ///
 /// subtree.push(head, &lib, "main", Default::default())?;
-/// assert_eq!(lib.branch("main")?.tree()?.find("code")?.as_deref(), Some(&b"2"[..]));
+/// assert_eq!(lib.branch("main")?.tree()?.get("code")?.as_deref(), Some(&b"2"[..]));
 /// # Ok::<(), bristlecone::Error>(())
 /// ```
 #[derive(Clone, Debug)]

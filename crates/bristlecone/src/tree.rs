@@ -64,11 +64,11 @@ const STORED_LEVELS: u16 = (PATH_STEPS_MAX - 64) as u16;
 /// # use bristlecone::Repo;
 /// let repo = Repo::memory();
 /// let (mut one, mut other) = (repo.tree(), repo.tree());
-/// one.add("a/b", b"1")?;
-/// one.add("c", b"2")?;
-/// other.add("c", b"0")?;
-/// other.add("a/b", b"1")?;
-/// other.add("c", b"2")?;
+/// one.set("a/b", b"1")?;
+/// one.set("c", b"2")?;
+/// other.set("c", b"0")?;
+/// other.set("a/b", b"1")?;
+/// other.set("c", b"2")?;
 /// assert_eq!(one.root()?, other.root()?);
 /// # Ok::<(), bristlecone::Error>(())
 /// ```
@@ -144,7 +144,7 @@ impl<F: Format> Tree<F> {
     ///
     /// # Errors
     /// [`Error::Path`]; [`Error::Missing`], [`Error::Corrupt`] and others of the backend.
-    pub fn find(&self, path: impl AsPath) -> Result<Option<Bytes<'_>>> {
+    pub fn get(&self, path: impl AsPath) -> Result<Option<Bytes<'_>>> {
         let path = path.as_path()?;
         let Some((parent, step)) = path.split_last() else { return Ok(None) };
         if self.patch.is_none() && self.lower.is_empty() {
@@ -162,8 +162,8 @@ impl<F: Format> Tree<F> {
     /// Returns what is at `path`, with its kind.
     ///
     /// # Errors
-    /// As [`Tree::find`].
-    pub fn get(&self, path: impl AsPath) -> Result<Option<DirEntry<'_, F>>> {
+    /// As [`Tree::get`].
+    pub fn entry(&self, path: impl AsPath) -> Result<Option<DirEntry<'_, F>>> {
         let path = path.as_path()?;
         let Some((parent, step)) = path.split_last() else { return Ok(None) };
         let Some(place) = self.walk(parent)? else { return Ok(None) };
@@ -177,8 +177,8 @@ impl<F: Format> Tree<F> {
     /// Lookups below the handle do not walk `path` again.
     ///
     /// # Errors
-    /// As [`Tree::find`].
-    pub fn find_tree(&self, path: impl AsPath) -> Result<Option<Self>> {
+    /// As [`Tree::get`].
+    pub fn get_tree(&self, path: impl AsPath) -> Result<Option<Self>> {
         let path = path.as_path()?;
         if path.is_root() {
             return Ok(Some(self.clone()));
@@ -186,7 +186,7 @@ impl<F: Format> Tree<F> {
         if self.finger.as_ref().is_some_and(|finger| finger.parent.starts_with(path.as_bytes())) {
             let mut settled = self.clone();
             settled.settle();
-            return settled.find_tree(&*path);
+            return settled.get_tree(&*path);
         }
         let Some((parent, step)) = path.split_last() else { return Ok(None) };
         let Some(place) = self.walk(parent)? else { return Ok(None) };
@@ -199,16 +199,16 @@ impl<F: Format> Tree<F> {
     /// Whether there is a value at `path`.
     ///
     /// # Errors
-    /// As [`Tree::find`].
-    pub fn mem(&self, path: impl AsPath) -> Result<bool> {
+    /// As [`Tree::get`].
+    pub fn contains(&self, path: impl AsPath) -> Result<bool> {
         Ok(self.kind(path)?.is_some_and(|kind| kind != EntryKind::Dir))
     }
 
     /// Whether there is a directory at `path`.
     ///
     /// # Errors
-    /// As [`Tree::find`].
-    pub fn mem_tree(&self, path: impl AsPath) -> Result<bool> {
+    /// As [`Tree::get`].
+    pub fn contains_tree(&self, path: impl AsPath) -> Result<bool> {
         Ok(self.kind(path)? == Some(EntryKind::Dir))
     }
 
@@ -216,7 +216,7 @@ impl<F: Format> Tree<F> {
     /// directory.
     ///
     /// # Errors
-    /// As [`Tree::find`].
+    /// As [`Tree::get`].
     pub fn kind(&self, path: impl AsPath) -> Result<Option<EntryKind>> {
         let path = path.as_path()?;
         let Some((parent, step)) = path.split_last() else { return Ok(Some(EntryKind::Dir)) };
@@ -227,7 +227,7 @@ impl<F: Format> Tree<F> {
     /// Whether the tree has no entries.
     ///
     /// # Errors
-    /// As [`Tree::find`].
+    /// As [`Tree::get`].
     pub fn is_empty(&self) -> Result<bool> {
         self.is_empty_at(&self.root_place()?)
     }
@@ -241,7 +241,7 @@ impl<F: Format> Tree<F> {
     /// Returns the id of the root, hashing what was edited. Writes nothing.
     ///
     /// # Errors
-    /// As [`Tree::find`].
+    /// As [`Tree::get`].
     pub fn root(&self) -> Result<Oid> {
         if let (Some(base), None, None) = (self.written_base()?, &self.patch, &self.finger) {
             return Ok(base.oid);
@@ -292,31 +292,31 @@ impl<F: Format> Tree<F> {
     /// Short values wait in memory; one of 4 KiB and more may be hashed and written ahead of the commit. A value
     /// has at most 2 GiB.
     ///
-    /// `tree.add(p, v)?; tree.find(p)? == Some(v)`; other paths are unchanged, but a value above `p`.
+    /// `tree.set(p, v)?; tree.get(p)? == Some(v)`; other paths are unchanged, but a value above `p`.
     ///
     /// # Errors
     /// [`Error::Path`]; [`Error::RootPath`] for the root; [`Error::TooLarge`]; those of the backend for large
     /// values. [`Error::IsDirectory`] here for a directory with pending edits; for another one wherever the edits are
     /// hashed, as by [`Tree::root`], [`Tree::write`] and commits: the tree keeps its edits, and goes on once the path is
     /// replaced.
-    pub fn add<'v>(&mut self, path: impl AsPath, value: impl Into<NewValue<'v>>) -> Result<()> {
-        self.add_kind(path, EntryKind::Value, value)
+    pub fn set<'v>(&mut self, path: impl AsPath, value: impl Into<NewValue<'v>>) -> Result<()> {
+        self.set_kind(path, EntryKind::Value, value)
     }
 
-    /// As [`Tree::add`], where a directory there goes with all below it.
+    /// As [`Tree::set`], where a directory there goes with all below it.
     ///
     /// ```
     /// # use bristlecone::{Error, Repo};
     /// let mut tree = Repo::memory().tree();
-    /// tree.add("fruit/apple", "red")?;
-    /// assert!(matches!(tree.add("fruit", "none"), Err(Error::IsDirectory { .. })));
+    /// tree.set("fruit/apple", "red")?;
+    /// assert!(matches!(tree.set("fruit", "none"), Err(Error::IsDirectory { .. })));
     /// tree.replace("fruit", "none")?;
-    /// assert_eq!(tree.find("fruit/apple")?, None);
+    /// assert_eq!(tree.get("fruit/apple")?, None);
     /// # Ok::<(), Error>(())
     /// ```
     ///
     /// # Errors
-    /// As [`Tree::add`].
+    /// As [`Tree::set`].
     pub fn replace<'v>(&mut self, path: impl AsPath, value: impl Into<NewValue<'v>>) -> Result<()> {
         let leaf = self.leaf(EntryKind::Value, value.into())?;
         self.edit(&*path.as_path()?, Edit::Over(leaf))
@@ -328,25 +328,25 @@ impl<F: Format> Tree<F> {
     /// ```
     /// # use bristlecone::Repo;
     /// let mut tree = Repo::memory().tree();
-    /// tree.add_many((0..1000).map(|n| (format!("dir/{n}"), format!("value {n}"))))?;
+    /// tree.set_many((0..1000).map(|n| (format!("dir/{n}"), format!("value {n}"))))?;
     /// assert_eq!(tree.count("dir")?, 1000);
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     ///
     /// # Errors
-    /// As [`Tree::add`]; what came before the entry that failed is added.
-    pub fn add_many<'v, P: AsPath, V: Into<NewValue<'v>>>(
+    /// As [`Tree::set`]; what came before the entry that failed is added.
+    pub fn set_many<'v, P: AsPath, V: Into<NewValue<'v>>>(
         &mut self,
         entries: impl IntoIterator<Item = (P, V)>,
     ) -> Result<()> {
-        entries.into_iter().try_for_each(|(path, value)| self.add(path, value))
+        entries.into_iter().try_for_each(|(path, value)| self.set(path, value))
     }
 
-    /// As [`Tree::add`], for a value, an executable or a link.
+    /// As [`Tree::set`], for a value, an executable or a link.
     ///
     /// # Errors
-    /// As [`Tree::add`]; [`Error::Usage`] for a kind that is no value.
-    pub fn add_kind<'v>(&mut self, path: impl AsPath, kind: EntryKind, value: impl Into<NewValue<'v>>) -> Result<()> {
+    /// As [`Tree::set`]; [`Error::Usage`] for a kind that is no value.
+    pub fn set_kind<'v>(&mut self, path: impl AsPath, kind: EntryKind, value: impl Into<NewValue<'v>>) -> Result<()> {
         if !kind.has_contents() {
             return Err(Error::Usage { reason: "a directory or foreign id is not added as a value" });
         }
@@ -354,13 +354,13 @@ impl<F: Format> Tree<F> {
         self.edit(&*path.as_path()?, Edit::Leaf(leaf))
     }
 
-    /// As [`Tree::add_kind`], for a value that [`crate::Repo::write_value`] has written.
+    /// As [`Tree::set_kind`], for a value that [`crate::Repo::write_value`] has written.
     ///
     /// # Errors
-    /// As [`Tree::add_kind`]; [`Error::Usage`] for a value in another store.
-    pub fn add_stored(&mut self, path: impl AsPath, kind: EntryKind, value: &StoredValue) -> Result<()> {
+    /// As [`Tree::set_kind`]; [`Error::Usage`] for a value in another store.
+    pub fn set_stored(&mut self, path: impl AsPath, kind: EntryKind, value: &StoredValue) -> Result<()> {
         let (backend, snapshot, at, bytes) = match &value.0 {
-            Stored::Bytes(value) => return self.add_kind(path, kind, value),
+            Stored::Bytes(value) => return self.set_kind(path, kind, value),
             Stored::Pieces { backend, snapshot, at, bytes } => (backend, snapshot, *at, *bytes),
         };
         if !kind.has_contents() {
@@ -376,8 +376,8 @@ impl<F: Format> Tree<F> {
     /// Binds `path` to an id of another store, such as a submodule's commit.
     ///
     /// # Errors
-    /// As [`Tree::add`].
-    pub fn add_foreign(&mut self, path: impl AsPath, oid: Oid) -> Result<()> {
+    /// As [`Tree::set`].
+    pub fn set_foreign(&mut self, path: impl AsPath, oid: Oid) -> Result<()> {
         self.edit(&*path.as_path()?, Edit::Leaf(Leaf::Foreign(oid)))
     }
 
@@ -406,9 +406,9 @@ impl<F: Format> Tree<F> {
     /// that many and the steps of `path` would be too many, its directories are read and its levels counted.
     ///
     /// # Errors
-    /// As [`Tree::add`]; [`PathError::TooDeep`] in [`Error::Path`] if something
+    /// As [`Tree::set`]; [`PathError::TooDeep`] in [`Error::Path`] if something
     /// would lie too deep; then nothing is changed.
-    pub fn add_tree(&mut self, path: impl AsPath, tree: &Self) -> Result<()> {
+    pub fn set_tree(&mut self, path: impl AsPath, tree: &Self) -> Result<()> {
         let path = path.as_path()?;
         if let Some(early) = &tree.early {
             flush_early(&tree.store, early)?;
@@ -466,10 +466,10 @@ impl<F: Format> Tree<F> {
     /// Replaces the value at `path` by what `change` makes of it; `None` removes it.
     ///
     /// # Errors
-    /// As [`Tree::find`] and [`Tree::add`]; [`Error::IsDirectory`].
+    /// As [`Tree::get`] and [`Tree::set`]; [`Error::IsDirectory`].
     pub fn update(&mut self, path: impl AsPath, change: impl FnOnce(Option<&[u8]>) -> Option<Vec<u8>>) -> Result<()> {
         let path = path.as_path()?;
-        let (kind, value) = match self.get(&*path)? {
+        let (kind, value) = match self.entry(&*path)? {
             Some(entry) if entry.kind().has_contents() => {
                 let bytes = entry.contents()?;
                 (entry.kind(), change(bytes.as_deref()))
@@ -480,7 +480,7 @@ impl<F: Format> Tree<F> {
             _ => (EntryKind::Value, change(None)),
         };
         match value {
-            Some(value) => self.add_kind(&*path, kind, value),
+            Some(value) => self.set_kind(&*path, kind, value),
             None => self.remove(&*path),
         }
     }

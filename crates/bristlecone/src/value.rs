@@ -16,8 +16,8 @@ pub(crate) type Owner = (usize, u64);
 /// # use bristlecone::{Repo, Value};
 /// let value = Value::new(vec![7; 10_000]);
 /// let mut tree = Repo::memory().tree();
-/// tree.add("a", &value)?;
-/// tree.add("b", &value)?;
+/// tree.set("a", &value)?;
+/// tree.set("b", &value)?;
 /// # Ok::<(), bristlecone::Error>(())
 /// ```
 #[derive(Clone, Debug)]

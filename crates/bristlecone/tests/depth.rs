@@ -34,7 +34,7 @@ fn path(steps: usize, last: &str) -> Path {
 fn deep<F: Format>(repo: &Repo<F>) -> Result<Tree<F>, Error> {
     let mut tree = repo.tree();
     for steps in 1..=PATH_STEPS_MAX {
-        tree.add(path(steps, "v"), format!("level {steps}"))?;
+        tree.set(path(steps, "v"), format!("level {steps}"))?;
     }
     Ok(tree)
 }
@@ -42,17 +42,17 @@ fn deep<F: Format>(repo: &Repo<F>) -> Result<Tree<F>, Error> {
 /// Looks at every level of a tree, whatever of it is written.
 fn look<F: Format>(tree: &Tree<F>) -> Outcome {
     let last = path(PATH_STEPS_MAX, "v");
-    assert_eq!(tree.find(&last)?.as_deref(), Some(&b"level 1024"[..]));
-    assert!(tree.mem(&last)? && tree.mem_tree("d")? && !tree.is_empty()?);
-    assert_eq!(tree.get("d")?.map(|entry| entry.kind()), Some(EntryKind::Dir));
+    assert_eq!(tree.get(&last)?.as_deref(), Some(&b"level 1024"[..]));
+    assert!(tree.contains(&last)? && tree.contains_tree("d")? && !tree.is_empty()?);
+    assert_eq!(tree.entry("d")?.map(|entry| entry.kind()), Some(EntryKind::Dir));
     assert_eq!(tree.count("")?, 2);
     assert_eq!(tree.list_with("d/d/d", &Listing::new().reverse())?.count(), 2);
-    let below = tree.find_tree("d/d")?.expect("there is a directory");
-    assert_eq!(below.find(path(PATH_STEPS_MAX - 2, "v"))?.as_deref(), Some(&b"level 1024"[..]));
+    let below = tree.get_tree("d/d")?.expect("there is a directory");
+    assert_eq!(below.get(path(PATH_STEPS_MAX - 2, "v"))?.as_deref(), Some(&b"level 1024"[..]));
     assert_eq!(tree.walk_all("")?.count(), 2 * PATH_STEPS_MAX - 1);
     assert_eq!(tree.stats()?.depth, PATH_STEPS_MAX as u64);
     assert!(format!("{tree:?}").len() < 100_000, "a tree is shown in few words");
-    assert_eq!(tree.reader().find(&last)?.as_deref(), Some(&b"level 1024"[..]));
+    assert_eq!(tree.reader().get(&last)?.as_deref(), Some(&b"level 1024"[..]));
     Ok(())
 }
 
@@ -71,7 +71,7 @@ fn whole_life<F: Format>(repo: &Repo<F>) -> Outcome {
     drop(pending);
 
     let last = path(PATH_STEPS_MAX, "v");
-    tree.add(&last, "changed")?;
+    tree.set(&last, "changed")?;
     let second = main.commit(&mut tree, &Info::unsigned("changed"))?;
     assert_eq!(repo.last_change(second, &last)?.map(|entry| entry.at), Some(second));
     repo.index_history(second)?;
@@ -90,14 +90,14 @@ fn whole_life<F: Format>(repo: &Repo<F>) -> Outcome {
     assert_eq!(count, PATH_STEPS_MAX);
 
     let pruned = tree.prune([&last])?;
-    assert_eq!(pruned.find(&last)?.as_deref(), Some(&b"changed"[..]));
+    assert_eq!(pruned.get(&last)?.as_deref(), Some(&b"changed"[..]));
     assert_eq!(pruned.root()?, tree.root()?);
 
     let other = memory(repo.format().clone());
     other.copy_objects(repo, &[second])?;
-    assert_eq!(other.checkout(second.oid)?.find(&last)?.as_deref(), Some(&b"changed"[..]));
+    assert_eq!(other.checkout(second.oid)?.get(&last)?.as_deref(), Some(&b"changed"[..]));
     let mut copied = other.tree();
-    copied.add_tree("", &tree)?;
+    copied.set_tree("", &tree)?;
     assert!(copied.same(&tree)?);
 
     // What is left after all is removed, before anything is written.
@@ -105,7 +105,7 @@ fn whole_life<F: Format>(repo: &Repo<F>) -> Outcome {
     for steps in 1..=PATH_STEPS_MAX {
         emptied.remove(path(steps, "v"))?;
     }
-    assert!(emptied.is_empty()? && emptied.get("d")?.is_none() && emptied.list("")?.next().is_none());
+    assert!(emptied.is_empty()? && emptied.entry("d")?.is_none() && emptied.list("")?.next().is_none());
     Ok(())
 }
 
@@ -114,10 +114,10 @@ fn merges<F: Format>(repo: &Repo<F>) -> Outcome {
     let base = deep(repo)?;
     let (mut ours, mut theirs, mut against) = (base.clone(), base.clone(), base.clone());
     for steps in 1..=PATH_STEPS_MAX {
-        ours.add(path(steps, "ours"), "1")?;
-        theirs.add(path(steps, "theirs"), "2")?;
-        ours.add(path(steps, "v"), "3")?;
-        against.add(path(steps, "v"), "4")?;
+        ours.set(path(steps, "ours"), "1")?;
+        theirs.set(path(steps, "theirs"), "2")?;
+        ours.set(path(steps, "v"), "3")?;
+        against.set(path(steps, "v"), "4")?;
     }
     let merged = merge::trees(Some(&base), &ours, &theirs)?;
     assert!(merged.conflicts.is_empty());
@@ -126,7 +126,7 @@ fn merges<F: Format>(repo: &Repo<F>) -> Outcome {
         let merged = merge::trees(base, &ours, &against)?;
         assert_eq!(merged.conflicts.len(), PATH_STEPS_MAX);
         assert!(merged.conflicts.is_sorted_by(|one, other| one.path < other.path));
-        assert_eq!(merged.tree.find(path(PATH_STEPS_MAX, "v"))?.as_deref(), Some(&b"3"[..]));
+        assert_eq!(merged.tree.get(path(PATH_STEPS_MAX, "v"))?.as_deref(), Some(&b"3"[..]));
     }
     Ok(())
 }
@@ -171,7 +171,7 @@ fn a_tree_of_every_level_is_committed_by_a_pool_with_small_stacks() {
         for steps in 2..=PATH_STEPS_MAX {
             for n in 0..7 {
                 let above = Path::from_steps(std::iter::repeat_n("d", steps - 2)).unwrap();
-                tree.add(above.join(format!("side {n}").as_bytes()).unwrap().join(b"v").unwrap(), "1").unwrap();
+                tree.set(above.join(format!("side {n}").as_bytes()).unwrap().join(b"v").unwrap(), "1").unwrap();
             }
         }
         let commit = || {
@@ -198,16 +198,16 @@ fn a_plain_tree_of_every_level_lives_on_a_small_stack() {
         let again = plain.clone();
         assert!(again == plain && format!("{again:?}").contains("level 1024"));
         let mut other = repo.tree();
-        other.add_concrete("", &again)?;
+        other.set_concrete("", &again)?;
         assert!(other.same(&tree)?);
-        other.add(path(PATH_STEPS_MAX, "v"), "changed")?;
+        other.set(path(PATH_STEPS_MAX, "v"), "changed")?;
         assert!(other.to_concrete()? != plain);
         let mut above = again;
         for _ in 0..10_000 {
             above = Concrete::Dir([(b"d".to_vec(), above)].into());
         }
         assert!(above.clone() == above);
-        assert!(matches!(other.add_concrete("", &above), Err(Error::Path(PathError::TooDeep { .. }))));
+        assert!(matches!(other.set_concrete("", &above), Err(Error::Path(PathError::TooDeep { .. }))));
         Ok(())
     });
 }
@@ -216,16 +216,16 @@ fn a_plain_tree_of_every_level_lives_on_a_small_stack() {
 fn ahead(repo: &Repo, levels: usize, between: bool) -> Outcome {
     let mut tree = repo.tree();
     for steps in 1..=levels {
-        tree.add(path(steps, "v"), "1")?;
+        tree.set(path(steps, "v"), "1")?;
     }
     let mut first = tree.ahead()?;
     let mut second = if between { Some(tree.ahead()?) } else { None };
     for steps in 1..=levels {
         tree.remove(path(steps, "v"))?;
     }
-    assert!(!tree.mem_tree("d")? && tree.find(path(levels, "v"))?.is_none());
-    tree.add(path(levels, "w"), "2")?;
-    assert!(tree.mem_tree("d")? && tree.kind("v")?.is_none());
+    assert!(!tree.contains_tree("d")? && tree.get(path(levels, "v"))?.is_none());
+    tree.set(path(levels, "w"), "2")?;
+    assert!(tree.contains_tree("d")? && tree.kind("v")?.is_none());
     first.write()?;
     second.as_mut().map_or(Ok(()), |second| second.write().map(drop))?;
     assert_eq!(tree.walk_all("")?.count(), levels);
@@ -246,10 +246,10 @@ fn nest<F: Format>(
     mut between: impl FnMut(usize, &mut Tree<F>) -> Outcome,
 ) -> Result<(usize, Tree<F>), Error> {
     let mut tree = repo.tree();
-    tree.add("v", "level 1024")?;
+    tree.set("v", "level 1024")?;
     for levels in 1..=10 * PATH_STEPS_MAX {
         let mut above = repo.tree();
-        match above.add_tree("d", &tree) {
+        match above.set_tree("d", &tree) {
             Ok(()) => {}
             Err(Error::Path(PathError::TooDeep { steps })) => {
                 assert_eq!(steps, levels + 1);
@@ -273,7 +273,7 @@ fn trees_are_not_put_into_each_other_deeper_than_paths_go() {
         let mixed = nest(&repo, |level, tree| if level % 7 == 0 { tree.write().map(drop) } else { Ok(()) })?;
         for (levels, tree) in [&pending, &written, &mixed] {
             assert_eq!(*levels, PATH_STEPS_MAX);
-            assert_eq!(tree.find(path(PATH_STEPS_MAX, "v"))?.as_deref(), Some(&b"level 1024"[..]));
+            assert_eq!(tree.get(path(PATH_STEPS_MAX, "v"))?.as_deref(), Some(&b"level 1024"[..]));
             assert!(tree.same(&pending.1)?);
         }
         Ok(())
@@ -285,28 +285,28 @@ fn a_tree_does_not_go_where_it_is_too_deep() {
     on_a_small_stack(|| {
         let repo = Repo::memory();
         let mut part = repo.tree();
-        part.add(path(700, "v"), "1")?;
+        part.set(path(700, "v"), "1")?;
         let written = repo.tree_at(part.clone().write()?);
         let (fits, too_deep) = (path(324, "at"), path(325, "at"));
         for part in [&part, &written] {
             let mut tree = repo.tree();
-            tree.add("other", "2")?;
-            let refused = tree.add_tree(&too_deep, part);
+            tree.set("other", "2")?;
+            let refused = tree.set_tree(&too_deep, part);
             assert!(matches!(refused, Err(Error::Path(PathError::TooDeep { steps: 1025 }))), "{refused:?}");
-            tree.add_tree(&fits, part)?;
+            tree.set_tree(&fits, part)?;
             // Where it is in the finger, too.
-            tree.add(
+            tree.set(
                 too_deep.split_last().map(|(above, _)| Path::from_bytes(above).unwrap()).unwrap().join(b"x").unwrap(),
                 "3",
             )?;
-            assert!(tree.add_tree(&too_deep, part).is_err());
+            assert!(tree.set_tree(&too_deep, part).is_err());
             assert_eq!(tree.stats()?.depth, PATH_STEPS_MAX as u64);
         }
         // What was once there does not count, nor what comes to nothing.
         part.remove(path(700, "v"))?;
-        part.add("v", "1")?;
+        part.set("v", "1")?;
         let mut tree = repo.tree();
-        tree.add_tree(&too_deep, &part)?;
+        tree.set_tree(&too_deep, &part)?;
         assert_eq!(tree.stats()?.depth, 326);
         Ok(())
     });

@@ -36,9 +36,9 @@ impl Random {
         for tree in trees {
             match choice {
                 0..2 => tree.remove(&path)?,
-                2 => tree.add_foreign(&path, Oid::from_array([9; 32]))?,
-                3 => tree.add_kind(&path, EntryKind::Link, &value)?,
-                _ => tree.add(&path, &value)?,
+                2 => tree.set_foreign(&path, Oid::from_array([9; 32]))?,
+                3 => tree.set_kind(&path, EntryKind::Link, &value)?,
+                _ => tree.set(&path, &value)?,
             }
         }
         Ok(())
@@ -70,12 +70,12 @@ fn borrowed_lookups_and_short_edits_are_those_of_the_general_way() -> Result<()>
             let mut reader = one.reader();
             for _ in 0..300 {
                 let path = random.path();
-                let found = other.find(&path)?;
-                assert_eq!(one.find(&path)?, found, "{path}");
-                assert_eq!(reader.find(&path)?, found, "{path}");
-                let kind = |tree: &Tree| Ok::<_, bristlecone::Error>(tree.get(&path)?.map(|entry| entry.kind()));
+                let found = other.get(&path)?;
+                assert_eq!(one.get(&path)?, found, "{path}");
+                assert_eq!(reader.get(&path)?, found, "{path}");
+                let kind = |tree: &Tree| Ok::<_, bristlecone::Error>(tree.entry(&path)?.map(|entry| entry.kind()));
                 assert_eq!(kind(&one)?, kind(&other)?, "{path}");
-                assert_eq!(one.mem_tree(&path)?, other.mem_tree(&path)?, "{path}");
+                assert_eq!(one.contains_tree(&path)?, other.contains_tree(&path)?, "{path}");
             }
         }
         assert_eq!(fast.branch("main")?.tree()?.to_concrete()?, slow.branch("main")?.tree()?.to_concrete()?);

@@ -95,7 +95,7 @@ impl Dag {
             let path = PATHS[random.below(PATHS.len() - 1)];
             match random.below(4) {
                 0 => tree.remove(path).unwrap(),
-                _ => tree.add(path, format!("{}", random.below(3))).unwrap(),
+                _ => tree.set(path, format!("{}", random.below(3))).unwrap(),
             }
         }
         self.add(tree, parents, seconds);
@@ -253,7 +253,7 @@ impl Ask {
 
 /// What is at a path: a value with its kind, or a directory's root.
 fn state(tree: &Tree, path: &str) -> Option<String> {
-    let entry = tree.get(path).unwrap()?;
+    let entry = tree.entry(path).unwrap()?;
     Some(match entry.kind() {
         EntryKind::Dir => format!("dir {}", entry.tree().unwrap().root().unwrap()),
         kind => format!("{kind:?} {:?}", entry.contents().unwrap()),
@@ -329,7 +329,7 @@ fn a_merge_is_simplified_before_its_parents_are_known_to_be_left_out() {
     let values = ["a", "b", "b", "a"];
     for (n, parents) in [vec![], vec![0], vec![1], vec![2, 0]].into_iter().enumerate() {
         let mut tree = dag.repo.tree();
-        tree.add("a", values[n]).unwrap();
+        tree.set("a", values[n]).unwrap();
         dag.add(tree, parents, n as i64);
     }
     for order in [LogOrder::Date, LogOrder::Topological] {
@@ -390,7 +390,7 @@ fn grow(dag: &mut Dag, random: &mut Random) {
             dag.commit(random, parents, seconds);
         } else {
             let mut tree = dag.repo.checkout(dag.at[*parents.last().unwrap()]).unwrap();
-            tree.add(format!("noise/{}", random.below(1000)), format!("{}", random.below(9))).unwrap();
+            tree.set(format!("noise/{}", random.below(1000)), format!("{}", random.below(9))).unwrap();
             dag.add(tree, parents, seconds);
         }
     }
@@ -400,7 +400,7 @@ fn grow(dag: &mut Dag, random: &mut Random) {
 fn line(repo: &Repo, count: usize, each: impl Fn(usize, &mut Tree)) -> Vec<ObjRef> {
     let (mut tree, mut at) = (repo.tree(), Vec::<ObjRef>::new());
     for n in 0..count {
-        tree.add(format!("dir-{}/file-{}", n % 50, n * 7 % 4999), format!("{n}")).unwrap();
+        tree.set(format!("dir-{}/file-{}", n % 50, n * 7 % 4999), format!("{n}")).unwrap();
         each(n, &mut tree);
         let info = Info::message("").by(Signature::new("", n as i64)).durability(Durability::None);
         let parents: Vec<ObjRef> = at.last().copied().into_iter().collect();
@@ -417,10 +417,10 @@ fn last_change_reads_far_fewer_commits_than_there_are() {
     let repo = Repo::with_backend(Native::new(), Arc::new(counted));
     let at = line(&repo, COUNT, |n, tree| {
         if [1234, 9000].contains(&n) {
-            tree.add("rare/one", format!("{n}")).unwrap();
+            tree.set("rare/one", format!("{n}")).unwrap();
         }
         if n == 5 {
-            tree.add("rarest", "once").unwrap();
+            tree.set("rarest", "once").unwrap();
         }
     });
     let ask = |what: &str, path: &str, head: usize| {
@@ -465,7 +465,7 @@ fn last_change_works_where_nothing_can_be_written() {
     let memory: Arc<dyn Backend> = Arc::new(MemoryBackend::new());
     let at = line(&Repo::with_backend(Native::new(), memory.clone()), 4000, |n, tree| {
         if n == 100 {
-            tree.add("rare", "x").unwrap();
+            tree.set("rare", "x").unwrap();
         }
     });
     let repo = Repo::with_backend(Native::new(), Arc::new(ReadOnly(memory)));
@@ -479,7 +479,7 @@ fn the_index_is_kept_on_disk() -> Outcome {
     let repo = Repo::create(dir.path(), Native::new(), DiskOptions::default())?;
     let at = line(&repo, 1500, |n, tree| {
         if n == 100 {
-            tree.add("rare", "x").unwrap();
+            tree.set("rare", "x").unwrap();
         }
     });
     assert_eq!(repo.index_history(at[1499])?, 1500);
@@ -500,7 +500,7 @@ fn deep_histories_need_no_stack() {
     const COUNT: usize = 200_000;
     let repo = Repo::memory();
     let mut tree = repo.tree();
-    tree.add("a", "1").unwrap();
+    tree.set("a", "1").unwrap();
     let root = tree.write().unwrap();
     let mut at: Vec<ObjRef> = Vec::with_capacity(COUNT);
     let write = |n: usize, parents: Vec<ObjRef>, generation: u64| {
@@ -556,7 +556,7 @@ fn names_lead_to_commits() -> Outcome {
     let repo = Repo::memory();
     assert!(matches!(repo.revparse("HEAD"), Err(Error::NoRef { name }) if name == "HEAD"));
     let main = repo.branch("main")?;
-    let commit = |text: &str| main.edit(&Info::unsigned(text), |tree| tree.add("a", text));
+    let commit = |text: &str| main.edit(&Info::unsigned(text), |tree| tree.set("a", text));
     let (one, two, three) = (commit("1")?, commit("2")?, commit("3")?);
     let mut tree = main.tree()?;
     let merge = main.commit_with_parents(&mut tree, &[three, one], &Info::unsigned("merge"))?;
@@ -599,7 +599,7 @@ fn names_lead_to_commits() -> Outcome {
     for text in ["main~x", "main^{tree}", "main~99999999999", "main~1x"] {
         assert!(matches!(repo.revparse(text), Err(Error::Usage { .. })), "{text}");
     }
-    let root = repo.commit(merge)?.tree.oid.to_string();
+    let root = repo.read_commit(merge)?.tree.oid.to_string();
     assert!(matches!(repo.revparse(&root), Err(Error::WrongKind { .. })));
     assert!(matches!(repo.revparse(&root[..20]), Err(Error::NoRef { .. })), "a short id means a commit");
     Ok(())
@@ -609,7 +609,7 @@ fn names_lead_to_commits() -> Outcome {
 fn tags_come_before_branches() -> Outcome {
     let repo = Repo::memory();
     let main = repo.branch("main")?;
-    let commit = |text: &str| main.edit(&Info::unsigned(text), |tree| tree.add("a", text));
+    let commit = |text: &str| main.edit(&Info::unsigned(text), |tree| tree.set("a", text));
     let (one, two) = (commit("1")?, commit("2")?);
     for (name, at) in [("refs/tags/v1", one), ("refs/tags/main", one), ("refs/tags/release/1", two)] {
         assert!(repo.compare_and_set(name, None, Some(RefTarget::Object(at)), Durability::None)?);
@@ -627,9 +627,9 @@ fn tags_come_before_branches() -> Outcome {
         assert_eq!(repo.revparse(text)?, wanted, "{text}");
     }
     assert_eq!(repo.peel(two)?, two);
-    let root = repo.commit(one)?.tree;
+    let root = repo.read_commit(one)?.tree;
     assert!(matches!(repo.peel(root), Err(Error::WrongKind { .. })));
-    assert!(matches!(repo.tag(one), Err(Error::WrongKind { .. })));
+    assert!(matches!(repo.read_tag(one), Err(Error::WrongKind { .. })));
     assert!(repo.compare_and_set("refs/tags/tree", None, Some(RefTarget::Object(root)), Durability::None)?);
     assert!(matches!(repo.revparse("tree"), Err(Error::WrongKind { .. })));
     Ok(())
@@ -639,8 +639,8 @@ fn tags_come_before_branches() -> Outcome {
 fn commits_are_compared_below_a_path() -> Outcome {
     let repo = Repo::memory();
     let main = repo.branch("main")?;
-    let one = main.edit(&Info::unsigned("1"), |tree| tree.add("a/b", "1").and_then(|()| tree.add("c", "1")))?;
-    let two = main.edit(&Info::unsigned("2"), |tree| tree.add("a/b", "2").and_then(|()| tree.remove("c")))?;
+    let one = main.edit(&Info::unsigned("1"), |tree| tree.set("a/b", "1").and_then(|()| tree.set("c", "1")))?;
+    let two = main.edit(&Info::unsigned("2"), |tree| tree.set("a/b", "2").and_then(|()| tree.remove("c")))?;
     for (path, wanted) in [("", vec!["a/b", "c"]), ("a", vec!["a/b"]), ("none", vec![])] {
         let (before, after) = (repo.checkout(one)?, repo.checkout(two)?);
         let found: Vec<Path> = before.diff(&after, path)?.map(|found| Ok(found?.path)).collect::<Result<_, Error>>()?;

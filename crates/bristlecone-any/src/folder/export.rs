@@ -186,7 +186,7 @@ impl Work {
             if self.stop.load(Relaxed) {
                 return Ok(());
             }
-            let Some(entry) = lot.tree.get(name)? else { continue };
+            let Some(entry) = lot.tree.entry(name)? else { continue };
             self.done.add(lot.folder.write(&entry, self.replace)?);
         }
         Ok(())

@@ -155,9 +155,9 @@ enum Contents {
 impl Contents {
     fn add_to(&self, tree: &mut Tree, path: &Path) -> Result<()> {
         match self {
-            Self::Value(kind, Bytes::Here(bytes)) => tree.add_kind(path, *kind, bytes.as_slice())?,
-            Self::Value(kind, Bytes::Written(value)) => tree.add_stored(path, *kind, value)?,
-            Self::Submodule(commit) => tree.add_foreign(path, *commit)?,
+            Self::Value(kind, Bytes::Here(bytes)) => tree.set_kind(path, *kind, bytes.as_slice())?,
+            Self::Value(kind, Bytes::Written(value)) => tree.set_stored(path, *kind, value)?,
+            Self::Submodule(commit) => tree.set_foreign(path, *commit)?,
             Self::Nothing => {}
         }
         Ok(())
@@ -338,7 +338,7 @@ impl Work<'_> {
         for &index in dirs {
             let path = &self.scan.dirs[index].path;
             let below = Path::from_steps(path.steps().skip(parent.len()))?;
-            if let Some(subtree) = tree.find_tree(&below)? {
+            if let Some(subtree) = tree.get_tree(&below)? {
                 trees.push((path.clone(), subtree));
             }
         }
@@ -423,7 +423,7 @@ impl Work<'_> {
             match finished.recv_timeout(Duration::from_millis(100)) {
                 Ok(Finished::Trees(trees)) => {
                     for (path, subtree) in trees {
-                        tree.add_tree(&path, &subtree)?;
+                        tree.set_tree(&path, &subtree)?;
                     }
                 }
                 Ok(Finished::Files(files)) => {

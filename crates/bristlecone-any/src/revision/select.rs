@@ -149,7 +149,7 @@ pub fn select(
 fn is_there(trees: &[Tree], word: &OsStr) -> Result<Option<Path>> {
     let Ok(path) = path_of(word) else { return Ok(None) };
     for tree in trees {
-        if path.is_root() || tree.get(&path)?.is_some() {
+        if path.is_root() || tree.entry(&path)?.is_some() {
             return Ok(Some(path));
         }
     }

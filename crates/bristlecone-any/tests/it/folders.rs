@@ -118,9 +118,9 @@ fn what_patterns_leave_out_is_counted_by_who_says_so() {
     let (tree, imported) = folder::import(&repo, from.path(), &options, &mut |_| {}).unwrap();
     let ignored: Vec<_> = imported.ignored.iter().map(|(by, count)| (by.as_deref(), count.files, count.dirs)).collect();
     assert_eq!(ignored, [(None, 2, 1), (Some(".coneignore"), 1, 0)]);
-    assert!(tree.mem("keep").unwrap() && !tree.mem("c.log").unwrap() && !tree.mem("a.tmp").unwrap());
+    assert!(tree.contains("keep").unwrap() && !tree.contains("c.log").unwrap() && !tree.contains("a.tmp").unwrap());
     let (tree, _) = folder::import(&repo, from.path(), &options.all(true), &mut |_| {}).unwrap();
-    assert!(tree.mem("c.log").unwrap() && !tree.mem("a.tmp").unwrap());
+    assert!(tree.contains("c.log").unwrap() && !tree.contains("a.tmp").unwrap());
 }
 
 #[cfg(feature = "tezos")]
@@ -138,7 +138,7 @@ fn what_a_format_does_not_keep_is_refused_or_taken_plain() {
     let plain = ImportOptions::new().plain(true);
     let (tree, imported) = folder::import(&repo, from.path(), &plain, &mut |_| {}).unwrap();
     assert_eq!((imported.plain, imported.links), (2, 0));
-    assert_eq!(tree.find("link").unwrap().as_deref(), Some(&b"many/1"[..]));
+    assert_eq!(tree.get("link").unwrap().as_deref(), Some(&b"many/1"[..]));
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn an_export_goes_where_it_may() {
     let store = tempfile::tempdir().unwrap();
     let repo = AnyRepo::create(store.path(), AnyFormat::default()).unwrap();
     let mut tree = repo.tree();
-    tree.add("a/b", "new").unwrap();
+    tree.set("a/b", "new").unwrap();
     let to = tempfile::tempdir().unwrap();
     let export = |tree: &_, dir: &Path, replace| folder::export(&repo, tree, dir, replace, &mut |_| {});
     fs::create_dir(to.path().join("a")).unwrap();
@@ -170,7 +170,7 @@ fn an_export_goes_where_it_may() {
     assert!(matches!(error, Error::Folder(FolderError::InTheWay { .. })), "{error:?}");
     assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
     // A name that no file has is refused before anything is written.
-    tree.add("z/..", "no").unwrap();
+    tree.set("z/..", "no").unwrap();
     let out = to.path().join("none");
     let error = export(&tree, &out, false).unwrap_err();
     assert!(matches!(error, Error::Folder(FolderError::FileName { .. })), "{error:?}");

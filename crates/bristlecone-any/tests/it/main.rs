@@ -13,7 +13,7 @@ fn commit(repo: &AnyRepo, branch: &str, values: &[(&str, &str)]) -> ObjRef {
     let branch = repo.branch(branch).unwrap();
     let mut tree = branch.tree().unwrap();
     for (path, value) in values {
-        tree.add(*path, *value).unwrap();
+        tree.set(*path, *value).unwrap();
     }
     branch.commit(&mut tree, &Info::message(format!("set {}", values[0].0))).unwrap()
 }
@@ -21,5 +21,5 @@ fn commit(repo: &AnyRepo, branch: &str, values: &[(&str, &str)]) -> ObjRef {
 /// Returns a value at the head of a branch.
 fn value(repo: &AnyRepo, branch: &str, path: &str) -> Option<Vec<u8>> {
     let tree = repo.branch(branch).unwrap().tree().unwrap();
-    tree.find(path).unwrap().map(|bytes| bytes.to_vec())
+    tree.get(path).unwrap().map(|bytes| bytes.to_vec())
 }

@@ -190,7 +190,7 @@ fn reading_only_writes_nothing() {
         let repo = AnyRepo::open_read_only(place.clone()).unwrap();
         let main = repo.branch("main").unwrap();
         let mut tree = main.tree().unwrap();
-        tree.add("a", "2").unwrap();
+        tree.set("a", "2").unwrap();
         let refused = main.commit(&mut tree, &bristlecone::Info::message("no"));
         assert!(matches!(refused, Err(StoreError::ReadOnly)), "{place:?}: {refused:?}");
     }

@@ -47,7 +47,7 @@ fn revisions_lead_to_commits_and_trees_in_every_format() {
             assert_eq!(found.oid, wanted.oid, "{text} in {}", repo.format().name());
         }
         let tree = revision::tree(&repo, word("main~1:fruit")).unwrap();
-        assert_eq!(tree.find("plum").unwrap().as_deref(), Some(&b"blue"[..]));
+        assert_eq!(tree.get("plum").unwrap().as_deref(), Some(&b"blue"[..]));
         assert_eq!(revision::object(&repo, word("main^{tree}")).unwrap().0, Kind::Node);
         let heads = revision::every_head(&repo).unwrap();
         assert_eq!(heads.iter().map(|at| at.oid).collect::<Vec<_>>(), [third.oid, third.oid]);
@@ -82,7 +82,7 @@ fn what_is_no_revision_says_why() {
     assert_eq!(revision_error("main^{blob}"), peeled);
     let nothing = error("main:fruit/apple/core");
     assert!(matches!(nothing, Error::NothingAt { value_above: Some(above), .. } if above.to_string() == "fruit/apple"));
-    let tree = repo.commit(at).unwrap().tree.oid.to_string();
+    let tree = repo.read_commit(at).unwrap().tree.oid.to_string();
     let no_commit = revision::commit(&repo, word(&tree)).unwrap_err();
     let wanted = |error: &Error| matches!(error, Error::Revision(RevisionError::WrongKind { found: Kind::Node, .. }));
     assert!(wanted(&no_commit) && no_commit.kind() == ErrorKind::Mistake, "{no_commit:?}");
@@ -113,7 +113,7 @@ fn words_are_revisions_ranges_or_paths() {
     assert_eq!((pair.0.oid, pair.1.oid), (first.oid, second.oid));
     let lone = repo.branch("lone").unwrap();
     let mut tree = repo.tree();
-    tree.add("z", "1").unwrap();
+    tree.set("z", "1").unwrap();
     lone.commit(&mut tree, &bristlecone::Info::message("alone")).unwrap();
     let apart = revision::pair(&repo, word("lone...main"));
     assert!(matches!(apart, Err(Error::Revision(RevisionError::NoAncestor { .. }))), "{apart:?}");

@@ -58,7 +58,7 @@ fn fill(engine: &Engine, entries: u64) -> Result<()> {
     for first in (0..entries).step_by(COMMIT_ENTRIES as usize) {
         let mut tree = branch.tree()?;
         for n in first..(first + COMMIT_ENTRIES).min(entries) {
-            tree.add(path_of(n), &value(n as usize, VALUE_BYTES)[..])?;
+            tree.set(path_of(n), &value(n as usize, VALUE_BYTES)[..])?;
         }
         branch.commit(&mut tree, &unsynced("fill"))?;
     }
@@ -73,7 +73,7 @@ fn find(engine: &Engine, entries: u64) -> Result<Run> {
     let mut laps = Laps::start(paths.len());
     let mut found = 0;
     for path in &paths {
-        found += u64::from(tree.find(path)?.is_some_and(|value| value.len() == VALUE_BYTES));
+        found += u64::from(tree.get(path)?.is_some_and(|value| value.len() == VALUE_BYTES));
         laps.lap();
     }
     let mut run = lapped("find", laps);
@@ -110,7 +110,7 @@ fn add(engine: &Engine, entries: u64) -> Result<Run> {
     for _ in 0..EDITS {
         let path = added_path(random.below(entries));
         let mut tree = branch.tree()?;
-        tree.add(&path, b"added")?;
+        tree.set(&path, b"added")?;
         branch.commit(&mut tree, &info)?;
         laps.lap();
     }
@@ -141,7 +141,7 @@ fn wrong(engine: &Engine, entries: u64) -> Result<Option<String>> {
         return Ok(Some(format!("the directory has {count} entries in place of {entries}")));
     }
     for n in (0..entries).step_by((entries / 1000).max(1) as usize) {
-        if tree.find(path_of(n))?.as_deref() != Some(&value(n as usize, VALUE_BYTES)[..]) {
+        if tree.get(path_of(n))?.as_deref() != Some(&value(n as usize, VALUE_BYTES)[..]) {
             return Ok(Some(format!("entry {n} does not hold its value")));
         }
     }

@@ -33,7 +33,7 @@ pub(super) fn distinct<F: Format>(engine: &mut Engine<F>, job: &Job, workload: &
     let repo = engine.repo();
     let run = timed(engine, job, workload, &repo, |tree, i| {
         for (n, path) in workload.paths.iter().enumerate() {
-            tree.add(path, values.get(i * entries + n))?;
+            tree.set(path, values.get(i * entries + n))?;
         }
         Ok(())
     })?;
@@ -71,7 +71,7 @@ impl CommitValues {
 #[inline]
 fn add_all<'v, F: Format>(tree: &mut Tree<F>, workload: &Workload, value: impl Fn() -> NewValue<'v>) -> Result<()> {
     for path in &workload.paths {
-        tree.add(path, value())?;
+        tree.set(path, value())?;
     }
     Ok(())
 }

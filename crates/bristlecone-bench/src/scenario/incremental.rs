@@ -32,7 +32,7 @@ pub(super) fn run<F: Format>(
         let mut held: Vec<Vec<u8>> = base_values(workload).into_iter().map(|n| workload.value(n)).collect();
         timed(engine, &infos, |tree, i| {
             for (path, value) in workload.paths.iter().zip(&held) {
-                tree.add(path, value)?;
+                tree.set(path, value)?;
             }
             let (entry, value) = changes.at(i);
             held[entry].copy_from_slice(value);
@@ -85,7 +85,7 @@ impl Changes {
     #[inline]
     pub(super) fn apply<F: Format>(&self, tree: &mut Tree<F>, workload: &Workload, i: usize) -> Result<()> {
         let (entry, value) = self.at(i);
-        Ok(tree.add(&workload.paths[entry], value)?)
+        Ok(tree.set(&workload.paths[entry], value)?)
     }
 
     /// Returns what every branch holds once all changes are committed above the base.

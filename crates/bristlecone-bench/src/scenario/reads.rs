@@ -56,14 +56,14 @@ pub(super) fn run<F: Format>(
 #[inline]
 pub(super) fn look_up<F: Format>(tree: &Tree<F>, workload: &Workload, way: Way, lookups: &[u32]) -> Result<u64> {
     match way {
-        Way::InOrder | Way::Walk => each(lookups, &workload.paths, |path| Ok(tree.find(path)?)),
+        Way::InOrder | Way::Walk => each(lookups, &workload.paths, |path| Ok(tree.get(path)?)),
         Way::Reader => {
             let mut reader = tree.reader();
-            each(lookups, &workload.paths, |path| Ok(reader.find(path)?))
+            each(lookups, &workload.paths, |path| Ok(reader.get(path)?))
         }
         Way::Subtree => {
-            let Some(below) = tree.find_tree(&workload.dir)? else { return Err(absent(&workload.dir)) };
-            each(lookups, &workload.names, |name| Ok(below.find(name)?))
+            let Some(below) = tree.get_tree(&workload.dir)? else { return Err(absent(&workload.dir)) };
+            each(lookups, &workload.names, |name| Ok(below.get(name)?))
         }
     }
 }

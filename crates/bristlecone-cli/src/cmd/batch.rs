@@ -174,7 +174,7 @@ fn apply(tree: &mut Tree, edits: &[(u64, Edit)], force: bool, done: &Done) -> Re
     for (line, edit) in edits {
         let made = match edit {
             Edit::Set(path, value) => set::set(tree, path, &set::New::Bytes(value), force),
-            Edit::Remove(path) => match tree.get(path)? {
+            Edit::Remove(path) => match tree.entry(path)? {
                 None => Err(path::nothing_at(tree, path)?.into()),
                 Some(_) => Ok(tree.remove(path)?),
             },
@@ -186,7 +186,7 @@ fn apply(tree: &mut Tree, edits: &[(u64, Edit)], force: bool, done: &Done) -> Re
 }
 
 fn test(tree: &Tree, path: &bristlecone::Path, expected: Option<&[u8]>) -> Result<()> {
-    let found = tree.get(path)?;
+    let found = tree.entry(path)?;
     match (&found, expected) {
         (None, None) => Ok(()),
         (None, Some(_)) => Err(Failure::negative(format!("there is nothing at {path}, where a value was expected"))),

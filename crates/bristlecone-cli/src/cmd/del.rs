@@ -39,7 +39,7 @@ pub(super) fn run(args: DelArgs, context: &mut Context) -> Result<()> {
     let opened = context.globals.open(Access::Write)?;
     let change = Change::new(&opened, &args.commit, &format!("Remove {path}"), args.durability)?;
     let done = change.commit(&mut |tree| {
-        if tree.get(&path)?.is_none() {
+        if tree.entry(&path)?.is_none() {
             return Err(path::nothing_at(tree, &path)?.into());
         }
         Ok(tree.remove(&path)?)

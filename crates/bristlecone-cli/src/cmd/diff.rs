@@ -63,7 +63,7 @@ fn sides(opened: &Opened, args: &DiffArgs) -> Result<(Tree, Tree)> {
         return Ok((opened.tree_to_read(args.before.as_ref())?, after));
     }
     let parent = match after.origin() {
-        Some(at) => opened.repo.commit(at)?.parents.first().copied(),
+        Some(at) => opened.repo.read_commit(at)?.parents.first().copied(),
         None => None,
     };
     let before = match parent {

@@ -82,7 +82,7 @@ fn export_dir(args: &ExportArgs, dir: &Path, context: &mut Context) -> Result<()
     let tree = opened.tree_to_read(args.at.as_ref())?;
     let commit = tree.origin();
     path::check_dir(&tree, &path)?;
-    let Some(tree) = tree.find_tree(&path)? else { return Err(path::nothing_at(&tree, &path)?.into()) };
+    let Some(tree) = tree.get_tree(&path)? else { return Err(path::nothing_at(&tree, &path)?.into()) };
     let plan = with_progress(|tell| folder::export(&opened.repo, &tree, dir, args.force, tell))?;
     let seconds = began.elapsed().as_secs_f64();
     for left_out in &plan.foreign {

@@ -44,7 +44,7 @@ pub(super) fn run(args: GetArgs, context: &mut Context) -> Result<()> {
     let path = text::entry_path(&args.path)?;
     let opened = context.globals.open(Access::Read)?;
     let tree = opened.tree_to_read(args.at.as_ref())?;
-    let Some(found) = tree.get(&path)? else { return Err(path::nothing_at(&tree, &path)?.into()) };
+    let Some(found) = tree.entry(&path)? else { return Err(path::nothing_at(&tree, &path)?.into()) };
     if found.kind() == EntryKind::Dir {
         return Err(Failure::usage(format!("{path} is a directory; list it with `cone list {path}`")));
     }

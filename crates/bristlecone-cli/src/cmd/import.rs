@@ -115,7 +115,7 @@ fn import_dir(args: &ImportArgs, dir: &Path, context: &mut Context) -> Result<()
     let change = Change::new(&opened, &args.commit, &message, DurabilityArg::Synced)?;
     // What cannot be bound is better said before the work than after.
     let check = |tree: &Tree| {
-        if args.force || path.is_root() || tree.mem_tree(&path)? {
+        if args.force || path.is_root() || tree.contains_tree(&path)? {
             return Ok(());
         }
         set::check_place(tree, &path.join(b"x")?)
@@ -131,7 +131,7 @@ fn import_dir(args: &ImportArgs, dir: &Path, context: &mut Context) -> Result<()
     }
     let done = change.commit(&mut |tree| {
         check(tree)?;
-        Ok(tree.add_tree(&path, &imported)?)
+        Ok(tree.set_tree(&path, &imported)?)
     })?;
     let seconds = began.elapsed().as_secs_f64();
     tell(&summary, seconds);

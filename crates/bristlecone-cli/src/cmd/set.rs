@@ -148,13 +148,13 @@ pub(super) fn set(tree: &mut Tree, path: &Path, value: &New<'_>, force: bool) ->
     if !force {
         check_place(tree, path)?;
     }
-    let kind = match tree.get(path)? {
+    let kind = match tree.entry(path)? {
         Some(entry) if entry.kind() == EntryKind::Executable => EntryKind::Executable,
         _ => EntryKind::Value,
     };
     match value {
-        New::Bytes(bytes) => tree.add_kind(path, kind, *bytes)?,
-        New::Stored(value) => tree.add_stored(path, kind, value)?,
+        New::Bytes(bytes) => tree.set_kind(path, kind, *bytes)?,
+        New::Stored(value) => tree.set_stored(path, kind, value)?,
     }
     Ok(())
 }
@@ -165,7 +165,7 @@ pub(super) fn check_place(tree: &Tree, path: &Path) -> Result<()> {
         let way = format!("remove it first (`cone del {above}`), or replace it with --force");
         return Err(Failure::usage(format!("{above} is a value, so nothing can lie below it; {way}")));
     }
-    if tree.mem_tree(path)? {
+    if tree.contains_tree(path)? {
         let way = format!("name an entry in it, remove it first (`cone del {path}`), or replace it with --force");
         return Err(Failure::usage(format!("{path} is a directory; {way}")));
     }

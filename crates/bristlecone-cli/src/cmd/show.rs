@@ -36,7 +36,7 @@ pub(super) fn run(args: ShowArgs, context: &mut Context) -> Result<()> {
     let opened = context.globals.open(Access::Read)?;
     if let Some(text) = &args.rev
         && let Some((tree, path)) = revision::place(&opened.repo, text)?
-        && let Some(entry) = tree.get(&path)?
+        && let Some(entry) = tree.entry(&path)?
         && !matches!(entry.kind(), EntryKind::Dir | EntryKind::Foreign)
     {
         return value(&entry, context);
@@ -61,7 +61,7 @@ pub(super) fn run(args: ShowArgs, context: &mut Context) -> Result<()> {
 }
 
 fn commit(opened: &Opened, at: ObjRef, context: &mut Context) -> Result<()> {
-    let commit = opened.repo.commit(at)?;
+    let commit = opened.repo.read_commit(at)?;
     let before = match commit.parents.first() {
         Some(_) if opened.repo.shallow()?.contains(&at.oid) => opened.repo.tree(),
         Some(parent) => opened.repo.checkout(*parent)?,
@@ -84,7 +84,7 @@ fn commit(opened: &Opened, at: ObjRef, context: &mut Context) -> Result<()> {
 }
 
 fn tag(opened: &Opened, at: ObjRef, context: &mut Context) -> Result<()> {
-    let tag = opened.repo.tag(at)?;
+    let tag = opened.repo.read_tag(at)?;
     let out = &mut context.out;
     out.line(format_args!("tag {} {}", escape(&tag.name), at.oid))?;
     if let Some(tagger) = &tag.tagger {

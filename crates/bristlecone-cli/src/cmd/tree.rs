@@ -39,7 +39,7 @@ pub(super) fn run(args: TreeArgs, context: &mut Context) -> Result<()> {
     let opened = context.globals.open(Access::Read)?;
     let tree = opened.tree_to_read(args.at.as_ref())?;
     path::check_dir(&tree, &path)?;
-    let Some(tree) = tree.find_tree(&path)? else { return Ok(()) };
+    let Some(tree) = tree.get_tree(&path)? else { return Ok(()) };
     let mut head = fields! {};
     put_name(&mut head, "path", path.as_bytes());
     context.out.begin(&head, "entries")?;

@@ -91,7 +91,7 @@ fn the_root_is_that_of_the_same_values_set_one_by_one() {
             'x' => bristlecone::EntryKind::Executable,
             _ => bristlecone::EntryKind::Value,
         };
-        tree.add_kind(bristlecone::Path::from_bytes(name).unwrap(), kind, bytes).unwrap();
+        tree.set_kind(bristlecone::Path::from_bytes(name).unwrap(), kind, bytes).unwrap();
     }
     assert_eq!(imported["root"], tree.root().unwrap().to_string());
 }

@@ -419,7 +419,7 @@ fn stores_that_were_never_gits_are_exported_and_what_git_cannot_hold_is_refused(
     for (path, value) in [("a/b", "1"), ("a-b", "2"), ("long", &"x".repeat(400_000))] {
         let odd = Info::message("message").by(Signature::new(&b"A >nobody< <ma\0il"[..], 77));
         let branch = place.repo().branch("main").unwrap();
-        branch.edit(&odd, |tree| tree.add(path, value)).unwrap();
+        branch.edit(&odd, |tree| tree.set(path, value)).unwrap();
     }
     place.ok(["set", "empty", "", "--author", "Ann <ann@example.org>"]);
     let to = place.path("out.git");

@@ -106,8 +106,8 @@ fn foreign_ids_are_left_out_by_name() {
         let repo = place.repo();
         let main = repo.branch("main").unwrap();
         let mut tree = main.tree().unwrap();
-        tree.add_foreign("sub/module", "00112233445566778899aabbccddeeff00112233".parse().unwrap()).unwrap();
-        tree.add("file", b"1").unwrap();
+        tree.set_foreign("sub/module", "00112233445566778899aabbccddeeff00112233".parse().unwrap()).unwrap();
+        tree.set("file", b"1").unwrap();
         main.commit(&mut tree, &Info::unsigned("with a submodule")).unwrap();
     }
     let exported = place.json(["export", "out"]);

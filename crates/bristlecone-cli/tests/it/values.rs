@@ -67,14 +67,14 @@ fn large_values_come_and_go_in_bounded_memory() {
     assert!(std::fs::read(place.path("third")).unwrap() == bytes);
     // The same as if it had come whole.
     let mut tree = bristlecone::Repo::memory().tree();
-    tree.add("a/b", &bytes).unwrap();
+    tree.set("a/b", &bytes).unwrap();
     assert_eq!(place.json(["log"])["commits"][0]["root"], tree.root().unwrap().to_string());
     // And as a file among others.
     place.file("folder/small", "x");
     std::fs::rename(place.path("third"), place.path("folder/large")).unwrap();
     assert_eq!(limited("\"$0\" import folder --path b").code, 0);
-    tree.add("b/large", &bytes).unwrap();
-    tree.add("b/small", b"x").unwrap();
+    tree.set("b/large", &bytes).unwrap();
+    tree.set("b/small", b"x").unwrap();
     assert_eq!(place.json(["log"])["commits"][0]["root"], tree.root().unwrap().to_string());
     // What is too large is refused by its size, at once.
     std::fs::File::options().write(true).open(file).unwrap().set_len(5 << 30).unwrap();

@@ -122,7 +122,7 @@ fn is_ancestor<F: Format>(repo: &Repo<F>, ancestor: &ObjRef, descendant: &ObjRef
         if seen.len() > ANCESTORS_MAX || !seen.insert(at.oid) {
             continue;
         }
-        match repo.commit(at) {
+        match repo.read_commit(at) {
             Ok(commit) => stack.extend(commit.parents.iter().rev()),
             Err(Error::Missing { .. } | Error::Promised { .. }) => {}
             Err(error) => return Err(error.into()),

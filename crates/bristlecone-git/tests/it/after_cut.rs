@@ -19,7 +19,7 @@ use crate::{backend::info, sim::restore, sims::SimGit};
 
 fn commit(repo: &Repo<Git>, n: usize, durability: Durability) -> bristlecone::Result<()> {
     let info = info(&format!("number {n}"), durability);
-    let add = |tree: &mut bristlecone::Tree<Git>| tree.add(format!("f{n}"), format!("value {n}").as_bytes());
+    let add = |tree: &mut bristlecone::Tree<Git>| tree.set(format!("f{n}"), format!("value {n}").as_bytes());
     repo.branch("main")?.edit(&info, add).map(drop)
 }
 

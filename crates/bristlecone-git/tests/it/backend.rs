@@ -37,7 +37,7 @@ fn git_reads_what_is_committed() {
         let mut tree = branch.tree().unwrap();
         let mut commits = Vec::new();
         for n in 0..30 {
-            tree.add(format!("d{}/e/f{n}", n % 3), format!("value {n}").as_bytes()).unwrap();
+            tree.set(format!("d{}/e/f{n}", n % 3), format!("value {n}").as_bytes()).unwrap();
             let durability = [Durability::None, Durability::Grouped, Durability::Synced][n % 3];
             commits.push(branch.commit(&mut tree, &info(&format!("number {n}\n\nmore"), durability)).unwrap());
             assert_eq!(git.text(&["rev-parse", "side"]), commits[n].oid.to_string());
@@ -52,7 +52,7 @@ fn git_reads_what_is_committed() {
         let (_backend, repo) = open(dir.path(), GitOptions::default());
         let tree = repo.branch("side").unwrap().tree().unwrap();
         for n in 0..30 {
-            let found = tree.find(format!("d{}/e/f{n}", n % 3)).unwrap();
+            let found = tree.get(format!("d{}/e/f{n}", n % 3)).unwrap();
             assert_eq!(found.as_deref(), Some(format!("value {n}").as_bytes()));
         }
         let keeps = git.text(&["count-objects", "-v"]);
@@ -76,10 +76,10 @@ fn many_small_packs_are_folded_as_they_come() {
             let branch = repo.branch("main").unwrap();
             let mut tree = branch.tree().unwrap();
             let commit = |tree: &mut bristlecone::Tree<Git>, n: usize| {
-                tree.add(format!("wide/{}", n % 300), format!("value {n}").as_bytes()).unwrap();
+                tree.set(format!("wide/{}", n % 300), format!("value {n}").as_bytes()).unwrap();
                 branch.commit(tree, &info(&format!("number {n}"), durability)).unwrap();
             };
-            (0..300).for_each(|n| tree.add(format!("wide/{n}"), b"first").unwrap());
+            (0..300).for_each(|n| tree.set(format!("wide/{n}"), b"first").unwrap());
             (0..200).for_each(|n| commit(&mut tree, n));
             backend.close().unwrap();
             let packs = backend.odb().pack_names().len();
@@ -95,7 +95,7 @@ fn many_small_packs_are_folded_as_they_come() {
             assert!(folded * 2 <= garbage_collected * 3, "{folded} bytes folded, {garbage_collected} by Git");
             // What was folded and what Git packed since is read all the same.
             repo.clear_caches();
-            assert_eq!(branch.tree().unwrap().find("wide/9").unwrap().as_deref(), Some(&b"value 9"[..]));
+            assert_eq!(branch.tree().unwrap().get("wide/9").unwrap().as_deref(), Some(&b"value 9"[..]));
             (210..220).for_each(|n| commit(&mut tree, n));
             backend.close().unwrap();
             git.fsck();
@@ -113,13 +113,13 @@ fn speed_of_commits_and_reads() {
     let branch = repo.branch("main").unwrap();
     let mut tree = branch.tree().unwrap();
     let path = |n: usize| format!("a/b/c/d/e/f/g/h/i/j/entry{n}");
-    (0..1000).for_each(|n| tree.add(path(n), format!("value {n} of twenty").as_bytes()).unwrap());
+    (0..1000).for_each(|n| tree.set(path(n), format!("value {n} of twenty").as_bytes()).unwrap());
     branch.commit(&mut tree, &info("base", Durability::Synced)).unwrap();
     for (durability, count) in [(Durability::None, 3000), (Durability::Grouped, 1000), (Durability::Synced, 200)] {
         let before = backend.stats();
         let start = std::time::Instant::now();
         for n in 0..count {
-            tree.add(path(n % 1000), format!("value {n} of {}", durability.name()).as_bytes()).unwrap();
+            tree.set(path(n % 1000), format!("value {n} of {}", durability.name()).as_bytes()).unwrap();
             branch.commit(&mut tree, &info("one entry", durability)).unwrap();
         }
         let seconds = start.elapsed().as_secs_f64();
@@ -141,7 +141,7 @@ fn speed_of_commits_and_reads() {
         let mut at = 7;
         for _ in 0..200_000 {
             at = (at * 31 + 17) % 1000;
-            assert!(tree.find(&paths[at]).unwrap().is_some());
+            assert!(tree.get(&paths[at]).unwrap().is_some());
         }
         println!("round {round}: {:.0} lookups/s", 200_000.0 / start.elapsed().as_secs_f64());
     }

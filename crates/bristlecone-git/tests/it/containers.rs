@@ -48,7 +48,7 @@ fn repo(backend: &Arc<GitBackend>) -> Repo<Git> {
 fn commit(backend: &Arc<GitBackend>, n: usize) -> bristlecone::Result<()> {
     let branch = repo(backend).branch("main")?;
     let done =
-        branch.edit(&info(&format!("number {n}"), Durability::Synced), |tree| tree.add("n", n.to_string().as_bytes()));
+        branch.edit(&info(&format!("number {n}"), Durability::Synced), |tree| tree.set("n", n.to_string().as_bytes()));
     done.map(drop)
 }
 
@@ -93,7 +93,7 @@ fn a_pack_in_progress_is_left_alone_whatever_its_process_is_called() {
         }
         drop(backend);
         let last = opened(real.clone(), "one");
-        assert_eq!(repo(&last).branch("main").unwrap().tree().unwrap().find("n").unwrap().as_deref(), Some(&b"2"[..]));
+        assert_eq!(repo(&last).branch("main").unwrap().tree().unwrap().get("n").unwrap().as_deref(), Some(&b"2"[..]));
         assert_eq!(keeps(&*real), Vec::<String>::new());
     }
 }
@@ -164,7 +164,7 @@ fn where_locks_may_not_reach_recovery_waits_for_a_day() {
     let storage = || Arc::new(Hooked::new(real.clone(), |_| {}).with_reach(Reach::Unknown));
     let writer = opened(storage(), "one");
     let branch = repo(&writer).branch("main").unwrap();
-    branch.edit(&info("not synced", Durability::None), |tree| tree.add("a", b"b")).unwrap();
+    branch.edit(&info("not synced", Durability::None), |tree| tree.set("a", b"b")).unwrap();
     let journal = dir.path().join("bristlecone/journal-1");
     let before = std::fs::read(&journal).unwrap();
     let other = opened(storage(), "two");
@@ -190,7 +190,7 @@ fn body_of_a_container() {
         let (_backend, repo) = open(Path::new(&dir), GitOptions { fold_min: 8, ..GitOptions::default() });
         let durability = [Durability::None, Durability::Synced][n % 2];
         // Both containers make the same objects.
-        let add = |tree: &mut bristlecone::Tree<Git>| tree.add(format!("f{n}"), n.to_string().as_bytes());
+        let add = |tree: &mut bristlecone::Tree<Git>| tree.set(format!("f{n}"), n.to_string().as_bytes());
         repo.branch(&branch).unwrap().edit(&info(&format!("number {n}"), durability), add).unwrap();
     }
 }

@@ -97,7 +97,7 @@ fn commit_beside_folds(backend: &Arc<dyn Backend>, storage: &SimStorage, commits
     let mut tree = branch.tree().unwrap();
     (0..commits)
         .map(|n| {
-            tree.add(format!("d{}/f{n}", n % 3), format!("value {n}").as_bytes()).unwrap();
+            tree.set(format!("d{}/f{n}", n % 3), format!("value {n}").as_bytes()).unwrap();
             let synced = n % 6 == 5;
             let durability = if synced { Durability::Synced } else { Durability::None };
             let oid = branch.commit(&mut tree, &info(&format!("number {n}"), durability)).unwrap().oid;
@@ -121,7 +121,7 @@ fn check_after(engine: &SimGit, disk: SimStorage, acked: &[Acked], call: u64, pl
     let repo = Repo::with_backend(Git::new(Algorithm::Sha1), backend.clone());
     let tree = repo.branch("main").unwrap().tree().unwrap();
     for n in 0..found {
-        let value = tree.find(format!("d{}/f{n}", n % 3)).unwrap_or_else(|error| panic!("{place}: {error}"));
+        let value = tree.get(format!("d{}/f{n}", n % 3)).unwrap_or_else(|error| panic!("{place}: {error}"));
         assert_eq!(value.as_deref(), Some(format!("value {n}").as_bytes()), "{place}");
     }
     let mut damaged = Vec::new();

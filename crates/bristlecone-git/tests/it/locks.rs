@@ -33,7 +33,7 @@ const WAIT_MS: u64 = 300;
 
 fn commit(repo: &Repo<Git>, branch: &str, n: usize) -> bristlecone::Result<()> {
     let info = info(&format!("number {n}"), Durability::None);
-    repo.branch(branch)?.edit(&info, |tree| tree.add("n", n.to_string().as_bytes())).map(drop)
+    repo.branch(branch)?.edit(&info, |tree| tree.set("n", n.to_string().as_bytes())).map(drop)
 }
 
 /// Checks that a move was given up in time, and what its error says.

@@ -196,11 +196,11 @@ fn numbered(from: &Repo<Git>, ids: &[Oid]) -> Repo<Git> {
     let to = Repo::with_backend(*from.format(), Arc::new(MemoryBackend::new()));
     let mut generations: Vec<u64> = Vec::new();
     for oid in ids {
-        let commit = from.commit(*oid).unwrap();
+        let commit = from.read_commit(*oid).unwrap();
         let mut tree = to.tree();
         for path in ["d/f", "mark"] {
-            if let Some(value) = from.checkout(*oid).unwrap().find(path).unwrap() {
-                tree.add(path, value.to_vec()).unwrap();
+            if let Some(value) = from.checkout(*oid).unwrap().get(path).unwrap() {
+                tree.set(path, value.to_vec()).unwrap();
             }
         }
         tree.write().unwrap();

@@ -24,7 +24,7 @@ fn commit_ours(dir: &Path, name: &str, by: &str, count: usize, options: GitOptio
     for n in 0..count {
         let durability = [Durability::None, Durability::Grouped, Durability::Synced][n % 3];
         let info = info(&format!("{by} {n}"), durability);
-        branch.edit(&info, |tree| tree.add(format!("{by}/{n}"), format!("{by} {n}").as_bytes())).unwrap();
+        branch.edit(&info, |tree| tree.set(format!("{by}/{n}"), format!("{by} {n}").as_bytes())).unwrap();
     }
 }
 
@@ -108,7 +108,7 @@ fn commits_of_ours_and_of_git_meet_on_one_branch() {
         let (_backend, repo) = open(dir.path(), GitOptions::default());
         let tree = repo.branch("shared").unwrap().tree().unwrap();
         for n in 0..EACH {
-            let found = tree.find(format!("one/{n}")).unwrap();
+            let found = tree.get(format!("one/{n}")).unwrap();
             assert_eq!(found.as_deref(), Some(format!("one {n}").as_bytes()));
         }
     }
@@ -123,7 +123,7 @@ fn a_lock_of_somebody_else_is_waited_for_and_one_that_we_left_is_removed() {
     let branch = repo.branch("main").unwrap();
     let commit = |n: usize| {
         let mut tree = branch.tree()?;
-        tree.add("n", n.to_string().as_bytes())?;
+        tree.set("n", n.to_string().as_bytes())?;
         branch.commit(&mut tree, &Info::message("m").by(Signature::new("A <a@b>", 1)))
     };
     commit(0).unwrap();
@@ -202,7 +202,7 @@ fn reading_alone_writes_nothing() {
     let before = listed();
     for read_only in [true, false] {
         let (backend, repo) = open(dir.path(), GitOptions { read_only, ..GitOptions::default() });
-        assert_eq!(repo.branch("main").unwrap().tree().unwrap().find("a/b").unwrap().as_deref(), Some(&b"c"[..]));
+        assert_eq!(repo.branch("main").unwrap().tree().unwrap().get("a/b").unwrap().as_deref(), Some(&b"c"[..]));
         assert_eq!(backend.list_refs("").unwrap().len(), 1);
         backend.flush().unwrap();
         assert!(backend.git_head().unwrap().is_some());

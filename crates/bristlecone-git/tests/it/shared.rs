@@ -31,7 +31,7 @@ fn body_of_a_user() {
         for durability in [Durability::None, Durability::Synced] {
             let info = info(&format!("{name} {n} {durability:?}"), durability);
             let add =
-                |tree: &mut bristlecone::Tree<_>| tree.add(format!("{name}/{n}"), format!("{durability:?}").as_bytes());
+                |tree: &mut bristlecone::Tree<_>| tree.set(format!("{name}/{n}"), format!("{durability:?}").as_bytes());
             repo.branch("deep/branch").unwrap().edit(&info, add).unwrap();
         }
         backend.write_derived("something", name.as_bytes()).unwrap();

@@ -104,7 +104,7 @@ impl<W: Write> Scribe<W> {
     }
 
     pub(super) fn find(&mut self, key: &str) -> Result<Option<Vec<u8>>> {
-        let value = self.tree.find(key)?.map(|value| value.to_vec());
+        let value = self.tree.get(key)?.map(|value| value.to_vec());
         let (found, input) = (value.is_some(), Scoped::keep(self.context));
         let row = Row::Find { key: encoded(&mut self.key, key), found, input };
         write(&mut self.writer, &mut self.counts, &row)?;
@@ -112,21 +112,21 @@ impl<W: Write> Scribe<W> {
     }
 
     pub(super) fn mem(&mut self, key: &str) -> Result<bool> {
-        let found = self.tree.mem(key)?;
+        let found = self.tree.contains(key)?;
         let row = Row::Mem { key: encoded(&mut self.key, key), found, input: Scoped::keep(self.context) };
         write(&mut self.writer, &mut self.counts, &row)?;
         Ok(found)
     }
 
     pub(super) fn mem_tree(&mut self, key: &str) -> Result<bool> {
-        let found = self.tree.get(key)?.is_some();
+        let found = self.tree.entry(key)?.is_some();
         let row = Row::MemTree { key: encoded(&mut self.key, key), found, input: Scoped::keep(self.context) };
         write(&mut self.writer, &mut self.counts, &row)?;
         Ok(found)
     }
 
     pub(super) fn add(&mut self, key: &str, value: &[u8]) -> Result {
-        self.tree.add(key, value)?;
+        self.tree.set(key, value)?;
         let (input, output) = self.step();
         let row = Row::Add { key: encoded(&mut self.key, key), value, input, output };
         write(&mut self.writer, &mut self.counts, &row)
@@ -141,10 +141,10 @@ impl<W: Write> Scribe<W> {
 
     /// Binds `destination` to the directory at `source`, which exists.
     pub(super) fn copy(&mut self, source: &str, destination: &str) -> Result {
-        let Some(copied) = self.tree.find_tree(source)? else {
+        let Some(copied) = self.tree.get_tree(source)? else {
             return Err(GenerateError::Model { key: source.to_owned(), expected: "a directory" });
         };
-        self.tree.add_tree(destination, &copied)?;
+        self.tree.set_tree(destination, &copied)?;
         let (input, output) = self.step();
         let mut to = KeyBuf::new();
         let (source, destination) = (encoded(&mut self.key, source), encoded(&mut to, destination));
@@ -198,7 +198,7 @@ impl<W: Write> Scribe<W> {
         for entry in state.walk_all("")? {
             let (path, entry) = entry?;
             if let Some(value) = entry.contents()? {
-                tree.add(&path, &value[..])?;
+                tree.set(&path, &value[..])?;
                 waiting += 1;
             }
             if waiting == MOVED_AT_ONCE {
@@ -206,7 +206,7 @@ impl<W: Write> Scribe<W> {
                 waiting = 0;
             }
         }
-        let commit = Commit { tree: tree.write()?, ..self.repo.commit(head.at)? };
+        let commit = Commit { tree: tree.write()?, ..self.repo.read_commit(head.at)? };
         // Its parents stay behind: nothing asks for them.
         let at = fresh.write_commit(&commit, self.repo.generation(head.at)?, Durability::None)?;
         assert_eq!(at.oid, head.at.oid, "the same state has the same commit");

@@ -193,7 +193,7 @@ impl Replay {
             }
             Row::Add { key, value, input, output } => {
                 let mut tree = self.context(input);
-                tree.add(path(key).as_str(), value).unwrap();
+                tree.set(path(key).as_str(), value).unwrap();
                 self.bind(output, tree);
             }
             Row::Remove { key, input, output } => {
@@ -203,18 +203,18 @@ impl Replay {
             }
             Row::Copy { source, destination, input, output } => {
                 let mut tree = self.context(input);
-                let copied = tree.find_tree(path(source).as_str()).unwrap().expect("a directory to copy");
-                tree.add_tree(path(destination).as_str(), &copied).unwrap();
+                let copied = tree.get_tree(path(source).as_str()).unwrap().expect("a directory to copy");
+                tree.set_tree(path(destination).as_str(), &copied).unwrap();
                 self.bind(output, tree);
             }
             Row::Find { key, found, input } => {
-                assert_eq!(self.context(input).find(path(key).as_str()).unwrap().is_some(), found, "{key}");
+                assert_eq!(self.context(input).get(path(key).as_str()).unwrap().is_some(), found, "{key}");
             }
             Row::Mem { key, found, input } => {
-                assert_eq!(self.context(input).mem(path(key).as_str()).unwrap(), found, "{key}");
+                assert_eq!(self.context(input).contains(path(key).as_str()).unwrap(), found, "{key}");
             }
             Row::MemTree { key, found, input } => {
-                assert_eq!(self.context(input).get(path(key).as_str()).unwrap().is_some(), found, "{key}");
+                assert_eq!(self.context(input).entry(path(key).as_str()).unwrap().is_some(), found, "{key}");
             }
             Row::Commit { hash, date, message, parents, input } => {
                 let mut tree = self.context(input);

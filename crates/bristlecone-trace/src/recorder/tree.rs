@@ -52,7 +52,7 @@ impl RecordedTree {
     ///
     /// # Errors
     /// As said of all methods.
-    pub fn add<'v>(&mut self, path: impl AsPath, value: impl Into<NewValue<'v>>) -> Result<(), RecordError> {
+    pub fn set<'v>(&mut self, path: impl AsPath, value: impl Into<NewValue<'v>>) -> Result<(), RecordError> {
         let (path, value) = (path.as_path().map_err(Error::from)?, value.into());
         self.tree.replace(&*path, value.clone())?;
         let key = key(&path);
@@ -76,10 +76,10 @@ impl RecordedTree {
     /// As said of all methods; [`RecordError::NothingToCopy`].
     pub fn copy(&mut self, from: impl AsPath, to: impl AsPath) -> Result<(), RecordError> {
         let (from, to) = (from.as_path().map_err(Error::from)?, to.as_path().map_err(Error::from)?);
-        if let Some(dir) = self.tree.find_tree(&*from)? {
-            self.tree.add_tree(&*to, &dir)?;
+        if let Some(dir) = self.tree.get_tree(&*from)? {
+            self.tree.set_tree(&*to, &dir)?;
         } else {
-            let found = self.tree.find(&*from)?.map(Bytes::into_static);
+            let found = self.tree.get(&*from)?.map(Bytes::into_static);
             let value = found.ok_or_else(|| RecordError::NothingToCopy { path: from.to_string() })?;
             self.tree.replace(&*to, &value[..])?;
         }
@@ -91,9 +91,9 @@ impl RecordedTree {
     ///
     /// # Errors
     /// As said of all methods.
-    pub fn find(&self, path: impl AsPath) -> Result<Option<Bytes<'_>>, RecordError> {
+    pub fn get(&self, path: impl AsPath) -> Result<Option<Bytes<'_>>, RecordError> {
         let path = path.as_path().map_err(Error::from)?;
-        let value = self.tree.find(&*path)?;
+        let value = self.tree.get(&*path)?;
         self.read(&path, value.is_some(), |key, found, input| Row::Find { key, found, input })?;
         Ok(value)
     }
@@ -102,20 +102,20 @@ impl RecordedTree {
     ///
     /// # Errors
     /// As said of all methods.
-    pub fn mem(&self, path: impl AsPath) -> Result<bool, RecordError> {
+    pub fn contains(&self, path: impl AsPath) -> Result<bool, RecordError> {
         let path = path.as_path().map_err(Error::from)?;
-        let found = self.tree.mem(&*path)?;
+        let found = self.tree.contains(&*path)?;
         self.read(&path, found, |key, found, input| Row::Mem { key, found, input })?;
         Ok(found)
     }
 
-    /// Whether there is a value or a directory at `path`. ([`Tree::mem_tree`] asks for a directory.)
+    /// Whether there is a value or a directory at `path`. ([`Tree::contains_tree`] asks for a directory.)
     ///
     /// # Errors
     /// As said of all methods.
-    pub fn mem_tree(&self, path: impl AsPath) -> Result<bool, RecordError> {
+    pub fn contains_tree(&self, path: impl AsPath) -> Result<bool, RecordError> {
         let path = path.as_path().map_err(Error::from)?;
-        let found = path.is_root() || self.tree.get(&*path)?.is_some();
+        let found = path.is_root() || self.tree.entry(&*path)?.is_some();
         self.read(&path, found, |key, found, input| Row::MemTree { key, found, input })?;
         Ok(found)
     }

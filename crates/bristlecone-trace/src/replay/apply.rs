@@ -79,7 +79,7 @@ impl<F: Format> Applier<F> {
             Row::Find { key, found, input } => {
                 self.keys.set(&mut self.path, key)?;
                 let tree = self.contexts.get(input.value)?;
-                let value = tree.find(&self.path)?;
+                let value = tree.get(&self.path)?;
                 if let Some(value) = &value {
                     self.found.touch(value);
                 }
@@ -92,7 +92,7 @@ impl<F: Format> Applier<F> {
             Row::Mem { key, found, input } => {
                 self.keys.set(&mut self.path, key)?;
                 let tree = self.contexts.get(input.value)?;
-                if tree.mem(&self.path)? != found {
+                if tree.contains(&self.path)? != found {
                     return Err(wrong_value(tree, &self.path, found));
                 }
                 self.found.answers += 1;
@@ -140,15 +140,15 @@ pub(super) fn copy<F: Format>(tree: &mut Tree<F>, from: &Path, to: &Path) -> bri
     match tree.kind(from)? {
         None => return Ok(false),
         Some(EntryKind::Dir) => {
-            if let Some(part) = tree.find_tree(from)? {
-                tree.add_tree(to, &part)?;
+            if let Some(part) = tree.get_tree(from)? {
+                tree.set_tree(to, &part)?;
             }
         }
         Some(kind) => {
             // Hashed again: values are copied dozens of times in thousands of commits.
-            if let Some(value) = tree.find(from)?.map(|value| value.to_vec()) {
+            if let Some(value) = tree.get(from)?.map(|value| value.to_vec()) {
                 tree.remove(to)?;
-                tree.add_kind(to, kind, value)?;
+                tree.set_kind(to, kind, value)?;
             }
         }
     }

@@ -244,7 +244,7 @@ impl<'a, F: Format> Worker<'a, F> {
         }
         match *row {
             Row::Find { .. } => {
-                if let Some(value) = tree.find(&self.path)? {
+                if let Some(value) = tree.get(&self.path)? {
                     self.found.touch(&value);
                 }
             }

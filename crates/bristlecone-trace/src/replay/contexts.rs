@@ -92,7 +92,7 @@ mod tests {
         let repo = Repo::memory();
         let mut contexts = Contexts::new(&repo);
         let mut tree = contexts.take(Scoped::keep(0)).unwrap();
-        tree.add("a", b"1").unwrap();
+        tree.set("a", b"1").unwrap();
         contexts.bind(Scoped::keep(1), tree);
         assert!(contexts.get(0).unwrap().is_empty().unwrap());
         let tree = contexts.take(Scoped::forget(1)).unwrap();

@@ -101,7 +101,7 @@ fn what_is_wrong_is_wrong_at_the_same_row() -> Outcome {
             let repo = Repo::with_backend(Tezos::new(), Repo::memory().backend().clone());
             let (report, error) = replay(&repo, &broken, with_threads(threads));
             // What was committed before stays, and the branch is at a commit.
-            assert!(repo.branch("main").unwrap().tree().unwrap().mem_tree("data").unwrap());
+            assert!(repo.branch("main").unwrap().tree().unwrap().contains_tree("data").unwrap());
             let error = error.expect("it is noticed");
             (error.to_string(), error.place().cloned(), (report.answers_wrong, report.hashes_wrong))
         };

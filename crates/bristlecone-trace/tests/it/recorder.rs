@@ -58,7 +58,7 @@ fn again(bytes: &[u8]) -> Vec<u8> {
             }
             Row::Add { key, value, input, output } => {
                 let mut tree = take(&mut trees, input);
-                tree.add(path(key), value).unwrap();
+                tree.set(path(key), value).unwrap();
                 Some((tree, output))
             }
             Row::Remove { key, input, output } => {
@@ -72,15 +72,15 @@ fn again(bytes: &[u8]) -> Vec<u8> {
                 Some((tree, output))
             }
             Row::Find { key, found, input } => {
-                assert_eq!(take(&mut trees, input).find(path(key)).unwrap().is_some(), found, "{key}");
+                assert_eq!(take(&mut trees, input).get(path(key)).unwrap().is_some(), found, "{key}");
                 None
             }
             Row::Mem { key, found, input } => {
-                assert_eq!(take(&mut trees, input).mem(path(key)).unwrap(), found, "{key}");
+                assert_eq!(take(&mut trees, input).contains(path(key)).unwrap(), found, "{key}");
                 None
             }
             Row::MemTree { key, found, input } => {
-                assert_eq!(take(&mut trees, input).mem_tree(path(key)).unwrap(), found, "{key}");
+                assert_eq!(take(&mut trees, input).contains_tree(path(key)).unwrap(), found, "{key}");
                 None
             }
             Row::Commit { hash, date, message, parents, input } => {
@@ -168,13 +168,13 @@ fn check_scopes(trace: &[u8]) -> TraceInfo {
 #[test]
 fn a_line_of_blocks_keeps_one_commit_and_no_context() {
     let (file, recorder, mut tree) = record();
-    tree.add("a", b"1").unwrap();
+    tree.set("a", b"1").unwrap();
     let mut head = recorder.commit(&mut tree, &[], 1, b"one").unwrap();
     drop(tree);
     for n in 2..50_i64 {
         let mut tree = recorder.checkout(&head).unwrap();
-        tree.add(format!("dir/{}", n % 7), n.to_string().as_bytes()).unwrap();
-        assert!(tree.mem("a").unwrap());
+        tree.set(format!("dir/{}", n % 7), n.to_string().as_bytes()).unwrap();
+        assert!(tree.contains("a").unwrap());
         head = recorder.commit(&mut tree, &[&head], n, b"more").unwrap();
     }
     drop(head);
@@ -206,14 +206,14 @@ fn whatever_is_done_scopes_are_right_and_it_replays() {
             let at = random.below(trees.len());
             let key = format!("{}/{}", random.below(3), random.below(4));
             match random.below(11) {
-                0 | 1 => trees[at].add(key, &[random.next() as u8][..]).unwrap(),
+                0 | 1 => trees[at].set(key, &[random.next() as u8][..]).unwrap(),
                 2 => trees[at].remove(key).unwrap(),
                 3 => match trees[at].copy(key, format!("{}/x", random.below(3))) {
                     Ok(()) | Err(RecordError::NothingToCopy { .. }) => {}
                     Err(error) => panic!("{error}"),
                 },
-                4 => drop(trees[at].find(key).unwrap()),
-                5 => drop(trees[at].mem_tree(key).unwrap()),
+                4 => drop(trees[at].get(key).unwrap()),
+                5 => drop(trees[at].contains_tree(key).unwrap()),
                 6 => trees.push(trees[at].clone()),
                 7 if trees.len() > 1 => drop(trees.swap_remove(at)),
                 8 => {
@@ -246,16 +246,16 @@ fn marks_reach_rows_that_left_memory() {
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(b"before").unwrap();
     let (recorder, mut tree) = Recorder::new(repo(), file.try_clone().unwrap()).unwrap();
-    tree.add("a", b"1").unwrap();
+    tree.set("a", b"1").unwrap();
     let first = recorder.commit(&mut tree, &[], 1, b"").unwrap();
     let old = tree.clone();
     for n in 0..500_u64 {
-        tree.add(format!("dir/{n}"), &vec![n as u8; 10_000][..]).unwrap();
+        tree.set(format!("dir/{n}"), &vec![n as u8; 10_000][..]).unwrap();
     }
     // The next row writes it out, and then goes on where it was.
     drop(old);
     drop(first);
-    tree.add("b", b"2").unwrap();
+    tree.set("b", b"2").unwrap();
     recorder.finish().unwrap();
     let trace = written(&file).split_off(6);
     assert!(trace.len() > 5_000_000);
@@ -265,18 +265,18 @@ fn marks_reach_rows_that_left_memory() {
 #[test]
 fn what_fails_is_no_row() {
     let (file, recorder, mut tree) = record();
-    tree.add("a", b"1").unwrap();
+    tree.set("a", b"1").unwrap();
     assert!(matches!(tree.copy("b", "c"), Err(RecordError::NothingToCopy { path }) if path == "b"));
-    assert!(matches!(tree.add("", b"1"), Err(RecordError::Store(_))));
-    assert!(matches!(tree.find("a//b"), Err(RecordError::Store(_))));
+    assert!(matches!(tree.set("", b"1"), Err(RecordError::Store(_))));
+    assert!(matches!(tree.get("a//b"), Err(RecordError::Store(_))));
     let (_, other, mut foreign) = record();
     assert!(matches!(recorder.commit(&mut foreign, &[], 0, b""), Err(RecordError::Foreign)));
-    foreign.add("a", b"1").unwrap();
+    foreign.set("a", b"1").unwrap();
     let commit = other.commit(&mut foreign, &[], 0, b"").unwrap();
     assert!(matches!(recorder.checkout(&commit), Err(RecordError::Foreign)));
     assert!(matches!(recorder.commit(&mut tree, &[&commit], 0, b""), Err(RecordError::Foreign)));
     recorder.finish().unwrap();
-    assert!(matches!(tree.add("b", b"1"), Err(RecordError::Ended)));
+    assert!(matches!(tree.set("b", b"1"), Err(RecordError::Ended)));
     assert_eq!(check_scopes(&written(&file)).rows_all(), 1);
 }
 
@@ -304,16 +304,16 @@ impl Seek for Full {
 fn a_full_disk_ends_the_recording_and_is_told() {
     let (recorder, mut tree) = Recorder::new(repo(), Full(3_000_000)).unwrap();
     let big = vec![7; 100_000];
-    let failed = (0..100).find_map(|n| tree.add(n.to_string(), &big[..]).err()).unwrap();
+    let failed = (0..100).find_map(|n| tree.set(n.to_string(), &big[..]).err()).unwrap();
     assert!(matches!(&failed, RecordError::Trace(_)), "{failed}");
-    assert!(matches!(tree.find("1"), Err(RecordError::Ended)));
+    assert!(matches!(tree.get("1"), Err(RecordError::Ended)));
     assert!(matches!(recorder.finish(), Err(RecordError::Ended)));
     // Where a mark fails, nobody asked: whoever asks next is told.
     let (recorder, mut tree) = Recorder::new(repo(), Full(2_200_000)).unwrap();
     let old = tree.clone();
-    (0..31).for_each(|n| tree.add(n.to_string(), &big[..]).unwrap());
+    (0..31).for_each(|n| tree.set(n.to_string(), &big[..]).unwrap());
     let mut used = 0;
-    while tree.add("x", &big[..]).is_ok() {
+    while tree.set("x", &big[..]).is_ok() {
         used += 1;
     }
     assert!(used < 40);
@@ -330,7 +330,7 @@ fn several_threads_record_into_one_trace() {
             scope.spawn(move || {
                 let mut head = None;
                 for n in 0..200_i64 {
-                    tree.add(format!("{thread}/{n}"), b"v").unwrap();
+                    tree.set(format!("{thread}/{n}"), b"v").unwrap();
                     let parents: Vec<_> = head.iter().collect();
                     head = Some(recorder.commit(&mut tree, &parents, n, b"same").unwrap());
                 }

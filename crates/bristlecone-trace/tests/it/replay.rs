@@ -92,7 +92,7 @@ fn on_disk_every_answer_and_hash_is_right_and_history_is_there() -> Outcome {
             assert_eq!(Some(head.oid), report.head.map(|(head, _)| head.oid));
             // Blocks that were orphaned have no descendants, so the line is as long as the generation says.
             assert!((1..=commits).contains(&repo.generation(head)?));
-            assert_eq!(repo.commit(head)?.author.ident, b"Tezos");
+            assert_eq!(repo.read_commit(head)?.author.ident, b"Tezos");
         }
     }
     Ok(())

@@ -192,10 +192,10 @@ fn a_hash_made_twice_is_the_later_commit() {
     let main = repo.branch("main").unwrap();
     assert_eq!(main.head().unwrap(), Some(head));
     let tree = main.tree().unwrap();
-    assert!(tree.mem("c").unwrap() && !tree.mem("b").unwrap());
-    let commit = repo.commit(head).unwrap();
+    assert!(tree.contains("c").unwrap() && !tree.contains("b").unwrap());
+    let commit = repo.read_commit(head).unwrap();
     assert_eq!((commit.author.ident, commit.author.seconds, commit.message), (b"Tezos".to_vec(), 7, b"m".to_vec()));
-    assert!(repo.checkout(ObjRef::from(commit.parents[0].oid)).unwrap().mem("b").unwrap());
+    assert!(repo.checkout(ObjRef::from(commit.parents[0].oid)).unwrap().contains("b").unwrap());
 }
 
 #[test]

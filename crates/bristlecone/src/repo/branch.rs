@@ -64,7 +64,7 @@ impl<F: Format> Branch<F> {
     /// Checks the head's tree out; an empty tree if the branch does not exist.
     ///
     /// # Errors
-    /// As [`Repo::commit`].
+    /// As [`Repo::read_commit`].
     pub fn tree(&self) -> Result<Tree<F>> {
         // Taken before the ref is read: what that leads to then stays.
         let store = self.repo.now();
@@ -206,8 +206,8 @@ impl<F: Format> Branch<F> {
     /// let users = Repo::memory().branch("users")?;
     /// let register = |name: &str| {
     ///     users.try_edit(&Info::message("a user"), |tree| {
-    ///         if tree.mem(name)? { return Err(Refused::Taken) }
-    ///         Ok(tree.add(name, "active")?)
+    ///         if tree.contains(name)? { return Err(Refused::Taken) }
+    ///         Ok(tree.set(name, "active")?)
     ///     })
     /// };
     /// assert!(register("ann").is_ok());

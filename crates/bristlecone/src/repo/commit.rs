@@ -124,7 +124,7 @@ impl<F: Format> Repo<F> {
     /// Commits a tree without moving any ref: its edits and the commit are written, nothing leads to them.
     ///
     /// # Errors
-    /// As [`Tree::find`]; [`crate::Error::Format`] if the format would lose something; those of the backend.
+    /// As [`Tree::get`]; [`crate::Error::Format`] if the format would lose something; those of the backend.
     pub fn commit_tree(&self, tree: &mut Tree<F>, parents: &[ObjRef], info: &Info) -> Result<ObjRef> {
         again(|| {
             let prepared = self.prepare(tree, parents, info)?;

@@ -69,7 +69,7 @@ pub enum LogOrder {
 /// let repo = Repo::memory();
 /// let main = repo.branch("main")?;
 /// for (path, message) in [("a", "one"), ("b/c", "two"), ("a", "three")] {
-///     main.edit(&Info::message(message), |tree| tree.add(path, message))?;
+///     main.edit(&Info::message(message), |tree| tree.set(path, message))?;
 /// }
 /// let head = repo.revparse("main")?;
 /// let options = LogOptions { paths: vec!["a".parse()?], ..LogOptions::default() };
@@ -117,7 +117,7 @@ impl<F: Format> Repo<F> {
     /// the order is topological.
     ///
     /// # Errors
-    /// The iterator gives those of [`Repo::commit`], once, and ends.
+    /// The iterator gives those of [`Repo::read_commit`], once, and ends.
     #[must_use]
     pub fn log(&self, heads: &[ObjRef], options: LogOptions) -> Log<F> {
         Log::new(self.now(), heads, options)

@@ -12,7 +12,7 @@ impl<F: Format> Repo<F> {
     /// ```
     /// # use bristlecone::{Info, Repo, SweepLimits};
     /// let repo = Repo::memory();
-    /// repo.branch("trial")?.edit(&Info::message("a trial"), |tree| tree.add("a", vec![7; 100_000]))?;
+    /// repo.branch("trial")?.edit(&Info::message("a trial"), |tree| tree.set("a", vec![7; 100_000]))?;
     /// let held = repo.branch("trial")?.tree()?;
     /// repo.branch("trial")?.compare_and_set(held.origin(), None, Default::default())?;
     ///

@@ -15,7 +15,7 @@ impl<F: Format> Repo<F> {
     ///
     /// # Errors
     /// [`Error::Missing`]; [`Error::WrongKind`] if it is no tag; [`Error::BadObject`]; those of the backend.
-    pub fn tag(&self, at: impl Into<ObjRef>) -> Result<Tag> {
+    pub fn read_tag(&self, at: impl Into<ObjRef>) -> Result<Tag> {
         let at = at.into();
         let store = self.now();
         let object = store.read(Kind::Tag, &at)?;

@@ -12,7 +12,7 @@ const PART_BYTES: usize = 1 << 20;
 /// Pieces are appended when they are so many bytes together.
 const APPEND_BYTES: usize = 8 << 20;
 
-/// A value that was read to its end, to be bound with [`crate::Tree::add_stored`]. Cheap to clone.
+/// A value that was read to its end, to be bound with [`crate::Tree::set_stored`]. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct StoredValue(pub(crate) Stored);
 
@@ -56,8 +56,8 @@ impl<F: Format> Repo<F> {
     /// let bytes: Vec<u8> = (0..1_000_000_u32).flat_map(u32::to_le_bytes).collect();
     /// let value = repo.write_value(&mut &bytes[..])?;
     /// let (mut streamed, mut whole) = (repo.tree(), repo.tree());
-    /// streamed.add_stored("a", EntryKind::Value, &value)?;
-    /// whole.add("a", &bytes)?;
+    /// streamed.set_stored("a", EntryKind::Value, &value)?;
+    /// whole.set("a", &bytes)?;
     /// assert_eq!(streamed.root()?, whole.root()?);
     /// # Ok::<(), bristlecone::Error>(())
     /// ```

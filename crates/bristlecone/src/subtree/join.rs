@@ -33,7 +33,7 @@ impl<F: Format> Subtree<F> {
         let mut tree = self.repo.checkout(ours)?;
         let mut above = Some(self.prefix.clone());
         while let Some(path) = above {
-            if path == self.prefix && tree.kind(&path)?.is_some() || tree.mem(&path)? {
+            if path == self.prefix && tree.kind(&path)?.is_some() || tree.contains(&path)? {
                 return Err(Error::Usage { reason: "there is something at the prefix already" });
             }
             above = path.split_last().map(|(parent, _)| bristlecone_core::Path::from_bytes(parent)).transpose()?;
@@ -42,7 +42,7 @@ impl<F: Format> Subtree<F> {
         if below.is_empty()? {
             return Err(Error::Usage { reason: "the commit to be added has an empty root" });
         }
-        tree.add_tree(&self.prefix, &below)?;
+        tree.set_tree(&self.prefix, &below)?;
         let (other, message) = match squash {
             None => (theirs, message::add(&self.prefix, ours.oid, theirs.oid, said)),
             Some(info) => {
@@ -91,7 +91,7 @@ impl<F: Format> Subtree<F> {
         };
         let mut tree = self.repo.checkout(ours)?;
         match root {
-            Some(root) => tree.add_tree(&self.prefix, &self.repo.tree_at(root))?,
+            Some(root) => tree.set_tree(&self.prefix, &self.repo.tree_at(root))?,
             None => tree.remove(&self.prefix)?,
         }
         let other = match squash.zip(before) {
@@ -183,7 +183,7 @@ impl<F: Format> Subtree<F> {
 
     /// Returns the root of a commit; `None` if it is empty.
     fn root(&self, at: ObjRef) -> Result<Option<ObjRef>> {
-        let root = self.repo.commit(at)?.tree;
+        let root = self.repo.read_commit(at)?.tree;
         Ok(Some(root).filter(|root| Some(root.oid) != self.repo.shared.empty))
     }
 

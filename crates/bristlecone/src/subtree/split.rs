@@ -45,7 +45,7 @@ impl<F: Format> Subtree<F> {
     /// what [`Repo::copy_objects`] copies.
     ///
     /// # Errors
-    /// [`Error::Missing`] for a squashed commit that is nowhere; as [`Repo::commit`] and [`Repo::copy_objects`].
+    /// [`Error::Missing`] for a squashed commit that is nowhere; as [`Repo::read_commit`] and [`Repo::copy_objects`].
     pub fn split(
         &self,
         head: impl Into<ObjRef>,
@@ -164,7 +164,7 @@ impl<F: Format> Work<'_, F> {
             }
             (found, _) => found?,
         };
-        Ok(Made { at, root: repo.commit(at)?.tree.oid })
+        Ok(Made { at, root: repo.read_commit(at)?.tree.oid })
     }
 
     /// Returns the parent that a commit with this directory is the same as: all others must lead to it.
@@ -191,7 +191,7 @@ impl<F: Format> Work<'_, F> {
             let known = self.sink.known(&parent.at.oid);
             ObjRef::new(parent.at.oid, known.unwrap_or(parent.at.at))
         });
-        let commit = rewritten(&repo.commit(node.at)?, dir, places.collect());
+        let commit = rewritten(&repo.read_commit(node.at)?, dir, places.collect());
         let number = if self.numbered { generation } else { 0 };
         let oid = repo.shared.format.put_copied_commit(&mut Batch::new(), &without_places(&commit), number)?.oid;
         let parents = commit.parents.iter().map(|parent| parent.oid).collect();

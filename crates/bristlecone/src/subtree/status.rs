@@ -61,7 +61,11 @@ impl<F: Format> Subtree<F> {
             None => None,
             Some(theirs) => {
                 let (ahead, behind) = repo.ahead_behind(split.head, theirs)?;
-                Some(Compared { same: repo.commit(theirs)?.tree == repo.commit(split.head)?.tree, ahead, behind })
+                Some(Compared {
+                    same: repo.read_commit(theirs)?.tree == repo.read_commit(split.head)?.tree,
+                    ahead,
+                    behind,
+                })
             }
         };
         Ok(Some(Status { joint, split: split.head, since, compared }))

@@ -136,11 +136,11 @@ fn enter<'d, 's>(root: &'d mut Dir, steps: impl Iterator<Item = &'s [u8]>) -> Op
 }
 
 impl<F: Format> Tree<F> {
-    /// Returns the tree as a plain value. `tree.add_concrete("", &tree.to_concrete()?)` changes nothing that is not
+    /// Returns the tree as a plain value. `tree.set_concrete("", &tree.to_concrete()?)` changes nothing that is not
     /// Git's alone: unusual modes and empty directories are not set again.
     ///
     /// # Errors
-    /// As [`Tree::find`].
+    /// As [`Tree::get`].
     pub fn to_concrete(&self) -> Result<Concrete> {
         let mut root = BTreeMap::new();
         for entry in self.walk_values("")? {
@@ -163,8 +163,8 @@ impl<F: Format> Tree<F> {
     /// Binds `path` to a plain value; the root takes a directory only.
     ///
     /// # Errors
-    /// As [`Tree::add`].
-    pub fn add_concrete(&mut self, path: impl AsPath, concrete: &Concrete) -> Result<()> {
+    /// As [`Tree::set`].
+    pub fn set_concrete(&mut self, path: impl AsPath, concrete: &Concrete) -> Result<()> {
         let mut path = path.as_path()?.into_owned();
         if matches!(concrete, Concrete::Dir(_)) {
             self.remove(&path)?;
@@ -174,8 +174,8 @@ impl<F: Format> Tree<F> {
         loop {
             match here {
                 Some(Concrete::Dir(entries)) => open.push(entries.iter()),
-                Some(Concrete::Value(kind, bytes)) => self.add_kind(&path, *kind, bytes)?,
-                Some(Concrete::Foreign(oid)) => self.add_foreign(&path, *oid)?,
+                Some(Concrete::Value(kind, bytes)) => self.set_kind(&path, *kind, bytes)?,
+                Some(Concrete::Foreign(oid)) => self.set_foreign(&path, *oid)?,
                 None => drop(open.pop()),
             }
             if !matches!(here, Some(Concrete::Dir(_))) {
@@ -194,7 +194,7 @@ impl<F: Format> Tree<F> {
     /// are ([`crate::DirEntry::bytes`]).
     ///
     /// # Errors
-    /// As [`Tree::find`].
+    /// As [`Tree::get`].
     pub fn stats(&self) -> Result<TreeStats> {
         let mut stats = TreeStats { width: self.count("")?, ..TreeStats::default() };
         for entry in self.walk_all("")? {

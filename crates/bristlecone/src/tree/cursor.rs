@@ -13,7 +13,7 @@ use crate::Result;
 /// # use bristlecone::Repo;
 /// # let mut tree = Repo::memory().tree();
 /// for step in ["a", "c", "e"] {
-///     tree.add(["dir", step], b"x")?;
+///     tree.set(["dir", step], b"x")?;
 /// }
 /// let mut cursor = tree.cursor("dir")?;
 /// cursor.seek(b"b");
@@ -47,7 +47,7 @@ impl<F: Format> Tree<F> {
     /// Returns a cursor before the first entry of the directory at `path`; one without entries if there is no directory.
     ///
     /// # Errors
-    /// As [`Tree::find`].
+    /// As [`Tree::get`].
     pub fn cursor(&self, path: impl AsPath) -> Result<Cursor<'_, F>> {
         let place = self.walk(path.as_path()?.as_bytes())?.unwrap_or(Place::stored(None));
         Ok(Cursor { tree: self, place, run: None, at: At::Start })
@@ -82,7 +82,7 @@ impl<'t, F: Format> Cursor<'t, F> {
     /// Goes on to the next entry and lends it; `None` behind the last one, where the cursor stays.
     ///
     /// # Errors
-    /// As [`Tree::find`]; then the cursor stays where it was.
+    /// As [`Tree::get`]; then the cursor stays where it was.
     #[allow(clippy::should_implement_trait, reason = "an iterator cannot lend")]
     #[inline]
     pub fn next(&mut self) -> Result<Option<&DirEntry<'t, F>>> {

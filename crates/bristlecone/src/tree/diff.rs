@@ -32,9 +32,9 @@ impl<F: Format> Tree<F> {
     /// ```
     /// # use bristlecone::Repo;
     /// let mut before = Repo::memory().tree();
-    /// before.add("fruit/apple", "red")?;
+    /// before.set("fruit/apple", "red")?;
     /// let mut after = before.clone();
-    /// after.add("fruit/plum", "blue")?;
+    /// after.set("fruit/plum", "blue")?;
     /// for difference in before.diff(&after, "")? {
     ///     let difference = difference?;
     ///     assert_eq!(difference.path.to_string(), "fruit/plum");
@@ -44,7 +44,7 @@ impl<F: Format> Tree<F> {
     /// ```
     ///
     /// # Errors
-    /// As [`Tree::find`], here and from the iterator, which then ends; [`Error::Usage`] for trees of different stores.
+    /// As [`Tree::get`], here and from the iterator, which then ends; [`Error::Usage`] for trees of different stores.
     pub fn diff<'t>(&'t self, after: &'t Self, path: impl AsPath) -> Result<Differences<'t, F>> {
         if !Arc::ptr_eq(&self.store.backend, &after.store.backend) {
             return Err(Error::Usage { reason: "trees of different stores are not compared: copy the objects first" });

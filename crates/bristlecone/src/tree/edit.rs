@@ -139,10 +139,10 @@ impl<F: Format> Tree<F> {
             let (path, entry) = entry?;
             match (entry.kind(), entry.contents()?) {
                 (EntryKind::Dir, _) => {}
-                (kind, Some(bytes)) => copy.add_kind(&path, kind, &bytes[..])?,
+                (kind, Some(bytes)) => copy.set_kind(&path, kind, &bytes[..])?,
                 (_, None) => {
                     if let Some(oid) = entry.foreign() {
-                        copy.add_foreign(&path, oid)?;
+                        copy.set_foreign(&path, oid)?;
                     }
                 }
             }

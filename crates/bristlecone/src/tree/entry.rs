@@ -51,7 +51,7 @@ impl<'t, F: Format> DirEntry<'t, F> {
     /// Returns the value's length in bytes, loading the value if nothing else tells; `None` if it is no value.
     ///
     /// # Errors
-    /// As [`Tree::find`].
+    /// As [`Tree::get`].
     pub fn length(&self) -> Result<Option<u64>> {
         match self.bytes() {
             Some(bytes) => Ok(Some(bytes)),
@@ -62,7 +62,7 @@ impl<'t, F: Format> DirEntry<'t, F> {
     /// Returns the value; `None` if it is none.
     ///
     /// # Errors
-    /// As [`Tree::find`].
+    /// As [`Tree::get`].
     pub fn contents(&self) -> Result<Option<Bytes<'t>>> {
         match &self.value {
             Some(value) => Ok(Some(value.clone())),
@@ -74,7 +74,7 @@ impl<'t, F: Format> DirEntry<'t, F> {
     /// beyond the end is left out; a range that ends before it starts is empty.
     ///
     /// # Errors
-    /// As [`Tree::find`].
+    /// As [`Tree::get`].
     pub fn read(&self, range: std::ops::Range<u64>) -> Result<Option<Bytes<'t>>> {
         match &self.binding {
             Binding::Stored(kind, Target::Object { at, .. }) if kind.has_contents() && self.value.is_none() => {

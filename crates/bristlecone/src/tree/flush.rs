@@ -107,7 +107,7 @@ impl<F: Format> Tree<F> {
     /// Hashes and writes what was edited, and returns the root. No ref leads to it yet.
     ///
     /// # Errors
-    /// As [`Tree::find`], and those of [`crate::Backend::append`].
+    /// As [`Tree::get`], and those of [`crate::Backend::append`].
     pub fn write(&mut self) -> Result<ObjRef> {
         let _writing = self.writing();
         let root = again(|| {

@@ -159,7 +159,7 @@ impl<F: Format> Tree<F> {
     /// Returns the tree as it is, to be committed, and goes on from it: lookups and edits here see what it holds at
     /// once, so that one thread can prepare the next commit while another hashes and writes this one.
     ///
-    /// [`Tree::find`], [`Tree::kind`], [`Tree::mem`], [`Tree::mem_tree`] and edits do not wait for the commit; whatever else asks for
+    /// [`Tree::get`], [`Tree::kind`], [`Tree::contains`], [`Tree::contains_tree`] and edits do not wait for the commit; whatever else asks for
     /// something of the tree, such as its root, its entries or a subtree, does. With two commits on their
     /// way the next call waits for the older. A thread that holds both trees must not wait for itself: it commits the
     /// one that this returns first.
@@ -169,12 +169,12 @@ impl<F: Format> Tree<F> {
     /// let repo = Repo::memory();
     /// let main = repo.branch("main")?;
     /// let mut tree = main.tree()?;
-    /// tree.add("a", b"1")?;
+    /// tree.set("a", b"1")?;
     /// let mut first = tree.ahead()?;
     /// std::thread::scope(|scope| {
     ///     let commit = scope.spawn(|| main.commit(&mut first, &Info::message("first")));
-    ///     tree.add("b", b"2")?;
-    ///     assert!(tree.mem("a")? && tree.mem("b")?);
+    ///     tree.set("b", b"2")?;
+    ///     assert!(tree.contains("a")? && tree.contains("b")?);
     ///     commit.join().expect("no panic")
     /// })?;
     /// main.commit(&mut tree, &Info::message("second"))?;

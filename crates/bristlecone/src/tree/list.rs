@@ -137,7 +137,7 @@ impl<F: Format> Tree<F> {
     /// Returns the entries of the directory at `path`, in order; none if there is no directory.
     ///
     /// # Errors
-    /// As [`Tree::find`].
+    /// As [`Tree::get`].
     pub fn list(&self, path: impl AsPath) -> Result<Entries<'_, F>> {
         self.list_with(path, &Listing::new())
     }
@@ -147,7 +147,7 @@ impl<F: Format> Tree<F> {
     /// Loads only the pieces of a wide directory that hold them.
     ///
     /// # Errors
-    /// As [`Tree::find`].
+    /// As [`Tree::get`].
     pub fn list_with(&self, path: impl AsPath, listing: &Listing) -> Result<Entries<'_, F>> {
         Entries::new(self, self.walk(path.as_path()?.as_bytes())?, listing)
     }
@@ -158,7 +158,7 @@ impl<F: Format> Tree<F> {
     /// # use bristlecone::Repo;
     /// # let mut tree = Repo::memory().tree();
     /// for month in ["apr", "feb", "jan", "mar"] {
-    ///     tree.add(["months", month], b"x")?;
+    ///     tree.set(["months", month], b"x")?;
     /// }
     /// let mut found = tree.range("months", "feb"..="mar")?.map(|entry| entry.map(|entry| entry.step().to_vec()));
     /// assert_eq!(found.next().transpose()?.as_deref(), Some(&b"feb"[..]));
@@ -169,7 +169,7 @@ impl<F: Format> Tree<F> {
     /// ```
     ///
     /// # Errors
-    /// As [`Tree::find`].
+    /// As [`Tree::get`].
     pub fn range<K: AsRef<[u8]>>(&self, path: impl AsPath, bounds: impl RangeBounds<K>) -> Result<Entries<'_, F>> {
         self.list_with(path, &Listing::new().range(bounds))
     }
@@ -177,7 +177,7 @@ impl<F: Format> Tree<F> {
     /// Returns the number of entries of the directory at `path`; one object is loaded if nothing is edited.
     ///
     /// # Errors
-    /// As [`Tree::find`].
+    /// As [`Tree::get`].
     pub fn count(&self, path: impl AsPath) -> Result<u64> {
         let path = path.as_path()?;
         match self.walk(path.as_bytes())? {

@@ -10,7 +10,7 @@ use bristlecone_core::Direction;
 /// # use bristlecone::{Listing, Repo};
 /// # let mut tree = Repo::memory().tree();
 /// for n in 0..100 {
-///     tree.add(&format!("dir/{n:02}"), b"x")?;
+///     tree.set(&format!("dir/{n:02}"), b"x")?;
 /// }
 /// let page = tree.list_with("dir", &Listing::new().after(b"49").limit(3))?;
 /// let steps: Vec<_> = page.map(|entry| entry.map(|entry| entry.step().to_vec())).collect::<Result<_, _>>()?;

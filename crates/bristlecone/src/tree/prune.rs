@@ -14,14 +14,14 @@ impl<F: Format> Tree<F> {
     /// Pending edits are hashed and written first, as [`Tree::write`] does.
     ///
     /// # Errors
-    /// As [`Tree::find`] and [`Tree::write`].
+    /// As [`Tree::get`] and [`Tree::write`].
     pub fn prune<P: AsPath>(&mut self, paths: impl IntoIterator<Item = P>) -> Result<Self> {
         let root = self.write()?;
         let recorder = Arc::new(Recorder { inner: self.store.snapshot.clone(), kept: Mutex::default() });
         let recorded = Self::at(self.store.with(recorder.clone()), Some(root));
         recorded.check_root()?;
         for path in paths {
-            if let Some(entry) = recorded.get(path)? {
+            if let Some(entry) = recorded.entry(path)? {
                 entry.contents()?;
             }
         }

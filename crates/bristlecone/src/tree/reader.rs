@@ -23,12 +23,12 @@ impl<F: Format> Tree<F> {
 }
 
 impl<'t, F: Format> Reader<'t, F> {
-    /// As [`Tree::find`].
+    /// As [`Tree::get`].
     ///
     /// # Errors
-    /// As [`Tree::find`].
+    /// As [`Tree::get`].
     #[inline]
-    pub fn find(&mut self, path: impl AsPath) -> Result<Option<Bytes<'t>>> {
+    pub fn get(&mut self, path: impl AsPath) -> Result<Option<Bytes<'t>>> {
         let path = path.as_path()?;
         let Some((parent, step)) = path.split_last() else { return Ok(None) };
         if self.parent != parent {

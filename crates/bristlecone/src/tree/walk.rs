@@ -10,7 +10,7 @@ impl<F: Format> Tree<F> {
     /// them.
     ///
     /// # Errors
-    /// As [`Tree::find`].
+    /// As [`Tree::get`].
     pub fn walk_all(&self, path: impl AsPath) -> Result<Walk<'_, F>> {
         let path = path.as_path()?;
         let place = self.walk(path.as_bytes())?;
@@ -23,7 +23,7 @@ impl<F: Format> Tree<F> {
     /// with the directories, many a call. Of a value that is cut into pieces only the list of them is.
     ///
     /// # Errors
-    /// As [`Tree::find`].
+    /// As [`Tree::get`].
     pub fn walk_values(&self, path: impl AsPath) -> Result<Walk<'_, F>> {
         let mut walk = self.walk_all(path)?;
         walk.below.values = true;
@@ -33,7 +33,7 @@ impl<F: Format> Tree<F> {
     /// Folds `each` over everything below `path`, in the order of [`Tree::walk_all`].
     ///
     /// # Errors
-    /// As [`Tree::find`]; what `each` returns.
+    /// As [`Tree::get`]; what `each` returns.
     pub fn fold<A>(
         &self,
         path: impl AsPath,

@@ -21,8 +21,8 @@ type Operation = fn(&Repo, &mut Tree) -> Result<(), Error>;
 const OPERATIONS: &[(&str, Operation)] = &[
     ("list", |_, tree| tree.list("")?.try_for_each(|entry| entry.map(drop))),
     ("count", |_, tree| tree.count("dir").map(drop)),
-    ("get", |_, tree| tree.get("dir/a").map(drop)),
-    ("find_tree", |_, tree| tree.find_tree("dir").map(drop)),
+    ("get", |_, tree| tree.entry("dir/a").map(drop)),
+    ("find_tree", |_, tree| tree.get_tree("dir").map(drop)),
     ("is_empty", |_, tree| tree.is_empty().map(drop)),
     ("walk_all", |_, tree| tree.walk_all("")?.try_for_each(|entry| entry.map(drop))),
     ("stats", |_, tree| tree.stats().map(drop)),
@@ -36,7 +36,7 @@ const OPERATIONS: &[(&str, Operation)] = &[
     ("diff after", |repo, tree| repo.tree().diff(tree, "").map(drop)),
     ("merge ours", |repo, tree| merge::trees(None, tree, &repo.tree()).map(drop)),
     ("merge theirs", |repo, tree| merge::trees(None, &repo.tree(), tree).map(drop)),
-    ("add_tree", |repo, tree| repo.tree().add_tree("below", tree)),
+    ("add_tree", |repo, tree| repo.tree().set_tree("below", tree)),
     ("commit", |repo, tree| repo.branch("main")?.commit(tree, &Info::unsigned("late")).map(drop)),
     ("prepare", |repo, tree| repo.branch("main")?.prepare(tree, &Info::unsigned("late")).map(drop)),
     ("commit_tree", |repo, tree| repo.commit_tree(tree, &[], &Info::unsigned("late")).map(drop)),
@@ -51,9 +51,9 @@ const OPERATIONS: &[(&str, Operation)] = &[
 /// A tree that goes on from one that is returned too, both with something in them.
 fn parted(repo: &Repo) -> Result<(Tree, Tree), Error> {
     let mut tree = repo.branch("main")?.tree()?;
-    tree.add("dir/a", "1")?;
+    tree.set("dir/a", "1")?;
     let first = tree.ahead()?;
-    tree.add("dir/b", "2")?;
+    tree.set("dir/b", "2")?;
     Ok((first, tree))
 }
 
@@ -67,7 +67,7 @@ fn what_waits_for_a_commit_that_nobody_makes_ends_in_an_error() {
             let (mut first, mut tree) = parted(&repo).unwrap();
             let refused = operation(&repo, &mut tree);
             // What does not ask for the commit goes on, and once it is made everything does.
-            assert_eq!(tree.find("dir/a").unwrap().as_deref(), Some(&b"1"[..]));
+            assert_eq!(tree.get("dir/a").unwrap().as_deref(), Some(&b"1"[..]));
             let made = repo.branch("main").unwrap().commit(&mut first, &Info::unsigned("first"));
             sender.send((name, refused, made.and_then(|_| operation(&repo, &mut tree)))).unwrap();
         });
@@ -111,7 +111,7 @@ fn a_commit_that_failed_is_not_waited_for() {
         let repo = Repo::memory();
         let main = repo.branch("main").unwrap();
         let (mut first, tree) = parted(&repo).unwrap();
-        main.edit(&Info::unsigned("faster"), |tree| tree.add("other", "1")).unwrap();
+        main.edit(&Info::unsigned("faster"), |tree| tree.set("other", "1")).unwrap();
         let conflict = main.commit(&mut first, &Info::unsigned("too late"));
         assert!(matches!(conflict, Err(Error::Conflict { .. })));
         sender.send(tree.root().map(drop)).unwrap();

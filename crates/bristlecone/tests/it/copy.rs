@@ -14,23 +14,23 @@ fn history<F: Format>(repo: &Repo<F>) -> Result<Vec<ObjRef>, Error> {
     let mut all = Vec::new();
     let mut tree = repo.tree();
     for n in 0..3000 {
-        tree.add(format!("wide/{n}"), format!("{n}"))?;
+        tree.set(format!("wide/{n}"), format!("{n}"))?;
     }
-    tree.add("data/deep/er/than/that", "x")?;
+    tree.set("data/deep/er/than/that", "x")?;
     all.push(repo.commit_tree(&mut tree, &[], &Info::unsigned("one"))?);
     let mut other = tree.clone();
-    tree.add("large", vec![7; 3 << 20])?;
+    tree.set("large", vec![7; 3 << 20])?;
     // The same directory high up and, new too, low down.
-    let below = tree.find_tree("data/deep")?.expect("just added");
-    tree.add_tree("copy/of/it/far/below", &below)?;
+    let below = tree.get_tree("data/deep")?.expect("just added");
+    tree.set_tree("copy/of/it/far/below", &below)?;
     let mut fresh = repo.tree();
-    fresh.add("p/q/r", "new")?;
-    tree.add_tree("a", &fresh)?;
-    tree.add_tree("b/c/d/e", &fresh.find_tree("p")?.expect("just added"))?;
+    fresh.set("p/q/r", "new")?;
+    tree.set_tree("a", &fresh)?;
+    tree.set_tree("b/c/d/e", &fresh.get_tree("p")?.expect("just added"))?;
     all.push(repo.commit_tree(&mut tree, &all[..1], &Info::unsigned("two"))?);
     other.remove("wide/17")?;
     all.push(repo.commit_tree(&mut other, &all[..1], &Info::unsigned("three"))?);
-    tree.add("last", "1")?;
+    tree.set("last", "1")?;
     all.push(repo.commit_tree(&mut tree, &all[1..3], &Info::unsigned("four"))?);
     Ok(all)
 }
@@ -65,7 +65,7 @@ fn goes_over<F: Format>(from: &Repo<F>, to: &Repo<F>) -> Outcome {
         assert_eq!(again, Default::default());
     }
     let mut tree = to.checkout(all[3].oid)?;
-    tree.add("more", "1")?;
+    tree.set("more", "1")?;
     let more = to.commit_tree(&mut tree, &[all[3].oid.into()], &Info::unsigned("more"))?;
     // Back again: the new commit, the new root, and nothing else of size.
     let back = from.copy_objects(to, &[more])?;
@@ -111,10 +111,10 @@ fn what_is_there_is_not_read_again() -> Outcome {
     let (from, to) = (Repo::with_backend(Native::new(), Arc::new(backend)), Repo::memory());
     let main = from.branch("main")?;
     for n in 0..200 {
-        main.edit(&Info::unsigned("m"), |tree| tree.add(format!("{}/{n}", n % 7), "x"))?;
+        main.edit(&Info::unsigned("m"), |tree| tree.set(format!("{}/{n}", n % 7), "x"))?;
     }
     to.copy_objects(&from, &[main.head()?.ok_or("a head")?])?;
-    let head = main.edit(&Info::unsigned("m"), |tree| tree.add("3/new", "x"))?;
+    let head = main.edit(&Info::unsigned("m"), |tree| tree.set("3/new", "x"))?;
     let before = counts.reads.load(Relaxed);
     let copied = to.copy_objects(&from, &[head])?;
     assert_eq!(copied.objects, 3, "a commit, a root, a directory");
@@ -126,8 +126,8 @@ fn what_is_there_is_not_read_again() -> Outcome {
 fn damage_and_gaps_are_named_and_not_copied() -> Outcome {
     let from = Repo::memory();
     let main = from.branch("main")?;
-    let head = main.edit(&Info::unsigned("m"), |tree| tree.add("a", "x".repeat(100)))?;
-    let root = from.commit(head)?.tree;
+    let head = main.edit(&Info::unsigned("m"), |tree| tree.set("a", "x".repeat(100)))?;
+    let root = from.read_commit(head)?.tree;
     // A commit whose root is another's bytes under its id, and one whose root is nowhere.
     let body = from.backend().read(&root)?.ok_or("a root")?.body().to_vec();
     let lie = bristlecone::Oid::from_array([7; 32]);
@@ -135,7 +135,7 @@ fn damage_and_gaps_are_named_and_not_copied() -> Outcome {
     batch.put(Kind::Node, lie, &body, &[Location::NONE], &[]);
     from.backend().append(batch, &[], Durability::None)?;
     for (root, damaged) in [(lie, true), (bristlecone::Oid::from_array([8; 32]), false)] {
-        let mut commit = from.commit(head)?;
+        let mut commit = from.read_commit(head)?;
         commit.tree = root.into();
         let bad = from.write_commit(&commit, 1, Durability::None)?;
         let to = Repo::memory();

@@ -38,7 +38,7 @@ impl<F: Format> Far<F> {
         let branch = self.near.branch(branch).unwrap();
         let mut tree = branch.tree().unwrap();
         for path in paths {
-            tree.add(&path, path.as_bytes()).unwrap();
+            tree.set(&path, path.as_bytes()).unwrap();
         }
         branch.commit(&mut tree, &Info::unsigned("data")).unwrap()
     }
@@ -153,7 +153,7 @@ fn versions_are_compared_in_few_calls<F: Format>(format: F) {
             if n % 5 == 0 {
                 tree.remove(path).unwrap()
             } else {
-                tree.add(path, format!("changed {n}").as_bytes()).unwrap()
+                tree.set(path, format!("changed {n}").as_bytes()).unwrap()
             };
         }
         let after = branch.commit(&mut tree, &Info::unsigned("changes")).unwrap();
@@ -218,7 +218,7 @@ fn what_is_lent_is_not_read() {
     for version in 0..2 {
         let mut tree = main.tree().unwrap();
         for n in 0..3000 {
-            tree.add(format!("d{n}/v"), format!("{}", n % 7 * version).as_bytes()).unwrap();
+            tree.set(format!("d{n}/v"), format!("{}", n % 7 * version).as_bytes()).unwrap();
         }
         commits.push(main.commit(&mut tree, &Info::unsigned("data")).unwrap());
     }
@@ -238,9 +238,9 @@ fn directories_that_are_the_same_are_read_once() {
     let main = far.near.branch("main").unwrap();
     let mut tree = main.tree().unwrap();
     for n in 0..2000 {
-        tree.add(format!("d{n:04}/v"), b"the same").unwrap();
-        tree.add(format!("e{n:04}/v"), format!("{n}").as_bytes()).unwrap();
-        tree.add(format!("e{n:04}/w/v"), b"the same").unwrap();
+        tree.set(format!("d{n:04}/v"), b"the same").unwrap();
+        tree.set(format!("e{n:04}/v"), format!("{n}").as_bytes()).unwrap();
+        tree.set(format!("e{n:04}/w/v"), b"the same").unwrap();
     }
     let commit = main.commit(&mut tree, &Info::unsigned("data")).unwrap();
     let (near, tree) = far.trees(commit);
@@ -250,7 +250,7 @@ fn directories_that_are_the_same_are_read_once() {
 }
 
 fn near_root<F: Format>(far: &Far<F>, commit: ObjRef) -> ObjRef {
-    far.near.commit(commit).unwrap().tree
+    far.near.read_commit(commit).unwrap().tree
 }
 
 /// Who wants the beginning has not read the world; and a listing within bounds reads nothing beyond them.
@@ -321,7 +321,7 @@ fn what_cannot_be_read_fails_in_its_place() {
     let far = Far::new(Native::new());
     let commit = far.commit("main", (0..600).map(|n| format!("d{n:03}/v")));
     let (near, tree) = far.trees(commit);
-    let oid = |dir: &str| near.get(dir).unwrap().unwrap().object().unwrap().oid;
+    let oid = |dir: &str| near.entry(dir).unwrap().unwrap().object().unwrap().oid;
     // What is further on is met first, while it can be.
     for (dir, lost) in [("d500", true), ("d400", false)] {
         if lost {
@@ -348,10 +348,10 @@ fn edits_are_listed_over_what_is_read_ahead() {
     let commit = far.commit("main", (0..3000).map(|n| format!("dirs/d{n:04}/v")));
     let (mut near, mut tree) = far.trees(commit);
     for edited in [&mut near, &mut tree] {
-        edited.add("dirs/d0100/w", b"new").unwrap();
+        edited.set("dirs/d0100/w", b"new").unwrap();
         edited.remove("dirs/d0200").unwrap();
-        edited.add("dirs/d0300", b"a value in its place").unwrap();
-        edited.add("dirs/d9999/v", b"new").unwrap();
+        edited.set("dirs/d0300", b"a value in its place").unwrap();
+        edited.set("dirs/d9999/v", b"new").unwrap();
     }
     assert_eq!(walked(&tree), walked(&near));
     let reads = far.slow.take_reads();
@@ -363,7 +363,7 @@ fn logs_take_few_calls<F: Format + Debug>(format: F) {
     let main = far.near.branch("main").unwrap();
     let mut tree = main.tree().unwrap();
     for n in 0..100 {
-        tree.add("value", format!("{n}").as_bytes()).unwrap();
+        tree.set("value", format!("{n}").as_bytes()).unwrap();
         main.commit(&mut tree, &Info::unsigned(format!("main {n}"))).unwrap();
     }
     let base = far.near.revparse("main").unwrap();
@@ -373,7 +373,7 @@ fn logs_take_few_calls<F: Format + Debug>(format: F) {
         let mut tree = far.near.checkout(base).unwrap();
         let mut head = None;
         for n in 0..10 {
-            tree.add("side", format!("{branch} {n}").as_bytes()).unwrap();
+            tree.set("side", format!("{branch} {n}").as_bytes()).unwrap();
             let info = Info::unsigned(format!("{branch} {n}"));
             head = Some(side.commit_over(head, &mut tree, &[head.unwrap_or(base)], &info).unwrap());
         }
@@ -416,7 +416,7 @@ fn line_of_commits<F: Format>(far: &Far<F>) -> ObjRef {
     let mut tree = main.tree().unwrap();
     for n in 0..300_usize {
         for place in [n * 7, n * 31 + 5, n * 113 + 11] {
-            tree.add(format!("dirs/d{:04}/v1", place % 2000), format!("{n}").as_bytes()).unwrap();
+            tree.set(format!("dirs/d{:04}/v1", place % 2000), format!("{n}").as_bytes()).unwrap();
         }
         main.commit(&mut tree, &Info::unsigned(format!("{n}"))).unwrap();
     }
@@ -484,7 +484,7 @@ fn values_are_read_in_few_calls<F: Format>(format: F) {
     let mut rng = Rng::new(1);
     for n in 0..1500 {
         let bytes = if n % 3 == 0 { 30_000 } else { 100 };
-        tree.add(format!("d{}/f{n}", n % 40), rng.bytes(bytes)).unwrap();
+        tree.set(format!("d{}/f{n}", n % 40), rng.bytes(bytes)).unwrap();
     }
     let head = main.commit(&mut tree, &Info::unsigned("values")).unwrap();
     let depth = far.depth(&[near_root(&far, head)], &[Kind::Node, Kind::Contents]);
@@ -523,10 +523,10 @@ fn large_values_are_read_in_few_calls() {
     let main = far.near.branch("main").unwrap();
     let mut tree = main.tree().unwrap();
     let value = Rng::new(1).bytes(24 << 20);
-    tree.add("large", &value).unwrap();
+    tree.set("large", &value).unwrap();
     let head = main.commit(&mut tree, &Info::unsigned("large")).unwrap();
     let depth = far.depth(&[near_root(&far, head)], &[Kind::Node, Kind::Pieces, Kind::Contents]);
     let (_, tree) = far.trees(head);
-    assert!(tree.find("large").unwrap().unwrap() == value);
+    assert!(tree.get("large").unwrap().unwrap() == value);
     far.assert_within("large", depth);
 }

@@ -15,9 +15,9 @@ fn a_commit_is_dated_now_and_signed_unless_told() {
     let main = repo.branch("main").unwrap();
     let commit = |repo: &Repo, info: &Info| {
         let mut tree = repo.branch("main").unwrap().tree().unwrap();
-        tree.add("n", "1").unwrap();
+        tree.set("n", "1").unwrap();
         let at = repo.branch("main").unwrap().commit(&mut tree, info).unwrap();
-        repo.commit(at).unwrap()
+        repo.read_commit(at).unwrap()
     };
     let before = seconds();
     let plain = commit(&repo, &Info::message("one"));
@@ -44,7 +44,7 @@ fn edits_of_many_threads_all_land() -> Result<(), Error> {
             let branch = repo.branch("main").expect("a branch");
             scope.spawn(move || {
                 for number in 0..100 {
-                    let add = |tree: &mut bristlecone::Tree| tree.add(format!("{writer}/{number}"), "1");
+                    let add = |tree: &mut bristlecone::Tree| tree.set(format!("{writer}/{number}"), "1");
                     branch.edit(&info(Durability::None), add).expect("an edit");
                 }
             });
@@ -65,13 +65,13 @@ fn an_edit_that_always_loses_ends_in_a_conflict() -> Result<(), Error> {
         attempts.set(attempts.get() + 1);
         // Somebody else is faster each time.
         let mut other = branch.tree()?;
-        other.add("other", attempts.get().to_string())?;
+        other.set("other", attempts.get().to_string())?;
         branch.commit(&mut other, &info(Durability::None))?;
-        tree.add("never", "1")
+        tree.set("never", "1")
     });
     assert!(matches!(refused, Err(Error::Conflict { .. })), "{refused:?}");
     assert_eq!(attempts.get(), 100);
-    assert!(!branch.tree()?.mem("never")?);
+    assert!(!branch.tree()?.contains("never")?);
     Ok(())
 }
 
@@ -86,7 +86,7 @@ fn what_is_submitted_is_as_durable_as_it_was_prepared() -> Result<(), Error> {
         for &durability in asked {
             number += 1;
             let mut tree = repo.tree();
-            tree.add("a", number.to_string())?;
+            tree.set("a", number.to_string())?;
             prepared.push(repo.branch(&format!("b{number}"))?.prepare(&tree, &info(durability))?);
         }
         let before = repo.backend().stats().syncs;
@@ -101,10 +101,10 @@ fn what_is_submitted_is_as_durable_as_it_was_prepared() -> Result<(), Error> {
 #[test]
 fn paths_are_text_or_steps_and_values_are_what_callers_have() -> Result<(), Error> {
     let mut tree = Repo::memory().tree();
-    tree.add(["a", "100%"], [1, 2, 3])?;
-    tree.add(&["a", "b"][..], vec![4])?;
-    assert_eq!(tree.find("a/100%25")?.as_deref(), Some(&[1, 2, 3][..]));
-    assert_eq!(tree.find(["a", "b"])?.as_deref(), Some(&[4][..]));
-    assert!(matches!(tree.find(["a/b"]), Err(Error::Path(_))));
+    tree.set(["a", "100%"], [1, 2, 3])?;
+    tree.set(&["a", "b"][..], vec![4])?;
+    assert_eq!(tree.get("a/100%25")?.as_deref(), Some(&[1, 2, 3][..]));
+    assert_eq!(tree.get(["a", "b"])?.as_deref(), Some(&[4][..]));
+    assert!(matches!(tree.get(["a/b"]), Err(Error::Path(_))));
     Ok(())
 }

@@ -74,9 +74,9 @@ fn write(dir: &Path) {
     repo.backend().append(batch, &moves, Durability::Synced).unwrap();
     let main = repo.branch("main").unwrap();
     let mut tree = main.tree().unwrap();
-    (0..200).for_each(|number| tree.add(format!("wide/{number}"), format!("value {number}")).unwrap());
-    tree.add("large", vec![b'l'; LARGE_BYTES]).unwrap();
-    tree.add_kind("link", EntryKind::Link, "wide/7").unwrap();
+    (0..200).for_each(|number| tree.set(format!("wide/{number}"), format!("value {number}")).unwrap());
+    tree.set("large", vec![b'l'; LARGE_BYTES]).unwrap();
+    tree.set_kind("link", EntryKind::Link, "wide/7").unwrap();
     main.commit(&mut tree, &Info::message("second\n").by(who())).unwrap();
 }
 
@@ -131,25 +131,25 @@ fn a_store_of_version_1_is_read_and_written_on() {
     let repo = Repo::<Native>::open(dir.path(), options()).unwrap();
     let main = repo.branch("main").unwrap();
     let mut tree = main.tree().unwrap();
-    let text = |path: &str| tree.find(path).unwrap().map(|bytes| String::from_utf8(bytes.to_vec()).unwrap());
+    let text = |path: &str| tree.get(path).unwrap().map(|bytes| String::from_utf8(bytes.to_vec()).unwrap());
     assert_eq!((text("dir/odd"), text("wide/199")), (Some("1".to_owned()), Some("value 199".to_owned())));
     assert_eq!((text("large").unwrap().len(), text("link")), (LARGE_BYTES, Some("wide/7".to_owned())));
-    assert_eq!((tree.count("wide").unwrap(), tree.mem_tree("empty").unwrap()), (200, true));
+    assert_eq!((tree.count("wide").unwrap(), tree.contains_tree("empty").unwrap()), (200, true));
     let tag = object_of(&repo, "refs/tags/v1");
     let tag = repo.format().decode_tag(&repo.backend().read(&tag).unwrap().unwrap()).unwrap();
     assert_eq!((tag.kind, &tag.name[..], &tag.message[..]), (Kind::Commit, &b"v1"[..], &b"one\n"[..]));
-    let first = repo.commit(tag.target).unwrap();
+    let first = repo.read_commit(tag.target).unwrap();
     assert_eq!((first.author, first.headers[0].0.clone()), (who(), b"git-raw".to_vec()));
     // Bound back to what it was, the root is what it was; the modes beside it too.
     let root = tree.root().unwrap();
-    tree.add("wide/new", b"new").unwrap();
-    tree.add("dir/usual", b"2").unwrap();
+    tree.set("wide/new", b"new").unwrap();
+    tree.set("dir/usual", b"2").unwrap();
     main.commit(&mut tree, &Info::message("third\n").by(who())).unwrap();
     let grown = tree.root().unwrap();
     tree.remove("wide/new").unwrap();
-    tree.add("dir/usual", b"1").unwrap();
+    tree.set("dir/usual", b"1").unwrap();
     assert!(grown != root && tree.root().unwrap() != root, "the directory was set anew, and so its mode is usual");
-    let dir_id = |tree: &bristlecone::Tree| tree.find_tree("dir").unwrap().unwrap().root().unwrap();
+    let dir_id = |tree: &bristlecone::Tree| tree.get_tree("dir").unwrap().unwrap().root().unwrap();
     assert_eq!(dir_id(&tree), dir_id(&repo.checkout(tag.target).unwrap()), "but the mode in it is kept");
     assert_eq!(repo.log(&[object_of(&repo, "refs/heads/main")], LogOptions::default()).count(), 3);
     drop((tree, main, repo));

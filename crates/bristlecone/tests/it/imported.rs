@@ -162,33 +162,33 @@ fn an_empty_directory_is_a_directory_without_entries() {
     let repo = Repo::memory();
     let mut tree = store(&repo, &sample());
     for path in ["empty", "odd empty", "only/empty"] {
-        assert!(tree.mem_tree(path).unwrap() && !tree.mem(path).unwrap());
+        assert!(tree.contains_tree(path).unwrap() && !tree.contains(path).unwrap());
         assert_eq!((tree.kind(path).unwrap(), tree.count(path).unwrap()), (Some(EntryKind::Dir), 0));
         assert_eq!(tree.list(path).unwrap().count() + tree.walk_all(path).unwrap().count(), 0);
-        assert_eq!(tree.find(format!("{path}/x")).unwrap(), None);
-        let entry = tree.get(path).unwrap().unwrap();
+        assert_eq!(tree.get(format!("{path}/x")).unwrap(), None);
+        let entry = tree.entry(path).unwrap().unwrap();
         assert_eq!((entry.kind(), entry.object().map(|at| at.oid)), (EntryKind::Dir, Some(root_of(&Entries::new()))));
-        let below = tree.find_tree(path).unwrap().unwrap();
+        let below = tree.get_tree(path).unwrap().unwrap();
         assert!(below.is_empty().unwrap());
         assert_eq!(below.root().unwrap(), repo.tree().root().unwrap());
         let mut filled = below.clone();
-        filled.add("x", b"1").unwrap();
+        filled.set("x", b"1").unwrap();
         assert_eq!(filled.root().unwrap(), root_of(&dir([("x", value(b"1"))])));
     }
-    assert!(tree.mem_tree("only").unwrap() && !tree.is_empty().unwrap());
+    assert!(tree.contains_tree("only").unwrap() && !tree.is_empty().unwrap());
     assert_eq!((tree.stats().unwrap().dirs, tree.stats().unwrap().values), (5, 4));
     assert_eq!(tree.to_concrete().unwrap(), concrete(&sample()));
     // What is bound anew as a plain value is what trees make: no empty directories, no modes.
     let mut plain = repo.tree();
-    plain.add_concrete("", &tree.to_concrete().unwrap()).unwrap();
+    plain.set_concrete("", &tree.to_concrete().unwrap()).unwrap();
     let usual = Node::Dir(Mode::USUAL, dir([("x", value(b"1")), ("y", value(b"2"))]));
     assert_eq!(
         plain.root().unwrap(),
         root_of(&dir([("odd", value(b"1")), ("odd dir", usual), ("value", value(b"1"))]))
     );
     // A subtree that is empty is none to be added.
-    let empty = tree.find_tree("empty").unwrap().unwrap();
-    tree.add_tree("value", &empty).unwrap();
+    let empty = tree.get_tree("empty").unwrap().unwrap();
+    tree.set_tree("value", &empty).unwrap();
     assert_eq!(tree.kind("value").unwrap(), None);
 }
 
@@ -198,13 +198,13 @@ fn pruned_trees_and_differences_know_empty_directories() {
     let mut tree = store(&repo, &sample());
     let pruned = tree.prune(["empty/x", "only/empty", "odd dir/x"]).unwrap();
     assert_eq!(pruned.root().unwrap(), tree.root().unwrap());
-    assert!(pruned.mem_tree("empty").unwrap() && pruned.mem_tree("only/empty").unwrap());
-    assert_eq!(pruned.find("empty/x").unwrap(), None);
-    assert_eq!(pruned.find("odd dir/x").unwrap().as_deref(), Some(&b"1"[..]));
+    assert!(pruned.contains_tree("empty").unwrap() && pruned.contains_tree("only/empty").unwrap());
+    assert_eq!(pruned.get("empty/x").unwrap(), None);
+    assert_eq!(pruned.get("odd dir/x").unwrap().as_deref(), Some(&b"1"[..]));
     let mut after = tree.clone();
     after.remove("empty").unwrap();
-    after.add("only/empty/x", b"3").unwrap();
-    after.add("odd", b"1").unwrap();
+    after.set("only/empty/x", b"3").unwrap();
+    after.set("odd", b"1").unwrap();
     // Directories are no differences; a mode that is another is one. Whether the edits are written makes none.
     for written in [false, true] {
         if written {
@@ -223,11 +223,11 @@ fn pruned_trees_and_differences_know_empty_directories() {
 #[test]
 fn a_foreign_id_that_is_set_anew_is_a_difference() {
     let mut before = Repo::memory().tree();
-    before.add_foreign("vendor/lib", bristlecone::Oid::from_array([1; 32])).unwrap();
+    before.set_foreign("vendor/lib", bristlecone::Oid::from_array([1; 32])).unwrap();
     before.write().unwrap();
     for (byte, wanted) in [(1, 0), (2, 1)] {
         let mut after = before.clone();
-        after.add_foreign("vendor/lib", bristlecone::Oid::from_array([byte; 32])).unwrap();
+        after.set_foreign("vendor/lib", bristlecone::Oid::from_array([byte; 32])).unwrap();
         assert_eq!(before.diff(&after, "").unwrap().map(Result::unwrap).count(), wanted);
     }
 }
@@ -242,13 +242,13 @@ fn edits_beside_an_entry_keep_its_mode() {
         }
         let mut tree = store(&repo, &model);
         for (path, bytes) in [("s50", &b"new"[..]), ("new", b"n"), ("odd dir/y", b"3"), ("value", b"2")] {
-            tree.add(path, bytes).unwrap();
+            tree.set(path, bytes).unwrap();
             add(&mut model, &path.split('/').map(str::as_bytes).collect::<Vec<_>>(), bytes);
             assert_eq!(tree.write().unwrap().oid, root_of(&model), "{path} beside {wide}");
         }
         assert!(matches!(&model[&b"odd dir"[..]], Node::Dir(mode, _) if mode.is_usual()), "it is another directory");
         assert!(matches!(&model[&b"odd"[..]], Node::Value(mode, _) if !mode.is_usual()));
-        tree.add("odd", b"1").unwrap();
+        tree.set("odd", b"1").unwrap();
         model.insert(b"odd".to_vec(), value(b"1"));
         assert_eq!(tree.root().unwrap(), root_of(&model), "what is set anew is spelled as usual");
     }
@@ -318,7 +318,7 @@ impl Session {
             None => (None, None),
         };
         assert_eq!(self.tree.kind(&asked).unwrap(), kind, "{asked}");
-        assert_eq!(self.tree.find(&asked).unwrap().as_deref(), bytes, "{asked}");
+        assert_eq!(self.tree.get(&asked).unwrap().as_deref(), bytes, "{asked}");
     }
 
     fn write_behind(&mut self) {
@@ -341,7 +341,7 @@ impl Session {
         assert_eq!(self.tree.to_concrete().unwrap(), concrete(&self.model));
         assert_eq!(self.tree.is_empty().unwrap(), self.model.is_empty());
         let path = self.path();
-        let below = self.tree.find_tree(&path).unwrap();
+        let below = self.tree.get_tree(&path).unwrap();
         let Some(Node::Dir(_, entries)) = get(&self.model, &path) else { return assert!(below.is_none()) };
         let below = below.unwrap();
         assert_eq!(below.to_concrete().unwrap(), concrete(entries));
@@ -355,11 +355,11 @@ impl Session {
         self.write_behind();
         let (from, to) = (self.path(), self.path());
         let Some(Node::Dir(_, entries)) = get(&self.model, &from).cloned() else { return };
-        let tree = self.tree.find_tree(&from).unwrap().unwrap();
+        let tree = self.tree.get_tree(&from).unwrap().unwrap();
         if tree.walk_all("").unwrap().count() > 20 {
             return;
         }
-        self.tree.add_tree(&to, &tree).unwrap();
+        self.tree.set_tree(&to, &tree).unwrap();
         let steps: Vec<&[u8]> = to.steps().collect();
         if entries.is_empty() {
             return remove(&mut self.model, &steps);

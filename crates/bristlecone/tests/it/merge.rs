@@ -38,7 +38,7 @@ fn edit(map: &mut Map, random: &mut Rng, edits: usize) {
 fn tree_of<F: Format>(repo: &Repo<F>, map: &Map) -> Tree<F> {
     let mut tree = repo.tree();
     for (path, (kind, contents)) in map {
-        tree.add_kind(path.as_str(), *kind, contents).unwrap();
+        tree.set_kind(path.as_str(), *kind, contents).unwrap();
     }
     tree
 }
@@ -154,10 +154,10 @@ fn merges_agree_with_a_model() {
 fn a_side_that_changed_nothing_changes_nothing() -> Outcome {
     let repo = Repo::memory();
     let mut base = repo.tree();
-    base.add("a/b", "1")?;
-    base.add_foreign("sub", Oid::new(&[7; 20])?)?;
+    base.set("a/b", "1")?;
+    base.set_foreign("sub", Oid::new(&[7; 20])?)?;
     let mut changed = base.clone();
-    changed.add("a/c", "2")?;
+    changed.set("a/c", "2")?;
     changed.remove("sub")?;
     for (ours, theirs) in [(&base, &changed), (&changed, &base), (&changed, &changed)] {
         let merged = merge::trees(Some(&base), ours, theirs)?;
@@ -165,7 +165,7 @@ fn a_side_that_changed_nothing_changes_nothing() -> Outcome {
     }
     let merged = merge::trees(None, &base, &changed)?;
     assert!(merged.conflicts.is_empty(), "nothing that both have is different");
-    assert!(merged.tree.mem("a/c")? && merged.tree.get("sub")?.is_some());
+    assert!(merged.tree.contains("a/c")? && merged.tree.entry("sub")?.is_some());
     let other = Repo::memory().tree();
     assert!(matches!(merge::trees(Some(&base), &base, &other), Err(Error::Usage { .. })));
     Ok(())
@@ -176,25 +176,25 @@ fn conflicts_name_what_each_side_has() -> Outcome {
     let repo = Repo::memory();
     let mut base = repo.tree();
     for path in ["both", "gone", "dir/a", "dir/b"] {
-        base.add(path, "1")?;
+        base.set(path, "1")?;
     }
     let (mut ours, mut theirs) = (base.clone(), base.clone());
-    ours.add("both", "2")?;
-    theirs.add("both", "3")?;
+    ours.set("both", "2")?;
+    theirs.set("both", "3")?;
     ours.remove("gone")?;
-    theirs.add("gone", "2")?;
+    theirs.set("gone", "2")?;
     // The directory goes, but for what was changed in it.
-    ours.add("dir/a", "2")?;
+    ours.set("dir/a", "2")?;
     theirs.remove("dir")?;
-    theirs.add("new", "1")?;
+    theirs.set("new", "1")?;
     let merged = merge::trees(Some(&base), &ours, &theirs)?;
     let paths: Vec<String> = merged.conflicts.iter().map(|one| one.path.to_string()).collect();
     assert_eq!(paths, ["both", "dir/a", "gone"]);
     let gone = &merged.conflicts[2];
     assert!(gone.base.is_some() && gone.ours.is_none() && gone.theirs.is_some());
-    assert_eq!(merged.tree.find("both")?.as_deref(), Some(&b"2"[..]));
-    assert_eq!(merged.tree.find("dir/a")?.as_deref(), Some(&b"2"[..]));
-    assert!(!merged.tree.mem("dir/b")? && !merged.tree.mem("gone")? && merged.tree.mem("new")?);
+    assert_eq!(merged.tree.get("both")?.as_deref(), Some(&b"2"[..]));
+    assert_eq!(merged.tree.get("dir/a")?.as_deref(), Some(&b"2"[..]));
+    assert!(!merged.tree.contains("dir/b")? && !merged.tree.contains("gone")? && merged.tree.contains("new")?);
     Ok(())
 }
 
@@ -205,22 +205,22 @@ fn what_one_side_left_alone_is_not_read() -> Outcome {
     let repo = Repo::with_backend(Native::new(), Arc::new(backend));
     let mut base = repo.tree();
     for n in 0..20_000 {
-        base.add(format!("{}/{}/{n}", n % 10, n % 100), format!("a value that is not short {n}").repeat(3))?;
+        base.set(format!("{}/{}/{n}", n % 10, n % 100), format!("a value that is not short {n}").repeat(3))?;
     }
     base.write()?;
     let (mut ours, mut theirs) = (base.clone(), base.clone());
     for n in 0..1000 {
-        ours.add(format!("0/10/{n}"), "ours")?;
-        theirs.add(format!("1/11/{n}"), "theirs")?;
+        ours.set(format!("0/10/{n}"), "ours")?;
+        theirs.set(format!("1/11/{n}"), "theirs")?;
     }
     ours.write()?;
     theirs.write()?;
-    theirs.add("2/12/2", "one more")?;
+    theirs.set("2/12/2", "one more")?;
     let before = counts.reads.load(Relaxed);
     let merged = merge::trees(Some(&base), &ours, &theirs)?;
     assert!(merged.conflicts.is_empty());
     let reads = counts.reads.load(Relaxed) - before;
     assert!(reads < 100, "{reads} reads");
-    assert!(merged.tree.mem("0/10/7")? && merged.tree.mem("1/11/7")?);
+    assert!(merged.tree.contains("0/10/7")? && merged.tree.contains("1/11/7")?);
     Ok(())
 }

@@ -139,7 +139,7 @@ impl<F: Format> Session<F> {
                     }
                     if kind == EntryKind::Value { tree.replace(path(at), value)? } else { tree.remove(path(at))? }
                 }
-                tree.add_kind(path(at), kind, value)?;
+                tree.set_kind(path(at), kind, value)?;
                 model.add(at, tag, value);
             }
             Edit::Remove(at) => {
@@ -165,17 +165,17 @@ impl<F: Format> Session<F> {
                 model.add(at, tag, &new);
             }
             Edit::Find(at) => {
-                assert_eq!(tree.find(path(at))?.as_deref(), model.find(at), "find {}", path(at));
-                assert_eq!(tree.mem_tree(path(at))?, model.is_dir(at), "directory {}", path(at));
-                assert_eq!(tree.kind(path(at))?.is_some(), tree.mem(path(at))? || tree.mem_tree(path(at))?);
+                assert_eq!(tree.get(path(at))?.as_deref(), model.find(at), "find {}", path(at));
+                assert_eq!(tree.contains_tree(path(at))?, model.is_dir(at), "directory {}", path(at));
+                assert_eq!(tree.kind(path(at))?.is_some(), tree.contains(path(at))? || tree.contains_tree(path(at))?);
             }
             Edit::List(at) => assert_eq!(list(tree, at)?, listed(model, at), "list {}", path(at)),
             Edit::Copy(from, to) => {
                 let small = model.count_below(from, COPIED_MAX) < COPIED_MAX && from.len() + to.len() < 300;
-                assert_eq!(tree.find_tree(path(from))?.is_some(), model.is_dir(from), "subtree {}", path(from));
+                assert_eq!(tree.get_tree(path(from))?.is_some(), model.is_dir(from), "subtree {}", path(from));
                 if let Some(part) = model.subtree(from).filter(|_| small) {
-                    let copied = tree.find_tree(path(from))?.expect("just found");
-                    tree.add_tree(path(to), &copied)?;
+                    let copied = tree.get_tree(path(from))?.expect("just found");
+                    tree.set_tree(path(to), &copied)?;
                     model.add_tree(to, &part);
                 }
             }
@@ -271,7 +271,7 @@ impl<F: Format> Session<F> {
         for (path, before, _) in &wanted {
             undone.remove(path)?;
             if let Some((kind, value)) = before {
-                undone.add_kind(path, EntryKind::from_u8(*kind).expect("a value's kind"), &value[..])?;
+                undone.set_kind(path, EntryKind::from_u8(*kind).expect("a value's kind"), &value[..])?;
             }
         }
         let count = edited.diff(&undone, "")?.try_fold(0, |count, found| found.map(|_| count + 1))?;
@@ -303,7 +303,7 @@ impl<F: Format> Session<F> {
         self.rng.shuffle(&mut values);
         let mut afresh = memory(&self.format).tree();
         for (at, tag, value) in values {
-            afresh.add_kind(path(at), EntryKind::from_u8(tag).expect("a value's kind"), value)?;
+            afresh.set_kind(path(at), EntryKind::from_u8(tag).expect("a value's kind"), value)?;
         }
         assert_eq!(afresh.root()?, self.tree.root()?, "the root of a tree built in another order");
         self.compare_kept()
@@ -320,7 +320,7 @@ impl<F: Format> Session<F> {
             assert_eq!(self.repo.branch(branch)?.head()?, Some(self.commits[number]), "{branch}");
         }
         for (number, at) in self.commits.iter().enumerate().step_by(7) {
-            let (commit, wanted) = (self.repo.commit(*at)?, self.history.get(number));
+            let (commit, wanted) = (self.repo.read_commit(*at)?, self.history.get(number));
             assert_eq!(commit.message, wanted.message);
             assert_eq!(commit.parents, wanted.parents.iter().map(|&n| self.commits[n]).collect::<Vec<_>>());
             compare_whole(&self.repo.checkout(*at)?, &wanted.tree)?;
@@ -336,11 +336,11 @@ fn path(at: &[u8]) -> Path {
 /// Checks that a value does not take the place of a directory of which nothing was said.
 fn is_refused<F: Format>(tree: &Tree<F>, at: Path, kind: EntryKind, value: &[u8]) {
     let mut other = tree.clone();
-    let refused = other.add_kind(&at, kind, value).and_then(|()| other.root().map(drop));
+    let refused = other.set_kind(&at, kind, value).and_then(|()| other.root().map(drop));
     assert!(matches!(&refused, Err(Error::IsDirectory { path }) if *path == at), "{refused:?} at {at}");
     // The edits are still there, and so are those before.
     other.replace(&at, value).unwrap();
-    assert_eq!(other.find(&at).unwrap().as_deref(), Some(value));
+    assert_eq!(other.get(&at).unwrap().as_deref(), Some(value));
     other.root().unwrap();
 }
 
@@ -464,15 +464,15 @@ fn the_order_of_edits_does_not_change_the_root() {
                 let mut tree = repo.tree();
                 for (at, _, value) in values {
                     if detours {
-                        tree.add(path(at), b"something else").unwrap();
+                        tree.set(path(at), b"something else").unwrap();
                         let gone = [at, b"/below"].concat();
-                        tree.add(path(&gone), b"to be removed").unwrap();
+                        tree.set(path(&gone), b"to be removed").unwrap();
                         tree.remove(path(&gone)).unwrap();
                         if rng.chance(1, 40) {
                             repo.commit_tree(&mut tree, &[], &Info::unsigned("")).unwrap();
                         }
                     }
-                    tree.add(path(at), value).unwrap();
+                    tree.set(path(at), value).unwrap();
                 }
                 roots.push(tree.root().unwrap());
             }

@@ -41,16 +41,16 @@ fn check<F: Format>(tree: &Tree<F>, number: u64) -> Result<(), Error> {
             assert!(entry.contents()?.as_deref() == Some(&value(name)[..]), "{path}");
         }
     }
-    assert_eq!(tree.find(format!("d/{}", number % 7))?.as_deref(), Some(&value(number % 7)[..]));
+    assert_eq!(tree.get(format!("d/{}", number % 7))?.as_deref(), Some(&value(number % 7)[..]));
     Ok(())
 }
 
 fn fill<F: Format>(tree: &mut Tree<F>, number: u64) -> Result<(), Error> {
     for name in 0..7 {
-        tree.add(format!("d/{name}"), value(name))?;
+        tree.set(format!("d/{name}"), value(name))?;
     }
     for name in number..number + 5 {
-        tree.add(format!("run{}/of/{name}", number % 3), value(name))?;
+        tree.set(format!("run{}/of/{name}", number % 3), value(name))?;
     }
     Ok(())
 }
@@ -76,11 +76,11 @@ fn everybody_at_once<F: Format>(format: &F, rounds: u64) {
                         // A branch of its own, which is left behind again and again.
                         let own = repo.branch(&format!("own{writer}"))?;
                         let mut tree = repo.tree();
-                        tree.add_tree("from/main", &branch.tree()?)?;
-                        tree.add("number", number.to_string())?;
-                        tree.add("d/0", value(0))?;
+                        tree.set_tree("from/main", &branch.tree()?)?;
+                        tree.set("number", number.to_string())?;
+                        tree.set("d/0", value(0))?;
                         own.commit_over(own.head()?, &mut tree, &[], &info("over"))?;
-                        assert_eq!(tree.find("from/main/d/3")?.as_deref(), Some(&value(3)[..]));
+                        assert_eq!(tree.get("from/main/d/3")?.as_deref(), Some(&value(3)[..]));
                     }
                     Ok(())
                 })
@@ -93,7 +93,7 @@ fn everybody_at_once<F: Format>(format: &F, rounds: u64) {
                     // What this one is left for may have nothing in common with it, and is there while it is held.
                     let own = repo.branch(&format!("own{reader}")).unwrap().tree().unwrap();
                     if !own.is_empty().unwrap() {
-                        check(&own.find_tree("from/main").unwrap().unwrap(), 0).unwrap();
+                        check(&own.get_tree("from/main").unwrap().unwrap(), 0).unwrap();
                     }
                     let tree = repo.branch("main").unwrap().tree().unwrap();
                     check(&tree, 0).unwrap();
@@ -135,17 +135,17 @@ fn a_tree_keeps_what_it_was_checked_out_from() -> Result<(), Error> {
     let main = repo.branch("main")?;
     let head = main.edit(&info("first"), |tree| fill(tree, 0))?;
     let held = repo.checkout(head)?;
-    let value_held = held.find("d/4")?.expect("a value");
+    let value_held = held.get("d/4")?.expect("a value");
     // The branch goes, in the other process, and comes back as something else.
     assert!(other.branch("main")?.compare_and_set(Some(head), None, Durability::None)?);
-    other.branch("main")?.edit(&info("other"), |tree| tree.add("x", "1"))?;
+    other.branch("main")?.edit(&info("other"), |tree| tree.set("x", "1"))?;
     assert_eq!(value_held, value(4));
     check(&held, 0)?;
-    let (kept, clone) = (held.find_tree("d")?.expect("a directory"), held.clone());
+    let (kept, clone) = (held.get_tree("d")?.expect("a directory"), held.clone());
     drop(value_held);
     drop(held);
-    other.branch("main")?.edit(&info("again"), |tree| tree.add("x", "2"))?;
-    assert_eq!(kept.find("4")?.expect("a value"), value(4));
+    other.branch("main")?.edit(&info("again"), |tree| tree.set("x", "2"))?;
+    assert_eq!(kept.get("4")?.expect("a value"), value(4));
     drop(kept);
     check(&clone, 0)?;
     drop(clone);
@@ -162,17 +162,17 @@ fn what_was_taken_over_from_other_trees_stays_until_it_is_written() -> Result<()
     // Stored parts, edited parts, and values that were written ahead, each of a tree that goes at once. No ref leads to
     // them by the time another takes them over.
     let (stored, mut edited) = (side.tree()?, side.tree()?);
-    edited.add("d/6", value(6))?;
-    edited.add("d/4", value(4))?;
+    edited.set("d/6", value(6))?;
+    edited.set("d/4", value(4))?;
     assert!(other.branch("side")?.compare_and_set(Some(head), None, Durability::None)?);
     let mut tree = repo.tree();
-    tree.add_tree("edited", &edited)?;
-    tree.add_tree("stored", &stored)?;
+    tree.set_tree("edited", &edited)?;
+    tree.set_tree("stored", &stored)?;
     let shared = bristlecone::Value::new(value(3));
-    tree.add("shared", &shared)?;
+    tree.set("shared", &shared)?;
     drop((stored, edited));
     drop(other.tree());
-    check(&tree.find_tree("edited")?.expect("a directory"), 3)?;
+    check(&tree.get_tree("edited")?.expect("a directory"), 3)?;
     tree.write()?;
     drop(other.tree());
     let main = repo.branch("main")?;
@@ -180,14 +180,14 @@ fn what_was_taken_over_from_other_trees_stays_until_it_is_written() -> Result<()
     drop(tree);
     for repo in [&repo, &other] {
         let tree = repo.branch("main")?.tree()?;
-        check(&tree.find_tree("stored")?.expect("a directory"), 3)?;
-        assert_eq!(tree.find("shared")?.expect("a value"), value(3));
+        check(&tree.get_tree("stored")?.expect("a directory"), 3)?;
+        assert_eq!(tree.get("shared")?.expect("a value"), value(3));
     }
     // A shared value whose place was swept is written again.
     main.compare_and_set(main.head()?, None, Durability::None)?;
     drop(other.tree());
-    main.edit(&info("shared"), |tree| tree.add("again", &shared))?;
-    assert_eq!(main.tree()?.find("again")?.expect("a value"), value(3));
+    main.edit(&info("shared"), |tree| tree.set("again", &shared))?;
+    assert_eq!(main.tree()?.get("again")?.expect("a value"), value(3));
     Ok(())
 }
 
@@ -197,7 +197,7 @@ fn a_commit_prepared_before_a_sweep_is_whole_after_it() -> Result<(), Error> {
     let main = repo.branch("main")?;
     let first = main.edit(&info("first"), |tree| fill(tree, 1))?;
     let mut tree = main.tree()?;
-    tree.add("d/8", value(8))?;
+    tree.set("d/8", value(8))?;
     let prepared = main.prepare(&tree, &info("prepared"))?;
     drop(tree);
     // Nothing leads to what it goes on from for a while.
@@ -206,8 +206,8 @@ fn a_commit_prepared_before_a_sweep_is_whole_after_it() -> Result<(), Error> {
     assert!(other.branch("main")?.compare_and_set(None, Some(first), Durability::None)?);
     repo.submit(vec![prepared]).pop().expect("an answer")?;
     let tree = other.branch("main")?.tree()?;
-    check(&tree.find_tree("")?.expect("a root"), 1)?;
-    assert_eq!(tree.find("d/8")?.expect("a value"), value(8));
+    check(&tree.get_tree("")?.expect("a root"), 1)?;
+    assert_eq!(tree.get("d/8")?.expect("a value"), value(8));
     Ok(())
 }
 
@@ -218,13 +218,13 @@ fn a_value_that_was_written_stays_while_a_tree_binds_it() -> Result<(), Error> {
     let streamed = repo.write_value(&mut &large[..])?;
     let mut tree = repo.tree();
     drop(other.tree());
-    tree.add_stored("streamed", EntryKind::Value, &streamed)?;
+    tree.set_stored("streamed", EntryKind::Value, &streamed)?;
     drop(streamed);
     drop(other.tree());
-    assert!(tree.find("streamed")?.as_deref() == Some(&large[..]));
+    assert!(tree.get("streamed")?.as_deref() == Some(&large[..]));
     repo.branch("main")?.commit(&mut tree, &info("streamed"))?;
     drop(tree);
-    assert!(other.branch("main")?.tree()?.find("streamed")?.as_deref() == Some(&large[..]));
+    assert!(other.branch("main")?.tree()?.get("streamed")?.as_deref() == Some(&large[..]));
     Ok(())
 }
 
@@ -248,37 +248,37 @@ fn merges_and_trees_ahead_of_their_commits_keep_their_parts() -> Result<(), Erro
     let main = repo.branch("main")?;
     let base = main.edit(&info("base"), |tree| fill(tree, 0))?;
     let (mut ours, mut theirs) = (repo.checkout(base)?, repo.checkout(base)?);
-    ours.add("ours/1", value(1))?;
-    theirs.add("theirs/3", value(3))?;
+    ours.set("ours/1", value(1))?;
+    theirs.set("theirs/3", value(3))?;
     let merged = merge::trees(Some(&repo.checkout(base)?), &ours, &theirs)?;
     assert!(merged.conflicts.is_empty());
     let mut tree = merged.tree;
     drop((ours, theirs));
     assert!(other.branch("main")?.compare_and_set(Some(base), None, Durability::None)?);
     drop(other.tree());
-    assert_eq!(tree.find("theirs/3")?.expect("a value"), value(3));
+    assert_eq!(tree.get("theirs/3")?.expect("a value"), value(3));
     // One tree after another goes on from the last, which is committed later.
     let mut behind = Vec::new();
     for number in 10..12 {
-        tree.add(format!("ahead/{number}"), value(number))?;
+        tree.set(format!("ahead/{number}"), value(number))?;
         behind.push(tree.ahead()?);
-        assert_eq!(tree.find("ours/1")?.expect("a value"), value(1));
+        assert_eq!(tree.get("ours/1")?.expect("a value"), value(1));
     }
     let line = repo.branch("line")?;
     for (number, mut tree) in behind.into_iter().enumerate() {
         line.commit_over(line.head()?, &mut tree, &[], &info("ahead"))?;
         drop(tree);
         drop(other.tree());
-        assert_eq!(line.tree()?.find("ahead/10")?.expect("a value"), value(10), "commit {number}");
+        assert_eq!(line.tree()?.get("ahead/10")?.expect("a value"), value(10), "commit {number}");
     }
     line.compare_and_set(line.head()?, None, Durability::None)?;
     drop(other.tree());
     for number in 10..12 {
-        assert_eq!(tree.find(format!("ahead/{number}"))?.expect("a value"), value(number));
+        assert_eq!(tree.get(format!("ahead/{number}"))?.expect("a value"), value(number));
     }
-    assert_eq!(tree.find("d/3")?.expect("a value"), value(3));
+    assert_eq!(tree.get("d/3")?.expect("a value"), value(3));
     line.commit_over(None, &mut tree, &[], &info("last"))?;
-    check(&line.tree()?.find_tree("")?.expect("a root"), 0).map(drop)
+    check(&line.tree()?.get_tree("")?.expect("a root"), 0).map(drop)
 }
 
 #[test]
@@ -286,19 +286,19 @@ fn a_subtree_is_pulled_and_pushed_though_nothing_leads_to_its_parts_yet() -> Res
     let (repo, _, _) = two(&Native::new());
     let (theirs, main) = (repo.branch("theirs")?, repo.branch("main")?);
     let first = theirs.edit(&info("theirs"), |tree| fill(tree, 0))?;
-    let ours = main.edit(&info("ours"), |tree| tree.add("ours", value(14)))?;
+    let ours = main.edit(&info("ours"), |tree| tree.set("ours", value(14)))?;
     let below = repo.subtree("below")?;
     let mut joined = below.add(ours, first, None, None)?;
     let said = |message: &[u8]| Info::unsigned(message).durability(Durability::None);
     main.commit_with_parents(&mut joined.tree, &joined.parents, &said(&joined.message))?;
     drop(joined);
-    main.edit(&info("below"), |tree| tree.add("below/d/8", value(8)))?;
-    let second = theirs.edit(&info("more"), |tree| tree.add("d/9", value(9)))?;
+    main.edit(&info("below"), |tree| tree.set("below/d/8", value(8)))?;
+    let second = theirs.edit(&info("more"), |tree| tree.set("d/9", value(9)))?;
     let pulled = below.pull(main.head()?.expect("a head"), second, None, None)?;
     let Pulled::Joined(mut joined) = pulled else { panic!("{pulled:?}") };
     main.commit_with_parents(&mut joined.tree, &joined.parents, &said(&joined.message))?;
     drop(joined);
-    check(&main.tree()?.find_tree("below")?.expect("a directory"), 0)?;
+    check(&main.tree()?.get_tree("below")?.expect("a directory"), 0)?;
     let (elsewhere, _, _) = two(&Native::new());
     let line = elsewhere.branch("line")?;
     let pushed = below.push(main.head()?.expect("a head"), &elsewhere, "line", PushOptions::default())?;
@@ -351,7 +351,7 @@ fn a_tree_that_is_refreshed_keeps_itself_and_nothing_else() -> Result<(), Error>
     let mut held = main.tree()?;
     let head = held.origin();
     let side = repo.branch("side")?;
-    side.edit(&info("side"), |tree| tree.add("side", value(14)))?;
+    side.edit(&info("side"), |tree| tree.set("side", value(14)))?;
     side.compare_and_set(side.head()?, None, Durability::None)?;
     main.compare_and_set(head, None, Durability::None)?;
     let sweep = || Ok::<u64, Error>(repo.sweep(&[], &SweepLimits::default())?.bytes);
@@ -360,10 +360,10 @@ fn a_tree_that_is_refreshed_keeps_itself_and_nothing_else() -> Result<(), Error>
     assert!(sweep()? > 300_000, "the value of the other branch");
     check(&held, 0)?;
     // With an edit that is not written yet, what that needs is kept, too.
-    held.add("d/4", value(9))?;
+    held.set("d/4", value(9))?;
     held.refresh();
     assert_eq!(sweep()?, 0);
-    assert_eq!(held.find("d/4")?.expect("a value"), value(9));
+    assert_eq!(held.get("d/4")?.expect("a value"), value(9));
     drop(held);
     assert!(sweep()? > 300_000 && repo.backend().stats().store_bytes < 100_000);
     Ok(())

@@ -37,7 +37,7 @@ fn paths_are_ordered_step_by_step() {
 fn filled<F: Format>(repo: &Repo<F>, value: &str) -> Tree<F> {
     let mut tree = repo.tree();
     for text in IN_ORDER.iter().rev().filter(|text| is_value(text)) {
-        tree.add(path(text), value).unwrap();
+        tree.set(path(text), value).unwrap();
     }
     tree
 }

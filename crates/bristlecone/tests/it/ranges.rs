@@ -31,8 +31,8 @@ fn reads_every_range<F: Format>(format: F) {
     let values = SIZES.map(|size| rng.bytes(size));
     let mut tree = repo.tree();
     for value in &values {
-        tree.add(format!("{}", value.len()), &value[..]).unwrap();
-        tree.add(format!("{} shared", value.len()), Value::new(&value[..])).unwrap();
+        tree.set(format!("{}", value.len()), &value[..]).unwrap();
+        tree.set(format!("{} shared", value.len()), Value::new(&value[..])).unwrap();
     }
     for written in [false, true] {
         if written {
@@ -40,7 +40,7 @@ fn reads_every_range<F: Format>(format: F) {
         }
         for value in &values {
             for name in [format!("{}", value.len()), format!("{} shared", value.len())] {
-                let entry = tree.get(&name).unwrap().unwrap();
+                let entry = tree.entry(&name).unwrap().unwrap();
                 let ends = ends(value.len() as u64, &mut rng);
                 for &start in &ends {
                     for &end in &ends {
@@ -68,13 +68,13 @@ fn lists_every_range<F: Format>(format: F, entries: usize) {
     let steps: Vec<String> = (0..entries).map(|n| format!("{n:04}")).collect();
     let half = entries / 2;
     for step in &steps[..half] {
-        tree.add(step.as_str(), "1").unwrap();
+        tree.set(step.as_str(), "1").unwrap();
     }
     check_listings(&tree, &steps[..half]);
     tree.write().unwrap();
     check_listings(&tree, &steps[..half]);
     for step in &steps[half..] {
-        tree.add(step.as_str(), "1").unwrap();
+        tree.set(step.as_str(), "1").unwrap();
     }
     check_listings(&tree, &steps);
 }
@@ -121,7 +121,7 @@ fn goes_both_ways<F: Format>(format: F, entries: usize) {
         if index == entries.div_ceil(2) {
             tree.write().unwrap();
         }
-        tree.add(["dir", std::str::from_utf8(step).unwrap()], "1").unwrap();
+        tree.set(["dir", std::str::from_utf8(step).unwrap()], "1").unwrap();
     }
     for written in [false, true] {
         if written {

@@ -55,7 +55,7 @@ impl Judge {
         let (repo, native) = (Repo::memory(), Native::new());
         let mut tree = repo.tree();
         for step in steps {
-            tree.add(bristlecone::Path::root().join(step)?, b"v")?;
+            tree.set(bristlecone::Path::root().join(step)?, b"v")?;
         }
         let root = tree.write()?.oid;
         let sound = Pieces::read(&**repo.backend(), root)?;
@@ -290,7 +290,7 @@ fn what_a_leaf_says_of_values_and_directories_is_compared() -> Outcome {
     let backend = repo.backend().clone();
     let mut tree = repo.tree();
     for n in 0..3000 {
-        tree.add(format!("{n}"), "v")?;
+        tree.set(format!("{n}"), "v")?;
     }
     let wide = Pieces::read(&*backend, tree.write()?.oid)?.make(&native, &mut |_, _, _| ());
     let value = |bytes: usize| -> Result<Oid, Error> {
@@ -329,7 +329,7 @@ fn what_a_leaf_says_of_values_and_directories_is_compared() -> Outcome {
             // Seen from its own entries alone it would be cut otherwise, or it is what those entries make.
             let alone = Pieces::read(&*backend, piece.oid)?;
             let mut tree = Repo::memory().tree();
-            alone.items.iter().try_for_each(|item| tree.add(bristlecone::Path::root().join(&item.step)?, "v"))?;
+            alone.items.iter().try_for_each(|item| tree.set(bristlecone::Path::root().join(&item.step)?, "v"))?;
             assert_eq!(found.is_ok(), tree.write()?.oid == piece.oid);
         }
     }
@@ -452,9 +452,9 @@ fn commit_of(repo: &Repo, made: &[Made]) -> Result<ObjRef, Error> {
     }
     repo.backend().append(batch, &[], Durability::None)?;
     let mut tree = repo.tree();
-    tree.add("usual", "v")?;
+    tree.set("usual", "v")?;
     let usual = repo.commit_tree(&mut tree, &[], &Info::unsigned("m"))?;
-    let mut commit = repo.commit(usual)?;
+    let mut commit = repo.read_commit(usual)?;
     commit.tree = made.last().expect("a root").oid.into();
     repo.write_commit(&commit, 1, Durability::None)
 }
@@ -544,13 +544,13 @@ fn whatever_edits_lead_to_is_sound() -> Outcome {
                 };
                 let removes = random.below(60) < round;
                 // What cannot be added, since a directory is there or a value above it, is removed.
-                if removes || tree.add(path.as_str(), vec![name as u8; random.below(110)]).is_err() {
+                if removes || tree.set(path.as_str(), vec![name as u8; random.below(110)]).is_err() {
                     tree.remove(path.as_str())?;
                 }
             }
             if round % 20 == 7 {
                 let bytes: Vec<u8> = (0..400 << 10).map(|_| random.below(256) as u8).collect();
-                tree.add("large", bytes)?;
+                tree.set("large", bytes)?;
             }
             parents = vec![from.commit_tree(&mut tree, &parents, &Info::unsigned("m"))?];
             to.copy_objects(&from, &parents)?;

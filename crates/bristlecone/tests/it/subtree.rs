@@ -44,10 +44,10 @@ fn random_history(repo: &Repo<Git>, seed: u64, count: usize, parents_max: usize)
         };
         if n == 0 || random.index(2) == 0 {
             let path = ["lib/sub/a", "lib/sub/b/c", "lib/sub/b/d"][random.index(3)];
-            tree.add(path, ["1", "2", "3"][random.index(3)]).unwrap();
+            tree.set(path, ["1", "2", "3"][random.index(3)]).unwrap();
         }
         if random.index(2) == 0 {
-            tree.add(["other", "lib/x"][random.index(2)], format!("{n}")).unwrap();
+            tree.set(["other", "lib/x"][random.index(2)], format!("{n}")).unwrap();
         }
         let info = info(format!("commit {n}\n"), 1_700_000_000 + 60 * n as i64);
         all.push(repo.commit_tree(&mut tree, &parents, &info).unwrap());
@@ -91,7 +91,7 @@ fn merges_of_many_parents_are_split_to_sound_histories() {
         let repo = memory();
         let head = random_history(&repo, seed, 60, 4);
         let split = repo.subtree("lib/sub").unwrap().split(head, None, None).unwrap().unwrap();
-        let dir = repo.checkout(head).unwrap().find_tree("lib/sub").unwrap().unwrap();
+        let dir = repo.checkout(head).unwrap().get_tree("lib/sub").unwrap().unwrap();
         assert!(repo.checkout(split.head).unwrap().same(&dir).unwrap(), "seed {seed}");
         let git = RealGit::new();
         git.take(&repo, "split", split.head.oid);
@@ -171,7 +171,7 @@ fn git_info(message: &[u8]) -> Info {
 fn two<F: Format>(make: impl Fn() -> Repo<F>) -> Result<(Repo<F>, Repo<F>), Error> {
     let (app, lib) = (make(), make());
     for (repo, path) in [(&app, "start"), (&lib, "code"), (&lib, "src/more")] {
-        repo.branch("main")?.edit(&git_info(format!("add {path}\n").as_bytes()), |tree| tree.add(path, "1\n"))?;
+        repo.branch("main")?.edit(&git_info(format!("add {path}\n").as_bytes()), |tree| tree.set(path, "1\n"))?;
     }
     Ok((app, lib))
 }
@@ -182,7 +182,7 @@ fn head<F: Format>(repo: &Repo<F>) -> ObjRef {
 
 fn set<F: Format>(repo: &Repo<F>, path: &str, value: &str) -> ObjRef {
     let info = git_info(format!("{path} is {value}\n").as_bytes());
-    repo.branch("main").unwrap().edit(&info, |tree| tree.add(path, format!("{value}\n"))).unwrap()
+    repo.branch("main").unwrap().edit(&info, |tree| tree.set(path, format!("{value}\n"))).unwrap()
 }
 
 fn commit<F: Format>(repo: &Repo<F>, mut joined: Joined<F>) -> ObjRef {
@@ -215,7 +215,7 @@ fn push<F: Format>(app: &Repo<F>, lib: &Repo<F>) -> Pushed {
 }
 
 fn same<F: Format>(app: &Repo<F>, lib: &Repo<F>) -> bool {
-    let dir = app.checkout(head(app)).unwrap().find_tree("vendor/lib").unwrap().unwrap();
+    let dir = app.checkout(head(app)).unwrap().get_tree("vendor/lib").unwrap().unwrap();
     dir.root().unwrap() == lib.checkout(head(lib)).unwrap().root().unwrap()
 }
 
@@ -246,7 +246,7 @@ fn goes_round<F: Format>(make: impl Fn() -> Repo<F>, squash: bool) -> Outcome {
         let Pushed::Moved { from, .. } = push(&app, &lib) else { panic!("the branch has to move") };
         assert_eq!(from, Some(theirs));
         assert!(same(&app, &lib), "round {round}");
-        assert_eq!(lib.checkout(head(&lib))?.find("src/more")?.as_deref(), Some(format!("ours {round}\n").as_bytes()));
+        assert_eq!(lib.checkout(head(&lib))?.get("src/more")?.as_deref(), Some(format!("ours {round}\n").as_bytes()));
         assert!(matches!(push(&app, &lib), Pushed::Already(_)));
         let now = status(Some(head(&lib))).compared.unwrap();
         assert_eq!((now.same, now.ahead, now.behind), (true, 0, 0));
@@ -287,7 +287,7 @@ fn git_subtree_makes_the_same_commits_and_splits_ours() -> Outcome {
         let ours = pulled(&app, &lib, squash);
         for what in ["^{tree}", "^1", "^2"] {
             let theirs = git.line(&["rev-parse", &format!("main{what}")]);
-            let commit = app.commit(ours)?;
+            let commit = app.read_commit(ours)?;
             let wanted = match what {
                 "^{tree}" => commit.tree,
                 "^1" => commit.parents[0],
@@ -306,7 +306,7 @@ fn git_subtree_makes_the_same_commits_and_splits_ours() -> Outcome {
             let Pulled::Joined(joined) = back else { panic!("{back:?}") };
             let back = commit(&app, *joined);
             assert_eq!(git.line(&["rev-parse", "main"]), back.oid.to_string());
-            assert_eq!(app.checkout(back)?.find("vendor/lib/code")?.as_deref(), Some(&b"2\n"[..]));
+            assert_eq!(app.checkout(back)?.get("vendor/lib/code")?.as_deref(), Some(&b"2\n"[..]));
         }
         // Git splits what we joined, and we split what it joined.
         set(&app, "vendor/lib/ours", "2");
@@ -390,7 +390,7 @@ fn histories_that_crossed_each_other_bring_nothing_back_silently() -> Outcome {
     let theirs = set(&lib, "other", "theirs");
     lib.copy_objects(&app, &[split.head])?;
     let mut crossed = lib.checkout(theirs)?;
-    crossed.add("code", "changed\n")?;
+    crossed.set("code", "changed\n")?;
     let info = git_info(b"crossed\n");
     lib.branch("main")?.commit_with_parents(&mut crossed, &[theirs, split.head.oid.into()], &info)?;
     app.copy_objects(&lib, &[theirs])?;
@@ -421,15 +421,15 @@ fn the_other_history_is_told_apart() -> Outcome {
     let ours = set(&app, "vendor/lib/ours", "1");
     let subtree = app.subtree("vendor/lib")?;
     let split = subtree.split(ours, None, None)?.ok_or("a split")?;
-    assert_eq!(app.commit(split.head)?.parents.len(), 1);
+    assert_eq!(app.read_commit(split.head)?.parents.len(), 1);
     assert!(app.is_ancestor(ObjRef::from(theirs.oid), split.head)?);
     assert_eq!(app.merge_bases(split.head, ObjRef::from(theirs.oid))?, [theirs]);
     // A line that began before the subtree was added, and joins later, has nothing to do with it.
     let mut topic = app.checkout(before)?;
-    topic.add("topic", "1")?;
+    topic.set("topic", "1")?;
     let topic = app.commit_tree(&mut topic, &[before], &git_info(b"topic\n"))?;
     let mut merged = app.checkout(ours)?;
-    merged.add("topic", "1")?;
+    merged.set("topic", "1")?;
     let merged = app.commit_tree(&mut merged, &[ours, topic], &git_info(b"merge topic\n"))?;
     let again = subtree.split(merged, None, None)?.ok_or("a split")?;
     assert_eq!((again.head, again.written), (split.head, 0));
@@ -437,11 +437,11 @@ fn the_other_history_is_told_apart() -> Outcome {
     for quoted in [theirs.oid.to_string(), "7".repeat(40), "77".to_owned()] {
         let message = format!("Quote\n\ngit-subtree-dir: vendor/lib\ngit-subtree-split: {quoted}\n");
         let mut tree = app.checkout(merged)?;
-        tree.add("vendor/lib/quoted", "1")?;
+        tree.set("vendor/lib/quoted", "1")?;
         let quoting = app.commit_tree(&mut tree, &[merged], &git_info(message.as_bytes()))?;
         let split = subtree.split(quoting, None, None)?.ok_or("a split")?;
-        assert_eq!(app.commit(split.head)?.parents, [again.head], "{quoted}");
-        assert!(app.checkout(split.head)?.mem("quoted")?);
+        assert_eq!(app.read_commit(split.head)?.parents, [again.head], "{quoted}");
+        assert!(app.checkout(split.head)?.contains("quoted")?);
     }
     Ok(())
 }

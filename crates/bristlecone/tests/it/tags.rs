@@ -24,7 +24,7 @@ fn point(repo: &Repo<Git>, name: &str, at: ObjRef) {
 fn tags_lead_to_commits() -> Outcome {
     let repo = Repo::with_backend(Git::sha1(), Arc::new(MemoryBackend::new()));
     let main = repo.branch("main")?;
-    let commit = |text: &str| main.edit(&Info::unsigned(text), |tree| tree.add("a", text));
+    let commit = |text: &str| main.edit(&Info::unsigned(text), |tree| tree.set("a", text));
     let (one, two) = (commit("1")?, commit("2")?);
     let v1 = repo.write_tag(&tag(one, Kind::Commit, "v1"), Durability::None)?;
     point(&repo, "refs/tags/v1", v1);
@@ -34,7 +34,7 @@ fn tags_lead_to_commits() -> Outcome {
         assert_eq!(repo.revparse(text)?, one, "{text}");
     }
     assert_eq!(
-        (repo.tags()?, repo.tag(v1)?),
+        (repo.tags()?, repo.read_tag(v1)?),
         (vec!["light".to_owned(), "v1".to_owned()], tag(one, Kind::Commit, "v1"))
     );
     // 16 tags of tags are followed, not 17.
@@ -48,7 +48,7 @@ fn tags_lead_to_commits() -> Outcome {
         }
     }
     // What tags name need not be a commit, nor be here.
-    let root = repo.commit(one)?.tree;
+    let root = repo.read_commit(one)?.tree;
     let of_root = repo.write_tag(&tag(root, Kind::Node, "root"), Durability::None)?;
     point(&repo, "refs/tags/root", of_root);
     assert!(matches!(repo.revparse("root"), Err(Error::WrongKind { oid, .. }) if oid == root.oid));
@@ -58,8 +58,8 @@ fn tags_lead_to_commits() -> Outcome {
     // They are copied with what they name.
     let other = Repo::with_backend(Git::sha1(), Arc::new(MemoryBackend::new()));
     other.copy_objects(&repo, &[last.oid.into()])?;
-    assert_eq!(other.tag(last.oid)?, repo.tag(last)?);
-    assert_eq!(other.checkout(one.oid)?.find("a")?.as_deref(), Some(&b"1"[..]));
+    assert_eq!(other.read_tag(last.oid)?, repo.read_tag(last)?);
+    assert_eq!(other.checkout(one.oid)?.get("a")?.as_deref(), Some(&b"1"[..]));
     Ok(())
 }
 
@@ -75,7 +75,7 @@ fn tags_of_git_are_followed() -> Outcome {
     for name in ["v1", "v2"] {
         let at: Oid = git.line(&["rev-parse", name]).parse()?;
         assert_eq!(repo.peel(at)?.oid, commit, "{name}");
-        assert_eq!(repo.tag(at)?.name, name.as_bytes());
+        assert_eq!(repo.read_tag(at)?.name, name.as_bytes());
     }
     Ok(())
 }

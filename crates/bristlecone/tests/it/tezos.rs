@@ -53,7 +53,7 @@ fn check_objects(repo: &Repo<Tezos>) -> usize {
 fn built<'v>(values: impl IntoIterator<Item = (&'v [u8], &'v [u8])>) -> Oid {
     let mut tree = memory().tree();
     for (at, value) in values {
-        tree.add(path(at), value).unwrap();
+        tree.set(path(at), value).unwrap();
     }
     tree.root().unwrap()
 }
@@ -81,7 +81,7 @@ fn apply(edit: &Edit, tree: &mut Tree<Tezos>, model: &mut Model) {
     match edit {
         Edit::Add(at, value) => {
             let mut other = tree.clone();
-            let added = other.add(path(at), &value[..]).and_then(|()| other.root());
+            let added = other.set(path(at), &value[..]).and_then(|()| other.root());
             assert_eq!(matches!(added, Err(Error::IsDirectory { .. })), model.is_dir(at), "{added:?} at {}", path(at));
             tree.replace(path(at), &value[..]).unwrap();
             model.add(at, 0, value);
@@ -101,8 +101,8 @@ fn apply(edit: &Edit, tree: &mut Tree<Tezos>, model: &mut Model) {
             model.add(at, 0, &new);
         }
         Edit::Find(at) => {
-            assert_eq!(tree.find(path(at)).unwrap().as_deref(), model.find(at));
-            assert_eq!(tree.mem_tree(path(at)).unwrap(), model.is_dir(at));
+            assert_eq!(tree.get(path(at)).unwrap().as_deref(), model.find(at));
+            assert_eq!(tree.contains_tree(path(at)).unwrap(), model.is_dir(at));
         }
         Edit::List(at) => {
             let listed: Vec<(Vec<u8>, bool)> = tree
@@ -118,8 +118,8 @@ fn apply(edit: &Edit, tree: &mut Tree<Tezos>, model: &mut Model) {
                 && from.len() + to.len() < 300
                 && let Some(part) = model.subtree(from)
             {
-                let copied = tree.find_tree(path(from)).unwrap().unwrap();
-                tree.add_tree(path(to), &copied).unwrap();
+                let copied = tree.get_tree(path(from)).unwrap().unwrap();
+                tree.set_tree(path(to), &copied).unwrap();
                 model.add_tree(to, &part);
             }
         }
@@ -193,9 +193,9 @@ fn check_wide(tree: &Tree<Tezos>, wide: &BTreeMap<String, String>, rng: &mut Rng
     let prefixed: Vec<String> = keys.iter().filter(|name| name.starts_with("name-3")).cloned().collect();
     assert_eq!(steps(&Listing::new().prefix(b"name-3")), prefixed);
     for (name, value) in wide.iter().skip(rng.index(20)).step_by(20) {
-        assert_eq!(tree.find(format!("wide/{name}").as_str()).unwrap().unwrap(), value.as_bytes());
+        assert_eq!(tree.get(format!("wide/{name}").as_str()).unwrap().unwrap(), value.as_bytes());
     }
-    assert_eq!(tree.find("wide/absent").unwrap(), None);
+    assert_eq!(tree.get("wide/absent").unwrap(), None);
 }
 
 #[test]
@@ -210,7 +210,7 @@ fn wide_directories_grow_and_shrink_to_nothing() {
         rng.shuffle(&mut order);
         let mut repo = open_store(&store);
         let (mut tree, mut wide) = (repo.tree(), BTreeMap::new());
-        tree.add("beside", b"x").unwrap();
+        tree.set("beside", b"x").unwrap();
         let (mut own, mut before) = (Vec::new(), None);
         // Each size with everything in another order, on the way up and on the way down.
         for size in [1, 31, 32, 33, 255, 256, 257, 258, 1000, 5000, 4000, 1100, 258, 257, 256, 200, 33, 32, 31, 1, 0] {
@@ -221,7 +221,7 @@ fn wide_directories_grow_and_shrink_to_nothing() {
             for name in edits {
                 let at = format!("wide/{name}");
                 if wanted.contains(&name) {
-                    tree.add(at.as_str(), value(&name).as_bytes()).unwrap();
+                    tree.set(at.as_str(), value(&name).as_bytes()).unwrap();
                     wide.insert(name.clone(), value(&name));
                 } else {
                     tree.remove(at.as_str()).unwrap();
@@ -246,13 +246,13 @@ fn wide_directories_grow_and_shrink_to_nothing() {
                 compare_diff(&tree, &model, &old_tree, &old);
             }
             before = Some((at, model));
-            own.push(repo.commit(at).unwrap().tree.oid);
+            own.push(repo.read_commit(at).unwrap().tree.oid);
             if store.is_some() {
                 repo = open_store(&store);
                 tree = repo.checkout(at.oid).unwrap();
             }
         }
-        assert!(!tree.mem_tree("wide").unwrap(), "a directory without entries is none");
+        assert!(!tree.contains_tree("wide").unwrap(), "a directory without entries is none");
         check_objects(&repo);
         roots.push(own);
     }
@@ -271,8 +271,8 @@ fn inlining_and_splitting_change_no_id() {
         let repo = Repo::create(dir.path(), format, DiskOptions::default()).unwrap();
         let mut tree = repo.tree();
         for n in 0..700 {
-            tree.add(format!("wide/{n}").as_str(), "v".repeat(n % 70).as_bytes()).unwrap();
-            tree.add(format!("flat/{}", n % 200).as_str(), b"something short").unwrap();
+            tree.set(format!("wide/{n}").as_str(), "v".repeat(n % 70).as_bytes()).unwrap();
+            tree.set(format!("flat/{}", n % 200).as_str(), b"something short").unwrap();
         }
         let head = repo.branch("main").unwrap().commit(&mut tree, &Info::unsigned("m")).unwrap();
         heads.insert(head.oid);
@@ -290,23 +290,23 @@ fn trees_are_copied_within_a_store_and_into_another() {
     let (one, other) = (memory(), memory());
     let mut tree = one.tree();
     for n in 0..600 {
-        tree.add(format!("a/wide/{n}").as_str(), format!("{n}").repeat(n % 30).as_bytes()).unwrap();
+        tree.set(format!("a/wide/{n}").as_str(), format!("{n}").repeat(n % 30).as_bytes()).unwrap();
     }
     tree.write().unwrap();
-    let wide = tree.find_tree("a/wide").unwrap().unwrap();
-    tree.add_tree("b/c", &wide).unwrap();
+    let wide = tree.get_tree("a/wide").unwrap().unwrap();
+    tree.set_tree("b/c", &wide).unwrap();
     let mut edited = wide.clone();
     edited.remove("599").unwrap();
-    edited.add("600", b"new").unwrap();
-    tree.add_tree("d", &edited).unwrap();
+    edited.set("600", b"new").unwrap();
+    tree.set_tree("d", &edited).unwrap();
     let root = tree.root().unwrap();
     let mut copy = other.tree();
     for (to, part) in [("a/wide", &wide), ("b/c", &wide), ("d", &edited)] {
-        copy.add_tree(to, part).unwrap();
+        copy.set_tree(to, part).unwrap();
     }
     assert_eq!(copy.root().unwrap(), root);
     let same = |one: &str, other: &str| {
-        let part = |at: &str| tree.find_tree(at).unwrap().unwrap().root().unwrap();
+        let part = |at: &str| tree.get_tree(at).unwrap().unwrap().root().unwrap();
         part(one) == part(other)
     };
     assert!(same("a/wide", "b/c") && !same("a/wide", "d"));
@@ -319,12 +319,12 @@ fn pruned_trees_hold_the_pieces_that_lookups_take() {
     for size in [20, 200, 2000] {
         let mut tree = memory().tree();
         for n in 0..size {
-            tree.add(format!("wide/{n}").as_str(), "v".repeat(n % 90).as_bytes()).unwrap();
+            tree.set(format!("wide/{n}").as_str(), "v".repeat(n % 90).as_bytes()).unwrap();
         }
         let pruned = tree.prune(["wide/7", "wide/no"]).unwrap();
         assert_eq!(pruned.root().unwrap(), tree.root().unwrap());
-        assert_eq!(pruned.find("wide/7").unwrap().unwrap(), b"vvvvvvv");
-        assert_eq!(pruned.find("wide/no").unwrap(), None);
+        assert_eq!(pruned.get("wide/7").unwrap().unwrap(), b"vvvvvvv");
+        assert_eq!(pruned.get("wide/no").unwrap(), None);
         assert_eq!(pruned.count("wide").unwrap(), size as u64);
         let pieces = pruned.list("wide").map(Iterator::count);
         assert!(if size == 20 { pieces.is_ok() } else { matches!(pieces, Err(Error::Pruned { .. })) });
@@ -336,7 +336,7 @@ fn parents_have_no_order() {
     let repo = memory();
     let commit = |name: &str, parents: &[ObjRef], seconds| {
         let mut tree = repo.tree();
-        tree.add(name, name.as_bytes()).unwrap();
+        tree.set(name, name.as_bytes()).unwrap();
         let info = Info::message(name).by(Signature::new("Tezos", seconds));
         repo.commit_tree(&mut tree, parents, &info).unwrap()
     };
@@ -350,7 +350,7 @@ fn parents_have_no_order() {
         orders.swap(0, 1);
         assert_eq!(commit("merge", &orders, 10), merge);
     }
-    let parents: Vec<Oid> = repo.commit(merge).unwrap().parents.iter().map(|parent| parent.oid).collect();
+    let parents: Vec<Oid> = repo.read_commit(merge).unwrap().parents.iter().map(|parent| parent.oid).collect();
     let sorted: Vec<Oid> = sides.iter().map(|side| side.oid).collect::<BTreeSet<_>>().into_iter().collect();
     assert_eq!(parents, sorted);
     assert_eq!((repo.generation(first).unwrap(), repo.generation(merge).unwrap()), (1, 3));
@@ -390,7 +390,7 @@ fn what_a_context_cannot_hold_is_refused_and_the_tree_goes_on() {
         assert!(refusal(tree.root()).contains("empty directory"));
         assert!(refusal(main.commit(&mut tree, &info)).contains("empty directory"));
         assert_eq!(main.head().unwrap(), None);
-        tree.add("a/b", b"1").unwrap();
+        tree.set("a/b", b"1").unwrap();
         let first = main.commit(&mut tree, &info).unwrap();
 
         // An edit that leaves nothing.
@@ -398,17 +398,17 @@ fn what_a_context_cannot_hold_is_refused_and_the_tree_goes_on() {
         assert!(tree.is_empty().unwrap());
         assert!(refusal(main.commit(&mut tree, &info)).contains("empty directory"));
         assert!(tree.is_empty().unwrap() && tree.is_edited(), "the edits are kept");
-        tree.add("c", b"2").unwrap();
+        tree.set("c", b"2").unwrap();
 
         for kind in [EntryKind::Executable, EntryKind::Link] {
             let mut bad = tree.clone();
-            bad.add_kind("x", kind, b"y").unwrap();
+            bad.set_kind("x", kind, b"y").unwrap();
             assert!(refusal(main.commit(&mut bad, &info)).contains("executable"));
             bad.remove("x").unwrap();
             assert_eq!(bad.root().unwrap(), tree.root().unwrap(), "the edits are kept");
         }
         let mut bad = tree.clone();
-        bad.add_foreign("x", Oid::from_array([1; 32])).unwrap();
+        bad.set_foreign("x", Oid::from_array([1; 32])).unwrap();
         assert!(refusal(main.commit(&mut bad, &info)).contains("another store"));
 
         let mut late = Signature::new("Tezos", 5);
@@ -423,7 +423,7 @@ fn what_a_context_cannot_hold_is_refused_and_the_tree_goes_on() {
 
         assert_eq!(main.head().unwrap(), Some(first));
         let second = main.commit(&mut tree, &info).unwrap();
-        assert_eq!(repo.commit(second).unwrap().parents, [first]);
+        assert_eq!(repo.read_commit(second).unwrap().parents, [first]);
         assert_eq!(tree.root().unwrap(), built([(&b"c"[..], &b"2"[..])]));
         check_objects(&repo);
     }
@@ -447,9 +447,9 @@ fn a_crash_loses_nothing_synced_and_tears_no_directory() {
     for (round, size) in [3, 40, 200, 300, 900, 280, 250, 20, 60].into_iter().enumerate() {
         for n in 0..900 {
             let at = format!("wide/{n}");
-            if n < size { tree.add(at.as_str(), format!("{n}").as_bytes()) } else { tree.remove(at.as_str()) }.unwrap();
+            if n < size { tree.set(at.as_str(), format!("{n}").as_bytes()) } else { tree.remove(at.as_str()) }.unwrap();
         }
-        tree.add("large", vec![round as u8; 6000].as_slice()).unwrap();
+        tree.set("large", vec![round as u8; 6000].as_slice()).unwrap();
         let head = main.commit(&mut tree, &Info::unsigned(format!("{size}"))).unwrap();
         heads.push((Some(head.oid), storage.calls()));
     }
@@ -465,13 +465,13 @@ fn a_crash_loses_nothing_synced_and_tears_no_directory() {
             let synced = heads.iter().rposition(|(_, durable)| *durable <= call).unwrap();
             assert!(place == synced || place == synced + 1, "call {call}, {policy:?}: {place} after {synced}");
             if let Some(head) = head {
-                let (commit, tree) = (repo.commit(head).unwrap(), main.tree().unwrap());
+                let (commit, tree) = (repo.read_commit(head).unwrap(), main.tree().unwrap());
                 assert_eq!(tree.count("wide").unwrap().to_string().as_bytes(), commit.message);
                 assert_eq!(tree.list("wide").unwrap().map(Result::unwrap).count() as u64, tree.count("wide").unwrap());
             }
             check_objects(&repo);
             let mut tree = main.tree().unwrap();
-            tree.add("wide/more", b"more").unwrap();
+            tree.set("wide/more", b"more").unwrap();
             let head = main.commit(&mut tree, &Info::unsigned("more")).unwrap();
             drop((tree, main, repo));
             let repo: Repo<Tezos> = Repo::with_backend(Tezos::new(), open(Arc::new(after), &options).unwrap());

@@ -21,7 +21,7 @@ fn recorded(dir: &Path, maps: bool) -> (PathBuf, u64) {
     let main = repo.branch("main").unwrap();
     let mut tree = main.tree().unwrap();
     for number in 0..2000 {
-        tree.add(format!("a{}/b/{number}", number % 9).as_str(), vec![7; number % 200]).unwrap();
+        tree.set(format!("a{}/b/{number}", number % 9).as_str(), vec![7; number % 200]).unwrap();
         if number % 100 == 99 {
             main.commit(&mut tree, &Info::unsigned("a hundred")).unwrap();
         }
@@ -34,7 +34,7 @@ fn recorded(dir: &Path, maps: bool) -> (PathBuf, u64) {
     let backend: Arc<dyn Backend> = Arc::new(Recorded::new(Arc::new(disk), recorder.clone()));
     let tree = Repo::with_backend(Native::new(), backend).branch("main").unwrap().tree().unwrap();
     for number in 0..2000 {
-        assert!(tree.find(format!("a{}/b/{number}", number % 9).as_str()).unwrap().is_some());
+        assert!(tree.get(format!("a{}/b/{number}", number % 9).as_str()).unwrap().is_some());
     }
     (log, recorder.finish().unwrap())
 }

@@ -90,7 +90,7 @@ pub(super) fn add(args: AddArgs, context: &mut Context) -> Result<()> {
 
 pub(super) fn pull(args: PullArgs, context: &mut Context) -> Result<()> {
     let mut join = Join::new(args.join, context)?;
-    if !join.opened.repo.checkout(join.ours)?.mem_tree(&join.prefix)? {
+    if !join.opened.repo.checkout(join.ours)?.contains_tree(&join.prefix)? {
         return Err(no_directory(&join.prefix, join.ours));
     }
     join.bring()?;

@@ -41,7 +41,7 @@ pub(super) fn run(args: PushArgs, context: &mut Context) -> Result<()> {
     let Some(head) = opened.commit_to_read(None)? else {
         return Err(Failure::negative("there is no commit yet; make one first"));
     };
-    if !opened.repo.checkout(head)?.mem_tree(&prefix)? {
+    if !opened.repo.checkout(head)?.contains_tree(&prefix)? {
         return Err(no_directory(&prefix, head));
     }
     let shown = text::show(&args.other);

@@ -21,7 +21,7 @@ impl<F: Format> Repo<F> {
     /// Visits only commits whose generation numbers are above the ancestor's.
     ///
     /// # Errors
-    /// As [`Repo::commit`].
+    /// As [`Repo::read_commit`].
     pub fn is_ancestor(&self, ancestor: impl Into<ObjRef>, descendant: impl Into<ObjRef>) -> Result<bool> {
         let (ancestor, descendant) = (ancestor.into(), descendant.into());
         let mut graph = Graph::new(self.now());
@@ -48,7 +48,7 @@ impl<F: Format> Repo<F> {
     /// None if the histories are unrelated; several after criss-cross merges.
     ///
     /// # Errors
-    /// As [`Repo::commit`].
+    /// As [`Repo::read_commit`].
     pub fn merge_bases(&self, one: impl Into<ObjRef>, other: impl Into<ObjRef>) -> Result<Vec<ObjRef>> {
         self.merge_bases_many(&[one.into(), other.into()])
     }
@@ -58,7 +58,7 @@ impl<F: Format> Repo<F> {
     /// `merge_bases_many(&[a]) == [a]`; the order of the commits does not matter.
     ///
     /// # Errors
-    /// As [`Repo::commit`].
+    /// As [`Repo::read_commit`].
     pub fn merge_bases_many(&self, commits: &[ObjRef]) -> Result<Vec<ObjRef>> {
         // One more colour for ancestors of what was found.
         let (all, stale) = (commits.len(), commits.len());
@@ -77,7 +77,7 @@ impl<F: Format> Repo<F> {
     /// Returns the number of commits that are reachable from `to` and not from `from`.
     ///
     /// # Errors
-    /// As [`Repo::commit`].
+    /// As [`Repo::read_commit`].
     pub fn count_between(&self, from: impl Into<ObjRef>, to: impl Into<ObjRef>) -> Result<u64> {
         let mut count = 0;
         let only = |colours: &Colours| !colours.has(0);
@@ -92,7 +92,7 @@ impl<F: Format> Repo<F> {
     /// `ahead_behind(a, b) == (count_between(b, a), count_between(a, b))`.
     ///
     /// # Errors
-    /// As [`Repo::commit`].
+    /// As [`Repo::read_commit`].
     pub fn ahead_behind(&self, branch: impl Into<ObjRef>, upstream: impl Into<ObjRef>) -> Result<(u64, u64)> {
         let (mut ahead, mut behind) = (0, 0);
         let one_sided = |colours: &Colours| colours.count_below(2) < 2;

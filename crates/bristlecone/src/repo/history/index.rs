@@ -36,7 +36,7 @@ impl<F: Format> Repo<F> {
     /// after an import, or now and then. The index is a cache: losing it costs time only.
     ///
     /// # Errors
-    /// As [`Repo::commit`]; those of [`crate::Backend::write_derived`], such as [`Error::ReadOnly`].
+    /// As [`Repo::read_commit`]; those of [`crate::Backend::write_derived`], such as [`Error::ReadOnly`].
     pub fn index_history(&self, head: impl Into<ObjRef>) -> Result<u64> {
         let store = self.now();
         let mut graph = Graph::new(store.clone());

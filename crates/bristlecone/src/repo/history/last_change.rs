@@ -29,7 +29,7 @@ impl<F: Format> Repo<F> {
     /// [`Repo::index_history`] adds all.
     ///
     /// # Errors
-    /// As [`Repo::commit`] and [`crate::Tree::find`]; [`crate::Error::Path`].
+    /// As [`Repo::read_commit`] and [`crate::Tree::get`]; [`crate::Error::Path`].
     pub fn last_change(&self, head: impl Into<ObjRef>, path: impl AsPath) -> Result<Option<LogEntry>> {
         let path = path.as_path()?;
         let store = self.now();

@@ -96,7 +96,7 @@ impl<F: Format> Repo<F> {
     }
 
     fn nth_parent(&self, at: ObjRef, number: u32) -> Result<Option<ObjRef>> {
-        let commit = self.commit(at)?;
+        let commit = self.read_commit(at)?;
         if number == 0 {
             return Ok(Some(at));
         }
