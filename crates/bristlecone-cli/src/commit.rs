@@ -4,7 +4,7 @@ use bristlecone::{Durability, Error, Info, ObjRef, Oid, RefMove, core::FormatErr
 use clap::Args;
 
 use crate::{
-    failure::{Failure, Result},
+    failure::{Failure, Result, is_won},
     open::{Opened, short},
     output::{Fields, Output, fields, say},
     who::CommitArgs,
@@ -168,7 +168,7 @@ impl<'a> Change<'a> {
             with.iter().for_each(|wanted| prepared.and_move(wanted.clone()));
             let Some(done) = opened.repo.submit(vec![prepared]).pop() else { continue };
             match done {
-                Err(Error::Conflict { name, .. }) if with.iter().all(|one| one.name != name) => {}
+                Err(Error::RefMoved { name, .. }) if with.iter().all(|one| one.name != name) => {}
                 done => {
                     let at = done.map_err(not_as_expected)?;
                     if !at_once {
@@ -200,7 +200,7 @@ impl<'a> Change<'a> {
     fn unchanged(&self, branch: &Branch, start: Start) -> Result<bool> {
         match start {
             Start::New(at) => {
-                let made = branch.compare_and_set(None, Some(at), self.info.durability)?;
+                let made = is_won(branch.compare_and_set(None, Some(at), self.info.durability))?;
                 if made {
                     say!("began the branch {}", branch.name());
                 }
@@ -223,7 +223,7 @@ impl<'a> Change<'a> {
 /// A move of a ref that holds something else than was expected is a negative answer.
 fn not_as_expected(error: Error) -> Failure {
     match error {
-        Error::Conflict { name, .. } => {
+        Error::RefMoved { name, .. } => {
             let name = short_branch(&name).to_owned();
             Failure::negative(format!("the branch {name} is not where it was expected; look with `cone branches`"))
         }

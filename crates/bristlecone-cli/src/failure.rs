@@ -196,7 +196,7 @@ impl From<Error> for Failure {
                  \"..\", or any of ~ ^ : ? * [ \\, as in Git",
                 short_branch(name)
             ),
-            Error::Conflict { name, .. } => {
+            Error::RefMoved { name, .. } => {
                 format!("{name} was moved by somebody else meanwhile; run the command again")
             }
             Error::ReadOnly => "the store is open for reading only; nothing was changed".to_owned(),
@@ -395,4 +395,12 @@ fn advice(error: &io::Error) -> Option<&'static str> {
         }
         _ => return None,
     })
+}
+
+/// Returns whether refs moved, or had been moved by another before.
+pub(crate) fn is_won(moved: bristlecone::Result<()>) -> Result<bool> {
+    match moved {
+        Err(bristlecone::Error::RefMoved { .. }) => Ok(false),
+        moved => Ok(moved.map(|()| true)?),
+    }
 }

@@ -14,7 +14,7 @@ use std::{
     thread,
 };
 
-use bristlecone::{Durability, Info, Native, Repo, Result, disk::DiskOptions};
+use bristlecone::{Durability, Error, Info, Native, Repo, Result, disk::DiskOptions};
 
 const THREADS: u64 = 8;
 const VOTES: u64 = 50;
@@ -44,8 +44,9 @@ fn main() -> Result<()> {
     let main = repo.branch("main")?;
     let (head, release) = (main.head()?, repo.branch("release")?);
     let free = release.head()?;
-    assert!(release.compare_and_set(free, head, Durability::Synced)?);
-    assert!(free == head || !release.compare_and_set(free, head, Durability::Synced)?, "it is not there any more");
+    release.compare_and_set(free, head, Durability::Synced)?;
+    let again = release.compare_and_set(free, head, Durability::Synced);
+    assert!(free == head || matches!(again, Err(Error::RefMoved { .. })), "it is not there any more");
     Ok(())
 }
 

@@ -95,7 +95,7 @@ pub trait Backend: Send + Sync + fmt::Debug {
     /// Returns the location of the batch's first byte, from which pending locations resolve.
     ///
     /// # Errors
-    /// [`Error::Conflict`] if a ref is not what its move expects: nothing is then added. [`Error::Locked`],
+    /// [`Error::RefMoved`] if a ref is not what its move expects: nothing is then added. [`Error::Locked`],
     /// [`Error::ReadOnly`], [`Error::NoSpace`], [`Error::Io`]; then no ref has moved. [`Error::Poisoned`]
     /// after a failed sync, until the store is opened again. [`Error::Gone`] if a sweep dropped objects that the batch left
     /// out, or that a ref is to lead to: nothing is then added.
@@ -288,7 +288,7 @@ impl RefMove {
 /// Checks every move against the refs, as every backend must.
 ///
 /// # Errors
-/// [`Error::Conflict`] naming the first ref that is not as expected; [`Error::RefName`] for a name that is none.
+/// [`Error::RefMoved`] naming the first ref that is not as expected; [`Error::RefName`] for a name that is none.
 pub fn check_moves<'a>(moves: &[RefMove], current: impl Fn(&str) -> Option<&'a RefTarget>) -> Result<(), Error> {
     for (index, wanted) in moves.iter().enumerate() {
         if wanted.name.is_empty() || wanted.name.len() > RefMove::NAME_BYTES_MAX || wanted.name.contains('\0') {
@@ -299,7 +299,7 @@ pub fn check_moves<'a>(moves: &[RefMove], current: impl Fn(&str) -> Option<&'a R
         }
         let found = current(&wanted.name);
         if !wanted.allows(found) {
-            return Err(Error::Conflict { name: wanted.name.clone(), found: found.cloned() });
+            return Err(Error::RefMoved { name: wanted.name.clone(), found: found.cloned() });
         }
     }
     Ok(())

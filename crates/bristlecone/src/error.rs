@@ -25,8 +25,8 @@ pub enum Error {
         /// The name.
         name: String,
     },
-    /// A ref is not what the caller expected: somebody else moved it.
-    Conflict {
+    /// A race that was lost: a ref is not what the caller expected, since another moved it. Nothing was done.
+    RefMoved {
         /// The ref.
         name: String,
         /// What it holds.
@@ -212,7 +212,7 @@ impl fmt::Display for Error {
                     "\"{name}\" cannot be the name of a ref here: 1 to 1024 bytes, no NUL, each ref once in a step"
                 )
             }
-            Self::Conflict { name, .. } => write!(f, "the ref {name} has moved; read it again and retry"),
+            Self::RefMoved { name, .. } => write!(f, "the ref {name} has moved; read it again and retry"),
             Self::RefClash { name, other } => write!(f, "the ref {name} cannot be made: {other} is in the way"),
             Self::Usage { reason } => f.write_str(reason),
             Self::Uncommitted { waited_ms } => write!(

@@ -219,30 +219,26 @@ impl<F: Format> Repo<F> {
     /// Moves refs in one step: all of them, or none.
     ///
     /// # Errors
-    /// [`Error::Conflict`] names the first ref that is not as expected; those of the backend.
+    /// [`Error::RefMoved`] names the first ref that is not as expected; those of the backend.
     pub fn move_refs(&self, moves: &[RefMove], durability: Durability) -> Result<()> {
         self.shared.backend.append(Batch::new(), moves, durability).map(|_| ())
     }
 
-    /// Moves one ref if it holds `expected`; returns whether it did.
+    /// Moves one ref if it holds `expected`.
     ///
     /// # Errors
-    /// Those of the backend.
+    /// [`Error::RefMoved`] if it does not; those of the backend.
     pub fn compare_and_set(
         &self,
         name: &str,
         expected: Option<RefTarget>,
         to: Option<RefTarget>,
         durability: Durability,
-    ) -> Result<bool> {
+    ) -> Result<()> {
         check_ref_name(name)?;
         let expected = expected.map_or(Expected::Absent, Expected::Is);
         let wanted = RefMove { name: name.to_owned(), expected, to };
-        match self.move_refs(&[wanted], durability) {
-            Ok(()) => Ok(true),
-            Err(Error::Conflict { .. }) => Ok(false),
-            Err(error) => Err(error),
-        }
+        self.move_refs(&[wanted], durability)
     }
 
     /// Returns what HEAD holds: the checked-out branch as a symbolic ref, or a commit if it is detached.

@@ -2,12 +2,12 @@
 
 use std::ffi::OsString;
 
-use bristlecone::{Durability, Error, Expected, LogOptions, ObjRef, RefMove, RefTarget};
+use bristlecone::{Durability, Expected, LogOptions, ObjRef, RefMove, RefTarget};
 use clap::Args;
 
 use super::Context;
 use crate::{
-    failure::{Failure, Result},
+    failure::{Failure, Result, is_won},
     open::{Access, Opened, no_branch, short},
     output::fields,
 };
@@ -93,7 +93,7 @@ fn make(name: &str, at: Option<&OsString>, context: &mut Context) -> Result<()> 
 pub(super) fn begin(opened: &Opened, name: &str, at: ObjRef) -> Result<()> {
     let branch = opened.repo.branch(check_new_branch(name)?)?;
     opened.check_not_checked_out(branch.ref_name())?;
-    if branch.compare_and_set(None, Some(at), Durability::Synced)? {
+    if is_won(branch.compare_and_set(None, Some(at), Durability::Synced))? {
         return Ok(());
     }
     Err(Failure::usage(format!("there is a branch \"{name}\" already; choose another name, or check it out")))
@@ -115,11 +115,8 @@ fn delete(name: &str, force: bool, context: &mut Context) -> Result<()> {
         check_merged(&opened, &branch, *at)?;
     }
     let gone = RefMove { name: branch.ref_name().to_owned(), expected: Expected::Is(now), to: None };
-    match opened.repo.move_refs(&[gone], Durability::Synced) {
-        Err(Error::Conflict { .. }) => {
-            return Err(Failure::failed(format!("the branch \"{name}\" has moved meanwhile; look again")));
-        }
-        done => done?,
+    if !is_won(opened.repo.move_refs(&[gone], Durability::Synced))? {
+        return Err(Failure::failed(format!("the branch \"{name}\" has moved meanwhile; look again")));
     }
     let was = at.map_or_else(|| "which led nowhere".to_owned(), |at| format!("which was at commit {}", at.oid));
     context.out.made(format!("removed the branch {name}, {was}"))?;

@@ -9,7 +9,7 @@ use clap::Args;
 
 use super::Context;
 use crate::{
-    failure::{Failure, Result},
+    failure::{Failure, Result, is_won},
     open::{Access, Opened, short},
     output::fields,
     who::{DurabilityArg, WhyArgs},
@@ -137,12 +137,8 @@ fn make(name: &str, args: &TagArgs, context: &mut Context) -> Result<()> {
     }
     let annotated = args.annotate || args.why.has_message();
     let at = if annotated { annotate(&opened, name, (kind, target), &args.why)? } else { target };
-    if !opened.repo.compare_and_set(
-        &full,
-        old.map(RefTarget::Object),
-        Some(RefTarget::Object(at)),
-        Durability::Synced,
-    )? {
+    let (from, to) = (old.map(RefTarget::Object), Some(RefTarget::Object(at)));
+    if !is_won(opened.repo.compare_and_set(&full, from, to, Durability::Synced))? {
         return Err(Failure::failed(format!("the tag \"{name}\" has moved meanwhile; look again")));
     }
     opened.repo.close()?;
@@ -198,7 +194,7 @@ fn delete(args: &TagArgs, context: &mut Context) -> Result<()> {
             missing.push(format!("\"{}\"", escape(name.as_bytes())));
             continue;
         };
-        if !opened.repo.compare_and_set(&full, Some(RefTarget::Object(at)), None, Durability::Synced)? {
+        if !is_won(opened.repo.compare_and_set(&full, Some(RefTarget::Object(at)), None, Durability::Synced))? {
             return Err(Failure::failed(format!("the tag \"{name}\" has moved meanwhile; look again")));
         }
         context.out.line(format_args!("removed the tag {name}, which was {}", at.oid))?;

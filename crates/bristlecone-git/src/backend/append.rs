@@ -214,7 +214,7 @@ impl Shared {
                 moves.now = request.target();
             } else {
                 let (name, found) = (wanted.name.clone(), moves.now.clone());
-                request.outcome = Some(Err(Error::Conflict { name, found }));
+                request.outcome = Some(Err(Error::RefMoved { name, found }));
             }
         }
         plan.retain(|_, moves| !moves.requests.is_empty());
@@ -339,7 +339,7 @@ impl Shared {
                 lines.push(LogLine { from: now, to: to.clone(), message: message(request.batch, to.as_ref()) });
                 now = to;
             } else {
-                request.outcome = Some(Err(Error::Conflict { name: wanted.name.clone(), found: now.clone() }));
+                request.outcome = Some(Err(Error::RefMoved { name: wanted.name.clone(), found: now.clone() }));
             }
         }
         Ok((before, now, lines))
@@ -362,7 +362,7 @@ impl Shared {
             self.recent.insert(written.oids.iter().copied());
         }
         // After any other error the ref may have moved; then the objects must stay.
-        let refused = |error: &Error| matches!(error, Error::Conflict { .. } | Error::RefClash { .. });
+        let refused = |error: &Error| matches!(error, Error::RefMoved { .. } | Error::RefClash { .. });
         let in_vain = requests.iter().all(|request| matches!(&request.outcome, Some(Err(error)) if refused(error)));
         if written.is_hidden() || !kept && in_vain {
             if let Some(pack) = &written.pack {

@@ -40,7 +40,7 @@ pub fn one_racer_wins_each_round(make: Make<'_>) {
                             wins.fetch_add(1, SeqCst);
                             sample.expect(backend, bristlecone_core::Location::NONE).unwrap();
                         }
-                        Err(Error::Conflict { .. }) => {}
+                        Err(Error::RefMoved { .. }) => {}
                         Err(error) => panic!("round {round}: {error}"),
                     }
                     barrier.wait();

@@ -34,7 +34,7 @@ pub fn compare_and_set_moves_only_what_is_expected(make: Make<'_>) {
                 let moved = backend.append(Batch::new(), std::slice::from_ref(&asked), Durability::None);
                 match moved {
                     Ok(_) => assert!(allowed, "{asked:?} on {before:?}"),
-                    Err(Error::Conflict { name, found }) => {
+                    Err(Error::RefMoved { name, found }) => {
                         assert!(!allowed && name == *main && found == *before, "{asked:?} on {before:?}");
                     }
                     Err(error) => panic!("{asked:?} on {before:?}: {error}"),
@@ -80,7 +80,7 @@ pub fn several_refs_move_together_or_not_at_all(make: Make<'_>) {
             RefMove { name: "b".to_owned(), expected: expected(2, Expected::Any), to: None },
         ];
         let moved = append_all(&*backend, &[family.contents(10, 5)], &moves, Durability::None);
-        assert!(matches!(moved, Err(Error::Conflict { .. })), "{moved:?}");
+        assert!(matches!(moved, Err(Error::RefMoved { .. })), "{moved:?}");
         assert_eq!(backend.list_refs("").unwrap(), before);
     }
     let hundreds: Vec<RefMove> =
@@ -236,7 +236,7 @@ pub fn a_conflict_adds_and_moves_nothing(make: Make<'_>) {
         let lost = family.contents(n, 1000 * n as usize);
         let moves = [set(main, Expected::Absent, object(lost.oid))];
         let moved = append_all(&*backend, std::slice::from_ref(&lost), &moves, Durability::Synced);
-        assert!(matches!(moved, Err(Error::Conflict { .. })), "{moved:?}");
+        assert!(matches!(moved, Err(Error::RefMoved { .. })), "{moved:?}");
         assert!(backend.read(&lost.oid.into()).unwrap().is_none(), "a conflict added an object");
     }
     assert_eq!(backend.list_refs("").unwrap(), before);

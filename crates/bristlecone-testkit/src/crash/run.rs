@@ -448,7 +448,7 @@ impl<'a> Runner<'a> {
             to: Some(RefTarget::Object(ObjRef::new(lost.oid, at))),
         };
         match backend.append(batch, &[wanted], Durability::Synced) {
-            Err(Error::Conflict { .. }) => Ok(()),
+            Err(Error::RefMoved { .. }) => Ok(()),
             Ok(_) => panic!("a compare-and-set on \"{name}\" succeeds with the wrong expectation"),
             Err(error) => Err(error),
         }

@@ -197,7 +197,7 @@ fn one_of_two_processes_wins_and_the_other_sees_it() {
     let reader = DiskBackend::open(storage(dir.path()), None, small(), true).unwrap();
     one.append(batch(0..1, 10), &[to("main", 0, Expected::Absent)], Durability::None).unwrap();
     let lost = two.append(batch(1..2, 10), &[to("main", 1, Expected::Absent)], Durability::None);
-    assert!(matches!(lost, Err(Error::Conflict { found: Some(_), .. })), "{lost:?}");
+    assert!(matches!(lost, Err(Error::RefMoved { found: Some(_), .. })), "{lost:?}");
     assert!(one.read(&oid(1).into()).unwrap().is_none());
     for number in 2..200 {
         let (writer, other) = if number % 2 == 0 { (&one, &two) } else { (&two, &one) };
@@ -246,7 +246,7 @@ fn concurrent_committers_each_win_once_per_round() {
                         let moves = [to("main", number, expected)];
                         match backend.append(batch(number..number + 1, 50), &moves, durability) {
                             Ok(_) => break,
-                            Err(Error::Conflict { .. }) => {}
+                            Err(Error::RefMoved { .. }) => {}
                             Err(error) => panic!("{error}"),
                         }
                     }
@@ -276,7 +276,7 @@ fn many_appends_share_a_sync_and_count_one_after_another() {
     appends.push((batch(100..101, 100), vec![to("b7", 100, Expected::Absent)]));
     let outcomes = backend.append_many(appends, Durability::Synced);
     assert!(outcomes[..100].iter().all(Result::is_ok));
-    assert!(matches!(outcomes[100], Err(Error::Conflict { .. })));
+    assert!(matches!(outcomes[100], Err(Error::RefMoved { .. })));
     assert_eq!(backend.list_refs("b").unwrap().len(), 100);
     for number in 0..100 {
         let object = holds(&backend, &format!("b{number}")).unwrap();

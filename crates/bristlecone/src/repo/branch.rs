@@ -88,7 +88,7 @@ impl<F: Format> Branch<F> {
     /// one it leads to moves.
     ///
     /// # Errors
-    /// [`Error::Conflict`] if the branch has moved since: the tree keeps its edits. As [`Repo::commit_tree`].
+    /// [`Error::RefMoved`] if the branch has moved since: the tree keeps its edits. As [`Repo::commit_tree`].
     pub fn commit(&self, tree: &mut Tree<F>, info: &Info) -> Result<ObjRef> {
         let parent = tree.written_origin()?;
         self.commit_over(parent, tree, parent.as_slice(), info)
@@ -121,7 +121,7 @@ impl<F: Format> Branch<F> {
     /// As [`Branch::commit_over`], with moves of other refs in the same step: all of it is done, or nothing.
     ///
     /// # Errors
-    /// As [`Branch::commit`]; [`Error::Conflict`] names the first ref that is not as expected; [`Error::Usage`] in a
+    /// As [`Branch::commit`]; [`Error::RefMoved`] names the first ref that is not as expected; [`Error::Usage`] in a
     /// backend that moves one ref at a time ([`crate::Capabilities::several_refs`]).
     pub fn commit_and_move(
         &self,
@@ -149,7 +149,7 @@ impl<F: Format> Branch<F> {
     /// Returns the ref that is to move in the branch's place, if a conflict says that the branch is a symbolic ref.
     fn moved_instead(&self, error: Option<&Error>) -> Result<Option<String>> {
         match error {
-            Some(Error::Conflict { name, .. }) if *name == self.name => {
+            Some(Error::RefMoved { name, .. }) if *name == self.name => {
                 Ok(Some(self.moving_ref()?).filter(|moving| *moving != self.name))
             }
             _ => Ok(None),
@@ -189,7 +189,7 @@ impl<F: Format> Branch<F> {
     /// waits that grow to some milliseconds.
     ///
     /// # Errors
-    /// What `edit` returns; as [`Branch::commit`]; [`Error::Conflict`] if others were faster each time.
+    /// What `edit` returns; as [`Branch::commit`]; [`Error::RefMoved`] if others were faster each time.
     pub fn edit(&self, info: &Info, edit: impl FnMut(&mut Tree<F>) -> Result<()>) -> Result<ObjRef> {
         self.try_edit(info, edit)
     }
@@ -227,29 +227,24 @@ impl<F: Format> Branch<F> {
             let mut tree = self.tree()?;
             edit(&mut tree)?;
             match self.commit(&mut tree, info) {
-                Err(Error::Conflict { .. }) if attempt < ATTEMPTS_MAX => back_off(attempt),
+                Err(Error::RefMoved { .. }) if attempt < ATTEMPTS_MAX => back_off(attempt),
                 done => return Ok(done?),
             }
             attempt += 1;
         }
     }
 
-    /// Moves the branch from `expected` (`None`: it must not exist) to `to` (`None`: it is removed); returns
-    /// whether it was as expected. Where it is a symbolic ref, the one it leads to moves.
+    /// Moves the branch from `expected` (`None`: it must not exist) to `to` (`None`: it is removed). Where it is a symbolic
+    /// ref, the one it leads to moves.
     ///
     /// # Errors
-    /// Those of the backend.
-    pub fn compare_and_set(
-        &self,
-        expected: Option<ObjRef>,
-        to: Option<ObjRef>,
-        durability: Durability,
-    ) -> Result<bool> {
+    /// [`Error::RefMoved`] if it is not as expected; those of the backend.
+    pub fn compare_and_set(&self, expected: Option<ObjRef>, to: Option<ObjRef>, durability: Durability) -> Result<()> {
         let target = |at: Option<ObjRef>| at.map(RefTarget::Object);
-        if self.repo.compare_and_set(&self.name, target(expected), target(to), durability)? {
-            return Ok(true);
+        let done = self.repo.compare_and_set(&self.name, target(expected), target(to), durability);
+        match self.moved_instead(done.as_ref().err())? {
+            Some(moving) => self.repo.compare_and_set(&moving, target(expected), target(to), durability),
+            None => done,
         }
-        let moving = self.moving_ref()?;
-        Ok(moving != self.name && self.repo.compare_and_set(&moving, target(expected), target(to), durability)?)
     }
 }

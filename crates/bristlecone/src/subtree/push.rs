@@ -30,7 +30,7 @@ impl<F: Format> Subtree<F> {
     /// Whether a working tree shows that branch is for the caller to look at.
     ///
     /// # Errors
-    /// [`Error::Usage`] if `head` has no such directory; [`Error::Conflict`] if somebody else moved the branch;
+    /// [`Error::Usage`] if `head` has no such directory; [`Error::RefMoved`] if somebody else moved the branch;
     /// [`Error::RefName`]; as [`Subtree::split`] and [`Repo::copy_objects`].
     pub fn push(&self, head: ObjRef, other: &Repo<F>, branch: &str, options: PushOptions) -> Result<Pushed> {
         // What is split and copied stays until the branch leads to it.
@@ -55,12 +55,7 @@ impl<F: Format> Subtree<F> {
             other.flush()?;
         }
         let to = other.peel(split.head.oid)?;
-        if !branch.compare_and_set(from, Some(to), options.durability)? {
-            return Err(Error::Conflict {
-                name: branch.ref_name().to_owned(),
-                found: other.backend().get_ref(branch.ref_name())?,
-            });
-        }
+        branch.compare_and_set(from, Some(to), options.durability)?;
         Ok(Pushed::Moved { split, from, copied })
     }
 

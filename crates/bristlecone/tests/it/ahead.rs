@@ -113,7 +113,7 @@ fn a_commit_that_failed_is_not_waited_for() {
         let (mut first, tree) = parted(&repo).unwrap();
         main.edit(&Info::unsigned("faster"), |tree| tree.set("other", "1")).unwrap();
         let conflict = main.commit(&mut first, &Info::unsigned("too late"));
-        assert!(matches!(conflict, Err(Error::Conflict { .. })));
+        assert!(matches!(conflict, Err(Error::RefMoved { .. })));
         sender.send(tree.root().map(drop)).unwrap();
         drop(first);
         assert!(matches!(tree.root(), Err(Error::Usage { .. })));

@@ -69,7 +69,7 @@ fn an_edit_that_always_loses_ends_in_a_conflict() -> Result<(), Error> {
         branch.commit(&mut other, &info(Durability::None))?;
         tree.set("never", "1")
     });
-    assert!(matches!(refused, Err(Error::Conflict { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(Error::RefMoved { .. })), "{refused:?}");
     assert_eq!(attempts.get(), 100);
     assert!(!branch.tree()?.contains("never")?);
     Ok(())

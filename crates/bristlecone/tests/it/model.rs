@@ -196,11 +196,11 @@ impl<F: Format> Session<F> {
                 self.origin = Some(self.history.commit(branch, &self.model, &message));
                 if matches!(self.home, Home::Nasty) {
                     let name = format!("refs/kept/{}", self.commits.len());
-                    assert!(self.repo.compare_and_set(&name, None, Some(RefTarget::Object(at)), durability)?);
+                    self.repo.compare_and_set(&name, None, Some(RefTarget::Object(at)), durability)?;
                 }
                 self.commits.push(at);
             }
-            Err(Error::Conflict { .. }) => assert_ne!(self.origin, head, "a commit on the head of {branch} conflicts"),
+            Err(Error::RefMoved { .. }) => assert_ne!(self.origin, head, "a commit on the head of {branch} conflicts"),
             Err(error) => return Err(error),
         }
         if self.rng.chance(1, 3) {
@@ -289,7 +289,10 @@ impl<F: Format> Session<F> {
         let at = |number: Option<usize>| number.map(|number| self.commits[number]);
         // Commits with the same contents are one commit, whatever their number.
         let same = at(expected) == at(self.history.head(branch));
-        let moved = self.repo.branch(branch)?.compare_and_set(at(expected), at(to), Durability::None)?;
+        let moved = match self.repo.branch(branch)?.compare_and_set(at(expected), at(to), Durability::None) {
+            Err(Error::RefMoved { .. }) => false,
+            moved => moved.map(|()| true)?,
+        };
         assert_eq!(moved, same, "compare-and-set of {branch}");
         let head = self.history.head(branch);
         assert_eq!(self.history.compare_and_set(branch, if moved { head } else { Some(usize::MAX) }, to), moved);

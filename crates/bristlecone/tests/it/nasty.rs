@@ -137,7 +137,7 @@ fn a_tree_keeps_what_it_was_checked_out_from() -> Result<(), Error> {
     let held = repo.checkout(head)?;
     let value_held = held.get("d/4")?.expect("a value");
     // The branch goes, in the other process, and comes back as something else.
-    assert!(other.branch("main")?.compare_and_set(Some(head), None, Durability::None)?);
+    other.branch("main")?.compare_and_set(Some(head), None, Durability::None)?;
     other.branch("main")?.edit(&info("other"), |tree| tree.set("x", "1"))?;
     assert_eq!(value_held, value(4));
     check(&held, 0)?;
@@ -164,7 +164,7 @@ fn what_was_taken_over_from_other_trees_stays_until_it_is_written() -> Result<()
     let (stored, mut edited) = (side.tree()?, side.tree()?);
     edited.set("d/6", value(6))?;
     edited.set("d/4", value(4))?;
-    assert!(other.branch("side")?.compare_and_set(Some(head), None, Durability::None)?);
+    other.branch("side")?.compare_and_set(Some(head), None, Durability::None)?;
     let mut tree = repo.tree();
     tree.set_tree("edited", &edited)?;
     tree.set_tree("stored", &stored)?;
@@ -201,9 +201,9 @@ fn a_commit_prepared_before_a_sweep_is_whole_after_it() -> Result<(), Error> {
     let prepared = main.prepare(&tree, &info("prepared"))?;
     drop(tree);
     // Nothing leads to what it goes on from for a while.
-    assert!(other.branch("main")?.compare_and_set(Some(first), None, Durability::None)?);
+    other.branch("main")?.compare_and_set(Some(first), None, Durability::None)?;
     drop(other.tree());
-    assert!(other.branch("main")?.compare_and_set(None, Some(first), Durability::None)?);
+    other.branch("main")?.compare_and_set(None, Some(first), Durability::None)?;
     repo.submit(vec![prepared]).pop().expect("an answer")?;
     let tree = other.branch("main")?.tree()?;
     check(&tree.get_tree("")?.expect("a root"), 1)?;
@@ -234,7 +234,7 @@ fn a_merge_that_writes_nothing_keeps_what_it_took() -> Result<(), Error> {
     let side = repo.branch("side")?;
     let head = side.edit(&info("side"), |tree| fill(tree, 2))?;
     let theirs = side.tree()?;
-    assert!(other.branch("side")?.compare_and_set(Some(head), None, Durability::None)?);
+    other.branch("side")?.compare_and_set(Some(head), None, Durability::None)?;
     let merged = merge::trees(None, &repo.tree(), &theirs)?;
     assert_eq!(merged.tree.root()?, theirs.root()?);
     drop(theirs);
@@ -254,7 +254,7 @@ fn merges_and_trees_ahead_of_their_commits_keep_their_parts() -> Result<(), Erro
     assert!(merged.conflicts.is_empty());
     let mut tree = merged.tree;
     drop((ours, theirs));
-    assert!(other.branch("main")?.compare_and_set(Some(base), None, Durability::None)?);
+    other.branch("main")?.compare_and_set(Some(base), None, Durability::None)?;
     drop(other.tree());
     assert_eq!(tree.get("theirs/3")?.expect("a value"), value(3));
     // One tree after another goes on from the last, which is committed later.
@@ -328,7 +328,7 @@ fn objects_copied_in_many_batches_are_there_when_a_ref_leads_to_them() -> Result
             let held = repo.tree();
             repo.copy_objects(&from, &[head])?;
             let to = Some(RefTarget::Object(head.oid.into()));
-            assert!(repo.compare_and_set("refs/heads/main", None, to, Durability::None)?);
+            repo.compare_and_set("refs/heads/main", None, to, Durability::None)?;
             drop(held);
             Ok(())
         };

@@ -133,7 +133,7 @@ fn write_for_ever(writer: u64, dir: &Path, lie: Option<Lie>) {
         });
         match backend.append(batch, &moves, durability) {
             Ok(_) => report(&format!("ACK {number} {writer} {}", durability.name())),
-            Err(Error::Conflict { .. }) => {}
+            Err(Error::RefMoved { .. }) => {}
             Err(error) => panic!("a commit fails: {error}"),
         }
     }

@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::{super::Context, Prefix, explained, no_directory, open_other};
 use crate::{
-    failure::{Failure, Result},
+    failure::{Failure, Result, is_won},
     open::{Access, Opened, short},
     output::{fields, put_name},
     text,
@@ -72,7 +72,7 @@ fn point(opened: &Opened, name: &str, to: ObjRef) -> Result<()> {
         )));
     }
     opened.repo.flush()?;
-    if branch.compare_and_set(from, Some(to), Durability::Synced)? {
+    if is_won(branch.compare_and_set(from, Some(to), Durability::Synced))? {
         return Ok(());
     }
     Err(Failure::failed(format!("the branch \"{name}\" was moved by somebody else meanwhile; run the command again")))

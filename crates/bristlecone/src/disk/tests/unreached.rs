@@ -95,7 +95,7 @@ fn a_lost_compare_and_set_leaves_what_was_appended_ahead_of_it_and_no_more() {
     let left = backend.unreached_bytes();
     assert!(left > 300);
     let lost = backend.append(batch(2..3, 500), &[to("main", 2, Expected::Absent)], Durability::None);
-    assert!(matches!(lost, Err(Error::Conflict { .. })), "{lost:?}");
+    assert!(matches!(lost, Err(Error::RefMoved { .. })), "{lost:?}");
     drop(backend);
     assert_eq!(reclaimable(dir.path()), left);
 }
