@@ -190,7 +190,7 @@ impl ErrorKind {
     pub fn of(error: &bristlecone::Error) -> Self {
         use bristlecone::Error::*;
         match error {
-            Path(_) | RootPath | RefName { .. } | Usage { .. } | Exists { .. } => Self::Mistake,
+            Path(_) | RootPath | IsDirectory { .. } | RefName { .. } | Usage { .. } | Exists { .. } => Self::Mistake,
             Format(FormatError::Unsupported { .. }) => Self::Mistake,
             NoRef { .. } => Self::NotFound,
             _ => Self::Failed,

@@ -242,6 +242,10 @@ impl From<Error> for Failure {
                 text::bytes(*bytes),
                 text::bytes(*bytes_max)
             ),
+            Error::IsDirectory { path } => {
+                format!("{path} is a directory; remove it first (`cone del`), or name another path")
+            }
+            Error::Unanswered => "another thread was writing for this one and failed; run the command again".to_owned(),
             Error::RootPath => "an empty path is the root, which is a directory; name an entry in it".to_owned(),
             Error::Pruned { oid } => {
                 format!("the object {oid} was left out when the store was cut down; use a store that has it all")

@@ -148,8 +148,12 @@ pub(super) fn set(tree: &mut Tree, path: &Path, value: &New<'_>, force: bool) ->
     if !force {
         check_place(tree, path)?;
     }
-    let kind = match tree.entry(path)? {
-        Some(entry) if entry.kind() == EntryKind::Executable => EntryKind::Executable,
+    let kind = match tree.kind(path)? {
+        Some(EntryKind::Executable) => EntryKind::Executable,
+        Some(EntryKind::Dir) => {
+            tree.remove(path)?;
+            EntryKind::Value
+        }
         _ => EntryKind::Value,
     };
     match value {
