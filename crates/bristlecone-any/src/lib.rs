@@ -25,6 +25,10 @@
 //! It parses no command line, prints nothing, reads no standard input, never ends the process and changes nothing of it.
 //! The environment is read where the documentation says so ([`identity`]).
 
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide.md")]
+struct Guide;
+
 pub mod check;
 mod error;
 pub mod folder;

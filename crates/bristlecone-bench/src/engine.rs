@@ -136,7 +136,7 @@ pub(crate) const fn native(switches: &Switches) -> Native {
 }
 
 fn git_options(job: &Job) -> GitOptions {
-    let mut options = GitOptions { loose: job.target.is_loose(), ..GitOptions::default() };
+    let mut options = GitOptions::default().loose(job.target.is_loose());
     if let Some(bytes) = job.switches.cache_bytes {
         options.cache_bytes = bytes;
     }
@@ -144,7 +144,7 @@ fn git_options(job: &Job) -> GitOptions {
 }
 
 fn disk_options(switches: &Switches) -> DiskOptions {
-    let mut options = DiskOptions { maps: switches.maps, locations: switches.direct, ..DiskOptions::default() };
+    let mut options = DiskOptions::default().maps(switches.maps).locations(switches.direct);
     if let Some(bytes) = switches.cache_bytes {
         options.cache_bytes = bytes;
     }

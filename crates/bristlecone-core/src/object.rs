@@ -234,6 +234,13 @@ impl<'a> Bytes<'a> {
     }
 }
 
+impl Default for Bytes<'_> {
+    /// No bytes.
+    fn default() -> Self {
+        Self::Borrowed(&[])
+    }
+}
+
 impl From<Arc<[u8]>> for Bytes<'_> {
     fn from(bytes: Arc<[u8]>) -> Self {
         let end = bytes.len();

@@ -42,6 +42,7 @@ use shared::Shared;
 
 /// How a repository is used.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct GitOptions {
     /// The hash of the ids. [`GitBackend::open_path`] takes that of the repository instead.
     pub algorithm: Algorithm,
@@ -71,6 +72,24 @@ pub struct GitOptions {
     /// What is different after each start of the machine; what is not synced survives as long as it is the same. `None`:
     /// unknown, so that anything may be lost between any two openings.
     pub boot: Option<String>,
+}
+
+bristlecone::setters! {
+    GitOptions {
+        algorithm: Algorithm,
+        loose: bool,
+        read_only: bool,
+        lock_wait_ms: u64,
+        cache_bytes: u64,
+        fold: bool,
+        fold_min: usize,
+        grouped_ms: u64,
+        background: bool,
+        head_dir: into String,
+        who: into Vec<u8>,
+        reflogs: bool,
+        boot: into Option<String>,
+    }
 }
 
 impl Default for GitOptions {

@@ -16,12 +16,12 @@ fn main() -> Result<()> {
     let head = repo.revparse("garden")?;
 
     println!("The last five days, newest first:");
-    for entry in repo.log(&[head], LogOptions { limit: Some(5), ..LogOptions::default() }) {
+    for entry in repo.log(&[head], LogOptions::default().limit(5)) {
         show(&entry?);
     }
 
     println!("Every change below beds/north:");
-    let options = LogOptions { paths: vec!["beds/north".parse()?], ..LogOptions::default() };
+    let options = LogOptions::default().paths(vec!["beds/north".parse()?]);
     for entry in repo.log(&[head], options) {
         show(&entry?);
     }

@@ -79,7 +79,13 @@ use table::SegmentTable;
 use verified::BitMemory;
 
 /// How a store on disk is used.
+///
+/// ```
+/// # use bristlecone::DiskOptions;
+/// let options = DiskOptions::default().lock_wait_ms(100).maps(false);
+/// ```
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct DiskOptions {
     /// The size of a full-grown segment in bytes, for a new store; 4 KiB to 4 GiB.
     pub segment_bytes: u64,
@@ -101,6 +107,20 @@ pub struct DiskOptions {
     pub locations: bool,
     /// Whether threads may work beside appends; without, what they would do is done at the next call.
     pub background: bool,
+}
+
+setters! {
+    DiskOptions {
+        segment_bytes: u64,
+        maps: bool,
+        map_bytes: u64,
+        cache_bytes: u64,
+        lock_wait_ms: u64,
+        prezero: bool,
+        grouped_ms: u64,
+        locations: bool,
+        background: bool,
+    }
 }
 
 impl Default for DiskOptions {

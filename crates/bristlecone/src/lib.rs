@@ -31,6 +31,9 @@
 //! - `tezos`: the format of Tezos contexts, `Tezos`, with BLAKE2b and base 58;
 //! - `rayon`: a large commit that is made on a thread of a rayon pool is shared out within that pool.
 
+#[macro_use]
+mod setters;
+
 mod backend;
 mod copy;
 pub mod disk;

@@ -89,11 +89,19 @@ pub enum Pulled<F: Format = Native> {
 
 /// How a subtree is pushed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct PushOptions {
     /// The branch may leave the line that it is on.
     pub force: bool,
     /// When the push is done.
     pub durability: Durability,
+}
+
+setters! {
+    PushOptions {
+        force: bool,
+        durability: Durability,
+    }
 }
 
 /// A commit that was joined to a subtree.

@@ -75,7 +75,7 @@ fn whole_life<F: Format>(repo: &Repo<F>) -> Outcome {
     let second = main.commit(&mut tree, &Info::unsigned("changed"))?;
     assert_eq!(repo.last_change(second, &last)?.map(|entry| entry.at), Some(second));
     repo.index_history(second)?;
-    let filtered = LogOptions { paths: vec![last.clone()], ..LogOptions::default() };
+    let filtered = LogOptions::default().paths(vec![last.clone()]);
     assert_eq!(repo.log(&[second], filtered).count(), 2);
 
     let before = repo.checkout(first)?;

@@ -34,11 +34,14 @@ impl Random {
         let (path, choice) = (self.path(), self.below(10));
         let value = vec![choice as u8; [0, 5, 48, 49, 5000][self.below(5) as usize]];
         for tree in trees {
+            if matches!(choice, 2 | 3) {
+                tree.remove(&path)?;
+            }
             match choice {
                 0..2 => tree.remove(&path)?,
                 2 => tree.set_foreign(&path, Oid::from_array([9; 32]))?,
                 3 => tree.set_kind(&path, EntryKind::Link, &value)?,
-                _ => tree.set(&path, &value)?,
+                _ => tree.replace(&path, &value)?,
             }
         }
         Ok(())
@@ -49,7 +52,7 @@ impl Random {
 fn borrowed_lookups_and_short_edits_are_those_of_the_general_way() -> Result<()> {
     for (seed, native) in [(1, Native::new()), (2, Native::new().split(false)), (3, Native::new().inline(0))] {
         let (mapped, plain) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let options = |maps| DiskOptions { maps, ..DiskOptions::default() };
+        let options = |maps| DiskOptions::default().maps(maps);
         let fast = Repo::create(mapped.path(), native, options(true))?;
         let slow_repo = Repo::create(plain.path(), native, options(false))?;
         let slow = &slow_repo;

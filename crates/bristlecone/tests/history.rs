@@ -95,7 +95,7 @@ impl Dag {
             let path = PATHS[random.below(PATHS.len() - 1)];
             match random.below(4) {
                 0 => tree.remove(path).unwrap(),
-                _ => tree.set(path, format!("{}", random.below(3))).unwrap(),
+                _ => tree.replace(path, format!("{}", random.below(3))).unwrap(),
             }
         }
         self.add(tree, parents, seconds);
@@ -240,14 +240,12 @@ impl Ask {
     }
 
     fn options(&self, dag: &Dag) -> LogOptions {
-        LogOptions {
-            order: self.order,
-            limit: None,
-            exclude: self.exclude.iter().map(|&one| dag.at[one]).collect(),
-            paths: self.path.iter().map(|&path| PATHS[path].parse().unwrap()).collect(),
-            first_parent: self.first_parent,
-            ..LogOptions::default()
-        }
+        LogOptions::default()
+            .order(self.order)
+            .limit(None)
+            .exclude(self.exclude.iter().map(|&one| dag.at[one]).collect())
+            .paths(self.path.iter().map(|&path| PATHS[path].parse().unwrap()).collect())
+            .first_parent(self.first_parent)
     }
 }
 
@@ -316,7 +314,7 @@ fn logs_agree_with_naive_ones() {
             let context = format!("seed {seed}: {heads:?} {ask:?}");
             assert_eq!(dag.log(&heads, ask.options(&dag)), naive, "{context}");
             let limit = random.below(naive.len() + 2);
-            let limited = dag.log(&heads, LogOptions { limit: Some(limit), ..ask.options(&dag) });
+            let limited = dag.log(&heads, ask.options(&dag).limit(limit));
             assert_eq!(limited[..], naive[..limit.min(naive.len())], "{context}");
         }
     }
@@ -342,7 +340,7 @@ fn a_merge_is_simplified_before_its_parents_are_known_to_be_left_out() {
 fn topological_order_shows_no_parent_before_its_children() {
     for seed in 300..330 {
         let dag = Dag::random(seed, 200, 10);
-        let order = dag.log(&[199, 150], LogOptions { order: LogOrder::Topological, ..LogOptions::default() });
+        let order = dag.log(&[199, 150], LogOptions::default().order(LogOrder::Topological));
         let places: HashMap<usize, usize> = order.iter().enumerate().map(|(place, &n)| (n, place)).collect();
         let all: BTreeSet<usize> = &dag.ancestors[199] | &dag.ancestors[150];
         assert_eq!(BTreeSet::from_iter(order.clone()), all);
@@ -371,8 +369,7 @@ fn last_changes_agree_with_naive_ones_whatever_happens_to_the_index() {
                 let found = found.map(|entry| dag.numbers[&entry.at.oid]);
                 let naive = dag.naive_last_change(head, path);
                 assert_eq!(found, naive, "seed {seed}, round {round}: {head} {}", PATHS[path]);
-                let options =
-                    LogOptions { paths: vec![PATHS[path].parse().unwrap()], limit: Some(1), ..LogOptions::default() };
+                let options = LogOptions::default().paths(vec![PATHS[path].parse().unwrap()]).limit(1);
                 assert_eq!(dag.log(&[head], options).first(), naive.as_ref(), "the log's first");
             }
         }
@@ -518,7 +515,7 @@ fn deep_histories_need_no_stack() {
     }
     let tip = *side.last().unwrap();
     assert_eq!(repo.log(&[last], LogOptions::default()).count(), COUNT);
-    let topological = LogOptions { order: LogOrder::Topological, ..LogOptions::default() };
+    let topological = LogOptions::default().order(LogOrder::Topological);
     assert_eq!(repo.log(&[last, tip], topological).count(), COUNT + COUNT / 4);
     assert!(repo.is_ancestor(first, last).unwrap());
     assert!(!repo.is_ancestor(side[1], last).unwrap());
@@ -526,7 +523,7 @@ fn deep_histories_need_no_stack() {
     assert_eq!(repo.ahead_behind(last, tip).unwrap(), (COUNT as u64 - 1, COUNT as u64 / 4));
     assert_eq!(repo.revparse(&format!("{}~{}", last.oid, COUNT - 1)).unwrap(), first);
     assert_eq!(repo.last_change(last, "a").unwrap().map(|entry| entry.at), Some(first));
-    let entry = repo.log(&[tip], LogOptions { limit: Some(1), ..LogOptions::default() }).next().unwrap().unwrap();
+    let entry = repo.log(&[tip], LogOptions::default().limit(1)).next().unwrap().unwrap();
     assert_eq!(entry.generation, Some(COUNT as u64 / 4 + 1));
 }
 
@@ -540,7 +537,7 @@ fn the_first_entries_cost_no_walk() {
         [(LogOrder::Date, vec![]), (LogOrder::Topological, vec![]), (LogOrder::Date, vec![at[2900]])]
     {
         let before = counts.reads.load(Relaxed);
-        let options = LogOptions { order, exclude, limit: Some(10), ..LogOptions::default() };
+        let options = LogOptions::default().order(order).exclude(exclude).limit(10);
         assert_eq!(repo.log(&[at[2999]], options).count(), 10);
         assert!(counts.reads.load(Relaxed) - before <= 13);
     }

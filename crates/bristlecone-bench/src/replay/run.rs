@@ -227,7 +227,7 @@ fn differs(found: Option<bristlecone::ObjRef>, report: &Report) -> Option<String
 
 /// Makes a store, or opens one of the same format that has no commits yet.
 fn open_disk(job: &ReplayJob, format: AnyFormat, dir: &Path) -> Result<AnyRepo> {
-    let mut options = DiskOptions { maps: job.switches.maps, locations: job.switches.direct, ..DiskOptions::default() };
+    let mut options = DiskOptions::default().maps(job.switches.maps).locations(job.switches.direct);
     options.cache_bytes = job.switches.cache_bytes.unwrap_or(options.cache_bytes);
     let (wanted, shown) = (format.tag(), dir.display());
     let repo = OpenOptions::new().disk(options).format(format).open_or_create(Place::Disk(dir.to_owned()))?;

@@ -131,7 +131,7 @@ fn check_merged(opened: &Opened, branch: &Branch, at: ObjRef) -> Result<()> {
             others.extend(opened.repo.resolve(&name)?);
         }
     }
-    let lone = LogOptions { exclude: others, limit: Some(1), ..LogOptions::default() };
+    let lone = LogOptions::default().exclude(others).limit(1);
     match opened.repo.log(&[at], lone).next().transpose()? {
         None => Ok(()),
         Some(_) => Err(Failure::usage(format!(

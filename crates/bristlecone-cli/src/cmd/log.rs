@@ -140,17 +140,15 @@ impl LogArgs {
     }
 
     fn options(&self) -> Result<LogOptions> {
-        Ok(LogOptions {
-            order: match (self.topo, self.date_order) {
+        Ok(LogOptions::default()
+            .order(match (self.topo, self.date_order) {
                 (true, _) => LogOrder::Topological,
                 (_, true) => LogOrder::TopologicalByDate,
                 _ => LogOrder::Date,
-            },
-            since: self.since.as_deref().map(moment).transpose()?,
-            until: self.until.as_deref().map(moment).transpose()?,
-            first_parent: self.first_parent,
-            ..LogOptions::default()
-        })
+            })
+            .since(self.since.as_deref().map(moment).transpose()?)
+            .until(self.until.as_deref().map(moment).transpose()?)
+            .first_parent(self.first_parent))
     }
 
     /// Returns where the log begins, what it leaves out, and the paths.
@@ -218,12 +216,8 @@ fn entries<'o>(
     {
         return Ok(Box::new(opened.repo.last_change(*head, path)?.map(Ok::<_, Error>).into_iter()));
     }
-    let options = LogOptions {
-        exclude: selection.exclude.clone(),
-        heads_before: selection.heads_before,
-        paths: selection.paths.clone(),
-        ..options
-    };
+    let options =
+        options.exclude(selection.exclude.clone()).heads_before(selection.heads_before).paths(selection.paths.clone());
     Ok(Box::new(opened.repo.log(&selection.heads, options)))
 }
 

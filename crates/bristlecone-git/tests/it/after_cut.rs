@@ -7,7 +7,7 @@ use bristlecone::{
     core::git::{Algorithm, Git},
     storage::{OpenMode, Storage as _},
 };
-use bristlecone_git::backend::{GitBackend, GitOptions};
+use bristlecone_git::backend::GitBackend;
 use bristlecone_needs::needs;
 use bristlecone_testkit::{
     crash::Engine,
@@ -101,8 +101,7 @@ fn a_failure_that_somebody_else_was_told_of_is_noticed() {
         let sim = SimStorage::new();
         let options = SimGit { loose, ..SimGit::default() };
         drop(options.create(Arc::new(sim.clone())).unwrap());
-        let backend =
-            Arc::new(GitBackend::open(Arc::new(sim.clone()), GitOptions { loose, ..options.options() }).unwrap());
+        let backend = Arc::new(GitBackend::open(Arc::new(sim.clone()), options.options().loose(loose)).unwrap());
         let repo = repo(backend.clone());
         commit(&repo, 0, Durability::None).unwrap();
         let (name, _) =

@@ -32,7 +32,7 @@ fn git_reads_what_is_committed() {
         let dir = tempfile::tempdir().unwrap();
         Layout::init(dir.path(), false, algorithm).unwrap();
         let git = RealGit::new(dir.path());
-        let (backend, repo) = open(dir.path(), GitOptions { loose, ..GitOptions::default() });
+        let (backend, repo) = open(dir.path(), GitOptions::default().loose(loose));
         let branch = repo.branch("side").unwrap();
         let mut tree = branch.tree().unwrap();
         let mut commits = Vec::new();
@@ -71,7 +71,7 @@ fn many_small_packs_are_folded_as_they_come() {
             let dir = tempfile::tempdir().unwrap();
             Layout::init(dir.path(), true, Algorithm::Sha1).unwrap();
             let git = RealGit::new(dir.path());
-            let options = GitOptions { background, fold_min: 10, ..GitOptions::default() };
+            let options = GitOptions::default().background(background).fold_min(10);
             let (backend, repo) = open(dir.path(), options);
             let branch = repo.branch("main").unwrap();
             let mut tree = branch.tree().unwrap();

@@ -21,7 +21,7 @@ fn on_real_files(algorithm: Algorithm, loose: bool, bare: bool) {
         let dir = dir.path().join(count.fetch_add(1, Relaxed).to_string());
         let layout = Layout::init(&dir, bare, algorithm).unwrap();
         let open = move || -> Arc<dyn Backend> {
-            let options = GitOptions { loose, ..GitOptions::default() };
+            let options = GitOptions::default().loose(loose);
             Arc::new(GitBackend::open_path(&layout, options).unwrap())
         };
         (open(), open)

@@ -37,7 +37,7 @@ const PACKS: &str = "objects/pack";
 
 /// Opens a repository in a process that says so of the start of its machine.
 fn opened(storage: Arc<dyn Storage>, boot: &str) -> Arc<GitBackend> {
-    let options = GitOptions { boot: Some(boot.to_owned()), background: false, ..GitOptions::default() };
+    let options = GitOptions::default().boot(Some(boot.to_owned())).background(false);
     Arc::new(GitBackend::open(storage, options).unwrap())
 }
 
@@ -145,7 +145,7 @@ fn where_locks_may_not_reach_only_what_is_old_is_removed() {
     // So it is with the lock of a ref.
     let lock = dir.path().join("refs/heads/main.lock");
     std::fs::write(&lock, "bristlecone 1\n").unwrap();
-    let brief = GitOptions { lock_wait_ms: 20, background: false, ..GitOptions::default() };
+    let brief = GitOptions::default().lock_wait_ms(20).background(false);
     let brief = Arc::new(GitBackend::open(elsewhere(Reach::Unknown), brief).unwrap());
     assert!(matches!(commit(&brief, 1), Err(Error::Locked { .. })));
     age(&lock);
@@ -187,7 +187,7 @@ const COMMITS: usize = 60;
 fn body_of_a_container() {
     let (dir, branch) = (std::env::var(DIR).unwrap(), std::env::var(BRANCH).unwrap());
     for n in 0..COMMITS {
-        let (_backend, repo) = open(Path::new(&dir), GitOptions { fold_min: 8, ..GitOptions::default() });
+        let (_backend, repo) = open(Path::new(&dir), GitOptions::default().fold_min(8));
         let durability = [Durability::None, Durability::Synced][n % 2];
         // Both containers make the same objects.
         let add = |tree: &mut bristlecone::Tree<Git>| tree.set(format!("f{n}"), n.to_string().as_bytes());

@@ -63,7 +63,7 @@ fn a_ref_that_git_has_prepared_is_left_to_git() {
             assert_eq!(answers.next().unwrap().unwrap(), answer);
         }
         let lock = dir.path().join(".git/refs/heads/side.lock");
-        let (_backend, repo) = open(dir.path(), GitOptions { lock_wait_ms: WAIT_MS, ..GitOptions::default() });
+        let (_backend, repo) = open(dir.path(), GitOptions::default().lock_wait_ms(WAIT_MS));
         let began = Instant::now();
         assert_told(commit(&repo, "side", 1).unwrap_err(), began, "refs/heads/side.lock");
         assert!(lock.exists());
@@ -84,7 +84,7 @@ fn every_lock_of_gits_is_waited_for_as_long_as_asked_and_no_longer() {
     git.commit_all("first");
     git.run(&["branch", "side"]);
     git.run(&["pack-refs", "--all"]);
-    let (backend, repo) = open(dir.path(), GitOptions { lock_wait_ms: WAIT_MS, ..GitOptions::default() });
+    let (backend, repo) = open(dir.path(), GitOptions::default().lock_wait_ms(WAIT_MS));
     commit(&repo, "side", 0).unwrap();
     type Move = fn(&Repo<Git>) -> bristlecone::Result<()>;
     let moves: [(&str, Move); 3] = [
@@ -118,8 +118,7 @@ fn cut_with_lock(text: &[u8]) -> SimStorage {
 }
 
 fn opened(sim: &SimStorage, boot: &str) -> bristlecone::Result<Repo<Git>> {
-    let options =
-        GitOptions { boot: Some(boot.to_owned()), lock_wait_ms: 30, background: false, ..GitOptions::default() };
+    let options = GitOptions::default().boot(Some(boot.to_owned())).lock_wait_ms(30).background(false);
     let backend: Arc<dyn Backend> = Arc::new(GitBackend::open(Arc::new(sim.clone()), options)?);
     Ok(Repo::with_backend(Git::new(Algorithm::Sha1), backend))
 }
@@ -151,7 +150,7 @@ fn a_recovery_removes_no_lock_that_is_younger_than_the_start_of_the_machine() {
     let dir = tempfile::tempdir().unwrap();
     Layout::init(dir.path(), true, Algorithm::Sha1).unwrap();
     let opened = |boot: &str| {
-        let options = GitOptions { boot: Some(boot.to_owned()), lock_wait_ms: 30, ..GitOptions::default() };
+        let options = GitOptions::default().boot(Some(boot.to_owned())).lock_wait_ms(30);
         let backend: Arc<dyn Backend> = Arc::new(GitBackend::open_path(&Layout::open(dir.path())?, options)?);
         Ok::<_, Error>(Repo::with_backend(Git::new(Algorithm::Sha1), backend))
     };
@@ -172,7 +171,7 @@ fn a_recovery_removes_no_lock_that_is_younger_than_the_start_of_the_machine() {
 fn what_was_written_for_a_lock_that_never_came_is_taken_back() {
     let dir = tempfile::tempdir().unwrap();
     Layout::init(dir.path(), true, Algorithm::Sha1).unwrap();
-    let (_backend, repo) = open(dir.path(), GitOptions { lock_wait_ms: 30, ..GitOptions::default() });
+    let (_backend, repo) = open(dir.path(), GitOptions::default().lock_wait_ms(30));
     commit(&repo, "main", 0).unwrap();
     let packs = || std::fs::read_dir(dir.path().join("objects/pack")).unwrap().count();
     let before = packs();

@@ -126,16 +126,15 @@ impl Ask {
 
     fn ours(&self, repo: &Repo<Git>, ids: &[Oid]) -> Vec<String> {
         let at = |numbers: &[usize]| -> Vec<ObjRef> { numbers.iter().map(|&n| ids[n].into()).collect() };
-        let options = LogOptions {
-            order: self.order,
-            limit: None,
-            exclude: at(&self.exclude),
-            heads_before: self.heads_before,
-            paths: self.paths.iter().map(|path| path.parse().unwrap()).collect(),
-            since: self.since,
-            until: self.until,
-            first_parent: self.first_parent,
-        };
+        let options = LogOptions::default()
+            .order(self.order)
+            .limit(None)
+            .exclude(at(&self.exclude))
+            .heads_before(self.heads_before)
+            .paths(self.paths.iter().map(|path| path.parse().unwrap()).collect())
+            .since(self.since)
+            .until(self.until)
+            .first_parent(self.first_parent);
         repo.log(&at(&self.heads), options).map(|entry| entry.unwrap().at.oid.to_string()).collect()
     }
 
@@ -164,7 +163,7 @@ fn batch(seed: u64) -> u64 {
         let (mark, id) = line[1..].split_once(' ').unwrap();
         ids[mark.parse::<usize>().unwrap()] = Some(id.parse::<Oid>().unwrap());
     }
-    let (_backend, repo) = open(dir.path(), GitOptions { read_only: true, ..GitOptions::default() });
+    let (_backend, repo) = open(dir.path(), GitOptions::default().read_only(true));
     let mut wrong = 0;
     for (number, (history, first)) in histories.iter().zip(firsts).enumerate() {
         let ids: Vec<Oid> = ids[first..first + history.commits.len()].iter().map(|id| id.unwrap()).collect();

@@ -66,7 +66,7 @@ fn commits_of_ours_and_of_git_meet_on_one_branch() {
         git.commit_all("first");
         git.run(&["branch", "shared"]);
         let (ended, rounds) = (AtomicBool::new(false), AtomicUsize::new(0));
-        let options = || GitOptions { loose, fold_min: 8, ..GitOptions::default() };
+        let options = || GitOptions::default().loose(loose).fold_min(8);
         thread::scope(|scope| {
             let workers = [
                 scope.spawn(|| commit_ours(dir.path(), "shared", "one", EACH, options())),
@@ -118,7 +118,7 @@ fn commits_of_ours_and_of_git_meet_on_one_branch() {
 fn a_lock_of_somebody_else_is_waited_for_and_one_that_we_left_is_removed() {
     let dir = tempfile::tempdir().unwrap();
     Layout::init(dir.path(), true, Algorithm::Sha1).unwrap();
-    let options = GitOptions { lock_wait_ms: 50, ..GitOptions::default() };
+    let options = GitOptions::default().lock_wait_ms(50);
     let (_backend, repo) = open(dir.path(), options);
     let branch = repo.branch("main").unwrap();
     let commit = |n: usize| {
@@ -155,7 +155,7 @@ fn a_lock_of_somebody_else_is_waited_for_and_one_that_we_left_is_removed() {
 #[test]
 fn a_process_that_is_killed_leaves_nothing_in_the_way() {
     if let Ok(dir) = std::env::var("BRISTLECONE_TEST_KILLED_DIR") {
-        commit_ours(Path::new(&dir), "main", "child", usize::MAX, GitOptions { fold_min: 8, ..GitOptions::default() });
+        commit_ours(Path::new(&dir), "main", "child", usize::MAX, GitOptions::default().fold_min(8));
     }
     let dir = tempfile::tempdir().unwrap();
     let git = Git::init(dir.path(), &["--bare"]);
@@ -201,7 +201,7 @@ fn reading_alone_writes_nothing() {
     };
     let before = listed();
     for read_only in [true, false] {
-        let (backend, repo) = open(dir.path(), GitOptions { read_only, ..GitOptions::default() });
+        let (backend, repo) = open(dir.path(), GitOptions::default().read_only(read_only));
         assert_eq!(repo.branch("main").unwrap().tree().unwrap().get("a/b").unwrap().as_deref(), Some(&b"c"[..]));
         assert_eq!(backend.list_refs("").unwrap().len(), 1);
         backend.flush().unwrap();

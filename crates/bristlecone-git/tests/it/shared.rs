@@ -27,7 +27,7 @@ const NAME: &str = "BRISTLECONE_TEST_SHARED_NAME";
 fn body_of_a_user() {
     let (dir, name) = (std::env::var(DIR).unwrap(), std::env::var(NAME).unwrap());
     for (n, loose) in [true, false, true, false].into_iter().enumerate() {
-        let (backend, repo) = open(Path::new(&dir), GitOptions { loose, ..GitOptions::default() });
+        let (backend, repo) = open(Path::new(&dir), GitOptions::default().loose(loose));
         for durability in [Durability::None, Durability::Synced] {
             let info = info(&format!("{name} {n} {durability:?}"), durability);
             let add =

@@ -34,16 +34,14 @@ impl SimGit {
     /// Returns the options of an opening after a start of the machine: each is another.
     pub(crate) fn options(&self) -> GitOptions {
         static BOOTS: AtomicU64 = AtomicU64::new(0);
-        GitOptions {
-            algorithm: self.algorithm,
-            loose: self.loose,
-            fold_min: self.fold_min,
-            lock_wait_ms: 100,
-            background: self.background,
-            cache_bytes: 64 << 10,
-            boot: Some(format!("start-{}", BOOTS.fetch_add(1, Relaxed))),
-            ..GitOptions::default()
-        }
+        GitOptions::default()
+            .algorithm(self.algorithm)
+            .loose(self.loose)
+            .fold_min(self.fold_min)
+            .lock_wait_ms(100)
+            .background(self.background)
+            .cache_bytes(64 << 10)
+            .boot(Some(format!("start-{}", BOOTS.fetch_add(1, Relaxed))))
     }
 }
 

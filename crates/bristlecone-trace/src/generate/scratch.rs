@@ -34,7 +34,7 @@ impl Scratch {
     pub(super) fn fresh(&mut self) -> Result<Repo<Tezos>> {
         self.stores += 1;
         // Nothing here outlives the process: nothing need be ready for a sync.
-        let options = DiskOptions { prezero: false, ..DiskOptions::default() };
+        let options = DiskOptions::default().prezero(false);
         Ok(Repo::create(self.store(self.stores), Tezos::new(), options)?)
     }
 

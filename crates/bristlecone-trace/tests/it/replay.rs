@@ -79,7 +79,7 @@ fn on_disk_every_answer_and_hash_is_right_and_history_is_there() -> Outcome {
         let trace = shipped::whole(name);
         for (durability, maps) in [(Durability::None, true), (Durability::Grouped, false), (Durability::Synced, true)] {
             let dir = tempfile::tempdir()?;
-            let options = DiskOptions { maps, ..DiskOptions::default() };
+            let options = DiskOptions::default().maps(maps);
             let repo = Repo::create(dir.path(), Tezos::new(), options)?;
             let report = replay(&repo, &trace, ReplayOptions { durability, ..ReplayOptions::default() })?;
             check(&repo, &report, commits, rows);

@@ -130,7 +130,7 @@ fn a_changed_hash_value_date_or_message_is_noticed_at_the_commit() {
 fn a_full_disk_ends_a_replay_and_loses_no_commit() {
     let trace = shipped::bytes(EARLY);
     let format = Tezos::new();
-    let options = DiskOptions { segment_bytes: 256 << 10, prezero: false, ..DiskOptions::default() };
+    let options = DiskOptions::default().segment_bytes(256 << 10).prezero(false);
     for durability in [Durability::None, Durability::Synced] {
         let disk = SimStorage::new();
         let tag = FormatTag { name: Tezos::NAME.into(), version: Tezos::VERSION, options: format.options() };

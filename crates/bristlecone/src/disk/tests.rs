@@ -19,7 +19,7 @@ fn format() -> FormatTag {
 }
 
 fn small() -> DiskOptions {
-    DiskOptions { segment_bytes: 8192, background: false, lock_wait_ms: 200, ..DiskOptions::default() }
+    DiskOptions::default().segment_bytes(8192).background(false).lock_wait_ms(200)
 }
 
 fn storage(dir: &Path) -> Arc<dyn Storage> {
@@ -102,11 +102,11 @@ fn kill(backend: DiskBackend) {
 fn what_was_appended_comes_back_whatever_the_options() {
     let variants = [
         small(),
-        DiskOptions { maps: false, ..small() },
-        DiskOptions { maps: false, cache_bytes: 0, ..small() },
-        DiskOptions { locations: false, ..small() },
-        DiskOptions { prezero: false, ..small() },
-        DiskOptions { background: true, ..small() },
+        small().maps(false),
+        small().maps(false).cache_bytes(0),
+        small().locations(false),
+        small().prezero(false),
+        small().background(true),
     ];
     for options in variants {
         let dir = tempfile::tempdir().unwrap();
@@ -193,7 +193,7 @@ fn a_batch_larger_than_a_segment_gets_one_of_its_own() {
 fn one_of_two_processes_wins_and_the_other_sees_it() {
     let dir = tempfile::tempdir().unwrap();
     let one = create(dir.path(), small());
-    let two = open(dir.path(), DiskOptions { maps: false, ..small() });
+    let two = open(dir.path(), small().maps(false));
     let reader = DiskBackend::open(storage(dir.path()), None, small(), true).unwrap();
     one.append(batch(0..1, 10), &[to("main", 0, Expected::Absent)], Durability::None).unwrap();
     let lost = two.append(batch(1..2, 10), &[to("main", 1, Expected::Absent)], Durability::None);
@@ -217,7 +217,7 @@ fn one_of_two_processes_wins_and_the_other_sees_it() {
 #[test]
 fn a_held_lock_is_waited_for_and_then_named() {
     let dir = tempfile::tempdir().unwrap();
-    let backend = create(dir.path(), DiskOptions { lock_wait_ms: 30, ..small() });
+    let backend = create(dir.path(), small().lock_wait_ms(30));
     let other = storage(dir.path()).open("lock", OpenMode::Write).unwrap();
     assert!(other.try_lock().unwrap());
     let error = commit(&backend, 0, Durability::None).unwrap_err();
@@ -229,8 +229,8 @@ fn a_held_lock_is_waited_for_and_then_named() {
 #[test]
 fn concurrent_committers_each_win_once_per_round() {
     let dir = tempfile::tempdir().unwrap();
-    let backend = create(dir.path(), DiskOptions { segment_bytes: 64 << 10, background: true, ..small() });
-    let second = open(dir.path(), DiskOptions { segment_bytes: 64 << 10, lock_wait_ms: 10_000, ..small() });
+    let backend = create(dir.path(), small().segment_bytes(64 << 10).background(true));
+    let second = open(dir.path(), small().segment_bytes(64 << 10).lock_wait_ms(10_000));
     const THREADS: u64 = 6;
     const ROUNDS: u64 = 60;
     thread::scope(|scope| {
@@ -290,7 +290,7 @@ fn many_appends_share_a_sync_and_count_one_after_another() {
 fn a_torn_tail_is_cut_and_passed_over_when_reading() {
     for torn in [1, 40, 64, 65, 200, 431] {
         let dir = tempfile::tempdir().unwrap();
-        let options = DiskOptions { segment_bytes: 1 << 16, ..small() };
+        let options = small().segment_bytes(1 << 16);
         let backend = create(dir.path(), options.clone());
         for number in 0..5 {
             commit(&backend, number, Durability::Synced).unwrap();
@@ -332,7 +332,7 @@ fn a_living_process_cuts_what_a_dead_one_left() {
 #[test]
 fn damage_before_the_durable_end_is_named_and_no_tail() {
     let dir = tempfile::tempdir().unwrap();
-    let options = DiskOptions { segment_bytes: 1 << 16, ..small() };
+    let options = small().segment_bytes(1 << 16);
     let backend = create(dir.path(), options.clone());
     let start = backend.shared.published.end() & 0xffff_ffff;
     let mut ends = Vec::new();
@@ -383,7 +383,7 @@ fn damage_before_the_durable_end_is_named_and_no_tail() {
 fn a_damaged_record_header_is_damage_to_whoever_knows_where_it_should_be() {
     for maps in [true, false] {
         let dir = tempfile::tempdir().unwrap();
-        let options = DiskOptions { maps, ..small() };
+        let options = small().maps(maps);
         let backend = create(dir.path(), options.clone());
         let base = commit(&backend, 0, Durability::Synced).unwrap();
         let other = commit(&backend, 1, Durability::Synced).unwrap();
@@ -476,7 +476,7 @@ fn a_crash_between_seal_and_next_segment_is_no_loss() {
 #[test]
 fn grouped_appends_become_durable_soon() {
     let dir = tempfile::tempdir().unwrap();
-    let backend = create(dir.path(), DiskOptions { background: true, ..small() });
+    let backend = create(dir.path(), small().background(true));
     let start = Instant::now();
     commit(&backend, 0, Durability::Grouped).unwrap();
     let end = backend.shared.published.end();

@@ -72,7 +72,7 @@ pub enum LogOrder {
 ///     main.edit(&Info::message(message), |tree| tree.set(path, message))?;
 /// }
 /// let head = repo.revparse("main")?;
-/// let options = LogOptions { paths: vec!["a".parse()?], ..LogOptions::default() };
+/// let options = LogOptions::default().paths(vec!["a".parse()?]);
 /// let mut messages = Vec::new();
 /// for entry in repo.log(&[head], options) {
 ///     messages.push(entry?.commit.message);
@@ -81,6 +81,7 @@ pub enum LogOrder {
 /// # Ok::<(), bristlecone::Error>(())
 /// ```
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct LogOptions {
     /// The order.
     pub order: LogOrder,
@@ -105,6 +106,19 @@ pub struct LogOptions {
     pub until: Option<i64>,
     /// Only the first parent of each commit is followed and compared with.
     pub first_parent: bool,
+}
+
+setters! {
+    LogOptions {
+        order: LogOrder,
+        limit: into Option<usize>,
+        exclude: Vec<ObjRef>,
+        heads_before: usize,
+        paths: Vec<Path>,
+        since: into Option<i64>,
+        until: into Option<i64>,
+        first_parent: bool,
+    }
 }
 
 impl<F: Format> Repo<F> {

@@ -201,7 +201,7 @@ impl<F: Format> Subtree<F> {
         let before = self.repo.peel(before)?;
         let mut lines = Vec::new();
         for (sign, from, to) in [("", before, theirs), ("REVERT: ", theirs, before)] {
-            let options = LogOptions { exclude: vec![from], order: LogOrder::Date, ..LogOptions::default() };
+            let options = LogOptions::default().exclude(vec![from]).order(LogOrder::Date);
             for entry in self.repo.log(&[to], options) {
                 let entry = entry?;
                 lines.extend(message::subject(sign, entry.at.oid, &entry.commit.message));

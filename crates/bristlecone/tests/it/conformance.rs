@@ -44,32 +44,32 @@ fn a_counting_backend_conforms() {
 
 #[test]
 fn the_disk_engine_conforms_with_maps() {
-    conforms_on_files(&DiskOptions { segment_bytes: 1 << 20, ..DiskOptions::default() });
+    conforms_on_files(&DiskOptions::default().segment_bytes(1 << 20));
 }
 
 #[test]
 fn the_disk_engine_conforms_without_maps() {
-    conforms_on_files(&DiskOptions { maps: false, segment_bytes: 1 << 20, ..DiskOptions::default() });
+    conforms_on_files(&DiskOptions::default().maps(false).segment_bytes(1 << 20));
 }
 
 #[test]
 fn the_disk_engine_conforms_without_locations() {
-    conforms_on_files(&DiskOptions { locations: false, segment_bytes: 1 << 20, ..DiskOptions::default() });
+    conforms_on_files(&DiskOptions::default().locations(false).segment_bytes(1 << 20));
 }
 
 #[test]
 fn the_disk_engine_conforms_with_tiny_segments() {
-    conforms_on_files(&DiskOptions { segment_bytes: 4096, ..DiskOptions::default() });
+    conforms_on_files(&DiskOptions::default().segment_bytes(4096));
 }
 
 #[test]
 fn the_disk_engine_conforms_without_threads() {
-    conforms_on_files(&DiskOptions { background: false, segment_bytes: 1 << 16, ..DiskOptions::default() });
+    conforms_on_files(&DiskOptions::default().background(false).segment_bytes(1 << 16));
 }
 
 #[test]
 fn the_disk_engine_conforms_on_the_simulated_disk() {
-    for options in [tiny(), DiskOptions { background: true, ..tiny() }] {
+    for options in [tiny(), tiny().background(true)] {
         conforms(&options, || Arc::new(SimStorage::new()));
     }
 }

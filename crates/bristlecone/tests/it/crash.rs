@@ -20,7 +20,7 @@ fn explore_with(engine: &DiskEngine, options: Options) -> Report {
 fn a_crash_at_any_call_loses_nothing_synced() {
     let mut crash_points = 0;
     for (segment_bytes, seeds) in [(4096, 2), (1 << 14, 1)] {
-        let engine = DiskEngine::new(DiskOptions { segment_bytes, ..tiny() });
+        let engine = DiskEngine::new(tiny().segment_bytes(segment_bytes));
         let report = explore_with(&engine, Options { seeds, ..Options::default() });
         report.assert_sound();
         assert!(report.workloads >= 20);
@@ -31,7 +31,7 @@ fn a_crash_at_any_call_loses_nothing_synced() {
 
 #[test]
 fn a_crash_at_any_call_loses_nothing_synced_without_zeroing_ahead() {
-    let engine = DiskEngine::new(DiskOptions { prezero: false, ..tiny() });
+    let engine = DiskEngine::new(tiny().prezero(false));
     explore_with(&engine, Options { seeds: 1, nested_seeds: 0, ..Options::default() }).assert_sound();
 }
 
@@ -53,7 +53,7 @@ fn a_crash_at_any_call_loses_nothing_synced_with_maps() {
 #[test]
 fn a_crash_at_any_call_loses_nothing_synced_with_maps_and_threads() {
     for (segment_bytes, prezero, nested_seeds) in [(4096, true, 1), (1 << 14, true, 0), (4096, false, 0)] {
-        let engine = DiskEngine::new(DiskOptions { segment_bytes, prezero, ..tiny_as_shipped() });
+        let engine = DiskEngine::new(tiny_as_shipped().segment_bytes(segment_bytes).prezero(prezero));
         let options = Options { seeds: 1, seed_first: 11, nested_seeds, nested_step: 6, ..Options::default() };
         let report = explore_with(&engine, options);
         report.assert_sound();
@@ -82,7 +82,7 @@ fn a_crash_at_any_call_loses_nothing_synced_for_long() {
     let (mut crash_points, mut seed_first) = (0, 1000);
     while crash_points < wanted {
         for segment_bytes in [4096, 6000, 1 << 14] {
-            let engine = DiskEngine::new(DiskOptions { segment_bytes, ..tiny() });
+            let engine = DiskEngine::new(tiny().segment_bytes(segment_bytes));
             let options = Options { seeds: 4, seed_first, nested_seeds: 2, ..Options::default() };
             let report = explore_with(&engine, options);
             report.assert_sound();

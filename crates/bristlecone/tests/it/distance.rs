@@ -383,7 +383,7 @@ fn logs_take_few_calls<F: Format + Debug>(format: F) {
     assert_eq!(depth, 110);
     for order in [LogOrder::Date, LogOrder::Topological, LogOrder::TopologicalByDate] {
         let log = |repo: &Repo<F>| -> Vec<Oid> {
-            let options = LogOptions { order, ..LogOptions::default() };
+            let options = LogOptions::default().order(order);
             repo.log(&heads, options).map(|entry| entry.unwrap().at.oid).collect()
         };
         let near = log(&far.near);

@@ -78,7 +78,7 @@ fn an_edit_that_always_loses_ends_in_a_conflict() -> Result<(), Error> {
 #[test]
 fn what_is_submitted_is_as_durable_as_it_was_prepared() -> Result<(), Error> {
     let dir = tempfile::tempdir().expect("a folder");
-    let options = DiskOptions { background: false, ..DiskOptions::default() };
+    let options = DiskOptions::default().background(false);
     let repo = Repo::create(dir.path().join("store"), Native::new(), options)?;
     let mut number = 0;
     for (asked, syncs) in [(&[Durability::None][..], false), (&[Durability::None, Durability::Synced], true)] {

@@ -19,18 +19,18 @@ pub(crate) fn format_tag() -> FormatTag {
 
 /// The smallest segments, and no threads, so that every run makes the same calls.
 pub(crate) fn tiny() -> DiskOptions {
-    DiskOptions { segment_bytes: 4096, maps: false, background: false, ..DiskOptions::default() }
+    DiskOptions::default().segment_bytes(4096).maps(false).background(false)
 }
 
 /// The smallest segments, and else as a store is used unless options say otherwise: objects are read through maps, and
 /// threads sync, prepare segments and make indexes.
 pub(crate) fn tiny_as_shipped() -> DiskOptions {
-    DiskOptions { maps: true, background: true, grouped_ms: 0, ..tiny() }
+    tiny().maps(true).background(true).grouped_ms(0)
 }
 
 /// As [`tiny_as_shipped`], without threads.
 pub(crate) fn tiny_with_maps() -> DiskOptions {
-    DiskOptions { maps: true, ..tiny() }
+    tiny().maps(true)
 }
 
 pub(crate) fn open(storage: Arc<dyn Storage>, options: &DiskOptions) -> Result<Arc<dyn Backend>, Error> {
@@ -90,7 +90,7 @@ pub(crate) struct Store {
 impl Store {
     /// Makes a store with segments of 64 KiB.
     pub(crate) fn simulated_small() -> Self {
-        let store = Self { disk: SimStorage::new(), options: DiskOptions { segment_bytes: 1 << 16, ..tiny() } };
+        let store = Self { disk: SimStorage::new(), options: tiny().segment_bytes(1 << 16) };
         DiskBackend::create(Arc::new(store.disk.clone()), format_tag(), store.options.clone()).unwrap();
         store
     }

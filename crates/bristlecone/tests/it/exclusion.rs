@@ -19,12 +19,12 @@ use bristlecone_testkit::sim::{Fault, Hooked, Policy, SimStorage, Times};
 use crate::engine::{format_tag, tiny};
 
 fn impatient() -> DiskOptions {
-    DiskOptions { lock_wait_ms: 3, ..tiny() }
+    tiny().lock_wait_ms(3)
 }
 
 /// As the product runs: a busy writer keeps the header locked between two appends.
 fn busy() -> DiskOptions {
-    DiskOptions { background: true, ..tiny() }
+    tiny().background(true)
 }
 
 /// Commits one object and a ref of that name to it.
@@ -163,7 +163,7 @@ fn a_busy_writer_keeps_the_header_locked_and_gives_it_back() {
 
     // Another one has to wait for the writer's thread at most, although the writer itself does nothing.
     for n in 0..3 {
-        let options = DiskOptions { lock_wait_ms: 5_000, ..tiny() };
+        let options = tiny().lock_wait_ms(5_000);
         commit(&DiskBackend::open(Arc::new(disk.clone()), None, options, false).unwrap(), &format!("o{n}"), 9).unwrap();
         commit_at_once(&writer, "again");
         commit_at_once(&writer, "and again");
@@ -307,7 +307,7 @@ fn a_sync_that_failed_in_one_thread_is_no_success_in_another() {
 fn a_forked_process_is_refused_and_takes_nothing_away() {
     let dir = tempfile::tempdir().unwrap();
     let storage: Arc<dyn Storage> = Arc::new(RealStorage::new(dir.path()));
-    let options = DiskOptions { background: true, ..DiskOptions::default() };
+    let options = DiskOptions::default().background(true);
     let backend = DiskBackend::create(storage.clone(), format_tag(), options).unwrap();
     commit(&backend, "before", 100).unwrap();
     // SAFETY: the child calls nothing but the store, which takes no lock of the other threads here before it

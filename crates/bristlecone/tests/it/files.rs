@@ -226,7 +226,7 @@ fn every_file_missing_empty_a_link_a_pipe_or_a_folder_is_survived_or_named() {
     let (mut breaches, mut tried) = (Vec::new(), 0);
     for (round, (name, fate)) in names.iter().flat_map(|name| FATES.map(|fate| (name, fate))).enumerate() {
         // Both ways of reading in turn.
-        let options = DiskOptions { lock_wait_ms: 200, ..if round % 2 == 0 { tiny() } else { tiny_with_maps() } };
+        let options = if round % 2 == 0 { tiny() } else { tiny_with_maps() }.lock_wait_ms(200);
         let (reading, writing) = wanted(name, &last_segment, fate);
         for (read_only, wanted) in [(true, reading), (false, writing)] {
             let outer = tempfile::tempdir().unwrap();
@@ -357,7 +357,7 @@ fn copy_folder(from: &Path, to: &Path, rng: &mut Rng) {
 
 #[test]
 fn a_folder_copied_while_it_is_written_is_some_state_or_names_its_damage() {
-    let options = DiskOptions { segment_bytes: 1 << 15, grouped_ms: 1, ..DiskOptions::default() };
+    let options = DiskOptions::default().segment_bytes(1 << 15).grouped_ms(1);
     let outer = tempfile::tempdir().unwrap();
     let dir = outer.path().join("place");
     drop(DiskBackend::create(Arc::new(RealStorage::new(&dir)), format_tag(), options.clone()).unwrap());
@@ -378,7 +378,7 @@ fn a_folder_copied_while_it_is_written_is_some_state_or_names_its_damage() {
     for (number, copy) in copies.into_iter().enumerate() {
         // Reading only first: writing may make whole what is not.
         for read_only in [true, false] {
-            let options = DiskOptions { maps: number % 2 == 0, ..options.clone() };
+            let options = options.clone().maps(number % 2 == 0);
             let path = copy.clone();
             let seen = in_time(move || read_copy(&path, &options, read_only));
             match seen.unwrap_or_else(|| panic!("copy {number} is read for ever, or a panic")) {

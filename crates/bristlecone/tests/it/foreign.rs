@@ -91,7 +91,7 @@ fn put(backend: &dyn Backend, oid: Oid, body: &[u8]) -> ObjRef {
 
 #[test]
 fn a_record_that_was_read_before_it_counted_is_verified_again() {
-    let roomy = || DiskOptions { segment_bytes: 1 << 14, ..tiny_with_maps() };
+    let roomy = || tiny_with_maps().segment_bytes(1 << 14);
     let disk = SimStorage::new();
     let first = DiskBackend::create(Arc::new(disk.clone()), format_tag(), roomy()).unwrap();
     put(&first, Oid::from_array([1; 32]), b"first");

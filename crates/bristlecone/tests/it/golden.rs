@@ -22,7 +22,7 @@ fn golden() -> PathBuf {
 }
 
 fn options() -> DiskOptions {
-    DiskOptions { segment_bytes: 16 << 10, background: false, ..DiskOptions::default() }
+    DiskOptions::default().segment_bytes(16 << 10).background(false)
 }
 
 fn who() -> Signature {

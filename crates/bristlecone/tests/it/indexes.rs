@@ -35,7 +35,7 @@ const OBJECTS: u64 = 150;
 const NEVER: u64 = 1_000_000;
 
 fn options(maps: bool) -> DiskOptions {
-    DiskOptions { segment_bytes: 8192, background: false, maps, ..DiskOptions::default() }
+    DiskOptions::default().segment_bytes(8192).background(false).maps(maps)
 }
 
 fn oid(number: u64) -> Oid {
@@ -607,7 +607,7 @@ fn an_old_index_is_replaced_in_the_background() {
         let place = Place::new();
         let entries = sorted(place.entries(2));
         place.write_old_index(2, if right { &entries } else { &entries[1..] });
-        let options = DiskOptions { background: true, ..options(true) };
+        let options = options(true).background(true);
         let backend = DiskBackend::open(place.storage(), None, options, false).unwrap();
         expect_all(&backend, &[], "in the background");
         expect_absent(&backend, "in the background");

@@ -103,7 +103,7 @@ fn everybody_at_once<F: Format>(format: &F, rounds: u64) {
                     assert_eq!(entries.count(), 6);
                     assert_eq!(first.contents().unwrap().unwrap().len(), value(0).len());
                     let head = repo.branch("main").unwrap().head().unwrap().unwrap();
-                    for entry in repo.log(&[head], LogOptions { limit: Some(20), ..LogOptions::default() }) {
+                    for entry in repo.log(&[head], LogOptions::default().limit(20)) {
                         entry.unwrap();
                     }
                 }

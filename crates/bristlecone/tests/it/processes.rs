@@ -35,7 +35,7 @@ const STOP: &str = "stop";
 const REFS: [&str; 2] = ["count", "twin"];
 
 fn options() -> DiskOptions {
-    DiskOptions { segment_bytes: 1 << 18, ..DiskOptions::default() }
+    DiskOptions::default().segment_bytes(1 << 18)
 }
 
 fn open(dir: &Path, lie: Option<Lie>) -> Result<DiskBackend, Error> {

@@ -346,7 +346,7 @@ fn what_cannot_be_done_is_refused_and_changes_nothing() -> Outcome {
     }
     assert!(matches!(push(&app, &lib), Pushed::Behind(_)));
     assert_eq!((head(&app), head(&lib)), heads);
-    let force = PushOptions { force: true, ..PushOptions::default() };
+    let force = PushOptions::default().force(true);
     let forced = app.subtree("vendor/lib")?.push(head(&app), &lib, "main", force)?;
     assert!(matches!(forced, Pushed::Moved { .. }) && same(&app, &lib));
     // A directory that was made here has nothing in common with a repository elsewhere.

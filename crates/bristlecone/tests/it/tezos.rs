@@ -366,8 +366,7 @@ fn parents_have_no_order() {
     };
     let all = ["aside", "top", "merge", "side 3", "side 2", "side 1", "side 0", "first"];
     assert_eq!(log(&[top, aside], LogOptions::default()), all);
-    let options =
-        LogOptions { exclude: vec![sides[3]], paths: vec!["side 2".parse().unwrap()], ..LogOptions::default() };
+    let options = LogOptions::default().exclude(vec![sides[3]]).paths(vec!["side 2".parse().unwrap()]);
     assert_eq!(log(&[aside], options), ["aside", "side 2"]);
     check_objects(&repo);
 }
@@ -435,7 +434,7 @@ fn what_a_context_cannot_hold_is_refused_and_the_tree_goes_on() {
 fn a_crash_loses_nothing_synced_and_tears_no_directory() {
     let storage = SimStorage::new();
     let tag = FormatTag { name: "tezos".to_owned(), version: 0, options: String::new() };
-    let options = DiskOptions { segment_bytes: 1 << 14, ..tiny() };
+    let options = tiny().segment_bytes(1 << 14);
     storage.keep_moments();
     let backend: Arc<dyn Backend> =
         Arc::new(DiskBackend::create(Arc::new(storage.clone()), tag, options.clone()).unwrap());

@@ -12,7 +12,7 @@ use bristlecone_testkit::sim::{Fault, Policy, SimStorage, Times};
 use crate::engine::format_tag;
 
 fn options() -> DiskOptions {
-    DiskOptions { segment_bytes: 1 << 18, background: false, maps: false, ..DiskOptions::default() }
+    DiskOptions::default().segment_bytes(1 << 18).background(false).maps(false)
 }
 
 fn open(disk: &SimStorage) -> DiskBackend {

@@ -14,7 +14,7 @@ use crate::io::iolog::Recording;
 /// A store of many small segments with some directories, and what reading all of it recorded.
 fn recorded(dir: &Path, maps: bool) -> (PathBuf, u64) {
     let store = dir.join("store");
-    let options = DiskOptions { maps, segment_bytes: 16 << 10, ..DiskOptions::default() };
+    let options = DiskOptions::default().maps(maps).segment_bytes(16 << 10);
     let tag = FormatTag { name: Native::NAME.into(), version: Native::VERSION, options: String::new() };
     let disk = DiskBackend::create(Arc::new(RealStorage::new(&store)), tag, options.clone()).unwrap();
     let repo = Repo::with_backend(Native::new(), Arc::new(disk));

@@ -47,7 +47,7 @@ pub(super) fn run(args: PushArgs, context: &mut Context) -> Result<()> {
     let shown = text::show(&args.other);
     let other = open_other(context, &opened, args.other, Access::Write)?;
     other.check_not_checked_out(other.repo.branch(&args.to)?.ref_name())?;
-    let options = PushOptions { force: args.force, durability: args.durability.into() };
+    let options = PushOptions::default().force(args.force).durability(args.durability.into());
     let subtree = opened.repo.subtree(&prefix)?;
     let pushed = subtree.push(head, &other.repo, &args.to, options).map_err(explained)?;
     opened.repo.close()?;

@@ -103,7 +103,7 @@ fn a_lost_compare_and_set_leaves_what_was_appended_ahead_of_it_and_no_more() {
 #[test]
 fn a_killed_writer_is_counted_to_the_last_mebibyte() {
     let dir = tempfile::tempdir().unwrap();
-    let options = DiskOptions { segment_bytes: 1 << 20, ..small() };
+    let options = small().segment_bytes(1 << 20);
     let backend = create(dir.path(), options.clone());
     let left: u64 = (0..40).map(|number| ahead(&backend, number, 100_000)).sum();
     let living = open(dir.path(), options.clone());

@@ -9,7 +9,7 @@ const OBJECTS: u64 = 48;
 /// Segments of 8 MiB, and memory for bits of a third of the objects, each of which has a page of them to itself.
 fn options() -> DiskOptions {
     let budget = rustix::param::page_size() as u64 * OBJECTS / 3;
-    DiskOptions { segment_bytes: 8 << 20, cache_bytes: budget, prezero: false, background: false, ..Default::default() }
+    DiskOptions::default().segment_bytes(8 << 20).cache_bytes(budget).prezero(false).background(false)
 }
 
 /// Makes a store of objects of 1 MiB, several segments of them, and returns where they are.
