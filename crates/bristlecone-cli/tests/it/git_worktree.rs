@@ -368,6 +368,8 @@ fn files_that_cannot_follow_are_told_with_the_way_out() {
     run.failed(3, &["is made, but files could not follow: fruit/apple", "git restore --staged --worktree"]);
     assert_eq!(place.git(["show", "HEAD:fruit/apple"]), "green");
     place.git(["restore", "--staged", "--worktree", "fruit/apple"]);
+    // The files' owner was another for so long, which the index does not know.
+    place.git(["update-index", "--refresh"]);
     place.clean();
 }
 

@@ -80,7 +80,9 @@ impl Place {
         // The binary may stand where only root comes.
         let binary = self.path("cone");
         if !binary.exists() {
-            fs::copy(command.get_program(), &binary).unwrap();
+            // By another process: a child that any thread here starts meanwhile would hold the file open for writing, and it
+            // could not be run.
+            assert!(Command::new("cp").arg(command.get_program()).arg(&binary).status().unwrap().success());
         }
         fs::set_permissions(self.path(""), Permissions::from_mode(0o755)).unwrap();
         let folder = command.get_current_dir().unwrap();
