@@ -24,6 +24,7 @@ use bristlecone::{
         git::{self, Algorithm},
     },
     disk::CheckSummary,
+    report,
 };
 use bristlecone_git::{
     backend::GitBackend,
@@ -268,7 +269,7 @@ fn wrong(repo: &Repo, oid: Oid, object: &Object<'_>) -> Option<(Fault, String)> 
             let reason = format!("the {kind} object's hash takes objects that are missing or damaged");
             return Some((Fault::Others, reason));
         }
-        Err(error) => return Some((Fault::Own, error.to_string())),
+        Err(error) => return Some((Fault::Own, report(&error))),
     }
     undecodable(repo, object)
 }
@@ -284,7 +285,7 @@ fn misplaced(repo: &Repo, object: &Object<'_>, whole: bool, checked: &mut Checke
             | StoreError::Corrupt { .. }
             | StoreError::WrongKind { .. },
         ) => None,
-        Err(error) => Some(error.to_string()),
+        Err(error) => Some(report(&error)),
     }
 }
 
@@ -296,7 +297,7 @@ fn wrong_id(algorithm: Algorithm, oid: Oid, object: &Object<'_>) -> Result<(), S
 
 fn undecodable(repo: &Repo, object: &Object<'_>) -> Option<(Fault, String)> {
     let children = repo.format().children(object.kind(), object.body(), &mut |_, _| ());
-    children.err().map(|error| (Fault::Own, error.to_string()))
+    children.err().map(|error| (Fault::Own, report(&error)))
 }
 
 /// Returns the children of a sound object.

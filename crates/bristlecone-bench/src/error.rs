@@ -60,7 +60,7 @@ pub enum BenchError {
         reason: String,
     },
     /// The system failed.
-    #[error("{file}: {source}")]
+    #[error("{file} cannot be read or written")]
     Io {
         /// The file.
         file: String,

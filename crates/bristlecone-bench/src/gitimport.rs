@@ -202,10 +202,10 @@ impl Results {
                 self.runs.push(run);
             }
             Err(error) if self.by.is_ours() => {
-                say!("failed: {error}");
-                self.runs.push(Run { wrong: Some(error.to_string()), ..Run::default() });
+                say!("failed: {}", bristlecone::report(&error));
+                self.runs.push(Run { wrong: Some(bristlecone::report(&error)), ..Run::default() });
             }
-            Err(error) => say!("failed: {error}"),
+            Err(error) => say!("failed: {}", bristlecone::report(&error)),
         }
     }
 

@@ -65,7 +65,7 @@ impl Session {
                     say!("");
                 }
                 Err(error) => {
-                    say!("failed: {error}");
+                    say!("failed: {}", bristlecone::report(&error));
                     self.failed.get_or_insert(error);
                 }
             }
@@ -108,7 +108,7 @@ impl Session {
                 self.rows.push(row);
             }
             Err(error) => {
-                say!("failed: {error}");
+                say!("failed: {}", bristlecone::report(&error));
                 self.failed.get_or_insert(error);
             }
         }

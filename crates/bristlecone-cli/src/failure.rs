@@ -7,7 +7,7 @@ use std::{
     process::ExitCode,
 };
 
-use bristlecone::{Error, PathError, VALUE_BYTES_MAX};
+use bristlecone::{Error, PathError, VALUE_BYTES_MAX, report};
 use bristlecone_any::{Error as AnyError, ErrorKind, folder::FolderError, revision::RevisionError, short_branch};
 use bristlecone_git::transfer::TransferError;
 use bristlecone_trace::TraceError;
@@ -210,7 +210,7 @@ impl From<Error> for Failure {
                  made it, or a newer one"
             ),
             Error::Corrupt { .. } | Error::BadObject { .. } | Error::WrongKind { .. } | Error::Missing { .. } => {
-                let text = error.to_string();
+                let text = report(&error);
                 let text = text.trim_end_matches("; `check` lists what is affected");
                 format!("{text}; run `cone check` to see what is affected")
             }
@@ -255,10 +255,10 @@ impl From<Error> for Failure {
                  what is on the disk"
             ),
             Error::Path(_) => with_way(error.to_string(), "choose another name"),
-            Error::Format(_) => with_way(error.to_string(), "use a store of another format"),
+            Error::Format(_) => with_way(report(&error), "use a store of another format"),
             // Each says itself what to do.
             Error::Usage { .. } | Error::Lost { .. } | Error::Uncommitted { .. } => error.to_string(),
-            _ => format!("{error}; run `cone check` to see whether the store is sound"),
+            _ => format!("{}; run `cone check` to see whether the store is sound", report(&error)),
         };
         Self::new(code, message)
     }

@@ -376,7 +376,7 @@ pub enum FormatError {
 impl fmt::Display for FormatError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Decode { kind, source } => write!(f, "the {kind} object does not decode: {source}"),
+            Self::Decode { kind, .. } => write!(f, "the {kind} object does not decode"),
             Self::Inconsistent { kind, reason } => {
                 write!(f, "the {kind} object contradicts the one that names it: {reason}")
             }

@@ -23,7 +23,7 @@ use std::{
     path::PathBuf,
 };
 
-use bristlecone::{EntryKind, Error, Kind, Oid, Result, core::git::Algorithm};
+use bristlecone::{EntryKind, Error, Kind, Oid, Result, core::git::Algorithm, report};
 
 use crate::layout::Layout;
 
@@ -198,7 +198,7 @@ impl Update {
                     followed.removed += u64::from(step.there);
                     *done = Some(None);
                 }
-                Err(error) => followed.failed.push((step.path.clone(), error.to_string())),
+                Err(error) => followed.failed.push((step.path.clone(), report(&error))),
             }
         }
         for (step, done) in steps.iter().zip(&mut done) {
@@ -223,14 +223,14 @@ impl Update {
 
     /// Writes a file or link; returns why not where it cannot.
     fn write(&self, step: &Step, item: Item, read: ReadFile<'_>) -> Result<Stat, String> {
-        let bytes = read(&step.path).map_err(|error| error.to_string())?;
+        let bytes = read(&step.path).map_err(|error| report(&error))?;
         let bytes = bytes.ok_or_else(|| "it is missing from the store".to_owned())?;
         let written = match self.top.look(&step.path) {
             Ok(Found::Folder) => self.top.remove_empty(&step.path),
             _ => Ok(()),
         };
         let written = written.and_then(|()| self.top.write(&step.path, item.kind, &bytes, !step.there));
-        written.map_err(|error| error.to_string())
+        written.map_err(|error| report(&error))
     }
 
     /// Marks entries that the old index was too young to vouch for: the new one will be older than their files, so that

@@ -75,7 +75,7 @@ pub enum TraceError {
         bytes_max: u64,
     },
     /// Reading or writing failed.
-    #[error("{file}: {source}")]
+    #[error("{file} cannot be read or written")]
     Io {
         /// The file.
         file: String,

@@ -122,10 +122,10 @@ pub enum GenerateError {
     #[error(transparent)]
     Trace(#[from] TraceError),
     /// The store that it is made over failed.
-    #[error("the store that the trace is made over failed: {0}")]
+    #[error("the store that the trace is made over failed")]
     Store(#[from] bristlecone::Error),
     /// The folder of that store cannot be made or removed.
-    #[error("{}: {source}", dir.display())]
+    #[error("{} cannot be made or removed", dir.display())]
     Scratch {
         /// The folder.
         dir: PathBuf,

@@ -7,6 +7,9 @@ use bristlecone_core::{FormatError, Kind, Oid, Path, PathError};
 use crate::backend::RefTarget;
 
 /// What can go wrong with a store.
+///
+/// The text of an error says what it knows itself, and not what its cause says ([`std::error::Error::source`]).
+/// [`report`](crate::report) says all of it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Error {
@@ -250,7 +253,7 @@ impl fmt::Display for Error {
                 write!(f, "{file} is damaged at byte {offset}: {reason}; `check` lists what is affected")
             }
             Self::Lost { file, reason } => write!(f, "{file}: {reason}"),
-            Self::BadObject { oid, source } => write!(f, "object {oid} is damaged: {source}"),
+            Self::BadObject { oid, .. } => write!(f, "object {oid} is damaged"),
             Self::Locked { file, holder, waited_ms } => {
                 write!(f, "{file} is locked by {holder}; waited {waited_ms} ms")
             }
@@ -264,8 +267,8 @@ impl fmt::Display for Error {
             Self::Unanswered => f.write_str(
                 "the thread that wrote for this one panicked; the commit may have been made or not: read the refs again",
             ),
-            Self::Io { file, source } => write!(f, "{file}: {source}"),
-            Self::Backend { place, source } => write!(f, "{place}: {source}"),
+            Self::Io { file, .. } => write!(f, "{file} cannot be read or written"),
+            Self::Backend { place, .. } => write!(f, "{place} has failed"),
         }
     }
 }
@@ -281,6 +284,25 @@ impl error::Error for Error {
             _ => None,
         }
     }
+}
+
+/// Returns what an error says and what its causes say, in one line, each after a colon.
+///
+/// ```
+/// # use bristlecone::{Error, report};
+/// let error = Error::backend("the bucket", "no answer in 5 s");
+/// assert_eq!(error.to_string(), "the bucket has failed");
+/// assert_eq!(report(&error), "the bucket has failed: no answer in 5 s");
+/// ```
+#[must_use]
+pub fn report(error: &(dyn error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    text
 }
 
 impl From<PathError> for Error {

@@ -34,6 +34,6 @@ pub(super) fn run(args: BenchCommand, context: &mut Context) -> Result<()> {
         BenchError::Replay(error) if error.is_wrong() => Failure::negative(error.to_string()),
         BenchError::Replay(ReplayError::Trace(error)) => error.into(),
         wrong @ BenchError::Wrong { .. } => Failure::negative(wrong.to_string()),
-        error => Failure::failed(error.to_string()),
+        error => Failure::failed(bristlecone::report(&error)),
     })
 }

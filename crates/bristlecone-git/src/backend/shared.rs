@@ -12,6 +12,7 @@ use bristlecone::{
     BackendStats, Bytes, Damage, Error, Kind, Location, ObjRef, Object, Oid, RefTarget, Result,
     core::{FormatError, RECORD_HEADER_BYTES, git, write_record},
     engine::{Derived, Poison, StoreLock, Worker},
+    report,
     storage::Reach,
 };
 
@@ -202,7 +203,7 @@ impl Shared {
                 // Another process folded or removed it meanwhile.
                 Ok(None) => return Ok(()),
                 Err(Error::Corrupt { file, offset, reason, .. }) => (file, offset, reason),
-                Err(error @ Error::BadObject { .. }) => (self.files.describe("objects"), 0, error.to_string()),
+                Err(error @ Error::BadObject { .. }) => (self.files.describe("objects"), 0, report(&error)),
                 Err(error) => return Err(error),
             };
             damage(Damage { file, offset, oid: Some(oid), reason });

@@ -186,7 +186,7 @@ impl Folder {
                 // Somebody removed it meanwhile.
                 Err(bristlecone::Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
                 // The other packs are of use all the same; a search that fails tells of this one.
-                Err(error) => _ = packs.broken.insert(name.to_owned(), error.to_string()),
+                Err(error) => _ = packs.broken.insert(name.to_owned(), bristlecone::report(&error)),
             }
         }
         Ok(())

@@ -105,7 +105,7 @@ impl<F: Format> Behind<F> {
             .num_threads(threads.max(2))
             .thread_name(|index| format!("replay-{index}"))
             .build()
-            .map_err(|error| Error::io(String::new(), std::io::Error::other(error.to_string())))?;
+            .map_err(|error| Error::backend("a pool of threads", error))?;
         let (jobs, inbox) = sync_channel(WAITING_MAX);
         let (outbox, done) = channel();
         let mut behind = Self { jobs, done, places: VecDeque::new(), trees: HashMap::new() };

@@ -16,7 +16,7 @@ pub enum ReplayError {
     #[error(transparent)]
     Trace(#[from] TraceError),
     /// A row of the trace could not be replayed.
-    #[error("{place}: {fault}")]
+    #[error("{place}: {}", bristlecone::report(&**fault))]
     Row {
         /// Which row.
         place: Box<Place>,
@@ -135,7 +135,7 @@ pub enum Fault {
         text: String,
     },
     /// A key that cannot be a path.
-    #[error("the key cannot be a path here: {0}")]
+    #[error("the key cannot be a path here")]
     Path(#[from] PathError),
     /// The store failed.
     #[error(transparent)]

@@ -5,7 +5,7 @@
 
 use std::sync::OnceLock;
 
-use crate::Error;
+use crate::{Error, report};
 
 /// Whether a backend is poisoned, and by what.
 #[derive(Debug, Default)]
@@ -42,7 +42,7 @@ impl Poison {
     /// Those of the step.
     pub fn note<T>(&self, done: Result<T, Error>) -> Result<T, Error> {
         if let Err(error @ Error::Io { .. }) = &done {
-            let _ = self.set(error.to_string());
+            let _ = self.set(report(error));
         }
         done
     }

@@ -104,6 +104,6 @@ fn failure(error: GenerateError) -> Failure {
         GenerateError::Trace(error) => error.into(),
         GenerateError::Store(error) => Failure::from(error).about("the store that the trace is made over failed"),
         GenerateError::Scratch { dir, source } => Failure::file("make or remove", show(&dir), &source),
-        error => Failure::failed(error.to_string()),
+        error => Failure::failed(bristlecone::report(&error)),
     }
 }
