@@ -167,7 +167,12 @@ impl Files {
     /// Makes the contents of an open file durable.
     pub(crate) fn sync_open(&self, name: &str, file: &dyn StorageFile) -> Result<()> {
         self.counts.syncs.fetch_add(1, Relaxed);
-        self.named(name, retry(|| file.sync_data()))
+        self.synced(name, retry(|| file.sync_data()))
+    }
+
+    /// Names the file of a sync. Also a full device is an error of the medium here: what was written before may be lost.
+    fn synced<T>(&self, name: &str, done: io::Result<T>) -> Result<T> {
+        done.map_err(|source| Error::Io { file: self.storage.describe(name), source: Arc::new(source) })
     }
 
     /// Makes the contents of several open files durable; the system begins with all of them at once.
@@ -188,7 +193,7 @@ impl Files {
         self.counts.syncs.fetch_add(1, Relaxed);
         match retry(|| self.storage.sync_dir(dir)) {
             Err(error) if is_absent(&error) => Ok(false),
-            synced => self.named(dir, synced).map(|()| true),
+            done => self.synced(dir, done).map(|()| true),
         }
     }
 

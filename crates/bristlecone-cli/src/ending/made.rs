@@ -56,9 +56,15 @@ impl Made {
 
     /// Removes the store and the folders made for it, unless somebody else has written to it; returns whether it is gone.
     pub(super) fn remove(&self) -> bool {
-        if !self.dir.exists() {
-            return true;
+        // What made it may have taken it away, and not the folders above.
+        let gone = !self.dir.exists() || self.remove_store();
+        if gone {
+            self.above.iter().take_while(|above| fs::remove_dir(above).is_ok()).count();
         }
+        gone
+    }
+
+    fn remove_store(&self) -> bool {
         // Whoever waits to write to it meanwhile finds it gone.
         let lock = if self.git { None } else { RealStorage::new(&self.dir).open("lock", OpenMode::Write).ok() };
         if lock.as_ref().is_some_and(|lock| !lock.try_lock().unwrap_or(false)) {
@@ -77,7 +83,6 @@ impl Made {
                 break;
             }
         }
-        self.above.iter().take_while(|above| fs::remove_dir(above).is_ok()).count();
         true
     }
 

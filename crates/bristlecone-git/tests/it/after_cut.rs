@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use bristlecone::{
-    Backend, Durability, Repo,
+    Backend, Durability, Error, Repo,
     core::git::{Algorithm, Git},
     storage::{OpenMode, Storage as _},
 };
@@ -113,6 +113,42 @@ fn a_failure_that_somebody_else_was_told_of_is_noticed() {
         sim.heal();
         assert!(backend.flush().is_err(), "{name} is not durable");
         assert!(commit(&repo, 1, Durability::None).is_err(), "nothing is known of what is durable");
+    }
+}
+
+/// A device that is full when something is written harms nothing. One that is full when that is synced may have lost it.
+#[test]
+fn a_full_device_ends_writing_only_where_a_sync_met_it() {
+    for loose in [false, true] {
+        let (mut harmless, mut poisoned) = (0, 0);
+        for call in 1.. {
+            let sim = SimStorage::new();
+            let options = SimGit { loose, ..SimGit::default() };
+            drop(options.create(Arc::new(sim.clone())).unwrap());
+            let backend = Arc::new(GitBackend::open(Arc::new(sim.clone()), options.options()).unwrap());
+            let repo = repo(backend.clone());
+            commit(&repo, 0, Durability::Synced).unwrap();
+            let before = sim.calls();
+            sim.fail_at(before + call, Fault::NoSpace, Times::Once);
+            let failed = commit(&repo, 1, Durability::Synced);
+            let done = sim.calls() < before + call;
+            let next = commit(&repo, 2, Durability::Synced);
+            match failed {
+                Ok(()) if done => break,
+                // What failed was not needed.
+                Ok(()) => next.unwrap(),
+                Err(Error::NoSpace { .. }) => {
+                    harmless += 1;
+                    next.unwrap();
+                }
+                Err(Error::Io { .. }) => {
+                    poisoned += 1;
+                    assert!(matches!(next, Err(Error::Poisoned { .. })), "call {call}: {next:?}");
+                }
+                Err(error) => panic!("call {call}: {error}"),
+            }
+        }
+        assert!(harmless > 0 && poisoned > 0, "{harmless} and {poisoned}");
     }
 }
 
