@@ -18,7 +18,7 @@ use std::{
 };
 
 use bristlecone::{
-    Damage, Error as StoreError, Format, Kind, ObjRef, Object, Oid, RefTarget,
+    Damage, Error as StoreError, Format, Kind, ObjRef, Object, Oid, RefTarget, Snapshot,
     core::{
         Checked,
         git::{self, Algorithm},
@@ -200,6 +200,7 @@ fn objects(
     let Report { objects, references, findings, .. } = report;
     let mut damages = Vec::new();
     let mut checked = Checked::new();
+    let snapshot = repo.backend().snapshot(&[]);
     repo.backend().each_object(
         &mut |oid, object| {
             *objects += 1;
@@ -224,7 +225,7 @@ fn objects(
                 if kind == Kind::Commit && object.kind() == Kind::Commit && shallow.contains(&oid) {
                     continue;
                 }
-                if let Some(reason) = wrong_reference(repo, kind, &at) {
+                if let Some(reason) = wrong_reference(&*snapshot, kind, &at) {
                     findings.insert(Finding::of(oid, reason));
                 }
             }
@@ -310,8 +311,8 @@ fn children(format: &impl Format, object: &Object<'_>) -> Vec<(Kind, ObjRef)> {
 }
 
 /// Returns what is wrong with a reference: there is nothing, something damaged, or something of another kind.
-fn wrong_reference(repo: &AnyRepo, kind: Kind, at: &ObjRef) -> Option<String> {
-    match repo.backend().read(at) {
+fn wrong_reference(snapshot: &dyn Snapshot, kind: Kind, at: &ObjRef) -> Option<String> {
+    match snapshot.read(at) {
         Ok(Some(object)) if fits(kind, object.kind()) => None,
         Ok(Some(object)) => {
             Some(format!("it names {} as a {kind} object, which is a {} object", at.oid, object.kind()))
@@ -327,8 +328,8 @@ fn fits(wanted: Kind, found: Kind) -> bool {
 }
 
 /// Returns the kind that a ref names: a branch a commit, others whatever is there, such as an annotated tag.
-fn named_kind(repo: &AnyRepo, name: &str, at: &ObjRef) -> Kind {
-    match repo.backend().read(at) {
+fn named_kind(snapshot: &dyn Snapshot, name: &str, at: &ObjRef) -> Kind {
+    match snapshot.read(at) {
         Ok(Some(object)) if !name.starts_with("refs/heads/") => match object.kind() {
             Kind::Pieces => Kind::Contents,
             kind => kind,
@@ -338,10 +339,11 @@ fn named_kind(repo: &AnyRepo, name: &str, at: &ObjRef) -> Kind {
 }
 
 fn check_refs(repo: &AnyRepo, refs: &BTreeMap<String, RefTarget>, report: &mut Report) {
+    let snapshot = repo.backend().snapshot(&[]);
     for (name, target) in refs {
         let RefTarget::Object(at) = target else { continue };
-        let kind = named_kind(repo, name, at);
-        let reason = wrong_reference(repo, kind, at).or_else(|| no_whole(repo, kind, at));
+        let kind = named_kind(&*snapshot, name, at);
+        let reason = wrong_reference(&*snapshot, kind, at).or_else(|| no_whole(repo, &*snapshot, kind, at));
         if let Some(reason) = reason {
             let reason = format!("the ref {name}: {reason}");
             report.findings.insert(Finding { place: None, oid: Some(at.oid), reason });
@@ -350,11 +352,11 @@ fn check_refs(repo: &AnyRepo, refs: &BTreeMap<String, RefTarget>, report: &mut R
 }
 
 /// Returns why what a ref names is no whole directory or value, but a piece of one.
-fn no_whole(repo: &AnyRepo, kind: Kind, at: &ObjRef) -> Option<String> {
+fn no_whole(repo: &AnyRepo, snapshot: &dyn Snapshot, kind: Kind, at: &ObjRef) -> Option<String> {
     if matches!(kind, Kind::Commit | Kind::Tag) {
         return None;
     }
-    let object = repo.backend().read(at).ok()??;
+    let object = snapshot.read(at).ok()??;
     misplaced(repo, &object, true, &mut Checked::new())
 }
 
@@ -369,11 +371,13 @@ fn affected(
 ) -> Vec<String> {
     let known: BTreeSet<Oid> = report.findings.iter().filter_map(|finding| finding.oid).collect();
     let git = repo.git().is_some();
-    let mut walk = Reach { repo, known, findings: &mut report.findings, leads: HashMap::new(), git, shallow, promised };
+    let snapshot = &*repo.backend().snapshot(&[]);
+    let (findings, leads) = (&mut report.findings, HashMap::new());
+    let mut walk = Reach { repo, snapshot, known, findings, leads, git, shallow, promised };
     let mut names = Vec::new();
     for (name, target) in refs {
         if let RefTarget::Object(at) = target
-            && walk.leads_to_damage(named_kind(repo, name, at), *at)
+            && walk.leads_to_damage(named_kind(snapshot, name, at), *at)
         {
             names.push(name.clone());
         }
@@ -384,6 +388,7 @@ fn affected(
 /// Which objects lead to damage.
 struct Reach<'a> {
     repo: &'a AnyRepo,
+    snapshot: &'a dyn Snapshot,
     known: BTreeSet<Oid>,
     findings: &'a mut BTreeSet<Finding>,
     // Whether each object walked so far does; false also while it is being walked.
@@ -442,7 +447,7 @@ impl Reach<'_> {
             let found = backend.odb().header(&at.oid).ok()??;
             return (found.0 == Kind::Contents).then(Vec::new);
         }
-        let object = self.repo.backend().read(&at).ok()??;
+        let object = self.snapshot.read(&at).ok()??;
         let sound = fits(kind, object.kind()) && (self.git || wrong(self.repo, at.oid, &object).is_none());
         sound.then(|| children(self.repo.format(), &object))
     }

@@ -9,7 +9,8 @@ use std::{
 };
 
 use bristlecone::{
-    Backend, Damage, Format, Kind, MemoryBackend, ObjRef, Object, Oid, RefTarget, core::Source, disk::DiskBackend,
+    Backend, Damage, Format, Kind, MemoryBackend, ObjRef, Object, Oid, RefTarget, Snapshot, core::Source,
+    disk::DiskBackend,
 };
 use bristlecone_git::{backend::GitBackend, layout::Layout, transfer, worktree::Settings};
 
@@ -192,7 +193,7 @@ impl AnyRepo {
     /// # Errors
     /// [`bristlecone::Error::Missing`], [`bristlecone::Error::WrongKind`] and others of the backend.
     pub fn contents(&self, at: ObjRef) -> Result<Vec<u8>> {
-        Ok(self.repo.format().read_contents(&Objects(&**self.repo.backend()), &at, 0..u64::MAX)?.to_vec())
+        Ok(self.repo.format().read_contents(&Objects(self.repo.backend().snapshot(&[])), &at, 0..u64::MAX)?.to_vec())
     }
 
     /// Returns the commits whose parents were left out when the repository was cloned, or one that was imported.
@@ -260,9 +261,9 @@ impl AnyBackend {
 }
 
 /// The objects of a store.
-struct Objects<'a>(&'a dyn Backend);
+struct Objects(Arc<dyn Snapshot>);
 
-impl Source for Objects<'_> {
+impl Source for Objects {
     type Error = bristlecone::Error;
 
     fn read<'a>(&'a self, kind: Kind, at: &ObjRef) -> bristlecone::Result<Object<'a>> {

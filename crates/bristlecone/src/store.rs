@@ -8,7 +8,7 @@ use std::{
 
 use bristlecone_core::{Checked, Format, Kind, Location, ObjRef, Object, Oid, Sink, Source};
 
-use crate::{Backend, Batch, Durability, Error, Result, Snapshot};
+use crate::{Backend, Batch, Durability, Error, Result, Snapshot, repo::resolve};
 
 /// A format over a backend.
 #[derive(Debug)]
@@ -84,9 +84,7 @@ impl<F: Format> Store<F> {
         let sweeps = self.backend.sweeps();
         FlushSink::new(Batch::since(sweeps), &*self.snapshot)
     }
-}
 
-impl<F: Format> Store<F> {
     /// Appends what a sink holds, if anything, and returns where an object of it is.
     pub(crate) fn append(&self, sink: &mut FlushSink<'_>, at: ObjRef) -> Result<ObjRef> {
         let batch = sink.take();
@@ -94,7 +92,7 @@ impl<F: Format> Store<F> {
             return Ok(at);
         }
         let base = self.backend.append(batch, &[], Durability::None)?;
-        Ok(ObjRef::new(at.oid, at.at.resolve(base)))
+        Ok(resolve(at, base))
     }
 }
 

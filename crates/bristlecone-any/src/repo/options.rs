@@ -118,8 +118,8 @@ impl OpenOptions {
     /// Git repository, that hides the repository from [`AnyRepo::find`].
     ///
     /// # Errors
-    /// [`bristlecone::Error::Exists`] if there is a store; [`bristlecone::Error::ReadOnly`] of these options; [`Error::Unfit`] for a format that the backend does not keep;
-    /// [`Error::Url`]; what the system says.
+    /// [`bristlecone::Error::Exists`] if there is a store; [`bristlecone::Error::ReadOnly`] if these options are for reading;
+    /// [`Error::Unfit`] for a format that the backend does not keep; [`Error::Url`]; what the system says.
     pub fn create(&self, place: impl TryInto<Place, Error: Into<Error>>) -> Result<AnyRepo> {
         self.create_in(&place.try_into().map_err(Into::into)?)
     }
