@@ -9,7 +9,7 @@ use std::{
 };
 
 use bristlecone::{
-    Backend, Damage, Format, Kind, MemoryBackend, ObjRef, Object, Oid, RefTarget, Snapshot, core::Source,
+    Backend, CommitId, Damage, Format, Kind, MemoryBackend, ObjRef, Object, Oid, RefTarget, Snapshot, core::Source,
     disk::DiskBackend,
 };
 use bristlecone_git::{backend::GitBackend, layout::Layout, transfer, worktree::Settings};
@@ -57,7 +57,7 @@ pub enum Head {
     /// A branch, which need not exist yet.
     Branch(String),
     /// A commit.
-    Detached(ObjRef),
+    Detached(CommitId),
 }
 
 /// Opening with the options that stand for themselves; [`OpenOptions`] has others.
@@ -222,7 +222,7 @@ impl AnyRepo {
         };
         Ok(match head {
             None => Head::Branch(FIRST_BRANCH.to_owned()),
-            Some(RefTarget::Object(at)) => Head::Detached(at),
+            Some(RefTarget::Object(at)) => Head::Detached(self.repo.commit_id(at)),
             Some(RefTarget::Symbolic(name)) => match name.strip_prefix(BRANCHES) {
                 Some(branch) => Head::Branch(branch.to_owned()),
                 None => return Err(Error::Head { name }),
@@ -234,7 +234,7 @@ impl AnyRepo {
     ///
     /// # Errors
     /// As [`AnyRepo::checked_out`].
-    pub fn checked_out_commit(&self) -> Result<Option<ObjRef>> {
+    pub fn checked_out_commit(&self) -> Result<Option<CommitId>> {
         match self.checked_out()? {
             Head::Branch(name) => Ok(self.repo.branch(&name)?.head()?),
             Head::Detached(at) => Ok(Some(at)),

@@ -22,7 +22,7 @@
 
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
-use bristlecone::{EntryKind, Error as StoreError, Kind, ObjRef, Path, escape};
+use bristlecone::{CommitId, EntryKind, Error as StoreError, Kind, ObjRef, Path, escape};
 
 use crate::{AnyRepo, Tree, error::Result, path};
 
@@ -44,9 +44,9 @@ const TAGS_MAX: usize = 16;
 /// # Errors
 /// [`bristlecone::Error::NoRef`] for what is not there; a [`RevisionError`] for what is no commit or makes no sense; those of
 /// the backend.
-pub fn commit(repo: &AnyRepo, text: &OsStr) -> Result<ObjRef> {
+pub fn commit(repo: &AnyRepo, text: &OsStr) -> Result<CommitId> {
     match object(repo, text)? {
-        (Kind::Commit, at) => Ok(at),
+        (Kind::Commit, at) => Ok(repo.commit_id(at)),
         (Kind::Tag, at) => Ok(repo.peel(at)?),
         (kind, at) => Err(RevisionError::WrongKind { oid: at.oid, found: kind, tree: false }.into()),
     }
@@ -69,9 +69,9 @@ pub fn tree(repo: &AnyRepo, text: &OsStr) -> Result<Tree> {
         };
     }
     match object(repo, text)? {
-        (Kind::Commit, at) => Ok(repo.checkout(at)?),
+        (Kind::Commit, at) => Ok(repo.checkout(repo.commit_id(at))?),
         (Kind::Tag, at) => Ok(repo.checkout(repo.peel(at)?)?),
-        (Kind::Node, at) => Ok(repo.tree_at(at)),
+        (Kind::Node, at) => Ok(repo.tree_at(repo.tree_id(at))),
         (kind, at) => Err(RevisionError::WrongKind { oid: at.oid, found: kind, tree: true }.into()),
     }
 }
@@ -114,7 +114,7 @@ pub fn object(repo: &AnyRepo, text: &OsStr) -> Result<(Kind, ObjRef)> {
     let shown = escape(text.as_bytes());
     let Some(text) = text.to_str() else { return Err(name::unknown(&shown)) };
     if let Some(words) = text.strip_prefix(":/") {
-        return Ok((Kind::Commit, find::by_message(repo, words)?));
+        return Ok((Kind::Commit, find::by_message(repo, words)?.into()));
     }
     let parts = Parts::parse(text).map_err(|reason| {
         let way = "a name is followed by ~N, ^N, ^{KIND} and @{N} alone, as in main~2, main^2, v1^{tree} or main@{1}";
@@ -239,7 +239,7 @@ impl Step {
             Self::Line(line) => {
                 let (kind, at) = Wanted::Kind(Kind::Commit).peel(repo, (kind, at), text)?;
                 match repo.revparse(&format!("{}{line}", at.oid)) {
-                    Ok(at) => Ok((kind, at)),
+                    Ok(at) => Ok((kind, at.into())),
                     Err(StoreError::NoRef { .. }) => Err(name::unknown(&escape(text.as_bytes()))),
                     Err(StoreError::Usage { reason }) => {
                         Err(RevisionError::Syntax { text: text.to_owned(), reason: reason.to_owned() }.into())
@@ -260,12 +260,12 @@ impl Wanted {
             if kind != Kind::Tag {
                 break;
             }
-            let tag = repo.read_tag(at)?;
+            let tag = repo.read_tag(at.into())?;
             (kind, at) = (tag.kind, tag.target);
         }
         match (self, kind) {
             (Self::Untagged, _) => Ok((kind, at)),
-            (Self::Kind(Kind::Node), Kind::Commit) => Ok((Kind::Node, repo.read_commit(at)?.tree)),
+            (Self::Kind(Kind::Node), Kind::Commit) => Ok((Kind::Node, repo.read_commit(repo.commit_id(at))?.tree.into())),
             (Self::Kind(Kind::Contents), Kind::Pieces) => Ok((kind, at)),
             (Self::Kind(wanted), _) if wanted == kind => Ok((kind, at)),
             (Self::Kind(wanted), _) => {

@@ -1,7 +1,7 @@
 //! The check at the end of every run: the store is opened again, and what it holds is compared, entry by
 //! entry and by its root, with what the scenario should have left.
 
-use bristlecone::{Backend, Batch, Format, Kind, ObjRef, Object, Oid, Repo, core::Source as ObjectSource};
+use bristlecone::{Backend, Batch, CommitId, Format, Kind, ObjRef, Object, Oid, Repo, core::Source as ObjectSource};
 
 use crate::{
     BenchError,
@@ -83,7 +83,7 @@ fn branches<F: Format>(
             return Err(wrong(format!("the root of {name} is not that of its contents made at once in memory")));
         }
         history(&repo, head, commits)?;
-        run.head = Some(head.oid.to_string());
+        run.head = Some(head.oid().to_string());
     }
     run.root = Some(root.to_string());
     Ok(())
@@ -96,11 +96,11 @@ pub(crate) fn root_at_once<F: Format>(format: &F, workload: &Workload, values: &
     for (path, value) in workload.paths.iter().zip(values) {
         tree.set(path, value)?;
     }
-    Ok(tree.root()?)
+    Ok(tree.root()?.into())
 }
 
 /// Checks that `commits` commits, one above the other, lead to `head`.
-fn history<F: Format>(repo: &Repo<F>, head: ObjRef, commits: usize) -> Result<()> {
+fn history<F: Format>(repo: &Repo<F>, head: CommitId, commits: usize) -> Result<()> {
     let mut count = 0;
     let mut next = Some(head);
     while let Some(at) = next {

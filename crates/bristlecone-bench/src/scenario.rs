@@ -1,6 +1,6 @@
 //! The scenarios: each makes its store, does its timed work, and says what it should have left.
 
-use bristlecone::{Durability, Format, ObjRef, Repo, Tree, core::git::Git};
+use bristlecone::{CommitId, Durability, Format, Repo, Tree, core::git::Git};
 use bristlecone_any::AnyFormat;
 
 use crate::{
@@ -114,7 +114,7 @@ fn commit_base<F: Format>(engine: &Engine<F>, job: &Job, workload: &Workload, na
     Ok(())
 }
 
-fn point_branch<F: Format>(repo: &Repo<F>, name: &str, head: ObjRef) -> Result<()> {
+fn point_branch<F: Format>(repo: &Repo<F>, name: &str, head: CommitId) -> Result<()> {
     repo.branch(name)?.compare_and_set(None, Some(head), Durability::None)?;
     Ok(())
 }

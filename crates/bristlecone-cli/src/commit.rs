@@ -1,6 +1,6 @@
 //! Committing an edit to a branch: where the branch begins, the edit, the commit, and what follows it.
 
-use bristlecone::{Durability, Error, Info, ObjRef, Oid, RefMove, core::FormatError};
+use bristlecone::{CommitId, Durability, Error, Info, RefMove, TreeId, core::FormatError};
 use clap::Args;
 
 use crate::{
@@ -29,9 +29,9 @@ pub(crate) struct BeginArgs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Start {
     /// The head of the branch.
-    Head(ObjRef),
+    Head(CommitId),
     /// The head of another branch: this one is new.
-    New(ObjRef),
+    New(CommitId),
     /// Nothing: the branch is new, and so is its history.
     Nothing,
 }
@@ -49,8 +49,8 @@ pub(crate) struct Change<'a> {
 pub(crate) struct Committed {
     branch: String,
     // `None` if nothing has changed.
-    at: Option<ObjRef>,
-    root: Option<Oid>,
+    at: Option<CommitId>,
+    root: Option<TreeId>,
 }
 
 impl BeginArgs {
@@ -95,7 +95,7 @@ impl Start {
     }
 
     /// Returns what the branch must name still.
-    const fn expected(self) -> Option<ObjRef> {
+    const fn expected(self) -> Option<CommitId> {
         match self {
             Self::Head(at) => Some(at),
             Self::New(_) | Self::Nothing => None,
@@ -210,7 +210,7 @@ impl<'a> Change<'a> {
         }
     }
 
-    fn check_not_empty(&self, root: Option<Oid>, before: Option<Oid>) -> Result<()> {
+    fn check_not_empty(&self, root: Option<TreeId>, before: Option<TreeId>) -> Result<()> {
         if root.is_some() || (before.is_none() && !self.args.allow_empty) {
             return Ok(());
         }
@@ -232,10 +232,10 @@ fn not_as_expected(error: Error) -> Failure {
 }
 
 /// Returns the root of a tree; `None` if it is empty and the format has no empty directory.
-fn root_of(tree: &Tree) -> Result<Option<Oid>> {
+fn root_of(tree: &Tree) -> Result<Option<TreeId>> {
     match tree.root() {
         Err(Error::Format(FormatError::Unsupported { .. })) if tree.is_empty()? => Ok(None),
-        root => Ok(Some(root?)),
+        root => Ok(Some(root?.into())),
     }
 }
 

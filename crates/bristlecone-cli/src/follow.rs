@@ -8,7 +8,7 @@ use std::{
     path::{Path as FilePath, PathBuf},
 };
 
-use bristlecone::{Durability, EntryKind, ObjRef, Path};
+use bristlecone::{CommitId, Durability, EntryKind, Path};
 use bristlecone_git::{
     layout::Layout,
     worktree::{Change, CheckedOut, HeldRefs, Hold, Item, Refusal, Update},
@@ -105,7 +105,7 @@ impl Leave {
     pub(crate) fn check_prepared(
         &mut self,
         opened: &Opened,
-        parent: Option<ObjRef>,
+        parent: Option<CommitId>,
         prepared: &Prepared,
     ) -> Result<()> {
         if self.update.is_none() {
@@ -135,7 +135,7 @@ impl Leave {
     }
 
     /// Lets files and index follow, once the branch has moved to `at`.
-    pub(crate) fn follow(self, at: &ObjRef, durability: Durability) -> Result<()> {
+    pub(crate) fn follow(self, at: &CommitId, durability: Durability) -> Result<()> {
         let (Some(update), Some(after)) = (self.update, self.after) else { return Ok(()) };
         let followed = update.follow(&mut |path| file(&after, path), durability == Durability::Synced);
         let way = "look with `git status`, and bring them with `git restore --staged --worktree PATH`";

@@ -7,7 +7,7 @@ use std::{
     path::{Path as FilePath, PathBuf},
 };
 
-use bristlecone::{Backend, Format, ObjRef};
+use bristlecone::{Backend, CommitId, Format};
 use bristlecone_any::{AnyRepo, Branch, Found, Head, OpenOptions, Place, Tree, revision, short_branch};
 use clap::Args;
 
@@ -155,9 +155,9 @@ impl Opened {
     }
 
     /// Adds the id of a commit, or `null`; and beside it the text that the format has for it, if it has one.
-    pub(crate) fn put_commit(&self, fields: &mut Fields, at: Option<&ObjRef>) {
-        fields.insert("commit".to_owned(), at.map(|at| at.oid.to_string()).into());
-        if let Some(text) = at.and_then(|at| self.repo.format().commit_text(&at.oid)) {
+    pub(crate) fn put_commit(&self, fields: &mut Fields, at: Option<&CommitId>) {
+        fields.insert("commit".to_owned(), at.map(|at| at.oid().to_string()).into());
+        if let Some(text) = at.and_then(|at| self.repo.format().commit_text(&at.oid())) {
             fields.insert("commit_text".to_owned(), text.into());
         }
     }
@@ -190,7 +190,7 @@ impl Opened {
 
     /// Returns the commit to read: `at` where it is given, or the head of the branch named, or of what is
     /// checked out; `None` if that is a branch without commits.
-    pub(crate) fn commit_to_read(&self, at: Option<&OsString>) -> Result<Option<ObjRef>> {
+    pub(crate) fn commit_to_read(&self, at: Option<&OsString>) -> Result<Option<CommitId>> {
         if let Some(text) = at {
             return Ok(Some(revision::commit(&self.repo, text)?));
         }
@@ -226,8 +226,8 @@ pub(crate) fn no_branch(name: &str) -> Failure {
 }
 
 /// Shows the first digits of an id, which `cone` takes back.
-pub(crate) fn short(at: &ObjRef) -> String {
-    let mut text = at.oid.to_string();
+pub(crate) fn short(at: &CommitId) -> String {
+    let mut text = at.oid().to_string();
     text.truncate(12);
     text
 }

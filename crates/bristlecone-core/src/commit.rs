@@ -6,15 +6,15 @@
 use alloc::{vec, vec::Vec};
 use core::fmt;
 
-use crate::ObjRef;
+use crate::{CommitId, ObjRef, TreeId};
 
 /// A recorded state of a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Commit {
     /// The root directory.
-    pub tree: ObjRef,
+    pub tree: TreeId,
     /// The commits this one follows, in order.
-    pub parents: Vec<ObjRef>,
+    pub parents: Vec<CommitId>,
     /// Who made the change.
     pub author: Signature,
     /// Who recorded it.
@@ -28,8 +28,29 @@ pub struct Commit {
 impl Commit {
     /// A commit by one person, at one time, with a message.
     #[must_use]
-    pub fn new(tree: ObjRef, parents: Vec<ObjRef>, who: Signature, message: impl Into<Vec<u8>>) -> Self {
+    pub fn new(tree: TreeId, parents: Vec<CommitId>, who: Signature, message: impl Into<Vec<u8>>) -> Self {
         Self { tree, parents, author: who.clone(), committer: who, headers: vec![], message: message.into() }
+    }
+
+    /// Returns what it names: its tree, and its parents in order.
+    pub fn references(&self) -> impl Iterator<Item = ObjRef> {
+        core::iter::once(self.tree.into()).chain(self.parents.iter().map(|&parent| parent.into()))
+    }
+
+    /// Returns the commit with its ids changed to those of one store: hints that the object itself brought are that store's.
+    #[must_use]
+    pub fn decoded_in(mut self, store: u32) -> Self {
+        self.tree = TreeId::with_hint(self.tree.into(), store);
+        self.parents.iter_mut().for_each(|parent| *parent = CommitId::with_hint((*parent).into(), store));
+        self
+    }
+
+    /// Returns the commit without the hints that are not of the store of this number.
+    #[must_use]
+    pub fn in_store(mut self, store: u32) -> Self {
+        self.tree = self.tree.in_store(store).into();
+        self.parents.iter_mut().for_each(|parent| *parent = parent.in_store(store).into());
+        self
     }
 }
 

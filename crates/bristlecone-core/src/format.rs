@@ -241,7 +241,7 @@ pub trait Format: Clone + Send + Sync + fmt::Debug + 'static {
     /// # Errors
     /// As [`Format::decode_commit`].
     fn commit_tree(&self, object: &Object<'_>) -> Result<ObjRef, FormatError> {
-        self.decode_commit(object).map(|commit| commit.tree)
+        self.decode_commit(object).map(|commit| commit.tree.into())
     }
 
     /// Gives an annotated tag to the sink.

@@ -13,6 +13,7 @@
 //!
 //! - `git` (default): the format of Git, with SHA-1 and SHA-256;
 //! - `tezos` (default): the format of Tezos contexts, with BLAKE2b and base 58;
+//! - `serde`: ids can be serialized, as text or as bytes;
 //! - `std`: finds out at run time which vector instructions those hashes may use.
 
 #![no_std]
@@ -27,9 +28,12 @@ mod commit;
 mod entry;
 mod format;
 mod hash;
+mod id;
 mod object;
 mod path;
 mod record;
+#[cfg(feature = "serde")]
+mod serde;
 mod tag;
 
 pub use codec::{DecodeError, Reader};
@@ -43,6 +47,7 @@ pub use format::{
     AHEAD_BYTES_MAX, AHEAD_OBJECTS_MAX, Ahead, Checked, Direction, Format, FormatError, Next, Walk, Window, native,
 };
 pub use hash::{Algorithm, Oid, OidError, to_hex};
+pub use id::{CommitId, TagId, TreeId};
 pub use object::{Bytes, Kind, Location, NoSource, ObjRef, Object, Sink, Source};
 pub use path::{AsPath, PATH_STEPS_MAX, Path, PathError, STEP_BYTES_MAX, escape};
 pub use record::{RECORD_HEADER_BYTES, Record, RecordError, RecordHeader, record_bytes, record_span, write_record};

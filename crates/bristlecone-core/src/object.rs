@@ -5,7 +5,7 @@
 //! one compares the id found there with the id wanted, so a stale hint costs time and nothing else.
 
 use alloc::{sync::Arc, vec::Vec};
-use core::{fmt, ops};
+use core::{cmp, fmt, hash, ops};
 
 use crate::{Oid, Record};
 
@@ -138,7 +138,8 @@ impl fmt::Debug for Location {
     }
 }
 
-/// An object's id and where it was last seen. Two are equal if their ids are.
+/// An object's id and where it was last seen. Two are equal if their ids are. Backends and formats speak of objects so; users of a
+/// repository have ids that say of what they are: [`crate::CommitId`] and [`crate::TreeId`].
 #[derive(Clone, Copy)]
 pub struct ObjRef {
     /// The id.
@@ -168,6 +169,24 @@ impl PartialEq for ObjRef {
 }
 
 impl Eq for ObjRef {}
+
+impl PartialOrd for ObjRef {
+    fn partial_cmp(&self, other: &Self) -> Option<cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for ObjRef {
+    fn cmp(&self, other: &Self) -> cmp::Ordering {
+        self.oid.cmp(&other.oid)
+    }
+}
+
+impl hash::Hash for ObjRef {
+    fn hash<H: hash::Hasher>(&self, state: &mut H) {
+        self.oid.hash(state);
+    }
+}
 
 impl fmt::Debug for ObjRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

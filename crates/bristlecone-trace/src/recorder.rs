@@ -11,7 +11,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use bristlecone::{Durability, Error, Info, ObjRef, Repo, Signature, Tezos, core::tezos::commit_text};
+use bristlecone::{CommitId, Durability, Error, Info, Repo, Signature, Tezos, core::tezos::commit_text};
 use thiserror::Error;
 
 use crate::{
@@ -102,9 +102,9 @@ impl Recorder {
         parents.iter().try_for_each(|parent| self.check(&parent.hash))?;
         let who = Signature::new(AUTHOR, date);
         let info = Info::message(message).by(who).durability(self.durability);
-        let above: Vec<ObjRef> = parents.iter().map(|parent| parent.at).collect();
+        let above: Vec<CommitId> = parents.iter().map(|parent| parent.at).collect();
         let at = self.repo.commit_tree(tree.tree_mut(), &above, &info)?;
-        let text = commit_text(&at.oid);
+        let text = commit_text(&at.oid());
         let mut hashes = HashesBuf::new();
         parents.iter().for_each(|parent| hashes.push(Scoped::keep(parent.hash().as_bytes())));
         let mut state = self.shared.lock();
@@ -148,14 +148,14 @@ impl Recorder {
 /// A commit of a recording. Its hash is mentioned for the last time when all clones are gone.
 #[derive(Clone, Debug)]
 pub struct RecordedCommit {
-    at: ObjRef,
+    at: CommitId,
     hash: Arc<Hash>,
 }
 
 impl RecordedCommit {
     /// Returns where the commit is in the repository.
     #[must_use]
-    pub const fn at(&self) -> ObjRef {
+    pub const fn at(&self) -> CommitId {
         self.at
     }
 

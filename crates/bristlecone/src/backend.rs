@@ -14,7 +14,7 @@ use std::{
     sync::Arc,
 };
 
-use bristlecone_core::{Algorithm, Location, ObjRef, Object, Oid, RecordHeader};
+use bristlecone_core::{Algorithm, CommitId, Location, ObjRef, Object, Oid, RecordHeader, TagId};
 
 use crate::Error;
 
@@ -237,6 +237,18 @@ pub enum RefTarget {
     Object(ObjRef),
     /// The name of another ref.
     Symbolic(String),
+}
+
+impl From<CommitId> for RefTarget {
+    fn from(id: CommitId) -> Self {
+        Self::Object(id.into())
+    }
+}
+
+impl From<TagId> for RefTarget {
+    fn from(id: TagId) -> Self {
+        Self::Object(id.into())
+    }
 }
 
 /// What a ref must hold for a move to happen.

@@ -283,7 +283,7 @@ impl<F: Format> Copy<'_, F> {
         for parent in &inner.children {
             above = above.max(match self.generations.get(parent) {
                 Some(known) => *known,
-                None => self.to.generation(*parent)?,
+                None => self.to.generation((*parent).into())?,
             });
         }
         self.generations.insert(inner.at.oid, above + 1);

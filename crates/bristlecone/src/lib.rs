@@ -24,11 +24,12 @@
 //!
 //! # Features
 //!
-//! All of these are on by default. Without them the native format remains, in memory and on disk, and at most
+//! All of these but `serde` are on by default. Without them the native format remains, in memory and on disk, and at most
 //! 25 crates are built, these two included.
 //!
 //! - `git`: the format of Git, `Git`, with SHA-1 and SHA-256;
 //! - `tezos`: the format of Tezos contexts, `Tezos`, with BLAKE2b and base 58;
+//! - `serde`: ids can be serialized, as text or as bytes;
 //! - `rayon`: a large commit that is made on a thread of a rayon pool is shared out within that pool.
 
 #[macro_use]
@@ -65,8 +66,8 @@ pub use bristlecone_core::git::Git;
 #[cfg(feature = "tezos")]
 pub use bristlecone_core::tezos::Tezos;
 pub use bristlecone_core::{
-    AsPath, Bytes, Commit, EntryKind, Format, Kind, Location, ObjRef, Object, Oid, Path, PathError, Signature, Sink,
-    Tag, Zone, escape, native::Native, to_hex,
+    AsPath, Bytes, Commit, CommitId, EntryKind, Format, Kind, Location, ObjRef, Object, Oid, Path, PathError,
+    Signature, Sink, Tag, TagId, TreeId, Zone, escape, native::Native, to_hex,
 };
 pub use copy::Copied;
 pub use disk::DiskOptions;

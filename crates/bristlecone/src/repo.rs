@@ -6,7 +6,7 @@ use std::{
 };
 
 use bristlecone_core::{
-    Checked, Commit, Format, Kind, Location, ObjRef, Object, Oid, Signature, Source, native::Native,
+    Checked, Commit, CommitId, Format, Kind, Location, ObjRef, Object, Oid, Signature, Source, TreeId, native::Native,
 };
 
 use crate::{
@@ -127,8 +127,8 @@ impl<F: Format> Repo<F> {
 
     /// Returns the tree whose root is `root`, loading nothing.
     #[must_use]
-    pub fn tree_at(&self, root: impl Into<ObjRef>) -> Tree<F> {
-        let root = root.into();
+    pub fn tree_at(&self, root: TreeId) -> Tree<F> {
+        let root = self.shared.tree_ref(root);
         Tree::at(self.shared.now(&[root.oid]), Some(root))
     }
 
@@ -142,11 +142,23 @@ impl<F: Format> Repo<F> {
     ///
     /// # Errors
     /// [`Error::Missing`]; [`Error::WrongKind`] if it is no commit; [`Error::Corrupt`] and others of the backend.
-    pub fn read_commit(&self, at: impl Into<ObjRef>) -> Result<Commit> {
-        let at = at.into();
+    pub fn read_commit(&self, id: CommitId) -> Result<Commit> {
+        let at = self.shared.commit_ref(id);
         let store = self.now();
         let object = store.read(Kind::Commit, &at)?;
-        self.shared.format.decode_commit(&object).map_err(|source| Error::BadObject { oid: at.oid, source })
+        store.decode_commit(&object, at.oid)
+    }
+
+    /// Returns the id of a commit, with the hint that this store's backend gave: for whoever works with the backend itself.
+    #[must_use]
+    pub fn commit_id(&self, at: ObjRef) -> CommitId {
+        self.shared.commit_id(at)
+    }
+
+    /// Returns the id of a directory, with the hint that this store's backend gave.
+    #[must_use]
+    pub fn tree_id(&self, at: ObjRef) -> TreeId {
+        self.shared.tree_id(at)
     }
 
     /// Returns the generation number of a commit: 1 for one without parents, else one more than the largest
@@ -156,16 +168,16 @@ impl<F: Format> Repo<F> {
     ///
     /// # Errors
     /// As [`Repo::read_commit`].
-    pub fn generation(&self, at: impl Into<ObjRef>) -> Result<u64> {
-        commit::generation(&self.now(), &at.into())
+    pub fn generation(&self, id: CommitId) -> Result<u64> {
+        commit::generation(&self.now(), &self.shared.commit_ref(id))
     }
 
     /// Returns the tree of a commit, with the commit as its origin.
     ///
     /// # Errors
     /// As [`Repo::read_commit`].
-    pub fn checkout(&self, at: impl Into<ObjRef>) -> Result<Tree<F>> {
-        let at = at.into();
+    pub fn checkout(&self, id: CommitId) -> Result<Tree<F>> {
+        let at = self.shared.commit_ref(id);
         checkout(self.shared.now(&[at.oid]), at)
     }
 
@@ -262,10 +274,9 @@ impl<F: Format> Repo<F> {
     ///
     /// # Errors
     /// As [`Repo::read_commit`]; those of the backend.
-    pub fn detach_head(&self, at: impl Into<ObjRef>) -> Result<()> {
-        let at = at.into();
-        self.read_commit(at)?;
-        self.point_head(RefTarget::Object(at))
+    pub fn detach_head(&self, id: CommitId) -> Result<()> {
+        self.read_commit(id)?;
+        self.point_head(RefTarget::Object(self.shared.commit_ref(id)))
     }
 
     fn point_head(&self, target: RefTarget) -> Result<()> {
@@ -336,13 +347,13 @@ impl<F: Format> Repo<F> {
     /// the most durable of them asks.
     ///
     /// The answers are in the order of the commits.
-    pub fn submit(&self, commits: Vec<Prepared<F>>) -> Vec<Result<ObjRef>> {
+    pub fn submit(&self, commits: Vec<Prepared<F>>) -> Vec<Result<CommitId>> {
         let durability = commits.iter().map(|prepared| prepared.durability).max().unwrap_or(Durability::None);
         let parts =
             commits.into_iter().map(|prepared| ((prepared.batch, prepared.moves), (prepared.head, prepared.kept)));
         let (batches, heads): (Vec<_>, Vec<_>) = parts.unzip();
         let placed = self.shared.backend.append_many(batches, durability);
-        placed.into_iter().zip(heads).map(|(base, (head, _))| Ok(resolve(head, base?))).collect()
+        placed.into_iter().zip(heads).map(|(base, (head, _))| Ok(self.shared.commit_id(resolve(head, base?)))).collect()
     }
 }
 

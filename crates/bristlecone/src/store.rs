@@ -3,18 +3,26 @@
 use std::{
     cell::RefCell,
     ops::Deref,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
 };
 
-use bristlecone_core::{Checked, Format, Kind, Location, ObjRef, Object, Oid, Sink, Source};
+use bristlecone_core::{Checked, Commit, CommitId, Format, Kind, Location, ObjRef, Object, Oid, Sink, Source, TreeId};
 
 use crate::{Backend, Batch, Durability, Error, Result, Snapshot, repo::resolve};
+
+/// The number of the store that is made next. It begins anew after four billions: then an old hint costs a read.
+static NEXT_NUMBER: AtomicU32 = AtomicU32::new(1);
 
 /// A format over a backend.
 #[derive(Debug)]
 pub(crate) struct Shared<F> {
     pub(crate) format: F,
     pub(crate) backend: Arc<dyn Backend>,
+    // By which ids know whether a hint is of this store.
+    number: u32,
     /// The id of the empty root, where the format has one.
     pub(crate) empty: Option<Oid>,
     /// Only part of the objects is here; a missing one was pruned.
@@ -26,12 +34,53 @@ pub(crate) struct Shared<F> {
 impl<F: Format> Shared<F> {
     pub(crate) fn new(format: F, backend: Arc<dyn Backend>) -> Arc<Self> {
         let empty = format.empty_dir(&mut Batch::new()).ok().map(|at| at.oid);
-        Arc::new(Self { format, backend, empty, partial: false, checked: Mutex::default() })
+        Self::numbered(format, backend, empty, false)
     }
 
     /// Returns a store that has only part of the objects.
     pub(crate) fn partial(format: F, backend: Arc<dyn Backend>, empty: Option<Oid>) -> Arc<Self> {
-        Arc::new(Self { format, backend, empty, partial: true, checked: Mutex::default() })
+        Self::numbered(format, backend, empty, true)
+    }
+
+    fn numbered(format: F, backend: Arc<dyn Backend>, empty: Option<Oid>, partial: bool) -> Arc<Self> {
+        let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
+        Arc::new(Self { format, backend, number, empty, partial, checked: Mutex::default() })
+    }
+
+    /// Returns a reference to a commit, without a hint of another store.
+    pub(crate) const fn commit_ref(&self, id: CommitId) -> ObjRef {
+        id.in_store(self.number)
+    }
+
+    /// Returns references to commits, without hints of other stores.
+    pub(crate) fn commit_refs(&self, ids: &[CommitId]) -> Vec<ObjRef> {
+        ids.iter().map(|&id| self.commit_ref(id)).collect()
+    }
+
+    /// Returns the id of a commit of this store, with its hint.
+    pub(crate) const fn commit_id(&self, at: ObjRef) -> CommitId {
+        CommitId::with_hint(at, self.number)
+    }
+
+    /// Returns a reference to a directory, without a hint of another store.
+    pub(crate) const fn tree_ref(&self, id: TreeId) -> ObjRef {
+        id.in_store(self.number)
+    }
+
+    /// Returns the id of a directory of this store, with its hint.
+    pub(crate) const fn tree_id(&self, at: ObjRef) -> TreeId {
+        TreeId::with_hint(at, self.number)
+    }
+
+    /// Returns the commit that an object of this store is.
+    pub(crate) fn decode_commit(&self, object: &Object<'_>, oid: Oid) -> Result<Commit> {
+        let commit = self.format.decode_commit(object).map_err(|source| Error::BadObject { oid, source })?;
+        Ok(commit.decoded_in(self.number))
+    }
+
+    /// Returns a commit without hints of other stores, to be written in this one.
+    pub(crate) fn own_commit(&self, commit: &Commit) -> Commit {
+        commit.clone().in_store(self.number)
     }
 
     /// Returns what can be read from now on. `roots` stay with all below them.

@@ -8,7 +8,7 @@
 //! and pulls. Nothing is kept beside the commits themselves: a commit's message says what was joined, and a split gives
 //! the same commits whenever it is done.
 
-use bristlecone_core::{AsPath, Format, ObjRef, Oid, Path, native::Native};
+use bristlecone_core::{AsPath, CommitId, Format, ObjRef, Oid, Path, native::Native};
 
 use crate::{Durability, Error, Repo, Result, merge::Conflict};
 
@@ -110,7 +110,7 @@ pub struct Joint {
     /// The commit of the other repository, which need not be here if it was squashed.
     pub theirs: Oid,
     /// What stands for it here: itself, or the commit that it was squashed to.
-    pub here: ObjRef,
+    pub here: CommitId,
     /// The commit here that joined it.
-    pub by: ObjRef,
+    pub by: CommitId,
 }

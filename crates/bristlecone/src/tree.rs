@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use bristlecone_core::{
-    AsPath, Bytes, EntryKind, Format, ObjRef, Oid, PATH_STEPS_MAX, Path, PathError, native::Native,
+    AsPath, Bytes, CommitId, EntryKind, Format, ObjRef, Oid, PATH_STEPS_MAX, Path, PathError, TreeId, native::Native,
 };
 
 use self::{
@@ -134,8 +134,8 @@ impl<F: Format> Tree<F> {
     /// Returns the commit that this tree was checked out from or committed as last; of one that goes on from a tree
     /// on its way to a commit ([`Tree::ahead`]) `None`, until it is committed itself.
     #[must_use]
-    pub const fn origin(&self) -> Option<ObjRef> {
-        self.origin
+    pub fn origin(&self) -> Option<CommitId> {
+        self.origin.map(|at| self.store.commit_id(at))
     }
 
     /// Returns the value at `path`; `None` if there is none or a directory.
@@ -242,12 +242,12 @@ impl<F: Format> Tree<F> {
     ///
     /// # Errors
     /// As [`Tree::get`].
-    pub fn root(&self) -> Result<Oid> {
+    pub fn root(&self) -> Result<TreeId> {
         if let (Some(base), None, None) = (self.written_base()?, &self.patch, &self.finger) {
-            return Ok(base.oid);
+            return Ok(self.store.tree_id(base));
         }
         let mut sink = self.sink();
-        Ok(self.flush_into(&mut sink)?.oid)
+        Ok(self.flush_into(&mut sink)?.oid.into())
     }
 
     /// Whether two trees have the same contents: their roots are equal.

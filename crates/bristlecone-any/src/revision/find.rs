@@ -1,6 +1,6 @@
 //! Commits that are looked for: by their messages, in reflogs, behind every ref.
 
-use bristlecone::{Error as StoreError, Kind, LogOptions, ObjRef};
+use bristlecone::{CommitId, Error as StoreError, Kind, LogOptions, ObjRef};
 use regex::bytes::Regex;
 
 use super::{RevisionError, name};
@@ -31,12 +31,12 @@ impl Pattern {
 }
 
 /// Returns the newest commit behind any ref whose message has a line that matches.
-pub(super) fn by_message(repo: &AnyRepo, words: &str) -> Result<ObjRef> {
+pub(super) fn by_message(repo: &AnyRepo, words: &str) -> Result<CommitId> {
     let pattern = Pattern::new(words)?;
     for entry in repo.log(&every_head(repo)?, LogOptions::default()) {
         let entry = entry?;
         if pattern.is_in(&entry.commit.message) {
-            return Ok(entry.at);
+            return Ok(entry.id);
         }
     }
     Err(RevisionError::NoMessage { words: words.to_owned() }.into())
@@ -46,7 +46,7 @@ pub(super) fn by_message(repo: &AnyRepo, words: &str) -> Result<ObjRef> {
 ///
 /// # Errors
 /// Those of the backend.
-pub fn every_head(repo: &AnyRepo) -> Result<Vec<ObjRef>> {
+pub fn every_head(repo: &AnyRepo) -> Result<Vec<CommitId>> {
     let mut heads = Vec::new();
     for name in repo.backend().list_refs("refs/")?.into_keys() {
         let Some(at) = repo.resolve(&name)? else { continue };

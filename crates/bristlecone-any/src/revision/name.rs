@@ -27,7 +27,7 @@ pub(super) fn object(repo: &AnyRepo, text: &OsStr) -> Result<(Kind, ObjRef)> {
         found => found,
     };
     match found {
-        Ok(at) => Ok((Kind::Commit, at)),
+        Ok(at) => Ok((Kind::Commit, at.into())),
         Err(StoreError::NoRef { name }) if name == text => match by_id(repo, text)? {
             Some(found) => Ok(found),
             None => Err(unknown(&shown)),
@@ -85,7 +85,7 @@ fn settled<'t>(repo: &AnyRepo, text: &'t str) -> Result<Cow<'t, str>> {
     if matches!(base, "HEAD" | "@") && repo.head()?.is_none() {
         return Ok(Cow::Owned(match repo.checked_out()? {
             Head::Branch(name) => format!("refs/heads/{name}{rest}"),
-            Head::Detached(at) => format!("{}{rest}", at.oid),
+            Head::Detached(at) => format!("{}{rest}", at.oid()),
         }));
     }
     let Some((backend, _)) = repo.git() else { return Ok(Cow::Borrowed(text)) };

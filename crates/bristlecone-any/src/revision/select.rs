@@ -5,7 +5,7 @@ use std::{
     os::unix::ffi::OsStrExt,
 };
 
-use bristlecone::{ObjRef, Path, escape};
+use bristlecone::{CommitId, Path, escape};
 
 use super::RevisionError;
 use crate::{
@@ -18,9 +18,9 @@ use crate::{
 #[derive(Debug, Default)]
 pub struct Selection {
     /// Where it begins, in the order in which it was named.
-    pub heads: Vec<ObjRef>,
+    pub heads: Vec<CommitId>,
     /// What it leaves out, in that order.
-    pub exclude: Vec<ObjRef>,
+    pub exclude: Vec<CommitId>,
     /// So many of the heads were named before anything that is left out.
     pub heads_before: usize,
     /// The paths, from the top of the tree.
@@ -30,13 +30,13 @@ pub struct Selection {
 }
 
 impl Selection {
-    fn head(&mut self, at: ObjRef) {
+    fn head(&mut self, at: CommitId) {
         self.named = true;
         self.heads.push(at);
         self.heads_before += usize::from(self.exclude.is_empty());
     }
 
-    fn exclude(&mut self, at: ObjRef) {
+    fn exclude(&mut self, at: CommitId) {
         self.named = true;
         self.exclude.push(at);
     }
@@ -57,10 +57,10 @@ impl Selection {
 
 /// Two revisions with dots between them, as what it leads to and what it leaves out.
 struct Range {
-    heads: Vec<ObjRef>,
-    exclude: Vec<ObjRef>,
+    heads: Vec<CommitId>,
+    exclude: Vec<CommitId>,
     // Of A..B and A...B what stands before the dots, or for the latter the best common ancestor.
-    before: Option<ObjRef>,
+    before: Option<CommitId>,
 }
 
 impl Range {
@@ -92,7 +92,7 @@ impl Range {
 ///
 /// # Errors
 /// [`RevisionError::NoAncestor`]; those of [`crate::revision::commit`].
-pub fn pair(repo: &AnyRepo, word: &OsStr) -> Result<Option<(ObjRef, ObjRef)>> {
+pub fn pair(repo: &AnyRepo, word: &OsStr) -> Result<Option<(CommitId, CommitId)>> {
     let Some(range) = Range::parse(repo, word)? else { return Ok(None) };
     let Some(after) = range.heads.last() else { return Ok(None) };
     match range.before {
@@ -113,7 +113,7 @@ pub fn select(
     repo: &AnyRepo,
     words: &[OsString],
     rest: Option<&[OsString]>,
-    here: Option<ObjRef>,
+    here: Option<CommitId>,
 ) -> Result<Selection> {
     let mut found = Selection::default();
     let Some(rest) = rest else {

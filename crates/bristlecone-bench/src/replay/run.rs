@@ -127,7 +127,7 @@ fn run_as<F: Format + Into<AnyFormat>>(job: &ReplayJob, format: F) -> Result<Rep
         rss_file_kb: peak.file_kb,
         maxrss_kb: peak.max_kb,
         threads: job.chunked.map_or(job.threads, |pieces| pieces.domains) as u64,
-        head: report.head.map(|(head, _)| head.oid.to_string()),
+        head: report.head.map(|(head, _)| head.oid().to_string()),
         wrong,
         ..Run::default()
     };
@@ -220,8 +220,8 @@ impl<F: Format + Into<AnyFormat>> Store<F> {
     }
 }
 
-fn differs(found: Option<bristlecone::ObjRef>, report: &Report) -> Option<String> {
-    let (found, made) = (found.map(|at| at.oid), report.head.map(|(at, _)| at.oid));
+fn differs(found: Option<bristlecone::CommitId>, report: &Report) -> Option<String> {
+    let (found, made) = (found.map(|at| at.oid()), report.head.map(|(at, _)| at.oid()));
     (found != made).then(|| format!("the branch is on {found:?}, the last commit made is {made:?}"))
 }
 

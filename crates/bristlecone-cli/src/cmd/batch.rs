@@ -6,7 +6,7 @@ use std::{
     mem,
 };
 
-use bristlecone::{EntryKind, Expected, ObjRef, RefMove, RefTarget, VALUE_BYTES_MAX};
+use bristlecone::{CommitId, EntryKind, Expected, RefMove, RefTarget, VALUE_BYTES_MAX};
 use clap::Args;
 
 use super::{Context, set};
@@ -215,12 +215,12 @@ fn ref_move(opened: &Opened, wanted: &Move) -> Result<RefMove> {
     let branch = opened.repo.branch(name)?;
     let name = branch.moving_ref()?;
     opened.check_not_checked_out(&name)?;
-    let at = |text: &str| -> Result<ObjRef> { Ok(revision::commit(&opened.repo, OsStr::new(text))?) };
-    let to = wanted.to.as_deref().map(at).transpose()?.map(RefTarget::Object);
+    let at = |text: &str| -> Result<CommitId> { Ok(revision::commit(&opened.repo, OsStr::new(text))?) };
+    let to = wanted.to.as_deref().map(at).transpose()?.map(RefTarget::from);
     let expected = match &wanted.expected {
         parse::Expected::Anything => Expected::Any,
         parse::Expected::Nothing => Expected::Absent,
-        parse::Expected::Revision(text) => Expected::Is(RefTarget::Object(at(text)?)),
+        parse::Expected::Revision(text) => Expected::Is(RefTarget::Object(at(text)?.into())),
     };
     Ok(RefMove { name, expected, to })
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use bristlecone::{Durability, Expected, LogOptions, ObjRef, RefMove, RefTarget};
+use bristlecone::{CommitId, Durability, Expected, LogOptions, RefMove, RefTarget};
 use clap::Args;
 
 use super::Context;
@@ -52,7 +52,7 @@ fn list(context: &mut Context) -> Result<()> {
     let git = opened.repo.git().is_some();
     let (current, detached) = match &head {
         Head::Branch(name) => (Some(name.clone()), None),
-        Head::Detached(at) => (None, Some(at.oid.to_string())),
+        Head::Detached(at) => (None, Some(at.oid().to_string())),
     };
     if let Head::Detached(at) = &head {
         context.out.line(format_args!("* (commit {})", short(at)))?;
@@ -90,7 +90,7 @@ fn make(name: &str, at: Option<&OsString>, context: &mut Context) -> Result<()> 
 }
 
 /// Makes a branch that must be new.
-pub(super) fn begin(opened: &Opened, name: &str, at: ObjRef) -> Result<()> {
+pub(super) fn begin(opened: &Opened, name: &str, at: CommitId) -> Result<()> {
     let branch = opened.repo.branch(check_new_branch(name)?)?;
     opened.check_not_checked_out(branch.ref_name())?;
     if is_won(branch.compare_and_set(None, Some(at), Durability::Synced))? {
@@ -112,23 +112,23 @@ fn delete(name: &str, force: bool, context: &mut Context) -> Result<()> {
     opened.check_not_checked_out(branch.ref_name())?;
     // A symbolic ref goes alone: the branch that it leads to stays.
     if let (RefTarget::Object(at), false) = (&now, force) {
-        check_merged(&opened, &branch, *at)?;
+        check_merged(&opened, &branch, (*at).into())?;
     }
     let gone = RefMove { name: branch.ref_name().to_owned(), expected: Expected::Is(now), to: None };
     if !is_won(opened.repo.move_refs(&[gone], Durability::Synced))? {
         return Err(Failure::failed(format!("the branch \"{name}\" has moved meanwhile; look again")));
     }
-    let was = at.map_or_else(|| "which led nowhere".to_owned(), |at| format!("which was at commit {}", at.oid));
+    let was = at.map_or_else(|| "which led nowhere".to_owned(), |at| format!("which was at commit {}", at.oid()));
     context.out.made(format!("removed the branch {name}, {was}"))?;
     tell(name, at.as_ref(), &opened, context)
 }
 
 /// Refuses to remove a branch whose commits no other branch has, and neither has what is checked out.
-fn check_merged(opened: &Opened, branch: &Branch, at: ObjRef) -> Result<()> {
-    let mut others: Vec<ObjRef> = opened.repo.checked_out_commit()?.into_iter().collect();
+fn check_merged(opened: &Opened, branch: &Branch, at: CommitId) -> Result<()> {
+    let mut others: Vec<CommitId> = opened.repo.checked_out_commit()?.into_iter().collect();
     for prefix in ["refs/heads/", "refs/remotes/"] {
         for name in opened.backend().list_refs(prefix)?.into_keys().filter(|name| name != branch.ref_name()) {
-            others.extend(opened.repo.resolve(&name)?);
+            others.extend(opened.repo.resolve(&name)?.map(|at| opened.repo.commit_id(at)));
         }
     }
     let lone = LogOptions::default().exclude(others).limit(1);
@@ -142,7 +142,7 @@ fn check_merged(opened: &Opened, branch: &Branch, at: ObjRef) -> Result<()> {
 }
 
 /// Names a branch and its commit in JSON.
-fn tell(name: &str, at: Option<&ObjRef>, opened: &Opened, context: &mut Context) -> Result<()> {
+fn tell(name: &str, at: Option<&CommitId>, opened: &Opened, context: &mut Context) -> Result<()> {
     let mut all = fields! { "branch": name };
     opened.put_commit(&mut all, at);
     context.out.document(all)

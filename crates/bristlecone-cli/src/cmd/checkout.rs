@@ -67,7 +67,7 @@ pub(super) fn run(args: CheckoutArgs, context: &mut Context) -> Result<()> {
     let at = revision::commit(&opened.repo, &name)?;
     opened.repo.detach_head(at)?;
     context.out.made(format!("at commit {}, on no branch", short(&at)))?;
-    let mut all = fields! { "head": (), "detached": at.oid.to_string() };
+    let mut all = fields! { "head": (), "detached": at.oid().to_string() };
     opened.put_commit(&mut all, Some(&at));
     context.out.document(all)
 }
@@ -86,7 +86,7 @@ fn follow_git(opened: &Opened, context: &mut Context) -> Result<()> {
         Head::Detached(at) => (None, format!("at commit {}, on no branch, as Git is", short(at))),
     };
     context.out.made(line)?;
-    let detached = at.filter(|_| name.is_none()).map(|at| at.oid.to_string());
+    let detached = at.filter(|_| name.is_none()).map(|at| at.oid().to_string());
     let mut all = fields! { "head": name, "detached": detached };
     opened.put_commit(&mut all, at.as_ref());
     context.out.document(all)

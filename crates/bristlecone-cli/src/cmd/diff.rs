@@ -43,7 +43,7 @@ pub(super) fn run(args: DiffArgs, context: &mut Context) -> Result<()> {
     let path = path::parse(&args.path)?;
     let opened = context.globals.open(Access::Read)?;
     let (before, after) = sides(&opened, &args)?;
-    let id = |tree: &Tree| tree.origin().map(|at| at.oid.to_string());
+    let id = |tree: &Tree| tree.origin().map(|at| at.oid().to_string());
     let mut head = fields! { "before": id(&before), "after": id(&after) };
     put_name(&mut head, "path", path.as_bytes());
     context.out.begin(&head, "differences")?;

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use bristlecone::{Commit, Error, Format, LogEntry, LogOptions, LogOrder, ObjRef, Signature, escape};
+use bristlecone::{Commit, CommitId, Error, Format, LogEntry, LogOptions, LogOrder, Signature, escape};
 use bristlecone_any::revision::{self, Pattern, Selection};
 use clap::Args;
 use serde_json::Value;
@@ -223,15 +223,15 @@ fn entries<'o>(
 
 fn write(out: &mut Output, opened: &Opened, entry: &LogEntry, oneline: bool, first: bool) -> Result<()> {
     if out.json() {
-        return out.item(describe(opened, &entry.at, &entry.commit, entry.generation));
+        return out.item(describe(opened, &entry.id, &entry.commit, entry.generation));
     }
     if oneline {
-        return out.line(format_args!("{} {}", short(&entry.at), subject(&entry.commit.message)));
+        return out.line(format_args!("{} {}", short(&entry.id), subject(&entry.commit.message)));
     }
     if !first {
         out.line("")?;
     }
-    write_human(out, opened, &entry.at, &entry.commit)
+    write_human(out, opened, &entry.id, &entry.commit)
 }
 
 /// Returns the first paragraph of a message on one line.
@@ -242,10 +242,10 @@ fn subject(message: &[u8]) -> String {
 }
 
 /// Writes a commit for people.
-pub(super) fn write_human(out: &mut Output, opened: &Opened, at: &ObjRef, commit: &Commit) -> Result<()> {
-    match opened.repo.format().commit_text(&at.oid) {
-        Some(text) => out.line(format_args!("commit {} {text}", at.oid))?,
-        None => out.line(format_args!("commit {}", at.oid))?,
+pub(super) fn write_human(out: &mut Output, opened: &Opened, at: &CommitId, commit: &Commit) -> Result<()> {
+    match opened.repo.format().commit_text(&at.oid()) {
+        Some(text) => out.line(format_args!("commit {} {text}", at.oid()))?,
+        None => out.line(format_args!("commit {}", at.oid()))?,
     }
     if commit.parents.len() > 1 {
         let parents: Vec<String> = commit.parents.iter().map(crate::open::short).collect();
@@ -286,12 +286,12 @@ fn escape_line(line: &[u8]) -> String {
 }
 
 /// Describes a commit in JSON.
-pub(super) fn describe(opened: &Opened, at: &ObjRef, commit: &Commit, generation: Option<u64>) -> Fields {
-    let parents: Vec<String> = commit.parents.iter().map(|parent| parent.oid.to_string()).collect();
+pub(super) fn describe(opened: &Opened, at: &CommitId, commit: &Commit, generation: Option<u64>) -> Fields {
+    let parents: Vec<String> = commit.parents.iter().map(|parent| parent.oid().to_string()).collect();
     let mut all = fields! {};
     opened.put_commit(&mut all, Some(at));
     all.extend(fields! {
-        "root": commit.tree.oid.to_string(),
+        "root": commit.tree.oid().to_string(),
         "parents": parents,
         "generation": generation,
     });

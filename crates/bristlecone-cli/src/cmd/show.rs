@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use bristlecone::{EntryKind, Kind, ObjRef, Oid, Path, escape};
+use bristlecone::{CommitId, EntryKind, Kind, ObjRef, Oid, Path, escape};
 use clap::Args;
 
 use super::{Context, log};
@@ -47,12 +47,12 @@ pub(super) fn run(args: ShowArgs, context: &mut Context) -> Result<()> {
             _ => revision::object(&opened.repo, text)?,
         },
         None => match opened.commit_to_read(None)? {
-            Some(at) => (Kind::Commit, at),
+            Some(at) => (Kind::Commit, at.into()),
             None => return Err(Failure::negative("there are no commits yet; make one with `cone set`")),
         },
     };
     match kind {
-        Kind::Commit => commit(&opened, at, context),
+        Kind::Commit => commit(&opened, opened.repo.commit_id(at), context),
         Kind::Tag => tag(&opened, at, context),
         Kind::Node => node(&opened, at, context),
         Kind::Contents | Kind::Pieces => write(&opened.repo.contents(at)?, Some(at.oid), context),
@@ -60,10 +60,10 @@ pub(super) fn run(args: ShowArgs, context: &mut Context) -> Result<()> {
     }
 }
 
-fn commit(opened: &Opened, at: ObjRef, context: &mut Context) -> Result<()> {
+fn commit(opened: &Opened, at: CommitId, context: &mut Context) -> Result<()> {
     let commit = opened.repo.read_commit(at)?;
     let before = match commit.parents.first() {
-        Some(_) if opened.repo.shallow()?.contains(&at.oid) => opened.repo.tree(),
+        Some(_) if opened.repo.shallow()?.contains(&at.oid()) => opened.repo.tree(),
         Some(parent) => opened.repo.checkout(*parent)?,
         None => opened.repo.tree(),
     };
@@ -84,7 +84,7 @@ fn commit(opened: &Opened, at: ObjRef, context: &mut Context) -> Result<()> {
 }
 
 fn tag(opened: &Opened, at: ObjRef, context: &mut Context) -> Result<()> {
-    let tag = opened.repo.read_tag(at)?;
+    let tag = opened.repo.read_tag(at.into())?;
     let out = &mut context.out;
     out.line(format_args!("tag {} {}", escape(&tag.name), at.oid))?;
     if let Some(tagger) = &tag.tagger {
@@ -104,7 +104,7 @@ fn tag(opened: &Opened, at: ObjRef, context: &mut Context) -> Result<()> {
 }
 
 fn node(opened: &Opened, at: ObjRef, context: &mut Context) -> Result<()> {
-    let tree = opened.repo.tree_at(at);
+    let tree = opened.repo.tree_at(opened.repo.tree_id(at));
     let out = &mut context.out;
     out.begin(&fields! { "kind": "dir", "oid": at.oid.to_string() }, "entries")?;
     for found in tree.list("")? {

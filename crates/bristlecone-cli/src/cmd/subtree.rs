@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, os::unix::ffi::OsStrExt, path::PathBuf};
 
-use bristlecone::{Error, Format, Kind, ObjRef, Path};
+use bristlecone::{CommitId, Error, Format, Kind, Path};
 use clap::{Args, Subcommand};
 
 use super::Context;
@@ -86,7 +86,7 @@ fn open_other(context: &Context, opened: &Opened, dir: PathBuf, access: Access) 
 }
 
 /// Says that a commit has no such directory.
-fn no_directory(prefix: &Path, at: ObjRef) -> Failure {
+fn no_directory(prefix: &Path, at: CommitId) -> Failure {
     let commit = short(&at);
     Failure::negative(format!("there is no directory {prefix} in commit {commit}; begin it with `cone subtree add`"))
 }

@@ -90,7 +90,7 @@ fn describe(opened: &Opened, name: &str, at: ObjRef) -> Result<crate::output::Fi
     let kind = kind_of(opened, at)?;
     let mut all = fields! { "name": name, "oid": at.oid.to_string(), "kind": path::kind_name(kind) };
     let commit = match kind {
-        Kind::Commit => Some(at),
+        Kind::Commit => Some(opened.repo.commit_id(at)),
         Kind::Tag => match opened.repo.peel(at) {
             Ok(at) => Some(at),
             Err(Error::WrongKind { .. }) => None,
@@ -126,7 +126,7 @@ fn make(name: &str, args: &TagArgs, context: &mut Context) -> Result<()> {
             None => revision::object(&opened.repo, text)?,
         },
         None => match opened.commit_to_read(None)? {
-            Some(at) => (Kind::Commit, at),
+            Some(at) => (Kind::Commit, at.into()),
             None => return Err(Failure::usage("there is no commit yet to name; make one first with `cone set`")),
         },
     };
@@ -146,7 +146,7 @@ fn make(name: &str, args: &TagArgs, context: &mut Context) -> Result<()> {
     context.out.made(format!(
         "{moved} the tag {name}, which names the {} {}",
         path::kind_name(kind),
-        short(&target)
+        short(&target.into())
     ))?;
     context.out.document(describe(&opened, name, at)?)
 }
@@ -166,7 +166,7 @@ fn annotate(opened: &Opened, name: &str, (kind, target): (Kind, ObjRef), why: &W
             let way = "make one without -a and -m";
             Err(Failure::usage(format!("the format {format} has no annotated tags; {way}")))
         }
-        written => Ok(written?),
+        written => Ok(written?.into()),
     }
 }
 

@@ -169,8 +169,8 @@ impl Git {
             }
             Kind::Commit => {
                 let commit = decode_commit(self.algorithm, raw).map_err(wrong)?;
-                each(Kind::Node, commit.tree.oid);
-                commit.parents.iter().for_each(|parent| each(Kind::Commit, parent.oid));
+                each(Kind::Node, commit.tree.oid());
+                commit.parents.iter().for_each(|parent| each(Kind::Commit, parent.oid()));
             }
             Kind::Tag => {
                 let tag = decode_tag(self.algorithm, raw).map_err(wrong)?;
@@ -354,8 +354,7 @@ impl Format for Git {
             return Err(unsupported("a commit of 4 GiB and more"));
         }
         let oid = self.algorithm.object_id(Kind::Commit, &body);
-        let places: smallvec::SmallVec<[Location; 4]> =
-            core::iter::once(&commit.tree).chain(&commit.parents).map(|at| at.at).collect();
+        let places: smallvec::SmallVec<[Location; 4]> = commit.references().map(|at| at.at).collect();
         let words = [generation];
         let aux = if generation > 0 { &words[..] } else { &[] };
         Ok(ObjRef::new(oid, sink.put(Kind::Commit, oid, &body, some_places(&places), aux)))

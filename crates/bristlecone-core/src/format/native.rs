@@ -264,8 +264,8 @@ impl Format for Native {
             Kind::Pieces => contents::children(body, each).map_err(bad(kind)),
             Kind::Commit => {
                 let commit = commit::decode(body, |_| Location::NONE).map_err(bad(kind))?;
-                each(Kind::Node, commit.tree.oid);
-                commit.parents.iter().for_each(|parent| each(Kind::Commit, parent.oid));
+                each(Kind::Node, commit.tree.oid());
+                commit.parents.iter().for_each(|parent| each(Kind::Commit, parent.oid()));
                 Ok(())
             }
             Kind::Tag => {

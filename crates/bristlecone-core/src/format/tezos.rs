@@ -332,8 +332,8 @@ impl Format for Tezos {
             Kind::Commit => {
                 let wrong = |source| FormatError::Decode { kind, source };
                 let commit = commit::decode(body, |_| Location::NONE).map_err(wrong)?;
-                each(Kind::Node, commit.tree.oid);
-                commit.parents.iter().for_each(|parent| each(Kind::Commit, parent.oid));
+                each(Kind::Node, commit.tree.oid());
+                commit.parents.iter().for_each(|parent| each(Kind::Commit, parent.oid()));
                 Ok(())
             }
             Kind::Pieces => Err(unsupported("an object of kind pieces")),

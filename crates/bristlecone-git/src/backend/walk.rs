@@ -89,8 +89,8 @@ impl<'a> Walk<'a> {
             Kind::Commit => {
                 let commit = git::decode_commit(self.algorithm, raw).ok()?;
                 let parents = if self.shallow.contains(oid) { Vec::new() } else { commit.parents };
-                let parents = parents.into_iter().map(|parent| (parent.oid, Some(Kind::Commit)));
-                parents.chain([(commit.tree.oid, Some(Kind::Node))]).collect()
+                let parents = parents.into_iter().map(|parent| (parent.oid(), Some(Kind::Commit)));
+                parents.chain([(commit.tree.oid(), Some(Kind::Node))]).collect()
             }
             Kind::Tag => {
                 let tag = git::decode_tag(self.algorithm, raw).ok()?;

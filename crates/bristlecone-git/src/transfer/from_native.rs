@@ -455,10 +455,10 @@ impl Walker for WalkNative<'_> {
         let bad = |source: FormatError| Error::BadObject { oid: commit.oid, source };
         let mut decoded = self.native.decode_commit(&object).map_err(bad)?;
         let kept = take_raw(&mut decoded.headers);
-        decoded.tree = ObjRef::from(self.gits.oid(commit.tree)?);
+        decoded.tree = self.gits.oid(commit.tree)?.into();
         decoded.parents = Vec::with_capacity(commit.parents.len());
         for &parent in &commit.parents {
-            decoded.parents.push(ObjRef::from(self.commit_oid(parent)?));
+            decoded.parents.push(self.commit_oid(parent)?.into());
         }
         let (oid, raw) = match kept {
             Some(raw) => {

@@ -127,7 +127,7 @@ impl Target for IntoGit {
         let at = object.location();
         drop(object);
         let words = self.pool.backend.capabilities().words;
-        let generation = if words { self.repo.generation(ObjRef::new(*oid, at))? } else { 0 };
+        let generation = if words { self.repo.generation(self.repo.commit_id(ObjRef::new(*oid, at)))? } else { 0 };
         self.set_commit(number, Place(at.0), generation);
         Ok(())
     }
@@ -190,12 +190,12 @@ impl ThereGit {
                 && let Some(object) = self.repo.backend().read(&at)?
                 && object.kind() == Kind::Commit
             {
-                tips.push(at);
+                tips.push(self.repo.commit_id(at));
             }
         }
         let mut reachable = HashSet::new();
         for entry in self.repo.log(&tips, LogOptions::default()) {
-            reachable.insert(entry?.at.oid);
+            reachable.insert(entry?.id.oid());
         }
         Ok(self.reachable.get_or_init(|| reachable))
     }

@@ -268,12 +268,12 @@ impl Target for IntoNative {
         }
         // Before places are asked for, which an append would change.
         self.pool.tend(commit.raw.len())?;
-        decoded.tree = self.object(false, commit.tree)?.0;
+        decoded.tree = self.object(false, commit.tree)?.0.into();
         decoded.parents.clear();
         let mut above = 0;
         for &parent in commit.parents {
             let (at, generation) = self.object(true, parent)?;
-            decoded.parents.push(at);
+            decoded.parents.push(at.into());
             above = above.max(generation);
         }
         let put = self.native.put_commit(&mut self.pool.sink(), &decoded, above + 1);

@@ -111,7 +111,7 @@ fn forward<F: Format>(repo: &Repo<F>, from: &RefTarget, to: &RefTarget) -> Resul
 /// Whether a commit is an ancestor of another one; histories may be cut off.
 fn is_ancestor<F: Format>(repo: &Repo<F>, ancestor: &ObjRef, descendant: &ObjRef) -> Result<bool, TransferError> {
     if repo.backend().list_refs(CUT)?.is_empty() && repo.backend().capabilities().words {
-        return Ok(repo.is_ancestor(*ancestor, *descendant)?);
+        return Ok(repo.is_ancestor(repo.commit_id(*ancestor), repo.commit_id(*descendant))?);
     }
     let mut seen: HashSet<Oid> = HashSet::new();
     let mut stack = vec![*descendant];
@@ -122,8 +122,8 @@ fn is_ancestor<F: Format>(repo: &Repo<F>, ancestor: &ObjRef, descendant: &ObjRef
         if seen.len() > ANCESTORS_MAX || !seen.insert(at.oid) {
             continue;
         }
-        match repo.read_commit(at) {
-            Ok(commit) => stack.extend(commit.parents.iter().rev()),
+        match repo.read_commit(repo.commit_id(at)) {
+            Ok(commit) => stack.extend(commit.parents.iter().rev().map(|&parent| ObjRef::from(parent))),
             Err(Error::Missing { .. } | Error::Promised { .. }) => {}
             Err(error) => return Err(error.into()),
         }

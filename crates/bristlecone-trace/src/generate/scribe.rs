@@ -6,7 +6,7 @@
 use std::io::Write;
 
 use bristlecone::{
-    Commit, Durability, Info, ObjRef, Repo, Signature, Tree,
+    Commit, CommitId, Durability, Info, Repo, Signature, Tree,
     core::tezos::{Tezos, commit_text},
 };
 
@@ -21,7 +21,7 @@ const MOVED_AT_ONCE: usize = 50_000;
 /// A commit, as rows and as the store know it.
 #[derive(Clone, Debug)]
 pub(super) struct Head {
-    at: ObjRef,
+    at: CommitId,
     hash: String,
 }
 
@@ -87,7 +87,7 @@ impl<W: Write> Scribe<W> {
         let who = Signature::new(AUTHOR, seconds);
         let info = Info::message(message).by(who).durability(Durability::None);
         let at = self.repo.commit_tree(&mut self.tree, parent.map(|parent| parent.value.at).as_slice(), &info)?;
-        let head = Head { at, hash: commit_text(&at.oid) };
+        let head = Head { at, hash: commit_text(&at.oid()) };
         let mut parents = HashesBuf::new();
         if let Some(Scoped { value, keep }) = parent {
             parents.push(Scoped { value: value.hash.as_bytes(), keep });
@@ -209,7 +209,7 @@ impl<W: Write> Scribe<W> {
         let commit = Commit { tree: tree.write()?, ..self.repo.read_commit(head.at)? };
         // Its parents stay behind: nothing asks for them.
         let at = fresh.write_commit(&commit, self.repo.generation(head.at)?, Durability::None)?;
-        assert_eq!(at.oid, head.at.oid, "the same state has the same commit");
+        assert_eq!(at.oid(), head.at.oid(), "the same state has the same commit");
         head.at = at;
         self.live_bytes = fresh.backend().stats().store_bytes;
         (self.repo, self.tree) = (fresh, tree);

@@ -5,7 +5,7 @@
 use std::{collections::HashMap, fs, sync::Arc};
 
 use bristlecone::{
-    Durability, Info, MemoryBackend, ObjRef, Repo, Signature, Tree,
+    CommitId, Durability, Info, MemoryBackend, Repo, Signature, Tree,
     core::tezos::{Tezos, commit_text},
 };
 use tempfile::TempDir;
@@ -139,7 +139,7 @@ fn rows_are_mixed_as_in_real_traces() {
 #[derive(Default)]
 struct Replay {
     contexts: HashMap<ContextId, Tree<Tezos>>,
-    hashes: HashMap<Vec<u8>, ObjRef>,
+    hashes: HashMap<Vec<u8>, CommitId>,
     counts: RowCounts,
     commits: u64,
     checkouts: u64,
@@ -218,7 +218,7 @@ impl Replay {
             }
             Row::Commit { hash, date, message, parents, input } => {
                 let mut tree = self.context(input);
-                let parents: Vec<ObjRef> = parents.iter().map(|parent| self.hash(parent)).collect();
+                let parents: Vec<CommitId> = parents.iter().map(|parent| self.hash(parent)).collect();
                 let who = Signature::new("Tezos", date);
                 let info = Info::message(message).by(who).durability(Durability::None);
                 let at = repo.commit_tree(&mut tree, &parents, &info).unwrap();
@@ -243,7 +243,7 @@ impl Replay {
         known.unwrap_or_else(|| panic!("context {} is not known", context.value))
     }
 
-    fn hash(&mut self, hash: Scoped<&[u8]>) -> ObjRef {
+    fn hash(&mut self, hash: Scoped<&[u8]>) -> CommitId {
         let known = if hash.keep { self.hashes.get(hash.value).copied() } else { self.hashes.remove(hash.value) };
         known.expect("a commit that was made before")
     }

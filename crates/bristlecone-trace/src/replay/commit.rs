@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bristlecone::{Branch, Format, Info, ObjRef, Repo, Signature, Tree};
+use bristlecone::{Branch, CommitId, Format, Info, Repo, Signature, Tree};
 
 use super::{CommitHash, ReplayOptions, ToOid, error::Fault};
 use crate::{Hashes, Scoped};
@@ -19,11 +19,11 @@ pub(super) struct Committer<F: Format> {
     repo: Repo<F>,
     branch: Branch<F>,
     check: Option<ToOid>,
-    hashes: HashMap<CommitHash, ObjRef>,
+    hashes: HashMap<CommitHash, CommitId>,
     info: Info,
-    parents: Vec<ObjRef>,
+    parents: Vec<CommitId>,
     // What the branch names.
-    head: Option<ObjRef>,
+    head: Option<CommitId>,
     recorded: Option<CommitHash>,
     checked: u64,
     list_root: bool,
@@ -109,8 +109,8 @@ impl<F: Format> Committer<F> {
         let hash = plan.hash.value;
         (self.head, self.recorded) = (Some(at), Some(hash));
         if let Some(to_oid) = self.check {
-            if to_oid(&hash) != at.oid {
-                return Err(Fault::Hash { expected: hash, found: CommitHash::of(at.oid) });
+            if to_oid(&hash) != at.oid() {
+                return Err(Fault::Hash { expected: hash, found: CommitHash::of(at.oid()) });
             }
             self.checked += 1;
         }
@@ -126,7 +126,7 @@ impl<F: Format> Committer<F> {
     }
 
     /// Returns the commit made last, and its recorded hash.
-    pub(super) fn head(&self) -> Option<(ObjRef, CommitHash)> {
+    pub(super) fn head(&self) -> Option<(CommitId, CommitHash)> {
         self.head.zip(self.recorded)
     }
 
@@ -140,7 +140,7 @@ impl<F: Format> Committer<F> {
         self.hashes.len()
     }
 
-    fn mentioned(&mut self, hash: Scoped<CommitHash>) -> Result<ObjRef, Fault> {
+    fn mentioned(&mut self, hash: Scoped<CommitHash>) -> Result<CommitId, Fault> {
         let Scoped { value, keep } = hash;
         let at = if keep { self.hashes.get(&value).copied() } else { self.hashes.remove(&value) };
         at.ok_or(Fault::Commit { hash: value })

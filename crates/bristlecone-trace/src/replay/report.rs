@@ -1,6 +1,6 @@
 //! What a replay has done and what it took.
 
-use bristlecone::ObjRef;
+use bristlecone::CommitId;
 
 use super::CommitHash;
 use crate::RowKind;
@@ -47,7 +47,7 @@ pub struct Report {
     /// Contexts and commits that the trace may still mention.
     pub open: (usize, usize),
     /// The last commit, and its recorded hash.
-    pub head: Option<(ObjRef, CommitHash)>,
+    pub head: Option<(CommitId, CommitHash)>,
     /// How it went, in steps of a hundredth of the trace or 0.25 s; longer ones in a long replay.
     pub samples: Vec<Sample>,
     /// Why it ended.

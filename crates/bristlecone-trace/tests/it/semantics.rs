@@ -1,6 +1,6 @@
 //! What each row does, on traces made here; and traces that contradict themselves.
 
-use bristlecone::{ObjRef, Oid, Repo};
+use bristlecone::{CommitId, Oid, Repo};
 use bristlecone_trace::{
     CommitHash, ContextId, HashesBuf, KeyBuf, Reader, Row, Scoped, Writer,
     replay::{Fault, Place, Replay, ReplayError, ReplayOptions, Report},
@@ -195,7 +195,7 @@ fn a_hash_made_twice_is_the_later_commit() {
     assert!(tree.contains("c").unwrap() && !tree.contains("b").unwrap());
     let commit = repo.read_commit(head).unwrap();
     assert_eq!((commit.author.ident, commit.author.seconds, commit.message), (b"Tezos".to_vec(), 7, b"m".to_vec()));
-    assert!(repo.checkout(ObjRef::from(commit.parents[0].oid)).unwrap().contains("b").unwrap());
+    assert!(repo.checkout(CommitId::from(commit.parents[0].oid)).unwrap().contains("b").unwrap());
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use bristlecone_core::{Format, ObjRef, native::Native};
+use bristlecone_core::{CommitId, Format, ObjRef, native::Native};
 
 use super::{BRANCHES, Info, Prepared, Repo, check_ref_name, checkout, commit::head_move};
 use crate::{Durability, Error, RefMove, RefTarget, Result, Tree, store::again};
@@ -57,8 +57,8 @@ impl<F: Format> Branch<F> {
     ///
     /// # Errors
     /// Those of the backend.
-    pub fn head(&self) -> Result<Option<ObjRef>> {
-        self.repo.resolve(&self.name)
+    pub fn head(&self) -> Result<Option<CommitId>> {
+        Ok(self.repo.resolve(&self.name)?.map(|at| self.repo.shared.commit_id(at)))
     }
 
     /// Checks the head's tree out; an empty tree if the branch does not exist.
@@ -69,7 +69,7 @@ impl<F: Format> Branch<F> {
         // Taken before the ref is read: what that leads to then stays.
         let store = self.repo.now();
         match self.head()? {
-            Some(at) => checkout(store, at),
+            Some(at) => checkout(store, at.into()),
             None => Ok(Tree::at(store, None)),
         }
     }
@@ -89,8 +89,8 @@ impl<F: Format> Branch<F> {
     ///
     /// # Errors
     /// [`Error::RefMoved`] if the branch has moved since: the tree keeps its edits. As [`Repo::commit_tree`].
-    pub fn commit(&self, tree: &mut Tree<F>, info: &Info) -> Result<ObjRef> {
-        let parent = tree.written_origin()?;
+    pub fn commit(&self, tree: &mut Tree<F>, info: &Info) -> Result<CommitId> {
+        let parent = tree.written_origin()?.map(|at| tree.store.commit_id(at));
         self.commit_over(parent, tree, parent.as_slice(), info)
     }
 
@@ -99,7 +99,7 @@ impl<F: Format> Branch<F> {
     ///
     /// # Errors
     /// As [`Branch::commit`].
-    pub fn commit_with_parents(&self, tree: &mut Tree<F>, parents: &[ObjRef], info: &Info) -> Result<ObjRef> {
+    pub fn commit_with_parents(&self, tree: &mut Tree<F>, parents: &[CommitId], info: &Info) -> Result<CommitId> {
         self.commit_over(parents.first().copied(), tree, parents, info)
     }
 
@@ -110,11 +110,11 @@ impl<F: Format> Branch<F> {
     /// As [`Branch::commit`].
     pub fn commit_over(
         &self,
-        expected: Option<ObjRef>,
+        expected: Option<CommitId>,
         tree: &mut Tree<F>,
-        parents: &[ObjRef],
+        parents: &[CommitId],
         info: &Info,
-    ) -> Result<ObjRef> {
+    ) -> Result<CommitId> {
         self.commit_and_move(expected, tree, parents, info, &[])
     }
 
@@ -125,16 +125,16 @@ impl<F: Format> Branch<F> {
     /// backend that moves one ref at a time ([`crate::Capabilities::several_refs`]).
     pub fn commit_and_move(
         &self,
-        expected: Option<ObjRef>,
+        expected: Option<CommitId>,
         tree: &mut Tree<F>,
-        parents: &[ObjRef],
+        parents: &[CommitId],
         info: &Info,
         moves: &[RefMove],
-    ) -> Result<ObjRef> {
-        let commit = |name: &str, tree: &mut Tree<F>| -> Result<ObjRef> {
+    ) -> Result<CommitId> {
+        let commit = |name: &str, tree: &mut Tree<F>| -> Result<CommitId> {
             again(|| {
                 let mut prepared = self.repo.prepare(tree, parents, info)?;
-                prepared.and_move(head_move(name, expected, prepared.head));
+                prepared.and_move(head_move(name, expected.map(ObjRef::from), prepared.head));
                 moves.iter().for_each(|wanted| prepared.and_move(wanted.clone()));
                 self.repo.finish(tree, prepared, info.durability)
             })
@@ -162,9 +162,9 @@ impl<F: Format> Branch<F> {
     /// # Errors
     /// As [`Branch::commit`].
     pub fn prepare(&self, tree: &Tree<F>, info: &Info) -> Result<Prepared<F>> {
-        let parent = tree.written_origin()?;
+        let parent = tree.written_origin()?.map(|at| tree.store.commit_id(at));
         let mut prepared = self.repo.prepare(tree, parent.as_slice(), info)?;
-        prepared.and_move(head_move(&self.name, parent, prepared.head));
+        prepared.and_move(head_move(&self.name, parent.map(ObjRef::from), prepared.head));
         Ok(prepared)
     }
 
@@ -175,13 +175,13 @@ impl<F: Format> Branch<F> {
     /// As [`Branch::commit`].
     pub fn prepare_over(
         &self,
-        expected: Option<ObjRef>,
+        expected: Option<CommitId>,
         tree: &Tree<F>,
-        parents: &[ObjRef],
+        parents: &[CommitId],
         info: &Info,
     ) -> Result<Prepared<F>> {
         let mut prepared = self.repo.prepare(tree, parents, info)?;
-        prepared.and_move(head_move(&self.moving_ref()?, expected, prepared.head));
+        prepared.and_move(head_move(&self.moving_ref()?, expected.map(ObjRef::from), prepared.head));
         Ok(prepared)
     }
 
@@ -190,7 +190,7 @@ impl<F: Format> Branch<F> {
     ///
     /// # Errors
     /// What `edit` returns; as [`Branch::commit`]; [`Error::RefMoved`] if others were faster each time.
-    pub fn edit(&self, info: &Info, edit: impl FnMut(&mut Tree<F>) -> Result<()>) -> Result<ObjRef> {
+    pub fn edit(&self, info: &Info, edit: impl FnMut(&mut Tree<F>) -> Result<()>) -> Result<CommitId> {
         self.try_edit(info, edit)
     }
 
@@ -221,7 +221,7 @@ impl<F: Format> Branch<F> {
         &self,
         info: &Info,
         mut edit: impl FnMut(&mut Tree<F>) -> Result<(), E>,
-    ) -> Result<ObjRef, E> {
+    ) -> Result<CommitId, E> {
         let mut attempt = 0;
         loop {
             let mut tree = self.tree()?;
@@ -239,8 +239,13 @@ impl<F: Format> Branch<F> {
     ///
     /// # Errors
     /// [`Error::RefMoved`] if it is not as expected; those of the backend.
-    pub fn compare_and_set(&self, expected: Option<ObjRef>, to: Option<ObjRef>, durability: Durability) -> Result<()> {
-        let target = |at: Option<ObjRef>| at.map(RefTarget::Object);
+    pub fn compare_and_set(
+        &self,
+        expected: Option<CommitId>,
+        to: Option<CommitId>,
+        durability: Durability,
+    ) -> Result<()> {
+        let target = |id: Option<CommitId>| id.map(|id| RefTarget::Object(self.repo.shared.commit_ref(id)));
         let done = self.repo.compare_and_set(&self.name, target(expected), target(to), durability);
         match self.moved_instead(done.as_ref().err())? {
             Some(moving) => self.repo.compare_and_set(&moving, target(expected), target(to), durability),

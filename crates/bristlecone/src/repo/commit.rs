@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bristlecone_core::{Commit, Format, Kind, ObjRef, Signature, Source, native::Native};
+use bristlecone_core::{Commit, CommitId, Format, Kind, ObjRef, Signature, Source, TreeId, native::Native};
 
 use super::{Repo, resolve};
 use crate::{
@@ -44,7 +44,7 @@ impl Info {
     /// ```
     /// # use bristlecone::{Info, Repo};
     /// let commit = || Repo::memory().commit_tree(&mut Repo::memory().tree(), &[], &Info::unsigned("the same"));
-    /// assert_eq!(commit()?.oid, commit()?.oid);
+    /// assert_eq!(commit()?, commit()?);
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     #[must_use]
@@ -104,14 +104,14 @@ pub struct Prepared<F: Format = Native> {
 impl<F: Format> Prepared<F> {
     /// Returns the commit's id.
     #[must_use]
-    pub const fn oid(&self) -> bristlecone_core::Oid {
-        self.head.oid
+    pub const fn id(&self) -> CommitId {
+        CommitId::new(self.head.oid)
     }
 
     /// Returns the id of the tree that the commit has.
     #[must_use]
-    pub const fn root(&self) -> bristlecone_core::Oid {
-        self.root.oid
+    pub const fn root(&self) -> TreeId {
+        TreeId::new(self.root.oid)
     }
 
     /// Adds a move of another ref to the same step.
@@ -125,7 +125,7 @@ impl<F: Format> Repo<F> {
     ///
     /// # Errors
     /// As [`Tree::get`]; [`crate::Error::Format`] if the format would lose something; those of the backend.
-    pub fn commit_tree(&self, tree: &mut Tree<F>, parents: &[ObjRef], info: &Info) -> Result<ObjRef> {
+    pub fn commit_tree(&self, tree: &mut Tree<F>, parents: &[CommitId], info: &Info) -> Result<CommitId> {
         again(|| {
             let prepared = self.prepare(tree, parents, info)?;
             self.finish(tree, prepared, info.durability)
@@ -136,7 +136,7 @@ impl<F: Format> Repo<F> {
     ///
     /// # Errors
     /// As [`Repo::commit_tree`].
-    pub fn prepare(&self, tree: &Tree<F>, parents: &[ObjRef], info: &Info) -> Result<Prepared<F>> {
+    pub fn prepare(&self, tree: &Tree<F>, parents: &[CommitId], info: &Info) -> Result<Prepared<F>> {
         let _writing = tree.writing();
         let store = &tree.store;
         let mut sink = store.sink();
@@ -144,8 +144,8 @@ impl<F: Format> Repo<F> {
         let mut number = 0;
         // Where the number is not kept it would be computed from all ancestors, for nothing.
         if self.shared.backend.capabilities().words {
-            for parent in parents {
-                number = generation(store, parent)?.max(number);
+            for &parent in parents {
+                number = generation(store, &store.commit_ref(parent))?.max(number);
             }
             number += 1;
         }
@@ -157,8 +157,8 @@ impl<F: Format> Repo<F> {
             (None, Some(_)) => self.sign(),
         };
         let commit = Commit {
-            tree: root,
-            parents: parents.to_vec(),
+            tree: root.into(),
+            parents: parents.iter().map(|&parent| store.commit_ref(parent).into()).collect(),
             author,
             committer,
             headers: info.headers.clone(),
@@ -188,24 +188,24 @@ impl<F: Format> Repo<F> {
     }
 
     /// Appends what was prepared from `tree`.
-    pub(super) fn finish(&self, tree: &mut Tree<F>, prepared: Prepared<F>, durability: Durability) -> Result<ObjRef> {
+    pub(super) fn finish(&self, tree: &mut Tree<F>, prepared: Prepared<F>, durability: Durability) -> Result<CommitId> {
         let _writing = tree.writing();
         let base = self.shared.backend.append(prepared.batch, &prepared.moves, durability)?;
         let head = resolve(prepared.head, base);
         tree.flushed(resolve(prepared.root, base), Some(head));
-        Ok(head)
+        Ok(self.shared.commit_id(head))
     }
 
     /// Writes a commit as it is: its tree and parents need not be here. For imports.
     ///
     /// # Errors
     /// [`crate::Error::Format`] if the format would lose something; those of the backend.
-    pub fn write_commit(&self, commit: &Commit, generation: u64, durability: Durability) -> Result<ObjRef> {
+    pub fn write_commit(&self, commit: &Commit, generation: u64, durability: Durability) -> Result<CommitId> {
         let store = self.now();
         let mut sink = store.sink();
-        let head = self.shared.format.put_commit(&mut sink, commit, generation)?;
+        let head = self.shared.format.put_commit(&mut sink, &store.own_commit(commit), generation)?;
         let base = self.shared.backend.append(sink.take(), &[], durability)?;
-        Ok(resolve(head, base))
+        Ok(self.shared.commit_id(resolve(head, base)))
     }
 }
 
@@ -236,6 +236,7 @@ pub(super) fn generation<F: Format>(store: &Store<F>, at: &ObjRef) -> Result<u64
             continue;
         }
         let parents = store.format.decode_commit(&object)?.parents;
+        let parents: Vec<ObjRef> = parents.into_iter().map(ObjRef::from).collect();
         let missing: Vec<ObjRef> = parents.iter().filter(|parent| !known.contains_key(&parent.oid)).copied().collect();
         if missing.is_empty() {
             let above = parents.iter().filter_map(|parent| known.get(&parent.oid)).max().copied().unwrap_or(0);

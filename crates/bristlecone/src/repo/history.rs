@@ -7,7 +7,7 @@
 //! What changed at a path is asked commit by commit where it must be, and of derived filters where it can be
 //! (`index`): a cache, kept by the backend, that may be lost or damaged at any time.
 
-use bristlecone_core::{Commit, Format, ObjRef, Path, native::Native};
+use bristlecone_core::{Commit, CommitId, Format, Path, native::Native};
 
 use super::{Branch, Repo};
 use crate::{Cursor, Differences, Entries, Tree, Walk};
@@ -32,8 +32,8 @@ pub use log::Log;
 /// A commit as walks give it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogEntry {
-    /// Its id and place.
-    pub at: ObjRef,
+    /// Its id.
+    pub id: CommitId,
     /// The commit.
     pub commit: Commit,
     /// Its generation number: 1 without parents, else one more than the largest of its parents'. `None` where the backend
@@ -88,7 +88,7 @@ pub struct LogOptions {
     /// At most so many commits.
     pub limit: Option<usize>,
     /// Commits that are reachable from these are left out, and so are these.
-    pub exclude: Vec<ObjRef>,
+    pub exclude: Vec<CommitId>,
     /// So many of the heads were named before [`LogOptions::exclude`]. With a path it decides among commits of one second.
     pub heads_before: usize,
     /// Only commits that changed what is at one of these paths, values or directories; none: all commits.
@@ -112,7 +112,7 @@ setters! {
     LogOptions {
         order: LogOrder,
         limit: into Option<usize>,
-        exclude: Vec<ObjRef>,
+        exclude: Vec<CommitId>,
         heads_before: usize,
         paths: Vec<Path>,
         since: into Option<i64>,
@@ -133,8 +133,8 @@ impl<F: Format> Repo<F> {
     /// # Errors
     /// The iterator gives those of [`Repo::read_commit`], once, and ends.
     #[must_use]
-    pub fn log(&self, heads: &[ObjRef], options: LogOptions) -> Log<F> {
-        Log::new(self.now(), heads, options)
+    pub fn log(&self, heads: &[CommitId], options: LogOptions) -> Log<F> {
+        Log::new(self.now(), self.shared.commit_refs(heads), options)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Annotated tags: objects between a ref and the commit that it means.
 
-use bristlecone_core::{Format, Kind, ObjRef, Source, Tag};
+use bristlecone_core::{CommitId, Format, Kind, ObjRef, Source, Tag, TagId};
 
 use super::{Repo, resolve};
 use crate::{Durability, Error, Result};
@@ -15,8 +15,8 @@ impl<F: Format> Repo<F> {
     ///
     /// # Errors
     /// [`Error::Missing`]; [`Error::WrongKind`] if it is no tag; [`Error::BadObject`]; those of the backend.
-    pub fn read_tag(&self, at: impl Into<ObjRef>) -> Result<Tag> {
-        let at = at.into();
+    pub fn read_tag(&self, id: TagId) -> Result<Tag> {
+        let at = ObjRef::from(id);
         let store = self.now();
         let object = store.read(Kind::Tag, &at)?;
         self.shared.format.decode_tag(&object).map_err(|source| Error::BadObject { oid: at.oid, source })
@@ -29,7 +29,7 @@ impl<F: Format> Repo<F> {
     /// # Errors
     /// [`Error::WrongKind`] if it leads to another object; [`Error::Usage`] if more tags lead to each other;
     /// [`Error::Missing`], [`Error::BadObject`]; those of the backend.
-    pub fn peel(&self, at: impl Into<ObjRef>) -> Result<ObjRef> {
+    pub fn peel(&self, at: impl Into<ObjRef>) -> Result<CommitId> {
         let mut at = at.into();
         for _ in 0..=TAGS_MAX {
             let Some(object) = self.shared.backend.read(&at)? else {
@@ -37,7 +37,8 @@ impl<F: Format> Repo<F> {
             };
             if object.kind() != Kind::Tag {
                 crate::store::check_kind(Kind::Commit, &object, at.oid)?;
-                return Ok(if object.location().is_some() { ObjRef::new(at.oid, object.location()) } else { at });
+                let found = if object.location().is_some() { ObjRef::new(at.oid, object.location()) } else { at };
+                return Ok(self.shared.commit_id(found));
             }
             let tag = self.shared.format.decode_tag(&object);
             at = tag.map_err(|source| Error::BadObject { oid: at.oid, source })?.target;
@@ -58,11 +59,11 @@ impl<F: Format> Repo<F> {
     ///
     /// # Errors
     /// [`Error::Format`] if the format has no tags, or would lose something of this one; those of the backend.
-    pub fn write_tag(&self, tag: &Tag, durability: Durability) -> Result<ObjRef> {
+    pub fn write_tag(&self, tag: &Tag, durability: Durability) -> Result<TagId> {
         let store = self.now();
         let mut sink = store.sink();
         let at = self.shared.format.put_tag(&mut sink, tag)?;
         let base = self.shared.backend.append(sink.take(), &[], durability)?;
-        Ok(resolve(at, base))
+        Ok(resolve(at, base).into())
     }
 }

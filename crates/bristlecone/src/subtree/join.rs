@@ -1,6 +1,6 @@
 //! Joining: the history of another repository below a directory, for the first time and again.
 
-use bristlecone_core::{Format, Kind, ObjRef, native::Native};
+use bristlecone_core::{CommitId, Format, Kind, ObjRef, native::Native};
 
 use super::{Joint, Pulled, Subtree, message, survey::Survey};
 use crate::{
@@ -14,7 +14,7 @@ pub struct Joined<F: Format = Native> {
     /// The whole tree.
     pub tree: Tree<F>,
     /// Our commit, and the other repository's or the squashed one.
-    pub parents: Vec<ObjRef>,
+    pub parents: Vec<CommitId>,
     /// Why, as `git subtree` writes it.
     pub message: Vec<u8>,
 }
@@ -29,7 +29,13 @@ impl<F: Format> Subtree<F> {
     /// # Errors
     /// [`Error::Usage`] if something is at the prefix, or a value on the way to it, and if the root of `theirs` is
     /// empty; as [`crate::Repo::commit_tree`].
-    pub fn add(&self, ours: ObjRef, theirs: ObjRef, squash: Option<&Info>, said: Option<&[u8]>) -> Result<Joined<F>> {
+    pub fn add(
+        &self,
+        ours: CommitId,
+        theirs: CommitId,
+        squash: Option<&Info>,
+        said: Option<&[u8]>,
+    ) -> Result<Joined<F>> {
         let mut tree = self.repo.checkout(ours)?;
         let mut above = Some(self.prefix.clone());
         while let Some(path) = above {
@@ -44,11 +50,11 @@ impl<F: Format> Subtree<F> {
         }
         tree.set_tree(&self.prefix, &below)?;
         let (other, message) = match squash {
-            None => (theirs, message::add(&self.prefix, ours.oid, theirs.oid, said)),
+            None => (theirs, message::add(&self.prefix, ours.oid(), theirs.oid(), said)),
             Some(info) => {
-                let text = message::squash(&self.prefix, None, theirs.oid, b"");
+                let text = message::squash(&self.prefix, None, theirs.oid(), b"");
                 let squashed = self.squash(theirs, &[], text, info)?;
-                let message = said.map_or_else(|| message::add_squashed(&self.prefix, squashed.oid), <[u8]>::to_vec);
+                let message = said.map_or_else(|| message::add_squashed(&self.prefix, squashed.oid()), <[u8]>::to_vec);
                 (squashed, message)
             }
         };
@@ -63,7 +69,13 @@ impl<F: Format> Subtree<F> {
     ///
     /// # Errors
     /// [`Error::Usage`] if there is no such directory, or nothing in common; as [`Subtree::split`].
-    pub fn pull(&self, ours: ObjRef, theirs: ObjRef, squash: Option<&Info>, said: Option<&[u8]>) -> Result<Pulled<F>> {
+    pub fn pull(
+        &self,
+        ours: CommitId,
+        theirs: CommitId,
+        squash: Option<&Info>,
+        said: Option<&[u8]>,
+    ) -> Result<Pulled<F>> {
         // What is split and merged stays until the tree that is returned holds it.
         let _kept = self.repo.now();
         let survey = Survey::new(self, ours)?;
@@ -91,23 +103,23 @@ impl<F: Format> Subtree<F> {
         };
         let mut tree = self.repo.checkout(ours)?;
         match root {
-            Some(root) => tree.set_tree(&self.prefix, &self.repo.tree_at(root))?,
+            Some(root) => tree.set_tree(&self.prefix, &self.repo.tree_at(self.repo.tree_id(root)))?,
             None => tree.remove(&self.prefix)?,
         }
         let other = match squash.zip(before) {
             None => theirs,
             Some((info, before)) => {
                 let subjects = self.subjects(before.theirs.into(), theirs)?;
-                let text = message::squash(&self.prefix, Some(before.theirs), theirs.oid, &subjects);
+                let text = message::squash(&self.prefix, Some(before.theirs), theirs.oid(), &subjects);
                 self.squash(theirs, &[before.here], text, info)?
             }
         };
-        let message = said.map_or_else(|| message::pull(other.oid), <[u8]>::to_vec);
+        let message = said.map_or_else(|| message::pull(other.oid()), <[u8]>::to_vec);
         Ok(Pulled::Joined(Box::new(Joined { tree, parents: vec![ours, other], message })))
     }
 
     /// Returns what the subtree's history and `theirs` have in common: `theirs` itself if all of it is in that history.
-    fn common(&self, survey: &Survey, theirs: ObjRef) -> Result<Vec<ObjRef>> {
+    fn common(&self, survey: &Survey, theirs: CommitId) -> Result<Vec<CommitId>> {
         match self.split_surveyed(survey, None, None)? {
             Some(split) => self.repo.merge_bases(split.head, theirs),
             None => Ok(Vec::new()),
@@ -116,8 +128,8 @@ impl<F: Format> Subtree<F> {
 
     /// The same where `before` was squashed last. Its root stands for what is in common if `theirs` leads elsewhere:
     /// back, or to a line beside it.
-    fn common_squashed(&self, survey: &Survey, theirs: ObjRef, before: &Joint) -> Result<Vec<ObjRef>> {
-        if before.theirs == theirs.oid {
+    fn common_squashed(&self, survey: &Survey, theirs: CommitId, before: &Joint) -> Result<Vec<CommitId>> {
+        if before.theirs == theirs.oid() {
             return Ok(vec![theirs]);
         }
         let joined = match self.repo.peel(before.theirs) {
@@ -145,9 +157,9 @@ impl<F: Format> Subtree<F> {
     /// of them would bring back what somebody took away, and that is a conflict.
     fn merged(
         &self,
-        bases: &[ObjRef],
+        bases: &[CommitId],
         dir: ObjRef,
-        theirs: ObjRef,
+        theirs: CommitId,
     ) -> Result<std::result::Result<Option<ObjRef>, Vec<Conflict>>> {
         let store = &self.repo.now();
         let mut first: Option<(Option<ObjRef>, Batch)> = None;
@@ -173,7 +185,7 @@ impl<F: Format> Subtree<F> {
     }
 
     /// Everything that the sides have differently.
-    fn contested(&self, dir: ObjRef, theirs: ObjRef) -> Result<Vec<Conflict>> {
+    fn contested(&self, dir: ObjRef, theirs: CommitId) -> Result<Vec<Conflict>> {
         let store = self.repo.now();
         let mut sink = store.sink();
         let root = self.root(theirs)?;
@@ -182,20 +194,20 @@ impl<F: Format> Subtree<F> {
     }
 
     /// Returns the root of a commit; `None` if it is empty.
-    fn root(&self, at: ObjRef) -> Result<Option<ObjRef>> {
+    fn root(&self, at: CommitId) -> Result<Option<ObjRef>> {
         let root = self.repo.read_commit(at)?.tree;
-        Ok(Some(root).filter(|root| Some(root.oid) != self.repo.shared.empty))
+        Ok(self.repo.shared.unless_empty(root.into()))
     }
 
     /// Writes the commit that stands for `theirs`.
-    fn squash(&self, theirs: ObjRef, parents: &[ObjRef], message: Vec<u8>, info: &Info) -> Result<ObjRef> {
+    fn squash(&self, theirs: CommitId, parents: &[CommitId], message: Vec<u8>, info: &Info) -> Result<CommitId> {
         let info = Info { message, ..info.clone() }.durability(Durability::None);
         self.repo.commit_tree(&mut self.repo.checkout(theirs)?, parents, &info)
     }
 
     /// Returns a line for each commit that comes with `theirs` after `before`, and for each that goes again.
-    fn subjects(&self, before: ObjRef, theirs: ObjRef) -> Result<Vec<u8>> {
-        if self.repo.shared.backend.read(&before)?.is_none() {
+    fn subjects(&self, before: CommitId, theirs: CommitId) -> Result<Vec<u8>> {
+        if self.repo.shared.backend.read(&before.into())?.is_none() {
             return Ok(Vec::new());
         }
         let before = self.repo.peel(before)?;
@@ -204,7 +216,7 @@ impl<F: Format> Subtree<F> {
             let options = LogOptions::default().exclude(vec![from]).order(LogOrder::Date);
             for entry in self.repo.log(&[to], options) {
                 let entry = entry?;
-                lines.extend(message::subject(sign, entry.at.oid, &entry.commit.message));
+                lines.extend(message::subject(sign, entry.id.oid(), &entry.commit.message));
             }
         }
         Ok(lines)

@@ -1,6 +1,6 @@
 //! Pushing: what was split, brought to another repository.
 
-use bristlecone_core::{Format, ObjRef};
+use bristlecone_core::{CommitId, Format};
 
 use super::{PushOptions, Split, Subtree};
 use crate::{Copied, Durability, Error, Repo, Result};
@@ -11,13 +11,13 @@ pub enum Pushed {
     /// The branch was there already.
     Already(Split),
     /// The branch has this commit, which the subtree does not lead back to: pull it first. Nothing was changed.
-    Behind(ObjRef),
+    Behind(CommitId),
     /// The branch moved.
     Moved {
         /// What it holds now.
         split: Split,
         /// What it held; `None` if it is new.
-        from: Option<ObjRef>,
+        from: Option<CommitId>,
         /// What was copied.
         copied: Copied,
     },
@@ -32,7 +32,7 @@ impl<F: Format> Subtree<F> {
     /// # Errors
     /// [`Error::Usage`] if `head` has no such directory; [`Error::RefMoved`] if somebody else moved the branch;
     /// [`Error::RefName`]; as [`Subtree::split`] and [`Repo::copy_objects`].
-    pub fn push(&self, head: ObjRef, other: &Repo<F>, branch: &str, options: PushOptions) -> Result<Pushed> {
+    pub fn push(&self, head: CommitId, other: &Repo<F>, branch: &str, options: PushOptions) -> Result<Pushed> {
         // What is split and copied stays until the branch leads to it.
         let _kept = (self.repo.now(), other.now());
         let branch = other.branch(branch)?;
@@ -49,20 +49,20 @@ impl<F: Format> Subtree<F> {
         {
             return Ok(Pushed::Behind(from));
         }
-        let copied = other.copy_objects(&self.repo, &[split.head])?;
+        let copied = other.copy_objects(&self.repo, &[split.head.into()])?;
         if options.durability == Durability::Synced {
             // A ref must not be durable before what it leads to.
             other.flush()?;
         }
-        let to = other.peel(split.head.oid)?;
+        let to = other.peel(split.head.oid())?;
         branch.compare_and_set(from, Some(to), options.durability)?;
         Ok(Pushed::Moved { split, from, copied })
     }
 
     /// Whether a commit of another repository is among the ancestors of one that is here.
-    pub(super) fn leads_to(&self, head: ObjRef, ancestor: ObjRef) -> Result<bool> {
+    pub(super) fn leads_to(&self, head: CommitId, ancestor: CommitId) -> Result<bool> {
         // What is not here is no ancestor of what is.
-        let ancestor = ObjRef::from(ancestor.oid);
-        Ok(self.repo.shared.backend.read(&ancestor)?.is_some() && self.repo.is_ancestor(ancestor, head)?)
+        let ancestor = CommitId::from(ancestor.oid());
+        Ok(self.repo.shared.backend.read(&ancestor.into())?.is_some() && self.repo.is_ancestor(ancestor, head)?)
     }
 }

@@ -5,12 +5,12 @@
 //! taken for Latin 1. A commit that says it is in some other encoding is kept as it is, and keeps saying so. A message
 //! ends at its first zero byte.
 
-use bristlecone_core::{Commit, ObjRef, Signature};
+use bristlecone_core::{Commit, CommitId, Signature, TreeId};
 
 use super::signature;
 
 /// What `commit` becomes with the root and the parents that it has in the history of the subtree.
-pub(super) fn rewritten(commit: &Commit, tree: ObjRef, parents: Vec<ObjRef>) -> Commit {
+pub(super) fn rewritten(commit: &Commit, tree: TreeId, parents: Vec<CommitId>) -> Commit {
     let said = commit.headers.iter().find(|(name, _)| name == b"encoding");
     let encoding = said.map_or(Encoding::Utf8, |(_, name)| Encoding::named(name));
     let text = |bytes: &[u8]| match encoding {

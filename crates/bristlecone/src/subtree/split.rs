@@ -1,6 +1,6 @@
 //! Splitting: the history of a directory as that of a repository of its own.
 
-use bristlecone_core::{Commit, Format, Location, ObjRef, Oid, Sink};
+use bristlecone_core::{Commit, CommitId, Format, Location, ObjRef, Oid, Sink};
 
 use super::{
     Subtree,
@@ -21,7 +21,7 @@ const BATCH_BYTES: usize = 1 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Split {
     /// Its newest commit.
-    pub head: ObjRef,
+    pub head: CommitId,
     /// How many commits were made for it; those that were here from an earlier time are not counted.
     pub written: u64,
 }
@@ -46,12 +46,7 @@ impl<F: Format> Subtree<F> {
     ///
     /// # Errors
     /// [`Error::Missing`] for a squashed commit that is nowhere; as [`Repo::read_commit`] and [`Repo::copy_objects`].
-    pub fn split(
-        &self,
-        head: impl Into<ObjRef>,
-        onto: Option<ObjRef>,
-        from: Option<&Repo<F>>,
-    ) -> Result<Option<Split>> {
+    pub fn split(&self, head: CommitId, onto: Option<CommitId>, from: Option<&Repo<F>>) -> Result<Option<Split>> {
         let survey = Survey::new(self, head.into())?;
         self.split_surveyed(&survey, onto, from)
     }
@@ -60,7 +55,7 @@ impl<F: Format> Subtree<F> {
     pub(super) fn split_surveyed(
         &self,
         survey: &Survey,
-        onto: Option<ObjRef>,
+        onto: Option<CommitId>,
         from: Option<&Repo<F>>,
     ) -> Result<Option<Split>> {
         if survey.nodes.last().is_none_or(|head| head.dir.is_none()) {
@@ -93,7 +88,7 @@ impl<F: Format> Subtree<F> {
 /// A commit of the subtree's history.
 #[derive(Clone, Debug)]
 struct Made {
-    at: ObjRef,
+    at: CommitId,
     /// Its root.
     root: Oid,
 }
@@ -149,22 +144,22 @@ impl<F: Format> Work<'_, F> {
 
     /// The commit itself, as part of the new history.
     fn itself(&mut self, survey: &Survey, node: &Node) -> Made {
-        let parents = node.parents.iter().map(|&parent| survey.nodes[parent].at.oid).collect();
-        self.known.insert(node.at.oid, Line { generation: node.generation, parents });
+        let parents = node.parents.iter().map(|&parent| survey.nodes[parent].at.oid()).collect();
+        self.known.insert(node.at.oid(), Line { generation: node.generation, parents });
         Made { at: node.at, root: node.root.oid }
     }
 
     /// A commit of the other repository that our history does not lead to.
-    fn other(&mut self, theirs: ObjRef) -> Result<Made> {
+    fn other(&mut self, theirs: CommitId) -> Result<Made> {
         let repo = &self.subtree.repo;
         let at = match (repo.peel(theirs), self.from) {
             (Err(Error::Missing { .. } | Error::Promised { .. }), Some(from)) => {
-                repo.copy_objects(from, &[theirs.oid.into()])?;
-                repo.peel(theirs.oid)?
+                repo.copy_objects(from, &[theirs.oid().into()])?;
+                repo.peel(theirs.oid())?
             }
             (found, _) => found?,
         };
-        Ok(Made { at, root: repo.read_commit(at)?.tree.oid })
+        Ok(Made { at, root: repo.read_commit(at)?.tree.oid() })
     }
 
     /// Returns the parent that a commit with this directory is the same as: all others must lead to it.
@@ -185,16 +180,16 @@ impl<F: Format> Work<'_, F> {
         let repo = &self.subtree.repo;
         let mut generation = 1;
         for parent in parents {
-            generation = generation.max(self.line(&parent.at.oid)?.generation + 1);
+            generation = generation.max(self.line(&parent.at.oid())?.generation + 1);
         }
         let places = parents.iter().map(|parent| {
-            let known = self.sink.known(&parent.at.oid);
-            ObjRef::new(parent.at.oid, known.unwrap_or(parent.at.at))
+            let known = self.sink.known(&parent.at.oid());
+            known.map_or(parent.at, |place| ObjRef::new(parent.at.oid(), place).into())
         });
-        let commit = rewritten(&repo.read_commit(node.at)?, dir, places.collect());
+        let commit = rewritten(&repo.read_commit(node.at)?, dir.into(), places.collect());
         let number = if self.numbered { generation } else { 0 };
         let oid = repo.shared.format.put_copied_commit(&mut Batch::new(), &without_places(&commit), number)?.oid;
-        let parents = commit.parents.iter().map(|parent| parent.oid).collect();
+        let parents = commit.parents.iter().map(|parent| parent.oid()).collect();
         self.known.insert(oid, Line { generation, parents });
         let place = match repo.shared.backend.read(&oid.into())? {
             Some(object) => object.location(),
@@ -208,7 +203,7 @@ impl<F: Format> Work<'_, F> {
                 Location::NONE
             }
         };
-        Ok(Made { at: ObjRef::new(oid, place), root: dir.oid })
+        Ok(Made { at: repo.shared.commit_id(ObjRef::new(oid, place)), root: dir.oid })
     }
 
     fn append(&mut self) -> Result<()> {
@@ -220,12 +215,12 @@ impl<F: Format> Work<'_, F> {
     }
 
     /// Whether `descendant` can be followed back to `ancestor` in the new history, of which part is not written yet.
-    fn is_ancestor(&mut self, ancestor: &ObjRef, descendant: &ObjRef) -> Result<bool> {
-        let floor = self.line(&ancestor.oid)?.generation;
+    fn is_ancestor(&mut self, ancestor: &CommitId, descendant: &CommitId) -> Result<bool> {
+        let floor = self.line(&ancestor.oid())?.generation;
         let mut seen = OidSet::default();
-        let mut stack = vec![descendant.oid];
+        let mut stack = vec![descendant.oid()];
         while let Some(oid) = stack.pop() {
-            if oid == ancestor.oid {
+            if oid == ancestor.oid() {
                 return Ok(true);
             }
             if seen.insert(oid) && self.line(&oid)?.generation > floor {
@@ -248,6 +243,6 @@ impl<F: Format> Work<'_, F> {
 
 /// Returns a commit whose parents' places are left out: they are not hashed, and may be those of another batch.
 fn without_places(commit: &Commit) -> Commit {
-    let bare = |at: &ObjRef| ObjRef::from(at.oid);
-    Commit { tree: bare(&commit.tree), parents: commit.parents.iter().map(bare).collect(), ..commit.clone() }
+    let parents = commit.parents.iter().map(|parent| parent.oid().into()).collect();
+    Commit { tree: commit.tree.oid().into(), parents, ..commit.clone() }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bristlecone_core::{Format, ObjRef};
+use bristlecone_core::{CommitId, Format};
 
 use super::{Joint, Subtree, survey::Survey};
 use crate::{LogOptions, Repo, Result, backend::Layered};
@@ -13,7 +13,7 @@ pub struct Status {
     /// What was joined last; `None` if nothing was.
     pub joint: Option<Joint>,
     /// The newest commit of the subtree's history.
-    pub split: ObjRef,
+    pub split: CommitId,
     /// Commits of that history that what was joined last does not lead to; all of them if nothing was joined.
     pub since: u64,
     /// How it stands to the other repository, where one was given.
@@ -37,15 +37,15 @@ impl<F: Format> Subtree<F> {
     ///
     /// # Errors
     /// As [`Subtree::split`].
-    pub fn status(&self, head: ObjRef, other: Option<(&Repo<F>, ObjRef)>) -> Result<Option<Status>> {
+    pub fn status(&self, head: CommitId, other: Option<(&Repo<F>, CommitId)>) -> Result<Option<Status>> {
         let others = other.iter().map(|(repo, _)| repo.backend().clone());
         let both = Layered::new(self.repo.backend().clone(), others);
         let repo = Repo::with_backend(self.repo.format().clone(), Arc::new(both));
         let subtree = Self { repo, prefix: self.prefix.clone() };
-        subtree.status_here(head, other.map(|(_, theirs)| theirs.oid.into()))
+        subtree.status_here(head, other.map(|(_, theirs)| theirs.oid().into()))
     }
 
-    fn status_here(&self, head: ObjRef, theirs: Option<ObjRef>) -> Result<Option<Status>> {
+    fn status_here(&self, head: CommitId, theirs: Option<CommitId>) -> Result<Option<Status>> {
         let repo = &self.repo;
         let survey = Survey::new(self, head)?;
         let Some(split) = self.split_surveyed(&survey, None, None)? else { return Ok(None) };

@@ -4,7 +4,7 @@
 //! repository, whose root is the directory. Which is which is told by the messages of joins, and by descent: what
 //! follows commits of the other repository alone is one of them.
 
-use bristlecone_core::{Commit, Format, Kind, ObjRef, Oid, Source};
+use bristlecone_core::{Commit, CommitId, Format, Kind, ObjRef, Oid, Source};
 
 use super::{Joint, Subtree, message::Trailers};
 use crate::{
@@ -22,7 +22,7 @@ pub(super) struct Survey {
 
 /// A commit of a history.
 pub(super) struct Node {
-    pub(super) at: ObjRef,
+    pub(super) at: CommitId,
     pub(super) root: ObjRef,
     /// Places of the parents in the list.
     pub(super) parents: Vec<usize>,
@@ -53,7 +53,7 @@ impl Node {
     const fn theirs(&self) -> Option<Oid> {
         match self.origin {
             Origin::Ours => None,
-            Origin::Theirs => Some(self.at.oid),
+            Origin::Theirs => Some(self.at.oid()),
             Origin::Squashed(theirs) => Some(theirs),
         }
     }
@@ -61,7 +61,7 @@ impl Node {
 
 /// A commit on its way into the list.
 struct Open {
-    at: ObjRef,
+    at: CommitId,
     commit: Commit,
     // Parents that were looked at.
     parents: usize,
@@ -69,18 +69,18 @@ struct Open {
 
 impl Survey {
     /// Reads the history of `head`.
-    pub(super) fn new<F: Format>(subtree: &Subtree<F>, head: ObjRef) -> Result<Self> {
+    pub(super) fn new<F: Format>(subtree: &Subtree<F>, head: CommitId) -> Result<Self> {
         let mut survey = Self { nodes: Vec::new(), index: OidMap::default() };
         let mut entered = OidSet::default();
         let mut stack = Vec::new();
-        entered.insert(head.oid);
+        entered.insert(head.oid());
         stack.push(open(subtree, head)?);
         // Without recursion: histories are deep.
         while let Some(top) = stack.last_mut() {
             match top.commit.parents.get(top.parents) {
                 Some(&parent) => {
                     top.parents += 1;
-                    if entered.insert(parent.oid) {
+                    if entered.insert(parent.oid()) {
                         stack.push(open(subtree, parent)?);
                     }
                 }
@@ -98,19 +98,19 @@ impl Survey {
         let Open { at, commit, .. } = done;
         let mut parents = Vec::with_capacity(commit.parents.len());
         for parent in &commit.parents {
-            let at = self.index.get(&parent.oid).copied();
+            let at = self.index.get(&parent.oid()).copied();
             parents.push(at.ok_or(Error::Usage { reason: "a commit descends from itself" })?);
         }
         let first = parents.first().map(|&parent| &self.nodes[parent]);
-        let dir = match first.filter(|first| first.root == commit.tree) {
+        let dir = match first.filter(|first| first.root == commit.tree.into()) {
             Some(first) => first.dir,
-            None => subtree.dir(&commit.tree)?,
+            None => subtree.dir(&commit.tree.into())?,
         };
         let above = parents.iter().map(|&parent| self.nodes[parent].generation).max().unwrap_or(0);
-        self.index.insert(at.oid, self.nodes.len());
+        self.index.insert(at.oid(), self.nodes.len());
         self.nodes.push(Node {
             at,
-            root: commit.tree,
+            root: commit.tree.into(),
             parents,
             generation: above + 1,
             dir,
@@ -127,10 +127,10 @@ impl Survey {
         for at in 0..self.nodes.len() {
             let node = &self.nodes[at];
             let Some(Trailers { mainline, split: Some(split), .. }) = &node.trailers else { continue };
-            let joined = node.parents.iter().copied().find(|&parent| self.nodes[parent].at.oid == *split);
+            let joined = node.parents.iter().copied().find(|&parent| self.nodes[parent].at.oid() == *split);
             match (mainline, joined) {
                 (Some(mainline), Some(joined)) => {
-                    let before = node.parents.iter().copied().find(|&parent| self.nodes[parent].at.oid == *mainline);
+                    let before = node.parents.iter().copied().find(|&parent| self.nodes[parent].at.oid() == *mainline);
                     self.nodes[joined].origin = Origin::Theirs;
                     if let Some(before) =
                         before.filter(|&before| self.nodes[before].dir == Some(self.nodes[joined].root))
@@ -178,19 +178,19 @@ impl Survey {
     }
 }
 
-fn open<F: Format>(subtree: &Subtree<F>, at: ObjRef) -> Result<Open> {
+fn open<F: Format>(subtree: &Subtree<F>, id: CommitId) -> Result<Open> {
     let store = subtree.repo.now();
+    let at = store.commit_ref(id);
     let object = store.read(Kind::Commit, &at)?;
     let place = if object.location().is_some() { object.location() } else { at.at };
-    let commit = subtree.repo.shared.format.decode_commit(&object);
-    let commit = commit.map_err(|source| Error::BadObject { oid: at.oid, source })?;
-    Ok(Open { at: ObjRef::new(at.oid, place), commit, parents: 0 })
+    let commit = store.decode_commit(&object, at.oid)?;
+    Ok(Open { at: store.commit_id(ObjRef::new(at.oid, place)), commit, parents: 0 })
 }
 
 /// Whether a commit stands for this one of the other repository, as far as can be told here: it has the same root.
 fn stands_for<F: Format>(subtree: &Subtree<F>, node: &Node, theirs: Oid) -> Result<bool> {
     match subtree.repo.peel(theirs) {
-        Ok(at) => Ok(subtree.repo.read_commit(at)?.tree == node.root),
+        Ok(at) => Ok(subtree.repo.read_commit(at)?.tree == node.root.oid),
         // One of our own, whose message quotes that of another, has the directory.
         Err(Error::Missing { .. } | Error::Promised { .. }) => Ok(node.dir.is_none()),
         Err(Error::WrongKind { .. }) => Ok(false),

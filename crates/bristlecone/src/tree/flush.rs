@@ -8,7 +8,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bristlecone_core::{Change, ChangeTarget, EntryKind, Format, Mode, ObjRef, Path, Sink, Target};
+use bristlecone_core::{Change, ChangeTarget, EntryKind, Format, Mode, ObjRef, Path, Sink, Target, TreeId};
 
 use smallvec::SmallVec;
 
@@ -108,7 +108,7 @@ impl<F: Format> Tree<F> {
     ///
     /// # Errors
     /// As [`Tree::get`], and those of [`crate::Backend::append`].
-    pub fn write(&mut self) -> Result<ObjRef> {
+    pub fn write(&mut self) -> Result<TreeId> {
         let _writing = self.writing();
         let root = again(|| {
             let mut sink = self.sink();
@@ -117,7 +117,7 @@ impl<F: Format> Tree<F> {
         })?;
         self.rebase()?;
         self.flushed(root, None);
-        Ok(root)
+        Ok(self.store.tree_id(root))
     }
 
     /// Returns the directory that a patched one becomes; `None` if it is empty.

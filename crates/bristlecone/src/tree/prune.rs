@@ -18,7 +18,7 @@ impl<F: Format> Tree<F> {
     pub fn prune<P: AsPath>(&mut self, paths: impl IntoIterator<Item = P>) -> Result<Self> {
         let root = self.write()?;
         let recorder = Arc::new(Recorder { inner: self.store.snapshot.clone(), kept: Mutex::default() });
-        let recorded = Self::at(self.store.with(recorder.clone()), Some(root));
+        let recorded = Self::at(self.store.with(recorder.clone()), Some(root.into()));
         recorded.check_root()?;
         for path in paths {
             if let Some(entry) = recorded.entry(path)? {
@@ -30,7 +30,7 @@ impl<F: Format> Tree<F> {
         backend.append(kept, &[], Durability::None)?;
         let (format, empty) = (self.store.format.clone(), self.store.empty);
         let shared = Shared::partial(format, Arc::new(backend), empty);
-        Ok(Self::at(shared.now(&[]), Some(root.oid.into())))
+        Ok(Self::at(shared.now(&[]), Some(root.oid().into())))
     }
 }
 

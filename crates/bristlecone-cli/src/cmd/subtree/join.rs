@@ -3,7 +3,7 @@
 use std::{ffi::OsString, path::PathBuf};
 
 use bristlecone::{
-    Info, ObjRef, Path,
+    CommitId, Info, Path,
     merge::{Conflict, Version},
     subtree::{Joined, Pulled},
 };
@@ -66,8 +66,8 @@ struct Join {
     branch: Branch,
     leave: Leave,
     other: Opened,
-    ours: ObjRef,
-    theirs: ObjRef,
+    ours: CommitId,
+    theirs: CommitId,
     info: Info,
     squash: bool,
 }
@@ -130,9 +130,9 @@ impl Join {
 
     /// Copies the objects of what is to be joined.
     fn bring(&mut self) -> Result<()> {
-        self.opened.repo.copy_objects(&self.other.repo, &[self.theirs])?;
+        self.opened.repo.copy_objects(&self.other.repo, &[self.theirs.into()])?;
         // The place was one in the other repository.
-        self.theirs = self.theirs.oid.into();
+        self.theirs = self.theirs.oid().into();
         Ok(())
     }
 
@@ -164,9 +164,9 @@ impl Join {
         context.out.document(all)
     }
 
-    fn fields(&self, at: Option<ObjRef>) -> Fields {
+    fn fields(&self, at: Option<CommitId>) -> Fields {
         let mut all = fields! {
-            "branch": self.branch.name(), "theirs": self.theirs.oid.to_string(), "squashed": self.squash,
+            "branch": self.branch.name(), "theirs": self.theirs.oid().to_string(), "squashed": self.squash,
             "changed": at.is_some(), "conflicts": Vec::<Value>::new(),
         };
         put_name(&mut all, "prefix", self.prefix.as_bytes());

@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, path::PathBuf};
 
-use bristlecone::{Durability, ObjRef, subtree::Status};
+use bristlecone::{CommitId, Durability, subtree::Status};
 use bristlecone_any::revision;
 use clap::Args;
 
@@ -48,7 +48,7 @@ pub(super) fn split(args: SplitArgs, context: &mut Context) -> Result<()> {
         point(&opened, name, split.head)?;
     }
     opened.repo.close()?;
-    context.out.line(split.head.oid)?;
+    context.out.line(split.head.oid())?;
     let mut all = fields! { "branch": branch, "written": split.written };
     put_name(&mut all, "prefix", prefix.as_bytes());
     opened.put_commit(&mut all, Some(&split.head));
@@ -56,7 +56,7 @@ pub(super) fn split(args: SplitArgs, context: &mut Context) -> Result<()> {
 }
 
 /// Makes a branch, or moves it forward.
-fn point(opened: &Opened, name: &str, to: ObjRef) -> Result<()> {
+fn point(opened: &Opened, name: &str, to: CommitId) -> Result<()> {
     let branch = opened.repo.branch(name)?;
     let from = branch.head()?;
     if from == Some(to) {
@@ -136,14 +136,14 @@ pub(super) fn status(args: StatusArgs, context: &mut Context) -> Result<()> {
     out.document(all)
 }
 
-fn described(status: &Status, theirs: Option<ObjRef>) -> crate::output::Fields {
+fn described(status: &Status, theirs: Option<CommitId>) -> crate::output::Fields {
     let joint = status.joint.map(|joint| {
-        let (theirs, here) = (joint.theirs.to_string(), joint.here.oid.to_string());
-        fields! { "theirs": theirs, "here": here, "by": joint.by.oid.to_string() }
+        let (theirs, here) = (joint.theirs.to_string(), joint.here.oid().to_string());
+        fields! { "theirs": theirs, "here": here, "by": joint.by.oid().to_string() }
     });
     let compared = status.compared.zip(theirs).map(|(compared, theirs)| {
-        let theirs = theirs.oid.to_string();
+        let theirs = theirs.oid().to_string();
         fields! { "theirs": theirs, "same": compared.same, "ahead": compared.ahead, "behind": compared.behind }
     });
-    fields! { "split": status.split.oid.to_string(), "joined": joint, "since": status.since, "compared": compared }
+    fields! { "split": status.split.oid().to_string(), "joined": joint, "since": status.since, "compared": compared }
 }

@@ -75,7 +75,7 @@ pub(super) fn run(args: PushArgs, context: &mut Context) -> Result<()> {
         }
     }
     let mut all = fields! {
-        "repository": shown, "branch": args.to, "from": from.map(|at| at.oid.to_string()), "changed": changed,
+        "repository": shown, "branch": args.to, "from": from.map(|at| at.oid().to_string()), "changed": changed,
         "objects": copied.objects, "bytes": copied.bytes,
     };
     put_name(&mut all, "prefix", prefix.as_bytes());

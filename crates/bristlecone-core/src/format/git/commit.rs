@@ -26,10 +26,10 @@ pub fn decode_commit(algorithm: Algorithm, raw: &[u8]) -> Result<Commit, DecodeE
 
 pub(super) fn decode(algorithm: Algorithm, raw: &[u8], at: impl Fn(usize) -> Location) -> Result<Commit, DecodeError> {
     let mut lines = Lines::new(raw);
-    let tree = tree(algorithm, &mut lines, at(0))?;
+    let tree = tree(algorithm, &mut lines, at(0))?.into();
     let mut parents = Vec::new();
     while let Some(oid) = lines.oid(b"parent ", algorithm.oid_bytes())? {
-        parents.push(ObjRef::new(oid, at(parents.len() + 1)));
+        parents.push(ObjRef::new(oid, at(parents.len() + 1)).into());
     }
     let nobody = || Signature { ident: Vec::new(), seconds: 0, zone: Zone::from_bytes(b"") };
     let author = lines.after(b"author ").map_or_else(nobody, who::decode);
@@ -47,9 +47,9 @@ pub(super) fn tree(algorithm: Algorithm, lines: &mut Lines<'_>, at: Location) ->
 /// Appends the commit as Git has it. Nothing is checked: [`crate::Format::put_commit`] refuses what Git would.
 pub fn encode_commit(commit: &Commit, out: &mut Vec<u8>) {
     out.reserve(256 + commit.parents.len() * 72 + commit.message.len());
-    who::write_oid(out, b"tree ", &commit.tree.oid);
+    who::write_oid(out, b"tree ", &commit.tree.oid());
     for parent in &commit.parents {
-        who::write_oid(out, b"parent ", &parent.oid);
+        who::write_oid(out, b"parent ", &parent.oid());
     }
     who::write(out, b"author ", &commit.author);
     who::write(out, b"committer ", &commit.committer);
@@ -70,7 +70,7 @@ pub fn is_canonical_commit(algorithm: Algorithm, raw: &[u8]) -> bool {
 
 /// Says what of a commit `git fsck --strict` would refuse, or would not come back.
 pub(super) fn refused(algorithm: Algorithm, commit: &Commit) -> Option<&'static str> {
-    let mut oids = core::iter::once(&commit.tree).chain(&commit.parents).map(|at| at.oid);
+    let mut oids = commit.references().map(|at| at.oid);
     if oids.any(|oid| oid.as_bytes().len() != algorithm.oid_bytes()) {
         return Some("an id of another hash");
     }

@@ -18,15 +18,15 @@ pub(super) fn put<K: Sink>(sink: &mut K, commit: &Commit, generation: u64) -> Re
     let lost = |what| FormatError::Unsupported { format: "native", what };
     let mut body = Vec::with_capacity(128 + commit.message.len());
     let mut locations = Vec::with_capacity(1 + commit.parents.len());
-    for at in core::iter::once(&commit.tree).chain(&commit.parents) {
+    for at in commit.references() {
         if at.oid.as_bytes().len() != ID_BYTES {
             return Err(lost("an id that is not 32 bytes long"));
         }
         locations.push(at.at);
     }
-    body.extend_from_slice(commit.tree.oid.as_bytes());
+    body.extend_from_slice(commit.tree.oid().as_bytes());
     write_varint(&mut body, commit.parents.len() as u64);
-    commit.parents.iter().for_each(|parent| body.extend_from_slice(parent.oid.as_bytes()));
+    commit.parents.iter().for_each(|parent| body.extend_from_slice(parent.oid().as_bytes()));
     write_signature(&mut body, &commit.author);
     if commit.committer == commit.author {
         body.push(0);
@@ -59,14 +59,14 @@ pub(super) fn write_headers(out: &mut Vec<u8>, headers: &Headers) {
 
 pub(super) fn decode(body: &[u8], at: impl Fn(usize) -> Location) -> Result<Commit, DecodeError> {
     let mut reader = Reader::new(body);
-    let tree = ObjRef::new(read_oid(&mut reader)?, at(0));
+    let tree = ObjRef::new(read_oid(&mut reader)?, at(0)).into();
     let count = reader.length()?;
     if count > body.len() / ID_BYTES {
         return Err(reader.error("it has more parents than bytes"));
     }
     let mut parents = Vec::with_capacity(count);
     for index in 0..count {
-        parents.push(ObjRef::new(read_oid(&mut reader)?, at(index + 1)));
+        parents.push(ObjRef::new(read_oid(&mut reader)?, at(index + 1)).into());
     }
     let author = read_signature(&mut reader)?;
     let committer = match reader.byte()? {

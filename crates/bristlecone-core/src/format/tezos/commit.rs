@@ -7,7 +7,7 @@ use super::{
     unsupported,
 };
 use crate::{
-    Commit, FormatError, Kind, Location, ObjRef, Oid, Signature, Sink, Zone,
+    Commit, CommitId, FormatError, Kind, Location, ObjRef, Oid, Signature, Sink, Zone,
     codec::{DecodeError, Reader},
 };
 
@@ -26,10 +26,10 @@ pub(super) fn put<K: Sink>(sink: &mut K, commit: &Commit, generation: u64) -> Re
     }
     // The hash takes parents in the order of their ids, so they are kept in it.
     let mut parents = commit.parents.clone();
-    parents.sort_unstable_by_key(|parent| parent.oid);
+    parents.sort_unstable();
     let mut body = Vec::with_capacity(128 + ID_BYTES * parents.len() + commit.message.len());
     let mut locations = Vec::with_capacity(1 + parents.len());
-    let mut put_oid = |body: &mut Vec<u8>, at: &ObjRef| {
+    let mut put_oid = |body: &mut Vec<u8>, at: ObjRef| {
         if at.oid.as_bytes().len() != ID_BYTES {
             return Err(unsupported("an id that is not 32 bytes long"));
         }
@@ -37,10 +37,10 @@ pub(super) fn put<K: Sink>(sink: &mut K, commit: &Commit, generation: u64) -> Re
         locations.push(at.at);
         Ok(())
     };
-    put_oid(&mut body, &commit.tree)?;
+    put_oid(&mut body, commit.tree.into())?;
     body.extend_from_slice(&(parents.len() as u64).to_be_bytes());
-    for parent in &parents {
-        put_oid(&mut body, parent)?;
+    for parent in parents {
+        put_oid(&mut body, parent.into())?;
     }
     body.extend_from_slice(&commit.author.seconds.to_be_bytes());
     put_bytes(&mut body, &commit.author.ident);
@@ -61,10 +61,10 @@ pub(super) fn decode(body: &[u8], at: impl Fn(usize) -> Location) -> Result<Comm
     if count > (body.len() / ID_BYTES) as u64 {
         return Err(reader.error("it has more parents than bytes"));
     }
-    let mut parents: Vec<ObjRef> = Vec::with_capacity(count as usize);
+    let mut parents: Vec<CommitId> = Vec::with_capacity(count as usize);
     for index in 0..count as usize {
-        let parent = ObjRef::new(oid(&mut reader)?, at(index + 1));
-        if parents.last().is_some_and(|before| before.oid > parent.oid) {
+        let parent = CommitId::from(ObjRef::new(oid(&mut reader)?, at(index + 1)));
+        if parents.last().is_some_and(|before| *before > parent) {
             return Err(reader.error("its parents are not in the order of their ids"));
         }
         parents.push(parent);
@@ -75,7 +75,7 @@ pub(super) fn decode(body: &[u8], at: impl Fn(usize) -> Location) -> Result<Comm
     if !reader.is_empty() {
         return Err(reader.error("a commit has stray bytes"));
     }
-    Ok(Commit::new(tree, parents, author, message))
+    Ok(Commit::new(tree.into(), parents, author, message))
 }
 
 fn bytes<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], DecodeError> {

@@ -6,7 +6,7 @@
 
 use std::collections::BinaryHeap;
 
-use bristlecone_core::{Format, ObjRef, Oid};
+use bristlecone_core::{CommitId, Format, ObjRef, Oid};
 use smallvec::SmallVec;
 
 use super::{
@@ -22,8 +22,8 @@ impl<F: Format> Repo<F> {
     ///
     /// # Errors
     /// As [`Repo::read_commit`].
-    pub fn is_ancestor(&self, ancestor: impl Into<ObjRef>, descendant: impl Into<ObjRef>) -> Result<bool> {
-        let (ancestor, descendant) = (ancestor.into(), descendant.into());
+    pub fn is_ancestor(&self, ancestor: CommitId, descendant: CommitId) -> Result<bool> {
+        let (ancestor, descendant) = (self.shared.commit_ref(ancestor), self.shared.commit_ref(descendant));
         let mut graph = Graph::new(self.now());
         let floor = graph.node(&ancestor)?.generation;
         let mut seen = OidSet::default();
@@ -49,8 +49,8 @@ impl<F: Format> Repo<F> {
     ///
     /// # Errors
     /// As [`Repo::read_commit`].
-    pub fn merge_bases(&self, one: impl Into<ObjRef>, other: impl Into<ObjRef>) -> Result<Vec<ObjRef>> {
-        self.merge_bases_many(&[one.into(), other.into()])
+    pub fn merge_bases(&self, one: CommitId, other: CommitId) -> Result<Vec<CommitId>> {
+        self.merge_bases_many(&[one, other])
     }
 
     /// Returns all best common ancestors of all these commits, highest generation first; none for no commits.
@@ -59,15 +59,15 @@ impl<F: Format> Repo<F> {
     ///
     /// # Errors
     /// As [`Repo::read_commit`].
-    pub fn merge_bases_many(&self, commits: &[ObjRef]) -> Result<Vec<ObjRef>> {
+    pub fn merge_bases_many(&self, commits: &[CommitId]) -> Result<Vec<CommitId>> {
         // One more colour for ancestors of what was found.
         let (all, stale) = (commits.len(), commits.len());
         let mut bases = Vec::new();
         let mut paint = Paint::new(Graph::new(self.now()), |colours: &Colours| !colours.has(stale));
-        paint.start(commits)?;
+        paint.start(&self.shared.commit_refs(commits))?;
         paint.run(|at, colours| {
             if !colours.has(stale) && colours.count_below(all) == all {
-                bases.push(*at);
+                bases.push(self.shared.commit_id(*at));
                 colours.set(stale);
             }
         })?;
@@ -78,11 +78,11 @@ impl<F: Format> Repo<F> {
     ///
     /// # Errors
     /// As [`Repo::read_commit`].
-    pub fn count_between(&self, from: impl Into<ObjRef>, to: impl Into<ObjRef>) -> Result<u64> {
+    pub fn count_between(&self, from: CommitId, to: CommitId) -> Result<u64> {
         let mut count = 0;
         let only = |colours: &Colours| !colours.has(0);
         let mut paint = Paint::new(Graph::new(self.now()), only);
-        paint.start(&[from.into(), to.into()])?;
+        paint.start(&self.shared.commit_refs(&[from, to]))?;
         paint.run(|_, colours| count += u64::from(only(colours)))?;
         Ok(count)
     }
@@ -93,11 +93,11 @@ impl<F: Format> Repo<F> {
     ///
     /// # Errors
     /// As [`Repo::read_commit`].
-    pub fn ahead_behind(&self, branch: impl Into<ObjRef>, upstream: impl Into<ObjRef>) -> Result<(u64, u64)> {
+    pub fn ahead_behind(&self, branch: CommitId, upstream: CommitId) -> Result<(u64, u64)> {
         let (mut ahead, mut behind) = (0, 0);
         let one_sided = |colours: &Colours| colours.count_below(2) < 2;
         let mut paint = Paint::new(Graph::new(self.now()), one_sided);
-        paint.start(&[branch.into(), upstream.into()])?;
+        paint.start(&self.shared.commit_refs(&[branch, upstream]))?;
         paint.run(|_, colours| match (colours.has(0), colours.has(1)) {
             (true, false) => ahead += 1,
             (false, true) => behind += 1,

@@ -1,12 +1,14 @@
 //! Commits as walks read them: decoded, with their generation numbers.
 
-use std::{cmp::Ordering, collections::BTreeSet, sync::Arc, vec::IntoIter};
+use std::{cmp::Ordering, collections::BTreeSet, sync::Arc};
 
 use bristlecone_core::{AHEAD_BYTES_MAX, AHEAD_OBJECTS_MAX, Commit, Format, Kind, ObjRef, Object, Oid, Source, Window};
 
+use smallvec::SmallVec;
+
 use super::LogEntry;
 pub(super) use crate::oid_map::{OidMap, OidSet};
-use crate::{Error, Result, store::Store};
+use crate::{Result, store::Store};
 
 /// The commits of a store.
 #[derive(Debug)]
@@ -24,6 +26,9 @@ pub(crate) struct Graph<F: Format> {
 /// A commit with its place, and its generation number if it carries one.
 type Loaded = (ObjRef, Commit, Option<u64>);
 
+/// The parents of a commit.
+pub(super) type Parents = SmallVec<[ObjRef; 2]>;
+
 impl<F: Format> Graph<F> {
     pub(crate) fn new(store: Arc<Store<F>>) -> Self {
         Self { store, computed: OidMap::default(), shallow: None, ahead: OidMap::default(), ahead_bytes: 0 }
@@ -40,7 +45,7 @@ impl<F: Format> Graph<F> {
             return self.read_numbered(at);
         }
         let (at, commit, generation) = self.load(at)?;
-        Ok(LogEntry { at, commit, generation })
+        Ok(self.entry(at, commit, generation))
     }
 
     /// Reads a commit and its generation number, computing it if need be.
@@ -49,27 +54,34 @@ impl<F: Format> Graph<F> {
         let generation = match stored.or_else(|| self.computed.get(&at.oid).copied()) {
             Some(generation) => generation,
             None => {
-                let parents = self.parents(&at.oid, &commit)?.to_vec();
+                let parents = self.parents(&at.oid, &commit)?;
                 self.compute(&at, parents)?
             }
         };
-        Ok(LogEntry { at, commit, generation: Some(generation) })
+        Ok(self.entry(at, commit, Some(generation)))
+    }
+
+    fn entry(&self, at: ObjRef, commit: Commit, generation: Option<u64>) -> LogEntry {
+        LogEntry { id: self.store.commit_id(at), commit, generation }
     }
 
     /// Returns the parents that history goes on with: none where a shallow clone was cut.
-    pub(super) fn parents<'c>(&mut self, oid: &Oid, commit: &'c Commit) -> Result<&'c [ObjRef]> {
+    pub(crate) fn parents(&mut self, oid: &Oid, commit: &Commit) -> Result<Parents> {
         let shallow = match &self.shallow {
             Some(shallow) => shallow,
             None => self.shallow.insert(self.store.backend.shallow()?),
         };
-        Ok(if shallow.contains(oid) { &[] } else { &commit.parents })
+        if shallow.contains(oid) {
+            return Ok(Parents::new());
+        }
+        Ok(commit.parents.iter().map(|&parent| parent.into()).collect())
     }
 
     /// Reads what a walk needs of a commit.
     pub(crate) fn node(&mut self, at: &ObjRef) -> Result<Node> {
         let entry = self.read_numbered(at)?;
-        let parents = self.parents(&entry.at.oid, &entry.commit)?.to_vec();
-        Ok(Node { at: entry.at, generation: entry.generation.unwrap_or_default(), parents })
+        let parents = self.parents(&entry.id.oid(), &entry.commit)?;
+        Ok(Node { at: entry.id.into(), generation: entry.generation.unwrap_or_default(), parents })
     }
 
     /// Whether a commit takes a call of its own, unless it is read ahead: it was not, and the store does not lend it. One that
@@ -128,14 +140,13 @@ impl<F: Format> Graph<F> {
     }
 
     fn decode(&self, at: &ObjRef, object: &Object<'_>) -> Result<Loaded> {
-        let commit = self.store.format.decode_commit(object);
-        let commit = commit.map_err(|source| Error::BadObject { oid: at.oid, source })?;
+        let commit = self.store.decode_commit(object, at.oid)?;
         let place = if object.location().is_some() { object.location() } else { at.at };
         Ok((ObjRef::new(at.oid, place), commit, object.aux(0).filter(|&generation| generation > 0)))
     }
 
     /// Computes the generation number of a commit whose record has none, from its ancestors'.
-    fn compute(&mut self, at: &ObjRef, parents: Vec<ObjRef>) -> Result<u64> {
+    fn compute(&mut self, at: &ObjRef, parents: Parents) -> Result<u64> {
         let mut stack = vec![Open { oid: at.oid, parents: parents.into_iter(), above: 0 }];
         while let Some(top) = stack.last_mut() {
             let Some(parent) = top.parents.next() else {
@@ -156,7 +167,7 @@ impl<F: Format> Graph<F> {
             match stored {
                 Some(generation) => top.above = top.above.max(generation),
                 None => {
-                    let parents = self.parents(&parent.oid, &commit)?.to_vec();
+                    let parents = self.parents(&parent.oid, &commit)?;
                     stack.push(Open { oid: parent.oid, parents: parents.into_iter(), above: 0 });
                 }
             }
@@ -168,7 +179,7 @@ impl<F: Format> Graph<F> {
 /// A commit whose parents are being looked at.
 struct Open {
     oid: Oid,
-    parents: IntoIter<ObjRef>,
+    parents: smallvec::IntoIter<[ObjRef; 2]>,
     above: u64,
 }
 
@@ -177,7 +188,7 @@ struct Open {
 pub(crate) struct Node {
     pub(crate) at: ObjRef,
     pub(crate) generation: u64,
-    pub(crate) parents: Vec<ObjRef>,
+    pub(crate) parents: Parents,
 }
 
 impl Ord for Node {

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use bristlecone_core::{Format, ObjRef, Oid};
+use bristlecone_core::{CommitId, Format, ObjRef, Oid};
 
 use super::{
     super::Repo,
@@ -37,14 +37,14 @@ impl<F: Format> Repo<F> {
     ///
     /// # Errors
     /// As [`Repo::read_commit`]; those of [`crate::Backend::write_derived`], such as [`Error::ReadOnly`].
-    pub fn index_history(&self, head: impl Into<ObjRef>) -> Result<u64> {
+    pub fn index_history(&self, head: CommitId) -> Result<u64> {
         let store = self.now();
         let mut graph = Graph::new(store.clone());
         let mut index = Index::load(&store);
         let mut added = 0;
-        let mut next = Some(graph.read_numbered(&head.into())?);
+        let mut next = Some(graph.read_numbered(&self.shared.commit_ref(head))?);
         while let Some(entry) = next {
-            next = match index.find(&entry.at.oid, entry.number()) {
+            next = match index.find(&entry.id.oid(), entry.number()) {
                 Some(spot) => match index.below(spot) {
                     Some(below) => Some(graph.read_numbered(&below)?),
                     None => None,
@@ -169,7 +169,7 @@ impl<F: Format> Index<F> {
     pub(super) fn extend(&mut self, graph: &mut Graph<F>, newest: LogEntry) -> Result<(u64, Option<LogEntry>)> {
         let (mut commits, below) = self.collect(graph, newest)?;
         commits.reverse();
-        let spot = below.as_ref().and_then(|entry| self.find(&entry.at.oid, entry.number()));
+        let spot = below.as_ref().and_then(|entry| self.find(&entry.id.oid(), entry.number()));
         let on_top = spot.filter(|spot| spot.position + 1 == self.runs[spot.run].count as usize);
         if spot.is_some() && on_top.is_none() && commits.len() < SIDE_COMMITS_MIN {
             return Ok((0, below));
@@ -185,7 +185,7 @@ impl<F: Format> Index<F> {
             self.put(Some(old.run), file, below, &all);
         } else if self.runs.len() < RUNS_MAX {
             let file = (0..).find(|&file| self.runs.iter().all(|run| run.file != file)).unwrap_or_default();
-            self.put(None, file, below.as_ref().map(|entry| entry.at.oid), &commits);
+            self.put(None, file, below.as_ref().map(|entry| entry.id.oid()), &commits);
         } else {
             return Ok((0, below));
         }
@@ -200,11 +200,11 @@ impl<F: Format> Index<F> {
             // The line is followed first, so that what changed in many commits is looked at together.
             let (mut line, mut pairs) = (Vec::new(), Vec::new());
             while line.len() < TOGETHER_MAX.min(COMMITS_MAX - commits.len())
-                && let Some(entry) = next.take_if(|entry| self.find(&entry.at.oid, entry.number()).is_none())
+                && let Some(entry) = next.take_if(|entry| self.find(&entry.id.oid(), entry.number()).is_none())
             {
-                let parents = graph.parents(&entry.at.oid, &entry.commit)?;
+                let parents = graph.parents(&entry.id.oid(), &entry.commit)?;
                 next = parents.first().map(|parent| graph.read_numbered(parent)).transpose()?;
-                pairs.push((next.as_ref().map(|parent| parent.commit.tree), entry.commit.tree));
+                pairs.push((next.as_ref().map(|parent| parent.commit.tree.into()), entry.commit.tree.into()));
                 line.push(entry);
             }
             if line.is_empty() {
@@ -215,7 +215,7 @@ impl<F: Format> Index<F> {
                     return Ok((commits, Some(entry)));
                 }
                 hashes += changes.as_ref().map_or(0, Vec::len);
-                commits.push(Indexed { oid: entry.at.oid, generation: entry.number(), changes });
+                commits.push(Indexed { oid: entry.id.oid(), generation: entry.number(), changes });
             }
         }
         Ok((commits, next))

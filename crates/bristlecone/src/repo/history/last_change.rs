@@ -1,6 +1,6 @@
 //! The last change of a path, without walking every commit.
 
-use bristlecone_core::{AsPath, Format, ObjRef};
+use bristlecone_core::{AsPath, CommitId, Format, ObjRef};
 
 use super::{
     super::Repo,
@@ -30,7 +30,7 @@ impl<F: Format> Repo<F> {
     ///
     /// # Errors
     /// As [`Repo::read_commit`] and [`crate::Tree::get`]; [`crate::Error::Path`].
-    pub fn last_change(&self, head: impl Into<ObjRef>, path: impl AsPath) -> Result<Option<LogEntry>> {
+    pub fn last_change(&self, head: CommitId, path: impl AsPath) -> Result<Option<LogEntry>> {
         let path = path.as_path()?;
         let store = self.now();
         let mut search = Search {
@@ -43,7 +43,7 @@ impl<F: Format> Repo<F> {
             passed: 0,
             added: 0,
         };
-        let found = search.run(&head.into());
+        let found = search.run(&self.shared.commit_ref(head));
         // What was learnt is worth keeping, and no reason to fail.
         let _ = search.index.save();
         found
@@ -75,7 +75,7 @@ impl<F: Format> Search<F> {
         loop {
             if let Some(hash) = self.hash {
                 match self.touch(&entry, hash)? {
-                    Some(Touch::At(oid)) if oid != entry.at.oid => entry = self.graph.read_numbered(&oid.into())?,
+                    Some(Touch::At(oid)) if oid != entry.id.oid() => entry = self.graph.read_numbered(&oid.into())?,
                     Some(Touch::Below(Some(oid))) => {
                         // Where one stretch was long enough to be added, so is what lies below.
                         self.passed = if self.added > 0 { PASSED_MAX } else { 0 };
@@ -97,12 +97,12 @@ impl<F: Format> Search<F> {
 
     /// Asks the index; `None` if it does not know the commit.
     fn touch(&mut self, entry: &LogEntry, hash: u32) -> Result<Option<Touch>> {
-        let mut spot = self.index.find(&entry.at.oid, entry.number());
+        let mut spot = self.index.find(&entry.id.oid(), entry.number());
         if spot.is_none() && self.passed >= PASSED_MAX && self.added < ADDED_MAX && !self.index.has_failed() {
             let newest = self.stretch.take().unwrap_or_else(|| entry.clone());
             self.added += self.index.extend(&mut self.graph, newest)?.0;
             self.passed = 0;
-            spot = self.index.find(&entry.at.oid, entry.number());
+            spot = self.index.find(&entry.id.oid(), entry.number());
         }
         let Some(spot) = spot else {
             self.stretch.get_or_insert_with(|| entry.clone());
@@ -115,10 +115,10 @@ impl<F: Format> Search<F> {
 
     /// Compares a commit with its parents.
     fn step(&mut self, entry: &LogEntry) -> Result<Step> {
-        let parents = self.graph.parents(&entry.at.oid, &entry.commit)?;
+        let parents = self.graph.parents(&entry.id.oid(), &entry.commit)?;
         for (index, parent) in parents.iter().enumerate() {
             let parent = self.graph.read_numbered(parent)?;
-            if self.watch.same(&entry.commit.tree, &parent.commit.tree)? {
+            if self.watch.same(&entry.commit.tree.into(), &parent.commit.tree.into())? {
                 if index > 0 {
                     // Another line begins.
                     (self.stretch, self.passed) = (None, 0);
@@ -126,7 +126,7 @@ impl<F: Format> Search<F> {
                 return Ok(Step::Same(Box::new(parent)));
             }
         }
-        let never = parents.is_empty() && !self.watch.is_there(&entry.commit.tree)?;
+        let never = parents.is_empty() && !self.watch.is_there(&entry.commit.tree.into())?;
         Ok(if never { Step::Never } else { Step::Changed })
     }
 }

@@ -39,6 +39,7 @@ pub(super) struct Limited<F: Format> {
 impl<F: Format> Limited<F> {
     pub(super) fn new(store: Arc<Store<F>>, heads: &[ObjRef], options: LogOptions) -> Result<Self> {
         let order = options.order;
+        let exclude = store.commit_refs(&options.exclude);
         let mut walk = Walk {
             watch: Watch::over(&store, &options.paths),
             graph: Graph::new(store),
@@ -46,11 +47,11 @@ impl<F: Format> Limited<F> {
             since: options.since.unwrap_or(i64::MIN),
             until: options.until.unwrap_or(i64::MAX),
             met: OidMap::default(),
-            named: options.exclude.iter().map(|at| at.oid).collect(),
-            excluded: options.exclude.iter().map(|at| at.oid).collect(),
+            named: exclude.iter().map(|at| at.oid).collect(),
+            excluded: exclude.iter().map(|at| at.oid).collect(),
             queue: Queue::default(),
         };
-        walk.start(heads, &options.exclude, options.heads_before)?;
+        walk.start(heads, &exclude, options.heads_before)?;
         let mut listed = walk.limit()?;
         match order {
             LogOrder::Date => {}
@@ -125,10 +126,12 @@ impl<F: Format> Walk<F> {
     fn meet(&mut self, at: &ObjRef) -> Result<()> {
         if !self.met.contains_key(&at.oid) {
             let entry = self.graph.read(at)?;
-            let parents = SmallVec::from_slice(self.graph.parents(&at.oid, &entry.commit)?);
-            let (tree, seconds) = (entry.commit.tree, entry.commit.committer.seconds);
-            self.met
-                .insert(at.oid, Met { at: entry.at, tree, seconds, parents, queued: false, taken: false, same: false });
+            let parents = self.graph.parents(&at.oid, &entry.commit)?;
+            let (tree, seconds) = (entry.commit.tree.into(), entry.commit.committer.seconds);
+            self.met.insert(
+                at.oid,
+                Met { at: entry.id.into(), tree, seconds, parents, queued: false, taken: false, same: false },
+            );
         }
         Ok(())
     }

@@ -39,9 +39,9 @@ enum State<F: Format> {
 }
 
 impl<F: Format> Log<F> {
-    pub(super) fn new(store: Arc<Store<F>>, heads: &[ObjRef], options: LogOptions) -> Self {
+    pub(super) fn new(store: Arc<Store<F>>, heads: Vec<ObjRef>, options: LogOptions) -> Self {
         let left = options.limit.unwrap_or(usize::MAX);
-        Self { store, left, state: State::Start(heads.to_vec(), options) }
+        Self { store, left, state: State::Start(heads, options) }
     }
 
     fn advance(&mut self) -> Result<Option<LogEntry>> {
@@ -139,7 +139,7 @@ impl Loaded {
 impl<F: Format> Walk<F> {
     fn new(store: Arc<Store<F>>, options: LogOptions) -> Self {
         Self {
-            excluded: Excluded { start: options.exclude, ..Excluded::default() },
+            excluded: Excluded { start: store.commit_refs(&options.exclude), ..Excluded::default() },
             watch: Watch::over(&store, &options.paths),
             graph: Graph::new(store),
             first_parent: options.first_parent,
@@ -229,7 +229,7 @@ impl<F: Format> Walk<F> {
         }
         let (mut kept, shown) = match self.watch.take() {
             Some(mut watch) => {
-                let simplified = self.simplify(&mut watch, &root, &all);
+                let simplified = self.simplify(&mut watch, &root.into(), &all);
                 self.watch = Some(watch);
                 simplified?
             }
@@ -257,7 +257,7 @@ impl<F: Format> Walk<F> {
         for ((Reverse(seconds), _), oid) in waiting.iter().take(LOOK_AHEAD_MAX) {
             if let Some(waits) = loaded.get(oid).filter(|_| *seconds >= *since) {
                 let followed = if self.first_parent { 1 } else { usize::MAX };
-                others.extend(graph.parents(oid, &waits.entry.commit)?.iter().take(followed));
+                others.extend(graph.parents(oid, &waits.entry.commit)?.into_iter().take(followed));
             }
         }
         let others = others.into_iter().filter(|at| !loaded.contains_key(&at.oid) && !seen.contains(&at.oid));
@@ -270,7 +270,7 @@ impl<F: Format> Walk<F> {
             return Ok((Vec::new(), watch.is_there(root)?));
         }
         for parent in parents {
-            if watch.same(root, &self.loaded[&parent.oid].entry.commit.tree)? {
+            if watch.same(root, &self.loaded[&parent.oid].entry.commit.tree.into())? {
                 return Ok((vec![*parent], false));
             }
         }

@@ -1,6 +1,6 @@
 //! Commits as people name them: `main`, `HEAD~3`, `refs/tags/v1^2`, `1f3a9c`.
 
-use bristlecone_core::{Format, Kind, ObjRef, Oid, to_hex};
+use bristlecone_core::{CommitId, Format, Kind, ObjRef, Oid, to_hex};
 
 use super::{
     super::{HEAD, Repo, check_ref_name},
@@ -26,7 +26,7 @@ impl<F: Format> Repo<F> {
     /// [`Error::NoRef`] with as much of `text` as names nothing; [`Error::Usage`] for suffixes that are none and
     /// digits that several commits begin with; [`Error::WrongKind`] for the full id of another object, and for a ref or
     /// tag that leads to one; those of the backend.
-    pub fn revparse(&self, text: &str) -> Result<ObjRef> {
+    pub fn revparse(&self, text: &str) -> Result<CommitId> {
         let base = text.find(['~', '^']).unwrap_or(text.len());
         let mut at = self.named(&text[..base])?;
         let mut rest = &text[base..];
@@ -43,7 +43,7 @@ impl<F: Format> Repo<F> {
         Ok(at)
     }
 
-    fn named(&self, name: &str) -> Result<ObjRef> {
+    fn named(&self, name: &str) -> Result<CommitId> {
         let name = if name == "@" { HEAD } else { name };
         if !name.is_empty() {
             for prefix in PREFIXES {
@@ -86,7 +86,7 @@ impl<F: Format> Repo<F> {
         Ok(found)
     }
 
-    fn nth_ancestor(&self, at: ObjRef, number: u32) -> Result<Option<ObjRef>> {
+    fn nth_ancestor(&self, at: CommitId, number: u32) -> Result<Option<CommitId>> {
         let mut at = at;
         for _ in 0..number {
             let Some(parent) = self.nth_parent(at, 1)? else { return Ok(None) };
@@ -95,13 +95,13 @@ impl<F: Format> Repo<F> {
         Ok(Some(at))
     }
 
-    fn nth_parent(&self, at: ObjRef, number: u32) -> Result<Option<ObjRef>> {
+    fn nth_parent(&self, at: CommitId, number: u32) -> Result<Option<CommitId>> {
         let commit = self.read_commit(at)?;
         if number == 0 {
             return Ok(Some(at));
         }
         let mut graph = Graph::new(self.now());
-        Ok(graph.parents(&at.oid, &commit)?.get(number as usize - 1).copied())
+        Ok(graph.parents(&at.oid(), &commit)?.get(number as usize - 1).map(|&parent| self.shared.commit_id(parent)))
     }
 }
 
