@@ -265,7 +265,9 @@ impl Wanted {
         }
         match (self, kind) {
             (Self::Untagged, _) => Ok((kind, at)),
-            (Self::Kind(Kind::Node), Kind::Commit) => Ok((Kind::Node, repo.read_commit(repo.commit_id(at))?.tree.into())),
+            (Self::Kind(Kind::Node), Kind::Commit) => {
+                Ok((Kind::Node, repo.read_commit(repo.commit_id(at))?.tree.into()))
+            }
             (Self::Kind(Kind::Contents), Kind::Pieces) => Ok((kind, at)),
             (Self::Kind(wanted), _) if wanted == kind => Ok((kind, at)),
             (Self::Kind(wanted), _) => {

@@ -79,7 +79,7 @@ fn branches<F: Format>(
         if count != values.len() as u64 {
             return Err(wrong(format!("{name} has {count} entries in place of {}", values.len())));
         }
-        if tree.root()? != root {
+        if tree.root()? != root.into() {
             return Err(wrong(format!("the root of {name} is not that of its contents made at once in memory")));
         }
         history(&repo, head, commits)?;

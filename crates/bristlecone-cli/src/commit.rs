@@ -235,7 +235,7 @@ fn not_as_expected(error: Error) -> Failure {
 fn root_of(tree: &Tree) -> Result<Option<TreeId>> {
     match tree.root() {
         Err(Error::Format(FormatError::Unsupported { .. })) if tree.is_empty()? => Ok(None),
-        root => Ok(Some(root?.into())),
+        root => Ok(Some(root?)),
     }
 }
 

@@ -89,12 +89,6 @@ macro_rules! typed_ids {
 
         impl Eq for $name {}
 
-        impl PartialEq<Oid> for $name {
-            fn eq(&self, other: &Oid) -> bool {
-                self.oid == *other
-            }
-        }
-
         impl PartialOrd for $name {
             fn partial_cmp(&self, other: &Self) -> Option<cmp::Ordering> {
                 Some(self.cmp(other))
@@ -146,8 +140,12 @@ typed_ids! {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        collections::{BTreeSet, HashSet},
+        string::ToString,
+    };
+
     use super::*;
-    use std::collections::{BTreeSet, HashSet};
 
     #[test]
     fn the_id_alone_counts() {

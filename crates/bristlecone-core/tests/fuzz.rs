@@ -101,7 +101,7 @@ fn samples() -> Vec<(Kind, Vec<u8>)> {
         native.update(&Only(Kind::Node, &[]), &mut objects, None, &changes).unwrap();
     }
     let who = Signature { ident: b"Ada <a@b>".to_vec(), seconds: -5, zone: Zone::from_minutes(-90) };
-    let mut commit = Commit::new(large, vec![large, large], who.clone(), "message");
+    let mut commit = Commit::new(large.into(), vec![large.into(), large.into()], who.clone(), "message");
     native.put_commit(&mut objects, &commit, 1).unwrap();
     commit.committer.seconds = 9;
     commit.headers = vec![(b"encoding".to_vec(), b"latin".to_vec())];

@@ -160,7 +160,7 @@ fn unsplit(native: &Native, objects: &mut Objects) {
 fn commits(native: &Native, objects: &mut Objects) {
     let who =
         Signature { ident: b"Ada <ada@example.org>".to_vec(), seconds: 1_700_000_000, zone: Zone::from_minutes(60) };
-    let first = Commit::new(id(1), vec![], who.clone(), "first\n");
+    let first = Commit::new(id(1).into(), vec![], who.clone(), "first\n");
     native.put_commit(objects, &first, 1).unwrap();
     let odd = Signature { ident: b"\xc0 <".to_vec(), seconds: -1, zone: Zone::from_bytes(b"-51800") };
     let headers = vec![
@@ -168,7 +168,13 @@ fn commits(native: &Native, objects: &mut Objects) {
         (b"gpgsig".to_vec(), b"-----BEGIN\n\n-----END".to_vec()),
         (b"git-raw".to_vec(), b"tree 0\n".to_vec()),
     ];
-    let merge = Commit { parents: vec![id(2), id(3), id(2)], committer: odd, headers, message: vec![], ..first };
+    let merge = Commit {
+        parents: vec![id(2).into(), id(3).into(), id(2).into()],
+        committer: odd,
+        headers,
+        message: vec![],
+        ..first
+    };
     native.put_commit(objects, &merge, 9).unwrap();
 }
 

@@ -60,7 +60,7 @@ fn native_examples() -> Vec<Example> {
     let tree = native.update(&NoSource, &mut objects, None, &changes).unwrap().unwrap();
     let who =
         Signature { ident: b"Ada <ada@example.org>".to_vec(), seconds: 1_700_000_000, zone: Zone::from_minutes(60) };
-    let commit = native.put_commit(&mut objects, &Commit::new(tree, vec![], who.clone(), "first"), 1).unwrap();
+    let commit = native.put_commit(&mut objects, &Commit::new(tree.into(), vec![], who.clone(), "first"), 1).unwrap();
     let tag = Tag {
         target: commit,
         kind: Kind::Commit,
@@ -112,8 +112,8 @@ fn tezos_examples() -> (Vec<Example>, Objects) {
     make("root", &mut |objects| directory(tezos, &changes, objects));
     let single = [inline(b"singleton-step", b"singleton-val")];
     let single = make("single", &mut |objects| directory(tezos, &single, objects));
-    let parent = make("parent", &mut |objects| commit(single, vec![], "", objects));
-    make("commit", &mut |objects| commit(dir, vec![parent], "Tezos", objects));
+    let parent = make("parent", &mut |objects| commit(single.into(), vec![], "", objects));
+    make("commit", &mut |objects| commit(dir.into(), vec![parent.into()], "Tezos", objects));
     let eight = [&b"00"[..], b"01", b"02", b"03", b"04", b"05", b"06", b"07"].map(|name| inline(name, zeros));
     let first_leaf = |tezos: Tezos, at: ObjRef, objects: &Objects| {
         let mut at = at;
@@ -159,7 +159,7 @@ fn git_examples() -> Vec<Example> {
     names.sort();
     let twenty: Vec<Change<'_>> = names.iter().map(|name| value(name.as_bytes())).collect();
     directory(&twenty);
-    let commit = git.put_commit(&mut objects, &Commit::new(fruit, vec![], who.clone(), "first\n"), 1).unwrap();
+    let commit = git.put_commit(&mut objects, &Commit::new(fruit.into(), vec![], who.clone(), "first\n"), 1).unwrap();
     let (target, kind, name, tagger) = (commit, Kind::Commit, b"v1".to_vec(), Some(who));
     let tag = Tag { target, kind, name, tagger, headers: vec![], message: b"notes\n".to_vec() };
     git.put_tag(&mut objects, &tag).unwrap();

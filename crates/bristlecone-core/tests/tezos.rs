@@ -387,7 +387,7 @@ fn what_contexts_cannot_hold_is_refused() {
     assert!(tezos.update(&objects, &mut other, None, &[Change { mode: usual, ..change }]).is_ok());
     assert!(tezos.empty_dir(&mut put).is_err());
     let root = ObjRef::from(Oid::from_array([1; 32]));
-    let sound = Commit::new(root, vec![], Signature::new("Tezos", 5), "m");
+    let sound = Commit::new(root.into(), vec![], Signature::new("Tezos", 5), "m");
     assert!(tezos.put_commit(&mut put, &sound, 1).is_ok());
     let mut lossy = sound.clone();
     lossy.committer.seconds = 6;
@@ -550,7 +550,12 @@ fn recorded_objects() {
 
     let commit = |root: ObjRef, parents: Vec<ObjRef>, date, author: &str, message: &str| {
         let mut put = Put { objects: &objects, new: Vec::new(), again: 0 };
-        let commit = Commit::new(root, parents, Signature::new(author, date), message);
+        let commit = Commit::new(
+            root.into(),
+            parents.into_iter().map(Into::into).collect(),
+            Signature::new(author, date),
+            message,
+        );
         let at = tezos.put_commit(&mut put, &commit, 1).unwrap();
         let object = Object::from_body(Kind::Commit, put.new[0].2[..].into());
         assert_eq!(tezos.decode_commit(&object), Ok(commit));

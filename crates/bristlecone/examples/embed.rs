@@ -22,7 +22,7 @@ fn main() -> Result<()> {
 
     // The commit writes what changed and moves the branch in one step; once it returns, it is on the disk.
     let at = main.commit(&mut tree, &Info::message(format!("visit {visits}")))?;
-    println!("committed {}, root {}", at.oid, tree.root()?);
+    println!("committed {at}, root {}", tree.root()?);
 
     // Lookups load what they pass. Listings are in order, within bounds.
     println!("the plum is {}", main.tree()?.get("fruit/plum")?.map_or_else(String::new, |value| text(&value)));

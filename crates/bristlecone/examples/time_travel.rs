@@ -6,7 +6,7 @@
 //! ```
 
 use bristlecone::{
-    DirEntry, Durability, Info, LogEntry, LogOptions, Native, ObjRef, Repo, Result, Signature, disk::DiskOptions,
+    CommitId, DirEntry, Durability, Info, LogEntry, LogOptions, Native, Repo, Result, Signature, disk::DiskOptions,
     escape,
 };
 
@@ -53,7 +53,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-fn relation(repo: &Repo, old: ObjRef, head: ObjRef) -> Result<&'static str> {
+fn relation(repo: &Repo, old: CommitId, head: CommitId) -> Result<&'static str> {
     Ok(if repo.is_ancestor(old, head)? { "one led to the other" } else { "they are apart" })
 }
 
@@ -81,7 +81,7 @@ fn write_history(repo: &Repo) -> Result<()> {
 }
 
 fn show(entry: &LogEntry) {
-    println!("  {} {}", &entry.at.oid.to_string()[..10], escape(&entry.commit.message));
+    println!("  {} {}", &entry.id.to_string()[..10], escape(&entry.commit.message));
 }
 
 /// Opens the store in the folder that is the first argument, making it if need be; without one, in memory.

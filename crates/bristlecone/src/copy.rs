@@ -43,7 +43,8 @@ impl<F: Format> Repo<F> {
     /// [`Error::Usage`] if `from` has another format or other options; [`Error::Missing`] if it lacks an object;
     /// [`Error::BadObject`] for one whose bytes have another id, or that is not what the format makes of its contents; what
     /// was copied before it stays, and nothing names it. Those of both backends.
-    pub fn copy_objects(&self, from: &Self, heads: &[ObjRef]) -> Result<Copied> {
+    pub fn copy_objects<I: Into<ObjRef> + std::marker::Copy>(&self, from: &Self, heads: &[I]) -> Result<Copied> {
+        let heads: Vec<ObjRef> = heads.iter().map(|&head| head.into()).collect();
         if self.format().options() != from.format().options() || self.shared.empty != from.shared.empty {
             return Err(Error::Usage { reason: "objects go between stores of the same format and options alone" });
         }
@@ -61,7 +62,7 @@ impl<F: Format> Repo<F> {
             checked: self.shared.take_checked(),
             copied: Copied::default(),
         };
-        let done = copy.run(heads);
+        let done = copy.run(&heads);
         self.shared.keep_checked(copy.checked);
         done.map(|()| copy.copied)
     }

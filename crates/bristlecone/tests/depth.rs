@@ -73,7 +73,7 @@ fn whole_life<F: Format>(repo: &Repo<F>) -> Outcome {
     let last = path(PATH_STEPS_MAX, "v");
     tree.set(&last, "changed")?;
     let second = main.commit(&mut tree, &Info::unsigned("changed"))?;
-    assert_eq!(repo.last_change(second, &last)?.map(|entry| entry.at), Some(second));
+    assert_eq!(repo.last_change(second, &last)?.map(|entry| entry.id), Some(second));
     repo.index_history(second)?;
     let filtered = LogOptions::default().paths(vec![last.clone()]);
     assert_eq!(repo.log(&[second], filtered).count(), 2);
@@ -95,7 +95,7 @@ fn whole_life<F: Format>(repo: &Repo<F>) -> Outcome {
 
     let other = memory(repo.format().clone());
     other.copy_objects(repo, &[second])?;
-    assert_eq!(other.checkout(second.oid)?.get(&last)?.as_deref(), Some(&b"changed"[..]));
+    assert_eq!(other.checkout(second.oid().into())?.get(&last)?.as_deref(), Some(&b"changed"[..]));
     let mut copied = other.tree();
     copied.set_tree("", &tree)?;
     assert!(copied.same(&tree)?);

@@ -12,7 +12,7 @@ use std::{
 };
 
 use bristlecone::{
-    Backend, Commit, Counted, Durability, EntryKind, Error, Info, LogOptions, LogOrder, MemoryBackend, ObjRef, Path,
+    Backend, Commit, CommitId, Counted, Durability, EntryKind, Error, Info, LogOptions, LogOrder, MemoryBackend, Path,
     ReadOnly, RefTarget, Repo, Signature, Tree, core::native::Native, disk::DiskOptions,
 };
 use bristlecone_needs::needs;
@@ -41,7 +41,7 @@ impl Random {
 /// A history with everything known about it. Commit `n` has parents below `n`.
 struct Dag {
     repo: Repo,
-    at: Vec<ObjRef>,
+    at: Vec<CommitId>,
     parents: Vec<Vec<usize>>,
     seconds: Vec<i64>,
     // Ancestors of each commit, itself included.
@@ -105,7 +105,7 @@ impl Dag {
         let n = self.at.len();
         let who = Signature::new(*b"A <a@b>", seconds);
         let info = Info::message(format!("{n}")).by(who).durability(Durability::None);
-        let above: Vec<ObjRef> = parents.iter().map(|&parent| self.at[parent]).collect();
+        let above: Vec<CommitId> = parents.iter().map(|&parent| self.at[parent]).collect();
         let at = self.repo.commit_tree(&mut tree, &above, &info).unwrap();
         let mut ancestors = BTreeSet::from([n]);
         parents.iter().for_each(|&parent| ancestors.extend(&self.ancestors[parent]));
@@ -114,19 +114,19 @@ impl Dag {
         self.parents.push(parents);
         self.seconds.push(seconds);
         self.ancestors.push(ancestors);
-        self.numbers.insert(at.oid, n);
+        self.numbers.insert(at.oid(), n);
     }
 
-    fn numbers(&self, commits: &[ObjRef]) -> Vec<usize> {
-        commits.iter().map(|at| self.numbers[&at.oid]).collect()
+    fn numbers(&self, commits: &[CommitId]) -> Vec<usize> {
+        commits.iter().map(|at| self.numbers[&at.oid()]).collect()
     }
 
     fn log(&self, heads: &[usize], options: LogOptions) -> Vec<usize> {
-        let heads: Vec<ObjRef> = heads.iter().map(|&head| self.at[head]).collect();
+        let heads: Vec<CommitId> = heads.iter().map(|&head| self.at[head]).collect();
         let entries = self.repo.log(&heads, options).map(|entry| entry.unwrap());
         entries
-            .inspect(|entry| assert_eq!(entry.generation, self.repo.generation(entry.at).ok()))
-            .map(|entry| self.numbers[&entry.at.oid])
+            .inspect(|entry| assert_eq!(entry.generation, self.repo.generation(entry.id).ok()))
+            .map(|entry| self.numbers[&entry.id.oid()])
             .collect()
     }
 
@@ -291,7 +291,7 @@ fn bases_of_many_agree_with_brute_force() {
         let tips: Vec<usize> = (0..[1, 2, 3, 5, 70][random.below(5)]).map(|_| random.below(dag.at.len())).collect();
         let common = tips.iter().map(|&tip| dag.ancestors[tip].clone());
         let common = common.reduce(|one, other| &one & &other).unwrap();
-        let refs: Vec<ObjRef> = tips.iter().map(|&tip| dag.at[tip]).collect();
+        let refs: Vec<CommitId> = tips.iter().map(|&tip| dag.at[tip]).collect();
         let bases = dag.numbers(&dag.repo.merge_bases_many(&refs).unwrap());
         assert_eq!(BTreeSet::from_iter(bases), dag.best(&common), "seed {seed}: {tips:?}");
     }
@@ -366,7 +366,7 @@ fn last_changes_agree_with_naive_ones_whatever_happens_to_the_index() {
             for _ in 0..40 {
                 let (head, path) = (dag.at.len() - 1 - random.below(dag.at.len().min(300)), random.below(PATHS.len()));
                 let found = dag.repo.last_change(dag.at[head], PATHS[path]).unwrap();
-                let found = found.map(|entry| dag.numbers[&entry.at.oid]);
+                let found = found.map(|entry| dag.numbers[&entry.id.oid()]);
                 let naive = dag.naive_last_change(head, path);
                 assert_eq!(found, naive, "seed {seed}, round {round}: {head} {}", PATHS[path]);
                 let options = LogOptions::default().paths(vec![PATHS[path].parse().unwrap()]).limit(1);
@@ -394,13 +394,13 @@ fn grow(dag: &mut Dag, random: &mut Random) {
 }
 
 /// A line of commits, each of which changes one of 5,000 files in 50 folders.
-fn line(repo: &Repo, count: usize, each: impl Fn(usize, &mut Tree)) -> Vec<ObjRef> {
-    let (mut tree, mut at) = (repo.tree(), Vec::<ObjRef>::new());
+fn line(repo: &Repo, count: usize, each: impl Fn(usize, &mut Tree)) -> Vec<CommitId> {
+    let (mut tree, mut at) = (repo.tree(), Vec::<CommitId>::new());
     for n in 0..count {
         tree.set(format!("dir-{}/file-{}", n % 50, n * 7 % 4999), format!("{n}")).unwrap();
         each(n, &mut tree);
         let info = Info::message("").by(Signature::new("", n as i64)).durability(Durability::None);
-        let parents: Vec<ObjRef> = at.last().copied().into_iter().collect();
+        let parents: Vec<CommitId> = at.last().copied().into_iter().collect();
         at.push(repo.commit_tree(&mut tree, &parents, &info).unwrap());
     }
     at
@@ -422,7 +422,7 @@ fn last_change_reads_far_fewer_commits_than_there_are() {
     });
     let ask = |what: &str, path: &str, head: usize| {
         let before = counts.reads.load(Relaxed);
-        let found = repo.last_change(at[head], path).unwrap().map(|entry| entry.at);
+        let found = repo.last_change(at[head], path).unwrap().map(|entry| entry.id);
         let reads = counts.reads.load(Relaxed) - before;
         println!("{what}: {path} at {head}: {reads} reads");
         (found, reads)
@@ -466,7 +466,7 @@ fn last_change_works_where_nothing_can_be_written() {
         }
     });
     let repo = Repo::with_backend(Native::new(), Arc::new(ReadOnly(memory)));
-    assert_eq!(repo.last_change(at[3999], "rare").unwrap().map(|entry| entry.at), Some(at[100]));
+    assert_eq!(repo.last_change(at[3999], "rare").unwrap().map(|entry| entry.id), Some(at[100]));
     assert!(matches!(repo.index_history(at[3999]), Err(Error::ReadOnly)));
 }
 
@@ -483,11 +483,11 @@ fn the_index_is_kept_on_disk() -> Outcome {
     drop(repo);
     let repo = Repo::<Native>::open(dir.path(), DiskOptions::default())?;
     assert_eq!(repo.index_history(at[1499])?, 0);
-    assert_eq!(repo.last_change(at[1499], "rare")?.map(|entry| entry.at), Some(at[100]));
+    assert_eq!(repo.last_change(at[1499], "rare")?.map(|entry| entry.id), Some(at[100]));
     for file in std::fs::read_dir(dir.path().join("derived"))? {
         std::fs::write(file?.path(), b"damage")?;
     }
-    assert_eq!(repo.last_change(at[1499], "rare")?.map(|entry| entry.at), Some(at[100]));
+    assert_eq!(repo.last_change(at[1499], "rare")?.map(|entry| entry.id), Some(at[100]));
     assert_eq!(repo.index_history(at[1499])?, 0, "the question brought the index back");
     Ok(())
 }
@@ -499,8 +499,8 @@ fn deep_histories_need_no_stack() {
     let mut tree = repo.tree();
     tree.set("a", "1").unwrap();
     let root = tree.write().unwrap();
-    let mut at: Vec<ObjRef> = Vec::with_capacity(COUNT);
-    let write = |n: usize, parents: Vec<ObjRef>, generation: u64| {
+    let mut at: Vec<CommitId> = Vec::with_capacity(COUNT);
+    let write = |n: usize, parents: Vec<CommitId>, generation: u64| {
         let commit = Commit::new(root, parents, Signature::new("", n as i64), "");
         repo.write_commit(&commit, generation, Durability::None).unwrap()
     };
@@ -521,8 +521,8 @@ fn deep_histories_need_no_stack() {
     assert!(!repo.is_ancestor(side[1], last).unwrap());
     assert_eq!(repo.merge_bases(last, tip).unwrap(), [first]);
     assert_eq!(repo.ahead_behind(last, tip).unwrap(), (COUNT as u64 - 1, COUNT as u64 / 4));
-    assert_eq!(repo.revparse(&format!("{}~{}", last.oid, COUNT - 1)).unwrap(), first);
-    assert_eq!(repo.last_change(last, "a").unwrap().map(|entry| entry.at), Some(first));
+    assert_eq!(repo.revparse(&format!("{}~{}", last.oid(), COUNT - 1)).unwrap(), first);
+    assert_eq!(repo.last_change(last, "a").unwrap().map(|entry| entry.id), Some(first));
     let entry = repo.log(&[tip], LogOptions::default().limit(1)).next().unwrap().unwrap();
     assert_eq!(entry.generation, Some(COUNT as u64 / 4 + 1));
 }
@@ -558,7 +558,7 @@ fn names_lead_to_commits() -> Outcome {
     let mut tree = main.tree()?;
     let merge = main.commit_with_parents(&mut tree, &[three, one], &Info::unsigned("merge"))?;
     repo.set_head("main")?;
-    let hex = merge.oid.to_string();
+    let hex = merge.oid().to_string();
     for (text, wanted) in [
         ("main", merge),
         ("HEAD", merge),
@@ -596,7 +596,7 @@ fn names_lead_to_commits() -> Outcome {
     for text in ["main~x", "main^{tree}", "main~99999999999", "main~1x"] {
         assert!(matches!(repo.revparse(text), Err(Error::Usage { .. })), "{text}");
     }
-    let root = repo.read_commit(merge)?.tree.oid.to_string();
+    let root = repo.read_commit(merge)?.tree.oid().to_string();
     assert!(matches!(repo.revparse(&root), Err(Error::WrongKind { .. })));
     assert!(matches!(repo.revparse(&root[..20]), Err(Error::NoRef { .. })), "a short id means a commit");
     Ok(())
@@ -609,7 +609,7 @@ fn tags_come_before_branches() -> Outcome {
     let commit = |text: &str| main.edit(&Info::unsigned(text), |tree| tree.set("a", text));
     let (one, two) = (commit("1")?, commit("2")?);
     for (name, at) in [("refs/tags/v1", one), ("refs/tags/main", one), ("refs/tags/release/1", two)] {
-        repo.compare_and_set(name, None, Some(RefTarget::Object(at)), Durability::None)?;
+        repo.compare_and_set(name, None, Some(RefTarget::Object(at.into())), Durability::None)?;
     }
     assert_eq!(repo.tags()?, ["main", "release/1", "v1"]);
     for (text, wanted) in [
@@ -626,8 +626,8 @@ fn tags_come_before_branches() -> Outcome {
     assert_eq!(repo.peel(two)?, two);
     let root = repo.read_commit(one)?.tree;
     assert!(matches!(repo.peel(root), Err(Error::WrongKind { .. })));
-    assert!(matches!(repo.read_tag(one), Err(Error::WrongKind { .. })));
-    repo.compare_and_set("refs/tags/tree", None, Some(RefTarget::Object(root)), Durability::None)?;
+    assert!(matches!(repo.read_tag(one.oid().into()), Err(Error::WrongKind { .. })));
+    repo.compare_and_set("refs/tags/tree", None, Some(RefTarget::Object(root.into())), Durability::None)?;
     assert!(matches!(repo.revparse("tree"), Err(Error::WrongKind { .. })));
     Ok(())
 }

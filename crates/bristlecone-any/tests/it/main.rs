@@ -15,7 +15,7 @@ fn commit(repo: &AnyRepo, branch: &str, values: &[(&str, &str)]) -> ObjRef {
     for (path, value) in values {
         tree.set(*path, *value).unwrap();
     }
-    branch.commit(&mut tree, &Info::message(format!("set {}", values[0].0))).unwrap()
+    branch.commit(&mut tree, &Info::message(format!("set {}", values[0].0))).unwrap().into()
 }
 
 /// Returns a value at the head of a branch.

@@ -116,7 +116,7 @@ fn stores_of_every_format_open_as_what_they_are() {
         drop(made);
         let repo = AnyRepo::open_read_only(&place).unwrap();
         assert_eq!(repo.format(), &format);
-        assert_eq!(repo.branch("main").unwrap().head().unwrap().map(|at| at.oid), Some(head.oid));
+        assert_eq!(repo.branch("main").unwrap().head().unwrap().map(|at| at.oid()), Some(head.oid));
         assert_eq!(value(&repo, "main", "fruit/apple").as_deref(), Some(&b"red"[..]), "{}", format.name());
     }
 }
@@ -321,9 +321,9 @@ fn what_is_checked_out_is_a_branch_or_a_commit() {
     assert_eq!(repo.checked_out().unwrap(), Head::Branch(FIRST_BRANCH.to_owned()));
     assert_eq!(repo.checked_out_commit().unwrap(), None);
     let at = commit(&repo, "main", &[("a", "1")]);
-    assert_eq!(repo.checked_out_commit().unwrap().map(|at| at.oid), Some(at.oid));
-    repo.detach_head(at).unwrap();
-    assert!(matches!(repo.checked_out().unwrap(), Head::Detached(found) if found.oid == at.oid));
+    assert_eq!(repo.checked_out_commit().unwrap().map(|at| at.oid()), Some(at.oid));
+    repo.detach_head(at.into()).unwrap();
+    assert!(matches!(repo.checked_out().unwrap(), Head::Detached(found) if found.oid() == at.oid));
     assert_eq!(check_new_branch("refs/heads/trial").unwrap(), "trial");
     for name in ["HEAD", "@", "-x", "refs/heads/-x"] {
         assert!(matches!(check_new_branch(name), Err(Error::BranchName { .. })), "{name}");

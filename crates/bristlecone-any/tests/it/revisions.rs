@@ -44,13 +44,13 @@ fn revisions_lead_to_commits_and_trees_in_every_format() {
             (&first.oid.to_string()[..10], first),
         ] {
             let found = revision::commit(&repo, word(text)).unwrap_or_else(|error| panic!("{text}: {error}"));
-            assert_eq!(found.oid, wanted.oid, "{text} in {}", repo.format().name());
+            assert_eq!(found.oid(), wanted.oid, "{text} in {}", repo.format().name());
         }
         let tree = revision::tree(&repo, word("main~1:fruit")).unwrap();
         assert_eq!(tree.get("plum").unwrap().as_deref(), Some(&b"blue"[..]));
         assert_eq!(revision::object(&repo, word("main^{tree}")).unwrap().0, Kind::Node);
         let heads = revision::every_head(&repo).unwrap();
-        assert_eq!(heads.iter().map(|at| at.oid).collect::<Vec<_>>(), [third.oid, third.oid]);
+        assert_eq!(heads.iter().map(|at| at.oid()).collect::<Vec<_>>(), [third.oid, third.oid]);
     }
 }
 
@@ -82,11 +82,11 @@ fn what_is_no_revision_says_why() {
     assert_eq!(revision_error("main^{blob}"), peeled);
     let nothing = error("main:fruit/apple/core");
     assert!(matches!(nothing, Error::NothingAt { value_above: Some(above), .. } if above.to_string() == "fruit/apple"));
-    let tree = repo.read_commit(at).unwrap().tree.oid.to_string();
+    let tree = repo.read_commit(at.into()).unwrap().tree.oid().to_string();
     let no_commit = revision::commit(&repo, word(&tree)).unwrap_err();
     let wanted = |error: &Error| matches!(error, Error::Revision(RevisionError::WrongKind { found: Kind::Node, .. }));
     assert!(wanted(&no_commit) && no_commit.kind() == ErrorKind::Mistake, "{no_commit:?}");
-    let no_dir = path::check_dir(&repo.checkout(at).unwrap(), &"fruit/apple".parse().unwrap()).unwrap_err();
+    let no_dir = path::check_dir(&repo.checkout(at.into()).unwrap(), &"fruit/apple".parse().unwrap()).unwrap_err();
     assert!(matches!(no_dir, Error::NotADirectory { .. }), "{no_dir:?}");
 }
 
@@ -95,22 +95,22 @@ fn words_are_revisions_ranges_or_paths() {
     let repo = repo(AnyFormat::default());
     let first = commit(&repo, "main", &[("fruit/apple", "green")]);
     let second = commit(&repo, "main", &[("both/x", "1")]);
-    repo.branch("both").unwrap().compare_and_set(None, Some(second), Default::default()).unwrap();
+    repo.branch("both").unwrap().compare_and_set(None, Some(second.into()), Default::default()).unwrap();
     let select = |words: &[&str], rest: Option<&[&str]>| {
         let os = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
-        revision::select(&repo, &os(words), rest.map(os).as_deref(), Some(second))
+        revision::select(&repo, &os(words), rest.map(os).as_deref(), Some(second.into()))
     };
     let found = select(&["main", "^main~1", "fruit/apple"], None).unwrap();
-    assert_eq!((found.heads[0].oid, found.exclude[0].oid, found.heads_before), (second.oid, first.oid, 1));
+    assert_eq!((found.heads[0].oid(), found.exclude[0].oid(), found.heads_before), (second.oid, first.oid, 1));
     assert_eq!(found.paths.iter().map(ToString::to_string).collect::<Vec<_>>(), ["fruit/apple"]);
     let range = select(&["main~1..main"], None).unwrap();
-    assert_eq!((range.heads[0].oid, range.exclude[0].oid, range.heads_before), (second.oid, first.oid, 0));
+    assert_eq!((range.heads[0].oid(), range.exclude[0].oid(), range.heads_before), (second.oid, first.oid, 0));
     assert!(matches!(select(&["both"], None), Err(Error::Revision(RevisionError::Both { .. }))));
     assert!(matches!(select(&["neither"], None), Err(Error::Revision(RevisionError::Neither { .. }))));
     assert!(matches!(select(&["main~x"], None), Err(Error::Revision(RevisionError::Syntax { .. }))));
     assert_eq!(select(&["both"], Some(&["gone/x"])).unwrap().paths.len(), 1, "behind -- there are paths");
     let pair = revision::pair(&repo, word("main~1...main")).unwrap().unwrap();
-    assert_eq!((pair.0.oid, pair.1.oid), (first.oid, second.oid));
+    assert_eq!((pair.0.oid(), pair.1.oid()), (first.oid, second.oid));
     let lone = repo.branch("lone").unwrap();
     let mut tree = repo.tree();
     tree.set("z", "1").unwrap();

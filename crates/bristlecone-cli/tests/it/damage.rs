@@ -56,7 +56,7 @@ fn a_directory_that_is_cut_otherwise_is_named_with_the_branches_it_hurts() {
     let (wide, odd) = (repo.branch("wide").unwrap(), repo.branch("odd").unwrap());
     let head = wide.commit(&mut tree, &info).unwrap();
     let mut commit = repo.read_commit(head).unwrap();
-    let mut pieces = Pieces::read(&**repo.backend(), commit.tree.oid).unwrap();
+    let mut pieces = Pieces::read(&**repo.backend(), commit.tree.oid()).unwrap();
     // One entry goes over from a leaf to its neighbour: each node is sound by itself, and nothing else is the same.
     let cut = *pieces.starts[0].iter().nth(9).unwrap();
     pieces.shift(0, cut, cut + 1);

@@ -51,9 +51,9 @@ fn steps_that_no_path_has_are_refused() {
             let change = Change { step, mode: Mode::USUAL, to: Some((EntryKind::Value, ChangeTarget::Inline(b"x"))) };
             let root = Native::new().update(&Objects(&**backend), &mut batch, None, &[change]).unwrap().unwrap();
             let base = backend.append(batch, &[], Durability::None).unwrap();
-            let mut tree = repo.tree_at(ObjRef::new(root.oid, root.at.resolve(base)));
+            let mut tree = repo.tree_at(ObjRef::new(root.oid, root.at.resolve(base)).into());
             let head = repo.commit_tree(&mut tree, &[], &Info::unsigned("harm")).unwrap();
-            let to = Some(RefTarget::Object(head));
+            let to = Some(RefTarget::Object(head.into()));
             let wanted = RefMove { name: "refs/heads/harm".to_owned(), expected: Expected::Any, to };
             repo.move_refs(&[wanted], Durability::Synced).unwrap();
         }

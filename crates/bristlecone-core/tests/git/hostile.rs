@@ -201,7 +201,7 @@ fn commits_and_tags() {
         let decoded = git.decode_commit(&object);
         assert_eq!(decoded.is_ok(), git.children(Kind::Commit, &hostile, &mut |_, _| ()).is_ok());
         let Ok(commit) = decoded else { continue };
-        assert_eq!(git.commit_tree(&object), Ok(commit.tree));
+        assert_eq!(git.commit_tree(&object), Ok(commit.tree.into()));
         let mut again = Vec::new();
         git::encode_commit(&commit, &mut again);
         assert_eq!(again == hostile, git::is_canonical_commit(git.algorithm(), &hostile));

@@ -72,12 +72,12 @@ fn objects_of(git: &Git) -> (Objects, Vec<(Kind, ObjRef)>) {
         names.iter().map(|name| (EntryKind::Value, name.as_bytes(), apple)).collect();
     let hundred = dir(git, &mut objects, &names);
     let ada = signature(b"Ada <ada@example.org>", 1_700_000_000, b"+0100");
-    let mut commit = Commit::new(root, vec![], ada.clone(), "first\n");
+    let mut commit = Commit::new(root.into(), vec![], ada.clone(), "first\n");
     commit.committer = signature(b"Bob <bob@example.org>", 1_700_000_001, b"-0330");
     let first = objects.with(git, |_, put| git.put_commit(put, &commit, 1)).unwrap();
     let second = Commit {
-        tree: fruit,
-        parents: vec![first, first],
+        tree: fruit.into(),
+        parents: vec![first.into(), first.into()],
         author: signature(b"Ada <ada@example.org>", 0, b"+0000"),
         committer: signature(b"Ada <ada@example.org>", 0, b"-0000"),
         headers: vec![
@@ -138,7 +138,10 @@ fn commits_and_tags_know_where_their_objects_are() {
     let (fruit, first, second, tag) = (all[3].1, all[6].1, all[7].1, all[8].1);
     let object = objects.read(Kind::Commit, &second).unwrap();
     let commit = git.decode_commit(&object).unwrap();
-    assert_eq!((commit.tree.at, commit.parents[1].at, object.aux(0)), (fruit.at, first.at, Some(2)));
+    assert_eq!(
+        (ObjRef::from(commit.tree).at, ObjRef::from(commit.parents[1]).at, object.aux(0)),
+        (fruit.at, first.at, Some(2))
+    );
     assert_eq!(git.commit_tree(&object).map(|tree| (tree, tree.at)), Ok((fruit, fruit.at)));
     let tag = git.decode_tag(&objects.read(Kind::Tag, &tag).unwrap()).unwrap();
     assert_eq!((tag.target, tag.target.at, tag.kind), (first, first.at, Kind::Commit));
@@ -168,7 +171,7 @@ fn ids_of_the_other_hash_are_refused() {
     let at = ChangeTarget::Object { at: all[1].1, bytes: 3 };
     let change = Change { step: b"a", mode: Mode::USUAL, to: Some((EntryKind::Value, at)) };
     assert!(sha1.update(&bristlecone_core::NoSource, &mut super::objects::Put::default(), None, &[change]).is_err());
-    let commit = Commit::new(all[4].1, vec![], signature(b"A <a>", 0, b"+0000"), "");
+    let commit = Commit::new(all[4].1.into(), vec![], signature(b"A <a>", 0, b"+0000"), "");
     assert!(objects.with(&sha1, |_, put| sha1.put_commit(put, &commit, 1)).is_err());
     assert!(objects.with(&sha256, |_, put| sha256.put_commit(put, &commit, 1)).is_ok());
     let raw = git::raw(Kind::Commit, &objects.body(&all[6].1.oid)).unwrap().to_vec();

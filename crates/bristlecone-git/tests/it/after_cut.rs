@@ -165,7 +165,7 @@ fn loose_objects_that_were_closed_are_held_against_their_ids() {
         let before = backend.stats().syncs;
         (1..300).for_each(|n| commit(&repo, n, Durability::None).unwrap());
         assert_eq!(backend.stats().syncs, before, "nobody asked for durability");
-        let head = repo.branch("main").unwrap().head().unwrap().unwrap().oid.to_string();
+        let head = repo.branch("main").unwrap().head().unwrap().unwrap().oid().to_string();
         if damaged {
             // As if a write-back had failed unseen: the file is there, and the system dropped what it held of it.
             let name = format!("objects/{}/{}", &head[..2], &head[2..]);

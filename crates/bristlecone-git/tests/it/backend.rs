@@ -40,7 +40,7 @@ fn git_reads_what_is_committed() {
             tree.set(format!("d{}/e/f{n}", n % 3), format!("value {n}").as_bytes()).unwrap();
             let durability = [Durability::None, Durability::Grouped, Durability::Synced][n % 3];
             commits.push(branch.commit(&mut tree, &info(&format!("number {n}\n\nmore"), durability)).unwrap());
-            assert_eq!(git.text(&["rev-parse", "side"]), commits[n].oid.to_string());
+            assert_eq!(git.text(&["rev-parse", "side"]), commits[n].oid().to_string());
         }
         git.fsck();
         assert_eq!(git.text(&["rev-list", "--count", "side"]), "30");

@@ -100,7 +100,7 @@ fn commit_beside_folds(backend: &Arc<dyn Backend>, storage: &SimStorage, commits
             tree.set(format!("d{}/f{n}", n % 3), format!("value {n}").as_bytes()).unwrap();
             let synced = n % 6 == 5;
             let durability = if synced { Durability::Synced } else { Durability::None };
-            let oid = branch.commit(&mut tree, &info(&format!("number {n}"), durability)).unwrap().oid;
+            let oid = branch.commit(&mut tree, &info(&format!("number {n}"), durability)).unwrap().oid();
             // The thread gets to work at several places of what comes next.
             std::thread::sleep(Duration::from_micros(100 * (n as u64 % 5)));
             Acked { oid, calls: storage.calls(), synced }

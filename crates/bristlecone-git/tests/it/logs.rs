@@ -7,7 +7,7 @@
 
 use std::{fmt::Write as _, sync::Arc};
 
-use bristlecone::{Durability, LogOptions, LogOrder, MemoryBackend, ObjRef, Oid, Repo, core::git::Git};
+use bristlecone::{CommitId, Durability, LogOptions, LogOrder, MemoryBackend, Oid, Repo, core::git::Git};
 use bristlecone_git::backend::GitOptions;
 use bristlecone_needs::needs;
 use bristlecone_testkit::{generate::Rng, git::Git as RealGit};
@@ -125,7 +125,7 @@ impl Ask {
     }
 
     fn ours(&self, repo: &Repo<Git>, ids: &[Oid]) -> Vec<String> {
-        let at = |numbers: &[usize]| -> Vec<ObjRef> { numbers.iter().map(|&n| ids[n].into()).collect() };
+        let at = |numbers: &[usize]| -> Vec<CommitId> { numbers.iter().map(|&n| ids[n].into()).collect() };
         let options = LogOptions::default()
             .order(self.order)
             .limit(None)
@@ -135,7 +135,7 @@ impl Ask {
             .since(self.since)
             .until(self.until)
             .first_parent(self.first_parent);
-        repo.log(&at(&self.heads), options).map(|entry| entry.unwrap().at.oid.to_string()).collect()
+        repo.log(&at(&self.heads), options).map(|entry| entry.unwrap().id.oid().to_string()).collect()
     }
 
     /// Whether clocks decide what a log without a path lists: stores with generation numbers know better.
@@ -195,18 +195,18 @@ fn numbered(from: &Repo<Git>, ids: &[Oid]) -> Repo<Git> {
     let to = Repo::with_backend(*from.format(), Arc::new(MemoryBackend::new()));
     let mut generations: Vec<u64> = Vec::new();
     for oid in ids {
-        let commit = from.read_commit(*oid).unwrap();
+        let commit = from.read_commit((*oid).into()).unwrap();
         let mut tree = to.tree();
         for path in ["d/f", "mark"] {
-            if let Some(value) = from.checkout(*oid).unwrap().get(path).unwrap() {
+            if let Some(value) = from.checkout((*oid).into()).unwrap().get(path).unwrap() {
                 tree.set(path, value.to_vec()).unwrap();
             }
         }
         tree.write().unwrap();
-        let above = commit.parents.iter().map(|at| ids.iter().position(|one| *one == at.oid).unwrap());
+        let above = commit.parents.iter().map(|at| ids.iter().position(|one| *one == at.oid()).unwrap());
         let generation = 1 + above.map(|n| generations[n]).max().unwrap_or(0);
         generations.push(generation);
-        assert_eq!(to.write_commit(&commit, generation, Durability::None).unwrap().oid, *oid);
+        assert_eq!(to.write_commit(&commit, generation, Durability::None).unwrap().oid(), *oid);
     }
     to
 }

@@ -222,7 +222,7 @@ impl Replay {
                 let who = Signature::new("Tezos", date);
                 let info = Info::message(message).by(who).durability(Durability::None);
                 let at = repo.commit_tree(&mut tree, &parents, &info).unwrap();
-                assert_eq!(commit_text(&at.oid).as_bytes(), hash.value, "commit {}", self.commits);
+                assert_eq!(commit_text(&at.oid()).as_bytes(), hash.value, "commit {}", self.commits);
                 if self.hashes.insert(hash.value.to_vec(), at).is_some() {
                     self.rebound += 1;
                 }

@@ -66,7 +66,7 @@ fn in_memory_every_answer_and_hash_is_right() -> Outcome {
         check(&repo, &report, commits, rows);
         assert_eq!((report.hashes_checked, report.hashes_wrong), (commits, 0), "{name}");
         let (head, recorded) = report.head.unwrap();
-        assert_eq!((recorded.to_string(), recorded.oid()), (last.to_owned(), head.oid));
+        assert_eq!((recorded.to_string(), recorded.oid()), (last.to_owned(), head.oid()));
         assert_eq!(report.value_bytes == 0, name == REAL);
         assert!(report.samples.last().is_some_and(|last| last.rows == rows && last.commits == commits));
     }
@@ -89,7 +89,7 @@ fn on_disk_every_answer_and_hash_is_right_and_history_is_there() -> Outcome {
             drop(repo);
             let repo = Repo::<Tezos>::open_format(dir.path(), DiskOptions::default())?;
             let head = repo.branch("main")?.head()?.unwrap();
-            assert_eq!(Some(head.oid), report.head.map(|(head, _)| head.oid));
+            assert_eq!(Some(head.oid()), report.head.map(|(head, _)| head.oid()));
             // Blocks that were orphaned have no descendants, so the line is as long as the generation says.
             assert!((1..=commits).contains(&repo.generation(head)?));
             assert_eq!(repo.read_commit(head)?.author.ident, b"Tezos");

@@ -195,7 +195,7 @@ fn a_hash_made_twice_is_the_later_commit() {
     assert!(tree.contains("c").unwrap() && !tree.contains("b").unwrap());
     let commit = repo.read_commit(head).unwrap();
     assert_eq!((commit.author.ident, commit.author.seconds, commit.message), (b"Tezos".to_vec(), 7, b"m".to_vec()));
-    assert!(repo.checkout(CommitId::from(commit.parents[0].oid)).unwrap().contains("b").unwrap());
+    assert!(repo.checkout(CommitId::from(commit.parents[0].oid())).unwrap().contains("b").unwrap());
 }
 
 #[test]

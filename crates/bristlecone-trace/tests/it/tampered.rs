@@ -152,7 +152,7 @@ fn a_full_disk_ends_a_replay_and_loses_no_commit() {
             let backend = DiskBackend::open(Arc::new(disk), Some(Tezos::NAME), options.clone(), false).unwrap();
             let repo = Repo::with_backend(format, Arc::new(backend));
             let head = repo.branch("main").unwrap().head().unwrap();
-            assert_eq!(head.map(|head| head.oid), report.head.map(|(head, _)| head.oid));
+            assert_eq!(head.map(|head| head.oid()), report.head.map(|(head, _)| head.oid()));
             assert!(!repo.branch("main").unwrap().tree().unwrap().is_empty().unwrap());
         }
     }

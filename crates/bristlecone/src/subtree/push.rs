@@ -49,7 +49,7 @@ impl<F: Format> Subtree<F> {
         {
             return Ok(Pushed::Behind(from));
         }
-        let copied = other.copy_objects(&self.repo, &[split.head.into()])?;
+        let copied = other.copy_objects(&self.repo, &[split.head])?;
         if options.durability == Durability::Synced {
             // A ref must not be durable before what it leads to.
             other.flush()?;

@@ -47,7 +47,7 @@ impl<F: Format> Subtree<F> {
     /// # Errors
     /// [`Error::Missing`] for a squashed commit that is nowhere; as [`Repo::read_commit`] and [`Repo::copy_objects`].
     pub fn split(&self, head: CommitId, onto: Option<CommitId>, from: Option<&Repo<F>>) -> Result<Option<Split>> {
-        let survey = Survey::new(self, head.into())?;
+        let survey = Survey::new(self, head)?;
         self.split_surveyed(&survey, onto, from)
     }
 
@@ -154,7 +154,7 @@ impl<F: Format> Work<'_, F> {
         let repo = &self.subtree.repo;
         let at = match (repo.peel(theirs), self.from) {
             (Err(Error::Missing { .. } | Error::Promised { .. }), Some(from)) => {
-                repo.copy_objects(from, &[theirs.oid().into()])?;
+                repo.copy_objects(from, &[theirs.oid()])?;
                 repo.peel(theirs.oid())?
             }
             (found, _) => found?,

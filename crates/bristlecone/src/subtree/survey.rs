@@ -190,7 +190,7 @@ fn open<F: Format>(subtree: &Subtree<F>, id: CommitId) -> Result<Open> {
 /// Whether a commit stands for this one of the other repository, as far as can be told here: it has the same root.
 fn stands_for<F: Format>(subtree: &Subtree<F>, node: &Node, theirs: Oid) -> Result<bool> {
     match subtree.repo.peel(theirs) {
-        Ok(at) => Ok(subtree.repo.read_commit(at)?.tree == node.root.oid),
+        Ok(at) => Ok(subtree.repo.read_commit(at)?.tree == node.root.oid.into()),
         // One of our own, whose message quotes that of another, has the directory.
         Err(Error::Missing { .. } | Error::Promised { .. }) => Ok(node.dir.is_none()),
         Err(Error::WrongKind { .. }) => Ok(false),

@@ -3,14 +3,14 @@
 use std::sync::{Arc, atomic::Ordering::Relaxed};
 
 use bristlecone::{
-    Batch, Counted, Durability, Error, Format, Info, Kind, Location, MemoryBackend, Native, ObjRef, Repo, Sink,
+    Batch, CommitId, Counted, Durability, Error, Format, Info, Kind, Location, MemoryBackend, Native, Repo, Sink,
     disk::DiskOptions,
 };
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
 /// Two lines and a merge of them, with wide and deep directories, shared ones and large values.
-fn history<F: Format>(repo: &Repo<F>) -> Result<Vec<ObjRef>, Error> {
+fn history<F: Format>(repo: &Repo<F>) -> Result<Vec<CommitId>, Error> {
     let mut all = Vec::new();
     let mut tree = repo.tree();
     for n in 0..3000 {
@@ -59,14 +59,14 @@ fn goes_over<F: Format>(from: &Repo<F>, to: &Repo<F>) -> Outcome {
         let copied = to.copy_objects(from, &[*at])?;
         assert!(copied.objects > 0 && copied.bytes > 0);
         is_whole(to);
-        assert_eq!(to.generation(at.oid)?, from.generation(*at)?);
-        assert!(to.checkout(at.oid)?.same(&from.checkout(*at)?)?);
+        assert_eq!(to.generation(at.oid().into())?, from.generation(*at)?);
+        assert!(to.checkout(at.oid().into())?.same(&from.checkout(*at)?)?);
         let again = to.copy_objects(from, &all[..=index])?;
         assert_eq!(again, Default::default());
     }
-    let mut tree = to.checkout(all[3].oid)?;
+    let mut tree = to.checkout(all[3].oid().into())?;
     tree.set("more", "1")?;
-    let more = to.commit_tree(&mut tree, &[all[3].oid.into()], &Info::unsigned("more"))?;
+    let more = to.commit_tree(&mut tree, &[all[3].oid().into()], &Info::unsigned("more"))?;
     // Back again: the new commit, the new root, and nothing else of size.
     let back = from.copy_objects(to, &[more])?;
     assert!(back.objects < 10, "{back:?}");
@@ -93,7 +93,7 @@ fn histories_of_git_go_over_and_back() -> Outcome {
     goes_over(&git(), &git())?;
     let sha256 = || Repo::with_backend(Git::sha256(), Arc::new(MemoryBackend::new()));
     goes_over(&sha256(), &sha256())?;
-    assert!(matches!(sha256().copy_objects(&git(), &[]), Err(Error::Usage { .. })));
+    assert!(matches!(sha256().copy_objects::<CommitId>(&git(), &[]), Err(Error::Usage { .. })));
     Ok(())
 }
 
@@ -129,7 +129,7 @@ fn damage_and_gaps_are_named_and_not_copied() -> Outcome {
     let head = main.edit(&Info::unsigned("m"), |tree| tree.set("a", "x".repeat(100)))?;
     let root = from.read_commit(head)?.tree;
     // A commit whose root is another's bytes under its id, and one whose root is nowhere.
-    let body = from.backend().read(&root)?.ok_or("a root")?.body().to_vec();
+    let body = from.backend().read(&root.into())?.ok_or("a root")?.body().to_vec();
     let lie = bristlecone::Oid::from_array([7; 32]);
     let mut batch = Batch::new();
     batch.put(Kind::Node, lie, &body, &[Location::NONE], &[]);
@@ -144,7 +144,7 @@ fn damage_and_gaps_are_named_and_not_copied() -> Outcome {
             Err(Error::Missing { oid, .. }) if !damaged => assert_eq!(oid, root),
             other => panic!("{other:?}"),
         }
-        assert!(to.backend().read(&bad.oid.into())?.is_none(), "no commit before what it names");
+        assert!(to.backend().read(&bad.oid().into())?.is_none(), "no commit before what it names");
     }
     Ok(())
 }

@@ -5,8 +5,8 @@
 use std::{collections::HashMap, fmt::Debug, sync::Arc, time::Duration};
 
 use bristlecone::{
-    Error, Format, Git, Info, Kind, Listing, LogOptions, LogOrder, MemoryBackend, Native, ObjRef, Oid, Repo, Tezos,
-    Tree,
+    CommitId, Error, Format, Git, Info, Kind, Listing, LogOptions, LogOrder, MemoryBackend, Native, Oid, Repo, Tezos,
+    Tree, TreeId,
     core::{AHEAD_BYTES_MAX, AHEAD_OBJECTS_MAX},
 };
 use bristlecone_testkit::{
@@ -34,7 +34,7 @@ impl<F: Format> Far<F> {
     }
 
     /// Commits a tree of these paths.
-    fn commit(&self, branch: &str, paths: impl IntoIterator<Item = String>) -> ObjRef {
+    fn commit(&self, branch: &str, paths: impl IntoIterator<Item = String>) -> CommitId {
         let branch = self.near.branch(branch).unwrap();
         let mut tree = branch.tree().unwrap();
         for path in paths {
@@ -44,16 +44,16 @@ impl<F: Format> Far<F> {
     }
 
     /// The tree of a commit from near and from far.
-    fn trees(&self, commit: ObjRef) -> (Tree<F>, Tree<F>) {
+    fn trees(&self, commit: CommitId) -> (Tree<F>, Tree<F>) {
         let trees = (self.near.checkout(commit).unwrap(), self.far.checkout(commit).unwrap());
         self.slow.take_reads();
         trees
     }
 
     /// Returns how many objects of these kinds are on the longest way down from some.
-    fn depth(&self, roots: &[ObjRef], kinds: &[Kind]) -> u64 {
+    fn depth(&self, roots: &[impl Into<Oid> + Copy], kinds: &[Kind]) -> u64 {
         let mut depths = HashMap::new();
-        roots.iter().map(|at| self.depth_below(at.oid, kinds, &mut depths)).max().unwrap_or(0)
+        roots.iter().map(|&at| self.depth_below(at.into(), kinds, &mut depths)).max().unwrap_or(0)
     }
 
     fn depth_below(&self, root: Oid, kinds: &[Kind], depths: &mut HashMap<Oid, u64>) -> u64 {
@@ -249,7 +249,7 @@ fn directories_that_are_the_same_are_read_once() {
     assert!(reads.objects < 2000 + 300, "{reads:?}");
 }
 
-fn near_root<F: Format>(far: &Far<F>, commit: ObjRef) -> ObjRef {
+fn near_root<F: Format>(far: &Far<F>, commit: CommitId) -> TreeId {
     far.near.read_commit(commit).unwrap().tree
 }
 
@@ -384,7 +384,7 @@ fn logs_take_few_calls<F: Format + Debug>(format: F) {
     for order in [LogOrder::Date, LogOrder::Topological, LogOrder::TopologicalByDate] {
         let log = |repo: &Repo<F>| -> Vec<Oid> {
             let options = LogOptions::default().order(order);
-            repo.log(&heads, options).map(|entry| entry.unwrap().at.oid).collect()
+            repo.log(&heads, options).map(|entry| entry.unwrap().id.oid()).collect()
         };
         let near = log(&far.near);
         far.slow.take_reads();
@@ -410,7 +410,7 @@ fn tezos_logs_take_few_calls() {
 }
 
 /// Commits on one line, each of which changes some directories.
-fn line_of_commits<F: Format>(far: &Far<F>) -> ObjRef {
+fn line_of_commits<F: Format>(far: &Far<F>) -> CommitId {
     far.commit("main", shapes().into_iter().filter(|(shape, _)| *shape != "wide").flat_map(|(_, paths)| paths));
     let main = far.near.branch("main").unwrap();
     let mut tree = main.tree().unwrap();
@@ -432,7 +432,7 @@ fn histories_are_copied_in_few_calls<F: Format>(format: F) {
     let copied = to.copy_objects(&far.far, &[head]).unwrap();
     let reads = far.assert_within(F::NAME, depth);
     assert!(reads.objects >= copied.objects, "{reads:?}, {copied:?}");
-    let tree = to.checkout(ObjRef::from(head.oid)).unwrap();
+    let tree = to.checkout(CommitId::new(head.oid())).unwrap();
     assert_eq!(walked(&tree), walked(&far.near.checkout(head).unwrap()));
 }
 

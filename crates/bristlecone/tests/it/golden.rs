@@ -57,7 +57,7 @@ fn write(dir: &Path) {
     ];
     let tree = native.update(&NoSource, &mut batch, None, &entries).unwrap().unwrap();
     let raw = (b"git-raw".to_vec(), b"tree 0\n".to_vec());
-    let imported = Commit { headers: vec![raw], ..Commit::new(tree, vec![], who(), "imported\n") };
+    let imported = Commit { headers: vec![raw], ..Commit::new(tree.into(), vec![], who(), "imported\n") };
     let commit = native.put_commit(&mut batch, &imported, 1).unwrap();
     let tag = Tag {
         target: commit,
@@ -138,7 +138,7 @@ fn a_store_of_version_1_is_read_and_written_on() {
     let tag = object_of(&repo, "refs/tags/v1");
     let tag = repo.format().decode_tag(&repo.backend().read(&tag).unwrap().unwrap()).unwrap();
     assert_eq!((tag.kind, &tag.name[..], &tag.message[..]), (Kind::Commit, &b"v1"[..], &b"one\n"[..]));
-    let first = repo.read_commit(tag.target).unwrap();
+    let first = repo.read_commit(tag.target.into()).unwrap();
     assert_eq!((first.author, first.headers[0].0.clone()), (who(), b"git-raw".to_vec()));
     // Bound back to what it was, the root is what it was; the modes beside it too.
     let root = tree.root().unwrap();
@@ -150,8 +150,8 @@ fn a_store_of_version_1_is_read_and_written_on() {
     tree.set("dir/usual", b"1").unwrap();
     assert!(grown != root && tree.root().unwrap() != root, "the directory was set anew, and so its mode is usual");
     let dir_id = |tree: &bristlecone::Tree| tree.get_tree("dir").unwrap().unwrap().root().unwrap();
-    assert_eq!(dir_id(&tree), dir_id(&repo.checkout(tag.target).unwrap()), "but the mode in it is kept");
-    assert_eq!(repo.log(&[object_of(&repo, "refs/heads/main")], LogOptions::default()).count(), 3);
+    assert_eq!(dir_id(&tree), dir_id(&repo.checkout(tag.target.into()).unwrap()), "but the mode in it is kept");
+    assert_eq!(repo.log(&[object_of(&repo, "refs/heads/main").into()], LogOptions::default()).count(), 3);
     drop((tree, main, repo));
     let storage = std::sync::Arc::new(bristlecone::storage::RealStorage::new(dir.path()));
     let disk = DiskBackend::open(storage, Some(Native::NAME), options(), false).unwrap();

@@ -129,7 +129,7 @@ fn store(repo: &Repo, entries: &Entries) -> Tree {
     let mut batch = Batch::new();
     let root = put(repo.format(), &mut batch, entries);
     let base = repo.backend().append(batch, &[], Durability::None).unwrap();
-    repo.tree_at(ObjRef::new(root.oid, root.at.resolve(base)))
+    repo.tree_at(ObjRef::new(root.oid, root.at.resolve(base)).into())
 }
 
 fn odd(kind: EntryKind) -> Mode {
@@ -173,7 +173,7 @@ fn an_empty_directory_is_a_directory_without_entries() {
         assert_eq!(below.root().unwrap(), repo.tree().root().unwrap());
         let mut filled = below.clone();
         filled.set("x", b"1").unwrap();
-        assert_eq!(filled.root().unwrap(), root_of(&dir([("x", value(b"1"))])));
+        assert_eq!(filled.root().unwrap(), root_of(&dir([("x", value(b"1"))])).into());
     }
     assert!(tree.contains_tree("only").unwrap() && !tree.is_empty().unwrap());
     assert_eq!((tree.stats().unwrap().dirs, tree.stats().unwrap().values), (5, 4));
@@ -184,7 +184,7 @@ fn an_empty_directory_is_a_directory_without_entries() {
     let usual = Node::Dir(Mode::USUAL, dir([("x", value(b"1")), ("y", value(b"2"))]));
     assert_eq!(
         plain.root().unwrap(),
-        root_of(&dir([("odd", value(b"1")), ("odd dir", usual), ("value", value(b"1"))]))
+        root_of(&dir([("odd", value(b"1")), ("odd dir", usual), ("value", value(b"1"))])).into()
     );
     // A subtree that is empty is none to be added.
     let empty = tree.get_tree("empty").unwrap().unwrap();
@@ -244,13 +244,13 @@ fn edits_beside_an_entry_keep_its_mode() {
         for (path, bytes) in [("s50", &b"new"[..]), ("new", b"n"), ("odd dir/y", b"3"), ("value", b"2")] {
             tree.set(path, bytes).unwrap();
             add(&mut model, &path.split('/').map(str::as_bytes).collect::<Vec<_>>(), bytes);
-            assert_eq!(tree.write().unwrap().oid, root_of(&model), "{path} beside {wide}");
+            assert_eq!(tree.write().unwrap().oid(), root_of(&model), "{path} beside {wide}");
         }
         assert!(matches!(&model[&b"odd dir"[..]], Node::Dir(mode, _) if mode.is_usual()), "it is another directory");
         assert!(matches!(&model[&b"odd"[..]], Node::Value(mode, _) if !mode.is_usual()));
         tree.set("odd", b"1").unwrap();
         model.insert(b"odd".to_vec(), value(b"1"));
-        assert_eq!(tree.root().unwrap(), root_of(&model), "what is set anew is spelled as usual");
+        assert_eq!(tree.root().unwrap(), root_of(&model).into(), "what is set anew is spelled as usual");
     }
 }
 
@@ -323,7 +323,7 @@ impl Session {
 
     fn write_behind(&mut self) {
         while let Some((mut tree, root)) = self.behind.pop_front() {
-            assert_eq!(tree.write().unwrap().oid, root);
+            assert_eq!(tree.write().unwrap().oid(), root);
         }
     }
 
@@ -331,7 +331,7 @@ impl Session {
     fn ahead(&mut self) {
         if self.behind.len() == 2 {
             let (mut tree, root) = self.behind.pop_front().unwrap();
-            assert_eq!(tree.write().unwrap().oid, root);
+            assert_eq!(tree.write().unwrap().oid(), root);
         }
         self.behind.push_back((self.tree.ahead().unwrap(), root_of(&self.model)));
     }
@@ -345,7 +345,7 @@ impl Session {
         let Some(Node::Dir(_, entries)) = get(&self.model, &path) else { return assert!(below.is_none()) };
         let below = below.unwrap();
         assert_eq!(below.to_concrete().unwrap(), concrete(entries));
-        assert_eq!(below.root().unwrap(), root_of(entries));
+        assert_eq!(below.root().unwrap(), root_of(entries).into());
         assert_eq!(below.is_empty().unwrap(), entries.is_empty());
         assert_eq!(self.tree.count(&path).unwrap(), entries.len() as u64);
     }
@@ -370,8 +370,8 @@ impl Session {
 
     fn write(&mut self) {
         self.write_behind();
-        assert_eq!(self.tree.root().unwrap(), root_of(&self.model));
-        assert_eq!(self.tree.write().unwrap().oid, root_of(&self.model));
+        assert_eq!(self.tree.root().unwrap(), root_of(&self.model).into());
+        assert_eq!(self.tree.write().unwrap().oid(), root_of(&self.model));
     }
 }
 

@@ -14,6 +14,7 @@ mod files;
 mod flips;
 mod foreign;
 mod golden;
+mod ids;
 mod imported;
 mod indexes;
 mod losses;

@@ -13,7 +13,7 @@ use std::{
 };
 
 use bristlecone::{
-    DirEntry, Durability, EntryKind, Error, Format, Info, MemoryBackend, Native, ObjRef, Path, RefTarget, Repo, Tree,
+    CommitId, DirEntry, Durability, EntryKind, Error, Format, Info, MemoryBackend, Native, Path, RefTarget, Repo, Tree,
 };
 use bristlecone_testkit::{
     generate::{Edit, Rng, Shape, Universe},
@@ -38,7 +38,7 @@ struct Session<F: Format> {
     /// The commit that the tree was checked out from.
     origin: Option<usize>,
     history: History,
-    commits: Vec<ObjRef>,
+    commits: Vec<CommitId>,
     /// A tree from earlier, which no later edit may change.
     kept: Option<(Tree<F>, Model)>,
     /// Trees that the current one goes on from and that nobody has written yet, the oldest first.
@@ -196,7 +196,7 @@ impl<F: Format> Session<F> {
                 self.origin = Some(self.history.commit(branch, &self.model, &message));
                 if matches!(self.home, Home::Nasty) {
                     let name = format!("refs/kept/{}", self.commits.len());
-                    self.repo.compare_and_set(&name, None, Some(RefTarget::Object(at)), durability)?;
+                    self.repo.compare_and_set(&name, None, Some(RefTarget::Object(at.into())), durability)?;
                 }
                 self.commits.push(at);
             }

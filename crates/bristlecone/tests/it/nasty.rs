@@ -327,7 +327,7 @@ fn objects_copied_in_many_batches_are_there_when_a_ref_leads_to_them() -> Result
             // Held until the ref leads to it.
             let held = repo.tree();
             repo.copy_objects(&from, &[head])?;
-            let to = Some(RefTarget::Object(head.oid.into()));
+            let to = Some(RefTarget::Object(head.oid().into()));
             repo.compare_and_set("refs/heads/main", None, to, Durability::None)?;
             drop(held);
             Ok(())
@@ -338,7 +338,7 @@ fn objects_copied_in_many_batches_are_there_when_a_ref_leads_to_them() -> Result
     })?;
     let log = other.log(&[other.branch("main")?.head()?.expect("a head")], LogOptions::default());
     for entry in log {
-        check(&other.checkout(entry?.at)?, 0)?;
+        check(&other.checkout(entry?.id)?, 0)?;
     }
     Ok(())
 }

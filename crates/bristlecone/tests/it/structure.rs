@@ -7,7 +7,7 @@ use std::{
 };
 
 use bristlecone::{
-    Batch, Durability, Error, Format, Info, Kind, MemoryBackend, Native, ObjRef, Object, Oid, Repo, Sink,
+    Batch, CommitId, Durability, Error, Format, Info, Kind, MemoryBackend, Native, ObjRef, Object, Oid, Repo, Sink,
     core::{Checked, FormatError, NoSource, Source, native::step_hash},
 };
 use bristlecone_testkit::pieces::{self, Above, Item, Made, Pieces};
@@ -57,7 +57,7 @@ impl Judge {
         for step in steps {
             tree.set(bristlecone::Path::root().join(step)?, b"v")?;
         }
-        let root = tree.write()?.oid;
+        let root = tree.write()?.oid();
         let sound = Pieces::read(&**repo.backend(), root)?;
         let (objects, checked, known) = Default::default();
         let mut judge = Self { native, sound, objects, checked, known };
@@ -292,7 +292,7 @@ fn what_a_leaf_says_of_values_and_directories_is_compared() -> Outcome {
     for n in 0..3000 {
         tree.set(format!("{n}"), "v")?;
     }
-    let wide = Pieces::read(&*backend, tree.write()?.oid)?.make(&native, &mut |_, _, _| ());
+    let wide = Pieces::read(&*backend, tree.write()?.oid())?.make(&native, &mut |_, _, _| ());
     let value = |bytes: usize| -> Result<Oid, Error> {
         let mut batch = Batch::new();
         let at = native.put_contents(&mut batch, &vec![7; bytes])?;
@@ -330,7 +330,7 @@ fn what_a_leaf_says_of_values_and_directories_is_compared() -> Outcome {
             let alone = Pieces::read(&*backend, piece.oid)?;
             let mut tree = Repo::memory().tree();
             alone.items.iter().try_for_each(|item| tree.set(bristlecone::Path::root().join(&item.step)?, "v"))?;
-            assert_eq!(found.is_ok(), tree.write()?.oid == piece.oid);
+            assert_eq!(found.is_ok(), tree.write()?.oid() == piece.oid);
         }
     }
     Ok(())
@@ -445,7 +445,7 @@ fn large_values_are_cut_and_listed_in_one_way() -> Outcome {
 }
 
 /// Makes a commit of a directory whose pieces are given.
-fn commit_of(repo: &Repo, made: &[Made]) -> Result<ObjRef, Error> {
+fn commit_of(repo: &Repo, made: &[Made]) -> Result<CommitId, Error> {
     let mut batch = Batch::new();
     for piece in made {
         pieces::put(&mut batch, &repo.format().clone(), Kind::Node, &piece.body);
@@ -482,8 +482,8 @@ fn copies_refuse_what_is_cut_otherwise_and_name_it() -> Outcome {
         match to.copy_objects(&from, &[head]) {
             Ok(_) => assert_eq!(what, "sound"),
             Err(Error::BadObject { oid, .. }) if what != "sound" => {
-                assert!(made.iter().any(|made| made.oid == oid) || oid == head.oid, "{what}: {oid}");
-                assert!(to.backend().read(&head.oid.into())?.is_none(), "no commit of it");
+                assert!(made.iter().any(|made| made.oid == oid) || oid == head.oid(), "{what}: {oid}");
+                assert!(to.backend().read(&head.oid().into())?.is_none(), "no commit of it");
             }
             other => panic!("{what}: {other:?}"),
         }
@@ -513,7 +513,7 @@ fn bytes_that_no_id_covers_are_checked_where_they_arrive() -> Outcome {
         batch.put(Kind::Node, wrong.oid, &wrong.body, &[], &[]);
         let (from, to) = (Repo::with_backend(*from.format(), Arc::new(MemoryBackend::new())), Repo::memory());
         from.backend().append(batch, &[], Durability::None)?;
-        match to.copy_objects(&from, &[wrong.oid.into()]) {
+        match to.copy_objects(&from, &[wrong.oid]) {
             Err(Error::BadObject { oid, .. }) => assert_eq!(oid, wrong.oid),
             other => panic!("byte {at}: {other:?}"),
         }
@@ -531,7 +531,7 @@ fn whatever_edits_lead_to_is_sound() -> Outcome {
         let from = Repo::with_backend(native, Arc::new(MemoryBackend::new()));
         let to = Repo::with_backend(native, Arc::new(MemoryBackend::new()));
         let mut tree = from.tree();
-        let mut parents: Vec<ObjRef> = Vec::new();
+        let mut parents: Vec<CommitId> = Vec::new();
         let space = [40, 600, 8000][seed as usize % 3];
         for round in 0..40 {
             for _ in 0..[1, 4, 60, 900][random.below(4)] {

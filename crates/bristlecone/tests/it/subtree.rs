@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bristlecone::{
-    Error, Format, Info, MemoryBackend, ObjRef, Oid, RefTarget, Repo, Signature,
+    CommitId, Error, Format, Info, MemoryBackend, Oid, RefTarget, Repo, Signature,
     core::git::Git,
     subtree::{Joined, Pulled, PushOptions, Pushed},
 };
@@ -23,11 +23,11 @@ fn info(message: impl Into<Vec<u8>>, seconds: i64) -> Info {
 }
 
 /// A random history whose commits have up to `parents_max` parents; every commit has the directory.
-fn random_history(repo: &Repo<Git>, seed: u64, count: usize, parents_max: usize) -> ObjRef {
+fn random_history(repo: &Repo<Git>, seed: u64, count: usize, parents_max: usize) -> CommitId {
     let random = &mut Rng::new(seed);
-    let mut all: Vec<ObjRef> = Vec::new();
+    let mut all: Vec<CommitId> = Vec::new();
     for n in 0..count {
-        let mut parents: Vec<ObjRef> = all.last().copied().into_iter().collect();
+        let mut parents: Vec<CommitId> = all.last().copied().into_iter().collect();
         if parents_max > 1 && n > 3 && random.index(3) == 0 {
             // A line of its own, to be merged later.
             parents = vec![all[all.len() - 1 - random.index(3)]];
@@ -62,9 +62,9 @@ fn compare_with_git(seed: u64, count: usize, parents_max: usize) {
     let again = repo.subtree("lib/sub").unwrap().split(head, None, None).unwrap().unwrap();
     assert_eq!((again.head, again.written), (split.head, 0), "seed {seed}");
     let git = RealGit::new();
-    git.take(&repo, "main", head.oid);
-    assert_eq!(split.head.oid, git.split("lib/sub", "main"), "seed {seed}");
-    git.run(&["update-ref", "refs/heads/split", &split.head.oid.to_string()], b"");
+    git.take(&repo, "main", head.oid());
+    assert_eq!(split.head.oid(), git.split("lib/sub", "main"), "seed {seed}");
+    git.run(&["update-ref", "refs/heads/split", &split.head.oid().to_string()], b"");
     git.run(&["fsck", "--strict"], b"");
 }
 
@@ -94,7 +94,7 @@ fn merges_of_many_parents_are_split_to_sound_histories() {
         let dir = repo.checkout(head).unwrap().get_tree("lib/sub").unwrap().unwrap();
         assert!(repo.checkout(split.head).unwrap().same(&dir).unwrap(), "seed {seed}");
         let git = RealGit::new();
-        git.take(&repo, "split", split.head.oid);
+        git.take(&repo, "split", split.head.oid());
         git.run(&["fsck", "--strict"], b"");
     }
 }
@@ -150,11 +150,11 @@ fn odd_commits_are_split_as_git_does() {
     let repo = git.load();
     for rev in ["main", "main~1", "main~4", "main~6"] {
         let head: Oid = git.line(&["rev-parse", rev]).parse().unwrap();
-        let split = repo.subtree("lib").unwrap().split(head, None, None).unwrap().unwrap();
-        assert_eq!(split.head.oid, git.split("lib", rev), "{rev}");
+        let split = repo.subtree("lib").unwrap().split(head.into(), None, None).unwrap().unwrap();
+        assert_eq!(split.head.oid(), git.split("lib", rev), "{rev}");
     }
     let gone: Oid = git.line(&["rev-parse", "main~2"]).parse().unwrap();
-    assert_eq!(repo.subtree("lib").unwrap().split(gone, None, None).unwrap(), None);
+    assert_eq!(repo.subtree("lib").unwrap().split(gone.into(), None, None).unwrap(), None);
 }
 
 /// Commits of tests have the same author and committer as those that Git makes for them.
@@ -176,34 +176,34 @@ fn two<F: Format>(make: impl Fn() -> Repo<F>) -> Result<(Repo<F>, Repo<F>), Erro
     Ok((app, lib))
 }
 
-fn head<F: Format>(repo: &Repo<F>) -> ObjRef {
+fn head<F: Format>(repo: &Repo<F>) -> CommitId {
     repo.revparse("main").unwrap()
 }
 
-fn set<F: Format>(repo: &Repo<F>, path: &str, value: &str) -> ObjRef {
+fn set<F: Format>(repo: &Repo<F>, path: &str, value: &str) -> CommitId {
     let info = git_info(format!("{path} is {value}\n").as_bytes());
     repo.branch("main").unwrap().edit(&info, |tree| tree.set(path, format!("{value}\n"))).unwrap()
 }
 
-fn commit<F: Format>(repo: &Repo<F>, mut joined: Joined<F>) -> ObjRef {
+fn commit<F: Format>(repo: &Repo<F>, mut joined: Joined<F>) -> CommitId {
     let info = git_info(&joined.message);
     repo.branch("main").unwrap().commit_with_parents(&mut joined.tree, &joined.parents, &info).unwrap()
 }
 
-fn add<F: Format>(app: &Repo<F>, lib: &Repo<F>, squash: bool) -> ObjRef {
+fn add<F: Format>(app: &Repo<F>, lib: &Repo<F>, squash: bool) -> CommitId {
     app.copy_objects(lib, &[head(lib)]).unwrap();
     let squash = squash.then(|| git_info(b""));
-    let joined = app.subtree("vendor/lib").unwrap().add(head(app), head(lib).oid.into(), squash.as_ref(), None);
+    let joined = app.subtree("vendor/lib").unwrap().add(head(app), head(lib).oid().into(), squash.as_ref(), None);
     commit(app, joined.unwrap())
 }
 
 fn pull<F: Format>(app: &Repo<F>, lib: &Repo<F>, squash: bool) -> Result<Pulled<F>, Error> {
     app.copy_objects(lib, &[head(lib)])?;
     let squash = squash.then(|| git_info(b""));
-    app.subtree("vendor/lib")?.pull(head(app), head(lib).oid.into(), squash.as_ref(), None)
+    app.subtree("vendor/lib")?.pull(head(app), head(lib).oid().into(), squash.as_ref(), None)
 }
 
-fn pulled<F: Format>(app: &Repo<F>, lib: &Repo<F>, squash: bool) -> ObjRef {
+fn pulled<F: Format>(app: &Repo<F>, lib: &Repo<F>, squash: bool) -> CommitId {
     match pull(app, lib, squash).unwrap() {
         Pulled::Joined(joined) => commit(app, *joined),
         other => panic!("{other:?}"),
@@ -233,7 +233,7 @@ fn goes_round<F: Format>(make: impl Fn() -> Repo<F>, squash: bool) -> Outcome {
         assert!(matches!(push(&app, &lib), Pushed::Behind(at) if at == theirs));
         assert_eq!((head(&app), head(&lib)), before);
         let batches = app.backend().stats().batches;
-        let status = |theirs: Option<ObjRef>| {
+        let status = |theirs: Option<CommitId>| {
             app.subtree("vendor/lib").unwrap().status(head(&app), theirs.map(|at| (&lib, at))).unwrap().unwrap()
         };
         let now = status(Some(theirs)).compared.unwrap();
@@ -241,7 +241,7 @@ fn goes_round<F: Format>(make: impl Fn() -> Repo<F>, squash: bool) -> Outcome {
         assert_eq!((now.same, now.ahead, now.behind), (false, 1, 1), "round {round}");
         pulled(&app, &lib, squash);
         let joint = status(None).joint.unwrap();
-        assert_eq!((joint.theirs, joint.by, status(None).since), (theirs.oid, head(&app), 2), "round {round}");
+        assert_eq!((joint.theirs, joint.by, status(None).since), (theirs.oid(), head(&app), 2), "round {round}");
         assert!(!same(&app, &lib));
         let Pushed::Moved { from, .. } = push(&app, &lib) else { panic!("the branch has to move") };
         assert_eq!(from, Some(theirs));
@@ -271,17 +271,17 @@ fn git_subtree_makes_the_same_commits_and_splits_ours() -> Outcome {
         let git = RealGit::new();
         let flag: &[&str] = if squash { &["--squash"] } else { &[] };
         // The same in Git, from the same start.
-        git.take(&lib, "lib", head(&lib).oid);
-        git.take(&app, "main", head(&app).oid);
+        git.take(&lib, "lib", head(&lib).oid());
+        git.take(&app, "main", head(&app).oid());
         git.run(&["checkout", "-q", "-f", "main"], b"");
         git.run(&[&["subtree", "add", "-q", "-P", "vendor/lib"], flag, &["lib"]].concat(), b"");
         let added = add(&app, &lib, squash);
-        assert_eq!(git.line(&["rev-parse", "main"]), added.oid.to_string(), "squash: {squash}");
+        assert_eq!(git.line(&["rev-parse", "main"]), added.oid().to_string(), "squash: {squash}");
         set(&app, "vendor/lib/ours", "1");
         set(&lib, "code", "2");
         set(&lib, "code", "3");
-        git.take(&lib, "lib", head(&lib).oid);
-        git.take(&app, "main", head(&app).oid);
+        git.take(&lib, "lib", head(&lib).oid());
+        git.take(&app, "main", head(&app).oid());
         git.run(&["checkout", "-q", "-f", "main"], b"");
         git.run(&[&["subtree", "merge", "-q", "-P", "vendor/lib", "-m", "a pull"], flag, &["lib"]].concat(), b"");
         let ours = pulled(&app, &lib, squash);
@@ -289,35 +289,35 @@ fn git_subtree_makes_the_same_commits_and_splits_ours() -> Outcome {
             let theirs = git.line(&["rev-parse", &format!("main{what}")]);
             let commit = app.read_commit(ours)?;
             let wanted = match what {
-                "^{tree}" => commit.tree,
-                "^1" => commit.parents[0],
-                _ => commit.parents[1],
+                "^{tree}" => commit.tree.oid(),
+                "^1" => commit.parents[0].oid(),
+                _ => commit.parents[1].oid(),
             };
-            assert_eq!(theirs, wanted.oid.to_string(), "{what}, squash: {squash}");
+            assert_eq!(theirs, wanted.to_string(), "{what}, squash: {squash}");
         }
         if squash {
             // Back to an older commit, which takes away what came later.
-            git.take(&app, "main", head(&app).oid);
+            git.take(&app, "main", head(&app).oid());
             git.run(&["checkout", "-q", "-f", "main"], b"");
             git.run(&["subtree", "merge", "-q", "-P", "vendor/lib", "-m", "back", "--squash", "lib~1"], b"");
-            let older = lib.revparse("main~1")?.oid;
+            let older = lib.revparse("main~1")?.oid();
             let back =
                 app.subtree("vendor/lib")?.pull(head(&app), older.into(), Some(&git_info(b"")), Some(b"back\n"))?;
             let Pulled::Joined(joined) = back else { panic!("{back:?}") };
             let back = commit(&app, *joined);
-            assert_eq!(git.line(&["rev-parse", "main"]), back.oid.to_string());
+            assert_eq!(git.line(&["rev-parse", "main"]), back.oid().to_string());
             assert_eq!(app.checkout(back)?.get("vendor/lib/code")?.as_deref(), Some(&b"2\n"[..]));
         }
         // Git splits what we joined, and we split what it joined.
         set(&app, "vendor/lib/ours", "2");
-        git.take(&app, "ours", head(&app).oid);
+        git.take(&app, "ours", head(&app).oid());
         let subtree = app.subtree("vendor/lib")?;
         let split = subtree.split(head(&app), None, None)?.ok_or("a split")?;
-        assert_eq!(git.split("vendor/lib", "ours"), split.head.oid, "squash: {squash}");
+        assert_eq!(git.split("vendor/lib", "ours"), split.head.oid(), "squash: {squash}");
         let theirs = git.load();
         let main: Oid = git.line(&["rev-parse", "main"]).parse()?;
-        let split = theirs.subtree("vendor/lib")?.split(main, None, None)?.ok_or("a split")?;
-        assert_eq!(git.split("vendor/lib", "main"), split.head.oid, "squash: {squash}");
+        let split = theirs.subtree("vendor/lib")?.split(main.into(), None, None)?.ok_or("a split")?;
+        assert_eq!(git.split("vendor/lib", "main"), split.head.oid(), "squash: {squash}");
         git.run(&["fsck", "--strict"], b"");
     }
     Ok(())
@@ -326,7 +326,7 @@ fn git_subtree_makes_the_same_commits_and_splits_ours() -> Outcome {
 #[test]
 fn what_cannot_be_done_is_refused_and_changes_nothing() -> Outcome {
     let (app, lib) = two(memory)?;
-    let theirs: ObjRef = head(&lib).oid.into();
+    let theirs: CommitId = head(&lib).oid().into();
     app.copy_objects(&lib, &[theirs])?;
     let before = set(&app, "file", "1");
     for prefix in ["file", "file/below"] {
@@ -365,10 +365,10 @@ fn squashed_commits_that_are_not_here_are_brought() -> Outcome {
     // As after a clone: the squashed commit is here, what it stands for is not.
     let clone = memory();
     clone.copy_objects(&app, &[head(&app)])?;
-    let at = ObjRef::from(head(&app).oid);
-    clone.compare_and_set("refs/heads/main", None, Some(RefTarget::Object(at)), Default::default())?;
+    let at = CommitId::from(head(&app).oid());
+    clone.compare_and_set("refs/heads/main", None, Some(RefTarget::Object(at.into())), Default::default())?;
     let subtree = clone.subtree("vendor/lib")?;
-    let squashed = head(&lib).oid;
+    let squashed = head(&lib).oid();
     assert!(matches!(subtree.split(at, None, None), Err(Error::Missing { oid, .. }) if oid == squashed));
     assert!(matches!(push(&clone, &lib), Pushed::Moved { .. }));
     assert!(same(&clone, &lib));
@@ -392,9 +392,9 @@ fn histories_that_crossed_each_other_bring_nothing_back_silently() -> Outcome {
     let mut crossed = lib.checkout(theirs)?;
     crossed.set("code", "changed\n")?;
     let info = git_info(b"crossed\n");
-    lib.branch("main")?.commit_with_parents(&mut crossed, &[theirs, split.head.oid.into()], &info)?;
+    lib.branch("main")?.commit_with_parents(&mut crossed, &[theirs, split.head.oid().into()], &info)?;
     app.copy_objects(&lib, &[theirs])?;
-    match app.subtree("vendor/lib")?.pull(ours, theirs.oid.into(), None, None)? {
+    match app.subtree("vendor/lib")?.pull(ours, theirs.oid().into(), None, None)? {
         Pulled::Joined(joined) => commit(&app, *joined),
         other => panic!("{other:?}"),
     };
@@ -402,7 +402,7 @@ fn histories_that_crossed_each_other_bring_nothing_back_silently() -> Outcome {
     set(&lib, "code", "base");
     let status = app.subtree("vendor/lib")?.split(head(&app), None, None)?.ok_or("a split")?;
     app.copy_objects(&lib, &[head(&lib)])?;
-    assert_eq!(app.merge_bases(status.head, head(&lib).oid)?.len(), 2);
+    assert_eq!(app.merge_bases(status.head, head(&lib).oid().into())?.len(), 2);
     let Pulled::Conflicts(conflicts) = pull(&app, &lib, false)? else { panic!("bases that disagree are a conflict") };
     assert_eq!(conflicts.iter().map(|one| one.path.to_string()).collect::<Vec<_>>(), ["code"]);
     assert!(lib.is_ancestor(base, head(&lib))?);
@@ -422,8 +422,8 @@ fn the_other_history_is_told_apart() -> Outcome {
     let subtree = app.subtree("vendor/lib")?;
     let split = subtree.split(ours, None, None)?.ok_or("a split")?;
     assert_eq!(app.read_commit(split.head)?.parents.len(), 1);
-    assert!(app.is_ancestor(ObjRef::from(theirs.oid), split.head)?);
-    assert_eq!(app.merge_bases(split.head, ObjRef::from(theirs.oid))?, [theirs]);
+    assert!(app.is_ancestor(CommitId::from(theirs.oid()), split.head)?);
+    assert_eq!(app.merge_bases(split.head, CommitId::from(theirs.oid()))?, [theirs]);
     // A line that began before the subtree was added, and joins later, has nothing to do with it.
     let mut topic = app.checkout(before)?;
     topic.set("topic", "1")?;
@@ -434,7 +434,7 @@ fn the_other_history_is_told_apart() -> Outcome {
     let again = subtree.split(merged, None, None)?.ok_or("a split")?;
     assert_eq!((again.head, again.written), (split.head, 0));
     // One of ours whose message quotes a squashed commit's is still ours, whether or not that one is here.
-    for quoted in [theirs.oid.to_string(), "7".repeat(40), "77".to_owned()] {
+    for quoted in [theirs.oid().to_string(), "7".repeat(40), "77".to_owned()] {
         let message = format!("Quote\n\ngit-subtree-dir: vendor/lib\ngit-subtree-split: {quoted}\n");
         let mut tree = app.checkout(merged)?;
         tree.set("vendor/lib/quoted", "1")?;

@@ -26,22 +26,22 @@ fn tags_lead_to_commits() -> Outcome {
     let main = repo.branch("main")?;
     let commit = |text: &str| main.edit(&Info::unsigned(text), |tree| tree.set("a", text));
     let (one, two) = (commit("1")?, commit("2")?);
-    let v1 = repo.write_tag(&tag(one, Kind::Commit, "v1"), Durability::None)?;
-    point(&repo, "refs/tags/v1", v1);
-    point(&repo, "refs/tags/light", two);
-    let digits = v1.oid.to_string();
+    let v1 = repo.write_tag(&tag(one.into(), Kind::Commit, "v1"), Durability::None)?;
+    point(&repo, "refs/tags/v1", v1.into());
+    point(&repo, "refs/tags/light", two.into());
+    let digits = v1.oid().to_string();
     for text in ["v1", "tags/v1", "refs/tags/v1", "v1^0", "light~1", &digits, &digits[..10]] {
         assert_eq!(repo.revparse(text)?, one, "{text}");
     }
     assert_eq!(
         (repo.tags()?, repo.read_tag(v1)?),
-        (vec!["light".to_owned(), "v1".to_owned()], tag(one, Kind::Commit, "v1"))
+        (vec!["light".to_owned(), "v1".to_owned()], tag(one.into(), Kind::Commit, "v1"))
     );
     // 16 tags of tags are followed, not 17.
-    let mut last = one;
+    let mut last = ObjRef::from(one);
     for depth in 1..=17 {
         let kind = if depth == 1 { Kind::Commit } else { Kind::Tag };
-        last = repo.write_tag(&tag(last, kind, &format!("t{depth}")), Durability::None)?;
+        last = repo.write_tag(&tag(last, kind, &format!("t{depth}")), Durability::None)?.into();
         match repo.peel(last) {
             Ok(at) => assert!(depth <= 16 && at == one, "{depth}"),
             Err(error) => assert!(depth == 17 && matches!(error, Error::Usage { .. }), "{depth}: {error}"),
@@ -49,17 +49,17 @@ fn tags_lead_to_commits() -> Outcome {
     }
     // What tags name need not be a commit, nor be here.
     let root = repo.read_commit(one)?.tree;
-    let of_root = repo.write_tag(&tag(root, Kind::Node, "root"), Durability::None)?;
-    point(&repo, "refs/tags/root", of_root);
-    assert!(matches!(repo.revparse("root"), Err(Error::WrongKind { oid, .. }) if oid == root.oid));
+    let of_root = repo.write_tag(&tag(root.into(), Kind::Node, "root"), Durability::None)?;
+    point(&repo, "refs/tags/root", of_root.into());
+    assert!(matches!(repo.revparse("root"), Err(Error::WrongKind { oid, .. }) if oid == root.oid()));
     let nowhere = Oid::new(&[9; 20])?;
     let of_nothing = repo.write_tag(&tag(nowhere.into(), Kind::Commit, "gone"), Durability::None)?;
     assert!(matches!(repo.peel(of_nothing), Err(Error::Missing { oid, .. }) if oid == nowhere));
     // They are copied with what they name.
     let other = Repo::with_backend(Git::sha1(), Arc::new(MemoryBackend::new()));
-    other.copy_objects(&repo, &[last.oid.into()])?;
-    assert_eq!(other.read_tag(last.oid)?, repo.read_tag(last)?);
-    assert_eq!(other.checkout(one.oid)?.get("a")?.as_deref(), Some(&b"1"[..]));
+    other.copy_objects(&repo, &[last.oid])?;
+    assert_eq!(other.read_tag(last.oid.into())?, repo.read_tag(last.into())?);
+    assert_eq!(other.checkout(one.oid().into())?.get("a")?.as_deref(), Some(&b"1"[..]));
     Ok(())
 }
 
@@ -74,8 +74,8 @@ fn tags_of_git_are_followed() -> Outcome {
     let commit: Oid = git.line(&["rev-parse", "HEAD"]).parse()?;
     for name in ["v1", "v2"] {
         let at: Oid = git.line(&["rev-parse", name]).parse()?;
-        assert_eq!(repo.peel(at)?.oid, commit, "{name}");
-        assert_eq!(repo.read_tag(at)?.name, name.as_bytes());
+        assert_eq!(repo.peel(at)?.oid(), commit, "{name}");
+        assert_eq!(repo.read_tag(at.into())?.name, name.as_bytes());
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use bristlecone::{
-    Backend, Durability, EntryKind, Error, Info, Listing, LogOptions, MemoryBackend, ObjRef, Oid, Path, Repo,
+    Backend, CommitId, Durability, EntryKind, Error, Info, Listing, LogOptions, MemoryBackend, Oid, Path, Repo,
     Signature, Tezos, Tree,
     disk::{DiskBackend, DiskOptions, FormatTag},
 };
@@ -55,7 +55,7 @@ fn built<'v>(values: impl IntoIterator<Item = (&'v [u8], &'v [u8])>) -> Oid {
     for (at, value) in values {
         tree.set(path(at), value).unwrap();
     }
-    tree.root().unwrap()
+    tree.root().unwrap().into()
 }
 
 fn compare(tree: &Tree<Tezos>, model: &Model, rng: &mut Rng) {
@@ -74,7 +74,7 @@ fn compare(tree: &Tree<Tezos>, model: &Model, rng: &mut Rng) {
         return;
     }
     rng.shuffle(&mut values);
-    assert_eq!(tree.root().unwrap(), built(values), "the root of a tree built in another order");
+    assert_eq!(tree.root().unwrap(), built(values).into(), "the root of a tree built in another order");
 }
 
 fn apply(edit: &Edit, tree: &mut Tree<Tezos>, model: &mut Model) {
@@ -133,12 +133,12 @@ fn random_edits_agree_with_the_model() {
             let (mut rng, universe) = (Rng::new(seed), Universe::new(shape, 100));
             let mut repo = open_store(&store);
             let (mut tree, mut model) = (repo.tree(), Model::new());
-            let mut commits: Vec<(ObjRef, Model)> = Vec::new();
+            let mut commits: Vec<(CommitId, Model)> = Vec::new();
             for round in 0..6_000 {
                 apply(&universe.edit(&mut rng), &mut tree, &mut model);
                 match rng.below(400) {
                     0 | 1 if !model.is_empty() => {
-                        let parents: Vec<ObjRef> = commits.last().map(|(at, _)| *at).into_iter().collect();
+                        let parents: Vec<CommitId> = commits.last().map(|(at, _)| *at).into_iter().collect();
                         let info = Info::unsigned(format!("{round}")).durability(Durability::None);
                         let at = repo.commit_tree(&mut tree, &parents, &info).unwrap();
                         commits.push((at, model.clone()));
@@ -147,7 +147,7 @@ fn random_edits_agree_with_the_model() {
                         let root = tree.write().unwrap();
                         repo.flush().unwrap();
                         repo = open_store(&store);
-                        tree = repo.tree_at(root.oid);
+                        tree = repo.tree_at(root.oid().into());
                     }
                     3 => compare(&tree, &model, &mut rng),
                     4 if !commits.is_empty() => {
@@ -246,10 +246,10 @@ fn wide_directories_grow_and_shrink_to_nothing() {
                 compare_diff(&tree, &model, &old_tree, &old);
             }
             before = Some((at, model));
-            own.push(repo.read_commit(at).unwrap().tree.oid);
+            own.push(repo.read_commit(at).unwrap().tree.oid());
             if store.is_some() {
                 repo = open_store(&store);
-                tree = repo.checkout(at.oid).unwrap();
+                tree = repo.checkout(at.oid().into()).unwrap();
             }
         }
         assert!(!tree.contains_tree("wide").unwrap(), "a directory without entries is none");
@@ -275,7 +275,7 @@ fn inlining_and_splitting_change_no_id() {
             tree.set(format!("flat/{}", n % 200).as_str(), b"something short").unwrap();
         }
         let head = repo.branch("main").unwrap().commit(&mut tree, &Info::unsigned("m")).unwrap();
-        heads.insert(head.oid);
+        heads.insert(head.oid());
         sizes.insert(check_objects(&repo));
         drop((tree, repo));
         let repo: Repo<Tezos> = Repo::open_format(dir.path(), DiskOptions::default()).unwrap();
@@ -334,14 +334,14 @@ fn pruned_trees_hold_the_pieces_that_lookups_take() {
 #[test]
 fn parents_have_no_order() {
     let repo = memory();
-    let commit = |name: &str, parents: &[ObjRef], seconds| {
+    let commit = |name: &str, parents: &[CommitId], seconds| {
         let mut tree = repo.tree();
         tree.set(name, name.as_bytes()).unwrap();
         let info = Info::message(name).by(Signature::new("Tezos", seconds));
         repo.commit_tree(&mut tree, parents, &info).unwrap()
     };
     let first = commit("first", &[], 1);
-    let sides: Vec<ObjRef> = (0..4).map(|n| commit(&format!("side {n}"), &[first], 2 + n)).collect();
+    let sides: Vec<CommitId> = (0..4).map(|n| commit(&format!("side {n}"), &[first], 2 + n)).collect();
     let mut orders = sides.clone();
     let merge = commit("merge", &orders, 10);
     for _ in 0..4 {
@@ -350,8 +350,8 @@ fn parents_have_no_order() {
         orders.swap(0, 1);
         assert_eq!(commit("merge", &orders, 10), merge);
     }
-    let parents: Vec<Oid> = repo.read_commit(merge).unwrap().parents.iter().map(|parent| parent.oid).collect();
-    let sorted: Vec<Oid> = sides.iter().map(|side| side.oid).collect::<BTreeSet<_>>().into_iter().collect();
+    let parents: Vec<Oid> = repo.read_commit(merge).unwrap().parents.iter().map(|parent| parent.oid()).collect();
+    let sorted: Vec<Oid> = sides.iter().map(|side| side.oid()).collect::<BTreeSet<_>>().into_iter().collect();
     assert_eq!(parents, sorted);
     assert_eq!((repo.generation(first).unwrap(), repo.generation(merge).unwrap()), (1, 3));
 
@@ -360,7 +360,7 @@ fn parents_have_no_order() {
     assert_eq!(repo.merge_bases(top, aside).unwrap(), [sides[2]]);
     assert_eq!(repo.merge_bases(sides[0], sides[1]).unwrap(), [first]);
     assert!(repo.is_ancestor(first, top).unwrap() && !repo.is_ancestor(aside, top).unwrap());
-    let log = |heads: &[ObjRef], options| -> Vec<String> {
+    let log = |heads: &[CommitId], options| -> Vec<String> {
         let entries = repo.log(heads, options);
         entries.map(|entry| String::from_utf8(entry.unwrap().commit.message).unwrap()).collect()
     };
@@ -423,7 +423,7 @@ fn what_a_context_cannot_hold_is_refused_and_the_tree_goes_on() {
         assert_eq!(main.head().unwrap(), Some(first));
         let second = main.commit(&mut tree, &info).unwrap();
         assert_eq!(repo.read_commit(second).unwrap().parents, [first]);
-        assert_eq!(tree.root().unwrap(), built([(&b"c"[..], &b"2"[..])]));
+        assert_eq!(tree.root().unwrap(), built([(&b"c"[..], &b"2"[..])]).into());
         check_objects(&repo);
     }
 }
@@ -450,7 +450,7 @@ fn a_crash_loses_nothing_synced_and_tears_no_directory() {
         }
         tree.set("large", vec![round as u8; 6000].as_slice()).unwrap();
         let head = main.commit(&mut tree, &Info::unsigned(format!("{size}"))).unwrap();
-        heads.push((Some(head.oid), storage.calls()));
+        heads.push((Some(head.oid()), storage.calls()));
     }
     let mut rng = Rng::new(3);
     for call in heads[0].1..=storage.calls() {
@@ -459,12 +459,12 @@ fn a_crash_loses_nothing_synced_and_tears_no_directory() {
             let after = moment.reboot(rng.next_u64(), policy);
             let repo: Repo<Tezos> = Repo::with_backend(Tezos::new(), open(Arc::new(after.clone()), &options).unwrap());
             let main = repo.branch("main").unwrap();
-            let head = main.head().unwrap().map(|head| head.oid);
+            let head = main.head().unwrap().map(|head| head.oid());
             let place = heads.iter().position(|(of, _)| *of == head).expect("a head that was committed");
             let synced = heads.iter().rposition(|(_, durable)| *durable <= call).unwrap();
             assert!(place == synced || place == synced + 1, "call {call}, {policy:?}: {place} after {synced}");
             if let Some(head) = head {
-                let (commit, tree) = (repo.read_commit(head).unwrap(), main.tree().unwrap());
+                let (commit, tree) = (repo.read_commit(head.into()).unwrap(), main.tree().unwrap());
                 assert_eq!(tree.count("wide").unwrap().to_string().as_bytes(), commit.message);
                 assert_eq!(tree.list("wide").unwrap().map(Result::unwrap).count() as u64, tree.count("wide").unwrap());
             }

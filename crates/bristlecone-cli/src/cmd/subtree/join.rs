@@ -130,7 +130,7 @@ impl Join {
 
     /// Copies the objects of what is to be joined.
     fn bring(&mut self) -> Result<()> {
-        self.opened.repo.copy_objects(&self.other.repo, &[self.theirs.into()])?;
+        self.opened.repo.copy_objects(&self.other.repo, &[self.theirs])?;
         // The place was one in the other repository.
         self.theirs = self.theirs.oid().into();
         Ok(())
