@@ -10,7 +10,7 @@
 //! std::fs::write(from.path().join("apple"), "red")?;
 //!
 //! let repo = AnyRepo::open("memory:")?;
-//! let (mut tree, imported) = folder::import(&repo, from.path(), &ImportOptions::new(), &mut |_| {})?;
+//! let (mut tree, imported) = folder::import(&repo, from.path(), &ImportOptions::default(), &mut |_| {})?;
 //! assert_eq!((imported.files, imported.bytes), (1, 3));
 //! let main = repo.branch("main")?;
 //! main.commit(&mut tree, &Info::message("a folder"))?;

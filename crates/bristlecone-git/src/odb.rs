@@ -34,11 +34,19 @@ const SEARCHES_MAX: usize = 4;
 
 /// How an object database is opened.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct OdbOptions {
     /// How many bytes of objects that deltas are against are kept.
     pub base_cache_bytes: u64,
     /// Other folders of objects, where what is not here is looked for. Each is rooted at the folder itself.
     pub alternates: Vec<Arc<dyn Storage>>,
+}
+
+bristlecone::setters! {
+    OdbOptions {
+        base_cache_bytes: u64,
+        alternates: Vec<Arc<dyn Storage>>,
+    }
 }
 
 impl Default for OdbOptions {

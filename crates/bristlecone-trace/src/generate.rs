@@ -31,6 +31,7 @@ type Result<T = (), E = GenerateError> = std::result::Result<T, E>;
 
 /// How to make a trace up.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct GenerateOptions {
     /// What everything follows from.
     pub seed: u64,
@@ -38,6 +39,14 @@ pub struct GenerateOptions {
     pub dir: PathBuf,
     /// How many bytes that store takes on disk at most, apart from nine times what one state takes.
     pub room_bytes: u64,
+}
+
+bristlecone::setters! {
+    GenerateOptions {
+        seed: u64,
+        dir: into PathBuf,
+        room_bytes: u64,
+    }
 }
 
 impl Default for GenerateOptions {

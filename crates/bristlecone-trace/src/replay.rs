@@ -47,6 +47,7 @@ pub type ToOid = fn(&CommitHash) -> Oid;
 
 /// How a trace is replayed.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ReplayOptions {
     /// How many commits; `None`: the whole trace.
     pub commits: Option<u64>,
@@ -67,6 +68,20 @@ pub struct ReplayOptions {
     /// How many threads work: with 2, one applies rows while the other hashes and writes commits. Answers, hashes and the
     /// store are the same.
     pub threads: usize,
+}
+
+bristlecone::setters! {
+    ReplayOptions {
+        commits: into Option<u64>,
+        empty_blobs: bool,
+        path_conversion: PathConversion,
+        durability: Durability,
+        check_hashes: into Option<ToOid>,
+        list_root_before_commit: bool,
+        clear_caches_after_commit: bool,
+        branch: into String,
+        threads: usize,
+    }
 }
 
 impl Default for ReplayOptions {

@@ -75,63 +75,36 @@ pub struct Imported {
     pub sparse: u64,
 }
 
-/// How a folder is read.
+/// How a folder is read. By default all that ignore files do not leave out is taken, as it is.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ImportOptions {
-    plain: bool,
-    check_room: bool,
-    skip_unreadable: bool,
-    all: bool,
-    exclude: Vec<OsString>,
+    /// Whether executables are taken as plain values, and so are links, as their targets. Without it, what the format cannot
+    /// keep is refused before anything is read.
+    pub plain: bool,
+    /// Whether what clearly does not fit into the store's file system is refused before anything is read [default: true].
+    pub check_room: bool,
+    /// Whether what cannot be read is left out, and told; without, it is an error.
+    pub skip_unreadable: bool,
+    /// Whether also that is taken what ignore files leave out.
+    pub all: bool,
+    /// Patterns of paths that are left out, as in a `.gitignore` of the folder. They count before those of files.
+    pub exclude: Vec<OsString>,
+}
+
+bristlecone::setters! {
+    ImportOptions {
+        plain: bool,
+        check_room: bool,
+        skip_unreadable: bool,
+        all: bool,
+        exclude: Vec<OsString>,
+    }
 }
 
 impl Default for ImportOptions {
     fn default() -> Self {
         Self { plain: false, check_room: true, skip_unreadable: false, all: false, exclude: Vec::new() }
-    }
-}
-
-impl ImportOptions {
-    /// Returns the options that take all that ignore files do not leave out, as it is.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Whether executables are taken as plain values, and so are links, as their targets. Without it, what the format cannot
-    /// keep is refused before anything is read.
-    #[must_use]
-    pub fn plain(mut self, plain: bool) -> Self {
-        self.plain = plain;
-        self
-    }
-
-    /// Whether what clearly does not fit into the store's file system is refused before anything is read [default: true].
-    #[must_use]
-    pub fn check_room(mut self, check_room: bool) -> Self {
-        self.check_room = check_room;
-        self
-    }
-
-    /// Whether what cannot be read is left out, and told; without, it is an error.
-    #[must_use]
-    pub fn skip_unreadable(mut self, skip_unreadable: bool) -> Self {
-        self.skip_unreadable = skip_unreadable;
-        self
-    }
-
-    /// Whether also that is taken what ignore files leave out.
-    #[must_use]
-    pub fn all(mut self, all: bool) -> Self {
-        self.all = all;
-        self
-    }
-
-    /// Patterns of paths that are left out, as in a `.gitignore` of the folder. They count before those of files.
-    #[must_use]
-    pub fn exclude(mut self, patterns: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
-        self.exclude = patterns.into_iter().map(Into::into).collect();
-        self
     }
 }
 

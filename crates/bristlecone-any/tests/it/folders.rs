@@ -73,7 +73,7 @@ fn a_folder_comes_out_as_it_went_in() {
         let repo = AnyRepo::create(store.path(), format).unwrap();
         let mut steps = Vec::new();
         let (mut tree, imported) =
-            folder::import(&repo, from.path(), &ImportOptions::new(), &mut |status| steps.push(status)).unwrap();
+            folder::import(&repo, from.path(), &ImportOptions::default(), &mut |status| steps.push(status)).unwrap();
         assert_eq!((imported.files, imported.executables, imported.links, imported.dirs), (1502, 1, 1, 2));
         let left_out: Vec<_> = imported.left_out.iter().map(|one| (one.path.to_string(), one.what)).collect();
         assert_eq!(left_out, [("empty".to_owned(), "empty folder")]);
@@ -98,7 +98,7 @@ fn the_same_folder_in_a_git_repository_is_the_same_tree() {
     let git = AnyRepo::create(Place::Git(dir.path().join("git")), AnyFormat::git(Algorithm::Sha1)).unwrap();
     let disk = AnyRepo::create(dir.path().join("disk"), AnyFormat::git(Algorithm::Sha1)).unwrap();
     let roots = [git, disk].map(|repo| {
-        let (mut tree, _) = folder::import(&repo, from.path(), &ImportOptions::new(), &mut |_| {}).unwrap();
+        let (mut tree, _) = folder::import(&repo, from.path(), &ImportOptions::default(), &mut |_| {}).unwrap();
         tree.write().unwrap();
         tree.root().unwrap()
     });
@@ -114,7 +114,7 @@ fn what_patterns_leave_out_is_counted_by_who_says_so() {
     }
     fs::write(from.path().join(".coneignore"), "*.log\n").unwrap();
     let repo = AnyRepo::open("memory:").unwrap();
-    let options = ImportOptions::new().exclude(["*.tmp", "cache/"]);
+    let options = ImportOptions::default().exclude(vec!["*.tmp".into(), "cache/".into()]);
     let (tree, imported) = folder::import(&repo, from.path(), &options, &mut |_| {}).unwrap();
     let ignored: Vec<_> = imported.ignored.iter().map(|(by, count)| (by.as_deref(), count.files, count.dirs)).collect();
     assert_eq!(ignored, [(None, 2, 1), (Some(".coneignore"), 1, 0)]);
@@ -130,12 +130,12 @@ fn what_a_format_does_not_keep_is_refused_or_taken_plain() {
     let from = folder();
     let tezos = OpenOptions::new().format(AnyFormat::standard("tezos").unwrap());
     let repo = tezos.open("memory:").unwrap();
-    let error = folder::import(&repo, from.path(), &ImportOptions::new(), &mut |_| {}).unwrap_err();
+    let error = folder::import(&repo, from.path(), &ImportOptions::default(), &mut |_| {}).unwrap_err();
     let Error::Folder(FolderError::NotKept { executables: 1, links: 1, places, format: "tezos" }) = &error else {
         panic!("{error:?}")
     };
     assert_eq!((places.len(), error.kind()), (2, ErrorKind::Mistake));
-    let plain = ImportOptions::new().plain(true);
+    let plain = ImportOptions::default().plain(true);
     let (tree, imported) = folder::import(&repo, from.path(), &plain, &mut |_| {}).unwrap();
     assert_eq!((imported.plain, imported.links), (2, 0));
     assert_eq!(tree.get("link").unwrap().as_deref(), Some(&b"many/1"[..]));

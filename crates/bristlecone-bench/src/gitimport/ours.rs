@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc, time::Instant};
 
-use bristlecone::{core::git::Algorithm, storage::RealStorage};
+use bristlecone::{core::git::Algorithm, storage::{RealStorage, Storage}};
 use bristlecone_any::{AnyFormat, AnyRepo, Place};
 use bristlecone_git::transfer::{self, ExportOptions, ImportOptions, Repository, Store};
 
@@ -20,8 +20,8 @@ pub(super) fn import(job: &Job) -> Result<Run> {
     let (store, backend) = (store_of(&repo)?, repo.backend());
     let started = Instant::now();
     let source = Repository::open(&job.source)?;
-    let storage = Arc::new(RealStorage::new(&job.dest));
-    let options = ImportOptions { scratch: Some(storage), ..ImportOptions::default() };
+    let storage: Arc<dyn Storage> = Arc::new(RealStorage::new(&job.dest));
+    let options = ImportOptions::default().scratch(storage);
     let report = transfer::import(&source, store, backend, &options, &mut |_| {})?;
     backend.flush()?;
     let seconds = started.elapsed().as_secs_f64();
@@ -44,7 +44,7 @@ pub(super) fn import(job: &Job) -> Result<Run> {
 /// Exports an imported store into a new bare repository with ids of this hash.
 pub(super) fn export(store: &Path, algorithm: Algorithm, to: &Path) -> Result<()> {
     let repo = AnyRepo::open_read_only(Place::Disk(store.to_owned()))?;
-    let options = ExportOptions { bare: true, algorithm: Some(algorithm), ..ExportOptions::default() };
+    let options = ExportOptions::default().bare(true).algorithm(algorithm);
     transfer::export(store_of(&repo)?, repo.backend(), to, &options, &mut |_| {})?;
     Ok(())
 }

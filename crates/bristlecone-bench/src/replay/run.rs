@@ -74,23 +74,21 @@ fn check<F: Format>(job: &ReplayJob, format: &F) -> Result<ToOid, &'static str> 
 }
 
 fn options(job: &ReplayJob) -> ReplayOptions {
-    ReplayOptions {
-        commits: job.commits,
-        empty_blobs: job.empty_blobs,
+    ReplayOptions::default()
+        .commits(job.commits)
+        .empty_blobs(job.empty_blobs)
         // A conversion that is none was refused with the options.
-        path_conversion: job.path_conversion.parse().unwrap_or_default(),
-        durability: job.durability(),
-        threads: job.threads,
-        branch: job.branch.clone(),
-        ..ReplayOptions::default()
-    }
+        .path_conversion(job.path_conversion.parse().unwrap_or_default())
+        .durability(job.durability())
+        .threads(job.threads)
+        .branch(&job.branch)
 }
 
 fn run_as<F: Format + Into<AnyFormat>>(job: &ReplayJob, format: F) -> Result<ReplayRun> {
     let sampler = Sampler::start();
     let check = check(job, &format);
     let store = Store::open(job, format)?;
-    let options = ReplayOptions { check_hashes: check.ok(), ..options(job) };
+    let options = options(job).check_hashes(check.ok());
     let (ended, report) = match job.chunked {
         None => in_order(&store.repo, job, options),
         Some(Chunking { domains: threads, fibers: each }) => {

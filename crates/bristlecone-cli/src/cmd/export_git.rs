@@ -31,13 +31,12 @@ pub(super) fn run(wanted: Wanted<'_>, context: &mut Context) -> Result<()> {
     let began = Instant::now();
     let opened = context.globals.open(Access::Read)?;
     let store = store_of(opened.repo.format())?;
-    let options = ExportOptions {
-        refs: wanted.refs,
-        bare: wanted.bare,
-        force: wanted.force,
-        algorithm: wanted.hash.as_deref().and_then(Algorithm::from_name),
-        scratch: scratch(&opened),
-    };
+    let options = ExportOptions::default()
+        .refs(wanted.refs)
+        .bare(wanted.bare)
+        .force(wanted.force)
+        .algorithm(wanted.hash.as_deref().and_then(Algorithm::from_name))
+        .scratch(scratch(&opened));
     let mut progress = Progress::new("exported", None);
     ending::makes(Made::git(wanted.to));
     let report = transfer::export(store, opened.repo.backend(), wanted.to, &options, &mut |status| {

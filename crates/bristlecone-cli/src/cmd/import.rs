@@ -145,12 +145,12 @@ fn import_dir(args: &ImportArgs, dir: &Path, context: &mut Context) -> Result<()
 
 impl ImportArgs {
     fn options(&self) -> ImportOptions {
-        ImportOptions::new()
+        ImportOptions::default()
             .plain(self.plain)
             .check_room(!self.ignore_free_space)
             .skip_unreadable(self.skip_unreadable)
             .all(self.all)
-            .exclude(&self.exclude)
+            .exclude(self.exclude.clone())
     }
 }
 

@@ -40,13 +40,12 @@ pub(super) fn run(wanted: Wanted<'_>, context: &mut Context) -> Result<()> {
         check_room(&opened, &from)?;
     }
     let source = begin_work(&opened, &from);
-    let options = ImportOptions {
-        refs: wanted.refs,
-        skip_missing: wanted.skip_missing,
-        force: wanted.force,
-        scratch: scratch(&opened),
-        into: opened.repo.git().map(|(_, layout)| (**layout).clone()),
-    };
+    let options = ImportOptions::default()
+        .refs(wanted.refs)
+        .skip_missing(wanted.skip_missing)
+        .force(wanted.force)
+        .scratch(scratch(&opened))
+        .layout(opened.repo.git().map(|(_, layout)| (**layout).clone()));
     let mut progress = Progress::new("imported", None);
     let report = transfer::import(&from, store, opened.repo.backend(), &options, &mut |status| {
         progress.tick_with(|seconds| line(&status, seconds));

@@ -29,6 +29,7 @@ use super::{
 
 /// How an export goes.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct ExportOptions {
     /// Which refs: full names, globs such as `refs/heads/*`, or short names of tags and branches; none: all.
     pub refs: Vec<String>,
@@ -40,6 +41,16 @@ pub struct ExportOptions {
     pub algorithm: Option<Algorithm>,
     /// A folder for a scratch file, for histories that are larger than memory. Nothing stays in it.
     pub scratch: Option<Arc<dyn Storage>>,
+}
+
+bristlecone::setters! {
+    ExportOptions {
+        refs: Vec<String>,
+        bare: bool,
+        force: bool,
+        algorithm: into Option<Algorithm>,
+        scratch: into Option<Arc<dyn Storage>>,
+    }
 }
 
 /// What was exported.

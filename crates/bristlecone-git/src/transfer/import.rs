@@ -28,6 +28,7 @@ use crate::{layout::Layout, worktree::HeldRefs};
 
 /// How an import goes.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct ImportOptions {
     /// Which refs: full names, globs such as `refs/heads/*`, or short names of tags and branches; none: all.
     pub refs: Vec<String>,
@@ -38,7 +39,17 @@ pub struct ImportOptions {
     /// A folder for a scratch file, for histories that are larger than memory. Nothing stays in it.
     pub scratch: Option<Arc<dyn Storage>>,
     /// The Git repository that the store is, if it is one: branches that are checked out there stay.
-    pub into: Option<Layout>,
+    pub layout: Option<Layout>,
+}
+
+bristlecone::setters! {
+    ImportOptions {
+        refs: Vec<String>,
+        skip_missing: bool,
+        force: bool,
+        scratch: into Option<Arc<dyn Storage>>,
+        layout: into Option<Layout>,
+    }
 }
 
 /// What was imported.
@@ -275,7 +286,7 @@ fn finish<F: Format>(
     note_cut(&**repo.backend(), &outcome.cut, deeper)?;
     // What a repository has checked out is Git's to say.
     let free = repo.backend().capabilities().git.is_none() && head_is_free(repo)?;
-    let held = options.into.as_ref().map(HeldRefs::of).transpose()?.unwrap_or_default();
+    let held = options.layout.as_ref().map(HeldRefs::of).transpose()?.unwrap_or_default();
     let moved = refs::update(repo, &refs, options.force, &held)?;
     let head = if free { point_head(from, repo, head)? } else { None };
     Ok(ImportReport {

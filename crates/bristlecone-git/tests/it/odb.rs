@@ -65,7 +65,7 @@ fn a_storage_without_maps_gives_the_same() {
     let git = git::shapes(dir.path().join("repo"), &Shapes { refs: 0, ..Shapes::default() });
     git::long_chain(&git);
     for base_cache_bytes in [0, 100_000] {
-        let options = OdbOptions { base_cache_bytes, ..OdbOptions::default() };
+        let options = OdbOptions::default().base_cache_bytes(base_cache_bytes);
         let odb = Odb::open(crate::sim::copy(git.dir()), Algorithm::Sha1, options).unwrap();
         let mut raw = Vec::new();
         for (id, kind, bytes) in &git.objects() {

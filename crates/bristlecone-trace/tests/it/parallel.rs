@@ -12,13 +12,13 @@ type Outcome = Result<(), Box<dyn std::error::Error>>;
 
 fn replay<F: Format>(repo: &Repo<F>, trace: &[u8], options: ReplayOptions) -> (Report, Option<ReplayError>) {
     let check_hashes = hashes_checkable(repo.format(), &options).ok();
-    let mut replay = Replay::new(repo, ReplayOptions { check_hashes, ..options }).unwrap();
+    let mut replay = Replay::new(repo, options.check_hashes(check_hashes)).unwrap();
     let ended = replay.run(&mut Reader::new(trace, "trace").unwrap(), &mut ());
     (replay.report(), ended.err())
 }
 
 fn with_threads(threads: usize) -> ReplayOptions {
-    ReplayOptions { threads, ..ReplayOptions::default() }
+    ReplayOptions::default().threads(threads)
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn two_threads_do_what_one_does() -> Outcome {
         for durability in [Durability::None, Durability::Synced] {
             let dir = tempfile::tempdir()?;
             let repo = Repo::create(dir.path(), Tezos::new(), DiskOptions::default())?;
-            let (report, failed) = replay(&repo, &trace, ReplayOptions { durability, ..with_threads(2) });
+            let (report, failed) = replay(&repo, &trace, with_threads(2).durability(durability));
             assert!(failed.is_none(), "{name}: {failed:?}");
             assert_eq!((report.hashes_checked, report.head), (serial.hashes_checked, serial.head));
             assert_eq!(repo.branch("main")?.head()?, serial.head.map(|(head, _)| head));

@@ -111,7 +111,7 @@ fn again(bytes: &[u8]) -> Vec<u8> {
 fn replay(trace: &[u8]) -> u64 {
     let (repo, options) = (repo(), ReplayOptions::default());
     let check_hashes = Some(hashes_checkable(repo.format(), &options).unwrap());
-    let mut replay = Replay::new(&repo, ReplayOptions { check_hashes, ..options }).unwrap();
+    let mut replay = Replay::new(&repo, options.check_hashes(check_hashes)).unwrap();
     replay.run(&mut Reader::new(trace, "recorded").unwrap(), &mut ()).unwrap();
     let report = replay.report();
     assert_eq!((report.hashes_checked, report.hashes_wrong, report.answers_wrong), (report.commits, 0, 0));

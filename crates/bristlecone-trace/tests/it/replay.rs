@@ -30,7 +30,7 @@ fn memory<F: Format>(format: F) -> Repo<F> {
 /// Replays with hashes checked wherever that can be.
 fn replay<F: Format>(repo: &Repo<F>, trace: &[u8], options: ReplayOptions) -> Result<Report, ReplayError> {
     let check_hashes = hashes_checkable(repo.format(), &options).ok();
-    let mut replay = Replay::new(repo, ReplayOptions { check_hashes, ..options })?;
+    let mut replay = Replay::new(repo, options.check_hashes(check_hashes))?;
     replay.run(&mut Reader::new(trace, "trace")?, &mut ())?;
     Ok(replay.report())
 }
@@ -81,7 +81,7 @@ fn on_disk_every_answer_and_hash_is_right_and_history_is_there() -> Outcome {
             let dir = tempfile::tempdir()?;
             let options = DiskOptions::default().maps(maps);
             let repo = Repo::create(dir.path(), Tezos::new(), options)?;
-            let report = replay(&repo, &trace, ReplayOptions { durability, ..ReplayOptions::default() })?;
+            let report = replay(&repo, &trace, ReplayOptions::default().durability(durability))?;
             check(&repo, &report, commits, rows);
             assert_eq!(report.hashes_checked, commits);
             assert!(durability != Durability::Synced || report.syncs >= commits, "{report:?}");
@@ -122,7 +122,7 @@ fn conversions_and_empty_values_keep_every_answer() -> Outcome {
         let trace = shipped::whole(name);
         for path_conversion in PathConversion::ALL {
             for empty_blobs in [false, true] {
-                let options = ReplayOptions { path_conversion, empty_blobs, ..ReplayOptions::default() };
+                let options = ReplayOptions::default().path_conversion(path_conversion).empty_blobs(empty_blobs);
                 let (one, other) = (memory(Tezos::new()), memory(Native::new()));
                 let report = replay(&one, &trace, options.clone()).map_err(|e| format!("{path_conversion}: {e}"))?;
                 check(&one, &report, commits, rows);
@@ -142,10 +142,10 @@ fn conversions_and_empty_values_keep_every_answer() -> Outcome {
 fn a_replay_ends_after_the_commits_asked_for() -> Outcome {
     let trace = shipped::bytes(EARLY);
     let repo = memory(Tezos::new());
-    let report = replay(&repo, &trace, ReplayOptions { commits: Some(7), ..ReplayOptions::default() })?;
+    let report = replay(&repo, &trace, ReplayOptions::default().commits(7))?;
     assert_eq!((report.commits, report.hashes_checked, report.end), (7, 7, End::Commits));
     assert_eq!(report.rows.of(RowKind::Commit), 7);
-    let report = replay(&repo, &trace, ReplayOptions { commits: Some(0), ..ReplayOptions::default() })?;
+    let report = replay(&repo, &trace, ReplayOptions::default().commits(0))?;
     assert_eq!((report.commits, report.rows.total(), report.end), (0, 0, End::Commits));
     Ok(())
 }
@@ -192,7 +192,7 @@ fn a_cut_ends_a_replay_with_an_error_after_what_is_whole() -> Outcome {
         let whole = starts.iter().filter(|&&start| start <= length).count() - 1;
         for threads in [1, 2] {
             let repo = memory(Tezos::new());
-            let options = ReplayOptions { threads, ..ReplayOptions::default() };
+            let options = ReplayOptions::default().threads(threads);
             let mut replay = Replay::new(&repo, options)?;
             let ended = replay.run(&mut Reader::new(&bytes[..length], "cut.repr")?, &mut ());
             let there = (length - starts[whole]) as u64;
@@ -210,7 +210,7 @@ fn a_cut_ends_a_replay_with_an_error_after_what_is_whole() -> Outcome {
         }
     }
     // Whoever stops before the cut never hears of it.
-    let report = replay(&memory(Tezos::new()), &bytes, ReplayOptions { commits: Some(1), ..ReplayOptions::default() })?;
+    let report = replay(&memory(Tezos::new()), &bytes, ReplayOptions::default().commits(1))?;
     assert_eq!((report.commits, report.end), (1, End::Commits));
     Ok(())
 }

@@ -31,7 +31,7 @@ fn changed(trace: &[u8], mut change: impl for<'r> FnMut(u64, u64, Row<'r>) -> Ro
 }
 
 fn replay(repo: &Repo<Tezos>, trace: &[u8], durability: Durability) -> (Result<(), ReplayError>, Report) {
-    let options = ReplayOptions { check_hashes: Some(CommitHash::oid), durability, ..ReplayOptions::default() };
+    let options = ReplayOptions::default().check_hashes(Some(CommitHash::oid as _)).durability(durability);
     let mut replay = Replay::new(repo, options).unwrap();
     let ended = replay.run(&mut Reader::new(trace, "trace").unwrap(), &mut ());
     (ended, replay.report())

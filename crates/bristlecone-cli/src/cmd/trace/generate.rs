@@ -51,7 +51,7 @@ pub(super) fn run(args: GenerateArgs, context: &mut Context) -> Result<()> {
     let (new, file) = NewFile::create(&args.out, args.force)?;
     let beside = args.out.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let dir = args.dir.clone().unwrap_or_else(|| beside.to_owned());
-    let options = GenerateOptions { seed: args.seed, dir, ..GenerateOptions::default() };
+    let options = GenerateOptions::default().seed(args.seed).dir(dir);
     let mut generator = Generator::new(&options, file).map_err(failure)?;
     let mut progress = Progress::new("commits", Some(args.commits));
     for commit in 0..args.commits {
