@@ -56,7 +56,7 @@ impl Identity {
             return Self::named(ident.as_bytes());
         }
         let settings = repo.settings()?;
-        let author = from_git("AUTHOR", settings.as_ref()).unwrap_or_else(user_at_host);
+        let author = from_git("AUTHOR", settings.as_ref()).unwrap_or_else(bristlecone::user_at_host);
         let committer = from_git("COMMITTER", settings.as_ref()).unwrap_or_else(|| author.clone());
         Ok(Self { author, committer })
     }
@@ -110,7 +110,7 @@ impl Moment {
 
 /// Returns who moves refs, as reflogs note it.
 pub(crate) fn committer(settings: &Settings) -> Vec<u8> {
-    from_git("COMMITTER", Some(settings)).unwrap_or_else(user_at_host)
+    from_git("COMMITTER", Some(settings)).unwrap_or_else(bristlecone::user_at_host)
 }
 
 /// Returns who somebody is by the environment and by Git's settings, each of name and address by itself.
@@ -124,17 +124,6 @@ fn from_git(role: &str, settings: Option<&Settings>) -> Option<Vec<u8>> {
     let name = environment(&format!("GIT_{role}_NAME")).or_else(|| set("name"))?;
     let mail = environment(&format!("GIT_{role}_EMAIL")).or_else(|| set("email")).or_else(|| environment("EMAIL"));
     Some([&clean(&name)[..], b" <", &clean(&mail.unwrap_or_default()), b">"].concat())
-}
-
-fn user_at_host() -> Vec<u8> {
-    let named = ["USER", "LOGNAME", "USERNAME"].into_iter().find_map(env::var_os);
-    let user = match named {
-        Some(name) if !name.is_empty() => clean(name.as_bytes()),
-        _ => format!("uid{}", rustix::process::getuid().as_raw()).into_bytes(),
-    };
-    let system = rustix::system::uname();
-    let host = clean(system.nodename().to_bytes());
-    [&user[..], b" <", &user, b"@", &host, b">"].concat()
 }
 
 /// Leaves out what would break the form `Name <mail>`.

@@ -72,7 +72,9 @@ pub use bristlecone_core::{
 pub use copy::Copied;
 pub use disk::DiskOptions;
 pub use error::{Error, report};
-pub use repo::{Branch, Info, Log, LogEntry, LogOptions, LogOrder, Prepared, Repo, StoredValue, check_ref_name};
+pub use repo::{
+    Branch, Info, Log, LogEntry, LogOptions, LogOrder, Prepared, Repo, StoredValue, check_ref_name, user_at_host,
+};
 pub use tree::{Concrete, Cursor, Difference, Differences, DirEntry, Entries, Listing, Reader, Tree, TreeStats, Walk};
 pub use value::{NewValue, VALUE_BYTES_MAX, Value};
 

@@ -17,6 +17,7 @@ use crate::{
 mod branch;
 mod commit;
 mod history;
+mod identity;
 mod open;
 mod refname;
 mod sweep;
@@ -27,6 +28,7 @@ pub use branch::Branch;
 pub use commit::{Info, Prepared};
 pub(crate) use history::Graph;
 pub use history::{Log, LogEntry, LogOptions, LogOrder};
+pub use identity::user_at_host;
 pub use refname::check_ref_name;
 pub(crate) use value::Stored;
 pub use value::StoredValue;
@@ -83,14 +85,14 @@ impl<F: Format> Repo<F> {
         self
     }
 
-    /// Returns the name that commits are signed with where nothing else is said: unless [`Repo::with_identity`] set it, the
-    /// name of the user who runs this process, as the environment tells, or `unknown`.
+    /// Returns the name that commits are signed with where nothing else is said: unless [`Repo::with_identity`] set it,
+    /// [`user_at_host`].
     #[must_use]
     pub fn identity(&self) -> &[u8] {
         static USER: OnceLock<Vec<u8>> = OnceLock::new();
         match &self.identity {
             Some(ident) => ident,
-            None => USER.get_or_init(user),
+            None => USER.get_or_init(user_at_host),
         }
     }
 
@@ -370,13 +372,4 @@ fn checkout<F: Format>(store: Arc<Store<F>>, at: ObjRef) -> Result<Tree<F>> {
 
 pub(crate) fn resolve(at: ObjRef, base: Location) -> ObjRef {
     ObjRef::new(at.oid, at.at.resolve(base))
-}
-
-/// Returns the name of the user who runs this process, without what no signature can have.
-fn user() -> Vec<u8> {
-    let named = ["USER", "LOGNAME", "USERNAME"].into_iter().filter_map(std::env::var_os);
-    let names = named.map(|name| name.into_encoded_bytes());
-    let clean = names.map(|name| name.into_iter().filter(|byte| !byte.is_ascii_control() && !b"<>".contains(byte)));
-    let clean = clean.map(Iterator::collect::<Vec<u8>>).find(|name| !name.trim_ascii().is_empty());
-    clean.map_or_else(|| b"unknown".to_vec(), |name| name.trim_ascii().to_vec())
 }

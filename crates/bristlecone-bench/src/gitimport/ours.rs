@@ -2,7 +2,10 @@
 
 use std::{path::Path, sync::Arc, time::Instant};
 
-use bristlecone::{core::git::Algorithm, storage::{RealStorage, Storage}};
+use bristlecone::{
+    core::git::Algorithm,
+    storage::{RealStorage, Storage},
+};
 use bristlecone_any::{AnyFormat, AnyRepo, Place};
 use bristlecone_git::transfer::{self, ExportOptions, ImportOptions, Repository, Store};
 
