@@ -265,6 +265,17 @@ impl Snapshot for NastySnapshot {
             pin.keep(root);
         }
     }
+
+    fn refresh(&mut self, roots: &[Oid]) -> bool {
+        let state = lock(&self.shared.state);
+        if let Some(pin) = &mut self.pin {
+            pin.move_to(state.position, state.appended, roots);
+        }
+        drop(state);
+        self.lent = boxcar::Vec::new();
+        self.shared.release();
+        true
+    }
 }
 
 impl Drop for NastySnapshot {

@@ -443,6 +443,12 @@ impl Snapshot for DiskSnapshot {
     fn keep(&self, root: &Oid) {
         self.pin.keep(root);
     }
+
+    fn refresh(&mut self, roots: &[Oid]) -> bool {
+        let end = self.shared.published.end();
+        self.pin.move_to(Position(end), end, roots);
+        true
+    }
 }
 
 impl Backend for DiskBackend {

@@ -246,6 +246,15 @@ impl Snapshot for MemorySnapshot {
         let _refs = read_lock(&self.shared.refs);
         self.pin.keep(root);
     }
+
+    fn refresh(&mut self, roots: &[Oid]) -> bool {
+        let refs = read_lock(&self.shared.refs);
+        self.pin.move_to(refs.position, self.shared.batches.count() as u64, roots);
+        drop(refs);
+        self.shared.arena.follow(&mut self.tables.first);
+        self.tables.later.take();
+        true
+    }
 }
 
 impl Backend for MemoryBackend {

@@ -134,6 +134,16 @@ impl Pin {
         self.position
     }
 
+    /// Holds what [`Pins::pin`] would hold from now on, in place of what it held: in one step, so that nothing which both
+    /// hold is free between.
+    pub fn move_to(&mut self, position: Position, appended: u64, roots: &[Oid]) {
+        self.position = position;
+        let mut next = Some(Snapshot { position, appended, roots: roots.into() });
+        std::mem::swap(&mut self.pins.lock().snapshots[self.place], &mut next);
+        // Roots may be many, and nobody waits for them to be freed.
+        drop(next);
+    }
+
     /// Holds another root.
     pub fn keep(&self, root: &Oid) {
         if let Some(snapshot) = &mut self.pins.lock().snapshots[self.place]
