@@ -30,7 +30,8 @@ use bristlecone_core::{Location, ObjRef, Object, Oid};
 use crate::{
     Error,
     backend::{
-        Backend, BackendStats, Batch, Capabilities, Damage, Durability, Pin, Position, RefMove, RefTarget, Snapshot,
+        Backend, BackendStats, Batch, Capabilities, Damage, Durability, Pin, Pins, Position, RefMove, RefTarget,
+        Snapshot,
     },
     engine::{Derived, Poison},
     storage::Storage,
@@ -258,7 +259,7 @@ impl DiskBackend {
             bits,
             background,
             unreached: unreached::Unreached::default(),
-            pins: Arc::default(),
+            pins: Pins::default(),
         };
         {
             let mut log = lock(&shared.log);

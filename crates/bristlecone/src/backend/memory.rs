@@ -35,7 +35,7 @@ struct Shared {
     index: RwLock<Index>,
     // Held while anything is appended or a snapshot taken, and alone by a sweep and whoever moves refs.
     refs: RwLock<Refs>,
-    pins: Arc<Pins>,
+    pins: Pins,
     derived: Mutex<HashMap<String, Vec<u8>>>,
     // Bytes of records that are there, and that ever were.
     bytes: AtomicU64,
