@@ -40,9 +40,9 @@ pub use refs::{
     unmoved_appends_leave_refs_alone,
 };
 pub use snapshots::{
-    a_batch_that_left_out_what_is_gone_is_refused, a_snapshot_keeps_what_it_shows, a_sweep_drops_what_nothing_leads_to,
-    a_sweep_within_limits_leaves_no_part, positions_order_the_moves_of_refs,
-    readers_find_everything_while_others_sweep,
+    a_batch_that_left_out_what_is_gone_is_refused, a_refreshed_snapshot_is_as_a_new_one,
+    a_snapshot_keeps_what_it_shows, a_sweep_drops_what_nothing_leads_to, a_sweep_within_limits_leaves_no_part,
+    positions_order_the_moves_of_refs, readers_find_everything_while_others_sweep,
 };
 
 /// Makes a new, empty backend.
@@ -79,6 +79,7 @@ pub const TESTS: &[(&str, Test)] = &[
     ("positions order the moves of refs", positions_order_the_moves_of_refs),
     ("a sweep drops what nothing leads to", a_sweep_drops_what_nothing_leads_to),
     ("a snapshot keeps what it shows", a_snapshot_keeps_what_it_shows),
+    ("a refreshed snapshot is as a new one", a_refreshed_snapshot_is_as_a_new_one),
     ("a batch that left out what is gone is refused", a_batch_that_left_out_what_is_gone_is_refused),
     ("a sweep within limits leaves no part", a_sweep_within_limits_leaves_no_part),
     ("readers find everything while others sweep", readers_find_everything_while_others_sweep),

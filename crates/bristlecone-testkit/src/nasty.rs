@@ -33,7 +33,7 @@ pub struct Nasty(Arc<Shared>);
 
 struct Shared {
     state: Mutex<State>,
-    pins: Arc<Pins>,
+    pins: Pins,
     /// How to find what an object names: then whatever nobody holds is dropped at once.
     children: Option<Box<Children>>,
     sweeps: AtomicU64,
@@ -114,7 +114,7 @@ impl Nasty {
 
     fn with(children: Option<Box<Children>>) -> Self {
         let (sweeps, moves) = (AtomicU64::new(0), AtomicU64::new(0));
-        let (state, pins, derived) = (Mutex::default(), Arc::default(), Mutex::default());
+        let (state, pins, derived) = (Mutex::default(), Pins::default(), Mutex::default());
         Self(Arc::new(Shared { state, pins, children, sweeps, moves, derived }))
     }
 
@@ -264,6 +264,17 @@ impl Snapshot for NastySnapshot {
         if let Some(pin) = &self.pin {
             pin.keep(root);
         }
+    }
+
+    fn refresh(&mut self, roots: &[Oid]) -> bool {
+        let state = lock(&self.shared.state);
+        if let Some(pin) = &mut self.pin {
+            pin.move_to(state.position, state.appended, roots);
+        }
+        drop(state);
+        self.lent = boxcar::Vec::new();
+        self.shared.release();
+        true
     }
 }
 

@@ -188,6 +188,10 @@ impl Snapshot for SlowSnapshot {
     fn keep(&self, root: &Oid) {
         self.inner.keep(root);
     }
+
+    fn refresh(&mut self, roots: &[Oid]) -> bool {
+        Arc::get_mut(&mut self.inner).is_some_and(|inner| inner.refresh(roots))
+    }
 }
 
 impl Backend for Slow {

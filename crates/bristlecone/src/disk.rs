@@ -30,7 +30,8 @@ use bristlecone_core::{Location, ObjRef, Object, Oid};
 use crate::{
     Error,
     backend::{
-        Backend, BackendStats, Batch, Capabilities, Damage, Durability, Pin, Position, RefMove, RefTarget, Snapshot,
+        Backend, BackendStats, Batch, Capabilities, Damage, Durability, Pin, Pins, Position, RefMove, RefTarget,
+        Snapshot,
     },
     engine::{Derived, Poison},
     storage::Storage,
@@ -258,7 +259,7 @@ impl DiskBackend {
             bits,
             background,
             unreached: unreached::Unreached::default(),
-            pins: Arc::default(),
+            pins: Pins::default(),
         };
         {
             let mut log = lock(&shared.log);
@@ -442,6 +443,12 @@ impl Snapshot for DiskSnapshot {
 
     fn keep(&self, root: &Oid) {
         self.pin.keep(root);
+    }
+
+    fn refresh(&mut self, roots: &[Oid]) -> bool {
+        let end = self.shared.published.end();
+        self.pin.move_to(Position(end), end, roots);
+        true
     }
 }
 

@@ -128,6 +128,13 @@ impl<F: Format> Store<F> {
         Arc::new(Self { format: self.format.clone(), shared: self.shared.clone(), snapshot })
     }
 
+    /// Goes on with what can be read from now on; `roots` stay with all below them.
+    pub(crate) fn refresh(&mut self, roots: &[Oid]) {
+        if !Arc::get_mut(&mut self.snapshot).is_some_and(|snapshot| snapshot.refresh(roots)) {
+            self.snapshot = self.shared.backend.snapshot(roots);
+        }
+    }
+
     /// Returns an empty batch's sink over what can be read here.
     pub(crate) fn sink(&self) -> FlushSink<'_> {
         let sweeps = self.backend.sweeps();

@@ -159,6 +159,36 @@ pub fn a_snapshot_keeps_what_it_shows(make: Make<'_>) {
     assert!(!after.is_there(&*backend.snapshot(&[])));
 }
 
+/// A snapshot that moves on in place shows and keeps what one does that is taken then, and nothing of before; one that does
+/// not keeps what it kept.
+///
+/// # Panics
+/// If it is not so.
+pub fn a_refreshed_snapshot_is_as_a_new_one(make: Make<'_>) {
+    let Some((backend, graphs, names)) = swept_backend(make, 4) else { return };
+    let all = || sweep(&*backend, &graphs, &[], &SweepLimits::default()).unwrap().objects;
+    let mut snapshot = backend.snapshot(&[graphs[1].head()]);
+    names[1..].iter().for_each(|name| move_ref(&*backend, name, None));
+    snapshot.keep(&graphs[2].head());
+    assert_eq!(all(), 0, "a snapshot of when refs led to everything");
+    let position = snapshot.position();
+    let Some(only) = Arc::get_mut(&mut snapshot) else { panic!("a snapshot belongs to who took it") };
+    let moved = only.refresh(&[graphs[3].head()]);
+    let (kept, gone) = if moved { ([true, false, false, true], 8) } else { ([true; 4], 0) };
+    assert_eq!(snapshot.position() > position, moved && position.is_some());
+    assert_eq!(all(), gone, "moved: {moved}");
+    let there: Vec<bool> = graphs.iter().map(|graph| graph.is_there(&*snapshot)).collect();
+    assert_eq!(there, kept, "moved: {moved}");
+    // What refs lead to now and what comes from now on is kept as well.
+    move_ref(&*backend, &names[0], None);
+    let after = Graph::new(family(&*backend), 9);
+    append_all(&*backend, &after.0, &[], Durability::None).unwrap();
+    assert_eq!(all(), 0);
+    assert!(graphs[0].is_there(&*snapshot) && after.is_there(&*snapshot));
+    drop(snapshot);
+    assert_eq!(all(), 20 - gone, "the snapshot is gone");
+}
+
 /// A batch that left out what a sweep dropped is refused, whole, with the ids of what is gone; with them in it, it passes.
 ///
 /// # Panics

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use bristlecone::{
     Backend, BackendStats, Batch, Capabilities, Damage, Durability, Error, Expected, Location, MemoryBackend, ObjRef,
-    Object, Oid, RefMove, RefTarget, Snapshot,
+    Object, Oid, Position, RefMove, RefTarget, Roots, Snapshot, SweepLimits, Swept,
 };
 use bristlecone_testkit::{conformance, crash::Engine, nasty::Nasty, sim::SimStorage};
 
@@ -32,6 +32,8 @@ fn a_sound_engine_conforms() {
 /// What a [`Broken`] backend does wrong.
 #[derive(Clone, Copy, Debug)]
 enum Flaw {
+    /// Nothing.
+    None,
     /// Moves happen whatever a ref holds.
     Heedless,
     /// A step of several moves stops at the first that fails, after those before it.
@@ -42,6 +44,10 @@ enum Flaw {
     Untidy,
     /// The walk leaves out one object.
     Forgetful,
+    /// A snapshot says that it moved on, and stays where it was.
+    Staying,
+    /// A snapshot that moves on lets go of what refs lead to.
+    LettingGo,
 }
 
 /// The memory backend with a flaw.
@@ -76,6 +82,45 @@ impl Snapshot for Trusting {
     }
 }
 
+/// Moves on as it should not.
+#[derive(Debug)]
+struct Refreshed(Arc<MemoryBackend>, Option<Arc<dyn Snapshot>>, Flaw);
+
+impl Refreshed {
+    fn inner(&self) -> &dyn Snapshot {
+        self.1.as_deref().unwrap()
+    }
+}
+
+impl Snapshot for Refreshed {
+    fn read(&self, at: &ObjRef) -> Result<Option<Object<'_>>, Error> {
+        self.inner().read(at)
+    }
+
+    fn locate(&self, oid: &Oid) -> Option<Location> {
+        self.inner().locate(oid)
+    }
+
+    fn position(&self) -> Option<Position> {
+        self.inner().position()
+    }
+
+    fn keep(&self, root: &Oid) {
+        self.inner().keep(root);
+    }
+
+    fn refresh(&mut self, roots: &[Oid]) -> bool {
+        if matches!(self.2, Flaw::LettingGo) {
+            // Whatever is swept in between is gone.
+            self.1 = None;
+            let children = |_: &Oid, _: &Object<'_>, _: &mut dyn FnMut(Oid)| Ok(());
+            self.0.sweep(&Roots { oids: &[], children: &children }, &SweepLimits::default()).unwrap();
+            self.1 = Some(self.0.snapshot(roots));
+        }
+        true
+    }
+}
+
 impl Backend for Broken {
     fn name(&self) -> &'static str {
         self.0.name()
@@ -88,6 +133,9 @@ impl Backend for Broken {
     fn snapshot(&self, roots: &[Oid]) -> Arc<dyn Snapshot> {
         match self.1 {
             Flaw::Trusting => Arc::new(Trusting(self.0.clone(), self.0.snapshot(roots))),
+            Flaw::Staying | Flaw::LettingGo => {
+                Arc::new(Refreshed(self.0.clone(), Some(self.0.snapshot(roots)), self.1))
+            }
             _ => self.0.snapshot(roots),
         }
     }
@@ -119,6 +167,18 @@ impl Backend for Broken {
         self.0.list_refs(prefix)
     }
 
+    fn position(&self) -> Result<Option<Position>, Error> {
+        self.0.position()
+    }
+
+    fn sweeps(&self) -> u64 {
+        self.0.sweeps()
+    }
+
+    fn sweep(&self, roots: &Roots<'_>, limits: &SweepLimits) -> Result<Swept, Error> {
+        self.0.sweep(roots, limits)
+    }
+
     fn flush(&self) -> Result<(), Error> {
         self.0.flush()
     }
@@ -148,8 +208,12 @@ impl Backend for Broken {
 
 #[test]
 fn every_flaw_is_caught() {
-    for flaw in [Flaw::Heedless, Flaw::Piecemeal, Flaw::Trusting, Flaw::Untidy, Flaw::Forgetful] {
-        let run = || conformance::run(|| Arc::new(Broken(Arc::new(MemoryBackend::new()), flaw)));
-        assert!(std::panic::catch_unwind(run).is_err(), "{flaw:?} goes unnoticed");
+    let run = |flaw| conformance::run(|| Arc::new(Broken(Arc::new(MemoryBackend::new()), flaw)));
+    // So it is the flaw that is caught.
+    run(Flaw::None);
+    for flaw in
+        [Flaw::Heedless, Flaw::Piecemeal, Flaw::Trusting, Flaw::Untidy, Flaw::Forgetful, Flaw::Staying, Flaw::LettingGo]
+    {
+        assert!(std::panic::catch_unwind(|| run(flaw)).is_err(), "{flaw:?} goes unnoticed");
     }
 }

@@ -123,6 +123,14 @@ impl Arena {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Puts the table of today in the place of another, if it is another.
+    pub(super) fn follow(&self, table: &mut Arc<Table>) {
+        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        if !Arc::ptr_eq(table, &current) {
+            *table = current.clone();
+        }
+    }
+
     /// Keeps a copy of a run, whose length is a multiple of 8; `None` if it is too long for a slab.
     pub(super) fn keep_copy(&self, run: &[u8]) -> Option<Location> {
         if run.len() >= LONG_BYTES {

@@ -203,4 +203,9 @@ impl Snapshot for LayeredSnapshot {
         self.new.keep(root);
         self.stores.iter().for_each(|store| store.keep(root));
     }
+
+    fn refresh(&mut self, _: &[Oid]) -> bool {
+        // All of its parts would have to, or none.
+        false
+    }
 }

@@ -35,7 +35,7 @@ struct Shared {
     index: RwLock<Index>,
     // Held while anything is appended or a snapshot taken, and alone by a sweep and whoever moves refs.
     refs: RwLock<Refs>,
-    pins: Arc<Pins>,
+    pins: Pins,
     derived: Mutex<HashMap<String, Vec<u8>>>,
     // Bytes of records that are there, and that ever were.
     bytes: AtomicU64,
@@ -245,6 +245,15 @@ impl Snapshot for MemorySnapshot {
         // No sweep is under way.
         let _refs = read_lock(&self.shared.refs);
         self.pin.keep(root);
+    }
+
+    fn refresh(&mut self, roots: &[Oid]) -> bool {
+        let refs = read_lock(&self.shared.refs);
+        self.pin.move_to(refs.position, self.shared.batches.count() as u64, roots);
+        drop(refs);
+        self.shared.arena.follow(&mut self.tables.first);
+        self.tables.later.take();
+        true
     }
 }
 

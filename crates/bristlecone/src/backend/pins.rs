@@ -1,31 +1,45 @@
 //! What the snapshots of one process keep: for backends that sweep.
+//!
+//! The list of snapshots is in parts, one for each of some threads, so that threads which take snapshots and drop them do not
+//! wait for each other and write to no memory in common. Whoever asks for all of it, as a sweep does, locks all parts.
 
 use std::{
+    array,
+    cell::Cell,
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
 };
 
 use bristlecone_core::Oid;
 use smallvec::SmallVec;
 
 use super::{Position, RefTarget};
+use crate::sync::lock;
 
 /// From so many on, what refs left is looked through for what no snapshot is older than.
 const DISPLACED_MIN: usize = 1024;
+/// How many parts the list of snapshots has. More threads than these share them by turns.
+const PARTS: usize = 16;
 
 /// The snapshots that are held, and what refs led to since the oldest of them was taken.
+pub struct Pins {
+    parts: [Arc<Part>; PARTS],
+    displaced: Mutex<Displaced>,
+}
+
+/// The snapshots that some threads took; on cache lines of its own.
 #[derive(Default)]
-pub struct Pins(Mutex<Held>);
+#[repr(align(128))]
+struct Part(Mutex<Held>);
 
 #[derive(Default)]
 struct Held {
     snapshots: Vec<Option<Snapshot>>,
     // Places in the list that are free.
     free: Vec<usize>,
-    // What a move took from a ref, and the position of that move, ascending.
-    displaced: Vec<(Position, Oid)>,
-    // How many of these are worth looking through.
-    displaced_many: usize,
 }
 
 struct Snapshot {
@@ -35,31 +49,67 @@ struct Snapshot {
     roots: SmallVec<[Oid; 1]>,
 }
 
-impl Held {
-    fn snapshots(&self) -> impl Iterator<Item = &Snapshot> {
-        self.snapshots.iter().flatten()
-    }
+#[derive(Default)]
+struct Displaced {
+    // What a move took from a ref, and the position of that move, ascending.
+    moves: Vec<(Position, Oid)>,
+    // How many of these are worth looking through.
+    many: usize,
+}
 
+impl Displaced {
     /// Forgets what refs left before the oldest snapshot was taken.
-    fn trim(&mut self) {
-        match self.snapshots().map(|snapshot| snapshot.position).min() {
-            Some(oldest) => self.displaced.retain(|(position, _)| *position > oldest),
-            None => self.displaced.clear(),
+    fn trim(&mut self, held: &All<'_>) {
+        match held.snapshots().map(|snapshot| snapshot.position).min() {
+            Some(oldest) => self.moves.retain(|(position, _)| *position > oldest),
+            None => self.moves.clear(),
         }
-        self.displaced_many = DISPLACED_MIN.max(2 * self.displaced.len());
+        self.many = DISPLACED_MIN.max(2 * self.moves.len());
+    }
+}
+
+/// All parts, locked.
+struct All<'p>([MutexGuard<'p, Held>; PARTS]);
+
+impl All<'_> {
+    fn snapshots(&self) -> impl Iterator<Item = &Snapshot> {
+        self.0.iter().flat_map(|held| &held.snapshots).flatten()
+    }
+}
+
+/// Returns the part of this thread.
+fn own_part() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static OWN: Cell<usize> = const { Cell::new(usize::MAX) };
+    }
+    OWN.with(|own| {
+        if own.get() == usize::MAX {
+            own.set(NEXT.fetch_add(1, Relaxed) % PARTS);
+        }
+        own.get()
+    })
+}
+
+impl Default for Pins {
+    fn default() -> Self {
+        Self { parts: array::from_fn(|_| Arc::default()), displaced: Mutex::default() }
     }
 }
 
 impl Pins {
-    fn lock(&self) -> MutexGuard<'_, Held> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Locks every part, always in this order, so that what is seen was so at one moment.
+    fn lock_all(&self) -> All<'_> {
+        All(array::from_fn(|part| lock(&self.parts[part].0)))
     }
 
     /// Holds what refs lead to at a position, what is appended from now on, and some roots, until the pin is dropped.
     /// `appended` counts what was appended by now, in whatever order the backend has.
-    pub fn pin(self: &Arc<Self>, position: Position, appended: u64, roots: &[Oid]) -> Pin {
+    #[must_use]
+    pub fn pin(&self, position: Position, appended: u64, roots: &[Oid]) -> Pin {
         let snapshot = Some(Snapshot { position, appended, roots: roots.into() });
-        let mut held = self.lock();
+        let part = &self.parts[own_part()];
+        let mut held = lock(&part.0);
         let place = match held.free.pop() {
             Some(place) => {
                 held.snapshots[place] = snapshot;
@@ -71,39 +121,40 @@ impl Pins {
             }
         };
         drop(held);
-        Pin { pins: self.clone(), place, position }
+        Pin { part: part.clone(), place, position }
     }
 
     /// Notes that a ref left what it led to, with the move at this position.
     pub fn displaced(&self, position: Position, target: &RefTarget) {
         let RefTarget::Object(at) = target else { return };
-        let mut held = self.lock();
-        held.displaced.push((position, at.oid));
-        if held.displaced.len() >= held.displaced_many {
-            held.trim();
+        let mut displaced = lock(&self.displaced);
+        displaced.moves.push((position, at.oid));
+        if displaced.moves.len() >= displaced.many {
+            displaced.trim(&self.lock_all());
         }
     }
 
     /// Returns every root that a snapshot holds; what refs lead to now is not among them.
     #[must_use]
     pub fn roots(&self) -> Vec<Oid> {
-        let mut held = self.lock();
-        held.trim();
-        let own = held.snapshots().flat_map(|snapshot| &snapshot.roots);
-        own.chain(held.displaced.iter().map(|(_, oid)| oid)).copied().collect()
+        let mut displaced = lock(&self.displaced);
+        let all = self.lock_all();
+        displaced.trim(&all);
+        let own = all.snapshots().flat_map(|snapshot| &snapshot.roots);
+        own.chain(displaced.moves.iter().map(|(_, oid)| oid)).copied().collect()
     }
 
     /// Returns how much had been appended when the first of the snapshots was taken that are held: what came later stays.
     /// `None` if none is held.
     #[must_use]
     pub fn appended(&self) -> Option<u64> {
-        self.lock().snapshots().map(|snapshot| snapshot.appended).min()
+        self.lock_all().snapshots().map(|snapshot| snapshot.appended).min()
     }
 
     /// Returns how many snapshots are held.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.lock().snapshots().count()
+        self.lock_all().snapshots().count()
     }
 
     /// Whether no snapshot is held.
@@ -119,10 +170,9 @@ impl fmt::Debug for Pins {
     }
 }
 
-/// What one snapshot holds.
-#[derive(Debug)]
+/// What one snapshot holds. It may be dropped by another thread than the one that took it.
 pub struct Pin {
-    pins: Arc<Pins>,
+    part: Arc<Part>,
     place: usize,
     position: Position,
 }
@@ -134,9 +184,19 @@ impl Pin {
         self.position
     }
 
+    /// Holds what [`Pins::pin`] would hold from now on, in place of what it held: in one step, so that nothing which both
+    /// hold is free between.
+    pub fn move_to(&mut self, position: Position, appended: u64, roots: &[Oid]) {
+        self.position = position;
+        let mut next = Some(Snapshot { position, appended, roots: roots.into() });
+        std::mem::swap(&mut lock(&self.part.0).snapshots[self.place], &mut next);
+        // Roots may be many, and nobody waits for them to be freed.
+        drop(next);
+    }
+
     /// Holds another root.
     pub fn keep(&self, root: &Oid) {
-        if let Some(snapshot) = &mut self.pins.lock().snapshots[self.place]
+        if let Some(snapshot) = &mut lock(&self.part.0).snapshots[self.place]
             && snapshot.roots.last() != Some(root)
         {
             snapshot.roots.push(*root);
@@ -146,12 +206,18 @@ impl Pin {
 
 impl Drop for Pin {
     fn drop(&mut self) {
-        let mut held = self.pins.lock();
+        let mut held = lock(&self.part.0);
         let gone = held.snapshots[self.place].take();
         held.free.push(self.place);
         // Roots may be many, and nobody waits for them to be freed.
         drop(held);
         drop(gone);
+    }
+}
+
+impl fmt::Debug for Pin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pin({:?})", self.position)
     }
 }
 
@@ -169,7 +235,7 @@ mod tests {
 
     #[test]
     fn roots_are_those_of_snapshots_and_what_refs_left_since() {
-        let pins: Arc<Pins> = Arc::default();
+        let pins = Pins::default();
         pins.displaced(Position(1), &to(1));
         assert_eq!((pins.roots(), pins.appended()), (vec![], None));
         let old = pins.pin(Position(2), 20, &[oid(9)]);
@@ -188,13 +254,51 @@ mod tests {
 
     #[test]
     fn what_refs_left_takes_no_more_memory_than_snapshots_ask_for() {
-        let pins: Arc<Pins> = Arc::default();
+        let pins = Pins::default();
         let mut last = pins.pin(Position(0), 0, &[]);
         for position in 1..100_000 {
             pins.displaced(Position(position), &to(1));
             last = pins.pin(Position(position), position, &[]);
-            assert!(pins.lock().displaced.len() <= DISPLACED_MIN + 1);
+            assert!(lock(&pins.displaced).moves.len() <= DISPLACED_MIN + 1);
         }
-        assert_eq!((pins.lock().snapshots.len(), last.position()), (2, Position(99_999)));
+        assert_eq!(last.position(), Position(99_999));
+        assert_eq!(pins.lock_all().0.iter().map(|held| held.snapshots.len()).sum::<usize>(), 2);
+    }
+
+    #[test]
+    fn what_every_thread_holds_counts_and_threads_write_to_parts_of_their_own() {
+        let pins = Pins::default();
+        let old = pins.pin(Position(1), 10, &[oid(1)]);
+        let own = own_part();
+        let mut parts = std::collections::BTreeSet::from([own]);
+        // Some part must be taken twice by so many.
+        let pinned: Vec<(usize, Pin)> = (2..2 + PARTS as u8)
+            .map(|number| {
+                let take = || (own_part(), pins.pin(Position(number.into()), 10 * u64::from(number), &[oid(number)]));
+                std::thread::scope(|scope| scope.spawn(take).join().unwrap())
+            })
+            .collect();
+        parts.extend(pinned.iter().map(|(part, _)| *part));
+        assert!(parts.len() > PARTS / 2, "{parts:?}");
+        for (part, held) in pins.lock_all().0.iter().enumerate() {
+            let here = pinned.iter().filter(|(taken, _)| *taken == part).count() + usize::from(part == own);
+            assert_eq!(held.snapshots.len(), here, "part {part}");
+        }
+        pins.displaced(Position(3), &to(100));
+        let mut roots = pins.roots();
+        roots.sort_unstable();
+        let mut wanted: Vec<Oid> = (1..2 + PARTS as u8).chain([100]).map(oid).collect();
+        wanted.sort_unstable();
+        assert_eq!((roots, pins.appended(), pins.len()), (wanted, Some(10), PARTS + 1));
+        // What other threads took this one moves on and lets go of.
+        let mut pinned = pinned.into_iter();
+        let (_, mut second) = pinned.next().unwrap();
+        second.move_to(Position(90), 900, &[oid(90)]);
+        second.keep(&oid(91));
+        drop(old);
+        drop(pinned);
+        assert_eq!((pins.roots(), pins.appended(), pins.len()), (vec![oid(90), oid(91)], Some(900), 1));
+        drop(second);
+        assert!(pins.is_empty() && pins.roots().is_empty());
     }
 }

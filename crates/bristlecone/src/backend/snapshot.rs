@@ -69,4 +69,13 @@ pub trait Snapshot: Send + Sync + fmt::Debug {
 
     /// Keeps an object and all below it as long as the snapshot. One that is there after this call stays.
     fn keep(&self, root: &Oid);
+
+    /// Moves on to now, and returns whether it did: as if another snapshot were taken with these roots, and then this one let
+    /// go of, but in place. Whoever calls it is the only one to hold the snapshot.
+    ///
+    /// A snapshot that cannot, or need not, answers `false` and stays as it is; the caller then takes another one.
+    fn refresh(&mut self, roots: &[Oid]) -> bool {
+        let _ = roots;
+        false
+    }
 }

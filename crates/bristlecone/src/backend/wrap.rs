@@ -282,4 +282,8 @@ impl Snapshot for CountedSnapshot {
     fn keep(&self, root: &Oid) {
         self.inner.keep(root);
     }
+
+    fn refresh(&mut self, roots: &[Oid]) -> bool {
+        Arc::get_mut(&mut self.inner).is_some_and(|inner| inner.refresh(roots))
+    }
 }

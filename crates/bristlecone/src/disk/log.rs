@@ -193,7 +193,7 @@ pub(super) struct Shared {
     pub(super) background: Background,
     pub(super) unreached: Unreached,
     /// What snapshots of this process hold.
-    pub(super) pins: Arc<Pins>,
+    pub(super) pins: Pins,
 }
 
 impl Shared {

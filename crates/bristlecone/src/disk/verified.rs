@@ -134,12 +134,19 @@ impl Verified {
     pub(super) fn note(&self, offset: usize) {
         let granule = offset / GRANULE_BYTES;
         let Some(word) = self.words.get(granule / 64) else { return };
-        let page = granule / 8 / self.memory.page_bytes;
+        // A bit beside it has touched the page before.
+        if word.fetch_or(1 << (granule % 64), Relaxed) == 0 {
+            self.touch(granule / 8);
+        }
+    }
+
+    /// Counts the page in which this byte of the bits lies, the first time.
+    fn touch(&self, byte: usize) {
+        let page = byte / self.memory.page_bytes;
         let flag = 1 << (page % 64);
         if self.touched[page / 64].fetch_or(flag, Relaxed) & flag == 0 {
             self.memory.held.fetch_add(self.memory.page_bytes as u64, Relaxed);
         }
-        word.fetch_or(1 << (granule % 64), Relaxed);
     }
 
     /// Clears all bits and gives their memory back.

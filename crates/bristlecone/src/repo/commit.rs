@@ -192,6 +192,8 @@ impl<F: Format> Repo<F> {
         let _writing = tree.writing();
         let base = self.shared.backend.append(prepared.batch, &prepared.moves, durability)?;
         let head = resolve(prepared.head, base);
+        // What it kept the tree keeps, too, and goes on in place if it is the only one.
+        drop(prepared.kept);
         tree.flushed(resolve(prepared.root, base), Some(head));
         Ok(self.shared.commit_id(head))
     }

@@ -96,10 +96,9 @@ impl<F: Format> Tree<F> {
     /// Goes on with a snapshot of now, which keeps what this tree was written as.
     fn renew(&mut self) {
         let root = self.origin.or(self.base).map(|at| at.oid);
-        let snapshot = self.store.backend.snapshot(root.as_slice());
         match Arc::get_mut(&mut self.store) {
-            Some(store) => store.snapshot = snapshot,
-            None => self.store = self.store.with(snapshot),
+            Some(store) => store.refresh(root.as_slice()),
+            None => self.store = self.store.with(self.store.backend.snapshot(root.as_slice())),
         }
         self.held.clear();
     }
@@ -232,7 +231,9 @@ impl<F: Format> Tree<F> {
                 let (step, to) = (dir.step, dir.becomes(made));
                 open.pop();
                 let Some(above) = open.last_mut() else { return Ok(to) };
-                above.changes.extend(to.map(|to| Change { step, mode: Mode::USUAL, to }));
+                if let Some(to) = to {
+                    above.changes.push(Change { step, mode: Mode::USUAL, to });
+                }
                 continue;
             };
             let to = match edit {
@@ -282,6 +283,7 @@ impl<F: Format> Tree<F> {
     }
 
     /// Returns what all edits of a directory come to if it is wide enough for threads to share it, and there are any.
+    #[inline]
     fn flush_shared<'c>(
         &'c self,
         sink: &mut FlushSink<'_>,
@@ -292,8 +294,19 @@ impl<F: Format> Tree<F> {
         if patch.len() < HALVED_MIN || parted >= PARTED_MAX || !pool::is_here() {
             return Ok(None);
         }
+        self.flush_wide(sink, base, patch, parted).map(Some)
+    }
+
+    #[cold]
+    fn flush_wide<'c>(
+        &'c self,
+        sink: &mut FlushSink<'_>,
+        base: Option<ObjRef>,
+        patch: &'c Patch,
+        parted: u32,
+    ) -> Result<Changes<'c>> {
         let edits: Vec<(&[u8], &Edit)> = patch.iter().collect();
-        self.flush_halves(sink, base, &edits, parted).map(Some)
+        self.flush_halves(sink, base, &edits, parted)
     }
 
     /// As [`Tree::flush_edits`], in two halves of which another thread may take the second.
