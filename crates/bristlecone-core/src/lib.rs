@@ -40,7 +40,8 @@ pub use format::git;
 #[cfg(feature = "tezos")]
 pub use format::tezos;
 pub use format::{
-    AHEAD_BYTES_MAX, AHEAD_OBJECTS_MAX, Ahead, Checked, Direction, Format, FormatError, Next, Walk, Window, native,
+    AHEAD_BYTES_MAX, AHEAD_OBJECTS_MAX, Ahead, Checked, Direction, Format, FormatError, Next, Prefetch, Task, Walk,
+    Window, lent, native,
 };
 pub use hash::{Algorithm, Oid, OidError, to_hex};
 pub use object::{Bytes, Kind, Location, NoSource, ObjRef, Object, Sink, Source};
