@@ -291,6 +291,16 @@ impl Format for AnyFormat {
         with_format!(self, format => format.update(source, sink, base, changes))
     }
 
+    fn read_for_update<S: Source>(
+        &self,
+        source: &S,
+        base: &ObjRef,
+        step: &[u8],
+        removes: bool,
+    ) -> Result<(), S::Error> {
+        with_format!(self, format => format.read_for_update(source, base, step, removes))
+    }
+
     fn empty_dir<K: Sink>(&self, sink: &mut K) -> Result<ObjRef, FormatError> {
         with_format!(self, format => format.empty_dir(sink))
     }

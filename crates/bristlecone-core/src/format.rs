@@ -19,12 +19,14 @@ mod descend;
 #[cfg(feature = "git")]
 pub mod git;
 pub mod native;
+mod prefetch;
 mod search;
 #[cfg(feature = "tezos")]
 pub mod tezos;
 
-pub use ahead::{AHEAD_BYTES_MAX, AHEAD_OBJECTS_MAX, Ahead, Next, Walk, Window};
+pub use ahead::{AHEAD_BYTES_MAX, AHEAD_OBJECTS_MAX, Ahead, Next, Walk, Window, lent};
 pub use checked::Checked;
+pub use prefetch::{Prefetch, Task};
 
 /// Which way to walk a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -181,6 +183,22 @@ pub trait Format: Clone + Send + Sync + fmt::Debug + 'static {
         base: Option<&ObjRef>,
         changes: &[Change<'_>],
     ) -> Result<Option<ObjRef>, S::Error>;
+
+    /// Reads what an update reads for a change of this step alone, so that it can be read ahead ([`Task`]): what other
+    /// changes make necessary besides is left out, and nothing depends on it. `removes`: the change leaves nothing there.
+    ///
+    /// # Errors
+    /// Those of the source.
+    fn read_for_update<S: Source>(
+        &self,
+        source: &S,
+        base: &ObjRef,
+        step: &[u8],
+        removes: bool,
+    ) -> Result<(), S::Error> {
+        let _ = removes;
+        self.find(source, base, step).map(drop)
+    }
 
     /// Gives the empty directory to the sink.
     ///

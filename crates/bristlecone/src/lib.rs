@@ -47,6 +47,7 @@ mod pool;
 #[cfg(not(feature = "rayon"))]
 #[path = "no_pool.rs"]
 mod pool;
+mod prefetched;
 mod repo;
 pub mod storage;
 mod store;

@@ -6,14 +6,20 @@
 //! that both sides changed to different ones is a [`Conflict`], which the caller is told of and nobody resolves here.
 //! Where conflicts are does not depend on which side is ours.
 
-use std::collections::{BTreeMap, btree_map};
+use std::vec;
 
-use bristlecone_core::{Change, ChangeTarget, Entry, EntryKind, Format, Mode, ObjRef, Path, Target, native::Native};
+use bristlecone_core::{
+    Change, ChangeTarget, Entry, EntryKind, Format, Mode, ObjRef, Path, Source, Target, native::Native,
+};
 
+use self::ahead::Ahead;
 use crate::{
     Error, Result, Tree,
+    prefetched::Prefetched,
     store::{FlushSink, Store, again},
 };
+
+mod ahead;
 
 /// What a merge comes to.
 #[derive(Clone, Debug)]
@@ -132,7 +138,8 @@ pub(crate) fn roots<F: Format>(
     ours: Option<ObjRef>,
     theirs: Option<ObjRef>,
 ) -> Result<(Option<ObjRef>, Vec<Conflict>)> {
-    let mut merge = Merge { store, sink, path: Path::root(), conflicts: Vec::new() };
+    let source = Prefetched::new(store, None);
+    let mut merge = Merge { store, source, sink, path: Path::root(), conflicts: Vec::new(), looks_ahead: false };
     let root = merge.dirs(base, ours, theirs)?;
     Ok((root, merge.conflicts))
 }
@@ -145,17 +152,23 @@ pub(crate) fn stored_root<F: Format>(tree: &Tree<F>) -> Result<Option<ObjRef>> {
 
 struct Merge<'m, 'b, F: Format> {
     store: &'m Store<F>,
+    source: Prefetched<&'m Store<F>, Ahead<'m, F>>,
     sink: &'m mut FlushSink<'b>,
     // Of the name that is being merged.
     path: Path,
     conflicts: Vec<Conflict>,
+    // What is to come is known to the source.
+    looks_ahead: bool,
 }
+
+/// What theirs changed under a name: the step, before and after.
+type Changed = (Vec<u8>, Option<Version>, Option<Version>);
 
 /// Directories that are being merged name by name.
 struct Open {
     ours: Option<ObjRef>,
     /// What theirs changed and is still to come, by step, whatever the format's own order is.
-    changed: btree_map::IntoIter<Vec<u8>, (Option<Version>, Option<Version>)>,
+    changed: vec::IntoIter<Changed>,
     /// What is to change in ours.
     taken: Vec<(Vec<u8>, Option<Version>)>,
     /// The name in the directories above.
@@ -181,7 +194,7 @@ impl Name {
     }
 }
 
-impl<F: Format> Merge<'_, '_, F> {
+impl<'m, F: Format> Merge<'m, '_, F> {
     /// Merges directories, of which each may be nothing. Those above wait in a list: trees are deep.
     fn dirs(&mut self, base: Option<ObjRef>, ours: Option<ObjRef>, theirs: Option<ObjRef>) -> Result<Option<ObjRef>> {
         if let Some(side) = unchanged(base, ours, theirs) {
@@ -190,7 +203,11 @@ impl<F: Format> Merge<'_, '_, F> {
         let mut above = Vec::new();
         let mut open = self.open(Name::root(), base, ours, theirs)?;
         loop {
-            let Some((step, (before, after))) = open.changed.next() else {
+            if self.source.is_far() && !self.looks_ahead {
+                self.looks_ahead = true;
+                above.iter().chain([&open]).for_each(|dir| self.source.expect(self.to_come(dir)));
+            }
+            let Some((step, before, after)) = open.changed.next() else {
                 let dir = self.close(&open)?;
                 let Some(back) = above.pop() else { return Ok(dir) };
                 let done = std::mem::replace(&mut open, back);
@@ -198,7 +215,7 @@ impl<F: Format> Merge<'_, '_, F> {
                 continue;
             };
             let here = match &open.ours {
-                Some(dir) => self.store.format.find(self.store, dir, &step)?,
+                Some(dir) => self.store.format.find(&self.source, dir, &step)?,
                 None => None,
             };
             let here = here.map(|(kind, target)| Version::new(kind, target));
@@ -216,6 +233,9 @@ impl<F: Format> Merge<'_, '_, F> {
                 Some(dir) => self.settle(&mut open.taken, name, dir),
                 None => {
                     let below = self.open(name, base, ours, theirs)?;
+                    if self.looks_ahead {
+                        self.source.expect(self.to_come(&below));
+                    }
                     above.push(std::mem::replace(&mut open, below));
                 }
             }
@@ -224,14 +244,13 @@ impl<F: Format> Merge<'_, '_, F> {
 
     /// Begins to merge directories.
     fn open(&self, name: Name, base: Option<ObjRef>, ours: Option<ObjRef>, theirs: Option<ObjRef>) -> Result<Open> {
-        let store = self.store;
-        let mut changed = BTreeMap::new();
-        for pair in store.format.diff(store, base.as_ref(), theirs.as_ref(), None, None)? {
-            let (before, after) = pair?;
-            let Some(step) = before.as_ref().or(after.as_ref()).map(|entry| entry.step.to_vec()) else { continue };
-            changed.insert(step, (before.map(Version::of), after.map(Version::of)));
-        }
+        let changed = changes(&self.store.format, &self.source, base, theirs)?;
         Ok(Open { ours, changed: changed.into_iter(), taken: Vec::new(), name })
+    }
+
+    /// Returns what of a directory is still to come.
+    fn to_come(&self, open: &Open) -> vec::IntoIter<Ahead<'m, F>> {
+        ahead::names(self.store, open.ours, open.changed.as_slice())
     }
 
     /// Returns the directory that results.
@@ -240,7 +259,7 @@ impl<F: Format> Merge<'_, '_, F> {
         if changes.is_empty() {
             return Ok(open.ours);
         }
-        let made = self.store.format.update(self.store, self.sink, open.ours.as_ref(), &changes)?;
+        let made = self.store.format.update(&self.source, self.sink, open.ours.as_ref(), &changes)?;
         // What one side replaced, it replaced on purpose.
         self.sink.take_replaced();
         Ok(made)
@@ -267,6 +286,23 @@ impl<F: Format> Merge<'_, '_, F> {
             taken.push((name.step, to));
         }
     }
+}
+
+/// Returns what theirs changed in a directory, by step, whatever the format's own order is.
+fn changes<F: Format, S: Source>(
+    format: &F,
+    source: &S,
+    base: Option<ObjRef>,
+    theirs: Option<ObjRef>,
+) -> std::result::Result<Vec<Changed>, S::Error> {
+    let mut changed: Vec<Changed> = Vec::new();
+    for pair in format.diff(source, base.as_ref(), theirs.as_ref(), None, None)? {
+        let (before, after) = pair?;
+        let Some(step) = before.as_ref().or(after.as_ref()).map(|entry| entry.step.to_vec()) else { continue };
+        changed.push((step, before.map(Version::of), after.map(Version::of)));
+    }
+    changed.sort_by(|(one, ..), (other, ..)| one.cmp(other));
+    Ok(changed)
 }
 
 /// Returns what directories come to where one side left its own alone, or both did the same.

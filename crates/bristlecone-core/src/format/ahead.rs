@@ -79,7 +79,7 @@ pub struct Window<'a, S> {
     met: u32,
 }
 
-type Wanted = (Kind, Oid);
+pub(super) type Wanted = (Kind, Oid);
 
 struct Held<'a> {
     object: Object<'a>,
@@ -243,9 +243,9 @@ impl Outlook {
     }
 }
 
-/// Returns an object that the source lends, if it is of this kind. A large value stands for a value.
+/// Returns an object that a source lends, if it is of this kind. A large value stands for a value.
 #[inline]
-fn lent<'a, S: Source>(source: &'a S, kind: Kind, at: &ObjRef) -> Option<Object<'a>> {
+pub fn lent<'a, S: Source>(source: &'a S, kind: Kind, at: &ObjRef) -> Option<Object<'a>> {
     let bytes = source.peek(at.oid.as_bytes(), at.at)?;
     let record = Record::parse(bytes).ok()?;
     let fits = record.kind == kind || (kind == Kind::Contents && record.kind == Kind::Pieces);

@@ -215,6 +215,16 @@ impl Format for Native {
         update::update(self, source, sink, base, changes)
     }
 
+    fn read_for_update<S: Source>(
+        &self,
+        source: &S,
+        base: &ObjRef,
+        step: &[u8],
+        removes: bool,
+    ) -> Result<(), S::Error> {
+        update::read(self, source, base, step, removes)
+    }
+
     fn empty_dir<K: Sink>(&self, sink: &mut K) -> Result<ObjRef, FormatError> {
         Ok(update::put_empty(self, sink))
     }

@@ -291,6 +291,16 @@ impl Format for Tezos {
         update::update(self, source, sink, base, changes)
     }
 
+    fn read_for_update<S: Source>(
+        &self,
+        source: &S,
+        base: &ObjRef,
+        step: &[u8],
+        removes: bool,
+    ) -> Result<(), S::Error> {
+        update::read(self, source, base, step, removes)
+    }
+
     fn empty_dir<K: Sink>(&self, _: &mut K) -> Result<ObjRef, FormatError> {
         Err(unsupported("an empty directory"))
     }

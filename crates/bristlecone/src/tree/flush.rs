@@ -12,14 +12,18 @@ use bristlecone_core::{Change, ChangeTarget, EntryKind, Format, Mode, ObjRef, Pa
 
 use smallvec::SmallVec;
 
+use self::ahead::{Pending, PendingEdit};
 use super::{
     Edit, Leaf, Tree,
     patch::{Base, Edits, Patch},
 };
 use crate::{
     Batch, Error, Result, pool,
-    store::{FlushSink, again, flush_early},
+    prefetched::Prefetched,
+    store::{FlushSink, Store, again, flush_early},
 };
+
+mod ahead;
 
 /// So many directories with edits below one are worth being shared between threads.
 const HALVED_MIN: usize = 6;
@@ -47,6 +51,12 @@ struct Open<'c> {
     stands: bool,
 }
 
+/// The edits of a tree on their way to objects.
+struct Flush<'t, F: Format> {
+    tree: &'t Tree<F>,
+    source: Prefetched<&'t Store<F>, PendingEdit<'t, F>>,
+}
+
 impl<F: Format> Tree<F> {
     pub(crate) fn sink(&self) -> FlushSink<'_> {
         self.store.sink()
@@ -60,7 +70,11 @@ impl<F: Format> Tree<F> {
         }
         let base = self.written_base()?;
         let root = match &self.patch {
-            Some(patch) => self.flush_dir(sink, patch, base).map_err(|error| self.with_path(error, patch, base))?,
+            Some(patch) => {
+                let tasks = Pending { tree: self, base, edits: patch.iter(), dir: None };
+                let flush = Flush { tree: self, source: Prefetched::new(&*self.store, Some(tasks)) };
+                flush.dir(sink, patch, base).map_err(|error| self.with_path(error, patch, base))?
+            }
             None => base,
         };
         match root {
@@ -119,33 +133,6 @@ impl<F: Format> Tree<F> {
         Ok(self.store.tree_id(root))
     }
 
-    /// Returns the directory that a patched one becomes; `None` if it is empty.
-    fn flush_dir(&self, sink: &mut FlushSink<'_>, patch: &Patch, base: Option<ObjRef>) -> Result<Option<ObjRef>> {
-        let changes = match self.flush_shared(sink, base, patch, 0)? {
-            Some(changes) => changes,
-            None => self.flush_edits(sink, base, patch.iter(), 0)?,
-        };
-        self.changed(sink, patch, base, &changes)
-    }
-
-    #[inline]
-    fn changed(
-        &self,
-        sink: &mut FlushSink<'_>,
-        patch: &Patch,
-        base: Option<ObjRef>,
-        changes: &[Change<'_>],
-    ) -> Result<Option<ObjRef>> {
-        if changes.is_empty() {
-            return Ok(base);
-        }
-        let made = self.store.format.update(&*self.store, sink, base.as_ref(), changes)?;
-        if sink.has_replaced() {
-            check_replaced(sink, patch)?;
-        }
-        Ok(made)
-    }
-
     /// Says the whole path where a value was set in place of a directory: an update knows the step alone.
     #[cold]
     fn with_path(&self, error: Error, patch: &Patch, base: Option<ObjRef>) -> Error {
@@ -189,22 +176,51 @@ impl<F: Format> Tree<F> {
         }
         Ok(None)
     }
+}
+
+impl<'t, F: Format> Flush<'t, F> {
+    /// Returns the directory that a patched one becomes; `None` if it is empty.
+    fn dir(&self, sink: &mut FlushSink<'_>, patch: &'t Patch, base: Option<ObjRef>) -> Result<Option<ObjRef>> {
+        let changes = match self.shared(sink, base, patch, 0)? {
+            Some(changes) => changes,
+            None => self.edits(sink, base, patch.iter(), 0)?,
+        };
+        self.changed(sink, patch, base, &changes)
+    }
+
+    #[inline]
+    fn changed(
+        &self,
+        sink: &mut FlushSink<'_>,
+        patch: &Patch,
+        base: Option<ObjRef>,
+        changes: &[Change<'_>],
+    ) -> Result<Option<ObjRef>> {
+        if changes.is_empty() {
+            return Ok(base);
+        }
+        let made = self.tree.store.format.update(&self.source, sink, base.as_ref(), changes)?;
+        if sink.has_replaced() {
+            check_replaced(sink, patch)?;
+        }
+        Ok(made)
+    }
 
     /// Returns what edits of a directory come to, with everything below them given to the sink.
-    fn flush_edits<'c>(
-        &'c self,
+    fn edits(
+        &self,
         sink: &mut FlushSink<'_>,
         base: Option<ObjRef>,
-        edits: impl Iterator<Item = (&'c [u8], &'c Edit)>,
+        edits: impl Iterator<Item = (&'t [u8], &'t Edit)>,
         parted: u32,
-    ) -> Result<Changes<'c>> {
+    ) -> Result<Changes<'t>> {
         let mut changes = Changes::with_capacity(edits.size_hint().0);
         for (step, edit) in edits {
             let to = match edit {
                 Edit::Remove => Some(None),
-                Edit::Leaf(leaf) | Edit::Over(leaf) => Some(Some((leaf.kind(), self.flush_leaf(sink, leaf)?))),
-                Edit::Dir(below) => self.flush_below(sink, base, step, below, parted)?,
-                Edit::Taken => self.flush_below(sink, base, step, self.finger_patch(), parted)?,
+                Edit::Leaf(leaf) | Edit::Over(leaf) => Some(Some((leaf.kind(), self.leaf(sink, leaf)?))),
+                Edit::Dir(below) => self.below(sink, base, step, below, parted)?,
+                Edit::Taken => self.below(sink, base, step, self.tree.finger_patch(), parted)?,
             };
             if let Some(to) = to {
                 changes.push(Change { step, mode: Mode::USUAL, to });
@@ -214,15 +230,15 @@ impl<F: Format> Tree<F> {
     }
 
     /// Returns what a patched directory's step becomes: `None` if it stays as it is.
-    fn flush_below<'c>(
-        &'c self,
+    fn below(
+        &self,
         sink: &mut FlushSink<'_>,
         base: Option<ObjRef>,
-        step: &'c [u8],
-        below: &'c Patch,
+        step: &'t [u8],
+        below: &'t Patch,
         parted: u32,
-    ) -> Result<Option<Bound<'c>>> {
-        let mut open: Vec<Open<'c>> = Vec::with_capacity(usize::from(below.levels));
+    ) -> Result<Option<Bound<'t>>> {
+        let mut open: Vec<Open<'t>> = Vec::with_capacity(usize::from(below.levels));
         open.push(self.open(sink, base, step, below, parted)?);
         loop {
             let Some(dir) = open.last_mut() else { return Ok(None) };
@@ -238,9 +254,9 @@ impl<F: Format> Tree<F> {
             };
             let to = match edit {
                 Edit::Remove => None,
-                Edit::Leaf(leaf) | Edit::Over(leaf) => Some((leaf.kind(), self.flush_leaf(sink, leaf)?)),
+                Edit::Leaf(leaf) | Edit::Over(leaf) => Some((leaf.kind(), self.leaf(sink, leaf)?)),
                 Edit::Dir(_) | Edit::Taken => {
-                    let below = if let Edit::Dir(below) = edit { below } else { self.finger_patch() };
+                    let below = if let Edit::Dir(below) = edit { below } else { self.tree.finger_patch() };
                     let below = self.open(sink, dir.base, step, below, parted)?;
                     open.push(below);
                     continue;
@@ -251,21 +267,21 @@ impl<F: Format> Tree<F> {
     }
 
     /// Begins with a directory below another; what threads can share of it is done at once.
-    fn open<'c>(
-        &'c self,
+    fn open(
+        &self,
         sink: &mut FlushSink<'_>,
         base: Option<ObjRef>,
-        step: &'c [u8],
-        below: &'c Patch,
+        step: &'t [u8],
+        below: &'t Patch,
         parted: u32,
-    ) -> Result<Open<'c>> {
+    ) -> Result<Open<'t>> {
         let stored = match &base {
-            Some(dir) => self.store.format.find(&*self.store, dir, step)?,
+            Some(dir) => self.tree.store.format.find(&self.source, dir, step)?,
             None => None,
         };
         let (here, stands) = match stored {
             Some((EntryKind::Dir, Target::Object { at, .. })) => {
-                let here = self.store.unless_empty(at);
+                let here = self.tree.store.unless_empty(at);
                 (here, here.is_none())
             }
             Some(_) => (None, true),
@@ -275,7 +291,7 @@ impl<F: Format> Tree<F> {
             Base::Own(base) => base,
             Base::Inherit => here,
         };
-        let (edits, changes) = match self.flush_shared(sink, base, below, parted)? {
+        let (edits, changes) = match self.shared(sink, base, below, parted)? {
             Some(changes) => (Edits::default(), changes),
             None => (below.iter(), Changes::with_capacity(below.len())),
         };
@@ -284,49 +300,49 @@ impl<F: Format> Tree<F> {
 
     /// Returns what all edits of a directory come to if it is wide enough for threads to share it, and there are any.
     #[inline]
-    fn flush_shared<'c>(
-        &'c self,
+    fn shared(
+        &self,
         sink: &mut FlushSink<'_>,
         base: Option<ObjRef>,
-        patch: &'c Patch,
+        patch: &'t Patch,
         parted: u32,
-    ) -> Result<Option<Changes<'c>>> {
+    ) -> Result<Option<Changes<'t>>> {
         if patch.len() < HALVED_MIN || parted >= PARTED_MAX || !pool::is_here() {
             return Ok(None);
         }
-        self.flush_wide(sink, base, patch, parted).map(Some)
+        self.shared_wide(sink, base, patch, parted).map(Some)
     }
 
     #[cold]
-    fn flush_wide<'c>(
-        &'c self,
+    fn shared_wide(
+        &self,
         sink: &mut FlushSink<'_>,
         base: Option<ObjRef>,
-        patch: &'c Patch,
+        patch: &'t Patch,
         parted: u32,
-    ) -> Result<Changes<'c>> {
+    ) -> Result<Changes<'t>> {
         let edits: Vec<(&[u8], &Edit)> = patch.iter().collect();
-        self.flush_halves(sink, base, &edits, parted)
+        self.halves(sink, base, &edits, parted)
     }
 
-    /// As [`Tree::flush_edits`], in two halves of which another thread may take the second.
-    fn flush_halves<'c>(
-        &'c self,
+    /// As [`Flush::edits`], in two halves of which another thread may take the second.
+    fn halves(
+        &self,
         sink: &mut FlushSink<'_>,
         base: Option<ObjRef>,
-        edits: &[(&'c [u8], &'c Edit)],
+        edits: &[(&'t [u8], &'t Edit)],
         parted: u32,
-    ) -> Result<Changes<'c>> {
+    ) -> Result<Changes<'t>> {
         let dirs = edits.iter().filter(|(_, edit)| matches!(edit, Edit::Dir(_) | Edit::Taken)).count();
         if dirs < HALVED_MIN || parted >= PARTED_MAX {
-            return self.flush_edits(sink, base, edits.iter().copied(), parted);
+            return self.edits(sink, base, edits.iter().copied(), parted);
         }
         let (one, other) = edits.split_at(edits.len() / 2);
         let (snapshot, sweeps) = (sink.snapshot(), sink.batch.left_out().1);
         let shared = Mutex::new(sink);
         let here = |edits| {
             let mut sink = shared.lock().unwrap_or_else(PoisonError::into_inner);
-            self.flush_halves(&mut sink, base, edits, parted + 1)
+            self.halves(&mut sink, base, edits, parted + 1)
         };
         let (one, other) = pool::join(
             || here(one),
@@ -336,7 +352,7 @@ impl<F: Format> Tree<F> {
                     return here(other).map(|changes| (changes, None));
                 }
                 let mut sink = FlushSink::new(Batch::since(sweeps), snapshot);
-                let changes = self.flush_halves(&mut sink, base, other, parted + 1)?;
+                let changes = self.halves(&mut sink, base, other, parted + 1)?;
                 Ok((changes, Some(sink.take())))
             },
         );
@@ -354,8 +370,8 @@ impl<F: Format> Tree<F> {
         Ok(changes)
     }
 
-    fn flush_leaf<'c>(&self, sink: &mut FlushSink<'_>, leaf: &'c Leaf) -> Result<ChangeTarget<'c>> {
-        let inline = self.store.format.inline_bytes_max();
+    fn leaf(&self, sink: &mut FlushSink<'_>, leaf: &'t Leaf) -> Result<ChangeTarget<'t>> {
+        let inline = self.tree.store.format.inline_bytes_max();
         let value = match leaf {
             Leaf::Short { bytes, .. } => &bytes[..],
             Leaf::Shared { value, .. } => value.as_bytes(),
@@ -369,7 +385,7 @@ impl<F: Format> Tree<F> {
         if value.len() <= inline {
             return Ok(ChangeTarget::Inline(value));
         }
-        let at = self.store.format.put_contents(sink, value)?;
+        let at = self.tree.store.format.put_contents(sink, value)?;
         Ok(ChangeTarget::Object { at, bytes: value.len() as u64 })
     }
 }

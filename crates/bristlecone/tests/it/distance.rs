@@ -8,6 +8,7 @@ use bristlecone::{
     CommitId, Error, Format, Git, Info, Kind, Listing, LogOptions, LogOrder, MemoryBackend, Native, Oid, Repo, Tezos,
     Tree, TreeId,
     core::{AHEAD_BYTES_MAX, AHEAD_OBJECTS_MAX},
+    merge,
 };
 use bristlecone_testkit::{
     generate::Rng,
@@ -227,6 +228,10 @@ fn what_is_lent_is_not_read() {
     assert_eq!(walked(&trees[0]).len(), 6000);
     assert_eq!(trees[0].walk_values("").unwrap().map(Result::unwrap).count(), 6000);
     let [before, after] = trees;
+    let mut edited = before.clone();
+    (0..3000).for_each(|n| edited.set(format!("d{n}/w"), b"new").unwrap());
+    edited.write().unwrap();
+    assert_eq!(merge::trees(Some(&before), &edited, &after).unwrap().conflicts, []);
     assert_eq!(different(before, after).len(), 3000 - 3000_usize.div_ceil(7));
     assert_eq!(far.slow.take_reads(), Reads::default());
 }
@@ -407,6 +412,144 @@ fn git_logs_take_few_calls() {
 #[test]
 fn tezos_logs_take_few_calls() {
     logs_take_few_calls(Tezos::new());
+}
+
+/// Changes entries of a tree here and there: `start` says which; some are removed, and beside some another is added.
+fn scatter<F: Format>(tree: &mut Tree<F>, paths: &[String], start: usize, side: &str) {
+    let step = (paths.len() / 700).max(2);
+    for (n, path) in paths.iter().skip(start).step_by(step).enumerate() {
+        match n % 6 {
+            0 => tree.remove(path).unwrap(),
+            1 => tree.set(format!("{path}-{side}"), b"new").unwrap(),
+            _ => tree.set(path, format!("{side} {n}").as_bytes()).unwrap(),
+        }
+    }
+}
+
+fn merges_take_few_calls<F: Format>(format: F) {
+    for (shape, paths) in shapes() {
+        let far = Far::new(format.clone());
+        let base = far.commit("main", paths.iter().cloned());
+        let mut sides = [0, 1].map(|side| {
+            let branch = far.near.branch(&format!("side-{side}")).unwrap();
+            let mut tree = far.near.checkout(base).unwrap();
+            scatter(&mut tree, &paths, side, &format!("{side}"));
+            tree.set(&paths[paths.len() / 2], format!("both {side}").as_bytes()).unwrap();
+            branch.commit_over(None, &mut tree, &[base], &Info::unsigned("side")).unwrap()
+        });
+        for _ in 0..2 {
+            let [ours, theirs] = sides;
+            let depth = far.depth(&[base, ours, theirs].map(|at| near_root(&far, at)), &[Kind::Node]);
+            let merged = |repo: &Repo<F>| {
+                let [base, ours, theirs] = [base, ours, theirs].map(|at| repo.checkout(at).unwrap());
+                far.slow.take_reads();
+                let merged = merge::trees(Some(&base), &ours, &theirs).unwrap();
+                (merged.tree.root().unwrap(), merged.conflicts)
+            };
+            let (root, conflicts) = merged(&far.near);
+            assert_eq!(merged(&far.far), (root, conflicts.clone()));
+            far.assert_within(&format!("{} {shape}", F::NAME), depth);
+            assert!(!conflicts.is_empty());
+            sides.reverse();
+        }
+    }
+}
+
+#[test]
+fn native_merges_take_few_calls() {
+    merges_take_few_calls(Native::new());
+}
+
+#[test]
+fn git_merges_take_few_calls() {
+    merges_take_few_calls(Git::sha1());
+}
+
+#[test]
+fn tezos_merges_take_few_calls() {
+    merges_take_few_calls(Tezos::new());
+}
+
+fn commits_take_few_calls<F: Format>(format: F) {
+    for (shape, paths) in shapes() {
+        let far = Far::new(format.clone());
+        let head = far.commit("main", paths.iter().cloned());
+        let depth = far.depth(&[head], &[Kind::Node]);
+        let commit = |repo: &Repo<F>| {
+            let mut tree = repo.checkout(head).unwrap();
+            scatter(&mut tree, &paths, 0, "side");
+            far.slow.take_reads();
+            repo.commit_tree(&mut tree, &[head], &Info::unsigned("changes")).unwrap().oid()
+        };
+        let near = commit(&far.near);
+        assert_eq!(commit(&far.far), near);
+        far.assert_within(&format!("{} {shape}", F::NAME), depth);
+    }
+}
+
+#[test]
+fn native_commits_take_few_calls() {
+    commits_take_few_calls(Native::new());
+}
+
+#[test]
+fn git_commits_take_few_calls() {
+    commits_take_few_calls(Git::sha1());
+}
+
+#[test]
+fn tezos_commits_take_few_calls() {
+    commits_take_few_calls(Tezos::new());
+}
+
+/// What is edited or merged is many times the window: it goes in portions.
+#[test]
+fn large_edits_stay_within_the_window() {
+    let far = Far::new(Git::sha1());
+    let long = "n".repeat(200);
+    let paths = (0..120).flat_map(|dir| (0..500).map(move |n| (dir, n)));
+    let base = far.commit("main", paths.map(|(dir, n)| format!("d{dir}/{long}{n}")));
+    let edit = |repo: &Repo<Git>, step: usize| {
+        let mut tree = repo.checkout(base).unwrap();
+        (0..120).for_each(|dir| tree.set(format!("d{dir}/{long}{}", dir * step), b"new").unwrap());
+        far.slow.take_reads();
+        repo.commit_tree(&mut tree, &[base], &Info::unsigned("changes")).unwrap()
+    };
+    let sides = [1, 2].map(|step| edit(&far.near, step));
+    assert_eq!(edit(&far.far, 2).oid(), sides[1].oid());
+    let reads = far.assert_within("edits", 3);
+    assert!(reads.bytes > AHEAD_BYTES_MAX as u64 && reads.held_bytes_max > AHEAD_BYTES_MAX as u64 / 3, "{reads:?}");
+    let merged = |repo: &Repo<Git>| {
+        let [base, ours, theirs] = [base, sides[0], sides[1]].map(|at| repo.checkout(at).unwrap());
+        far.slow.take_reads();
+        merge::trees(Some(&base), &ours, &theirs).unwrap().tree.root().unwrap()
+    };
+    let near = merged(&far.near);
+    assert_eq!(merged(&far.far), near);
+    let reads = far.assert_within("merge", 3);
+    assert!(reads.bytes > 3 * AHEAD_BYTES_MAX as u64, "{reads:?}");
+}
+
+/// An object that cannot be read fails where it is edited, and not where it is read ahead.
+#[test]
+fn what_cannot_be_read_fails_where_it_is_edited() {
+    let far = Far::new(Native::new());
+    let base = far.commit("main", (0..600).map(|n| format!("d{n:03}/v")));
+    let (near, _) = far.trees(base);
+    let broken = near.entry("d400").unwrap().unwrap().object().unwrap().oid;
+    far.slow.break_object(broken);
+    for (edited, fails) in [(400, false), (401, true), (600, true)] {
+        let edit = |repo: &Repo<Native>| {
+            let mut tree = repo.checkout(base).unwrap();
+            (0..edited).for_each(|n| tree.set(format!("d{n:03}/v"), b"new").unwrap());
+            repo.commit_tree(&mut tree, &[base], &Info::unsigned("changes")).map(|at| at.oid())
+        };
+        let near = edit(&far.near).unwrap();
+        match edit(&far.far) {
+            Err(Error::Corrupt { oid, .. }) => assert!(fails && oid == Some(broken), "{edited}"),
+            done => assert_eq!((done.unwrap(), fails), (near, false)),
+        }
+    }
 }
 
 /// Commits on one line, each of which changes some directories.

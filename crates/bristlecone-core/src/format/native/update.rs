@@ -17,7 +17,10 @@ use super::{
     cut, fast, id,
     node::{self, Child, EncodeItem, encode, has_child, item_step},
 };
-use crate::{Change, EntryKind, FormatError, Kind, Location, ObjRef, Object, Oid, STEP_BYTES_MAX, Sink, Source};
+use crate::{
+    Change, ChangeTarget, EntryKind, FormatError, Kind, Location, Mode, ObjRef, Object, Oid, STEP_BYTES_MAX, Sink,
+    Source,
+};
 
 mod edits;
 mod window;
@@ -45,6 +48,36 @@ pub(super) fn update<S: Source, K: Sink>(
     let body = core::mem::take(&mut writer.body);
     sink.give_buffer(body);
     root
+}
+
+/// Reads what an update of one step reads: the pieces on the way to it; and where a cut may come or go, those around.
+pub(super) fn read<S: Source>(
+    native: &Native,
+    source: &S,
+    base: &ObjRef,
+    step: &[u8],
+    removes: bool,
+) -> Result<(), S::Error> {
+    let root = source.read(Kind::Node, base)?;
+    if view(&root)?.level == 0 {
+        return Ok(());
+    }
+    let mut cursor = Cursor::new(source, root, 1);
+    cursor.seek(step)?;
+    let piece = load_child(source, cursor.object(), cursor.index())?;
+    let node = view(&piece)?;
+    let place = node.last_at_most(step).map_err(bad(Kind::Node))?;
+    let is_here = match place {
+        Some(place) => node.step(place).map_err(bad(Kind::Node))? == step,
+        None => false,
+    };
+    // A step that stays, and one that is neither there nor comes, move no cut.
+    if is_here != removes {
+        return Ok(());
+    }
+    let to = (!removes).then_some((EntryKind::Value, ChangeTarget::Inline(&[])));
+    let edits = Edits::from_changes(&[Change { step, mode: Mode::USUAL, to }]);
+    Window::gather(source, &mut cursor, &edits, &mut 0)?.load(native, source, 0, &edits)
 }
 
 /// Replaces what the one entry of a directory is bound to, as happens at each step of the way down to an
@@ -75,7 +108,7 @@ fn replace_only_entry<S: Source, K: Sink>(
         return Some(*base);
     }
     let at = match target {
-        crate::ChangeTarget::Object { at, .. } => at.at,
+        ChangeTarget::Object { at, .. } => at.at,
         _ => Location::NONE,
     };
     let locations = [at];

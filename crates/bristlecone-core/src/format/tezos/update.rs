@@ -39,6 +39,29 @@ pub(super) fn update<S: Source, K: Sink>(
     root
 }
 
+/// Reads what an update of one step reads: the pieces on the way to it; and all that are below one which may become a leaf,
+/// or of which the hash takes all entries.
+pub(super) fn read<S: Source>(
+    format: &Tezos,
+    source: &S,
+    base: &ObjRef,
+    step: &[u8],
+    removes: bool,
+) -> Result<(), S::Error> {
+    let mut at = *base;
+    for depth in 0..format.depth_end() {
+        let object = source.read(Kind::Node, &at)?;
+        let Node::Inner(inner) = at_depth(format, &object, depth, false)? else { return Ok(()) };
+        let few = if depth == 0 { usize::from(format.stable) } else { format.leaf_max() };
+        if inner.flat || inner.count <= few as u64 + u64::from(removes) {
+            return gather(format, source, object.clone(), depth, false).map(drop);
+        }
+        let Some(index) = inner.index(format.bucket(depth, step)) else { return Ok(()) };
+        at = ObjRef::new(Oid::from_array(inner.hashes[index]), object.child(index));
+    }
+    Ok(())
+}
+
 struct Writer<'s, K> {
     format: &'s Tezos,
     sink: &'s mut K,

@@ -5,13 +5,13 @@ use core::ops::Range;
 
 use super::{
     super::{
-        bad,
+        Native, bad,
         cursor::{Cursor, view},
         cut::{self, Token},
     },
-    Edits, Item, Items, Writer, merge, read_items,
+    Edits, Items, Writer, merge, read_items,
 };
-use crate::{Bytes, Kind, ObjRef, Object, Oid, Sink, Source};
+use crate::{Bytes, Kind, Location, ObjRef, Object, Oid, Sink, Source};
 
 /// A cut moves only within one bound's weight of a change, and whether it does depends on one more; twice
 /// that keeps windows apart from each other.
@@ -31,6 +31,28 @@ struct Piece<'a> {
     edits: Range<usize>,
     // Loaded where something in it may change.
     object: Option<Object<'a>>,
+}
+
+/// What a window becomes: runs of parts, each a piece.
+struct Cut<'w> {
+    items: Items<'w>,
+    parts: Vec<Part>,
+    runs: Vec<Range<usize>>,
+    // Pieces that must be loaded first. If there are any, the runs mean nothing.
+    needed: Vec<usize>,
+}
+
+/// Takes nothing.
+struct Deaf;
+
+impl Sink for Deaf {
+    fn put(&mut self, _: Kind, _: Oid, _: &[u8], _: &[Location], _: &[u64]) -> Location {
+        Location::NONE
+    }
+
+    fn known(&self, _: &Oid) -> Option<Location> {
+        None
+    }
 }
 
 /// What a token of the sequence stands for.
@@ -102,10 +124,14 @@ impl<'a> Window<'a> {
         above: &mut Edits,
     ) -> Result<(), S::Error> {
         loop {
-            let needed = self.try_rewrite(writer, level, edits, above)?;
-            if needed.is_empty() {
-                return Ok(());
-            }
+            let needed = {
+                let cut = self.cut(writer.native, writer.sink, level, edits)?;
+                if cut.needed.is_empty() {
+                    self.emit(writer, level, &cut, above);
+                    return Ok(());
+                }
+                cut.needed
+            };
             for index in needed {
                 let piece = &mut self.pieces[index];
                 piece.object = Some(source.read(Kind::Node, &piece.at)?);
@@ -113,14 +139,39 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// As `rewrite`, if enough pieces are loaded; else returns those to be loaded first.
-    fn try_rewrite<K: Sink>(
-        &self,
-        writer: &mut Writer<'_, K>,
+    /// Loads all that `rewrite` would load, trying whatever follows an object that cannot be read.
+    pub(super) fn load<S: Source>(
+        &mut self,
+        native: &Native,
+        source: &'a S,
         level: u8,
         edits: &Edits,
-        above: &mut Edits,
-    ) -> Result<Vec<usize>, crate::FormatError> {
+    ) -> Result<(), S::Error> {
+        loop {
+            let needed = self.cut(native, &mut Deaf, level, edits)?.needed;
+            let mut loaded = Ok(());
+            for &index in &needed {
+                let piece = &mut self.pieces[index];
+                match source.read(Kind::Node, &piece.at) {
+                    Ok(object) => piece.object = Some(object),
+                    Err(error) => loaded = Err(error),
+                }
+            }
+            loaded?;
+            if needed.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Cuts the window anew, as far as enough pieces are loaded.
+    fn cut<'w, K: Sink>(
+        &'w self,
+        native: &Native,
+        sink: &mut K,
+        level: u8,
+        edits: &'w Edits,
+    ) -> Result<Cut<'w>, crate::FormatError> {
         let (mut items, mut parts, mut tokens) = (Items::new(), Vec::new(), Vec::new());
         let mut needed = Vec::new();
         let mut old = Items::new();
@@ -133,7 +184,7 @@ impl<'a> Window<'a> {
             old.clear();
             read_items(object, &mut old)?;
             let first = items.len();
-            merge(writer.sink, level, &old, edits, piece.edits.clone(), &mut items);
+            merge(sink, level, &old, edits, piece.edits.clone(), &mut items);
             for (at, item) in items.iter().enumerate().skip(first) {
                 tokens.push(Token { hash: cut::level_hash(level, item.step), weight: cut::weight(level, item.step) });
                 parts.push(Part::Item(at));
@@ -144,7 +195,7 @@ impl<'a> Window<'a> {
                 needed.push(index - 1);
             }
         }
-        let starts = cut::starts(&tokens, writer.native.weight_max(), self.open_start, self.open_end);
+        let starts = cut::starts(&tokens, native.weight_max(), self.open_start, self.open_end);
         let mut runs: Vec<Range<usize>> = Vec::new();
         for (token, &start) in starts.iter().enumerate() {
             match runs.last_mut() {
@@ -158,26 +209,15 @@ impl<'a> Window<'a> {
                 Part::Item(_) => None,
             }));
         }
-        if needed.is_empty() {
-            self.emit(writer, level, &items, &parts, &runs, above);
-        }
-        Ok(needed)
+        Ok(Cut { items, parts, runs, needed })
     }
 
     /// Writes the pieces that are new, and removes those that are gone, in order of steps.
-    fn emit<K: Sink>(
-        &self,
-        writer: &mut Writer<'_, K>,
-        level: u8,
-        items: &[Item<'_>],
-        parts: &[Part],
-        runs: &[Range<usize>],
-        above: &mut Edits,
-    ) {
+    fn emit<K: Sink>(&self, writer: &mut Writer<'_, K>, level: u8, cut: &Cut<'_>, above: &mut Edits) {
         let mut loaded = self.pieces.iter().filter(|piece| piece.object.is_some()).peekable();
-        for run in runs {
-            let Part::Item(first) = parts[run.start] else { continue };
-            let items = &items[first..first + run.len()];
+        for run in &cut.runs {
+            let Part::Item(first) = cut.parts[run.start] else { continue };
+            let items = &cut.items[first..first + run.len()];
             let step = items[0].step;
             while let Some(gone) = loaded.next_if(|piece| piece.step[..] < *step) {
                 above.remove(&gone.step);

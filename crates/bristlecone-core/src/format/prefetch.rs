@@ -1,0 +1,282 @@
+//! Prefetching: reading ahead of work that reads one object after another and does not know of it.
+//!
+//! The work is parted into *tasks* ([`Task`]), in the order in which it will be done. A task is tried before it is done: the trial
+//! takes objects from what is held, and ends where one is lacking, which is noted. So every trial tells one object more on
+//! its way, and what many trials lack is asked for in one call. Nothing depends on the trials but what is read ahead.
+//!
+//! [`Walk`](super::Walk)s look ahead by themselves. `docs/decisions/0021-looking-ahead.md` has the bounds of both.
+
+use alloc::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    vec::Vec,
+};
+use core::{cell::RefCell, fmt};
+
+use super::ahead::{AHEAD_BYTES_MAX, AHEAD_OBJECTS_MAX, Wanted, lent};
+use crate::{FormatError, Kind, Location, ObjRef, Object, Source};
+
+/// A call brings so many bytes at most, and one object more: the rest is for what the tasks lack next, one level deeper.
+const CALL_BYTES_MAX: usize = AHEAD_BYTES_MAX / 2;
+/// So many tasks are tried for one call, at most.
+const TRIALS_MAX: u32 = 1 << 16;
+
+/// A part of some work that can be tried: its reads are done, and nothing else.
+pub trait Task: Sized {
+    /// The tasks that follow from it and are done before the next one.
+    type Below: Iterator<Item = Self>;
+
+    /// Reads what the work will read, and returns what follows from that.
+    ///
+    /// # Errors
+    /// Those of the source: the trial ends at the first.
+    fn try_out<S: Source>(&self, source: &S) -> Result<Self::Below, S::Error>;
+}
+
+/// What is held of objects that tasks lacked, and the tasks that lack more.
+///
+/// It holds at most [`AHEAD_BYTES_MAX`] bytes of objects and one object more.
+pub struct Prefetch<T: Task> {
+    held: BTreeMap<Wanted, Held>,
+    // Of all that is held.
+    bytes: usize,
+    // How many objects a call asks for.
+    ask: usize,
+    // How many objects were asked of it.
+    clock: u64,
+    // The first tasks, until one is tried; then those that still lack something, in their order.
+    first: Option<T::Below>,
+    waiting: VecDeque<Waiting<T>>,
+}
+
+enum Waiting<T: Task> {
+    One(T),
+    All(T::Below),
+}
+
+struct Held {
+    object: Object<'static>,
+    // How often the work took it, and when it did last.
+    uses: u32,
+    used: u64,
+}
+
+impl<T: Task> Prefetch<T> {
+    /// Holds nothing yet. No task is tried before an object is lacking.
+    #[must_use]
+    pub fn new(first: Option<T::Below>) -> Self {
+        let (held, waiting) = (BTreeMap::new(), VecDeque::new());
+        Self { held, bytes: 0, ask: AHEAD_OBJECTS_MAX, clock: 0, first, waiting }
+    }
+
+    /// Adds tasks that are done before all others.
+    pub fn expect(&mut self, tasks: T::Below) {
+        self.waiting.extend(self.first.take().map(Waiting::All));
+        self.waiting.push_front(Waiting::All(tasks));
+    }
+
+    /// Reads objects for the work, in their order, as [`Source::read_many`] does; and with them what is lacking to tasks.
+    ///
+    /// Where the source lends an object, it is not to be asked of this.
+    ///
+    /// # Errors
+    /// Those of the source, for the first object.
+    pub fn read_many<S: Source>(
+        &mut self,
+        source: &S,
+        wanted: &[(Kind, ObjRef)],
+        bytes_max: usize,
+    ) -> Result<Vec<Object<'static>>, S::Error> {
+        let mut taken = Vec::new();
+        let mut bytes = 0;
+        for (kind, at) in wanted {
+            let Some(object) = self.take(*kind, at).filter(|_| bytes < bytes_max || taken.is_empty()) else { break };
+            bytes += object.read_bytes();
+            taken.push(object);
+        }
+        if taken.is_empty() && !wanted.is_empty() { self.fetch(source, wanted, bytes_max) } else { Ok(taken) }
+    }
+
+    fn take(&mut self, kind: Kind, at: &ObjRef) -> Option<Object<'static>> {
+        let held = self.held.get_mut(&(kind, at.oid))?;
+        self.clock += 1;
+        (held.uses, held.used) = (held.uses + 1, self.clock);
+        Some(held.object.clone())
+    }
+
+    /// Reads what the work wants, of which nothing is held, and what tasks lack.
+    #[cold]
+    fn fetch<S: Source>(
+        &mut self,
+        source: &S,
+        first: &[(Kind, ObjRef)],
+        bytes_max: usize,
+    ) -> Result<Vec<Object<'static>>, S::Error> {
+        let first = &first[..first.len().min(AHEAD_OBJECTS_MAX)];
+        let mut notes = Notes { wanted: Vec::new(), noted: BTreeSet::new(), max: self.ask.max(first.len()) };
+        first.iter().for_each(|(kind, at)| notes.note(*kind, at));
+        if self.ask > 1 {
+            notes = self.try_tasks(source, notes);
+        }
+        self.make_room();
+        // What the asker has room for, less what is held here.
+        let room = bytes_max.min(AHEAD_BYTES_MAX).saturating_sub(self.bytes).min(CALL_BYTES_MAX);
+        let mut found = source.read_many(&notes.wanted, room)?;
+        if let ([], [(kind, at), ..]) = (&found[..], first) {
+            found.push(source.read(*kind, at)?);
+        }
+        let (asked, whole) = (notes.wanted.len(), found.len() >= notes.wanted.len());
+        let (mut answer, mut read) = (Vec::new(), 0);
+        for (index, ((kind, at), object)) in notes.wanted.iter().zip(found).enumerate() {
+            // A source that answers with more than it was asked for is asked again.
+            if index > 0 && read >= room {
+                break;
+            }
+            let object = object.into_static();
+            read += object.read_bytes();
+            let used = index < first.len();
+            if used {
+                answer.push(object.clone());
+            }
+            if self.bytes < AHEAD_BYTES_MAX {
+                self.hold((*kind, at.oid), object, used);
+            }
+        }
+        // A call that was cut short though there was room says that reading ahead wins nothing, or met what cannot be read.
+        if whole || read >= room {
+            self.ask = (self.ask * 2).min(AHEAD_OBJECTS_MAX);
+        } else if asked > 1 {
+            self.ask = (self.ask / 2).max(1);
+        }
+        Ok(answer)
+    }
+
+    fn hold(&mut self, wanted: Wanted, object: Object<'static>, used: bool) {
+        self.bytes += object.read_bytes();
+        let held = Held { object, uses: u32::from(used), used: self.clock };
+        if let Some(before) = self.held.insert(wanted, held) {
+            self.bytes -= before.object.read_bytes();
+        }
+    }
+
+    /// Tries tasks until enough is noted. Those that lack something stay, those that lack nothing any more are done with.
+    fn try_tasks<S: Source>(&mut self, source: &S, notes: Notes) -> Notes {
+        let trial = Trial { source, held: &self.held, notes: RefCell::new(notes) };
+        self.waiting.extend(self.first.take().map(Waiting::All));
+        let mut lacking = Vec::new();
+        for _ in 0..TRIALS_MAX {
+            if trial.notes.borrow().is_full() {
+                break;
+            }
+            match self.waiting.pop_front() {
+                None => break,
+                Some(Waiting::All(mut tasks)) => {
+                    if let Some(task) = tasks.next() {
+                        self.waiting.push_front(Waiting::All(tasks));
+                        self.waiting.push_front(Waiting::One(task));
+                    }
+                }
+                Some(Waiting::One(task)) => match task.try_out(&trial) {
+                    Ok(below) => self.waiting.push_front(Waiting::All(below)),
+                    Err(Lack::Object) => lacking.push(task),
+                    // What is wrong with an object the work will find itself.
+                    Err(Lack::Sense) => {}
+                },
+            }
+        }
+        lacking.into_iter().rev().for_each(|task| self.waiting.push_front(Waiting::One(task)));
+        trial.notes.into_inner()
+    }
+
+    /// Drops what the work took already, what it took least often first, until there is room for a call.
+    fn make_room(&mut self) {
+        if self.bytes <= AHEAD_BYTES_MAX - CALL_BYTES_MAX {
+            return;
+        }
+        let used = self.held.iter().filter(|(_, held)| held.uses > 0);
+        let mut used: Vec<_> = used.map(|(wanted, held)| (held.uses, held.used, *wanted)).collect();
+        used.sort_unstable();
+        for (_, _, wanted) in used {
+            if self.bytes <= AHEAD_BYTES_MAX - CALL_BYTES_MAX {
+                break;
+            }
+            if let Some(held) = self.held.remove(&wanted) {
+                self.bytes -= held.object.read_bytes();
+            }
+        }
+    }
+}
+
+impl<T: Task> fmt::Debug for Prefetch<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Prefetch")
+            .field("objects", &self.held.len())
+            .field("bytes", &self.bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a call asks for, each object once.
+struct Notes {
+    wanted: Vec<(Kind, ObjRef)>,
+    noted: BTreeSet<Wanted>,
+    max: usize,
+}
+
+impl Notes {
+    fn note(&mut self, kind: Kind, at: &ObjRef) {
+        if !self.is_full() && self.noted.insert((kind, at.oid)) {
+            self.wanted.push((kind, *at));
+        }
+    }
+
+    const fn is_full(&self) -> bool {
+        self.wanted.len() >= self.max
+    }
+}
+
+/// The source of trials: it reads nothing, and notes what it lacks.
+struct Trial<'t, S> {
+    source: &'t S,
+    held: &'t BTreeMap<Wanted, Held>,
+    notes: RefCell<Notes>,
+}
+
+/// Why a trial ends.
+enum Lack {
+    /// An object is lacking.
+    Object,
+    /// An object makes no sense.
+    Sense,
+}
+
+impl From<FormatError> for Lack {
+    fn from(_: FormatError) -> Self {
+        Self::Sense
+    }
+}
+
+impl<S: Source> Source for Trial<'_, S> {
+    type Error = Lack;
+
+    fn peek(&self, oid: &[u8], at: Location) -> Option<&[u8]> {
+        self.source.peek(oid, at)
+    }
+
+    fn read<'a>(&'a self, kind: Kind, at: &ObjRef) -> Result<Object<'a>, Lack> {
+        if let Some(object) = lent(self.source, kind, at) {
+            return Ok(object);
+        }
+        if let Some(held) = self.held.get(&(kind, at.oid)) {
+            return Ok(held.object.clone());
+        }
+        self.notes.borrow_mut().note(kind, at);
+        Err(Lack::Object)
+    }
+
+    /// Notes all that is lacking, not the first alone: a walk in a trial sends its own scout.
+    fn read_many<'a>(&'a self, wanted: &[(Kind, ObjRef)], _: usize) -> Result<Vec<Object<'a>>, Lack> {
+        let read: Vec<_> = wanted.iter().map(|(kind, at)| self.read(*kind, at).ok()).collect();
+        let objects: Vec<_> = read.into_iter().map_while(|object| object).collect();
+        if objects.is_empty() && !wanted.is_empty() { Err(Lack::Object) } else { Ok(objects) }
+    }
+}

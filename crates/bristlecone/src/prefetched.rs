@@ -1,0 +1,73 @@
+//! A store whose objects are read ahead of work that does not know of it.
+
+use std::{
+    ops::Deref,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+};
+
+use bristlecone_core::{AHEAD_BYTES_MAX, Format, Kind, Location, ObjRef, Object, Prefetch, Source, Task, lent};
+
+use crate::{Error, Result, store::Store};
+
+/// Where the store lends no object, it is taken from what was read ahead, or read with what tasks lack.
+#[derive(Debug)]
+pub(crate) struct Prefetched<R, T: Task> {
+    store: R,
+    ahead: Mutex<Prefetch<T>>,
+    far: AtomicBool,
+}
+
+impl<F: Format, R: Deref<Target = Store<F>>, T: Task> Prefetched<R, T> {
+    /// Reads nothing yet.
+    pub(crate) fn new(store: R, tasks: Option<T::Below>) -> Self {
+        Self { store, ahead: Mutex::new(Prefetch::new(tasks)), far: AtomicBool::new(false) }
+    }
+
+    /// Whether an object was not lent yet.
+    #[inline]
+    pub(crate) fn is_far(&self) -> bool {
+        self.far.load(Relaxed)
+    }
+
+    /// Adds tasks that are done before all others.
+    pub(crate) fn expect(&self, tasks: T::Below) {
+        self.ahead().expect(tasks);
+    }
+
+    fn ahead(&self) -> MutexGuard<'_, Prefetch<T>> {
+        self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[cold]
+    fn read_ahead(&self, wanted: &[(Kind, ObjRef)], bytes_max: usize) -> Result<Vec<Object<'static>>> {
+        self.far.store(true, Relaxed);
+        self.ahead().read_many(&*self.store, wanted, bytes_max)
+    }
+}
+
+impl<F: Format, R: Deref<Target = Store<F>>, T: Task> Source for Prefetched<R, T> {
+    type Error = Error;
+
+    #[inline]
+    fn peek(&self, oid: &[u8], at: Location) -> Option<&[u8]> {
+        self.store.peek(oid, at)
+    }
+
+    #[inline]
+    fn read<'a>(&'a self, kind: Kind, at: &ObjRef) -> Result<Object<'a>> {
+        if let Some(object) = lent(&*self.store, kind, at) {
+            return Ok(object);
+        }
+        match self.read_ahead(&[(kind, *at)], AHEAD_BYTES_MAX)?.pop() {
+            Some(object) => Ok(object),
+            None => self.store.read(kind, at),
+        }
+    }
+
+    fn read_many<'a>(&'a self, wanted: &[(Kind, ObjRef)], bytes_max: usize) -> Result<Vec<Object<'a>>> {
+        self.read_ahead(wanted, bytes_max)
+    }
+}
