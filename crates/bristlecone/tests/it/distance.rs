@@ -2,12 +2,17 @@
 //! from the one before, and twice as many as full calls would take; what was read ahead stays within the window; and
 //! whoever stops early has not read the world.
 
-use std::{collections::HashMap, fmt::Debug, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    fmt::Debug,
+    sync::Arc,
+    time::Duration,
+};
 
 use bristlecone::{
     Error, Format, Git, Info, Kind, Listing, LogOptions, LogOrder, MemoryBackend, Native, ObjRef, Oid, Repo, Tezos,
     Tree,
-    core::{AHEAD_BYTES_MAX, AHEAD_OBJECTS_MAX},
+    core::{AHEAD_BYTES_MAX, AHEAD_OBJECTS_MAX, Checked},
     merge,
 };
 use bristlecone_testkit::{
@@ -500,6 +505,58 @@ fn git_commits_take_few_calls() {
 #[test]
 fn tezos_commits_take_few_calls() {
     commits_take_few_calls(Tezos::new());
+}
+
+/// Everything below a commit, each object once, in the order in which it is met.
+fn below<F: Format>(far: &Far<F>, root: Oid) -> Vec<Oid> {
+    let (mut all, mut met) = (vec![root], HashSet::from([root]));
+    let mut next = 0;
+    while let Some(oid) = all.get(next) {
+        let object = far.near.backend().read(&(*oid).into()).unwrap().unwrap();
+        let each = &mut |_, oid| all.extend(met.insert(oid).then_some(oid));
+        far.near.format().children(object.kind(), object.body(), each).unwrap();
+        next += 1;
+    }
+    all
+}
+
+fn structures_are_checked_in_few_calls<F: Format>(format: F) {
+    let far = Far::new(format);
+    let main = far.near.branch("main").unwrap();
+    let mut tree = main.tree().unwrap();
+    let mut rng = Rng::new(1);
+    shapes().into_iter().flat_map(|(_, paths)| paths).for_each(|path| tree.set(path, b"some").unwrap());
+    (0..300).for_each(|n| tree.set(format!("values/{n}"), rng.bytes(50_000)).unwrap());
+    tree.set("large", rng.bytes(40 << 20)).unwrap();
+    let head = main.commit(&mut tree, &Info::unsigned("data")).unwrap();
+    let mut most = Reads::default();
+    for oid in below(&far, head.oid) {
+        let object = far.near.backend().read(&oid.into()).unwrap().unwrap();
+        far.slow.take_reads();
+        far.far.check_structure(&object, object.kind() == Kind::Commit, &mut Checked::new()).unwrap();
+        // What it names, the pieces below that beside each seam, and those beside them.
+        let reads = far.assert_within(&format!("{} {} {oid}", F::NAME, object.kind()), 8);
+        most.objects = most.objects.max(reads.objects);
+        most.bytes = most.bytes.max(reads.bytes);
+    }
+    if F::NAME == "native" {
+        assert!(most.objects > 100 && most.bytes > AHEAD_BYTES_MAX as u64, "{most:?}");
+    }
+}
+
+#[test]
+fn native_structures_are_checked_in_few_calls() {
+    structures_are_checked_in_few_calls(Native::new());
+}
+
+#[test]
+fn git_structures_are_checked_in_few_calls() {
+    structures_are_checked_in_few_calls(Git::sha1());
+}
+
+#[test]
+fn tezos_structures_are_checked_in_few_calls() {
+    structures_are_checked_in_few_calls(Tezos::new());
 }
 
 /// What is edited or merged is many times the window: it goes in portions.
