@@ -507,6 +507,67 @@ fn tezos_commits_take_few_calls() {
     commits_take_few_calls(Tezos::new());
 }
 
+/// The commits that a log of paths gives, by their messages.
+fn logged<F: Format>(repo: &Repo<F>, heads: &[ObjRef], options: &LogOptions) -> Vec<Vec<u8>> {
+    repo.log(heads, options.clone()).map(|entry| entry.unwrap().commit.message).collect()
+}
+
+/// The line of commits is known commit by commit; each tree is then read level by level beside the commits that follow.
+fn logs_of_paths_take_few_calls<F: Format>(format: F) {
+    let far = Far::new(format);
+    let head = line_of_commits(&far);
+    let line = far.depth(&[head], &[Kind::Commit]);
+    let tree = far.depth(&[near_root(&far, head)], &[Kind::Node]);
+    assert!(tree < 310);
+    // The deepest path here has five directories above it, of which each can be in pieces.
+    let depth = line + 10;
+    let first = far.near.log(&[head], LogOptions::default()).last().unwrap().unwrap().at;
+    let paths = ["dirs/d0014", "dirs/d0777/v1", "0/0/0/0/v"];
+    let logs = [
+        LogOptions::default(),
+        LogOptions::default().order(LogOrder::Topological),
+        LogOptions::default().order(LogOrder::TopologicalByDate),
+        LogOptions::default().first_parent(true),
+        LogOptions::default().exclude(vec![first]),
+    ];
+    for (number, options) in logs.into_iter().enumerate() {
+        for paths in [&paths[..1], &paths[1..2], &paths[2..], &paths[..]] {
+            let options = options.clone().paths(paths.iter().map(|path| path.parse().unwrap()).collect::<Vec<_>>());
+            let near = logged(&far.near, &[head], &options);
+            far.slow.take_reads();
+            assert_eq!(logged(&far.far, &[head], &options), near);
+            far.assert_within(&format!("{} {number} {paths:?}", F::NAME), depth);
+        }
+    }
+    for indexed in [false, true] {
+        if indexed {
+            far.far.index_history(head).unwrap();
+        }
+        for path in paths {
+            let near = far.near.last_change(head, path).unwrap().map(|entry| entry.commit.message);
+            far.slow.take_reads();
+            assert_eq!(far.far.last_change(head, path).unwrap().map(|entry| entry.commit.message), near);
+            let reads = far.assert_within(&format!("{} {path} {indexed}", F::NAME), depth);
+            assert!(!indexed || reads.calls < 30, "{reads:?}");
+        }
+    }
+}
+
+#[test]
+fn native_logs_of_paths_take_few_calls() {
+    logs_of_paths_take_few_calls(Native::new());
+}
+
+#[test]
+fn git_logs_of_paths_take_few_calls() {
+    logs_of_paths_take_few_calls(Git::sha1());
+}
+
+#[test]
+fn tezos_logs_of_paths_take_few_calls() {
+    logs_of_paths_take_few_calls(Tezos::new());
+}
+
 /// Everything below a commit, each object once, in the order in which it is met.
 fn below<F: Format>(far: &Far<F>, root: Oid) -> Vec<Oid> {
     let (mut all, mut met) = (vec![root], HashSet::from([root]));
