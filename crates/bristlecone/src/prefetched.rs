@@ -17,6 +17,7 @@ use crate::{Error, Result, store::Store};
 pub(crate) struct Prefetched<R, T: Task> {
     store: R,
     ahead: Mutex<Prefetch<T>>,
+    // An object was not lent, and no task lacked it.
     far: AtomicBool,
 }
 
@@ -26,7 +27,7 @@ impl<F: Format, R: Deref<Target = Store<F>>, T: Task> Prefetched<R, T> {
         Self { store, ahead: Mutex::new(Prefetch::new(tasks)), far: AtomicBool::new(false) }
     }
 
-    /// Whether an object was not lent yet.
+    /// Whether an object was not lent that no task lacked.
     #[inline]
     pub(crate) fn is_far(&self) -> bool {
         self.far.load(Relaxed)
@@ -37,14 +38,32 @@ impl<F: Format, R: Deref<Target = Store<F>>, T: Task> Prefetched<R, T> {
         self.ahead().expect(tasks);
     }
 
+    /// Has these tasks in place of all others, if an object was not lent, since this was asked last, that no task lacked.
+    #[inline]
+    pub(crate) fn expect_anew(&self, tasks: impl FnOnce() -> T::Below) {
+        if self.is_far() {
+            self.far.store(false, Relaxed);
+            self.ahead().expect_anew(tasks());
+        }
+    }
+
+    /// Returns an object that is lent or was read ahead.
+    pub(crate) fn get(&self, kind: Kind, at: &ObjRef) -> Option<Object<'_>> {
+        lent(&*self.store, kind, at).or_else(|| self.ahead().get(kind, at))
+    }
+
     fn ahead(&self) -> MutexGuard<'_, Prefetch<T>> {
         self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     #[cold]
     fn read_ahead(&self, wanted: &[(Kind, ObjRef)], bytes_max: usize) -> Result<Vec<Object<'static>>> {
-        self.far.store(true, Relaxed);
-        self.ahead().read_many(&*self.store, wanted, bytes_max)
+        let mut ahead = self.ahead();
+        let objects = ahead.read_many(&*self.store, wanted, bytes_max);
+        if !ahead.has_foreseen() {
+            self.far.store(true, Relaxed);
+        }
+        objects
     }
 }
 

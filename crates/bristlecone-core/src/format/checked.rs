@@ -2,6 +2,8 @@
 
 use alloc::{boxed::Box, vec::Vec};
 
+use super::AHEAD_OBJECTS_MAX;
+
 /// Slots that the first fact makes.
 const SLOTS_FIRST: usize = 256;
 /// Slots at most: 2 MiB of them, and as many facts of some 100 bytes each.
@@ -13,11 +15,19 @@ const FACT_BYTES_MAX: usize = 320;
 ///
 /// One belongs to one format with its options and to one source of objects whose ids are right. What it holds changes no
 /// answer of [`Format::check_structure`](super::Format::check_structure), only its cost. Memory: 24 MiB at most.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Checked {
     /// A power of two of them, or none. A fact has one place, where a later one takes over from it.
     slots: Vec<Option<Fact>>,
     used: usize,
+    /// How many objects a call asks for: few where the source answered with fewer.
+    ask: usize,
+}
+
+impl Default for Checked {
+    fn default() -> Self {
+        Self { slots: Vec::new(), used: 0, ask: AHEAD_OBJECTS_MAX }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -31,6 +41,14 @@ impl Checked {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    pub(crate) const fn ask(&self) -> usize {
+        self.ask
+    }
+
+    pub(crate) const fn set_ask(&mut self, ask: usize) {
+        self.ask = ask;
     }
 
     /// Whether the fact that these parts say one after another, read as one run of bytes, is known.

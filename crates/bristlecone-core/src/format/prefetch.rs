@@ -10,7 +10,10 @@ use alloc::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     vec::Vec,
 };
-use core::{cell::RefCell, fmt};
+use core::{
+    cell::{Cell, RefCell},
+    fmt,
+};
 
 use super::ahead::{AHEAD_BYTES_MAX, AHEAD_OBJECTS_MAX, Wanted, lent};
 use crate::{FormatError, Kind, Location, ObjRef, Object, Source};
@@ -46,6 +49,10 @@ pub struct Prefetch<T: Task> {
     // The first tasks, until one is tried; then those that still lack something, in their order.
     first: Option<T::Below>,
     waiting: VecDeque<Waiting<T>>,
+    // What was not taken yet may never be.
+    guesses: bool,
+    // What was read last for the work was lacking to a task, too.
+    foreseen: bool,
 }
 
 enum Waiting<T: Task> {
@@ -65,13 +72,33 @@ impl<T: Task> Prefetch<T> {
     #[must_use]
     pub fn new(first: Option<T::Below>) -> Self {
         let (held, waiting) = (BTreeMap::new(), VecDeque::new());
-        Self { held, bytes: 0, ask: AHEAD_OBJECTS_MAX, clock: 0, first, waiting }
+        Self { held, bytes: 0, ask: AHEAD_OBJECTS_MAX, clock: 0, first, waiting, guesses: false, foreseen: false }
     }
 
     /// Adds tasks that are done before all others.
     pub fn expect(&mut self, tasks: T::Below) {
         self.waiting.extend(self.first.take().map(Waiting::All));
         self.waiting.push_front(Waiting::All(tasks));
+    }
+
+    /// Has these tasks in place of all others, so that what was read for those may never be taken.
+    pub fn expect_anew(&mut self, tasks: T::Below) {
+        self.waiting.clear();
+        (self.first, self.guesses) = (Some(tasks), true);
+    }
+
+    /// Whether what was read last was lacking to a task, too: if not, the work is elsewhere.
+    #[must_use]
+    pub const fn has_foreseen(&self) -> bool {
+        self.foreseen
+    }
+
+    /// Returns an object that is held.
+    pub fn get(&mut self, kind: Kind, at: &ObjRef) -> Option<Object<'static>> {
+        let held = self.held.get_mut(&(kind, at.oid))?;
+        self.clock += 1;
+        (held.uses, held.used) = (held.uses + 1, self.clock);
+        Some(held.object.clone())
     }
 
     /// Reads objects for the work, in their order, as [`Source::read_many`] does; and with them what is lacking to tasks.
@@ -89,18 +116,11 @@ impl<T: Task> Prefetch<T> {
         let mut taken = Vec::new();
         let mut bytes = 0;
         for (kind, at) in wanted {
-            let Some(object) = self.take(*kind, at).filter(|_| bytes < bytes_max || taken.is_empty()) else { break };
+            let Some(object) = self.get(*kind, at).filter(|_| bytes < bytes_max || taken.is_empty()) else { break };
             bytes += object.read_bytes();
             taken.push(object);
         }
         if taken.is_empty() && !wanted.is_empty() { self.fetch(source, wanted, bytes_max) } else { Ok(taken) }
-    }
-
-    fn take(&mut self, kind: Kind, at: &ObjRef) -> Option<Object<'static>> {
-        let held = self.held.get_mut(&(kind, at.oid))?;
-        self.clock += 1;
-        (held.uses, held.used) = (held.uses + 1, self.clock);
-        Some(held.object.clone())
     }
 
     /// Reads what the work wants, of which nothing is held, and what tasks lack.
@@ -111,12 +131,14 @@ impl<T: Task> Prefetch<T> {
         first: &[(Kind, ObjRef)],
         bytes_max: usize,
     ) -> Result<Vec<Object<'static>>, S::Error> {
-        let first = &first[..first.len().min(AHEAD_OBJECTS_MAX)];
-        let mut notes = Notes { wanted: Vec::new(), noted: BTreeSet::new(), max: self.ask.max(first.len()) };
-        first.iter().for_each(|(kind, at)| notes.note(*kind, at));
+        let mut notes = Notes { wanted: Vec::new(), noted: BTreeSet::new(), max: AHEAD_OBJECTS_MAX, again: false };
+        // What is asked for twice comes with another call.
+        let first = &first[..first.iter().take_while(|(kind, at)| notes.note(*kind, at)).count()];
+        notes.max = self.ask.max(first.len());
         if self.ask > 1 {
             notes = self.try_tasks(source, notes);
         }
+        self.foreseen = notes.again;
         self.make_room();
         // What the asker has room for, less what is held here.
         let room = bytes_max.min(AHEAD_BYTES_MAX).saturating_sub(self.bytes).min(CALL_BYTES_MAX);
@@ -187,15 +209,16 @@ impl<T: Task> Prefetch<T> {
         trial.notes.into_inner()
     }
 
-    /// Drops what the work took already, what it took least often first, until there is room for a call.
+    /// Drops what the work took already, what it took least often first, until there is room for a call; then what may never
+    /// be taken, the oldest first.
     fn make_room(&mut self) {
         if self.bytes <= AHEAD_BYTES_MAX - CALL_BYTES_MAX {
             return;
         }
-        let used = self.held.iter().filter(|(_, held)| held.uses > 0);
-        let mut used: Vec<_> = used.map(|(wanted, held)| (held.uses, held.used, *wanted)).collect();
-        used.sort_unstable();
-        for (_, _, wanted) in used {
+        let may_go = self.held.iter().filter(|(_, held)| held.uses > 0 || self.guesses);
+        let mut may_go: Vec<_> = may_go.map(|(wanted, held)| (held.uses == 0, held.uses, held.used, *wanted)).collect();
+        may_go.sort_unstable();
+        for (.., wanted) in may_go {
             if self.bytes <= AHEAD_BYTES_MAX - CALL_BYTES_MAX {
                 break;
             }
@@ -215,18 +238,80 @@ impl<T: Task> fmt::Debug for Prefetch<T> {
     }
 }
 
+/// A source whose objects are read ahead of work that is one thread's.
+pub(super) struct Foreseen<'s, S, T: Task> {
+    source: &'s S,
+    ahead: RefCell<Prefetch<T>>,
+    // An object was not lent; and then the tasks were told.
+    far: Cell<bool>,
+    told: Cell<bool>,
+}
+
+impl<'s, S: Source, T: Task> Foreseen<'s, S, T> {
+    /// Has no tasks yet. Of many objects a call asks for `ask` at most.
+    pub(super) fn new(source: &'s S, ask: usize) -> Self {
+        let ahead = Prefetch { ask, ..Prefetch::new(None) };
+        Self { source, ahead: RefCell::new(ahead), far: Cell::new(false), told: Cell::new(false) }
+    }
+
+    /// Takes the tasks that are still to come, once an object was not lent.
+    #[inline]
+    pub(super) fn expect_once(&self, tasks: impl FnOnce() -> T::Below) {
+        if self.far.get() && !self.told.replace(true) {
+            self.ahead.borrow_mut().expect(tasks());
+        }
+    }
+
+    /// Returns how many objects the next call would ask for.
+    pub(super) fn ask(&self) -> usize {
+        self.ahead.borrow().ask
+    }
+}
+
+impl<S: Source, T: Task> Source for Foreseen<'_, S, T> {
+    type Error = S::Error;
+
+    #[inline]
+    fn peek(&self, oid: &[u8], at: Location) -> Option<&[u8]> {
+        self.source.peek(oid, at)
+    }
+
+    #[inline]
+    fn read<'a>(&'a self, kind: Kind, at: &ObjRef) -> Result<Object<'a>, S::Error> {
+        if let Some(object) = lent(self.source, kind, at) {
+            return Ok(object);
+        }
+        let mut ahead = self.ahead.borrow_mut();
+        if ahead.ask <= 1 {
+            return self.source.read(kind, at);
+        }
+        self.far.set(true);
+        match ahead.read_many(self.source, &[(kind, *at)], AHEAD_BYTES_MAX)?.pop() {
+            Some(object) => Ok(object),
+            None => self.source.read(kind, at),
+        }
+    }
+}
+
 /// What a call asks for, each object once.
 struct Notes {
     wanted: Vec<(Kind, ObjRef)>,
     noted: BTreeSet<Wanted>,
     max: usize,
+    // The first was noted again.
+    again: bool,
 }
 
 impl Notes {
-    fn note(&mut self, kind: Kind, at: &ObjRef) {
-        if !self.is_full() && self.noted.insert((kind, at.oid)) {
+    /// Notes an object; returns whether it was not, and there was room.
+    fn note(&mut self, kind: Kind, at: &ObjRef) -> bool {
+        let wanted = (kind, at.oid);
+        self.again |= self.wanted.first().is_some_and(|(kind, first)| (*kind, first.oid) == wanted);
+        let is_new = !self.is_full() && self.noted.insert(wanted);
+        if is_new {
             self.wanted.push((kind, *at));
         }
+        is_new
     }
 
     const fn is_full(&self) -> bool {

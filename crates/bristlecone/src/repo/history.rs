@@ -12,6 +12,7 @@ use bristlecone_core::{Commit, CommitId, Format, Path, native::Native};
 use super::{Branch, Repo};
 use crate::{Cursor, Differences, Entries, Tree, Walk};
 
+mod ahead;
 mod ancestry;
 mod changes;
 mod filter;

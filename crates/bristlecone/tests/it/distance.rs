@@ -2,12 +2,17 @@
 //! from the one before, and twice as many as full calls would take; what was read ahead stays within the window; and
 //! whoever stops early has not read the world.
 
-use std::{collections::HashMap, fmt::Debug, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    fmt::Debug,
+    sync::Arc,
+    time::Duration,
+};
 
 use bristlecone::{
     CommitId, Error, Format, Git, Info, Kind, Listing, LogOptions, LogOrder, MemoryBackend, Native, Oid, Repo, Tezos,
     Tree, TreeId,
-    core::{AHEAD_BYTES_MAX, AHEAD_OBJECTS_MAX},
+    core::{AHEAD_BYTES_MAX, AHEAD_OBJECTS_MAX, Checked},
     merge,
 };
 use bristlecone_testkit::{
@@ -500,6 +505,121 @@ fn git_commits_take_few_calls() {
 #[test]
 fn tezos_commits_take_few_calls() {
     commits_take_few_calls(Tezos::new());
+}
+
+/// The commits that a log of paths gives, by their messages.
+fn logged<F: Format>(repo: &Repo<F>, heads: &[CommitId], options: &LogOptions) -> Vec<Vec<u8>> {
+    repo.log(heads, options.clone()).map(|entry| entry.unwrap().commit.message).collect()
+}
+
+/// The line of commits is known commit by commit; each tree is then read level by level beside the commits that follow.
+fn logs_of_paths_take_few_calls<F: Format>(format: F) {
+    let far = Far::new(format);
+    let head = line_of_commits(&far);
+    let line = far.depth(&[head], &[Kind::Commit]);
+    let tree = far.depth(&[near_root(&far, head)], &[Kind::Node]);
+    assert!(tree < 310);
+    // The deepest path here has five directories above it, of which each can be in pieces.
+    let depth = line + 10;
+    let first = far.near.log(&[head], LogOptions::default()).last().unwrap().unwrap().id;
+    let paths = ["dirs/d0014", "dirs/d0777/v1", "0/0/0/0/v"];
+    let logs = [
+        LogOptions::default(),
+        LogOptions::default().order(LogOrder::Topological),
+        LogOptions::default().order(LogOrder::TopologicalByDate),
+        LogOptions::default().first_parent(true),
+        LogOptions::default().exclude(vec![first]),
+    ];
+    for (number, options) in logs.into_iter().enumerate() {
+        for paths in [&paths[..1], &paths[1..2], &paths[2..], &paths[..]] {
+            let options = options.clone().paths(paths.iter().map(|path| path.parse().unwrap()).collect::<Vec<_>>());
+            let near = logged(&far.near, &[head], &options);
+            far.slow.take_reads();
+            assert_eq!(logged(&far.far, &[head], &options), near);
+            far.assert_within(&format!("{} {number} {paths:?}", F::NAME), depth);
+        }
+    }
+    for indexed in [false, true] {
+        if indexed {
+            far.far.index_history(head).unwrap();
+        }
+        for path in paths {
+            let near = far.near.last_change(head, path).unwrap().map(|entry| entry.commit.message);
+            far.slow.take_reads();
+            assert_eq!(far.far.last_change(head, path).unwrap().map(|entry| entry.commit.message), near);
+            let reads = far.assert_within(&format!("{} {path} {indexed}", F::NAME), depth);
+            assert!(!indexed || reads.calls < 30, "{reads:?}");
+        }
+    }
+}
+
+#[test]
+fn native_logs_of_paths_take_few_calls() {
+    logs_of_paths_take_few_calls(Native::new());
+}
+
+#[test]
+fn git_logs_of_paths_take_few_calls() {
+    logs_of_paths_take_few_calls(Git::sha1());
+}
+
+#[test]
+fn tezos_logs_of_paths_take_few_calls() {
+    logs_of_paths_take_few_calls(Tezos::new());
+}
+
+/// Everything below a commit, each object once, in the order in which it is met.
+fn below<F: Format>(far: &Far<F>, root: Oid) -> Vec<Oid> {
+    let (mut all, mut met) = (vec![root], HashSet::from([root]));
+    let mut next = 0;
+    while let Some(oid) = all.get(next) {
+        let object = far.near.backend().read(&(*oid).into()).unwrap().unwrap();
+        let each = &mut |_, oid| all.extend(met.insert(oid).then_some(oid));
+        far.near.format().children(object.kind(), object.body(), each).unwrap();
+        next += 1;
+    }
+    all
+}
+
+fn structures_are_checked_in_few_calls<F: Format>(format: F) {
+    let far = Far::new(format);
+    let main = far.near.branch("main").unwrap();
+    let mut tree = main.tree().unwrap();
+    let mut rng = Rng::new(1);
+    shapes().into_iter().flat_map(|(_, paths)| paths).for_each(|path| tree.set(path, b"some").unwrap());
+    (0..300).for_each(|n| tree.set(format!("values/{n}"), rng.bytes(50_000)).unwrap());
+    tree.set("large", rng.bytes(40 << 20)).unwrap();
+    let head = main.commit(&mut tree, &Info::unsigned("data")).unwrap();
+    let mut most = Reads::default();
+    for oid in below(&far, head.oid()) {
+        let object = far.near.backend().read(&oid.into()).unwrap().unwrap();
+        far.slow.take_reads();
+        far.far.check_structure(&object, object.kind() == Kind::Commit, &mut Checked::new()).unwrap();
+        // What it names, the pieces below that beside each seam, and those beside them.
+        let reads = far.assert_within(&format!("{} {} {oid}", F::NAME, object.kind()), 8);
+        most.objects = most.objects.max(reads.objects);
+        most.bytes = most.bytes.max(reads.bytes);
+    }
+    if F::NAME == "native" {
+        assert!(most.objects > 100 && most.bytes > AHEAD_BYTES_MAX as u64, "{most:?}");
+    } else {
+        assert_eq!(most, Reads::default(), "each object says all that these formats ask");
+    }
+}
+
+#[test]
+fn native_structures_are_checked_in_few_calls() {
+    structures_are_checked_in_few_calls(Native::new());
+}
+
+#[test]
+fn git_structures_are_checked_in_few_calls() {
+    structures_are_checked_in_few_calls(Git::sha1());
+}
+
+#[test]
+fn tezos_structures_are_checked_in_few_calls() {
+    structures_are_checked_in_few_calls(Tezos::new());
 }
 
 /// What is edited or merged is many times the window: it goes in portions.

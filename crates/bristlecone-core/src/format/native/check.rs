@@ -12,21 +12,40 @@ use super::{
     cut,
     node::{NodeView, Said},
 };
-use crate::{Checked, Format, FormatError, Kind, ObjRef, Object, Oid, Source};
+use crate::{Checked, Format, FormatError, Kind, ObjRef, Object, Oid, Source, format::prefetch::Foreseen};
 
+mod ahead;
 mod seams;
 mod values;
+
+use self::ahead::Ahead;
 
 /// What a fact is about.
 const PAIR: u8 = 0;
 const WHOLE: u8 = 1;
 const PIECE: u8 = 2;
 
+/// What is checked, with what is read ahead of that.
+type Read<'s, 'o, S> = Foreseen<'s, S, Ahead<'o>>;
+
 /// Checks an object with what it names; `whole` if it stands for a whole directory or value.
 pub(super) fn check<S: Source>(
     native: &Native,
     source: &S,
     object: &Object<'_>,
+    whole: bool,
+    checked: &mut Checked,
+) -> Result<(), S::Error> {
+    let source = &Foreseen::new(source, checked.ask());
+    let sound = check_object(native, source, object, whole, checked);
+    checked.set_ask(source.ask());
+    sound
+}
+
+fn check_object<'o, S: Source>(
+    native: &Native,
+    source: &Read<'_, 'o, S>,
+    object: &'o Object<'_>,
     whole: bool,
     checked: &mut Checked,
 ) -> Result<(), S::Error> {
@@ -68,10 +87,10 @@ fn place(one: &Oid, other: &Oid) -> u64 {
 }
 
 /// Checks a leaf: its weight, which values are in it, and that what it names is what it says.
-fn check_leaf<S: Source>(
+fn check_leaf<'o, S: Source>(
     native: &Native,
-    source: &S,
-    object: &Object<'_>,
+    source: &Read<'_, 'o, S>,
+    object: &'o Object<'_>,
     node: &NodeView<'_>,
     checked: &mut Checked,
 ) -> Result<(), S::Error> {
@@ -82,6 +101,7 @@ fn check_leaf<S: Source>(
         ObjRef::new(oid, object.child(children - 1))
     };
     for index in 0..node.len() {
+        source.expect_once(|| ahead::of_leaf(object, node, index, checked));
         let (step, said) = node.said(index).map_err(bad(Kind::Node))?;
         weight = weight.saturating_add(cut::weight(0, step));
         match said {

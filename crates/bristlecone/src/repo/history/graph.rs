@@ -2,11 +2,11 @@
 
 use std::{cmp::Ordering, collections::BTreeSet, sync::Arc};
 
-use bristlecone_core::{AHEAD_BYTES_MAX, AHEAD_OBJECTS_MAX, Commit, Format, Kind, ObjRef, Object, Oid, Source, Window};
+use bristlecone_core::{AHEAD_BYTES_MAX, AHEAD_OBJECTS_MAX, Commit, Format, Kind, ObjRef, Object, Oid, Source, lent};
 
 use smallvec::SmallVec;
 
-use super::LogEntry;
+use super::{LogEntry, ahead::Far, watch::Watch};
 pub(super) use crate::oid_map::{OidMap, OidSet};
 use crate::{Result, store::Store};
 
@@ -14,6 +14,8 @@ use crate::{Result, store::Store};
 #[derive(Debug)]
 pub(crate) struct Graph<F: Format> {
     pub(super) store: Arc<Store<F>>,
+    // What commits are read from together with trees, in a log of paths.
+    source: Option<Arc<Far<F>>>,
     // Generation numbers of commits that came without, computed once for each walk.
     computed: OidMap<u64>,
     // Commits that history ends with, once they are known.
@@ -31,7 +33,13 @@ pub(super) type Parents = SmallVec<[ObjRef; 2]>;
 
 impl<F: Format> Graph<F> {
     pub(crate) fn new(store: Arc<Store<F>>) -> Self {
-        Self { store, computed: OidMap::default(), shallow: None, ahead: OidMap::default(), ahead_bytes: 0 }
+        let (computed, ahead) = (OidMap::default(), OidMap::default());
+        Self { store, source: None, computed, shallow: None, ahead, ahead_bytes: 0 }
+    }
+
+    /// Reads commits from where trees are compared, if they are.
+    pub(super) fn beside(self, watch: Option<&Watch<F>>) -> Self {
+        Self { source: watch.map(|watch| watch.source().clone()), ..self }
     }
 
     /// Whether commits carry their generation numbers. Elsewhere one is known only after a walk through all of history.
@@ -90,8 +98,12 @@ impl<F: Format> Graph<F> {
         if self.ahead.contains_key(&at.oid) {
             return false;
         }
-        let store = self.store.clone();
-        let Some(object) = Window::new(&*store).get(Kind::Commit, at) else { return true };
+        let (store, source) = (self.store.clone(), self.source.clone());
+        let object = match &source {
+            Some(source) => source.get(Kind::Commit, at),
+            None => lent(&*store, Kind::Commit, at),
+        };
+        let Some(object) = object else { return true };
         if let Ok(loaded) = self.decode(at, &object) {
             self.ahead.insert(at.oid, (loaded, 0));
         }
@@ -118,8 +130,11 @@ impl<F: Format> Graph<F> {
             self.ahead.clear();
             self.ahead_bytes = 0;
         }
-        let store = self.store.clone();
-        let objects = store.read_many(&wanted, AHEAD_BYTES_MAX - self.ahead_bytes)?;
+        let (store, source, room) = (self.store.clone(), self.source.clone(), AHEAD_BYTES_MAX - self.ahead_bytes);
+        let objects = match &source {
+            Some(source) => source.read_many(&wanted, room)?,
+            None => store.read_many(&wanted, room)?,
+        };
         for ((_, at), object) in wanted.iter().zip(objects) {
             // What is wrong with a commit is told when it is asked for.
             if let Ok(loaded) = self.decode(at, &object) {
@@ -135,8 +150,10 @@ impl<F: Format> Graph<F> {
             self.ahead_bytes -= bytes;
             return Ok(loaded);
         }
-        let object = self.store.read(Kind::Commit, at)?;
-        self.decode(at, &object)
+        match &self.source {
+            Some(source) => self.decode(at, &source.read(Kind::Commit, at)?),
+            None => self.decode(at, &self.store.read(Kind::Commit, at)?),
+        }
     }
 
     fn decode(&self, at: &ObjRef, object: &Object<'_>) -> Result<Loaded> {

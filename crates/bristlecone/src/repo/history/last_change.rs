@@ -33,10 +33,11 @@ impl<F: Format> Repo<F> {
     pub fn last_change(&self, head: CommitId, path: impl AsPath) -> Result<Option<LogEntry>> {
         let path = path.as_path()?;
         let store = self.now();
+        let watch = Watch::new(&store, &[path.clone().into_owned()]);
         let mut search = Search {
-            graph: Graph::new(store.clone()),
+            graph: Graph::new(store.clone()).beside(Some(&watch)),
             index: Index::load(&store),
-            watch: Watch::new(store, &path),
+            watch,
             // Nearly every commit changes the root, so no filter holds it.
             hash: (!path.is_root()).then(|| path_hash(path.as_bytes())),
             stretch: None,
@@ -116,6 +117,7 @@ impl<F: Format> Search<F> {
     /// Compares a commit with its parents.
     fn step(&mut self, entry: &LogEntry) -> Result<Step> {
         let parents = self.graph.parents(&entry.id.oid(), &entry.commit)?;
+        self.watch.expect(false, || [entry.id.into()]);
         for (index, parent) in parents.iter().enumerate() {
             let parent = self.graph.read_numbered(parent)?;
             if self.watch.same(&entry.commit.tree.into(), &parent.commit.tree.into())? {

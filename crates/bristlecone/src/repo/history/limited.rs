@@ -15,7 +15,7 @@ use std::{
     sync::Arc,
 };
 
-use bristlecone_core::{Format, ObjRef, Oid};
+use bristlecone_core::{AHEAD_OBJECTS_MAX, Format, ObjRef, Oid};
 use smallvec::SmallVec;
 
 use super::{
@@ -40,9 +40,10 @@ impl<F: Format> Limited<F> {
     pub(super) fn new(store: Arc<Store<F>>, heads: &[ObjRef], options: LogOptions) -> Result<Self> {
         let order = options.order;
         let exclude = store.commit_refs(&options.exclude);
+        let watch = Watch::over(&store, &options.paths);
         let mut walk = Walk {
-            watch: Watch::over(&store, &options.paths),
-            graph: Graph::new(store),
+            graph: Graph::new(store).beside(watch.as_ref()),
+            watch,
             first_parent: options.first_parent,
             since: options.since.unwrap_or(i64::MIN),
             until: options.until.unwrap_or(i64::MAX),
@@ -228,6 +229,10 @@ impl<F: Format> Walk<F> {
     /// left out stands for nothing, unless the caller named it; it decides only where no other does.
     fn simplify(&mut self, oid: &Oid) -> Result<()> {
         let Some(watch) = &mut self.watch else { return Ok(()) };
+        watch.expect(self.first_parent, || {
+            let waiting = self.queue.0.iter().take(AHEAD_OBJECTS_MAX).map(|(_, _, oid)| oid);
+            [oid].into_iter().chain(waiting).map(|oid| self.met[oid].at).collect::<Vec<_>>()
+        });
         let (tree, parents) = (self.met[oid].tree, self.met[oid].parents.clone());
         if parents.is_empty() {
             let there = watch.is_there(&tree)?;

@@ -138,10 +138,11 @@ impl Loaded {
 
 impl<F: Format> Walk<F> {
     fn new(store: Arc<Store<F>>, options: LogOptions) -> Self {
+        let watch = Watch::over(&store, &options.paths);
         Self {
             excluded: Excluded { start: store.commit_refs(&options.exclude), ..Excluded::default() },
-            watch: Watch::over(&store, &options.paths),
-            graph: Graph::new(store),
+            graph: Graph::new(store).beside(watch.as_ref()),
+            watch,
             first_parent: options.first_parent,
             since: options.since.unwrap_or(i64::MIN),
             until: options.until.unwrap_or(i64::MAX),
@@ -220,6 +221,13 @@ impl<F: Format> Walk<F> {
         let (root, mut parents) = (commit.tree, self.graph.parents(oid, commit)?.to_vec());
         if self.first_parent {
             parents.truncate(1);
+        }
+        if let Some(watch) = &self.watch {
+            watch.expect(self.first_parent, || {
+                let waiting = self.waiting.values().take(AHEAD_OBJECTS_MAX);
+                let loaded = [oid].into_iter().chain(waiting).filter_map(|oid| self.loaded.get(oid));
+                loaded.map(|loaded| loaded.entry.id.into()).collect::<Vec<_>>()
+            });
         }
         self.look_ahead(&parents)?;
         let mut all = Vec::with_capacity(parents.len());

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use bristlecone_core::{EntryKind, Format, ObjRef, Path, Target};
 
-use super::graph::OidMap;
+use super::{
+    ahead::{self, Far, Paths},
+    graph::OidMap,
+};
 use crate::{Result, store::Store};
 
 /// So many roots are remembered at a time.
@@ -12,22 +15,39 @@ const ROOTS_MAX: usize = 1024;
 
 /// Compares trees at some paths: two are the same if they are at each of them.
 #[derive(Debug)]
-pub(super) struct Watch<F: Format>(Vec<Place<F>>);
+pub(super) struct Watch<F: Format> {
+    store: Arc<Store<F>>,
+    source: Arc<Far<F>>,
+    paths: Paths,
+    places: Vec<Place<F>>,
+}
 
 impl<F: Format> Watch<F> {
-    pub(super) fn new(store: Arc<Store<F>>, path: &Path) -> Self {
-        Self(vec![Place::new(store, path)])
+    pub(super) fn new(store: &Arc<Store<F>>, paths: &[Path]) -> Self {
+        let source = Arc::new(Far::new(store.clone(), None));
+        let paths: Paths = paths.iter().map(|path| path.steps().map(<[u8]>::to_vec).collect()).collect();
+        let places = paths.iter().map(|steps| Place::new(store.clone(), source.clone(), steps.clone())).collect();
+        Self { store: store.clone(), source, paths, places }
     }
 
     /// Returns what compares trees at these paths; nothing where there are none, since all of history is then meant.
     pub(super) fn over(store: &Arc<Store<F>>, paths: &[Path]) -> Option<Self> {
-        let places = paths.iter().map(|path| Place::new(store.clone(), path));
-        (!paths.is_empty()).then(|| Self(places.collect()))
+        (!paths.is_empty()).then(|| Self::new(store, paths))
+    }
+
+    /// Returns what commits and trees are read from together.
+    pub(super) const fn source(&self) -> &Arc<Far<F>> {
+        &self.source
+    }
+
+    /// Says which commits a walk will come to, if one more object may have to be read for them.
+    pub(super) fn expect<I: IntoIterator<Item = ObjRef>>(&self, first_parent: bool, commits: impl FnOnce() -> I) {
+        self.source.expect_anew(|| ahead::commits(&self.store, &self.paths, first_parent, commits()));
     }
 
     /// Whether two trees have the same at the paths.
     pub(super) fn same(&mut self, one: &ObjRef, other: &ObjRef) -> Result<bool> {
-        for place in &mut self.0 {
+        for place in &mut self.places {
             if !place.same(one, other)? {
                 return Ok(false);
             }
@@ -37,7 +57,7 @@ impl<F: Format> Watch<F> {
 
     /// Whether a tree has anything at one of the paths.
     pub(super) fn is_there(&mut self, root: &ObjRef) -> Result<bool> {
-        for place in &mut self.0 {
+        for place in &mut self.places {
             if place.is_there(root)? {
                 return Ok(true);
             }
@@ -50,6 +70,7 @@ impl<F: Format> Watch<F> {
 #[derive(Debug)]
 struct Place<F: Format> {
     store: Arc<Store<F>>,
+    source: Arc<Far<F>>,
     steps: Vec<Vec<u8>>,
     // For each root what lies at the path's prefixes, as far as that was asked for.
     chains: OidMap<Vec<Item>>,
@@ -59,8 +80,8 @@ struct Place<F: Format> {
 type Item = Option<(EntryKind, Target<'static>)>;
 
 impl<F: Format> Place<F> {
-    fn new(store: Arc<Store<F>>, path: &Path) -> Self {
-        Self { store, steps: path.steps().map(<[u8]>::to_vec).collect(), chains: OidMap::default() }
+    fn new(store: Arc<Store<F>>, source: Arc<Far<F>>, steps: Vec<Vec<u8>>) -> Self {
+        Self { store, source, steps, chains: OidMap::default() }
     }
 
     /// Whether two trees have the same at the path. Stops at the first directory on the way that both share.
@@ -81,7 +102,7 @@ impl<F: Format> Place<F> {
     /// Whether a tree has anything at the path.
     fn is_there(&mut self, root: &ObjRef) -> Result<bool> {
         if self.steps.is_empty() {
-            return Ok(self.store.format.count(&*self.store, root)? > 0);
+            return Ok(self.store.format.count(&*self.source, root)? > 0);
         }
         self.reach(root, self.steps.len())?;
         Ok(self.chains[&root.oid][self.steps.len()].is_some())
@@ -93,7 +114,7 @@ impl<F: Format> Place<F> {
         while chain.len() <= level {
             let below = match chain.last() {
                 Some(Some((EntryKind::Dir, Target::Object { at, .. }))) => {
-                    self.store.format.find(&*self.store, at, &self.steps[chain.len() - 1])?
+                    self.store.format.find(&*self.source, at, &self.steps[chain.len() - 1])?
                 }
                 _ => None,
             };

@@ -16,7 +16,7 @@ use super::{
         cut::{self, Token, WEIGHT_MAX, level_hash},
         node::{Child, NodeView, Survey},
     },
-    PAIR, broken, misfit, place,
+    PAIR, Read, ahead, broken, misfit, place,
 };
 use crate::{Checked, FormatError, Kind, Object, Oid, Source};
 
@@ -24,9 +24,9 @@ const MERGED: &str = "two pieces below it belong in one";
 
 /// Checks an inner node with the pieces that it names and the seams between them. At its edges nothing is known, unless
 /// it is a whole directory.
-pub(super) fn check<S: Source>(
-    source: &S,
-    object: &Object<'_>,
+pub(super) fn check<'o, S: Source>(
+    source: &Read<'_, 'o, S>,
+    object: &'o Object<'_>,
     whole: bool,
     checked: &mut Checked,
 ) -> Result<(), S::Error> {
@@ -35,13 +35,11 @@ pub(super) fn check<S: Source>(
     check_starts(&tokens(&children, node.level), true, true)?;
     let mut left: Option<Piece<'_>> = None;
     for (index, pair) in children.windows(2).enumerate() {
-        let item = |index| node.item(index).map_err(bad(Kind::Node));
-        let fact = [&[PAIR, node.level][..], item(index)?, item(index + 1)?];
-        let place = place(&pair[0].oid, &pair[1].oid);
-        if checked.knows(place, &fact) {
+        if with_pair(&node, index, |place, fact| checked.knows(place, fact))? {
             left = None;
             continue;
         }
+        source.expect_once(|| ahead::of_pairs(object, &node, index, checked));
         let one = match left.take() {
             Some(piece) => piece,
             None => Piece::load(source, object, index, &pair[0])?,
@@ -49,7 +47,7 @@ pub(super) fn check<S: Source>(
         let other = Piece::load(source, object, index + 1, &pair[1])?;
         let seam = Seam { above: object, step: pair[1].step, from: pair[0].step, to: children.get(index + 2) };
         if seam.check(source, &one, &other)? {
-            checked.learn(place, &fact);
+            with_pair(&node, index, |place, fact| checked.learn(place, fact))?;
         }
         left = Some(other);
     }
@@ -57,6 +55,30 @@ pub(super) fn check<S: Source>(
         Piece::load(source, object, 0, only)?;
     }
     if whole { check_root(source, object, broken) } else { Ok(()) }
+}
+
+/// Calls `with` with the fact that a piece and the next one are sound where they meet.
+pub(super) fn with_pair<T>(
+    node: &NodeView<'_>,
+    index: usize,
+    with: impl FnOnce(u64, &[&[u8]]) -> T,
+) -> Result<T, FormatError> {
+    let wrong = bad(Kind::Node);
+    let (one, other) = (node.child(index).map_err(&wrong)?.oid, node.child(index + 1).map_err(&wrong)?.oid);
+    let items = [node.item(index).map_err(&wrong)?, node.item(index + 1).map_err(&wrong)?];
+    Ok(with(place(&one, &other), &[&[PAIR, node.level], items[0], items[1]]))
+}
+
+/// Reads what `check` reads of a piece and the next one.
+pub(super) fn read_pair<S: Source>(source: &S, object: &Object<'_>, index: usize) -> Result<(), S::Error> {
+    let node = view(object)?;
+    let child = |index| node.child(index).map_err(bad(Kind::Node));
+    let (one, other) = (child(index)?, child(index + 1)?);
+    let to = if index + 2 < node.len() { Some(child(index + 2)?) } else { None };
+    let seam = Seam { above: object, step: other.step, from: one.step, to: to.as_ref() };
+    let left = Piece::load(source, object, index, &one);
+    let right = Piece::load(source, object, index + 1, &other)?;
+    seam.check(source, &left?, &right).map(drop)
 }
 
 /// Checks that an inner node stands for a whole directory: it has two pieces at least, and every level would be cut so
@@ -77,18 +99,32 @@ pub(super) fn check_root<S: Source>(
         return Err(wrong(Kind::Node, "it weighs more than a piece may").into());
     }
     check_starts(&tokens(&children(&node)?, node.level), false, false)?;
-    for level in 1..node.level {
-        for end in [Direction::Forward, Direction::Reverse] {
-            let mut cursor = Cursor::new(source, root.clone(), level);
-            cursor.seek_end(end)?;
-            let mut window = Window::default();
-            window.push(&cursor, end)?;
-            let more = window.gather(&mut cursor, end)?;
-            let (open_start, open_end) = (more && end == Direction::Reverse, more && end == Direction::Forward);
-            check_starts(window.tokens.make_contiguous(), open_start, open_end)?;
-        }
+    for (level, end) in edges(&node) {
+        let (mut window, more) = edge(source, root, level, end)?;
+        let (open_start, open_end) = (more && end == Direction::Reverse, more && end == Direction::Forward);
+        check_starts(window.tokens.make_contiguous(), open_start, open_end)?;
     }
     Ok(())
+}
+
+/// Returns both ends of every level between the leaves of a directory and its root.
+pub(super) fn edges(root: &NodeView<'_>) -> impl Iterator<Item = (u8, Direction)> + use<> {
+    (1..root.level).flat_map(|level| [Direction::Forward, Direction::Reverse].map(|end| (level, end)))
+}
+
+/// Returns the pieces at one end of a level, as far as a cut can depend on them, and whether there are more.
+pub(super) fn edge<S: Source>(
+    source: &S,
+    root: &Object<'_>,
+    level: u8,
+    end: Direction,
+) -> Result<(Window, bool), S::Error> {
+    let mut cursor = Cursor::new(source, root.clone(), level);
+    cursor.seek_end(end)?;
+    let mut window = Window::default();
+    window.push(&cursor, end)?;
+    let more = window.gather(&mut cursor, end)?;
+    Ok((window, more))
 }
 
 /// Reads the items of an inner node; the weight of the node bounds how many there are.
@@ -216,7 +252,7 @@ fn step_of<'c, S: Source>(cursor: &'c Cursor<'_, S>) -> Result<&'c [u8], FormatE
 
 /// Neighbouring items of a level above the leaves, as far as a cut can depend on them.
 #[derive(Default)]
-struct Window {
+pub(super) struct Window {
     tokens: VecDeque<Token>,
     /// Of what was gathered in the current direction.
     weight: u64,
