@@ -10,6 +10,7 @@ use crate::{
     storage::{OpenMode, RealStorage, read_exact_at, write_all_at},
 };
 
+mod handles;
 mod speed;
 mod unreached;
 mod verified;
