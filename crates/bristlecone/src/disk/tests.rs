@@ -11,6 +11,7 @@ use crate::{
 };
 
 mod handles;
+mod memory;
 mod speed;
 mod unreached;
 mod verified;
