@@ -6,15 +6,14 @@
 #![deny(clippy::missing_trait_methods)]
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeSet,
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
 
 use bristlecone::{
-    Backend, BackendStats, Batch, Capabilities, Damage, Durability, Error, Location, MemoryBackend, ObjRef, Object,
-    Oid, Position, RefMove, RefTarget, Roots, Snapshot, SweepLimits, Swept,
+    Backend, Error, Location, MemoryBackend, ObjRef, Object, Oid, Snapshot, pass_backend, pass_snapshot,
 };
 use bristlecone_core::{Bytes, Record};
 
@@ -177,30 +176,14 @@ impl Snapshot for SlowSnapshot {
         Ok(found)
     }
 
-    fn locate(&self, oid: &Oid) -> Option<Location> {
-        self.inner.locate(oid)
-    }
-
-    fn position(&self) -> Option<Position> {
-        self.inner.position()
-    }
-
-    fn keep(&self, root: &Oid) {
-        self.inner.keep(root);
-    }
-
-    fn refresh(&mut self, roots: &[Oid]) -> bool {
-        Arc::get_mut(&mut self.inner).is_some_and(|inner| inner.refresh(roots))
+    pass_snapshot! {
+        inner: locate, position, keep, refresh
     }
 }
 
 impl Backend for Slow {
     fn name(&self) -> &'static str {
         "slow"
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
     }
 
     fn snapshot(&self, roots: &[Oid]) -> Arc<dyn Snapshot> {
@@ -211,75 +194,9 @@ impl Backend for Slow {
         Ok(self.snapshot(&[]).read(at)?.map(Object::into_static))
     }
 
-    fn locate(&self, oid: &Oid) -> Option<Location> {
-        self.inner.locate(oid)
-    }
-
-    fn position(&self) -> Result<Option<Position>, Error> {
-        self.inner.position()
-    }
-
-    fn sweeps(&self) -> u64 {
-        self.inner.sweeps()
-    }
-
-    fn sweep(&self, roots: &Roots<'_>, limits: &SweepLimits) -> Result<Swept, Error> {
-        self.inner.sweep(roots, limits)
-    }
-
-    fn append(&self, batch: Batch, moves: &[RefMove], durability: Durability) -> Result<Location, Error> {
-        self.inner.append(batch, moves, durability)
-    }
-
-    fn append_keeping(&self, batch: &mut Batch) -> Result<(), Error> {
-        self.inner.append_keeping(batch)
-    }
-
-    fn append_many(&self, batches: Vec<(Batch, Vec<RefMove>)>, durability: Durability) -> Vec<Result<Location, Error>> {
-        self.inner.append_many(batches, durability)
-    }
-
-    fn get_ref(&self, name: &str) -> Result<Option<RefTarget>, Error> {
-        self.inner.get_ref(name)
-    }
-
-    fn list_refs(&self, prefix: &str) -> Result<BTreeMap<String, RefTarget>, Error> {
-        self.inner.list_refs(prefix)
-    }
-
-    fn shallow(&self) -> Result<BTreeSet<Oid>, Error> {
-        self.inner.shallow()
-    }
-
-    fn promised_to(&self) -> Result<Option<String>, Error> {
-        self.inner.promised_to()
-    }
-
-    fn flush(&self) -> Result<(), Error> {
-        self.inner.flush()
-    }
-
-    fn each_object(
-        &self,
-        each: &mut dyn FnMut(Oid, &Object<'_>) -> Result<(), Error>,
-        damage: &mut dyn FnMut(Damage),
-    ) -> Result<(), Error> {
-        self.inner.each_object(each, damage)
-    }
-
-    fn clear_caches(&self) {
-        self.inner.clear_caches();
-    }
-
-    fn stats(&self) -> BackendStats {
-        self.inner.stats()
-    }
-
-    fn read_derived(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
-        self.inner.read_derived(name)
-    }
-
-    fn write_derived(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
-        self.inner.write_derived(name, bytes)
+    pass_backend! {
+        inner: capabilities, locate, position, sweeps, sweep, append, append_keeping, append_many, get_ref,
+        list_refs, shallow, promised_to, flush, each_object, clear_caches, stats, read_derived,
+        write_derived
     }
 }

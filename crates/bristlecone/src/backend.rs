@@ -22,6 +22,7 @@ mod arena;
 mod batch;
 mod layered;
 mod memory;
+mod pass;
 mod pins;
 mod snapshot;
 mod sweep;

@@ -44,6 +44,7 @@ mod durable;
 mod find;
 mod frame;
 mod group;
+mod handles;
 mod header;
 mod index;
 mod lock;
@@ -71,6 +72,7 @@ pub use header::{FormatTag, StoreHeader};
 pub use repair::{AcceptedEnd, Repaired};
 
 use frame::FrameKind;
+use handles::Handles;
 use header::STORE;
 use lock::StoreLock;
 use log::{Counters, Log, Shared, Tail, lock};
@@ -91,12 +93,16 @@ pub struct DiskOptions {
     /// The size of a full-grown segment in bytes, for a new store; 4 KiB to 4 GiB.
     pub segment_bytes: u64,
     /// Whether objects are read through memory maps. Without, a failing disk gives an error and no signal.
+    ///
+    /// All stores of a process together have maps for a quarter of what the system allows it (`vm.max_map_count`), one for
+    /// each sealed segment and one for its index. Segments that are opened beyond that are read by calls.
     pub maps: bool,
     /// How many bytes of memory may show files, in all of this process, before pages of maps are let go of; looked at
     /// as the store grows, where the system tells. Pages that are let go of stay in the system's cache.
     pub map_bytes: u64,
     /// The budget in bytes for what is kept in memory of objects that were read: where there are maps, which of them were
-    /// found right, a bit for each 32 bytes of the store; elsewhere the objects.
+    /// found right, a bit for each 32 bytes of the store, and in an eighth of it objects of segments without a map; elsewhere
+    /// the objects.
     pub cache_bytes: u64,
     /// How long an append waits for the store's lock, in milliseconds.
     pub lock_wait_ms: u64,
@@ -108,6 +114,7 @@ pub struct DiskOptions {
     pub locations: bool,
     /// Whether threads may work beside appends; without, what they would do is done at the next call.
     pub background: bool,
+    handles: Handles,
 }
 
 setters! {
@@ -136,6 +143,7 @@ impl Default for DiskOptions {
             grouped_ms: 10,
             locations: true,
             background: true,
+            handles: Handles::default(),
         }
     }
 }
@@ -233,8 +241,10 @@ impl DiskBackend {
             store_lock.expect(&header);
         }
         let tail = Tail { segment: 0, end: 0, chain: 0, sequence: 0, next: 0, checkpoint: false };
-        let cache = Some(read::record_cache(options.cache_bytes));
-        let bits = Arc::new(BitMemory::new(options.cache_bytes));
+        // Where there are maps, few segments are without one, if any.
+        let cache_bytes = if options.maps { options.cache_bytes / 8 } else { options.cache_bytes };
+        let cache = Some(read::record_cache(cache_bytes));
+        let bits = Arc::new(BitMemory::new(options.cache_bytes - if options.maps { cache_bytes } else { 0 }));
         let background = background::Background::new(&options);
         let shared = Shared {
             derived: Derived::new(storage.clone(), log::DERIVED),

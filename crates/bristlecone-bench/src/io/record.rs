@@ -21,7 +21,7 @@
 #![deny(clippy::missing_trait_methods)]
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashSet},
+    collections::HashSet,
     fs::File,
     io::{self, BufWriter, Write},
     path::{Path, PathBuf},
@@ -29,8 +29,7 @@ use std::{
 };
 
 use bristlecone::{
-    Backend, BackendStats, Batch, Capabilities, Damage, Durability, Error, Location, ObjRef, Object, Oid, Position,
-    RefMove, RefTarget, Roots, Snapshot, SweepLimits, Swept, core::RECORD_HEADER_BYTES,
+    Backend, Error, Location, ObjRef, Object, Oid, Snapshot, core::RECORD_HEADER_BYTES, pass_backend, pass_snapshot,
 };
 
 use super::iolog::VERSION_2;
@@ -173,28 +172,12 @@ impl Snapshot for RecordedSnapshot {
         Ok(objects)
     }
 
-    fn locate(&self, oid: &Oid) -> Option<Location> {
-        self.inner.locate(oid)
-    }
-
-    fn position(&self) -> Option<Position> {
-        self.inner.position()
-    }
-
-    fn keep(&self, root: &Oid) {
-        self.inner.keep(root);
+    pass_snapshot! {
+        inner: locate, position, keep, refresh
     }
 }
 
 impl Backend for Recorded {
-    fn name(&self) -> &'static str {
-        self.inner.name()
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
-    }
-
     fn snapshot(&self, roots: &[Oid]) -> Arc<dyn Snapshot> {
         Arc::new(RecordedSnapshot { inner: self.inner.snapshot(roots), recorder: self.recorder.clone() })
     }
@@ -203,76 +186,10 @@ impl Backend for Recorded {
         Ok(self.snapshot(&[]).read(at)?.map(Object::into_static))
     }
 
-    fn locate(&self, oid: &Oid) -> Option<Location> {
-        self.inner.locate(oid)
-    }
-
-    fn sweep(&self, roots: &Roots<'_>, limits: &SweepLimits) -> Result<Swept, Error> {
-        self.inner.sweep(roots, limits)
-    }
-
-    fn position(&self) -> Result<Option<Position>, Error> {
-        self.inner.position()
-    }
-
-    fn sweeps(&self) -> u64 {
-        self.inner.sweeps()
-    }
-
-    fn append(&self, batch: Batch, moves: &[RefMove], durability: Durability) -> Result<Location, Error> {
-        self.inner.append(batch, moves, durability)
-    }
-
-    fn append_keeping(&self, batch: &mut Batch) -> Result<(), Error> {
-        self.inner.append_keeping(batch)
-    }
-
-    fn append_many(&self, batches: Vec<(Batch, Vec<RefMove>)>, durability: Durability) -> Vec<Result<Location, Error>> {
-        self.inner.append_many(batches, durability)
-    }
-
-    fn get_ref(&self, name: &str) -> Result<Option<RefTarget>, Error> {
-        self.inner.get_ref(name)
-    }
-
-    fn list_refs(&self, prefix: &str) -> Result<BTreeMap<String, RefTarget>, Error> {
-        self.inner.list_refs(prefix)
-    }
-
-    fn shallow(&self) -> Result<BTreeSet<Oid>, Error> {
-        self.inner.shallow()
-    }
-
-    fn promised_to(&self) -> Result<Option<String>, Error> {
-        self.inner.promised_to()
-    }
-
-    fn flush(&self) -> Result<(), Error> {
-        self.inner.flush()
-    }
-
-    fn each_object(
-        &self,
-        each: &mut dyn FnMut(Oid, &Object<'_>) -> Result<(), Error>,
-        damage: &mut dyn FnMut(Damage),
-    ) -> Result<(), Error> {
-        self.inner.each_object(each, damage)
-    }
-
-    fn clear_caches(&self) {
-        self.inner.clear_caches();
-    }
-
-    fn stats(&self) -> BackendStats {
-        self.inner.stats()
-    }
-
-    fn read_derived(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
-        self.inner.read_derived(name)
-    }
-
-    fn write_derived(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
-        self.inner.write_derived(name, bytes)
+    pass_backend! {
+        inner: name, capabilities, locate, sweep, position, sweeps, append, append_keeping, append_many, get_ref,
+        list_refs, shallow, promised_to, flush, each_object, clear_caches, stats, read_derived,
+        write_derived
     }
 }
 

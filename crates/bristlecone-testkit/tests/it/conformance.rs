@@ -1,10 +1,10 @@
 //! The conformance suite passes the memory backend and the toy, and no backend with a flaw.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use bristlecone::{
-    Backend, BackendStats, Batch, Capabilities, Damage, Durability, Error, Expected, Location, MemoryBackend, ObjRef,
-    Object, Oid, Position, RefMove, RefTarget, Roots, Snapshot, SweepLimits, Swept,
+    Backend, Batch, Damage, Durability, Error, Expected, Location, MemoryBackend, ObjRef, Object, Oid, Position,
+    RefMove, Roots, Snapshot, SweepLimits, pass_backend,
 };
 use bristlecone_testkit::{conformance, crash::Engine, nasty::Nasty, sim::SimStorage};
 
@@ -122,14 +122,6 @@ impl Snapshot for Refreshed {
 }
 
 impl Backend for Broken {
-    fn name(&self) -> &'static str {
-        self.0.name()
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        self.0.capabilities()
-    }
-
     fn snapshot(&self, roots: &[Oid]) -> Arc<dyn Snapshot> {
         match self.1 {
             Flaw::Trusting => Arc::new(Trusting(self.0.clone(), self.0.snapshot(roots))),
@@ -159,30 +151,6 @@ impl Backend for Broken {
         self.0.append(batch, &moves, durability)
     }
 
-    fn get_ref(&self, name: &str) -> Result<Option<RefTarget>, Error> {
-        self.0.get_ref(name)
-    }
-
-    fn list_refs(&self, prefix: &str) -> Result<BTreeMap<String, RefTarget>, Error> {
-        self.0.list_refs(prefix)
-    }
-
-    fn position(&self) -> Result<Option<Position>, Error> {
-        self.0.position()
-    }
-
-    fn sweeps(&self) -> u64 {
-        self.0.sweeps()
-    }
-
-    fn sweep(&self, roots: &Roots<'_>, limits: &SweepLimits) -> Result<Swept, Error> {
-        self.0.sweep(roots, limits)
-    }
-
-    fn flush(&self) -> Result<(), Error> {
-        self.0.flush()
-    }
-
     fn each_object(
         &self,
         each: &mut dyn FnMut(Oid, &Object<'_>) -> Result<(), Error>,
@@ -193,16 +161,9 @@ impl Backend for Broken {
             .each_object(&mut |oid, object| if std::mem::take(&mut skip) { Ok(()) } else { each(oid, object) }, damage)
     }
 
-    fn stats(&self) -> BackendStats {
-        self.0.stats()
-    }
-
-    fn read_derived(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
-        self.0.read_derived(name)
-    }
-
-    fn write_derived(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
-        self.0.write_derived(name, bytes)
+    pass_backend! {
+        0: name, capabilities, get_ref, list_refs, position, sweeps, sweep, flush, stats, read_derived,
+        write_derived
     }
 }
 

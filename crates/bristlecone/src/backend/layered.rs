@@ -2,69 +2,51 @@
 
 #![deny(clippy::missing_trait_methods)]
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 use bristlecone_core::{Location, ObjRef, Object, Oid};
 
 use super::{
-    Backend, BackendStats, Batch, Capabilities, Damage, Durability, MemoryBackend, Position, RefMove, RefTarget, Roots,
-    Snapshot, SweepLimits, Swept,
+    Backend, Batch, Capabilities, Damage, Durability, MemoryBackend, Position, RefMove, Roots, Snapshot, SweepLimits,
+    Swept,
 };
-use crate::Error;
+use crate::{Error, pass_backend};
 
 /// Objects of the first store, of others, and of what was appended, which stays in memory. Refs are those of the first
 /// store and do not move: a move is [`Error::ReadOnly`].
 #[derive(Debug)]
 pub struct Layered {
     new: MemoryBackend,
-    // The first one's places are believed; of the others objects are found by id alone.
-    stores: Vec<Arc<dyn Backend>>,
+    // Its places are believed; in the others objects are found by id alone.
+    first: Arc<dyn Backend>,
+    others: Vec<Arc<dyn Backend>>,
 }
 
 impl Layered {
     /// Returns stores as one, of which the first has the refs.
     #[must_use]
     pub fn new(first: Arc<dyn Backend>, others: impl IntoIterator<Item = Arc<dyn Backend>>) -> Self {
-        Self { new: MemoryBackend::new(), stores: std::iter::once(first).chain(others).collect() }
+        Self { new: MemoryBackend::new(), first, others: others.into_iter().collect() }
     }
 
-    fn first(&self) -> &dyn Backend {
-        &*self.stores[0]
+    fn stores(&self) -> impl Iterator<Item = &Arc<dyn Backend>> {
+        std::iter::once(&self.first).chain(&self.others)
     }
 }
 
 impl Backend for Layered {
-    fn name(&self) -> &'static str {
-        self.first().name()
-    }
-
     fn capabilities(&self) -> Capabilities {
-        Capabilities { persistent: false, sweep: false, ..self.first().capabilities() }
+        Capabilities { persistent: false, sweep: false, ..self.first.capabilities() }
     }
 
     fn snapshot(&self, roots: &[Oid]) -> Arc<dyn Snapshot> {
         let new = self.new.snapshot(roots);
-        let stores = self.stores.iter().map(|store| store.snapshot(roots));
+        let stores = self.stores().map(|store| store.snapshot(roots));
         Arc::new(LayeredSnapshot { new, stores: stores.collect() })
     }
 
     fn read(&self, at: &ObjRef) -> Result<Option<Object<'static>>, Error> {
         Ok(self.snapshot(&[]).read(at)?.map(Object::into_static))
-    }
-
-    fn locate(&self, oid: &Oid) -> Option<Location> {
-        self.first().locate(oid)
-    }
-
-    fn position(&self) -> Result<Option<Position>, Error> {
-        self.first().position()
-    }
-
-    fn sweeps(&self) -> u64 {
-        self.first().sweeps()
     }
 
     fn sweep(&self, roots: &Roots<'_>, limits: &SweepLimits) -> Result<Swept, Error> {
@@ -88,24 +70,16 @@ impl Backend for Layered {
         batches.into_iter().map(|(batch, moves)| self.append(batch, &moves, durability)).collect()
     }
 
-    fn get_ref(&self, name: &str) -> Result<Option<RefTarget>, Error> {
-        self.first().get_ref(name)
-    }
-
-    fn list_refs(&self, prefix: &str) -> Result<BTreeMap<String, RefTarget>, Error> {
-        self.first().list_refs(prefix)
-    }
-
     fn shallow(&self) -> Result<BTreeSet<Oid>, Error> {
         let mut all = BTreeSet::new();
-        for store in &self.stores {
+        for store in self.stores() {
             all.append(&mut store.shallow()?);
         }
         Ok(all)
     }
 
     fn promised_to(&self) -> Result<Option<String>, Error> {
-        for store in &self.stores {
+        for store in self.stores() {
             if let Some(folder) = store.promised_to()? {
                 return Ok(Some(folder));
             }
@@ -123,24 +97,18 @@ impl Backend for Layered {
         damage: &mut dyn FnMut(Damage),
     ) -> Result<(), Error> {
         self.new.each_object(each, damage)?;
-        self.stores.iter().try_for_each(|store| store.each_object(each, damage))
+        self.stores().try_for_each(|store| store.each_object(each, damage))
     }
 
     fn clear_caches(&self) {
-        self.stores.iter().for_each(|store| store.clear_caches());
-    }
-
-    fn stats(&self) -> BackendStats {
-        self.first().stats()
-    }
-
-    fn read_derived(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
-        self.first().read_derived(name)
+        self.stores().for_each(|store| store.clear_caches());
     }
 
     fn write_derived(&self, _: &str, _: &[u8]) -> Result<(), Error> {
         Err(Error::ReadOnly)
     }
+
+    pass_backend! { first: name, locate, position, sweeps, get_ref, list_refs, stats, read_derived }
 }
 
 /// What is read from several stores.

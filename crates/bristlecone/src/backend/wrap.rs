@@ -2,55 +2,21 @@
 
 #![deny(clippy::missing_trait_methods)]
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering::Relaxed},
 };
 
 use bristlecone_core::{Location, ObjRef, Object, Oid};
 
-use super::{
-    Backend, BackendStats, Batch, Capabilities, Damage, Durability, Position, RefMove, RefTarget, Roots, Snapshot,
-    SweepLimits, Swept,
-};
-use crate::Error;
+use super::{Backend, Batch, Durability, RefMove, Roots, Snapshot, SweepLimits, Swept};
+use crate::{Error, pass_backend, pass_snapshot};
 
 /// A backend that refuses every change.
 #[derive(Clone, Debug)]
 pub struct ReadOnly(pub Arc<dyn Backend>);
 
 impl Backend for ReadOnly {
-    fn name(&self) -> &'static str {
-        self.0.name()
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        self.0.capabilities()
-    }
-
-    fn snapshot(&self, roots: &[Oid]) -> Arc<dyn Snapshot> {
-        self.0.snapshot(roots)
-    }
-
-    fn read(&self, at: &ObjRef) -> Result<Option<Object<'static>>, Error> {
-        self.0.read(at)
-    }
-
-    fn locate(&self, oid: &Oid) -> Option<Location> {
-        self.0.locate(oid)
-    }
-
-    fn position(&self) -> Result<Option<Position>, Error> {
-        self.0.position()
-    }
-
-    fn sweeps(&self) -> u64 {
-        self.0.sweeps()
-    }
-
     fn sweep(&self, roots: &Roots<'_>, limits: &SweepLimits) -> Result<Swept, Error> {
         let _ = (roots, limits);
         Err(Error::ReadOnly)
@@ -68,48 +34,17 @@ impl Backend for ReadOnly {
         batches.iter().map(|_| Err(Error::ReadOnly)).collect()
     }
 
-    fn get_ref(&self, name: &str) -> Result<Option<RefTarget>, Error> {
-        self.0.get_ref(name)
-    }
-
-    fn list_refs(&self, prefix: &str) -> Result<BTreeMap<String, RefTarget>, Error> {
-        self.0.list_refs(prefix)
-    }
-
-    fn shallow(&self) -> Result<BTreeSet<Oid>, Error> {
-        self.0.shallow()
-    }
-
-    fn promised_to(&self) -> Result<Option<String>, Error> {
-        self.0.promised_to()
-    }
-
     fn flush(&self) -> Result<(), Error> {
         Ok(())
     }
 
-    fn each_object(
-        &self,
-        each: &mut dyn FnMut(Oid, &Object<'_>) -> Result<(), Error>,
-        damage: &mut dyn FnMut(Damage),
-    ) -> Result<(), Error> {
-        self.0.each_object(each, damage)
-    }
-
-    fn clear_caches(&self) {
-        self.0.clear_caches();
-    }
-
-    fn stats(&self) -> BackendStats {
-        self.0.stats()
-    }
-
-    fn read_derived(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
-        self.0.read_derived(name)
-    }
-
     fn write_derived(&self, _: &str, _: &[u8]) -> Result<(), Error> {
         Err(Error::ReadOnly)
+    }
+
+    pass_backend! {
+        0: name, capabilities, snapshot, read, locate, position, sweeps, get_ref, list_refs, shallow,
+        promised_to, each_object, clear_caches, stats, read_derived
     }
 }
 
@@ -148,14 +83,6 @@ impl Counted {
 }
 
 impl Backend for Counted {
-    fn name(&self) -> &'static str {
-        self.inner.name()
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
-    }
-
     fn snapshot(&self, roots: &[Oid]) -> Arc<dyn Snapshot> {
         Arc::new(CountedSnapshot { inner: self.inner.snapshot(roots), counts: self.counts.clone() })
     }
@@ -168,18 +95,6 @@ impl Backend for Counted {
     fn locate(&self, oid: &Oid) -> Option<Location> {
         self.counts.located.fetch_add(1, Relaxed);
         self.inner.locate(oid)
-    }
-
-    fn position(&self) -> Result<Option<Position>, Error> {
-        self.inner.position()
-    }
-
-    fn sweeps(&self) -> u64 {
-        self.inner.sweeps()
-    }
-
-    fn sweep(&self, roots: &Roots<'_>, limits: &SweepLimits) -> Result<Swept, Error> {
-        self.inner.sweep(roots, limits)
     }
 
     fn append(&self, batch: Batch, moves: &[RefMove], durability: Durability) -> Result<Location, Error> {
@@ -200,48 +115,9 @@ impl Backend for Counted {
         self.inner.append_many(batches, durability)
     }
 
-    fn get_ref(&self, name: &str) -> Result<Option<RefTarget>, Error> {
-        self.inner.get_ref(name)
-    }
-
-    fn list_refs(&self, prefix: &str) -> Result<BTreeMap<String, RefTarget>, Error> {
-        self.inner.list_refs(prefix)
-    }
-
-    fn shallow(&self) -> Result<BTreeSet<Oid>, Error> {
-        self.inner.shallow()
-    }
-
-    fn promised_to(&self) -> Result<Option<String>, Error> {
-        self.inner.promised_to()
-    }
-
-    fn flush(&self) -> Result<(), Error> {
-        self.inner.flush()
-    }
-
-    fn each_object(
-        &self,
-        each: &mut dyn FnMut(Oid, &Object<'_>) -> Result<(), Error>,
-        damage: &mut dyn FnMut(Damage),
-    ) -> Result<(), Error> {
-        self.inner.each_object(each, damage)
-    }
-
-    fn clear_caches(&self) {
-        self.inner.clear_caches();
-    }
-
-    fn stats(&self) -> BackendStats {
-        self.inner.stats()
-    }
-
-    fn read_derived(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
-        self.inner.read_derived(name)
-    }
-
-    fn write_derived(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
-        self.inner.write_derived(name, bytes)
+    pass_backend! {
+        inner: name, capabilities, position, sweeps, sweep, get_ref, list_refs, shallow, promised_to, flush,
+        each_object, clear_caches, stats, read_derived, write_derived
     }
 }
 
@@ -275,15 +151,7 @@ impl Snapshot for CountedSnapshot {
         self.inner.locate(oid)
     }
 
-    fn position(&self) -> Option<Position> {
-        self.inner.position()
-    }
-
-    fn keep(&self, root: &Oid) {
-        self.inner.keep(root);
-    }
-
-    fn refresh(&mut self, roots: &[Oid]) -> bool {
-        Arc::get_mut(&mut self.inner).is_some_and(|inner| inner.refresh(roots))
+    pass_snapshot! {
+        inner: position, keep, refresh
     }
 }

@@ -362,7 +362,7 @@ impl Shared {
     pub(super) fn index_file(&self, segment: &Segment, form: Form) -> Option<SealedIndex> {
         let file = self.storage.open(&form.name(segment.number), OpenMode::Read).ok()?;
         // Whatever is wrong with the file, there is the segment.
-        let index = SealedIndex::from_file(file, form, segment.number, segment.bytes, self.options.maps).ok()??;
+        let index = SealedIndex::from_file(file, form, segment.number, segment.bytes, &self.access()).ok()??;
         let fits = match form {
             Form::Head => segment.head.is_some_and(|head| head.check == index.tie.word),
             Form::Seal => self.is_sealed_by(segment, index.tie),

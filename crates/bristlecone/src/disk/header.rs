@@ -15,8 +15,9 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::{
     durable::DURABLE,
     frame::{word32, word64},
+    handles::Handles,
     roll::spare_prefix,
-    segment::{CHUNK_BYTES, SEGMENT_HEAD_BYTES, SEGMENTS, Segment, segment_name, segment_number},
+    segment::{Access, CHUNK_BYTES, SEGMENT_HEAD_BYTES, SEGMENTS, Segment, segment_name, segment_number},
 };
 use crate::{
     Error,
@@ -177,7 +178,8 @@ impl StoreHeader {
         let failed = |name: &str, error| Error::io(storage.describe(name), error);
         let names = storage.list(SEGMENTS).map_err(|error| failed(SEGMENTS, error))?;
         for number in names.iter().filter_map(|name| segment_number(name)) {
-            let opened = Segment::open(storage, number, self.salt, false, None);
+            let access = Access { storage, salt: self.salt, bits: None, handles: &Handles::default() };
+            let opened = Segment::open(&access, number, false);
             if opened.map_err(|error| failed(&segment_name(number), error))?.is_some_and(|found| found.head.is_some()) {
                 return Ok(true);
             }

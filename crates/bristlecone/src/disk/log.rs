@@ -22,7 +22,7 @@ use super::{
     lock::StoreLock,
     published::Published,
     read::RecordCache,
-    segment::{NUMBER_END, Segment, SegmentHead},
+    segment::{Access, NUMBER_END, Segment, SegmentHead},
     sync::SyncPipe,
     table::SegmentTable,
     unreached::Unreached,
@@ -206,14 +206,22 @@ impl Shared {
         }
     }
 
+    /// Returns how segments are opened.
+    pub(super) fn access(&self) -> Access<'_> {
+        Access {
+            storage: &self.storage,
+            salt: self.header.salt,
+            bits: self.options.maps.then_some(&self.bits),
+            handles: &self.options.handles,
+        }
+    }
+
     #[cold]
     fn open_segment(&self, number: u32) -> Result<Option<&Segment>, Error> {
         if number == 0 || number >= NUMBER_END {
             return Ok(None);
         }
-        let bits = self.options.maps.then_some(&self.bits);
-        let opened = Segment::open(&self.storage, number, self.header.salt, self.lock.is_some(), bits);
-        match opened {
+        match Segment::open(&self.access(), number, self.lock.is_some()) {
             Ok(Some(segment)) => {
                 if number < (self.published.end() >> 32) as u32 {
                     segment.release();

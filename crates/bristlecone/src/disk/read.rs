@@ -77,6 +77,7 @@ impl Shared {
         if !self.options.locations || !at.is_some() || at.pending_offset().is_some() {
             return None;
         }
+        self.segment((at.0 >> 32) as u32).ok()??.mapped()?;
         // What fails here is told by the slow way.
         self.probe(&Oid::new(oid).ok()?, at).ok()?;
         peek_record(self.verified_bytes(at)?, oid)

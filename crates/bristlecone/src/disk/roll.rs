@@ -165,8 +165,8 @@ impl Shared {
         }
         self.sync.note_named(number);
         let _ = spare.file.unlock();
-        let segment = Segment::with_file(spare.file, number, self.header.salt, self.options.maps.then_some(&self.bits))
-            .map_err(|error| self.io(&name, error))?;
+        let segment = Segment::with_file(&self.access(), spare.file, number);
+        let segment = segment.map_err(|error| self.io(&name, error))?;
         let segment = self.segments.keep(segment).ok_or_else(|| self.corrupt(&name, 0, "too many segments"))?;
         let head = segment.head.ok_or_else(|| self.corrupt(&name, 0, "the segment's head is damaged"))?;
         let old = log.tail.segment;

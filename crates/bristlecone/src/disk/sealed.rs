@@ -14,9 +14,10 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 
 use super::{
     frame::{word32, word64},
-    segment::{CHUNK_BYTES, SEGMENTS},
+    handles::{CountedMap, Share},
+    segment::{Access, CHUNK_BYTES, SEGMENTS},
 };
-use crate::storage::{FileMap, StorageFile, read_exact_at};
+use crate::storage::{StorageFile, read_exact_at};
 
 /// A prefix of an id, and the offset of its record.
 pub(super) type Entry = (u64, u32);
@@ -137,8 +138,8 @@ fn bucket(prefix: u64, bits: u32) -> usize {
 }
 
 enum IndexBytes {
-    Map(FileMap),
-    File(Arc<dyn StorageFile>),
+    Map(CountedMap),
+    File { file: Arc<dyn StorageFile>, _share: Share },
     Owned(Vec<u8>),
 }
 
@@ -168,11 +169,24 @@ impl SealedIndex {
         form: Form,
         number: u32,
         segment_bytes: u64,
-        maps: bool,
+        access: &Access<'_>,
     ) -> io::Result<Option<Self>> {
         let end = file.len()?;
-        let map = if maps { file.map(end)? } else { None };
-        let bytes = map.map_or(IndexBytes::File(file), IndexBytes::Map);
+        // A record takes more room than what an index says of it.
+        if end > segment_bytes.saturating_add(CHUNK_BYTES) {
+            return Ok(None);
+        }
+        let map = if access.bits.is_some() { access.handles.map(&*file, end)? } else { None };
+        let bytes = if let Some(map) = map {
+            IndexBytes::Map(map)
+        } else if let Some(share) = access.handles.file() {
+            IndexBytes::File { file, _share: share }
+        } else {
+            // Another file may take its name, so it is not opened again.
+            let mut bytes = vec![0; end as usize];
+            read_exact_at(&*file, &mut bytes, 0)?;
+            IndexBytes::Owned(bytes)
+        };
         Self::with(bytes, end, form, number, segment_bytes)
     }
 
@@ -299,7 +313,7 @@ impl SealedIndex {
         Ok(match &self.bytes {
             IndexBytes::Map(map) => Cow::Borrowed(map.get(range).ok_or(short)?),
             IndexBytes::Owned(owned) => Cow::Borrowed(owned.get(range).ok_or(short)?),
-            IndexBytes::File(file) => {
+            IndexBytes::File { file, .. } => {
                 let mut buffer = vec![0; bytes as usize];
                 read_exact_at(&**file, &mut buffer, at)?;
                 Cow::Owned(buffer)

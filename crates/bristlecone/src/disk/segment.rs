@@ -2,7 +2,8 @@
 //!
 //! A segment appears whole: its head, with all refs as they were, is written and synced under another name
 //! before the file gets its own. Its length never changes afterwards, so a map of it is never cut off.
-//! Segments are opened when first touched and stay open as long as the backend.
+//! Segments are opened when first touched and stay as long as the backend: mapped, or with their file open, or with its name
+//! alone where there are many (`handles.rs`).
 
 use std::{
     borrow::Cow,
@@ -16,12 +17,13 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 use super::{
     find::SegmentIds,
     frame::{self, Frame, HEAD_BYTES, TRAILER_BYTES, put_ref, take_refs, word32, word64},
+    handles::{CountedMap, Handles, Share},
     log::lock,
     verified::{BitMemory, Verified},
 };
 use crate::{
     backend::RefTarget,
-    storage::{FileMap, OpenMode, Storage, StorageFile, read_exact_at, write_all_at},
+    storage::{OpenMode, Storage, StorageFile, read_exact_at, write_all_at},
 };
 
 /// The folder of segments and their indexes.
@@ -116,9 +118,14 @@ pub(super) fn encode_refs(refs: &BTreeMap<String, RefTarget>) -> Vec<u8> {
 pub(super) struct Segment {
     pub(super) number: u32,
     pub(super) name: String,
-    // `None` once the segment is sealed and mapped: a store may have more segments than a process may have files.
+    storage: Arc<dyn Storage>,
+    // `None` once the segment is sealed, if it is mapped or there are many: a store may have more segments than a process
+    // may have files.
     handle: Mutex<Option<Arc<dyn StorageFile>>>,
-    map: Option<FileMap>,
+    // Leave to keep the file of a sealed segment open.
+    kept_open: OnceLock<Share>,
+    handles: Handles,
+    map: Option<CountedMap>,
     /// The length of the file.
     pub(super) bytes: u64,
     /// `None` if it is damaged: records can still be read by their locations.
@@ -131,38 +138,39 @@ pub(super) struct Segment {
     pub(super) surveying: Mutex<()>,
 }
 
+/// How segments of a store are opened.
+pub(super) struct Access<'s> {
+    pub(super) storage: &'s Arc<dyn Storage>,
+    pub(super) salt: u64,
+    /// What keeps bits for segments, if they are to be mapped.
+    pub(super) bits: Option<&'s Arc<BitMemory>>,
+    pub(super) handles: &'s Handles,
+}
+
 impl Segment {
-    /// Opens the segment, if it exists. `bits`: what keeps bits for it, if it is to be mapped.
-    pub(super) fn open(
-        storage: &Arc<dyn Storage>,
-        number: u32,
-        salt: u64,
-        writable: bool,
-        bits: Option<&Arc<BitMemory>>,
-    ) -> io::Result<Option<Self>> {
+    /// Opens the segment, if it exists.
+    pub(super) fn open(access: &Access<'_>, number: u32, writable: bool) -> io::Result<Option<Self>> {
         let mode = if writable { OpenMode::Write } else { OpenMode::Read };
-        match storage.open(&segment_name(number), mode) {
-            Ok(file) => Self::with_file(file, number, salt, bits).map(Some),
+        match access.storage.open(&segment_name(number), mode) {
+            Ok(file) => Self::with_file(access, file, number).map(Some),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
     }
 
     /// Wraps a file that is open already.
-    pub(super) fn with_file(
-        file: Arc<dyn StorageFile>,
-        number: u32,
-        salt: u64,
-        bits: Option<&Arc<BitMemory>>,
-    ) -> io::Result<Self> {
+    pub(super) fn with_file(access: &Access<'_>, file: Arc<dyn StorageFile>, number: u32) -> io::Result<Self> {
         let bytes = file.len()?.min(SEGMENT_BYTES_MAX);
-        let map = if bits.is_some() { file.map(bytes)? } else { None };
-        let memory = bits.cloned().unwrap_or_else(|| Arc::new(BitMemory::new(0)));
+        let map = if access.bits.is_some() { access.handles.map(&*file, bytes)? } else { None };
+        let memory = access.bits.cloned().unwrap_or_else(|| Arc::new(BitMemory::new(0)));
         let verified = Verified::new(&memory, if map.is_some() { bytes } else { 0 });
         let mut segment = Self {
             number,
             name: segment_name(number),
+            storage: access.storage.clone(),
             handle: Mutex::new(Some(file)),
+            kept_open: OnceLock::new(),
+            handles: access.handles.clone(),
             map,
             bytes,
             head: None,
@@ -170,7 +178,7 @@ impl Segment {
             ids: OnceLock::new(),
             surveying: Mutex::default(),
         };
-        segment.head = segment.read_head(salt)?.map(|(head, _)| head);
+        segment.head = segment.read_head(access.salt)?.map(|(head, _)| head);
         Ok(segment)
     }
 
@@ -179,10 +187,14 @@ impl Segment {
         lock(&self.handle).clone().ok_or_else(|| io::Error::other("the segment is sealed"))
     }
 
-    /// Closes the file of a sealed segment that is read through its map.
+    /// Closes the file of a sealed segment, unless it is read through that and there are not too many.
     pub(super) fn release(&self) {
-        if self.map.is_some() {
-            *lock(&self.handle) = None;
+        let mut handle = lock(&self.handle);
+        if self.map.is_none() && self.kept_open.get().is_none() {
+            self.handles.file().into_iter().for_each(|share| _ = self.kept_open.set(share));
+        }
+        if self.kept_open.get().is_none() {
+            *handle = None;
         }
     }
 
@@ -195,8 +207,8 @@ impl Segment {
         self.verified.forget();
     }
 
-    /// Reads from the file, whether it is mapped or not, and through the map once the file was closed: a sealed segment
-    /// has been written to its end.
+    /// Reads from the file, whether it is mapped or not; once it was closed through the map, since a sealed segment has been
+    /// written to its end, or else through the file opened anew.
     pub(super) fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         let handle = lock(&self.handle).clone();
         match (handle, self.mapped()) {
@@ -206,7 +218,7 @@ impl Segment {
                 buffer.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
                 Ok(())
             }
-            (None, None) => Err(io::Error::other("the segment was closed")),
+            (None, None) => read_exact_at(&*self.storage.open(&self.name, OpenMode::Read)?, buffer, offset),
         }
     }
 
@@ -396,7 +408,8 @@ mod tests {
         storage.create_dir(SEGMENTS).unwrap();
         let file = storage.open(&segment_name(7), OpenMode::CreateNew).unwrap();
         write_all_at(&*file, &bytes, 0).unwrap();
-        Segment::open(&storage, 7, SALT, false, None).unwrap().is_some_and(|segment| segment.head.is_some())
+        let access = Access { storage: &storage, salt: SALT, bits: None, handles: &Handles::default() };
+        Segment::open(&access, 7, false).unwrap().is_some_and(|segment| segment.head.is_some())
     }
 
     #[test]

@@ -10,6 +10,8 @@ use crate::{
     storage::{OpenMode, RealStorage, read_exact_at, write_all_at},
 };
 
+mod handles;
+mod memory;
 mod speed;
 mod unreached;
 mod verified;

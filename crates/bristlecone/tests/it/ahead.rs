@@ -1,15 +1,13 @@
 //! Going on from a tree that nobody commits: whatever would wait for ever ends in an error.
 
 use std::{
-    collections::BTreeMap,
     sync::{Arc, mpsc},
     thread,
     time::Duration,
 };
 
 use bristlecone::{
-    Backend, BackendStats, Batch, Capabilities, Damage, Durability, Error, Info, Location, MemoryBackend, Native,
-    Object, Oid, RefMove, RefTarget, Repo, Snapshot, Tree, merge,
+    Backend, Batch, Durability, Error, Info, Location, MemoryBackend, Native, RefMove, Repo, Tree, merge, pass_backend,
 };
 
 /// How long anything here may take before it counts as hanging.
@@ -127,52 +125,13 @@ fn a_commit_that_failed_is_not_waited_for() {
 struct SlowAppends(Arc<dyn Backend>);
 
 impl Backend for SlowAppends {
-    fn name(&self) -> &'static str {
-        self.0.name()
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        self.0.capabilities()
-    }
-
-    fn snapshot(&self, roots: &[Oid]) -> Arc<dyn Snapshot> {
-        self.0.snapshot(roots)
-    }
-
     fn append(&self, batch: Batch, moves: &[RefMove], durability: Durability) -> Result<Location, Error> {
         thread::sleep(Duration::from_secs(7));
         self.0.append(batch, moves, durability)
     }
 
-    fn get_ref(&self, name: &str) -> Result<Option<RefTarget>, Error> {
-        self.0.get_ref(name)
-    }
-
-    fn list_refs(&self, prefix: &str) -> Result<BTreeMap<String, RefTarget>, Error> {
-        self.0.list_refs(prefix)
-    }
-
-    fn flush(&self) -> Result<(), Error> {
-        self.0.flush()
-    }
-
-    fn each_object(
-        &self,
-        each: &mut dyn FnMut(Oid, &Object<'_>) -> Result<(), Error>,
-        damage: &mut dyn FnMut(Damage),
-    ) -> Result<(), Error> {
-        self.0.each_object(each, damage)
-    }
-
-    fn stats(&self) -> BackendStats {
-        self.0.stats()
-    }
-
-    fn read_derived(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
-        self.0.read_derived(name)
-    }
-
-    fn write_derived(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
-        self.0.write_derived(name, bytes)
+    pass_backend! {
+        0: name, capabilities, snapshot, get_ref, list_refs, flush, each_object, stats, read_derived,
+        write_derived
     }
 }

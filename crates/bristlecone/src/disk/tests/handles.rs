@@ -1,0 +1,93 @@
+//! Stores with more segments than there may be maps and open files.
+
+use bristlecone_needs::needs;
+
+use super::*;
+
+/// Returns how many maps and open files this process has of segments and indexes in a folder.
+fn held(dir: &Path) -> (usize, usize) {
+    let dir = dir.join(SEGMENTS);
+    let dir = dir.to_str().unwrap();
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let files = std::fs::read_dir("/proc/self/fd").unwrap();
+    let files = files.filter_map(|file| std::fs::read_link(file.unwrap().path()).ok());
+    (
+        maps.lines().filter(|line| line.contains(dir)).count(),
+        files.filter(|name| name.to_str().is_some_and(|name| name.starts_with(dir))).count(),
+    )
+}
+
+fn fill(backend: &DiskBackend, numbers: std::ops::Range<u64>) {
+    numbers.for_each(|number| _ = commit(backend, number, Durability::None).unwrap());
+}
+
+#[needs(linux)]
+#[test]
+fn many_segments_are_read_with_few_maps_and_files() {
+    for (maps, files) in [(7, 3), (0, 2), (1, 0), (7, 0)] {
+        let options = DiskOptions { handles: Handles::new(maps, files), ..small() };
+        let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let [first, second] = [one.path(), other.path()];
+        // The segment in which the log ends is open whatever is held beside it.
+        let bounded = |stores: usize| {
+            let held: Vec<_> = [first, second].into_iter().map(held).collect();
+            let (mapped, open) = (held[0].0 + held[1].0, held[0].1 + held[1].1);
+            assert!(mapped <= maps as usize && open <= files as usize + stores, "{held:?} of {maps} and {files}");
+            held
+        };
+        let backend = create(first, options.clone());
+        fill(&backend, 0..60);
+        let snapshot = backend.snapshot(&[]);
+        let lent: Vec<Object<'_>> =
+            (0..60).map(|number| snapshot.read(&oid(number).into()).unwrap().unwrap()).collect();
+        fill(&backend, 60..600);
+        assert!(backend.shared.segments.numbers().len() > 25, "many segments");
+        assert_there(&backend, 0..600, 300);
+        assert!(backend.read(&oid(1000).into()).unwrap().is_none());
+        let held = bounded(1);
+        assert_eq!(held[0].0, maps as usize, "what may be mapped is");
+        // A store beside it gets what is left: nothing.
+        let beside = create(second, options.clone());
+        fill(&beside, 0..200);
+        assert_there(&beside, 0..200, 300);
+        assert_eq!(bounded(2)[1].0, 0);
+        for (object, number) in lent.iter().zip(0..) {
+            assert_eq!(object.body(), body(number, 300), "what was lent stays");
+        }
+        drop(lent);
+        drop(snapshot);
+        drop(backend);
+        drop(beside);
+        assert_eq!(bounded(0), [(0, 0), (0, 0)]);
+        // What they had is free again.
+        for read_only in [false, true] {
+            let again = DiskBackend::open(storage(second), None, options.clone(), read_only).unwrap();
+            assert_there(&again, 0..200, 300);
+            assert_eq!(bounded(1)[1].0, maps as usize);
+            let mut damages = Vec::new();
+            assert_eq!(again.check(&mut |damage| damages.push(damage)).unwrap().records, 200);
+            assert_eq!(damages, []);
+            bounded(1);
+        }
+    }
+}
+
+#[test]
+fn what_is_read_without_a_map_is_checked_and_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = DiskOptions { handles: Handles::new(0, 0), ..small() };
+    let backend = create(dir.path(), options);
+    fill(&backend, 0..100);
+    let at = backend.read(&oid(3).into()).unwrap().unwrap().location();
+    backend.clear_caches();
+    flip(&segment_file(dir.path(), (at.0 >> 32) as u32), (at.0 & 0xffff_ffff) + 60);
+    let told = backend.read(&ObjRef::new(oid(3), at));
+    assert!(matches!(&told, Err(Error::Corrupt { oid: Some(found), .. }) if *found == oid(3)), "{told:?}");
+    // One whose file is gone is an error, too.
+    let at = backend.read(&oid(30).into()).unwrap().unwrap().location();
+    backend.clear_caches();
+    std::fs::remove_file(segment_file(dir.path(), (at.0 >> 32) as u32)).unwrap();
+    let told = backend.read(&ObjRef::new(oid(30), at));
+    assert!(matches!(told, Err(Error::Io { .. })), "{told:?}");
+    kill(backend);
+}
