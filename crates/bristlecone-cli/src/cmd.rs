@@ -14,7 +14,6 @@ use crate::{
 };
 
 mod batch;
-mod bench;
 mod branches;
 mod check;
 mod checkout;
@@ -30,16 +29,16 @@ mod import;
 mod import_git;
 mod info;
 mod init;
+#[cfg(feature = "lab")]
+mod lab;
 mod list;
 mod log;
 mod man;
 mod repair;
-mod replay;
 mod set;
 mod show;
 mod subtree;
 mod tag;
-mod trace;
 mod tree;
 
 const EXAMPLES: &str = "\
@@ -98,9 +97,12 @@ enum Command {
     #[command(visible_alias = "fsck")]
     Check(check::CheckArgs),
     Repair(repair::RepairArgs),
-    Trace(trace::TraceCommand),
-    Bench(Box<bench::BenchCommand>),
-    Replay(Box<replay::ReplayCommand>),
+    #[cfg(feature = "lab")]
+    Trace(lab::trace::TraceCommand),
+    #[cfg(feature = "lab")]
+    Bench(Box<lab::bench::BenchCommand>),
+    #[cfg(feature = "lab")]
+    Replay(Box<lab::replay::ReplayCommand>),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
 }
@@ -163,9 +165,12 @@ fn dispatch(command: Command, context: &mut Context) -> Result<()> {
         Command::Info(args) => info::run(args, context),
         Command::Check(args) => check::run(args, context),
         Command::Repair(args) => repair::run(args, context),
-        Command::Trace(args) => trace::run(args, context),
-        Command::Bench(args) => bench::run(*args, context),
-        Command::Replay(args) => replay::run(*args, context),
+        #[cfg(feature = "lab")]
+        Command::Trace(args) => lab::trace::run(args, context),
+        #[cfg(feature = "lab")]
+        Command::Bench(args) => lab::bench::run(*args, context),
+        #[cfg(feature = "lab")]
+        Command::Replay(args) => lab::replay::run(*args, context),
         Command::Completions(args) => completions::run(args, context),
         Command::Man(args) => man::run(args, context),
     }

@@ -10,7 +10,6 @@ use std::{
 use bristlecone::{Error, PathError, VALUE_BYTES_MAX, report};
 use bristlecone_any::{Error as AnyError, ErrorKind, folder::FolderError, revision::RevisionError, short_branch};
 use bristlecone_git::transfer::TransferError;
-use bristlecone_trace::TraceError;
 
 use crate::text;
 
@@ -183,7 +182,7 @@ impl From<PathError> for Failure {
 }
 
 /// Returns a message that says what to do: as it does itself behind a semicolon, or this.
-fn with_way(text: String, way: &str) -> String {
+pub(crate) fn with_way(text: String, way: &str) -> String {
     if text.contains(';') { text } else { format!("{text}; {way}") }
 }
 
@@ -360,18 +359,6 @@ impl From<TransferError> for Failure {
             }
             TransferError::NoRef { .. } => Self::negative(format!("{error}; `git for-each-ref` lists those there are")),
             _ => Self::failed(format!("{error}; no ref has moved")),
-        }
-    }
-}
-
-impl From<TraceError> for Failure {
-    fn from(error: TraceError) -> Self {
-        match &error {
-            TraceError::Io { file, source } => Self::file("access", file, source),
-            _ => Self::failed(with_way(
-                error.to_string(),
-                "name a trace, whole, as a node recorded it or `cone trace generate` makes it",
-            )),
         }
     }
 }

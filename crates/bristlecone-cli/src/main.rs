@@ -14,7 +14,6 @@ mod entry;
 mod failure;
 mod follow;
 mod moment;
-mod newfile;
 mod open;
 mod output;
 mod progress;

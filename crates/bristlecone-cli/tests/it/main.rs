@@ -3,12 +3,15 @@
 mod aborted;
 mod bad_use;
 mod batch;
+#[cfg(feature = "lab")]
 mod bench_git;
+#[cfg(feature = "lab")]
 mod bench_io;
 mod branches;
 mod damage;
 mod folders;
 mod formats;
+#[cfg(feature = "lab")]
 mod generate;
 mod git_harness;
 mod git_import;
@@ -23,7 +26,9 @@ mod histories;
 mod hostile;
 mod json;
 mod messages;
+#[cfg(feature = "lab")]
 mod replay;
 mod subtree;
+#[cfg(feature = "lab")]
 mod trace;
 mod values;

@@ -1,0 +1,132 @@
+//! `cone trace convert`: a trace with its keys rewritten, or cut.
+
+use std::{fs::File, path::PathBuf};
+
+use bristlecone_tezos::{KeyBuf, PathConversion, Reader, Row, RowKind, TraceError, Writer};
+use clap::Args;
+
+use crate::{
+    cmd::{Context, lab::newfile::NewFile},
+    failure::{Failure, Result},
+    output::{fields, put_name},
+    progress::{Done, Progress},
+    text::{self, show},
+};
+
+/// Write a trace again, with its keys converted or with its first commits alone
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  cone trace convert data4.repr --out flat.repr --path-conversion v0+v1   with flat keys
+  cone trace convert data4.repr --out small.repr --commits 100            the first hundred commits
+
+Conversions: v0 joins hashes that were chopped into steps of 2, 2, 2, 2, 2 and 30 digits; v1 drops steps that only
+spread entries over directories; v0+v1 does both, v1 first. With other keys come other hashes: the recorded ones stay
+as they are, and cannot be checked any more.
+
+The file appears under its name when all is written. Of a trace that is cut within a row, that is the rows before the
+cut, and the exit code is 3.")]
+pub(super) struct ConvertArgs {
+    /// The trace
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Where to write
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+    /// How to rewrite keys: none, v0, v1 or v0+v1
+    #[arg(long, value_name = "NAME", default_value_t = PathConversion::None)]
+    path_conversion: PathConversion,
+    /// Stop after so many commits [default: at the end]
+    #[arg(long, value_name = "N")]
+    commits: Option<u64>,
+    /// Replace a file that is there
+    #[arg(long)]
+    force: bool,
+}
+
+pub(super) fn run(args: ConvertArgs, context: &mut Context) -> Result<()> {
+    let mut reader = Reader::open(&args.file)?;
+    let (new, file) = NewFile::create(&args.out, args.force)?;
+    let mut writer = Writer::named(file, show(&args.out))?;
+    let mut done = Converted::default();
+    // Of a trace that is cut, what is whole is written all the same.
+    let cut = match convert(&args, &mut reader, &mut writer, &mut done) {
+        Ok(()) => None,
+        Err(error @ TraceError::Cut { .. }) => Some(error),
+        Err(error) => return Err(error.into()),
+    };
+    let bytes = writer.offset();
+    new.finish(&writer.finish()?)?;
+    context.out.line(format_args!(
+        "wrote {}, {} and {} to {}; {} changed",
+        text::count(done.commits, "commit", "commits"),
+        text::count(reader.rows(), "row", "rows"),
+        text::bytes(bytes),
+        show(&args.out),
+        text::count(done.keys, "key", "keys"),
+    ))?;
+    let mut all = fields! {};
+    put_name(&mut all, "file", args.file.as_os_str().as_encoded_bytes());
+    put_name(&mut all, "out", args.out.as_os_str().as_encoded_bytes());
+    all.extend(fields! {
+        "path_conversion": args.path_conversion.to_string(),
+        "commits": done.commits,
+        "rows": reader.rows(),
+        "keys_changed": done.keys,
+        "bytes": bytes,
+        "partial_bytes": reader.partial(),
+    });
+    context.out.document(all)?;
+    let out = show(&args.out);
+    cut.map_or(Ok(()), |error| Err(Failure::failed(format!("{error}, and are now in {out}"))))
+}
+
+#[derive(Default)]
+struct Converted {
+    commits: u64,
+    // How many keys are not as they were.
+    keys: u64,
+}
+
+fn convert(
+    args: &ConvertArgs,
+    reader: &mut Reader<File>,
+    writer: &mut Writer<File>,
+    converted: &mut Converted,
+) -> Result<(), TraceError> {
+    let (done, mut progress) = (Done::default(), Progress::new("commits", None));
+    let (mut key_buf, mut source_buf) = (KeyBuf::new(), KeyBuf::new());
+    let mut counted = reader.offset();
+    while args.commits.is_none_or(|commits| converted.commits < commits) {
+        let Some(mut row) = reader.next()? else { break };
+        if args.path_conversion != PathConversion::None {
+            let keys = &mut converted.keys;
+            row = match row {
+                Row::Copy { source, destination, input, output } => {
+                    args.path_conversion.convert(source, &mut source_buf);
+                    args.path_conversion.convert(destination, &mut key_buf);
+                    let (now_source, now) = (source_buf.as_key(), key_buf.as_key());
+                    *keys += u64::from(now_source != source) + u64::from(now != destination);
+                    Row::Copy { source: now_source, destination: now, input, output }
+                }
+                row => match row.key() {
+                    Some(key) => {
+                        args.path_conversion.convert(key, &mut key_buf);
+                        *keys += u64::from(key_buf.as_key() != key);
+                        row.with_key(key_buf.as_key())
+                    }
+                    None => row,
+                },
+            };
+        }
+        let kind = row.kind();
+        writer.row(&row)?;
+        if kind == RowKind::Commit {
+            converted.commits += 1;
+            done.add(reader.offset() - counted);
+            counted = reader.offset();
+            progress.tick(&done);
+        }
+    }
+    Ok(())
+}

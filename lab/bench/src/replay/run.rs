@@ -1,0 +1,243 @@
+//! One replay: the store, the clocks around it, and what is looked at afterwards.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
+
+use bristlecone::{
+    Format, MemoryBackend, Repo, Tezos,
+    disk::{DiskBackend, DiskOptions},
+};
+use bristlecone_any::{AnyFormat, AnyRepo, OpenOptions, Place, store_dir};
+use bristlecone_tezos::{
+    Reader,
+    replay::{Replay, ReplayError, ReplayOptions, Report, ToOid, chunked, hashes_checkable},
+};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    ReplayJob,
+    figures::ReplayFigures,
+    job::{BackendName, Chunking, FormatName},
+    watch::Watch,
+};
+use crate::{
+    BenchError, engine,
+    error::Result,
+    io::{Recorded, Recorder},
+    job::Switches,
+    measure::Run,
+    rss::Sampler,
+};
+
+/// Tells the stores of one process apart.
+static STORES: AtomicU64 = AtomicU64::new(0);
+
+/// What one replay found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReplayRun {
+    /// What every measurement has.
+    pub run: Run,
+    /// What replays have beside it.
+    pub figures: ReplayFigures,
+}
+
+/// Does one replay in this process.
+pub(super) fn run(job: &ReplayJob) -> Result<ReplayRun> {
+    match job.format {
+        FormatName::Tezos => run_as(job, tezos(&job.switches)),
+        FormatName::Native => run_as(job, engine::native(&job.switches)),
+    }
+}
+
+/// Returns why commit hashes are not compared; `None` where they are.
+pub(super) fn why_unchecked(job: &ReplayJob) -> Option<&'static str> {
+    match job.format {
+        FormatName::Tezos => check(job, &tezos(&job.switches)).err(),
+        FormatName::Native => check(job, &engine::native(&job.switches)).err(),
+    }
+}
+
+/// Returns the format with the switches, which change no hash here.
+const fn tezos(switches: &Switches) -> Tezos {
+    let format = Tezos::new().split(switches.split);
+    if switches.inline { format } else { format.inline(0) }
+}
+
+fn check<F: Format>(job: &ReplayJob, format: &F) -> Result<ToOid, &'static str> {
+    hashes_checkable(format, &options(job))
+}
+
+fn options(job: &ReplayJob) -> ReplayOptions {
+    ReplayOptions::default()
+        .commits(job.commits)
+        .empty_blobs(job.empty_blobs)
+        // A conversion that is none was refused with the options.
+        .path_conversion(job.path_conversion.parse().unwrap_or_default())
+        .durability(job.durability())
+        .threads(job.threads)
+        .branch(&job.branch)
+}
+
+fn run_as<F: Format + Into<AnyFormat>>(job: &ReplayJob, format: F) -> Result<ReplayRun> {
+    let sampler = Sampler::start();
+    let check = check(job, &format);
+    let store = Store::open(job, format)?;
+    let options = options(job).check_hashes(check.ok());
+    let (ended, report) = match job.chunked {
+        None => in_order(&store.repo, job, options),
+        Some(Chunking { domains: threads, fibers: each }) => {
+            let pieces = chunked::Pieces { threads, each };
+            match chunked::replay(&store.repo, &job.trace, &options, pieces, &mut Watch::new()) {
+                Ok(report) => (Ok(()), report),
+                Err(error) => (Err(error), Report::default()),
+            }
+        }
+    };
+    let peak = sampler.finish();
+    if let Err(error) = ended {
+        say!("replayed {} commits and {} rows before that", report.commits, report.rows.total());
+        // What went wrong counts, not whether the store can be closed after it.
+        let _ = store.close();
+        return Err(error.into());
+    }
+    let wrong = store.finish(job, &report)?;
+    let mut figures = ReplayFigures::of(&report);
+    job.format.name().clone_into(&mut figures.format);
+    figures.hashes_unchecked = check.err().map(str::to_owned);
+    let latencies = report.commits > 0 && job.chunked.is_none();
+    let run = Run {
+        ops: report.rows.total(),
+        seconds: report.seconds,
+        commits: report.commits,
+        p50_us: latencies.then_some(report.commit_latency.p50_us),
+        p99_us: latencies.then_some(report.commit_latency.p99_us),
+        bytes_written: report.bytes_written,
+        syncs: report.syncs,
+        store_bytes: report.store_bytes,
+        file_bytes: report.file_bytes,
+        rss_anon_kb: peak.anon_kb,
+        rss_file_kb: peak.file_kb,
+        maxrss_kb: peak.max_kb,
+        threads: job.chunked.map_or(job.threads, |pieces| pieces.domains) as u64,
+        head: report.head.map(|(head, _)| head.oid().to_string()),
+        wrong,
+        ..Run::default()
+    };
+    Ok(ReplayRun { run, figures })
+}
+
+/// Replays the rows one after another.
+fn in_order<F: Format>(repo: &Repo<F>, job: &ReplayJob, options: ReplayOptions) -> (Result<(), ReplayError>, Report) {
+    let replay = Reader::open(&job.trace)
+        .map_err(ReplayError::from)
+        .and_then(|reader| Ok((reader, Replay::new(repo, options)?)));
+    match replay {
+        Ok((mut reader, mut replay)) => (replay.run(&mut reader, &mut Watch::new()), replay.report()),
+        Err(error) => (Err(error), Report::default()),
+    }
+}
+
+/// A store to replay into.
+struct Store<F: Format> {
+    repo: Repo<F>,
+    disk: Option<(Arc<DiskBackend>, PathBuf)>,
+    recorder: Option<Arc<Recorder>>,
+    // Removed at the end.
+    scratch: Option<Scratch>,
+}
+
+/// A folder that goes when it is dropped.
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What cannot be removed stays behind under a name that says what it is.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+impl<F: Format + Into<AnyFormat>> Store<F> {
+    fn open(job: &ReplayJob, format: F) -> Result<Self> {
+        if job.backend == BackendName::Memory {
+            let repo = Repo::with_backend(format, Arc::new(MemoryBackend::new()));
+            return Ok(Self { repo, disk: None, recorder: None, scratch: None });
+        }
+        let (dir, scratch) = match &job.keep {
+            Some(keep) => (store_dir(keep), None),
+            None => {
+                let number = STORES.fetch_add(1, Relaxed);
+                let dir = job.dir.join(format!("bristlecone-replay-{}-{number}", std::process::id()));
+                (dir.clone(), Some(Scratch(dir)))
+            }
+        };
+        fs::create_dir_all(&dir).map_err(BenchError::io(&dir))?;
+        let made = open_disk(job, format.clone().into(), &dir)?;
+        let disk = made.disk().cloned().map(|disk| (disk, dir.clone()));
+        let mut backend = made.backend().clone();
+        let mut recorder = None;
+        if let Some(file) = &job.record {
+            let to = Arc::new(Recorder::create(file, &dir)?);
+            backend = Arc::new(Recorded::new(backend, to.clone()));
+            recorder = Some(to);
+        }
+        let repo = Repo::with_backend(format, backend);
+        repo.set_head(&job.branch)?;
+        Ok(Self { repo, disk, recorder, scratch })
+    }
+
+    /// Closes the store, opens it again and looks whether it is on the last commit; returns what is wrong.
+    fn finish(mut self, job: &ReplayJob, report: &Report) -> Result<Option<String>> {
+        let Some((_, dir)) = &self.disk else {
+            let head = self.repo.branch(&job.branch)?.head()?;
+            return Ok(differs(head, report));
+        };
+        let dir = dir.clone();
+        let scratch = self.scratch.take();
+        self.close()?;
+        let again = Repo::<F>::open_format_read_only(&dir, DiskOptions::default())?;
+        let head = again.branch(&job.branch)?.head()?;
+        drop((again, scratch));
+        Ok(differs(head, report))
+    }
+
+    fn close(self) -> Result<()> {
+        if let Some(recorder) = &self.recorder {
+            let reads = recorder.finish()?;
+            say!("recorded {reads} reads; `cone bench io --job FILE` does them again");
+        }
+        if let Some((disk, _)) = &self.disk {
+            disk.close()?;
+        }
+        Ok(())
+    }
+}
+
+fn differs(found: Option<bristlecone::CommitId>, report: &Report) -> Option<String> {
+    let (found, made) = (found.map(|at| at.oid()), report.head.map(|(at, _)| at.oid()));
+    (found != made).then(|| format!("the branch is on {found:?}, the last commit made is {made:?}"))
+}
+
+/// Makes a store, or opens one of the same format that has no commits yet.
+fn open_disk(job: &ReplayJob, format: AnyFormat, dir: &Path) -> Result<AnyRepo> {
+    let mut options = DiskOptions::default().maps(job.switches.maps).locations(job.switches.direct);
+    options.cache_bytes = job.switches.cache_bytes.unwrap_or(options.cache_bytes);
+    let (wanted, shown) = (format.tag(), dir.display());
+    let repo = OpenOptions::new().disk(options).format(format).open_or_create(Place::Disk(dir.to_owned()))?;
+    let found = repo.format().tag();
+    if found != wanted {
+        return Err(BenchError::usage(format!(
+            "{shown} is a store of the format {} {}, not {} {}; name another folder",
+            found.name, found.options, wanted.name, wanted.options
+        )));
+    }
+    if !repo.branches()?.is_empty() {
+        return Err(BenchError::usage(format!("{shown} is a store that has commits already; name a new or empty one")));
+    }
+    Ok(repo)
+}
