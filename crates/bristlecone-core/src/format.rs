@@ -24,7 +24,7 @@ mod search;
 #[cfg(feature = "tezos")]
 pub mod tezos;
 
-pub use ahead::{AHEAD_BYTES_MAX, AHEAD_OBJECTS_MAX, Ahead, Next, Walk, Window, lent};
+pub use ahead::{AHEAD_BYTES_MAX, AHEAD_OBJECTS_MAX, Ahead, CallSize, Next, Walk, Window, lent};
 pub use checked::Checked;
 pub use prefetch::{Prefetch, Task};
 

@@ -22,6 +22,8 @@ use bristlecone_core::{Bytes, Record};
 pub struct Reads {
     /// Calls, of one object or many.
     pub calls: u64,
+    /// Objects that they asked for.
+    pub asked: u64,
     /// Objects that they brought; one that was read twice counts twice.
     pub objects: u64,
     /// Bytes of those.
@@ -42,6 +44,7 @@ pub struct Slow {
 struct Line {
     delay: Duration,
     lends: bool,
+    single: bool,
     state: Mutex<State>,
 }
 
@@ -60,13 +63,20 @@ impl Slow {
     /// Puts so much time between a caller and what is in memory.
     #[must_use]
     pub fn new(inner: Arc<MemoryBackend>, delay: Duration) -> Self {
-        Self { inner, line: Arc::new(Line { delay, lends: false, state: Mutex::default() }) }
+        Self { inner, line: Arc::new(Line { delay, lends: false, single: false, state: Mutex::default() }) }
     }
 
     /// Lends what the memory lends, as a map would: that is no call, and not counted.
     #[must_use]
     pub fn lending(self) -> Self {
-        let line = Line { delay: self.line.delay, lends: true, state: Mutex::default() };
+        let line = Line { delay: self.line.delay, lends: true, single: self.line.single, state: Mutex::default() };
+        Self { line: Arc::new(line), ..self }
+    }
+
+    /// Answers each call with one object, as a backend does that is as far away for many objects as for one.
+    #[must_use]
+    pub fn one_by_one(self) -> Self {
+        let line = Line { delay: self.line.delay, lends: self.line.lends, single: true, state: Mutex::default() };
         Self { line: Arc::new(line), ..self }
     }
 
@@ -110,10 +120,11 @@ impl Line {
         Ok(Some(Object::from_record(&record, Bytes::from(bytes), place)))
     }
 
-    fn end_call(&self) {
+    fn end_call(&self, asked: usize) {
         {
             let mut state = self.state();
             state.reads.calls += 1;
+            state.reads.asked += asked as u64;
             state.handed.retain(|bytes| bytes.strong_count() > 0);
             let held = state.handed.iter().filter_map(Weak::upgrade).map(|bytes| bytes.len() as u64).sum();
             state.reads.held_bytes_max = state.reads.held_bytes_max.max(held);
@@ -146,7 +157,7 @@ impl fmt::Debug for SlowSnapshot {
 impl Snapshot for SlowSnapshot {
     fn read(&self, at: &ObjRef) -> Result<Option<Object<'_>>, Error> {
         let found = self.line.fetch(&*self.inner, at);
-        self.line.end_call();
+        self.line.end_call(1);
         found
     }
 
@@ -155,15 +166,15 @@ impl Snapshot for SlowSnapshot {
     }
 
     fn read_many(&self, at: &[ObjRef], bytes_max: usize) -> Result<Vec<Option<Object<'_>>>, Error> {
-        let (mut found, mut bytes) = (Vec::new(), 0);
-        for at in at {
+        let (asked, mut found, mut bytes) = (at.len(), Vec::new(), 0);
+        for at in at.iter().take(if self.line.single { 1 } else { asked }) {
             match self.line.fetch(&*self.inner, at) {
                 Ok(object) => {
                     bytes += object.as_ref().map_or(0, Object::read_bytes);
                     found.push(object);
                 }
                 Err(error) if found.is_empty() => {
-                    self.line.end_call();
+                    self.line.end_call(asked);
                     return Err(error);
                 }
                 Err(_) => break,
@@ -172,7 +183,7 @@ impl Snapshot for SlowSnapshot {
                 break;
             }
         }
-        self.line.end_call();
+        self.line.end_call(asked);
         Ok(found)
     }
 

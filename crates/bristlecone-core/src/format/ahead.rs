@@ -24,6 +24,54 @@ const OBJECTS_FIRST: usize = AHEAD_OBJECTS_MAX / 2;
 /// without end.
 const SCOUT_STEPS_MAX: u32 = 1 << 18;
 
+/// How many objects a call asks for.
+///
+/// A call that is cut short though there was room says that reading ahead wins nothing, or met what cannot be read: the next
+/// asks for half as many. Where a call comes to ask for one alone, nothing is looked for ahead of it, but now and then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallSize {
+    objects: usize,
+    singles: u8,
+}
+
+impl CallSize {
+    /// So many calls for one object come before one for two.
+    const SINGLES: u8 = 64;
+
+    /// The first call asks for so many.
+    #[must_use]
+    pub const fn new(objects: usize) -> Self {
+        Self { objects, singles: 0 }
+    }
+
+    /// Returns how many objects the next call asks for, at most.
+    #[must_use]
+    pub const fn objects(self) -> usize {
+        self.objects
+    }
+
+    /// Whether the next call asks for one alone.
+    pub const fn is_single(&mut self) -> bool {
+        if self.objects > 1 {
+            return false;
+        }
+        self.singles = (self.singles + 1) % Self::SINGLES;
+        if self.singles == 0 {
+            self.objects = 2;
+        }
+        self.singles != 0
+    }
+
+    /// Notes whether a call for so many brought all of them, or as much as there was room for.
+    pub fn answered(&mut self, asked: usize, whole: bool) {
+        if !whole && asked > 1 {
+            self.objects = (self.objects / 2).max(1);
+        } else if whole && asked >= self.objects && self.objects > 1 {
+            self.objects = (self.objects * 2).min(AHEAD_OBJECTS_MAX);
+        }
+    }
+}
+
 /// What a walk comes to.
 #[derive(Clone, Debug)]
 pub enum Next<T> {
@@ -72,8 +120,7 @@ pub struct Window<'a, S> {
     held: BTreeMap<Wanted, Held<'a>>,
     // Of all that is held.
     bytes: usize,
-    // How many objects the next call asks for.
-    ask: usize,
+    call: CallSize,
     // A scout is on its way, and how many objects it has met.
     scouting: bool,
     met: u32,
@@ -92,7 +139,7 @@ impl<'a, S: Source> Window<'a, S> {
     /// Returns a window over a source that holds nothing.
     #[must_use]
     pub const fn new(source: &'a S) -> Self {
-        Self { source, held: BTreeMap::new(), bytes: 0, ask: OBJECTS_FIRST, scouting: false, met: 0 }
+        Self { source, held: BTreeMap::new(), bytes: 0, call: CallSize::new(OBJECTS_FIRST), scouting: false, met: 0 }
     }
 
     /// Returns what the objects are read from.
@@ -155,7 +202,8 @@ impl<'a, S: Source> Window<'a, S> {
     #[cold]
     fn read_for<W: Walk<'a, S>>(&mut self, walk: &W, kind: Kind, at: ObjRef) -> Result<(), S::Error> {
         let mut outlook = Outlook::new(kind, at);
-        if self.ask > 1 {
+        let single = self.call.is_single();
+        if !single {
             self.scout(walk, &mut outlook);
         }
         self.make_room();
@@ -177,8 +225,9 @@ impl<'a, S: Source> Window<'a, S> {
             self.bytes += object.read_bytes();
             self.held.insert(wanted, Held { object, uses: outlook.uses[&wanted], met: self.met });
         }
-        // A call that was cut short though there was room says that reading ahead wins nothing, or met what cannot be read.
-        self.ask = if whole || read >= room { (self.ask * 2).min(AHEAD_OBJECTS_MAX) } else { (self.ask / 2).max(1) };
+        if !single {
+            self.call.answered(outlook.wanted.len(), whole || read >= room);
+        }
         Ok(())
     }
 
@@ -197,7 +246,7 @@ impl<'a, S: Source> Window<'a, S> {
                 Ok(_) | Err(_) => break,
             };
             let noted = outlook.uses.contains_key(&(kind, at.oid));
-            if !noted && outlook.wanted.len() >= self.ask {
+            if !noted && outlook.wanted.len() >= self.call.objects() {
                 break;
             }
             if noted || self.source.peek(at.oid.as_bytes(), at.at).is_none() {
@@ -319,5 +368,39 @@ impl<'a, S: Source, W: Walk<'a, S>> Iterator for Ahead<'a, S, W> {
 impl<'a, S: Source, W: Walk<'a, S>> fmt::Debug for Ahead<'a, S, W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Ahead").field("window", &self.window).field("ended", &self.ended).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_grow_where_all_comes_that_is_asked_for() {
+        let mut call = CallSize::new(2);
+        call.answered(1, true);
+        assert_eq!(call.objects(), 2, "no more were wanted");
+        call.answered(2, true);
+        assert_eq!(call.objects(), 4);
+        call.answered(1, false);
+        assert_eq!(call.objects(), 4, "one that cannot be read says nothing of many");
+        call.answered(3, false);
+        assert_eq!(call.objects(), 2);
+        (0..20).for_each(|_| call.answered(AHEAD_OBJECTS_MAX, true));
+        assert_eq!(call.objects(), AHEAD_OBJECTS_MAX);
+    }
+
+    #[test]
+    fn single_calls_stay_single_but_now_and_then() {
+        let mut call = CallSize::new(2);
+        assert!(!call.is_single());
+        call.answered(2, false);
+        for _ in 0..3 {
+            let singles = (0..1000).take_while(|_| call.is_single()).count();
+            assert_eq!((singles, call.objects()), (usize::from(CallSize::SINGLES) - 1, 2));
+            call.answered(2, false);
+            call.answered(1, true);
+            assert_eq!(call.objects(), 1);
+        }
     }
 }

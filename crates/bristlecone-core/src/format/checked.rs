@@ -2,7 +2,7 @@
 
 use alloc::{boxed::Box, vec::Vec};
 
-use super::AHEAD_OBJECTS_MAX;
+use super::{AHEAD_OBJECTS_MAX, CallSize};
 
 /// Slots that the first fact makes.
 const SLOTS_FIRST: usize = 256;
@@ -20,13 +20,13 @@ pub struct Checked {
     /// A power of two of them, or none. A fact has one place, where a later one takes over from it.
     slots: Vec<Option<Fact>>,
     used: usize,
-    /// How many objects a call asks for: few where the source answered with fewer.
-    ask: usize,
+    /// The size of the next call: small where the source answered with less.
+    call: CallSize,
 }
 
 impl Default for Checked {
     fn default() -> Self {
-        Self { slots: Vec::new(), used: 0, ask: AHEAD_OBJECTS_MAX }
+        Self { slots: Vec::new(), used: 0, call: CallSize::new(AHEAD_OBJECTS_MAX) }
     }
 }
 
@@ -43,12 +43,12 @@ impl Checked {
         Self::default()
     }
 
-    pub(crate) const fn ask(&self) -> usize {
-        self.ask
+    pub(crate) const fn call(&self) -> CallSize {
+        self.call
     }
 
-    pub(crate) const fn set_ask(&mut self, ask: usize) {
-        self.ask = ask;
+    pub(crate) const fn set_call(&mut self, call: CallSize) {
+        self.call = call;
     }
 
     /// Whether the fact that these parts say one after another, read as one run of bytes, is known.

@@ -15,7 +15,7 @@ use core::{
     fmt,
 };
 
-use super::ahead::{AHEAD_BYTES_MAX, AHEAD_OBJECTS_MAX, Wanted, lent};
+use super::ahead::{AHEAD_BYTES_MAX, AHEAD_OBJECTS_MAX, CallSize, Wanted, lent};
 use crate::{FormatError, Kind, Location, ObjRef, Object, Source};
 
 /// A call brings so many bytes at most, and one object more: the rest is for what the tasks lack next, one level deeper.
@@ -42,8 +42,7 @@ pub struct Prefetch<T: Task> {
     held: BTreeMap<Wanted, Held>,
     // Of all that is held.
     bytes: usize,
-    // How many objects a call asks for.
-    ask: usize,
+    call: CallSize,
     // How many objects were asked of it.
     clock: u64,
     // The first tasks, until one is tried; then those that still lack something, in their order.
@@ -72,7 +71,8 @@ impl<T: Task> Prefetch<T> {
     #[must_use]
     pub fn new(first: Option<T::Below>) -> Self {
         let (held, waiting) = (BTreeMap::new(), VecDeque::new());
-        Self { held, bytes: 0, ask: AHEAD_OBJECTS_MAX, clock: 0, first, waiting, guesses: false, foreseen: false }
+        let call = CallSize::new(AHEAD_OBJECTS_MAX);
+        Self { held, bytes: 0, call, clock: 0, first, waiting, guesses: false, foreseen: false }
     }
 
     /// Adds tasks that are done before all others.
@@ -87,7 +87,7 @@ impl<T: Task> Prefetch<T> {
         (self.first, self.guesses) = (Some(tasks), true);
     }
 
-    /// Whether what was read last was lacking to a task, too: if not, the work is elsewhere.
+    /// Whether what was read last was lacking to a task, too, or nothing is read ahead: if not, the work is elsewhere.
     #[must_use]
     pub const fn has_foreseen(&self) -> bool {
         self.foreseen
@@ -131,13 +131,16 @@ impl<T: Task> Prefetch<T> {
         first: &[(Kind, ObjRef)],
         bytes_max: usize,
     ) -> Result<Vec<Object<'static>>, S::Error> {
+        if self.call.is_single() {
+            self.foreseen = true;
+            let found = source.read_many(first, bytes_max)?;
+            return Ok(found.into_iter().map(Object::into_static).collect());
+        }
         let mut notes = Notes { wanted: Vec::new(), noted: BTreeSet::new(), max: AHEAD_OBJECTS_MAX, again: false };
         // What is asked for twice comes with another call.
         let first = &first[..first.iter().take_while(|(kind, at)| notes.note(*kind, at)).count()];
-        notes.max = self.ask.max(first.len());
-        if self.ask > 1 {
-            notes = self.try_tasks(source, notes);
-        }
+        notes.max = self.call.objects().max(first.len());
+        let notes = self.try_tasks(source, notes);
         self.foreseen = notes.again;
         self.make_room();
         // What the asker has room for, less what is held here.
@@ -163,12 +166,7 @@ impl<T: Task> Prefetch<T> {
                 self.hold((*kind, at.oid), object, used);
             }
         }
-        // A call that was cut short though there was room says that reading ahead wins nothing, or met what cannot be read.
-        if whole || read >= room {
-            self.ask = (self.ask * 2).min(AHEAD_OBJECTS_MAX);
-        } else if asked > 1 {
-            self.ask = (self.ask / 2).max(1);
-        }
+        self.call.answered(asked, whole || read >= room);
         Ok(answer)
     }
 
@@ -248,9 +246,9 @@ pub(super) struct Foreseen<'s, S, T: Task> {
 }
 
 impl<'s, S: Source, T: Task> Foreseen<'s, S, T> {
-    /// Has no tasks yet. Of many objects a call asks for `ask` at most.
-    pub(super) fn new(source: &'s S, ask: usize) -> Self {
-        let ahead = Prefetch { ask, ..Prefetch::new(None) };
+    /// Has no tasks yet. The first call is of this size.
+    pub(super) fn new(source: &'s S, call: CallSize) -> Self {
+        let ahead = Prefetch { call, ..Prefetch::new(None) };
         Self { source, ahead: RefCell::new(ahead), far: Cell::new(false), told: Cell::new(false) }
     }
 
@@ -262,9 +260,9 @@ impl<'s, S: Source, T: Task> Foreseen<'s, S, T> {
         }
     }
 
-    /// Returns how many objects the next call would ask for.
-    pub(super) fn ask(&self) -> usize {
-        self.ahead.borrow().ask
+    /// Returns the size of the next call.
+    pub(super) fn call(&self) -> CallSize {
+        self.ahead.borrow().call
     }
 }
 
@@ -282,7 +280,7 @@ impl<S: Source, T: Task> Source for Foreseen<'_, S, T> {
             return Ok(object);
         }
         let mut ahead = self.ahead.borrow_mut();
-        if ahead.ask <= 1 {
+        if ahead.call.objects() <= 1 && ahead.call.is_single() {
             return self.source.read(kind, at);
         }
         self.far.set(true);

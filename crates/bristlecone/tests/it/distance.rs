@@ -33,8 +33,12 @@ impl<F: Format> Far<F> {
     }
 
     fn with_delay(format: F, delay: Duration) -> Self {
+        Self::over(format, |memory| Slow::new(memory, delay))
+    }
+
+    fn over(format: F, slow: impl FnOnce(Arc<MemoryBackend>) -> Slow) -> Self {
         let memory = Arc::new(MemoryBackend::new());
-        let slow = Arc::new(Slow::new(memory.clone(), delay));
+        let slow = Arc::new(slow(memory.clone()));
         let far = Repo::with_backend(format.clone(), slow.clone());
         Self { near: Repo::with_backend(format, memory), far, slow }
     }
@@ -792,4 +796,43 @@ fn large_values_are_read_in_few_calls() {
     let (_, tree) = far.trees(head);
     assert!(tree.get("large").unwrap().unwrap() == value);
     far.assert_within("large", depth);
+}
+
+/// A repository of Git on this machine, or a disk without maps: to look ahead there is work for nothing.
+fn little_is_asked_for_in_vain<F: Format>(format: F) {
+    let far = Far::over(format, |memory| Slow::new(memory, Duration::ZERO).one_by_one());
+    let head = line_of_commits(&far);
+    let assert_little = |what: &str| {
+        let reads = far.slow.take_reads();
+        // The sizes of calls fall to one, and rise to two now and then.
+        assert!(reads.objects > 100, "{what}: {reads:?}");
+        assert!(reads.asked <= reads.objects + reads.calls / 16 + 600, "{} {what}: {reads:?}", F::NAME);
+    };
+    let (_, tree) = far.trees(head);
+    walked(&tree);
+    assert_little("walk");
+    let first = far.near.log(&[head], LogOptions::default()).last().unwrap().unwrap().id;
+    different(far.far.checkout(first).unwrap(), tree);
+    assert_little("difference");
+    for paths in [&[][..], &["dirs/d0014", "0/0/0/0/v"]] {
+        let paths: Vec<_> = paths.iter().map(|path| path.parse().unwrap()).collect();
+        for order in [LogOrder::Date, LogOrder::Topological, LogOrder::TopologicalByDate] {
+            let options = LogOptions::default().order(order).paths(paths.clone());
+            assert_eq!(logged(&far.far, &[head], &options), logged(&far.near, &[head], &options));
+            assert_little(&format!("log {order:?} {paths:?}"));
+        }
+    }
+    let mut tree = far.far.checkout(head).unwrap();
+    for number in 0..1000 {
+        tree.set(format!("dirs/d{number:04}/v1"), "new").unwrap();
+    }
+    far.far.commit_tree(&mut tree, &[head], &Info::unsigned("many")).unwrap();
+    assert_little("commit");
+}
+
+#[test]
+fn little_is_asked_for_in_vain_where_a_call_brings_one_object() {
+    little_is_asked_for_in_vain(Native::new());
+    little_is_asked_for_in_vain(Git::sha1());
+    little_is_asked_for_in_vain(Tezos::new());
 }

@@ -36,9 +36,9 @@ pub(super) fn check<S: Source>(
     whole: bool,
     checked: &mut Checked,
 ) -> Result<(), S::Error> {
-    let source = &Foreseen::new(source, checked.ask());
+    let source = &Foreseen::new(source, checked.call());
     let sound = check_object(native, source, object, whole, checked);
-    checked.set_ask(source.ask());
+    checked.set_call(source.call());
     sound
 }
 

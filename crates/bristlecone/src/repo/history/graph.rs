@@ -2,7 +2,9 @@
 
 use std::{cmp::Ordering, collections::BTreeSet, sync::Arc};
 
-use bristlecone_core::{AHEAD_BYTES_MAX, AHEAD_OBJECTS_MAX, Commit, Format, Kind, ObjRef, Object, Oid, Source, lent};
+use bristlecone_core::{
+    AHEAD_BYTES_MAX, AHEAD_OBJECTS_MAX, CallSize, Commit, Format, Kind, ObjRef, Object, Oid, Source, lent,
+};
 
 use smallvec::SmallVec;
 
@@ -23,6 +25,7 @@ pub(crate) struct Graph<F: Format> {
     // Commits that were read ahead, and their bytes where they were read.
     ahead: OidMap<(Loaded, usize)>,
     ahead_bytes: usize,
+    call: CallSize,
 }
 
 /// A commit with its place, and its generation number if it carries one.
@@ -34,7 +37,15 @@ pub(super) type Parents = SmallVec<[ObjRef; 2]>;
 impl<F: Format> Graph<F> {
     pub(crate) fn new(store: Arc<Store<F>>) -> Self {
         let (computed, ahead) = (OidMap::default(), OidMap::default());
-        Self { store, source: None, computed, shallow: None, ahead, ahead_bytes: 0 }
+        Self {
+            store,
+            source: None,
+            computed,
+            shallow: None,
+            ahead,
+            ahead_bytes: 0,
+            call: CallSize::new(AHEAD_OBJECTS_MAX),
+        }
     }
 
     /// Reads commits from where trees are compared, if they are.
@@ -110,16 +121,21 @@ impl<F: Format> Graph<F> {
         false
     }
 
+    /// Whether a commit takes a call, which may bring others with it: then a walk says what it will want, and looks ahead.
+    pub(super) fn looks_ahead(&mut self, at: &ObjRef) -> bool {
+        self.is_far(at) && !self.call.is_single()
+    }
+
     /// Reads `first` and, in the same call, what a walk will want after it. Where `first` is not far, nothing is read.
     ///
     /// What is read waits until it is asked for: [`AHEAD_BYTES_MAX`] bytes at most, and one commit more.
     pub(super) fn look_ahead(&mut self, first: &ObjRef, others: impl IntoIterator<Item = ObjRef>) -> Result<()> {
-        if !self.is_far(first) {
+        if !self.looks_ahead(first) {
             return Ok(());
         }
         let (mut wanted, mut asked) = (vec![(Kind::Commit, *first)], OidSet::from_iter([first.oid]));
         for at in others {
-            if wanted.len() == AHEAD_OBJECTS_MAX {
+            if wanted.len() >= self.call.objects() {
                 break;
             }
             if asked.insert(at.oid) && self.is_far(&at) {
@@ -135,6 +151,8 @@ impl<F: Format> Graph<F> {
             Some(source) => source.read_many(&wanted, room)?,
             None => store.read_many(&wanted, room)?,
         };
+        let bytes: usize = objects.iter().map(Object::read_bytes).sum();
+        self.call.answered(wanted.len(), objects.len() >= wanted.len() || bytes >= room);
         for ((_, at), object) in wanted.iter().zip(objects) {
             // What is wrong with a commit is told when it is asked for.
             if let Ok(loaded) = self.decode(at, &object) {

@@ -197,7 +197,7 @@ impl<F: Format> Walk<F> {
 
     /// Reads a commit if that was not done, with the parents of those that wait.
     fn meet_with_others(&mut self, at: &ObjRef) -> Result<()> {
-        if !self.met.contains_key(&at.oid) && self.graph.is_far(at) {
+        if !self.met.contains_key(&at.oid) && self.graph.looks_ahead(at) {
             let Self { graph, met, queue, .. } = self;
             let parents = queue.0.iter().flat_map(|(_, _, oid)| &met[oid].parents).take(LOOK_AHEAD_MAX);
             graph.look_ahead(at, parents.filter(|parent| !met.contains_key(&parent.oid)).copied())?;

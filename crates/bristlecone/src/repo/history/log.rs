@@ -258,7 +258,7 @@ impl<F: Format> Walk<F> {
     fn look_ahead(&mut self, parents: &[ObjRef]) -> Result<()> {
         let Self { graph, loaded, seen, waiting, since, .. } = self;
         let Some(first) = parents.iter().find(|at| !loaded.contains_key(&at.oid)) else { return Ok(()) };
-        if !graph.is_far(first) {
+        if !graph.looks_ahead(first) {
             return Ok(());
         }
         let mut others = parents.to_vec();
