@@ -328,18 +328,27 @@ struct Arrived<'c> {
 }
 
 impl Arrived<'_> {
-    /// Reads an object of whatever kind; a place that is not pending is one in the backend.
+    /// Reads an object of whatever kind.
     fn read_any(&self, at: &ObjRef) -> Result<Option<Object<'_>>> {
-        let placed = at.at.is_some() && at.at.pending_offset().is_none();
-        match if placed { None } else { self.batch.read(at) } {
+        match self.put(at) {
             Some(object) => Ok(Some(object)),
             None => self.snapshot.read(at),
         }
+    }
+
+    /// Returns an object that was put. A place that is not pending is one in the backend.
+    fn put(&self, at: &ObjRef) -> Option<Object<'_>> {
+        let placed = at.at.is_some() && at.at.pending_offset().is_none();
+        if placed { None } else { self.batch.read(at) }
     }
 }
 
 impl Source for Arrived<'_> {
     type Error = Error;
+
+    fn peek(&self, oid: &[u8], at: Location) -> Option<&[u8]> {
+        if at.pending_offset().is_some() { None } else { self.snapshot.peek(oid, at) }
+    }
 
     fn read<'a>(&'a self, kind: Kind, at: &ObjRef) -> Result<Object<'a>> {
         let object = self.read_any(at)?.ok_or(Error::Missing { kind, oid: at.oid })?;
