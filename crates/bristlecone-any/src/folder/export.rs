@@ -16,11 +16,11 @@ use std::{
     thread,
 };
 
-use bristlecone::{EntryKind, Path};
+use bristlecone::{DirEntry, EntryKind};
 
 use super::{Done, FolderError, Status, Step};
 use crate::{
-    AnyRepo, Tree,
+    AnyFormat, AnyRepo, Tree,
     error::{Error, Result},
 };
 
@@ -30,7 +30,7 @@ mod write;
 pub use plan::Exported;
 
 /// How many files a worker takes at a time.
-const LOT_FILES: usize = 64;
+const LOT_FILES: usize = 256;
 
 /// Writes a tree of `repo` into the folder `dir`, which is made unless it is there. The store's own folder is not written
 /// into. `tell` hears how far it is, now and then.
@@ -86,11 +86,17 @@ fn prepare(dir: &FilePath, replace: bool) -> Result<()> {
     }
 }
 
-/// Some files of one directory.
+/// Some files of one directory, with what stands between them.
 struct Lot {
     tree: Tree,
     folder: Arc<write::Folder>,
-    names: Vec<Path>,
+    first: Vec<u8>,
+    last: Vec<u8>,
+}
+
+/// Whether an entry is written as a file or a link.
+const fn is_file(entry: &DirEntry<'_, AnyFormat>) -> bool {
+    !matches!(entry.kind(), EntryKind::Dir | EntryKind::Foreign)
 }
 
 /// A directory to be walked: made when its turn comes, so that few handles are open at a time.
@@ -142,27 +148,33 @@ impl Work {
         sender: &mpsc::SyncSender<Lot>,
         stack: &mut Vec<Waiting>,
     ) -> Result<()> {
-        let mut names = Vec::new();
-        let hand_over = |names: Vec<Path>| {
-            let lot = Lot { tree: tree.clone(), folder: folder.clone(), names };
+        let (mut files, mut bounds) = (0, None);
+        let hand_over = |(first, last): (Vec<u8>, Vec<u8>)| {
+            let lot = Lot { tree: tree.clone(), folder: folder.clone(), first, last };
             // Workers that have gone say why themselves.
             sender.send(lot).is_ok()
         };
         for entry in tree.list("")? {
             let entry = entry?;
-            match (entry.kind(), entry.tree()) {
-                (EntryKind::Dir, Some(tree)) => {
-                    stack.push(Waiting { tree, parent: folder.clone(), name: entry.step().to_vec() });
-                }
-                (EntryKind::Foreign, _) => {}
-                _ => names.push(Path::from_bytes(entry.step())?),
+            let name = entry.step().to_vec();
+            if let Some(tree) = entry.tree() {
+                stack.push(Waiting { tree, parent: folder.clone(), name });
+            } else if is_file(&entry) {
+                files += 1;
+                let (_, last) = bounds.get_or_insert_with(|| (name.clone(), Vec::new()));
+                *last = name;
             }
-            if names.len() == LOT_FILES && !hand_over(std::mem::take(&mut names)) {
-                self.stop();
-                return Ok(());
+            if files == LOT_FILES
+                && let Some(bounds) = bounds.take()
+            {
+                files = 0;
+                if !hand_over(bounds) {
+                    self.stop();
+                    return Ok(());
+                }
             }
         }
-        if !names.is_empty() && !hand_over(names) {
+        if bounds.is_some_and(|bounds| !hand_over(bounds)) {
             self.stop();
         }
         Ok(())
@@ -182,12 +194,14 @@ impl Work {
     }
 
     fn write(&self, lot: &Lot) -> Result<()> {
-        for name in &lot.names {
+        for entry in lot.tree.range_values("", &lot.first[..]..=&lot.last[..])? {
             if self.stop.load(Relaxed) {
                 return Ok(());
             }
-            let Some(entry) = lot.tree.entry(name)? else { continue };
-            self.done.add(lot.folder.write(&entry, self.replace)?);
+            let entry = entry?;
+            if is_file(&entry) {
+                self.done.add(lot.folder.write(&entry, self.replace)?);
+            }
         }
         Ok(())
     }

@@ -1,5 +1,7 @@
 //! Walks over everything below a directory.
 
+use std::ops::RangeBounds;
+
 use bristlecone_core::{AsPath, Format, Kind, Next, ObjRef, Path, Target, Window, native::Native};
 
 use super::{Binding, DirEntry, Listing, Tree, list::Dir};
@@ -15,8 +17,37 @@ impl<F: Format> Tree<F> {
         let path = path.as_path()?;
         let place = self.walk(path.as_bytes())?;
         let open = place.map(|place| Dir::new(self, place, &Listing::new())).into_iter().collect();
-        let below = Below { tree: self, open, path: Some(Path::root()), values: false, waiting: None };
+        let below = Below { tree: self, open, path: Some(Path::root()), deep: true, values: false, waiting: None };
         Ok(Walk { window: Window::new(&*self.store), below })
+    }
+
+    /// Returns the entries of the directory at `path` whose steps are within `bounds`, in order, for who will want every
+    /// value: they are read ahead as those of [`Tree::walk_values`] are.
+    ///
+    /// ```
+    /// # use bristlecone::Repo;
+    /// # let mut tree = Repo::memory().tree();
+    /// for n in 0..100 {
+    ///     tree.set(format!("dir/{n:02}"), format!("value {n}"))?;
+    /// }
+    /// let some = tree.range_values("dir", "10".."13")?;
+    /// let values: Vec<_> = some.map(|entry| entry?.contents()).collect::<Result<_, _>>()?;
+    /// assert_eq!(values[2].as_deref(), Some(&b"value 12"[..]));
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Tree::get`].
+    pub fn range_values<K: AsRef<[u8]>>(
+        &self,
+        path: impl AsPath,
+        bounds: impl RangeBounds<K>,
+    ) -> Result<impl Iterator<Item = Result<DirEntry<'_, F>>>> {
+        let place = self.walk(path.as_path()?.as_bytes())?;
+        let open = place.map(|place| Dir::new(self, place, &Listing::new().range(bounds))).into_iter().collect();
+        let below = Below { tree: self, open, path: None, deep: false, values: true, waiting: None };
+        let walk = Walk { window: Window::new(&*self.store), below };
+        Ok(walk.map(|found| found.map(|(_, entry)| entry)))
     }
 
     /// As [`Tree::walk_all`], for who will want every value: where the store does not lend them, they are read ahead
@@ -73,6 +104,8 @@ struct Below<'t, F: Format> {
     // Directories that are being listed, each in the one before, and the path of the last, which scouts do not know.
     open: Vec<Dir<'t, F>>,
     path: Option<Path>,
+    // Whether directories below are listed, too.
+    deep: bool,
     // Whether values are wanted, and the entry whose value is.
     values: bool,
     waiting: Option<(Path, DirEntry<'t, F>)>,
@@ -120,7 +153,9 @@ impl<'t, F: Format> bristlecone_core::Walk<'t, Store<F>> for Below<'t, F> {
                 }
                 None => Path::root(),
             };
-            if let Binding::Dir(place) = &entry.binding {
+            if let Binding::Dir(place) = &entry.binding
+                && self.deep
+            {
                 let below = Dir::new(self.tree, *place, &Listing::new());
                 self.open.push(if self.path.is_some() { below } else { below.scout(true) });
             } else {
@@ -136,7 +171,7 @@ impl<'t, F: Format> bristlecone_core::Walk<'t, Store<F>> for Below<'t, F> {
 
     fn scout(&self, _: bool) -> Self {
         let open = self.open.iter().map(|dir| dir.scout(true)).collect();
-        Self { tree: self.tree, open, path: None, values: self.values, waiting: self.waiting.clone() }
+        Self { open, path: None, waiting: self.waiting.clone(), ..*self }
     }
 
     fn skip(&mut self) {

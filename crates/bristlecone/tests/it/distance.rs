@@ -766,6 +766,26 @@ fn values_are_read_in_few_calls<F: Format>(format: F) {
     assert_eq!(count, 1540);
     let reads = far.assert_within(F::NAME, depth);
     assert!(reads.bytes > AHEAD_BYTES_MAX as u64, "{reads:?}");
+
+    // Those of one directory, from one name to another; what it leads to further down is not read.
+    let mut some = far.near.checkout(head).unwrap();
+    for n in 0..2000 {
+        some.set(format!("many/f{n:04}"), format!("{n}").repeat(50)).unwrap();
+        some.set(format!("many/f{n:04}-below/v"), "not read").unwrap();
+    }
+    let root = some.write().unwrap();
+    let depth = far.depth(&[root], &[Kind::Node, Kind::Contents]);
+    let tree = far.far.tree_at(root);
+    far.slow.take_reads();
+    let values = tree.range_values("many", "f0100".."f1900").unwrap().map(|entry| entry.unwrap());
+    let values: Vec<_> = values.filter_map(|entry| Some((entry.step().to_vec(), entry.contents().unwrap()?))).collect();
+    assert_eq!(values.len(), 1800);
+    assert!(values.iter().all(|(step, value)| {
+        let number = std::str::from_utf8(&step[1..]).unwrap().parse::<u32>().unwrap();
+        **value == *format!("{number}").repeat(50).as_bytes()
+    }));
+    let reads = far.assert_within(&format!("{} range", F::NAME), depth);
+    assert!(reads.objects < 3500, "{reads:?}");
 }
 
 #[test]
