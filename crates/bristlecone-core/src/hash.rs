@@ -97,7 +97,10 @@ impl FromStr for Oid {
 
     fn from_str(text: &str) -> Result<Self, OidError> {
         let digits = text.as_bytes();
-        if digits.is_empty() || !digits.len().is_multiple_of(2) || digits.len() > 2 * Self::BYTES_MAX {
+        if !digits.len().is_multiple_of(2) {
+            return Err(OidError::OddDigits { digits: digits.len() });
+        }
+        if digits.is_empty() || digits.len() > 2 * Self::BYTES_MAX {
             return Err(OidError::Length { bytes: digits.len() / 2 });
         }
         let mut bytes = [0; Self::BYTES_MAX];
@@ -174,6 +177,16 @@ pub enum OidError {
         /// How many bytes were given.
         bytes: usize,
     },
+    /// A byte is written as two digits, and there is one too few.
+    OddDigits {
+        /// How many digits were given.
+        digits: usize,
+    },
+    /// The id of a commit, a tree or a tag is not whole.
+    Short {
+        /// How many bytes were given.
+        bytes: usize,
+    },
     /// A character is no hexadecimal digit.
     Digit {
         /// The offending byte.
@@ -186,6 +199,12 @@ impl fmt::Display for OidError {
         match self {
             Self::Length { bytes } => {
                 write!(f, "an object id has 1 to 32 bytes (2 to 64 hexadecimal digits), not {bytes} bytes")
+            }
+            Self::OddDigits { digits } => {
+                write!(f, "an object id is written in pairs of hexadecimal digits; {digits} were given, which is odd")
+            }
+            Self::Short { bytes } => {
+                write!(f, "a whole id has 40 or 64 hexadecimal digits, not {}; a revision may be shorter", 2 * bytes)
             }
             Self::Digit { digit } => {
                 write!(f, "an object id is written in hexadecimal digits; found byte {digit:#04x}")

@@ -122,8 +122,13 @@ macro_rules! typed_ids {
         impl FromStr for $name {
             type Err = OidError;
 
+            /// Parses a whole id, of 20 or 32 bytes.
             fn from_str(text: &str) -> Result<Self, OidError> {
-                text.parse().map(Self::new)
+                let oid: Oid = text.parse()?;
+                match oid.as_bytes().len() {
+                    20 | 32 => Ok(Self::new(oid)),
+                    bytes => Err(OidError::Short { bytes }),
+                }
             }
         }
     )*};
@@ -156,6 +161,7 @@ mod tests {
         assert_eq!(BTreeSet::from([bare, placed]).len(), 1);
         assert_eq!(placed.to_string().parse(), Ok(bare));
         assert!(CommitId::new(Oid::from_array([6; 32])) < bare);
+        assert_eq!("abcd".parse::<CommitId>(), Err(OidError::Short { bytes: 2 }));
     }
 
     #[test]

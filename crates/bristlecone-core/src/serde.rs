@@ -91,7 +91,7 @@ mod tests {
         assert_eq!(bytes(&[7; 20]).unwrap().as_bytes(), [7; 20]);
         assert!(bytes(&[]).is_err() && bytes(&[7; 33]).is_err());
         let text = StrDeserializer::<ValueError>::new("0707");
-        assert_eq!(TagId::deserialize(text).unwrap().oid().as_bytes(), [7; 2]);
+        assert_eq!(Oid::deserialize(text).unwrap().as_bytes(), [7; 2]);
         assert!(TagId::deserialize(BytesDeserializer::<ValueError>::new(b"\xff")).is_err());
     }
 }

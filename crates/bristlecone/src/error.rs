@@ -212,7 +212,9 @@ impl fmt::Display for Error {
             Self::RefName { name } => {
                 write!(
                     f,
-                    "\"{name}\" cannot be the name of a ref here: 1 to 1024 bytes, no NUL, each ref once in a step"
+                    "\"{name}\" cannot name a ref, or is named twice in one step: a name has 1 to 1024 bytes; none of its parts \
+                     is empty, begins with a dot or ends with .lock; it has no space, control character, \"..\", \"@{{\" or any \
+                     of ~^:?*[\\, and does not end with a dot"
                 )
             }
             Self::RefMoved { name, .. } => write!(f, "the ref {name} has moved; read it again and retry"),

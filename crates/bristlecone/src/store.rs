@@ -2,6 +2,7 @@
 
 use std::{
     cell::RefCell,
+    fmt,
     ops::Deref,
     sync::{
         Arc, Mutex, PoisonError,
@@ -17,7 +18,6 @@ use crate::{Backend, Batch, Durability, Error, Result, Snapshot, repo::resolve};
 static NEXT_NUMBER: AtomicU32 = AtomicU32::new(1);
 
 /// A format over a backend.
-#[derive(Debug)]
 pub(crate) struct Shared<F> {
     pub(crate) format: F,
     pub(crate) backend: Arc<dyn Backend>,
@@ -106,12 +106,25 @@ impl<F: Format> Shared<F> {
     }
 }
 
+impl<F: fmt::Debug> fmt::Debug for Shared<F> {
+    /// Says which backend it is: what that holds would fill pages.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Shared");
+        shown.field("format", &self.format).field("backend", &self.backend.name()).finish_non_exhaustive()
+    }
+}
+
 /// A format over a snapshot of a backend: what trees and walks read from.
-#[derive(Debug)]
 pub(crate) struct Store<F> {
     pub(crate) format: F,
     pub(crate) shared: Arc<Shared<F>>,
     pub(crate) snapshot: Arc<dyn Snapshot>,
+}
+
+impl<F: fmt::Debug> fmt::Debug for Store<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.shared.fmt(f)
+    }
 }
 
 impl<F> Deref for Store<F> {

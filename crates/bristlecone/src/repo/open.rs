@@ -22,6 +22,32 @@ impl Repo<Native> {
         Self::open_as(dir.as_ref(), options, false)
     }
 
+    /// Opens the store of the native format in the folder `dir`, or makes it where there is none. Of several who do so at a
+    /// time one makes it.
+    ///
+    /// ```
+    /// # use bristlecone::{DiskOptions, Repo};
+    /// # let dir = tempfile::tempdir()?;
+    /// let first = Repo::open_or_create(dir.path().join("data"), DiskOptions::default())?;
+    /// drop(first);
+    /// assert!(Repo::open_or_create(dir.path().join("data"), DiskOptions::default())?.branches()?.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Repo::open`] and [`Repo::create`].
+    pub fn open_or_create(dir: impl AsRef<Path>, options: DiskOptions) -> Result<Self> {
+        let dir = dir.as_ref();
+        match Self::open(dir, options.clone()) {
+            Err(Error::NoStore { .. }) => {}
+            opened => return opened,
+        }
+        match Self::create(dir, Native::new(), options.clone()) {
+            Err(Error::Exists { .. }) => Self::open(dir, options),
+            made => made,
+        }
+    }
+
     /// Opens the store of the native format in the folder `dir` for reading only; nothing is written, not even a repair.
     ///
     /// # Errors
