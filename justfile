@@ -1,14 +1,31 @@
-# One line each; anything with logic is a Rust test or binary, or .ci/run.
+# One line each; anything with logic is a Rust test or binary, or in .ci.
 
+# What every change must pass.
 ci:
     bash .ci/run
 
 test:
     cargo test --workspace
 
+# Format, lint and unit tests: two minutes once it has been built.
+quick:
+    cargo fmt --all --check && cargo clippy --workspace --all-targets -- -D warnings && cargo test --workspace --lib
+
+# Checks that take long, each by itself: `just lane features`, `just lane nightly`. CONTRIBUTING.md lists them.
+lane *args:
+    .ci/lane {{args}}
+
 # Trees of 1,024 levels on stacks of 256 KiB, with the frames of a build without optimisation.
 deep:
-    CARGO_PROFILE_TEST_OPT_LEVEL=0 cargo test -p bristlecone --test depth
+    .ci/lane deep
+
+# Over a million crash points; 100 million model operations.
+long:
+    .ci/lane crash
+
+# Lines of the product and of the laboratory by crate, tests apart, at some revisions: `just size main HEAD`.
+size *revisions:
+    .ci/size {{revisions}}
 
 # Everything that is measured, its rows kept, drawn, and written into the pages. Arguments: `just bench --trace FILE`.
 bench *args:
@@ -17,19 +34,3 @@ bench *args:
 # What no test notices: 60 changes of the engine, one at a time, drawn by a seed. `just mutate 7`, `just mutate 8 20`.
 mutate *args:
     cargo run --quiet -p bristlecone-mutate -- {{args}}
-
-# Both libraries with each choice of features, documentation and all tests: 15 minutes.
-features:
-    #!/usr/bin/env bash
-    set -euo pipefail
-    for features in "" git tezos; do
-        chosen=(--no-default-features --features "$features")
-        for package in bristlecone-core bristlecone; do
-            RUSTDOCFLAGS="-D warnings" cargo doc -p "$package" --no-deps "${chosen[@]}"
-            cargo test -p "$package" "${chosen[@]}"
-        done
-    done
-
-# Over a million crash points; 100 million model operations.
-long:
-    BRISTLECONE_CRASH_POINTS=1000000 cargo test --release -p bristlecone --test it -- --ignored --nocapture
