@@ -20,7 +20,7 @@ use std::{
 use bristlecone::{
     Damage, Error as StoreError, Format, Kind, ObjRef, Object, Oid, RefTarget, Snapshot,
     core::{
-        Checked,
+        AHEAD_BYTES_MAX, AHEAD_OBJECTS_MAX, Checked,
         git::{self, Algorithm},
     },
     disk::CheckSummary,
@@ -201,6 +201,7 @@ fn objects(
     let mut damages = Vec::new();
     let mut checked = Checked::new();
     let snapshot = repo.backend().snapshot(&[]);
+    let mut named = References { snapshot: &*snapshot, waiting: Vec::new(), wrong: Vec::new() };
     repo.backend().each_object(
         &mut |oid, object| {
             *objects += 1;
@@ -225,16 +226,51 @@ fn objects(
                 if kind == Kind::Commit && object.kind() == Kind::Commit && shallow.contains(&oid) {
                     continue;
                 }
-                if let Some(reason) = wrong_reference(&*snapshot, kind, &at) {
-                    findings.insert(Finding::of(oid, reason));
-                }
+                named.add(oid, kind, at);
             }
             Ok(())
         },
         &mut |damage| damages.push(damage),
     )?;
     findings.extend(damages.into_iter().map(Finding::from));
+    named.look();
+    findings.extend(named.wrong.into_iter().map(|(oid, reason)| Finding::of(oid, reason)));
     Ok(())
+}
+
+/// What objects name, looked at many a call.
+struct References<'s> {
+    snapshot: &'s dyn Snapshot,
+    // Which object names what.
+    waiting: Vec<(Oid, Kind, ObjRef)>,
+    wrong: Vec<(Oid, String)>,
+}
+
+impl References<'_> {
+    fn add(&mut self, by: Oid, kind: Kind, at: ObjRef) {
+        self.waiting.push((by, kind, at));
+        if self.waiting.len() == AHEAD_OBJECTS_MAX {
+            self.look();
+        }
+    }
+
+    /// Looks at all that waits.
+    fn look(&mut self) {
+        let places: Vec<ObjRef> = self.waiting.iter().map(|(_, _, at)| *at).collect();
+        let mut next = 0;
+        while next < places.len() {
+            let found = match self.snapshot.read_many(&places[next..], AHEAD_BYTES_MAX) {
+                Ok(found) if !found.is_empty() => found.into_iter().map(Ok).collect(),
+                Ok(_) => vec![self.snapshot.read(&places[next])],
+                Err(error) => vec![Err(error)],
+            };
+            for ((by, kind, at), found) in self.waiting[next..].iter().zip(&found) {
+                self.wrong.extend(wrong_reference(*kind, at, found).map(|reason| (*by, reason)));
+            }
+            next += found.len();
+        }
+        self.waiting.clear();
+    }
 }
 
 /// Where the reason lies that an object is not sound.
@@ -311,8 +347,8 @@ fn children(format: &impl Format, object: &Object<'_>) -> Vec<(Kind, ObjRef)> {
 }
 
 /// Returns what is wrong with a reference: there is nothing, something damaged, or something of another kind.
-fn wrong_reference(snapshot: &dyn Snapshot, kind: Kind, at: &ObjRef) -> Option<String> {
-    match snapshot.read(at) {
+fn wrong_reference(kind: Kind, at: &ObjRef, found: &bristlecone::Result<Option<Object<'_>>>) -> Option<String> {
+    match found {
         Ok(Some(object)) if fits(kind, object.kind()) => None,
         Ok(Some(object)) => {
             Some(format!("it names {} as a {kind} object, which is a {} object", at.oid, object.kind()))
@@ -343,7 +379,7 @@ fn check_refs(repo: &AnyRepo, refs: &BTreeMap<String, RefTarget>, report: &mut R
     for (name, target) in refs {
         let RefTarget::Object(at) = target else { continue };
         let kind = named_kind(&*snapshot, name, at);
-        let reason = wrong_reference(&*snapshot, kind, at).or_else(|| no_whole(repo, &*snapshot, kind, at));
+        let reason = wrong_reference(kind, at, &snapshot.read(at)).or_else(|| no_whole(repo, &*snapshot, kind, at));
         if let Some(reason) = reason {
             let reason = format!("the ref {name}: {reason}");
             report.findings.insert(Finding { place: None, oid: Some(at.oid), reason });
@@ -452,3 +488,6 @@ impl Reach<'_> {
         sound.then(|| children(self.repo.format(), &object))
     }
 }
+
+#[cfg(test)]
+mod tests;
