@@ -280,7 +280,7 @@ impl<S: Source, T: Task> Source for Foreseen<'_, S, T> {
             return Ok(object);
         }
         let mut ahead = self.ahead.borrow_mut();
-        if ahead.call.objects() <= 1 && ahead.call.is_single() {
+        if ahead.call.is_single() {
             return self.source.read(kind, at);
         }
         self.far.set(true);
