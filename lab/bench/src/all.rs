@@ -11,13 +11,14 @@ use std::{
 use clap::Args;
 
 use crate::{
-    BenchError, cli,
-    cli::Common,
+    BenchError,
     error::Result,
     job::{Job, Target},
     measure::cores,
-    optims, peers,
-    report::{charts, json, page::Contents, published, readme},
+    optims,
+    options::{Common, positive},
+    peers,
+    report::{self, charts, json, page::Contents, published, readme},
     session::Session,
     suite::Plan,
     sweep,
@@ -68,10 +69,10 @@ pub struct AllArgs {
     #[arg(long)]
     pub regen: bool,
     /// The task counts of step 4, separated by commas
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = cli::positive, default_values_t = sweep::COUNTS)]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = positive, default_values_t = sweep::COUNTS)]
     pub parallel_fibers: Vec<usize>,
     /// The threads that share the tasks of step 4; as many as there are cores if not given
-    #[arg(long, value_name = "N", value_parser = cli::positive)]
+    #[arg(long, value_name = "N", value_parser = positive)]
     pub parallel_domains: Option<usize>,
     /// The trace
     #[command(flatten)]
@@ -89,7 +90,7 @@ pub struct AllArgs {
 /// Does what the options ask for.
 ///
 /// # Errors
-/// As [`cli::run`].
+/// As [`cli::run`](crate::cli::run).
 pub(crate) fn run(args: &AllArgs, json: bool) -> Result<()> {
     let places = Places::new(args);
     // A broken file should not cost the minutes of a run.
@@ -108,7 +109,7 @@ pub(crate) fn run(args: &AllArgs, json: bool) -> Result<()> {
     }
     let session = measure(args, &places)?;
     publish(args, &places)?;
-    cli::show(&session.rows, json);
+    report::show(&session.rows, json);
     session.verdict()
 }
 

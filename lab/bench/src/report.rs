@@ -1,6 +1,7 @@
 //! Results: rows of JSON first, and the tables, charts and pages that are made from them.
 
 pub(crate) mod charts;
+mod figures;
 pub mod json;
 pub(crate) mod page;
 mod peers;
@@ -14,5 +15,7 @@ mod svg;
 pub mod table;
 mod views;
 
+pub use figures::{GiantFigures, ImportFigures, ReplayFigures, Rows, SampleFigures};
 pub use row::{Row, median};
 pub use views::sections;
+pub(crate) use views::show;

@@ -1,14 +1,11 @@
 //! Charts of replays.
 
 use super::{colour, legend, mark};
-use crate::{
-    replay::SampleFigures,
-    report::{
-        Row,
-        select::{COLUMNS, column_name},
-        svg::{Axis, Bar, Bars, Form, Group, Line, Lines, Panel},
-        table::{bytes, count, rate, short, time},
-    },
+use crate::report::{
+    Row, SampleFigures,
+    select::{COLUMNS, column_name},
+    svg::{Axis, Bar, Bars, Form, Group, Line, Lines, Panel},
+    table::{bytes, count, rate, short, time},
 };
 
 /// How a replay went: rows per second, memory and the latency of commits over the commits, for each backend. Of several
