@@ -9,7 +9,7 @@ use std::{
 
 use bristlecone::{Error, PathError, VALUE_BYTES_MAX, report};
 use bristlecone_any::{Error as AnyError, ErrorKind, folder::FolderError, revision::RevisionError, short_branch};
-use bristlecone_git::transfer::TransferError;
+use bristlecone_git::history::TransferError;
 
 use crate::text;
 

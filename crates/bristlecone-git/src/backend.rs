@@ -17,7 +17,7 @@ use bristlecone::{
     RefTarget, Result, Snapshot, core::git::Algorithm, storage::Storage,
 };
 
-use crate::{
+use crate::repository::{
     files::Files,
     layout::Layout,
     odb::{Odb, OdbOptions},

@@ -25,7 +25,7 @@ use std::{
 
 use bristlecone::{EntryKind, Error, Kind, Oid, Result, core::git::Algorithm, report};
 
-use crate::layout::Layout;
+use crate::repository::layout::Layout;
 
 mod attributes;
 mod check;

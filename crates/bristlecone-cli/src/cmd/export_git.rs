@@ -3,7 +3,7 @@
 use std::{path::Path, time::Instant};
 
 use bristlecone::core::git::Algorithm;
-use bristlecone_git::transfer::{self, ExportOptions, ExportReport, RefState};
+use bristlecone_git::history::{self, ExportOptions, ExportReport, RefState};
 
 use super::{
     Context,
@@ -39,7 +39,7 @@ pub(super) fn run(wanted: Wanted<'_>, context: &mut Context) -> Result<()> {
         .scratch(scratch(&opened));
     let mut progress = Progress::new("exported", None);
     ending::makes(Made::git(wanted.to));
-    let report = transfer::export(store, opened.repo.backend(), wanted.to, &options, &mut |status| {
+    let report = history::export(store, opened.repo.backend(), wanted.to, &options, &mut |status| {
         progress.tick_with(|seconds| line(&status, seconds));
     })?;
     ending::made_it();

@@ -6,7 +6,7 @@ use bristlecone::{
     Oid,
     storage::{RealStorage, Storage},
 };
-use bristlecone_git::transfer::{self, Counts, ImportOptions, ImportReport, MovedRef, RefState, Repository, Status};
+use bristlecone_git::history::{self, Counts, ImportOptions, ImportReport, MovedRef, RefState, Repository, Status};
 
 use super::Context;
 use crate::{
@@ -47,7 +47,7 @@ pub(super) fn run(wanted: Wanted<'_>, context: &mut Context) -> Result<()> {
         .scratch(scratch(&opened))
         .layout(opened.repo.git().map(|(_, layout)| (**layout).clone()));
     let mut progress = Progress::new("imported", None);
-    let report = transfer::import(&from, store, opened.repo.backend(), &options, &mut |status| {
+    let report = history::import(&from, store, opened.repo.backend(), &options, &mut |status| {
         progress.tick_with(|seconds| line(&status, seconds));
     })?;
     drop(progress);
@@ -85,7 +85,7 @@ fn begin_work(opened: &Opened, from: &Repository) -> String {
 }
 
 /// Returns the store of a history, if the format can hold one.
-pub(super) fn store_of(format: &AnyFormat) -> Result<transfer::Store> {
+pub(super) fn store_of(format: &AnyFormat) -> Result<history::StoreFormat> {
     format.transfer_store().ok_or_else(|| {
         let way = "use a store of the format git or native, such as `cone init --format git` makes";
         Failure::usage(format!("the format {} cannot hold a history of Git; {way}", format.name()))

@@ -18,7 +18,7 @@ use super::{
     shared::{Shared, Writer, placeless},
     worker::FLUSH,
 };
-use crate::{
+use crate::repository::{
     files::Unsynced,
     refs::{Held, LogLine, STORE_HEAD, Staged, check_name},
 };

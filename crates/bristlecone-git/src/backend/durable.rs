@@ -112,7 +112,7 @@ impl Shared {
         // Also for the sake of packs that were folded and removed: they may be torn, and must not come back.
         self.files.sync_dir(PACKS)?;
         for &oid in &loose {
-            if !own.contains(&format!("objects/{}", crate::odb::loose::name(&oid))) {
+            if !own.contains(&format!("objects/{}", crate::repository::odb::loose::name(&oid))) {
                 objects::sync_closed_loose(&self.files, self.options.algorithm, oid)?;
             }
         }

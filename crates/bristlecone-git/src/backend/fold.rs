@@ -23,7 +23,7 @@ use super::{
     shared::{Shared, Writer},
     worker::FOLD,
 };
-use crate::pack::{self, FoldOptions};
+use crate::repository::pack::{self, FoldOptions};
 
 /// Objects and bytes of a pack of the lowest class, at most.
 const OBJECTS_MAX: u64 = 2000;

@@ -23,7 +23,7 @@ use bristlecone::{
     storage::{OpenMode, StorageFile},
 };
 
-use crate::files::{Files, read_to_end};
+use crate::repository::files::{Files, read_to_end};
 
 /// The folder of everything of ours in a repository.
 pub(super) const OURS: &str = "bristlecone";
@@ -134,7 +134,7 @@ impl Journal {
     fn head(&mut self, slot: usize) -> Result<Vec<u8>> {
         if self.slots[slot].is_none() {
             self.slots[slot] = match self.files.open_raw(NAMES[slot], OpenMode::Write) {
-                Err(error) if crate::files::is_absent(&error) => return Ok(Vec::new()),
+                Err(error) if crate::repository::files::is_absent(&error) => return Ok(Vec::new()),
                 opened => Some(self.files.named(NAMES[slot], opened)?),
             };
         }

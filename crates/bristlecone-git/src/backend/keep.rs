@@ -26,7 +26,7 @@ use super::{
     objects::{PACKS, part_of},
     shared::lock,
 };
-use crate::{
+use crate::repository::{
     files::{DAY, Files, Found, below, is_absent, passing_name},
     pack::FOLDED,
 };

@@ -18,7 +18,7 @@ use bristlecone::{
 };
 
 use super::keep::{self, Keep, Keeps};
-use crate::{
+use crate::repository::{
     error,
     files::{Files, Unsynced, folder, is_absent, passing_name},
     odb::loose,

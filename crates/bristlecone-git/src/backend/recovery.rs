@@ -20,7 +20,7 @@ use super::{
     objects::{self, PACKS},
     walk::Walk,
 };
-use crate::{
+use crate::repository::{
     files::{Files, below},
     odb::{Odb, loose},
     pack::Pack,
@@ -218,7 +218,7 @@ fn remove_torn_loose(files: &Files, algorithm: Algorithm) -> Result<()> {
             let mut raw = Vec::new();
             let whole = format!("{fan_out}{name}").parse::<Oid>().is_ok_and(|oid| {
                 loose::decode(&bytes, &mut raw)
-                    .is_ok_and(|kind| crate::odb::check_id(algorithm, &oid, kind, &raw).is_ok())
+                    .is_ok_and(|kind| crate::repository::odb::check_id(algorithm, &oid, kind, &raw).is_ok())
             });
             if whole {
                 continue;

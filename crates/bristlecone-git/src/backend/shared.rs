@@ -26,7 +26,7 @@ use super::{
     unsynced::OpenFiles,
     worker::{JOBS, worker},
 };
-use crate::{
+use crate::repository::{
     files::{DAY, Files},
     odb::Odb,
     refs::{LockWait, LogRules, MoveRules, Refs, STORE_HEAD},

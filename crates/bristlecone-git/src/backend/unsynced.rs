@@ -14,7 +14,7 @@ use std::{
 use bristlecone::{Result, storage::StorageFile};
 
 use super::{objects::PACKS, shared::lock};
-use crate::files::{Files, Unsynced};
+use crate::repository::files::{Files, Unsynced};
 
 /// So many files stay open at most before everything is made durable.
 const FILES_MAX: usize = 256;

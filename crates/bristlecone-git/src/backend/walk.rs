@@ -8,7 +8,7 @@ use bristlecone::{
 };
 
 use super::objects::PACKS;
-use crate::{files::Files, odb::Odb};
+use crate::repository::{files::Files, odb::Odb};
 
 /// A search through everything that commits lead to, which goes no further than what is trusted.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use std::{
 
 use bristlecone::{Error, Oid, Result};
 
-use crate::layout::{Config, Layout};
+use crate::repository::layout::{Config, Layout};
 
 /// A working tree and what is checked out in it.
 #[derive(Clone, Debug, PartialEq, Eq)]

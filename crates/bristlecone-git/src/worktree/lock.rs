@@ -12,7 +12,7 @@ use bristlecone::{
     storage::{OpenMode, Storage, StorageFile},
 };
 
-use crate::{
+use crate::repository::{
     files::{self, Files, Found},
     refs::holder,
 };

@@ -9,7 +9,7 @@ use std::{
 use bristlecone::Result;
 
 use super::settings::Settings;
-use crate::layout::{Layout, expanded};
+use crate::repository::layout::{Layout, expanded};
 
 /// Returns the folder or file of a repository that belongs to somebody else, and the number of that user, unless the
 /// settings of the user or of the machine say that the repository is safe (`safe.directory`).

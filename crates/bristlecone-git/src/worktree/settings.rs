@@ -14,7 +14,7 @@ use super::{
     glob::Glob,
     heads::{WorktreeHead, head},
 };
-use crate::layout::{Config, Layout, expanded};
+use crate::repository::layout::{Config, Layout, expanded};
 
 const MACHINE: &str = "/etc/gitconfig";
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use bristlecone::{Error, Oid, RefTarget, Result, core::git::Algorithm};
 
 use super::heads::{WorktreeHead, head};
-use crate::{layout::Layout, refs::Refs};
+use crate::repository::{layout::Layout, refs::Refs};
 
 /// How many symbolic refs are followed in a row. Git follows as many.
 const SYMBOLIC_MAX: usize = 5;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{Item, Refusal, index::Index, read_index};
-use crate::layout::Layout;
+use crate::repository::layout::Layout;
 
 /// The paths that the index has. It is read once and without a lock: Git replaces the file as a whole.
 #[derive(Debug)]

@@ -1,0 +1,115 @@
+//! Out of a store of the format `native`: Git's bytes of every object, made again.
+//!
+//! As trees of Git are walked, newest first, each compared with the version of the same path that was made before:
+//! what differs between two directories is told by the format, and their bytes are spliced.
+
+use std::{collections::HashSet, sync::Arc};
+
+use bristlecone::{
+    Backend, Error, Format, Kind, Native, ObjRef, Oid, Result, Snapshot,
+    core::git::{self, Algorithm, Git},
+};
+
+use crate::history::{
+    error::TransferError,
+    export::{
+        exported::{Exported, NATIVE},
+        into_packs::IntoPacks,
+        native_walk::WalkNative,
+    },
+    ids::Ids,
+    objects::Objects,
+    pipeline::{
+        self,
+        contract::{Meters, There},
+        writer::Outcome,
+    },
+    report::Status,
+    staging::Pool,
+    table::{Scratch, Table},
+};
+
+/// What is to be exported.
+pub(crate) struct Job<'a> {
+    pub(crate) native: Native,
+    pub(crate) backend: Arc<dyn Backend>,
+    /// The hash of Git's ids.
+    pub(crate) algorithm: Algorithm,
+    pub(crate) tips: &'a [(String, Oid)],
+    pub(crate) cut: &'a HashSet<Oid>,
+    /// What is in the repository, by Git's ids.
+    pub(crate) there: &'a dyn There,
+    pub(crate) scratch: &'a Scratch,
+}
+
+/// Writes a history into packs.
+pub(crate) fn run(
+    job: Job<'_>,
+    target: &mut IntoPacks<'_>,
+    progress: &mut dyn FnMut(Status),
+) -> Result<Outcome, TransferError> {
+    let meters = Meters::default();
+    let exported = Exported::find(&job.native, &*job.backend, job.there, job.algorithm, job.scratch)?;
+    let objects = NativeObjects { native: job.native, snapshot: job.backend.snapshot(&[]) };
+    let (width, backend) = (NATIVE.oid_bytes(), job.backend.clone());
+    let walker = |outlet, meters| WalkNative {
+        native: job.native,
+        git: Git::new(job.algorithm),
+        source: Pool::new(backend, None),
+        there: job.there,
+        exported: &exported,
+        natives: Ids::new(width, job.scratch),
+        numbers: Vec::new(),
+        gits: Ids::new(job.algorithm.oid_bytes(), job.scratch),
+        commits: Table::new(job.algorithm.oid_bytes(), job.scratch),
+        cut: job.cut,
+        outlet,
+        meters,
+        commit: None,
+        path: Vec::new(),
+        shadow: None,
+        shadow_bytes: 0,
+    };
+    let inner = pipeline::Job {
+        objects: &objects,
+        algorithm: NATIVE,
+        tips: job.tips,
+        // Whose parents are not in the store has none there.
+        cut: &HashSet::new(),
+        there: &exported,
+        commits: Ids::new(width, job.scratch),
+        walker,
+        scratch: job.scratch,
+        skip: false,
+        verify: false,
+    };
+    let mut outcome = pipeline::run(inner, &meters, target, progress)?;
+    outcome.cut.extend(job.cut.iter().map(|oid| (*oid, ObjRef::from(*oid))));
+    Ok(outcome)
+}
+
+/// Commits and tags of the store, spelled as Git would, with native ids.
+struct NativeObjects {
+    native: Native,
+    snapshot: Arc<dyn Snapshot>,
+}
+
+impl Objects for NativeObjects {
+    fn read(&self, oid: &Oid, out: &mut Vec<u8>) -> Result<Option<Kind>> {
+        let Some(object) = self.snapshot.read(&ObjRef::from(*oid))? else { return Ok(None) };
+        let bad = |source| Error::BadObject { oid: *oid, source };
+        out.clear();
+        Ok(Some(match object.kind() {
+            Kind::Commit => {
+                git::encode_commit(&self.native.decode_commit(&object).map_err(bad)?, out);
+                Kind::Commit
+            }
+            Kind::Tag => {
+                git::encode_tag(&self.native.decode_tag(&object).map_err(bad)?, out);
+                Kind::Tag
+            }
+            Kind::Pieces => Kind::Contents,
+            kind => kind,
+        }))
+    }
+}

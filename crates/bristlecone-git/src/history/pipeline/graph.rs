@@ -1,0 +1,262 @@
+//! The commits that are to be transferred, and their order.
+//!
+//! All are found first, by reading them once. What is kept of each is some dozens of bytes, so that a million commits
+//! fit; their own bytes are kept as long as they take little memory, else they are read again when their turn comes.
+
+use std::collections::BinaryHeap;
+
+use bristlecone::{Kind, Oid};
+
+use crate::history::{
+    error::{Lost, Origin, TransferError},
+    ids::Ids,
+    objects::{CommitHead, Objects, read_as},
+    table::{Scratch, Table},
+};
+
+/// Bytes of commits that are kept for their second use.
+const KEPT_BYTES: usize = 16 << 20;
+/// Marks the last parent in the list of all.
+const LAST: u32 = 1 << 31;
+const NONE: u32 = u32::MAX;
+
+/// What is known of a commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// To be transferred.
+    New,
+    /// To be transferred, and taken as if it had no parents: they were never fetched.
+    Cut,
+    /// It is where the rest is to go, with all that it leads to.
+    There,
+    /// Missing or damaged.
+    Lost,
+}
+
+/// Commits by number.
+#[derive(Debug)]
+pub(crate) struct Graph {
+    pub(crate) ids: Ids,
+    // Numbers below were there before: they are `State::There`.
+    first: u32,
+    states: Vec<State>,
+    seconds: Vec<i64>,
+    trees: Table,
+    // Where a commit's parents begin in `list`; `NONE` if it has none.
+    starts: Vec<u32>,
+    list: Vec<u32>,
+    kept: Vec<u8>,
+    // Where the bytes of a commit begin and end in `kept`.
+    ranges: Vec<(u32, u32)>,
+    width: usize,
+    queue: BinaryHeap<(i64, std::cmp::Reverse<u32>)>,
+    waiting: std::collections::HashMap<u32, Vec<Oid>>,
+    lost: Vec<(u32, Lost)>,
+}
+
+/// What decides how far commits are followed.
+pub(crate) struct Bounds<'a> {
+    /// Whether a commit is where the rest is to go; asked for each once.
+    pub(crate) there: &'a mut dyn FnMut(u32, &Oid) -> Result<bool, TransferError>,
+    /// Commits whose parents were never fetched.
+    pub(crate) cut: &'a std::collections::HashSet<Oid>,
+    /// Told how many commits were found.
+    pub(crate) progress: &'a mut dyn FnMut(u64),
+}
+
+impl Graph {
+    /// Begins with commits that have numbers already, all of them there.
+    pub(crate) fn new(ids: Ids, width: usize, scratch: &Scratch) -> Self {
+        Self {
+            first: ids.len(),
+            ids,
+            states: Vec::new(),
+            seconds: Vec::new(),
+            trees: Table::new(width, scratch),
+            starts: Vec::new(),
+            list: Vec::new(),
+            kept: Vec::new(),
+            ranges: Vec::new(),
+            width,
+            queue: BinaryHeap::new(),
+            waiting: std::collections::HashMap::new(),
+            lost: Vec::new(),
+        }
+    }
+
+    /// Returns what is known of a commit.
+    pub(crate) fn state(&self, number: u32) -> State {
+        match number.checked_sub(self.first) {
+            Some(index) => self.states[index as usize],
+            None => State::There,
+        }
+    }
+
+    /// Returns the root of a commit that is not there yet.
+    pub(crate) fn tree(&self, number: u32) -> Result<Oid, TransferError> {
+        let mut bytes = [0; Oid::BYTES_MAX];
+        self.trees.read(number - self.first, &mut bytes[..self.width])?;
+        Ok(Oid::new(&bytes[..self.width]).expect("ids have a valid length"))
+    }
+
+    /// Returns the parents of a commit that is not there yet; those that are to be taken for its parents.
+    pub(crate) fn parents(&self, number: u32) -> impl Iterator<Item = u32> + '_ {
+        let start = number.checked_sub(self.first).map_or(NONE, |index| self.starts[index as usize]);
+        let list = self.list.get(start as usize..).unwrap_or_default();
+        let count = list.iter().position(|parent| parent & LAST != 0).map_or(0, |last| last + 1);
+        list[..count].iter().map(|parent| parent & !LAST)
+    }
+
+    /// Returns the ids by number.
+    pub(crate) fn into_ids(self) -> Ids {
+        self.ids
+    }
+
+    /// Takes those that are lost out.
+    pub(crate) fn take_lost(&mut self) -> Vec<(u32, Lost)> {
+        std::mem::take(&mut self.lost)
+    }
+
+    /// Adds a commit that a ref or tag names, and returns its number.
+    pub(crate) fn tip(
+        &mut self,
+        objects: &impl Objects,
+        bounds: &mut Bounds<'_>,
+        oid: &Oid,
+        from: impl Fn() -> Origin,
+    ) -> Result<u32, TransferError> {
+        self.visit(objects, bounds, oid, from)
+    }
+
+    /// Follows all commits to their ends.
+    pub(crate) fn follow(&mut self, objects: &impl Objects, bounds: &mut Bounds<'_>) -> Result<(), TransferError> {
+        while let Some((_, std::cmp::Reverse(number))) = self.queue.pop() {
+            let parents = self.waiting.remove(&number).unwrap_or_default();
+            if parents.is_empty() {
+                continue;
+            }
+            let child = self.ids.oid(number)?;
+            let mut numbers = Vec::with_capacity(parents.len());
+            for parent in &parents {
+                numbers.push(self.visit(objects, bounds, parent, || Origin::Child(child))?);
+            }
+            let start = self.list.len() as u32;
+            self.list.extend(numbers);
+            if let Some(last) = self.list.last_mut() {
+                *last |= LAST;
+            }
+            self.starts[(number - self.first) as usize] = start;
+        }
+        (bounds.progress)(self.states.len() as u64);
+        Ok(())
+    }
+
+    fn visit(
+        &mut self,
+        objects: &impl Objects,
+        bounds: &mut Bounds<'_>,
+        oid: &Oid,
+        from: impl Fn() -> Origin,
+    ) -> Result<u32, TransferError> {
+        if let Some(number) = self.ids.get(oid)? {
+            if number < self.first {
+                (bounds.there)(number, oid)?;
+            }
+            return Ok(number);
+        }
+        let number = self.ids.insert(oid)?;
+        let (mut state, mut seconds, mut tree, mut range) = (State::There, 0, *oid, (NONE, NONE));
+        if !(bounds.there)(number, oid)? {
+            match self.load(objects, oid, &mut range)? {
+                Ok(head) => {
+                    (seconds, tree) = (head.seconds, head.tree);
+                    let cut = bounds.cut.contains(oid);
+                    state = if cut && !head.parents.is_empty() { State::Cut } else { State::New };
+                    if state == State::New && !head.parents.is_empty() {
+                        self.waiting.insert(number, head.parents);
+                        self.queue.push((seconds, std::cmp::Reverse(number)));
+                    }
+                }
+                Err(damage) => {
+                    state = State::Lost;
+                    self.lost.push((number, Lost { kind: Kind::Commit, oid: *oid, damage, from: from() }));
+                }
+            }
+        }
+        self.states.push(state);
+        self.seconds.push(seconds);
+        self.trees.push(tree.as_bytes())?;
+        self.starts.push(NONE);
+        self.ranges.push(range);
+        if self.states.len().is_multiple_of(256) {
+            (bounds.progress)(self.states.len() as u64);
+        }
+        Ok(number)
+    }
+
+    /// Reads a commit; what is wrong with it, where it cannot be read.
+    fn load(
+        &mut self,
+        objects: &impl Objects,
+        oid: &Oid,
+        range: &mut (u32, u32),
+    ) -> Result<Result<CommitHead, Option<String>>, TransferError> {
+        let mut raw = Vec::new();
+        match read_as(objects, oid, Kind::Commit, &mut raw)? {
+            Ok(()) => {}
+            Err(damage) => return Ok(Err(damage)),
+        }
+        let Some(head) = CommitHead::parse(self.width, &raw) else {
+            return Ok(Err(Some("its first lines are not those of a commit".to_owned())));
+        };
+        if self.kept.len() + raw.len() <= KEPT_BYTES {
+            let start = self.kept.len() as u32;
+            self.kept.extend_from_slice(&raw);
+            *range = (start, self.kept.len() as u32);
+        }
+        Ok(Ok(head))
+    }
+
+    /// Replaces `out` by the bytes of a commit; what is wrong with it, where it cannot be read again.
+    pub(crate) fn bytes(
+        &self,
+        objects: &impl Objects,
+        number: u32,
+        out: &mut Vec<u8>,
+    ) -> Result<Result<(), Option<String>>, TransferError> {
+        let range = number.checked_sub(self.first).map_or((NONE, NONE), |index| self.ranges[index as usize]);
+        if range.0 != NONE {
+            out.clear();
+            out.extend_from_slice(&self.kept[range.0 as usize..range.1 as usize]);
+            return Ok(Ok(()));
+        }
+        read_as(objects, &self.ids.oid(number)?, Kind::Commit, out)
+    }
+
+    /// Returns the commits that are not there, newest first, and none before its children.
+    pub(crate) fn order(&self) -> Vec<u32> {
+        let mut children = vec![0u32; self.states.len()];
+        let index = |number: u32| (number - self.first) as usize;
+        for parent in self.list.iter().map(|parent| parent & !LAST).filter(|&parent| parent >= self.first) {
+            children[index(parent)] += 1;
+        }
+        let mut ready: BinaryHeap<(i64, std::cmp::Reverse<u32>)> = (0..self.states.len())
+            .filter(|&index| children[index] == 0)
+            .map(|index| (self.seconds[index], std::cmp::Reverse(self.first + index as u32)))
+            .collect();
+        let mut order = Vec::with_capacity(self.states.len());
+        while let Some((_, std::cmp::Reverse(number))) = ready.pop() {
+            if self.state(number) != State::There {
+                order.push(number);
+            }
+            for parent in self.parents(number).filter(|&parent| parent >= self.first) {
+                let left = &mut children[index(parent)];
+                *left -= 1;
+                if *left == 0 {
+                    ready.push((self.seconds[index(parent)], std::cmp::Reverse(parent)));
+                }
+            }
+        }
+        order
+    }
+}

@@ -1,0 +1,177 @@
+//! Objects on their way into a store: appended in large batches, and readable before they are.
+
+use std::{cell::RefCell, sync::Arc};
+
+use bristlecone::{
+    Backend, Batch, Bytes, Durability, Error, Kind, Location, ObjRef, Object, Oid, Result, Sink, Snapshot,
+    core::{Record, Source},
+};
+
+use crate::history::presence::Present;
+
+/// A batch is appended when it has so many bytes.
+const BATCH_BYTES: usize = 8 << 20;
+/// Marks a place in a batch, whose number follows.
+const IN_BATCH: u64 = 1 << 63;
+
+/// What was put and not appended yet, over a backend.
+pub(crate) struct Pool {
+    pub(crate) backend: Arc<dyn Backend>,
+    // Nothing leads to what is put, until all of it is: the snapshot keeps it.
+    pub(crate) snapshot: Arc<dyn Snapshot>,
+    batch: RefCell<Batch>,
+    buffer: RefCell<Vec<u8>>,
+    // Where the batches begin that were appended.
+    bases: Vec<Location>,
+    /// Asked for each object before it is put, where some may be there already.
+    present: Option<Present>,
+}
+
+/// Where an object is: a location, or a place in one of the pool's batches, which has its location later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place(pub(crate) u64);
+
+/// Places by number, in pieces, so that growing never takes twice the memory.
+#[derive(Debug, Default)]
+pub(crate) struct Places(Vec<Box<[Place; PLACES]>>);
+
+const PLACES: usize = 1 << 13;
+
+impl Places {
+    pub(crate) fn set(&mut self, number: u32, place: Place) {
+        let number = number as usize;
+        while self.0.len() * PLACES <= number {
+            self.0.push(Box::new([Place(u64::MAX); PLACES]));
+        }
+        self.0[number / PLACES][number % PLACES] = place;
+    }
+
+    pub(crate) fn get(&self, number: u32) -> Place {
+        let number = number as usize;
+        self.0.get(number / PLACES).map_or(Place(u64::MAX), |piece| piece[number % PLACES])
+    }
+}
+
+impl Pool {
+    pub(crate) fn new(backend: Arc<dyn Backend>, present: Option<Present>) -> Self {
+        let snapshot = backend.snapshot(&[]);
+        Self { backend, snapshot, batch: RefCell::default(), buffer: RefCell::default(), bases: Vec::new(), present }
+    }
+
+    /// Returns what to remember of a location that the pool gave.
+    pub(crate) fn place(&self, at: Location) -> Place {
+        match at.pending_offset() {
+            Some(offset) => Place(IN_BATCH | (self.bases.len() as u64) << 32 | offset),
+            None => Place(at.0),
+        }
+    }
+
+    /// Returns the location that a place has now.
+    pub(crate) fn location(&self, place: Place) -> Location {
+        if place.0 & IN_BATCH == 0 || place.0 == u64::MAX {
+            return Location(place.0);
+        }
+        let pending = Location::pending(place.0 & 0xffff_ffff);
+        match self.bases.get(((place.0 & !IN_BATCH) >> 32) as usize) {
+            Some(base) => pending.resolve(*base),
+            None => pending,
+        }
+    }
+
+    /// Returns a sink.
+    pub(crate) fn sink(&self) -> PoolSink<'_> {
+        PoolSink(self)
+    }
+
+    /// Appends what waits, if it is much, or if so much more would make it so.
+    pub(crate) fn tend(&mut self, coming: usize) -> Result<()> {
+        let waiting = self.batch.get_mut().bytes().len();
+        if waiting >= BATCH_BYTES || (waiting > 0 && waiting + coming > 4 * BATCH_BYTES) {
+            return self.append();
+        }
+        Ok(())
+    }
+
+    /// Appends what waits.
+    pub(crate) fn append(&mut self) -> Result<()> {
+        let batch = std::mem::take(self.batch.get_mut());
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let base = self.backend.append(batch, &[], Durability::None)?;
+        self.bases.push(base);
+        Ok(())
+    }
+
+    /// Appends what waits and makes everything durable.
+    pub(crate) fn flush(&mut self) -> Result<()> {
+        self.append()?;
+        self.backend.flush()
+    }
+}
+
+impl Source for Pool {
+    type Error = Error;
+
+    fn peek(&self, oid: &[u8], at: Location) -> Option<&[u8]> {
+        if at.pending_offset().is_some() { None } else { self.snapshot.peek(oid, at) }
+    }
+
+    fn read<'a>(&'a self, kind: Kind, at: &ObjRef) -> Result<Object<'a>> {
+        if let Some(object) = self.waiting(at) {
+            return Ok(object);
+        }
+        let Some(object) = self.snapshot.read(at)? else { return Err(Error::Missing { kind, oid: at.oid }) };
+        if object.kind() != kind && !(kind == Kind::Contents && object.kind() == Kind::Pieces) {
+            return Err(Error::WrongKind { oid: at.oid, found: object.kind(), expected: kind });
+        }
+        Ok(object)
+    }
+}
+
+impl Pool {
+    /// Copies an object out of the batch: the batch goes on growing meanwhile.
+    fn waiting(&self, at: &ObjRef) -> Option<Object<'static>> {
+        let batch = self.batch.borrow();
+        let offset = at.at.pending_offset().or_else(|| {
+            let unknown = !at.at.is_some();
+            batch.known(&at.oid).filter(|_| unknown).and_then(Location::pending_offset)
+        })?;
+        let bytes = batch.bytes().get(offset as usize..)?;
+        let record = Record::parse(bytes).ok().filter(|record| record.oid == at.oid.as_bytes())?;
+        let whole: Arc<[u8]> = Arc::from(&bytes[..record.bytes() as usize]);
+        Some(Object::from_record(&record, Bytes::from(whole), Location::pending(offset)))
+    }
+}
+
+/// Puts objects into a pool.
+pub(crate) struct PoolSink<'p>(&'p Pool);
+
+impl Sink for PoolSink<'_> {
+    fn put(&mut self, kind: Kind, oid: Oid, body: &[u8], children: &[Location], aux: &[u64]) -> Location {
+        if let Some(at) = self.stored(Some(kind), &oid) {
+            return at;
+        }
+        self.0.batch.borrow_mut().put(kind, oid, body, children, aux)
+    }
+
+    fn take_buffer(&mut self) -> Vec<u8> {
+        self.0.buffer.take()
+    }
+
+    fn give_buffer(&mut self, buffer: Vec<u8>) {
+        *self.0.buffer.borrow_mut() = buffer;
+    }
+
+    fn known(&self, oid: &Oid) -> Option<Location> {
+        self.0.batch.borrow().known(oid).or_else(|| self.stored(None, oid))
+    }
+}
+
+impl PoolSink<'_> {
+    /// Returns where the store has an object; one that is damaged is written again.
+    fn stored(&self, kind: Option<Kind>, oid: &Oid) -> Option<Location> {
+        let found = self.0.present.as_ref()?.find(kind, oid);
+        found.ok().flatten().filter(|at| at.is_some())
+    }
+}

@@ -1,0 +1,10 @@
+//! The files of a repository as Git keeps them: where they are, what they hold, how they are read and written.
+
+pub(crate) mod error;
+pub(crate) mod files;
+pub(crate) mod hash;
+pub mod layout;
+pub mod odb;
+pub mod pack;
+pub mod refs;
+pub(crate) mod zlib;
