@@ -1,7 +1,7 @@
 //! Which charts there are: each drawn from the rows, if there are rows for it.
 
 use super::{
-    Row,
+    Row, beside,
     select::{COLUMNS, Kinds, column_name, is_tasks, operation, scenarios, suite_of, sweep_stem},
     svg::{Axis, Bar, Bars, Colour, Form, Group, Line, Lines, Mark, Panel},
     table::{count, rate},
@@ -36,7 +36,8 @@ pub(crate) fn draw(rows: &[Row]) -> Vec<Chart> {
         ("replay.svg", "A trace replayed", replay::over_time(&kinds.replays)),
         ("replay-rates.svg", "A trace replayed: rows per second", replay::rates(&kinds.replays)),
     ];
-    charts.into_iter().filter_map(|(file, title, svg)| Some(Chart { file, title, svg: svg? })).collect()
+    let charts = charts.into_iter().filter_map(|(file, title, svg)| Some(Chart { file, title, svg: svg? }));
+    beside::chart(rows).into_iter().chain(charts).collect()
 }
 
 /// Returns the colour of a column of the tables.
