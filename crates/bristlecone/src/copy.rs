@@ -88,18 +88,18 @@ struct Copy<'c, F: Format> {
 struct Inner {
     kind: Kind,
     at: ObjRef,
-    /// What it names of the layer that it is of; also what need not be copied.
+    /// What it names of the pass that it is of; also what need not be copied.
     children: Vec<Oid>,
-    /// What it names of the layer below.
+    /// What it names of the pass below.
     roots: Vec<(Kind, ObjRef)>,
 }
 
-/// The objects of a layer that are to be copied.
+/// The objects of a pass that are to be copied.
 #[derive(Default)]
 struct Found {
     inner: Vec<Inner>,
     index: OidMap<usize>,
-    /// Heads that are of the layer below.
+    /// Heads that are of the pass below.
     roots: Vec<(Kind, ObjRef)>,
 }
 
@@ -119,12 +119,12 @@ fn read_together(snapshot: &dyn Snapshot, wanted: impl Iterator<Item = ObjRef>) 
 
 /// Commits and the tags on them, or directories and values.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Layer {
+enum CopyPass {
     History,
     Trees,
 }
 
-impl Layer {
+impl CopyPass {
     const fn of(kind: Kind) -> Self {
         if matches!(kind, Kind::Commit | Kind::Tag) { Self::History } else { Self::Trees }
     }
@@ -132,7 +132,7 @@ impl Layer {
 
 impl<F: Format> Copy<'_, F> {
     fn run(&mut self, heads: &[ObjRef]) -> Result<()> {
-        let history = self.find(Layer::History, heads.iter().map(|at| (None, *at)).collect())?;
+        let history = self.find(CopyPass::History, heads.iter().map(|at| (None, *at)).collect())?;
         self.trees(history.roots.clone())?;
         for commits in history.children_first().chunks(AHEAD_OBJECTS_MAX) {
             let roots = commits.iter().flat_map(|&index| &history.inner[index].roots);
@@ -144,12 +144,12 @@ impl<F: Format> Copy<'_, F> {
 
     /// Copies directories and values with all that is below them.
     fn trees(&mut self, roots: Vec<(Kind, ObjRef)>) -> Result<()> {
-        let found = self.find(Layer::Trees, roots.into_iter().map(|(kind, at)| (Some(kind), at)).collect())?;
+        let found = self.find(CopyPass::Trees, roots.into_iter().map(|(kind, at)| (Some(kind), at)).collect())?;
         self.put_inner(&found, &found.children_first())
     }
 
-    /// Finds what is to be copied of a layer, level by level, and copies what names nothing.
-    fn find(&mut self, layer: Layer, heads: Vec<Head>) -> Result<Found> {
+    /// Finds what is to be copied of a pass, level by level, and copies what names nothing.
+    fn find(&mut self, pass: CopyPass, heads: Vec<Head>) -> Result<Found> {
         let mut found = Found::default();
         let mut level = self.new_ones(heads)?;
         while !level.is_empty() {
@@ -165,12 +165,12 @@ impl<F: Format> Copy<'_, F> {
                     if let Some(kind) = kind {
                         check_kind(*kind, &object, at.oid)?;
                     }
-                    if layer == Layer::History && Layer::of(object.kind()) == Layer::Trees {
+                    if pass == CopyPass::History && CopyPass::of(object.kind()) == CopyPass::Trees {
                         self.seen.remove(&at.oid);
                         found.roots.push((object.kind(), *at));
                         continue;
                     }
-                    self.meet(layer, *at, &object, &mut found, &mut next)?;
+                    self.meet(pass, *at, &object, &mut found, &mut next)?;
                 }
             }
             level = self.new_ones(next)?;
@@ -181,7 +181,7 @@ impl<F: Format> Copy<'_, F> {
     /// Notes an object with what it names, or copies it if it names nothing.
     fn meet(
         &mut self,
-        layer: Layer,
+        pass: CopyPass,
         at: ObjRef,
         object: &Object<'_>,
         found: &mut Found,
@@ -194,7 +194,7 @@ impl<F: Format> Copy<'_, F> {
         let mut inner = Inner { kind: object.kind(), at, children: Vec::new(), roots: Vec::new() };
         for (index, &(kind, oid)) in children.iter().enumerate() {
             let child = ObjRef::new(oid, object.child(index));
-            if Layer::of(kind) != layer {
+            if CopyPass::of(kind) != pass {
                 inner.roots.push((kind, child));
                 continue;
             }

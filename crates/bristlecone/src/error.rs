@@ -47,7 +47,7 @@ pub enum Error {
         /// Why not.
         reason: &'static str,
     },
-    /// What a tree on its way to a commit gives is asked for, and nobody commits it ([`crate::Tree::ahead`]).
+    /// A call waits for a commit in flight, and no thread commits it ([`crate::Tree::fork_for_commit`]).
     Uncommitted {
         /// How long the caller waited.
         waited_ms: u64,

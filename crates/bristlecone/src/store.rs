@@ -238,7 +238,7 @@ impl<F> Shared<F> {
     }
 }
 
-/// A batch on its way, above what a snapshot shows.
+/// A batch that is being filled, above what a snapshot shows.
 pub(crate) struct FlushSink<'b> {
     pub(crate) batch: Batch,
     snapshot: &'b dyn Snapshot,
@@ -313,17 +313,17 @@ impl Sink for FlushSink<'_> {
     }
 }
 
-/// Large values that were hashed when they were set, on their way to the backend ahead of the commit.
+/// Prewritten values: large values that were hashed when they were set, and go to the backend before the commit.
 ///
-/// Trees that were cloned from each other share one, so that whichever commits first brings them all.
-pub(crate) type Early = Arc<Mutex<Batch>>;
+/// Trees that were cloned from each other share one, so that the first one that commits writes all values.
+pub(crate) type Prewritten = Arc<Mutex<Batch>>;
 
-/// Early values wait until they are so many bytes together.
-const EARLY_BYTES: usize = 1 << 20;
+/// Prewritten values wait until they have this many bytes together.
+const PREWRITTEN_BYTES: usize = 1 << 20;
 
-/// Hashes `value` and puts it on its way, unless it is there. Returns its reference, without a place.
-pub(crate) fn put_early<F: Format>(store: &Store<F>, early: &Early, value: &[u8]) -> Result<ObjRef> {
-    let mut batch = early.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+/// Hashes `value` and adds it to the prewritten values, unless the store has it. Returns its reference, without a location.
+pub(crate) fn prewrite<F: Format>(store: &Store<F>, prewritten: &Prewritten, value: &[u8]) -> Result<ObjRef> {
+    let mut batch = prewritten.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     if batch.is_empty() {
         *batch = Batch::since(store.backend.sweeps());
     }
@@ -331,19 +331,19 @@ pub(crate) fn put_early<F: Format>(store: &Store<F>, early: &Early, value: &[u8]
     let put = store.format.put_contents(&mut sink, value);
     *batch = sink.take();
     let at = put?;
-    if batch.bytes().len() >= EARLY_BYTES {
-        write_early(store, &mut batch)?;
+    if batch.bytes().len() >= PREWRITTEN_BYTES {
+        append_prewritten(store, &mut batch)?;
     }
     Ok(ObjRef::new(at.oid, if at.at.pending_offset().is_some() { Location::NONE } else { at.at }))
 }
 
-/// Gives what waits to the backend.
-pub(crate) fn flush_early<F: Format>(store: &Store<F>, early: &Early) -> Result<()> {
-    let mut batch = early.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    write_early(store, &mut batch)
+/// Gives all prewritten values to the backend.
+pub(crate) fn flush_prewritten<F: Format>(store: &Store<F>, prewritten: &Prewritten) -> Result<()> {
+    let mut batch = prewritten.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    append_prewritten(store, &mut batch)
 }
 
-fn write_early<F: Format>(store: &Store<F>, batch: &mut Batch) -> Result<()> {
+fn append_prewritten<F: Format>(store: &Store<F>, batch: &mut Batch) -> Result<()> {
     if !batch.is_empty() {
         // On an error the batch stays: trees refer to what is in it.
         store.backend.append_keeping(batch)?;

@@ -7,7 +7,7 @@ use bristlecone_core::{
 };
 
 use super::{
-    Binding, DirEntry, Place, Tree,
+    Binding, DirEntry, DirRef, Tree,
     patch::{Edits, Leaf},
 };
 use crate::{Error, Result, store::Store};
@@ -96,29 +96,29 @@ impl<F: Format> Copy for Sides<'_, F> {}
 
 impl<'t, F: Format> Sides<'t, F> {
     /// Returns what compares two directories; `None` where nothing can differ.
-    fn compare(self, path: &Path, before: Option<Place<'t>>, after: Option<Place<'t>>) -> Option<Dir<'t, F>> {
-        let nothing = Place::stored(None);
-        let places = (before.unwrap_or(nothing), after.unwrap_or(nothing));
-        let [old, new] = [&places.0, &places.1].map(|place| place.patch.map(Arc::as_ptr));
-        if old == new && places.0.base == places.1.base && (old.is_none() || !self.has_taken(path)) {
+    fn compare(self, path: &Path, before: Option<DirRef<'t>>, after: Option<DirRef<'t>>) -> Option<Dir<'t, F>> {
+        let nothing = DirRef::stored(None);
+        let dirs = (before.unwrap_or(nothing), after.unwrap_or(nothing));
+        let [old, new] = [&dirs.0, &dirs.1].map(|dir| dir.patch.map(Arc::as_ptr));
+        if old == new && dirs.0.base == dirs.1.base && (old.is_none() || !self.has_detached(path)) {
             return None;
         }
-        let stored = self.before.store.format.comparison(places.0.base.as_ref(), places.1.base.as_ref(), None, None);
+        let stored = self.before.store.format.comparison(dirs.0.base.as_ref(), dirs.1.base.as_ref(), None, None);
         let edited = (old.is_some() || new.is_some()).then(|| {
-            let edits = |place: &Place<'t>| place.patch.map(|patch| patch.iter()).unwrap_or_default().peekable();
-            Box::new(Edited { before: edits(&places.0), after: edits(&places.1), places, stored: None })
+            let edits = |dir: &DirRef<'t>| dir.patch.map(|patch| patch.iter()).unwrap_or_default().peekable();
+            Box::new(Edited { before: edits(&dirs.0), after: edits(&dirs.1), dirs, stored: None })
         });
         Some(Dir { stored: Some(stored), edited })
     }
 
-    /// Whether edits at or below a path are in a finger: patches that are one then say nothing of them.
-    fn has_taken(self, path: &Path) -> bool {
-        let fingers = [&self.before.finger, &self.after.finger];
-        fingers.into_iter().flatten().any(|finger| finger.parent.starts_with(path.as_bytes()))
+    /// Whether edits at or below a path are in a detached directory. Then equal patches say nothing of them.
+    fn has_detached(self, path: &Path) -> bool {
+        let active = [&self.before.active, &self.after.active];
+        active.into_iter().flatten().any(|active| active.parent.starts_with(path.as_bytes()))
     }
 
     /// Whether both sides have the same at a step that one of them edited.
-    fn same(self, places: &(Place<'t>, Place<'t>), step: &[u8], old: &Binding<'t>, new: &Binding<'t>) -> Result<bool> {
+    fn same(self, dirs: &(DirRef<'t>, DirRef<'t>), step: &[u8], old: &Binding<'t>, new: &Binding<'t>) -> Result<bool> {
         let same = old.kind() == new.kind()
             && match (old, new) {
                 (Binding::Dir(_), _) | (_, Binding::Dir(_)) => false,
@@ -130,7 +130,7 @@ impl<'t, F: Format> Sides<'t, F> {
                 }
                 _ => foreign(old) == foreign(new) && self.same_value(old, new)?,
             };
-        Ok(same && self.before.mode(&places.0, step, old)? == self.after.mode(&places.1, step, new)?)
+        Ok(same && self.before.mode(&dirs.0, step, old)? == self.after.mode(&dirs.1, step, new)?)
     }
 
     fn same_value(self, old: &Binding<'t>, new: &Binding<'t>) -> Result<bool> {
@@ -145,8 +145,8 @@ impl<'t, F: Format> Sides<'t, F> {
 
 impl<F: Format> Tree<F> {
     /// Returns how the mode of an entry is spelled: an edit spells it as usual.
-    fn mode(&self, place: &Place<'_>, step: &[u8], binding: &Binding<'_>) -> Result<Mode> {
-        let (Binding::Stored(..), Some(base)) = (binding, &place.base) else { return Ok(Mode::USUAL) };
+    fn mode(&self, dir: &DirRef<'_>, step: &[u8], binding: &Binding<'_>) -> Result<Mode> {
+        let (Binding::Stored(..), Some(base)) = (binding, &dir.base) else { return Ok(Mode::USUAL) };
         let end = [step, &[0]].concat();
         let mut found = self.store.format.entries(&*self.store, base, Some(step), Some(&end), Direction::Forward)?;
         Ok(found.next().transpose()?.map_or(Mode::USUAL, |entry| entry.mode))
@@ -162,7 +162,7 @@ struct Dir<'t, F: Format> {
 
 /// The edits of two directories that are compared.
 struct Edited<'t> {
-    places: (Place<'t>, Place<'t>),
+    dirs: (DirRef<'t>, DirRef<'t>),
     before: Peekable<Edits<'t>>,
     after: Peekable<Edits<'t>>,
     // The stored entries that come next, once they are known.
@@ -225,9 +225,9 @@ impl<'t, F: Format> Dir<'t, F> {
                 (*old, *new) = (pair.0.map(bound), pair.1.map(bound));
                 return Ok(Next::Item(()));
             };
-            let found = (sides.before.settled(&edited.places.0, step)?, sides.after.settled(&edited.places.1, step)?);
+            let found = (sides.before.resolved(&edited.dirs.0, step)?, sides.after.resolved(&edited.dirs.1, step)?);
             let same = match &found {
-                (Some(old), Some(new)) => sides.same(&edited.places, step, old, new)?,
+                (Some(old), Some(new)) => sides.same(&edited.dirs, step, old, new)?,
                 (old, new) => old.is_none() && new.is_none(),
             };
             if !same {
@@ -322,12 +322,12 @@ impl<'t, F: Format> Walk<'t, Store<F>> for Below<'t, F> {
 }
 
 /// Takes the directory that is bound, if it is one.
-fn take_dir<'t>(bound: &mut Bound<'t>) -> Option<Place<'t>> {
+fn take_dir<'t>(bound: &mut Bound<'t>) -> Option<DirRef<'t>> {
     match bound {
-        Some((_, Binding::Dir(place))) => {
-            let place = *place;
+        Some((_, Binding::Dir(dir))) => {
+            let dir = *dir;
             *bound = None;
-            Some(place)
+            Some(dir)
         }
         _ => None,
     }

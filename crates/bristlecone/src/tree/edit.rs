@@ -1,4 +1,4 @@
-//! Editing: finding the place in the patch, and the value's way into it.
+//! Editing: finding the directory in the patch, and the value's way into it.
 
 use std::sync::Arc;
 
@@ -6,16 +6,16 @@ use bristlecone_core::{EntryKind, Format, ObjRef, Path};
 
 use super::{
     Tree,
-    patch::{self, Base, Edit, Finger, Leaf, Patch},
+    patch::{self, ActiveDir, Base, Edit, Leaf, Patch},
 };
 use crate::{
     Error, NewValue, Result, VALUE_BYTES_MAX,
-    store::{Store, put_early},
+    store::{Store, prewrite},
     value::Owner,
 };
 
 /// Values of so many bytes and more are hashed and written when they are set.
-const EARLY_VALUE_BYTES: usize = 4096;
+const PREWRITTEN_BYTES_MIN: usize = 4096;
 /// Values of up to so many bytes are copied into the patch.
 const SHORT_BYTES: usize = 48;
 
@@ -47,28 +47,28 @@ impl<F: Format> Tree<F> {
 
     /// Returns the patch of a directory, to be edited; `None` where nothing is, and so nothing is to be removed.
     #[inline]
-    fn edited_parent(&mut self, parent: &[u8], covers: bool) -> Option<&mut Patch> {
-        let here = |finger: &Finger| finger.parent == parent && (finger.patch.covers || !covers);
-        if !self.finger.as_deref().is_some_and(here) {
-            self.settle();
+    fn edited_parent(&mut self, parent: &[u8], replaces_value: bool) -> Option<&mut Patch> {
+        let here = |active: &ActiveDir| active.parent == parent && (active.patch.replaces_value || !replaces_value);
+        if !self.active.as_deref().is_some_and(here) {
+            self.attach_active();
             let base = self.base;
             let root = self.patch.get_or_insert_with(|| Arc::new(Patch::new(Base::Own(base))));
             if parent.is_empty() {
                 return Some(Arc::make_mut(root));
             }
-            if !covers && patch::is_blocked(root, parent) {
+            if !replaces_value && patch::is_blocked(root, parent) {
                 return None;
             }
-            self.finger = Some(Box::new(patch::take_out(root, parent, covers)));
+            self.active = Some(Box::new(patch::detach(root, parent, replaces_value)));
         }
-        self.finger.as_mut().map(|finger| Arc::make_mut(&mut finger.patch))
+        self.active.as_mut().map(|active| Arc::make_mut(&mut active.patch))
     }
 
-    /// Puts the finger's directory back.
-    pub(super) fn settle(&mut self) {
-        if let Some(finger) = self.finger.take() {
-            let root = self.patch.as_mut().expect("a finger has a patch that it was taken from");
-            patch::put_back(root, &finger);
+    /// Attaches the active directory to the patch again.
+    pub(super) fn attach_active(&mut self) {
+        if let Some(active) = self.active.take() {
+            let root = self.patch.as_mut().expect("an active directory has a patch that it was detached from");
+            patch::attach(root, &active);
         }
     }
 
@@ -80,7 +80,7 @@ impl<F: Format> Tree<F> {
             return Ok(Leaf::Short { kind, bytes: bytes.into() });
         }
         let length = bytes.len() as u64;
-        if length < EARLY_VALUE_BYTES as u64 {
+        if length < PREWRITTEN_BYTES_MIN as u64 {
             let value = match value {
                 NewValue::Bytes(bytes) => crate::Value::new(bytes),
                 NewValue::Value(value) => value,
@@ -107,17 +107,17 @@ impl<F: Format> Tree<F> {
         self.store.backend.sweeps() == sweeps
     }
 
-    /// Hashes a large value and puts it on its way.
+    /// Hashes a large value and adds it to the prewritten values.
     fn put_leaf(&mut self, kind: EntryKind, value: &NewValue<'_>, owner: Owner) -> Result<Leaf> {
         let bytes = value.as_bytes();
-        let at = put_early(&self.store, self.early.get_or_insert_default(), bytes)?;
+        let at = prewrite(&self.store, self.prewritten.get_or_insert_default(), bytes)?;
         if let NewValue::Value(shared) = value
-            && let Some(early) = &self.early
+            && let Some(prewritten) = &self.prewritten
         {
-            // A shared value may be set in a tree that does not share what is on its way here.
-            crate::store::flush_early(&self.store, early)?;
-            let place = self.store.snapshot.locate(&at.oid);
-            shared.set_stored(owner, ObjRef::new(at.oid, place.unwrap_or(at.at)));
+            // A shared value may be set in a tree that does not share the prewritten values of this one.
+            crate::store::flush_prewritten(&self.store, prewritten)?;
+            let location = self.store.snapshot.locate(&at.oid);
+            shared.set_stored(owner, ObjRef::new(at.oid, location.unwrap_or(at.at)));
         }
         Ok(Leaf::Stored { kind, at, bytes: bytes.len() as u64 })
     }
@@ -127,7 +127,7 @@ impl<F: Format> Tree<F> {
     pub(super) fn adopt(&mut self, tree: &Self) -> Result<(Option<ObjRef>, Option<Arc<Patch>>)> {
         if owner(&tree.store) == owner(&self.store) {
             let mut tree = tree.clone();
-            tree.settle();
+            tree.attach_active();
             tree.rebase()?;
             if let Some(patch) = &mut tree.patch {
                 Arc::make_mut(patch).base = Base::Own(tree.base);
@@ -147,9 +147,9 @@ impl<F: Format> Tree<F> {
                 }
             }
         }
-        copy.settle();
-        if let Some(early) = &copy.early {
-            crate::store::flush_early(&copy.store, early)?;
+        copy.attach_active();
+        if let Some(prewritten) = &copy.prewritten {
+            crate::store::flush_prewritten(&copy.store, prewritten)?;
         }
         Ok((copy.base, copy.patch))
     }

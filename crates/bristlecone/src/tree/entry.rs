@@ -2,7 +2,7 @@
 
 use bristlecone_core::{Bytes, EntryKind, Format, ObjRef, Oid, Target, native::Native};
 
-use super::{Binding, Leaf, Place, Tree};
+use super::{Binding, DirRef, Leaf, Tree};
 use crate::Result;
 
 /// An entry of a directory.
@@ -92,7 +92,7 @@ impl<'t, F: Format> DirEntry<'t, F> {
     #[must_use]
     pub fn tree(&self) -> Option<Tree<F>> {
         match &self.binding {
-            Binding::Dir(place) => Some(self.tree.subtree(place)),
+            Binding::Dir(dir) => Some(self.tree.subtree(dir)),
             _ => None,
         }
     }
@@ -111,7 +111,7 @@ impl<'t, F: Format> DirEntry<'t, F> {
     pub const fn object(&self) -> Option<ObjRef> {
         match &self.binding {
             Binding::Stored(_, Target::Object { at, .. }) => Some(*at),
-            Binding::Dir(Place { patch: None, base, .. }) => *base,
+            Binding::Dir(DirRef { patch: None, base, .. }) => *base,
             _ => None,
         }
     }

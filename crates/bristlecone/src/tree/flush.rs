@@ -4,7 +4,7 @@
 //!
 //! On a thread of a rayon pool, the edits below a wide directory are done in halves that other threads of the pool may
 //! take. A half that was taken fills a batch of its own, which the other absorbs behind its own objects, so that the
-//! batch that results is the same, byte for byte, whoever did what.
+//! batch that results is the same, byte for byte, whichever thread did what.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -20,7 +20,7 @@ use super::{
 use crate::{
     Batch, Error, Result, pool,
     prefetched::Prefetched,
-    store::{FlushSink, Store, again, flush_early},
+    store::{FlushSink, Store, again, flush_prewritten},
 };
 
 mod ahead;
@@ -51,7 +51,7 @@ struct Open<'c> {
     stands: bool,
 }
 
-/// The edits of a tree on their way to objects.
+/// The edits of a tree while they become objects.
 struct Flush<'t, F: Format> {
     tree: &'t Tree<F>,
     source: Prefetched<&'t Store<F>, PendingEdit<'t, F>>,
@@ -62,11 +62,11 @@ impl<F: Format> Tree<F> {
         self.store.sink()
     }
 
-    /// Gives every new object to `sink` and returns the root, whose place may be pending there. The tree
+    /// Gives every new object to `sink` and returns the root, whose location may be pending there. The tree
     /// itself is unchanged.
     pub(crate) fn flush_into(&self, sink: &mut FlushSink<'_>) -> Result<ObjRef> {
-        if let Some(early) = &self.early {
-            flush_early(&self.store, early)?;
+        if let Some(prewritten) = &self.prewritten {
+            flush_prewritten(&self.store, prewritten)?;
         }
         let base = self.written_base()?;
         let root = match &self.patch {
@@ -88,13 +88,13 @@ impl<F: Format> Tree<F> {
         self.base = self.store.unless_empty(root);
         self.levels = self.levels_most();
         self.patch = None;
-        self.finger = None;
-        self.lower.clear();
+        self.active = None;
+        self.in_flight.clear();
         if commit.is_some() {
             (self.origin, self.after) = (commit, None);
         }
         self.renew();
-        self.keep_promise();
+        self.complete_ticket();
     }
 
     /// Lets go of what was kept for this tree and is not needed any more, so that it can be swept: for a tree that is held
@@ -102,7 +102,7 @@ impl<F: Format> Tree<F> {
     ///
     /// What the tree holds does not change; to see what others have committed, check their commit out.
     pub fn refresh(&mut self) {
-        if !self.is_edited() && self.lower.is_empty() {
+        if !self.is_edited() && self.in_flight.is_empty() {
             self.renew();
         }
     }
@@ -165,7 +165,7 @@ impl<F: Format> Tree<F> {
                     Edit::Leaf(_) if dir.is_some() => return Ok(Some(path)),
                     Edit::Leaf(_) | Edit::Over(_) | Edit::Remove => continue,
                     Edit::Dir(below) => below,
-                    Edit::Taken => self.finger_patch(),
+                    Edit::Detached => self.active_patch(),
                 };
                 let base = match below.base {
                     Base::Own(base) => base,
@@ -220,7 +220,7 @@ impl<'t, F: Format> Flush<'t, F> {
                 Edit::Remove => Some(None),
                 Edit::Leaf(leaf) | Edit::Over(leaf) => Some(Some((leaf.kind(), self.leaf(sink, leaf)?))),
                 Edit::Dir(below) => self.below(sink, base, step, below, parted)?,
-                Edit::Taken => self.below(sink, base, step, self.tree.finger_patch(), parted)?,
+                Edit::Detached => self.below(sink, base, step, self.tree.active_patch(), parted)?,
             };
             if let Some(to) = to {
                 changes.push(Change { step, mode: Mode::USUAL, to });
@@ -255,8 +255,8 @@ impl<'t, F: Format> Flush<'t, F> {
             let to = match edit {
                 Edit::Remove => None,
                 Edit::Leaf(leaf) | Edit::Over(leaf) => Some((leaf.kind(), self.leaf(sink, leaf)?)),
-                Edit::Dir(_) | Edit::Taken => {
-                    let below = if let Edit::Dir(below) = edit { below } else { self.tree.finger_patch() };
+                Edit::Dir(_) | Edit::Detached => {
+                    let below = if let Edit::Dir(below) = edit { below } else { self.tree.active_patch() };
                     let below = self.open(sink, dir.base, step, below, parted)?;
                     open.push(below);
                     continue;
@@ -333,7 +333,7 @@ impl<'t, F: Format> Flush<'t, F> {
         edits: &[(&'t [u8], &'t Edit)],
         parted: u32,
     ) -> Result<Changes<'t>> {
-        let dirs = edits.iter().filter(|(_, edit)| matches!(edit, Edit::Dir(_) | Edit::Taken)).count();
+        let dirs = edits.iter().filter(|(_, edit)| matches!(edit, Edit::Dir(_) | Edit::Detached)).count();
         if dirs < HALVED_MIN || parted >= PARTED_MAX {
             return self.edits(sink, base, edits.iter().copied(), parted);
         }
@@ -390,7 +390,7 @@ impl<'t, F: Format> Flush<'t, F> {
     }
 }
 
-/// Fails where a value was set in place of a directory, and nobody said that this is to go.
+/// Fails where a value was set in place of a directory, though the caller did not ask to replace it.
 #[cold]
 fn check_replaced(sink: &mut FlushSink<'_>, patch: &Patch) -> Result<()> {
     let mut replaced = sink.take_replaced().into_iter();
@@ -407,7 +407,7 @@ impl<'c> Open<'c> {
             Some(dir) if Some(dir.oid) == self.here.map(|at| at.oid) => None,
             Some(at) => Some(Some((EntryKind::Dir, ChangeTarget::Object { at, bytes: 0 }))),
             // Removals below it leave it; an empty directory set in its place removes it.
-            None if self.stands && !self.patch.covers && matches!(self.patch.base, Base::Inherit) => None,
+            None if self.stands && !self.patch.replaces_value && matches!(self.patch.base, Base::Inherit) => None,
             None if self.here.is_none() && !self.stands => None,
             None => Some(None),
         }

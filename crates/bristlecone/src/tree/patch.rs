@@ -1,4 +1,4 @@
-//! Pending edits: a tree of sorted maps, copied on write, changed in place where nobody else holds them.
+//! Pending edits: a tree of sorted maps, copied on write, changed in place where no other tree shares them.
 
 use std::{cmp::Ordering, fmt, sync::Arc};
 
@@ -19,18 +19,18 @@ pub(crate) enum Base {
     Own(Option<ObjRef>),
 }
 
-/// So many levels are let go of by one call in another.
+/// How many levels are dropped by recursion; deeper ones are dropped by a loop.
 const DROPPED_LEVELS: u16 = 32;
 
 /// The edits of one directory.
 #[derive(Clone)]
 pub(crate) struct Patch {
     pub(crate) base: Base,
-    // Something was added here or below: a value that the directory inherits its place from is gone, even if
-    // the addition is taken back.
-    pub(crate) covers: bool,
-    // At least the steps of the longest path that was edited here or below. What was put into a directory in the finger
-    // counts once that is put back.
+    // Something was added here or below. It replaces a value that stands where the directory is, even if the addition is
+    // removed again.
+    pub(crate) replaces_value: bool,
+    // At least the steps of the longest path that was edited here or below. What was put into the active directory counts
+    // once that is attached again.
     pub(crate) levels: u16,
     edits: StepMap,
 }
@@ -44,8 +44,8 @@ pub(crate) enum Edit {
     /// A value in place of whatever is there.
     Over(Leaf),
     Dir(Arc<Patch>),
-    /// The directory's edits are in the finger.
-    Taken,
+    /// The directory is the active one: its edits are detached from the patch.
+    Detached,
 }
 
 /// A value that was set.
@@ -66,43 +66,43 @@ impl Leaf {
     }
 }
 
-/// How many trees on their way to a commit another may go on from.
-pub(crate) const LAYERS_MAX: usize = 2;
+/// How many commits in flight a tree may go on from.
+pub(crate) const IN_FLIGHT_MAX: usize = 2;
 
-/// Layers of edits, the newest first.
-pub(crate) type Layers<'t> = SmallVec<[&'t Arc<Patch>; LAYERS_MAX + 1]>;
+/// PatchLayers of edits, the newest first.
+pub(crate) type PatchLayers<'t> = SmallVec<[&'t Arc<Patch>; IN_FLIGHT_MAX + 1]>;
 
-/// A directory in a walk: its edits and what they apply to.
+/// Refers to a directory of a tree: its edits and what they apply to.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place<'t> {
+pub(crate) struct DirRef<'t> {
     pub(crate) patch: Option<&'t Arc<Patch>>,
-    /// Edits below those, the newest first, of trees that are on their way to a commit; without gaps.
-    pub(crate) lower: [Option<&'t Arc<Patch>>; LAYERS_MAX],
+    /// Edits below those, of commits in flight, the newest first; without gaps.
+    pub(crate) lower: [Option<&'t Arc<Patch>>; IN_FLIGHT_MAX],
     pub(crate) base: Option<ObjRef>,
 }
 
-impl<'t> Place<'t> {
+impl<'t> DirRef<'t> {
     /// A directory without edits.
     #[inline]
     pub(crate) const fn stored(base: Option<ObjRef>) -> Self {
-        Self { patch: None, lower: [None; LAYERS_MAX], base }
+        Self { patch: None, lower: [None; IN_FLIGHT_MAX], base }
     }
 
     /// A directory with one layer of edits.
     #[inline]
     pub(crate) const fn patched(patch: &'t Arc<Patch>, base: Option<ObjRef>) -> Self {
-        Self { patch: Some(patch), lower: [None; LAYERS_MAX], base }
+        Self { patch: Some(patch), lower: [None; IN_FLIGHT_MAX], base }
     }
 
     /// A directory with layers of edits, the newest first.
     pub(crate) fn layered(layers: &[&'t Arc<Patch>], base: Option<ObjRef>) -> Self {
         let Some((patch, rest)) = layers.split_first() else { return Self::stored(base) };
-        let mut place = Self::patched(patch, base);
-        for (lower, layer) in place.lower.iter_mut().zip(rest) {
+        let mut dir = Self::patched(patch, base);
+        for (lower, layer) in dir.lower.iter_mut().zip(rest) {
             *lower = Some(layer);
         }
-        debug_assert!(rest.len() <= LAYERS_MAX);
-        place
+        debug_assert!(rest.len() <= IN_FLIGHT_MAX);
+        dir
     }
 
     /// Whether there is more than one layer of edits.
@@ -112,22 +112,22 @@ impl<'t> Place<'t> {
     }
 
     /// Returns the layers of edits, the newest first.
-    pub(crate) fn layers(&self) -> Layers<'t> {
+    pub(crate) fn layers(&self) -> PatchLayers<'t> {
         self.patch.into_iter().chain(self.lower.into_iter().flatten()).collect()
     }
 }
 
-/// The directory edited last, out of its place in the patch.
+/// The directory edited last, detached from the patch.
 #[derive(Clone, Debug)]
-pub(crate) struct Finger {
+pub(crate) struct ActiveDir {
     /// Its path, steps joined by `/`; never the root.
     pub(crate) parent: Vec<u8>,
-    /// How many steps that are.
+    /// The number of its steps.
     steps: u16,
     pub(crate) patch: Arc<Patch>,
 }
 
-impl Finger {
+impl ActiveDir {
     /// As [`Patch::levels`], from the root.
     pub(crate) fn levels(&self) -> u16 {
         self.steps + self.patch.levels
@@ -135,15 +135,19 @@ impl Finger {
 }
 
 impl fmt::Debug for Patch {
-    /// Says how many edits there are: what they are would be said of every level below.
+    /// Shows the number of edits. Their contents would be repeated for every level below.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Patch");
-        shown.field("base", &self.base).field("covers", &self.covers).field("edits", &self.len()).finish()
+        shown
+            .field("base", &self.base)
+            .field("replaces_value", &self.replaces_value)
+            .field("edits", &self.len())
+            .finish()
     }
 }
 
 impl Drop for Patch {
-    /// Lets go of the directories below one by one, if they lie deep.
+    /// Drops the directories below one by one, if they lie deep.
     fn drop(&mut self) {
         if self.levels <= DROPPED_LEVELS {
             return;
@@ -163,7 +167,7 @@ impl Drop for Patch {
 
 impl Patch {
     pub(crate) fn new(base: Base) -> Self {
-        Self { base, covers: false, levels: 1, edits: StepMap::default() }
+        Self { base, replaces_value: false, levels: 1, edits: StepMap::default() }
     }
 
     #[inline]
@@ -187,7 +191,7 @@ impl Patch {
         let slot = self.edits.get_or_insert(Step::new(step), || leaf.take().map_or(Edit::Remove, Edit::Leaf));
         let leaf = leaf?;
         match slot {
-            Edit::Dir(_) | Edit::Taken => return Some(leaf),
+            Edit::Dir(_) | Edit::Detached => return Some(leaf),
             // What is stored there is known to go.
             Edit::Remove | Edit::Over(_) => *slot = Edit::Over(leaf),
             Edit::Leaf(_) => *slot = Edit::Leaf(leaf),
@@ -208,16 +212,16 @@ impl Patch {
         Edits(self.edits.range(from, to))
     }
 
-    /// Returns the edits of the directory at `step`, made so that it can be edited; `covers` marks it.
-    fn enter(&mut self, step: &[u8], covers: bool) -> &mut Arc<Patch> {
+    /// Returns the edits of the directory at `step`, made so that it can be edited; `replaces_value` marks it.
+    fn enter(&mut self, step: &[u8], replaces_value: bool) -> &mut Arc<Patch> {
         let slot = self.edits.get_or_insert(Step::new(step), || Edit::Dir(Arc::new(Self::new(Base::Inherit))));
         if !matches!(slot, Edit::Dir(_)) {
             *slot = Edit::Dir(Arc::new(Self::new(Base::Own(None))));
         }
         match slot {
             Edit::Dir(below) => {
-                if covers && !below.covers {
-                    Arc::make_mut(below).covers = true;
+                if replaces_value && !below.replaces_value {
+                    Arc::make_mut(below).replaces_value = true;
                 }
                 below
             }
@@ -255,8 +259,8 @@ impl DoubleEndedIterator for Edits<'_> {
     }
 }
 
-/// Takes the directory at `parent` out of the patch and leaves [`Edit::Taken`].
-pub(crate) fn take_out(root: &mut Arc<Patch>, parent: &[u8], covers: bool) -> Finger {
+/// Detaches the directory at `parent` from the patch, where it leaves [`Edit::Detached`].
+pub(crate) fn detach(root: &mut Arc<Patch>, parent: &[u8], replaces_value: bool) -> ActiveDir {
     let mut rest = parent.split(|&byte| byte == b'/');
     let last = rest.next_back().unwrap_or_default();
     let mut patch = Arc::make_mut(root);
@@ -265,13 +269,13 @@ pub(crate) fn take_out(root: &mut Arc<Patch>, parent: &[u8], covers: bool) -> Fi
     for step in rest {
         patch.levels = patch.levels.max(levels);
         levels -= 1;
-        patch = Arc::make_mut(patch.enter(step, covers));
+        patch = Arc::make_mut(patch.enter(step, replaces_value));
     }
     patch.levels = patch.levels.max(levels);
-    patch.enter(last, covers);
+    patch.enter(last, replaces_value);
     let slot = patch.slot(last).expect("just entered");
-    let Edit::Dir(taken) = std::mem::replace(slot, Edit::Taken) else { unreachable!("just entered") };
-    Finger { parent: parent.to_vec(), steps, patch: taken }
+    let Edit::Dir(taken) = std::mem::replace(slot, Edit::Detached) else { unreachable!("just entered") };
+    ActiveDir { parent: parent.to_vec(), steps, patch: taken }
 }
 
 /// Whether a pending value or removal stands on the way to `path`, so that nothing is below it.
@@ -281,42 +285,42 @@ pub(crate) fn is_blocked(root: &Patch, parent: &[u8]) -> bool {
         match patch.get(step) {
             Some(Edit::Dir(below)) => patch = below,
             Some(Edit::Leaf(_) | Edit::Over(_) | Edit::Remove) => return true,
-            Some(Edit::Taken) | None => return false,
+            Some(Edit::Detached) | None => return false,
         }
     }
     false
 }
 
-/// Puts the finger's directory back where it belongs.
-pub(crate) fn put_back(root: &mut Arc<Patch>, finger: &Finger) {
-    put_at(root, &finger.parent, finger.steps, &finger.patch);
+/// Attaches the active directory where it belongs.
+pub(crate) fn attach(root: &mut Arc<Patch>, active: &ActiveDir) {
+    put_at(root, &active.parent, active.steps, &active.patch);
 }
 
-/// Replaces [`Edit::Taken`] below `patch`, if it is there: it stands in at most one place, and the way to it from any
+/// Replaces [`Edit::Detached`] below `patch`, if it is there. It stands in one place at most, and the way to it from any
 /// directory is an end of its path.
-pub(crate) fn put_back_below(patch: &mut Arc<Patch>, finger: &Finger) {
-    let (mut end, mut steps) = (&finger.parent[..], finger.steps);
-    while !leads_to_taken(patch, end) {
+pub(crate) fn attach_below(patch: &mut Arc<Patch>, active: &ActiveDir) {
+    let (mut end, mut steps) = (&active.parent[..], active.steps);
+    while !leads_to_detached(patch, end) {
         let Some(slash) = end.iter().position(|&byte| byte == b'/') else { return };
         (end, steps) = (&end[slash + 1..], steps - 1);
     }
-    put_at(patch, end, steps, &finger.patch);
+    put_at(patch, end, steps, &active.patch);
 }
 
-fn leads_to_taken(patch: &Patch, path: &[u8]) -> bool {
+fn leads_to_detached(patch: &Patch, path: &[u8]) -> bool {
     let mut patch = patch;
     let mut steps = path.split(|&byte| byte == b'/');
     while let Some(step) = steps.next() {
         match patch.get(step) {
             Some(Edit::Dir(below)) => patch = below,
-            Some(Edit::Taken) => return steps.next().is_none(),
+            Some(Edit::Detached) => return steps.next().is_none(),
             _ => return false,
         }
     }
     false
 }
 
-/// Puts a directory at a path of so many steps, at least one.
+/// Puts a directory at a path of `steps` steps, at least one.
 fn put_at(root: &mut Arc<Patch>, path: &[u8], steps: u16, dir: &Arc<Patch>) {
     let mut rest = path.split(|&byte| byte == b'/');
     let last = rest.next_back().unwrap_or_default();
@@ -325,7 +329,7 @@ fn put_at(root: &mut Arc<Patch>, path: &[u8], steps: u16, dir: &Arc<Patch>) {
     for step in rest {
         patch.levels = patch.levels.max(levels);
         levels -= 1;
-        patch = Arc::make_mut(patch.enter(step, dir.covers));
+        patch = Arc::make_mut(patch.enter(step, dir.replaces_value));
     }
     patch.set(last, Edit::Dir(dir.clone()));
 }

@@ -15,14 +15,14 @@ impl<F: Format> Tree<F> {
     /// As [`Tree::get`].
     pub fn walk_all(&self, path: impl AsPath) -> Result<Walk<'_, F>> {
         let path = path.as_path()?;
-        let place = self.walk(path.as_bytes())?;
-        let open = place.map(|place| Dir::new(self, place, &Listing::new())).into_iter().collect();
+        let dir = self.walk(path.as_bytes())?;
+        let open = dir.map(|dir| Dir::new(self, dir, &Listing::new())).into_iter().collect();
         let below = Below { tree: self, open, path: Some(Path::root()), deep: true, values: false, waiting: None };
         Ok(Walk { window: Window::new(&*self.store), below })
     }
 
-    /// Returns the entries of the directory at `path` whose steps are within `bounds`, in order, for who will want every
-    /// value: they are read ahead as those of [`Tree::walk_values`] are.
+    /// Returns the entries of the directory at `path` whose steps are within `bounds`, in order, for callers that want
+    /// every value: values are read ahead as those of [`Tree::walk_values`] are.
     ///
     /// ```
     /// # use bristlecone::Repo;
@@ -43,14 +43,14 @@ impl<F: Format> Tree<F> {
         path: impl AsPath,
         bounds: impl RangeBounds<K>,
     ) -> Result<impl Iterator<Item = Result<DirEntry<'_, F>>>> {
-        let place = self.walk(path.as_path()?.as_bytes())?;
-        let open = place.map(|place| Dir::new(self, place, &Listing::new().range(bounds))).into_iter().collect();
+        let dir = self.walk(path.as_path()?.as_bytes())?;
+        let open = dir.map(|dir| Dir::new(self, dir, &Listing::new().range(bounds))).into_iter().collect();
         let below = Below { tree: self, open, path: None, deep: false, values: true, waiting: None };
         let walk = Walk { window: Window::new(&*self.store), below };
         Ok(walk.map(|found| found.map(|(_, entry)| entry)))
     }
 
-    /// As [`Tree::walk_all`], for who will want every value: where the store does not lend them, they are read ahead
+    /// As [`Tree::walk_all`], for callers that want every value: where the store does not lend values, they are read ahead
     /// with the directories, many a call. Of a value that is cut into pieces only the list of them is.
     ///
     /// # Errors
@@ -153,10 +153,10 @@ impl<'t, F: Format> bristlecone_core::Walk<'t, Store<F>> for Below<'t, F> {
                 }
                 None => Path::root(),
             };
-            if let Binding::Dir(place) = &entry.binding
+            if let Binding::Dir(dir) = &entry.binding
                 && self.deep
             {
-                let below = Dir::new(self.tree, *place, &Listing::new());
+                let below = Dir::new(self.tree, *dir, &Listing::new());
                 self.open.push(if self.path.is_some() { below } else { below.scout(true) });
             } else {
                 self.path.iter_mut().for_each(|path| _ = path.pop());

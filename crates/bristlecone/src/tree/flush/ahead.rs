@@ -40,7 +40,7 @@ impl<'t, F: Format> Iterator for Pending<'t, F> {
         let (step, edit) = self.edits.next()?;
         let below: Option<&Patch> = match edit {
             Edit::Dir(below) => Some(below),
-            Edit::Taken => Some(tree.finger_patch()),
+            Edit::Detached => Some(tree.active_patch()),
             Edit::Leaf(_) | Edit::Over(_) | Edit::Remove => None,
         };
         let edit = match below {
