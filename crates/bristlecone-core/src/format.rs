@@ -228,7 +228,7 @@ pub trait Format: Clone + Send + Sync + fmt::Debug + 'static {
         range: core::ops::Range<u64>,
     ) -> Result<Bytes<'a>, S::Error>;
 
-    /// Gives a commit to the sink, with its generation number as an unhashed word.
+    /// Gives a commit to the sink, with its generation number as a metadata word.
     ///
     /// # Errors
     /// [`FormatError::Unsupported`] for a field that the format would lose.

@@ -197,7 +197,7 @@ fn records() {
         if let Ok(record) = Record::parse(&hostile) {
             assert!(record.bytes() <= hostile.len() as u64);
             let object = Object::from_record(&record, hostile[..record.bytes() as usize].into(), Location(64));
-            let _ = (object.child(0), object.child(1), object.child(9), object.aux(0), object.body());
+            let _ = (object.child(0), object.child(1), object.child(9), object.metadata_word(0), object.body());
         }
         if let Ok((_, whole)) = record_bytes(&hostile) {
             assert_eq!(whole, &sound[..whole.len()], "a checksum passed over other bytes");

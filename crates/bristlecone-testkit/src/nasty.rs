@@ -297,7 +297,7 @@ impl Backend for Nasty {
             several_refs: true,
             locations: true,
             processes: true,
-            words: true,
+            metadata_words: true,
             positions: true,
             sweep: true,
             git: None,

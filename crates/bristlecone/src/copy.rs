@@ -277,7 +277,7 @@ impl<F: Format> Copy<'_, F> {
     /// Returns the number of a commit that is about to be copied. Numbers are not hashed, so those of another store are not
     /// believed.
     fn generation(&mut self, inner: &Inner) -> Result<Option<u64>> {
-        if inner.kind != Kind::Commit || !self.to.shared.backend.capabilities().words {
+        if inner.kind != Kind::Commit || !self.to.shared.backend.capabilities().metadata_words {
             return Ok(None);
         }
         let mut above = 0;

@@ -483,7 +483,7 @@ impl Backend for DiskBackend {
             several_refs: true,
             locations: self.shared.options.locations,
             processes: true,
-            words: true,
+            metadata_words: true,
             positions: true,
             sweep: false,
             git: None,

@@ -286,8 +286,8 @@ impl<'b> FlushSink<'b> {
 
 impl Sink for FlushSink<'_> {
     #[inline]
-    fn put(&mut self, kind: Kind, oid: Oid, body: &[u8], children: &[Location], aux: &[u64]) -> Location {
-        self.batch.put(kind, oid, body, children, aux)
+    fn put(&mut self, kind: Kind, oid: Oid, body: &[u8], children: &[Location], metadata: &[u64]) -> Location {
+        self.batch.put(kind, oid, body, children, metadata)
     }
 
     fn take_buffer(&mut self) -> Vec<u8> {

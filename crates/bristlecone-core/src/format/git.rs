@@ -356,8 +356,8 @@ impl Format for Git {
         let oid = self.algorithm.object_id(Kind::Commit, &body);
         let places: smallvec::SmallVec<[Location; 4]> = commit.references().map(|at| at.at).collect();
         let words = [generation];
-        let aux = if generation > 0 { &words[..] } else { &[] };
-        Ok(ObjRef::new(oid, sink.put(Kind::Commit, oid, &body, some_places(&places), aux)))
+        let metadata = if generation > 0 { &words[..] } else { &[] };
+        Ok(ObjRef::new(oid, sink.put(Kind::Commit, oid, &body, some_places(&places), metadata)))
     }
 
     fn decode_commit(&self, object: &Object<'_>) -> Result<Commit, FormatError> {

@@ -126,7 +126,7 @@ impl Target for IntoGit {
         let Some(object) = self.pool.snapshot.read(&ObjRef::from(*oid))? else { return Ok(()) };
         let at = object.location();
         drop(object);
-        let words = self.pool.backend.capabilities().words;
+        let words = self.pool.backend.capabilities().metadata_words;
         let generation = if words { self.repo.generation(self.repo.commit_id(ObjRef::new(*oid, at)))? } else { 0 };
         self.set_commit(number, Place(at.0), generation);
         Ok(())

@@ -148,11 +148,11 @@ impl Pool {
 pub(super) struct PoolSink<'p>(&'p Pool);
 
 impl Sink for PoolSink<'_> {
-    fn put(&mut self, kind: Kind, oid: Oid, body: &[u8], children: &[Location], aux: &[u64]) -> Location {
+    fn put(&mut self, kind: Kind, oid: Oid, body: &[u8], children: &[Location], metadata: &[u64]) -> Location {
         if let Some(at) = self.stored(Some(kind), &oid) {
             return at;
         }
-        self.0.batch.borrow_mut().put(kind, oid, body, children, aux)
+        self.0.batch.borrow_mut().put(kind, oid, body, children, metadata)
     }
 
     fn take_buffer(&mut self) -> Vec<u8> {

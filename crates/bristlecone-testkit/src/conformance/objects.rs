@@ -225,7 +225,7 @@ pub fn ids_of_every_length_are_kept_apart(make: Make<'_>) {
 ///
 /// # Panics
 /// If it is not so.
-pub fn unhashed_words_come_back(make: Make<'_>) {
+pub fn metadata_words_come_back(make: Make<'_>) {
     let backend = make();
     let family = family(&*backend);
     for count in [0, 1, 2, 7] {
@@ -236,7 +236,7 @@ pub fn unhashed_words_come_back(make: Make<'_>) {
         let base = backend.append(batch, &[], Durability::None).unwrap();
         let object = backend.read(&ObjRef::new(sample.oid, landed(at, base))).unwrap().expect("appended");
         assert_eq!(sample.mismatch(&object), None);
-        let found: Vec<Option<u64>> = (0..=count as usize).map(|n| object.aux(n)).collect();
+        let found: Vec<Option<u64>> = (0..=count as usize).map(|n| object.metadata_word(n)).collect();
         let kept: Vec<Option<u64>> = words.iter().copied().map(Some).chain([None]).collect();
         let lost = !backend.capabilities().locations && found.iter().all(Option::is_none);
         assert!(found == kept || lost, "{found:?} for {kept:?}");

@@ -269,7 +269,7 @@ impl Backend for MemoryBackend {
             several_refs: true,
             locations: true,
             processes: false,
-            words: true,
+            metadata_words: true,
             positions: true,
             sweep: true,
             git: None,

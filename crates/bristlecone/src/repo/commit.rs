@@ -143,7 +143,7 @@ impl<F: Format> Repo<F> {
         let root = tree.flush_into(&mut sink)?;
         let mut number = 0;
         // Where the number is not kept it would be computed from all ancestors, for nothing.
-        if self.shared.backend.capabilities().words {
+        if self.shared.backend.capabilities().metadata_words {
             for &parent in parents {
                 number = generation(store, &store.commit_ref(parent))?.max(number);
             }
@@ -221,7 +221,7 @@ pub(super) fn head_move(name: &str, expected: Option<ObjRef>, head: ObjRef) -> R
 /// Returns the generation number of a commit, from its record or from its ancestors'.
 pub(super) fn generation<F: Format>(store: &Store<F>, at: &ObjRef) -> Result<u64> {
     let object = store.read(Kind::Commit, at)?;
-    if let Some(generation) = object.aux(0).filter(|&generation| generation > 0) {
+    if let Some(generation) = object.metadata_word(0).filter(|&generation| generation > 0) {
         return Ok(generation);
     }
     // Without recursion: histories are deep.
@@ -233,7 +233,7 @@ pub(super) fn generation<F: Format>(store: &Store<F>, at: &ObjRef) -> Result<u64
             continue;
         }
         let object = store.read(Kind::Commit, &top)?;
-        if let Some(generation) = object.aux(0).filter(|&generation| generation > 0) {
+        if let Some(generation) = object.metadata_word(0).filter(|&generation| generation > 0) {
             known.insert(top.oid, generation);
             continue;
         }

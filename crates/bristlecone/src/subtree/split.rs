@@ -63,7 +63,7 @@ impl<F: Format> Subtree<F> {
         }
         let store = self.repo.now();
         let sink = store.sink();
-        let numbered = self.repo.shared.backend.capabilities().words;
+        let numbered = self.repo.shared.backend.capabilities().metadata_words;
         let mut work = Work {
             subtree: self,
             from,

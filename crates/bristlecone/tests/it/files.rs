@@ -309,7 +309,7 @@ fn read_copy(dir: &Path, options: &DiskOptions, read_only: bool) -> Result<Optio
     while number != Some(0) {
         match backend.read(&at) {
             Ok(Some(object)) => {
-                let found = object.aux(0).ok_or("an object without its number")?;
+                let found = object.metadata_word(0).ok_or("an object without its number")?;
                 if number.is_some_and(|number| number != found) || at.oid != oid(found) || object.body() != body(found)
                 {
                     return Err(format!("commit {found} where {number:?} should be, or with other bytes"));

@@ -149,8 +149,8 @@ impl Run {
             self.moved.get(&old).copied().unwrap_or(old)
         };
         let children: Vec<Location> = (0..object.children()).map(child).collect();
-        let aux: Vec<u64> = (0..).map_while(|index| object.aux(index)).collect();
-        let to = self.batch.put(object.kind(), oid, object.body(), &children, &aux);
+        let metadata: Vec<u64> = (0..).map_while(|index| object.metadata_word(index)).collect();
+        let to = self.batch.put(object.kind(), oid, object.body(), &children, &metadata);
         self.pending.push((at, oid, to));
     }
 }

@@ -61,7 +61,7 @@ impl<F: Format> Graph<F> {
 
     /// Whether commits carry their generation numbers. Elsewhere one is known only after a walk through all of history.
     pub(super) fn numbered(&self) -> bool {
-        self.store.backend.capabilities().words
+        self.store.backend.capabilities().metadata_words
     }
 
     /// Reads a commit, with its generation number where commits carry them.
@@ -183,7 +183,7 @@ impl<F: Format> Graph<F> {
     fn decode(&self, at: &ObjRef, object: &Object<'_>) -> Result<Loaded> {
         let commit = self.store.decode_commit(object, at.oid)?;
         let place = if object.location().is_some() { object.location() } else { at.at };
-        Ok((ObjRef::new(at.oid, place), commit, object.aux(0).filter(|&generation| generation > 0)))
+        Ok((ObjRef::new(at.oid, place), commit, object.metadata_word(0).filter(|&generation| generation > 0)))
     }
 
     /// Computes the generation number of a commit whose record has none, from its ancestors'.
