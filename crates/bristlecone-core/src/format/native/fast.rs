@@ -12,7 +12,7 @@ use crate::{
     format::{
         borrowed::Borrowed,
         descend::{self, Reached, Step},
-        search::{compare, find_print, mask, prefix},
+        search::{compare, find_fingerprint, mask, prefix},
     },
 };
 
@@ -54,8 +54,8 @@ impl<'a> Node<'a> {
     /// Returns the table and the items behind it, with as many bytes as the table says.
     #[inline(always)]
     fn table(&self) -> Option<(&'a [u8], &'a [u8])> {
-        let prints = if self.level == 0 { self.count } else { 0 };
-        self.rest.get(prints..)?.split_at_checked(self.count * 2)
+        let fingerprints = if self.level == 0 { self.count } else { 0 };
+        self.rest.get(fingerprints..)?.split_at_checked(self.count * 2)
     }
 
     #[inline(always)]
@@ -118,11 +118,11 @@ fn lookup<'a, S: Source>(source: &'a S, oid: &[u8], at: Location, step: &[u8]) -
         0 => return Some(Peek::Nothing),
         1 => return lookup_only(&node, step),
         count => {
-            let prints = node.rest.get(..count)?;
-            let print = step_hash(step) as u8;
+            let fingerprints = node.rest.get(..count)?;
+            let fingerprint = step_hash(step) as u8;
             let mut from = 0;
             loop {
-                let Some(index) = find_print(prints, print, from) else { return Some(Peek::Nothing) };
+                let Some(index) = find_fingerprint(fingerprints, fingerprint, from) else { return Some(Peek::Nothing) };
                 if is_bound(items, start(table, index)?, step, wanted)? {
                     break index;
                 }

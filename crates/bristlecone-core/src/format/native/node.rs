@@ -36,7 +36,7 @@ pub(super) struct NodeView<'b> {
     flags: u8,
     count: usize,
     // One byte of each step's hash; leaves only.
-    prints: &'b [u8],
+    fingerprints: &'b [u8],
     ends: &'b [u8],
     items: &'b [u8],
     items_at: usize,
@@ -90,17 +90,17 @@ impl<'b> NodeView<'b> {
         if level > LEVEL_MAX {
             return Err(DecodeError { offset: 0, reason: "its level is too high" });
         }
-        let prints: &[u8] = if level == 0 {
-            let prints = body.get(at..).and_then(|rest| rest.get(..count)).ok_or(short)?;
+        let fingerprints: &[u8] = if level == 0 {
+            let fingerprints = body.get(at..).and_then(|rest| rest.get(..count)).ok_or(short)?;
             at += count;
-            prints
+            fingerprints
         } else {
             &[]
         };
         let table = count.checked_mul(if wide { 4 } else { 2 }).ok_or(short)?;
         let ends = body.get(at..).and_then(|rest| rest.get(..table)).ok_or(short)?;
         at += table;
-        Ok(Self { level, flags, count, prints, ends, items: &body[at..], items_at: at })
+        Ok(Self { level, flags, count, fingerprints, ends, items: &body[at..], items_at: at })
     }
 
     #[inline]
@@ -147,8 +147,8 @@ impl<'b> NodeView<'b> {
 
     /// Returns the byte of an item's step hash that a leaf keeps.
     #[inline]
-    pub(super) fn print(&self, index: usize) -> u8 {
-        self.prints.get(index).copied().unwrap_or(0)
+    pub(super) fn fingerprint(&self, index: usize) -> u8 {
+        self.fingerprints.get(index).copied().unwrap_or(0)
     }
 
     /// Returns the index of the child that an item is in the record's locations.
@@ -183,7 +183,7 @@ impl<'b> NodeView<'b> {
             }
             return Ok(Found::Nothing);
         }
-        for index in memchr::memchr_iter(step_hash(step) as u8, self.prints) {
+        for index in memchr::memchr_iter(step_hash(step) as u8, self.fingerprints) {
             if self.step(index)? == step {
                 return Ok(Found::Item { index });
             }
@@ -446,7 +446,7 @@ pub(super) const fn leaf_flags(children: bool) -> u8 {
 /// What encoding needs of an item.
 pub(super) trait EncodeItem {
     fn bytes(&self) -> &[u8];
-    fn print(&self) -> u8;
+    fn fingerprint(&self) -> u8;
 }
 
 /// Writes the body of a node over `out` and returns its id.
@@ -470,7 +470,7 @@ pub(super) fn encode<I: EncodeItem>(out: &mut Vec<u8>, level: u8, items: &[I], g
         out.extend_from_slice(&(items.len() as u16).to_le_bytes());
     }
     if level == 0 {
-        out.extend(items.iter().map(EncodeItem::print));
+        out.extend(items.iter().map(EncodeItem::fingerprint));
     }
     let table = out.len();
     let width = if wide { 4 } else { 2 };
@@ -576,7 +576,7 @@ fn check_item(
         return if reader.is_empty() { Ok(true) } else { Err(reader.error("an item has stray bytes")) };
     }
     let Head { step, inline, kind, .. } = Head::read(&mut reader)?;
-    if node.print(index) != step_hash(step) as u8 {
+    if node.fingerprint(index) != step_hash(step) as u8 {
         return Err(reader.error("a fingerprint is not that of its step"));
     }
     let child = match kind {

@@ -90,13 +90,13 @@ fn replace_only_entry<S: Source, K: Sink>(
     change: &Change<'_>,
 ) -> Option<ObjRef> {
     let (kind, target) = change.to.as_ref()?;
-    let (print, was_dir) = fast::only_entry(source, base.oid.as_bytes(), base.at, change.step)?;
+    let (fingerprint, was_dir) = fast::only_entry(source, base.oid.as_bytes(), base.at, change.step)?;
     if was_dir && *kind != EntryKind::Dir {
         sink.dir_replaced(change.step);
     }
     let mut body: SmallVec<[u8; 160]> = SmallVec::new();
     body.extend_from_slice(&node::SINGLE_LEAF);
-    body.extend_from_slice(&[print, 0, 0]);
+    body.extend_from_slice(&[fingerprint, 0, 0]);
     let items_at = body.len();
     node::write_leaf_item(&mut body, change.step, change.mode, *kind, target);
     let end = u16::try_from(body.len() - items_at).ok()?;
@@ -160,7 +160,7 @@ struct Item<'w> {
     step: &'w [u8],
     at: Location,
     count: u64,
-    print: u8,
+    fingerprint: u8,
 }
 
 /// Items of one node or window; most directories are small.
@@ -174,8 +174,8 @@ impl EncodeItem for Item<'_> {
         self.bytes
     }
 
-    fn print(&self) -> u8 {
-        self.print
+    fn fingerprint(&self) -> u8 {
+        self.fingerprint
     }
 }
 
@@ -195,7 +195,7 @@ fn read_items<'w>(object: &'w Object<'_>, out: &mut Items<'w>) -> Result<(), For
         };
         let count = if node.level > 0 { node.child(index).map_err(&wrong)?.count } else { 1 };
         let step = item_step(node.level, bytes).map_err(&wrong)?;
-        out.push(Item { bytes, step, at, count, print: node.print(index) });
+        out.push(Item { bytes, step, at, count, fingerprint: node.fingerprint(index) });
     }
     Ok(())
 }

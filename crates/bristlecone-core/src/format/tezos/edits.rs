@@ -33,7 +33,7 @@ struct Put<'c> {
     named: Range<u32>,
     name_at: u8,
     tag: u8,
-    print: u8,
+    fingerprint: u8,
     // An inline value; else where its length is.
     inline: &'c [u8],
     length: Range<u32>,
@@ -85,8 +85,8 @@ impl<'c> Edits<'c> {
             _ => return Err(unsupported("an id of another store")),
         };
         let length = if tag == VALUE { none.start..self.bytes.len() as u32 } else { none };
-        let print = step_hash(step) as u8;
-        Ok(Put { named, name_at, tag, print, inline, length, hash, at })
+        let fingerprint = step_hash(step) as u8;
+        Ok(Put { named, name_at, tag, fingerprint, inline, length, hash, at })
     }
 
     pub(super) fn len(&self) -> usize {
@@ -107,8 +107,8 @@ impl<'c> Edits<'c> {
         let put = self.list[index].put.as_ref()?;
         let range = |range: &Range<u32>| &self.bytes[range.start as usize..range.end as usize];
         let payload = if put.tag == INLINE { put.inline } else { range(&put.length) };
-        let (name_at, tag, print) = (put.name_at, put.tag, put.print);
-        Some(Item { named: range(&put.named), name_at, tag, print, payload, hash: &put.hash, at: put.at })
+        let (name_at, tag, fingerprint) = (put.name_at, put.tag, put.fingerprint);
+        Some(Item { named: range(&put.named), name_at, tag, fingerprint, payload, hash: &put.hash, at: put.at })
     }
 }
 

@@ -14,7 +14,7 @@ use crate::{
         borrowed::Borrowed,
         descend::{self, Reached, Step},
         native::step_hash,
-        search::{find_print, mask, prefix},
+        search::{find_fingerprint, mask, prefix},
     },
 };
 
@@ -43,7 +43,7 @@ fn peek<'a, S: Source>(source: &'a S, oid: &[u8], at: Location) -> Option<Piece<
 /// Looks a name up in a narrow leaf of `count` entries, whose tables are `rest`.
 #[inline(always)]
 fn find_in_leaf<'a>(piece: Piece<'a>, flags: u8, count: usize, rest: &'a [u8], name: &[u8]) -> Option<Answer<'a>> {
-    let (prints, rest) = rest.split_at_checked(count)?;
+    let (fingerprints, rest) = rest.split_at_checked(count)?;
     let (tags, rest) = rest.split_at_checked(count)?;
     let (ends, rest) = rest.split_at_checked(count * 2)?;
     let (hashes, items) = rest.split_at_checked(count * ID_BYTES)?;
@@ -63,7 +63,7 @@ fn find_in_leaf<'a>(piece: Piece<'a>, flags: u8, count: usize, rest: &'a [u8], n
             index += 1;
         }
     } else {
-        let Some(index) = find_print(prints, step_hash(name) as u8, 0) else { return Some(None) };
+        let Some(index) = find_fingerprint(fingerprints, step_hash(name) as u8, 0) else { return Some(None) };
         // Another name with the same fingerprint is rare: the general way goes on.
         if !is_named(item(index)?, name, wanted)? {
             return None;

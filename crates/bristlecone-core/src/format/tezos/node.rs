@@ -12,7 +12,7 @@ use super::{
 use crate::{
     Bytes, EntryKind, FormatError, Kind, Location, ObjRef, Object, Oid, STEP_BYTES_MAX, Target,
     codec::{DecodeError, Reader, write_varint},
-    format::{native::step_hash, search::find_print},
+    format::{native::step_hash, search::find_fingerprint},
 };
 
 /// Bytes before a leaf's tables: 4 = 1 shape + 1 flags + 2 count.
@@ -57,7 +57,7 @@ pub(super) struct Leaf<'b> {
     pub(super) root: bool,
     flags: u8,
     count: usize,
-    prints: &'b [u8],
+    fingerprints: &'b [u8],
     tags: &'b [u8],
     ends: &'b [u8],
     hashes: &'b [[u8; ID_BYTES]],
@@ -95,7 +95,7 @@ pub(super) struct Item<'w> {
     /// Where the name starts in that.
     pub(super) name_at: u8,
     pub(super) tag: u8,
-    pub(super) print: u8,
+    pub(super) fingerprint: u8,
     /// An inline value, or the length of one that is an object.
     pub(super) payload: &'w [u8],
     pub(super) hash: &'w [u8; ID_BYTES],
@@ -193,11 +193,11 @@ impl<'b> Leaf<'b> {
         let items_at = count.checked_mul(2 + width + ID_BYTES).and_then(|tables| tables.checked_add(at));
         let items_at = items_at.ok_or(short)?;
         let (head, items) = body.split_at_checked(items_at).ok_or(short)?;
-        let (prints, head) = head[at..].split_at(count);
+        let (fingerprints, head) = head[at..].split_at(count);
         let (tags, head) = head.split_at(count);
         let (ends, hashes) = head.split_at(count * width);
         let (hashes, _) = hashes.as_chunks();
-        Ok(Self { root, flags, count, prints, tags, ends, hashes, items, items_at })
+        Ok(Self { root, flags, count, fingerprints, tags, ends, hashes, items, items_at })
     }
 
     #[inline]
@@ -248,13 +248,13 @@ impl<'b> Leaf<'b> {
     #[inline]
     pub(super) fn item(&self, index: usize, child: impl Fn(usize) -> Location) -> Result<Item<'b>, DecodeError> {
         let (named, name_at, payload) = self.bytes(index)?;
-        let (Some(&tag), Some(&print), Some(hash)) =
-            (self.tags.get(index), self.prints.get(index), self.hashes.get(index))
+        let (Some(&tag), Some(&fingerprint), Some(hash)) =
+            (self.tags.get(index), self.fingerprints.get(index), self.hashes.get(index))
         else {
             return Err(wrong(self.items_at, "there is no such item"));
         };
         let at = if tag == INLINE { Location::NONE } else { child(self.rank(index)) };
-        Ok(Item { named, name_at: name_at as u8, tag, print, payload, hash, at })
+        Ok(Item { named, name_at: name_at as u8, tag, fingerprint, payload, hash, at })
     }
 
     /// Appends every entry to `out`.
@@ -279,8 +279,8 @@ impl<'b> Leaf<'b> {
     fn item_at_rank(&self, index: usize) -> Result<Item<'b>, DecodeError> {
         let (named, name_at, payload) = self.bytes(index)?;
         let hash = self.hashes.get(index).ok_or(wrong(self.items_at, "there is no such item"))?;
-        let (tag, print) = (self.tags[index], self.prints[index]);
-        Ok(Item { named, name_at: name_at as u8, tag, print, payload, hash, at: Location::NONE })
+        let (tag, fingerprint) = (self.tags[index], self.fingerprints[index]);
+        Ok(Item { named, name_at: name_at as u8, tag, fingerprint, payload, hash, at: Location::NONE })
     }
 
     /// Returns the index of an item's child among the record's locations.
@@ -302,9 +302,9 @@ impl<'b> Leaf<'b> {
             }
             return Ok(Found::Nothing);
         }
-        let print = step_hash(name) as u8;
+        let fingerprint = step_hash(name) as u8;
         let mut from = 0;
-        while let Some(index) = find_print(self.prints, print, from) {
+        while let Some(index) = find_fingerprint(self.fingerprints, fingerprint, from) {
             if self.name(index)? == name {
                 return Ok(Found::Item { index });
             }
@@ -420,7 +420,7 @@ pub(super) fn encode_leaf(out: &mut Vec<u8>, locations: &mut SmallVec<[Location;
     } else {
         out.extend_from_slice(&(items.len() as u16).to_le_bytes());
     }
-    out.extend(items.iter().map(|item| item.print));
+    out.extend(items.iter().map(|item| item.fingerprint));
     out.extend(items.iter().map(|item| item.tag));
     let mut end = 0;
     for item in items {
@@ -516,7 +516,7 @@ fn leaf_children(body: &[u8], leaf: &Leaf<'_>, each: &mut dyn FnMut(Kind, Oid)) 
             return Err(wrong(leaf.items_at, "its names are not in order"));
         }
         previous = Some(name);
-        if item.print != step_hash(name) as u8 {
+        if item.fingerprint != step_hash(name) as u8 {
             return Err(wrong(leaf.items_at, "a fingerprint is not that of its name"));
         }
         let kind = match item.tag {

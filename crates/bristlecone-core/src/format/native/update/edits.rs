@@ -25,7 +25,7 @@ struct Slot {
     item: Range<u32>,
     at: Location,
     count: u64,
-    print: u8,
+    fingerprint: u8,
 }
 
 /// One change.
@@ -64,7 +64,7 @@ impl Edits {
         let start = self.buffer.len() as u32;
         self.buffer.extend_from_slice(step);
         let end = self.buffer.len() as u32;
-        self.list.push(Slot { step: start..end, item: end..end, at: Location::NONE, count: 0, print: 0 });
+        self.list.push(Slot { step: start..end, item: end..end, at: Location::NONE, count: 0, fingerprint: 0 });
     }
 
     /// Adds a piece as an item of the level above it.
@@ -75,7 +75,7 @@ impl Edits {
     }
 
     /// Records the item that was just written from `start`, whose step's length follows `tag` bytes.
-    fn push(&mut self, start: usize, tag: usize, step: &[u8], at: Location, count: u64, print: u8) {
+    fn push(&mut self, start: usize, tag: usize, step: &[u8], at: Location, count: u64, fingerprint: u8) {
         let skip = start + tag + if step.len() < 0x80 { 1 } else { 2 };
         let range = |from: usize, to: usize| from as u32..to as u32;
         self.list.push(Slot {
@@ -83,7 +83,7 @@ impl Edits {
             item: range(start, self.buffer.len()),
             at,
             count,
-            print,
+            fingerprint,
         });
     }
 
@@ -105,7 +105,7 @@ impl Edits {
             step,
             at: slot.at,
             count: slot.count,
-            print: slot.print,
+            fingerprint: slot.fingerprint,
         });
         Edit { step, item }
     }
