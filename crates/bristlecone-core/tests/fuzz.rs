@@ -2,9 +2,9 @@
 //! panics, loops or allocates by a length that it read; and what decodes is what encoding it gives.
 
 use bristlecone_core::{
-    Change, ChangeTarget, Commit, Direction, EntryKind, Format, FormatError, Kind, Location, Mode, NoSource, ObjRef,
-    Object, Oid, Path, Reader, Record, Signature, Sink, Source, Tag, Target, Zone, native::Native, record_bytes,
-    write_record,
+    ByteReader, Change, ChangeTarget, Commit, Direction, EntryKind, Format, FormatError, Kind, Location, Mode,
+    NoSource, ObjRef, Object, Oid, Path, Record, Signature, Sink, Source, Tag, Target, Zone, native::Native,
+    record_bytes, write_record,
 };
 
 #[cfg(feature = "tezos")]
@@ -210,9 +210,9 @@ fn text_and_integers() {
     let mut random = Random(4);
     for _ in 0..300_000 {
         let bytes = random.mutate(b"inline=48 split=on group=2/a%20b/%ff//\xc3\xa9");
-        let mut reader = Reader::new(&bytes);
+        let mut reader = ByteReader::new(&bytes);
         while reader.varint().is_ok() {}
-        let _ = Reader::new(&bytes).prefixed();
+        let _ = ByteReader::new(&bytes).prefixed();
         if let Ok(path) = Path::from_bytes(&bytes[..]) {
             assert_eq!(path.to_string().parse::<Path>(), Ok(path));
         }

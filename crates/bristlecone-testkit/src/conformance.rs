@@ -143,7 +143,7 @@ fn append_all(
         })
         .collect();
     let base = backend.append(batch, &moves, durability)?;
-    Ok(places.into_iter().map(|at| ObjRef::new(at.oid, crate::sample::landed(at.at, base))).collect())
+    Ok(places.into_iter().map(|at| ObjRef::new(at.oid, crate::sample::appended(at.at, base))).collect())
 }
 
 /// Returns what the backend keeps.

@@ -16,12 +16,12 @@ use bristlecone_core::{
 use self::{
     in_flight::{CommitTicket, InFlight},
     lookup::Binding,
-    patch::{ActiveDir, Base, DirRef, Edit, Leaf, Patch},
+    patch::{ActiveDir, DirRef, NewLeaf, Patch, PatchBase, PatchEdit},
 };
 use crate::{
     Error, NewValue, Result, Snapshot, StoredValue,
     repo::Stored,
-    store::{Prewritten, Store, flush_prewritten},
+    store::{Prewritten, StoreView, flush_prewritten},
 };
 
 mod cursor;
@@ -74,7 +74,7 @@ const STORED_LEVELS: u16 = (PATH_STEPS_MAX - 64) as u16;
 /// ```
 #[derive(Debug)]
 pub struct Tree<F: Format = Native> {
-    pub(crate) store: Arc<Store<F>>,
+    pub(crate) store: Arc<StoreView<F>>,
     // What keeps the parts that came from other trees, until they are written here.
     held: Vec<Arc<dyn Snapshot>>,
     base: Option<ObjRef>,
@@ -82,7 +82,7 @@ pub struct Tree<F: Format = Native> {
     levels: u16,
     patch: Option<Arc<Patch>>,
     // The directory edited last, detached from the patch so that a run of edits in it does not walk the path again.
-    // `Edit::Detached` stands where it belongs.
+    // `PatchEdit::Detached` stands where it belongs.
     active: Option<Box<ActiveDir>>,
     prewritten: Option<Prewritten>,
     pub(crate) origin: Option<ObjRef>,
@@ -113,7 +113,7 @@ impl<F: Format> Clone for Tree<F> {
 }
 
 impl<F: Format> Tree<F> {
-    pub(crate) fn at(store: Arc<Store<F>>, base: Option<ObjRef>) -> Self {
+    pub(crate) fn at(store: Arc<StoreView<F>>, base: Option<ObjRef>) -> Self {
         let base = base.and_then(|at| store.unless_empty(at));
         Self {
             store,
@@ -319,7 +319,7 @@ impl<F: Format> Tree<F> {
     /// As [`Tree::set`].
     pub fn replace<'v>(&mut self, path: impl AsPath, value: impl Into<NewValue<'v>>) -> Result<()> {
         let leaf = self.leaf(EntryKind::Value, value.into())?;
-        self.edit(&*path.as_path()?, Edit::Over(leaf))
+        self.edit(&*path.as_path()?, PatchEdit::Over(leaf))
     }
 
     /// Adds many values in one call; the last one counts where a path comes twice. Nothing is hashed or written
@@ -351,7 +351,7 @@ impl<F: Format> Tree<F> {
             return Err(Error::Usage { reason: "a directory or foreign id is not added as a value" });
         }
         let leaf = self.leaf(kind, value.into())?;
-        self.edit(&*path.as_path()?, Edit::Leaf(leaf))
+        self.edit(&*path.as_path()?, PatchEdit::Leaf(leaf))
     }
 
     /// As [`Tree::set_kind`], for a value that [`crate::Repo::write_value`] has written.
@@ -370,7 +370,7 @@ impl<F: Format> Tree<F> {
             return Err(Error::Usage { reason: "a stored value is bound in trees of the repository that wrote it" });
         }
         self.hold(snapshot);
-        self.edit(&*path.as_path()?, Edit::Leaf(Leaf::Stored { kind, at, bytes }))
+        self.edit(&*path.as_path()?, PatchEdit::Leaf(NewLeaf::Stored { kind, at, bytes }))
     }
 
     /// Binds `path` to an id of another store, such as a submodule's commit.
@@ -378,7 +378,7 @@ impl<F: Format> Tree<F> {
     /// # Errors
     /// As [`Tree::set`].
     pub fn set_foreign(&mut self, path: impl AsPath, oid: Oid) -> Result<()> {
-        self.edit(&*path.as_path()?, Edit::Leaf(Leaf::Foreign(oid)))
+        self.edit(&*path.as_path()?, PatchEdit::Leaf(NewLeaf::Foreign(oid)))
     }
 
     /// Removes what is at `path`, value or directory; nothing happens where there is nothing. Directories
@@ -394,7 +394,7 @@ impl<F: Format> Tree<F> {
             self.in_flight.clear();
             return Ok(());
         }
-        self.edit(&path, Edit::Remove)
+        self.edit(&path, PatchEdit::Remove)
     }
 
     /// Binds `path` to a directory, replacing what is there; an empty one removes it. The root is replaced
@@ -427,9 +427,9 @@ impl<F: Format> Tree<F> {
             self.in_flight.clear();
             return Ok(());
         }
-        let mut patch = patch.unwrap_or_else(|| Arc::new(Patch::new(Base::Own(base))));
+        let mut patch = patch.unwrap_or_else(|| Arc::new(Patch::new(PatchBase::Own(base))));
         Arc::make_mut(&mut patch).levels = levels;
-        self.edit(&path, Edit::Dir(patch))
+        self.edit(&path, PatchEdit::Dir(patch))
     }
 
     /// Keeps what a snapshot keeps until the edits are written.

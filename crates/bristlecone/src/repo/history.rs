@@ -28,7 +28,7 @@ mod revparse;
 mod run;
 mod watch;
 
-pub(crate) use graph::Graph;
+pub(crate) use graph::CommitGraph;
 pub use log::Log;
 
 /// A commit as walks give it.

@@ -2,7 +2,7 @@
 
 use bristlecone_core::{AsPath, Direction, Format, native::Native};
 
-use super::{DirEntry, DirRef, Listing, Tree, list::Run};
+use super::{DirEntry, DirRef, Listing, Tree, list::ListRun};
 use crate::Result;
 
 /// A position among the entries of a directory.
@@ -27,7 +27,7 @@ pub struct Cursor<'t, F: Format = Native> {
     tree: &'t Tree<F>,
     dir: DirRef<'t>,
     // What comes next in this direction; `None` where it must be looked for.
-    run: Option<(Direction, Run<'t, F>)>,
+    run: Option<(Direction, ListRun<'t, F>)>,
     at: At<'t, F>,
 }
 
@@ -103,7 +103,7 @@ impl<'t, F: Format> Cursor<'t, F> {
         let run = match &mut self.run {
             Some((known, run)) if *known == direction => run,
             _ => {
-                let run = Run::new(self.tree, self.dir, &self.rest(direction), &mut 0)?;
+                let run = ListRun::new(self.tree, self.dir, &self.rest(direction), &mut 0)?;
                 &mut self.run.insert((direction, run)).1
             }
         };

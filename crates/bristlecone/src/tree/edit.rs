@@ -6,12 +6,12 @@ use bristlecone_core::{EntryKind, Format, ObjRef, Path};
 
 use super::{
     Tree,
-    patch::{self, ActiveDir, Base, Edit, Leaf, Patch},
+    patch::{self, ActiveDir, NewLeaf, Patch, PatchBase, PatchEdit},
 };
 use crate::{
     Error, NewValue, Result, VALUE_BYTES_MAX,
-    store::{Store, prewrite},
-    value::Owner,
+    store::{StoreView, prewrite},
+    value::BackendOwner,
 };
 
 /// Values of so many bytes and more are hashed and written when they are set.
@@ -22,11 +22,11 @@ const SHORT_BYTES: usize = 48;
 impl<F: Format> Tree<F> {
     /// Applies one edit at a path other than the root.
     #[inline]
-    pub(super) fn edit(&mut self, path: &Path, edit: Edit) -> Result<()> {
+    pub(super) fn edit(&mut self, path: &Path, edit: PatchEdit) -> Result<()> {
         let Some((parent, step)) = path.split_last() else { return Err(Error::RootPath) };
-        let dir = self.edited_parent(parent, !matches!(edit, Edit::Remove));
+        let dir = self.edited_parent(parent, !matches!(edit, PatchEdit::Remove));
         let Some(dir) = dir else { return Ok(()) };
-        if let Edit::Leaf(leaf) = edit {
+        if let PatchEdit::Leaf(leaf) = edit {
             if let Some(leaf) = dir.set_leaf(step, leaf) {
                 return self.set_over_edits(path, leaf);
             }
@@ -38,11 +38,11 @@ impl<F: Format> Tree<F> {
 
     /// Sets a value where edits below a directory are pending, if they leave nothing there.
     #[cold]
-    fn set_over_edits(&mut self, path: &Path, leaf: Leaf) -> Result<()> {
+    fn set_over_edits(&mut self, path: &Path, leaf: NewLeaf) -> Result<()> {
         if self.kind(path)? == Some(EntryKind::Dir) {
             return Err(Error::IsDirectory { path: path.clone() });
         }
-        self.edit(path, Edit::Over(leaf))
+        self.edit(path, PatchEdit::Over(leaf))
     }
 
     /// Returns the patch of a directory, to be edited; `None` where nothing is, and so nothing is to be removed.
@@ -52,7 +52,7 @@ impl<F: Format> Tree<F> {
         if !self.active.as_deref().is_some_and(here) {
             self.attach_active();
             let base = self.base;
-            let root = self.patch.get_or_insert_with(|| Arc::new(Patch::new(Base::Own(base))));
+            let root = self.patch.get_or_insert_with(|| Arc::new(Patch::new(PatchBase::Own(base))));
             if parent.is_empty() {
                 return Some(Arc::make_mut(root));
             }
@@ -74,10 +74,10 @@ impl<F: Format> Tree<F> {
 
     /// Makes a leaf of a value.
     #[inline]
-    pub(super) fn leaf(&mut self, kind: EntryKind, value: NewValue<'_>) -> Result<Leaf> {
+    pub(super) fn leaf(&mut self, kind: EntryKind, value: NewValue<'_>) -> Result<NewLeaf> {
         let bytes = value.as_bytes();
         if bytes.len() <= SHORT_BYTES {
-            return Ok(Leaf::Short { kind, bytes: bytes.into() });
+            return Ok(NewLeaf::Short { kind, bytes: bytes.into() });
         }
         let length = bytes.len() as u64;
         if length < PREWRITTEN_BYTES_MIN as u64 {
@@ -85,7 +85,7 @@ impl<F: Format> Tree<F> {
                 NewValue::Bytes(bytes) => crate::Value::new(bytes),
                 NewValue::Value(value) => value,
             };
-            return Ok(Leaf::Shared { kind, value });
+            return Ok(NewLeaf::Shared { kind, value });
         }
         if length > VALUE_BYTES_MAX {
             return Err(Error::TooLarge { what: "a value", bytes: length, bytes_max: VALUE_BYTES_MAX });
@@ -96,7 +96,7 @@ impl<F: Format> Tree<F> {
             NewValue::Bytes(_) => None,
         };
         match at.filter(|at| self.keeps(at, owner.1)) {
-            Some(at) => Ok(Leaf::Stored { kind, at, bytes: length }),
+            Some(at) => Ok(NewLeaf::Stored { kind, at, bytes: length }),
             None => self.put_leaf(kind, &value, owner),
         }
     }
@@ -108,7 +108,7 @@ impl<F: Format> Tree<F> {
     }
 
     /// Hashes a large value and adds it to the prewritten values.
-    fn put_leaf(&mut self, kind: EntryKind, value: &NewValue<'_>, owner: Owner) -> Result<Leaf> {
+    fn put_leaf(&mut self, kind: EntryKind, value: &NewValue<'_>, owner: BackendOwner) -> Result<NewLeaf> {
         let bytes = value.as_bytes();
         let at = prewrite(&self.store, self.prewritten.get_or_insert_default(), bytes)?;
         if let NewValue::Value(shared) = value
@@ -119,7 +119,7 @@ impl<F: Format> Tree<F> {
             let location = self.store.snapshot.locate(&at.oid);
             shared.set_stored(owner, ObjRef::new(at.oid, location.unwrap_or(at.at)));
         }
-        Ok(Leaf::Stored { kind, at, bytes: bytes.len() as u64 })
+        Ok(NewLeaf::Stored { kind, at, bytes: bytes.len() as u64 })
     }
 
     /// Returns base and patch of `tree` for use in this tree, copying its objects where they are in another
@@ -130,7 +130,7 @@ impl<F: Format> Tree<F> {
             tree.attach_active();
             tree.rebase()?;
             if let Some(patch) = &mut tree.patch {
-                Arc::make_mut(patch).base = Base::Own(tree.base);
+                Arc::make_mut(patch).base = PatchBase::Own(tree.base);
             }
             return Ok((tree.base, tree.patch));
         }
@@ -156,6 +156,6 @@ impl<F: Format> Tree<F> {
 }
 
 /// Tells backends of this process apart.
-fn owner<F>(store: &Store<F>) -> usize {
+fn owner<F>(store: &StoreView<F>) -> usize {
     Arc::as_ptr(&store.backend).cast::<()>() as usize
 }

@@ -20,7 +20,7 @@ use super::{
 use crate::{Error, Result, pool};
 
 /// How soon a waiting thread of a pool looks again for work to share.
-const HELP_AGAIN: Duration = Duration::from_micros(20);
+const HELP_INTERVAL: Duration = Duration::from_micros(20);
 /// How long a thread waits for a commit on which no thread works: perhaps the waiting thread is the one that should.
 const IDLE_MAX: Duration = Duration::from_secs(5);
 
@@ -143,7 +143,7 @@ impl InFlight {
                 }
                 None => {}
             }
-            let again = if pool::is_here() { HELP_AGAIN } else { IDLE_MAX - idle.min(waited) };
+            let again = if pool::is_here() { HELP_INTERVAL } else { IDLE_MAX - idle.min(waited) };
             drop(self.changed.wait_timeout(guard, again).unwrap_or_else(PoisonError::into_inner));
         }
     }

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::{
     Tree,
-    patch::{Base, DirRef, Edit, Edits, Leaf, Patch, PatchLayers},
+    patch::{DirRef, NewLeaf, Patch, PatchBase, PatchEdit, PatchEdits, PatchLayers},
 };
 use crate::{Result, store::flush_prewritten};
 
@@ -53,8 +53,8 @@ impl<F: Format> Tree<F> {
                 Some(edit) => {
                     let Some(below) = self.edited_dir(edit) else { return Ok(None) };
                     base = match below.base {
-                        Base::Own(base) => base,
-                        Base::Inherit => self.stored_dir(base.as_ref(), step)?,
+                        PatchBase::Own(base) => base,
+                        PatchBase::Inherit => self.stored_dir(base.as_ref(), step)?,
                     };
                     patch = Some(below);
                     rest = rest.get(length + 1..).unwrap_or_default();
@@ -87,7 +87,7 @@ impl<F: Format> Tree<F> {
                     Some(below) => {
                         layers[kept] = below;
                         kept += 1;
-                        if let Base::Own(own) = below.base {
+                        if let PatchBase::Own(own) = below.base {
                             (base, inherits) = (own, false);
                             break;
                         }
@@ -125,11 +125,11 @@ impl<F: Format> Tree<F> {
 
     /// Returns the edits of a directory, if an edit is that.
     #[inline]
-    fn edited_dir<'t>(&'t self, edit: &'t Edit) -> Option<&'t Arc<Patch>> {
+    fn edited_dir<'t>(&'t self, edit: &'t PatchEdit) -> Option<&'t Arc<Patch>> {
         match edit {
-            Edit::Dir(below) => Some(below),
-            Edit::Detached => Some(self.active_patch()),
-            Edit::Remove | Edit::Leaf(_) | Edit::Over(_) => None,
+            PatchEdit::Dir(below) => Some(below),
+            PatchEdit::Detached => Some(self.active_patch()),
+            PatchEdit::Remove | PatchEdit::Leaf(_) | PatchEdit::Over(_) => None,
         }
     }
 
@@ -152,7 +152,7 @@ impl<F: Format> Tree<F> {
 pub(super) enum Binding<'t> {
     Dir(DirRef<'t>),
     Stored(EntryKind, Target<'t>),
-    Leaf(&'t Leaf),
+    Leaf(&'t NewLeaf),
 }
 
 impl<'t> Binding<'t> {
@@ -207,10 +207,10 @@ impl<F: Format> Tree<F> {
             Binding::Stored(EntryKind::Dir, _) => None,
             Binding::Stored(_, Target::Object { at, .. }) => Some(self.read_value(at, 0..u64::MAX)?),
             Binding::Leaf(leaf) => match leaf {
-                Leaf::Short { bytes, .. } => Some(Bytes::from(&bytes[..])),
-                Leaf::Shared { value, .. } => Some(Bytes::from(value.as_bytes())),
-                Leaf::Stored { at, .. } => Some(self.read_value(at, 0..u64::MAX)?),
-                Leaf::Foreign(_) => None,
+                NewLeaf::Short { bytes, .. } => Some(Bytes::from(&bytes[..])),
+                NewLeaf::Shared { value, .. } => Some(Bytes::from(value.as_bytes())),
+                NewLeaf::Stored { at, .. } => Some(self.read_value(at, 0..u64::MAX)?),
+                NewLeaf::Foreign(_) => None,
             },
         })
     }
@@ -254,16 +254,16 @@ impl<F: Format> Tree<F> {
     /// The same of a step that was edited; `lower` are the layers below the edit.
     fn resolved_edit<'t>(
         &'t self,
-        edit: &'t Edit,
+        edit: &'t PatchEdit,
         lower: &[&'t Arc<Patch>],
         base: Option<&ObjRef>,
         step: &[u8],
     ) -> Result<Option<Binding<'t>>> {
         let below = match edit {
-            Edit::Remove => return Ok(None),
-            Edit::Leaf(leaf) | Edit::Over(leaf) => return Ok(Some(Binding::Leaf(leaf))),
-            Edit::Dir(below) => below,
-            Edit::Detached => self.active_patch(),
+            PatchEdit::Remove => return Ok(None),
+            PatchEdit::Leaf(leaf) | PatchEdit::Over(leaf) => return Ok(Some(Binding::Leaf(leaf))),
+            PatchEdit::Dir(below) => below,
+            PatchEdit::Detached => self.active_patch(),
         };
         let (inner, over) = self.edited(below, lower, base, step)?;
         Ok(if self.is_empty_at(&inner)? { over } else { Some(Binding::Dir(inner)) })
@@ -279,14 +279,14 @@ impl<F: Format> Tree<F> {
         step: &[u8],
     ) -> Result<(DirRef<'t>, Option<Binding<'t>>)> {
         let (base, over) = match below.base {
-            Base::Own(base) => return Ok((DirRef::patched(below, base), None)),
-            Base::Inherit if lower.is_empty() => match self.stored(base, step)? {
+            PatchBase::Own(base) => return Ok((DirRef::patched(below, base), None)),
+            PatchBase::Inherit if lower.is_empty() => match self.stored(base, step)? {
                 Some((EntryKind::Dir, Target::Object { at, .. })) if Some(at.oid) != self.store.empty => {
                     return Ok((DirRef::patched(below, Some(at)), None));
                 }
                 over => (None, over.map(Binding::of)),
             },
-            Base::Inherit => match self.resolved_in(lower, base, step)? {
+            PatchBase::Inherit => match self.resolved_in(lower, base, step)? {
                 // One that was stored empty stands; one that the edits above leave empty does not.
                 Some(Binding::Dir(DirRef { patch: None, base: Some(at), .. })) if Some(at.oid) == self.store.empty => {
                     (None, Some(Binding::Dir(DirRef::stored(Some(at)))))
@@ -321,9 +321,9 @@ impl<F: Format> Tree<F> {
         let mut dir = Searched::new(dir);
         loop {
             match self.search(&mut dir)? {
-                Left::Something => return Ok(false),
-                Left::Perhaps(below) => above.push(std::mem::replace(&mut dir, Searched::new(&below))),
-                Left::Nothing => match above.pop() {
+                Remaining::Something => return Ok(false),
+                Remaining::Perhaps(below) => above.push(std::mem::replace(&mut dir, Searched::new(&below))),
+                Remaining::Nothing => match above.pop() {
                     Some(back) => dir = back,
                     None => return Ok(true),
                 },
@@ -332,14 +332,14 @@ impl<F: Format> Tree<F> {
     }
 
     /// Goes on to search a directory for something that is left in it.
-    fn search<'t>(&'t self, dir: &mut Searched<'t>) -> Result<Left<'t>> {
+    fn search<'t>(&'t self, dir: &mut Searched<'t>) -> Result<Remaining<'t>> {
         loop {
             let Some((step, edit)) = dir.edits.next() else {
                 if let Some(next) = dir.layers.get(dir.layer + 1) {
                     (dir.edits, dir.layer) = (next.iter(), dir.layer + 1);
                     continue;
                 }
-                return Ok(if self.has_unedited(dir)? { Left::Something } else { Left::Nothing });
+                return Ok(if self.has_unedited(dir)? { Remaining::Something } else { Remaining::Nothing });
             };
             dir.seen += 1;
             // An edit above has the say.
@@ -347,13 +347,13 @@ impl<F: Format> Tree<F> {
                 continue;
             }
             let below = match edit {
-                Edit::Leaf(_) | Edit::Over(_) => return Ok(Left::Something),
-                Edit::Remove => continue,
-                Edit::Dir(below) => below,
-                Edit::Detached => self.active_patch(),
+                PatchEdit::Leaf(_) | PatchEdit::Over(_) => return Ok(Remaining::Something),
+                PatchEdit::Remove => continue,
+                PatchEdit::Dir(below) => below,
+                PatchEdit::Detached => self.active_patch(),
             };
             let (inner, over) = self.edited(below, &dir.layers[dir.layer + 1..], dir.base.as_ref(), step)?;
-            return Ok(if over.is_some() { Left::Something } else { Left::Perhaps(inner) });
+            return Ok(if over.is_some() { Remaining::Something } else { Remaining::Perhaps(inner) });
         }
     }
 
@@ -387,7 +387,7 @@ struct Searched<'t> {
     layers: PatchLayers<'t>,
     base: Option<ObjRef>,
     /// The rest of the edits of this layer.
-    edits: Edits<'t>,
+    edits: PatchEdits<'t>,
     layer: usize,
     /// How many edits there were so far, in all layers.
     seen: u64,
@@ -402,7 +402,7 @@ impl<'t> Searched<'t> {
 }
 
 /// What a search came upon.
-enum Left<'t> {
+enum Remaining<'t> {
     /// Something is left.
     Something,
     /// Something is left if it is in this directory.

@@ -12,7 +12,7 @@ mod map;
 
 /// What a directory's edits apply to.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Base {
+pub(crate) enum PatchBase {
     /// Whatever the directory above has at this step.
     Inherit,
     /// This directory, or an empty one.
@@ -25,7 +25,7 @@ const DROPPED_LEVELS: u16 = 32;
 /// The edits of one directory.
 #[derive(Clone)]
 pub(crate) struct Patch {
-    pub(crate) base: Base,
+    pub(crate) base: PatchBase,
     // Something was added here or below. It replaces a value that stands where the directory is, even if the addition is
     // removed again.
     pub(crate) replaces_value: bool,
@@ -37,12 +37,12 @@ pub(crate) struct Patch {
 
 /// One edit.
 #[derive(Clone, Debug)]
-pub(crate) enum Edit {
+pub(crate) enum PatchEdit {
     Remove,
     /// A value where no directory may be.
-    Leaf(Leaf),
+    Leaf(NewLeaf),
     /// A value in place of whatever is there.
-    Over(Leaf),
+    Over(NewLeaf),
     Dir(Arc<Patch>),
     /// The directory is the active one: its edits are detached from the patch.
     Detached,
@@ -50,14 +50,14 @@ pub(crate) enum Edit {
 
 /// A value that was set.
 #[derive(Clone, Debug)]
-pub(crate) enum Leaf {
+pub(crate) enum NewLeaf {
     Short { kind: EntryKind, bytes: SmallVec<[u8; 48]> },
     Shared { kind: EntryKind, value: Value },
     Stored { kind: EntryKind, at: ObjRef, bytes: u64 },
     Foreign(Oid),
 }
 
-impl Leaf {
+impl NewLeaf {
     pub(crate) const fn kind(&self) -> EntryKind {
         match self {
             Self::Short { kind, .. } | Self::Shared { kind, .. } | Self::Stored { kind, .. } => *kind,
@@ -166,35 +166,36 @@ impl Drop for Patch {
 }
 
 impl Patch {
-    pub(crate) fn new(base: Base) -> Self {
+    pub(crate) fn new(base: PatchBase) -> Self {
         Self { base, replaces_value: false, levels: 1, edits: StepMap::default() }
     }
 
     #[inline]
-    pub(crate) fn get(&self, step: &[u8]) -> Option<&Edit> {
+    pub(crate) fn get(&self, step: &[u8]) -> Option<&PatchEdit> {
         self.edits.get(first_bytes(step), step)
     }
 
     /// Makes an edit, whatever is there.
     #[inline]
-    pub(crate) fn set(&mut self, step: &[u8], edit: Edit) {
-        if let Edit::Dir(below) = &edit {
+    pub(crate) fn set(&mut self, step: &[u8], edit: PatchEdit) {
+        if let PatchEdit::Dir(below) = &edit {
             self.levels = self.levels.max(below.levels + 1);
         }
-        self.edits.insert(Step::new(step), edit);
+        self.edits.insert(StepKey::new(step), edit);
     }
 
     /// Sets a value; returns it where there are edits of a directory.
     #[inline]
-    pub(crate) fn set_leaf(&mut self, step: &[u8], leaf: Leaf) -> Option<Leaf> {
+    pub(crate) fn set_leaf(&mut self, step: &[u8], leaf: NewLeaf) -> Option<NewLeaf> {
         let mut leaf = Some(leaf);
-        let slot = self.edits.get_or_insert(Step::new(step), || leaf.take().map_or(Edit::Remove, Edit::Leaf));
+        let slot =
+            self.edits.get_or_insert(StepKey::new(step), || leaf.take().map_or(PatchEdit::Remove, PatchEdit::Leaf));
         let leaf = leaf?;
         match slot {
-            Edit::Dir(_) | Edit::Detached => return Some(leaf),
+            PatchEdit::Dir(_) | PatchEdit::Detached => return Some(leaf),
             // What is stored there is known to go.
-            Edit::Remove | Edit::Over(_) => *slot = Edit::Over(leaf),
-            Edit::Leaf(_) => *slot = Edit::Leaf(leaf),
+            PatchEdit::Remove | PatchEdit::Over(_) => *slot = PatchEdit::Over(leaf),
+            PatchEdit::Leaf(_) => *slot = PatchEdit::Leaf(leaf),
         }
         None
     }
@@ -203,23 +204,24 @@ impl Patch {
         self.edits.len()
     }
 
-    pub(crate) fn iter(&self) -> Edits<'_> {
+    pub(crate) fn iter(&self) -> PatchEdits<'_> {
         self.range(None, None)
     }
 
     /// Returns the edits in `from..to`.
-    pub(crate) fn range(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Edits<'_> {
-        Edits(self.edits.range(from, to))
+    pub(crate) fn range(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> PatchEdits<'_> {
+        PatchEdits(self.edits.range(from, to))
     }
 
     /// Returns the edits of the directory at `step`, made so that it can be edited; `replaces_value` marks it.
     fn enter(&mut self, step: &[u8], replaces_value: bool) -> &mut Arc<Patch> {
-        let slot = self.edits.get_or_insert(Step::new(step), || Edit::Dir(Arc::new(Self::new(Base::Inherit))));
-        if !matches!(slot, Edit::Dir(_)) {
-            *slot = Edit::Dir(Arc::new(Self::new(Base::Own(None))));
+        let slot =
+            self.edits.get_or_insert(StepKey::new(step), || PatchEdit::Dir(Arc::new(Self::new(PatchBase::Inherit))));
+        if !matches!(slot, PatchEdit::Dir(_)) {
+            *slot = PatchEdit::Dir(Arc::new(Self::new(PatchBase::Own(None))));
         }
         match slot {
-            Edit::Dir(below) => {
+            PatchEdit::Dir(below) => {
                 if replaces_value && !below.replaces_value {
                     Arc::make_mut(below).replaces_value = true;
                 }
@@ -229,17 +231,17 @@ impl Patch {
         }
     }
 
-    fn slot(&mut self, step: &[u8]) -> Option<&mut Edit> {
-        self.edits.get_mut(&Step::new(step))
+    fn slot(&mut self, step: &[u8]) -> Option<&mut PatchEdit> {
+        self.edits.get_mut(&StepKey::new(step))
     }
 }
 
 /// Edits by step, in order.
 #[derive(Default)]
-pub(crate) struct Edits<'p>(map::Range<'p>);
+pub(crate) struct PatchEdits<'p>(map::MapRange<'p>);
 
-impl<'p> Iterator for Edits<'p> {
-    type Item = (&'p [u8], &'p Edit);
+impl<'p> Iterator for PatchEdits<'p> {
+    type Item = (&'p [u8], &'p PatchEdit);
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
@@ -252,14 +254,14 @@ impl<'p> Iterator for Edits<'p> {
     }
 }
 
-impl DoubleEndedIterator for Edits<'_> {
+impl DoubleEndedIterator for PatchEdits<'_> {
     #[inline]
     fn next_back(&mut self) -> Option<Self::Item> {
         self.0.next_back().map(|(step, edit)| (step.as_bytes(), edit))
     }
 }
 
-/// Detaches the directory at `parent` from the patch, where it leaves [`Edit::Detached`].
+/// Detaches the directory at `parent` from the patch, where it leaves [`PatchEdit::Detached`].
 pub(crate) fn detach(root: &mut Arc<Patch>, parent: &[u8], replaces_value: bool) -> ActiveDir {
     let mut rest = parent.split(|&byte| byte == b'/');
     let last = rest.next_back().unwrap_or_default();
@@ -274,7 +276,7 @@ pub(crate) fn detach(root: &mut Arc<Patch>, parent: &[u8], replaces_value: bool)
     patch.levels = patch.levels.max(levels);
     patch.enter(last, replaces_value);
     let slot = patch.slot(last).expect("just entered");
-    let Edit::Dir(taken) = std::mem::replace(slot, Edit::Detached) else { unreachable!("just entered") };
+    let PatchEdit::Dir(taken) = std::mem::replace(slot, PatchEdit::Detached) else { unreachable!("just entered") };
     ActiveDir { parent: parent.to_vec(), steps, patch: taken }
 }
 
@@ -283,9 +285,9 @@ pub(crate) fn is_blocked(root: &Patch, parent: &[u8]) -> bool {
     let mut patch = root;
     for step in parent.split(|&byte| byte == b'/') {
         match patch.get(step) {
-            Some(Edit::Dir(below)) => patch = below,
-            Some(Edit::Leaf(_) | Edit::Over(_) | Edit::Remove) => return true,
-            Some(Edit::Detached) | None => return false,
+            Some(PatchEdit::Dir(below)) => patch = below,
+            Some(PatchEdit::Leaf(_) | PatchEdit::Over(_) | PatchEdit::Remove) => return true,
+            Some(PatchEdit::Detached) | None => return false,
         }
     }
     false
@@ -296,7 +298,7 @@ pub(crate) fn attach(root: &mut Arc<Patch>, active: &ActiveDir) {
     put_at(root, &active.parent, active.steps, &active.patch);
 }
 
-/// Replaces [`Edit::Detached`] below `patch`, if it is there. It stands in one place at most, and the way to it from any
+/// Replaces [`PatchEdit::Detached`] below `patch`, if it is there. It stands in one place at most, and the way to it from any
 /// directory is an end of its path.
 pub(crate) fn attach_below(patch: &mut Arc<Patch>, active: &ActiveDir) {
     let (mut end, mut steps) = (&active.parent[..], active.steps);
@@ -312,8 +314,8 @@ fn leads_to_detached(patch: &Patch, path: &[u8]) -> bool {
     let mut steps = path.split(|&byte| byte == b'/');
     while let Some(step) = steps.next() {
         match patch.get(step) {
-            Some(Edit::Dir(below)) => patch = below,
-            Some(Edit::Detached) => return steps.next().is_none(),
+            Some(PatchEdit::Dir(below)) => patch = below,
+            Some(PatchEdit::Detached) => return steps.next().is_none(),
             _ => return false,
         }
     }
@@ -331,12 +333,12 @@ fn put_at(root: &mut Arc<Patch>, path: &[u8], steps: u16, dir: &Arc<Patch>) {
         levels -= 1;
         patch = Arc::make_mut(patch.enter(step, dir.replaces_value));
     }
-    patch.set(last, Edit::Dir(dir.clone()));
+    patch.set(last, PatchEdit::Dir(dir.clone()));
 }
 
 /// A step as a key: its first eight bytes as an integer decide nearly every comparison.
 #[derive(Clone, Debug)]
-struct Step {
+struct StepKey {
     first: u64,
     bytes: SmallVec<[u8; 16]>,
 }
@@ -351,7 +353,7 @@ fn first_bytes(step: &[u8]) -> u64 {
     step.iter().fold(0, |first, &byte| first << 8 | u64::from(byte)) << (8 * (8 - step.len()) % 64)
 }
 
-impl Step {
+impl StepKey {
     #[inline]
     fn new(step: &[u8]) -> Self {
         Self { first: first_bytes(step), bytes: SmallVec::from_slice(step) }
@@ -362,7 +364,7 @@ impl Step {
     }
 }
 
-impl Ord for Step {
+impl Ord for StepKey {
     #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
         match self.first.cmp(&other.first) {
@@ -375,19 +377,19 @@ impl Ord for Step {
     }
 }
 
-impl PartialOrd for Step {
+impl PartialOrd for StepKey {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Step {
+impl PartialEq for StepKey {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for Step {}
+impl Eq for StepKey {}
 
 #[cfg(test)]
 mod tests {
@@ -398,7 +400,7 @@ mod tests {
         let steps: [&[u8]; 9] = [b"", b"\0", b"\0\0", b"a", b"a\0", b"aaaaaaaa", b"aaaaaaaa\0", b"aaaaaaaab", b"b"];
         for (i, one) in steps.iter().enumerate() {
             for (j, other) in steps.iter().enumerate() {
-                assert_eq!(Step::new(one).cmp(&Step::new(other)), i.cmp(&j), "{one:?} {other:?}");
+                assert_eq!(StepKey::new(one).cmp(&StepKey::new(other)), i.cmp(&j), "{one:?} {other:?}");
             }
         }
     }
