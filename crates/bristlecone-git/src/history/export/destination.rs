@@ -140,7 +140,7 @@ impl Outgoing {
             moved.push(MovedRef { name: name.clone(), state });
         }
         if !moves.is_empty() {
-            let options = GitOptions::default().fold(false).background(false);
+            let options = GitOptions::default().repack(false).background(false);
             let backend = GitBackend::open_path(&self.repository.layout, options)?;
             for one in moves {
                 backend.append(Batch::new(), &[one], Durability::None)?;
