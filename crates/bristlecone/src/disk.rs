@@ -35,30 +35,39 @@ use crate::{
     },
     engine::{Derived, Poison},
     storage::Storage,
+    sync::lock,
 };
 
 mod append;
 mod background;
+mod cache;
 mod check;
 mod durable;
+mod files;
 mod find;
 mod frame;
 mod group;
 mod handles;
 mod header;
+mod ids;
 mod index;
 mod lock;
 mod log;
+mod maintenance;
+mod notes;
 mod published;
 mod read;
 mod recovery;
 mod repair;
+mod request;
 mod roll;
 mod sealed;
 mod segment;
+mod spare;
 mod stats;
 mod survey;
 mod sync;
+mod sync_pipe;
 mod table;
 mod unreached;
 mod verified;
@@ -71,13 +80,13 @@ pub use check::CheckSummary;
 pub use header::{FormatTag, StoreHeader};
 pub use repair::{AcceptedEnd, Repaired};
 
+use files::{DERIVED, SEGMENTS, STORE, random_word, segment_name};
 use frame::FrameKind;
 use handles::Handles;
-use header::STORE;
 use lock::StoreLock;
-use log::{Counters, Log, Shared, Tail, lock};
-use recovery::Recovery;
-use segment::{SEGMENT_BYTES_MAX, SEGMENTS, SegmentHead, segment_name};
+use log::{Counters, Log, Shared, Tail};
+use repair::Recovery;
+use segment::{SEGMENT_BYTES_MAX, SegmentHead};
 use table::SegmentTable;
 use verified::BitMemory;
 
@@ -165,7 +174,7 @@ impl DiskBackend {
     /// [`Error::Io`].
     pub fn create(storage: Arc<dyn Storage>, format: FormatTag, options: DiskOptions) -> Result<Self, Error> {
         let segment_bytes = options.segment_bytes.clamp(4096, SEGMENT_BYTES_MAX).next_multiple_of(8);
-        Self::create_as(storage, StoreHeader::new(format, segment_bytes), options, header::random_word())
+        Self::create_as(storage, StoreHeader::new(format, segment_bytes), options, random_word())
     }
 
     fn create_as(
@@ -174,7 +183,7 @@ impl DiskBackend {
         options: DiskOptions,
         nonce: u64,
     ) -> Result<Self, Error> {
-        for dir in ["", SEGMENTS, log::DERIVED] {
+        for dir in ["", SEGMENTS, DERIVED] {
             storage.create_dir(dir).map_err(|error| Error::io(storage.describe(dir), error))?;
         }
         let store_lock = StoreLock::open(&storage, &options)?;
@@ -224,7 +233,7 @@ impl DiskBackend {
             });
         }
         let store_lock = if read_only { None } else { Some(StoreLock::open(&storage, &options)?) };
-        let nonce = header::random_word();
+        let nonce = random_word();
         let shared = Self::load(storage, header, store_lock, options, nonce, &mut Recovery::Usual)?;
         Ok(Self::of(shared))
     }
@@ -243,11 +252,11 @@ impl DiskBackend {
         let tail = Tail { segment: 0, end: 0, chain: 0, sequence: 0, next: 0, checkpoint: false };
         // Where there are maps, few segments are without one, if any.
         let cache_bytes = if options.maps { options.cache_bytes / 8 } else { options.cache_bytes };
-        let cache = Some(read::record_cache(cache_bytes));
+        let cache = Some(cache::record_cache(cache_bytes));
         let bits = Arc::new(BitMemory::new(options.cache_bytes - if options.maps { cache_bytes } else { 0 }));
-        let background = background::Background::new(&options);
+        let background = Shared::background(&options);
         let shared = Shared {
-            derived: Derived::new(storage.clone(), log::DERIVED),
+            derived: Derived::new(storage.clone(), DERIVED),
             storage,
             header,
             options,
@@ -258,8 +267,8 @@ impl DiskBackend {
             log: Mutex::new(Log { tail, buffer: Vec::new(), appended: false, began: None }),
             published: published::Published::default(),
             writing: AtomicBool::new(false),
-            queue: group::AppendQueue::default(),
-            sync: sync::SyncPipe::default(),
+            queue: request::AppendQueue::default(),
+            sync: sync_pipe::SyncPipe::default(),
             poison: Poison::default(),
             lost_end: OnceLock::new(),
             note: OnceLock::new(),
@@ -404,13 +413,13 @@ impl DiskBackend {
 
 /// Makes the first segment, whole before it has its name.
 fn first_segment(storage: &Arc<dyn Storage>, header: &StoreHeader, options: &DiskOptions) -> Result<(), Error> {
-    let bytes = roll::segment_size(1, header.segment_bytes, 0, 0)?;
-    let Some(spare) = roll::make_spare(storage, bytes, options.prezero, &|| false)? else {
+    let bytes = spare::segment_size(1, header.segment_bytes, 0, 0)?;
+    let Some(spare) = spare::make_spare(storage, bytes, options.prezero, &|| false)? else {
         return Err(Error::io(storage.describe(SEGMENTS), io::ErrorKind::Interrupted.into()));
     };
     let mut head =
         SegmentHead { number: 1, previous: 0, bytes, sequence: 1, seed: 0, durable_end: 0, ref_bytes: 0, check: 0 };
-    roll::write_head(storage, &spare, &head.encode(&[], header.salt))?;
+    spare::write_head(storage, &spare, &head.encode(&[], header.salt))?;
     let name = segment_name(1);
     storage.rename(&spare.name, &name).map_err(|error| Error::io(storage.describe(&name), error))?;
     let _ = spare.file.unlock();
@@ -497,7 +506,7 @@ impl Backend for DiskBackend {
 
     fn append(&self, batch: Batch, moves: &[RefMove], durability: Durability) -> Result<Location, Error> {
         self.shared.going_on()?;
-        self.shared.pay_owed()?;
+        self.shared.flush_deferred()?;
         let place = if batch.is_empty() && moves.is_empty() {
             self.shared.idle_append(durability)
         } else {
@@ -512,7 +521,7 @@ impl Backend for DiskBackend {
 
     fn append_keeping(&self, batch: &mut Batch) -> Result<(), Error> {
         self.shared.going_on()?;
-        self.shared.pay_owed()?;
+        self.shared.flush_deferred()?;
         let appends = [(std::mem::take(batch), Vec::new())];
         let outcome = self.shared.append_all(&appends, Durability::None).pop();
         let [(kept, _)] = appends;
@@ -529,7 +538,7 @@ impl Backend for DiskBackend {
     }
 
     fn append_many(&self, batches: Vec<(Batch, Vec<RefMove>)>, durability: Durability) -> Vec<Result<Location, Error>> {
-        if let Err(error) = self.shared.going_on().and_then(|()| self.shared.pay_owed()) {
+        if let Err(error) = self.shared.going_on().and_then(|()| self.shared.flush_deferred()) {
             return batches.iter().map(|_| Err(error.clone())).collect();
         }
         let places = self.shared.append_all(&batches, durability);

@@ -6,12 +6,12 @@ use std::{
 };
 
 use bristlecone_core::{
-    Checked, Commit, CommitId, Format, Kind, Location, ObjRef, Object, Oid, Signature, Source, TreeId, native::Native,
+    Checked, Commit, CommitId, Format, Kind, ObjRef, Object, Oid, Signature, Source, TreeId, native::Native,
 };
 
 use crate::{
     Backend, Batch, Durability, Error, Expected, MemoryBackend, RefMove, RefTarget, Result, Tree, Value,
-    store::{Shared, Store},
+    store::{Shared, Store, resolve},
 };
 
 mod branch;
@@ -368,8 +368,4 @@ fn checkout<F: Format>(store: Arc<Store<F>>, at: ObjRef) -> Result<Tree<F>> {
     let mut tree = Tree::at(store, Some(root));
     tree.origin = Some(at);
     Ok(tree)
-}
-
-pub(crate) fn resolve(at: ObjRef, base: Location) -> ObjRef {
-    ObjRef::new(at.oid, at.at.resolve(base))
 }

@@ -12,7 +12,7 @@ use std::{
 
 use bristlecone_core::{Checked, Commit, CommitId, Format, Kind, Location, ObjRef, Object, Oid, Sink, Source, TreeId};
 
-use crate::{Backend, Batch, Durability, Error, Result, Snapshot, repo::resolve};
+use crate::{Backend, Batch, Durability, Error, Result, Snapshot};
 
 /// The number of the store that is made next. It begins anew after four billions: then an old hint costs a read.
 static NEXT_NUMBER: AtomicU32 = AtomicU32::new(1);
@@ -163,6 +163,11 @@ impl<F: Format> Store<F> {
         let base = self.backend.append(batch, &[], Durability::None)?;
         Ok(resolve(at, base))
     }
+}
+
+/// Returns the reference of an object of a batch, once it is known where the batch begins.
+pub(crate) fn resolve(at: ObjRef, base: Location) -> ObjRef {
+    ObjRef::new(at.oid, at.at.resolve(base))
 }
 
 /// So often a change is made again after what it left out was swept: each time another sweep must have begun.

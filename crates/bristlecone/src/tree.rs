@@ -24,7 +24,6 @@ use crate::{
     store::{Early, Store, flush_early},
 };
 
-mod concrete;
 mod cursor;
 mod diff;
 mod edit;
@@ -35,16 +34,17 @@ mod list;
 mod listing;
 mod lookup;
 mod patch;
+mod plain;
 mod prune;
 mod reader;
 mod walk;
 
-pub use concrete::{Concrete, TreeStats};
 pub use cursor::Cursor;
 pub use diff::{Difference, Differences};
 pub use entry::DirEntry;
 pub use list::Entries;
 pub use listing::Listing;
+pub use plain::{PlainTree, TreeStats};
 pub use reader::Reader;
 pub use walk::Walk;
 

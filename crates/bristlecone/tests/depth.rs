@@ -6,7 +6,7 @@
 use std::{sync::Arc, thread};
 
 use bristlecone::{
-    Concrete, EntryKind, Error, Format, Info, Listing, LogOptions, MemoryBackend, Native, Path, PathError, Repo, Tree,
+    EntryKind, Error, Format, Info, Listing, LogOptions, MemoryBackend, Native, Path, PathError, PlainTree, Repo, Tree,
     core::PATH_STEPS_MAX, disk::DiskOptions, merge,
 };
 
@@ -194,20 +194,20 @@ fn a_plain_tree_of_every_level_lives_on_a_small_stack() {
     on_a_small_stack(|| {
         let repo = Repo::memory();
         let tree = deep(&repo)?;
-        let plain = tree.to_concrete()?;
+        let plain = tree.to_plain()?;
         let again = plain.clone();
         assert!(again == plain && format!("{again:?}").contains("level 1024"));
         let mut other = repo.tree();
-        other.set_concrete("", &again)?;
+        other.set_plain("", &again)?;
         assert!(other.same(&tree)?);
         other.set(path(PATH_STEPS_MAX, "v"), "changed")?;
-        assert!(other.to_concrete()? != plain);
+        assert!(other.to_plain()? != plain);
         let mut above = again;
         for _ in 0..10_000 {
-            above = Concrete::Dir([(b"d".to_vec(), above)].into());
+            above = PlainTree::Dir([(b"d".to_vec(), above)].into());
         }
         assert!(above.clone() == above);
-        assert!(matches!(other.set_concrete("", &above), Err(Error::Path(PathError::TooDeep { .. }))));
+        assert!(matches!(other.set_plain("", &above), Err(Error::Path(PathError::TooDeep { .. }))));
         Ok(())
     });
 }

@@ -11,13 +11,14 @@ use std::{
 use clap::Args;
 
 use crate::{
-    BenchError, cli,
-    cli::Common,
+    BenchError,
     error::Result,
     job::{Job, Target},
     measure::cores,
-    optims, peers,
-    report::{charts, json, page::Contents, published, readme},
+    optims,
+    options::{Common, positive},
+    peers,
+    report::{self, charts, json, page::Contents, published, readme},
     session::Session,
     suite::Plan,
     sweep,
@@ -33,7 +34,7 @@ pub use trace::TraceArgs;
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
-  cone bench all                               everything but the trace, into docs/ when run in the repository
+  cone bench all                               everything but the trace, into lab/results when run in the repository
   cone bench all --quick --out /tmp/results    each row once: a minute
   cone bench all --skip-suite --skip-optims    only task counts, peers, charts and pages
   cone bench all --regen                       only charts and pages, from the file of results
@@ -68,20 +69,20 @@ pub struct AllArgs {
     #[arg(long)]
     pub regen: bool,
     /// The task counts of step 4, separated by commas
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = cli::positive, default_values_t = sweep::COUNTS)]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = positive, default_values_t = sweep::COUNTS)]
     pub parallel_fibers: Vec<usize>,
     /// The threads that share the tasks of step 4; as many as there are cores if not given
-    #[arg(long, value_name = "N", value_parser = cli::positive)]
+    #[arg(long, value_name = "N", value_parser = positive)]
     pub parallel_domains: Option<usize>,
     /// The trace
     #[command(flatten)]
     pub trace: TraceArgs,
-    /// The file of results, into which rows are merged [default: docs/results/results.json in the repository, else
+    /// The file of results, into which rows are merged [default: lab/results/results.json in the repository, else
     /// results.json]
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// Where charts and the page results.md go, which is made if there is none; the README is left alone
-    /// [default: docs in the repository, else results]
+    /// [default: lab/results in the repository, else results]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }
@@ -89,7 +90,7 @@ pub struct AllArgs {
 /// Does what the options ask for.
 ///
 /// # Errors
-/// As [`cli::run`].
+/// As [`cli::run`](crate::cli::run).
 pub(crate) fn run(args: &AllArgs, json: bool) -> Result<()> {
     let places = Places::new(args);
     // A broken file should not cost the minutes of a run.
@@ -108,7 +109,7 @@ pub(crate) fn run(args: &AllArgs, json: bool) -> Result<()> {
     }
     let session = measure(args, &places)?;
     publish(args, &places)?;
-    cli::show(&session.rows, json);
+    report::show(&session.rows, json);
     session.verdict()
 }
 
@@ -225,16 +226,16 @@ struct Places {
 impl Places {
     fn new(args: &AllArgs) -> Self {
         // One run of each row is nothing to publish: it goes where it would go outside of the repository.
-        let home = Path::new("docs/results.md").is_file() && Path::new("docs/results").is_dir();
+        let home = Path::new("lab/results/README.md").is_file() && Path::new("lab/bench").is_dir();
         let home = home && (args.regen || !args.common.quick);
         let rows = args.json.clone();
-        let rows = rows.unwrap_or_else(|| if home { "docs/results/results.json" } else { "results.json" }.into());
+        let rows = rows.unwrap_or_else(|| if home { "lab/results/results.json" } else { "results.json" }.into());
         let published = rows.with_file_name("peers.csv");
         match (&args.out, home) {
             (None, true) => Self {
                 rows,
-                charts: "docs/results".into(),
-                page: "docs/results.md".into(),
+                charts: "lab/results".into(),
+                page: "lab/results/README.md".into(),
                 published,
                 readme: Some("README.md".into()),
             },

@@ -17,14 +17,15 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    BenchError, cli,
+    BenchError,
     error::Result,
     job::Target,
     machine::Machine,
     measure::Run,
+    options::positive,
     peers,
-    report::{Row, json, table},
-    session::Home,
+    report::{self, ImportFigures, Row, json, table},
+    scratch::Scratch,
 };
 
 mod ours;
@@ -43,7 +44,7 @@ pub struct GitImportArgs {
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
     /// Runs of each, in turns, of which the median counts
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = cli::positive)]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = positive)]
     pub runs: usize,
     /// What our rows are called, before the format
     #[arg(long, value_name = "NAME", default_value = "bristlecone")]
@@ -57,37 +58,6 @@ pub struct GitImportArgs {
     /// Do one import: what the processes are started with
     #[arg(long, hide = true, value_name = "JOB")]
     child: Option<String>,
-}
-
-/// What a row of an import has beside.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct ImportFigures {
-    /// Objects that the refs lead to.
-    pub objects: u64,
-    /// Commits among them.
-    pub commits: u64,
-    /// Refs.
-    pub refs: u64,
-    /// Refs that have the same ids after the import; of a native store, after an export.
-    pub refs_same: u64,
-    /// Bytes that the objects take in the repository.
-    pub pack_bytes: u64,
-    /// How many times as fast as `git fast-export` and `git fast-import` of the same run.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub times_fast_import: Option<f64>,
-    /// How many times as fast as `git clone` of the same run.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub times_clone: Option<f64>,
-}
-
-impl ImportFigures {
-    /// Returns a line that says what is imported.
-    pub(crate) fn describe(&self, scenario: &str) -> String {
-        let Self { objects, commits, refs, pack_bytes, .. } = self;
-        let bytes = table::bytes(*pack_bytes as f64);
-        format!("{scenario}: {objects} objects in {bytes}, {commits} commits, {refs} refs.")
-    }
 }
 
 /// Who imports, and into what.
@@ -148,7 +118,7 @@ pub(crate) fn run(args: &GitImportArgs, json: bool) -> Result<()> {
     if let Some(file) = &args.json {
         json::merge(file, &rows)?;
     }
-    cli::show(&rows, json);
+    report::show(&rows, json);
     match rows.iter().find(|row| row.wrong.is_some()) {
         Some(row) => Err(BenchError::Wrong {
             scenario: format!("{}, {}", row.scenario, row.name),
@@ -160,13 +130,13 @@ pub(crate) fn run(args: &GitImportArgs, json: bool) -> Result<()> {
 
 fn measure(args: &GitImportArgs, path: &Path) -> Result<Vec<Row>> {
     let source = Repository::read(path)?;
-    let home = Home::new(args.dir.as_deref())?;
-    let machine = Machine::here(&home.dir);
+    let scratch = Scratch::new(args.dir.as_deref())?;
+    let machine = Machine::here(&scratch.dir);
     let mut results = By::ALL.map(|by| Results { by, runs: vec![], refs_same: 0 });
     for round in 0..args.runs {
         for results in &mut results {
             say_part!("[{}/{}] {} … ", round + 1, args.runs, results.by.row_name(&args.name));
-            let dest = home.dir.join("import");
+            let dest = scratch.dir.join("import");
             results.once(args, &source, &dest, round == 0);
             fs::remove_dir_all(&dest).or_else(|error| match error.kind() {
                 std::io::ErrorKind::NotFound => Ok(()),
@@ -250,14 +220,14 @@ impl Results {
     }
 
     fn seconds(&self) -> Option<f64> {
-        crate::report::median(&self.runs).map(|run| run.seconds)
+        report::median(&self.runs).map(|run| run.seconds)
     }
 }
 
 fn rows(args: &GitImportArgs, source: &Repository, results: &[Results], machine: &Machine) -> Vec<Row> {
     let seconds = |by: By| results.iter().find(|results| results.by == by).and_then(Results::seconds);
     let row = |results: &Results| {
-        let run = crate::report::median(&results.runs)?;
+        let run = report::median(&results.runs)?;
         let mut row = Row::of_runs(run, &results.runs, machine);
         let times =
             |other: By| (results.by.is_ours() && run.seconds > 0.0).then(|| Some(seconds(other)? / run.seconds));

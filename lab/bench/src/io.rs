@@ -3,7 +3,7 @@
 //! **The idea.** The job of those who measure disks with fio (short random reads of one file, by one thread) is done
 //! by positional reads and from a memory map, with fio's rules for what is read (`pattern`), in fio's figures
 //! (`report`) and, where fio is installed, by fio itself beside ours. What a store really reads can be
-//! recorded ([`Recorder`]) and run in place of random places; fio runs such recordings too.
+//! recorded ([`Recorder`](crate::replay::Recorder)) and run in place of random places; fio runs such recordings too.
 //!
 //! `docs/bench.md`, "Raw reads", says what the figures mean.
 
@@ -22,16 +22,13 @@ mod iolog;
 mod job;
 mod latency;
 mod pattern;
-mod record;
 mod report;
 mod run;
 mod size;
 
-pub use record::{Recorded, Recorder};
-
+pub(crate) use self::iolog::{Recording, VERSION_2};
 use self::{
     file::MadeFile,
-    iolog::Recording,
     job::{Engine, Job, Pattern, Source},
     report::{Figures, ratios, ratios_text},
     run::Files,
@@ -113,7 +110,7 @@ pub fn run(args: &IoArgs, json: bool) -> Result<()> {
     if let Some(file) = &args.json {
         json::read(file)?;
     }
-    let dir = args.dir.clone().unwrap_or_else(crate::session::default_dir);
+    let dir = args.dir.clone().unwrap_or_else(crate::scratch::default_dir);
     fs::create_dir_all(&dir).map_err(BenchError::io(&dir))?;
     let (job, made) = prepare(args, &dir)?;
     let files = files(&job)?;

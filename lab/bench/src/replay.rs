@@ -22,14 +22,14 @@ use crate::{
     report::{Row, json},
 };
 
-mod figures;
 mod job;
+mod record;
 mod run;
 mod show;
 mod watch;
 
-pub use figures::{GiantFigures, ReplayFigures, Rows, SampleFigures};
 pub use job::{BackendName, Chunking, DurabilityName, FormatName, ReplayJob};
+pub use record::{Recorded, Recorder};
 pub use run::ReplayRun;
 
 /// Options of `replay tezos`.
@@ -192,7 +192,7 @@ fn job(args: &ReplayArgs, keep: Option<&Path>, branch: Option<&str>) -> Result<R
     if args.record.is_some() && (keep.is_none() || args.runs > 1 || args.json.is_some()) {
         return Err(BenchError::usage("--record needs the store to stay (--repo DIR), one run, and no --json"));
     }
-    let dir = args.dir.clone().unwrap_or_else(crate::session::default_dir);
+    let dir = args.dir.clone().unwrap_or_else(crate::scratch::default_dir);
     if backend == BackendName::Disk && keep.is_none() {
         std::fs::create_dir_all(&dir).map_err(BenchError::io(&dir))?;
         if let Some(kind) = filesystem(&dir).filter(|kind| is_memory(kind)) {

@@ -1,21 +1,19 @@
 //! A session of measuring: where stores are made, the machine with its limits, and the rows so far.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::Path;
 
 use crate::{
     BenchError,
-    cli::Common,
     error::Result,
     job::{Job, Target},
     limits::{Effort, Limits},
-    machine::{Machine, filesystem, is_memory},
+    machine::Machine,
     measure::Run,
-    replay::{self, ReplayJob},
+    options::Common,
+    peers,
     report::{Row, table::rate},
     runner::Runner,
+    scratch::Scratch,
 };
 
 /// Measures jobs and collects their rows. The folder in which it makes stores is removed when it is dropped.
@@ -27,7 +25,7 @@ pub(crate) struct Session {
     pub(crate) rows: Vec<Row>,
     /// The first failure of a job; the others were measured none the less.
     pub(crate) failed: Option<BenchError>,
-    home: Home,
+    scratch: Scratch,
 }
 
 impl Session {
@@ -36,18 +34,24 @@ impl Session {
     /// # Errors
     /// [`BenchError::Io`]; [`BenchError::Usage`] if this program cannot be found.
     pub(crate) fn start(common: &Common) -> Result<Self> {
-        let home = Home::new(common.dir.as_deref())?;
+        let scratch = Scratch::new(common.dir.as_deref())?;
         let runner = if common.in_process { Runner::Here } else { Runner::this_program()? };
-        let machine = Machine::here(&home.dir);
+        let machine = Machine::here(&scratch.dir);
         say!("measuring the limits of this machine …");
-        let (limits, limit_rows) = Limits::measure(&home.dir, if common.quick { Effort::QUICK } else { Effort::FULL })?;
+        let (limits, limit_rows) =
+            Limits::measure(&scratch.dir, if common.quick { Effort::QUICK } else { Effort::FULL })?;
         let rows = limit_rows.iter().map(|limit| Row::of_limit(limit, &machine)).collect();
-        Ok(Self { runner, machine, limits, rows, failed: None, home })
+        Ok(Self { runner, machine, limits, rows, failed: None, scratch })
+    }
+
+    /// Whether all runs take place in this process.
+    pub(crate) const fn in_process(&self) -> bool {
+        matches!(self.runner, Runner::Here)
     }
 
     /// Returns the folder in which stores are made.
     pub(crate) fn dir(&self) -> &Path {
-        &self.home.dir
+        &self.scratch.dir
     }
 
     /// Measures jobs, each up to `runs` times. One that fails is named and left out.
@@ -58,16 +62,14 @@ impl Session {
                 Ok((all, limits)) => {
                     for runs in by_part(&all) {
                         let mut row = Row::of_job(job, &runs, &self.machine, Some(&limits));
+                        row.version = job.target.is_peer().then(|| peers::git::version(job.target)).flatten();
                         compare_heads(&mut row, &self.rows);
                         progress(&row, &runs[0].part);
                         self.rows.push(row);
                     }
                     say!("");
                 }
-                Err(error) => {
-                    say!("failed: {}", bristlecone::report(&error));
-                    self.failed.get_or_insert(error);
-                }
+                Err(error) => self.fail(error),
             }
         }
     }
@@ -84,35 +86,18 @@ impl Session {
         Ok((all, around))
     }
 
-    /// Measures a replay up to `runs` times; `label` names its switches in the table of optimisations. One that fails
-    /// is named and left out.
-    ///
-    /// # Errors
-    /// [`BenchError::Stopped`] if somebody interrupted it: nothing else should be begun.
-    pub(crate) fn replay(&mut self, job: &ReplayJob, runs: usize, label: Option<&str>) -> Result<()> {
-        let name = label.map_or_else(|| job.row_name(), |label| format!("{} {label}", job.backend.name()));
-        say!("{}, {name}", job.trace.display());
-        match replay::measure(job, runs, matches!(self.runner, Runner::Here)) {
-            Ok(row) if row.replay.as_ref().is_some_and(|replay| replay.stopped) => return Err(BenchError::Stopped),
-            Err(BenchError::Stopped) => return Err(BenchError::Stopped),
-            Ok(mut row) => {
-                if let Some(label) = label {
-                    // The words of its switches are one step of the table.
-                    let plain = row.name.strip_suffix(&row.variant).unwrap_or(&row.name).trim_end().to_owned();
-                    (row.name, row.variant) = (format!("{plain} {label}"), label.to_owned());
-                }
-                replay::set_floor(&mut row, job, &self.rows);
-                compare_heads(&mut row, &self.rows);
-                progress(&row, "");
-                say!("");
-                self.rows.push(row);
-            }
-            Err(error) => {
-                say!("failed: {}", bristlecone::report(&error));
-                self.failed.get_or_insert(error);
-            }
-        }
-        Ok(())
+    /// Takes in a row that was measured elsewhere, and compares its last commit with those of the rows before it.
+    pub(crate) fn add(&mut self, mut row: Row) {
+        compare_heads(&mut row, &self.rows);
+        progress(&row, "");
+        say!("");
+        self.rows.push(row);
+    }
+
+    /// Names a failure, which the command ends with; what is left is measured none the less.
+    pub(crate) fn fail(&mut self, error: BenchError) {
+        say!("failed: {}", bristlecone::report(&error));
+        self.failed.get_or_insert(error);
     }
 
     /// Returns what the command ends with: a failure, or a row that is wrong.
@@ -131,59 +116,6 @@ impl Session {
             None => Ok(()),
         }
     }
-}
-
-/// The folder in which stores are made; removed at the end.
-pub(crate) struct Home {
-    pub(crate) dir: PathBuf,
-}
-
-impl Home {
-    /// Makes it in `above`, or where [`default_dir`] says.
-    ///
-    /// # Errors
-    /// [`BenchError::Io`].
-    pub(crate) fn new(above: Option<&Path>) -> Result<Self> {
-        let above = above.map_or_else(default_dir, Path::to_owned);
-        fs::create_dir_all(&above).map_err(BenchError::io(&above))?;
-        if let Some(kind) = filesystem(&above).filter(|kind| is_memory(kind)) {
-            say!(
-                "warning: {} is a {kind}, which is memory: durable figures mean nothing here; use --dir",
-                above.display()
-            );
-        }
-        let dir = above.join(format!("bristlecone-bench-{}", std::process::id()));
-        fs::create_dir(&dir).map_err(BenchError::io(&dir))?;
-        spread(&dir);
-        Ok(Self { dir })
-    }
-}
-
-/// Has ext4 begin each folder in `dir` in a part of the disk of its own, as it does below the root (`chattr +T`). Without a
-/// journal it looks, for minutes, at every file that was removed in a part before it makes another one there: each row
-/// would be measured in what the rows before it removed. Other file systems have no such flag, and no such need.
-fn spread(dir: &Path) {
-    #[cfg(target_os = "linux")]
-    {
-        use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
-        let Ok(folder) = fs::File::open(dir) else { return };
-        let _ = ioctl_getflags(&folder).and_then(|flags| ioctl_setflags(&folder, flags | IFlags::TOPDIR));
-    }
-    #[cfg(not(target_os = "linux"))]
-    let _ = dir;
-}
-
-impl Drop for Home {
-    fn drop(&mut self) {
-        // What cannot be removed stays behind under a name that says what it is.
-        let _ = fs::remove_dir_all(&self.dir);
-    }
-}
-
-/// Returns the folder `target` here, where a build has made one, or else the system's temporary folder.
-pub(crate) fn default_dir() -> PathBuf {
-    let target = Path::new("target");
-    if target.is_dir() { target.join("bench") } else { std::env::temp_dir() }
 }
 
 /// Returns the runs of each part of a scenario.

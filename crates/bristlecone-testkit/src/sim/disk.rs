@@ -162,7 +162,7 @@ impl Disk {
 
     /// Returns the disk after a power cut: what `policy` lets survive, all of it durable.
     pub(super) fn after_cut(&self, seed: u64, policy: Policy) -> Self {
-        let mut fate = Fate::new(policy, seed, self);
+        let mut fate = Fate::new(policy, seed, self.pending());
         let names = self.names.survivor(|seq| fate.keeps(seq, Part::Length));
         let mut files = BTreeMap::new();
         for node in names.current.values() {

@@ -5,11 +5,12 @@ use std::ops::Range;
 use bristlecone_core::{Bytes, Location, Object, Oid, Record};
 
 use super::{
+    files::{SEGMENTS, segment_name},
     find::missing_text,
     frame::{Frame, FrameKind, HEAD_BYTES},
     log::{Shared, Tail},
     sealed::Form,
-    segment::{SEGMENT_HEAD_BYTES, SEGMENTS, Segment, segment_name},
+    segment::{SEGMENT_HEAD_BYTES, Segment},
     survey::{each_record, salvage},
     table::missing_numbers,
     walk::{Step, Walk},

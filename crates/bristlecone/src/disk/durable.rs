@@ -10,10 +10,9 @@ use std::{io, sync::Arc};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::{
+    files::{DURABLE, SEGMENTS, open_empty, segment_name},
     frame::word64,
-    header::open_empty,
     log::{Shared, Tail},
-    segment::{SEGMENTS, segment_name},
 };
 use crate::{
     Error,
@@ -21,8 +20,6 @@ use crate::{
     storage::{OpenMode, Storage, StorageFile, read_exact_at, write_all_at},
 };
 
-/// The name of the file.
-pub(super) const DURABLE: &str = "segments/durable";
 const MAGIC: u64 = u64::from_le_bytes(*b"BCONEEND");
 const SERIAL_AT: usize = 8;
 const END_AT: usize = SERIAL_AT + 8;

@@ -14,52 +14,22 @@ use std::{
 use bristlecone_core::{Location, Object, Oid, RECORD_HEADER_BYTES, RecordHeader};
 
 use super::{
+    files::{SEGMENTS, SPARE, open_empty, random_word},
     frame::{FrameKind, SEAL_BYTES},
-    header::{open_empty, random_word},
+    ids::{Lost, SegmentIds, Surveyed},
     index::TailIndex,
-    log::{Shared, lock, read_lock, write_lock},
+    log::Shared,
     read::Probe,
-    roll::spare_prefix,
     sealed::{Entry, Form, SealedIndex, Tie, encode_index, sort_entries},
-    segment::{SEGMENT_HEAD_BYTES, SEGMENTS, Segment, SegmentHead},
-    survey::{Lost, Survey, Verdict},
+    segment::{SEGMENT_HEAD_BYTES, Segment, SegmentHead},
+    survey::{Survey, Verdict},
     table::missing_numbers,
 };
 use crate::{
     Error,
     storage::{OpenMode, write_all_at},
+    sync::{lock, read_lock, write_lock},
 };
-
-/// What is known of the ids in a sealed segment.
-#[derive(Debug)]
-pub(super) struct SegmentIds {
-    /// From a file, else made from the segment.
-    index: SealedIndex,
-    /// Whether it was made of this very segment while that was whole: then it says what is absent, and what is lost.
-    bound: bool,
-    /// What going over the segment showed, once somebody had to.
-    surveyed: OnceLock<Surveyed>,
-}
-
-#[derive(Debug)]
-struct Surveyed {
-    /// What serves in place of an index that is wrong.
-    instead: Option<SealedIndex>,
-    lost: Vec<Lost>,
-}
-
-impl SegmentIds {
-    /// Returns the bytes of memory that this takes, maps left out.
-    pub(super) fn memory_bytes(&self) -> u64 {
-        let instead = self.surveyed.get().and_then(|surveyed| surveyed.instead.as_ref());
-        self.index.memory_bytes() + instead.map_or(0, SealedIndex::memory_bytes)
-    }
-
-    /// Returns the bytes of indexes that are mapped.
-    pub(super) fn mapped_bytes(&self) -> u64 {
-        self.index.mapped_bytes()
-    }
-}
 
 /// A search for an object by its id.
 struct Search<'s, 'o> {
@@ -406,7 +376,7 @@ impl Shared {
         let (Some(tie), true) = (survey.sealed, self.lock.is_some()) else { return false };
         let bytes = encode_index(Form::Seal, segment.number, tie, &survey.entries);
         // Under a name that every version takes for waste once nobody holds its lock.
-        let aside = format!("{SEGMENTS}/{}ids-{:016x}", spare_prefix(), random_word());
+        let aside = format!("{SEGMENTS}/{}ids-{:016x}", SPARE, random_word());
         let written = || -> io::Result<()> {
             let file = open_empty(&self.storage, &aside).map_err(io::Error::other)?;
             file.try_lock()?;

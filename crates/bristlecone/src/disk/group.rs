@@ -11,65 +11,18 @@ use bristlecone_core::Location;
 
 use super::{
     background::FLUSH,
-    frame,
-    log::{Log, Shared, lock},
+    log::{Log, Shared},
+    request::{Append, Appended, Group, Request},
 };
 use crate::{
     Error,
-    backend::{Batch, Durability, RefMove, RefTarget},
-    engine::{self, Entered, Lead, Waited},
+    backend::{Batch, Durability, RefMove},
+    engine::{Entered, Lead, Waited},
+    sync::lock,
 };
-
-/// What one append asks for.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Request<'a> {
-    pub(super) records: &'a [u8],
-    pub(super) check: u64,
-    pub(super) moves: &'a [RefMove],
-}
-
-/// Where an append landed: its first byte, and the location behind its frame.
-pub(super) type Landed = Result<(Location, u64), Error>;
-
-impl<'a> Request<'a> {
-    /// Returns a request, its records checksummed.
-    pub(super) fn new(records: &'a [u8], moves: &'a [RefMove]) -> Result<Self, Error> {
-        let (bytes, bytes_max) = (records.len() as u64, Batch::BYTES_MAX as u64);
-        if bytes > bytes_max {
-            return Err(Error::TooLarge { what: "a batch", bytes, bytes_max });
-        }
-        for wanted in moves {
-            if let Some(RefTarget::Symbolic(name)) = &wanted.to
-                && name.len() > RefMove::NAME_BYTES_MAX
-            {
-                return Err(Error::RefName { name: name.clone() });
-            }
-        }
-        Ok(Self { records, check: frame::records_check(records), moves })
-    }
-}
 
 /// Bytes that may wait to be written out when nobody asked for a sync.
 const WRITE_OUT_BYTES: u64 = 4 << 20;
-
-/// What one append leaves in the queue.
-#[derive(Debug)]
-pub(super) struct Append {
-    batch: Batch,
-    check: u64,
-    moves: Vec<RefMove>,
-    durability: Durability,
-}
-
-impl Append {
-    fn request(&self) -> Request<'_> {
-        Request { records: self.batch.bytes(), check: self.check, moves: &self.moves }
-    }
-}
-
-type Group = engine::Group<Append, Result<Location, Error>>;
-/// The appends that wait for a leader.
-pub(super) type AppendQueue = engine::Queue<Append, Result<Location, Error>>;
 
 impl Shared {
     /// Appends one batch, alone or with those who come at the same time.
@@ -85,11 +38,11 @@ impl Shared {
         match entered {
             Entered::Leads(lead) => {
                 let request = Request { records: batch.bytes(), check, moves };
-                let mut landed = [None];
-                self.write_group(&[request], &mut landed);
+                let mut appended = [None];
+                self.write_group(&[request], &mut appended);
                 drop(lead);
-                let [landed] = landed;
-                let (base, end) = landed.unwrap_or(Err(Error::Unanswered))?;
+                let [appended] = appended;
+                let (base, end) = appended.unwrap_or(Err(Error::Unanswered))?;
                 self.settle(end, durability)?;
                 Ok(if batch.is_empty() { Location::NONE } else { base })
             }
@@ -122,13 +75,13 @@ impl Shared {
                 Err(error) => outcomes.push(Some(Err(error))),
             }
         }
-        let mut landed: Vec<Option<Landed>> = requests.iter().map(|_| None).collect();
+        let mut appended: Vec<Option<Appended>> = requests.iter().map(|_| None).collect();
         // A group of many does not queue: whoever leads now finishes first.
-        self.write_group(&requests, &mut landed);
-        let last = landed.iter().flatten().filter_map(|landed| Some(landed.as_ref().ok()?.1)).max();
+        self.write_group(&requests, &mut appended);
+        let last = appended.iter().flatten().filter_map(|appended| Some(appended.as_ref().ok()?.1)).max();
         let settled = last.map_or(Ok(()), |end| self.settle(end, durability));
-        for (index, landed) in places.into_iter().zip(landed) {
-            let base = landed.unwrap_or(Err(Error::Unanswered)).and_then(|(base, _)| match &settled {
+        for (index, appended) in places.into_iter().zip(appended) {
+            let base = appended.unwrap_or(Err(Error::Unanswered)).and_then(|(base, _)| match &settled {
                 Ok(()) => Ok(if appends[index].0.is_empty() { Location::NONE } else { base }),
                 Err(error) => Err(error.clone()),
             });
@@ -149,7 +102,7 @@ impl Shared {
 
     /// Syncs what grouped appends are owed where no thread does.
     #[inline]
-    pub(super) fn pay_owed(&self) -> Result<(), Error> {
+    pub(super) fn flush_deferred(&self) -> Result<(), Error> {
         if self.background.flusher.take_owed(FLUSH) {
             self.sync_to(self.published.end())?;
         }
@@ -184,13 +137,13 @@ impl Shared {
     /// Writes for everybody who waits, this thread among them, and answers them.
     fn lead(&self, lead: Lead<'_, Append, Result<Location, Error>>, group: Group) {
         let requests: Vec<Request<'_>> = group.iter().map(|waiter| waiter.item().request()).collect();
-        let mut landed: Vec<Option<Landed>> = group.iter().map(|_| None).collect();
-        self.write_group(&requests, &mut landed);
+        let mut appended: Vec<Option<Appended>> = group.iter().map(|_| None).collect();
+        self.write_group(&requests, &mut appended);
         drop(lead);
         let mut last = 0;
         let mut later = Vec::new();
-        for (waiter, landed) in group.iter().zip(landed) {
-            match landed.unwrap_or(Err(Error::Unanswered)) {
+        for (waiter, appended) in group.iter().zip(appended) {
+            match appended.unwrap_or(Err(Error::Unanswered)) {
                 Err(error) => waiter.finish(Err(error)),
                 Ok((base, end)) => {
                     let base = if waiter.item().batch.is_empty() { Location::NONE } else { base };
@@ -213,13 +166,13 @@ impl Shared {
     }
 
     /// Writes a group under the store's lock.
-    fn write_group(&self, requests: &[Request<'_>], landed: &mut [Option<Landed>]) {
+    fn write_group(&self, requests: &[Request<'_>], appended: &mut [Option<Appended>]) {
         let result = self.locked(|log| {
             log.appended = true;
-            self.write_frames(log, requests, landed)
+            self.write_frames(log, requests, appended)
         });
         if let Err(error) = result {
-            for place in landed.iter_mut().filter(|place| place.is_none()) {
+            for place in appended.iter_mut().filter(|place| place.is_none()) {
                 *place = Some(Err(error.clone()));
             }
         }

@@ -1,7 +1,7 @@
 //! Where an id of the tail is: a table in memory, made from the segment when an id is first looked for without a
 //! location. It holds part of an id and an offset; whoever asks compares the whole id at the record.
 
-use super::survey::Lost;
+use super::ids::Lost;
 
 /// The index of the unsealed tail: open addressing, 8 bytes a slot, at most three quarters full.
 #[derive(Debug, Default)]

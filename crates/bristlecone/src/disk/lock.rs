@@ -21,17 +21,16 @@ use std::{
 use self::kept::Kept;
 use super::{
     DiskOptions,
-    header::{STORE, StoreHeader},
-    log::lock,
+    files::{LOCK, STORE},
+    header::StoreHeader,
 };
 use crate::{
     Error,
     engine::Wait,
     storage::{OpenMode, Origin, Storage, StorageFile},
+    sync::lock,
 };
 
-/// The name of the lock's file.
-pub(super) const LOCK: &str = "lock";
 /// After so long every writer has looked at the names again: the clock by which they look goes on at least every 10 ms.
 pub(super) const NOTICED: Duration = Duration::from_millis(25);
 /// How often files that change under the hands are opened anew before that is an error.

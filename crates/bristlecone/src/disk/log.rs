@@ -7,7 +7,7 @@ use std::{
     collections::BTreeMap,
     io,
     sync::{
-        Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError,
+        Arc, Mutex, OnceLock, RwLock, TryLockError,
         atomic::{AtomicBool, AtomicU64, Ordering::*},
     },
     time::Instant,
@@ -16,14 +16,15 @@ use std::{
 use super::{
     DiskOptions, StoreHeader,
     background::Background,
+    cache::RecordCache,
     frame::{Frame, FrameKind, HEAD_BYTES, RefRow, take_refs, word64},
-    group::AppendQueue,
+    handles::Access,
     index::TailIndex,
     lock::StoreLock,
     published::Published,
-    read::RecordCache,
-    segment::{Access, NUMBER_END, Segment, SegmentHead},
-    sync::SyncPipe,
+    request::AppendQueue,
+    segment::{NUMBER_END, Segment, SegmentHead},
+    sync_pipe::SyncPipe,
     table::SegmentTable,
     unreached::Unreached,
     verified::BitMemory,
@@ -33,24 +34,11 @@ use crate::{
     backend::{Damage, Pins, RefTarget},
     engine::{Derived, Poison},
     storage::Storage,
+    sync::lock,
 };
 
-pub(super) use crate::sync::lock;
-
-/// The folder of derived files.
-pub(super) const DERIVED: &str = "derived";
 /// What the system maps at least at a time.
 const PAGE_BYTES: u64 = 4096;
-
-/// As [`lock`], to read.
-pub(super) fn read_lock<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
-    lock.read().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// As [`lock`], to write.
-pub(super) fn write_lock<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
-    lock.write().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Where the log ends.
 #[derive(Clone, Copy, Debug)]
@@ -190,7 +178,7 @@ pub(super) struct Shared {
     pub(super) cache: Option<RecordCache>,
     /// What remembers which records in maps were found right.
     pub(super) bits: Arc<BitMemory>,
-    pub(super) background: Background,
+    pub(super) background: Background<Self>,
     pub(super) unreached: Unreached,
     /// What snapshots of this process hold.
     pub(super) pins: Pins,
@@ -229,13 +217,13 @@ impl Shared {
                 Ok(self.segments.keep(segment))
             }
             Ok(None) => Ok(None),
-            Err(error) => Err(self.io(&super::segment::segment_name(number), error)),
+            Err(error) => Err(self.io(&super::files::segment_name(number), error)),
         }
     }
 
     /// Returns the segment in which the log ends.
     pub(super) fn tail_segment(&self, tail: &Tail) -> Result<&Segment, Error> {
-        let name = || super::segment::segment_name(tail.segment);
+        let name = || super::files::segment_name(tail.segment);
         self.segment(tail.segment)?.ok_or_else(|| self.corrupt(&name(), 0, "the segment has vanished"))
     }
 

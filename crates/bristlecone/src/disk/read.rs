@@ -7,7 +7,6 @@
 use std::sync::Arc;
 
 use bristlecone_core::{Bytes, Location, ObjRef, Object, Oid, RECORD_HEADER_BYTES, Record, RecordHeader};
-use quick_cache::{Weighter, sync::Cache};
 
 use super::{
     log::Shared,
@@ -15,25 +14,6 @@ use super::{
     walk::{Step, Walk},
 };
 use crate::{Error, backend::peek_record};
-
-/// Objects read without a map, by location, within a budget of bytes.
-pub(super) type RecordCache = Cache<u64, Arc<[u8]>, ByBytes>;
-
-/// Weighs a cached record.
-#[derive(Clone, Debug)]
-pub(super) struct ByBytes;
-
-impl Weighter<u64, Arc<[u8]>> for ByBytes {
-    fn weight(&self, _: &u64, bytes: &Arc<[u8]>) -> u64 {
-        // 64: the key, the table's row and the counters of the allocation.
-        bytes.len() as u64 + 64
-    }
-}
-
-/// Returns an empty cache for `bytes` bytes.
-pub(super) fn record_cache(bytes: u64) -> RecordCache {
-    Cache::with_weighter((bytes / 512).clamp(16, 1 << 24) as usize, bytes, ByBytes)
-}
 
 /// What is at a location.
 pub(super) enum Probe<'a> {
@@ -229,7 +209,7 @@ impl Shared {
     /// Returns the error that says that an object was at a location, or may have been, and is damaged.
     pub(super) fn damaged(&self, oid: &Oid, at: Location, reason: String) -> Error {
         Error::Corrupt {
-            file: self.storage.describe(&super::segment::segment_name((at.0 >> 32) as u32)),
+            file: self.storage.describe(&super::files::segment_name((at.0 >> 32) as u32)),
             offset: at.0 & 0xffff_ffff,
             oid: Some(*oid),
             reason,

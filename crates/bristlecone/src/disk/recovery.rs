@@ -8,24 +8,15 @@
 use std::collections::BTreeMap;
 
 use super::{
-    append::zero_shown,
     durable::{claimed_end, prepare},
-    frame::{self, Frame, MAGIC, word32},
+    files::{CHUNK_BYTES, SEGMENTS, SPARE, segment_name, segment_number},
+    frame::{self},
     log::{Log, Shared, Tail},
-    repair::{AcceptedEnd, refusal},
-    roll::spare_prefix,
-    segment::{CHUNK_BYTES, NUMBER_END, SEGMENTS, Segment, segment_name, segment_number},
+    repair::{Recovery, refusal},
+    segment::{NUMBER_END, Segment},
+    walk::next_frame,
 };
 use crate::{Error, backend::RefTarget, storage::OpenMode};
-
-/// How a store is opened whose log may have lost its end.
-#[derive(Debug)]
-pub(super) enum Recovery {
-    /// As ever: what is lost is told, and nothing is written upon it.
-    Usual,
-    /// The log is taken to end where it does; what stands behind is kept aside, and told here.
-    AcceptEnd(Option<AcceptedEnd>),
-}
 
 /// How far behind a clean end is looked for what a crash may have left.
 const PEEK_BYTES: u64 = 64 << 10;
@@ -116,7 +107,7 @@ impl Shared {
     /// Removes what was to become a segment and never did.
     fn remove_abandoned_all(&self) {
         for name in self.storage.list(SEGMENTS).unwrap_or_default() {
-            if name.starts_with(spare_prefix()) {
+            if name.starts_with(SPARE) {
                 self.remove_abandoned(&format!("{SEGMENTS}/{name}"));
             }
         }
@@ -207,7 +198,7 @@ impl Shared {
     pub(super) fn cut_tail(&self, log: &mut Log) -> Result<(), Error> {
         self.refuse_damage(log)?;
         let segment = self.tail_segment(&log.tail)?;
-        let shown = zero_shown(segment, log.tail.end, segment.bytes).map_err(|error| self.io(&segment.name, error))?;
+        let shown = segment.zero_shown(log.tail.end, segment.bytes).map_err(|error| self.io(&segment.name, error))?;
         if shown { self.sync_segment(segment) } else { Ok(()) }
     }
 
@@ -262,23 +253,4 @@ impl Shared {
         }
         Ok(false)
     }
-}
-
-/// Returns the first place from `from` on, before `to`, where the head of a frame is.
-pub(super) fn next_frame(segment: &Segment, from: u64, to: u64, salt: u64) -> std::io::Result<Option<(u64, Frame)>> {
-    let (mut at, mut buffer) = (from.next_multiple_of(8), Vec::new());
-    while at < to {
-        let chunk = segment.unwritten(at, CHUNK_BYTES.min(to - at), &mut buffer)?;
-        let bytes = chunk.len() as u64;
-        for (index, word) in chunk.chunks_exact(8).enumerate() {
-            if word32(word, 0) == MAGIC {
-                let offset = at + index as u64 * 8;
-                if let Some((frame, _)) = segment.frame(offset, salt)? {
-                    return Ok(Some((offset, frame)));
-                }
-            }
-        }
-        at += bytes;
-    }
-    Ok(None)
 }

@@ -5,12 +5,12 @@
 use std::{io, sync::Arc, thread};
 
 use super::{
-    DiskBackend, DiskOptions, Recovery, SEGMENTS, StoreHeader, StoreLock,
-    append::zero_shown,
-    header::{STORE, random_word, verified_copy},
+    DiskBackend, DiskOptions, StoreHeader, StoreLock,
+    files::{BEHIND, CHUNK_BYTES, SEGMENTS, STORE, random_word},
+    header::verified_copy,
     lock::NOTICED,
     log::{Log, Shared},
-    segment::{CHUNK_BYTES, Segment},
+    segment::Segment,
 };
 use crate::{
     Error,
@@ -38,6 +38,15 @@ pub struct AcceptedEnd {
     pub kept_in: Option<String>,
     /// How many bytes that are.
     pub bytes: u64,
+}
+
+/// How a store is opened whose log may have lost its end.
+#[derive(Debug)]
+pub(super) enum Recovery {
+    /// As ever: what is lost is told, and nothing is written upon it.
+    Usual,
+    /// The log is taken to end where it does; what stands behind is kept aside, and told here.
+    AcceptEnd(Option<AcceptedEnd>),
 }
 
 impl DiskBackend {
@@ -127,7 +136,7 @@ impl Shared {
         }
         if log.tail.next == 0 {
             let failed = |error| self.io(&segment.name, error);
-            zero_shown(segment, log.tail.end, segment.bytes).map_err(failed)?;
+            segment.zero_shown(log.tail.end, segment.bytes).map_err(failed)?;
             self.write_again(segment, 0, log.tail.end)?;
         }
         self.sync_segment(segment)?;
@@ -143,7 +152,7 @@ impl Shared {
         if !self.shows_any(segment, end, segment.bytes)? {
             return Ok(None);
         }
-        let name = format!("{SEGMENTS}/behind-{:08}-{end}-{:08x}", segment.number, random_word() as u32);
+        let name = format!("{SEGMENTS}/{BEHIND}{:08}-{end}-{:08x}", segment.number, random_word() as u32);
         let failed = |error| self.io(&name, error);
         let file = self.storage.open(&name, OpenMode::CreateNew).map_err(failed)?;
         let (mut at, mut kept, mut buffer) = (end, 0, Vec::new());

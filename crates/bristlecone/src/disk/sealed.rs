@@ -13,9 +13,9 @@ use std::{borrow::Cow, fmt, io, sync::Arc};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 
 use super::{
+    files::{CHUNK_BYTES, SEGMENTS},
     frame::{word32, word64},
-    handles::{CountedMap, Share},
-    segment::{Access, CHUNK_BYTES, SEGMENTS},
+    handles::{Access, CountedMap, Share},
 };
 use crate::storage::{StorageFile, read_exact_at};
 

@@ -10,9 +10,11 @@ use std::{io, ops::Range};
 use bristlecone_core::{Oid, RECORD_HEADER_BYTES, Record, RecordHeader};
 
 use super::{
+    files::CHUNK_BYTES,
     frame::{self, Frame, FrameKind, HEAD_BYTES, PREVIOUS_AT, TRAILER_BYTES, take_refs, word32, word64},
+    ids::Lost,
     sealed::{Entry, Tie},
-    segment::{CHUNK_BYTES, SEGMENT_HEAD_BYTES, Segment},
+    segment::{SEGMENT_HEAD_BYTES, Segment},
     walk::{Step, Walk},
 };
 
@@ -32,14 +34,6 @@ pub(super) struct Survey {
     pub(super) lost: Vec<Lost>,
     /// What an index of the segment is tied to: known if the segment goes from its head to its seal without a fault.
     pub(super) sealed: Option<Tie>,
-}
-
-/// A stretch of a segment in which records may have been that cannot be read any more.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Lost {
-    pub(super) range: Range<u64>,
-    /// The offsets of the records that were there; `None` if that cannot be told.
-    pub(super) records: Option<Vec<u64>>,
 }
 
 /// What is known of an object and a lost stretch.

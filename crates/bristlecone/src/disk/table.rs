@@ -6,10 +6,8 @@ use std::{
     sync::{Arc, OnceLock, RwLock},
 };
 
-use super::{
-    log::{read_lock, write_lock},
-    segment::{NUMBER_END, Segment},
-};
+use super::segment::{NUMBER_END, Segment};
+use crate::sync::{read_lock, write_lock};
 
 const LEAF: usize = 1 << 12;
 type Leaf = Box<[OnceLock<Box<Segment>>]>;

@@ -3,8 +3,8 @@
 use std::io;
 
 use super::{
-    frame::{Frame, FrameKind, HEAD_BYTES},
-    recovery::next_frame,
+    files::CHUNK_BYTES,
+    frame::{Frame, FrameKind, HEAD_BYTES, MAGIC, word32},
     segment::Segment,
 };
 
@@ -53,4 +53,23 @@ impl<'a> Walk<'a> {
             None => Ok(None),
         }
     }
+}
+
+/// Returns the first place from `from` on, before `to`, where the head of a frame is.
+pub(super) fn next_frame(segment: &Segment, from: u64, to: u64, salt: u64) -> io::Result<Option<(u64, Frame)>> {
+    let (mut at, mut buffer) = (from.next_multiple_of(8), Vec::new());
+    while at < to {
+        let chunk = segment.unwritten(at, CHUNK_BYTES.min(to - at), &mut buffer)?;
+        let bytes = chunk.len() as u64;
+        for (index, word) in chunk.chunks_exact(8).enumerate() {
+            if word32(word, 0) == MAGIC {
+                let offset = at + index as u64 * 8;
+                if let Some((frame, _)) = segment.frame(offset, salt)? {
+                    return Ok(Some((offset, frame)));
+                }
+            }
+        }
+        at += bytes;
+    }
+    Ok(None)
 }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use bristlecone_core::{Commit, CommitId, Format, Kind, ObjRef, Signature, Source, TreeId, native::Native};
 
-use super::{Repo, resolve};
+use super::Repo;
 use crate::{
     Backend, Batch, Durability, Layered, RefMove, RefTarget, Result, Snapshot, Tree,
-    store::{Store, again},
+    store::{Store, again, resolve},
 };
 
 /// What to record with a commit, and how durable it should be.

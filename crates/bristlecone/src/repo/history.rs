@@ -19,6 +19,7 @@ mod filter;
 mod graph;
 mod index;
 mod last_change;
+mod lazy;
 mod limited;
 mod log;
 mod manifest;

@@ -24,7 +24,7 @@ const OPERATIONS: &[(&str, Operation)] = &[
     ("is_empty", |_, tree| tree.is_empty().map(drop)),
     ("walk_all", |_, tree| tree.walk_all("")?.try_for_each(|entry| entry.map(drop))),
     ("stats", |_, tree| tree.stats().map(drop)),
-    ("to_concrete", |_, tree| tree.to_concrete().map(drop)),
+    ("to_plain", |_, tree| tree.to_plain().map(drop)),
     ("update", |_, tree| tree.update("dir/a", |old| old.map(<[u8]>::to_vec))),
     ("root", |_, tree| tree.root().map(drop)),
     ("same", |_, tree| tree.same(&tree.clone()).map(drop)),

@@ -10,7 +10,7 @@ use std::{
 };
 
 use bristlecone::{
-    Batch, Concrete, Durability, EntryKind, Error, Format, Native, ObjRef, Oid, Path, Repo, Tree,
+    Batch, Durability, EntryKind, Error, Format, Native, ObjRef, Oid, Path, PlainTree, Repo, Tree,
     core::{Change, ChangeTarget, Mode, NoSource},
     disk::{DiskBackend, DiskOptions, FormatTag},
     storage::RealStorage,
@@ -28,16 +28,16 @@ enum Node {
 
 impl Node {
     /// The same as a tree shows it, without modes.
-    fn concrete(&self) -> Concrete {
+    fn plain(&self) -> PlainTree {
         match self {
-            Self::Dir(_, entries) => concrete(entries),
-            Self::Value(_, bytes) => Concrete::Value(EntryKind::Value, bytes.clone()),
+            Self::Dir(_, entries) => plain(entries),
+            Self::Value(_, bytes) => PlainTree::Value(EntryKind::Value, bytes.clone()),
         }
     }
 }
 
-fn concrete(entries: &Entries) -> Concrete {
-    Concrete::Dir(entries.iter().map(|(step, node)| (step.clone(), node.concrete())).collect())
+fn plain(entries: &Entries) -> PlainTree {
+    PlainTree::Dir(entries.iter().map(|(step, node)| (step.clone(), node.plain())).collect())
 }
 
 fn get<'m>(entries: &'m Entries, path: &Path) -> Option<&'m Node> {
@@ -177,10 +177,10 @@ fn an_empty_directory_is_a_directory_without_entries() {
     }
     assert!(tree.contains_tree("only").unwrap() && !tree.is_empty().unwrap());
     assert_eq!((tree.stats().unwrap().dirs, tree.stats().unwrap().values), (5, 4));
-    assert_eq!(tree.to_concrete().unwrap(), concrete(&sample()));
+    assert_eq!(tree.to_plain().unwrap(), plain(&sample()));
     // What is bound anew as a plain value is what trees make: no empty directories, no modes.
     let mut plain = repo.tree();
-    plain.set_concrete("", &tree.to_concrete().unwrap()).unwrap();
+    plain.set_plain("", &tree.to_plain().unwrap()).unwrap();
     let usual = Node::Dir(Mode::USUAL, dir([("x", value(b"1")), ("y", value(b"2"))]));
     assert_eq!(
         plain.root().unwrap(),
@@ -338,13 +338,13 @@ impl Session {
 
     fn check(&mut self) {
         self.write_behind();
-        assert_eq!(self.tree.to_concrete().unwrap(), concrete(&self.model));
+        assert_eq!(self.tree.to_plain().unwrap(), plain(&self.model));
         assert_eq!(self.tree.is_empty().unwrap(), self.model.is_empty());
         let path = self.path();
         let below = self.tree.get_tree(&path).unwrap();
         let Some(Node::Dir(_, entries)) = get(&self.model, &path) else { return assert!(below.is_none()) };
         let below = below.unwrap();
-        assert_eq!(below.to_concrete().unwrap(), concrete(entries));
+        assert_eq!(below.to_plain().unwrap(), plain(entries));
         assert_eq!(below.root().unwrap(), root_of(entries).into());
         assert_eq!(below.is_empty().unwrap(), entries.is_empty());
         assert_eq!(self.tree.count(&path).unwrap(), entries.len() as u64);

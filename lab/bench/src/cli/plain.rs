@@ -1,19 +1,17 @@
 //! The tree suite by itself: `bench` without the name of a part.
 
-use std::{
-    io::Write,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::{Common, positive};
 use crate::{
     BenchError,
     error::Result,
     job::{Big, Job, Switches, Target, Work},
-    optims, peers,
-    report::{Row, json, readme, sections},
+    optims,
+    options::{Common, positive},
+    peers,
+    report::{self, Row, json, readme},
     runner::run_child,
     session::Session,
     suite::{Plan, SCENARIOS},
@@ -164,20 +162,8 @@ fn publish(args: &BenchArgs, rows: &[Row], json: bool) -> Result<()> {
             None => readme::write(page, rows)?,
         }
     }
-    show(rows, json);
+    report::show(rows, json);
     Ok(())
-}
-
-/// Writes tables, or the rows as they are in files, to standard output.
-pub(crate) fn show(rows: &[Row], json: bool) {
-    let text = if json {
-        let values: Vec<_> = rows.iter().filter_map(|row| serde_json::to_value(row).ok()).collect();
-        format!("{{\"rows\":{}}}\n", json::to_text(&values).trim_end())
-    } else {
-        sections(rows).iter().map(|table| table.text() + "\n").collect()
-    };
-    // Whoever closes the pipe early has seen enough.
-    let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
 fn jobs(args: &BenchArgs, dir: &Path) -> Result<Vec<Job>> {

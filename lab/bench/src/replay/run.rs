@@ -22,18 +22,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     ReplayJob,
-    figures::ReplayFigures,
     job::{BackendName, Chunking, FormatName},
+    record::{Recorded, Recorder},
     watch::Watch,
 };
-use crate::{
-    BenchError, engine,
-    error::Result,
-    io::{Recorded, Recorder},
-    job::Switches,
-    measure::Run,
-    rss::Sampler,
-};
+use crate::{BenchError, engine, error::Result, job::Switches, measure::Run, report::ReplayFigures, rss::Sampler};
 
 /// Tells the stores of one process apart.
 static STORES: AtomicU64 = AtomicU64::new(0);

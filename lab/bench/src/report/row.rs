@@ -2,15 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::share;
+use super::{ImportFigures, ReplayFigures, share};
 use crate::{
-    gitimport::ImportFigures,
     job::{Job, Target, Work},
     limits::{LimitRow, Limits},
     machine::Machine,
     measure::Run,
-    peers,
-    replay::ReplayFigures,
 };
 
 /// One result, as files and standard output have it. `docs/bench.md` lists the keys.
@@ -149,7 +146,6 @@ impl Row {
         row.bare_us = middle(runs.iter().filter_map(|run| run.bare_us).collect());
         row.folded_bytes = runs.iter().find_map(|run| run.folded_bytes);
         row.gc_bytes = runs.iter().find_map(|run| run.gc_bytes);
-        row.version = job.target.is_peer().then(|| peers::git::version(job.target)).flatten();
         if let Some((limit, share)) = limits.and_then(|limits| share::nearest(job, run, limits)) {
             (row.limit, row.share) = (Some(limit.into()), Some(share));
         }

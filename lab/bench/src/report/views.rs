@@ -1,6 +1,6 @@
 //! The tables of a report, each a view of the rows.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, io::Write};
 
 use super::{
     Row, peers,
@@ -34,6 +34,18 @@ pub fn sections(rows: &[Row]) -> Vec<Table> {
         tables.push(peers::table());
     }
     tables
+}
+
+/// Writes tables, or the rows as they are in files, to standard output.
+pub(crate) fn show(rows: &[Row], json: bool) {
+    let text = if json {
+        let values: Vec<_> = rows.iter().filter_map(|row| serde_json::to_value(row).ok()).collect();
+        format!("{{\"rows\":{}}}\n", super::json::to_text(&values).trim_end())
+    } else {
+        sections(rows).iter().map(|table| table.text() + "\n").collect()
+    };
+    // Whoever closes the pipe early has seen enough.
+    let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
 fn limits(rows: &[Row], places: &Places) -> Table {

@@ -6,9 +6,8 @@ use smallvec::SmallVec;
 
 use super::{
     id,
-    node::{DIR, INLINE, Item, VALUE, write_named},
+    node::{DIR, INLINE, Item, Items, VALUE, write_named},
     unsupported,
-    update::Items,
 };
 use crate::{
     Change, ChangeTarget, EntryKind, FormatError, Location, STEP_BYTES_MAX, Sink, codec::write_varint,

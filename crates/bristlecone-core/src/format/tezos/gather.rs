@@ -4,8 +4,7 @@ use alloc::vec::Vec;
 
 use super::{
     Tezos, bad, inconsistent,
-    node::{Inner, Leaf, Node, at_depth},
-    update::Items,
+    node::{Inner, Items, Leaf, Node, at_depth},
 };
 use crate::{
     DecodeError, FormatError, Kind, Location, Next, ObjRef, Object, Oid, Source, Walk, Window, format::search::prefix,

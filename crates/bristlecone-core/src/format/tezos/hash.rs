@@ -4,8 +4,7 @@ use alloc::vec::Vec;
 
 use super::{
     Tezos, bad, gather, id, inconsistent,
-    node::{DIR, Item, Node},
-    update::Items,
+    node::{DIR, Item, Items, Node},
 };
 use crate::{FormatError, Location, Object, Source, codec::write_varint};
 

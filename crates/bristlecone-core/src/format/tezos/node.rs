@@ -103,6 +103,9 @@ pub(super) struct Item<'w> {
     pub(super) at: Location,
 }
 
+/// The entries of a directory; most directories have few.
+pub(super) type Items<'w> = SmallVec<[Item<'w>; 4]>;
+
 impl<'w> Item<'w> {
     #[inline]
     pub(super) fn name(&self) -> &'w [u8] {

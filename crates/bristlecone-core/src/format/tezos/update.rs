@@ -13,14 +13,11 @@ use super::{
     edits::{Edits, merge},
     gather::{Gathered, gather},
     hash, id,
-    node::{Item, Node, at_depth, encode_inner, encode_leaf},
+    node::{Item, Items, Node, at_depth, encode_inner, encode_leaf},
 };
 use crate::{Change, FormatError, Kind, Location, ObjRef, Object, Oid, Sink, Source};
 
 mod pieces;
-
-/// Entries of most directories.
-pub(super) type Items<'w> = SmallVec<[Item<'w>; 4]>;
 
 pub(super) fn update<S: Source, K: Sink>(
     format: &Tezos,

@@ -11,9 +11,12 @@ use smallvec::SmallVec;
 
 use super::{
     super::Repo,
-    graph::{Graph, Node, OidMap, OidSet},
+    graph::{Graph, Node},
 };
-use crate::Result;
+use crate::{
+    Result,
+    oid_map::{OidMap, OidSet},
+};
 
 impl<F: Format> Repo<F> {
     /// Whether `descendant` can be followed back to `ancestor`. A commit is its own ancestor.

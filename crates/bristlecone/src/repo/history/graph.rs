@@ -9,8 +9,14 @@ use bristlecone_core::{
 use smallvec::SmallVec;
 
 use super::{LogEntry, ahead::Far, watch::Watch};
-pub(super) use crate::oid_map::{OidMap, OidSet};
-use crate::{Result, store::Store};
+use crate::{
+    Result,
+    oid_map::{OidMap, OidSet},
+    store::Store,
+};
+
+/// How many parents of commits that wait are looked through when one must be read.
+pub(super) const LOOK_AHEAD_MAX: usize = 4 * AHEAD_OBJECTS_MAX;
 
 /// The commits of a store.
 #[derive(Debug)]

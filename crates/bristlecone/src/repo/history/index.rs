@@ -11,11 +11,11 @@ use super::{
     super::Repo,
     LogEntry,
     changes::changes,
-    graph::{Graph, OidMap},
+    graph::Graph,
     manifest::{self, RunHead},
     run::{COMMITS_MAX, HASHES_MAX, Indexed, Run, stored_check, union_filter},
 };
-use crate::{Error, Result, store::Store};
+use crate::{Error, Result, oid_map::OidMap, store::Store};
 
 /// The derived file that says which runs there are.
 const MANIFEST: &str = "history";

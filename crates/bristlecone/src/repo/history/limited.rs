@@ -20,11 +20,14 @@ use smallvec::SmallVec;
 
 use super::{
     LogEntry, LogOptions, LogOrder,
-    graph::{Graph, OidMap, OidSet},
-    log::LOOK_AHEAD_MAX,
+    graph::{Graph, LOOK_AHEAD_MAX},
     watch::Watch,
 };
-use crate::{Result, store::Store};
+use crate::{
+    Result,
+    oid_map::{OidMap, OidSet},
+    store::Store,
+};
 
 /// So many commits are still taken once all that wait are left out and none is newer than the last one listed.
 const BEYOND: u32 = 5;
@@ -32,7 +35,7 @@ const BEYOND: u32 = 5;
 /// The commits of a log, all known.
 #[derive(Debug)]
 pub(super) struct Limited<F: Format> {
-    walk: Walk<F>,
+    walk: LimitedWalk<F>,
     listed: VecDeque<Oid>,
 }
 
@@ -41,7 +44,7 @@ impl<F: Format> Limited<F> {
         let order = options.order;
         let exclude = store.commit_refs(&options.exclude);
         let watch = Watch::over(&store, &options.paths);
-        let mut walk = Walk {
+        let mut walk = LimitedWalk {
             graph: Graph::new(store).beside(watch.as_ref()),
             watch,
             first_parent: options.first_parent,
@@ -64,7 +67,7 @@ impl<F: Format> Limited<F> {
 
     pub(super) fn next(&mut self) -> Result<Option<LogEntry>> {
         while let Some(oid) = self.listed.pop_front() {
-            let Walk { graph, met, excluded, .. } = &mut self.walk;
+            let LimitedWalk { graph, met, excluded, .. } = &mut self.walk;
             let is_listed = |oid: &Oid| !met[oid].same && !excluded.contains(oid);
             if is_listed(&oid) {
                 let others = self.listed.iter().take(LOOK_AHEAD_MAX).filter(|oid| is_listed(oid));
@@ -92,7 +95,7 @@ struct Met {
 }
 
 #[derive(Debug)]
-struct Walk<F: Format> {
+struct LimitedWalk<F: Format> {
     graph: Graph<F>,
     watch: Option<Watch<F>>,
     first_parent: bool,
@@ -105,7 +108,7 @@ struct Walk<F: Format> {
     queue: Queue,
 }
 
-impl<F: Format> Walk<F> {
+impl<F: Format> LimitedWalk<F> {
     /// Reads what the caller named, and leaves out what that says at once.
     fn start(&mut self, heads: &[ObjRef], exclude: &[ObjRef], heads_before: usize) -> Result<()> {
         let (before, after) = heads.split_at(heads_before.min(heads.len()));

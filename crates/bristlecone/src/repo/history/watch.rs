@@ -4,11 +4,8 @@ use std::sync::Arc;
 
 use bristlecone_core::{EntryKind, Format, ObjRef, Path, Target};
 
-use super::{
-    ahead::{self, Far, Paths},
-    graph::OidMap,
-};
-use crate::{Result, store::Store};
+use super::ahead::{self, Far, Paths};
+use crate::{Result, oid_map::OidMap, store::Store};
 
 /// So many roots are remembered at a time.
 const ROOTS_MAX: usize = 1024;

@@ -1,13 +1,10 @@
 //! Tables of replays: how fast, what was checked, and where memory and bytes went.
 
 use super::{checked, column_name};
-use crate::{
-    replay::ReplayFigures,
-    report::{
-        Row,
-        places::Places,
-        table::{Table, bytes, mebibytes, rate, time},
-    },
+use crate::report::{
+    ReplayFigures, Row,
+    places::Places,
+    table::{Table, bytes, mebibytes, rate, time},
 };
 
 /// Returns the tables of these rows, which may be empty.

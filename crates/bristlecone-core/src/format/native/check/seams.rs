@@ -16,7 +16,7 @@ use super::{
         cut::{self, Token, WEIGHT_MAX, level_hash},
         node::{Child, NodeView, Survey},
     },
-    PAIR, Read, ahead, broken, misfit, place,
+    Read, ahead, broken, facts, misfit,
 };
 use crate::{Checked, FormatError, Kind, Object, Oid, Source};
 
@@ -35,7 +35,7 @@ pub(super) fn check<'o, S: Source>(
     check_starts(&tokens(&children, node.level), true, true)?;
     let mut left: Option<Piece<'_>> = None;
     for (index, pair) in children.windows(2).enumerate() {
-        if with_pair(&node, index, |place, fact| checked.knows(place, fact))? {
+        if facts::with_pair(&node, index, |place, fact| checked.knows(place, fact))? {
             left = None;
             continue;
         }
@@ -47,7 +47,7 @@ pub(super) fn check<'o, S: Source>(
         let other = Piece::load(source, object, index + 1, &pair[1])?;
         let seam = Seam { above: object, step: pair[1].step, from: pair[0].step, to: children.get(index + 2) };
         if seam.check(source, &one, &other)? {
-            with_pair(&node, index, |place, fact| checked.learn(place, fact))?;
+            facts::with_pair(&node, index, |place, fact| checked.learn(place, fact))?;
         }
         left = Some(other);
     }
@@ -55,18 +55,6 @@ pub(super) fn check<'o, S: Source>(
         Piece::load(source, object, 0, only)?;
     }
     if whole { check_root(source, object, broken) } else { Ok(()) }
-}
-
-/// Calls `with` with the fact that a piece and the next one are sound where they meet.
-pub(super) fn with_pair<T>(
-    node: &NodeView<'_>,
-    index: usize,
-    with: impl FnOnce(u64, &[&[u8]]) -> T,
-) -> Result<T, FormatError> {
-    let wrong = bad(Kind::Node);
-    let (one, other) = (node.child(index).map_err(&wrong)?.oid, node.child(index + 1).map_err(&wrong)?.oid);
-    let items = [node.item(index).map_err(&wrong)?, node.item(index + 1).map_err(&wrong)?];
-    Ok(with(place(&one, &other), &[&[PAIR, node.level], items[0], items[1]]))
 }
 
 /// Reads what `check` reads of a piece and the next one.

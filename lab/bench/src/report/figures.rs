@@ -1,10 +1,12 @@
-//! What a replay adds to a row.
+//! What a replay, and an import of a whole history, add to a row.
 
 use bristlecone_tezos::{
     RowKind,
     replay::{End, Giant, Latency, Report, Sample},
 };
 use serde::{Deserialize, Serialize};
+
+use super::table;
 
 /// The figures of a replay beside those that every row has. `docs/bench.md` lists the keys.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -122,7 +124,7 @@ pub struct SampleFigures {
 
 impl ReplayFigures {
     /// Takes over what a report says.
-    pub(super) fn of(report: &Report) -> Self {
+    pub(crate) fn of(report: &Report) -> Self {
         let Latency { p50_us: block_p50_us, p99_us: block_p99_us, max_us: block_max_us } = report.block_time;
         let for_each = |count: u64| if count > 0 { report.store_bytes as f64 / count as f64 } else { 0.0 };
         let rows = Rows::of(report);
@@ -168,7 +170,7 @@ impl Rows {
     }
 
     /// Returns the names with the counts, in the order of the format.
-    pub(super) const fn named(&self) -> [(&'static str, u64); 8] {
+    pub(crate) const fn named(&self) -> [(&'static str, u64); 8] {
         [
             ("Checkout", self.checkout),
             ("Add", self.add),
@@ -201,5 +203,36 @@ impl SampleFigures {
             commit_p50_us: sample.commit_latency.p50_us,
             commit_p99_us: sample.commit_latency.p99_us,
         }
+    }
+}
+
+/// What a row of an import has beside.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ImportFigures {
+    /// Objects that the refs lead to.
+    pub objects: u64,
+    /// Commits among them.
+    pub commits: u64,
+    /// Refs.
+    pub refs: u64,
+    /// Refs that have the same ids after the import; of a native store, after an export.
+    pub refs_same: u64,
+    /// Bytes that the objects take in the repository.
+    pub pack_bytes: u64,
+    /// How many times as fast as `git fast-export` and `git fast-import` of the same run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub times_fast_import: Option<f64>,
+    /// How many times as fast as `git clone` of the same run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub times_clone: Option<f64>,
+}
+
+impl ImportFigures {
+    /// Returns a line that says what is imported.
+    pub(crate) fn describe(&self, scenario: &str) -> String {
+        let Self { objects, commits, refs, pack_bytes, .. } = self;
+        let bytes = table::bytes(*pack_bytes as f64);
+        format!("{scenario}: {objects} objects in {bytes}, {commits} commits, {refs} refs.")
     }
 }

@@ -9,7 +9,7 @@ use bristlecone::{
 use bristlecone_needs::needs;
 
 use super::*;
-use crate::io::iolog::Recording;
+use crate::io::Recording;
 
 /// A store of many small segments with some directories, and what reading all of it recorded.
 fn recorded(dir: &Path, maps: bool) -> (PathBuf, u64) {

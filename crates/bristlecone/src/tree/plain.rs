@@ -8,9 +8,9 @@ use super::Tree;
 use crate::Result;
 
 /// A tree as a plain value. It may be of any depth, deeper than a tree of a store can be.
-pub enum Concrete {
+pub enum PlainTree {
     /// A directory.
-    Dir(BTreeMap<Vec<u8>, Concrete>),
+    Dir(BTreeMap<Vec<u8>, PlainTree>),
     /// A value, executable or link.
     Value(EntryKind, Vec<u8>),
     /// An id of another store.
@@ -35,25 +35,25 @@ pub struct TreeStats {
 }
 
 /// A directory of a plain tree.
-type Dir = BTreeMap<Vec<u8>, Concrete>;
+type Dir = BTreeMap<Vec<u8>, PlainTree>;
 
-impl Drop for Concrete {
+impl Drop for PlainTree {
     fn drop(&mut self) {
         let mut waiting = Vec::new();
-        let take = |concrete: &mut Self, waiting: &mut Vec<Dir>| match concrete {
+        let take = |plain: &mut Self, waiting: &mut Vec<Dir>| match plain {
             Self::Dir(entries) if !entries.is_empty() => waiting.push(std::mem::take(entries)),
             _ => {}
         };
         take(self, &mut waiting);
         while let Some(entries) = waiting.pop() {
-            entries.into_values().for_each(|mut concrete| take(&mut concrete, &mut waiting));
+            entries.into_values().for_each(|mut plain| take(&mut plain, &mut waiting));
         }
     }
 }
 
-impl Clone for Concrete {
+impl Clone for PlainTree {
     fn clone(&self) -> Self {
-        let leaf = |concrete: &Self| match concrete {
+        let leaf = |plain: &Self| match plain {
             Self::Dir(_) => Self::Dir(Dir::new()),
             Self::Value(kind, bytes) => Self::Value(*kind, bytes.clone()),
             Self::Foreign(oid) => Self::Foreign(*oid),
@@ -62,14 +62,14 @@ impl Clone for Concrete {
         let mut waiting: Vec<(&Self, &mut Self)> = vec![(self, &mut copy)];
         while let Some((from, to)) = waiting.pop() {
             let (Self::Dir(from), Self::Dir(to)) = (from, to) else { continue };
-            to.extend(from.iter().map(|(step, concrete)| (step.clone(), leaf(concrete))));
+            to.extend(from.iter().map(|(step, plain)| (step.clone(), leaf(plain))));
             waiting.extend(from.values().zip(to.values_mut()));
         }
         copy
     }
 }
 
-impl PartialEq for Concrete {
+impl PartialEq for PlainTree {
     fn eq(&self, other: &Self) -> bool {
         let mut waiting = vec![(self, other)];
         while let Some(pair) = waiting.pop() {
@@ -90,9 +90,9 @@ impl PartialEq for Concrete {
     }
 }
 
-impl Eq for Concrete {}
+impl Eq for PlainTree {}
 
-impl fmt::Debug for Concrete {
+impl fmt::Debug for PlainTree {
     /// Shows one line for each path, in order.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut path: Vec<u8> = Vec::new();
@@ -111,10 +111,10 @@ impl fmt::Debug for Concrete {
             }
             let Some((end, entries)) = open.last_mut() else { return Ok(()) };
             path.truncate(*end);
-            next = entries.next().map(|(step, concrete)| {
+            next = entries.next().map(|(step, plain)| {
                 path.push(b'/');
                 path.extend_from_slice(step);
-                concrete
+                plain
             });
             if next.is_none() {
                 open.pop();
@@ -128,7 +128,7 @@ fn enter<'d, 's>(root: &'d mut Dir, steps: impl Iterator<Item = &'s [u8]>) -> Op
     let mut dir = root;
     for step in steps {
         match dir.get_mut(step) {
-            Some(Concrete::Dir(below)) => dir = below,
+            Some(PlainTree::Dir(below)) => dir = below,
             _ => return None,
         }
     }
@@ -136,56 +136,56 @@ fn enter<'d, 's>(root: &'d mut Dir, steps: impl Iterator<Item = &'s [u8]>) -> Op
 }
 
 impl<F: Format> Tree<F> {
-    /// Returns the tree as a plain value. `tree.set_concrete("", &tree.to_concrete()?)` changes nothing that is not
+    /// Returns the tree as a plain value. `tree.set_plain("", &tree.to_plain()?)` changes nothing that is not
     /// Git's alone: unusual modes and empty directories are not set again.
     ///
     /// # Errors
     /// As [`Tree::get`].
-    pub fn to_concrete(&self) -> Result<Concrete> {
+    pub fn to_plain(&self) -> Result<PlainTree> {
         let mut root = BTreeMap::new();
         for entry in self.walk_values("")? {
             let (path, entry) = entry?;
-            let concrete = match (entry.kind(), entry.foreign()) {
-                (_, Some(oid)) => Concrete::Foreign(oid),
-                (EntryKind::Dir, _) => Concrete::Dir(BTreeMap::new()),
-                (kind, _) => Concrete::Value(kind, entry.contents()?.unwrap_or_else(|| (&[][..]).into()).to_vec()),
+            let plain = match (entry.kind(), entry.foreign()) {
+                (_, Some(oid)) => PlainTree::Foreign(oid),
+                (EntryKind::Dir, _) => PlainTree::Dir(BTreeMap::new()),
+                (kind, _) => PlainTree::Value(kind, entry.contents()?.unwrap_or_else(|| (&[][..]).into()).to_vec()),
             };
             let mut steps = path.steps();
             if let Some(step) = steps.next_back()
                 && let Some(dir) = enter(&mut root, steps)
             {
-                dir.insert(step.to_vec(), concrete);
+                dir.insert(step.to_vec(), plain);
             }
         }
-        Ok(Concrete::Dir(root))
+        Ok(PlainTree::Dir(root))
     }
 
     /// Binds `path` to a plain value; the root takes a directory only.
     ///
     /// # Errors
     /// As [`Tree::set`].
-    pub fn set_concrete(&mut self, path: impl AsPath, concrete: &Concrete) -> Result<()> {
+    pub fn set_plain(&mut self, path: impl AsPath, plain: &PlainTree) -> Result<()> {
         let mut path = path.as_path()?.into_owned();
-        if matches!(concrete, Concrete::Dir(_)) {
+        if matches!(plain, PlainTree::Dir(_)) {
             self.remove(&path)?;
         }
         let mut open = Vec::new();
-        let mut here = Some(concrete);
+        let mut here = Some(plain);
         loop {
             match here {
-                Some(Concrete::Dir(entries)) => open.push(entries.iter()),
-                Some(Concrete::Value(kind, bytes)) => self.set_kind(&path, *kind, bytes)?,
-                Some(Concrete::Foreign(oid)) => self.set_foreign(&path, *oid)?,
+                Some(PlainTree::Dir(entries)) => open.push(entries.iter()),
+                Some(PlainTree::Value(kind, bytes)) => self.set_kind(&path, *kind, bytes)?,
+                Some(PlainTree::Foreign(oid)) => self.set_foreign(&path, *oid)?,
                 None => drop(open.pop()),
             }
-            if !matches!(here, Some(Concrete::Dir(_))) {
+            if !matches!(here, Some(PlainTree::Dir(_))) {
                 path.pop();
             }
             let Some(entries) = open.last_mut() else { return Ok(()) };
             here = None;
-            if let Some((step, concrete)) = entries.next() {
+            if let Some((step, plain)) = entries.next() {
                 path.push(step)?;
-                here = Some(concrete);
+                here = Some(plain);
             }
         }
     }

@@ -8,7 +8,7 @@
 //! ```no_run
 //! # use std::{path::Path, sync::Arc};
 //! # use bristlecone::Backend;
-//! # use bristlecone_bench::{BenchError, io::{Recorded, Recorder}};
+//! # use bristlecone_bench::{BenchError, replay::{Recorded, Recorder}};
 //! # fn with(disk: Arc<dyn Backend>) -> Result<(), BenchError> {
 //! let recorder = Arc::new(Recorder::create(Path::new("reads.log"), Path::new("store"))?);
 //! let backend: Arc<dyn Backend> = Arc::new(Recorded::new(disk, recorder.clone()));
@@ -32,8 +32,7 @@ use bristlecone::{
     Backend, Error, Location, ObjRef, Object, Oid, Snapshot, core::RECORD_HEADER_BYTES, pass_backend, pass_snapshot,
 };
 
-use super::iolog::VERSION_2;
-use crate::{BenchError, error::Result};
+use crate::{BenchError, error::Result, io::VERSION_2};
 
 /// fio reads names up to here.
 const NAME_BYTES_MAX: usize = 255;
