@@ -23,6 +23,7 @@ use crate::repository::{
     mutex::lock,
     odb::{Odb, OdbOptions},
     refs::Refs,
+    shallow::ShallowFile,
 };
 
 mod append;
@@ -244,11 +245,9 @@ impl Backend for GitBackend {
     }
 
     fn shallow(&self) -> Result<BTreeSet<Oid>> {
-        let text = self.repository.files.read("shallow")?.unwrap_or_default();
-        Ok(text
-            .split(|&byte| byte == b'\n')
-            .filter_map(|line| str::from_utf8(line).ok()?.trim().parse().ok())
-            .collect())
+        let repository = &self.repository;
+        let found = ShallowFile::read(&repository.files, repository.options.algorithm)?;
+        Ok(found.commits.into_iter().collect())
     }
 
     fn promised_to(&self) -> Result<Option<String>> {

@@ -174,7 +174,7 @@ pub(super) fn write_pack(
                 both.extend(with);
                 files.sync_all(&both).map(|()| Vec::new())
             }
-            // ReadOutcome by their names, as what is synced later.
+            // Found by their names, as what is synced later.
             None => {
                 Ok(both.into_iter().zip([pack.clone(), index.clone()]).map(|((_, file), name)| (name, file)).collect())
             }

@@ -49,7 +49,7 @@ pub(super) struct OpenRepository {
     pub(super) files: Files,
     pub(super) derived: Derived,
     pub(super) options: GitOptions,
-    /// LockedRef by whoever moves refs, among processes of ours; Git does not know it. Opened, and made, at the first write.
+    /// The process of ours that moves refs holds it; Git does not know it. The first write makes the file and opens it.
     pub(super) store_lock: StoreLock,
     pub(super) odb: Odb,
     pub(super) refs: Refs,
@@ -68,7 +68,7 @@ pub(super) struct OpenRepository {
     pub(super) counters: Counters,
     /// Threads that wait for the writer.
     pub(super) waiting: AtomicUsize,
-    /// LockedRef by whoever folds packs.
+    /// The process that repacks holds it.
     pub(super) repack_lock: StoreLock,
 }
 

@@ -22,6 +22,7 @@ use crate::{
         files::{Files, passing_name},
         layout::Layout,
         pack::BuiltPack,
+        shallow::SHALLOW_FILE,
     },
     worktree::HeldRefs,
 };
@@ -52,7 +53,6 @@ impl Destination {
                     return Err(TransferError::refused(what, "it holds something else"));
                 }
                 let bare = bare || path.extension().is_some_and(|ending| ending == "git");
-                fs::create_dir_all(path).map_err(|source| Error::io(path.display().to_string(), source))?;
                 (Layout::init(path, bare, algorithm.unwrap_or_default())?, true)
             }
             Err(error) => return Err(error.into()),
@@ -96,7 +96,7 @@ impl Destination {
         let mut all: Vec<String> = self.repository.shallow.iter().chain(shallow).map(Oid::to_string).collect();
         all.sort_unstable();
         all.dedup();
-        self.replace("shallow", (all.join("\n") + "\n").as_bytes())
+        self.replace(SHALLOW_FILE, (all.join("\n") + "\n").as_bytes())
     }
 
     fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), TransferError> {
