@@ -40,7 +40,7 @@ impl Repository {
     /// Opens the repository at `path`: a working tree, its `.git`, or a bare repository.
     ///
     /// # Errors
-    /// [`TransferError::NoRepository`] if there is none; else as [`Layout::open`]; those of the system.
+    /// [`TransferError::NoRepository`] if there is no repository; else as [`Layout::open`]; those of the system.
     pub fn open(path: &Path) -> Result<Self, TransferError> {
         match Layout::open(path) {
             Err(Error::NoStore { file }) => Err(TransferError::NoRepository { path: file }),
@@ -64,7 +64,7 @@ impl Repository {
         self.layout.algorithm
     }
 
-    /// Returns the folder of its objects and refs, without detours.
+    /// Returns the canonical path of the folder of its objects and refs.
     #[must_use]
     pub fn common_dir(&self) -> PathBuf {
         fs::canonicalize(&self.layout.common_dir).unwrap_or_else(|_| self.layout.common_dir.clone())
@@ -88,7 +88,7 @@ impl Repository {
         Ok(bytes)
     }
 
-    /// Whether its history is cut off: it was cloned with a depth.
+    /// Whether its history is shallow: it was cloned with a depth.
     #[must_use]
     pub fn is_shallow(&self) -> bool {
         !self.shallow.is_empty()
