@@ -1,4 +1,5 @@
-//! What a power cut leaves, as real Git sees it once the store was opened; and errors of syncs that others were told of.
+//! What a power cut leaves, as real Git sees it once the store was opened; and errors of syncs that others were told
+//! of.
 
 use std::{path::Path, sync::Arc};
 
@@ -116,7 +117,8 @@ fn a_failure_that_somebody_else_was_told_of_is_noticed() {
     }
 }
 
-/// A device that is full when something is written harms nothing. One that is full when that is synced may have lost it.
+/// A device that is full when something is written harms nothing. One that is full when that is synced may have lost
+/// it.
 #[test]
 fn a_full_device_ends_writing_only_where_a_sync_met_it() {
     for loose in [false, true] {

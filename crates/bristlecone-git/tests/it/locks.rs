@@ -106,7 +106,8 @@ fn every_lock_of_gits_is_waited_for_as_long_as_asked_and_no_longer() {
     drop(backend);
 }
 
-/// Returns a repository after a power cut in the middle of unsynced commits, with these bytes in the lock of the branch.
+/// Returns a repository after a power cut in the middle of unsynced commits, with these bytes in the lock of the
+/// branch.
 fn cut_with_lock(text: &[u8]) -> SimStorage {
     let sim = SimStorage::new();
     let backend = SimGit::default().create(Arc::new(sim.clone())).unwrap();

@@ -1,7 +1,7 @@
 //! Logs beside `git rev-list`, over many small made-up histories.
 //!
-//! Each history has 3 to 12 commits, some with the same date or an earlier one than their parents, and one file that has
-//! one of three values or is absent. Many go into one repository at a time by `git fast-import`. Each is asked one
+//! Each history has 3 to 12 commits, some with the same date or an earlier one than their parents, and one file that
+//! has one of three values or is absent. Many go into one repository at a time by `git fast-import`. Each is asked one
 //! question, with paths and commits that are left out, of `git rev-list`, of the repository as a store, and of a store
 //! with generation numbers.
 
