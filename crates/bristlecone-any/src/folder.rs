@@ -22,11 +22,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-mod error;
 mod export;
 mod import;
 
-pub use error::FolderError;
+pub use crate::error::FolderError;
 pub use export::{Exported, export};
 pub use import::{Ignored, ImportOptions, Imported, LeftOut, TakenSubmodule, import};
 

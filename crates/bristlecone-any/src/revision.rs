@@ -26,12 +26,11 @@ use bristlecone::{CommitId, EntryKind, Error as StoreError, Kind, ObjRef, Path, 
 
 use crate::{AnyRepo, Tree, error::Result, path};
 
-mod error;
 mod find;
 mod name;
 mod select;
 
-pub use error::RevisionError;
+pub use crate::error::RevisionError;
 pub use find::{Pattern, every_head};
 pub use name::itself;
 pub use select::{Selection, pair, select};

@@ -116,7 +116,7 @@ struct Context {
 /// Runs a command line and returns its exit code.
 pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    if let Some(code) = complete::answer(&arguments) {
+    if let Some(code) = completions::answer(&arguments) {
         return code;
     }
     let cli = match Cli::try_parse_from(&arguments) {

@@ -16,10 +16,11 @@ use bristlecone_git::{
 
 use super::{AnyBackend, AnyRepo};
 use crate::{
-    error::{Error, Result, shown},
+    error::{Error, Result},
     format::AnyFormat,
     identity,
     place::{Found, Place, store_dir},
+    text::shown,
 };
 
 /// How a store is opened or made.

@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 
 use super::Context;
 use crate::{
+    argument,
     failure::{Failure, Result},
     open::{Access, Opened, short},
     text,
@@ -68,7 +69,7 @@ impl Prefix {
     /// Returns the path; a slash behind it is forgiven, as shells write it.
     fn path(&self) -> Result<Path> {
         let bytes = self.prefix.as_bytes();
-        text::entry_path(std::ffi::OsStr::from_bytes(bytes.strip_suffix(b"/").unwrap_or(bytes)))
+        argument::entry_path(std::ffi::OsStr::from_bytes(bytes.strip_suffix(b"/").unwrap_or(bytes)))
     }
 }
 

@@ -28,6 +28,7 @@ pub(crate) fn draw(rows: &[Row]) -> Vec<Chart> {
     // Others do the short forms only.
     git.retain(|row| row.variant.is_empty() && !row.scenario.contains("-long-") && GIT.contains(&column_name(row)));
     let charts = [
+        (beside::FILE, beside::TITLE, beside::chart(rows)),
         ("memory.svg", "The tree suite in memory", rates(&memory, "The tree suite in memory", &COLUMNS[..1])),
         ("disk.svg", "The tree suite on disk", rates(&disk, "The tree suite on disk", &COLUMNS[1..])),
         ("git.svg", "The tree suite in Git repositories", rates(&git, "The tree suite in Git repositories", &GIT)),
@@ -36,8 +37,7 @@ pub(crate) fn draw(rows: &[Row]) -> Vec<Chart> {
         ("replay.svg", "A trace replayed", replay::over_time(&kinds.replays)),
         ("replay-rates.svg", "A trace replayed: rows per second", replay::rates(&kinds.replays)),
     ];
-    let charts = charts.into_iter().filter_map(|(file, title, svg)| Some(Chart { file, title, svg: svg? }));
-    beside::chart(rows).into_iter().chain(charts).collect()
+    charts.into_iter().filter_map(|(file, title, svg)| Some(Chart { file, title, svg: svg? })).collect()
 }
 
 /// Returns the colour of a column of the tables.
