@@ -132,7 +132,7 @@ pub enum Error {
         /// Why not.
         why: &'static str,
     },
-    /// Somebody who is not written `Name <mail>`.
+    /// An author who is not written `Name <mail>`.
     #[error("\"{}\" names no author; write it as \"Name <mail>\"", escape(.ident))]
     Ident {
         /// What is written.

@@ -61,7 +61,7 @@ struct Done {
 }
 
 impl Done {
-    /// Counts one more file of so many bytes.
+    /// Counts one more file, and its bytes.
     fn add(&self, bytes: u64) {
         self.items.fetch_add(1, Relaxed);
         self.bytes.fetch_add(bytes, Relaxed);

@@ -35,7 +35,7 @@ pub use find::{Pattern, every_head};
 pub use name::itself;
 pub use select::{Selection, pair, select};
 
-/// So many tags of tags are followed.
+/// The most tags of tags that are followed.
 const TAGS_MAX: usize = 16;
 
 /// Returns the commit that `text` names.

@@ -126,7 +126,7 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             // Describing every verb takes longer than parsing, so only help does it.
             let described = if help { description().try_get_matches_from(&arguments).err() } else { None };
             let error = described.unwrap_or(error);
-            // Nobody is left to tell if this fails.
+            // There is no place left to report a failure of this.
             let _ = error.print();
             return ExitCode::from(if help { 0 } else { Code::Usage as u8 });
         }

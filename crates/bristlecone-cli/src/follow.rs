@@ -57,7 +57,7 @@ impl Opened {
         }
         // Ending at once would leave the index locked, or files without their index.
         ending::hold();
-        let update = Update::begin(layout, self.wait_ms).map_err(|refusal| told(refusal, layout))?;
+        let update = Update::begin(layout, self.wait_ms).map_err(|refusal| to_failure(refusal, layout))?;
         // From here on Git cannot check out anything else; until here it could.
         if self.places_of(&self.held_refs()?, ref_name)?.is_empty() {
             return Err(Failure::failed("something else was checked out meanwhile; run the command again"));
@@ -126,7 +126,7 @@ impl WorktreeGuard {
         let (before, after) = (written(before)?, written(after)?);
         let changes = changes(&before, &after)?;
         let read = &mut |path: &[u8]| file(&after, path);
-        update.check(changes, read).map_err(|refusal| told(refusal, layout))?;
+        update.check(changes, read).map_err(|refusal| to_failure(refusal, layout))?;
         self.after = Some(after);
         if ending::asked() {
             return Err(Failure::interrupted_in_time());
@@ -200,7 +200,7 @@ fn refused(ref_name: &str, place: &CheckedOut, state: &str, way: &str) -> Failur
     ))
 }
 
-fn told(refusal: Refusal, layout: &Layout) -> Failure {
+fn to_failure(refusal: Refusal, layout: &Layout) -> Failure {
     match refusal {
         Refusal::Paths(paths) => {
             let way = "commit or undo that with git first";

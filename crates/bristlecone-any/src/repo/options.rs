@@ -125,7 +125,7 @@ impl OpenOptions {
         self.create_in(&place.try_into().map_err(Into::into)?)
     }
 
-    /// Opens the store in a place, or makes it where there is none. Of several who do so at a time one makes it.
+    /// Opens the store in a place, or makes it where there is none. Of several processes that do so at a time one makes it.
     ///
     /// # Errors
     /// As [`OpenOptions::open`] and [`OpenOptions::create`].

@@ -80,8 +80,8 @@ fn open_other(context: &Context, opened: &Opened, dir: PathBuf, access: Access) 
     if (ours.name(), ours.options()) == (theirs.name(), theirs.options()) {
         return Ok(other);
     }
-    let told = |format: &AnyFormat| format!("{} ({})", format.name(), format.options());
-    let (shown, ours, theirs) = (text::show(&dir), told(ours), told(theirs));
+    let name_of = |format: &AnyFormat| format!("{} ({})", format.name(), format.options());
+    let (shown, ours, theirs) = (text::show(&dir), name_of(ours), name_of(theirs));
     let way = "objects go between stores of one format alone; `cone import --git` and `cone export --git` change it";
     Err(Failure::usage(format!("{shown} keeps objects of the format {theirs}, this store of {ours}; {way}")))
 }

@@ -84,7 +84,7 @@ pub(super) fn add(args: AddArgs, context: &mut Context) -> Result<()> {
         return Err(Failure::usage(format!("there is something at {prefix} already; {way}")));
     }
     join.bring()?;
-    let joined = join.subtree.add(join.ours, join.theirs, join.squashed(), join.said().as_deref())?;
+    let joined = join.subtree.add(join.ours, join.theirs, join.squashed(), join.message().as_deref())?;
     join.commit(joined, "added", context)
 }
 
@@ -94,7 +94,7 @@ pub(super) fn pull(args: PullArgs, context: &mut Context) -> Result<()> {
         return Err(no_directory(&join.prefix, join.ours));
     }
     join.bring()?;
-    let pulled = join.subtree.pull(join.ours, join.theirs, join.squashed(), join.said().as_deref());
+    let pulled = join.subtree.pull(join.ours, join.theirs, join.squashed(), join.message().as_deref());
     match pulled.map_err(explained)? {
         Pulled::Joined(joined) => join.commit(*joined, "pulled", context),
         Pulled::Already => {
@@ -141,12 +141,12 @@ impl Join {
     }
 
     /// What the caller says in place of the usual message; on lines of its own.
-    fn said(&self) -> Option<Vec<u8>> {
-        let mut said = Some(self.info.message.clone()).filter(|said| !said.is_empty())?;
-        if said.last() != Some(&b'\n') {
-            said.push(b'\n');
+    fn message(&self) -> Option<Vec<u8>> {
+        let mut message = Some(self.info.message.clone()).filter(|message| !message.is_empty())?;
+        if message.last() != Some(&b'\n') {
+            message.push(b'\n');
         }
-        Some(said)
+        Some(message)
     }
 
     /// Commits what was joined, and lets files follow where they are to.
