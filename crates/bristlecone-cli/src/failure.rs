@@ -346,9 +346,9 @@ impl From<TransferError> for Failure {
     fn from(error: TransferError) -> Self {
         match error {
             TransferError::Store(error) => error.into(),
-            TransferError::Lost(lost) => {
+            TransferError::Missing(missing) => {
                 let way = "fetch or restore it, or take the rest with --skip-missing; no ref has moved";
-                Self::failed(format!("{lost}; {way}"))
+                Self::failed(format!("{missing}; {way}"))
             }
             TransferError::Algorithm { from, found, expected } => Self::usage(format!(
                 "{from} has ids of {found}, and this store of {expected}; use a store of the format native, or one \

@@ -11,7 +11,7 @@ use std::{
 use bristlecone::{CommitId, Durability, EntryKind, Path};
 use bristlecone_git::{
     layout::Layout,
-    worktree::{Change, CheckedOut, HeldRefs, Hold, Item, Refusal, Update},
+    worktree::{Change, CheckedOut, HeldRefs, Hold, Refusal, TreeItem, Update},
 };
 
 use crate::{
@@ -176,9 +176,9 @@ fn changes(before: &Tree, after: &Tree) -> Result<Vec<Change>> {
     Ok(changes)
 }
 
-fn item(entry: &DirEntry<'_>) -> Option<Item> {
+fn item(entry: &DirEntry<'_>) -> Option<TreeItem> {
     let oid = entry.foreign().or_else(|| entry.object().map(|at| at.oid))?;
-    Some(Item { kind: entry.kind(), oid })
+    Some(TreeItem { kind: entry.kind(), oid })
 }
 
 /// Returns the bytes of a file or link in a tree.

@@ -30,7 +30,7 @@ mod staging;
 mod store;
 mod table;
 
-pub use error::{Lost, Origin, TransferError};
+pub use error::{Missing, Origin, TransferError};
 pub use export::{ExportOptions, ExportReport, export};
 pub use import::{ImportOptions, ImportReport, import};
 pub use patterns::matches;

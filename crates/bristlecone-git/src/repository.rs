@@ -4,6 +4,7 @@ pub(crate) mod error;
 pub(crate) mod files;
 pub(crate) mod hash;
 pub mod layout;
+pub(crate) mod mutex;
 pub mod odb;
 pub mod pack;
 pub mod refs;

@@ -136,7 +136,7 @@ struct Pinned {
     now: AtomicUsize,
     bytes: AtomicUsize,
     bytes_max: usize,
-    // How many slots of that table are taken. Held to insert.
+    // How many slots of that table are taken. LockedRef to insert.
     taken: Mutex<usize>,
 }
 

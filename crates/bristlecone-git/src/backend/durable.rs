@@ -5,18 +5,19 @@ use std::collections::{BTreeSet, HashSet};
 use bristlecone::{RefTarget, Result};
 
 use super::{
-    journal::Line,
-    objects::{self, PACKS, SYNCED_AT_ONCE, Written},
-    shared::{Shared, Writer},
-    worker::FLUSH,
+    journal::JournalLine,
+    objects::{self, SYNCED_AT_ONCE, Written},
+    open_repository::{FLUSH, OpenRepository, Writer},
+    pack_files::PACKS,
 };
+use crate::repository::mutex::lock;
 
 /// After so many packs that are not durable the worker makes them so.
 const LINES_SOON: usize = 1024;
 /// After so many an append does.
 const LINES_MAX: usize = 8192;
 
-impl Shared {
+impl OpenRepository {
     /// Sees to it that a power cut does not take back more of a ref than what it holds now: the journal knows what is
     /// durable.
     pub(super) fn ensure_dirty(
@@ -61,10 +62,10 @@ impl Shared {
             if !writer.journal.now().loose {
                 self.poison.note(writer.journal.add_loose())?;
             }
-            writer.journal.add([Line::Loose(written.loose.clone())])?;
+            writer.journal.add([JournalLine::Loose(written.loose.clone())])?;
         }
         if let Some(pack) = &written.pack {
-            writer.journal.add([Line::Pack(pack.name.clone())])?;
+            writer.journal.add([JournalLine::Pack(pack.name.clone())])?;
         }
         self.open_files.add(std::mem::take(&mut written.open));
         self.publish(written)
@@ -93,9 +94,9 @@ impl Shared {
         let mut loose = Vec::new();
         for line in &now.lines {
             match line {
-                Line::Pack(name) => _ = packs.insert(name),
-                Line::Loose(oids) => loose.extend_from_slice(oids),
-                Line::Move { name, .. } => _ = names.insert(name),
+                JournalLine::Pack(name) => _ = packs.insert(name),
+                JournalLine::Loose(oids) => loose.extend_from_slice(oids),
+                JournalLine::Move { name, .. } => _ = names.insert(name),
             }
         }
         let endings = |pack: &&String| [format!("{PACKS}/{pack}.pack"), format!("{PACKS}/{pack}.idx")];
@@ -138,13 +139,13 @@ impl Shared {
     }
 
     /// Does what grouped appends are owed where no thread does.
-    pub(super) fn pay_owed(&self) -> Result<()> {
+    pub(super) fn flush_deferred(&self) -> Result<()> {
         if self.worker.take_owed(FLUSH) { self.flush() } else { Ok(()) }
     }
 
     /// Has what nobody asked to be durable made so once it is much.
     pub(super) fn write_out(&self) {
-        let lines = super::shared::lock(&self.writer).journal.now().lines.len();
+        let lines = lock(&self.writer).journal.now().lines.len();
         if lines >= LINES_MAX {
             // An error shows at the next append: the store is poisoned.
             let _ = self.flush();

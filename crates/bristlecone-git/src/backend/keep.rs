@@ -23,12 +23,12 @@ use bristlecone::{
 
 use super::{
     journal::OURS,
-    objects::{PACKS, part_of},
-    shared::lock,
+    pack_files::{PACKS, part_of},
 };
 use crate::repository::{
-    files::{DAY, Files, Found, below, is_absent, passing_name},
-    pack::FOLDED,
+    files::{DAY, Files, ReadOutcome, below, is_absent, passing_name},
+    mutex::lock,
+    pack::REPACKED_PREFIX,
 };
 
 /// What `.keep` files of ours hold.
@@ -170,7 +170,7 @@ pub(super) fn sweep(files: &Files) -> Result<usize> {
         }
     }
     let names: HashSet<String> = files.list(PACKS)?.into_iter().collect();
-    for name in names.iter().filter(|name| name.starts_with(FOLDED)) {
+    for name in names.iter().filter(|name| name.starts_with(REPACKED_PREFIX)) {
         let name = format!("{PACKS}/{name}");
         left += usize::from(!remove_left(files, &name, None)?);
     }
@@ -212,13 +212,13 @@ fn is_old_and_wordless(files: &Files, name: &str) -> Result<bool> {
 /// Whether a file holds nothing, or zeroes, as a power cut leaves one.
 fn is_wordless(files: &Files, name: &str) -> Result<bool> {
     let found = files.read_up_to(name, LINE.len() + 1)?;
-    Ok(matches!(found, Found::Bytes(bytes) if bytes.iter().all(|&byte| byte == 0)))
+    Ok(matches!(found, ReadOutcome::Bytes(bytes) if bytes.iter().all(|&byte| byte == 0)))
 }
 
 /// Whether a pack is under the protection of a process of ours.
 pub(super) fn is_ours(files: &Files, pack: &str) -> Result<bool> {
     let found = files.read_up_to(&format!("{PACKS}/{pack}.keep"), WORD.len())?;
-    Ok(matches!(found, Found::Bytes(bytes) if bytes == WORD))
+    Ok(matches!(found, ReadOutcome::Bytes(bytes) if bytes == WORD))
 }
 
 /// Ends the protection of a pack by a process of ours, whichever that was.

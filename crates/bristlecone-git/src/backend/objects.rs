@@ -17,7 +17,10 @@ use bristlecone::{
     to_hex,
 };
 
-use super::keep::{self, Keep, Keeps};
+use super::{
+    keep::{self, Keep, Keeps},
+    pack_files::{PACKS, part_of, remove_files},
+};
 use crate::repository::{
     error,
     files::{Files, Unsynced, folder, is_absent, passing_name},
@@ -26,8 +29,6 @@ use crate::repository::{
     refs::Refs,
 };
 
-/// The folder of packs.
-pub(super) const PACKS: &str = "objects/pack";
 /// How often a folder that vanishes under the hands is made again.
 const FOLDERS_MAX: usize = 20;
 /// Files that are open at a time to be synced together.
@@ -173,7 +174,7 @@ pub(super) fn write_pack(
                 both.extend(with);
                 files.sync_all(&both).map(|()| Vec::new())
             }
-            // Found by their names, as what is synced later.
+            // ReadOutcome by their names, as what is synced later.
             None => {
                 Ok(both.into_iter().zip([pack.clone(), index.clone()]).map(|((_, file), name)| (name, file)).collect())
             }
@@ -193,28 +194,17 @@ pub(super) fn write_pack(
     }
 }
 
-/// Returns the name of a pack's index until it is whole.
-pub(super) fn part_of(pack: &str) -> String {
-    format!("{PACKS}/tmp_idx_{}", &pack[pack.len().saturating_sub(40)..])
-}
-
 /// Removes the files of a pack that nobody uses: the index first, so that nobody begins to.
 pub(super) fn remove_pack(files: &Files, pack: &str) -> Result<()> {
     remove_files(files, pack)?;
     keep::end(files, pack)
 }
 
-fn remove_files(files: &Files, pack: &str) -> Result<()> {
-    ["idx", "rev", "pack"]
-        .into_iter()
-        .try_for_each(|ending| files.remove(&format!("{PACKS}/{pack}.{ending}")).map(drop))
-}
-
 /// Takes away the names of a pack that another took the place of: the index first, so that nobody begins to use it. The
 /// files are left for later.
-pub(super) fn take_pack_away(files: &Files, refs: &Refs, pack: &str) -> Result<()> {
+pub(super) fn unlink_pack_later(files: &Files, refs: &Refs, pack: &str) -> Result<()> {
     for ending in ["idx", "rev", "pack"] {
-        refs.take_away(&format!("{PACKS}/{pack}.{ending}"))?;
+        refs.unlink_later(&format!("{PACKS}/{pack}.{ending}"))?;
     }
     keep::end(files, pack)
 }

@@ -15,10 +15,10 @@ use std::{
 use bristlecone::{Error, Oid, RefTarget, Result, core::git::Algorithm, storage::Storage};
 
 use super::{
-    journal::{Generation, Journal, Line, Value},
-    keep,
-    objects::{self, PACKS},
-    walk::Walk,
+    journal::{Generation, Journal, JournalLine, Value},
+    keep, objects,
+    pack_files::PACKS,
+    reachability::Reachability,
 };
 use crate::repository::{
     files::{Files, below},
@@ -80,7 +80,7 @@ impl Recovery {
         journal: &mut Journal,
     ) -> Result<()> {
         let wanted = self.wanted(files, journal.now())?;
-        let mut walk = Walk::new(files, odb, self.algorithm)?;
+        let mut walk = Reachability::new(files, odb, self.algorithm)?;
         for value in wanted.values().flat_map(|wanted| &wanted.held) {
             walk.trust(value.as_ref());
         }
@@ -113,14 +113,14 @@ impl Recovery {
             .collect();
         for line in &now.lines {
             let good = match line {
-                Line::Pack(name) => self.sound.contains(name) || now.known.contains(name),
-                Line::Loose(oids) => are_there(files, oids)?,
-                Line::Move { .. } => true,
+                JournalLine::Pack(name) => self.sound.contains(name) || now.known.contains(name),
+                JournalLine::Loose(oids) => are_there(files, oids)?,
+                JournalLine::Move { .. } => true,
             };
             if !good {
                 break;
             }
-            if let Line::Move { name, to, .. } = line {
+            if let JournalLine::Move { name, to, .. } = line {
                 let wanted = wanted.entry(name.clone()).or_default();
                 wanted.value = to.clone();
                 wanted.held.push(to.clone());
@@ -132,7 +132,7 @@ impl Recovery {
 
 /// Returns the packs that processes of ours wrote.
 fn own_packs(now: &Generation) -> impl Iterator<Item = &String> {
-    now.lines.iter().filter_map(|line| if let Line::Pack(name) = line { Some(name) } else { None })
+    now.lines.iter().filter_map(|line| if let JournalLine::Pack(name) = line { Some(name) } else { None })
 }
 
 /// What a ref should hold after a power cut.
@@ -144,8 +144,8 @@ struct Wanted {
 }
 
 /// Sets a ref to what it should hold, unless it holds something newer that is whole.
-fn set_right(refs: &Refs, rules: &MoveRules, walk: &mut Walk<'_>, name: &str, wanted: &Wanted) -> Result<()> {
-    let held = if name == STORE_HEAD { refs.hold_store_head(rules)? } else { refs.hold(name, rules)? };
+fn set_right(refs: &Refs, rules: &MoveRules, walk: &mut Reachability<'_>, name: &str, wanted: &Wanted) -> Result<()> {
+    let held = if name == STORE_HEAD { refs.lock_store_head(rules)? } else { refs.lock_ref(name, rules)? };
     // A file that makes no sense was torn.
     let (now, torn) = match held.value() {
         Ok(now) => (now.cloned(), false),
@@ -167,7 +167,12 @@ fn set_right(refs: &Refs, rules: &MoveRules, walk: &mut Walk<'_>, name: &str, wa
 }
 
 /// Takes out of reflogs what leads to objects that are lost.
-fn mend_logs(refs: &Refs, rules: &MoveRules, walk: &mut Walk<'_>, wanted: &BTreeMap<String, Wanted>) -> Result<()> {
+fn mend_logs(
+    refs: &Refs,
+    rules: &MoveRules,
+    walk: &mut Reachability<'_>,
+    wanted: &BTreeMap<String, Wanted>,
+) -> Result<()> {
     let object = |value: &Value| if let Some(RefTarget::Object(at)) = value { Some(at.oid) } else { None };
     let trusted: HashSet<Oid> = wanted.values().flat_map(|wanted| wanted.held.iter().filter_map(object)).collect();
     let mut known: HashMap<(Oid, bool), bool> = HashMap::new();

@@ -13,8 +13,11 @@ use std::{
 
 use bristlecone::{Result, storage::StorageFile};
 
-use super::{objects::PACKS, shared::lock};
-use crate::repository::files::{Files, Unsynced};
+use super::pack_files::PACKS;
+use crate::repository::{
+    files::{Files, Unsynced},
+    mutex::lock,
+};
 
 /// So many files stay open at most before everything is made durable.
 const FILES_MAX: usize = 256;

@@ -5,13 +5,10 @@ use std::time::Duration;
 
 use bristlecone::engine::Worker;
 
-use super::{GitOptions, shared::Shared};
-
-/// The jobs of the worker, in their order: a sync was promised within a time.
-pub(super) const FLUSH: usize = 0;
-pub(super) const FOLD: usize = FLUSH + 1;
-pub(super) const TIDY: usize = FOLD + 1;
-pub(super) const JOBS: usize = TIDY + 1;
+use super::{
+    open_repository::{FLUSH, JOBS, OpenRepository, REPACK, TIDY},
+    options::GitOptions,
+};
 
 /// How long files that are no longer needed wait to be removed.
 const TIDY_PAUSE: Duration = Duration::from_secs(1);
@@ -20,13 +17,13 @@ const LEFT_SOON: usize = 16;
 const LEFT_MAX: usize = 256;
 
 /// Returns the worker of a repository.
-pub(super) fn worker(options: &GitOptions) -> Worker<Shared, JOBS> {
+pub(super) fn worker(options: &GitOptions) -> Worker<OpenRepository, JOBS> {
     // Half of what was promised: the other half is for the sync.
     let flush_pause = Duration::from_millis(options.grouped_ms.div_ceil(2));
-    Worker::new("cone-git", options.background, [flush_pause, Duration::ZERO, TIDY_PAUSE], Shared::work)
+    Worker::new("cone-git", options.background, [flush_pause, Duration::ZERO, TIDY_PAUSE], OpenRepository::work)
 }
 
-impl Shared {
+impl OpenRepository {
     fn work(&self, job: usize) {
         match job {
             FLUSH => {
@@ -35,16 +32,16 @@ impl Shared {
                     self.worker.ask(FLUSH);
                 }
             }
-            FOLD => self.fold_some(),
-            _ => _ = self.refs.remove_left(usize::MAX),
+            REPACK => self.repack_some(),
+            _ => _ = self.refs.empty_trash(usize::MAX),
         }
     }
 
     /// Sees to files that are no longer needed: they are removed when it is quiet, since whoever makes files waits for
     /// whoever removes some, or while there are many. What cannot be removed is tried again by a later opening.
-    pub(super) fn remove_left_soon(&self) {
-        match self.refs.left_files() {
-            left if left > LEFT_MAX || !self.options.background => _ = self.refs.remove_left(2),
+    pub(super) fn empty_trash_soon(&self) {
+        match self.refs.trash_len() {
+            left if left > LEFT_MAX || !self.options.background => _ = self.refs.empty_trash(2),
             left if left >= LEFT_SOON => _ = self.worker.ask(TIDY),
             _ => {}
         }

@@ -14,7 +14,7 @@ pub enum TransferError {
     Store(#[from] bristlecone::Error),
     /// An object is missing or damaged.
     #[error("{0}")]
-    Lost(Box<Lost>),
+    Missing(Box<Missing>),
     /// What is to be transferred cannot be kept where it is to go.
     #[error("{what} cannot be kept: {reason}")]
     Refused {
@@ -57,7 +57,7 @@ impl TransferError {
 
 /// An object that is missing or damaged, and what needs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lost {
+pub struct Missing {
     /// What it should be.
     pub kind: Kind,
     /// Its id.
@@ -85,7 +85,7 @@ pub enum Origin {
     Tree(Vec<u8>),
 }
 
-impl fmt::Display for Lost {
+impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = git::type_name(self.kind).unwrap_or("object");
         match &self.damage {

@@ -15,13 +15,13 @@ use bristlecone::{
 use crate::history::{
     error::TransferError,
     export::{
-        destination::{Outgoing, by_oid},
+        destination::{Destination, by_oid},
         into_packs::IntoPacks,
     },
     ids::Ids,
     objects::StoreObjects,
     patterns::Patterns,
-    pipeline::{self, Job, contract::Meters, tree_walk::Walk, writer::Outcome},
+    pipeline::{self, TransferJob, contract::Meters, tree_walk::TreeWalk, writer::Outcome},
     report::{Counts, MovedRef, Status},
     store::{StoreFormat, shallow},
     table::Scratch,
@@ -75,7 +75,7 @@ pub struct ExportReport {
     /// Bytes of these with their indexes.
     pub pack_bytes: u64,
     /// Commits whose parents are not in the store.
-    pub cut: Vec<Oid>,
+    pub shallow: Vec<Oid>,
 }
 
 /// Writes the history of a store into a repository, which is made where there is none.
@@ -99,7 +99,7 @@ pub fn export(
         StoreFormat::Git(git) => Some(git.algorithm()),
         StoreFormat::Native(_) => options.algorithm,
     };
-    let mut to = Outgoing::open(to, options.bare, algorithm)?;
+    let mut to = Destination::open(to, options.bare, algorithm)?;
     let scratch = Scratch::new(options.scratch.clone());
     let outcome = match store {
         StoreFormat::Git(git) => from_git(git, backend, &wanted, &mut to, &scratch, progress)?,
@@ -107,7 +107,7 @@ pub fn export(
     };
     let mut refs = BTreeMap::new();
     for ((name, _), tip) in wanted.tips.iter().zip(outcome.tips) {
-        refs.insert(name.clone(), by_oid(tip.map_err(|lost| TransferError::Lost(Box::new(lost)))?));
+        refs.insert(name.clone(), by_oid(tip.map_err(|missing| TransferError::Missing(Box::new(missing)))?));
     }
     for (name, target) in &wanted.symbolic {
         refs.insert(name.clone(), RefTarget::Symbolic(target.clone()));
@@ -116,8 +116,8 @@ pub fn export(
         Some(RefTarget::Symbolic(name)) if refs.contains_key(&name) => Some(RefTarget::Symbolic(name)),
         _ => first_branch(&refs),
     };
-    let cut: Vec<Oid> = outcome.cut.iter().map(|(oid, _)| *oid).collect();
-    to.write_cut(&cut)?;
+    let shallow: Vec<Oid> = outcome.shallow.iter().map(|(oid, _)| *oid).collect();
+    to.write_shallow(&shallow)?;
     let moved = to.update(&refs, head, options.force)?;
     Ok(ExportReport {
         counts: outcome.counts,
@@ -125,7 +125,7 @@ pub fn export(
         made: to.made,
         packs: to.packs,
         pack_bytes: to.pack_bytes,
-        cut,
+        shallow,
     })
 }
 
@@ -133,20 +133,20 @@ fn from_git(
     git: Git,
     backend: &Arc<dyn Backend>,
     wanted: &Wanted,
-    to: &mut Outgoing,
+    to: &mut Destination,
     scratch: &Scratch,
     progress: &mut dyn FnMut(Status),
 ) -> Result<Outcome, TransferError> {
-    let there = existing::there(&to.repository, to.made, false, scratch)?;
+    let existing = existing::of(&to.repository, to.made, false, scratch)?;
     let width = git.algorithm().oid_bytes();
     let (meters, others, objects) = (Meters::default(), Ids::new(width, scratch), StoreObjects::new(&**backend));
-    let walker = |outlet, meters| Walk::new(&objects, git.algorithm(), &there, others, outlet, meters, false);
-    let job = Job {
+    let walker = |sender, meters| TreeWalk::new(&objects, git.algorithm(), &existing, others, sender, meters, false);
+    let job = TransferJob {
         objects: &objects,
         algorithm: git.algorithm(),
         tips: &wanted.tips,
-        cut: &wanted.cut,
-        there: &there,
+        shallow: &wanted.shallow,
+        existing: &existing,
         commits: Ids::new(width, scratch),
         walker,
         scratch,
@@ -161,19 +161,19 @@ fn from_native_store(
     native: Native,
     backend: &Arc<dyn Backend>,
     wanted: &Wanted,
-    to: &mut Outgoing,
+    to: &mut Destination,
     scratch: &Scratch,
     progress: &mut dyn FnMut(Status),
 ) -> Result<Outcome, TransferError> {
-    let there = existing::there(&to.repository, to.made, true, scratch)?;
+    let existing = existing::of(&to.repository, to.made, true, scratch)?;
     let algorithm = to.repository.algorithm();
-    let job = from_native::Job {
+    let job = from_native::TransferJob {
         native,
         backend: backend.clone(),
         algorithm,
         tips: &wanted.tips,
-        cut: &wanted.cut,
-        there: &there,
+        shallow: &wanted.shallow,
+        existing: &existing,
         scratch,
     };
     from_native::run(job, &mut IntoPacks::new(algorithm, to), progress)
@@ -184,7 +184,7 @@ struct Wanted {
     // Refs that name objects, and those that name refs.
     tips: Vec<(String, Oid)>,
     symbolic: Vec<(String, String)>,
-    cut: HashSet<Oid>,
+    shallow: HashSet<Oid>,
 }
 
 impl Wanted {
@@ -200,7 +200,7 @@ impl Wanted {
                 RefTarget::Symbolic(to) => symbolic.push((name.to_owned(), to.clone())),
             }
         }
-        Ok(Self { tips, symbolic, cut: shallow(backend)? })
+        Ok(Self { tips, symbolic, shallow: shallow(backend)? })
     }
 }
 

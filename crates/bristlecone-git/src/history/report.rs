@@ -2,7 +2,7 @@
 
 use bristlecone::Oid;
 
-use super::error::Lost;
+use super::error::Missing;
 
 /// How far a transfer is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub struct LeftOut {
     /// What it names.
     pub oid: Oid,
     /// What is missing.
-    pub lost: Lost,
+    pub missing: Missing,
 }
 
 /// What became of a ref.

@@ -29,7 +29,7 @@ pub struct Repository {
     pub(crate) refs: BTreeMap<String, RefTarget>,
     pub(crate) head: Option<RefTarget>,
     // Commits whose parents were never fetched.
-    pub(crate) cut: HashSet<Oid>,
+    pub(crate) shallow: HashSet<Oid>,
     pub(crate) shown: String,
 }
 
@@ -51,8 +51,8 @@ impl Repository {
         let head_dir = layout.git_dir.strip_prefix(&layout.common_dir).ok().and_then(Path::to_str).unwrap_or_default();
         let reader = Refs::open(layout.storage(), layout.algorithm, head_dir);
         let (refs, head) = (reader.list("refs/")?, reader.get("HEAD")?);
-        let cut = shallow(&layout)?;
-        Ok(Self { layout, odb, refs, head, cut, shown: path.display().to_string() })
+        let shallow = shallow(&layout)?;
+        Ok(Self { layout, odb, refs, head, shallow, shown: path.display().to_string() })
     }
 
     /// Returns the hash of its ids.
@@ -92,7 +92,7 @@ impl Repository {
     /// Whether its history is cut off: it was cloned with a depth.
     #[must_use]
     pub fn is_shallow(&self) -> bool {
-        !self.cut.is_empty()
+        !self.shallow.is_empty()
     }
 }
 
@@ -104,7 +104,7 @@ fn shallow(layout: &Layout) -> Result<HashSet<Oid>> {
         Err(source) => return Err(Error::io(path.display().to_string(), source)),
         Ok(text) => text,
     };
-    let mut cut = HashSet::new();
+    let mut shallow = HashSet::new();
     let mut offset = 0;
     for line in text.lines() {
         let oid = line.trim().parse::<Oid>().ok().filter(|oid| oid.as_bytes().len() == layout.algorithm.oid_bytes());
@@ -112,8 +112,8 @@ fn shallow(layout: &Layout) -> Result<HashSet<Oid>> {
             let reason = "a line is not the id of a commit".to_owned();
             return Err(Error::Corrupt { file: path.display().to_string(), offset, oid: None, reason });
         };
-        cut.insert(oid);
+        shallow.insert(oid);
         offset += line.len() as u64 + 1;
     }
-    Ok(cut)
+    Ok(shallow)
 }

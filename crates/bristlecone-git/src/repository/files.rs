@@ -42,7 +42,7 @@ pub(crate) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What a name leads to.
 #[derive(Debug)]
-pub(crate) enum Found {
+pub(crate) enum ReadOutcome {
     /// Nothing.
     Absent,
     /// A folder.
@@ -96,23 +96,23 @@ impl Files {
     }
 
     /// Reads a file of at most `bytes_max` bytes; of a longer one so many.
-    pub(crate) fn read_up_to(&self, name: &str, bytes_max: usize) -> Result<Found> {
+    pub(crate) fn read_up_to(&self, name: &str, bytes_max: usize) -> Result<ReadOutcome> {
         let read = || -> io::Result<Vec<u8>> {
             let file = self.open_raw(name, OpenMode::Read)?;
             read_to_end(&*file, 0, bytes_max)
         };
         match read() {
-            Err(error) if error.kind() == io::ErrorKind::IsADirectory => Ok(Found::Dir),
-            Err(error) if is_absent(&error) => Ok(Found::Absent),
-            read => self.named(name, read).map(Found::Bytes),
+            Err(error) if error.kind() == io::ErrorKind::IsADirectory => Ok(ReadOutcome::Dir),
+            Err(error) if is_absent(&error) => Ok(ReadOutcome::Absent),
+            read => self.named(name, read).map(ReadOutcome::Bytes),
         }
     }
 
     /// Reads a file; `None` if there is none.
     pub(crate) fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {
         match self.read_up_to(name, usize::MAX)? {
-            Found::Bytes(bytes) => Ok(Some(bytes)),
-            Found::Absent | Found::Dir => Ok(None),
+            ReadOutcome::Bytes(bytes) => Ok(Some(bytes)),
+            ReadOutcome::Absent | ReadOutcome::Dir => Ok(None),
         }
     }
 

@@ -13,7 +13,7 @@ use bristlecone::{
 };
 
 use crate::repository::{
-    files::{self, Files, Found},
+    files::{self, Files, ReadOutcome},
     refs::holder,
 };
 
@@ -44,7 +44,7 @@ impl IndexLock {
             let waited = began.elapsed();
             if waited >= Duration::from_millis(wait_ms)
                 && let Some(stat) = files.stat(LOCK)?
-                && let Found::Bytes(bytes) = files.read_up_to(LOCK, 64)?
+                && let ReadOutcome::Bytes(bytes) = files.read_up_to(LOCK, 64)?
             {
                 let file = files.describe(LOCK);
                 let holder = holder(&file, &bytes, files::age(&stat));

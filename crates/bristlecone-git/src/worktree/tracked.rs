@@ -2,7 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Item, Refusal, index::Index, read_index};
+use super::{
+    change::{Refusal, TreeItem},
+    index::Index,
+    view::read_index,
+};
 use crate::repository::layout::Layout;
 
 /// The paths that the index has. It is read once and without a lock: Git replaces the file as a whole.
@@ -32,8 +36,8 @@ impl Tracked {
 
     /// Returns what the index has at a path. Of the sides of a conflict it is the first.
     #[must_use]
-    pub fn item(&self, path: &[u8]) -> Option<Item> {
-        self.index.get(path).map(|entry| Item { kind: entry.kind(), oid: entry.oid })
+    pub fn item(&self, path: &[u8]) -> Option<TreeItem> {
+        self.index.get(path).map(|entry| TreeItem { kind: entry.kind(), oid: entry.oid })
     }
 
     /// Whether the index has something below the folder `path`.
@@ -43,7 +47,7 @@ impl Tracked {
     }
 
     /// Returns what a sparse checkout leaves out, with its paths.
-    pub fn skipped(&self) -> impl Iterator<Item = (&[u8], Item)> {
-        self.index.skipped().map(|entry| (self.index.path(entry), Item { kind: entry.kind(), oid: entry.oid }))
+    pub fn skipped(&self) -> impl Iterator<Item = (&[u8], TreeItem)> {
+        self.index.skipped().map(|entry| (self.index.path(entry), TreeItem { kind: entry.kind(), oid: entry.oid }))
     }
 }

@@ -187,7 +187,7 @@ const COMMITS: usize = 60;
 fn body_of_a_container() {
     let (dir, branch) = (std::env::var(DIR).unwrap(), std::env::var(BRANCH).unwrap());
     for n in 0..COMMITS {
-        let (_backend, repo) = open(Path::new(&dir), GitOptions::default().fold_min(8));
+        let (_backend, repo) = open(Path::new(&dir), GitOptions::default().repack_min(8));
         let durability = [Durability::None, Durability::Synced][n % 2];
         // Both containers make the same objects.
         let add = |tree: &mut bristlecone::Tree<Git>| tree.set(format!("f{n}"), n.to_string().as_bytes());

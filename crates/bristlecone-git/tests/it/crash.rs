@@ -57,7 +57,7 @@ fn a_crash_at_any_call_loses_nothing_synced_of_loose_objects() {
 
 #[test]
 fn a_crash_while_packs_are_folded_loses_nothing_synced() {
-    let engine = SimGit { fold_min: 4, ..SimGit::default() };
+    let engine = SimGit { repack_min: 4, ..SimGit::default() };
     run(&engine, &chosen(4), Options { seeds: 1, seed_first: 5, nested_seeds: 0, ..Options::default() });
 }
 
@@ -71,7 +71,7 @@ struct Acked {
 
 #[test]
 fn a_crash_while_the_thread_folds_loses_nothing_synced() {
-    let engine = SimGit { fold_min: 4, background: true, ..SimGit::default() };
+    let engine = SimGit { repack_min: 4, background: true, ..SimGit::default() };
     let storage = Arc::new(SimStorage::new());
     let backend = engine.create(storage.clone()).unwrap();
     storage.keep_moments();

@@ -39,7 +39,7 @@ fn body_of_a_user() {
     let (backend, repo) = open(Path::new(&dir), GitOptions::default());
     let packed = repo.branch(&format!("packed-{name}")).unwrap();
     packed.compare_and_set(packed.head().unwrap(), None, Durability::Synced).unwrap();
-    backend.fold_all().unwrap();
+    backend.repack_all().unwrap();
 }
 
 /// Runs a shell's line with a mask of modes.

@@ -29,7 +29,7 @@ pub(super) fn import(job: &Job) -> Result<Run> {
     backend.flush()?;
     let seconds = started.elapsed().as_secs_f64();
     let peak = sampler.finish();
-    let wrong = report.lost.first().map(|lost| format!("the {} {} is missing", lost.kind, lost.oid));
+    let wrong = report.missing.first().map(|missing| format!("the {} {} is missing", missing.kind, missing.oid));
     let stats = backend.stats();
     Ok(Run {
         seconds,

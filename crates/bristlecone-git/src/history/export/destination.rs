@@ -28,7 +28,7 @@ use crate::{
 
 /// A repository that is written to.
 #[derive(Debug)]
-pub(crate) struct Outgoing {
+pub(crate) struct Destination {
     pub(crate) repository: Repository,
     /// It was made for this.
     pub(crate) made: bool,
@@ -36,7 +36,7 @@ pub(crate) struct Outgoing {
     pub(crate) pack_bytes: u64,
 }
 
-impl Outgoing {
+impl Destination {
     /// Opens the repository at `path`, or makes one where there is nothing. `algorithm`: that of the ids, where that
     /// is given by the store.
     pub(crate) fn open(path: &Path, bare: bool, algorithm: Option<Algorithm>) -> Result<Self, TransferError> {
@@ -89,11 +89,11 @@ impl Outgoing {
     }
 
     /// Notes commits whose parents are not there, as Git notes them.
-    pub(crate) fn write_cut(&self, cut: &[Oid]) -> Result<(), TransferError> {
-        if cut.is_empty() {
+    pub(crate) fn write_shallow(&self, shallow: &[Oid]) -> Result<(), TransferError> {
+        if shallow.is_empty() {
             return Ok(());
         }
-        let mut all: Vec<String> = self.repository.cut.iter().chain(cut).map(Oid::to_string).collect();
+        let mut all: Vec<String> = self.repository.shallow.iter().chain(shallow).map(Oid::to_string).collect();
         all.sort_unstable();
         all.dedup();
         self.replace("shallow", (all.join("\n") + "\n").as_bytes())
@@ -140,7 +140,7 @@ impl Outgoing {
             moved.push(MovedRef { name: name.clone(), state });
         }
         if !moves.is_empty() {
-            let options = GitOptions::default().fold(false).background(false);
+            let options = GitOptions::default().repack(false).background(false);
             let backend = GitBackend::open_path(&self.repository.layout, options)?;
             for one in moves {
                 backend.append(Batch::new(), &[one], Durability::None)?;

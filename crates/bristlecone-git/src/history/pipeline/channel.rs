@@ -1,11 +1,11 @@
 //! From the thread that reads to the one that writes: a queue that is bounded in bytes.
 
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc;
 use std::sync::{Arc, Condvar, Mutex};
 
 use bristlecone::{Location, Oid};
 
-use crate::history::error::Lost;
+use crate::history::error::Missing;
 
 /// Bytes that are on their way, but for one object that is larger.
 const BYTES_MAX: usize = 16 << 20;
@@ -40,14 +40,14 @@ pub(crate) enum Message {
         /// The number of each entry's object.
         children: Vec<u32>,
         /// The newer version that it was compared with, and how it differs.
-        base: Option<Base>,
+        base: Option<TreeBase>,
         /// The commit that it was reached from.
         from: Option<Oid>,
     },
     /// An object that is where the rest is to go.
-    There { number: u32, at: Location, children: Vec<u32> },
+    Existing { number: u32, at: Location, children: Vec<u32> },
     /// An object that is not to be had.
-    Lost { number: u32, lost: Lost },
+    Missing { number: u32, missing: Missing },
     /// A commit; `parents` are numbers of commits.
     Commit {
         number: u32,
@@ -56,15 +56,15 @@ pub(crate) enum Message {
         tree: u32,
         parents: Vec<u32>,
         /// Its parents were never fetched, and are left out of `parents`.
-        cut: bool,
+        shallow: bool,
     },
     /// A commit that is where the rest is to go.
-    CommitThere { number: u32, oid: Oid },
+    CommitExisting { number: u32, oid: Oid },
     /// A commit that is not to be had.
-    CommitLost { number: u32, lost: Lost },
-    /// An annotated tag of a commit, or of an object that is none; `there`: where it is, if it is where the rest is
+    CommitMissing { number: u32, missing: Missing },
+    /// An annotated tag of a commit, or of an object that is none; `existing`: where it is, if it is where the rest is
     /// to go.
-    Tag { number: u32, oid: Oid, raw: Vec<u8>, target: Named, there: Option<Location> },
+    Tag { number: u32, oid: Oid, raw: Vec<u8>, target: Named, existing: Option<Location> },
     /// A value that came inline before must be an object by itself after all.
     Whole { number: u32 },
 }
@@ -80,7 +80,7 @@ pub(crate) enum Named {
 
 /// How a tree differs from the one it was compared with.
 #[derive(Debug)]
-pub(crate) struct Base {
+pub(crate) struct TreeBase {
     pub(crate) number: u32,
     /// Indexes of the entries that are new or other than there.
     pub(crate) changed: std::ops::Range<u32>,
@@ -102,16 +102,16 @@ impl Message {
 }
 
 /// The end that is written to.
-pub(crate) struct Outlet {
-    sender: Sender<(Vec<Message>, usize)>,
+pub(crate) struct Sender {
+    sender: mpsc::Sender<(Vec<Message>, usize)>,
     lot: Vec<Message>,
     lot_bytes: usize,
     budget: Arc<Budget>,
 }
 
 /// The end that is read from.
-pub(crate) struct Inlet {
-    receiver: Receiver<(Vec<Message>, usize)>,
+pub(crate) struct Receiver {
+    receiver: mpsc::Receiver<(Vec<Message>, usize)>,
     budget: Arc<Budget>,
 }
 
@@ -123,17 +123,17 @@ struct Budget {
 }
 
 /// Makes a queue.
-pub(crate) fn queue() -> (Outlet, Inlet) {
-    let (sender, receiver) = channel();
+pub(crate) fn queue() -> (Sender, Receiver) {
+    let (sender, receiver) = mpsc::channel();
     let budget = Arc::new(Budget::default());
-    (Outlet { sender, lot: Vec::new(), lot_bytes: 0, budget: budget.clone() }, Inlet { receiver, budget })
+    (Sender { sender, lot: Vec::new(), lot_bytes: 0, budget: budget.clone() }, Receiver { receiver, budget })
 }
 
 /// Nobody reads any more: the other thread says why.
 #[derive(Debug)]
 pub(crate) struct Closed;
 
-impl Outlet {
+impl Sender {
     /// Sends a message, waiting while too much is on its way.
     pub(crate) fn send(&mut self, message: Message) -> Result<(), Closed> {
         self.lot_bytes += message.bytes();
@@ -157,7 +157,7 @@ impl Outlet {
     }
 }
 
-impl Inlet {
+impl Receiver {
     /// Calls `each` with every message until the other end is gone.
     pub(crate) fn drain<E>(self, mut each: impl FnMut(Message) -> Result<(), E>) -> Result<(), E> {
         while let Ok((lot, bytes)) = self.receiver.recv() {
@@ -173,7 +173,7 @@ impl Inlet {
     }
 }
 
-impl Drop for Inlet {
+impl Drop for Receiver {
     fn drop(&mut self) {
         let mut state = self.budget.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         state.1 = true;

@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 use bristlecone::{Kind, Oid};
 
 use crate::history::{
-    error::{Lost, Origin, TransferError},
+    error::{Missing, Origin, TransferError},
     ids::Ids,
     objects::{CommitHead, Objects, read_as},
     table::{Scratch, Table},
@@ -22,24 +22,24 @@ const NONE: u32 = u32::MAX;
 
 /// What is known of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum CommitState {
     /// To be transferred.
     New,
     /// To be transferred, and taken as if it had no parents: they were never fetched.
-    Cut,
+    Shallow,
     /// It is where the rest is to go, with all that it leads to.
-    There,
+    Existing,
     /// Missing or damaged.
-    Lost,
+    Missing,
 }
 
 /// Commits by number.
 #[derive(Debug)]
 pub(crate) struct Graph {
     pub(crate) ids: Ids,
-    // Numbers below were there before: they are `State::There`.
+    // Numbers below were there before: they are `CommitState::Existing`.
     first: u32,
-    states: Vec<State>,
+    states: Vec<CommitState>,
     seconds: Vec<i64>,
     trees: Table,
     // Where a commit's parents begin in `list`; `NONE` if it has none.
@@ -51,15 +51,15 @@ pub(crate) struct Graph {
     width: usize,
     queue: BinaryHeap<(i64, std::cmp::Reverse<u32>)>,
     waiting: std::collections::HashMap<u32, Vec<Oid>>,
-    lost: Vec<(u32, Lost)>,
+    missing: Vec<(u32, Missing)>,
 }
 
 /// What decides how far commits are followed.
-pub(crate) struct Bounds<'a> {
+pub(crate) struct GraphBounds<'a> {
     /// Whether a commit is where the rest is to go; asked for each once.
-    pub(crate) there: &'a mut dyn FnMut(u32, &Oid) -> Result<bool, TransferError>,
+    pub(crate) existing: &'a mut dyn FnMut(u32, &Oid) -> Result<bool, TransferError>,
     /// Commits whose parents were never fetched.
-    pub(crate) cut: &'a std::collections::HashSet<Oid>,
+    pub(crate) shallow: &'a std::collections::HashSet<Oid>,
     /// Told how many commits were found.
     pub(crate) progress: &'a mut dyn FnMut(u64),
 }
@@ -80,15 +80,15 @@ impl Graph {
             width,
             queue: BinaryHeap::new(),
             waiting: std::collections::HashMap::new(),
-            lost: Vec::new(),
+            missing: Vec::new(),
         }
     }
 
     /// Returns what is known of a commit.
-    pub(crate) fn state(&self, number: u32) -> State {
+    pub(crate) fn state(&self, number: u32) -> CommitState {
         match number.checked_sub(self.first) {
             Some(index) => self.states[index as usize],
-            None => State::There,
+            None => CommitState::Existing,
         }
     }
 
@@ -113,15 +113,15 @@ impl Graph {
     }
 
     /// Takes those that are lost out.
-    pub(crate) fn take_lost(&mut self) -> Vec<(u32, Lost)> {
-        std::mem::take(&mut self.lost)
+    pub(crate) fn take_missing(&mut self) -> Vec<(u32, Missing)> {
+        std::mem::take(&mut self.missing)
     }
 
     /// Adds a commit that a ref or tag names, and returns its number.
     pub(crate) fn tip(
         &mut self,
         objects: &impl Objects,
-        bounds: &mut Bounds<'_>,
+        bounds: &mut GraphBounds<'_>,
         oid: &Oid,
         from: impl Fn() -> Origin,
     ) -> Result<u32, TransferError> {
@@ -129,7 +129,7 @@ impl Graph {
     }
 
     /// Follows all commits to their ends.
-    pub(crate) fn follow(&mut self, objects: &impl Objects, bounds: &mut Bounds<'_>) -> Result<(), TransferError> {
+    pub(crate) fn follow(&mut self, objects: &impl Objects, bounds: &mut GraphBounds<'_>) -> Result<(), TransferError> {
         while let Some((_, std::cmp::Reverse(number))) = self.queue.pop() {
             let parents = self.waiting.remove(&number).unwrap_or_default();
             if parents.is_empty() {
@@ -154,32 +154,32 @@ impl Graph {
     fn visit(
         &mut self,
         objects: &impl Objects,
-        bounds: &mut Bounds<'_>,
+        bounds: &mut GraphBounds<'_>,
         oid: &Oid,
         from: impl Fn() -> Origin,
     ) -> Result<u32, TransferError> {
         if let Some(number) = self.ids.get(oid)? {
             if number < self.first {
-                (bounds.there)(number, oid)?;
+                (bounds.existing)(number, oid)?;
             }
             return Ok(number);
         }
         let number = self.ids.insert(oid)?;
-        let (mut state, mut seconds, mut tree, mut range) = (State::There, 0, *oid, (NONE, NONE));
-        if !(bounds.there)(number, oid)? {
+        let (mut state, mut seconds, mut tree, mut range) = (CommitState::Existing, 0, *oid, (NONE, NONE));
+        if !(bounds.existing)(number, oid)? {
             match self.load(objects, oid, &mut range)? {
                 Ok(head) => {
                     (seconds, tree) = (head.seconds, head.tree);
-                    let cut = bounds.cut.contains(oid);
-                    state = if cut && !head.parents.is_empty() { State::Cut } else { State::New };
-                    if state == State::New && !head.parents.is_empty() {
+                    let shallow = bounds.shallow.contains(oid);
+                    state = if shallow && !head.parents.is_empty() { CommitState::Shallow } else { CommitState::New };
+                    if state == CommitState::New && !head.parents.is_empty() {
                         self.waiting.insert(number, head.parents);
                         self.queue.push((seconds, std::cmp::Reverse(number)));
                     }
                 }
                 Err(damage) => {
-                    state = State::Lost;
-                    self.lost.push((number, Lost { kind: Kind::Commit, oid: *oid, damage, from: from() }));
+                    state = CommitState::Missing;
+                    self.missing.push((number, Missing { kind: Kind::Commit, oid: *oid, damage, from: from() }));
                 }
             }
         }
@@ -246,7 +246,7 @@ impl Graph {
             .collect();
         let mut order = Vec::with_capacity(self.states.len());
         while let Some((_, std::cmp::Reverse(number))) = ready.pop() {
-            if self.state(number) != State::There {
+            if self.state(number) != CommitState::Existing {
                 order.push(number);
             }
             for parent in self.parents(number).filter(|&parent| parent >= self.first) {

@@ -16,7 +16,7 @@ use bristlecone::{
     storage::{OpenMode, Reach},
 };
 
-use crate::repository::files::{self, DAY, Files, Found, folder, is_absent, passing_name};
+use crate::repository::files::{self, DAY, Files, ReadOutcome, folder, is_absent, passing_name};
 
 /// Lock files that nobody needs at the time: they are given other names again and again, since file systems take long to
 /// make a file where many were removed. A move takes two at most, beside that of `packed-refs`.
@@ -190,7 +190,7 @@ impl Waiting {
 
     /// Removes a lock that nobody holds, or waits a little.
     fn step(&mut self, files: &Files, name: &str) -> Result<()> {
-        let Found::Bytes(bytes) = files.read_up_to(name, HEAD_BYTES)? else { return Ok(()) };
+        let ReadOutcome::Bytes(bytes) = files.read_up_to(name, HEAD_BYTES)? else { return Ok(()) };
         // Where another machine may not have seen that the store's lock is ours, its locks look like these too.
         if bytes.starts_with(OURS) && (files.reach() != Reach::Unknown || files.is_older(name, DAY)?) {
             return files.remove(name).map(drop);
@@ -242,7 +242,7 @@ fn wordless(bytes: &[u8]) -> bool {
 pub(super) fn remove_wordless(files: &Files, path: &str) -> Result<()> {
     let name = format!("{path}.lock");
     let (Reach::Local, Some(started)) = (files.reach(), started()) else { return Ok(()) };
-    let Found::Bytes(bytes) = files.read_up_to(&name, HEAD_BYTES)? else { return Ok(()) };
+    let ReadOutcome::Bytes(bytes) = files.read_up_to(&name, HEAD_BYTES)? else { return Ok(()) };
     let Some(stat) = files.stat(&name)? else { return Ok(()) };
     if wordless(&bytes) && UNIX_EPOCH + Duration::from_nanos(stat.modified_ns) < started {
         files.remove(&name)?;

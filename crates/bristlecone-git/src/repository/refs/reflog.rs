@@ -83,7 +83,7 @@ pub(crate) fn append(
 }
 
 /// Returns what the reflog at `path` says that a ref held, oldest first; nothing where there is no reflog.
-pub(crate) fn held(files: &Files, algorithm: Algorithm, path: &str) -> Result<Vec<Oid>> {
+pub(crate) fn values(files: &Files, algorithm: Algorithm, path: &str) -> Result<Vec<Oid>> {
     let bytes = match files.read(path) {
         Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::IsADirectory => None,
         read => read?,

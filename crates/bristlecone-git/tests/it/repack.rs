@@ -8,7 +8,7 @@ use bristlecone::core::git::Algorithm;
 use bristlecone::storage::{OpenMode, RealStorage, Storage, write_all_at};
 use bristlecone::{Error, Kind, Oid};
 use bristlecone_git::odb::{Odb, OdbOptions};
-use bristlecone_git::pack::{Builder, Compression, FoldOptions, Folded, fold};
+use bristlecone_git::pack::{Builder, Compression, RepackOptions, Repacked, repack};
 use bristlecone_needs::needs;
 use bristlecone_testkit::git::{self, Git, Shapes};
 
@@ -78,13 +78,13 @@ fn storage(dir: &Path) -> Arc<dyn Storage> {
     Arc::new(RealStorage::new(dir))
 }
 
-fn fold_all(dir: &Path, algorithm: Algorithm, names: &[String]) -> Folded {
-    let folded = fold(&storage(dir), algorithm, names, &FoldOptions::default(), &|| false).unwrap().unwrap();
-    for name in names.iter().filter(|name| **name != folded.name) {
+fn repack_all(dir: &Path, algorithm: Algorithm, names: &[String]) -> Repacked {
+    let repacked = repack(&storage(dir), algorithm, names, &RepackOptions::default(), &|| false).unwrap().unwrap();
+    for name in names.iter().filter(|name| **name != repacked.name) {
         std::fs::remove_file(dir.join(format!("objects/pack/{name}.idx"))).unwrap();
         std::fs::remove_file(dir.join(format!("objects/pack/{name}.pack"))).unwrap();
     }
-    folded
+    repacked
 }
 
 /// Returns the bytes of packs and indexes, without those files that only Git makes.
@@ -120,13 +120,13 @@ fn init(dir: &Path, algorithm: Algorithm) -> Git {
 }
 
 /// Says how large the repository became, and checks that Git finds it sound and needs not much less.
-fn judge(git: &Git, history: &History, before: &[(String, String, Vec<u8>)], folded: &Folded, after_gc: u64) {
+fn judge(git: &Git, history: &History, before: &[(String, String, Vec<u8>)], repacked: &Repacked, after_gc: u64) {
     let own = size(git.dir());
     println!(
         "{} objects, {} deltas, {} reused: {own} bytes, git gc {after_gc}: {:.2}",
-        folded.objects,
-        folded.deltas,
-        folded.reused,
+        repacked.objects,
+        repacked.deltas,
+        repacked.reused,
         own as f64 / after_gc as f64
     );
     assert!(own as f64 <= 1.5 * after_gc as f64, "{own} bytes, after git gc {after_gc}");
@@ -154,13 +154,13 @@ fn a_hundred_small_commits_take_no_more_room_than_after_git_gc() {
         }
         update_head(&git, &history);
         let (before, after_gc) = (git.objects(), size_after_gc(&git));
-        let folded = fold_all(dir.path(), algorithm, &history.packs);
-        assert!(longest_chain(&git, &folded.name) <= 50);
-        assert_eq!(folded.objects, before.len() as u64);
-        judge(&git, &history, &before, &folded, after_gc);
-        // What was folded is not made worse or larger by being folded again.
-        let again = fold_all(dir.path(), algorithm, std::slice::from_ref(&folded.name));
-        assert!(again.pack_bytes <= folded.pack_bytes && again.reused == folded.objects);
+        let repacked = repack_all(dir.path(), algorithm, &history.packs);
+        assert!(longest_chain(&git, &repacked.name) <= 50);
+        assert_eq!(repacked.objects, before.len() as u64);
+        judge(&git, &history, &before, &repacked, after_gc);
+        // What was repacked is not made worse or larger by being repacked again.
+        let again = repack_all(dir.path(), algorithm, std::slice::from_ref(&repacked.name));
+        assert!(again.pack_bytes <= repacked.pack_bytes && again.reused == repacked.objects);
         assert!(git.objects() == before);
     }
 }
@@ -189,8 +189,8 @@ fn a_hundred_large_commits_take_no_more_room_than_after_git_gc() {
         }
         update_head(&git, &history);
         let (before, after_gc) = (git.objects(), size_after_gc(&git));
-        let folded = fold_all(dir.path(), Algorithm::Sha1, &history.packs);
-        judge(&git, &history, &before, &folded, after_gc);
+        let repacked = repack_all(dir.path(), Algorithm::Sha1, &history.packs);
+        judge(&git, &history, &before, &repacked, after_gc);
     }
 }
 
@@ -202,7 +202,7 @@ fn folding_as_one_goes_stays_small_and_shallow() {
     let mut history = History::new(Algorithm::Sha1);
     let all: Vec<_> = (0..500).map(|i| ("wide", format!("{i:06}"), vec![i as u8; 40])).collect();
     history.commit(dir.path(), &all);
-    let mut folded = None;
+    let mut repacked = None;
     let mut text: Vec<String> = (0..300).map(|i| format!("line {i} of a text, with words\n")).collect();
     for i in 0..240 {
         text[i * 7 % 300] = format!("line changed in version {i}\n");
@@ -214,17 +214,17 @@ fn folding_as_one_goes_stays_small_and_shallow() {
         history.commit(dir.path(), &new);
         if i % 20 == 19 {
             let names = std::mem::take(&mut history.packs);
-            let done = fold_all(dir.path(), Algorithm::Sha1, &names);
+            let done = repack_all(dir.path(), Algorithm::Sha1, &names);
             history.packs.push(done.name.clone());
-            folded = Some(done);
+            repacked = Some(done);
         }
     }
-    let folded = folded.unwrap();
-    assert!(longest_chain(&git, &folded.name) <= 50);
+    let repacked = repacked.unwrap();
+    assert!(longest_chain(&git, &repacked.name) <= 50);
     update_head(&git, &history);
     let before = git.objects();
     let after_gc = size_after_gc(&git);
-    judge(&git, &history, &before, &folded, after_gc);
+    judge(&git, &history, &before, &repacked, after_gc);
 }
 
 #[needs(git)]
@@ -246,8 +246,8 @@ fn packs_of_git_are_folded_with_their_deltas() {
         let odb = Odb::open(storage(git.dir()), algorithm, OdbOptions::default()).unwrap();
         let names = odb.pack_names();
         assert!(names.len() >= 2);
-        let folded = fold_all(git.dir(), algorithm, &names);
-        assert!(folded.reused > 500);
+        let repacked = repack_all(git.dir(), algorithm, &names);
+        assert!(repacked.reused > 500);
         git.run(&["prune-packed"]);
         git.fsck();
         assert!(git.objects() == before);
@@ -279,21 +279,21 @@ fn a_damaged_source_leaves_nothing_behind() {
         names
     };
     let before = listed();
-    let options = FoldOptions::default();
+    let options = RepackOptions::default();
     let file = storage.open(&format!("objects/pack/{}.pack", names[2]), OpenMode::Write).unwrap();
     for at in (12..sound.len() - 20).step_by(97) {
         write_all_at(&*file, &[sound[at] ^ 0x10], at as u64).unwrap();
-        let failed = fold(&storage, Algorithm::Sha1, &names, &options, &|| false);
+        let failed = repack(&storage, Algorithm::Sha1, &names, &options, &|| false);
         assert!(matches!(failed, Err(Error::Corrupt { .. })), "{failed:?}");
         assert_eq!(listed(), before);
         write_all_at(&*file, &[sound[at]], at as u64).unwrap();
     }
-    assert!(fold(&storage, Algorithm::Sha1, &names, &options, &|| true).unwrap().is_none());
+    assert!(repack(&storage, Algorithm::Sha1, &names, &options, &|| true).unwrap().is_none());
     assert_eq!(listed(), before);
 
-    let folded = fold(&storage, Algorithm::Sha1, &names, &options, &|| false).unwrap().unwrap();
-    assert_eq!((folded.objects, listed().len()), (15, before.len() + 2));
-    assert!(folded.pack_bytes < 5000, "{}", folded.pack_bytes);
+    let repacked = repack(&storage, Algorithm::Sha1, &names, &options, &|| false).unwrap().unwrap();
+    assert_eq!((repacked.objects, listed().len()), (15, before.len() + 2));
+    assert!(repacked.pack_bytes < 5000, "{}", repacked.pack_bytes);
     for name in &names {
         storage.remove(&format!("objects/pack/{name}.idx")).unwrap();
         storage.remove(&format!("objects/pack/{name}.pack")).unwrap();

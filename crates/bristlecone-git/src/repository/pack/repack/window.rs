@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 
 use bristlecone::Result;
 
-use super::FoldOptions;
-use super::plan::{Plan, Record, Source};
+use super::options::RepackOptions;
+use super::plan::{EntrySource, PlannedObject, RepackPlan};
 use crate::repository::pack::delta::BaseIndex;
 
 /// How many anchors are kept: as many things as take turns.
@@ -22,19 +22,19 @@ const SPARED_BYTES_MIN: usize = 20;
 /// An object is not tried against one this many times as large.
 const LARGER_RATIO: u64 = 32;
 
-pub(super) struct Window {
+pub(super) struct DeltaWindow {
     count_max: usize,
     bytes_max: usize,
     depth_max: u32,
     /// The newest last.
-    recent: VecDeque<Slot>,
+    recent: VecDeque<WindowSlot>,
     /// The newest last.
-    anchors: VecDeque<Slot>,
+    anchors: VecDeque<WindowSlot>,
     bytes: usize,
 }
 
 /// An object that was written.
-struct Slot {
+struct WindowSlot {
     number: u32,
     depth: u32,
     /// Its bytes, once they are needed.
@@ -44,14 +44,14 @@ struct Slot {
     anchor: bool,
 }
 
-impl Slot {
+impl WindowSlot {
     fn bytes(&self) -> usize {
         self.raw.as_ref().map_or(0, |raw| raw.len() + self.index.bytes())
     }
 }
 
-impl Window {
-    pub(super) fn new(options: &FoldOptions) -> Self {
+impl DeltaWindow {
+    pub(super) fn new(options: &RepackOptions) -> Self {
         Self {
             count_max: options.window,
             bytes_max: options.window_bytes,
@@ -63,11 +63,11 @@ impl Window {
     }
 
     /// Takes in an object that was written, with its bytes if they are at hand.
-    pub(super) fn push(&mut self, number: u32, record: &Record, depth: u32, raw: Option<Vec<u8>>) {
+    pub(super) fn push(&mut self, number: u32, record: &PlannedObject, depth: u32, raw: Option<Vec<u8>>) {
         debug_assert!(raw.as_ref().is_none_or(|raw| raw.len() as u64 == record.size));
         // One in a chain of its own length begins a new one; so does what is whole.
         let anchor = depth == 0 || self.recent.back().is_some_and(|last| depth < last.depth);
-        let slot = Slot { number, depth, raw, index: BaseIndex::new(), anchor };
+        let slot = WindowSlot { number, depth, raw, index: BaseIndex::new(), anchor };
         self.bytes += slot.bytes();
         self.recent.push_back(slot);
         while self.recent.len() > self.count_max || (self.bytes > self.bytes_max && self.recent.len() > 1) {
@@ -85,13 +85,13 @@ impl Window {
     }
 
     /// Whether there is anything that an object could be a delta against.
-    pub(super) fn has_candidates(&self, record: &Record, plan: &Plan) -> bool {
+    pub(super) fn has_candidates(&self, record: &PlannedObject, plan: &RepackPlan) -> bool {
         self.recent.iter().chain(&self.anchors).any(|slot| self.is_candidate(slot, record, plan))
     }
 
-    fn is_candidate(&self, slot: &Slot, record: &Record, plan: &Plan) -> bool {
+    fn is_candidate(&self, slot: &WindowSlot, record: &PlannedObject, plan: &RepackPlan) -> bool {
         let base = &plan.records[slot.number as usize];
-        let deflated = |record: &Record| record.source != Source::Whole { deflated: false };
+        let deflated = |record: &PlannedObject| record.source != EntrySource::Whole { deflated: false };
         base.kind == record.kind
             && base.size / LARGER_RATIO <= record.size
             && slot.depth + 1 + record.height <= self.depth_max
@@ -102,9 +102,9 @@ impl Window {
     /// Returns the number of a record and a delta against it that makes `raw`, if one is worth it. `load` reads an object.
     pub(super) fn find_base(
         &mut self,
-        record: &Record,
+        record: &PlannedObject,
         raw: &[u8],
-        plan: &Plan,
+        plan: &RepackPlan,
         load: &mut dyn FnMut(u32) -> Result<Vec<u8>>,
     ) -> Result<Option<(u32, Vec<u8>)>> {
         let mut best: Option<(u32, Vec<u8>)> = None;

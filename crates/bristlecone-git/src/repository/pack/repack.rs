@@ -7,7 +7,7 @@
 //! - what is whole is tried as a delta against those written just before it (`fold/window.rs`);
 //! - what finds no base is deflated, or copied if it is deflated already.
 //!
-//! The plan takes about 100 bytes of memory an object, the window what [`FoldOptions::window_bytes`] says; the pack goes to
+//! The plan takes about 100 bytes of memory an object, the window what [`RepackOptions::window_bytes`] says; the pack goes to
 //! its file as it is made.
 
 use std::sync::Arc;
@@ -21,14 +21,17 @@ use super::open::OpenPacks;
 use super::read::Pack;
 use super::{Index, entry};
 use crate::repository::zlib;
-use plan::{Plan, Record, Source};
-use window::Window;
-pub(crate) use write::FOLDED;
-use write::Writer;
+use plan::{EntrySource, PlannedObject, RepackPlan};
+use window::DeltaWindow;
+use write::PackWriter;
+pub(crate) use write::REPACKED_PREFIX;
 
+mod options;
 mod plan;
 mod window;
 mod write;
+
+pub use options::{RepackOptions, Repacked};
 
 /// Where packs are.
 const DIR: &str = "objects/pack";
@@ -39,42 +42,6 @@ const DELTA_BYTES_MIN_PROSE: u64 = 500;
 /// How much of a large object is copied at a time.
 const COPY_BYTES: u64 = 1 << 20;
 
-/// How packs are folded.
-#[derive(Clone, Copy, Debug)]
-pub struct FoldOptions {
-    /// How many neighbours an object is tried against, 0 for none.
-    pub window: usize,
-    /// At most so many bytes of neighbours are held. Larger objects are copied as they are.
-    pub window_bytes: usize,
-    /// How long a chain of deltas may become. Longer ones that a source brings stay.
-    pub depth: u32,
-    /// The level at which entries are deflated, 1 to 9.
-    pub level: u32,
-}
-
-impl Default for FoldOptions {
-    fn default() -> Self {
-        Self { window: 6, window_bytes: 32 << 20, depth: 50, level: 6 }
-    }
-}
-
-/// What came of folding.
-#[derive(Clone, Debug)]
-pub struct Folded {
-    /// The name of both files without their ending: `pack-…`. One of the sources may have it, if it was like this already.
-    pub name: String,
-    /// How many objects the pack has.
-    pub objects: u64,
-    /// How many of them are deltas.
-    pub deltas: u64,
-    /// How many entries were copied as they were.
-    pub reused: u64,
-    /// The size of the pack in bytes.
-    pub pack_bytes: u64,
-    /// The bytes of the index, as they are in its file.
-    pub index: Vec<u8>,
-}
-
 /// Writes one pack with all objects of the packs `names` (`pack-…`, without ending, the oldest first) of the folder
 /// `objects/pack`, and makes it durable under its name, the index last. The packs stay; removing them is the caller's.
 ///
@@ -83,13 +50,13 @@ pub struct Folded {
 ///
 /// # Errors
 /// [`bristlecone::Error::Corrupt`] if a pack is damaged; those of the system. Nothing has appeared then.
-pub fn fold(
+pub fn repack(
     storage: &Arc<dyn Storage>,
     algorithm: Algorithm,
     names: &[String],
-    options: &FoldOptions,
+    options: &RepackOptions,
     stop: &dyn Fn() -> bool,
-) -> Result<Option<Folded>> {
+) -> Result<Option<Repacked>> {
     let mut packs = Vec::with_capacity(names.len());
     for (id, name) in names.iter().enumerate() {
         let index = Index::open(&**storage, &format!("{DIR}/{name}.idx"), algorithm)?;
@@ -101,22 +68,23 @@ pub fn fold(
         packs.push(Arc::new(pack));
     }
     let open = OpenPacks::default();
-    let Some(plan) = Plan::new(&packs, &open, stop)? else { return Ok(None) };
-    let writer = Writer::create(&**storage, DIR, algorithm, plan.records.len())?;
-    let window = Window::new(options);
+    let Some(plan) = RepackPlan::new(&packs, &open, stop)? else { return Ok(None) };
+    let writer = PackWriter::create(&**storage, DIR, algorithm, plan.records.len())?;
+    let window = DeltaWindow::new(options);
     let cache = BaseCache::new(options.window_bytes as u64 / 2);
     let written = vec![Written::default(); plan.records.len()];
-    let mut fold = Fold { packs: &packs, open, plan, options, writer, window, cache, written, deltas: 0, reused: 0 };
-    match fold.run(stop) {
+    let mut repack =
+        Repack { packs: &packs, open, plan, options, writer, window, cache, written, deltas: 0, reused: 0 };
+    match repack.run(stop) {
         Ok(true) => {}
         other => {
-            fold.writer.discard();
+            repack.writer.discard();
             return other.map(|_| None);
         }
     }
-    let (objects, deltas, reused) = (fold.written.len() as u64, fold.deltas, fold.reused);
-    let done = fold.writer.finish()?;
-    Ok(Some(Folded { name: done.name, objects, deltas, reused, pack_bytes: done.pack_bytes, index: done.index }))
+    let (objects, deltas, reused) = (repack.written.len() as u64, repack.deltas, repack.reused);
+    let done = repack.writer.finish()?;
+    Ok(Some(Repacked { name: done.name, objects, deltas, reused, pack_bytes: done.pack_bytes, index: done.index }))
 }
 
 /// What became of a record.
@@ -128,20 +96,20 @@ struct Written {
     depth: u32,
 }
 
-struct Fold<'a> {
+struct Repack<'a> {
     packs: &'a [Arc<Pack>],
     open: OpenPacks,
-    plan: Plan,
-    options: &'a FoldOptions,
-    writer: Writer<'a>,
-    window: Window,
+    plan: RepackPlan,
+    options: &'a RepackOptions,
+    writer: PackWriter<'a>,
+    window: DeltaWindow,
     cache: BaseCache,
     written: Vec<Written>,
     deltas: u64,
     reused: u64,
 }
 
-impl Fold<'_> {
+impl Repack<'_> {
     /// Writes all records; `false` if it was told to stop.
     fn run(&mut self, stop: &dyn Fn() -> bool) -> Result<bool> {
         let order = std::mem::take(&mut self.plan.order);
@@ -160,7 +128,7 @@ impl Fold<'_> {
         let mut at = number;
         while self.written[at as usize].offset == 0 {
             chain.push(at);
-            let Source::Delta(base) = self.plan.records[at as usize].source else { break };
+            let EntrySource::Delta(base) = self.plan.records[at as usize].source else { break };
             // The plan has made sure that this ends.
             at = base;
         }
@@ -173,17 +141,17 @@ impl Fold<'_> {
     fn write(&mut self, number: u32) -> Result<()> {
         let record = self.plan.records[number as usize];
         let depth = match record.source {
-            Source::Delta(base) => {
+            EntrySource::Delta(base) => {
                 let base = self.written[base as usize];
                 self.written[number as usize].offset = self.copy(&record, Some(base.offset))?;
                 self.deltas += 1;
                 base.depth + 1
             }
-            Source::Whole { .. } if record.size > self.options.window_bytes as u64 => {
+            EntrySource::Whole { .. } if record.size > self.options.window_bytes as u64 => {
                 self.written[number as usize].offset = self.copy(&record, None)?;
                 0
             }
-            Source::Whole { deflated } => {
+            EntrySource::Whole { deflated } => {
                 // What it is compared with is what stands before it: the window still has that.
                 return self.write_whole(number, &record, deflated);
             }
@@ -196,7 +164,7 @@ impl Fold<'_> {
     }
 
     /// Writes an object that no source has as a delta.
-    fn write_whole(&mut self, number: u32, record: &Record, deflated: bool) -> Result<()> {
+    fn write_whole(&mut self, number: u32, record: &PlannedObject, deflated: bool) -> Result<()> {
         let worth_it = self.worth_it(record);
         let tried = worth_it && self.window.has_candidates(record, &self.plan);
         // What is deflated and has nothing to be compared with need not be looked into.
@@ -243,7 +211,7 @@ impl Fold<'_> {
     }
 
     /// Whether an object is worth trying as a delta, and others against it.
-    fn worth_it(&self, record: &Record) -> bool {
+    fn worth_it(&self, record: &PlannedObject) -> bool {
         let bytes_min = match record.kind {
             Kind::Commit | Kind::Tag => DELTA_BYTES_MIN_PROSE,
             _ => DELTA_BYTES_MIN,
@@ -251,7 +219,7 @@ impl Fold<'_> {
         self.options.window > 0 && (bytes_min..=self.options.window_bytes as u64).contains(&record.size)
     }
 
-    fn find_base(&mut self, record: &Record, raw: &[u8]) -> Result<Option<(u32, Vec<u8>)>> {
+    fn find_base(&mut self, record: &PlannedObject, raw: &[u8]) -> Result<Option<(u32, Vec<u8>)>> {
         let (packs, open, plan, cache) = (self.packs, &self.open, &self.plan, &self.cache);
         let mut load = |number: u32| {
             let base = &plan.records[number as usize];
@@ -265,7 +233,7 @@ impl Fold<'_> {
     }
 
     /// Reads an object that is whole in its pack.
-    fn read(&self, record: &Record, out: &mut Vec<u8>) -> Result<Kind> {
+    fn read(&self, record: &PlannedObject, out: &mut Vec<u8>) -> Result<Kind> {
         let pack = &self.packs[record.pack as usize];
         self.open.use_pack(pack);
         pack.check_entry(record.n as usize, record.offset, record.end)?;
@@ -275,7 +243,7 @@ impl Fold<'_> {
     }
 
     /// Copies what an entry holds as it is, with a new head; `base`: where its base is now, if it is a delta.
-    fn copy(&mut self, record: &Record, base: Option<u64>) -> Result<u64> {
+    fn copy(&mut self, record: &PlannedObject, base: Option<u64>) -> Result<u64> {
         let pack = &self.packs[record.pack as usize];
         self.open.use_pack(pack);
         pack.check_entry(record.n as usize, record.offset, record.end)?;
@@ -296,7 +264,7 @@ impl Fold<'_> {
         Ok(offset)
     }
 
-    fn oid(&self, record: &Record) -> bristlecone::Oid {
+    fn oid(&self, record: &PlannedObject) -> bristlecone::Oid {
         self.packs[record.pack as usize].index().oid(record.n as usize)
     }
 }

@@ -17,7 +17,7 @@ const FRONT_BYTES: usize = 40;
 
 /// An object and the entry that it is taken from.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Record {
+pub(super) struct PlannedObject {
     pub(super) pack: u32,
     /// Its place in the index of the pack.
     pub(super) n: u32,
@@ -29,14 +29,14 @@ pub(super) struct Record {
     /// Where the entry begins and ends in the pack.
     pub(super) offset: u64,
     pub(super) end: u64,
-    pub(super) source: Source,
+    pub(super) source: EntrySource,
     /// How long the longest chain is that ends with this object.
     pub(super) height: u32,
 }
 
 /// How the pack has the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Source {
+pub(super) enum EntrySource {
     /// Whole; `deflated` and not merely stored.
     Whole { deflated: bool },
     /// As a delta against another record.
@@ -44,8 +44,8 @@ pub(super) enum Source {
 }
 
 #[derive(Debug)]
-pub(super) struct Plan {
-    pub(super) records: Vec<Record>,
+pub(super) struct RepackPlan {
+    pub(super) records: Vec<PlannedObject>,
     /// Numbers of records in the order in which they are written, but for bases, which go before what needs them.
     pub(super) order: Vec<u32>,
     /// Of each pack, whether somebody looked for deltas in it before: there are some.
@@ -53,17 +53,17 @@ pub(super) struct Plan {
 }
 
 /// What is known of an entry before bases are looked up.
-struct Seen {
+struct EntryHead {
     kind: EntryKind,
     size: u64,
     deflated: bool,
     family: u32,
 }
 
-impl Plan {
+impl RepackPlan {
     /// Looks at the heads of all entries; `None` if it was told to stop.
     pub(super) fn new(packs: &[Arc<Pack>], open: &OpenPacks, stop: &dyn Fn() -> bool) -> Result<Option<Self>> {
-        let mut records: Vec<Record> = Vec::new();
+        let mut records: Vec<PlannedObject> = Vec::new();
         let mut numbers: HashMap<Oid, u32> = HashMap::new();
         // The largest pack first: its objects are all taken from it, and its deltas with them. A delta of another pack then
         // leads to this pack or one before it, so deltas never lead back, as long as they do not within one.
@@ -79,7 +79,7 @@ impl Plan {
         drop(numbers);
         let mut compared = vec![false; packs.len()];
         for record in &records {
-            compared[record.pack as usize] |= matches!(record.source, Source::Delta(_));
+            compared[record.pack as usize] |= matches!(record.source, EntrySource::Delta(_));
         }
         let mut plan = Self { records, order: Vec::new(), compared };
         plan.measure(packs)?;
@@ -102,12 +102,12 @@ impl Plan {
                     let oid = Some(pack.index().oid(record.n as usize));
                     return Err(error::corrupt(pack.describe(), record.offset, oid, "the deltas go in a circle"));
                 }
-                let Source::Delta(base) = self.records[at as usize].source else { break };
+                let EntrySource::Delta(base) = self.records[at as usize].source else { break };
                 at = base;
             }
             while let Some(number) = chain.pop() {
-                if let Source::Delta(base) = self.records[number as usize].source {
-                    let Record { kind, family, .. } = self.records[base as usize];
+                if let EntrySource::Delta(base) = self.records[number as usize].source {
+                    let PlannedObject { kind, family, .. } = self.records[base as usize];
                     let record = &mut self.records[number as usize];
                     (record.kind, record.family) = (kind, family);
                 }
@@ -115,7 +115,7 @@ impl Plan {
             }
             // Going down again, bases learn how long the chains above them are.
             let (mut at, mut height) = (first, 0);
-            while let Source::Delta(base) = self.records[at as usize].source {
+            while let EntrySource::Delta(base) = self.records[at as usize].source {
                 height += 1;
                 if self.records[base as usize].height >= height {
                     break;
@@ -151,7 +151,7 @@ fn size_step(size: u64) -> u32 {
     log << 3 | next as u32
 }
 
-fn add_pack(pack: &Pack, number: u32, records: &mut Vec<Record>, numbers: &mut HashMap<Oid, u32>) -> Result<()> {
+fn add_pack(pack: &Pack, number: u32, records: &mut Vec<PlannedObject>, numbers: &mut HashMap<Oid, u32>) -> Result<()> {
     let cache = BaseCache::new(0);
     let order = pack.index().by_offset()?;
     let end_of_all = pack.entries_end()?;
@@ -164,13 +164,13 @@ fn add_pack(pack: &Pack, number: u32, records: &mut Vec<Record>, numbers: &mut H
         let end = order.get(i + 1).map_or(end_of_all, |next| next.0);
         let seen = look(pack, offset, &cache)?;
         let (kind, source) = match seen.kind {
-            EntryKind::Whole(kind) => (kind, Source::Whole { deflated: seen.deflated }),
+            EntryKind::Whole(kind) => (kind, EntrySource::Whole { deflated: seen.deflated }),
             // Both become known with the base.
-            _ => (Kind::Contents, Source::Delta(u32::MAX)),
+            _ => (Kind::Contents, EntrySource::Delta(u32::MAX)),
         };
         bases.push(seen.kind);
-        let Seen { size, family, .. } = seen;
-        records.push(Record { pack: number, n, kind, family, size, offset, end, source, height: 0 });
+        let EntryHead { size, family, .. } = seen;
+        records.push(PlannedObject { pack: number, n, kind, family, size, offset, end, source, height: 0 });
     }
     for (record, base) in records[first..].iter_mut().zip(bases) {
         let oid = match base {
@@ -190,19 +190,19 @@ fn add_pack(pack: &Pack, number: u32, records: &mut Vec<Record>, numbers: &mut H
                 "the base of the delta is not in the pack",
             ));
         };
-        record.source = Source::Delta(base);
+        record.source = EntrySource::Delta(base);
     }
     Ok(())
 }
 
-fn look(pack: &Pack, offset: u64, cache: &BaseCache) -> Result<Seen> {
+fn look(pack: &Pack, offset: u64, cache: &BaseCache) -> Result<EntryHead> {
     let entry = pack.entry(offset)?;
     let (size, family) = match entry.kind {
         EntryKind::Whole(Kind::Node) => (entry.size, family(&pack.front(&entry, FRONT_BYTES)?)),
         EntryKind::Whole(_) => (entry.size, 0),
         _ => (pack.header_at(offset, cache)?.1, 0),
     };
-    Ok(Seen { kind: entry.kind, size, deflated: !pack.is_stored(&entry)?, family })
+    Ok(EntryHead { kind: entry.kind, size, deflated: !pack.is_stored(&entry)?, family })
 }
 
 /// Returns a hash of the name of the first entry of a tree, or of what `front` has of it.

@@ -17,13 +17,12 @@ use std::{
 use bristlecone::{Error, Result};
 
 use super::{
-    journal::{Line, Value},
-    keep,
-    objects::{self, PACKS},
-    shared::{Shared, Writer},
-    worker::FOLD,
+    journal::{JournalLine, Value},
+    keep, objects,
+    open_repository::{OpenRepository, REPACK, Writer},
+    pack_files::PACKS,
 };
-use crate::repository::pack::{self, FoldOptions};
+use crate::repository::pack::{self, RepackOptions};
 
 /// Objects and bytes of a pack of the lowest class, at most.
 const OBJECTS_MAX: u64 = 2000;
@@ -45,58 +44,61 @@ struct Small {
     modified_ns: u64,
 }
 
-impl Shared {
+impl OpenRepository {
     /// Sees after an append whether packs should be folded.
-    pub(super) fn fold_soon(&self) {
-        if !self.options.fold || self.options.loose {
+    pub(super) fn repack_soon(&self) {
+        if !self.options.repack || self.options.loose {
             return;
         }
-        let unfolded = self.counters.unfolded.load(Relaxed);
-        if unfolded >= self.options.fold_min as u64 && (unfolded >= PACKS_MAX || !self.worker.ask(FOLD)) {
-            self.fold_some();
+        let unrepacked = self.counters.unrepacked.load(Relaxed);
+        if unrepacked >= self.options.repack_min as u64 && (unrepacked >= PACKS_MAX || !self.worker.ask(REPACK)) {
+            self.repack_some();
         }
     }
 
     /// Whether a process that ends should fold packs: it wrote some, and there are many.
-    pub(super) fn wants_folding(&self) -> bool {
-        let wrote = self.counters.unfolded.load(Relaxed) > 0;
-        self.options.fold && !self.options.read_only && wrote && self.odb.pack_names().len() >= self.options.fold_min
+    pub(super) fn wants_repack(&self) -> bool {
+        let wrote = self.counters.unrepacked.load(Relaxed) > 0;
+        self.options.repack
+            && !self.options.read_only
+            && wrote
+            && self.odb.pack_names().len() >= self.options.repack_min
     }
 
     /// Folds packs if there are many. That nothing comes of it is no error: the packs are as good as they were.
-    pub(super) fn fold_some(&self) {
-        let _ = self.folding(|| {
-            self.counters.unfolded.store(0, Relaxed);
-            self.fold_unsynced(self.options.fold_min)?;
+    pub(super) fn repack_some(&self) {
+        let _ = self.with_repack_lock(|| {
+            self.counters.unrepacked.store(0, Relaxed);
+            self.repack_unsynced(self.options.repack_min)?;
             let small = self.small_packs()?;
             let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
             small.iter().for_each(|pack| *counts.entry(pack.class).or_default() += 1);
             let full = |(class, count): (&u32, &usize)| {
-                let min = if *class == 0 { self.options.fold_min } else { CLASS_PACKS };
+                let min = if *class == 0 { self.options.repack_min } else { CLASS_PACKS };
                 (*count >= min).then_some(*class)
             };
             let Some(class) = counts.iter().filter_map(full).next_back() else { return Ok(()) };
             let names = small.into_iter().filter(|pack| pack.class <= class).map(|pack| pack.name).collect();
-            self.fold_packs(names)
+            self.repack_packs(names)
         });
     }
 
     /// Folds all packs.
-    pub(super) fn fold_all(&self) -> Result<()> {
+    pub(super) fn repack_all(&self) -> Result<()> {
         self.flush()?;
-        self.folding(|| {
-            self.counters.unfolded.store(0, Relaxed);
+        self.with_repack_lock(|| {
+            self.counters.unrepacked.store(0, Relaxed);
             let names = self.small_packs()?.into_iter().map(|pack| pack.name).collect();
-            self.fold_packs(names)
+            self.repack_packs(names)
         })
     }
 
     /// Calls `work` unless another process folds.
-    fn folding(&self, work: impl FnOnce() -> Result<()>) -> Result<()> {
+    fn with_repack_lock(&self, work: impl FnOnce() -> Result<()>) -> Result<()> {
         if self.options.read_only {
             return Err(Error::ReadOnly);
         }
-        match self.fold_lock.take() {
+        match self.repack_lock.take() {
             Err(Error::Locked { .. }) => Ok(()),
             guard => guard.and_then(|_guard| work()),
         }
@@ -131,13 +133,13 @@ impl Shared {
     }
 
     /// Folds packs that are durable into one, and removes them.
-    fn fold_packs(&self, names: Vec<String>) -> Result<()> {
-        let Some(new) = self.fold_into_one(&names)? else { return Ok(()) };
+    fn repack_packs(&self, names: Vec<String>) -> Result<()> {
+        let Some(new) = self.write_repacked(&names)? else { return Ok(()) };
         self.replace(&names, &new)
     }
 
     /// Folds the packs that are not durable, if there are so many, and has the journal forget them.
-    fn fold_unsynced(&self, packs_min: usize) -> Result<()> {
+    fn repack_unsynced(&self, packs_min: usize) -> Result<()> {
         let (number, lines) = self.locked(|writer| {
             let now = writer.journal.now();
             Ok((now.number, now.lines.clone()))
@@ -146,7 +148,7 @@ impl Shared {
         let mut packs: Vec<String> = Vec::new();
         for line in &lines {
             // Git may have packed everything anew meanwhile.
-            if let Line::Pack(name) = line
+            if let JournalLine::Pack(name) = line
                 && seen.insert(name.clone())
                 && self.files.stat(&format!("{PACKS}/{name}.idx"))?.is_some()
             {
@@ -156,7 +158,7 @@ impl Shared {
         if packs.len() < packs_min {
             return Ok(());
         }
-        let Some(new) = self.fold_into_one(&packs)? else { return Ok(()) };
+        let Some(new) = self.write_repacked(&packs)? else { return Ok(()) };
         // In this order: what the journal does not name has to be durable or gone, should it be clean before this ends.
         self.replace(&packs, &new)?;
         self.locked(|writer| {
@@ -174,13 +176,13 @@ impl Shared {
         let (before, after) = now.lines.split_at(lines.min(now.lines.len()));
         let mut bases: HashMap<&String, &Value> = now.bases.iter().collect();
         for line in before {
-            if let Line::Move { name, to, .. } = line {
+            if let JournalLine::Move { name, to, .. } = line {
                 bases.insert(name, to);
             }
         }
         let bases = bases.into_iter().map(|(name, value)| (name.clone(), value.clone())).collect();
         // Loose objects are as they were.
-        let kept = before.iter().filter(|line| matches!(line, Line::Loose(_))).chain(after).cloned().collect();
+        let kept = before.iter().filter(|line| matches!(line, JournalLine::Loose(_))).chain(after).cloned().collect();
         let unsynced = packs_of(after);
         let mut known = objects::settled_packs(&self.files)?;
         known.retain(|name| !unsynced.contains(name) && !packs.contains(name));
@@ -189,13 +191,13 @@ impl Shared {
     }
 
     /// Writes one pack with everything that these have, and returns its name; `None` if it was given up.
-    fn fold_into_one(&self, names: &[String]) -> Result<Option<String>> {
+    fn write_repacked(&self, names: &[String]) -> Result<Option<String>> {
         if names.is_empty() {
             return Ok(None);
         }
         let stop = || self.worker.is_stopping();
         let storage = self.files.storage();
-        let folded = pack::fold(storage, self.options.algorithm, names, &FoldOptions::default(), &stop)?;
+        let folded = pack::repack(storage, self.options.algorithm, names, &RepackOptions::default(), &stop)?;
         let Some(folded) = folded else { return Ok(None) };
         self.odb.add_pack_with(&folded.name, folded.index)?;
         Ok(Some(folded.name))
@@ -210,7 +212,7 @@ impl Shared {
                     return Ok(());
                 }
                 self.odb.forget_pack(name);
-                objects::take_pack_away(&self.files, &self.refs, name)
+                objects::unlink_pack_later(&self.files, &self.refs, name)
             })?;
             // Whoever waits is let in: the lock is not a fair one.
             if self.waiting.load(Relaxed) > 0 {
@@ -218,16 +220,16 @@ impl Shared {
             }
         }
         // Without the lock: where discards are on, removing what has reached the disk takes milliseconds.
-        for _ in 0..self.refs.left_files() {
-            self.refs.remove_left(1)?;
+        for _ in 0..self.refs.trash_len() {
+            self.refs.empty_trash(1)?;
         }
         Ok(())
     }
 }
 
 /// Returns the names of the packs of lines.
-fn packs_of(lines: &[Line]) -> BTreeSet<String> {
-    let pack = |line: &Line| if let Line::Pack(name) = line { Some(name.clone()) } else { None };
+fn packs_of(lines: &[JournalLine]) -> BTreeSet<String> {
+    let pack = |line: &JournalLine| if let JournalLine::Pack(name) = line { Some(name.clone()) } else { None };
     lines.iter().filter_map(pack).collect()
 }
 

@@ -12,13 +12,13 @@ use crate::repository::hash::Hasher;
 use crate::repository::pack::build::{IndexBuilder, header, pack_name};
 
 /// What the names of packs begin with that are being folded, and of their indexes.
-pub(crate) const FOLDED: &str = "tmp_fold_";
+pub(crate) const REPACKED_PREFIX: &str = "tmp_fold_";
 /// How much is gathered before it is written.
 const BUFFER_BYTES: usize = 1 << 20;
 
 /// A pack in the making. Its files are locked until they have their names; should we not come to the end, the
 /// next opening removes them, or `git prune`.
-pub(super) struct Writer<'a> {
+pub(super) struct PackWriter<'a> {
     storage: &'a dyn Storage,
     dir: &'static str,
     name: String,
@@ -56,13 +56,13 @@ fn open_locked(storage: &dyn Storage, prefix: &str) -> Result<(String, Arc<dyn S
 }
 
 /// A pack that is there.
-pub(super) struct Done {
+pub(super) struct FinishedPack {
     pub(super) name: String,
     pub(super) pack_bytes: u64,
     pub(super) index: Vec<u8>,
 }
 
-impl<'a> Writer<'a> {
+impl<'a> PackWriter<'a> {
     /// Begins a pack of `count` objects in the folder `dir`.
     pub(super) fn create(
         storage: &'a dyn Storage,
@@ -75,7 +75,7 @@ impl<'a> Writer<'a> {
             bytes: count as u64,
             bytes_max: u64::from(u32::MAX),
         })?;
-        let (name, file) = open_locked(storage, &format!("{dir}/{FOLDED}"))?;
+        let (name, file) = open_locked(storage, &format!("{dir}/{REPACKED_PREFIX}"))?;
         let buffer = header(count).to_vec();
         let (hasher, index) = (Hasher::new(algorithm), IndexBuilder::default());
         Ok(Self { storage, dir, name, file, algorithm, hasher, index, buffer, flushed: 0, entry: None })
@@ -138,7 +138,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Ends the pack, makes it durable and gives it its name, then its index.
-    pub(super) fn finish(mut self) -> Result<Done> {
+    pub(super) fn finish(mut self) -> Result<FinishedPack> {
         let done = self.seal();
         if done.is_err() {
             self.discard();
@@ -146,7 +146,7 @@ impl<'a> Writer<'a> {
         done
     }
 
-    fn seal(&mut self) -> Result<Done> {
+    fn seal(&mut self) -> Result<FinishedPack> {
         self.flush()?;
         let hasher = std::mem::replace(&mut self.hasher, Hasher::new(self.algorithm));
         let digest = hasher.finish();
@@ -170,7 +170,7 @@ impl<'a> Writer<'a> {
             let _ = self.storage.remove(&other);
         }
         written.map_err(|source| self.io(source))?;
-        Ok(Done { name, pack_bytes: self.flushed, index })
+        Ok(FinishedPack { name, pack_bytes: self.flushed, index })
     }
 
     /// Removes what was written. That it cannot be is no error of its own: `git prune` does it then.

@@ -7,12 +7,12 @@ use bristlecone::{
     core::git::{self, Algorithm},
 };
 
-use super::objects::PACKS;
+use super::pack_files::PACKS;
 use crate::repository::{files::Files, odb::Odb};
 
 /// A search through everything that commits lead to, which goes no further than what is trusted.
 #[derive(Debug)]
-pub(super) struct Walk<'a> {
+pub(super) struct Reachability<'a> {
     odb: &'a Odb,
     algorithm: Algorithm,
     // Known to be whole, with everything below.
@@ -23,7 +23,7 @@ pub(super) struct Walk<'a> {
     partial: bool,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> Reachability<'a> {
     pub(super) fn new(files: &Files, odb: &'a Odb, algorithm: Algorithm) -> Result<Self> {
         let shallow = files.read("shallow")?.unwrap_or_default();
         let shallow = shallow.split(|&byte| byte == b'\n').filter_map(|line| str::from_utf8(line).ok()?.parse().ok());

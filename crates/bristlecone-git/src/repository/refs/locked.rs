@@ -2,32 +2,26 @@
 
 use std::{
     io,
-    sync::{Arc, MutexGuard, PoisonError},
+    sync::{Arc, PoisonError},
     time::{Duration, Instant},
 };
 
-use bristlecone::{
-    Error, RefTarget, Result,
-    storage::{Reach, StorageFile},
-};
+use bristlecone::{Error, RefTarget, Result, storage::StorageFile};
 
 use super::{
-    Loose, Refs, Slot,
+    Loose, RefSlot, Refs,
     lock::{self, LockWait, RefLock},
     packed, reflog,
     reflog::{LogLine, LogRules},
     value,
 };
-use crate::repository::files::{DAY, Unsynced, below, folder, is_absent, passing_name};
+use crate::repository::files::{Unsynced, below, folder, passing_name};
 
 /// What the files begin with in which the new values of refs wait to take their names. A number of this process and one of
 /// the file follow, so that nobody else has the name.
 pub(super) const STAGED: &str = "bristlecone/ref-";
-/// What the names of files begin with that are to be removed.
-const GONE: &str = "bristlecone/gone-";
-const OURS: &str = "bristlecone";
 /// After so long a file that waits does so for nobody: its process ended.
-const STAGED_MAX: Duration = Duration::from_secs(60);
+pub(super) const STAGED_MAX: Duration = Duration::from_secs(60);
 
 /// How long whoever has one lock waits for another, in milliseconds.
 const SHORT_MS: u64 = 20;
@@ -39,7 +33,7 @@ pub(crate) struct MoveRules {
     pub(crate) log: LogRules,
 }
 
-/// A new value of a ref, written and waiting. A file that is no longer needed is left to [`Refs::remove_left`]: the one that
+/// A new value of a ref, written and waiting. A file that is no longer needed is left to [`Refs::empty_trash`]: the one that
 /// waited in vain, and after a move the one that was the ref's before.
 #[derive(Debug)]
 pub(crate) struct Staged<'r> {
@@ -60,17 +54,17 @@ impl Staged<'_> {
 
 impl Drop for Staged<'_> {
     fn drop(&mut self) {
-        self.refs.left().push(std::mem::take(&mut self.name));
+        self.refs.trash().push(std::mem::take(&mut self.name));
     }
 }
 
 /// A ref whose lock is held, and what it holds. The lock ends with it.
 #[derive(Debug)]
-pub(crate) struct Held<'r> {
+pub(crate) struct LockedRef<'r> {
     refs: &'r Refs,
     name: String,
     path: String,
-    slot: Slot,
+    slot: RefSlot,
     // The store's own HEAD has no lock: only the holder of the store's lock changes it.
     lock: Option<RefLock>,
     // Git's HEAD, where it names this ref: its reflog has the same lines.
@@ -79,18 +73,6 @@ pub(crate) struct Held<'r> {
 }
 
 impl Refs {
-    /// Takes away the name of a file that nobody needs any more, if there is one: removing it, which may take long, is left
-    /// to [`Refs::remove_left`].
-    pub(crate) fn take_away(&self, file: &str) -> Result<()> {
-        let name = passing_name(GONE);
-        match self.files.rename(file, &name) {
-            Err(Error::Io { source, .. }) if is_absent(&source) => return Ok(()),
-            renamed => renamed?,
-        }
-        self.left().push(name);
-        Ok(())
-    }
-
     /// Writes the value that a ref will hold, and returns it with its file, which is not durable.
     pub(crate) fn stage(&self, target: &RefTarget) -> Result<(Staged<'_>, Unsynced)> {
         loop {
@@ -112,39 +94,6 @@ impl Refs {
         Ok(staged)
     }
 
-    /// Returns how many files wait to be removed.
-    pub(crate) fn left_files(&self) -> usize {
-        self.left().len()
-    }
-
-    /// Removes files that are no longer needed, so many at most.
-    pub(crate) fn remove_left(&self, files_max: usize) -> Result<()> {
-        let some: Vec<String> = {
-            let mut left = self.left();
-            let from = left.len().saturating_sub(files_max);
-            left.drain(from..).collect()
-        };
-        some.iter().try_for_each(|name| self.files.remove(name).map(drop))
-    }
-
-    /// Removes the files that processes left which have ended.
-    pub(crate) fn sweep(&self) -> Result<()> {
-        // Other machines have clocks of their own.
-        let old = if self.files.reach() == Reach::Local { STAGED_MAX } else { DAY };
-        for name in self.files.list(OURS)? {
-            let name = below(OURS, &name);
-            let passing = [STAGED, GONE, lock::FRESH].iter().any(|prefix| name.starts_with(prefix));
-            if passing && self.files.is_older(&name, old)? {
-                self.files.remove(&name)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn left(&self) -> MutexGuard<'_, Vec<String>> {
-        self.left.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Removes locks that a power cut left of these refs, and those that are taken beside them. The lock of the store
     /// must be held.
     pub(crate) fn remove_wordless_locks<'n>(&self, names: impl Iterator<Item = &'n String>) -> Result<()> {
@@ -157,11 +106,11 @@ impl Refs {
     ///
     /// # Errors
     /// [`Error::RefClash`] if another ref is in the way; [`Error::Locked`], [`Error::Io`].
-    pub(crate) fn hold<'r>(&'r self, name: &str, rules: &'r MoveRules) -> Result<Held<'r>> {
+    pub(crate) fn lock_ref<'r>(&'r self, name: &str, rules: &'r MoveRules) -> Result<LockedRef<'r>> {
         let path = self.path(name);
         let (lock, head) = self.take_locks(name, &path, rules)?;
         let slot = self.slot(name)?;
-        Ok(Held { refs: self, name: name.to_owned(), path, slot, lock: Some(lock), head, rules })
+        Ok(LockedRef { refs: self, name: name.to_owned(), path, slot, lock: Some(lock), head, rules })
     }
 
     /// Takes the lock of a ref, and that of Git's HEAD where it names the ref.
@@ -204,13 +153,13 @@ impl Refs {
     }
 
     /// The same for the store's own HEAD.
-    pub(crate) fn hold_store_head<'r>(&'r self, rules: &'r MoveRules) -> Result<Held<'r>> {
+    pub(crate) fn lock_store_head<'r>(&'r self, rules: &'r MoveRules) -> Result<LockedRef<'r>> {
         let slot = self.store_head_slot()?;
         let path = self.store_head_path();
         if !self.head_dir.is_empty() {
             self.files.create_dir(folder(&path))?;
         }
-        Ok(Held { refs: self, name: super::STORE_HEAD.to_owned(), path, slot, lock: None, head: None, rules })
+        Ok(LockedRef { refs: self, name: super::STORE_HEAD.to_owned(), path, slot, lock: None, head: None, rules })
     }
 
     /// Says which ref is where a folder should be.
@@ -221,7 +170,7 @@ impl Refs {
     }
 }
 
-impl Held<'_> {
+impl LockedRef<'_> {
     /// Returns what the ref holds.
     ///
     /// # Errors

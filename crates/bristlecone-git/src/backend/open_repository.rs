@@ -3,13 +3,13 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicU64, AtomicUsize, Ordering::*},
     },
 };
 
 use bristlecone::{
-    BackendStats, Bytes, Damage, Error, Kind, Location, ObjRef, Object, Oid, RefTarget, Result,
+    BackendStats, Bytes, Damage, Error, Kind, Object, Oid, RefTarget, Result,
     core::{FormatError, RECORD_HEADER_BYTES, git, write_record},
     engine::{Derived, Poison, StoreLock, Worker},
     report,
@@ -17,33 +17,39 @@ use bristlecone::{
 };
 
 use super::{
-    GitOptions,
-    append::AppendQueue,
+    append_group::AppendQueue,
     cache::{Recent, Records},
     journal::{Journal, OURS},
     keep::{self, Keep, Keeps},
-    objects, recovery,
+    options::GitOptions,
+    pack_files, recovery,
     unsynced::OpenFiles,
-    worker::{JOBS, worker},
 };
 use crate::repository::{
     files::{DAY, Files},
+    mutex::lock,
     odb::Odb,
     refs::{LockWait, LogRules, MoveRules, Refs, STORE_HEAD},
 };
 
+/// The jobs of the worker, in their order: a sync was promised within a time.
+pub(super) const FLUSH: usize = 0;
+pub(super) const REPACK: usize = FLUSH + 1;
+pub(super) const TIDY: usize = REPACK + 1;
+pub(super) const JOBS: usize = TIDY + 1;
+
 const LOCK: &str = "bristlecone/lock";
-const FOLD_LOCK: &str = "bristlecone/fold.lock";
+const REPACK_LOCK: &str = "bristlecone/fold.lock";
 /// The folder of derived files.
 const DERIVED: &str = "bristlecone/derived";
 
 /// Everything of an open repository.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct OpenRepository {
     pub(super) files: Files,
     pub(super) derived: Derived,
     pub(super) options: GitOptions,
-    /// Held by whoever moves refs, among processes of ours; Git does not know it. Opened, and made, at the first write.
+    /// LockedRef by whoever moves refs, among processes of ours; Git does not know it. Opened, and made, at the first write.
     pub(super) store_lock: StoreLock,
     pub(super) odb: Odb,
     pub(super) refs: Refs,
@@ -62,8 +68,8 @@ pub(super) struct Shared {
     pub(super) counters: Counters,
     /// Threads that wait for the writer.
     pub(super) waiting: AtomicUsize,
-    /// Held by whoever folds packs.
-    pub(super) fold_lock: StoreLock,
+    /// LockedRef by whoever folds packs.
+    pub(super) repack_lock: StoreLock,
 }
 
 /// What is needed to write.
@@ -80,12 +86,17 @@ pub(super) struct Counters {
     pub(super) writes: AtomicU64,
     pub(super) batches: AtomicU64,
     /// Packs that were written since packs were folded last.
-    pub(super) unfolded: AtomicU64,
+    pub(super) unrepacked: AtomicU64,
 }
 
-impl Shared {
+impl OpenRepository {
     /// Opens a repository: first what a crash left is set right, then its objects, which `odb` opens, are there.
-    pub(super) fn open(files: Files, options: GitOptions, odb: impl FnOnce() -> Result<Odb>) -> Result<Arc<Self>> {
+    pub(super) fn open(
+        files: Files,
+        options: GitOptions,
+        worker: Worker<Self, JOBS>,
+        odb: impl FnOnce() -> Result<Odb>,
+    ) -> Result<Arc<Self>> {
         let refs = Refs::with_files(files.clone(), options.algorithm, &options.head_dir);
         let wait = LockWait { held_ms: options.lock_wait_ms };
         let rules = MoveRules { wait, log: LogRules { begin: options.reflogs, who: options.who.clone() } };
@@ -93,7 +104,7 @@ impl Shared {
         let mut writer = Writer { journal, kept: Vec::new() };
         let store_lock = StoreLock::new(files.storage().clone(), LOCK, options.lock_wait_ms);
         // Whoever finds another folding has nothing to do.
-        let fold_lock = StoreLock::new(files.storage().clone(), FOLD_LOCK, 0);
+        let repack_lock = StoreLock::new(files.storage().clone(), REPACK_LOCK, 0);
         // Without a folder of ours nobody of ours was here.
         let ours = !options.read_only && files.stat(OURS)?.is_some();
         let guard = if ours { Some(store_lock.take()?) } else { None };
@@ -119,7 +130,6 @@ impl Shared {
         }
         drop(guard);
         let keeps = Keeps::new(files.clone());
-        let worker = worker(&options);
         let shared = Arc::new(Self {
             records: Records::new(options.cache_bytes),
             recent: Recent::new(),
@@ -139,7 +149,7 @@ impl Shared {
             poison: Poison::default(),
             counters: Counters::default(),
             waiting: AtomicUsize::new(0),
-            fold_lock,
+            repack_lock,
         });
         shared.worker.serve(&shared);
         Ok(shared)
@@ -215,8 +225,8 @@ impl Shared {
     pub(super) fn stats(&self) -> BackendStats {
         let counts = self.files.counts();
         let mut bytes = 0;
-        for name in self.files.list(objects::PACKS).unwrap_or_default() {
-            let stat = self.files.stat(&format!("{}/{name}", objects::PACKS));
+        for name in self.files.list(pack_files::PACKS).unwrap_or_default() {
+            let stat = self.files.stat(&format!("{}/{name}", pack_files::PACKS));
             bytes += stat.ok().flatten().map_or(0, |stat| stat.bytes);
         }
         for dir in self.files.list("objects").unwrap_or_default().iter().filter(|name| name.len() == 2) {
@@ -267,7 +277,7 @@ fn left_note(files: &Files, count: usize) -> String {
     format!(
         "{}: the file system does not say whether other machines see our locks, so {count} unfinished {} left where a \
          writer elsewhere may need them; what is older than a day is removed",
-        files.describe(objects::PACKS),
+        files.describe(pack_files::PACKS),
         if count == 1 { "pack is" } else { "packs are" }
     )
 }
@@ -279,13 +289,4 @@ fn put_off_note(files: &Files) -> String {
          machines see our locks, so nothing is set right before a day without a write",
         files.describe(OURS)
     )
-}
-
-/// Returns a reference without a place.
-pub(super) fn placeless(oid: Oid) -> ObjRef {
-    ObjRef::new(oid, Location::NONE)
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
