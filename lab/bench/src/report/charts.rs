@@ -1,9 +1,10 @@
 //! Which charts there are: each drawn from the rows, if there are rows for it.
 
+use self::legend::{GIT, colour, legend};
 use super::{
-    Row,
+    row::Row,
     select::{COLUMNS, Kinds, column_name, is_tasks, operation, scenarios, suite_of, sweep_stem},
-    svg::{Axis, Bar, Bars, Colour, Group, Line, Lines, Panel},
+    svg::{Axis, Bar, Bars, Group, Line, Lines, Panel},
     table::{count, rate},
 };
 
@@ -37,27 +38,6 @@ pub(crate) fn draw(rows: &[Row]) -> Vec<Chart> {
         ("replay-rates.svg", "A trace replayed: rows per second", replay::rates(&kinds.replays)),
     ];
     charts.into_iter().filter_map(|(file, title, svg)| Some(Chart { file, title, svg: svg? })).collect()
-}
-
-/// Returns the colour of a column of the tables.
-fn colour(column: &str) -> Colour {
-    match column {
-        "memory" => Colour::Memory,
-        "disk none" | "git packs none" => Colour::DiskNone,
-        "disk synced" | "git packs synced" => Colour::DiskSynced,
-        "gitoxide" => Colour::Second,
-        "git fast-import" => Colour::Third,
-        _ => Colour::Other,
-    }
-}
-
-/// The columns of the chart of Git repositories.
-const GIT: [&str; 5] = ["git packs none", "git packs synced", "libgit2", "gitoxide", "git fast-import"];
-
-/// Returns the columns that occur in these rows, with their colours, in the order of the tables.
-fn legend(rows: &[&Row]) -> Vec<(Colour, String)> {
-    let occurs = |column: &&str| rows.iter().any(|row| column_name(row) == *column);
-    COLUMNS.into_iter().chain(GIT).filter(occurs).map(|column| (colour(column), column.to_owned())).collect()
 }
 
 /// What operations are called over a group of bars.
@@ -199,6 +179,7 @@ fn tasks(rows: &[&Row]) -> Option<String> {
     Some(chart.draw())
 }
 
+mod legend;
 mod replay;
 #[cfg(test)]
 mod tests;

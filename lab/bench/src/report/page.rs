@@ -3,11 +3,11 @@
 use std::fmt::Write;
 
 use super::{
-    Row,
     charts::Chart,
     published::{self, Figure},
-    sections,
+    row::Row,
     table::Table,
+    views::sections,
 };
 
 /// What a page is made from.

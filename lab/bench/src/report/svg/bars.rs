@@ -1,6 +1,9 @@
 //! Bars that lie: a label at the left, the value at the end.
 
-use super::{Anchor, Colour, FIGURE_MAX, LABEL_MAX, MARGIN, Svg, TEXT, WIDTH, cut, scale::Scale, text_width};
+use super::{
+    canvas::{Anchor, Colour, FIGURE_MAX, LABEL_MAX, MARGIN, Svg, TEXT, WIDTH, cut, text_width},
+    scale::Scale,
+};
 
 /// A chart of bars, in columns that share the labels at the left.
 pub(crate) struct Bars {
