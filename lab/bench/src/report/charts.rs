@@ -1,10 +1,10 @@
 //! Which charts there are: each drawn from the rows, if there are rows for it.
 
-use self::legend::{GIT, colour, legend};
+use self::legend::{GIT, SPREAD_SAID, colour, legend, mark};
 use super::{
     row::Row,
     select::{COLUMNS, Kinds, column_name, is_tasks, operation, scenarios, suite_of, sweep_stem},
-    svg::{Axis, Bar, Bars, Group, Line, Lines, Panel},
+    svg::{Axis, Bar, Bars, Form, Group, Line, Lines, Mark, Panel},
     table::{count, rate},
 };
 
@@ -66,7 +66,7 @@ fn rates(rows: &[&Row], title: &str, columns: &[&str]) -> Option<String> {
     let bar = |name: &&String| {
         let of = |column: &&str| {
             let row = rows.iter().find(|row| row.scenario == **name && column_name(row) == *column)?;
-            (row.ops_per_sec > 0.0).then(|| (colour(column), row.ops_per_sec))
+            mark(row, colour(column))
         };
         Bar { label: (*name).clone(), columns: vec![columns.iter().filter_map(of).collect()] }
     };
@@ -81,13 +81,13 @@ fn rates(rows: &[&Row], title: &str, columns: &[&str]) -> Option<String> {
     let chart = Bars {
         title: title.into(),
         about:
-            "Bars: operations per second of each scenario, on a logarithmic axis. The page has the figures as tables."
+            "Bars: the median of operations per second of each scenario; lines in them: from the slowest run to the fastest. The page has the figures as tables."
                 .into(),
-        axis: "operations per second, logarithmic".into(),
+        axis: SPREAD_SAID.into(),
         legend: if columns.len() > 1 { legend(rows) } else { vec![] },
         columns: vec![String::new()],
         groups,
-        ratios: false,
+        form: Form::Linear,
         tick: count,
         value: rate,
     };
@@ -100,11 +100,12 @@ fn optimisations(rows: &[&Row]) -> Option<String> {
     let backends = legend(rows);
     let of = |column: &str, variant: &str, name: &str| {
         let found = |row: &&&Row| column_name(row) == column && row.variant == variant && row.scenario == name;
-        rows.iter().find(found).map(|row| row.ops_per_sec)
+        rows.iter().find(found).and_then(|row| mark(row, colour(column)))
     };
     let ratio = |column: &str, variant: &str, name: &str| {
-        let (own, base) = (of(column, variant, name)?, of(column, "baseline", name)?);
-        (own > 0.0 && base > 0.0).then(|| own / base)
+        let (own, base) = (of(column, variant, name)?, of(column, "baseline", name)?.value);
+        let spread = (own.spread.0 / base, own.spread.1 / base);
+        Some(Mark { value: own.value / base, spread, ..own })
     };
     let mut variants: Vec<&str> = Vec::new();
     for row in rows {
@@ -113,9 +114,7 @@ fn optimisations(rows: &[&Row]) -> Option<String> {
         }
     }
     let bar = |variant: &&str| {
-        let bars = |name: &String| {
-            backends.iter().filter_map(|(colour, column)| Some((*colour, ratio(column, variant, name)?))).collect()
-        };
+        let bars = |name: &String| backends.iter().filter_map(|(_, column)| ratio(column, variant, name)).collect();
         Bar { label: (*variant).into(), columns: names.iter().map(bars).collect() }
     };
     let bars: Vec<Bar> =
@@ -125,13 +124,14 @@ fn optimisations(rows: &[&Row]) -> Option<String> {
     }
     let chart = Bars {
         title: "Each optimisation by itself: times the baseline's rate".into(),
-        about: "Bars: the rate with one optimisation on as a multiple of the rate with all off, on a logarithmic axis."
-            .into(),
+        about:
+            "Points: the rate with one optimisation on as a multiple of the rate with all off, on a logarithmic axis."
+                .into(),
         axis: "times the baseline, which has every optimisation off; logarithmic".into(),
         legend: backends.clone(),
         columns: names.clone(),
         groups: vec![Group { title: String::new(), bars }],
-        ratios: true,
+        form: Form::Ratios,
         tick: |value| format!("×{}", count(value)),
         value: |value| if value < 9.95 { format!("×{value:.2}") } else { format!("×{value:.1}") },
     };

@@ -1,6 +1,6 @@
 //! Charts as SVG, without a dependency: the same data give the same bytes.
 //!
-//! A chart is 860 units wide, has no background, and takes its colours from classes that a style sheet sets for
+//! A chart is 860 units wide, paints its background, and takes all colours from classes that a style sheet sets for
 //! light and for dark surroundings. Text is placed by an estimate of its width that is on the wide side, since
 //! which font a reader has is not known.
 
@@ -9,7 +9,7 @@ mod canvas;
 mod lines;
 mod scale;
 
-pub(crate) use bars::{Bar, Bars, Group};
+pub(crate) use bars::{Bar, Bars, Form, Group, Mark};
 pub(crate) use canvas::Colour;
 pub(crate) use lines::{Line, Lines, Panel};
 pub(crate) use scale::Axis;

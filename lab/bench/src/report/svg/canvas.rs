@@ -42,13 +42,13 @@ impl Colour {
 
 const STYLE: &str = "\
 text{font:12px system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;fill:#1f2328}\
-.head{font-size:15px;font-weight:600}.sub{font-weight:600}.soft{fill:#59636e}\
-.grid{stroke:#d1d9e0}.axis{stroke:#818b98}\
+.back{fill:#ffffff}.head{font-size:15px;font-weight:600}.sub{font-weight:600}.soft{fill:#59636e}\
+.grid{stroke:#d1d9e0}.axis{stroke:#818b98}.spread{stroke:#1f2328;stroke-opacity:.75}\
 .memory{fill:#0072b2}.none{fill:#009e73}.synced{fill:#d55e00}.other{fill:#a64d88}\
 .line-memory{stroke:#0072b2}.line-none{stroke:#009e73}.line-synced{stroke:#d55e00}.line-other{stroke:#a64d88}\
 polyline{fill:none;stroke-width:2;stroke-linejoin:round}.dashed{stroke-dasharray:5 4}\
-@media (prefers-color-scheme:dark){text{fill:#f0f6fc}.soft{fill:#9ea7b3}\
-.grid{stroke:#3d444d}.axis{stroke:#9198a1}\
+@media (prefers-color-scheme:dark){.back{fill:#0d1117}text{fill:#f0f6fc}.soft{fill:#9ea7b3}\
+.grid{stroke:#3d444d}.axis{stroke:#9198a1}.spread{stroke:#f0f6fc}\
 .memory{fill:#56b4e9}.none{fill:#00b887}.synced{fill:#f0701a}.other{fill:#cc79a7}\
 .line-memory{stroke:#56b4e9}.line-none{stroke:#00b887}.line-synced{stroke:#f0701a}.line-other{stroke:#cc79a7}}";
 
@@ -168,7 +168,8 @@ impl Svg {
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
              height=\"{height}\" role=\"img\" aria-labelledby=\"title about\">\n<title id=\"title\">{title}</title>\n\
-             <desc id=\"about\">{about}</desc>\n<style>{STYLE}{others}</style>\n{}</svg>\n",
+             <desc id=\"about\">{about}</desc>\n<style>{STYLE}{others}</style>\n\
+             <rect x=\"0\" y=\"0\" width=\"{width}\" height=\"{height}\" class=\"back\"/>\n{}</svg>\n",
             self.body
         )
     }
