@@ -4,6 +4,9 @@ use bristlecone::{Info, Path, Signature};
 
 use crate::job::{Job, Sizes};
 
+/// The branch that scenarios of one task work on.
+pub(crate) const MAIN: &str = "main";
+
 /// What a scenario works on.
 pub(crate) struct Workload {
     /// The path of entry `n` at index `n - 1`.

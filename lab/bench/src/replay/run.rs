@@ -21,8 +21,7 @@ use bristlecone_tezos::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ReplayJob,
-    job::{BackendName, Chunking, FormatName},
+    job::{BackendName, Chunking, FormatName, ReplayJob},
     record::{Recorded, Recorder},
     watch::Watch,
 };

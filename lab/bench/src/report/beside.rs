@@ -1,7 +1,7 @@
 //! The rows that the README shows: ours beside what others do of the same, measured on one machine on one day.
 
 use super::{
-    Row,
+    row::Row,
     svg::{Bar, Bars, Colour, Form, Group, Mark},
     table::{Table, bytes, count, rate},
 };
