@@ -212,7 +212,7 @@ fn entries<'o>(
         && options.since.is_none()
         && options.until.is_none();
     if let ([head], [path], 1, true) = (&selection.heads[..], &selection.paths[..], left, plain)
-        && opened.backend().capabilities().words
+        && opened.backend().capabilities().metadata_words
     {
         return Ok(Box::new(opened.repo.last_change(*head, path)?.map(Ok::<_, Error>).into_iter()));
     }

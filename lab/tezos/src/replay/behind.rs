@@ -1,6 +1,6 @@
 //! Committing behind the rows: one thread applies them, another hashes and writes what they led to.
 //!
-//! At a Commit the tree is parted ([`Tree::ahead`]): one part goes to the thread that commits, in the order of the trace,
+//! At a Commit the tree is split ([`Tree::fork_for_commit`]): one part goes to the thread that commits, in the order of the trace,
 //! the other is what a Checkout of that commit gives, and is there at once. Every answer and every hash is that of the
 //! serial replay; only the clock knows. An error of a commit comes back with a later row, or at the end, and names
 //! the row of the commit.
@@ -186,7 +186,7 @@ impl<F: Format> Commits<F> for Behind<F> {
                 return Err(Fault::Commit { hash: parent.value });
             }
         }
-        let frozen = tree.ahead()?;
+        let frozen = tree.fork_for_commit()?;
         let hash = plan.hash();
         self.places.push_back(place());
         self.tell(Job::Commit(Box::new(frozen), plan));
