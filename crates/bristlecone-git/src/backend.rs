@@ -1,8 +1,8 @@
 //! The backend: objects and refs of a store in a Git repository.
 //!
 //! **The idea.** What a store commits is Git's own: a batch becomes a pack with its index (or loose objects), and then
-//! one ref moves, under Git's lock. That move is the commit point. Any Git that works beside us sees either all of a
-//! commit or nothing of it. What Git cannot promise is absent from [`Capabilities`]: several refs do not move in one
+//! one ref moves, under Git's lock. That move is the commit point. Any Git that works beside us sees either all of
+//! a commit or nothing of it. What Git cannot promise is absent from [`Capabilities`]: several refs do not move in one
 //! step, and after a crash each ref is on its own.
 //!
 //! `docs/formats/git-backend.md` lists the files that are kept beside Git's, and the order of the steps.
@@ -23,6 +23,7 @@ use crate::repository::{
     mutex::lock,
     odb::{Odb, OdbOptions},
     refs::Refs,
+    shallow::ShallowFile,
 };
 
 mod append;
@@ -121,12 +122,12 @@ impl GitBackend {
         self.repository.refs.get("HEAD")
     }
 
-    /// Returns what somebody should know of what was found when the repository was opened, a sentence each.
+    /// Returns what a user should know of what was found when the repository was opened, a sentence each.
     pub fn notes(&self) -> impl Iterator<Item = &str> {
         self.repository.notes.iter().map(String::as_str)
     }
 
-    /// Folds all packs of this repository into one, but for those that say they are to be kept as they are.
+    /// Repacks all packs of this repository into one, but for those that say that they stay as they are.
     ///
     /// # Errors
     /// [`Error::Corrupt`]; [`Error::ReadOnly`], [`Error::Io`].
@@ -164,7 +165,7 @@ impl GitBackend {
 
 impl Drop for GitBackend {
     fn drop(&mut self) {
-        // Whoever wants to know calls `close`.
+        // A caller that wants to know calls `close`.
         let _ = self.close();
     }
 }
@@ -244,11 +245,9 @@ impl Backend for GitBackend {
     }
 
     fn shallow(&self) -> Result<BTreeSet<Oid>> {
-        let text = self.repository.files.read("shallow")?.unwrap_or_default();
-        Ok(text
-            .split(|&byte| byte == b'\n')
-            .filter_map(|line| str::from_utf8(line).ok()?.trim().parse().ok())
-            .collect())
+        let repository = &self.repository;
+        let found = ShallowFile::read(&repository.files, repository.options.algorithm)?;
+        Ok(found.commits.into_iter().collect())
     }
 
     fn promised_to(&self) -> Result<Option<String>> {

@@ -8,4 +8,5 @@ pub(crate) mod mutex;
 pub mod odb;
 pub mod pack;
 pub mod refs;
+pub(crate) mod shallow;
 pub(crate) mod zlib;

@@ -23,11 +23,11 @@ use crate::repository::{
     refs::{STORE_HEAD, Staged, check_name},
 };
 
-/// So many refs that moved stay open at most before everything is made durable.
+/// Refs that moved and stay open, at most, before everything is made durable.
 const REFS_MAX: usize = 256;
 
 impl OpenRepository {
-    /// Appends what one caller brought, alone or with those who come at the same time.
+    /// Appends what one caller brought, alone or together with callers that come at the same time.
     pub(super) fn append(&self, item: CallerAppends) -> Vec<Result<()>> {
         let count = item.appends.len();
         let outcomes = self.may_append().and_then(|()| self.queue.run(item, |items| self.write_items(items)));
@@ -43,7 +43,7 @@ impl OpenRepository {
         self.flush_deferred()
     }
 
-    /// Writes for everybody in a group.
+    /// Writes for all callers of a group.
     fn write_items(&self, items: &[&CallerAppends]) -> Vec<Vec<Result<()>>> {
         let durability = items.iter().map(|item| item.durability).max().unwrap_or_default();
         let appends: Vec<&Append> = items.iter().flat_map(|item| &item.appends).collect();
@@ -156,7 +156,7 @@ impl OpenRepository {
             let Some(wanted) = request.wanted.filter(|_| request.outcome.is_none()) else { continue };
             if !plan.contains_key(&wanted.name) {
                 let now = match self.get_ref(&wanted.name) {
-                    // A file that makes no sense may be written over by whoever expects anything.
+                    // A move that expects anything may write over a file that makes no sense.
                     Err(Error::Corrupt { .. }) if wanted.expected == Expected::Any => None,
                     Err(error) => {
                         request.outcome = Some(Err(error));
@@ -210,7 +210,7 @@ impl OpenRepository {
         if synced { self.poison.note(done()) } else { done() }
     }
 
-    /// Has what was written found by everybody.
+    /// Gives what was written the names under which all processes find it.
     pub(super) fn publish(&self, written: &mut Written) -> Result<()> {
         written.publish(&self.files)?;
         self.counters.writes.fetch_add(1, Relaxed);

@@ -12,9 +12,9 @@ use super::{
 };
 use crate::repository::mutex::lock;
 
-/// After so many packs that are not durable the worker makes them so.
+/// Lines of the journal after which the worker makes everything durable.
 const LINES_SOON: usize = 1024;
-/// After so many an append does.
+/// Lines after which an append does.
 const LINES_MAX: usize = 8192;
 
 impl OpenRepository {
@@ -73,7 +73,7 @@ impl OpenRepository {
 
     /// Makes everything durable that the journal says is not.
     pub(super) fn make_durable(&self, writer: &mut Writer) -> Result<()> {
-        // Another process may have made our files durable, and been told what failed.
+        // Another process may have synced our files, and have been the one to learn of a failure.
         let own = !self.open_files.is_empty() || self.refs.unsynced() > 0;
         if !own && !writer.journal.is_dirty() {
             return Ok(());
@@ -110,7 +110,7 @@ impl OpenRepository {
             }
             self.files.sync_all(&open)?;
         }
-        // Also for the sake of packs that were folded and removed: they may be torn, and must not come back.
+        // Packs that were repacked and removed may be torn: their names must not come back, either.
         self.files.sync_dir(PACKS)?;
         for &oid in &loose {
             if !own.contains(&format!("objects/{}", crate::repository::odb::loose::name(&oid))) {
@@ -138,12 +138,12 @@ impl OpenRepository {
         !matches!(self.files.stat(super::journal::OURS), Ok(None))
     }
 
-    /// Does what grouped appends are owed where no thread does.
+    /// Does the flush that grouped appends deferred, where no thread does it.
     pub(super) fn flush_deferred(&self) -> Result<()> {
         if self.worker.take_owed(FLUSH) { self.flush() } else { Ok(()) }
     }
 
-    /// Has what nobody asked to be durable made so once it is much.
+    /// Has everything made durable once much was appended that need not be.
     pub(super) fn write_out(&self) {
         let lines = lock(&self.writer).journal.now().lines.len();
         if lines >= LINES_MAX {

@@ -1,14 +1,13 @@
 //! The journal: what happened since everything was durable.
 //!
-//! A repository alone cannot be brought back to a sound state after a power cut: a ref that was not synced may be empty,
-//! or name a commit whose pack is torn. So before the first move that is not durable, the journal is made to say what
-//! is: the packs that are sound and the values of refs to fall back on, synced. What follows are lines that nobody
-//! syncs, one for each pack and each move, in order; each has a checksum that goes on from the line before, so that what
-//! a power cut left of them is a prefix.
+//! A repository alone cannot be brought back to a consistent state after a power cut: a ref that was not synced may be
+//! empty, or name a commit whose pack is torn. So before the first move that is not durable, the journal says what is
+//! durable, and is synced: the packs that are whole, and the values of refs to fall back on. Lines that are not synced
+//! follow, one for each pack and each move, in order. Each has a checksum that continues that of the line before, so that
+//! a power cut leaves a prefix of them.
 //!
 //! There are two files. A generation is written to the one that does not hold the present one and synced; a generation
-//! counts once its beginning is whole, and the higher one is the journal. So none is ever changed in place but by adding
-//! to its end. `docs/formats/git-backend.md` lists the bytes. Only the holder of the store's lock touches the files.
+//! counts once its beginning is whole, and the higher one is the journal. So a file only ever changes at its end. `docs/formats/git-backend.md` lists the bytes. Only the holder of the store's lock touches the files.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -31,7 +30,7 @@ use generation::{base_line, put_line};
 /// The folder of everything of ours in a repository.
 pub(super) const OURS: &str = "bristlecone";
 const NAMES: [&str; 2] = ["bristlecone/journal-0", "bristlecone/journal-1"];
-/// So many bytes of a file are looked at to see whether another process began a new generation.
+/// Bytes of a file that show whether another process began a new generation.
 const HEAD_BYTES: usize = 96;
 
 /// The journal of a repository, as this process knows it.
@@ -62,7 +61,7 @@ impl Journal {
         !self.now.clean
     }
 
-    /// Whether nobody wrote to the present generation for this long.
+    /// Whether no process wrote to the present generation for this long.
     pub(super) fn is_older(&self, than: Duration) -> Result<bool> {
         self.files.is_older(NAMES[slot_of(self.now.number)], than)
     }
@@ -87,7 +86,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Reads how a file begins; nothing if there is none.
+    /// Reads how a file begins; nothing if the file is absent.
     fn head(&mut self, slot: usize) -> Result<Vec<u8>> {
         if self.slots[slot].is_none() {
             self.slots[slot] = match self.files.open_raw(NAMES[slot], OpenMode::Write) {
@@ -194,7 +193,7 @@ impl Journal {
         let Some(file) = self.slots[slot].as_ref().filter(|_| !self.now.clean) else {
             return Err(Error::Usage { reason: "a line was added to a journal that was not begun" });
         };
-        // What somebody who died left half written would end the journal there.
+        // A line that a process left half written when it died would end the journal there.
         if self.files.named(NAMES[slot], file.len())? > self.now.end {
             self.files.set_len(NAMES[slot], &**file, self.now.end)?;
         }

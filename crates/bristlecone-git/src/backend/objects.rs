@@ -29,12 +29,12 @@ use crate::repository::{
     refs::Refs,
 };
 
-/// How often a folder that vanishes under the hands is made again.
+/// How often a folder is made again that another process removes meanwhile.
 const FOLDERS_MAX: usize = 20;
 /// Files that are open at a time to be synced together.
 pub(super) const SYNCED_AT_ONCE: usize = 64;
 /// From this length on, in bytes, a blob is deflated; below, and in trees, which are full of ids, little would be saved
-/// for much time. Folding deflates everything.
+/// for much time. A repack deflates everything.
 const DEFLATED_MIN: usize = 1 << 10;
 
 /// A pack that was written.
@@ -174,7 +174,7 @@ pub(super) fn write_pack(
                 both.extend(with);
                 files.sync_all(&both).map(|()| Vec::new())
             }
-            // ReadOutcome by their names, as what is synced later.
+            // Found by their names, as what is synced later.
             None => {
                 Ok(both.into_iter().zip([pack.clone(), index.clone()]).map(|((_, file), name)| (name, file)).collect())
             }
@@ -186,7 +186,7 @@ pub(super) fn write_pack(
             Ok(Written { pack, oids, open, hidden: vec![(part, index)], ..Written::default() })
         }
         Err(error) => {
-            // What stays is removed by the next opening: nobody holds the lock of its `.keep` then.
+            // What stays is removed by the next opening: no process holds the lock of its `.keep` then.
             let left = [&pack, &part].into_iter().try_for_each(|file| files.remove(file).map(drop));
             let _ = left.and_then(|()| keeps.release(keep));
             Err(error)
@@ -194,14 +194,14 @@ pub(super) fn write_pack(
     }
 }
 
-/// Removes the files of a pack that nobody uses: the index first, so that nobody begins to.
+/// Removes the files of a pack that no process uses: the index first, so that none begins to.
 pub(super) fn remove_pack(files: &Files, pack: &str) -> Result<()> {
     remove_files(files, pack)?;
     keep::end(files, pack)
 }
 
-/// Takes away the names of a pack that another took the place of: the index first, so that nobody begins to use it. The
-/// files are left for later.
+/// Takes away the names of a pack that another one replaced: the index first, so that no process begins to use it. The
+/// files are removed later.
 pub(super) fn unlink_pack_later(files: &Files, refs: &Refs, pack: &str) -> Result<()> {
     for ending in ["idx", "rev", "pack"] {
         refs.unlink_later(&format!("{PACKS}/{pack}.{ending}"))?;
@@ -218,7 +218,7 @@ pub(super) fn settled_packs(files: &Files) -> Result<BTreeSet<String>> {
         if names.contains(&format!("{pack}.keep")) && keep::is_ours(files, pack)? {
             continue;
         }
-        // Names with spaces are none of ours, and have no place in a line.
+        // Our names have no spaces, and a line of the journal has no room for them.
         if !pack.contains(char::is_whitespace) {
             packs.insert(pack.to_owned());
         }
@@ -245,7 +245,7 @@ pub(super) fn write_loose(
         written.oids.push(oid);
         let name = format!("objects/{}", loose::name(&oid));
         if files.stat(&name)?.is_some() {
-            // Whoever wrote it may not have synced it.
+            // The process that wrote it may not have synced it.
             if synced {
                 files.sync(&name)?;
             }
@@ -273,9 +273,9 @@ pub(super) fn write_loose(
     Ok(written)
 }
 
-/// Makes a loose object durable that nobody here holds open any more, if it is there.
+/// Makes a loose object durable that this process has closed, if it is there.
 ///
-/// The sync may be told nothing of a write-back that failed before. If the system dropped the file since, the medium is
+/// The sync may not learn of a write-back that failed before. If the system dropped the file since, the medium is
 /// read here, and what is on it must be the object.
 ///
 /// # Errors

@@ -49,7 +49,7 @@ pub(super) struct OpenRepository {
     pub(super) files: Files,
     pub(super) derived: Derived,
     pub(super) options: GitOptions,
-    /// LockedRef by whoever moves refs, among processes of ours; Git does not know it. Opened, and made, at the first write.
+    /// The process of ours that moves refs holds it; Git does not know it. The first write makes the file and opens it.
     pub(super) store_lock: StoreLock,
     pub(super) odb: Odb,
     pub(super) refs: Refs,
@@ -60,7 +60,7 @@ pub(super) struct OpenRepository {
     pub(super) worker: Worker<Self, JOBS>,
     pub(super) keeps: Keeps,
     pub(super) open_files: OpenFiles,
-    /// What somebody should know of what was found at the opening.
+    /// What a user should know of what was found at the opening.
     pub(super) notes: Vec<String>,
     /// What only one thread at a time does.
     pub(super) writer: Mutex<Writer>,
@@ -68,7 +68,7 @@ pub(super) struct OpenRepository {
     pub(super) counters: Counters,
     /// Threads that wait for the writer.
     pub(super) waiting: AtomicUsize,
-    /// LockedRef by whoever folds packs.
+    /// The process that repacks holds it.
     pub(super) repack_lock: StoreLock,
 }
 
@@ -85,7 +85,7 @@ pub(super) struct Writer {
 pub(super) struct Counters {
     pub(super) writes: AtomicU64,
     pub(super) batches: AtomicU64,
-    /// Packs that were written since packs were folded last.
+    /// Packs that were written since the last repack.
     pub(super) unrepacked: AtomicU64,
 }
 
@@ -103,9 +103,9 @@ impl OpenRepository {
         let journal = Journal::new(files.clone(), options.boot.clone());
         let mut writer = Writer { journal, kept: Vec::new() };
         let store_lock = StoreLock::new(files.storage().clone(), LOCK, options.lock_wait_ms);
-        // Whoever finds another folding has nothing to do.
+        // A process that finds another one repacking has nothing to do.
         let repack_lock = StoreLock::new(files.storage().clone(), REPACK_LOCK, 0);
-        // Without a folder of ours nobody of ours was here.
+        // Without our folder no process of ours wrote here.
         let ours = !options.read_only && files.stat(OURS)?.is_some();
         let guard = if ours { Some(store_lock.take()?) } else { None };
         let journal = &mut writer.journal;
@@ -210,7 +210,7 @@ impl OpenRepository {
                 Ok(Some((kind, body))) => {
                     return each(oid, &Object::from_body(kind, Bytes::from(Arc::<[u8]>::from(body))));
                 }
-                // Another process folded or removed it meanwhile.
+                // Another process repacked or removed it meanwhile.
                 Ok(None) => return Ok(()),
                 Err(Error::Corrupt { file, offset, reason, .. }) => (file, offset, reason),
                 Err(error @ Error::BadObject { .. }) => (self.files.describe("objects"), 0, report(&error)),
@@ -272,7 +272,7 @@ impl OpenRepository {
     }
 }
 
-/// Says that files were left which may be of somebody on another machine.
+/// Says that files stay which a process on another machine may need.
 fn left_note(files: &Files, count: usize) -> String {
     format!(
         "{}: the file system does not say whether other machines see our locks, so {count} unfinished {} left where a \

@@ -12,22 +12,22 @@ pub struct GitOptions {
     pub loose: bool,
     /// Whether nothing is written, not even a folder.
     pub read_only: bool,
-    /// How long a move of a ref waits for each lock of somebody else, in milliseconds.
+    /// How long a move of a ref waits for each lock that another process holds, in milliseconds.
     pub lock_wait_ms: u64,
     /// The budget in bytes for objects kept in memory. A half at most is for those that are never dropped.
     pub cache_bytes: u64,
-    /// Whether many small packs are folded into larger ones as they pile up.
+    /// Whether many small packs are repacked into larger ones as they pile up.
     pub repack: bool,
-    /// So many small packs are many.
+    /// From how many small packs on they are repacked.
     pub repack_min: usize,
     /// Within how many milliseconds a grouped append is durable.
     pub grouped_ms: u64,
-    /// Whether threads may work beside appends; without, what they would do is done at the next call.
+    /// Whether threads may work beside appends; without them, the next call does what they would do.
     pub background: bool,
     /// The folder, below that of the storage, of the working tree whose `HEAD` is meant: empty for the main one,
     /// `worktrees/NAME` for a linked one. The store's own HEAD is `bristlecone/HEAD` in it.
     pub head_dir: String,
-    /// Who moves refs, as reflogs say it: `Name <email>`.
+    /// Who moves refs, as reflogs write it: `Name <email>`.
     pub who: Vec<u8>,
     /// Whether moves of branches are noted in reflogs.
     pub reflogs: bool,

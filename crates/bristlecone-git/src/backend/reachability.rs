@@ -8,7 +8,7 @@ use bristlecone::{
 };
 
 use super::pack_files::PACKS;
-use crate::repository::{files::Files, odb::Odb};
+use crate::repository::{files::Files, odb::Odb, shallow::ShallowFile};
 
 /// A search through everything that commits lead to, which goes no further than what is trusted.
 #[derive(Debug)]
@@ -25,10 +25,9 @@ pub(super) struct Reachability<'a> {
 
 impl<'a> Reachability<'a> {
     pub(super) fn new(files: &Files, odb: &'a Odb, algorithm: Algorithm) -> Result<Self> {
-        let shallow = files.read("shallow")?.unwrap_or_default();
-        let shallow = shallow.split(|&byte| byte == b'\n').filter_map(|line| str::from_utf8(line).ok()?.parse().ok());
+        let shallow = ShallowFile::read(files, algorithm)?.commits;
         let partial = files.list(PACKS)?.iter().any(|name| name.ends_with(".promisor"));
-        Ok(Self { odb, algorithm, whole: HashSet::new(), shallow: shallow.collect(), partial })
+        Ok(Self { odb, algorithm, whole: HashSet::new(), shallow, partial })
     }
 
     /// Takes it for granted that everything is there which this leads to.

@@ -4,8 +4,8 @@
 //! First the packs: those that the journal does not know as durable are checked, and torn ones are taken away. The
 //! lines of the journal are then good up to the first whose pack is not. Each ref is set to what it held there, unless
 //! it holds something that Git or a lost line put there, with everything that it leads to. In the end all of it is made
-//! durable, and the journal begins anew. Whatever is done, doing it again changes nothing: a second power cut on the way
-//! is no other case.
+//! durable, and the journal begins anew. Doing any of it again changes nothing: a second power cut on the way is no other
+//! case.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -56,7 +56,7 @@ impl Recovery {
                 move_away(files, name)?;
             }
         }
-        // A pack without an index is found by nobody, and would be in the way of the same one.
+        // No process finds a pack without an index, and it would be in the way of the same one.
         for name in own.into_iter().filter(|name| !recovery.sound.contains(*name) && !now.known.contains(*name)) {
             objects::remove_pack(files, name)?;
         }

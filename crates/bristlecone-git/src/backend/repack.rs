@@ -1,11 +1,11 @@
-//! Folding: many small packs become one, with deltas.
+//! Repacking: many small packs become one, with deltas.
 //!
 //! Packs are in classes by their size, each eight times the one below. When a class is full, all its packs and those of
 //! the classes below become one, so that an object is written again a logarithmic number of times. Nothing is left out,
-//! also what no ref leads to: dropping that is for `git gc`. Packs that say that they stay as they are do, and so do those
+//! not even what no ref leads to: `git gc` drops that. Packs that say that they stay as they are do so, and so do packs
 //! that an index over several packs lists.
 //!
-//! What is not durable yet is folded first, and is durable then: the journal goes on without its lines.
+//! What is not durable yet is repacked first, and is durable then: the journal goes on without its lines.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -27,16 +27,16 @@ use crate::repository::pack::{self, RepackOptions};
 /// Objects and bytes of a pack of the lowest class, at most.
 const OBJECTS_MAX: u64 = 2000;
 const BYTES_MAX: u64 = 1 << 20;
-/// A class above the lowest is full with so many packs.
+/// Packs with which a class above the lowest is full.
 const CLASS_PACKS: usize = 8;
-/// When so many packs were written and not folded, whoever appends does it.
+/// Packs that were written and not repacked from which on an append repacks itself.
 const PACKS_MAX: u64 = 1000;
-/// Between two packs that are removed, if somebody waits to append.
+/// The pause between two packs that are removed, if a thread waits to append.
 const PAUSE: Duration = Duration::from_micros(50);
 /// With one of these beside it a pack stays as it is.
 const STAYS: [&str; 4] = ["keep", "promisor", "bitmap", "mtimes"];
 
-/// A pack that may be folded.
+/// A pack that may be repacked.
 #[derive(Debug)]
 struct Small {
     name: String,
@@ -45,7 +45,7 @@ struct Small {
 }
 
 impl OpenRepository {
-    /// Sees after an append whether packs should be folded.
+    /// Has packs repacked after an append, if there are many.
     pub(super) fn repack_soon(&self) {
         if !self.options.repack || self.options.loose {
             return;
@@ -56,7 +56,7 @@ impl OpenRepository {
         }
     }
 
-    /// Whether a process that ends should fold packs: it wrote some, and there are many.
+    /// Whether a process that ends should repack: it wrote packs, and there are many.
     pub(super) fn wants_repack(&self) -> bool {
         let wrote = self.counters.unrepacked.load(Relaxed) > 0;
         self.options.repack
@@ -65,7 +65,7 @@ impl OpenRepository {
             && self.odb.pack_names().len() >= self.options.repack_min
     }
 
-    /// Folds packs if there are many. That nothing comes of it is no error: the packs are as good as they were.
+    /// Repacks if there are many packs. A failure is no error: the packs are as good as they were.
     pub(super) fn repack_some(&self) {
         let _ = self.with_repack_lock(|| {
             self.counters.unrepacked.store(0, Relaxed);
@@ -83,7 +83,7 @@ impl OpenRepository {
         });
     }
 
-    /// Folds all packs.
+    /// Repacks all packs.
     pub(super) fn repack_all(&self) -> Result<()> {
         self.flush()?;
         self.with_repack_lock(|| {
@@ -93,7 +93,7 @@ impl OpenRepository {
         })
     }
 
-    /// Calls `work` unless another process folds.
+    /// Calls `work` unless another process repacks.
     fn with_repack_lock(&self, work: impl FnOnce() -> Result<()>) -> Result<()> {
         if self.options.read_only {
             return Err(Error::ReadOnly);
@@ -104,7 +104,7 @@ impl OpenRepository {
         }
     }
 
-    /// Returns the packs that may be folded, the oldest first.
+    /// Returns the packs that may be repacked, the oldest first.
     fn small_packs(&self) -> Result<Vec<Small>> {
         let names: BTreeSet<String> = self.files.list(PACKS)?.into_iter().collect();
         let listed_ns = self.files.stat(&format!("{PACKS}/multi-pack-index"))?.map(|stat| stat.modified_ns);
@@ -132,13 +132,13 @@ impl OpenRepository {
         Ok(packs)
     }
 
-    /// Folds packs that are durable into one, and removes them.
+    /// Repacks packs that are durable, and removes them.
     fn repack_packs(&self, names: Vec<String>) -> Result<()> {
         let Some(new) = self.write_repacked(&names)? else { return Ok(()) };
         self.replace(&names, &new)
     }
 
-    /// Folds the packs that are not durable, if there are so many, and has the journal forget them.
+    /// Repacks the packs that are not durable, if there are at least `packs_min`, and takes them out of the journal.
     fn repack_unsynced(&self, packs_min: usize) -> Result<()> {
         let (number, lines) = self.locked(|writer| {
             let now = writer.journal.now();
@@ -170,7 +170,7 @@ impl OpenRepository {
         })
     }
 
-    /// Begins a generation of the journal without the first so many lines, whose packs are durable by now.
+    /// Begins a generation of the journal without its first `lines` lines, whose packs are durable by now.
     fn shorten_journal(&self, writer: &mut Writer, lines: usize, packs: &[String]) -> Result<()> {
         let now = writer.journal.now();
         let (before, after) = now.lines.split_at(lines.min(now.lines.len()));
@@ -190,7 +190,7 @@ impl OpenRepository {
         self.poison.note(writer.journal.begin(known, bases, loose, kept))
     }
 
-    /// Writes one pack with everything that these have, and returns its name; `None` if it was given up.
+    /// Writes one pack with everything that these have, and returns its name; `None` if the worker is stopping.
     fn write_repacked(&self, names: &[String]) -> Result<Option<String>> {
         if names.is_empty() {
             return Ok(None);
@@ -203,18 +203,18 @@ impl OpenRepository {
         Ok(Some(folded.name))
     }
 
-    /// Removes packs that another took the place of, one by one: whoever appends meanwhile waits for one at most.
+    /// Removes packs that another one replaced, one by one: an append meanwhile waits for one removal at most.
     fn replace(&self, names: &[String], new: &str) -> Result<()> {
         for name in names.iter().filter(|name| *name != new) {
             self.locked(|_| {
-                // Protected since, or the user's wish.
+                // A process protects it since, or the user does.
                 if self.files.stat(&format!("{PACKS}/{name}.keep"))?.is_some() && !keep::is_ours(&self.files, name)? {
                     return Ok(());
                 }
                 self.odb.forget_pack(name);
                 objects::unlink_pack_later(&self.files, &self.refs, name)
             })?;
-            // Whoever waits is let in: the lock is not a fair one.
+            // A thread that waits gets its turn: the lock is not a fair one.
             if self.waiting.load(Relaxed) > 0 {
                 thread::sleep(PAUSE);
             }

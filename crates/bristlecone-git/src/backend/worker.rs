@@ -1,5 +1,4 @@
-//! What is done beside appends: what grouped appends are owed is synced, packs are folded, and files that are no longer
-//! needed are removed.
+//! Maintenance beside appends: the worker's thread syncs what grouped appends deferred, repacks, and empties the trash.
 
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use super::{
 
 /// How long files that are no longer needed wait to be removed.
 const TIDY_PAUSE: Duration = Duration::from_secs(1);
-/// When so many files are no longer needed, the worker removes them; whoever appends, too, when there are more than that.
+/// Files in the trash from which on the worker empties it, and beyond which an append helps.
 const LEFT_SOON: usize = 16;
 const LEFT_MAX: usize = 256;
 
@@ -37,8 +36,8 @@ impl OpenRepository {
         }
     }
 
-    /// Sees to files that are no longer needed: they are removed when it is quiet, since whoever makes files waits for
-    /// whoever removes some, or while there are many. What cannot be removed is tried again by a later opening.
+    /// Has the trash emptied: when it is quiet, since a process that makes files waits for one that removes some, or at once
+    /// while there is much. What cannot be removed is tried again by a later opening.
     pub(super) fn empty_trash_soon(&self) {
         match self.refs.trash_len() {
             left if left > LEFT_MAX || !self.options.background => _ = self.refs.empty_trash(2),

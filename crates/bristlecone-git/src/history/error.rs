@@ -15,15 +15,15 @@ pub enum TransferError {
     /// An object is missing or damaged.
     #[error("{0}")]
     Missing(Box<Missing>),
-    /// What is to be transferred cannot be kept where it is to go.
+    /// The destination cannot keep an object or ref.
     #[error("{what} cannot be kept: {reason}")]
     Refused {
-        /// What: an object with where it was met, a ref.
+        /// The object, with where it was met, or the ref.
         what: String,
         /// Why not.
         reason: String,
     },
-    /// No repository where one was looked for.
+    /// There is no repository at a path.
     #[error("{path}: there is no Git repository here")]
     NoRepository {
         /// Where.
@@ -62,7 +62,7 @@ pub struct Missing {
     pub kind: Kind,
     /// Its id.
     pub oid: Oid,
-    /// What is wrong with it; `None` if it is not there.
+    /// What is wrong with it; `None` if it is absent.
     pub damage: Option<String>,
     /// What leads to it.
     pub from: Origin,

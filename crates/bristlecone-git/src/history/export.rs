@@ -39,13 +39,13 @@ mod native_walk;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ExportOptions {
-    /// Which refs: full names, globs such as `refs/heads/*`, or short names of tags and branches; none: all.
+    /// Which refs: full names, globs such as `refs/heads/*`, or short names of tags and branches; empty: all.
     pub refs: Vec<String>,
     /// Whether a repository that is made has no working tree. One whose name ends in `.git` never has.
     pub bare: bool,
-    /// Whether refs move even if what they hold is let go of, or is checked out.
+    /// Whether refs move even if they drop commits, or are checked out.
     pub force: bool,
-    /// The hash of a repository that is made from a store of the format `native`; SHA-1 unless said otherwise.
+    /// The hash of a repository that is made from a store of the format `native`; SHA-1 by default.
     pub algorithm: Option<Algorithm>,
     /// A folder for a scratch file, for histories that are larger than memory. Nothing stays in it.
     pub scratch: Option<Arc<dyn Storage>>,
@@ -78,7 +78,7 @@ pub struct ExportReport {
     pub shallow: Vec<Oid>,
 }
 
-/// Writes the history of a store into a repository, which is made where there is none.
+/// Writes the history of a store into a repository, which is made if it is absent.
 ///
 /// Objects come first and are made durable, then refs move. A ref that exists moves only forward, and not while it is
 /// checked out, unless [`ExportOptions::force`] is set; those below `refs/remotes/` always follow.
@@ -151,7 +151,7 @@ fn from_git(
         walker,
         scratch,
         skip: false,
-        // They were, when they came, and records have checksums.
+        // The import verified them, and records have checksums.
         verify: false,
     };
     pipeline::run(job, &meters, &mut IntoPacks::new(git.algorithm(), to), progress)

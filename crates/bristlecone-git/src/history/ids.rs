@@ -19,7 +19,7 @@ pub(crate) struct Ids {
     ids: Table,
     width: usize,
     shards: Vec<Shard>,
-    // Whoever does not know it cannot choose ids that collide.
+    // A user who does not know it cannot choose ids that collide.
     key: (u64, u64),
 }
 

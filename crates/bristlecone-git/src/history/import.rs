@@ -41,11 +41,11 @@ mod refs;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ImportOptions {
-    /// Which refs: full names, globs such as `refs/heads/*`, or short names of tags and branches; none: all.
+    /// Which refs: full names, globs such as `refs/heads/*`, or short names of tags and branches; empty: all.
     pub refs: Vec<String>,
-    /// Whether what does not depend on missing objects comes when some are missing.
+    /// Whether missing objects, and what leads to them, are left out and the rest is imported.
     pub skip_missing: bool,
-    /// Whether refs move even if what they hold is let go of.
+    /// Whether refs move even if they drop commits.
     pub force: bool,
     /// A folder for a scratch file, for histories that are larger than memory. Nothing stays in it.
     pub scratch: Option<Arc<dyn Storage>>,
@@ -70,11 +70,11 @@ pub struct ImportReport {
     pub counts: Counts,
     /// The refs, in order of names.
     pub refs: Vec<MovedRef>,
-    /// Refs that stay behind.
+    /// Refs that were left out.
     pub left_out: Vec<LeftOut>,
     /// Objects that are missing or damaged, at most 10,000 of them.
     pub missing: Vec<Missing>,
-    /// How many more are.
+    /// How many more are missing.
     pub missing_more: u64,
     /// Commits whose parents were never fetched into the repository.
     pub shallow: Vec<Oid>,
@@ -224,7 +224,7 @@ fn parents_of(from: &Repository, deeper: &[Oid]) -> Result<Vec<(String, Oid)>, T
     Ok(tips)
 }
 
-/// What is to be brought.
+/// The refs that an import takes.
 struct Wanted {
     // Refs that name objects, and those that name refs.
     tips: Vec<(String, Oid)>,
@@ -251,7 +251,7 @@ impl Wanted {
 }
 
 const HEAD: &str = "HEAD";
-/// A store of less than so many bytes has no object.
+/// A store of fewer bytes has no object.
 const EMPTY_BYTES: u64 = 1 << 16;
 
 /// Returns what a store has, unless it has no refs and no objects.
@@ -261,7 +261,7 @@ fn presence(backend: &Arc<dyn Backend>, scratch: &Scratch) -> Result<Option<Pres
     Ok((!empty).then(|| PresenceIndex::new(backend.clone(), scratch)))
 }
 
-/// Moves the refs, and says what came of it all.
+/// Moves the refs, and returns the report.
 fn finish<F: Format>(
     from: &Repository,
     repo: &Repo<F>,
@@ -271,7 +271,7 @@ fn finish<F: Format>(
     options: &ImportOptions,
 ) -> Result<ImportReport, TransferError> {
     let (mut refs, mut left_out, mut head) = (BTreeMap::new(), Vec::new(), None);
-    // Tips beyond those of refs are parents that came later; without all of them, what was noted of them stays.
+    // Tips beyond those of refs are parents that were fetched later; unless all of them came, the note stays.
     let whole = outcome.tips.iter().skip(wanted.tips.len()).all(Result::is_ok);
     let deeper = if whole { deeper } else { &[] };
     for ((name, oid), tip) in wanted.tips.iter().zip(outcome.tips) {
@@ -282,11 +282,11 @@ fn finish<F: Format>(
         }
     }
     for (name, to) in &wanted.symbolic {
-        // One that leads nowhere is kept as it is: Git keeps it, too.
+        // Git keeps a symbolic ref that leads nowhere, too.
         refs.insert(name.clone(), RefTarget::Symbolic(to.clone()));
     }
     note_shallow(&**repo.backend(), &outcome.shallow, deeper)?;
-    // What a repository has checked out is Git's to say.
+    // In a repository Git decides what is checked out.
     let free = repo.backend().capabilities().git.is_none() && head_is_free(repo)?;
     let held = options.layout.as_ref().map(HeldRefs::of).transpose()?.unwrap_or_default();
     let moved = refs::update(repo, &refs, options.force, &held)?;
@@ -302,7 +302,7 @@ fn finish<F: Format>(
     })
 }
 
-/// Notes in the store which commits have parents that were never fetched.
+/// Notes in the store which commits are shallow: their parents were never fetched.
 fn note_shallow(backend: &dyn Backend, shallow: &[(Oid, ObjRef)], deeper: &[Oid]) -> Result<(), TransferError> {
     if shallow.is_empty() && deeper.is_empty() {
         return Ok(());

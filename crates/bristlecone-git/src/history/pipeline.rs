@@ -28,14 +28,14 @@ pub(super) mod writer;
 
 /// Stack of the reading thread: it follows directories into each other.
 const STACK_BYTES: usize = 32 << 20;
-/// How often the caller is told how far it is.
+/// How often the caller's progress is called.
 const TELL_EVERY: Duration = Duration::from_millis(100);
 
 /// What is to be transferred.
 pub(crate) struct TransferJob<'a, O, F> {
     pub(crate) objects: &'a O,
     pub(crate) algorithm: Algorithm,
-    /// Names and ids of refs.
+    /// Names and ids of the refs to transfer.
     pub(crate) tips: &'a [(String, Oid)],
     pub(crate) shallow: &'a HashSet<Oid>,
     pub(crate) existing: &'a dyn Existing,

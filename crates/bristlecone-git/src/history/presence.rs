@@ -1,4 +1,4 @@
-//! Which objects a store that is not empty has: asked of it, and once many were asked for, found in one pass.
+//! Which objects a store that is not empty has: searched for one by one, and after many misses listed in one pass.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,8 +9,7 @@ use crate::history::{
     table::{Scratch, Table},
 };
 
-/// After so many questions whose answer was no, all objects are listed. To look for what is not there takes a search
-/// in each of a store's segments.
+/// Misses after which all objects are listed: a miss takes a search in each of a store's segments.
 const MISSES_MAX: u32 = 2_000;
 
 /// The objects of a store as it was when the transfer began.
@@ -40,7 +39,7 @@ impl PresenceIndex {
         Self { backend, snapshot, scratch: scratch.clone(), lookups: Mutex::default() }
     }
 
-    /// Returns where an object is; `None` if there is none, or none of this kind, or it is damaged.
+    /// Returns where an object is; `None` if it is absent, of another kind, or damaged.
     pub(crate) fn find(&self, kind: Option<Kind>, oid: &Oid) -> Result<Option<Location>> {
         let mut lookups = self.lookups.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let hint = match &lookups.all {

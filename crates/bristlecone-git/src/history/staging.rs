@@ -9,29 +9,29 @@ use bristlecone::{
 
 use crate::history::presence::PresenceIndex;
 
-/// A batch is appended when it has so many bytes.
+/// Bytes of a batch from which on it is appended.
 const BATCH_BYTES: usize = 8 << 20;
-/// Marks a place in a batch, whose number follows.
+/// The bit that marks an offset in a batch, whose number follows.
 const IN_BATCH: u64 = 1 << 63;
 
 /// What was put and not appended yet, over a backend.
 pub(crate) struct Staging {
     pub(crate) backend: Arc<dyn Backend>,
-    // Nothing leads to what is put, until all of it is: the snapshot keeps it.
+    // No ref leads to what was put until all of it was: the snapshot keeps a sweep from dropping it.
     pub(crate) snapshot: Arc<dyn Snapshot>,
     batch: RefCell<Batch>,
     buffer: RefCell<Vec<u8>>,
-    // Where the batches begin that were appended.
+    // Locations at which the appended batches begin.
     bases: Vec<Location>,
-    /// Asked for each object before it is put, where some may be there already.
+    /// Searched for each object before it is put, where the store may have some already.
     presence: Option<PresenceIndex>,
 }
 
-/// Where an object is: a location, or a place in one of the pool's batches, which has its location later.
+/// Where an object is: a location, or an offset in one of the staged batches, whose location is known later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StagedLocation(pub(crate) u64);
 
-/// Places by number, in pieces, so that growing never takes twice the memory.
+/// Staged locations by number, in pieces, so that growing never takes twice the memory.
 #[derive(Debug, Default)]
 pub(crate) struct StagedLocations(Vec<Box<[StagedLocation; PLACES]>>);
 
@@ -58,7 +58,7 @@ impl Staging {
         Self { backend, snapshot, batch: RefCell::default(), buffer: RefCell::default(), bases: Vec::new(), presence }
     }
 
-    /// Returns what to remember of a location that the pool gave.
+    /// Returns what to remember of a location that the sink gave.
     pub(crate) fn staged(&self, at: Location) -> StagedLocation {
         match at.pending_offset() {
             Some(offset) => StagedLocation(IN_BATCH | (self.bases.len() as u64) << 32 | offset),
@@ -66,7 +66,7 @@ impl Staging {
         }
     }
 
-    /// Returns the location that a place has now.
+    /// Returns the location that stands for it now.
     pub(crate) fn location(&self, place: StagedLocation) -> Location {
         if place.0 & IN_BATCH == 0 || place.0 == u64::MAX {
             return Location(place.0);
@@ -83,7 +83,7 @@ impl Staging {
         StagingSink(self)
     }
 
-    /// Appends what waits, if it is much, or if so much more would make it so.
+    /// Appends the batch if it is full, or if `coming` more bytes would make it much too large.
     pub(crate) fn append_if_full(&mut self, coming: usize) -> Result<()> {
         let waiting = self.batch.get_mut().bytes().len();
         if waiting >= BATCH_BYTES || (waiting > 0 && waiting + coming > 4 * BATCH_BYTES) {
@@ -92,7 +92,7 @@ impl Staging {
         Ok(())
     }
 
-    /// Appends what waits.
+    /// Appends the batch.
     pub(crate) fn append(&mut self) -> Result<()> {
         let batch = std::mem::take(self.batch.get_mut());
         if batch.is_empty() {
@@ -103,7 +103,7 @@ impl Staging {
         Ok(())
     }
 
-    /// Appends what waits and makes everything durable.
+    /// Appends the batch and makes everything durable.
     pub(crate) fn flush(&mut self) -> Result<()> {
         self.append()?;
         self.backend.flush()
@@ -130,7 +130,7 @@ impl Source for Staging {
 }
 
 impl Staging {
-    /// Copies an object out of the batch: the batch goes on growing meanwhile.
+    /// Copies an object out of the batch, which goes on growing meanwhile.
     fn waiting(&self, at: &ObjRef) -> Option<Object<'static>> {
         let batch = self.batch.borrow();
         let offset = at.at.pending_offset().or_else(|| {
@@ -144,7 +144,7 @@ impl Staging {
     }
 }
 
-/// Puts objects into a pool.
+/// Puts objects into the batch.
 pub(crate) struct StagingSink<'p>(&'p Staging);
 
 impl Sink for StagingSink<'_> {

@@ -27,7 +27,7 @@ const HARMLESS_EXTENSIONS: [&[u8]; 6] =
 
 /// The folders of a repository.
 ///
-/// The environment is not asked: `GIT_DIR` and its like have no say here.
+/// The environment does not count: `GIT_DIR` and variables like it are not read.
 #[derive(Clone, Debug)]
 pub struct Layout {
     /// The folder of `HEAD` and of the index: of this working tree alone, where there are several.

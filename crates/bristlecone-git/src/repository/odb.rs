@@ -1,11 +1,11 @@
 //! The object database: loose objects, packs and alternates.
 //!
-//! An object is looked for in the packs, then among the loose ones, then in the same way in each alternate. What is
-//! nowhere is looked for once more after the folders of packs were listed again, where they may have changed: other
-//! processes add packs and fold them. A damaged copy is no answer as long as there is a sound one.
+//! An object is looked for in the packs, then among the loose ones, then in the same way in each alternate. If it is nowhere, the folders
+//! of packs that may have changed are listed again and searched once more: other processes add packs and repack them. A
+//! damaged copy is no answer as long as there is a whole one.
 //!
-//! The bytes of an object are what the packs say. Whether they hash to its id is for [`Odb::check`] to find, for whoever
-//! has not seen to it before.
+//! The bytes of an object are what the packs say. Whether they hash to its id is for [`Odb::check`] to
+//! find, for a caller that does not know it yet.
 
 use std::collections::HashSet;
 use std::io;
@@ -158,7 +158,7 @@ impl Odb {
     pub fn each_oid(&self, each: &mut dyn FnMut(Oid) -> Result<()>) -> Result<()> {
         self.refresh()?;
         self.broken()?;
-        // Large packs are asked whether they have an object, small ones are too many for that.
+        // Each large pack is searched for an object; there are too many small ones for that.
         let mut large: Vec<Arc<Pack>> = Vec::new();
         let mut in_small: HashSet<Oid> = HashSet::new();
         for folder in &self.folders {

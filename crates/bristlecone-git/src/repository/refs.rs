@@ -46,7 +46,7 @@ pub struct Refs {
     packed: PackedCache,
     // Git's HEAD as it was read last.
     head: Mutex<Option<(Stat, Option<RefTarget>)>>,
-    // Files that nobody needs any more.
+    // Files that are no longer needed, under the names that they wait with to be removed.
     trash: Mutex<Vec<String>>,
     // Files of refs that this process wrote and has not synced, by their paths.
     unsynced: Mutex<HashMap<String, Arc<dyn StorageFile>>>,

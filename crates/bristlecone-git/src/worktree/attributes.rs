@@ -12,7 +12,7 @@ use super::glob::Glob;
 /// How deep macros of attributes may lie in each other.
 const MACROS_DEEP_MAX: usize = 8;
 
-/// What is said of one attribute.
+/// What a line says of one attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum AttributeState {
     /// `attribute`

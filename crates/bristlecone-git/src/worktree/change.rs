@@ -51,5 +51,5 @@ pub struct Followed {
     pub failed: Vec<(Vec<u8>, String)>,
 }
 
-/// Gives the bytes of a file or link in the tree of the commit, by path; `None` where there is none.
+/// Gives the bytes of a file or link in the tree of the commit, by path; `None` where nothing is bound.
 pub type ReadFile<'a> = &'a mut dyn FnMut(&[u8]) -> Result<Option<Vec<u8>>>;

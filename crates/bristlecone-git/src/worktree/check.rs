@@ -82,7 +82,7 @@ impl Checks<'_> {
             }
         }
         if after.kind == EntryKind::Link && self.view.settings.bool("core.symlinks") == Some(false) {
-            return Err("it is a link, and core.symlinks says that there are none here".to_owned());
+            return Err("it is a link, and core.symlinks says that there are no links here".to_owned());
         }
         Ok(())
     }

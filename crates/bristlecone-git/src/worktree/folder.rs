@@ -177,7 +177,7 @@ impl Top {
         }
         match unlinkat(&folder, name, AtFlags::REMOVEDIR) {
             Ok(()) | Err(Errno::NOENT) => Ok(true),
-            // A folder that cannot go harms nobody: Git does not know of empty ones.
+            // A folder that stays does no harm: Git does not know of empty ones.
             Err(_) => Ok(false),
         }
     }
@@ -195,7 +195,7 @@ impl Top {
             put_file(&folder, &hidden, (name, new), kind, bytes)
         };
         if written.is_err() {
-            // What is wrong was said; the hidden file may not even be there.
+            // The caller gets the first error; the hidden file may not even be there.
             let _ = unlinkat(&folder, &hidden[..], AtFlags::empty());
         }
         written
@@ -257,7 +257,7 @@ fn put_file(
     file.write_all(bytes)?;
     let before = stat_of(&fstat(&file)?);
     put_in_place(folder, hidden, name, new)?;
-    // The move gave it a new time of change. If anything else is different, somebody wrote to it: with the times from
+    // The move gave it a new time of change. If anything else is different, another process wrote to it: with the times from
     // before, Git reads it again.
     let after = stat_of(&fstat(&file)?);
     Ok(if (after.mtime, after.bytes) == (before.mtime, before.bytes) { after } else { before })

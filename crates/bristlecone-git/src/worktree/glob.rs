@@ -4,7 +4,7 @@
 
 /// A pattern. `*` and `?` stand for no slash; `**/` stands for any folders, `/**` for all below.
 ///
-/// A pattern that is broken (a set that does not end, a class that nobody knows, a backslash at the end) matches nothing.
+/// A pattern that is broken (a set that does not end, an unknown class, a backslash at the end) matches nothing.
 #[derive(Debug)]
 pub(super) struct Glob {
     // What the text begins with; the parts come behind it.

@@ -1,7 +1,7 @@
 //! Patterns of paths that are left out: `.gitignore` and its like.
 //!
-//! One [`Patterns`] is one file of them. Which files count, and in which order, is for whoever walks the folders: what is
-//! below a folder that is ignored is ignored, too, whatever a pattern says of it, so nobody asks for that.
+//! One [`Patterns`] is one file of them. Which files count, and in which order, the caller that walks the folders decides.
+//! What is below an ignored folder is ignored, too, whatever a pattern says of it, so the caller does not ask for that.
 //!
 //! Source: Git's documentation, `gitignore`.
 
@@ -77,7 +77,7 @@ impl Patterns {
         self.patterns.push(Pattern { glob, whole, folders_alone, negated });
     }
 
-    /// Whether there are none.
+    /// Whether there are no patterns.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.patterns.is_empty()

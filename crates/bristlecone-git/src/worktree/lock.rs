@@ -31,7 +31,7 @@ pub(super) struct IndexLock {
 }
 
 impl IndexLock {
-    /// Takes the lock of the index in the folder of `storage`, waiting for others for so many milliseconds at most.
+    /// Takes the lock of the index in the folder of `storage`, waiting for other processes for `wait_ms` milliseconds at most.
     pub(super) fn take(storage: Arc<dyn Storage>, wait_ms: u64) -> Result<Self> {
         let files = Files::new(storage);
         let began = Instant::now();
@@ -69,7 +69,7 @@ impl IndexLock {
 impl Drop for IndexLock {
     fn drop(&mut self) {
         if !self.done {
-            // Nobody could be told; the next who wants the lock is.
+            // There is no caller to tell; the next process that wants the lock learns of it.
             let _ = self.files.remove(LOCK);
         }
     }

@@ -11,11 +11,11 @@ use bristlecone::Result;
 use super::settings::Settings;
 use crate::repository::layout::{Layout, expanded};
 
-/// Returns the folder or file of a repository that belongs to somebody else, and the number of that user, unless the
+/// Returns the folder or file of a repository that belongs to another user, and the number of that user, unless the
 /// settings of the user or of the machine say that the repository is safe (`safe.directory`).
 ///
-/// As with Git, what counts is the owner of the working tree, of its `.git`, and of the folder that has `HEAD`. Who
-/// came by `sudo` is trusted with what was their own before.
+/// As with Git, what counts is the owner of the working tree, of its `.git`, and of the folder that has `HEAD`. A user who came by `sudo` is trusted with what was theirs
+/// before.
 ///
 /// # Errors
 /// As [`Settings::of`].

@@ -17,7 +17,7 @@ pub enum Submodule {
     At(Oid),
     /// Without a commit.
     Unborn,
-    /// One that this cannot hold: why.
+    /// One that the repository cannot hold: why.
     Unfit(String),
 }
 

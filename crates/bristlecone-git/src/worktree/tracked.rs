@@ -1,4 +1,4 @@
-//! What the index has, for those who only look.
+//! What the index has, for callers that only read it.
 
 use std::path::{Path, PathBuf};
 

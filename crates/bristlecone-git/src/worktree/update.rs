@@ -26,7 +26,8 @@ pub struct Update {
 }
 
 impl Update {
-    /// Locks the index of the working tree, waiting for others for so many milliseconds at most, and reads it.
+    /// Locks the index of the working tree, waiting for other processes for `wait_ms` milliseconds at most, and
+    /// reads it.
     ///
     /// # Errors
     /// [`Refusal::Whole`] for a bare repository, an index that is not understood, conflicts, and a merge that is under
@@ -72,7 +73,7 @@ impl Update {
         Ok(())
     }
 
-    /// Writes files and index, once the commit is made. What cannot be written is told, and the rest is.
+    /// Writes files and index, once the commit is made. The result names what cannot be written; all else is written.
     ///
     /// `synced`: the index is durable at the end.
     ///

@@ -13,6 +13,7 @@ mod odb;
 mod pack;
 mod processes;
 mod repack;
+mod seam;
 mod shared;
 mod sim;
 mod sims;

@@ -13,7 +13,7 @@ const MAGIC: &str = "bristlecone-journal 1";
 /// Names or ids in one line.
 const WORDS_MAX: usize = 64;
 
-/// What a ref holds, or that there is none.
+/// What a ref holds; `None` if there is no such ref.
 pub(crate) type Value = Option<RefTarget>;
 
 /// One thing that happened and is not durable.

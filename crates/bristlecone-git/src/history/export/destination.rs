@@ -22,6 +22,7 @@ use crate::{
         files::{Files, passing_name},
         layout::Layout,
         pack::BuiltPack,
+        shallow::SHALLOW_FILE,
     },
     worktree::HeldRefs,
 };
@@ -52,7 +53,6 @@ impl Destination {
                     return Err(TransferError::refused(what, "it holds something else"));
                 }
                 let bare = bare || path.extension().is_some_and(|ending| ending == "git");
-                fs::create_dir_all(path).map_err(|source| Error::io(path.display().to_string(), source))?;
                 (Layout::init(path, bare, algorithm.unwrap_or_default())?, true)
             }
             Err(error) => return Err(error.into()),
@@ -88,7 +88,7 @@ impl Destination {
         Ok(())
     }
 
-    /// Notes commits whose parents are not there, as Git notes them.
+    /// Lists commits whose parents the repository does not have, as Git does.
     pub(crate) fn write_shallow(&self, shallow: &[Oid]) -> Result<(), TransferError> {
         if shallow.is_empty() {
             return Ok(());
@@ -96,7 +96,7 @@ impl Destination {
         let mut all: Vec<String> = self.repository.shallow.iter().chain(shallow).map(Oid::to_string).collect();
         all.sort_unstable();
         all.dedup();
-        self.replace("shallow", (all.join("\n") + "\n").as_bytes())
+        self.replace(SHALLOW_FILE, (all.join("\n") + "\n").as_bytes())
     }
 
     fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), TransferError> {
@@ -151,7 +151,7 @@ impl Destination {
         Ok(moved)
     }
 
-    /// Writes the refs of a repository that nobody knows yet, all at once.
+    /// Writes the refs of a repository that was made just now, all at once.
     fn write_refs(
         &self,
         wanted: &BTreeMap<String, RefTarget>,
@@ -180,8 +180,8 @@ impl Destination {
         Ok(wanted.keys().map(|name| MovedRef { name: name.clone(), state: RefState::New }).collect())
     }
 
-    /// Whether a ref's new value is a commit that descends from its present one. The newest commits are looked at
-    /// first, and none far older than the one that is looked for.
+    /// Whether a ref's new value is a commit that descends from its present one. The search goes through the
+    /// newest commits first, and not far beyond the age of the one that it looks for.
     fn forward(&self, from: &RefTarget, to: &RefTarget) -> Result<bool, TransferError> {
         let (RefTarget::Object(from), RefTarget::Object(to)) = (from, to) else { return Ok(false) };
         let width = self.repository.algorithm().oid_bytes();

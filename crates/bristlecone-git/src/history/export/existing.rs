@@ -22,7 +22,7 @@ use crate::{
     repository::odb::Odb,
 };
 
-/// Returns what refs lead to. `each`: all objects are asked for one by one, and those count that are there.
+/// Returns what refs lead to. `each`: every object is searched for in the repository, also one that no ref leads to.
 pub(crate) fn of(
     repository: &Repository,
     made: bool,
@@ -54,7 +54,7 @@ pub(crate) fn of(
         }
     }
     graph.follow(odb, &mut bounds)?;
-    // What is damaged there is written again.
+    // Damaged commits are written again.
     let missing = graph.take_missing().into_iter().map(|(number, _)| number).collect();
     let commits = graph.into_ids();
     for root in roots.into_iter().filter(|_| !each) {
@@ -67,7 +67,7 @@ pub(crate) fn of(
 /// What refs of a repository lead to: its commits, and the directories and values of those that refs name. Older ones
 /// may be written a second time; Git takes either.
 pub(crate) struct RepositoryExisting {
-    // Asked for each object, if what comes was not told apart by commits before.
+    // Searched for each object, if commits do not tell which objects are new.
     odb: Option<Arc<Odb>>,
     commits: Ids,
     missing: HashSet<u32>,

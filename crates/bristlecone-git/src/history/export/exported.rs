@@ -10,10 +10,10 @@ use crate::history::{
     table::{Scratch, Table},
 };
 
-/// Native ids have so many bytes, as those of SHA-256.
+/// An algorithm whose ids are as long as native ones.
 pub(super) const NATIVE: Algorithm = Algorithm::Sha256;
 
-/// Commits that were imported from where they are to go: by native ids.
+/// Commits that the destination has, by native ids.
 pub(crate) struct Exported {
     natives: Ids,
     gits: Table,

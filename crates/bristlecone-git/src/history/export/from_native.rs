@@ -1,7 +1,7 @@
 //! Out of a store of the format `native`: Git's bytes of every object, made again.
 //!
 //! As trees of Git are walked, newest first, each compared with the version of the same path that was made before:
-//! what differs between two directories is told by the format, and their bytes are spliced.
+//! the format tells what differs between two directories, and that is spliced into the bytes.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -74,7 +74,7 @@ pub(crate) fn run(
         objects: &objects,
         algorithm: NATIVE,
         tips: job.tips,
-        // Whose parents are not in the store has none there.
+        // A commit whose parents are not in the store has no parents there.
         shallow: &HashSet::new(),
         existing: &exported,
         commits: Ids::new(width, job.scratch),

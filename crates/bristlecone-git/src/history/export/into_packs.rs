@@ -22,7 +22,7 @@ use crate::{
     repository::pack::{Builder, Compression, delta},
 };
 
-/// A pack is ended when it has so many bytes. It is made in memory.
+/// Bytes from which on a pack is ended. It is made in memory.
 const PACK_BYTES: u64 = 48 << 20;
 /// How many deltas are in a row at most.
 const CHAIN_MAX: u8 = 40;

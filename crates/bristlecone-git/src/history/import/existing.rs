@@ -23,7 +23,7 @@ use crate::history::{
 /// What a store of the format `git` has.
 pub(crate) struct GitExisting {
     repo: Repo<Git>,
-    // `None` if nothing is there, so that nobody need ask.
+    // `None` if the store is empty, so that a search is needless.
     presence: Option<PresenceIndex>,
     closed: bool,
     // Commits that refs lead to.
@@ -70,7 +70,7 @@ impl Existing for GitExisting {
         if self.find(Kind::Commit, oid)?.is_none() {
             return Ok(false);
         }
-        // Where a crash can lose some of what was written and keep the rest, only refs tell what is whole.
+        // Where a crash can lose some of what was written and keep the rest, only refs tell what is complete.
         Ok(self.closed || self.reachable()?.contains(oid))
     }
 
@@ -96,7 +96,7 @@ impl NativeExisting {
         Self { snapshot: backend.snapshot(&[]), known, width: Bound::width(native), stale: AtomicBool::new(false) }
     }
 
-    /// Whether the derived files told of something that is not there.
+    /// Whether the derived files list an object that the store does not have.
     pub(crate) fn is_stale(&self) -> bool {
         self.stale.load(Relaxed)
     }

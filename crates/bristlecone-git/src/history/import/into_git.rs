@@ -111,7 +111,7 @@ impl HistoryWriter for IntoGit {
             places.push(at);
             above = above.max(generation);
         }
-        // Parents that were never fetched have no place.
+        // Parents that were never fetched have no location.
         places.resize(1 + decoded.parents.len(), Location::NONE);
         let generation = u64::from(above) + 1;
         let at = self.staging.sink().put(Kind::Commit, *commit.oid, commit.raw, &places, &[generation]);

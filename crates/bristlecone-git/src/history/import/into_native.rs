@@ -261,7 +261,7 @@ impl HistoryWriter for IntoNative {
         if own || commit.shallow || again.map_or(true, |(_, bytes)| bytes != commit.raw) {
             decoded.headers.push((RAW_HEADER.to_vec(), commit.raw.to_vec()));
         }
-        // Before places are asked for, which an append would change.
+        // Before locations are taken, which an append would change.
         self.staging.append_if_full(commit.raw.len())?;
         decoded.tree = self.object(false, commit.tree)?.0.into();
         decoded.parents.clear();

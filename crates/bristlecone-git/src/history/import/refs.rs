@@ -1,4 +1,4 @@
-//! Moving refs, at the end of a transfer.
+//! The moves of a store's refs, at the end of an import.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -16,7 +16,7 @@ use crate::{
 /// How many commits are looked at to find an ancestor.
 const ANCESTORS_MAX: usize = 50_000_000;
 
-/// Moves refs of a store, but for those that are `held`; durable when it returns.
+/// Moves refs of a store, but for those that are checked out; durable when it returns.
 pub(crate) fn update<F: Format>(
     repo: &Repo<F>,
     wanted: &BTreeMap<String, RefTarget>,
@@ -59,7 +59,7 @@ pub(crate) fn append(backend: &dyn Backend, moves: Vec<RefMove>) -> Result<(), T
     Ok(backend.flush()?)
 }
 
-/// Whether nothing is let go of when a ref moves: it names a commit, and will name one that descends from it.
+/// Whether a move drops no commit: the ref names a commit, and will name one that descends from it.
 fn forward<F: Format>(repo: &Repo<F>, from: &RefTarget, to: &RefTarget) -> Result<bool, TransferError> {
     let (RefTarget::Object(from), RefTarget::Object(to)) = (from, to) else { return Ok(false) };
     for at in [from, to] {
@@ -71,7 +71,7 @@ fn forward<F: Format>(repo: &Repo<F>, from: &RefTarget, to: &RefTarget) -> Resul
     is_ancestor(repo, from, to)
 }
 
-/// Whether a commit is an ancestor of another one; histories may be cut off.
+/// Whether a commit is an ancestor of another one; histories may be shallow.
 fn is_ancestor<F: Format>(repo: &Repo<F>, ancestor: &ObjRef, descendant: &ObjRef) -> Result<bool, TransferError> {
     if repo.backend().list_refs(SHALLOW)?.is_empty() && repo.backend().capabilities().metadata_words {
         return Ok(repo.is_ancestor(repo.commit_id(*ancestor), repo.commit_id(*descendant))?);

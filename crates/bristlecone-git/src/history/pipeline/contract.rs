@@ -1,4 +1,5 @@
-//! What takes part in a transfer: who walks trees, who writes, what knows what is there already, and how a thread stops.
+//! The parts of a transfer: what walks trees, what writes, what knows the objects that exist already, and how a thread
+//! stops.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -32,10 +33,10 @@ pub(crate) trait Walker {
     /// Returns the number of an object that was met before.
     fn known(&self, oid: &Oid) -> Result<Option<u32>, Stopped>;
 
-    /// Gives an object a number that is not to be had.
+    /// Gives a missing object a number.
     fn missing(&mut self, kind: Kind, oid: &Oid, damage: Option<String>, from: Origin) -> Result<u32, Stopped>;
 
-    /// Sends a commit that is where the rest is to go.
+    /// Sends a commit that the destination has.
     fn commit_existing(&mut self, number: u32, oid: &Oid) -> Result<(), Stopped>;
 
     /// Sends a commit.
@@ -58,15 +59,15 @@ pub(crate) struct OutgoingCommit {
     pub(crate) shallow: bool,
 }
 
-/// What is where the rest is to go.
+/// What the destination has already.
 pub(crate) trait Existing: Sync {
-    /// Returns where an object is; `None` if it is not there.
+    /// Returns where an object is; `None` if the destination does not have it.
     fn find(&self, kind: Kind, oid: &Oid) -> Result<Option<Location>, TransferError>;
 
-    /// Whether a commit is there, with all that it leads to; `number` is the one that it has.
+    /// Whether the destination has a commit, with all that it leads to; `number` is the one that it has.
     fn commit(&self, number: u32, oid: &Oid) -> Result<bool, TransferError>;
 
-    /// Whether an object that is there has all that it leads to there.
+    /// Whether a destination that has an object has all that it leads to.
     fn closed(&self) -> bool;
 
     /// Called for an object that had a number from the beginning, before that is used.
@@ -81,7 +82,7 @@ pub(crate) trait HistoryWriter: Send {
     fn commit(&mut self, commit: IncomingCommit<'_>) -> Result<Validity, TransferError>;
     fn commit_existing(&mut self, number: u32, oid: &Oid) -> Result<(), TransferError>;
     fn tag(&mut self, number: u32, oid: &Oid, raw: &[u8], target: Named) -> Result<Validity, TransferError>;
-    /// Makes an object of a value that is none by itself.
+    /// Makes an object of a value that was kept inline.
     fn whole(&mut self, number: u32) -> Result<(), TransferError>;
     /// Writes everything, durably.
     fn finish(&mut self) -> Result<(), TransferError>;
@@ -89,7 +90,7 @@ pub(crate) trait HistoryWriter: Send {
     fn named(&mut self, named: Named, oid: &Oid) -> Result<ObjRef, TransferError>;
 }
 
-/// Whether an object makes sense; what is wrong with it if not.
+/// Whether an object is valid; what is wrong with it if not.
 pub(crate) type Validity = Result<(), String>;
 
 /// A tree on its way.
@@ -133,7 +134,7 @@ impl From<Closed> for Stopped {
     }
 }
 
-/// What was done so far, for whoever watches.
+/// What was done so far, for the caller's progress.
 #[derive(Debug, Default)]
 pub(crate) struct Meters {
     pub(crate) commits_found: AtomicU64,

@@ -1,7 +1,6 @@
-//! The commits that are to be transferred, and their order.
-//!
-//! All are found first, by reading them once. What is kept of each is some dozens of bytes, so that a million commits
-//! fit; their own bytes are kept as long as they take little memory, else they are read again when their turn comes.
+//! The commits of a transfer, and their order.
+//! All are found first, by reading them once. The graph keeps some dozens of bytes of each, so that a million commits fit.
+//! It keeps their own bytes as long as they take little memory; others are read again when their turn comes.
 
 use std::collections::BinaryHeap;
 
@@ -27,7 +26,7 @@ pub(crate) enum CommitState {
     New,
     /// To be transferred, and taken as if it had no parents: they were never fetched.
     Shallow,
-    /// It is where the rest is to go, with all that it leads to.
+    /// The destination has it, with all that it leads to.
     Existing,
     /// Missing or damaged.
     Missing,
@@ -37,12 +36,12 @@ pub(crate) enum CommitState {
 #[derive(Debug)]
 pub(crate) struct Graph {
     pub(crate) ids: Ids,
-    // Numbers below were there before: they are `CommitState::Existing`.
+    // Commits with smaller numbers existed before: they are `CommitState::Existing`.
     first: u32,
     states: Vec<CommitState>,
     seconds: Vec<i64>,
     trees: Table,
-    // Where a commit's parents begin in `list`; `NONE` if it has none.
+    // Where a commit's parents begin in `list`; `NONE` if it has no parents.
     starts: Vec<u32>,
     list: Vec<u32>,
     kept: Vec<u8>,
@@ -54,18 +53,18 @@ pub(crate) struct Graph {
     missing: Vec<(u32, Missing)>,
 }
 
-/// What decides how far commits are followed.
+/// How far commits are followed.
 pub(crate) struct GraphBounds<'a> {
-    /// Whether a commit is where the rest is to go; asked for each once.
+    /// Whether the destination has a commit; called once for each.
     pub(crate) existing: &'a mut dyn FnMut(u32, &Oid) -> Result<bool, TransferError>,
     /// Commits whose parents were never fetched.
     pub(crate) shallow: &'a std::collections::HashSet<Oid>,
-    /// Told how many commits were found.
+    /// Called with the number of commits that were found.
     pub(crate) progress: &'a mut dyn FnMut(u64),
 }
 
 impl Graph {
-    /// Begins with commits that have numbers already, all of them there.
+    /// Begins with commits that have numbers already, all of which the destination has.
     pub(crate) fn new(ids: Ids, width: usize, scratch: &Scratch) -> Self {
         Self {
             first: ids.len(),
@@ -92,14 +91,14 @@ impl Graph {
         }
     }
 
-    /// Returns the root of a commit that is not there yet.
+    /// Returns the root of a commit that the destination does not have.
     pub(crate) fn tree(&self, number: u32) -> Result<Oid, TransferError> {
         let mut bytes = [0; Oid::BYTES_MAX];
         self.trees.read(number - self.first, &mut bytes[..self.width])?;
         Ok(Oid::new(&bytes[..self.width]).expect("ids have a valid length"))
     }
 
-    /// Returns the parents of a commit that is not there yet; those that are to be taken for its parents.
+    /// Returns the parents of a commit that the destination does not have, without those that were never fetched.
     pub(crate) fn parents(&self, number: u32) -> impl Iterator<Item = u32> + '_ {
         let start = number.checked_sub(self.first).map_or(NONE, |index| self.starts[index as usize]);
         let list = self.list.get(start as usize..).unwrap_or_default();
@@ -112,7 +111,7 @@ impl Graph {
         self.ids
     }
 
-    /// Takes those that are lost out.
+    /// Takes out the commits that are missing.
     pub(crate) fn take_missing(&mut self) -> Vec<(u32, Missing)> {
         std::mem::take(&mut self.missing)
     }
@@ -233,7 +232,7 @@ impl Graph {
         read_as(objects, &self.ids.oid(number)?, Kind::Commit, out)
     }
 
-    /// Returns the commits that are not there, newest first, and none before its children.
+    /// Returns the commits that the destination does not have, newest first, and each after its children.
     pub(crate) fn order(&self) -> Vec<u32> {
         let mut children = vec![0u32; self.states.len()];
         let index = |number: u32| (number - self.first) as usize;

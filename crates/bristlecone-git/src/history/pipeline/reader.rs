@@ -1,5 +1,5 @@
-//! The reading thread from its beginning to its end: commits are found, their trees walked, newest first, then the
-//! commits are sent, parents first, and at last tags.
+//! The thread that reads: it finds the commits, walks their trees, newest first, then sends the commits, parents first,
+//! and at last the tags.
 
 use std::{
     collections::{HashMap, HashSet},

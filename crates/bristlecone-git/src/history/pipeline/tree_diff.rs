@@ -37,7 +37,7 @@ pub(super) struct Middle {
     pub(super) old_bytes: std::ops::Range<usize>,
 }
 
-/// Whether two entries of one id lead to the same sort of object.
+/// Whether two entries of one id lead to the same kind of object.
 pub(super) fn same_sort(one: EntryKind, other: EntryKind) -> bool {
     let sort = |kind: EntryKind| (kind == EntryKind::Dir, kind == EntryKind::Foreign);
     sort(one) == sort(other)
@@ -64,9 +64,8 @@ pub(super) fn old_middle<'s>(
 }
 
 /// Finds the entries in which a tree differs from an older one, and where its entries start.
-///
-/// What both begin with is compared as bytes, and what they end with, too: from the first entry on that begins
-/// equally far from the end of both, and from where on all bytes are the same, they hold the same entries.
+/// The common beginnings and ends are found by comparing bytes. The common entries at the end are those from the first
+/// one on that begins equally far from the end of both trees within the common bytes.
 pub(super) fn differ(
     algorithm: Algorithm,
     old: Option<&KeptTree>,
@@ -191,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_tree_are_said_to_be_none() {
+    fn bytes_that_are_no_tree_are_refused() {
         let good = tree(&[(1, 1), (2, 2), (3, 3)]);
         let before = kept(good.clone());
         for length in 1..good.len() {

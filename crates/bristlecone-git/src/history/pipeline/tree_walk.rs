@@ -1,4 +1,4 @@
-//! The thread that reads: trees and values of commits, newest first, each object once.
+//! The walk through Git's trees: trees and values of commits, newest first, each object once.
 //!
 //! A tree is compared with the version of the same path that was read last, so that only what differs is looked at:
 //! the rest has its numbers already. Newest first is also the order in which Git packs objects, where an older
@@ -22,7 +22,7 @@ use crate::history::{
     },
 };
 
-/// The thread's state.
+/// A walk, with the numbers of all objects that it met.
 pub(crate) struct TreeWalk<'a, O> {
     pub(crate) objects: &'a O,
     pub(crate) algorithm: Algorithm,
@@ -32,7 +32,7 @@ pub(crate) struct TreeWalk<'a, O> {
     pub(crate) first: u32,
     pub(crate) sender: Sender,
     pub(crate) meters: &'a Meters,
-    /// Whether the rest comes without what is missing.
+    /// Whether missing objects are left out and the rest is transferred.
     pub(crate) skip: bool,
     // The commit whose tree is walked, and the path in it.
     commit: Option<Oid>,
@@ -238,8 +238,8 @@ impl<O: Objects> TreeWalk<'_, O> {
         for entry in git::raw_entries(self.algorithm, &raw[first..]).take(middle.new.len()) {
             let entry = entry.map_err(|source| broken(&source))?;
             let (kind, name) = (entry.kind(), entry.name);
-            // Both lists are in one order, so names that were passed do not come again, but where a directory and a
-            // file took turns; then the comparison is with nothing.
+            // Both lists are in one order, so a name that was passed does not come again, unless a directory became a file or
+            // the other way round; then there is nothing to compare with.
             let mut replaced = None;
             while let Some((before, number, bytes)) = gone.peek() {
                 match git_order((before, bytes.kind() == EntryKind::Dir), (name, kind == EntryKind::Dir)) {
@@ -298,7 +298,7 @@ impl<O: Objects> TreeWalk<'_, O> {
         Ok(number)
     }
 
-    /// Lets go of a directory that is not there any more.
+    /// Forgets a directory that the newer tree does not have.
     fn forget(&mut self, below: &mut HashMap<Box<[u8]>, Box<KeptTree>>, name: &[u8]) {
         if let Some(gone) = below.remove(name) {
             self.kept_bytes = self.kept_bytes.saturating_sub(gone.bytes());

@@ -1,7 +1,6 @@
-//! The thread that writes: it verifies what comes and gives it to where it goes.
-//!
-//! What is missing is known here alone: whatever leads to a missing object is missing, too, and is not written. So where
-//! an object is, all that it leads to is.
+//! The thread that writes: it verifies what comes and gives it to the destination.
+//! It alone knows what is missing: an object that leads to a missing one counts as missing, too, and is not written. So a
+//! destination that has an object has all that it leads to.
 
 use std::collections::{HashMap, HashSet};
 
@@ -21,10 +20,10 @@ use crate::{
     repository::hash::check_id,
 };
 
-/// How many missing objects are named.
+/// How many missing objects are listed, at most.
 const MISSING_MAX: usize = 10_000;
 
-/// What came of it.
+/// What came of a transfer.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) counts: Counts,
@@ -44,15 +43,15 @@ pub(super) struct WriteThread<'t, 'o, T, O> {
     skip: bool,
     verify: bool,
     outcome: Outcome,
-    // Numbers of what is missing, or leads to something missing; of that, one is remembered for each.
+    // Numbers of what is missing, or leads to something missing.
     missing: HashSet<u32>,
     missing_commits: HashSet<u32>,
     shallow: Vec<(Oid, u32)>,
-    // Why: numbers of `outcome.missing`, commits with the highest bit set.
+    // For each of those, the index in `outcome.missing` of an object that it leads to; commits have `OF_COMMITS` set.
     roots: HashMap<u64, usize>,
 }
 
-/// Sets apart the numbers of commits.
+/// Tells the numbers of commits from others.
 const OF_COMMITS: u64 = 1 << 32;
 
 impl<'t, 'o, T: HistoryWriter, O: Objects> WriteThread<'t, 'o, T, O> {
@@ -210,7 +209,7 @@ impl<'t, 'o, T: HistoryWriter, O: Objects> WriteThread<'t, 'o, T, O> {
         }
     }
 
-    /// Whether nothing of these is missing; then neither is what holds them.
+    /// Whether none of the children is missing; else what holds them counts as missing.
     fn whole(&mut self, key: u64, children: &[u32]) -> bool {
         if self.missing.is_empty() {
             return true;
@@ -237,7 +236,7 @@ impl<'t, 'o, T: HistoryWriter, O: Objects> WriteThread<'t, 'o, T, O> {
         })
     }
 
-    /// Notes an object that turned out to be damaged on its way; where it was met is looked up.
+    /// Notes an object that turned out to be damaged, and finds where in its commit it is.
     fn note_missing(
         &mut self,
         key: u64,

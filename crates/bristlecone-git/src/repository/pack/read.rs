@@ -40,7 +40,7 @@ pub struct Pack {
     algorithm: Algorithm,
     index: Index,
     data: RwLock<Option<Arc<Data>>>,
-    /// Whether whoever reads checks entries by their checksums, so that the digest need not be.
+    /// Whether the reader checks each entry by its checksum, so that the digest need not be checked.
     entries_only: bool,
 }
 
@@ -212,7 +212,7 @@ impl Pack {
 
     pub(crate) fn offset(&self, n: usize) -> Result<u64> {
         self.index.offset(n).ok_or_else(|| {
-            error::corrupt(self.index.file(), 0, Some(self.index.oid(n)), "the offset of this object is none")
+            error::corrupt(self.index.file(), 0, Some(self.index.oid(n)), "the offset of this object is invalid")
         })
     }
 

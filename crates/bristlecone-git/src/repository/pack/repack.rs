@@ -1,10 +1,10 @@
-//! Folding: one pack out of many.
+//! Repacking: one pack out of many.
 //!
 //! The objects of all packs are put in an order in which what is alike stands together: commits and tags by age, trees
 //! and contents by size, in steps of about a tenth, and by age within a step. Then they are written one after another:
 //!
 //! - a delta of a source stays the delta it is, byte for byte, since its base comes along and is written before it;
-//! - what is whole is tried as a delta against those written just before it (`fold/window.rs`);
+//! - what is whole is tried as a delta against those written just before it (`repack/window.rs`);
 //! - what finds no base is deflated, or copied if it is deflated already.
 //!
 //! The plan takes about 100 bytes of memory an object, the window what [`RepackOptions::window_bytes`] says; the pack goes to
@@ -87,7 +87,7 @@ pub fn repack(
     Ok(Some(Repacked { name: done.name, objects, deltas, reused, pack_bytes: done.pack_bytes, index: done.index }))
 }
 
-/// What became of a record.
+/// What became of an object.
 #[derive(Clone, Copy, Default)]
 struct Written {
     /// Where it is in the new pack; 0 before it is.

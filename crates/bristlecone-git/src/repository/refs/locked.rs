@@ -1,4 +1,4 @@
-//! One ref under its lock: read, then moved or let go.
+//! One ref under its lock: read, then moved or released.
 
 use std::{
     io,
@@ -17,13 +17,13 @@ use super::{
 };
 use crate::repository::files::{Unsynced, below, folder, passing_name};
 
-/// What the files begin with in which the new values of refs wait to take their names. A number of this process and one of
-/// the file follow, so that nobody else has the name.
+/// What the names of files begin with in which the new values of refs wait. A number of this process and one of the file
+/// follow, so that no other process has the name.
 pub(super) const STAGED: &str = "bristlecone/ref-";
-/// After so long a file that waits does so for nobody: its process ended.
+/// A file that waits for longer than this was left by a process that ended.
 pub(super) const STAGED_MAX: Duration = Duration::from_secs(60);
 
-/// How long whoever has one lock waits for another, in milliseconds.
+/// How long a process that has one lock waits for another, in milliseconds.
 const SHORT_MS: u64 = 20;
 
 /// How refs are moved.
@@ -33,8 +33,8 @@ pub(crate) struct MoveRules {
     pub(crate) log: LogRules,
 }
 
-/// A new value of a ref, written and waiting. A file that is no longer needed is left to [`Refs::empty_trash`]: the one that
-/// waited in vain, and after a move the one that was the ref's before.
+/// A new value of a ref, written and waiting. A file that is no longer needed is left to [`Refs::empty_trash`]: one that was not
+/// used, and after a move the one that was the ref's before.
 #[derive(Debug)]
 pub(crate) struct Staged<'r> {
     refs: &'r Refs,
@@ -45,8 +45,8 @@ pub(crate) struct Staged<'r> {
 }
 
 impl Staged<'_> {
-    /// Whether nobody has taken the file for one that was left behind: [`Refs::sweep`] needs the store's lock, which
-    /// whoever asks holds.
+    /// Whether no process can have taken the file for one that was left behind: [`Refs::sweep`] needs the store's lock,
+    /// which the caller holds.
     pub(crate) fn is_fresh(&self) -> bool {
         self.since.elapsed() < STAGED_MAX / 2
     }
@@ -77,7 +77,7 @@ impl Refs {
     pub(crate) fn stage(&self, target: &RefTarget) -> Result<(Staged<'_>, Unsynced)> {
         loop {
             let name = passing_name(STAGED);
-            // Somebody's none the less: of a process that was forked, say.
+            // The name is taken all the same, for instance by a process that was forked.
             let Some(file) = self.files.write_new(&name, &value::encode(target))? else { continue };
             let (target, since) = (target.clone(), Instant::now());
             let staged = Staged { refs: self, name: name.clone(), target, file: file.clone(), since };
@@ -115,8 +115,8 @@ impl Refs {
 
     /// Takes the lock of a ref, and that of Git's HEAD where it names the ref.
     ///
-    /// Git takes the two in either order, and gives up after a tenth of a second. So whoever has one of them waits for
-    /// the other only shortly, then lets go of both and begins with the other one.
+    /// Git takes the two in either order, and gives up after a tenth of a second. So a process that has one of
+    /// them waits for the other only shortly, then releases both and begins with the other one.
     fn take_locks(&self, name: &str, path: &str, rules: &MoveRules) -> Result<(RefLock, Option<RefLock>)> {
         let own = |wait| {
             RefLock::take(&self.files, path, wait).map_err(|error| match error {
@@ -199,7 +199,7 @@ impl LockedRef<'_> {
         }
     }
 
-    /// Moves the ref to what was staged, with lines in its reflog, and lets it go.
+    /// Moves the ref to what was staged, with lines in its reflog, and releases it.
     pub(crate) fn set(mut self, staged: Staged<'_>, synced: bool, lines: &[LogLine]) -> Result<()> {
         self.check_free()?;
         self.log(lines)?;
@@ -221,7 +221,7 @@ impl LockedRef<'_> {
         if synced { refs.sync_names(&path, fresh) } else { Ok(()) }
     }
 
-    /// Removes the ref with its reflog and lets it go.
+    /// Removes the ref with its reflog and releases it.
     pub(crate) fn remove(mut self, synced: bool) -> Result<()> {
         let refs = self.refs;
         if self.lock.is_some() {

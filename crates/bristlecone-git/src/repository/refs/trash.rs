@@ -20,8 +20,7 @@ const TRASH: &str = "bristlecone/gone-";
 const OURS: &str = "bristlecone";
 
 impl Refs {
-    /// Takes away the name of a file that nobody needs any more, if there is one: removing it, which may take long, is left
-    /// to [`Refs::empty_trash`].
+    /// Takes the name of a file away, if there is one: [`Refs::empty_trash`] removes the file, which may take long.
     pub(crate) fn unlink_later(&self, file: &str) -> Result<()> {
         let name = passing_name(TRASH);
         match self.files.rename(file, &name) {
@@ -37,7 +36,7 @@ impl Refs {
         self.trash().len()
     }
 
-    /// Removes files that are no longer needed, so many at most.
+    /// Removes files that are no longer needed, at most `files_max` of them.
     pub(crate) fn empty_trash(&self, files_max: usize) -> Result<()> {
         let some: Vec<String> = {
             let mut trash = self.trash();
@@ -47,7 +46,7 @@ impl Refs {
         some.iter().try_for_each(|name| self.files.remove(name).map(drop))
     }
 
-    /// Removes the files that processes left which have ended.
+    /// Removes the files that processes left when they ended.
     pub(crate) fn sweep(&self) -> Result<()> {
         // Other machines have clocks of their own.
         let old = if self.files.reach() == Reach::Local { STAGED_MAX } else { DAY };

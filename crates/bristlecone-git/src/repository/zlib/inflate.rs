@@ -28,8 +28,8 @@ pub(crate) fn inflate(input: &[u8], size: u64, out: &mut Vec<u8>) -> Result<usiz
     })
 }
 
-/// Reads a zlib stream of stored blocks without an inflater. `None`: it is none, or damaged, or not all there; `out`
-/// is as it was then.
+/// Reads a zlib stream of stored blocks without an inflater. `None` if it is another kind of stream, damaged,
+/// or not complete; `out` is unchanged then.
 fn inflate_stored(input: &[u8], size: u64, out: &mut Vec<u8>) -> Option<usize> {
     let header = input.first_chunk::<2>()?;
     if !is_header(header) {

@@ -1,11 +1,11 @@
 //! What a repack may cost, and what came of it.
 
-/// How packs are folded.
+/// How packs are repacked.
 #[derive(Clone, Copy, Debug)]
 pub struct RepackOptions {
     /// How many neighbours an object is tried against, 0 for none.
     pub window: usize,
-    /// At most so many bytes of neighbours are held. Larger objects are copied as they are.
+    /// Bytes of neighbours in memory, at most. Larger objects are copied as they are.
     pub window_bytes: usize,
     /// How long a chain of deltas may become. Longer ones that a source brings stay.
     pub depth: u32,
@@ -19,7 +19,7 @@ impl Default for RepackOptions {
     }
 }
 
-/// What came of folding.
+/// What a repack wrote.
 #[derive(Clone, Debug)]
 pub struct Repacked {
     /// The name of both files without their ending: `pack-…`. One of the sources may have it, if it was like this already.

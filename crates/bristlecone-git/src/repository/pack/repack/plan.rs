@@ -1,4 +1,4 @@
-//! What is folded: each object once, where it comes from, what it is a delta against, and the order of all.
+//! What a repack writes: each object once, where it comes from, what it is a delta against, and the order of all.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry::Vacant;
@@ -48,7 +48,7 @@ pub(super) struct RepackPlan {
     pub(super) records: Vec<PlannedObject>,
     /// Numbers of records in the order in which they are written, but for bases, which go before what needs them.
     pub(super) order: Vec<u32>,
-    /// Of each pack, whether somebody looked for deltas in it before: there are some.
+    /// Of each pack, whether it has deltas: the program that wrote it looked for them.
     pub(super) compared: Vec<bool>,
 }
 

@@ -95,7 +95,7 @@ impl DeltaWindow {
         base.kind == record.kind
             && base.size / LARGER_RATIO <= record.size
             && slot.depth + 1 + record.height <= self.depth_max
-            // Whoever deflated both has compared them, and found better.
+            // The program that deflated both has compared them, and found a better base.
             && !(base.pack == record.pack && plan.compared[base.pack as usize] && deflated(base) && deflated(record))
     }
 

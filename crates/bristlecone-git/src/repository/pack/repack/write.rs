@@ -11,13 +11,13 @@ use crate::repository::files::passing_name;
 use crate::repository::hash::Hasher;
 use crate::repository::pack::build::{IndexBuilder, header, pack_name};
 
-/// What the names of packs begin with that are being folded, and of their indexes.
+/// What the names of packs begin with that are being written, and those of their indexes.
 pub(crate) const REPACKED_PREFIX: &str = "tmp_fold_";
 /// How much is gathered before it is written.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// A pack in the making. Its files are locked until they have their names; should we not come to the end, the
-/// next opening removes them, or `git prune`.
+/// A pack in the making. Its files are locked until they have their names; if the process dies first,
+/// the next opening removes them, or `git prune`.
 pub(super) struct PackWriter<'a> {
     storage: &'a dyn Storage,
     dir: &'static str,
@@ -34,13 +34,13 @@ pub(super) struct PackWriter<'a> {
     entry: Option<(Oid, u64, crc32fast::Hasher, usize)>,
 }
 
-/// Makes a file whose name begins like this, and takes its lock: what is found unlocked was left by somebody who died.
+/// Makes a file whose name begins like this, and takes its lock: a file that is found unlocked was left by a process that died.
 fn open_locked(storage: &dyn Storage, prefix: &str) -> Result<(String, Arc<dyn StorageFile>)> {
     loop {
         let name = passing_name(prefix);
         let open = || -> io::Result<Option<Arc<dyn StorageFile>>> {
             let file = storage.open(&name, OpenMode::CreateSealed)?;
-            // Whoever opened the repository just now may have taken it for one that was left.
+            // A process that opened the repository just now may have taken it for one that was left.
             if !file.try_lock()? {
                 return Ok(None);
             }
@@ -160,7 +160,7 @@ impl<'a> PackWriter<'a> {
         let write_index = || {
             write_all_at(&*file, &index, 0)?;
             file.sync_data()?;
-            // Whoever finds the index finds the pack.
+            // A reader that finds the index finds the pack.
             self.storage.rename(&self.name, &format!("{}/{name}.pack", self.dir))?;
             self.storage.rename(&other, &format!("{}/{name}.idx", self.dir))?;
             self.storage.sync_dir(self.dir)
@@ -173,7 +173,7 @@ impl<'a> PackWriter<'a> {
         Ok(FinishedPack { name, pack_bytes: self.flushed, index })
     }
 
-    /// Removes what was written. That it cannot be is no error of its own: `git prune` does it then.
+    /// Removes what was written. A failure is no error of its own: `git prune` removes the rest.
     pub(super) fn discard(&self) {
         let _ = self.storage.remove(&self.name);
     }
