@@ -51,6 +51,7 @@ fn home() -> (tempfile::TempDir, std::path::PathBuf) {
 #[test]
 fn a_history_comes_in_by_every_way() {
     let (dir, source) = home();
+    fs::create_dir(dir.path().join("stores")).unwrap();
     let args = args(&format!("{} --dir {}/stores --runs 2 --in-process", source.display(), dir.path().display()));
     let rows = measure(&args, &source).unwrap();
     let names: Vec<&str> = rows.iter().map(|row| &row.name[..]).collect();
