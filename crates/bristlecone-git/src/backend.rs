@@ -218,7 +218,7 @@ impl Backend for GitBackend {
             several_refs: false,
             locations: false,
             processes: true,
-            words: false,
+            metadata_words: false,
             positions: false,
             sweep: false,
             git: Some(self.repository.options.algorithm),

@@ -83,9 +83,9 @@ pub use repair::{AcceptedEnd, Repaired};
 use files::{DERIVED, SEGMENTS, STORE, random_word, segment_name};
 use frame::FrameKind;
 use handles::Handles;
-use lock::StoreLock;
-use log::{Counters, Log, Shared, Tail};
-use repair::Recovery;
+use lock::DiskLock;
+use log::{DiskCounters, DiskState, LogWriter, Tail};
+use repair::RecoveryMode;
 use segment::{SEGMENT_BYTES_MAX, SegmentHead};
 use table::SegmentTable;
 use verified::BitMemory;
@@ -160,7 +160,7 @@ impl Default for DiskOptions {
 /// A store on disk.
 #[derive(Debug)]
 pub struct DiskBackend {
-    shared: Arc<Shared>,
+    shared: Arc<DiskState>,
 }
 
 impl DiskBackend {
@@ -186,7 +186,7 @@ impl DiskBackend {
         for dir in ["", SEGMENTS, DERIVED] {
             storage.create_dir(dir).map_err(|error| Error::io(storage.describe(dir), error))?;
         }
-        let store_lock = StoreLock::open(&storage, &options)?;
+        let store_lock = DiskLock::open(&storage, &options)?;
         storage.sync_dir("").map_err(|error| Error::io(storage.describe(""), error))?;
         let guard = store_lock.take()?;
         match StoreHeader::read(&storage) {
@@ -204,7 +204,7 @@ impl DiskBackend {
         first_segment(&storage, &header, &options)?;
         header.write(&storage)?;
         drop(guard);
-        let shared = Self::load(storage, header, Some(store_lock), options, nonce, &mut Recovery::Usual)?;
+        let shared = Self::load(storage, header, Some(store_lock), options, nonce, &mut RecoveryMode::Usual)?;
         lock(&shared.log).began = Some(Instant::now());
         Ok(Self::of(shared))
     }
@@ -232,20 +232,20 @@ impl DiskBackend {
                 expected: format!("the format {expected}"),
             });
         }
-        let store_lock = if read_only { None } else { Some(StoreLock::open(&storage, &options)?) };
+        let store_lock = if read_only { None } else { Some(DiskLock::open(&storage, &options)?) };
         let nonce = random_word();
-        let shared = Self::load(storage, header, store_lock, options, nonce, &mut Recovery::Usual)?;
+        let shared = Self::load(storage, header, store_lock, options, nonce, &mut RecoveryMode::Usual)?;
         Ok(Self::of(shared))
     }
 
     fn load(
         storage: Arc<dyn Storage>,
         header: StoreHeader,
-        store_lock: Option<StoreLock>,
+        store_lock: Option<DiskLock>,
         options: DiskOptions,
         nonce: u64,
-        recovery: &mut Recovery,
-    ) -> Result<Shared, Error> {
+        recovery: &mut RecoveryMode,
+    ) -> Result<DiskState, Error> {
         if let Some(store_lock) = &store_lock {
             store_lock.expect(&header);
         }
@@ -254,8 +254,8 @@ impl DiskBackend {
         let cache_bytes = if options.maps { options.cache_bytes / 8 } else { options.cache_bytes };
         let cache = Some(cache::record_cache(cache_bytes));
         let bits = Arc::new(BitMemory::new(options.cache_bytes - if options.maps { cache_bytes } else { 0 }));
-        let background = Shared::background(&options);
-        let shared = Shared {
+        let background = DiskState::background(&options);
+        let shared = DiskState {
             derived: Derived::new(storage.clone(), DERIVED),
             storage,
             header,
@@ -264,15 +264,15 @@ impl DiskBackend {
             nonce,
             segments: SegmentTable::new(),
             gate: Mutex::default(),
-            log: Mutex::new(Log { tail, buffer: Vec::new(), appended: false, began: None }),
+            log: Mutex::new(LogWriter { tail, buffer: Vec::new(), appended: false, began: None }),
             published: published::Published::default(),
             writing: AtomicBool::new(false),
-            queue: request::AppendQueue::default(),
+            queue: request::DiskAppendQueue::default(),
             sync: sync_pipe::SyncPipe::default(),
             poison: Poison::default(),
             lost_end: OnceLock::new(),
             note: OnceLock::new(),
-            counters: Counters::default(),
+            counters: DiskCounters::default(),
             tail_index: RwLock::default(),
             cache,
             bits,
@@ -282,7 +282,7 @@ impl DiskBackend {
         };
         {
             let mut log = lock(&shared.log);
-            let _guard = shared.lock.as_ref().map(StoreLock::take).transpose()?;
+            let _guard = shared.lock.as_ref().map(DiskLock::take).transpose()?;
             shared.recover(&mut log, recovery)?;
             if shared.lock.is_some() {
                 shared.gather_notes();
@@ -293,7 +293,7 @@ impl DiskBackend {
         Ok(shared)
     }
 
-    fn of(shared: Shared) -> Self {
+    fn of(shared: DiskState) -> Self {
         let shared = Arc::new(shared);
         shared.background.serve(&shared);
         Self { shared }
@@ -437,7 +437,7 @@ impl Drop for DiskBackend {
 /// What can be read of a store on disk. Segments that were opened stay open as long as the store.
 #[derive(Debug)]
 struct DiskSnapshot {
-    shared: Arc<Shared>,
+    shared: Arc<DiskState>,
     pin: Pin,
 }
 
@@ -483,7 +483,7 @@ impl Backend for DiskBackend {
             several_refs: true,
             locations: self.shared.options.locations,
             processes: true,
-            words: true,
+            metadata_words: true,
             positions: true,
             sweep: false,
             git: None,

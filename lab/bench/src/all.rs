@@ -4,7 +4,7 @@
 //! pages are made from that file alone.
 
 use std::{
-    fs, io,
+    fs,
     path::{Path, PathBuf},
 };
 
@@ -29,8 +29,8 @@ mod trace;
 pub use trace::TraceArgs;
 
 /// Everything in one command, in seven steps: 1 the tree suite on every backend; 2 each optimisation by itself; 3 the
-/// replay of a trace; 4 one amount of work cut into more and more tasks; 5 other programs that are installed; 6
-/// charts; 7 the results page and the section of the README.
+/// replay of a trace; 4 one amount of work cut into more and more tasks; 5 other programs beside
+/// ours, which run within step 1; 6 charts; 7 the results page and the section of the README.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
@@ -56,7 +56,7 @@ pub struct AllArgs {
     /// Not step 4: the sweep over task counts
     #[arg(long)]
     pub skip_parallel: bool,
-    /// Not step 5, nor in step 1: other programs
+    /// Not step 5: the rows of other programs, which run within step 1
     #[arg(long)]
     pub skip_peers: bool,
     /// Not step 6: charts
@@ -116,7 +116,7 @@ pub(crate) fn run(args: &AllArgs, json: bool) -> Result<()> {
 /// Task counts, and replays, are tried so often at most.
 const LONG_RUNS_MAX: usize = 3;
 
-/// Steps 1 to 5. Each step's rows are kept before the next begins.
+/// Steps 1 to 5, the fifth within the first: what is compared runs close together in time. Each step's rows are kept before the next begins.
 fn measure(args: &AllArgs, places: &Places) -> Result<Session> {
     let mut session = Session::start(&args.common)?;
     let quick = args.common.quick;
@@ -155,10 +155,6 @@ fn measure(args: &AllArgs, places: &Places) -> Result<Session> {
         let jobs = sweep::jobs(&like, &Target::NATIVE, &args.parallel_fibers, threads, quick);
         session.measure(&jobs, long_runs);
         json::merge(&places.rows, &session.rows)?;
-    }
-    if !args.skip_peers {
-        say!("step 5: other programs that are installed");
-        peers::look(&mut io::stderr());
     }
     Ok(session)
 }

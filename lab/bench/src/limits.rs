@@ -240,6 +240,14 @@ fn read_map(dir: &Path, name: &str, effort: Effort) -> std::io::Result<Run> {
     Ok(run)
 }
 
+/// Returns what one look at the clock costs, in nanoseconds, on average.
+pub(crate) fn clock_cost() -> f64 {
+    const LOOKS: u32 = 100_000;
+    let started = Instant::now();
+    (0..LOOKS).for_each(|_| _ = black_box(Instant::now()));
+    started.elapsed().as_nanos() as f64 / f64::from(LOOKS)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,7 +5,6 @@ pub(crate) mod charts;
 mod figures;
 pub mod json;
 pub(crate) mod page;
-mod peers;
 mod places;
 pub(crate) mod published;
 pub mod readme;

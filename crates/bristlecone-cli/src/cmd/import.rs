@@ -121,7 +121,7 @@ fn import_dir(args: &ImportArgs, dir: &Path, context: &mut Context) -> Result<()
         set::check_place(tree, &path.join(b"x")?)
     };
     let branch = opened.branch_to_change()?;
-    drop(opened.ask_leave(&branch.moving_ref()?)?);
+    drop(opened.guard_worktree(&branch.moving_ref()?)?);
     check(&args.commit.begin.start(&opened, &branch)?.tree(&opened)?)?;
     let (mut imported, summary) = with_progress(|tell| folder::import(&opened.repo, dir, &args.options(), tell))?;
     if !imported.is_empty()? {

@@ -265,7 +265,7 @@ impl OpenRepository {
             if !matches!(record.kind, Kind::Node | Kind::Commit) {
                 continue;
             }
-            if record.children == 0 && record.aux == 0 {
+            if record.children == 0 && record.metadata_words == 0 {
                 self.records.insert_written(oid, entry.bytes.into());
             } else {
                 let body = &entry.bytes[record.body_at()..];

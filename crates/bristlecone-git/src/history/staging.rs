@@ -148,11 +148,11 @@ impl Staging {
 pub(crate) struct StagingSink<'p>(&'p Staging);
 
 impl Sink for StagingSink<'_> {
-    fn put(&mut self, kind: Kind, oid: Oid, body: &[u8], children: &[Location], aux: &[u64]) -> Location {
+    fn put(&mut self, kind: Kind, oid: Oid, body: &[u8], children: &[Location], metadata: &[u64]) -> Location {
         if let Some(at) = self.stored(Some(kind), &oid) {
             return at;
         }
-        self.0.batch.borrow_mut().put(kind, oid, body, children, aux)
+        self.0.batch.borrow_mut().put(kind, oid, body, children, metadata)
     }
 
     fn take_buffer(&mut self) -> Vec<u8> {

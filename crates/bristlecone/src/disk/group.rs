@@ -11,8 +11,8 @@ use bristlecone_core::Location;
 
 use super::{
     background::FLUSH,
-    log::{Log, Shared},
-    request::{Append, Appended, Group, Request},
+    log::{DiskState, LogWriter},
+    request::{AppendGroup, AppendRequest, Appended, QueuedAppend},
 };
 use crate::{
     Error,
@@ -24,26 +24,26 @@ use crate::{
 /// Bytes that may wait to be written out when nobody asked for a sync.
 const WRITE_OUT_BYTES: u64 = 4 << 20;
 
-impl Shared {
+impl DiskState {
     /// Appends one batch, alone or with those who come at the same time.
     pub(super) fn append(&self, batch: Batch, moves: &[RefMove], durability: Durability) -> Result<Location, Error> {
-        let request = Request::new(batch.bytes(), moves)?;
+        let request = AppendRequest::new(batch.bytes(), moves)?;
         let check = request.check;
         // Only one who waits leaves its batch; one who leads writes from where it is.
         let mut batch = batch;
         let entered = self.queue.enter(|| {
             let batch = std::mem::take(&mut batch);
-            Append { check, batch, moves: moves.to_vec(), durability }
+            QueuedAppend { check, batch, moves: moves.to_vec(), durability }
         });
         match entered {
             Entered::Leads(lead) => {
-                let request = Request { records: batch.bytes(), check, moves };
+                let request = AppendRequest { records: batch.bytes(), check, moves };
                 let mut appended = [None];
                 self.write_group(&[request], &mut appended);
                 drop(lead);
                 let [appended] = appended;
                 let (base, end) = appended.unwrap_or(Err(Error::Unanswered))?;
-                self.settle(end, durability)?;
+                self.ensure(end, durability)?;
                 Ok(if batch.is_empty() { Location::NONE } else { base })
             }
             Entered::Waits(waiter) => match self.queue.wait(&waiter) {
@@ -66,7 +66,7 @@ impl Shared {
         let mut requests = Vec::with_capacity(appends.len());
         let mut places = Vec::with_capacity(appends.len());
         for (index, (batch, moves)) in appends.iter().enumerate() {
-            match Request::new(batch.bytes(), moves) {
+            match AppendRequest::new(batch.bytes(), moves) {
                 Ok(request) => {
                     requests.push(request);
                     places.push(index);
@@ -79,9 +79,9 @@ impl Shared {
         // A group of many does not queue: whoever leads now finishes first.
         self.write_group(&requests, &mut appended);
         let last = appended.iter().flatten().filter_map(|appended| Some(appended.as_ref().ok()?.1)).max();
-        let settled = last.map_or(Ok(()), |end| self.settle(end, durability));
+        let ensured = last.map_or(Ok(()), |end| self.ensure(end, durability));
         for (index, appended) in places.into_iter().zip(appended) {
-            let base = appended.unwrap_or(Err(Error::Unanswered)).and_then(|(base, _)| match &settled {
+            let base = appended.unwrap_or(Err(Error::Unanswered)).and_then(|(base, _)| match &ensured {
                 Ok(()) => Ok(if appends[index].0.is_empty() { Location::NONE } else { base }),
                 Err(error) => Err(error.clone()),
             });
@@ -96,7 +96,7 @@ impl Shared {
             return Err(Error::ReadOnly);
         }
         self.poison.check()?;
-        self.settle(self.published.end(), durability)?;
+        self.ensure(self.published.end(), durability)?;
         Ok(Location::NONE)
     }
 
@@ -110,7 +110,7 @@ impl Shared {
     }
 
     /// Does what an append's durability asks for once it is written.
-    fn settle(&self, end: u64, durability: Durability) -> Result<(), Error> {
+    fn ensure(&self, end: u64, durability: Durability) -> Result<(), Error> {
         match durability {
             Durability::None => {
                 self.write_out(end);
@@ -135,8 +135,8 @@ impl Shared {
     }
 
     /// Writes for everybody who waits, this thread among them, and answers them.
-    fn lead(&self, lead: Lead<'_, Append, Result<Location, Error>>, group: Group) {
-        let requests: Vec<Request<'_>> = group.iter().map(|waiter| waiter.item().request()).collect();
+    fn lead(&self, lead: Lead<'_, QueuedAppend, Result<Location, Error>>, group: AppendGroup) {
+        let requests: Vec<AppendRequest<'_>> = group.iter().map(|waiter| waiter.item().request()).collect();
         let mut appended: Vec<Option<Appended>> = group.iter().map(|_| None).collect();
         self.write_group(&requests, &mut appended);
         drop(lead);
@@ -151,7 +151,7 @@ impl Shared {
                         last = last.max(end);
                         later.push((waiter, base));
                     } else {
-                        waiter.finish(self.settle(end, waiter.item().durability).map(|()| base));
+                        waiter.finish(self.ensure(end, waiter.item().durability).map(|()| base));
                     }
                 }
             }
@@ -159,14 +159,14 @@ impl Shared {
         if later.is_empty() {
             return;
         }
-        let settled = self.settle(last, Durability::Synced);
+        let ensured = self.ensure(last, Durability::Synced);
         for (waiter, base) in later {
-            waiter.finish(settled.as_ref().map(|()| base).map_err(Error::clone));
+            waiter.finish(ensured.as_ref().map(|()| base).map_err(Error::clone));
         }
     }
 
     /// Writes a group under the store's lock.
-    fn write_group(&self, requests: &[Request<'_>], appended: &mut [Option<Appended>]) {
+    fn write_group(&self, requests: &[AppendRequest<'_>], appended: &mut [Option<Appended>]) {
         let result = self.locked(|log| {
             log.appended = true;
             self.write_frames(log, requests, appended)
@@ -181,7 +181,7 @@ impl Shared {
     /// Calls `work` with the store's lock held, the tail known and clean.
     ///
     /// The log is taken last, so that whoever only reads does not wait for another process.
-    pub(super) fn locked(&self, work: impl FnOnce(&mut Log) -> Result<(), Error>) -> Result<(), Error> {
+    pub(super) fn locked(&self, work: impl FnOnce(&mut LogWriter) -> Result<(), Error>) -> Result<(), Error> {
         let Some(store_lock) = &self.lock else { return Err(Error::ReadOnly) };
         let _gate = lock(&self.gate);
         self.poison.check()?;
@@ -192,22 +192,22 @@ impl Shared {
         if log.tail.next == 0 && self.shows_bytes(self.tail_segment(&log.tail)?, log.tail.end)? {
             self.cut_tail(log)?;
         }
-        let _writing = Writing::begin(&self.writing);
+        let _writing = WritingFlag::begin(&self.writing);
         work(log)
     }
 }
 
 /// Says while it lives that a leader of ours writes, also to one who panics.
-struct Writing<'a>(&'a AtomicBool);
+struct WritingFlag<'a>(&'a AtomicBool);
 
-impl<'a> Writing<'a> {
+impl<'a> WritingFlag<'a> {
     fn begin(flag: &'a AtomicBool) -> Self {
         flag.store(true, Release);
         Self(flag)
     }
 }
 
-impl Drop for Writing<'_> {
+impl Drop for WritingFlag<'_> {
     fn drop(&mut self) {
         self.0.store(false, Release);
     }

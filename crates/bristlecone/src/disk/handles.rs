@@ -87,7 +87,7 @@ impl Allowance {
 }
 
 /// How segments of a store are opened.
-pub(super) struct Access<'s> {
+pub(super) struct SegmentAccess<'s> {
     pub(super) storage: &'s Arc<dyn Storage>,
     pub(super) salt: u64,
     /// What keeps bits for segments, if they are to be mapped.

@@ -14,7 +14,7 @@ use super::{
         segment_name, segment_number,
     },
     frame::{word32, word64},
-    handles::{Access, Handles},
+    handles::{Handles, SegmentAccess},
     segment::{SEGMENT_HEAD_BYTES, Segment},
 };
 use crate::{
@@ -170,7 +170,7 @@ impl StoreHeader {
         let failed = |name: &str, error| Error::io(storage.describe(name), error);
         let names = storage.list(SEGMENTS).map_err(|error| failed(SEGMENTS, error))?;
         for number in names.iter().filter_map(|name| segment_number(name)) {
-            let access = Access { storage, salt: self.salt, bits: None, handles: &Handles::default() };
+            let access = SegmentAccess { storage, salt: self.salt, bits: None, handles: &Handles::default() };
             let opened = Segment::open(&access, number, false);
             if opened.map_err(|error| failed(&segment_name(number), error))?.is_some_and(|found| found.head.is_some()) {
                 return Ok(true);

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::*;
 use super::{
     DiskOptions,
     background::{Background, MAINTAIN},
-    log::Shared,
+    log::DiskState,
     segment::encode_refs,
     spare::{make_spare, segment_size},
 };
@@ -15,7 +15,7 @@ use crate::sync::lock;
 /// After so many bytes of appends it is looked at how much memory maps take.
 const TRIM_EVERY: u64 = 512 << 10;
 
-impl Shared {
+impl DiskState {
     /// Wakes the maintenance worker after an append if there is something for it to do.
     #[inline]
     pub(super) fn wake_worker(&self) {

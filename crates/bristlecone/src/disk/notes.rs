@@ -6,8 +6,8 @@ use std::{io, sync::atomic::Ordering::*};
 use super::{
     files::{DERIVED, NOTE, NOTE_NEW, UNREACHED_COUNT, random_word},
     frame::word64,
-    log::Shared,
-    unreached::{Kept, Left, Note, read_note, source_word},
+    log::DiskState,
+    unreached::{Note, NoteState, UnreachedBytes, read_note, source_word},
 };
 use crate::{Error, storage::OpenMode, sync::lock};
 
@@ -20,7 +20,7 @@ const ENTRIES_MAX: usize = 64;
 /// No more notes are looked at in one go, each an open file; the others wait for the next opening.
 const NOTES_MAX: usize = 64;
 
-impl Shared {
+impl DiskState {
     /// Says what the appends that follow are for.
     pub(super) fn set_source(&self, source: &str) {
         self.unreached.source.store(source_word(source), Relaxed);
@@ -49,13 +49,13 @@ impl Shared {
         self.write_kept(&mut lock(&self.unreached.note));
     }
 
-    fn write_kept(&self, kept: &mut Kept) {
+    fn write_kept(&self, kept: &mut NoteState) {
         let bytes = self.unreached.bytes();
         self.unreached.noted.store(bytes, Relaxed);
-        if matches!(kept, Kept::Nothing) && bytes > 0 {
-            *kept = self.make_note().map_or(Kept::Nothing, Kept::Note);
+        if matches!(kept, NoteState::Nothing) && bytes > 0 {
+            *kept = self.make_note().map_or(NoteState::Nothing, NoteState::Note);
         }
-        if let Kept::Note(note) = kept {
+        if let NoteState::Note(note) = kept {
             let _ = note.write(self.unreached.source.load(Relaxed), bytes);
         }
     }
@@ -69,7 +69,7 @@ impl Shared {
         let mut kept = lock(&self.unreached.note);
         self.write_kept(&mut kept);
         // The handle goes, and the lock with it.
-        if let Kept::Note(note) = std::mem::replace(&mut *kept, Kept::Left)
+        if let NoteState::Note(note) = std::mem::replace(&mut *kept, NoteState::Left)
             && self.unreached.bytes() == 0
         {
             let _ = self.storage.remove(&note.name);
@@ -132,7 +132,7 @@ impl Shared {
     }
 
     /// Returns the notes that nobody holds, locked, and what they say; `None` where they say nothing.
-    fn abandoned(&self, mode: OpenMode) -> Vec<(Note, Option<Left>)> {
+    fn abandoned(&self, mode: OpenMode) -> Vec<(Note, Option<UnreachedBytes>)> {
         let names = self.storage.list(DERIVED).unwrap_or_default();
         let found = names.iter().filter_map(|name| {
             let number = name.strip_prefix(NOTE).or_else(|| name.strip_prefix(NOTE_NEW))?;
@@ -148,22 +148,26 @@ impl Shared {
         found.take(NOTES_MAX).collect()
     }
 
-    fn read_count(&self) -> Vec<Left> {
+    fn read_count(&self) -> Vec<UnreachedBytes> {
         let bytes = self
             .derived
             .read_at(UNREACHED_COUNT, (ENTRIES_MAX * ENTRY_BYTES) as u64)
             .ok()
             .flatten()
             .unwrap_or_default();
-        let entry = |bytes: &[u8]| Left { note: word64(bytes, 0), source: word64(bytes, 8), bytes: word64(bytes, 16) };
+        let entry = |bytes: &[u8]| UnreachedBytes {
+            note: word64(bytes, 0),
+            source: word64(bytes, 8),
+            bytes: word64(bytes, 16),
+        };
         bytes.chunks_exact(ENTRY_BYTES).map(entry).collect()
     }
 
-    fn write_count(&self, mut all: Vec<Left>) -> Result<(), Error> {
+    fn write_count(&self, mut all: Vec<UnreachedBytes>) -> Result<(), Error> {
         if all.len() > ENTRIES_MAX {
             let older = all.drain(..=all.len() - ENTRIES_MAX);
             let bytes = older.fold(0, |sum: u64, left| sum.saturating_add(left.bytes));
-            all.insert(0, Left { note: 0, source: 0, bytes });
+            all.insert(0, UnreachedBytes { note: 0, source: 0, bytes });
         }
         let words = all.iter().flat_map(|left| [left.note, left.source, left.bytes]);
         self.derived.write_at(UNREACHED_COUNT, &words.flat_map(u64::to_le_bytes).collect::<Vec<u8>>())

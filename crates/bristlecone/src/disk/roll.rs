@@ -13,7 +13,7 @@ use std::{
 use super::{
     files::{SEGMENTS, segment_name},
     frame::{self, Frame, FrameKind},
-    log::{Log, Shared, Tail},
+    log::{DiskState, LogWriter, Tail},
     segment::{Segment, SegmentHead, encode_refs},
     spare::{NUMBER_FULL_GROWN, Spare, make_spare, segment_size, write_head},
 };
@@ -23,10 +23,10 @@ use crate::Error;
 /// segment costs syncs, and whoever writes so fast would wait for the next before long.
 const FULL_SOON: Duration = Duration::from_millis(500);
 
-impl Shared {
+impl DiskState {
     /// Seals the segment in which the log ends, unless it is sealed, and begins the next with room for a
     /// frame of `frame_bytes`. The caller holds the store's lock and has caught up.
-    pub(super) fn roll(&self, log: &mut Log, frame_bytes: u64) -> Result<(), Error> {
+    pub(super) fn roll(&self, log: &mut LogWriter, frame_bytes: u64) -> Result<(), Error> {
         let old = self.tail_segment(&log.tail)?;
         let number = if log.tail.next != 0 { log.tail.next } else { log.tail.segment + 1 };
         let rows = encode_refs(&self.published.refs());
@@ -77,7 +77,7 @@ impl Shared {
     }
 
     /// Makes the new segment's name durable and goes on in it.
-    fn enter_segment(&self, log: &mut Log, spare: Spare, number: u32) -> Result<(), Error> {
+    fn enter_segment(&self, log: &mut LogWriter, spare: Spare, number: u32) -> Result<(), Error> {
         let name = segment_name(number);
         if let Err(error) = self.storage.sync_dir(SEGMENTS) {
             return Err(self.poison.set(format!("{}: {error}", self.storage.describe(SEGMENTS))));

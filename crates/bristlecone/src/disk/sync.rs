@@ -2,10 +2,10 @@
 
 use std::sync::atomic::Ordering::*;
 
-use super::{files::SEGMENTS, log::Shared, segment::Segment};
+use super::{files::SEGMENTS, log::DiskState, segment::Segment};
 use crate::Error;
 
-impl Shared {
+impl DiskState {
     /// Returns once everything up to the location `end`, which must have been published, is durable.
     ///
     /// # Errors

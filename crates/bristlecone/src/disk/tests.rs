@@ -171,7 +171,7 @@ fn children_are_found_by_their_locations_in_every_segment() {
     let mut at = last.unwrap();
     for number in (0..60).rev() {
         let object = backend.read(&at).unwrap().unwrap();
-        assert_eq!((object.location(), object.aux(0)), (at.at, Some(number)));
+        assert_eq!((object.location(), object.metadata_word(0)), (at.at, Some(number)));
         let value = ObjRef::new(oid(1000 + number), object.child(0));
         assert_eq!(backend.read(&value).unwrap().unwrap().location(), value.at);
         if number > 0 {

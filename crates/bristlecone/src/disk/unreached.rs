@@ -40,14 +40,14 @@ pub(super) struct Unreached {
     pub(super) noted: AtomicU64,
     /// What the appends are for: 0 if nobody said.
     pub(super) source: AtomicU64,
-    pub(super) note: Mutex<Kept>,
+    pub(super) note: Mutex<NoteState>,
     /// Set when the backend is to append no more.
     pub(super) stopped: AtomicBool,
 }
 
 /// Whether a backend keeps a note.
 #[derive(Debug, Default)]
-pub(super) enum Kept {
+pub(super) enum NoteState {
     /// It has not appended enough yet.
     #[default]
     Nothing,
@@ -66,7 +66,7 @@ pub(super) struct Note {
 
 /// What a backend that is gone, or a sum of several, has left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Left {
+pub(super) struct UnreachedBytes {
     // The number in the note's name; 0 for a sum.
     pub(super) note: u64,
     pub(super) source: u64,
@@ -114,12 +114,12 @@ impl Note {
     }
 }
 
-pub(super) fn read_note(file: &dyn StorageFile, note: u64) -> Option<Left> {
+pub(super) fn read_note(file: &dyn StorageFile, note: u64) -> Option<UnreachedBytes> {
     let mut bytes = [0; NOTE_BYTES];
     read_exact_at(file, &mut bytes, 0).ok()?;
     let check = NOTE_BYTES - 8;
     let right = bytes[..8] == NOTE_MAGIC[..] && xxh3_64(&bytes[..check]) == word64(&bytes, check);
-    right.then(|| Left { note, source: word64(&bytes, 8), bytes: word64(&bytes, 16) })
+    right.then(|| UnreachedBytes { note, source: word64(&bytes, 8), bytes: word64(&bytes, 16) })
 }
 
 /// Returns what stands for a source in notes; never 0, which stands for none.

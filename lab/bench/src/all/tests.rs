@@ -47,6 +47,7 @@ fn texts(dir: &Path) -> Vec<(String, String)> {
 fn everything_is_measured_drawn_and_written() {
     let dir = tempfile::tempdir().unwrap();
     let sizes = "--ncommits 3 --tree-add 40 --depth 2 --nreads 100 --quick --in-process --parallel-fibers 1,7";
+    fs::create_dir(dir.path().join("stores")).unwrap();
     run(&args(&format!("{sizes} --dir {0}/stores {1}", dir.path().display(), files(dir.path()))), true).unwrap();
     let mut names: Vec<String> = texts(&dir.path().join("out")).into_iter().map(|(name, _)| name).collect();
     // Where Git is installed.

@@ -1,8 +1,7 @@
 //! The rows that the README shows: ours beside what others do of the same, measured on one machine on one day.
 
 use super::{
-    Row,
-    charts::Chart,
+    row::Row,
     svg::{Bar, Bars, Colour, Form, Group, Mark},
     table::{Table, bytes, count, rate},
 };
@@ -58,10 +57,10 @@ impl Work {
 /// The file of the chart.
 pub(super) const FILE: &str = "beside.svg";
 /// What all of this stands under.
-const TITLE: &str = "Beside others, operations per second";
+pub(super) const TITLE: &str = "Beside others, operations per second";
 
 /// Draws our rows beside those of others; `None` where none were measured together.
-pub(super) fn chart(rows: &[Row]) -> Option<Chart> {
+pub(super) fn chart(rows: &[Row]) -> Option<String> {
     let mut systems: Vec<(Colour, String)> = vec![(Colour::Memory, "Bristlecone".to_owned())];
     let mut bars = Vec::new();
     for work in &WORK {
@@ -93,7 +92,7 @@ pub(super) fn chart(rows: &[Row]) -> Option<Chart> {
         tick: count,
         value: rate,
     };
-    Some(Chart { file: FILE, title: TITLE, svg: chart.draw() })
+    Some(chart.draw())
 }
 
 /// Returns the colour and the name of who did the work of a row.
@@ -180,7 +179,7 @@ mod tests {
         assert_eq!(lines[1][1..4], ["4.00 k", "gitoxide 500, libgit2 8.00 k", "8.0, 0.5"]);
         rows[1].version = Some("irmin 3.11".into());
         assert_eq!(measured_on(&rows), "Measured on: one, 0 cores, , Linux , . Others: irmin 3.11.");
-        let svg = chart(&rows).unwrap().svg;
+        let svg = chart(&rows).unwrap();
         check(&svg);
         for text in ["Bristlecone", "Irmin (irmin-pack)", "libgit2", "commits of one entry, disk synced"] {
             assert!(svg.contains(text), "{text}: {svg}");

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use super::{Row, json, sections};
+use super::{json, row::Row, views::sections};
 use crate::{BenchError, error::Result};
 
 /// The section begins after this line.

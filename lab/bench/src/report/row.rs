@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ImportFigures, ReplayFigures, share};
+use super::{
+    figures::{ImportFigures, ReplayFigures},
+    share,
+};
 use crate::{
     job::{Job, Target, Work},
     limits::{LimitRow, Limits},

@@ -2,15 +2,17 @@
 
 use std::{collections::BTreeSet, io::Write};
 
+use self::details::{checked, details, titled};
 use super::{
-    Row, peers,
+    json,
     places::Places,
+    row::Row,
     select::{COLUMNS, Kinds, column_name, operation, scenarios, suite_of, suites, sweep_stem},
     table::{Table, bytes, mebibytes, rate, time},
 };
 
 /// Returns the tables of these rows: where they come from, limits, rates, details, scaling, Git, optimisations, task
-/// counts, replays, long forms, peers. A table without lines is left out. The same rows give the same tables.
+/// counts, replays, long forms. A table without lines is left out. The same rows give the same tables.
 #[must_use]
 pub fn sections(rows: &[Row]) -> Vec<Table> {
     let places = Places::of(rows);
@@ -30,9 +32,6 @@ pub fn sections(rows: &[Row]) -> Vec<Table> {
     tables.extend(replays::tables(&kinds.replays, &places));
     tables.push(long_forms(&kinds.long, &places));
     tables.retain(|table| !table.lines.is_empty());
-    if !kinds.suite.is_empty() {
-        tables.push(peers::table());
-    }
     tables
 }
 
@@ -40,7 +39,7 @@ pub fn sections(rows: &[Row]) -> Vec<Table> {
 pub(crate) fn show(rows: &[Row], json: bool) {
     let text = if json {
         let values: Vec<_> = rows.iter().filter_map(|row| serde_json::to_value(row).ok()).collect();
-        format!("{{\"rows\":{}}}\n", super::json::to_text(&values).trim_end())
+        format!("{{\"rows\":{}}}\n", json::to_text(&values).trim_end())
     } else {
         sections(rows).iter().map(|table| table.text() + "\n").collect()
     };
@@ -66,10 +65,6 @@ fn limits(rows: &[Row], places: &Places) -> Table {
     table
 }
 
-fn titled(title: &str, (suite, variant): &(String, String)) -> String {
-    if variant.is_empty() { format!("{title}: {suite}") } else { format!("{title}: {suite}, {variant}") }
-}
-
 fn rates(suite: &(String, String), rows: &[&Row]) -> Table {
     let title = titled("Operations per second (medians)", suite);
     let mut table = Table::new(&title, &["scenario", "operation", COLUMNS[0], COLUMNS[1], COLUMNS[2]]);
@@ -80,66 +75,6 @@ fn rates(suite: &(String, String), rows: &[&Row]) -> Table {
         table.lines.push(line);
     }
     table
-}
-
-fn details(title: &str, rows: &[&Row], columns: &[&str], places: &Places) -> Table {
-    let heads = [
-        "scenario, backend",
-        "ops/s",
-        "min–max",
-        "runs",
-        "p50",
-        "p99",
-        "B/commit",
-        "store",
-        "anon MiB",
-        "mapped MiB",
-        "fdatasync",
-        "share of limit",
-        "checked",
-        "value",
-        "measured in",
-    ];
-    let mut table = Table::new(title, &heads);
-    table.folded = true;
-    for scenario in scenarios(rows) {
-        for &column in columns {
-            let found = rows.iter().filter(|row| row.scenario == scenario && column_name(row) == column);
-            table.lines.extend(found.map(|row| detail(row, column, places)));
-        }
-    }
-    table
-}
-
-fn detail(row: &Row, column: &str, places: &Places) -> Vec<String> {
-    let none = || "–".to_owned();
-    let or_none = |value: Option<f64>, write: fn(f64) -> String| value.map_or_else(none, write);
-    let share = match (&row.limit, row.share) {
-        (Some(limit), Some(share)) => format!("{:.0} % {limit}", share * 100.0),
-        _ => none(),
-    };
-    let variant = if row.variant.is_empty() { String::new() } else { format!(", {}", row.variant) };
-    vec![
-        format!("{}, {column}{variant}", row.scenario),
-        rate(row.ops_per_sec),
-        format!("{}–{}", rate(row.ops_per_sec_min), rate(row.ops_per_sec_max)),
-        row.runs.to_string(),
-        or_none(row.latency_p50_us, time),
-        or_none(row.latency_p99_us, time),
-        or_none(row.bytes_per_commit, bytes),
-        if row.store_bytes > 0 { bytes(row.store_bytes as f64) } else { none() },
-        mebibytes(row.rss_anon_kb),
-        mebibytes(row.rss_file_kb),
-        or_none(row.fdatasync_us, time),
-        share,
-        checked(row),
-        bytes(row.value_bytes as f64),
-        places.number(row),
-    ]
-}
-
-fn checked(row: &Row) -> String {
-    if row.checked { "yes".into() } else { row.wrong.clone().unwrap_or_else(|| "no".into()) }
 }
 
 /// The rates of rows that exist for one and for two threads, and what the second thread adds.
@@ -265,6 +200,7 @@ fn times_smaller(row: &Row, rows: &[&Row]) -> Option<f64> {
     (smaller.scenario != row.scenario && row.ops_per_sec > 0.0).then(|| smaller.ops_per_sec / row.ops_per_sec)
 }
 
+mod details;
 mod git;
 mod replays;
 #[cfg(test)]

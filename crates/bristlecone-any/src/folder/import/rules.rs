@@ -21,7 +21,8 @@ use bristlecone_git::{
 use super::{FolderError, ImportOptions};
 use crate::{
     AnyRepo,
-    error::{Error, Result, shown},
+    error::{Error, Result},
+    text::shown,
 };
 
 /// The file of patterns of a store of its own, in the folder that is imported.

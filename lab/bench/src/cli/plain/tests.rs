@@ -67,7 +67,7 @@ fn a_tiny_suite_is_right_in_git_repositories_and_git_agrees() {
     }
     let sized = |row: &&&Row| row.folded_bytes.is_some_and(|bytes| bytes > 0) && row.gc_bytes.is_some();
     let count = results.iter().filter(sized).count();
-    assert_eq!(count, if peers::find("git").is_some() { 2 } else { 0 });
+    assert_eq!(count, if peers::program::find("git").is_some() { 2 } else { 0 });
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "no repository is left behind");
 }
 

@@ -1,9 +1,11 @@
 //! Tables of replays: how fast, what was checked, and where memory and bytes went.
 
-use super::{checked, column_name};
+use super::details::checked;
 use crate::report::{
-    ReplayFigures, Row,
+    figures::ReplayFigures,
     places::Places,
+    row::Row,
+    select::column_name,
     table::{Table, bytes, mebibytes, rate, time},
 };
 

@@ -45,7 +45,6 @@ fn a_line_compares_backends_and_durabilities() {
             "Each optimisation by itself (ops/s; times the baseline's)",
             "Details: each optimisation by itself",
             "Long forms",
-            "Others, on another machine",
         ]
     );
     assert_eq!(tables[0].lines[0], ["commits-20B", "entry", "3.00 M", "2.50 M", "1.50 M"]);

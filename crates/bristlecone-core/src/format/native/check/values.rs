@@ -2,7 +2,7 @@
 
 use super::{
     super::contents::{self, List, WHOLE_BYTES_MAX, kind_of},
-    Read, ahead, broken, facts, misfit,
+    CheckSource, ahead, broken, facts, misfit,
 };
 use crate::{Checked, FormatError, Kind, ObjRef, Object, Oid, Source};
 
@@ -48,7 +48,7 @@ fn check_whole(list: &List, wrong: impl Fn(&'static str) -> FormatError) -> Resu
 /// Checks a list with the pieces or lists that it names. Whether the last of them may end where it does is checked with the
 /// list above, unless this is a whole value.
 pub(super) fn check<S: Source>(
-    source: &Read<'_, '_, S>,
+    source: &CheckSource<'_, '_, S>,
     object: &Object<'_>,
     whole: bool,
     checked: &mut Checked,

@@ -1,4 +1,4 @@
-//! Going on from a tree that nobody commits: whatever would wait for ever ends in an error.
+//! Going on from a tree that no thread commits: calls that would wait for ever end in an error.
 
 use std::{
     sync::{Arc, mpsc},
@@ -39,8 +39,8 @@ const OPERATIONS: &[(&str, Operation)] = &[
     ("prepare", |repo, tree| repo.branch("main")?.prepare(tree, &Info::unsigned("late")).map(drop)),
     ("commit_tree", |repo, tree| repo.commit_tree(tree, &[], &Info::unsigned("late")).map(drop)),
     ("a third tree ahead", |_, tree| {
-        let second = tree.ahead()?;
-        let third = tree.ahead();
+        let second = tree.fork_for_commit()?;
+        let third = tree.fork_for_commit();
         drop(second);
         third.map(drop)
     }),
@@ -50,7 +50,7 @@ const OPERATIONS: &[(&str, Operation)] = &[
 fn parted(repo: &Repo) -> Result<(Tree, Tree), Error> {
     let mut tree = repo.branch("main")?.tree()?;
     tree.set("dir/a", "1")?;
-    let first = tree.ahead()?;
+    let first = tree.fork_for_commit()?;
     tree.set("dir/b", "2")?;
     Ok((first, tree))
 }

@@ -2,7 +2,8 @@
 
 use bristlecone::{Kind, Oid};
 
-use crate::{error::ErrorKind, path::kind_name};
+use super::kind::ErrorKind;
+use crate::text::kind_name;
 
 /// What is wrong with a revision. Its text is escaped, so that it can be shown as it is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

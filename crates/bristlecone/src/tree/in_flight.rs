@@ -1,8 +1,9 @@
-//! Going on from a tree while another thread commits it.
+//! Commits in flight: going on from a tree while another thread commits it.
 //!
-//! [`Tree::ahead`] parts a tree in two: one to be committed elsewhere, and one that goes on. The latter looks
-//! through the pending edits of the former as through one more layer of its own, until the commit has given them
-//! a root. What needs that root, such as hashing, waits for it.
+//! [`Tree::fork_for_commit`] splits a
+//! tree in two: one to be committed by another thread, and one that goes on. The latter sees the pending edits of the
+//! former as one more layer of its own, until the commit has given them a root. What needs that root, such as hashing,
+//! waits for it.
 
 use std::{
     sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
@@ -14,101 +15,101 @@ use smallvec::SmallVec;
 
 use super::{
     Tree,
-    patch::{LAYERS_MAX, Layers, Patch, Place},
+    patch::{DirRef, IN_FLIGHT_MAX, Patch, PatchLayers},
 };
 use crate::{Error, Result, pool};
 
-/// How soon a thread of a pool that waits looks again for work to share.
-const HELP_AGAIN: Duration = Duration::from_micros(20);
-/// How long a thread waits while no other is at what it waits for: perhaps it is the one that should be.
+/// How soon a waiting thread of a pool looks again for work to share.
+const HELP_INTERVAL: Duration = Duration::from_micros(20);
+/// How long a thread waits for a commit on which no thread works: perhaps the waiting thread is the one that should.
 const IDLE_MAX: Duration = Duration::from_secs(5);
 
-/// The edits of a tree that is on its way to a commit.
+/// The edits of a tree whose commit is in flight.
 #[derive(Debug)]
-pub(super) struct Layer {
-    // What stands over everything below; `None`: nothing.
+pub(super) struct InFlight {
+    // The edits; `None` if there are none.
     patch: Option<Arc<Patch>>,
-    outcome: OnceLock<Outcome>,
-    // How many calls are writing it, and when the last of them ended.
-    work: Mutex<Work>,
+    outcome: OnceLock<CommitOutcome>,
+    // How many calls write the tree, and when the last of them ended.
+    work: Mutex<Writers>,
     changed: Condvar,
-    // The layer that it goes on from itself, which is to be written first.
-    below: Weak<Layer>,
+    // The commit in flight that this one goes on from, which is to be written first.
+    below: Weak<InFlight>,
 }
 
-/// How many calls are at a layer, or since when there is none.
+/// How many calls write a tree in flight, or since when there is no such call.
 #[derive(Debug)]
-enum Work {
+enum Writers {
     Calls(u32),
     IdleSince(Instant),
 }
 
-/// What became of it.
+/// What became of a commit in flight.
 #[derive(Clone, Copy, Debug)]
-enum Outcome {
-    /// Its root (`None`: nothing), and the commit if it was one.
+enum CommitOutcome {
+    /// The root that was written (`None`: an empty tree), and the commit if there was one.
     Written { base: Option<ObjRef>, origin: Option<ObjRef> },
-    /// Nobody will write it.
+    /// The tree was dropped: no thread will write it.
     Dropped,
 }
 
-/// The duty to say what became of a layer.
+/// Held by the tree that is to be committed: says what became of it, at the latest when it is dropped.
 #[derive(Debug)]
-pub(super) struct Promise(Arc<Layer>);
+pub(super) struct CommitTicket(Arc<InFlight>);
 
-impl Promise {
-    /// Says that the layer was written.
-    pub(super) fn keep(&self, base: Option<ObjRef>, origin: Option<ObjRef>) {
-        self.0.decide(Outcome::Written { base, origin });
+impl CommitTicket {
+    /// Says that the tree was written.
+    pub(super) fn complete(&self, base: Option<ObjRef>, origin: Option<ObjRef>) {
+        self.0.decide(CommitOutcome::Written { base, origin });
     }
 }
 
-impl Drop for Promise {
+impl Drop for CommitTicket {
     fn drop(&mut self) {
-        self.0.decide(Outcome::Dropped);
+        self.0.decide(CommitOutcome::Dropped);
     }
 }
 
-/// A call that writes the tree of a layer: whoever waits for it waits on.
+/// A call that writes a tree in flight: while it lives, threads that wait for the tree go on waiting.
 #[derive(Debug)]
-pub(crate) struct Writing(Option<Arc<Layer>>);
+pub(crate) struct TicketWriter(Option<Arc<InFlight>>);
 
-impl Drop for Writing {
+impl Drop for TicketWriter {
     fn drop(&mut self) {
         if let Some(layer) = &self.0 {
             let mut work = layer.lock();
             *work = match *work {
-                Work::Calls(calls @ 2..) => Work::Calls(calls - 1),
-                _ => Work::IdleSince(Instant::now()),
+                Writers::Calls(calls @ 2..) => Writers::Calls(calls - 1),
+                _ => Writers::IdleSince(Instant::now()),
             };
         }
     }
 }
 
-impl Layer {
+impl InFlight {
     fn new(patch: Option<Arc<Patch>>, below: Weak<Self>) -> Self {
-        let work = Mutex::new(Work::IdleSince(Instant::now()));
+        let work = Mutex::new(Writers::IdleSince(Instant::now()));
         Self { patch, outcome: OnceLock::new(), work, changed: Condvar::default(), below }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Work> {
+    fn lock(&self) -> MutexGuard<'_, Writers> {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The first decision stands.
-    fn decide(&self, outcome: Outcome) {
+    fn decide(&self, outcome: CommitOutcome) {
         if self.outcome.set(outcome).is_ok() {
-            // Whoever looked before and found nothing is waiting by the time this lock is had.
+            // A thread that looked before and found no outcome is waiting by the time this lock is held.
             drop(self.lock());
             self.changed.notify_all();
         }
     }
 
-    /// Returns how long no call has been writing the layer or one that is to be written before it.
+    /// Returns for how long no call has written this tree, or one that is to be written before it.
     fn idle(&self) -> Duration {
         let own = |layer: &Self| match &*layer.lock() {
-            Work::Calls(_) => Duration::ZERO,
-            Work::IdleSince(since) => since.elapsed(),
+            Writers::Calls(_) => Duration::ZERO,
+            Writers::IdleSince(since) => since.elapsed(),
         };
         let mut idle = own(self);
         let mut below = self.below.upgrade();
@@ -124,15 +125,15 @@ impl Layer {
         let began = Instant::now();
         loop {
             if self.outcome.get().is_none() && pool::help() {
-                // A thread of a pool helps: what it waits for may have been shared out.
+                // A thread of a pool helps: part of what it waits for may lie in the pool.
                 continue;
             }
             // The time that the caller has waited counts, not what went by before it asked.
             let (idle, waited) = (self.idle(), began.elapsed());
             let guard = self.lock();
             match self.outcome.get() {
-                Some(Outcome::Written { base, origin }) => return Ok((*base, *origin)),
-                Some(Outcome::Dropped) => {
+                Some(CommitOutcome::Written { base, origin }) => return Ok((*base, *origin)),
+                Some(CommitOutcome::Dropped) => {
                     return Err(Error::Usage {
                         reason: "the tree that this one goes on from was dropped, not committed",
                     });
@@ -142,15 +143,15 @@ impl Layer {
                 }
                 None => {}
             }
-            let again = if pool::is_here() { HELP_AGAIN } else { IDLE_MAX - idle.min(waited) };
+            let again = if pool::is_here() { HELP_INTERVAL } else { IDLE_MAX - idle.min(waited) };
             drop(self.changed.wait_timeout(guard, again).unwrap_or_else(PoisonError::into_inner));
         }
     }
 
     fn written(&self) -> Option<(Option<ObjRef>, Option<ObjRef>)> {
         match self.outcome.get()? {
-            Outcome::Written { base, origin } => Some((*base, *origin)),
-            Outcome::Dropped => None,
+            CommitOutcome::Written { base, origin } => Some((*base, *origin)),
+            CommitOutcome::Dropped => None,
         }
     }
 }
@@ -159,10 +160,10 @@ impl<F: Format> Tree<F> {
     /// Returns the tree as it is, to be committed, and goes on from it: lookups and edits here see what it holds at
     /// once, so that one thread can prepare the next commit while another hashes and writes this one.
     ///
-    /// [`Tree::get`], [`Tree::kind`], [`Tree::contains`], [`Tree::contains_tree`] and edits do not wait for the commit; whatever else asks for
-    /// something of the tree, such as its root, its entries or a subtree, does. With two commits on their
-    /// way the next call waits for the older. A thread that holds both trees must not wait for itself: it commits the
-    /// one that this returns first.
+    /// [`Tree::get`], [`Tree::kind`], [`Tree::contains`], [`Tree::contains_tree`] and edits do not wait for the commit;
+    /// whatever else asks for something of the tree, such as its root, its entries or a subtree, does. With two commits in
+    /// flight the next call waits for the older one. A thread that holds both trees must not wait for itself: it commits
+    /// the returned tree first.
     ///
     /// ```
     /// # use bristlecone::{Info, LogOptions, Repo};
@@ -170,7 +171,7 @@ impl<F: Format> Tree<F> {
     /// let main = repo.branch("main")?;
     /// let mut tree = main.tree()?;
     /// tree.set("a", b"1")?;
-    /// let mut first = tree.ahead()?;
+    /// let mut first = tree.fork_for_commit()?;
     /// std::thread::scope(|scope| {
     ///     let commit = scope.spawn(|| main.commit(&mut first, &Info::message("first")));
     ///     tree.set("b", b"2")?;
@@ -185,23 +186,23 @@ impl<F: Format> Tree<F> {
     ///
     /// # Errors
     /// [`Error::Usage`] if an earlier tree that this one goes on from was dropped without being committed;
-    /// [`Error::Uncommitted`] if two are on their way, and for 5 seconds no thread has been committing or writing the
-    /// older one or one before it. So do all calls that wait: nothing is changed by them, and they can be made again.
-    pub fn ahead(&mut self) -> Result<Self> {
-        self.settle();
+    /// [`Error::Uncommitted`] if two are in flight, and for 5 seconds no thread has committed or written the older one or
+    /// one before it. All calls that wait can return it. They change nothing then, and can be repeated.
+    pub fn fork_for_commit(&mut self) -> Result<Self> {
+        self.attach_active();
         self.forget_written();
-        if self.lower.len() >= LAYERS_MAX {
-            let oldest = self.lower.len() - 1;
-            self.lower[oldest].wait()?;
+        if self.in_flight.len() >= IN_FLIGHT_MAX {
+            let oldest = self.in_flight.len() - 1;
+            self.in_flight[oldest].wait()?;
             self.forget_written();
         }
         self.levels = self.levels_most();
         let patch = self.patch.take();
-        let below = self.lower.first().map_or_else(Weak::new, Arc::downgrade);
-        let layer = Arc::new(Layer::new(patch.clone(), below));
-        // Large values that are on their way belong to both.
-        let early = self.early.get_or_insert_default().clone();
-        // What this tree goes on from, or will, is kept by its own snapshot; what was edited so far, by that of the other.
+        let below = self.in_flight.first().map_or_else(Weak::new, Arc::downgrade);
+        let layer = Arc::new(InFlight::new(patch.clone(), below));
+        // Prewritten values belong to both.
+        let prewritten = self.prewritten.get_or_insert_default().clone();
+        // The snapshot of this tree keeps what it goes on from; that of the returned tree keeps what was edited so far.
         let roots: SmallVec<[Oid; 2]> = self.origin.iter().chain(&self.base).map(|at| at.oid).collect();
         let store = self.store.with(self.store.backend.snapshot(&roots));
         let frozen = Self {
@@ -210,23 +211,23 @@ impl<F: Format> Tree<F> {
             base: self.base,
             levels: self.levels,
             patch,
-            finger: None,
-            early: Some(early),
+            active: None,
+            prewritten: Some(prewritten),
             origin: self.origin.take(),
-            lower: self.lower.clone(),
+            in_flight: self.in_flight.clone(),
             after: self.after.replace(layer.clone()),
-            promise: Some(Promise(layer.clone())),
+            ticket: Some(CommitTicket(layer.clone())),
         };
-        self.lower.insert(0, layer);
+        self.in_flight.insert(0, layer);
         Ok(frozen)
     }
 
-    /// Lets go of the layers that have a root by now.
+    /// Forgets the commits in flight that have a root by now.
     pub(super) fn forget_written(&mut self) {
-        let written = self.lower.iter().enumerate().find_map(|(index, layer)| Some((index, layer.written()?)));
+        let written = self.in_flight.iter().enumerate().find_map(|(index, layer)| Some((index, layer.written()?)));
         if let Some((index, (base, _))) = written {
             self.base = base;
-            self.lower.truncate(index);
+            self.in_flight.truncate(index);
         }
     }
 
@@ -235,29 +236,29 @@ impl<F: Format> Tree<F> {
         self.origin = self.written_origin()?;
         self.after = None;
         self.base = self.written_base()?;
-        self.lower.clear();
+        self.in_flight.clear();
         Ok(())
     }
 
     /// Returns what the edits apply to, once that is written.
     pub(super) fn written_base(&self) -> Result<Option<ObjRef>> {
-        match self.lower.first() {
+        match self.in_flight.first() {
             None => Ok(self.base),
             Some(newest) => Ok(newest.wait()?.0),
         }
     }
 
     /// Says that the tree is being written, until what is returned is dropped.
-    pub(crate) fn writing(&self) -> Writing {
-        let layer = self.promise.as_ref().map(|promise| promise.0.clone());
+    pub(crate) fn writing(&self) -> TicketWriter {
+        let layer = self.ticket.as_ref().map(|ticket| ticket.0.clone());
         if let Some(layer) = &layer {
             let mut work = layer.lock();
             *work = match *work {
-                Work::Calls(calls) => Work::Calls(calls + 1),
-                Work::IdleSince(_) => Work::Calls(1),
+                Writers::Calls(calls) => Writers::Calls(calls + 1),
+                Writers::IdleSince(_) => Writers::Calls(1),
             };
         }
-        Writing(layer)
+        TicketWriter(layer)
     }
 
     /// Returns the commit that the tree goes on from, once there is one.
@@ -268,22 +269,22 @@ impl<F: Format> Tree<F> {
         }
     }
 
-    /// Returns the root as a place with all layers that have no root yet.
-    pub(super) fn layered_root(&self) -> Place<'_> {
-        let mut layers: Layers<'_> = self.patch.iter().collect();
-        for layer in &self.lower {
+    /// Returns the root directory with the edits of all commits in flight.
+    pub(super) fn root_in_flight(&self) -> DirRef<'_> {
+        let mut layers: PatchLayers<'_> = self.patch.iter().collect();
+        for layer in &self.in_flight {
             if let Some((base, _)) = layer.written() {
-                return Place::layered(&layers, base);
+                return DirRef::layered(&layers, base);
             }
             layers.extend(&layer.patch);
         }
-        Place::layered(&layers, self.base)
+        DirRef::layered(&layers, self.base)
     }
 
-    /// Tells the tree that goes on from this one what became of it.
-    pub(crate) fn keep_promise(&mut self) {
-        if let Some(promise) = self.promise.take() {
-            promise.keep(self.base, self.origin);
+    /// Tells the tree that goes on from this one what this one was written as.
+    pub(crate) fn complete_ticket(&mut self) {
+        if let Some(ticket) = self.ticket.take() {
+            ticket.complete(self.base, self.origin);
         }
     }
 }

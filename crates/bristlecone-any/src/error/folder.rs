@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use bristlecone::{Path, PathError, VALUE_BYTES_MAX, escape};
 
-use crate::error::{ErrorKind, shown};
+use super::kind::ErrorKind;
+use crate::text::shown;
 
 /// What is wrong with a folder of files, or with a tree that is to become one.
 #[derive(Clone, Debug, thiserror::Error)]
