@@ -14,7 +14,7 @@ use bristlecone_testkit::{generate::Rng, git::Git as RealGit};
 
 use crate::backend::open;
 
-/// So many histories go into one repository.
+/// Histories that go into one repository.
 const BATCH: u64 = 500;
 /// The earliest date of a commit.
 const FIRST_SECOND: i64 = 1_600_000_000;
