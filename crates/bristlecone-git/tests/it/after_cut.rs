@@ -95,7 +95,8 @@ fn no_protection_stays_after_a_full_disk() {
     }
 }
 
-/// The system reports a write-back that fails to processes that have the file open then, and to none that opens it later.
+/// The system reports a write-back that fails to processes that have the file open then, and to none that opens it
+/// later.
 #[test]
 fn a_failure_that_another_process_learnt_of_is_noticed() {
     for (loose, part) in [(false, ".pack"), (false, ".idx"), (false, "refs/heads/main"), (true, "objects/")] {
