@@ -80,7 +80,7 @@ fn a_crash_while_the_thread_folds_loses_nothing_synced() {
     let storage = Arc::new(SimStorage::new());
     let backend = engine.create(storage.clone()).unwrap();
     storage.keep_moments();
-    let acked = commit_beside_folds(&backend, &storage, 60);
+    let acked = commit_beside_repacks(&backend, &storage, 60);
     drop(backend);
     let last = storage.calls();
     assert!(!engine.open(storage.clone()).unwrap().list_refs("refs/").unwrap().is_empty());
@@ -95,8 +95,8 @@ fn a_crash_while_the_thread_folds_loses_nothing_synced() {
     }
 }
 
-/// Commits, now and then synced, while the thread folds what there is; returns the commits.
-fn commit_beside_folds(backend: &Arc<dyn Backend>, storage: &SimStorage, commits: usize) -> Vec<Acked> {
+/// Commits, now and then synced, while the thread repacks; returns the commits.
+fn commit_beside_repacks(backend: &Arc<dyn Backend>, storage: &SimStorage, commits: usize) -> Vec<Acked> {
     let repo = Repo::with_backend(Git::new(Algorithm::Sha1), backend.clone());
     let branch = repo.branch("main").unwrap();
     let mut tree = branch.tree().unwrap();
@@ -121,7 +121,7 @@ fn check_after(engine: &SimGit, disk: SimStorage, acked: &[Acked], call: u64, pl
         _ => Some(0),
     };
     let needed = acked.iter().rposition(|commit| commit.synced && commit.calls <= call).map_or(0, |n| n + 1);
-    let found = found.unwrap_or_else(|| panic!("{place}: the branch is on a commit that nobody made"));
+    let found = found.unwrap_or_else(|| panic!("{place}: the branch is on a commit that was never made"));
     assert!(found >= needed, "{place}: commit {found} instead of {needed} or later");
     let repo = Repo::with_backend(Git::new(Algorithm::Sha1), backend.clone());
     let tree = repo.branch("main").unwrap().tree().unwrap();
