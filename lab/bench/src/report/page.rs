@@ -52,14 +52,15 @@ impl Contents<'_> {
         let tables = sections(self.rows);
         let first = |start: &str| tables.iter().find(|table| table.title.starts_with(start));
         let mut text = String::new();
-        if let Some(row) = self.rows.iter().find(|row| !row.backend.is_empty()) {
-            let ours = self.rows.iter().filter(|row| !row.backend.is_empty());
-            let (count, checked) = (ours.clone().count(), ours.filter(|row| row.checked).count());
+        let ours: Vec<&Row> = self.rows.iter().filter(|row| !row.backend.is_empty()).collect();
+        if !ours.is_empty() {
+            let checked = ours.iter().filter(|row| row.checked).count();
             let _ = writeln!(
                 text,
-                "{}, {} cores, {}, Linux {}; {}. Medians; contents and roots were checked and right in {checked} of {count} rows.\n\
+                "{}. Medians; contents and roots were checked and right in {checked} of {} rows.\n\
                  [The results page]({page_at}) has every row, limits, details, and what others published.",
-                row.cpu, row.cores, row.filesystem, row.kernel, row.date
+                measured_in(&ours),
+                ours.len()
             );
         }
         for chart in self.charts {
@@ -77,5 +78,38 @@ impl Contents<'_> {
 
     fn chart(&self, chart: &Chart) -> String {
         format!("\n![{}]({}{})\n", chart.title, self.charts_at, chart.file)
+    }
+}
+
+/// Returns the machines that rows were measured on, with the days; where there are several, with the number of their rows.
+fn measured_in(rows: &[&Row]) -> String {
+    let mut machines: Vec<(String, usize)> = Vec::new();
+    for row in rows {
+        let Row { cpu, cores, filesystem, kernel, date, .. } = row;
+        let machine = format!("{cpu}, {cores} cores, {filesystem}, Linux {kernel}; {date}");
+        match machines.iter_mut().find(|(known, _)| *known == machine) {
+            Some((_, count)) => *count += 1,
+            None => machines.push((machine, 1)),
+        }
+    }
+    let [(only, _)] = &machines[..] else {
+        let rows = |count: usize| if count == 1 { "1 row".to_owned() } else { format!("{count} rows") };
+        let machines = machines.iter().map(|(machine, count)| format!("{}: {machine}", rows(*count)));
+        return machines.collect::<Vec<_>>().join("\n");
+    };
+    only.clone()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_machine_is_named_with_its_rows() {
+        let row = |cpu: &str| Row { cpu: cpu.into(), cores: 2, backend: "disk".into(), ..Row::default() };
+        let (one, other) = (row("one"), row("other"));
+        assert_eq!(measured_in(&[&one, &one]), "one, 2 cores, , Linux ; ");
+        let both = measured_in(&[&one, &other, &one]);
+        assert_eq!(both, "2 rows: one, 2 cores, , Linux ; \n1 row: other, 2 cores, , Linux ; ");
     }
 }
