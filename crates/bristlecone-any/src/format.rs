@@ -15,7 +15,7 @@ use bristlecone::{
     disk::FormatTag,
 };
 
-use bristlecone_git::transfer;
+use bristlecone_git::history;
 
 /// A repository of any format.
 pub type Repo = bristlecone::Repo<AnyFormat>;
@@ -180,10 +180,10 @@ impl AnyFormat {
 
     /// Returns what a history of Git is imported to and exported from; `None` if the format cannot hold one.
     #[must_use]
-    pub const fn transfer_store(&self) -> Option<transfer::Store> {
+    pub const fn transfer_store(&self) -> Option<history::StoreFormat> {
         match self {
-            Self::Native(native) => Some(transfer::Store::Native(*native)),
-            Self::Git(git) => Some(transfer::Store::Git(*git)),
+            Self::Native(native) => Some(history::StoreFormat::Native(*native)),
+            Self::Git(git) => Some(history::StoreFormat::Git(*git)),
             #[cfg(feature = "tezos")]
             Self::Tezos(_) => None,
         }

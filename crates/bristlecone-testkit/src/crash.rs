@@ -185,6 +185,13 @@ impl fmt::Display for Report {
     }
 }
 
+/// Returns the step in which a suite goes through points that share the work out among them: `short` where a change waits
+/// for the answer, and `long` where the environment has `BRISTLECONE_THOROUGH`.
+#[must_use]
+pub fn step(short: u64, long: u64) -> u64 {
+    if std::env::var_os("BRISTLECONE_THOROUGH").is_some() { long } else { short }
+}
+
 /// Cuts the power after every call of every workload, and checks what is left.
 ///
 /// # Panics

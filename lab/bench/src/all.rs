@@ -1,23 +1,24 @@
 //! `bench all`: everything in one command, in seven steps, each of which can be skipped.
 //!
-//! Rows are merged into the file of results after each step, so that a step that fails costs no other. Charts and
+//! Rows are merged into the file of results as they come, so that a step that fails or is interrupted costs no other. Charts and
 //! pages are made from that file alone.
 
 use std::{
-    fs, io,
+    fs,
     path::{Path, PathBuf},
 };
 
 use clap::Args;
 
 use crate::{
-    BenchError, cli,
-    cli::Common,
+    BenchError,
     error::Result,
     job::{Job, Target},
     measure::cores,
-    optims, peers,
-    report::{charts, json, page::Contents, published, readme},
+    optims,
+    options::{Common, positive},
+    peers,
+    report::{self, charts, json, page::Contents, published, readme},
     session::Session,
     suite::Plan,
     sweep,
@@ -28,13 +29,13 @@ mod trace;
 pub use trace::TraceArgs;
 
 /// Everything in one command, in seven steps: 1 the tree suite on every backend; 2 each optimisation by itself; 3 the
-/// replay of a trace; 4 one amount of work cut into more and more tasks; 5 other programs that are installed; 6
-/// charts; 7 the results page and the section of the README.
+/// replay of a trace; 4 one amount of work cut into more and more tasks; 5 other programs beside
+/// ours, which run within step 1; 6 charts; 7 the results page and the section of the README.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
-  cone bench all                               everything but the trace, into docs/ when run in the repository
-  cone bench all --quick --out /tmp/results    each row once: a minute
+  cone bench all                               everything but the trace, into lab/results when run in the repository
+  cone bench all --quick --out /tmp/results    each row once
   cone bench all --skip-suite --skip-optims    only task counts, peers, charts and pages
   cone bench all --regen                       only charts and pages, from the file of results
 
@@ -55,7 +56,7 @@ pub struct AllArgs {
     /// Not step 4: the sweep over task counts
     #[arg(long)]
     pub skip_parallel: bool,
-    /// Not step 5, nor in step 1: other programs
+    /// Not step 5: the rows of other programs, which run within step 1
     #[arg(long)]
     pub skip_peers: bool,
     /// Not step 6: charts
@@ -68,20 +69,20 @@ pub struct AllArgs {
     #[arg(long)]
     pub regen: bool,
     /// The task counts of step 4, separated by commas
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = cli::positive, default_values_t = sweep::COUNTS)]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = positive, default_values_t = sweep::COUNTS)]
     pub parallel_fibers: Vec<usize>,
     /// The threads that share the tasks of step 4; as many as there are cores if not given
-    #[arg(long, value_name = "N", value_parser = cli::positive)]
+    #[arg(long, value_name = "N", value_parser = positive)]
     pub parallel_domains: Option<usize>,
     /// The trace
     #[command(flatten)]
     pub trace: TraceArgs,
-    /// The file of results, into which rows are merged [default: docs/results/results.json in the repository, else
+    /// The file of results, into which rows are merged [default: lab/results/results.json in the repository, else
     /// results.json]
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// Where charts and the page results.md go, which is made if there is none; the README is left alone
-    /// [default: docs in the repository, else results]
+    /// [default: lab/results in the repository, else results]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }
@@ -89,7 +90,7 @@ pub struct AllArgs {
 /// Does what the options ask for.
 ///
 /// # Errors
-/// As [`cli::run`].
+/// As [`cli::run`](crate::cli::run).
 pub(crate) fn run(args: &AllArgs, json: bool) -> Result<()> {
     let places = Places::new(args);
     // A broken file should not cost the minutes of a run.
@@ -106,18 +107,21 @@ pub(crate) fn run(args: &AllArgs, json: bool) -> Result<()> {
     if args.regen {
         return publish(args, &places);
     }
+    if places.readme.is_some() && !args.common.allow_dirty {
+        readme::check_this_build()?;
+    }
     let session = measure(args, &places)?;
     publish(args, &places)?;
-    cli::show(&session.rows, json);
+    report::show(&session.rows, json);
     session.verdict()
 }
 
 /// Task counts, and replays, are tried so often at most.
 const LONG_RUNS_MAX: usize = 3;
 
-/// Steps 1 to 5. Each step's rows are kept before the next begins.
+/// Steps 1 to 5, the fifth within the first: what is compared runs close together in time. Each row is kept before the next is measured.
 fn measure(args: &AllArgs, places: &Places) -> Result<Session> {
-    let mut session = Session::start(&args.common)?;
+    let mut session = Session::start(&args.common, Some(&places.rows))?;
     let quick = args.common.quick;
     let runs = if quick { 1 } else { args.common.runs };
     let long_runs = runs.min(LONG_RUNS_MAX);
@@ -128,7 +132,6 @@ fn measure(args: &AllArgs, places: &Places) -> Result<Session> {
         let mut jobs = suite(&like, quick, !args.skip_peers);
         peers::git::leave_out(&mut jobs);
         session.measure(&jobs, runs);
-        json::merge(&places.rows, &session.rows)?;
     }
     if !args.skip_optims {
         say!("step 2: each optimisation by itself");
@@ -136,7 +139,6 @@ fn measure(args: &AllArgs, places: &Places) -> Result<Session> {
         if let Some(job) = replay.as_ref().filter(|_| !args.skip_trace) {
             trace::optimisations(&mut session, job, 1)?;
         }
-        json::merge(&places.rows, &session.rows)?;
     }
     if !args.skip_trace {
         match &replay {
@@ -144,7 +146,6 @@ fn measure(args: &AllArgs, places: &Places) -> Result<Session> {
             Some(job) => {
                 say!("step 3: the replay of a trace");
                 trace::replays(&mut session, job, long_runs, !args.trace.no_flatten)?;
-                json::merge(&places.rows, &session.rows)?;
             }
         }
     }
@@ -153,11 +154,6 @@ fn measure(args: &AllArgs, places: &Places) -> Result<Session> {
         let threads = args.parallel_domains.unwrap_or_else(cores);
         let jobs = sweep::jobs(&like, &Target::NATIVE, &args.parallel_fibers, threads, quick);
         session.measure(&jobs, long_runs);
-        json::merge(&places.rows, &session.rows)?;
-    }
-    if !args.skip_peers {
-        say!("step 5: other programs that are installed");
-        peers::look(&mut io::stderr());
     }
     Ok(session)
 }
@@ -178,6 +174,9 @@ fn suite(like: &Job, quick: bool, peers: bool) -> Vec<Job> {
 /// Steps 6 and 7, from the file of results.
 fn publish(args: &AllArgs, places: &Places) -> Result<()> {
     let rows = json::rows(&places.rows)?;
+    if places.readme.is_some() && !args.common.allow_dirty {
+        readme::check_committed(&rows)?;
+    }
     let mut charts = charts::draw(&rows);
     fs::create_dir_all(&places.charts).map_err(BenchError::io(&places.charts))?;
     if args.skip_charts {
@@ -225,16 +224,16 @@ struct Places {
 impl Places {
     fn new(args: &AllArgs) -> Self {
         // One run of each row is nothing to publish: it goes where it would go outside of the repository.
-        let home = Path::new("docs/results.md").is_file() && Path::new("docs/results").is_dir();
+        let home = Path::new("lab/results/README.md").is_file() && Path::new("lab/bench").is_dir();
         let home = home && (args.regen || !args.common.quick);
         let rows = args.json.clone();
-        let rows = rows.unwrap_or_else(|| if home { "docs/results/results.json" } else { "results.json" }.into());
+        let rows = rows.unwrap_or_else(|| if home { "lab/results/results.json" } else { "results.json" }.into());
         let published = rows.with_file_name("peers.csv");
         match (&args.out, home) {
             (None, true) => Self {
                 rows,
-                charts: "docs/results".into(),
-                page: "docs/results.md".into(),
+                charts: "lab/results".into(),
+                page: "lab/results/README.md".into(),
                 published,
                 readme: Some("README.md".into()),
             },

@@ -1,7 +1,7 @@
 //! `cone bench git-import`: how fast a whole Git history comes into a store, beside what git takes for the same.
 //!
 //! **The idea.** One repository is brought into stores on disk, of Git's format and of the native one, by
-//! [`transfer`](bristlecone_git::transfer), as `cone import --git` does it; and into fresh repositories by `git
+//! [`history`](bristlecone_git::history), as `cone import --git` does it; and into fresh repositories by `git
 //! fast-export | git fast-import` and by `git clone`. Each time it is a process of its own, in turns, so that memory is
 //! that of the import alone and a drift of the machine meets all alike. What came in is compared with what was there.
 //!
@@ -14,23 +14,25 @@ use std::{
 };
 
 use clap::Args;
-use serde::{Deserialize, Serialize};
 
 use crate::{
-    BenchError, cli,
+    BenchError,
     error::Result,
     job::Target,
     machine::Machine,
-    measure::Run,
-    peers,
-    report::{Row, json, table},
-    session::Home,
+    measure::{Run, folder_bytes},
+    options::positive,
+    peers::{self, program},
+    report::{self, ImportFigures, Row, json, table},
+    scratch::{self, Scratch},
 };
 
+mod job;
 mod ours;
 mod source;
 mod theirs;
 
+use job::{By, ImportJob};
 use source::Repository;
 
 /// Imports a whole Git history again and again, and has git do the same.
@@ -43,7 +45,7 @@ pub struct GitImportArgs {
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
     /// Runs of each, in turns, of which the median counts
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = cli::positive)]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = positive)]
     pub runs: usize,
     /// What our rows are called, before the format
     #[arg(long, value_name = "NAME", default_value = "bristlecone")]
@@ -59,75 +61,6 @@ pub struct GitImportArgs {
     child: Option<String>,
 }
 
-/// What a row of an import has beside.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct ImportFigures {
-    /// Objects that the refs lead to.
-    pub objects: u64,
-    /// Commits among them.
-    pub commits: u64,
-    /// Refs.
-    pub refs: u64,
-    /// Refs that have the same ids after the import; of a native store, after an export.
-    pub refs_same: u64,
-    /// Bytes that the objects take in the repository.
-    pub pack_bytes: u64,
-    /// How many times as fast as `git fast-export` and `git fast-import` of the same run.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub times_fast_import: Option<f64>,
-    /// How many times as fast as `git clone` of the same run.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub times_clone: Option<f64>,
-}
-
-impl ImportFigures {
-    /// Returns a line that says what is imported.
-    pub(crate) fn describe(&self, scenario: &str) -> String {
-        let Self { objects, commits, refs, pack_bytes, .. } = self;
-        let bytes = table::bytes(*pack_bytes as f64);
-        format!("{scenario}: {objects} objects in {bytes}, {commits} commits, {refs} refs.")
-    }
-}
-
-/// Who imports, and into what.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-enum By {
-    /// We, into a store of Git's format on disk.
-    Git,
-    /// We, into a store of the native format on disk.
-    Native,
-    /// `git fast-export | git fast-import`, into a fresh repository.
-    FastImport,
-    /// `git clone`, into a fresh repository.
-    Clone,
-}
-
-impl By {
-    const ALL: [Self; 4] = [Self::Git, Self::Native, Self::FastImport, Self::Clone];
-
-    const fn is_ours(self) -> bool {
-        matches!(self, Self::Git | Self::Native)
-    }
-
-    fn row_name(self, name: &str) -> String {
-        match self {
-            Self::Git => format!("{name} disk git"),
-            Self::Native => format!("{name} disk native"),
-            Self::FastImport => "git fast-export | git fast-import".into(),
-            Self::Clone => "git clone".into(),
-        }
-    }
-}
-
-/// One import of ours, as it is handed to the process that does it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Job {
-    by: By,
-    source: PathBuf,
-    dest: PathBuf,
-}
-
 /// Does what the options ask for. The table, or with `json` the rows, go to standard output.
 ///
 /// # Errors
@@ -138,17 +71,14 @@ pub(crate) fn run(args: &GitImportArgs, json: bool) -> Result<()> {
         return child(job);
     }
     let path = args.path.as_deref().ok_or_else(|| BenchError::usage("which repository? git-import needs its path"))?;
-    if peers::find("git").is_none() {
+    if program::find("git").is_none() {
         return Err(BenchError::usage("git is not installed: there is nobody to compare with and to count objects"));
     }
     if let Some(file) = &args.json {
         json::read(file)?;
     }
     let rows = measure(args, path)?;
-    if let Some(file) = &args.json {
-        json::merge(file, &rows)?;
-    }
-    cli::show(&rows, json);
+    report::show(&rows, json);
     match rows.iter().find(|row| row.wrong.is_some()) {
         Some(row) => Err(BenchError::Wrong {
             scenario: format!("{}, {}", row.scenario, row.name),
@@ -160,18 +90,22 @@ pub(crate) fn run(args: &GitImportArgs, json: bool) -> Result<()> {
 
 fn measure(args: &GitImportArgs, path: &Path) -> Result<Vec<Row>> {
     let source = Repository::read(path)?;
-    let home = Home::new(args.dir.as_deref())?;
-    let machine = Machine::here(&home.dir);
+    let scratch = Scratch::new(args.dir.as_deref())?;
+    let machine = Machine::here(&scratch.dir);
     let mut results = By::ALL.map(|by| Results { by, runs: vec![], refs_same: 0 });
     for round in 0..args.runs {
         for results in &mut results {
             say_part!("[{}/{}] {} … ", round + 1, args.runs, results.by.row_name(&args.name));
-            let dest = home.dir.join("import");
+            let dest = scratch.dir.join("import");
             results.once(args, &source, &dest, round == 0);
             fs::remove_dir_all(&dest).or_else(|error| match error.kind() {
                 std::io::ErrorKind::NotFound => Ok(()),
                 _ => Err(BenchError::io(&dest)(error)),
             })?;
+        }
+        // What is measured stays, whatever happens in the next round.
+        if let Some(file) = &args.json {
+            json::merge(file, &rows(args, &source, &results, &machine))?;
         }
     }
     Ok(rows(args, &source, &results, &machine))
@@ -214,13 +148,13 @@ impl Results {
             By::FastImport => theirs::fast_import(source, dest)?,
             By::Clone => theirs::clone(source, dest)?,
             by => {
-                let job = Job { by, source: source.path.clone(), dest: dest.to_owned() };
+                let job = ImportJob { by, source: source.path.clone(), dest: dest.to_owned() };
                 if args.in_process { ours::import(&job)? } else { in_process_of_its_own(&job)? }
             }
         };
         run.ops = source.objects;
         run.threads = 1;
-        run.file_bytes = peers::git::folder_bytes(dest);
+        run.file_bytes = folder_bytes(dest);
         Ok(run)
     }
 
@@ -230,7 +164,7 @@ impl Results {
             let exported = dest.with_extension("exported");
             let refs = ours::export(dest, source.algorithm, &exported).and_then(|()| {
                 // A repository that git accepts, and not refs alone.
-                let sound = peers::said_by_git(&exported, &["fsck", "--connectivity-only", "--no-dangling"]);
+                let sound = program::said_by_git(&exported, &["fsck", "--connectivity-only", "--no-dangling"]);
                 run.wrong = sound.err().map(|reason| format!("after an export: {reason}"));
                 source::refs(&exported)
             });
@@ -250,14 +184,14 @@ impl Results {
     }
 
     fn seconds(&self) -> Option<f64> {
-        crate::report::median(&self.runs).map(|run| run.seconds)
+        report::median(&self.runs).map(|run| run.seconds)
     }
 }
 
 fn rows(args: &GitImportArgs, source: &Repository, results: &[Results], machine: &Machine) -> Vec<Row> {
     let seconds = |by: By| results.iter().find(|results| results.by == by).and_then(Results::seconds);
     let row = |results: &Results| {
-        let run = crate::report::median(&results.runs)?;
+        let run = report::median(&results.runs)?;
         let mut row = Row::of_runs(run, &results.runs, machine);
         let times =
             |other: By| (results.by.is_ours() && run.seconds > 0.0).then(|| Some(seconds(other)? / run.seconds));
@@ -282,7 +216,7 @@ fn rows(args: &GitImportArgs, source: &Repository, results: &[Results], machine:
 }
 
 /// Does an import of ours in a process of its own.
-fn in_process_of_its_own(job: &Job) -> Result<Run> {
+fn in_process_of_its_own(job: &ImportJob) -> Result<Run> {
     let failed = |reason: String| BenchError::Child { scenario: "git-import".into(), reason };
     let program = env::current_exe().map_err(|error| failed(error.to_string()))?;
     let text = serde_json::to_string(job).map_err(|error| failed(error.to_string()))?;
@@ -298,7 +232,8 @@ fn in_process_of_its_own(job: &Job) -> Result<Run> {
 }
 
 fn child(job: &str) -> Result<()> {
-    let job: Job = serde_json::from_str(job).map_err(|error| BenchError::usage(format!("--child: {error}")))?;
+    scratch::end_with_parent();
+    let job: ImportJob = serde_json::from_str(job).map_err(|error| BenchError::usage(format!("--child: {error}")))?;
     let run = ours::import(&job)?;
     println!("{}", serde_json::to_string(&run).map_err(|error| BenchError::usage(error.to_string()))?);
     Ok(())

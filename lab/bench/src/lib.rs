@@ -41,15 +41,18 @@ pub mod limits;
 mod machine;
 mod measure;
 mod optims;
+mod options;
 mod peers;
 pub mod replay;
 pub mod report;
 mod rss;
 pub mod runner;
 mod scenario;
+mod scratch;
 mod session;
 mod suite;
 mod sweep;
+mod unrest;
 mod workload;
 
 pub use error::BenchError;

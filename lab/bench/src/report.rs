@@ -1,9 +1,10 @@
 //! Results: rows of JSON first, and the tables, charts and pages that are made from them.
 
+mod beside;
 pub(crate) mod charts;
+mod figures;
 pub mod json;
 pub(crate) mod page;
-mod peers;
 mod places;
 pub(crate) mod published;
 pub mod readme;
@@ -14,5 +15,9 @@ mod svg;
 pub mod table;
 mod views;
 
+pub use figures::{GiantFigures, ImportFigures, ReplayFigures, Rows, SampleFigures};
 pub use row::{Row, median};
+#[cfg(test)]
+pub(crate) use svg::tests as svg_tests;
 pub use views::sections;
+pub(crate) use views::show;

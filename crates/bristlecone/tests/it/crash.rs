@@ -1,9 +1,12 @@
 //! Power is cut after every call of every workload, and within every recovery: nothing synced is lost, nothing
 //! torn is shown, and the store goes on.
+//!
+//! Each call is always cut, with every policy. Of the calls within recoveries the suites try a share, each recovery another;
+//! with `BRISTLECONE_THOROUGH` in the environment (`.ci/lane crash`) the share is several times as large.
 
 use bristlecone::disk::DiskOptions;
 use bristlecone_testkit::{
-    crash::{Options, Report, deaths, explore, explore_deaths, workloads},
+    crash::{Options, Report, deaths, explore, explore_deaths, step, workloads},
     sim::{CallKind, Lie},
 };
 
@@ -21,7 +24,7 @@ fn a_crash_at_any_call_loses_nothing_synced() {
     let mut crash_points = 0;
     for (segment_bytes, seeds) in [(4096, 2), (1 << 14, 1)] {
         let engine = DiskEngine::new(tiny().segment_bytes(segment_bytes));
-        let report = explore_with(&engine, Options { seeds, ..Options::default() });
+        let report = explore_with(&engine, Options { seeds, nested_step: step(5, 1), ..Options::default() });
         report.assert_sound();
         assert!(report.workloads >= 20);
         crash_points += report.crash_points();
@@ -44,7 +47,7 @@ const KINDS: [CallKind; 8] = {
 #[test]
 fn a_crash_at_any_call_loses_nothing_synced_with_maps() {
     let engine = DiskEngine::new(tiny_with_maps());
-    let options = Options { seeds: 1, seed_first: 5, nested_step: 4, ..Options::default() };
+    let options = Options { seeds: 1, seed_first: 5, nested_step: step(12, 4), ..Options::default() };
     let report = explore_with(&engine, options);
     report.assert_sound();
     assert!(report.crash_points() >= 30_000, "{report}");
@@ -54,7 +57,8 @@ fn a_crash_at_any_call_loses_nothing_synced_with_maps() {
 fn a_crash_at_any_call_loses_nothing_synced_with_maps_and_threads() {
     for (segment_bytes, prezero, nested_seeds) in [(4096, true, 1), (1 << 14, true, 0), (4096, false, 0)] {
         let engine = DiskEngine::new(tiny_as_shipped().segment_bytes(segment_bytes).prezero(prezero));
-        let options = Options { seeds: 1, seed_first: 11, nested_seeds, nested_step: 6, ..Options::default() };
+        let nested_step = step(16, 6);
+        let options = Options { seeds: 1, seed_first: 11, nested_seeds, nested_step, ..Options::default() };
         let report = explore_with(&engine, options);
         report.assert_sound();
         let missed: Vec<_> = KINDS.iter().filter(|kind| !report.kinds.contains_key(kind)).collect();
@@ -64,7 +68,7 @@ fn a_crash_at_any_call_loses_nothing_synced_with_maps_and_threads() {
 
 #[test]
 fn one_process_is_stopped_another_goes_on_and_then_the_power_goes() {
-    for (options, step) in [(tiny(), 2), (tiny_as_shipped(), 5)] {
+    for (options, step) in [(tiny(), step(4, 2)), (tiny_as_shipped(), step(10, 5))] {
         let engine = DiskEngine::new(options);
         let options = Options { seeds: 1, nested_seeds: 0, ..Options::default() };
         let report = explore_deaths(&engine, &deaths(), step, options);

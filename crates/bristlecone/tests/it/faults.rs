@@ -12,7 +12,7 @@ use std::{
 
 use bristlecone::{Backend, Batch, Durability, Error, Expected, RefMove, RefTarget, disk::DiskOptions};
 use bristlecone_testkit::{
-    crash::{CrashRun, CrashStep, Engine, Workload, workloads},
+    crash::{CrashRun, CrashStep, Engine, Workload, step, workloads},
     sim::{CallKind, Fault, Policy, SimStorage, Times},
 };
 
@@ -105,10 +105,12 @@ fn new_disk(reads: bool) -> SimStorage {
     disk
 }
 
-/// Lets calls of the workloads fail in every one of these ways: every call of an engine without maps and threads, and a
-/// share of those that engines with maps, and with threads too, make.
+/// Lets calls of the workloads fail in every one of these ways: of an engine without maps and threads, and a
+/// smaller share of those that engines with maps, and with threads too, make. With `BRISTLECONE_THOROUGH` every call of the
+/// first fails.
 fn fail_calls(faults: &[(Fault, Times)], reads: bool) {
-    for (options, step) in [(tiny(), 1), (tiny_with_maps(), 3), (tiny_as_shipped(), 4)] {
+    let engines = [(tiny(), step(2, 1)), (tiny_with_maps(), step(7, 3)), (tiny_as_shipped(), step(9, 4))];
+    for (options, step) in engines {
         fail_every(step, &DiskEngine::new(options), faults, reads);
     }
 }

@@ -1,14 +1,16 @@
 //! Step 3, and the part of step 2 that is tried on it: replays of a trace.
 
+use bristlecone::Durability;
 use clap::Args;
 
 use std::path::{Path, PathBuf};
 
-use super::Common;
 use crate::{
+    BenchError,
     error::Result,
     optims,
-    replay::{BackendName, DurabilityName, ReplayJob},
+    options::Common,
+    replay::{self, BackendName, DurabilityName, ReplayJob},
     session::Session,
 };
 
@@ -57,7 +59,7 @@ pub(super) fn replays(session: &mut Session, job: &ReplayJob, runs: usize, flatt
             if let Some(paths) = paths {
                 (*paths).clone_into(&mut job.path_conversion);
             }
-            session.replay(&job, runs, None)?;
+            replay(session, &job, runs, None)?;
         }
     }
     Ok(())
@@ -67,8 +69,37 @@ pub(super) fn replays(session: &mut Session, job: &ReplayJob, runs: usize, flatt
 pub(super) fn optimisations(session: &mut Session, job: &ReplayJob, runs: usize) -> Result<()> {
     for backend in [BackendName::Memory, BackendName::Disk] {
         for (label, switches) in optims::steps() {
-            session.replay(&ReplayJob { backend, switches, ..job.clone() }, runs, Some(label))?;
+            replay(session, &ReplayJob { backend, switches, ..job.clone() }, runs, Some(label))?;
         }
+    }
+    Ok(())
+}
+
+/// Measures a replay up to `runs` times; `label` names its switches in the table of optimisations. One that fails is named
+/// and left out.
+///
+/// # Errors
+/// [`BenchError::Stopped`] if the user interrupted it: nothing else should be begun.
+fn replay(session: &mut Session, job: &ReplayJob, runs: usize, label: Option<&str>) -> Result<()> {
+    let name = label.map_or_else(|| job.row_name(), |label| format!("{} {label}", job.backend.name()));
+    say!("{}, {name}", job.trace.display());
+    let in_process = session.in_process();
+    let synced = job.durability() != Durability::None;
+    let (row, unrest) = session.beside_probes(synced, || replay::measure(job, runs, in_process))?;
+    match row {
+        Ok(row) if row.replay.as_ref().is_some_and(|replay| replay.stopped) => return Err(BenchError::Stopped),
+        Err(BenchError::Stopped) => return Err(BenchError::Stopped),
+        Ok(mut row) => {
+            if let Some(label) = label {
+                // The words of its switches are one step of the table.
+                let plain = row.name.strip_suffix(&row.variant).unwrap_or(&row.name).trim_end().to_owned();
+                (row.name, row.variant) = (format!("{plain} {label}"), label.to_owned());
+            }
+            row.unrest = unrest;
+            replay::set_floor(&mut row, job, &session.rows);
+            session.add(row);
+        }
+        Err(error) => session.fail(error),
     }
     Ok(())
 }

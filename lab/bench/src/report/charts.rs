@@ -1,9 +1,11 @@
 //! Which charts there are: each drawn from the rows, if there are rows for it.
 
+use self::legend::{GIT, SPREAD_SAID, colour, legend, mark};
 use super::{
-    Row,
+    beside,
+    row::Row,
     select::{COLUMNS, Kinds, column_name, is_tasks, operation, scenarios, suite_of, sweep_stem},
-    svg::{Axis, Bar, Bars, Colour, Group, Line, Lines, Panel},
+    svg::{Axis, Bar, Bars, Form, Group, Line, Lines, Mark, Panel},
     table::{count, rate},
 };
 
@@ -28,6 +30,7 @@ pub(crate) fn draw(rows: &[Row]) -> Vec<Chart> {
     // Others do the short forms only.
     git.retain(|row| row.variant.is_empty() && !row.scenario.contains("-long-") && GIT.contains(&column_name(row)));
     let charts = [
+        (beside::FILE, beside::TITLE, beside::chart(rows)),
         ("memory.svg", "The tree suite in memory", rates(&memory, "The tree suite in memory", &COLUMNS[..1])),
         ("disk.svg", "The tree suite on disk", rates(&disk, "The tree suite on disk", &COLUMNS[1..])),
         ("git.svg", "The tree suite in Git repositories", rates(&git, "The tree suite in Git repositories", &GIT)),
@@ -37,27 +40,6 @@ pub(crate) fn draw(rows: &[Row]) -> Vec<Chart> {
         ("replay-rates.svg", "A trace replayed: rows per second", replay::rates(&kinds.replays)),
     ];
     charts.into_iter().filter_map(|(file, title, svg)| Some(Chart { file, title, svg: svg? })).collect()
-}
-
-/// Returns the colour of a column of the tables.
-fn colour(column: &str) -> Colour {
-    match column {
-        "memory" => Colour::Memory,
-        "disk none" | "git packs none" => Colour::DiskNone,
-        "disk synced" | "git packs synced" => Colour::DiskSynced,
-        "gitoxide" => Colour::Second,
-        "git fast-import" => Colour::Third,
-        _ => Colour::Other,
-    }
-}
-
-/// The columns of the chart of Git repositories.
-const GIT: [&str; 5] = ["git packs none", "git packs synced", "libgit2", "gitoxide", "git fast-import"];
-
-/// Returns the columns that occur in these rows, with their colours, in the order of the tables.
-fn legend(rows: &[&Row]) -> Vec<(Colour, String)> {
-    let occurs = |column: &&str| rows.iter().any(|row| column_name(row) == *column);
-    COLUMNS.into_iter().chain(GIT).filter(occurs).map(|column| (colour(column), column.to_owned())).collect()
 }
 
 /// What operations are called over a group of bars.
@@ -86,7 +68,7 @@ fn rates(rows: &[&Row], title: &str, columns: &[&str]) -> Option<String> {
     let bar = |name: &&String| {
         let of = |column: &&str| {
             let row = rows.iter().find(|row| row.scenario == **name && column_name(row) == *column)?;
-            (row.ops_per_sec > 0.0).then(|| (colour(column), row.ops_per_sec))
+            mark(row, colour(column))
         };
         Bar { label: (*name).clone(), columns: vec![columns.iter().filter_map(of).collect()] }
     };
@@ -101,13 +83,13 @@ fn rates(rows: &[&Row], title: &str, columns: &[&str]) -> Option<String> {
     let chart = Bars {
         title: title.into(),
         about:
-            "Bars: operations per second of each scenario, on a logarithmic axis. The page has the figures as tables."
+            "Bars: the median of operations per second of each scenario; lines in them: from the slowest run to the fastest. The page has the figures as tables."
                 .into(),
-        axis: "operations per second, logarithmic".into(),
+        axis: SPREAD_SAID.into(),
         legend: if columns.len() > 1 { legend(rows) } else { vec![] },
         columns: vec![String::new()],
         groups,
-        ratios: false,
+        form: Form::Linear,
         tick: count,
         value: rate,
     };
@@ -120,11 +102,12 @@ fn optimisations(rows: &[&Row]) -> Option<String> {
     let backends = legend(rows);
     let of = |column: &str, variant: &str, name: &str| {
         let found = |row: &&&Row| column_name(row) == column && row.variant == variant && row.scenario == name;
-        rows.iter().find(found).map(|row| row.ops_per_sec)
+        rows.iter().find(found).and_then(|row| mark(row, colour(column)))
     };
     let ratio = |column: &str, variant: &str, name: &str| {
-        let (own, base) = (of(column, variant, name)?, of(column, "baseline", name)?);
-        (own > 0.0 && base > 0.0).then(|| own / base)
+        let (own, base) = (of(column, variant, name)?, of(column, "baseline", name)?.value);
+        let spread = (own.spread.0 / base, own.spread.1 / base);
+        Some(Mark { value: own.value / base, spread, ..own })
     };
     let mut variants: Vec<&str> = Vec::new();
     for row in rows {
@@ -133,9 +116,7 @@ fn optimisations(rows: &[&Row]) -> Option<String> {
         }
     }
     let bar = |variant: &&str| {
-        let bars = |name: &String| {
-            backends.iter().filter_map(|(colour, column)| Some((*colour, ratio(column, variant, name)?))).collect()
-        };
+        let bars = |name: &String| backends.iter().filter_map(|(_, column)| ratio(column, variant, name)).collect();
         Bar { label: (*variant).into(), columns: names.iter().map(bars).collect() }
     };
     let bars: Vec<Bar> =
@@ -145,13 +126,14 @@ fn optimisations(rows: &[&Row]) -> Option<String> {
     }
     let chart = Bars {
         title: "Each optimisation by itself: times the baseline's rate".into(),
-        about: "Bars: the rate with one optimisation on as a multiple of the rate with all off, on a logarithmic axis."
-            .into(),
+        about:
+            "Points: the rate with one optimisation on as a multiple of the rate with all off, on a logarithmic axis."
+                .into(),
         axis: "times the baseline, which has every optimisation off; logarithmic".into(),
         legend: backends.clone(),
         columns: names.clone(),
         groups: vec![Group { title: String::new(), bars }],
-        ratios: true,
+        form: Form::Ratios,
         tick: |value| format!("×{}", count(value)),
         value: |value| if value < 9.95 { format!("×{value:.2}") } else { format!("×{value:.1}") },
     };
@@ -199,6 +181,7 @@ fn tasks(rows: &[&Row]) -> Option<String> {
     Some(chart.draw())
 }
 
+mod legend;
 mod replay;
 #[cfg(test)]
 mod tests;

@@ -3,11 +3,11 @@
 use std::fmt::Write;
 
 use super::{
-    Row,
+    beside,
     charts::Chart,
     published::{self, Figure},
-    sections,
-    table::Table,
+    row::Row,
+    views::sections,
 };
 
 /// What a page is made from.
@@ -47,31 +47,24 @@ impl Contents<'_> {
         text
     }
 
-    /// Returns the section of the README: where, the charts, and the main tables, folded.
+    /// Returns the section of the README: ours beside others as a chart and a table, where it was measured, and where the
+    /// rest is.
     pub(crate) fn summary(&self, page_at: &str) -> String {
-        let tables = sections(self.rows);
-        let first = |start: &str| tables.iter().find(|table| table.title.starts_with(start));
+        let ours = || self.rows.iter().filter(|row| !row.backend.is_empty());
+        let (count, checked) = (ours().count(), ours().filter(|row| row.checked).count());
         let mut text = String::new();
-        if let Some(row) = self.rows.iter().find(|row| !row.backend.is_empty()) {
-            let ours = self.rows.iter().filter(|row| !row.backend.is_empty());
-            let (count, checked) = (ours.clone().count(), ours.filter(|row| row.checked).count());
-            let _ = writeln!(
-                text,
-                "{}, {} cores, {}, Linux {}; {}. Medians; contents and roots were checked and right in {checked} of {count} rows.\n\
-                 [The results page]({page_at}) has every row, limits, details, and what others published.",
-                row.cpu, row.cores, row.filesystem, row.kernel, row.date
-            );
-        }
-        for chart in self.charts {
+        for chart in self.charts.iter().filter(|chart| chart.file == beside::FILE) {
             text += &self.chart(chart);
         }
-        for table in
-            ["Operations per second", "Each optimisation by itself", "Replay of a trace"].into_iter().filter_map(first)
-        {
-            // The charts stand for it until somebody wants the figures.
-            let folded = Table { folded: true, ..table.clone() };
-            let _ = write!(text, "\n{}", folded.markdown());
+        let table = beside::table(self.rows);
+        if !table.lines.is_empty() {
+            let _ = write!(text, "\n{}\n{}\n", table.markdown_lines(), beside::measured_on(self.rows));
         }
+        let _ = writeln!(
+            text,
+            "\nMedians; contents and roots were checked and right in {checked} of {count} rows. [The results page]({page_at}) has every row with its\n\
+             machine, the limits of that machine, and what others published."
+        );
         text
     }
 

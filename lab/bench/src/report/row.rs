@@ -2,15 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::share;
+use super::{
+    figures::{ImportFigures, ReplayFigures},
+    share,
+};
 use crate::{
-    gitimport::ImportFigures,
     job::{Job, Target, Work},
     limits::{LimitRow, Limits},
     machine::Machine,
     measure::Run,
-    peers,
-    replay::ReplayFigures,
 };
 
 /// One result, as files and standard output have it. `docs/bench.md` lists the keys.
@@ -92,6 +92,10 @@ pub struct Row {
     /// What was wrong, if anything was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wrong: Option<String>,
+    /// How many times as fast or as slow as usual the machine was at the worst while the row was measured, where that was
+    /// unusual.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unrest: Option<f64>,
     /// The limit of the same run that comes nearest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<String>,
@@ -149,7 +153,6 @@ impl Row {
         row.bare_us = middle(runs.iter().filter_map(|run| run.bare_us).collect());
         row.folded_bytes = runs.iter().find_map(|run| run.folded_bytes);
         row.gc_bytes = runs.iter().find_map(|run| run.gc_bytes);
-        row.version = job.target.is_peer().then(|| peers::git::version(job.target)).flatten();
         if let Some((limit, share)) = limits.and_then(|limits| share::nearest(job, run, limits)) {
             (row.limit, row.share) = (Some(limit.into()), Some(share));
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::Row;
+use super::row::Row;
 use crate::{job::Target, optims};
 
 /// The rows of a file by what they are about.

@@ -1,16 +1,18 @@
 //! The tables of a report, each a view of the rows.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, io::Write};
 
+use self::details::{checked, details, rate_of, titled};
 use super::{
-    Row, peers,
+    json,
     places::Places,
+    row::Row,
     select::{COLUMNS, Kinds, column_name, operation, scenarios, suite_of, suites, sweep_stem},
     table::{Table, bytes, mebibytes, rate, time},
 };
 
 /// Returns the tables of these rows: where they come from, limits, rates, details, scaling, Git, optimisations, task
-/// counts, replays, long forms, peers. A table without lines is left out. The same rows give the same tables.
+/// counts, replays, long forms. A table without lines is left out. The same rows give the same tables.
 #[must_use]
 pub fn sections(rows: &[Row]) -> Vec<Table> {
     let places = Places::of(rows);
@@ -30,10 +32,19 @@ pub fn sections(rows: &[Row]) -> Vec<Table> {
     tables.extend(replays::tables(&kinds.replays, &places));
     tables.push(long_forms(&kinds.long, &places));
     tables.retain(|table| !table.lines.is_empty());
-    if !kinds.suite.is_empty() {
-        tables.push(peers::table());
-    }
     tables
+}
+
+/// Writes tables, or the rows as they are in files, to standard output.
+pub(crate) fn show(rows: &[Row], json: bool) {
+    let text = if json {
+        let values: Vec<_> = rows.iter().filter_map(|row| serde_json::to_value(row).ok()).collect();
+        format!("{{\"rows\":{}}}\n", json::to_text(&values).trim_end())
+    } else {
+        sections(rows).iter().map(|table| table.text() + "\n").collect()
+    };
+    // Whoever closes the pipe early has seen enough.
+    let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
 fn limits(rows: &[Row], places: &Places) -> Table {
@@ -54,80 +65,16 @@ fn limits(rows: &[Row], places: &Places) -> Table {
     table
 }
 
-fn titled(title: &str, (suite, variant): &(String, String)) -> String {
-    if variant.is_empty() { format!("{title}: {suite}") } else { format!("{title}: {suite}, {variant}") }
-}
-
 fn rates(suite: &(String, String), rows: &[&Row]) -> Table {
     let title = titled("Operations per second (medians)", suite);
     let mut table = Table::new(&title, &["scenario", "operation", COLUMNS[0], COLUMNS[1], COLUMNS[2]]);
     for scenario in scenarios(rows) {
         let of = |column: &str| rows.iter().find(|row| row.scenario == scenario && column_name(row) == column);
         let mut line = vec![scenario.clone(), operation(&scenario).to_owned()];
-        line.extend(COLUMNS.map(|column| of(column).map_or_else(|| "–".into(), |row| rate(row.ops_per_sec))));
+        line.extend(COLUMNS.map(|column| of(column).map_or_else(|| "–".into(), |row| rate_of(row))));
         table.lines.push(line);
     }
     table
-}
-
-fn details(title: &str, rows: &[&Row], columns: &[&str], places: &Places) -> Table {
-    let heads = [
-        "scenario, backend",
-        "ops/s",
-        "min–max",
-        "runs",
-        "p50",
-        "p99",
-        "B/commit",
-        "store",
-        "anon MiB",
-        "mapped MiB",
-        "fdatasync",
-        "share of limit",
-        "checked",
-        "value",
-        "measured in",
-    ];
-    let mut table = Table::new(title, &heads);
-    table.folded = true;
-    for scenario in scenarios(rows) {
-        for &column in columns {
-            let found = rows.iter().filter(|row| row.scenario == scenario && column_name(row) == column);
-            table.lines.extend(found.map(|row| detail(row, column, places)));
-        }
-    }
-    table
-}
-
-fn detail(row: &Row, column: &str, places: &Places) -> Vec<String> {
-    let none = || "–".to_owned();
-    let or_none = |value: Option<f64>, write: fn(f64) -> String| value.map_or_else(none, write);
-    let share = match (&row.limit, row.share) {
-        (Some(limit), Some(share)) => format!("{:.0} % {limit}", share * 100.0),
-        _ => none(),
-    };
-    let variant = if row.variant.is_empty() { String::new() } else { format!(", {}", row.variant) };
-    vec![
-        format!("{}, {column}{variant}", row.scenario),
-        rate(row.ops_per_sec),
-        format!("{}–{}", rate(row.ops_per_sec_min), rate(row.ops_per_sec_max)),
-        row.runs.to_string(),
-        or_none(row.latency_p50_us, time),
-        or_none(row.latency_p99_us, time),
-        or_none(row.bytes_per_commit, bytes),
-        if row.store_bytes > 0 { bytes(row.store_bytes as f64) } else { none() },
-        mebibytes(row.rss_anon_kb),
-        mebibytes(row.rss_file_kb),
-        or_none(row.fdatasync_us, time),
-        share,
-        checked(row),
-        bytes(row.value_bytes as f64),
-        places.number(row),
-    ]
-}
-
-fn checked(row: &Row) -> String {
-    if row.checked { "yes".into() } else { row.wrong.clone().unwrap_or_else(|| "no".into()) }
 }
 
 /// The rates of rows that exist for one and for two threads, and what the second thread adds.
@@ -197,7 +144,7 @@ fn task_counts(rows: &[&Row]) -> Table {
         for column in COLUMNS {
             let of = |count: &u64| {
                 let mut here = rows.iter().filter(|row| sweep_stem(row) == stem && column_name(row) == column);
-                here.find(|row| row.tasks == *count).map_or_else(|| "–".into(), |row| rate(row.ops_per_sec))
+                here.find(|row| row.tasks == *count).map_or_else(|| "–".into(), |row| rate_of(row))
             };
             let cells: Vec<String> = counts.iter().map(of).collect();
             if cells.iter().any(|cell| cell != "–") {
@@ -231,7 +178,7 @@ fn long_forms(rows: &[&Row], places: &Places) -> Table {
             times_smaller(row, rows).map_or_else(|| "–".into(), |times| format!("{times:.2}")),
             optional(row.latency_p50_us),
             optional(row.latency_p99_us),
-            rate(row.ops_per_sec),
+            rate_of(row),
             if row.store_bytes > 0 { bytes(row.store_bytes as f64) } else { "–".into() },
             mebibytes(row.rss_anon_kb),
             mebibytes(row.rss_file_kb),
@@ -253,6 +200,7 @@ fn times_smaller(row: &Row, rows: &[&Row]) -> Option<f64> {
     (smaller.scenario != row.scenario && row.ops_per_sec > 0.0).then(|| smaller.ops_per_sec / row.ops_per_sec)
 }
 
+mod details;
 mod git;
 mod replays;
 #[cfg(test)]

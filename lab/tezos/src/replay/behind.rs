@@ -92,7 +92,7 @@ pub(super) struct Behind<F: Format> {
 
 impl<F: Format> Behind<F> {
     /// Calls `work` with a thread behind it that commits; returns once all commits are made or one has failed. Both are
-    /// threads of one pool of so many, in which large commits are shared out.
+    /// threads of one pool, in which large commits are shared out.
     ///
     /// # Errors
     /// If there can be no threads.
@@ -157,7 +157,7 @@ fn commit_all<F: Format>(
         };
         let made = committer.commit(&mut tree, plan);
         let failed = made.is_err();
-        // Nobody asks any more if the rows have failed.
+        // The other thread asks no more if the rows have failed.
         let _ = outbox.send(made);
         if failed {
             return;

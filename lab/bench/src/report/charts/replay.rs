@@ -1,14 +1,12 @@
 //! Charts of replays.
 
-use super::{colour, legend};
-use crate::{
-    replay::SampleFigures,
-    report::{
-        Row,
-        select::{COLUMNS, column_name},
-        svg::{Axis, Bar, Bars, Group, Line, Lines, Panel},
-        table::{bytes, count, rate, short, time},
-    },
+use super::legend::{colour, legend, mark};
+use crate::report::{
+    figures::SampleFigures,
+    row::Row,
+    select::{COLUMNS, column_name},
+    svg::{Axis, Bar, Bars, Form, Group, Line, Lines, Panel},
+    table::{bytes, count, rate, short, time},
 };
 
 /// How a replay went: rows per second, memory and the latency of commits over the commits, for each backend. Of several
@@ -88,7 +86,7 @@ pub(super) fn rates(rows: &[&Row]) -> Option<String> {
         let of = |column: &&str| {
             let same = |row: &&&Row| (row.scenario.as_str(), row.variant.as_str()) == (*scenario, *variant);
             let row = rows.iter().filter(same).find(|row| column_name(row) == *column)?;
-            (row.ops_per_sec > 0.0).then(|| (colour(column), row.ops_per_sec))
+            mark(row, colour(column))
         };
         let label = if variant.is_empty() { (*scenario).to_owned() } else { format!("{scenario}, {variant}") };
         Bar { label, columns: vec![COLUMNS.iter().filter_map(of).collect()] }
@@ -99,13 +97,12 @@ pub(super) fn rates(rows: &[&Row]) -> Option<String> {
     }
     let chart = Bars {
         title: "A trace replayed: rows per second".into(),
-        about: "Bars: rows of the trace per second for each backend and way to replay it, on a logarithmic axis."
-            .into(),
-        axis: "rows of the trace per second, logarithmic".into(),
+        about: "Bars: rows of the trace per second for each backend and way to replay it.".into(),
+        axis: "rows of the trace per second: median, and from the slowest run to the fastest".into(),
         legend: legend(rows),
         columns: vec![String::new()],
         groups: vec![Group { title: String::new(), bars }],
-        ratios: false,
+        form: Form::Linear,
         tick: count,
         value: rate,
     };

@@ -1,10 +1,7 @@
 //! Charts of made-up rows.
 
 use super::*;
-use crate::{
-    replay::{ReplayFigures, SampleFigures},
-    report::svg::tests::check,
-};
+use crate::report::{ReplayFigures, SampleFigures, svg::tests::check};
 
 fn row(backend: &str, durability: &str, scenario: &str, rate: f64) -> Row {
     Row {

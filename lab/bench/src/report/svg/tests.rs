@@ -1,6 +1,10 @@
 //! Charts of made-up data, and a look at whether a file is XML with finite figures.
 
-use super::{lines::Tick, *};
+use super::{
+    canvas::{TEXT, text_width},
+    lines::Tick,
+    *,
+};
 use crate::report::table::{count, rate};
 
 /// Checks that a chart is well-formed: tags are balanced, text is escaped, figures are finite, nothing is outside.
@@ -52,10 +56,11 @@ fn inside(svg: &str) {
     }
 }
 
-fn bars(values: &[f64], ratios: bool) -> String {
+fn bars(values: &[f64], form: Form) -> String {
+    let mark = |colour, value: f64| Mark { colour, value, spread: (value * 0.9, value * 1.2) };
     let bar = |value: &f64| Bar {
         label: format!("a <label> & \"{value}\""),
-        columns: vec![vec![(Colour::Memory, *value), (Colour::DiskSynced, value * 2.0)]; 2],
+        columns: vec![vec![mark(Colour::Memory, *value), mark(Colour::DiskSynced, value * 2.0)]; 2],
     };
     let chart = Bars {
         title: "Bars".into(),
@@ -64,7 +69,7 @@ fn bars(values: &[f64], ratios: bool) -> String {
         legend: vec![(Colour::Memory, "memory".into())],
         columns: vec!["one".into(), "two".into()],
         groups: vec![Group { title: "group".into(), bars: values.iter().map(bar).collect() }],
-        ratios,
+        form,
         tick: count,
         value: rate,
     };
@@ -93,11 +98,11 @@ fn lines(points: &[(f64, f64)], axis: impl Fn(&str, Tick) -> Axis) -> String {
 
 #[test]
 fn charts_are_well_formed_and_the_same_each_time() {
-    for ratios in [false, true] {
+    for form in [Form::Linear, Form::EachOwn, Form::Ratios] {
         let values = [0.14, 1.0, 152.3, 3.2e6];
-        let svg = bars(&values, ratios);
+        let svg = bars(&values, form);
         check(&svg);
-        assert_eq!(svg, bars(&values, ratios));
+        assert_eq!(svg, bars(&values, form));
         for text in ["Bars", "a &lt;label&gt; &amp; &quot;152.3&quot;", "3.20 M", "operations per second", "1 &lt; 2"] {
             assert!(svg.contains(text), "{text}: {svg}");
         }
@@ -114,13 +119,42 @@ fn charts_are_well_formed_and_the_same_each_time() {
 }
 
 #[test]
+fn a_bar_is_as_long_as_its_value_and_a_line_says_its_spread() {
+    let svg = bars(&[100.0, 400.0], Form::Linear);
+    let attribute = |line: &str, name: &str| -> f64 {
+        let (_, rest) = line.split_once(&format!(" {name}=\"")).unwrap();
+        rest.split('"').next().unwrap().parse().unwrap()
+    };
+    let bars: Vec<&str> = svg.lines().filter(|line| line.contains("height=\"13\"")).collect();
+    let lengths: Vec<f64> = bars.iter().map(|line| attribute(line, "width")).collect();
+    // 100 and 200, twice, then 400 and 800.
+    for (length, times) in lengths.iter().zip([1.0, 2.0, 1.0, 2.0, 4.0, 8.0, 4.0, 8.0]) {
+        assert!((length - times * lengths[0]).abs() < 0.5, "{lengths:?}");
+    }
+    assert_eq!(lengths.len(), 8);
+    let spreads: Vec<&str> = svg.lines().filter(|line| line.contains("\"spread\"")).collect();
+    let (first, bar) = (attribute(spreads[0], "x1"), attribute(bars[0], "x") + lengths[0]);
+    assert!(first < bar && bar < attribute(spreads[0], "x2"), "{first} {bar}");
+    assert_eq!(spreads.len(), 8);
+}
+
+#[test]
+fn a_chart_paints_its_background_before_all_else() {
+    for svg in [bars(&[1.0], Form::Ratios), lines(&[(1.0, 2.0)], Axis::linear)] {
+        let first = svg.lines().find(|line| line.starts_with("<rect")).unwrap();
+        assert!(first.contains("class=\"back\"") && first.contains("width=\"860\""), "{first}");
+        assert!(svg.contains(".back{fill:#ffffff}") && svg.contains("dark){.back{fill:#0d1117}"));
+    }
+}
+
+#[test]
 fn strange_figures_do_not_break_a_chart() {
     let strange = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -1.0, f64::MIN_POSITIVE, 1e300];
-    check(&bars(&[], false));
+    check(&bars(&[], Form::Linear));
     check(&lines(&[], Axis::log));
     for value in strange {
-        for ratios in [false, true] {
-            check(&bars(&[value, 5.0], ratios));
+        for form in [Form::Linear, Form::EachOwn, Form::Ratios] {
+            check(&bars(&[value, 5.0], form));
         }
         for axis in [Axis::linear, Axis::log] {
             check(&lines(&[(value, 1.0), (2.0, value)], axis));

@@ -1,7 +1,7 @@
 //! Tables of made-up rows of Git repositories.
 
 use super::*;
-use crate::{gitimport::ImportFigures, report::sections};
+use crate::report::{ImportFigures, sections};
 
 fn row(target: Target, scenario: &str, rate: f64, operations: u64) -> Row {
     let name = if target.is_peer() { target.name().to_owned() } else { format!("bristlecone {}", target.name()) };
