@@ -86,6 +86,16 @@ impl Session {
         Ok((all, around))
     }
 
+    /// Does one run of a job and returns its row, which is not taken in.
+    ///
+    /// # Errors
+    /// Those of the scenario.
+    pub(crate) fn once(&self, job: &Job) -> Result<Row> {
+        let (all, limits) = self.runs_beside_syncs(job, 1)?;
+        let runs: Vec<Run> = all.into_iter().flatten().collect();
+        Ok(Row::of_job(job, &runs, &self.machine, Some(&limits)))
+    }
+
     /// Takes in a row that was measured elsewhere, and compares its last commit with those of the rows before it.
     pub(crate) fn add(&mut self, mut row: Row) {
         compare_heads(&mut row, &self.rows);
