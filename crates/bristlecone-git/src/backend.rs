@@ -5,6 +5,13 @@
 //! a commit or nothing of it. What Git cannot promise is absent from [`Capabilities`]: several refs do not move in one
 //! step, and after a crash each ref is on its own.
 //!
+//! **In and out.** A batch comes in through `append`, with those of callers that come at the same time. `objects`
+//! writes it, `move_ref` moves the ref, `journal` notes what is not durable, `durable` makes it so. Reads go to
+//! `cache`, then to the repository. `recovery` sets right what a power cut left; `maintenance` and `repack` work beside
+//! the callers; `keep` protects packs that no ref leads to yet.
+//!
+//! **Callers.** The store, through [`Backend`]; exports, to move refs. Nothing here knows a working tree or a history.
+//!
 //! `docs/formats/git-backend.md` lists the files that are kept beside Git's, and the order of the steps.
 
 use std::{
@@ -32,6 +39,7 @@ mod cache;
 mod durable;
 mod journal;
 mod keep;
+mod maintenance;
 mod move_ref;
 mod objects;
 mod open_repository;
@@ -41,7 +49,6 @@ mod reachability;
 mod recovery;
 mod repack;
 mod unsynced;
-mod worker;
 
 use append_group::CallerAppends;
 use open_repository::OpenRepository;
@@ -58,7 +65,7 @@ impl GitBackend {
     /// cut left is set right.
     ///
     /// # Errors
-    /// [`Error::NoStore`] if there is none; [`Error::Corrupt`], [`Error::Locked`], [`Error::Io`].
+    /// [`Error::NoStore`] if there is no repository; [`Error::Corrupt`], [`Error::Locked`], [`Error::Io`].
     pub fn open(storage: Arc<dyn Storage>, options: GitOptions) -> Result<Self> {
         let algorithm = options.algorithm;
         Self::open_with(storage.clone(), options, || Odb::open(storage, algorithm, OdbOptions::default()))
@@ -76,7 +83,7 @@ impl GitBackend {
         {
             below.to_str().unwrap_or_default().clone_into(&mut options.head_dir);
         }
-        // Git begins reflogs where there are working trees, unless it is told otherwise.
+        // Git begins reflogs where there are working trees, unless its configuration says otherwise.
         options.reflogs &= match layout.config.get("core.logallrefupdates") {
             Some(b"always") => true,
             Some(_) => layout.config.bool("core.logallrefupdates").unwrap_or(true),
@@ -92,7 +99,7 @@ impl GitBackend {
         if files.stat("objects")?.is_none() {
             return Err(Error::NoStore { file: files.describe("") });
         }
-        let worker = worker::worker(&options);
+        let worker = maintenance::worker(&options);
         Ok(Self { repository: OpenRepository::open(files, options, worker, odb)? })
     }
 

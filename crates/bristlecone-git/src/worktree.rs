@@ -8,6 +8,12 @@
 //! A path may follow where file and index entry are as before the commit, or already as after it. Everything else is
 //! refused, before anything has changed, and named.
 //!
+//! **In and out.** Changes and the bytes of files come from the caller. `view` reads files and index as they are,
+//! `check` compares them with the changes, [`Update`] writes. [`Tracked`], [`checked_out`], [`HeldRefs`], [`Settings`],
+//! [`submodule`](fn@submodule) and [`ignore`] only read, for imports of folders and for all that moves a ref.
+//!
+//! **Callers.** The command line, stores chosen at run time, and histories, which ask which refs are checked out.
+//!
 //! What it does not do: convert contents. Where attributes or settings ask for other bytes in files than in objects,
 //! the path is refused. It runs no hooks and no filters.
 //!

@@ -1,8 +1,8 @@
 //! Appending: objects first, then refs, one after the other.
 //!
 //! A leader checks what every append of its group expects, writes the objects of those that may go on as one pack, and
-//! then takes the store's lock and moves each ref once, to what the last of its moves says. The check is done again with
-//! the ref's own lock held, since a Git may have been faster.
+//! then takes the store's lock and moves each ref once, to what the last of its moves says. The check is done again
+//! with the ref's own lock held, since a Git may have been faster.
 
 use std::{collections::BTreeMap, sync::atomic::Ordering::*};
 
@@ -128,8 +128,8 @@ impl OpenRepository {
         Ok(())
     }
 
-    /// Writes what refs will hold; returns the files, which become durable with the objects. At the first append there is
-    /// no folder for them yet: they are written later.
+    /// Writes what refs will hold; returns the files, which become durable with the objects. At the first append there
+    /// is no folder for them yet: they are written later.
     fn stage_moves<'s>(
         &'s self,
         moves: &'s BTreeMap<String, Moves>,
@@ -179,8 +179,8 @@ impl OpenRepository {
         Ok(plan)
     }
 
-    /// Writes the objects of a group; no ref leads to them yet. Those that are durable are found at once, others once the
-    /// journal knows of them.
+    /// Writes the objects of a group; no ref leads to them yet. Those that are durable are found at once, others once
+    /// the journal knows of them.
     ///
     /// What comes `with` them is made durable as they are.
     fn write_objects(&self, batches: &[&Batch], with: Option<Vec<Unsynced>>) -> Result<Written> {
@@ -214,7 +214,7 @@ impl OpenRepository {
     pub(super) fn publish(&self, written: &mut Written) -> Result<()> {
         written.publish(&self.files)?;
         self.counters.writes.fetch_add(1, Relaxed);
-        self.counters.unrepacked.fetch_add(u64::from(written.pack.is_some()), Relaxed);
+        self.counters.new_packs.fetch_add(u64::from(written.pack.is_some()), Relaxed);
         match &mut written.pack {
             Some(pack) => self.odb.add_pack_with(&pack.name, std::mem::take(&mut pack.index)),
             None => Ok(()),
@@ -227,9 +227,9 @@ impl OpenRepository {
         requests: &[Request<'_>],
         moves: &BTreeMap<String, Moves>,
         written: Written,
-        sound: bool,
+        succeeded: bool,
     ) -> Result<()> {
-        let kept = sound && requests.iter().any(|request| matches!(request.outcome, None | Some(Ok(()))));
+        let kept = succeeded && requests.iter().any(|request| matches!(request.outcome, None | Some(Ok(()))));
         let moved = kept && !moves.is_empty();
         if kept {
             for request in requests.iter().filter(|request| matches!(request.outcome, None | Some(Ok(())))) {

@@ -1,8 +1,9 @@
 //! What is kept in memory: records of objects, and which objects were written lately.
 //!
 //! Records are in two tiers. The lower is a cache with a budget. What is read again and again rises into the upper, in
-//! which nothing moves and nothing is dropped, so that it is borrowed without a lock and for as long as the backend: the
-//! fast way of reads. The upper tier ends growing at its part of the budget; up to half of that, whatever is read rises.
+//! which nothing moves and nothing is dropped, so that it is borrowed without a lock and for as long as the backend:
+//! the fast way of reads. The upper tier ends growing at its part of the budget; up to half of that, whatever is read
+//! rises.
 
 use std::{
     collections::HashSet,
@@ -126,8 +127,8 @@ fn object(bytes: Bytes<'_>) -> Option<Object<'_>> {
     Some(Object::from_body(kind, bytes.slice(RECORD_HEADER_BYTES..end)))
 }
 
-/// Records that stay, found without a lock: an open table. A slot that is taken stays so. A table that fills up is followed
-/// by a larger one with the same records; it stays too, since a reader may be looking at it.
+/// Records that stay, found without a lock: an open table. A slot that is taken stays so. A table that fills up is
+/// followed by a larger one with the same records; it stays too, since a reader may be looking at it.
 #[derive(Debug)]
 struct Pinned {
     // Made when there is first something to keep in them.
@@ -252,7 +253,7 @@ const RECENT_MAX: usize = 1 << 17;
 /// For how long an object that was written is taken to be there: Git drops what nothing leads to after two weeks.
 const RECENT: Duration = Duration::from_secs(600);
 
-/// The objects that were written of late, and so are certainly there: two sets, of which the older is dropped in time.
+/// The objects that were written lately, and so certainly exist: two sets, of which the older one is dropped in time.
 #[derive(Debug)]
 pub(super) struct Recent {
     sets: RwLock<Sets>,

@@ -18,8 +18,7 @@ const LINES_SOON: usize = 1024;
 const LINES_MAX: usize = 8192;
 
 impl OpenRepository {
-    /// Sees to it that a power cut does not take back more of a ref than what it holds now: the journal knows what is
-    /// durable.
+    /// Notes in the journal what a ref holds durably, so that a power cut takes back no more than its move.
     pub(super) fn ensure_dirty(
         &self,
         writer: &mut Writer,

@@ -3,11 +3,12 @@
 //! A repository alone cannot be brought back to a consistent state after a power cut: a ref that was not synced may be
 //! empty, or name a commit whose pack is torn. So before the first move that is not durable, the journal says what is
 //! durable, and is synced: the packs that are whole, and the values of refs to fall back on. Lines that are not synced
-//! follow, one for each pack and each move, in order. Each has a checksum that continues that of the line before, so that
-//! a power cut leaves a prefix of them.
+//! follow, one for each pack and each move, in order. Each has a checksum that continues that of the line before, so
+//! that a power cut leaves a prefix of them.
 //!
 //! There are two files. A generation is written to the one that does not hold the present one and synced; a generation
-//! counts once its beginning is whole, and the higher one is the journal. So a file only ever changes at its end. `docs/formats/git-backend.md` lists the bytes. Only the holder of the store's lock touches the files.
+//! counts once its beginning is whole, and the higher one is the journal. So a file only ever changes at its end.
+//! `docs/formats/git-backend.md` lists the bytes. Only the holder of the store's lock touches the files.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

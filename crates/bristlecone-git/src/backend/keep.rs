@@ -2,8 +2,8 @@
 //!
 //! The file of ours is locked (`flock`) for as long as its process makes the pack or needs the protection. So one whose
 //! lock can be taken protects nothing any more, and is removed with what was not finished of its pack. Numbers of
-//! processes decide nothing: in containers and on other machines other processes have the same ones. What is found by a name may
-//! be another file than the one that was locked, so its number is compared once the lock is held.
+//! processes decide nothing: in containers and on other machines other processes have the same ones. What is found by a
+//! name may be another file than the one that was locked, so its number is compared once the lock is held.
 //!
 //! A file gets its words, durably, before it takes the name that protects, so that ours are never without any. One that
 //! is no longer needed goes to the next process that needs one: file systems take long to make a file where many were
@@ -150,8 +150,8 @@ impl Keeps {
     }
 }
 
-/// Opens a file whose lock is to be taken; `None` if it is absent, or may not be written to. Some file systems lock only
-/// what is open for writing.
+/// Opens a file whose lock is to be taken; `None` if it is absent, or may not be written to. Some file systems lock
+/// only what is open for writing.
 fn open_to_lock(files: &Files, name: &str) -> Result<Option<Arc<dyn StorageFile>>> {
     match files.open_raw(name, OpenMode::Write) {
         Err(error) if is_absent(&error) || error.kind() == io::ErrorKind::PermissionDenied => Ok(None),
@@ -159,8 +159,8 @@ fn open_to_lock(files: &Files, name: &str) -> Result<Option<Arc<dyn StorageFile>
     }
 }
 
-/// Removes the protections that no process needs any more, and what is not finished of their packs. Returns how many stay
-/// because a process on another machine may need them: locks do not tell there, and they are younger than a day.
+/// Removes the protections that no process needs any more, and what is not finished of their packs. Returns how many
+/// stay because a process on another machine may need them: locks do not tell there, and they are younger than a day.
 pub(super) fn sweep(files: &Files) -> Result<usize> {
     let mut left = 0;
     for name in files.list(OURS)? {
@@ -184,8 +184,8 @@ pub(super) fn sweep(files: &Files) -> Result<usize> {
     Ok(left)
 }
 
-/// Removes a file if its lock can be taken, and what is not finished of the pack that it protects. Returns `false` if it
-/// stays because another machine may need it.
+/// Removes a file if its lock can be taken, and what is not finished of the pack that it protects. Returns `false` if
+/// it stays because another machine may need it.
 fn remove_left(files: &Files, name: &str, pack: Option<&str>) -> Result<bool> {
     let Some(file) = open_to_lock(files, name)? else { return Ok(true) };
     if !files.lock_named(name, &*file)? {

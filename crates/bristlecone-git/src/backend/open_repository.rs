@@ -86,7 +86,7 @@ pub(super) struct Counters {
     pub(super) writes: AtomicU64,
     pub(super) batches: AtomicU64,
     /// Packs that were written since the last repack.
-    pub(super) unrepacked: AtomicU64,
+    pub(super) new_packs: AtomicU64,
 }
 
 impl OpenRepository {
@@ -117,10 +117,10 @@ impl OpenRepository {
                 notes.push(left_note(&files, left));
             }
             refs.sweep()?;
-            let cut = journal.is_dirty() && (options.boot.is_none() || journal.now().boot != options.boot);
-            if cut && files.reach() == Reach::Unknown && !journal.is_older(DAY)? {
+            let lost_power = journal.is_dirty() && (options.boot.is_none() || journal.now().boot != options.boot);
+            if lost_power && files.reach() == Reach::Unknown && !journal.is_older(DAY)? {
                 notes.push(put_off_note(&files));
-            } else if cut {
+            } else if lost_power {
                 recovery = Some(recovery::Recovery::of_packs(&files, options.algorithm, journal.now())?);
             }
         }
@@ -244,7 +244,7 @@ impl OpenRepository {
             file_bytes: bytes,
             memory_bytes: self.records.bytes(),
             mapped_bytes: 0,
-            // `git gc` finds out for itself.
+            // `git gc` counts that itself.
             reclaimable_bytes: 0,
         }
     }

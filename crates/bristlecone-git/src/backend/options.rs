@@ -6,7 +6,8 @@ use bristlecone::core::git::Algorithm;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct GitOptions {
-    /// The hash of the ids. [`GitBackend::open_path`] takes that of the repository instead.
+    /// The hash of the ids. [`GitBackend::open_path`](super::GitBackend::open_path) takes that of the repository
+    /// instead.
     pub algorithm: Algorithm,
     /// Whether objects are written one file each, as `git add` does, and not as packs.
     pub loose: bool,
@@ -31,8 +32,8 @@ pub struct GitOptions {
     pub who: Vec<u8>,
     /// Whether moves of branches are noted in reflogs.
     pub reflogs: bool,
-    /// What is different after each start of the machine; what is not synced survives as long as it is the same. `None`:
-    /// unknown, so that anything may be lost between any two openings.
+    /// What is different after each start of the machine; what is not synced survives as long as it is the same.
+    /// `None`: unknown, so that anything may be lost between any two openings.
     pub boot: Option<String>,
 }
 

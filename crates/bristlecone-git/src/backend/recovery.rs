@@ -4,8 +4,8 @@
 //! First the packs: those that the journal does not know as durable are checked, and torn ones are taken away. The
 //! lines of the journal are then good up to the first whose pack is not. Each ref is set to what it held there, unless
 //! it holds something that Git or a lost line put there, with everything that it leads to. In the end all of it is made
-//! durable, and the journal begins anew. Doing any of it again changes nothing: a second power cut on the way is no other
-//! case.
+//! durable, and the journal begins anew. Doing any of it again changes nothing: a second power cut on the way is no
+//! other case.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -34,22 +34,22 @@ const TORN: &str = "bristlecone/torn";
 #[derive(Debug)]
 pub(super) struct Recovery {
     /// Packs that are whole and may not be durable.
-    sound: BTreeSet<String>,
+    intact: BTreeSet<String>,
     algorithm: Algorithm,
 }
 
 impl Recovery {
     /// Checks the packs that may be torn, and takes away those that are, and loose objects.
     pub(super) fn of_packs(files: &Files, algorithm: Algorithm, now: &Generation) -> Result<Self> {
-        let mut recovery = Self { sound: BTreeSet::new(), algorithm };
+        let mut recovery = Self { intact: BTreeSet::new(), algorithm };
         let own: HashSet<&String> = own_packs(now).collect();
         let names = files.list(PACKS)?;
         for name in names.iter().filter_map(|name| name.strip_suffix(".idx")) {
             if now.known.contains(name) {
                 continue;
             }
-            if is_sound(files.storage(), algorithm, name)? {
-                recovery.sound.insert(name.to_owned());
+            if is_intact(files.storage(), algorithm, name)? {
+                recovery.intact.insert(name.to_owned());
             } else if own.contains(&name.to_owned()) {
                 objects::remove_pack(files, name)?;
             } else {
@@ -57,7 +57,7 @@ impl Recovery {
             }
         }
         // No process finds a pack without an index, and it would be in the way of the same one.
-        for name in own.into_iter().filter(|name| !recovery.sound.contains(*name) && !now.known.contains(*name)) {
+        for name in own.into_iter().filter(|name| !recovery.intact.contains(*name) && !now.known.contains(*name)) {
             objects::remove_pack(files, name)?;
         }
         for name in own_packs(now) {
@@ -93,7 +93,7 @@ impl Recovery {
                 done => done?,
             }
         }
-        for pack in &self.sound {
+        for pack in &self.intact {
             files.sync(&format!("{PACKS}/{pack}.pack"))?;
             files.sync(&format!("{PACKS}/{pack}.idx"))?;
         }
@@ -113,7 +113,7 @@ impl Recovery {
             .collect();
         for line in &now.lines {
             let good = match line {
-                JournalLine::Pack(name) => self.sound.contains(name) || now.known.contains(name),
+                JournalLine::Pack(name) => self.intact.contains(name) || now.known.contains(name),
                 JournalLine::Loose(oids) => are_there(files, oids)?,
                 JournalLine::Move { .. } => true,
             };
@@ -187,7 +187,7 @@ fn mend_logs(
 }
 
 /// Whether a pack and its index are whole.
-fn is_sound(storage: &Arc<dyn Storage>, algorithm: Algorithm, name: &str) -> Result<bool> {
+fn is_intact(storage: &Arc<dyn Storage>, algorithm: Algorithm, name: &str) -> Result<bool> {
     match Pack::open(storage, PACKS, name, algorithm).and_then(|pack| pack.check()) {
         Ok(()) => Ok(true),
         Err(Error::Corrupt { .. }) => Ok(false),

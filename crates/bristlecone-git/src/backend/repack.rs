@@ -50,15 +50,15 @@ impl OpenRepository {
         if !self.options.repack || self.options.loose {
             return;
         }
-        let unrepacked = self.counters.unrepacked.load(Relaxed);
-        if unrepacked >= self.options.repack_min as u64 && (unrepacked >= PACKS_MAX || !self.worker.ask(REPACK)) {
+        let new_packs = self.counters.new_packs.load(Relaxed);
+        if new_packs >= self.options.repack_min as u64 && (new_packs >= PACKS_MAX || !self.worker.ask(REPACK)) {
             self.repack_some();
         }
     }
 
     /// Whether a process that ends should repack: it wrote packs, and there are many.
     pub(super) fn wants_repack(&self) -> bool {
-        let wrote = self.counters.unrepacked.load(Relaxed) > 0;
+        let wrote = self.counters.new_packs.load(Relaxed) > 0;
         self.options.repack
             && !self.options.read_only
             && wrote
@@ -68,7 +68,7 @@ impl OpenRepository {
     /// Repacks if there are many packs. A failure is no error: the packs are as good as they were.
     pub(super) fn repack_some(&self) {
         let _ = self.with_repack_lock(|| {
-            self.counters.unrepacked.store(0, Relaxed);
+            self.counters.new_packs.store(0, Relaxed);
             self.repack_unsynced(self.options.repack_min)?;
             let small = self.small_packs()?;
             let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
@@ -87,7 +87,7 @@ impl OpenRepository {
     pub(super) fn repack_all(&self) -> Result<()> {
         self.flush()?;
         self.with_repack_lock(|| {
-            self.counters.unrepacked.store(0, Relaxed);
+            self.counters.new_packs.store(0, Relaxed);
             let names = self.small_packs()?.into_iter().map(|pack| pack.name).collect();
             self.repack_packs(names)
         })
@@ -197,10 +197,10 @@ impl OpenRepository {
         }
         let stop = || self.worker.is_stopping();
         let storage = self.files.storage();
-        let folded = pack::repack(storage, self.options.algorithm, names, &RepackOptions::default(), &stop)?;
-        let Some(folded) = folded else { return Ok(None) };
-        self.odb.add_pack_with(&folded.name, folded.index)?;
-        Ok(Some(folded.name))
+        let repacked = pack::repack(storage, self.options.algorithm, names, &RepackOptions::default(), &stop)?;
+        let Some(repacked) = repacked else { return Ok(None) };
+        self.odb.add_pack_with(&repacked.name, repacked.index)?;
+        Ok(Some(repacked.name))
     }
 
     /// Removes packs that another one replaced, one by one: an append meanwhile waits for one removal at most.

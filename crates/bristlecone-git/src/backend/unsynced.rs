@@ -1,7 +1,7 @@
 //! Files that this process wrote and has not synced, open as they were written.
 //!
-//! A system reports a write that failed later only once: to the process that syncs the file next, and to those that had it
-//! open by then. So a file is synced through the handle that wrote it: a handle that is opened later may learn of no
+//! A system reports a write that failed later only once: to the process that syncs the file next, and to those that had
+//! it open by then. So a file is synced through the handle that wrote it: a handle that is opened later may learn of no
 //! failure.
 //!
 //! There are many small loose objects: only the first of them stay open, and the others are read after their sync and
@@ -44,7 +44,8 @@ impl OpenFiles {
         lock(&self.0).retain(|name, _| !packs.iter().any(|pack| of(name, pack)));
     }
 
-    /// Whether packs need room: then everything is made durable. There are few packs, and they are repacked long before.
+    /// Whether packs need room: then everything is made durable. There are few packs, and they are repacked long
+    /// before.
     pub(super) fn is_full(&self) -> bool {
         let open = lock(&self.0);
         open.len() >= FILES_MAX && open.keys().any(|name| name.starts_with(PACKS))

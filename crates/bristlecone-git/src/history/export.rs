@@ -1,4 +1,10 @@
 //! From a store into a repository.
+//!
+//! **In and out.** A store of the format `git` gives its objects as they are; one of the format `native` gives Git's
+//! bytes, made again (`from_native`, `native_walk`, `native_trees`). `into_packs` writes packs into a `destination`,
+//! which moves the refs once everything is durable; `existing` and `exported` say what it has.
+//!
+//! **Callers.** [`export`] is public; `pipeline` calls the walk and the writer.
 
 use std::{
     collections::{BTreeMap, HashSet},

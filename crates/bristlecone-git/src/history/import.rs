@@ -1,4 +1,10 @@
 //! From a repository into a store.
+//!
+//! **In and out.** Commits, trees, values and tags come from a [`Repository`] through the pipeline. `into_git` writes
+//! them as they are, `into_native` as objects of another shape; `existing` says what the store has. `refs` moves the
+//! refs once everything is durable.
+//!
+//! **Callers.** [`import`] is public; `pipeline` calls the writers.
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -29,8 +29,8 @@ impl Objects for Odb {
 
 /// The objects of a store of the format `git`.
 ///
-/// Records tell where children are, and a walk that reads an object is likely to read those next: without these locations
-/// each would be searched for by its id, in every segment of the store.
+/// Records tell where children are, and a walk that reads an object is likely to read those next: without these
+/// locations each would be searched for by its id, in every segment of the store.
 #[derive(Debug)]
 pub(crate) struct StoreObjects {
     snapshot: Arc<dyn Snapshot>,

@@ -17,7 +17,8 @@ impl Patterns {
     /// Returns those of `names` that match, in their order.
     ///
     /// A pattern is a full name, a glob in which `*` stands for anything and `?` for one character, or the short name
-    /// of a tag, branch or remote branch, in this order, as Git understands it. `from` names the repository or store in errors.
+    /// of a tag, branch or remote branch, in this order, as Git understands it. `from` names the repository or store in
+    /// errors.
     pub(crate) fn select<'n>(&self, from: &str, names: &[&'n str]) -> Result<Vec<&'n str>, TransferError> {
         if self.0.is_empty() {
             return Ok(names.to_vec());

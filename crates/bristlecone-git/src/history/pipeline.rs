@@ -1,4 +1,11 @@
 //! The two threads of a transfer: one reads and compares, the other verifies, encodes and writes.
+//!
+//! **In and out.** The reading thread (`reader`) finds the commits (`graph`), has a `Walker` walk their trees
+//! (`tree_walk` for Git's, `export/native_walk` for native ones) and puts messages into a queue (`channel`). The
+//! writing thread (`writer`) takes them out, sorts out what is missing, and gives the rest to a `HistoryWriter`.
+//! `contract` has these traits.
+//!
+//! **Callers.** `import` and `export` alone, through [`run`].
 
 use std::{
     collections::{HashMap, HashSet},

@@ -1,4 +1,8 @@
 //! Objects on their way into a store: appended in large batches, and readable before they are.
+//!
+//! The flush of a tree fills one batch and forgets it once it is appended. A transfer fills one after the other, and
+//! what it notes of an object must lead there before and after the object's batch is appended: that is what a
+//! [`StagedLocation`] is for.
 
 use std::{cell::RefCell, sync::Arc};
 

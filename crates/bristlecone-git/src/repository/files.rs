@@ -87,7 +87,7 @@ impl Files {
         self.named(name, self.open_raw(name, mode))
     }
 
-    /// Opens a file for reading; `None` if there is none.
+    /// Opens a file for reading; `None` if it is absent.
     pub(crate) fn open_if_there(&self, name: &str) -> Result<Option<Arc<dyn StorageFile>>> {
         match self.open_raw(name, OpenMode::Read) {
             Err(error) if is_absent(&error) => Ok(None),
@@ -108,7 +108,7 @@ impl Files {
         }
     }
 
-    /// Reads a file; `None` if there is none.
+    /// Reads a file; `None` if it is absent.
     pub(crate) fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {
         match self.read_up_to(name, usize::MAX)? {
             ReadOutcome::Bytes(bytes) => Ok(Some(bytes)),
@@ -170,7 +170,8 @@ impl Files {
         self.synced(name, retry(|| file.sync_data()))
     }
 
-    /// Names the file of a sync. Here a full device is an error of the medium, too: what was written before may be lost.
+    /// Names the file of a sync. Here a full device is an error of the medium, too: what was written before may be
+    /// lost.
     fn synced<T>(&self, name: &str, done: io::Result<T>) -> Result<T> {
         done.map_err(|source| Error::Io { file: self.storage.describe(name), source: Arc::new(source) })
     }
@@ -253,8 +254,8 @@ impl Files {
         Ok(self.stat(name)?.is_some_and(|stat| age(&stat) > than))
     }
 
-    /// Takes the lock of an open file, if it is free and the file still has this name: the holder alone
-    /// may change the file and what it stands for.
+    /// Takes the lock of an open file, if it is free and the file still has this name: the holder alone may change the
+    /// file and what it stands for.
     pub(crate) fn lock_named(&self, name: &str, file: &dyn StorageFile) -> Result<bool> {
         if !self.named(name, file.try_lock())? {
             return Ok(false);

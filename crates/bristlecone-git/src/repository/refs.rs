@@ -100,7 +100,7 @@ impl Refs {
     pub fn get(&self, name: &str) -> Result<Option<RefTarget>> {
         check_name(name)?;
         let slot = self.slot(name)?;
-        self.sound(&self.path(name), &slot)?;
+        self.check_readable(&self.path(name), &slot)?;
         Ok(slot.value)
     }
 
@@ -152,7 +152,7 @@ impl Refs {
     /// Returns what a store's own HEAD holds.
     pub(crate) fn store_head(&self) -> Result<Option<RefTarget>> {
         let slot = self.store_head_slot()?;
-        self.sound(&self.store_head_path(), &slot)?;
+        self.check_readable(&self.store_head_path(), &slot)?;
         Ok(slot.value)
     }
 
@@ -199,7 +199,7 @@ impl Refs {
     }
 
     /// Makes an error of a file that makes no sense.
-    fn sound(&self, path: &str, slot: &RefSlot) -> Result<()> {
+    fn check_readable(&self, path: &str, slot: &RefSlot) -> Result<()> {
         match slot.loose {
             Loose::Broken(reason) => Err(error::corrupt(self.files.describe(path), 0, None, reason)),
             _ => Ok(()),
@@ -229,7 +229,7 @@ impl Refs {
                 if matches!(slot.loose, Loose::Dir) {
                     dirs.push(name);
                 } else if name.starts_with(prefix) {
-                    self.sound(&path, &slot)?;
+                    self.check_readable(&path, &slot)?;
                     refs.extend(slot.value.map(|target| (name, target)));
                 }
             }

@@ -218,8 +218,8 @@ impl Top {
         Err(io::ErrorKind::InvalidInput.into())
     }
 
-    /// Returns the place of a path; `Err(None)` if a folder above it is missing, and `Err(Some(n))` if its first `n` bytes
-    /// lead to something that is no folder.
+    /// Returns the place of a path; `Err(None)` if a folder above it is missing, and `Err(Some(n))` if its first `n`
+    /// bytes lead to something that is no folder.
     fn place<'p>(&self, path: &'p [u8]) -> io::Result<Result<ParentAndName<'p>, Option<usize>>> {
         let mut folder = self.handle.try_clone()?;
         let mut at = 0;
@@ -257,8 +257,8 @@ fn put_file(
     file.write_all(bytes)?;
     let before = stat_of(&fstat(&file)?);
     put_in_place(folder, hidden, name, new)?;
-    // The move gave it a new time of change. If anything else is different, another process wrote to it: with the times from
-    // before, Git reads it again.
+    // The move gave it a new time of change. If anything else is different, another process wrote to it: with the times
+    // from before, Git reads it again.
     let after = stat_of(&fstat(&file)?);
     Ok(if (after.mtime, after.bytes) == (before.mtime, before.bytes) { after } else { before })
 }

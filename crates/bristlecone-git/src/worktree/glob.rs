@@ -43,8 +43,9 @@ impl Glob {
         Self { front: Vec::new(), parts: parts(pattern, fold), fold }
     }
 
-    /// Reads a pattern of whole paths. Where stars follow what stands for itself, they count as if they began the pattern,
-    /// so that `a**/b` matches `ax/y/b`: Git compares what stands for itself first, and only then looks at the rest.
+    /// Reads a pattern of whole paths. Where stars follow what stands for itself, they count as if they began the
+    /// pattern, so that `a**/b` matches `ax/y/b`: Git compares what stands for itself first, and only then looks at the
+    /// rest.
     pub(super) fn of_path(pattern: &[u8], fold: bool) -> Self {
         let end = pattern.iter().position(|byte| b"*?[\\".contains(byte)).unwrap_or(pattern.len());
         let mut front = pattern[..end].to_vec();
@@ -95,8 +96,8 @@ impl GlobPart {
 }
 
 impl Member {
-    /// Whether it stands for this byte, which is small if letters are folded. A capital letter by itself is not: Git folds
-    /// ranges and classes alone.
+    /// Whether it stands for this byte, which is small if letters are folded. A capital letter by itself is not: Git
+    /// folds ranges and classes alone.
     fn holds(&self, byte: u8, fold: bool) -> bool {
         let is = |byte: u8| match self {
             Self::Byte(wanted) => byte == *wanted,
@@ -175,8 +176,8 @@ fn stars(rest: &[u8], first: bool) -> (usize, GlobPart) {
     }
 }
 
-/// Reads the set that `rest` begins with: its length, and what is in it. `None` if it does not end, or names a class that
-/// there is not.
+/// Reads the set that `rest` begins with: its length, and what is in it. `None` if it does not end, or names a class
+/// that there is not.
 fn set(rest: &[u8]) -> Option<(usize, GlobPart)> {
     let not = matches!(rest.get(1), Some(b'!' | b'^'));
     let first = if not { 2 } else { 1 };

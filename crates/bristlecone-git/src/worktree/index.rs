@@ -70,7 +70,7 @@ pub(super) struct IndexStat {
 pub(super) enum IndexError {
     /// It is damaged at this offset in bytes.
     Damaged(usize, &'static str),
-    /// It is sound, and has something that is not written here: what, and what to do.
+    /// It is valid, and has something that cannot be written here: what, and what to do.
     Unsupported(String),
 }
 

@@ -31,7 +31,8 @@ pub(super) struct IndexLock {
 }
 
 impl IndexLock {
-    /// Takes the lock of the index in the folder of `storage`, waiting for other processes for `wait_ms` milliseconds at most.
+    /// Takes the lock of the index in the folder of `storage`, waiting for other processes for `wait_ms` milliseconds
+    /// at most.
     pub(super) fn take(storage: Arc<dyn Storage>, wait_ms: u64) -> Result<Self> {
         let files = Files::new(storage);
         let began = Instant::now();

@@ -21,8 +21,8 @@ pub enum Submodule {
     Unfit(String),
 }
 
-/// Returns the repository whose working tree `dir` is; `None` if it is a folder as any other, also where its `.git` leads
-/// nowhere.
+/// Returns the repository whose working tree `dir` is; `None` if it is a folder as any other, also where its `.git`
+/// leads nowhere.
 ///
 /// `algorithm`: of the repository that is to have the id.
 ///

@@ -20,8 +20,8 @@ impl Tracked {
     /// Reads the index of the working tree; `None` of a bare repository.
     ///
     /// # Errors
-    /// [`Refusal::Whole`] for an index that is not understood; [`Refusal::Failed`] with [`bristlecone::Error::Corrupt`] or
-    /// [`bristlecone::Error::Io`].
+    /// [`Refusal::Whole`] for an index that is not understood; [`Refusal::Failed`] with [`bristlecone::Error::Corrupt`]
+    /// or [`bristlecone::Error::Io`].
     pub fn of(layout: &Layout) -> Result<Option<Self>, Refusal> {
         let Some(worktree) = &layout.worktree else { return Ok(None) };
         let (index, _) = read_index(layout)?;

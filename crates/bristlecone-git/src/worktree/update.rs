@@ -61,7 +61,8 @@ impl Update {
         Ok(Self { view, lock, steps: Vec::new() })
     }
 
-    /// Checks that the working tree can follow these changes, and remembers them. Changes nothing. The last call counts.
+    /// Checks that the working tree can follow these changes, and remembers them. Changes nothing. The last call
+    /// counts.
     ///
     /// # Errors
     /// [`Refusal::Paths`] names all paths that cannot follow; [`Refusal::Failed`] with what `read` returns, or

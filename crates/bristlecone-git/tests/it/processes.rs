@@ -1,4 +1,4 @@
-//! Others at work on the same repository: real Git, and processes of ours. Nothing is lost, and everybody reads all.
+//! Other processes at work on the same repository: real Git, and ours. Nothing is lost, and each reads all.
 
 use std::{
     path::Path,
@@ -115,7 +115,7 @@ fn commits_of_ours_and_of_git_meet_on_one_branch() {
 }
 
 #[test]
-fn a_lock_of_somebody_else_is_waited_for_and_one_that_we_left_is_removed() {
+fn a_lock_of_another_program_is_waited_for_and_one_that_we_left_is_removed() {
     let dir = tempfile::tempdir().unwrap();
     Layout::init(dir.path(), true, Algorithm::Sha1).unwrap();
     let options = GitOptions::default().lock_wait_ms(50);

@@ -196,7 +196,7 @@ fn a_hundred_large_commits_take_no_more_room_than_after_git_gc() {
 
 #[needs(git)]
 #[test]
-fn folding_as_one_goes_stays_small_and_shallow() {
+fn repacking_now_and_then_stays_small_and_shallow() {
     let dir = tempfile::tempdir().unwrap();
     let git = init(dir.path(), Algorithm::Sha1);
     let mut history = History::new(Algorithm::Sha1);

@@ -18,9 +18,9 @@ use bristlecone_testkit::crash::Engine;
 pub(crate) struct SimGit {
     pub(crate) algorithm: Algorithm,
     pub(crate) loose: bool,
-    /// So many packs are repacked.
+    /// From how many packs on they are repacked.
     pub(crate) repack_min: usize,
-    /// Whether a thread folds.
+    /// Whether a thread repacks.
     pub(crate) background: bool,
 }
 

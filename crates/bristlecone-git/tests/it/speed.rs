@@ -144,7 +144,7 @@ fn objects_are_read() {
 
 #[test]
 #[ignore = "a measurement"]
-fn packs_are_folded() {
+fn packs_are_repacked() {
     for count in [100, 1000] {
         let dir = tempfile::tempdir().unwrap();
         let storage: Arc<dyn Storage> = Arc::new(RealStorage::new(dir.path()));
@@ -163,6 +163,6 @@ fn packs_are_folded() {
             let options = RepackOptions::default();
             bytes = repack(&storage, Algorithm::Sha1, &names, &options, &|| false).unwrap().unwrap().pack_bytes;
         }
-        report(&format!("fold {count} packs of 13 objects to {bytes} bytes: a pack"), 5 * count, since);
+        report(&format!("repack {count} packs of 13 objects to {bytes} bytes: a pack"), 5 * count, since);
     }
 }

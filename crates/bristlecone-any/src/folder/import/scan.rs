@@ -68,7 +68,7 @@ pub(super) struct Dir {
     pub(super) dirs: Vec<usize>,
     // Files here and below.
     files_below: usize,
-    // Whether something in it was left out that is told elsewhere.
+    // Whether something in it was left out that is reported elsewhere.
     reported: bool,
 }
 

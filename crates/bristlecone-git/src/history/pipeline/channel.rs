@@ -16,8 +16,8 @@ const MESSAGE_BYTES: usize = 160;
 /// Stands for no object: an entry of a submodule, or a missing base.
 pub(crate) const NO_NUMBER: u32 = u32::MAX;
 
-/// What the reading thread found, children before parents. Commits have numbers of their own; other objects have numbers
-/// in the order in which they come.
+/// What the reading thread found, children before parents. Commits have numbers of their own; other objects have
+/// numbers in the order in which they come.
 #[derive(Debug)]
 pub(crate) enum Message {
     /// A value.

@@ -1,6 +1,6 @@
-//! The commits of a transfer, and their order.
-//! All are found first, by reading them once. The graph keeps some dozens of bytes of each, so that a million commits fit.
-//! It keeps their own bytes as long as they take little memory; others are read again when their turn comes.
+//! The commits of a transfer, and their order. All are found first, by reading them once. The graph keeps some dozens
+//! of bytes of each, so that a million commits fit. It keeps their own bytes as long as they take little memory; others
+//! are read again when their turn comes.
 
 use std::collections::BinaryHeap;
 

@@ -63,9 +63,9 @@ pub(super) fn old_middle<'s>(
     entries.zip(numbers).map(|(entry, &number)| (entry.name, number, entry))
 }
 
-/// Finds the entries in which a tree differs from an older one, and where its entries start.
-/// The common beginnings and ends are found by comparing bytes. The common entries at the end are those from the first
-/// one on that begins equally far from the end of both trees within the common bytes.
+/// Finds the entries in which a tree differs from an older one, and where its entries start. The common beginnings and
+/// ends are found by comparing bytes. The common entries at the end are those from the first one on that begins equally
+/// far from the end of both trees within the common bytes.
 pub(super) fn differ(
     algorithm: Algorithm,
     old: Option<&KeptTree>,

@@ -238,8 +238,8 @@ impl<O: Objects> TreeWalk<'_, O> {
         for entry in git::raw_entries(self.algorithm, &raw[first..]).take(middle.new.len()) {
             let entry = entry.map_err(|source| broken(&source))?;
             let (kind, name) = (entry.kind(), entry.name);
-            // Both lists are in one order, so a name that was passed does not come again, unless a directory became a file or
-            // the other way round; then there is nothing to compare with.
+            // Both lists are in one order, so a name that was passed does not come again, unless a directory became a
+            // file or the other way round; then there is nothing to compare with.
             let mut replaced = None;
             while let Some((before, number, bytes)) = gone.peek() {
                 match git_order((before, bytes.kind() == EntryKind::Dir), (name, kind == EntryKind::Dir)) {

@@ -1,6 +1,6 @@
-//! The thread that writes: it verifies what comes and gives it to the destination.
-//! It alone knows what is missing: an object that leads to a missing one counts as missing, too, and is not written. So a
-//! destination that has an object has all that it leads to.
+//! The thread that writes: it verifies what comes and gives it to the destination. It alone knows what is missing: an
+//! object that leads to a missing one counts as missing, too, and is not written. So a destination that has an object
+//! has all that it leads to.
 
 use std::collections::{HashMap, HashSet};
 
@@ -92,7 +92,7 @@ impl<'t, 'o, T: HistoryWriter, O: Objects> WriteThread<'t, 'o, T, O> {
     fn take(&mut self, message: Message) -> Result<(), TransferError> {
         match message {
             Message::Blob { number, oid, raw, base, whole, from } => {
-                if self.sound(number, Kind::Contents, &oid, &raw, from)? {
+                if self.has_valid_id(number, Kind::Contents, &oid, &raw, from)? {
                     self.outcome.counts.blobs += 1;
                     self.outcome.counts.bytes += raw.len() as u64;
                     self.target.blob(number, &oid, raw, base, whole)?;
@@ -100,7 +100,8 @@ impl<'t, 'o, T: HistoryWriter, O: Objects> WriteThread<'t, 'o, T, O> {
                 Ok(())
             }
             Message::Tree { number, oid, raw, children, base, from } => {
-                if self.sound(number, Kind::Node, &oid, &raw, from)? && self.whole(u64::from(number), &children) {
+                if self.has_valid_id(number, Kind::Node, &oid, &raw, from)? && self.whole(u64::from(number), &children)
+                {
                     // What was left out may have been in the newer version.
                     let base = base.as_ref().filter(|base| !self.missing.contains(&base.number));
                     let tree = IncomingTree { number, oid: &oid, raw: &raw, children: &children, base, from };
@@ -128,7 +129,7 @@ impl<'t, 'o, T: HistoryWriter, O: Objects> WriteThread<'t, 'o, T, O> {
             Message::CommitExisting { number, oid } => self.target.commit_existing(number, &oid),
             Message::CommitMissing { number, missing } => self.add_missing(OF_COMMITS | u64::from(number), missing),
             Message::Tag { number, oid, raw, target, existing } => {
-                if self.sound(number, Kind::Tag, &oid, &raw, None)? {
+                if self.has_valid_id(number, Kind::Tag, &oid, &raw, None)? {
                     if let Some(&root) = self.root_of(target) {
                         self.leads(u64::from(number), root);
                         return Ok(());
@@ -189,7 +190,7 @@ impl<'t, 'o, T: HistoryWriter, O: Objects> WriteThread<'t, 'o, T, O> {
     }
 
     /// Whether the bytes have this id.
-    fn sound(
+    fn has_valid_id(
         &mut self,
         number: u32,
         kind: Kind,

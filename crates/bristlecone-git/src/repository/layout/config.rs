@@ -1,7 +1,7 @@
 //! Configuration files of Git.
 //!
-//! A file is read without those that it includes (`include.path`, `includeIf`), unless the caller asks for them: nothing
-//! that decides how a repository is read may stand there.
+//! A file is read without those that it includes (`include.path`, `includeIf`), unless the caller asks for them:
+//! nothing that decides how a repository is read may stand there.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -120,7 +120,8 @@ impl Config {
         entries.map(|entry| entry.1.as_deref().unwrap_or(b"true"))
     }
 
-    /// Returns the last value of a key as a truth: `true`, `yes`, `on` or a number but 0; `false`, `no`, `off`, nothing or
+    /// Returns the last value of a key as a truth: `true`, `yes`, `on` or a number but 0; `false`, `no`, `off`, nothing
+    /// or
     /// 0. `None` if the key is absent or says something else.
     #[must_use]
     pub fn bool(&self, key: &str) -> Option<bool> {

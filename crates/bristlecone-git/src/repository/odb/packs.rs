@@ -1,8 +1,8 @@
 //! The packs of one folder, and which of them has an object.
 //!
 //! A process that commits thousands of times a second leaves as many packs, of a dozen objects each, until they are
-//! repacked. A search in each of them would take longer than all else, so the ids of small packs are in one table. There are
-//! few large packs: they are searched one after another, beginning with the one that had the last object.
+//! repacked. A search in each of them would take longer than all else, so the ids of small packs are in one table.
+//! There are few large packs: they are searched one after another, beginning with the one that had the last object.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -45,7 +45,8 @@ impl Index {
         Self::new(file.to_owned(), algorithm, Data::Bytes(bytes))
     }
 
-    /// Opens the index in a file. One of up to 64 KiB is checked against its digest, a larger one by [`Index::check`] alone.
+    /// Opens the index in a file. One of up to 64 KiB is checked against its digest, a larger one by [`Index::check`]
+    /// alone.
     ///
     /// # Errors
     /// As [`Index::from_bytes`]; those of the system.

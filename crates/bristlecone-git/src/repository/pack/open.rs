@@ -23,8 +23,8 @@ struct OpenQueues {
 }
 
 impl OpenPacks {
-    /// Opens a pack that is about to be read, and closes others if there are too many. Whether it can be opened shows when
-    /// it is read.
+    /// Opens a pack that is about to be read, and closes others if there are too many. Whether it can be opened shows
+    /// when it is read.
     pub(crate) fn use_pack(&self, pack: &Arc<Pack>) {
         if pack.is_open() {
             return;

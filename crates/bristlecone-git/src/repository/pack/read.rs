@@ -4,8 +4,9 @@
 //! trusted to lead there: a walk longer than the pack has objects goes in a circle.
 //!
 //! A pack of up to 64 KiB is checked against its digest when it is opened. Of a larger one a read checks the sums of
-//! the streams that it inflates and the sizes of objects; damage that leaves these alone, such as a pointer to another base of
-//! the same size, is found by the object's id ([`Odb::check`](crate::repository::odb::Odb::check)) or by [`Pack::check`].
+//! the streams that it inflates and the sizes of objects; damage that leaves these alone, such as a pointer to another
+//! base of the same size, is found by the object's id ([`Odb::check`](crate::repository::odb::Odb::check)) or by
+//! [`Pack::check`].
 
 use std::io;
 use std::sync::{Arc, RwLock};
@@ -68,8 +69,8 @@ impl Pack {
         Self { id, name, file, storage, algorithm, index, data, entries_only: false }
     }
 
-    /// The same for a reader that calls [`Pack::check_entry`] for each entry that it reads: where the index has checksums,
-    /// the digest is not looked at.
+    /// The same for a reader that calls [`Pack::check_entry`] for each entry that it reads: where the index has
+    /// checksums, the digest is not looked at.
     pub(crate) fn entries_only(mut self) -> Self {
         self.entries_only = self.index.has_checksums();
         self
@@ -195,7 +196,7 @@ impl Pack {
         Ok(if let Data::Bytes(bytes) = &*data { bytes.len() as u64 } else { 0 })
     }
 
-    /// Lets go of the file until something is read again.
+    /// Closes the file until something is read again.
     pub(crate) fn close(&self) {
         *self.data.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = None;
     }

@@ -7,8 +7,8 @@
 //! - what is whole is tried as a delta against those written just before it (`repack/window.rs`);
 //! - what finds no base is deflated, or copied if it is deflated already.
 //!
-//! The plan takes about 100 bytes of memory an object, the window what [`RepackOptions::window_bytes`] says; the pack goes to
-//! its file as it is made.
+//! The plan takes about 100 bytes of memory an object, the window what [`RepackOptions::window_bytes`] says; the pack
+//! goes to its file as it is made.
 
 use std::sync::Arc;
 
@@ -110,7 +110,7 @@ struct Repack<'a> {
 }
 
 impl Repack<'_> {
-    /// Writes all records; `false` if it was told to stop.
+    /// Writes all objects; `false` if `stop` ended it.
     fn run(&mut self, stop: &dyn Fn() -> bool) -> Result<bool> {
         let order = std::mem::take(&mut self.plan.order);
         for (i, &number) in order.iter().enumerate() {

@@ -1,10 +1,10 @@
 //! Git's locks: `NAME.lock` exists for as long as a process changes `NAME`.
 //!
 //! Our own lock files say that they are ours. Only the holder of the store's lock (the `flock` on `bristlecone/lock`)
-//! makes them, so a holder that meets one knows that a process died and left it, and removes it. They are durable before
-//! they take the name of a lock, so that they say so after a power cut, too. Any other lock file, also an empty one as Git
-//! makes them, belongs to another program, and a move waits for it. Only a recovery removes such a file, and only if it is
-//! from before the machine was started.
+//! makes them, so a holder that meets one knows that a process died and left it, and removes it. They are durable
+//! before they take the name of a lock, so that they say so after a power cut, too. Any other lock file, also an empty
+//! one as Git makes them, belongs to another program, and a move waits for it. Only a recovery removes such a file, and
+//! only if it is from before the machine was started.
 
 use std::{
     io, process, thread,
@@ -237,8 +237,8 @@ fn wordless(bytes: &[u8]) -> bool {
     bytes.iter().all(|&byte| byte == 0)
 }
 
-/// Removes the lock of `path`, on a file system of this machine alone, if it says nothing and is from before the machine
-/// was started: its holder is gone.
+/// Removes the lock of `path`, on a file system of this machine alone, if it says nothing and is from before the
+/// machine was started: its holder is gone.
 pub(super) fn remove_wordless(files: &Files, path: &str) -> Result<()> {
     let name = format!("{path}.lock");
     let (Reach::Local, Some(started)) = (files.reach(), started()) else { return Ok(()) };

@@ -17,8 +17,8 @@ use super::{
 };
 use crate::repository::files::{Unsynced, below, folder, passing_name};
 
-/// What the names of files begin with in which the new values of refs wait. A number of this process and one of the file
-/// follow, so that no other process has the name.
+/// What the names of files begin with in which the new values of refs wait. A number of this process and one of the
+/// file follow, so that no other process has the name.
 pub(super) const STAGED: &str = "bristlecone/ref-";
 /// A file that waits for longer than this was left by a process that ended.
 pub(super) const STAGED_MAX: Duration = Duration::from_secs(60);
@@ -33,8 +33,8 @@ pub(crate) struct MoveRules {
     pub(crate) log: LogRules,
 }
 
-/// A new value of a ref, written and waiting. A file that is no longer needed is left to [`Refs::empty_trash`]: one that was not
-/// used, and after a move the one that was the ref's before.
+/// A new value of a ref, written and waiting. A file that is no longer needed is left to [`Refs::empty_trash`]: one
+/// that was not used, and after a move the one that was the ref's before.
 #[derive(Debug)]
 pub(crate) struct Staged<'r> {
     refs: &'r Refs,
@@ -176,7 +176,7 @@ impl LockedRef<'_> {
     /// # Errors
     /// [`Error::Corrupt`] if its file makes no sense.
     pub(crate) fn value(&self) -> Result<Option<&RefTarget>> {
-        self.refs.sound(&self.path, &self.slot)?;
+        self.refs.check_readable(&self.path, &self.slot)?;
         Ok(self.slot.value.as_ref())
     }
 

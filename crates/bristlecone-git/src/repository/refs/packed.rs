@@ -96,8 +96,8 @@ impl PackedRefs {
     }
 }
 
-/// Takes a ref out of the file, if it is there, and makes that durable: a line that came back after a power cut would be
-/// an old value of a ref that was removed.
+/// Takes a ref out of the file, if it is there, and makes that durable: a line that came back after a power cut would
+/// be an old value of a ref that was removed.
 pub(crate) fn remove(files: &Files, wait: LockWait, name: &str) -> Result<()> {
     let Some(bytes) = files.read(PACKED_REFS)? else { return Ok(()) };
     if without(&bytes, name).is_none() {

@@ -28,8 +28,8 @@ pub(crate) fn inflate(input: &[u8], size: u64, out: &mut Vec<u8>) -> Result<usiz
     })
 }
 
-/// Reads a zlib stream of stored blocks without an inflater. `None` if it is another kind of stream, damaged,
-/// or not complete; `out` is unchanged then.
+/// Reads a zlib stream of stored blocks without an inflater. `None` if it is another kind of stream, damaged, or not
+/// complete; `out` is unchanged then.
 fn inflate_stored(input: &[u8], size: u64, out: &mut Vec<u8>) -> Option<usize> {
     let header = input.first_chunk::<2>()?;
     if !is_header(header) {
@@ -130,7 +130,8 @@ impl Stream<'_> {
     }
 }
 
-/// Appends at most `bytes` bytes of what the zlib stream at the front of `input` holds, of which the end need not be there.
+/// Appends at most `bytes` bytes of what the zlib stream at the front of `input` holds, of which the end need not be
+/// there.
 ///
 /// # Errors
 /// If not even that can be read: the bytes are damaged.
@@ -168,10 +169,10 @@ fn stored_front(input: &[u8], bytes: usize) -> Option<&[u8]> {
     let (header, rest) = input.split_first_chunk::<2>()?;
     let (head, block) = rest.split_first_chunk::<5>()?;
     let (len, complement) = (u16::from_le_bytes([head[1], head[2]]), u16::from_le_bytes([head[3], head[4]]));
-    let sound = is_header(header) && head[0] & 0b110 == 0 && len == !complement;
+    let valid = is_header(header) && head[0] & 0b110 == 0 && len == !complement;
     // A block that is not the last may go on in the next.
     let enough = usize::from(len) >= bytes || head[0] & 1 == 1;
-    if sound && enough { block.get(..bytes.min(len.into())) } else { None }
+    if valid && enough { block.get(..bytes.min(len.into())) } else { None }
 }
 
 /// Whether these bytes begin a zlib stream that needs no dictionary.

@@ -4,8 +4,8 @@ use bristlecone::{Oid, core::git::Algorithm};
 
 use super::{EXTENDED, Index, IndexEntry, IndexError, IndexStat, PATH_BYTES_MAX, order};
 
-/// Version 4 leaves out what a path has in common with the one before: all paths together may have this many times the bytes
-/// of the index, so that a small file cannot fill the memory.
+/// Version 4 leaves out what a path has in common with the one before: all paths together may have this many times the
+/// bytes of the index, so that a small file cannot fill the memory.
 const NAMES_GROWTH_MAX: usize = 16;
 /// The stat fields of an entry, in bytes: ten numbers of four.
 const STAT_BYTES: usize = 40;

@@ -108,8 +108,8 @@ impl Blocks {
             let place = self.places[self.slot(&target[at..])];
             let from = (place as usize).wrapping_sub(1).wrapping_mul(BLOCK_BYTES);
             if place == 0 || base[from..from + BLOCK_BYTES] != target[at..at + BLOCK_BYTES] {
-                // The longer nothing is found, the longer the steps. Odd ones meet every block of a longer match in the end,
-                // whose front is found backwards then.
+                // The longer nothing is found, the longer the steps. Odd ones meet every block of a longer match in the
+                // end, whose front is found backwards then.
                 at += 1 + 2 * ((at - own) / HOPELESS_BYTES).min(HOPELESS_MAX);
                 // Sooner or later there is too much for a delta; then the sooner the better.
                 if at - own > delta.room() {

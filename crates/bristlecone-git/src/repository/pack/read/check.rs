@@ -12,7 +12,7 @@ impl Pack {
     /// Checks the pack and its index as wholes: digests, order, checksums of entries. Objects are not looked into.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] with what is wrong first; those of the system.
+    /// [`Error::Corrupt`](bristlecone::Error::Corrupt) with what is wrong first; those of the system.
     pub fn check(&self) -> Result<()> {
         self.index.check()?;
         let data = self.data()?;
@@ -26,8 +26,8 @@ impl Pack {
         Ok(())
     }
 
-    /// Checks the bytes of the entry at a place of the index, from `offset` to `end`, against the checksum in the index,
-    /// if it has them.
+    /// Checks the bytes of the entry at a place of the index, from `offset` to `end`, against the checksum in the
+    /// index, if it has them.
     pub(crate) fn check_entry(&self, n: usize, offset: u64, end: u64) -> Result<()> {
         let Some(crc) = self.index.crc(n) else { return Ok(()) };
         let data = self.data()?;

@@ -21,7 +21,7 @@ impl Pack {
     /// Returns the head of the entry at an offset.
     ///
     /// # Errors
-    /// [`Error::Corrupt`]; those of the system.
+    /// [`Error::Corrupt`](bristlecone::Error::Corrupt); those of the system.
     pub fn entry(&self, offset: u64) -> Result<Entry> {
         self.entry_in(&*self.data()?, offset)
     }
@@ -29,7 +29,7 @@ impl Pack {
     /// Appends what an entry holds, an object or a delta, and returns the offset at which it ends in the pack.
     ///
     /// # Errors
-    /// [`Error::Corrupt`]; those of the system.
+    /// [`Error::Corrupt`](bristlecone::Error::Corrupt); those of the system.
     pub fn inflate(&self, entry: &Entry, out: &mut Vec<u8>) -> Result<u64> {
         self.inflate_in(&*self.data()?, entry.data_offset, entry, out)
     }
@@ -37,7 +37,7 @@ impl Pack {
     /// Appends the bytes of the pack from `begin` to `end` as they are.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if the pack ends before; those of the system.
+    /// [`Error::Corrupt`](bristlecone::Error::Corrupt) if the pack ends before; those of the system.
     pub(crate) fn copy(&self, begin: u64, end: u64, out: &mut Vec<u8>) -> Result<()> {
         let data = self.data()?;
         let size = usize::try_from(end.saturating_sub(begin)).map_err(|_| self.corrupt(begin, "it is too large"))?;

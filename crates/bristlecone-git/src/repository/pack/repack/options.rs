@@ -22,7 +22,8 @@ impl Default for RepackOptions {
 /// What a repack wrote.
 #[derive(Clone, Debug)]
 pub struct Repacked {
-    /// The name of both files without their ending: `pack-…`. One of the sources may have it, if it was like this already.
+    /// The name of both files without their ending: `pack-…`. One of the sources may have it, if it was like this
+    /// already.
     pub name: String,
     /// How many objects the pack has.
     pub objects: u64,

@@ -61,12 +61,12 @@ struct EntryHead {
 }
 
 impl RepackPlan {
-    /// Looks at the heads of all entries; `None` if it was told to stop.
+    /// Looks at the heads of all entries; `None` if `stop` ended it.
     pub(super) fn new(packs: &[Arc<Pack>], open: &OpenPacks, stop: &dyn Fn() -> bool) -> Result<Option<Self>> {
         let mut records: Vec<PlannedObject> = Vec::new();
         let mut numbers: HashMap<Oid, u32> = HashMap::new();
-        // The largest pack first: its objects are all taken from it, and its deltas with them. A delta of another pack then
-        // leads to this pack or one before it, so deltas never lead back, as long as they do not within one.
+        // The largest pack first: its objects are all taken from it, and its deltas with them. A delta of another pack
+        // then leads to this pack or one before it, so deltas never lead back, as long as they do not within one.
         let mut by_size: Vec<u32> = (0..packs.len() as u32).collect();
         by_size.sort_by_key(|&pack| std::cmp::Reverse(packs[pack as usize].index().len()));
         for number in by_size {

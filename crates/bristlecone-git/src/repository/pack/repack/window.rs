@@ -1,9 +1,10 @@
 //! The objects written last, against which the next is tried.
 //!
 //! Versions of one thing stand one after another, so the last is tried first, and a delta that is small enough ends the
-//! search. Each being a delta against the one before, the chain soon is as long as it may be. Then an *anchor* is taken:
-//! an object near the beginning of its chain, from a while ago. The delta is longer, since more has changed since, but far
-//! shorter than the whole, and the new chain begins there. What was made against an anchor is the next anchor.
+//! search. Each being a delta against the one before, the chain soon is as long as it may be. Then an *anchor* is
+//! taken: an object near the beginning of its chain, from a while ago. The delta is longer, since more has changed
+//! since, but far shorter than the whole, and the new chain begins there. What was made against an anchor is the next
+//! anchor.
 
 use std::collections::VecDeque;
 
@@ -99,7 +100,8 @@ impl DeltaWindow {
             && !(base.pack == record.pack && plan.compared[base.pack as usize] && deflated(base) && deflated(record))
     }
 
-    /// Returns the number of a record and a delta against it that makes `raw`, if one is worth it. `load` reads an object.
+    /// Returns the number of a record and a delta against it that makes `raw`, if one is worth it. `load` reads an
+    /// object.
     pub(super) fn find_base(
         &mut self,
         record: &PlannedObject,

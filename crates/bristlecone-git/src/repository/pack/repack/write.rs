@@ -16,8 +16,8 @@ pub(crate) const REPACKED_PREFIX: &str = "tmp_fold_";
 /// How much is gathered before it is written.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// A pack in the making. Its files are locked until they have their names; if the process dies first,
-/// the next opening removes them, or `git prune`.
+/// A pack in the making. Its files are locked until they have their names; if the process dies first, the next opening
+/// removes them, or `git prune`.
 pub(super) struct PackWriter<'a> {
     storage: &'a dyn Storage,
     dir: &'static str,
@@ -34,7 +34,8 @@ pub(super) struct PackWriter<'a> {
     entry: Option<(Oid, u64, crc32fast::Hasher, usize)>,
 }
 
-/// Makes a file whose name begins like this, and takes its lock: a file that is found unlocked was left by a process that died.
+/// Makes a file whose name begins like this, and takes its lock: a file that is found unlocked was left by a process
+/// that died.
 fn open_locked(storage: &dyn Storage, prefix: &str) -> Result<(String, Arc<dyn StorageFile>)> {
     loop {
         let name = passing_name(prefix);

@@ -36,8 +36,8 @@ impl OpenRepository {
         }
     }
 
-    /// Has the trash emptied: when it is quiet, since a process that makes files waits for one that removes some, or at once
-    /// while there is much. What cannot be removed is tried again by a later opening.
+    /// Has the trash emptied: when it is quiet, since a process that makes files waits for one that removes some, or at
+    /// once while there is much. What cannot be removed is tried again by a later opening.
     pub(super) fn empty_trash_soon(&self) {
         match self.refs.trash_len() {
             left if left > LEFT_MAX || !self.options.background => _ = self.refs.empty_trash(2),
