@@ -12,7 +12,7 @@ use bristlecone::{
     Backend, CommitId, Damage, Format, Kind, MemoryBackend, ObjRef, Object, Oid, RefTarget, Snapshot, core::Source,
     disk::DiskBackend,
 };
-use bristlecone_git::{backend::GitBackend, layout::Layout, transfer, worktree::Settings};
+use bristlecone_git::{backend::GitBackend, history, layout::Layout, worktree::Settings};
 
 use crate::{
     error::{Error, Result},
@@ -156,7 +156,7 @@ impl AnyRepo {
         self.disk()?.lost_end()
     }
 
-    /// Returns what somebody should know of what was found when the store was opened, a sentence each.
+    /// Returns what the user should know of what was found when the store was opened, a sentence each.
     #[must_use]
     pub fn notes(&self) -> Vec<&str> {
         match &self.backend {
@@ -201,7 +201,7 @@ impl AnyRepo {
     /// # Errors
     /// Those of the backend and of the system.
     pub fn shallow(&self) -> Result<HashSet<Oid>> {
-        let Some((_, layout)) = self.git() else { return Ok(transfer::shallow(&**self.repo.backend())?) };
+        let Some((_, layout)) = self.git() else { return Ok(history::shallow(&**self.repo.backend())?) };
         let file = layout.common_dir.join("shallow");
         match fs::read_to_string(&file) {
             Ok(text) => Ok(text.lines().filter_map(|line| line.trim().parse().ok()).collect()),

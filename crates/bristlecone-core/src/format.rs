@@ -24,7 +24,7 @@ mod search;
 #[cfg(feature = "tezos")]
 pub mod tezos;
 
-pub use ahead::{AHEAD_BYTES_MAX, AHEAD_OBJECTS_MAX, Ahead, CallSize, Next, Walk, Window, lent};
+pub use ahead::{AHEAD_BYTES_MAX, AHEAD_OBJECTS_MAX, Ahead, CallSize, Next, ObjectWalk, Window, lent};
 pub use checked::Checked;
 pub use prefetch::{Prefetch, Task};
 
@@ -58,6 +58,9 @@ impl Direction {
     }
 }
 
+/// What two directories bind a step to: before, after.
+pub(crate) type EntryPair<'a> = (Option<Entry<'a>>, Option<Entry<'a>>);
+
 /// How directories, values and commits become objects.
 ///
 /// **Law.** The id of a directory is a function of its entries and the format's options alone:
@@ -69,9 +72,9 @@ pub trait Format: Clone + Send + Sync + fmt::Debug + 'static {
     const VERSION: u32;
 
     /// A walk over a directory's entries.
-    type Listing<'a, S: Source + 'a>: Walk<'a, S, Item = Entry<'a>> + Send;
+    type Listing<'a, S: Source + 'a>: ObjectWalk<'a, S, Item = Entry<'a>> + Send;
     /// A walk over the bindings that differ between two directories: before, after.
-    type Comparison<'a, S: Source + 'a>: Walk<'a, S, Item = (Option<Entry<'a>>, Option<Entry<'a>>)> + Send;
+    type Comparison<'a, S: Source + 'a>: ObjectWalk<'a, S, Item = (Option<Entry<'a>>, Option<Entry<'a>>)> + Send;
 
     /// Returns the options that change roots, as `key=value` words in a fixed order.
     fn options(&self) -> String;
@@ -228,7 +231,7 @@ pub trait Format: Clone + Send + Sync + fmt::Debug + 'static {
         range: core::ops::Range<u64>,
     ) -> Result<Bytes<'a>, S::Error>;
 
-    /// Gives a commit to the sink, with its generation number as an unhashed word.
+    /// Gives a commit to the sink, with its generation number as a metadata word.
     ///
     /// # Errors
     /// [`FormatError::Unsupported`] for a field that the format would lose.

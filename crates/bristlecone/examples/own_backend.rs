@@ -22,7 +22,7 @@ struct Maps(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
-    // Whole records: a header, places of children, unhashed words, and the body.
+    // Whole records: a header, places of children, metadata words, and the body.
     objects: HashMap<Oid, Arc<[u8]>>,
     refs: BTreeMap<String, RefTarget>,
     derived: HashMap<String, Vec<u8>>,
@@ -83,7 +83,7 @@ impl Backend for Maps {
             several_refs: true,
             locations: false,
             processes: false,
-            words: true,
+            metadata_words: true,
             positions: false,
             sweep: false,
             git: None,

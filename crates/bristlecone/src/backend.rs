@@ -197,8 +197,8 @@ pub struct Capabilities {
     pub locations: bool,
     /// Several processes can work on the store at a time.
     pub processes: bool,
-    /// The unhashed words of objects are kept.
-    pub words: bool,
+    /// The metadata words of objects are kept.
+    pub metadata_words: bool,
     /// Moves of refs have positions.
     pub positions: bool,
     /// What nothing leads to can be dropped.

@@ -35,30 +35,39 @@ use crate::{
     },
     engine::{Derived, Poison},
     storage::Storage,
+    sync::lock,
 };
 
 mod append;
 mod background;
+mod cache;
 mod check;
 mod durable;
+mod files;
 mod find;
 mod frame;
 mod group;
 mod handles;
 mod header;
+mod ids;
 mod index;
 mod lock;
 mod log;
+mod maintenance;
+mod notes;
 mod published;
 mod read;
 mod recovery;
 mod repair;
+mod request;
 mod roll;
 mod sealed;
 mod segment;
+mod spare;
 mod stats;
 mod survey;
 mod sync;
+mod sync_pipe;
 mod table;
 mod unreached;
 mod verified;
@@ -71,13 +80,13 @@ pub use check::CheckSummary;
 pub use header::{FormatTag, StoreHeader};
 pub use repair::{AcceptedEnd, Repaired};
 
+use files::{DERIVED, SEGMENTS, STORE, random_word, segment_name};
 use frame::FrameKind;
 use handles::Handles;
-use header::STORE;
-use lock::StoreLock;
-use log::{Counters, Log, Shared, Tail, lock};
-use recovery::Recovery;
-use segment::{SEGMENT_BYTES_MAX, SEGMENTS, SegmentHead, segment_name};
+use lock::DiskLock;
+use log::{DiskCounters, DiskState, LogWriter, Tail};
+use repair::RecoveryMode;
+use segment::{SEGMENT_BYTES_MAX, SegmentHead};
 use table::SegmentTable;
 use verified::BitMemory;
 
@@ -151,7 +160,7 @@ impl Default for DiskOptions {
 /// A store on disk.
 #[derive(Debug)]
 pub struct DiskBackend {
-    shared: Arc<Shared>,
+    shared: Arc<DiskState>,
 }
 
 impl DiskBackend {
@@ -165,7 +174,7 @@ impl DiskBackend {
     /// [`Error::Io`].
     pub fn create(storage: Arc<dyn Storage>, format: FormatTag, options: DiskOptions) -> Result<Self, Error> {
         let segment_bytes = options.segment_bytes.clamp(4096, SEGMENT_BYTES_MAX).next_multiple_of(8);
-        Self::create_as(storage, StoreHeader::new(format, segment_bytes), options, header::random_word())
+        Self::create_as(storage, StoreHeader::new(format, segment_bytes), options, random_word())
     }
 
     fn create_as(
@@ -174,10 +183,10 @@ impl DiskBackend {
         options: DiskOptions,
         nonce: u64,
     ) -> Result<Self, Error> {
-        for dir in ["", SEGMENTS, log::DERIVED] {
+        for dir in ["", SEGMENTS, DERIVED] {
             storage.create_dir(dir).map_err(|error| Error::io(storage.describe(dir), error))?;
         }
-        let store_lock = StoreLock::open(&storage, &options)?;
+        let store_lock = DiskLock::open(&storage, &options)?;
         storage.sync_dir("").map_err(|error| Error::io(storage.describe(""), error))?;
         let guard = store_lock.take()?;
         match StoreHeader::read(&storage) {
@@ -195,7 +204,7 @@ impl DiskBackend {
         first_segment(&storage, &header, &options)?;
         header.write(&storage)?;
         drop(guard);
-        let shared = Self::load(storage, header, Some(store_lock), options, nonce, &mut Recovery::Usual)?;
+        let shared = Self::load(storage, header, Some(store_lock), options, nonce, &mut RecoveryMode::Usual)?;
         lock(&shared.log).began = Some(Instant::now());
         Ok(Self::of(shared))
     }
@@ -223,31 +232,31 @@ impl DiskBackend {
                 expected: format!("the format {expected}"),
             });
         }
-        let store_lock = if read_only { None } else { Some(StoreLock::open(&storage, &options)?) };
-        let nonce = header::random_word();
-        let shared = Self::load(storage, header, store_lock, options, nonce, &mut Recovery::Usual)?;
+        let store_lock = if read_only { None } else { Some(DiskLock::open(&storage, &options)?) };
+        let nonce = random_word();
+        let shared = Self::load(storage, header, store_lock, options, nonce, &mut RecoveryMode::Usual)?;
         Ok(Self::of(shared))
     }
 
     fn load(
         storage: Arc<dyn Storage>,
         header: StoreHeader,
-        store_lock: Option<StoreLock>,
+        store_lock: Option<DiskLock>,
         options: DiskOptions,
         nonce: u64,
-        recovery: &mut Recovery,
-    ) -> Result<Shared, Error> {
+        recovery: &mut RecoveryMode,
+    ) -> Result<DiskState, Error> {
         if let Some(store_lock) = &store_lock {
             store_lock.expect(&header);
         }
         let tail = Tail { segment: 0, end: 0, chain: 0, sequence: 0, next: 0, checkpoint: false };
         // Where there are maps, few segments are without one, if any.
         let cache_bytes = if options.maps { options.cache_bytes / 8 } else { options.cache_bytes };
-        let cache = Some(read::record_cache(cache_bytes));
+        let cache = Some(cache::record_cache(cache_bytes));
         let bits = Arc::new(BitMemory::new(options.cache_bytes - if options.maps { cache_bytes } else { 0 }));
-        let background = background::Background::new(&options);
-        let shared = Shared {
-            derived: Derived::new(storage.clone(), log::DERIVED),
+        let background = DiskState::background(&options);
+        let shared = DiskState {
+            derived: Derived::new(storage.clone(), DERIVED),
             storage,
             header,
             options,
@@ -255,15 +264,15 @@ impl DiskBackend {
             nonce,
             segments: SegmentTable::new(),
             gate: Mutex::default(),
-            log: Mutex::new(Log { tail, buffer: Vec::new(), appended: false, began: None }),
+            log: Mutex::new(LogWriter { tail, buffer: Vec::new(), appended: false, began: None }),
             published: published::Published::default(),
             writing: AtomicBool::new(false),
-            queue: group::AppendQueue::default(),
-            sync: sync::SyncPipe::default(),
+            queue: request::DiskAppendQueue::default(),
+            sync: sync_pipe::SyncPipe::default(),
             poison: Poison::default(),
             lost_end: OnceLock::new(),
             note: OnceLock::new(),
-            counters: Counters::default(),
+            counters: DiskCounters::default(),
             tail_index: RwLock::default(),
             cache,
             bits,
@@ -273,7 +282,7 @@ impl DiskBackend {
         };
         {
             let mut log = lock(&shared.log);
-            let _guard = shared.lock.as_ref().map(StoreLock::take).transpose()?;
+            let _guard = shared.lock.as_ref().map(DiskLock::take).transpose()?;
             shared.recover(&mut log, recovery)?;
             if shared.lock.is_some() {
                 shared.gather_notes();
@@ -284,7 +293,7 @@ impl DiskBackend {
         Ok(shared)
     }
 
-    fn of(shared: Shared) -> Self {
+    fn of(shared: DiskState) -> Self {
         let shared = Arc::new(shared);
         shared.background.serve(&shared);
         Self { shared }
@@ -404,13 +413,13 @@ impl DiskBackend {
 
 /// Makes the first segment, whole before it has its name.
 fn first_segment(storage: &Arc<dyn Storage>, header: &StoreHeader, options: &DiskOptions) -> Result<(), Error> {
-    let bytes = roll::segment_size(1, header.segment_bytes, 0, 0)?;
-    let Some(spare) = roll::make_spare(storage, bytes, options.prezero, &|| false)? else {
+    let bytes = spare::segment_size(1, header.segment_bytes, 0, 0)?;
+    let Some(spare) = spare::make_spare(storage, bytes, options.prezero, &|| false)? else {
         return Err(Error::io(storage.describe(SEGMENTS), io::ErrorKind::Interrupted.into()));
     };
     let mut head =
         SegmentHead { number: 1, previous: 0, bytes, sequence: 1, seed: 0, durable_end: 0, ref_bytes: 0, check: 0 };
-    roll::write_head(storage, &spare, &head.encode(&[], header.salt))?;
+    spare::write_head(storage, &spare, &head.encode(&[], header.salt))?;
     let name = segment_name(1);
     storage.rename(&spare.name, &name).map_err(|error| Error::io(storage.describe(&name), error))?;
     let _ = spare.file.unlock();
@@ -428,7 +437,7 @@ impl Drop for DiskBackend {
 /// What can be read of a store on disk. Segments that were opened stay open as long as the store.
 #[derive(Debug)]
 struct DiskSnapshot {
-    shared: Arc<Shared>,
+    shared: Arc<DiskState>,
     pin: Pin,
 }
 
@@ -474,7 +483,7 @@ impl Backend for DiskBackend {
             several_refs: true,
             locations: self.shared.options.locations,
             processes: true,
-            words: true,
+            metadata_words: true,
             positions: true,
             sweep: false,
             git: None,
@@ -497,7 +506,7 @@ impl Backend for DiskBackend {
 
     fn append(&self, batch: Batch, moves: &[RefMove], durability: Durability) -> Result<Location, Error> {
         self.shared.going_on()?;
-        self.shared.pay_owed()?;
+        self.shared.flush_deferred()?;
         let place = if batch.is_empty() && moves.is_empty() {
             self.shared.idle_append(durability)
         } else {
@@ -512,7 +521,7 @@ impl Backend for DiskBackend {
 
     fn append_keeping(&self, batch: &mut Batch) -> Result<(), Error> {
         self.shared.going_on()?;
-        self.shared.pay_owed()?;
+        self.shared.flush_deferred()?;
         let appends = [(std::mem::take(batch), Vec::new())];
         let outcome = self.shared.append_all(&appends, Durability::None).pop();
         let [(kept, _)] = appends;
@@ -529,7 +538,7 @@ impl Backend for DiskBackend {
     }
 
     fn append_many(&self, batches: Vec<(Batch, Vec<RefMove>)>, durability: Durability) -> Vec<Result<Location, Error>> {
-        if let Err(error) = self.shared.going_on().and_then(|()| self.shared.pay_owed()) {
+        if let Err(error) = self.shared.going_on().and_then(|()| self.shared.flush_deferred()) {
             return batches.iter().map(|_| Err(error.clone())).collect();
         }
         let places = self.shared.append_all(&batches, durability);

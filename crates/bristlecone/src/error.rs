@@ -47,7 +47,7 @@ pub enum Error {
         /// Why not.
         reason: &'static str,
     },
-    /// What a tree on its way to a commit gives is asked for, and nobody commits it ([`crate::Tree::ahead`]).
+    /// A call waits for a commit in flight, and no thread commits it ([`crate::Tree::fork_for_commit`]).
     Uncommitted {
         /// How long the caller waited.
         waited_ms: u64,
@@ -222,7 +222,7 @@ impl fmt::Display for Error {
             Self::Usage { reason } => f.write_str(reason),
             Self::Uncommitted { waited_ms } => write!(
                 f,
-                "this waits for the commit of a tree that `ahead` gave, and in {waited_ms} ms no thread has begun it; \
+                "this waits for the commit of a tree that `fork_for_commit` gave, and in {waited_ms} ms no thread has begun it; \
                  commit or write that tree first, or on another thread"
             ),
             Self::ReadOnly => f.write_str("the store is open for reading only"),

@@ -76,7 +76,7 @@ pub use error::{Error, report};
 pub use repo::{
     Branch, Info, Log, LogEntry, LogOptions, LogOrder, Prepared, Repo, StoredValue, check_ref_name, user_at_host,
 };
-pub use tree::{Concrete, Cursor, Difference, Differences, DirEntry, Entries, Listing, Reader, Tree, TreeStats, Walk};
+pub use tree::{Cursor, Difference, Differences, DirEntry, Entries, Listing, PlainTree, Reader, Tree, TreeStats, Walk};
 pub use value::{NewValue, VALUE_BYTES_MAX, Value};
 
 /// A result of the store.

@@ -12,11 +12,11 @@ use bristlecone_core::{
     Change, ChangeTarget, Entry, EntryKind, Format, Mode, ObjRef, Path, Source, Target, native::Native,
 };
 
-use self::ahead::Ahead;
+use self::ahead::MergeTask;
 use crate::{
     Error, Result, Tree,
     prefetched::Prefetched,
-    store::{FlushSink, Store, again},
+    store::{FlushSink, StoreView, retry_swept},
 };
 
 mod ahead;
@@ -117,7 +117,7 @@ pub fn trees<F: Format>(base: Option<&Tree<F>>, ours: &Tree<F>, theirs: &Tree<F>
     }
     let base = base.map(stored_root).transpose()?.flatten();
     let sides = (stored_root(ours)?, stored_root(theirs)?);
-    let (root, conflicts) = again(|| {
+    let (root, conflicts) = retry_swept(|| {
         let mut sink = store.sink();
         let (root, conflicts) = roots(store, &mut sink, base, sides.0, sides.1)?;
         Ok((root.map(|root| store.append(&mut sink, root)).transpose()?, conflicts))
@@ -132,7 +132,7 @@ pub fn trees<F: Format>(base: Option<&Tree<F>>, ours: &Tree<F>, theirs: &Tree<F>
 
 /// Merges directories into a sink, where the place of the one that results may be pending; `None` is an empty one.
 pub(crate) fn roots<F: Format>(
-    store: &Store<F>,
+    store: &StoreView<F>,
     sink: &mut FlushSink<'_>,
     base: Option<ObjRef>,
     ours: Option<ObjRef>,
@@ -151,8 +151,8 @@ pub(crate) fn stored_root<F: Format>(tree: &Tree<F>) -> Result<Option<ObjRef>> {
 }
 
 struct Merge<'m, 'b, F: Format> {
-    store: &'m Store<F>,
-    source: Prefetched<&'m Store<F>, Ahead<'m, F>>,
+    store: &'m StoreView<F>,
+    source: Prefetched<&'m StoreView<F>, MergeTask<'m, F>>,
     sink: &'m mut FlushSink<'b>,
     // Of the name that is being merged.
     path: Path,
@@ -165,7 +165,7 @@ struct Merge<'m, 'b, F: Format> {
 type Changed = (Vec<u8>, Option<Version>, Option<Version>);
 
 /// Directories that are being merged name by name.
-struct Open {
+struct OpenMerge {
     ours: Option<ObjRef>,
     /// What theirs changed and is still to come, by step, whatever the format's own order is.
     changed: vec::IntoIter<Changed>,
@@ -243,18 +243,24 @@ impl<'m, F: Format> Merge<'m, '_, F> {
     }
 
     /// Begins to merge directories.
-    fn open(&self, name: Name, base: Option<ObjRef>, ours: Option<ObjRef>, theirs: Option<ObjRef>) -> Result<Open> {
+    fn open(
+        &self,
+        name: Name,
+        base: Option<ObjRef>,
+        ours: Option<ObjRef>,
+        theirs: Option<ObjRef>,
+    ) -> Result<OpenMerge> {
         let changed = changes(&self.store.format, &self.source, base, theirs)?;
-        Ok(Open { ours, changed: changed.into_iter(), taken: Vec::new(), name })
+        Ok(OpenMerge { ours, changed: changed.into_iter(), taken: Vec::new(), name })
     }
 
     /// Returns what of a directory is still to come.
-    fn to_come(&self, open: &Open) -> vec::IntoIter<Ahead<'m, F>> {
+    fn to_come(&self, open: &OpenMerge) -> vec::IntoIter<MergeTask<'m, F>> {
         ahead::names(self.store, open.ours, open.changed.as_slice())
     }
 
     /// Returns the directory that results.
-    fn close(&mut self, open: &Open) -> Result<Option<ObjRef>> {
+    fn close(&mut self, open: &OpenMerge) -> Result<Option<ObjRef>> {
         let changes: Vec<Change<'_>> = open.taken.iter().map(|(step, to)| change(step, to.as_ref())).collect();
         if changes.is_empty() {
             return Ok(open.ours);

@@ -6,12 +6,12 @@ use std::{
 };
 
 use bristlecone_core::{
-    Checked, Commit, CommitId, Format, Kind, Location, ObjRef, Object, Oid, Signature, Source, TreeId, native::Native,
+    Checked, Commit, CommitId, Format, Kind, ObjRef, Object, Oid, Signature, Source, TreeId, native::Native,
 };
 
 use crate::{
     Backend, Batch, Durability, Error, Expected, MemoryBackend, RefMove, RefTarget, Result, Tree, Value,
-    store::{Shared, Store},
+    store::{StoreBase, StoreView, resolve},
 };
 
 mod branch;
@@ -26,7 +26,7 @@ mod value;
 
 pub use branch::Branch;
 pub use commit::{Info, Prepared};
-pub(crate) use history::Graph;
+pub(crate) use history::CommitGraph;
 pub use history::{Log, LogEntry, LogOptions, LogOrder};
 pub use identity::user_at_host;
 pub use refname::check_ref_name;
@@ -43,7 +43,7 @@ const SYMBOLIC_MAX: usize = 8;
 /// An open store with its format. Cheap to clone; clones share everything.
 #[derive(Debug)]
 pub struct Repo<F: Format = Native> {
-    pub(crate) shared: Arc<Shared<F>>,
+    pub(crate) shared: Arc<StoreBase<F>>,
     // Who signs, if that was said.
     identity: Option<Arc<[u8]>>,
 }
@@ -66,7 +66,7 @@ impl<F: Format> Repo<F> {
     /// Returns a repository of a format over any backend.
     #[must_use]
     pub fn with_backend(format: F, backend: Arc<dyn Backend>) -> Self {
-        Self { shared: Shared::new(format, backend), identity: None }
+        Self { shared: StoreBase::new(format, backend), identity: None }
     }
 
     /// Has commits signed with a name, usually `Name <address>`, where nothing else is said ([`Info`]). It holds for this
@@ -117,7 +117,7 @@ impl<F: Format> Repo<F> {
     }
 
     /// Returns what can be read from now on.
-    pub(crate) fn now(&self) -> Arc<Store<F>> {
+    pub(crate) fn now(&self) -> Arc<StoreView<F>> {
         self.shared.now(&[])
     }
 
@@ -360,7 +360,7 @@ impl<F: Format> Repo<F> {
 }
 
 /// Returns the tree of a commit that the store keeps.
-fn checkout<F: Format>(store: Arc<Store<F>>, at: ObjRef) -> Result<Tree<F>> {
+fn checkout<F: Format>(store: Arc<StoreView<F>>, at: ObjRef) -> Result<Tree<F>> {
     let object = store.read(Kind::Commit, &at)?;
     let root = store.format.commit_tree(&object);
     let root = root.map_err(|source| Error::BadObject { oid: at.oid, source })?;
@@ -368,8 +368,4 @@ fn checkout<F: Format>(store: Arc<Store<F>>, at: ObjRef) -> Result<Tree<F>> {
     let mut tree = Tree::at(store, Some(root));
     tree.origin = Some(at);
     Ok(tree)
-}
-
-pub(crate) fn resolve(at: ObjRef, base: Location) -> ObjRef {
-    ObjRef::new(at.oid, at.at.resolve(base))
 }

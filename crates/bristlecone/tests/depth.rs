@@ -6,7 +6,7 @@
 use std::{sync::Arc, thread};
 
 use bristlecone::{
-    Concrete, EntryKind, Error, Format, Info, Listing, LogOptions, MemoryBackend, Native, Path, PathError, Repo, Tree,
+    EntryKind, Error, Format, Info, Listing, LogOptions, MemoryBackend, Native, Path, PathError, PlainTree, Repo, Tree,
     core::PATH_STEPS_MAX, disk::DiskOptions, merge,
 };
 
@@ -194,32 +194,32 @@ fn a_plain_tree_of_every_level_lives_on_a_small_stack() {
     on_a_small_stack(|| {
         let repo = Repo::memory();
         let tree = deep(&repo)?;
-        let plain = tree.to_concrete()?;
+        let plain = tree.to_plain()?;
         let again = plain.clone();
         assert!(again == plain && format!("{again:?}").contains("level 1024"));
         let mut other = repo.tree();
-        other.set_concrete("", &again)?;
+        other.set_plain("", &again)?;
         assert!(other.same(&tree)?);
         other.set(path(PATH_STEPS_MAX, "v"), "changed")?;
-        assert!(other.to_concrete()? != plain);
+        assert!(other.to_plain()? != plain);
         let mut above = again;
         for _ in 0..10_000 {
-            above = Concrete::Dir([(b"d".to_vec(), above)].into());
+            above = PlainTree::Dir([(b"d".to_vec(), above)].into());
         }
         assert!(above.clone() == above);
-        assert!(matches!(other.set_concrete("", &above), Err(Error::Path(PathError::TooDeep { .. }))));
+        assert!(matches!(other.set_plain("", &above), Err(Error::Path(PathError::TooDeep { .. }))));
         Ok(())
     });
 }
 
 /// Three trees that go on from each other, of so many levels; all that the first holds is removed in the last.
-fn ahead(repo: &Repo, levels: usize, between: bool) -> Outcome {
+fn fork_for_commit(repo: &Repo, levels: usize, between: bool) -> Outcome {
     let mut tree = repo.tree();
     for steps in 1..=levels {
         tree.set(path(steps, "v"), "1")?;
     }
-    let mut first = tree.ahead()?;
-    let mut second = if between { Some(tree.ahead()?) } else { None };
+    let mut first = tree.fork_for_commit()?;
+    let mut second = if between { Some(tree.fork_for_commit()?) } else { None };
     for steps in 1..=levels {
         tree.remove(path(steps, "v"))?;
     }
@@ -233,10 +233,10 @@ fn ahead(repo: &Repo, levels: usize, between: bool) -> Outcome {
 }
 
 #[test]
-fn a_tree_of_every_level_goes_on_ahead_of_its_commits_on_a_small_stack() {
+fn a_tree_of_every_level_goes_on_while_commits_are_in_flight_on_a_small_stack() {
     on_a_small_stack(|| {
-        ahead(&Repo::memory(), PATH_STEPS_MAX, false)?;
-        ahead(&Repo::memory(), 100, true)
+        fork_for_commit(&Repo::memory(), PATH_STEPS_MAX, false)?;
+        fork_for_commit(&Repo::memory(), 100, true)
     });
 }
 
@@ -294,7 +294,7 @@ fn a_tree_does_not_go_where_it_is_too_deep() {
             let refused = tree.set_tree(&too_deep, part);
             assert!(matches!(refused, Err(Error::Path(PathError::TooDeep { steps: 1025 }))), "{refused:?}");
             tree.set_tree(&fits, part)?;
-            // Where it is in the finger, too.
+            // Also where it is the active directory.
             tree.set(
                 too_deep.split_last().map(|(above, _)| Path::from_bytes(above).unwrap()).unwrap().join(b"x").unwrap(),
                 "3",

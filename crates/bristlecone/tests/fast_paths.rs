@@ -81,7 +81,7 @@ fn borrowed_lookups_and_short_edits_are_those_of_the_general_way() -> Result<()>
                 assert_eq!(one.contains_tree(&path)?, other.contains_tree(&path)?, "{path}");
             }
         }
-        assert_eq!(fast.branch("main")?.tree()?.to_concrete()?, slow.branch("main")?.tree()?.to_concrete()?);
+        assert_eq!(fast.branch("main")?.tree()?.to_plain()?, slow.branch("main")?.tree()?.to_plain()?);
     }
     Ok(())
 }

@@ -34,7 +34,7 @@ pub use trace::TraceArgs;
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
-  cone bench all                               everything but the trace, into docs/ when run in the repository
+  cone bench all                               everything but the trace, into lab/results when run in the repository
   cone bench all --quick --out /tmp/results    each row once
   cone bench all --skip-suite --skip-optims    only task counts, peers, charts and pages
   cone bench all --regen                       only charts and pages, from the file of results
@@ -77,12 +77,12 @@ pub struct AllArgs {
     /// The trace
     #[command(flatten)]
     pub trace: TraceArgs,
-    /// The file of results, into which rows are merged [default: docs/results/results.json in the repository, else
+    /// The file of results, into which rows are merged [default: lab/results/results.json in the repository, else
     /// results.json]
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// Where charts and the page results.md go, which is made if there is none; the README is left alone
-    /// [default: docs in the repository, else results]
+    /// [default: lab/results in the repository, else results]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }
@@ -224,16 +224,16 @@ struct Places {
 impl Places {
     fn new(args: &AllArgs) -> Self {
         // One run of each row is nothing to publish: it goes where it would go outside of the repository.
-        let home = Path::new("docs/results.md").is_file() && Path::new("docs/results").is_dir();
+        let home = Path::new("lab/results/README.md").is_file() && Path::new("lab/bench").is_dir();
         let home = home && (args.regen || !args.common.quick);
         let rows = args.json.clone();
-        let rows = rows.unwrap_or_else(|| if home { "docs/results/results.json" } else { "results.json" }.into());
+        let rows = rows.unwrap_or_else(|| if home { "lab/results/results.json" } else { "results.json" }.into());
         let published = rows.with_file_name("peers.csv");
         match (&args.out, home) {
             (None, true) => Self {
                 rows,
-                charts: "docs/results".into(),
-                page: "docs/results.md".into(),
+                charts: "lab/results".into(),
+                page: "lab/results/README.md".into(),
                 published,
                 readme: Some("README.md".into()),
             },

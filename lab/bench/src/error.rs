@@ -28,7 +28,7 @@ pub enum BenchError {
     },
     /// A history could not be imported or exported.
     #[error(transparent)]
-    Transfer(#[from] bristlecone_git::transfer::TransferError),
+    Transfer(#[from] bristlecone_git::history::TransferError),
     /// A replay ended early: a wrong answer or hash, a damaged trace, a store that failed.
     #[error(transparent)]
     Replay(#[from] ReplayError),

@@ -1,7 +1,7 @@
 //! `cone bench git-import`: how fast a whole Git history comes into a store, beside what git takes for the same.
 //!
 //! **The idea.** One repository is brought into stores on disk, of Git's format and of the native one, by
-//! [`transfer`](bristlecone_git::transfer), as `cone import --git` does it; and into fresh repositories by `git
+//! [`history`](bristlecone_git::history), as `cone import --git` does it; and into fresh repositories by `git
 //! fast-export | git fast-import` and by `git clone`. Each time it is a process of its own, in turns, so that memory is
 //! that of the import alone and a drift of the machine meets all alike. What came in is compared with what was there.
 //!

@@ -1,5 +1,6 @@
 //! Results: rows of JSON first, and the tables, charts and pages that are made from them.
 
+mod beside;
 pub(crate) mod charts;
 mod figures;
 pub mod json;
@@ -16,5 +17,7 @@ mod views;
 
 pub use figures::{GiantFigures, ImportFigures, ReplayFigures, Rows, SampleFigures};
 pub use row::{Row, median};
+#[cfg(test)]
+pub(crate) use svg::tests as svg_tests;
 pub use views::sections;
 pub(crate) use views::show;

@@ -2,7 +2,7 @@
 //!
 //! A trace is a list of [`Row`]s. [`Reader`] lends them one after the other, [`Writer`] writes them; the byte format
 //! is `docs/formats/trace.md`. Contexts are named by ids, commits by their base58 text, and each mention says
-//! whether it is the last one, so that whoever follows a trace can forget in time. [`Recorder`] makes a trace of what is
+//! whether it is the last one, so that a replay can forget in time. [`Recorder`] makes a trace of what is
 //! done to a repository, [`PathConversion`] rewrites keys, [`TraceInfo`] tells what a trace consists of, [`Generator`] makes traces up.
 
 mod convert;

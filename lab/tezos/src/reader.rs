@@ -64,7 +64,7 @@ pub struct Reader<R> {
 
 /// The length that comes next.
 enum Length {
-    /// It is there, and takes so many bytes.
+    /// It is there, and takes this many bytes.
     Whole { value: u64, bytes: usize },
     /// The trace ends before it.
     End,

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use bristlecone::{Durability, Error, Kind, ObjRef, RefTarget, Tag, core::FormatError, escape};
 use bristlecone_any::{path, revision};
-use bristlecone_git::transfer;
+use bristlecone_git::history;
 use clap::Args;
 
 use super::Context;
@@ -74,7 +74,7 @@ fn list(args: &TagArgs, context: &mut Context) -> Result<()> {
     let opened = context.globals.open(Access::Read)?;
     context.out.begin(&fields! {}, "tags")?;
     for name in opened.repo.tags()? {
-        if !globs.is_empty() && !globs.iter().any(|glob| transfer::matches(glob.as_bytes(), name.as_bytes())) {
+        if !globs.is_empty() && !globs.iter().any(|glob| history::matches(glob.as_bytes(), name.as_bytes())) {
             continue;
         }
         context.out.line(escape(name.as_bytes()))?;

@@ -222,7 +222,7 @@ fn an_interrupt_ends_with_a_summary() {
     let id = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(id, rustix::process::Signal::INT).unwrap();
     thread::sleep(Duration::from_millis(400));
-    // Nobody may be left to read it.
+    // The reader may have gone.
     let _ = feed.write_all(&bytes[half..]);
     drop(feed);
     let run = Run::from(child.wait_with_output().unwrap());

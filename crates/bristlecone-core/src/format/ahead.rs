@@ -1,6 +1,6 @@
 //! Reading ahead: many objects a call, in the order in which a walk will want them.
 //!
-//! A walk ([`Walk`]) does not read. It takes objects from a [`Window`], and where that lacks one it says so. Then a *scout*,
+//! A walk ([`ObjectWalk`]) does not read. It takes objects from a [`Window`], and where that lacks one it says so. Then a *scout*,
 //! which is a copy of the walk, goes on through what the window holds, passes over whatever it lacks, and notes it; all
 //! that is then asked for in one call. So the order of the calls is that of the walk itself, whatever the walk is, and
 //! only what the walk's own rules lead to is asked for.
@@ -86,7 +86,7 @@ pub enum Next<T> {
 /// A walk over objects that takes them from a window and waits where the window lacks one.
 ///
 /// **Law.** What the walk gives does not depend on what the window holds.
-pub trait Walk<'a, S: Source>: Sized {
+pub trait ObjectWalk<'a, S: Source>: Sized {
     /// What the walk gives.
     type Item;
 
@@ -117,7 +117,7 @@ pub trait Walk<'a, S: Source>: Sized {
 /// It holds at most [`AHEAD_BYTES_MAX`] bytes of objects and one object more.
 pub struct Window<'a, S> {
     source: &'a S,
-    held: BTreeMap<Wanted, Held<'a>>,
+    held: BTreeMap<WantedObject, WindowObject<'a>>,
     // Of all that is held.
     bytes: usize,
     call: CallSize,
@@ -126,9 +126,9 @@ pub struct Window<'a, S> {
     met: u32,
 }
 
-pub(super) type Wanted = (Kind, Oid);
+pub(super) type WantedObject = (Kind, Oid);
 
-struct Held<'a> {
+struct WindowObject<'a> {
     object: Object<'a>,
     // How often the walk will want it, as far as the last scout came, and where on its way the scout met it last.
     uses: u32,
@@ -177,7 +177,7 @@ impl<'a, S: Source> Window<'a, S> {
         self.drop_held(wanted)
     }
 
-    fn drop_held(&mut self, wanted: Wanted) -> Option<Object<'a>> {
+    fn drop_held(&mut self, wanted: WantedObject) -> Option<Object<'a>> {
         let object = self.held.remove(&wanted)?.object;
         self.bytes -= object.read_bytes();
         Some(object)
@@ -188,7 +188,7 @@ impl<'a, S: Source> Window<'a, S> {
     /// # Errors
     /// Those of the walk and of the source.
     #[inline]
-    pub fn advance<W: Walk<'a, S>>(&mut self, walk: &mut W) -> Result<Option<W::Item>, S::Error> {
+    pub fn advance<W: ObjectWalk<'a, S>>(&mut self, walk: &mut W) -> Result<Option<W::Item>, S::Error> {
         loop {
             match walk.next(self)? {
                 Next::Item(item) => return Ok(Some(item)),
@@ -200,7 +200,7 @@ impl<'a, S: Source> Window<'a, S> {
 
     /// Reads the object that a walk wants, and with it what a scout finds that it will want.
     #[cold]
-    fn read_for<W: Walk<'a, S>>(&mut self, walk: &W, kind: Kind, at: ObjRef) -> Result<(), S::Error> {
+    fn read_for<W: ObjectWalk<'a, S>>(&mut self, walk: &W, kind: Kind, at: ObjRef) -> Result<(), S::Error> {
         let mut outlook = Outlook::new(kind, at);
         let single = self.call.is_single();
         if !single {
@@ -223,7 +223,7 @@ impl<'a, S: Source> Window<'a, S> {
             self.drop_held(wanted);
             read += object.read_bytes();
             self.bytes += object.read_bytes();
-            self.held.insert(wanted, Held { object, uses: outlook.uses[&wanted], met: self.met });
+            self.held.insert(wanted, WindowObject { object, uses: outlook.uses[&wanted], met: self.met });
         }
         if !single {
             self.call.answered(outlook.wanted.len(), whole || read >= room);
@@ -232,7 +232,7 @@ impl<'a, S: Source> Window<'a, S> {
     }
 
     /// Sends a scout ahead of a walk, which notes what the window lacks.
-    fn scout<W: Walk<'a, S>>(&mut self, walk: &W, outlook: &mut Outlook) {
+    fn scout<W: ObjectWalk<'a, S>>(&mut self, walk: &W, outlook: &mut Outlook) {
         for held in self.held.values_mut() {
             (held.uses, held.met) = (0, u32::MAX);
         }
@@ -262,7 +262,7 @@ impl<'a, S: Source> Window<'a, S> {
         if self.bytes <= AHEAD_BYTES_MAX / 2 {
             return;
         }
-        let mut held: Vec<(u32, Wanted)> = self.held.iter().map(|(wanted, held)| (held.met, *wanted)).collect();
+        let mut held: Vec<(u32, WantedObject)> = self.held.iter().map(|(wanted, held)| (held.met, *wanted)).collect();
         held.sort_unstable();
         while self.bytes > AHEAD_BYTES_MAX / 2
             && let Some((_, wanted)) = held.pop()
@@ -275,7 +275,7 @@ impl<'a, S: Source> Window<'a, S> {
 /// What a call asks for, each object once, and how often each will be wanted.
 struct Outlook {
     wanted: Vec<(Kind, ObjRef)>,
-    uses: BTreeMap<Wanted, u32>,
+    uses: BTreeMap<WantedObject, u32>,
 }
 
 impl Outlook {
@@ -308,7 +308,7 @@ impl<S> fmt::Debug for Window<'_, S> {
 }
 
 /// The items of a walk, whose objects are read ahead.
-pub struct Ahead<'a, S: Source, W: Walk<'a, S>> {
+pub struct Ahead<'a, S: Source, W: ObjectWalk<'a, S>> {
     window: Window<'a, S>,
     walk: W,
     // The first item, which was looked for when the walk began.
@@ -316,7 +316,7 @@ pub struct Ahead<'a, S: Source, W: Walk<'a, S>> {
     ended: bool,
 }
 
-impl<'a, S: Source, W: Walk<'a, S>> Ahead<'a, S, W> {
+impl<'a, S: Source, W: ObjectWalk<'a, S>> Ahead<'a, S, W> {
     /// Begins a walk and reads what its first item takes.
     ///
     /// # Errors
@@ -336,7 +336,7 @@ impl<'a, S: Source, W: Walk<'a, S>> Ahead<'a, S, W> {
     }
 }
 
-impl<'a, S: Source, W: Walk<'a, S>> Iterator for Ahead<'a, S, W> {
+impl<'a, S: Source, W: ObjectWalk<'a, S>> Iterator for Ahead<'a, S, W> {
     type Item = Result<W::Item, S::Error>;
 
     #[inline]
@@ -365,7 +365,7 @@ impl<'a, S: Source, W: Walk<'a, S>> Iterator for Ahead<'a, S, W> {
     }
 }
 
-impl<'a, S: Source, W: Walk<'a, S>> fmt::Debug for Ahead<'a, S, W> {
+impl<'a, S: Source, W: ObjectWalk<'a, S>> fmt::Debug for Ahead<'a, S, W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Ahead").field("window", &self.window).field("ended", &self.ended).finish_non_exhaustive()
     }

@@ -4,7 +4,7 @@
 //! takes objects from what is held, and ends where one is lacking, which is noted. So every trial tells one object more on
 //! its way, and what many trials lack is asked for in one call. Nothing depends on the trials but what is read ahead.
 //!
-//! [`Walk`](super::Walk)s look ahead by themselves. `docs/decisions/0021-looking-ahead.md` has the bounds of both.
+//! [`ObjectWalk`](super::Walk)s look ahead by themselves. `docs/decisions/0021-looking-ahead.md` has the bounds of both.
 
 use alloc::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -15,7 +15,7 @@ use core::{
     fmt,
 };
 
-use super::ahead::{AHEAD_BYTES_MAX, AHEAD_OBJECTS_MAX, CallSize, Wanted, lent};
+use super::ahead::{AHEAD_BYTES_MAX, AHEAD_OBJECTS_MAX, CallSize, WantedObject, lent};
 use crate::{FormatError, Kind, Location, ObjRef, Object, Source};
 
 /// A call brings so many bytes at most, and one object more: the rest is for what the tasks lack next, one level deeper.
@@ -39,7 +39,7 @@ pub trait Task: Sized {
 ///
 /// It holds at most [`AHEAD_BYTES_MAX`] bytes of objects and one object more.
 pub struct Prefetch<T: Task> {
-    held: BTreeMap<Wanted, Held>,
+    held: BTreeMap<WantedObject, PrefetchedObject>,
     // Of all that is held.
     bytes: usize,
     call: CallSize,
@@ -47,19 +47,19 @@ pub struct Prefetch<T: Task> {
     clock: u64,
     // The first tasks, until one is tried; then those that still lack something, in their order.
     first: Option<T::Below>,
-    waiting: VecDeque<Waiting<T>>,
+    waiting: VecDeque<WaitingTask<T>>,
     // What was not taken yet may never be.
     guesses: bool,
     // What was read last for the work was lacking to a task, too.
     foreseen: bool,
 }
 
-enum Waiting<T: Task> {
+enum WaitingTask<T: Task> {
     One(T),
     All(T::Below),
 }
 
-struct Held {
+struct PrefetchedObject {
     object: Object<'static>,
     // How often the work took it, and when it did last.
     uses: u32,
@@ -77,8 +77,8 @@ impl<T: Task> Prefetch<T> {
 
     /// Adds tasks that are done before all others.
     pub fn expect(&mut self, tasks: T::Below) {
-        self.waiting.extend(self.first.take().map(Waiting::All));
-        self.waiting.push_front(Waiting::All(tasks));
+        self.waiting.extend(self.first.take().map(WaitingTask::All));
+        self.waiting.push_front(WaitingTask::All(tasks));
     }
 
     /// Has these tasks in place of all others, so that what was read for those may never be taken.
@@ -136,7 +136,7 @@ impl<T: Task> Prefetch<T> {
             let found = source.read_many(first, bytes_max)?;
             return Ok(found.into_iter().map(Object::into_static).collect());
         }
-        let mut notes = Notes { wanted: Vec::new(), noted: BTreeSet::new(), max: AHEAD_OBJECTS_MAX, again: false };
+        let mut notes = CallNotes { wanted: Vec::new(), noted: BTreeSet::new(), max: AHEAD_OBJECTS_MAX, again: false };
         // What is asked for twice comes with another call.
         let first = &first[..first.iter().take_while(|(kind, at)| notes.note(*kind, at)).count()];
         notes.max = self.call.objects().max(first.len());
@@ -170,18 +170,18 @@ impl<T: Task> Prefetch<T> {
         Ok(answer)
     }
 
-    fn hold(&mut self, wanted: Wanted, object: Object<'static>, used: bool) {
+    fn hold(&mut self, wanted: WantedObject, object: Object<'static>, used: bool) {
         self.bytes += object.read_bytes();
-        let held = Held { object, uses: u32::from(used), used: self.clock };
+        let held = PrefetchedObject { object, uses: u32::from(used), used: self.clock };
         if let Some(before) = self.held.insert(wanted, held) {
             self.bytes -= before.object.read_bytes();
         }
     }
 
     /// Tries tasks until enough is noted. Those that lack something stay, those that lack nothing any more are done with.
-    fn try_tasks<S: Source>(&mut self, source: &S, notes: Notes) -> Notes {
+    fn try_tasks<S: Source>(&mut self, source: &S, notes: CallNotes) -> CallNotes {
         let trial = Trial { source, held: &self.held, notes: RefCell::new(notes) };
-        self.waiting.extend(self.first.take().map(Waiting::All));
+        self.waiting.extend(self.first.take().map(WaitingTask::All));
         let mut lacking = Vec::new();
         for _ in 0..TRIALS_MAX {
             if trial.notes.borrow().is_full() {
@@ -189,21 +189,21 @@ impl<T: Task> Prefetch<T> {
             }
             match self.waiting.pop_front() {
                 None => break,
-                Some(Waiting::All(mut tasks)) => {
+                Some(WaitingTask::All(mut tasks)) => {
                     if let Some(task) = tasks.next() {
-                        self.waiting.push_front(Waiting::All(tasks));
-                        self.waiting.push_front(Waiting::One(task));
+                        self.waiting.push_front(WaitingTask::All(tasks));
+                        self.waiting.push_front(WaitingTask::One(task));
                     }
                 }
-                Some(Waiting::One(task)) => match task.try_out(&trial) {
-                    Ok(below) => self.waiting.push_front(Waiting::All(below)),
+                Some(WaitingTask::One(task)) => match task.try_out(&trial) {
+                    Ok(below) => self.waiting.push_front(WaitingTask::All(below)),
                     Err(Lack::Object) => lacking.push(task),
                     // What is wrong with an object the work will find itself.
                     Err(Lack::Sense) => {}
                 },
             }
         }
-        lacking.into_iter().rev().for_each(|task| self.waiting.push_front(Waiting::One(task)));
+        lacking.into_iter().rev().for_each(|task| self.waiting.push_front(WaitingTask::One(task)));
         trial.notes.into_inner()
     }
 
@@ -292,15 +292,15 @@ impl<S: Source, T: Task> Source for Foreseen<'_, S, T> {
 }
 
 /// What a call asks for, each object once.
-struct Notes {
+struct CallNotes {
     wanted: Vec<(Kind, ObjRef)>,
-    noted: BTreeSet<Wanted>,
+    noted: BTreeSet<WantedObject>,
     max: usize,
     // The first was noted again.
     again: bool,
 }
 
-impl Notes {
+impl CallNotes {
     /// Notes an object; returns whether it was not, and there was room.
     fn note(&mut self, kind: Kind, at: &ObjRef) -> bool {
         let wanted = (kind, at.oid);
@@ -320,8 +320,8 @@ impl Notes {
 /// The source of trials: it reads nothing, and notes what it lacks.
 struct Trial<'t, S> {
     source: &'t S,
-    held: &'t BTreeMap<Wanted, Held>,
-    notes: RefCell<Notes>,
+    held: &'t BTreeMap<WantedObject, PrefetchedObject>,
+    notes: RefCell<CallNotes>,
 }
 
 /// Why a trial ends.

@@ -6,7 +6,7 @@
 use bristlecone::{RefTarget, Result};
 
 use super::heads::{CheckedOut, WorktreeHead, checked_out};
-use crate::layout::Layout;
+use crate::repository::layout::Layout;
 
 /// How many symbolic refs are followed in a row.
 const SYMBOLIC_MAX: usize = 8;

@@ -14,7 +14,7 @@ use super::{
     glob::Glob,
     heads::{WorktreeHead, head},
 };
-use crate::layout::{Config, Layout, expanded};
+use crate::repository::layout::{Config, Layout, expanded};
 
 const MACHINE: &str = "/etc/gitconfig";
 
@@ -63,8 +63,8 @@ impl Settings {
         self.file_or("core.attributesFile", "attributes")
     }
 
-    /// Returns the file of ignored paths that counts for all repositories of the user. A relative one is below the working
-    /// tree.
+    /// Returns the file of ignored paths that counts for all repositories of the user. A relative one is below the
+    /// working tree.
     #[must_use]
     pub fn excludes_file(&self) -> PathBuf {
         self.file_or("core.excludesFile", "ignore")

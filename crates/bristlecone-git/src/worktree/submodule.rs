@@ -5,7 +5,7 @@ use std::path::Path;
 use bristlecone::{Error, Oid, RefTarget, Result, core::git::Algorithm};
 
 use super::heads::{WorktreeHead, head};
-use crate::{layout::Layout, refs::Refs};
+use crate::repository::{layout::Layout, refs::Refs};
 
 /// How many symbolic refs are followed in a row. Git follows as many.
 const SYMBOLIC_MAX: usize = 5;
@@ -17,12 +17,12 @@ pub enum Submodule {
     At(Oid),
     /// Without a commit.
     Unborn,
-    /// One that this cannot hold: why.
+    /// One that the repository cannot hold: why.
     Unfit(String),
 }
 
-/// Returns the repository whose working tree `dir` is; `None` if it is a folder as any other, also where its `.git` leads
-/// nowhere.
+/// Returns the repository whose working tree `dir` is; `None` if it is a folder as any other, also where its `.git`
+/// leads nowhere.
 ///
 /// `algorithm`: of the repository that is to have the id.
 ///

@@ -22,7 +22,7 @@ pub(super) struct Twin {
 
 impl Twin {
     /// Returns a twin that holds what readers of the file see.
-    pub(super) fn of(file: &file::File) -> io::Result<Self> {
+    pub(super) fn of(file: &file::FileState) -> io::Result<Self> {
         let mut twin = Self { file: nameless_file()?, bytes: 0 };
         twin.set_len(0, file.len())?;
         file.each_page(|bytes, offset| twin.file.write_all_at(bytes, offset))?;
@@ -59,7 +59,7 @@ impl Twin {
     }
 
     /// Copies all of the file again, after it changed otherwise than by writes.
-    pub(super) fn renew(&mut self, file: &file::File) -> io::Result<()> {
+    pub(super) fn renew(&mut self, file: &file::FileState) -> io::Result<()> {
         self.set_len(self.bytes, file.len())?;
         let (mut at, mut buffer) = (0, vec![0; CHUNK_BYTES as usize]);
         while at < file.len() {

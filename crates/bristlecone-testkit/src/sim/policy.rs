@@ -1,6 +1,6 @@
 //! What of the unsynced survives a power cut.
 
-use super::{disk::Disk, file::Part};
+use super::file::PendingPart;
 use crate::generate::Rng;
 
 /// Which unsynced changes survive a power cut. Whatever was synced survives them all.
@@ -45,9 +45,10 @@ pub(super) struct Fate {
 }
 
 impl Fate {
-    pub(super) fn new(policy: Policy, seed: u64, disk: &Disk) -> Self {
+    /// `pending` numbers the changes that were not synced.
+    pub(super) fn new(policy: Policy, seed: u64, pending: impl Iterator<Item = u64>) -> Self {
         let mut rng = Rng::stream(seed, policy as u64);
-        let mut pending: Vec<u64> = disk.pending().collect();
+        let mut pending: Vec<u64> = pending.collect();
         pending.sort_unstable();
         pending.dedup();
         let cut = rng.index(pending.len() + 1);
@@ -56,12 +57,12 @@ impl Fate {
         Self { policy, rng, cut, kept, whole: None }
     }
 
-    pub(super) fn keeps(&mut self, seq: u64, part: Part) -> bool {
+    pub(super) fn keeps(&mut self, seq: u64, part: PendingPart) -> bool {
         match self.policy {
             Policy::Lost => false,
             Policy::Kept => true,
             Policy::Prefix => {
-                seq < self.cut || seq == self.cut && matches!(part, Part::Sector) && self.rng.chance(8, 16)
+                seq < self.cut || seq == self.cut && matches!(part, PendingPart::Sector) && self.rng.chance(8, 16)
             }
             Policy::Writes => match self.whole {
                 Some((decided, kept)) if decided == seq => kept,

@@ -13,7 +13,7 @@ use crate::generate::Rng;
 const INTERRUPTIONS: u64 = 3;
 
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct SimState {
     pub(super) disk: Disk,
     pub(super) calls: u64,
     pub(super) number_reads: bool,
@@ -45,7 +45,7 @@ pub(super) struct Process {
     pub(super) stopped: Option<u64>,
 }
 
-impl State {
+impl SimState {
     /// Fails if the power is off, or the process was stopped.
     pub(super) fn powered(&self, process: u64) -> io::Result<()> {
         if self.cut_after.is_some_and(|last| self.calls >= last) {

@@ -184,7 +184,7 @@ impl Backend for Toy {
             several_refs: true,
             locations: false,
             processes: true,
-            words: true,
+            metadata_words: true,
             positions: false,
             sweep: false,
             git: None,

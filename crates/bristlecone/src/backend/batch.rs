@@ -166,9 +166,9 @@ impl Batch {
                 at => at,
             };
             let children: Vec<Location> = (0..object.children()).map(child).collect();
-            let aux: Vec<u64> = (0..).map_while(|index| object.aux(index)).collect();
+            let metadata: Vec<u64> = (0..).map_while(|index| object.metadata_word(index)).collect();
             let Ok(oid) = Oid::new(record.oid) else { unreachable!("a batch holds records of its own making") };
-            let at = self.put(record.kind, oid, object.body(), &children, &aux);
+            let at = self.put(record.kind, oid, object.body(), &children, &metadata);
             moved.insert(u64::from(offset), at);
         }
         Absorbed { base, moved: Some(moved) }
@@ -188,7 +188,7 @@ impl Batch {
 }
 
 impl Sink for Batch {
-    fn put(&mut self, kind: Kind, oid: Oid, body: &[u8], children: &[Location], aux: &[u64]) -> Location {
+    fn put(&mut self, kind: Kind, oid: Oid, body: &[u8], children: &[Location], metadata: &[u64]) -> Location {
         if let Some(known) = self.known(&oid) {
             return known;
         }
@@ -196,7 +196,7 @@ impl Sink for Batch {
             self.bytes.reserve(BYTES_FIRST);
             self.list.reserve(LIST_MAX / 2);
         }
-        let at = write_record(&mut self.bytes, kind, &oid, body, children, aux);
+        let at = write_record(&mut self.bytes, kind, &oid, body, children, metadata);
         self.note(oid, at as u32);
         Location::pending(at)
     }

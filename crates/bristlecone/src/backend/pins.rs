@@ -26,17 +26,17 @@ const PARTS: usize = 16;
 
 /// The snapshots that are held, and what refs led to since the oldest of them was taken.
 pub struct Pins {
-    parts: [Arc<Part>; PARTS],
+    parts: [Arc<PinShard>; PARTS],
     displaced: Mutex<Displaced>,
 }
 
 /// The snapshots that some threads took; on cache lines of its own.
 #[derive(Default)]
 #[repr(align(128))]
-struct Part(Mutex<Held>);
+struct PinShard(Mutex<PinnedSnapshots>);
 
 #[derive(Default)]
-struct Held {
+struct PinnedSnapshots {
     snapshots: Vec<Option<Snapshot>>,
     // Places in the list that are free.
     free: Vec<usize>,
@@ -59,7 +59,7 @@ struct Displaced {
 
 impl Displaced {
     /// Forgets what refs left before the oldest snapshot was taken.
-    fn trim(&mut self, held: &All<'_>) {
+    fn trim(&mut self, held: &AllShards<'_>) {
         match held.snapshots().map(|snapshot| snapshot.position).min() {
             Some(oldest) => self.moves.retain(|(position, _)| *position > oldest),
             None => self.moves.clear(),
@@ -69,9 +69,9 @@ impl Displaced {
 }
 
 /// All parts, locked.
-struct All<'p>([MutexGuard<'p, Held>; PARTS]);
+struct AllShards<'p>([MutexGuard<'p, PinnedSnapshots>; PARTS]);
 
-impl All<'_> {
+impl AllShards<'_> {
     fn snapshots(&self) -> impl Iterator<Item = &Snapshot> {
         self.0.iter().flat_map(|held| &held.snapshots).flatten()
     }
@@ -99,8 +99,8 @@ impl Default for Pins {
 
 impl Pins {
     /// Locks every part, always in this order, so that what is seen was so at one moment.
-    fn lock_all(&self) -> All<'_> {
-        All(array::from_fn(|part| lock(&self.parts[part].0)))
+    fn lock_all(&self) -> AllShards<'_> {
+        AllShards(array::from_fn(|part| lock(&self.parts[part].0)))
     }
 
     /// Holds what refs lead to at a position, what is appended from now on, and some roots, until the pin is dropped.
@@ -172,7 +172,7 @@ impl fmt::Debug for Pins {
 
 /// What one snapshot holds. It may be dropped by another thread than the one that took it.
 pub struct Pin {
-    part: Arc<Part>,
+    part: Arc<PinShard>,
     place: usize,
     position: Position,
 }

@@ -11,10 +11,10 @@ use smallvec::SmallVec;
 
 use super::{
     frame::{self, EMPTY_BYTES, Frame, FrameKind, HEAD_BYTES, put_ref, ref_bytes},
-    group::{Landed, Request},
-    log::{Log, Shared, Tail},
-    roll::RESERVED_BYTES,
-    segment::{CHUNK_BYTES, Segment},
+    log::{DiskState, LogWriter, Tail},
+    request::{AppendRequest, Appended},
+    segment::Segment,
+    spare::RESERVED_BYTES,
 };
 use crate::{
     Error,
@@ -27,40 +27,40 @@ const DIRECT_BYTES: usize = 64 << 10;
 /// The buffer is written before it grows beyond this.
 const BUFFER_BYTES: usize = 4 << 20;
 
-impl Shared {
+impl DiskState {
     /// Writes a frame for each request whose moves may happen, and answers each.
     pub(super) fn write_frames<'a>(
         &self,
-        log: &mut Log,
-        requests: &[Request<'a>],
-        landed: &mut [Option<Landed>],
+        log: &mut LogWriter,
+        requests: &[AppendRequest<'a>],
+        appended: &mut [Option<Appended>],
     ) -> Result<(), Error> {
-        let mut run = Run::new(&log.tail);
+        let mut run = FrameRun::new(&log.tail);
         log.buffer.clear();
         for (index, request) in requests.iter().enumerate() {
             if let Err(error) = self.check_moves(&run, request) {
-                landed[index] = Some(Err(error));
+                appended[index] = Some(Err(error));
                 continue;
             }
             let payload_bytes = payload_bytes(request.moves);
             let bytes = EMPTY_BYTES + request.records.len() as u64 + payload_bytes as u64;
             let mut segment = self.tail_segment(&log.tail)?;
             if run.tail.next != 0 || run.tail.end + bytes + RESERVED_BYTES > segment.bytes {
-                self.write_run(log, &mut run, segment, landed)?;
+                self.write_run(log, &mut run, segment, appended)?;
                 match self.roll(log, bytes) {
                     // Only this one is too large; others may fit.
                     Err(error @ Error::TooLarge { .. }) => {
-                        landed[index] = Some(Err(error));
+                        appended[index] = Some(Err(error));
                         continue;
                     }
                     other => other?,
                 }
-                run = Run::new(&log.tail);
+                run = FrameRun::new(&log.tail);
                 segment = self.tail_segment(&log.tail)?;
             }
             let direct = request.records.len() >= DIRECT_BYTES;
             if direct || log.buffer.len() + bytes as usize > BUFFER_BYTES {
-                self.write_run(log, &mut run, segment, landed)?;
+                self.write_run(log, &mut run, segment, appended)?;
             }
             self.put_frame(log, &mut run, index, request, payload_bytes, direct);
             if requests.len() > 1 {
@@ -68,15 +68,15 @@ impl Shared {
                 run.overlay.extend(request.moves.iter().map(|wanted| &*wanted.name).zip(planned.iter().cloned()));
             }
             if direct {
-                self.write_direct(log, &mut run, segment, request, landed)?;
+                self.write_direct(log, &mut run, segment, request, appended)?;
             }
         }
         let segment = self.tail_segment(&log.tail)?;
-        self.write_run(log, &mut run, segment, landed)
+        self.write_run(log, &mut run, segment, appended)
     }
 
     /// Checks an append against the refs as those before it in the group leave them.
-    fn check_moves(&self, run: &Run<'_>, request: &Request<'_>) -> Result<(), Error> {
+    fn check_moves(&self, run: &FrameRun<'_>, request: &AppendRequest<'_>) -> Result<(), Error> {
         if request.moves.is_empty() {
             return Ok(());
         }
@@ -90,10 +90,10 @@ impl Shared {
     /// Adds a frame to the run; `direct`: its records are left out of the buffer.
     fn put_frame<'a>(
         &self,
-        log: &mut Log,
-        run: &mut Run<'a>,
+        log: &mut LogWriter,
+        run: &mut FrameRun<'a>,
         index: usize,
-        request: &Request<'a>,
+        request: &AppendRequest<'a>,
         payload_bytes: usize,
         direct: bool,
     ) {
@@ -132,10 +132,10 @@ impl Shared {
     /// Frames that reached the file whole before a failure count; the rest is zeroed.
     fn write_run(
         &self,
-        log: &mut Log,
-        run: &mut Run<'_>,
+        log: &mut LogWriter,
+        run: &mut FrameRun<'_>,
         segment: &Segment,
-        landed: &mut [Option<Landed>],
+        appended: &mut [Option<Appended>],
     ) -> Result<(), Error> {
         if run.frames.is_empty() {
             return Ok(());
@@ -144,12 +144,12 @@ impl Shared {
         let (written, error) = write_counted(segment, &log.buffer, start);
         let whole = run.frames.iter().take_while(|planned| planned.after.end <= start + written).count();
         let end = start + log.buffer.len() as u64;
-        self.finish_run(log, run, whole, landed);
+        self.finish_run(log, run, whole, appended);
         match error {
             None => Ok(()),
             Some(error) => {
                 let error = self.io(&segment.name, error);
-                Err(self.neutralise(segment, log.tail.end, end, &error).unwrap_or(error))
+                Err(self.erase_torn_tail(segment, log.tail.end, end, &error).unwrap_or(error))
             }
         }
     }
@@ -157,11 +157,11 @@ impl Shared {
     /// Writes the one frame of a run around records that are not in the buffer; its head comes last.
     fn write_direct(
         &self,
-        log: &mut Log,
-        run: &mut Run<'_>,
+        log: &mut LogWriter,
+        run: &mut FrameRun<'_>,
         segment: &Segment,
-        request: &Request<'_>,
-        landed: &mut [Option<Landed>],
+        request: &AppendRequest<'_>,
+        appended: &mut [Option<Appended>],
     ) -> Result<(), Error> {
         let start = log.tail.end;
         let records_at = start + HEAD_BYTES as u64;
@@ -173,18 +173,18 @@ impl Shared {
         match result {
             Ok(()) => {
                 self.counters.bytes_written.fetch_add(request.records.len() as u64, Relaxed);
-                self.finish_run(log, run, 1, landed);
+                self.finish_run(log, run, 1, appended);
                 Ok(())
             }
             Err(error) => {
                 let error = self.io(&segment.name, error);
-                Err(self.neutralise(segment, start, run.tail.end, &error).unwrap_or(error))
+                Err(self.erase_torn_tail(segment, start, run.tail.end, &error).unwrap_or(error))
             }
         }
     }
 
     /// Lets the first `whole` frames of the run count, and forgets the others.
-    fn finish_run(&self, log: &mut Log, run: &mut Run<'_>, whole: usize, landed: &mut [Option<Landed>]) {
+    fn finish_run(&self, log: &mut LogWriter, run: &mut FrameRun<'_>, whole: usize, appended: &mut [Option<Appended>]) {
         self.counters.writes.fetch_add(1, Relaxed);
         self.counters.batches.fetch_add(whole as u64, Relaxed);
         self.counters.bytes_written.fetch_add(log.buffer.len() as u64, Relaxed);
@@ -203,7 +203,7 @@ impl Shared {
             self.publish(&log.tail);
         }
         for planned in run.frames.drain(..) {
-            landed[planned.index] = Some(Ok((planned.base, planned.after.location())));
+            appended[planned.index] = Some(Ok((planned.base, planned.after.location())));
         }
         log.buffer.clear();
         run.tail = log.tail;
@@ -212,8 +212,8 @@ impl Shared {
     /// Puts zeroes where a write failed, so that nothing of it can ever count, and syncs them.
     ///
     /// Returns an error of its own, after which nothing more is written, if that fails too.
-    pub(super) fn neutralise(&self, segment: &Segment, from: u64, to: u64, why: &Error) -> Option<Error> {
-        if zero_shown(segment, from, to).is_err() {
+    pub(super) fn erase_torn_tail(&self, segment: &Segment, from: u64, to: u64, why: &Error) -> Option<Error> {
+        if segment.zero_shown(from, to).is_err() {
             return Some(self.poison.set(format!("{why}")));
         }
         self.sync_bytes(segment).err()
@@ -231,23 +231,6 @@ fn move_refs(refs: &mut BTreeMap<String, RefTarget>, frames: &mut [Planned<'_>])
             }
         }
     }
-}
-
-/// Zeroes every stretch of the range that is not zero; returns whether there was one.
-pub(super) fn zero_shown(segment: &Segment, from: u64, to: u64) -> io::Result<bool> {
-    let (mut at, mut shown, mut buffer) = (from, false, Vec::new());
-    while at < to.min(segment.bytes) {
-        let chunk = segment.unwritten(at, CHUNK_BYTES.min(to - at), &mut buffer)?;
-        let bytes = chunk.len();
-        let first = chunk.iter().position(|&byte| byte != 0);
-        if let Some(first) = first {
-            let last = chunk.iter().rposition(|&byte| byte != 0).unwrap_or(first);
-            segment.write_all_at(&vec![0; last + 1 - first], at + first as u64)?;
-            shown = true;
-        }
-        at += bytes as u64;
-    }
-    Ok(shown)
 }
 
 /// Writes all of `bytes`, and returns how many were written for sure and why not all.
@@ -273,7 +256,7 @@ type Targets = SmallVec<[Option<RefTarget>; 1]>;
 
 /// Frames that are written together.
 #[derive(Debug)]
-struct Run<'a> {
+struct FrameRun<'a> {
     /// Where the log ends once they are written.
     tail: Tail,
     frames: Vec<Planned<'a>>,
@@ -291,7 +274,7 @@ struct Planned<'a> {
     after: Tail,
 }
 
-impl Run<'_> {
+impl FrameRun<'_> {
     fn new(tail: &Tail) -> Self {
         Self { tail: *tail, frames: Vec::new(), overlay: HashMap::new() }
     }

@@ -5,53 +5,47 @@
 use std::{
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*},
+        atomic::{AtomicBool, AtomicU32, AtomicU64},
     },
     time::Duration,
 };
 
-use super::{
-    DiskOptions,
-    log::{Shared, lock},
-    roll::{Spare, make_spare, segment_size},
-    segment::encode_refs,
-};
-use crate::engine::Worker;
+use super::{DiskOptions, spare::Spare};
+use crate::{engine::Worker, sync::lock};
 
-/// After so many bytes of appends it is looked at how much memory maps take.
-const TRIM_EVERY: u64 = 512 << 10;
 /// The only job of each worker.
 pub(super) const FLUSH: usize = 0;
-const MAINTAIN: usize = 0;
+pub(super) const MAINTAIN: usize = 0;
 
 /// The workers of a store, and what they are to do.
 #[derive(Debug)]
-pub(super) struct Background {
+pub(super) struct Background<S> {
     /// Syncs what grouped appends wait for.
-    pub(super) flusher: Worker<Shared, 1>,
-    maintenance: Worker<Shared, 1>,
-    jobs: Mutex<Jobs>,
+    pub(super) flusher: Worker<S, 1>,
+    /// Does what `maintenance.rs` has.
+    pub(super) maintenance: Worker<S, 1>,
+    pub(super) jobs: Mutex<Jobs>,
     /// Whether the tail's segment has, or will have, a spare to follow it.
     pub(super) spare_asked: AtomicBool,
     // The location where maps were last looked at.
     pub(super) trimmed_at: AtomicU64,
     // The segment whose pages are looked at next.
-    trim_next: AtomicU32,
+    pub(super) trim_next: AtomicU32,
 }
 
 #[derive(Debug, Default)]
-struct Jobs {
-    index: Vec<u32>,
-    spare: Option<Spare>,
+pub(super) struct Jobs {
+    /// Sealed segments whose indexes are asked for.
+    pub(super) index: Vec<u32>,
+    /// A file that was prepared for the next segment.
+    pub(super) spare: Option<Spare>,
 }
 
-impl Background {
-    pub(super) fn new(options: &DiskOptions) -> Self {
+impl<S: Send + Sync + 'static> Background<S> {
+    /// Returns workers without threads: one flushes the log of a store, the other one maintains it.
+    pub(super) fn new(options: &DiskOptions, flush: fn(&S, usize), maintain: fn(&S, usize)) -> Self {
         // Half of what was promised: the other half is for the sync.
         let pause = Duration::from_millis(options.grouped_ms.div_ceil(2));
-        // A failure is remembered and refuses the next append.
-        let flush = |shared: &Shared, _| _ = shared.sync_to(shared.published.end());
-        let maintain = |shared: &Shared, _| shared.maintain();
         Self {
             flusher: Worker::new("cone-flush", options.background, [pause], flush),
             maintenance: Worker::new("cone-maintain", options.background, [Duration::ZERO], maintain),
@@ -63,7 +57,7 @@ impl Background {
     }
 
     /// Names the store that the workers serve.
-    pub(super) fn serve(&self, owner: &Arc<Shared>) {
+    pub(super) fn serve(&self, owner: &Arc<S>) {
         self.flusher.serve(owner);
         self.maintenance.serve(owner);
     }
@@ -84,108 +78,4 @@ impl Background {
         let mut jobs = lock(&self.jobs);
         if jobs.spare.as_ref()?.bytes == bytes { jobs.spare.take() } else { None }
     }
-}
-
-impl Shared {
-    /// Wakes the maintenance worker after an append if there is something for it to do.
-    #[inline]
-    pub(super) fn wake_worker(&self) {
-        let background = &self.background;
-        let spare =
-            self.sync.wanted.load(Relaxed) && self.options.prezero && !background.spare_asked.swap(true, Relaxed);
-        let trim =
-            self.options.maps && self.published.end().wrapping_sub(background.trimmed_at.load(Relaxed)) >= TRIM_EVERY;
-        if trim {
-            background.trimmed_at.store(self.published.end(), Relaxed);
-        }
-        if spare || trim {
-            background.maintenance.ask(MAINTAIN);
-        }
-    }
-
-    /// What the maintenance worker does.
-    fn maintain(&self) {
-        let background = &self.background;
-        let numbers = std::mem::take(&mut lock(&background.jobs).index);
-        if background.spare_asked.load(SeqCst) {
-            self.prepare_spare();
-        }
-        for number in numbers {
-            if background.maintenance.is_stopping() {
-                return;
-            }
-            // Who needs the index before it is there makes it.
-            if let Ok(Some(segment)) = self.segment(number) {
-                let _ = self.renew_index(segment);
-                // All of it was read for that, and most is not needed soon.
-                segment.forget_pages();
-            }
-        }
-        let hand = self.trim_maps(background.trim_next.load(Relaxed));
-        background.trim_next.store(hand, Relaxed);
-    }
-
-    /// Lets go of pages of sealed segments, one segment after the other from `hand` on, while more memory shows
-    /// files than the budget allows. Returns where to go on. What is still in use comes back a few pages at a time.
-    fn trim_maps(&self, mut hand: u32) -> u32 {
-        let budget = self.options.map_bytes;
-        let (numbers, tail) = (self.segments.numbers(), (self.published.end() >> 32) as u32);
-        let sealed = &numbers[..numbers.partition_point(|&number| number < tail)];
-        for _ in sealed {
-            if shown_file_bytes().is_none_or(|bytes| bytes <= budget) {
-                break;
-            }
-            // The lowest one follows on the highest.
-            let Some(&number) = sealed.iter().find(|&&number| number >= hand).or(sealed.first()) else { break };
-            if let Some(segment) = self.segments.get(number) {
-                segment.forget_pages();
-            }
-            hand = number + 1;
-        }
-        hand
-    }
-
-    /// Makes a file for the segment after the one in which the log ends now.
-    fn prepare_spare(&self) {
-        let number = (self.published.end() >> 32) as u32 + 1;
-        let rows = encode_refs(&self.published.refs()).len() as u64;
-        let Ok(bytes) = segment_size(number, self.header.segment_bytes, rows, 0) else { return };
-        // One of another size was prepared for a segment that then had to be larger.
-        let mut jobs = lock(&self.background.jobs);
-        let old = jobs.spare.take_if(|spare| spare.bytes != bytes);
-        let ready = jobs.spare.is_some();
-        drop(jobs);
-        if let Some(spare) = old {
-            let _ = self.storage.remove(&spare.name);
-        }
-        if ready {
-            return;
-        }
-        let stop = || self.background.maintenance.is_stopping();
-        // Without space or handles there is no spare, and the append that needs a segment says so.
-        let Ok(Some(spare)) = make_spare(&self.storage, bytes, true, &stop) else { return };
-        if spare.file.sync_data().is_ok() {
-            self.background.put_spare(spare);
-        } else {
-            let _ = self.storage.remove(&spare.name);
-        }
-    }
-
-    /// Ends the workers' threads and waits for them; removes a file that was prepared in vain.
-    pub(super) fn stop_background(&self) {
-        let background = &self.background;
-        background.flusher.stop();
-        background.maintenance.stop();
-        if let Some(spare) = lock(&background.jobs).spare.take() {
-            let _ = self.storage.remove(&spare.name);
-        }
-        background.spare_asked.store(false, SeqCst);
-    }
-}
-
-/// Returns how much memory of this process shows files, where the system tells.
-fn shown_file_bytes() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
-    let pages: u64 = text.split_ascii_whitespace().nth(2)?.parse().ok()?;
-    Some(pages * rustix::param::page_size() as u64)
 }

@@ -5,14 +5,15 @@ use std::ops::Range;
 use bristlecone_core::{Bytes, Location, Object, Oid, Record};
 
 use super::{
+    files::{SEGMENTS, segment_name},
     find::missing_text,
     frame::{Frame, FrameKind, HEAD_BYTES},
-    log::{Shared, Tail},
+    log::{DiskState, Tail},
     sealed::Form,
-    segment::{SEGMENT_HEAD_BYTES, SEGMENTS, Segment, segment_name},
+    segment::{SEGMENT_HEAD_BYTES, Segment},
     survey::{each_record, salvage},
     table::missing_numbers,
-    walk::{Step, Walk},
+    walk::{FrameStep, FrameWalk},
 };
 use crate::{Error, backend::Damage};
 
@@ -38,7 +39,7 @@ pub struct CheckSummary {
     pub torn_tail: Option<Damage>,
 }
 
-impl Shared {
+impl DiskState {
     /// Checks every frame, record, seal and index, and reports what is damaged.
     pub(super) fn check(&self, report: &mut dyn FnMut(Damage)) -> Result<CheckSummary, Error> {
         self.refresh()?;
@@ -87,15 +88,15 @@ impl Shared {
                 continue;
             };
             let to = if number == last { end & 0xffff_ffff } else { segment.bytes };
-            let mut walk = Walk::new(segment, self.header.salt, frames_at(segment), to);
+            let mut walk = FrameWalk::new(segment, self.header.salt, frames_at(segment), to);
             let mut sealed = number == last;
             while let Some(step) = walk.step().map_err(|error| self.io(&name, error))? {
                 match step {
-                    Step::Gap { offset, end } => {
+                    FrameStep::Gap { offset, end } => {
                         damage(self.damage(&name, offset, None, "there is no frame here"));
                         self.salvaged_objects(segment, offset..end, each, &mut |_, _| ())?;
                     }
-                    Step::Frame { offset, frame, .. } => {
+                    FrameStep::Frame { offset, frame, .. } => {
                         sealed |= frame.kind == FrameKind::Seal;
                         self.objects_of(segment, offset, &frame, each, damage)?;
                     }
@@ -215,7 +216,7 @@ fn lost_record(bytes: &[u8]) -> (Option<Oid>, String) {
 }
 
 struct Check<'a> {
-    shared: &'a Shared,
+    shared: &'a DiskState,
     summary: CheckSummary,
     report: &'a mut dyn FnMut(Damage),
 }
@@ -235,7 +236,7 @@ impl Check<'_> {
             _ => {}
         }
         let mut tail = head.as_ref().map(Tail::start);
-        let mut walk = Walk::new(segment, shared.header.salt, frames_at(segment), segment.bytes);
+        let mut walk = FrameWalk::new(segment, shared.header.salt, frames_at(segment), segment.bytes);
         let mut behind = walk.at;
         loop {
             // Frames that were appended since the check began are none of its business.
@@ -245,13 +246,13 @@ impl Check<'_> {
             }
             let Some(step) = walk.step().map_err(failed)? else { break };
             match step {
-                Step::Gap { offset, end } => {
+                FrameStep::Gap { offset, end } => {
                     self.damage(segment.name.clone(), offset, None, "there is no frame here, though one follows");
                     let records = &mut self.summary.records;
                     salvage(segment, offset..end, &mut |_, _, _| *records += 1).map_err(failed)?;
                     tail = None;
                 }
-                Step::Frame { offset, frame, head } => {
+                FrameStep::Frame { offset, frame, head } => {
                     self.summary.frames += 1;
                     let right = segment.records_right(offset, &frame).map_err(failed)?;
                     self.records(segment, offset, &frame, right)?;

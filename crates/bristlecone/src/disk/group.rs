@@ -11,86 +11,39 @@ use bristlecone_core::Location;
 
 use super::{
     background::FLUSH,
-    frame,
-    log::{Log, Shared, lock},
+    log::{DiskState, LogWriter},
+    request::{AppendGroup, AppendRequest, Appended, QueuedAppend},
 };
 use crate::{
     Error,
-    backend::{Batch, Durability, RefMove, RefTarget},
-    engine::{self, Entered, Lead, Waited},
+    backend::{Batch, Durability, RefMove},
+    engine::{Entered, Lead, Waited},
+    sync::lock,
 };
-
-/// What one append asks for.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Request<'a> {
-    pub(super) records: &'a [u8],
-    pub(super) check: u64,
-    pub(super) moves: &'a [RefMove],
-}
-
-/// Where an append landed: its first byte, and the location behind its frame.
-pub(super) type Landed = Result<(Location, u64), Error>;
-
-impl<'a> Request<'a> {
-    /// Returns a request, its records checksummed.
-    pub(super) fn new(records: &'a [u8], moves: &'a [RefMove]) -> Result<Self, Error> {
-        let (bytes, bytes_max) = (records.len() as u64, Batch::BYTES_MAX as u64);
-        if bytes > bytes_max {
-            return Err(Error::TooLarge { what: "a batch", bytes, bytes_max });
-        }
-        for wanted in moves {
-            if let Some(RefTarget::Symbolic(name)) = &wanted.to
-                && name.len() > RefMove::NAME_BYTES_MAX
-            {
-                return Err(Error::RefName { name: name.clone() });
-            }
-        }
-        Ok(Self { records, check: frame::records_check(records), moves })
-    }
-}
 
 /// Bytes that may wait to be written out when nobody asked for a sync.
 const WRITE_OUT_BYTES: u64 = 4 << 20;
 
-/// What one append leaves in the queue.
-#[derive(Debug)]
-pub(super) struct Append {
-    batch: Batch,
-    check: u64,
-    moves: Vec<RefMove>,
-    durability: Durability,
-}
-
-impl Append {
-    fn request(&self) -> Request<'_> {
-        Request { records: self.batch.bytes(), check: self.check, moves: &self.moves }
-    }
-}
-
-type Group = engine::Group<Append, Result<Location, Error>>;
-/// The appends that wait for a leader.
-pub(super) type AppendQueue = engine::Queue<Append, Result<Location, Error>>;
-
-impl Shared {
+impl DiskState {
     /// Appends one batch, alone or with those who come at the same time.
     pub(super) fn append(&self, batch: Batch, moves: &[RefMove], durability: Durability) -> Result<Location, Error> {
-        let request = Request::new(batch.bytes(), moves)?;
+        let request = AppendRequest::new(batch.bytes(), moves)?;
         let check = request.check;
         // Only one who waits leaves its batch; one who leads writes from where it is.
         let mut batch = batch;
         let entered = self.queue.enter(|| {
             let batch = std::mem::take(&mut batch);
-            Append { check, batch, moves: moves.to_vec(), durability }
+            QueuedAppend { check, batch, moves: moves.to_vec(), durability }
         });
         match entered {
             Entered::Leads(lead) => {
-                let request = Request { records: batch.bytes(), check, moves };
-                let mut landed = [None];
-                self.write_group(&[request], &mut landed);
+                let request = AppendRequest { records: batch.bytes(), check, moves };
+                let mut appended = [None];
+                self.write_group(&[request], &mut appended);
                 drop(lead);
-                let [landed] = landed;
-                let (base, end) = landed.unwrap_or(Err(Error::Unanswered))?;
-                self.settle(end, durability)?;
+                let [appended] = appended;
+                let (base, end) = appended.unwrap_or(Err(Error::Unanswered))?;
+                self.ensure(end, durability)?;
                 Ok(if batch.is_empty() { Location::NONE } else { base })
             }
             Entered::Waits(waiter) => match self.queue.wait(&waiter) {
@@ -113,7 +66,7 @@ impl Shared {
         let mut requests = Vec::with_capacity(appends.len());
         let mut places = Vec::with_capacity(appends.len());
         for (index, (batch, moves)) in appends.iter().enumerate() {
-            match Request::new(batch.bytes(), moves) {
+            match AppendRequest::new(batch.bytes(), moves) {
                 Ok(request) => {
                     requests.push(request);
                     places.push(index);
@@ -122,13 +75,13 @@ impl Shared {
                 Err(error) => outcomes.push(Some(Err(error))),
             }
         }
-        let mut landed: Vec<Option<Landed>> = requests.iter().map(|_| None).collect();
+        let mut appended: Vec<Option<Appended>> = requests.iter().map(|_| None).collect();
         // A group of many does not queue: whoever leads now finishes first.
-        self.write_group(&requests, &mut landed);
-        let last = landed.iter().flatten().filter_map(|landed| Some(landed.as_ref().ok()?.1)).max();
-        let settled = last.map_or(Ok(()), |end| self.settle(end, durability));
-        for (index, landed) in places.into_iter().zip(landed) {
-            let base = landed.unwrap_or(Err(Error::Unanswered)).and_then(|(base, _)| match &settled {
+        self.write_group(&requests, &mut appended);
+        let last = appended.iter().flatten().filter_map(|appended| Some(appended.as_ref().ok()?.1)).max();
+        let ensured = last.map_or(Ok(()), |end| self.ensure(end, durability));
+        for (index, appended) in places.into_iter().zip(appended) {
+            let base = appended.unwrap_or(Err(Error::Unanswered)).and_then(|(base, _)| match &ensured {
                 Ok(()) => Ok(if appends[index].0.is_empty() { Location::NONE } else { base }),
                 Err(error) => Err(error.clone()),
             });
@@ -143,13 +96,13 @@ impl Shared {
             return Err(Error::ReadOnly);
         }
         self.poison.check()?;
-        self.settle(self.published.end(), durability)?;
+        self.ensure(self.published.end(), durability)?;
         Ok(Location::NONE)
     }
 
     /// Syncs what grouped appends are owed where no thread does.
     #[inline]
-    pub(super) fn pay_owed(&self) -> Result<(), Error> {
+    pub(super) fn flush_deferred(&self) -> Result<(), Error> {
         if self.background.flusher.take_owed(FLUSH) {
             self.sync_to(self.published.end())?;
         }
@@ -157,7 +110,7 @@ impl Shared {
     }
 
     /// Does what an append's durability asks for once it is written.
-    fn settle(&self, end: u64, durability: Durability) -> Result<(), Error> {
+    fn ensure(&self, end: u64, durability: Durability) -> Result<(), Error> {
         match durability {
             Durability::None => {
                 self.write_out(end);
@@ -182,15 +135,15 @@ impl Shared {
     }
 
     /// Writes for everybody who waits, this thread among them, and answers them.
-    fn lead(&self, lead: Lead<'_, Append, Result<Location, Error>>, group: Group) {
-        let requests: Vec<Request<'_>> = group.iter().map(|waiter| waiter.item().request()).collect();
-        let mut landed: Vec<Option<Landed>> = group.iter().map(|_| None).collect();
-        self.write_group(&requests, &mut landed);
+    fn lead(&self, lead: Lead<'_, QueuedAppend, Result<Location, Error>>, group: AppendGroup) {
+        let requests: Vec<AppendRequest<'_>> = group.iter().map(|waiter| waiter.item().request()).collect();
+        let mut appended: Vec<Option<Appended>> = group.iter().map(|_| None).collect();
+        self.write_group(&requests, &mut appended);
         drop(lead);
         let mut last = 0;
         let mut later = Vec::new();
-        for (waiter, landed) in group.iter().zip(landed) {
-            match landed.unwrap_or(Err(Error::Unanswered)) {
+        for (waiter, appended) in group.iter().zip(appended) {
+            match appended.unwrap_or(Err(Error::Unanswered)) {
                 Err(error) => waiter.finish(Err(error)),
                 Ok((base, end)) => {
                     let base = if waiter.item().batch.is_empty() { Location::NONE } else { base };
@@ -198,7 +151,7 @@ impl Shared {
                         last = last.max(end);
                         later.push((waiter, base));
                     } else {
-                        waiter.finish(self.settle(end, waiter.item().durability).map(|()| base));
+                        waiter.finish(self.ensure(end, waiter.item().durability).map(|()| base));
                     }
                 }
             }
@@ -206,20 +159,20 @@ impl Shared {
         if later.is_empty() {
             return;
         }
-        let settled = self.settle(last, Durability::Synced);
+        let ensured = self.ensure(last, Durability::Synced);
         for (waiter, base) in later {
-            waiter.finish(settled.as_ref().map(|()| base).map_err(Error::clone));
+            waiter.finish(ensured.as_ref().map(|()| base).map_err(Error::clone));
         }
     }
 
     /// Writes a group under the store's lock.
-    fn write_group(&self, requests: &[Request<'_>], landed: &mut [Option<Landed>]) {
+    fn write_group(&self, requests: &[AppendRequest<'_>], appended: &mut [Option<Appended>]) {
         let result = self.locked(|log| {
             log.appended = true;
-            self.write_frames(log, requests, landed)
+            self.write_frames(log, requests, appended)
         });
         if let Err(error) = result {
-            for place in landed.iter_mut().filter(|place| place.is_none()) {
+            for place in appended.iter_mut().filter(|place| place.is_none()) {
                 *place = Some(Err(error.clone()));
             }
         }
@@ -228,7 +181,7 @@ impl Shared {
     /// Calls `work` with the store's lock held, the tail known and clean.
     ///
     /// The log is taken last, so that whoever only reads does not wait for another process.
-    pub(super) fn locked(&self, work: impl FnOnce(&mut Log) -> Result<(), Error>) -> Result<(), Error> {
+    pub(super) fn locked(&self, work: impl FnOnce(&mut LogWriter) -> Result<(), Error>) -> Result<(), Error> {
         let Some(store_lock) = &self.lock else { return Err(Error::ReadOnly) };
         let _gate = lock(&self.gate);
         self.poison.check()?;
@@ -239,22 +192,22 @@ impl Shared {
         if log.tail.next == 0 && self.shows_bytes(self.tail_segment(&log.tail)?, log.tail.end)? {
             self.cut_tail(log)?;
         }
-        let _writing = Writing::begin(&self.writing);
+        let _writing = WritingFlag::begin(&self.writing);
         work(log)
     }
 }
 
 /// Says while it lives that a leader of ours writes, also to one who panics.
-struct Writing<'a>(&'a AtomicBool);
+struct WritingFlag<'a>(&'a AtomicBool);
 
-impl<'a> Writing<'a> {
+impl<'a> WritingFlag<'a> {
     fn begin(flag: &'a AtomicBool) -> Self {
         flag.store(true, Release);
         Self(flag)
     }
 }
 
-impl Drop for Writing<'_> {
+impl Drop for WritingFlag<'_> {
     fn drop(&mut self) {
         self.0.store(false, Release);
     }

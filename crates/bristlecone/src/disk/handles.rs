@@ -14,7 +14,8 @@ use std::{
     },
 };
 
-use crate::storage::{FileMap, StorageFile};
+use super::verified::BitMemory;
+use crate::storage::{FileMap, Storage, StorageFile};
 
 /// The part of what the system allows that stores take.
 const PART: u64 = 4;
@@ -83,6 +84,15 @@ impl Allowance {
         let more = |used| (used < self.max).then_some(used + 1);
         self.used.fetch_update(Relaxed, Relaxed, more).ok().map(|_| Share(self.clone()))
     }
+}
+
+/// How segments of a store are opened.
+pub(super) struct SegmentAccess<'s> {
+    pub(super) storage: &'s Arc<dyn Storage>,
+    pub(super) salt: u64,
+    /// What keeps bits for segments, if they are to be mapped.
+    pub(super) bits: Option<&'s Arc<BitMemory>>,
+    pub(super) handles: &'s Handles,
 }
 
 /// One of what is allowed, until it is dropped.

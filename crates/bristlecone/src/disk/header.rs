@@ -4,32 +4,24 @@
 //! Without the header nothing can be read: it has the salt of all checksums. So its loss must neither look like the
 //! absence of a store nor be final.
 
-use std::{
-    hash::{BuildHasher, Hasher},
-    io,
-    sync::Arc,
-};
+use std::{io, sync::Arc};
 
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::{
-    durable::DURABLE,
+    files::{
+        CHUNK_BYTES, DURABLE, SEGMENTS, SPARE, STORE, STORE_COPY, STORE_COPY_NEW, STORE_NEW, open_empty, random_word,
+        segment_name, segment_number,
+    },
     frame::{word32, word64},
-    handles::Handles,
-    roll::spare_prefix,
-    segment::{Access, CHUNK_BYTES, SEGMENT_HEAD_BYTES, SEGMENTS, Segment, segment_name, segment_number},
+    handles::{Handles, SegmentAccess},
+    segment::{SEGMENT_HEAD_BYTES, Segment},
 };
 use crate::{
     Error,
-    storage::{OpenMode, Storage, StorageFile, read_exact_at, write_all_at},
+    storage::{OpenMode, Storage, read_exact_at, write_all_at},
 };
 
-/// The name of the file.
-pub(super) const STORE: &str = "store";
-const STORE_NEW: &str = "store.new";
-/// The name of its copy.
-pub(super) const STORE_COPY: &str = "segments/store.copy";
-const STORE_COPY_NEW: &str = "segments/store.copy.new";
 const MAGIC: &[u8; 16] = b"bristlecone disk";
 /// The version of the files that this engine writes, and the only one that it reads.
 pub(super) const ENGINE_VERSION: u32 = 1;
@@ -178,7 +170,7 @@ impl StoreHeader {
         let failed = |name: &str, error| Error::io(storage.describe(name), error);
         let names = storage.list(SEGMENTS).map_err(|error| failed(SEGMENTS, error))?;
         for number in names.iter().filter_map(|name| segment_number(name)) {
-            let access = Access { storage, salt: self.salt, bits: None, handles: &Handles::default() };
+            let access = SegmentAccess { storage, salt: self.salt, bits: None, handles: &Handles::default() };
             let opened = Segment::open(&access, number, false);
             if opened.map_err(|error| failed(&segment_name(number), error))?.is_some_and(|found| found.head.is_some()) {
                 return Ok(true);
@@ -237,7 +229,7 @@ pub(super) fn only_begun(storage: &Arc<dyn Storage>) -> Result<Option<String>, E
         let begun = match segment_number(&name) {
             Some(1) => is_blank(storage, &path)?,
             Some(_) => false,
-            None => name.starts_with(spare_prefix()) || [STORE_COPY, STORE_COPY_NEW, DURABLE].contains(&&*path),
+            None => name.starts_with(SPARE) || [STORE_COPY, STORE_COPY_NEW, DURABLE].contains(&&*path),
         };
         if !begun {
             return Ok(Some(path));
@@ -274,22 +266,6 @@ pub(super) fn verified_copy(storage: &Arc<dyn Storage>) -> Result<StoreHeader, E
     }
     let reason = "no segment here was written by the store that this header is of; put the right one back";
     Err(Error::Lost { file: storage.describe(STORE_COPY), reason: reason.to_owned() })
-}
-
-/// Opens a new file of this name in place of one that may be there.
-pub(super) fn open_empty(storage: &Arc<dyn Storage>, name: &str) -> Result<Arc<dyn StorageFile>, Error> {
-    match storage.remove(name) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(Error::io(storage.describe(name), error)),
-        _ => {}
-    }
-    storage.open(name, OpenMode::CreateNew).map_err(|error| Error::io(storage.describe(name), error))
-}
-
-/// Returns a word that differs between any two calls, in any two processes.
-///
-/// It need not be secret; it keeps apart what would otherwise look alike.
-pub(super) fn random_word() -> u64 {
-    std::collections::hash_map::RandomState::new().build_hasher().finish()
 }
 
 #[cfg(test)]

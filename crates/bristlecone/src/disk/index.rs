@@ -1,7 +1,7 @@
 //! Where an id of the tail is: a table in memory, made from the segment when an id is first looked for without a
 //! location. It holds part of an id and an offset; whoever asks compares the whole id at the record.
 
-use super::survey::Lost;
+use super::ids::LostRange;
 
 /// The index of the unsealed tail: open addressing, 8 bytes a slot, at most three quarters full.
 #[derive(Debug, Default)]
@@ -14,7 +14,7 @@ pub(super) struct TailIndex {
     slots: Vec<u64>,
     len: usize,
     /// Where records may have been that cannot be read any more.
-    pub(super) lost: Vec<Lost>,
+    pub(super) lost: Vec<LostRange>,
 }
 
 impl TailIndex {

@@ -18,20 +18,19 @@ use std::{
     time::Duration,
 };
 
-use self::kept::Kept;
+use self::kept::KeptLock;
 use super::{
     DiskOptions,
-    header::{STORE, StoreHeader},
-    log::lock,
+    files::{LOCK, STORE},
+    header::StoreHeader,
 };
 use crate::{
     Error,
     engine::Wait,
     storage::{OpenMode, Origin, Storage, StorageFile},
+    sync::lock,
 };
 
-/// The name of the lock's file.
-pub(super) const LOCK: &str = "lock";
 /// After so long every writer has looked at the names again: the clock by which they look goes on at least every 10 ms.
 pub(super) const NOTICED: Duration = Duration::from_millis(25);
 /// How often files that change under the hands are opened anew before that is an error.
@@ -39,7 +38,7 @@ const ATTEMPTS: usize = 20;
 
 /// The lock that writers take.
 #[derive(Debug)]
-pub(super) struct StoreLock {
+pub(super) struct DiskLock {
     storage: Arc<dyn Storage>,
     files: Mutex<Arc<LockFiles>>,
     /// What the header says, once that is known.
@@ -55,7 +54,7 @@ pub(super) struct StoreLock {
 struct LockFiles {
     lock: Arc<dyn StorageFile>,
     /// `None` while the store is being made.
-    header: Option<Arc<Kept>>,
+    header: Option<Arc<KeptLock>>,
     /// When the names were looked at last, in milliseconds of [`coarse_ms`]; 0: never.
     looked_ms: AtomicU64,
 }
@@ -64,7 +63,7 @@ impl LockFiles {
     fn open(storage: &Arc<dyn Storage>) -> Result<Arc<Self>, Error> {
         let lock = storage.open(LOCK, OpenMode::Create).map_err(|error| Error::io(storage.describe(LOCK), error))?;
         let header = match storage.open(STORE, OpenMode::Read) {
-            Ok(file) => Some(Kept::new(file)),
+            Ok(file) => Some(KeptLock::new(file)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(Error::io(storage.describe(STORE), error)),
         };
@@ -114,7 +113,7 @@ fn coarse_ms() -> u64 {
     now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000 + 1
 }
 
-impl StoreLock {
+impl DiskLock {
     /// Opens the lock's files, making `lock` if need be.
     pub(super) fn open(storage: &Arc<dyn Storage>, options: &DiskOptions) -> Result<Self, Error> {
         let files = Mutex::new(LockFiles::open(storage)?);
@@ -142,12 +141,12 @@ impl StoreLock {
     /// # Errors
     /// [`Error::Locked`] naming the holder; [`Error::Usage`] in a forked process; [`Error::Lost`] if the header has
     /// vanished; [`Error::Io`].
-    pub(super) fn take(&self) -> Result<StoreLockGuard, Error> {
+    pub(super) fn take(&self) -> Result<DiskLockGuard, Error> {
         self.refuse_child()?;
         let mut wait = Wait::new(self.wait_ms);
         for _ in 0..ATTEMPTS {
             let files = lock(&self.files).clone();
-            let mut guard = StoreLockGuard { files, headed: false, keeps: self.keeps };
+            let mut guard = DiskLockGuard { files, headed: false, keeps: self.keeps };
             let header = guard.files.header.as_ref();
             // Who holds `lock` may be waiting for the header.
             let meets = || header.into_iter().for_each(|header| header.share());
@@ -182,7 +181,7 @@ impl StoreLock {
 
 /// The lock, held until dropped.
 #[derive(Debug)]
-pub(super) struct StoreLockGuard {
+pub(super) struct DiskLockGuard {
     files: Arc<LockFiles>,
     /// Whether the header is locked too.
     headed: bool,
@@ -190,7 +189,7 @@ pub(super) struct StoreLockGuard {
     keeps: bool,
 }
 
-impl Drop for StoreLockGuard {
+impl Drop for DiskLockGuard {
     fn drop(&mut self) {
         // A lock that cannot be given back ends with the handle; nobody could do better here.
         if let Some(header) = self.files.header.as_ref().filter(|_| self.headed) {

@@ -7,7 +7,7 @@ use std::{
     collections::BTreeMap,
     io,
     sync::{
-        Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError,
+        Arc, Mutex, OnceLock, RwLock, TryLockError,
         atomic::{AtomicBool, AtomicU64, Ordering::*},
     },
     time::Instant,
@@ -16,14 +16,15 @@ use std::{
 use super::{
     DiskOptions, StoreHeader,
     background::Background,
+    cache::RecordCache,
     frame::{Frame, FrameKind, HEAD_BYTES, RefRow, take_refs, word64},
-    group::AppendQueue,
+    handles::SegmentAccess,
     index::TailIndex,
-    lock::StoreLock,
+    lock::DiskLock,
     published::Published,
-    read::RecordCache,
-    segment::{Access, NUMBER_END, Segment, SegmentHead},
-    sync::SyncPipe,
+    request::DiskAppendQueue,
+    segment::{NUMBER_END, Segment, SegmentHead},
+    sync_pipe::SyncPipe,
     table::SegmentTable,
     unreached::Unreached,
     verified::BitMemory,
@@ -33,24 +34,11 @@ use crate::{
     backend::{Damage, Pins, RefTarget},
     engine::{Derived, Poison},
     storage::Storage,
+    sync::lock,
 };
 
-pub(super) use crate::sync::lock;
-
-/// The folder of derived files.
-pub(super) const DERIVED: &str = "derived";
 /// What the system maps at least at a time.
 const PAGE_BYTES: u64 = 4096;
-
-/// As [`lock`], to read.
-pub(super) fn read_lock<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
-    lock.read().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// As [`lock`], to write.
-pub(super) fn write_lock<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
-    lock.write().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Where the log ends.
 #[derive(Clone, Copy, Debug)]
@@ -69,7 +57,7 @@ pub(super) struct Tail {
 }
 
 /// A frame that was found to be whole and to go on from the tail.
-pub(super) struct Found {
+pub(super) struct FoundFrame {
     pub(super) frame: Frame,
     pub(super) rows: Vec<RefRow>,
     chain: u64,
@@ -95,7 +83,7 @@ impl Tail {
     }
 
     /// Returns the frame that goes on from here, if it is there and right; `records`: these are checked too.
-    pub(super) fn find(&self, segment: &Segment, salt: u64, records: bool) -> io::Result<Option<Found>> {
+    pub(super) fn find(&self, segment: &Segment, salt: u64, records: bool) -> io::Result<Option<FoundFrame>> {
         let Some((frame, head)) = segment.frame(self.end, salt)? else { return Ok(None) };
         if self.next != 0 || frame.previous != self.chain || frame.sequence != self.sequence {
             return Ok(None);
@@ -121,11 +109,11 @@ impl Tail {
         if records && !segment.records_right(self.end, &frame)? {
             return Ok(None);
         }
-        Ok(Some(Found { frame, rows, chain, next: next as u32 }))
+        Ok(Some(FoundFrame { frame, rows, chain, next: next as u32 }))
     }
 
     /// Goes on behind the frame.
-    pub(super) fn pass(&mut self, found: &Found) {
+    pub(super) fn pass(&mut self, found: &FoundFrame) {
         self.pass_frame(&found.frame, found.chain);
         self.next = found.next;
     }
@@ -141,7 +129,7 @@ impl Tail {
 
 /// What appenders need, one at a time.
 #[derive(Debug)]
-pub(super) struct Log {
+pub(super) struct LogWriter {
     pub(super) tail: Tail,
     /// Frames on their way to the file.
     pub(super) buffer: Vec<u8>,
@@ -153,7 +141,7 @@ pub(super) struct Log {
 
 /// Counters since the store was opened.
 #[derive(Debug, Default)]
-pub(super) struct Counters {
+pub(super) struct DiskCounters {
     pub(super) bytes_written: AtomicU64,
     pub(super) writes: AtomicU64,
     pub(super) syncs: AtomicU64,
@@ -162,41 +150,41 @@ pub(super) struct Counters {
 
 /// An open store.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct DiskState {
     pub(super) storage: Arc<dyn Storage>,
     pub(super) derived: Derived,
     pub(super) header: StoreHeader,
     pub(super) options: DiskOptions,
     /// `None` where the store is open for reading only.
-    pub(super) lock: Option<StoreLock>,
+    pub(super) lock: Option<DiskLock>,
     pub(super) nonce: u64,
     pub(super) segments: SegmentTable,
     /// Who goes for the store's lock: one thread at a time. Taken before that and before the log.
     pub(super) gate: Mutex<()>,
-    pub(super) log: Mutex<Log>,
+    pub(super) log: Mutex<LogWriter>,
     /// What readers see: refs and the end of the log.
     pub(super) published: Published<BTreeMap<String, RefTarget>>,
     /// Set while a leader of ours holds the store's lock and has caught up: nobody else can have committed.
     pub(super) writing: AtomicBool,
-    pub(super) queue: AppendQueue,
+    pub(super) queue: DiskAppendQueue,
     pub(super) sync: SyncPipe,
     pub(super) poison: Poison,
     /// Where the log ends before what was durable, in a store that is open for reading.
     pub(super) lost_end: OnceLock<Damage>,
     /// What the opening met that is no damage.
     pub(super) note: OnceLock<String>,
-    pub(super) counters: Counters,
+    pub(super) counters: DiskCounters,
     pub(super) tail_index: RwLock<TailIndex>,
     pub(super) cache: Option<RecordCache>,
     /// What remembers which records in maps were found right.
     pub(super) bits: Arc<BitMemory>,
-    pub(super) background: Background,
+    pub(super) background: Background<Self>,
     pub(super) unreached: Unreached,
     /// What snapshots of this process hold.
     pub(super) pins: Pins,
 }
 
-impl Shared {
+impl DiskState {
     /// Returns the segment, opening it if need be; `None` if there is none.
     #[inline]
     pub(super) fn segment(&self, number: u32) -> Result<Option<&Segment>, Error> {
@@ -207,8 +195,8 @@ impl Shared {
     }
 
     /// Returns how segments are opened.
-    pub(super) fn access(&self) -> Access<'_> {
-        Access {
+    pub(super) fn access(&self) -> SegmentAccess<'_> {
+        SegmentAccess {
             storage: &self.storage,
             salt: self.header.salt,
             bits: self.options.maps.then_some(&self.bits),
@@ -229,19 +217,19 @@ impl Shared {
                 Ok(self.segments.keep(segment))
             }
             Ok(None) => Ok(None),
-            Err(error) => Err(self.io(&super::segment::segment_name(number), error)),
+            Err(error) => Err(self.io(&super::files::segment_name(number), error)),
         }
     }
 
     /// Returns the segment in which the log ends.
     pub(super) fn tail_segment(&self, tail: &Tail) -> Result<&Segment, Error> {
-        let name = || super::segment::segment_name(tail.segment);
+        let name = || super::files::segment_name(tail.segment);
         self.segment(tail.segment)?.ok_or_else(|| self.corrupt(&name(), 0, "the segment has vanished"))
     }
 
     /// Learns what other processes have committed, if anything.
     pub(super) fn refresh(&self) -> Result<(), Error> {
-        self.lock.as_ref().map_or(Ok(()), StoreLock::refuse_child)?;
+        self.lock.as_ref().map_or(Ok(()), DiskLock::refuse_child)?;
         if !self.has_news()? {
             return Ok(());
         }
@@ -284,7 +272,7 @@ impl Shared {
     }
 
     /// Reads whole frames from the tail on, into the next segments too.
-    pub(super) fn catch_up(&self, log: &mut Log) -> Result<(), Error> {
+    pub(super) fn catch_up(&self, log: &mut LogWriter) -> Result<(), Error> {
         loop {
             if log.tail.next != 0 {
                 if !self.enter_next(log)? {
@@ -303,7 +291,7 @@ impl Shared {
     }
 
     /// Takes over a frame that was found.
-    pub(super) fn accept(&self, log: &mut Log, found: Found) {
+    pub(super) fn accept(&self, log: &mut LogWriter, found: FoundFrame) {
         self.sync.note_durable(found.frame.durable_end.min(log.tail.location()));
         log.tail.pass(&found);
         if found.rows.is_empty() {
@@ -330,7 +318,7 @@ impl Shared {
     }
 
     /// Moves from a sealed segment to the next, if that is there.
-    fn enter_next(&self, log: &mut Log) -> Result<bool, Error> {
+    fn enter_next(&self, log: &mut LogWriter) -> Result<bool, Error> {
         let Some(segment) = self.segment(log.tail.next)? else { return Ok(false) };
         let corrupt = |reason| Err(self.corrupt(&segment.name, 0, reason));
         let Some(head) = segment.head else { return corrupt("the segment's head is damaged") };

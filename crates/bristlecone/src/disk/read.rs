@@ -7,33 +7,13 @@
 use std::sync::Arc;
 
 use bristlecone_core::{Bytes, Location, ObjRef, Object, Oid, RECORD_HEADER_BYTES, Record, RecordHeader};
-use quick_cache::{Weighter, sync::Cache};
 
 use super::{
-    log::Shared,
+    log::DiskState,
     segment::{SEGMENT_HEAD_BYTES, Segment},
-    walk::{Step, Walk},
+    walk::{FrameStep, FrameWalk},
 };
 use crate::{Error, backend::peek_record};
-
-/// Objects read without a map, by location, within a budget of bytes.
-pub(super) type RecordCache = Cache<u64, Arc<[u8]>, ByBytes>;
-
-/// Weighs a cached record.
-#[derive(Clone, Debug)]
-pub(super) struct ByBytes;
-
-impl Weighter<u64, Arc<[u8]>> for ByBytes {
-    fn weight(&self, _: &u64, bytes: &Arc<[u8]>) -> u64 {
-        // 64: the key, the table's row and the counters of the allocation.
-        bytes.len() as u64 + 64
-    }
-}
-
-/// Returns an empty cache for `bytes` bytes.
-pub(super) fn record_cache(bytes: u64) -> RecordCache {
-    Cache::with_weighter((bytes / 512).clamp(16, 1 << 24) as usize, bytes, ByBytes)
-}
 
 /// What is at a location.
 pub(super) enum Probe<'a> {
@@ -47,7 +27,7 @@ pub(super) enum Probe<'a> {
 /// The first read without a map: most objects are no longer.
 const FIRST_READ_BYTES: usize = 1024;
 
-impl Shared {
+impl DiskState {
     /// Reads the object that `at` names.
     #[inline]
     pub(super) fn read(&self, at: &ObjRef) -> Result<Option<Object<'_>>, Error> {
@@ -71,7 +51,7 @@ impl Shared {
         }
     }
 
-    /// As [`Shared::peek`], for a record that was not read before.
+    /// As [`DiskState::peek`], for a record that was not read before.
     #[cold]
     fn peek_first(&self, oid: &[u8], at: Location) -> Option<&[u8]> {
         if !self.options.locations || !at.is_some() || at.pending_offset().is_some() {
@@ -139,11 +119,11 @@ impl Shared {
         }
         let whole = &bytes[..record.bytes() as usize];
         if !segment.verified.has(offset as usize) {
-            let settled = at.0 < self.published.end();
+            let committed = at.0 < self.published.end();
             match record.verify(whole) {
-                Ok(()) if settled => self.note_verified(segment, offset),
+                Ok(()) if committed => self.note_verified(segment, offset),
                 Ok(()) => {}
-                Err(error) if settled => return Ok(Probe::Bad(error.to_string())),
+                Err(error) if committed => return Ok(Probe::Bad(error.to_string())),
                 Err(_) => return Ok(Probe::Other),
             }
         }
@@ -166,7 +146,7 @@ impl Shared {
                 _ => Probe::Other,
             });
         }
-        let settled = at.0 < self.published.end();
+        let committed = at.0 < self.published.end();
         let mut first = [0; FIRST_READ_BYTES];
         let first = &mut first[..FIRST_READ_BYTES.min((segment.bytes - offset) as usize)];
         let failed = |error| self.io(&segment.name, error);
@@ -179,7 +159,7 @@ impl Shared {
         let span = header.bytes();
         if span > segment.bytes - offset {
             let reason = "the record's length leads beyond the file".to_owned();
-            return Ok(if settled { Probe::Bad(reason) } else { Probe::Other });
+            return Ok(if committed { Probe::Bad(reason) } else { Probe::Other });
         }
         let mut bytes: Arc<[u8]> = Arc::from(vec![0; span as usize]);
         let Some(buffer) = Arc::get_mut(&mut bytes) else { return Ok(Probe::Other) };
@@ -188,11 +168,11 @@ impl Shared {
         segment.read_exact_at(&mut buffer[have..], offset + have as u64).map_err(failed)?;
         let record = match Record::parse(&bytes).and_then(|record| record.verify(&bytes).map(|()| record)) {
             Ok(record) if record.oid == oid.as_bytes() => record,
-            Err(error) if settled => return Ok(Probe::Bad(error.to_string())),
+            Err(error) if committed => return Ok(Probe::Bad(error.to_string())),
             _ => return Ok(Probe::Other),
         };
         let object = Object::from_record(&record, Bytes::from(bytes.clone()), at);
-        if settled && let Some(cache) = &self.cache {
+        if committed && let Some(cache) = &self.cache {
             cache.insert(at.0, bytes);
         }
         Ok(Probe::Found(object))
@@ -209,14 +189,14 @@ impl Shared {
         let from = segment.head.map_or(SEGMENT_HEAD_BYTES as u64, |head| head.frames_at());
         let mut damaged = false;
         let failed = |error| self.io(&segment.name, error);
-        let mut walk = Walk::new(segment, self.header.salt, from, segment.bytes);
+        let mut walk = FrameWalk::new(segment, self.header.salt, from, segment.bytes);
         while walk.at <= place {
             let Some(step) = walk.step().map_err(failed)? else { break };
             match step {
-                Step::Frame { offset, frame, .. } if (offset..offset + frame.bytes()).contains(&place) => {
+                FrameStep::Frame { offset, frame, .. } if (offset..offset + frame.bytes()).contains(&place) => {
                     damaged = !segment.records_right(offset, &frame).map_err(failed)?;
                 }
-                Step::Gap { offset, end } if (offset..end).contains(&place) => damaged = true,
+                FrameStep::Gap { offset, end } if (offset..end).contains(&place) => damaged = true,
                 _ => {}
             }
         }
@@ -229,7 +209,7 @@ impl Shared {
     /// Returns the error that says that an object was at a location, or may have been, and is damaged.
     pub(super) fn damaged(&self, oid: &Oid, at: Location, reason: String) -> Error {
         Error::Corrupt {
-            file: self.storage.describe(&super::segment::segment_name((at.0 >> 32) as u32)),
+            file: self.storage.describe(&super::files::segment_name((at.0 >> 32) as u32)),
             offset: at.0 & 0xffff_ffff,
             oid: Some(*oid),
             reason,

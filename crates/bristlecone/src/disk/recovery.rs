@@ -8,32 +8,23 @@
 use std::collections::BTreeMap;
 
 use super::{
-    append::zero_shown,
     durable::{claimed_end, prepare},
-    frame::{self, Frame, MAGIC, word32},
-    log::{Log, Shared, Tail},
-    repair::{AcceptedEnd, refusal},
-    roll::spare_prefix,
-    segment::{CHUNK_BYTES, NUMBER_END, SEGMENTS, Segment, segment_name, segment_number},
+    files::{CHUNK_BYTES, SEGMENTS, SPARE, segment_name, segment_number},
+    frame::{self},
+    log::{DiskState, LogWriter, Tail},
+    repair::{RecoveryMode, refusal},
+    segment::{NUMBER_END, Segment},
+    walk::next_frame,
 };
 use crate::{Error, backend::RefTarget, storage::OpenMode};
-
-/// How a store is opened whose log may have lost its end.
-#[derive(Debug)]
-pub(super) enum Recovery {
-    /// As ever: what is lost is told, and nothing is written upon it.
-    Usual,
-    /// The log is taken to end where it does; what stands behind is kept aside, and told here.
-    AcceptEnd(Option<AcceptedEnd>),
-}
 
 /// How far behind a clean end is looked for what a crash may have left.
 const PEEK_BYTES: u64 = 64 << 10;
 
-impl Shared {
+impl DiskState {
     /// Finds the end of the log in the last segment, and the refs. The caller holds the store's lock unless
     /// the store is open for reading only.
-    pub(super) fn recover(&self, log: &mut Log, recovery: &mut Recovery) -> Result<(), Error> {
+    pub(super) fn recover(&self, log: &mut LogWriter, recovery: &mut RecoveryMode) -> Result<(), Error> {
         // Before the segments are looked at: the log only grows.
         let claimed = claimed_end(&self.storage, self.header.salt);
         if let Some(claimed) = claimed {
@@ -59,7 +50,7 @@ impl Shared {
         }
         // Others may have gone on to the next segment since the names were listed.
         self.catch_up(log)?;
-        if let Recovery::AcceptEnd(accepted) = recovery {
+        if let RecoveryMode::AcceptEnd(accepted) = recovery {
             *accepted = self.accept_end(log, claimed)?;
             return Ok(());
         }
@@ -86,7 +77,7 @@ impl Shared {
 
     /// Notes that the log ends in a seal: so it is after a crash between two segments, but also if the segment behind
     /// was lost.
-    fn note_sealed_end(&self, log: &Log) {
+    fn note_sealed_end(&self, log: &LogWriter) {
         if log.tail.next == 0 {
             return;
         }
@@ -116,7 +107,7 @@ impl Shared {
     /// Removes what was to become a segment and never did.
     fn remove_abandoned_all(&self) {
         for name in self.storage.list(SEGMENTS).unwrap_or_default() {
-            if name.starts_with(spare_prefix()) {
+            if name.starts_with(SPARE) {
                 self.remove_abandoned(&format!("{SEGMENTS}/{name}"));
             }
         }
@@ -143,7 +134,7 @@ impl Shared {
     /// Goes through the frames of the segment and lets them count.
     fn replay(
         &self,
-        log: &mut Log,
+        log: &mut LogWriter,
         segment: &Segment,
         start: Tail,
         refs: BTreeMap<String, RefTarget>,
@@ -160,7 +151,7 @@ impl Shared {
     }
 
     /// Makes the end of the log one that can be built upon: nothing behind it, and all before it durable.
-    fn clean(&self, log: &mut Log, durable: u64) -> Result<(), Error> {
+    fn clean(&self, log: &mut LogWriter, durable: u64) -> Result<(), Error> {
         let segment = self.tail_segment(&log.tail)?;
         let end = log.tail.end;
         if log.tail.next == 0 {
@@ -204,15 +195,15 @@ impl Shared {
     ///
     /// # Errors
     /// [`Error::Corrupt`] if it was no torn tail but had been durable.
-    pub(super) fn cut_tail(&self, log: &mut Log) -> Result<(), Error> {
+    pub(super) fn cut_tail(&self, log: &mut LogWriter) -> Result<(), Error> {
         self.refuse_damage(log)?;
         let segment = self.tail_segment(&log.tail)?;
-        let shown = zero_shown(segment, log.tail.end, segment.bytes).map_err(|error| self.io(&segment.name, error))?;
+        let shown = segment.zero_shown(log.tail.end, segment.bytes).map_err(|error| self.io(&segment.name, error))?;
         if shown { self.sync_segment(segment) } else { Ok(()) }
     }
 
     /// Fails if a frame behind the end says that what is at the end was durable.
-    fn refuse_damage(&self, log: &mut Log) -> Result<(), Error> {
+    fn refuse_damage(&self, log: &mut LogWriter) -> Result<(), Error> {
         loop {
             if log.tail.next != 0 {
                 return Ok(());
@@ -262,23 +253,4 @@ impl Shared {
         }
         Ok(false)
     }
-}
-
-/// Returns the first place from `from` on, before `to`, where the head of a frame is.
-pub(super) fn next_frame(segment: &Segment, from: u64, to: u64, salt: u64) -> std::io::Result<Option<(u64, Frame)>> {
-    let (mut at, mut buffer) = (from.next_multiple_of(8), Vec::new());
-    while at < to {
-        let chunk = segment.unwritten(at, CHUNK_BYTES.min(to - at), &mut buffer)?;
-        let bytes = chunk.len() as u64;
-        for (index, word) in chunk.chunks_exact(8).enumerate() {
-            if word32(word, 0) == MAGIC {
-                let offset = at + index as u64 * 8;
-                if let Some((frame, _)) = segment.frame(offset, salt)? {
-                    return Ok(Some((offset, frame)));
-                }
-            }
-        }
-        at += bytes;
-    }
-    Ok(None)
 }

@@ -5,12 +5,12 @@
 use std::{io, sync::Arc, thread};
 
 use super::{
-    DiskBackend, DiskOptions, Recovery, SEGMENTS, StoreHeader, StoreLock,
-    append::zero_shown,
-    header::{STORE, random_word, verified_copy},
+    DiskBackend, DiskLock, DiskOptions, StoreHeader,
+    files::{BEHIND, CHUNK_BYTES, SEGMENTS, STORE, random_word},
+    header::verified_copy,
     lock::NOTICED,
-    log::{Log, Shared},
-    segment::{CHUNK_BYTES, Segment},
+    log::{DiskState, LogWriter},
+    segment::Segment,
 };
 use crate::{
     Error,
@@ -40,6 +40,15 @@ pub struct AcceptedEnd {
     pub bytes: u64,
 }
 
+/// How a store is opened whose log may have lost its end.
+#[derive(Debug)]
+pub(super) enum RecoveryMode {
+    /// As ever: what is lost is told, and nothing is written upon it.
+    Usual,
+    /// The log is taken to end where it does; what stands behind is kept aside, and told here.
+    AcceptEnd(Option<AcceptedEnd>),
+}
+
 impl DiskBackend {
     /// Restores what can be restored without a choice, and with `accept_end` takes the log to end where it does.
     ///
@@ -64,7 +73,7 @@ impl DiskBackend {
                 restore_header(&storage, &options, wrong)?
             }
         };
-        let store_lock = StoreLock::open(&storage, &options)?;
+        let store_lock = DiskLock::open(&storage, &options)?;
         {
             let _guard = store_lock.take()?;
             repaired.copy_restored = header.keep_copy(&storage)?;
@@ -72,10 +81,10 @@ impl DiskBackend {
                 storage.sync_dir(SEGMENTS).map_err(|error| Error::io(storage.describe(SEGMENTS), error))?;
             }
         }
-        let mut recovery = if accept_end { Recovery::AcceptEnd(None) } else { Recovery::Usual };
+        let mut recovery = if accept_end { RecoveryMode::AcceptEnd(None) } else { RecoveryMode::Usual };
         let shared = Self::load(storage, header, Some(store_lock), options, random_word(), &mut recovery)?;
         Self::of(shared).close()?;
-        if let Recovery::AcceptEnd(accepted) = recovery {
+        if let RecoveryMode::AcceptEnd(accepted) = recovery {
             repaired.accepted = accepted;
         }
         Ok(repaired)
@@ -90,7 +99,7 @@ fn foreign_header(storage: &Arc<dyn Storage>) -> Error {
 
 /// Puts the header back from its copy; without a copy, `wrong` is what is the matter with the header.
 fn restore_header(storage: &Arc<dyn Storage>, options: &DiskOptions, wrong: Error) -> Result<StoreHeader, Error> {
-    let store_lock = StoreLock::open(storage, options)?;
+    let store_lock = DiskLock::open(storage, options)?;
     let _guard = store_lock.take()?;
     let header = match verified_copy(storage) {
         Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => return Err(wrong),
@@ -110,9 +119,9 @@ pub(super) fn refusal(damage: &Damage) -> Error {
     Error::Lost { file: file.clone(), reason: format!("{at}{reason}; {way}") }
 }
 
-impl Shared {
+impl DiskState {
     /// Takes the log to end where it does. Returns what was given up, if anything. The caller holds the store's lock.
-    pub(super) fn accept_end(&self, log: &mut Log, claimed: Option<u64>) -> Result<Option<AcceptedEnd>, Error> {
+    pub(super) fn accept_end(&self, log: &mut LogWriter, claimed: Option<u64>) -> Result<Option<AcceptedEnd>, Error> {
         let mut accepted = None;
         let segment = self.tail_segment(&log.tail)?;
         let later = if log.tail.next == 0 { self.claim_behind(segment, &log.tail)? } else { None };
@@ -127,7 +136,7 @@ impl Shared {
         }
         if log.tail.next == 0 {
             let failed = |error| self.io(&segment.name, error);
-            zero_shown(segment, log.tail.end, segment.bytes).map_err(failed)?;
+            segment.zero_shown(log.tail.end, segment.bytes).map_err(failed)?;
             self.write_again(segment, 0, log.tail.end)?;
         }
         self.sync_segment(segment)?;
@@ -143,7 +152,7 @@ impl Shared {
         if !self.shows_any(segment, end, segment.bytes)? {
             return Ok(None);
         }
-        let name = format!("{SEGMENTS}/behind-{:08}-{end}-{:08x}", segment.number, random_word() as u32);
+        let name = format!("{SEGMENTS}/{BEHIND}{:08}-{end}-{:08x}", segment.number, random_word() as u32);
         let failed = |error| self.io(&name, error);
         let file = self.storage.open(&name, OpenMode::CreateNew).map_err(failed)?;
         let (mut at, mut kept, mut buffer) = (end, 0, Vec::new());

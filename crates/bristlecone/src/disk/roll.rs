@@ -6,108 +6,27 @@
 
 use std::{
     io,
-    sync::{Arc, atomic::Ordering::*},
+    sync::atomic::Ordering::*,
     time::{Duration, Instant},
 };
 
 use super::{
-    frame::{self, EMPTY_BYTES, Frame, FrameKind, SEAL_BYTES},
-    header::{open_empty, random_word},
-    log::{Log, Shared, Tail},
-    segment::{SEGMENT_BYTES_MAX, SEGMENT_HEAD_BYTES, SEGMENTS, Segment, SegmentHead, encode_refs, segment_name},
+    files::{SEGMENTS, segment_name},
+    frame::{self, Frame, FrameKind},
+    log::{DiskState, LogWriter, Tail},
+    segment::{Segment, SegmentHead, encode_refs},
+    spare::{NUMBER_FULL_GROWN, Spare, make_spare, segment_size, write_head},
 };
-use crate::{
-    Error,
-    storage::{Storage, StorageFile, write_all_at},
-};
+use crate::Error;
 
-/// The first segment's size in bytes; each is twice the one before until they are full-grown, so that a small
-/// store is a small file.
-const FIRST_SEGMENT_BYTES: u64 = 1 << 20;
-/// Segments from this one on are full-grown, whatever that is.
-const NUMBER_FULL_GROWN: u32 = 13;
 /// A segment that is full so soon, without anybody asking for syncs, is followed by a full-grown one: beginning a
 /// segment costs syncs, and whoever writes so fast would wait for the next before long.
 const FULL_SOON: Duration = Duration::from_millis(500);
-/// Room that appends leave in a segment: for its seal, and for one checkpoint before it.
-pub(super) const RESERVED_BYTES: u64 = SEAL_BYTES + EMPTY_BYTES;
-/// How much is zeroed at a time.
-const ZERO_BYTES: u64 = 1 << 18;
 
-/// A file that will be a segment.
-#[derive(Debug)]
-pub(super) struct Spare {
-    pub(super) file: Arc<dyn StorageFile>,
-    pub(super) name: String,
-    pub(super) bytes: u64,
-}
-
-/// Returns how segments in the making are named, until they get their number.
-pub(super) fn spare_prefix() -> &'static str {
-    "next-"
-}
-
-/// Makes a file of `bytes` bytes that reads as zeroes; `zeroed`: written so, that appends to it need no
-/// space of their own.
-///
-/// `stop` ends the work early, and `Ok(None)` comes of it.
-pub(super) fn make_spare(
-    storage: &Arc<dyn Storage>,
-    bytes: u64,
-    zeroed: bool,
-    stop: &dyn Fn() -> bool,
-) -> Result<Option<Spare>, Error> {
-    let name = format!("{SEGMENTS}/{}{:016x}", spare_prefix(), random_word());
-    let file = open_empty(storage, &name)?;
-    let failed = |error| Error::io(storage.describe(&name), error);
-    // The lock says that somebody is at it; a file of this name without a lock is waste.
-    file.try_lock().map_err(failed)?;
-    if zeroed {
-        let zeroes = vec![0; ZERO_BYTES.min(bytes) as usize];
-        let mut at = 0;
-        while at < bytes {
-            if stop() {
-                let _ = storage.remove(&name);
-                return Ok(None);
-            }
-            let chunk = &zeroes[..(bytes - at).min(zeroes.len() as u64) as usize];
-            if let Err(error) = write_all_at(&*file, chunk, at) {
-                let _ = storage.remove(&name);
-                return Err(failed(error));
-            }
-            at += chunk.len() as u64;
-        }
-    } else if let Err(error) = file.set_len(bytes) {
-        let _ = storage.remove(&name);
-        return Err(failed(error));
-    }
-    Ok(Some(Spare { file, name, bytes }))
-}
-
-/// Returns the size of segment `number` that must hold `row_bytes` of refs and a frame of `frame_bytes`.
-pub(super) fn segment_size(number: u32, segment_bytes: u64, row_bytes: u64, frame_bytes: u64) -> Result<u64, Error> {
-    let doublings = number.saturating_sub(1).min(NUMBER_FULL_GROWN - 1);
-    let grown = (FIRST_SEGMENT_BYTES << doublings).min(segment_bytes);
-    // With refs taking a quarter at most, writing them again at each segment costs little.
-    let needed = (SEGMENT_HEAD_BYTES as u64 + row_bytes + frame_bytes + RESERVED_BYTES).max(4 * row_bytes);
-    let bytes = grown.max(needed).next_multiple_of(4096);
-    if bytes > SEGMENT_BYTES_MAX {
-        return Err(Error::TooLarge { what: "a batch", bytes, bytes_max: SEGMENT_BYTES_MAX });
-    }
-    Ok(bytes)
-}
-
-/// Writes the head into a file that is to be a segment, and makes it durable.
-pub(super) fn write_head(storage: &Arc<dyn Storage>, spare: &Spare, head: &[u8]) -> Result<(), Error> {
-    let failed = |error| Error::io(storage.describe(&spare.name), error);
-    write_all_at(&*spare.file, head, 0).map_err(failed)?;
-    spare.file.sync_data().map_err(failed)
-}
-
-impl Shared {
+impl DiskState {
     /// Seals the segment in which the log ends, unless it is sealed, and begins the next with room for a
     /// frame of `frame_bytes`. The caller holds the store's lock and has caught up.
-    pub(super) fn roll(&self, log: &mut Log, frame_bytes: u64) -> Result<(), Error> {
+    pub(super) fn roll(&self, log: &mut LogWriter, frame_bytes: u64) -> Result<(), Error> {
         let old = self.tail_segment(&log.tail)?;
         let number = if log.tail.next != 0 { log.tail.next } else { log.tail.segment + 1 };
         let rows = encode_refs(&self.published.refs());
@@ -158,7 +77,7 @@ impl Shared {
     }
 
     /// Makes the new segment's name durable and goes on in it.
-    fn enter_segment(&self, log: &mut Log, spare: Spare, number: u32) -> Result<(), Error> {
+    fn enter_segment(&self, log: &mut LogWriter, spare: Spare, number: u32) -> Result<(), Error> {
         let name = segment_name(number);
         if let Err(error) = self.storage.sync_dir(SEGMENTS) {
             return Err(self.poison.set(format!("{}: {error}", self.storage.describe(SEGMENTS))));
@@ -217,7 +136,7 @@ impl Shared {
         self.counters.bytes_written.fetch_add(bytes.len() as u64, Relaxed);
         segment.write_all_at(bytes, at).map_err(|error| {
             let error = self.io(&segment.name, error);
-            self.neutralise(segment, at, at + bytes.len() as u64, &error).unwrap_or(error)
+            self.erase_torn_tail(segment, at, at + bytes.len() as u64, &error).unwrap_or(error)
         })
     }
 

@@ -15,19 +15,18 @@ use std::{
 use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 
 use super::{
-    find::SegmentIds,
+    files::{CHUNK_BYTES, segment_name},
     frame::{self, Frame, HEAD_BYTES, TRAILER_BYTES, put_ref, take_refs, word32, word64},
-    handles::{CountedMap, Handles, Share},
-    log::lock,
+    handles::{CountedMap, Handles, SegmentAccess, Share},
+    ids::SegmentIds,
     verified::{BitMemory, Verified},
 };
 use crate::{
     backend::RefTarget,
     storage::{OpenMode, Storage, StorageFile, read_exact_at, write_all_at},
+    sync::lock,
 };
 
-/// The folder of segments and their indexes.
-pub(super) const SEGMENTS: &str = "segments";
 /// Numbers from here on are refused: 2^24 segments of 32 MiB are 512 TiB.
 pub(super) const NUMBER_END: u32 = 1 << 24;
 /// The longest segment: offsets have 32 bits.
@@ -46,17 +45,6 @@ const CHECK_AT: usize = REFS_AT + 8;
 /// + 8 durable end + 8 ref bytes + 8 check.
 pub(super) const SEGMENT_HEAD_BYTES: usize = CHECK_AT + 8;
 const _: () = assert!(SEGMENT_HEAD_BYTES == 64, "the fields of a segment's head add up");
-
-/// Returns the name of a segment.
-pub(super) fn segment_name(number: u32) -> String {
-    format!("{SEGMENTS}/{number:08}.seg")
-}
-
-/// Returns the number of the segment with this name in its folder.
-pub(super) fn segment_number(name: &str) -> Option<u32> {
-    let digits = name.strip_suffix(".seg").filter(|digits| digits.len() == 8)?;
-    digits.bytes().all(|digit| digit.is_ascii_digit()).then(|| digits.parse().ok())?
-}
 
 /// What a segment starts with, the refs apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,18 +126,9 @@ pub(super) struct Segment {
     pub(super) surveying: Mutex<()>,
 }
 
-/// How segments of a store are opened.
-pub(super) struct Access<'s> {
-    pub(super) storage: &'s Arc<dyn Storage>,
-    pub(super) salt: u64,
-    /// What keeps bits for segments, if they are to be mapped.
-    pub(super) bits: Option<&'s Arc<BitMemory>>,
-    pub(super) handles: &'s Handles,
-}
-
 impl Segment {
     /// Opens the segment, if it exists.
-    pub(super) fn open(access: &Access<'_>, number: u32, writable: bool) -> io::Result<Option<Self>> {
+    pub(super) fn open(access: &SegmentAccess<'_>, number: u32, writable: bool) -> io::Result<Option<Self>> {
         let mode = if writable { OpenMode::Write } else { OpenMode::Read };
         match access.storage.open(&segment_name(number), mode) {
             Ok(file) => Self::with_file(access, file, number).map(Some),
@@ -159,7 +138,7 @@ impl Segment {
     }
 
     /// Wraps a file that is open already.
-    pub(super) fn with_file(access: &Access<'_>, file: Arc<dyn StorageFile>, number: u32) -> io::Result<Self> {
+    pub(super) fn with_file(access: &SegmentAccess<'_>, file: Arc<dyn StorageFile>, number: u32) -> io::Result<Self> {
         let bytes = file.len()?.min(SEGMENT_BYTES_MAX);
         let map = if access.bits.is_some() { access.handles.map(&*file, bytes)? } else { None };
         let memory = access.bits.cloned().unwrap_or_else(|| Arc::new(BitMemory::new(0)));
@@ -258,6 +237,23 @@ impl Segment {
         buffer.resize((end - start) as usize, 0);
         self.read_exact_at(buffer, start)?;
         Ok(buffer)
+    }
+
+    /// Zeroes every stretch of the range that is not zero; returns whether there was one.
+    pub(super) fn zero_shown(&self, from: u64, to: u64) -> io::Result<bool> {
+        let (mut at, mut shown, mut buffer) = (from, false, Vec::new());
+        while at < to.min(self.bytes) {
+            let chunk = self.unwritten(at, CHUNK_BYTES.min(to - at), &mut buffer)?;
+            let bytes = chunk.len();
+            let first = chunk.iter().position(|&byte| byte != 0);
+            if let Some(first) = first {
+                let last = chunk.iter().rposition(|&byte| byte != 0).unwrap_or(first);
+                self.write_all_at(&vec![0; last + 1 - first], at + first as u64)?;
+                shown = true;
+            }
+            at += bytes as u64;
+        }
+        Ok(shown)
     }
 
     /// Returns bytes of the file, fewer at its end, read into `buffer` where there is no map.
@@ -373,13 +369,10 @@ impl fmt::Debug for Segment {
     }
 }
 
-/// How much is read at a time where there is no map.
-pub(super) const CHUNK_BYTES: u64 = 1 << 18;
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::RealStorage;
+    use crate::{disk::files::SEGMENTS, storage::RealStorage};
 
     const SALT: u64 = 0x1234;
 
@@ -408,7 +401,7 @@ mod tests {
         storage.create_dir(SEGMENTS).unwrap();
         let file = storage.open(&segment_name(7), OpenMode::CreateNew).unwrap();
         write_all_at(&*file, &bytes, 0).unwrap();
-        let access = Access { storage: &storage, salt: SALT, bits: None, handles: &Handles::default() };
+        let access = SegmentAccess { storage: &storage, salt: SALT, bits: None, handles: &Handles::default() };
         Segment::open(&access, 7, false).unwrap().is_some_and(|segment| segment.head.is_some())
     }
 

@@ -3,15 +3,19 @@
 use std::sync::atomic::Ordering::*;
 
 use super::{
-    find::SegmentIds,
-    header::STORE,
-    log::{DERIVED, Shared, lock, read_lock},
+    files::{DERIVED, SEGMENTS, STORE, segment_number},
+    ids::SegmentIds,
+    log::DiskState,
     sealed::Form,
-    segment::{SEGMENTS, segment_number},
 };
-use crate::{Error, backend::BackendStats, storage::OpenMode};
+use crate::{
+    Error,
+    backend::BackendStats,
+    storage::OpenMode,
+    sync::{lock, read_lock},
+};
 
-impl Shared {
+impl DiskState {
     /// Returns counters and sizes. Sizes that cannot be found out count as nothing.
     pub(super) fn stats(&self) -> BackendStats {
         let (store_bytes, file_bytes) = self.sizes();

@@ -1,81 +1,20 @@
 //! Making durable: one sync at a time, which covers all who wait when it starts.
 
-use std::sync::{
-    Condvar, Mutex, PoisonError,
-    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*},
-};
+use std::sync::atomic::Ordering::*;
 
-use super::{
-    log::{Shared, lock},
-    segment::{SEGMENTS, Segment},
-};
+use super::{files::SEGMENTS, log::DiskState, segment::Segment};
 use crate::Error;
 
-/// Who syncs, and how far everything is known to be durable.
-#[derive(Debug, Default)]
-pub(super) struct SyncPipe {
-    // Whether somebody is syncing.
-    busy: Mutex<bool>,
-    done: Condvar,
-    // Held by whoever syncs a segment.
-    one: Mutex<()>,
-    // The location up to which everything is durable.
-    durable_end: AtomicU64,
-    // The segments up to this one have durable names, as far as this process saw to it; 0: nor the header.
-    named: AtomicU32,
-    /// Whether somebody asked for durability since the segment began: then the next one is worth zeroing.
-    pub(super) wanted: AtomicBool,
-}
-
-impl SyncPipe {
-    /// Returns the location up to which everything is known to be durable.
-    pub(super) fn durable_end(&self) -> u64 {
-        self.durable_end.load(Acquire)
-    }
-
-    /// Notes that everything up to a location is durable.
-    pub(super) fn note_durable(&self, end: u64) {
-        self.durable_end.fetch_max(end, AcqRel);
-    }
-
-    /// Notes that the names of segments up to this one are durable.
-    pub(super) fn note_named(&self, number: u32) {
-        self.named.fetch_max(number, AcqRel);
-    }
-}
-
-/// Says while it lives that a thread syncs; those who wait go on afterwards, also if it panics.
-struct Busy<'a>(&'a SyncPipe);
-
-impl Drop for Busy<'_> {
-    fn drop(&mut self) {
-        *lock(&self.0.busy) = false;
-        self.0.done.notify_all();
-    }
-}
-
-impl Shared {
+impl DiskState {
     /// Returns once everything up to the location `end`, which must have been published, is durable.
     ///
     /// # Errors
     /// [`Error::Poisoned`] if a sync failed, now or earlier.
     pub(super) fn sync_to(&self, end: u64) -> Result<(), Error> {
-        let pipe = &self.sync;
-        let mut busy = lock(&pipe.busy);
-        loop {
-            if pipe.durable_end() >= end {
-                return Ok(());
-            }
-            self.poison.check()?;
-            if !*busy {
-                break;
-            }
-            busy = pipe.done.wait(busy).unwrap_or_else(PoisonError::into_inner);
+        match self.sync.wait(end, &self.poison)? {
+            Some(_busy) => self.sync_tail(),
+            None => Ok(()),
         }
-        *busy = true;
-        drop(busy);
-        let _busy = Busy(pipe);
-        self.sync_tail()
     }
 
     /// Syncs the segment in which the log ends; those before it were synced when they were sealed.
@@ -108,7 +47,7 @@ impl Shared {
     /// # Errors
     /// [`Error::Poisoned`], from now on.
     pub(super) fn sync_bytes(&self, segment: &Segment) -> Result<(), Error> {
-        let _one = lock(&self.sync.one);
+        let _one = self.sync.one();
         self.poison.check()?;
         self.counters.syncs.fetch_add(1, Relaxed);
         match segment.sync_data() {
@@ -128,7 +67,7 @@ impl Shared {
         self.sync_bytes(segment)?;
         // Another process may have begun the segment and died before its name was durable, or made the store and died
         // before the header's was.
-        let named = self.sync.named.load(Acquire);
+        let named = self.sync.named();
         if named < segment.number {
             let dirs: &[&str] = if named == 0 { &["", SEGMENTS] } else { &[SEGMENTS] };
             for dir in dirs {

@@ -4,10 +4,14 @@ use std::{path::Path, thread, time::Instant};
 
 use bristlecone_core::{Kind, Sink};
 
-use super::*;
+use super::{
+    files::{STORE, segment_name},
+    *,
+};
 use crate::{
     backend::Expected,
     storage::{OpenMode, RealStorage, read_exact_at, write_all_at},
+    sync::lock,
 };
 
 mod handles;
@@ -167,7 +171,7 @@ fn children_are_found_by_their_locations_in_every_segment() {
     let mut at = last.unwrap();
     for number in (0..60).rev() {
         let object = backend.read(&at).unwrap().unwrap();
-        assert_eq!((object.location(), object.aux(0)), (at.at, Some(number)));
+        assert_eq!((object.location(), object.metadata_word(0)), (at.at, Some(number)));
         let value = ObjRef::new(oid(1000 + number), object.child(0));
         assert_eq!(backend.read(&value).unwrap().unwrap().location(), value.at);
         if number > 0 {
@@ -464,7 +468,7 @@ fn a_crash_between_seal_and_next_segment_is_no_loss() {
     // The commit that began segment 3 is lost with it, as if the power had gone before its name was durable; nothing was
     // noted of it by then.
     std::fs::remove_file(segment_file(dir.path(), 3)).unwrap();
-    std::fs::remove_file(dir.path().join(durable::DURABLE)).unwrap();
+    std::fs::remove_file(dir.path().join(files::DURABLE)).unwrap();
     let reader = DiskBackend::open(storage(dir.path()), None, small(), true).unwrap();
     assert_eq!(holds(&reader, "main").unwrap().oid, oid(number - 2));
     let backend = open(dir.path(), small());
@@ -557,7 +561,7 @@ fn a_prepared_segment_that_somebody_removed_is_made_again() {
     let dir = tempfile::tempdir().unwrap();
     let backend = create(dir.path(), small());
     commit(&backend, 0, Durability::Synced).unwrap();
-    let spare = roll::make_spare(&backend.shared.storage, 8192, true, &|| false).unwrap().unwrap();
+    let spare = spare::make_spare(&backend.shared.storage, 8192, true, &|| false).unwrap().unwrap();
     backend.shared.storage.remove(&spare.name).unwrap();
     backend.shared.background.put_spare(spare);
     for number in 1..60 {

@@ -16,7 +16,7 @@ use std::{
 
 use memmap2::{MmapMut, MmapRaw};
 
-use super::log::lock;
+use crate::sync::lock;
 
 /// Bytes that a bit stands for.
 const GRANULE_BYTES: usize = 32;

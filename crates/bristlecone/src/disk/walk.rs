@@ -3,14 +3,14 @@
 use std::io;
 
 use super::{
-    frame::{Frame, FrameKind, HEAD_BYTES},
-    recovery::next_frame,
+    files::CHUNK_BYTES,
+    frame::{Frame, FrameKind, HEAD_BYTES, MAGIC, word32},
     segment::Segment,
 };
 
 /// What a walk meets.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Step {
+pub(super) enum FrameStep {
     /// The head of a frame that is one for its place; records and payload are not checked yet.
     Frame { offset: u64, frame: Frame, head: [u8; HEAD_BYTES] },
     /// Bytes that are no frame, though one follows at `end`.
@@ -19,7 +19,7 @@ pub(super) enum Step {
 
 /// Walks over the frames between two offsets. It ends behind the seal, or where no frame follows.
 #[derive(Debug)]
-pub(super) struct Walk<'a> {
+pub(super) struct FrameWalk<'a> {
     segment: &'a Segment,
     salt: u64,
     /// Where the walk is: at its end, behind the last frame.
@@ -28,14 +28,14 @@ pub(super) struct Walk<'a> {
     sealed: bool,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> FrameWalk<'a> {
     /// Starts a walk at the offset `from`.
     pub(super) const fn new(segment: &'a Segment, salt: u64, from: u64, to: u64) -> Self {
         Self { segment, salt, at: from, to, sealed: false }
     }
 
     /// Returns the next step; `None` at the end.
-    pub(super) fn step(&mut self) -> io::Result<Option<Step>> {
+    pub(super) fn step(&mut self) -> io::Result<Option<FrameStep>> {
         let offset = self.at;
         if self.sealed || offset >= self.to {
             return Ok(None);
@@ -43,14 +43,33 @@ impl<'a> Walk<'a> {
         if let Some((frame, head)) = self.segment.frame(offset, self.salt)? {
             self.at += frame.bytes();
             self.sealed = frame.kind == FrameKind::Seal;
-            return Ok(Some(Step::Frame { offset, frame, head }));
+            return Ok(Some(FrameStep::Frame { offset, frame, head }));
         }
         match next_frame(self.segment, offset + 8, self.to, self.salt)? {
             Some((end, _)) => {
                 self.at = end;
-                Ok(Some(Step::Gap { offset, end }))
+                Ok(Some(FrameStep::Gap { offset, end }))
             }
             None => Ok(None),
         }
     }
+}
+
+/// Returns the first place from `from` on, before `to`, where the head of a frame is.
+pub(super) fn next_frame(segment: &Segment, from: u64, to: u64, salt: u64) -> io::Result<Option<(u64, Frame)>> {
+    let (mut at, mut buffer) = (from.next_multiple_of(8), Vec::new());
+    while at < to {
+        let chunk = segment.unwritten(at, CHUNK_BYTES.min(to - at), &mut buffer)?;
+        let bytes = chunk.len() as u64;
+        for (index, word) in chunk.chunks_exact(8).enumerate() {
+            if word32(word, 0) == MAGIC {
+                let offset = at + index as u64 * 8;
+                if let Some((frame, _)) = segment.frame(offset, salt)? {
+                    return Ok(Some((offset, frame)));
+                }
+            }
+        }
+        at += bytes;
+    }
+    Ok(None)
 }

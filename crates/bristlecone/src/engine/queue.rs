@@ -22,11 +22,11 @@ use crate::{
 /// from where its data lies, calls [`Queue::enter`] and [`Queue::wait`].
 #[derive(Debug)]
 pub struct Queue<T, R> {
-    inner: Mutex<Inner<T, R>>,
+    inner: Mutex<QueueInner<T, R>>,
 }
 
 #[derive(Debug)]
-struct Inner<T, R> {
+struct QueueInner<T, R> {
     leading: bool,
     waiting: Vec<Arc<Waiter<T, R>>>,
 }
@@ -75,7 +75,7 @@ const SPINS: u32 = 200;
 
 impl<T, R> Default for Queue<T, R> {
     fn default() -> Self {
-        Self { inner: Mutex::new(Inner { leading: false, waiting: Vec::new() }) }
+        Self { inner: Mutex::new(QueueInner { leading: false, waiting: Vec::new() }) }
     }
 }
 
@@ -126,7 +126,7 @@ impl<T, R> Queue<T, R> {
 
     /// Takes the lead if nobody has it; else the place where an item is left, still locked.
     #[inline]
-    fn try_lead(&self) -> Result<Lead<'_, T, R>, MutexGuard<'_, Inner<T, R>>> {
+    fn try_lead(&self) -> Result<Lead<'_, T, R>, MutexGuard<'_, QueueInner<T, R>>> {
         let mut inner = lock(&self.inner);
         if inner.leading {
             return Err(inner);
@@ -137,7 +137,7 @@ impl<T, R> Queue<T, R> {
 }
 
 /// Leaves an item to be written by the next leader.
-fn leave<T, R>(mut inner: MutexGuard<'_, Inner<T, R>>, item: T) -> Arc<Waiter<T, R>> {
+fn leave<T, R>(mut inner: MutexGuard<'_, QueueInner<T, R>>, item: T) -> Arc<Waiter<T, R>> {
     let (state, answer) = (AtomicU32::new(WAITING), Mutex::new(None));
     let waiter = Arc::new(Waiter { item, state, answer, thread: thread::current() });
     inner.waiting.push(waiter.clone());

@@ -8,7 +8,7 @@ use std::{
 use bristlecone_core::{CommitId, Format, ObjRef, native::Native};
 
 use super::{BRANCHES, Info, Prepared, Repo, check_ref_name, checkout, commit::head_move};
-use crate::{Durability, Error, RefMove, RefTarget, Result, Tree, store::again};
+use crate::{Durability, Error, RefMove, RefTarget, Result, Tree, store::retry_swept};
 
 /// So often an edit is made again when somebody else was faster.
 const ATTEMPTS_MAX: u32 = 99;
@@ -132,7 +132,7 @@ impl<F: Format> Branch<F> {
         moves: &[RefMove],
     ) -> Result<CommitId> {
         let commit = |name: &str, tree: &mut Tree<F>| -> Result<CommitId> {
-            again(|| {
+            retry_swept(|| {
                 let mut prepared = self.repo.prepare(tree, parents, info)?;
                 prepared.and_move(head_move(name, expected.map(ObjRef::from), prepared.head));
                 moves.iter().for_each(|wanted| prepared.and_move(wanted.clone()));

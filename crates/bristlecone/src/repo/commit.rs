@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use bristlecone_core::{Commit, CommitId, Format, Kind, ObjRef, Signature, Source, TreeId, native::Native};
 
-use super::{Repo, resolve};
+use super::Repo;
 use crate::{
     Backend, Batch, Durability, Layered, RefMove, RefTarget, Result, Snapshot, Tree,
-    store::{Store, again},
+    store::{StoreView, resolve, retry_swept},
 };
 
 /// What to record with a commit, and how durable it should be.
@@ -126,7 +126,7 @@ impl<F: Format> Repo<F> {
     /// # Errors
     /// As [`Tree::get`]; [`crate::Error::Format`] if the format would lose something; those of the backend.
     pub fn commit_tree(&self, tree: &mut Tree<F>, parents: &[CommitId], info: &Info) -> Result<CommitId> {
-        again(|| {
+        retry_swept(|| {
             let prepared = self.prepare(tree, parents, info)?;
             self.finish(tree, prepared, info.durability)
         })
@@ -143,7 +143,7 @@ impl<F: Format> Repo<F> {
         let root = tree.flush_into(&mut sink)?;
         let mut number = 0;
         // Where the number is not kept it would be computed from all ancestors, for nothing.
-        if self.shared.backend.capabilities().words {
+        if self.shared.backend.capabilities().metadata_words {
             for &parent in parents {
                 number = generation(store, &store.commit_ref(parent))?.max(number);
             }
@@ -219,9 +219,9 @@ pub(super) fn head_move(name: &str, expected: Option<ObjRef>, head: ObjRef) -> R
 }
 
 /// Returns the generation number of a commit, from its record or from its ancestors'.
-pub(super) fn generation<F: Format>(store: &Store<F>, at: &ObjRef) -> Result<u64> {
+pub(super) fn generation<F: Format>(store: &StoreView<F>, at: &ObjRef) -> Result<u64> {
     let object = store.read(Kind::Commit, at)?;
-    if let Some(generation) = object.aux(0).filter(|&generation| generation > 0) {
+    if let Some(generation) = object.metadata_word(0).filter(|&generation| generation > 0) {
         return Ok(generation);
     }
     // Without recursion: histories are deep.
@@ -233,7 +233,7 @@ pub(super) fn generation<F: Format>(store: &Store<F>, at: &ObjRef) -> Result<u64
             continue;
         }
         let object = store.read(Kind::Commit, &top)?;
-        if let Some(generation) = object.aux(0).filter(|&generation| generation > 0) {
+        if let Some(generation) = object.metadata_word(0).filter(|&generation| generation > 0) {
             known.insert(top.oid, generation);
             continue;
         }

@@ -19,6 +19,7 @@ mod filter;
 mod graph;
 mod index;
 mod last_change;
+mod lazy;
 mod limited;
 mod log;
 mod manifest;
@@ -27,7 +28,7 @@ mod revparse;
 mod run;
 mod watch;
 
-pub(crate) use graph::Graph;
+pub(crate) use graph::CommitGraph;
 pub use log::Log;
 
 /// A commit as walks give it.
@@ -38,7 +39,7 @@ pub struct LogEntry {
     /// The commit.
     pub commit: Commit,
     /// Its generation number: 1 without parents, else one more than the largest of its parents'. `None` where the backend
-    /// keeps none ([`crate::Capabilities::words`]): to tell it would take all of history.
+    /// keeps none ([`crate::Capabilities::metadata_words`]): to tell it would take all of history.
     pub generation: Option<u64>,
 }
 

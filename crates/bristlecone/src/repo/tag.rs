@@ -2,8 +2,8 @@
 
 use bristlecone_core::{CommitId, Format, Kind, ObjRef, Source, Tag, TagId};
 
-use super::{Repo, resolve};
-use crate::{Durability, Error, Result};
+use super::Repo;
+use crate::{Durability, Error, Result, store::resolve};
 
 /// Refs of tags start with this.
 const TAGS: &str = "refs/tags/";

@@ -4,8 +4,8 @@ use std::{io::Read, sync::Arc};
 
 use bristlecone_core::{Format, Location, ObjRef, native::WHOLE_BYTES_MAX};
 
-use super::{Repo, resolve};
-use crate::{Backend, Durability, Error, Result, Snapshot, VALUE_BYTES_MAX, Value};
+use super::Repo;
+use crate::{Backend, Durability, Error, Result, Snapshot, VALUE_BYTES_MAX, Value, store::resolve};
 
 /// How many bytes are read at a time.
 const PART_BYTES: usize = 1 << 20;

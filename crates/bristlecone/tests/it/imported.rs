@@ -10,7 +10,7 @@ use std::{
 };
 
 use bristlecone::{
-    Batch, Concrete, Durability, EntryKind, Error, Format, Native, ObjRef, Oid, Path, Repo, Tree,
+    Batch, Durability, EntryKind, Error, Format, Native, ObjRef, Oid, Path, PlainTree, Repo, Tree,
     core::{Change, ChangeTarget, Mode, NoSource},
     disk::{DiskBackend, DiskOptions, FormatTag},
     storage::RealStorage,
@@ -28,16 +28,16 @@ enum Node {
 
 impl Node {
     /// The same as a tree shows it, without modes.
-    fn concrete(&self) -> Concrete {
+    fn plain(&self) -> PlainTree {
         match self {
-            Self::Dir(_, entries) => concrete(entries),
-            Self::Value(_, bytes) => Concrete::Value(EntryKind::Value, bytes.clone()),
+            Self::Dir(_, entries) => plain(entries),
+            Self::Value(_, bytes) => PlainTree::Value(EntryKind::Value, bytes.clone()),
         }
     }
 }
 
-fn concrete(entries: &Entries) -> Concrete {
-    Concrete::Dir(entries.iter().map(|(step, node)| (step.clone(), node.concrete())).collect())
+fn plain(entries: &Entries) -> PlainTree {
+    PlainTree::Dir(entries.iter().map(|(step, node)| (step.clone(), node.plain())).collect())
 }
 
 fn get<'m>(entries: &'m Entries, path: &Path) -> Option<&'m Node> {
@@ -177,10 +177,10 @@ fn an_empty_directory_is_a_directory_without_entries() {
     }
     assert!(tree.contains_tree("only").unwrap() && !tree.is_empty().unwrap());
     assert_eq!((tree.stats().unwrap().dirs, tree.stats().unwrap().values), (5, 4));
-    assert_eq!(tree.to_concrete().unwrap(), concrete(&sample()));
+    assert_eq!(tree.to_plain().unwrap(), plain(&sample()));
     // What is bound anew as a plain value is what trees make: no empty directories, no modes.
     let mut plain = repo.tree();
-    plain.set_concrete("", &tree.to_concrete().unwrap()).unwrap();
+    plain.set_plain("", &tree.to_plain().unwrap()).unwrap();
     let usual = Node::Dir(Mode::USUAL, dir([("x", value(b"1")), ("y", value(b"2"))]));
     assert_eq!(
         plain.root().unwrap(),
@@ -259,14 +259,14 @@ struct Session {
     tree: Tree,
     model: Entries,
     /// Trees that this one goes on from and that nobody has written yet, the oldest first, with their roots.
-    behind: VecDeque<(Tree, Oid)>,
+    in_flight: VecDeque<(Tree, Oid)>,
 }
 
 impl Session {
     fn new(seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let model = Self::entries(&mut rng, 0);
-        Self { rng, tree: store(&Repo::memory(), &model), model, behind: VecDeque::new() }
+        Self { rng, tree: store(&Repo::memory(), &model), model, in_flight: VecDeque::new() }
     }
 
     /// A directory, and below it empty ones. The modes of directories with entries are usual: whether such a
@@ -295,7 +295,7 @@ impl Session {
         Path::from_steps(steps.iter().map(Vec::as_slice)).unwrap()
     }
 
-    /// One edit and one question, neither of which waits for trees that are behind.
+    /// One edit and one lookup, neither of which waits for commits in flight.
     fn operate(&mut self) {
         let path = self.path();
         let steps: Vec<&[u8]> = path.steps().collect();
@@ -321,30 +321,30 @@ impl Session {
         assert_eq!(self.tree.get(&asked).unwrap().as_deref(), bytes, "{asked}");
     }
 
-    fn write_behind(&mut self) {
-        while let Some((mut tree, root)) = self.behind.pop_front() {
+    fn write_in_flight(&mut self) {
+        while let Some((mut tree, root)) = self.in_flight.pop_front() {
             assert_eq!(tree.write().unwrap().oid(), root);
         }
     }
 
     /// Parts the tree in one that is to be written and one that goes on.
-    fn ahead(&mut self) {
-        if self.behind.len() == 2 {
-            let (mut tree, root) = self.behind.pop_front().unwrap();
+    fn fork(&mut self) {
+        if self.in_flight.len() == 2 {
+            let (mut tree, root) = self.in_flight.pop_front().unwrap();
             assert_eq!(tree.write().unwrap().oid(), root);
         }
-        self.behind.push_back((self.tree.ahead().unwrap(), root_of(&self.model)));
+        self.in_flight.push_back((self.tree.fork_for_commit().unwrap(), root_of(&self.model)));
     }
 
     fn check(&mut self) {
-        self.write_behind();
-        assert_eq!(self.tree.to_concrete().unwrap(), concrete(&self.model));
+        self.write_in_flight();
+        assert_eq!(self.tree.to_plain().unwrap(), plain(&self.model));
         assert_eq!(self.tree.is_empty().unwrap(), self.model.is_empty());
         let path = self.path();
         let below = self.tree.get_tree(&path).unwrap();
         let Some(Node::Dir(_, entries)) = get(&self.model, &path) else { return assert!(below.is_none()) };
         let below = below.unwrap();
-        assert_eq!(below.to_concrete().unwrap(), concrete(entries));
+        assert_eq!(below.to_plain().unwrap(), plain(entries));
         assert_eq!(below.root().unwrap(), root_of(entries).into());
         assert_eq!(below.is_empty().unwrap(), entries.is_empty());
         assert_eq!(self.tree.count(&path).unwrap(), entries.len() as u64);
@@ -352,7 +352,7 @@ impl Session {
 
     /// Copies a small directory with what is in it, empty directories and modes too.
     fn copy(&mut self) {
-        self.write_behind();
+        self.write_in_flight();
         let (from, to) = (self.path(), self.path());
         let Some(Node::Dir(_, entries)) = get(&self.model, &from).cloned() else { return };
         let tree = self.tree.get_tree(&from).unwrap().unwrap();
@@ -369,7 +369,7 @@ impl Session {
     }
 
     fn write(&mut self) {
-        self.write_behind();
+        self.write_in_flight();
         assert_eq!(self.tree.root().unwrap(), root_of(&self.model).into());
         assert_eq!(self.tree.write().unwrap().oid(), root_of(&self.model));
     }
@@ -385,7 +385,7 @@ fn edits_of_imported_trees_are_those_of_the_model() {
                     0 => session.check(),
                     1 => session.copy(),
                     2 => session.write(),
-                    3 | 4 => session.ahead(),
+                    3 | 4 => session.fork(),
                     _ => session.operate(),
                 }
             }

@@ -8,23 +8,23 @@ use bristlecone::{
     storage::{OpenMode, Storage, write_all_at},
 };
 use bristlecone_testkit::{
-    crash::{Run, State, Step, Workload},
+    crash::{CrashRun, CrashStep, RefValues, Workload},
     sim::{Policy, SimStorage},
 };
 
 use crate::engine::{DiskEngine, format_tag, tiny};
 
 /// A store of some segments, closed in an orderly way, and what its refs are after each commit.
-fn store() -> (SimStorage, Vec<State>) {
-    let commit = |bytes: usize| Step::Commit {
+fn store() -> (SimStorage, Vec<RefValues>) {
+    let commit = |bytes: usize| CrashStep::Commit {
         handle: 0,
         refs: vec!["main".to_owned()],
         sizes: vec![bytes],
         durability: Durability::Synced,
     };
-    let steps: Vec<Step> = [10, 900, 1500, 2000, 300, 700].map(commit).into();
+    let steps: Vec<CrashStep> = [10, 900, 1500, 2000, 300, 700].map(commit).into();
     let disk = SimStorage::new();
-    let run = Run::of(&DiskEngine::new(tiny()), disk.clone(), &Workload { name: "losses", steps }).unwrap();
+    let run = CrashRun::of(&DiskEngine::new(tiny()), disk.clone(), &Workload { name: "losses", steps }).unwrap();
     (disk, run.events.into_iter().map(|event| event.state).collect())
 }
 

@@ -1,6 +1,5 @@
 //! What the store promises, tested from the outside: one binary, a file per topic.
 
-mod ahead;
 mod conformance;
 mod copy;
 mod crash;
@@ -22,6 +21,7 @@ mod merge;
 mod model;
 mod nasty;
 mod order;
+mod pipelined;
 mod processes;
 mod ranges;
 #[cfg(feature = "git")]

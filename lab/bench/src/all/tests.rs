@@ -49,7 +49,9 @@ fn everything_is_measured_drawn_and_written() {
     let sizes = "--ncommits 3 --tree-add 40 --depth 2 --nreads 100 --quick --in-process --parallel-fibers 1,7";
     fs::create_dir(dir.path().join("stores")).unwrap();
     run(&args(&format!("{sizes} --dir {0}/stores {1}", dir.path().display(), files(dir.path()))), true).unwrap();
-    let names: Vec<String> = texts(&dir.path().join("out")).into_iter().map(|(name, _)| name).collect();
+    let mut names: Vec<String> = texts(&dir.path().join("out")).into_iter().map(|(name, _)| name).collect();
+    // Where Git is installed.
+    names.retain(|name| name != "beside.svg");
     assert_eq!(names, ["disk.svg", "git.svg", "memory.svg", "optimisations.svg", "results.md", "tasks.svg"]);
     let rows = json::rows(&dir.path().join("results.json")).unwrap();
     let of = |scenario: &str| rows.iter().filter(|row| row.scenario == scenario).count();
@@ -116,33 +118,28 @@ fn options_are_checked() {
     assert_eq!(args("").parallel_fibers, sweep::COUNTS);
     assert_eq!(args("--parallel-fibers 1,5").parallel_fibers, [1, 5]);
     assert!(Command::try_parse_from(["all", "--parallel-fibers", "0"]).is_err());
-    assert_eq!(relative(Path::new("docs/results.md"), Path::new("docs/results")), "results");
-    assert_eq!(relative(Path::new("README.md"), Path::new("docs/results")), "docs/results");
+    assert_eq!(relative(Path::new("docs/page.md"), Path::new("docs/results")), "results");
+    assert_eq!(relative(Path::new("README.md"), Path::new("lab/results")), "lab/results");
     assert_eq!(relative(Path::new("out/results.md"), Path::new("out")), ".");
 }
 
+/// The rows are no part of the repository, so that a checkout has pages and charts alone.
 #[test]
-fn the_pages_of_the_repository_are_made_of_its_results() {
+fn the_pages_of_the_repository_show_charts_that_are_there() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let page = fs::read_to_string(root.join("docs/results.md")).unwrap();
-    let rows = json::rows(&root.join("docs/results/results.json")).unwrap();
-    let charts = charts::draw(&rows);
-    let again = "make them again with `cone bench all --regen`";
-    for chart in &charts {
-        let file = fs::read_to_string(root.join("docs/results").join(chart.file)).unwrap_or_default();
-        assert!(file == chart.svg, "{} is not of these results: {again}", chart.file);
+    let mut shown = 0;
+    for (page, charts) in [("README.md", "lab/results/"), ("lab/results/README.md", "")] {
+        let text = fs::read_to_string(root.join(page)).unwrap();
+        let (_, section) = text.split_once(readme::BEGIN).unwrap_or_else(|| panic!("{page} has no section of results"));
+        let (section, _) = section.split_once(readme::END).unwrap_or_else(|| panic!("{page}: its section has no end"));
+        for link in section.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let Some(file) = link.strip_suffix(".svg") else { continue };
+            assert!(link.starts_with(charts), "{page} shows {file} from elsewhere");
+            let svg = fs::read_to_string(root.join("lab/results").join(link.trim_start_matches(charts)));
+            report::svg_tests::check(&svg.unwrap_or_else(|error| panic!("{page} shows {link}: {error}")));
+            shown += 1;
+        }
     }
-    let published = published::read(&root.join("docs/results/peers.csv")).unwrap();
-    let contents = |charts_at: &str, rows_at: &str| Contents {
-        rows: &rows,
-        charts: &charts,
-        published: &published,
-        charts_at: charts_at.into(),
-        rows_at: rows_at.into(),
-    };
-    let section = contents("results/", "results/results.json").page();
-    assert!(page.contains(&section), "docs/results.md is not of these results: {again}");
-    let readme = fs::read_to_string(root.join("README.md")).unwrap();
-    let summary = contents("docs/results/", "docs/results/results.json").summary("docs/results.md");
-    assert!(readme.contains(&summary), "README.md is not of these results: {again}");
+    assert!(shown > 5, "only {shown} charts are shown");
+    published::read(&root.join("lab/results/peers.csv")).unwrap();
 }

@@ -7,7 +7,7 @@ use bristlecone::{
     storage::{RealStorage, Storage},
 };
 use bristlecone_any::{AnyFormat, AnyRepo, Place};
-use bristlecone_git::transfer::{self, ExportOptions, ImportOptions, Repository, Store};
+use bristlecone_git::history::{self, ExportOptions, ImportOptions, Repository, StoreFormat};
 
 use super::job::{By, ImportJob};
 use crate::{BenchError, error::Result, measure::Run, rss::Sampler};
@@ -25,11 +25,11 @@ pub(super) fn import(job: &ImportJob) -> Result<Run> {
     let source = Repository::open(&job.source)?;
     let storage: Arc<dyn Storage> = Arc::new(RealStorage::new(&job.dest));
     let options = ImportOptions::default().scratch(storage);
-    let report = transfer::import(&source, store, backend, &options, &mut |_| {})?;
+    let report = history::import(&source, store, backend, &options, &mut |_| {})?;
     backend.flush()?;
     let seconds = started.elapsed().as_secs_f64();
     let peak = sampler.finish();
-    let wrong = report.lost.first().map(|lost| format!("the {} {} is missing", lost.kind, lost.oid));
+    let wrong = report.missing.first().map(|missing| format!("the {} {} is missing", missing.kind, missing.oid));
     let stats = backend.stats();
     Ok(Run {
         seconds,
@@ -48,10 +48,10 @@ pub(super) fn import(job: &ImportJob) -> Result<Run> {
 pub(super) fn export(store: &Path, algorithm: Algorithm, to: &Path) -> Result<()> {
     let repo = AnyRepo::open_read_only(Place::Disk(store.to_owned()))?;
     let options = ExportOptions::default().bare(true).algorithm(algorithm);
-    transfer::export(store_of(&repo)?, repo.backend(), to, &options, &mut |_| {})?;
+    history::export(store_of(&repo)?, repo.backend(), to, &options, &mut |_| {})?;
     Ok(())
 }
 
-fn store_of(repo: &AnyRepo) -> Result<Store> {
+fn store_of(repo: &AnyRepo) -> Result<StoreFormat> {
     repo.format().transfer_store().ok_or_else(|| BenchError::usage("this format holds no history of Git"))
 }

@@ -151,7 +151,7 @@ struct RecordedSnapshot {
 
 impl RecordedSnapshot {
     fn note(&self, object: &Object<'_>) {
-        let words = object.children() + (0..255).take_while(|index| object.aux(*index).is_some()).count();
+        let words = object.children() + (0..255).take_while(|index| object.metadata_word(*index).is_some()).count();
         let bytes = RECORD_HEADER_BYTES + 8 * words + object.body().len();
         self.recorder.read(object.location(), bytes as u64);
     }

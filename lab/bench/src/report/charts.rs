@@ -2,6 +2,7 @@
 
 use self::legend::{GIT, SPREAD_SAID, colour, legend, mark};
 use super::{
+    beside,
     row::Row,
     select::{COLUMNS, Kinds, column_name, is_tasks, operation, scenarios, suite_of, sweep_stem},
     svg::{Axis, Bar, Bars, Form, Group, Line, Lines, Mark, Panel},
@@ -29,6 +30,7 @@ pub(crate) fn draw(rows: &[Row]) -> Vec<Chart> {
     // Others do the short forms only.
     git.retain(|row| row.variant.is_empty() && !row.scenario.contains("-long-") && GIT.contains(&column_name(row)));
     let charts = [
+        (beside::FILE, beside::TITLE, beside::chart(rows)),
         ("memory.svg", "The tree suite in memory", rates(&memory, "The tree suite in memory", &COLUMNS[..1])),
         ("disk.svg", "The tree suite on disk", rates(&disk, "The tree suite on disk", &COLUMNS[1..])),
         ("git.svg", "The tree suite in Git repositories", rates(&git, "The tree suite in Git repositories", &GIT)),

@@ -3,10 +3,10 @@
 use std::fmt::Write;
 
 use super::{
+    beside,
     charts::Chart,
     published::{self, Figure},
     row::Row,
-    table::Table,
     views::sections,
 };
 
@@ -47,69 +47,28 @@ impl Contents<'_> {
         text
     }
 
-    /// Returns the section of the README: where, the charts, and the main tables, folded.
+    /// Returns the section of the README: ours beside others as a chart and a table, where it was measured, and where the
+    /// rest is.
     pub(crate) fn summary(&self, page_at: &str) -> String {
-        let tables = sections(self.rows);
-        let first = |start: &str| tables.iter().find(|table| table.title.starts_with(start));
+        let ours = || self.rows.iter().filter(|row| !row.backend.is_empty());
+        let (count, checked) = (ours().count(), ours().filter(|row| row.checked).count());
         let mut text = String::new();
-        let ours: Vec<&Row> = self.rows.iter().filter(|row| !row.backend.is_empty()).collect();
-        if !ours.is_empty() {
-            let checked = ours.iter().filter(|row| row.checked).count();
-            let _ = writeln!(
-                text,
-                "{}. Medians; contents and roots were checked and right in {checked} of {} rows.\n\
-                 [The results page]({page_at}) has every row, limits, details, and what others published.",
-                measured_in(&ours),
-                ours.len()
-            );
-        }
-        for chart in self.charts {
+        for chart in self.charts.iter().filter(|chart| chart.file == beside::FILE) {
             text += &self.chart(chart);
         }
-        for table in
-            ["Operations per second", "Each optimisation by itself", "Replay of a trace"].into_iter().filter_map(first)
-        {
-            // The charts stand for it until somebody wants the figures.
-            let folded = Table { folded: true, ..table.clone() };
-            let _ = write!(text, "\n{}", folded.markdown());
+        let table = beside::table(self.rows);
+        if !table.lines.is_empty() {
+            let _ = write!(text, "\n{}\n{}\n", table.markdown_lines(), beside::measured_on(self.rows));
         }
+        let _ = writeln!(
+            text,
+            "\nMedians; contents and roots were checked and right in {checked} of {count} rows. [The results page]({page_at}) has every row with its\n\
+             machine, the limits of that machine, and what others published."
+        );
         text
     }
 
     fn chart(&self, chart: &Chart) -> String {
         format!("\n![{}]({}{})\n", chart.title, self.charts_at, chart.file)
-    }
-}
-
-/// Returns the machines that rows were measured on, with the days; where there are several, with the number of their rows.
-fn measured_in(rows: &[&Row]) -> String {
-    let mut machines: Vec<(String, usize)> = Vec::new();
-    for row in rows {
-        let Row { cpu, cores, filesystem, kernel, date, .. } = row;
-        let machine = format!("{cpu}, {cores} cores, {filesystem}, Linux {kernel}; {date}");
-        match machines.iter_mut().find(|(known, _)| *known == machine) {
-            Some((_, count)) => *count += 1,
-            None => machines.push((machine, 1)),
-        }
-    }
-    let [(only, _)] = &machines[..] else {
-        let rows = |count: usize| if count == 1 { "1 row".to_owned() } else { format!("{count} rows") };
-        let machines = machines.iter().map(|(machine, count)| format!("{}: {machine}", rows(*count)));
-        return machines.collect::<Vec<_>>().join("\n");
-    };
-    only.clone()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_machine_is_named_with_its_rows() {
-        let row = |cpu: &str| Row { cpu: cpu.into(), cores: 2, backend: "disk".into(), ..Row::default() };
-        let (one, other) = (row("one"), row("other"));
-        assert_eq!(measured_in(&[&one, &one]), "one, 2 cores, , Linux ; ");
-        let both = measured_in(&[&one, &other, &one]);
-        assert_eq!(both, "2 rows: one, 2 cores, , Linux ; \n1 row: other, 2 cores, , Linux ; ");
     }
 }

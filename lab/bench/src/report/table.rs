@@ -45,10 +45,6 @@ impl Table {
     /// Returns the table as Markdown.
     #[must_use]
     pub fn markdown(&self) -> String {
-        let line = |cells: &[String]| {
-            let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|")).collect();
-            format!("| {} |\n", cells.join(" | "))
-        };
         let title = &self.title;
         let mut text =
             if self.folded { format!("<details><summary>{title}</summary>\n\n") } else { format!("### {title}\n\n") };
@@ -58,17 +54,23 @@ impl Table {
         if !self.notes.is_empty() {
             text.push('\n');
         }
-        text += &line(&self.heads);
-        let rules: Vec<String> =
-            (0..self.heads.len()).map(|column| if column == 0 { "---" } else { "---:" }.to_owned()).collect();
-        text += &line(&rules);
-        for cells in &self.lines {
-            text += &line(cells);
-        }
+        text += &self.markdown_lines();
         if self.folded {
             text += "\n</details>\n";
         }
         text
+    }
+
+    /// Returns the heads and lines as Markdown, without title and notes.
+    #[must_use]
+    pub fn markdown_lines(&self) -> String {
+        let line = |cells: &[String]| {
+            let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|")).collect();
+            format!("| {} |\n", cells.join(" | "))
+        };
+        let rules: Vec<String> =
+            (0..self.heads.len()).map(|column| if column == 0 { "---" } else { "---:" }.to_owned()).collect();
+        [&self.heads, &rules].into_iter().chain(&self.lines).map(|cells| line(cells)).collect()
     }
 }
 

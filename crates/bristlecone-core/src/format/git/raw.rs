@@ -162,14 +162,14 @@ pub(super) fn compare(one: &[u8], one_dir: bool, other: &[u8], other_dir: bool) 
 
 /// Whether entries follow each other as Git wants them, without duplicates.
 #[derive(Default)]
-pub(super) struct Order<'a> {
+pub(super) struct NameOrder<'a> {
     previous: Option<(&'a [u8], bool)>,
     // Files, each the beginning of the next one's name, whose names a directory may still bear further on: `a` in
     // `a`, `a-`, `a-b`, `a/`.
     open: SmallVec<[&'a [u8]; 4]>,
 }
 
-impl<'a> Order<'a> {
+impl<'a> NameOrder<'a> {
     /// Takes the next entry; the reason if it is out of place.
     #[inline]
     pub(super) fn next(&mut self, name: &'a [u8], dir: bool) -> Result<(), &'static str> {

@@ -8,12 +8,12 @@ use crate::{DecodeError, Oid, Signature, Zone};
 pub(super) type Header = (Vec<u8>, Vec<u8>);
 
 /// Reads the lines of a commit or tag, and what follows them.
-pub(super) struct Lines<'a> {
+pub(super) struct HeaderLines<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-impl<'a> Lines<'a> {
+impl<'a> HeaderLines<'a> {
     pub(super) const fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0 }
     }

@@ -6,27 +6,25 @@
 //! named as a whole directory. So if every object of a directory passes, the directory is the one that its entries make,
 //! and what versions of a directory share needs no second look.
 
+use alloc::vec::{self, Vec};
+
 use super::{
-    Native, bad,
+    Native, bad, contents,
     cursor::view,
     cut,
     node::{NodeView, Said},
 };
-use crate::{Checked, Format, FormatError, Kind, ObjRef, Object, Oid, Source, format::prefetch::Foreseen};
+use crate::{Checked, Format, FormatError, Kind, ObjRef, Object, Oid, Source, Task, format::prefetch::Foreseen};
 
 mod ahead;
+mod facts;
 mod seams;
 mod values;
 
-use self::ahead::Ahead;
-
-/// What a fact is about.
-const PAIR: u8 = 0;
-const WHOLE: u8 = 1;
-const PIECE: u8 = 2;
+use self::ahead::CheckTask;
 
 /// What is checked, with what is read ahead of that.
-type Read<'s, 'o, S> = Foreseen<'s, S, Ahead<'o>>;
+type CheckSource<'s, 'o, S> = Foreseen<'s, S, CheckTask<'o>>;
 
 /// Checks an object with what it names; `whole` if it stands for a whole directory or value.
 pub(super) fn check<S: Source>(
@@ -44,7 +42,7 @@ pub(super) fn check<S: Source>(
 
 fn check_object<'o, S: Source>(
     native: &Native,
-    source: &Read<'_, 'o, S>,
+    source: &CheckSource<'_, 'o, S>,
     object: &'o Object<'_>,
     whole: bool,
     checked: &mut Checked,
@@ -80,16 +78,10 @@ fn misfit(kind: Kind, oid: Oid, reason: &'static str) -> FormatError {
     FormatError::Misfit { kind, oid, reason }
 }
 
-/// Returns a number that two ids determine.
-fn place(one: &Oid, other: &Oid) -> u64 {
-    let word = |oid: &Oid| oid.as_bytes().first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
-    word(one) ^ word(other).rotate_left(21)
-}
-
 /// Checks a leaf: its weight, which values are in it, and that what it names is what it says.
 fn check_leaf<'o, S: Source>(
     native: &Native,
-    source: &Read<'_, 'o, S>,
+    source: &CheckSource<'_, 'o, S>,
     object: &'o Object<'_>,
     node: &NodeView<'_>,
     checked: &mut Checked,
@@ -132,14 +124,49 @@ fn check_weight(native: &Native, node: &NodeView<'_>, weight: u64) -> Result<(),
 
 /// Checks that the node at `dir` stands for a whole directory. That its pieces are sound is checked with them.
 fn check_dir<S: Source>(source: &S, dir: &ObjRef, checked: &mut Checked) -> Result<(), S::Error> {
-    let (place, fact) = (place(&dir.oid, &dir.oid), [&[WHOLE][..], dir.oid.as_bytes()]);
-    if checked.knows(place, &fact) {
+    if facts::with_dir(&dir.oid, |place, fact| checked.knows(place, fact)) {
         return Ok(());
     }
     let root = source.read(Kind::Node, dir)?;
     if view(&root)?.level > 0 {
         seams::check_root(source, &root, |kind, reason| misfit(kind, dir.oid, reason))?;
-        checked.learn(place, &fact);
+        facts::with_dir(&dir.oid, |place, fact| checked.learn(place, fact));
     }
     Ok(())
+}
+
+impl Task for CheckTask<'_> {
+    type Below = vec::IntoIter<Self>;
+
+    fn try_out<S: Source>(&self, source: &S) -> Result<Self::Below, S::Error> {
+        let mut below = Vec::new();
+        match self {
+            Self::Value { kind, at } => _ = source.read(*kind, at)?,
+            Self::Dir { at } => {
+                let root = source.read(Kind::Node, at)?;
+                below.extend(seams::edges(&view(&root)?).map(|(level, end)| Self::Edge { root: *at, level, end }));
+            }
+            Self::Edge { root, level, end } => {
+                let root = source.read(Kind::Node, root)?;
+                seams::edge(source, &root, *level, *end)?;
+            }
+            Self::Pair { above, index } => seams::read_pair(source, above, *index)?,
+            Self::Piece { at, level: 0, .. } => _ = source.read(Kind::Contents, at)?,
+            Self::Piece { at, level, ended } => {
+                let object = source.read(Kind::Pieces, at)?;
+                let list = contents::list(&object)?;
+                if let Some((index, (_, oid))) = list.pieces.iter().enumerate().next_back()
+                    && *ended
+                    && list.level < *level
+                {
+                    below.push(Self::Piece {
+                        at: ObjRef::new(*oid, object.child(index)),
+                        level: list.level,
+                        ended: true,
+                    });
+                }
+            }
+        }
+        Ok(below.into_iter())
+    }
 }

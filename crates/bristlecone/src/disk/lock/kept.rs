@@ -39,7 +39,7 @@ const KEPT: u8 = 2;
 
 /// A file whose lock is kept. One thread of the process uses it at a time.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct KeptLock {
     file: Arc<dyn StorageFile>,
     origin: Origin,
     state: AtomicU8,
@@ -48,7 +48,7 @@ pub(super) struct Kept {
     worker: Worker<Self, 1>,
 }
 
-impl Kept {
+impl KeptLock {
     pub(super) fn new(file: Arc<dyn StorageFile>) -> Arc<Self> {
         let pause = Duration::from_millis(KEPT_MS);
         let worker = Worker::new("cone-lock", true, [pause], |kept: &Self, _| kept.look());
@@ -116,7 +116,7 @@ impl Kept {
     }
 }
 
-impl Drop for Kept {
+impl Drop for KeptLock {
     fn drop(&mut self) {
         // A forked child has a copy of the handle, and the lock is not its own.
         if self.origin.is_here() {

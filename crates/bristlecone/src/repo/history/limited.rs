@@ -20,11 +20,14 @@ use smallvec::SmallVec;
 
 use super::{
     LogEntry, LogOptions, LogOrder,
-    graph::{Graph, OidMap, OidSet},
-    log::LOOK_AHEAD_MAX,
+    graph::{CommitGraph, LOOK_AHEAD_MAX},
     watch::Watch,
 };
-use crate::{Result, store::Store};
+use crate::{
+    Result,
+    oid_map::{OidMap, OidSet},
+    store::StoreView,
+};
 
 /// So many commits are still taken once all that wait are left out and none is newer than the last one listed.
 const BEYOND: u32 = 5;
@@ -32,17 +35,17 @@ const BEYOND: u32 = 5;
 /// The commits of a log, all known.
 #[derive(Debug)]
 pub(super) struct Limited<F: Format> {
-    walk: Walk<F>,
+    walk: LimitedWalk<F>,
     listed: VecDeque<Oid>,
 }
 
 impl<F: Format> Limited<F> {
-    pub(super) fn new(store: Arc<Store<F>>, heads: &[ObjRef], options: LogOptions) -> Result<Self> {
+    pub(super) fn new(store: Arc<StoreView<F>>, heads: &[ObjRef], options: LogOptions) -> Result<Self> {
         let order = options.order;
         let exclude = store.commit_refs(&options.exclude);
         let watch = Watch::over(&store, &options.paths);
-        let mut walk = Walk {
-            graph: Graph::new(store).beside(watch.as_ref()),
+        let mut walk = LimitedWalk {
+            graph: CommitGraph::new(store).beside(watch.as_ref()),
             watch,
             first_parent: options.first_parent,
             since: options.since.unwrap_or(i64::MIN),
@@ -50,21 +53,21 @@ impl<F: Format> Limited<F> {
             met: OidMap::default(),
             named: exclude.iter().map(|at| at.oid).collect(),
             excluded: exclude.iter().map(|at| at.oid).collect(),
-            queue: Queue::default(),
+            queue: DateQueue::default(),
         };
         walk.start(heads, &exclude, options.heads_before)?;
         let mut listed = walk.limit()?;
         match order {
             LogOrder::Date => {}
-            LogOrder::Topological => listed = walk.sort(&listed, Lines::default()),
-            LogOrder::TopologicalByDate => listed = walk.sort(&listed, Queue::default()),
+            LogOrder::Topological => listed = walk.sort(&listed, LineQueue::default()),
+            LogOrder::TopologicalByDate => listed = walk.sort(&listed, DateQueue::default()),
         }
         Ok(Self { walk, listed: listed.into() })
     }
 
     pub(super) fn next(&mut self) -> Result<Option<LogEntry>> {
         while let Some(oid) = self.listed.pop_front() {
-            let Walk { graph, met, excluded, .. } = &mut self.walk;
+            let LimitedWalk { graph, met, excluded, .. } = &mut self.walk;
             let is_listed = |oid: &Oid| !met[oid].same && !excluded.contains(oid);
             if is_listed(&oid) {
                 let others = self.listed.iter().take(LOOK_AHEAD_MAX).filter(|oid| is_listed(oid));
@@ -92,8 +95,8 @@ struct Met {
 }
 
 #[derive(Debug)]
-struct Walk<F: Format> {
-    graph: Graph<F>,
+struct LimitedWalk<F: Format> {
+    graph: CommitGraph<F>,
     watch: Option<Watch<F>>,
     first_parent: bool,
     since: i64,
@@ -102,10 +105,10 @@ struct Walk<F: Format> {
     // What the caller named to be left out, and what is known to be.
     named: OidSet,
     excluded: OidSet,
-    queue: Queue,
+    queue: DateQueue,
 }
 
-impl<F: Format> Walk<F> {
+impl<F: Format> LimitedWalk<F> {
     /// Reads what the caller named, and leaves out what that says at once.
     fn start(&mut self, heads: &[ObjRef], exclude: &[ObjRef], heads_before: usize) -> Result<()> {
         let (before, after) = heads.split_at(heads_before.min(heads.len()));
@@ -309,9 +312,9 @@ trait Ready {
 
 /// By date, newest first; those of one second in the order in which they came.
 #[derive(Debug, Default)]
-struct Queue(BinaryHeap<(i64, Reverse<u64>, Oid)>, u64);
+struct DateQueue(BinaryHeap<(i64, Reverse<u64>, Oid)>, u64);
 
-impl Queue {
+impl DateQueue {
     fn take_dated(&mut self) -> Option<(i64, Oid)> {
         self.0.pop().map(|(seconds, _, oid)| (seconds, oid))
     }
@@ -321,7 +324,7 @@ impl Queue {
     }
 }
 
-impl Ready for Queue {
+impl Ready for DateQueue {
     fn begin(&mut self, tips: Vec<(i64, Oid)>) {
         tips.into_iter().for_each(|(seconds, oid)| self.put(seconds, oid));
     }
@@ -338,9 +341,9 @@ impl Ready for Queue {
 
 /// Lines of history one after another: what came last is next.
 #[derive(Debug, Default)]
-struct Lines(Vec<Oid>);
+struct LineQueue(Vec<Oid>);
 
-impl Ready for Lines {
+impl Ready for LineQueue {
     fn begin(&mut self, tips: Vec<(i64, Oid)>) {
         self.0.extend(tips.into_iter().rev().map(|(_, oid)| oid));
     }

@@ -1,66 +1,59 @@
-//! The log: which commits belong to it, and with which parents history goes on.
+//! The log, in whichever way its commits are found.
 
-use std::{
-    cmp::Reverse,
-    collections::{BTreeMap, BinaryHeap},
-    sync::Arc,
-};
+use std::sync::Arc;
 
-use bristlecone_core::{AHEAD_OBJECTS_MAX, Format, ObjRef, Oid, native::Native};
+use bristlecone_core::{Format, ObjRef, native::Native};
 
 use super::{
     LogEntry, LogOptions, LogOrder,
-    graph::{Graph, Node, OidMap, OidSet},
+    graph::CommitGraph,
+    lazy::LazyWalk,
     limited::Limited,
     order::{ByDate, Topological},
-    watch::Watch,
 };
-use crate::{Result, store::Store};
-
-/// So many parents of commits that wait are looked through when one must be read.
-pub(super) const LOOK_AHEAD_MAX: usize = 4 * AHEAD_OBJECTS_MAX;
+use crate::{Result, store::StoreView};
 
 /// The commits of a log, loaded as they are asked for.
 #[derive(Debug)]
 pub struct Log<F: Format = Native> {
-    store: Arc<Store<F>>,
-    state: State<F>,
+    store: Arc<StoreView<F>>,
+    state: LogState<F>,
     // How many may still be given.
     left: usize,
 }
 
 #[derive(Debug)]
-enum State<F: Format> {
+enum LogState<F: Format> {
     Start(Vec<ObjRef>, LogOptions),
-    Date(Box<Walk<F>>, ByDate),
-    Topological(Box<Walk<F>>, Topological),
+    Date(Box<LazyWalk<F>>, ByDate),
+    Topological(Box<LazyWalk<F>>, Topological),
     Limited(Box<Limited<F>>),
     Done,
 }
 
 impl<F: Format> Log<F> {
-    pub(super) fn new(store: Arc<Store<F>>, heads: Vec<ObjRef>, options: LogOptions) -> Self {
+    pub(super) fn new(store: Arc<StoreView<F>>, heads: Vec<ObjRef>, options: LogOptions) -> Self {
         let left = options.limit.unwrap_or(usize::MAX);
-        Self { store, left, state: State::Start(heads, options) }
+        Self { store, left, state: LogState::Start(heads, options) }
     }
 
     fn advance(&mut self) -> Result<Option<LogEntry>> {
-        if let State::Start(heads, options) = &mut self.state {
+        if let LogState::Start(heads, options) = &mut self.state {
             let (heads, options) = (std::mem::take(heads), std::mem::take(options));
-            self.state = State::start(&self.store, &heads, options)?;
+            self.state = LogState::start(&self.store, &heads, options)?;
         }
         match &mut self.state {
-            State::Date(walk, order) => order.next(walk),
-            State::Topological(walk, order) => order.next(walk),
-            State::Limited(limited) => limited.next(),
-            State::Start(..) | State::Done => Ok(None),
+            LogState::Date(walk, order) => order.next(walk),
+            LogState::Topological(walk, order) => order.next(walk),
+            LogState::Limited(limited) => limited.next(),
+            LogState::Start(..) | LogState::Done => Ok(None),
         }
     }
 }
 
-impl<F: Format> State<F> {
-    fn start(store: &Arc<Store<F>>, heads: &[ObjRef], options: LogOptions) -> Result<Self> {
-        let numbered = Graph::new(store.clone()).numbered();
+impl<F: Format> LogState<F> {
+    fn start(store: &Arc<StoreView<F>>, heads: &[ObjRef], options: LogOptions) -> Result<Self> {
+        let numbered = CommitGraph::new(store.clone()).numbered();
         let limited = match options.order {
             _ if !options.exclude.is_empty() && (!options.paths.is_empty() || !numbered) => true,
             LogOrder::Date => false,
@@ -73,7 +66,7 @@ impl<F: Format> State<F> {
             return Ok(Self::Limited(Box::new(Limited::new(store.clone(), heads, options)?)));
         }
         let order = options.order;
-        let mut walk = Box::new(Walk::new(store.clone(), options));
+        let mut walk = Box::new(LazyWalk::new(store.clone(), options));
         let heads = walk.heads(heads)?;
         Ok(match order {
             LogOrder::Date => {
@@ -98,229 +91,8 @@ impl<F: Format> Iterator for Log<F> {
         self.left -= 1;
         let next = self.advance();
         if !matches!(next, Ok(Some(_))) {
-            self.state = State::Done;
+            self.state = LogState::Done;
         }
         next.transpose()
-    }
-}
-
-/// The history that a log sees: commits that are left out are gone, parents that do not matter too.
-#[derive(Debug)]
-pub(super) struct Walk<F: Format> {
-    graph: Graph<F>,
-    excluded: Excluded,
-    watch: Option<Watch<F>>,
-    first_parent: bool,
-    since: i64,
-    until: i64,
-    loaded: OidMap<Loaded>,
-    // Those of them that were not expanded, newest first, in the order in which they were loaded.
-    waiting: BTreeMap<(Reverse<i64>, u64), Oid>,
-    count: u64,
-    seen: OidSet,
-}
-
-#[derive(Debug)]
-struct Loaded {
-    entry: LogEntry,
-    number: u64,
-    // Of the history as the log sees it; set by `expand`.
-    parents: Vec<Oid>,
-    shown: bool,
-}
-
-impl Loaded {
-    /// Its place among those that wait.
-    const fn place(&self) -> (Reverse<i64>, u64) {
-        (Reverse(self.entry.commit.committer.seconds), self.number)
-    }
-}
-
-impl<F: Format> Walk<F> {
-    fn new(store: Arc<Store<F>>, options: LogOptions) -> Self {
-        let watch = Watch::over(&store, &options.paths);
-        Self {
-            excluded: Excluded { start: store.commit_refs(&options.exclude), ..Excluded::default() },
-            graph: Graph::new(store).beside(watch.as_ref()),
-            watch,
-            first_parent: options.first_parent,
-            since: options.since.unwrap_or(i64::MIN),
-            until: options.until.unwrap_or(i64::MAX),
-            loaded: OidMap::default(),
-            waiting: BTreeMap::new(),
-            count: 0,
-            seen: OidSet::default(),
-        }
-    }
-
-    /// Returns those heads that are not left out, newest first, each once.
-    fn heads(&mut self, heads: &[ObjRef]) -> Result<Vec<Oid>> {
-        let mut kept = Vec::new();
-        for (index, at) in heads.iter().enumerate() {
-            self.graph.look_ahead(at, heads[index..].iter().copied())?;
-            if self.load(at)? || !self.discover(&at.oid) {
-                continue;
-            }
-            kept.push(at.oid);
-        }
-        kept.sort_by_key(|oid| Reverse(self.seconds(oid)));
-        Ok(kept)
-    }
-
-    /// Whether a commit is met for the first time.
-    pub(super) fn discover(&mut self, oid: &Oid) -> bool {
-        self.seen.insert(*oid)
-    }
-
-    pub(super) fn seconds(&self, oid: &Oid) -> i64 {
-        self.loaded[oid].entry.commit.committer.seconds
-    }
-
-    pub(super) fn generation(&self, oid: &Oid) -> u64 {
-        self.loaded[oid].entry.number()
-    }
-
-    /// Returns the parents that `expand` found.
-    pub(super) fn parents(&self, oid: &Oid) -> &[Oid] {
-        &self.loaded[oid].parents
-    }
-
-    /// Takes a commit out of the walk; `None` if the log does not list it.
-    pub(super) fn take(&mut self, oid: &Oid) -> Option<LogEntry> {
-        self.forget(oid).filter(|loaded| loaded.shown).map(|loaded| loaded.entry)
-    }
-
-    fn forget(&mut self, oid: &Oid) -> Option<Loaded> {
-        let loaded = self.loaded.remove(oid)?;
-        self.waiting.remove(&loaded.place());
-        Some(loaded)
-    }
-
-    /// Loads a commit; returns whether it is left out.
-    fn load(&mut self, at: &ObjRef) -> Result<bool> {
-        if !self.loaded.contains_key(&at.oid) {
-            let entry = self.graph.read(at)?;
-            self.count += 1;
-            let loaded = Loaded { entry, number: self.count, parents: Vec::new(), shown: true };
-            self.waiting.insert(loaded.place(), at.oid);
-            self.loaded.insert(at.oid, loaded);
-        }
-        self.excluded.contains(&mut self.graph, &at.oid, self.loaded[&at.oid].entry.number())
-    }
-
-    /// Finds out which parents of a commit the walk goes on with, loading them, and whether the log lists it.
-    pub(super) fn expand(&mut self, oid: &Oid) -> Result<()> {
-        let commit = &self.loaded[oid].entry.commit;
-        let seconds = commit.committer.seconds;
-        self.waiting.remove(&self.loaded[oid].place());
-        if seconds < self.since {
-            // What lies before an older commit is not looked at.
-            self.loaded.entry(*oid).and_modify(|loaded| loaded.shown = false);
-            return Ok(());
-        }
-        let (root, mut parents) = (commit.tree, self.graph.parents(oid, commit)?.to_vec());
-        if self.first_parent {
-            parents.truncate(1);
-        }
-        if let Some(watch) = &self.watch {
-            watch.expect(self.first_parent, || {
-                let waiting = self.waiting.values().take(AHEAD_OBJECTS_MAX);
-                let loaded = [oid].into_iter().chain(waiting).filter_map(|oid| self.loaded.get(oid));
-                loaded.map(|loaded| loaded.entry.id.into()).collect::<Vec<_>>()
-            });
-        }
-        self.look_ahead(&parents)?;
-        let mut all = Vec::with_capacity(parents.len());
-        for parent in &parents {
-            let new = !self.loaded.contains_key(&parent.oid);
-            all.push(Parent { oid: parent.oid, excluded: self.load(parent)?, new });
-        }
-        let (mut kept, shown) = match self.watch.take() {
-            Some(mut watch) => {
-                let simplified = self.simplify(&mut watch, &root.into(), &all);
-                self.watch = Some(watch);
-                simplified?
-            }
-            None => (all.clone(), true),
-        };
-        // One that was met before and is loaded anew was given already.
-        kept.retain(|parent| !(parent.excluded || parent.new && self.seen.contains(&parent.oid)));
-        let kept: Vec<Oid> = kept.iter().map(|parent| parent.oid).collect();
-        for parent in all.iter().filter(|parent| parent.new && !kept.contains(&parent.oid)) {
-            self.forget(&parent.oid);
-        }
-        let loaded = self.loaded.get_mut(oid).expect("a commit is loaded before it is expanded");
-        (loaded.parents, loaded.shown) = (kept, shown && seconds <= self.until);
-        Ok(())
-    }
-
-    /// Reads those parents of a commit that are not there, with those of other commits that wait to be expanded.
-    fn look_ahead(&mut self, parents: &[ObjRef]) -> Result<()> {
-        let Self { graph, loaded, seen, waiting, since, .. } = self;
-        let Some(first) = parents.iter().find(|at| !loaded.contains_key(&at.oid)) else { return Ok(()) };
-        if !graph.looks_ahead(first) {
-            return Ok(());
-        }
-        let mut others = parents.to_vec();
-        for ((Reverse(seconds), _), oid) in waiting.iter().take(LOOK_AHEAD_MAX) {
-            if let Some(waits) = loaded.get(oid).filter(|_| *seconds >= *since) {
-                let followed = if self.first_parent { 1 } else { usize::MAX };
-                others.extend(graph.parents(oid, &waits.entry.commit)?.into_iter().take(followed));
-            }
-        }
-        let others = others.into_iter().filter(|at| !loaded.contains_key(&at.oid) && !seen.contains(&at.oid));
-        graph.look_ahead(first, others)
-    }
-
-    /// Simplifies a commit: a parent that has the same at the path stands for all.
-    fn simplify(&mut self, watch: &mut Watch<F>, root: &ObjRef, parents: &[Parent]) -> Result<(Vec<Parent>, bool)> {
-        if parents.is_empty() {
-            return Ok((Vec::new(), watch.is_there(root)?));
-        }
-        for parent in parents {
-            if watch.same(root, &self.loaded[&parent.oid].entry.commit.tree.into())? {
-                return Ok((vec![*parent], false));
-            }
-        }
-        Ok((parents.to_vec(), true))
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Parent {
-    oid: Oid,
-    excluded: bool,
-    // Loaded for this commit.
-    new: bool,
-}
-
-/// The commits that are left out, found as far down as is asked for.
-#[derive(Debug, Default)]
-struct Excluded {
-    start: Vec<ObjRef>,
-    seen: OidSet,
-    queue: BinaryHeap<Node>,
-}
-
-impl Excluded {
-    /// Whether a commit with this generation number is left out: once everything above it was looked at, all
-    /// children of it were.
-    fn contains<F: Format>(&mut self, graph: &mut Graph<F>, oid: &Oid, generation: u64) -> Result<bool> {
-        for at in std::mem::take(&mut self.start) {
-            self.add(graph, &at)?;
-        }
-        while self.queue.peek().is_some_and(|node| node.generation > generation) {
-            for parent in self.queue.pop().map(|node| node.parents).unwrap_or_default() {
-                self.add(graph, &parent)?;
-            }
-        }
-        Ok(self.seen.contains(oid))
-    }
-
-    fn add<F: Format>(&mut self, graph: &mut Graph<F>, at: &ObjRef) -> Result<()> {
-        if self.seen.insert(at.oid) {
-            self.queue.push(graph.node(at)?);
-        }
-        Ok(())
     }
 }

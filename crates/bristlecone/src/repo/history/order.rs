@@ -7,8 +7,8 @@ use std::{
 
 use bristlecone_core::{Format, Oid};
 
-use super::{LogEntry, graph::OidMap, log::Walk};
-use crate::Result;
+use super::{LogEntry, lazy::LazyWalk};
+use crate::{Result, oid_map::OidMap};
 
 /// By date, newest first; those of one second in the order in which they were met.
 #[derive(Debug, Default)]
@@ -18,18 +18,18 @@ pub(super) struct ByDate {
 }
 
 impl ByDate {
-    pub(super) fn new<F: Format>(walk: &mut Walk<F>, heads: Vec<Oid>) -> Result<Self> {
+    pub(super) fn new<F: Format>(walk: &mut LazyWalk<F>, heads: Vec<Oid>) -> Result<Self> {
         let mut order = Self::default();
         heads.into_iter().for_each(|oid| order.push(walk, oid));
         Ok(order)
     }
 
-    fn push<F: Format>(&mut self, walk: &Walk<F>, oid: Oid) {
+    fn push<F: Format>(&mut self, walk: &LazyWalk<F>, oid: Oid) {
         self.met += 1;
         self.queue.push((walk.seconds(&oid), Reverse(self.met), oid));
     }
 
-    pub(super) fn next<F: Format>(&mut self, walk: &mut Walk<F>) -> Result<Option<LogEntry>> {
+    pub(super) fn next<F: Format>(&mut self, walk: &mut LazyWalk<F>) -> Result<Option<LogEntry>> {
         while let Some((_, _, oid)) = self.queue.pop() {
             walk.expand(&oid)?;
             for index in 0..walk.parents(&oid).len() {
@@ -59,7 +59,7 @@ pub(super) struct Topological {
 }
 
 impl Topological {
-    pub(super) fn new<F: Format>(walk: &mut Walk<F>, heads: Vec<Oid>) -> Result<Self> {
+    pub(super) fn new<F: Format>(walk: &mut LazyWalk<F>, heads: Vec<Oid>) -> Result<Self> {
         let mut order = Self { ready: Vec::new(), uncounted: BinaryHeap::new(), children: HashMap::default() };
         for oid in &heads {
             order.uncounted.push((walk.generation(oid), *oid));
@@ -73,14 +73,14 @@ impl Topological {
     }
 
     /// Counts the children that commits above this generation are.
-    fn count_above<F: Format>(&mut self, walk: &mut Walk<F>, generation: u64) -> Result<()> {
+    fn count_above<F: Format>(&mut self, walk: &mut LazyWalk<F>, generation: u64) -> Result<()> {
         while self.uncounted.peek().is_some_and(|(above, _)| *above > generation) {
             self.count_one(walk)?;
         }
         Ok(())
     }
 
-    fn count_one<F: Format>(&mut self, walk: &mut Walk<F>) -> Result<()> {
+    fn count_one<F: Format>(&mut self, walk: &mut LazyWalk<F>) -> Result<()> {
         let Some((_, oid)) = self.uncounted.pop() else { return Ok(()) };
         walk.expand(&oid)?;
         for index in 0..walk.parents(&oid).len() {
@@ -93,7 +93,7 @@ impl Topological {
         Ok(())
     }
 
-    pub(super) fn next<F: Format>(&mut self, walk: &mut Walk<F>) -> Result<Option<LogEntry>> {
+    pub(super) fn next<F: Format>(&mut self, walk: &mut LazyWalk<F>) -> Result<Option<LogEntry>> {
         while let Some(oid) = self.ready.pop() {
             // Its own parents are known once it was counted itself.
             self.count_above(walk, walk.generation(&oid) - 1)?;

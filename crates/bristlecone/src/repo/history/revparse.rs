@@ -4,7 +4,7 @@ use bristlecone_core::{CommitId, Format, Kind, ObjRef, Oid, to_hex};
 
 use super::{
     super::{HEAD, Repo, check_ref_name},
-    Graph,
+    CommitGraph,
 };
 use crate::{Error, Result};
 
@@ -100,7 +100,7 @@ impl<F: Format> Repo<F> {
         if number == 0 {
             return Ok(Some(at));
         }
-        let mut graph = Graph::new(self.now());
+        let mut graph = CommitGraph::new(self.now());
         Ok(graph.parents(&at.oid(), &commit)?.get(number as usize - 1).map(|&parent| self.shared.commit_id(parent)))
     }
 }

@@ -17,16 +17,16 @@ const NOTES: usize = 64;
 const PATH_BYTES: usize = 512;
 
 /// What the handler notes: a signal handler may neither allocate nor lock.
-struct Notes {
+struct HandlerNotes {
     count: AtomicUsize,
     lengths: [AtomicIsize; NOTES],
     paths: [UnsafeCell<[u8; PATH_BYTES]>; NOTES],
 }
 
 // SAFETY: each path is written by one call of the handler alone, and read when the thread that made the call has ended.
-unsafe impl Sync for Notes {}
+unsafe impl Sync for HandlerNotes {}
 
-static NOTED: Notes = Notes {
+static NOTED: HandlerNotes = HandlerNotes {
     count: AtomicUsize::new(0),
     lengths: [const { AtomicIsize::new(-1) }; NOTES],
     paths: [const { UnsafeCell::new([0; PATH_BYTES]) }; NOTES],

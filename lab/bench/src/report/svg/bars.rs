@@ -10,6 +10,8 @@ use super::{
 pub(crate) enum Form {
     /// Bars from zero on a linear axis, of which each group has its own.
     Linear,
+    /// Bars from zero, each label's on a scale of its own, without an axis.
+    EachOwn,
     /// Points on an axis of decades around 1, for multiples.
     Ratios,
 }
@@ -92,14 +94,15 @@ impl Bars {
                 svg.text(MARGIN, y + 16.0, Anchor::Start, "sub", &group.title);
                 y += HEAD;
             }
-            let scale = self.scale(group);
+            let scale = self.scale(&group.bars);
             let bottom = y + group.height();
             columns.iter().for_each(|column| self.frame(&mut svg, column, &scale, (y, bottom)));
             for bar in &group.bars {
-                self.bar(&mut svg, bar, &columns, &scale, y);
+                let own = self.scale(std::slice::from_ref(bar));
+                self.bar(&mut svg, bar, &columns, if self.form == Form::EachOwn { &own } else { &scale }, y);
                 y += bar.height() + GAP;
             }
-            y = bottom + FOOT;
+            y = if self.form == Form::EachOwn { bottom } else { bottom + FOOT };
         }
         svg.text(f64::midpoint(columns[0].left, WIDTH - MARGIN), y + 12.0, Anchor::Middle, "soft", &self.axis);
         svg.finish(y + 24.0)
@@ -117,11 +120,11 @@ impl Bars {
         self.bars().flat_map(|bar| bar.columns.iter().flatten())
     }
 
-    fn scale(&self, group: &Group) -> Scale {
-        let marks = group.bars.iter().flat_map(|bar| bar.columns.iter().flatten());
+    fn scale(&self, bars: &[Bar]) -> Scale {
+        let marks = bars.iter().flat_map(|bar| bar.columns.iter().flatten());
         let values = marks.flat_map(|mark| [mark.value, mark.spread.0, mark.spread.1]);
         match self.form {
-            Form::Linear => Scale::of_bars(values),
+            Form::Linear | Form::EachOwn => Scale::of_bars(values),
             Form::Ratios => Scale::of_ratios(values),
         }
     }
@@ -144,7 +147,8 @@ impl Bars {
     /// Draws the grid and the ticks of a column.
     fn frame(&self, svg: &mut Svg, column: &Column, scale: &Scale, (top, bottom): (f64, f64)) {
         let mut free = f64::NEG_INFINITY;
-        for tick in scale.ticks() {
+        let ticks = if self.form == Form::EachOwn { Vec::new() } else { scale.ticks() };
+        for tick in ticks {
             let (x, text) = (column.at(scale, tick), cut((self.tick)(tick), FIGURE_MAX));
             svg.line((x, top), (x, bottom), "grid");
             let half = text_width(&text, TEXT) / 2.0;
@@ -160,7 +164,7 @@ impl Bars {
     /// Returns the value that others are seen against.
     const fn origin(&self) -> f64 {
         match self.form {
-            Form::Linear => 0.0,
+            Form::Linear | Form::EachOwn => 0.0,
             Form::Ratios => 1.0,
         }
     }
@@ -173,7 +177,7 @@ impl Bars {
                 let middle = y + THICK / 2.0;
                 let (low, high) = (column.at(scale, mark.spread.0), column.at(scale, mark.spread.1));
                 match self.form {
-                    Form::Linear => svg.rect(column.left, y, x - column.left, THICK, mark.colour),
+                    Form::Linear | Form::EachOwn => svg.rect(column.left, y, x - column.left, THICK, mark.colour),
                     Form::Ratios => svg.mark((x, middle), mark.colour),
                 }
                 if high - low >= SPREAD_MIN {

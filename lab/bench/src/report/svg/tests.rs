@@ -98,7 +98,7 @@ fn lines(points: &[(f64, f64)], axis: impl Fn(&str, Tick) -> Axis) -> String {
 
 #[test]
 fn charts_are_well_formed_and_the_same_each_time() {
-    for form in [Form::Linear, Form::Ratios] {
+    for form in [Form::Linear, Form::EachOwn, Form::Ratios] {
         let values = [0.14, 1.0, 152.3, 3.2e6];
         let svg = bars(&values, form);
         check(&svg);
@@ -153,7 +153,7 @@ fn strange_figures_do_not_break_a_chart() {
     check(&bars(&[], Form::Linear));
     check(&lines(&[], Axis::log));
     for value in strange {
-        for form in [Form::Linear, Form::Ratios] {
+        for form in [Form::Linear, Form::EachOwn, Form::Ratios] {
             check(&bars(&[value, 5.0], form));
         }
         for axis in [Axis::linear, Axis::log] {

@@ -2,7 +2,7 @@
 
 use super::{
     super::contents::{self, List, WHOLE_BYTES_MAX, kind_of},
-    PIECE, Read, ahead, broken, misfit, place,
+    CheckSource, ahead, broken, facts, misfit,
 };
 use crate::{Checked, FormatError, Kind, ObjRef, Object, Oid, Source};
 
@@ -48,7 +48,7 @@ fn check_whole(list: &List, wrong: impl Fn(&'static str) -> FormatError) -> Resu
 /// Checks a list with the pieces or lists that it names. Whether the last of them may end where it does is checked with the
 /// list above, unless this is a whole value.
 pub(super) fn check<S: Source>(
-    source: &Read<'_, '_, S>,
+    source: &CheckSource<'_, '_, S>,
     object: &Object<'_>,
     whole: bool,
     checked: &mut Checked,
@@ -62,20 +62,14 @@ pub(super) fn check<S: Source>(
         if index < last && contents::ends_list(index + 1, oid) {
             return Err(broken(Kind::Pieces, "it goes on beyond the end of a list").into());
         }
-        let known = with_piece(&list, index, |place, fact| checked.knows(place, fact));
+        let known = facts::with_piece(&list, index, |place, fact| checked.knows(place, fact));
         if !known {
             source.expect_once(|| ahead::of_list(object, &list, index, checked));
             check_child(source, &list, &ObjRef::new(*oid, object.child(index)), *bytes, index < last)?;
-            with_piece(&list, index, |place, fact| checked.learn(place, fact));
+            facts::with_piece(&list, index, |place, fact| checked.learn(place, fact));
         }
     }
     Ok(())
-}
-
-/// Calls `with` with the fact that what a list names is sound.
-pub(super) fn with_piece<T>(list: &List, index: usize, with: impl FnOnce(u64, &[&[u8]]) -> T) -> T {
-    let ((bytes, oid), more) = (&list.pieces[index], index + 1 < list.pieces.len());
-    with(place(oid, oid), &[&[PIECE, list.level, u8::from(more)], &bytes.to_le_bytes(), oid.as_bytes()])
 }
 
 /// Checks what a list names: a piece of so many bytes, or a list of pieces with so many together; `ended` if there is more of

@@ -1,0 +1,232 @@
+//! From a store into a repository.
+//!
+//! **In and out.** A store of the format `git` gives its objects as they are; one of the format `native` gives Git's
+//! bytes, made again (`from_native`, `native_walk`, `native_trees`). `into_packs` writes packs into a `destination`,
+//! which moves the refs once everything is durable; `existing` and `exported` say what it has.
+//!
+//! **Callers.** [`export`] is public; `pipeline` calls the walk and the writer.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    path::Path,
+    sync::Arc,
+};
+
+use bristlecone::{
+    Backend, Native, Oid, RefTarget,
+    core::git::{Algorithm, Git},
+    storage::Storage,
+};
+
+use crate::history::{
+    error::TransferError,
+    export::{
+        destination::{Destination, by_oid},
+        into_packs::IntoPacks,
+    },
+    ids::Ids,
+    objects::StoreObjects,
+    patterns::Patterns,
+    pipeline::{self, TransferJob, contract::Meters, tree_walk::TreeWalk, writer::Outcome},
+    report::{Counts, MovedRef, Status},
+    store::{StoreFormat, shallow},
+    table::Scratch,
+};
+
+mod destination;
+mod existing;
+mod exported;
+mod from_native;
+mod into_packs;
+mod native_trees;
+mod native_walk;
+
+/// How an export goes.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct ExportOptions {
+    /// Which refs: full names, globs such as `refs/heads/*`, or short names of tags and branches; empty: all.
+    pub refs: Vec<String>,
+    /// Whether a repository that is made has no working tree. One whose name ends in `.git` never has.
+    pub bare: bool,
+    /// Whether refs move even if they drop commits, or are checked out.
+    pub force: bool,
+    /// The hash of a repository that is made from a store of the format `native`; SHA-1 by default.
+    pub algorithm: Option<Algorithm>,
+    /// A folder for a scratch file, for histories that are larger than memory. Nothing stays in it.
+    pub scratch: Option<Arc<dyn Storage>>,
+}
+
+bristlecone::setters! {
+    ExportOptions {
+        refs: Vec<String>,
+        bare: bool,
+        force: bool,
+        algorithm: into Option<Algorithm>,
+        scratch: into Option<Arc<dyn Storage>>,
+    }
+}
+
+/// What was exported.
+#[derive(Clone, Debug, Default)]
+pub struct ExportReport {
+    /// What is new in the repository.
+    pub counts: Counts,
+    /// The refs, in order of names.
+    pub refs: Vec<MovedRef>,
+    /// The repository was made.
+    pub made: bool,
+    /// Packs that were written.
+    pub packs: u64,
+    /// Bytes of these with their indexes.
+    pub pack_bytes: u64,
+    /// Commits whose parents are not in the store.
+    pub shallow: Vec<Oid>,
+}
+
+/// Writes the history of a store into a repository, which is made if it is absent.
+///
+/// Objects come first and are made durable, then refs move. A ref that exists moves only forward, and not while it is
+/// checked out, unless [`ExportOptions::force`] is set; those below `refs/remotes/` always follow.
+///
+/// Law: what was imported from a repository has the same ids again.
+///
+/// # Errors
+/// [`TransferError`]: no ref has moved then.
+pub fn export(
+    store: StoreFormat,
+    backend: &Arc<dyn Backend>,
+    to: &Path,
+    options: &ExportOptions,
+    progress: &mut dyn FnMut(Status),
+) -> Result<ExportReport, TransferError> {
+    let wanted = Wanted::of(&**backend, options)?;
+    let algorithm = match store {
+        StoreFormat::Git(git) => Some(git.algorithm()),
+        StoreFormat::Native(_) => options.algorithm,
+    };
+    let mut to = Destination::open(to, options.bare, algorithm)?;
+    let scratch = Scratch::new(options.scratch.clone());
+    let outcome = match store {
+        StoreFormat::Git(git) => from_git(git, backend, &wanted, &mut to, &scratch, progress)?,
+        StoreFormat::Native(native) => from_native_store(native, backend, &wanted, &mut to, &scratch, progress)?,
+    };
+    let mut refs = BTreeMap::new();
+    for ((name, _), tip) in wanted.tips.iter().zip(outcome.tips) {
+        refs.insert(name.clone(), by_oid(tip.map_err(|missing| TransferError::Missing(Box::new(missing)))?));
+    }
+    for (name, target) in &wanted.symbolic {
+        refs.insert(name.clone(), RefTarget::Symbolic(target.clone()));
+    }
+    let head = match backend.get_ref("HEAD")? {
+        Some(RefTarget::Symbolic(name)) if refs.contains_key(&name) => Some(RefTarget::Symbolic(name)),
+        _ => first_branch(&refs),
+    };
+    let shallow: Vec<Oid> = outcome.shallow.iter().map(|(oid, _)| *oid).collect();
+    to.write_shallow(&shallow)?;
+    let moved = to.update(&refs, head, options.force)?;
+    Ok(ExportReport {
+        counts: outcome.counts,
+        refs: moved,
+        made: to.made,
+        packs: to.packs,
+        pack_bytes: to.pack_bytes,
+        shallow,
+    })
+}
+
+fn from_git(
+    git: Git,
+    backend: &Arc<dyn Backend>,
+    wanted: &Wanted,
+    to: &mut Destination,
+    scratch: &Scratch,
+    progress: &mut dyn FnMut(Status),
+) -> Result<Outcome, TransferError> {
+    let existing = existing::of(&to.repository, to.made, false, scratch)?;
+    let width = git.algorithm().oid_bytes();
+    let (meters, others, objects) = (Meters::default(), Ids::new(width, scratch), StoreObjects::new(&**backend));
+    let walker = |sender, meters| TreeWalk::new(&objects, git.algorithm(), &existing, others, sender, meters, false);
+    let job = TransferJob {
+        objects: &objects,
+        algorithm: git.algorithm(),
+        tips: &wanted.tips,
+        shallow: &wanted.shallow,
+        existing: &existing,
+        commits: Ids::new(width, scratch),
+        walker,
+        scratch,
+        skip: false,
+        // The import verified them, and records have checksums.
+        verify: false,
+    };
+    pipeline::run(job, &meters, &mut IntoPacks::new(git.algorithm(), to), progress)
+}
+
+fn from_native_store(
+    native: Native,
+    backend: &Arc<dyn Backend>,
+    wanted: &Wanted,
+    to: &mut Destination,
+    scratch: &Scratch,
+    progress: &mut dyn FnMut(Status),
+) -> Result<Outcome, TransferError> {
+    let existing = existing::of(&to.repository, to.made, true, scratch)?;
+    let algorithm = to.repository.algorithm();
+    let job = from_native::TransferJob {
+        native,
+        backend: backend.clone(),
+        algorithm,
+        tips: &wanted.tips,
+        shallow: &wanted.shallow,
+        existing: &existing,
+        scratch,
+    };
+    from_native::run(job, &mut IntoPacks::new(algorithm, to), progress)
+}
+
+/// What is to be written.
+struct Wanted {
+    // Refs that name objects, and those that name refs.
+    tips: Vec<(String, Oid)>,
+    symbolic: Vec<(String, String)>,
+    shallow: HashSet<Oid>,
+}
+
+impl Wanted {
+    fn of(backend: &dyn Backend, options: &ExportOptions) -> Result<Self, TransferError> {
+        let refs = backend.list_refs("refs/")?;
+        let names: Vec<&str> = refs.keys().map(String::as_str).collect();
+        let chosen = Patterns::new(&options.refs).select("the store", &names)?;
+        let (mut tips, mut symbolic) = (Vec::new(), Vec::new());
+        for name in chosen {
+            check_name(name, &refs)?;
+            match &refs[name] {
+                RefTarget::Object(at) => tips.push((name.to_owned(), at.oid)),
+                RefTarget::Symbolic(to) => symbolic.push((name.to_owned(), to.clone())),
+            }
+        }
+        Ok(Self { tips, symbolic, shallow: shallow(backend)? })
+    }
+}
+
+/// Refuses a ref that Git would not take.
+fn check_name(name: &str, refs: &BTreeMap<String, RefTarget>) -> Result<(), TransferError> {
+    if bristlecone::check_ref_name(name).is_err() {
+        return Err(TransferError::refused(format!("the ref {name}"), "Git takes no such name"));
+    }
+    let inside = format!("{name}/");
+    if let Some((other, _)) = refs.range(inside.clone()..).next().filter(|(other, _)| other.starts_with(&inside)) {
+        let reason = format!("Git has either it or {other}");
+        return Err(TransferError::refused(format!("the ref {name}"), reason));
+    }
+    Ok(())
+}
+
+/// Returns the branch that a new repository has checked out, where the store names none.
+fn first_branch(refs: &BTreeMap<String, RefTarget>) -> Option<RefTarget> {
+    let branches = refs.keys().filter(|name| name.starts_with("refs/heads/"));
+    branches
+        .min_by_key(|name| !matches!(name.as_str(), "refs/heads/main" | "refs/heads/master"))
+        .map(|name| RefTarget::Symbolic(name.clone()))
+}

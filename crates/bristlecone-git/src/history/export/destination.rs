@@ -1,0 +1,219 @@
+//! A repository that a history is written to: its packs, its refs, and what it has already.
+
+use std::{
+    collections::{BTreeMap, BinaryHeap, HashSet},
+    fs,
+    path::Path,
+};
+
+use bristlecone::{
+    Backend, Batch, Durability, Error, Expected, Kind, ObjRef, Oid, RefMove, RefTarget, core::git::Algorithm,
+};
+
+use crate::{
+    backend::{GitBackend, GitOptions},
+    history::{
+        error::TransferError,
+        objects::CommitHead,
+        report::{FOLLOWING, MovedRef, RefState},
+        repository::Repository,
+    },
+    repository::{
+        files::{Files, passing_name},
+        layout::Layout,
+        pack::BuiltPack,
+        shallow::SHALLOW_FILE,
+    },
+    worktree::HeldRefs,
+};
+
+/// A repository that is written to.
+#[derive(Debug)]
+pub(crate) struct Destination {
+    pub(crate) repository: Repository,
+    /// It was made for this.
+    pub(crate) made: bool,
+    pub(crate) packs: u64,
+    pub(crate) pack_bytes: u64,
+}
+
+impl Destination {
+    /// Opens the repository at `path`, or makes one where there is nothing. `algorithm`: that of the ids, where that
+    /// is given by the store.
+    pub(crate) fn open(path: &Path, bare: bool, algorithm: Option<Algorithm>) -> Result<Self, TransferError> {
+        let (layout, made) = match Layout::open(path) {
+            Ok(layout) => (layout, false),
+            Err(Error::NoStore { .. }) => {
+                if path.is_file() {
+                    let what = format!("a repository at {}", path.display());
+                    return Err(TransferError::refused(what, "it is a file"));
+                }
+                if fs::read_dir(path).is_ok_and(|mut names| names.next().is_some()) {
+                    let what = format!("a repository in the folder {}", path.display());
+                    return Err(TransferError::refused(what, "it holds something else"));
+                }
+                let bare = bare || path.extension().is_some_and(|ending| ending == "git");
+                (Layout::init(path, bare, algorithm.unwrap_or_default())?, true)
+            }
+            Err(error) => return Err(error.into()),
+        };
+        if let Some(expected) = algorithm.filter(|&algorithm| algorithm != layout.algorithm) {
+            return Err(TransferError::Algorithm {
+                from: path.display().to_string(),
+                found: layout.algorithm.name(),
+                expected: expected.name(),
+            });
+        }
+        let repository = Repository::of(layout, path)?;
+        Ok(Self { repository, made, packs: 0, pack_bytes: 0 })
+    }
+
+    fn files(&self) -> Files {
+        Files::new(self.repository.layout.storage())
+    }
+
+    /// Writes a pack and its index, durably; the index last, so that a pack is seen when it is whole.
+    pub(crate) fn write_pack(&mut self, pack: BuiltPack) -> Result<(), TransferError> {
+        let files = self.files();
+        for (ending, bytes) in [("pack", &pack.pack), ("idx", &pack.index)] {
+            let name = format!("objects/pack/{}.{ending}", pack.name);
+            let begun = passing_name(&format!("objects/pack/tmp_{ending}_"));
+            let file = files.write_sealed(&begun, bytes)?;
+            files.sync_open(&begun, &*file)?;
+            files.rename(&begun, &name)?;
+        }
+        files.sync_dir("objects/pack")?;
+        self.packs += 1;
+        self.pack_bytes += (pack.pack.len() + pack.index.len()) as u64;
+        Ok(())
+    }
+
+    /// Lists commits whose parents the repository does not have, as Git does.
+    pub(crate) fn write_shallow(&self, shallow: &[Oid]) -> Result<(), TransferError> {
+        if shallow.is_empty() {
+            return Ok(());
+        }
+        let mut all: Vec<String> = self.repository.shallow.iter().chain(shallow).map(Oid::to_string).collect();
+        all.sort_unstable();
+        all.dedup();
+        self.replace(SHALLOW_FILE, (all.join("\n") + "\n").as_bytes())
+    }
+
+    fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), TransferError> {
+        let files = self.files();
+        let lock = format!("{name}.lock");
+        let file = files.open(&lock, bristlecone::storage::OpenMode::CreateNew)?;
+        files.write_at(&lock, &*file, bytes, 0)?;
+        files.sync_open(&lock, &*file)?;
+        files.rename(&lock, name)?;
+        files.sync_dir("")?;
+        Ok(())
+    }
+
+    /// Moves the refs: forward, unless `force`.
+    pub(crate) fn update(
+        &mut self,
+        wanted: &BTreeMap<String, RefTarget>,
+        head: Option<RefTarget>,
+        force: bool,
+    ) -> Result<Vec<MovedRef>, TransferError> {
+        if self.made {
+            return self.write_refs(wanted, head);
+        }
+        self.repository.odb.refresh()?;
+        let (held, refs) = (HeldRefs::of(&self.repository.layout)?, &self.repository.refs);
+        let mut moved = Vec::with_capacity(wanted.len());
+        let mut moves = Vec::new();
+        for (name, to) in wanted {
+            let now = refs.get(name);
+            let state = match now {
+                Some(now) if now == to => RefState::Same,
+                _ if !held.holds(name, &mut |name| Ok(refs.get(name).cloned()))?.is_empty() => RefState::CheckedOut,
+                None => RefState::New,
+                Some(now) if force || name.starts_with(FOLLOWING) || self.forward(now, to)? => RefState::Moved,
+                Some(_) => RefState::Kept,
+            };
+            if matches!(state, RefState::New | RefState::Moved) {
+                let expected = now.map_or(Expected::Absent, |now| Expected::Is(now.clone()));
+                moves.push(RefMove { name: name.clone(), expected, to: Some(to.clone()) });
+            }
+            moved.push(MovedRef { name: name.clone(), state });
+        }
+        if !moves.is_empty() {
+            let options = GitOptions::default().repack(false).background(false);
+            let backend = GitBackend::open_path(&self.repository.layout, options)?;
+            for one in moves {
+                backend.append(Batch::new(), &[one], Durability::None)?;
+            }
+            backend.flush()?;
+            backend.close()?;
+        }
+        Ok(moved)
+    }
+
+    /// Writes the refs of a repository that was made just now, all at once.
+    fn write_refs(
+        &self,
+        wanted: &BTreeMap<String, RefTarget>,
+        head: Option<RefTarget>,
+    ) -> Result<Vec<MovedRef>, TransferError> {
+        let mut packed = String::from("# pack-refs with: sorted \n");
+        let files = self.files();
+        for (name, to) in wanted {
+            match to {
+                RefTarget::Object(at) => packed.push_str(&format!("{} {name}\n", at.oid)),
+                RefTarget::Symbolic(to) => {
+                    let dir = name.rsplit_once('/').map_or("", |(dir, _)| dir);
+                    files.create_dir(dir)?;
+                    let file = files.write(name, format!("ref: {to}\n").as_bytes())?;
+                    files.sync_open(name, &*file)?;
+                    files.sync_dir(dir)?;
+                }
+            }
+        }
+        self.replace("packed-refs", packed.as_bytes())?;
+        match head {
+            Some(RefTarget::Symbolic(name)) => self.replace("HEAD", format!("ref: {name}\n").as_bytes())?,
+            Some(RefTarget::Object(at)) => self.replace("HEAD", format!("{}\n", at.oid).as_bytes())?,
+            None => {}
+        }
+        Ok(wanted.keys().map(|name| MovedRef { name: name.clone(), state: RefState::New }).collect())
+    }
+
+    /// Whether a ref's new value is a commit that descends from its present one. The search goes through the
+    /// newest commits first, and not far beyond the age of the one that it looks for.
+    fn forward(&self, from: &RefTarget, to: &RefTarget) -> Result<bool, TransferError> {
+        let (RefTarget::Object(from), RefTarget::Object(to)) = (from, to) else { return Ok(false) };
+        let width = self.repository.algorithm().oid_bytes();
+        let mut raw = Vec::new();
+        let mut read = |oid: &Oid| -> Result<Option<CommitHead>, TransferError> {
+            match self.repository.odb.read(oid, &mut raw)? {
+                Some(Kind::Commit) => Ok(CommitHead::parse(width, &raw)),
+                _ => Ok(None),
+            }
+        };
+        let (Some(_), Some(head)) = (read(&from.oid)?, read(&to.oid)?) else { return Ok(false) };
+        let mut seen = HashSet::from([to.oid]);
+        let mut queue = BinaryHeap::from([(head.seconds, to.oid)]);
+        let mut waiting = std::collections::HashMap::from([(to.oid, head.parents)]);
+        while let Some((_, oid)) = queue.pop() {
+            if oid == from.oid {
+                return Ok(true);
+            }
+            for parent in waiting.remove(&oid).unwrap_or_default() {
+                if seen.insert(parent)
+                    && let Some(head) = read(&parent)?
+                {
+                    queue.push((head.seconds, parent));
+                    waiting.insert(parent, head.parents);
+                }
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// Returns the refs as a repository has them: by Git's ids.
+pub(crate) fn by_oid(at: ObjRef) -> RefTarget {
+    RefTarget::Object(ObjRef::from(at.oid))
+}

@@ -1,0 +1,97 @@
+//! Which refs a transfer takes.
+
+use crate::history::error::TransferError;
+
+/// Patterns of names of refs; without any, all below `refs/` match.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Patterns(Vec<String>);
+
+/// Where a short name is looked for.
+const PREFIXES: [&str; 5] = ["", "refs/", "refs/tags/", "refs/heads/", "refs/remotes/"];
+
+impl Patterns {
+    pub(crate) fn new(patterns: &[String]) -> Self {
+        Self(patterns.to_vec())
+    }
+
+    /// Returns those of `names` that match, in their order.
+    ///
+    /// A pattern is a full name, a glob in which `*` stands for anything and `?` for one character, or the short name
+    /// of a tag, branch or remote branch, in this order, as Git understands it. `from` names the repository or store in
+    /// errors.
+    pub(crate) fn select<'n>(&self, from: &str, names: &[&'n str]) -> Result<Vec<&'n str>, TransferError> {
+        if self.0.is_empty() {
+            return Ok(names.to_vec());
+        }
+        let mut wanted = vec![false; names.len()];
+        for pattern in &self.0 {
+            let before = wanted.iter().filter(|&&wanted| wanted).count();
+            let mut found = false;
+            for prefix in PREFIXES {
+                let full = format!("{prefix}{pattern}");
+                for (name, wanted) in names.iter().zip(&mut wanted) {
+                    let is = matches(full.as_bytes(), name.as_bytes());
+                    *wanted |= is;
+                    found |= is;
+                }
+                if found {
+                    break;
+                }
+            }
+            debug_assert!(found || wanted.iter().filter(|&&wanted| wanted).count() == before);
+            if !found {
+                return Err(TransferError::NoRef { from: from.to_owned(), pattern: pattern.clone() });
+            }
+        }
+        Ok(names.iter().zip(wanted).filter_map(|(&name, wanted)| wanted.then_some(name)).collect())
+    }
+}
+
+/// Whether a name is what a glob says, in which `*` stands for anything and `?` for one byte.
+///
+/// Takes at most the product of their lengths in steps.
+pub fn matches(glob: &[u8], name: &[u8]) -> bool {
+    let (mut at, mut of) = (0, 0);
+    // Where to go on if what follows the last star does not match here.
+    let mut star: Option<(usize, usize)> = None;
+    while at < name.len() {
+        match glob.get(of) {
+            Some(b'*') => {
+                star = Some((of, at));
+                of += 1;
+            }
+            Some(&letter) if letter == b'?' || letter == name[at] => (at, of) = (at + 1, of + 1),
+            _ => match star {
+                Some((back, from)) => {
+                    star = Some((back, from + 1));
+                    (at, of) = (from + 1, back + 1);
+                }
+                None => return false,
+            },
+        }
+    }
+    glob[of..].iter().all(|&letter| letter == b'*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_globs_choose_refs() {
+        let names = ["refs/heads/main", "refs/heads/x/main", "refs/remotes/o/x", "refs/tags/main", "refs/tags/v1"];
+        let select = |patterns: &[&str]| {
+            let patterns: Vec<String> = patterns.iter().map(|&pattern| pattern.to_owned()).collect();
+            Patterns::new(&patterns).select("there", &names)
+        };
+        assert_eq!(select(&[]).unwrap(), names);
+        assert_eq!(select(&["main"]).unwrap(), ["refs/tags/main"]);
+        assert_eq!(select(&["heads/main", "v1"]).unwrap(), ["refs/heads/main", "refs/tags/v1"]);
+        assert_eq!(select(&["refs/heads/*"]).unwrap(), ["refs/heads/main", "refs/heads/x/main"]);
+        assert_eq!(select(&["v?"]).unwrap(), ["refs/tags/v1"]);
+        assert_eq!(select(&["o/*"]).unwrap(), ["refs/remotes/o/x"]);
+        assert_eq!(select(&["*"]).unwrap(), names);
+        assert!(matches!(select(&["nothing"]), Err(TransferError::NoRef { .. })));
+        assert!(!matches(b"*a*b", b"aaaaaaac") && matches(b"*a*b", b"xxaxxb") && matches(b"**", b""));
+    }
+}

@@ -1,0 +1,261 @@
+//! The commits of a transfer, and their order. All are found first, by reading them once. The graph keeps some dozens
+//! of bytes of each, so that a million commits fit. It keeps their own bytes as long as they take little memory; others
+//! are read again when their turn comes.
+
+use std::collections::BinaryHeap;
+
+use bristlecone::{Kind, Oid};
+
+use crate::history::{
+    error::{Missing, Origin, TransferError},
+    ids::Ids,
+    objects::{CommitHead, Objects, read_as},
+    table::{Scratch, Table},
+};
+
+/// Bytes of commits that are kept for their second use.
+const KEPT_BYTES: usize = 16 << 20;
+/// Marks the last parent in the list of all.
+const LAST: u32 = 1 << 31;
+const NONE: u32 = u32::MAX;
+
+/// What is known of a commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CommitState {
+    /// To be transferred.
+    New,
+    /// To be transferred, and taken as if it had no parents: they were never fetched.
+    Shallow,
+    /// The destination has it, with all that it leads to.
+    Existing,
+    /// Missing or damaged.
+    Missing,
+}
+
+/// Commits by number.
+#[derive(Debug)]
+pub(crate) struct Graph {
+    pub(crate) ids: Ids,
+    // Commits with smaller numbers existed before: they are `CommitState::Existing`.
+    first: u32,
+    states: Vec<CommitState>,
+    seconds: Vec<i64>,
+    trees: Table,
+    // Where a commit's parents begin in `list`; `NONE` if it has no parents.
+    starts: Vec<u32>,
+    list: Vec<u32>,
+    kept: Vec<u8>,
+    // Where the bytes of a commit begin and end in `kept`.
+    ranges: Vec<(u32, u32)>,
+    width: usize,
+    queue: BinaryHeap<(i64, std::cmp::Reverse<u32>)>,
+    waiting: std::collections::HashMap<u32, Vec<Oid>>,
+    missing: Vec<(u32, Missing)>,
+}
+
+/// How far commits are followed.
+pub(crate) struct GraphBounds<'a> {
+    /// Whether the destination has a commit; called once for each.
+    pub(crate) existing: &'a mut dyn FnMut(u32, &Oid) -> Result<bool, TransferError>,
+    /// Commits whose parents were never fetched.
+    pub(crate) shallow: &'a std::collections::HashSet<Oid>,
+    /// Called with the number of commits that were found.
+    pub(crate) progress: &'a mut dyn FnMut(u64),
+}
+
+impl Graph {
+    /// Begins with commits that have numbers already, all of which the destination has.
+    pub(crate) fn new(ids: Ids, width: usize, scratch: &Scratch) -> Self {
+        Self {
+            first: ids.len(),
+            ids,
+            states: Vec::new(),
+            seconds: Vec::new(),
+            trees: Table::new(width, scratch),
+            starts: Vec::new(),
+            list: Vec::new(),
+            kept: Vec::new(),
+            ranges: Vec::new(),
+            width,
+            queue: BinaryHeap::new(),
+            waiting: std::collections::HashMap::new(),
+            missing: Vec::new(),
+        }
+    }
+
+    /// Returns what is known of a commit.
+    pub(crate) fn state(&self, number: u32) -> CommitState {
+        match number.checked_sub(self.first) {
+            Some(index) => self.states[index as usize],
+            None => CommitState::Existing,
+        }
+    }
+
+    /// Returns the root of a commit that the destination does not have.
+    pub(crate) fn tree(&self, number: u32) -> Result<Oid, TransferError> {
+        let mut bytes = [0; Oid::BYTES_MAX];
+        self.trees.read(number - self.first, &mut bytes[..self.width])?;
+        Ok(Oid::new(&bytes[..self.width]).expect("ids have a valid length"))
+    }
+
+    /// Returns the parents of a commit that the destination does not have, without those that were never fetched.
+    pub(crate) fn parents(&self, number: u32) -> impl Iterator<Item = u32> + '_ {
+        let start = number.checked_sub(self.first).map_or(NONE, |index| self.starts[index as usize]);
+        let list = self.list.get(start as usize..).unwrap_or_default();
+        let count = list.iter().position(|parent| parent & LAST != 0).map_or(0, |last| last + 1);
+        list[..count].iter().map(|parent| parent & !LAST)
+    }
+
+    /// Returns the ids by number.
+    pub(crate) fn into_ids(self) -> Ids {
+        self.ids
+    }
+
+    /// Takes out the commits that are missing.
+    pub(crate) fn take_missing(&mut self) -> Vec<(u32, Missing)> {
+        std::mem::take(&mut self.missing)
+    }
+
+    /// Adds a commit that a ref or tag names, and returns its number.
+    pub(crate) fn tip(
+        &mut self,
+        objects: &impl Objects,
+        bounds: &mut GraphBounds<'_>,
+        oid: &Oid,
+        from: impl Fn() -> Origin,
+    ) -> Result<u32, TransferError> {
+        self.visit(objects, bounds, oid, from)
+    }
+
+    /// Follows all commits to their ends.
+    pub(crate) fn follow(&mut self, objects: &impl Objects, bounds: &mut GraphBounds<'_>) -> Result<(), TransferError> {
+        while let Some((_, std::cmp::Reverse(number))) = self.queue.pop() {
+            let parents = self.waiting.remove(&number).unwrap_or_default();
+            if parents.is_empty() {
+                continue;
+            }
+            let child = self.ids.oid(number)?;
+            let mut numbers = Vec::with_capacity(parents.len());
+            for parent in &parents {
+                numbers.push(self.visit(objects, bounds, parent, || Origin::Child(child))?);
+            }
+            let start = self.list.len() as u32;
+            self.list.extend(numbers);
+            if let Some(last) = self.list.last_mut() {
+                *last |= LAST;
+            }
+            self.starts[(number - self.first) as usize] = start;
+        }
+        (bounds.progress)(self.states.len() as u64);
+        Ok(())
+    }
+
+    fn visit(
+        &mut self,
+        objects: &impl Objects,
+        bounds: &mut GraphBounds<'_>,
+        oid: &Oid,
+        from: impl Fn() -> Origin,
+    ) -> Result<u32, TransferError> {
+        if let Some(number) = self.ids.get(oid)? {
+            if number < self.first {
+                (bounds.existing)(number, oid)?;
+            }
+            return Ok(number);
+        }
+        let number = self.ids.insert(oid)?;
+        let (mut state, mut seconds, mut tree, mut range) = (CommitState::Existing, 0, *oid, (NONE, NONE));
+        if !(bounds.existing)(number, oid)? {
+            match self.load(objects, oid, &mut range)? {
+                Ok(head) => {
+                    (seconds, tree) = (head.seconds, head.tree);
+                    let shallow = bounds.shallow.contains(oid);
+                    state = if shallow && !head.parents.is_empty() { CommitState::Shallow } else { CommitState::New };
+                    if state == CommitState::New && !head.parents.is_empty() {
+                        self.waiting.insert(number, head.parents);
+                        self.queue.push((seconds, std::cmp::Reverse(number)));
+                    }
+                }
+                Err(damage) => {
+                    state = CommitState::Missing;
+                    self.missing.push((number, Missing { kind: Kind::Commit, oid: *oid, damage, from: from() }));
+                }
+            }
+        }
+        self.states.push(state);
+        self.seconds.push(seconds);
+        self.trees.push(tree.as_bytes())?;
+        self.starts.push(NONE);
+        self.ranges.push(range);
+        if self.states.len().is_multiple_of(256) {
+            (bounds.progress)(self.states.len() as u64);
+        }
+        Ok(number)
+    }
+
+    /// Reads a commit; what is wrong with it, where it cannot be read.
+    fn load(
+        &mut self,
+        objects: &impl Objects,
+        oid: &Oid,
+        range: &mut (u32, u32),
+    ) -> Result<Result<CommitHead, Option<String>>, TransferError> {
+        let mut raw = Vec::new();
+        match read_as(objects, oid, Kind::Commit, &mut raw)? {
+            Ok(()) => {}
+            Err(damage) => return Ok(Err(damage)),
+        }
+        let Some(head) = CommitHead::parse(self.width, &raw) else {
+            return Ok(Err(Some("its first lines are not those of a commit".to_owned())));
+        };
+        if self.kept.len() + raw.len() <= KEPT_BYTES {
+            let start = self.kept.len() as u32;
+            self.kept.extend_from_slice(&raw);
+            *range = (start, self.kept.len() as u32);
+        }
+        Ok(Ok(head))
+    }
+
+    /// Replaces `out` by the bytes of a commit; what is wrong with it, where it cannot be read again.
+    pub(crate) fn bytes(
+        &self,
+        objects: &impl Objects,
+        number: u32,
+        out: &mut Vec<u8>,
+    ) -> Result<Result<(), Option<String>>, TransferError> {
+        let range = number.checked_sub(self.first).map_or((NONE, NONE), |index| self.ranges[index as usize]);
+        if range.0 != NONE {
+            out.clear();
+            out.extend_from_slice(&self.kept[range.0 as usize..range.1 as usize]);
+            return Ok(Ok(()));
+        }
+        read_as(objects, &self.ids.oid(number)?, Kind::Commit, out)
+    }
+
+    /// Returns the commits that the destination does not have, newest first, and each after its children.
+    pub(crate) fn order(&self) -> Vec<u32> {
+        let mut children = vec![0u32; self.states.len()];
+        let index = |number: u32| (number - self.first) as usize;
+        for parent in self.list.iter().map(|parent| parent & !LAST).filter(|&parent| parent >= self.first) {
+            children[index(parent)] += 1;
+        }
+        let mut ready: BinaryHeap<(i64, std::cmp::Reverse<u32>)> = (0..self.states.len())
+            .filter(|&index| children[index] == 0)
+            .map(|index| (self.seconds[index], std::cmp::Reverse(self.first + index as u32)))
+            .collect();
+        let mut order = Vec::with_capacity(self.states.len());
+        while let Some((_, std::cmp::Reverse(number))) = ready.pop() {
+            if self.state(number) != CommitState::Existing {
+                order.push(number);
+            }
+            for parent in self.parents(number).filter(|&parent| parent >= self.first) {
+                let left = &mut children[index(parent)];
+                *left -= 1;
+                if *left == 0 {
+                    ready.push((self.seconds[index(parent)], std::cmp::Reverse(parent)));
+                }
+            }
+        }
+        order
+    }
+}

@@ -1,0 +1,181 @@
+//! Objects on their way into a store: appended in large batches, and readable before they are.
+//!
+//! The flush of a tree fills one batch and forgets it once it is appended. A transfer fills one after the other, and
+//! what it notes of an object must lead there before and after the object's batch is appended: that is what a
+//! [`StagedLocation`] is for.
+
+use std::{cell::RefCell, sync::Arc};
+
+use bristlecone::{
+    Backend, Batch, Bytes, Durability, Error, Kind, Location, ObjRef, Object, Oid, Result, Sink, Snapshot,
+    core::{Record, Source},
+};
+
+use crate::history::presence::PresenceIndex;
+
+/// Bytes of a batch from which on it is appended.
+const BATCH_BYTES: usize = 8 << 20;
+/// The bit that marks an offset in a batch, whose number follows.
+const IN_BATCH: u64 = 1 << 63;
+
+/// What was put and not appended yet, over a backend.
+pub(crate) struct Staging {
+    pub(crate) backend: Arc<dyn Backend>,
+    // No ref leads to what was put until all of it was: the snapshot keeps a sweep from dropping it.
+    pub(crate) snapshot: Arc<dyn Snapshot>,
+    batch: RefCell<Batch>,
+    buffer: RefCell<Vec<u8>>,
+    // Locations at which the appended batches begin.
+    bases: Vec<Location>,
+    /// Searched for each object before it is put, where the store may have some already.
+    presence: Option<PresenceIndex>,
+}
+
+/// Where an object is: a location, or an offset in one of the staged batches, whose location is known later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StagedLocation(pub(crate) u64);
+
+/// Staged locations by number, in pieces, so that growing never takes twice the memory.
+#[derive(Debug, Default)]
+pub(crate) struct StagedLocations(Vec<Box<[StagedLocation; PLACES]>>);
+
+const PLACES: usize = 1 << 13;
+
+impl StagedLocations {
+    pub(crate) fn set(&mut self, number: u32, place: StagedLocation) {
+        let number = number as usize;
+        while self.0.len() * PLACES <= number {
+            self.0.push(Box::new([StagedLocation(u64::MAX); PLACES]));
+        }
+        self.0[number / PLACES][number % PLACES] = place;
+    }
+
+    pub(crate) fn get(&self, number: u32) -> StagedLocation {
+        let number = number as usize;
+        self.0.get(number / PLACES).map_or(StagedLocation(u64::MAX), |piece| piece[number % PLACES])
+    }
+}
+
+impl Staging {
+    pub(crate) fn new(backend: Arc<dyn Backend>, presence: Option<PresenceIndex>) -> Self {
+        let snapshot = backend.snapshot(&[]);
+        Self { backend, snapshot, batch: RefCell::default(), buffer: RefCell::default(), bases: Vec::new(), presence }
+    }
+
+    /// Returns what to remember of a location that the sink gave.
+    pub(crate) fn staged(&self, at: Location) -> StagedLocation {
+        match at.pending_offset() {
+            Some(offset) => StagedLocation(IN_BATCH | (self.bases.len() as u64) << 32 | offset),
+            None => StagedLocation(at.0),
+        }
+    }
+
+    /// Returns the location that stands for it now.
+    pub(crate) fn location(&self, place: StagedLocation) -> Location {
+        if place.0 & IN_BATCH == 0 || place.0 == u64::MAX {
+            return Location(place.0);
+        }
+        let pending = Location::pending(place.0 & 0xffff_ffff);
+        match self.bases.get(((place.0 & !IN_BATCH) >> 32) as usize) {
+            Some(base) => pending.resolve(*base),
+            None => pending,
+        }
+    }
+
+    /// Returns a sink.
+    pub(crate) fn sink(&self) -> StagingSink<'_> {
+        StagingSink(self)
+    }
+
+    /// Appends the batch if it is full, or if `coming` more bytes would make it much too large.
+    pub(crate) fn append_if_full(&mut self, coming: usize) -> Result<()> {
+        let waiting = self.batch.get_mut().bytes().len();
+        if waiting >= BATCH_BYTES || (waiting > 0 && waiting + coming > 4 * BATCH_BYTES) {
+            return self.append();
+        }
+        Ok(())
+    }
+
+    /// Appends the batch.
+    pub(crate) fn append(&mut self) -> Result<()> {
+        let batch = std::mem::take(self.batch.get_mut());
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let base = self.backend.append(batch, &[], Durability::None)?;
+        self.bases.push(base);
+        Ok(())
+    }
+
+    /// Appends the batch and makes everything durable.
+    pub(crate) fn flush(&mut self) -> Result<()> {
+        self.append()?;
+        self.backend.flush()
+    }
+}
+
+impl Source for Staging {
+    type Error = Error;
+
+    fn peek(&self, oid: &[u8], at: Location) -> Option<&[u8]> {
+        if at.pending_offset().is_some() { None } else { self.snapshot.peek(oid, at) }
+    }
+
+    fn read<'a>(&'a self, kind: Kind, at: &ObjRef) -> Result<Object<'a>> {
+        if let Some(object) = self.waiting(at) {
+            return Ok(object);
+        }
+        let Some(object) = self.snapshot.read(at)? else { return Err(Error::Missing { kind, oid: at.oid }) };
+        if object.kind() != kind && !(kind == Kind::Contents && object.kind() == Kind::Pieces) {
+            return Err(Error::WrongKind { oid: at.oid, found: object.kind(), expected: kind });
+        }
+        Ok(object)
+    }
+}
+
+impl Staging {
+    /// Copies an object out of the batch, which goes on growing meanwhile.
+    fn waiting(&self, at: &ObjRef) -> Option<Object<'static>> {
+        let batch = self.batch.borrow();
+        let offset = at.at.pending_offset().or_else(|| {
+            let unknown = !at.at.is_some();
+            batch.known(&at.oid).filter(|_| unknown).and_then(Location::pending_offset)
+        })?;
+        let bytes = batch.bytes().get(offset as usize..)?;
+        let record = Record::parse(bytes).ok().filter(|record| record.oid == at.oid.as_bytes())?;
+        let whole: Arc<[u8]> = Arc::from(&bytes[..record.bytes() as usize]);
+        Some(Object::from_record(&record, Bytes::from(whole), Location::pending(offset)))
+    }
+}
+
+/// Puts objects into the batch.
+pub(crate) struct StagingSink<'p>(&'p Staging);
+
+impl Sink for StagingSink<'_> {
+    fn put(&mut self, kind: Kind, oid: Oid, body: &[u8], children: &[Location], metadata: &[u64]) -> Location {
+        if let Some(at) = self.stored(Some(kind), &oid) {
+            return at;
+        }
+        self.0.batch.borrow_mut().put(kind, oid, body, children, metadata)
+    }
+
+    fn take_buffer(&mut self) -> Vec<u8> {
+        self.0.buffer.take()
+    }
+
+    fn give_buffer(&mut self, buffer: Vec<u8>) {
+        *self.0.buffer.borrow_mut() = buffer;
+    }
+
+    fn known(&self, oid: &Oid) -> Option<Location> {
+        self.0.batch.borrow().known(oid).or_else(|| self.stored(None, oid))
+    }
+}
+
+impl StagingSink<'_> {
+    /// Returns where the store has an object; one that is damaged is written again.
+    fn stored(&self, kind: Option<Kind>, oid: &Oid) -> Option<Location> {
+        let found = self.0.presence.as_ref()?.find(kind, oid);
+        found.ok().flatten().filter(|at| at.is_some())
+    }
+}

@@ -1,0 +1,254 @@
+//! Refs: loose and packed, moved under Git's locks, with reflogs.
+//!
+//! A ref is a file below `refs/`, or a line of `packed-refs` where there is no such file. [`Refs`] reads both as they
+//! are at the time: another process may change either at any moment.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use bristlecone::{
+    ObjRef, Oid, RefTarget, Result,
+    core::git::Algorithm,
+    storage::{Stat, Storage, StorageFile},
+};
+
+use crate::repository::{
+    error,
+    files::{Files, ReadOutcome, below},
+};
+
+mod lock;
+mod locked;
+mod mend;
+mod packed;
+mod reflog;
+mod trash;
+mod value;
+
+pub(crate) use lock::{LockWait, holder};
+pub(crate) use locked::{LockedRef, MoveRules, Staged};
+pub(crate) use reflog::{LogLine, LogRules};
+pub(crate) use value::{check_name, parse};
+
+use packed::{PackedCache, PackedRefs};
+
+/// How a store calls its own HEAD, which is not Git's.
+pub(crate) const STORE_HEAD: &str = "HEAD";
+
+/// The refs of a repository.
+#[derive(Debug)]
+pub struct Refs {
+    files: Files,
+    algorithm: Algorithm,
+    head_dir: String,
+    packed: PackedCache,
+    // Git's HEAD as it was read last.
+    head: Mutex<Option<(Stat, Option<RefTarget>)>>,
+    // Files that are no longer needed, under the names that they wait with to be removed.
+    trash: Mutex<Vec<String>>,
+    // Files of refs that this process wrote and has not synced, by their paths.
+    unsynced: Mutex<HashMap<String, Arc<dyn StorageFile>>>,
+}
+
+/// What a ref has for a file of its own.
+#[derive(Debug)]
+pub(crate) enum Loose {
+    Absent,
+    /// A folder, of refs whose names go on; or of nothing.
+    Dir,
+    Value,
+    /// A file that makes no sense.
+    Broken(&'static str),
+}
+
+/// What was found by a ref's name.
+#[derive(Debug)]
+pub(crate) struct RefSlot {
+    pub(crate) loose: Loose,
+    /// What the ref holds, loose or packed.
+    pub(crate) value: Option<RefTarget>,
+}
+
+impl Refs {
+    /// Returns the refs of the repository whose common folder `storage` is rooted at. `head_dir` is the folder below it
+    /// of the working tree whose `HEAD` is meant: empty for the main one.
+    #[must_use]
+    pub fn open(storage: Arc<dyn Storage>, algorithm: Algorithm, head_dir: &str) -> Self {
+        Self::with_files(Files::new(storage), algorithm, head_dir)
+    }
+
+    pub(crate) fn with_files(files: Files, algorithm: Algorithm, head_dir: &str) -> Self {
+        let head_dir = head_dir.trim_end_matches('/').to_owned();
+        Self {
+            files,
+            algorithm,
+            head_dir,
+            packed: PackedCache::default(),
+            head: Mutex::default(),
+            trash: Mutex::default(),
+            unsynced: Mutex::default(),
+        }
+    }
+
+    /// Returns what a ref holds: `refs/…`, or a name of its own such as `HEAD`, which is Git's here.
+    ///
+    /// # Errors
+    /// [`bristlecone::Error::Corrupt`] if it holds neither an id nor a name; [`bristlecone::Error::RefName`]; those of
+    /// the system.
+    pub fn get(&self, name: &str) -> Result<Option<RefTarget>> {
+        check_name(name)?;
+        let slot = self.slot(name)?;
+        self.check_readable(&self.path(name), &slot)?;
+        Ok(slot.value)
+    }
+
+    /// Returns the refs below `refs/` whose names start with `prefix`, in order of names. Those whose names are no text
+    /// are left out.
+    ///
+    /// # Errors
+    /// As [`Refs::get`].
+    pub fn list(&self, prefix: &str) -> Result<BTreeMap<String, RefTarget>> {
+        let mut refs = BTreeMap::new();
+        // Loose ones first: one that is packed meanwhile is then in one of the two.
+        let parts = prefix.rsplit_once('/').map_or("refs", |(dir, _)| dir);
+        let top = if parts == "refs" || parts.starts_with("refs/") { parts } else { "refs" };
+        if prefix.starts_with("refs/") || "refs/".starts_with(prefix) {
+            self.list_loose(top, prefix, &mut refs)?;
+        }
+        for (name, packed) in self.packed()?.by_name.range(prefix.to_owned()..) {
+            if !name.starts_with(prefix) {
+                break;
+            }
+            if name.starts_with("refs/") && check_name(name).is_ok() {
+                refs.entry(name.clone()).or_insert(RefTarget::Object(packed.oid.into()));
+            }
+        }
+        Ok(refs)
+    }
+
+    /// Returns the object that a tag leads to in the end, where `packed-refs` notes it for this value of the ref;
+    /// `None` where it does not, and for what is no tag.
+    ///
+    /// # Errors
+    /// As [`Refs::get`].
+    pub fn peeled(&self, name: &str) -> Result<Option<Oid>> {
+        let Some(RefTarget::Object(at)) = self.get(name)? else { return Ok(None) };
+        let packed = self.packed()?;
+        Ok(packed.by_name.get(name).filter(|line| line.oid == at.oid).and_then(|line| line.peeled))
+    }
+
+    /// Returns what a ref held, as its reflog says, oldest first. `HEAD` is Git's here.
+    ///
+    /// # Errors
+    /// [`bristlecone::Error::Corrupt`] for a reflog that makes no sense; [`bristlecone::Error::RefName`]; those of the
+    /// system.
+    pub fn logged(&self, name: &str) -> Result<Vec<Oid>> {
+        check_name(name)?;
+        reflog::values(&self.files, self.algorithm, &self.log_path(name))
+    }
+
+    /// Returns what a store's own HEAD holds.
+    pub(crate) fn store_head(&self) -> Result<Option<RefTarget>> {
+        let slot = self.store_head_slot()?;
+        self.check_readable(&self.store_head_path(), &slot)?;
+        Ok(slot.value)
+    }
+
+    fn store_head_slot(&self) -> Result<RefSlot> {
+        self.loose(&self.store_head_path())
+    }
+
+    pub(crate) fn store_head_path(&self) -> String {
+        below(&self.head_dir, "bristlecone/HEAD")
+    }
+
+    /// Returns the name of a ref's file.
+    pub(crate) fn path(&self, name: &str) -> String {
+        if value::is_of_worktree(name) { below(&self.head_dir, name) } else { name.to_owned() }
+    }
+
+    fn log_path(&self, name: &str) -> String {
+        reflog::log_path(if value::is_of_worktree(name) { &self.head_dir } else { "" }, name)
+    }
+
+    /// Returns how many folders are above the `refs` of a path.
+    fn head_depth(&self, path: &str) -> usize {
+        if path.starts_with("refs/") { 0 } else { self.head_dir.split('/').filter(|part| !part.is_empty()).count() }
+    }
+
+    pub(crate) fn slot(&self, name: &str) -> Result<RefSlot> {
+        let mut slot = self.loose(&self.path(name))?;
+        if matches!(slot.loose, Loose::Absent | Loose::Dir) && name.starts_with("refs/") {
+            let packed = self.packed()?.by_name.get(name).copied();
+            slot.value = packed.map(|line| RefTarget::Object(ObjRef::from(line.oid)));
+        }
+        Ok(slot)
+    }
+
+    fn loose(&self, path: &str) -> Result<RefSlot> {
+        Ok(match self.files.read_up_to(path, value::VALUE_BYTES_MAX)? {
+            ReadOutcome::Absent => RefSlot { loose: Loose::Absent, value: None },
+            ReadOutcome::Dir => RefSlot { loose: Loose::Dir, value: None },
+            ReadOutcome::Bytes(bytes) => match parse(self.algorithm, &bytes) {
+                Ok(target) => RefSlot { loose: Loose::Value, value: Some(target) },
+                Err(reason) => RefSlot { loose: Loose::Broken(reason), value: None },
+            },
+        })
+    }
+
+    /// Makes an error of a file that makes no sense.
+    fn check_readable(&self, path: &str, slot: &RefSlot) -> Result<()> {
+        match slot.loose {
+            Loose::Broken(reason) => Err(error::corrupt(self.files.describe(path), 0, None, reason)),
+            _ => Ok(()),
+        }
+    }
+
+    fn packed(&self) -> Result<Arc<PackedRefs>> {
+        self.packed.get(&self.files, self.algorithm)
+    }
+
+    fn list_loose(&self, top: &str, prefix: &str, refs: &mut BTreeMap<String, RefTarget>) -> Result<()> {
+        let mut dirs = vec![top.to_owned()];
+        while let Some(dir) = dirs.pop() {
+            let own = value::is_of_worktree(&format!("{dir}/"));
+            let mut names = self.files.list(&if own { below(&self.head_dir, &dir) } else { dir.clone() })?;
+            if dir == "refs" && !self.head_dir.is_empty() {
+                names.extend(value::OF_WORKTREE.map(|dir| dir["refs/".len()..dir.len() - 1].to_owned()));
+            }
+            for name in names {
+                let name = format!("{dir}/{name}");
+                if !name.starts_with(prefix) && !prefix.starts_with(&format!("{name}/")) || check_name(&name).is_err() {
+                    continue;
+                }
+                let own = value::is_of_worktree(&format!("{name}/"));
+                let path = if own { below(&self.head_dir, &name) } else { self.path(&name) };
+                let slot = self.loose(&path)?;
+                if matches!(slot.loose, Loose::Dir) {
+                    dirs.push(name);
+                } else if name.starts_with(prefix) {
+                    self.check_readable(&path, &slot)?;
+                    refs.extend(slot.value.map(|target| (name, target)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether Git's HEAD names this ref.
+    fn head_names(&self, name: &str) -> Result<bool> {
+        let path = self.path("HEAD");
+        let Some(stat) = self.files.stat(&path)? else { return Ok(false) };
+        let mut head = self.head.lock().unwrap_or_else(PoisonError::into_inner);
+        if head.as_ref().is_none_or(|(known, _)| *known != stat) {
+            *head = Some((stat, self.loose(&path)?.value));
+        }
+        Ok(matches!(&*head, Some((_, Some(RefTarget::Symbolic(named)))) if named == name))
+    }
+
+    fn forget_head(&self) {
+        *self.head.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}

@@ -1,0 +1,168 @@
+//! `packed-refs`: many refs in one file, each where it has none of its own.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use bristlecone::{Oid, Result, core::git::Algorithm, storage::Stat};
+
+use super::{
+    lock::{LockWait, RefLock},
+    value::parse_hex,
+};
+use crate::repository::{error, files::Files};
+
+/// The name of the file.
+pub(crate) const PACKED_REFS: &str = "packed-refs";
+/// What the file begins with when it is written here: ids of tags come with what they lead to, and names are in order.
+const HEADER: &str = "# pack-refs with: peeled fully-peeled sorted \n";
+
+/// One line: the id, and what it leads to if it is a tag's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PackedRef {
+    pub(crate) oid: Oid,
+    pub(crate) peeled: Option<Oid>,
+}
+
+/// The refs of the file by name.
+#[derive(Debug, Default)]
+pub(crate) struct PackedRefs {
+    pub(crate) by_name: BTreeMap<String, PackedRef>,
+    /// Whether every tag's line says what the tag leads to.
+    pub(crate) fully_peeled: bool,
+}
+
+/// The file as it was read last; it is read again once its number, size or time differ.
+#[derive(Debug, Default)]
+pub(crate) struct PackedCache {
+    last: Mutex<Option<(Stat, Arc<PackedRefs>)>>,
+}
+
+impl PackedCache {
+    /// Returns the refs of the file as it is now.
+    pub(crate) fn get(&self, files: &Files, algorithm: Algorithm) -> Result<Arc<PackedRefs>> {
+        let Some(stat) = files.stat(PACKED_REFS)? else { return Ok(Arc::default()) };
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((known, refs)) = &*last
+            && *known == stat
+        {
+            return Ok(refs.clone());
+        }
+        // Replaced between the two calls it is newer than its key, and so is read once more next time.
+        let Some(bytes) = files.read(PACKED_REFS)? else { return Ok(Arc::default()) };
+        let refs = PackedRefs::parse(&bytes, algorithm)
+            .map_err(|(at, reason)| error::corrupt(files.describe(PACKED_REFS), at as u64, None, reason))?;
+        let refs = Arc::new(refs);
+        *last = Some((stat, refs.clone()));
+        Ok(refs)
+    }
+}
+
+impl PackedRefs {
+    /// Reads the bytes of the file.
+    ///
+    /// # Errors
+    /// Where and what is wrong.
+    fn parse(bytes: &[u8], algorithm: Algorithm) -> Result<Self, (usize, &'static str)> {
+        let digits = algorithm.oid_bytes() * 2;
+        let mut refs = Self::default();
+        let mut last: Option<String> = None;
+        let mut at = 0;
+        for line in bytes.split_inclusive(|&byte| byte == b'\n') {
+            let wrong = |reason| (at, reason);
+            let text = line.strip_suffix(b"\n").ok_or(wrong("the last line has no end"))?;
+            if let Some(traits) = text.strip_prefix(b"# pack-refs with:") {
+                refs.fully_peeled = traits.split(|&byte| byte == b' ').any(|word| word == b"fully-peeled");
+            } else if let Some(hex) = text.strip_prefix(b"^") {
+                let peeled = parse_hex(hex).filter(|_| hex.len() == digits).ok_or(wrong("a tag leads to no id"))?;
+                let name = last.take().ok_or(wrong("what a tag leads to stands behind no ref"))?;
+                if let Some(found) = refs.by_name.get_mut(&name) {
+                    found.peeled = Some(peeled);
+                }
+            } else if !text.starts_with(b"#") {
+                let (hex, rest) = text.split_at_checked(digits).ok_or(wrong("a line is too short"))?;
+                let oid = parse_hex(hex).ok_or(wrong("a line begins with no id"))?;
+                let name = rest.strip_prefix(b" ").ok_or(wrong("no space follows an id"))?;
+                // A name that is no text cannot be asked for here; the line stays as it is when others change.
+                last = str::from_utf8(name).ok().map(str::to_owned);
+                if let Some(name) = &last {
+                    refs.by_name.insert(name.clone(), PackedRef { oid, peeled: None });
+                }
+            }
+            at += line.len();
+        }
+        Ok(refs)
+    }
+}
+
+/// Takes a ref out of the file, if it is there, and makes that durable: a line that came back after a power cut would
+/// be an old value of a ref that was removed.
+pub(crate) fn remove(files: &Files, wait: LockWait, name: &str) -> Result<()> {
+    let Some(bytes) = files.read(PACKED_REFS)? else { return Ok(()) };
+    if without(&bytes, name).is_none() {
+        return Ok(());
+    }
+    let lock = RefLock::take(files, PACKED_REFS, wait)?;
+    // Another process may have changed the file before the lock was ours.
+    if let Some(bytes) = files.read(PACKED_REFS)?
+        && let Some(rest) = without(&bytes, name)
+    {
+        // Git keeps the new bytes in this file too; here the lock keeps what says that it is ours.
+        let new = format!("{PACKED_REFS}.new");
+        let file = files.write(&new, &rest)?;
+        files.sync_open(&new, &*file)?;
+        files.rename(&new, PACKED_REFS)?;
+        files.sync_dir("")?;
+    }
+    lock.release()
+}
+
+/// Returns the bytes of the file without a ref; `None` if it is not there.
+fn without(bytes: &[u8], name: &str) -> Option<Vec<u8>> {
+    let mut rest = Vec::with_capacity(bytes.len());
+    let mut found = false;
+    let mut within = false;
+    for line in bytes.split_inclusive(|&byte| byte == b'\n') {
+        let text = line.strip_suffix(b"\n").unwrap_or(line);
+        // The line of what a tag leads to goes with the tag's.
+        within = if text.starts_with(b"^") {
+            within
+        } else {
+            !text.starts_with(b"#") && text.split(|&byte| byte == b' ').nth(1) == Some(name.as_bytes())
+        };
+        found |= within;
+        if !within {
+            rest.extend_from_slice(line);
+        }
+    }
+    found.then(|| if rest.is_empty() { HEADER.as_bytes().to_vec() } else { rest })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: &str = "1111111111111111111111111111111111111111";
+    const TWO: &str = "2222222222222222222222222222222222222222";
+
+    #[test]
+    fn lines_are_read_and_taken_out() {
+        let text = format!("{HEADER}{ONE} refs/heads/a\n{ONE} refs/tags/t\n^{TWO}\n{TWO} refs/tags/u\n");
+        let refs = PackedRefs::parse(text.as_bytes(), Algorithm::Sha1).unwrap();
+        assert!(refs.fully_peeled);
+        assert_eq!(refs.by_name.keys().collect::<Vec<_>>(), ["refs/heads/a", "refs/tags/t", "refs/tags/u"]);
+        assert_eq!(refs.by_name["refs/tags/t"].peeled, Some(TWO.parse().unwrap()));
+        assert_eq!(refs.by_name["refs/tags/u"].peeled, None);
+        let rest = without(text.as_bytes(), "refs/tags/t").unwrap();
+        assert_eq!(rest, format!("{HEADER}{ONE} refs/heads/a\n{TWO} refs/tags/u\n").as_bytes());
+        assert!(without(text.as_bytes(), "refs/tags/none").is_none());
+    }
+
+    #[test]
+    fn damage_is_told() {
+        for text in ["x\n", &format!("{ONE} refs/heads/a"), &format!("^{ONE}\n"), &format!("{ONE}\trefs/heads/a\n")] {
+            assert!(PackedRefs::parse(text.as_bytes(), Algorithm::Sha1).is_err(), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! The files and folders of a store: their names, which are part of the format, and how new ones are made.
+//! `docs/formats/disk.md` lists them.
+
+use std::{
+    hash::{BuildHasher, Hasher},
+    io,
+    sync::Arc,
+};
+
+use crate::{
+    Error,
+    storage::{OpenMode, Storage, StorageFile},
+};
+
+/// The header.
+pub(super) const STORE: &str = "store";
+pub(super) const STORE_NEW: &str = "store.new";
+/// The header's copy.
+pub(super) const STORE_COPY: &str = "segments/store.copy";
+pub(super) const STORE_COPY_NEW: &str = "segments/store.copy.new";
+/// The file that writers lock.
+pub(super) const LOCK: &str = "lock";
+/// The folder of segments and their indexes.
+pub(super) const SEGMENTS: &str = "segments";
+/// How far the log was durable at least.
+pub(super) const DURABLE: &str = "segments/durable";
+/// How segments in the making are named, until they get their number.
+pub(super) const SPARE: &str = "next-";
+/// How files are named that keep what stood behind an end which was accepted.
+pub(super) const BEHIND: &str = "behind-";
+/// The folder of derived files.
+pub(super) const DERIVED: &str = "derived";
+/// The file of the count of unreached bytes. Derived files of callers cannot have names with this first letter.
+pub(super) const UNREACHED_COUNT: &str = "derived/@reclaimable";
+/// How the names of notes on unreached bytes begin, within their folder; 16 hexadecimal digits follow.
+pub(super) const NOTE: &str = "@unreached-";
+/// A note that is not whole yet.
+pub(super) const NOTE_NEW: &str = "@new-unreached-";
+
+/// How much is read at a time where there is no map.
+pub(super) const CHUNK_BYTES: u64 = 1 << 18;
+
+/// Returns the name of a segment.
+pub(super) fn segment_name(number: u32) -> String {
+    format!("{SEGMENTS}/{number:08}.seg")
+}
+
+/// Returns the number of the segment with this name in its folder.
+pub(super) fn segment_number(name: &str) -> Option<u32> {
+    let digits = name.strip_suffix(".seg").filter(|digits| digits.len() == 8)?;
+    digits.bytes().all(|digit| digit.is_ascii_digit()).then(|| digits.parse().ok())?
+}
+
+/// Opens a new file of this name in place of one that may be there.
+pub(super) fn open_empty(storage: &Arc<dyn Storage>, name: &str) -> Result<Arc<dyn StorageFile>, Error> {
+    match storage.remove(name) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(Error::io(storage.describe(name), error)),
+        _ => {}
+    }
+    storage.open(name, OpenMode::CreateNew).map_err(|error| Error::io(storage.describe(name), error))
+}
+
+/// Returns a word that differs between any two calls, in any two processes.
+///
+/// It need not be secret; it keeps apart what would otherwise look alike.
+pub(super) fn random_word() -> u64 {
+    std::collections::hash_map::RandomState::new().build_hasher().finish()
+}

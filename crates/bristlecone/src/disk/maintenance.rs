@@ -1,0 +1,126 @@
+//! The work of the two threads beside appends: syncs for grouped commits, files for the next segment, indexes of sealed
+//! ones, and memory that maps take.
+
+use std::sync::atomic::Ordering::*;
+
+use super::{
+    DiskOptions,
+    background::{Background, MAINTAIN},
+    log::DiskState,
+    segment::encode_refs,
+    spare::{make_spare, segment_size},
+};
+use crate::sync::lock;
+
+/// After so many bytes of appends it is looked at how much memory maps take.
+const TRIM_EVERY: u64 = 512 << 10;
+
+impl DiskState {
+    /// Wakes the maintenance worker after an append if there is something for it to do.
+    #[inline]
+    pub(super) fn wake_worker(&self) {
+        let background = &self.background;
+        let spare =
+            self.sync.wanted.load(Relaxed) && self.options.prezero && !background.spare_asked.swap(true, Relaxed);
+        let trim =
+            self.options.maps && self.published.end().wrapping_sub(background.trimmed_at.load(Relaxed)) >= TRIM_EVERY;
+        if trim {
+            background.trimmed_at.store(self.published.end(), Relaxed);
+        }
+        if spare || trim {
+            background.maintenance.ask(MAINTAIN);
+        }
+    }
+
+    /// Returns the threads that work beside appends to a store with these options.
+    pub(super) fn background(options: &DiskOptions) -> Background<Self> {
+        // A failure is remembered and refuses the next append.
+        Background::new(options, |shared, _| _ = shared.sync_to(shared.published.end()), |shared, _| shared.maintain())
+    }
+
+    /// What the maintenance worker does.
+    fn maintain(&self) {
+        let background = &self.background;
+        let numbers = std::mem::take(&mut lock(&background.jobs).index);
+        if background.spare_asked.load(SeqCst) {
+            self.prepare_spare();
+        }
+        for number in numbers {
+            if background.maintenance.is_stopping() {
+                return;
+            }
+            // Who needs the index before it is there makes it.
+            if let Ok(Some(segment)) = self.segment(number) {
+                let _ = self.renew_index(segment);
+                // All of it was read for that, and most is not needed soon.
+                segment.forget_pages();
+            }
+        }
+        let hand = self.trim_maps(background.trim_next.load(Relaxed));
+        background.trim_next.store(hand, Relaxed);
+    }
+
+    /// Lets go of pages of sealed segments, one segment after the other from `hand` on, while more memory shows
+    /// files than the budget allows. Returns where to go on. What is still in use comes back a few pages at a time.
+    fn trim_maps(&self, mut hand: u32) -> u32 {
+        let budget = self.options.map_bytes;
+        let (numbers, tail) = (self.segments.numbers(), (self.published.end() >> 32) as u32);
+        let sealed = &numbers[..numbers.partition_point(|&number| number < tail)];
+        for _ in sealed {
+            if shown_file_bytes().is_none_or(|bytes| bytes <= budget) {
+                break;
+            }
+            // The lowest one follows on the highest.
+            let Some(&number) = sealed.iter().find(|&&number| number >= hand).or(sealed.first()) else { break };
+            if let Some(segment) = self.segments.get(number) {
+                segment.forget_pages();
+            }
+            hand = number + 1;
+        }
+        hand
+    }
+
+    /// Makes a file for the segment after the one in which the log ends now.
+    fn prepare_spare(&self) {
+        let number = (self.published.end() >> 32) as u32 + 1;
+        let rows = encode_refs(&self.published.refs()).len() as u64;
+        let Ok(bytes) = segment_size(number, self.header.segment_bytes, rows, 0) else { return };
+        // One of another size was prepared for a segment that then had to be larger.
+        let mut jobs = lock(&self.background.jobs);
+        let old = jobs.spare.take_if(|spare| spare.bytes != bytes);
+        let ready = jobs.spare.is_some();
+        drop(jobs);
+        if let Some(spare) = old {
+            let _ = self.storage.remove(&spare.name);
+        }
+        if ready {
+            return;
+        }
+        let stop = || self.background.maintenance.is_stopping();
+        // Without space or handles there is no spare, and the append that needs a segment says so.
+        let Ok(Some(spare)) = make_spare(&self.storage, bytes, true, &stop) else { return };
+        if spare.file.sync_data().is_ok() {
+            self.background.put_spare(spare);
+        } else {
+            let _ = self.storage.remove(&spare.name);
+        }
+    }
+
+    /// Ends the workers' threads and waits for them; removes a file that was prepared in vain.
+    pub(super) fn stop_background(&self) {
+        let background = &self.background;
+        background.flusher.stop();
+        background.maintenance.stop();
+        if let Some(spare) = lock(&background.jobs).spare.take() {
+            let _ = self.storage.remove(&spare.name);
+        }
+        background.spare_asked.store(false, SeqCst);
+    }
+}
+
+/// Returns how much memory of this process shows files, where the system tells.
+fn shown_file_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = text.split_ascii_whitespace().nth(2)?.parse().ok()?;
+    Some(pages * rustix::param::page_size() as u64)
+}

@@ -1,0 +1,58 @@
+//! What appends ask for, alone and in the queue of a group.
+
+use bristlecone_core::Location;
+
+use super::frame;
+use crate::{
+    Error,
+    backend::{Batch, Durability, RefMove, RefTarget},
+    engine,
+};
+
+/// What one append asks for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AppendRequest<'a> {
+    pub(super) records: &'a [u8],
+    pub(super) check: u64,
+    pub(super) moves: &'a [RefMove],
+}
+
+/// Where an append put its frame: its first byte, and the location behind its frame.
+pub(super) type Appended = Result<(Location, u64), Error>;
+
+impl<'a> AppendRequest<'a> {
+    /// Returns a request, its records checksummed.
+    pub(super) fn new(records: &'a [u8], moves: &'a [RefMove]) -> Result<Self, Error> {
+        let (bytes, bytes_max) = (records.len() as u64, Batch::BYTES_MAX as u64);
+        if bytes > bytes_max {
+            return Err(Error::TooLarge { what: "a batch", bytes, bytes_max });
+        }
+        for wanted in moves {
+            if let Some(RefTarget::Symbolic(name)) = &wanted.to
+                && name.len() > RefMove::NAME_BYTES_MAX
+            {
+                return Err(Error::RefName { name: name.clone() });
+            }
+        }
+        Ok(Self { records, check: frame::records_check(records), moves })
+    }
+}
+
+/// What one append leaves in the queue.
+#[derive(Debug)]
+pub(super) struct QueuedAppend {
+    pub(super) batch: Batch,
+    pub(super) check: u64,
+    pub(super) moves: Vec<RefMove>,
+    pub(super) durability: Durability,
+}
+
+impl QueuedAppend {
+    pub(super) fn request(&self) -> AppendRequest<'_> {
+        AppendRequest { records: self.batch.bytes(), check: self.check, moves: &self.moves }
+    }
+}
+
+pub(super) type AppendGroup = engine::Group<QueuedAppend, Result<Location, Error>>;
+/// The appends that wait for a leader.
+pub(super) type DiskAppendQueue = engine::Queue<QueuedAppend, Result<Location, Error>>;

@@ -1,0 +1,88 @@
+//! Files for segments to come: made under another name, filled with zeroes ahead of the appends.
+
+use std::sync::Arc;
+
+use super::{
+    files::{SEGMENTS, SPARE, open_empty, random_word},
+    frame::{EMPTY_BYTES, SEAL_BYTES},
+    segment::{SEGMENT_BYTES_MAX, SEGMENT_HEAD_BYTES},
+};
+use crate::{
+    Error,
+    storage::{Storage, StorageFile, write_all_at},
+};
+
+/// The first segment's size in bytes; each is twice the one before until they are full-grown, so that a small
+/// store is a small file.
+const FIRST_SEGMENT_BYTES: u64 = 1 << 20;
+/// Segments from this one on are full-grown, whatever that is.
+pub(super) const NUMBER_FULL_GROWN: u32 = 13;
+/// Room that appends leave in a segment: for its seal, and for one checkpoint before it.
+pub(super) const RESERVED_BYTES: u64 = SEAL_BYTES + EMPTY_BYTES;
+/// How much is zeroed at a time.
+const ZERO_BYTES: u64 = 1 << 18;
+
+/// A file that will be a segment.
+#[derive(Debug)]
+pub(super) struct Spare {
+    pub(super) file: Arc<dyn StorageFile>,
+    pub(super) name: String,
+    pub(super) bytes: u64,
+}
+
+/// Makes a file of `bytes` bytes that reads as zeroes; `zeroed`: written so, that appends to it need no
+/// space of their own.
+///
+/// `stop` ends the work early, and `Ok(None)` comes of it.
+pub(super) fn make_spare(
+    storage: &Arc<dyn Storage>,
+    bytes: u64,
+    zeroed: bool,
+    stop: &dyn Fn() -> bool,
+) -> Result<Option<Spare>, Error> {
+    let name = format!("{SEGMENTS}/{}{:016x}", SPARE, random_word());
+    let file = open_empty(storage, &name)?;
+    let failed = |error| Error::io(storage.describe(&name), error);
+    // The lock says that somebody is at it; a file of this name without a lock is waste.
+    file.try_lock().map_err(failed)?;
+    if zeroed {
+        let zeroes = vec![0; ZERO_BYTES.min(bytes) as usize];
+        let mut at = 0;
+        while at < bytes {
+            if stop() {
+                let _ = storage.remove(&name);
+                return Ok(None);
+            }
+            let chunk = &zeroes[..(bytes - at).min(zeroes.len() as u64) as usize];
+            if let Err(error) = write_all_at(&*file, chunk, at) {
+                let _ = storage.remove(&name);
+                return Err(failed(error));
+            }
+            at += chunk.len() as u64;
+        }
+    } else if let Err(error) = file.set_len(bytes) {
+        let _ = storage.remove(&name);
+        return Err(failed(error));
+    }
+    Ok(Some(Spare { file, name, bytes }))
+}
+
+/// Returns the size of segment `number` that must hold `row_bytes` of refs and a frame of `frame_bytes`.
+pub(super) fn segment_size(number: u32, segment_bytes: u64, row_bytes: u64, frame_bytes: u64) -> Result<u64, Error> {
+    let doublings = number.saturating_sub(1).min(NUMBER_FULL_GROWN - 1);
+    let grown = (FIRST_SEGMENT_BYTES << doublings).min(segment_bytes);
+    // With refs taking a quarter at most, writing them again at each segment costs little.
+    let needed = (SEGMENT_HEAD_BYTES as u64 + row_bytes + frame_bytes + RESERVED_BYTES).max(4 * row_bytes);
+    let bytes = grown.max(needed).next_multiple_of(4096);
+    if bytes > SEGMENT_BYTES_MAX {
+        return Err(Error::TooLarge { what: "a batch", bytes, bytes_max: SEGMENT_BYTES_MAX });
+    }
+    Ok(bytes)
+}
+
+/// Writes the head into a file that is to be a segment, and makes it durable.
+pub(super) fn write_head(storage: &Arc<dyn Storage>, spare: &Spare, head: &[u8]) -> Result<(), Error> {
+    let failed = |error| Error::io(storage.describe(&spare.name), error);
+    write_all_at(&*spare.file, head, 0).map_err(failed)?;
+    spare.file.sync_data().map_err(failed)
+}
