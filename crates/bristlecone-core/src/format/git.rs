@@ -2,7 +2,7 @@
 //! bytes.
 //!
 //! What is hashed is what Git hashes: a header (`tree 123` and a zero byte) and Git's bytes of the object. What is
-//! stored are the same bytes, but for trees, in front of which stands a table that finds an entry without a search.
+//! stored are the same bytes, except of trees: a table before those finds an entry without a search.
 
 use alloc::{format, string::String, vec::Vec};
 use core::ops::Range;
@@ -404,7 +404,7 @@ impl Format for Git {
             Kind::Pieces => return Err(unsupported("a piece of a value").into()),
             _ => object.body(),
         };
-        // Whoever asks did not make the object.
+        // The caller did not make the object.
         let collides = FormatError::Inconsistent { kind: object.kind(), reason: "it was made to collide under SHA-1" };
         Ok(self.algorithm.received_id(object.kind(), raw).ok_or(collides)?)
     }

@@ -23,13 +23,13 @@ impl OpenRepository {
         &self,
         writer: &mut Writer,
         name: &str,
-        held: &Option<RefTarget>,
+        durable: &Option<RefTarget>,
         written: &Written,
     ) -> Result<()> {
         let done = if !writer.journal.is_dirty() {
-            self.begin(writer, [(name.to_owned(), held.clone())].into(), written)
+            self.begin(writer, [(name.to_owned(), durable.clone())].into(), written)
         } else if !writer.journal.now().bases.contains_key(name) {
-            writer.journal.add_base(name, held.clone())
+            writer.journal.add_base(name, durable.clone())
         } else {
             return Ok(());
         };

@@ -5,21 +5,21 @@ use std::time::Duration;
 use bristlecone::engine::Worker;
 
 use super::{
-    open_repository::{FLUSH, JOBS, OpenRepository, REPACK, TIDY},
+    open_repository::{FLUSH, JOBS, OpenRepository, REPACK, TRASH},
     options::GitOptions,
 };
 
 /// How long files that are no longer needed wait to be removed.
-const TIDY_PAUSE: Duration = Duration::from_secs(1);
+const TRASH_PAUSE: Duration = Duration::from_secs(1);
 /// Files in the trash from which on the worker empties it, and beyond which an append helps.
-const LEFT_SOON: usize = 16;
-const LEFT_MAX: usize = 256;
+const TRASH_SOON: usize = 16;
+const TRASH_MAX: usize = 256;
 
 /// Returns the worker of a repository.
 pub(super) fn worker(options: &GitOptions) -> Worker<OpenRepository, JOBS> {
     // Half of what was promised: the other half is for the sync.
     let flush_pause = Duration::from_millis(options.grouped_ms.div_ceil(2));
-    Worker::new("cone-git", options.background, [flush_pause, Duration::ZERO, TIDY_PAUSE], OpenRepository::work)
+    Worker::new("cone-git", options.background, [flush_pause, Duration::ZERO, TRASH_PAUSE], OpenRepository::work)
 }
 
 impl OpenRepository {
@@ -40,8 +40,8 @@ impl OpenRepository {
     /// once while there is much. What cannot be removed is tried again by a later opening.
     pub(super) fn empty_trash_soon(&self) {
         match self.refs.trash_len() {
-            left if left > LEFT_MAX || !self.options.background => _ = self.refs.empty_trash(2),
-            left if left >= LEFT_SOON => _ = self.worker.ask(TIDY),
+            files if files > TRASH_MAX || !self.options.background => _ = self.refs.empty_trash(2),
+            files if files >= TRASH_SOON => _ = self.worker.ask(TRASH),
             _ => {}
         }
     }

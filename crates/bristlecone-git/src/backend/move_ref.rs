@@ -23,17 +23,17 @@ impl OpenRepository {
         synced: bool,
         noted: &mut bool,
     ) -> Result<()> {
-        let held = if name == STORE_HEAD {
+        let locked = if name == STORE_HEAD {
             self.refs.lock_store_head(&self.rules)?
         } else {
             self.refs.lock_ref(name, &self.rules)?
         };
-        let (before, after, lines) = self.check_held(&held, requests, moves)?;
+        let (before, after, lines) = self.check_locked(&locked, requests, moves)?;
         if lines.is_empty() {
             return Ok(());
         }
         if after.is_some() {
-            held.check_free()?;
+            locked.check_free()?;
         }
         // A wait for the store's lock may have been long.
         if after != moves.now || !staged.as_ref().is_some_and(Staged::is_fresh) {
@@ -48,8 +48,8 @@ impl OpenRepository {
             }
         }
         let moved = match staged {
-            Some(staged) => held.set(staged, synced, &lines),
-            None => held.remove(synced),
+            Some(staged) => locked.set(staged, synced, &lines),
+            None => locked.remove(synced),
         };
         if synced { self.poison.note(moved) } else { moved }?;
         if !synced {
@@ -63,9 +63,9 @@ impl OpenRepository {
 
     /// Checks with the ref's lock held what every move expects; answers those that are too late. Returns what the ref
     /// holds, what it is to hold, and a line for each move.
-    fn check_held(
+    fn check_locked(
         &self,
-        held: &LockedRef<'_>,
+        locked: &LockedRef<'_>,
         requests: &mut [Request<'_>],
         moves: &Moves,
     ) -> Result<(Option<RefTarget>, Option<RefTarget>, Vec<LogLine>)> {
@@ -73,7 +73,7 @@ impl OpenRepository {
             .requests
             .first()
             .is_some_and(|&index| requests[index].wanted.is_some_and(|wanted| wanted.expected == Expected::Any));
-        let before = match held.value() {
+        let before = match locked.value() {
             Err(_) if any => None,
             value => value?.cloned(),
         };

@@ -35,8 +35,8 @@ use crate::repository::{
 /// The jobs of the worker, in their order: a sync was promised within a time.
 pub(super) const FLUSH: usize = 0;
 pub(super) const REPACK: usize = FLUSH + 1;
-pub(super) const TIDY: usize = REPACK + 1;
-pub(super) const JOBS: usize = TIDY + 1;
+pub(super) const TRASH: usize = REPACK + 1;
+pub(super) const JOBS: usize = TRASH + 1;
 
 const LOCK: &str = "bristlecone/lock";
 const REPACK_LOCK: &str = "bristlecone/fold.lock";

@@ -81,7 +81,7 @@ impl Recovery {
     ) -> Result<()> {
         let wanted = self.wanted(files, journal.now())?;
         let mut walk = Reachability::new(files, odb, self.algorithm)?;
-        for value in wanted.values().flat_map(|wanted| &wanted.held) {
+        for value in wanted.values().flat_map(|wanted| &wanted.history) {
             walk.trust(value.as_ref());
         }
         refs.remove_wordless_locks(wanted.keys())?;
@@ -109,7 +109,7 @@ impl Recovery {
         let mut wanted: BTreeMap<String, Wanted> = now
             .bases
             .iter()
-            .map(|(name, value)| (name.clone(), Wanted { value: value.clone(), held: vec![value.clone()] }))
+            .map(|(name, value)| (name.clone(), Wanted { value: value.clone(), history: vec![value.clone()] }))
             .collect();
         for line in &now.lines {
             let good = match line {
@@ -123,7 +123,7 @@ impl Recovery {
             if let JournalLine::Move { name, to, .. } = line {
                 let wanted = wanted.entry(name.clone()).or_default();
                 wanted.value = to.clone();
-                wanted.held.push(to.clone());
+                wanted.history.push(to.clone());
             }
         }
         Ok(wanted)
@@ -140,19 +140,19 @@ fn own_packs(now: &Generation) -> impl Iterator<Item = &String> {
 struct Wanted {
     value: Value,
     /// What it held one after another, with everything that this leads to; `value` last.
-    held: Vec<Value>,
+    history: Vec<Value>,
 }
 
 /// Sets a ref to what it should hold, unless it holds something newer that is whole.
 fn set_right(refs: &Refs, rules: &MoveRules, walk: &mut Reachability<'_>, name: &str, wanted: &Wanted) -> Result<()> {
-    let held = if name == STORE_HEAD { refs.lock_store_head(rules)? } else { refs.lock_ref(name, rules)? };
+    let locked = if name == STORE_HEAD { refs.lock_store_head(rules)? } else { refs.lock_ref(name, rules)? };
     // A file that makes no sense was torn.
-    let (now, torn) = match held.value() {
+    let (now, torn) = match locked.value() {
         Ok(now) => (now.cloned(), false),
         Err(Error::Corrupt { .. }) => (None, true),
         Err(error) => return Err(error),
     };
-    let newer = now.is_some() && !wanted.held.contains(&now);
+    let newer = now.is_some() && !wanted.history.contains(&now);
     if now == wanted.value && !torn || newer && walk.is_whole(now.as_ref())? {
         return Ok(());
     }
@@ -161,8 +161,8 @@ fn set_right(refs: &Refs, rules: &MoveRules, walk: &mut Reachability<'_>, name: 
     let from = if walk.is_whole(now.as_ref())? { now } else { None };
     let line = LogLine { from, to: wanted.value.clone(), message };
     match &wanted.value {
-        Some(target) => held.set(refs.stage_now(target, true)?, true, &[line]),
-        None => held.remove(true),
+        Some(target) => locked.set(refs.stage_now(target, true)?, true, &[line]),
+        None => locked.remove(true),
     }
 }
 
@@ -174,7 +174,7 @@ fn mend_logs(
     wanted: &BTreeMap<String, Wanted>,
 ) -> Result<()> {
     let object = |value: &Value| if let Some(RefTarget::Object(at)) = value { Some(at.oid) } else { None };
-    let trusted: HashSet<Oid> = wanted.values().flat_map(|wanted| wanted.held.iter().filter_map(object)).collect();
+    let trusted: HashSet<Oid> = wanted.values().flat_map(|wanted| wanted.history.iter().filter_map(object)).collect();
     let mut known: HashMap<(Oid, bool), bool> = HashMap::new();
     refs.mend_logs(wanted.keys(), rules, &|oid| trusted.contains(oid), &mut |oid, suspect| {
         if let Some(&known) = known.get(&(*oid, suspect)) {

@@ -294,8 +294,8 @@ fn finish<F: Format>(
     note_shallow(&**repo.backend(), &outcome.shallow, deeper)?;
     // In a repository Git decides what is checked out.
     let free = repo.backend().capabilities().git.is_none() && head_is_free(repo)?;
-    let held = options.layout.as_ref().map(HeldRefs::of).transpose()?.unwrap_or_default();
-    let moved = refs::update(repo, &refs, options.force, &held)?;
+    let checked_out = options.layout.as_ref().map(HeldRefs::of).transpose()?.unwrap_or_default();
+    let moved = refs::update(repo, &refs, options.force, &checked_out)?;
     let head = if free { point_head(from, repo, head)? } else { None };
     Ok(ImportReport {
         counts: outcome.counts,

@@ -121,14 +121,16 @@ impl Destination {
             return self.write_refs(wanted, head);
         }
         self.repository.odb.refresh()?;
-        let (held, refs) = (HeldRefs::of(&self.repository.layout)?, &self.repository.refs);
+        let (checked_out, refs) = (HeldRefs::of(&self.repository.layout)?, &self.repository.refs);
         let mut moved = Vec::with_capacity(wanted.len());
         let mut moves = Vec::new();
         for (name, to) in wanted {
             let now = refs.get(name);
             let state = match now {
                 Some(now) if now == to => RefState::Same,
-                _ if !held.holds(name, &mut |name| Ok(refs.get(name).cloned()))?.is_empty() => RefState::CheckedOut,
+                _ if !checked_out.holds(name, &mut |name| Ok(refs.get(name).cloned()))?.is_empty() => {
+                    RefState::CheckedOut
+                }
                 None => RefState::New,
                 Some(now) if force || name.starts_with(FOLLOWING) || self.forward(now, to)? => RefState::Moved,
                 Some(_) => RefState::Kept,

@@ -21,7 +21,7 @@ pub(crate) fn update<F: Format>(
     repo: &Repo<F>,
     wanted: &BTreeMap<String, RefTarget>,
     force: bool,
-    held: &HeldRefs,
+    checked_out: &HeldRefs,
 ) -> Result<Vec<MovedRef>, TransferError> {
     let backend = repo.backend();
     let found = backend.list_refs("")?;
@@ -29,7 +29,7 @@ pub(crate) fn update<F: Format>(
     for (name, to) in wanted {
         let state = match found.get(name) {
             Some(now) if now == to => RefState::Same,
-            _ if !held.holds(name, &mut |name| backend.get_ref(name))?.is_empty() => RefState::CheckedOut,
+            _ if !checked_out.holds(name, &mut |name| backend.get_ref(name))?.is_empty() => RefState::CheckedOut,
             None => RefState::New,
             Some(now) if force || name.starts_with(FOLLOWING) || forward(repo, now, to)? => RefState::Moved,
             Some(_) => RefState::Kept,

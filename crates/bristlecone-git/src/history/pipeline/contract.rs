@@ -13,12 +13,12 @@ use crate::history::{
 
 /// How deep directories may be nested.
 pub(crate) const DEPTH_MAX: usize = 2048;
-
 /// Bytes of trees that are kept to compare others with.
 pub(crate) const KEPT_TREES_BYTES_MAX: usize = 32 << 20;
 
 /// Reads directories and values and sends them as Git has them.
 pub(crate) trait Walker {
+    /// Returns the queue to the writing thread.
     fn sender(&mut self) -> &mut Sender;
 
     /// Walks the tree of a commit and returns its number.
@@ -74,13 +74,20 @@ pub(crate) trait Existing: Sync {
     fn confirm(&self, number: u32) -> Result<(), TransferError>;
 }
 
-/// Where objects go. Objects come children before parents, each once, with the numbers of [`Message`].
+/// Writes objects to the destination. Children come before parents, each object once, with the numbers of
+/// [`Message`](super::channel::Message).
 pub(crate) trait HistoryWriter: Send {
+    /// Writes a value. `base`: what the same path holds in a newer commit; `whole`: it must be an object by itself.
     fn blob(&mut self, number: u32, oid: &Oid, raw: Vec<u8>, base: u32, whole: bool) -> Result<(), TransferError>;
+    /// Writes a tree, unless it is invalid.
     fn tree(&mut self, tree: IncomingTree<'_>) -> Result<Validity, TransferError>;
+    /// Notes where the destination has an object.
     fn existing(&mut self, number: u32, at: Location) -> Result<(), TransferError>;
+    /// Writes a commit, unless it is invalid.
     fn commit(&mut self, commit: IncomingCommit<'_>) -> Result<Validity, TransferError>;
+    /// Notes a commit that the destination has.
     fn commit_existing(&mut self, number: u32, oid: &Oid) -> Result<(), TransferError>;
+    /// Writes a tag, unless it is invalid.
     fn tag(&mut self, number: u32, oid: &Oid, raw: &[u8], target: Named) -> Result<Validity, TransferError>;
     /// Makes an object of a value that was kept inline.
     fn whole(&mut self, number: u32) -> Result<(), TransferError>;

@@ -90,7 +90,7 @@ pub(crate) fn values(files: &Files, algorithm: Algorithm, path: &str) -> Result<
         read => read?,
     };
     let (bytes, digits) = (bytes.unwrap_or_default(), algorithm.oid_bytes() * 2);
-    let (mut held, mut offset) = (Vec::new(), 0);
+    let (mut values, mut offset) = (Vec::new(), 0);
     for line in bytes.split_inclusive(|&byte| byte == b'\n') {
         let id = |start: usize| -> Option<Oid> { str::from_utf8(line.get(start..start + digits)?).ok()?.parse().ok() };
         let (Some(from), Some(to)) = (id(0), id(digits + 1)) else {
@@ -98,13 +98,13 @@ pub(crate) fn values(files: &Files, algorithm: Algorithm, path: &str) -> Result<
             return Err(Error::Corrupt { file: files.describe(path), offset, oid: None, reason });
         };
         // The oldest line tells of one move more.
-        if held.is_empty() && from.as_bytes().iter().any(|&byte| byte != 0) {
-            held.push(from);
+        if values.is_empty() && from.as_bytes().iter().any(|&byte| byte != 0) {
+            values.push(from);
         }
-        held.push(to);
+        values.push(to);
         offset += line.len() as u64;
     }
-    Ok(held)
+    Ok(values)
 }
 
 /// Returns the id of what a ref holds, zeroes for nothing.

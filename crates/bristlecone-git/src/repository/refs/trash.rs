@@ -16,7 +16,7 @@ use crate::repository::{
 
 /// What the names of files begin with that are to be removed.
 const TRASH: &str = "bristlecone/gone-";
-
+/// The folder of everything of ours in a repository.
 const OURS: &str = "bristlecone";
 
 impl Refs {
