@@ -195,7 +195,7 @@ pub fn record(data: &[u8]) {
         assert!(record.bytes() <= bytes.len() as u64, "a record lies within its bytes");
         let own = &bytes[..record.bytes() as usize];
         let object = Object::from_record(&record, own.into(), Location(64));
-        let _ = (object.child(0), object.child(record.children as usize), object.aux(0), object.body().len());
+        let _ = (object.child(0), object.child(record.children as usize), object.metadata_word(0), object.body().len());
         let _ = record.verify(own);
     }
     let _ = record_bytes(bytes).map(|(record, whole)| assert_eq!(record.bytes(), whole.len() as u64));

@@ -8,7 +8,7 @@ use bristlecone_any::{
     identity::{Identity, Moment},
     path, revision,
 };
-use bristlecone_core::{Oid, Reader, tezos};
+use bristlecone_core::{ByteReader, Oid, tezos};
 
 use crate::input::Input;
 
@@ -18,9 +18,9 @@ const BYTES_MAX: usize = 4 << 10;
 /// Paths, ids, options, names of refs, places, people and moments, all of the same text.
 pub fn texts(data: &[u8]) {
     let bytes = Input::new(data, BYTES_MAX).rest();
-    let mut reader = Reader::new(bytes);
+    let mut reader = ByteReader::new(bytes);
     while reader.varint().is_ok() {}
-    let _ = Reader::new(bytes).prefixed();
+    let _ = ByteReader::new(bytes).prefixed();
     for path in [Path::from_bytes(bytes).ok(), path::parse(OsStr::from_bytes(bytes)).ok()].into_iter().flatten() {
         assert_eq!(path.to_string().parse::<Path>().as_ref(), Ok(&path), "a path that is written is read");
     }

@@ -397,7 +397,7 @@ fn no_whole(repo: &AnyRepo, snapshot: &dyn Snapshot, kind: Kind, at: &ObjRef) ->
 }
 
 /// Walks everything that refs lead to and returns those that lead to damage; what is found missing or
-/// damaged on the way is added. The parents of the commits in `shallow` are nobody's loss, nor is what was promised.
+/// damaged on the way is added. The parents of the commits in `shallow` are not missing, nor is what was promised.
 fn affected(
     repo: &AnyRepo,
     refs: &BTreeMap<String, RefTarget>,

@@ -3,14 +3,21 @@
 use std::{
     convert::Infallible,
     io,
-    os::unix::ffi::OsStrExt,
     path::{Path as FilePath, PathBuf},
     sync::Arc,
 };
 
-use bristlecone::{EntryKind, Oid, Path, PathError, core::FormatError, escape};
+use bristlecone::{EntryKind, Oid, Path, PathError, escape};
 
-use crate::{folder::FolderError, identity::Moment, revision::RevisionError};
+use crate::{moment::Moment, text::shown};
+
+mod folder;
+mod kind;
+mod revision;
+
+pub use folder::FolderError;
+pub use kind::ErrorKind;
+pub use revision::RevisionError;
 
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -125,7 +132,7 @@ pub enum Error {
         /// Why not.
         why: &'static str,
     },
-    /// Somebody who is not written `Name <mail>`.
+    /// An author who is not written `Name <mail>`.
     #[error("\"{}\" names no author; write it as \"Name <mail>\"", escape(.ident))]
     Ident {
         /// What is written.
@@ -145,18 +152,6 @@ pub enum Error {
         /// What it is.
         text: String,
     },
-}
-
-/// Whose fault an error is, for exit codes, status codes and classes of exceptions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ErrorKind {
-    /// The caller asks for what makes no sense, or cannot be.
-    Mistake,
-    /// What was named is not there.
-    NotFound,
-    /// Damage, or the outside world.
-    Failed,
 }
 
 impl Error {
@@ -184,20 +179,6 @@ impl Error {
     }
 }
 
-impl ErrorKind {
-    /// Returns whose fault an error of a store is.
-    #[must_use]
-    pub fn of(error: &bristlecone::Error) -> Self {
-        use bristlecone::Error::*;
-        match error {
-            Path(_) | RootPath | IsDirectory { .. } | RefName { .. } | Usage { .. } | Exists { .. } => Self::Mistake,
-            Format(FormatError::Unsupported { .. }) => Self::Mistake,
-            NoRef { .. } => Self::NotFound,
-            _ => Self::Failed,
-        }
-    }
-}
-
 impl From<PathError> for Error {
     fn from(error: PathError) -> Self {
         Self::Store(error.into())
@@ -209,9 +190,4 @@ impl From<Infallible> for Error {
     fn from(never: Infallible) -> Self {
         match never {}
     }
-}
-
-/// Shows a name of the system.
-pub(crate) fn shown(name: &FilePath) -> String {
-    escape(name.as_os_str().as_bytes())
 }

@@ -22,11 +22,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-mod error;
 mod export;
 mod import;
 
-pub use error::FolderError;
+pub use crate::error::FolderError;
 pub use export::{Exported, export};
 pub use import::{Ignored, ImportOptions, Imported, LeftOut, TakenSubmodule, import};
 
@@ -62,7 +61,7 @@ struct Done {
 }
 
 impl Done {
-    /// Counts one more file of so many bytes.
+    /// Counts one more file, and its bytes.
     fn add(&self, bytes: u64) {
         self.items.fetch_add(1, Relaxed);
         self.bytes.fetch_add(bytes, Relaxed);

@@ -9,8 +9,8 @@ use bristlecone::Tezos;
 use bristlecone::{
     Bytes, Commit, EntryKind, Error, Format, Git, Kind, Native, ObjRef, Object, Oid, Result, Signature, Sink, Tag,
     core::{
-        Change, Checked, Direction, Entry, FormatError, Next, NoSource, Source, Target, Walk, Window, git::Algorithm,
-        native::ValueBuilder,
+        Change, Checked, Direction, Entry, FormatError, Next, NoSource, ObjectWalk, Source, Target, Window,
+        git::Algorithm, native::ValueBuilder,
     },
     disk::FormatTag,
 };
@@ -37,7 +37,7 @@ macro_rules! any_walk {
             $($(#[$gate])? #[doc = "Of this format."] $format(<$format as Format>::$walk<'a, NoSource>),)*
         }
 
-        impl<'a, S: Source> Walk<'a, S> for $any<'a> {
+        impl<'a, S: Source> ObjectWalk<'a, S> for $any<'a> {
             type Item = $item;
 
             fn next(&mut self, window: &mut Window<'a, S>) -> Result<Next<Self::Item>, S::Error> {
@@ -48,19 +48,19 @@ macro_rules! any_walk {
 
             fn scout(&self, items: bool) -> Self {
                 match self {
-                    $($(#[$gate])? Self::$format(walk) => Self::$format(Walk::<S>::scout(walk, items)),)*
+                    $($(#[$gate])? Self::$format(walk) => Self::$format(ObjectWalk::<S>::scout(walk, items)),)*
                 }
             }
 
             fn skip(&mut self) {
                 match self {
-                    $($(#[$gate])? Self::$format(walk) => Walk::<S>::skip(walk),)*
+                    $($(#[$gate])? Self::$format(walk) => ObjectWalk::<S>::skip(walk),)*
                 }
             }
 
             fn skip_items(&mut self, count: u64) -> bool {
                 match self {
-                    $($(#[$gate])? Self::$format(walk) => Walk::<S>::skip_items(walk, count),)*
+                    $($(#[$gate])? Self::$format(walk) => ObjectWalk::<S>::skip_items(walk, count),)*
                 }
             }
         }
@@ -412,7 +412,7 @@ mod tests {
         assert_eq!((tezos.commit_text(&oid), any.parse_commit_text(&text)), (Some(text), Some(oid)));
         let native = AnyFormat::standard("native").unwrap();
         let mut listing = native.listing::<NoSource>(&ObjRef::from(oid), None, None, Direction::Forward);
-        assert!(Walk::<NoSource>::skip_items(&mut listing, 1));
+        assert!(ObjectWalk::<NoSource>::skip_items(&mut listing, 1));
         let bytes = vec![0; 1 << 20];
         let long = Object::from_body(Kind::Contents, bytes[..].into());
         assert!(native.check_structure(&NoSource, &long, true, &mut Checked::new()).is_err());

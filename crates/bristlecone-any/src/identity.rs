@@ -12,6 +12,7 @@ use std::{
 use bristlecone::{Format, Info, Signature, Zone};
 use bristlecone_git::worktree::Settings;
 
+pub use crate::moment::Moment;
 use crate::{
     AnyFormat, AnyRepo,
     error::{Error, Result},
@@ -24,17 +25,8 @@ pub struct Identity {
     committer: Vec<u8>,
 }
 
-/// When something was signed: seconds since 1970, and the zone of the clock.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Moment {
-    /// Seconds since 1970-01-01 00:00:00 UTC; before that they are negative.
-    pub seconds: i64,
-    /// The zone.
-    pub zone: Zone,
-}
-
 impl Identity {
-    /// Returns somebody who is both.
+    /// Returns one person who is both.
     ///
     /// # Errors
     /// [`Error::Ident`] for what has not the form `Name <mail>` on one line.
@@ -88,24 +80,6 @@ impl Moment {
         };
         Ok(Self { seconds, zone: Zone::default() })
     }
-
-    /// Parses `SECONDS[ +hhmm]`, with `@` before it if you like, as Git writes dates; `None` for another text.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        let mut words = text.strip_prefix('@').unwrap_or(text).split_whitespace();
-        let seconds = words.next()?.parse().ok()?;
-        let zone = match words.next() {
-            Some(zone) => {
-                let digits = zone.strip_prefix(['+', '-'])?;
-                if digits.len() != 4 || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
-                    return None;
-                }
-                Zone::from_bytes(zone.as_bytes())
-            }
-            None => Zone::default(),
-        };
-        words.next().is_none().then_some(Self { seconds, zone })
-    }
 }
 
 /// Returns who moves refs, as reflogs note it.
@@ -113,7 +87,7 @@ pub(crate) fn committer(settings: &Settings) -> Vec<u8> {
     from_git("COMMITTER", Some(settings)).unwrap_or_else(bristlecone::user_at_host)
 }
 
-/// Returns who somebody is by the environment and by Git's settings, each of name and address by itself.
+/// Returns who acts in a role by the environment and by Git's settings, each of name and address by itself.
 fn from_git(role: &str, settings: Option<&Settings>) -> Option<Vec<u8>> {
     let set = |what: &str| {
         let settings = settings?;
@@ -134,16 +108,6 @@ fn clean(text: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn dates_are_seconds_and_a_zone() {
-        let date = |seconds, zone| Some(Moment { seconds, zone });
-        assert_eq!(Moment::parse("12"), date(12, Zone::default()));
-        assert_eq!(Moment::parse("@-12 -0530"), date(-12, Zone::from_bytes(b"-0530")));
-        for text in ["", "x", "1 0100", "1 +1", "1 +010a", "1 +0100 2"] {
-            assert_eq!(Moment::parse(text), None, "{text}");
-        }
-    }
 
     #[test]
     fn authors_have_a_name_and_an_address() {

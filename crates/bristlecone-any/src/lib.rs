@@ -34,10 +34,12 @@ mod error;
 pub mod folder;
 pub mod format;
 pub mod identity;
+mod moment;
 pub mod path;
 pub mod place;
 mod repo;
 pub mod revision;
+mod text;
 
 pub use error::{Error, ErrorKind, Result};
 pub use format::{AnyFormat, Branch, DirEntry, Prepared, Repo, Tree};

@@ -2,8 +2,9 @@
 
 use std::{ffi::OsStr, fmt::Write, os::unix::ffi::OsStrExt};
 
-use bristlecone::{EntryKind, Kind, Path};
+use bristlecone::{EntryKind, Path};
 
+pub use crate::text::kind_name;
 use crate::{
     Tree,
     error::{Error, Result},
@@ -73,16 +74,6 @@ pub fn value_above(tree: &Tree, path: &Path) -> Result<Option<Path>> {
         }
     }
     Ok(None)
-}
-
-/// Returns the name of a kind of objects, as entries of directories have it: `dir` and `value`.
-#[must_use]
-pub fn kind_name(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Node => "dir",
-        Kind::Contents | Kind::Pieces => "value",
-        kind => kind.name(),
-    }
 }
 
 #[cfg(test)]

@@ -156,7 +156,7 @@ impl AnyRepo {
         self.disk()?.lost_end()
     }
 
-    /// Returns what somebody should know of what was found when the store was opened, a sentence each.
+    /// Returns what the user should know of what was found when the store was opened, a sentence each.
     #[must_use]
     pub fn notes(&self) -> Vec<&str> {
         match &self.backend {

@@ -26,17 +26,16 @@ use bristlecone::{CommitId, EntryKind, Error as StoreError, Kind, ObjRef, Path, 
 
 use crate::{AnyRepo, Tree, error::Result, path};
 
-mod error;
 mod find;
 mod name;
 mod select;
 
-pub use error::RevisionError;
+pub use crate::error::RevisionError;
 pub use find::{Pattern, every_head};
 pub use name::itself;
 pub use select::{Selection, pair, select};
 
-/// So many tags of tags are followed.
+/// The most tags of tags that are followed.
 const TAGS_MAX: usize = 16;
 
 /// Returns the commit that `text` names.

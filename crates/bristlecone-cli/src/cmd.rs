@@ -116,7 +116,7 @@ struct Context {
 /// Runs a command line and returns its exit code.
 pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    if let Some(code) = complete::answer(&arguments) {
+    if let Some(code) = completions::answer(&arguments) {
         return code;
     }
     let cli = match Cli::try_parse_from(&arguments) {
@@ -126,7 +126,7 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             // Describing every verb takes longer than parsing, so only help does it.
             let described = if help { description().try_get_matches_from(&arguments).err() } else { None };
             let error = described.unwrap_or(error);
-            // Nobody is left to tell if this fails.
+            // There is no place left to report a failure of this.
             let _ = error.print();
             return ExitCode::from(if help { 0 } else { Code::Usage as u8 });
         }

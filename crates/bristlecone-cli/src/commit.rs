@@ -1,40 +1,18 @@
 //! Committing an edit to a branch: where the branch begins, the edit, the commit, and what follows it.
 
 use bristlecone::{CommitId, Durability, Error, Info, RefMove, TreeId, core::FormatError};
-use clap::Args;
 
 use crate::{
+    begin::Start,
     failure::{Failure, Result, is_won},
     open::{Opened, short},
     output::{Fields, Output, fields, say},
     who::CommitArgs,
 };
-use bristlecone_any::{Branch, FIRST_BRANCH, Prepared, Tree, check_new_branch, short_branch};
+use bristlecone_any::{Branch, FIRST_BRANCH, Prepared, Tree, short_branch};
 
 /// How often a commit is tried again when others are faster.
 const TRIES: usize = 100;
-
-/// How a branch begins that is not there yet.
-#[derive(Args, Clone, Copy, Debug, Default)]
-pub(crate) struct BeginArgs {
-    /// Make the branch that -b names first, at HEAD
-    #[arg(short, long, conflicts_with = "orphan")]
-    create: bool,
-    /// Make the branch that -b names first, without history
-    #[arg(long)]
-    orphan: bool,
-}
-
-/// What a commit goes on from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Start {
-    /// The head of the branch.
-    Head(CommitId),
-    /// The head of another branch: this one is new.
-    New(CommitId),
-    /// Nothing: the branch is new, and so is its history.
-    Nothing,
-}
 
 /// A commit that is to be made.
 pub(crate) struct Change<'a> {
@@ -51,56 +29,6 @@ pub(crate) struct Committed {
     // `None` if nothing has changed.
     at: Option<CommitId>,
     root: Option<TreeId>,
-}
-
-impl BeginArgs {
-    /// Returns what a commit to the branch goes on from.
-    ///
-    /// A branch that does not exist begins only if that was asked for, or if it is what is checked out, or if there are
-    /// no branches at all: else a name with a slip in it would begin a branch that has nothing to do with the others.
-    pub(crate) fn start(self, opened: &Opened, branch: &Branch) -> Result<Start> {
-        let name = branch.name();
-        if (self.create || self.orphan) && !opened.branch_is_named() {
-            return Err(Failure::usage("-c and --orphan make the branch that -b names; name it with -b NAME"));
-        }
-        let head = branch.head()?;
-        if head.is_none() {
-            check_new_branch(name)?;
-        }
-        match head {
-            Some(_) if self.create || self.orphan => {
-                let way = "leave -c or --orphan out to go on from it, or choose another name";
-                Err(Failure::usage(format!("there is a branch \"{name}\" already; {way}")))
-            }
-            Some(at) => Ok(Start::Head(at)),
-            None if self.create => Ok(opened.repo.checked_out_commit()?.map_or(Start::Nothing, Start::New)),
-            None if self.orphan || !opened.names_another_branch()? || opened.repo.branches()?.is_empty() => {
-                Ok(Start::Nothing)
-            }
-            None => Err(Failure::negative(format!(
-                "there is no branch \"{name}\"; `cone branches` lists those there are, -c makes this one at HEAD, and \
-                 --orphan makes it without history"
-            ))),
-        }
-    }
-}
-
-impl Start {
-    /// Returns the tree to edit.
-    pub(crate) fn tree(self, opened: &Opened) -> Result<Tree> {
-        Ok(match self {
-            Self::Head(at) | Self::New(at) => opened.repo.checkout(at)?,
-            Self::Nothing => opened.repo.tree(),
-        })
-    }
-
-    /// Returns what the branch must name still.
-    const fn expected(self) -> Option<CommitId> {
-        match self {
-            Self::Head(at) => Some(at),
-            Self::New(_) | Self::Nothing => None,
-        }
-    }
 }
 
 impl<'a> Change<'a> {
@@ -138,14 +66,14 @@ impl<'a> Change<'a> {
         Ok(())
     }
 
-    /// Edits the tree of the branch to change and commits it, again from the start if somebody else was faster.
+    /// Edits the tree of the branch to change and commits it, again from the start if another process was faster.
     ///
     /// What changes is encoded and hashed once: for the question whether anything does, for the commit, and in a Git
     /// repository for the question whether it may be made ([`crate::follow`]).
     pub(crate) fn commit(&self, edit: &mut dyn FnMut(&mut Tree) -> Result<()>) -> Result<Committed> {
         let opened = self.opened;
         let branch = opened.branch_to_change()?;
-        let mut leave = opened.ask_leave(&branch.moving_ref()?)?;
+        let mut guard = opened.guard_worktree(&branch.moving_ref()?)?;
         for _ in 0..TRIES {
             let start = self.args.begin.start(opened, &branch)?;
             let mut tree = start.tree(opened)?;
@@ -162,7 +90,7 @@ impl<'a> Change<'a> {
                 }
                 continue;
             };
-            leave.check_prepared(opened, parent, &prepared)?;
+            guard.check_prepared(opened, parent, &prepared)?;
             let at_once = opened.backend().capabilities().several_refs;
             let with = if at_once { &self.moves[..] } else { &[] };
             with.iter().for_each(|wanted| prepared.and_move(wanted.clone()));
@@ -177,7 +105,7 @@ impl<'a> Change<'a> {
                     if start.expected().is_none() && branch.name() != FIRST_BRANCH {
                         say!("began the branch {}", branch.name());
                     }
-                    leave.follow(&at, self.info.durability)?;
+                    guard.follow(&at, self.info.durability)?;
                     opened.repo.close()?;
                     return Ok(Committed { branch: branch.name().to_owned(), at: Some(at), root });
                 }

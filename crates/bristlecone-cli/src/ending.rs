@@ -2,7 +2,7 @@
 //!
 //! What was appended to a store stays there; the store counts it and the message says so. A store that the command
 //! itself made is removed whole. Ctrl-C, `SIGTERM` and `SIGHUP` end a command that writes in the same way: a thread of
-//! its own does it, so nobody has to look for a flag. While files and their index change together, nothing ends.
+//! its own does it, so no command has to look for a flag. While files and their index change together, nothing ends.
 
 use std::{
     io::{IsTerminal, Write, stderr},
@@ -24,13 +24,13 @@ mod signals;
 
 pub(crate) use made::Made;
 
-/// What the command has open and made. Whoever ends it takes it.
+/// What the command has open and made. The thread that ends it takes it.
 static STATE: Mutex<State> = Mutex::new(State { stores: Vec::new(), made: None });
-/// Held by whoever ends the command, until the process is gone.
+/// Held by the thread that ends the command, until the process is gone.
 static ENDING: Mutex<()> = Mutex::new(());
 /// Set while an interruption waits for the command to look.
 static HELD: AtomicBool = AtomicBool::new(false);
-/// Set when somebody interrupted while [`HELD`].
+/// Set when a signal came while [`HELD`].
 static ASKED: AtomicBool = AtomicBool::new(false);
 
 struct State {
@@ -57,13 +57,13 @@ pub(crate) fn made_it() {
     lock(&STATE).made = None;
 }
 
-/// From now on the command itself looks whether somebody wants it to end.
+/// From now on the command itself looks whether a signal asked it to end.
 pub(crate) fn hold() {
     HELD.store(true, SeqCst);
     signals::watch();
 }
 
-/// Whether somebody wanted the command to end since [`hold`].
+/// Whether a signal asked the command to end since [`hold`].
 pub(crate) fn asked() -> bool {
     ASKED.load(SeqCst)
 }

@@ -26,7 +26,7 @@ pub(crate) fn describe(entry: Option<&DirEntry<'_>>) -> Value {
     })
 }
 
-/// Returns a value's length. Whoever lists a directory is not to fail for a value that is missing: its length is then
+/// Returns a value's length. A listing must not fail for a value that is missing: its length is then
 /// left out.
 fn bytes(entry: &DirEntry<'_>) -> Option<u64> {
     entry.length().ok().flatten()

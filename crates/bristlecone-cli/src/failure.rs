@@ -19,7 +19,7 @@ pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
 /// How a command ended that did not end well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Code {
-    /// Whoever read the output has stopped reading: nothing to say.
+    /// The reader of the output has stopped reading: nothing to say.
     Quiet = 0,
     /// A negative answer: not found, differs where asked, damage.
     Negative = 1,
@@ -32,7 +32,7 @@ pub(crate) enum Code {
     HungUp = 129,
     /// Interrupted.
     Interrupted = 130,
-    /// Somebody wants the process to end.
+    /// A signal asks the process to end.
     Terminated = 143,
 }
 
@@ -131,7 +131,7 @@ impl Failure {
 
     /// Says what is wrong on standard error and returns the exit code.
     pub(crate) fn report(&self) -> ExitCode {
-        // Where nobody can be told, the exit code says it alone.
+        // Where standard error is closed, the exit code alone says it.
         let _ = self.write_to(&mut io::stderr().lock());
         ExitCode::from(self.exit_code())
     }
@@ -196,7 +196,7 @@ impl From<Error> for Failure {
                 short_branch(name)
             ),
             Error::RefMoved { name, .. } => {
-                format!("{name} was moved by somebody else meanwhile; run the command again")
+                format!("{name} was moved by another process meanwhile; run the command again")
             }
             Error::ReadOnly => "the store is open for reading only; nothing was changed".to_owned(),
             Error::Locked { file, holder, waited_ms } => format!(
@@ -346,9 +346,9 @@ impl From<TransferError> for Failure {
     fn from(error: TransferError) -> Self {
         match error {
             TransferError::Store(error) => error.into(),
-            TransferError::Lost(lost) => {
+            TransferError::Missing(missing) => {
                 let way = "fetch or restore it, or take the rest with --skip-missing; no ref has moved";
-                Self::failed(format!("{lost}; {way}"))
+                Self::failed(format!("{missing}; {way}"))
             }
             TransferError::Algorithm { from, found, expected } => Self::usage(format!(
                 "{from} has ids of {found}, and this store of {expected}; use a store of the format native, or one \

@@ -11,7 +11,7 @@ use std::{
 use bristlecone::{CommitId, Durability, EntryKind, Path};
 use bristlecone_git::{
     layout::Layout,
-    worktree::{Change, CheckedOut, HeldRefs, Hold, Item, Refusal, Update},
+    worktree::{Change, CheckedOut, HeldRefs, Hold, Refusal, TreeItem, Update},
 };
 
 use crate::{
@@ -25,19 +25,19 @@ use bristlecone_any::{DirEntry, Prepared, Tree};
 /// How many paths a message names.
 const NAMED_MAX: usize = 10;
 
-/// Leave to change a branch. Where its files are to follow, their index is locked until this is dropped.
-pub(crate) struct Leave {
+/// A guard that lets a branch change. Where its files are to follow, their index is locked until this is dropped.
+pub(crate) struct WorktreeGuard {
     update: Option<Box<Update>>,
     // The tree that the branch is to have: its values are what files become.
     after: Option<Tree>,
 }
 
 impl Opened {
-    /// Asks for leave to commit to the branch with this full name.
+    /// Makes sure that the command may commit to the branch with this full name.
     ///
     /// Refused (exit code 2) if Git has it checked out somewhere, unless the files there are to follow and can.
-    pub(crate) fn ask_leave(&self, ref_name: &str) -> Result<Leave> {
-        let free = Leave { update: None, after: None };
+    pub(crate) fn guard_worktree(&self, ref_name: &str) -> Result<WorktreeGuard> {
+        let free = WorktreeGuard { update: None, after: None };
         let Some((_, layout)) = self.repo.git() else {
             if self.worktree {
                 return Err(Failure::usage(
@@ -57,12 +57,12 @@ impl Opened {
         }
         // Ending at once would leave the index locked, or files without their index.
         ending::hold();
-        let update = Update::begin(layout, self.wait_ms).map_err(|refusal| told(refusal, layout))?;
+        let update = Update::begin(layout, self.wait_ms).map_err(|refusal| to_failure(refusal, layout))?;
         // From here on Git cannot check out anything else; until here it could.
         if self.places_of(&self.held_refs()?, ref_name)?.is_empty() {
             return Err(Failure::failed("something else was checked out meanwhile; run the command again"));
         }
-        Ok(Leave { update: Some(Box::new(update)), after: None })
+        Ok(WorktreeGuard { update: Some(Box::new(update)), after: None })
     }
 
     /// Refuses to make, move or remove a branch that Git has checked out somewhere.
@@ -100,7 +100,7 @@ impl Opened {
     }
 }
 
-impl Leave {
+impl WorktreeGuard {
     /// Checks what a commit over `parent` would change, without writing anything into the store.
     pub(crate) fn check_prepared(
         &mut self,
@@ -126,7 +126,7 @@ impl Leave {
         let (before, after) = (written(before)?, written(after)?);
         let changes = changes(&before, &after)?;
         let read = &mut |path: &[u8]| file(&after, path);
-        update.check(changes, read).map_err(|refusal| told(refusal, layout))?;
+        update.check(changes, read).map_err(|refusal| to_failure(refusal, layout))?;
         self.after = Some(after);
         if ending::asked() {
             return Err(Failure::interrupted_in_time());
@@ -176,9 +176,9 @@ fn changes(before: &Tree, after: &Tree) -> Result<Vec<Change>> {
     Ok(changes)
 }
 
-fn item(entry: &DirEntry<'_>) -> Option<Item> {
+fn item(entry: &DirEntry<'_>) -> Option<TreeItem> {
     let oid = entry.foreign().or_else(|| entry.object().map(|at| at.oid))?;
-    Some(Item { kind: entry.kind(), oid })
+    Some(TreeItem { kind: entry.kind(), oid })
 }
 
 /// Returns the bytes of a file or link in a tree.
@@ -200,7 +200,7 @@ fn refused(ref_name: &str, place: &CheckedOut, state: &str, way: &str) -> Failur
     ))
 }
 
-fn told(refusal: Refusal, layout: &Layout) -> Failure {
+fn to_failure(refusal: Refusal, layout: &Layout) -> Failure {
     match refusal {
         Refusal::Paths(paths) => {
             let way = "commit or undo that with git first";

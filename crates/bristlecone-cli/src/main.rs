@@ -6,6 +6,8 @@
 
 use std::process::ExitCode;
 
+mod argument;
+mod begin;
 mod cmd;
 mod commit;
 mod differences;

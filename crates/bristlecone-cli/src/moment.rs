@@ -6,7 +6,7 @@ use crate::failure::{Failure, Result};
 
 /// Dates with a zone, as Git writes them.
 const ZONED: [&str; 3] = ["%Y-%m-%d %H:%M:%S %z", "%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%d %H:%M %z"];
-/// Seconds since 1970 have at least so many digits where no `@` says what they are.
+/// The fewest digits of seconds since 1970 where no `@` says what they are.
 const DIGITS_MIN: usize = 9;
 
 /// Returns the seconds since 1970 that a text means: `@SECONDS`, a day, a time of a day, or a while ago.

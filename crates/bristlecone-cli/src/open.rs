@@ -126,7 +126,7 @@ impl Globals {
     }
 }
 
-/// Tells on standard error what is missing from a store that can still be read. Where nobody listens, nothing is told.
+/// Writes to standard error what is missing from a store that can still be read. A closed standard error is no failure.
 fn tell_of_losses(repo: &AnyRepo) {
     let mut out = std::io::stderr();
     if let Some(lost) = repo.lost_end() {

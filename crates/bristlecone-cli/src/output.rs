@@ -125,7 +125,7 @@ impl Output {
     }
 }
 
-/// Writes a line for people to standard error, as the standard library's macro does. Where nobody can be told, nothing is.
+/// Writes a line for people to standard error, as the standard library's macro does. Where standard error is closed, nothing is written.
 macro_rules! say {
     ($($text:tt)*) => { $crate::output::write_line(format_args!($($text)*)) };
 }

@@ -24,7 +24,7 @@ pub(crate) struct Done {
 }
 
 impl Done {
-    /// Counts one more thing of so many bytes.
+    /// Counts one more thing, and its bytes.
     #[cfg(feature = "lab")]
     pub(crate) fn add(&self, bytes: u64) {
         self.items.fetch_add(1, Relaxed);

@@ -7,7 +7,7 @@ use bristlecone_any::identity::{Identity, Moment};
 use clap::{Args, ValueEnum};
 
 use crate::{
-    commit::BeginArgs,
+    begin::BeginArgs,
     failure::{Failure, Result},
     open::Opened,
 };

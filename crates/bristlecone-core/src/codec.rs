@@ -1,4 +1,4 @@
-//! Reading of encoded bytes that nobody has checked yet: every step is bounded and returns an error.
+//! Reading of encoded bytes that were not checked yet: every step is bounded and returns an error.
 
 use alloc::vec::Vec;
 use core::{error, fmt};
@@ -22,12 +22,12 @@ impl error::Error for DecodeError {}
 
 /// A position in bytes that are being decoded.
 #[derive(Clone, Debug)]
-pub struct Reader<'a> {
+pub struct ByteReader<'a> {
     bytes: &'a [u8],
     offset: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ByteReader<'a> {
     /// Starts at the first of these bytes.
     #[must_use]
     pub const fn new(bytes: &'a [u8]) -> Self {
@@ -123,7 +123,7 @@ impl<'a> Reader<'a> {
     /// Reads a varint that is a length in memory.
     ///
     /// # Errors
-    /// As [`Reader::varint`], and if the length exceeds what is left: nothing is allocated for it.
+    /// As [`ByteReader::varint`], and if the length exceeds what is left: nothing is allocated for it.
     #[inline]
     pub fn length(&mut self) -> Result<usize, DecodeError> {
         let length = self.varint()?;
@@ -136,7 +136,7 @@ impl<'a> Reader<'a> {
     /// Reads a length and that many bytes.
     ///
     /// # Errors
-    /// As [`Reader::length`].
+    /// As [`ByteReader::length`].
     #[inline]
     pub fn prefixed(&mut self) -> Result<&'a [u8], DecodeError> {
         let length = self.length()?;
@@ -145,12 +145,12 @@ impl<'a> Reader<'a> {
 }
 
 /// What encoders write to.
-pub(crate) trait Append {
+pub(crate) trait AppendBytes {
     fn append_byte(&mut self, byte: u8);
     fn append_bytes(&mut self, bytes: &[u8]);
 }
 
-impl Append for Vec<u8> {
+impl AppendBytes for Vec<u8> {
     #[inline]
     fn append_byte(&mut self, byte: u8) {
         self.push(byte);
@@ -162,7 +162,7 @@ impl Append for Vec<u8> {
     }
 }
 
-impl<const N: usize> Append for smallvec::SmallVec<[u8; N]> {
+impl<const N: usize> AppendBytes for smallvec::SmallVec<[u8; N]> {
     #[inline]
     fn append_byte(&mut self, byte: u8) {
         self.push(byte);
@@ -176,7 +176,7 @@ impl<const N: usize> Append for smallvec::SmallVec<[u8; N]> {
 
 /// Appends `value` as an unsigned LEB128 integer in its shortest form.
 #[inline]
-pub(crate) fn write_varint(out: &mut impl Append, mut value: u64) {
+pub(crate) fn write_varint(out: &mut impl AppendBytes, mut value: u64) {
     while value >= 0x80 {
         out.append_byte(value as u8 | 0x80);
         value >>= 7;
@@ -186,7 +186,7 @@ pub(crate) fn write_varint(out: &mut impl Append, mut value: u64) {
 
 /// Appends the length of `bytes` as a varint, then the bytes.
 #[inline]
-pub(crate) fn write_prefixed(out: &mut impl Append, bytes: &[u8]) {
+pub(crate) fn write_prefixed(out: &mut impl AppendBytes, bytes: &[u8]) {
     write_varint(out, bytes.len() as u64);
     out.append_bytes(bytes);
 }
@@ -200,13 +200,13 @@ mod tests {
         for value in [0, 1, 127, 128, 300, 1 << 32, u64::MAX - 1, u64::MAX] {
             let mut out = Vec::new();
             write_varint(&mut out, value);
-            let mut reader = Reader::new(&out);
+            let mut reader = ByteReader::new(&out);
             assert_eq!(reader.varint(), Ok(value));
             assert!(reader.is_empty());
         }
-        assert!(Reader::new(&[0x80, 0]).varint().is_err(), "longer than needed");
-        assert!(Reader::new(&[0xff; 11]).varint().is_err(), "without end");
-        assert!(Reader::new(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2]).varint().is_err());
-        assert!(Reader::new(&[5, 0]).length().is_err(), "longer than the rest");
+        assert!(ByteReader::new(&[0x80, 0]).varint().is_err(), "longer than needed");
+        assert!(ByteReader::new(&[0xff; 11]).varint().is_err(), "without end");
+        assert!(ByteReader::new(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2]).varint().is_err());
+        assert!(ByteReader::new(&[5, 0]).length().is_err(), "longer than the rest");
     }
 }

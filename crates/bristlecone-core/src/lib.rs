@@ -36,7 +36,7 @@ mod record;
 mod serde;
 mod tag;
 
-pub use codec::{DecodeError, Reader};
+pub use codec::{ByteReader, DecodeError};
 pub use commit::{Commit, Signature, Zone};
 pub use entry::{Change, ChangeTarget, Entry, EntryKind, Mode, Target};
 #[cfg(feature = "git")]
@@ -44,8 +44,8 @@ pub use format::git;
 #[cfg(feature = "tezos")]
 pub use format::tezos;
 pub use format::{
-    AHEAD_BYTES_MAX, AHEAD_OBJECTS_MAX, Ahead, CallSize, Checked, Direction, Format, FormatError, Next, Prefetch, Task,
-    Walk, Window, lent, native,
+    AHEAD_BYTES_MAX, AHEAD_OBJECTS_MAX, Ahead, CallSize, Checked, Direction, Format, FormatError, Next, ObjectWalk,
+    Prefetch, Task, Window, lent, native,
 };
 pub use hash::{Algorithm, Oid, OidError, to_hex};
 pub use id::{CommitId, TagId, TreeId};

@@ -1,8 +1,8 @@
 //! Objects as they are read and written: bytes that may be borrowed from a map, and the places of
 //! their children.
 //!
-//! A [`Location`] is a hint: where a backend put an object. It is never hashed. Whoever reads through
-//! one compares the id found there with the id wanted, so a stale hint costs time and nothing else.
+//! A [`Location`] is a hint: where a backend put an object. It is never hashed. A reader compares the id found there with
+//! the id wanted, so a stale hint costs time and nothing else.
 
 use alloc::{sync::Arc, vec::Vec};
 use core::{cmp, fmt, hash, ops};
@@ -138,8 +138,8 @@ impl fmt::Debug for Location {
     }
 }
 
-/// An object's id and where it was last seen. Two are equal if their ids are. Backends and formats speak of objects so; users of a
-/// repository have ids that say of what they are: [`crate::CommitId`] and [`crate::TreeId`].
+/// An object's id and where it was last seen. Two are equal if their ids are. Backends and formats speak of objects so;
+/// users of a repository have ids that say of what they are: [`crate::CommitId`] and [`crate::TreeId`].
 #[derive(Clone, Copy)]
 pub struct ObjRef {
     /// The id.
@@ -348,7 +348,7 @@ pub struct Object<'a> {
     // Where the child locations begin, how many there are, and where the body begins and ends.
     children_at: u32,
     children: u32,
-    aux: u8,
+    metadata_words: u8,
     body_at: u32,
     own: Location,
 }
@@ -357,7 +357,7 @@ impl<'a> Object<'a> {
     /// An object that is nothing but its body: its children have no locations.
     #[must_use]
     pub const fn from_body(kind: Kind, bytes: Bytes<'a>) -> Self {
-        Self { bytes, kind, children_at: 0, children: 0, aux: 0, body_at: 0, own: Location::NONE }
+        Self { bytes, kind, children_at: 0, children: 0, metadata_words: 0, body_at: 0, own: Location::NONE }
     }
 
     /// The object of a record whose bytes are `bytes` and which stands at `own`.
@@ -369,7 +369,7 @@ impl<'a> Object<'a> {
             kind: record.kind,
             children_at: crate::RECORD_HEADER_BYTES as u32,
             children: record.children,
-            aux: record.aux,
+            metadata_words: record.metadata_words,
             body_at: record.body_at() as u32,
             own,
         }
@@ -378,8 +378,8 @@ impl<'a> Object<'a> {
     /// Returns the object borrowing nothing, its bytes copied if they are borrowed now.
     #[must_use]
     pub fn into_static(self) -> Object<'static> {
-        let Self { bytes, kind, children_at, children, aux, body_at, own } = self;
-        Object { bytes: bytes.into_static(), kind, children_at, children, aux, body_at, own }
+        let Self { bytes, kind, children_at, children, metadata_words, body_at, own } = self;
+        Object { bytes: bytes.into_static(), kind, children_at, children, metadata_words, body_at, own }
     }
 
     /// Returns the kind.
@@ -426,10 +426,10 @@ impl<'a> Object<'a> {
         self.children as usize
     }
 
-    /// Returns unhashed word `index` of the record, where it has one.
+    /// Returns metadata word `index` of the record, where it has one. Metadata words are no part of the id.
     #[must_use]
-    pub fn aux(&self, index: usize) -> Option<u64> {
-        (index < usize::from(self.aux)).then(|| self.word(self.children as usize + index))
+    pub fn metadata_word(&self, index: usize) -> Option<u64> {
+        (index < usize::from(self.metadata_words)).then(|| self.word(self.children as usize + index))
     }
 
     /// Returns where the object itself is.
@@ -474,11 +474,11 @@ pub trait Source {
 
     /// Reads several objects at once, each of its own kind, in the order in which they are asked for.
     ///
-    /// The answer may be shorter than the question, but has the first object if there is any question: it ends behind the object
-    /// with which it holds `bytes_max` bytes or more, and before one that cannot be read. So what is asked for on suspicion
-    /// fails where it is needed, and nowhere else.
+    /// The answer may be shorter than `wanted`, but has the first object if any is wanted: it ends behind the object with
+    /// which it holds `bytes_max` bytes or more, and before one that cannot be read. So an object that was asked for in
+    /// case it is needed fails where it is needed, and nowhere else.
     ///
-    /// The default reads the first alone: whoever gains nothing by reading ahead need not do it.
+    /// The default reads the first alone: a source that gains nothing by reading ahead need not do it.
     ///
     /// # Errors
     /// As [`Source::read`], for the first one.
@@ -504,8 +504,9 @@ impl Source for NoSource {
 pub trait Sink {
     /// Takes an object and returns where it will be. The same object given twice is kept once.
     ///
-    /// `children` are the locations of the children in the format's order; `aux` are unhashed words.
-    fn put(&mut self, kind: Kind, oid: Oid, body: &[u8], children: &[Location], aux: &[u64]) -> Location;
+    /// `children` are the locations of the children in the format's order. `metadata` are words that the record carries
+    /// besides, and that are no part of the id.
+    fn put(&mut self, kind: Kind, oid: Oid, body: &[u8], children: &[Location], metadata: &[u64]) -> Location;
 
     /// Lends a buffer whose memory is reused from object to object.
     fn take_buffer(&mut self) -> Vec<u8> {

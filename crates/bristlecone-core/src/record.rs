@@ -1,8 +1,8 @@
 //! The record: how backends of ours keep one object. `docs/formats/disk.md` section 2 lists the bytes.
 //!
-//! A record is a header with the object's id, the locations of its children, unhashed words, and the
+//! A record is a header with the object's id, the locations of its children, metadata words, and the
 //! format's bytes. Children earlier in the same batch are named by their distance, so that the bytes of
-//! a batch do not depend on where the batch lands.
+//! a batch do not depend on where the batch is appended.
 
 use alloc::vec::Vec;
 use core::{error, fmt};
@@ -16,14 +16,14 @@ const BODY_BYTES_AT: usize = CHECKSUM_AT + 4;
 const CHILDREN_AT: usize = BODY_BYTES_AT + 4;
 const KIND_AT: usize = CHILDREN_AT + 4;
 const ID_BYTES_AT: usize = KIND_AT + 1;
-const WORDS_AT: usize = ID_BYTES_AT + 1;
-const ZERO_AT: usize = WORDS_AT + 1;
+const METADATA_AT: usize = ID_BYTES_AT + 1;
+const ZERO_AT: usize = METADATA_AT + 1;
 const ID_AT: usize = ZERO_AT + 1;
 /// Bytes before the child locations: 48 = 4 checksum + 4 body length + 4 children + 1 kind + 1 id length
-/// + 1 words + 1 zero + 32 id.
+/// + 1 metadata words + 1 zero + 32 id.
 pub const RECORD_HEADER_BYTES: usize = ID_AT + Oid::BYTES_MAX;
 const _: () = assert!(RECORD_HEADER_BYTES == 48, "the fields of a record's header add up");
-/// Bytes of a child location, and of an unhashed word.
+/// Bytes of a child location, and of a metadata word.
 const WORD_BYTES: usize = 8;
 /// What the checksum is over begins here.
 const CHECKED_AT: usize = CHECKSUM_AT + 4;
@@ -65,7 +65,7 @@ impl<'a> RecordHeader<'a> {
         self.word(CHILDREN_AT)
     }
 
-    /// Returns the kind of the object; `None` where the byte is none's.
+    /// Returns the kind of the object; `None` where the byte stands for no kind.
     #[must_use]
     #[inline(always)]
     pub const fn kind(self) -> Option<Kind> {
@@ -79,14 +79,14 @@ impl<'a> RecordHeader<'a> {
         self.0[KIND_AT] == kind as u8
     }
 
-    /// Returns how many unhashed words follow the child locations.
+    /// Returns how many metadata words follow the child locations.
     #[must_use]
     #[inline(always)]
-    pub const fn aux(self) -> u8 {
-        self.0[WORDS_AT]
+    pub const fn metadata_words(self) -> u8 {
+        self.0[METADATA_AT]
     }
 
-    /// Returns the id; `None` where its length is none that ids have.
+    /// Returns the id; `None` where ids cannot have its length.
     #[must_use]
     #[inline(always)]
     pub fn oid(self) -> Option<&'a [u8]> {
@@ -128,7 +128,7 @@ impl<'a> RecordHeader<'a> {
     #[must_use]
     #[inline(always)]
     pub const fn body_at(self) -> u64 {
-        body_at(self.children(), self.aux())
+        body_at(self.children(), self.metadata_words())
     }
 
     /// Returns the length of the record in bytes, without the padding that follows.
@@ -148,8 +148,8 @@ fn same_id(one: &[u8; Oid::BYTES_MAX], other: &[u8; Oid::BYTES_MAX]) -> bool {
 }
 
 #[inline(always)]
-const fn body_at(children: u32, aux: u8) -> u64 {
-    RECORD_HEADER_BYTES as u64 + (children as u64 + aux as u64) * WORD_BYTES as u64
+const fn body_at(children: u32, metadata_words: u8) -> u64 {
+    RECORD_HEADER_BYTES as u64 + (children as u64 + metadata_words as u64) * WORD_BYTES as u64
 }
 
 /// The decoded header of a record.
@@ -161,8 +161,8 @@ pub struct Record<'a> {
     pub kind: Kind,
     /// How many child locations follow the header.
     pub children: u32,
-    /// How many unhashed words follow those.
-    pub aux: u8,
+    /// How many metadata words follow those.
+    pub metadata_words: u8,
     /// Bytes of the body.
     pub body_bytes: u32,
     checksum: u32,
@@ -183,7 +183,7 @@ impl<'a> Record<'a> {
             oid,
             kind,
             children: header.children(),
-            aux: header.aux(),
+            metadata_words: header.metadata_words(),
             body_bytes: header.body_bytes(),
             checksum: header.checksum(),
         };
@@ -197,14 +197,14 @@ impl<'a> Record<'a> {
     #[must_use]
     #[inline]
     pub const fn bytes(&self) -> u64 {
-        body_at(self.children, self.aux) + self.body_bytes as u64
+        body_at(self.children, self.metadata_words) + self.body_bytes as u64
     }
 
     /// Returns where the body starts.
     #[must_use]
     #[inline]
     pub const fn body_at(&self) -> usize {
-        body_at(self.children, self.aux) as usize
+        body_at(self.children, self.metadata_words) as usize
     }
 
     /// Checks the checksum over the record, of which `bytes` are the bytes.
@@ -233,29 +233,36 @@ pub fn record_bytes(bytes: &[u8]) -> Result<(Record<'_>, &[u8]), RecordError> {
 
 /// Returns how far the next record is from the start of one with these parts, in bytes.
 #[must_use]
-pub const fn record_span(children: usize, aux: usize, body_bytes: usize) -> usize {
-    (RECORD_HEADER_BYTES + (children + aux) * WORD_BYTES + body_bytes).next_multiple_of(RECORD_ALIGN)
+pub const fn record_span(children: usize, metadata_words: usize, body_bytes: usize) -> usize {
+    (RECORD_HEADER_BYTES + (children + metadata_words) * WORD_BYTES + body_bytes).next_multiple_of(RECORD_ALIGN)
 }
 
 /// Appends a record to `out`, which holds a batch from its beginning, and returns its offset there.
 ///
 /// `children` that are pending in this batch are written as distances.
-pub fn write_record(out: &mut Vec<u8>, kind: Kind, oid: &Oid, body: &[u8], children: &[Location], aux: &[u64]) -> u64 {
+pub fn write_record(
+    out: &mut Vec<u8>,
+    kind: Kind,
+    oid: &Oid,
+    body: &[u8],
+    children: &[Location],
+    metadata: &[u64],
+) -> u64 {
     debug_assert!(out.len().is_multiple_of(RECORD_ALIGN));
     let start = out.len();
-    out.reserve(record_span(children.len(), aux.len(), body.len()));
+    out.reserve(record_span(children.len(), metadata.len(), body.len()));
     let mut header = [0; RECORD_HEADER_BYTES];
     header[BODY_BYTES_AT..CHILDREN_AT].copy_from_slice(&(body.len() as u32).to_le_bytes());
     header[CHILDREN_AT..KIND_AT].copy_from_slice(&(children.len() as u32).to_le_bytes());
     header[KIND_AT] = kind as u8;
     header[ID_BYTES_AT] = oid.as_bytes().len() as u8;
-    header[WORDS_AT] = aux.len() as u8;
+    header[METADATA_AT] = metadata.len() as u8;
     header[ID_AT..].copy_from_slice(oid.padded());
     out.extend_from_slice(&header);
     for child in children {
         out.extend_from_slice(&child.to_stored(start as u64).to_le_bytes());
     }
-    for word in aux {
+    for word in metadata {
         out.extend_from_slice(&word.to_le_bytes());
     }
     out.extend_from_slice(body);
@@ -271,7 +278,7 @@ pub fn write_record(out: &mut Vec<u8>, kind: Kind, oid: &Oid, body: &[u8], child
 pub enum RecordError {
     /// Fewer bytes than the record has.
     Short,
-    /// The header is none.
+    /// The bytes do not begin with a header.
     Header,
     /// The bytes changed since they were written.
     Checksum {
@@ -308,7 +315,7 @@ mod tests {
         let second = write_record(&mut out, Kind::Node, &oid, b"body", &[Location::pending(first)], &[9]);
         let bytes = &out[second as usize..];
         let (record, whole) = record_bytes(bytes).unwrap();
-        assert_eq!((record.children, record.aux, record.body_bytes), (1, 1, 4));
+        assert_eq!((record.children, record.metadata_words, record.body_bytes), (1, 1, 4));
         for bit in 0..whole.len() * 8 {
             let mut flipped = whole.to_vec();
             flipped[bit / 8] ^= 1 << (bit % 8);
@@ -328,7 +335,7 @@ mod tests {
             let (header, record) = (RecordHeader::first(&out).unwrap(), Record::parse(&out).unwrap());
             assert_eq!((header.oid(), record.oid), (Some(&id[..]), &id[..]));
             assert_eq!((header.kind(), header.faults()), (Some(record.kind), 0));
-            assert_eq!((header.children(), header.aux(), header.body_bytes()), (3, 2, 4));
+            assert_eq!((header.children(), header.metadata_words(), header.body_bytes()), (3, 2, 4));
             assert_eq!((header.bytes(), header.body_at()), (record.bytes(), record.body_at() as u64));
             assert!(header.is_kind(Kind::Commit) && !header.is_kind(Kind::Node) && header.is_of(&id));
             for at in 0..id.len() {
@@ -357,7 +364,7 @@ mod tests {
         assert_eq!(object.child(0), Location(base.0 + child));
         assert_eq!(object.child(1), far);
         assert_eq!(object.child(2), Location::NONE);
-        assert_eq!((object.aux(0), object.aux(1)), (Some(9), None));
+        assert_eq!((object.metadata_word(0), object.metadata_word(1)), (Some(9), None));
         assert_eq!(object.body(), b"body");
     }
 }

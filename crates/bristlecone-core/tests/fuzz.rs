@@ -2,9 +2,9 @@
 //! panics, loops or allocates by a length that it read; and what decodes is what encoding it gives.
 
 use bristlecone_core::{
-    Change, ChangeTarget, Commit, Direction, EntryKind, Format, FormatError, Kind, Location, Mode, NoSource, ObjRef,
-    Object, Oid, Path, Reader, Record, Signature, Sink, Source, Tag, Target, Zone, native::Native, record_bytes,
-    write_record,
+    ByteReader, Change, ChangeTarget, Commit, Direction, EntryKind, Format, FormatError, Kind, Location, Mode,
+    NoSource, ObjRef, Object, Oid, Path, Record, Signature, Sink, Source, Tag, Target, Zone, native::Native,
+    record_bytes, write_record,
 };
 
 #[cfg(feature = "tezos")]
@@ -197,7 +197,7 @@ fn records() {
         if let Ok(record) = Record::parse(&hostile) {
             assert!(record.bytes() <= hostile.len() as u64);
             let object = Object::from_record(&record, hostile[..record.bytes() as usize].into(), Location(64));
-            let _ = (object.child(0), object.child(1), object.child(9), object.aux(0), object.body());
+            let _ = (object.child(0), object.child(1), object.child(9), object.metadata_word(0), object.body());
         }
         if let Ok((_, whole)) = record_bytes(&hostile) {
             assert_eq!(whole, &sound[..whole.len()], "a checksum passed over other bytes");
@@ -210,9 +210,9 @@ fn text_and_integers() {
     let mut random = Random(4);
     for _ in 0..300_000 {
         let bytes = random.mutate(b"inline=48 split=on group=2/a%20b/%ff//\xc3\xa9");
-        let mut reader = Reader::new(&bytes);
+        let mut reader = ByteReader::new(&bytes);
         while reader.varint().is_ok() {}
-        let _ = Reader::new(&bytes).prefixed();
+        let _ = ByteReader::new(&bytes).prefixed();
         if let Ok(path) = Path::from_bytes(&bytes[..]) {
             assert_eq!(path.to_string().parse::<Path>(), Ok(path));
         }

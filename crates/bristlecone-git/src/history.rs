@@ -5,12 +5,19 @@
 //!
 //! **The idea.** Commits are found first; then their trees are walked newest first, each compared with the one before,
 //! so that an object is read once and what two trees share is not looked at. One thread reads, the other verifies,
-//! encodes and appends. Commits come last, parents first, and refs at the very end: nothing leads to half of a history.
-//! What is there already is not read again, so a transfer that was interrupted goes on, and one that is repeated
+//! encodes and appends. Commits come last, parents first, and refs at the very end: no ref leads to half of a history.
+//! What the destination has is not read again, so an interrupted transfer goes on where it stopped, and a repeated one
 //! brings what is new.
 //!
-//! Memory is bounded whatever the size of the history: of each object a dozen bytes stay in memory, and what else is
-//! noted goes to a scratch file.
+//! Memory is bounded whatever the size of the history: of each object a dozen bytes stay in memory, and all other notes
+//! go to a scratch file.
+//!
+//! **In and out.** `pipeline` has the two threads and the queue between them. `import` and `export` are its ends: each
+//! opens both sides, says what exists at the destination, gives the pipeline a walk and a writer, and moves the refs at
+//! the end. What both need stands beside them: objects by id (`objects`), the ids and notes of millions of them (`ids`,
+//! `table`), objects on their way into a store (`staging`, `presence`), what a `native` store has imported (`known`).
+//!
+//! **Callers.** The command line and the laboratory, through the functions and types that are public here.
 //!
 //! What it does not do: read over a network. `git clone` or `git fetch` come before it.
 
@@ -30,7 +37,7 @@ mod staging;
 mod store;
 mod table;
 
-pub use error::{Lost, Origin, TransferError};
+pub use error::{Missing, Origin, TransferError};
 pub use export::{ExportOptions, ExportReport, export};
 pub use import::{ImportOptions, ImportReport, import};
 pub use patterns::matches;

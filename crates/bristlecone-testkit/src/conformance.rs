@@ -29,7 +29,7 @@ pub use objects::{
     a_walk_meets_every_object, absent_objects_are_absent, appended_objects_are_read_back,
     children_are_found_by_location, derived_files_hold_what_was_last_written, hints_may_be_stale_wrong_or_missing,
     ids_of_every_length_are_kept_apart, large_objects_come_back_whole, many_small_objects_come_back,
-    read_many_answers_in_order, the_same_object_is_kept_once_in_a_batch, unhashed_words_come_back,
+    metadata_words_come_back, read_many_answers_in_order, the_same_object_is_kept_once_in_a_batch,
     what_cannot_be_kept_is_refused,
 };
 pub use persistence::{a_reopened_store_goes_on, everything_is_there_after_reopening};
@@ -61,7 +61,7 @@ pub const TESTS: &[(&str, Test)] = &[
     ("read_many answers in order", read_many_answers_in_order),
     ("what cannot be kept is refused", what_cannot_be_kept_is_refused),
     ("ids of every length are kept apart", ids_of_every_length_are_kept_apart),
-    ("unhashed words come back", unhashed_words_come_back),
+    ("metadata words come back", metadata_words_come_back),
     ("large objects come back whole", large_objects_come_back_whole),
     ("many small objects come back", many_small_objects_come_back),
     ("a walk meets every object", a_walk_meets_every_object),
@@ -143,7 +143,7 @@ fn append_all(
         })
         .collect();
     let base = backend.append(batch, &moves, durability)?;
-    Ok(places.into_iter().map(|at| ObjRef::new(at.oid, crate::sample::landed(at.at, base))).collect())
+    Ok(places.into_iter().map(|at| ObjRef::new(at.oid, crate::sample::appended(at.at, base))).collect())
 }
 
 /// Returns what the backend keeps.

@@ -35,8 +35,8 @@ use std::{
 use bristlecone::{Backend, Error, storage::Storage};
 
 use crate::sim::{CallKind, Policy, SimStorage};
-pub use run::{Event, Run, State};
-pub use workload::{Step, Workload, deaths, workloads};
+pub use run::{CrashRun, Event, RefValues};
+pub use workload::{CrashStep, Workload, deaths, workloads};
 
 /// How stores of the engine under test are made and opened.
 pub trait Engine: Sync {
@@ -49,7 +49,7 @@ pub trait Engine: Sync {
     /// Opens a store for reading and writing, recovering it where needed.
     ///
     /// # Errors
-    /// [`Error::NoStore`] if there is none; others of the engine.
+    /// [`Error::NoStore`] if there is no store; others of the engine.
     fn open(&self, storage: Arc<dyn Storage>) -> Result<Arc<dyn Backend>, Error>;
 
     /// Called before each step of a workload that runs on `storage`. An engine that works beside its callers may let that
@@ -204,7 +204,7 @@ pub fn explore(engine: &dyn Engine, workloads: &[Workload], options: Options) ->
 /// after every `step`-th later call: nothing that a survivor acknowledged as durable is lost, nor what was before it.
 ///
 /// # Panics
-/// If a workload fails where nobody is stopped.
+/// If a workload fails though no process is stopped.
 pub fn explore_deaths(engine: &dyn Engine, workloads: &[Workload], step: u64, options: Options) -> Report {
     share(workloads, options, |workload| deaths_of(engine, workload, step, options))
 }
@@ -230,7 +230,7 @@ fn explore_one(engine: &dyn Engine, workload: &Workload, options: Options) -> Re
     let storage = SimStorage::new();
     storage.keep_trace();
     storage.keep_moments();
-    let run = Run::of(engine, storage.clone(), workload)
+    let run = CrashRun::of(engine, storage.clone(), workload)
         .unwrap_or_else(|reason| panic!("workload \"{}\" fails without a cut: {reason}", workload.name));
     let mut report = Report { workloads: 1, ..Report::default() };
     cut_after_each(engine, &run, &storage, 0..=storage.calls(), options, &mut report);
@@ -248,7 +248,7 @@ fn deaths_of(engine: &dyn Engine, workload: &Workload, step: u64, options: Optio
             Failure { workload: workload.name, cuts: Vec::new(), reason, calls }
         };
         let before = report.failures.len();
-        match Run::with_death(engine, storage.clone(), workload, death) {
+        match CrashRun::with_death(engine, storage.clone(), workload, death) {
             Ok((_, None)) => break,
             Ok((run, Some(stopped))) => {
                 report.deaths += 1;
@@ -272,7 +272,7 @@ fn deaths_of(engine: &dyn Engine, workload: &Workload, step: u64, options: Optio
 /// Cuts the power after each of these calls of a run, until there are too many failures.
 fn cut_after_each(
     engine: &dyn Engine,
-    run: &Run,
+    run: &CrashRun,
     storage: &SimStorage,
     calls: impl IntoIterator<Item = u64>,
     options: Options,

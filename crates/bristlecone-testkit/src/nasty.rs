@@ -1,9 +1,9 @@
 //! A backend that gives no reader more than it was promised.
 //!
-//! Whenever a snapshot is let go of, every object moves to other memory, and places that led to one object lead to
-//! another. What was there before is overwritten and unmapped, but for what a snapshot lent. If it is told how, it also
-//! sweeps each time, so that whatever nobody holds is gone at once. Handles made by [`Nasty::beside`] share the store as
-//! processes would, each with snapshots that know nothing of those of the others but through the store.
+//! Whenever a snapshot is dropped, every object moves to other memory, and locations that led to one object lead to
+//! another. What was there before is overwritten and unmapped, except what a snapshot lent. If the caller says how, it also
+//! sweeps each time, so that objects which no snapshot holds are gone at once. Handles made by [`Nasty::beside`] share the
+//! store as processes would, each with snapshots that know nothing of those of the others but through the store.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -29,12 +29,12 @@ const POISON: u8 = 0xdb;
 pub type Children = dyn Fn(&Oid, &Object<'_>, &mut dyn FnMut(Oid)) -> Result<(), Error> + Send + Sync;
 
 /// The backend, or one of several handles of it.
-pub struct Nasty(Arc<Shared>);
+pub struct Nasty(Arc<NastyShared>);
 
-struct Shared {
-    state: Mutex<State>,
+struct NastyShared {
+    state: Mutex<NastyState>,
     pins: Pins,
-    /// How to find what an object names: then whatever nobody holds is dropped at once.
+    /// How to find what an object names: with it, objects that no snapshot holds are dropped at once.
     children: Option<Box<Children>>,
     sweeps: AtomicU64,
     moves: AtomicU64,
@@ -42,9 +42,9 @@ struct Shared {
 }
 
 #[derive(Default)]
-struct State {
+struct NastyState {
     /// Objects in the order in which they were appended; a location is a place in it and in the memory of now.
-    objects: Vec<Kept>,
+    objects: Vec<KeptRecord>,
     index: HashMap<Oid, usize>,
     refs: BTreeMap<String, RefTarget>,
     position: Position,
@@ -52,25 +52,25 @@ struct State {
 }
 
 #[derive(Clone)]
-struct Kept {
+struct KeptRecord {
     oid: Oid,
-    memory: Arc<Memory>,
+    memory: Arc<RecordMemory>,
     at: Range<usize>,
     /// How many were appended before it, and before it was appended last.
     number: u64,
     again: u64,
 }
 
-impl Kept {
+impl KeptRecord {
     fn record(&self) -> &[u8] {
         &self.memory.0[self.at.clone()]
     }
 }
 
 /// Records, one after another. When it is freed it is overwritten and unmapped.
-struct Memory(MmapMut);
+struct RecordMemory(MmapMut);
 
-impl Memory {
+impl RecordMemory {
     /// Returns memory with these records, and where each is.
     fn new<'r>(records: impl Iterator<Item = &'r [u8]> + Clone) -> (Arc<Self>, Vec<Range<usize>>) {
         let mut map = MmapMut::map_anon(records.clone().map(<[u8]>::len).sum::<usize>().max(1)).expect("memory");
@@ -86,7 +86,7 @@ impl Memory {
     }
 }
 
-impl Drop for Memory {
+impl Drop for RecordMemory {
     fn drop(&mut self) {
         std::hint::black_box(&mut self.0[..]).fill(POISON);
     }
@@ -97,13 +97,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Nasty {
-    /// Returns an empty one that moves objects and sweeps when it is told to.
+    /// Returns an empty one that moves objects and sweeps when the caller asks for it.
     #[must_use]
     pub fn moving() -> Self {
         Self::with(None)
     }
 
-    /// Returns an empty one that drops whatever nobody holds, as soon as a snapshot is let go of.
+    /// Returns an empty one that drops objects which no snapshot holds, as soon as a snapshot is dropped.
     #[must_use]
     pub fn sweeping<F: Format>(format: F) -> Self {
         Self::with(Some(Box::new(move |oid, object, each| {
@@ -115,7 +115,7 @@ impl Nasty {
     fn with(children: Option<Box<Children>>) -> Self {
         let (sweeps, moves) = (AtomicU64::new(0), AtomicU64::new(0));
         let (state, pins, derived) = (Mutex::default(), Pins::default(), Mutex::default());
-        Self(Arc::new(Shared { state, pins, children, sweeps, moves, derived }))
+        Self(Arc::new(NastyShared { state, pins, children, sweeps, moves, derived }))
     }
 
     /// Returns another handle of the store.
@@ -131,11 +131,11 @@ impl Nasty {
     }
 }
 
-impl Shared {
+impl NastyShared {
     /// Gives every object other memory and another place.
-    fn move_all(&self, state: &mut State) {
+    fn move_all(&self, state: &mut NastyState) {
         self.moves.fetch_add(1, Relaxed);
-        let (memory, places) = Memory::new(state.objects.iter().map(Kept::record));
+        let (memory, places) = RecordMemory::new(state.objects.iter().map(KeptRecord::record));
         for (kept, at) in state.objects.iter_mut().zip(places) {
             (kept.memory, kept.at) = (memory.clone(), at);
         }
@@ -149,9 +149,9 @@ impl Shared {
     /// Drops what nothing leads to.
     fn sweep(
         &self,
-        state: &mut State,
+        state: &mut NastyState,
         oids: &[Oid],
-        children: &Walk<'_>,
+        children: &EachChild<'_>,
         limits: &SweepLimits,
     ) -> Result<Swept, Error> {
         self.sweeps.fetch_add(1, AcqRel);
@@ -168,7 +168,7 @@ impl Shared {
         let mut swept = Swept::default();
         let mut gone = HashSet::new();
         // The newest first: whatever names an object came after it.
-        let mut order: Vec<&Kept> = state.objects.iter().filter(|kept| dead.contains(&kept.oid)).collect();
+        let mut order: Vec<&KeptRecord> = state.objects.iter().filter(|kept| dead.contains(&kept.oid)).collect();
         order.sort_unstable_by_key(|kept| std::cmp::Reverse(kept.number));
         for kept in order {
             let bytes = kept.record().len() as u64;
@@ -195,9 +195,9 @@ impl Shared {
     }
 }
 
-type Walk<'a> = dyn Fn(&Oid, &Object<'_>, &mut dyn FnMut(Oid)) -> Result<(), Error> + 'a;
+type EachChild<'a> = dyn Fn(&Oid, &Object<'_>, &mut dyn FnMut(Oid)) -> Result<(), Error> + 'a;
 
-fn reach(state: &State, mut open: Vec<Oid>, children: &Walk<'_>) -> Result<HashSet<Oid>, Error> {
+fn reach(state: &NastyState, mut open: Vec<Oid>, children: &EachChild<'_>) -> Result<HashSet<Oid>, Error> {
     let mut live = HashSet::new();
     while let Some(oid) = open.pop() {
         let Some(&place) = state.index.get(&oid) else { continue };
@@ -215,8 +215,8 @@ fn object(record: &[u8], place: usize) -> Object<'_> {
 
 /// What is read of it. It holds the memory of what it lent, and nothing else.
 struct NastySnapshot {
-    shared: Arc<Shared>,
-    lent: boxcar::Vec<Arc<Memory>>,
+    shared: Arc<NastyShared>,
+    lent: boxcar::Vec<Arc<RecordMemory>>,
     pin: Option<Pin>,
 }
 
@@ -297,7 +297,7 @@ impl Backend for Nasty {
             several_refs: true,
             locations: true,
             processes: true,
-            words: true,
+            metadata_words: true,
             positions: true,
             sweep: true,
             git: None,
@@ -320,7 +320,8 @@ impl Backend for Nasty {
                 return Err(Error::Gone { oids: gone });
             }
         }
-        let (memory, places) = Memory::new(batch.records().map(|record| record.bytes).collect::<Vec<_>>().into_iter());
+        let (memory, places) =
+            RecordMemory::new(batch.records().map(|record| record.bytes).collect::<Vec<_>>().into_iter());
         for (record, at) in batch.records().zip(places) {
             let oid = Oid::new(record.record.oid).expect("an id of a batch");
             let (place, number) = (state.objects.len(), state.appended);
@@ -329,14 +330,14 @@ impl Backend for Nasty {
                 state.objects[known].again = number;
                 continue;
             }
-            state.objects.push(Kept { oid, memory: memory.clone(), at, number, again: number });
+            state.objects.push(KeptRecord { oid, memory: memory.clone(), at, number, again: number });
             state.index.insert(oid, place);
         }
         if !moves.is_empty() {
             state.position.0 += 1;
         }
         for wanted in moves {
-            // Places of a batch are none here.
+            // Locations in a batch mean nothing here.
             let before = match wanted.resolved(Location::NONE) {
                 Some(target) => state.refs.insert(wanted.name.clone(), target),
                 None => state.refs.remove(&wanted.name),

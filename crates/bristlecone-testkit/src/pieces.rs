@@ -1,24 +1,24 @@
-//! Directories of the native format with their pieces in the hand: sets of nodes that are sound one by one, with the ids that
-//! they should have, and yet are not what the format makes of their entries. The bytes are written from
+//! Directories of the native format with their pieces in the hand: sets of nodes that are sound one by one, with the ids
+//! that they should have, and yet are not what the format makes of their entries. The bytes are written from
 //! `docs/formats/native.md`, not by the code that is to be judged.
 
 use std::collections::BTreeSet;
 
 use bristlecone::{Backend, Batch, Durability, Error, Format, Kind, Location, Native, Object, Oid, Sink};
-use bristlecone_core::{NoSource, Reader, native::step_hash};
+use bristlecone_core::{ByteReader, NoSource, native::step_hash};
 
 /// A directory: its entries, and where pieces begin.
 #[derive(Clone, Debug, Default)]
 pub struct Pieces {
     /// The entries, in order.
-    pub items: Vec<Item>,
+    pub items: Vec<PieceItem>,
     /// For each level, from the leaves to the root, which entries begin a piece of it.
     pub starts: Vec<BTreeSet<usize>>,
 }
 
 /// An item of a leaf.
 #[derive(Clone, Debug)]
-pub struct Item {
+pub struct PieceItem {
     /// The step.
     pub step: Vec<u8>,
     /// The item's bytes, the step included.
@@ -40,7 +40,7 @@ pub struct Above {
 
 /// A piece that was made.
 #[derive(Clone, Debug)]
-pub struct Made {
+pub struct MadePiece {
     /// Its id.
     pub oid: Oid,
     /// Its level.
@@ -49,7 +49,7 @@ pub struct Made {
     pub body: Vec<u8>,
 }
 
-impl Item {
+impl PieceItem {
     /// An inline value.
     ///
     /// # Panics
@@ -100,10 +100,10 @@ impl Pieces {
         self.starts.resize_with(self.starts.len().max(level + 1), BTreeSet::new);
         self.starts[level].insert(self.items.len());
         for bytes in items(body) {
-            let mut reader = Reader::at(bytes, usize::from(level == 0));
+            let mut reader = ByteReader::at(bytes, usize::from(level == 0));
             let step = reader.prefixed().expect("a step").to_vec();
             if level == 0 {
-                self.items.push(Item { step, bytes: bytes.to_vec() });
+                self.items.push(PieceItem { step, bytes: bytes.to_vec() });
             } else {
                 self.walk(backend, Oid::from_array(reader.array().expect("an id")))?;
             }
@@ -116,8 +116,8 @@ impl Pieces {
         self.starts[level..].iter_mut().for_each(|starts| _ = starts.remove(&at));
     }
 
-    /// Lets a piece of this level begin at entry `at`, which begins one of the level below; a level is added above the root if
-    /// that is what was cut.
+    /// Lets a piece of this level begin at entry `at`, which begins one of the level below; a level is added above the
+    /// root if that is what was cut.
     pub fn part(&mut self, level: usize, at: usize) {
         self.starts[level].insert(at);
         if level + 1 == self.starts.len() {
@@ -145,11 +145,11 @@ impl Pieces {
     /// `above` first, with the level of the piece and the entry that begins it.
     ///
     /// # Panics
-    /// If starts of one level are none of the level below.
+    /// If a start of one level is not one of the level below.
     #[must_use]
-    pub fn make(&self, native: &Native, above: &mut dyn FnMut(u8, usize, &mut Above)) -> Vec<Made> {
+    pub fn make(&self, native: &Native, above: &mut dyn FnMut(u8, usize, &mut Above)) -> Vec<MadePiece> {
         let mut made = Vec::new();
-        // Of the level below: where each piece begins, and what is said of it.
+        // For the level below: where each piece begins, and what is said of it.
         let mut below: Vec<(usize, Above)> = Vec::new();
         for (level, starts) in self.starts.iter().enumerate() {
             let level = level as u8;
@@ -169,7 +169,7 @@ impl Pieces {
                     (inner_node(level, &inner), inner.first().map(|item| item.step.clone()), count, weight)
                 };
                 let oid = id(native, Kind::Node, &body);
-                made.push(Made { oid, level, body });
+                made.push(MadePiece { oid, level, body });
                 let mut said = Above { step: step.unwrap_or_default(), oid, count, weight };
                 above(level, range.start, &mut said);
                 next.push((range.start, said));
@@ -227,7 +227,7 @@ pub fn list(level: u8, pieces: &[(u64, Oid)]) -> Vec<u8> {
     body
 }
 
-fn leaf(items: &[Item]) -> Vec<u8> {
+fn leaf(items: &[PieceItem]) -> Vec<u8> {
     let children = items.iter().filter(|item| item.has_child()).count();
     let prints: Vec<u8> = items.iter().map(|item| step_hash(&item.step) as u8).collect();
     let bytes: Vec<&[u8]> = items.iter().map(|item| &item.bytes[..]).collect();

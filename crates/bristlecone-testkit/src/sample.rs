@@ -238,7 +238,7 @@ impl Sample {
 
 /// Returns where an object of a batch is once the batch begins at `base`; nowhere if the backend has no places.
 #[must_use]
-pub fn landed(at: Location, base: Location) -> Location {
+pub fn appended(at: Location, base: Location) -> Location {
     if base.is_some() { at.resolve(base) } else { Location::NONE }
 }
 

@@ -28,7 +28,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 pub use fault::{Call, CallKind, Fault, Times};
 pub use hook::{Coming, Hooked};
 pub use policy::Policy;
-use state::State;
+use state::SimState;
 pub use wrap::{Lie, Lying};
 
 /// Bytes that reach the medium together or not at all.
@@ -37,8 +37,8 @@ pub const SECTOR_BYTES: u64 = 512;
 /// An in-memory disk for tests. A clone is another handle to the same disk; [`SimStorage::fork`] copies it.
 #[derive(Clone, Default)]
 pub struct SimStorage {
-    state: Arc<Mutex<State>>,
-    /// Who makes the calls through this handle.
+    state: Arc<Mutex<SimState>>,
+    /// The process that makes the calls through this handle.
     process: u64,
 }
 
@@ -49,13 +49,13 @@ impl SimStorage {
         Self::default()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, SimState> {
         // A test that panics elsewhere must not hide its message behind ours.
         self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     fn from_disk(disk: disk::Disk) -> Self {
-        Self { state: Arc::new(Mutex::new(State { disk, ..State::default() })), process: 0 }
+        Self { state: Arc::new(Mutex::new(SimState { disk, ..SimState::default() })), process: 0 }
     }
 
     /// Returns how many numbered calls there were.
@@ -191,8 +191,8 @@ impl SimStorage {
         let state = self.lock();
         let names = &state.disk.names().current;
         let files = names.iter().filter_map(|(name, node)| match node {
-            names::Node::File(id) => Some((name.clone(), state.disk.file(*id).len())),
-            names::Node::Dir => None,
+            names::NameNode::File(id) => Some((name.clone(), state.disk.file(*id).len())),
+            names::NameNode::Dir => None,
         });
         files.collect()
     }
@@ -214,7 +214,7 @@ impl SimStorage {
     pub fn flip(&self, name: &str, offset: u64, mask: u8) {
         assert!(self.contents(name).is_some_and(|bytes| offset < bytes.len() as u64), "{name} has no byte {offset}");
         self.damage(name, |pages| {
-            // Of a file that was not synced the medium may hold less.
+            // The medium may hold less of a file that was not synced.
             let mut byte = [0];
             if pages.read(&mut byte, offset) == 1 {
                 pages.write(&[byte[0] ^ mask], offset);

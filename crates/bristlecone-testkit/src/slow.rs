@@ -1,6 +1,7 @@
-//! A backend as far away as a bucket or a remote: every call that reads takes its time, and nothing is lent unless it is to be.
+//! A backend as far away as a bucket or a remote: every call that reads takes its time, and nothing is lent unless it is
+//! to be.
 //!
-//! It counts calls and what they brought, and knows which objects are still held by whoever asked: so a test can tell how
+//! It counts calls and what they brought, and knows which objects the callers still hold: so a test can tell how
 //! far a walk reads ahead, and how much it keeps.
 
 #![deny(clippy::missing_trait_methods)]
@@ -37,19 +38,19 @@ pub struct Reads {
 /// A memory backend each of whose calls that read takes so long.
 pub struct Slow {
     inner: Arc<MemoryBackend>,
-    line: Arc<Line>,
+    line: Arc<SlowLine>,
 }
 
 /// What is between a caller and the memory.
-struct Line {
+struct SlowLine {
     delay: Duration,
     lends: bool,
     single: bool,
-    state: Mutex<State>,
+    state: Mutex<SlowState>,
 }
 
 #[derive(Default)]
-struct State {
+struct SlowState {
     reads: Reads,
     // What was handed out and may still be held.
     handed: Vec<Weak<[u8]>>,
@@ -63,20 +64,20 @@ impl Slow {
     /// Puts so much time between a caller and what is in memory.
     #[must_use]
     pub fn new(inner: Arc<MemoryBackend>, delay: Duration) -> Self {
-        Self { inner, line: Arc::new(Line { delay, lends: false, single: false, state: Mutex::default() }) }
+        Self { inner, line: Arc::new(SlowLine { delay, lends: false, single: false, state: Mutex::default() }) }
     }
 
     /// Lends what the memory lends, as a map would: that is no call, and not counted.
     #[must_use]
     pub fn lending(self) -> Self {
-        let line = Line { delay: self.line.delay, lends: true, single: self.line.single, state: Mutex::default() };
+        let line = SlowLine { delay: self.line.delay, lends: true, single: self.line.single, state: Mutex::default() };
         Self { line: Arc::new(line), ..self }
     }
 
     /// Answers each call with one object, as a backend does that is as far away for many objects as for one.
     #[must_use]
     pub fn one_by_one(self) -> Self {
-        let line = Line { delay: self.line.delay, lends: self.line.lends, single: true, state: Mutex::default() };
+        let line = SlowLine { delay: self.line.delay, lends: self.line.lends, single: true, state: Mutex::default() };
         Self { line: Arc::new(line), ..self }
     }
 
@@ -96,8 +97,8 @@ impl Slow {
     }
 }
 
-impl Line {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl SlowLine {
+    fn state(&self) -> MutexGuard<'_, SlowState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -145,7 +146,7 @@ impl fmt::Debug for Slow {
 /// What is read through it.
 struct SlowSnapshot {
     inner: Arc<dyn Snapshot>,
-    line: Arc<Line>,
+    line: Arc<SlowLine>,
 }
 
 impl fmt::Debug for SlowSnapshot {

@@ -22,7 +22,7 @@ struct Maps(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
-    // Whole records: a header, places of children, unhashed words, and the body.
+    // Whole records: a header, places of children, metadata words, and the body.
     objects: HashMap<Oid, Arc<[u8]>>,
     refs: BTreeMap<String, RefTarget>,
     derived: HashMap<String, Vec<u8>>,
@@ -50,7 +50,7 @@ impl Snapshot for View {
         self.record(&at.oid).map(|bytes| object(bytes, at.oid)).transpose()
     }
 
-    // A place is a hint that saves a search. There are none here, so what is known is only that the object is there.
+    // A location is a hint that saves a search. This backend has no locations: it only says that the object is there.
     fn locate(&self, oid: &Oid) -> Option<Location> {
         self.record(oid).map(|_| Location::NONE)
     }
@@ -83,7 +83,7 @@ impl Backend for Maps {
             several_refs: true,
             locations: false,
             processes: false,
-            words: true,
+            metadata_words: true,
             positions: false,
             sweep: false,
             git: None,

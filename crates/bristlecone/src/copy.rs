@@ -13,12 +13,12 @@ use bristlecone_core::{
 use crate::{
     Batch, Durability, Error, Repo, Result, Snapshot,
     oid_map::{OidMap, OidSet},
-    store::{FlushSink, Store, check_kind},
+    store::{FlushSink, StoreView, check_kind},
 };
 
 /// Bytes of a batch that is appended.
 const BATCH_BYTES: usize = 4 << 20;
-/// So many ids that were met are remembered; what is met again later is looked up.
+/// How many ids that were met are remembered; an id that is met again later is looked up.
 const SEEN_MAX: usize = 1 << 20;
 
 /// What was copied.
@@ -31,11 +31,11 @@ pub struct Copied {
 }
 
 impl<F: Format> Repo<F> {
-    /// Copies everything that is reachable from `heads`, commits or any other objects of `from`, and not here yet.
-    /// No ref is moved, and nothing is made durable: [`Repo::flush`] does, or the move of a ref. Where another thread sweeps,
+    /// Copies everything that is reachable from `heads`, commits or any other objects of `from`, and not here yet. No ref
+    /// is moved, and nothing is made durable: [`Repo::flush`] does, or the move of a ref. Where another thread sweeps,
     /// hold a tree of this repository from before the copy until a ref leads to what was copied.
     ///
-    /// The id of every object is computed anew and compared, and what must hold between an object and those below it is
+    /// The id of every object is computed again and compared, and what must hold between an object and those below it is
     /// checked ([`Format::check_structure`]). Memory is bounded by the ids of new commits and of the new directories of 256
     /// commits, by what one call brings, and by a batch.
     ///
@@ -72,39 +72,39 @@ struct Copy<'c, F: Format> {
     to: &'c Repo<F>,
     from: &'c Repo<F>,
     // What is read of both.
-    store: &'c Store<F>,
-    source: &'c Store<F>,
+    store: &'c StoreView<F>,
+    source: &'c StoreView<F>,
     sink: FlushSink<'c>,
-    // Objects that are there or on their way.
+    // Objects that are there or are being copied.
     seen: OidSet,
     // Generation numbers of copied commits.
     generations: OidMap<u64>,
-    // Between objects that are there or on their way.
+    // Between objects that are there or are being copied.
     checked: Checked,
     copied: Copied,
 }
 
 /// An object that names others, which are to be copied before it.
-struct Inner {
+struct InnerObject {
     kind: Kind,
     at: ObjRef,
-    /// What it names of the layer that it is of; also what need not be copied.
+    /// What it names of the pass that it is of; also what need not be copied.
     children: Vec<Oid>,
-    /// What it names of the layer below.
+    /// What it names of the pass below.
     roots: Vec<(Kind, ObjRef)>,
 }
 
-/// The objects of a layer that are to be copied.
+/// The objects of a pass that are to be copied.
 #[derive(Default)]
-struct Found {
-    inner: Vec<Inner>,
+struct ToCopy {
+    inner: Vec<InnerObject>,
     index: OidMap<usize>,
-    /// Heads that are of the layer below.
+    /// Heads that are of the pass below.
     roots: Vec<(Kind, ObjRef)>,
 }
 
 /// An object that is asked for, and its kind where that is known.
-type Head = (Option<Kind>, ObjRef);
+type CopyHead = (Option<Kind>, ObjRef);
 
 /// Reads the first of some objects in one call, as many as go into one: one at least.
 fn read_together(snapshot: &dyn Snapshot, wanted: impl Iterator<Item = ObjRef>) -> Result<Vec<Option<Object<'_>>>> {
@@ -119,12 +119,12 @@ fn read_together(snapshot: &dyn Snapshot, wanted: impl Iterator<Item = ObjRef>) 
 
 /// Commits and the tags on them, or directories and values.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Layer {
+enum CopyPass {
     History,
     Trees,
 }
 
-impl Layer {
+impl CopyPass {
     const fn of(kind: Kind) -> Self {
         if matches!(kind, Kind::Commit | Kind::Tag) { Self::History } else { Self::Trees }
     }
@@ -132,7 +132,7 @@ impl Layer {
 
 impl<F: Format> Copy<'_, F> {
     fn run(&mut self, heads: &[ObjRef]) -> Result<()> {
-        let history = self.find(Layer::History, heads.iter().map(|at| (None, *at)).collect())?;
+        let history = self.find(CopyPass::History, heads.iter().map(|at| (None, *at)).collect())?;
         self.trees(history.roots.clone())?;
         for commits in history.children_first().chunks(AHEAD_OBJECTS_MAX) {
             let roots = commits.iter().flat_map(|&index| &history.inner[index].roots);
@@ -144,13 +144,13 @@ impl<F: Format> Copy<'_, F> {
 
     /// Copies directories and values with all that is below them.
     fn trees(&mut self, roots: Vec<(Kind, ObjRef)>) -> Result<()> {
-        let found = self.find(Layer::Trees, roots.into_iter().map(|(kind, at)| (Some(kind), at)).collect())?;
+        let found = self.find(CopyPass::Trees, roots.into_iter().map(|(kind, at)| (Some(kind), at)).collect())?;
         self.put_inner(&found, &found.children_first())
     }
 
-    /// Finds what is to be copied of a layer, level by level, and copies what names nothing.
-    fn find(&mut self, layer: Layer, heads: Vec<Head>) -> Result<Found> {
-        let mut found = Found::default();
+    /// Finds what is to be copied of a pass, level by level, and copies what names nothing.
+    fn find(&mut self, pass: CopyPass, heads: Vec<CopyHead>) -> Result<ToCopy> {
+        let mut found = ToCopy::default();
         let mut level = self.new_ones(heads)?;
         while !level.is_empty() {
             let mut next = Vec::new();
@@ -165,12 +165,12 @@ impl<F: Format> Copy<'_, F> {
                     if let Some(kind) = kind {
                         check_kind(*kind, &object, at.oid)?;
                     }
-                    if layer == Layer::History && Layer::of(object.kind()) == Layer::Trees {
+                    if pass == CopyPass::History && CopyPass::of(object.kind()) == CopyPass::Trees {
                         self.seen.remove(&at.oid);
                         found.roots.push((object.kind(), *at));
                         continue;
                     }
-                    self.meet(layer, *at, &object, &mut found, &mut next)?;
+                    self.meet(pass, *at, &object, &mut found, &mut next)?;
                 }
             }
             level = self.new_ones(next)?;
@@ -181,20 +181,20 @@ impl<F: Format> Copy<'_, F> {
     /// Notes an object with what it names, or copies it if it names nothing.
     fn meet(
         &mut self,
-        layer: Layer,
+        pass: CopyPass,
         at: ObjRef,
         object: &Object<'_>,
-        found: &mut Found,
-        next: &mut Vec<Head>,
+        found: &mut ToCopy,
+        next: &mut Vec<CopyHead>,
     ) -> Result<()> {
         let children = self.children(&at.oid, object)?;
         if children.is_empty() {
             return self.put(&at.oid, object, None);
         }
-        let mut inner = Inner { kind: object.kind(), at, children: Vec::new(), roots: Vec::new() };
+        let mut inner = InnerObject { kind: object.kind(), at, children: Vec::new(), roots: Vec::new() };
         for (index, &(kind, oid)) in children.iter().enumerate() {
             let child = ObjRef::new(oid, object.child(index));
-            if Layer::of(kind) != layer {
+            if CopyPass::of(kind) != pass {
                 inner.roots.push((kind, child));
                 continue;
             }
@@ -206,8 +206,8 @@ impl<F: Format> Copy<'_, F> {
         Ok(())
     }
 
-    /// Returns those objects that are not there and not on their way; from now on they are.
-    fn new_ones(&mut self, objects: Vec<Head>) -> Result<Vec<Head>> {
+    /// Returns those objects that are neither there nor being copied; from now on they count as being copied.
+    fn new_ones(&mut self, objects: Vec<CopyHead>) -> Result<Vec<CopyHead>> {
         let mut unknown = Vec::new();
         for head in objects {
             if self.seen.len() >= SEEN_MAX {
@@ -219,13 +219,13 @@ impl<F: Format> Copy<'_, F> {
         }
         let (mut absent, there) = self.part(unknown)?;
         there.iter().for_each(|(_, at)| self.sink.leave_out(&at.oid));
-        // Kept first and then looked for again: what is there now stays.
+        // Kept first and then looked up again: what is there now stays.
         absent.extend(self.part(there)?.0);
         Ok(absent)
     }
 
     /// Returns those of some objects that are not there, and those that are.
-    fn part(&self, objects: Vec<Head>) -> Result<(Vec<Head>, Vec<Head>)> {
+    fn part(&self, objects: Vec<CopyHead>) -> Result<(Vec<CopyHead>, Vec<CopyHead>)> {
         let (mut absent, mut present) = (Vec::new(), Vec::new());
         let mut rest = &objects[..];
         while !rest.is_empty() {
@@ -258,7 +258,7 @@ impl<F: Format> Copy<'_, F> {
     }
 
     /// Copies these of the objects that were found, which are read a second time: none was kept.
-    fn put_inner(&mut self, found: &Found, order: &[usize]) -> Result<()> {
+    fn put_inner(&mut self, found: &ToCopy, order: &[usize]) -> Result<()> {
         let (source, mut rest) = (self.source, order);
         while !rest.is_empty() {
             let objects = read_together(&*source.snapshot, rest.iter().map(|&index| found.inner[index].at))?;
@@ -276,8 +276,8 @@ impl<F: Format> Copy<'_, F> {
 
     /// Returns the number of a commit that is about to be copied. Numbers are not hashed, so those of another store are not
     /// believed.
-    fn generation(&mut self, inner: &Inner) -> Result<Option<u64>> {
-        if inner.kind != Kind::Commit || !self.to.shared.backend.capabilities().words {
+    fn generation(&mut self, inner: &InnerObject) -> Result<Option<u64>> {
+        if inner.kind != Kind::Commit || !self.to.shared.backend.capabilities().metadata_words {
             return Ok(None);
         }
         let mut above = 0;
@@ -357,7 +357,7 @@ impl Source for Arrived<'_> {
     }
 }
 
-impl Found {
+impl ToCopy {
     /// Returns places in the list such that each object comes behind what it names. Without recursion: histories are
     /// deep.
     fn children_first(&self) -> Vec<usize> {

@@ -1,10 +1,10 @@
 //! The disk engine: the backend that a store has unless another is asked for.
 //!
 //! **The idea.** The store is a log of frames in append-only segments. One append is one frame: the batch's
-//! records and the moves of refs, written in one write, durable by one sync that all who wait share. Objects
+//! records and the moves of refs, written in one write, durable by one sync that all waiting threads share. Objects
 //! are found by their locations, in a memory map; ids are indexed for the unsealed tail in memory and for each
 //! sealed segment in a file beside it. Frames form a chain of checksums and carry what was known to be durable
-//! when they were written, so that what a crash tore is told apart from damage.
+//! when they were written, so that a torn tail is distinguished from damage.
 //!
 //! Any number of processes read and write: a file lock is held per append, and readers follow the log without
 //! one. Segment numbers are never used twice. Every byte goes through [`Storage`].
@@ -83,9 +83,9 @@ pub use repair::{AcceptedEnd, Repaired};
 use files::{DERIVED, SEGMENTS, STORE, random_word, segment_name};
 use frame::FrameKind;
 use handles::Handles;
-use lock::StoreLock;
-use log::{Counters, Log, Shared, Tail};
-use repair::Recovery;
+use lock::DiskLock;
+use log::{DiskCounters, DiskState, LogWriter, Tail};
+use repair::RecoveryMode;
 use segment::{SEGMENT_BYTES_MAX, SegmentHead};
 use table::SegmentTable;
 use verified::BitMemory;
@@ -106,12 +106,12 @@ pub struct DiskOptions {
     /// All stores of a process together have maps for a quarter of what the system allows it (`vm.max_map_count`), one for
     /// each sealed segment and one for its index. Segments that are opened beyond that are read by calls.
     pub maps: bool,
-    /// How many bytes of memory may show files, in all of this process, before pages of maps are let go of; looked at
-    /// as the store grows, where the system tells. Pages that are let go of stay in the system's cache.
+    /// How many bytes of memory may show files, in all of this process, before pages of maps are released. It is measured
+    /// as the store grows, where the system tells it. Released pages stay in the system's cache.
     pub map_bytes: u64,
     /// The budget in bytes for what is kept in memory of objects that were read: where there are maps, which of them were
-    /// found right, a bit for each 32 bytes of the store, and in an eighth of it objects of segments without a map; elsewhere
-    /// the objects.
+    /// found right, a bit for each 32 bytes of the store, and in an eighth of it objects of segments without a map;
+    /// elsewhere the objects.
     pub cache_bytes: u64,
     /// How long an append waits for the store's lock, in milliseconds.
     pub lock_wait_ms: u64,
@@ -160,7 +160,7 @@ impl Default for DiskOptions {
 /// A store on disk.
 #[derive(Debug)]
 pub struct DiskBackend {
-    shared: Arc<Shared>,
+    shared: Arc<DiskState>,
 }
 
 impl DiskBackend {
@@ -186,7 +186,7 @@ impl DiskBackend {
         for dir in ["", SEGMENTS, DERIVED] {
             storage.create_dir(dir).map_err(|error| Error::io(storage.describe(dir), error))?;
         }
-        let store_lock = StoreLock::open(&storage, &options)?;
+        let store_lock = DiskLock::open(&storage, &options)?;
         storage.sync_dir("").map_err(|error| Error::io(storage.describe(""), error))?;
         let guard = store_lock.take()?;
         match StoreHeader::read(&storage) {
@@ -204,7 +204,7 @@ impl DiskBackend {
         first_segment(&storage, &header, &options)?;
         header.write(&storage)?;
         drop(guard);
-        let shared = Self::load(storage, header, Some(store_lock), options, nonce, &mut Recovery::Usual)?;
+        let shared = Self::load(storage, header, Some(store_lock), options, nonce, &mut RecoveryMode::Usual)?;
         lock(&shared.log).began = Some(Instant::now());
         Ok(Self::of(shared))
     }
@@ -232,20 +232,20 @@ impl DiskBackend {
                 expected: format!("the format {expected}"),
             });
         }
-        let store_lock = if read_only { None } else { Some(StoreLock::open(&storage, &options)?) };
+        let store_lock = if read_only { None } else { Some(DiskLock::open(&storage, &options)?) };
         let nonce = random_word();
-        let shared = Self::load(storage, header, store_lock, options, nonce, &mut Recovery::Usual)?;
+        let shared = Self::load(storage, header, store_lock, options, nonce, &mut RecoveryMode::Usual)?;
         Ok(Self::of(shared))
     }
 
     fn load(
         storage: Arc<dyn Storage>,
         header: StoreHeader,
-        store_lock: Option<StoreLock>,
+        store_lock: Option<DiskLock>,
         options: DiskOptions,
         nonce: u64,
-        recovery: &mut Recovery,
-    ) -> Result<Shared, Error> {
+        recovery: &mut RecoveryMode,
+    ) -> Result<DiskState, Error> {
         if let Some(store_lock) = &store_lock {
             store_lock.expect(&header);
         }
@@ -254,8 +254,8 @@ impl DiskBackend {
         let cache_bytes = if options.maps { options.cache_bytes / 8 } else { options.cache_bytes };
         let cache = Some(cache::record_cache(cache_bytes));
         let bits = Arc::new(BitMemory::new(options.cache_bytes - if options.maps { cache_bytes } else { 0 }));
-        let background = Shared::background(&options);
-        let shared = Shared {
+        let background = DiskState::background(&options);
+        let shared = DiskState {
             derived: Derived::new(storage.clone(), DERIVED),
             storage,
             header,
@@ -264,15 +264,15 @@ impl DiskBackend {
             nonce,
             segments: SegmentTable::new(),
             gate: Mutex::default(),
-            log: Mutex::new(Log { tail, buffer: Vec::new(), appended: false, began: None }),
+            log: Mutex::new(LogWriter { tail, buffer: Vec::new(), appended: false, began: None }),
             published: published::Published::default(),
             writing: AtomicBool::new(false),
-            queue: request::AppendQueue::default(),
+            queue: request::DiskAppendQueue::default(),
             sync: sync_pipe::SyncPipe::default(),
             poison: Poison::default(),
             lost_end: OnceLock::new(),
             note: OnceLock::new(),
-            counters: Counters::default(),
+            counters: DiskCounters::default(),
             tail_index: RwLock::default(),
             cache,
             bits,
@@ -282,18 +282,18 @@ impl DiskBackend {
         };
         {
             let mut log = lock(&shared.log);
-            let _guard = shared.lock.as_ref().map(StoreLock::take).transpose()?;
+            let _guard = shared.lock.as_ref().map(DiskLock::take).transpose()?;
             shared.recover(&mut log, recovery)?;
             if shared.lock.is_some() {
                 shared.gather_notes();
             }
         }
-        // Maps are looked at once the store has grown from here.
+        // The memory of maps is measured once the store has grown from here.
         shared.background.trimmed_at.store(shared.published.end(), Relaxed);
         Ok(shared)
     }
 
-    fn of(shared: Shared) -> Self {
+    fn of(shared: DiskState) -> Self {
         let shared = Arc::new(shared);
         shared.background.serve(&shared);
         Self { shared }
@@ -348,7 +348,7 @@ impl DiskBackend {
             let segment = shared.tail_segment(&log.tail)?;
             let room = log.tail.end + frame::EMPTY_BYTES + frame::SEAL_BYTES <= segment.bytes;
             if room && !log.tail.checkpoint && log.tail.next == 0 {
-                // It only says that nothing follows. Should the power take it, the next writer looks for itself: nobody
+                // It only says that nothing follows. Should a power cut lose it, the next writer looks for itself: no thread
                 // waits for a sync of it.
                 let (bytes, after) = shared.small_frame(&log.tail, FrameKind::Checkpoint, &[], log.tail.location());
                 shared.write_frame(segment, &bytes, log.tail.end)?;
@@ -428,7 +428,7 @@ fn first_segment(storage: &Arc<dyn Storage>, header: &StoreHeader, options: &Dis
 
 impl Drop for DiskBackend {
     fn drop(&mut self) {
-        // Whoever wants to know calls `close`.
+        // A caller that wants to know calls `close`.
         let _ = self.close();
         self.shared.leave_note();
     }
@@ -437,7 +437,7 @@ impl Drop for DiskBackend {
 /// What can be read of a store on disk. Segments that were opened stay open as long as the store.
 #[derive(Debug)]
 struct DiskSnapshot {
-    shared: Arc<Shared>,
+    shared: Arc<DiskState>,
     pin: Pin,
 }
 
@@ -483,7 +483,7 @@ impl Backend for DiskBackend {
             several_refs: true,
             locations: self.shared.options.locations,
             processes: true,
-            words: true,
+            metadata_words: true,
             positions: true,
             sweep: false,
             git: None,

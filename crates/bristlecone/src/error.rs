@@ -18,17 +18,17 @@ pub enum Error {
     Path(PathError),
     /// The root is a directory and cannot be a value.
     RootPath,
-    /// A value was set where a directory is, and nobody said that it is to go ([`crate::Tree::replace`]).
+    /// A value was set where a directory is, without asking to replace it ([`crate::Tree::replace`]).
     IsDirectory {
         /// Where.
         path: Path,
     },
-    /// A ref name that is none, or named twice in one step.
+    /// A name that no ref can have, or a ref that is named twice in one step.
     RefName {
         /// The name.
         name: String,
     },
-    /// A race that was lost: a ref is not what the caller expected, since another moved it. Nothing was done.
+    /// A ref is not what the caller expected, since another writer moved it. Nothing was changed.
     RefMoved {
         /// The ref.
         name: String,
@@ -42,12 +42,12 @@ pub enum Error {
         /// The other one.
         other: String,
     },
-    /// A call that makes no sense.
+    /// A call that the store cannot carry out.
     Usage {
         /// Why not.
         reason: &'static str,
     },
-    /// What a tree on its way to a commit gives is asked for, and nobody commits it ([`crate::Tree::ahead`]).
+    /// A call waits for a commit in flight, and no thread commits it ([`crate::Tree::fork_for_commit`]).
     Uncommitted {
         /// How long the caller waited.
         waited_ms: u64,
@@ -81,7 +81,7 @@ pub enum Error {
     },
 
     // Not found.
-    /// No store where one was looked for.
+    /// There is no store at this place.
     NoStore {
         /// Where.
         file: String,
@@ -155,11 +155,11 @@ pub enum Error {
     },
 
     // The outside world.
-    /// The lock was held too long by somebody else.
+    /// Another holder kept the lock too long.
     Locked {
         /// The lock file.
         file: String,
-        /// Who holds it.
+        /// The holder.
         holder: String,
         /// How long the caller waited.
         waited_ms: u64,
@@ -183,7 +183,7 @@ pub enum Error {
         /// The first failure.
         reason: String,
     },
-    /// The thread that wrote for this one, too, panicked: what was appended is there or not.
+    /// The thread that led the group of this append panicked: the append may have been made or not.
     Unanswered,
     /// The system failed.
     Io {
@@ -222,7 +222,7 @@ impl fmt::Display for Error {
             Self::Usage { reason } => f.write_str(reason),
             Self::Uncommitted { waited_ms } => write!(
                 f,
-                "this waits for the commit of a tree that `ahead` gave, and in {waited_ms} ms no thread has begun it; \
+                "this waits for the commit of a tree that `fork_for_commit` gave, and in {waited_ms} ms no thread has begun it; \
                  commit or write that tree first, or on another thread"
             ),
             Self::ReadOnly => f.write_str("the store is open for reading only"),
@@ -320,7 +320,7 @@ impl From<FormatError> for Error {
 }
 
 impl Error {
-    /// Wraps the cause of a backend's failure that is none of those above: `place` says of what.
+    /// Wraps the cause of a backend's failure that is not among those above: `place` says of what.
     pub fn backend(place: impl Into<String>, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Backend { place: place.into(), source: Arc::from(cause.into()) }
     }

@@ -3,7 +3,7 @@
 //! Directories are compared by their ids, so that what only one side touched is taken as it is, unread, and a merge
 //! costs what theirs differs from the base. A name holds a value, a directory or nothing; the value of a name and the
 //! directory under it are merged each for itself, the directory entry by entry. Contents are not looked into: a value
-//! that both sides changed to different ones is a [`Conflict`], which the caller is told of and nobody resolves here.
+//! that both sides changed to different ones is a [`Conflict`]. The caller gets it; it is not resolved here.
 //! Where conflicts are does not depend on which side is ours.
 
 use std::vec;
@@ -12,11 +12,11 @@ use bristlecone_core::{
     Change, ChangeTarget, Entry, EntryKind, Format, Mode, ObjRef, Path, Source, Target, native::Native,
 };
 
-use self::ahead::Ahead;
+use self::ahead::MergeTask;
 use crate::{
     Error, Result, Tree,
     prefetched::Prefetched,
-    store::{FlushSink, Store, again},
+    store::{FlushSink, StoreView, retry_swept},
 };
 
 mod ahead;
@@ -96,7 +96,7 @@ impl Version {
 /// Merges what `ours` and `theirs` made of `base` (`None`: nothing in common, so that whatever both have differently is
 /// a conflict). All three are of one repository.
 ///
-/// Of a file, contents and executable bit are merged each for itself. A directory that one side removed and the other
+/// Contents and executable bit of a file are merged separately. A directory that one side removed and the other
 /// changed is removed but for what was changed, and that is in conflict. Where one side has a value and the other changed
 /// something in a directory of that name, the name is in conflict, not what is below it.
 ///
@@ -117,7 +117,7 @@ pub fn trees<F: Format>(base: Option<&Tree<F>>, ours: &Tree<F>, theirs: &Tree<F>
     }
     let base = base.map(stored_root).transpose()?.flatten();
     let sides = (stored_root(ours)?, stored_root(theirs)?);
-    let (root, conflicts) = again(|| {
+    let (root, conflicts) = retry_swept(|| {
         let mut sink = store.sink();
         let (root, conflicts) = roots(store, &mut sink, base, sides.0, sides.1)?;
         Ok((root.map(|root| store.append(&mut sink, root)).transpose()?, conflicts))
@@ -132,7 +132,7 @@ pub fn trees<F: Format>(base: Option<&Tree<F>>, ours: &Tree<F>, theirs: &Tree<F>
 
 /// Merges directories into a sink, where the place of the one that results may be pending; `None` is an empty one.
 pub(crate) fn roots<F: Format>(
-    store: &Store<F>,
+    store: &StoreView<F>,
     sink: &mut FlushSink<'_>,
     base: Option<ObjRef>,
     ours: Option<ObjRef>,
@@ -151,10 +151,10 @@ pub(crate) fn stored_root<F: Format>(tree: &Tree<F>) -> Result<Option<ObjRef>> {
 }
 
 struct Merge<'m, 'b, F: Format> {
-    store: &'m Store<F>,
-    source: Prefetched<&'m Store<F>, Ahead<'m, F>>,
+    store: &'m StoreView<F>,
+    source: Prefetched<&'m StoreView<F>, MergeTask<'m, F>>,
     sink: &'m mut FlushSink<'b>,
-    // Of the name that is being merged.
+    // About the name that is being merged.
     path: Path,
     conflicts: Vec<Conflict>,
     // What is to come is known to the source.
@@ -165,7 +165,7 @@ struct Merge<'m, 'b, F: Format> {
 type Changed = (Vec<u8>, Option<Version>, Option<Version>);
 
 /// Directories that are being merged name by name.
-struct Open {
+struct OpenMerge {
     ours: Option<ObjRef>,
     /// What theirs changed and is still to come, by step, whatever the format's own order is.
     changed: vec::IntoIter<Changed>,
@@ -175,7 +175,7 @@ struct Open {
     name: Name,
 }
 
-/// A name that is being merged: what it is bound to, and what its values come to.
+/// A name that is being merged: what it is bound to, and the merged value.
 struct Name {
     step: Vec<u8>,
     base: Option<Version>,
@@ -219,7 +219,7 @@ impl<'m, F: Format> Merge<'m, '_, F> {
                 None => None,
             };
             let here = here.map(|(kind, target)| Version::new(kind, target));
-            // Where only a mode is spelled anew, there is nothing to merge.
+            // Where only the spelling of a mode changed, there is nothing to merge.
             if before == after && here == after {
                 open.taken.push((step, after));
                 continue;
@@ -243,18 +243,24 @@ impl<'m, F: Format> Merge<'m, '_, F> {
     }
 
     /// Begins to merge directories.
-    fn open(&self, name: Name, base: Option<ObjRef>, ours: Option<ObjRef>, theirs: Option<ObjRef>) -> Result<Open> {
+    fn open(
+        &self,
+        name: Name,
+        base: Option<ObjRef>,
+        ours: Option<ObjRef>,
+        theirs: Option<ObjRef>,
+    ) -> Result<OpenMerge> {
         let changed = changes(&self.store.format, &self.source, base, theirs)?;
-        Ok(Open { ours, changed: changed.into_iter(), taken: Vec::new(), name })
+        Ok(OpenMerge { ours, changed: changed.into_iter(), taken: Vec::new(), name })
     }
 
     /// Returns what of a directory is still to come.
-    fn to_come(&self, open: &Open) -> vec::IntoIter<Ahead<'m, F>> {
+    fn to_come(&self, open: &OpenMerge) -> vec::IntoIter<MergeTask<'m, F>> {
         ahead::names(self.store, open.ours, open.changed.as_slice())
     }
 
     /// Returns the directory that results.
-    fn close(&mut self, open: &Open) -> Result<Option<ObjRef>> {
+    fn close(&mut self, open: &OpenMerge) -> Result<Option<ObjRef>> {
         let changes: Vec<Change<'_>> = open.taken.iter().map(|(step, to)| change(step, to.as_ref())).collect();
         if changes.is_empty() {
             return Ok(open.ours);
@@ -265,7 +271,7 @@ impl<'m, F: Format> Merge<'m, '_, F> {
         Ok(made)
     }
 
-    /// Takes what a name comes to, now that its directories came to `dir`.
+    /// Takes the merged binding of a name, now that its directories were merged to `dir`.
     fn settle(&mut self, taken: &mut Vec<(Vec<u8>, Option<Version>)>, name: Name, dir: Option<ObjRef>) {
         let below = dir.is_some() || self.conflicts.len() > name.earlier;
         let to = match name.value {
@@ -305,7 +311,7 @@ fn changes<F: Format, S: Source>(
     Ok(changed)
 }
 
-/// Returns what directories come to where one side left its own alone, or both did the same.
+/// Returns the merged directory where one side left its own alone, or both did the same.
 fn unchanged(base: Option<ObjRef>, ours: Option<ObjRef>, theirs: Option<ObjRef>) -> Option<Option<ObjRef>> {
     if theirs == base || ours == theirs {
         Some(ours)

@@ -10,7 +10,7 @@ use std::{
 
 use bristlecone_core::{AHEAD_BYTES_MAX, Format, Kind, Location, ObjRef, Object, Prefetch, Source, Task, lent};
 
-use crate::{Error, Result, store::Store};
+use crate::{Error, Result, store::StoreView};
 
 /// Where the store lends no object, it is taken from what was read ahead, or read with what tasks lack.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(crate) struct Prefetched<R, T: Task> {
     far: AtomicBool,
 }
 
-impl<F: Format, R: Deref<Target = Store<F>>, T: Task> Prefetched<R, T> {
+impl<F: Format, R: Deref<Target = StoreView<F>>, T: Task> Prefetched<R, T> {
     /// Reads nothing yet.
     pub(crate) fn new(store: R, tasks: Option<T::Below>) -> Self {
         Self { store, ahead: Mutex::new(Prefetch::new(tasks)), far: AtomicBool::new(false) }
@@ -67,7 +67,7 @@ impl<F: Format, R: Deref<Target = Store<F>>, T: Task> Prefetched<R, T> {
     }
 }
 
-impl<F: Format, R: Deref<Target = Store<F>>, T: Task> Source for Prefetched<R, T> {
+impl<F: Format, R: Deref<Target = StoreView<F>>, T: Task> Source for Prefetched<R, T> {
     type Error = Error;
 
     #[inline]

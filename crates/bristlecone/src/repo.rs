@@ -11,7 +11,7 @@ use bristlecone_core::{
 
 use crate::{
     Backend, Batch, Durability, Error, Expected, MemoryBackend, RefMove, RefTarget, Result, Tree, Value,
-    store::{Shared, Store, resolve},
+    store::{StoreBase, StoreView, resolve},
 };
 
 mod branch;
@@ -26,7 +26,7 @@ mod value;
 
 pub use branch::Branch;
 pub use commit::{Info, Prepared};
-pub(crate) use history::Graph;
+pub(crate) use history::CommitGraph;
 pub use history::{Log, LogEntry, LogOptions, LogOrder};
 pub use identity::user_at_host;
 pub use refname::check_ref_name;
@@ -43,8 +43,8 @@ const SYMBOLIC_MAX: usize = 8;
 /// An open store with its format. Cheap to clone; clones share everything.
 #[derive(Debug)]
 pub struct Repo<F: Format = Native> {
-    pub(crate) shared: Arc<Shared<F>>,
-    // Who signs, if that was said.
+    pub(crate) shared: Arc<StoreBase<F>>,
+    // The name that commits are signed with, if one was set.
     identity: Option<Arc<[u8]>>,
 }
 
@@ -66,7 +66,7 @@ impl<F: Format> Repo<F> {
     /// Returns a repository of a format over any backend.
     #[must_use]
     pub fn with_backend(format: F, backend: Arc<dyn Backend>) -> Self {
-        Self { shared: Shared::new(format, backend), identity: None }
+        Self { shared: StoreBase::new(format, backend), identity: None }
     }
 
     /// Has commits signed with a name, usually `Name <address>`, where nothing else is said ([`Info`]). It holds for this
@@ -117,7 +117,7 @@ impl<F: Format> Repo<F> {
     }
 
     /// Returns what can be read from now on.
-    pub(crate) fn now(&self) -> Arc<Store<F>> {
+    pub(crate) fn now(&self) -> Arc<StoreView<F>> {
         self.shared.now(&[])
     }
 
@@ -151,7 +151,8 @@ impl<F: Format> Repo<F> {
         store.decode_commit(&object, at.oid)
     }
 
-    /// Returns the id of a commit, with the hint that this store's backend gave: for whoever works with the backend itself.
+    /// Returns the id of a commit, with the hint that this store's backend gave: for callers that work with the backend
+    /// itself.
     #[must_use]
     pub fn commit_id(&self, at: ObjRef) -> CommitId {
         self.shared.commit_id(at)
@@ -218,7 +219,7 @@ impl<F: Format> Repo<F> {
     }
 
     /// Returns the last ref that `name` leads to through symbolic refs, which need not exist: `name` itself where it is
-    /// none.
+    /// not symbolic.
     pub(crate) fn last_ref(&self, name: &str) -> Result<String> {
         let mut name = name.to_owned();
         for _ in 0..SYMBOLIC_MAX {
@@ -299,11 +300,11 @@ impl<F: Format> Repo<F> {
         self.shared.backend.flush()
     }
 
-    /// Returns the full reference of an object whose id starts with these hexadecimal digits; `None` if there is
-    /// none, an error if there are several. Looks at every object: for people, not for programs.
+    /// Returns the full reference of an object whose id starts with these hexadecimal digits; `None` if there is no such
+    /// object, an error if there are several. Looks at every object: for people, not for programs.
     ///
     /// # Errors
-    /// [`Error::Usage`] if the digits are none or ambiguous; those of the backend.
+    /// [`Error::Usage`] if these are no digits, or ambiguous ones; those of the backend.
     pub fn find_object(&self, digits: &str) -> Result<Option<(Kind, ObjRef)>> {
         let digits = digits.to_ascii_lowercase();
         if digits.len() < 4 || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
@@ -360,7 +361,7 @@ impl<F: Format> Repo<F> {
 }
 
 /// Returns the tree of a commit that the store keeps.
-fn checkout<F: Format>(store: Arc<Store<F>>, at: ObjRef) -> Result<Tree<F>> {
+fn checkout<F: Format>(store: Arc<StoreView<F>>, at: ObjRef) -> Result<Tree<F>> {
     let object = store.read(Kind::Commit, &at)?;
     let root = store.format.commit_tree(&object);
     let root = root.map_err(|source| Error::BadObject { oid: at.oid, source })?;

@@ -14,11 +14,11 @@ use bristlecone_core::{Checked, Commit, CommitId, Format, Kind, Location, ObjRef
 
 use crate::{Backend, Batch, Durability, Error, Result, Snapshot};
 
-/// The number of the store that is made next. It begins anew after four billions: then an old hint costs a read.
+/// The number of the store that is made next. It wraps after four billions: then an old hint costs a read.
 static NEXT_NUMBER: AtomicU32 = AtomicU32::new(1);
 
 /// A format over a backend.
-pub(crate) struct Shared<F> {
+pub(crate) struct StoreBase<F> {
     pub(crate) format: F,
     pub(crate) backend: Arc<dyn Backend>,
     // By which ids know whether a hint is of this store.
@@ -31,7 +31,7 @@ pub(crate) struct Shared<F> {
     checked: Mutex<Checked>,
 }
 
-impl<F: Format> Shared<F> {
+impl<F: Format> StoreBase<F> {
     pub(crate) fn new(format: F, backend: Arc<dyn Backend>) -> Arc<Self> {
         let empty = format.empty_dir(&mut Batch::new()).ok().map(|at| at.oid);
         Self::numbered(format, backend, empty, false)
@@ -84,9 +84,9 @@ impl<F: Format> Shared<F> {
     }
 
     /// Returns what can be read from now on. `roots` stay with all below them.
-    pub(crate) fn now(self: &Arc<Self>, roots: &[Oid]) -> Arc<Store<F>> {
+    pub(crate) fn now(self: &Arc<Self>, roots: &[Oid]) -> Arc<StoreView<F>> {
         let snapshot = self.backend.snapshot(roots);
-        Arc::new(Store { format: self.format.clone(), shared: self.clone(), snapshot })
+        Arc::new(StoreView { format: self.format.clone(), shared: self.clone(), snapshot })
     }
 
     /// Takes what is known of the structure of objects; a copy beside this one begins with nothing.
@@ -106,36 +106,36 @@ impl<F: Format> Shared<F> {
     }
 }
 
-impl<F: fmt::Debug> fmt::Debug for Shared<F> {
+impl<F: fmt::Debug> fmt::Debug for StoreBase<F> {
     /// Says which backend it is: what that holds would fill pages.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_struct("Shared");
+        let mut shown = f.debug_struct("StoreBase");
         shown.field("format", &self.format).field("backend", &self.backend.name()).finish_non_exhaustive()
     }
 }
 
 /// A format over a snapshot of a backend: what trees and walks read from.
-pub(crate) struct Store<F> {
+pub(crate) struct StoreView<F> {
     pub(crate) format: F,
-    pub(crate) shared: Arc<Shared<F>>,
+    pub(crate) shared: Arc<StoreBase<F>>,
     pub(crate) snapshot: Arc<dyn Snapshot>,
 }
 
-impl<F: fmt::Debug> fmt::Debug for Store<F> {
+impl<F: fmt::Debug> fmt::Debug for StoreView<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.shared.fmt(f)
     }
 }
 
-impl<F> Deref for Store<F> {
-    type Target = Shared<F>;
+impl<F> Deref for StoreView<F> {
+    type Target = StoreBase<F>;
 
-    fn deref(&self) -> &Shared<F> {
+    fn deref(&self) -> &StoreBase<F> {
         &self.shared
     }
 }
 
-impl<F: Format> Store<F> {
+impl<F: Format> StoreView<F> {
     /// Returns the same store to be read through another snapshot.
     pub(crate) fn with(&self, snapshot: Arc<dyn Snapshot>) -> Arc<Self> {
         Arc::new(Self { format: self.format.clone(), shared: self.shared.clone(), snapshot })
@@ -170,12 +170,12 @@ pub(crate) fn resolve(at: ObjRef, base: Location) -> ObjRef {
     ObjRef::new(at.oid, at.at.resolve(base))
 }
 
-/// So often a change is made again after what it left out was swept: each time another sweep must have begun.
-const AGAIN_MAX: usize = 16;
+/// How often a change is repeated after what it left out was swept. Each time another sweep must have begun.
+const SWEPT_RETRIES_MAX: usize = 16;
 
-/// Makes a change, and makes it again if what it left out was swept meanwhile.
-pub(crate) fn again<T>(mut change: impl FnMut() -> Result<T>) -> Result<T> {
-    for _ in 1..AGAIN_MAX {
+/// Makes a change, and repeats it if objects that it left out were swept meanwhile.
+pub(crate) fn retry_swept<T>(mut change: impl FnMut() -> Result<T>) -> Result<T> {
+    for _ in 1..SWEPT_RETRIES_MAX {
         match change() {
             Err(Error::Gone { .. }) => {}
             done => return done,
@@ -184,7 +184,7 @@ pub(crate) fn again<T>(mut change: impl FnMut() -> Result<T>) -> Result<T> {
     change()
 }
 
-impl<F: Format> Source for Store<F> {
+impl<F: Format> Source for StoreView<F> {
     type Error = Error;
 
     #[inline]
@@ -205,7 +205,7 @@ impl<F: Format> Source for Store<F> {
         for ((kind, at), object) in wanted.iter().zip(self.snapshot.read_many(&places, bytes_max)?) {
             match object {
                 Some(object) if check_kind(*kind, &object, at.oid).is_ok() => objects.push(object),
-                // What is wrong is told when it is asked for first.
+                // What is wrong with it is reported when it is asked for first.
                 _ if !objects.is_empty() => break,
                 Some(object) => check_kind(*kind, &object, at.oid)?,
                 None => return Err(self.missing(*kind, at.oid)),
@@ -225,7 +225,7 @@ pub(crate) fn check_kind(kind: Kind, object: &Object<'_>, oid: Oid) -> Result<()
     Err(Error::WrongKind { oid, found, expected: kind })
 }
 
-impl<F> Shared<F> {
+impl<F> StoreBase<F> {
     #[cold]
     fn missing(&self, kind: Kind, oid: Oid) -> Error {
         if self.partial {
@@ -238,7 +238,7 @@ impl<F> Shared<F> {
     }
 }
 
-/// A batch on its way, above what a snapshot shows.
+/// A batch that is being filled, above what a snapshot shows.
 pub(crate) struct FlushSink<'b> {
     pub(crate) batch: Batch,
     snapshot: &'b dyn Snapshot,
@@ -286,8 +286,8 @@ impl<'b> FlushSink<'b> {
 
 impl Sink for FlushSink<'_> {
     #[inline]
-    fn put(&mut self, kind: Kind, oid: Oid, body: &[u8], children: &[Location], aux: &[u64]) -> Location {
-        self.batch.put(kind, oid, body, children, aux)
+    fn put(&mut self, kind: Kind, oid: Oid, body: &[u8], children: &[Location], metadata: &[u64]) -> Location {
+        self.batch.put(kind, oid, body, children, metadata)
     }
 
     fn take_buffer(&mut self) -> Vec<u8> {
@@ -303,7 +303,7 @@ impl Sink for FlushSink<'_> {
             return Some(at);
         }
         self.snapshot.locate(oid)?;
-        // Kept first and then looked for again: what is there now stays.
+        // Kept first and then looked up again: what is there now stays.
         self.leave_out(oid);
         self.snapshot.locate(oid)
     }
@@ -313,17 +313,17 @@ impl Sink for FlushSink<'_> {
     }
 }
 
-/// Large values that were hashed when they were set, on their way to the backend ahead of the commit.
+/// Prewritten values: large values that were hashed when they were set, and go to the backend before the commit.
 ///
-/// Trees that were cloned from each other share one, so that whichever commits first brings them all.
-pub(crate) type Early = Arc<Mutex<Batch>>;
+/// Trees that were cloned from each other share one, so that the first one that commits writes all values.
+pub(crate) type Prewritten = Arc<Mutex<Batch>>;
 
-/// Early values wait until they are so many bytes together.
-const EARLY_BYTES: usize = 1 << 20;
+/// Prewritten values wait until they have this many bytes together.
+const PREWRITTEN_BYTES: usize = 1 << 20;
 
-/// Hashes `value` and puts it on its way, unless it is there. Returns its reference, without a place.
-pub(crate) fn put_early<F: Format>(store: &Store<F>, early: &Early, value: &[u8]) -> Result<ObjRef> {
-    let mut batch = early.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+/// Hashes `value` and adds it to the prewritten values, unless the store has it. Returns its reference, without a location.
+pub(crate) fn prewrite<F: Format>(store: &StoreView<F>, prewritten: &Prewritten, value: &[u8]) -> Result<ObjRef> {
+    let mut batch = prewritten.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     if batch.is_empty() {
         *batch = Batch::since(store.backend.sweeps());
     }
@@ -331,19 +331,19 @@ pub(crate) fn put_early<F: Format>(store: &Store<F>, early: &Early, value: &[u8]
     let put = store.format.put_contents(&mut sink, value);
     *batch = sink.take();
     let at = put?;
-    if batch.bytes().len() >= EARLY_BYTES {
-        write_early(store, &mut batch)?;
+    if batch.bytes().len() >= PREWRITTEN_BYTES {
+        append_prewritten(store, &mut batch)?;
     }
     Ok(ObjRef::new(at.oid, if at.at.pending_offset().is_some() { Location::NONE } else { at.at }))
 }
 
-/// Gives what waits to the backend.
-pub(crate) fn flush_early<F: Format>(store: &Store<F>, early: &Early) -> Result<()> {
-    let mut batch = early.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    write_early(store, &mut batch)
+/// Gives all prewritten values to the backend.
+pub(crate) fn flush_prewritten<F: Format>(store: &StoreView<F>, prewritten: &Prewritten) -> Result<()> {
+    let mut batch = prewritten.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    append_prewritten(store, &mut batch)
 }
 
-fn write_early<F: Format>(store: &Store<F>, batch: &mut Batch) -> Result<()> {
+fn append_prewritten<F: Format>(store: &StoreView<F>, batch: &mut Batch) -> Result<()> {
     if !batch.is_empty() {
         // On an error the batch stays: trees refer to what is in it.
         store.backend.append_keeping(batch)?;

@@ -14,14 +14,14 @@ use bristlecone_core::{
 };
 
 use self::{
-    layer::{Layer, Promise},
+    in_flight::{CommitTicket, InFlight},
     lookup::Binding,
-    patch::{Base, Edit, Finger, Leaf, Patch, Place},
+    patch::{ActiveDir, DirRef, NewLeaf, Patch, PatchBase, PatchEdit},
 };
 use crate::{
     Error, NewValue, Result, Snapshot, StoredValue,
     repo::Stored,
-    store::{Early, Store, flush_early},
+    store::{Prewritten, StoreView, flush_prewritten},
 };
 
 mod cursor;
@@ -29,7 +29,7 @@ mod diff;
 mod edit;
 mod entry;
 mod flush;
-mod layer;
+mod in_flight;
 mod list;
 mod listing;
 mod lookup;
@@ -48,7 +48,7 @@ pub use plain::{PlainTree, TreeStats};
 pub use reader::Reader;
 pub use walk::Walk;
 
-/// A directory of which nothing is known but that it is stored is taken to have so many levels at most.
+/// How many levels a stored directory of which nothing else is known is taken to have, at most.
 const STORED_LEVELS: u16 = (PATH_STEPS_MAX - 64) as u16;
 
 /// A directory of the store with all below it, and edits that are not committed yet.
@@ -74,25 +74,24 @@ const STORED_LEVELS: u16 = (PATH_STEPS_MAX - 64) as u16;
 /// ```
 #[derive(Debug)]
 pub struct Tree<F: Format = Native> {
-    pub(crate) store: Arc<Store<F>>,
+    pub(crate) store: Arc<StoreView<F>>,
     // What keeps the parts that came from other trees, until they are written here.
     held: Vec<Arc<dyn Snapshot>>,
     base: Option<ObjRef>,
-    // As many steps as the longest path in the base is taken to have.
+    // An upper bound for the steps of the longest path in the base.
     levels: u16,
     patch: Option<Arc<Patch>>,
-    // The directory edited last, taken out of the patch so that a run of edits in one place does not walk
-    // the path again; `Edit::Taken` stands where it belongs.
-    finger: Option<Box<Finger>>,
-    early: Option<Early>,
+    // The directory edited last, detached from the patch so that a run of edits in it does not walk the path again.
+    // `PatchEdit::Detached` stands where it belongs.
+    active: Option<Box<ActiveDir>>,
+    prewritten: Option<Prewritten>,
     pub(crate) origin: Option<ObjRef>,
-    // Trees on their way to a commit that this one goes on from, the newest first; what the oldest of them goes
-    // on from is the base.
-    lower: Vec<Arc<Layer>>,
-    // The newest tree that this one went on from, whose commit is the origin.
-    after: Option<Arc<Layer>>,
-    // Set where another tree goes on from this one.
-    promise: Option<Promise>,
+    // Commits in flight that this tree goes on from, the newest first. The base is what the oldest of them goes on from.
+    in_flight: Vec<Arc<InFlight>>,
+    // The newest commit in flight that this tree went on from; that commit is the origin.
+    after: Option<Arc<InFlight>>,
+    // Set while another tree goes on from this one.
+    ticket: Option<CommitTicket>,
 }
 
 impl<F: Format> Clone for Tree<F> {
@@ -103,18 +102,18 @@ impl<F: Format> Clone for Tree<F> {
             base: self.base,
             levels: self.levels,
             patch: self.patch.clone(),
-            finger: self.finger.clone(),
-            early: self.early.clone(),
+            active: self.active.clone(),
+            prewritten: self.prewritten.clone(),
             origin: self.origin,
-            lower: self.lower.clone(),
+            in_flight: self.in_flight.clone(),
             after: self.after.clone(),
-            promise: None,
+            ticket: None,
         }
     }
 }
 
 impl<F: Format> Tree<F> {
-    pub(crate) fn at(store: Arc<Store<F>>, base: Option<ObjRef>) -> Self {
+    pub(crate) fn at(store: Arc<StoreView<F>>, base: Option<ObjRef>) -> Self {
         let base = base.and_then(|at| store.unless_empty(at));
         Self {
             store,
@@ -122,23 +121,23 @@ impl<F: Format> Tree<F> {
             levels: if base.is_some() { STORED_LEVELS } else { 0 },
             base,
             patch: None,
-            finger: None,
-            early: None,
+            active: None,
+            prewritten: None,
             origin: None,
-            lower: Vec::new(),
+            in_flight: Vec::new(),
             after: None,
-            promise: None,
+            ticket: None,
         }
     }
 
-    /// Returns the commit that this tree was checked out from or committed as last; of one that goes on from a tree
-    /// on its way to a commit ([`Tree::ahead`]) `None`, until it is committed itself.
+    /// Returns the commit that this tree was checked out from or committed as last; `None` for a tree that goes on from a
+    /// commit in flight ([`Tree::fork_for_commit`]), until it is committed itself.
     #[must_use]
     pub fn origin(&self) -> Option<CommitId> {
         self.origin.map(|at| self.store.commit_id(at))
     }
 
-    /// Returns the value at `path`; `None` if there is none or a directory.
+    /// Returns the value at `path`; `None` if there is no entry, or a directory.
     ///
     /// Loads at most one object for each level of the path and for each level of a wide directory.
     ///
@@ -147,7 +146,7 @@ impl<F: Format> Tree<F> {
     pub fn get(&self, path: impl AsPath) -> Result<Option<Bytes<'_>>> {
         let path = path.as_path()?;
         let Some((parent, step)) = path.split_last() else { return Ok(None) };
-        if self.patch.is_none() && self.lower.is_empty() {
+        if self.patch.is_none() && self.in_flight.is_empty() {
             let Some(base) = &self.base else { return Ok(None) };
             if parent.is_empty() {
                 return self.find_stored(base, step);
@@ -155,8 +154,8 @@ impl<F: Format> Tree<F> {
             let Some(dir) = self.store.format.descend(&*self.store, base, parent)? else { return Ok(None) };
             return self.find_stored(&dir, step);
         }
-        let Some(place) = self.walk_layered(parent)? else { return Ok(None) };
-        self.find_in(&place, step)
+        let Some(dir) = self.walk_in_flight(parent)? else { return Ok(None) };
+        self.find_in(&dir, step)
     }
 
     /// Returns what is at `path`, with its kind.
@@ -166,8 +165,8 @@ impl<F: Format> Tree<F> {
     pub fn entry(&self, path: impl AsPath) -> Result<Option<DirEntry<'_, F>>> {
         let path = path.as_path()?;
         let Some((parent, step)) = path.split_last() else { return Ok(None) };
-        let Some(place) = self.walk(parent)? else { return Ok(None) };
-        let binding = self.settled(&place, step)?;
+        let Some(dir) = self.walk(parent)? else { return Ok(None) };
+        let binding = self.resolved(&dir, step)?;
         Ok(binding.map(|binding| DirEntry::new(self, Bytes::from(step).into_static(), binding)))
     }
 
@@ -183,15 +182,15 @@ impl<F: Format> Tree<F> {
         if path.is_root() {
             return Ok(Some(self.clone()));
         }
-        if self.finger.as_ref().is_some_and(|finger| finger.parent.starts_with(path.as_bytes())) {
-            let mut settled = self.clone();
-            settled.settle();
-            return settled.get_tree(&*path);
+        if self.active.as_ref().is_some_and(|active| active.parent.starts_with(path.as_bytes())) {
+            let mut attached = self.clone();
+            attached.attach_active();
+            return attached.get_tree(&*path);
         }
         let Some((parent, step)) = path.split_last() else { return Ok(None) };
-        let Some(place) = self.walk(parent)? else { return Ok(None) };
-        match self.settled(&place, step)? {
-            Some(Binding::Dir(place)) => Ok(Some(self.subtree(&place))),
+        let Some(dir) = self.walk(parent)? else { return Ok(None) };
+        match self.resolved(&dir, step)? {
+            Some(Binding::Dir(dir)) => Ok(Some(self.subtree(&dir))),
             _ => Ok(None),
         }
     }
@@ -220,8 +219,8 @@ impl<F: Format> Tree<F> {
     pub fn kind(&self, path: impl AsPath) -> Result<Option<EntryKind>> {
         let path = path.as_path()?;
         let Some((parent, step)) = path.split_last() else { return Ok(Some(EntryKind::Dir)) };
-        let Some(place) = self.walk_layered(parent)? else { return Ok(None) };
-        Ok(self.settled(&place, step)?.map(|binding| binding.kind()))
+        let Some(dir) = self.walk_in_flight(parent)? else { return Ok(None) };
+        Ok(self.resolved(&dir, step)?.map(|binding| binding.kind()))
     }
 
     /// Whether the tree has no entries.
@@ -229,10 +228,10 @@ impl<F: Format> Tree<F> {
     /// # Errors
     /// As [`Tree::get`].
     pub fn is_empty(&self) -> Result<bool> {
-        self.is_empty_at(&self.root_place()?)
+        self.is_empty_at(&self.root_dir()?)
     }
 
-    /// Whether there are pending edits; they may come to nothing.
+    /// Whether there are pending edits; they may change nothing.
     #[must_use]
     pub const fn is_edited(&self) -> bool {
         self.patch.is_some()
@@ -243,7 +242,7 @@ impl<F: Format> Tree<F> {
     /// # Errors
     /// As [`Tree::get`].
     pub fn root(&self) -> Result<TreeId> {
-        if let (Some(base), None, None) = (self.written_base()?, &self.patch, &self.finger) {
+        if let (Some(base), None, None) = (self.written_base()?, &self.patch, &self.active) {
             return Ok(self.store.tree_id(base));
         }
         let mut sink = self.sink();
@@ -258,36 +257,37 @@ impl<F: Format> Tree<F> {
         Ok(self.root()? == other.root()?)
     }
 
-    /// Returns the subtree that a place is.
-    fn subtree(&self, place: &Place<'_>) -> Self {
-        let patch = place.patch.map(|patch| {
-            // The finger's directory may lie below; put it where it belongs. The base of a root's patch is
+    /// Returns a directory as a tree of its own.
+    fn subtree(&self, dir: &DirRef<'_>) -> Self {
+        let patch = dir.patch.map(|patch| {
+            // The active directory may lie below: attach it. The base of a root's patch is
             // the tree's, whatever the patch says.
             let mut patch = patch.clone();
-            if let Some(finger) = &self.finger {
-                patch::put_back_below(&mut patch, finger);
+            if let Some(active) = &self.active {
+                patch::attach_below(&mut patch, active);
             }
             patch
         });
         Self {
             store: self.store.clone(),
             held: self.held.clone(),
-            base: place.base.and_then(|at| self.store.unless_empty(at)),
+            base: dir.base.and_then(|at| self.store.unless_empty(at)),
             levels: self.levels_most().saturating_sub(1),
             patch,
-            finger: None,
-            early: self.early.clone(),
+            active: None,
+            prewritten: self.prewritten.clone(),
             origin: None,
-            lower: Vec::new(),
+            in_flight: Vec::new(),
             after: None,
-            promise: None,
+            ticket: None,
         }
     }
 }
 
 impl<F: Format> Tree<F> {
     /// Binds `path` to a value, replacing the value that is there, or one on the way. A directory there is not replaced:
-    /// see [`Tree::replace`]. Whether one is stored there is found out by the commit, without reading more than it does anyway.
+    /// see [`Tree::replace`]. Whether one is stored there is found out by the commit, without reading more than it does
+    /// anyway.
     ///
     /// Short values wait in memory; one of 4 KiB and more may be hashed and written ahead of the commit. A value
     /// has at most 2 GiB.
@@ -319,7 +319,7 @@ impl<F: Format> Tree<F> {
     /// As [`Tree::set`].
     pub fn replace<'v>(&mut self, path: impl AsPath, value: impl Into<NewValue<'v>>) -> Result<()> {
         let leaf = self.leaf(EntryKind::Value, value.into())?;
-        self.edit(&*path.as_path()?, Edit::Over(leaf))
+        self.edit(&*path.as_path()?, PatchEdit::Over(leaf))
     }
 
     /// Adds many values in one call; the last one counts where a path comes twice. Nothing is hashed or written
@@ -351,7 +351,7 @@ impl<F: Format> Tree<F> {
             return Err(Error::Usage { reason: "a directory or foreign id is not added as a value" });
         }
         let leaf = self.leaf(kind, value.into())?;
-        self.edit(&*path.as_path()?, Edit::Leaf(leaf))
+        self.edit(&*path.as_path()?, PatchEdit::Leaf(leaf))
     }
 
     /// As [`Tree::set_kind`], for a value that [`crate::Repo::write_value`] has written.
@@ -370,7 +370,7 @@ impl<F: Format> Tree<F> {
             return Err(Error::Usage { reason: "a stored value is bound in trees of the repository that wrote it" });
         }
         self.hold(snapshot);
-        self.edit(&*path.as_path()?, Edit::Leaf(Leaf::Stored { kind, at, bytes }))
+        self.edit(&*path.as_path()?, PatchEdit::Leaf(NewLeaf::Stored { kind, at, bytes }))
     }
 
     /// Binds `path` to an id of another store, such as a submodule's commit.
@@ -378,7 +378,7 @@ impl<F: Format> Tree<F> {
     /// # Errors
     /// As [`Tree::set`].
     pub fn set_foreign(&mut self, path: impl AsPath, oid: Oid) -> Result<()> {
-        self.edit(&*path.as_path()?, Edit::Leaf(Leaf::Foreign(oid)))
+        self.edit(&*path.as_path()?, PatchEdit::Leaf(NewLeaf::Foreign(oid)))
     }
 
     /// Removes what is at `path`, value or directory; nothing happens where there is nothing. Directories
@@ -389,17 +389,17 @@ impl<F: Format> Tree<F> {
     pub fn remove(&mut self, path: impl AsPath) -> Result<()> {
         let path = path.as_path()?;
         if path.is_root() {
-            (self.base, self.patch, self.finger) = (None, None, None);
+            (self.base, self.patch, self.active) = (None, None, None);
             self.levels = 0;
-            self.lower.clear();
+            self.in_flight.clear();
             return Ok(());
         }
-        self.edit(&path, Edit::Remove)
+        self.edit(&path, PatchEdit::Remove)
     }
 
-    /// Binds `path` to a directory, replacing what is there; an empty one removes it. The root is replaced
-    /// as a whole. Nothing is copied but the pending edits' pointers, when both trees are of one repository; else every
-    /// value is set here anew.
+    /// Binds `path` to a directory, replacing what is there; an empty one removes it. The root is replaced as a whole.
+    /// Nothing is copied but the pending edits' pointers, when both trees are of one repository; else every value is set
+    /// here again.
     ///
     /// No path of the whole may have more steps than a [`Path`] can. How deep `tree` is, it knows of what was edited or
     /// written through it. A directory that was only read from the store is taken to have fewer than 960 levels; where
@@ -410,8 +410,8 @@ impl<F: Format> Tree<F> {
     /// would lie too deep; then nothing is changed.
     pub fn set_tree(&mut self, path: impl AsPath, tree: &Self) -> Result<()> {
         let path = path.as_path()?;
-        if let Some(early) = &tree.early {
-            flush_early(&tree.store, early)?;
+        if let Some(prewritten) = &tree.prewritten {
+            flush_prewritten(&tree.store, prewritten)?;
         }
         if tree.is_empty()? {
             return self.remove(&*path);
@@ -422,14 +422,14 @@ impl<F: Format> Tree<F> {
             std::iter::once(&tree.store.snapshot).chain(&tree.held).for_each(|snapshot| self.hold(snapshot));
         }
         if path.is_root() {
-            (self.base, self.patch, self.finger) = (base, patch, None);
+            (self.base, self.patch, self.active) = (base, patch, None);
             self.levels = levels;
-            self.lower.clear();
+            self.in_flight.clear();
             return Ok(());
         }
-        let mut patch = patch.unwrap_or_else(|| Arc::new(Patch::new(Base::Own(base))));
+        let mut patch = patch.unwrap_or_else(|| Arc::new(Patch::new(PatchBase::Own(base))));
         Arc::make_mut(&mut patch).levels = levels;
-        self.edit(&path, Edit::Dir(patch))
+        self.edit(&path, PatchEdit::Dir(patch))
     }
 
     /// Keeps what a snapshot keeps until the edits are written.
@@ -443,8 +443,8 @@ impl<F: Format> Tree<F> {
     /// Returns at least as many steps as the longest path has, without reading anything.
     fn levels_most(&self) -> u16 {
         let edited = self.patch.as_ref().map_or(0, |patch| patch.levels);
-        let fingered = self.finger.as_ref().map_or(0, |finger| finger.levels());
-        self.levels.max(edited).max(fingered)
+        let active = self.active.as_ref().map_or(0, |active| active.levels());
+        self.levels.max(edited).max(active)
     }
 
     /// As [`Tree::levels_most`], or counted if that would be too much below `path`.

@@ -8,7 +8,7 @@ use bristlecone_core::ObjRef;
 pub const VALUE_BYTES_MAX: u64 = 2 << 30;
 
 /// A backend of this process, and how many sweeps have begun in it.
-pub(crate) type Owner = (usize, u64);
+pub(crate) type BackendOwner = (usize, u64);
 
 /// A value to be set, cheap to clone. One that is set at many places is hashed and written once.
 ///
@@ -29,7 +29,7 @@ pub struct Value {
 pub(crate) struct SharedValue {
     pub(crate) bytes: Box<[u8]>,
     // Where the value is once some store of this process has it; valid for that backend alone, and until it is swept.
-    stored: Mutex<Option<(Owner, ObjRef)>>,
+    stored: Mutex<Option<(BackendOwner, ObjRef)>>,
 }
 
 impl Value {
@@ -45,12 +45,12 @@ impl Value {
         &self.shared.bytes
     }
 
-    pub(crate) fn stored(&self, by: Owner) -> Option<ObjRef> {
+    pub(crate) fn stored(&self, by: BackendOwner) -> Option<ObjRef> {
         let stored = self.shared.stored.lock().unwrap_or_else(PoisonError::into_inner);
         stored.filter(|(owner, _)| *owner == by).map(|(_, at)| at)
     }
 
-    pub(crate) fn set_stored(&self, by: Owner, at: ObjRef) {
+    pub(crate) fn set_stored(&self, by: BackendOwner, at: ObjRef) {
         // The last store to have it is remembered; another hashes again.
         *self.shared.stored.lock().unwrap_or_else(PoisonError::into_inner) = Some((by, at));
     }

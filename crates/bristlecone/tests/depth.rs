@@ -25,7 +25,7 @@ fn memory<F: Format>(format: F) -> Repo<F> {
     Repo::with_backend(format, Arc::new(MemoryBackend::new()))
 }
 
-/// The path of so many steps, all but the last the same.
+/// The path of `levels` steps, all but the last the same.
 fn path(steps: usize, last: &str) -> Path {
     Path::from_steps(std::iter::repeat_n("d", steps - 1).chain([last])).unwrap()
 }
@@ -212,14 +212,14 @@ fn a_plain_tree_of_every_level_lives_on_a_small_stack() {
     });
 }
 
-/// Three trees that go on from each other, of so many levels; all that the first holds is removed in the last.
-fn ahead(repo: &Repo, levels: usize, between: bool) -> Outcome {
+/// Three trees that go on from each other, of `levels` levels; all that the first holds is removed in the last.
+fn fork_for_commit(repo: &Repo, levels: usize, between: bool) -> Outcome {
     let mut tree = repo.tree();
     for steps in 1..=levels {
         tree.set(path(steps, "v"), "1")?;
     }
-    let mut first = tree.ahead()?;
-    let mut second = if between { Some(tree.ahead()?) } else { None };
+    let mut first = tree.fork_for_commit()?;
+    let mut second = if between { Some(tree.fork_for_commit()?) } else { None };
     for steps in 1..=levels {
         tree.remove(path(steps, "v"))?;
     }
@@ -233,10 +233,10 @@ fn ahead(repo: &Repo, levels: usize, between: bool) -> Outcome {
 }
 
 #[test]
-fn a_tree_of_every_level_goes_on_ahead_of_its_commits_on_a_small_stack() {
+fn a_tree_of_every_level_goes_on_while_commits_are_in_flight_on_a_small_stack() {
     on_a_small_stack(|| {
-        ahead(&Repo::memory(), PATH_STEPS_MAX, false)?;
-        ahead(&Repo::memory(), 100, true)
+        fork_for_commit(&Repo::memory(), PATH_STEPS_MAX, false)?;
+        fork_for_commit(&Repo::memory(), 100, true)
     });
 }
 
@@ -294,7 +294,7 @@ fn a_tree_does_not_go_where_it_is_too_deep() {
             let refused = tree.set_tree(&too_deep, part);
             assert!(matches!(refused, Err(Error::Path(PathError::TooDeep { steps: 1025 }))), "{refused:?}");
             tree.set_tree(&fits, part)?;
-            // Where it is in the finger, too.
+            // Also where it is the active directory.
             tree.set(
                 too_deep.split_last().map(|(above, _)| Path::from_bytes(above).unwrap()).unwrap().join(b"x").unwrap(),
                 "3",

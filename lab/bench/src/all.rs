@@ -1,10 +1,10 @@
 //! `bench all`: everything in one command, in seven steps, each of which can be skipped.
 //!
-//! Rows are merged into the file of results after each step, so that a step that fails costs no other. Charts and
+//! Rows are merged into the file of results as they come, so that a step that fails or is interrupted costs no other. Charts and
 //! pages are made from that file alone.
 
 use std::{
-    fs, io,
+    fs,
     path::{Path, PathBuf},
 };
 
@@ -17,25 +17,26 @@ use crate::{
     measure::cores,
     optims,
     options::{Common, positive},
-    peers,
+    peers::{self, irmin::Irmin},
     report::{self, charts, json, page::Contents, published, readme},
     session::Session,
     suite::Plan,
     sweep,
 };
 
+mod irmin;
 mod trace;
 
 pub use trace::TraceArgs;
 
 /// Everything in one command, in seven steps: 1 the tree suite on every backend; 2 each optimisation by itself; 3 the
-/// replay of a trace; 4 one amount of work cut into more and more tasks; 5 other programs that are installed; 6
-/// charts; 7 the results page and the section of the README.
+/// replay of a trace; 4 one amount of work cut into more and more tasks; 5 Irmin in turns with ours, where it is
+/// installed (what keeps Git repositories runs within step 1); 6 charts; 7 the results page and the section of the README.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
   cone bench all                               everything but the trace, into lab/results when run in the repository
-  cone bench all --quick --out /tmp/results    each row once: a minute
+  cone bench all --quick --out /tmp/results    each row once
   cone bench all --skip-suite --skip-optims    only task counts, peers, charts and pages
   cone bench all --regen                       only charts and pages, from the file of results
 
@@ -56,7 +57,7 @@ pub struct AllArgs {
     /// Not step 4: the sweep over task counts
     #[arg(long)]
     pub skip_parallel: bool,
-    /// Not step 5, nor in step 1: other programs
+    /// Not step 5, nor in step 1: other programs and libraries
     #[arg(long)]
     pub skip_peers: bool,
     /// Not step 6: charts
@@ -77,6 +78,9 @@ pub struct AllArgs {
     /// The trace
     #[command(flatten)]
     pub trace: TraceArgs,
+    /// The program of step 5 [default: as built in lab/peers/irmin, else bristlecone-irmin on PATH]
+    #[arg(long, value_name = "FILE")]
+    pub irmin: Option<PathBuf>,
     /// The file of results, into which rows are merged [default: lab/results/results.json in the repository, else
     /// results.json]
     #[arg(long, value_name = "FILE")]
@@ -104,10 +108,14 @@ pub(crate) fn run(args: &AllArgs, json: bool) -> Result<()> {
         )));
     }
     published::read(&places.published)?;
+    let irmin = if args.skip_peers { None } else { Irmin::find(args.irmin.as_deref())? };
     if args.regen {
         return publish(args, &places);
     }
-    let session = measure(args, &places)?;
+    if places.readme.is_some() && !args.common.allow_dirty {
+        readme::check_this_build()?;
+    }
+    let session = measure(args, &places, irmin.as_ref())?;
     publish(args, &places)?;
     report::show(&session.rows, json);
     session.verdict()
@@ -116,9 +124,9 @@ pub(crate) fn run(args: &AllArgs, json: bool) -> Result<()> {
 /// Task counts, and replays, are tried so often at most.
 const LONG_RUNS_MAX: usize = 3;
 
-/// Steps 1 to 5. Each step's rows are kept before the next begins.
-fn measure(args: &AllArgs, places: &Places) -> Result<Session> {
-    let mut session = Session::start(&args.common)?;
+/// Steps 1 to 5. Each row is kept before the next is measured.
+fn measure(args: &AllArgs, places: &Places, irmin: Option<&Irmin>) -> Result<Session> {
+    let mut session = Session::start(&args.common, Some(&places.rows))?;
     let quick = args.common.quick;
     let runs = if quick { 1 } else { args.common.runs };
     let long_runs = runs.min(LONG_RUNS_MAX);
@@ -129,7 +137,6 @@ fn measure(args: &AllArgs, places: &Places) -> Result<Session> {
         let mut jobs = suite(&like, quick, !args.skip_peers);
         peers::git::leave_out(&mut jobs);
         session.measure(&jobs, runs);
-        json::merge(&places.rows, &session.rows)?;
     }
     if !args.skip_optims {
         say!("step 2: each optimisation by itself");
@@ -137,7 +144,6 @@ fn measure(args: &AllArgs, places: &Places) -> Result<Session> {
         if let Some(job) = replay.as_ref().filter(|_| !args.skip_trace) {
             trace::optimisations(&mut session, job, 1)?;
         }
-        json::merge(&places.rows, &session.rows)?;
     }
     if !args.skip_trace {
         match &replay {
@@ -145,7 +151,6 @@ fn measure(args: &AllArgs, places: &Places) -> Result<Session> {
             Some(job) => {
                 say!("step 3: the replay of a trace");
                 trace::replays(&mut session, job, long_runs, !args.trace.no_flatten)?;
-                json::merge(&places.rows, &session.rows)?;
             }
         }
     }
@@ -154,11 +159,17 @@ fn measure(args: &AllArgs, places: &Places) -> Result<Session> {
         let threads = args.parallel_domains.unwrap_or_else(cores);
         let jobs = sweep::jobs(&like, &Target::NATIVE, &args.parallel_fibers, threads, quick);
         session.measure(&jobs, long_runs);
-        json::merge(&places.rows, &session.rows)?;
     }
-    if !args.skip_peers {
-        say!("step 5: other programs that are installed");
-        peers::look(&mut io::stderr());
+    match irmin {
+        _ if args.skip_peers => {}
+        None => say!("step 5 is left out: {}", peers::irmin::MISSING),
+        Some(irmin) => {
+            say!("step 5: Irmin, in turns with ours: {}", irmin.file().display());
+            irmin::suite(&mut session, irmin, &like, runs, quick);
+            if let Some(job) = replay.as_ref().filter(|_| !args.skip_trace) {
+                irmin::replays(&mut session, irmin, job, long_runs, quick)?;
+            }
+        }
     }
     Ok(session)
 }
@@ -179,6 +190,9 @@ fn suite(like: &Job, quick: bool, peers: bool) -> Vec<Job> {
 /// Steps 6 and 7, from the file of results.
 fn publish(args: &AllArgs, places: &Places) -> Result<()> {
     let rows = json::rows(&places.rows)?;
+    if places.readme.is_some() && !args.common.allow_dirty {
+        readme::check_committed(&rows)?;
+    }
     let mut charts = charts::draw(&rows);
     fs::create_dir_all(&places.charts).map_err(BenchError::io(&places.charts))?;
     if args.skip_charts {

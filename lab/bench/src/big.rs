@@ -9,9 +9,9 @@ use crate::{
     engine::{Engine, native},
     error::Result,
     job::{Big, Job},
-    measure::{Laps, Run},
+    measure::Run,
     rss::{Peak, Sampler},
-    workload::{Random, RisingValues, value},
+    workload::{MAIN, Random, RisingValues, value},
 };
 
 mod wide;
@@ -24,7 +24,6 @@ const OPENS: usize = 11;
 const LOOKUPS: u64 = 200_000;
 /// Entries compared at the end.
 const CHECKED: u64 = 1000;
-const BRANCH: &str = "main";
 
 /// Does one run of a long form.
 pub(crate) fn run(job: &Job, work: Big) -> Result<Vec<Run>> {
@@ -46,7 +45,7 @@ fn open(job: &Job, bytes: u64) -> Result<Vec<Run>> {
     for _ in 0..OPENS {
         let started = Instant::now();
         engine.open()?;
-        let head = engine.repo().branch(BRANCH)?.head()?;
+        let head = engine.repo().branch(MAIN)?.head()?;
         let elapsed = started.elapsed();
         seconds += elapsed.as_secs_f64();
         latencies.push(elapsed.as_nanos() as u64);
@@ -72,7 +71,7 @@ fn over_budget(job: &Job, bytes: u64) -> Result<Vec<Run>> {
     let sampler = Sampler::start();
     let mut run = Run { ops: LOOKUPS, threads: 1, ..Run::default() };
     let mut random = Random::new(5);
-    let tree = engine.repo().branch(BRANCH)?.tree()?;
+    let tree = engine.repo().branch(MAIN)?.tree()?;
     let started = Instant::now();
     for _ in 0..LOOKUPS {
         let n = random.below(entries);
@@ -92,7 +91,7 @@ fn over_budget(job: &Job, bytes: u64) -> Result<Vec<Run>> {
 fn fill(engine: &Engine, job: &Job, bytes: u64) -> Result<u64> {
     let dirs = bytes.div_ceil(job.value_bytes.max(1) as u64).div_ceil(DIR_ENTRIES).max(1);
     let repo = engine.repo();
-    let branch = repo.branch(BRANCH)?;
+    let branch = repo.branch(MAIN)?;
     let mut values = RisingValues::new(job.value_bytes);
     for dir in 0..dirs {
         let mut tree = branch.tree()?;
@@ -111,27 +110,12 @@ fn path_of(n: u64) -> Path {
 
 /// Notes sizes and memory, and compares entries spread over the whole store.
 fn finish(engine: &Engine, job: &Job, entries: u64, peak: Peak, run: &mut Run) -> Result<()> {
-    note_sizes(engine, peak, run);
-    let tree = engine.repo().branch(BRANCH)?.tree()?;
+    run.set_sizes(engine, peak);
+    let tree = engine.repo().branch(MAIN)?.tree()?;
     for n in (0..entries).step_by((entries / CHECKED).max(1) as usize) {
         if tree.get(path_of(n))?.as_deref() != Some(&value(n as usize, job.value_bytes)[..]) {
             run.wrong = Some(format!("entry {n} does not hold its value"));
         }
     }
     Ok(())
-}
-
-fn note_sizes(engine: &Engine, peak: Peak, run: &mut Run) {
-    let stats = engine.stats();
-    (run.store_bytes, run.file_bytes) = (stats.store_bytes, stats.file_bytes);
-    (run.rss_anon_kb, run.rss_file_kb, run.maxrss_kb) = (peak.anon_kb, peak.file_kb, peak.max_kb);
-}
-
-/// Makes a result of laps.
-fn lapped(part: &str, laps: Laps) -> Run {
-    let (seconds, latencies) = laps.finish();
-    let mut run = Run { part: part.into(), ops: latencies.len() as u64, seconds, threads: 1, ..Run::default() };
-    run.set_latencies(latencies);
-    run.commits = 0;
-    run
 }

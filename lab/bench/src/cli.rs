@@ -36,7 +36,8 @@ Examples:
   cone bench io --file data.bin --span 1G      of your own file
   cone bench io --cold --loops 5               from the disk, not from the page cache
   cone bench io --export job.fio               also write the job for fio
-  cone bench io --job job.fio                  a job for fio, or a recording of a store's reads")]
+  cone bench io --sequential --size 64k        from the start to the end
+  cone bench io --job job.fio                  a job file of fio")]
     Io(Box<io::IoArgs>),
     /// Measure the import of a whole Git history, beside git fast-export and fast-import, and git clone
     #[command(after_help = "\

@@ -112,7 +112,7 @@ impl<F: Format> Engine<F> {
         self.close()?;
         if let Place::Git(_) = self.place {
             let repo = self.options.open(self.place.clone())?;
-            repo.git().map_or(Ok(()), |(git, _)| git.fold_all())?;
+            repo.git().map_or(Ok(()), |(git, _)| git.repack_all())?;
             repo.close()?;
         }
         self.open()

@@ -14,24 +14,25 @@ use std::{
 };
 
 use clap::Args;
-use serde::{Deserialize, Serialize};
 
 use crate::{
     BenchError,
     error::Result,
     job::Target,
     machine::Machine,
-    measure::Run,
+    measure::{Run, folder_bytes},
     options::positive,
-    peers,
+    peers::{self, program},
     report::{self, ImportFigures, Row, json, table},
-    scratch::Scratch,
+    scratch::{self, Scratch},
 };
 
+mod job;
 mod ours;
 mod source;
 mod theirs;
 
+use job::{By, ImportJob};
 use source::Repository;
 
 /// Imports a whole Git history again and again, and has git do the same.
@@ -60,44 +61,6 @@ pub struct GitImportArgs {
     child: Option<String>,
 }
 
-/// Who imports, and into what.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-enum By {
-    /// We, into a store of Git's format on disk.
-    Git,
-    /// We, into a store of the native format on disk.
-    Native,
-    /// `git fast-export | git fast-import`, into a fresh repository.
-    FastImport,
-    /// `git clone`, into a fresh repository.
-    Clone,
-}
-
-impl By {
-    const ALL: [Self; 4] = [Self::Git, Self::Native, Self::FastImport, Self::Clone];
-
-    const fn is_ours(self) -> bool {
-        matches!(self, Self::Git | Self::Native)
-    }
-
-    fn row_name(self, name: &str) -> String {
-        match self {
-            Self::Git => format!("{name} disk git"),
-            Self::Native => format!("{name} disk native"),
-            Self::FastImport => "git fast-export | git fast-import".into(),
-            Self::Clone => "git clone".into(),
-        }
-    }
-}
-
-/// One import of ours, as it is handed to the process that does it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Job {
-    by: By,
-    source: PathBuf,
-    dest: PathBuf,
-}
-
 /// Does what the options ask for. The table, or with `json` the rows, go to standard output.
 ///
 /// # Errors
@@ -108,16 +71,13 @@ pub(crate) fn run(args: &GitImportArgs, json: bool) -> Result<()> {
         return child(job);
     }
     let path = args.path.as_deref().ok_or_else(|| BenchError::usage("which repository? git-import needs its path"))?;
-    if peers::find("git").is_none() {
+    if program::find("git").is_none() {
         return Err(BenchError::usage("git is not installed: there is nobody to compare with and to count objects"));
     }
     if let Some(file) = &args.json {
         json::read(file)?;
     }
     let rows = measure(args, path)?;
-    if let Some(file) = &args.json {
-        json::merge(file, &rows)?;
-    }
     report::show(&rows, json);
     match rows.iter().find(|row| row.wrong.is_some()) {
         Some(row) => Err(BenchError::Wrong {
@@ -142,6 +102,10 @@ fn measure(args: &GitImportArgs, path: &Path) -> Result<Vec<Row>> {
                 std::io::ErrorKind::NotFound => Ok(()),
                 _ => Err(BenchError::io(&dest)(error)),
             })?;
+        }
+        // What is measured stays, whatever happens in the next round.
+        if let Some(file) = &args.json {
+            json::merge(file, &rows(args, &source, &results, &machine))?;
         }
     }
     Ok(rows(args, &source, &results, &machine))
@@ -184,13 +148,13 @@ impl Results {
             By::FastImport => theirs::fast_import(source, dest)?,
             By::Clone => theirs::clone(source, dest)?,
             by => {
-                let job = Job { by, source: source.path.clone(), dest: dest.to_owned() };
+                let job = ImportJob { by, source: source.path.clone(), dest: dest.to_owned() };
                 if args.in_process { ours::import(&job)? } else { in_process_of_its_own(&job)? }
             }
         };
         run.ops = source.objects;
         run.threads = 1;
-        run.file_bytes = peers::git::folder_bytes(dest);
+        run.file_bytes = folder_bytes(dest);
         Ok(run)
     }
 
@@ -200,7 +164,7 @@ impl Results {
             let exported = dest.with_extension("exported");
             let refs = ours::export(dest, source.algorithm, &exported).and_then(|()| {
                 // A repository that git accepts, and not refs alone.
-                let sound = peers::said_by_git(&exported, &["fsck", "--connectivity-only", "--no-dangling"]);
+                let sound = program::said_by_git(&exported, &["fsck", "--connectivity-only", "--no-dangling"]);
                 run.wrong = sound.err().map(|reason| format!("after an export: {reason}"));
                 source::refs(&exported)
             });
@@ -252,7 +216,7 @@ fn rows(args: &GitImportArgs, source: &Repository, results: &[Results], machine:
 }
 
 /// Does an import of ours in a process of its own.
-fn in_process_of_its_own(job: &Job) -> Result<Run> {
+fn in_process_of_its_own(job: &ImportJob) -> Result<Run> {
     let failed = |reason: String| BenchError::Child { scenario: "git-import".into(), reason };
     let program = env::current_exe().map_err(|error| failed(error.to_string()))?;
     let text = serde_json::to_string(job).map_err(|error| failed(error.to_string()))?;
@@ -268,7 +232,8 @@ fn in_process_of_its_own(job: &Job) -> Result<Run> {
 }
 
 fn child(job: &str) -> Result<()> {
-    let job: Job = serde_json::from_str(job).map_err(|error| BenchError::usage(format!("--child: {error}")))?;
+    scratch::end_with_parent();
+    let job: ImportJob = serde_json::from_str(job).map_err(|error| BenchError::usage(format!("--child: {error}")))?;
     let run = ours::import(&job)?;
     println!("{}", serde_json::to_string(&run).map_err(|error| BenchError::usage(error.to_string()))?);
     Ok(())

@@ -12,7 +12,7 @@ use crate::{
     error::Result,
     job::{Job, Target, Work},
     measure::Run,
-    peers::{find, said_by_git},
+    peers::program::{find, said_by_git},
 };
 
 /// Every object of repositories of up to so many bytes is looked at.

@@ -128,8 +128,7 @@ impl Limits {
     /// # Errors
     /// [`BenchError::Io`].
     pub fn with_sync_now(&self, dir: &Path) -> Result<Self> {
-        let run = syncs(dir, true, Effort::QUICK)?;
-        Ok(Self { sync_prezeroed: run.seconds / run.ops as f64, ..self.clone() })
+        Ok(Self { sync_prezeroed: sync_now(dir)?, ..self.clone() })
     }
 
     /// Returns the seconds that hashing takes for each byte of objects of about this size.
@@ -143,6 +142,15 @@ impl Limits {
     pub fn sha1_per_byte(&self, bytes: usize) -> f64 {
         per_byte(&self.sha1, bytes)
     }
+}
+
+/// Returns the mean seconds of a sync of 4 KB into zeroes as it is now.
+///
+/// # Errors
+/// [`BenchError::Io`].
+pub(crate) fn sync_now(dir: &Path) -> Result<f64> {
+    let run = syncs(dir, true, Effort::QUICK)?;
+    Ok(run.seconds / run.ops as f64)
 }
 
 fn per_byte(hash: &[(usize, f64)], bytes: usize) -> f64 {
@@ -238,6 +246,14 @@ fn read_map(dir: &Path, name: &str, effort: Effort) -> std::io::Result<Run> {
     black_box(sum);
     run.ops *= MAPPED_READS_BURST as u64;
     Ok(run)
+}
+
+/// Returns what one look at the clock costs, in nanoseconds, on average.
+pub(crate) fn clock_cost() -> f64 {
+    const LOOKS: u32 = 100_000;
+    let started = Instant::now();
+    (0..LOOKS).for_each(|_| _ = black_box(Instant::now()));
+    started.elapsed().as_nanos() as f64 / f64::from(LOOKS)
 }
 
 #[cfg(test)]

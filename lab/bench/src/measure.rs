@@ -1,11 +1,12 @@
-//! Time: of a stretch of work, of its commits, and of threads that start together.
+//! What a run found, and what it is measured with: time of a stretch of work, of its commits and of threads that start
+//! together; sizes of stores and folders.
 
-use std::{sync::Barrier, thread, time::Instant};
+use std::{fs, path::Path, sync::Barrier, thread, time::Instant};
 
 use bristlecone::{BackendStats, Format};
 use serde::{Deserialize, Serialize};
 
-use crate::{engine::Engine, error::Result};
+use crate::{engine::Engine, error::Result, rss::Peak};
 
 /// What one run of a job found.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -54,6 +55,13 @@ pub struct Run {
 }
 
 impl Run {
+    /// Notes the sizes of a store as they are now, and the most memory that was resident.
+    pub(crate) fn set_sizes<F: Format>(&mut self, engine: &Engine<F>, peak: Peak) {
+        let stats = engine.stats();
+        (self.store_bytes, self.file_bytes) = (stats.store_bytes, stats.file_bytes);
+        (self.rss_anon_kb, self.rss_file_kb, self.maxrss_kb) = (peak.anon_kb, peak.file_kb, peak.max_kb);
+    }
+
     /// Notes what the commits took, each in nanoseconds.
     pub(crate) fn set_latencies(&mut self, mut nanoseconds: Vec<u64>) {
         nanoseconds.sort_unstable();
@@ -95,6 +103,15 @@ impl Laps {
     /// Returns the seconds from the start to the end of the last lap, and what each lap took.
     pub(crate) fn finish(self) -> (f64, Vec<u64>) {
         ((self.last - self.started).as_secs_f64(), self.nanoseconds)
+    }
+
+    /// Ends as [`finish`](Self::finish) does, and makes a part of a run of it whose operations are the laps.
+    pub(crate) fn into_part(self, part: &str) -> Run {
+        let (seconds, latencies) = self.finish();
+        let mut run = Run { part: part.into(), ops: latencies.len() as u64, seconds, threads: 1, ..Run::default() };
+        run.set_latencies(latencies);
+        run.commits = 0;
+        run
     }
 }
 
@@ -144,6 +161,17 @@ pub(crate) fn together<T: Send>(threads: usize, work: impl Fn(usize) -> Result<T
 /// Returns how many cores this process may use.
 pub(crate) fn cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Returns the bytes of the files in a folder and below; what cannot be read counts for nothing.
+pub(crate) fn folder_bytes(dir: &Path) -> u64 {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let bytes = |entry: fs::DirEntry| match entry.file_type() {
+        Ok(kind) if kind.is_dir() => folder_bytes(&entry.path()),
+        Ok(kind) if kind.is_file() => entry.metadata().map_or(0, |metadata| metadata.len()),
+        _ => 0,
+    };
+    entries.map(bytes).sum()
 }
 
 #[cfg(test)]

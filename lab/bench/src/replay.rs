@@ -18,8 +18,9 @@ use crate::{
     error::Result,
     job::Switches,
     limits::Limits,
-    machine::{Machine, filesystem, is_memory},
+    machine::Machine,
     report::{Row, json},
+    scratch,
 };
 
 mod job;
@@ -81,8 +82,8 @@ pub struct ReplayArgs {
     /// The budget of the object cache, used where there are no maps; 0: none
     #[arg(long, value_name = "BYTES")]
     cache: Option<u64>,
-    /// Record places and sizes of the store's reads in this file, for `cone bench io --job`; needs --repo, one run and
-    /// no --json, since recording takes time
+    /// Record places and sizes of the store's reads in this file, which `cone bench io --job` has fio do again; needs
+    /// --repo, one run and no --json, since recording takes time
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
     /// What the row is called, before the backend
@@ -192,13 +193,12 @@ fn job(args: &ReplayArgs, keep: Option<&Path>, branch: Option<&str>) -> Result<R
     if args.record.is_some() && (keep.is_none() || args.runs > 1 || args.json.is_some()) {
         return Err(BenchError::usage("--record needs the store to stay (--repo DIR), one run, and no --json"));
     }
-    let dir = args.dir.clone().unwrap_or_else(crate::scratch::default_dir);
-    if backend == BackendName::Disk && keep.is_none() {
-        std::fs::create_dir_all(&dir).map_err(BenchError::io(&dir))?;
-        if let Some(kind) = filesystem(&dir).filter(|kind| is_memory(kind)) {
-            say!("warning: {} is a {kind}, which is memory: durable figures mean nothing here", dir.display());
-        }
-    }
+    let dir = match keep {
+        // The disk is that of the store that stays.
+        Some(keep) => keep.ancestors().find(|dir| dir.is_dir()).unwrap_or(Path::new(".")).to_owned(),
+        None if backend == BackendName::Disk || args.dir.is_some() => scratch::place(args.dir.as_deref())?,
+        None => PathBuf::from("."),
+    };
     Ok(ReplayJob {
         trace,
         commits: args.commits,
@@ -277,6 +277,7 @@ fn process(job: &ReplayJob) -> Result<ReplayRun> {
 }
 
 fn child(job: &str) -> Result<()> {
+    scratch::end_with_parent();
     let job: ReplayJob = serde_json::from_str(job).map_err(|error| BenchError::usage(format!("--child: {error}")))?;
     watch::stop_on_interrupt();
     let run = run::run(&job)?;

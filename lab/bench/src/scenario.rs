@@ -1,6 +1,6 @@
 //! The scenarios: each makes its store, does its timed work, and says what it should have left.
 
-use bristlecone::{CommitId, Durability, Format, Repo, Tree, core::git::Git};
+use bristlecone::{Format, core::git::Git};
 use bristlecone_any::AnyFormat;
 
 use crate::{
@@ -14,9 +14,10 @@ use crate::{
     measure::{Run, cores},
     peers,
     rss::Sampler,
-    workload::{Workload, info},
+    workload::Workload,
 };
 
+mod base;
 mod commits;
 mod concurrent;
 mod group;
@@ -27,9 +28,6 @@ mod reads;
 mod sweep;
 
 use parallel::Tasks;
-
-/// The branch that scenarios of one task work on.
-const MAIN: &str = "main";
 
 /// Does one run of a job in this process.
 pub(crate) fn run(job: &Job) -> Result<Vec<Run>> {
@@ -95,36 +93,4 @@ fn timed<F: Format>(engine: &mut Engine<F>, job: &Job, workload: &Workload) -> R
         Work::Sweep(kind) => sweep::run(engine, job, workload, kind),
         Work::Big(_) => unreachable!("long forms make their own stores"),
     }
-}
-
-/// Commits a tree in which entry `n` has value `n`, on every branch of `names`; durable before anything is
-/// timed.
-fn commit_base<F: Format>(engine: &Engine<F>, job: &Job, workload: &Workload, names: &[String]) -> Result<()> {
-    let repo = engine.repo();
-    let mut tree: Tree<F> = repo.tree();
-    for (n, path) in workload.paths.iter().enumerate() {
-        tree.set(path, &workload.value(n + 1)[..])?;
-    }
-    let info = info(job, 0).durability(Durability::None);
-    let head = repo.commit_tree(&mut tree, &[], &info)?;
-    for name in names {
-        point_branch(&repo, name, head)?;
-    }
-    repo.flush()?;
-    Ok(())
-}
-
-fn point_branch<F: Format>(repo: &Repo<F>, name: &str, head: CommitId) -> Result<()> {
-    repo.branch(name)?.compare_and_set(None, Some(head), Durability::None)?;
-    Ok(())
-}
-
-/// Returns the numbers of the values that `commit_base` sets.
-fn base_values(workload: &Workload) -> Vec<usize> {
-    (1..=workload.paths.len()).collect()
-}
-
-/// Returns the names of `count` branches.
-fn branch_names(count: usize) -> Vec<String> {
-    (0..count).map(|index| format!("task-{index}")).collect()
 }

@@ -1,8 +1,13 @@
 //! Paths and values as the tree suite defines them, made before anything is timed.
 
+use std::{fs::File, io, io::Write as _};
+
 use bristlecone::{Info, Path, Signature};
 
 use crate::job::{Job, Sizes};
+
+/// The branch that scenarios of one task work on.
+pub(crate) const MAIN: &str = "main";
 
 /// What a scenario works on.
 pub(crate) struct Workload {
@@ -139,6 +144,18 @@ impl Random {
     pub(crate) const fn below(&mut self, end: u64) -> u64 {
         ((self.next() as u128 * end as u128) >> 64) as u64
     }
+}
+
+/// Makes a file of bytes that do not compress, and syncs it: pages that wait to be written cannot be dropped from the cache,
+/// and would be written while reads are measured.
+pub(crate) fn write_noise(path: &std::path::Path, bytes: u64) -> io::Result<()> {
+    let (mut file, mut random, mut chunk) = (File::create_new(path)?, Random::new(bytes), vec![0; 1 << 20]);
+    for written in (0..bytes).step_by(chunk.len()) {
+        chunk.as_chunks_mut::<8>().0.iter_mut().for_each(|word| *word = random.next().to_le_bytes());
+        let length = (bytes - written).min(chunk.len() as u64);
+        file.write_all(&chunk[..length as usize])?;
+    }
+    file.sync_all()
 }
 
 #[cfg(test)]

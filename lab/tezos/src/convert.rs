@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr};
 use thiserror::Error;
 
 use crate::{
-    decode::Cursor,
+    cursor::Cursor,
     key::{Key, KeyBuf, Steps},
 };
 
@@ -86,7 +86,7 @@ pub struct UnknownConversion {
     pub name: String,
 }
 
-/// Whether a step is so many hexadecimal digits, of either case.
+/// Whether a step is `digits` hexadecimal digits, of either case.
 #[inline]
 fn is_hex(step: &[u8], digits: usize) -> bool {
     step.len() == digits && step.iter().all(u8::is_ascii_hexdigit)
@@ -164,7 +164,7 @@ fn after<'a>(mut steps: Steps<'a>, name: &[u8]) -> Option<Steps<'a>> {
     (steps.next()? == name).then_some(steps)
 }
 
-/// Returns what follows so many steps.
+/// Returns what follows the first `count` steps.
 fn after_any(mut steps: Steps<'_>, count: usize) -> Option<Steps<'_>> {
     for _ in 0..count {
         steps.next()?;

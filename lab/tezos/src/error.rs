@@ -55,7 +55,7 @@ pub enum TraceError {
         file: String,
         /// The offset of the row in the file, in bytes.
         offset: u64,
-        /// The row, counted from 0: so many are whole.
+        /// The row, counted from 0: the number of rows that are whole.
         row: u64,
         /// How many bytes of it are there, those of its length included.
         bytes: u64,

@@ -5,7 +5,8 @@ use std::io::Read;
 use crate::{
     TraceError,
     reader::Reader,
-    row::{ContextId, Row, RowKind, Scoped},
+    row::{Row, RowKind},
+    scoped::{ContextId, Scoped},
 };
 
 mod shape;
@@ -266,13 +267,13 @@ impl TraceInfo {
         &self.largest
     }
 
-    /// Returns the most frequent shapes of keys, at most so many.
+    /// Returns the most frequent shapes of keys, at most `count_max` of them.
     #[must_use]
     pub fn shapes(&self, count_max: usize) -> Vec<Shape> {
         self.shapes.most_frequent(count_max)
     }
 
-    /// Whether there were so many shapes that rare ones were dropped; counts are then at least what is said.
+    /// Whether there were too many shapes, so that rare ones were dropped; counts are then at least what is said.
     #[must_use]
     pub const fn shapes_were_dropped(&self) -> bool {
         self.shapes.were_dropped()

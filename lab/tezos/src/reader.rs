@@ -11,7 +11,8 @@ use std::{
 
 use crate::{
     TraceError,
-    decode::{Fault, Varint, decode, varint},
+    cursor::{Fault, Varint, varint},
+    decode::decode,
     row::Row,
 };
 
@@ -64,7 +65,7 @@ pub struct Reader<R> {
 
 /// The length that comes next.
 enum Length {
-    /// It is there, and takes so many bytes.
+    /// It is there, and takes this many bytes.
     Whole { value: u64, bytes: usize },
     /// The trace ends before it.
     End,

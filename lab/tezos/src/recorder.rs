@@ -16,8 +16,9 @@ use thiserror::Error;
 
 use crate::{
     TraceError,
-    key::HashesBuf,
-    row::{ContextId, Row, Scoped},
+    hashes::HashesBuf,
+    row::Row,
+    scoped::{ContextId, Scoped},
     writer::Writer,
 };
 
@@ -277,7 +278,7 @@ impl State {
         Ok(())
     }
 
-    /// Marks a mention as the last one. There is nobody to tell of a failure: it is told later.
+    /// Marks a mention as the last one. A failure has no caller to go to here: the next call returns it.
     fn forget(&mut self, offset: u64) {
         if let Some(writer) = &mut self.writer
             && let Err(error) = writer.forget(offset)
@@ -299,7 +300,7 @@ impl State {
     }
 }
 
-/// A name in the trace that somebody holds. It may be mentioned until it is dropped.
+/// A name in the trace that a tree or commit holds. It may be mentioned until it is dropped.
 #[derive(Debug)]
 struct Handle<T: Living> {
     name: T,

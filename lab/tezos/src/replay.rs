@@ -39,7 +39,7 @@ use crate::{PathConversion, Reader, Row};
 
 /// The observer is asked so often whether to go on.
 const OBSERVED_EVERY: Duration = Duration::from_millis(100);
-/// Within a block the clock is looked at after so many rows.
+/// Within a block the clock is looked at after this many rows.
 const ROWS_BETWEEN: u64 = 4096;
 
 /// Returns the id that a format gives to the commit with a recorded hash.
@@ -114,7 +114,7 @@ pub trait Observer {
     }
 }
 
-/// Nobody looks.
+/// A replay that no watcher follows.
 impl Observer for () {}
 
 /// How far a replay is.
@@ -147,7 +147,7 @@ pub struct Replay<F: Format> {
     repo: Repo<F>,
     options: ReplayOptions,
     applier: Applier<F>,
-    // Lent to whoever commits while the replay runs.
+    // Lent to the thread that commits while the replay runs.
     committer: Option<Committer<F>>,
     meter: Meter,
     before: BackendStats,

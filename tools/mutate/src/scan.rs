@@ -26,7 +26,7 @@ const SIGNS: [&str; 25] = [
     "^=", "&=", "|=", "<<", ">>", "..", "$(",
 ];
 
-/// A source with its tokens; comments are none.
+/// A source with its tokens, without comments.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) text: String,

@@ -73,7 +73,7 @@ const RETURNS: [(&str, &[&str]); 12] = [
     ("io::Result<usize>", &["Ok(0)"]),
 ];
 
-/// A statement that begins so is none that can be left out.
+/// A statement that begins so cannot be left out.
 const NOT_A_CALL: [&str; 27] = [
     "let",
     "return",

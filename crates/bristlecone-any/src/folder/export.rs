@@ -180,7 +180,7 @@ impl Work {
         Ok(())
     }
 
-    /// Writes lots until there are none. Lots are taken even when the work is given up, so that nobody waits
+    /// Writes lots until there are none. Lots are taken even when the work is given up, so that no thread waits
     /// to hand one over.
     fn run(&self, lots: &Mutex<mpsc::Receiver<Lot>>) -> Result<()> {
         let mut result = Ok(());

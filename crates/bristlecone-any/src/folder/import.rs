@@ -1,7 +1,7 @@
 //! From a folder of files to a tree: scanned first, then read and hashed on all cores.
 //!
 //! The folder is cut into units: some hundred files below one folder. A worker takes a unit, reads its files
-//! into a tree of its own and writes that tree, which hashes it; whoever puts the units together only binds
+//! into a tree of its own and writes that tree, which hashes it; the thread that puts the units together only binds
 //! the finished subtrees by id. Files of a folder that is wide by itself travel as bytes, since a directory is
 //! one tree. No ref moves before all of it is there, so that an import that ends early leaves nothing behind
 //! but bytes that nothing leads to.
@@ -40,7 +40,7 @@ use scan::{Scan, Scanner, UNREADABLE, Unit, What};
 
 /// Bytes of files that are in memory at a time, but for one file that is larger.
 const BYTES_IN_FLIGHT: u64 = 256 << 20;
-/// Files of a wide directory are handed over when they are so many bytes together.
+/// Files of a wide directory are handed over when they have this many bytes together.
 const LOT_BYTES: u64 = 8 << 20;
 /// The most files of a unit.
 const UNIT_FILES_MAX: usize = 1024;
@@ -157,7 +157,7 @@ struct Counts {
 }
 
 /// Reads the folder `dir` into a tree of the store, leaving out the store's own folder; and in a Git repository all that
-/// has the name of Git's. No ref moves; whoever gets the tree commits it. `tell` hears how far it is, now and then.
+/// has the name of Git's. No ref moves; the caller commits the tree. `tell` hears how far it is, now and then.
 ///
 /// # Errors
 /// A [`FolderError`]; [`crate::Error::Io`] names the file; those of the backend.
@@ -251,7 +251,7 @@ impl Work<'_> {
                 .collect();
             drop(sender);
             let joined = self.join(&finished, tell).inspect_err(|_| self.stop());
-            // Whoever waits to hand something over is let go.
+            // Threads that wait to hand something over are let go.
             drop(finished);
             let mut counts = Counts::default();
             for thread in threads {

@@ -16,10 +16,11 @@ use bristlecone_git::{
 
 use super::{AnyBackend, AnyRepo};
 use crate::{
-    error::{Error, Result, shown},
+    error::{Error, Result},
     format::AnyFormat,
     identity,
     place::{Found, Place, store_dir},
+    text::shown,
 };
 
 /// How a store is opened or made.
@@ -124,7 +125,7 @@ impl OpenOptions {
         self.create_in(&place.try_into().map_err(Into::into)?)
     }
 
-    /// Opens the store in a place, or makes it where there is none. Of several who do so at a time one makes it.
+    /// Opens the store in a place, or makes it where there is none. Of several processes that do so at a time one makes it.
     ///
     /// # Errors
     /// As [`OpenOptions::open`] and [`OpenOptions::create`].

@@ -21,7 +21,7 @@ pub struct Selection {
     pub heads: Vec<CommitId>,
     /// What it leaves out, in that order.
     pub exclude: Vec<CommitId>,
-    /// So many of the heads were named before anything that is left out.
+    /// The number of heads that were named before anything that is left out.
     pub heads_before: usize,
     /// The paths, from the top of the tree.
     pub paths: Vec<Path>,

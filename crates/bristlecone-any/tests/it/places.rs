@@ -132,7 +132,7 @@ fn a_format_that_is_not_known_is_refused_by_name() {
         let Error::Store(StoreError::Incompatible { file, found, expected }) = &error else { panic!("{error:?}") };
         assert_eq!(*file, inner.display().to_string());
         assert!(found.contains(name) && found.contains(&version.to_string()) && expected.contains(expects), "{error}");
-        // What is there stays, whoever wants to make one.
+        // What is there stays, whichever backend is asked for.
         let again = AnyRepo::open_or_create(dir.path().join(name)).unwrap_err();
         assert!(matches!(again, Error::Store(StoreError::Incompatible { .. })), "{again:?}");
     }

@@ -1,41 +1,22 @@
 //! What completes a word of the command line: branches, revisions and paths of the store that it is about.
 //!
-//! A shell asks by running `cone` with [`VARIABLE`] set. Whatever fails then offers nothing.
+//! A shell asks for them ([`super::completions`]). Whatever fails then offers nothing.
 
 use std::{
     env,
     ffi::{OsStr, OsString},
-    process::ExitCode,
 };
 
 use bristlecone::{EntryKind, Listing};
 use bristlecone_any::path;
 use clap::Parser;
-use clap_complete::{
-    CompleteEnv,
-    engine::{ArgValueCompleter, CompletionCandidate},
-};
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 
-use super::{Cli, description};
+use super::Cli;
 use crate::open::{Access, Globals, Opened};
 
-/// The variable of the environment that has the name of the shell that asks.
-pub(super) const VARIABLE: &str = "CONE_COMPLETE";
 /// The most names that are offered.
 const OFFERED_MAX: usize = 1000;
-
-/// Answers a shell that asks for completions; `None` if none does.
-pub(super) fn answer(arguments: &[OsString]) -> Option<ExitCode> {
-    env::var_os(VARIABLE)?;
-    let here = env::current_dir().ok();
-    let asked = CompleteEnv::with_factory(description).var(VARIABLE).try_complete(arguments, here.as_deref());
-    match asked {
-        Ok(true) => Some(ExitCode::SUCCESS),
-        Ok(false) => None,
-        // The shell shows nothing of it.
-        Err(_) => Some(ExitCode::FAILURE),
-    }
-}
 
 /// Completes names of branches.
 pub(super) fn branches() -> ArgValueCompleter {
@@ -139,7 +120,7 @@ fn word_behind(names: &[&str]) -> Option<OsString> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text;
+    use crate::argument;
 
     #[test]
     fn steps_are_words_of_a_shell_that_are_paths() {
@@ -147,8 +128,8 @@ mod tests {
             [("apple-1.txt", "apple-1.txt"), ("a b", "a%20b"), ("$x'\"", "%24x%27%22"), ("100%", "100%25")]
         {
             assert_eq!(word(step.as_bytes()), wanted);
-            assert_eq!(text::step(OsStr::new(wanted)).unwrap(), step.as_bytes());
+            assert_eq!(argument::step(OsStr::new(wanted)).unwrap(), step.as_bytes());
         }
-        assert_eq!(text::step(OsStr::new(&word(b"\xff\n"))).unwrap(), b"\xff\n");
+        assert_eq!(argument::step(OsStr::new(&word(b"\xff\n"))).unwrap(), b"\xff\n");
     }
 }

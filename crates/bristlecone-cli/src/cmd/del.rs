@@ -7,11 +7,11 @@ use clap::Args;
 
 use super::Context;
 use crate::{
+    argument,
     commit::Change,
     failure::Result,
     open::Access,
     output::put_name,
-    text,
     who::{CommitArgs, DurabilityArg},
 };
 
@@ -35,7 +35,7 @@ pub(super) struct DelArgs {
 }
 
 pub(super) fn run(args: DelArgs, context: &mut Context) -> Result<()> {
-    let path = text::entry_path(&args.path)?;
+    let path = argument::entry_path(&args.path)?;
     let opened = context.globals.open(Access::Write)?;
     let change = Change::new(&opened, &args.commit, &format!("Remove {path}"), args.durability)?;
     let done = change.commit(&mut |tree| {

@@ -10,7 +10,7 @@ use super::{Cli, complete};
 const WITHOUT_STORE: [&str; 4] = ["bench", "completions", "man", "trace"];
 /// Verbs that have no part in a branch, beside those.
 const WITHOUT_BRANCH: [&str; 2] = ["check", "repair"];
-/// Verbs that only read, or write where nobody is waited for.
+/// Verbs that only read, or write where there is no lock to wait for.
 const WITHOUT_LOCK: [&str; 11] =
     ["check", "diff", "export", "get", "info", "list", "log", "replay", "show", "status", "tree"];
 /// Verbs that never commit to the branch that is checked out, beside those.

@@ -58,8 +58,8 @@ fn tell(report: &ExportReport, seconds: f64) {
     for (name, why) in report.refs.iter().filter_map(stayed) {
         say!("left where it is: {name} ({why})");
     }
-    if !report.cut.is_empty() {
-        let many = count(report.cut.len() as u64, "commit", "commits");
+    if !report.shallow.is_empty() {
+        let many = count(report.shallow.len() as u64, "commit", "commits");
         say!("the history is cut off at {many}, whose parents are not in the store");
     }
     let refs = report.refs.iter().filter(|moved| matches!(moved.state, RefState::New | RefState::Moved)).count();
@@ -68,7 +68,7 @@ fn tell(report: &ExportReport, seconds: f64) {
 }
 
 fn describe(report: &ExportReport, seconds: f64) -> Fields {
-    let mut all = common(&report.counts, &report.refs, &report.cut, seconds);
+    let mut all = common(&report.counts, &report.refs, &report.shallow, seconds);
     all.extend(fields! { "made": report.made, "packs": report.packs, "pack_bytes": report.pack_bytes });
     all
 }

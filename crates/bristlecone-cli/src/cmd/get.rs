@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::Context;
 use crate::{
-    entry,
+    argument, entry,
     failure::{Failure, Result},
     open::Access,
     output::{fields, put_name, put_value},
@@ -41,7 +41,7 @@ pub(super) struct GetArgs {
 }
 
 pub(super) fn run(args: GetArgs, context: &mut Context) -> Result<()> {
-    let path = text::entry_path(&args.path)?;
+    let path = argument::entry_path(&args.path)?;
     let opened = context.globals.open(Access::Read)?;
     let tree = opened.tree_to_read(args.at.as_ref())?;
     let Some(found) = tree.entry(&path)? else { return Err(path::nothing_at(&tree, &path)?.into()) };

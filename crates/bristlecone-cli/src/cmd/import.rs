@@ -51,7 +51,7 @@ before, the store holds what it held.
 
 In a Git repository what Git ignores is left out, and a repository inside the folder becomes the id of its commit,
 as with git add. Elsewhere a file .coneignore in the folder says what is left out, with the same syntax. How much
-that is, and by which file, is told. What is left out is not at the path afterwards.
+that is, and by which file, is reported. What is left out is not at the path afterwards.
 
 A history goes into stores of the formats git and native, commit by commit, with its branches, tags and other
 refs under their full names. The same command again brings what is new; one that was interrupted goes on. Refs
@@ -121,7 +121,7 @@ fn import_dir(args: &ImportArgs, dir: &Path, context: &mut Context) -> Result<()
         set::check_place(tree, &path.join(b"x")?)
     };
     let branch = opened.branch_to_change()?;
-    drop(opened.ask_leave(&branch.moving_ref()?)?);
+    drop(opened.guard_worktree(&branch.moving_ref()?)?);
     check(&args.commit.begin.start(&opened, &branch)?.tree(&opened)?)?;
     let (mut imported, summary) = with_progress(|tell| folder::import(&opened.repo, dir, &args.options(), tell))?;
     if !imported.is_empty()? {

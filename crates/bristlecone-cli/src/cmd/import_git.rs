@@ -52,7 +52,7 @@ pub(super) fn run(wanted: Wanted<'_>, context: &mut Context) -> Result<()> {
     })?;
     drop(progress);
     let kept = report.refs.iter().any(|moved| matches!(moved.state, RefState::Kept | RefState::CheckedOut));
-    let whole = !kept && report.left_out.is_empty() && report.lost.is_empty();
+    let whole = !kept && report.left_out.is_empty() && report.missing.is_empty();
     if let (Some(disk), true) = (opened.repo.disk(), whole) {
         disk.forget_work(&source)?;
     }
@@ -122,18 +122,18 @@ pub(super) fn line(status: &Status, seconds: f64) -> String {
 
 fn tell(report: &ImportReport, seconds: f64) {
     for left_out in report.left_out.iter().take(NAMED_MAX) {
-        say!("left out: {} ({})", left_out.name, left_out.lost);
+        say!("left out: {} ({})", left_out.name, left_out.missing);
     }
     more(report.left_out.len(), "left out");
-    for lost in report.lost.iter().take(NAMED_MAX) {
-        say!("missing: {lost}");
+    for missing in report.missing.iter().take(NAMED_MAX) {
+        say!("missing: {missing}");
     }
-    more(report.lost.len(), "missing");
+    more(report.missing.len(), "missing");
     for (name, why) in report.refs.iter().filter_map(stayed).take(NAMED_MAX) {
         say!("left where it is: {name} ({why})");
     }
-    if !report.cut.is_empty() {
-        let many = count(report.cut.len() as u64, "commit", "commits");
+    if !report.shallow.is_empty() {
+        let many = count(report.shallow.len() as u64, "commit", "commits");
         say!("the history is cut off at {many}, whose parents were never fetched");
     }
     if let Some(head) = &report.head {
@@ -183,24 +183,24 @@ fn describe(report: &ImportReport, seconds: f64) -> Fields {
         fields! {
             "name": left_out.name.as_str(),
             "oid": left_out.oid.to_string(),
-            "missing": left_out.lost.oid.to_string(),
+            "missing": left_out.missing.oid.to_string(),
         }
     });
     let left_out: Vec<_> = left_out.map(serde_json::Value::Object).collect();
-    let missing = report.lost.iter().map(|lost| {
+    let missing = report.missing.iter().map(|object| {
         fields! {
-            "kind": bristlecone::core::git::type_name(lost.kind),
-            "oid": lost.oid.to_string(),
-            "damage": lost.damage.as_deref(),
-            "what": lost.to_string(),
+            "kind": bristlecone::core::git::type_name(object.kind),
+            "oid": object.oid.to_string(),
+            "damage": object.damage.as_deref(),
+            "what": object.to_string(),
         }
     });
     let missing: Vec<_> = missing.map(serde_json::Value::Object).collect();
-    let mut all = common(&report.counts, &report.refs, &report.cut, seconds);
+    let mut all = common(&report.counts, &report.refs, &report.shallow, seconds);
     all.extend(fields! {
         "left_out": left_out,
         "missing": missing,
-        "missing_more": report.lost_more,
+        "missing_more": report.missing_more,
         "head": report.head.as_deref(),
     });
     all

@@ -47,7 +47,7 @@ pub(super) struct InitArgs {
     /// What keeps the objects
     #[arg(long, value_enum, default_value_t = BackendArg::Disk)]
     backend: BackendArg,
-    /// Values of up to so many bytes live in their directory [default: 48; at most 512]
+    /// Values of at most this many bytes live in their directory [default: 48; at most 512]
     #[arg(long, value_name = "BYTES", value_parser = value_parser!(u16).range(..=INLINE_BYTES_MAX as i64))]
     inline: Option<u16>,
     /// Keep wide directories in one object

@@ -8,11 +8,10 @@ use clap::Args;
 
 use super::Context;
 use crate::{
-    entry,
+    argument, entry,
     failure::Result,
     open::Access,
     output::{fields, put_name},
-    text,
 };
 
 /// List the entries of a directory, in order
@@ -40,7 +39,7 @@ pub(super) struct ListArgs {
     /// Only steps after this one, in the order of the listing
     #[arg(long, value_name = "STEP")]
     after: Option<OsString>,
-    /// At most so many
+    /// At most this many
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
     /// From the last to the first
@@ -79,11 +78,11 @@ pub(super) fn run(args: ListArgs, context: &mut Context) -> Result<()> {
 fn listing(args: &ListArgs) -> Result<Listing> {
     let mut listing = Listing::new();
     if let Some(step) = &args.after {
-        let step = text::step(step)?;
+        let step = argument::step(step)?;
         listing = if args.reverse { listing.to(&step) } else { listing.after(&step) };
     }
     if let Some(prefix) = &args.prefix {
-        listing = listing.prefix(&text::step(prefix)?);
+        listing = listing.prefix(&argument::step(prefix)?);
     }
     if let Some(count) = args.limit {
         listing = listing.limit(count);

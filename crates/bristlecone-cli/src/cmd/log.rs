@@ -31,7 +31,7 @@ Revisions and paths may stand in any order where no word is both; what follows -
 REV. Patterns are regular expressions as in `git log -E`. Dates: 2026-03-01, \"2026-03-01 12:00\", \"2026-03-01 12:00:00
 +0100\", \"3 days ago\", yesterday, or @ and seconds since 1970.")]
 pub(super) struct LogArgs {
-    /// At most so many; -N is the same
+    /// At most this many; -N is the same
     #[arg(short = 'n', long = "max-count", value_name = "N")]
     count: Option<usize>,
     /// From which revisions [default: the branch's head], and only what changed at these paths
@@ -212,7 +212,7 @@ fn entries<'o>(
         && options.since.is_none()
         && options.until.is_none();
     if let ([head], [path], 1, true) = (&selection.heads[..], &selection.paths[..], left, plain)
-        && opened.backend().capabilities().words
+        && opened.backend().capabilities().metadata_words
     {
         return Ok(Box::new(opened.repo.last_change(*head, path)?.map(Ok::<_, Error>).into_iter()));
     }

@@ -10,6 +10,7 @@ use clap::Args;
 
 use super::Context;
 use crate::{
+    argument,
     commit::Change,
     failure::{Failure, Result},
     open::{Access, Opened},
@@ -112,7 +113,7 @@ fn wanted(args: &SetArgs) -> Result<Vec<(Path, Given<'_>)>> {
     if first.contains(&b'=') {
         return args.words.iter().map(|word| assignment(word, args.value.is_some())).collect();
     }
-    let path = text::value_path(&args.words[0])?;
+    let path = argument::value_path(&args.words[0])?;
     let given = match (&args.words[1..], &args.value) {
         ([], Some(value)) => Given::Here(value.as_bytes()),
         ([], None) => Given::StandardInput,
@@ -140,7 +141,7 @@ fn assignment(word: &OsStr, valued: bool) -> Result<(Path, Given<'_>)> {
         let way = "give each as PATH=VALUE, or write the = in the first path as %3D";
         return Err(Failure::usage(format!("\"{shown}\" is no assignment; {way}")));
     };
-    Ok((text::value_path(OsStr::from_bytes(&bytes[..at]))?, Given::Here(&bytes[at + 1..])))
+    Ok((argument::value_path(OsStr::from_bytes(&bytes[..at]))?, Given::Here(&bytes[at + 1..])))
 }
 
 /// Sets one value, which stays an executable where it is one.

@@ -74,7 +74,7 @@ fn commit(opened: &Opened, at: CommitId, context: &mut Context) -> Result<()> {
     let mut head = fields! { "kind": Kind::Commit.name() };
     if out.json() {
         // A Git repository keeps no numbers: it would take all of history to tell.
-        let kept = opened.backend().capabilities().words;
+        let kept = opened.backend().capabilities().metadata_words;
         let generation = if kept { Some(opened.repo.generation(at)?) } else { None };
         head.extend(log::describe(opened, &at, &commit, generation));
     }

@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 
 use super::Context;
 use crate::{
+    argument,
     failure::{Failure, Result},
     open::{Access, Opened, short},
     text,
@@ -68,7 +69,7 @@ impl Prefix {
     /// Returns the path; a slash behind it is forgiven, as shells write it.
     fn path(&self) -> Result<Path> {
         let bytes = self.prefix.as_bytes();
-        text::entry_path(std::ffi::OsStr::from_bytes(bytes.strip_suffix(b"/").unwrap_or(bytes)))
+        argument::entry_path(std::ffi::OsStr::from_bytes(bytes.strip_suffix(b"/").unwrap_or(bytes)))
     }
 }
 
@@ -79,8 +80,8 @@ fn open_other(context: &Context, opened: &Opened, dir: PathBuf, access: Access) 
     if (ours.name(), ours.options()) == (theirs.name(), theirs.options()) {
         return Ok(other);
     }
-    let told = |format: &AnyFormat| format!("{} ({})", format.name(), format.options());
-    let (shown, ours, theirs) = (text::show(&dir), told(ours), told(theirs));
+    let name_of = |format: &AnyFormat| format!("{} ({})", format.name(), format.options());
+    let (shown, ours, theirs) = (text::show(&dir), name_of(ours), name_of(theirs));
     let way = "objects go between stores of one format alone; `cone import --git` and `cone export --git` change it";
     Err(Failure::usage(format!("{shown} keeps objects of the format {theirs}, this store of {ours}; {way}")))
 }

@@ -54,7 +54,7 @@ impl Made {
         self.dir == dir
     }
 
-    /// Removes the store and the folders made for it, unless somebody else has written to it; returns whether it is gone.
+    /// Removes the store and the folders made for it, unless another process has written to it; returns whether it is gone.
     pub(super) fn remove(&self) -> bool {
         // What made it may have taken it away, and not the folders above.
         let gone = !self.dir.exists() || self.remove_store();
@@ -65,7 +65,7 @@ impl Made {
     }
 
     fn remove_store(&self) -> bool {
-        // Whoever waits to write to it meanwhile finds it gone.
+        // A process that waits to write to it meanwhile finds it gone.
         let lock = if self.git { None } else { RealStorage::new(&self.dir).open("lock", OpenMode::Write).ok() };
         if lock.as_ref().is_some_and(|lock| !lock.try_lock().unwrap_or(false)) {
             return false;
@@ -118,7 +118,7 @@ impl Made {
             || has_files(&layout.common_dir.join("refs"))
     }
 
-    /// Whether somebody has committed to the store.
+    /// Whether any process has committed to the store.
     fn disk_was_used(&self) -> bool {
         let Ok(repo) = AnyRepo::open_read_only(Place::Disk(self.dir.clone())) else {
             // It is not whole yet.

@@ -42,7 +42,7 @@ fn start() -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the signal does what it does unless somebody asks for something else.
+/// Whether the signal does what it does by default.
 fn is_usual(signal: i32) -> bool {
     let mut now = MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: without a new action the call only writes what is set to `now`, which has room for it and is valid when

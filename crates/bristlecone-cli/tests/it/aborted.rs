@@ -20,7 +20,7 @@ use crate::harness::{Place, Run};
 const SENTENCE: &str = "that nothing leads to; the store is whole, `cone info` counts them, and garbage collection will \
                         return them once there is one";
 const MIB: usize = 1 << 20;
-/// Files of a folder that takes long enough to import for somebody to meddle.
+/// Files of a folder that takes long enough to import for another process to meddle.
 const FILES: usize = 150;
 
 /// Fills a folder with files of a mebibyte that cannot be compressed.
@@ -73,7 +73,7 @@ impl Working {
         let mut command = place.command(arguments);
         // SAFETY: the call takes numbers alone, and may be made between fork and exec.
         unsafe {
-            // Whoever runs the tests in the background of a shell has them ignore the interrupt key.
+            // Tests that a shell runs in the background ignore the interrupt key.
             command.pre_exec(|| {
                 libc::signal(libc::SIGINT, libc::SIG_DFL);
                 Ok(())
@@ -261,7 +261,7 @@ fn an_import_that_cannot_fit_is_refused_before_anything_is_written() {
     );
     assert!(!run.err.contains("this leaves"), "{}", run.err);
     assert_eq!((store_bytes(&place), reclaimable(&place)), (before, 0));
-    // Whoever knows better goes on; what is wrong with the pack then shows.
+    // A caller who insists goes on; what is wrong with the pack then shows.
     let run = place.run(["import", "--git", "from", "--ignore-free-space"]);
     assert!(!run.err.contains("are needed"), "{}", run.err);
     file.set_len(whole).unwrap();
@@ -398,7 +398,7 @@ fn an_export_that_is_stopped_takes_away_the_repository_it_made() {
 #[test]
 fn a_value_that_was_large_and_came_to_nothing_is_told() {
     let place = with_commit();
-    // Somebody makes a value where the commit's directory is to be, after the look and before the commit: here, by a
+    // Another process makes a value where the commit's directory is to be, after the look and before the commit: here, by a
     // merge that both sides stand against, whose objects came first.
     let other = Place::with_store();
     other.ok(["set", "x", "theirs"]);

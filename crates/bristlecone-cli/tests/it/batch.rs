@@ -34,10 +34,10 @@ fn commits_are_ended_by_hand_or_each_change_is_one() {
     let run = place
         .feed(["-o", "json", "batch"], b"set a 1\nset b 1\ncommit First\nset a 2\n{\"commit\":\"Second\"}\nset c 1\n");
     assert_eq!(run.code, 0, "{run:?}");
-    let told: Value = serde_json::from_slice(&run.out).unwrap();
-    assert_eq!(told["commits"].as_array().unwrap().len(), 3);
-    assert_eq!((&told["changes"], &told["moves"]), (&json!(4), &json!(0)));
-    assert_eq!(told["commits"][2]["commit"], place.json(["log", "-n", "1"])["commits"][0]["commit"]);
+    let output: Value = serde_json::from_slice(&run.out).unwrap();
+    assert_eq!(output["commits"].as_array().unwrap().len(), 3);
+    assert_eq!((&output["changes"], &output["moves"]), (&json!(4), &json!(0)));
+    assert_eq!(output["commits"][2]["commit"], place.json(["log", "-n", "1"])["commits"][0]["commit"]);
     let log = place.ok(["log"]);
     assert!(log.contains("First") && log.contains("Second") && log.contains("Make 1 change"), "{log}");
     assert_eq!(place.feed(["batch", "--each"], b"set d 1\ntest d 1\nset d 2\ndel d\n").code, 0);

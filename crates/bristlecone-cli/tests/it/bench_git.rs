@@ -9,6 +9,7 @@ use crate::git_harness::GitPlace;
 fn a_history_comes_in_as_it_was_by_every_way() {
     let place = GitPlace::new();
     place.git(["tag", "-a", "-m", "first", "v1"]);
+    std::fs::create_dir(place.path("../stores")).unwrap();
     let rows = place.json(["bench", "git-import", ".", "--runs", "1", "--dir", "../stores", "--json", "../rows.json"]);
     let rows = rows["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 4);

@@ -152,8 +152,8 @@ fn the_end_of_a_log_that_is_lost_is_told_and_given_up_by_a_decision_alone() {
     assert_eq!(place.run(["check"]).code, 1);
     place.fails(3, &["cone repair --accept-end"], ["repair"]);
     assert_eq!(fs::read(&segment).unwrap(), bytes, "nothing is changed before the decision");
-    let told = place.ok(["repair", "--accept-end"]);
-    assert!(told.contains("given up: ") && told.contains("are kept in "), "{told}");
+    let output = place.ok(["repair", "--accept-end"]);
+    assert!(output.contains("given up: ") && output.contains("are kept in "), "{output}");
     place.ok(["set", "new", "1"]);
     assert!(place.ok(["check"]).contains("no damage"));
     let kept = fs::read_dir(place.path(".bristlecone/segments")).unwrap();

@@ -189,8 +189,8 @@ impl GitPlace {
     pub(crate) fn sound(&self) {
         let run = Run::of(self.git_command(["fsck", "--strict", "--full"]));
         assert_eq!(run.code, 0, "{run:?}");
-        let said = format!("{}{}", String::from_utf8_lossy(&run.out), run.err);
+        let message = format!("{}{}", String::from_utf8_lossy(&run.out), run.err);
         let fine = |line: &&str| line.starts_with("dangling") || line.starts_with("notice: HEAD points");
-        assert_eq!(said.lines().find(|line| !fine(line)), None);
+        assert_eq!(message.lines().find(|line| !fine(line)), None);
     }
 }

@@ -183,13 +183,13 @@ fn what_is_ignored_is_told_and_taken_with_all() {
     place.file(".git/info/exclude", "excluded\n");
     place.git(["add", "-f", "sub/tracked.log"]);
     let run = place.run(["import", ".", "-b", "other"]);
-    let told = "ignored: 1 file by .git/info/exclude; 1 file and 2 folders by .gitignore; 1 file by sub/.gitignore";
-    assert!(run.code == 0 && run.err.contains(told), "{run:?}");
+    let output = "ignored: 1 file by .git/info/exclude; 1 file and 2 folders by .gitignore; 1 file by sub/.gitignore";
+    assert!(run.code == 0 && run.err.contains(output), "{run:?}");
     assert_eq!(place.git(["rev-parse", "other^{tree}"]), added(&place));
-    let said = place.json(["import", ".", "-b", "other", "--allow-empty"]);
+    let output = place.json(["import", ".", "-b", "other", "--allow-empty"]);
     let by = |by: &str, files: u64, dirs: u64| json!({"by": by, "files": files, "dirs": dirs});
     let wanted = json!([by(".git/info/exclude", 1, 0), by(".gitignore", 1, 2), by("sub/.gitignore", 1, 0)]);
-    assert_eq!(said["ignored"], wanted);
+    assert_eq!(output["ignored"], wanted);
     // What a folder above says counts, too, and one that is ignored itself is refused.
     place.ok(["import", "sub", "-b", "other", "--path", "alone"]);
     assert_eq!(place.git(["ls-tree", "-r", "--name-only", "other", "alone/"]).lines().count(), 3);
@@ -252,10 +252,10 @@ fn repositories_inside_become_the_ids_of_their_commits() {
     fs::create_dir(place.path("unfetched")).unwrap();
     place.file("bare.git/.git/config", "no repository");
     place.file("bare.git/file", "1");
-    let said = place.json(["import", ".", "-b", "other"]);
+    let output = place.json(["import", ".", "-b", "other"]);
     let id = |name: &str| place.git(["-C", name, "rev-parse", "HEAD"]).trim().to_owned();
     assert_eq!(
-        said["submodules"],
+        output["submodules"],
         json!([
             {"path": "known", "oid": id("known"), "registered": true},
             {"path": "nested", "oid": id("nested"), "registered": false},
@@ -263,7 +263,7 @@ fn repositories_inside_become_the_ids_of_their_commits() {
         ])
     );
     let empty = json!({"path": "deep/empty", "what": "repository without a commit"});
-    assert!(said["left_out"].as_array().unwrap().contains(&empty), "{said}");
+    assert!(output["left_out"].as_array().unwrap().contains(&empty), "{output}");
     let run = place.run(["import", ".", "-b", "other", "--all"]);
     assert!(run.err.contains("id of its commit: nested (") && !run.err.contains(": known ("), "{run:?}");
     fs::remove_dir_all(place.path("deep")).unwrap();
@@ -332,10 +332,10 @@ fn stores_have_ignore_files_of_their_own() {
     for name in ["a.o", "keep.o", "build/x", "d/build", "c", "d/t.tmp"] {
         place.file(format!("files/{name}"), name);
     }
-    let said = place.json(["import", "files", "--exclude", "*.tmp"]);
+    let output = place.json(["import", "files", "--exclude", "*.tmp"]);
     let (excluded, ignored) =
         (json!({"by": "--exclude", "files": 1, "dirs": 0}), json!({"by": ".coneignore", "files": 1, "dirs": 1}));
-    assert_eq!((&said["ignored"], &said["left_out"]), (&json!([excluded, ignored]), &json!([])));
+    assert_eq!((&output["ignored"], &output["left_out"]), (&json!([excluded, ignored]), &json!([])));
     let listed = |place: &Place| place.ok(["tree"]);
     assert_eq!(listed(&place).matches(".o").count(), 1);
     place.ok(["import", "files", "--exclude", "!*.o", "--exclude", "d/"]);
@@ -364,10 +364,10 @@ fn what_cannot_be_read_is_left_out_by_name() {
     run(&["import", "files"]).failed(3, &["files/", "permission"]);
     let done = run(&["-o", "json", "import", "files", "--skip-unreadable"]);
     assert_eq!(done.code, 1, "{done:?}");
-    let said: serde_json::Value = serde_json::from_slice(&done.out).unwrap();
+    let output: serde_json::Value = serde_json::from_slice(&done.out).unwrap();
     let unreadable = |path: &str| json!({"path": path, "what": "unreadable"});
-    assert_eq!(said["left_out"], json!([unreadable("closed"), unreadable("d/secret")]));
-    assert_eq!((&said["changed"], &said["files"]), (&json!(true), &json!(1)));
+    assert_eq!(output["left_out"], json!([unreadable("closed"), unreadable("d/secret")]));
+    assert_eq!((&output["changed"], &output["files"]), (&json!(true), &json!(1)));
     let done = run(&["import", "files", "--skip-unreadable"]);
     assert!(done.code == 1 && done.err.contains("left out: d/secret (unreadable)"), "{done:?}");
     fs::set_permissions(place.path("work/files/closed"), PermissionsExt::from_mode(0o755)).unwrap();

@@ -44,8 +44,8 @@ fn what_a_remote_promised_is_no_damage() {
     assert!(promised > 5);
     let check = place.json(["check"]);
     assert_eq!((&check["sound"], &check["promised"]), (&true.into(), &promised.into()), "{check}");
-    let said = place.ok(["check"]);
-    assert!(said.contains(&format!("{promised} objects promised by the remote and not here\n")), "{said}");
+    let message = place.ok(["check"]);
+    assert!(message.contains(&format!("{promised} objects promised by the remote and not here\n")), "{message}");
     // Nothing of this needs a value.
     for line in [&["log"][..], &["log", "--", "fruit"], &["log", "-2", "--", "roots"]] {
         let commits = place.json(line)["commits"].as_array().unwrap().len();

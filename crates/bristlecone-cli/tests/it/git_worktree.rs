@@ -259,7 +259,7 @@ fn indexes_that_are_not_understood_are_refused() {
     fs::remove_file(place.path(".git/MERGE_HEAD")).unwrap();
     set("the index has conflicts");
     place.git(["reset", "-q", "--hard"]);
-    // Somebody else has the lock.
+    // Another process has the lock.
     place.file(".git/index.lock", "");
     place.run(["set", "--worktree", "--wait", "0.05", "fruit/apple", "new"]).failed(3, &["index.lock is locked"]);
     assert!(place.path(".git/index.lock").exists());

@@ -351,8 +351,8 @@ fn missing_objects_are_named_and_the_rest_can_come() {
             let word = if damage { "is damaged" } else { "is missing" };
             for format in FORMATS {
                 store(&place, format, format, false);
-                let said = [&format!("{kind} {id} {word}"), &commit, "--skip-missing"];
-                place.fails(3, &[said[0], said[1], said[2]], ["-r", format, "import", "--git", "from"]);
+                let words = [&format!("{kind} {id} {word}"), &commit, "--skip-missing"];
+                place.fails(3, &[words[0], words[1], words[2]], ["-r", format, "import", "--git", "from"]);
                 assert_eq!(place.ok(["-r", format, "branches"]), "", "no ref has moved");
                 let run = place.run(["-o", "json", "-r", format, "import", "--git", "from", "--skip-missing"]);
                 assert_eq!(run.code, 1, "{run:?}");

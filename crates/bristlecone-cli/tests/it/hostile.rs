@@ -1,4 +1,4 @@
-//! Stores that somebody else made to do harm: an export stays within its folder and refuses names that are
+//! Stores that an attacker made: an export stays within its folder and refuses names that are
 //! no files'.
 
 use std::{fs, os::unix::fs::symlink, sync::Arc};

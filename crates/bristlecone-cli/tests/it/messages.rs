@@ -173,22 +173,22 @@ fn words(row: &str) -> Vec<&str> {
 /// Adds a row to the table, with what differs from run to run put in the same words.
 fn tell(table: &mut String, top: &Path, row: &str, run: &Run) {
     let top = top.canonicalize().unwrap();
-    let mut said = run.err.replace(&*top.to_string_lossy(), "TOP");
+    let mut message = run.err.replace(&*top.to_string_lossy(), "TOP");
     // Ids and times.
     let long = |word: &str| word.len() >= 12 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
     let ids: Vec<String> =
-        said.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| long(word)).map(str::to_owned).collect();
+        message.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| long(word)).map(str::to_owned).collect();
     for id in ids {
-        said = said.replace(&id, "ID");
+        message = message.replace(&id, "ID");
     }
     // What clap adds is not ours.
-    let said = said.split("\n\nUsage:").next().unwrap_or_default().trim_end();
-    let said = said.split("\n\nFor more information").next().unwrap_or_default();
-    table.push_str(&format!("$ cone {row}\n[{}] {said}\n\n", run.code));
+    let message = message.split("\n\nUsage:").next().unwrap_or_default().trim_end();
+    let message = message.split("\n\nFor more information").next().unwrap_or_default();
+    table.push_str(&format!("$ cone {row}\n[{}] {message}\n\n", run.code));
 }
 
 /// Checks what holds for all messages.
-fn judge(row: &str, said: &str) {
+fn judge(row: &str, message: &str) {
     let theirs = [
         "[possible values",
         "required",
@@ -198,17 +198,20 @@ fn judge(row: &str, said: &str) {
         "unrecognized",
         "is required for",
     ];
-    let ours = !theirs.iter().any(|words| said.contains(words));
+    let ours = !theirs.iter().any(|words| message.contains(words));
     // What a long command said before it failed stands above.
-    let said = said.rfind("\nerror: ").map_or(said, |at| &said[at + 1..]);
-    let Some(text) = said.strip_prefix("error: ") else { panic!("{row}: {said}") };
+    let message = message.rfind("\nerror: ").map_or(message, |at| &message[at + 1..]);
+    let Some(text) = message.strip_prefix("error: ") else { panic!("{row}: {message}") };
     for leak in ["os error", "`init`", "`check` lists", "panicked", "Some(", "Err(", "node object", "NotFound"] {
-        assert!(!text.contains(leak), "{row} says {leak}: {said}");
+        assert!(!text.contains(leak), "{row} says {leak}: {message}");
     }
     let subject = text.starts_with("Git ") || text.starts_with("TOP") || text.starts_with("HEAD");
-    assert!(subject || !text.starts_with(char::is_uppercase), "{row}: {said}");
+    assert!(subject || !text.starts_with(char::is_uppercase), "{row}: {message}");
     // What is wrong, and the way out: behind a semicolon, or as a command.
-    assert!(!ours || [";", "`cone ", "`git "].iter().any(|sign| text.contains(sign)), "{row} gives no way out: {said}");
+    assert!(
+        !ours || [";", "`cone ", "`git "].iter().any(|sign| text.contains(sign)),
+        "{row} gives no way out: {message}"
+    );
 }
 
 #[needs(git)]
@@ -280,10 +283,10 @@ fn errors_are_those_of_the_table() {
     }
     compare(&table);
     for block in table.split("\n\n$ cone ").skip(1) {
-        let (row, said) = block.split_once("\n[").unwrap();
-        let (code, said) = said.split_once("] ").unwrap();
+        let (row, message) = block.split_once("\n[").unwrap();
+        let (code, message) = message.split_once("] ").unwrap();
         assert!(["1", "2", "3"].contains(&code), "{row}: {code}");
-        judge(row, said);
+        judge(row, message);
     }
 }
 

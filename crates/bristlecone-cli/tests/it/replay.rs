@@ -39,6 +39,7 @@ fn a_replay_says_what_it_checked_and_leaves_nothing() {
         assert!(text.contains(part), "{text:?} lacks {part:?}");
     }
     assert!(run.err.contains("answers and commit hashes are checked"), "{}", run.err);
+    fs::create_dir(place.path("scratch")).unwrap();
     place.ok(["replay", "tezos", &trace, "--backend", "disk", "--commits", "3", "--dir", "scratch"]);
     assert_eq!(fs::read_dir(place.path("scratch")).unwrap().count(), 0, "the store is removed again");
 }
@@ -221,7 +222,7 @@ fn an_interrupt_ends_with_a_summary() {
     let id = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(id, rustix::process::Signal::INT).unwrap();
     thread::sleep(Duration::from_millis(400));
-    // Nobody may be left to read it.
+    // The reader may have gone.
     let _ = feed.write_all(&bytes[half..]);
     drop(feed);
     let run = Run::from(child.wait_with_output().unwrap());

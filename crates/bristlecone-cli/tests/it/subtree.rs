@@ -28,8 +28,8 @@ fn git(dir: &Path, arguments: &[&str]) -> String {
         command.env(format!("GIT_{who}_DATE"), "1700000000 +0000");
     }
     let output = command.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "git {arguments:?}: {said}");
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "git {arguments:?}: {message}");
     String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
 }
 
@@ -84,8 +84,8 @@ fn working_trees_follow_and_git_goes_on_from_there() {
         commit(&app, "vendor/lib/ours", "1");
         commit(&app, "start", "2");
         commit(&lib, "code", "2");
-        let said = place.ok(cone("status", &["lib", "main"]));
-        assert!(said.contains("differs from") && said.contains("1 ahead, 1 behind"), "{said}");
+        let message = place.ok(cone("status", &["lib", "main"]));
+        assert!(message.contains("differs from") && message.contains("1 ahead, 1 behind"), "{message}");
         place.ok(cone("pull", &["lib", "main", "--worktree"]));
         sound(&app);
         assert_eq!(fs::read_to_string(app.join("vendor/lib/code")).unwrap(), "2");
@@ -298,8 +298,8 @@ fn stores_share_a_directory() {
         );
         assert_eq!(String::from_utf8(refused.out).unwrap(), "conflict: d/lib/code\n");
         let refused = place.run(run(&["-o", "json", "-r", a, "subtree", "pull", "-P", "d/lib", l, "main"]));
-        let told: Value = serde_json::from_slice(&refused.out).unwrap();
-        assert_eq!((refused.code, &told["conflicts"][0]["path"]), (1, &json!("d/lib/code")));
+        let output: Value = serde_json::from_slice(&refused.out).unwrap();
+        assert_eq!((refused.code, &output["conflicts"][0]["path"]), (1, &json!("d/lib/code")));
         assert_eq!(place.ok(["-r", a, "log"]), before);
         place.fails(1, &["pull", "--force"], run(&["-r", a, "subtree", "push", "-P", "d/lib", l, "main"]));
         // Made the same, they merge; what is new here goes there.

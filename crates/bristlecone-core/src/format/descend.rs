@@ -5,12 +5,12 @@ use super::search::slash;
 use crate::{EntryKind, FormatError, Kind, Location, ObjRef, Oid, Target};
 
 /// A directory that was reached through borrowed records: its id and its place.
-pub(super) type Reached<'a> = (&'a [u8], Location);
+pub(super) type ReachedDir<'a> = (&'a [u8], Location);
 
 /// What a borrowed record says of a step.
-pub(super) enum Step<'a> {
+pub(super) enum StepLookup<'a> {
     /// It is bound to this directory.
-    Dir(Reached<'a>),
+    Dir(ReachedDir<'a>),
     /// It is bound to no directory.
     NoDir,
     /// It cannot tell: the general way must go on.
@@ -23,19 +23,19 @@ pub(super) enum Step<'a> {
 /// a directory.
 #[inline(always)]
 pub(super) fn borrowed<'a>(
-    dir: Reached<'a>,
+    dir: ReachedDir<'a>,
     path: &[u8],
-    step: impl Fn(Reached<'a>, &[u8]) -> Step<'a>,
-) -> (usize, Option<Reached<'a>>) {
+    step: impl Fn(ReachedDir<'a>, &[u8]) -> StepLookup<'a>,
+) -> (usize, Option<ReachedDir<'a>>) {
     let mut dir = dir;
     let mut walked = 0;
     while walked < path.len() {
         let rest = &path[walked..];
         let length = slash(rest);
         match step(dir, &rest[..length]) {
-            Step::Dir(below) => dir = below,
-            Step::NoDir => return (path.len(), None),
-            Step::Declined => return (walked, Some(dir)),
+            StepLookup::Dir(below) => dir = below,
+            StepLookup::NoDir => return (path.len(), None),
+            StepLookup::Declined => return (walked, Some(dir)),
         }
         walked = (walked + length + 1).min(path.len());
     }
@@ -44,7 +44,9 @@ pub(super) fn borrowed<'a>(
 
 /// Gives what was reached an id of its own.
 #[inline(always)]
-pub(super) fn owned((walked, reached): (usize, Option<Reached<'_>>)) -> Result<(usize, Option<ObjRef>), FormatError> {
+pub(super) fn owned(
+    (walked, reached): (usize, Option<ReachedDir<'_>>),
+) -> Result<(usize, Option<ObjRef>), FormatError> {
     let Some((oid, at)) = reached else { return Ok((walked, None)) };
     let reason = "an id has no valid length";
     let oid = Oid::new(oid).map_err(|_| FormatError::Inconsistent { kind: Kind::Node, reason })?;

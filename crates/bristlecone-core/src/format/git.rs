@@ -2,12 +2,12 @@
 //! bytes.
 //!
 //! What is hashed is what Git hashes: a header (`tree 123` and a zero byte) and Git's bytes of the object. What is
-//! stored are the same bytes, but for trees, in front of which stands a table that finds an entry without a search.
+//! stored are the same bytes, except of trees: a table before those finds an entry without a search.
 
 use alloc::{format, string::String, vec::Vec};
 use core::ops::Range;
 
-use self::table::Table;
+use self::table::GitTable;
 use super::{Direction, Format, FormatError};
 use crate::{
     Bytes, Change, Commit, DecodeError, EntryKind, Kind, Location, ObjRef, Object, Oid, Signature, Sink, Source, Tag,
@@ -28,9 +28,9 @@ mod who;
 
 pub use crate::Algorithm;
 pub use commit::{decode_commit, encode_commit, is_canonical_commit};
-pub use diff::Comparison;
+pub use diff::GitComparison;
 pub use hash::{kind_of, type_name};
-pub use list::Listing;
+pub use list::GitListing;
 pub use name::refused_name;
 pub use raw::{RawEntries, RawEntry, raw_entries};
 pub use tag::{decode_tag, encode_tag, is_canonical_tag};
@@ -56,7 +56,7 @@ pub fn tree_body(algorithm: Algorithm, raw: &[u8], out: &mut Vec<u8>) -> Result<
 #[inline]
 pub fn raw(kind: Kind, body: &[u8]) -> Result<&[u8], DecodeError> {
     // The parts of a table do not depend on the length of ids.
-    if kind == Kind::Node { Ok(Table::parse(0, body)?.raw) } else { Ok(body) }
+    if kind == Kind::Node { Ok(GitTable::parse(0, body)?.raw) } else { Ok(body) }
 }
 
 /// The format of Git: its trees, blobs, commits and annotated tags, with its ids.
@@ -188,7 +188,7 @@ impl Git {
         step: &[u8],
     ) -> Result<Option<(EntryKind, Target<'a>)>, S::Error> {
         let object = source.read(Kind::Node, dir)?;
-        let table = Table::parse(self.oid_bytes(), object.body()).map_err(bad)?;
+        let table = GitTable::parse(self.oid_bytes(), object.body()).map_err(bad)?;
         let Some(index) = table.find(step).map_err(bad)? else { return Ok(None) };
         let entry = table.entry(index).map_err(bad)?;
         Ok(Some(target(entry.kind(), entry.oid(), || table.location(&object, index))))
@@ -230,8 +230,8 @@ impl Format for Git {
     const NAME: &'static str = "git";
     const VERSION: u32 = 1;
 
-    type Listing<'a, S: Source + 'a> = Listing<'a>;
-    type Comparison<'a, S: Source + 'a> = Comparison<'a>;
+    type Listing<'a, S: Source + 'a> = GitListing<'a>;
+    type Comparison<'a, S: Source + 'a> = GitComparison<'a>;
 
     fn options(&self) -> String {
         format!("hash={}", self.algorithm.name())
@@ -280,13 +280,13 @@ impl Format for Git {
         from: Option<&[u8]>,
         to: Option<&[u8]>,
         direction: Direction,
-    ) -> Listing<'a> {
-        Listing::new(self.oid_bytes(), dir, from, to, direction)
+    ) -> GitListing<'a> {
+        GitListing::new(self.oid_bytes(), dir, from, to, direction)
     }
 
     fn count<S: Source>(&self, source: &S, dir: &ObjRef) -> Result<u64, S::Error> {
         let object = source.read(Kind::Node, dir)?;
-        Ok(Table::parse(self.oid_bytes(), object.body()).map_err(bad)?.count as u64)
+        Ok(GitTable::parse(self.oid_bytes(), object.body()).map_err(bad)?.count as u64)
     }
 
     fn comparison<'a, S: Source + 'a>(
@@ -295,8 +295,8 @@ impl Format for Git {
         after: Option<&ObjRef>,
         from: Option<&[u8]>,
         to: Option<&[u8]>,
-    ) -> Comparison<'a> {
-        Comparison::new(self.oid_bytes(), before, after, from, to)
+    ) -> GitComparison<'a> {
+        GitComparison::new(self.oid_bytes(), before, after, from, to)
     }
 
     fn update<S: Source, K: Sink>(
@@ -356,8 +356,8 @@ impl Format for Git {
         let oid = self.algorithm.object_id(Kind::Commit, &body);
         let places: smallvec::SmallVec<[Location; 4]> = commit.references().map(|at| at.at).collect();
         let words = [generation];
-        let aux = if generation > 0 { &words[..] } else { &[] };
-        Ok(ObjRef::new(oid, sink.put(Kind::Commit, oid, &body, some_places(&places), aux)))
+        let metadata = if generation > 0 { &words[..] } else { &[] };
+        Ok(ObjRef::new(oid, sink.put(Kind::Commit, oid, &body, some_places(&places), metadata)))
     }
 
     fn decode_commit(&self, object: &Object<'_>) -> Result<Commit, FormatError> {
@@ -366,7 +366,7 @@ impl Format for Git {
     }
 
     fn commit_tree(&self, object: &Object<'_>) -> Result<ObjRef, FormatError> {
-        commit::tree(self.algorithm, &mut who::Lines::new(object.body()), object.child(0))
+        commit::tree(self.algorithm, &mut who::HeaderLines::new(object.body()), object.child(0))
             .map_err(|source| FormatError::Decode { kind: Kind::Commit, source })
     }
 
@@ -404,7 +404,7 @@ impl Format for Git {
             Kind::Pieces => return Err(unsupported("a piece of a value").into()),
             _ => object.body(),
         };
-        // Whoever asks did not make the object.
+        // The caller did not make the object.
         let collides = FormatError::Inconsistent { kind: object.kind(), reason: "it was made to collide under SHA-1" };
         Ok(self.algorithm.received_id(object.kind(), raw).ok_or(collides)?)
     }

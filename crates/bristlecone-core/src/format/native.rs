@@ -8,11 +8,11 @@
 use alloc::{format, string::String};
 use core::ops::Range;
 
-use self::node::{Found, NodeView};
+use self::node::{NodeLookup, NodeView};
 use super::{Direction, Format, FormatError};
 use crate::{
-    Bytes, Change, Checked, Commit, EntryKind, Kind, Location, ObjRef, Object, Oid, Reader, Sink, Source, Tag, Target,
-    codec::DecodeError, format::descend,
+    ByteReader, Bytes, Change, Checked, Commit, EntryKind, Kind, Location, ObjRef, Object, Oid, Sink, Source, Tag,
+    Target, codec::DecodeError, format::descend,
 };
 
 mod check;
@@ -31,14 +31,14 @@ mod update;
 
 pub use contents::ValueBuilder;
 pub use cut::step_hash;
-pub use diff::Comparison;
-pub use list::Listing;
+pub use diff::NativeComparison;
+pub use list::NativeListing;
 
 /// The longest inlining that the option allows, in bytes.
 pub const INLINE_BYTES_MAX: usize = 512;
 /// Values of more bytes are cut into pieces.
 pub const WHOLE_BYTES_MAX: usize = contents::WHOLE_BYTES_MAX;
-/// The weight of a piece of a directory: at most so many entries with short steps.
+/// The largest weight of a piece of a directory: as many entries with short steps.
 pub const PIECE_WEIGHT_MAX: u64 = cut::WEIGHT_MAX;
 
 /// The native format with its options.
@@ -102,8 +102,8 @@ impl Format for Native {
     const NAME: &'static str = "native";
     const VERSION: u32 = 1;
 
-    type Listing<'a, S: Source + 'a> = Listing<'a>;
-    type Comparison<'a, S: Source + 'a> = Comparison<'a>;
+    type Listing<'a, S: Source + 'a> = NativeListing<'a>;
+    type Comparison<'a, S: Source + 'a> = NativeComparison<'a>;
 
     fn options(&self) -> String {
         format!("inline={} split={} group={}", self.inline, if self.split { "on" } else { "off" }, self.group)
@@ -159,9 +159,9 @@ impl Format for Native {
             }
             above = node.level;
             match node.find(step).map_err(bad(Kind::Node))? {
-                Found::Nothing => return Ok(None),
-                Found::Child { index, oid } => at = ObjRef::new(oid, object.child(index)),
-                Found::Item { index } => {
+                NodeLookup::Nothing => return Ok(None),
+                NodeLookup::Child { index, oid } => at = ObjRef::new(oid, object.child(index)),
+                NodeLookup::Item { index } => {
                     let (kind, _, target) = node.bound(&object, index).map_err(bad(Kind::Node))?;
                     return Ok(Some((kind, target)));
                 }
@@ -185,8 +185,8 @@ impl Format for Native {
         from: Option<&[u8]>,
         to: Option<&[u8]>,
         direction: Direction,
-    ) -> Listing<'a> {
-        Listing::new(dir, from, to, direction)
+    ) -> NativeListing<'a> {
+        NativeListing::new(dir, from, to, direction)
     }
 
     fn count<S: Source>(&self, source: &S, dir: &ObjRef) -> Result<u64, S::Error> {
@@ -201,8 +201,8 @@ impl Format for Native {
         after: Option<&ObjRef>,
         from: Option<&[u8]>,
         to: Option<&[u8]>,
-    ) -> Comparison<'a> {
-        Comparison::new(before, after, from, to)
+    ) -> NativeComparison<'a> {
+        NativeComparison::new(before, after, from, to)
     }
 
     fn update<S: Source, K: Sink>(
@@ -255,7 +255,7 @@ impl Format for Native {
     }
 
     fn commit_tree(&self, object: &Object<'_>) -> Result<ObjRef, FormatError> {
-        let oid = read_oid(&mut Reader::new(object.body())).map_err(bad(Kind::Commit))?;
+        let oid = read_oid(&mut ByteReader::new(object.body())).map_err(bad(Kind::Commit))?;
         Ok(ObjRef::new(oid, object.child(0)))
     }
 
@@ -315,7 +315,7 @@ fn inconsistent(reason: &'static str) -> FormatError {
     FormatError::Inconsistent { kind: Kind::Node, reason }
 }
 
-fn read_oid(reader: &mut Reader<'_>) -> Result<Oid, DecodeError> {
+fn read_oid(reader: &mut ByteReader<'_>) -> Result<Oid, DecodeError> {
     Ok(Oid::from_array(reader.array()?))
 }
 

@@ -1,10 +1,10 @@
 //! Prefetching: reading ahead of work that reads one object after another and does not know of it.
 //!
-//! The work is parted into *tasks* ([`Task`]), in the order in which it will be done. A task is tried before it is done: the trial
-//! takes objects from what is held, and ends where one is lacking, which is noted. So every trial tells one object more on
-//! its way, and what many trials lack is asked for in one call. Nothing depends on the trials but what is read ahead.
+//! The work is split into *tasks* ([`Task`]), in the order in which it will be done. A task is tried before it is done:
+//! the trial takes objects from what is held, and ends where it lacks one, which it notes. So every trial finds one object
+//! more, and one call asks for what many trials lack. Trials decide on nothing but what is read ahead.
 //!
-//! [`Walk`](super::Walk)s look ahead by themselves. `docs/decisions/0021-looking-ahead.md` has the bounds of both.
+//! [`ObjectWalk`](super::Walk)s look ahead by themselves. `docs/decisions/0021-looking-ahead.md` has the bounds of both.
 
 use alloc::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -15,12 +15,12 @@ use core::{
     fmt,
 };
 
-use super::ahead::{AHEAD_BYTES_MAX, AHEAD_OBJECTS_MAX, CallSize, Wanted, lent};
+use super::ahead::{AHEAD_BYTES_MAX, AHEAD_OBJECTS_MAX, CallSize, WantedObject, lent};
 use crate::{FormatError, Kind, Location, ObjRef, Object, Source};
 
-/// A call brings so many bytes at most, and one object more: the rest is for what the tasks lack next, one level deeper.
+/// A call brings at most this many bytes, and one object more: the rest is for what the tasks lack next, one level deeper.
 const CALL_BYTES_MAX: usize = AHEAD_BYTES_MAX / 2;
-/// So many tasks are tried for one call, at most.
+/// How many tasks are tried for one call, at most.
 const TRIALS_MAX: u32 = 1 << 16;
 
 /// A part of some work that can be tried: its reads are done, and nothing else.
@@ -39,27 +39,27 @@ pub trait Task: Sized {
 ///
 /// It holds at most [`AHEAD_BYTES_MAX`] bytes of objects and one object more.
 pub struct Prefetch<T: Task> {
-    held: BTreeMap<Wanted, Held>,
-    // Of all that is held.
+    held: BTreeMap<WantedObject, PrefetchedObject>,
+    // Bytes of all objects that are held.
     bytes: usize,
     call: CallSize,
     // How many objects were asked of it.
     clock: u64,
     // The first tasks, until one is tried; then those that still lack something, in their order.
     first: Option<T::Below>,
-    waiting: VecDeque<Waiting<T>>,
+    waiting: VecDeque<WaitingTask<T>>,
     // What was not taken yet may never be.
     guesses: bool,
     // What was read last for the work was lacking to a task, too.
     foreseen: bool,
 }
 
-enum Waiting<T: Task> {
+enum WaitingTask<T: Task> {
     One(T),
     All(T::Below),
 }
 
-struct Held {
+struct PrefetchedObject {
     object: Object<'static>,
     // How often the work took it, and when it did last.
     uses: u32,
@@ -77,11 +77,11 @@ impl<T: Task> Prefetch<T> {
 
     /// Adds tasks that are done before all others.
     pub fn expect(&mut self, tasks: T::Below) {
-        self.waiting.extend(self.first.take().map(Waiting::All));
-        self.waiting.push_front(Waiting::All(tasks));
+        self.waiting.extend(self.first.take().map(WaitingTask::All));
+        self.waiting.push_front(WaitingTask::All(tasks));
     }
 
-    /// Has these tasks in place of all others, so that what was read for those may never be taken.
+    /// Replaces all tasks by these, so that objects read for the others may never be taken.
     pub fn expect_anew(&mut self, tasks: T::Below) {
         self.waiting.clear();
         (self.first, self.guesses) = (Some(tasks), true);
@@ -103,7 +103,7 @@ impl<T: Task> Prefetch<T> {
 
     /// Reads objects for the work, in their order, as [`Source::read_many`] does; and with them what is lacking to tasks.
     ///
-    /// Where the source lends an object, it is not to be asked of this.
+    /// An object that the source lends must not be asked of this.
     ///
     /// # Errors
     /// Those of the source, for the first object.
@@ -136,7 +136,7 @@ impl<T: Task> Prefetch<T> {
             let found = source.read_many(first, bytes_max)?;
             return Ok(found.into_iter().map(Object::into_static).collect());
         }
-        let mut notes = Notes { wanted: Vec::new(), noted: BTreeSet::new(), max: AHEAD_OBJECTS_MAX, again: false };
+        let mut notes = CallNotes { wanted: Vec::new(), noted: BTreeSet::new(), max: AHEAD_OBJECTS_MAX, again: false };
         // What is asked for twice comes with another call.
         let first = &first[..first.iter().take_while(|(kind, at)| notes.note(*kind, at)).count()];
         notes.max = self.call.objects().max(first.len());
@@ -170,18 +170,18 @@ impl<T: Task> Prefetch<T> {
         Ok(answer)
     }
 
-    fn hold(&mut self, wanted: Wanted, object: Object<'static>, used: bool) {
+    fn hold(&mut self, wanted: WantedObject, object: Object<'static>, used: bool) {
         self.bytes += object.read_bytes();
-        let held = Held { object, uses: u32::from(used), used: self.clock };
+        let held = PrefetchedObject { object, uses: u32::from(used), used: self.clock };
         if let Some(before) = self.held.insert(wanted, held) {
             self.bytes -= before.object.read_bytes();
         }
     }
 
     /// Tries tasks until enough is noted. Those that lack something stay, those that lack nothing any more are done with.
-    fn try_tasks<S: Source>(&mut self, source: &S, notes: Notes) -> Notes {
+    fn try_tasks<S: Source>(&mut self, source: &S, notes: CallNotes) -> CallNotes {
         let trial = Trial { source, held: &self.held, notes: RefCell::new(notes) };
-        self.waiting.extend(self.first.take().map(Waiting::All));
+        self.waiting.extend(self.first.take().map(WaitingTask::All));
         let mut lacking = Vec::new();
         for _ in 0..TRIALS_MAX {
             if trial.notes.borrow().is_full() {
@@ -189,21 +189,21 @@ impl<T: Task> Prefetch<T> {
             }
             match self.waiting.pop_front() {
                 None => break,
-                Some(Waiting::All(mut tasks)) => {
+                Some(WaitingTask::All(mut tasks)) => {
                     if let Some(task) = tasks.next() {
-                        self.waiting.push_front(Waiting::All(tasks));
-                        self.waiting.push_front(Waiting::One(task));
+                        self.waiting.push_front(WaitingTask::All(tasks));
+                        self.waiting.push_front(WaitingTask::One(task));
                     }
                 }
-                Some(Waiting::One(task)) => match task.try_out(&trial) {
-                    Ok(below) => self.waiting.push_front(Waiting::All(below)),
+                Some(WaitingTask::One(task)) => match task.try_out(&trial) {
+                    Ok(below) => self.waiting.push_front(WaitingTask::All(below)),
                     Err(Lack::Object) => lacking.push(task),
                     // What is wrong with an object the work will find itself.
                     Err(Lack::Sense) => {}
                 },
             }
         }
-        lacking.into_iter().rev().for_each(|task| self.waiting.push_front(Waiting::One(task)));
+        lacking.into_iter().rev().for_each(|task| self.waiting.push_front(WaitingTask::One(task)));
         trial.notes.into_inner()
     }
 
@@ -236,11 +236,11 @@ impl<T: Task> fmt::Debug for Prefetch<T> {
     }
 }
 
-/// A source whose objects are read ahead of work that is one thread's.
+/// A source whose objects are read ahead of the work of one thread.
 pub(super) struct Foreseen<'s, S, T: Task> {
     source: &'s S,
     ahead: RefCell<Prefetch<T>>,
-    // An object was not lent; and then the tasks were told.
+    // An object was not lent; the tasks were given then.
     far: Cell<bool>,
     told: Cell<bool>,
 }
@@ -292,15 +292,15 @@ impl<S: Source, T: Task> Source for Foreseen<'_, S, T> {
 }
 
 /// What a call asks for, each object once.
-struct Notes {
+struct CallNotes {
     wanted: Vec<(Kind, ObjRef)>,
-    noted: BTreeSet<Wanted>,
+    noted: BTreeSet<WantedObject>,
     max: usize,
     // The first was noted again.
     again: bool,
 }
 
-impl Notes {
+impl CallNotes {
     /// Notes an object; returns whether it was not, and there was room.
     fn note(&mut self, kind: Kind, at: &ObjRef) -> bool {
         let wanted = (kind, at.oid);
@@ -320,15 +320,15 @@ impl Notes {
 /// The source of trials: it reads nothing, and notes what it lacks.
 struct Trial<'t, S> {
     source: &'t S,
-    held: &'t BTreeMap<Wanted, Held>,
-    notes: RefCell<Notes>,
+    held: &'t BTreeMap<WantedObject, PrefetchedObject>,
+    notes: RefCell<CallNotes>,
 }
 
 /// Why a trial ends.
 enum Lack {
     /// An object is lacking.
     Object,
-    /// An object makes no sense.
+    /// An object does not decode.
     Sense,
 }
 

@@ -9,12 +9,12 @@ pub(super) const fn mask(length: u8) -> u64 {
     if bytes == 0 { 0 } else { u64::MAX << (64 - 8 * bytes as u32) }
 }
 
-/// Returns the place of the first `print` in `prints` from `from` on. Eight at a time, without a call.
+/// Returns the place of the first `fingerprint` in `fingerprints` from `from` on. Eight at a time, without a call.
 #[inline(always)]
-pub(super) fn find_print(prints: &[u8], print: u8, from: usize) -> Option<usize> {
+pub(super) fn find_fingerprint(fingerprints: &[u8], fingerprint: u8, from: usize) -> Option<usize> {
     const ONES: u64 = 0x0101_0101_0101_0101;
-    let pattern = u64::from(print) * ONES;
-    let rest = prints.get(from..)?;
+    let pattern = u64::from(fingerprint) * ONES;
+    let rest = fingerprints.get(from..)?;
     let mut at = from;
     let mut chunks = rest.chunks_exact(8);
     for chunk in &mut chunks {
@@ -26,7 +26,7 @@ pub(super) fn find_print(prints: &[u8], print: u8, from: usize) -> Option<usize>
         }
         at += 8;
     }
-    chunks.remainder().iter().position(|&byte| byte == print).map(|offset| at + offset)
+    chunks.remainder().iter().position(|&byte| byte == fingerprint).map(|offset| at + offset)
 }
 
 /// Returns the first eight bytes as an integer that orders as they do, padded with zeroes.

@@ -13,7 +13,7 @@
 use alloc::{format, string::String};
 use core::ops::Range;
 
-use self::node::{Found, Node};
+use self::node::{PieceLookup, PieceView};
 use super::{Direction, Format, FormatError};
 use crate::{
     Bytes, Change, Commit, EntryKind, Kind, Location, ObjRef, Object, Oid, Signature, Sink, Source, Target,
@@ -31,9 +31,9 @@ mod list;
 mod node;
 mod update;
 
-pub use diff::Comparison;
+pub use diff::TezosComparison;
 pub use id::{commit_text, parse_commit_text, seeded_hash};
-pub use list::Listing;
+pub use list::TezosListing;
 
 /// The longest inlining that the option allows, in bytes.
 pub const INLINE_BYTES_MAX: usize = 512;
@@ -85,7 +85,7 @@ impl Tezos {
     /// uses 32 and 256.
     ///
     /// # Panics
-    /// If `entries` is none of these, or `stable` is below it: a directory and a piece of another one could then
+    /// If `entries` is another number, or `stable` is below it: a directory and a piece of another one could then
     /// have one id.
     #[must_use]
     pub const fn hashing(mut self, entries: u8, stable: u16) -> Self {
@@ -145,7 +145,7 @@ impl Tezos {
         if depth < self.depth_end() {
             return Ok(());
         }
-        Err(unsupported("so many names of one directory whose hashes collide"))
+        Err(unsupported("too many names of one directory whose hashes collide"))
     }
 }
 
@@ -178,12 +178,12 @@ impl Tezos {
         for depth in 0..u8::MAX {
             let object = source.read(Kind::Node, &at)?;
             let node = node::at_depth(self, &object, depth, flat)?;
-            flat = matches!(&node, Node::Inner(inner) if inner.flat);
+            flat = matches!(&node, PieceView::Inner(inner) if inner.flat);
             match node.find(step, |flat, depth| self.bucket_of(flat, depth, step)).map_err(bad)? {
-                Found::Nothing => return Ok(None),
-                Found::Child { index, hash } => at = ObjRef::new(Oid::from_array(*hash), object.child(index)),
-                Found::Item { index } => {
-                    let Node::Leaf(leaf) = node else { break };
+                PieceLookup::Nothing => return Ok(None),
+                PieceLookup::Child { index, hash } => at = ObjRef::new(Oid::from_array(*hash), object.child(index)),
+                PieceLookup::Item { index } => {
+                    let PieceView::Leaf(leaf) = node else { break };
                     let found = leaf.target(index, |index| object.child(index), |range| object.body_slice(range));
                     return Ok(Some(found.map_err(bad)?));
                 }
@@ -197,8 +197,8 @@ impl Format for Tezos {
     const NAME: &'static str = "tezos";
     const VERSION: u32 = 0;
 
-    type Listing<'a, S: Source + 'a> = Listing<'a>;
-    type Comparison<'a, S: Source + 'a> = Comparison<'a>;
+    type Listing<'a, S: Source + 'a> = TezosListing<'a>;
+    type Comparison<'a, S: Source + 'a> = TezosComparison<'a>;
 
     fn options(&self) -> String {
         let split = if self.split { "on" } else { "off" };
@@ -262,8 +262,8 @@ impl Format for Tezos {
         from: Option<&[u8]>,
         to: Option<&[u8]>,
         direction: Direction,
-    ) -> Listing<'a> {
-        Listing::new(self, dir, from, to, direction)
+    ) -> TezosListing<'a> {
+        TezosListing::new(self, dir, from, to, direction)
     }
 
     fn count<S: Source>(&self, source: &S, dir: &ObjRef) -> Result<u64, S::Error> {
@@ -277,8 +277,8 @@ impl Format for Tezos {
         after: Option<&ObjRef>,
         from: Option<&[u8]>,
         to: Option<&[u8]>,
-    ) -> Comparison<'a> {
-        Comparison::new(self, before, after, from, to)
+    ) -> TezosComparison<'a> {
+        TezosComparison::new(self, before, after, from, to)
     }
 
     fn update<S: Source, K: Sink>(

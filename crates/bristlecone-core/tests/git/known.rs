@@ -139,18 +139,18 @@ fn commits_and_tags_know_where_their_objects_are() {
     let object = objects.read(Kind::Commit, &second).unwrap();
     let commit = git.decode_commit(&object).unwrap();
     assert_eq!(
-        (ObjRef::from(commit.tree).at, ObjRef::from(commit.parents[1]).at, object.aux(0)),
+        (ObjRef::from(commit.tree).at, ObjRef::from(commit.parents[1]).at, object.metadata_word(0)),
         (fruit.at, first.at, Some(2))
     );
     assert_eq!(git.commit_tree(&object).map(|tree| (tree, tree.at)), Ok((fruit, fruit.at)));
     let tag = git.decode_tag(&objects.read(Kind::Tag, &tag).unwrap()).unwrap();
     assert_eq!((tag.target, tag.target.at, tag.kind), (first, first.at, Kind::Commit));
-    // Of a generation that nobody counted, nothing is kept.
+    // A generation that was not counted is not kept.
     let mut other = Objects::default();
     let commit = Commit { tree: fruit.oid.into(), parents: vec![], ..commit };
     let at = other.with(&git, |_, put| git.put_commit(put, &commit, 0)).unwrap();
     let object = other.read(Kind::Commit, &at).unwrap();
-    assert_eq!((object.aux(0), object.children()), (None, 0));
+    assert_eq!((object.metadata_word(0), object.children()), (None, 0));
 }
 
 #[test]

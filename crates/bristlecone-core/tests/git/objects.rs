@@ -51,9 +51,16 @@ impl Objects {
     }
 
     /// Takes a record under this id, whatever it holds.
-    pub(super) fn keep(&mut self, kind: Kind, oid: Oid, body: &[u8], children: &[Location], aux: &[u64]) -> Location {
+    pub(super) fn keep(
+        &mut self,
+        kind: Kind,
+        oid: Oid,
+        body: &[u8],
+        children: &[Location],
+        metadata: &[u64],
+    ) -> Location {
         let mut record = Vec::new();
-        write_record(&mut record, kind, &oid, body, children, aux);
+        write_record(&mut record, kind, &oid, body, children, metadata);
         // Without the padding behind it.
         record.truncate(Record::parse(&record).unwrap().bytes() as usize);
         let place = self.records.len() as u64;
@@ -87,7 +94,7 @@ struct New {
     oid: Oid,
     body: Vec<u8>,
     children: Vec<Location>,
-    aux: Vec<u64>,
+    metadata: Vec<u64>,
 }
 
 /// Takes what is new, as a sink beside the source.
@@ -98,10 +105,10 @@ pub(super) struct Put {
 }
 
 impl Sink for Put {
-    fn put(&mut self, kind: Kind, oid: Oid, body: &[u8], children: &[Location], aux: &[u64]) -> Location {
+    fn put(&mut self, kind: Kind, oid: Oid, body: &[u8], children: &[Location], metadata: &[u64]) -> Location {
         // Where the record will stand once it is taken over.
         let at = Location((self.known.len() + self.new.len()) as u64);
-        self.new.push(New { kind, oid, body: body.to_vec(), children: children.to_vec(), aux: aux.to_vec() });
+        self.new.push(New { kind, oid, body: body.to_vec(), children: children.to_vec(), metadata: metadata.to_vec() });
         at
     }
 
@@ -116,13 +123,13 @@ impl Objects {
         let known = self.places.iter().map(|(oid, place)| (*oid, Location(*place))).collect();
         let mut put = Put { new: Vec::new(), known };
         let done = does(self, &mut put);
-        for New { kind, oid, body, children, aux } in put.new {
+        for New { kind, oid, body, children, metadata } in put.new {
             let mut found = 0;
             git.children(kind, &body, &mut |_, _| found += 1).unwrap();
             assert!(children.is_empty() || children.len() == found, "a location for every child, or none");
             assert_eq!(git.object_id(self, &Object::from_body(kind, body[..].into())), Ok(oid));
             assert!(!self.places.contains_key(&oid), "nothing is written twice");
-            self.keep(kind, oid, &body, &children, &aux);
+            self.keep(kind, oid, &body, &children, &metadata);
             *self.puts.borrow_mut() += 1;
         }
         done

@@ -1,76 +1,34 @@
 //! Appending: objects first, then refs, one after the other.
 //!
 //! A leader checks what every append of its group expects, writes the objects of those that may go on as one pack, and
-//! then takes the store's lock and moves each ref once, to what the last of its moves says. The check is done again with
-//! the ref's own lock held, since a Git may have been faster.
+//! then takes the store's lock and moves each ref once, to what the last of its moves says. The check is done again
+//! with the ref's own lock held, since a Git may have been faster.
 
 use std::{collections::BTreeMap, sync::atomic::Ordering::*};
 
 use bristlecone::{
-    Batch, Durability, Error, Expected, Kind, Oid, RefMove, RefTarget, Result,
+    Batch, Durability, Error, Expected, Kind, Oid, RefTarget, Result,
     core::{RECORD_HEADER_BYTES, write_record},
-    engine::Queue,
 };
 
 use super::{
-    journal::Line,
+    append_group::{Append, CallerAppends, Moves, Request},
     objects::{self, Written},
-    shared::{Shared, Writer, placeless},
-    worker::FLUSH,
+    open_repository::{FLUSH, OpenRepository},
+    pack_files,
 };
 use crate::repository::{
     files::Unsynced,
-    refs::{Held, LogLine, STORE_HEAD, Staged, check_name},
+    mutex::lock,
+    refs::{STORE_HEAD, Staged, check_name},
 };
 
-/// So many refs that moved stay open at most before everything is made durable.
+/// Refs that moved and stay open, at most, before everything is made durable.
 const REFS_MAX: usize = 256;
 
-/// One append: its objects and the move of its ref.
-type Append = (Batch, Vec<RefMove>);
-
-/// What one caller brought: appends that are acknowledged together.
-#[derive(Debug)]
-pub(super) struct Item {
-    pub(super) appends: Vec<Append>,
-    pub(super) durability: Durability,
-}
-
-/// The appends that wait for a leader.
-pub(super) type AppendQueue = Queue<Item, Vec<Result<()>>>;
-
-/// One append of a group, and what came of it.
-struct Request<'a> {
-    batch: &'a Batch,
-    wanted: Option<&'a RefMove>,
-    outcome: Option<Result<()>>,
-}
-
-impl Request<'_> {
-    fn is_open(&self) -> bool {
-        self.outcome.is_none()
-    }
-
-    /// Returns what the ref holds after the move.
-    fn target(&self) -> Option<RefTarget> {
-        self.wanted.and_then(|wanted| wanted.to.clone()).map(|to| match to {
-            RefTarget::Object(at) => RefTarget::Object(placeless(at.oid)),
-            symbolic @ RefTarget::Symbolic(_) => symbolic,
-        })
-    }
-}
-
-/// The moves of one ref in a group, in order.
-#[derive(Default)]
-struct Moves {
-    requests: Vec<usize>,
-    /// What the ref held when it was looked at, and what it would hold now.
-    now: Option<RefTarget>,
-}
-
-impl Shared {
-    /// Appends what one caller brought, alone or with those who come at the same time.
-    pub(super) fn append(&self, item: Item) -> Vec<Result<()>> {
+impl OpenRepository {
+    /// Appends what one caller brought, alone or together with callers that come at the same time.
+    pub(super) fn append(&self, item: CallerAppends) -> Vec<Result<()>> {
         let count = item.appends.len();
         let outcomes = self.may_append().and_then(|()| self.queue.run(item, |items| self.write_items(items)));
         outcomes.unwrap_or_else(|error| vec![Err(error); count])
@@ -82,11 +40,11 @@ impl Shared {
         }
         self.store_lock.refuse_child()?;
         self.poison.check()?;
-        self.pay_owed()
+        self.flush_deferred()
     }
 
-    /// Writes for everybody in a group.
-    fn write_items(&self, items: &[&Item]) -> Vec<Vec<Result<()>>> {
+    /// Writes for all callers of a group.
+    fn write_items(&self, items: &[&CallerAppends]) -> Vec<Vec<Result<()>>> {
         let durability = items.iter().map(|item| item.durability).max().unwrap_or_default();
         let appends: Vec<&Append> = items.iter().flat_map(|item| &item.appends).collect();
         let mut requests: Vec<Request<'_>> = appends.iter().map(|append| self.request(append)).collect();
@@ -165,13 +123,13 @@ impl Shared {
             Durability::Grouped => _ = self.worker.ask(FLUSH),
             Durability::Synced => {}
         }
-        self.fold_soon();
-        self.remove_left_soon();
+        self.repack_soon();
+        self.empty_trash_soon();
         Ok(())
     }
 
-    /// Writes what refs will hold; returns the files, which become durable with the objects. At the first append there is
-    /// no folder for them yet: they are written later.
+    /// Writes what refs will hold; returns the files, which become durable with the objects. At the first append there
+    /// is no folder for them yet: they are written later.
     fn stage_moves<'s>(
         &'s self,
         moves: &'s BTreeMap<String, Moves>,
@@ -198,7 +156,7 @@ impl Shared {
             let Some(wanted) = request.wanted.filter(|_| request.outcome.is_none()) else { continue };
             if !plan.contains_key(&wanted.name) {
                 let now = match self.get_ref(&wanted.name) {
-                    // A file that makes no sense may be written over by whoever expects anything.
+                    // A move that expects anything may write over a file that makes no sense.
                     Err(Error::Corrupt { .. }) if wanted.expected == Expected::Any => None,
                     Err(error) => {
                         request.outcome = Some(Err(error));
@@ -221,8 +179,8 @@ impl Shared {
         Ok(plan)
     }
 
-    /// Writes the objects of a group; no ref leads to them yet. Those that are durable are found at once, others once the
-    /// journal knows of them.
+    /// Writes the objects of a group; no ref leads to them yet. Those that are durable are found at once, others once
+    /// the journal knows of them.
     ///
     /// What comes `with` them is made durable as they are.
     fn write_objects(&self, batches: &[&Batch], with: Option<Vec<Unsynced>>) -> Result<Written> {
@@ -242,7 +200,7 @@ impl Shared {
             if synced {
                 self.publish(&mut written)?;
                 if written.pack.is_some() {
-                    files.sync_dir(objects::PACKS)?;
+                    files.sync_dir(pack_files::PACKS)?;
                 } else {
                     objects::sync_fan_out(files, &written.oids)?;
                 }
@@ -252,97 +210,15 @@ impl Shared {
         if synced { self.poison.note(done()) } else { done() }
     }
 
-    /// Has what was written found by everybody.
+    /// Gives what was written the names under which all processes find it.
     pub(super) fn publish(&self, written: &mut Written) -> Result<()> {
         written.publish(&self.files)?;
         self.counters.writes.fetch_add(1, Relaxed);
-        self.counters.unfolded.fetch_add(u64::from(written.pack.is_some()), Relaxed);
+        self.counters.new_packs.fetch_add(u64::from(written.pack.is_some()), Relaxed);
         match &mut written.pack {
             Some(pack) => self.odb.add_pack_with(&pack.name, std::mem::take(&mut pack.index)),
             None => Ok(()),
         }
-    }
-
-    /// Moves one ref, for all requests that do, with its lock held.
-    #[expect(clippy::too_many_arguments, reason = "the state of one group, which nothing else shares")]
-    fn move_ref<'s>(
-        &'s self,
-        writer: &mut Writer,
-        requests: &mut [Request<'_>],
-        (name, moves): (&str, &Moves),
-        mut staged: Option<Staged<'s>>,
-        written: &mut Written,
-        synced: bool,
-        noted: &mut bool,
-    ) -> Result<()> {
-        let held = if name == STORE_HEAD {
-            self.refs.hold_store_head(&self.rules)?
-        } else {
-            self.refs.hold(name, &self.rules)?
-        };
-        let (before, after, lines) = self.check_held(&held, requests, moves)?;
-        if lines.is_empty() {
-            return Ok(());
-        }
-        if after.is_some() {
-            held.check_free()?;
-        }
-        // A wait for the store's lock may have been long.
-        if after != moves.now || !staged.as_ref().is_some_and(Staged::is_fresh) {
-            let stage = |target| self.refs.stage_now(target, synced);
-            let done = after.as_ref().map(stage).transpose();
-            staged = if synced { self.poison.note(done) } else { done }?;
-        }
-        if !synced {
-            self.ensure_dirty(writer, name, &before, written)?;
-            if !std::mem::replace(noted, true) {
-                self.note_objects(writer, written)?;
-            }
-        }
-        let moved = match staged {
-            Some(staged) => held.set(staged, synced, &lines),
-            None => held.remove(synced),
-        };
-        if synced { self.poison.note(moved) } else { moved }?;
-        if !synced {
-            writer.journal.add([Line::Move { name: name.to_owned(), from: before, to: after }])?;
-        }
-        for &index in &moves.requests {
-            requests[index].outcome.get_or_insert(Ok(()));
-        }
-        Ok(())
-    }
-
-    /// Checks with the ref's lock held what every move expects; answers those that are too late. Returns what the ref
-    /// holds, what it is to hold, and a line for each move.
-    fn check_held(
-        &self,
-        held: &Held<'_>,
-        requests: &mut [Request<'_>],
-        moves: &Moves,
-    ) -> Result<(Option<RefTarget>, Option<RefTarget>, Vec<LogLine>)> {
-        let any = moves
-            .requests
-            .first()
-            .is_some_and(|&index| requests[index].wanted.is_some_and(|wanted| wanted.expected == Expected::Any));
-        let before = match held.value() {
-            Err(_) if any => None,
-            value => value?.cloned(),
-        };
-        let mut now = before.clone();
-        let mut lines = Vec::with_capacity(moves.requests.len());
-        for &index in &moves.requests {
-            let request = &mut requests[index];
-            let Some(wanted) = request.wanted else { continue };
-            if wanted.allows(now.as_ref()) {
-                let to = request.target();
-                lines.push(LogLine { from: now, to: to.clone(), message: message(request.batch, to.as_ref()) });
-                now = to;
-            } else {
-                request.outcome = Some(Err(Error::RefMoved { name: wanted.name.clone(), found: now.clone() }));
-            }
-        }
-        Ok((before, now, lines))
     }
 
     /// Remembers what was written, or takes back what came to nothing.
@@ -351,9 +227,9 @@ impl Shared {
         requests: &[Request<'_>],
         moves: &BTreeMap<String, Moves>,
         written: Written,
-        sound: bool,
+        succeeded: bool,
     ) -> Result<()> {
-        let kept = sound && requests.iter().any(|request| matches!(request.outcome, None | Some(Ok(()))));
+        let kept = succeeded && requests.iter().any(|request| matches!(request.outcome, None | Some(Ok(()))));
         let moved = kept && !moves.is_empty();
         if kept {
             for request in requests.iter().filter(|request| matches!(request.outcome, None | Some(Ok(())))) {
@@ -371,7 +247,7 @@ impl Shared {
             return written.take_back(&self.files, &self.keeps);
         }
         let Some(pack) = written.pack else { return Ok(()) };
-        let mut writer = super::shared::lock(&self.writer);
+        let mut writer = lock(&self.writer);
         writer.kept.push(pack.keep);
         if moved {
             for keep in std::mem::take(&mut writer.kept) {
@@ -389,7 +265,7 @@ impl Shared {
             if !matches!(record.kind, Kind::Node | Kind::Commit) {
                 continue;
             }
-            if record.children == 0 && record.aux == 0 {
+            if record.children == 0 && record.metadata_words == 0 {
                 self.records.insert_written(oid, entry.bytes.into());
             } else {
                 let body = &entry.bytes[record.body_at()..];
@@ -400,22 +276,4 @@ impl Shared {
             }
         }
     }
-}
-
-/// Returns what a reflog says of a move.
-fn message(batch: &Batch, to: Option<&RefTarget>) -> String {
-    let Some(RefTarget::Object(at)) = to else { return "bristlecone: moved".to_owned() };
-    // The commit is the last object of its batch.
-    let last = batch.offsets().last().is_some_and(|(oid, _)| *oid == at.oid);
-    let record = if last { batch.records().last() } else { None };
-    let Some(entry) = record.filter(|entry| entry.record.kind == Kind::Commit) else {
-        return "bristlecone: moved".to_owned();
-    };
-    let raw = objects::raw_of(&entry.record, entry.bytes).unwrap_or_default();
-    let headers = raw.windows(2).position(|two| two == b"\n\n").unwrap_or(raw.len());
-    let text = raw.get(headers + 2..).unwrap_or_default();
-    let subject = text.split(|&byte| byte == b'\n').next().unwrap_or_default();
-    let parents = raw[..headers].split(|&byte| byte == b'\n').filter(|line| line.starts_with(b"parent ")).count();
-    let what = ["commit (initial)", "commit", "commit (merge)"][parents.min(2)];
-    format!("{what}: {}", String::from_utf8_lossy(subject))
 }

@@ -1,8 +1,9 @@
-//! What is kept in memory: records of objects, and which objects were written of late.
+//! What is kept in memory: records of objects, and which objects were written lately.
 //!
 //! Records are in two tiers. The lower is a cache with a budget. What is read again and again rises into the upper, in
-//! which nothing moves and nothing is dropped, so that it is borrowed without a lock and for as long as the backend: the
-//! fast way of reads. The upper tier ends growing at its part of the budget; up to half of that, whatever is read rises.
+//! which nothing moves and nothing is dropped, so that it is borrowed without a lock and for as long as the backend:
+//! the fast way of reads. The upper tier ends growing at its part of the budget; up to half of that, whatever is read
+//! rises.
 
 use std::{
     collections::HashSet,
@@ -126,22 +127,22 @@ fn object(bytes: Bytes<'_>) -> Option<Object<'_>> {
     Some(Object::from_body(kind, bytes.slice(RECORD_HEADER_BYTES..end)))
 }
 
-/// Records that stay, found without a lock: an open table. A slot that is taken stays so. A table that fills up is followed
-/// by a larger one with the same records; it stays too, since somebody may be looking at it.
+/// Records that stay, found without a lock: an open table. A slot that is taken stays so. A table that fills up is
+/// followed by a larger one with the same records; it stays too, since a reader may be looking at it.
 #[derive(Debug)]
 struct Pinned {
     // Made when there is first something to keep in them.
-    tables: [OnceLock<Box<[Slot]>>; TABLES],
+    tables: [OnceLock<Box<[RecordSlot]>>; TABLES],
     /// The table that is looked at.
     now: AtomicUsize,
     bytes: AtomicUsize,
     bytes_max: usize,
-    // How many slots of that table are taken. Held to insert.
+    // How many slots of that table are taken. The lock is held to insert.
     taken: Mutex<usize>,
 }
 
 /// A place for one record.
-type Slot = OnceLock<Arc<[u8]>>;
+type RecordSlot = OnceLock<Arc<[u8]>>;
 
 /// Slots of the first table, and how many times as many the next one has each time. Few at first: pages that were never
 /// touched and caches that are left alone cost nothing.
@@ -168,7 +169,7 @@ impl Pinned {
     /// Returns the bytes of memory that it takes.
     fn memory_bytes(&self) -> u64 {
         let slots: usize = self.tables.iter().filter_map(OnceLock::get).map(|slots| slots.len()).sum();
-        (self.bytes.load(Relaxed) + slots * size_of::<Slot>()) as u64
+        (self.bytes.load(Relaxed) + slots * size_of::<RecordSlot>()) as u64
     }
 
     #[inline]
@@ -202,10 +203,12 @@ impl Pinned {
         put(slots, record.into())
     }
 
-    /// Returns a table with room for one more record beside those there are; `None` if there will be none.
-    fn with_room(&self, taken: usize) -> Option<&[Slot]> {
+    /// Returns a table with room for one more record beside those there are; `None` if it may not grow.
+    fn with_room(&self, taken: usize) -> Option<&[RecordSlot]> {
         let now = self.now.load(Relaxed);
-        let empty = |slots: usize| -> Box<[Slot]> { (0..slots.min(self.slots_max())).map(|_| Slot::new()).collect() };
+        let empty = |slots: usize| -> Box<[RecordSlot]> {
+            (0..slots.min(self.slots_max())).map(|_| RecordSlot::new()).collect()
+        };
         let slots = self.tables[now].get_or_init(|| empty(FIRST_SLOTS));
         // A table that is three quarters full still ends searches soon.
         if taken < slots.len() / 4 * 3 {
@@ -225,7 +228,7 @@ impl Pinned {
 }
 
 /// Puts a record into a table that has room for it and does not have it.
-fn put(slots: &[Slot], record: Arc<[u8]>) -> Option<&[u8]> {
+fn put(slots: &[RecordSlot], record: Arc<[u8]>) -> Option<&[u8]> {
     let mask = slots.len() - 1;
     let mut at = u64::from_le_bytes(*id_of(&record)?.first_chunk()?) as usize & mask;
     while slots[at].get().is_some() {
@@ -250,7 +253,7 @@ const RECENT_MAX: usize = 1 << 17;
 /// For how long an object that was written is taken to be there: Git drops what nothing leads to after two weeks.
 const RECENT: Duration = Duration::from_secs(600);
 
-/// The objects that were written of late, and so are certainly there: two sets, of which the older is dropped in time.
+/// The objects that were written lately, and so certainly exist: two sets, of which the older one is dropped in time.
 #[derive(Debug)]
 pub(super) struct Recent {
     sets: RwLock<Sets>,

@@ -5,31 +5,31 @@ use std::collections::{BTreeSet, HashSet};
 use bristlecone::{RefTarget, Result};
 
 use super::{
-    journal::Line,
-    objects::{self, PACKS, SYNCED_AT_ONCE, Written},
-    shared::{Shared, Writer},
-    worker::FLUSH,
+    journal::JournalLine,
+    objects::{self, SYNCED_AT_ONCE, Written},
+    open_repository::{FLUSH, OpenRepository, Writer},
+    pack_files::PACKS,
 };
+use crate::repository::mutex::lock;
 
-/// After so many packs that are not durable the worker makes them so.
+/// Lines of the journal after which the worker makes everything durable.
 const LINES_SOON: usize = 1024;
-/// After so many an append does.
+/// Lines after which an append does.
 const LINES_MAX: usize = 8192;
 
-impl Shared {
-    /// Sees to it that a power cut does not take back more of a ref than what it holds now: the journal knows what is
-    /// durable.
+impl OpenRepository {
+    /// Notes in the journal what a ref holds durably, so that a power cut takes back no more than its move.
     pub(super) fn ensure_dirty(
         &self,
         writer: &mut Writer,
         name: &str,
-        held: &Option<RefTarget>,
+        durable: &Option<RefTarget>,
         written: &Written,
     ) -> Result<()> {
         let done = if !writer.journal.is_dirty() {
-            self.begin(writer, [(name.to_owned(), held.clone())].into(), written)
+            self.begin(writer, [(name.to_owned(), durable.clone())].into(), written)
         } else if !writer.journal.now().bases.contains_key(name) {
-            writer.journal.add_base(name, held.clone())
+            writer.journal.add_base(name, durable.clone())
         } else {
             return Ok(());
         };
@@ -61,10 +61,10 @@ impl Shared {
             if !writer.journal.now().loose {
                 self.poison.note(writer.journal.add_loose())?;
             }
-            writer.journal.add([Line::Loose(written.loose.clone())])?;
+            writer.journal.add([JournalLine::Loose(written.loose.clone())])?;
         }
         if let Some(pack) = &written.pack {
-            writer.journal.add([Line::Pack(pack.name.clone())])?;
+            writer.journal.add([JournalLine::Pack(pack.name.clone())])?;
         }
         self.open_files.add(std::mem::take(&mut written.open));
         self.publish(written)
@@ -72,7 +72,7 @@ impl Shared {
 
     /// Makes everything durable that the journal says is not.
     pub(super) fn make_durable(&self, writer: &mut Writer) -> Result<()> {
-        // Another process may have made our files durable, and been told what failed.
+        // Another process may have synced our files, and have been the one to learn of a failure.
         let own = !self.open_files.is_empty() || self.refs.unsynced() > 0;
         if !own && !writer.journal.is_dirty() {
             return Ok(());
@@ -93,9 +93,9 @@ impl Shared {
         let mut loose = Vec::new();
         for line in &now.lines {
             match line {
-                Line::Pack(name) => _ = packs.insert(name),
-                Line::Loose(oids) => loose.extend_from_slice(oids),
-                Line::Move { name, .. } => _ = names.insert(name),
+                JournalLine::Pack(name) => _ = packs.insert(name),
+                JournalLine::Loose(oids) => loose.extend_from_slice(oids),
+                JournalLine::Move { name, .. } => _ = names.insert(name),
             }
         }
         let endings = |pack: &&String| [format!("{PACKS}/{pack}.pack"), format!("{PACKS}/{pack}.idx")];
@@ -109,7 +109,7 @@ impl Shared {
             }
             self.files.sync_all(&open)?;
         }
-        // Also for the sake of packs that were folded and removed: they may be torn, and must not come back.
+        // Packs that were repacked and removed may be torn: their names must not come back, either.
         self.files.sync_dir(PACKS)?;
         for &oid in &loose {
             if !own.contains(&format!("objects/{}", crate::repository::odb::loose::name(&oid))) {
@@ -137,14 +137,14 @@ impl Shared {
         !matches!(self.files.stat(super::journal::OURS), Ok(None))
     }
 
-    /// Does what grouped appends are owed where no thread does.
-    pub(super) fn pay_owed(&self) -> Result<()> {
+    /// Does the flush that grouped appends deferred, where no thread does it.
+    pub(super) fn flush_deferred(&self) -> Result<()> {
         if self.worker.take_owed(FLUSH) { self.flush() } else { Ok(()) }
     }
 
-    /// Has what nobody asked to be durable made so once it is much.
+    /// Has everything made durable once much was appended that need not be.
     pub(super) fn write_out(&self) {
-        let lines = super::shared::lock(&self.writer).journal.now().lines.len();
+        let lines = lock(&self.writer).journal.now().lines.len();
         if lines >= LINES_MAX {
             // An error shows at the next append: the store is poisoned.
             let _ = self.flush();

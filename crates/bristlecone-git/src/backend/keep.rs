@@ -2,12 +2,12 @@
 //!
 //! The file of ours is locked (`flock`) for as long as its process makes the pack or needs the protection. So one whose
 //! lock can be taken protects nothing any more, and is removed with what was not finished of its pack. Numbers of
-//! processes decide nothing: in containers and on other machines others have the same ones. What is found by a name may
-//! be another file than the one that was locked, so its number is compared once the lock is held.
+//! processes decide nothing: in containers and on other machines other processes have the same ones. What is found by a
+//! name may be another file than the one that was locked, so its number is compared once the lock is held.
 //!
 //! A file gets its words, durably, before it takes the name that protects, so that ours are never without any. One that
-//! is no longer needed is given to whoever needs one next, of any process: file systems take long to make a file where
-//! many were removed.
+//! is no longer needed goes to the next process that needs one: file systems take long to make a file where many were
+//! removed.
 
 use std::{
     collections::HashSet,
@@ -23,12 +23,12 @@ use bristlecone::{
 
 use super::{
     journal::OURS,
-    objects::{PACKS, part_of},
-    shared::lock,
+    pack_files::{PACKS, part_of},
 };
 use crate::repository::{
-    files::{DAY, Files, Found, below, is_absent, passing_name},
-    pack::FOLDED,
+    files::{DAY, Files, ReadOutcome, below, is_absent, passing_name},
+    mutex::lock,
+    pack::REPACKED_PREFIX,
 };
 
 /// What `.keep` files of ours hold.
@@ -39,9 +39,9 @@ const WORD: &[u8] = b"bristlecone";
 const FRESH: &str = "bristlecone/keep-";
 /// What the names of files begin with that protect nothing at the time.
 const SPARE: &str = "bristlecone/spare-keep-";
-/// So many of these there may be.
+/// How many of these there may be.
 const SPARES_MAX: usize = 4;
-/// How often folders that vanish under the hands are made again.
+/// How often a folder is made again that another process removes meanwhile.
 const FOLDERS_MAX: usize = 20;
 /// After so long a process has written more into a file than its name.
 const OLD: Duration = Duration::from_secs(60);
@@ -67,7 +67,7 @@ impl Keeps {
         Self { files, spare: Mutex::default() }
     }
 
-    /// Protects a pack that is about to be written; nobody else writes one of this name.
+    /// Protects a pack that is about to be written; no other process writes one of this name.
     pub(super) fn protect(&self, pack: &str) -> Result<Keep> {
         let name = format!("{PACKS}/{pack}.keep");
         let mut folders = 0;
@@ -110,7 +110,7 @@ impl Keeps {
         lock(&self.spare).clear();
     }
 
-    /// Takes a spare file of nobody's, or makes one.
+    /// Takes a spare file that no process has locked, or makes one.
     fn obtain(&self) -> Result<Keep> {
         for name in (0..SPARES_MAX).map(|n| format!("{SPARE}{n}")) {
             if let Some(file) = open_to_lock(&self.files, &name)?
@@ -135,7 +135,7 @@ impl Keeps {
                 written => written?,
             };
             let Some(file) = file else { continue };
-            // Whoever opened the repository just now may have taken it for one that was left.
+            // A process that opened the repository just now may have taken it for one that was left.
             if !self.files.lock_named(&name, &*file)? {
                 continue;
             }
@@ -150,8 +150,8 @@ impl Keeps {
     }
 }
 
-/// Opens a file whose lock is to be taken; `None` if there is none, or it is somebody else's. Some file systems lock only
-/// what is open for writing.
+/// Opens a file whose lock is to be taken; `None` if it is absent, or may not be written to. Some file systems lock
+/// only what is open for writing.
 fn open_to_lock(files: &Files, name: &str) -> Result<Option<Arc<dyn StorageFile>>> {
     match files.open_raw(name, OpenMode::Write) {
         Err(error) if is_absent(&error) || error.kind() == io::ErrorKind::PermissionDenied => Ok(None),
@@ -159,8 +159,8 @@ fn open_to_lock(files: &Files, name: &str) -> Result<Option<Arc<dyn StorageFile>
     }
 }
 
-/// Removes the protections that nobody needs any more, and what is not finished of their packs. Returns how many may be
-/// of somebody on another machine: nobody knows, and they are younger than a day.
+/// Removes the protections that no process needs any more, and what is not finished of their packs. Returns how many
+/// stay because a process on another machine may need them: locks do not tell there, and they are younger than a day.
 pub(super) fn sweep(files: &Files) -> Result<usize> {
     let mut left = 0;
     for name in files.list(OURS)? {
@@ -170,7 +170,7 @@ pub(super) fn sweep(files: &Files) -> Result<usize> {
         }
     }
     let names: HashSet<String> = files.list(PACKS)?.into_iter().collect();
-    for name in names.iter().filter(|name| name.starts_with(FOLDED)) {
+    for name in names.iter().filter(|name| name.starts_with(REPACKED_PREFIX)) {
         let name = format!("{PACKS}/{name}");
         left += usize::from(!remove_left(files, &name, None)?);
     }
@@ -184,8 +184,8 @@ pub(super) fn sweep(files: &Files) -> Result<usize> {
     Ok(left)
 }
 
-/// Removes a file if its lock can be taken, and what is not finished of the pack that it protects. Returns `false` if it
-/// stays because nobody knows whether another machine needs it.
+/// Removes a file if its lock can be taken, and what is not finished of the pack that it protects. Returns `false` if
+/// it stays because another machine may need it.
 fn remove_left(files: &Files, name: &str, pack: Option<&str>) -> Result<bool> {
     let Some(file) = open_to_lock(files, name)? else { return Ok(true) };
     if !files.lock_named(name, &*file)? {
@@ -212,16 +212,16 @@ fn is_old_and_wordless(files: &Files, name: &str) -> Result<bool> {
 /// Whether a file holds nothing, or zeroes, as a power cut leaves one.
 fn is_wordless(files: &Files, name: &str) -> Result<bool> {
     let found = files.read_up_to(name, LINE.len() + 1)?;
-    Ok(matches!(found, Found::Bytes(bytes) if bytes.iter().all(|&byte| byte == 0)))
+    Ok(matches!(found, ReadOutcome::Bytes(bytes) if bytes.iter().all(|&byte| byte == 0)))
 }
 
 /// Whether a pack is under the protection of a process of ours.
 pub(super) fn is_ours(files: &Files, pack: &str) -> Result<bool> {
     let found = files.read_up_to(&format!("{PACKS}/{pack}.keep"), WORD.len())?;
-    Ok(matches!(found, Found::Bytes(bytes) if bytes == WORD))
+    Ok(matches!(found, ReadOutcome::Bytes(bytes) if bytes == WORD))
 }
 
-/// Ends the protection of a pack by a process of ours, whichever that was.
+/// Ends the protection of a pack by any process of ours.
 pub(super) fn end(files: &Files, pack: &str) -> Result<()> {
     if is_ours(files, pack)? { files.remove(&format!("{PACKS}/{pack}.keep")).map(drop) } else { Ok(()) }
 }

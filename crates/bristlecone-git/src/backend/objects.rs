@@ -17,7 +17,10 @@ use bristlecone::{
     to_hex,
 };
 
-use super::keep::{self, Keep, Keeps};
+use super::{
+    keep::{self, Keep, Keeps},
+    pack_files::{PACKS, part_of, remove_files},
+};
 use crate::repository::{
     error,
     files::{Files, Unsynced, folder, is_absent, passing_name},
@@ -26,14 +29,12 @@ use crate::repository::{
     refs::Refs,
 };
 
-/// The folder of packs.
-pub(super) const PACKS: &str = "objects/pack";
-/// How often a folder that vanishes under the hands is made again.
+/// How often a folder is made again that another process removes meanwhile.
 const FOLDERS_MAX: usize = 20;
 /// Files that are open at a time to be synced together.
 pub(super) const SYNCED_AT_ONCE: usize = 64;
 /// From this length on, in bytes, a blob is deflated; below, and in trees, which are full of ids, little would be saved
-/// for much time. Folding deflates everything.
+/// for much time. A repack deflates everything.
 const DEFLATED_MIN: usize = 1 << 10;
 
 /// A pack that was written.
@@ -185,7 +186,7 @@ pub(super) fn write_pack(
             Ok(Written { pack, oids, open, hidden: vec![(part, index)], ..Written::default() })
         }
         Err(error) => {
-            // What stays is removed by the next opening: nobody holds the lock of its `.keep` then.
+            // What stays is removed by the next opening: no process holds the lock of its `.keep` then.
             let left = [&pack, &part].into_iter().try_for_each(|file| files.remove(file).map(drop));
             let _ = left.and_then(|()| keeps.release(keep));
             Err(error)
@@ -193,28 +194,17 @@ pub(super) fn write_pack(
     }
 }
 
-/// Returns the name of a pack's index until it is whole.
-pub(super) fn part_of(pack: &str) -> String {
-    format!("{PACKS}/tmp_idx_{}", &pack[pack.len().saturating_sub(40)..])
-}
-
-/// Removes the files of a pack that nobody uses: the index first, so that nobody begins to.
+/// Removes the files of a pack that no process uses: the index first, so that none begins to.
 pub(super) fn remove_pack(files: &Files, pack: &str) -> Result<()> {
     remove_files(files, pack)?;
     keep::end(files, pack)
 }
 
-fn remove_files(files: &Files, pack: &str) -> Result<()> {
-    ["idx", "rev", "pack"]
-        .into_iter()
-        .try_for_each(|ending| files.remove(&format!("{PACKS}/{pack}.{ending}")).map(drop))
-}
-
-/// Takes away the names of a pack that another took the place of: the index first, so that nobody begins to use it. The
-/// files are left for later.
-pub(super) fn take_pack_away(files: &Files, refs: &Refs, pack: &str) -> Result<()> {
+/// Takes away the names of a pack that another one replaced: the index first, so that no process begins to use it. The
+/// files are removed later.
+pub(super) fn unlink_pack_later(files: &Files, refs: &Refs, pack: &str) -> Result<()> {
     for ending in ["idx", "rev", "pack"] {
-        refs.take_away(&format!("{PACKS}/{pack}.{ending}"))?;
+        refs.unlink_later(&format!("{PACKS}/{pack}.{ending}"))?;
     }
     keep::end(files, pack)
 }
@@ -228,7 +218,7 @@ pub(super) fn settled_packs(files: &Files) -> Result<BTreeSet<String>> {
         if names.contains(&format!("{pack}.keep")) && keep::is_ours(files, pack)? {
             continue;
         }
-        // Names with spaces are none of ours, and have no place in a line.
+        // Our names have no spaces, and a line of the journal has no room for them.
         if !pack.contains(char::is_whitespace) {
             packs.insert(pack.to_owned());
         }
@@ -255,7 +245,7 @@ pub(super) fn write_loose(
         written.oids.push(oid);
         let name = format!("objects/{}", loose::name(&oid));
         if files.stat(&name)?.is_some() {
-            // Whoever wrote it may not have synced it.
+            // The process that wrote it may not have synced it.
             if synced {
                 files.sync(&name)?;
             }
@@ -283,9 +273,9 @@ pub(super) fn write_loose(
     Ok(written)
 }
 
-/// Makes a loose object durable that nobody here holds open any more, if it is there.
+/// Makes a loose object durable that this process has closed, if it is there.
 ///
-/// The sync may be told nothing of a write-back that failed before. If the system dropped the file since, the medium is
+/// The sync may not learn of a write-back that failed before. If the system dropped the file since, the medium is
 /// read here, and what is on it must be the object.
 ///
 /// # Errors

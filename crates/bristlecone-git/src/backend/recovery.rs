@@ -4,8 +4,8 @@
 //! First the packs: those that the journal does not know as durable are checked, and torn ones are taken away. The
 //! lines of the journal are then good up to the first whose pack is not. Each ref is set to what it held there, unless
 //! it holds something that Git or a lost line put there, with everything that it leads to. In the end all of it is made
-//! durable, and the journal begins anew. Whatever is done, doing it again changes nothing: a second power cut on the way
-//! is no other case.
+//! durable, and the journal begins anew. Doing any of it again changes nothing: a second power cut on the way is no
+//! other case.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -15,10 +15,10 @@ use std::{
 use bristlecone::{Error, Oid, RefTarget, Result, core::git::Algorithm, storage::Storage};
 
 use super::{
-    journal::{Generation, Journal, Line, Value},
-    keep,
-    objects::{self, PACKS},
-    walk::Walk,
+    journal::{Generation, Journal, JournalLine, Value},
+    keep, objects,
+    pack_files::PACKS,
+    reachability::Reachability,
 };
 use crate::repository::{
     files::{Files, below},
@@ -34,30 +34,30 @@ const TORN: &str = "bristlecone/torn";
 #[derive(Debug)]
 pub(super) struct Recovery {
     /// Packs that are whole and may not be durable.
-    sound: BTreeSet<String>,
+    intact: BTreeSet<String>,
     algorithm: Algorithm,
 }
 
 impl Recovery {
     /// Checks the packs that may be torn, and takes away those that are, and loose objects.
     pub(super) fn of_packs(files: &Files, algorithm: Algorithm, now: &Generation) -> Result<Self> {
-        let mut recovery = Self { sound: BTreeSet::new(), algorithm };
+        let mut recovery = Self { intact: BTreeSet::new(), algorithm };
         let own: HashSet<&String> = own_packs(now).collect();
         let names = files.list(PACKS)?;
         for name in names.iter().filter_map(|name| name.strip_suffix(".idx")) {
             if now.known.contains(name) {
                 continue;
             }
-            if is_sound(files.storage(), algorithm, name)? {
-                recovery.sound.insert(name.to_owned());
+            if is_intact(files.storage(), algorithm, name)? {
+                recovery.intact.insert(name.to_owned());
             } else if own.contains(&name.to_owned()) {
                 objects::remove_pack(files, name)?;
             } else {
                 move_away(files, name)?;
             }
         }
-        // A pack without an index is found by nobody, and would be in the way of the same one.
-        for name in own.into_iter().filter(|name| !recovery.sound.contains(*name) && !now.known.contains(*name)) {
+        // No process finds a pack without an index, and it would be in the way of the same one.
+        for name in own.into_iter().filter(|name| !recovery.intact.contains(*name) && !now.known.contains(*name)) {
             objects::remove_pack(files, name)?;
         }
         for name in own_packs(now) {
@@ -80,8 +80,8 @@ impl Recovery {
         journal: &mut Journal,
     ) -> Result<()> {
         let wanted = self.wanted(files, journal.now())?;
-        let mut walk = Walk::new(files, odb, self.algorithm)?;
-        for value in wanted.values().flat_map(|wanted| &wanted.held) {
+        let mut walk = Reachability::new(files, odb, self.algorithm)?;
+        for value in wanted.values().flat_map(|wanted| &wanted.history) {
             walk.trust(value.as_ref());
         }
         refs.remove_wordless_locks(wanted.keys())?;
@@ -93,7 +93,7 @@ impl Recovery {
                 done => done?,
             }
         }
-        for pack in &self.sound {
+        for pack in &self.intact {
             files.sync(&format!("{PACKS}/{pack}.pack"))?;
             files.sync(&format!("{PACKS}/{pack}.idx"))?;
         }
@@ -109,21 +109,21 @@ impl Recovery {
         let mut wanted: BTreeMap<String, Wanted> = now
             .bases
             .iter()
-            .map(|(name, value)| (name.clone(), Wanted { value: value.clone(), held: vec![value.clone()] }))
+            .map(|(name, value)| (name.clone(), Wanted { value: value.clone(), history: vec![value.clone()] }))
             .collect();
         for line in &now.lines {
             let good = match line {
-                Line::Pack(name) => self.sound.contains(name) || now.known.contains(name),
-                Line::Loose(oids) => are_there(files, oids)?,
-                Line::Move { .. } => true,
+                JournalLine::Pack(name) => self.intact.contains(name) || now.known.contains(name),
+                JournalLine::Loose(oids) => are_there(files, oids)?,
+                JournalLine::Move { .. } => true,
             };
             if !good {
                 break;
             }
-            if let Line::Move { name, to, .. } = line {
+            if let JournalLine::Move { name, to, .. } = line {
                 let wanted = wanted.entry(name.clone()).or_default();
                 wanted.value = to.clone();
-                wanted.held.push(to.clone());
+                wanted.history.push(to.clone());
             }
         }
         Ok(wanted)
@@ -132,7 +132,7 @@ impl Recovery {
 
 /// Returns the packs that processes of ours wrote.
 fn own_packs(now: &Generation) -> impl Iterator<Item = &String> {
-    now.lines.iter().filter_map(|line| if let Line::Pack(name) = line { Some(name) } else { None })
+    now.lines.iter().filter_map(|line| if let JournalLine::Pack(name) = line { Some(name) } else { None })
 }
 
 /// What a ref should hold after a power cut.
@@ -140,19 +140,19 @@ fn own_packs(now: &Generation) -> impl Iterator<Item = &String> {
 struct Wanted {
     value: Value,
     /// What it held one after another, with everything that this leads to; `value` last.
-    held: Vec<Value>,
+    history: Vec<Value>,
 }
 
 /// Sets a ref to what it should hold, unless it holds something newer that is whole.
-fn set_right(refs: &Refs, rules: &MoveRules, walk: &mut Walk<'_>, name: &str, wanted: &Wanted) -> Result<()> {
-    let held = if name == STORE_HEAD { refs.hold_store_head(rules)? } else { refs.hold(name, rules)? };
+fn set_right(refs: &Refs, rules: &MoveRules, walk: &mut Reachability<'_>, name: &str, wanted: &Wanted) -> Result<()> {
+    let locked = if name == STORE_HEAD { refs.lock_store_head(rules)? } else { refs.lock_ref(name, rules)? };
     // A file that makes no sense was torn.
-    let (now, torn) = match held.value() {
+    let (now, torn) = match locked.value() {
         Ok(now) => (now.cloned(), false),
         Err(Error::Corrupt { .. }) => (None, true),
         Err(error) => return Err(error),
     };
-    let newer = now.is_some() && !wanted.held.contains(&now);
+    let newer = now.is_some() && !wanted.history.contains(&now);
     if now == wanted.value && !torn || newer && walk.is_whole(now.as_ref())? {
         return Ok(());
     }
@@ -161,15 +161,20 @@ fn set_right(refs: &Refs, rules: &MoveRules, walk: &mut Walk<'_>, name: &str, wa
     let from = if walk.is_whole(now.as_ref())? { now } else { None };
     let line = LogLine { from, to: wanted.value.clone(), message };
     match &wanted.value {
-        Some(target) => held.set(refs.stage_now(target, true)?, true, &[line]),
-        None => held.remove(true),
+        Some(target) => locked.set(refs.stage_now(target, true)?, true, &[line]),
+        None => locked.remove(true),
     }
 }
 
 /// Takes out of reflogs what leads to objects that are lost.
-fn mend_logs(refs: &Refs, rules: &MoveRules, walk: &mut Walk<'_>, wanted: &BTreeMap<String, Wanted>) -> Result<()> {
+fn mend_logs(
+    refs: &Refs,
+    rules: &MoveRules,
+    walk: &mut Reachability<'_>,
+    wanted: &BTreeMap<String, Wanted>,
+) -> Result<()> {
     let object = |value: &Value| if let Some(RefTarget::Object(at)) = value { Some(at.oid) } else { None };
-    let trusted: HashSet<Oid> = wanted.values().flat_map(|wanted| wanted.held.iter().filter_map(object)).collect();
+    let trusted: HashSet<Oid> = wanted.values().flat_map(|wanted| wanted.history.iter().filter_map(object)).collect();
     let mut known: HashMap<(Oid, bool), bool> = HashMap::new();
     refs.mend_logs(wanted.keys(), rules, &|oid| trusted.contains(oid), &mut |oid, suspect| {
         if let Some(&known) = known.get(&(*oid, suspect)) {
@@ -182,7 +187,7 @@ fn mend_logs(refs: &Refs, rules: &MoveRules, walk: &mut Walk<'_>, wanted: &BTree
 }
 
 /// Whether a pack and its index are whole.
-fn is_sound(storage: &Arc<dyn Storage>, algorithm: Algorithm, name: &str) -> Result<bool> {
+fn is_intact(storage: &Arc<dyn Storage>, algorithm: Algorithm, name: &str) -> Result<bool> {
     match Pack::open(storage, PACKS, name, algorithm).and_then(|pack| pack.check()) {
         Ok(()) => Ok(true),
         Err(Error::Corrupt { .. }) => Ok(false),

@@ -1,10 +1,11 @@
 //! Files that this process wrote and has not synced, open as they were written.
 //!
-//! A system tells of a write that failed later only once, to whoever syncs the file next and to those who had it open by
-//! then. So a file is synced through the handle that wrote it: one that is opened anew may be told that all is well.
+//! A system reports a write that failed later only once: to the process that syncs the file next, and to those that had
+//! it open by then. So a file is synced through the handle that wrote it: a handle that is opened later may learn of no
+//! failure.
 //!
-//! Loose objects are many and small: of those only the first stay open, and the others are read after their sync and
-//! held against their ids.
+//! There are many small loose objects: only the first of them stay open, and the others are read after their sync and
+//! compared with their ids.
 
 use std::{
     collections::HashMap,
@@ -13,10 +14,13 @@ use std::{
 
 use bristlecone::{Result, storage::StorageFile};
 
-use super::{objects::PACKS, shared::lock};
-use crate::repository::files::{Files, Unsynced};
+use super::pack_files::PACKS;
+use crate::repository::{
+    files::{Files, Unsynced},
+    mutex::lock,
+};
 
-/// So many files stay open at most before everything is made durable.
+/// Files that stay open, at most, before everything is made durable.
 const FILES_MAX: usize = 256;
 
 /// Open files by their names.
@@ -40,7 +44,8 @@ impl OpenFiles {
         lock(&self.0).retain(|name, _| !packs.iter().any(|pack| of(name, pack)));
     }
 
-    /// Whether packs need room: then everything is made durable. They are few, and folded long before.
+    /// Whether packs need room: then everything is made durable. There are few packs, and they are repacked long
+    /// before.
     pub(super) fn is_full(&self) -> bool {
         let open = lock(&self.0);
         open.len() >= FILES_MAX && open.keys().any(|name| name.starts_with(PACKS))

@@ -14,16 +14,16 @@ pub enum TransferError {
     Store(#[from] bristlecone::Error),
     /// An object is missing or damaged.
     #[error("{0}")]
-    Lost(Box<Lost>),
-    /// What is to be transferred cannot be kept where it is to go.
+    Missing(Box<Missing>),
+    /// The destination cannot keep an object or ref.
     #[error("{what} cannot be kept: {reason}")]
     Refused {
-        /// What: an object with where it was met, a ref.
+        /// The object, with where it was met, or the ref.
         what: String,
         /// Why not.
         reason: String,
     },
-    /// No repository where one was looked for.
+    /// There is no repository at a path.
     #[error("{path}: there is no Git repository here")]
     NoRepository {
         /// Where.
@@ -57,12 +57,12 @@ impl TransferError {
 
 /// An object that is missing or damaged, and what needs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lost {
+pub struct Missing {
     /// What it should be.
     pub kind: Kind,
     /// Its id.
     pub oid: Oid,
-    /// What is wrong with it; `None` if it is not there.
+    /// What is wrong with it; `None` if it is absent.
     pub damage: Option<String>,
     /// What leads to it.
     pub from: Origin,
@@ -85,7 +85,7 @@ pub enum Origin {
     Tree(Vec<u8>),
 }
 
-impl fmt::Display for Lost {
+impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = git::type_name(self.kind).unwrap_or("object");
         match &self.damage {

@@ -1,4 +1,10 @@
 //! From a store into a repository.
+//!
+//! **In and out.** A store of the format `git` gives its objects as they are; one of the format `native` gives Git's
+//! bytes, made again (`from_native`, `native_walk`, `native_trees`). `into_packs` writes packs into a `destination`,
+//! which moves the refs once everything is durable; `existing` and `exported` say what it has.
+//!
+//! **Callers.** [`export`] is public; `pipeline` calls the walk and the writer.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -15,13 +21,13 @@ use bristlecone::{
 use crate::history::{
     error::TransferError,
     export::{
-        destination::{Outgoing, by_oid},
+        destination::{Destination, by_oid},
         into_packs::IntoPacks,
     },
     ids::Ids,
     objects::StoreObjects,
     patterns::Patterns,
-    pipeline::{self, Job, contract::Meters, tree_walk::Walk, writer::Outcome},
+    pipeline::{self, TransferJob, contract::Meters, tree_walk::TreeWalk, writer::Outcome},
     report::{Counts, MovedRef, Status},
     store::{StoreFormat, shallow},
     table::Scratch,
@@ -39,13 +45,13 @@ mod native_walk;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ExportOptions {
-    /// Which refs: full names, globs such as `refs/heads/*`, or short names of tags and branches; none: all.
+    /// Which refs: full names, globs such as `refs/heads/*`, or short names of tags and branches; empty: all.
     pub refs: Vec<String>,
     /// Whether a repository that is made has no working tree. One whose name ends in `.git` never has.
     pub bare: bool,
-    /// Whether refs move even if what they hold is let go of, or is checked out.
+    /// Whether refs move even if they drop commits, or are checked out.
     pub force: bool,
-    /// The hash of a repository that is made from a store of the format `native`; SHA-1 unless said otherwise.
+    /// The hash of a repository that is made from a store of the format `native`; SHA-1 by default.
     pub algorithm: Option<Algorithm>,
     /// A folder for a scratch file, for histories that are larger than memory. Nothing stays in it.
     pub scratch: Option<Arc<dyn Storage>>,
@@ -75,10 +81,10 @@ pub struct ExportReport {
     /// Bytes of these with their indexes.
     pub pack_bytes: u64,
     /// Commits whose parents are not in the store.
-    pub cut: Vec<Oid>,
+    pub shallow: Vec<Oid>,
 }
 
-/// Writes the history of a store into a repository, which is made where there is none.
+/// Writes the history of a store into a repository, which is made if it is absent.
 ///
 /// Objects come first and are made durable, then refs move. A ref that exists moves only forward, and not while it is
 /// checked out, unless [`ExportOptions::force`] is set; those below `refs/remotes/` always follow.
@@ -99,7 +105,7 @@ pub fn export(
         StoreFormat::Git(git) => Some(git.algorithm()),
         StoreFormat::Native(_) => options.algorithm,
     };
-    let mut to = Outgoing::open(to, options.bare, algorithm)?;
+    let mut to = Destination::open(to, options.bare, algorithm)?;
     let scratch = Scratch::new(options.scratch.clone());
     let outcome = match store {
         StoreFormat::Git(git) => from_git(git, backend, &wanted, &mut to, &scratch, progress)?,
@@ -107,7 +113,7 @@ pub fn export(
     };
     let mut refs = BTreeMap::new();
     for ((name, _), tip) in wanted.tips.iter().zip(outcome.tips) {
-        refs.insert(name.clone(), by_oid(tip.map_err(|lost| TransferError::Lost(Box::new(lost)))?));
+        refs.insert(name.clone(), by_oid(tip.map_err(|missing| TransferError::Missing(Box::new(missing)))?));
     }
     for (name, target) in &wanted.symbolic {
         refs.insert(name.clone(), RefTarget::Symbolic(target.clone()));
@@ -116,8 +122,8 @@ pub fn export(
         Some(RefTarget::Symbolic(name)) if refs.contains_key(&name) => Some(RefTarget::Symbolic(name)),
         _ => first_branch(&refs),
     };
-    let cut: Vec<Oid> = outcome.cut.iter().map(|(oid, _)| *oid).collect();
-    to.write_cut(&cut)?;
+    let shallow: Vec<Oid> = outcome.shallow.iter().map(|(oid, _)| *oid).collect();
+    to.write_shallow(&shallow)?;
     let moved = to.update(&refs, head, options.force)?;
     Ok(ExportReport {
         counts: outcome.counts,
@@ -125,7 +131,7 @@ pub fn export(
         made: to.made,
         packs: to.packs,
         pack_bytes: to.pack_bytes,
-        cut,
+        shallow,
     })
 }
 
@@ -133,25 +139,25 @@ fn from_git(
     git: Git,
     backend: &Arc<dyn Backend>,
     wanted: &Wanted,
-    to: &mut Outgoing,
+    to: &mut Destination,
     scratch: &Scratch,
     progress: &mut dyn FnMut(Status),
 ) -> Result<Outcome, TransferError> {
-    let there = existing::there(&to.repository, to.made, false, scratch)?;
+    let existing = existing::of(&to.repository, to.made, false, scratch)?;
     let width = git.algorithm().oid_bytes();
     let (meters, others, objects) = (Meters::default(), Ids::new(width, scratch), StoreObjects::new(&**backend));
-    let walker = |outlet, meters| Walk::new(&objects, git.algorithm(), &there, others, outlet, meters, false);
-    let job = Job {
+    let walker = |sender, meters| TreeWalk::new(&objects, git.algorithm(), &existing, others, sender, meters, false);
+    let job = TransferJob {
         objects: &objects,
         algorithm: git.algorithm(),
         tips: &wanted.tips,
-        cut: &wanted.cut,
-        there: &there,
+        shallow: &wanted.shallow,
+        existing: &existing,
         commits: Ids::new(width, scratch),
         walker,
         scratch,
         skip: false,
-        // They were, when they came, and records have checksums.
+        // The import verified them, and records have checksums.
         verify: false,
     };
     pipeline::run(job, &meters, &mut IntoPacks::new(git.algorithm(), to), progress)
@@ -161,19 +167,19 @@ fn from_native_store(
     native: Native,
     backend: &Arc<dyn Backend>,
     wanted: &Wanted,
-    to: &mut Outgoing,
+    to: &mut Destination,
     scratch: &Scratch,
     progress: &mut dyn FnMut(Status),
 ) -> Result<Outcome, TransferError> {
-    let there = existing::there(&to.repository, to.made, true, scratch)?;
+    let existing = existing::of(&to.repository, to.made, true, scratch)?;
     let algorithm = to.repository.algorithm();
-    let job = from_native::Job {
+    let job = from_native::TransferJob {
         native,
         backend: backend.clone(),
         algorithm,
         tips: &wanted.tips,
-        cut: &wanted.cut,
-        there: &there,
+        shallow: &wanted.shallow,
+        existing: &existing,
         scratch,
     };
     from_native::run(job, &mut IntoPacks::new(algorithm, to), progress)
@@ -184,7 +190,7 @@ struct Wanted {
     // Refs that name objects, and those that name refs.
     tips: Vec<(String, Oid)>,
     symbolic: Vec<(String, String)>,
-    cut: HashSet<Oid>,
+    shallow: HashSet<Oid>,
 }
 
 impl Wanted {
@@ -200,7 +206,7 @@ impl Wanted {
                 RefTarget::Symbolic(to) => symbolic.push((name.to_owned(), to.clone())),
             }
         }
-        Ok(Self { tips, symbolic, cut: shallow(backend)? })
+        Ok(Self { tips, symbolic, shallow: shallow(backend)? })
     }
 }
 

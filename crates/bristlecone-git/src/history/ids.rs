@@ -1,7 +1,7 @@
 //! A set of object ids that gives each a number, in a dozen bytes of memory an id.
 //!
-//! Ids themselves are in a [`Table`]; in memory there are 32 bits of a keyed hash and the number. A hit is compared with
-//! the whole id, so that no two ids are ever taken for one.
+//! Ids themselves are in a [`Table`]; in memory there are 32 bits of a keyed hash and the number. A hit is compared
+//! with the whole id, so that no two ids are ever taken for one.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -19,7 +19,7 @@ pub(crate) struct Ids {
     ids: Table,
     width: usize,
     shards: Vec<Shard>,
-    // Whoever does not know it cannot choose ids that collide.
+    // A user who does not know it cannot choose ids that collide.
     key: (u64, u64),
 }
 

@@ -1,4 +1,10 @@
 //! From a repository into a store.
+//!
+//! **In and out.** Commits, trees, values and tags come from a [`Repository`] through the pipeline. `into_git` writes
+//! them as they are, `into_native` as objects of another shape; `existing` says what the store has. `refs` moves the
+//! refs once everything is durable.
+//!
+//! **Callers.** [`import`] is public; `pipeline` calls the writers.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -9,22 +15,22 @@ use bristlecone::{
 
 use crate::{
     history::{
-        error::{Lost, TransferError},
+        error::{Missing, TransferError},
         ids::Ids,
         import::{
-            existing::{ThereGit, ThereNative},
+            existing::{GitExisting, NativeExisting},
             into_git::IntoGit,
             into_native::IntoNative,
         },
         known::Known,
         objects::CommitHead,
         patterns::Patterns,
-        pipeline::{self, Job, contract::Meters, tree_walk::Walk, writer::Outcome},
-        presence::Present,
+        pipeline::{self, TransferJob, contract::Meters, tree_walk::TreeWalk, writer::Outcome},
+        presence::PresenceIndex,
         report::{Counts, LeftOut, MovedRef, Status},
         repository::Repository,
-        staging::Pool,
-        store::CUT,
+        staging::Staging,
+        store::SHALLOW,
         store::{StoreFormat, shallow},
         table::Scratch,
     },
@@ -41,11 +47,11 @@ mod refs;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ImportOptions {
-    /// Which refs: full names, globs such as `refs/heads/*`, or short names of tags and branches; none: all.
+    /// Which refs: full names, globs such as `refs/heads/*`, or short names of tags and branches; empty: all.
     pub refs: Vec<String>,
-    /// Whether what does not depend on missing objects comes when some are missing.
+    /// Whether missing objects, and what leads to them, are left out and the rest is imported.
     pub skip_missing: bool,
-    /// Whether refs move even if what they hold is let go of.
+    /// Whether refs move even if they drop commits.
     pub force: bool,
     /// A folder for a scratch file, for histories that are larger than memory. Nothing stays in it.
     pub scratch: Option<Arc<dyn Storage>>,
@@ -70,14 +76,14 @@ pub struct ImportReport {
     pub counts: Counts,
     /// The refs, in order of names.
     pub refs: Vec<MovedRef>,
-    /// Refs that stay behind.
+    /// Refs that were left out.
     pub left_out: Vec<LeftOut>,
     /// Objects that are missing or damaged, at most 10,000 of them.
-    pub lost: Vec<Lost>,
-    /// How many more are.
-    pub lost_more: u64,
+    pub missing: Vec<Missing>,
+    /// How many more are missing.
+    pub missing_more: u64,
     /// Commits whose parents were never fetched into the repository.
-    pub cut: Vec<Oid>,
+    pub shallow: Vec<Oid>,
     /// What HEAD of the store was made to name.
     pub head: Option<String>,
 }
@@ -134,17 +140,17 @@ fn into_git(
     let scratch = Scratch::new(options.scratch.clone());
     let deeper = deepened(from, &**backend)?;
     let tips = [&wanted.tips[..], &parents_of(from, &deeper)?].concat();
-    let there = ThereGit::new(git, backend.clone(), present(backend, &scratch)?);
+    let existing = GitExisting::new(git, backend.clone(), presence(backend, &scratch)?);
     let mut target = IntoGit::new(git, backend.clone());
     let width = git.algorithm().oid_bytes();
     let (meters, others, skip) = (Meters::default(), Ids::new(width, &scratch), options.skip_missing);
-    let walker = |outlet, meters| Walk::new(&*from.odb, git.algorithm(), &there, others, outlet, meters, skip);
-    let job = Job {
+    let walker = |sender, meters| TreeWalk::new(&*from.odb, git.algorithm(), &existing, others, sender, meters, skip);
+    let job = TransferJob {
         objects: &*from.odb,
         algorithm: git.algorithm(),
         tips: &tips,
-        cut: &from.cut,
-        there: &there,
+        shallow: &from.shallow,
+        existing: &existing,
         commits: Ids::new(width, &scratch),
         walker,
         scratch: &scratch,
@@ -173,17 +179,17 @@ fn into_native(
     }
     let outcome = loop {
         let (commits, others, bounds, map) = known.split(&native, algorithm);
-        let there = ThereNative::new(&native, &**backend, bounds.clone());
-        let pool = Pool::new(backend.clone(), present(backend, &scratch)?);
-        let mut target = IntoNative::new(native, algorithm, pool, bounds, map, &scratch)?;
+        let existing = NativeExisting::new(&native, &**backend, bounds.clone());
+        let staging = Staging::new(backend.clone(), presence(backend, &scratch)?);
+        let mut target = IntoNative::new(native, algorithm, staging, bounds, map, &scratch)?;
         let (meters, skip) = (Meters::default(), options.skip_missing);
-        let walker = |outlet, meters| Walk::new(&*from.odb, algorithm, &there, others, outlet, meters, skip);
-        let job = Job {
+        let walker = |sender, meters| TreeWalk::new(&*from.odb, algorithm, &existing, others, sender, meters, skip);
+        let job = TransferJob {
             objects: &*from.odb,
             algorithm,
             tips: &wanted.tips,
-            cut: &from.cut,
-            there: &there,
+            shallow: &from.shallow,
+            existing: &existing,
             commits,
             walker,
             scratch: &scratch,
@@ -192,7 +198,7 @@ fn into_native(
         };
         match pipeline::run(job, &meters, &mut target, progress) {
             // The derived files are of another time, or of another store.
-            Err(_) if there.is_stale() => known = Known::nothing(&native, algorithm, &scratch),
+            Err(_) if existing.is_stale() => known = Known::nothing(&native, algorithm, &scratch),
             done => break done?,
         }
     };
@@ -204,7 +210,7 @@ fn deepened(from: &Repository, backend: &dyn Backend) -> Result<Vec<Oid>, Transf
     let mut deeper = Vec::new();
     for oid in shallow(backend)? {
         if oid.as_bytes().len() == from.algorithm().oid_bytes()
-            && !from.cut.contains(&oid)
+            && !from.shallow.contains(&oid)
             && from.odb.contains(&oid)?
         {
             deeper.push(oid);
@@ -219,12 +225,12 @@ fn parents_of(from: &Repository, deeper: &[Oid]) -> Result<Vec<(String, Oid)>, T
     for oid in deeper {
         from.odb.read(oid, &mut raw)?;
         let parents = CommitHead::parse(from.algorithm().oid_bytes(), &raw).map_or(Vec::new(), |head| head.parents);
-        tips.extend(parents.into_iter().map(|parent| (format!("{CUT}{oid}"), parent)));
+        tips.extend(parents.into_iter().map(|parent| (format!("{SHALLOW}{oid}"), parent)));
     }
     Ok(tips)
 }
 
-/// What is to be brought.
+/// The refs that an import takes.
 struct Wanted {
     // Refs that name objects, and those that name refs.
     tips: Vec<(String, Oid)>,
@@ -251,17 +257,17 @@ impl Wanted {
 }
 
 const HEAD: &str = "HEAD";
-/// A store of less than so many bytes has no object.
+/// A store of fewer bytes has no object.
 const EMPTY_BYTES: u64 = 1 << 16;
 
 /// Returns what a store has, unless it has no refs and no objects.
-fn present(backend: &Arc<dyn Backend>, scratch: &Scratch) -> Result<Option<Present>, TransferError> {
+fn presence(backend: &Arc<dyn Backend>, scratch: &Scratch) -> Result<Option<PresenceIndex>, TransferError> {
     let refs = backend.list_refs("refs/")?;
     let empty = refs.is_empty() && backend.capabilities().git.is_none() && backend.stats().store_bytes < EMPTY_BYTES;
-    Ok((!empty).then(|| Present::new(backend.clone(), scratch)))
+    Ok((!empty).then(|| PresenceIndex::new(backend.clone(), scratch)))
 }
 
-/// Moves the refs, and says what came of it all.
+/// Moves the refs, and returns the report.
 fn finish<F: Format>(
     from: &Repository,
     repo: &Repo<F>,
@@ -271,50 +277,51 @@ fn finish<F: Format>(
     options: &ImportOptions,
 ) -> Result<ImportReport, TransferError> {
     let (mut refs, mut left_out, mut head) = (BTreeMap::new(), Vec::new(), None);
-    // Tips beyond those of refs are parents that came later; without all of them, what was noted of them stays.
+    // Tips beyond those of refs are parents that were fetched later; unless all of them came, the note stays.
     let whole = outcome.tips.iter().skip(wanted.tips.len()).all(Result::is_ok);
     let deeper = if whole { deeper } else { &[] };
     for ((name, oid), tip) in wanted.tips.iter().zip(outcome.tips) {
         match tip {
             Ok(at) if name == HEAD => head = Some(at),
             Ok(at) => _ = refs.insert(name.clone(), RefTarget::Object(at)),
-            Err(lost) => left_out.push(LeftOut { name: name.clone(), oid: *oid, lost }),
+            Err(missing) => left_out.push(LeftOut { name: name.clone(), oid: *oid, missing }),
         }
     }
     for (name, to) in &wanted.symbolic {
-        // One that leads nowhere is kept as it is: Git keeps it, too.
+        // Git keeps a symbolic ref that leads nowhere, too.
         refs.insert(name.clone(), RefTarget::Symbolic(to.clone()));
     }
-    note_cut(&**repo.backend(), &outcome.cut, deeper)?;
-    // What a repository has checked out is Git's to say.
+    note_shallow(&**repo.backend(), &outcome.shallow, deeper)?;
+    // In a repository Git decides what is checked out.
     let free = repo.backend().capabilities().git.is_none() && head_is_free(repo)?;
-    let held = options.layout.as_ref().map(HeldRefs::of).transpose()?.unwrap_or_default();
-    let moved = refs::update(repo, &refs, options.force, &held)?;
+    let checked_out = options.layout.as_ref().map(HeldRefs::of).transpose()?.unwrap_or_default();
+    let moved = refs::update(repo, &refs, options.force, &checked_out)?;
     let head = if free { point_head(from, repo, head)? } else { None };
     Ok(ImportReport {
         counts: outcome.counts,
         refs: moved,
         left_out,
-        lost: outcome.lost,
-        lost_more: outcome.lost_more,
-        cut: outcome.cut.iter().map(|(oid, _)| *oid).collect(),
+        missing: outcome.missing,
+        missing_more: outcome.missing_more,
+        shallow: outcome.shallow.iter().map(|(oid, _)| *oid).collect(),
         head,
     })
 }
 
-/// Notes in the store which commits have parents that were never fetched.
-fn note_cut(backend: &dyn Backend, cut: &[(Oid, ObjRef)], deeper: &[Oid]) -> Result<(), TransferError> {
-    if cut.is_empty() && deeper.is_empty() {
+/// Notes in the store which commits are shallow: their parents were never fetched.
+fn note_shallow(backend: &dyn Backend, shallow: &[(Oid, ObjRef)], deeper: &[Oid]) -> Result<(), TransferError> {
+    if shallow.is_empty() && deeper.is_empty() {
         return Ok(());
     }
     if backend.capabilities().git.is_some() {
         let reason = "its history is cut off, and this store is a repository itself; let `git fetch` bring it";
         return Err(TransferError::refused("a shallow clone", reason));
     }
-    let known = backend.list_refs(CUT)?;
-    let moves = cut.iter().map(|(oid, at)| (format!("{CUT}{oid}"), *at)).filter(|(name, _)| !known.contains_key(name));
+    let known = backend.list_refs(SHALLOW)?;
+    let moves =
+        shallow.iter().map(|(oid, at)| (format!("{SHALLOW}{oid}"), *at)).filter(|(name, _)| !known.contains_key(name));
     let moves = moves.map(|(name, at)| RefMove { name, expected: Expected::Any, to: Some(RefTarget::Object(at)) });
-    let gone = deeper.iter().map(|oid| RefMove { name: format!("{CUT}{oid}"), expected: Expected::Any, to: None });
+    let gone = deeper.iter().map(|oid| RefMove { name: format!("{SHALLOW}{oid}"), expected: Expected::Any, to: None });
     refs::append(backend, moves.chain(gone).collect())
 }
 

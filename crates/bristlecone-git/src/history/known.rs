@@ -1,7 +1,7 @@
-//! Which object of a `native` store came from which of Git's: derived files that may be lost at any time.
+//! Which object of a `native` store came from which of Git's: derived files that may vanish at any time.
 //!
 //! An entry is written after its object is durable. The files are numbered; a small last one is written again with
-//! what is new, so that they stay few. `docs/git.md` says what a loss costs: time.
+//! what is new, so that there are few. `docs/git.md` says what a loss costs: time.
 
 use std::{sync::Arc, time::Instant};
 
@@ -12,9 +12,9 @@ use crate::history::{
     table::{Scratch, Table},
 };
 
-/// A file of so many bytes is not written again.
+/// Bytes from which on a file is not written again.
 const FILE_BYTES_WANTED: usize = 4 << 20;
-/// Entries are written when there are so many, when so many bytes were imported, or after so many seconds.
+/// Entries are written when this many wait, after this many imported bytes, or after this many seconds.
 const ENTRIES_MAX: usize = 100_000;
 const IMPORTED_BYTES_MAX: u64 = 100 << 20;
 const SECONDS_MAX: u64 = 5;
@@ -199,7 +199,7 @@ impl MapWriter {
         backend.write_derived(&name(self.next.file), &[self.head.as_bytes(), &self.next.entries].concat())?;
         if self.next.entries.len() >= FILE_BYTES_WANTED {
             self.next = Next { file: self.next.file + 1, entries: Vec::new() };
-            // What an earlier life of the store left there would be taken for what follows.
+            // A file that an earlier store left under this name would be read as the next one.
             backend.write_derived(&name(self.next.file), self.head.as_bytes())?;
         }
         Ok(())

@@ -17,7 +17,7 @@ use crate::{history::error::TransferError, repository::odb::Odb};
 
 /// Objects by id, as Git has them.
 pub(crate) trait Objects: Sync {
-    /// Replaces `out` by the bytes of an object and returns its kind; `None` if there is none.
+    /// Replaces `out` by the bytes of an object and returns its kind; `None` if there is no such object.
     fn read(&self, oid: &Oid, out: &mut Vec<u8>) -> Result<Option<Kind>>;
 }
 
@@ -29,22 +29,22 @@ impl Objects for Odb {
 
 /// The objects of a store of the format `git`.
 ///
-/// Records tell where children are, and whoever reads an object is likely to read those next: without these places
-/// each would be searched for by its id, in every segment of the store.
+/// Records tell where children are, and a walk that reads an object is likely to read those next: without these
+/// locations each would be searched for by its id, in every segment of the store.
 #[derive(Debug)]
 pub(crate) struct StoreObjects {
     snapshot: Arc<dyn Snapshot>,
     hints: Mutex<Hints>,
 }
 
-/// Places of objects, of which the older half is forgotten from time to time.
+/// Locations of objects, of which the older half is forgotten from time to time.
 #[derive(Debug, Default)]
 struct Hints {
     young: HashMap<Oid, Location>,
     old: HashMap<Oid, Location>,
 }
 
-/// So many places are remembered, and as many older ones.
+/// Locations that are remembered, besides as many older ones.
 const HINTS_MAX: usize = 1 << 16;
 
 impl StoreObjects {
@@ -99,7 +99,7 @@ pub(crate) struct CommitHead {
 }
 
 impl CommitHead {
-    /// Reads the first lines of a commit; `None` if they are none of a commit.
+    /// Reads the first lines of a commit; `None` if they are not those of a commit.
     pub(crate) fn parse(width: usize, raw: &[u8]) -> Option<Self> {
         let mut rest = raw;
         let tree = id_line(&mut rest, b"tree ", width)?;
@@ -119,7 +119,7 @@ pub(crate) fn id_line(rest: &mut &[u8], word: &[u8], width: usize) -> Option<Oid
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// Returns the seconds of the committer's line, which is looked for before the first empty line.
+/// Returns the seconds of the committer's line, which stands before the first empty line.
 fn committed(headers: &[u8]) -> Option<i64> {
     for line in headers.split(|&byte| byte == b'\n') {
         if line.is_empty() {

@@ -1,8 +1,8 @@
-//! Which refs are meant.
+//! Which refs a transfer takes.
 
 use crate::history::error::TransferError;
 
-/// Names of refs that are asked for; none: all below `refs/`.
+/// Patterns of names of refs; without any, all below `refs/` match.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Patterns(Vec<String>);
 
@@ -14,10 +14,11 @@ impl Patterns {
         Self(patterns.to_vec())
     }
 
-    /// Returns those of `names` that are meant, in their order.
+    /// Returns those of `names` that match, in their order.
     ///
     /// A pattern is a full name, a glob in which `*` stands for anything and `?` for one character, or the short name
-    /// of a tag, branch or remote branch, in this order, as Git understands it. `from` is who has the refs.
+    /// of a tag, branch or remote branch, in this order, as Git understands it. `from` names the repository or store in
+    /// errors.
     pub(crate) fn select<'n>(&self, from: &str, names: &[&'n str]) -> Result<Vec<&'n str>, TransferError> {
         if self.0.is_empty() {
             return Ok(names.to_vec());
@@ -46,7 +47,9 @@ impl Patterns {
     }
 }
 
-/// Whether a name is what a glob says, in which `*` stands for anything and `?` for one byte. Takes time in the product of their lengths at most.
+/// Whether a name is what a glob says, in which `*` stands for anything and `?` for one byte.
+///
+/// Takes at most the product of their lengths in steps.
 pub fn matches(glob: &[u8], name: &[u8]) -> bool {
     let (mut at, mut of) = (0, 0);
     // Where to go on if what follows the last star does not match here.

@@ -1,4 +1,11 @@
 //! The two threads of a transfer: one reads and compares, the other verifies, encodes and writes.
+//!
+//! **In and out.** The reading thread (`reader`) finds the commits (`graph`), has a `Walker` walk their trees
+//! (`tree_walk` for Git's, `export/native_walk` for native ones) and puts messages into a queue (`channel`). The
+//! writing thread (`writer`) takes them out, sorts out what is missing, and gives the rest to a `HistoryWriter`.
+//! `contract` has these traits.
+//!
+//! **Callers.** `import` and `export` alone, through [`run`].
 
 use std::{
     collections::{HashMap, HashSet},
@@ -10,10 +17,10 @@ use std::{
 use bristlecone::{Oid, core::git::Algorithm};
 
 use self::{
-    channel::{Outlet, queue},
-    contract::{Halt, Meters, Target, There, Walker},
-    reader::Reader,
-    writer::{Outcome, Writer},
+    channel::{Sender, queue},
+    contract::{Existing, HistoryWriter, Meters, Stopped, Walker},
+    reader::ReadThread,
+    writer::{Outcome, WriteThread},
 };
 use super::{error::TransferError, ids::Ids, objects::Objects, report::Status, table::Scratch};
 
@@ -28,17 +35,17 @@ pub(super) mod writer;
 
 /// Stack of the reading thread: it follows directories into each other.
 const STACK_BYTES: usize = 32 << 20;
-/// How often the caller is told how far it is.
+/// How often the caller's progress is called.
 const TELL_EVERY: Duration = Duration::from_millis(100);
 
 /// What is to be transferred.
-pub(crate) struct Job<'a, O, F> {
+pub(crate) struct TransferJob<'a, O, F> {
     pub(crate) objects: &'a O,
     pub(crate) algorithm: Algorithm,
-    /// Names and ids of refs.
+    /// Names and ids of the refs to transfer.
     pub(crate) tips: &'a [(String, Oid)],
-    pub(crate) cut: &'a HashSet<Oid>,
-    pub(crate) there: &'a dyn There,
+    pub(crate) shallow: &'a HashSet<Oid>,
+    pub(crate) existing: &'a dyn Existing,
     /// Commits that have numbers already.
     pub(crate) commits: Ids,
     /// Makes what walks trees, on the thread that it is to work on.
@@ -51,7 +58,7 @@ pub(crate) struct Job<'a, O, F> {
 
 /// Runs both threads to their end.
 pub(crate) fn run<'m, O, W, F, T>(
-    job: Job<'m, O, F>,
+    job: TransferJob<'m, O, F>,
     meters: &'m Meters,
     target: &mut T,
     progress: &mut dyn FnMut(Status),
@@ -59,31 +66,31 @@ pub(crate) fn run<'m, O, W, F, T>(
 where
     O: Objects,
     W: Walker,
-    F: FnOnce(Outlet, &'m Meters) -> W + Send,
-    T: Target,
+    F: FnOnce(Sender, &'m Meters) -> W + Send,
+    T: HistoryWriter,
 {
-    let (outlet, inlet) = queue();
+    let (sender, receiver) = queue();
     let algorithm = job.algorithm;
     let (skip, verify) = (job.skip, job.verify);
-    let mut writer = Writer::new(target, job.objects, algorithm, skip, verify);
+    let mut writer = WriteThread::new(target, job.objects, algorithm, skip, verify);
     let (named, written) = thread::scope(|scope| {
         let reader = thread::Builder::new().name("read".to_owned()).stack_size(STACK_BYTES);
         let reader = reader.spawn_scoped(scope, move || {
             let (commits, scratch) = (job.commits, job.scratch);
-            let reader = Reader {
+            let reader = ReadThread {
                 objects: job.objects,
                 algorithm,
-                there: job.there,
+                existing: job.existing,
                 tips: job.tips,
-                cut: job.cut,
+                shallow: job.shallow,
                 skip,
                 meters,
-                walk: (job.walker)(outlet, meters),
+                walk: (job.walker)(sender, meters),
                 chains: HashMap::new(),
             };
             reader.run(commits, scratch)
         });
-        let writing = scope.spawn(|| writer.run(inlet));
+        let writing = scope.spawn(|| writer.run(receiver));
         while !writing.is_finished() {
             thread::park_timeout(if meters.objects.load(Relaxed) == 0 { TELL_EVERY / 20 } else { TELL_EVERY / 4 });
             progress(meters.status());
@@ -93,15 +100,15 @@ where
             Ok(reader) => reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
             Err(source) => {
                 let file = "the reading thread".to_owned();
-                Err(Halt::Failed(bristlecone::Error::io(file, source).into()))
+                Err(Stopped::Failed(bristlecone::Error::io(file, source).into()))
             }
         };
         (named, written)
     });
     progress(meters.status());
     let named = match (named, written) {
-        (Err(Halt::Failed(error)), _) | (_, Err(error)) => return Err(error),
-        (Err(Halt::Closed), Ok(())) => unreachable!("the writing thread ends first only if it fails"),
+        (Err(Stopped::Failed(error)), _) | (_, Err(error)) => return Err(error),
+        (Err(Stopped::Closed), Ok(())) => unreachable!("the writing thread ends first only if it fails"),
         (Ok(named), Ok(())) => named,
     };
     writer.finish(named)

@@ -1,4 +1,4 @@
-//! Which objects a store that is not empty has: asked of it, and once many were asked for, found in one pass.
+//! Which objects a store that is not empty has: searched for one by one, and after many misses listed in one pass.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,41 +9,40 @@ use crate::history::{
     table::{Scratch, Table},
 };
 
-/// After so many questions whose answer was no, all objects are listed. To look for what is not there takes a search
-/// in each of a store's segments.
+/// Misses after which all objects are listed: a miss takes a search in each of a store's segments.
 const MISSES_MAX: u32 = 2_000;
 
 /// The objects of a store as it was when the transfer began.
 #[derive(Debug)]
-pub(crate) struct Present {
+pub(crate) struct PresenceIndex {
     backend: Arc<dyn Backend>,
     snapshot: Arc<dyn Snapshot>,
     scratch: Scratch,
-    state: Mutex<State>,
+    lookups: Mutex<Lookups>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct Lookups {
     misses: u32,
-    all: Option<All>,
+    all: Option<ListedObjects>,
 }
 
 #[derive(Debug)]
-struct All {
+struct ListedObjects {
     ids: Ids,
     places: Table,
 }
 
-impl Present {
+impl PresenceIndex {
     pub(crate) fn new(backend: Arc<dyn Backend>, scratch: &Scratch) -> Self {
         let snapshot = backend.snapshot(&[]);
-        Self { backend, snapshot, scratch: scratch.clone(), state: Mutex::default() }
+        Self { backend, snapshot, scratch: scratch.clone(), lookups: Mutex::default() }
     }
 
-    /// Returns where an object is; `None` if there is none, or none of this kind, or it is damaged.
+    /// Returns where an object is; `None` if it is absent, of another kind, or damaged.
     pub(crate) fn find(&self, kind: Option<Kind>, oid: &Oid) -> Result<Option<Location>> {
-        let mut state = self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let hint = match &state.all {
+        let mut lookups = self.lookups.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let hint = match &lookups.all {
             None => Location::NONE,
             Some(all) => match all.ids.get(oid)? {
                 None => return Ok(None),
@@ -57,16 +56,16 @@ impl Present {
             Ok(None) | Err(bristlecone::Error::Corrupt { .. }) => {}
             Err(error) => return Err(error),
         }
-        state.misses += 1;
+        lookups.misses += 1;
         // A repository has indexes of all that it holds.
-        if state.misses == MISSES_MAX && self.backend.capabilities().git.is_none() {
-            state.all = Some(All::list(&*self.backend, oid.as_bytes().len(), &self.scratch)?);
+        if lookups.misses == MISSES_MAX && self.backend.capabilities().git.is_none() {
+            lookups.all = Some(ListedObjects::list(&*self.backend, oid.as_bytes().len(), &self.scratch)?);
         }
         Ok(None)
     }
 }
 
-impl All {
+impl ListedObjects {
     fn list(backend: &dyn Backend, width: usize, scratch: &Scratch) -> Result<Self> {
         let mut all = Self { ids: Ids::new(width, scratch), places: Table::new(8, scratch) };
         backend.each_object(

@@ -1,10 +1,10 @@
-//! What a transfer tells: how far it is, how much it wrote, what became of each ref.
+//! What a transfer reports: its progress, how much it wrote, what became of each ref.
 
 use bristlecone::Oid;
 
-use super::error::Lost;
+use super::error::Missing;
 
-/// How far a transfer is.
+/// The progress of a transfer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Status {
     /// Commits found so far.
@@ -42,7 +42,7 @@ impl Counts {
     }
 }
 
-/// A ref that stays behind, because what it leads to is missing.
+/// A ref that was left out, because an object that it leads to is missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOut {
     /// The ref.
@@ -50,7 +50,7 @@ pub struct LeftOut {
     /// What it names.
     pub oid: Oid,
     /// What is missing.
-    pub lost: Lost,
+    pub missing: Missing,
 }
 
 /// What became of a ref.
@@ -69,12 +69,11 @@ pub enum RefState {
     New,
     /// It moved.
     Moved,
-    /// It was where it belongs.
+    /// It held the value already.
     Same,
-    /// It stayed where it is: what it holds is not an ancestor of what it would hold, and would be let go of.
+    /// It did not move: the commit that it holds is not an ancestor of the new one, and would be dropped.
     Kept,
-    /// It stayed where it is: its files are checked out beside the repository and would not follow, or a rebase will
-    /// move it.
+    /// It did not move: its files are checked out and would not follow, or a rebase will move it.
     CheckedOut,
 }
 

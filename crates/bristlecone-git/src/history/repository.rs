@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashSet},
-    fs, io,
+    fs,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -12,9 +12,12 @@ use bristlecone::{Error, Oid, RefTarget, Result, core::git::Algorithm};
 use crate::{
     history::error::TransferError,
     repository::{
+        error,
+        files::Files,
         layout::Layout,
         odb::{Odb, OdbOptions},
         refs::Refs,
+        shallow::{SHALLOW_FILE, ShallowFile},
     },
 };
 
@@ -29,7 +32,7 @@ pub struct Repository {
     pub(crate) refs: BTreeMap<String, RefTarget>,
     pub(crate) head: Option<RefTarget>,
     // Commits whose parents were never fetched.
-    pub(crate) cut: HashSet<Oid>,
+    pub(crate) shallow: HashSet<Oid>,
     pub(crate) shown: String,
 }
 
@@ -37,7 +40,7 @@ impl Repository {
     /// Opens the repository at `path`: a working tree, its `.git`, or a bare repository.
     ///
     /// # Errors
-    /// [`TransferError::NoRepository`] if there is none; else as [`Layout::open`]; those of the system.
+    /// [`TransferError::NoRepository`] if there is no repository; else as [`Layout::open`]; those of the system.
     pub fn open(path: &Path) -> Result<Self, TransferError> {
         match Layout::open(path) {
             Err(Error::NoStore { file }) => Err(TransferError::NoRepository { path: file }),
@@ -51,8 +54,8 @@ impl Repository {
         let head_dir = layout.git_dir.strip_prefix(&layout.common_dir).ok().and_then(Path::to_str).unwrap_or_default();
         let reader = Refs::open(layout.storage(), layout.algorithm, head_dir);
         let (refs, head) = (reader.list("refs/")?, reader.get("HEAD")?);
-        let cut = shallow(&layout)?;
-        Ok(Self { layout, odb, refs, head, cut, shown: path.display().to_string() })
+        let shallow = shallow(&Files::new(layout.storage()), layout.algorithm)?;
+        Ok(Self { layout, odb, refs, head, shallow, shown: path.display().to_string() })
     }
 
     /// Returns the hash of its ids.
@@ -61,7 +64,7 @@ impl Repository {
         self.layout.algorithm
     }
 
-    /// Returns the folder of its objects and refs, without detours.
+    /// Returns the canonical path of the folder of its objects and refs.
     #[must_use]
     pub fn common_dir(&self) -> PathBuf {
         fs::canonicalize(&self.layout.common_dir).unwrap_or_else(|_| self.layout.common_dir.clone())
@@ -72,48 +75,33 @@ impl Repository {
     /// # Errors
     /// Those of the system.
     pub fn pack_bytes(&self) -> Result<u64> {
-        let dir = self.layout.common_dir.join("objects/pack");
-        let names = match fs::read_dir(&dir) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
-            other => other,
-        };
-        let failed = |source| Error::io(dir.display().to_string(), source);
+        const PACKS: &str = "objects/pack";
+        let files = Files::new(self.layout.storage());
+        let names: HashSet<String> = files.list(PACKS)?.into_iter().collect();
         let mut bytes = 0;
-        for entry in names.map_err(failed)? {
-            let path = entry.map_err(failed)?.path();
-            if path.extension().is_some_and(|ending| ending == "pack") && path.with_extension("idx").exists() {
-                // One that Git removes meanwhile lives on in another.
-                bytes += fs::metadata(&path).map_or(0, |found| found.len());
+        for name in names.iter().filter_map(|name| name.strip_suffix(".pack")) {
+            if names.contains(&format!("{name}.idx")) {
+                // The objects of a pack that Git removes meanwhile are in another one.
+                bytes += files.stat(&format!("{PACKS}/{name}.pack"))?.map_or(0, |found| found.bytes);
             }
         }
         Ok(bytes)
     }
 
-    /// Whether its history is cut off: it was cloned with a depth.
+    /// Whether its history is shallow: it was cloned with a depth.
     #[must_use]
     pub fn is_shallow(&self) -> bool {
-        !self.cut.is_empty()
+        !self.shallow.is_empty()
     }
 }
 
-/// Reads the file that lists the commits whose parents were never fetched.
-fn shallow(layout: &Layout) -> Result<HashSet<Oid>> {
-    let path = layout.common_dir.join("shallow");
-    let text = match fs::read_to_string(&path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(HashSet::new()),
-        Err(source) => return Err(Error::io(path.display().to_string(), source)),
-        Ok(text) => text,
-    };
-    let mut cut = HashSet::new();
-    let mut offset = 0;
-    for line in text.lines() {
-        let oid = line.trim().parse::<Oid>().ok().filter(|oid| oid.as_bytes().len() == layout.algorithm.oid_bytes());
-        let Some(oid) = oid else {
-            let reason = "a line is not the id of a commit".to_owned();
-            return Err(Error::Corrupt { file: path.display().to_string(), offset, oid: None, reason });
-        };
-        cut.insert(oid);
-        offset += line.len() as u64 + 1;
+/// Returns the commits whose parents were never fetched.
+fn shallow(files: &Files, algorithm: Algorithm) -> Result<HashSet<Oid>> {
+    let found = ShallowFile::read(files, algorithm)?;
+    match found.damaged_at {
+        Some(offset) => {
+            Err(error::corrupt(files.describe(SHALLOW_FILE), offset, None, "a line is not the id of a commit"))
+        }
+        None => Ok(found.commits),
     }
-    Ok(cut)
 }

@@ -1,4 +1,8 @@
 //! Objects on their way into a store: appended in large batches, and readable before they are.
+//!
+//! The flush of a tree fills one batch and forgets it once it is appended. A transfer fills one after the other, and
+//! what it notes of an object must lead there before and after the object's batch is appended: that is what a
+//! [`StagedLocation`] is for.
 
 use std::{cell::RefCell, sync::Arc};
 
@@ -7,67 +11,67 @@ use bristlecone::{
     core::{Record, Source},
 };
 
-use crate::history::presence::Present;
+use crate::history::presence::PresenceIndex;
 
-/// A batch is appended when it has so many bytes.
+/// Bytes of a batch from which on it is appended.
 const BATCH_BYTES: usize = 8 << 20;
-/// Marks a place in a batch, whose number follows.
+/// The bit that marks an offset in a batch, whose number follows.
 const IN_BATCH: u64 = 1 << 63;
 
 /// What was put and not appended yet, over a backend.
-pub(crate) struct Pool {
+pub(crate) struct Staging {
     pub(crate) backend: Arc<dyn Backend>,
-    // Nothing leads to what is put, until all of it is: the snapshot keeps it.
+    // No ref leads to what was put until all of it was: the snapshot keeps a sweep from dropping it.
     pub(crate) snapshot: Arc<dyn Snapshot>,
     batch: RefCell<Batch>,
     buffer: RefCell<Vec<u8>>,
-    // Where the batches begin that were appended.
+    // Locations at which the appended batches begin.
     bases: Vec<Location>,
-    /// Asked for each object before it is put, where some may be there already.
-    present: Option<Present>,
+    /// Searched for each object before it is put, where the store may have some already.
+    presence: Option<PresenceIndex>,
 }
 
-/// Where an object is: a location, or a place in one of the pool's batches, which has its location later.
+/// Where an object is: a location, or an offset in one of the staged batches, whose location is known later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place(pub(crate) u64);
+pub(crate) struct StagedLocation(pub(crate) u64);
 
-/// Places by number, in pieces, so that growing never takes twice the memory.
+/// Staged locations by number, in pieces, so that growing never takes twice the memory.
 #[derive(Debug, Default)]
-pub(crate) struct Places(Vec<Box<[Place; PLACES]>>);
+pub(crate) struct StagedLocations(Vec<Box<[StagedLocation; PLACES]>>);
 
 const PLACES: usize = 1 << 13;
 
-impl Places {
-    pub(crate) fn set(&mut self, number: u32, place: Place) {
+impl StagedLocations {
+    pub(crate) fn set(&mut self, number: u32, place: StagedLocation) {
         let number = number as usize;
         while self.0.len() * PLACES <= number {
-            self.0.push(Box::new([Place(u64::MAX); PLACES]));
+            self.0.push(Box::new([StagedLocation(u64::MAX); PLACES]));
         }
         self.0[number / PLACES][number % PLACES] = place;
     }
 
-    pub(crate) fn get(&self, number: u32) -> Place {
+    pub(crate) fn get(&self, number: u32) -> StagedLocation {
         let number = number as usize;
-        self.0.get(number / PLACES).map_or(Place(u64::MAX), |piece| piece[number % PLACES])
+        self.0.get(number / PLACES).map_or(StagedLocation(u64::MAX), |piece| piece[number % PLACES])
     }
 }
 
-impl Pool {
-    pub(crate) fn new(backend: Arc<dyn Backend>, present: Option<Present>) -> Self {
+impl Staging {
+    pub(crate) fn new(backend: Arc<dyn Backend>, presence: Option<PresenceIndex>) -> Self {
         let snapshot = backend.snapshot(&[]);
-        Self { backend, snapshot, batch: RefCell::default(), buffer: RefCell::default(), bases: Vec::new(), present }
+        Self { backend, snapshot, batch: RefCell::default(), buffer: RefCell::default(), bases: Vec::new(), presence }
     }
 
-    /// Returns what to remember of a location that the pool gave.
-    pub(crate) fn place(&self, at: Location) -> Place {
+    /// Returns what to remember of a location that the sink gave.
+    pub(crate) fn staged(&self, at: Location) -> StagedLocation {
         match at.pending_offset() {
-            Some(offset) => Place(IN_BATCH | (self.bases.len() as u64) << 32 | offset),
-            None => Place(at.0),
+            Some(offset) => StagedLocation(IN_BATCH | (self.bases.len() as u64) << 32 | offset),
+            None => StagedLocation(at.0),
         }
     }
 
-    /// Returns the location that a place has now.
-    pub(crate) fn location(&self, place: Place) -> Location {
+    /// Returns the location that stands for it now.
+    pub(crate) fn location(&self, place: StagedLocation) -> Location {
         if place.0 & IN_BATCH == 0 || place.0 == u64::MAX {
             return Location(place.0);
         }
@@ -79,12 +83,12 @@ impl Pool {
     }
 
     /// Returns a sink.
-    pub(crate) fn sink(&self) -> PoolSink<'_> {
-        PoolSink(self)
+    pub(crate) fn sink(&self) -> StagingSink<'_> {
+        StagingSink(self)
     }
 
-    /// Appends what waits, if it is much, or if so much more would make it so.
-    pub(crate) fn tend(&mut self, coming: usize) -> Result<()> {
+    /// Appends the batch if it is full, or if `coming` more bytes would make it much too large.
+    pub(crate) fn append_if_full(&mut self, coming: usize) -> Result<()> {
         let waiting = self.batch.get_mut().bytes().len();
         if waiting >= BATCH_BYTES || (waiting > 0 && waiting + coming > 4 * BATCH_BYTES) {
             return self.append();
@@ -92,7 +96,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Appends what waits.
+    /// Appends the batch.
     pub(crate) fn append(&mut self) -> Result<()> {
         let batch = std::mem::take(self.batch.get_mut());
         if batch.is_empty() {
@@ -103,14 +107,14 @@ impl Pool {
         Ok(())
     }
 
-    /// Appends what waits and makes everything durable.
+    /// Appends the batch and makes everything durable.
     pub(crate) fn flush(&mut self) -> Result<()> {
         self.append()?;
         self.backend.flush()
     }
 }
 
-impl Source for Pool {
+impl Source for Staging {
     type Error = Error;
 
     fn peek(&self, oid: &[u8], at: Location) -> Option<&[u8]> {
@@ -129,8 +133,8 @@ impl Source for Pool {
     }
 }
 
-impl Pool {
-    /// Copies an object out of the batch: the batch goes on growing meanwhile.
+impl Staging {
+    /// Copies an object out of the batch, which goes on growing meanwhile.
     fn waiting(&self, at: &ObjRef) -> Option<Object<'static>> {
         let batch = self.batch.borrow();
         let offset = at.at.pending_offset().or_else(|| {
@@ -144,15 +148,15 @@ impl Pool {
     }
 }
 
-/// Puts objects into a pool.
-pub(crate) struct PoolSink<'p>(&'p Pool);
+/// Puts objects into the batch.
+pub(crate) struct StagingSink<'p>(&'p Staging);
 
-impl Sink for PoolSink<'_> {
-    fn put(&mut self, kind: Kind, oid: Oid, body: &[u8], children: &[Location], aux: &[u64]) -> Location {
+impl Sink for StagingSink<'_> {
+    fn put(&mut self, kind: Kind, oid: Oid, body: &[u8], children: &[Location], metadata: &[u64]) -> Location {
         if let Some(at) = self.stored(Some(kind), &oid) {
             return at;
         }
-        self.0.batch.borrow_mut().put(kind, oid, body, children, aux)
+        self.0.batch.borrow_mut().put(kind, oid, body, children, metadata)
     }
 
     fn take_buffer(&mut self) -> Vec<u8> {
@@ -168,10 +172,10 @@ impl Sink for PoolSink<'_> {
     }
 }
 
-impl PoolSink<'_> {
+impl StagingSink<'_> {
     /// Returns where the store has an object; one that is damaged is written again.
     fn stored(&self, kind: Option<Kind>, oid: &Oid) -> Option<Location> {
-        let found = self.0.present.as_ref()?.find(kind, oid);
+        let found = self.0.presence.as_ref()?.find(kind, oid);
         found.ok().flatten().filter(|at| at.is_some())
     }
 }

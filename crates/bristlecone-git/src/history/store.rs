@@ -14,7 +14,7 @@ pub enum StoreFormat {
 }
 
 /// Names, outside of `refs/`, that tell which commits have parents that were never fetched.
-pub(crate) const CUT: &str = bristlecone::SHALLOW;
+pub(crate) const SHALLOW: &str = bristlecone::SHALLOW;
 
 /// Returns the commits of a store whose parents were not in the repository that it was imported from.
 ///

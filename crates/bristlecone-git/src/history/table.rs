@@ -91,7 +91,7 @@ impl Table {
         }
     }
 
-    /// Copies record `number` to `out`; zeroes if there is none.
+    /// Copies record `number` to `out`; zeroes if there is no such record.
     pub(crate) fn read(&self, number: u32, out: &mut [u8]) -> Result<()> {
         let number = u64::from(number);
         match (number.checked_sub(self.spilled), &self.file) {

@@ -1,6 +1,6 @@
 //! Small files by name: read, made, renamed and synced, with errors that name them.
 //!
-//! Calls that a signal interrupted are done again. What is absent is no error where absence is usual.
+//! A call that a signal interrupted is made again. An absent file is no error where absence is usual.
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -37,12 +37,12 @@ pub(crate) struct Counts {
 /// A file that is open and may not be durable, with its name.
 pub(crate) type Unsynced = (String, Arc<dyn StorageFile>);
 
-/// Where nobody knows whether other machines see a lock, nothing younger than this counts as left behind.
+/// Where it is unknown whether other machines see a lock, nothing younger than this counts as left behind.
 pub(crate) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What a name leads to.
 #[derive(Debug)]
-pub(crate) enum Found {
+pub(crate) enum ReadOutcome {
     /// Nothing.
     Absent,
     /// A folder.
@@ -87,7 +87,7 @@ impl Files {
         self.named(name, self.open_raw(name, mode))
     }
 
-    /// Opens a file for reading; `None` if there is none.
+    /// Opens a file for reading; `None` if it is absent.
     pub(crate) fn open_if_there(&self, name: &str) -> Result<Option<Arc<dyn StorageFile>>> {
         match self.open_raw(name, OpenMode::Read) {
             Err(error) if is_absent(&error) => Ok(None),
@@ -95,24 +95,24 @@ impl Files {
         }
     }
 
-    /// Reads a file of at most `bytes_max` bytes; of a longer one so many.
-    pub(crate) fn read_up_to(&self, name: &str, bytes_max: usize) -> Result<Found> {
+    /// Reads a file of at most `bytes_max` bytes; of a longer one, its first `bytes_max` bytes.
+    pub(crate) fn read_up_to(&self, name: &str, bytes_max: usize) -> Result<ReadOutcome> {
         let read = || -> io::Result<Vec<u8>> {
             let file = self.open_raw(name, OpenMode::Read)?;
             read_to_end(&*file, 0, bytes_max)
         };
         match read() {
-            Err(error) if error.kind() == io::ErrorKind::IsADirectory => Ok(Found::Dir),
-            Err(error) if is_absent(&error) => Ok(Found::Absent),
-            read => self.named(name, read).map(Found::Bytes),
+            Err(error) if error.kind() == io::ErrorKind::IsADirectory => Ok(ReadOutcome::Dir),
+            Err(error) if is_absent(&error) => Ok(ReadOutcome::Absent),
+            read => self.named(name, read).map(ReadOutcome::Bytes),
         }
     }
 
-    /// Reads a file; `None` if there is none.
+    /// Reads a file; `None` if it is absent.
     pub(crate) fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {
         match self.read_up_to(name, usize::MAX)? {
-            Found::Bytes(bytes) => Ok(Some(bytes)),
-            Found::Absent | Found::Dir => Ok(None),
+            ReadOutcome::Bytes(bytes) => Ok(Some(bytes)),
+            ReadOutcome::Absent | ReadOutcome::Dir => Ok(None),
         }
     }
 
@@ -128,7 +128,7 @@ impl Files {
         self.write_as(OpenMode::CreateNew, name, bytes)
     }
 
-    /// The same for a file that nobody has leave to write to later: one of objects.
+    /// The same for a file of objects, which no one has the right to write to later.
     pub(crate) fn write_sealed(&self, name: &str, bytes: &[u8]) -> Result<Arc<dyn StorageFile>> {
         self.write_as(OpenMode::CreateSealed, name, bytes)
     }
@@ -154,7 +154,7 @@ impl Files {
         };
         let written = self.write_at(name, &*file, bytes, 0);
         if written.is_err() {
-            // A part of it is of no use to anybody. That it stays is no worse than what failed.
+            // A part of a file is of no use. If it stays, that is no worse than what failed.
             let _ = self.remove(name);
         }
         written.map(|()| Some(file))
@@ -170,7 +170,8 @@ impl Files {
         self.synced(name, retry(|| file.sync_data()))
     }
 
-    /// Names the file of a sync. Also a full device is an error of the medium here: what was written before may be lost.
+    /// Names the file of a sync. Here a full device is an error of the medium, too: what was written before may be
+    /// lost.
     fn synced<T>(&self, name: &str, done: io::Result<T>) -> Result<T> {
         done.map_err(|source| Error::Io { file: self.storage.describe(name), source: Arc::new(source) })
     }
@@ -253,8 +254,8 @@ impl Files {
         Ok(self.stat(name)?.is_some_and(|stat| age(&stat) > than))
     }
 
-    /// Takes the lock of an open file, if nobody holds it and the file still has this name: whoever holds it may change
-    /// the file and what it stands for, and nobody else does.
+    /// Takes the lock of an open file, if it is free and the file still has this name: the holder alone may change the
+    /// file and what it stands for.
     pub(crate) fn lock_named(&self, name: &str, file: &dyn StorageFile) -> Result<bool> {
         if !self.named(name, file.try_lock())? {
             return Ok(false);

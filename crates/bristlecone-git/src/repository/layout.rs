@@ -27,7 +27,7 @@ const HARMLESS_EXTENSIONS: [&[u8]; 6] =
 
 /// The folders of a repository.
 ///
-/// The environment is not asked: `GIT_DIR` and its like have no say here.
+/// The environment does not count: `GIT_DIR` and variables like it are not read.
 #[derive(Clone, Debug)]
 pub struct Layout {
     /// The folder of `HEAD` and of the index: of this working tree alone, where there are several.
@@ -62,7 +62,7 @@ impl Layout {
     /// Opens the repository at `path`: a working tree, its `.git`, or a bare repository.
     ///
     /// # Errors
-    /// [`Error::NoStore`] if there is none; [`Error::Incompatible`] for an extension that is not known here;
+    /// [`Error::NoStore`] if there is no repository; [`Error::Incompatible`] for an extension that is not known here;
     /// [`Error::Corrupt`] for a configuration that cannot be read; those of the system.
     pub fn open(path: &Path) -> Result<Self> {
         Self::at(path)?.ok_or_else(|| Error::NoStore { file: path.display().to_string() })
@@ -225,8 +225,8 @@ fn read_line(file: &Path) -> Result<Option<PathBuf>> {
 
 /// Returns for whom files and folders are made.
 ///
-/// Source: Git's documentation, git-config, "core.sharedRepository"; the numbers 1 and 2 are older words for `group` and
-/// `all`.
+/// Source: Git's documentation, git-config, "core.sharedRepository"; the numbers 1 and 2 are older words for `group`
+/// and `all`.
 fn sharing(file: &Path, config: &Config) -> Result<Sharing> {
     const KEY: &str = "core.sharedRepository";
     let Some(value) = config.get(KEY) else { return Ok(Sharing::Mask) };

@@ -1,11 +1,11 @@
 //! The object database: loose objects, packs and alternates.
 //!
-//! An object is looked for in the packs, then among the loose ones, then in the same way in each alternate. What is
-//! nowhere is looked for once more after the folders of packs were listed again, where they may have changed: other
-//! processes add packs and fold them. A damaged copy is no answer as long as there is a sound one.
+//! An object is looked for in the packs, then among the loose ones, then in the same way in each alternate. If it is
+//! nowhere, the folders of packs that may have changed are listed again and searched once more: other processes add
+//! packs and repack them. A damaged copy is no answer as long as there is a whole one.
 //!
-//! The bytes of an object are what the packs say. Whether they hash to its id is for [`Odb::check`] to find, for whoever
-//! has not seen to it before.
+//! The bytes of an object are what the packs say. Whether they hash to its id is for [`Odb::check`] to find, for a
+//! caller that does not know it yet.
 
 use std::collections::HashSet;
 use std::io;
@@ -80,8 +80,8 @@ impl Odb {
         Ok(odb)
     }
 
-    /// Opens the objects of a repository of the operating system, with the alternates that it names, and those that these
-    /// name, at most five levels deep.
+    /// Opens the objects of a repository of the operating system, with the alternates that it names, and those that
+    /// these name, at most five levels deep.
     ///
     /// # Errors
     /// Those of the system.
@@ -150,15 +150,15 @@ impl Odb {
         Ok(false)
     }
 
-    /// Calls `each` with the ids of all objects, each once: those of a pack in the order they lie in it, in which they are
-    /// read fastest; then the loose ones.
+    /// Calls `each` with the ids of all objects, each once: those of a pack in the order they lie in it, in which they
+    /// are read fastest; then the loose ones.
     ///
     /// # Errors
     /// The first of `each`; [`Error::Corrupt`] for an index that cannot be read; those of the system.
     pub fn each_oid(&self, each: &mut dyn FnMut(Oid) -> Result<()>) -> Result<()> {
         self.refresh()?;
         self.broken()?;
-        // Large packs are asked whether they have an object, small ones are too many for that.
+        // Each large pack is searched for an object; there are too many small ones for that.
         let mut large: Vec<Arc<Pack>> = Vec::new();
         let mut in_small: HashSet<Oid> = HashSet::new();
         for folder in &self.folders {
@@ -215,8 +215,8 @@ impl Odb {
         self.folders.iter().flat_map(|folder| folder.packs().all()).collect()
     }
 
-    /// Returns the packs from a remote that promised to give whatever their objects name: in a partial clone what such an
-    /// object names may be absent.
+    /// Returns the packs from a remote that promised to give whatever their objects name: in a partial clone what such
+    /// an object names may be absent.
     ///
     /// # Errors
     /// Those of the system.
@@ -244,7 +244,7 @@ impl Odb {
         self.folders[0].add_pack(name, Some(index))
     }
 
-    /// Lets go of a pack, before its files are removed or after.
+    /// Forgets a pack, before its files are removed or after.
     pub fn forget_pack(&self, name: &str) {
         self.folders[0].forget_pack(name);
     }

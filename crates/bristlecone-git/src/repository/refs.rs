@@ -16,18 +16,19 @@ use bristlecone::{
 
 use crate::repository::{
     error,
-    files::{Files, Found, below},
+    files::{Files, ReadOutcome, below},
 };
 
-mod held;
 mod lock;
+mod locked;
 mod mend;
 mod packed;
 mod reflog;
+mod trash;
 mod value;
 
-pub(crate) use held::{Held, MoveRules, Staged};
 pub(crate) use lock::{LockWait, holder};
+pub(crate) use locked::{LockedRef, MoveRules, Staged};
 pub(crate) use reflog::{LogLine, LogRules};
 pub(crate) use value::{check_name, parse};
 
@@ -45,8 +46,8 @@ pub struct Refs {
     packed: PackedCache,
     // Git's HEAD as it was read last.
     head: Mutex<Option<(Stat, Option<RefTarget>)>>,
-    // Files that nobody needs any more.
-    left: Mutex<Vec<String>>,
+    // Files that are no longer needed, under the names that they wait with to be removed.
+    trash: Mutex<Vec<String>>,
     // Files of refs that this process wrote and has not synced, by their paths.
     unsynced: Mutex<HashMap<String, Arc<dyn StorageFile>>>,
 }
@@ -64,7 +65,7 @@ pub(crate) enum Loose {
 
 /// What was found by a ref's name.
 #[derive(Debug)]
-pub(crate) struct Slot {
+pub(crate) struct RefSlot {
     pub(crate) loose: Loose,
     /// What the ref holds, loose or packed.
     pub(crate) value: Option<RefTarget>,
@@ -86,7 +87,7 @@ impl Refs {
             head_dir,
             packed: PackedCache::default(),
             head: Mutex::default(),
-            left: Mutex::default(),
+            trash: Mutex::default(),
             unsynced: Mutex::default(),
         }
     }
@@ -99,7 +100,7 @@ impl Refs {
     pub fn get(&self, name: &str) -> Result<Option<RefTarget>> {
         check_name(name)?;
         let slot = self.slot(name)?;
-        self.sound(&self.path(name), &slot)?;
+        self.check_readable(&self.path(name), &slot)?;
         Ok(slot.value)
     }
 
@@ -145,17 +146,17 @@ impl Refs {
     /// system.
     pub fn logged(&self, name: &str) -> Result<Vec<Oid>> {
         check_name(name)?;
-        reflog::held(&self.files, self.algorithm, &self.log_path(name))
+        reflog::values(&self.files, self.algorithm, &self.log_path(name))
     }
 
     /// Returns what a store's own HEAD holds.
     pub(crate) fn store_head(&self) -> Result<Option<RefTarget>> {
         let slot = self.store_head_slot()?;
-        self.sound(&self.store_head_path(), &slot)?;
+        self.check_readable(&self.store_head_path(), &slot)?;
         Ok(slot.value)
     }
 
-    fn store_head_slot(&self) -> Result<Slot> {
+    fn store_head_slot(&self) -> Result<RefSlot> {
         self.loose(&self.store_head_path())
     }
 
@@ -177,7 +178,7 @@ impl Refs {
         if path.starts_with("refs/") { 0 } else { self.head_dir.split('/').filter(|part| !part.is_empty()).count() }
     }
 
-    pub(crate) fn slot(&self, name: &str) -> Result<Slot> {
+    pub(crate) fn slot(&self, name: &str) -> Result<RefSlot> {
         let mut slot = self.loose(&self.path(name))?;
         if matches!(slot.loose, Loose::Absent | Loose::Dir) && name.starts_with("refs/") {
             let packed = self.packed()?.by_name.get(name).copied();
@@ -186,19 +187,19 @@ impl Refs {
         Ok(slot)
     }
 
-    fn loose(&self, path: &str) -> Result<Slot> {
+    fn loose(&self, path: &str) -> Result<RefSlot> {
         Ok(match self.files.read_up_to(path, value::VALUE_BYTES_MAX)? {
-            Found::Absent => Slot { loose: Loose::Absent, value: None },
-            Found::Dir => Slot { loose: Loose::Dir, value: None },
-            Found::Bytes(bytes) => match parse(self.algorithm, &bytes) {
-                Ok(target) => Slot { loose: Loose::Value, value: Some(target) },
-                Err(reason) => Slot { loose: Loose::Broken(reason), value: None },
+            ReadOutcome::Absent => RefSlot { loose: Loose::Absent, value: None },
+            ReadOutcome::Dir => RefSlot { loose: Loose::Dir, value: None },
+            ReadOutcome::Bytes(bytes) => match parse(self.algorithm, &bytes) {
+                Ok(target) => RefSlot { loose: Loose::Value, value: Some(target) },
+                Err(reason) => RefSlot { loose: Loose::Broken(reason), value: None },
             },
         })
     }
 
     /// Makes an error of a file that makes no sense.
-    fn sound(&self, path: &str, slot: &Slot) -> Result<()> {
+    fn check_readable(&self, path: &str, slot: &RefSlot) -> Result<()> {
         match slot.loose {
             Loose::Broken(reason) => Err(error::corrupt(self.files.describe(path), 0, None, reason)),
             _ => Ok(()),
@@ -228,7 +229,7 @@ impl Refs {
                 if matches!(slot.loose, Loose::Dir) {
                     dirs.push(name);
                 } else if name.starts_with(prefix) {
-                    self.sound(&path, &slot)?;
+                    self.check_readable(&path, &slot)?;
                     refs.extend(slot.value.map(|target| (name, target)));
                 }
             }

@@ -12,9 +12,9 @@ use super::glob::Glob;
 /// How deep macros of attributes may lie in each other.
 const MACROS_DEEP_MAX: usize = 8;
 
-/// What is said of one attribute.
+/// What a line says of one attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum State {
+enum AttributeState {
     /// `attribute`
     Set,
     /// `-attribute`
@@ -29,7 +29,7 @@ enum State {
 #[derive(Debug, Default)]
 pub(super) struct Attributes {
     rules: Vec<Rule>,
-    macros: HashMap<Vec<u8>, Vec<(Vec<u8>, State)>>,
+    macros: HashMap<Vec<u8>, Vec<(Vec<u8>, AttributeState)>>,
 }
 
 #[derive(Debug)]
@@ -39,7 +39,7 @@ struct Rule {
     pattern: Glob,
     // Whether the pattern is for the path from the folder on, and not for the last step alone.
     whole: bool,
-    states: Vec<(Vec<u8>, State)>,
+    states: Vec<(Vec<u8>, AttributeState)>,
 }
 
 /// What becomes of a file's bytes on their way into the working tree.
@@ -85,37 +85,45 @@ impl Attributes {
                 self.apply(&rule.states, &mut states, 0);
             }
         }
-        let state = |name: &str| states.get(name.as_bytes()).copied().filter(|state| **state != State::Unspecified);
-        if matches!(state("filter"), Some(State::Value(_))) {
+        let state =
+            |name: &str| states.get(name.as_bytes()).copied().filter(|state| **state != AttributeState::Unspecified);
+        if matches!(state("filter"), Some(AttributeState::Value(_))) {
             return Conversion::Changed("filter");
         }
-        if matches!(state("ident"), Some(State::Set)) {
+        if matches!(state("ident"), Some(AttributeState::Set)) {
             return Conversion::Changed("ident");
         }
-        if matches!(state("working-tree-encoding"), Some(State::Value(_))) {
+        if matches!(state("working-tree-encoding"), Some(AttributeState::Value(_))) {
             return Conversion::Changed("working-tree-encoding");
         }
         // `crlf` is what `text` was called, and `crlf=input` was `eol=lf`.
         let ending = match state("eol") {
-            Some(State::Value(value)) => Some(&value[..]),
+            Some(AttributeState::Value(value)) => Some(&value[..]),
             _ => None,
         };
         let (text, ending) = match (state("text"), state("crlf")) {
-            (None, Some(State::Value(value))) if value == b"input" => (Some(&State::Set), ending.or(Some(b"lf"))),
+            (None, Some(AttributeState::Value(value))) if value == b"input" => {
+                (Some(&AttributeState::Set), ending.or(Some(b"lf")))
+            }
             (text, crlf) => (text.or(crlf), ending),
         };
         lines(text, ending, autocrlf, eol)
     }
 
     /// Notes states, and what macros among them stand for. What comes later counts for more.
-    fn apply<'a>(&'a self, from: &'a [(Vec<u8>, State)], states: &mut HashMap<&'a [u8], &'a State>, depth: usize) {
+    fn apply<'a>(
+        &'a self,
+        from: &'a [(Vec<u8>, AttributeState)],
+        states: &mut HashMap<&'a [u8], &'a AttributeState>,
+        depth: usize,
+    ) {
         for (name, state) in from {
-            if state == &State::Set && depth < MACROS_DEEP_MAX {
+            if state == &AttributeState::Set && depth < MACROS_DEEP_MAX {
                 if let Some(inner) = self.macros.get(name) {
                     self.apply(inner, states, depth + 1);
                 } else if name == b"binary" {
                     // Built in: no text, and no differences of text.
-                    states.insert(b"text", &State::Unset);
+                    states.insert(b"text", &AttributeState::Unset);
                 }
             }
             states.insert(name, state);
@@ -124,11 +132,16 @@ impl Attributes {
 }
 
 /// Returns what becomes of the ends of lines.
-fn lines(text: Option<&State>, ending: Option<&[u8]>, autocrlf: Option<&[u8]>, eol: Option<&[u8]>) -> Conversion {
+fn lines(
+    text: Option<&AttributeState>,
+    ending: Option<&[u8]>,
+    autocrlf: Option<&[u8]>,
+    eol: Option<&[u8]>,
+) -> Conversion {
     let auto = autocrlf.is_some_and(is_true);
     let input = autocrlf.is_some_and(|value| value.eq_ignore_ascii_case(b"input"));
     match (text, ending) {
-        (Some(State::Unset), _) => Conversion::None,
+        (Some(AttributeState::Unset), _) => Conversion::None,
         (_, Some(ending)) if ending.eq_ignore_ascii_case(b"crlf") => Conversion::Changed("eol"),
         (_, Some(_)) => Conversion::Lines,
         (None, None) if auto => Conversion::Changed("core.autocrlf"),
@@ -202,16 +215,16 @@ fn unquoted(text: &[u8]) -> Option<(Vec<u8>, usize)> {
     }
 }
 
-fn state(word: &[u8]) -> (Vec<u8>, State) {
+fn state(word: &[u8]) -> (Vec<u8>, AttributeState) {
     if let Some(name) = word.strip_prefix(b"-") {
-        return (name.to_vec(), State::Unset);
+        return (name.to_vec(), AttributeState::Unset);
     }
     if let Some(name) = word.strip_prefix(b"!") {
-        return (name.to_vec(), State::Unspecified);
+        return (name.to_vec(), AttributeState::Unspecified);
     }
     match word.iter().position(|&byte| byte == b'=') {
-        Some(at) => (word[..at].to_vec(), State::Value(word[at + 1..].to_vec())),
-        None => (word.to_vec(), State::Set),
+        Some(at) => (word[..at].to_vec(), AttributeState::Value(word[at + 1..].to_vec())),
+        None => (word.to_vec(), AttributeState::Set),
     }
 }
 

@@ -1,23 +1,38 @@
 //! May a working tree follow a commit? Each path by itself, before anything is changed.
 
-use std::{collections::HashSet, fs, io};
+use std::{
+    collections::{BTreeSet, HashSet},
+    fs, io,
+};
 
 use bristlecone::{EntryKind, Error, core::git::refused_name};
 
 use super::{
-    Change, Found, Item, ReadFile, Refusal, Step, Update,
     attributes::{Attributes, Conversion},
-    folders_above,
-    index::Stat,
+    change::{Change, ReadFile, Refusal, TreeItem},
+    folder::PathState,
+    index::IndexStat,
+    view::{WorktreeView, holds},
 };
 
 const ATTRIBUTES: &[u8] = b".gitattributes";
 
+/// What is to be done at a path.
+#[derive(Debug)]
+pub(super) struct PathUpdate {
+    pub(super) path: Vec<u8>,
+    pub(super) to: Option<TreeItem>,
+    // Whether something is there.
+    pub(super) there: bool,
+    // Whether the file is as it will be.
+    pub(super) done: Option<IndexStat>,
+}
+
 /// Returns what is to be done, or every path that stands against it.
-pub(super) fn steps(update: &Update, changes: &[Change], read: ReadFile<'_>) -> Result<Vec<Step>, Refusal> {
-    let attributes = [on_disk(update, changes)?, in_tree(update, changes, read)?];
+pub(super) fn steps(view: &WorktreeView, changes: &[Change], read: ReadFile<'_>) -> Result<Vec<PathUpdate>, Refusal> {
+    let attributes = [on_disk(view, changes)?, in_tree(view, changes, read)?];
     let going = changes.iter().filter(|change| change.after.is_none()).map(|change| &change.path[..]).collect();
-    let checks = Checks { update, attributes, going };
+    let checks = Checks { view, attributes, going };
     let (mut steps, mut refused) = (Vec::with_capacity(changes.len()), Vec::new());
     for change in changes {
         match checks.one(change, read)? {
@@ -29,7 +44,7 @@ pub(super) fn steps(update: &Update, changes: &[Change], read: ReadFile<'_>) -> 
 }
 
 struct Checks<'a> {
-    update: &'a Update,
+    view: &'a WorktreeView,
     // As the working tree has them, and as the commit does.
     attributes: [Attributes; 2],
     // The paths that the commit removes.
@@ -39,7 +54,7 @@ struct Checks<'a> {
 type Why<T> = Result<Result<T, String>, Refusal>;
 
 impl Checks<'_> {
-    fn one(&self, change: &Change, read: ReadFile<'_>) -> Why<Step> {
+    fn one(&self, change: &Change, read: ReadFile<'_>) -> Why<PathUpdate> {
         if let Err(why) = self.name(change) {
             return Ok(Err(why));
         }
@@ -54,7 +69,7 @@ impl Checks<'_> {
 
     /// May there be such a thing at all?
     fn name(&self, change: &Change) -> Result<(), String> {
-        let submodule = |item: Option<Item>| item.is_some_and(|item| item.kind == EntryKind::Foreign);
+        let submodule = |item: Option<TreeItem>| item.is_some_and(|item| item.kind == EntryKind::Foreign);
         if submodule(change.before) || submodule(change.after) {
             return Err("it is a submodule, which git changes".to_owned());
         }
@@ -66,19 +81,19 @@ impl Checks<'_> {
                 return Err(format!("Git does not write {what}"));
             }
         }
-        if after.kind == EntryKind::Link && self.update.settings.bool("core.symlinks") == Some(false) {
-            return Err("it is a link, and core.symlinks says that there are none here".to_owned());
+        if after.kind == EntryKind::Link && self.view.settings.bool("core.symlinks") == Some(false) {
+            return Err("it is a link, and core.symlinks says that there are no links here".to_owned());
         }
         Ok(())
     }
 
     /// Has the file the bytes of the object?
     fn conversion(&self, change: &Change, read: ReadFile<'_>) -> Why<()> {
-        let plain = |item: Option<Item>| item.is_some_and(|item| item.kind != EntryKind::Link);
+        let plain = |item: Option<TreeItem>| item.is_some_and(|item| item.kind != EntryKind::Link);
         if !plain(change.before) && !plain(change.after) {
             return Ok(Ok(()));
         }
-        let settings = &self.update.settings;
+        let settings = &self.view.settings;
         let (autocrlf, eol) = (settings.get("core.autocrlf"), settings.get("core.eol"));
         for attributes in &self.attributes {
             match attributes.conversion(&change.path, autocrlf, eol) {
@@ -100,7 +115,7 @@ impl Checks<'_> {
 
     /// Is the index as before the commit here, or as after it?
     fn entry(&self, change: &Change) -> Result<(), String> {
-        let index = &self.update.index;
+        let index = &self.view.index;
         let found = index.get(&change.path);
         if found.is_some_and(|entry| entry.is_skipped()) {
             return Err("a sparse checkout leaves it out".to_owned());
@@ -108,7 +123,7 @@ impl Checks<'_> {
         if found.is_some_and(|entry| entry.is_intended()) {
             return Err("it was announced with `git add -N`".to_owned());
         }
-        let found = found.map(|entry| Item { kind: entry.kind(), oid: entry.oid });
+        let found = found.map(|entry| TreeItem { kind: entry.kind(), oid: entry.oid });
         if found != change.before && found != change.after {
             return Err(match found {
                 Some(_) => "what is staged differs from the last commit".to_owned(),
@@ -132,20 +147,20 @@ impl Checks<'_> {
     }
 
     /// Is the file as before the commit, or as after it?
-    fn file(&self, change: &Change) -> Why<Step> {
+    fn file(&self, change: &Change) -> Why<PathUpdate> {
         let path = &change.path[..];
         let failed = |source| Refusal::Failed(Error::io(shown(path), source));
-        let step = |there, done| Step { path: path.to_vec(), to: change.after, there, done };
-        Ok(match self.update.top.look(path).map_err(failed)? {
-            Found::Missing if change.before.is_none() || change.after.is_none() => Ok(step(false, None)),
-            Found::Missing => Err("its file was removed, and that is not committed".to_owned()),
-            Found::Blocked { .. } if change.after.is_none() => Ok(step(false, None)),
-            Found::Blocked { bytes } if change.before.is_none() && self.going.contains(&path[..bytes]) => {
+        let step = |there, done| PathUpdate { path: path.to_vec(), to: change.after, there, done };
+        Ok(match self.view.top.look(path).map_err(failed)? {
+            PathState::Missing if change.before.is_none() || change.after.is_none() => Ok(step(false, None)),
+            PathState::Missing => Err("its file was removed, and that is not committed".to_owned()),
+            PathState::Blocked { .. } if change.after.is_none() => Ok(step(false, None)),
+            PathState::Blocked { bytes } if change.before.is_none() && self.going.contains(&path[..bytes]) => {
                 Ok(step(false, None))
             }
-            Found::Blocked { bytes } => Err(format!("{} is no folder, but a file or link", shown(&path[..bytes]))),
-            Found::File { stat, link, executable } => {
-                let is = |item: Option<Item>| self.is(path, item, &stat, link, executable);
+            PathState::Blocked { bytes } => Err(format!("{} is no folder, but a file or link", shown(&path[..bytes]))),
+            PathState::File { stat, link, executable } => {
+                let is = |item: Option<TreeItem>| self.is(path, item, &stat, link, executable);
                 if is(change.after).map_err(failed)? {
                     Ok(step(true, Some(stat)))
                 } else if is(change.before).map_err(failed)? {
@@ -156,34 +171,41 @@ impl Checks<'_> {
                     Err("its file has changes that are not committed".to_owned())
                 }
             }
-            Found::Folder if change.before.is_none() => match self.first_kept(path).map_err(failed)? {
+            PathState::Folder if change.before.is_none() => match self.first_kept(path).map_err(failed)? {
                 None => Ok(step(false, None)),
                 Some(kept) => Err(format!("a folder is there with {}, which is not in the last commit", shown(&kept))),
             },
-            Found::Folder => Err("a folder is there in place of its file".to_owned()),
-            Found::Other => Err("what is there is no file".to_owned()),
+            PathState::Folder => Err("a folder is there in place of its file".to_owned()),
+            PathState::Other => Err("what is there is no file".to_owned()),
         })
     }
 
     /// Whether what is at a path is this item.
-    fn is(&self, path: &[u8], item: Option<Item>, stat: &Stat, link: bool, executable: bool) -> io::Result<bool> {
+    fn is(
+        &self,
+        path: &[u8],
+        item: Option<TreeItem>,
+        stat: &IndexStat,
+        link: bool,
+        executable: bool,
+    ) -> io::Result<bool> {
         let Some(item) = item else { return Ok(false) };
-        let modes = self.update.settings.bool("core.fileMode") != Some(false);
+        let modes = self.view.settings.bool("core.fileMode") != Some(false);
         if link != (item.kind == EntryKind::Link)
             || !link && modes && executable != (item.kind == EntryKind::Executable)
         {
             return Ok(false);
         }
-        match self.update.index.get(path).filter(|entry| entry.oid == item.oid) {
-            Some(entry) => self.update.is_unchanged(entry, path, stat),
-            None => super::holds(&self.update.top, self.update.algorithm, path, item.kind, item.oid),
+        match self.view.index.get(path).filter(|entry| entry.oid == item.oid) {
+            Some(entry) => self.view.is_unchanged(entry, path, stat),
+            None => holds(&self.view.top, self.view.algorithm, path, item.kind, item.oid),
         }
     }
 
     /// Returns something below a folder that the commit does not remove.
     fn first_kept(&self, path: &[u8]) -> io::Result<Option<Vec<u8>>> {
         let mut kept = None;
-        self.update.top.each_below(path, &mut |below| {
+        self.view.top.each_below(path, &mut |below| {
             if kept.is_none() && !self.going.contains(below) {
                 kept = Some(below.to_vec());
             }
@@ -193,17 +215,17 @@ impl Checks<'_> {
 }
 
 /// Reads the attributes that the working tree has for the paths of changes.
-fn on_disk(update: &Update, changes: &[Change]) -> Result<Attributes, Refusal> {
-    let top = &update.top;
-    collect(update, changes, &mut |path| top.read(path, false).map_err(|source| Error::io(shown(path), source)))
+fn on_disk(view: &WorktreeView, changes: &[Change]) -> Result<Attributes, Refusal> {
+    let top = &view.top;
+    collect(view, changes, &mut |path| top.read(path, false).map_err(|source| Error::io(shown(path), source)))
 }
 
 /// Reads the attributes that the commit has for them.
-fn in_tree(update: &Update, changes: &[Change], read: ReadFile<'_>) -> Result<Attributes, Refusal> {
-    collect(update, changes, read)
+fn in_tree(view: &WorktreeView, changes: &[Change], read: ReadFile<'_>) -> Result<Attributes, Refusal> {
+    collect(view, changes, read)
 }
 
-fn collect(update: &Update, changes: &[Change], read: ReadFile<'_>) -> Result<Attributes, Refusal> {
+fn collect(view: &WorktreeView, changes: &[Change], read: ReadFile<'_>) -> Result<Attributes, Refusal> {
     let mut all = Attributes::default();
     let outside = |path: std::path::PathBuf| -> Result<Option<Vec<u8>>, Refusal> {
         match fs::read(&path) {
@@ -212,7 +234,7 @@ fn collect(update: &Update, changes: &[Change], read: ReadFile<'_>) -> Result<At
             Err(source) => Err(Refusal::Failed(Error::io(path.display().to_string(), source))),
         }
     };
-    if let Some(bytes) = outside(update.settings.attributes_file())? {
+    if let Some(bytes) = outside(view.settings.attributes_file())? {
         all.add(b"", &bytes);
     }
     for folder in folders_above(changes) {
@@ -220,7 +242,7 @@ fn collect(update: &Update, changes: &[Change], read: ReadFile<'_>) -> Result<At
             all.add(folder, &bytes);
         }
     }
-    if let Some(bytes) = outside(update.common_dir.join("info/attributes"))? {
+    if let Some(bytes) = outside(view.common_dir.join("info/attributes"))? {
         all.add(b"", &bytes);
     }
     Ok(all)
@@ -228,4 +250,15 @@ fn collect(update: &Update, changes: &[Change], read: ReadFile<'_>) -> Result<At
 
 fn shown(path: &[u8]) -> String {
     bristlecone::escape(path)
+}
+
+/// Returns all folders above the paths of changes, and the top, in order.
+fn folders_above(changes: &[Change]) -> BTreeSet<&[u8]> {
+    let mut all = BTreeSet::from([&b""[..]]);
+    for change in changes {
+        let path = &change.path[..];
+        let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+        all.extend(ends.map(|at| &path[..=at]));
+    }
+    all
 }

@@ -20,7 +20,7 @@ use rustix::{
 #[cfg(target_os = "linux")]
 use rustix::fs::{RenameFlags, renameat_with};
 
-use super::index::Stat;
+use super::index::IndexStat;
 
 /// The top folder of a working tree.
 #[derive(Debug)]
@@ -32,13 +32,13 @@ pub(super) struct Top {
 
 /// What is at a path.
 #[derive(Debug)]
-pub(super) enum Found {
+pub(super) enum PathState {
     /// Nothing.
     Missing,
     /// Nothing, since this part of the path is no folder.
     Blocked { bytes: usize },
     /// A file or link.
-    File { stat: Stat, link: bool, executable: bool },
+    File { stat: IndexStat, link: bool, executable: bool },
     /// A folder.
     Folder,
     /// A pipe, socket or device.
@@ -46,7 +46,7 @@ pub(super) enum Found {
 }
 
 /// The parent folder of a path, by handle, and the last step.
-type Place<'p> = (OwnedFd, &'p [u8]);
+type ParentAndName<'p> = (OwnedFd, &'p [u8]);
 
 impl Top {
     pub(super) fn open(dir: &Path) -> io::Result<Self> {
@@ -57,23 +57,23 @@ impl Top {
     }
 
     /// Returns what is at a path.
-    pub(super) fn look(&self, path: &[u8]) -> io::Result<Found> {
+    pub(super) fn look(&self, path: &[u8]) -> io::Result<PathState> {
         let (folder, name) = match self.place(path)? {
             Ok(place) => place,
-            Err(None) => return Ok(Found::Missing),
-            Err(Some(bytes)) => return Ok(Found::Blocked { bytes }),
+            Err(None) => return Ok(PathState::Missing),
+            Err(Some(bytes)) => return Ok(PathState::Blocked { bytes }),
         };
         let found = match statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(found) => found,
-            Err(Errno::NOENT | Errno::NAMETOOLONG) => return Ok(Found::Missing),
+            Err(Errno::NOENT | Errno::NAMETOOLONG) => return Ok(PathState::Missing),
             Err(error) => return Err(error.into()),
         };
-        let file = |link| Found::File { stat: stat_of(&found), link, executable: found.st_mode & 0o100 != 0 };
+        let file = |link| PathState::File { stat: stat_of(&found), link, executable: found.st_mode & 0o100 != 0 };
         Ok(match FileType::from_raw_mode(found.st_mode) {
             FileType::RegularFile => file(false),
             FileType::Symlink => file(true),
-            FileType::Directory => Found::Folder,
-            _ => Found::Other,
+            FileType::Directory => PathState::Folder,
+            _ => PathState::Other,
         })
     }
 
@@ -177,7 +177,7 @@ impl Top {
         }
         match unlinkat(&folder, name, AtFlags::REMOVEDIR) {
             Ok(()) | Err(Errno::NOENT) => Ok(true),
-            // A folder that cannot go harms nobody: Git does not know of empty ones.
+            // A folder that stays does no harm: Git does not know of empty ones.
             Err(_) => Ok(false),
         }
     }
@@ -186,7 +186,7 @@ impl Top {
     /// says of it then.
     ///
     /// `new`: nothing may be there.
-    pub(super) fn write(&self, path: &[u8], kind: EntryKind, bytes: &[u8], new: bool) -> io::Result<Stat> {
+    pub(super) fn write(&self, path: &[u8], kind: EntryKind, bytes: &[u8], new: bool) -> io::Result<IndexStat> {
         let (folder, name) = self.make_place(path)?;
         let hidden = hidden_name();
         let written = if kind == EntryKind::Link {
@@ -195,14 +195,14 @@ impl Top {
             put_file(&folder, &hidden, (name, new), kind, bytes)
         };
         if written.is_err() {
-            // What is wrong was said; the hidden file may not even be there.
+            // The caller gets the first error; the hidden file may not even be there.
             let _ = unlinkat(&folder, &hidden[..], AtFlags::empty());
         }
         written
     }
 
     /// Returns the place of a path, making the folders above it that are missing.
-    fn make_place<'p>(&self, path: &'p [u8]) -> io::Result<Place<'p>> {
+    fn make_place<'p>(&self, path: &'p [u8]) -> io::Result<ParentAndName<'p>> {
         let mut folder = self.handle.try_clone()?;
         let mut steps = path.split(|&byte| byte == b'/').peekable();
         while let Some(step) = steps.next() {
@@ -218,9 +218,9 @@ impl Top {
         Err(io::ErrorKind::InvalidInput.into())
     }
 
-    /// Returns the place of a path; `Err(None)` if a folder above it is missing, and `Err(Some(n))` if its first `n` bytes
-    /// lead to something that is no folder.
-    fn place<'p>(&self, path: &'p [u8]) -> io::Result<Result<Place<'p>, Option<usize>>> {
+    /// Returns the place of a path; `Err(None)` if a folder above it is missing, and `Err(Some(n))` if its first `n`
+    /// bytes lead to something that is no folder.
+    fn place<'p>(&self, path: &'p [u8]) -> io::Result<Result<ParentAndName<'p>, Option<usize>>> {
         let mut folder = self.handle.try_clone()?;
         let mut at = 0;
         while let Some(length) = path[at..].iter().position(|&byte| byte == b'/') {
@@ -249,7 +249,7 @@ fn put_file(
     (name, new): (&[u8], bool),
     kind: EntryKind,
     bytes: &[u8],
-) -> io::Result<Stat> {
+) -> io::Result<IndexStat> {
     let mode = if kind == EntryKind::Executable { 0o777 } else { 0o666 };
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let handle = openat(folder, hidden, flags, Mode::from_raw_mode(mode as RawMode))?;
@@ -257,13 +257,13 @@ fn put_file(
     file.write_all(bytes)?;
     let before = stat_of(&fstat(&file)?);
     put_in_place(folder, hidden, name, new)?;
-    // The move gave it a new time of change. If anything else is different, somebody wrote to it: with the times from
-    // before, Git reads it again.
+    // The move gave it a new time of change. If anything else is different, another process wrote to it: with the times
+    // from before, Git reads it again.
     let after = stat_of(&fstat(&file)?);
     Ok(if (after.mtime, after.bytes) == (before.mtime, before.bytes) { after } else { before })
 }
 
-fn put_link(folder: &OwnedFd, hidden: &[u8], name: &[u8], target: &[u8], new: bool) -> io::Result<Stat> {
+fn put_link(folder: &OwnedFd, hidden: &[u8], name: &[u8], target: &[u8], new: bool) -> io::Result<IndexStat> {
     symlinkat(target, folder, hidden)?;
     let before = stat_of(&statat(folder, hidden, AtFlags::SYMLINK_NOFOLLOW)?);
     put_in_place(folder, hidden, name, new)?;
@@ -298,8 +298,8 @@ fn identity(found: &rustix::fs::Stat) -> (u64, u64) {
 
 /// Returns what the index keeps of what the system says.
 #[allow(clippy::unnecessary_cast, reason = "the types differ between systems")]
-pub(super) fn stat_of(found: &rustix::fs::Stat) -> Stat {
-    Stat {
+pub(super) fn stat_of(found: &rustix::fs::Stat) -> IndexStat {
+    IndexStat {
         ctime: (found.st_ctime as u32, found.st_ctime_nsec as u32),
         mtime: (found.st_mtime as u32, found.st_mtime_nsec as u32),
         device: found.st_dev as u32,

@@ -4,18 +4,18 @@
 
 /// A pattern. `*` and `?` stand for no slash; `**/` stands for any folders, `/**` for all below.
 ///
-/// A pattern that is broken (a set that does not end, a class that nobody knows, a backslash at the end) matches nothing.
+/// A pattern that is broken (a set that does not end, an unknown class, a backslash at the end) matches nothing.
 #[derive(Debug)]
 pub(super) struct Glob {
     // What the text begins with; the parts come behind it.
     front: Vec<u8>,
     // `None` if the pattern is broken.
-    parts: Option<Vec<Part>>,
+    parts: Option<Vec<GlobPart>>,
     fold: bool,
 }
 
 #[derive(Debug)]
-enum Part {
+enum GlobPart {
     /// Any bytes but slashes.
     Star,
     /// Any folders, each with its slash, or none.
@@ -43,8 +43,9 @@ impl Glob {
         Self { front: Vec::new(), parts: parts(pattern, fold), fold }
     }
 
-    /// Reads a pattern of whole paths. Where stars follow what stands for itself, they count as if they began the pattern,
-    /// so that `a**/b` matches `ax/y/b`: Git compares what stands for itself first, and only then looks at the rest.
+    /// Reads a pattern of whole paths. Where stars follow what stands for itself, they count as if they began the
+    /// pattern, so that `a**/b` matches `ax/y/b`: Git compares what stands for itself first, and only then looks at the
+    /// rest.
     pub(super) fn of_path(pattern: &[u8], fold: bool) -> Self {
         let end = pattern.iter().position(|byte| b"*?[\\".contains(byte)).unwrap_or(pattern.len());
         let mut front = pattern[..end].to_vec();
@@ -68,17 +69,17 @@ impl Glob {
         let (Some(parts), Some(rest)) = (&self.parts, text.strip_prefix(&self.front[..])) else { return false };
         // Most patterns are a name, or a star and the end of one.
         match &parts[..] {
-            [Part::Star, end @ ..] if end.iter().all(Part::is_byte) => {
+            [GlobPart::Star, end @ ..] if end.iter().all(GlobPart::is_byte) => {
                 let split = rest.len().checked_sub(end.len());
                 split.is_some_and(|at| are_bytes(end, &rest[at..]) && !rest[..at].contains(&b'/'))
             }
-            all if all.iter().all(Part::is_byte) => all.len() == rest.len() && are_bytes(all, rest),
+            all if all.iter().all(GlobPart::is_byte) => all.len() == rest.len() && are_bytes(all, rest),
             all => all_match(all, rest, self.fold),
         }
     }
 }
 
-impl Part {
+impl GlobPart {
     const fn is_byte(&self) -> bool {
         matches!(self, Self::Byte(_))
     }
@@ -95,8 +96,8 @@ impl Part {
 }
 
 impl Member {
-    /// Whether it stands for this byte, which is small if letters are folded. A capital letter by itself is not: Git folds
-    /// ranges and classes alone.
+    /// Whether it stands for this byte, which is small if letters are folded. A capital letter by itself is not: Git
+    /// folds ranges and classes alone.
     fn holds(&self, byte: u8, fold: bool) -> bool {
         let is = |byte: u8| match self {
             Self::Byte(wanted) => byte == *wanted,
@@ -107,11 +108,11 @@ impl Member {
     }
 }
 
-fn are_bytes(parts: &[Part], text: &[u8]) -> bool {
-    parts.iter().zip(text).all(|(part, &byte)| matches!(part, Part::Byte(wanted) if *wanted == byte))
+fn are_bytes(parts: &[GlobPart], text: &[u8]) -> bool {
+    parts.iter().zip(text).all(|(part, &byte)| matches!(part, GlobPart::Byte(wanted) if *wanted == byte))
 }
 
-fn all_match(parts: &[Part], text: &[u8], fold: bool) -> bool {
+fn all_match(parts: &[GlobPart], text: &[u8], fold: bool) -> bool {
     // `reached[at]`: the parts so far can stand for the first `at` bytes.
     let mut reached = vec![false; text.len() + 1];
     reached[0] = true;
@@ -122,16 +123,16 @@ fn all_match(parts: &[Part], text: &[u8], fold: bool) -> bool {
         for (index, &here) in reached.iter().enumerate() {
             let slash = index > 0 && text[index - 1] == b'/';
             match part {
-                Part::Star => {
+                GlobPart::Star => {
                     open = here || open && !slash;
                     then[index] = open;
                 }
-                Part::Folders => {
+                GlobPart::Folders => {
                     // Nothing, or all up to a slash.
                     then[index] = here || open && slash;
                     open |= here;
                 }
-                Part::All => {
+                GlobPart::All => {
                     open |= here;
                     then[index] = open;
                 }
@@ -144,7 +145,7 @@ fn all_match(parts: &[Part], text: &[u8], fold: bool) -> bool {
 }
 
 /// Reads the parts of a pattern; `None` if it is broken.
-fn parts(pattern: &[u8], fold: bool) -> Option<Vec<Part>> {
+fn parts(pattern: &[u8], fold: bool) -> Option<Vec<GlobPart>> {
     let small = |byte: u8| if fold { byte.to_ascii_lowercase() } else { byte };
     let mut parts = Vec::new();
     let mut at = 0;
@@ -152,11 +153,11 @@ fn parts(pattern: &[u8], fold: bool) -> Option<Vec<Part>> {
         let rest = &pattern[at..];
         let (used, part) = match rest {
             [b'*', ..] => stars(rest, at == 0 || pattern[at - 1] == b'/'),
-            [b'?', ..] => (1, Part::Any),
-            [b'\\', escaped, ..] => (2, Part::Byte(small(*escaped))),
+            [b'?', ..] => (1, GlobPart::Any),
+            [b'\\', escaped, ..] => (2, GlobPart::Byte(small(*escaped))),
             [b'\\'] => return None,
             [b'[', ..] => set(rest)?,
-            _ => (1, Part::Byte(small(rest[0]))),
+            _ => (1, GlobPart::Byte(small(rest[0]))),
         };
         parts.push(part);
         at += used;
@@ -165,26 +166,26 @@ fn parts(pattern: &[u8], fold: bool) -> Option<Vec<Part>> {
 }
 
 /// Reads the stars that `rest` begins with; `first`: they begin the pattern or follow a slash.
-fn stars(rest: &[u8], first: bool) -> (usize, Part) {
+fn stars(rest: &[u8], first: bool) -> (usize, GlobPart) {
     let stars = rest.iter().take_while(|&&byte| byte == b'*').count();
     match &rest[stars..] {
-        _ if stars < 2 || !first => (stars, Part::Star),
-        [b'/', ..] => (stars + 1, Part::Folders),
-        [] | [b'\\', b'/', ..] => (stars, Part::All),
-        _ => (stars, Part::Star),
+        _ if stars < 2 || !first => (stars, GlobPart::Star),
+        [b'/', ..] => (stars + 1, GlobPart::Folders),
+        [] | [b'\\', b'/', ..] => (stars, GlobPart::All),
+        _ => (stars, GlobPart::Star),
     }
 }
 
-/// Reads the set that `rest` begins with: its length, and what is in it. `None` if it does not end, or names a class that
-/// there is not.
-fn set(rest: &[u8]) -> Option<(usize, Part)> {
+/// Reads the set that `rest` begins with: its length, and what is in it. `None` if it does not end, or names a class
+/// that there is not.
+fn set(rest: &[u8]) -> Option<(usize, GlobPart)> {
     let not = matches!(rest.get(1), Some(b'!' | b'^'));
     let first = if not { 2 } else { 1 };
     let mut at = first;
     let mut members = Vec::new();
     loop {
         match rest.get(at)? {
-            b']' if at > first => return Some((at + 1, Part::Set { members, not })),
+            b']' if at > first => return Some((at + 1, GlobPart::Set { members, not })),
             b'[' if rest.get(at + 1) == Some(&b':') => {
                 let end = at + 2 + rest[at + 2..].iter().position(|&byte| byte == b']')?;
                 if let Some(name) = rest[at + 2..end].strip_suffix(b":") {

@@ -121,7 +121,7 @@ pub(super) fn head(git_dir: &Path) -> Result<WorktreeHead> {
     })
 }
 
-/// Reads a file; `None` if there is none.
+/// Reads a file; `None` if it is absent.
 fn read(path: &Path) -> Result<Option<Vec<u8>>> {
     match fs::read(path) {
         Ok(bytes) => Ok(Some(bytes)),

@@ -1,7 +1,8 @@
 //! Patterns of paths that are left out: `.gitignore` and its like.
 //!
-//! One [`Patterns`] is one file of them. Which files count, and in which order, is for whoever walks the folders: what is
-//! below a folder that is ignored is ignored, too, whatever a pattern says of it, so nobody asks for that.
+//! One [`Patterns`] is one file of them. Which files count, and in which order, the caller that walks the folders
+//! decides. What is below an ignored folder is ignored, too, whatever a pattern says of it, so the caller does not ask
+//! for that.
 //!
 //! Source: Git's documentation, `gitignore`.
 
@@ -34,13 +35,13 @@ struct Pattern {
     // Whether it is for the path from the folder on, and not for the last step alone.
     whole: bool,
     folders_alone: bool,
-    // Whether it takes back what a pattern before it said.
+    // Whether it includes again what an earlier pattern ignored.
     negated: bool,
 }
 
 impl Patterns {
-    /// No patterns, for paths below `folder`, which ends with a slash unless it is the top. With `fold`, capital letters
-    /// count as small ones.
+    /// No patterns, for paths below `folder`, which ends with a slash unless it is the top. With `fold`, capital
+    /// letters count as small ones.
     #[must_use]
     pub fn new(folder: &[u8], fold: bool) -> Self {
         Self { folder: folder.to_vec(), fold, patterns: Vec::new() }
@@ -77,7 +78,7 @@ impl Patterns {
         self.patterns.push(Pattern { glob, whole, folders_alone, negated });
     }
 
-    /// Whether there are none.
+    /// Whether there are no patterns.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.patterns.is_empty()

@@ -15,13 +15,13 @@ mod encode;
 
 /// The longest path, in bytes.
 pub(super) const PATH_BYTES_MAX: usize = 4096;
-/// The bits of [`Entry::flags`]: the stage of an entry with a conflict.
+/// The bits of [`IndexEntry::flags`]: the stage of an entry with a conflict.
 const STAGE: u16 = 0x3000;
-/// The bit of [`Entry::flags`] that says that there are [`Entry::extended`] ones.
+/// The bit of [`IndexEntry::flags`] that says that there are [`IndexEntry::extended`] ones.
 const EXTENDED: u16 = 0x4000;
-/// The bit of [`Entry::extended`] for files that a sparse checkout leaves out.
+/// The bit of [`IndexEntry::extended`] for files that a sparse checkout leaves out.
 const SKIP_WORKTREE: u16 = 0x4000;
-/// The bit of [`Entry::extended`] for files that `git add -N` announced.
+/// The bit of [`IndexEntry::extended`] for files that `git add -N` announced.
 const INTENT_TO_ADD: u16 = 0x2000;
 
 /// The entries of an index, in order of paths, and of stages within one.
@@ -31,16 +31,16 @@ pub(super) struct Index {
     version: u32,
     // All paths, one behind the other.
     names: Vec<u8>,
-    entries: Vec<Entry>,
+    entries: Vec<IndexEntry>,
     // The record of resolved conflicts, as it was.
     resolved: Option<Vec<u8>>,
 }
 
 /// One entry.
 #[derive(Clone, Debug)]
-pub(super) struct Entry {
+pub(super) struct IndexEntry {
     /// The file as it was when it was last known to be as the entry says.
-    pub(super) stat: Stat,
+    pub(super) stat: IndexStat,
     pub(super) mode: u32,
     pub(super) oid: Oid,
     flags: u16,
@@ -50,12 +50,12 @@ pub(super) struct Entry {
 }
 
 /// A path, and what it is bound to from now on: the file as it is, its mode, the id of its contents.
-pub(super) type Binding<'p> = (&'p [u8], Option<(Stat, u32, Oid)>);
+pub(super) type Binding<'p> = (&'p [u8], Option<(IndexStat, u32, Oid)>);
 
 /// What the system says of a file, cut to 32 bits each, as the index has it. The order is that of the bytes, but for
 /// the mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Stat {
+pub(super) struct IndexStat {
     pub(super) ctime: (u32, u32),
     pub(super) mtime: (u32, u32),
     pub(super) device: u32,
@@ -70,7 +70,7 @@ pub(super) struct Stat {
 pub(super) enum IndexError {
     /// It is damaged at this offset in bytes.
     Damaged(usize, &'static str),
-    /// It is sound, and has something that is not written here: what, and what to do.
+    /// It is valid, and has something that cannot be written here: what, and what to do.
     Unsupported(String),
 }
 
@@ -80,7 +80,7 @@ impl Index {
         Self { algorithm, version: 2, names: Vec::new(), entries: Vec::new(), resolved: None }
     }
 
-    pub(super) fn path(&self, entry: &Entry) -> &[u8] {
+    pub(super) fn path(&self, entry: &IndexEntry) -> &[u8] {
         let (at, bytes) = (entry.path.0 as usize, entry.path.1 as usize);
         &self.names[at..at + bytes]
     }
@@ -91,19 +91,19 @@ impl Index {
     }
 
     /// Returns the entry at a path; there are no conflicts.
-    pub(super) fn get(&self, path: &[u8]) -> Option<&Entry> {
+    pub(super) fn get(&self, path: &[u8]) -> Option<&IndexEntry> {
         self.find(path).ok().map(|index| &self.entries[index])
     }
 
     /// Returns the entries below the directory `path`.
-    pub(super) fn below<'a>(&'a self, path: &'a [u8]) -> impl Iterator<Item = &'a Entry> {
+    pub(super) fn below<'a>(&'a self, path: &'a [u8]) -> impl Iterator<Item = &'a IndexEntry> {
         let prefix = [path, b"/"].concat();
         let first = self.find(&prefix).unwrap_or_else(|index| index);
         self.entries[first..].iter().take_while(move |entry| self.path(entry).starts_with(&prefix))
     }
 
     /// Returns the entries whose files a sparse checkout leaves out.
-    pub(super) fn skipped(&self) -> impl Iterator<Item = &Entry> {
+    pub(super) fn skipped(&self) -> impl Iterator<Item = &IndexEntry> {
         self.entries.iter().filter(|entry| entry.is_skipped())
     }
 
@@ -124,7 +124,7 @@ impl Index {
             if let Some((stat, mode, oid)) = *to {
                 let place = (self.names.len() as u32, path.len() as u32);
                 self.names.extend_from_slice(path);
-                entries.push(Entry { stat, mode, oid, flags: 0, extended: 0, path: place });
+                entries.push(IndexEntry { stat, mode, oid, flags: 0, extended: 0, path: place });
             }
         }
         entries.extend(old);
@@ -132,7 +132,7 @@ impl Index {
     }
 
     /// Makes every entry for which `doubtful` says so one whose file Git reads before it believes it.
-    pub(super) fn doubt(&mut self, mut doubtful: impl FnMut(&Entry, &[u8]) -> bool) {
+    pub(super) fn doubt(&mut self, mut doubtful: impl FnMut(&IndexEntry, &[u8]) -> bool) {
         for entry in &mut self.entries {
             let (at, bytes) = (entry.path.0 as usize, entry.path.1 as usize);
             if doubtful(entry, &self.names[at..at + bytes]) {
@@ -143,7 +143,7 @@ impl Index {
     }
 }
 
-impl Entry {
+impl IndexEntry {
     /// Whether a sparse checkout leaves the file out.
     pub(super) const fn is_skipped(&self) -> bool {
         self.extended & SKIP_WORKTREE != 0

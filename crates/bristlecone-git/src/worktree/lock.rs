@@ -13,7 +13,7 @@ use bristlecone::{
 };
 
 use crate::repository::{
-    files::{self, Files, Found},
+    files::{self, Files, ReadOutcome},
     refs::holder,
 };
 
@@ -31,7 +31,8 @@ pub(super) struct IndexLock {
 }
 
 impl IndexLock {
-    /// Takes the lock of the index in the folder of `storage`, waiting for others for so many milliseconds at most.
+    /// Takes the lock of the index in the folder of `storage`, waiting for other processes for `wait_ms` milliseconds
+    /// at most.
     pub(super) fn take(storage: Arc<dyn Storage>, wait_ms: u64) -> Result<Self> {
         let files = Files::new(storage);
         let began = Instant::now();
@@ -44,7 +45,7 @@ impl IndexLock {
             let waited = began.elapsed();
             if waited >= Duration::from_millis(wait_ms)
                 && let Some(stat) = files.stat(LOCK)?
-                && let Found::Bytes(bytes) = files.read_up_to(LOCK, 64)?
+                && let ReadOutcome::Bytes(bytes) = files.read_up_to(LOCK, 64)?
             {
                 let file = files.describe(LOCK);
                 let holder = holder(&file, &bytes, files::age(&stat));
@@ -69,7 +70,7 @@ impl IndexLock {
 impl Drop for IndexLock {
     fn drop(&mut self) {
         if !self.done {
-            // Nobody could be told; the next who wants the lock is.
+            // There is no caller to tell; the next process that wants the lock learns of it.
             let _ = self.files.remove(LOCK);
         }
     }

@@ -11,11 +11,11 @@ use bristlecone::Result;
 use super::settings::Settings;
 use crate::repository::layout::{Layout, expanded};
 
-/// Returns the folder or file of a repository that belongs to somebody else, and the number of that user, unless the
+/// Returns the folder or file of a repository that belongs to another user, and the number of that user, unless the
 /// settings of the user or of the machine say that the repository is safe (`safe.directory`).
 ///
-/// As with Git, what counts is the owner of the working tree, of its `.git`, and of the folder that has `HEAD`. Who
-/// came by `sudo` is trusted with what was their own before.
+/// As with Git, what counts is the owner of the working tree, of its `.git`, and of the folder that has `HEAD`. A user
+/// who came by `sudo` is trusted with what was theirs before.
 ///
 /// # Errors
 /// As [`Settings::of`].
@@ -39,7 +39,8 @@ fn is_ours(owner: u32) -> bool {
     owner == own.as_raw() || own.is_root() && before() == Some(owner)
 }
 
-/// Whether a setting names the folder, or all folders, or all below one above it. An empty value takes back those before.
+/// Whether a setting names the folder, or all folders, or all below one above it. An empty value takes back those
+/// before.
 fn is_safe(settings: &Settings, top: &Path) -> bool {
     let top = fs::canonicalize(top).unwrap_or_else(|_| top.to_owned());
     let mut safe = false;

@@ -63,8 +63,8 @@ impl Settings {
         self.file_or("core.attributesFile", "attributes")
     }
 
-    /// Returns the file of ignored paths that counts for all repositories of the user. A relative one is below the working
-    /// tree.
+    /// Returns the file of ignored paths that counts for all repositories of the user. A relative one is below the
+    /// working tree.
     #[must_use]
     pub fn excludes_file(&self) -> PathBuf {
         self.file_or("core.excludesFile", "ignore")

@@ -17,12 +17,12 @@ pub enum Submodule {
     At(Oid),
     /// Without a commit.
     Unborn,
-    /// One that this cannot hold: why.
+    /// One that the repository cannot hold: why.
     Unfit(String),
 }
 
-/// Returns the repository whose working tree `dir` is; `None` if it is a folder as any other, also where its `.git` leads
-/// nowhere.
+/// Returns the repository whose working tree `dir` is; `None` if it is a folder as any other, also where its `.git`
+/// leads nowhere.
 ///
 /// `algorithm`: of the repository that is to have the id.
 ///

@@ -1,4 +1,5 @@
-//! What a power cut leaves, as real Git sees it once the store was opened; and errors of syncs that others were told of.
+//! What a power cut leaves, as real Git sees it once the store was opened; and errors of syncs that others were told
+//! of.
 
 use std::{path::Path, sync::Arc};
 
@@ -94,9 +95,10 @@ fn no_protection_stays_after_a_full_disk() {
     }
 }
 
-/// A write-back that fails is told to those who had the file open then, and to nobody who opens it later.
+/// The system reports a write-back that fails to processes that have the file open then, and to none that opens it
+/// later.
 #[test]
-fn a_failure_that_somebody_else_was_told_of_is_noticed() {
+fn a_failure_that_another_process_learnt_of_is_noticed() {
     for (loose, part) in [(false, ".pack"), (false, ".idx"), (false, "refs/heads/main"), (true, "objects/")] {
         let sim = SimStorage::new();
         let options = SimGit { loose, ..SimGit::default() };
@@ -106,7 +108,7 @@ fn a_failure_that_somebody_else_was_told_of_is_noticed() {
         commit(&repo, 0, Durability::None).unwrap();
         let (name, _) =
             sim.files().into_iter().find(|(name, _)| name.contains(part) && !name.starts_with("logs")).unwrap();
-        // Somebody syncs the file, and the medium fails.
+        // Another process syncs the file, and the medium fails.
         let file = sim.open(&name, OpenMode::Read).unwrap();
         sim.fail_at(sim.calls() + 1, Fault::Io, Times::Once);
         assert!(file.sync_data().is_err());
@@ -116,7 +118,8 @@ fn a_failure_that_somebody_else_was_told_of_is_noticed() {
     }
 }
 
-/// A device that is full when something is written harms nothing. One that is full when that is synced may have lost it.
+/// A device that is full when something is written harms nothing. One that is full when that is synced may have lost
+/// it.
 #[test]
 fn a_full_device_ends_writing_only_where_a_sync_met_it() {
     for loose in [false, true] {
@@ -152,7 +155,7 @@ fn a_full_device_ends_writing_only_where_a_sync_met_it() {
     }
 }
 
-/// Many loose objects that nobody asked to be durable cost no sync; what made them durable looks at each.
+/// Many loose objects that need not be durable cost no sync; what made them durable looks at each.
 #[test]
 fn loose_objects_that_were_closed_are_held_against_their_ids() {
     for damaged in [false, true] {
@@ -164,7 +167,7 @@ fn loose_objects_that_were_closed_are_held_against_their_ids() {
         commit(&repo, 0, Durability::None).unwrap();
         let before = backend.stats().syncs;
         (1..300).for_each(|n| commit(&repo, n, Durability::None).unwrap());
-        assert_eq!(backend.stats().syncs, before, "nobody asked for durability");
+        assert_eq!(backend.stats().syncs, before, "no append was to be durable");
         let head = repo.branch("main").unwrap().head().unwrap().unwrap().oid().to_string();
         if damaged {
             // As if a write-back had failed unseen: the file is there, and the system dropped what it held of it.

@@ -71,7 +71,7 @@ fn many_small_packs_are_folded_as_they_come() {
             let dir = tempfile::tempdir().unwrap();
             Layout::init(dir.path(), true, Algorithm::Sha1).unwrap();
             let git = RealGit::new(dir.path());
-            let options = GitOptions::default().background(background).fold_min(10);
+            let options = GitOptions::default().background(background).repack_min(10);
             let (backend, repo) = open(dir.path(), options);
             let branch = repo.branch("main").unwrap();
             let mut tree = branch.tree().unwrap();
@@ -85,15 +85,15 @@ fn many_small_packs_are_folded_as_they_come() {
             let packs = backend.odb().pack_names().len();
             assert!(packs < 60, "{packs} packs");
             (200..210).for_each(|n| commit(&mut tree, n));
-            backend.fold_all().unwrap();
+            backend.repack_all().unwrap();
             assert_eq!(backend.odb().pack_names().len(), 1);
             git.fsck();
             assert_eq!(git.text(&["rev-list", "--count", "main"]), "210");
-            let folded = backend.stats().store_bytes;
+            let repacked = backend.stats().store_bytes;
             git.run(&["gc", "-q"]);
             let garbage_collected = backend.stats().store_bytes;
-            assert!(folded * 2 <= garbage_collected * 3, "{folded} bytes folded, {garbage_collected} by Git");
-            // What was folded and what Git packed since is read all the same.
+            assert!(repacked * 2 <= garbage_collected * 3, "{repacked} bytes repacked, {garbage_collected} by Git");
+            // What was repacked and what Git packed since is read all the same.
             repo.clear_caches();
             assert_eq!(branch.tree().unwrap().get("wide/9").unwrap().as_deref(), Some(&b"value 9"[..]));
             (210..220).for_each(|n| commit(&mut tree, n));

@@ -50,7 +50,7 @@ fn simulated_disks_conform() {
         for algorithm in [Algorithm::Sha1, Algorithm::Sha256] {
             conformance::run_reopening(|| {
                 let disk = SimStorage::new();
-                let engine = SimGit { algorithm, loose, fold_min: 6, ..SimGit::default() };
+                let engine = SimGit { algorithm, loose, repack_min: 6, ..SimGit::default() };
                 let backend = engine.create(Arc::new(disk.clone())).unwrap();
                 (backend, move || engine.open(Arc::new(disk.clone())).unwrap())
             });

@@ -81,7 +81,7 @@ fn a_pack_in_progress_is_left_alone_whatever_its_process_is_called() {
         let real = Arc::new(RealStorage::new(dir.path()).following_links());
         commit(&opened(real.clone(), "one"), 0).unwrap();
         let (raw, once) = (real.clone(), AtomicBool::new(false));
-        // Between the pack and its index somebody else opens the repository.
+        // Between the pack and its index another process opens the repository.
         let hooked = Hooked::new(real.clone(), move |coming| {
             if coming.method == "rename" && coming.name.contains("/tmp_idx_") && !once.swap(true, SeqCst) {
                 drop(opened(raw.clone(), boot));
@@ -99,7 +99,7 @@ fn a_pack_in_progress_is_left_alone_whatever_its_process_is_called() {
 }
 
 #[test]
-fn whoever_can_take_the_lock_of_a_protection_may_end_it() {
+fn a_process_that_can_take_the_lock_of_a_protection_may_end_it() {
     for boot in ["one", "two"] {
         let sim = begun();
         let process = sim.process();
@@ -111,7 +111,7 @@ fn whoever_can_take_the_lock_of_a_protection_may_end_it() {
         // The process is killed. Its number is still that of one that lives: ours.
         process.stop_after(process.process_calls());
         drop(opened(Arc::new(sim.clone()), boot));
-        assert_eq!(keeps(&sim), Vec::<String>::new(), "nobody holds it any more");
+        assert_eq!(keeps(&sim), Vec::<String>::new(), "no process holds it any more");
         drop(backend);
     }
 }
@@ -187,7 +187,7 @@ const COMMITS: usize = 60;
 fn body_of_a_container() {
     let (dir, branch) = (std::env::var(DIR).unwrap(), std::env::var(BRANCH).unwrap());
     for n in 0..COMMITS {
-        let (_backend, repo) = open(Path::new(&dir), GitOptions::default().fold_min(8));
+        let (_backend, repo) = open(Path::new(&dir), GitOptions::default().repack_min(8));
         let durability = [Durability::None, Durability::Synced][n % 2];
         // Both containers make the same objects.
         let add = |tree: &mut bristlecone::Tree<Git>| tree.set(format!("f{n}"), n.to_string().as_bytes());

@@ -1,6 +1,7 @@
 //! Power is cut after every call of every workload, and again within every recovery: nothing synced is lost.
 //!
-//! `BRISTLECONE_CRASH_WORKLOAD` runs the workloads alone whose names hold its value.
+//! `BRISTLECONE_CRASH_WORKLOAD` runs the workloads alone whose names hold its value. With `BRISTLECONE_THOROUGH` in the environment
+//! (`.ci/lane git-crash`) more workloads are run, and more calls within recoveries are cut.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,16 +10,16 @@ use bristlecone::{
     core::git::{Algorithm, Git},
 };
 use bristlecone_testkit::{
-    crash::{Engine, Options, Report, Workload, explore, workloads},
+    crash::{Engine, Options, Report, Workload, explore, step, workloads},
     sim::{Policy, SimStorage},
 };
 
 use crate::{backend::info, sims::SimGit};
 
-fn chosen(step: usize) -> Vec<Workload> {
+fn chosen(step: u64) -> Vec<Workload> {
     match std::env::var("BRISTLECONE_CRASH_WORKLOAD") {
         Ok(part) => workloads().into_iter().filter(|workload| workload.name.contains(&part)).collect(),
-        Err(_) => workloads().into_iter().step_by(step).collect(),
+        Err(_) => workloads().into_iter().step_by(step as usize).collect(),
     }
 }
 
@@ -46,19 +47,23 @@ fn a_crash_within_a_recovery_loses_nothing_synced() {
     };
     assert!(!chosen.is_empty());
     let engine = SimGit::default();
-    run(&engine, &chosen, Options { seeds: 1, seed_first: 7, nested_seeds: 1, ..Options::default() });
+    run(
+        &engine,
+        &chosen,
+        Options { seeds: 1, seed_first: 7, nested_seeds: 1, nested_step: step(4, 1), ..Options::default() },
+    );
 }
 
 #[test]
 fn a_crash_at_any_call_loses_nothing_synced_of_loose_objects() {
     let engine = SimGit { loose: true, ..SimGit::default() };
-    run(&engine, &chosen(3), Options { seeds: 1, seed_first: 3, nested_seeds: 0, ..Options::default() });
+    run(&engine, &chosen(step(6, 3)), Options { seeds: 1, seed_first: 3, nested_seeds: 0, ..Options::default() });
 }
 
 #[test]
 fn a_crash_while_packs_are_folded_loses_nothing_synced() {
-    let engine = SimGit { fold_min: 4, ..SimGit::default() };
-    run(&engine, &chosen(4), Options { seeds: 1, seed_first: 5, nested_seeds: 0, ..Options::default() });
+    let engine = SimGit { repack_min: 4, ..SimGit::default() };
+    run(&engine, &chosen(step(8, 4)), Options { seeds: 1, seed_first: 5, nested_seeds: 0, ..Options::default() });
 }
 
 /// What a commit of the test below was when it was acknowledged.
@@ -71,16 +76,16 @@ struct Acked {
 
 #[test]
 fn a_crash_while_the_thread_folds_loses_nothing_synced() {
-    let engine = SimGit { fold_min: 4, background: true, ..SimGit::default() };
+    let engine = SimGit { repack_min: 4, background: true, ..SimGit::default() };
     let storage = Arc::new(SimStorage::new());
     let backend = engine.create(storage.clone()).unwrap();
     storage.keep_moments();
-    let acked = commit_beside_folds(&backend, &storage, 60);
+    let acked = commit_beside_repacks(&backend, &storage, 60);
     drop(backend);
     let last = storage.calls();
     assert!(!engine.open(storage.clone()).unwrap().list_refs("refs/").unwrap().is_empty());
     let mut seed = 0;
-    for call in (acked[0].calls..=last).step_by(3) {
+    for call in (acked[0].calls..=last).step_by(step(6, 3) as usize) {
         let Some(moment) = storage.moment(call) else { continue };
         for policy in [Policy::Lost, Policy::Kept, Policy::Writes, Policy::Sectors] {
             seed += 1;
@@ -90,8 +95,8 @@ fn a_crash_while_the_thread_folds_loses_nothing_synced() {
     }
 }
 
-/// Commits, now and then synced, while the thread folds what there is; returns the commits.
-fn commit_beside_folds(backend: &Arc<dyn Backend>, storage: &SimStorage, commits: usize) -> Vec<Acked> {
+/// Commits, now and then synced, while the thread repacks; returns the commits.
+fn commit_beside_repacks(backend: &Arc<dyn Backend>, storage: &SimStorage, commits: usize) -> Vec<Acked> {
     let repo = Repo::with_backend(Git::new(Algorithm::Sha1), backend.clone());
     let branch = repo.branch("main").unwrap();
     let mut tree = branch.tree().unwrap();
@@ -116,7 +121,7 @@ fn check_after(engine: &SimGit, disk: SimStorage, acked: &[Acked], call: u64, pl
         _ => Some(0),
     };
     let needed = acked.iter().rposition(|commit| commit.synced && commit.calls <= call).map_or(0, |n| n + 1);
-    let found = found.unwrap_or_else(|| panic!("{place}: the branch is on a commit that nobody made"));
+    let found = found.unwrap_or_else(|| panic!("{place}: the branch is on a commit that was never made"));
     assert!(found >= needed, "{place}: commit {found} instead of {needed} or later");
     let repo = Repo::with_backend(Git::new(Algorithm::Sha1), backend.clone());
     let tree = repo.branch("main").unwrap().tree().unwrap();

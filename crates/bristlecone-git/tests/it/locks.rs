@@ -106,7 +106,8 @@ fn every_lock_of_gits_is_waited_for_as_long_as_asked_and_no_longer() {
     drop(backend);
 }
 
-/// Returns a repository after a power cut in the middle of unsynced commits, with these bytes in the lock of the branch.
+/// Returns a repository after a power cut in the middle of unsynced commits, with these bytes in the lock of the
+/// branch.
 fn cut_with_lock(text: &[u8]) -> SimStorage {
     let sim = SimStorage::new();
     let backend = SimGit::default().create(Arc::new(sim.clone())).unwrap();
@@ -130,14 +131,14 @@ fn a_lock_without_a_word_goes_after_a_power_cut_and_only_then() {
         let repo = opened(&cut, "after the cut").unwrap();
         assert!(cut.contents("refs/heads/main.lock").is_none());
         commit(&repo, "main", 1).unwrap();
-        // While the machine runs it is somebody's.
+        // While the machine runs another program holds it.
         write(&cut, "refs/heads/main.lock", text);
         assert!(matches!(commit(&repo, "main", 2), Err(Error::Locked { .. })));
         drop(repo);
         let repo = opened(&cut, "after the cut").unwrap();
         assert!(matches!(commit(&repo, "main", 2), Err(Error::Locked { .. })));
     }
-    // What says something is somebody's at any time.
+    // A lock file with words in it belongs to another program at any time.
     let cut = cut_with_lock(b"4b825dc642cb6eb9a060e54bf8d69288fbee4904\n");
     let done = opened(&cut, "after the cut").and_then(|repo| commit(&repo, "main", 1));
     assert!(matches!(done, Err(Error::Locked { .. })), "{done:?}");

@@ -1,7 +1,7 @@
 //! Logs beside `git rev-list`, over many small made-up histories.
 //!
-//! Each history has 3 to 12 commits, some with the same date or an earlier one than their parents, and one file that has
-//! one of three values or is absent. Many go into one repository at a time by `git fast-import`. Each is asked one
+//! Each history has 3 to 12 commits, some with the same date or an earlier one than their parents, and one file that
+//! has one of three values or is absent. Many go into one repository at a time by `git fast-import`. Each is asked one
 //! question, with paths and commits that are left out, of `git rev-list`, of the repository as a store, and of a store
 //! with generation numbers.
 
@@ -14,7 +14,7 @@ use bristlecone_testkit::{generate::Rng, git::Git as RealGit};
 
 use crate::backend::open;
 
-/// So many histories go into one repository.
+/// Histories that go into one repository.
 const BATCH: u64 = 500;
 /// The earliest date of a commit.
 const FIRST_SECOND: i64 = 1_600_000_000;

@@ -1,4 +1,4 @@
-//! Others at work on the same repository: real Git, and processes of ours. Nothing is lost, and everybody reads all.
+//! Other processes at work on the same repository: real Git, and ours. Nothing is lost, and each reads all.
 
 use std::{
     path::Path,
@@ -66,7 +66,7 @@ fn commits_of_ours_and_of_git_meet_on_one_branch() {
         git.commit_all("first");
         git.run(&["branch", "shared"]);
         let (ended, rounds) = (AtomicBool::new(false), AtomicUsize::new(0));
-        let options = || GitOptions::default().loose(loose).fold_min(8);
+        let options = || GitOptions::default().loose(loose).repack_min(8);
         thread::scope(|scope| {
             let workers = [
                 scope.spawn(|| commit_ours(dir.path(), "shared", "one", EACH, options())),
@@ -115,7 +115,7 @@ fn commits_of_ours_and_of_git_meet_on_one_branch() {
 }
 
 #[test]
-fn a_lock_of_somebody_else_is_waited_for_and_one_that_we_left_is_removed() {
+fn a_lock_of_another_program_is_waited_for_and_one_that_we_left_is_removed() {
     let dir = tempfile::tempdir().unwrap();
     Layout::init(dir.path(), true, Algorithm::Sha1).unwrap();
     let options = GitOptions::default().lock_wait_ms(50);
@@ -155,7 +155,7 @@ fn a_lock_of_somebody_else_is_waited_for_and_one_that_we_left_is_removed() {
 #[test]
 fn a_process_that_is_killed_leaves_nothing_in_the_way() {
     if let Ok(dir) = std::env::var("BRISTLECONE_TEST_KILLED_DIR") {
-        commit_ours(Path::new(&dir), "main", "child", usize::MAX, GitOptions::default().fold_min(8));
+        commit_ours(Path::new(&dir), "main", "child", usize::MAX, GitOptions::default().repack_min(8));
     }
     let dir = tempfile::tempdir().unwrap();
     let git = Git::init(dir.path(), &["--bare"]);
@@ -210,7 +210,7 @@ fn reading_alone_writes_nothing() {
             let refused = backend.append(bristlecone::Batch::new(), &[], Durability::Synced);
             assert!(matches!(refused, Err(Error::ReadOnly)));
             assert!(matches!(backend.write_derived("x", b"y"), Err(Error::ReadOnly)));
-            assert!(matches!(backend.fold_all(), Err(Error::ReadOnly)));
+            assert!(matches!(backend.repack_all(), Err(Error::ReadOnly)));
         }
         drop((repo, backend));
         assert_eq!(listed(), before);

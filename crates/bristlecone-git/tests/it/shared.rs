@@ -39,7 +39,7 @@ fn body_of_a_user() {
     let (backend, repo) = open(Path::new(&dir), GitOptions::default());
     let packed = repo.branch(&format!("packed-{name}")).unwrap();
     packed.compare_and_set(packed.head().unwrap(), None, Durability::Synced).unwrap();
-    backend.fold_all().unwrap();
+    backend.repack_all().unwrap();
 }
 
 /// Runs a shell's line with a mask of modes.
@@ -62,7 +62,7 @@ fn done(output: Output) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&said));
 }
 
-/// Runs the body of a user, from a copy of this program to which everybody comes.
+/// Runs the body of a user, from a copy of this program that all users reach.
 fn ours(program: &Path, mask: &str, git: &Git, name: &str) -> Command {
     let line = format!("exec '{}' --exact --ignored shared::body_of_a_user", program.display());
     let mut command = masked(mask, &line, git);
@@ -106,7 +106,7 @@ fn modes(dir: &Path) -> BTreeMap<&'static str, BTreeSet<String>> {
     modes
 }
 
-/// Makes a copy of this program beside a repository, to which everybody comes.
+/// Makes a copy of this program beside a repository, that all users reach.
 fn program(dir: &Path) -> std::path::PathBuf {
     fs::set_permissions(dir, fs::Permissions::from_mode(0o755)).unwrap();
     let program = dir.join("tests");
@@ -143,19 +143,19 @@ fn files_have_the_modes_that_git_gives_them() {
 
 #[needs(git, somebody_else)]
 #[test]
-fn somebody_else_of_the_group_goes_on() {
+fn another_user_of_the_group_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     let program = program(dir.path());
     let path = dir.path().join("shared");
     fs::create_dir(&path).unwrap();
     let git = Git::new(&path);
-    // Without root there is nobody else to be; one user then takes both parts.
+    // Without root there is one user alone, who then takes both parts.
     let root = rustix::process::geteuid().is_root();
     if root {
         std::os::unix::fs::chown(&path, None, Some(65534)).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o2770)).unwrap();
     }
-    let somebody = |mut command: Command| {
+    let another_user = |mut command: Command| {
         if root {
             command.uid(65534).gid(65534);
         }
@@ -163,8 +163,8 @@ fn somebody_else_of_the_group_goes_on() {
     };
     done(masked("077", &format!("git init -q --bare --shared=group -b main . && {BEGIN}"), &git).output().unwrap());
     done(ours(&program, "077", &git, "one").output().unwrap());
-    somebody(ours(&program, "077", &git, "two"));
-    somebody(masked(
+    another_user(ours(&program, "077", &git, "two"));
+    another_user(masked(
         "077",
         "git update-ref -m git refs/heads/deep/branch packed-zero 2>&1 || git update-ref -m git \
         refs/heads/deep/branch refs/heads/deep/branch~1 && git gc -q",
@@ -180,7 +180,7 @@ fn somebody_else_of_the_group_goes_on() {
         .output()
         .unwrap(),
     );
-    somebody(ours(&program, "077", &git, "one"));
+    another_user(ours(&program, "077", &git, "one"));
     done(ours(&program, "077", &git, "two").output().unwrap());
     git.fsck();
 }

@@ -18,15 +18,15 @@ use bristlecone_testkit::crash::Engine;
 pub(crate) struct SimGit {
     pub(crate) algorithm: Algorithm,
     pub(crate) loose: bool,
-    /// So many packs are folded.
-    pub(crate) fold_min: usize,
-    /// Whether a thread folds.
+    /// From how many packs on they are repacked.
+    pub(crate) repack_min: usize,
+    /// Whether a thread repacks.
     pub(crate) background: bool,
 }
 
 impl Default for SimGit {
     fn default() -> Self {
-        Self { algorithm: Algorithm::Sha1, loose: false, fold_min: 48, background: false }
+        Self { algorithm: Algorithm::Sha1, loose: false, repack_min: 48, background: false }
     }
 }
 
@@ -37,7 +37,7 @@ impl SimGit {
         GitOptions::default()
             .algorithm(self.algorithm)
             .loose(self.loose)
-            .fold_min(self.fold_min)
+            .repack_min(self.repack_min)
             .lock_wait_ms(100)
             .background(self.background)
             .cache_bytes(64 << 10)

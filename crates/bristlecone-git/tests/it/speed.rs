@@ -7,7 +7,7 @@ use bristlecone::core::git::Algorithm;
 use bristlecone::storage::{RealStorage, Storage};
 use bristlecone::{Kind, Oid};
 use bristlecone_git::odb::{Odb, OdbOptions};
-use bristlecone_git::pack::{Builder, BuiltPack, Compression, FoldOptions, fold};
+use bristlecone_git::pack::{Builder, BuiltPack, Compression, RepackOptions, repack};
 
 /// Time of the clock, and of this thread on a processor: the latter counts where others work beside us.
 fn start() -> (Instant, f64) {
@@ -144,7 +144,7 @@ fn objects_are_read() {
 
 #[test]
 #[ignore = "a measurement"]
-fn packs_are_folded() {
+fn packs_are_repacked() {
     for count in [100, 1000] {
         let dir = tempfile::tempdir().unwrap();
         let storage: Arc<dyn Storage> = Arc::new(RealStorage::new(dir.path()));
@@ -160,9 +160,9 @@ fn packs_are_folded() {
         let since = start();
         let mut bytes = 0;
         for _ in 0..5 {
-            let options = FoldOptions::default();
-            bytes = fold(&storage, Algorithm::Sha1, &names, &options, &|| false).unwrap().unwrap().pack_bytes;
+            let options = RepackOptions::default();
+            bytes = repack(&storage, Algorithm::Sha1, &names, &options, &|| false).unwrap().unwrap().pack_bytes;
         }
-        report(&format!("fold {count} packs of 13 objects to {bytes} bytes: a pack"), 5 * count, since);
+        report(&format!("repack {count} packs of 13 objects to {bytes} bytes: a pack"), 5 * count, since);
     }
 }

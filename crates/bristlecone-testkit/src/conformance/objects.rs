@@ -8,7 +8,7 @@ use bristlecone_core::{Kind, Location, ObjRef, Object, Oid, Sink, git};
 use super::{Make, append_all, append_one, family};
 use crate::{
     generate::Rng,
-    sample::{Family, Sample, landed},
+    sample::{Family, Sample, appended},
 };
 
 /// What was appended is read back, by id alone and by its place, with its kind.
@@ -62,10 +62,10 @@ pub fn the_same_object_is_kept_once_in_a_batch(make: Make<'_>) {
     assert_eq!(sample.put(&mut batch, &HashMap::new()), first);
     assert_eq!(batch.len(), 1);
     let base = backend.append(batch, &[], Durability::None).unwrap();
-    sample.expect(&*backend, landed(first, base)).unwrap();
+    sample.expect(&*backend, appended(first, base)).unwrap();
     let again = append_one(&*backend, &sample);
     sample.expect(&*backend, again.at).unwrap();
-    sample.expect(&*backend, landed(first, base)).unwrap();
+    sample.expect(&*backend, appended(first, base)).unwrap();
     sample.expect(&*backend, Location::NONE).unwrap();
 }
 
@@ -118,7 +118,7 @@ pub fn children_are_found_by_location(make: Make<'_>) {
         let mut batch = Batch::new();
         let places = [&leaf, &node].map(|sample| (sample.oid, sample.put(&mut batch, &known)));
         let base = backend.append(batch, &[], Durability::None).unwrap();
-        known.extend(places.map(|(oid, at)| (oid, landed(at, base))));
+        known.extend(places.map(|(oid, at)| (oid, appended(at, base))));
         above.extend([leaf, node]);
     }
     let by_oid: BTreeMap<Oid, &Sample> = above.iter().map(|sample| (sample.oid, sample)).collect();
@@ -221,11 +221,11 @@ pub fn ids_of_every_length_are_kept_apart(make: Make<'_>) {
     }
 }
 
-/// Unhashed words of a record come back where the backend keeps records as they are; else there are none.
+/// Metadata words of a record come back where the backend keeps records as they are; else there are no such words.
 ///
 /// # Panics
 /// If it is not so.
-pub fn unhashed_words_come_back(make: Make<'_>) {
+pub fn metadata_words_come_back(make: Make<'_>) {
     let backend = make();
     let family = family(&*backend);
     for count in [0, 1, 2, 7] {
@@ -234,9 +234,9 @@ pub fn unhashed_words_come_back(make: Make<'_>) {
         let mut batch = Batch::new();
         let at = batch.put(sample.kind, sample.oid, &sample.body, &[Location::NONE, Location(5)], &words);
         let base = backend.append(batch, &[], Durability::None).unwrap();
-        let object = backend.read(&ObjRef::new(sample.oid, landed(at, base))).unwrap().expect("appended");
+        let object = backend.read(&ObjRef::new(sample.oid, appended(at, base))).unwrap().expect("appended");
         assert_eq!(sample.mismatch(&object), None);
-        let found: Vec<Option<u64>> = (0..=count as usize).map(|n| object.aux(n)).collect();
+        let found: Vec<Option<u64>> = (0..=count as usize).map(|n| object.metadata_word(n)).collect();
         let kept: Vec<Option<u64>> = words.iter().copied().map(Some).chain([None]).collect();
         let lost = !backend.capabilities().locations && found.iter().all(Option::is_none);
         assert!(found == kept || lost, "{found:?} for {kept:?}");

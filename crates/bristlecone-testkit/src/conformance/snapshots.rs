@@ -1,4 +1,4 @@
-//! Snapshots and sweeps: what stays, what goes, and what is told of it.
+//! Snapshots and sweeps: what stays, what goes, and what they report.
 
 use std::{
     collections::HashMap,
@@ -18,9 +18,9 @@ use super::{Make, append_all, append_one, family};
 use crate::sample::{Family, Sample};
 
 /// A commit with a directory of two values, each with numbers of its own.
-struct Graph(Vec<Sample>);
+struct SampleGraph(Vec<Sample>);
 
-impl Graph {
+impl SampleGraph {
     fn new(family: Family, number: u64) -> Self {
         let one = family.contents(number * 10, 30);
         let other = family.contents(number * 10 + 1, 5000);
@@ -63,7 +63,7 @@ fn move_ref(backend: &dyn Backend, name: &str, to: Option<Oid>) {
 }
 
 /// Sweeps a backend that keeps graphs.
-fn sweep(backend: &dyn Backend, graphs: &[Graph], roots: &[Oid], limits: &SweepLimits) -> Result<Swept, Error> {
+fn sweep(backend: &dyn Backend, graphs: &[SampleGraph], roots: &[Oid], limits: &SweepLimits) -> Result<Swept, Error> {
     let samples: HashMap<Oid, &Sample> = graphs.iter().flat_map(|graph| &graph.0).map(|s| (s.oid, s)).collect();
     let children = |oid: &Oid, _: &Object<'_>, each: &mut dyn FnMut(Oid)| {
         samples.get(oid).into_iter().flat_map(|sample| &sample.children).for_each(|child| each(child.oid));
@@ -73,13 +73,13 @@ fn sweep(backend: &dyn Backend, graphs: &[Graph], roots: &[Oid], limits: &SweepL
 }
 
 /// A backend, graphs in it, and the ref that leads to each.
-type Kept = (Arc<dyn Backend>, Vec<Graph>, Vec<String>);
+type KeptGraphs = (Arc<dyn Backend>, Vec<SampleGraph>, Vec<String>);
 
 /// Returns a backend with graphs that a ref leads to each, or `None` where nothing is swept: then that is refused.
-fn swept_backend(make: Make<'_>, count: u64) -> Option<Kept> {
+fn swept_backend(make: Make<'_>, count: u64) -> Option<KeptGraphs> {
     let backend = make();
     let family = family(&*backend);
-    let graphs: Vec<Graph> = (0..count).map(|number| Graph::new(family, number)).collect();
+    let graphs: Vec<SampleGraph> = (0..count).map(|number| SampleGraph::new(family, number)).collect();
     let names: Vec<String> = (0..count).map(|number| family.ref_name(&format!("r{number}"))).collect();
     graphs.iter().zip(&names).for_each(|(graph, name)| graph.append(&*backend, name));
     if backend.capabilities().sweep {
@@ -136,7 +136,7 @@ pub fn a_snapshot_keeps_what_it_shows(make: Make<'_>) {
         graphs[3].0.iter().map(|sample| snapshot.read(&sample.oid.into()).unwrap().unwrap()).collect();
     // What its refs lead to moves away, and comes back under another name in between.
     move_ref(&*backend, &names[0], None);
-    let after = Graph::new(family(&*backend), 9);
+    let after = SampleGraph::new(family(&*backend), 9);
     append_all(&*backend, &after.0, &[], Durability::None).unwrap();
     // What is there and is appended again is what came after it, too.
     append_all(&*backend, &graphs[5].0, &[], Durability::None).unwrap();
@@ -172,7 +172,7 @@ pub fn a_refreshed_snapshot_is_as_a_new_one(make: Make<'_>) {
     snapshot.keep(&graphs[2].head());
     assert_eq!(all(), 0, "a snapshot of when refs led to everything");
     let position = snapshot.position();
-    let Some(only) = Arc::get_mut(&mut snapshot) else { panic!("a snapshot belongs to who took it") };
+    let Some(only) = Arc::get_mut(&mut snapshot) else { panic!("a snapshot belongs to the caller that took it") };
     let moved = only.refresh(&[graphs[3].head()]);
     let (kept, gone) = if moved { ([true, false, false, true], 8) } else { ([true; 4], 0) };
     assert_eq!(snapshot.position() > position, moved && position.is_some());
@@ -181,7 +181,7 @@ pub fn a_refreshed_snapshot_is_as_a_new_one(make: Make<'_>) {
     assert_eq!(there, kept, "moved: {moved}");
     // What refs lead to now and what comes from now on is kept as well.
     move_ref(&*backend, &names[0], None);
-    let after = Graph::new(family(&*backend), 9);
+    let after = SampleGraph::new(family(&*backend), 9);
     append_all(&*backend, &after.0, &[], Durability::None).unwrap();
     assert_eq!(all(), 0);
     assert!(graphs[0].is_there(&*snapshot) && after.is_there(&*snapshot));
@@ -257,7 +257,7 @@ pub fn a_sweep_within_limits_leaves_no_part(make: Make<'_>) {
     assert!(graphs[4].is_there(&*backend.snapshot(&[])));
 }
 
-/// Moves of refs have positions that only rise; where they have none, nobody says so.
+/// Moves of refs have positions that only rise; a backend without positions does not claim them.
 ///
 /// # Panics
 /// If it is not so.

@@ -8,14 +8,14 @@ use std::{
 use bristlecone::{Backend, Batch, Durability, Error, Expected, RefMove, RefTarget};
 use bristlecone_core::{Kind, Location, ObjRef, Oid};
 
-use super::{Engine, Step, Workload};
+use super::{CrashStep, Engine, Workload};
 use crate::{
-    sample::{Child, Family, Sample, Samples, landed},
+    sample::{Child, Family, Sample, Samples, appended},
     sim::SimStorage,
 };
 
 /// What all refs hold.
-pub type State = BTreeMap<String, RefTarget>;
+pub type RefValues = BTreeMap<String, RefTarget>;
 
 /// A step that changed what the store holds, and when.
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ pub struct Event {
     /// Whether it and all before it are durable from then on.
     pub durable: bool,
     /// The refs after it.
-    pub state: State,
+    pub state: RefValues,
     /// The objects that it appended.
     pub samples: Vec<Sample>,
     /// The refs that it moved; without any, its objects are unreferenced.
@@ -60,7 +60,7 @@ impl Event {
 
 /// A run of a workload to its end.
 #[derive(Debug)]
-pub struct Run {
+pub struct CrashRun {
     /// The workload's name.
     pub workload: &'static str,
     /// What the backend keeps.
@@ -75,7 +75,7 @@ pub struct Run {
     pub derived: HashMap<String, Vec<Vec<u8>>>,
 }
 
-impl Run {
+impl CrashRun {
     /// Runs a workload on a new store.
     ///
     /// # Errors
@@ -182,18 +182,18 @@ pub(super) fn append_samples(
         }
     }
     let base = backend.append(batch, moves, durability)?;
-    known.extend(places.into_iter().map(|(oid, at)| (oid, landed(at, base))));
+    known.extend(places.into_iter().map(|(oid, at)| (oid, appended(at, base))));
     Ok(())
 }
 
 struct Runner<'a> {
     engine: &'a dyn Engine,
     storage: SimStorage,
-    run: Run,
+    run: CrashRun,
     /// One for each handle.
     processes: Vec<SimStorage>,
     handles: Vec<Option<Arc<dyn Backend>>>,
-    state: State,
+    state: RefValues,
     known: HashMap<Oid, Location>,
     /// Objects appended early that the next commit will refer to.
     early: Vec<Child>,
@@ -203,11 +203,11 @@ struct Runner<'a> {
     several: bool,
 }
 
-/// The handle whose process is stopped, where one is, and the one that takes its place.
+/// The handle whose process is stopped, if one is, and the handle that goes on instead.
 const VICTIM: usize = 0;
 const SURVIVOR: usize = 1;
 
-/// Where one ref moves at a time, of many in a step so many are taken.
+/// Of many refs in a step this many are taken where one ref moves at a time.
 const SINGLE_REFS_MAX: usize = 5;
 
 impl<'a> Runner<'a> {
@@ -215,10 +215,10 @@ impl<'a> Runner<'a> {
         Self {
             engine,
             storage,
-            run: Run::new(workload),
+            run: CrashRun::new(workload),
             processes: Vec::new(),
             handles: Vec::new(),
-            state: State::new(),
+            state: RefValues::new(),
             known: HashMap::new(),
             early: Vec::new(),
             number: 0,
@@ -228,7 +228,7 @@ impl<'a> Runner<'a> {
     }
 
     /// Returns the run; what handles still do when they are dropped belongs to it.
-    fn finish(self) -> Run {
+    fn finish(self) -> CrashRun {
         let mut run = self.run;
         drop(self.handles);
         let twins: Vec<Sample> = run.events.iter().flat_map(|event| event.twin().0).collect();
@@ -245,7 +245,7 @@ impl<'a> Runner<'a> {
     }
 
     fn create(&mut self) -> Result<(), Error> {
-        self.event(State::new(), Vec::new(), Vec::new());
+        self.event(RefValues::new(), Vec::new(), Vec::new());
         let storage = self.process(VICTIM);
         let backend = self.engine.create(Arc::new(storage))?;
         self.created(VICTIM, backend);
@@ -302,7 +302,7 @@ impl<'a> Runner<'a> {
     }
 
     /// Notes what the step that begins now may do.
-    fn event(&mut self, state: State, samples: Vec<Sample>, moves: Vec<RefMove>) {
+    fn event(&mut self, state: RefValues, samples: Vec<Sample>, moves: Vec<RefMove>) {
         let began = self.storage.calls();
         self.run.events.push(Event { began, acknowledged: u64::MAX, durable: false, state, samples, moves });
     }
@@ -325,44 +325,44 @@ impl<'a> Runner<'a> {
         Ok(self.handles[index].clone().expect("opened above"))
     }
 
-    fn step(&mut self, step: &Step) -> Result<(), Error> {
+    fn step(&mut self, step: &CrashStep) -> Result<(), Error> {
         self.engine.rest(&self.storage);
         match step {
-            Step::Commit { handle, refs, sizes, durability } => self.commit(*handle, refs, sizes, *durability),
-            Step::Remove { handle, refs, durability } => {
+            CrashStep::Commit { handle, refs, sizes, durability } => self.commit(*handle, refs, sizes, *durability),
+            CrashStep::Remove { handle, refs, durability } => {
                 for refs in self.steps_of(refs) {
                     let moves = refs.iter().map(|name| self.expecting(name, None)).collect();
                     self.append(*handle, Vec::new(), moves, *durability)?;
                 }
                 Ok(())
             }
-            Step::Symbolic { handle, name, to, durability } => {
+            CrashStep::Symbolic { handle, name, to, durability } => {
                 let to = self.family.ref_name(to);
                 let moves = vec![self.expecting(name, Some(RefTarget::Symbolic(to)))];
                 self.append(*handle, Vec::new(), moves, *durability)
             }
-            Step::Early { handle, sizes } => {
+            CrashStep::Early { handle, sizes } => {
                 let samples: Vec<Sample> = sizes.iter().map(|&bytes| self.sample(Kind::Contents, &[], bytes)).collect();
                 self.early.extend(samples.iter().map(Sample::child));
                 self.append(*handle, samples, Vec::new(), Durability::None)
             }
-            Step::Conflict { handle, name } => self.conflict(*handle, name),
-            Step::Flush { handle } => {
+            CrashStep::Conflict { handle, name } => self.conflict(*handle, name),
+            CrashStep::Flush { handle } => {
                 let backend = self.handle(*handle)?;
                 self.event(self.state.clone(), Vec::new(), Vec::new());
                 backend.flush()?;
                 self.done(true);
                 Ok(())
             }
-            Step::Derived { handle, name, bytes } => {
+            CrashStep::Derived { handle, name, bytes } => {
                 let backend = self.handle(*handle)?;
                 self.number += 1;
                 let value = crate::generate::Rng::new(self.number).bytes(*bytes);
                 self.run.derived.entry((*name).to_owned()).or_default().push(value.clone());
                 backend.write_derived(name, &value)
             }
-            Step::Open { handle } => self.handle(*handle).map(drop),
-            Step::Close { handle } => {
+            CrashStep::Open { handle } => self.handle(*handle).map(drop),
+            CrashStep::Close { handle } => {
                 self.handles[*handle] = None;
                 Ok(())
             }

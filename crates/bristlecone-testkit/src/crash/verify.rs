@@ -10,7 +10,7 @@ use bristlecone::{Backend, Durability, Error, Expected, RefMove, RefTarget};
 use bristlecone_core::{Location, ObjRef};
 
 use super::{
-    Cut, Engine, Failure, Options, Report, Run, State, draws, last_calls,
+    CrashRun, Cut, Engine, Failure, Options, RefValues, Report, draws, last_calls,
     run::{Event, after_samples, append_samples},
 };
 use crate::{
@@ -21,14 +21,14 @@ use crate::{
 /// The states that a store may be in.
 struct Allowed {
     /// In the order of the run.
-    states: Vec<State>,
+    states: Vec<RefValues>,
     /// Whether there may be no store at all.
     absent: bool,
 }
 
 impl Allowed {
     /// Whether a store may be in a state: in one of these; or, where each ref is on its own, each ref in that of one.
-    fn has(&self, run: &Run, state: &State) -> bool {
+    fn has(&self, run: &CrashRun, state: &RefValues) -> bool {
         if run.atomic {
             return self.states.contains(state);
         }
@@ -40,7 +40,7 @@ impl Allowed {
 /// Checks one cut of a run, and the cuts within the recovery from it.
 pub(super) fn after_cut(
     engine: &dyn Engine,
-    run: &Run,
+    run: &CrashRun,
     moment: &SimStorage,
     cut: Cut,
     options: Options,
@@ -54,7 +54,7 @@ pub(super) fn after_cut(
         // Nothing is durable yet, the store itself included.
         None => {
             let begun = run.events.iter().take_while(|event| event.began < cut.call);
-            Allowed { states: begun.map(|event| event.state.clone()).chain([State::new()]).collect(), absent: true }
+            Allowed { states: begun.map(|event| event.state.clone()).chain([RefValues::new()]).collect(), absent: true }
         }
     };
     let first = run.window(cut.call).map(|(first, _)| first);
@@ -64,7 +64,7 @@ pub(super) fn after_cut(
     report.reboots += 1;
     let fail = |cuts: Vec<Cut>, reason: String, calls| Failure { workload: run.workload, cuts, reason, calls };
     let recovered = guarded(|| {
-        let recovery = Recovery::of(engine, run, &storage, &allowed)?;
+        let recovery = RecoveredStore::of(engine, run, &storage, &allowed)?;
         let durable = run.events[..first.map_or(0, |first| first + 1)].iter();
         for sample in durable.filter(|event| event.moves.is_empty()).flat_map(|event| &event.samples) {
             sample.expect(&*recovery.backend, Location::NONE)?;
@@ -98,7 +98,7 @@ pub(super) fn after_cut(
             report.nested += 1;
             let second = moment.reboot(seed, policy);
             second.keep_trace();
-            if let Err(reason) = guarded(|| Recovery::of(engine, run, &second, &allowed)) {
+            if let Err(reason) = guarded(|| RecoveredStore::of(engine, run, &second, &allowed)) {
                 let reason = format!("{reason}, after a second cut (opening took calls 1 to {opened})");
                 let calls = after(&storage, call);
                 failures.push(fail(vec![cut, Cut { call, policy, seed }], reason, calls));
@@ -131,14 +131,14 @@ fn guarded<T>(check: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
 }
 
 /// The states by the number of calls at which they were acknowledged; the first is the recovered one.
-type Continued = Vec<(u64, State)>;
+type Continued = Vec<(u64, RefValues)>;
 
-fn recovery_state(continued: &Continued, opened: u64) -> (u64, State) {
-    continued.first().cloned().unwrap_or((opened, State::new()))
+fn recovery_state(continued: &Continued, opened: u64) -> (u64, RefValues) {
+    continued.first().cloned().unwrap_or((opened, RefValues::new()))
 }
 
 /// Returns the states that are right if power is cut after `call` of a recovery and the commits after it.
-fn states_after(first: &(u64, State), continued: &Continued, call: u64) -> Vec<State> {
+fn states_after(first: &(u64, RefValues), continued: &Continued, call: u64) -> Vec<RefValues> {
     let acknowledged = continued.iter().rposition(|(at, _)| *at <= call);
     let from = acknowledged.unwrap_or(0);
     // Within the opening only the recovered state is right; within a commit the one before it too.
@@ -148,16 +148,16 @@ fn states_after(first: &(u64, State), continued: &Continued, call: u64) -> Vec<S
 }
 
 /// A store that was opened after a cut and found right.
-struct Recovery<'a> {
-    run: &'a Run,
+struct RecoveredStore<'a> {
+    run: &'a CrashRun,
     backend: Arc<dyn Backend>,
-    state: State,
+    state: RefValues,
     /// The calls that opening took.
     opened: u64,
 }
 
-impl<'a> Recovery<'a> {
-    fn of(engine: &dyn Engine, run: &'a Run, storage: &SimStorage, allowed: &Allowed) -> Result<Self, String> {
+impl<'a> RecoveredStore<'a> {
+    fn of(engine: &dyn Engine, run: &'a CrashRun, storage: &SimStorage, allowed: &Allowed) -> Result<Self, String> {
         let backend = match engine.open(Arc::new(storage.clone())) {
             Err(Error::NoStore { .. }) if allowed.absent => engine
                 .create(Arc::new(storage.clone()))
@@ -224,7 +224,7 @@ impl<'a> Recovery<'a> {
 }
 
 /// Everything reachable is there and right, everything there is right, nothing is damaged.
-fn check_objects(run: &Run, backend: &dyn Backend, state: &State) -> Result<(), String> {
+fn check_objects(run: &CrashRun, backend: &dyn Backend, state: &RefValues) -> Result<(), String> {
     let from: Vec<ObjRef> = state
         .values()
         .filter_map(|target| match target {
@@ -236,7 +236,7 @@ fn check_objects(run: &Run, backend: &dyn Backend, state: &State) -> Result<(), 
     run.samples.expect_sound(backend).map(drop)
 }
 
-fn check_derived(run: &Run, backend: &dyn Backend) -> Result<(), String> {
+fn check_derived(run: &CrashRun, backend: &dyn Backend) -> Result<(), String> {
     for (name, values) in &run.derived {
         let found = backend.read_derived(name).map_err(|error| format!("the derived file {name}: {error}"))?;
         if let Some(found) = found
@@ -248,8 +248,8 @@ fn check_derived(run: &Run, backend: &dyn Backend) -> Result<(), String> {
     Ok(())
 }
 
-fn describe(found: &State, allowed: &Allowed) -> String {
-    let short = |state: &State| {
+fn describe(found: &RefValues, allowed: &Allowed) -> String {
+    let short = |state: &RefValues| {
         let mut text: Vec<String> = state.iter().take(6).map(|(name, target)| format!("{name}={target:?}")).collect();
         text.push(format!("({} refs)", state.len()));
         text.join(" ")

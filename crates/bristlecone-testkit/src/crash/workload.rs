@@ -12,12 +12,12 @@ pub struct Workload {
     /// The name, which failures print.
     pub name: &'static str,
     /// The steps. Handle 0 is the one that created the store.
-    pub steps: Vec<Step>,
+    pub steps: Vec<CrashStep>,
 }
 
 /// One step of a workload. Handles are opened when they are first used.
 #[derive(Clone, Debug)]
-pub enum Step {
+pub enum CrashStep {
     /// Commits values of these sizes and moves the refs to new commits, each above the ref's last.
     Commit {
         /// Through which handle.
@@ -89,7 +89,7 @@ pub enum Step {
     },
 }
 
-impl Step {
+impl CrashStep {
     /// Returns the handle that takes the step.
     #[must_use]
     pub const fn handle(&self) -> usize {

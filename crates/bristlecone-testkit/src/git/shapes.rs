@@ -12,7 +12,7 @@ pub struct Shapes {
     pub sha256: bool,
     /// Without a working tree.
     pub bare: bool,
-    /// Commits that each change a file a little, so that long chains of deltas come of it.
+    /// Commits that each change a file a little, so that long chains of deltas arise.
     pub linear: usize,
     /// Entries of the wide folder.
     pub wide: usize,
@@ -28,7 +28,7 @@ impl Default for Shapes {
     }
 }
 
-/// Names that trip up whoever sorts, quotes or assumes text.
+/// Names that break programs which sort, quote or assume text.
 const ODD_NAMES: [&[u8]; 24] = [
     b"with space",
     b" leading",
@@ -106,7 +106,7 @@ pub fn long_chain(git: &Git) {
 
 /// Returns the input of `git fast-import`.
 fn stream(shapes: &Shapes) -> Vec<u8> {
-    let mut out = Stream::default();
+    let mut out = ShapeStream::default();
     out.first_commit(shapes);
     for i in 0..shapes.linear {
         let text = (0..200).map(|line| match line {
@@ -136,14 +136,14 @@ fn stream(shapes: &Shapes) -> Vec<u8> {
 }
 
 #[derive(Default)]
-struct Stream {
+struct ShapeStream {
     bytes: Vec<u8>,
     seconds: u64,
     /// How many commits there are: each has its number as its mark.
     marks: usize,
 }
 
-impl Stream {
+impl ShapeStream {
     fn line(&mut self, text: &str) {
         self.bytes.extend_from_slice(text.as_bytes());
         self.bytes.push(b'\n');

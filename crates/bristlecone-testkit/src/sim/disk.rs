@@ -5,16 +5,16 @@ use std::{collections::BTreeMap, io, sync::Arc};
 use bristlecone::storage::Stat;
 
 use super::{
-    file::{File, Part},
-    names::{Names, Node, folder},
+    file::{FileState, PendingPart},
+    names::{NameNode, SimNames, folder},
     policy::{Fate, Policy},
 };
 
 /// Everything that a fork copies; cheap to clone.
 #[derive(Clone, Default)]
 pub(super) struct Disk {
-    files: BTreeMap<u64, Arc<File>>,
-    names: Arc<Names>,
+    files: BTreeMap<u64, Arc<FileState>>,
+    names: Arc<SimNames>,
     file_next: u64,
     seq: u64,
 }
@@ -26,18 +26,18 @@ impl Disk {
         self.seq
     }
 
-    pub(super) fn names(&self) -> &Names {
+    pub(super) fn names(&self) -> &SimNames {
         &self.names
     }
 
-    pub(super) fn file(&self, id: u64) -> &File {
+    pub(super) fn file(&self, id: u64) -> &FileState {
         &self.files[&id]
     }
 
     pub(super) fn find(&self, name: &str) -> io::Result<u64> {
         match self.names.get(name) {
-            Some(Node::File(id)) => Ok(id),
-            Some(Node::Dir) => Err(io::ErrorKind::IsADirectory.into()),
+            Some(NameNode::File(id)) => Ok(id),
+            Some(NameNode::Dir) => Err(io::ErrorKind::IsADirectory.into()),
             None => Err(io::ErrorKind::NotFound.into()),
         }
     }
@@ -49,7 +49,7 @@ impl Disk {
         self.file_next += 1;
         let (id, seq) = (self.file_next, self.step());
         self.files.insert(id, Arc::default());
-        Arc::make_mut(&mut self.names).create(name, Node::File(id), seq);
+        Arc::make_mut(&mut self.names).create(name, NameNode::File(id), seq);
         Ok(id)
     }
 
@@ -58,12 +58,12 @@ impl Disk {
             return Err(io::ErrorKind::NotADirectory.into());
         }
         match self.names.get(name) {
-            Some(Node::Dir) => return Ok(()),
-            Some(Node::File(_)) => return Err(io::ErrorKind::AlreadyExists.into()),
+            Some(NameNode::Dir) => return Ok(()),
+            Some(NameNode::File(_)) => return Err(io::ErrorKind::AlreadyExists.into()),
             None => {}
         }
         let seq = self.step();
-        Arc::make_mut(&mut self.names).create(name, Node::Dir, seq);
+        Arc::make_mut(&mut self.names).create(name, NameNode::Dir, seq);
         Ok(())
     }
 
@@ -76,12 +76,12 @@ impl Disk {
             return Err(io::ErrorKind::IsADirectory.into());
         }
         let seq = self.step();
-        Arc::make_mut(&mut self.names).rename(from, to, Node::File(id), seq);
+        Arc::make_mut(&mut self.names).rename(from, to, NameNode::File(id), seq);
         Ok(())
     }
 
     pub(super) fn exchange(&mut self, one: &str, other: &str) -> io::Result<()> {
-        let (first, second) = (Node::File(self.find(one)?), Node::File(self.find(other)?));
+        let (first, second) = (NameNode::File(self.find(one)?), NameNode::File(self.find(other)?));
         let seqs = [self.step(), self.step()];
         Arc::make_mut(&mut self.names).exchange((one, first), (other, second), seqs);
         Ok(())
@@ -89,23 +89,23 @@ impl Disk {
 
     pub(super) fn remove_dir(&mut self, name: &str) -> io::Result<()> {
         match self.names.get(name) {
-            Some(Node::Dir) => {}
-            Some(Node::File(_)) => return Err(io::ErrorKind::NotADirectory.into()),
+            Some(NameNode::Dir) => {}
+            Some(NameNode::File(_)) => return Err(io::ErrorKind::NotADirectory.into()),
             None => return Err(io::ErrorKind::NotFound.into()),
         }
         if self.names.current.keys().any(|inside| folder(inside) == name) {
             return Err(io::ErrorKind::DirectoryNotEmpty.into());
         }
         let seq = self.step();
-        Arc::make_mut(&mut self.names).remove(name, Node::Dir, seq);
+        Arc::make_mut(&mut self.names).remove(name, NameNode::Dir, seq);
         Ok(())
     }
 
     pub(super) fn stat(&self, name: &str) -> io::Result<Stat> {
         match self.names.get(name) {
             None => Err(io::ErrorKind::NotFound.into()),
-            Some(Node::Dir) => Ok(Stat { dir: true, bytes: 0, id: 0, modified_ns: 0 }),
-            Some(Node::File(id)) => {
+            Some(NameNode::Dir) => Ok(Stat { dir: true, bytes: 0, id: 0, modified_ns: 0 }),
+            Some(NameNode::File(id)) => {
                 let file = self.file(id);
                 Ok(Stat { dir: false, bytes: file.len(), id, modified_ns: file.modified() })
             }
@@ -115,7 +115,7 @@ impl Disk {
     pub(super) fn remove(&mut self, name: &str) -> io::Result<()> {
         let id = self.find(name)?;
         let seq = self.step();
-        Arc::make_mut(&mut self.names).remove(name, Node::File(id), seq);
+        Arc::make_mut(&mut self.names).remove(name, NameNode::File(id), seq);
         Ok(())
     }
 
@@ -137,7 +137,7 @@ impl Disk {
         self.file_mut(id).set_len(len, seq);
     }
 
-    pub(super) fn file_mut(&mut self, id: u64) -> &mut File {
+    pub(super) fn file_mut(&mut self, id: u64) -> &mut FileState {
         Arc::make_mut(self.files.get_mut(&id).expect("files live as long as the disk"))
     }
 
@@ -150,8 +150,8 @@ impl Disk {
     /// Returns the bytes that all files take, with the holes in them.
     pub(super) fn bytes(&self) -> u64 {
         let files = self.names.current.values().filter_map(|node| match node {
-            Node::File(id) => Some(self.files[id].len()),
-            Node::Dir => None,
+            NameNode::File(id) => Some(self.files[id].len()),
+            NameNode::Dir => None,
         });
         files.sum()
     }
@@ -163,12 +163,12 @@ impl Disk {
     /// Returns the disk after a power cut: what `policy` lets survive, all of it durable.
     pub(super) fn after_cut(&self, seed: u64, policy: Policy) -> Self {
         let mut fate = Fate::new(policy, seed, self.pending());
-        let names = self.names.survivor(|seq| fate.keeps(seq, Part::Length));
+        let names = self.names.survivor(|seq| fate.keeps(seq, PendingPart::Length));
         let mut files = BTreeMap::new();
         for node in names.current.values() {
-            if let Node::File(id) = node {
+            if let NameNode::File(id) = node {
                 let contents = self.files[id].survivor(|seq, part| fate.keeps(seq, part));
-                files.insert(*id, Arc::new(File::settled(contents, self.files[id].modified())));
+                files.insert(*id, Arc::new(FileState::durable(contents, self.files[id].modified())));
             }
         }
         Self { files, names: Arc::new(names), file_next: self.file_next, seq: self.seq }

@@ -11,10 +11,10 @@ use super::{
 ///
 /// `current` is `durable` with all of `pending` applied, unless a failed sync dropped sectors (`diverged`).
 #[derive(Clone, Default)]
-pub(super) struct File {
+pub(super) struct FileState {
     current: Pages,
     durable: Pages,
-    pending: Vec<Pending>,
+    pending: Vec<PendingWrite>,
     diverged: bool,
     // The place, in the order of everything that happened to the disk, of its last change.
     modified: u64,
@@ -22,29 +22,29 @@ pub(super) struct File {
 
 /// A write or change of length that no sync has made durable.
 #[derive(Clone)]
-struct Pending {
+struct PendingWrite {
     /// Its place in the order of everything that happened to the disk.
     seq: u64,
     range: Range<u64>,
-    data: Data,
+    data: WriteData,
     /// The file's length from then on, if it changed.
     len: Option<u64>,
 }
 
 #[derive(Clone)]
-enum Data {
+enum WriteData {
     Zeroes,
     Bytes(Arc<[u8]>),
 }
 
 /// Part of a pending change: a sector of a write, or a new length.
 #[derive(Clone, Copy)]
-pub(super) enum Part {
+pub(super) enum PendingPart {
     Sector,
     Length,
 }
 
-impl File {
+impl FileState {
     pub(super) fn len(&self) -> u64 {
         self.current.len()
     }
@@ -76,8 +76,8 @@ impl File {
         let after = self.current.len();
         let end = offset + bytes.len() as u64;
         let range = if grown { end..end } else { offset..end };
-        let data = if grown { Data::Zeroes } else { Data::Bytes(bytes.into()) };
-        self.pending.push(Pending { seq, range, data, len: (after != before).then_some(after) });
+        let data = if grown { WriteData::Zeroes } else { WriteData::Bytes(bytes.into()) };
+        self.pending.push(PendingWrite { seq, range, data, len: (after != before).then_some(after) });
     }
 
     pub(super) fn set_len(&mut self, len: u64, seq: u64) {
@@ -88,7 +88,7 @@ impl File {
         self.current.set_len(len);
         self.modified = seq;
         let range = if len < before { len..before } else { len..len };
-        self.pending.push(Pending { seq, range, data: Data::Zeroes, len: Some(len) });
+        self.pending.push(PendingWrite { seq, range, data: WriteData::Zeroes, len: Some(len) });
     }
 
     pub(super) fn sync(&mut self) {
@@ -130,7 +130,7 @@ impl File {
     }
 
     /// Returns the file with nothing pending, its contents being `contents`.
-    pub(super) fn settled(contents: Pages, modified: u64) -> Self {
+    pub(super) fn durable(contents: Pages, modified: u64) -> Self {
         Self { durable: contents.clone(), current: contents, modified, ..Self::default() }
     }
 
@@ -138,17 +138,17 @@ impl File {
     ///
     /// A sector holds what the cache held at some moment: what it was, or what it became by the first,
     /// first two, ... writes to it; never a later write without an earlier one, never a mixture.
-    pub(super) fn survivor(&self, mut kept: impl FnMut(u64, Part) -> bool) -> Pages {
+    pub(super) fn survivor(&self, mut kept: impl FnMut(u64, PendingPart) -> bool) -> Pages {
         let mut last: BTreeMap<u64, usize> = BTreeMap::new();
         let mut len = self.durable.len();
         for (index, change) in self.pending.iter().enumerate() {
             for sector in change.sectors() {
-                if kept(change.seq, Part::Sector) {
+                if kept(change.seq, PendingPart::Sector) {
                     last.insert(sector, index);
                 }
             }
             if let Some(changed) = change.len
-                && kept(change.seq, Part::Length)
+                && kept(change.seq, PendingPart::Length)
             {
                 len = changed;
             }
@@ -173,14 +173,14 @@ impl File {
     }
 
     fn touched(&self) -> Vec<u64> {
-        let mut sectors: Vec<u64> = self.pending.iter().flat_map(Pending::sectors).collect();
+        let mut sectors: Vec<u64> = self.pending.iter().flat_map(PendingWrite::sectors).collect();
         sectors.sort_unstable();
         sectors.dedup();
         sectors
     }
 }
 
-impl Pending {
+impl PendingWrite {
     fn sectors(&self) -> Range<u64> {
         if self.range.is_empty() {
             return 0..0;
@@ -197,8 +197,8 @@ impl Pending {
         }
         let out = &mut bytes[(from - base) as usize..(to - base) as usize];
         match &self.data {
-            Data::Zeroes => out.fill(0),
-            Data::Bytes(data) => {
+            WriteData::Zeroes => out.fill(0),
+            WriteData::Bytes(data) => {
                 let at = (from - self.range.start) as usize;
                 out.copy_from_slice(&data[at..at + out.len()]);
             }

@@ -2,7 +2,7 @@
 //!
 //! A file gets its twin when it is first mapped, so that disks without maps cost what they did; the twin belongs to one
 //! disk and not to its copies, whose files are mapped anew. Twins never become shorter, so that a map stays valid as
-//! long as somebody holds it: where a real map beyond the end of a cut file ends the process, one here shows zeroes.
+//! long as it is held: where a real map beyond the end of a cut file ends the process, one here shows zeroes.
 
 use std::{fs::File, io, os::unix::fs::FileExt};
 
@@ -22,7 +22,7 @@ pub(super) struct Twin {
 
 impl Twin {
     /// Returns a twin that holds what readers of the file see.
-    pub(super) fn of(file: &file::File) -> io::Result<Self> {
+    pub(super) fn of(file: &file::FileState) -> io::Result<Self> {
         let mut twin = Self { file: nameless_file()?, bytes: 0 };
         twin.set_len(0, file.len())?;
         file.each_page(|bytes, offset| twin.file.write_all_at(bytes, offset))?;
@@ -59,7 +59,7 @@ impl Twin {
     }
 
     /// Copies all of the file again, after it changed otherwise than by writes.
-    pub(super) fn renew(&mut self, file: &file::File) -> io::Result<()> {
+    pub(super) fn renew(&mut self, file: &file::FileState) -> io::Result<()> {
         self.set_len(self.bytes, file.len())?;
         let (mut at, mut buffer) = (0, vec![0; CHUNK_BYTES as usize]);
         while at < file.len() {

@@ -4,24 +4,24 @@ use std::collections::BTreeMap;
 
 /// What a name leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Node {
+pub(super) enum NameNode {
     Dir,
     File(u64),
 }
 
 /// All names by their path; the folder of the disk itself has none.
 #[derive(Clone, Default)]
-pub(super) struct Names {
-    pub(super) current: BTreeMap<String, Node>,
-    durable: BTreeMap<String, Node>,
-    pending: Vec<Change>,
+pub(super) struct SimNames {
+    pub(super) current: BTreeMap<String, NameNode>,
+    durable: BTreeMap<String, NameNode>,
+    pending: Vec<NameChange>,
 }
 
 /// A change to names that no sync of a folder has made durable.
 #[derive(Clone)]
-struct Change {
+struct NameChange {
     seq: u64,
-    node: Node,
+    node: NameNode,
     // Removed from here, added there; a rename does both at once.
     from: Option<String>,
     to: Option<String>,
@@ -32,36 +32,41 @@ pub(super) fn folder(name: &str) -> &str {
     name.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
-impl Names {
-    pub(super) fn get(&self, name: &str) -> Option<Node> {
+impl SimNames {
+    pub(super) fn get(&self, name: &str) -> Option<NameNode> {
         self.current.get(name).copied()
     }
 
     /// Whether `name` is a folder.
     pub(super) fn is_dir(&self, name: &str) -> bool {
-        name.is_empty() || self.get(name) == Some(Node::Dir)
+        name.is_empty() || self.get(name) == Some(NameNode::Dir)
     }
 
-    pub(super) fn create(&mut self, name: &str, node: Node, seq: u64) {
-        self.change(Change { seq, node, from: None, to: Some(name.to_owned()) });
+    pub(super) fn create(&mut self, name: &str, node: NameNode, seq: u64) {
+        self.change(NameChange { seq, node, from: None, to: Some(name.to_owned()) });
     }
 
-    pub(super) fn remove(&mut self, name: &str, node: Node, seq: u64) {
-        self.change(Change { seq, node, from: Some(name.to_owned()), to: None });
+    pub(super) fn remove(&mut self, name: &str, node: NameNode, seq: u64) {
+        self.change(NameChange { seq, node, from: Some(name.to_owned()), to: None });
     }
 
-    pub(super) fn rename(&mut self, from: &str, to: &str, node: Node, seq: u64) {
-        self.change(Change { seq, node, from: Some(from.to_owned()), to: Some(to.to_owned()) });
+    pub(super) fn rename(&mut self, from: &str, to: &str, node: NameNode, seq: u64) {
+        self.change(NameChange { seq, node, from: Some(from.to_owned()), to: Some(to.to_owned()) });
     }
 
-    /// Gives each of two files the name of the other. A power cut may leave either name as it was: whoever needs both
+    /// Gives each of two files the name of the other. A power cut may leave either name as it was: a caller that needs both
     /// syncs both folders.
-    pub(super) fn exchange(&mut self, (one, first): (&str, Node), (other, second): (&str, Node), seqs: [u64; 2]) {
-        self.change(Change { seq: seqs[0], node: second, from: None, to: Some(one.to_owned()) });
-        self.change(Change { seq: seqs[1], node: first, from: None, to: Some(other.to_owned()) });
+    pub(super) fn exchange(
+        &mut self,
+        (one, first): (&str, NameNode),
+        (other, second): (&str, NameNode),
+        seqs: [u64; 2],
+    ) {
+        self.change(NameChange { seq: seqs[0], node: second, from: None, to: Some(one.to_owned()) });
+        self.change(NameChange { seq: seqs[1], node: first, from: None, to: Some(other.to_owned()) });
     }
 
-    fn change(&mut self, change: Change) {
+    fn change(&mut self, change: NameChange) {
         change.apply(&mut self.current);
         self.pending.push(change);
     }
@@ -93,7 +98,7 @@ impl Names {
         }
         // What was in a folder that is gone is out of reach.
         let dirs: Vec<String> =
-            names.iter().filter(|(_, node)| **node == Node::Dir).map(|(name, _)| name.clone()).collect();
+            names.iter().filter(|(_, node)| **node == NameNode::Dir).map(|(name, _)| name.clone()).collect();
         let reachable = |mut name: &str| {
             loop {
                 name = folder(name);
@@ -110,12 +115,12 @@ impl Names {
     }
 }
 
-impl Change {
+impl NameChange {
     fn touches(&self, dir: &str) -> bool {
         [&self.from, &self.to].into_iter().flatten().any(|name| folder(name) == dir)
     }
 
-    fn apply(&self, names: &mut BTreeMap<String, Node>) {
+    fn apply(&self, names: &mut BTreeMap<String, NameNode>) {
         if let Some(from) = &self.from
             && names.get(from) == Some(&self.node)
         {

@@ -1,6 +1,6 @@
 //! What of the unsynced survives a power cut.
 
-use super::file::Part;
+use super::file::PendingPart;
 use crate::generate::Rng;
 
 /// Which unsynced changes survive a power cut. Whatever was synced survives them all.
@@ -57,12 +57,12 @@ impl Fate {
         Self { policy, rng, cut, kept, whole: None }
     }
 
-    pub(super) fn keeps(&mut self, seq: u64, part: Part) -> bool {
+    pub(super) fn keeps(&mut self, seq: u64, part: PendingPart) -> bool {
         match self.policy {
             Policy::Lost => false,
             Policy::Kept => true,
             Policy::Prefix => {
-                seq < self.cut || seq == self.cut && matches!(part, Part::Sector) && self.rng.chance(8, 16)
+                seq < self.cut || seq == self.cut && matches!(part, PendingPart::Sector) && self.rng.chance(8, 16)
             }
             Policy::Writes => match self.whole {
                 Some((decided, kept)) if decided == seq => kept,

@@ -13,7 +13,7 @@ use crate::generate::Rng;
 const INTERRUPTIONS: u64 = 3;
 
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct SimState {
     pub(super) disk: Disk,
     pub(super) calls: u64,
     pub(super) number_reads: bool,
@@ -27,7 +27,7 @@ pub(super) struct State {
     pub(super) twins: HashMap<u64, Twin>,
     /// The handle that holds each locked file, and its process.
     pub(super) locks: HashMap<u64, (u64, u64)>,
-    /// The processes that have a number of their own; process 0 is everybody else and lives for ever.
+    /// The processes that have a number of their own; process 0 stands for all others and lives for ever.
     pub(super) processes: HashMap<u64, Process>,
     pub(super) handle_next: u64,
     /// How often a write-back of each file failed.
@@ -45,7 +45,7 @@ pub(super) struct Process {
     pub(super) stopped: Option<u64>,
 }
 
-impl State {
+impl SimState {
     /// Fails if the power is off, or the process was stopped.
     pub(super) fn powered(&self, process: u64) -> io::Result<()> {
         if self.cut_after.is_some_and(|last| self.calls >= last) {

@@ -11,11 +11,16 @@ use std::{
 
 use bristlecone::storage::{FileMap, OpenMode, Reach, Stat, Storage, StorageFile};
 
-use super::{CallKind, Fault, SimStorage, maps::Twin, names::Node, names::folder, state::State};
+use super::{CallKind, Fault, SimStorage, maps::Twin, names::NameNode, names::folder, state::SimState};
 
 impl SimStorage {
     /// Runs a numbered call on names.
-    fn call_names(&self, kind: CallKind, name: &str, run: impl FnOnce(&mut State) -> io::Result<()>) -> io::Result<()> {
+    fn call_names(
+        &self,
+        kind: CallKind,
+        name: &str,
+        run: impl FnOnce(&mut SimState) -> io::Result<()>,
+    ) -> io::Result<()> {
         let mut state = self.lock();
         let fault = state.enter(self.process, kind, &name.into(), 0, 0)?;
         let done = match fault.and_then(Fault::error) {
@@ -62,7 +67,7 @@ impl Storage for SimStorage {
         }
         for (end, _) in name.match_indices('/').chain([(name.len(), "")]) {
             let dir = &name[..end];
-            if self.lock().disk.names().get(dir) != Some(Node::Dir) {
+            if self.lock().disk.names().get(dir) != Some(NameNode::Dir) {
                 self.call_names(CallKind::CreateDir, dir, |state| state.disk.create_dir(dir))?;
             }
         }
@@ -158,7 +163,7 @@ impl StorageFile for SimFile {
             Some(Fault::Short) => buffer.len().div_ceil(2),
             Some(fault) => {
                 state.leave(self.storage.process);
-                return Err(fault.error().expect("only a short read is none"));
+                return Err(fault.error().expect("only a short read has no error"));
             }
         };
         let count = state.disk.file(self.id).read(&mut buffer[..wanted], offset);
@@ -223,7 +228,7 @@ impl StorageFile for SimFile {
         } else {
             state.disk.file_mut(self.id).sync();
         }
-        // As on Linux, every handle that was open at a failure is told of it once.
+        // As on Linux, every handle that was open at a failure reports it once.
         let failures = state.sync_failures.get(&self.id).copied().unwrap_or(0);
         if self.seen.swap(failures, Relaxed) < failures {
             error = error.or_else(|| Fault::Io.error());

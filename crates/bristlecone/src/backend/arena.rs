@@ -25,19 +25,19 @@ pub(super) const LONG_BYTES: usize = 2 << 20;
 /// lower ones.
 #[derive(Debug, Default)]
 pub(super) struct Arena {
-    current: RwLock<Arc<Table>>,
+    current: RwLock<Arc<SlabTable>>,
     // The number of the slab that is being filled.
     filling: Mutex<Option<usize>>,
 }
 
 /// Slabs by their numbers, which are never given twice.
 #[derive(Debug, Default)]
-pub(super) struct Table {
+pub(super) struct SlabTable {
     // One without bytes stands for one that was dropped.
     slabs: boxcar::Vec<Arc<Slab>>,
 }
 
-impl Table {
+impl SlabTable {
     /// Returns what was kept from a location on: the run that starts there, and perhaps others behind it.
     #[inline(always)]
     pub(super) fn get(&self, at: Location) -> Option<&[u8]> {
@@ -56,11 +56,11 @@ pub(super) struct Slab {
     bytes: usize,
     // Bytes that were kept: they never change again.
     kept: AtomicUsize,
-    _memory: Memory,
+    _memory: SlabMemory,
 }
 
 #[derive(Debug)]
-enum Memory {
+enum SlabMemory {
     /// Kept whole.
     Whole { _bytes: Vec<u8> },
     /// Filled from the start.
@@ -80,14 +80,14 @@ impl Slab {
         // Without huge pages it only takes longer.
         let _ = map.advise(memmap2::Advice::HugePage);
         let (start, bytes) = (map.as_mut_ptr(), map.len());
-        Ok(Self { start, bytes, kept: AtomicUsize::new(0), _memory: Memory::Filling { _map: map } })
+        Ok(Self { start, bytes, kept: AtomicUsize::new(0), _memory: SlabMemory::Filling { _map: map } })
     }
 
     /// Returns a slab that is full.
     fn whole(mut run: Vec<u8>) -> Self {
         run.shrink_to_fit();
         let (start, bytes) = (run.as_mut_ptr(), run.len());
-        Self { start, bytes, kept: AtomicUsize::new(bytes), _memory: Memory::Whole { _bytes: run } }
+        Self { start, bytes, kept: AtomicUsize::new(bytes), _memory: SlabMemory::Whole { _bytes: run } }
     }
 
     /// Returns what was kept from `offset` on.
@@ -109,8 +109,8 @@ impl Slab {
         if run.len() > self.bytes - kept {
             return None;
         }
-        // SAFETY: `kept + run.len()` is at most the length of the memory. Nobody else writes (the arena holds its
-        // lock), and nobody reads beyond `kept`.
+        // SAFETY: `kept + run.len()` is at most the length of the memory. No other thread writes (the arena holds its
+        // lock), and no thread reads beyond `kept`.
         unsafe { run.as_ptr().copy_to_nonoverlapping(self.start.add(kept), run.len()) };
         self.kept.store(kept + run.len(), Release);
         Some(kept)
@@ -119,12 +119,12 @@ impl Slab {
 
 impl Arena {
     /// Returns the table of today.
-    pub(super) fn table(&self) -> Arc<Table> {
+    pub(super) fn table(&self) -> Arc<SlabTable> {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Puts the table of today in the place of another, if it is another.
-    pub(super) fn follow(&self, table: &mut Arc<Table>) {
+    pub(super) fn follow(&self, table: &mut Arc<SlabTable>) {
         let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
         if !Arc::ptr_eq(table, &current) {
             *table = current.clone();
@@ -164,10 +164,11 @@ impl Arena {
         *self.filling.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// Goes on with a table that lacks some slabs, of which none is being filled. They are there as long as a table is that has them.
+    /// Goes on with a table that lacks some slabs, of which none is being filled. They are there as long as a table is
+    /// that has them.
     pub(super) fn drop_slabs(&self, dropped: impl Fn(usize) -> bool) {
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
-        let (left, none) = (Table::default(), Arc::new(Slab::whole(Vec::new())));
+        let (left, none) = (SlabTable::default(), Arc::new(Slab::whole(Vec::new())));
         for (number, slab) in &current.slabs {
             left.slabs.push(if dropped(number) { none.clone() } else { slab.clone() });
         }

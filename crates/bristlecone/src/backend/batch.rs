@@ -1,4 +1,4 @@
-//! A batch: new objects on their way to a backend, as one run of records.
+//! A batch: new objects for a backend, as one run of records.
 
 use std::{collections::HashMap, fmt};
 
@@ -8,7 +8,7 @@ use crate::oid_map::OidHasher;
 
 /// New objects, children before parents, as one run of records that any backend takes as it is.
 ///
-/// The bytes do not depend on where they will land, so a batch is prepared outside every lock.
+/// The bytes do not depend on where they will be appended, so a batch is prepared outside every lock.
 #[derive(Clone, Default)]
 pub struct Batch {
     bytes: Vec<u8>,
@@ -16,12 +16,12 @@ pub struct Batch {
     list: Vec<(Oid, u32)>,
     // Place in the list by id, so that an object is kept once; made when the list gets long.
     index: Option<HashMap<Oid, u32, OidHasher>>,
-    // Objects that are not in it since the store had them, after so many sweeps.
+    // Objects that are not in it since the store had them, when `sweeps` sweeps had begun.
     left_out: Vec<Oid>,
     sweeps: u64,
 }
 
-/// A list of so many objects is searched from end to end; a longer one has an index.
+/// A list of up to this many objects is searched from end to end; a longer one has an index.
 const LIST_MAX: usize = 32;
 /// Bytes that a commit of one entry takes; a batch starts with so much.
 const BYTES_FIRST: usize = 6 << 10;
@@ -43,8 +43,8 @@ impl Batch {
         Self { bytes: buffer, ..Self::default() }
     }
 
-    /// Returns an empty batch that is made when so many sweeps have begun ([`crate::Backend::sweeps`]): what it leaves out
-    /// is looked up after that.
+    /// Returns an empty batch, made when `sweeps` sweeps have begun ([`crate::Backend::sweeps`]): objects that it leaves
+    /// out are looked up after that.
     #[must_use]
     pub fn since(sweeps: u64) -> Self {
         Self { sweeps, ..Self::default() }
@@ -166,9 +166,9 @@ impl Batch {
                 at => at,
             };
             let children: Vec<Location> = (0..object.children()).map(child).collect();
-            let aux: Vec<u64> = (0..).map_while(|index| object.aux(index)).collect();
+            let metadata: Vec<u64> = (0..).map_while(|index| object.metadata_word(index)).collect();
             let Ok(oid) = Oid::new(record.oid) else { unreachable!("a batch holds records of its own making") };
-            let at = self.put(record.kind, oid, object.body(), &children, &aux);
+            let at = self.put(record.kind, oid, object.body(), &children, &metadata);
             moved.insert(u64::from(offset), at);
         }
         Absorbed { base, moved: Some(moved) }
@@ -188,7 +188,7 @@ impl Batch {
 }
 
 impl Sink for Batch {
-    fn put(&mut self, kind: Kind, oid: Oid, body: &[u8], children: &[Location], aux: &[u64]) -> Location {
+    fn put(&mut self, kind: Kind, oid: Oid, body: &[u8], children: &[Location], metadata: &[u64]) -> Location {
         if let Some(known) = self.known(&oid) {
             return known;
         }
@@ -196,7 +196,7 @@ impl Sink for Batch {
             self.bytes.reserve(BYTES_FIRST);
             self.list.reserve(LIST_MAX / 2);
         }
-        let at = write_record(&mut self.bytes, kind, &oid, body, children, aux);
+        let at = write_record(&mut self.bytes, kind, &oid, body, children, metadata);
         self.note(oid, at as u32);
         Location::pending(at)
     }

@@ -1,4 +1,4 @@
-//! The memory backend: batches kept in an arena, never moved while anybody reads them, so that reads borrow them without
+//! The memory backend: batches kept in an arena, never moved while they are read, so that reads borrow them without
 //! a lock.
 
 use std::{
@@ -14,7 +14,7 @@ use bristlecone_core::{Location, ObjRef, Object, Oid, Record};
 use super::{
     Backend, BackendStats, Batch, Capabilities, Damage, Durability, Pin, Pins, Position, RefMove, RefTarget, Roots,
     Snapshot, SweepLimits, Swept,
-    arena::{Arena, Table},
+    arena::{Arena, SlabTable},
     check_moves, peek_record,
 };
 use crate::{Error, oid_map::OidHasher};
@@ -23,18 +23,18 @@ mod sweep;
 
 /// Keeps everything in memory; what nothing leads to is dropped by [`Backend::sweep`].
 #[derive(Debug, Default)]
-pub struct MemoryBackend(Arc<Shared>);
+pub struct MemoryBackend(Arc<MemoryState>);
 
 #[derive(Debug, Default)]
-struct Shared {
+struct MemoryState {
     arena: Arena,
     // Where each batch starts, and its length in bytes.
     batches: boxcar::Vec<(Location, u32)>,
-    // Objects by id, of the first so many batches: most are only ever found by location, so batches are
+    // Objects by id, of a number of first batches: most are only ever found by location, so batches are
     // indexed when an id is first looked for after them.
-    index: RwLock<Index>,
-    // Held while anything is appended or a snapshot taken, and alone by a sweep and whoever moves refs.
-    refs: RwLock<Refs>,
+    index: RwLock<MemoryIndex>,
+    // Held while anything is appended or a snapshot taken, and alone by a sweep and by appends that move refs.
+    refs: RwLock<MemoryRefs>,
     pins: Pins,
     derived: Mutex<HashMap<String, Vec<u8>>>,
     // Bytes of records that are there, and that ever were.
@@ -45,20 +45,20 @@ struct Shared {
 }
 
 #[derive(Debug, Default)]
-struct Refs {
+struct MemoryRefs {
     by_name: BTreeMap<String, RefTarget>,
     position: Position,
 }
 
 #[derive(Debug, Default)]
-struct Index {
+struct MemoryIndex {
     batches: usize,
-    places: HashMap<Oid, Place, OidHasher>,
+    places: HashMap<Oid, ObjectPlace, OidHasher>,
 }
 
 /// Where an object is, and the number of the batch that had it last.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct ObjectPlace {
     at: Location,
     batch: u64,
 }
@@ -79,7 +79,7 @@ impl MemoryBackend {
     }
 }
 
-impl Shared {
+impl MemoryState {
     fn keep(&self, batch: Batch) -> Location {
         if batch.is_empty() {
             return Location::NONE;
@@ -113,7 +113,7 @@ impl Shared {
     }
 
     /// Returns the index with every batch in it.
-    fn indexed(&self) -> RwLockReadGuard<'_, Index> {
+    fn indexed(&self) -> RwLockReadGuard<'_, MemoryIndex> {
         loop {
             let index = read_lock(&self.index);
             if index.batches == self.batches.count() {
@@ -134,7 +134,11 @@ impl Shared {
             while let Some(record) = bytes.get(offset..).and_then(|rest| Record::parse(rest).ok()) {
                 if let Ok(oid) = Oid::new(record.oid) {
                     let at = Location(base.0 + offset as u64);
-                    index.places.entry(oid).and_modify(|place| place.batch = batch).or_insert(Place { at, batch });
+                    index
+                        .places
+                        .entry(oid)
+                        .and_modify(|place| place.batch = batch)
+                        .or_insert(ObjectPlace { at, batch });
                 }
                 offset += (record.bytes() as usize).next_multiple_of(8);
             }
@@ -152,12 +156,12 @@ impl Shared {
 /// The tables of slabs that a snapshot has read from. What is lent from one stays as long as they do.
 #[derive(Debug)]
 struct Tables {
-    first: Arc<Table>,
+    first: Arc<SlabTable>,
     later: OnceLock<Box<Tables>>,
 }
 
 impl Tables {
-    const fn new(first: Arc<Table>) -> Self {
+    const fn new(first: Arc<SlabTable>) -> Self {
         Self { first, later: OnceLock::new() }
     }
 
@@ -172,7 +176,7 @@ impl Tables {
     }
 
     /// Adds the table of today, if it is another than the last; returns whether it was.
-    fn add(&self, current: &Arc<Table>) -> bool {
+    fn add(&self, current: &Arc<SlabTable>) -> bool {
         let mut tables = self;
         while !Arc::ptr_eq(&tables.first, current) {
             let mut added = false;
@@ -192,7 +196,7 @@ impl Tables {
 #[derive(Debug)]
 struct MemorySnapshot {
     tables: Tables,
-    shared: Arc<Shared>,
+    shared: Arc<MemoryState>,
     pin: Pin,
 }
 
@@ -269,7 +273,7 @@ impl Backend for MemoryBackend {
             several_refs: true,
             locations: true,
             processes: false,
-            words: true,
+            metadata_words: true,
             positions: true,
             sweep: true,
             git: None,

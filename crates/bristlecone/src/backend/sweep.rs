@@ -1,4 +1,4 @@
-//! What a sweep is told, and what it tells; and the walk that every sweep begins with.
+//! The arguments and the result of a sweep, and the walk that every sweep begins with.
 
 use std::fmt;
 
@@ -8,14 +8,14 @@ use super::Snapshot;
 use crate::{Error, oid_map::OidSet};
 
 /// Calls its last argument with the id of everything that an object names.
-type Children<'a> = dyn Fn(&Oid, &Object<'_>, &mut dyn FnMut(Oid)) -> Result<(), Error> + 'a;
+type ObjectChildren<'a> = dyn Fn(&Oid, &Object<'_>, &mut dyn FnMut(Oid)) -> Result<(), Error> + 'a;
 
 /// What a sweep leaves, beside what refs and snapshots lead to.
 pub struct Roots<'a> {
     /// Objects that stay, with all below them.
     pub oids: &'a [Oid],
     /// Says what an object names: a backend knows of none.
-    pub children: &'a Children<'a>,
+    pub children: &'a ObjectChildren<'a>,
 }
 
 impl Roots<'_> {

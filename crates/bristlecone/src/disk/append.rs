@@ -11,8 +11,8 @@ use smallvec::SmallVec;
 
 use super::{
     frame::{self, EMPTY_BYTES, Frame, FrameKind, HEAD_BYTES, put_ref, ref_bytes},
-    log::{Log, Shared, Tail},
-    request::{Appended, Request},
+    log::{DiskState, LogWriter, Tail},
+    request::{AppendRequest, Appended},
     segment::Segment,
     spare::RESERVED_BYTES,
 };
@@ -27,15 +27,15 @@ const DIRECT_BYTES: usize = 64 << 10;
 /// The buffer is written before it grows beyond this.
 const BUFFER_BYTES: usize = 4 << 20;
 
-impl Shared {
+impl DiskState {
     /// Writes a frame for each request whose moves may happen, and answers each.
     pub(super) fn write_frames<'a>(
         &self,
-        log: &mut Log,
-        requests: &[Request<'a>],
+        log: &mut LogWriter,
+        requests: &[AppendRequest<'a>],
         appended: &mut [Option<Appended>],
     ) -> Result<(), Error> {
-        let mut run = Run::new(&log.tail);
+        let mut run = FrameRun::new(&log.tail);
         log.buffer.clear();
         for (index, request) in requests.iter().enumerate() {
             if let Err(error) = self.check_moves(&run, request) {
@@ -55,7 +55,7 @@ impl Shared {
                     }
                     other => other?,
                 }
-                run = Run::new(&log.tail);
+                run = FrameRun::new(&log.tail);
                 segment = self.tail_segment(&log.tail)?;
             }
             let direct = request.records.len() >= DIRECT_BYTES;
@@ -76,7 +76,7 @@ impl Shared {
     }
 
     /// Checks an append against the refs as those before it in the group leave them.
-    fn check_moves(&self, run: &Run<'_>, request: &Request<'_>) -> Result<(), Error> {
+    fn check_moves(&self, run: &FrameRun<'_>, request: &AppendRequest<'_>) -> Result<(), Error> {
         if request.moves.is_empty() {
             return Ok(());
         }
@@ -90,10 +90,10 @@ impl Shared {
     /// Adds a frame to the run; `direct`: its records are left out of the buffer.
     fn put_frame<'a>(
         &self,
-        log: &mut Log,
-        run: &mut Run<'a>,
+        log: &mut LogWriter,
+        run: &mut FrameRun<'a>,
         index: usize,
-        request: &Request<'a>,
+        request: &AppendRequest<'a>,
         payload_bytes: usize,
         direct: bool,
     ) {
@@ -132,8 +132,8 @@ impl Shared {
     /// Frames that reached the file whole before a failure count; the rest is zeroed.
     fn write_run(
         &self,
-        log: &mut Log,
-        run: &mut Run<'_>,
+        log: &mut LogWriter,
+        run: &mut FrameRun<'_>,
         segment: &Segment,
         appended: &mut [Option<Appended>],
     ) -> Result<(), Error> {
@@ -157,10 +157,10 @@ impl Shared {
     /// Writes the one frame of a run around records that are not in the buffer; its head comes last.
     fn write_direct(
         &self,
-        log: &mut Log,
-        run: &mut Run<'_>,
+        log: &mut LogWriter,
+        run: &mut FrameRun<'_>,
         segment: &Segment,
-        request: &Request<'_>,
+        request: &AppendRequest<'_>,
         appended: &mut [Option<Appended>],
     ) -> Result<(), Error> {
         let start = log.tail.end;
@@ -184,7 +184,7 @@ impl Shared {
     }
 
     /// Lets the first `whole` frames of the run count, and forgets the others.
-    fn finish_run(&self, log: &mut Log, run: &mut Run<'_>, whole: usize, appended: &mut [Option<Appended>]) {
+    fn finish_run(&self, log: &mut LogWriter, run: &mut FrameRun<'_>, whole: usize, appended: &mut [Option<Appended>]) {
         self.counters.writes.fetch_add(1, Relaxed);
         self.counters.batches.fetch_add(whole as u64, Relaxed);
         self.counters.bytes_written.fetch_add(log.buffer.len() as u64, Relaxed);
@@ -256,7 +256,7 @@ type Targets = SmallVec<[Option<RefTarget>; 1]>;
 
 /// Frames that are written together.
 #[derive(Debug)]
-struct Run<'a> {
+struct FrameRun<'a> {
     /// Where the log ends once they are written.
     tail: Tail,
     frames: Vec<Planned<'a>>,
@@ -274,7 +274,7 @@ struct Planned<'a> {
     after: Tail,
 }
 
-impl Run<'_> {
+impl FrameRun<'_> {
     fn new(tail: &Tail) -> Self {
         Self { tail: *tail, frames: Vec::new(), overlay: HashMap::new() }
     }

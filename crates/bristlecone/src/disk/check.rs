@@ -8,12 +8,12 @@ use super::{
     files::{SEGMENTS, segment_name},
     find::missing_text,
     frame::{Frame, FrameKind, HEAD_BYTES},
-    log::{Shared, Tail},
+    log::{DiskState, Tail},
     sealed::Form,
     segment::{SEGMENT_HEAD_BYTES, Segment},
     survey::{each_record, salvage},
     table::missing_numbers,
-    walk::{Step, Walk},
+    walk::{FrameStep, FrameWalk},
 };
 use crate::{Error, backend::Damage};
 
@@ -34,12 +34,12 @@ pub struct CheckSummary {
     pub stale_indexes: u64,
     /// The files of those indexes.
     pub stale_index_files: Vec<String>,
-    /// What stands behind the last frame and is none: the start of an append that a crash cut short, or a
+    /// Bytes behind the last frame that are no frame: the start of an append that a crash cut short, or a
     /// flip in the very last one. It is no part of the store.
     pub torn_tail: Option<Damage>,
 }
 
-impl Shared {
+impl DiskState {
     /// Checks every frame, record, seal and index, and reports what is damaged.
     pub(super) fn check(&self, report: &mut dyn FnMut(Damage)) -> Result<CheckSummary, Error> {
         self.refresh()?;
@@ -88,15 +88,15 @@ impl Shared {
                 continue;
             };
             let to = if number == last { end & 0xffff_ffff } else { segment.bytes };
-            let mut walk = Walk::new(segment, self.header.salt, frames_at(segment), to);
+            let mut walk = FrameWalk::new(segment, self.header.salt, frames_at(segment), to);
             let mut sealed = number == last;
             while let Some(step) = walk.step().map_err(|error| self.io(&name, error))? {
                 match step {
-                    Step::Gap { offset, end } => {
+                    FrameStep::Gap { offset, end } => {
                         damage(self.damage(&name, offset, None, "there is no frame here"));
                         self.salvaged_objects(segment, offset..end, each, &mut |_, _| ())?;
                     }
-                    Step::Frame { offset, frame, .. } => {
+                    FrameStep::Frame { offset, frame, .. } => {
                         sealed |= frame.kind == FrameKind::Seal;
                         self.objects_of(segment, offset, &frame, each, damage)?;
                     }
@@ -216,7 +216,7 @@ fn lost_record(bytes: &[u8]) -> (Option<Oid>, String) {
 }
 
 struct Check<'a> {
-    shared: &'a Shared,
+    shared: &'a DiskState,
     summary: CheckSummary,
     report: &'a mut dyn FnMut(Damage),
 }
@@ -236,23 +236,23 @@ impl Check<'_> {
             _ => {}
         }
         let mut tail = head.as_ref().map(Tail::start);
-        let mut walk = Walk::new(segment, shared.header.salt, frames_at(segment), segment.bytes);
+        let mut walk = FrameWalk::new(segment, shared.header.salt, frames_at(segment), segment.bytes);
         let mut behind = walk.at;
         loop {
-            // Frames that were appended since the check began are none of its business.
+            // The check passes over frames that were appended since it began.
             let end = shared.published.end();
             if last && segment.location(walk.at) >= end {
                 break;
             }
             let Some(step) = walk.step().map_err(failed)? else { break };
             match step {
-                Step::Gap { offset, end } => {
+                FrameStep::Gap { offset, end } => {
                     self.damage(segment.name.clone(), offset, None, "there is no frame here, though one follows");
                     let records = &mut self.summary.records;
                     salvage(segment, offset..end, &mut |_, _, _| *records += 1).map_err(failed)?;
                     tail = None;
                 }
-                Step::Frame { offset, frame, head } => {
+                FrameStep::Frame { offset, frame, head } => {
                     self.summary.frames += 1;
                     let right = segment.records_right(offset, &frame).map_err(failed)?;
                     self.records(segment, offset, &frame, right)?;
@@ -337,7 +337,7 @@ impl Check<'_> {
         let mut surveyed = None;
         for name in names {
             let Some((number, form)) = Form::of_name(&name) else { continue };
-            // Segments that were sealed since the check began are none of its business.
+            // The check passes over segments that were sealed since it began.
             if number > last {
                 continue;
             }

@@ -1,9 +1,8 @@
 //! The file `segments/durable`: how far the log was durable at least. `docs/formats/disk.md` section 7 lists the bytes.
 //!
-//! The log cannot tell its own end from one that was cut back to whole frames. So whoever closes the store, or goes
-//! on to the next segment, notes how far everything was synced by then, in two slots by turns. A log that is shorter has
-//! lost what was acknowledged. A note is never waited for when a commit is made, and may be old or missing: then nothing
-//! is claimed.
+//! The log cannot tell its own end from one that was cut back to whole frames. So a process that closes the store, or goes
+//! on to the next segment, notes how far everything was synced by then, alternating between two slots. A log that is
+//! shorter has lost what was acknowledged. No commit waits for a note. It may be old or missing: then nothing is claimed.
 
 use std::{io, sync::Arc};
 
@@ -12,7 +11,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use super::{
     files::{DURABLE, SEGMENTS, open_empty, segment_name},
     frame::word64,
-    log::{Shared, Tail},
+    log::{DiskState, Tail},
 };
 use crate::{
     Error,
@@ -33,14 +32,14 @@ const SLOTS: u64 = 2;
 
 /// What one slot says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Slot {
+struct DurableSlot {
     /// The higher one is the newer.
     serial: u64,
     /// The location up to which the log was durable.
     end: u64,
 }
 
-impl Slot {
+impl DurableSlot {
     fn encode(&self, salt: u64) -> [u8; SLOT_BYTES] {
         let mut bytes = [0; SLOT_BYTES];
         bytes[..SERIAL_AT].copy_from_slice(&MAGIC.to_le_bytes());
@@ -78,20 +77,20 @@ pub(super) fn claimed_end(storage: &Arc<dyn Storage>, salt: u64) -> Option<u64> 
     Some(newest(&slots(&*file, salt))?.end)
 }
 
-fn slots(file: &dyn StorageFile, salt: u64) -> [Option<Slot>; SLOTS as usize] {
+fn slots(file: &dyn StorageFile, salt: u64) -> [Option<DurableSlot>; SLOTS as usize] {
     let read = |index: u64| {
         let mut bytes = [0; SLOT_BYTES];
         read_exact_at(file, &mut bytes, index * SLOT_STEP).ok()?;
-        Slot::decode(&bytes, salt)
+        DurableSlot::decode(&bytes, salt)
     };
     [read(0), read(1)]
 }
 
-fn newest(slots: &[Option<Slot>]) -> Option<Slot> {
+fn newest(slots: &[Option<DurableSlot>]) -> Option<DurableSlot> {
     slots.iter().flatten().max_by_key(|slot| slot.serial).copied()
 }
 
-impl Shared {
+impl DiskState {
     /// Notes that the log is durable up to its end. The caller holds the store's lock, and has synced it.
     ///
     /// It is a note: where it cannot be written, nothing is claimed that was not claimed before.
@@ -104,7 +103,7 @@ impl Shared {
                 return Ok(());
             }
             let older = slots.iter().position(|slot| slot.is_none() || *slot != newest).unwrap_or(0);
-            let slot = Slot { serial: newest.map_or(1, |slot| slot.serial.saturating_add(1)), end };
+            let slot = DurableSlot { serial: newest.map_or(1, |slot| slot.serial.saturating_add(1)), end };
             write_all_at(&*file, &slot.encode(self.header.salt), older as u64 * SLOT_STEP)?;
             if sync { file.sync_data() } else { Ok(()) }
         };
@@ -118,7 +117,7 @@ impl Shared {
         let file = self.storage.open(DURABLE, OpenMode::Write).map_err(failed)?;
         let serial = newest(&slots(&*file, self.header.salt)).map_or(0, |slot| slot.serial);
         for index in 0..SLOTS {
-            let slot = Slot { serial: serial.saturating_add(1 + index), end };
+            let slot = DurableSlot { serial: serial.saturating_add(1 + index), end };
             write_all_at(&*file, &slot.encode(self.header.salt), index * SLOT_STEP).map_err(failed)?;
             file.sync_data().map_err(failed)?;
         }
@@ -154,15 +153,15 @@ mod tests {
 
     #[test]
     fn a_slot_round_trips_and_every_flip_is_found() {
-        let slot = Slot { serial: 7, end: 3 << 32 | 640 };
+        let slot = DurableSlot { serial: 7, end: 3 << 32 | 640 };
         let bytes = slot.encode(5);
-        assert_eq!(Slot::decode(&bytes, 5), Some(slot));
-        assert_eq!(Slot::decode(&bytes, 6), None);
-        assert_eq!(Slot::decode(&[0; SLOT_BYTES], 5), None);
+        assert_eq!(DurableSlot::decode(&bytes, 5), Some(slot));
+        assert_eq!(DurableSlot::decode(&bytes, 6), None);
+        assert_eq!(DurableSlot::decode(&[0; SLOT_BYTES], 5), None);
         for bit in 0..SLOT_BYTES * 8 {
             let mut flipped = bytes;
             flipped[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(Slot::decode(&flipped, 5), None, "bit {bit}");
+            assert_eq!(DurableSlot::decode(&flipped, 5), None, "bit {bit}");
         }
     }
 }

@@ -16,13 +16,13 @@ use bristlecone_core::{Location, Object, Oid, RECORD_HEADER_BYTES, RecordHeader}
 use super::{
     files::{SEGMENTS, SPARE, open_empty, random_word},
     frame::{FrameKind, SEAL_BYTES},
-    ids::{Lost, SegmentIds, Surveyed},
+    ids::{LostRange, SegmentIds, Surveyed},
     index::TailIndex,
-    log::Shared,
+    log::DiskState,
     read::Probe,
-    sealed::{Entry, Form, SealedIndex, Tie, encode_index, sort_entries},
+    sealed::{Form, IndexEntry, SealedIndex, Tie, encode_index, sort_entries},
     segment::{SEGMENT_HEAD_BYTES, Segment, SegmentHead},
-    survey::{Survey, Verdict},
+    survey::{LossVerdict, SegmentSurvey},
     table::missing_numbers,
 };
 use crate::{
@@ -32,8 +32,8 @@ use crate::{
 };
 
 /// A search for an object by its id.
-struct Search<'s, 'o> {
-    shared: &'s Shared,
+struct IdSearch<'s, 'o> {
+    shared: &'s DiskState,
     oid: &'o Oid,
     object: Option<Object<'s>>,
     /// Where it was met and is damaged, or may have been.
@@ -44,8 +44,8 @@ struct Search<'s, 'o> {
     misled: bool,
 }
 
-impl<'s, 'o> Search<'s, 'o> {
-    const fn new(shared: &'s Shared, oid: &'o Oid) -> Self {
+impl<'s, 'o> IdSearch<'s, 'o> {
+    const fn new(shared: &'s DiskState, oid: &'o Oid) -> Self {
         Self { shared, oid, object: None, bad: None, failed: None, misled: false }
     }
 
@@ -62,12 +62,12 @@ impl<'s, 'o> Search<'s, 'o> {
     }
 
     /// Notes that the object is damaged if it was in a lost stretch, or may have been there.
-    fn weigh(&mut self, segment: &Segment, lost: &[Lost]) {
+    fn weigh(&mut self, segment: &Segment, lost: &[LostRange]) {
         for stretch in lost {
             let (at, reason) = match stretch.verdict(segment, self.oid) {
-                Ok(Verdict::WasNot) => continue,
-                Ok(Verdict::Was(at)) => (at, "the object's record is damaged".to_owned()),
-                Ok(Verdict::Unknown) => {
+                Ok(LossVerdict::WasNot) => continue,
+                Ok(LossVerdict::Was(at)) => (at, "the object's record is damaged".to_owned()),
+                Ok(LossVerdict::Unknown) => {
                     let Range { start, end } = &stretch.range;
                     let reason = format!(
                         "the object is nowhere else, and whether it was in the bytes {start} to {end} cannot be told"
@@ -120,13 +120,13 @@ pub(super) fn missing_text(ranges: &[RangeInclusive<u32>]) -> String {
     format!("the segments {} are missing", ranges.iter().map(one).collect::<Vec<_>>().join(", "))
 }
 
-impl Shared {
+impl DiskState {
     /// Finds an object by its id alone: in the tail, then in sealed segments, the newest first.
     ///
     /// # Errors
     /// [`Error::Corrupt`] if it is damaged, or not found while it may have been in what is damaged; [`Error::Io`].
     pub(super) fn find(&self, oid: &Oid) -> Result<Option<Object<'_>>, Error> {
-        let mut search = Search::new(self, oid);
+        let mut search = IdSearch::new(self, oid);
         let tail = self.search_tail(&mut search)?;
         if search.object.is_some() {
             return search.answer();
@@ -150,13 +150,13 @@ impl Shared {
 
     /// Returns where an object of the tail is.
     pub(super) fn locate(&self, oid: &Oid) -> Option<Location> {
-        let mut search = Search::new(self, oid);
+        let mut search = IdSearch::new(self, oid);
         self.search_tail(&mut search).ok()?;
         Some(search.object?.location())
     }
 
     /// Asks the index of the tail, brought up to date, and returns the segment that it is of.
-    fn search_tail(&self, search: &mut Search<'_, '_>) -> Result<u32, Error> {
+    fn search_tail(&self, search: &mut IdSearch<'_, '_>) -> Result<u32, Error> {
         let end = self.published.end();
         let (number, upto) = ((end >> 32) as u32, end & 0xffff_ffff);
         let index = read_lock(&self.tail_index);
@@ -175,7 +175,7 @@ impl Shared {
             index.reset(number, from);
         }
         if index.upto < upto {
-            let survey = Survey::of_frames(segment, self.header.salt, index.upto, upto);
+            let survey = SegmentSurvey::of_frames(segment, self.header.salt, index.upto, upto);
             let survey = survey.map_err(|error| self.io(&segment.name, error))?;
             let same = |one: u32, other: u32| {
                 let id = |at: u32| {
@@ -194,7 +194,7 @@ impl Shared {
         Ok(number)
     }
 
-    fn search_tail_index(&self, search: &mut Search<'_, '_>, index: &TailIndex) -> Result<(), Error> {
+    fn search_tail_index(&self, search: &mut IdSearch<'_, '_>, index: &TailIndex) -> Result<(), Error> {
         let Some(segment) = self.segment(index.segment)? else { return Ok(()) };
         index.find(search.oid.prefix(), |offset| search.accepts(segment, offset));
         if search.object.is_none() && !index.lost.is_empty() {
@@ -204,7 +204,7 @@ impl Shared {
     }
 
     /// Asks what is known of the ids in a sealed segment, and the segment itself where that is not enough.
-    fn search_sealed(&self, segment: &Segment, search: &mut Search<'_, '_>) -> Result<(), Error> {
+    fn search_sealed(&self, segment: &Segment, search: &mut IdSearch<'_, '_>) -> Result<(), Error> {
         let ids = self.ids(segment)?;
         let prefix = search.oid.prefix();
         let failed = |error| self.io(&segment.name, error);
@@ -305,16 +305,21 @@ impl Shared {
     }
 
     /// Goes over a sealed segment.
-    pub(super) fn survey(&self, segment: &Segment) -> Result<Survey, Error> {
+    pub(super) fn survey(&self, segment: &Segment) -> Result<SegmentSurvey, Error> {
         let next = self.next_head(segment.number)?;
         let end = next.map(|head| head.durable_end & 0xffff_ffff);
-        let survey = Survey::of_sealed(segment, self.header.salt, end);
+        let survey = SegmentSurvey::of_sealed(segment, self.header.salt, end);
         survey.map_err(|error| self.io(&segment.name, error))
     }
 
     /// Whether an index has the entries that the segment's records give, and of others only such as lead to what is
     /// lost. Sorts the entries.
-    pub(super) fn agrees(&self, segment: &Segment, index: &SealedIndex, survey: &mut Survey) -> Result<bool, Error> {
+    pub(super) fn agrees(
+        &self,
+        segment: &Segment,
+        index: &SealedIndex,
+        survey: &mut SegmentSurvey,
+    ) -> Result<bool, Error> {
         sort_entries(&mut survey.entries);
         let mut wanted = survey.entries.iter().peekable();
         for entry in index.entries().map_err(|error| self.io(&segment.name, error))? {
@@ -364,7 +369,7 @@ impl Shared {
         Ok(head.filter(|head| head.previous == number && head.durable_end >> 32 == u64::from(number)))
     }
 
-    fn index_in_memory(&self, segment: &Segment, entries: &[Entry]) -> Result<SealedIndex, Error> {
+    fn index_in_memory(&self, segment: &Segment, entries: &[IndexEntry]) -> Result<SealedIndex, Error> {
         let bytes = encode_index(Form::Seal, segment.number, Tie { word: 0, end: 0 }, entries);
         let index = SealedIndex::from_bytes(Form::Seal, bytes);
         index.ok_or_else(|| self.corrupt(&segment.name, 0, "no index can be made of this segment"))
@@ -372,10 +377,10 @@ impl Shared {
 
     /// Writes the index of a segment that was found to be whole, where the store is open for writing, and removes the
     /// one that it replaces. Returns whether it is there.
-    fn write_index(&self, segment: &Segment, survey: &Survey) -> bool {
+    fn write_index(&self, segment: &Segment, survey: &SegmentSurvey) -> bool {
         let (Some(tie), true) = (survey.sealed, self.lock.is_some()) else { return false };
         let bytes = encode_index(Form::Seal, segment.number, tie, &survey.entries);
-        // Under a name that every version takes for waste once nobody holds its lock.
+        // Under a name that every version takes for waste once no process holds its lock.
         let aside = format!("{SEGMENTS}/{}ids-{:016x}", SPARE, random_word());
         let written = || -> io::Result<()> {
             let file = open_empty(&self.storage, &aside).map_err(io::Error::other)?;

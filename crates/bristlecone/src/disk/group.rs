@@ -1,9 +1,9 @@
-//! Group commit: whoever comes first leads, and writes for all who wait.
+//! Group commit: the first thread that comes leads, and writes for all that wait.
 //!
 //! A leader takes the store's lock, reads what other processes appended, checks each waiting append against
 //! the refs in order, writes all their frames in one write, and gives the lock back. Before it syncs it hands
 //! the lead on, so that the next group is written meanwhile. What is long, the checksum over the records, is
-//! computed before anybody waits for it.
+//! computed before another thread waits for it.
 
 use std::sync::atomic::{AtomicBool, Ordering::*};
 
@@ -11,8 +11,8 @@ use bristlecone_core::Location;
 
 use super::{
     background::FLUSH,
-    log::{Log, Shared},
-    request::{Append, Appended, Group, Request},
+    log::{DiskState, LogWriter},
+    request::{AppendGroup, AppendRequest, Appended, QueuedAppend},
 };
 use crate::{
     Error,
@@ -21,29 +21,29 @@ use crate::{
     sync::lock,
 };
 
-/// Bytes that may wait to be written out when nobody asked for a sync.
+/// Bytes that may wait to be written out where no caller asked for a sync.
 const WRITE_OUT_BYTES: u64 = 4 << 20;
 
-impl Shared {
-    /// Appends one batch, alone or with those who come at the same time.
+impl DiskState {
+    /// Appends one batch, alone or with those that come at the same time.
     pub(super) fn append(&self, batch: Batch, moves: &[RefMove], durability: Durability) -> Result<Location, Error> {
-        let request = Request::new(batch.bytes(), moves)?;
+        let request = AppendRequest::new(batch.bytes(), moves)?;
         let check = request.check;
-        // Only one who waits leaves its batch; one who leads writes from where it is.
+        // Only a waiting thread leaves its batch; a leading one writes from where the batch is.
         let mut batch = batch;
         let entered = self.queue.enter(|| {
             let batch = std::mem::take(&mut batch);
-            Append { check, batch, moves: moves.to_vec(), durability }
+            QueuedAppend { check, batch, moves: moves.to_vec(), durability }
         });
         match entered {
             Entered::Leads(lead) => {
-                let request = Request { records: batch.bytes(), check, moves };
+                let request = AppendRequest { records: batch.bytes(), check, moves };
                 let mut appended = [None];
                 self.write_group(&[request], &mut appended);
                 drop(lead);
                 let [appended] = appended;
                 let (base, end) = appended.unwrap_or(Err(Error::Unanswered))?;
-                self.settle(end, durability)?;
+                self.ensure(end, durability)?;
                 Ok(if batch.is_empty() { Location::NONE } else { base })
             }
             Entered::Waits(waiter) => match self.queue.wait(&waiter) {
@@ -66,7 +66,7 @@ impl Shared {
         let mut requests = Vec::with_capacity(appends.len());
         let mut places = Vec::with_capacity(appends.len());
         for (index, (batch, moves)) in appends.iter().enumerate() {
-            match Request::new(batch.bytes(), moves) {
+            match AppendRequest::new(batch.bytes(), moves) {
                 Ok(request) => {
                     requests.push(request);
                     places.push(index);
@@ -76,12 +76,12 @@ impl Shared {
             }
         }
         let mut appended: Vec<Option<Appended>> = requests.iter().map(|_| None).collect();
-        // A group of many does not queue: whoever leads now finishes first.
+        // A group of many does not queue: the thread that leads now finishes first.
         self.write_group(&requests, &mut appended);
         let last = appended.iter().flatten().filter_map(|appended| Some(appended.as_ref().ok()?.1)).max();
-        let settled = last.map_or(Ok(()), |end| self.settle(end, durability));
+        let ensured = last.map_or(Ok(()), |end| self.ensure(end, durability));
         for (index, appended) in places.into_iter().zip(appended) {
-            let base = appended.unwrap_or(Err(Error::Unanswered)).and_then(|(base, _)| match &settled {
+            let base = appended.unwrap_or(Err(Error::Unanswered)).and_then(|(base, _)| match &ensured {
                 Ok(()) => Ok(if appends[index].0.is_empty() { Location::NONE } else { base }),
                 Err(error) => Err(error.clone()),
             });
@@ -96,11 +96,11 @@ impl Shared {
             return Err(Error::ReadOnly);
         }
         self.poison.check()?;
-        self.settle(self.published.end(), durability)?;
+        self.ensure(self.published.end(), durability)?;
         Ok(Location::NONE)
     }
 
-    /// Syncs what grouped appends are owed where no thread does.
+    /// Does the flush that grouped appends asked for where no thread does it.
     #[inline]
     pub(super) fn flush_deferred(&self) -> Result<(), Error> {
         if self.background.flusher.take_owed(FLUSH) {
@@ -110,7 +110,7 @@ impl Shared {
     }
 
     /// Does what an append's durability asks for once it is written.
-    fn settle(&self, end: u64, durability: Durability) -> Result<(), Error> {
+    fn ensure(&self, end: u64, durability: Durability) -> Result<(), Error> {
         match durability {
             Durability::None => {
                 self.write_out(end);
@@ -123,8 +123,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Has what nobody asked to be durable written out once it is much, so that the sync which ends a segment
-    /// finds little left to do.
+    /// Has appends without durability written out once they are many, so that the sync which ends a segment finds little
+    /// left to do.
     #[inline]
     fn write_out(&self, end: u64) {
         let durable = self.sync.durable_end();
@@ -134,9 +134,9 @@ impl Shared {
         }
     }
 
-    /// Writes for everybody who waits, this thread among them, and answers them.
-    fn lead(&self, lead: Lead<'_, Append, Result<Location, Error>>, group: Group) {
-        let requests: Vec<Request<'_>> = group.iter().map(|waiter| waiter.item().request()).collect();
+    /// Writes for all threads that wait, this one included, and answers them.
+    fn lead(&self, lead: Lead<'_, QueuedAppend, Result<Location, Error>>, group: AppendGroup) {
+        let requests: Vec<AppendRequest<'_>> = group.iter().map(|waiter| waiter.item().request()).collect();
         let mut appended: Vec<Option<Appended>> = group.iter().map(|_| None).collect();
         self.write_group(&requests, &mut appended);
         drop(lead);
@@ -151,7 +151,7 @@ impl Shared {
                         last = last.max(end);
                         later.push((waiter, base));
                     } else {
-                        waiter.finish(self.settle(end, waiter.item().durability).map(|()| base));
+                        waiter.finish(self.ensure(end, waiter.item().durability).map(|()| base));
                     }
                 }
             }
@@ -159,14 +159,14 @@ impl Shared {
         if later.is_empty() {
             return;
         }
-        let settled = self.settle(last, Durability::Synced);
+        let ensured = self.ensure(last, Durability::Synced);
         for (waiter, base) in later {
-            waiter.finish(settled.as_ref().map(|()| base).map_err(Error::clone));
+            waiter.finish(ensured.as_ref().map(|()| base).map_err(Error::clone));
         }
     }
 
     /// Writes a group under the store's lock.
-    fn write_group(&self, requests: &[Request<'_>], appended: &mut [Option<Appended>]) {
+    fn write_group(&self, requests: &[AppendRequest<'_>], appended: &mut [Option<Appended>]) {
         let result = self.locked(|log| {
             log.appended = true;
             self.write_frames(log, requests, appended)
@@ -180,34 +180,34 @@ impl Shared {
 
     /// Calls `work` with the store's lock held, the tail known and clean.
     ///
-    /// The log is taken last, so that whoever only reads does not wait for another process.
-    pub(super) fn locked(&self, work: impl FnOnce(&mut Log) -> Result<(), Error>) -> Result<(), Error> {
+    /// The log is taken last, so that a thread that only reads does not wait for another process.
+    pub(super) fn locked(&self, work: impl FnOnce(&mut LogWriter) -> Result<(), Error>) -> Result<(), Error> {
         let Some(store_lock) = &self.lock else { return Err(Error::ReadOnly) };
         let _gate = lock(&self.gate);
         self.poison.check()?;
         let _guard = store_lock.take()?;
         let log = &mut *lock(&self.log);
         self.catch_up(log)?;
-        // Nobody else writes now: what shows behind the end and is no frame was left by somebody who died.
+        // No other process writes now: what shows behind the end and is no frame was left by a process that died.
         if log.tail.next == 0 && self.shows_bytes(self.tail_segment(&log.tail)?, log.tail.end)? {
             self.cut_tail(log)?;
         }
-        let _writing = Writing::begin(&self.writing);
+        let _writing = WritingFlag::begin(&self.writing);
         work(log)
     }
 }
 
-/// Says while it lives that a leader of ours writes, also to one who panics.
-struct Writing<'a>(&'a AtomicBool);
+/// Says while it lives that a leader of this process writes; its drop tells, also if the leader panics.
+struct WritingFlag<'a>(&'a AtomicBool);
 
-impl<'a> Writing<'a> {
+impl<'a> WritingFlag<'a> {
     fn begin(flag: &'a AtomicBool) -> Self {
         flag.store(true, Release);
         Self(flag)
     }
 }
 
-impl Drop for Writing<'_> {
+impl Drop for WritingFlag<'_> {
     fn drop(&mut self) {
         self.0.store(false, Release);
     }

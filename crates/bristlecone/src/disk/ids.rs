@@ -11,7 +11,7 @@ pub(super) struct SegmentIds {
     pub(super) index: SealedIndex,
     /// Whether it was made of this very segment while that was whole: then it says what is absent, and what is lost.
     pub(super) bound: bool,
-    /// What going over the segment showed, once somebody had to.
+    /// What a survey of the segment showed, once a lookup needed one.
     pub(super) surveyed: OnceLock<Surveyed>,
 }
 
@@ -19,7 +19,7 @@ pub(super) struct SegmentIds {
 pub(super) struct Surveyed {
     /// What serves in place of an index that is wrong.
     pub(super) instead: Option<SealedIndex>,
-    pub(super) lost: Vec<Lost>,
+    pub(super) lost: Vec<LostRange>,
 }
 
 impl SegmentIds {
@@ -37,7 +37,7 @@ impl SegmentIds {
 
 /// A stretch of a segment in which records may have been that cannot be read any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Lost {
+pub(super) struct LostRange {
     pub(super) range: Range<u64>,
     /// The offsets of the records that were there; `None` if that cannot be told.
     pub(super) records: Option<Vec<u64>>,

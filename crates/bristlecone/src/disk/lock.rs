@@ -1,9 +1,9 @@
 //! The lock of the store, held for one append: a wait has a limit, and then the holder is named.
 //!
-//! It is two locks. `lock` is the one that every version of the engine takes. Somebody may remove that file while a
-//! writer is inside, and the next one would lock a file of its own; so the header is locked as well, whose loss is
-//! noticed: without it no store opens. A writer looks now and then whether both names still stand for the files it
-//! locks, and opens them anew if not.
+//! It is two locks. `lock` is the one that every version of the engine takes. That file may be removed while a writer
+//! holds the lock, and the next writer would lock a file of its own. So the header is locked as well, whose loss is
+//! noticed: without it no store opens. A writer checks now and then whether both names still lead to the files that it
+//! locks, and opens them again if not.
 //!
 //! A writer that appends again and again keeps the header locked in between (`lock/kept.rs`).
 
@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-use self::kept::Kept;
+use self::kept::KeptLock;
 use super::{
     DiskOptions,
     files::{LOCK, STORE},
@@ -33,12 +33,12 @@ use crate::{
 
 /// After so long every writer has looked at the names again: the clock by which they look goes on at least every 10 ms.
 pub(super) const NOTICED: Duration = Duration::from_millis(25);
-/// How often files that change under the hands are opened anew before that is an error.
+/// How often files that another process replaces meanwhile are opened again before that is an error.
 const ATTEMPTS: usize = 20;
 
 /// The lock that writers take.
 #[derive(Debug)]
-pub(super) struct StoreLock {
+pub(super) struct DiskLock {
     storage: Arc<dyn Storage>,
     files: Mutex<Arc<LockFiles>>,
     /// What the header says, once that is known.
@@ -54,7 +54,7 @@ pub(super) struct StoreLock {
 struct LockFiles {
     lock: Arc<dyn StorageFile>,
     /// `None` while the store is being made.
-    header: Option<Arc<Kept>>,
+    header: Option<Arc<KeptLock>>,
     /// When the names were looked at last, in milliseconds of [`coarse_ms`]; 0: never.
     looked_ms: AtomicU64,
 }
@@ -63,7 +63,7 @@ impl LockFiles {
     fn open(storage: &Arc<dyn Storage>) -> Result<Arc<Self>, Error> {
         let lock = storage.open(LOCK, OpenMode::Create).map_err(|error| Error::io(storage.describe(LOCK), error))?;
         let header = match storage.open(STORE, OpenMode::Read) {
-            Ok(file) => Some(Kept::new(file)),
+            Ok(file) => Some(KeptLock::new(file)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(Error::io(storage.describe(STORE), error)),
         };
@@ -113,7 +113,7 @@ fn coarse_ms() -> u64 {
     now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000 + 1
 }
 
-impl StoreLock {
+impl DiskLock {
     /// Opens the lock's files, making `lock` if need be.
     pub(super) fn open(storage: &Arc<dyn Storage>, options: &DiskOptions) -> Result<Self, Error> {
         let files = Mutex::new(LockFiles::open(storage)?);
@@ -121,7 +121,7 @@ impl StoreLock {
         Ok(Self { storage: storage.clone(), files, header: OnceLock::new(), origin: Origin::here(), wait_ms, keeps })
     }
 
-    /// Says which header the store has: the lock is never taken under another.
+    /// Sets the header of the store: the lock is never taken under another one.
     pub(super) fn expect(&self, header: &StoreHeader) {
         let _ = self.header.set(header.clone());
     }
@@ -141,14 +141,14 @@ impl StoreLock {
     /// # Errors
     /// [`Error::Locked`] naming the holder; [`Error::Usage`] in a forked process; [`Error::Lost`] if the header has
     /// vanished; [`Error::Io`].
-    pub(super) fn take(&self) -> Result<StoreLockGuard, Error> {
+    pub(super) fn take(&self) -> Result<DiskLockGuard, Error> {
         self.refuse_child()?;
         let mut wait = Wait::new(self.wait_ms);
         for _ in 0..ATTEMPTS {
             let files = lock(&self.files).clone();
-            let mut guard = StoreLockGuard { files, headed: false, keeps: self.keeps };
+            let mut guard = DiskLockGuard { files, headed: false, keeps: self.keeps };
             let header = guard.files.header.as_ref();
-            // Who holds `lock` may be waiting for the header.
+            // The holder of `lock` may be waiting for the header.
             let meets = || header.into_iter().for_each(|header| header.share());
             wait.lock(&*self.storage, &*guard.files.lock, LOCK, meets)?;
             if let Some(header) = header {
@@ -181,7 +181,7 @@ impl StoreLock {
 
 /// The lock, held until dropped.
 #[derive(Debug)]
-pub(super) struct StoreLockGuard {
+pub(super) struct DiskLockGuard {
     files: Arc<LockFiles>,
     /// Whether the header is locked too.
     headed: bool,
@@ -189,9 +189,9 @@ pub(super) struct StoreLockGuard {
     keeps: bool,
 }
 
-impl Drop for StoreLockGuard {
+impl Drop for DiskLockGuard {
     fn drop(&mut self) {
-        // A lock that cannot be given back ends with the handle; nobody could do better here.
+        // A lock that cannot be given back ends with the handle; there is nothing better to do here.
         if let Some(header) = self.files.header.as_ref().filter(|_| self.headed) {
             header.let_go(self.keeps);
         }

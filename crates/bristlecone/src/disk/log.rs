@@ -1,6 +1,6 @@
 //! The state of an open store: where its log ends, what refs hold, and how to catch up with others.
 //!
-//! Whoever wants to know what is committed looks at the byte behind the known end: as long as it is zero
+//! To find out what is committed, a process looks at the byte behind the known end: as long as it is zero
 //! nothing was appended. Else frames are read and checked one by one; one that is not whole is not there yet.
 
 use std::{
@@ -18,11 +18,11 @@ use super::{
     background::Background,
     cache::RecordCache,
     frame::{Frame, FrameKind, HEAD_BYTES, RefRow, take_refs, word64},
-    handles::Access,
+    handles::SegmentAccess,
     index::TailIndex,
-    lock::StoreLock,
+    lock::DiskLock,
     published::Published,
-    request::AppendQueue,
+    request::DiskAppendQueue,
     segment::{NUMBER_END, Segment, SegmentHead},
     sync_pipe::SyncPipe,
     table::SegmentTable,
@@ -57,7 +57,7 @@ pub(super) struct Tail {
 }
 
 /// A frame that was found to be whole and to go on from the tail.
-pub(super) struct Found {
+pub(super) struct FoundFrame {
     pub(super) frame: Frame,
     pub(super) rows: Vec<RefRow>,
     chain: u64,
@@ -83,12 +83,12 @@ impl Tail {
     }
 
     /// Returns the frame that goes on from here, if it is there and right; `records`: these are checked too.
-    pub(super) fn find(&self, segment: &Segment, salt: u64, records: bool) -> io::Result<Option<Found>> {
+    pub(super) fn find(&self, segment: &Segment, salt: u64, records: bool) -> io::Result<Option<FoundFrame>> {
         let Some((frame, head)) = segment.frame(self.end, salt)? else { return Ok(None) };
         if self.next != 0 || frame.previous != self.chain || frame.sequence != self.sequence {
             return Ok(None);
         }
-        // Nobody can have known more to be durable than there was.
+        // No process can have known more to be durable than there was.
         if frame.durable_end > self.location() + frame.bytes() {
             return Ok(None);
         }
@@ -109,11 +109,11 @@ impl Tail {
         if records && !segment.records_right(self.end, &frame)? {
             return Ok(None);
         }
-        Ok(Some(Found { frame, rows, chain, next: next as u32 }))
+        Ok(Some(FoundFrame { frame, rows, chain, next: next as u32 }))
     }
 
     /// Goes on behind the frame.
-    pub(super) fn pass(&mut self, found: &Found) {
+    pub(super) fn pass(&mut self, found: &FoundFrame) {
         self.pass_frame(&found.frame, found.chain);
         self.next = found.next;
     }
@@ -129,9 +129,9 @@ impl Tail {
 
 /// What appenders need, one at a time.
 #[derive(Debug)]
-pub(super) struct Log {
+pub(super) struct LogWriter {
     pub(super) tail: Tail,
-    /// Frames on their way to the file.
+    /// Frames that are to be written to the file.
     pub(super) buffer: Vec<u8>,
     /// Whether this backend has appended anything that a clean close should seal with a checkpoint.
     pub(super) appended: bool,
@@ -141,7 +141,7 @@ pub(super) struct Log {
 
 /// Counters since the store was opened.
 #[derive(Debug, Default)]
-pub(super) struct Counters {
+pub(super) struct DiskCounters {
     pub(super) bytes_written: AtomicU64,
     pub(super) writes: AtomicU64,
     pub(super) syncs: AtomicU64,
@@ -150,30 +150,30 @@ pub(super) struct Counters {
 
 /// An open store.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct DiskState {
     pub(super) storage: Arc<dyn Storage>,
     pub(super) derived: Derived,
     pub(super) header: StoreHeader,
     pub(super) options: DiskOptions,
     /// `None` where the store is open for reading only.
-    pub(super) lock: Option<StoreLock>,
+    pub(super) lock: Option<DiskLock>,
     pub(super) nonce: u64,
     pub(super) segments: SegmentTable,
-    /// Who goes for the store's lock: one thread at a time. Taken before that and before the log.
+    /// Lets one thread at a time wait for the store's lock. Taken before that and before the log.
     pub(super) gate: Mutex<()>,
-    pub(super) log: Mutex<Log>,
+    pub(super) log: Mutex<LogWriter>,
     /// What readers see: refs and the end of the log.
     pub(super) published: Published<BTreeMap<String, RefTarget>>,
-    /// Set while a leader of ours holds the store's lock and has caught up: nobody else can have committed.
+    /// Set while a leader of this process holds the store's lock and has caught up: no other process can have committed.
     pub(super) writing: AtomicBool,
-    pub(super) queue: AppendQueue,
+    pub(super) queue: DiskAppendQueue,
     pub(super) sync: SyncPipe,
     pub(super) poison: Poison,
     /// Where the log ends before what was durable, in a store that is open for reading.
     pub(super) lost_end: OnceLock<Damage>,
     /// What the opening met that is no damage.
     pub(super) note: OnceLock<String>,
-    pub(super) counters: Counters,
+    pub(super) counters: DiskCounters,
     pub(super) tail_index: RwLock<TailIndex>,
     pub(super) cache: Option<RecordCache>,
     /// What remembers which records in maps were found right.
@@ -184,8 +184,8 @@ pub(super) struct Shared {
     pub(super) pins: Pins,
 }
 
-impl Shared {
-    /// Returns the segment, opening it if need be; `None` if there is none.
+impl DiskState {
+    /// Returns the segment, opening it if need be; `None` if there is no such segment.
     #[inline]
     pub(super) fn segment(&self, number: u32) -> Result<Option<&Segment>, Error> {
         match self.segments.get(number) {
@@ -195,8 +195,8 @@ impl Shared {
     }
 
     /// Returns how segments are opened.
-    pub(super) fn access(&self) -> Access<'_> {
-        Access {
+    pub(super) fn access(&self) -> SegmentAccess<'_> {
+        SegmentAccess {
             storage: &self.storage,
             salt: self.header.salt,
             bits: self.options.maps.then_some(&self.bits),
@@ -229,7 +229,7 @@ impl Shared {
 
     /// Learns what other processes have committed, if anything.
     pub(super) fn refresh(&self) -> Result<(), Error> {
-        self.lock.as_ref().map_or(Ok(()), StoreLock::refuse_child)?;
+        self.lock.as_ref().map_or(Ok(()), DiskLock::refuse_child)?;
         if !self.has_news()? {
             return Ok(());
         }
@@ -272,7 +272,7 @@ impl Shared {
     }
 
     /// Reads whole frames from the tail on, into the next segments too.
-    pub(super) fn catch_up(&self, log: &mut Log) -> Result<(), Error> {
+    pub(super) fn catch_up(&self, log: &mut LogWriter) -> Result<(), Error> {
         loop {
             if log.tail.next != 0 {
                 if !self.enter_next(log)? {
@@ -291,7 +291,7 @@ impl Shared {
     }
 
     /// Takes over a frame that was found.
-    pub(super) fn accept(&self, log: &mut Log, found: Found) {
+    pub(super) fn accept(&self, log: &mut LogWriter, found: FoundFrame) {
         self.sync.note_durable(found.frame.durable_end.min(log.tail.location()));
         log.tail.pass(&found);
         if found.rows.is_empty() {
@@ -318,7 +318,7 @@ impl Shared {
     }
 
     /// Moves from a sealed segment to the next, if that is there.
-    fn enter_next(&self, log: &mut Log) -> Result<bool, Error> {
+    fn enter_next(&self, log: &mut LogWriter) -> Result<bool, Error> {
         let Some(segment) = self.segment(log.tail.next)? else { return Ok(false) };
         let corrupt = |reason| Err(self.corrupt(&segment.name, 0, reason));
         let Some(head) = segment.head else { return corrupt("the segment's head is damaged") };
@@ -333,7 +333,7 @@ impl Shared {
         Ok(true)
     }
 
-    /// Lets go of a segment that the log has left: it was durable before the next one appeared.
+    /// Releases a segment that the log has left: it was durable before the next one appeared.
     pub(super) fn leave(&self, number: u32, next: &SegmentHead) {
         self.sync.note_durable(next.durable_end);
         if let Some(segment) = self.segments.get(number) {

@@ -6,21 +6,21 @@ use std::{io, sync::atomic::Ordering::*};
 use super::{
     files::{DERIVED, NOTE, NOTE_NEW, UNREACHED_COUNT, random_word},
     frame::word64,
-    log::Shared,
-    unreached::{Kept, Left, Note, read_note, source_word},
+    log::DiskState,
+    unreached::{Note, NoteState, UnreachedBytes, read_note, source_word},
 };
 use crate::{Error, storage::OpenMode, sync::lock};
 
-/// The note is written anew when the count has changed by so many bytes: a system call in so many written.
+/// The note is written again when the count has changed by this many bytes: one system call for as many bytes appended.
 const STEP_BYTES: u64 = 1 << 20;
 /// Bytes of an entry of the count: 24 = 8 note + 8 source + 8 count.
 const ENTRY_BYTES: usize = 24;
-/// The count has no more entries; those that came first are added up in one.
+/// The most entries of the count; beyond that the first ones are added up in one.
 const ENTRIES_MAX: usize = 64;
-/// No more notes are looked at in one go, each an open file; the others wait for the next opening.
+/// The most notes that are read at a time, each an open file; the others wait for the next opening.
 const NOTES_MAX: usize = 64;
 
-impl Shared {
+impl DiskState {
     /// Says what the appends that follow are for.
     pub(super) fn set_source(&self, source: &str) {
         self.unreached.source.store(source_word(source), Relaxed);
@@ -49,34 +49,34 @@ impl Shared {
         self.write_kept(&mut lock(&self.unreached.note));
     }
 
-    fn write_kept(&self, kept: &mut Kept) {
+    fn write_kept(&self, kept: &mut NoteState) {
         let bytes = self.unreached.bytes();
         self.unreached.noted.store(bytes, Relaxed);
-        if matches!(kept, Kept::Nothing) && bytes > 0 {
-            *kept = self.make_note().map_or(Kept::Nothing, Kept::Note);
+        if matches!(kept, NoteState::Nothing) && bytes > 0 {
+            *kept = self.make_note().map_or(NoteState::Nothing, NoteState::Note);
         }
-        if let Kept::Note(note) = kept {
+        if let NoteState::Note(note) = kept {
             let _ = note.write(self.unreached.source.load(Relaxed), bytes);
         }
     }
 
     /// Leaves a note that says all, or none if there is nothing to say. From then on it counts.
     pub(super) fn leave_note(&self) {
-        // The note of a process is none of one that was forked from it.
+        // The note belongs to the process that made it, and not to one that was forked from it.
         if self.lock.as_ref().is_none_or(|store_lock| !store_lock.is_own()) {
             return;
         }
         let mut kept = lock(&self.unreached.note);
         self.write_kept(&mut kept);
         // The handle goes, and the lock with it.
-        if let Kept::Note(note) = std::mem::replace(&mut *kept, Kept::Left)
+        if let NoteState::Note(note) = std::mem::replace(&mut *kept, NoteState::Left)
             && self.unreached.bytes() == 0
         {
             let _ = self.storage.remove(&note.name);
         }
     }
 
-    /// Makes a note: it has its name once it is whole and locked, so that nobody takes it for abandoned.
+    /// Makes a note: it has its name once it is whole and locked, so that no process takes it for abandoned.
     fn make_note(&self) -> io::Result<Note> {
         let word = random_word().max(1);
         let (new, name) = (format!("{DERIVED}/{NOTE_NEW}{word:016x}"), format!("{DERIVED}/{NOTE}{word:016x}"));
@@ -89,7 +89,7 @@ impl Shared {
         made.inspect_err(|_| _ = self.storage.remove(&new)).map(|()| note)
     }
 
-    /// Adds the notes of those who are gone to the count. The caller holds the store's lock.
+    /// Adds the notes of backends that have ended to the count. The caller holds the store's lock.
     pub(super) fn gather_notes(&self) {
         let notes = self.abandoned(OpenMode::Write);
         if notes.is_empty() {
@@ -111,7 +111,7 @@ impl Shared {
         }
     }
 
-    /// Returns how many bytes those who are gone have left, as far as is known.
+    /// Returns how many bytes backends that have ended left, as far as is known.
     pub(super) fn reclaimable_bytes(&self) -> u64 {
         let counted = self.read_count();
         let noted = self.abandoned(OpenMode::Read).into_iter().filter_map(|(_, left)| left);
@@ -131,8 +131,8 @@ impl Shared {
         })
     }
 
-    /// Returns the notes that nobody holds, locked, and what they say; `None` where they say nothing.
-    fn abandoned(&self, mode: OpenMode) -> Vec<(Note, Option<Left>)> {
+    /// Returns the notes that no process holds, locked, and what they say; `None` where they say nothing.
+    fn abandoned(&self, mode: OpenMode) -> Vec<(Note, Option<UnreachedBytes>)> {
         let names = self.storage.list(DERIVED).unwrap_or_default();
         let found = names.iter().filter_map(|name| {
             let number = name.strip_prefix(NOTE).or_else(|| name.strip_prefix(NOTE_NEW))?;
@@ -148,22 +148,26 @@ impl Shared {
         found.take(NOTES_MAX).collect()
     }
 
-    fn read_count(&self) -> Vec<Left> {
+    fn read_count(&self) -> Vec<UnreachedBytes> {
         let bytes = self
             .derived
             .read_at(UNREACHED_COUNT, (ENTRIES_MAX * ENTRY_BYTES) as u64)
             .ok()
             .flatten()
             .unwrap_or_default();
-        let entry = |bytes: &[u8]| Left { note: word64(bytes, 0), source: word64(bytes, 8), bytes: word64(bytes, 16) };
+        let entry = |bytes: &[u8]| UnreachedBytes {
+            note: word64(bytes, 0),
+            source: word64(bytes, 8),
+            bytes: word64(bytes, 16),
+        };
         bytes.chunks_exact(ENTRY_BYTES).map(entry).collect()
     }
 
-    fn write_count(&self, mut all: Vec<Left>) -> Result<(), Error> {
+    fn write_count(&self, mut all: Vec<UnreachedBytes>) -> Result<(), Error> {
         if all.len() > ENTRIES_MAX {
             let older = all.drain(..=all.len() - ENTRIES_MAX);
             let bytes = older.fold(0, |sum: u64, left| sum.saturating_add(left.bytes));
-            all.insert(0, Left { note: 0, source: 0, bytes });
+            all.insert(0, UnreachedBytes { note: 0, source: 0, bytes });
         }
         let words = all.iter().flat_map(|left| [left.note, left.source, left.bytes]);
         self.derived.write_at(UNREACHED_COUNT, &words.flat_map(u64::to_le_bytes).collect::<Vec<u8>>())

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use bristlecone_core::{Bytes, Location, ObjRef, Object, Oid, RECORD_HEADER_BYTES, Record, RecordHeader};
 
 use super::{
-    log::Shared,
+    log::DiskState,
     segment::{SEGMENT_HEAD_BYTES, Segment},
-    walk::{Step, Walk},
+    walk::{FrameStep, FrameWalk},
 };
 use crate::{Error, backend::peek_record};
 
@@ -27,7 +27,7 @@ pub(super) enum Probe<'a> {
 /// The first read without a map: most objects are no longer.
 const FIRST_READ_BYTES: usize = 1024;
 
-impl Shared {
+impl DiskState {
     /// Reads the object that `at` names.
     #[inline]
     pub(super) fn read(&self, at: &ObjRef) -> Result<Option<Object<'_>>, Error> {
@@ -51,14 +51,14 @@ impl Shared {
         }
     }
 
-    /// As [`Shared::peek`], for a record that was not read before.
+    /// As [`DiskState::peek`], for a record that was not read before.
     #[cold]
     fn peek_first(&self, oid: &[u8], at: Location) -> Option<&[u8]> {
         if !self.options.locations || !at.is_some() || at.pending_offset().is_some() {
             return None;
         }
         self.segment((at.0 >> 32) as u32).ok()??.mapped()?;
-        // What fails here is told by the slow way.
+        // The slow way reports what fails here.
         self.probe(&Oid::new(oid).ok()?, at).ok()?;
         peek_record(self.verified_bytes(at)?, oid)
     }
@@ -119,11 +119,11 @@ impl Shared {
         }
         let whole = &bytes[..record.bytes() as usize];
         if !segment.verified.has(offset as usize) {
-            let settled = at.0 < self.published.end();
+            let committed = at.0 < self.published.end();
             match record.verify(whole) {
-                Ok(()) if settled => self.note_verified(segment, offset),
+                Ok(()) if committed => self.note_verified(segment, offset),
                 Ok(()) => {}
-                Err(error) if settled => return Ok(Probe::Bad(error.to_string())),
+                Err(error) if committed => return Ok(Probe::Bad(error.to_string())),
                 Err(_) => return Ok(Probe::Other),
             }
         }
@@ -146,7 +146,7 @@ impl Shared {
                 _ => Probe::Other,
             });
         }
-        let settled = at.0 < self.published.end();
+        let committed = at.0 < self.published.end();
         let mut first = [0; FIRST_READ_BYTES];
         let first = &mut first[..FIRST_READ_BYTES.min((segment.bytes - offset) as usize)];
         let failed = |error| self.io(&segment.name, error);
@@ -159,7 +159,7 @@ impl Shared {
         let span = header.bytes();
         if span > segment.bytes - offset {
             let reason = "the record's length leads beyond the file".to_owned();
-            return Ok(if settled { Probe::Bad(reason) } else { Probe::Other });
+            return Ok(if committed { Probe::Bad(reason) } else { Probe::Other });
         }
         let mut bytes: Arc<[u8]> = Arc::from(vec![0; span as usize]);
         let Some(buffer) = Arc::get_mut(&mut bytes) else { return Ok(Probe::Other) };
@@ -168,11 +168,11 @@ impl Shared {
         segment.read_exact_at(&mut buffer[have..], offset + have as u64).map_err(failed)?;
         let record = match Record::parse(&bytes).and_then(|record| record.verify(&bytes).map(|()| record)) {
             Ok(record) if record.oid == oid.as_bytes() => record,
-            Err(error) if settled => return Ok(Probe::Bad(error.to_string())),
+            Err(error) if committed => return Ok(Probe::Bad(error.to_string())),
             _ => return Ok(Probe::Other),
         };
         let object = Object::from_record(&record, Bytes::from(bytes.clone()), at);
-        if settled && let Some(cache) = &self.cache {
+        if committed && let Some(cache) = &self.cache {
             cache.insert(at.0, bytes);
         }
         Ok(Probe::Found(object))
@@ -189,14 +189,14 @@ impl Shared {
         let from = segment.head.map_or(SEGMENT_HEAD_BYTES as u64, |head| head.frames_at());
         let mut damaged = false;
         let failed = |error| self.io(&segment.name, error);
-        let mut walk = Walk::new(segment, self.header.salt, from, segment.bytes);
+        let mut walk = FrameWalk::new(segment, self.header.salt, from, segment.bytes);
         while walk.at <= place {
             let Some(step) = walk.step().map_err(failed)? else { break };
             match step {
-                Step::Frame { offset, frame, .. } if (offset..offset + frame.bytes()).contains(&place) => {
+                FrameStep::Frame { offset, frame, .. } if (offset..offset + frame.bytes()).contains(&place) => {
                     damaged = !segment.records_right(offset, &frame).map_err(failed)?;
                 }
-                Step::Gap { offset, end } if (offset..end).contains(&place) => damaged = true,
+                FrameStep::Gap { offset, end } if (offset..end).contains(&place) => damaged = true,
                 _ => {}
             }
         }

@@ -11,24 +11,24 @@ use super::{
     durable::{claimed_end, prepare},
     files::{CHUNK_BYTES, SEGMENTS, SPARE, segment_name, segment_number},
     frame::{self},
-    log::{Log, Shared, Tail},
-    repair::{Recovery, refusal},
+    log::{DiskState, LogWriter, Tail},
+    repair::{RecoveryMode, refusal},
     segment::{NUMBER_END, Segment},
     walk::next_frame,
 };
 use crate::{Error, backend::RefTarget, storage::OpenMode};
 
-/// How far behind a clean end is looked for what a crash may have left.
+/// How far behind a clean end recovery looks for what a crash may have left.
 const PEEK_BYTES: u64 = 64 << 10;
 
-impl Shared {
+impl DiskState {
     /// Finds the end of the log in the last segment, and the refs. The caller holds the store's lock unless
     /// the store is open for reading only.
-    pub(super) fn recover(&self, log: &mut Log, recovery: &mut Recovery) -> Result<(), Error> {
-        // Before the segments are looked at: the log only grows.
+    pub(super) fn recover(&self, log: &mut LogWriter, recovery: &mut RecoveryMode) -> Result<(), Error> {
+        // Read before the segments are: the log only grows.
         let claimed = claimed_end(&self.storage, self.header.salt);
         if let Some(claimed) = claimed {
-            // Whoever noted that had seen to the names of that segment and of the header.
+            // The process that noted that had made the names of that segment and of the header durable.
             self.sync.note_named((claimed >> 32) as u32);
         }
         let segment = self.last_segment()?;
@@ -50,7 +50,7 @@ impl Shared {
         }
         // Others may have gone on to the next segment since the names were listed.
         self.catch_up(log)?;
-        if let Recovery::AcceptEnd(accepted) = recovery {
+        if let RecoveryMode::AcceptEnd(accepted) = recovery {
             *accepted = self.accept_end(log, claimed)?;
             return Ok(());
         }
@@ -67,7 +67,7 @@ impl Shared {
     }
 
     /// Makes what a store of an earlier version lacks: the copy of its header, and the file that says how far the log
-    /// was durable. Both help one who has lost something; that they cannot be written is no reason not to open.
+    /// was durable. Both help after a loss. A store opens also where they cannot be written.
     fn keep_companions(&self) {
         let made = self.header.keep_copy(&self.storage).unwrap_or(false);
         if prepare(&self.storage).unwrap_or(false) || made {
@@ -77,7 +77,7 @@ impl Shared {
 
     /// Notes that the log ends in a seal: so it is after a crash between two segments, but also if the segment behind
     /// was lost.
-    fn note_sealed_end(&self, log: &Log) {
+    fn note_sealed_end(&self, log: &LogWriter) {
         if log.tail.next == 0 {
             return;
         }
@@ -113,7 +113,7 @@ impl Shared {
         }
     }
 
-    /// Removes a file that nobody is preparing any more. It is only waste: failing to is nothing.
+    /// Removes a file that no process prepares any more. It is waste, so a failure is ignored.
     fn remove_abandoned(&self, name: &str) {
         if let Ok(file) = self.storage.open(name, OpenMode::Write)
             && file.try_lock().unwrap_or(false)
@@ -134,7 +134,7 @@ impl Shared {
     /// Goes through the frames of the segment and lets them count.
     fn replay(
         &self,
-        log: &mut Log,
+        log: &mut LogWriter,
         segment: &Segment,
         start: Tail,
         refs: BTreeMap<String, RefTarget>,
@@ -150,8 +150,8 @@ impl Shared {
         }
     }
 
-    /// Makes the end of the log one that can be built upon: nothing behind it, and all before it durable.
-    fn clean(&self, log: &mut Log, durable: u64) -> Result<(), Error> {
+    /// Makes the end of the log one that appends can follow: nothing behind it, and all before it durable.
+    fn clean(&self, log: &mut LogWriter, durable: u64) -> Result<(), Error> {
         let segment = self.tail_segment(&log.tail)?;
         let end = log.tail.end;
         if log.tail.next == 0 {
@@ -195,7 +195,7 @@ impl Shared {
     ///
     /// # Errors
     /// [`Error::Corrupt`] if it was no torn tail but had been durable.
-    pub(super) fn cut_tail(&self, log: &mut Log) -> Result<(), Error> {
+    pub(super) fn cut_tail(&self, log: &mut LogWriter) -> Result<(), Error> {
         self.refuse_damage(log)?;
         let segment = self.tail_segment(&log.tail)?;
         let shown = segment.zero_shown(log.tail.end, segment.bytes).map_err(|error| self.io(&segment.name, error))?;
@@ -203,7 +203,7 @@ impl Shared {
     }
 
     /// Fails if a frame behind the end says that what is at the end was durable.
-    fn refuse_damage(&self, log: &mut Log) -> Result<(), Error> {
+    fn refuse_damage(&self, log: &mut LogWriter) -> Result<(), Error> {
         loop {
             if log.tail.next != 0 {
                 return Ok(());

@@ -1,15 +1,15 @@
 //! What a person decides after a loss: the header from its copy, and a log that ends before what was durable.
 //!
-//! Nothing here happens by itself. What stands behind an end that is accepted is copied aside before it is cut off.
+//! Nothing here happens by itself. What stands behind an accepted end is copied to another file before it is erased.
 
 use std::{io, sync::Arc, thread};
 
 use super::{
-    DiskBackend, DiskOptions, StoreHeader, StoreLock,
+    DiskBackend, DiskLock, DiskOptions, StoreHeader,
     files::{BEHIND, CHUNK_BYTES, SEGMENTS, STORE, random_word},
     header::verified_copy,
     lock::NOTICED,
-    log::{Log, Shared},
+    log::{DiskState, LogWriter},
     segment::Segment,
 };
 use crate::{
@@ -18,12 +18,12 @@ use crate::{
     storage::{OpenMode, Storage, write_all_at},
 };
 
-/// What a repair did.
+/// What a repair changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Repaired {
     /// The header was restored from its copy.
     pub header_restored: bool,
-    /// The header's copy was missing or damaged, and was written anew.
+    /// The header's copy was missing or damaged, and was written again.
     pub copy_restored: bool,
     /// Where the log was taken to end, if that was asked for and something was lost.
     pub accepted: Option<AcceptedEnd>,
@@ -34,16 +34,16 @@ pub struct Repaired {
 pub struct AcceptedEnd {
     /// What was lost.
     pub lost: Damage,
-    /// The file to which the bytes behind the end were copied; `None` if there were none.
+    /// The file to which the bytes behind the end were copied; `None` if there were no such bytes.
     pub kept_in: Option<String>,
-    /// How many bytes that are.
+    /// The number of those bytes.
     pub bytes: u64,
 }
 
 /// How a store is opened whose log may have lost its end.
 #[derive(Debug)]
-pub(super) enum Recovery {
-    /// As ever: what is lost is told, and nothing is written upon it.
+pub(super) enum RecoveryMode {
+    /// A loss is an error, and nothing is written after it.
     Usual,
     /// The log is taken to end where it does; what stands behind is kept aside, and told here.
     AcceptEnd(Option<AcceptedEnd>),
@@ -56,8 +56,8 @@ impl DiskBackend {
     /// acknowledged and is lost: whatever stands behind the end is copied to a file beside the segments first.
     ///
     /// # Errors
-    /// [`Error::NoStore`]; [`Error::Lost`] if there is no copy of the header, or without `accept_end` if the end of the log is
-    /// lost; [`Error::Corrupt`], [`Error::Locked`], [`Error::NoSpace`], [`Error::Io`].
+    /// [`Error::NoStore`]; [`Error::Lost`] if there is no copy of the header, or without `accept_end` if the end of the
+    /// log is lost; [`Error::Corrupt`], [`Error::Locked`], [`Error::NoSpace`], [`Error::Io`].
     pub fn repair(storage: Arc<dyn Storage>, options: DiskOptions, accept_end: bool) -> Result<Repaired, Error> {
         let mut repaired = Repaired::default();
         let header = match StoreHeader::read(&storage) {
@@ -73,7 +73,7 @@ impl DiskBackend {
                 restore_header(&storage, &options, wrong)?
             }
         };
-        let store_lock = StoreLock::open(&storage, &options)?;
+        let store_lock = DiskLock::open(&storage, &options)?;
         {
             let _guard = store_lock.take()?;
             repaired.copy_restored = header.keep_copy(&storage)?;
@@ -81,10 +81,10 @@ impl DiskBackend {
                 storage.sync_dir(SEGMENTS).map_err(|error| Error::io(storage.describe(SEGMENTS), error))?;
             }
         }
-        let mut recovery = if accept_end { Recovery::AcceptEnd(None) } else { Recovery::Usual };
+        let mut recovery = if accept_end { RecoveryMode::AcceptEnd(None) } else { RecoveryMode::Usual };
         let shared = Self::load(storage, header, Some(store_lock), options, random_word(), &mut recovery)?;
         Self::of(shared).close()?;
-        if let Recovery::AcceptEnd(accepted) = recovery {
+        if let RecoveryMode::AcceptEnd(accepted) = recovery {
             repaired.accepted = accepted;
         }
         Ok(repaired)
@@ -99,19 +99,20 @@ fn foreign_header(storage: &Arc<dyn Storage>) -> Error {
 
 /// Puts the header back from its copy; without a copy, `wrong` is what is the matter with the header.
 fn restore_header(storage: &Arc<dyn Storage>, options: &DiskOptions, wrong: Error) -> Result<StoreHeader, Error> {
-    let store_lock = StoreLock::open(storage, options)?;
+    let store_lock = DiskLock::open(storage, options)?;
     let _guard = store_lock.take()?;
     let header = match verified_copy(storage) {
         Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => return Err(wrong),
         found => found?,
     };
     header.write(storage)?;
-    // Writers that were inside before the header was lost look for it by its name before this is over, and meet the lock.
+    // Writers that had the store open before the header was lost look for it by its name within this time, and meet the
+    // lock.
     thread::sleep(NOTICED);
     Ok(header)
 }
 
-/// Returns the error that refuses to write upon a loss.
+/// Returns the error that refuses to write after a loss.
 pub(super) fn refusal(damage: &Damage) -> Error {
     let Damage { file, offset, reason, .. } = damage;
     let at = if *offset == 0 { String::new() } else { format!("at byte {offset}: ") };
@@ -119,9 +120,9 @@ pub(super) fn refusal(damage: &Damage) -> Error {
     Error::Lost { file: file.clone(), reason: format!("{at}{reason}; {way}") }
 }
 
-impl Shared {
+impl DiskState {
     /// Takes the log to end where it does. Returns what was given up, if anything. The caller holds the store's lock.
-    pub(super) fn accept_end(&self, log: &mut Log, claimed: Option<u64>) -> Result<Option<AcceptedEnd>, Error> {
+    pub(super) fn accept_end(&self, log: &mut LogWriter, claimed: Option<u64>) -> Result<Option<AcceptedEnd>, Error> {
         let mut accepted = None;
         let segment = self.tail_segment(&log.tail)?;
         let later = if log.tail.next == 0 { self.claim_behind(segment, &log.tail)? } else { None };

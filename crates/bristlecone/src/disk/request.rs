@@ -11,7 +11,7 @@ use crate::{
 
 /// What one append asks for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Request<'a> {
+pub(super) struct AppendRequest<'a> {
     pub(super) records: &'a [u8],
     pub(super) check: u64,
     pub(super) moves: &'a [RefMove],
@@ -20,7 +20,7 @@ pub(super) struct Request<'a> {
 /// Where an append put its frame: its first byte, and the location behind its frame.
 pub(super) type Appended = Result<(Location, u64), Error>;
 
-impl<'a> Request<'a> {
+impl<'a> AppendRequest<'a> {
     /// Returns a request, its records checksummed.
     pub(super) fn new(records: &'a [u8], moves: &'a [RefMove]) -> Result<Self, Error> {
         let (bytes, bytes_max) = (records.len() as u64, Batch::BYTES_MAX as u64);
@@ -40,19 +40,19 @@ impl<'a> Request<'a> {
 
 /// What one append leaves in the queue.
 #[derive(Debug)]
-pub(super) struct Append {
+pub(super) struct QueuedAppend {
     pub(super) batch: Batch,
     pub(super) check: u64,
     pub(super) moves: Vec<RefMove>,
     pub(super) durability: Durability,
 }
 
-impl Append {
-    pub(super) fn request(&self) -> Request<'_> {
-        Request { records: self.batch.bytes(), check: self.check, moves: &self.moves }
+impl QueuedAppend {
+    pub(super) fn request(&self) -> AppendRequest<'_> {
+        AppendRequest { records: self.batch.bytes(), check: self.check, moves: &self.moves }
     }
 }
 
-pub(super) type Group = engine::Group<Append, Result<Location, Error>>;
+pub(super) type AppendGroup = engine::Group<QueuedAppend, Result<Location, Error>>;
 /// The appends that wait for a leader.
-pub(super) type AppendQueue = engine::Queue<Append, Result<Location, Error>>;
+pub(super) type DiskAppendQueue = engine::Queue<QueuedAppend, Result<Location, Error>>;

@@ -2,7 +2,7 @@
 //!
 //! The order: the new file is written and synced under another name, the seal is written and synced, the
 //! file gets its name, the folder is synced. A crash anywhere between leaves an unsealed segment that goes
-//! on, or a sealed one whose next segment is made by whoever comes next.
+//! on, or a sealed one whose next segment the next writer makes.
 
 use std::{
     io,
@@ -13,20 +13,20 @@ use std::{
 use super::{
     files::{SEGMENTS, segment_name},
     frame::{self, Frame, FrameKind},
-    log::{Log, Shared, Tail},
+    log::{DiskState, LogWriter, Tail},
     segment::{Segment, SegmentHead, encode_refs},
     spare::{NUMBER_FULL_GROWN, Spare, make_spare, segment_size, write_head},
 };
 use crate::Error;
 
-/// A segment that is full so soon, without anybody asking for syncs, is followed by a full-grown one: beginning a
-/// segment costs syncs, and whoever writes so fast would wait for the next before long.
+/// A segment that is full within this time, while no writer asks for syncs, is followed by a full-grown one: beginning a
+/// segment costs syncs, and so fast a writer would soon wait for the next one.
 const FULL_SOON: Duration = Duration::from_millis(500);
 
-impl Shared {
+impl DiskState {
     /// Seals the segment in which the log ends, unless it is sealed, and begins the next with room for a
     /// frame of `frame_bytes`. The caller holds the store's lock and has caught up.
-    pub(super) fn roll(&self, log: &mut Log, frame_bytes: u64) -> Result<(), Error> {
+    pub(super) fn roll(&self, log: &mut LogWriter, frame_bytes: u64) -> Result<(), Error> {
         let old = self.tail_segment(&log.tail)?;
         let number = if log.tail.next != 0 { log.tail.next } else { log.tail.segment + 1 };
         let rows = encode_refs(&self.published.refs());
@@ -58,14 +58,14 @@ impl Shared {
             log.tail = sealed;
             self.publish(&sealed);
         }
-        // Whoever sealed it may have died before the sync.
+        // The process that sealed it may have died before the sync.
         self.sync_segment(old)?;
         self.sync.note_durable(sealed.location());
         let name = segment_name(number);
         let spare = match self.storage.rename(&spare.name, &name) {
             Ok(()) => spare,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                // Somebody who opened the store took it for abandoned, before it was locked.
+                // A process that opened the store took it for abandoned, before it was locked.
                 let spare = self.new_spare(bytes)?;
                 write_head(&self.storage, &spare, &head)?;
                 self.storage.rename(&spare.name, &name).map_err(|error| self.io(&name, error))?;
@@ -77,7 +77,7 @@ impl Shared {
     }
 
     /// Makes the new segment's name durable and goes on in it.
-    fn enter_segment(&self, log: &mut Log, spare: Spare, number: u32) -> Result<(), Error> {
+    fn enter_segment(&self, log: &mut LogWriter, spare: Spare, number: u32) -> Result<(), Error> {
         let name = segment_name(number);
         if let Err(error) = self.storage.sync_dir(SEGMENTS) {
             return Err(self.poison.set(format!("{}: {error}", self.storage.describe(SEGMENTS))));
@@ -149,8 +149,8 @@ impl Shared {
     }
 
     fn new_spare(&self, bytes: u64) -> Result<Spare, Error> {
-        // Without a thread it is now or never; with one it was not fast enough, and a writer who asks for
-        // syncs would rather wait once than pay at each of them.
+        // Without a thread it is now or never; with one it was not fast enough, and a writer that asks for syncs had
+        // better wait once than at each of them.
         let background = self.options.background && !self.sync.wanted.load(Relaxed);
         let spare = make_spare(&self.storage, bytes, self.options.prezero && !background, &|| false)?;
         spare.ok_or_else(|| self.corrupt(SEGMENTS, 0, "no file for a segment"))

@@ -1,12 +1,12 @@
 //! The index of a sealed segment: a sorted file beside it. `docs/formats/disk.md` section 5 lists the bytes.
 //!
-//! An entry holds the first bytes of an id and an offset; whoever asks compares the whole id at the record. There are
+//! An entry holds the first bytes of an id and an offset; the caller compares the whole id at the record. There are
 //! two forms. The older one is bound to its segment by the head's check alone, so it may have been made over damage, or
 //! of another segment that went on from the same head. The newer one carries the trailer of the seal, on which every
 //! frame depends, and is only written for a segment that was read from its head to its seal without a fault.
 //!
-//! What is read here may be of any making: a file that is no index of its form, in its order and for its segment's
-//! number is none. Whether its entries are those of the segment's records only the segment can tell.
+//! What is read here may be any bytes: a file that is not of its form, in its order and for its segment's number is not
+//! taken for an index. Whether its entries are those of the segment's records only the segment can tell.
 
 use std::{borrow::Cow, fmt, io, sync::Arc};
 
@@ -15,12 +15,12 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 use super::{
     files::{CHUNK_BYTES, SEGMENTS},
     frame::{word32, word64},
-    handles::{Access, CountedMap, Share},
+    handles::{CountedMap, SegmentAccess, Share},
 };
 use crate::storage::{StorageFile, read_exact_at};
 
 /// A prefix of an id, and the offset of its record.
-pub(super) type Entry = (u64, u32);
+pub(super) type IndexEntry = (u64, u32);
 
 /// How an index is bound to its segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +94,7 @@ pub(super) struct Tie {
 }
 
 /// Returns the bytes of the index over these entries of a segment.
-pub(super) fn encode_index(form: Form, number: u32, tie: Tie, entries: &[Entry]) -> Vec<u8> {
+pub(super) fn encode_index(form: Form, number: u32, tie: Tie, entries: &[IndexEntry]) -> Vec<u8> {
     let mut entries = entries.to_vec();
     sort_entries(&mut entries);
     // About 16 entries for each step of the table.
@@ -129,7 +129,7 @@ pub(super) fn encode_index(form: Form, number: u32, tie: Tie, entries: &[Entry])
 }
 
 /// Sorts entries by their prefixes; of equal ones the newest is first, as the tail's table answers.
-pub(super) fn sort_entries(entries: &mut [Entry]) {
+pub(super) fn sort_entries(entries: &mut [IndexEntry]) {
     entries.sort_unstable_by_key(|&(prefix, offset)| (prefix, !offset));
 }
 
@@ -146,7 +146,7 @@ enum IndexBytes {
 /// The sorted index of a sealed segment.
 pub(super) struct SealedIndex {
     bytes: IndexBytes,
-    /// What it is tied to; whoever uses it compares that with the segment.
+    /// What it is tied to; the caller compares that with the segment.
     pub(super) tie: Tie,
     bits: u32,
     count: u64,
@@ -169,7 +169,7 @@ impl SealedIndex {
         form: Form,
         number: u32,
         segment_bytes: u64,
-        access: &Access<'_>,
+        access: &SegmentAccess<'_>,
     ) -> io::Result<Option<Self>> {
         let end = file.len()?;
         // A record takes more room than what an index says of it.
@@ -276,7 +276,7 @@ impl SealedIndex {
     }
 
     /// Returns all entries, in their order.
-    pub(super) fn entries(&self) -> io::Result<Vec<Entry>> {
+    pub(super) fn entries(&self) -> io::Result<Vec<IndexEntry>> {
         let mut entries = Vec::with_capacity(self.count as usize);
         while (entries.len() as u64) < self.count {
             let at = entries.len() as u64;
@@ -347,11 +347,23 @@ mod tests {
         SealedIndex::with(IndexBytes::Owned(bytes), end, form, 3, 1 << 20).unwrap()
     }
 
+    /// The older form is written no more, but stores have it.
+    #[test]
+    fn both_forms_keep_their_names_and_magic_words() {
+        for (form, name, word) in
+            [(Form::Head, "segments/00000007.idx", b"BCONEIDX"), (Form::Seal, "segments/00000007.ids", b"BCONEIDS")]
+        {
+            assert_eq!(form.name(7), name);
+            assert_eq!(Form::of_name(&name["segments/".len()..]), Some((7, form)));
+            assert_eq!(encode_index(form, 7, TIE, &[(5, 10)])[..8], word[..]);
+        }
+    }
+
     #[test]
     fn an_index_finds_all_and_knows_when_it_is_damaged() {
         for (form, tie) in [(Form::Head, TIE), (Form::Seal, Tie { word: 78, end: 1234 })] {
             for count in [0, 1, 15, 16, 17, 1000] {
-                let entries: Vec<Entry> = words().take(count).zip(100..).collect();
+                let entries: Vec<IndexEntry> = words().take(count).zip(100..).collect();
                 let bytes = encode_index(form, 3, tie, &entries);
                 let index = load(form, bytes.clone()).unwrap();
                 assert_eq!(index.tie, tie);
@@ -384,7 +396,7 @@ mod tests {
 
     #[test]
     fn an_index_out_of_order_is_none_though_its_check_is_right() {
-        let entries: Vec<Entry> = words().take(100).zip(100..).collect();
+        let entries: Vec<IndexEntry> = words().take(100).zip(100..).collect();
         let sound = encode_index(Form::Seal, 3, TIE, &entries);
         let (table_at, table_bytes) = (Form::Seal.head_bytes(), 5 * 4);
         let prefixes_at = (table_at + table_bytes).next_multiple_of(8);

@@ -17,7 +17,7 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 use super::{
     files::{CHUNK_BYTES, segment_name},
     frame::{self, Frame, HEAD_BYTES, TRAILER_BYTES, put_ref, take_refs, word32, word64},
-    handles::{Access, CountedMap, Handles, Share},
+    handles::{CountedMap, Handles, SegmentAccess, Share},
     ids::SegmentIds,
     verified::{BitMemory, Verified},
 };
@@ -110,7 +110,7 @@ pub(super) struct Segment {
     // `None` once the segment is sealed, if it is mapped or there are many: a store may have more segments than a process
     // may have files.
     handle: Mutex<Option<Arc<dyn StorageFile>>>,
-    // Leave to keep the file of a sealed segment open.
+    // The right to keep the file of a sealed segment open.
     kept_open: OnceLock<Share>,
     handles: Handles,
     map: Option<CountedMap>,
@@ -120,15 +120,15 @@ pub(super) struct Segment {
     pub(super) head: Option<SegmentHead>,
     /// Which of its records were found right. None are remembered where there is no map.
     pub(super) verified: Verified,
-    /// What is known of the ids in it, once the segment is sealed and somebody asked.
+    /// What is known of the ids in it, once the segment is sealed and a lookup asked.
     pub(super) ids: OnceLock<SegmentIds>,
-    /// Held by who goes over the whole segment, so that one thread does for all.
+    /// Held by the thread that goes over the whole segment, so that one does it for all.
     pub(super) surveying: Mutex<()>,
 }
 
 impl Segment {
     /// Opens the segment, if it exists.
-    pub(super) fn open(access: &Access<'_>, number: u32, writable: bool) -> io::Result<Option<Self>> {
+    pub(super) fn open(access: &SegmentAccess<'_>, number: u32, writable: bool) -> io::Result<Option<Self>> {
         let mode = if writable { OpenMode::Write } else { OpenMode::Read };
         match access.storage.open(&segment_name(number), mode) {
             Ok(file) => Self::with_file(access, file, number).map(Some),
@@ -138,7 +138,7 @@ impl Segment {
     }
 
     /// Wraps a file that is open already.
-    pub(super) fn with_file(access: &Access<'_>, file: Arc<dyn StorageFile>, number: u32) -> io::Result<Self> {
+    pub(super) fn with_file(access: &SegmentAccess<'_>, file: Arc<dyn StorageFile>, number: u32) -> io::Result<Self> {
         let bytes = file.len()?.min(SEGMENT_BYTES_MAX);
         let map = if access.bits.is_some() { access.handles.map(&*file, bytes)? } else { None };
         let memory = access.bits.cloned().unwrap_or_else(|| Arc::new(BitMemory::new(0)));
@@ -206,7 +206,7 @@ impl Segment {
         write_all_at(&*self.file()?, bytes, offset)
     }
 
-    /// Makes the file's bytes durable. Those of a segment that was left are.
+    /// Makes the file's bytes durable. A segment that the log has left is durable already.
     pub(super) fn sync_data(&self) -> io::Result<()> {
         let handle = lock(&self.handle).clone();
         handle.map_or(Ok(()), |file| file.sync_data())
@@ -401,7 +401,7 @@ mod tests {
         storage.create_dir(SEGMENTS).unwrap();
         let file = storage.open(&segment_name(7), OpenMode::CreateNew).unwrap();
         write_all_at(&*file, &bytes, 0).unwrap();
-        let access = Access { storage: &storage, salt: SALT, bits: None, handles: &Handles::default() };
+        let access = SegmentAccess { storage: &storage, salt: SALT, bits: None, handles: &Handles::default() };
         Segment::open(&access, 7, false).unwrap().is_some_and(|segment| segment.head.is_some())
     }
 

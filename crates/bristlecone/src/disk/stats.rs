@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::*;
 use super::{
     files::{DERIVED, SEGMENTS, STORE, segment_number},
     ids::SegmentIds,
-    log::Shared,
+    log::DiskState,
     sealed::Form,
 };
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
     sync::{lock, read_lock},
 };
 
-impl Shared {
+impl DiskState {
     /// Returns counters and sizes. Sizes that cannot be found out count as nothing.
     pub(super) fn stats(&self) -> BackendStats {
         let (store_bytes, file_bytes) = self.sizes();

@@ -1,4 +1,4 @@
-//! Going over a segment to learn which records are in it, whatever state it is in.
+//! Going over a segment to learn which records are in it, in any state.
 //!
 //! Where a frame's head and the checksum over its records are right, its records follow one another. Elsewhere (in a
 //! frame whose records are damaged, or where the head of a frame is) every place where a record may start is tried, and
@@ -12,33 +12,33 @@ use bristlecone_core::{Oid, RECORD_HEADER_BYTES, Record, RecordHeader};
 use super::{
     files::CHUNK_BYTES,
     frame::{self, Frame, FrameKind, HEAD_BYTES, PREVIOUS_AT, TRAILER_BYTES, take_refs, word32, word64},
-    ids::Lost,
-    sealed::{Entry, Tie},
+    ids::LostRange,
+    sealed::{IndexEntry, Tie},
     segment::{SEGMENT_HEAD_BYTES, Segment},
-    walk::{Step, Walk},
+    walk::{FrameStep, FrameWalk},
 };
 
-/// So many bytes are read at most for each byte that records are salvaged from: bytes that look like headers may lie
-/// one in the other, each with a length to the end.
+/// How many bytes are read, at most, for each byte that records are salvaged from: bytes that look like headers may lie
+/// within each other, each with a length to the end.
 const SALVAGE_FACTOR: u64 = 8;
-/// Lost records next to one another beyond so many, and rows of refs among them beyond so many bytes, are not told apart.
+/// In a longer run of lost records, and in more bytes of refs among them, records are not told apart.
 const LOST_RECORDS_MAX: usize = 64;
 const ROWS_BYTES_MAX: u64 = 1 << 20;
 
 /// What was found in a stretch of a segment.
 #[derive(Debug, Default)]
-pub(super) struct Survey {
+pub(super) struct SegmentSurvey {
     /// The records that can be read, without order.
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Vec<IndexEntry>,
     /// Where records may have been that cannot be read any more.
-    pub(super) lost: Vec<Lost>,
+    pub(super) lost: Vec<LostRange>,
     /// What an index of the segment is tied to: known if the segment goes from its head to its seal without a fault.
     pub(super) sealed: Option<Tie>,
 }
 
 /// What is known of an object and a lost stretch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum LossVerdict {
     /// Its record was at this offset.
     Was(u64),
     /// Its record was not there.
@@ -46,7 +46,7 @@ pub(super) enum Verdict {
     Unknown,
 }
 
-impl Survey {
+impl SegmentSurvey {
     /// Goes over a sealed segment. `end`: where its seal ends, as far as another segment knows.
     pub(super) fn of_sealed(segment: &Segment, salt: u64, end: Option<u64>) -> io::Result<Self> {
         let from = segment.head.map_or(SEGMENT_HEAD_BYTES as u64, |head| head.frames_at());
@@ -54,10 +54,10 @@ impl Survey {
         let mut chain = segment.head.map(|head| (head.check, head.sequence));
         let mut sealed = false;
         let to = end.unwrap_or(segment.bytes).min(segment.bytes);
-        let mut walk = Walk::new(segment, salt, from, to);
+        let mut walk = FrameWalk::new(segment, salt, from, to);
         while let Some(step) = walk.step()? {
-            let Step::Frame { offset, frame, head } = step else {
-                let Step::Gap { offset, end } = step else { continue };
+            let FrameStep::Frame { offset, frame, head } = step else {
+                let FrameStep::Gap { offset, end } = step else { continue };
                 survey.gap(segment, offset, end)?;
                 chain = None;
                 continue;
@@ -70,8 +70,8 @@ impl Survey {
         match end {
             _ if sealed => {}
             Some(end) if walk.at < end && end <= segment.bytes => survey.gap(segment, walk.at, end)?,
-            // Nobody knows how the segment went on.
-            _ => survey.lost.push(Lost { range: walk.at..end.unwrap_or(0).max(segment.bytes), records: None }),
+            // It is not known how the segment went on.
+            _ => survey.lost.push(LostRange { range: walk.at..end.unwrap_or(0).max(segment.bytes), records: None }),
         }
         survey.sealed = chain.filter(|_| sealed).map(|(word, _)| Tie { word, end: walk.at });
         Ok(survey)
@@ -80,11 +80,11 @@ impl Survey {
     /// Goes over the frames between two offsets.
     pub(super) fn of_frames(segment: &Segment, salt: u64, from: u64, to: u64) -> io::Result<Self> {
         let mut survey = Self::default();
-        let mut walk = Walk::new(segment, salt, from, to);
+        let mut walk = FrameWalk::new(segment, salt, from, to);
         while let Some(step) = walk.step()? {
             match step {
-                Step::Frame { offset, frame, .. } => _ = survey.frame(segment, offset, &frame)?,
-                Step::Gap { offset, end } => survey.gap(segment, offset, end)?,
+                FrameStep::Frame { offset, frame, .. } => _ = survey.frame(segment, offset, &frame)?,
+                FrameStep::Gap { offset, end } => survey.gap(segment, offset, end)?,
             }
         }
         Ok(survey)
@@ -104,7 +104,7 @@ impl Survey {
         let at = offset + HEAD_BYTES as u64;
         for range in salvage(segment, at..at + record_bytes, &mut |at, record, _| self.enter(at, record))? {
             let records = headers(segment, &range, &|rest| Ok(rest.is_empty()))?;
-            self.lost.push(Lost { range, records });
+            self.lost.push(LostRange { range, records });
         }
         Ok(false)
     }
@@ -120,7 +120,7 @@ impl Survey {
             let records_at = if first { range.start + HEAD_BYTES as u64 } else { range.start };
             let is_end = |rest: &Range<u64>| is_between_records(segment, rest, false, last);
             let records = headers(segment, &(records_at.min(range.end)..range.end), &is_end)?;
-            self.lost.push(Lost { range, records });
+            self.lost.push(LostRange { range, records });
         }
         Ok(())
     }
@@ -132,26 +132,26 @@ impl Survey {
     }
 }
 
-impl Lost {
+impl LostRange {
     /// Returns whether an object was here. Ids are as good as random, so one that shares half of its bytes with what is
     /// in a damaged header is the one that was there.
-    pub(super) fn verdict(&self, segment: &Segment, oid: &Oid) -> io::Result<Verdict> {
-        let Some(records) = &self.records else { return Ok(Verdict::Unknown) };
+    pub(super) fn verdict(&self, segment: &Segment, oid: &Oid) -> io::Result<LossVerdict> {
+        let Some(records) = &self.records else { return Ok(LossVerdict::Unknown) };
         let id = oid.as_bytes();
         for &at in records {
             let header = segment.bytes_at(at, RECORD_HEADER_BYTES as u64)?;
             let Some(header) = RecordHeader::first(&header) else { continue };
             let same = header.padded_oid().iter().zip(id).filter(|(found, wanted)| found == wanted).count();
             if same * 2 >= id.len() {
-                return Ok(Verdict::Was(at));
+                return Ok(LossVerdict::Was(at));
             }
         }
-        Ok(Verdict::WasNot)
+        Ok(LossVerdict::WasNot)
     }
 }
 
-/// Calls `each` with offset, header and bytes of every record of a frame, and returns where there is none although
-/// there should be. Checksums are not checked.
+/// Calls `each` with offset, header and bytes of every record of a frame, and returns where a record should be and is not.
+/// Checksums are not checked.
 pub(super) fn each_record(
     segment: &Segment,
     frame_at: u64,

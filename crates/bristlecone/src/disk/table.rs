@@ -10,12 +10,12 @@ use super::segment::{NUMBER_END, Segment};
 use crate::sync::{read_lock, write_lock};
 
 const LEAF: usize = 1 << 12;
-type Leaf = Box<[OnceLock<Box<Segment>>]>;
+type SegmentLeaf = Box<[OnceLock<Box<Segment>>]>;
 
 /// The segments there are, and those that were opened so far by number. Finding one takes no lock; none is ever dropped
 /// before the table is, so that what was read may be borrowed from their maps.
 pub(super) struct SegmentTable {
-    opened: Box<[OnceLock<Leaf>]>,
+    opened: Box<[OnceLock<SegmentLeaf>]>,
     // The numbers that segments have, ascending: those that were listed, and what was opened since.
     numbers: RwLock<Arc<Vec<u32>>>,
 }

@@ -10,7 +10,7 @@ use super::{
 
 /// What a walk meets.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Step {
+pub(super) enum FrameStep {
     /// The head of a frame that is one for its place; records and payload are not checked yet.
     Frame { offset: u64, frame: Frame, head: [u8; HEAD_BYTES] },
     /// Bytes that are no frame, though one follows at `end`.
@@ -19,7 +19,7 @@ pub(super) enum Step {
 
 /// Walks over the frames between two offsets. It ends behind the seal, or where no frame follows.
 #[derive(Debug)]
-pub(super) struct Walk<'a> {
+pub(super) struct FrameWalk<'a> {
     segment: &'a Segment,
     salt: u64,
     /// Where the walk is: at its end, behind the last frame.
@@ -28,14 +28,14 @@ pub(super) struct Walk<'a> {
     sealed: bool,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> FrameWalk<'a> {
     /// Starts a walk at the offset `from`.
     pub(super) const fn new(segment: &'a Segment, salt: u64, from: u64, to: u64) -> Self {
         Self { segment, salt, at: from, to, sealed: false }
     }
 
     /// Returns the next step; `None` at the end.
-    pub(super) fn step(&mut self) -> io::Result<Option<Step>> {
+    pub(super) fn step(&mut self) -> io::Result<Option<FrameStep>> {
         let offset = self.at;
         if self.sealed || offset >= self.to {
             return Ok(None);
@@ -43,12 +43,12 @@ impl<'a> Walk<'a> {
         if let Some((frame, head)) = self.segment.frame(offset, self.salt)? {
             self.at += frame.bytes();
             self.sealed = frame.kind == FrameKind::Seal;
-            return Ok(Some(Step::Frame { offset, frame, head }));
+            return Ok(Some(FrameStep::Frame { offset, frame, head }));
         }
         match next_frame(self.segment, offset + 8, self.to, self.salt)? {
             Some((end, _)) => {
                 self.at = end;
-                Ok(Some(Step::Gap { offset, end }))
+                Ok(Some(FrameStep::Gap { offset, end }))
             }
             None => Ok(None),
         }

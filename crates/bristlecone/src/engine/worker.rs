@@ -24,11 +24,11 @@ use crate::{
 /// again. Jobs come in the order of their numbers: one waits while one before it is asked for, also if that one is not due.
 #[derive(Debug)]
 pub struct Worker<O, const JOBS: usize> {
-    inner: Arc<Inner<O, JOBS>>,
+    inner: Arc<WorkerInner<O, JOBS>>,
 }
 
 #[derive(Debug)]
-struct Inner<O, const JOBS: usize> {
+struct WorkerInner<O, const JOBS: usize> {
     name: &'static str,
     delays: [Duration; JOBS],
     /// Whether there may be a thread at all.
@@ -40,14 +40,14 @@ struct Inner<O, const JOBS: usize> {
     /// Which jobs were asked for and are left to the callers.
     owed: [AtomicBool; JOBS],
     stopping: AtomicBool,
-    /// Held by whoever stops the thread.
+    /// Held by the caller that stops the thread.
     stops: Mutex<()>,
-    state: Mutex<State<O, JOBS>>,
+    state: Mutex<WorkerState<O, JOBS>>,
     wake: Condvar,
 }
 
 #[derive(Debug)]
-struct State<O, const JOBS: usize> {
+struct WorkerState<O, const JOBS: usize> {
     owner: Option<Weak<O>>,
     thread: Option<JoinHandle<()>>,
     /// When each job was asked for.
@@ -60,8 +60,8 @@ impl<O: Send + Sync + 'static, const JOBS: usize> Worker<O, JOBS> {
     /// `name`: the thread's. `enabled`: without, no thread is ever started. `delays`: how long each job waits after it is
     /// asked for. `work` does a job; one that panics is over.
     pub fn new(name: &'static str, enabled: bool, delays: [Duration; JOBS], work: fn(&O, usize)) -> Self {
-        let state = State { owner: None, thread: None, since: [None; JOBS] };
-        let inner = Inner {
+        let state = WorkerState { owner: None, thread: None, since: [None; JOBS] };
+        let inner = WorkerInner {
             name,
             delays,
             enabled,
@@ -86,8 +86,8 @@ impl<O: Send + Sync + 'static, const JOBS: usize> Worker<O, JOBS> {
 
     /// Asks for a job. What the caller did before it asked is seen by the job.
     ///
-    /// Returns whether a thread will do it. Where there are none, in a process that was forked, and where the system has
-    /// no thread to give, the job is owed: see [`Worker::take_owed`].
+    /// Returns whether a thread will do it. Without threads, in a process that was forked, and where the system has no
+    /// thread to give, the job is owed: see [`Worker::take_owed`].
     #[inline]
     pub fn ask(&self, job: usize) -> bool {
         let inner = &self.inner;
@@ -111,7 +111,7 @@ impl<O: Send + Sync + 'static, const JOBS: usize> Worker<O, JOBS> {
     }
 
     /// Ends the thread and waits for it. Jobs that were not begun are dropped; the caller does what they would have done
-    /// where that matters. Whoever asks for a job later gets a new thread.
+    /// where that matters. A later request for a job gets a new thread.
     pub fn stop(&self) {
         let inner = &self.inner;
         if !inner.origin.is_here() {
@@ -134,7 +134,7 @@ impl<O, const JOBS: usize> Drop for Worker<O, JOBS> {
     }
 }
 
-impl<O: Send + Sync + 'static, const JOBS: usize> Inner<O, JOBS> {
+impl<O: Send + Sync + 'static, const JOBS: usize> WorkerInner<O, JOBS> {
     /// Has a job begin that was just asked for.
     #[cold]
     fn begin(self: &Arc<Self>, job: usize) -> bool {
@@ -151,8 +151,8 @@ impl<O: Send + Sync + 'static, const JOBS: usize> Inner<O, JOBS> {
     }
 
     /// Starts the thread if it is needed and may run; returns whether one will do what is asked for.
-    fn start(self: &Arc<Self>, state: &mut State<O, JOBS>) -> bool {
-        // Whoever names the owner, or stops the thread, calls this again.
+    fn start(self: &Arc<Self>, state: &mut WorkerState<O, JOBS>) -> bool {
+        // The caller that names the owner, or stops the thread, calls this again.
         let idle = state.since.iter().all(Option::is_none);
         if idle || state.owner.is_none() || state.thread.is_some() || self.stopping.load(SeqCst) {
             return true;
@@ -176,7 +176,7 @@ impl<O: Send + Sync + 'static, const JOBS: usize> Inner<O, JOBS> {
                     state.since[job] = None;
                     let owner = state.owner.as_ref().and_then(Weak::upgrade);
                     drop(state);
-                    // Whoever asked before this wrote before this; whoever asks after it, asks for another.
+                    // A caller that asked before this wrote before this; one that asks after it asks for another run.
                     self.asked[job].swap(false, SeqCst);
                     let Some(owner) = owner else { return };
                     let _ = catch_unwind(AssertUnwindSafe(|| (self.work)(&owner, job)));
@@ -190,7 +190,7 @@ impl<O: Send + Sync + 'static, const JOBS: usize> Inner<O, JOBS> {
     }
 }
 
-impl<O, const JOBS: usize> Inner<O, JOBS> {
+impl<O, const JOBS: usize> WorkerInner<O, JOBS> {
     /// Ends the thread, and waits for it unless it is this one.
     fn end(&self) {
         self.stopping.store(true, SeqCst);
@@ -206,7 +206,7 @@ impl<O, const JOBS: usize> Inner<O, JOBS> {
     }
 
     /// Drops what is asked for.
-    fn forget(&self, state: &mut State<O, JOBS>) {
+    fn forget(&self, state: &mut WorkerState<O, JOBS>) {
         state.since = [None; JOBS];
         self.asked.iter().for_each(|asked| asked.store(false, SeqCst));
     }

@@ -7,16 +7,16 @@ use bristlecone_core::{Commit, CommitId, Format, Kind, ObjRef, Signature, Source
 use super::Repo;
 use crate::{
     Backend, Batch, Durability, Layered, RefMove, RefTarget, Result, Snapshot, Tree,
-    store::{Store, again, resolve},
+    store::{StoreView, resolve, retry_swept},
 };
 
 /// What to record with a commit, and how durable it should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Info {
-    /// Who made the change, and when; `None` for the identity of the repository ([`Repo::identity`]), now.
+    /// The author of the change, and the date; `None` for the identity of the repository ([`Repo::identity`]), now.
     pub author: Option<Signature>,
-    /// Who recorded it, and when; `None` as for the author.
+    /// The committer who recorded it, and the date; `None` as for the author.
     pub committer: Option<Signature>,
     /// Further headers, in order.
     pub headers: Vec<(Vec<u8>, Vec<u8>)>,
@@ -39,7 +39,8 @@ impl Info {
         }
     }
 
-    /// As [`Info::message`], without a name and at second 0: a commit whose id depends on its tree, parents and message alone.
+    /// As [`Info::message`], without a name and at second 0: a commit whose id depends on its tree, parents and message
+    /// alone.
     ///
     /// ```
     /// # use bristlecone::{Info, Repo};
@@ -58,14 +59,14 @@ impl Info {
         self.author(who.clone()).committer(who)
     }
 
-    /// Sets who made the change, and when.
+    /// Sets the author of the change, and the date.
     #[must_use]
     pub fn author(mut self, who: Signature) -> Self {
         self.author = Some(who);
         self
     }
 
-    /// Sets who records it, and when.
+    /// Sets the committer who records it, and the date.
     #[must_use]
     pub fn committer(mut self, who: Signature) -> Self {
         self.committer = Some(who);
@@ -126,7 +127,7 @@ impl<F: Format> Repo<F> {
     /// # Errors
     /// As [`Tree::get`]; [`crate::Error::Format`] if the format would lose something; those of the backend.
     pub fn commit_tree(&self, tree: &mut Tree<F>, parents: &[CommitId], info: &Info) -> Result<CommitId> {
-        again(|| {
+        retry_swept(|| {
             let prepared = self.prepare(tree, parents, info)?;
             self.finish(tree, prepared, info.durability)
         })
@@ -143,14 +144,14 @@ impl<F: Format> Repo<F> {
         let root = tree.flush_into(&mut sink)?;
         let mut number = 0;
         // Where the number is not kept it would be computed from all ancestors, for nothing.
-        if self.shared.backend.capabilities().words {
+        if self.shared.backend.capabilities().metadata_words {
             for &parent in parents {
                 number = generation(store, &store.commit_ref(parent))?.max(number);
             }
             number += 1;
         }
         let author = info.author.clone().unwrap_or_else(|| self.sign());
-        // Who is not named either way signs once.
+        // Where neither is given, one signature serves for both.
         let committer = match (&info.committer, &info.author) {
             (Some(committer), _) => committer.clone(),
             (None, None) => author.clone(),
@@ -219,9 +220,9 @@ pub(super) fn head_move(name: &str, expected: Option<ObjRef>, head: ObjRef) -> R
 }
 
 /// Returns the generation number of a commit, from its record or from its ancestors'.
-pub(super) fn generation<F: Format>(store: &Store<F>, at: &ObjRef) -> Result<u64> {
+pub(super) fn generation<F: Format>(store: &StoreView<F>, at: &ObjRef) -> Result<u64> {
     let object = store.read(Kind::Commit, at)?;
-    if let Some(generation) = object.aux(0).filter(|&generation| generation > 0) {
+    if let Some(generation) = object.metadata_word(0).filter(|&generation| generation > 0) {
         return Ok(generation);
     }
     // Without recursion: histories are deep.
@@ -233,7 +234,7 @@ pub(super) fn generation<F: Format>(store: &Store<F>, at: &ObjRef) -> Result<u64
             continue;
         }
         let object = store.read(Kind::Commit, &top)?;
-        if let Some(generation) = object.aux(0).filter(|&generation| generation > 0) {
+        if let Some(generation) = object.metadata_word(0).filter(|&generation| generation > 0) {
             known.insert(top.oid, generation);
             continue;
         }

@@ -28,7 +28,7 @@ mod revparse;
 mod run;
 mod watch;
 
-pub(crate) use graph::Graph;
+pub(crate) use graph::CommitGraph;
 pub use log::Log;
 
 /// A commit as walks give it.
@@ -39,7 +39,7 @@ pub struct LogEntry {
     /// The commit.
     pub commit: Commit,
     /// Its generation number: 1 without parents, else one more than the largest of its parents'. `None` where the backend
-    /// keeps none ([`crate::Capabilities::words`]): to tell it would take all of history.
+    /// keeps none ([`crate::Capabilities::metadata_words`]): to tell it would take all of history.
     pub generation: Option<u64>,
 }
 
@@ -87,11 +87,11 @@ pub enum LogOrder {
 pub struct LogOptions {
     /// The order.
     pub order: LogOrder,
-    /// At most so many commits.
+    /// The most commits to list.
     pub limit: Option<usize>,
     /// Commits that are reachable from these are left out, and so are these.
     pub exclude: Vec<CommitId>,
-    /// So many of the heads were named before [`LogOptions::exclude`]. With a path it decides among commits of one second.
+    /// How many of the heads were named before [`LogOptions::exclude`]. With a path it decides among commits of one second.
     pub heads_before: usize,
     /// Only commits that changed what is at one of these paths, values or directories; none: all commits.
     ///

@@ -2,7 +2,7 @@
 
 use bristlecone_core::{CommitId, Format, Kind, ObjRef, native::Native};
 
-use super::{Joint, Pulled, Subtree, message, survey::Survey};
+use super::{Joint, Pulled, Subtree, message, survey::HistorySurvey};
 use crate::{
     Batch, Durability, Error, Info, LogOptions, LogOrder, Result, Tree,
     merge::{self, Conflict},
@@ -24,7 +24,7 @@ impl<F: Format> Subtree<F> {
     /// root becomes the subtree's directory.
     ///
     /// With `squash`, one commit stands for that history; it is written, by the authors that it says. `said` is the
-    /// message in place of the usual one, to which what is told of the join is added.
+    /// message in place of the usual one; the lines that describe the join are added to it.
     ///
     /// # Errors
     /// [`Error::Usage`] if something is at the prefix, or a value on the way to it, and if the root of `theirs` is
@@ -78,7 +78,7 @@ impl<F: Format> Subtree<F> {
     ) -> Result<Pulled<F>> {
         // What is split and merged stays until the tree that is returned holds it.
         let _kept = self.repo.now();
-        let survey = Survey::new(self, ours)?;
+        let survey = HistorySurvey::new(self, ours)?;
         let Some(dir) = survey.nodes.last().and_then(|head| head.dir) else {
             return Err(Error::Usage { reason: "there is no directory at the prefix: add the subtree first" });
         };
@@ -119,7 +119,7 @@ impl<F: Format> Subtree<F> {
     }
 
     /// Returns what the subtree's history and `theirs` have in common: `theirs` itself if all of it is in that history.
-    fn common(&self, survey: &Survey, theirs: CommitId) -> Result<Vec<CommitId>> {
+    fn common(&self, survey: &HistorySurvey, theirs: CommitId) -> Result<Vec<CommitId>> {
         match self.split_surveyed(survey, None, None)? {
             Some(split) => self.repo.merge_bases(split.head, theirs),
             None => Ok(Vec::new()),
@@ -128,7 +128,7 @@ impl<F: Format> Subtree<F> {
 
     /// The same where `before` was squashed last. Its root stands for what is in common if `theirs` leads elsewhere:
     /// back, or to a line beside it.
-    fn common_squashed(&self, survey: &Survey, theirs: CommitId, before: &Joint) -> Result<Vec<CommitId>> {
+    fn common_squashed(&self, survey: &HistorySurvey, theirs: CommitId, before: &Joint) -> Result<Vec<CommitId>> {
         if before.theirs == theirs.oid() {
             return Ok(vec![theirs]);
         }
@@ -153,8 +153,8 @@ impl<F: Format> Subtree<F> {
 
     /// Merges the root of `theirs` into our directory; `Err` with the conflicts.
     ///
-    /// Where histories crossed each other there are several bases. Each must lead to the same; where they do not, one
-    /// of them would bring back what somebody took away, and that is a conflict.
+    /// Where histories crossed each other there are several bases. Each must lead to the same; where they do not, one of
+    /// them would bring back what a commit removed, and that is a conflict.
     fn merged(
         &self,
         bases: &[CommitId],

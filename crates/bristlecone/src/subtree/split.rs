@@ -5,12 +5,12 @@ use bristlecone_core::{Commit, CommitId, Format, Location, ObjRef, Oid, Sink};
 use super::{
     Subtree,
     rewrite::rewritten,
-    survey::{Node, Origin, Survey},
+    survey::{CommitOrigin, HistorySurvey, SurveyedCommit},
 };
 use crate::{
     Batch, Durability, Error, Repo, Result,
     oid_map::{OidMap, OidSet},
-    repo::Graph,
+    repo::CommitGraph,
     store::FlushSink,
 };
 
@@ -41,20 +41,20 @@ impl<F: Format> Subtree<F> {
     /// `onto`, of the other repository, is taken for the origin of the first commit that has the directory, where
     /// history does not tell. `from` is asked for squashed commits that are not here; they are copied.
     ///
-    /// Reads every commit of the history, and the way to the directory in each. No ref leads to the new history: it is kept as
-    /// what [`Repo::copy_objects`] copies.
+    /// Reads every commit of the history, and the way to the directory in each. No ref leads to the new history: it is
+    /// kept as what [`Repo::copy_objects`] copies.
     ///
     /// # Errors
     /// [`Error::Missing`] for a squashed commit that is nowhere; as [`Repo::read_commit`] and [`Repo::copy_objects`].
     pub fn split(&self, head: CommitId, onto: Option<CommitId>, from: Option<&Repo<F>>) -> Result<Option<Split>> {
-        let survey = Survey::new(self, head)?;
+        let survey = HistorySurvey::new(self, head)?;
         self.split_surveyed(&survey, onto, from)
     }
 
     /// As [`Subtree::split`], of a history that was read.
     pub(super) fn split_surveyed(
         &self,
-        survey: &Survey,
+        survey: &HistorySurvey,
         onto: Option<CommitId>,
         from: Option<&Repo<F>>,
     ) -> Result<Option<Split>> {
@@ -63,13 +63,13 @@ impl<F: Format> Subtree<F> {
         }
         let store = self.repo.now();
         let sink = store.sink();
-        let numbered = self.repo.shared.backend.capabilities().words;
-        let mut work = Work {
+        let numbered = self.repo.shared.backend.capabilities().metadata_words;
+        let mut work = SplitWork {
             subtree: self,
             from,
             sink,
             numbered,
-            graph: Graph::new(store.clone()),
+            graph: CommitGraph::new(store.clone()),
             made: Vec::with_capacity(survey.nodes.len()),
             known: OidMap::default(),
             written: 0,
@@ -87,7 +87,7 @@ impl<F: Format> Subtree<F> {
 
 /// A commit of the subtree's history.
 #[derive(Clone, Debug)]
-struct Made {
+struct SplitCommit {
     at: CommitId,
     /// Its root.
     root: Oid,
@@ -95,36 +95,41 @@ struct Made {
 
 /// What ancestry needs to know of one.
 #[derive(Clone, Debug)]
-struct Line {
+struct AncestryLine {
     generation: u64,
     parents: Vec<Oid>,
 }
 
-struct Work<'w, F: Format> {
+struct SplitWork<'w, F: Format> {
     subtree: &'w Subtree<F>,
     from: Option<&'w Repo<F>>,
     sink: FlushSink<'w>,
     numbered: bool,
-    graph: Graph<F>,
+    graph: CommitGraph<F>,
     // What each commit of the survey became; `None` if it has nothing to do with the subtree.
-    made: Vec<Option<Made>>,
+    made: Vec<Option<SplitCommit>>,
     // Every commit of the new history that was met so far.
-    known: OidMap<Line>,
+    known: OidMap<AncestryLine>,
     written: u64,
 }
 
-impl<F: Format> Work<'_, F> {
+impl<F: Format> SplitWork<'_, F> {
     /// Returns what a commit becomes; its parents became theirs before.
-    fn make(&mut self, survey: &Survey, node: &Node, onto: Option<&Made>) -> Result<Option<Made>> {
+    fn make(
+        &mut self,
+        survey: &HistorySurvey,
+        node: &SurveyedCommit,
+        onto: Option<&SplitCommit>,
+    ) -> Result<Option<SplitCommit>> {
         match node.origin {
-            Origin::Theirs => return Ok(Some(self.itself(survey, node))),
-            Origin::Squashed(theirs) => return self.other(theirs.into()).map(Some),
-            Origin::Ours => {}
+            CommitOrigin::Theirs => return Ok(Some(self.itself(survey, node))),
+            CommitOrigin::Squashed(theirs) => return self.other(theirs.into()).map(Some),
+            CommitOrigin::Ours => {}
         }
         if let Some(became) = node.became {
             return Ok(Some(self.itself(survey, &survey.nodes[became])));
         }
-        let mut parents: Vec<Made> = Vec::with_capacity(node.parents.len());
+        let mut parents: Vec<SplitCommit> = Vec::with_capacity(node.parents.len());
         for parent in node.parents.iter().filter_map(|&parent| self.made[parent].as_ref()) {
             if !parents.iter().any(|other| other.at == parent.at) {
                 parents.push(parent.clone());
@@ -143,14 +148,14 @@ impl<F: Format> Work<'_, F> {
     }
 
     /// The commit itself, as part of the new history.
-    fn itself(&mut self, survey: &Survey, node: &Node) -> Made {
+    fn itself(&mut self, survey: &HistorySurvey, node: &SurveyedCommit) -> SplitCommit {
         let parents = node.parents.iter().map(|&parent| survey.nodes[parent].at.oid()).collect();
-        self.known.insert(node.at.oid(), Line { generation: node.generation, parents });
-        Made { at: node.at, root: node.root.oid }
+        self.known.insert(node.at.oid(), AncestryLine { generation: node.generation, parents });
+        SplitCommit { at: node.at, root: node.root.oid }
     }
 
     /// A commit of the other repository that our history does not lead to.
-    fn other(&mut self, theirs: CommitId) -> Result<Made> {
+    fn other(&mut self, theirs: CommitId) -> Result<SplitCommit> {
         let repo = &self.subtree.repo;
         let at = match (repo.peel(theirs), self.from) {
             (Err(Error::Missing { .. } | Error::Promised { .. }), Some(from)) => {
@@ -159,11 +164,11 @@ impl<F: Format> Work<'_, F> {
             }
             (found, _) => found?,
         };
-        Ok(Made { at, root: repo.read_commit(at)?.tree.oid() })
+        Ok(SplitCommit { at, root: repo.read_commit(at)?.tree.oid() })
     }
 
     /// Returns the parent that a commit with this directory is the same as: all others must lead to it.
-    fn stands_for(&mut self, parents: &[Made], dir: &ObjRef) -> Result<Option<Made>> {
+    fn stands_for(&mut self, parents: &[SplitCommit], dir: &ObjRef) -> Result<Option<SplitCommit>> {
         for same in parents.iter().filter(|parent| parent.root == dir.oid) {
             let mut all = true;
             for other in parents.iter().filter(|other| other.at != same.at) {
@@ -176,7 +181,7 @@ impl<F: Format> Work<'_, F> {
         Ok(None)
     }
 
-    fn copy(&mut self, node: &Node, dir: ObjRef, parents: &[Made]) -> Result<Made> {
+    fn copy(&mut self, node: &SurveyedCommit, dir: ObjRef, parents: &[SplitCommit]) -> Result<SplitCommit> {
         let repo = &self.subtree.repo;
         let mut generation = 1;
         for parent in parents {
@@ -190,7 +195,7 @@ impl<F: Format> Work<'_, F> {
         let number = if self.numbered { generation } else { 0 };
         let oid = repo.shared.format.put_copied_commit(&mut Batch::new(), &without_places(&commit), number)?.oid;
         let parents = commit.parents.iter().map(|parent| parent.oid()).collect();
-        self.known.insert(oid, Line { generation, parents });
+        self.known.insert(oid, AncestryLine { generation, parents });
         let place = match repo.shared.backend.read(&oid.into())? {
             Some(object) => object.location(),
             None => {
@@ -199,11 +204,11 @@ impl<F: Format> Work<'_, F> {
                 if self.sink.batch.bytes().len() >= BATCH_BYTES {
                     self.append()?;
                 }
-                // Whoever wants it while it is pending asks the sink.
+                // While the object is pending, the sink is asked for it.
                 Location::NONE
             }
         };
-        Ok(Made { at: repo.shared.commit_id(ObjRef::new(oid, place)), root: dir.oid })
+        Ok(SplitCommit { at: repo.shared.commit_id(ObjRef::new(oid, place)), root: dir.oid })
     }
 
     fn append(&mut self) -> Result<()> {
@@ -230,12 +235,13 @@ impl<F: Format> Work<'_, F> {
         Ok(false)
     }
 
-    fn line(&mut self, oid: &Oid) -> Result<Line> {
+    fn line(&mut self, oid: &Oid) -> Result<AncestryLine> {
         if let Some(line) = self.known.get(oid) {
             return Ok(line.clone());
         }
         let node = self.graph.node(&ObjRef::from(*oid))?;
-        let line = Line { generation: node.generation, parents: node.parents.iter().map(|at| at.oid).collect() };
+        let line =
+            AncestryLine { generation: node.generation, parents: node.parents.iter().map(|at| at.oid).collect() };
         self.known.insert(*oid, line.clone());
         Ok(line)
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bristlecone_core::{CommitId, Format};
 
-use super::{Joint, Subtree, survey::Survey};
+use super::{Joint, Subtree, survey::HistorySurvey};
 use crate::{LogOptions, Repo, Result, backend::Layered};
 
 /// How a subtree stands.
@@ -47,7 +47,7 @@ impl<F: Format> Subtree<F> {
 
     fn status_here(&self, head: CommitId, theirs: Option<CommitId>) -> Result<Option<Status>> {
         let repo = &self.repo;
-        let survey = Survey::new(self, head)?;
+        let survey = HistorySurvey::new(self, head)?;
         let Some(split) = self.split_surveyed(&survey, None, None)? else { return Ok(None) };
         let joint = survey.last_joint();
         let since = match joint {

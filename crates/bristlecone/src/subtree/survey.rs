@@ -1,7 +1,7 @@
 //! What a history holds of a subtree: which of its commits are of the other repository, and where they were joined.
 //!
 //! A history with a subtree has two kinds of commits: our own, which may have the directory, and those of the other
-//! repository, whose root is the directory. Which is which is told by the messages of joins, and by descent: what
+//! repository, whose root is the directory. The messages of joins, and descent, tell which is which: what
 //! follows commits of the other repository alone is one of them.
 
 use bristlecone_core::{Commit, CommitId, Format, Kind, ObjRef, Oid, Source};
@@ -13,15 +13,15 @@ use crate::{
 };
 
 /// A history, parents first.
-pub(super) struct Survey {
+pub(super) struct HistorySurvey {
     /// The commits; each comes behind its parents.
-    pub(super) nodes: Vec<Node>,
+    pub(super) nodes: Vec<SurveyedCommit>,
     /// Where each is in the list.
     pub(super) index: OidMap<usize>,
 }
 
 /// A commit of a history.
-pub(super) struct Node {
+pub(super) struct SurveyedCommit {
     pub(super) at: CommitId,
     pub(super) root: ObjRef,
     /// Places of the parents in the list.
@@ -30,7 +30,7 @@ pub(super) struct Node {
     pub(super) generation: u64,
     /// The subtree's directory.
     pub(super) dir: Option<ObjRef>,
-    pub(super) origin: Origin,
+    pub(super) origin: CommitOrigin,
     /// The place of the commit that an earlier split made of it and that was joined.
     pub(super) became: Option<usize>,
     seconds: i64,
@@ -39,7 +39,7 @@ pub(super) struct Node {
 
 /// Where a commit is from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Origin {
+pub(super) enum CommitOrigin {
     /// It is ours.
     Ours,
     /// It is of the other repository.
@@ -48,26 +48,26 @@ pub(super) enum Origin {
     Squashed(Oid),
 }
 
-impl Node {
+impl SurveyedCommit {
     /// Returns the commit of the other repository that it is or stands for.
     const fn theirs(&self) -> Option<Oid> {
         match self.origin {
-            Origin::Ours => None,
-            Origin::Theirs => Some(self.at.oid()),
-            Origin::Squashed(theirs) => Some(theirs),
+            CommitOrigin::Ours => None,
+            CommitOrigin::Theirs => Some(self.at.oid()),
+            CommitOrigin::Squashed(theirs) => Some(theirs),
         }
     }
 }
 
-/// A commit on its way into the list.
-struct Open {
+/// A commit that will enter the list after its parents.
+struct OpenSurvey {
     at: CommitId,
     commit: Commit,
     // Parents that were looked at.
     parents: usize,
 }
 
-impl Survey {
+impl HistorySurvey {
     /// Reads the history of `head`.
     pub(super) fn new<F: Format>(subtree: &Subtree<F>, head: CommitId) -> Result<Self> {
         let mut survey = Self { nodes: Vec::new(), index: OidMap::default() };
@@ -94,8 +94,8 @@ impl Survey {
         Ok(survey)
     }
 
-    fn add<F: Format>(&mut self, subtree: &Subtree<F>, done: Open) -> Result<()> {
-        let Open { at, commit, .. } = done;
+    fn add<F: Format>(&mut self, subtree: &Subtree<F>, done: OpenSurvey) -> Result<()> {
+        let OpenSurvey { at, commit, .. } = done;
         let mut parents = Vec::with_capacity(commit.parents.len());
         for parent in &commit.parents {
             let at = self.index.get(&parent.oid()).copied();
@@ -108,13 +108,13 @@ impl Survey {
         };
         let above = parents.iter().map(|&parent| self.nodes[parent].generation).max().unwrap_or(0);
         self.index.insert(at.oid(), self.nodes.len());
-        self.nodes.push(Node {
+        self.nodes.push(SurveyedCommit {
             at,
             root: commit.tree.into(),
             parents,
             generation: above + 1,
             dir,
-            origin: Origin::Ours,
+            origin: CommitOrigin::Ours,
             became: None,
             seconds: commit.committer.seconds,
             trailers: Trailers::read(&commit.message, &subtree.prefix),
@@ -131,7 +131,7 @@ impl Survey {
             match (mainline, joined) {
                 (Some(mainline), Some(joined)) => {
                     let before = node.parents.iter().copied().find(|&parent| self.nodes[parent].at.oid() == *mainline);
-                    self.nodes[joined].origin = Origin::Theirs;
+                    self.nodes[joined].origin = CommitOrigin::Theirs;
                     if let Some(before) =
                         before.filter(|&before| self.nodes[before].dir == Some(self.nodes[joined].root))
                     {
@@ -140,21 +140,21 @@ impl Survey {
                 }
                 // A message may have been copied: the root must be that of the commit that it stands for.
                 (None, _) if node.parents.len() < 2 && stands_for(subtree, node, *split)? => {
-                    self.nodes[at].origin = Origin::Squashed(*split);
+                    self.nodes[at].origin = CommitOrigin::Squashed(*split);
                 }
                 _ => {}
             }
         }
         for at in 0..self.nodes.len() {
             let node = &self.nodes[at];
-            if node.origin != Origin::Ours || node.parents.is_empty() {
+            if node.origin != CommitOrigin::Ours || node.parents.is_empty() {
                 continue;
             }
-            let mut theirs = node.parents.iter().map(|&parent| self.nodes[parent].origin != Origin::Ours);
+            let mut theirs = node.parents.iter().map(|&parent| self.nodes[parent].origin != CommitOrigin::Ours);
             // What they merged with something else has no such directory as a rule.
             let all = if node.dir.is_some() { theirs.all(|theirs| theirs) } else { theirs.any(|theirs| theirs) };
             if all {
-                self.nodes[at].origin = Origin::Theirs;
+                self.nodes[at].origin = CommitOrigin::Theirs;
             }
         }
         Ok(())
@@ -163,12 +163,12 @@ impl Survey {
     /// Returns the commit that was joined last.
     pub(super) fn last_joint(&self) -> Option<Joint> {
         let mut last: Option<(u64, i64, Joint)> = None;
-        for by in self.nodes.iter().filter(|node| node.origin == Origin::Ours && node.parents.len() > 1) {
+        for by in self.nodes.iter().filter(|node| node.origin == CommitOrigin::Ours && node.parents.len() > 1) {
             for &parent in &by.parents {
                 let here = &self.nodes[parent];
                 let Some(theirs) = here.theirs() else { continue };
                 let place = (by.generation, by.seconds);
-                // Of two that one commit joined, the later one.
+                // The later of two that one commit joined.
                 if last.as_ref().is_none_or(|last| place >= (last.0, last.1)) {
                     last = Some((place.0, place.1, Joint { theirs, here: here.at, by: by.at }));
                 }
@@ -178,17 +178,17 @@ impl Survey {
     }
 }
 
-fn open<F: Format>(subtree: &Subtree<F>, id: CommitId) -> Result<Open> {
+fn open<F: Format>(subtree: &Subtree<F>, id: CommitId) -> Result<OpenSurvey> {
     let store = subtree.repo.now();
     let at = store.commit_ref(id);
     let object = store.read(Kind::Commit, &at)?;
     let place = if object.location().is_some() { object.location() } else { at.at };
     let commit = store.decode_commit(&object, at.oid)?;
-    Ok(Open { at: store.commit_id(ObjRef::new(at.oid, place)), commit, parents: 0 })
+    Ok(OpenSurvey { at: store.commit_id(ObjRef::new(at.oid, place)), commit, parents: 0 })
 }
 
 /// Whether a commit stands for this one of the other repository, as far as can be told here: it has the same root.
-fn stands_for<F: Format>(subtree: &Subtree<F>, node: &Node, theirs: Oid) -> Result<bool> {
+fn stands_for<F: Format>(subtree: &Subtree<F>, node: &SurveyedCommit, theirs: Oid) -> Result<bool> {
     match subtree.repo.peel(theirs) {
         Ok(at) => Ok(subtree.repo.read_commit(at)?.tree == node.root.oid.into()),
         // One of our own, whose message quotes that of another, has the directory.

@@ -2,7 +2,7 @@
 
 use bristlecone_core::{AsPath, Direction, Format, native::Native};
 
-use super::{DirEntry, Listing, Place, Tree, list::Run};
+use super::{DirEntry, DirRef, Listing, Tree, list::ListRun};
 use crate::Result;
 
 /// A position among the entries of a directory.
@@ -25,9 +25,9 @@ use crate::Result;
 /// ```
 pub struct Cursor<'t, F: Format = Native> {
     tree: &'t Tree<F>,
-    place: Place<'t>,
+    dir: DirRef<'t>,
     // What comes next in this direction; `None` where it must be looked for.
-    run: Option<(Direction, Run<'t, F>)>,
+    run: Option<(Direction, ListRun<'t, F>)>,
     at: At<'t, F>,
 }
 
@@ -49,8 +49,8 @@ impl<F: Format> Tree<F> {
     /// # Errors
     /// As [`Tree::get`].
     pub fn cursor(&self, path: impl AsPath) -> Result<Cursor<'_, F>> {
-        let place = self.walk(path.as_path()?.as_bytes())?.unwrap_or(Place::stored(None));
-        Ok(Cursor { tree: self, place, run: None, at: At::Start })
+        let dir = self.walk(path.as_path()?.as_bytes())?.unwrap_or(DirRef::stored(None));
+        Ok(Cursor { tree: self, dir, run: None, at: At::Start })
     }
 }
 
@@ -103,7 +103,7 @@ impl<'t, F: Format> Cursor<'t, F> {
         let run = match &mut self.run {
             Some((known, run)) if *known == direction => run,
             _ => {
-                let run = Run::new(self.tree, self.place, &self.rest(direction), &mut 0)?;
+                let run = ListRun::new(self.tree, self.dir, &self.rest(direction), &mut 0)?;
                 &mut self.run.insert((direction, run)).1
             }
         };

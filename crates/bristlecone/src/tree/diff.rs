@@ -3,14 +3,14 @@
 use std::{iter::Peekable, sync::Arc};
 
 use bristlecone_core::{
-    AsPath, Bytes, Direction, Entry, Format, Mode, Next, Path, Target, Walk, Window, native::Native,
+    AsPath, Bytes, Direction, Entry, Format, Mode, Next, ObjectWalk, Path, Target, Window, native::Native,
 };
 
 use super::{
-    Binding, DirEntry, Place, Tree,
-    patch::{Edits, Leaf},
+    Binding, DirEntry, DirRef, Tree,
+    patch::{NewLeaf, PatchEdits},
 };
-use crate::{Error, Result, store::Store};
+use crate::{Error, Result, store::StoreView};
 
 /// One path at which two trees differ.
 #[derive(Clone, Debug)]
@@ -53,15 +53,15 @@ impl<F: Format> Tree<F> {
         let dirs = (self.walk(path.as_bytes())?, after.walk(path.as_bytes())?);
         let sides = Sides { before: self, after };
         let open = sides.compare(&path, dirs.0, dirs.1).into_iter().collect();
-        let below = Below { sides, open, old: None, new: None, path, inside: false, scouting: false };
+        let below = DiffWalk { sides, open, old: None, new: None, path, inside: false, scouting: false };
         Ok(Differences { window: Window::new(&*self.store), below })
     }
 }
 
 /// The values that differ between two trees, found as they are asked for.
 pub struct Differences<'t, F: Format = Native> {
-    window: Window<'t, Store<F>>,
-    below: Below<'t, F>,
+    window: Window<'t, StoreView<F>>,
+    below: DiffWalk<'t, F>,
 }
 
 impl<'t, F: Format> Iterator for Differences<'t, F> {
@@ -78,7 +78,7 @@ impl<'t, F: Format> Iterator for Differences<'t, F> {
 }
 
 /// What is bound to a step on one side.
-type Bound<'t> = Option<(Bytes<'t>, Binding<'t>)>;
+type SideBinding<'t> = Option<(Bytes<'t>, Binding<'t>)>;
 
 /// The trees that are compared.
 struct Sides<'t, F: Format> {
@@ -96,41 +96,46 @@ impl<F: Format> Copy for Sides<'_, F> {}
 
 impl<'t, F: Format> Sides<'t, F> {
     /// Returns what compares two directories; `None` where nothing can differ.
-    fn compare(self, path: &Path, before: Option<Place<'t>>, after: Option<Place<'t>>) -> Option<Dir<'t, F>> {
-        let nothing = Place::stored(None);
-        let places = (before.unwrap_or(nothing), after.unwrap_or(nothing));
-        let [old, new] = [&places.0, &places.1].map(|place| place.patch.map(Arc::as_ptr));
-        if old == new && places.0.base == places.1.base && (old.is_none() || !self.has_taken(path)) {
+    fn compare(
+        self,
+        path: &Path,
+        before: Option<DirRef<'t>>,
+        after: Option<DirRef<'t>>,
+    ) -> Option<ComparedDirs<'t, F>> {
+        let nothing = DirRef::stored(None);
+        let dirs = (before.unwrap_or(nothing), after.unwrap_or(nothing));
+        let [old, new] = [&dirs.0, &dirs.1].map(|dir| dir.patch.map(Arc::as_ptr));
+        if old == new && dirs.0.base == dirs.1.base && (old.is_none() || !self.has_detached(path)) {
             return None;
         }
-        let stored = self.before.store.format.comparison(places.0.base.as_ref(), places.1.base.as_ref(), None, None);
+        let stored = self.before.store.format.comparison(dirs.0.base.as_ref(), dirs.1.base.as_ref(), None, None);
         let edited = (old.is_some() || new.is_some()).then(|| {
-            let edits = |place: &Place<'t>| place.patch.map(|patch| patch.iter()).unwrap_or_default().peekable();
-            Box::new(Edited { before: edits(&places.0), after: edits(&places.1), places, stored: None })
+            let edits = |dir: &DirRef<'t>| dir.patch.map(|patch| patch.iter()).unwrap_or_default().peekable();
+            Box::new(Edited { before: edits(&dirs.0), after: edits(&dirs.1), dirs, stored: None })
         });
-        Some(Dir { stored: Some(stored), edited })
+        Some(ComparedDirs { stored: Some(stored), edited })
     }
 
-    /// Whether edits at or below a path are in a finger: patches that are one then say nothing of them.
-    fn has_taken(self, path: &Path) -> bool {
-        let fingers = [&self.before.finger, &self.after.finger];
-        fingers.into_iter().flatten().any(|finger| finger.parent.starts_with(path.as_bytes()))
+    /// Whether edits at or below a path are in a detached directory. Then equal patches say nothing of them.
+    fn has_detached(self, path: &Path) -> bool {
+        let active = [&self.before.active, &self.after.active];
+        active.into_iter().flatten().any(|active| active.parent.starts_with(path.as_bytes()))
     }
 
     /// Whether both sides have the same at a step that one of them edited.
-    fn same(self, places: &(Place<'t>, Place<'t>), step: &[u8], old: &Binding<'t>, new: &Binding<'t>) -> Result<bool> {
+    fn same(self, dirs: &(DirRef<'t>, DirRef<'t>), step: &[u8], old: &Binding<'t>, new: &Binding<'t>) -> Result<bool> {
         let same = old.kind() == new.kind()
             && match (old, new) {
                 (Binding::Dir(_), _) | (_, Binding::Dir(_)) => false,
                 (Binding::Stored(_, one), Binding::Stored(_, other)) if one == other => true,
-                (Binding::Leaf(Leaf::Stored { at, .. }), Binding::Stored(_, Target::Object { at: other, .. }))
-                | (Binding::Stored(_, Target::Object { at: other, .. }), Binding::Leaf(Leaf::Stored { at, .. }))
-                | (Binding::Leaf(Leaf::Stored { at, .. }), Binding::Leaf(Leaf::Stored { at: other, .. })) => {
+                (Binding::Leaf(NewLeaf::Stored { at, .. }), Binding::Stored(_, Target::Object { at: other, .. }))
+                | (Binding::Stored(_, Target::Object { at: other, .. }), Binding::Leaf(NewLeaf::Stored { at, .. }))
+                | (Binding::Leaf(NewLeaf::Stored { at, .. }), Binding::Leaf(NewLeaf::Stored { at: other, .. })) => {
                     at == other
                 }
                 _ => foreign(old) == foreign(new) && self.same_value(old, new)?,
             };
-        Ok(same && self.before.mode(&places.0, step, old)? == self.after.mode(&places.1, step, new)?)
+        Ok(same && self.before.mode(&dirs.0, step, old)? == self.after.mode(&dirs.1, step, new)?)
     }
 
     fn same_value(self, old: &Binding<'t>, new: &Binding<'t>) -> Result<bool> {
@@ -145,8 +150,8 @@ impl<'t, F: Format> Sides<'t, F> {
 
 impl<F: Format> Tree<F> {
     /// Returns how the mode of an entry is spelled: an edit spells it as usual.
-    fn mode(&self, place: &Place<'_>, step: &[u8], binding: &Binding<'_>) -> Result<Mode> {
-        let (Binding::Stored(..), Some(base)) = (binding, &place.base) else { return Ok(Mode::USUAL) };
+    fn mode(&self, dir: &DirRef<'_>, step: &[u8], binding: &Binding<'_>) -> Result<Mode> {
+        let (Binding::Stored(..), Some(base)) = (binding, &dir.base) else { return Ok(Mode::USUAL) };
         let end = [step, &[0]].concat();
         let mut found = self.store.format.entries(&*self.store, base, Some(step), Some(&end), Direction::Forward)?;
         Ok(found.next().transpose()?.map_or(Mode::USUAL, |entry| entry.mode))
@@ -154,24 +159,24 @@ impl<F: Format> Tree<F> {
 }
 
 /// Two directories that are compared.
-struct Dir<'t, F: Format> {
+struct ComparedDirs<'t, F: Format> {
     // What is stored; `None` once all of that was given.
-    stored: Option<F::Comparison<'t, Store<F>>>,
+    stored: Option<F::Comparison<'t, StoreView<F>>>,
     edited: Option<Box<Edited<'t>>>,
 }
 
 /// The edits of two directories that are compared.
 struct Edited<'t> {
-    places: (Place<'t>, Place<'t>),
-    before: Peekable<Edits<'t>>,
-    after: Peekable<Edits<'t>>,
+    dirs: (DirRef<'t>, DirRef<'t>),
+    before: Peekable<PatchEdits<'t>>,
+    after: Peekable<PatchEdits<'t>>,
     // The stored entries that come next, once they are known.
     stored: Option<(Option<Entry<'t>>, Option<Entry<'t>>)>,
 }
 
 impl<'t> Edited<'t> {
     /// Returns the next step that either side edited, if no stored difference comes before it; a stored one at that step is
-    /// passed over, since what was edited has the say.
+    /// passed over, since the edit decides.
     fn next_step(&mut self) -> Option<&'t [u8]> {
         let edits = (self.before.peek().map(|edit| edit.0), self.after.peek().map(|edit| edit.0));
         let step = edits.0.into_iter().chain(edits.1).min()?;
@@ -190,15 +195,15 @@ impl<'t> Edited<'t> {
     }
 }
 
-impl<'t, F: Format> Dir<'t, F> {
+impl<'t, F: Format> ComparedDirs<'t, F> {
     /// Goes on to the next step at which the directories differ, and sets what is there on each side.
     #[inline]
     fn next(
         &mut self,
         sides: Sides<'t, F>,
-        window: &mut Window<'t, Store<F>>,
-        old: &mut Bound<'t>,
-        new: &mut Bound<'t>,
+        window: &mut Window<'t, StoreView<F>>,
+        old: &mut SideBinding<'t>,
+        new: &mut SideBinding<'t>,
     ) -> Result<Next<()>> {
         let bound = |entry: Entry<'t>| (entry.step, Binding::of((entry.kind, entry.target)));
         let Some(edited) = &mut self.edited else {
@@ -225,9 +230,9 @@ impl<'t, F: Format> Dir<'t, F> {
                 (*old, *new) = (pair.0.map(bound), pair.1.map(bound));
                 return Ok(Next::Item(()));
             };
-            let found = (sides.before.settled(&edited.places.0, step)?, sides.after.settled(&edited.places.1, step)?);
+            let found = (sides.before.resolved(&edited.dirs.0, step)?, sides.after.resolved(&edited.dirs.1, step)?);
             let same = match &found {
-                (Some(old), Some(new)) => sides.same(&edited.places, step, old, new)?,
+                (Some(old), Some(new)) => sides.same(&edited.dirs, step, old, new)?,
                 (old, new) => old.is_none() && new.is_none(),
             };
             if !same {
@@ -245,13 +250,13 @@ impl<'t, F: Format> Dir<'t, F> {
 }
 
 /// A walk over the values that differ between two directories and all below them.
-struct Below<'t, F: Format> {
+struct DiffWalk<'t, F: Format> {
     sides: Sides<'t, F>,
     // Directories that differ, each in the one before: a list, since trees are deep.
-    open: Vec<Dir<'t, F>>,
-    // What was come to last, which is large, and its path.
-    old: Bound<'t>,
-    new: Bound<'t>,
+    open: Vec<ComparedDirs<'t, F>>,
+    // What the walk found last, which is large, and its path.
+    old: SideBinding<'t>,
+    new: SideBinding<'t>,
     path: Path,
     // Whether that is in the last directory, and none itself.
     inside: bool,
@@ -259,11 +264,11 @@ struct Below<'t, F: Format> {
     scouting: bool,
 }
 
-impl<'t, F: Format> Below<'t, F> {
-    /// Returns what was come to last.
+impl<'t, F: Format> DiffWalk<'t, F> {
+    /// Returns what the walk found last.
     fn difference(&mut self) -> Difference<'t, F> {
         let entry =
-            |tree, bound: &mut Bound<'t>| bound.take().map(|(step, binding)| DirEntry::new(tree, step, binding));
+            |tree, bound: &mut SideBinding<'t>| bound.take().map(|(step, binding)| DirEntry::new(tree, step, binding));
         Difference {
             path: self.path.clone(),
             before: entry(self.sides.before, &mut self.old),
@@ -272,11 +277,11 @@ impl<'t, F: Format> Below<'t, F> {
     }
 }
 
-impl<'t, F: Format> Walk<'t, Store<F>> for Below<'t, F> {
+impl<'t, F: Format> ObjectWalk<'t, StoreView<F>> for DiffWalk<'t, F> {
     type Item = ();
 
     #[inline]
-    fn next(&mut self, window: &mut Window<'t, Store<F>>) -> Result<Next<()>> {
+    fn next(&mut self, window: &mut Window<'t, StoreView<F>>) -> Result<Next<()>> {
         loop {
             if std::mem::take(&mut self.inside) {
                 self.path.pop();
@@ -311,23 +316,23 @@ impl<'t, F: Format> Walk<'t, Store<F>> for Below<'t, F> {
     }
 
     fn scout(&self, _: bool) -> Self {
-        let open = self.open.iter().map(Dir::scout).collect();
+        let open = self.open.iter().map(ComparedDirs::scout).collect();
         let (path, inside) = (Path::root(), false);
         Self { sides: self.sides, open, old: None, new: None, path, inside, scouting: true }
     }
 
     fn skip(&mut self) {
-        self.open.last_mut().into_iter().filter_map(|dir| dir.stored.as_mut()).for_each(Walk::skip);
+        self.open.last_mut().into_iter().filter_map(|dir| dir.stored.as_mut()).for_each(ObjectWalk::skip);
     }
 }
 
 /// Takes the directory that is bound, if it is one.
-fn take_dir<'t>(bound: &mut Bound<'t>) -> Option<Place<'t>> {
+fn take_dir<'t>(bound: &mut SideBinding<'t>) -> Option<DirRef<'t>> {
     match bound {
-        Some((_, Binding::Dir(place))) => {
-            let place = *place;
+        Some((_, Binding::Dir(dir))) => {
+            let dir = *dir;
             *bound = None;
-            Some(place)
+            Some(dir)
         }
         _ => None,
     }
@@ -335,7 +340,7 @@ fn take_dir<'t>(bound: &mut Bound<'t>) -> Option<Place<'t>> {
 
 fn foreign(binding: &Binding<'_>) -> Option<bristlecone_core::Oid> {
     match binding {
-        Binding::Stored(_, Target::Foreign(oid)) | Binding::Leaf(Leaf::Foreign(oid)) => Some(*oid),
+        Binding::Stored(_, Target::Foreign(oid)) | Binding::Leaf(NewLeaf::Foreign(oid)) => Some(*oid),
         _ => None,
     }
 }

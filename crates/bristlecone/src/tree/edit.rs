@@ -1,4 +1,4 @@
-//! Editing: finding the place in the patch, and the value's way into it.
+//! Editing: finding the directory in the patch, and the value's way into it.
 
 use std::sync::Arc;
 
@@ -6,27 +6,27 @@ use bristlecone_core::{EntryKind, Format, ObjRef, Path};
 
 use super::{
     Tree,
-    patch::{self, Base, Edit, Finger, Leaf, Patch},
+    patch::{self, ActiveDir, NewLeaf, Patch, PatchBase, PatchEdit},
 };
 use crate::{
     Error, NewValue, Result, VALUE_BYTES_MAX,
-    store::{Store, put_early},
-    value::Owner,
+    store::{StoreView, prewrite},
+    value::BackendOwner,
 };
 
-/// Values of so many bytes and more are hashed and written when they are set.
-const EARLY_VALUE_BYTES: usize = 4096;
-/// Values of up to so many bytes are copied into the patch.
+/// Values of this many bytes and more are hashed and written when they are set.
+const PREWRITTEN_BYTES_MIN: usize = 4096;
+/// Values of up to this many bytes are copied into the patch.
 const SHORT_BYTES: usize = 48;
 
 impl<F: Format> Tree<F> {
     /// Applies one edit at a path other than the root.
     #[inline]
-    pub(super) fn edit(&mut self, path: &Path, edit: Edit) -> Result<()> {
+    pub(super) fn edit(&mut self, path: &Path, edit: PatchEdit) -> Result<()> {
         let Some((parent, step)) = path.split_last() else { return Err(Error::RootPath) };
-        let dir = self.edited_parent(parent, !matches!(edit, Edit::Remove));
+        let dir = self.edited_parent(parent, !matches!(edit, PatchEdit::Remove));
         let Some(dir) = dir else { return Ok(()) };
-        if let Edit::Leaf(leaf) = edit {
+        if let PatchEdit::Leaf(leaf) = edit {
             if let Some(leaf) = dir.set_leaf(step, leaf) {
                 return self.set_over_edits(path, leaf);
             }
@@ -38,54 +38,54 @@ impl<F: Format> Tree<F> {
 
     /// Sets a value where edits below a directory are pending, if they leave nothing there.
     #[cold]
-    fn set_over_edits(&mut self, path: &Path, leaf: Leaf) -> Result<()> {
+    fn set_over_edits(&mut self, path: &Path, leaf: NewLeaf) -> Result<()> {
         if self.kind(path)? == Some(EntryKind::Dir) {
             return Err(Error::IsDirectory { path: path.clone() });
         }
-        self.edit(path, Edit::Over(leaf))
+        self.edit(path, PatchEdit::Over(leaf))
     }
 
     /// Returns the patch of a directory, to be edited; `None` where nothing is, and so nothing is to be removed.
     #[inline]
-    fn edited_parent(&mut self, parent: &[u8], covers: bool) -> Option<&mut Patch> {
-        let here = |finger: &Finger| finger.parent == parent && (finger.patch.covers || !covers);
-        if !self.finger.as_deref().is_some_and(here) {
-            self.settle();
+    fn edited_parent(&mut self, parent: &[u8], replaces_value: bool) -> Option<&mut Patch> {
+        let here = |active: &ActiveDir| active.parent == parent && (active.patch.replaces_value || !replaces_value);
+        if !self.active.as_deref().is_some_and(here) {
+            self.attach_active();
             let base = self.base;
-            let root = self.patch.get_or_insert_with(|| Arc::new(Patch::new(Base::Own(base))));
+            let root = self.patch.get_or_insert_with(|| Arc::new(Patch::new(PatchBase::Own(base))));
             if parent.is_empty() {
                 return Some(Arc::make_mut(root));
             }
-            if !covers && patch::is_blocked(root, parent) {
+            if !replaces_value && patch::is_blocked(root, parent) {
                 return None;
             }
-            self.finger = Some(Box::new(patch::take_out(root, parent, covers)));
+            self.active = Some(Box::new(patch::detach(root, parent, replaces_value)));
         }
-        self.finger.as_mut().map(|finger| Arc::make_mut(&mut finger.patch))
+        self.active.as_mut().map(|active| Arc::make_mut(&mut active.patch))
     }
 
-    /// Puts the finger's directory back.
-    pub(super) fn settle(&mut self) {
-        if let Some(finger) = self.finger.take() {
-            let root = self.patch.as_mut().expect("a finger has a patch that it was taken from");
-            patch::put_back(root, &finger);
+    /// Attaches the active directory to the patch again.
+    pub(super) fn attach_active(&mut self) {
+        if let Some(active) = self.active.take() {
+            let root = self.patch.as_mut().expect("an active directory has a patch that it was detached from");
+            patch::attach(root, &active);
         }
     }
 
     /// Makes a leaf of a value.
     #[inline]
-    pub(super) fn leaf(&mut self, kind: EntryKind, value: NewValue<'_>) -> Result<Leaf> {
+    pub(super) fn leaf(&mut self, kind: EntryKind, value: NewValue<'_>) -> Result<NewLeaf> {
         let bytes = value.as_bytes();
         if bytes.len() <= SHORT_BYTES {
-            return Ok(Leaf::Short { kind, bytes: bytes.into() });
+            return Ok(NewLeaf::Short { kind, bytes: bytes.into() });
         }
         let length = bytes.len() as u64;
-        if length < EARLY_VALUE_BYTES as u64 {
+        if length < PREWRITTEN_BYTES_MIN as u64 {
             let value = match value {
                 NewValue::Bytes(bytes) => crate::Value::new(bytes),
                 NewValue::Value(value) => value,
             };
-            return Ok(Leaf::Shared { kind, value });
+            return Ok(NewLeaf::Shared { kind, value });
         }
         if length > VALUE_BYTES_MAX {
             return Err(Error::TooLarge { what: "a value", bytes: length, bytes_max: VALUE_BYTES_MAX });
@@ -96,30 +96,30 @@ impl<F: Format> Tree<F> {
             NewValue::Bytes(_) => None,
         };
         match at.filter(|at| self.keeps(at, owner.1)) {
-            Some(at) => Ok(Leaf::Stored { kind, at, bytes: length }),
+            Some(at) => Ok(NewLeaf::Stored { kind, at, bytes: length }),
             None => self.put_leaf(kind, &value, owner),
         }
     }
 
-    /// Keeps a value that was there after so many sweeps; returns whether it is still there.
+    /// Keeps a value that was there after `sweeps` sweeps; returns whether it is still there.
     fn keeps(&self, at: &ObjRef, sweeps: u64) -> bool {
         self.store.snapshot.keep(&at.oid);
         self.store.backend.sweeps() == sweeps
     }
 
-    /// Hashes a large value and puts it on its way.
-    fn put_leaf(&mut self, kind: EntryKind, value: &NewValue<'_>, owner: Owner) -> Result<Leaf> {
+    /// Hashes a large value and adds it to the prewritten values.
+    fn put_leaf(&mut self, kind: EntryKind, value: &NewValue<'_>, owner: BackendOwner) -> Result<NewLeaf> {
         let bytes = value.as_bytes();
-        let at = put_early(&self.store, self.early.get_or_insert_default(), bytes)?;
+        let at = prewrite(&self.store, self.prewritten.get_or_insert_default(), bytes)?;
         if let NewValue::Value(shared) = value
-            && let Some(early) = &self.early
+            && let Some(prewritten) = &self.prewritten
         {
-            // A shared value may be set in a tree that does not share what is on its way here.
-            crate::store::flush_early(&self.store, early)?;
-            let place = self.store.snapshot.locate(&at.oid);
-            shared.set_stored(owner, ObjRef::new(at.oid, place.unwrap_or(at.at)));
+            // A shared value may be set in a tree that does not share the prewritten values of this one.
+            crate::store::flush_prewritten(&self.store, prewritten)?;
+            let location = self.store.snapshot.locate(&at.oid);
+            shared.set_stored(owner, ObjRef::new(at.oid, location.unwrap_or(at.at)));
         }
-        Ok(Leaf::Stored { kind, at, bytes: bytes.len() as u64 })
+        Ok(NewLeaf::Stored { kind, at, bytes: bytes.len() as u64 })
     }
 
     /// Returns base and patch of `tree` for use in this tree, copying its objects where they are in another
@@ -127,10 +127,10 @@ impl<F: Format> Tree<F> {
     pub(super) fn adopt(&mut self, tree: &Self) -> Result<(Option<ObjRef>, Option<Arc<Patch>>)> {
         if owner(&tree.store) == owner(&self.store) {
             let mut tree = tree.clone();
-            tree.settle();
+            tree.attach_active();
             tree.rebase()?;
             if let Some(patch) = &mut tree.patch {
-                Arc::make_mut(patch).base = Base::Own(tree.base);
+                Arc::make_mut(patch).base = PatchBase::Own(tree.base);
             }
             return Ok((tree.base, tree.patch));
         }
@@ -147,15 +147,15 @@ impl<F: Format> Tree<F> {
                 }
             }
         }
-        copy.settle();
-        if let Some(early) = &copy.early {
-            crate::store::flush_early(&copy.store, early)?;
+        copy.attach_active();
+        if let Some(prewritten) = &copy.prewritten {
+            crate::store::flush_prewritten(&copy.store, prewritten)?;
         }
         Ok((copy.base, copy.patch))
     }
 }
 
 /// Tells backends of this process apart.
-fn owner<F>(store: &Store<F>) -> usize {
+fn owner<F>(store: &StoreView<F>) -> usize {
     Arc::as_ptr(&store.backend).cast::<()>() as usize
 }

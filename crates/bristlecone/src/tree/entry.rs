@@ -2,7 +2,7 @@
 
 use bristlecone_core::{Bytes, EntryKind, Format, ObjRef, Oid, Target, native::Native};
 
-use super::{Binding, Leaf, Place, Tree};
+use super::{Binding, DirRef, NewLeaf, Tree};
 use crate::Result;
 
 /// An entry of a directory.
@@ -41,9 +41,9 @@ impl<'t, F: Format> DirEntry<'t, F> {
             Binding::Stored(kind, Target::Object { bytes, .. }) if kind.has_contents() => {
                 Some(*bytes).filter(|&bytes| bytes != Target::UNKNOWN_BYTES)
             }
-            Binding::Leaf(Leaf::Short { bytes, .. }) => Some(bytes.len() as u64),
-            Binding::Leaf(Leaf::Shared { value, .. }) => Some(value.as_bytes().len() as u64),
-            Binding::Leaf(Leaf::Stored { bytes, .. }) => Some(*bytes),
+            Binding::Leaf(NewLeaf::Short { bytes, .. }) => Some(bytes.len() as u64),
+            Binding::Leaf(NewLeaf::Shared { value, .. }) => Some(value.as_bytes().len() as u64),
+            Binding::Leaf(NewLeaf::Stored { bytes, .. }) => Some(*bytes),
             _ => None,
         }
     }
@@ -59,7 +59,7 @@ impl<'t, F: Format> DirEntry<'t, F> {
         }
     }
 
-    /// Returns the value; `None` if it is none.
+    /// Returns the value; `None` if the entry is no value.
     ///
     /// # Errors
     /// As [`Tree::get`].
@@ -80,7 +80,7 @@ impl<'t, F: Format> DirEntry<'t, F> {
             Binding::Stored(kind, Target::Object { at, .. }) if kind.has_contents() && self.value.is_none() => {
                 self.tree.read_value(at, range).map(Some)
             }
-            Binding::Leaf(Leaf::Stored { at, .. }) => self.tree.read_value(at, range).map(Some),
+            Binding::Leaf(NewLeaf::Stored { at, .. }) => self.tree.read_value(at, range).map(Some),
             _ => Ok(self.contents()?.map(|bytes| {
                 let end = range.end.min(bytes.len() as u64);
                 bytes.slice(range.start.min(end) as usize..end as usize)
@@ -88,20 +88,20 @@ impl<'t, F: Format> DirEntry<'t, F> {
         }
     }
 
-    /// Returns the directory as a tree of its own; `None` if it is none.
+    /// Returns the directory as a tree of its own; `None` if the entry is no directory.
     #[must_use]
     pub fn tree(&self) -> Option<Tree<F>> {
         match &self.binding {
-            Binding::Dir(place) => Some(self.tree.subtree(place)),
+            Binding::Dir(dir) => Some(self.tree.subtree(dir)),
             _ => None,
         }
     }
 
-    /// Returns the foreign id; `None` if it is none.
+    /// Returns the foreign id; `None` if the entry is no foreign id.
     #[must_use]
     pub const fn foreign(&self) -> Option<Oid> {
         match &self.binding {
-            Binding::Stored(_, Target::Foreign(oid)) | Binding::Leaf(Leaf::Foreign(oid)) => Some(*oid),
+            Binding::Stored(_, Target::Foreign(oid)) | Binding::Leaf(NewLeaf::Foreign(oid)) => Some(*oid),
             _ => None,
         }
     }
@@ -111,7 +111,7 @@ impl<'t, F: Format> DirEntry<'t, F> {
     pub const fn object(&self) -> Option<ObjRef> {
         match &self.binding {
             Binding::Stored(_, Target::Object { at, .. }) => Some(*at),
-            Binding::Dir(Place { patch: None, base, .. }) => *base,
+            Binding::Dir(DirRef { patch: None, base, .. }) => *base,
             _ => None,
         }
     }

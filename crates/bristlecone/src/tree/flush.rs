@@ -4,7 +4,7 @@
 //!
 //! On a thread of a rayon pool, the edits below a wide directory are done in halves that other threads of the pool may
 //! take. A half that was taken fills a batch of its own, which the other absorbs behind its own objects, so that the
-//! batch that results is the same, byte for byte, whoever did what.
+//! batch that results is the same, byte for byte, whichever thread did what.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,38 +12,38 @@ use bristlecone_core::{Change, ChangeTarget, EntryKind, Format, Mode, ObjRef, Pa
 
 use smallvec::SmallVec;
 
-use self::ahead::{Pending, PendingEdit};
+use self::ahead::{PendingEdit, PendingEdits};
 use super::{
-    Edit, Leaf, Tree,
-    patch::{Base, Edits, Patch},
+    NewLeaf, PatchEdit, Tree,
+    patch::{Patch, PatchBase, PatchEdits},
 };
 use crate::{
     Batch, Error, Result, pool,
     prefetched::Prefetched,
-    store::{FlushSink, Store, again, flush_early},
+    store::{FlushSink, StoreView, flush_prewritten, retry_swept},
 };
 
 mod ahead;
 
-/// So many directories with edits below one are worth being shared between threads.
+/// From this many edited directories below one on, threads share the work.
 const HALVED_MIN: usize = 6;
-/// Halves of halves are parted so often, those of directories within directories included: into 128 parts, and what lies
-/// deeper is done by one thread. Each time takes some 20 KiB of stack where nothing is optimised.
+/// How often halves are halved again, those of directories within directories included: into 128 parts, and what lies
+/// deeper is done by one thread. Each time takes some 20 KiB of stack in an unoptimised build.
 const PARTED_MAX: u32 = 7;
 
-/// What the edits of a directory come to; most directories on the way have one.
-type Changes<'c> = SmallVec<[Change<'c>; 1]>;
+/// The changes that the edits of a directory make; most directories on the way have one.
+type DirChanges<'c> = SmallVec<[Change<'c>; 1]>;
 
 /// What a step becomes: bound to something, or to nothing.
-type Bound<'c> = Option<(EntryKind, ChangeTarget<'c>)>;
+type NewBinding<'c> = Option<(EntryKind, ChangeTarget<'c>)>;
 
 /// A patched directory that is being done.
-struct Open<'c> {
+struct OpenDir<'c> {
     patch: &'c Patch,
     base: Option<ObjRef>,
-    /// The edits still to come, and what those before came to.
-    edits: Edits<'c>,
-    changes: Changes<'c>,
+    /// The edits still to come, and the changes that those before made.
+    edits: PatchEdits<'c>,
+    changes: DirChanges<'c>,
     /// Its step in the directory above, and the directory that is stored there.
     step: &'c [u8],
     here: Option<ObjRef>,
@@ -51,10 +51,10 @@ struct Open<'c> {
     stands: bool,
 }
 
-/// The edits of a tree on their way to objects.
+/// The edits of a tree while they become objects.
 struct Flush<'t, F: Format> {
     tree: &'t Tree<F>,
-    source: Prefetched<&'t Store<F>, PendingEdit<'t, F>>,
+    source: Prefetched<&'t StoreView<F>, PendingEdit<'t, F>>,
 }
 
 impl<F: Format> Tree<F> {
@@ -62,16 +62,16 @@ impl<F: Format> Tree<F> {
         self.store.sink()
     }
 
-    /// Gives every new object to `sink` and returns the root, whose place may be pending there. The tree
+    /// Gives every new object to `sink` and returns the root, whose location may be pending there. The tree
     /// itself is unchanged.
     pub(crate) fn flush_into(&self, sink: &mut FlushSink<'_>) -> Result<ObjRef> {
-        if let Some(early) = &self.early {
-            flush_early(&self.store, early)?;
+        if let Some(prewritten) = &self.prewritten {
+            flush_prewritten(&self.store, prewritten)?;
         }
         let base = self.written_base()?;
         let root = match &self.patch {
             Some(patch) => {
-                let tasks = Pending { tree: self, base, edits: patch.iter(), dir: None };
+                let tasks = PendingEdits { tree: self, base, edits: patch.iter(), dir: None };
                 let flush = Flush { tree: self, source: Prefetched::new(&*self.store, Some(tasks)) };
                 flush.dir(sink, patch, base).map_err(|error| self.with_path(error, patch, base))?
             }
@@ -88,13 +88,13 @@ impl<F: Format> Tree<F> {
         self.base = self.store.unless_empty(root);
         self.levels = self.levels_most();
         self.patch = None;
-        self.finger = None;
-        self.lower.clear();
+        self.active = None;
+        self.in_flight.clear();
         if commit.is_some() {
             (self.origin, self.after) = (commit, None);
         }
         self.renew();
-        self.keep_promise();
+        self.complete_ticket();
     }
 
     /// Lets go of what was kept for this tree and is not needed any more, so that it can be swept: for a tree that is held
@@ -102,7 +102,7 @@ impl<F: Format> Tree<F> {
     ///
     /// What the tree holds does not change; to see what others have committed, check their commit out.
     pub fn refresh(&mut self) {
-        if !self.is_edited() && self.lower.is_empty() {
+        if !self.is_edited() && self.in_flight.is_empty() {
             self.renew();
         }
     }
@@ -123,7 +123,7 @@ impl<F: Format> Tree<F> {
     /// As [`Tree::get`], and those of [`crate::Backend::append`].
     pub fn write(&mut self) -> Result<TreeId> {
         let _writing = self.writing();
-        let root = again(|| {
+        let root = retry_swept(|| {
             let mut sink = self.sink();
             let root = self.flush_into(&mut sink)?;
             self.store.append(&mut sink, root)
@@ -162,14 +162,14 @@ impl<F: Format> Tree<F> {
                 let mut path = path.clone();
                 path.push(step)?;
                 let below: &Patch = match edit {
-                    Edit::Leaf(_) if dir.is_some() => return Ok(Some(path)),
-                    Edit::Leaf(_) | Edit::Over(_) | Edit::Remove => continue,
-                    Edit::Dir(below) => below,
-                    Edit::Taken => self.finger_patch(),
+                    PatchEdit::Leaf(_) if dir.is_some() => return Ok(Some(path)),
+                    PatchEdit::Leaf(_) | PatchEdit::Over(_) | PatchEdit::Remove => continue,
+                    PatchEdit::Dir(below) => below,
+                    PatchEdit::Detached => self.active_patch(),
                 };
                 let base = match below.base {
-                    Base::Own(base) => base,
-                    Base::Inherit => dir,
+                    PatchBase::Own(base) => base,
+                    PatchBase::Inherit => dir,
                 };
                 open.push((path, below, base));
             }
@@ -206,21 +206,21 @@ impl<'t, F: Format> Flush<'t, F> {
         Ok(made)
     }
 
-    /// Returns what edits of a directory come to, with everything below them given to the sink.
+    /// Returns the changes that edits of a directory make, with everything below them given to the sink.
     fn edits(
         &self,
         sink: &mut FlushSink<'_>,
         base: Option<ObjRef>,
-        edits: impl Iterator<Item = (&'t [u8], &'t Edit)>,
+        edits: impl Iterator<Item = (&'t [u8], &'t PatchEdit)>,
         parted: u32,
-    ) -> Result<Changes<'t>> {
-        let mut changes = Changes::with_capacity(edits.size_hint().0);
+    ) -> Result<DirChanges<'t>> {
+        let mut changes = DirChanges::with_capacity(edits.size_hint().0);
         for (step, edit) in edits {
             let to = match edit {
-                Edit::Remove => Some(None),
-                Edit::Leaf(leaf) | Edit::Over(leaf) => Some(Some((leaf.kind(), self.leaf(sink, leaf)?))),
-                Edit::Dir(below) => self.below(sink, base, step, below, parted)?,
-                Edit::Taken => self.below(sink, base, step, self.tree.finger_patch(), parted)?,
+                PatchEdit::Remove => Some(None),
+                PatchEdit::Leaf(leaf) | PatchEdit::Over(leaf) => Some(Some((leaf.kind(), self.leaf(sink, leaf)?))),
+                PatchEdit::Dir(below) => self.below(sink, base, step, below, parted)?,
+                PatchEdit::Detached => self.below(sink, base, step, self.tree.active_patch(), parted)?,
             };
             if let Some(to) = to {
                 changes.push(Change { step, mode: Mode::USUAL, to });
@@ -237,8 +237,8 @@ impl<'t, F: Format> Flush<'t, F> {
         step: &'t [u8],
         below: &'t Patch,
         parted: u32,
-    ) -> Result<Option<Bound<'t>>> {
-        let mut open: Vec<Open<'t>> = Vec::with_capacity(usize::from(below.levels));
+    ) -> Result<Option<NewBinding<'t>>> {
+        let mut open: Vec<OpenDir<'t>> = Vec::with_capacity(usize::from(below.levels));
         open.push(self.open(sink, base, step, below, parted)?);
         loop {
             let Some(dir) = open.last_mut() else { return Ok(None) };
@@ -253,10 +253,10 @@ impl<'t, F: Format> Flush<'t, F> {
                 continue;
             };
             let to = match edit {
-                Edit::Remove => None,
-                Edit::Leaf(leaf) | Edit::Over(leaf) => Some((leaf.kind(), self.leaf(sink, leaf)?)),
-                Edit::Dir(_) | Edit::Taken => {
-                    let below = if let Edit::Dir(below) = edit { below } else { self.tree.finger_patch() };
+                PatchEdit::Remove => None,
+                PatchEdit::Leaf(leaf) | PatchEdit::Over(leaf) => Some((leaf.kind(), self.leaf(sink, leaf)?)),
+                PatchEdit::Dir(_) | PatchEdit::Detached => {
+                    let below = if let PatchEdit::Dir(below) = edit { below } else { self.tree.active_patch() };
                     let below = self.open(sink, dir.base, step, below, parted)?;
                     open.push(below);
                     continue;
@@ -274,7 +274,7 @@ impl<'t, F: Format> Flush<'t, F> {
         step: &'t [u8],
         below: &'t Patch,
         parted: u32,
-    ) -> Result<Open<'t>> {
+    ) -> Result<OpenDir<'t>> {
         let stored = match &base {
             Some(dir) => self.tree.store.format.find(&self.source, dir, step)?,
             None => None,
@@ -288,17 +288,18 @@ impl<'t, F: Format> Flush<'t, F> {
             None => (None, false),
         };
         let base = match below.base {
-            Base::Own(base) => base,
-            Base::Inherit => here,
+            PatchBase::Own(base) => base,
+            PatchBase::Inherit => here,
         };
         let (edits, changes) = match self.shared(sink, base, below, parted)? {
-            Some(changes) => (Edits::default(), changes),
-            None => (below.iter(), Changes::with_capacity(below.len())),
+            Some(changes) => (PatchEdits::default(), changes),
+            None => (below.iter(), DirChanges::with_capacity(below.len())),
         };
-        Ok(Open { patch: below, base, edits, changes, step, here, stands })
+        Ok(OpenDir { patch: below, base, edits, changes, step, here, stands })
     }
 
-    /// Returns what all edits of a directory come to if it is wide enough for threads to share it, and there are any.
+    /// Returns the changes that all edits of a directory make if it is wide enough for threads to share it, and there are
+    /// any.
     #[inline]
     fn shared(
         &self,
@@ -306,7 +307,7 @@ impl<'t, F: Format> Flush<'t, F> {
         base: Option<ObjRef>,
         patch: &'t Patch,
         parted: u32,
-    ) -> Result<Option<Changes<'t>>> {
+    ) -> Result<Option<DirChanges<'t>>> {
         if patch.len() < HALVED_MIN || parted >= PARTED_MAX || !pool::is_here() {
             return Ok(None);
         }
@@ -320,8 +321,8 @@ impl<'t, F: Format> Flush<'t, F> {
         base: Option<ObjRef>,
         patch: &'t Patch,
         parted: u32,
-    ) -> Result<Changes<'t>> {
-        let edits: Vec<(&[u8], &Edit)> = patch.iter().collect();
+    ) -> Result<DirChanges<'t>> {
+        let edits: Vec<(&[u8], &PatchEdit)> = patch.iter().collect();
         self.halves(sink, base, &edits, parted)
     }
 
@@ -330,10 +331,10 @@ impl<'t, F: Format> Flush<'t, F> {
         &self,
         sink: &mut FlushSink<'_>,
         base: Option<ObjRef>,
-        edits: &[(&'t [u8], &'t Edit)],
+        edits: &[(&'t [u8], &'t PatchEdit)],
         parted: u32,
-    ) -> Result<Changes<'t>> {
-        let dirs = edits.iter().filter(|(_, edit)| matches!(edit, Edit::Dir(_) | Edit::Taken)).count();
+    ) -> Result<DirChanges<'t>> {
+        let dirs = edits.iter().filter(|(_, edit)| matches!(edit, PatchEdit::Dir(_) | PatchEdit::Detached)).count();
         if dirs < HALVED_MIN || parted >= PARTED_MAX {
             return self.edits(sink, base, edits.iter().copied(), parted);
         }
@@ -370,17 +371,17 @@ impl<'t, F: Format> Flush<'t, F> {
         Ok(changes)
     }
 
-    fn leaf(&self, sink: &mut FlushSink<'_>, leaf: &'t Leaf) -> Result<ChangeTarget<'t>> {
+    fn leaf(&self, sink: &mut FlushSink<'_>, leaf: &'t NewLeaf) -> Result<ChangeTarget<'t>> {
         let inline = self.tree.store.format.inline_bytes_max();
         let value = match leaf {
-            Leaf::Short { bytes, .. } => &bytes[..],
-            Leaf::Shared { value, .. } => value.as_bytes(),
-            Leaf::Stored { at, bytes, .. } => {
+            NewLeaf::Short { bytes, .. } => &bytes[..],
+            NewLeaf::Shared { value, .. } => value.as_bytes(),
+            NewLeaf::Stored { at, bytes, .. } => {
                 let place = if at.at.is_some() { Some(at.at) } else { sink.known(&at.oid) };
                 let at = ObjRef::new(at.oid, place.unwrap_or(at.at));
                 return Ok(ChangeTarget::Object { at, bytes: *bytes });
             }
-            Leaf::Foreign(oid) => return Ok(ChangeTarget::Foreign(*oid)),
+            NewLeaf::Foreign(oid) => return Ok(ChangeTarget::Foreign(*oid)),
         };
         if value.len() <= inline {
             return Ok(ChangeTarget::Inline(value));
@@ -390,24 +391,24 @@ impl<'t, F: Format> Flush<'t, F> {
     }
 }
 
-/// Fails where a value was set in place of a directory, and nobody said that this is to go.
+/// Fails where a value was set in place of a directory, though the caller did not ask to replace it.
 #[cold]
 fn check_replaced(sink: &mut FlushSink<'_>, patch: &Patch) -> Result<()> {
     let mut replaced = sink.take_replaced().into_iter();
-    match replaced.find(|step| matches!(patch.get(step), Some(Edit::Leaf(_)))) {
+    match replaced.find(|step| matches!(patch.get(step), Some(PatchEdit::Leaf(_)))) {
         Some(step) => Err(Error::IsDirectory { path: Path::from_bytes(step)? }),
         None => Ok(()),
     }
 }
 
-impl<'c> Open<'c> {
+impl<'c> OpenDir<'c> {
     /// Returns what its step becomes now that it is `made` (`None`: nothing is left in it); `None` if it stays as it is.
-    fn becomes(&self, made: Option<ObjRef>) -> Option<Bound<'c>> {
+    fn becomes(&self, made: Option<ObjRef>) -> Option<NewBinding<'c>> {
         match made {
             Some(dir) if Some(dir.oid) == self.here.map(|at| at.oid) => None,
             Some(at) => Some(Some((EntryKind::Dir, ChangeTarget::Object { at, bytes: 0 }))),
             // Removals below it leave it; an empty directory set in its place removes it.
-            None if self.stands && !self.patch.covers && matches!(self.patch.base, Base::Inherit) => None,
+            None if self.stands && !self.patch.replaces_value && matches!(self.patch.base, PatchBase::Inherit) => None,
             None if self.here.is_none() && !self.stands => None,
             None => Some(None),
         }

@@ -2,42 +2,42 @@
 
 use std::{cmp::Ordering, iter::Peekable, ops::RangeBounds};
 
-use bristlecone_core::{Ahead, AsPath, Bytes, Direction, Entry, Format, Next, Walk as _, Window, native::Native};
+use bristlecone_core::{Ahead, AsPath, Bytes, Direction, Entry, Format, Next, ObjectWalk as _, Window, native::Native};
 
-use super::{Binding, DirEntry, Edit, Listing, Place, Tree};
-use crate::{Result, store::Store};
+use super::{Binding, DirEntry, DirRef, Listing, PatchEdit, Tree};
+use crate::{Result, store::StoreView};
 
 /// The entries of a listing, loaded as they are asked for, from either end.
 pub struct Entries<'t, F: Format = Native> {
     tree: &'t Tree<F>,
     // `None` where there is no directory, and once all entries were given.
-    place: Option<Place<'t>>,
+    dir: Option<DirRef<'t>>,
     listing: Listing,
-    front: Run<'t, F>,
+    front: ListRun<'t, F>,
     // The other end, where that is wanted, and the step that it gave last; then also the next entry of the front, to tell
     // where they meet.
-    back: Option<(Box<Run<'t, F>>, Vec<u8>)>,
+    back: Option<(Box<ListRun<'t, F>>, Vec<u8>)>,
     peeked: Option<DirEntry<'t, F>>,
 }
 
 /// The entries of a directory in one direction, read ahead.
-pub(super) enum Run<'t, F: Format> {
-    Stored(Ahead<'t, Store<F>, F::Listing<'t, Store<F>>>),
-    Edited(Box<Ahead<'t, Store<F>, Dir<'t, F>>>),
+pub(super) enum ListRun<'t, F: Format> {
+    Stored(Ahead<'t, StoreView<F>, F::Listing<'t, StoreView<F>>>),
+    Edited(Box<Ahead<'t, StoreView<F>, DirWalk<'t, F>>>),
 }
 
-impl<'t, F: Format> Run<'t, F> {
+impl<'t, F: Format> ListRun<'t, F> {
     /// Begins a run, leaving out as many of its first entries as `skip` says; what it cannot pass over unread is left in it.
-    pub(super) fn new(tree: &'t Tree<F>, place: Place<'t>, listing: &Listing, skip: &mut u64) -> Result<Self> {
-        let mut dir = Dir::new(tree, place, listing);
-        if let Dir { stored: Some(stored), edits: None, .. } = &mut dir
+    pub(super) fn new(tree: &'t Tree<F>, dir: DirRef<'t>, listing: &Listing, skip: &mut u64) -> Result<Self> {
+        let mut dir = DirWalk::new(tree, dir, listing);
+        if let DirWalk { stored: Some(stored), edits: None, .. } = &mut dir
             && *skip > 0
             && stored.skip_items(*skip)
         {
             *skip = 0;
         }
         Ok(match dir {
-            Dir { stored: Some(stored), edits: None, .. } => Self::Stored(Ahead::new(&*tree.store, stored)?),
+            DirWalk { stored: Some(stored), edits: None, .. } => Self::Stored(Ahead::new(&*tree.store, stored)?),
             dir => Self::Edited(Box::new(Ahead::new(&*tree.store, dir)?)),
         })
     }
@@ -52,10 +52,10 @@ impl<'t, F: Format> Run<'t, F> {
 }
 
 impl<'t, F: Format> Entries<'t, F> {
-    pub(super) fn new(tree: &'t Tree<F>, place: Option<Place<'t>>, listing: &Listing) -> Result<Self> {
+    pub(super) fn new(tree: &'t Tree<F>, dir: Option<DirRef<'t>>, listing: &Listing) -> Result<Self> {
         let mut listing = listing.clone();
-        let front = Run::new(tree, place.unwrap_or(Place::stored(None)), &listing.clone(), &mut listing.skip)?;
-        Ok(Self { tree, place, listing, front, back: None, peeked: None })
+        let front = ListRun::new(tree, dir.unwrap_or(DirRef::stored(None)), &listing.clone(), &mut listing.skip)?;
+        Ok(Self { tree, dir, listing, front, back: None, peeked: None })
     }
 
     /// Returns the next entry of the front.
@@ -70,7 +70,7 @@ impl<'t, F: Format> Entries<'t, F> {
     }
 
     fn pull_back(&mut self) -> Result<Option<DirEntry<'t, F>>> {
-        let Some(place) = self.place else { return Ok(None) };
+        let Some(dir) = self.dir else { return Ok(None) };
         if self.peeked.is_none() {
             self.peeked = self.next().transpose()?;
             // What is only looked at does not count.
@@ -81,14 +81,14 @@ impl<'t, F: Format> Entries<'t, F> {
             Some(back) => back,
             None => {
                 let listing = Listing { skip: 0, ..self.listing.clone() }.reverse();
-                self.back.insert((Box::new(Run::new(self.tree, place, &listing, &mut 0)?), Vec::new()))
+                self.back.insert((Box::new(ListRun::new(self.tree, dir, &listing, &mut 0)?), Vec::new()))
             }
         };
         let Some(entry) = back.next(self.tree).transpose()? else { return Ok(None) };
         last.clear();
         last.extend_from_slice(entry.step());
         if front.step() == entry.step() {
-            (self.place, self.peeked) = (None, None);
+            (self.dir, self.peeked) = (None, None);
         }
         Ok(Some(entry))
     }
@@ -99,7 +99,7 @@ impl<'t, F: Format> Iterator for Entries<'t, F> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        if self.place.is_none() || self.listing.limit == Some(0) {
+        if self.dir.is_none() || self.listing.limit == Some(0) {
             return None;
         }
         let found = match self.peeked.take() {
@@ -111,7 +111,7 @@ impl<'t, F: Format> Iterator for Entries<'t, F> {
             (found, _) => !matches!(found, Some(Ok(_))),
         };
         if met {
-            self.place = None;
+            self.dir = None;
         }
         self.listing.limit.iter_mut().for_each(|limit| *limit -= 1);
         found.filter(|found| !met || found.is_err())
@@ -121,12 +121,12 @@ impl<'t, F: Format> Iterator for Entries<'t, F> {
 impl<F: Format> DoubleEndedIterator for Entries<'_, F> {
     /// Returns the last entry that was not given yet. A limit counts what both ends give.
     fn next_back(&mut self) -> Option<Self::Item> {
-        if self.place.is_none() || self.listing.limit == Some(0) {
+        if self.dir.is_none() || self.listing.limit == Some(0) {
             return None;
         }
         let found = self.pull_back();
         if !matches!(found, Ok(Some(_))) {
-            self.place = None;
+            self.dir = None;
         }
         self.listing.limit.iter_mut().for_each(|limit| *limit -= 1);
         found.transpose()
@@ -181,7 +181,7 @@ impl<F: Format> Tree<F> {
     pub fn count(&self, path: impl AsPath) -> Result<u64> {
         let path = path.as_path()?;
         match self.walk(path.as_bytes())? {
-            Some(Place { patch: None, base: Some(base), .. }) => self.store.format.count(&*self.store, &base),
+            Some(DirRef { patch: None, base: Some(base), .. }) => self.store.format.count(&*self.store, &base),
             Some(_) => {
                 let mut count = 0;
                 for entry in self.list(&*path)? {
@@ -201,49 +201,49 @@ impl<F: Format> Tree<F> {
 }
 
 /// Edits in the order of the listing.
-type BoxedEdits<'t> = Box<dyn Iterator<Item = (&'t [u8], &'t Edit)> + Send + 't>;
+type BoxedEdits<'t> = Box<dyn Iterator<Item = (&'t [u8], &'t PatchEdit)> + Send + 't>;
 
 /// A walk over the entries of one directory: what is stored, with edits over it.
-pub(super) struct Dir<'t, F: Format> {
+pub(super) struct DirWalk<'t, F: Format> {
     tree: &'t Tree<F>,
-    stored: Option<F::Listing<'t, Store<F>>>,
-    edits: Option<Edits<'t>>,
+    stored: Option<F::Listing<'t, StoreView<F>>>,
+    edits: Option<ListedEdits<'t>>,
 }
 
 /// The edits of a directory.
-struct Edits<'t> {
-    place: Place<'t>,
+struct ListedEdits<'t> {
+    dir: DirRef<'t>,
     rest: Peekable<BoxedEdits<'t>>,
     direction: Direction,
     /// The stored entry that comes next, once it is known.
     stored: Option<Entry<'t>>,
 }
 
-impl<'t, F: Format> Dir<'t, F> {
-    pub(super) fn new(tree: &'t Tree<F>, place: Place<'t>, listing: &Listing) -> Self {
+impl<'t, F: Format> DirWalk<'t, F> {
+    pub(super) fn new(tree: &'t Tree<F>, dir: DirRef<'t>, listing: &Listing) -> Self {
         let (from, to, direction) = (listing.from.as_deref(), listing.to.as_deref(), listing.direction);
-        let stored = place.base.map(|base| tree.store.format.listing(&base, from, to, direction));
-        let edits = place.patch.map(|patch| {
+        let stored = dir.base.map(|base| tree.store.format.listing(&base, from, to, direction));
+        let edits = dir.patch.map(|patch| {
             let rest: BoxedEdits<'t> = match direction {
                 Direction::Forward => Box::new(patch.range(from, to)),
                 Direction::Reverse => Box::new(patch.range(from, to).rev()),
             };
-            Edits { place, rest: rest.peekable(), direction, stored: None }
+            ListedEdits { dir, rest: rest.peekable(), direction, stored: None }
         });
         Self { tree, stored, edits }
     }
 
     #[inline]
-    fn next_stored(&mut self, window: &mut Window<'t, Store<F>>) -> Result<Next<Entry<'t>>> {
+    fn next_stored(&mut self, window: &mut Window<'t, StoreView<F>>) -> Result<Next<Entry<'t>>> {
         self.stored.as_mut().map_or(Ok(Next::End), |stored| stored.next(window))
     }
 }
 
-impl<'t, F: Format> bristlecone_core::Walk<'t, Store<F>> for Dir<'t, F> {
+impl<'t, F: Format> bristlecone_core::ObjectWalk<'t, StoreView<F>> for DirWalk<'t, F> {
     type Item = DirEntry<'t, F>;
 
     #[inline]
-    fn next(&mut self, window: &mut Window<'t, Store<F>>) -> Result<Next<DirEntry<'t, F>>> {
+    fn next(&mut self, window: &mut Window<'t, StoreView<F>>) -> Result<Next<DirEntry<'t, F>>> {
         loop {
             let Some(edits) = &mut self.edits else {
                 return Ok(match self.next_stored(window)? {
@@ -274,7 +274,7 @@ impl<'t, F: Format> bristlecone_core::Walk<'t, Store<F>> for Dir<'t, F> {
                 return Ok(Next::Item(self.tree.dir_entry(entry)));
             }
             let Some((step, _)) = edits.rest.next() else { return Ok(Next::End) };
-            if let Some(binding) = self.tree.settled(&edits.place, step)? {
+            if let Some(binding) = self.tree.resolved(&edits.dir, step)? {
                 return Ok(Next::Item(DirEntry::new(self.tree, Bytes::from(step), binding)));
             }
         }
@@ -287,6 +287,6 @@ impl<'t, F: Format> bristlecone_core::Walk<'t, Store<F>> for Dir<'t, F> {
     }
 
     fn skip(&mut self) {
-        self.stored.iter_mut().for_each(bristlecone_core::Walk::skip);
+        self.stored.iter_mut().for_each(bristlecone_core::ObjectWalk::skip);
     }
 }

@@ -7,9 +7,9 @@ use smallvec::SmallVec;
 
 use super::{
     Tree,
-    patch::{Base, Edit, Edits, Layers, Leaf, Patch, Place},
+    patch::{DirRef, NewLeaf, Patch, PatchBase, PatchEdit, PatchEdits, PatchLayers},
 };
-use crate::{Result, store::flush_early};
+use crate::{Result, store::flush_prewritten};
 
 /// Returns how many bytes precede the next `/`. Steps are short: a search by words would spend its time on starting.
 #[inline(always)]
@@ -19,27 +19,27 @@ fn slash(path: &[u8]) -> usize {
 
 impl<F: Format> Tree<F> {
     /// Returns the root with all its edits in one layer, waiting for what this tree goes on from.
-    pub(super) fn root_place(&self) -> Result<Place<'_>> {
+    pub(super) fn root_dir(&self) -> Result<DirRef<'_>> {
         let base = self.written_base()?;
-        Ok(self.patch.as_ref().map_or(Place::stored(base), |patch| Place::patched(patch, base)))
+        Ok(self.patch.as_ref().map_or(DirRef::stored(base), |patch| DirRef::patched(patch, base)))
     }
 
-    /// Walks the steps of `parent` (joined by `/`) down from the root, to a place of one layer; `None` where there
-    /// is no directory.
-    pub(super) fn walk(&self, parent: &[u8]) -> Result<Option<Place<'_>>> {
-        let root = self.root_place()?;
+    /// Walks the steps of `parent` (joined by `/`) down from the root, to a directory with one layer of edits; `None`
+    /// where there is no directory.
+    pub(super) fn walk(&self, parent: &[u8]) -> Result<Option<DirRef<'_>>> {
+        let root = self.root_dir()?;
         self.walk_from(root, parent)
     }
 
-    /// As [`Tree::walk`], but does not wait; the place may have several layers.
+    /// As [`Tree::walk`], but does not wait for commits in flight; the directory may have several layers of edits.
     #[inline]
-    pub(super) fn walk_layered(&self, parent: &[u8]) -> Result<Option<Place<'_>>> {
-        let root = if self.lower.is_empty() { self.root_place()? } else { self.layered_root() };
+    pub(super) fn walk_in_flight(&self, parent: &[u8]) -> Result<Option<DirRef<'_>>> {
+        let root = if self.in_flight.is_empty() { self.root_dir()? } else { self.root_in_flight() };
         self.walk_from(root, parent)
     }
 
     #[inline]
-    fn walk_from<'t>(&'t self, root: Place<'t>, parent: &[u8]) -> Result<Option<Place<'t>>> {
+    fn walk_from<'t>(&'t self, root: DirRef<'t>, parent: &[u8]) -> Result<Option<DirRef<'t>>> {
         if root.is_layered() {
             return self.walk_layers(root.layers(), root.base, parent);
         }
@@ -53,8 +53,8 @@ impl<F: Format> Tree<F> {
                 Some(edit) => {
                     let Some(below) = self.edited_dir(edit) else { return Ok(None) };
                     base = match below.base {
-                        Base::Own(base) => base,
-                        Base::Inherit => self.stored_dir(base.as_ref(), step)?,
+                        PatchBase::Own(base) => base,
+                        PatchBase::Inherit => self.stored_dir(base.as_ref(), step)?,
                     };
                     patch = Some(below);
                     rest = rest.get(length + 1..).unwrap_or_default();
@@ -64,7 +64,7 @@ impl<F: Format> Tree<F> {
             }
         }
         match patch {
-            Some(patch) => Ok(Some(Place::patched(patch, base))),
+            Some(patch) => Ok(Some(DirRef::patched(patch, base))),
             None => self.walk_stored(base, rest),
         }
     }
@@ -72,10 +72,10 @@ impl<F: Format> Tree<F> {
     /// The same through several layers of edits, the newest first.
     fn walk_layers<'t>(
         &'t self,
-        mut layers: Layers<'t>,
+        mut layers: PatchLayers<'t>,
         mut base: Option<ObjRef>,
         parent: &[u8],
-    ) -> Result<Option<Place<'t>>> {
+    ) -> Result<Option<DirRef<'t>>> {
         let mut rest = parent;
         while !rest.is_empty() && !layers.is_empty() {
             let length = slash(rest);
@@ -87,7 +87,7 @@ impl<F: Format> Tree<F> {
                     Some(below) => {
                         layers[kept] = below;
                         kept += 1;
-                        if let Base::Own(own) = below.base {
+                        if let PatchBase::Own(own) = below.base {
                             (base, inherits) = (own, false);
                             break;
                         }
@@ -109,27 +109,27 @@ impl<F: Format> Tree<F> {
             }
             rest = rest.get(length + 1..).unwrap_or_default();
         }
-        if layers.is_empty() { self.walk_stored(base, rest) } else { Ok(Some(Place::layered(&layers, base))) }
+        if layers.is_empty() { self.walk_stored(base, rest) } else { Ok(Some(DirRef::layered(&layers, base))) }
     }
 
     /// Walks on where nothing is edited.
     #[inline]
-    fn walk_stored<'t>(&'t self, base: Option<ObjRef>, rest: &[u8]) -> Result<Option<Place<'t>>> {
+    fn walk_stored<'t>(&'t self, base: Option<ObjRef>, rest: &[u8]) -> Result<Option<DirRef<'t>>> {
         if rest.is_empty() {
-            return Ok(Some(Place::stored(base)));
+            return Ok(Some(DirRef::stored(base)));
         }
         let Some(base) = base else { return Ok(None) };
         let dir = self.store.format.descend(&*self.store, &base, rest)?;
-        Ok(dir.map(|at| Place::stored(Some(at))))
+        Ok(dir.map(|at| DirRef::stored(Some(at))))
     }
 
     /// Returns the edits of a directory, if an edit is that.
     #[inline]
-    fn edited_dir<'t>(&'t self, edit: &'t Edit) -> Option<&'t Arc<Patch>> {
+    fn edited_dir<'t>(&'t self, edit: &'t PatchEdit) -> Option<&'t Arc<Patch>> {
         match edit {
-            Edit::Dir(below) => Some(below),
-            Edit::Taken => Some(self.finger_patch()),
-            Edit::Remove | Edit::Leaf(_) | Edit::Over(_) => None,
+            PatchEdit::Dir(below) => Some(below),
+            PatchEdit::Detached => Some(self.active_patch()),
+            PatchEdit::Remove | PatchEdit::Leaf(_) | PatchEdit::Over(_) => None,
         }
     }
 
@@ -142,23 +142,23 @@ impl<F: Format> Tree<F> {
         })
     }
 
-    pub(super) fn finger_patch(&self) -> &Arc<Patch> {
-        &self.finger.as_ref().expect("a taken directory is in the finger").patch
+    pub(super) fn active_patch(&self) -> &Arc<Patch> {
+        &self.active.as_ref().expect("a detached directory is the active one").patch
     }
 }
 
 /// What a step leads to.
 #[derive(Clone, Debug)]
 pub(super) enum Binding<'t> {
-    Dir(Place<'t>),
+    Dir(DirRef<'t>),
     Stored(EntryKind, Target<'t>),
-    Leaf(&'t Leaf),
+    Leaf(&'t NewLeaf),
 }
 
 impl<'t> Binding<'t> {
     pub(super) fn of((kind, target): (EntryKind, Target<'t>)) -> Self {
         match (kind, target) {
-            (EntryKind::Dir, Target::Object { at, .. }) => Self::Dir(Place::stored(Some(at))),
+            (EntryKind::Dir, Target::Object { at, .. }) => Self::Dir(DirRef::stored(Some(at))),
             (kind, target) => Self::Stored(kind, target),
         }
     }
@@ -175,14 +175,14 @@ impl<'t> Binding<'t> {
 impl<F: Format> Tree<F> {
     /// Returns the value that `step` is bound to.
     #[inline]
-    pub(super) fn find_in<'t>(&'t self, place: &Place<'t>, step: &[u8]) -> Result<Option<Bytes<'t>>> {
-        if place.patch.is_some() {
-            return match self.settled(place, step)? {
+    pub(super) fn find_in<'t>(&'t self, dir: &DirRef<'t>, step: &[u8]) -> Result<Option<Bytes<'t>>> {
+        if dir.patch.is_some() {
+            return match self.resolved(dir, step)? {
                 Some(binding) => self.contents(&binding),
                 None => Ok(None),
             };
         }
-        match &place.base {
+        match &dir.base {
             Some(dir) => self.find_stored(dir, step),
             None => Ok(None),
         }
@@ -207,38 +207,38 @@ impl<F: Format> Tree<F> {
             Binding::Stored(EntryKind::Dir, _) => None,
             Binding::Stored(_, Target::Object { at, .. }) => Some(self.read_value(at, 0..u64::MAX)?),
             Binding::Leaf(leaf) => match leaf {
-                Leaf::Short { bytes, .. } => Some(Bytes::from(&bytes[..])),
-                Leaf::Shared { value, .. } => Some(Bytes::from(value.as_bytes())),
-                Leaf::Stored { at, .. } => Some(self.read_value(at, 0..u64::MAX)?),
-                Leaf::Foreign(_) => None,
+                NewLeaf::Short { bytes, .. } => Some(Bytes::from(&bytes[..])),
+                NewLeaf::Shared { value, .. } => Some(Bytes::from(value.as_bytes())),
+                NewLeaf::Stored { at, .. } => Some(self.read_value(at, 0..u64::MAX)?),
+                NewLeaf::Foreign(_) => None,
             },
         })
     }
 
-    /// Reads a range of a stored value, also of one that is still on its way.
+    /// Reads a range of a stored value, also of a prewritten one.
     pub(super) fn read_value(&self, at: &ObjRef, range: Range<u64>) -> Result<Bytes<'_>> {
-        if let Some(early) = &self.early
+        if let Some(prewritten) = &self.prewritten
             && !at.at.is_some()
         {
-            flush_early(&self.store, early)?;
+            flush_prewritten(&self.store, prewritten)?;
         }
         self.store.format.read_contents(&*self.store, at, range)
     }
 
-    /// Returns what `step` is bound to once all edits are taken into account: directories that edits left
-    /// empty are none.
-    pub(super) fn settled<'t>(&'t self, place: &Place<'t>, step: &[u8]) -> Result<Option<Binding<'t>>> {
-        if place.is_layered() {
-            return self.settled_in(&place.layers(), place.base.as_ref(), step);
+    /// Returns what `step` is bound to once all edits are taken into account. A directory that edits left empty is not
+    /// there.
+    pub(super) fn resolved<'t>(&'t self, dir: &DirRef<'t>, step: &[u8]) -> Result<Option<Binding<'t>>> {
+        if dir.is_layered() {
+            return self.resolved_in(&dir.layers(), dir.base.as_ref(), step);
         }
-        match place.patch.and_then(|patch| patch.get(step)) {
-            Some(edit) => self.settled_edit(edit, &[], place.base.as_ref(), step),
-            None => Ok(self.stored(place.base.as_ref(), step)?.map(Binding::of)),
+        match dir.patch.and_then(|patch| patch.get(step)) {
+            Some(edit) => self.resolved_edit(edit, &[], dir.base.as_ref(), step),
+            None => Ok(self.stored(dir.base.as_ref(), step)?.map(Binding::of)),
         }
     }
 
     /// The same through layers, the newest first.
-    fn settled_in<'t>(
+    fn resolved_in<'t>(
         &'t self,
         layers: &[&'t Arc<Patch>],
         base: Option<&ObjRef>,
@@ -246,24 +246,24 @@ impl<F: Format> Tree<F> {
     ) -> Result<Option<Binding<'t>>> {
         let edited = layers.iter().enumerate().find_map(|(index, patch)| Some((index, patch.get(step)?)));
         match edited {
-            Some((index, edit)) => self.settled_edit(edit, &layers[index + 1..], base, step),
+            Some((index, edit)) => self.resolved_edit(edit, &layers[index + 1..], base, step),
             None => Ok(self.stored(base, step)?.map(Binding::of)),
         }
     }
 
     /// The same of a step that was edited; `lower` are the layers below the edit.
-    fn settled_edit<'t>(
+    fn resolved_edit<'t>(
         &'t self,
-        edit: &'t Edit,
+        edit: &'t PatchEdit,
         lower: &[&'t Arc<Patch>],
         base: Option<&ObjRef>,
         step: &[u8],
     ) -> Result<Option<Binding<'t>>> {
         let below = match edit {
-            Edit::Remove => return Ok(None),
-            Edit::Leaf(leaf) | Edit::Over(leaf) => return Ok(Some(Binding::Leaf(leaf))),
-            Edit::Dir(below) => below,
-            Edit::Taken => self.finger_patch(),
+            PatchEdit::Remove => return Ok(None),
+            PatchEdit::Leaf(leaf) | PatchEdit::Over(leaf) => return Ok(Some(Binding::Leaf(leaf))),
+            PatchEdit::Dir(below) => below,
+            PatchEdit::Detached => self.active_patch(),
         };
         let (inner, over) = self.edited(below, lower, base, step)?;
         Ok(if self.is_empty_at(&inner)? { over } else { Some(Binding::Dir(inner)) })
@@ -277,30 +277,30 @@ impl<F: Format> Tree<F> {
         lower: &[&'t Arc<Patch>],
         base: Option<&ObjRef>,
         step: &[u8],
-    ) -> Result<(Place<'t>, Option<Binding<'t>>)> {
+    ) -> Result<(DirRef<'t>, Option<Binding<'t>>)> {
         let (base, over) = match below.base {
-            Base::Own(base) => return Ok((Place::patched(below, base), None)),
-            Base::Inherit if lower.is_empty() => match self.stored(base, step)? {
+            PatchBase::Own(base) => return Ok((DirRef::patched(below, base), None)),
+            PatchBase::Inherit if lower.is_empty() => match self.stored(base, step)? {
                 Some((EntryKind::Dir, Target::Object { at, .. })) if Some(at.oid) != self.store.empty => {
-                    return Ok((Place::patched(below, Some(at)), None));
+                    return Ok((DirRef::patched(below, Some(at)), None));
                 }
                 over => (None, over.map(Binding::of)),
             },
-            Base::Inherit => match self.settled_in(lower, base, step)? {
+            PatchBase::Inherit => match self.resolved_in(lower, base, step)? {
                 // One that was stored empty stands; one that the edits above leave empty does not.
-                Some(Binding::Dir(Place { patch: None, base: Some(at), .. })) if Some(at.oid) == self.store.empty => {
-                    (None, Some(Binding::Dir(Place::stored(Some(at)))))
+                Some(Binding::Dir(DirRef { patch: None, base: Some(at), .. })) if Some(at.oid) == self.store.empty => {
+                    (None, Some(Binding::Dir(DirRef::stored(Some(at)))))
                 }
-                Some(Binding::Dir(place)) => {
-                    let mut layers: Layers<'_> = SmallVec::from_slice(&[below]);
-                    layers.extend(place.layers());
-                    return Ok((Place::layered(&layers, place.base), None));
+                Some(Binding::Dir(dir)) => {
+                    let mut layers: PatchLayers<'_> = SmallVec::from_slice(&[below]);
+                    layers.extend(dir.layers());
+                    return Ok((DirRef::layered(&layers, dir.base), None));
                 }
                 over => (None, over),
             },
         };
         // Removals below a value leave the value alone, and so a directory that was stored empty.
-        Ok((Place::patched(below, base), over.filter(|_| !below.covers)))
+        Ok((DirRef::patched(below, base), over.filter(|_| !below.replaces_value)))
     }
 
     fn stored(&self, dir: Option<&ObjRef>, step: &[u8]) -> Result<Option<(EntryKind, Target<'_>)>> {
@@ -311,19 +311,19 @@ impl<F: Format> Tree<F> {
     }
 
     /// Whether nothing is left in a directory.
-    pub(super) fn is_empty_at(&self, place: &Place<'_>) -> Result<bool> {
-        // Of stored directories one is empty, known by its id.
-        if place.patch.is_none() {
-            return Ok(place.base.is_none_or(|at| Some(at.oid) == self.store.empty));
+    pub(super) fn is_empty_at(&self, dir: &DirRef<'_>) -> Result<bool> {
+        // The empty directory is one object, known by its id.
+        if dir.patch.is_none() {
+            return Ok(dir.base.is_none_or(|at| Some(at.oid) == self.store.empty));
         }
         // Directories that were put into each other lie deep, so those above wait in a list.
         let mut above = Vec::new();
-        let mut dir = Searched::new(place);
+        let mut dir = Searched::new(dir);
         loop {
             match self.search(&mut dir)? {
-                Left::Something => return Ok(false),
-                Left::Perhaps(below) => above.push(std::mem::replace(&mut dir, Searched::new(&below))),
-                Left::Nothing => match above.pop() {
+                Remaining::Something => return Ok(false),
+                Remaining::Perhaps(below) => above.push(std::mem::replace(&mut dir, Searched::new(&below))),
+                Remaining::Nothing => match above.pop() {
                     Some(back) => dir = back,
                     None => return Ok(true),
                 },
@@ -332,28 +332,28 @@ impl<F: Format> Tree<F> {
     }
 
     /// Goes on to search a directory for something that is left in it.
-    fn search<'t>(&'t self, dir: &mut Searched<'t>) -> Result<Left<'t>> {
+    fn search<'t>(&'t self, dir: &mut Searched<'t>) -> Result<Remaining<'t>> {
         loop {
             let Some((step, edit)) = dir.edits.next() else {
                 if let Some(next) = dir.layers.get(dir.layer + 1) {
                     (dir.edits, dir.layer) = (next.iter(), dir.layer + 1);
                     continue;
                 }
-                return Ok(if self.has_unedited(dir)? { Left::Something } else { Left::Nothing });
+                return Ok(if self.has_unedited(dir)? { Remaining::Something } else { Remaining::Nothing });
             };
             dir.seen += 1;
-            // An edit above has the say.
+            // An edit in a newer layer decides.
             if dir.layers[..dir.layer].iter().any(|above| above.get(step).is_some()) {
                 continue;
             }
             let below = match edit {
-                Edit::Leaf(_) | Edit::Over(_) => return Ok(Left::Something),
-                Edit::Remove => continue,
-                Edit::Dir(below) => below,
-                Edit::Taken => self.finger_patch(),
+                PatchEdit::Leaf(_) | PatchEdit::Over(_) => return Ok(Remaining::Something),
+                PatchEdit::Remove => continue,
+                PatchEdit::Dir(below) => below,
+                PatchEdit::Detached => self.active_patch(),
             };
             let (inner, over) = self.edited(below, &dir.layers[dir.layer + 1..], dir.base.as_ref(), step)?;
-            return Ok(if over.is_some() { Left::Something } else { Left::Perhaps(inner) });
+            return Ok(if over.is_some() { Remaining::Something } else { Remaining::Perhaps(inner) });
         }
     }
 
@@ -384,29 +384,29 @@ impl<F: Format> Tree<F> {
 
 /// A directory with edits that is searched for anything that is left in it.
 struct Searched<'t> {
-    layers: Layers<'t>,
+    layers: PatchLayers<'t>,
     base: Option<ObjRef>,
     /// The rest of the edits of this layer.
-    edits: Edits<'t>,
+    edits: PatchEdits<'t>,
     layer: usize,
     /// How many edits there were so far, in all layers.
     seen: u64,
 }
 
 impl<'t> Searched<'t> {
-    /// Begins with the newest layer of a place that has one.
-    fn new(place: &Place<'t>) -> Self {
-        let layers = place.layers();
-        Self { edits: layers[0].iter(), layers, base: place.base, layer: 0, seen: 0 }
+    /// Begins with the newest layer of a directory that has one.
+    fn new(dir: &DirRef<'t>) -> Self {
+        let layers = dir.layers();
+        Self { edits: layers[0].iter(), layers, base: dir.base, layer: 0, seen: 0 }
     }
 }
 
-/// What a search came upon.
-enum Left<'t> {
+/// What a search found.
+enum Remaining<'t> {
     /// Something is left.
     Something,
     /// Something is left if it is in this directory.
-    Perhaps(Place<'t>),
+    Perhaps(DirRef<'t>),
     /// The directory is done, and nothing is left in it.
     Nothing,
 }

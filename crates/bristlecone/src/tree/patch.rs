@@ -1,4 +1,4 @@
-//! Pending edits: a tree of sorted maps, copied on write, changed in place where nobody else holds them.
+//! Pending edits: a tree of sorted maps, copied on write, changed in place where no other tree shares them.
 
 use std::{cmp::Ordering, fmt, sync::Arc};
 
@@ -12,52 +12,52 @@ mod map;
 
 /// What a directory's edits apply to.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Base {
+pub(crate) enum PatchBase {
     /// Whatever the directory above has at this step.
     Inherit,
     /// This directory, or an empty one.
     Own(Option<ObjRef>),
 }
 
-/// So many levels are let go of by one call in another.
+/// How many levels are dropped by recursion; deeper ones are dropped by a loop.
 const DROPPED_LEVELS: u16 = 32;
 
 /// The edits of one directory.
 #[derive(Clone)]
 pub(crate) struct Patch {
-    pub(crate) base: Base,
-    // Something was added here or below: a value that the directory inherits its place from is gone, even if
-    // the addition is taken back.
-    pub(crate) covers: bool,
-    // At least the steps of the longest path that was edited here or below. What was put into a directory in the finger
-    // counts once that is put back.
+    pub(crate) base: PatchBase,
+    // Something was added here or below. It replaces a value that stands where the directory is, even if the addition is
+    // removed again.
+    pub(crate) replaces_value: bool,
+    // At least the steps of the longest path that was edited here or below. What was put into the active directory counts
+    // once that is attached again.
     pub(crate) levels: u16,
     edits: StepMap,
 }
 
 /// One edit.
 #[derive(Clone, Debug)]
-pub(crate) enum Edit {
+pub(crate) enum PatchEdit {
     Remove,
     /// A value where no directory may be.
-    Leaf(Leaf),
+    Leaf(NewLeaf),
     /// A value in place of whatever is there.
-    Over(Leaf),
+    Over(NewLeaf),
     Dir(Arc<Patch>),
-    /// The directory's edits are in the finger.
-    Taken,
+    /// The directory is the active one: its edits are detached from the patch.
+    Detached,
 }
 
 /// A value that was set.
 #[derive(Clone, Debug)]
-pub(crate) enum Leaf {
+pub(crate) enum NewLeaf {
     Short { kind: EntryKind, bytes: SmallVec<[u8; 48]> },
     Shared { kind: EntryKind, value: Value },
     Stored { kind: EntryKind, at: ObjRef, bytes: u64 },
     Foreign(Oid),
 }
 
-impl Leaf {
+impl NewLeaf {
     pub(crate) const fn kind(&self) -> EntryKind {
         match self {
             Self::Short { kind, .. } | Self::Shared { kind, .. } | Self::Stored { kind, .. } => *kind,
@@ -66,43 +66,43 @@ impl Leaf {
     }
 }
 
-/// How many trees on their way to a commit another may go on from.
-pub(crate) const LAYERS_MAX: usize = 2;
+/// How many commits in flight a tree may go on from.
+pub(crate) const IN_FLIGHT_MAX: usize = 2;
 
-/// Layers of edits, the newest first.
-pub(crate) type Layers<'t> = SmallVec<[&'t Arc<Patch>; LAYERS_MAX + 1]>;
+/// PatchLayers of edits, the newest first.
+pub(crate) type PatchLayers<'t> = SmallVec<[&'t Arc<Patch>; IN_FLIGHT_MAX + 1]>;
 
-/// A directory in a walk: its edits and what they apply to.
+/// Refers to a directory of a tree: its edits and what they apply to.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place<'t> {
+pub(crate) struct DirRef<'t> {
     pub(crate) patch: Option<&'t Arc<Patch>>,
-    /// Edits below those, the newest first, of trees that are on their way to a commit; without gaps.
-    pub(crate) lower: [Option<&'t Arc<Patch>>; LAYERS_MAX],
+    /// Edits below those, of commits in flight, the newest first; without gaps.
+    pub(crate) lower: [Option<&'t Arc<Patch>>; IN_FLIGHT_MAX],
     pub(crate) base: Option<ObjRef>,
 }
 
-impl<'t> Place<'t> {
+impl<'t> DirRef<'t> {
     /// A directory without edits.
     #[inline]
     pub(crate) const fn stored(base: Option<ObjRef>) -> Self {
-        Self { patch: None, lower: [None; LAYERS_MAX], base }
+        Self { patch: None, lower: [None; IN_FLIGHT_MAX], base }
     }
 
     /// A directory with one layer of edits.
     #[inline]
     pub(crate) const fn patched(patch: &'t Arc<Patch>, base: Option<ObjRef>) -> Self {
-        Self { patch: Some(patch), lower: [None; LAYERS_MAX], base }
+        Self { patch: Some(patch), lower: [None; IN_FLIGHT_MAX], base }
     }
 
     /// A directory with layers of edits, the newest first.
     pub(crate) fn layered(layers: &[&'t Arc<Patch>], base: Option<ObjRef>) -> Self {
         let Some((patch, rest)) = layers.split_first() else { return Self::stored(base) };
-        let mut place = Self::patched(patch, base);
-        for (lower, layer) in place.lower.iter_mut().zip(rest) {
+        let mut dir = Self::patched(patch, base);
+        for (lower, layer) in dir.lower.iter_mut().zip(rest) {
             *lower = Some(layer);
         }
-        debug_assert!(rest.len() <= LAYERS_MAX);
-        place
+        debug_assert!(rest.len() <= IN_FLIGHT_MAX);
+        dir
     }
 
     /// Whether there is more than one layer of edits.
@@ -112,22 +112,22 @@ impl<'t> Place<'t> {
     }
 
     /// Returns the layers of edits, the newest first.
-    pub(crate) fn layers(&self) -> Layers<'t> {
+    pub(crate) fn layers(&self) -> PatchLayers<'t> {
         self.patch.into_iter().chain(self.lower.into_iter().flatten()).collect()
     }
 }
 
-/// The directory edited last, out of its place in the patch.
+/// The directory edited last, detached from the patch.
 #[derive(Clone, Debug)]
-pub(crate) struct Finger {
+pub(crate) struct ActiveDir {
     /// Its path, steps joined by `/`; never the root.
     pub(crate) parent: Vec<u8>,
-    /// How many steps that are.
+    /// The number of its steps.
     steps: u16,
     pub(crate) patch: Arc<Patch>,
 }
 
-impl Finger {
+impl ActiveDir {
     /// As [`Patch::levels`], from the root.
     pub(crate) fn levels(&self) -> u16 {
         self.steps + self.patch.levels
@@ -135,15 +135,19 @@ impl Finger {
 }
 
 impl fmt::Debug for Patch {
-    /// Says how many edits there are: what they are would be said of every level below.
+    /// Shows the number of edits. Their contents would be repeated for every level below.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Patch");
-        shown.field("base", &self.base).field("covers", &self.covers).field("edits", &self.len()).finish()
+        shown
+            .field("base", &self.base)
+            .field("replaces_value", &self.replaces_value)
+            .field("edits", &self.len())
+            .finish()
     }
 }
 
 impl Drop for Patch {
-    /// Lets go of the directories below one by one, if they lie deep.
+    /// Drops the directories below one by one, if they lie deep.
     fn drop(&mut self) {
         if self.levels <= DROPPED_LEVELS {
             return;
@@ -162,35 +166,36 @@ impl Drop for Patch {
 }
 
 impl Patch {
-    pub(crate) fn new(base: Base) -> Self {
-        Self { base, covers: false, levels: 1, edits: StepMap::default() }
+    pub(crate) fn new(base: PatchBase) -> Self {
+        Self { base, replaces_value: false, levels: 1, edits: StepMap::default() }
     }
 
     #[inline]
-    pub(crate) fn get(&self, step: &[u8]) -> Option<&Edit> {
+    pub(crate) fn get(&self, step: &[u8]) -> Option<&PatchEdit> {
         self.edits.get(first_bytes(step), step)
     }
 
     /// Makes an edit, whatever is there.
     #[inline]
-    pub(crate) fn set(&mut self, step: &[u8], edit: Edit) {
-        if let Edit::Dir(below) = &edit {
+    pub(crate) fn set(&mut self, step: &[u8], edit: PatchEdit) {
+        if let PatchEdit::Dir(below) = &edit {
             self.levels = self.levels.max(below.levels + 1);
         }
-        self.edits.insert(Step::new(step), edit);
+        self.edits.insert(StepKey::new(step), edit);
     }
 
     /// Sets a value; returns it where there are edits of a directory.
     #[inline]
-    pub(crate) fn set_leaf(&mut self, step: &[u8], leaf: Leaf) -> Option<Leaf> {
+    pub(crate) fn set_leaf(&mut self, step: &[u8], leaf: NewLeaf) -> Option<NewLeaf> {
         let mut leaf = Some(leaf);
-        let slot = self.edits.get_or_insert(Step::new(step), || leaf.take().map_or(Edit::Remove, Edit::Leaf));
+        let slot =
+            self.edits.get_or_insert(StepKey::new(step), || leaf.take().map_or(PatchEdit::Remove, PatchEdit::Leaf));
         let leaf = leaf?;
         match slot {
-            Edit::Dir(_) | Edit::Taken => return Some(leaf),
+            PatchEdit::Dir(_) | PatchEdit::Detached => return Some(leaf),
             // What is stored there is known to go.
-            Edit::Remove | Edit::Over(_) => *slot = Edit::Over(leaf),
-            Edit::Leaf(_) => *slot = Edit::Leaf(leaf),
+            PatchEdit::Remove | PatchEdit::Over(_) => *slot = PatchEdit::Over(leaf),
+            PatchEdit::Leaf(_) => *slot = PatchEdit::Leaf(leaf),
         }
         None
     }
@@ -199,25 +204,26 @@ impl Patch {
         self.edits.len()
     }
 
-    pub(crate) fn iter(&self) -> Edits<'_> {
+    pub(crate) fn iter(&self) -> PatchEdits<'_> {
         self.range(None, None)
     }
 
     /// Returns the edits in `from..to`.
-    pub(crate) fn range(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Edits<'_> {
-        Edits(self.edits.range(from, to))
+    pub(crate) fn range(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> PatchEdits<'_> {
+        PatchEdits(self.edits.range(from, to))
     }
 
-    /// Returns the edits of the directory at `step`, made so that it can be edited; `covers` marks it.
-    fn enter(&mut self, step: &[u8], covers: bool) -> &mut Arc<Patch> {
-        let slot = self.edits.get_or_insert(Step::new(step), || Edit::Dir(Arc::new(Self::new(Base::Inherit))));
-        if !matches!(slot, Edit::Dir(_)) {
-            *slot = Edit::Dir(Arc::new(Self::new(Base::Own(None))));
+    /// Returns the edits of the directory at `step`, made so that it can be edited; `replaces_value` marks it.
+    fn enter(&mut self, step: &[u8], replaces_value: bool) -> &mut Arc<Patch> {
+        let slot =
+            self.edits.get_or_insert(StepKey::new(step), || PatchEdit::Dir(Arc::new(Self::new(PatchBase::Inherit))));
+        if !matches!(slot, PatchEdit::Dir(_)) {
+            *slot = PatchEdit::Dir(Arc::new(Self::new(PatchBase::Own(None))));
         }
         match slot {
-            Edit::Dir(below) => {
-                if covers && !below.covers {
-                    Arc::make_mut(below).covers = true;
+            PatchEdit::Dir(below) => {
+                if replaces_value && !below.replaces_value {
+                    Arc::make_mut(below).replaces_value = true;
                 }
                 below
             }
@@ -225,17 +231,17 @@ impl Patch {
         }
     }
 
-    fn slot(&mut self, step: &[u8]) -> Option<&mut Edit> {
-        self.edits.get_mut(&Step::new(step))
+    fn slot(&mut self, step: &[u8]) -> Option<&mut PatchEdit> {
+        self.edits.get_mut(&StepKey::new(step))
     }
 }
 
 /// Edits by step, in order.
 #[derive(Default)]
-pub(crate) struct Edits<'p>(map::Range<'p>);
+pub(crate) struct PatchEdits<'p>(map::MapRange<'p>);
 
-impl<'p> Iterator for Edits<'p> {
-    type Item = (&'p [u8], &'p Edit);
+impl<'p> Iterator for PatchEdits<'p> {
+    type Item = (&'p [u8], &'p PatchEdit);
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
@@ -248,15 +254,15 @@ impl<'p> Iterator for Edits<'p> {
     }
 }
 
-impl DoubleEndedIterator for Edits<'_> {
+impl DoubleEndedIterator for PatchEdits<'_> {
     #[inline]
     fn next_back(&mut self) -> Option<Self::Item> {
         self.0.next_back().map(|(step, edit)| (step.as_bytes(), edit))
     }
 }
 
-/// Takes the directory at `parent` out of the patch and leaves [`Edit::Taken`].
-pub(crate) fn take_out(root: &mut Arc<Patch>, parent: &[u8], covers: bool) -> Finger {
+/// Detaches the directory at `parent` from the patch, where it leaves [`PatchEdit::Detached`].
+pub(crate) fn detach(root: &mut Arc<Patch>, parent: &[u8], replaces_value: bool) -> ActiveDir {
     let mut rest = parent.split(|&byte| byte == b'/');
     let last = rest.next_back().unwrap_or_default();
     let mut patch = Arc::make_mut(root);
@@ -265,13 +271,13 @@ pub(crate) fn take_out(root: &mut Arc<Patch>, parent: &[u8], covers: bool) -> Fi
     for step in rest {
         patch.levels = patch.levels.max(levels);
         levels -= 1;
-        patch = Arc::make_mut(patch.enter(step, covers));
+        patch = Arc::make_mut(patch.enter(step, replaces_value));
     }
     patch.levels = patch.levels.max(levels);
-    patch.enter(last, covers);
+    patch.enter(last, replaces_value);
     let slot = patch.slot(last).expect("just entered");
-    let Edit::Dir(taken) = std::mem::replace(slot, Edit::Taken) else { unreachable!("just entered") };
-    Finger { parent: parent.to_vec(), steps, patch: taken }
+    let PatchEdit::Dir(taken) = std::mem::replace(slot, PatchEdit::Detached) else { unreachable!("just entered") };
+    ActiveDir { parent: parent.to_vec(), steps, patch: taken }
 }
 
 /// Whether a pending value or removal stands on the way to `path`, so that nothing is below it.
@@ -279,44 +285,44 @@ pub(crate) fn is_blocked(root: &Patch, parent: &[u8]) -> bool {
     let mut patch = root;
     for step in parent.split(|&byte| byte == b'/') {
         match patch.get(step) {
-            Some(Edit::Dir(below)) => patch = below,
-            Some(Edit::Leaf(_) | Edit::Over(_) | Edit::Remove) => return true,
-            Some(Edit::Taken) | None => return false,
+            Some(PatchEdit::Dir(below)) => patch = below,
+            Some(PatchEdit::Leaf(_) | PatchEdit::Over(_) | PatchEdit::Remove) => return true,
+            Some(PatchEdit::Detached) | None => return false,
         }
     }
     false
 }
 
-/// Puts the finger's directory back where it belongs.
-pub(crate) fn put_back(root: &mut Arc<Patch>, finger: &Finger) {
-    put_at(root, &finger.parent, finger.steps, &finger.patch);
+/// Attaches the active directory where it belongs.
+pub(crate) fn attach(root: &mut Arc<Patch>, active: &ActiveDir) {
+    put_at(root, &active.parent, active.steps, &active.patch);
 }
 
-/// Replaces [`Edit::Taken`] below `patch`, if it is there: it stands in at most one place, and the way to it from any
+/// Replaces [`PatchEdit::Detached`] below `patch`, if it is there. It stands in one place at most, and the way to it from any
 /// directory is an end of its path.
-pub(crate) fn put_back_below(patch: &mut Arc<Patch>, finger: &Finger) {
-    let (mut end, mut steps) = (&finger.parent[..], finger.steps);
-    while !leads_to_taken(patch, end) {
+pub(crate) fn attach_below(patch: &mut Arc<Patch>, active: &ActiveDir) {
+    let (mut end, mut steps) = (&active.parent[..], active.steps);
+    while !leads_to_detached(patch, end) {
         let Some(slash) = end.iter().position(|&byte| byte == b'/') else { return };
         (end, steps) = (&end[slash + 1..], steps - 1);
     }
-    put_at(patch, end, steps, &finger.patch);
+    put_at(patch, end, steps, &active.patch);
 }
 
-fn leads_to_taken(patch: &Patch, path: &[u8]) -> bool {
+fn leads_to_detached(patch: &Patch, path: &[u8]) -> bool {
     let mut patch = patch;
     let mut steps = path.split(|&byte| byte == b'/');
     while let Some(step) = steps.next() {
         match patch.get(step) {
-            Some(Edit::Dir(below)) => patch = below,
-            Some(Edit::Taken) => return steps.next().is_none(),
+            Some(PatchEdit::Dir(below)) => patch = below,
+            Some(PatchEdit::Detached) => return steps.next().is_none(),
             _ => return false,
         }
     }
     false
 }
 
-/// Puts a directory at a path of so many steps, at least one.
+/// Puts a directory at a path of `steps` steps, at least one.
 fn put_at(root: &mut Arc<Patch>, path: &[u8], steps: u16, dir: &Arc<Patch>) {
     let mut rest = path.split(|&byte| byte == b'/');
     let last = rest.next_back().unwrap_or_default();
@@ -325,14 +331,14 @@ fn put_at(root: &mut Arc<Patch>, path: &[u8], steps: u16, dir: &Arc<Patch>) {
     for step in rest {
         patch.levels = patch.levels.max(levels);
         levels -= 1;
-        patch = Arc::make_mut(patch.enter(step, dir.covers));
+        patch = Arc::make_mut(patch.enter(step, dir.replaces_value));
     }
-    patch.set(last, Edit::Dir(dir.clone()));
+    patch.set(last, PatchEdit::Dir(dir.clone()));
 }
 
 /// A step as a key: its first eight bytes as an integer decide nearly every comparison.
 #[derive(Clone, Debug)]
-struct Step {
+struct StepKey {
     first: u64,
     bytes: SmallVec<[u8; 16]>,
 }
@@ -347,7 +353,7 @@ fn first_bytes(step: &[u8]) -> u64 {
     step.iter().fold(0, |first, &byte| first << 8 | u64::from(byte)) << (8 * (8 - step.len()) % 64)
 }
 
-impl Step {
+impl StepKey {
     #[inline]
     fn new(step: &[u8]) -> Self {
         Self { first: first_bytes(step), bytes: SmallVec::from_slice(step) }
@@ -358,7 +364,7 @@ impl Step {
     }
 }
 
-impl Ord for Step {
+impl Ord for StepKey {
     #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
         match self.first.cmp(&other.first) {
@@ -371,19 +377,19 @@ impl Ord for Step {
     }
 }
 
-impl PartialOrd for Step {
+impl PartialOrd for StepKey {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Step {
+impl PartialEq for StepKey {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for Step {}
+impl Eq for StepKey {}
 
 #[cfg(test)]
 mod tests {
@@ -394,7 +400,7 @@ mod tests {
         let steps: [&[u8]; 9] = [b"", b"\0", b"\0\0", b"a", b"a\0", b"aaaaaaaa", b"aaaaaaaa\0", b"aaaaaaaab", b"b"];
         for (i, one) in steps.iter().enumerate() {
             for (j, other) in steps.iter().enumerate() {
-                assert_eq!(Step::new(one).cmp(&Step::new(other)), i.cmp(&j), "{one:?} {other:?}");
+                assert_eq!(StepKey::new(one).cmp(&StepKey::new(other)), i.cmp(&j), "{one:?} {other:?}");
             }
         }
     }

@@ -35,12 +35,12 @@ pub struct TreeStats {
 }
 
 /// A directory of a plain tree.
-type Dir = BTreeMap<Vec<u8>, PlainTree>;
+type PlainDir = BTreeMap<Vec<u8>, PlainTree>;
 
 impl Drop for PlainTree {
     fn drop(&mut self) {
         let mut waiting = Vec::new();
-        let take = |plain: &mut Self, waiting: &mut Vec<Dir>| match plain {
+        let take = |plain: &mut Self, waiting: &mut Vec<PlainDir>| match plain {
             Self::Dir(entries) if !entries.is_empty() => waiting.push(std::mem::take(entries)),
             _ => {}
         };
@@ -54,7 +54,7 @@ impl Drop for PlainTree {
 impl Clone for PlainTree {
     fn clone(&self) -> Self {
         let leaf = |plain: &Self| match plain {
-            Self::Dir(_) => Self::Dir(Dir::new()),
+            Self::Dir(_) => Self::Dir(PlainDir::new()),
             Self::Value(kind, bytes) => Self::Value(*kind, bytes.clone()),
             Self::Foreign(oid) => Self::Foreign(*oid),
         };
@@ -124,7 +124,7 @@ impl fmt::Debug for PlainTree {
 }
 
 /// Returns the directory that the steps lead to; directories come before what is in them.
-fn enter<'d, 's>(root: &'d mut Dir, steps: impl Iterator<Item = &'s [u8]>) -> Option<&'d mut Dir> {
+fn enter<'d, 's>(root: &'d mut PlainDir, steps: impl Iterator<Item = &'s [u8]>) -> Option<&'d mut PlainDir> {
     let mut dir = root;
     for step in steps {
         match dir.get_mut(step) {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bristlecone_core::{AsPath, Format, Location, ObjRef, Object, Oid, Sink};
 
 use super::Tree;
-use crate::{Backend, Batch, Durability, MemoryBackend, Result, Snapshot, store::Shared};
+use crate::{Backend, Batch, Durability, MemoryBackend, Result, Snapshot, store::StoreBase};
 
 impl<F: Format> Tree<F> {
     /// Returns a tree with the same root that holds only what looking `paths` up takes. Asked for anything
@@ -17,7 +17,7 @@ impl<F: Format> Tree<F> {
     /// As [`Tree::get`] and [`Tree::write`].
     pub fn prune<P: AsPath>(&mut self, paths: impl IntoIterator<Item = P>) -> Result<Self> {
         let root = self.write()?;
-        let recorder = Arc::new(Recorder { inner: self.store.snapshot.clone(), kept: Mutex::default() });
+        let recorder = Arc::new(ReadRecorder { inner: self.store.snapshot.clone(), kept: Mutex::default() });
         let recorded = Self::at(self.store.with(recorder.clone()), Some(root.into()));
         recorded.check_root()?;
         for path in paths {
@@ -29,19 +29,19 @@ impl<F: Format> Tree<F> {
         let backend = MemoryBackend::new();
         backend.append(kept, &[], Durability::None)?;
         let (format, empty) = (self.store.format.clone(), self.store.empty);
-        let shared = Shared::partial(format, Arc::new(backend), empty);
+        let shared = StoreBase::partial(format, Arc::new(backend), empty);
         Ok(Self::at(shared.now(&[]), Some(root.oid().into())))
     }
 }
 
 /// Keeps a copy of every object that is read.
 #[derive(Debug)]
-struct Recorder {
+struct ReadRecorder {
     inner: Arc<dyn Snapshot>,
     kept: Mutex<Batch>,
 }
 
-impl Recorder {
+impl ReadRecorder {
     fn note(&self, at: &ObjRef, object: Option<&Object<'_>>) {
         if let Some(object) = object {
             let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -50,7 +50,7 @@ impl Recorder {
     }
 }
 
-impl Snapshot for Recorder {
+impl Snapshot for ReadRecorder {
     fn read(&self, at: &ObjRef) -> Result<Option<Object<'_>>> {
         let object = self.inner.read(at)?;
         self.note(at, object.as_ref());

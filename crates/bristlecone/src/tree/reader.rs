@@ -2,23 +2,23 @@
 
 use bristlecone_core::{AsPath, Bytes, Format, native::Native};
 
-use super::{Place, Tree};
+use super::{DirRef, Tree};
 use crate::Result;
 
-/// Looks paths up in one tree and remembers the last directory, so that a run of lookups in one place does
-/// not walk the path again. Each thread has its own.
+/// Looks paths up in one tree and remembers the last directory, so that a run of lookups in one directory does not walk
+/// the path again. Each thread has its own.
 #[derive(Debug)]
 pub struct Reader<'t, F: Format = Native> {
     tree: &'t Tree<F>,
     parent: Vec<u8>,
-    place: Option<Place<'t>>,
+    dir: Option<DirRef<'t>>,
 }
 
 impl<F: Format> Tree<F> {
     /// Returns a reader of this tree.
     #[must_use]
     pub fn reader(&self) -> Reader<'_, F> {
-        Reader { tree: self, parent: Vec::new(), place: Some(self.layered_root()) }
+        Reader { tree: self, parent: Vec::new(), dir: Some(self.root_in_flight()) }
     }
 }
 
@@ -32,12 +32,12 @@ impl<'t, F: Format> Reader<'t, F> {
         let path = path.as_path()?;
         let Some((parent, step)) = path.split_last() else { return Ok(None) };
         if self.parent != parent {
-            self.place = self.tree.walk_layered(parent)?;
+            self.dir = self.tree.walk_in_flight(parent)?;
             self.parent.clear();
             self.parent.extend_from_slice(parent);
         }
-        match &self.place {
-            Some(place) => self.tree.find_in(place, step),
+        match &self.dir {
+            Some(dir) => self.tree.find_in(dir, step),
             None => Ok(None),
         }
     }

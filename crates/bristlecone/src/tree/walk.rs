@@ -4,8 +4,8 @@ use std::ops::RangeBounds;
 
 use bristlecone_core::{AsPath, Format, Kind, Next, ObjRef, Path, Target, Window, native::Native};
 
-use super::{Binding, DirEntry, Listing, Tree, list::Dir};
-use crate::{Result, store::Store};
+use super::{Binding, DirEntry, Listing, Tree, list::DirWalk};
+use crate::{Result, store::StoreView};
 
 impl<F: Format> Tree<F> {
     /// Returns everything below `path` in the order of paths ([`Path`]): depth first, directories before what is in
@@ -15,14 +15,14 @@ impl<F: Format> Tree<F> {
     /// As [`Tree::get`].
     pub fn walk_all(&self, path: impl AsPath) -> Result<Walk<'_, F>> {
         let path = path.as_path()?;
-        let place = self.walk(path.as_bytes())?;
-        let open = place.map(|place| Dir::new(self, place, &Listing::new())).into_iter().collect();
-        let below = Below { tree: self, open, path: Some(Path::root()), deep: true, values: false, waiting: None };
+        let dir = self.walk(path.as_bytes())?;
+        let open = dir.map(|dir| DirWalk::new(self, dir, &Listing::new())).into_iter().collect();
+        let below = TreeWalk { tree: self, open, path: Some(Path::root()), deep: true, values: false, waiting: None };
         Ok(Walk { window: Window::new(&*self.store), below })
     }
 
-    /// Returns the entries of the directory at `path` whose steps are within `bounds`, in order, for who will want every
-    /// value: they are read ahead as those of [`Tree::walk_values`] are.
+    /// Returns the entries of the directory at `path` whose steps are within `bounds`, in order, for callers that want
+    /// every value: values are read ahead as those of [`Tree::walk_values`] are.
     ///
     /// ```
     /// # use bristlecone::Repo;
@@ -43,14 +43,14 @@ impl<F: Format> Tree<F> {
         path: impl AsPath,
         bounds: impl RangeBounds<K>,
     ) -> Result<impl Iterator<Item = Result<DirEntry<'_, F>>>> {
-        let place = self.walk(path.as_path()?.as_bytes())?;
-        let open = place.map(|place| Dir::new(self, place, &Listing::new().range(bounds))).into_iter().collect();
-        let below = Below { tree: self, open, path: None, deep: false, values: true, waiting: None };
+        let dir = self.walk(path.as_path()?.as_bytes())?;
+        let open = dir.map(|dir| DirWalk::new(self, dir, &Listing::new().range(bounds))).into_iter().collect();
+        let below = TreeWalk { tree: self, open, path: None, deep: false, values: true, waiting: None };
         let walk = Walk { window: Window::new(&*self.store), below };
         Ok(walk.map(|found| found.map(|(_, entry)| entry)))
     }
 
-    /// As [`Tree::walk_all`], for who will want every value: where the store does not lend them, they are read ahead
+    /// As [`Tree::walk_all`], for callers that want every value: where the store does not lend values, they are read ahead
     /// with the directories, many a call. Of a value that is cut into pieces only the list of them is.
     ///
     /// # Errors
@@ -82,8 +82,8 @@ impl<F: Format> Tree<F> {
 
 /// Everything below a directory, depth first.
 pub struct Walk<'t, F: Format = Native> {
-    window: Window<'t, Store<F>>,
-    below: Below<'t, F>,
+    window: Window<'t, StoreView<F>>,
+    below: TreeWalk<'t, F>,
 }
 
 impl<'t, F: Format> Iterator for Walk<'t, F> {
@@ -99,10 +99,10 @@ impl<'t, F: Format> Iterator for Walk<'t, F> {
 }
 
 /// The same as a walk that takes objects from a window.
-struct Below<'t, F: Format> {
+struct TreeWalk<'t, F: Format> {
     tree: &'t Tree<F>,
     // Directories that are being listed, each in the one before, and the path of the last, which scouts do not know.
-    open: Vec<Dir<'t, F>>,
+    open: Vec<DirWalk<'t, F>>,
     path: Option<Path>,
     // Whether directories below are listed, too.
     deep: bool,
@@ -111,9 +111,9 @@ struct Below<'t, F: Format> {
     waiting: Option<(Path, DirEntry<'t, F>)>,
 }
 
-impl<'t, F: Format> Below<'t, F> {
+impl<'t, F: Format> TreeWalk<'t, F> {
     /// Gives the entry that waits its value; returns what is wanted if it is not there.
-    fn fill(&mut self, window: &mut Window<'t, Store<F>>) -> Option<ObjRef> {
+    fn fill(&mut self, window: &mut Window<'t, StoreView<F>>) -> Option<ObjRef> {
         let (_, entry) = self.waiting.as_mut()?;
         let Binding::Stored(kind, Target::Object { at, .. }) = &entry.binding else { return None };
         if kind.has_contents() {
@@ -124,11 +124,11 @@ impl<'t, F: Format> Below<'t, F> {
     }
 }
 
-impl<'t, F: Format> bristlecone_core::Walk<'t, Store<F>> for Below<'t, F> {
+impl<'t, F: Format> bristlecone_core::ObjectWalk<'t, StoreView<F>> for TreeWalk<'t, F> {
     type Item = (Path, DirEntry<'t, F>);
 
     #[inline]
-    fn next(&mut self, window: &mut Window<'t, Store<F>>) -> Result<Next<Self::Item>> {
+    fn next(&mut self, window: &mut Window<'t, StoreView<F>>) -> Result<Next<Self::Item>> {
         loop {
             if let Some(at) = self.fill(window) {
                 return Ok(Next::Wants(Kind::Contents, at));
@@ -153,10 +153,10 @@ impl<'t, F: Format> bristlecone_core::Walk<'t, Store<F>> for Below<'t, F> {
                 }
                 None => Path::root(),
             };
-            if let Binding::Dir(place) = &entry.binding
+            if let Binding::Dir(dir) = &entry.binding
                 && self.deep
             {
-                let below = Dir::new(self.tree, *place, &Listing::new());
+                let below = DirWalk::new(self.tree, *dir, &Listing::new());
                 self.open.push(if self.path.is_some() { below } else { below.scout(true) });
             } else {
                 self.path.iter_mut().for_each(|path| _ = path.pop());
@@ -178,6 +178,6 @@ impl<'t, F: Format> bristlecone_core::Walk<'t, Store<F>> for Below<'t, F> {
         if self.waiting.take().is_some() {
             return;
         }
-        self.open.last_mut().into_iter().for_each(bristlecone_core::Walk::skip);
+        self.open.last_mut().into_iter().for_each(bristlecone_core::ObjectWalk::skip);
     }
 }

@@ -12,7 +12,7 @@ use std::{
 
 use bristlecone::{Backend, Batch, Durability, Error, Expected, RefMove, RefTarget, disk::DiskOptions};
 use bristlecone_testkit::{
-    crash::{Engine, Run, Step, Workload, step, workloads},
+    crash::{CrashRun, CrashStep, Engine, Workload, step, workloads},
     sim::{CallKind, Fault, Policy, SimStorage, Times},
 };
 
@@ -24,7 +24,7 @@ fn is_typed(error: &Error) -> bool {
 }
 
 /// Checks that the store is in a state that the run may have left, reads whole, and takes commits.
-fn expect_state(engine: &DiskEngine, run: &Run, disk: &SimStorage, what: &str) {
+fn expect_state(engine: &DiskEngine, run: &CrashRun, disk: &SimStorage, what: &str) {
     // Everything acknowledged as durable is there; the step that failed may be.
     let first = run.events.iter().rposition(|event| event.durable && event.acknowledged != u64::MAX);
     let backend = match engine.open(Arc::new(disk.clone())) {
@@ -53,7 +53,7 @@ fn expect_state(engine: &DiskEngine, run: &Run, disk: &SimStorage, what: &str) {
     };
     let moved = backend.append(Batch::new(), &[wanted], Durability::Synced);
     assert!(moved.is_ok(), "{what}: the reopened store takes no commit: {moved:?}");
-    // That commit is durable, and so is what it builds upon, whoever wrote it and whatever became of their syncs.
+    // That commit is durable, and so is what it builds upon, whichever writer wrote that and whatever became of its syncs.
     let after = disk.reboot(disk.calls(), Policy::Lost);
     let backend = engine.open(Arc::new(after)).unwrap_or_else(|error| panic!("{what}, then a power cut: {error}"));
     let mut built_upon = backend.list_refs("").unwrap_or_else(|error| panic!("{what}, then a power cut: {error}"));
@@ -68,7 +68,7 @@ fn fail_one(engine: &DiskEngine, workload: &Workload, number: u64, (fault, times
     let disk = new_disk(reads);
     disk.keep_trace();
     disk.fail_at(number, fault, times);
-    let ran = std::panic::catch_unwind(AssertUnwindSafe(|| Run::until_error(engine, disk.clone(), workload)));
+    let ran = std::panic::catch_unwind(AssertUnwindSafe(|| CrashRun::until_error(engine, disk.clone(), workload)));
     let Ok((run, failed)) = ran else { panic!("{what}: panic") };
     if let Some((step, error)) = &failed {
         assert!(is_typed(error), "{what}: step {step} fails with {error:?}");
@@ -129,7 +129,7 @@ fn fail_every(step: u64, engine: &DiskEngine, faults: &[(Fault, Times)], reads: 
                     let Some(workload) = workloads.get(index) else { break };
                     let disk = new_disk(reads);
                     disk.keep_trace();
-                    Run::of(engine, disk.clone(), workload).unwrap();
+                    CrashRun::of(engine, disk.clone(), workload).unwrap();
                     for number in (1 + index as u64 % step..=disk.calls()).step_by(step as usize) {
                         let kind = disk.call(number).expect("calls are traced").kind;
                         *struck.lock().unwrap().entry(kind).or_default() += faults.len();
@@ -178,16 +178,16 @@ fn any_read_may_fail_or_be_short() {
 }
 
 /// Makes a store with one synced commit.
-fn small_store(engine: &DiskEngine) -> (SimStorage, Run) {
+fn small_store(engine: &DiskEngine) -> (SimStorage, CrashRun) {
     let disk = SimStorage::new();
-    let commit = Step::Commit {
+    let commit = CrashStep::Commit {
         handle: 0,
         refs: vec!["main".to_owned()],
         sizes: vec![100, 200],
         durability: Durability::Synced,
     };
     let workload = Workload { name: "small", steps: vec![commit] };
-    let run = Run::of(engine, disk.clone(), &workload).unwrap();
+    let run = CrashRun::of(engine, disk.clone(), &workload).unwrap();
     (disk, run)
 }
 

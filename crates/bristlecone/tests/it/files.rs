@@ -21,7 +21,7 @@ use bristlecone::{
     storage::RealStorage,
 };
 use bristlecone_testkit::{
-    crash::{Run, State, Step, Workload},
+    crash::{CrashRun, CrashStep, RefValues, Workload},
     generate::Rng,
     sim::SimStorage,
 };
@@ -32,18 +32,18 @@ use crate::engine::{DiskEngine, format_tag, tiny, tiny_with_maps};
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// A store of some segments with indexes and a derived file.
-fn sample_store() -> (SimStorage, Run) {
-    let commit = |bytes: usize| Step::Commit {
+fn sample_store() -> (SimStorage, CrashRun) {
+    let commit = |bytes: usize| CrashStep::Commit {
         handle: 0,
         refs: vec!["main".to_owned()],
         sizes: vec![bytes, 20],
         durability: Durability::Synced,
     };
-    let mut steps: Vec<Step> = [10, 900, 1500, 2000, 300, 700].map(commit).into();
-    steps.push(Step::Derived { handle: 0, name: "history", bytes: 40 });
+    let mut steps: Vec<CrashStep> = [10, 900, 1500, 2000, 300, 700].map(commit).into();
+    steps.push(CrashStep::Derived { handle: 0, name: "history", bytes: 40 });
     let disk = SimStorage::new();
-    let run = Run::of(&DiskEngine::new(tiny()), disk.clone(), &Workload { name: "files", steps }).unwrap();
-    // Whoever asks for what is not there makes every index.
+    let run = CrashRun::of(&DiskEngine::new(tiny()), disk.clone(), &Workload { name: "files", steps }).unwrap();
+    // A lookup of an absent object makes every index.
     let backend = DiskBackend::open(Arc::new(disk.clone()), None, tiny(), false).unwrap();
     assert!(backend.read(&Oid::from_array([0xee; 32]).into()).unwrap().is_none());
     drop(backend);
@@ -132,8 +132,8 @@ enum Seen {
 }
 
 struct Judge {
-    run: Run,
-    last: State,
+    run: CrashRun,
+    last: RefValues,
 }
 
 impl Judge {
@@ -202,7 +202,7 @@ fn wanted(name: &str, last_segment: &str, fate: Fate) -> (&'static [Seen], &'sta
         _ if name.ends_with(".seg") && plain => (&[Told], &[Told]),
         // What cannot be read at all ends the check, which names it.
         _ if name.ends_with(".seg") => (&[Told, Refused], &[Told, Refused]),
-        // Indexes and derived files can be made again, and nobody needs them.
+        // Indexes and derived files can be made again, and no lookup needs them.
         _ => (&[Whole], &[Whole]),
     }
 }
@@ -278,7 +278,7 @@ fn write_until(dir: &Path, options: DiskOptions, stop: &AtomicBool) -> u64 {
         let durability = [Durability::None, Durability::Grouped, Durability::Synced][number as usize % 3];
         before = at.resolve(backend.append(batch, &moves, durability).unwrap());
         if number % 64 == 0 {
-            // Whoever asks for what is not there makes the indexes.
+            // A lookup of an absent object makes the indexes.
             backend.read(&oid(0).into()).unwrap();
         }
     }
@@ -309,7 +309,7 @@ fn read_copy(dir: &Path, options: &DiskOptions, read_only: bool) -> Result<Optio
     while number != Some(0) {
         match backend.read(&at) {
             Ok(Some(object)) => {
-                let found = object.aux(0).ok_or("an object without its number")?;
+                let found = object.metadata_word(0).ok_or("an object without its number")?;
                 if number.is_some_and(|number| number != found) || at.oid != oid(found) || object.body() != body(found)
                 {
                     return Err(format!("commit {found} where {number:?} should be, or with other bytes"));

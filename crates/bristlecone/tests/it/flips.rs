@@ -18,7 +18,7 @@ use bristlecone::{
     disk::{DiskBackend, DiskOptions},
 };
 use bristlecone_testkit::{
-    crash::{Run, State, Step, Workload},
+    crash::{CrashRun, CrashStep, RefValues, Workload},
     sim::SimStorage,
 };
 
@@ -45,8 +45,8 @@ fn variants(strides: [usize; 3]) -> [Variant; 3] {
 }
 
 /// A store with three segments, closed in an orderly way. `indexed`: its sealed segments have indexes.
-fn small_store(indexed: bool) -> (SimStorage, Run) {
-    let commit = |name: &str, sizes: &[usize]| Step::Commit {
+fn small_store(indexed: bool) -> (SimStorage, CrashRun) {
+    let commit = |name: &str, sizes: &[usize]| CrashStep::Commit {
         handle: 0,
         refs: vec![name.to_owned()],
         sizes: sizes.to_vec(),
@@ -60,13 +60,13 @@ fn small_store(indexed: bool) -> (SimStorage, Run) {
         commit("main", &[900, 20]),
         commit("side", &[1300]),
         commit("main", &[30]),
-        Step::Derived { handle: 0, name: "history", bytes: 40 },
+        CrashStep::Derived { handle: 0, name: "history", bytes: 40 },
     ];
     let disk = SimStorage::new();
     let workload = Workload { name: "small store", steps };
-    let run = Run::of(&DiskEngine::new(tiny()), disk.clone(), &workload).unwrap();
+    let run = CrashRun::of(&DiskEngine::new(tiny()), disk.clone(), &workload).unwrap();
     if indexed {
-        // Whoever asks for what is not there has them made.
+        // A lookup of an absent object has them made.
         let backend = DiskBackend::open(Arc::new(disk.clone()), None, tiny(), false).unwrap();
         assert!(backend.read(&Oid::from_array([7; 32]).into()).unwrap().is_none());
     }
@@ -90,13 +90,13 @@ enum Seen {
 
 struct Judge {
     options: DiskOptions,
-    run: Run,
-    last: State,
-    before: State,
+    run: CrashRun,
+    last: RefValues,
+    before: RefValues,
 }
 
 impl Judge {
-    fn new(options: DiskOptions, run: Run) -> Self {
+    fn new(options: DiskOptions, run: CrashRun) -> Self {
         let last = run.events.last().expect("commits").state.clone();
         let before = run.events.iter().rev().find(|event| event.state != last).expect("commits").state.clone();
         Self { options, run, last, before }
@@ -151,7 +151,7 @@ impl Judge {
     }
 
     /// Reads every object by hint and by id, and the walk over all; returns whether something was refused.
-    fn read_all(&self, backend: &DiskBackend, state: &State) -> Result<bool, String> {
+    fn read_all(&self, backend: &DiskBackend, state: &RefValues) -> Result<bool, String> {
         let mut refused = false;
         let mut queue: Vec<ObjRef> = state
             .values()

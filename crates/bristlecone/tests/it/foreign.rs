@@ -1,4 +1,4 @@
-//! What lies in a store's files but is none of its own: indexes of another making, records that do not count yet.
+//! What lies in a store's files and is not its own: indexes that other programs made, records that do not count yet.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use bristlecone::{
     disk::{DiskBackend, DiskOptions},
 };
 use bristlecone_testkit::{
-    crash::{Run, Step, Workload},
+    crash::{CrashRun, CrashStep, Workload},
     sim::SimStorage,
 };
 
@@ -15,8 +15,8 @@ use crate::engine::{DiskEngine, format_tag, tiny, tiny_with_maps};
 
 /// A store of some segments with an index for each sealed one. The same number of values and commits gives others with
 /// other `bytes`.
-fn indexed_store(bytes: usize) -> (SimStorage, Run) {
-    let commit = |n: usize| Step::Commit {
+fn indexed_store(bytes: usize) -> (SimStorage, CrashRun) {
+    let commit = |n: usize| CrashStep::Commit {
         handle: 0,
         refs: vec!["main".to_owned()],
         sizes: vec![bytes + n, 600],
@@ -24,7 +24,7 @@ fn indexed_store(bytes: usize) -> (SimStorage, Run) {
     };
     let disk = SimStorage::new();
     let workload = Workload { name: "indexes", steps: (0..12).map(commit).collect() };
-    let run = Run::of(&DiskEngine::new(tiny()), disk.clone(), &workload).unwrap();
+    let run = CrashRun::of(&DiskEngine::new(tiny()), disk.clone(), &workload).unwrap();
     let backend = DiskBackend::open(Arc::new(disk.clone()), None, tiny(), false).unwrap();
     assert!(backend.read(&Oid::from_array([0xee; 32]).into()).unwrap().is_none());
     drop(backend);
@@ -48,7 +48,7 @@ fn replace(disk: &SimStorage, name: &str, bytes: &[u8]) {
 }
 
 /// Asserts that every object is found by its id, and that no damage is seen.
-fn assert_whole(disk: &SimStorage, run: &Run, read_only: bool, options: DiskOptions, what: &str) {
+fn assert_whole(disk: &SimStorage, run: &CrashRun, read_only: bool, options: DiskOptions, what: &str) {
     let backend = DiskBackend::open(Arc::new(disk.fork()), None, options, read_only).unwrap();
     for sample in run.events.iter().flat_map(|event| &event.samples) {
         let found = backend.read(&sample.oid.into()).unwrap_or_else(|error| panic!("{what}: {error}"));

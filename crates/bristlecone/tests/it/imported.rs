@@ -186,7 +186,7 @@ fn an_empty_directory_is_a_directory_without_entries() {
         plain.root().unwrap(),
         root_of(&dir([("odd", value(b"1")), ("odd dir", usual), ("value", value(b"1"))])).into()
     );
-    // A subtree that is empty is none to be added.
+    // An empty subtree cannot be added.
     let empty = tree.get_tree("empty").unwrap().unwrap();
     tree.set_tree("value", &empty).unwrap();
     assert_eq!(tree.kind("value").unwrap(), None);
@@ -258,15 +258,15 @@ struct Session {
     rng: Rng,
     tree: Tree,
     model: Entries,
-    /// Trees that this one goes on from and that nobody has written yet, the oldest first, with their roots.
-    behind: VecDeque<(Tree, Oid)>,
+    /// Commits in flight that this tree goes on from, the oldest first, with their roots.
+    in_flight: VecDeque<(Tree, Oid)>,
 }
 
 impl Session {
     fn new(seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let model = Self::entries(&mut rng, 0);
-        Self { rng, tree: store(&Repo::memory(), &model), model, behind: VecDeque::new() }
+        Self { rng, tree: store(&Repo::memory(), &model), model, in_flight: VecDeque::new() }
     }
 
     /// A directory, and below it empty ones. The modes of directories with entries are usual: whether such a
@@ -295,7 +295,7 @@ impl Session {
         Path::from_steps(steps.iter().map(Vec::as_slice)).unwrap()
     }
 
-    /// One edit and one question, neither of which waits for trees that are behind.
+    /// One edit and one lookup, neither of which waits for commits in flight.
     fn operate(&mut self) {
         let path = self.path();
         let steps: Vec<&[u8]> = path.steps().collect();
@@ -321,23 +321,23 @@ impl Session {
         assert_eq!(self.tree.get(&asked).unwrap().as_deref(), bytes, "{asked}");
     }
 
-    fn write_behind(&mut self) {
-        while let Some((mut tree, root)) = self.behind.pop_front() {
+    fn write_in_flight(&mut self) {
+        while let Some((mut tree, root)) = self.in_flight.pop_front() {
             assert_eq!(tree.write().unwrap().oid(), root);
         }
     }
 
     /// Parts the tree in one that is to be written and one that goes on.
-    fn ahead(&mut self) {
-        if self.behind.len() == 2 {
-            let (mut tree, root) = self.behind.pop_front().unwrap();
+    fn fork(&mut self) {
+        if self.in_flight.len() == 2 {
+            let (mut tree, root) = self.in_flight.pop_front().unwrap();
             assert_eq!(tree.write().unwrap().oid(), root);
         }
-        self.behind.push_back((self.tree.ahead().unwrap(), root_of(&self.model)));
+        self.in_flight.push_back((self.tree.fork_for_commit().unwrap(), root_of(&self.model)));
     }
 
     fn check(&mut self) {
-        self.write_behind();
+        self.write_in_flight();
         assert_eq!(self.tree.to_plain().unwrap(), plain(&self.model));
         assert_eq!(self.tree.is_empty().unwrap(), self.model.is_empty());
         let path = self.path();
@@ -352,7 +352,7 @@ impl Session {
 
     /// Copies a small directory with what is in it, empty directories and modes too.
     fn copy(&mut self) {
-        self.write_behind();
+        self.write_in_flight();
         let (from, to) = (self.path(), self.path());
         let Some(Node::Dir(_, entries)) = get(&self.model, &from).cloned() else { return };
         let tree = self.tree.get_tree(&from).unwrap().unwrap();
@@ -369,7 +369,7 @@ impl Session {
     }
 
     fn write(&mut self) {
-        self.write_behind();
+        self.write_in_flight();
         assert_eq!(self.tree.root().unwrap(), root_of(&self.model).into());
         assert_eq!(self.tree.write().unwrap().oid(), root_of(&self.model));
     }
@@ -385,7 +385,7 @@ fn edits_of_imported_trees_are_those_of_the_model() {
                     0 => session.check(),
                     1 => session.copy(),
                     2 => session.write(),
-                    3 | 4 => session.ahead(),
+                    3 | 4 => session.fork(),
                     _ => session.operate(),
                 }
             }

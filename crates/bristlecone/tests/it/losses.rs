@@ -8,23 +8,23 @@ use bristlecone::{
     storage::{OpenMode, Storage, write_all_at},
 };
 use bristlecone_testkit::{
-    crash::{Run, State, Step, Workload},
+    crash::{CrashRun, CrashStep, RefValues, Workload},
     sim::{Policy, SimStorage},
 };
 
 use crate::engine::{DiskEngine, format_tag, tiny};
 
 /// A store of some segments, closed in an orderly way, and what its refs are after each commit.
-fn store() -> (SimStorage, Vec<State>) {
-    let commit = |bytes: usize| Step::Commit {
+fn store() -> (SimStorage, Vec<RefValues>) {
+    let commit = |bytes: usize| CrashStep::Commit {
         handle: 0,
         refs: vec!["main".to_owned()],
         sizes: vec![bytes],
         durability: Durability::Synced,
     };
-    let steps: Vec<Step> = [10, 900, 1500, 2000, 300, 700].map(commit).into();
+    let steps: Vec<CrashStep> = [10, 900, 1500, 2000, 300, 700].map(commit).into();
     let disk = SimStorage::new();
-    let run = Run::of(&DiskEngine::new(tiny()), disk.clone(), &Workload { name: "losses", steps }).unwrap();
+    let run = CrashRun::of(&DiskEngine::new(tiny()), disk.clone(), &Workload { name: "losses", steps }).unwrap();
     (disk, run.events.into_iter().map(|event| event.state).collect())
 }
 
@@ -216,6 +216,7 @@ fn a_log_that_was_closed_and_is_shorter_has_lost_something() {
         let accepted = DiskBackend::repair(Arc::new(disk.clone()), tiny(), true).unwrap().accepted.unwrap();
         assert_eq!(accepted.lost, lost);
         if let Some(kept) = &accepted.kept_in {
+            assert!(kept.starts_with("segments/behind-"), "{kept}");
             let kept = disk.contents(kept).unwrap();
             // All that stood there, and none of the zeroes behind it.
             let behind = &bytes[lost.offset as usize..from as usize];

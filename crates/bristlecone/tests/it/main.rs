@@ -1,6 +1,5 @@
 //! What the store promises, tested from the outside: one binary, a file per topic.
 
-mod ahead;
 mod conformance;
 mod copy;
 mod crash;
@@ -20,8 +19,10 @@ mod indexes;
 mod losses;
 mod merge;
 mod model;
+mod names;
 mod nasty;
 mod order;
+mod pipelined;
 mod processes;
 mod ranges;
 #[cfg(feature = "git")]

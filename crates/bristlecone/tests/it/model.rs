@@ -41,8 +41,8 @@ struct Session<F: Format> {
     commits: Vec<CommitId>,
     /// A tree from earlier, which no later edit may change.
     kept: Option<(Tree<F>, Model)>,
-    /// Trees that the current one goes on from and that nobody has written yet, the oldest first.
-    behind: VecDeque<Tree<F>>,
+    /// Commits in flight that the current tree goes on from, the oldest first.
+    in_flight: VecDeque<Tree<F>>,
 }
 
 /// What keeps a session's objects.
@@ -51,7 +51,7 @@ enum Home {
     Memory,
     /// A store that can be opened again.
     Disk(Store),
-    /// One that drops whatever nobody holds, at once.
+    /// One that drops at once what no snapshot holds.
     Nasty,
 }
 
@@ -81,7 +81,7 @@ impl<F: Format> Session<F> {
             history: History::new(),
             commits: Vec::new(),
             kept: None,
-            behind: VecDeque::new(),
+            in_flight: VecDeque::new(),
         }
     }
 
@@ -92,17 +92,17 @@ impl<F: Format> Session<F> {
                     let edit = self.universe.edit(&mut self.rng);
                     // These need no root, so they do not wait for one.
                     if !matches!(edit, Edit::Add(..) | Edit::Remove(_) | Edit::Find(_)) {
-                        self.write_behind(0)?;
+                        self.write_in_flight(0)?;
                     }
                     self.apply(&edit)?;
                     continue;
                 }
                 980..990 => {
-                    self.write_behind(1)?;
-                    self.behind.push_back(self.tree.ahead()?);
+                    self.write_in_flight(1)?;
+                    self.in_flight.push_back(self.tree.fork_for_commit()?);
                     continue;
                 }
-                _ => self.write_behind(0)?,
+                _ => self.write_in_flight(0)?,
             }
             match self.rng.below(10) {
                 0..5 => self.commit()?,
@@ -112,15 +112,15 @@ impl<F: Format> Session<F> {
                 _ => self.compare()?,
             }
         }
-        self.write_behind(0)?;
+        self.write_in_flight(0)?;
         self.compare()?;
         self.compare_history()
     }
 
-    /// Writes trees that the current one goes on from, until so many are left.
-    fn write_behind(&mut self, left: usize) -> Result<(), Error> {
-        while self.behind.len() > left {
-            let oldest = self.behind.pop_front();
+    /// Writes trees that the current one goes on from, until `left` are left.
+    fn write_in_flight(&mut self, left: usize) -> Result<(), Error> {
+        while self.in_flight.len() > left {
+            let oldest = self.in_flight.pop_front();
             oldest.expect("there are some left").write()?;
         }
         Ok(())
@@ -133,8 +133,8 @@ impl<F: Format> Session<F> {
                 let tag = (value.len() % 7 / 3) as u8;
                 let kind = EntryKind::from_u8(tag).expect("a value's kind");
                 if model.is_dir(at) {
-                    // What is stored is seen when it is hashed, which waits for trees that are behind.
-                    if self.behind.is_empty() && self.rng.chance(1, 4) {
+                    // What is stored is seen when it is hashed, which waits for commits in flight.
+                    if self.in_flight.is_empty() && self.rng.chance(1, 4) {
                         is_refused(tree, path(at), kind, value);
                     }
                     if kind == EntryKind::Value { tree.replace(path(at), value)? } else { tree.remove(path(at))? }

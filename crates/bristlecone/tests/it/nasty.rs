@@ -1,5 +1,5 @@
-//! On a backend where whatever nobody holds is gone at once, and everything else moves: trees, iterators, merges and walks
-//! through history find what they were promised, in threads of two handles that share nothing but the store.
+//! On a backend where objects that no snapshot holds are gone at once, and all others move: trees, iterators, merges and
+//! walks through history find what they were promised, in threads of two handles that share nothing but the store.
 
 use std::{
     sync::{
@@ -150,7 +150,7 @@ fn a_tree_keeps_what_it_was_checked_out_from() -> Result<(), Error> {
     check(&clone, 0)?;
     drop(clone);
     drop(other.branch("main")?.tree()?);
-    assert!(matches!(repo.checkout(head), Err(Error::Missing { .. })), "nobody held it");
+    assert!(matches!(repo.checkout(head), Err(Error::Missing { .. })), "no snapshot held it");
     Ok(())
 }
 
@@ -258,14 +258,14 @@ fn merges_and_trees_ahead_of_their_commits_keep_their_parts() -> Result<(), Erro
     drop(other.tree());
     assert_eq!(tree.get("theirs/3")?.expect("a value"), value(3));
     // One tree after another goes on from the last, which is committed later.
-    let mut behind = Vec::new();
+    let mut in_flight = Vec::new();
     for number in 10..12 {
         tree.set(format!("ahead/{number}"), value(number))?;
-        behind.push(tree.ahead()?);
+        in_flight.push(tree.fork_for_commit()?);
         assert_eq!(tree.get("ours/1")?.expect("a value"), value(1));
     }
     let line = repo.branch("line")?;
-    for (number, mut tree) in behind.into_iter().enumerate() {
+    for (number, mut tree) in in_flight.into_iter().enumerate() {
         line.commit_over(line.head()?, &mut tree, &[], &info("ahead"))?;
         drop(tree);
         drop(other.tree());

@@ -10,7 +10,7 @@ use bristlecone::{
     Batch, CommitId, Durability, Error, Format, Info, Kind, MemoryBackend, Native, ObjRef, Object, Oid, Repo, Sink,
     core::{Checked, FormatError, NoSource, Source, native::step_hash},
 };
-use bristlecone_testkit::pieces::{self, Above, Item, Made, Pieces};
+use bristlecone_testkit::pieces::{self, Above, MadePiece, PieceItem, Pieces};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
@@ -68,7 +68,7 @@ impl Judge {
     }
 
     /// Returns the first object that is refused, and why; the root last, as a whole.
-    fn refused(&mut self, made: &[Made]) -> Option<(Oid, FormatError)> {
+    fn refused(&mut self, made: &[MadePiece]) -> Option<(Oid, FormatError)> {
         for made in made.iter().filter(|made| !self.known.contains(&made.oid)) {
             self.native.children(Kind::Node, &made.body, &mut |_, _| ()).expect("each piece is sound by itself");
             self.objects.0.insert(made.oid, made.body.clone());
@@ -187,7 +187,8 @@ fn every_number_step_and_level_above_the_leaves_is_compared() -> Outcome {
                     };
                     // A step that is changed may fall out of order: then the piece is not sound by itself.
                     let made = sound.make(&judge.native, change);
-                    let decodes = |made: &Made| judge.native.children(Kind::Node, &made.body, &mut |_, _| ()).is_ok();
+                    let decodes =
+                        |made: &MadePiece| judge.native.children(Kind::Node, &made.body, &mut |_, _| ()).is_ok();
                     if made.iter().all(decodes) {
                         judge.demand(what, &sound, change);
                     }
@@ -229,7 +230,7 @@ fn pieces_that_overlap_or_are_empty_are_refused() -> Outcome {
             if sound.starts[0].contains(&before) || far >= reaching.items[behind].step {
                 continue;
             }
-            reaching.items[before] = Item::inline(&far, b"v");
+            reaching.items[before] = PieceItem::inline(&far, b"v");
             let error = judge.demand("a leaf that reaches beyond its neighbour", &reaching, &mut |_, _, _| ());
             assert!(matches!(error, FormatError::Misfit { .. } | FormatError::Structure { .. }), "{level}: {error}");
         }
@@ -300,7 +301,7 @@ fn what_a_leaf_says_of_values_and_directories_is_compared() -> Outcome {
         Ok(at.oid)
     };
     let (short, fits, large) = (value(10)?, value(49)?, value(300 << 10)?);
-    let check = |item: &Item| {
+    let check = |item: &PieceItem| {
         let root = Pieces { items: vec![item.clone()], starts: vec![BTreeSet::from([0])] };
         let made = root.make(&native, &mut |_, _, _| ());
         let object = Object::from_body(Kind::Node, made[0].body[..].into());
@@ -308,22 +309,22 @@ fn what_a_leaf_says_of_values_and_directories_is_compared() -> Outcome {
     };
     let step = b"step";
     for (item, sound) in [
-        (Item::inline(step, &[1; 48]), true),
-        (Item::inline(step, &[1; 49]), false),
-        (Item::object(step, Some(49), fits), true),
-        (Item::object(step, Some(50), fits), false),
-        (Item::object(step, Some(10), short), false),
-        (Item::object(step, Some(300 << 10), large), true),
-        (Item::object(step, Some((300 << 10) + 1), large), false),
-        (Item::object(step, Some(100), large), false),
-        (Item::object(step, None, wide[wide.len() - 1].oid), true),
+        (PieceItem::inline(step, &[1; 48]), true),
+        (PieceItem::inline(step, &[1; 49]), false),
+        (PieceItem::object(step, Some(49), fits), true),
+        (PieceItem::object(step, Some(50), fits), false),
+        (PieceItem::object(step, Some(10), short), false),
+        (PieceItem::object(step, Some(300 << 10), large), true),
+        (PieceItem::object(step, Some((300 << 10) + 1), large), false),
+        (PieceItem::object(step, Some(100), large), false),
+        (PieceItem::object(step, None, wide[wide.len() - 1].oid), true),
     ] {
         assert_eq!(check(&item).is_ok(), sound, "{item:?}");
     }
     // A leaf of another directory is a directory; what is above the leaves is a piece, and no more.
     for piece in &wide {
         let whole = piece.level == 0 || piece.oid == wide[wide.len() - 1].oid;
-        let found = check(&Item::object(step, None, piece.oid));
+        let found = check(&PieceItem::object(step, None, piece.oid));
         assert!(whole == found.is_ok() || piece.level > 0, "{found:?}");
         if piece.level > 0 && !whole {
             // Seen from its own entries alone it would be cut otherwise, or it is what those entries make.
@@ -445,7 +446,7 @@ fn large_values_are_cut_and_listed_in_one_way() -> Outcome {
 }
 
 /// Makes a commit of a directory whose pieces are given.
-fn commit_of(repo: &Repo, made: &[Made]) -> Result<CommitId, Error> {
+fn commit_of(repo: &Repo, made: &[MadePiece]) -> Result<CommitId, Error> {
     let mut batch = Batch::new();
     for piece in made {
         pieces::put(&mut batch, &repo.format().clone(), Kind::Node, &piece.body);

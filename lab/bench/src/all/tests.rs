@@ -11,7 +11,7 @@ struct Command {
     args: AllArgs,
 }
 
-fn args(words: &str) -> AllArgs {
+pub(super) fn args(words: &str) -> AllArgs {
     Command::try_parse_from(std::iter::once("all").chain(words.split_whitespace())).unwrap().args
 }
 
@@ -47,6 +47,7 @@ fn texts(dir: &Path) -> Vec<(String, String)> {
 fn everything_is_measured_drawn_and_written() {
     let dir = tempfile::tempdir().unwrap();
     let sizes = "--ncommits 3 --tree-add 40 --depth 2 --nreads 100 --quick --in-process --parallel-fibers 1,7";
+    fs::create_dir(dir.path().join("stores")).unwrap();
     run(&args(&format!("{sizes} --dir {0}/stores {1}", dir.path().display(), files(dir.path()))), true).unwrap();
     let mut names: Vec<String> = texts(&dir.path().join("out")).into_iter().map(|(name, _)| name).collect();
     // Where Git is installed.
@@ -95,6 +96,7 @@ fn a_broken_file_is_refused_before_anything_is_measured() {
     let reason = |words: &str| run(&args(&format!("{words} {}", files(dir.path()))), false).unwrap_err().to_string();
     assert!(reason("--regen").contains("has no rows"));
     assert!(reason("--trace nothing.repr").contains("no such trace"));
+    assert!(reason("--irmin nothing").contains("nothing: there is no program `bristlecone-irmin`"));
     let file = dir.path().join("results.json");
     for (text, why) in [
         ("{", "EOF"),

@@ -2,14 +2,13 @@
 
 use bristlecone::{Durability, Info, Listing, Path};
 
-use super::{BRANCH, lapped, note_sizes};
 use crate::{
     engine::{Engine, native},
     error::Result,
     job::Job,
     measure::{Laps, Run},
     rss::Sampler,
-    workload::{Random, value},
+    workload::{MAIN, Random, value},
 };
 
 /// Entries of one commit while the directory is filled.
@@ -33,7 +32,7 @@ pub(super) fn run(job: &Job, entries: u64) -> Result<Vec<Run>> {
     engine.reopen()?;
     let wrong = wrong(&engine, entries)?;
     for run in &mut runs {
-        note_sizes(&engine, peak, run);
+        run.set_sizes(&engine, peak);
         run.wrong = run.wrong.take().or_else(|| wrong.clone());
     }
     Ok(runs)
@@ -54,7 +53,7 @@ fn unsynced(message: &str) -> Info {
 
 fn fill(engine: &Engine, entries: u64) -> Result<()> {
     let repo = engine.repo();
-    let branch = repo.branch(BRANCH)?;
+    let branch = repo.branch(MAIN)?;
     for first in (0..entries).step_by(COMMIT_ENTRIES as usize) {
         let mut tree = branch.tree()?;
         for n in first..(first + COMMIT_ENTRIES).min(entries) {
@@ -69,14 +68,14 @@ fn fill(engine: &Engine, entries: u64) -> Result<()> {
 fn find(engine: &Engine, entries: u64) -> Result<Run> {
     let mut random = Random::new(1);
     let paths: Vec<Path> = (0..FINDS).map(|_| path_of(random.below(entries))).collect();
-    let tree = engine.repo().branch(BRANCH)?.tree()?;
+    let tree = engine.repo().branch(MAIN)?.tree()?;
     let mut laps = Laps::start(paths.len());
     let mut found = 0;
     for path in &paths {
         found += u64::from(tree.get(path)?.is_some_and(|value| value.len() == VALUE_BYTES));
         laps.lap();
     }
-    let mut run = lapped("find", laps);
+    let mut run = laps.into_part("find");
     run.wrong = (found != FINDS).then(|| "an entry was not found".into());
     Ok(run)
 }
@@ -87,7 +86,7 @@ fn list(engine: &Engine, entries: u64) -> Result<Run> {
     let listings: Vec<Listing> = (0..PAGES)
         .map(|_| Listing::new().from(format!("{:08}", random.below(last)).as_bytes()).limit(PAGE_ENTRIES))
         .collect();
-    let tree = engine.repo().branch(BRANCH)?.tree()?;
+    let tree = engine.repo().branch(MAIN)?.tree()?;
     let mut laps = Laps::start(listings.len());
     let mut listed = 0;
     for listing in &listings {
@@ -96,14 +95,14 @@ fn list(engine: &Engine, entries: u64) -> Result<Run> {
         }
         laps.lap();
     }
-    let mut run = lapped("list", laps);
+    let mut run = laps.into_part("list");
     let wanted = PAGES as usize * PAGE_ENTRIES.min(entries as usize) * 8;
     run.wrong = (listed != wanted).then(|| "a page has other entries than it should".into());
     Ok(run)
 }
 
 fn add(engine: &Engine, entries: u64) -> Result<Run> {
-    let branch = engine.repo().branch(BRANCH)?;
+    let branch = engine.repo().branch(MAIN)?;
     let mut random = Random::new(3);
     let info = unsynced("add");
     let mut laps = Laps::start(EDITS as usize);
@@ -114,12 +113,12 @@ fn add(engine: &Engine, entries: u64) -> Result<Run> {
         branch.commit(&mut tree, &info)?;
         laps.lap();
     }
-    Ok(lapped("add", laps))
+    Ok(laps.into_part("add"))
 }
 
 /// Removes what `add` added, so that the directory ends as it was.
 fn remove(engine: &Engine, entries: u64) -> Result<Run> {
-    let branch = engine.repo().branch(BRANCH)?;
+    let branch = engine.repo().branch(MAIN)?;
     let mut random = Random::new(3);
     let info = unsynced("remove");
     let mut laps = Laps::start(EDITS as usize);
@@ -130,12 +129,12 @@ fn remove(engine: &Engine, entries: u64) -> Result<Run> {
         branch.commit(&mut tree, &info)?;
         laps.lap();
     }
-    Ok(lapped("remove", laps))
+    Ok(laps.into_part("remove"))
 }
 
 /// Returns what is wrong with the directory at the end, if anything is.
 fn wrong(engine: &Engine, entries: u64) -> Result<Option<String>> {
-    let tree = engine.repo().branch(BRANCH)?.tree()?;
+    let tree = engine.repo().branch(MAIN)?.tree()?;
     let count = tree.count(DIR)?;
     if count != entries {
         return Ok(Some(format!("the directory has {count} entries in place of {entries}")));

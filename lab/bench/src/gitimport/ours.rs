@@ -9,11 +9,11 @@ use bristlecone::{
 use bristlecone_any::{AnyFormat, AnyRepo, Place};
 use bristlecone_git::history::{self, ExportOptions, ImportOptions, Repository, StoreFormat};
 
-use super::{By, Job};
+use super::job::{By, ImportJob};
 use crate::{BenchError, error::Result, measure::Run, rss::Sampler};
 
 /// Imports into a new store and makes it durable.
-pub(super) fn import(job: &Job) -> Result<Run> {
+pub(super) fn import(job: &ImportJob) -> Result<Run> {
     let sampler = Sampler::start();
     let format = match job.by {
         By::Native => AnyFormat::default(),
@@ -29,7 +29,7 @@ pub(super) fn import(job: &Job) -> Result<Run> {
     backend.flush()?;
     let seconds = started.elapsed().as_secs_f64();
     let peak = sampler.finish();
-    let wrong = report.lost.first().map(|lost| format!("the {} {} is missing", lost.kind, lost.oid));
+    let wrong = report.missing.first().map(|missing| format!("the {} {} is missing", missing.kind, missing.oid));
     let stats = backend.stats();
     Ok(Run {
         seconds,

@@ -8,7 +8,7 @@ use std::{
 
 use bristlecone::core::git::Algorithm;
 
-use crate::{BenchError, error::Result, peers::said_by_git};
+use crate::{BenchError, error::Result, peers::program::said_by_git};
 
 /// A repository that is imported.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use bristlecone_needs::needs;
 use clap::Parser;
 
 use super::*;
-use crate::peers::said_by_git;
+use crate::peers::program::said_by_git;
 
 #[derive(Parser)]
 struct Command {
@@ -33,7 +33,7 @@ fn repository(dir: &Path) {
         format!("tag v1\nfrom :4\ntagger {who}\ndata 5\nfirst\n"),
         "reset refs/tags/light\nfrom :2\n\n".into(),
     ];
-    let mut import = peers::git(dir).args(["fast-import", "--quiet"]).stdin(Stdio::piped()).spawn().unwrap();
+    let mut import = program::git(dir).args(["fast-import", "--quiet"]).stdin(Stdio::piped()).spawn().unwrap();
     import.stdin.take().unwrap().write_all(stream.concat().as_bytes()).unwrap();
     assert!(import.wait().unwrap().success());
 }
@@ -51,6 +51,7 @@ fn home() -> (tempfile::TempDir, std::path::PathBuf) {
 #[test]
 fn a_history_comes_in_by_every_way() {
     let (dir, source) = home();
+    fs::create_dir(dir.path().join("stores")).unwrap();
     let args = args(&format!("{} --dir {}/stores --runs 2 --in-process", source.display(), dir.path().display()));
     let rows = measure(&args, &source).unwrap();
     let names: Vec<&str> = rows.iter().map(|row| &row.name[..]).collect();

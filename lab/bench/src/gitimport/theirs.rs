@@ -8,12 +8,12 @@ use std::{
     time::Instant,
 };
 
-use super::Repository;
+use super::source::Repository;
 use crate::{
     BenchError,
     error::Result,
     measure::Run,
-    peers::{git, said_by_git},
+    peers::program::{git, said_by_git},
     rss::Sampler,
 };
 

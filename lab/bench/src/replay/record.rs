@@ -32,8 +32,10 @@ use bristlecone::{
     Backend, Error, Location, ObjRef, Object, Oid, Snapshot, core::RECORD_HEADER_BYTES, pass_backend, pass_snapshot,
 };
 
-use crate::{BenchError, error::Result, io::VERSION_2};
+use crate::{BenchError, error::Result};
 
+/// The first line of a recording: fio's iolog of version 2. Source: fio, HOWTO, "Trace file format v2".
+const VERSION_2: &str = "fio version 2 iolog";
 /// fio reads names up to here.
 const NAME_BYTES_MAX: usize = 255;
 
@@ -149,7 +151,7 @@ struct RecordedSnapshot {
 
 impl RecordedSnapshot {
     fn note(&self, object: &Object<'_>) {
-        let words = object.children() + (0..255).take_while(|index| object.aux(*index).is_some()).count();
+        let words = object.children() + (0..255).take_while(|index| object.metadata_word(*index).is_some()).count();
         let bytes = RECORD_HEADER_BYTES + 8 * words + object.body().len();
         self.recorder.read(object.location(), bytes as u64);
     }

@@ -3,10 +3,7 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    sync::Arc,
 };
 
 use bristlecone::{
@@ -21,15 +18,14 @@ use bristlecone_tezos::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ReplayJob,
-    job::{BackendName, Chunking, FormatName},
+    job::{BackendName, Chunking, FormatName, ReplayJob},
     record::{Recorded, Recorder},
     watch::Watch,
 };
-use crate::{BenchError, engine, error::Result, job::Switches, measure::Run, report::ReplayFigures, rss::Sampler};
-
-/// Tells the stores of one process apart.
-static STORES: AtomicU64 = AtomicU64::new(0);
+use crate::{
+    BenchError, engine, error::Result, job::Switches, measure::Run, report::ReplayFigures, rss::Sampler,
+    scratch::Scratch,
+};
 
 /// What one replay found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -145,16 +141,6 @@ struct Store<F: Format> {
     scratch: Option<Scratch>,
 }
 
-/// A folder that goes when it is dropped.
-struct Scratch(PathBuf);
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // What cannot be removed stays behind under a name that says what it is.
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 impl<F: Format + Into<AnyFormat>> Store<F> {
     fn open(job: &ReplayJob, format: F) -> Result<Self> {
         if job.backend == BackendName::Memory {
@@ -164,9 +150,8 @@ impl<F: Format + Into<AnyFormat>> Store<F> {
         let (dir, scratch) = match &job.keep {
             Some(keep) => (store_dir(keep), None),
             None => {
-                let number = STORES.fetch_add(1, Relaxed);
-                let dir = job.dir.join(format!("bristlecone-replay-{}-{number}", std::process::id()));
-                (dir.clone(), Some(Scratch(dir)))
+                let scratch = Scratch::for_replay(&job.dir)?;
+                (scratch.dir.clone(), Some(scratch))
             }
         };
         fs::create_dir_all(&dir).map_err(BenchError::io(&dir))?;
@@ -202,7 +187,7 @@ impl<F: Format + Into<AnyFormat>> Store<F> {
     fn close(self) -> Result<()> {
         if let Some(recorder) = &self.recorder {
             let reads = recorder.finish()?;
-            say!("recorded {reads} reads; `cone bench io --job FILE` does them again");
+            say!("recorded {reads} reads; `cone bench io --job FILE` has fio do them again");
         }
         if let Some((disk, _)) = &self.disk {
             disk.close()?;

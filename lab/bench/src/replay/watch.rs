@@ -9,7 +9,7 @@ use std::{
 
 use bristlecone_tezos::replay::{Memory, Observer, Progress};
 
-use crate::{report::table::rate, rss};
+use crate::{report::table::rate, rss, scratch::remove_live};
 
 /// How often the line is drawn on a terminal, and written elsewhere.
 const DRAWN_EVERY: Duration = Duration::from_millis(200);
@@ -22,6 +22,7 @@ static STOP: AtomicBool = AtomicBool::new(false);
 pub(super) fn stop_on_interrupt() {
     let handler = || {
         if STOP.swap(true, Relaxed) {
+            remove_live();
             std::process::exit(130);
         }
     };

@@ -1,9 +1,11 @@
 //! Which charts there are: each drawn from the rows, if there are rows for it.
 
+use self::legend::{GIT, SPREAD_SAID, colour, legend, mark};
 use super::{
-    Row, beside,
+    beside,
+    row::Row,
     select::{COLUMNS, Kinds, column_name, is_tasks, operation, scenarios, suite_of, sweep_stem},
-    svg::{Axis, Bar, Bars, Colour, Form, Group, Line, Lines, Mark, Panel},
+    svg::{Axis, Bar, Bars, Form, Group, Line, Lines, Mark, Panel},
     table::{count, rate},
 };
 
@@ -28,6 +30,7 @@ pub(crate) fn draw(rows: &[Row]) -> Vec<Chart> {
     // Others do the short forms only.
     git.retain(|row| row.variant.is_empty() && !row.scenario.contains("-long-") && GIT.contains(&column_name(row)));
     let charts = [
+        (beside::FILE, beside::TITLE, beside::chart(rows)),
         ("memory.svg", "The tree suite in memory", rates(&memory, "The tree suite in memory", &COLUMNS[..1])),
         ("disk.svg", "The tree suite on disk", rates(&disk, "The tree suite on disk", &COLUMNS[1..])),
         ("git.svg", "The tree suite in Git repositories", rates(&git, "The tree suite in Git repositories", &GIT)),
@@ -36,39 +39,7 @@ pub(crate) fn draw(rows: &[Row]) -> Vec<Chart> {
         ("replay.svg", "A trace replayed", replay::over_time(&kinds.replays)),
         ("replay-rates.svg", "A trace replayed: rows per second", replay::rates(&kinds.replays)),
     ];
-    let charts = charts.into_iter().filter_map(|(file, title, svg)| Some(Chart { file, title, svg: svg? }));
-    beside::chart(rows).into_iter().chain(charts).collect()
-}
-
-/// Returns the colour of a column of the tables.
-fn colour(column: &str) -> Colour {
-    match column {
-        "memory" => Colour::Memory,
-        "disk none" | "git packs none" => Colour::DiskNone,
-        "disk synced" | "git packs synced" => Colour::DiskSynced,
-        "gitoxide" => Colour::Second,
-        "git fast-import" => Colour::Third,
-        _ => Colour::Other,
-    }
-}
-
-/// The columns of the chart of Git repositories.
-const GIT: [&str; 5] = ["git packs none", "git packs synced", "libgit2", "gitoxide", "git fast-import"];
-
-/// Returns the columns that occur in these rows, with their colours, in the order of the tables.
-fn legend(rows: &[&Row]) -> Vec<(Colour, String)> {
-    let occurs = |column: &&str| rows.iter().any(|row| column_name(row) == *column);
-    COLUMNS.into_iter().chain(GIT).filter(occurs).map(|column| (colour(column), column.to_owned())).collect()
-}
-
-/// What stands below a chart of rates.
-const SPREAD_SAID: &str = "operations per second: median, and from the slowest run to the fastest";
-
-/// Returns the rate of a row with its spread. A row whose file has no spread has its median alone.
-fn mark(row: &Row, colour: Colour) -> Option<Mark> {
-    let value = row.ops_per_sec;
-    let spread = if row.ops_per_sec_max > 0.0 { (row.ops_per_sec_min, row.ops_per_sec_max) } else { (value, value) };
-    (value > 0.0).then_some(Mark { colour, value, spread })
+    charts.into_iter().filter_map(|(file, title, svg)| Some(Chart { file, title, svg: svg? })).collect()
 }
 
 /// What operations are called over a group of bars.
@@ -210,6 +181,7 @@ fn tasks(rows: &[&Row]) -> Option<String> {
     Some(chart.draw())
 }
 
+mod legend;
 mod replay;
 #[cfg(test)]
 mod tests;

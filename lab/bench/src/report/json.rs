@@ -4,7 +4,7 @@ use std::{fs, io, io::Write, path::Path};
 
 use serde_json::Value;
 
-use super::Row;
+use super::row::Row;
 use crate::{BenchError, error::Result};
 
 /// Reads a file of results, with rows of other suites as they are. A missing or empty file has none.

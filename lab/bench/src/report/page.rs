@@ -3,10 +3,11 @@
 use std::fmt::Write;
 
 use super::{
-    Row, beside,
+    beside,
     charts::Chart,
     published::{self, Figure},
-    sections,
+    row::Row,
+    views::sections,
 };
 
 /// What a page is made from.

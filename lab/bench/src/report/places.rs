@@ -1,6 +1,6 @@
 //! Where and when rows were measured: each machine, day and revision once, with a number that rows refer to.
 
-use super::{Row, table::Table};
+use super::{row::Row, table::Table};
 
 /// The different places and times of some rows, in the order in which they first occur.
 pub(super) struct Places<'r> {

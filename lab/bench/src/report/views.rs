@@ -2,15 +2,17 @@
 
 use std::{collections::BTreeSet, io::Write};
 
+use self::details::{checked, details, rate_of, titled};
 use super::{
-    Row, peers,
+    json,
     places::Places,
+    row::Row,
     select::{COLUMNS, Kinds, column_name, operation, scenarios, suite_of, suites, sweep_stem},
     table::{Table, bytes, mebibytes, rate, time},
 };
 
 /// Returns the tables of these rows: where they come from, limits, rates, details, scaling, Git, optimisations, task
-/// counts, replays, long forms, peers. A table without lines is left out. The same rows give the same tables.
+/// counts, replays, Irmin, long forms. A table without lines is left out. The same rows give the same tables.
 #[must_use]
 pub fn sections(rows: &[Row]) -> Vec<Table> {
     let places = Places::of(rows);
@@ -28,11 +30,9 @@ pub fn sections(rows: &[Row]) -> Vec<Table> {
     tables.push(task_counts(&kinds.sweep));
     tables.push(details("Details: one amount of work, cut into more and more tasks", &kinds.sweep, &COLUMNS, &places));
     tables.extend(replays::tables(&kinds.replays, &places));
+    tables.push(irmin::table(&kinds.irmin, &places));
     tables.push(long_forms(&kinds.long, &places));
     tables.retain(|table| !table.lines.is_empty());
-    if !kinds.suite.is_empty() {
-        tables.push(peers::table());
-    }
     tables
 }
 
@@ -40,7 +40,7 @@ pub fn sections(rows: &[Row]) -> Vec<Table> {
 pub(crate) fn show(rows: &[Row], json: bool) {
     let text = if json {
         let values: Vec<_> = rows.iter().filter_map(|row| serde_json::to_value(row).ok()).collect();
-        format!("{{\"rows\":{}}}\n", super::json::to_text(&values).trim_end())
+        format!("{{\"rows\":{}}}\n", json::to_text(&values).trim_end())
     } else {
         sections(rows).iter().map(|table| table.text() + "\n").collect()
     };
@@ -66,80 +66,16 @@ fn limits(rows: &[Row], places: &Places) -> Table {
     table
 }
 
-fn titled(title: &str, (suite, variant): &(String, String)) -> String {
-    if variant.is_empty() { format!("{title}: {suite}") } else { format!("{title}: {suite}, {variant}") }
-}
-
 fn rates(suite: &(String, String), rows: &[&Row]) -> Table {
     let title = titled("Operations per second (medians)", suite);
     let mut table = Table::new(&title, &["scenario", "operation", COLUMNS[0], COLUMNS[1], COLUMNS[2]]);
     for scenario in scenarios(rows) {
         let of = |column: &str| rows.iter().find(|row| row.scenario == scenario && column_name(row) == column);
         let mut line = vec![scenario.clone(), operation(&scenario).to_owned()];
-        line.extend(COLUMNS.map(|column| of(column).map_or_else(|| "–".into(), |row| rate(row.ops_per_sec))));
+        line.extend(COLUMNS.map(|column| of(column).map_or_else(|| "–".into(), |row| rate_of(row))));
         table.lines.push(line);
     }
     table
-}
-
-fn details(title: &str, rows: &[&Row], columns: &[&str], places: &Places) -> Table {
-    let heads = [
-        "scenario, backend",
-        "ops/s",
-        "min–max",
-        "runs",
-        "p50",
-        "p99",
-        "B/commit",
-        "store",
-        "anon MiB",
-        "mapped MiB",
-        "fdatasync",
-        "share of limit",
-        "checked",
-        "value",
-        "measured in",
-    ];
-    let mut table = Table::new(title, &heads);
-    table.folded = true;
-    for scenario in scenarios(rows) {
-        for &column in columns {
-            let found = rows.iter().filter(|row| row.scenario == scenario && column_name(row) == column);
-            table.lines.extend(found.map(|row| detail(row, column, places)));
-        }
-    }
-    table
-}
-
-fn detail(row: &Row, column: &str, places: &Places) -> Vec<String> {
-    let none = || "–".to_owned();
-    let or_none = |value: Option<f64>, write: fn(f64) -> String| value.map_or_else(none, write);
-    let share = match (&row.limit, row.share) {
-        (Some(limit), Some(share)) => format!("{:.0} % {limit}", share * 100.0),
-        _ => none(),
-    };
-    let variant = if row.variant.is_empty() { String::new() } else { format!(", {}", row.variant) };
-    vec![
-        format!("{}, {column}{variant}", row.scenario),
-        rate(row.ops_per_sec),
-        format!("{}–{}", rate(row.ops_per_sec_min), rate(row.ops_per_sec_max)),
-        row.runs.to_string(),
-        or_none(row.latency_p50_us, time),
-        or_none(row.latency_p99_us, time),
-        or_none(row.bytes_per_commit, bytes),
-        if row.store_bytes > 0 { bytes(row.store_bytes as f64) } else { none() },
-        mebibytes(row.rss_anon_kb),
-        mebibytes(row.rss_file_kb),
-        or_none(row.fdatasync_us, time),
-        share,
-        checked(row),
-        bytes(row.value_bytes as f64),
-        places.number(row),
-    ]
-}
-
-fn checked(row: &Row) -> String {
-    if row.checked { "yes".into() } else { row.wrong.clone().unwrap_or_else(|| "no".into()) }
 }
 
 /// The rates of rows that exist for one and for two threads, and what the second thread adds.
@@ -209,7 +145,7 @@ fn task_counts(rows: &[&Row]) -> Table {
         for column in COLUMNS {
             let of = |count: &u64| {
                 let mut here = rows.iter().filter(|row| sweep_stem(row) == stem && column_name(row) == column);
-                here.find(|row| row.tasks == *count).map_or_else(|| "–".into(), |row| rate(row.ops_per_sec))
+                here.find(|row| row.tasks == *count).map_or_else(|| "–".into(), |row| rate_of(row))
             };
             let cells: Vec<String> = counts.iter().map(of).collect();
             if cells.iter().any(|cell| cell != "–") {
@@ -243,7 +179,7 @@ fn long_forms(rows: &[&Row], places: &Places) -> Table {
             times_smaller(row, rows).map_or_else(|| "–".into(), |times| format!("{times:.2}")),
             optional(row.latency_p50_us),
             optional(row.latency_p99_us),
-            rate(row.ops_per_sec),
+            rate_of(row),
             if row.store_bytes > 0 { bytes(row.store_bytes as f64) } else { "–".into() },
             mebibytes(row.rss_anon_kb),
             mebibytes(row.rss_file_kb),
@@ -265,7 +201,9 @@ fn times_smaller(row: &Row, rows: &[&Row]) -> Option<f64> {
     (smaller.scenario != row.scenario && row.ops_per_sec > 0.0).then(|| smaller.ops_per_sec / row.ops_per_sec)
 }
 
+mod details;
 mod git;
+mod irmin;
 mod replays;
 #[cfg(test)]
 mod tests;

@@ -2,14 +2,13 @@
 
 use bristlecone::{Branch, Format, Info, NewValue, Repo, Tree, Value};
 
-use super::MAIN;
 use crate::{
     check::Expected,
     engine::Engine,
     error::Result,
     job::Job,
     measure::{Laps, Run, Written},
-    workload::{RisingValues, Workload, infos},
+    workload::{MAIN, RisingValues, Workload, infos},
 };
 
 /// Values of up to so many bytes are given as bytes; longer ones as one shared value for each commit.

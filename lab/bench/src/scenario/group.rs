@@ -4,7 +4,12 @@ use std::time::Instant;
 
 use bristlecone::{Branch, Format};
 
-use super::{branch_names, commit_base, commits::commit_one, incremental::Changes, parallel::prepare_all};
+use super::{
+    base::{branch_names, commit_base},
+    commits::commit_one,
+    incremental::Changes,
+    parallel::prepare_all,
+};
 use crate::{
     check::Expected,
     engine::Engine,

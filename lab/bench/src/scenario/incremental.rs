@@ -2,14 +2,17 @@
 
 use bristlecone::{Format, Info, Tree};
 
-use super::{MAIN, base_values, commit_base, commits::commit_one};
+use super::{
+    base::{base_values, commit_base},
+    commits::commit_one,
+};
 use crate::{
     check::Expected,
     engine::Engine,
     error::Result,
     job::Job,
     measure::{Laps, Run, Written},
-    workload::{Workload, changed_entry, changed_value, infos},
+    workload::{MAIN, Workload, changed_entry, changed_value, infos},
 };
 
 /// The long form does so many times the commits.

@@ -8,7 +8,7 @@ use std::ops::Range;
 use bristlecone::{Branch, Durability, Format, Info, Prepared, Repo, Tree};
 
 use super::{
-    MAIN, base_values, branch_names, commit_base,
+    base::{base_values, branch_names, commit_base},
     commits::{CommitValues, commit_one},
     incremental::Changes,
     reads,
@@ -19,7 +19,7 @@ use crate::{
     error::Result,
     job::{Job, Way},
     measure::{Run, Written, together},
-    workload::{Workload, infos, lookups},
+    workload::{MAIN, Workload, infos, lookups},
 };
 
 /// Prepared commits of so many branches are submitted together at most: they are all in memory until then.

@@ -3,7 +3,11 @@
 
 use bristlecone::Format;
 
-use super::{base_values, branch_names, commit_base, commits::CommitValues, incremental::Changes};
+use super::{
+    base::{base_values, branch_names, commit_base},
+    commits::CommitValues,
+    incremental::Changes,
+};
 use crate::{
     check::Expected,
     engine::Engine,

@@ -2,7 +2,7 @@
 
 use bristlecone::{Bytes, Format, Path, Tree};
 
-use super::{MAIN, base_values, commit_base};
+use super::base::{base_values, commit_base};
 use crate::{
     BenchError,
     check::Expected,
@@ -10,7 +10,7 @@ use crate::{
     error::Result,
     job::{Job, Way},
     measure::{Run, together},
-    workload::{Workload, lookups},
+    workload::{MAIN, Workload, lookups},
 };
 
 /// The long form does so many times the lookups.

@@ -8,7 +8,7 @@ pub(super) const GENESIS_SECONDS: i64 = 1_530_374_852;
 /// Between blocks.
 pub(super) const BLOCK_SECONDS: i64 = 60;
 
-/// Rights are known, and deposits are held, for so many cycles.
+/// For this many cycles rights are known, and deposits are held.
 pub(super) const PRESERVED_CYCLES: u64 = 5;
 /// Rights to endorse a block. Measured: each of them and the right to bake ask for one directory, 33 in each block.
 pub(super) const SLOTS: u64 = 32;
@@ -16,7 +16,7 @@ pub(super) const SLOTS: u64 = 32;
 pub(super) const ROLL_AMOUNT: u64 = 10_000 * COIN;
 /// A coin in the unit that balances have.
 pub(super) const COIN: u64 = 1_000_000;
-/// Deposits and rewards reach their full size after so many cycles.
+/// Deposits and rewards reach their full size after this many cycles.
 pub(super) const RAMP_UP_CYCLES: u64 = 64;
 
 /// Pledges that block 1 writes. With [`FIRST_ROLLS`] it has the measured maxima: 105,935 Find and 93,342 Mem in one
@@ -93,7 +93,7 @@ pub(super) const ACTIVATIONS: [u64; 6] = [28_083, 204_762, 458_753, 655_361, 851
 /// That of these which moves every contract to a directory named by a hash of its address, and brings big maps with
 /// ids.
 pub(super) const NEW_LAYOUT: u64 = 655_361;
-/// A migration rewrites so many keys in one commit at most: it must fit in memory.
+/// The most keys that a migration rewrites in one commit, which must fit in memory.
 pub(super) const REWRITTEN_MAX: u64 = 30_000;
 /// Contracts that move in one commit.
 pub(super) const MOVED_IN_BLOCK: u64 = 8_000;

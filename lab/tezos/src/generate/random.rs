@@ -31,7 +31,7 @@ impl Random {
         low + self.below(end - low)
     }
 
-    /// Returns true so many times in a million.
+    /// Returns true with a chance of `millionths`.
     pub(super) fn chance(&mut self, millionths: u64) -> bool {
         self.below(1_000_000) < millionths
     }

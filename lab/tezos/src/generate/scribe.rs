@@ -15,7 +15,7 @@ use crate::{ContextId, HashesBuf, Key, KeyBuf, Row, Scoped, Writer, replay::RowC
 
 /// Who makes every commit of a trace.
 const AUTHOR: &[u8] = b"Tezos";
-/// So many values are held in memory while a state moves to a new store.
+/// The number of values that are held in memory while a state moves to a new store.
 const MOVED_AT_ONCE: usize = 50_000;
 
 /// A commit, as rows and as the store know it.

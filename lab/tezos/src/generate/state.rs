@@ -120,7 +120,7 @@ impl State {
         draw(random, self.implicit)
     }
 
-    /// Draws an account that somebody pays to.
+    /// Draws an account that another one pays to.
     pub(super) fn payee(&self, random: &mut Random) -> Contract {
         if self.originated > 0 && random.chance(300_000) {
             return Contract::Originated(draw(random, self.originated));

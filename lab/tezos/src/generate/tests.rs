@@ -47,7 +47,7 @@ fn the_same_seed_makes_the_same_bytes_and_more_commits_only_more_of_them() {
     assert!(!long.starts_with(&other[..other.len().min(short.len())]), "another seed");
 }
 
-/// Guards the bytes against changes that nobody meant: what a seed stands for should change with intent alone.
+/// Guards the bytes against changes by accident: what a seed stands for should change with intent alone.
 #[test]
 fn seed_0_is_as_it_was() {
     let (trace, counts) = made(0, 12, Pace::default());

@@ -51,7 +51,7 @@ impl Spread {
         })
     }
 
-    /// Returns the least number that so many of a hundred do not exceed.
+    /// Returns the least number that `percent` of the numbers do not exceed.
     fn at_percent(&self, percent: u64) -> u64 {
         let rank = (u128::from(self.count) * u128::from(percent)).div_ceil(100) as u64;
         let mut below = 0;

@@ -7,12 +7,13 @@ use bristlecone::{AsPath, Bytes, Error, NewValue, Path, Tezos, Tree};
 use super::{Context, RecordError};
 use crate::{
     key::{Key, KeyBuf},
-    row::{ContextId, Row, Scoped},
+    row::Row,
+    scoped::{ContextId, Scoped},
 };
 
 /// A tree of a recording. A clone is the same context; an edit makes a new context of this one, and of no other.
 ///
-/// Everything done is a row of the trace; what fails is none.
+/// Every call that succeeds is a row of the trace; one that fails leaves no row.
 ///
 /// # Errors
 /// Of all methods: [`RecordError::Store`] as for the method of [`Tree`] of that name; [`RecordError::Trace`];

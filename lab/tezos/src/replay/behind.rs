@@ -1,6 +1,6 @@
 //! Committing behind the rows: one thread applies them, another hashes and writes what they led to.
 //!
-//! At a Commit the tree is parted ([`Tree::ahead`]): one part goes to the thread that commits, in the order of the trace,
+//! At a Commit the tree is split ([`Tree::fork_for_commit`]): one part goes to the thread that commits, in the order of the trace,
 //! the other is what a Checkout of that commit gives, and is there at once. Every answer and every hash is that of the
 //! serial replay; only the clock knows. An error of a commit comes back with a later row, or at the end, and names
 //! the row of the commit.
@@ -92,7 +92,7 @@ pub(super) struct Behind<F: Format> {
 
 impl<F: Format> Behind<F> {
     /// Calls `work` with a thread behind it that commits; returns once all commits are made or one has failed. Both are
-    /// threads of one pool of so many, in which large commits are shared out.
+    /// threads of one pool, in which large commits are shared out.
     ///
     /// # Errors
     /// If there can be no threads.
@@ -157,7 +157,7 @@ fn commit_all<F: Format>(
         };
         let made = committer.commit(&mut tree, plan);
         let failed = made.is_err();
-        // Nobody asks any more if the rows have failed.
+        // The other thread asks no more if the rows have failed.
         let _ = outbox.send(made);
         if failed {
             return;
@@ -186,7 +186,7 @@ impl<F: Format> Commits<F> for Behind<F> {
                 return Err(Fault::Commit { hash: parent.value });
             }
         }
-        let frozen = tree.ahead()?;
+        let frozen = tree.fork_for_commit()?;
         let hash = plan.hash();
         self.places.push_back(place());
         self.tell(Job::Commit(Box::new(frozen), plan));

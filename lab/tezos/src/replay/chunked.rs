@@ -23,7 +23,8 @@ use super::{
 };
 use crate::{
     Reader, Row, RowKind, TraceError,
-    decode::{Varint, decode, varint},
+    cursor::{Varint, varint},
+    decode::decode,
 };
 
 /// The trace is held in memory; so much of it at most.
@@ -31,7 +32,7 @@ const BYTES_MAX: u64 = 8 << 30;
 /// How often the clock is looked at.
 const TICK: Duration = Duration::from_millis(20);
 const SAMPLED_EVERY: Duration = Duration::from_millis(250);
-/// Rows are counted together by so many.
+/// This many rows are counted together.
 const ROWS_COUNTED: u64 = 1024;
 
 /// How a trace is cut. Nothing counts as one; each piece takes eight bytes of memory.

@@ -1,6 +1,6 @@
 //! Durations in buckets, so that percentiles of any number of them take little memory.
 
-/// Each power of two has so many buckets: a percentile is at most 1/128 too high.
+/// Each power of two has this many buckets: a percentile is at most 1/128 too high.
 const PARTS: usize = 128;
 const PARTS_LOG: u32 = PARTS.trailing_zeros();
 /// Durations of more than 2^46 ns, which is 19 hours, count as that.

@@ -12,7 +12,7 @@ use crate::RowKind;
 const PARTS: f64 = 100.0;
 /// … and after so much time, twice as much whenever another …
 const EVERY: Duration = Duration::from_millis(250);
-/// … so many samples were taken.
+/// … this many samples were taken.
 const SAMPLES_EACH: usize = 256;
 
 /// Clocks and counters.

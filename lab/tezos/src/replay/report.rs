@@ -133,7 +133,7 @@ impl Giant {
     }
 }
 
-/// Blocks with so many Adds and more are listed one by one.
+/// Blocks with at least this many Adds are listed one by one.
 pub const GIANT_ADDS: u64 = 10_000;
 
 /// Resident memory, in KiB.

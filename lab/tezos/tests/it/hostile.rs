@@ -84,7 +84,7 @@ fn every_cut_is_told_and_what_is_whole_before_it_is_read() {
         assert!(whole.starts_with(&offsets), "{length}");
         let next = whole.get(offsets.len()).map_or(0x128, |&at| at as usize);
         assert_eq!(partial as usize, length.saturating_sub(next), "{length}");
-        // A cut between two rows is none: nothing in a trace says how many it has.
+        // A cut between two rows goes unnoticed: nothing in a trace says how many it has.
         assert_eq!(partial == 0, length == next, "{length}");
     }
 }

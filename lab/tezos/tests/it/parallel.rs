@@ -64,7 +64,7 @@ fn changed(trace: &[u8], mut change: impl FnMut(u64, &mut Row<'_>)) -> Vec<u8> {
     writer.finish().unwrap()
 }
 
-/// Rows of so many kinds of damage: an answer, the hash of a commit, a parent, a context.
+/// Rows with each kind of damage: an answer, the hash of a commit, a parent, a context.
 #[test]
 fn what_is_wrong_is_wrong_at_the_same_row() -> Outcome {
     let trace = shipped::bytes(EARLY);

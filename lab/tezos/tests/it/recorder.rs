@@ -280,7 +280,7 @@ fn what_fails_is_no_row() {
     assert_eq!(check_scopes(&written(&file)).rows_all(), 1);
 }
 
-/// Takes so many bytes, and then none.
+/// Takes a number of bytes, and then refuses more.
 struct Full(usize);
 
 impl Write for Full {
@@ -308,7 +308,7 @@ fn a_full_disk_ends_the_recording_and_is_told() {
     assert!(matches!(&failed, RecordError::Trace(_)), "{failed}");
     assert!(matches!(tree.get("1"), Err(RecordError::Ended)));
     assert!(matches!(recorder.finish(), Err(RecordError::Ended)));
-    // Where a mark fails, nobody asked: whoever asks next is told.
+    // Where a mark fails, the next call returns the failure.
     let (recorder, mut tree) = Recorder::new(repo(), Full(2_200_000)).unwrap();
     let old = tree.clone();
     (0..31).for_each(|n| tree.set(n.to_string(), &big[..]).unwrap());

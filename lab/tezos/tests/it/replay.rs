@@ -155,7 +155,7 @@ struct Impatient;
 
 impl Observer for Impatient {
     fn progress(&mut self, now: &Progress) -> ControlFlow<()> {
-        assert!(now.done.is_none(), "nobody knows how long a slice of bytes is");
+        assert!(now.done.is_none(), "the length of a slice of bytes is not known");
         ControlFlow::Break(())
     }
 }
@@ -209,7 +209,7 @@ fn a_cut_ends_a_replay_with_an_error_after_what_is_whole() -> Outcome {
             assert_eq!(repo.branch("main")?.head()?.is_some(), whole == 6, "{length}");
         }
     }
-    // Whoever stops before the cut never hears of it.
+    // A replay that stops before the cut never hears of it.
     let report = replay(&memory(Tezos::new()), &bytes, ReplayOptions::default().commits(1))?;
     assert_eq!((report.commits, report.end), (1, End::Commits));
     Ok(())

@@ -17,7 +17,8 @@ use rustix::{
 use super::FolderError;
 use crate::{
     DirEntry,
-    error::{Error, Result, shown},
+    error::{Error, Result},
+    text::shown,
 };
 
 /// How many bytes of a large value are in memory at a time.

@@ -12,7 +12,7 @@ pub(super) struct Budget {
 #[derive(Default)]
 struct State {
     taken: u64,
-    // The work was given up: nobody waits any more.
+    // The work was given up: no thread waits any more.
     open: bool,
 }
 
@@ -25,7 +25,7 @@ impl Budget {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes so many bytes if they are free, and returns how many to give back. What is larger than the
+    /// Takes these bytes if they are free, and returns how many to give back. What is larger than the
     /// budget needs all of it.
     pub(super) fn try_take(&self, bytes: u64) -> Option<u64> {
         let bytes = bytes.min(self.bytes);
@@ -37,7 +37,7 @@ impl Budget {
         Some(bytes)
     }
 
-    /// As [`Budget::try_take`], waiting until they are free. Whoever waits must hold none that only they
+    /// As [`Budget::try_take`], waiting until they are free. A thread that waits must hold none that only it
     /// themselves can give back.
     pub(super) fn take(&self, bytes: u64) -> u64 {
         let bytes = bytes.min(self.bytes);

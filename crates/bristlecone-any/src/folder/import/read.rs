@@ -17,7 +17,8 @@ use rustix::{fs::OFlags, io::Errno};
 use super::FolderError;
 use crate::{
     Repo,
-    error::{Error, Result, shown},
+    error::{Error, Result},
+    text::shown,
 };
 
 /// Any of the three executable bits.

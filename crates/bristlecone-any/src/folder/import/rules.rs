@@ -15,13 +15,14 @@ use std::{
 use bristlecone::{EntryKind, core::git::Algorithm, escape};
 use bristlecone_git::{
     layout::Layout,
-    worktree::{Item, Refusal, Settings, Submodule, Tracked, ignore, ignore::Patterns, submodule},
+    worktree::{Refusal, Settings, Submodule, Tracked, TreeItem, ignore, ignore::Patterns, submodule},
 };
 
 use super::{FolderError, ImportOptions};
 use crate::{
     AnyRepo,
-    error::{Error, Result, shown},
+    error::{Error, Result},
+    text::shown,
 };
 
 /// The file of patterns of a store of its own, in the folder that is imported.
@@ -249,7 +250,7 @@ impl Rules {
     }
 
     /// Returns the files that a sparse checkout leaves out of the folder, by their paths from there.
-    pub(super) fn skipped(&self) -> impl Iterator<Item = (&[u8], Item)> {
+    pub(super) fn skipped(&self) -> impl Iterator<Item = (&[u8], TreeItem)> {
         let git = self.git.as_ref().and_then(|git| Some((git, git.tracked.as_ref()?)));
         git.into_iter().flat_map(|(git, tracked)| {
             tracked.skipped().filter_map(|(path, item)| Some((path.strip_prefix(&git.prefix[..])?, item)))
@@ -261,7 +262,7 @@ impl Rules {
         self.ignored.into_iter().map(|(source, count)| (source.map(|source| source.to_string()), count)).collect()
     }
 
-    fn item(&self, path: &[u8]) -> Option<Item> {
+    fn item(&self, path: &[u8]) -> Option<TreeItem> {
         self.git.as_ref()?.tracked.as_ref()?.item(&self.whole(path))
     }
 

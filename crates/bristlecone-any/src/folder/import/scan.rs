@@ -68,8 +68,8 @@ pub(super) struct Dir {
     pub(super) dirs: Vec<usize>,
     // Files here and below.
     files_below: usize,
-    // Whether something in it was left out that is told elsewhere.
-    told: bool,
+    // Whether something in it was left out that is reported elsewhere.
+    reported: bool,
 }
 
 /// What is taken of a folder.
@@ -101,7 +101,7 @@ pub(super) enum Unit {
 
 impl Dir {
     fn new(path: Path) -> Self {
-        Self { path, files: Vec::new(), dirs: Vec::new(), files_below: 0, told: false }
+        Self { path, files: Vec::new(), dirs: Vec::new(), files_below: 0, reported: false }
     }
 
     /// Returns the folder's name for the system.
@@ -201,7 +201,7 @@ impl<'a> Scanner<'a> {
             Verdict::Taken => scope.clone(),
             Verdict::Partly(source) => Scope::Ignored(source),
             Verdict::Ignored(_) => {
-                scan.dirs[index].told = true;
+                scan.dirs[index].reported = true;
                 return Ok(());
             }
         };
@@ -268,7 +268,7 @@ impl<'a> Scanner<'a> {
 impl Scan {
     /// Notes what is left out of a folder.
     fn leave_out(&mut self, index: usize, path: Path, what: &'static str) {
-        self.dirs[index].told = true;
+        self.dirs[index].reported = true;
         self.left_out.push(LeftOut { path, what });
     }
 
@@ -280,9 +280,9 @@ impl Scan {
         }
         // A folder in which something was left out is not empty, nor are those above it.
         for index in (0..self.dirs.len()).rev() {
-            self.dirs[index].told |= self.dirs[index].dirs.iter().any(|&child| self.dirs[child].told);
+            self.dirs[index].reported |= self.dirs[index].dirs.iter().any(|&child| self.dirs[child].reported);
         }
-        for dir in self.dirs.iter().skip(1).filter(|dir| dir.files_below == 0 && !dir.told) {
+        for dir in self.dirs.iter().skip(1).filter(|dir| dir.files_below == 0 && !dir.reported) {
             self.left_out.push(LeftOut { path: dir.path.clone(), what: "empty folder" });
         }
         self.left_out.sort_by(|one, other| one.path.cmp(&other.path));
@@ -323,7 +323,7 @@ impl Scan {
         for dir in &self.dirs {
             for file in dir.files.iter().filter(|file| matches!(file.what, What::File | What::Kind(_))) {
                 let place = dir.place(&self.top).join(&file.name);
-                // Whoever reads the file says better why it cannot be.
+                // The thread that reads the file says better why it cannot be.
                 let Ok(found) = fs::symlink_metadata(&place) else { continue };
                 if found.is_file() && found.len() > VALUE_BYTES_MAX {
                     return Err(too_large(&place, found.len()));

@@ -6,8 +6,8 @@ use bristlecone::Path;
 use serde_json::{Map, Value};
 
 use crate::{
+    argument,
     failure::{Failure, Result},
-    text,
 };
 
 /// What one line asks for.
@@ -108,11 +108,11 @@ fn whole(rest: Option<&[u8]>) -> Result<&[u8]> {
 }
 
 fn entry_path(bytes: &[u8]) -> Result<Path> {
-    text::entry_path(OsStr::from_bytes(bytes))
+    argument::entry_path(OsStr::from_bytes(bytes))
 }
 
 fn value_path(bytes: &[u8]) -> Result<Path> {
-    text::value_path(OsStr::from_bytes(bytes))
+    argument::value_path(OsStr::from_bytes(bytes))
 }
 
 fn text_of(bytes: &[u8]) -> Result<String> {
@@ -133,13 +133,13 @@ fn json(line: &[u8]) -> Result<Line> {
         return Err(Failure::usage(format!("the object has no verb; it has one of the fields {}", verbs.join(", "))));
     };
     let named = text_field(&mut fields, verb)?;
-    let path = || text::value_path(OsStr::new(&named));
+    let path = || argument::value_path(OsStr::new(&named));
     let done = match verb {
         "set" => match value_field(&mut fields)? {
             Some(value) => Line::Edit(Edit::Set(path()?, value)),
             None => return Err(Failure::usage("`set` lacks a value; give it as \"value\" or \"value_hex\"")),
         },
-        "del" => Line::Edit(Edit::Remove(text::entry_path(OsStr::new(&named))?)),
+        "del" => Line::Edit(Edit::Remove(argument::entry_path(OsStr::new(&named))?)),
         "test" => Line::Edit(Edit::Test(path()?, value_field(&mut fields)?)),
         "branch" => {
             let to = optional(&mut fields, "to")?;

@@ -52,7 +52,7 @@ impl NewFile {
 impl Drop for NewFile {
     fn drop(&mut self) {
         if !self.finished {
-            // It may be gone already, and nobody is left to tell.
+            // It may be gone already, and the command ends anyway.
             let _ = fs::remove_file(&self.beside);
         }
     }

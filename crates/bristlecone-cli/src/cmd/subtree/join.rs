@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::{super::Context, Prefix, Subtree, explained, no_directory, open_other};
 use crate::{
     failure::{Failure, Result},
-    follow::Leave,
+    follow::WorktreeGuard,
     open::{Access, Opened, short},
     output::{Fields, fields, put_name},
     text,
@@ -64,7 +64,7 @@ struct Join {
     prefix: Path,
     subtree: Subtree,
     branch: Branch,
-    leave: Leave,
+    guard: WorktreeGuard,
     other: Opened,
     ours: CommitId,
     theirs: CommitId,
@@ -84,7 +84,7 @@ pub(super) fn add(args: AddArgs, context: &mut Context) -> Result<()> {
         return Err(Failure::usage(format!("there is something at {prefix} already; {way}")));
     }
     join.bring()?;
-    let joined = join.subtree.add(join.ours, join.theirs, join.squashed(), join.said().as_deref())?;
+    let joined = join.subtree.add(join.ours, join.theirs, join.squashed(), join.message().as_deref())?;
     join.commit(joined, "added", context)
 }
 
@@ -94,7 +94,7 @@ pub(super) fn pull(args: PullArgs, context: &mut Context) -> Result<()> {
         return Err(no_directory(&join.prefix, join.ours));
     }
     join.bring()?;
-    let pulled = join.subtree.pull(join.ours, join.theirs, join.squashed(), join.said().as_deref());
+    let pulled = join.subtree.pull(join.ours, join.theirs, join.squashed(), join.message().as_deref());
     match pulled.map_err(explained)? {
         Pulled::Joined(joined) => join.commit(*joined, "pulled", context),
         Pulled::Already => {
@@ -113,7 +113,7 @@ impl Join {
         let prefix = args.prefix.path()?;
         let opened = context.globals.open(Access::Write)?;
         let branch = opened.branch_to_change()?;
-        let leave = opened.ask_leave(&branch.moving_ref()?)?;
+        let guard = opened.guard_worktree(&branch.moving_ref()?)?;
         let Some(ours) = branch.head()? else {
             let way = "make its first commit with `cone set` or `cone import`";
             return Err(Failure::usage(format!(
@@ -125,7 +125,7 @@ impl Join {
         let theirs = revision::commit(&other.repo, &args.rev)?;
         let info = args.why.info(&opened, "", args.durability)?;
         let subtree = opened.repo.subtree(&prefix)?;
-        Ok(Self { prefix, subtree, branch, leave, other, ours, theirs, info, squash: args.squash, opened })
+        Ok(Self { prefix, subtree, branch, guard, other, ours, theirs, info, squash: args.squash, opened })
     }
 
     /// Copies the objects of what is to be joined.
@@ -141,23 +141,23 @@ impl Join {
     }
 
     /// What the caller says in place of the usual message; on lines of its own.
-    fn said(&self) -> Option<Vec<u8>> {
-        let mut said = Some(self.info.message.clone()).filter(|said| !said.is_empty())?;
-        if said.last() != Some(&b'\n') {
-            said.push(b'\n');
+    fn message(&self) -> Option<Vec<u8>> {
+        let mut message = Some(self.info.message.clone()).filter(|message| !message.is_empty())?;
+        if message.last() != Some(&b'\n') {
+            message.push(b'\n');
         }
-        Some(said)
+        Some(message)
     }
 
     /// Commits what was joined, and lets files follow where they are to.
     fn commit(mut self, mut joined: Joined<AnyFormat>, did: &str, context: &mut Context) -> Result<()> {
         let before = self.opened.repo.checkout(self.ours)?;
-        self.leave.check(&self.opened, before, joined.tree.clone())?;
+        self.guard.check(&self.opened, before, joined.tree.clone())?;
         let mut info = self.info.clone();
         info.message = std::mem::take(&mut joined.message);
         let at = self.branch.commit_with_parents(&mut joined.tree, &joined.parents, &info)?;
         let all = self.fields(Some(at));
-        self.leave.follow(&at, info.durability)?;
+        self.guard.follow(&at, info.durability)?;
         self.opened.repo.close()?;
         let (branch, theirs) = (self.branch.name(), short(&self.theirs));
         context.out.line(format_args!("{did} {theirs} at {} on {branch} as commit {}", self.prefix, short(&at)))?;

@@ -75,7 +75,7 @@ fn point(opened: &Opened, name: &str, to: CommitId) -> Result<()> {
     if is_won(branch.compare_and_set(from, Some(to), Durability::Synced))? {
         return Ok(());
     }
-    Err(Failure::failed(format!("the branch \"{name}\" was moved by somebody else meanwhile; run the command again")))
+    Err(Failure::failed(format!("the branch \"{name}\" was moved by another process meanwhile; run the command again")))
 }
 
 /// Tell what was joined to a directory last, and what came since

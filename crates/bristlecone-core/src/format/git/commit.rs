@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use super::{
     Algorithm,
-    who::{self, Lines},
+    who::{self, HeaderLines},
 };
 use crate::{Commit, DecodeError, Location, ObjRef, Signature, Zone};
 
@@ -19,13 +19,13 @@ const OWN: [&[u8]; 4] = [b"tree", b"parent", b"author", b"committer"];
 /// [`encode_commit`] gives the same bytes back.
 ///
 /// # Errors
-/// [`DecodeError`] if the first line does not name a tree, or an id is none.
+/// [`DecodeError`] if the first line does not name a tree, or an id is not one.
 pub fn decode_commit(algorithm: Algorithm, raw: &[u8]) -> Result<Commit, DecodeError> {
     decode(algorithm, raw, |_| Location::NONE)
 }
 
 pub(super) fn decode(algorithm: Algorithm, raw: &[u8], at: impl Fn(usize) -> Location) -> Result<Commit, DecodeError> {
-    let mut lines = Lines::new(raw);
+    let mut lines = HeaderLines::new(raw);
     let tree = tree(algorithm, &mut lines, at(0))?.into();
     let mut parents = Vec::new();
     while let Some(oid) = lines.oid(b"parent ", algorithm.oid_bytes())? {
@@ -39,7 +39,7 @@ pub(super) fn decode(algorithm: Algorithm, raw: &[u8], at: impl Fn(usize) -> Loc
 }
 
 /// Returns the tree that the first line names.
-pub(super) fn tree(algorithm: Algorithm, lines: &mut Lines<'_>, at: Location) -> Result<ObjRef, DecodeError> {
+pub(super) fn tree(algorithm: Algorithm, lines: &mut HeaderLines<'_>, at: Location) -> Result<ObjRef, DecodeError> {
     let error = lines.error("it does not begin with its tree");
     Ok(ObjRef::new(lines.oid(b"tree ", algorithm.oid_bytes())?.ok_or(error)?, at))
 }

@@ -3,18 +3,16 @@
 use alloc::sync::Arc;
 use core::{cmp::Ordering, ops::Range};
 
-use super::{RawEntry, bad, list::Listed};
-use crate::{DecodeError, Entry, Kind, Next, ObjRef, Source, Walk, Window};
-
-type Pair<'a> = (Option<Entry<'a>>, Option<Entry<'a>>);
+use super::{RawEntry, bad, list::SortedTree};
+use crate::{DecodeError, Entry, Kind, Next, ObjRef, ObjectWalk, Source, Window, format::EntryPair};
 
 /// A walk over the bindings that differ between two directories, in order of names: before, after. A mode that is
 /// spelled in another way is a difference.
 #[derive(Clone, Debug)]
-pub struct Comparison<'a> {
+pub struct GitComparison<'a> {
     oid_bytes: usize,
-    before: Side<'a>,
-    after: Side<'a>,
+    before: GitDiffSide<'a>,
+    after: GitDiffSide<'a>,
     from: Option<Arc<[u8]>>,
     to: Option<Arc<[u8]>>,
     // Whether both trees were read.
@@ -24,18 +22,18 @@ pub struct Comparison<'a> {
 }
 
 #[derive(Clone, Debug)]
-enum Side<'a> {
+enum GitDiffSide<'a> {
     /// The tree is not read yet.
     Start(ObjRef),
-    /// It is, and so many places in the order are still to come.
-    Listed(Listed<'a>, Range<usize>),
-    /// There is none.
+    /// The tree is read; these places in the order are still to come.
+    Listed(SortedTree<'a>, Range<usize>),
+    /// There is no tree.
     Nothing,
     /// A scout passed over it.
     Unknown,
 }
 
-impl<'a> Side<'a> {
+impl<'a> GitDiffSide<'a> {
     fn new(at: Option<&ObjRef>) -> Self {
         at.map_or(Self::Nothing, |at| Self::Start(*at))
     }
@@ -60,7 +58,7 @@ impl<'a> Side<'a> {
     }
 }
 
-impl<'a> Comparison<'a> {
+impl<'a> GitComparison<'a> {
     pub(super) fn new(
         oid_bytes: usize,
         before: Option<&ObjRef>,
@@ -71,8 +69,8 @@ impl<'a> Comparison<'a> {
         let (before, after) = if before == after { (None, None) } else { (before, after) };
         Self {
             oid_bytes,
-            before: Side::new(before),
-            after: Side::new(after),
+            before: GitDiffSide::new(before),
+            after: GitDiffSide::new(after),
             from: from.map(Arc::from),
             to: to.map(Arc::from),
             read: false,
@@ -83,21 +81,21 @@ impl<'a> Comparison<'a> {
     /// Reads the trees; returns what is wanted.
     fn read<S: Source>(&mut self, window: &mut Window<'a, S>) -> Result<Option<ObjRef>, DecodeError> {
         for side in [&mut self.before, &mut self.after] {
-            if let Side::Start(at) = side {
+            if let GitDiffSide::Start(at) = side {
                 let Some(object) = window.get(Kind::Node, at) else { return Ok(Some(*at)) };
-                let listed = Listed::new(self.oid_bytes, object)?;
+                let listed = SortedTree::new(self.oid_bytes, object)?;
                 let rest = listed.range(self.from.as_deref(), self.to.as_deref())?;
-                *side = Side::Listed(listed, rest);
+                *side = GitDiffSide::Listed(listed, rest);
             }
         }
         // What one side lacks may be in a tree that a scout passed over.
-        self.items &= ![&self.before, &self.after].iter().any(|side| matches!(side, Side::Unknown));
+        self.items &= ![&self.before, &self.after].iter().any(|side| matches!(side, GitDiffSide::Unknown));
         self.read = true;
         Ok(None)
     }
 
     #[inline]
-    fn pair(&mut self) -> Result<Option<Pair<'a>>, DecodeError> {
+    fn pair(&mut self) -> Result<Option<EntryPair<'a>>, DecodeError> {
         loop {
             let (old, new) = (self.before.peek()?, self.after.peek()?);
             let order = match (&old, &new) {
@@ -116,11 +114,11 @@ impl<'a> Comparison<'a> {
     }
 }
 
-impl<'a, S: Source> Walk<'a, S> for Comparison<'a> {
-    type Item = Pair<'a>;
+impl<'a, S: Source> ObjectWalk<'a, S> for GitComparison<'a> {
+    type Item = EntryPair<'a>;
 
     #[inline]
-    fn next(&mut self, window: &mut Window<'a, S>) -> Result<Next<Pair<'a>>, S::Error> {
+    fn next(&mut self, window: &mut Window<'a, S>) -> Result<Next<EntryPair<'a>>, S::Error> {
         if !self.read
             && let Some(at) = self.read(window).map_err(bad)?
         {
@@ -140,9 +138,10 @@ impl<'a, S: Source> Walk<'a, S> for Comparison<'a> {
     }
 
     fn skip(&mut self) {
-        if let Some(side) = [&mut self.before, &mut self.after].into_iter().find(|side| matches!(side, Side::Start(_)))
+        if let Some(side) =
+            [&mut self.before, &mut self.after].into_iter().find(|side| matches!(side, GitDiffSide::Start(_)))
         {
-            *side = Side::Unknown;
+            *side = GitDiffSide::Unknown;
         }
     }
 }

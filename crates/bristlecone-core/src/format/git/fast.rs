@@ -6,32 +6,32 @@
 use super::{
     Git,
     raw::usual,
-    table::{PROBES, SLOTS_MIN, Table, WIDE},
+    table::{GitTable, PROBES, SLOTS_MIN, WIDE},
     target,
 };
 use crate::{
     EntryKind, Location, ObjRef, Oid, Source, Target,
     format::{
         borrowed::Borrowed,
-        descend::{self, Reached, Step},
+        descend::{self, ReachedDir, StepLookup},
         native::step_hash,
         search::prefix,
     },
 };
 
 /// An entry that was found.
-struct Hit<'a> {
+struct GitHit<'a> {
     kind: EntryKind,
     oid: &'a [u8],
     at: Location,
 }
 
-/// What a lookup came to: nothing there, or an entry.
-type Answer<'a> = Option<Hit<'a>>;
+/// The result of a lookup: nothing there, or an entry.
+type GitAnswer<'a> = Option<GitHit<'a>>;
 
 /// Looks a name up in the directory with id `oid`, which may stand at `at`; `None` where this cannot tell.
 #[inline(always)]
-fn lookup<'a, S: Source>(git: &Git, source: &'a S, oid: &[u8], at: Location, name: &[u8]) -> Option<Answer<'a>> {
+fn lookup<'a, S: Source>(git: &Git, source: &'a S, oid: &[u8], at: Location, name: &[u8]) -> Option<GitAnswer<'a>> {
     let record = Borrowed::node(source.peek(oid, at)?, at)?;
     let (head, rest) = record.body.split_first_chunk::<4>()?;
     let count = u32::from_le_bytes(*head) as usize;
@@ -42,15 +42,15 @@ fn lookup<'a, S: Source>(git: &Git, source: &'a S, oid: &[u8], at: Location, nam
         children if children == count & !(WIDE as usize) => record.child(index),
         _ => return None,
     };
-    Some(Some(Hit { kind, oid, at }))
+    Some(Some(GitHit { kind, oid, at }))
 }
 
 /// An entry of a tree: its index, kind and id.
-type Found<'a> = (usize, EntryKind, &'a [u8]);
+type FastEntry<'a> = (usize, EntryKind, &'a [u8]);
 
 /// Looks a name up among so few entries that there are no slots. `rest`: what follows the head of the body.
 #[inline(always)]
-fn few<'a>(git: &Git, count: usize, rest: &'a [u8], name: &[u8]) -> Option<Option<Found<'a>>> {
+fn few<'a>(git: &Git, count: usize, rest: &'a [u8], name: &[u8]) -> Option<Option<FastEntry<'a>>> {
     let (ends, raw) = rest.split_at_checked(count * 2)?;
     let mut start = 0;
     for (index, end) in ends.as_chunks::<2>().0.iter().enumerate() {
@@ -65,8 +65,8 @@ fn few<'a>(git: &Git, count: usize, rest: &'a [u8], name: &[u8]) -> Option<Optio
 
 /// Looks a name up through the slots.
 #[inline]
-fn many<'a>(git: &Git, body: &'a [u8], name: &[u8]) -> Option<Option<Found<'a>>> {
-    let table = Table::parse(git.oid_bytes(), body).ok()?;
+fn many<'a>(git: &Git, body: &'a [u8], name: &[u8]) -> Option<Option<FastEntry<'a>>> {
+    let table = GitTable::parse(git.oid_bytes(), body).ok()?;
     if !table.has_slots() {
         return None;
     }
@@ -116,12 +116,12 @@ pub(super) fn find<'a, S: Source>(
 pub(super) fn descend<'a, S: Source>(
     git: &Git,
     source: &'a S,
-    dir: Reached<'a>,
+    dir: ReachedDir<'a>,
     path: &[u8],
-) -> (usize, Option<Reached<'a>>) {
+) -> (usize, Option<ReachedDir<'a>>) {
     descend::borrowed(dir, path, |(oid, at), step| match lookup(git, source, oid, at, step) {
-        Some(Some(hit)) if hit.kind == EntryKind::Dir => Step::Dir((hit.oid, hit.at)),
-        Some(_) => Step::NoDir,
-        None => Step::Declined,
+        Some(Some(hit)) if hit.kind == EntryKind::Dir => StepLookup::Dir((hit.oid, hit.at)),
+        Some(_) => StepLookup::NoDir,
+        None => StepLookup::Declined,
     })
 }

@@ -3,16 +3,17 @@
 use alloc::{sync::Arc, vec::Vec};
 use core::ops::Range;
 
-use super::{bad, raw::RawEntry, table::Table, target};
+use super::{bad, raw::RawEntry, table::GitTable, target};
 use crate::{
-    DecodeError, Direction, Entry, Kind, Location, Next, ObjRef, Object, Source, Walk, Window, format::search::prefix,
+    DecodeError, Direction, Entry, Kind, Location, Next, ObjRef, Object, ObjectWalk, Source, Window,
+    format::search::prefix,
 };
 
 /// A walk over the entries of a directory, in order of names or against it.
 #[derive(Clone, Debug)]
-pub struct Listing<'a> {
+pub struct GitListing<'a> {
     oid_bytes: usize,
-    state: State<'a>,
+    state: GitListingState<'a>,
     from: Option<Arc<[u8]>>,
     to: Option<Arc<[u8]>>,
     direction: Direction,
@@ -21,15 +22,15 @@ pub struct Listing<'a> {
 }
 
 #[derive(Clone, Debug)]
-enum State<'a> {
+enum GitListingState<'a> {
     /// The tree is not read yet.
     Start(ObjRef),
-    /// It is, and so many places in the order are still to come.
-    Listed(Listed<'a>, Range<usize>),
+    /// The tree is read; these places in the order are still to come.
+    Listed(SortedTree<'a>, Range<usize>),
     End,
 }
 
-impl Listing<'_> {
+impl GitListing<'_> {
     pub(super) fn new(
         oid_bytes: usize,
         dir: &ObjRef,
@@ -38,24 +39,24 @@ impl Listing<'_> {
         direction: Direction,
     ) -> Self {
         let (from, to) = (from.map(Arc::from), to.map(Arc::from));
-        Self { oid_bytes, state: State::Start(*dir), from, to, direction, items: true }
+        Self { oid_bytes, state: GitListingState::Start(*dir), from, to, direction, items: true }
     }
 }
 
-impl<'a, S: Source> Walk<'a, S> for Listing<'a> {
+impl<'a, S: Source> ObjectWalk<'a, S> for GitListing<'a> {
     type Item = Entry<'a>;
 
     #[inline]
     fn next(&mut self, window: &mut Window<'a, S>) -> Result<Next<Entry<'a>>, S::Error> {
         loop {
             match &mut self.state {
-                State::Start(root) => {
+                GitListingState::Start(root) => {
                     let Some(object) = window.get(Kind::Node, root) else { return Ok(Next::Wants(Kind::Node, *root)) };
-                    let listed = Listed::new(self.oid_bytes, object).map_err(bad)?;
+                    let listed = SortedTree::new(self.oid_bytes, object).map_err(bad)?;
                     let rest = listed.range(self.from.as_deref(), self.to.as_deref()).map_err(bad)?;
-                    self.state = State::Listed(listed, rest);
+                    self.state = GitListingState::Listed(listed, rest);
                 }
-                State::Listed(listed, rest) if self.items => {
+                GitListingState::Listed(listed, rest) if self.items => {
                     let place = match self.direction {
                         Direction::Forward => rest.next(),
                         Direction::Reverse => rest.next_back(),
@@ -63,7 +64,7 @@ impl<'a, S: Source> Walk<'a, S> for Listing<'a> {
                     let Some(place) = place else { return Ok(Next::End) };
                     return Ok(Next::Item(listed.entry(place).map_err(bad)?));
                 }
-                State::Listed(..) | State::End => return Ok(Next::End),
+                GitListingState::Listed(..) | GitListingState::End => return Ok(Next::End),
             }
         }
     }
@@ -73,26 +74,26 @@ impl<'a, S: Source> Walk<'a, S> for Listing<'a> {
     }
 
     fn skip(&mut self) {
-        self.state = State::End;
+        self.state = GitListingState::End;
     }
 }
 
 /// A tree whose entries can be had in the order of names.
 #[derive(Clone, Debug)]
-pub(super) struct Listed<'a> {
+pub(super) struct SortedTree<'a> {
     oid_bytes: usize,
     object: Object<'a>,
     /// How many entries it has.
     pub(super) count: usize,
-    // Which entry of Git's order is at each place; none if that is the order of names.
+    // Which entry of Git's order is at each place; empty if Git's order is that of names.
     order: Option<Arc<[u32]>>,
-    // Which child each entry of Git's order is; none if there is no location, or one for every entry.
+    // Which child each entry of Git's order is; empty if there is no location, or one for every entry.
     ranks: Option<Arc<[u32]>>,
 }
 
-impl<'a> Listed<'a> {
+impl<'a> SortedTree<'a> {
     pub(super) fn new(oid_bytes: usize, object: Object<'a>) -> Result<Self, DecodeError> {
-        let table = Table::parse(oid_bytes, object.body())?;
+        let table = GitTable::parse(oid_bytes, object.body())?;
         let count = table.count;
         let order = if is_ordered(&table)? { None } else { Some(sorted(&table)?.into()) };
         let ranks = match object.children() {
@@ -110,8 +111,8 @@ impl<'a> Listed<'a> {
         Ok(Self { oid_bytes, object, count, order, ranks })
     }
 
-    fn table(&self) -> Result<Table<'_>, DecodeError> {
-        Table::parse(self.oid_bytes, self.object.body())
+    fn table(&self) -> Result<GitTable<'_>, DecodeError> {
+        GitTable::parse(self.oid_bytes, self.object.body())
     }
 
     /// Returns which entry of Git's order is at a place of the order of names.
@@ -162,7 +163,7 @@ impl<'a> Listed<'a> {
 }
 
 /// Whether Git's order is that of names: no directory is behind what follows its name.
-fn is_ordered(table: &Table<'_>) -> Result<bool, DecodeError> {
+fn is_ordered(table: &GitTable<'_>) -> Result<bool, DecodeError> {
     let mut before: &[u8] = b"";
     for index in 0..table.count {
         let name = table.entry(index)?.name;
@@ -175,7 +176,7 @@ fn is_ordered(table: &Table<'_>) -> Result<bool, DecodeError> {
 }
 
 /// Returns the indices of all entries in the order of names. They are nearly in it, which the sort makes use of.
-fn sorted(table: &Table<'_>) -> Result<Vec<u32>, DecodeError> {
+fn sorted(table: &GitTable<'_>) -> Result<Vec<u32>, DecodeError> {
     let mut keys = Vec::with_capacity(table.count);
     for index in 0..table.count {
         let name = table.entry(index)?.name;

@@ -45,7 +45,7 @@ impl RawEntry<'_> {
 }
 
 /// Returns the kind that Git takes a mode for: a regular file (executable if its owner may execute it), a link, a
-/// directory, and whatever is none of these for a submodule.
+/// directory, and everything else for a submodule.
 #[inline]
 pub(super) fn mode_kind(digits: &[u8]) -> EntryKind {
     match digits {
@@ -63,7 +63,7 @@ pub(super) fn mode_kind(digits: &[u8]) -> EntryKind {
     }
 }
 
-/// The entries of a tree in Git's order. The first that is none ends them.
+/// The entries of a tree in Git's order. They end at the first bytes that are no entry.
 #[derive(Clone, Debug)]
 pub struct RawEntries<'a> {
     raw: &'a [u8],
@@ -162,14 +162,14 @@ pub(super) fn compare(one: &[u8], one_dir: bool, other: &[u8], other_dir: bool) 
 
 /// Whether entries follow each other as Git wants them, without duplicates.
 #[derive(Default)]
-pub(super) struct Order<'a> {
+pub(super) struct NameOrder<'a> {
     previous: Option<(&'a [u8], bool)>,
     // Files, each the beginning of the next one's name, whose names a directory may still bear further on: `a` in
     // `a`, `a-`, `a-b`, `a/`.
     open: SmallVec<[&'a [u8]; 4]>,
 }
 
-impl<'a> Order<'a> {
+impl<'a> NameOrder<'a> {
     /// Takes the next entry; the reason if it is out of place.
     #[inline]
     pub(super) fn next(&mut self, name: &'a [u8], dir: bool) -> Result<(), &'static str> {

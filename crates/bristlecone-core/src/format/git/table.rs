@@ -4,17 +4,17 @@ use alloc::vec::Vec;
 
 use super::{
     Algorithm,
-    raw::{Order, RawEntries, RawEntry, compare, mode_of, usual},
+    raw::{NameOrder, RawEntries, RawEntry, compare, mode_of, usual},
 };
 use crate::{DecodeError, EntryKind, Location, Object, format::native::step_hash};
 
-/// From so many entries on there are slots; fewer are looked through.
+/// Trees of this many entries and more have slots; in smaller ones a lookup goes by halves.
 pub(super) const SLOTS_MIN: usize = 16;
-/// So many slots are tried for a name.
+/// How many slots are tried for a name.
 pub(super) const PROBES: usize = 32;
 /// Set in the count if ends have four bytes instead of two.
 pub(super) const WIDE: u32 = 1 << 31;
-/// Up to so many entries, slots have two bytes.
+/// In trees of up to this many entries, slots have two bytes.
 pub(super) const SHORT_SLOTS_MAX: usize = 65_534;
 
 /// The longest tree, in bytes as Git has them: with its table it fits into a record.
@@ -26,14 +26,14 @@ const fn wrong(offset: usize, reason: &'static str) -> DecodeError {
 
 /// How large the parts of a table are.
 #[derive(Clone, Copy)]
-struct Sizes {
+struct TableSizes {
     end_bytes: usize,
     slot_bytes: usize,
     // A power of two, or none.
     slots: usize,
 }
 
-impl Sizes {
+impl TableSizes {
     #[inline]
     const fn new(count: usize, wide: bool) -> Self {
         Self {
@@ -51,7 +51,7 @@ impl Sizes {
 
 /// The stored body of a tree, in place.
 #[derive(Clone, Copy)]
-pub(super) struct Table<'b> {
+pub(super) struct GitTable<'b> {
     pub(super) count: usize,
     wide: bool,
     ends: &'b [u8],
@@ -63,7 +63,7 @@ pub(super) struct Table<'b> {
     pub(super) oid_bytes: usize,
 }
 
-impl<'b> Table<'b> {
+impl<'b> GitTable<'b> {
     /// Takes a body apart. What the table says is checked when it is used.
     #[inline]
     pub(super) fn parse(oid_bytes: usize, body: &'b [u8]) -> Result<Self, DecodeError> {
@@ -74,7 +74,7 @@ impl<'b> Table<'b> {
         if count > rest.len() / 2 {
             return Err(wrong(0, "it has more entries than bytes"));
         }
-        let sizes = Sizes::new(count, wide);
+        let sizes = TableSizes::new(count, wide);
         let parts = rest.split_at_checked(count * sizes.end_bytes);
         let (ends, rest) = parts.ok_or(wrong(4, "it ends within its table"))?;
         let parts = rest.split_at_checked(sizes.slots * sizes.slot_bytes);
@@ -234,7 +234,7 @@ impl<'b> Table<'b> {
 
 /// Appends the room for the table of a tree of `count` entries and `raw_bytes` bytes to `out`, and returns its length.
 pub(super) fn reserve(out: &mut Vec<u8>, count: usize, raw_bytes: usize) -> usize {
-    let bytes = Sizes::new(count, raw_bytes > usize::from(u16::MAX)).table_bytes(count);
+    let bytes = TableSizes::new(count, raw_bytes > usize::from(u16::MAX)).table_bytes(count);
     out.reserve(bytes + raw_bytes);
     out.resize(out.len() + bytes, 0);
     bytes
@@ -242,10 +242,10 @@ pub(super) fn reserve(out: &mut Vec<u8>, count: usize, raw_bytes: usize) -> usiz
 
 /// Fills in the table of the entries that end at `ends` of `raw`. `table` is all zeroes, as [`reserve`] made it.
 ///
-/// Fails where an entry is none, which those of a damaged tree may be.
+/// Fails where the bytes of an entry do not make one, as in a damaged tree.
 pub(super) fn fill(oid_bytes: usize, table: &mut [u8], raw: &[u8], ends: &[u32]) -> Result<(), DecodeError> {
     let (count, wide) = (ends.len(), raw.len() > usize::from(u16::MAX));
-    let sizes = Sizes::new(count, wide);
+    let sizes = TableSizes::new(count, wide);
     let (head, rest) = table.split_at_mut(4);
     let (ends_out, slots) = rest.split_at_mut(count * sizes.end_bytes);
     head.copy_from_slice(&(count as u32 | if wide { WIDE } else { 0 }).to_le_bytes());
@@ -256,7 +256,7 @@ pub(super) fn fill(oid_bytes: usize, table: &mut [u8], raw: &[u8], ends: &[u32])
         let (words, _) = ends_out.as_chunks_mut::<2>();
         words.iter_mut().zip(ends).for_each(|(word, end)| *word = (*end as u16).to_le_bytes());
     }
-    let names = Names { oid_bytes, raw, ends };
+    let names = TableNames { oid_bytes, raw, ends };
     match (sizes.slots, sizes.slot_bytes) {
         (0, _) => Ok(()),
         (_, 2) => names.fill(slots.as_chunks_mut::<2>().0, |number| (number as u16).to_le_bytes()),
@@ -265,13 +265,13 @@ pub(super) fn fill(oid_bytes: usize, table: &mut [u8], raw: &[u8], ends: &[u32])
 }
 
 /// The names of sound entries.
-struct Names<'b> {
+struct TableNames<'b> {
     oid_bytes: usize,
     raw: &'b [u8],
     ends: &'b [u32],
 }
 
-impl Names<'_> {
+impl TableNames<'_> {
     /// Gives every entry, in order, the first slot that is free for it; none if too many are taken.
     fn fill<const N: usize>(&self, slots: &mut [[u8; N]], encode: impl Fn(u32) -> [u8; N]) -> Result<(), DecodeError> {
         let mask = slots.len() - 1;
@@ -326,7 +326,7 @@ pub(super) fn checked_ends<'b>(
     }
     // The shortest entry has a digit, a space, one byte of name and a zero.
     let mut ends = Vec::with_capacity(raw.len() / (algorithm.oid_bytes() + 12));
-    let mut order = Order::default();
+    let mut order = NameOrder::default();
     let mut entries = RawEntries::new(algorithm.oid_bytes(), raw);
     loop {
         let offset = entries.offset();
@@ -342,8 +342,8 @@ pub(super) fn check<'b>(
     algorithm: Algorithm,
     body: &'b [u8],
     each: &mut dyn FnMut(&RawEntry<'b>),
-) -> Result<Table<'b>, DecodeError> {
-    let table = Table::parse(algorithm.oid_bytes(), body)?;
+) -> Result<GitTable<'b>, DecodeError> {
+    let table = GitTable::parse(algorithm.oid_bytes(), body)?;
     let ends = checked_ends(algorithm, table.raw, each)?;
     let mut made = Vec::new();
     // The length first: a count that is wrong must not make a large table.

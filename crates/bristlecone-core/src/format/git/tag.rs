@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use super::{
     Algorithm, kind_of, type_name,
-    who::{self, Lines},
+    who::{self, HeaderLines},
 };
 use crate::{DecodeError, Kind, Location, ObjRef, Tag};
 
@@ -21,7 +21,7 @@ pub fn decode_tag(algorithm: Algorithm, raw: &[u8]) -> Result<Tag, DecodeError> 
 }
 
 pub(super) fn decode(algorithm: Algorithm, raw: &[u8], at: Location) -> Result<Tag, DecodeError> {
-    let mut lines = Lines::new(raw);
+    let mut lines = HeaderLines::new(raw);
     let (target, kind) = target(algorithm, &mut lines, at)?;
     let error = lines.error("a tag has no name");
     let name = lines.after(b"tag ").ok_or(error)?.to_vec();
@@ -30,7 +30,7 @@ pub(super) fn decode(algorithm: Algorithm, raw: &[u8], at: Location) -> Result<T
     Ok(Tag { target, kind, name, tagger, headers, message: message.to_vec() })
 }
 
-fn target(algorithm: Algorithm, lines: &mut Lines<'_>, at: Location) -> Result<(ObjRef, Kind), DecodeError> {
+fn target(algorithm: Algorithm, lines: &mut HeaderLines<'_>, at: Location) -> Result<(ObjRef, Kind), DecodeError> {
     let error = lines.error("it does not begin with its object");
     let oid = lines.oid(b"object ", algorithm.oid_bytes())?.ok_or(error)?;
     let error = lines.error("the type of its object is none of Git's");

@@ -8,7 +8,7 @@ use super::{
     Git, bad, name,
     raw::{compare, mode_kind},
     some_places,
-    table::{self, Table},
+    table::{self, GitTable},
     unsupported,
 };
 use crate::{
@@ -39,8 +39,8 @@ pub(super) fn update<S: Source, K: Sink>(
         Some(base) => source.read(Kind::Node, base)?,
         None => Object::from_body(Kind::Node, Bytes::Borrowed(&EMPTY_BODY)),
     };
-    let old = Table::parse(git.oid_bytes(), object.body()).map_err(bad)?;
-    let plan = Plan::new(git, sink, &old, changes)?;
+    let old = GitTable::parse(git.oid_bytes(), object.body()).map_err(bad)?;
+    let plan = TreePlan::new(git, sink, &old, changes)?;
     if plan.count == 0 {
         return Ok(None);
     }
@@ -71,8 +71,8 @@ fn value_outside<'c, K: Sink>(git: &Git, sink: &mut K, change: &Change<'c>) -> R
 }
 
 /// What becomes of a tree.
-struct Plan<'p, 'b> {
-    old: &'p Table<'b>,
+struct TreePlan<'p, 'b> {
+    old: &'p GitTable<'b>,
     changes: &'p [Change<'p>],
     // Indices of the entries that go, in order.
     removed: SmallVec<[u32; 4]>,
@@ -93,11 +93,11 @@ struct Insert {
 /// Not known yet.
 const UNPLACED: u32 = u32::MAX;
 
-impl<'p, 'b> Plan<'p, 'b> {
+impl<'p, 'b> TreePlan<'p, 'b> {
     fn new<K: Sink>(
         git: &Git,
         sink: &mut K,
-        old: &'p Table<'b>,
+        old: &'p GitTable<'b>,
         changes: &'p [Change<'p>],
     ) -> Result<Self, FormatError> {
         let mut plan = Self {
@@ -190,7 +190,7 @@ impl<'p, 'b> Plan<'p, 'b> {
 
     /// Appends the new body to `out`. Returns the locations of its children and where Git's bytes begin in it.
     fn write(&self, object: &Object<'_>, out: &mut Vec<u8>) -> Result<(Vec<Location>, usize), DecodeError> {
-        let mut places = Places::new(self, object);
+        let mut places = TreeLocations::new(self, object);
         if self.in_place {
             out.extend_from_slice(object.body());
             for insert in &self.inserted {
@@ -205,9 +205,9 @@ impl<'p, 'b> Plan<'p, 'b> {
         let mut ends = Vec::with_capacity(self.count);
         self.each_run(|step| {
             match step {
-                Run::Kept(from, to) => self.copy(from, to, table_bytes, out, &mut ends),
-                Run::Gone(_) => {}
-                Run::Set(change) => {
+                TreeRun::Kept(from, to) => self.copy(from, to, table_bytes, out, &mut ends),
+                TreeRun::Gone(_) => {}
+                TreeRun::Set(change) => {
                     let new = Set::checked(change);
                     let at = out.len();
                     out.resize(at + new.bytes(), 0);
@@ -237,7 +237,7 @@ impl<'p, 'b> Plan<'p, 'b> {
     }
 
     /// Calls `each` for all parts of the new tree, in order.
-    fn each_run(&self, mut each: impl FnMut(Run<'p>)) {
+    fn each_run(&self, mut each: impl FnMut(TreeRun<'p>)) {
         let (mut removed, mut inserted) = (self.removed.iter().peekable(), self.inserted.iter().peekable());
         let mut next = 0;
         loop {
@@ -245,15 +245,15 @@ impl<'p, 'b> Plan<'p, 'b> {
             let set = inserted.peek().map(|insert| insert.before as usize);
             let at = gone.unwrap_or(usize::MAX).min(set.unwrap_or(usize::MAX)).min(self.old.count);
             if next < at {
-                each(Run::Kept(next, at));
+                each(TreeRun::Kept(next, at));
                 next = at;
             }
             if set == Some(at) {
                 let change = inserted.next().map_or(0, |insert| insert.change as usize);
-                each(Run::Set(&self.changes[change]));
+                each(TreeRun::Set(&self.changes[change]));
             } else if gone == Some(at) {
                 removed.next();
-                each(Run::Gone(at));
+                each(TreeRun::Gone(at));
                 next = at + 1;
             } else {
                 return;
@@ -264,7 +264,7 @@ impl<'p, 'b> Plan<'p, 'b> {
 
 /// A part of a new tree, or what is left out of it.
 #[derive(Clone, Copy)]
-enum Run<'p> {
+enum TreeRun<'p> {
     /// Entries `from..to` of the old one.
     Kept(usize, usize),
     /// An entry of the old one that goes.
@@ -274,8 +274,8 @@ enum Run<'p> {
 }
 
 /// The locations of the new tree's children.
-struct Places<'p, 'b> {
-    old: &'p Table<'b>,
+struct TreeLocations<'p, 'b> {
+    old: &'p GitTable<'b>,
     object: &'p Object<'p>,
     // None are kept: there is not one.
     none: bool,
@@ -284,8 +284,8 @@ struct Places<'p, 'b> {
     all: Vec<Location>,
 }
 
-impl<'p, 'b> Places<'p, 'b> {
-    fn new(plan: &Plan<'p, 'b>, object: &'p Object<'p>) -> Self {
+impl<'p, 'b> TreeLocations<'p, 'b> {
+    fn new(plan: &TreePlan<'p, 'b>, object: &'p Object<'p>) -> Self {
         let place = |insert: &Insert| Set::checked(&plan.changes[insert.change as usize]).place;
         let none = object.children() == 0
             && plan.inserted.iter().all(|insert| !place(insert).is_some_and(|place| place.is_some()));
@@ -294,16 +294,16 @@ impl<'p, 'b> Places<'p, 'b> {
     }
 
     #[inline]
-    fn take(&mut self, run: Run<'_>) {
+    fn take(&mut self, run: TreeRun<'_>) {
         if self.none {
             return;
         }
         match run {
-            Run::Set(change) => self.all.extend(Set::checked(change).place),
-            Run::Kept(from, to) if self.object.children() == self.old.count => {
+            TreeRun::Set(change) => self.all.extend(Set::checked(change).place),
+            TreeRun::Kept(from, to) if self.object.children() == self.old.count => {
                 self.all.extend((from..to).map(|index| self.object.child(index)));
             }
-            Run::Kept(from, to) => {
+            TreeRun::Kept(from, to) => {
                 for index in from..to {
                     if !self.old.is_foreign(index) {
                         self.all.push(self.object.child(self.rank));
@@ -311,7 +311,7 @@ impl<'p, 'b> Places<'p, 'b> {
                     }
                 }
             }
-            Run::Gone(index) => self.rank += usize::from(!self.old.is_foreign(index)),
+            TreeRun::Gone(index) => self.rank += usize::from(!self.old.is_foreign(index)),
         }
     }
 }

@@ -24,7 +24,7 @@ mod values;
 use self::ahead::CheckTask;
 
 /// What is checked, with what is read ahead of that.
-type Read<'s, 'o, S> = Foreseen<'s, S, CheckTask<'o>>;
+type CheckSource<'s, 'o, S> = Foreseen<'s, S, CheckTask<'o>>;
 
 /// Checks an object with what it names; `whole` if it stands for a whole directory or value.
 pub(super) fn check<S: Source>(
@@ -42,7 +42,7 @@ pub(super) fn check<S: Source>(
 
 fn check_object<'o, S: Source>(
     native: &Native,
-    source: &Read<'_, 'o, S>,
+    source: &CheckSource<'_, 'o, S>,
     object: &'o Object<'_>,
     whole: bool,
     checked: &mut Checked,
@@ -81,7 +81,7 @@ fn misfit(kind: Kind, oid: Oid, reason: &'static str) -> FormatError {
 /// Checks a leaf: its weight, which values are in it, and that what it names is what it says.
 fn check_leaf<'o, S: Source>(
     native: &Native,
-    source: &Read<'_, 'o, S>,
+    source: &CheckSource<'_, 'o, S>,
     object: &'o Object<'_>,
     node: &NodeView<'_>,
     checked: &mut Checked,

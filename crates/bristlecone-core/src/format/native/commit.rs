@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use super::{id, read_oid};
 use crate::{
     Commit, FormatError, Kind, Location, ObjRef, Signature, Sink, Zone,
-    codec::{DecodeError, Reader, write_prefixed, write_varint},
+    codec::{ByteReader, DecodeError, write_prefixed, write_varint},
 };
 
 pub(super) const ID_BYTES: usize = 32;
@@ -58,7 +58,7 @@ pub(super) fn write_headers(out: &mut Vec<u8>, headers: &Headers) {
 }
 
 pub(super) fn decode(body: &[u8], at: impl Fn(usize) -> Location) -> Result<Commit, DecodeError> {
-    let mut reader = Reader::new(body);
+    let mut reader = ByteReader::new(body);
     let tree = ObjRef::new(read_oid(&mut reader)?, at(0)).into();
     let count = reader.length()?;
     if count > body.len() / ID_BYTES {
@@ -88,13 +88,13 @@ pub(super) fn decode(body: &[u8], at: impl Fn(usize) -> Location) -> Result<Comm
     Ok(Commit { tree, parents, author, committer, headers, message })
 }
 
-pub(super) fn read_signature(reader: &mut Reader<'_>) -> Result<Signature, DecodeError> {
+pub(super) fn read_signature(reader: &mut ByteReader<'_>) -> Result<Signature, DecodeError> {
     let ident = reader.prefixed()?.to_vec();
     let seconds = i64::from_le_bytes(reader.array()?);
     Ok(Signature { ident, seconds, zone: Zone::from_bytes(reader.prefixed()?) })
 }
 
-pub(super) fn read_headers(reader: &mut Reader<'_>) -> Result<Headers, DecodeError> {
+pub(super) fn read_headers(reader: &mut ByteReader<'_>) -> Result<Headers, DecodeError> {
     let mut headers = Vec::new();
     for _ in 0..reader.length()? {
         let key = reader.prefixed()?.to_vec();

@@ -11,11 +11,11 @@ use core::ops::Range;
 
 use super::{bad, id, read_oid};
 use crate::{
-    Bytes, FormatError, Kind, Location, Next, ObjRef, Object, Oid, Sink, Source, Walk, Window,
-    codec::{DecodeError, Reader, write_varint},
+    Bytes, FormatError, Kind, Location, Next, ObjRef, Object, ObjectWalk, Oid, Sink, Source, Window,
+    codec::{ByteReader, DecodeError, write_varint},
 };
 
-/// Values of more bytes are cut.
+/// Values of more bytes are cut into pieces.
 pub(super) const WHOLE_BYTES_MAX: usize = 256 << 10;
 const PIECE_BYTES_MIN: usize = 16 << 10;
 const PIECE_BYTES_WANTED: usize = 64 << 10;
@@ -25,18 +25,18 @@ const EASY: u64 = 0xfffe_0000_0000_0000;
 /// A list of pieces ends after a child whose id ends in less than this, or when it is full.
 const LIST_BOUNDARY: u8 = 4;
 const LIST_ITEMS_MAX: usize = 512;
-/// So many bytes are reserved for a value at most before its pieces are read.
+/// At most this many bytes are reserved for a value before its pieces are read.
 const RESERVED_BYTES_MAX: usize = 256 << 20;
 /// 512^8 pieces are more than 2^64 bytes.
 const LEVEL_MAX: u8 = 8;
 
-/// Returns the kind of the object that holds a value of so many bytes.
+/// Returns the kind of the object that holds a value of `bytes` bytes.
 pub(super) const fn kind_of(bytes: u64) -> Kind {
     if bytes > WHOLE_BYTES_MAX as u64 { Kind::Pieces } else { Kind::Contents }
 }
 
 #[derive(Debug)]
-struct Piece {
+struct ContentsPiece {
     at: ObjRef,
     bytes: u64,
 }
@@ -55,17 +55,17 @@ pub(super) fn put<K: Sink>(sink: &mut K, value: &[u8]) -> ObjRef {
     put_all_lists(sink, pieces)
 }
 
-/// A value that comes in parts. Pieces are given to a sink as soon as it is sure where they end, so that no more than one
-/// of them, and the part that came last, is in memory.
+/// A value that comes in parts. Pieces are given to a sink as soon as it is sure where they end. So memory holds no more
+/// than one of them and the part that came last.
 ///
 /// Law: what [`ValueBuilder::finish`] returns depends on the bytes alone, not on how they were cut into parts; it is what
 /// [`crate::Format::put_contents`] returns for all of them.
 #[derive(Debug, Default)]
 pub struct ValueBuilder {
     rest: Vec<u8>,
-    pieces: Vec<Piece>,
-    // How many of them have a place that stays.
-    settled: usize,
+    pieces: Vec<ContentsPiece>,
+    // How many of them have a location that stays.
+    resolved: usize,
 }
 
 impl ValueBuilder {
@@ -73,7 +73,7 @@ impl ValueBuilder {
     pub fn push<K: Sink>(&mut self, sink: &mut K, bytes: &[u8]) {
         self.rest.extend_from_slice(bytes);
         let mut at = 0;
-        // With so many bytes at hand a cut is where it would be if more came.
+        // With this many bytes at hand a cut is where it would be if more came.
         while self.rest.len() - at > PIECE_BYTES_MAX {
             let piece = &self.rest[at..][..cut(&self.rest[at..]).bytes];
             at += piece.len();
@@ -82,12 +82,12 @@ impl ValueBuilder {
         self.rest.drain(..at);
     }
 
-    /// Says that all which sinks were given until now was appended at `base`.
+    /// Tells the builder that everything it gave to sinks so far was appended at `base`.
     pub fn settle(&mut self, base: Location) {
-        for piece in &mut self.pieces[self.settled..] {
+        for piece in &mut self.pieces[self.resolved..] {
             piece.at.at = piece.at.at.resolve(base);
         }
-        self.settled = self.pieces.len();
+        self.resolved = self.pieces.len();
     }
 
     /// Ends the value and returns its reference.
@@ -106,7 +106,7 @@ impl ValueBuilder {
 }
 
 /// Gives lists of pieces to the sink, lists of lists above them, and returns the one that holds all.
-fn put_all_lists<K: Sink>(sink: &mut K, mut pieces: Vec<Piece>) -> ObjRef {
+fn put_all_lists<K: Sink>(sink: &mut K, mut pieces: Vec<ContentsPiece>) -> ObjRef {
     let mut level = 0;
     loop {
         pieces = put_lists(sink, level, &pieces);
@@ -117,16 +117,16 @@ fn put_all_lists<K: Sink>(sink: &mut K, mut pieces: Vec<Piece>) -> ObjRef {
     }
 }
 
-fn put_whole<K: Sink>(sink: &mut K, value: &[u8]) -> Piece {
+fn put_whole<K: Sink>(sink: &mut K, value: &[u8]) -> ContentsPiece {
     let oid = id::contents(value);
     let at = match sink.known(&oid) {
         Some(at) => at,
         None => sink.put(Kind::Contents, oid, value, &[], &[]),
     };
-    Piece { at: ObjRef::new(oid, at), bytes: value.len() as u64 }
+    ContentsPiece { at: ObjRef::new(oid, at), bytes: value.len() as u64 }
 }
 
-fn put_lists<K: Sink>(sink: &mut K, level: u8, children: &[Piece]) -> Vec<Piece> {
+fn put_lists<K: Sink>(sink: &mut K, level: u8, children: &[ContentsPiece]) -> Vec<ContentsPiece> {
     let mut lists = Vec::new();
     let mut start = 0;
     for (index, child) in children.iter().enumerate() {
@@ -148,7 +148,7 @@ fn put_lists<K: Sink>(sink: &mut K, level: u8, children: &[Piece]) -> Vec<Piece>
             Some(at) => at,
             None => sink.put(Kind::Pieces, oid, &body, &locations, &[]),
         };
-        lists.push(Piece { at: ObjRef::new(oid, at), bytes: list.iter().map(|piece| piece.bytes).sum() });
+        lists.push(ContentsPiece { at: ObjRef::new(oid, at), bytes: list.iter().map(|piece| piece.bytes).sum() });
     }
     lists
 }
@@ -160,16 +160,16 @@ pub(super) fn ends_list(count: usize, child: &Oid) -> bool {
 
 /// The first piece of some bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Cut {
+pub(super) struct ContentsCut {
     pub(super) bytes: usize,
     /// Whether it would be the same if more followed.
     pub(super) ends: bool,
 }
 
 /// Returns the first piece of `bytes`.
-pub(super) fn cut(bytes: &[u8]) -> Cut {
+pub(super) fn cut(bytes: &[u8]) -> ContentsCut {
     if bytes.len() <= PIECE_BYTES_MIN {
-        return Cut { bytes: bytes.len(), ends: false };
+        return ContentsCut { bytes: bytes.len(), ends: false };
     }
     let end = bytes.len().min(PIECE_BYTES_MAX);
     let wanted = end.min(PIECE_BYTES_WANTED);
@@ -178,10 +178,10 @@ pub(super) fn cut(bytes: &[u8]) -> Cut {
         hash = (hash << 1).wrapping_add(GEAR[byte as usize]);
         let mask = if index < wanted { HARD } else { EASY };
         if hash & mask == 0 {
-            return Cut { bytes: index + 1, ends: true };
+            return ContentsCut { bytes: index + 1, ends: true };
         }
     }
-    Cut { bytes: end, ends: end == PIECE_BYTES_MAX }
+    ContentsCut { bytes: end, ends: end == PIECE_BYTES_MAX }
 }
 
 /// 256 words of SplitMix64 from seed 0.
@@ -220,7 +220,7 @@ pub(super) fn list(object: &Object<'_>) -> Result<List, FormatError> {
 }
 
 fn decode(body: &[u8]) -> Result<List, DecodeError> {
-    let mut reader = Reader::new(body);
+    let mut reader = ByteReader::new(body);
     let level = reader.byte()?;
     if level > LEVEL_MAX {
         return Err(reader.error("its level is too high"));
@@ -247,7 +247,7 @@ pub(super) fn children(body: &[u8], each: &mut dyn FnMut(Kind, Oid)) -> Result<(
     Ok(())
 }
 
-/// Returns a range of a value; whatever lies beyond its end is left out, and a range that ends before it starts is empty.
+/// Returns a range of a value. What lies beyond the end is left out, and a range that ends before it starts is empty.
 pub(super) fn read<'a, S: Source>(source: &'a S, at: &ObjRef, range: Range<u64>) -> Result<Bytes<'a>, S::Error> {
     // Which kind it is shows in the object itself: a source checks kinds, so ask for either.
     let object = source.read(Kind::Contents, at)?;
@@ -271,14 +271,14 @@ pub(super) fn read<'a, S: Source>(source: &'a S, at: &ObjRef, range: Range<u64>)
 }
 
 /// A part of a piece that lies in the range.
-struct Part {
+struct RangePart {
     at: ObjRef,
-    // Of the whole piece.
+    // Bytes of the whole piece.
     bytes: u64,
     range: Range<usize>,
 }
 
-impl Part {
+impl RangePart {
     fn read<'a, S: Source>(&self, source: &'a S) -> Result<Object<'a>, S::Error> {
         Ok(self.checked(source.read(Kind::Contents, &self.at)?)?)
     }
@@ -295,14 +295,14 @@ impl Part {
 #[derive(Clone)]
 struct Lists {
     // From the first list down, nine levels at most: the level of each, and those of its pieces that are still to come.
-    open: Vec<(u8, IntoIter<Inner>)>,
+    open: Vec<(u8, IntoIter<RangePieces>)>,
 }
 
 /// What of a piece, or of a list of them, lies in the range.
 #[derive(Clone)]
-struct Inner {
+struct RangePieces {
     at: ObjRef,
-    // Of all of it.
+    // Bytes of the whole list.
     bytes: u64,
     range: Range<u64>,
 }
@@ -330,7 +330,7 @@ impl Lists {
             let (from, to) = (range.start.max(start), range.end.min(end));
             if from < to {
                 let at = ObjRef::new(*oid, object.child(index));
-                inner.push(Inner { at, bytes: *bytes, range: from - start..to - start });
+                inner.push(RangePieces { at, bytes: *bytes, range: from - start..to - start });
             }
             start = end;
         }
@@ -339,17 +339,17 @@ impl Lists {
     }
 }
 
-impl<'a, S: Source> Walk<'a, S> for Lists {
-    type Item = Part;
+impl<'a, S: Source> ObjectWalk<'a, S> for Lists {
+    type Item = RangePart;
 
-    fn next(&mut self, window: &mut Window<'a, S>) -> Result<Next<Part>, S::Error> {
+    fn next(&mut self, window: &mut Window<'a, S>) -> Result<Next<RangePart>, S::Error> {
         loop {
             let Some((level, rest)) = self.open.last_mut() else { return Ok(Next::End) };
             let Some(inner) = rest.as_slice().first().cloned() else {
                 self.open.pop();
                 continue;
             };
-            let Inner { at, bytes, range } = inner;
+            let RangePieces { at, bytes, range } = inner;
             if *level > 0 {
                 let Some(below) = window.get(Kind::Pieces, &at) else { return Ok(Next::Wants(Kind::Pieces, at)) };
                 rest.next();
@@ -360,7 +360,7 @@ impl<'a, S: Source> Walk<'a, S> for Lists {
             if bytes > PIECE_BYTES_MAX as u64 {
                 return Err(wrong("a piece is longer than pieces are").into());
             }
-            return Ok(Next::Item(Part { at, bytes, range: range.start as usize..range.end as usize }));
+            return Ok(Next::Item(RangePart { at, bytes, range: range.start as usize..range.end as usize }));
         }
     }
 
@@ -374,12 +374,12 @@ impl<'a, S: Source> Walk<'a, S> for Lists {
 }
 
 /// Puts parts together, each byte copied once.
-fn assemble<'a, S: Source>(source: &S, parts: &[Part]) -> Result<Bytes<'a>, S::Error> {
+fn assemble<'a, S: Source>(source: &S, parts: &[RangePart]) -> Result<Bytes<'a>, S::Error> {
     // More than this only grows as pieces are found to be there.
     let total: usize = parts.iter().map(|part| part.range.len()).sum();
     let mut whole = Vec::with_capacity(total.min(RESERVED_BYTES_MAX));
     let mut window = Window::new(source);
-    let mut walk = Parts(parts);
+    let mut walk = RangeParts(parts);
     while let Some((part, piece)) = window.advance(&mut walk)? {
         whole.extend_from_slice(&part.checked(piece)?.body()[part.range.clone()]);
     }
@@ -387,10 +387,10 @@ fn assemble<'a, S: Source>(source: &S, parts: &[Part]) -> Result<Bytes<'a>, S::E
 }
 
 /// A walk over the pieces of these parts.
-struct Parts<'p>(&'p [Part]);
+struct RangeParts<'p>(&'p [RangePart]);
 
-impl<'a, 'p, S: Source> Walk<'a, S> for Parts<'p> {
-    type Item = (&'p Part, Object<'a>);
+impl<'a, 'p, S: Source> ObjectWalk<'a, S> for RangeParts<'p> {
+    type Item = (&'p RangePart, Object<'a>);
 
     fn next(&mut self, window: &mut Window<'a, S>) -> Result<Next<Self::Item>, S::Error> {
         let Some((part, rest)) = self.0.split_first() else { return Ok(Next::End) };

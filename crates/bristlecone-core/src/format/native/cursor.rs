@@ -6,14 +6,14 @@ use super::{Direction, bad, inconsistent, node::NodeView};
 use crate::{FormatError, Kind, ObjRef, Object, Source};
 
 /// A position in the items of one level of a directory.
-pub(super) struct Cursor<'a, S> {
+pub(super) struct LevelCursor<'a, S> {
     source: &'a S,
     // From the root down to a node of level `floor`; each with the index of the item that is current.
     stack: Vec<(Object<'a>, usize)>,
     floor: u8,
 }
 
-impl<S> Clone for Cursor<'_, S> {
+impl<S> Clone for LevelCursor<'_, S> {
     fn clone(&self) -> Self {
         Self { source: self.source, stack: self.stack.clone(), floor: self.floor }
     }
@@ -23,7 +23,7 @@ pub(super) fn view<'b>(object: &'b Object<'_>) -> Result<NodeView<'b>, FormatErr
     NodeView::parse(object.body()).map_err(bad(Kind::Node))
 }
 
-impl<'a, S: Source> Cursor<'a, S> {
+impl<'a, S: Source> LevelCursor<'a, S> {
     /// Starts at the root, which must not be below `floor`; no item is current before a seek.
     pub(super) fn new(source: &'a S, root: Object<'a>, floor: u8) -> Self {
         Self { source, stack: alloc::vec![(root, 0)], floor }

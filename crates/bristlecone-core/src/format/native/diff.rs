@@ -8,23 +8,23 @@ use super::{
     cursor::{check_below, view},
     list::entry_at,
 };
-use crate::{Entry, FormatError, Kind, Next, ObjRef, Object, Oid, Source, Walk, Window};
+use crate::{Entry, FormatError, Kind, Next, ObjRef, Object, ObjectWalk, Oid, Source, Window, format::EntryPair};
 
 /// A walk over the bindings that differ between two directories, in order: before, after.
 #[derive(Clone, Debug)]
-pub struct Comparison<'a> {
-    before: Side<'a>,
-    after: Side<'a>,
+pub struct NativeComparison<'a> {
+    before: NativeDiffSide<'a>,
+    after: NativeDiffSide<'a>,
     from: Arc<[u8]>,
     to: Option<Arc<[u8]>>,
     // The side whose piece was wanted last.
     wants_after: bool,
-    scout: Option<Scout>,
+    scout: Option<NativeDiffScout>,
 }
 
 /// What a scout remembers.
 #[derive(Clone, Copy, Debug)]
-struct Scout {
+struct NativeDiffScout {
     /// Whether a piece was passed over. From there on what one side lacks may be in it, so that pairs mean nothing, and
     /// nothing is in them.
     lacking: bool,
@@ -32,18 +32,16 @@ struct Scout {
     rootless: bool,
 }
 
-type Pair<'a> = (Option<Entry<'a>>, Option<Entry<'a>>);
-
 /// A walk that may stand at an entry or at a whole piece.
 #[derive(Clone, Debug)]
-struct Side<'a> {
+struct NativeDiffSide<'a> {
     // Until it is read.
     root: Option<ObjRef>,
     stack: Vec<(Object<'a>, usize)>,
 }
 
 /// Where a side stands.
-struct Head<'h> {
+struct DiffHead<'h> {
     level: u8,
     step: &'h [u8],
     // The id of the piece, at levels above the leaves.
@@ -67,13 +65,13 @@ enum Turn {
     },
 }
 
-impl<'a> Side<'a> {
-    fn head(&self) -> Result<Option<Head<'_>>, FormatError> {
+impl<'a> NativeDiffSide<'a> {
+    fn head(&self) -> Result<Option<DiffHead<'_>>, FormatError> {
         let Some((object, index)) = self.stack.last() else { return Ok(None) };
         let node = view(object)?;
         let wrong = bad(Kind::Node);
         let piece = if node.level > 0 { Some(node.child(*index).map_err(&wrong)?.oid) } else { None };
-        Ok(Some(Head { level: node.level, step: node.step(*index).map_err(&wrong)?, piece }))
+        Ok(Some(DiffHead { level: node.level, step: node.step(*index).map_err(&wrong)?, piece }))
     }
 
     /// Goes past what is current.
@@ -133,10 +131,10 @@ impl<'a> Side<'a> {
     }
 }
 
-impl<'a> Comparison<'a> {
+impl<'a> NativeComparison<'a> {
     pub(super) fn new(before: Option<&ObjRef>, after: Option<&ObjRef>, from: Option<&[u8]>, to: Option<&[u8]>) -> Self {
         let same = before.map(|at| at.oid) == after.map(|at| at.oid);
-        let side = |root: Option<&ObjRef>| Side { root: root.copied().filter(|_| !same), stack: Vec::new() };
+        let side = |root: Option<&ObjRef>| NativeDiffSide { root: root.copied().filter(|_| !same), stack: Vec::new() };
         Self {
             before: side(before),
             after: side(after),
@@ -149,7 +147,7 @@ impl<'a> Comparison<'a> {
 
     /// Decides by what both sides stand at.
     fn turn(&self) -> Result<Turn, FormatError> {
-        let inside = |head: &Head<'_>| self.to.as_ref().is_none_or(|to| head.step < &to[..]);
+        let inside = |head: &DiffHead<'_>| self.to.as_ref().is_none_or(|to| head.step < &to[..]);
         let before = self.before.head()?.filter(inside);
         let after = self.after.head()?.filter(inside);
         Ok(match (&before, &after) {
@@ -178,11 +176,11 @@ impl<'a> Comparison<'a> {
     }
 }
 
-impl<'a, S: Source> Walk<'a, S> for Comparison<'a> {
-    type Item = Pair<'a>;
+impl<'a, S: Source> ObjectWalk<'a, S> for NativeComparison<'a> {
+    type Item = EntryPair<'a>;
 
     #[inline]
-    fn next(&mut self, window: &mut Window<'a, S>) -> Result<Next<Pair<'a>>, S::Error> {
+    fn next(&mut self, window: &mut Window<'a, S>) -> Result<Next<EntryPair<'a>>, S::Error> {
         loop {
             let turn = match (self.before.root.is_some(), self.after.root.is_some()) {
                 (false, false) if self.scout.is_some_and(|scout| scout.rootless) => Turn::End,
@@ -219,7 +217,7 @@ impl<'a, S: Source> Walk<'a, S> for Comparison<'a> {
     }
 
     fn scout(&self, _: bool) -> Self {
-        Self { scout: Some(Scout { lacking: false, rootless: false }), ..self.clone() }
+        Self { scout: Some(NativeDiffScout { lacking: false, rootless: false }), ..self.clone() }
     }
 
     fn skip(&mut self) {

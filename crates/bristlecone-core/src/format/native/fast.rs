@@ -11,8 +11,8 @@ use crate::{
     EntryKind, Location, Source,
     format::{
         borrowed::Borrowed,
-        descend::{self, Reached, Step},
-        search::{compare, find_print, mask, prefix},
+        descend::{self, ReachedDir, StepLookup},
+        search::{compare, find_fingerprint, mask, prefix},
     },
 };
 
@@ -29,7 +29,7 @@ pub(super) enum Peek<'a> {
 
 /// A borrowed record of a node.
 #[derive(Clone, Copy)]
-struct Node<'a> {
+struct BorrowedNode<'a> {
     record: Borrowed<'a>,
     level: u8,
     flags: u8,
@@ -38,7 +38,7 @@ struct Node<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Node<'a> {
+impl<'a> BorrowedNode<'a> {
     #[inline(always)]
     fn new(record: &'a [u8], own: Location) -> Option<Self> {
         let record = Borrowed::node(record, own)?;
@@ -54,8 +54,8 @@ impl<'a> Node<'a> {
     /// Returns the table and the items behind it, with as many bytes as the table says.
     #[inline(always)]
     fn table(&self) -> Option<(&'a [u8], &'a [u8])> {
-        let prints = if self.level == 0 { self.count } else { 0 };
-        self.rest.get(prints..)?.split_at_checked(self.count * 2)
+        let fingerprints = if self.level == 0 { self.count } else { 0 };
+        self.rest.get(fingerprints..)?.split_at_checked(self.count * 2)
     }
 
     #[inline(always)]
@@ -97,7 +97,7 @@ pub(super) fn find<'a, S: Source>(source: &'a S, oid: &[u8], at: Location, step:
 
 #[inline(always)]
 fn lookup<'a, S: Source>(source: &'a S, oid: &[u8], at: Location, step: &[u8]) -> Option<Peek<'a>> {
-    let mut node = Node::new(source.peek(oid, at)?, at)?;
+    let mut node = BorrowedNode::new(source.peek(oid, at)?, at)?;
     if node.level == 0 && node.count == 1 {
         return lookup_only(&node, step);
     }
@@ -106,7 +106,7 @@ fn lookup<'a, S: Source>(source: &'a S, oid: &[u8], at: Location, step: &[u8]) -
         let Some(index) = last_at_most(table, items, node.count, step)? else { return Some(Peek::Nothing) };
         let (_, rest) = short_run(item(table, items, index)?)?;
         let (oid, at) = (rest.get(..32)?, node.child(index));
-        let below = Node::new(source.peek(oid, at)?, at)?;
+        let below = BorrowedNode::new(source.peek(oid, at)?, at)?;
         if below.level >= node.level {
             return None;
         }
@@ -118,11 +118,11 @@ fn lookup<'a, S: Source>(source: &'a S, oid: &[u8], at: Location, step: &[u8]) -
         0 => return Some(Peek::Nothing),
         1 => return lookup_only(&node, step),
         count => {
-            let prints = node.rest.get(..count)?;
-            let print = step_hash(step) as u8;
+            let fingerprints = node.rest.get(..count)?;
+            let fingerprint = step_hash(step) as u8;
             let mut from = 0;
             loop {
-                let Some(index) = find_print(prints, print, from) else { return Some(Peek::Nothing) };
+                let Some(index) = find_fingerprint(fingerprints, fingerprint, from) else { return Some(Peek::Nothing) };
                 if is_bound(items, start(table, index)?, step, wanted)? {
                     break index;
                 }
@@ -150,7 +150,7 @@ fn lookup<'a, S: Source>(source: &'a S, oid: &[u8], at: Location, step: &[u8]) -
 /// Looks `step` up in a leaf of one item, as each directory of a chain is: behind the fingerprint and the one
 /// entry of the table comes the item.
 #[inline(always)]
-fn lookup_only<'a>(node: &Node<'a>, step: &[u8]) -> Option<Peek<'a>> {
+fn lookup_only<'a>(node: &BorrowedNode<'a>, step: &[u8]) -> Option<Peek<'a>> {
     let [tag, length, tail @ ..] = node.rest.get(3..)? else { return None };
     if usize::from(*length) != step.len() || *length >= 0x80 {
         return if step.len() < 0x80 { Some(Peek::Nothing) } else { None };
@@ -198,7 +198,7 @@ fn is_bound(items: &[u8], start: usize, step: &[u8], wanted: u64) -> Option<bool
     let item = items.get(start + 1..)?;
     let (&length, rest) = item.split_first()?;
     if usize::from(length) != step.len() || length >= 0x80 {
-        // A step whose length takes two bytes is for the general way.
+        // A step whose length takes two bytes is left to the general way.
         return if step.len() < 0x80 { Some(false) } else { None };
     }
     let Some(first) = rest.first_chunk() else { return Some(rest.get(..step.len())? == step) };
@@ -212,7 +212,7 @@ fn is_bound(items: &[u8], start: usize, step: &[u8], wanted: u64) -> Option<bool
 /// directory itself.
 #[inline]
 pub(super) fn only_entry<S: Source>(source: &S, oid: &[u8], at: Location, step: &[u8]) -> Option<(u8, bool)> {
-    let node = Node::new(source.peek(oid, at)?, at)?;
+    let node = BorrowedNode::new(source.peek(oid, at)?, at)?;
     if node.level != 0 || node.count != 1 {
         return None;
     }
@@ -225,16 +225,20 @@ pub(super) fn only_entry<S: Source>(source: &S, oid: &[u8], at: Location, step: 
 
 /// Walks the steps of `path` down from a directory through borrowed records, as [`descend::borrowed`] says.
 #[inline]
-pub(super) fn descend<'a, S: Source>(source: &'a S, dir: Reached<'a>, path: &[u8]) -> (usize, Option<Reached<'a>>) {
+pub(super) fn descend<'a, S: Source>(
+    source: &'a S,
+    dir: ReachedDir<'a>,
+    path: &[u8],
+) -> (usize, Option<ReachedDir<'a>>) {
     descend::borrowed(dir, path, |(oid, at), step| match lookup(source, oid, at, step) {
         Some(Peek::Item { tag, rest, child }) if tag == EntryKind::Dir as u8 => match rest.get(..32) {
-            Some(oid) => Step::Dir((oid, child)),
-            None => Step::Declined,
+            Some(oid) => StepLookup::Dir((oid, child)),
+            None => StepLookup::Declined,
         },
         // A directory may have a mode, which the general way reads.
-        Some(Peek::Item { tag, .. }) if tag & MODE != 0 => Step::Declined,
-        Some(Peek::Item { .. } | Peek::Nothing) => Step::NoDir,
-        Some(Peek::Declined) | None => Step::Declined,
+        Some(Peek::Item { tag, .. }) if tag & MODE != 0 => StepLookup::Declined,
+        Some(Peek::Item { .. } | Peek::Nothing) => StepLookup::NoDir,
+        Some(Peek::Declined) | None => StepLookup::Declined,
     })
 }
 

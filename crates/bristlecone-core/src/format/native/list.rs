@@ -8,11 +8,11 @@ use super::{
     cursor::{check_below, view},
     node::NodeView,
 };
-use crate::{Entry, FormatError, Kind, Next, ObjRef, Object, Source, Walk, Window};
+use crate::{Entry, FormatError, Kind, Next, ObjRef, Object, ObjectWalk, Source, Window};
 
 /// A walk over the entries of a directory within bounds.
 #[derive(Clone, Debug)]
-pub struct Listing<'a> {
+pub struct NativeListing<'a> {
     // Until it is read.
     root: Option<ObjRef>,
     // From the root down to a leaf; each with the places of the items that are still to come, of which the next may be
@@ -21,13 +21,13 @@ pub struct Listing<'a> {
     from: Option<Arc<[u8]>>,
     to: Option<Arc<[u8]>>,
     direction: Direction,
-    // So many of the first items are left out.
+    // How many of the first items are left out.
     skip: u64,
     // Whether leaves matter.
     items: bool,
 }
 
-impl<'a> Listing<'a> {
+impl<'a> NativeListing<'a> {
     pub(super) fn new(dir: &ObjRef, from: Option<&[u8]>, to: Option<&[u8]>, direction: Direction) -> Self {
         let (from, to) = (from.map(Arc::from), to.map(Arc::from));
         Self { root: Some(*dir), stack: Vec::new(), from, to, direction, skip: 0, items: true }
@@ -67,7 +67,7 @@ fn pass(rest: &mut Range<usize>, direction: Direction) {
     }
 }
 
-impl<'a, S: Source> Walk<'a, S> for Listing<'a> {
+impl<'a, S: Source> ObjectWalk<'a, S> for NativeListing<'a> {
     type Item = Entry<'a>;
 
     #[inline]

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     ChangeTarget, EntryKind, Kind, Location, Mode, ObjRef, Object, Oid, STEP_BYTES_MAX, Target,
-    codec::{Append, DecodeError, Reader, write_prefixed, write_varint},
+    codec::{AppendBytes, ByteReader, DecodeError, write_prefixed, write_varint},
 };
 
 /// Bytes of a narrow header: 4 = 1 level + 1 flags + 2 count.
@@ -36,7 +36,7 @@ pub(super) struct NodeView<'b> {
     flags: u8,
     count: usize,
     // One byte of each step's hash; leaves only.
-    prints: &'b [u8],
+    fingerprints: &'b [u8],
     ends: &'b [u8],
     items: &'b [u8],
     items_at: usize,
@@ -44,7 +44,7 @@ pub(super) struct NodeView<'b> {
 
 /// What a node knows of a step.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum NodeLookup {
     Nothing,
     Item { index: usize },
     Child { index: usize, oid: Oid },
@@ -60,14 +60,14 @@ pub(super) enum Said {
 
 /// What the cuts around a node depend on.
 #[derive(Clone, Copy)]
-pub(super) struct Survey {
+pub(super) struct NodeSurvey {
     pub(super) weight: u64,
     pub(super) low: Option<u64>,
 }
 
 /// An item of an inner node.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Child<'b> {
+pub(super) struct NodeChild<'b> {
     pub(super) step: &'b [u8],
     pub(super) oid: Oid,
     pub(super) count: u64,
@@ -90,17 +90,17 @@ impl<'b> NodeView<'b> {
         if level > LEVEL_MAX {
             return Err(DecodeError { offset: 0, reason: "its level is too high" });
         }
-        let prints: &[u8] = if level == 0 {
-            let prints = body.get(at..).and_then(|rest| rest.get(..count)).ok_or(short)?;
+        let fingerprints: &[u8] = if level == 0 {
+            let fingerprints = body.get(at..).and_then(|rest| rest.get(..count)).ok_or(short)?;
             at += count;
-            prints
+            fingerprints
         } else {
             &[]
         };
         let table = count.checked_mul(if wide { 4 } else { 2 }).ok_or(short)?;
         let ends = body.get(at..).and_then(|rest| rest.get(..table)).ok_or(short)?;
         at += table;
-        Ok(Self { level, flags, count, prints, ends, items: &body[at..], items_at: at })
+        Ok(Self { level, flags, count, fingerprints, ends, items: &body[at..], items_at: at })
     }
 
     #[inline]
@@ -147,8 +147,8 @@ impl<'b> NodeView<'b> {
 
     /// Returns the byte of an item's step hash that a leaf keeps.
     #[inline]
-    pub(super) fn print(&self, index: usize) -> u8 {
-        self.prints.get(index).copied().unwrap_or(0)
+    pub(super) fn fingerprint(&self, index: usize) -> u8 {
+        self.fingerprints.get(index).copied().unwrap_or(0)
     }
 
     /// Returns the index of the child that an item is in the record's locations.
@@ -169,26 +169,26 @@ impl<'b> NodeView<'b> {
 
     /// Looks `step` up: the item in a leaf, or the child of an inner node in whose range it lies.
     #[inline]
-    pub(super) fn find(&self, step: &[u8]) -> Result<Found, DecodeError> {
+    pub(super) fn find(&self, step: &[u8]) -> Result<NodeLookup, DecodeError> {
         if self.level > 0 {
-            let Some(index) = self.last_at_most(step)? else { return Ok(Found::Nothing) };
+            let Some(index) = self.last_at_most(step)? else { return Ok(NodeLookup::Nothing) };
             let child = self.child(index)?;
-            return Ok(Found::Child { index, oid: child.oid });
+            return Ok(NodeLookup::Child { index, oid: child.oid });
         }
         if self.count <= 2 {
             for index in 0..self.count {
                 if self.step(index)? == step {
-                    return Ok(Found::Item { index });
+                    return Ok(NodeLookup::Item { index });
                 }
             }
-            return Ok(Found::Nothing);
+            return Ok(NodeLookup::Nothing);
         }
-        for index in memchr::memchr_iter(step_hash(step) as u8, self.prints) {
+        for index in memchr::memchr_iter(step_hash(step) as u8, self.fingerprints) {
             if self.step(index)? == step {
-                return Ok(Found::Item { index });
+                return Ok(NodeLookup::Item { index });
             }
         }
-        Ok(Found::Nothing)
+        Ok(NodeLookup::Nothing)
     }
 
     /// Returns the index of the last item whose step is at most `step`.
@@ -217,10 +217,10 @@ impl<'b> NodeView<'b> {
 
     /// Returns an item of an inner node.
     #[inline]
-    pub(super) fn child(&self, index: usize) -> Result<Child<'b>, DecodeError> {
-        let mut reader = Reader::new(self.item(index)?);
+    pub(super) fn child(&self, index: usize) -> Result<NodeChild<'b>, DecodeError> {
+        let mut reader = ByteReader::new(self.item(index)?);
         let step = reader.prefixed()?;
-        Ok(Child { step, oid: read_oid(&mut reader)?, count: reader.varint()?, weight: reader.varint()? })
+        Ok(NodeChild { step, oid: read_oid(&mut reader)?, count: reader.varint()?, weight: reader.varint()? })
     }
 
     /// Returns what an item of a leaf is, how Git spells that, and what it leads to.
@@ -230,8 +230,8 @@ impl<'b> NodeView<'b> {
         object: &Object<'a>,
         index: usize,
     ) -> Result<(EntryKind, Mode, Target<'a>), DecodeError> {
-        let mut reader = Reader::new(self.item(index)?);
-        let Head { inline, kind, mode, .. } = Head::read(&mut reader)?;
+        let mut reader = ByteReader::new(self.item(index)?);
+        let ItemHead { inline, kind, mode, .. } = ItemHead::read(&mut reader)?;
         let child = || -> Result<Location, DecodeError> {
             Ok(self.child_index(index)?.map_or(Location::NONE, |index| object.child(index)))
         };
@@ -257,8 +257,8 @@ impl<'b> NodeView<'b> {
     /// Returns the step of an item of a leaf, and what the item says of what it is bound to.
     #[inline]
     pub(super) fn said(&self, index: usize) -> Result<(&'b [u8], Said), DecodeError> {
-        let mut reader = Reader::new(self.item(index)?);
-        let Head { step, inline, kind, .. } = Head::read(&mut reader)?;
+        let mut reader = ByteReader::new(self.item(index)?);
+        let ItemHead { step, inline, kind, .. } = ItemHead::read(&mut reader)?;
         let said = match kind {
             EntryKind::Dir => Said::Dir(read_oid(&mut reader)?),
             EntryKind::Foreign => Said::Foreign,
@@ -269,8 +269,8 @@ impl<'b> NodeView<'b> {
     }
 
     /// Returns what the items weigh together, and the smallest hash of those behind the first.
-    pub(super) fn survey(&self) -> Result<Survey, DecodeError> {
-        let mut survey = Survey { weight: 0, low: None };
+    pub(super) fn survey(&self) -> Result<NodeSurvey, DecodeError> {
+        let mut survey = NodeSurvey { weight: 0, low: None };
         for index in 0..self.count {
             let step = self.step(index)?;
             survey.weight = survey.weight.saturating_add(cut::weight(self.level, step));
@@ -317,16 +317,16 @@ impl<'b> NodeView<'b> {
 }
 
 /// What an item of a leaf begins with.
-struct Head<'b> {
+struct ItemHead<'b> {
     step: &'b [u8],
     inline: bool,
     kind: EntryKind,
     mode: Mode,
 }
 
-impl<'b> Head<'b> {
+impl<'b> ItemHead<'b> {
     #[inline]
-    fn read(reader: &mut Reader<'b>) -> Result<Self, DecodeError> {
+    fn read(reader: &mut ByteReader<'b>) -> Result<Self, DecodeError> {
         let tag = reader.byte()?;
         let step = reader.prefixed()?;
         let kind = EntryKind::from_u8(tag & !(INLINE | MODE)).ok_or(reader.error("an item has an unknown kind"))?;
@@ -336,7 +336,7 @@ impl<'b> Head<'b> {
 }
 
 #[cold]
-fn read_mode(reader: &mut Reader<'_>, kind: EntryKind) -> Result<Mode, DecodeError> {
+fn read_mode(reader: &mut ByteReader<'_>, kind: EntryKind) -> Result<Mode, DecodeError> {
     let mode = Mode::spelled(kind, reader.prefixed()?).ok_or(reader.error("a mode is not 1 to 11 octal digits"))?;
     if mode.is_usual() { Err(reader.error("a mode is written though it is the usual one")) } else { Ok(mode) }
 }
@@ -346,7 +346,7 @@ fn read_mode(reader: &mut Reader<'_>, kind: EntryKind) -> Result<Mode, DecodeErr
 #[inline]
 pub(super) fn borrowed_target(tag: u8, rest: &[u8], child: Location) -> Option<(EntryKind, Target<'_>)> {
     let kind = EntryKind::from_u8(tag & !INLINE)?;
-    let mut reader = Reader::new(rest);
+    let mut reader = ByteReader::new(rest);
     let target = match kind {
         EntryKind::Dir => Target::Object { at: ObjRef::new(read_oid(&mut reader).ok()?, child), bytes: 0 },
         EntryKind::Foreign => Target::Foreign(Oid::new(reader.prefixed().ok()?).ok()?),
@@ -369,7 +369,7 @@ pub(super) fn item_step(level: u8, item: &[u8]) -> Result<&[u8], DecodeError> {
     {
         return Ok(step);
     }
-    Reader::at(item, tag).prefixed()
+    ByteReader::at(item, tag).prefixed()
 }
 
 /// Whether an item names an object of this store.
@@ -402,7 +402,7 @@ const fn varint_bytes(mut value: usize) -> usize {
 
 /// Appends an item of a leaf to `out`.
 pub(super) fn write_leaf_item(
-    out: &mut impl Append,
+    out: &mut impl AppendBytes,
     step: &[u8],
     mode: Mode,
     kind: EntryKind,
@@ -431,14 +431,14 @@ pub(super) fn write_leaf_item(
 }
 
 /// Appends an item of an inner node to `out`.
-pub(super) fn write_inner_item(out: &mut impl Append, child: &Child<'_>) {
+pub(super) fn write_inner_item(out: &mut impl AppendBytes, child: &NodeChild<'_>) {
     write_prefixed(out, child.step);
     out.append_bytes(child.oid.as_bytes());
     write_varint(out, child.count);
     write_varint(out, child.weight);
 }
 
-/// Returns the flags of a narrow node whose items all have a child, or none of them has.
+/// Returns the flags of a narrow node of which all items have a child, or no item has one.
 pub(super) const fn leaf_flags(children: bool) -> u8 {
     if children { ALL_CHILDREN } else { NO_CHILDREN }
 }
@@ -446,7 +446,7 @@ pub(super) const fn leaf_flags(children: bool) -> u8 {
 /// What encoding needs of an item.
 pub(super) trait EncodeItem {
     fn bytes(&self) -> &[u8];
-    fn print(&self) -> u8;
+    fn fingerprint(&self) -> u8;
 }
 
 /// Writes the body of a node over `out` and returns its id.
@@ -470,7 +470,7 @@ pub(super) fn encode<I: EncodeItem>(out: &mut Vec<u8>, level: u8, items: &[I], g
         out.extend_from_slice(&(items.len() as u16).to_le_bytes());
     }
     if level == 0 {
-        out.extend(items.iter().map(EncodeItem::print));
+        out.extend(items.iter().map(EncodeItem::fingerprint));
     }
     let table = out.len();
     let width = if wide { 4 } else { 2 };
@@ -567,7 +567,7 @@ fn check_item(
     item: &[u8],
     each: &mut dyn FnMut(Kind, Oid),
 ) -> Result<bool, DecodeError> {
-    let mut reader = Reader::new(item);
+    let mut reader = ByteReader::new(item);
     if node.level > 0 {
         reader.prefixed()?;
         each(Kind::Node, read_oid(&mut reader)?);
@@ -575,8 +575,8 @@ fn check_item(
         reader.varint()?;
         return if reader.is_empty() { Ok(true) } else { Err(reader.error("an item has stray bytes")) };
     }
-    let Head { step, inline, kind, .. } = Head::read(&mut reader)?;
-    if node.print(index) != step_hash(step) as u8 {
+    let ItemHead { step, inline, kind, .. } = ItemHead::read(&mut reader)?;
+    if node.fingerprint(index) != step_hash(step) as u8 {
         return Err(reader.error("a fingerprint is not that of its step"));
     }
     let child = match kind {

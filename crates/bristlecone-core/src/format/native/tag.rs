@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     FormatError, Kind, Location, ObjRef, Sink, Tag,
-    codec::{DecodeError, Reader, write_prefixed},
+    codec::{ByteReader, DecodeError, write_prefixed},
 };
 
 pub(super) fn put<K: Sink>(sink: &mut K, tag: &Tag) -> Result<ObjRef, FormatError> {
@@ -37,7 +37,7 @@ pub(super) fn put<K: Sink>(sink: &mut K, tag: &Tag) -> Result<ObjRef, FormatErro
 }
 
 pub(super) fn decode(body: &[u8], at: Location) -> Result<Tag, DecodeError> {
-    let mut reader = Reader::new(body);
+    let mut reader = ByteReader::new(body);
     let kind = Kind::from_u8(reader.byte()?).ok_or(reader.error("it names an object of an unknown kind"))?;
     let target = ObjRef::new(read_oid(&mut reader)?, at);
     let name = reader.prefixed()?.to_vec();

@@ -10,12 +10,12 @@ use alloc::vec::Vec;
 
 use smallvec::{SmallVec, smallvec};
 
-use self::{edits::Edits, window::Window};
+use self::{edits::LevelEdits, window::PieceWindow};
 use super::{
     Native, bad,
-    cursor::{Cursor, load_child, view},
+    cursor::{LevelCursor, load_child, view},
     cut, fast, id,
-    node::{self, Child, EncodeItem, encode, has_child, item_step},
+    node::{self, EncodeItem, NodeChild, encode, has_child, item_step},
 };
 use crate::{
     Change, ChangeTarget, EntryKind, FormatError, Kind, Location, Mode, ObjRef, Object, Oid, STEP_BYTES_MAX, Sink,
@@ -42,8 +42,14 @@ pub(super) fn update<S: Source, K: Sink>(
     }
     debug_assert!(changes.windows(2).all(|pair| pair[0].step < pair[1].step), "changes are sorted");
     let body = sink.take_buffer();
-    let mut writer =
-        Writer { native, sink, body, locations: SmallVec::new(), written: SmallVec::new(), singles: SmallVec::new() };
+    let mut writer = NativeWriter {
+        native,
+        sink,
+        body,
+        locations: SmallVec::new(),
+        written: SmallVec::new(),
+        singles: SmallVec::new(),
+    };
     let root = update_with(&mut writer, source, base, changes);
     let body = core::mem::take(&mut writer.body);
     sink.give_buffer(body);
@@ -62,7 +68,7 @@ pub(super) fn read<S: Source>(
     if view(&root)?.level == 0 {
         return Ok(());
     }
-    let mut cursor = Cursor::new(source, root, 1);
+    let mut cursor = LevelCursor::new(source, root, 1);
     cursor.seek(step)?;
     let piece = load_child(source, cursor.object(), cursor.index())?;
     let node = view(&piece)?;
@@ -76,8 +82,8 @@ pub(super) fn read<S: Source>(
         return Ok(());
     }
     let to = (!removes).then_some((EntryKind::Value, ChangeTarget::Inline(&[])));
-    let edits = Edits::from_changes(&[Change { step, mode: Mode::USUAL, to }]);
-    Window::gather(source, &mut cursor, &edits, &mut 0)?.load(native, source, 0, &edits)
+    let edits = LevelEdits::from_changes(&[Change { step, mode: Mode::USUAL, to }]);
+    PieceWindow::gather(source, &mut cursor, &edits, &mut 0)?.load(native, source, 0, &edits)
 }
 
 /// Replaces what the one entry of a directory is bound to, as happens at each step of the way down to an
@@ -90,13 +96,13 @@ fn replace_only_entry<S: Source, K: Sink>(
     change: &Change<'_>,
 ) -> Option<ObjRef> {
     let (kind, target) = change.to.as_ref()?;
-    let (print, was_dir) = fast::only_entry(source, base.oid.as_bytes(), base.at, change.step)?;
+    let (fingerprint, was_dir) = fast::only_entry(source, base.oid.as_bytes(), base.at, change.step)?;
     if was_dir && *kind != EntryKind::Dir {
         sink.dir_replaced(change.step);
     }
     let mut body: SmallVec<[u8; 160]> = SmallVec::new();
     body.extend_from_slice(&node::SINGLE_LEAF);
-    body.extend_from_slice(&[print, 0, 0]);
+    body.extend_from_slice(&[fingerprint, 0, 0]);
     let items_at = body.len();
     node::write_leaf_item(&mut body, change.step, change.mode, *kind, target);
     let end = u16::try_from(body.len() - items_at).ok()?;
@@ -118,12 +124,12 @@ fn replace_only_entry<S: Source, K: Sink>(
 
 /// As [`update`], with the writer's buffers at hand.
 fn update_with<S: Source, K: Sink>(
-    writer: &mut Writer<'_, K>,
+    writer: &mut NativeWriter<'_, K>,
     source: &S,
     base: Option<&ObjRef>,
     changes: &[Change<'_>],
 ) -> Result<Option<ObjRef>, S::Error> {
-    let edits = Edits::from_changes(changes);
+    let edits = LevelEdits::from_changes(changes);
     let Some(base) = base else { return Ok(writer.build(0, &edits)) };
     let root = source.read(Kind::Node, base)?;
     let top = view(&root)?.level;
@@ -142,7 +148,7 @@ fn update_with<S: Source, K: Sink>(
 
 /// Gives the empty directory to the sink.
 pub(super) fn put_empty<K: Sink>(native: &Native, sink: &mut K) -> ObjRef {
-    let mut writer = Writer {
+    let mut writer = NativeWriter {
         native,
         sink,
         body: Vec::new(),
@@ -153,34 +159,34 @@ pub(super) fn put_empty<K: Sink>(native: &Native, sink: &mut K) -> ObjRef {
     writer.put(0, &[])
 }
 
-/// An item on its way into a node.
+/// An item that is to be written into a node.
 #[derive(Clone, Copy)]
-struct Item<'w> {
+struct NodeItem<'w> {
     bytes: &'w [u8],
     step: &'w [u8],
     at: Location,
     count: u64,
-    print: u8,
+    fingerprint: u8,
 }
 
 /// Items of one node or window; most directories are small.
-type Items<'w> = SmallVec<[Item<'w>; 4]>;
+type NodeItems<'w> = SmallVec<[NodeItem<'w>; 4]>;
 
 /// Where pieces start; most directories are one.
 type Cuts = SmallVec<[usize; 4]>;
 
-impl EncodeItem for Item<'_> {
+impl EncodeItem for NodeItem<'_> {
     fn bytes(&self) -> &[u8] {
         self.bytes
     }
 
-    fn print(&self) -> u8 {
-        self.print
+    fn fingerprint(&self) -> u8 {
+        self.fingerprint
     }
 }
 
 /// Reads the items of a node.
-fn read_items<'w>(object: &'w Object<'_>, out: &mut Items<'w>) -> Result<(), FormatError> {
+fn read_items<'w>(object: &'w Object<'_>, out: &mut NodeItems<'w>) -> Result<(), FormatError> {
     let node = view(object)?;
     let wrong = bad(Kind::Node);
     out.reserve(node.len());
@@ -195,7 +201,7 @@ fn read_items<'w>(object: &'w Object<'_>, out: &mut Items<'w>) -> Result<(), For
         };
         let count = if node.level > 0 { node.child(index).map_err(&wrong)?.count } else { 1 };
         let step = item_step(node.level, bytes).map_err(&wrong)?;
-        out.push(Item { bytes, step, at, count, print: node.print(index) });
+        out.push(NodeItem { bytes, step, at, count, fingerprint: node.fingerprint(index) });
     }
     Ok(())
 }
@@ -205,10 +211,10 @@ fn read_items<'w>(object: &'w Object<'_>, out: &mut Items<'w>) -> Result<(), For
 fn merge<'w>(
     sink: &mut impl Sink,
     level: u8,
-    items: &[Item<'w>],
-    edits: &'w Edits,
+    items: &[NodeItem<'w>],
+    edits: &'w LevelEdits,
     range: core::ops::Range<usize>,
-    out: &mut Items<'w>,
+    out: &mut NodeItems<'w>,
 ) -> bool {
     let mut rest = items.iter().peekable();
     let mut same = true;
@@ -230,7 +236,7 @@ fn merge<'w>(
     same
 }
 
-struct Writer<'s, K> {
+struct NativeWriter<'s, K> {
     native: &'s Native,
     sink: &'s mut K,
     body: Vec<u8>,
@@ -240,10 +246,10 @@ struct Writer<'s, K> {
     singles: SmallVec<[(Oid, ObjRef); 1]>,
 }
 
-impl<K: Sink> Writer<'_, K> {
+impl<K: Sink> NativeWriter<'_, K> {
     /// Builds the levels from `level` up out of nothing but puts; `None` if there are none.
-    fn build(&mut self, level: u8, edits: &Edits) -> Option<ObjRef> {
-        let items: Items<'_> = edits.iter().filter_map(|edit| edit.item).collect();
+    fn build(&mut self, level: u8, edits: &LevelEdits) -> Option<ObjRef> {
+        let items: NodeItems<'_> = edits.iter().filter_map(|edit| edit.item).collect();
         if items.is_empty() {
             return None;
         }
@@ -256,8 +262,8 @@ impl<K: Sink> Writer<'_, K> {
     }
 
     /// Writes a whole level and returns the items of the level above.
-    fn put_pieces(&mut self, level: u8, items: &[Item<'_>], cuts: &[usize]) -> Edits {
-        let mut above = Edits::new();
+    fn put_pieces(&mut self, level: u8, items: &[NodeItem<'_>], cuts: &[usize]) -> LevelEdits {
+        let mut above = LevelEdits::new();
         for (index, &start) in cuts.iter().enumerate() {
             let end = cuts.get(index + 1).copied().unwrap_or(items.len());
             self.put_changed(level, &items[start..end], None, &mut above);
@@ -266,7 +272,7 @@ impl<K: Sink> Writer<'_, K> {
     }
 
     /// Returns where the pieces of a whole level start.
-    fn cuts(&self, level: u8, items: &[Item<'_>]) -> Cuts {
+    fn cuts(&self, level: u8, items: &[NodeItem<'_>]) -> Cuts {
         let weight_max = self.native.weight_max();
         let total = weight_of(level, items);
         if total <= weight_max {
@@ -281,12 +287,12 @@ impl<K: Sink> Writer<'_, K> {
     }
 
     /// Encodes a node and gives it to the sink.
-    fn put(&mut self, level: u8, items: &[Item<'_>]) -> ObjRef {
+    fn put(&mut self, level: u8, items: &[NodeItem<'_>]) -> ObjRef {
         let oid = encode(&mut self.body, level, items, self.native.group);
         self.put_encoded(level, oid, items)
     }
 
-    fn put_encoded(&mut self, level: u8, oid: Oid, items: &[Item<'_>]) -> ObjRef {
+    fn put_encoded(&mut self, level: u8, oid: Oid, items: &[NodeItem<'_>]) -> ObjRef {
         self.locations.clear();
         self.locations.extend(items.iter().filter(|item| has_child(level, item.bytes)).map(|item| item.at));
         if level > 0 {
@@ -303,14 +309,14 @@ impl<K: Sink> Writer<'_, K> {
 
     /// Encodes a piece and adds it to the changes of the level above, unless it is `old`, which is there
     /// already.
-    fn put_changed(&mut self, level: u8, items: &[Item<'_>], old: Option<Oid>, out: &mut Edits) {
+    fn put_changed(&mut self, level: u8, items: &[NodeItem<'_>], old: Option<Oid>, out: &mut LevelEdits) {
         let oid = encode(&mut self.body, level, items, self.native.group);
         if old == Some(oid) {
             return;
         }
         let at = self.put_encoded(level, oid, items);
         let (weight, count) = (weight_of(level, items), count_of(items));
-        out.put_child(&Child { step: items[0].step, oid, count, weight }, at.at);
+        out.put_child(&NodeChild { step: items[0].step, oid, count, weight }, at.at);
     }
 
     /// Rewrites the root piece, and the levels above it that its growth needs.
@@ -319,13 +325,13 @@ impl<K: Sink> Writer<'_, K> {
         source: &S,
         base: &ObjRef,
         root: &Object<'_>,
-        edits: &Edits,
+        edits: &LevelEdits,
     ) -> Result<Option<ObjRef>, S::Error> {
         let level = view(root)?.level;
         if let Some(done) = self.replace_one_of_root(base, root, edits)? {
             return Ok(Some(done));
         }
-        let (mut old, mut items) = (Items::new(), Items::new());
+        let (mut old, mut items) = (NodeItems::new(), NodeItems::new());
         read_items(root, &mut old)?;
         let same = merge(self.sink, level, &old, edits, 0..edits.len(), &mut items);
         if items.is_empty() {
@@ -352,7 +358,7 @@ impl<K: Sink> Writer<'_, K> {
         &mut self,
         base: &ObjRef,
         root: &Object<'_>,
-        edits: &Edits,
+        edits: &LevelEdits,
     ) -> Result<Option<ObjRef>, FormatError> {
         let (node, wrong) = (view(root)?, bad(Kind::Node));
         let edit = edits.get(0);
@@ -368,7 +374,7 @@ impl<K: Sink> Writer<'_, K> {
     /// Follows only children down from an inner node that would have one item: the first node with more is
     /// the root. New nodes are in the sink, not in the source, so the writer knows what it wrote above the
     /// leaves.
-    fn collapse<S: Source>(&mut self, source: &S, level: u8, only: &Item<'_>) -> Result<ObjRef, S::Error> {
+    fn collapse<S: Source>(&mut self, source: &S, level: u8, only: &NodeItem<'_>) -> Result<ObjRef, S::Error> {
         let mut at = only_child(only)?;
         for _ in 1..level {
             if let Some((_, child)) = self.singles.iter().find(|(oid, _)| *oid == at.oid) {
@@ -394,18 +400,18 @@ impl<K: Sink> Writer<'_, K> {
         source: &S,
         root: &Object<'_>,
         level: u8,
-        edits: &Edits,
-    ) -> Result<Edits, S::Error> {
-        let mut above = Edits::new();
+        edits: &LevelEdits,
+    ) -> Result<LevelEdits, S::Error> {
+        let mut above = LevelEdits::new();
         if self.replace_only(source, root, level, edits, &mut above)? {
             return Ok(above);
         }
-        // What was put so far is right only where no window reaches; start again with windows.
-        above = Edits::new();
-        let mut cursor = Cursor::new(source, root.clone(), level + 1);
+        // What was put up to here is right only where no window reaches: start over with windows.
+        above = LevelEdits::new();
+        let mut cursor = LevelCursor::new(source, root.clone(), level + 1);
         let mut next = 0;
         while next < edits.len() {
-            let mut window = Window::gather(source, &mut cursor, edits, &mut next)?;
+            let mut window = PieceWindow::gather(source, &mut cursor, edits, &mut next)?;
             window.rewrite(self, source, level, edits, &mut above)?;
         }
         Ok(above)
@@ -417,10 +423,10 @@ impl<K: Sink> Writer<'_, K> {
         source: &S,
         root: &Object<'_>,
         level: u8,
-        edits: &Edits,
-        above: &mut Edits,
+        edits: &LevelEdits,
+        above: &mut LevelEdits,
     ) -> Result<bool, S::Error> {
-        let mut cursor = Cursor::new(source, root.clone(), level + 1);
+        let mut cursor = LevelCursor::new(source, root.clone(), level + 1);
         let mut pieces: SmallVec<[Touched<'_>; 1]> = SmallVec::new();
         let mut next = 0;
         while next < edits.len() {
@@ -450,7 +456,7 @@ impl<K: Sink> Writer<'_, K> {
             let (oid, count, weight) = (child.oid, child.count, child.weight);
             pieces.push(Touched { object: piece, oid, count, weight, edits: first..next, place });
         }
-        let (mut old, mut items) = (Items::new(), Items::new());
+        let (mut old, mut items) = (NodeItems::new(), NodeItems::new());
         for piece in &pieces {
             if piece.edits.len() == 1 && self.replace_one(piece, &edits.get(piece.edits.start), above)? {
                 continue;
@@ -468,8 +474,8 @@ impl<K: Sink> Writer<'_, K> {
     fn replace_one(
         &mut self,
         piece: &Touched<'_>,
-        edit: &edits::Edit<'_>,
-        above: &mut Edits,
+        edit: &edits::NativeEdit<'_>,
+        above: &mut LevelEdits,
     ) -> Result<bool, FormatError> {
         let (node, wrong) = (view(&piece.object)?, bad(Kind::Node));
         let Some(item) = &edit.item else { return Ok(false) };
@@ -484,7 +490,7 @@ impl<K: Sink> Writer<'_, K> {
             piece.count
         };
         let step = node.step(0).map_err(&wrong)?;
-        above.put_child(&Child { step, oid: at.oid, count, weight: piece.weight }, at.at);
+        above.put_child(&NodeChild { step, oid: at.oid, count, weight: piece.weight }, at.at);
         Ok(true)
     }
 
@@ -494,7 +500,7 @@ impl<K: Sink> Writer<'_, K> {
         &mut self,
         object: &Object<'_>,
         index: usize,
-        item: &Item<'_>,
+        item: &NodeItem<'_>,
         old: Oid,
     ) -> Result<Option<ObjRef>, FormatError> {
         let node = view(object)?;
@@ -542,19 +548,19 @@ struct Touched<'a> {
 }
 
 /// Returns the child that an item of an inner node names.
-fn only_child(item: &Item<'_>) -> Result<ObjRef, FormatError> {
-    let mut reader = crate::Reader::new(item.bytes);
-    let read = |reader: &mut crate::Reader<'_>| {
+fn only_child(item: &NodeItem<'_>) -> Result<ObjRef, FormatError> {
+    let mut reader = crate::ByteReader::new(item.bytes);
+    let read = |reader: &mut crate::ByteReader<'_>| {
         reader.prefixed()?;
         super::read_oid(reader)
     };
     Ok(ObjRef::new(read(&mut reader).map_err(bad(Kind::Node))?, item.at))
 }
 
-fn weight_of(level: u8, items: &[Item<'_>]) -> u64 {
+fn weight_of(level: u8, items: &[NodeItem<'_>]) -> u64 {
     items.iter().map(|item| cut::weight(level, item.step)).fold(0, u64::saturating_add)
 }
 
-fn count_of(items: &[Item<'_>]) -> u64 {
+fn count_of(items: &[NodeItem<'_>]) -> u64 {
     items.iter().map(|item| item.count).fold(0, u64::saturating_add)
 }

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     Commit, CommitId, FormatError, Kind, Location, ObjRef, Oid, Signature, Sink, Zone,
-    codec::{DecodeError, Reader},
+    codec::{ByteReader, DecodeError},
 };
 
 pub(super) fn put<K: Sink>(sink: &mut K, commit: &Commit, generation: u64) -> Result<ObjRef, FormatError> {
@@ -55,7 +55,7 @@ fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 pub(super) fn decode(body: &[u8], at: impl Fn(usize) -> Location) -> Result<Commit, DecodeError> {
-    let mut reader = Reader::new(body);
+    let mut reader = ByteReader::new(body);
     let tree = ObjRef::new(oid(&mut reader)?, at(0));
     let count = u64::from_be_bytes(reader.array()?);
     if count > (body.len() / ID_BYTES) as u64 {
@@ -78,13 +78,13 @@ pub(super) fn decode(body: &[u8], at: impl Fn(usize) -> Location) -> Result<Comm
     Ok(Commit::new(tree.into(), parents, author, message))
 }
 
-fn bytes<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], DecodeError> {
+fn bytes<'a>(reader: &mut ByteReader<'a>) -> Result<&'a [u8], DecodeError> {
     let length = u64::from_be_bytes(reader.array()?);
     let error = reader.error("a length goes beyond the end");
     reader.take(usize::try_from(length).map_err(|_| error)?)
 }
 
-fn oid(reader: &mut Reader<'_>) -> Result<Oid, DecodeError> {
+fn oid(reader: &mut ByteReader<'_>) -> Result<Oid, DecodeError> {
     let error = reader.error("an id is not 32 bytes long");
     Ok(Oid::from_array(bytes(reader)?.try_into().map_err(|_| error)?))
 }

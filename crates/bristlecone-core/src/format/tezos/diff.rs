@@ -9,41 +9,39 @@ use super::{
     gather::{self, Gather, inner},
     inconsistent,
     list::entry_at,
-    node::{Inner, Node, at_depth},
+    node::{InnerView, PieceView, at_depth},
 };
-use crate::{Entry, FormatError, Kind, Location, Next, ObjRef, Object, Oid, Source, Walk, Window};
-
-type Pair<'a> = (Option<Entry<'a>>, Option<Entry<'a>>);
+use crate::{FormatError, Kind, Location, Next, ObjRef, Object, ObjectWalk, Oid, Source, Window, format::EntryPair};
 
 /// A walk over the bindings that differ between two directories, in order: before, after. They are found when the walk
 /// begins; memory grows with what is below pieces that differ.
 #[derive(Clone, Debug)]
-pub struct Comparison<'a> {
+pub struct TezosComparison<'a> {
     format: Tezos,
     from: Option<Arc<[u8]>>,
     to: Option<Arc<[u8]>>,
     // Inner pieces of both sides whose children are being compared, from the roots down.
-    open: Vec<Open<'a>>,
+    open: Vec<OpenPair<'a>>,
     // Two pieces that are being read, and two below which leaves are being gathered.
     reading: Option<Reading<'a>>,
     gathering: [Option<Gather<'a>>; 2],
     // The leaves on both sides that may differ.
     leaves: [Vec<Object<'a>>; 2],
     // What was found, and what of it is still to come.
-    found: Option<(Arc<Found<'a>>, Range<usize>)>,
-    scout: Option<Scout>,
+    found: Option<(Arc<DifferingEntries<'a>>, Range<usize>)>,
+    scout: Option<TezosDiffScout>,
 }
 
 /// Entries that differ, each a leaf of its side and a place in it.
 #[derive(Debug)]
-struct Found<'a> {
+struct DifferingEntries<'a> {
     leaves: [Vec<Object<'a>>; 2],
     pairs: Vec<[Option<(u32, u32)>; 2]>,
 }
 
 /// What a scout remembers.
 #[derive(Clone, Copy, Debug)]
-struct Scout {
+struct TezosDiffScout {
     /// Whether pairs matter.
     items: bool,
     /// Whether a piece was passed over. What one side lacks may be in it, so that pairs mean nothing.
@@ -64,7 +62,7 @@ struct Reading<'a> {
 
 /// Two inner pieces of a depth that are both hashed flat, or both not.
 #[derive(Clone, Debug)]
-struct Open<'a> {
+struct OpenPair<'a> {
     pieces: [Object<'a>; 2],
     depth: u8,
     flat: bool,
@@ -75,7 +73,7 @@ struct Open<'a> {
     last: [usize; 2],
 }
 
-impl<'a> Comparison<'a> {
+impl<'a> TezosComparison<'a> {
     pub(super) fn new(
         format: &Tezos,
         before: Option<&ObjRef>,
@@ -134,13 +132,13 @@ impl<'a> Comparison<'a> {
             return Ok(());
         }
         if let [Some(one), Some(other)] = &read
-            && let Node::Inner(old) = at_depth(&self.format, one, depth, flat)?
-            && let Node::Inner(new) = at_depth(&self.format, other, depth, flat)?
+            && let PieceView::Inner(old) = at_depth(&self.format, one, depth, flat)?
+            && let PieceView::Inner(new) = at_depth(&self.format, other, depth, flat)?
             && old.flat == new.flat
         {
             self.format.check_depth(depth)?;
             let (pieces, flat, found) = ([one.clone(), other.clone()], old.flat, self.gathered());
-            self.open.push(Open { pieces, depth, flat, bucket: 0, first: found, last: found });
+            self.open.push(OpenPair { pieces, depth, flat, bucket: 0, first: found, last: found });
             return Ok(());
         }
         for (gathering, piece) in self.gathering.iter_mut().zip(read) {
@@ -175,7 +173,7 @@ impl<'a> Comparison<'a> {
     }
 
     /// Compares the leaves in order of names.
-    fn compare(&mut self) -> Result<Found<'a>, FormatError> {
+    fn compare(&mut self) -> Result<DifferingEntries<'a>, FormatError> {
         let leaves = core::mem::take(&mut self.leaves);
         let (before, after) = (listed(&leaves[0])?, listed(&leaves[1])?);
         let (from, to) = (self.from.as_deref(), self.to.as_deref());
@@ -197,12 +195,12 @@ impl<'a> Comparison<'a> {
             }
             pairs.push([old, new].map(|of| of.map(|of| (of.leaf, of.index))));
         }
-        Ok(Found { leaves, pairs })
+        Ok(DifferingEntries { leaves, pairs })
     }
 }
 
-impl<'a> Found<'a> {
-    fn pair(&self, index: usize) -> Result<Pair<'a>, FormatError> {
+impl<'a> DifferingEntries<'a> {
+    fn pair(&self, index: usize) -> Result<EntryPair<'a>, FormatError> {
         let entry = |side: usize| {
             let place = self.pairs[index][side];
             place.map(|(leaf, index)| entry_at(&self.leaves[side][leaf as usize], index as usize)).transpose()
@@ -242,11 +240,11 @@ impl<'a> Reading<'a> {
     }
 }
 
-impl<'a, S: Source> Walk<'a, S> for Comparison<'a> {
-    type Item = Pair<'a>;
+impl<'a, S: Source> ObjectWalk<'a, S> for TezosComparison<'a> {
+    type Item = EntryPair<'a>;
 
     #[inline]
-    fn next(&mut self, window: &mut Window<'a, S>) -> Result<Next<Pair<'a>>, S::Error> {
+    fn next(&mut self, window: &mut Window<'a, S>) -> Result<Next<EntryPair<'a>>, S::Error> {
         loop {
             if let Some((found, rest)) = &mut self.found {
                 let Some(index) = rest.next() else { return Ok(Next::End) };
@@ -266,8 +264,8 @@ impl<'a, S: Source> Walk<'a, S> for Comparison<'a> {
 
     fn scout(&self, items: bool) -> Self {
         let gathering =
-            self.gathering.each_ref().map(|gather| gather.as_ref().map(|gather| Walk::<S>::scout(gather, true)));
-        Self { gathering, scout: Some(Scout { items, lacking: false }), ..self.clone() }
+            self.gathering.each_ref().map(|gather| gather.as_ref().map(|gather| ObjectWalk::<S>::scout(gather, true)));
+        Self { gathering, scout: Some(TezosDiffScout { items, lacking: false }), ..self.clone() }
     }
 
     fn skip(&mut self) {
@@ -276,19 +274,19 @@ impl<'a, S: Source> Walk<'a, S> for Comparison<'a> {
         }
         match (&mut self.reading, &mut self.gathering) {
             (Some(reading), _) => reading.skip(),
-            (None, [Some(gather), _] | [None, Some(gather)]) => Walk::<S>::skip(gather),
+            (None, [Some(gather), _] | [None, Some(gather)]) => ObjectWalk::<S>::skip(gather),
             (None, [None, None]) => {}
         }
     }
 }
 
-fn child(object: &Object<'_>, inner: &Inner<'_>, bucket: u32) -> Option<ObjRef> {
+fn child(object: &Object<'_>, inner: &InnerView<'_>, bucket: u32) -> Option<ObjRef> {
     let index = inner.index(bucket)?;
     Some(ObjRef::new(Oid::from_array(inner.hashes[index]), object.child(index)))
 }
 
 /// An entry of a leaf, to be sorted.
-struct Listed<'o> {
+struct ListedEntry<'o> {
     name: &'o [u8],
     leaf: u32,
     index: u32,
@@ -296,21 +294,21 @@ struct Listed<'o> {
     hash: [u8; 32],
 }
 
-impl Listed<'_> {
+impl ListedEntry<'_> {
     fn same(&self, other: &Self) -> bool {
         // Whether a value is inline is a matter of storage.
         self.hash == other.hash && (self.tag == super::node::DIR) == (other.tag == super::node::DIR)
     }
 }
 
-fn listed<'o>(leaves: &'o [Object<'_>]) -> Result<Vec<Listed<'o>>, FormatError> {
+fn listed<'o>(leaves: &'o [Object<'_>]) -> Result<Vec<ListedEntry<'o>>, FormatError> {
     let mut all = Vec::new();
     for (number, object) in leaves.iter().enumerate() {
         let leaf = gather::leaf(object).map_err(bad)?;
         for index in 0..leaf.len() {
             let item = leaf.item(index, |_| Location::NONE).map_err(bad)?;
             let (name, tag, hash) = (item.name(), item.tag, *item.hash);
-            all.push(Listed { name, leaf: number as u32, index: index as u32, tag, hash });
+            all.push(ListedEntry { name, leaf: number as u32, index: index as u32, tag, hash });
         }
     }
     all.sort_unstable_by(|one, other| one.name.cmp(other.name));

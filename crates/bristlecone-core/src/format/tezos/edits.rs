@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::{
     id,
-    node::{DIR, INLINE, Item, Items, VALUE, write_named},
+    node::{DIR, INLINE, LeafItem, LeafItems, VALUE, write_named},
     unsupported,
 };
 use crate::{
@@ -18,22 +18,22 @@ use crate::{
 const EDITS_BYTES_MAX: usize = 2 << 30;
 
 /// Changes to a directory, sorted by name.
-pub(super) struct Edits<'c> {
-    list: SmallVec<[Edit<'c>; 1]>,
+pub(super) struct TezosEdits<'c> {
+    list: SmallVec<[TezosEdit<'c>; 1]>,
     // Names with their lengths, and the lengths of values.
     bytes: SmallVec<[u8; 160]>,
 }
 
-struct Edit<'c> {
+struct TezosEdit<'c> {
     step: &'c [u8],
-    put: Option<Put<'c>>,
+    put: Option<EncodedPut<'c>>,
 }
 
-struct Put<'c> {
+struct EncodedPut<'c> {
     named: Range<u32>,
     name_at: u8,
     tag: u8,
-    print: u8,
+    fingerprint: u8,
     // An inline value; else where its length is.
     inline: &'c [u8],
     length: Range<u32>,
@@ -41,7 +41,7 @@ struct Put<'c> {
     at: Location,
 }
 
-impl<'c> Edits<'c> {
+impl<'c> TezosEdits<'c> {
     pub(super) fn new(changes: &[Change<'c>]) -> Result<Self, FormatError> {
         let mut edits = Self { list: SmallVec::with_capacity(changes.len()), bytes: SmallVec::new() };
         for change in changes {
@@ -55,12 +55,12 @@ impl<'c> Edits<'c> {
                 Some((kind, target)) => Some(edits.put(change.step, *kind, target)?),
                 None => None,
             };
-            edits.list.push(Edit { step: change.step, put });
+            edits.list.push(TezosEdit { step: change.step, put });
         }
         Ok(edits)
     }
 
-    fn put(&mut self, step: &[u8], kind: EntryKind, target: &ChangeTarget<'c>) -> Result<Put<'c>, FormatError> {
+    fn put(&mut self, step: &[u8], kind: EntryKind, target: &ChangeTarget<'c>) -> Result<EncodedPut<'c>, FormatError> {
         if self.bytes.len() > EDITS_BYTES_MAX {
             return Err(unsupported("changes of one directory whose names have more than 2 GiB"));
         }
@@ -85,8 +85,8 @@ impl<'c> Edits<'c> {
             _ => return Err(unsupported("an id of another store")),
         };
         let length = if tag == VALUE { none.start..self.bytes.len() as u32 } else { none };
-        let print = step_hash(step) as u8;
-        Ok(Put { named, name_at, tag, print, inline, length, hash, at })
+        let fingerprint = step_hash(step) as u8;
+        Ok(EncodedPut { named, name_at, tag, fingerprint, inline, length, hash, at })
     }
 
     pub(super) fn len(&self) -> usize {
@@ -103,22 +103,22 @@ impl<'c> Edits<'c> {
 
     /// Returns the entry that a change binds its name to.
     #[inline]
-    pub(super) fn item(&self, index: usize) -> Option<Item<'_>> {
+    pub(super) fn item(&self, index: usize) -> Option<LeafItem<'_>> {
         let put = self.list[index].put.as_ref()?;
         let range = |range: &Range<u32>| &self.bytes[range.start as usize..range.end as usize];
         let payload = if put.tag == INLINE { put.inline } else { range(&put.length) };
-        let (name_at, tag, print) = (put.name_at, put.tag, put.print);
-        Some(Item { named: range(&put.named), name_at, tag, print, payload, hash: &put.hash, at: put.at })
+        let (name_at, tag, fingerprint) = (put.name_at, put.tag, put.fingerprint);
+        Some(LeafItem { named: range(&put.named), name_at, tag, fingerprint, payload, hash: &put.hash, at: put.at })
     }
 }
 
 /// Merges entries with the changes that `which` lists, both in order of names; calls `changed` for every change
 /// that makes a difference.
 pub(super) fn merge<'w>(
-    old: &[Item<'w>],
-    edits: &'w Edits<'_>,
+    old: &[LeafItem<'w>],
+    edits: &'w TezosEdits<'_>,
     which: impl Iterator<Item = usize>,
-    out: &mut Items<'w>,
+    out: &mut LeafItems<'w>,
     sink: &mut impl Sink,
     changed: &mut impl FnMut(usize),
 ) {
@@ -155,7 +155,7 @@ pub(super) fn merge<'w>(
 
 /// Returns how many entries come before `step`.
 #[inline]
-fn position(items: &[Item<'_>], step: &[u8]) -> usize {
+fn position(items: &[LeafItem<'_>], step: &[u8]) -> usize {
     if items.len() <= 8 {
         return items.iter().take_while(|item| item.name().cmp(step) == Ordering::Less).count();
     }

@@ -6,24 +6,24 @@
 use super::{
     Tezos,
     id::ID_BYTES,
-    node::{DIR, INLINE, Node, VALUE},
+    node::{DIR, INLINE, PieceView, VALUE},
 };
 use crate::{
-    Bytes, EntryKind, Location, ObjRef, Oid, Reader, Source, Target,
+    ByteReader, Bytes, EntryKind, Location, ObjRef, Oid, Source, Target,
     format::{
         borrowed::Borrowed,
-        descend::{self, Reached, Step},
+        descend::{self, ReachedDir, StepLookup},
         native::step_hash,
-        search::{find_print, mask, prefix},
+        search::{find_fingerprint, mask, prefix},
     },
 };
 
 /// A borrowed record of a piece.
-type Piece<'a> = Borrowed<'a>;
+type BorrowedPiece<'a> = Borrowed<'a>;
 
 /// An entry that was found.
-pub(super) struct Hit<'a> {
-    piece: Piece<'a>,
+pub(super) struct TezosHit<'a> {
+    piece: BorrowedPiece<'a>,
     tag: u8,
     hash: &'a [u8; ID_BYTES],
     // What follows the name.
@@ -32,18 +32,24 @@ pub(super) struct Hit<'a> {
     rank: usize,
 }
 
-/// What a lookup came to: nothing there, or an entry.
-type Answer<'a> = Option<Hit<'a>>;
+/// The result of a lookup: nothing there, or an entry.
+type TezosAnswer<'a> = Option<TezosHit<'a>>;
 
 #[inline(always)]
-fn peek<'a, S: Source>(source: &'a S, oid: &[u8], at: Location) -> Option<Piece<'a>> {
+fn peek<'a, S: Source>(source: &'a S, oid: &[u8], at: Location) -> Option<BorrowedPiece<'a>> {
     Borrowed::node(source.peek(oid, at)?, at)
 }
 
 /// Looks a name up in a narrow leaf of `count` entries, whose tables are `rest`.
 #[inline(always)]
-fn find_in_leaf<'a>(piece: Piece<'a>, flags: u8, count: usize, rest: &'a [u8], name: &[u8]) -> Option<Answer<'a>> {
-    let (prints, rest) = rest.split_at_checked(count)?;
+fn find_in_leaf<'a>(
+    piece: BorrowedPiece<'a>,
+    flags: u8,
+    count: usize,
+    rest: &'a [u8],
+    name: &[u8],
+) -> Option<TezosAnswer<'a>> {
+    let (fingerprints, rest) = rest.split_at_checked(count)?;
     let (tags, rest) = rest.split_at_checked(count)?;
     let (ends, rest) = rest.split_at_checked(count * 2)?;
     let (hashes, items) = rest.split_at_checked(count * ID_BYTES)?;
@@ -63,7 +69,7 @@ fn find_in_leaf<'a>(piece: Piece<'a>, flags: u8, count: usize, rest: &'a [u8], n
             index += 1;
         }
     } else {
-        let Some(index) = find_print(prints, step_hash(name) as u8, 0) else { return Some(None) };
+        let Some(index) = find_fingerprint(fingerprints, step_hash(name) as u8, 0) else { return Some(None) };
         // Another name with the same fingerprint is rare: the general way goes on.
         if !is_named(item(index)?, name, wanted)? {
             return None;
@@ -73,7 +79,7 @@ fn find_in_leaf<'a>(piece: Piece<'a>, flags: u8, count: usize, rest: &'a [u8], n
     let payload = item(index)?.get(1 + name.len()..)?;
     let hash = hashes.get(index * ID_BYTES..)?.first_chunk()?;
     let rank = if flags & 2 != 0 { index } else { tags[..index].iter().map(|&tag| usize::from(tag != INLINE)).sum() };
-    Some(Some(Hit { piece, tag: tags[index], hash, payload, rank }))
+    Some(Some(TezosHit { piece, tag: tags[index], hash, payload, rank }))
 }
 
 /// Whether an item begins with this name. A name whose length takes two bytes, and damage, are for the general way.
@@ -95,7 +101,13 @@ fn is_named(item: &[u8], name: &[u8], wanted: u64) -> Option<bool> {
 
 /// Looks a name up in the directory whose root has id `oid` and stands at `at`; `None` where this cannot tell.
 #[inline(always)]
-fn lookup<'a, S: Source>(format: &Tezos, source: &'a S, oid: &[u8], at: Location, name: &[u8]) -> Option<Answer<'a>> {
+fn lookup<'a, S: Source>(
+    format: &Tezos,
+    source: &'a S,
+    oid: &[u8],
+    at: Location,
+    name: &[u8],
+) -> Option<TezosAnswer<'a>> {
     let mut piece = peek(source, oid, at)?;
     let (mut depth, mut flat) = (0, false);
     loop {
@@ -109,7 +121,7 @@ fn lookup<'a, S: Source>(format: &Tezos, source: &'a S, oid: &[u8], at: Location
                 return find_in_leaf(piece, flags, count, rest, name);
             }
             [2 | 3, ..] if !flat => {
-                let Ok(Node::Inner(inner)) = Node::parse(piece.body) else { return None };
+                let Ok(PieceView::Inner(inner)) = PieceView::parse(piece.body) else { return None };
                 if inner.depth != depth || !inner.fits(format) {
                     return None;
                 }
@@ -135,7 +147,9 @@ pub(super) fn find<'a, S: Source>(
     let object = || ObjRef::new(Oid::from_array(*hit.hash), hit.piece.child(hit.rank));
     Some(Some(match hit.tag {
         DIR => (EntryKind::Dir, Target::Object { at: object(), bytes: 0 }),
-        VALUE => (EntryKind::Value, Target::Object { at: object(), bytes: Reader::new(hit.payload).varint().ok()? }),
+        VALUE => {
+            (EntryKind::Value, Target::Object { at: object(), bytes: ByteReader::new(hit.payload).varint().ok()? })
+        }
         INLINE => (EntryKind::Value, Target::Inline(Bytes::from(hit.payload))),
         _ => return None,
     }))
@@ -146,12 +160,12 @@ pub(super) fn find<'a, S: Source>(
 pub(super) fn descend<'a, S: Source>(
     format: &Tezos,
     source: &'a S,
-    dir: Reached<'a>,
+    dir: ReachedDir<'a>,
     path: &[u8],
-) -> (usize, Option<Reached<'a>>) {
+) -> (usize, Option<ReachedDir<'a>>) {
     descend::borrowed(dir, path, |(oid, at), step| match lookup(format, source, oid, at, step) {
-        Some(Some(hit)) if hit.tag == DIR => Step::Dir((hit.hash, hit.piece.child(hit.rank))),
-        Some(_) => Step::NoDir,
-        None => Step::Declined,
+        Some(Some(hit)) if hit.tag == DIR => StepLookup::Dir((hit.hash, hit.piece.child(hit.rank))),
+        Some(_) => StepLookup::NoDir,
+        None => StepLookup::Declined,
     })
 }

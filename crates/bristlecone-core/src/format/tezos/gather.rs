@@ -4,10 +4,11 @@ use alloc::vec::Vec;
 
 use super::{
     Tezos, bad, inconsistent,
-    node::{Inner, Items, Leaf, Node, at_depth},
+    node::{InnerView, LeafItems, LeafView, PieceView, at_depth},
 };
 use crate::{
-    DecodeError, FormatError, Kind, Location, Next, ObjRef, Object, Oid, Source, Walk, Window, format::search::prefix,
+    DecodeError, FormatError, Kind, Location, Next, ObjRef, Object, ObjectWalk, Oid, Source, Window,
+    format::search::prefix,
 };
 
 /// The leaves of a directory or of a part of one, loaded.
@@ -28,7 +29,7 @@ pub(super) fn gather<'a, S: Source>(
     flat: bool,
 ) -> Result<Gathered<'a>, S::Error> {
     let mut gathered = Gathered { leaves: Vec::new(), flat: false, children: Vec::new() };
-    if let Node::Inner(inner) = Node::parse(piece.body()).map_err(bad)? {
+    if let PieceView::Inner(inner) = PieceView::parse(piece.body()).map_err(bad)? {
         gathered.flat = inner.flat;
         for (index, (bucket, hash)) in inner.buckets().enumerate() {
             gathered.children.push((bucket, ObjRef::new(Oid::from_array(*hash), piece.child(index))));
@@ -47,7 +48,7 @@ pub(super) struct Gather<'a> {
     // Until it is read.
     root: Option<ObjRef>,
     // Inner pieces from the first one down.
-    open: Vec<Open<'a>>,
+    open: Vec<OpenPiece<'a>>,
     leaves: Vec<Object<'a>>,
     // Pieces may be passed over, so that nothing can be counted.
     scouting: bool,
@@ -55,7 +56,7 @@ pub(super) struct Gather<'a> {
 
 /// An inner piece whose children are being gathered.
 #[derive(Clone, Debug)]
-struct Open<'a> {
+struct OpenPiece<'a> {
     piece: Object<'a>,
     depth: u8,
     // How many children were entered, and how many leaves there were before the last one.
@@ -92,13 +93,13 @@ impl<'a> Gather<'a> {
     /// Takes a leaf, or begins with the children of an inner piece.
     fn enter(&mut self, piece: Object<'a>, depth: u8, flat: bool) -> Result<(), FormatError> {
         match at_depth(&self.format, &piece, depth, flat)? {
-            Node::Inner(_) => {
+            PieceView::Inner(_) => {
                 self.format.check_depth(depth)?;
-                self.open.push(Open { piece, depth, entered: 0, leaves: 0, found: 0 });
+                self.open.push(OpenPiece { piece, depth, entered: 0, leaves: 0, found: 0 });
                 Ok(())
             }
-            Node::Leaf(leaf) if leaf.len() == 0 => Err(inconsistent("a directory is not empty")),
-            Node::Leaf(leaf) => {
+            PieceView::Leaf(leaf) if leaf.len() == 0 => Err(inconsistent("a directory is not empty")),
+            PieceView::Leaf(leaf) => {
                 let count = leaf.len() as u64;
                 self.leaves.push(piece);
                 self.leave(count)
@@ -106,7 +107,7 @@ impl<'a> Gather<'a> {
         }
     }
 
-    /// Ends with a piece that has so many entries, the last one that was entered.
+    /// Leaves a piece of `count` entries, the last one that was entered.
     fn leave(&mut self, count: u64) -> Result<(), FormatError> {
         let Some(above) = self.open.last_mut() else { return Ok(()) };
         above.found = above.found.saturating_add(count);
@@ -119,7 +120,7 @@ impl<'a> Gather<'a> {
     }
 }
 
-impl<'a, S: Source> Walk<'a, S> for Gather<'a> {
+impl<'a, S: Source> ObjectWalk<'a, S> for Gather<'a> {
     type Item = ();
 
     fn next(&mut self, window: &mut Window<'a, S>) -> Result<Next<()>, S::Error> {
@@ -162,15 +163,15 @@ impl<'a, S: Source> Walk<'a, S> for Gather<'a> {
     }
 }
 
-pub(super) fn inner<'b>(piece: &'b Object<'_>) -> Result<Inner<'b>, FormatError> {
-    match Node::parse(piece.body()).map_err(bad)? {
-        Node::Inner(inner) => Ok(inner),
-        Node::Leaf(_) => Err(inconsistent("its depth is not that of its place")),
+pub(super) fn inner<'b>(piece: &'b Object<'_>) -> Result<InnerView<'b>, FormatError> {
+    match PieceView::parse(piece.body()).map_err(bad)? {
+        PieceView::Inner(inner) => Ok(inner),
+        PieceView::Leaf(_) => Err(inconsistent("its depth is not that of its place")),
     }
 }
 
-/// Checks that leaves are in the bucket of their first names. Pieces that are named again and again, of which
-/// few objects could make a walk without end, fail here the second time.
+/// Checks that leaves are in the bucket of their first names. A piece that is named repeatedly could make a walk of a few
+/// objects endless: it fails here the second time.
 pub(super) fn check_bucket(
     format: &Tezos,
     leaves: &[Object<'_>],
@@ -189,8 +190,8 @@ pub(super) fn check_bucket(
 
 impl Gathered<'_> {
     /// Returns every entry, in order of names.
-    pub(super) fn items(&self) -> Result<Items<'_>, DecodeError> {
-        let mut items = Items::new();
+    pub(super) fn items(&self) -> Result<LeafItems<'_>, DecodeError> {
+        let mut items = LeafItems::new();
         for object in &self.leaves {
             leaf(object)?.items(object, &mut items)?;
         }
@@ -223,20 +224,20 @@ pub(super) fn order(leaves: &[Object<'_>], sort: bool) -> Result<Vec<(u32, u32)>
     Ok(order.into_iter().map(|(_, _, leaf, index)| (leaf, index)).collect())
 }
 
-pub(super) fn leaf<'b>(object: &'b Object<'_>) -> Result<Leaf<'b>, DecodeError> {
-    match Node::parse(object.body())? {
-        Node::Leaf(leaf) => Ok(leaf),
-        Node::Inner(_) => Err(DecodeError { offset: 0, reason: "it is no leaf" }),
+pub(super) fn leaf<'b>(object: &'b Object<'_>) -> Result<LeafView<'b>, DecodeError> {
+    match PieceView::parse(object.body())? {
+        PieceView::Leaf(leaf) => Ok(leaf),
+        PieceView::Inner(_) => Err(DecodeError { offset: 0, reason: "it is no leaf" }),
     }
 }
 
 /// Sorts entries by name; the first eight bytes decide nearly always.
-fn sort(items: &mut Items<'_>) {
+fn sort(items: &mut LeafItems<'_>) {
     let mut keys: Vec<(u64, u32)> =
         items.iter().enumerate().map(|(index, item)| (prefix(item.name()), index as u32)).collect();
     keys.sort_unstable_by(|one, other| {
         one.0.cmp(&other.0).then_with(|| items[one.1 as usize].name().cmp(items[other.1 as usize].name()))
     });
-    let sorted: Items<'_> = keys.iter().map(|(_, index)| items[*index as usize]).collect();
+    let sorted: LeafItems<'_> = keys.iter().map(|(_, index)| items[*index as usize]).collect();
     items.copy_from_slice(&sorted);
 }

@@ -7,14 +7,14 @@ use super::{
     Direction, Tezos, bad,
     gather::{self, Gather},
 };
-use crate::{DecodeError, Entry, FormatError, Mode, Next, ObjRef, Object, Source, Walk, Window};
+use crate::{DecodeError, Entry, FormatError, Mode, Next, ObjRef, Object, ObjectWalk, Source, Window};
 
 /// A walk over the entries of a directory, in order of names or against it.
 ///
 /// A directory in pieces is loaded and sorted when the walk begins: memory grows with its entries.
 #[derive(Clone, Debug)]
-pub struct Listing<'a> {
-    state: State<'a>,
+pub struct TezosListing<'a> {
+    state: TezosListingState<'a>,
     from: Option<Arc<[u8]>>,
     to: Option<Arc<[u8]>>,
     direction: Direction,
@@ -23,33 +23,33 @@ pub struct Listing<'a> {
 }
 
 #[derive(Clone, Debug)]
-enum State<'a> {
+enum TezosListingState<'a> {
     Gathering(Gather<'a>),
     /// Places in the order that are still to come.
-    Listed(Arc<Listed<'a>>, Range<usize>),
+    Listed(Arc<GatheredEntries<'a>>, Range<usize>),
 }
 
 /// All entries of a directory.
 #[derive(Debug)]
-struct Listed<'a> {
+struct GatheredEntries<'a> {
     leaves: Vec<Object<'a>>,
-    order: Order,
+    order: LeafOrder,
 }
 
 #[derive(Debug)]
-enum Order {
+enum LeafOrder {
     /// That of the one leaf.
     Leaf,
     /// Leaf and index of each entry.
     Sorted(Vec<(u32, u32)>),
 }
 
-impl<'a> Listed<'a> {
+impl<'a> GatheredEntries<'a> {
     /// Puts leaves in order. A scout takes them as they are.
     fn new(leaves: Vec<Object<'a>>, sort: bool) -> Result<Self, DecodeError> {
         let order = match &leaves[..] {
-            [_] => Order::Leaf,
-            _ => Order::Sorted(gather::order(&leaves, sort)?),
+            [_] => LeafOrder::Leaf,
+            _ => LeafOrder::Sorted(gather::order(&leaves, sort)?),
         };
         Ok(Self { leaves, order })
     }
@@ -57,13 +57,13 @@ impl<'a> Listed<'a> {
     /// Returns the places of the names in `from..to`.
     fn range(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<Range<usize>, DecodeError> {
         let count = match &self.order {
-            Order::Leaf => gather::leaf(&self.leaves[0])?.len(),
-            Order::Sorted(order) => order.len(),
+            LeafOrder::Leaf => gather::leaf(&self.leaves[0])?.len(),
+            LeafOrder::Sorted(order) => order.len(),
         };
         let bound = |name: Option<&[u8]>, none: usize| match (name, &self.order) {
             (None, _) => Ok(none),
-            (Some(name), Order::Leaf) => gather::leaf(&self.leaves[0])?.first_at_least(name),
-            (Some(name), Order::Sorted(order)) => {
+            (Some(name), LeafOrder::Leaf) => gather::leaf(&self.leaves[0])?.first_at_least(name),
+            (Some(name), LeafOrder::Sorted(order)) => {
                 let before = |&(leaf, index): &(u32, u32)| {
                     let leaf = gather::leaf(&self.leaves[leaf as usize]);
                     leaf.and_then(|leaf| leaf.name(index as usize)).is_ok_and(|found| found < name)
@@ -78,8 +78,8 @@ impl<'a> Listed<'a> {
     #[inline]
     fn entry(&self, place: usize) -> Result<Entry<'a>, FormatError> {
         let (leaf, index) = match &self.order {
-            Order::Leaf => (0, place),
-            Order::Sorted(order) => (order[place].0 as usize, order[place].1 as usize),
+            LeafOrder::Leaf => (0, place),
+            LeafOrder::Sorted(order) => (order[place].0 as usize, order[place].1 as usize),
         };
         entry_at(&self.leaves[leaf], index)
     }
@@ -95,7 +95,7 @@ pub(super) fn entry_at<'a>(object: &Object<'a>, index: usize) -> Result<Entry<'a
     Ok(Entry { step: object.body_slice(name), kind, mode: Mode::USUAL, target })
 }
 
-impl Listing<'_> {
+impl TezosListing<'_> {
     pub(super) fn new(
         format: &Tezos,
         dir: &ObjRef,
@@ -103,30 +103,30 @@ impl Listing<'_> {
         to: Option<&[u8]>,
         direction: Direction,
     ) -> Self {
-        let state = State::Gathering(Gather::new(format, *dir));
+        let state = TezosListingState::Gathering(Gather::new(format, *dir));
         Self { state, from: from.map(Arc::from), to: to.map(Arc::from), direction, scout: None }
     }
 }
 
-impl<'a, S: Source> Walk<'a, S> for Listing<'a> {
+impl<'a, S: Source> ObjectWalk<'a, S> for TezosListing<'a> {
     type Item = Entry<'a>;
 
     #[inline]
     fn next(&mut self, window: &mut Window<'a, S>) -> Result<Next<Entry<'a>>, S::Error> {
         loop {
             match &mut self.state {
-                State::Gathering(gather) => {
+                TezosListingState::Gathering(gather) => {
                     if let Next::Wants(kind, at) = gather.next(window)? {
                         return Ok(Next::Wants(kind, at));
                     }
                     if self.scout == Some(false) {
                         return Ok(Next::End);
                     }
-                    let listed = Listed::new(gather.take_leaves(), self.scout.is_none()).map_err(bad)?;
+                    let listed = GatheredEntries::new(gather.take_leaves(), self.scout.is_none()).map_err(bad)?;
                     let rest = listed.range(self.from.as_deref(), self.to.as_deref()).map_err(bad)?;
-                    self.state = State::Listed(Arc::new(listed), rest);
+                    self.state = TezosListingState::Listed(Arc::new(listed), rest);
                 }
-                State::Listed(listed, rest) => {
+                TezosListingState::Listed(listed, rest) => {
                     if self.scout == Some(false) {
                         return Ok(Next::End);
                     }
@@ -143,16 +143,16 @@ impl<'a, S: Source> Walk<'a, S> for Listing<'a> {
 
     fn scout(&self, items: bool) -> Self {
         let state = match &self.state {
-            State::Gathering(gather) => State::Gathering(Walk::<S>::scout(gather, items)),
-            listed @ State::Listed(..) => listed.clone(),
+            TezosListingState::Gathering(gather) => TezosListingState::Gathering(ObjectWalk::<S>::scout(gather, items)),
+            listed @ TezosListingState::Listed(..) => listed.clone(),
         };
         let (from, to) = (self.from.clone(), self.to.clone());
         Self { state, from, to, direction: self.direction, scout: Some(items) }
     }
 
     fn skip(&mut self) {
-        if let State::Gathering(gather) = &mut self.state {
-            Walk::<S>::skip(gather);
+        if let TezosListingState::Gathering(gather) = &mut self.state {
+            ObjectWalk::<S>::skip(gather);
         }
     }
 }

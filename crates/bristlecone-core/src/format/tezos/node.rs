@@ -11,8 +11,8 @@ use super::{
 };
 use crate::{
     Bytes, EntryKind, FormatError, Kind, Location, ObjRef, Object, Oid, STEP_BYTES_MAX, Target,
-    codec::{DecodeError, Reader, write_varint},
-    format::{native::step_hash, search::find_print},
+    codec::{ByteReader, DecodeError, write_varint},
+    format::{native::step_hash, search::find_fingerprint},
 };
 
 /// Bytes before a leaf's tables: 4 = 1 shape + 1 flags + 2 count.
@@ -45,19 +45,19 @@ pub(super) const INLINE: u8 = 2;
 
 /// A stored piece, with its header read. Every access is checked: the bytes may be hostile.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Node<'b> {
-    Leaf(Leaf<'b>),
-    Inner(Inner<'b>),
+pub(super) enum PieceView<'b> {
+    Leaf(LeafView<'b>),
+    Inner(InnerView<'b>),
 }
 
 /// Entries sorted by name.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Leaf<'b> {
+pub(super) struct LeafView<'b> {
     /// It is a whole directory.
     pub(super) root: bool,
     flags: u8,
     count: usize,
-    prints: &'b [u8],
+    fingerprints: &'b [u8],
     tags: &'b [u8],
     ends: &'b [u8],
     hashes: &'b [[u8; ID_BYTES]],
@@ -67,7 +67,7 @@ pub(super) struct Leaf<'b> {
 
 /// Buckets of entries, each a piece of the next depth.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Inner<'b> {
+pub(super) struct InnerView<'b> {
     /// Its id is that of the flat directory.
     pub(super) flat: bool,
     pub(super) depth: u8,
@@ -81,7 +81,7 @@ pub(super) struct Inner<'b> {
 
 /// What a piece knows of a name.
 #[derive(Debug)]
-pub(super) enum Found<'b> {
+pub(super) enum PieceLookup<'b> {
     Nothing,
     Item { index: usize },
     Child { index: usize, hash: &'b [u8; ID_BYTES] },
@@ -89,13 +89,13 @@ pub(super) enum Found<'b> {
 
 /// One entry of a leaf.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Item<'w> {
+pub(super) struct LeafItem<'w> {
     /// The name with its length in front.
     pub(super) named: &'w [u8],
     /// Where the name starts in that.
     pub(super) name_at: u8,
     pub(super) tag: u8,
-    pub(super) print: u8,
+    pub(super) fingerprint: u8,
     /// An inline value, or the length of one that is an object.
     pub(super) payload: &'w [u8],
     pub(super) hash: &'w [u8; ID_BYTES],
@@ -104,9 +104,9 @@ pub(super) struct Item<'w> {
 }
 
 /// The entries of a directory; most directories have few.
-pub(super) type Items<'w> = SmallVec<[Item<'w>; 4]>;
+pub(super) type LeafItems<'w> = SmallVec<[LeafItem<'w>; 4]>;
 
-impl<'w> Item<'w> {
+impl<'w> LeafItem<'w> {
     #[inline]
     pub(super) fn name(&self) -> &'w [u8] {
         self.named.get(usize::from(self.name_at)..).unwrap_or_default()
@@ -120,17 +120,17 @@ impl<'w> Item<'w> {
 }
 
 /// Where the children of a leaf are.
-pub(super) trait Places {
+pub(super) trait ChildLocations {
     fn place(&self, index: usize) -> Location;
 }
 
-impl Places for Object<'_> {
+impl ChildLocations for Object<'_> {
     fn place(&self, index: usize) -> Location {
         self.child(index)
     }
 }
 
-impl Places for [Location] {
+impl ChildLocations for [Location] {
     fn place(&self, index: usize) -> Location {
         self.get(index).copied().unwrap_or(Location::NONE)
     }
@@ -140,12 +140,12 @@ const fn wrong(offset: usize, reason: &'static str) -> DecodeError {
     DecodeError { offset, reason }
 }
 
-impl<'b> Node<'b> {
+impl<'b> PieceView<'b> {
     #[inline]
     pub(super) fn parse(body: &'b [u8]) -> Result<Self, DecodeError> {
         match body.first() {
-            Some(&shape @ (ROOT_LEAF | LEAF)) => Leaf::parse(shape == ROOT_LEAF, body).map(Self::Leaf),
-            Some(&shape @ (FLAT_ROOT | INNER)) => Inner::parse(shape == FLAT_ROOT, body).map(Self::Inner),
+            Some(&shape @ (ROOT_LEAF | LEAF)) => LeafView::parse(shape == ROOT_LEAF, body).map(Self::Leaf),
+            Some(&shape @ (FLAT_ROOT | INNER)) => InnerView::parse(shape == FLAT_ROOT, body).map(Self::Inner),
             Some(_) => Err(wrong(0, "its shape is unknown")),
             None => Err(wrong(0, "it is empty")),
         }
@@ -170,7 +170,11 @@ impl<'b> Node<'b> {
 
     /// Looks a name up, of which `bucket` gives the bucket, in a flat root or not, at a depth.
     #[inline(always)]
-    pub(super) fn find(&self, name: &[u8], bucket: impl FnOnce(bool, u8) -> u32) -> Result<Found<'b>, DecodeError> {
+    pub(super) fn find(
+        &self,
+        name: &[u8],
+        bucket: impl FnOnce(bool, u8) -> u32,
+    ) -> Result<PieceLookup<'b>, DecodeError> {
         match self {
             Self::Leaf(leaf) => leaf.find(name),
             Self::Inner(inner) => Ok(inner.find(bucket(inner.flat, inner.depth))),
@@ -178,7 +182,7 @@ impl<'b> Node<'b> {
     }
 }
 
-impl<'b> Leaf<'b> {
+impl<'b> LeafView<'b> {
     #[inline]
     fn parse(root: bool, body: &'b [u8]) -> Result<Self, DecodeError> {
         let short = wrong(0, "it is shorter than its header says");
@@ -193,11 +197,11 @@ impl<'b> Leaf<'b> {
         let items_at = count.checked_mul(2 + width + ID_BYTES).and_then(|tables| tables.checked_add(at));
         let items_at = items_at.ok_or(short)?;
         let (head, items) = body.split_at_checked(items_at).ok_or(short)?;
-        let (prints, head) = head[at..].split_at(count);
+        let (fingerprints, head) = head[at..].split_at(count);
         let (tags, head) = head.split_at(count);
         let (ends, hashes) = head.split_at(count * width);
         let (hashes, _) = hashes.as_chunks();
-        Ok(Self { root, flags, count, prints, tags, ends, hashes, items, items_at })
+        Ok(Self { root, flags, count, fingerprints, tags, ends, hashes, items, items_at })
     }
 
     #[inline]
@@ -231,7 +235,7 @@ impl<'b> Leaf<'b> {
         {
             return Ok((named, 1, rest));
         }
-        let mut reader = Reader::new(item);
+        let mut reader = ByteReader::new(item);
         let length = reader.length()?;
         let name_at = reader.offset();
         let (named, rest) = item.split_at(name_at + length);
@@ -246,22 +250,22 @@ impl<'b> Leaf<'b> {
 
     /// Returns one entry; `child` gives the locations of children.
     #[inline]
-    pub(super) fn item(&self, index: usize, child: impl Fn(usize) -> Location) -> Result<Item<'b>, DecodeError> {
+    pub(super) fn item(&self, index: usize, child: impl Fn(usize) -> Location) -> Result<LeafItem<'b>, DecodeError> {
         let (named, name_at, payload) = self.bytes(index)?;
-        let (Some(&tag), Some(&print), Some(hash)) =
-            (self.tags.get(index), self.prints.get(index), self.hashes.get(index))
+        let (Some(&tag), Some(&fingerprint), Some(hash)) =
+            (self.tags.get(index), self.fingerprints.get(index), self.hashes.get(index))
         else {
             return Err(wrong(self.items_at, "there is no such item"));
         };
         let at = if tag == INLINE { Location::NONE } else { child(self.rank(index)) };
-        Ok(Item { named, name_at: name_at as u8, tag, print, payload, hash, at })
+        Ok(LeafItem { named, name_at: name_at as u8, tag, fingerprint, payload, hash, at })
     }
 
     /// Appends every entry to `out`.
     pub(super) fn items(
         &self,
-        places: &(impl Places + ?Sized),
-        out: &mut impl Extend<Item<'b>>,
+        places: &(impl ChildLocations + ?Sized),
+        out: &mut impl Extend<LeafItem<'b>>,
     ) -> Result<(), DecodeError> {
         let mut rank = 0;
         for index in 0..self.count {
@@ -276,11 +280,11 @@ impl<'b> Leaf<'b> {
     }
 
     #[inline]
-    fn item_at_rank(&self, index: usize) -> Result<Item<'b>, DecodeError> {
+    fn item_at_rank(&self, index: usize) -> Result<LeafItem<'b>, DecodeError> {
         let (named, name_at, payload) = self.bytes(index)?;
         let hash = self.hashes.get(index).ok_or(wrong(self.items_at, "there is no such item"))?;
-        let (tag, print) = (self.tags[index], self.prints[index]);
-        Ok(Item { named, name_at: name_at as u8, tag, print, payload, hash, at: Location::NONE })
+        let (tag, fingerprint) = (self.tags[index], self.fingerprints[index]);
+        Ok(LeafItem { named, name_at: name_at as u8, tag, fingerprint, payload, hash, at: Location::NONE })
     }
 
     /// Returns the index of an item's child among the record's locations.
@@ -293,24 +297,24 @@ impl<'b> Leaf<'b> {
     }
 
     #[inline]
-    fn find(&self, name: &[u8]) -> Result<Found<'b>, DecodeError> {
+    fn find(&self, name: &[u8]) -> Result<PieceLookup<'b>, DecodeError> {
         if self.count <= 2 {
             for index in 0..self.count {
                 if self.name(index)? == name {
-                    return Ok(Found::Item { index });
+                    return Ok(PieceLookup::Item { index });
                 }
             }
-            return Ok(Found::Nothing);
+            return Ok(PieceLookup::Nothing);
         }
-        let print = step_hash(name) as u8;
+        let fingerprint = step_hash(name) as u8;
         let mut from = 0;
-        while let Some(index) = find_print(self.prints, print, from) {
+        while let Some(index) = find_fingerprint(self.fingerprints, fingerprint, from) {
             if self.name(index)? == name {
-                return Ok(Found::Item { index });
+                return Ok(PieceLookup::Item { index });
             }
             from = index + 1;
         }
-        Ok(Found::Nothing)
+        Ok(PieceLookup::Nothing)
     }
 
     /// Returns the index of the first entry whose name is at least `name`.
@@ -350,14 +354,14 @@ impl<'b> Leaf<'b> {
         let at = ObjRef::new(Oid::from_array(*item.hash), item.at);
         Ok(match item.tag {
             DIR => (EntryKind::Dir, Target::Object { at, bytes: 0 }),
-            VALUE => (EntryKind::Value, Target::Object { at, bytes: Reader::new(item.payload).varint()? }),
+            VALUE => (EntryKind::Value, Target::Object { at, bytes: ByteReader::new(item.payload).varint()? }),
             INLINE => (EntryKind::Value, Target::Inline(inline(self.ranges(index)?.1))),
             _ => return Err(wrong(self.items_at, "an item has an unknown tag")),
         })
     }
 }
 
-impl<'b> Inner<'b> {
+impl<'b> InnerView<'b> {
     #[inline]
     fn parse(flat: bool, body: &'b [u8]) -> Result<Self, DecodeError> {
         let (header, hashes) =
@@ -375,10 +379,10 @@ impl<'b> Inner<'b> {
     }
 
     #[inline]
-    fn find(&self, bucket: u32) -> Found<'b> {
+    fn find(&self, bucket: u32) -> PieceLookup<'b> {
         match self.index(bucket) {
-            Some(index) => Found::Child { index, hash: &self.hashes[index] },
-            None => Found::Nothing,
+            Some(index) => PieceLookup::Child { index, hash: &self.hashes[index] },
+            None => PieceLookup::Nothing,
         }
     }
 
@@ -407,7 +411,12 @@ impl<'b> Inner<'b> {
 }
 
 /// Appends the body of a leaf to `out`, and the locations of its children to `locations`.
-pub(super) fn encode_leaf(out: &mut Vec<u8>, locations: &mut SmallVec<[Location; 4]>, root: bool, items: &[Item<'_>]) {
+pub(super) fn encode_leaf(
+    out: &mut Vec<u8>,
+    locations: &mut SmallVec<[Location; 4]>,
+    root: bool,
+    items: &[LeafItem<'_>],
+) {
     let total: usize = items.iter().map(|item| item.named.len() + item.payload.len()).sum();
     let wide = items.len() > usize::from(u16::MAX) || total > usize::from(u16::MAX);
     locations.extend(items.iter().filter(|item| item.tag != INLINE).map(|item| item.at));
@@ -420,7 +429,7 @@ pub(super) fn encode_leaf(out: &mut Vec<u8>, locations: &mut SmallVec<[Location;
     } else {
         out.extend_from_slice(&(items.len() as u16).to_le_bytes());
     }
-    out.extend(items.iter().map(|item| item.print));
+    out.extend(items.iter().map(|item| item.fingerprint));
     out.extend(items.iter().map(|item| item.tag));
     let mut end = 0;
     for item in items {
@@ -446,7 +455,7 @@ pub(super) fn encode_inner(out: &mut Vec<u8>, flat: bool, depth: u8, count: u64,
 }
 
 /// Appends the length of `name` and the name.
-pub(super) fn write_named(out: &mut impl crate::codec::Append, name: &[u8]) {
+pub(super) fn write_named(out: &mut impl crate::codec::AppendBytes, name: &[u8]) {
     write_varint(out, name.len() as u64);
     out.append_bytes(name);
 }
@@ -458,13 +467,13 @@ pub(super) fn at_depth<'b>(
     object: &'b Object<'_>,
     depth: u8,
     flat: bool,
-) -> Result<Node<'b>, FormatError> {
-    let node = Node::parse(object.body()).map_err(bad)?;
+) -> Result<PieceView<'b>, FormatError> {
+    let node = PieceView::parse(object.body()).map_err(bad)?;
     match &node {
         _ if !node.is_at(depth) => Err(inconsistent("its depth is not that of its place")),
-        Node::Inner(_) if flat => Err(inconsistent("a piece of a directory that is hashed flat is no leaf")),
-        Node::Inner(inner) if !inner.fits(format) => Err(inconsistent("it has a bucket that there is not")),
-        Node::Leaf(leaf) if depth > 0 && !flat && leaf.count > format.leaf_max() => {
+        PieceView::Inner(_) if flat => Err(inconsistent("a piece of a directory that is hashed flat is no leaf")),
+        PieceView::Inner(inner) if !inner.fits(format) => Err(inconsistent("it has a bucket that there is not")),
+        PieceView::Leaf(leaf) if depth > 0 && !flat && leaf.count > format.leaf_max() => {
             Err(inconsistent("it has more entries than a piece may have"))
         }
         _ => Ok(node),
@@ -473,16 +482,16 @@ pub(super) fn at_depth<'b>(
 
 /// Checks every byte of a piece's body and calls `each` for its children.
 pub(super) fn children(format: &Tezos, body: &[u8], each: &mut dyn FnMut(Kind, Oid)) -> Result<(), DecodeError> {
-    match Node::parse(body)? {
-        Node::Inner(inner) => inner_children(format, &inner, each),
-        Node::Leaf(leaf) if !leaf.root && leaf.count > usize::from(format.stable) => {
+    match PieceView::parse(body)? {
+        PieceView::Inner(inner) => inner_children(format, &inner, each),
+        PieceView::Leaf(leaf) if !leaf.root && leaf.count > usize::from(format.stable) => {
             Err(wrong(2, "it has more entries than a piece may have"))
         }
-        Node::Leaf(leaf) => leaf_children(body, &leaf, each),
+        PieceView::Leaf(leaf) => leaf_children(body, &leaf, each),
     }
 }
 
-fn inner_children(format: &Tezos, inner: &Inner<'_>, each: &mut dyn FnMut(Kind, Oid)) -> Result<(), DecodeError> {
+fn inner_children(format: &Tezos, inner: &InnerView<'_>, each: &mut dyn FnMut(Kind, Oid)) -> Result<(), DecodeError> {
     let few = inner.count <= u64::from(format.stable);
     if inner.depth >= format.depth_end() {
         return Err(wrong(1, "its depth is beyond the bound"));
@@ -500,7 +509,7 @@ fn inner_children(format: &Tezos, inner: &Inner<'_>, each: &mut dyn FnMut(Kind, 
     Ok(())
 }
 
-fn leaf_children(body: &[u8], leaf: &Leaf<'_>, each: &mut dyn FnMut(Kind, Oid)) -> Result<(), DecodeError> {
+fn leaf_children(body: &[u8], leaf: &LeafView<'_>, each: &mut dyn FnMut(Kind, Oid)) -> Result<(), DecodeError> {
     let mut previous: Option<&[u8]> = None;
     let mut found = 0;
     if leaf.count == 0 {
@@ -516,13 +525,13 @@ fn leaf_children(body: &[u8], leaf: &Leaf<'_>, each: &mut dyn FnMut(Kind, Oid)) 
             return Err(wrong(leaf.items_at, "its names are not in order"));
         }
         previous = Some(name);
-        if item.print != step_hash(name) as u8 {
+        if item.fingerprint != step_hash(name) as u8 {
             return Err(wrong(leaf.items_at, "a fingerprint is not that of its name"));
         }
         let kind = match item.tag {
             DIR if item.payload.is_empty() => Kind::Node,
             VALUE => {
-                let mut reader = Reader::new(item.payload);
+                let mut reader = ByteReader::new(item.payload);
                 reader.varint()?;
                 if !reader.is_empty() {
                     return Err(wrong(leaf.items_at, "an item has stray bytes"));

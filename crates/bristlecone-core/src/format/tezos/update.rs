@@ -10,10 +10,10 @@ use smallvec::SmallVec;
 
 use super::{
     Tezos, bad,
-    edits::{Edits, merge},
+    edits::{TezosEdits, merge},
     gather::{Gathered, gather},
     hash, id,
-    node::{Item, Items, Node, at_depth, encode_inner, encode_leaf},
+    node::{LeafItem, LeafItems, PieceView, at_depth, encode_inner, encode_leaf},
 };
 use crate::{Change, FormatError, Kind, Location, ObjRef, Object, Oid, Sink, Source};
 
@@ -27,9 +27,9 @@ pub(super) fn update<S: Source, K: Sink>(
     changes: &[Change<'_>],
 ) -> Result<Option<ObjRef>, S::Error> {
     debug_assert!(changes.windows(2).all(|pair| pair[0].step < pair[1].step), "changes are sorted");
-    let edits = Edits::new(changes)?;
+    let edits = TezosEdits::new(changes)?;
     let out = sink.take_buffer();
-    let mut writer = Writer { format, sink, out };
+    let mut writer = TezosWriter { format, sink, out };
     let root = writer.update(source, base, &edits);
     let out = core::mem::take(&mut writer.out);
     sink.give_buffer(out);
@@ -48,7 +48,7 @@ pub(super) fn read<S: Source>(
     let mut at = *base;
     for depth in 0..format.depth_end() {
         let object = source.read(Kind::Node, &at)?;
-        let Node::Inner(inner) = at_depth(format, &object, depth, false)? else { return Ok(()) };
+        let PieceView::Inner(inner) = at_depth(format, &object, depth, false)? else { return Ok(()) };
         let few = if depth == 0 { usize::from(format.stable) } else { format.leaf_max() };
         if inner.flat || inner.count <= few as u64 + u64::from(removes) {
             return gather(format, source, object.clone(), depth, false).map(drop);
@@ -59,34 +59,34 @@ pub(super) fn read<S: Source>(
     Ok(())
 }
 
-struct Writer<'s, K> {
+struct TezosWriter<'s, K> {
     format: &'s Tezos,
     sink: &'s mut K,
     // A body, and behind it the pre-image that its id is of.
     out: Vec<u8>,
 }
 
-impl<K: Sink> Writer<'_, K> {
+impl<K: Sink> TezosWriter<'_, K> {
     fn update<S: Source>(
         &mut self,
         source: &S,
         base: Option<&ObjRef>,
-        edits: &Edits<'_>,
+        edits: &TezosEdits<'_>,
     ) -> Result<Option<ObjRef>, S::Error> {
         let Some(base) = base else {
-            let items: Items<'_> = (0..edits.len()).filter_map(|index| edits.item(index)).collect();
+            let items: LeafItems<'_> = (0..edits.len()).filter_map(|index| edits.item(index)).collect();
             return Ok(self.put_root(&items, None)?);
         };
         let object = source.read(Kind::Node, base)?;
         match at_depth(self.format, &object, 0, false)? {
-            Node::Leaf(leaf) => {
-                let (mut old, mut items) = (Items::new(), Items::new());
+            PieceView::Leaf(leaf) => {
+                let (mut old, mut items) = (LeafItems::new(), LeafItems::new());
                 leaf.items(&object, &mut old).map_err(bad)?;
                 let mut changed = false;
                 merge(&old, edits, 0..edits.len(), &mut items, self.sink, &mut |_| changed = true);
                 if changed { Ok(self.put_root(&items, None)?) } else { Ok(Some(*base)) }
             }
-            Node::Inner(inner) => {
+            PieceView::Inner(inner) => {
                 let few = usize::from(self.format.stable) + edits.removals();
                 if inner.flat || inner.count <= few as u64 {
                     self.update_gathered(source, base, object, edits)
@@ -103,11 +103,11 @@ impl<K: Sink> Writer<'_, K> {
         source: &S,
         base: &ObjRef,
         root: Object<'_>,
-        edits: &Edits<'_>,
+        edits: &TezosEdits<'_>,
     ) -> Result<Option<ObjRef>, S::Error> {
         let gathered = gather(self.format, source, root, 0, false)?;
         let old = gathered.items().map_err(bad)?;
-        let (mut items, mut dirty) = (Items::new(), 0_u64);
+        let (mut items, mut dirty) = (LeafItems::new(), 0_u64);
         merge(&old, edits, 0..edits.len(), &mut items, self.sink, &mut |index| {
             dirty |= 1 << self.format.bucket_of(gathered.flat, 0, edits.step(index));
         });
@@ -120,7 +120,7 @@ impl<K: Sink> Writer<'_, K> {
     /// Writes a whole directory, of which the pieces of buckets that are not dirty may be there already.
     fn put_root(
         &mut self,
-        items: &[Item<'_>],
+        items: &[LeafItem<'_>],
         old: Option<(&Gathered<'_>, u64)>,
     ) -> Result<Option<ObjRef>, FormatError> {
         if items.is_empty() {
@@ -132,7 +132,7 @@ impl<K: Sink> Writer<'_, K> {
         let flat = items.len() <= usize::from(self.format.stable);
         // Pieces are shared with what was there before if that was spread in the same way.
         let old = old.filter(|(gathered, _)| gathered.flat == flat);
-        let mut children = Children::default();
+        let mut children = InnerChildren::default();
         let buckets = Buckets::new(self.format, flat, 0, items);
         for bucket in 0..self.format.buckets_of(flat) {
             let of_bucket = buckets.of(bucket);
@@ -160,7 +160,7 @@ impl<K: Sink> Writer<'_, K> {
         Ok(Some(self.put(digest, body, &children.locations)))
     }
 
-    fn put_root_leaf(&mut self, items: &[Item<'_>]) -> Result<ObjRef, FormatError> {
+    fn put_root_leaf(&mut self, items: &[LeafItem<'_>]) -> Result<ObjRef, FormatError> {
         let mut locations = SmallVec::new();
         self.out.clear();
         encode_leaf(&mut self.out, &mut locations, true, items);
@@ -169,29 +169,29 @@ impl<K: Sink> Writer<'_, K> {
             hash::append_flat(&mut self.out, items);
             id::blake2b(&self.out[body..])
         } else {
-            let all: Vec<&Item<'_>> = items.iter().collect();
+            let all: Vec<&LeafItem<'_>> = items.iter().collect();
             hash::piece(self.format, &all, 0)?
         };
         Ok(self.put(digest, body, &locations))
     }
 
     /// Writes the piece of a directory that is hashed flat that holds those of `items` that `members` lists.
-    fn put_flat_piece(&mut self, items: &[Item<'_>], members: &[u32]) -> Result<ObjRef, FormatError> {
-        let own: SmallVec<[Item<'_>; 32]> = members.iter().map(|&index| items[index as usize]).collect();
+    fn put_flat_piece(&mut self, items: &[LeafItem<'_>], members: &[u32]) -> Result<ObjRef, FormatError> {
+        let own: SmallVec<[LeafItem<'_>; 32]> = members.iter().map(|&index| items[index as usize]).collect();
         hash::check_spread(self.format, &own, 0)?;
         Ok(self.put_leaf_piece(&own))
     }
 
     /// Writes the piece at a depth that holds those of `items` that `members` lists, in order of names.
-    fn put_piece(&mut self, items: &[Item<'_>], members: &[u32], depth: u8) -> Result<ObjRef, FormatError> {
+    fn put_piece(&mut self, items: &[LeafItem<'_>], members: &[u32], depth: u8) -> Result<ObjRef, FormatError> {
         if members.len() <= self.format.leaf_max() {
-            let own: SmallVec<[Item<'_>; 32]> = members.iter().map(|&index| items[index as usize]).collect();
+            let own: SmallVec<[LeafItem<'_>; 32]> = members.iter().map(|&index| items[index as usize]).collect();
             return Ok(self.put_leaf_piece(&own));
         }
         self.format.check_depth(depth)?;
-        let own: Vec<Item<'_>> = members.iter().map(|&index| items[index as usize]).collect();
+        let own: Vec<LeafItem<'_>> = members.iter().map(|&index| items[index as usize]).collect();
         let buckets = Buckets::new(self.format, false, depth, &own);
-        let mut children = Children::default();
+        let mut children = InnerChildren::default();
         for bucket in 0..self.format.buckets() {
             let of_bucket = buckets.of(bucket);
             if !of_bucket.is_empty() {
@@ -202,7 +202,7 @@ impl<K: Sink> Writer<'_, K> {
         Ok(self.put_inner(depth, own.len() as u64, &children))
     }
 
-    fn put_leaf_piece(&mut self, items: &[Item<'_>]) -> ObjRef {
+    fn put_leaf_piece(&mut self, items: &[LeafItem<'_>]) -> ObjRef {
         let mut locations = SmallVec::new();
         self.out.clear();
         encode_leaf(&mut self.out, &mut locations, false, items);
@@ -212,7 +212,7 @@ impl<K: Sink> Writer<'_, K> {
         self.put(digest, body, &locations)
     }
 
-    fn put_inner(&mut self, depth: u8, count: u64, children: &Children) -> ObjRef {
+    fn put_inner(&mut self, depth: u8, count: u64, children: &InnerChildren) -> ObjRef {
         self.out.clear();
         encode_inner(&mut self.out, false, depth, count, children.bitmap, &children.hashes);
         let digest = id::inner(depth, count, children.bitmap, &children.hashes);
@@ -228,13 +228,13 @@ impl<K: Sink> Writer<'_, K> {
 
 /// The children of an inner piece in the making, in order of buckets.
 #[derive(Default)]
-struct Children {
+struct InnerChildren {
     bitmap: u64,
     hashes: SmallVec<[u8; 1024]>,
     locations: SmallVec<[Location; 32]>,
 }
 
-impl Children {
+impl InnerChildren {
     fn push(&mut self, bucket: u32, at: ObjRef) {
         debug_assert!(self.bitmap >> bucket == 0, "buckets come in order");
         self.bitmap |= 1 << bucket;
@@ -251,7 +251,7 @@ struct Buckets {
 }
 
 impl Buckets {
-    fn new(format: &Tezos, flat: bool, depth: u8, items: &[Item<'_>]) -> Self {
+    fn new(format: &Tezos, flat: bool, depth: u8, items: &[LeafItem<'_>]) -> Self {
         let of: Vec<u8> = items.iter().map(|item| format.bucket_of(flat, depth, item.name()) as u8).collect();
         let mut ends: SmallVec<[u32; 32]> = SmallVec::from_elem(0, format.buckets_of(flat) as usize);
         for &bucket in &of {

@@ -22,13 +22,14 @@ use crate::{
         files::{Files, passing_name},
         layout::Layout,
         pack::BuiltPack,
+        shallow::SHALLOW_FILE,
     },
     worktree::HeldRefs,
 };
 
 /// A repository that is written to.
 #[derive(Debug)]
-pub(crate) struct Outgoing {
+pub(crate) struct Destination {
     pub(crate) repository: Repository,
     /// It was made for this.
     pub(crate) made: bool,
@@ -36,7 +37,7 @@ pub(crate) struct Outgoing {
     pub(crate) pack_bytes: u64,
 }
 
-impl Outgoing {
+impl Destination {
     /// Opens the repository at `path`, or makes one where there is nothing. `algorithm`: that of the ids, where that
     /// is given by the store.
     pub(crate) fn open(path: &Path, bare: bool, algorithm: Option<Algorithm>) -> Result<Self, TransferError> {
@@ -52,7 +53,6 @@ impl Outgoing {
                     return Err(TransferError::refused(what, "it holds something else"));
                 }
                 let bare = bare || path.extension().is_some_and(|ending| ending == "git");
-                fs::create_dir_all(path).map_err(|source| Error::io(path.display().to_string(), source))?;
                 (Layout::init(path, bare, algorithm.unwrap_or_default())?, true)
             }
             Err(error) => return Err(error.into()),
@@ -88,15 +88,15 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Notes commits whose parents are not there, as Git notes them.
-    pub(crate) fn write_cut(&self, cut: &[Oid]) -> Result<(), TransferError> {
-        if cut.is_empty() {
+    /// Lists commits whose parents the repository does not have, as Git does.
+    pub(crate) fn write_shallow(&self, shallow: &[Oid]) -> Result<(), TransferError> {
+        if shallow.is_empty() {
             return Ok(());
         }
-        let mut all: Vec<String> = self.repository.cut.iter().chain(cut).map(Oid::to_string).collect();
+        let mut all: Vec<String> = self.repository.shallow.iter().chain(shallow).map(Oid::to_string).collect();
         all.sort_unstable();
         all.dedup();
-        self.replace("shallow", (all.join("\n") + "\n").as_bytes())
+        self.replace(SHALLOW_FILE, (all.join("\n") + "\n").as_bytes())
     }
 
     fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), TransferError> {
@@ -121,14 +121,16 @@ impl Outgoing {
             return self.write_refs(wanted, head);
         }
         self.repository.odb.refresh()?;
-        let (held, refs) = (HeldRefs::of(&self.repository.layout)?, &self.repository.refs);
+        let (checked_out, refs) = (HeldRefs::of(&self.repository.layout)?, &self.repository.refs);
         let mut moved = Vec::with_capacity(wanted.len());
         let mut moves = Vec::new();
         for (name, to) in wanted {
             let now = refs.get(name);
             let state = match now {
                 Some(now) if now == to => RefState::Same,
-                _ if !held.holds(name, &mut |name| Ok(refs.get(name).cloned()))?.is_empty() => RefState::CheckedOut,
+                _ if !checked_out.holds(name, &mut |name| Ok(refs.get(name).cloned()))?.is_empty() => {
+                    RefState::CheckedOut
+                }
                 None => RefState::New,
                 Some(now) if force || name.starts_with(FOLLOWING) || self.forward(now, to)? => RefState::Moved,
                 Some(_) => RefState::Kept,
@@ -140,7 +142,7 @@ impl Outgoing {
             moved.push(MovedRef { name: name.clone(), state });
         }
         if !moves.is_empty() {
-            let options = GitOptions::default().fold(false).background(false);
+            let options = GitOptions::default().repack(false).background(false);
             let backend = GitBackend::open_path(&self.repository.layout, options)?;
             for one in moves {
                 backend.append(Batch::new(), &[one], Durability::None)?;
@@ -151,7 +153,7 @@ impl Outgoing {
         Ok(moved)
     }
 
-    /// Writes the refs of a repository that nobody knows yet, all at once.
+    /// Writes the refs of a repository that was made just now, all at once.
     fn write_refs(
         &self,
         wanted: &BTreeMap<String, RefTarget>,
@@ -180,8 +182,8 @@ impl Outgoing {
         Ok(wanted.keys().map(|name| MovedRef { name: name.clone(), state: RefState::New }).collect())
     }
 
-    /// Whether a ref's new value is a commit that descends from its present one. The newest commits are looked at
-    /// first, and none far older than the one that is looked for.
+    /// Whether a ref's new value is a commit that descends from its present one. The search goes through the
+    /// newest commits first, and not far beyond the age of the one that it looks for.
     fn forward(&self, from: &RefTarget, to: &RefTarget) -> Result<bool, TransferError> {
         let (RefTarget::Object(from), RefTarget::Object(to)) = (from, to) else { return Ok(false) };
         let width = self.repository.algorithm().oid_bytes();

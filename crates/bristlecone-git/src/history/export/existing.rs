@@ -13,8 +13,8 @@ use crate::{
         ids::Ids,
         objects::{CommitHead, Objects, tag_target},
         pipeline::{
-            contract::There,
-            graph::{Bounds, Graph},
+            contract::Existing,
+            graph::{Graph, GraphBounds},
         },
         repository::Repository,
         table::Scratch,
@@ -22,18 +22,19 @@ use crate::{
     repository::odb::Odb,
 };
 
-/// Returns what refs lead to. `each`: all objects are asked for one by one, and those count that are there.
-pub(crate) fn there(
+/// Returns what refs lead to. `each`: every object is searched for in the repository, also one that no ref leads to.
+pub(crate) fn of(
     repository: &Repository,
     made: bool,
     each: bool,
     scratch: &Scratch,
-) -> Result<ThereRepository, TransferError> {
+) -> Result<RepositoryExisting, TransferError> {
     let (odb, algorithm) = (&*repository.odb, repository.algorithm());
     let width = algorithm.oid_bytes();
     let mut graph = Graph::new(Ids::new(width, scratch), width, scratch);
     let mut others = Ids::new(width, scratch);
-    let mut bounds = Bounds { there: &mut |_, _| Ok(false), cut: &repository.cut, progress: &mut |_| {} };
+    let mut bounds =
+        GraphBounds { existing: &mut |_, _| Ok(false), shallow: &repository.shallow, progress: &mut |_| {} };
     let (mut roots, mut raw) = (HashSet::new(), Vec::new());
     for target in repository.refs.values().chain(&repository.head) {
         let RefTarget::Object(at) = target else { continue };
@@ -53,27 +54,27 @@ pub(crate) fn there(
         }
     }
     graph.follow(odb, &mut bounds)?;
-    // What is damaged there is written again.
-    let lost = graph.take_lost().into_iter().map(|(number, _)| number).collect();
+    // Damaged commits are written again.
+    let missing = graph.take_missing().into_iter().map(|(number, _)| number).collect();
     let commits = graph.into_ids();
     for root in roots.into_iter().filter(|_| !each) {
         note_tree(odb, algorithm, root, &mut others)?;
     }
     let odb = (each && !made).then(|| repository.odb.clone());
-    Ok(ThereRepository { odb, commits, lost, others })
+    Ok(RepositoryExisting { odb, commits, missing, others })
 }
 
 /// What refs of a repository lead to: its commits, and the directories and values of those that refs name. Older ones
 /// may be written a second time; Git takes either.
-pub(crate) struct ThereRepository {
-    // Asked for each object, if what comes was not told apart by commits before.
+pub(crate) struct RepositoryExisting {
+    // Searched for each object, if commits do not tell which objects are new.
     odb: Option<Arc<Odb>>,
     commits: Ids,
-    lost: HashSet<u32>,
+    missing: HashSet<u32>,
     others: Ids,
 }
 
-impl There for ThereRepository {
+impl Existing for RepositoryExisting {
     fn find(&self, _: Kind, oid: &Oid) -> Result<Option<Location>, TransferError> {
         let found = match &self.odb {
             Some(odb) => odb.contains(oid)?,
@@ -83,7 +84,7 @@ impl There for ThereRepository {
     }
 
     fn commit(&self, _: u32, oid: &Oid) -> Result<bool, TransferError> {
-        Ok(self.commits.get(oid)?.is_some_and(|number| !self.lost.contains(&number)))
+        Ok(self.commits.get(oid)?.is_some_and(|number| !self.missing.contains(&number)))
     }
 
     fn closed(&self) -> bool {

@@ -6,14 +6,14 @@ use crate::history::{
     error::TransferError,
     ids::Ids,
     known::{Bound, Known},
-    pipeline::contract::There,
+    pipeline::contract::Existing,
     table::{Scratch, Table},
 };
 
-/// Native ids have so many bytes, as those of SHA-256.
+/// An algorithm whose ids are as long as native ones.
 pub(super) const NATIVE: Algorithm = Algorithm::Sha256;
 
-/// Commits that were imported from where they are to go: by native ids.
+/// Commits that the destination has, by native ids.
 pub(crate) struct Exported {
     natives: Ids,
     gits: Table,
@@ -25,7 +25,7 @@ impl Exported {
     pub(crate) fn find(
         native: &Native,
         backend: &dyn Backend,
-        there: &dyn There,
+        existing: &dyn Existing,
         algorithm: Algorithm,
         scratch: &Scratch,
     ) -> Result<Self, TransferError> {
@@ -38,7 +38,7 @@ impl Exported {
             let oid = known.commits.oid(number)?;
             known.bounds.commits.read(number, &mut record)?;
             if let Bound::Object { oid: native, .. } = Bound::decode(&record)
-                && there.commit(number, &oid)?
+                && existing.commit(number, &oid)?
                 && found.natives.get(&native)?.is_none()
             {
                 found.natives.insert(&native)?;
@@ -56,7 +56,7 @@ impl Exported {
     }
 }
 
-impl There for Exported {
+impl Existing for Exported {
     fn find(&self, _: Kind, _: &Oid) -> Result<Option<Location>, TransferError> {
         Ok(None)
     }

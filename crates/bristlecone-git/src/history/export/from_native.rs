@@ -1,7 +1,7 @@
 //! Out of a store of the format `native`: Git's bytes of every object, made again.
 //!
 //! As trees of Git are walked, newest first, each compared with the version of the same path that was made before:
-//! what differs between two directories is told by the format, and their bytes are spliced.
+//! the format tells what differs between two directories, and that is spliced into the bytes.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -15,68 +15,68 @@ use crate::history::{
     export::{
         exported::{Exported, NATIVE},
         into_packs::IntoPacks,
-        native_walk::WalkNative,
+        native_walk::NativeWalk,
     },
     ids::Ids,
     objects::Objects,
     pipeline::{
         self,
-        contract::{Meters, There},
+        contract::{Existing, Meters},
         writer::Outcome,
     },
     report::Status,
-    staging::Pool,
+    staging::Staging,
     table::{Scratch, Table},
 };
 
 /// What is to be exported.
-pub(crate) struct Job<'a> {
+pub(crate) struct TransferJob<'a> {
     pub(crate) native: Native,
     pub(crate) backend: Arc<dyn Backend>,
     /// The hash of Git's ids.
     pub(crate) algorithm: Algorithm,
     pub(crate) tips: &'a [(String, Oid)],
-    pub(crate) cut: &'a HashSet<Oid>,
+    pub(crate) shallow: &'a HashSet<Oid>,
     /// What is in the repository, by Git's ids.
-    pub(crate) there: &'a dyn There,
+    pub(crate) existing: &'a dyn Existing,
     pub(crate) scratch: &'a Scratch,
 }
 
 /// Writes a history into packs.
 pub(crate) fn run(
-    job: Job<'_>,
+    job: TransferJob<'_>,
     target: &mut IntoPacks<'_>,
     progress: &mut dyn FnMut(Status),
 ) -> Result<Outcome, TransferError> {
     let meters = Meters::default();
-    let exported = Exported::find(&job.native, &*job.backend, job.there, job.algorithm, job.scratch)?;
+    let exported = Exported::find(&job.native, &*job.backend, job.existing, job.algorithm, job.scratch)?;
     let objects = NativeObjects { native: job.native, snapshot: job.backend.snapshot(&[]) };
     let (width, backend) = (NATIVE.oid_bytes(), job.backend.clone());
-    let walker = |outlet, meters| WalkNative {
+    let walker = |sender, meters| NativeWalk {
         native: job.native,
         git: Git::new(job.algorithm),
-        source: Pool::new(backend, None),
-        there: job.there,
+        source: Staging::new(backend, None),
+        existing: job.existing,
         exported: &exported,
         natives: Ids::new(width, job.scratch),
         numbers: Vec::new(),
         gits: Ids::new(job.algorithm.oid_bytes(), job.scratch),
         commits: Table::new(job.algorithm.oid_bytes(), job.scratch),
-        cut: job.cut,
-        outlet,
+        shallow: job.shallow,
+        sender,
         meters,
         commit: None,
         path: Vec::new(),
-        shadow: None,
-        shadow_bytes: 0,
+        kept: None,
+        kept_bytes: 0,
     };
-    let inner = pipeline::Job {
+    let inner = pipeline::TransferJob {
         objects: &objects,
         algorithm: NATIVE,
         tips: job.tips,
-        // Whose parents are not in the store has none there.
-        cut: &HashSet::new(),
-        there: &exported,
+        // A commit whose parents are not in the store has no parents there.
+        shallow: &HashSet::new(),
+        existing: &exported,
         commits: Ids::new(width, job.scratch),
         walker,
         scratch: job.scratch,
@@ -84,7 +84,7 @@ pub(crate) fn run(
         verify: false,
     };
     let mut outcome = pipeline::run(inner, &meters, target, progress)?;
-    outcome.cut.extend(job.cut.iter().map(|oid| (*oid, ObjRef::from(*oid))));
+    outcome.shallow.extend(job.shallow.iter().map(|oid| (*oid, ObjRef::from(*oid))));
     Ok(outcome)
 }
 

@@ -13,16 +13,16 @@ use bristlecone::{
 use crate::{
     history::{
         error::TransferError,
-        export::destination::Outgoing,
+        export::destination::Destination,
         pipeline::{
             channel::{NO_NUMBER, Named},
-            contract::{CommitIn, Sound, Target, TreeIn},
+            contract::{HistoryWriter, IncomingCommit, IncomingTree, Validity},
         },
     },
     repository::pack::{Builder, Compression, delta},
 };
 
-/// A pack is ended when it has so many bytes. It is made in memory.
+/// Bytes from which on a pack is ended. It is made in memory.
 const PACK_BYTES: u64 = 48 << 20;
 /// How many deltas are in a row at most.
 const CHAIN_MAX: u8 = 40;
@@ -35,23 +35,23 @@ const COMPRESSION: Compression = Compression::Level(1);
 /// A repository that takes objects.
 pub(crate) struct IntoPacks<'r> {
     algorithm: Algorithm,
-    to: &'r mut Outgoing,
+    to: &'r mut Destination,
     builder: Builder,
-    bases: HashMap<u32, Base>,
+    bases: HashMap<u32, DeltaBase>,
     // In the order in which they came.
     order: VecDeque<u32>,
     bases_bytes: usize,
 }
 
 /// An object that others may be deltas against.
-struct Base {
+struct DeltaBase {
     raw: Vec<u8>,
     offset: u64,
     depth: u8,
 }
 
 impl<'r> IntoPacks<'r> {
-    pub(crate) fn new(algorithm: Algorithm, to: &'r mut Outgoing) -> Self {
+    pub(crate) fn new(algorithm: Algorithm, to: &'r mut Destination) -> Self {
         Self {
             algorithm,
             to,
@@ -72,12 +72,12 @@ impl<'r> IntoPacks<'r> {
             None => (self.builder.add(kind, *oid, &raw, COMPRESSION), 0),
         };
         if wanted {
-            self.keep(number, Base { raw, offset, depth });
+            self.keep(number, DeltaBase { raw, offset, depth });
         }
-        self.tend()
+        self.end_pack_if_full()
     }
 
-    fn keep(&mut self, number: u32, base: Base) {
+    fn keep(&mut self, number: u32, base: DeltaBase) {
         self.bases_bytes += base.raw.capacity();
         self.bases.insert(number, base);
         self.order.push_back(number);
@@ -89,7 +89,7 @@ impl<'r> IntoPacks<'r> {
         }
     }
 
-    fn tend(&mut self) -> Result<(), TransferError> {
+    fn end_pack_if_full(&mut self) -> Result<(), TransferError> {
         if self.builder.bytes() >= PACK_BYTES { self.end_pack() } else { Ok(()) }
     }
 
@@ -106,37 +106,37 @@ impl<'r> IntoPacks<'r> {
     }
 }
 
-impl Target for IntoPacks<'_> {
+impl HistoryWriter for IntoPacks<'_> {
     fn blob(&mut self, number: u32, oid: &Oid, raw: Vec<u8>, base: u32, _: bool) -> Result<(), TransferError> {
         self.add(Kind::Contents, number, oid, raw, base)
     }
 
-    fn tree(&mut self, tree: TreeIn<'_>) -> Result<Sound, TransferError> {
+    fn tree(&mut self, tree: IncomingTree<'_>) -> Result<Validity, TransferError> {
         let base = tree.base.map_or(NO_NUMBER, |base| base.number);
         self.add(Kind::Node, tree.number, tree.oid, tree.raw.to_vec(), base)?;
         Ok(Ok(()))
     }
 
-    fn there(&mut self, _: u32, _: Location) -> Result<(), TransferError> {
+    fn existing(&mut self, _: u32, _: Location) -> Result<(), TransferError> {
         Ok(())
     }
 
-    fn commit(&mut self, commit: CommitIn<'_>) -> Result<Sound, TransferError> {
+    fn commit(&mut self, commit: IncomingCommit<'_>) -> Result<Validity, TransferError> {
         if let Err(wrong) = git::decode_commit(self.algorithm, commit.raw) {
             return Ok(Err(wrong.to_string()));
         }
         self.builder.add(Kind::Commit, *commit.oid, commit.raw, COMPRESSION);
-        self.tend()?;
+        self.end_pack_if_full()?;
         Ok(Ok(()))
     }
 
-    fn commit_there(&mut self, _: u32, _: &Oid) -> Result<(), TransferError> {
+    fn commit_existing(&mut self, _: u32, _: &Oid) -> Result<(), TransferError> {
         Ok(())
     }
 
-    fn tag(&mut self, _: u32, oid: &Oid, raw: &[u8], _: Named) -> Result<Sound, TransferError> {
+    fn tag(&mut self, _: u32, oid: &Oid, raw: &[u8], _: Named) -> Result<Validity, TransferError> {
         self.builder.add(Kind::Tag, *oid, raw, COMPRESSION);
-        self.tend()?;
+        self.end_pack_if_full()?;
         Ok(Ok(()))
     }
 

@@ -10,26 +10,26 @@ use bristlecone::{
     core::{Direction, Entry, Target, git},
 };
 
-use super::native_walk::{Shadow, WalkNative};
+use super::native_walk::{KeptDir, NativeWalk};
 use crate::history::pipeline::{
     channel::NO_NUMBER,
-    contract::{DEPTH_MAX, Halt, Walker as _},
+    contract::{DEPTH_MAX, Stopped, Walker as _},
     tree_diff::git_order,
 };
 
-impl WalkNative<'_> {
-    /// Makes Git's tree of a directory and returns its number; `shadow` is the version of the same path that was made
+impl NativeWalk<'_> {
+    /// Makes Git's tree of a directory and returns its number; `kept` is the version of the same path that was made
     /// last, and becomes this one.
-    pub(super) fn dir(&mut self, at: &ObjRef, shadow: &mut Option<Box<Shadow>>) -> Result<u32, Halt> {
+    pub(super) fn dir(&mut self, at: &ObjRef, kept: &mut Option<Box<KeptDir>>) -> Result<u32, Stopped> {
         if let Some(number) = self.known(&at.oid)? {
             return Ok(number);
         }
         if self.path.iter().filter(|&&byte| byte == b'/').count() > DEPTH_MAX {
             return Err(self.refused(format!("directories are nested more than {DEPTH_MAX} deep")));
         }
-        let old = shadow.take().map(|old| *old);
+        let old = kept.take().map(|old| *old);
         let (before, old_number) =
-            (old.as_ref().map_or(0, Shadow::bytes), old.as_ref().map_or(NO_NUMBER, |old| old.number));
+            (old.as_ref().map_or(0, KeptDir::bytes), old.as_ref().map_or(NO_NUMBER, |old| old.number));
         let mut below = HashMap::new();
         let raw = match old {
             None => self.whole(at, &mut below)?,
@@ -40,14 +40,14 @@ impl WalkNative<'_> {
         };
         let number = self.send(Kind::Node, raw.clone(), old_number)?;
         self.note(&at.oid, number)?;
-        let now = Shadow { number, root: *at, raw, below };
-        self.shadow_bytes = (self.shadow_bytes + now.bytes()).saturating_sub(before);
-        *shadow = Some(Box::new(now));
+        let now = KeptDir { number, root: *at, raw, below };
+        self.kept_bytes = (self.kept_bytes + now.bytes()).saturating_sub(before);
+        *kept = Some(Box::new(now));
         Ok(number)
     }
 
     /// Returns Git's bytes of a directory.
-    fn whole(&mut self, at: &ObjRef, below: &mut HashMap<Box<[u8]>, Box<Shadow>>) -> Result<Vec<u8>, Halt> {
+    fn whole(&mut self, at: &ObjRef, below: &mut HashMap<Box<[u8]>, Box<KeptDir>>) -> Result<Vec<u8>, Stopped> {
         let entries: Vec<Owned> = {
             let entries = self.native.entries(&self.source, at, None, None, Direction::Forward)?;
             entries.map(|entry| entry.map(Owned::from)).collect::<Result<_>>()?
@@ -68,8 +68,8 @@ impl WalkNative<'_> {
         old: &ObjRef,
         old_raw: &[u8],
         at: &ObjRef,
-        below: &mut HashMap<Box<[u8]>, Box<Shadow>>,
-    ) -> Result<Vec<u8>, Halt> {
+        below: &mut HashMap<Box<[u8]>, Box<KeptDir>>,
+    ) -> Result<Vec<u8>, Stopped> {
         let mut differences: Vec<(Option<Owned>, Option<Owned>)> = Vec::new();
         for difference in self.native.diff(&self.source, Some(old), Some(at), None, None)? {
             let (before, after) = difference?;
@@ -117,8 +117,8 @@ impl WalkNative<'_> {
         &mut self,
         entry: &'e Owned,
         base: u32,
-        below: &mut HashMap<Box<[u8]>, Box<Shadow>>,
-    ) -> Result<Line<'e>, Halt> {
+        below: &mut HashMap<Box<[u8]>, Box<KeptDir>>,
+    ) -> Result<Line<'e>, Stopped> {
         let depth = self.path.len();
         self.path.extend_from_slice(&entry.step);
         if let Some(reason) = git::refused_name(&entry.step, entry.kind) {
@@ -136,10 +136,10 @@ impl WalkNative<'_> {
             }
             Target::Object { at, .. } if dir => {
                 self.path.push(b'/');
-                let mut shadow = below.remove(&entry.step[..]);
-                let number = self.dir(at, &mut shadow)?;
-                if let Some(shadow) = shadow {
-                    below.insert(entry.step.clone(), shadow);
+                let mut kept = below.remove(&entry.step[..]);
+                let number = self.dir(at, &mut kept)?;
+                if let Some(kept) = kept {
+                    below.insert(entry.step.clone(), kept);
                 }
                 self.gits.oid(number)?
             }

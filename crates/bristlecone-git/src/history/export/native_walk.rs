@@ -13,36 +13,36 @@ use bristlecone::{
 use super::exported::Exported;
 use crate::history::{
     canonical::{commit_bytes, tag_bytes, take_raw},
-    error::{Lost, Origin, TransferError},
+    error::{Missing, Origin, TransferError},
     ids::Ids,
     pipeline::{
-        channel::{Base, Message, NO_NUMBER, Named, Outlet},
-        contract::{CommitOut, Halt, Meters, SHADOW_BYTES_MAX, There, Walker},
+        channel::{Message, NO_NUMBER, Named, Sender, TreeBase},
+        contract::{Existing, KEPT_TREES_BYTES_MAX, Meters, OutgoingCommit, Stopped, Walker},
     },
-    staging::Pool,
+    staging::Staging,
     table::Table,
 };
 
 /// A directory of which Git's bytes were made, with those below it.
-pub(super) struct Shadow {
+pub(super) struct KeptDir {
     pub(super) number: u32,
     pub(super) root: ObjRef,
     pub(super) raw: Vec<u8>,
-    pub(super) below: HashMap<Box<[u8]>, Box<Shadow>>,
+    pub(super) below: HashMap<Box<[u8]>, Box<KeptDir>>,
 }
 
-impl Shadow {
+impl KeptDir {
     pub(super) fn bytes(&self) -> usize {
         self.raw.capacity() + 160
     }
 }
 
 /// The thread's state.
-pub(super) struct WalkNative<'a> {
+pub(super) struct NativeWalk<'a> {
     pub(super) native: Native,
     pub(super) git: Git,
-    pub(super) source: Pool,
-    pub(super) there: &'a dyn There,
+    pub(super) source: Staging,
+    pub(super) existing: &'a dyn Existing,
     pub(super) exported: &'a Exported,
     // Native objects that were met, and the numbers of what Git has for them.
     pub(super) natives: Ids,
@@ -51,30 +51,30 @@ pub(super) struct WalkNative<'a> {
     pub(super) gits: Ids,
     // Git's ids of commits, by their numbers.
     pub(super) commits: Table,
-    pub(super) cut: &'a HashSet<Oid>,
-    pub(super) outlet: Outlet,
+    pub(super) shallow: &'a HashSet<Oid>,
+    pub(super) sender: Sender,
     pub(super) meters: &'a Meters,
     pub(super) commit: Option<Oid>,
     pub(super) path: Vec<u8>,
-    pub(super) shadow: Option<Box<Shadow>>,
-    pub(super) shadow_bytes: usize,
+    pub(super) kept: Option<Box<KeptDir>>,
+    pub(super) kept_bytes: usize,
 }
 
-impl WalkNative<'_> {
-    pub(super) fn note(&mut self, native: &Oid, number: u32) -> Result<(), Halt> {
+impl NativeWalk<'_> {
+    pub(super) fn note(&mut self, native: &Oid, number: u32) -> Result<(), Stopped> {
         self.natives.insert(native)?;
         self.numbers.push(number);
         Ok(())
     }
 
-    pub(super) fn refused(&self, reason: impl std::fmt::Display) -> Halt {
+    pub(super) fn refused(&self, reason: impl std::fmt::Display) -> Stopped {
         let path = bristlecone::escape(self.path.strip_suffix(b"/").unwrap_or(&self.path));
         let commit = self.commit.map(|oid| format!(" of commit {oid}")).unwrap_or_default();
         TransferError::refused(format!("\"{path}\"{commit}"), reason).into()
     }
 
     /// Sends an object of Git unless that was done, and returns its number.
-    pub(super) fn send(&mut self, kind: Kind, raw: Vec<u8>, base: u32) -> Result<u32, Halt> {
+    pub(super) fn send(&mut self, kind: Kind, raw: Vec<u8>, base: u32) -> Result<u32, Stopped> {
         let oid = self.git.algorithm().object_id(kind, &raw);
         if let Some(number) = self.gits.get(&oid)? {
             return Ok(number);
@@ -82,18 +82,18 @@ impl WalkNative<'_> {
         let number = self.gits.insert(&oid)?;
         self.meters.object(raw.len());
         let from = self.commit;
-        self.outlet.send(match self.there.find(kind, &oid)? {
-            Some(at) => Message::There { number, at, children: Vec::new() },
+        self.sender.send(match self.existing.find(kind, &oid)? {
+            Some(at) => Message::Existing { number, at, children: Vec::new() },
             None if kind == Kind::Contents => Message::Blob { number, oid, raw, base, whole: false, from },
             None => {
-                let base = (base != NO_NUMBER).then(|| Base { number: base, changed: 0..0, replaced: Vec::new() });
+                let base = (base != NO_NUMBER).then(|| TreeBase { number: base, changed: 0..0, replaced: Vec::new() });
                 Message::Tree { number, oid, raw, children: Vec::new(), base, from }
             }
         })?;
         Ok(number)
     }
 
-    pub(super) fn value(&mut self, at: &ObjRef, base: u32) -> Result<u32, Halt> {
+    pub(super) fn value(&mut self, at: &ObjRef, base: u32) -> Result<u32, Stopped> {
         if let Some(number) = self.known(&at.oid)? {
             return Ok(number);
         }
@@ -103,7 +103,7 @@ impl WalkNative<'_> {
         Ok(number)
     }
 
-    fn commit_oid(&self, number: u32) -> Result<Oid, Halt> {
+    fn commit_oid(&self, number: u32) -> Result<Oid, Stopped> {
         let mut bytes = [0; Oid::BYTES_MAX];
         let bytes = &mut bytes[..self.git.algorithm().oid_bytes()];
         self.commits.read(number, bytes)?;
@@ -111,46 +111,46 @@ impl WalkNative<'_> {
     }
 }
 
-impl Walker for WalkNative<'_> {
-    fn outlet(&mut self) -> &mut Outlet {
-        &mut self.outlet
+impl Walker for NativeWalk<'_> {
+    fn sender(&mut self) -> &mut Sender {
+        &mut self.sender
     }
 
-    fn commit_tree(&mut self, commit: &Oid, tree: &Oid) -> Result<u32, Halt> {
+    fn commit_tree(&mut self, commit: &Oid, tree: &Oid) -> Result<u32, Stopped> {
         self.commit = Some(*commit);
-        let mut shadow = self.shadow.take();
-        let number = self.dir(&ObjRef::from(*tree), &mut shadow)?;
-        (self.commit, self.shadow) = (None, shadow);
-        if self.shadow_bytes > SHADOW_BYTES_MAX {
-            (self.shadow, self.shadow_bytes) = (None, 0);
+        let mut kept = self.kept.take();
+        let number = self.dir(&ObjRef::from(*tree), &mut kept)?;
+        (self.commit, self.kept) = (None, kept);
+        if self.kept_bytes > KEPT_TREES_BYTES_MAX {
+            (self.kept, self.kept_bytes) = (None, 0);
         }
         Ok(number)
     }
 
-    fn lone_tree(&mut self, oid: &Oid) -> Result<u32, Halt> {
+    fn lone_tree(&mut self, oid: &Oid) -> Result<u32, Stopped> {
         self.dir(&ObjRef::from(*oid), &mut None)
     }
 
-    fn lone_blob(&mut self, oid: &Oid) -> Result<u32, Halt> {
+    fn lone_blob(&mut self, oid: &Oid) -> Result<u32, Stopped> {
         self.value(&ObjRef::from(*oid), NO_NUMBER)
     }
 
-    fn known(&self, oid: &Oid) -> Result<Option<u32>, Halt> {
+    fn known(&self, oid: &Oid) -> Result<Option<u32>, Stopped> {
         Ok(self.natives.get(oid)?.map(|index| self.numbers[index as usize]))
     }
 
-    fn lost(&mut self, kind: Kind, oid: &Oid, damage: Option<String>, from: Origin) -> Result<u32, Halt> {
-        let lost = Lost { kind, oid: *oid, damage, from };
-        Err(TransferError::Lost(Box::new(lost)).into())
+    fn missing(&mut self, kind: Kind, oid: &Oid, damage: Option<String>, from: Origin) -> Result<u32, Stopped> {
+        let missing = Missing { kind, oid: *oid, damage, from };
+        Err(TransferError::Missing(Box::new(missing)).into())
     }
 
-    fn commit_there(&mut self, number: u32, oid: &Oid) -> Result<(), Halt> {
+    fn commit_existing(&mut self, number: u32, oid: &Oid) -> Result<(), Stopped> {
         let oid = self.exported.git_oid(oid)?;
         self.commits.set(number, oid.as_bytes())?;
-        Ok(self.outlet.send(Message::CommitThere { number, oid })?)
+        Ok(self.sender.send(Message::CommitExisting { number, oid })?)
     }
 
-    fn commit(&mut self, commit: CommitOut) -> Result<(), Halt> {
+    fn commit(&mut self, commit: OutgoingCommit) -> Result<(), Stopped> {
         let object = self.source.read(Kind::Commit, &ObjRef::from(commit.oid))?;
         let bad = |source: FormatError| Error::BadObject { oid: commit.oid, source };
         let mut decoded = self.native.decode_commit(&object).map_err(bad)?;
@@ -166,7 +166,7 @@ impl Walker for WalkNative<'_> {
                 let kept = git::decode_commit(self.git.algorithm(), &raw)
                     .map_err(|wrong| TransferError::refused(format!("the commit {}", commit.oid), wrong))?;
                 let parents =
-                    kept.parents == decoded.parents || (decoded.parents.is_empty() && self.cut.contains(&oid));
+                    kept.parents == decoded.parents || (decoded.parents.is_empty() && self.shallow.contains(&oid));
                 if kept.tree != decoded.tree || !parents {
                     let reason = "the bytes that Git had of it name another tree or other parents";
                     return Err(TransferError::refused(format!("the commit {}", commit.oid), reason).into());
@@ -177,15 +177,15 @@ impl Walker for WalkNative<'_> {
                 .map_err(|wrong| TransferError::refused(format!("the commit {}", commit.oid), wrong))?,
         };
         self.commits.set(commit.number, oid.as_bytes())?;
-        let CommitOut { number, tree, parents, cut, .. } = commit;
-        Ok(self.outlet.send(if self.there.commit(number, &oid)? {
-            Message::CommitThere { number, oid }
+        let OutgoingCommit { number, tree, parents, shallow, .. } = commit;
+        Ok(self.sender.send(if self.existing.commit(number, &oid)? {
+            Message::CommitExisting { number, oid }
         } else {
-            Message::Commit { number, oid, raw, tree, parents, cut }
+            Message::Commit { number, oid, raw, tree, parents, shallow }
         })?)
     }
 
-    fn tag(&mut self, oid: &Oid, _: Vec<u8>, target: Named) -> Result<u32, Halt> {
+    fn tag(&mut self, oid: &Oid, _: Vec<u8>, target: Named) -> Result<u32, Stopped> {
         let object = self.source.read(Kind::Tag, &ObjRef::from(*oid))?;
         let mut tag = self.native.decode_tag(&object).map_err(|source| Error::BadObject { oid: *oid, source })?;
         drop(object);
@@ -206,8 +206,8 @@ impl Walker for WalkNative<'_> {
             Some(number) => number,
             None => {
                 let number = self.gits.insert(&git_oid)?;
-                let there = self.there.find(Kind::Tag, &git_oid)?;
-                self.outlet.send(Message::Tag { number, oid: git_oid, raw, target, there })?;
+                let existing = self.existing.find(Kind::Tag, &git_oid)?;
+                self.sender.send(Message::Tag { number, oid: git_oid, raw, target, existing })?;
                 number
             }
         };
@@ -215,7 +215,7 @@ impl Walker for WalkNative<'_> {
         Ok(number)
     }
 
-    fn git_oid(&self, named: Named, _: &Oid) -> Result<Oid, Halt> {
+    fn git_oid(&self, named: Named, _: &Oid) -> Result<Oid, Stopped> {
         match named {
             Named::Commit(number) => self.commit_oid(number),
             Named::Tree(number) | Named::Blob(number) | Named::Tag(number) => Ok(self.gits.oid(number)?),

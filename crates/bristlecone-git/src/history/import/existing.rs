@@ -15,25 +15,25 @@ use bristlecone::{
 use crate::history::{
     error::TransferError,
     known::{Bound, KnownBounds},
-    pipeline::contract::There,
-    presence::Present,
+    pipeline::contract::Existing,
+    presence::PresenceIndex,
     table::Table,
 };
 
 /// What a store of the format `git` has.
-pub(crate) struct ThereGit {
+pub(crate) struct GitExisting {
     repo: Repo<Git>,
-    // `None` if nothing is there, so that nobody need ask.
-    present: Option<Present>,
+    // `None` if the store is empty, so that a search is needless.
+    presence: Option<PresenceIndex>,
     closed: bool,
     // Commits that refs lead to.
     reachable: OnceLock<HashSet<Oid>>,
 }
 
-impl ThereGit {
-    pub(crate) fn new(git: Git, backend: Arc<dyn Backend>, present: Option<Present>) -> Self {
+impl GitExisting {
+    pub(crate) fn new(git: Git, backend: Arc<dyn Backend>, presence: Option<PresenceIndex>) -> Self {
         let closed = backend.capabilities().atomic_commits;
-        Self { repo: Repo::with_backend(git, backend), present, closed, reachable: OnceLock::new() }
+        Self { repo: Repo::with_backend(git, backend), presence, closed, reachable: OnceLock::new() }
     }
 
     /// Returns the commits that refs lead to.
@@ -58,11 +58,11 @@ impl ThereGit {
     }
 }
 
-impl There for ThereGit {
+impl Existing for GitExisting {
     fn find(&self, kind: Kind, oid: &Oid) -> Result<Option<Location>, TransferError> {
-        match &self.present {
+        match &self.presence {
             None => Ok(None),
-            Some(present) => Ok(present.find(Some(kind), oid)?),
+            Some(presence) => Ok(presence.find(Some(kind), oid)?),
         }
     }
 
@@ -70,7 +70,7 @@ impl There for ThereGit {
         if self.find(Kind::Commit, oid)?.is_none() {
             return Ok(false);
         }
-        // Where a crash can lose some of what was written and keep the rest, only refs tell what is whole.
+        // Where a crash can lose some of what was written and keep the rest, only refs tell what is complete.
         Ok(self.closed || self.reachable()?.contains(oid))
     }
 
@@ -84,19 +84,19 @@ impl There for ThereGit {
 }
 
 /// What a store of the format `native` has, as far as the derived files tell.
-pub(crate) struct ThereNative {
+pub(crate) struct NativeExisting {
     snapshot: Arc<dyn Snapshot>,
     known: Arc<KnownBounds>,
     width: usize,
     stale: AtomicBool,
 }
 
-impl ThereNative {
+impl NativeExisting {
     pub(crate) fn new(native: &Native, backend: &dyn Backend, known: Arc<KnownBounds>) -> Self {
         Self { snapshot: backend.snapshot(&[]), known, width: Bound::width(native), stale: AtomicBool::new(false) }
     }
 
-    /// Whether the derived files told of something that is not there.
+    /// Whether the derived files list an object that the store does not have.
     pub(crate) fn is_stale(&self) -> bool {
         self.stale.load(Relaxed)
     }
@@ -119,7 +119,7 @@ impl ThereNative {
     }
 }
 
-impl There for ThereNative {
+impl Existing for NativeExisting {
     fn find(&self, _: Kind, _: &Oid) -> Result<Option<Location>, TransferError> {
         Ok(None)
     }

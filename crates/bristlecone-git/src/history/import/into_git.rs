@@ -14,9 +14,9 @@ use crate::history::{
     error::TransferError,
     pipeline::{
         channel::Named,
-        contract::{CommitIn, Sound, Target, TreeIn},
+        contract::{HistoryWriter, IncomingCommit, IncomingTree, Validity},
     },
-    staging::{Place, Places, Pool},
+    staging::{StagedLocation, StagedLocations, Staging},
 };
 
 /// The longest value of a store.
@@ -26,10 +26,10 @@ const VALUE_BYTES_MAX: usize = u32::MAX as usize / 2;
 pub(crate) struct IntoGit {
     git: Git,
     repo: Repo<Git>,
-    pool: Pool,
+    staging: Staging,
     // By number.
-    objects: Places,
-    commits: Places,
+    objects: StagedLocations,
+    commits: StagedLocations,
     generations: Vec<u32>,
 }
 
@@ -39,14 +39,14 @@ impl IntoGit {
         Self {
             git,
             repo,
-            pool: Pool::new(backend, None),
-            objects: Places::default(),
-            commits: Places::default(),
+            staging: Staging::new(backend, None),
+            objects: StagedLocations::default(),
+            commits: StagedLocations::default(),
             generations: Vec::new(),
         }
     }
 
-    fn set_commit(&mut self, number: u32, place: Place, generation: u64) {
+    fn set_commit(&mut self, number: u32, place: StagedLocation, generation: u64) {
         self.commits.set(number, place);
         let number = number as usize;
         if self.generations.len() <= number {
@@ -56,53 +56,53 @@ impl IntoGit {
     }
 
     fn at(&self, number: u32) -> Location {
-        self.pool.location(self.objects.get(number))
+        self.staging.location(self.objects.get(number))
     }
 
     fn commit_at(&self, number: u32) -> (Location, u32) {
         let generation = self.generations.get(number as usize).copied().unwrap_or(0);
-        (self.pool.location(self.commits.get(number)), generation)
+        (self.staging.location(self.commits.get(number)), generation)
     }
 }
 
-impl Target for IntoGit {
+impl HistoryWriter for IntoGit {
     fn blob(&mut self, number: u32, oid: &Oid, raw: Vec<u8>, _: u32, _: bool) -> Result<(), TransferError> {
         if raw.len() > VALUE_BYTES_MAX {
             return Err(TransferError::refused(format!("the blob {oid}"), "it has more than 2 GiB"));
         }
-        self.pool.tend(raw.len())?;
-        let at = self.pool.sink().put(Kind::Contents, *oid, &raw, &[], &[]);
-        self.objects.set(number, self.pool.place(at));
+        self.staging.append_if_full(raw.len())?;
+        let at = self.staging.sink().put(Kind::Contents, *oid, &raw, &[], &[]);
+        self.objects.set(number, self.staging.staged(at));
         Ok(())
     }
 
-    fn tree(&mut self, tree: TreeIn<'_>) -> Result<Sound, TransferError> {
-        self.pool.tend(tree.raw.len())?;
+    fn tree(&mut self, tree: IncomingTree<'_>) -> Result<Validity, TransferError> {
+        self.staging.append_if_full(tree.raw.len())?;
         let entries = git::raw_entries(self.git.algorithm(), tree.raw).map_while(Result::ok);
         let kept = entries.zip(tree.children).filter(|(entry, _)| entry.kind() != bristlecone::EntryKind::Foreign);
         let mut places = kept.map(|(_, &number)| self.at(number));
         let mut place = |_: &Oid| places.next().unwrap_or(Location::NONE);
-        let mut sink = self.pool.sink();
+        let mut sink = self.staging.sink();
         let at = match self.git.put_raw_as(&mut sink, Kind::Node, *tree.oid, tree.raw, &mut place) {
             Ok(at) => at.at,
             Err(FormatError::Decode { source, .. }) => return Ok(Err(source.to_string())),
             Err(error) => return Err(TransferError::refused(format!("the tree {}", tree.oid), error)),
         };
-        self.objects.set(tree.number, self.pool.place(at));
+        self.objects.set(tree.number, self.staging.staged(at));
         Ok(Ok(()))
     }
 
-    fn there(&mut self, number: u32, at: Location) -> Result<(), TransferError> {
-        self.objects.set(number, Place(at.0));
+    fn existing(&mut self, number: u32, at: Location) -> Result<(), TransferError> {
+        self.objects.set(number, StagedLocation(at.0));
         Ok(())
     }
 
-    fn commit(&mut self, commit: CommitIn<'_>) -> Result<Sound, TransferError> {
+    fn commit(&mut self, commit: IncomingCommit<'_>) -> Result<Validity, TransferError> {
         let decoded = match git::decode_commit(self.git.algorithm(), commit.raw) {
             Ok(decoded) => decoded,
             Err(wrong) => return Ok(Err(wrong.to_string())),
         };
-        self.pool.tend(commit.raw.len())?;
+        self.staging.append_if_full(commit.raw.len())?;
         let mut places = Vec::with_capacity(1 + decoded.parents.len());
         places.push(self.at(commit.tree));
         let mut above = 0;
@@ -111,35 +111,35 @@ impl Target for IntoGit {
             places.push(at);
             above = above.max(generation);
         }
-        // Parents that were never fetched have no place.
+        // Parents that were never fetched have no location.
         places.resize(1 + decoded.parents.len(), Location::NONE);
         let generation = u64::from(above) + 1;
-        let at = self.pool.sink().put(Kind::Commit, *commit.oid, commit.raw, &places, &[generation]);
-        self.set_commit(commit.number, self.pool.place(at), generation);
+        let at = self.staging.sink().put(Kind::Commit, *commit.oid, commit.raw, &places, &[generation]);
+        self.set_commit(commit.number, self.staging.staged(at), generation);
         Ok(Ok(()))
     }
 
-    fn commit_there(&mut self, number: u32, oid: &Oid) -> Result<(), TransferError> {
-        let Some(object) = self.pool.snapshot.read(&ObjRef::from(*oid))? else { return Ok(()) };
+    fn commit_existing(&mut self, number: u32, oid: &Oid) -> Result<(), TransferError> {
+        let Some(object) = self.staging.snapshot.read(&ObjRef::from(*oid))? else { return Ok(()) };
         let at = object.location();
         drop(object);
-        let words = self.pool.backend.capabilities().words;
+        let words = self.staging.backend.capabilities().metadata_words;
         let generation = if words { self.repo.generation(self.repo.commit_id(ObjRef::new(*oid, at)))? } else { 0 };
-        self.set_commit(number, Place(at.0), generation);
+        self.set_commit(number, StagedLocation(at.0), generation);
         Ok(())
     }
 
-    fn tag(&mut self, number: u32, oid: &Oid, raw: &[u8], target: Named) -> Result<Sound, TransferError> {
+    fn tag(&mut self, number: u32, oid: &Oid, raw: &[u8], target: Named) -> Result<Validity, TransferError> {
         if let Err(wrong) = git::decode_tag(self.git.algorithm(), raw) {
             return Ok(Err(wrong.to_string()));
         }
-        self.pool.tend(raw.len())?;
+        self.staging.append_if_full(raw.len())?;
         let place = match target {
             Named::Commit(number) => self.commit_at(number).0,
             Named::Tree(number) | Named::Blob(number) | Named::Tag(number) => self.at(number),
         };
-        let at = self.pool.sink().put(Kind::Tag, *oid, raw, &[place], &[]);
-        self.objects.set(number, self.pool.place(at));
+        let at = self.staging.sink().put(Kind::Tag, *oid, raw, &[place], &[]);
+        self.objects.set(number, self.staging.staged(at));
         Ok(Ok(()))
     }
 
@@ -148,7 +148,7 @@ impl Target for IntoGit {
     }
 
     fn finish(&mut self) -> Result<(), TransferError> {
-        Ok(self.pool.flush()?)
+        Ok(self.staging.flush()?)
     }
 
     fn named(&mut self, named: Named, oid: &Oid) -> Result<ObjRef, TransferError> {

@@ -19,10 +19,10 @@ use crate::history::{
     error::TransferError,
     known::{Bound, KnownBounds, MapWriter},
     pipeline::{
-        channel::{Base, Named},
-        contract::{CommitIn, Sound, Target, TreeIn},
+        channel::{Named, TreeBase},
+        contract::{HistoryWriter, IncomingCommit, IncomingTree, Validity},
     },
-    staging::{Place, Pool},
+    staging::{StagedLocation, Staging},
     table::{Scratch, Table},
 };
 
@@ -30,13 +30,13 @@ use crate::history::{
 pub(crate) struct IntoNative {
     native: Native,
     algorithm: Algorithm,
-    pool: Pool,
+    staging: Staging,
     known: Arc<KnownBounds>,
     // Of those that are new here, by number less that of the first.
     objects: Table,
     commits: Table,
     // Values that tags or refs name, though directories hold them inline.
-    wholes: HashMap<u32, (Oid, Place)>,
+    wholes: HashMap<u32, (Oid, StagedLocation)>,
     map: MapWriter,
     empty: ObjRef,
     record: Vec<u8>,
@@ -47,18 +47,18 @@ impl IntoNative {
     pub(crate) fn new(
         native: Native,
         algorithm: Algorithm,
-        pool: Pool,
+        staging: Staging,
         known: Arc<KnownBounds>,
         map: MapWriter,
         scratch: &Scratch,
     ) -> Result<Self, TransferError> {
         let width = Bound::width(&native);
-        let empty = native.empty_dir(&mut pool.sink()).map_err(bristlecone::Error::from)?;
+        let empty = native.empty_dir(&mut staging.sink()).map_err(bristlecone::Error::from)?;
         Ok(Self {
             empty: ObjRef::from(empty.oid),
             native,
             algorithm,
-            pool,
+            staging,
             known,
             objects: Table::new(width, scratch),
             commits: Table::new(width, scratch),
@@ -80,7 +80,7 @@ impl IntoNative {
         }
         let mut bound = Bound::decode(&record);
         if let Bound::Object { place, .. } = &mut bound {
-            *place = self.pool.location(Place(*place)).0;
+            *place = self.staging.location(StagedLocation(*place)).0;
         }
         Ok(bound)
     }
@@ -100,7 +100,7 @@ impl IntoNative {
     }
 
     fn set_object(&mut self, commit: bool, number: u32, at: ObjRef, bytes: u64) -> Result<(), TransferError> {
-        let place = self.pool.place(at.at).0;
+        let place = self.staging.staged(at.at).0;
         self.set(commit, number, &Bound::Object { oid: at.oid, place, bytes })
     }
 
@@ -112,29 +112,29 @@ impl IntoNative {
 
     /// Makes everything durable and writes the derived files.
     fn checkpoint(&mut self) -> Result<(), TransferError> {
-        self.pool.flush()?;
+        self.staging.flush()?;
         let mut record = vec![0; self.record.len()];
         for (commit, oid, number) in self.map.take() {
             self.bound(commit, number)?.encode(&mut record);
             self.map.add(commit, &oid, &record);
         }
-        Ok(self.map.write(&*self.pool.backend)?)
+        Ok(self.map.write(&*self.staging.backend)?)
     }
 
     /// Makes a directory of all its entries.
-    fn build(&mut self, tree: &TreeIn<'_>) -> Result<ObjRef, TransferError> {
+    fn build(&mut self, tree: &IncomingTree<'_>) -> Result<ObjRef, TransferError> {
         self.apply(tree, None, 0..tree.children.len())
     }
 
     /// Makes a directory of the one that it was compared with.
-    fn rebuild(&mut self, tree: &TreeIn<'_>, base: &Base) -> Result<ObjRef, TransferError> {
+    fn rebuild(&mut self, tree: &IncomingTree<'_>, base: &TreeBase) -> Result<ObjRef, TransferError> {
         self.apply(tree, Some(base), base.changed.start as usize..base.changed.end as usize)
     }
 
     fn apply(
         &mut self,
-        tree: &TreeIn<'_>,
-        base: Option<&Base>,
+        tree: &IncomingTree<'_>,
+        base: Option<&TreeBase>,
         changed: std::ops::Range<usize>,
     ) -> Result<ObjRef, TransferError> {
         let children = &tree.children[changed.clone()];
@@ -177,7 +177,7 @@ impl IntoNative {
         // What is set comes before what is removed, and stays of the two.
         changes.sort_by(|one, other| one.step.cmp(other.step).then(other.to.is_some().cmp(&one.to.is_some())));
         changes.dedup_by(|later, earlier| later.step == earlier.step);
-        let made = self.native.update(&self.pool, &mut self.pool.sink(), root.as_ref(), &changes);
+        let made = self.native.update(&self.staging, &mut self.staging.sink(), root.as_ref(), &changes);
         match made {
             Ok(made) => Ok(made.unwrap_or(self.empty)),
             Err(bristlecone::Error::Format(wrong @ FormatError::Unsupported { .. })) => Err(self.refused(tree, &wrong)),
@@ -185,20 +185,20 @@ impl IntoNative {
         }
     }
 
-    fn refused(&self, tree: &TreeIn<'_>, reason: &dyn std::fmt::Display) -> TransferError {
+    fn refused(&self, tree: &IncomingTree<'_>, reason: &dyn std::fmt::Display) -> TransferError {
         let from = tree.from.map(|commit| format!(" of commit {commit}")).unwrap_or_default();
         TransferError::refused(format!("the tree {}{from}", tree.oid), reason)
     }
 
     fn value(&mut self, value: &[u8]) -> Result<ObjRef, TransferError> {
-        let at = self.native.put_contents(&mut self.pool.sink(), value);
+        let at = self.native.put_contents(&mut self.staging.sink(), value);
         Ok(at.map_err(bristlecone::Error::from)?)
     }
 
     /// Makes an object of a value that directories hold inline.
     fn put_whole(&mut self, number: u32, value: &[u8]) -> Result<(), TransferError> {
         let at = self.value(value)?;
-        let place = self.pool.place(at.at);
+        let place = self.staging.staged(at.at);
         self.wholes.insert(number, (at.oid, place));
         Ok(())
     }
@@ -208,16 +208,16 @@ impl IntoNative {
             Named::Commit(number) => Ok(self.object(true, number)?.0),
             Named::Tree(number) | Named::Tag(number) => Ok(self.object(false, number)?.0),
             Named::Blob(number) => match self.wholes.get(&number) {
-                Some(&(oid, place)) => Ok(ObjRef::new(oid, self.pool.location(place))),
+                Some(&(oid, place)) => Ok(ObjRef::new(oid, self.staging.location(place))),
                 None => Ok(self.object(false, number)?.0),
             },
         }
     }
 }
 
-impl Target for IntoNative {
+impl HistoryWriter for IntoNative {
     fn blob(&mut self, number: u32, oid: &Oid, raw: Vec<u8>, _: u32, whole: bool) -> Result<(), TransferError> {
-        self.pool.tend(raw.len())?;
+        self.staging.append_if_full(raw.len())?;
         let bytes = raw.len();
         if bytes <= self.native.inline_bytes_max() {
             if whole {
@@ -231,12 +231,12 @@ impl Target for IntoNative {
         self.note(false, oid, number, bytes)
     }
 
-    fn tree(&mut self, tree: TreeIn<'_>) -> Result<Sound, TransferError> {
+    fn tree(&mut self, tree: IncomingTree<'_>) -> Result<Validity, TransferError> {
         self.body.clear();
         if let Err(wrong) = git::tree_body(self.algorithm, tree.raw, &mut self.body) {
             return Ok(Err(wrong.to_string()));
         }
-        self.pool.tend(tree.raw.len())?;
+        self.staging.append_if_full(tree.raw.len())?;
         let base = tree.base.filter(|base| base.changed.len() * 2 < tree.children.len());
         let at = match base {
             Some(base) => self.rebuild(&tree, base)?,
@@ -247,22 +247,22 @@ impl Target for IntoNative {
         Ok(Ok(()))
     }
 
-    fn there(&mut self, _: u32, _: Location) -> Result<(), TransferError> {
+    fn existing(&mut self, _: u32, _: Location) -> Result<(), TransferError> {
         unreachable!("objects of another format are never found by Git's ids")
     }
 
-    fn commit(&mut self, commit: CommitIn<'_>) -> Result<Sound, TransferError> {
+    fn commit(&mut self, commit: IncomingCommit<'_>) -> Result<Validity, TransferError> {
         let mut decoded = match git::decode_commit(self.algorithm, commit.raw) {
             Ok(decoded) => decoded,
             Err(wrong) => return Ok(Err(wrong.to_string())),
         };
         let again = commit_bytes(Git::new(self.algorithm), decoded.clone());
         let own = decoded.headers.iter().any(|(key, _)| key == RAW_HEADER);
-        if own || commit.cut || again.map_or(true, |(_, bytes)| bytes != commit.raw) {
+        if own || commit.shallow || again.map_or(true, |(_, bytes)| bytes != commit.raw) {
             decoded.headers.push((RAW_HEADER.to_vec(), commit.raw.to_vec()));
         }
-        // Before places are asked for, which an append would change.
-        self.pool.tend(commit.raw.len())?;
+        // Before locations are taken, which an append would change.
+        self.staging.append_if_full(commit.raw.len())?;
         decoded.tree = self.object(false, commit.tree)?.0.into();
         decoded.parents.clear();
         let mut above = 0;
@@ -271,18 +271,18 @@ impl Target for IntoNative {
             decoded.parents.push(at.into());
             above = above.max(generation);
         }
-        let put = self.native.put_commit(&mut self.pool.sink(), &decoded, above + 1);
+        let put = self.native.put_commit(&mut self.staging.sink(), &decoded, above + 1);
         let at = put.map_err(|error| TransferError::refused(format!("the commit {}", commit.oid), error))?;
         self.set_object(true, commit.number, at, above + 1)?;
         self.note(true, commit.oid, commit.number, commit.raw.len())?;
         Ok(Ok(()))
     }
 
-    fn commit_there(&mut self, _: u32, _: &Oid) -> Result<(), TransferError> {
+    fn commit_existing(&mut self, _: u32, _: &Oid) -> Result<(), TransferError> {
         Ok(())
     }
 
-    fn tag(&mut self, number: u32, oid: &Oid, raw: &[u8], target: Named) -> Result<Sound, TransferError> {
+    fn tag(&mut self, number: u32, oid: &Oid, raw: &[u8], target: Named) -> Result<Validity, TransferError> {
         let mut tag = match git::decode_tag(self.algorithm, raw) {
             Ok(tag) => tag,
             Err(wrong) => return Ok(Err(wrong.to_string())),
@@ -292,9 +292,9 @@ impl Target for IntoNative {
         if own || again.map_or(true, |(_, bytes)| bytes != raw) {
             tag.headers.push((RAW_HEADER.to_vec(), raw.to_vec()));
         }
-        self.pool.tend(raw.len())?;
+        self.staging.append_if_full(raw.len())?;
         tag.target = self.target_of(target)?;
-        let put = self.native.put_tag(&mut self.pool.sink(), &tag);
+        let put = self.native.put_tag(&mut self.staging.sink(), &tag);
         let at = put.map_err(|error| TransferError::refused(format!("the tag {oid}"), error))?;
         self.set_object(false, number, at, 0)?;
         self.note(false, oid, number, raw.len())?;

@@ -1,4 +1,4 @@
-//! Moving refs, at the end of a transfer.
+//! The moves of a store's refs, at the end of an import.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -8,7 +8,7 @@ use crate::{
     history::{
         error::TransferError,
         report::{FOLLOWING, MovedRef, RefState},
-        store::CUT,
+        store::SHALLOW,
     },
     worktree::HeldRefs,
 };
@@ -16,12 +16,12 @@ use crate::{
 /// How many commits are looked at to find an ancestor.
 const ANCESTORS_MAX: usize = 50_000_000;
 
-/// Moves refs of a store, but for those that are `held`; durable when it returns.
+/// Moves refs of a store, but for those that are checked out; durable when it returns.
 pub(crate) fn update<F: Format>(
     repo: &Repo<F>,
     wanted: &BTreeMap<String, RefTarget>,
     force: bool,
-    held: &HeldRefs,
+    checked_out: &HeldRefs,
 ) -> Result<Vec<MovedRef>, TransferError> {
     let backend = repo.backend();
     let found = backend.list_refs("")?;
@@ -29,7 +29,7 @@ pub(crate) fn update<F: Format>(
     for (name, to) in wanted {
         let state = match found.get(name) {
             Some(now) if now == to => RefState::Same,
-            _ if !held.holds(name, &mut |name| backend.get_ref(name))?.is_empty() => RefState::CheckedOut,
+            _ if !checked_out.holds(name, &mut |name| backend.get_ref(name))?.is_empty() => RefState::CheckedOut,
             None => RefState::New,
             Some(now) if force || name.starts_with(FOLLOWING) || forward(repo, now, to)? => RefState::Moved,
             Some(_) => RefState::Kept,
@@ -59,7 +59,7 @@ pub(crate) fn append(backend: &dyn Backend, moves: Vec<RefMove>) -> Result<(), T
     Ok(backend.flush()?)
 }
 
-/// Whether nothing is let go of when a ref moves: it names a commit, and will name one that descends from it.
+/// Whether a move drops no commit: the ref names a commit, and will name one that descends from it.
 fn forward<F: Format>(repo: &Repo<F>, from: &RefTarget, to: &RefTarget) -> Result<bool, TransferError> {
     let (RefTarget::Object(from), RefTarget::Object(to)) = (from, to) else { return Ok(false) };
     for at in [from, to] {
@@ -71,9 +71,9 @@ fn forward<F: Format>(repo: &Repo<F>, from: &RefTarget, to: &RefTarget) -> Resul
     is_ancestor(repo, from, to)
 }
 
-/// Whether a commit is an ancestor of another one; histories may be cut off.
+/// Whether a commit is an ancestor of another one; histories may be shallow.
 fn is_ancestor<F: Format>(repo: &Repo<F>, ancestor: &ObjRef, descendant: &ObjRef) -> Result<bool, TransferError> {
-    if repo.backend().list_refs(CUT)?.is_empty() && repo.backend().capabilities().words {
+    if repo.backend().list_refs(SHALLOW)?.is_empty() && repo.backend().capabilities().metadata_words {
         return Ok(repo.is_ancestor(repo.commit_id(*ancestor), repo.commit_id(*descendant))?);
     }
     let mut seen: HashSet<Oid> = HashSet::new();

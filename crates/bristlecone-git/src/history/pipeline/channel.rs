@@ -1,23 +1,23 @@
 //! From the thread that reads to the one that writes: a queue that is bounded in bytes.
 
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc;
 use std::sync::{Arc, Condvar, Mutex};
 
 use bristlecone::{Location, Oid};
 
-use crate::history::error::Lost;
+use crate::history::error::Missing;
 
-/// Bytes that are on their way, but for one object that is larger.
+/// Bytes in the queue, at most, unless a single object is larger.
 const BYTES_MAX: usize = 16 << 20;
-/// Messages are handed over when they have so many bytes together.
+/// Bytes of messages that are handed over together.
 const LOT_BYTES: usize = 128 << 10;
 /// What a message takes besides its bytes.
 const MESSAGE_BYTES: usize = 160;
-/// Stands for no object: that of a submodule, or a base that there is none of.
+/// Stands for no object: an entry of a submodule, or a missing base.
 pub(crate) const NO_NUMBER: u32 = u32::MAX;
 
-/// What the reading thread found, children before parents. Objects that are no commits have numbers in the order in
-/// which they come; commits have numbers of their own.
+/// What the reading thread found, children before parents. Commits have numbers of their own; other objects have
+/// numbers in the order in which they come.
 #[derive(Debug)]
 pub(crate) enum Message {
     /// A value.
@@ -40,14 +40,14 @@ pub(crate) enum Message {
         /// The number of each entry's object.
         children: Vec<u32>,
         /// The newer version that it was compared with, and how it differs.
-        base: Option<Base>,
+        base: Option<TreeBase>,
         /// The commit that it was reached from.
         from: Option<Oid>,
     },
-    /// An object that is where the rest is to go.
-    There { number: u32, at: Location, children: Vec<u32> },
-    /// An object that is not to be had.
-    Lost { number: u32, lost: Lost },
+    /// An object that the destination has.
+    Existing { number: u32, at: Location, children: Vec<u32> },
+    /// An object that is missing or damaged.
+    Missing { number: u32, missing: Missing },
     /// A commit; `parents` are numbers of commits.
     Commit {
         number: u32,
@@ -56,20 +56,19 @@ pub(crate) enum Message {
         tree: u32,
         parents: Vec<u32>,
         /// Its parents were never fetched, and are left out of `parents`.
-        cut: bool,
+        shallow: bool,
     },
-    /// A commit that is where the rest is to go.
-    CommitThere { number: u32, oid: Oid },
-    /// A commit that is not to be had.
-    CommitLost { number: u32, lost: Lost },
-    /// An annotated tag of a commit, or of an object that is none; `there`: where it is, if it is where the rest is
-    /// to go.
-    Tag { number: u32, oid: Oid, raw: Vec<u8>, target: Named, there: Option<Location> },
-    /// A value that came inline before must be an object by itself after all.
+    /// A commit that the destination has.
+    CommitExisting { number: u32, oid: Oid },
+    /// A commit that is missing or damaged.
+    CommitMissing { number: u32, missing: Missing },
+    /// An annotated tag. `existing`: where the destination has it, if it does.
+    Tag { number: u32, oid: Oid, raw: Vec<u8>, target: Named, existing: Option<Location> },
+    /// A value that came inline before must be an object by itself, too.
     Whole { number: u32 },
 }
 
-/// What a ref or tag names: by its kind one of the two sorts of numbers.
+/// What a ref or tag names, with its number: that of a commit, or of another object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Named {
     Commit(u32),
@@ -80,11 +79,11 @@ pub(crate) enum Named {
 
 /// How a tree differs from the one it was compared with.
 #[derive(Debug)]
-pub(crate) struct Base {
+pub(crate) struct TreeBase {
     pub(crate) number: u32,
-    /// Indexes of the entries that are new or other than there.
+    /// Indexes of the entries that are new or differ.
     pub(crate) changed: std::ops::Range<u32>,
-    /// The part of the other tree's bytes that those replace.
+    /// The bytes of the other tree that those replace.
     pub(crate) replaced: Vec<u8>,
 }
 
@@ -102,46 +101,46 @@ impl Message {
 }
 
 /// The end that is written to.
-pub(crate) struct Outlet {
-    sender: Sender<(Vec<Message>, usize)>,
+pub(crate) struct Sender {
+    sender: mpsc::Sender<(Vec<Message>, usize)>,
     lot: Vec<Message>,
     lot_bytes: usize,
     budget: Arc<Budget>,
 }
 
 /// The end that is read from.
-pub(crate) struct Inlet {
-    receiver: Receiver<(Vec<Message>, usize)>,
+pub(crate) struct Receiver {
+    receiver: mpsc::Receiver<(Vec<Message>, usize)>,
     budget: Arc<Budget>,
 }
 
 #[derive(Default)]
 struct Budget {
-    // Bytes on their way, and whether nobody reads any more.
+    // Bytes in the queue, and whether the receiver is gone.
     state: Mutex<(usize, bool)>,
     changed: Condvar,
 }
 
 /// Makes a queue.
-pub(crate) fn queue() -> (Outlet, Inlet) {
-    let (sender, receiver) = channel();
+pub(crate) fn queue() -> (Sender, Receiver) {
+    let (sender, receiver) = mpsc::channel();
     let budget = Arc::new(Budget::default());
-    (Outlet { sender, lot: Vec::new(), lot_bytes: 0, budget: budget.clone() }, Inlet { receiver, budget })
+    (Sender { sender, lot: Vec::new(), lot_bytes: 0, budget: budget.clone() }, Receiver { receiver, budget })
 }
 
-/// Nobody reads any more: the other thread says why.
+/// The receiver is gone: the other thread says why.
 #[derive(Debug)]
 pub(crate) struct Closed;
 
-impl Outlet {
-    /// Sends a message, waiting while too much is on its way.
+impl Sender {
+    /// Sends a message, waiting while the queue is full.
     pub(crate) fn send(&mut self, message: Message) -> Result<(), Closed> {
         self.lot_bytes += message.bytes();
         self.lot.push(message);
         if self.lot_bytes >= LOT_BYTES { self.flush() } else { Ok(()) }
     }
 
-    /// Hands over what waits.
+    /// Hands over the messages that were gathered.
     pub(crate) fn flush(&mut self) -> Result<(), Closed> {
         let bytes = std::mem::take(&mut self.lot_bytes);
         let mut state = self.budget.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -157,8 +156,8 @@ impl Outlet {
     }
 }
 
-impl Inlet {
-    /// Calls `each` with every message until the other end is gone.
+impl Receiver {
+    /// Calls `each` with every message until the sender is gone.
     pub(crate) fn drain<E>(self, mut each: impl FnMut(Message) -> Result<(), E>) -> Result<(), E> {
         while let Ok((lot, bytes)) = self.receiver.recv() {
             for message in lot {
@@ -173,7 +172,7 @@ impl Inlet {
     }
 }
 
-impl Drop for Inlet {
+impl Drop for Receiver {
     fn drop(&mut self) {
         let mut state = self.budget.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         state.1 = true;

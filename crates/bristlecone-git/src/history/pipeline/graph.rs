@@ -1,14 +1,13 @@
-//! The commits that are to be transferred, and their order.
-//!
-//! All are found first, by reading them once. What is kept of each is some dozens of bytes, so that a million commits
-//! fit; their own bytes are kept as long as they take little memory, else they are read again when their turn comes.
+//! The commits of a transfer, and their order. All are found first, by reading them once. The graph keeps some dozens
+//! of bytes of each, so that a million commits fit. It keeps their own bytes as long as they take little memory; others
+//! are read again when their turn comes.
 
 use std::collections::BinaryHeap;
 
 use bristlecone::{Kind, Oid};
 
 use crate::history::{
-    error::{Lost, Origin, TransferError},
+    error::{Missing, Origin, TransferError},
     ids::Ids,
     objects::{CommitHead, Objects, read_as},
     table::{Scratch, Table},
@@ -22,27 +21,27 @@ const NONE: u32 = u32::MAX;
 
 /// What is known of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum CommitState {
     /// To be transferred.
     New,
     /// To be transferred, and taken as if it had no parents: they were never fetched.
-    Cut,
-    /// It is where the rest is to go, with all that it leads to.
-    There,
+    Shallow,
+    /// The destination has it, with all that it leads to.
+    Existing,
     /// Missing or damaged.
-    Lost,
+    Missing,
 }
 
 /// Commits by number.
 #[derive(Debug)]
 pub(crate) struct Graph {
     pub(crate) ids: Ids,
-    // Numbers below were there before: they are `State::There`.
+    // Commits with smaller numbers existed before: they are `CommitState::Existing`.
     first: u32,
-    states: Vec<State>,
+    states: Vec<CommitState>,
     seconds: Vec<i64>,
     trees: Table,
-    // Where a commit's parents begin in `list`; `NONE` if it has none.
+    // Where a commit's parents begin in `list`; `NONE` if it has no parents.
     starts: Vec<u32>,
     list: Vec<u32>,
     kept: Vec<u8>,
@@ -51,21 +50,21 @@ pub(crate) struct Graph {
     width: usize,
     queue: BinaryHeap<(i64, std::cmp::Reverse<u32>)>,
     waiting: std::collections::HashMap<u32, Vec<Oid>>,
-    lost: Vec<(u32, Lost)>,
+    missing: Vec<(u32, Missing)>,
 }
 
-/// What decides how far commits are followed.
-pub(crate) struct Bounds<'a> {
-    /// Whether a commit is where the rest is to go; asked for each once.
-    pub(crate) there: &'a mut dyn FnMut(u32, &Oid) -> Result<bool, TransferError>,
+/// How far commits are followed.
+pub(crate) struct GraphBounds<'a> {
+    /// Whether the destination has a commit; called once for each.
+    pub(crate) existing: &'a mut dyn FnMut(u32, &Oid) -> Result<bool, TransferError>,
     /// Commits whose parents were never fetched.
-    pub(crate) cut: &'a std::collections::HashSet<Oid>,
-    /// Told how many commits were found.
+    pub(crate) shallow: &'a std::collections::HashSet<Oid>,
+    /// Called with the number of commits that were found.
     pub(crate) progress: &'a mut dyn FnMut(u64),
 }
 
 impl Graph {
-    /// Begins with commits that have numbers already, all of them there.
+    /// Begins with commits that have numbers already, all of which the destination has.
     pub(crate) fn new(ids: Ids, width: usize, scratch: &Scratch) -> Self {
         Self {
             first: ids.len(),
@@ -80,26 +79,26 @@ impl Graph {
             width,
             queue: BinaryHeap::new(),
             waiting: std::collections::HashMap::new(),
-            lost: Vec::new(),
+            missing: Vec::new(),
         }
     }
 
     /// Returns what is known of a commit.
-    pub(crate) fn state(&self, number: u32) -> State {
+    pub(crate) fn state(&self, number: u32) -> CommitState {
         match number.checked_sub(self.first) {
             Some(index) => self.states[index as usize],
-            None => State::There,
+            None => CommitState::Existing,
         }
     }
 
-    /// Returns the root of a commit that is not there yet.
+    /// Returns the root of a commit that the destination does not have.
     pub(crate) fn tree(&self, number: u32) -> Result<Oid, TransferError> {
         let mut bytes = [0; Oid::BYTES_MAX];
         self.trees.read(number - self.first, &mut bytes[..self.width])?;
         Ok(Oid::new(&bytes[..self.width]).expect("ids have a valid length"))
     }
 
-    /// Returns the parents of a commit that is not there yet; those that are to be taken for its parents.
+    /// Returns the parents of a commit that the destination does not have, without those that were never fetched.
     pub(crate) fn parents(&self, number: u32) -> impl Iterator<Item = u32> + '_ {
         let start = number.checked_sub(self.first).map_or(NONE, |index| self.starts[index as usize]);
         let list = self.list.get(start as usize..).unwrap_or_default();
@@ -112,16 +111,16 @@ impl Graph {
         self.ids
     }
 
-    /// Takes those that are lost out.
-    pub(crate) fn take_lost(&mut self) -> Vec<(u32, Lost)> {
-        std::mem::take(&mut self.lost)
+    /// Takes out the commits that are missing.
+    pub(crate) fn take_missing(&mut self) -> Vec<(u32, Missing)> {
+        std::mem::take(&mut self.missing)
     }
 
     /// Adds a commit that a ref or tag names, and returns its number.
     pub(crate) fn tip(
         &mut self,
         objects: &impl Objects,
-        bounds: &mut Bounds<'_>,
+        bounds: &mut GraphBounds<'_>,
         oid: &Oid,
         from: impl Fn() -> Origin,
     ) -> Result<u32, TransferError> {
@@ -129,7 +128,7 @@ impl Graph {
     }
 
     /// Follows all commits to their ends.
-    pub(crate) fn follow(&mut self, objects: &impl Objects, bounds: &mut Bounds<'_>) -> Result<(), TransferError> {
+    pub(crate) fn follow(&mut self, objects: &impl Objects, bounds: &mut GraphBounds<'_>) -> Result<(), TransferError> {
         while let Some((_, std::cmp::Reverse(number))) = self.queue.pop() {
             let parents = self.waiting.remove(&number).unwrap_or_default();
             if parents.is_empty() {
@@ -154,32 +153,32 @@ impl Graph {
     fn visit(
         &mut self,
         objects: &impl Objects,
-        bounds: &mut Bounds<'_>,
+        bounds: &mut GraphBounds<'_>,
         oid: &Oid,
         from: impl Fn() -> Origin,
     ) -> Result<u32, TransferError> {
         if let Some(number) = self.ids.get(oid)? {
             if number < self.first {
-                (bounds.there)(number, oid)?;
+                (bounds.existing)(number, oid)?;
             }
             return Ok(number);
         }
         let number = self.ids.insert(oid)?;
-        let (mut state, mut seconds, mut tree, mut range) = (State::There, 0, *oid, (NONE, NONE));
-        if !(bounds.there)(number, oid)? {
+        let (mut state, mut seconds, mut tree, mut range) = (CommitState::Existing, 0, *oid, (NONE, NONE));
+        if !(bounds.existing)(number, oid)? {
             match self.load(objects, oid, &mut range)? {
                 Ok(head) => {
                     (seconds, tree) = (head.seconds, head.tree);
-                    let cut = bounds.cut.contains(oid);
-                    state = if cut && !head.parents.is_empty() { State::Cut } else { State::New };
-                    if state == State::New && !head.parents.is_empty() {
+                    let shallow = bounds.shallow.contains(oid);
+                    state = if shallow && !head.parents.is_empty() { CommitState::Shallow } else { CommitState::New };
+                    if state == CommitState::New && !head.parents.is_empty() {
                         self.waiting.insert(number, head.parents);
                         self.queue.push((seconds, std::cmp::Reverse(number)));
                     }
                 }
                 Err(damage) => {
-                    state = State::Lost;
-                    self.lost.push((number, Lost { kind: Kind::Commit, oid: *oid, damage, from: from() }));
+                    state = CommitState::Missing;
+                    self.missing.push((number, Missing { kind: Kind::Commit, oid: *oid, damage, from: from() }));
                 }
             }
         }
@@ -233,7 +232,7 @@ impl Graph {
         read_as(objects, &self.ids.oid(number)?, Kind::Commit, out)
     }
 
-    /// Returns the commits that are not there, newest first, and none before its children.
+    /// Returns the commits that the destination does not have, newest first, and each after its children.
     pub(crate) fn order(&self) -> Vec<u32> {
         let mut children = vec![0u32; self.states.len()];
         let index = |number: u32| (number - self.first) as usize;
@@ -246,7 +245,7 @@ impl Graph {
             .collect();
         let mut order = Vec::with_capacity(self.states.len());
         while let Some((_, std::cmp::Reverse(number))) = ready.pop() {
-            if self.state(number) != State::There {
+            if self.state(number) != CommitState::Existing {
                 order.push(number);
             }
             for parent in self.parents(number).filter(|&parent| parent >= self.first) {

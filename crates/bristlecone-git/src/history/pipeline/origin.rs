@@ -1,4 +1,4 @@
-//! Where in a commit an object is: looked for when something is wrong with it.
+//! Where in a commit a damaged object is.
 
 use std::collections::HashSet;
 

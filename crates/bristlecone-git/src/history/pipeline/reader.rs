@@ -1,5 +1,5 @@
-//! The reading thread from its beginning to its end: commits are found, their trees walked, newest first, then the
-//! commits are sent, parents first, and at last tags.
+//! The thread that reads: it finds the commits, walks their trees, newest first, then sends the commits, parents first,
+//! and at last the tags.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -12,13 +12,13 @@ use bristlecone::{
 };
 
 use crate::history::{
-    error::{Lost, Origin, TransferError},
+    error::{Missing, Origin, TransferError},
     ids::Ids,
     objects::{Objects, read_any, read_as, tag_target},
     pipeline::{
         channel::{Message, NO_NUMBER, Named},
-        contract::{CommitOut, Halt, Meters, There, Walker},
-        graph::{Bounds, Graph, State},
+        contract::{Existing, Meters, OutgoingCommit, Stopped, Walker},
+        graph::{CommitState, Graph, GraphBounds},
     },
     table::Scratch,
 };
@@ -27,12 +27,12 @@ use crate::history::{
 const TAGS_MAX: usize = 1024;
 
 /// The thread that reads.
-pub(crate) struct Reader<'a, O, W> {
+pub(crate) struct ReadThread<'a, O, W> {
     pub(crate) objects: &'a O,
     pub(crate) algorithm: Algorithm,
-    pub(crate) there: &'a dyn There,
+    pub(crate) existing: &'a dyn Existing,
     pub(crate) tips: &'a [(String, Oid)],
-    pub(crate) cut: &'a HashSet<Oid>,
+    pub(crate) shallow: &'a HashSet<Oid>,
     pub(crate) skip: bool,
     pub(crate) meters: &'a Meters,
     pub(crate) walk: W,
@@ -50,19 +50,19 @@ pub(crate) struct Chain {
 #[derive(Clone)]
 enum End {
     Object(Kind, Oid),
-    Lost(Kind, Oid, Option<String>, Origin),
+    Missing(Kind, Oid, Option<String>, Origin),
 }
 
-impl<O: Objects, W: Walker> Reader<'_, O, W> {
+impl<O: Objects, W: Walker> ReadThread<'_, O, W> {
     /// Reads everything; returns what each tip leads to, and Git's id of it.
-    pub(crate) fn run(mut self, ids: Ids, scratch: &Scratch) -> Result<Vec<(Named, Oid)>, Halt> {
+    pub(crate) fn run(mut self, ids: Ids, scratch: &Scratch) -> Result<Vec<(Named, Oid)>, Stopped> {
         let mut graph = Graph::new(ids, self.algorithm.oid_bytes(), scratch);
         let chains = self.find(&mut graph)?;
         let order = graph.order();
         self.meters.commits_total.store(order.len() as u64, Relaxed);
         let mut trees = vec![NO_NUMBER; order.len()];
         for (place, &number) in order.iter().enumerate() {
-            if graph.state(number) != State::Lost {
+            if graph.state(number) != CommitState::Missing {
                 let (tree, oid) = (graph.tree(number)?, graph.ids.oid(number)?);
                 trees[place] = self.walk.commit_tree(&oid, &tree)?;
             }
@@ -74,30 +74,30 @@ impl<O: Objects, W: Walker> Reader<'_, O, W> {
             let tip = self.tip(&graph, chain)?;
             named.push((tip, self.walk.git_oid(tip, oid)?));
         }
-        self.walk.outlet().flush()?;
+        self.walk.sender().flush()?;
         Ok(named)
     }
 
     /// Finds all commits, and what tips lead to.
-    fn find(&mut self, graph: &mut Graph) -> Result<Vec<Chain>, Halt> {
+    fn find(&mut self, graph: &mut Graph) -> Result<Vec<Chain>, Stopped> {
         let mut chains = Vec::with_capacity(self.tips.len());
         for (name, oid) in self.tips {
             chains.push(self.chain(name, oid)?);
         }
-        let there = self.there;
+        let existing = self.existing;
         let mut bring = Vec::new();
         {
             let meters = self.meters;
             let mut known = |number: u32, oid: &Oid| -> Result<bool, TransferError> {
-                let found = there.commit(number, oid)?;
+                let found = existing.commit(number, oid)?;
                 if found {
                     bring.push((number, *oid));
                 }
                 Ok(found)
             };
-            let mut bounds = Bounds {
-                there: &mut known,
-                cut: self.cut,
+            let mut bounds = GraphBounds {
+                existing: &mut known,
+                shallow: self.shallow,
                 progress: &mut |count| meters.commits_found.store(count, Relaxed),
             };
             for ((name, _), chain) in self.tips.iter().zip(&chains) {
@@ -109,19 +109,19 @@ impl<O: Objects, W: Walker> Reader<'_, O, W> {
             graph.follow(self.objects, &mut bounds)?;
         }
         for (number, oid) in bring {
-            self.walk.commit_there(number, &oid)?;
+            self.walk.commit_existing(number, &oid)?;
         }
-        for (number, lost) in graph.take_lost() {
+        for (number, missing) in graph.take_missing() {
             if !self.skip {
-                return Err(TransferError::Lost(Box::new(lost)).into());
+                return Err(TransferError::Missing(Box::new(missing)).into());
             }
-            self.walk.outlet().send(Message::CommitLost { number, lost })?;
+            self.walk.sender().send(Message::CommitMissing { number, missing })?;
         }
         Ok(chains)
     }
 
     /// Follows tags to what they name in the end.
-    fn chain(&mut self, name: &str, oid: &Oid) -> Result<Chain, Halt> {
+    fn chain(&mut self, name: &str, oid: &Oid) -> Result<Chain, Stopped> {
         if let Some(chain) = self.chains.get(oid) {
             return Ok(chain.clone());
         }
@@ -132,17 +132,17 @@ impl<O: Objects, W: Walker> Reader<'_, O, W> {
             let from = || tags.last().map_or_else(|| Origin::Ref(name.to_owned()), |tag| Origin::Tag(*tag));
             let kind = match read_any(self.objects, &at, &mut raw)? {
                 Ok(kind) => kind,
-                Err(damage) => break End::Lost(expected.unwrap_or(Kind::Commit), at, damage, from()),
+                Err(damage) => break End::Missing(expected.unwrap_or(Kind::Commit), at, damage, from()),
             };
             if let Some(expected) = expected.filter(|&expected| expected != kind) {
                 let damage = format!("it is a {}, and the tag says {}", type_name(kind), type_name(expected));
-                break End::Lost(expected, at, Some(damage), from());
+                break End::Missing(expected, at, Some(damage), from());
             }
             if kind != Kind::Tag {
                 break End::Object(kind, at);
             }
             let Some((target, kind)) = tag_target(self.algorithm, &raw) else {
-                break End::Lost(Kind::Tag, at, Some("its first lines are not those of a tag".to_owned()), from());
+                break End::Missing(Kind::Tag, at, Some("its first lines are not those of a tag".to_owned()), from());
             };
             if tags.len() == TAGS_MAX {
                 let reason = format!("more than {TAGS_MAX} tags name each other in a row");
@@ -157,33 +157,33 @@ impl<O: Objects, W: Walker> Reader<'_, O, W> {
     }
 
     /// Sends the commits, parents first.
-    fn commits(&mut self, graph: &mut Graph, order: &[u32], trees: &[u32]) -> Result<(), Halt> {
+    fn commits(&mut self, graph: &mut Graph, order: &[u32], trees: &[u32]) -> Result<(), Stopped> {
         for (&number, &tree) in order.iter().zip(trees).rev() {
             let state = graph.state(number);
-            if state == State::Lost {
+            if state == CommitState::Missing {
                 continue;
             }
             let (mut raw, oid) = (Vec::new(), graph.ids.oid(number)?);
             if let Err(damage) = graph.bytes(self.objects, number, &mut raw)? {
-                let lost = Lost { kind: Kind::Commit, oid, damage, from: Origin::History };
-                return Err(TransferError::Lost(Box::new(lost)).into());
+                let missing = Missing { kind: Kind::Commit, oid, damage, from: Origin::History };
+                return Err(TransferError::Missing(Box::new(missing)).into());
             }
-            let (parents, cut) = (graph.parents(number).collect(), state == State::Cut);
-            self.walk.commit(CommitOut { number, oid, raw, tree, parents, cut })?;
+            let (parents, shallow) = (graph.parents(number).collect(), state == CommitState::Shallow);
+            self.walk.commit(OutgoingCommit { number, oid, raw, tree, parents, shallow })?;
         }
         Ok(())
     }
 
     /// Sends what a tip leads to and was not sent yet.
-    fn tip(&mut self, graph: &Graph, chain: &Chain) -> Result<Named, Halt> {
+    fn tip(&mut self, graph: &Graph, chain: &Chain) -> Result<Named, Stopped> {
         let mut named = match &chain.end {
             End::Object(Kind::Commit, oid) => Named::Commit(graph.ids.get(oid)?.expect("tips are in the graph")),
             End::Object(Kind::Node, oid) => Named::Tree(self.walk.lone_tree(oid)?),
             End::Object(_, oid) => Named::Blob(self.walk.lone_blob(oid)?),
-            End::Lost(kind, oid, damage, from) => {
+            End::Missing(kind, oid, damage, from) => {
                 let number = match self.walk.known(oid)? {
                     Some(number) => number,
-                    None => self.walk.lost(*kind, oid, damage.clone(), from.clone())?,
+                    None => self.walk.missing(*kind, oid, damage.clone(), from.clone())?,
                 };
                 Named::Tag(number)
             }
@@ -198,12 +198,12 @@ impl<O: Objects, W: Walker> Reader<'_, O, W> {
         Ok(named)
     }
 
-    fn tag(&mut self, oid: &Oid, target: Named) -> Result<u32, Halt> {
+    fn tag(&mut self, oid: &Oid, target: Named) -> Result<u32, Stopped> {
         let mut raw = Vec::new();
         if let Err(damage) = read_as(self.objects, oid, Kind::Tag, &mut raw)? {
             // It was read a moment ago.
-            let lost = Lost { kind: Kind::Tag, oid: *oid, damage, from: Origin::Tag(*oid) };
-            return Err(TransferError::Lost(Box::new(lost)).into());
+            let missing = Missing { kind: Kind::Tag, oid: *oid, damage, from: Origin::Tag(*oid) };
+            return Err(TransferError::Missing(Box::new(missing)).into());
         }
         self.meters.objects.fetch_add(1, Relaxed);
         self.walk.tag(oid, raw, target)

@@ -9,16 +9,16 @@ use bristlecone::{
 
 /// A tree that was read, with those below it.
 #[derive(Debug)]
-pub(super) struct Shadow {
+pub(super) struct KeptTree {
     pub(super) number: u32,
     pub(super) raw: Vec<u8>,
     // Where entries begin, and the numbers of their objects.
     pub(super) starts: Vec<u32>,
     pub(super) numbers: Vec<u32>,
-    pub(super) below: HashMap<Box<[u8]>, Box<Shadow>>,
+    pub(super) below: HashMap<Box<[u8]>, Box<KeptTree>>,
 }
 
-impl Shadow {
+impl KeptTree {
     pub(super) fn own_bytes(&self) -> usize {
         self.raw.capacity() + (self.starts.capacity() + self.numbers.capacity()) * 4 + 128
     }
@@ -37,7 +37,7 @@ pub(super) struct Middle {
     pub(super) old_bytes: std::ops::Range<usize>,
 }
 
-/// Whether two entries of one id lead to the same sort of object.
+/// Whether two entries of one id lead to the same kind of object.
 pub(super) fn same_sort(one: EntryKind, other: EntryKind) -> bool {
     let sort = |kind: EntryKind| (kind == EntryKind::Dir, kind == EntryKind::Foreign);
     sort(one) == sort(other)
@@ -52,7 +52,7 @@ pub(crate) fn git_order((one, one_dir): (&[u8], bool), (other, other_dir): (&[u8
 /// Returns names, numbers and entries of the middle of the older tree.
 pub(super) fn old_middle<'s>(
     algorithm: Algorithm,
-    old: Option<&'s Shadow>,
+    old: Option<&'s KeptTree>,
     middle: &Middle,
 ) -> impl Iterator<Item = (&'s [u8], u32, git::RawEntry<'s>)> {
     let (raw, numbers) = match old {
@@ -63,13 +63,12 @@ pub(super) fn old_middle<'s>(
     entries.zip(numbers).map(|(entry, &number)| (entry.name, number, entry))
 }
 
-/// Finds the entries in which a tree differs from an older one, and where its entries start.
-///
-/// What both begin with is compared as bytes, and what they end with, too: from the first entry on that begins
-/// equally far from the end of both, and from where on all bytes are the same, they hold the same entries.
+/// Finds the entries in which a tree differs from an older one, and where its entries start. The common beginnings and
+/// ends are found by comparing bytes. The common entries at the end are those from the first one on that begins equally
+/// far from the end of both trees within the common bytes.
 pub(super) fn differ(
     algorithm: Algorithm,
-    old: Option<&Shadow>,
+    old: Option<&KeptTree>,
     raw: &[u8],
     starts: &mut Vec<u32>,
 ) -> Result<Middle, bristlecone::core::DecodeError> {
@@ -147,11 +146,11 @@ mod tests {
         raw
     }
 
-    fn shadow(raw: Vec<u8>) -> Shadow {
+    fn kept(raw: Vec<u8>) -> KeptTree {
         let mut starts = Vec::new();
         differ(Algorithm::Sha1, None, &raw, &mut starts).unwrap();
         let numbers = (0..starts.len() as u32).collect();
-        Shadow { number: 0, raw, starts, numbers, below: HashMap::new() }
+        KeptTree { number: 0, raw, starts, numbers, below: HashMap::new() }
     }
 
     #[test]
@@ -178,10 +177,10 @@ mod tests {
                     }
                 }
             }
-            let (before, raw) = (shadow(tree(&old)), tree(&new));
+            let (before, raw) = (kept(tree(&old)), tree(&new));
             let mut starts = Vec::new();
             let middle = differ(Algorithm::Sha1, Some(&before), &raw, &mut starts).unwrap();
-            assert_eq!(starts, shadow(raw).starts, "round {round}: {old:?} {new:?}");
+            assert_eq!(starts, kept(raw).starts, "round {round}: {old:?} {new:?}");
             assert_eq!(old[..middle.old.start], new[..middle.new.start]);
             assert_eq!(old[middle.old.end..], new[middle.new.end..]);
             let changed = old.iter().zip(&new).take_while(|(old, new)| old == new).count();
@@ -191,13 +190,13 @@ mod tests {
     }
 
     #[test]
-    pub(super) fn bytes_that_are_no_tree_are_said_to_be_none() {
+    fn bytes_that_are_no_tree_are_refused() {
         let good = tree(&[(1, 1), (2, 2), (3, 3)]);
-        let before = shadow(good.clone());
-        for cut in 1..good.len() {
+        let before = kept(good.clone());
+        for length in 1..good.len() {
             let mut starts = Vec::new();
-            let found = differ(Algorithm::Sha1, Some(&before), &good[..cut], &mut starts);
-            assert_eq!(found.is_ok(), before.starts.contains(&(cut as u32)), "{cut}");
+            let found = differ(Algorithm::Sha1, Some(&before), &good[..length], &mut starts);
+            assert_eq!(found.is_ok(), before.starts.contains(&(length as u32)), "{length}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The thread that reads: trees and values of commits, newest first, each object once.
+//! The walk through Git's trees: trees and values of commits, newest first, each object once.
 //!
 //! A tree is compared with the version of the same path that was read last, so that only what differs is looked at:
 //! the rest has its numbers already. Newest first is also the order in which Git packs objects, where an older
@@ -12,42 +12,42 @@ use bristlecone::{
 };
 
 use crate::history::{
-    error::{Lost, Origin, TransferError},
+    error::{Missing, Origin, TransferError},
     ids::Ids,
     objects::{Objects, read_as},
     pipeline::{
-        channel::{Base, Message, NO_NUMBER, Named, Outlet},
-        contract::{CommitOut, DEPTH_MAX, Halt, Meters, SHADOW_BYTES_MAX, There, Walker},
-        tree_diff::{Middle, Shadow, differ, git_order, old_middle, same_sort},
+        channel::{Message, NO_NUMBER, Named, Sender, TreeBase},
+        contract::{DEPTH_MAX, Existing, KEPT_TREES_BYTES_MAX, Meters, OutgoingCommit, Stopped, Walker},
+        tree_diff::{KeptTree, Middle, differ, git_order, old_middle, same_sort},
     },
 };
 
-/// The thread's state.
-pub(crate) struct Walk<'a, O> {
+/// A walk, with the numbers of all objects that it met.
+pub(crate) struct TreeWalk<'a, O> {
     pub(crate) objects: &'a O,
     pub(crate) algorithm: Algorithm,
-    pub(crate) there: &'a dyn There,
+    pub(crate) existing: &'a dyn Existing,
     pub(crate) ids: Ids,
     // Numbers below were given before this transfer began.
     pub(crate) first: u32,
-    pub(crate) outlet: Outlet,
+    pub(crate) sender: Sender,
     pub(crate) meters: &'a Meters,
-    /// Whether the rest comes without what is missing.
+    /// Whether missing objects are left out and the rest is transferred.
     pub(crate) skip: bool,
     // The commit whose tree is walked, and the path in it.
     commit: Option<Oid>,
     path: Vec<u8>,
-    shadow: Option<Box<Shadow>>,
-    shadow_bytes: usize,
+    kept: Option<Box<KeptTree>>,
+    kept_bytes: usize,
 }
 
-impl<'a, O: Objects> Walk<'a, O> {
+impl<'a, O: Objects> TreeWalk<'a, O> {
     pub(crate) fn new(
         objects: &'a O,
         algorithm: Algorithm,
-        there: &'a dyn There,
+        existing: &'a dyn Existing,
         ids: Ids,
-        outlet: Outlet,
+        sender: Sender,
         meters: &'a Meters,
         skip: bool,
     ) -> Self {
@@ -55,88 +55,88 @@ impl<'a, O: Objects> Walk<'a, O> {
             first: ids.len(),
             objects,
             algorithm,
-            there,
+            existing,
             ids,
-            outlet,
+            sender,
             meters,
             skip,
             commit: None,
             path: Vec::new(),
-            shadow: None,
-            shadow_bytes: 0,
+            kept: None,
+            kept_bytes: 0,
         }
     }
 }
 
-impl<O: Objects> Walker for Walk<'_, O> {
-    fn outlet(&mut self) -> &mut Outlet {
-        &mut self.outlet
+impl<O: Objects> Walker for TreeWalk<'_, O> {
+    fn sender(&mut self) -> &mut Sender {
+        &mut self.sender
     }
 
-    fn commit_tree(&mut self, commit: &Oid, oid: &Oid) -> Result<u32, Halt> {
+    fn commit_tree(&mut self, commit: &Oid, oid: &Oid) -> Result<u32, Stopped> {
         self.commit = Some(*commit);
-        let mut shadow = self.shadow.take();
-        let number = self.tree(oid, &mut shadow)?;
+        let mut kept = self.kept.take();
+        let number = self.tree(oid, &mut kept)?;
         self.commit = None;
-        self.shadow = shadow;
-        if self.shadow_bytes > SHADOW_BYTES_MAX {
-            (self.shadow, self.shadow_bytes) = (None, 0);
+        self.kept = kept;
+        if self.kept_bytes > KEPT_TREES_BYTES_MAX {
+            (self.kept, self.kept_bytes) = (None, 0);
         }
         Ok(number)
     }
 
-    fn lone_tree(&mut self, oid: &Oid) -> Result<u32, Halt> {
+    fn lone_tree(&mut self, oid: &Oid) -> Result<u32, Stopped> {
         self.tree(oid, &mut None)
     }
 
-    fn lone_blob(&mut self, oid: &Oid) -> Result<u32, Halt> {
+    fn lone_blob(&mut self, oid: &Oid) -> Result<u32, Stopped> {
         if let Some(number) = self.known(oid)? {
-            self.outlet.send(Message::Whole { number })?;
+            self.sender.send(Message::Whole { number })?;
             return Ok(number);
         }
         self.blob(oid, NO_NUMBER, true)
     }
 
-    fn known(&self, oid: &Oid) -> Result<Option<u32>, Halt> {
+    fn known(&self, oid: &Oid) -> Result<Option<u32>, Stopped> {
         let number = self.ids.get(oid)?;
         if let Some(number) = number.filter(|&number| number < self.first) {
-            self.there.confirm(number)?;
+            self.existing.confirm(number)?;
         }
         Ok(number)
     }
 
-    fn lost(&mut self, kind: Kind, oid: &Oid, damage: Option<String>, from: Origin) -> Result<u32, Halt> {
-        let lost = Lost { kind, oid: *oid, damage, from };
+    fn missing(&mut self, kind: Kind, oid: &Oid, damage: Option<String>, from: Origin) -> Result<u32, Stopped> {
+        let missing = Missing { kind, oid: *oid, damage, from };
         if !self.skip {
-            return Err(TransferError::Lost(Box::new(lost)).into());
+            return Err(TransferError::Missing(Box::new(missing)).into());
         }
         let number = self.ids.insert(oid)?;
-        self.outlet.send(Message::Lost { number, lost })?;
+        self.sender.send(Message::Missing { number, missing })?;
         Ok(number)
     }
 
-    fn commit_there(&mut self, number: u32, oid: &Oid) -> Result<(), Halt> {
-        Ok(self.outlet.send(Message::CommitThere { number, oid: *oid })?)
+    fn commit_existing(&mut self, number: u32, oid: &Oid) -> Result<(), Stopped> {
+        Ok(self.sender.send(Message::CommitExisting { number, oid: *oid })?)
     }
 
-    fn commit(&mut self, commit: CommitOut) -> Result<(), Halt> {
-        let CommitOut { number, oid, raw, tree, parents, cut } = commit;
-        Ok(self.outlet.send(Message::Commit { number, oid, raw, tree, parents, cut })?)
+    fn commit(&mut self, commit: OutgoingCommit) -> Result<(), Stopped> {
+        let OutgoingCommit { number, oid, raw, tree, parents, shallow } = commit;
+        Ok(self.sender.send(Message::Commit { number, oid, raw, tree, parents, shallow })?)
     }
 
-    fn tag(&mut self, oid: &Oid, raw: Vec<u8>, target: Named) -> Result<u32, Halt> {
+    fn tag(&mut self, oid: &Oid, raw: Vec<u8>, target: Named) -> Result<u32, Stopped> {
         let number = self.ids.insert(oid)?;
-        let there = self.there.find(Kind::Tag, oid)?;
-        self.outlet.send(Message::Tag { number, oid: *oid, raw, target, there })?;
+        let existing = self.existing.find(Kind::Tag, oid)?;
+        self.sender.send(Message::Tag { number, oid: *oid, raw, target, existing })?;
         Ok(number)
     }
 
-    fn git_oid(&self, _: Named, oid: &Oid) -> Result<Oid, Halt> {
+    fn git_oid(&self, _: Named, oid: &Oid) -> Result<Oid, Stopped> {
         Ok(*oid)
     }
 }
 
-impl<O: Objects> Walk<'_, O> {
+impl<O: Objects> TreeWalk<'_, O> {
     fn origin(&self) -> Origin {
         let path = self.path.strip_suffix(b"/").unwrap_or(&self.path).to_vec();
         match self.commit {
@@ -145,36 +145,36 @@ impl<O: Objects> Walk<'_, O> {
         }
     }
 
-    fn blob(&mut self, oid: &Oid, base: u32, whole: bool) -> Result<u32, Halt> {
+    fn blob(&mut self, oid: &Oid, base: u32, whole: bool) -> Result<u32, Stopped> {
         if let Some(number) = self.known(oid)? {
             return Ok(number);
         }
-        if let Some(at) = self.there.find(Kind::Contents, oid)? {
+        if let Some(at) = self.existing.find(Kind::Contents, oid)? {
             let number = self.ids.insert(oid)?;
-            self.outlet.send(Message::There { number, at, children: Vec::new() })?;
+            self.sender.send(Message::Existing { number, at, children: Vec::new() })?;
             return Ok(number);
         }
         let mut raw = Vec::new();
         if let Err(damage) = read_as(self.objects, oid, Kind::Contents, &mut raw)? {
-            return self.lost(Kind::Contents, oid, damage, self.origin());
+            return self.missing(Kind::Contents, oid, damage, self.origin());
         }
         let number = self.ids.insert(oid)?;
         self.meters.object(raw.len());
         let from = self.commit;
-        self.outlet.send(Message::Blob { number, oid: *oid, raw, base, whole, from })?;
+        self.sender.send(Message::Blob { number, oid: *oid, raw, base, whole, from })?;
         Ok(number)
     }
 
-    /// Walks a tree unless it was met before; `shadow` is the version of the same path that was read last, and
+    /// Walks a tree unless it was met before; `kept` is the version of the same path that was read last, and
     /// becomes this one.
-    fn tree(&mut self, oid: &Oid, shadow: &mut Option<Box<Shadow>>) -> Result<u32, Halt> {
+    fn tree(&mut self, oid: &Oid, kept: &mut Option<Box<KeptTree>>) -> Result<u32, Stopped> {
         if let Some(number) = self.known(oid)? {
             return Ok(number);
         }
-        let there = self.there.find(Kind::Node, oid)?;
-        if let Some(at) = there.filter(|_| self.there.closed()) {
+        let existing = self.existing.find(Kind::Node, oid)?;
+        if let Some(at) = existing.filter(|_| self.existing.closed()) {
             let number = self.ids.insert(oid)?;
-            self.outlet.send(Message::There { number, at, children: Vec::new() })?;
+            self.sender.send(Message::Existing { number, at, children: Vec::new() })?;
             return Ok(number);
         }
         if self.path.iter().filter(|&&byte| byte == b'/').count() > DEPTH_MAX {
@@ -183,16 +183,16 @@ impl<O: Objects> Walk<'_, O> {
         }
         let mut raw = Vec::new();
         if let Err(damage) = read_as(self.objects, oid, Kind::Node, &mut raw)? {
-            return self.lost(Kind::Node, oid, damage, self.origin());
+            return self.missing(Kind::Node, oid, damage, self.origin());
         }
         if raw.len() > u32::MAX as usize / 2 {
             return Err(TransferError::refused(format!("the tree {oid}"), "it has more than 2 GiB").into());
         }
-        let mut old = shadow.take();
+        let mut old = kept.take();
         let mut starts = Vec::new();
         let middle = match differ(self.algorithm, old.as_deref(), &raw, &mut starts) {
             Ok(middle) => middle,
-            Err(wrong) => return self.lost(Kind::Node, oid, Some(wrong.to_string()), self.origin()),
+            Err(wrong) => return self.missing(Kind::Node, oid, Some(wrong.to_string()), self.origin()),
         };
         let before = old.as_ref().map_or(0, |old| old.own_bytes());
         let mut below = old.as_mut().map(|old| std::mem::take(&mut old.below)).unwrap_or_default();
@@ -200,14 +200,14 @@ impl<O: Objects> Walk<'_, O> {
         let number = self.ids.insert(oid)?;
         self.meters.object(raw.len());
         let from = self.commit;
-        self.outlet.send(match there {
-            Some(at) => Message::There { number, at, children: numbers.clone() },
+        self.sender.send(match existing {
+            Some(at) => Message::Existing { number, at, children: numbers.clone() },
             None => Message::Tree {
                 number,
                 oid: *oid,
                 raw: raw.clone(),
                 children: numbers.clone(),
-                base: old.map(|old| Base {
+                base: old.map(|old| TreeBase {
                     number: old.number,
                     changed: middle.new.start as u32..middle.new.end as u32,
                     replaced: old.raw[middle.old_bytes].to_vec(),
@@ -215,21 +215,21 @@ impl<O: Objects> Walk<'_, O> {
                 from,
             },
         })?;
-        let now = Shadow { number, raw, starts, numbers, below };
-        self.shadow_bytes = (self.shadow_bytes + now.own_bytes()).saturating_sub(before);
-        *shadow = Some(Box::new(now));
+        let now = KeptTree { number, raw, starts, numbers, below };
+        self.kept_bytes = (self.kept_bytes + now.own_bytes()).saturating_sub(before);
+        *kept = Some(Box::new(now));
         Ok(number)
     }
 
     /// Returns the numbers of a tree's objects; those of the entries in the middle are walked or read.
     fn children(
         &mut self,
-        old: Option<&Shadow>,
-        below: &mut HashMap<Box<[u8]>, Box<Shadow>>,
+        old: Option<&KeptTree>,
+        below: &mut HashMap<Box<[u8]>, Box<KeptTree>>,
         raw: &[u8],
         starts: &[u32],
         middle: &Middle,
-    ) -> Result<Vec<u32>, Halt> {
+    ) -> Result<Vec<u32>, Stopped> {
         let mut numbers = Vec::with_capacity(starts.len());
         let old_numbers = old.map_or(&[][..], |old| &old.numbers);
         numbers.extend_from_slice(&old_numbers[..middle.new.start]);
@@ -238,8 +238,8 @@ impl<O: Objects> Walk<'_, O> {
         for entry in git::raw_entries(self.algorithm, &raw[first..]).take(middle.new.len()) {
             let entry = entry.map_err(|source| broken(&source))?;
             let (kind, name) = (entry.kind(), entry.name);
-            // Both lists are in one order, so names that were passed do not come again, but where a directory and a
-            // file took turns; then the comparison is with nothing.
+            // Both lists are in one order, so a name that was passed does not come again, unless a directory became a
+            // file or the other way round; then there is nothing to compare with.
             let mut replaced = None;
             while let Some((before, number, bytes)) = gone.peek() {
                 match git_order((before, bytes.kind() == EntryKind::Dir), (name, kind == EntryKind::Dir)) {
@@ -270,8 +270,8 @@ impl<O: Objects> Walk<'_, O> {
         &mut self,
         entry: &git::RawEntry<'_>,
         base: u32,
-        below: &mut HashMap<Box<[u8]>, Box<Shadow>>,
-    ) -> Result<u32, Halt> {
+        below: &mut HashMap<Box<[u8]>, Box<KeptTree>>,
+    ) -> Result<u32, Stopped> {
         let depth = self.path.len();
         let oid = entry.oid();
         let number = match entry.kind() {
@@ -282,10 +282,10 @@ impl<O: Objects> Walk<'_, O> {
                 }
                 self.path.extend_from_slice(entry.name);
                 self.path.push(b'/');
-                let mut shadow = below.remove(entry.name);
-                let number = self.tree(&oid, &mut shadow)?;
-                if let Some(shadow) = shadow {
-                    below.insert(entry.name.into(), shadow);
+                let mut kept = below.remove(entry.name);
+                let number = self.tree(&oid, &mut kept)?;
+                if let Some(kept) = kept {
+                    below.insert(entry.name.into(), kept);
                 }
                 number
             }
@@ -298,10 +298,10 @@ impl<O: Objects> Walk<'_, O> {
         Ok(number)
     }
 
-    /// Lets go of a directory that is not there any more.
-    fn forget(&mut self, below: &mut HashMap<Box<[u8]>, Box<Shadow>>, name: &[u8]) {
+    /// Forgets a directory that the newer tree does not have.
+    fn forget(&mut self, below: &mut HashMap<Box<[u8]>, Box<KeptTree>>, name: &[u8]) {
         if let Some(gone) = below.remove(name) {
-            self.shadow_bytes = self.shadow_bytes.saturating_sub(gone.bytes());
+            self.kept_bytes = self.kept_bytes.saturating_sub(gone.bytes());
         }
     }
 }

@@ -1,61 +1,60 @@
-//! The thread that writes: it verifies what comes and gives it to where it goes.
-//!
-//! What is missing is known here alone: whatever leads to a missing object is missing, too, and is not written. So where
-//! an object is, all that it leads to is.
+//! The thread that writes: it verifies what comes and gives it to the destination. It alone knows what is missing: an
+//! object that leads to a missing one counts as missing, too, and is not written. So a destination that has an object
+//! has all that it leads to.
 
 use std::collections::{HashMap, HashSet};
 
 use bristlecone::{Kind, ObjRef, Oid, core::git::Algorithm};
 
 use super::{
-    channel::{Inlet, Message, Named},
-    contract::{CommitIn, Target, TreeIn},
+    channel::{Message, Named, Receiver},
+    contract::{HistoryWriter, IncomingCommit, IncomingTree},
     origin,
 };
 use crate::{
     history::{
-        error::{Lost, Origin, TransferError},
+        error::{Missing, Origin, TransferError},
         objects::Objects,
         report::Counts,
     },
     repository::hash::check_id,
 };
 
-/// How many missing objects are named.
-const LOST_MAX: usize = 10_000;
+/// How many missing objects are listed, at most.
+const MISSING_MAX: usize = 10_000;
 
-/// What came of it.
+/// What came of a transfer.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) counts: Counts,
     /// What each tip leads to, in their order; the reason where it leads to something missing.
-    pub(crate) tips: Vec<Result<ObjRef, Lost>>,
-    pub(crate) lost: Vec<Lost>,
-    pub(crate) lost_more: u64,
+    pub(crate) tips: Vec<Result<ObjRef, Missing>>,
+    pub(crate) missing: Vec<Missing>,
+    pub(crate) missing_more: u64,
     /// Commits whose parents were never fetched.
-    pub(crate) cut: Vec<(Oid, ObjRef)>,
+    pub(crate) shallow: Vec<(Oid, ObjRef)>,
 }
 
 /// The thread that writes.
-pub(super) struct Writer<'t, 'o, T, O> {
+pub(super) struct WriteThread<'t, 'o, T, O> {
     target: &'t mut T,
     algorithm: Algorithm,
     objects: &'o O,
     skip: bool,
     verify: bool,
     outcome: Outcome,
-    // Numbers of what is missing, or leads to something missing; of that, one is remembered for each.
-    lost: HashSet<u32>,
-    lost_commits: HashSet<u32>,
-    cut: Vec<(Oid, u32)>,
-    // Why: numbers of `outcome.lost`, commits with the highest bit set.
+    // Numbers of what is missing, or leads to something missing.
+    missing: HashSet<u32>,
+    missing_commits: HashSet<u32>,
+    shallow: Vec<(Oid, u32)>,
+    // For each of those, the index in `outcome.missing` of an object that it leads to; commits have `OF_COMMITS` set.
     roots: HashMap<u64, usize>,
 }
 
-/// Sets apart the numbers of commits.
+/// Tells the numbers of commits from others.
 const OF_COMMITS: u64 = 1 << 32;
 
-impl<'t, 'o, T: Target, O: Objects> Writer<'t, 'o, T, O> {
+impl<'t, 'o, T: HistoryWriter, O: Objects> WriteThread<'t, 'o, T, O> {
     /// Returns a writer that has nothing yet. `verify`: ids are checked against bytes.
     pub(super) fn new(target: &'t mut T, objects: &'o O, algorithm: Algorithm, skip: bool, verify: bool) -> Self {
         Self {
@@ -65,9 +64,9 @@ impl<'t, 'o, T: Target, O: Objects> Writer<'t, 'o, T, O> {
             skip,
             verify,
             outcome: Outcome::default(),
-            lost: HashSet::new(),
-            lost_commits: HashSet::new(),
-            cut: Vec::new(),
+            missing: HashSet::new(),
+            missing_commits: HashSet::new(),
+            shallow: Vec::new(),
             roots: HashMap::new(),
         }
     }
@@ -75,9 +74,9 @@ impl<'t, 'o, T: Target, O: Objects> Writer<'t, 'o, T, O> {
     /// Makes everything durable once both threads have ended; `named` is what each tip leads to, with Git's id of it.
     pub(super) fn finish(mut self, named: Vec<(Named, Oid)>) -> Result<Outcome, TransferError> {
         self.target.finish()?;
-        for (oid, number) in std::mem::take(&mut self.cut) {
+        for (oid, number) in std::mem::take(&mut self.shallow) {
             let at = self.target.named(Named::Commit(number), &oid)?;
-            self.outcome.cut.push((oid, at));
+            self.outcome.shallow.push((oid, at));
         }
         for (named, oid) in named {
             let tip = self.tip(named, &oid)?;
@@ -86,14 +85,14 @@ impl<'t, 'o, T: Target, O: Objects> Writer<'t, 'o, T, O> {
         Ok(self.outcome)
     }
 
-    pub(super) fn run(&mut self, inlet: Inlet) -> Result<(), TransferError> {
-        inlet.drain(|message| self.take(message))
+    pub(super) fn run(&mut self, receiver: Receiver) -> Result<(), TransferError> {
+        receiver.drain(|message| self.take(message))
     }
 
     fn take(&mut self, message: Message) -> Result<(), TransferError> {
         match message {
             Message::Blob { number, oid, raw, base, whole, from } => {
-                if self.sound(number, Kind::Contents, &oid, &raw, from)? {
+                if self.has_valid_id(number, Kind::Contents, &oid, &raw, from)? {
                     self.outcome.counts.blobs += 1;
                     self.outcome.counts.bytes += raw.len() as u64;
                     self.target.blob(number, &oid, raw, base, whole)?;
@@ -101,53 +100,54 @@ impl<'t, 'o, T: Target, O: Objects> Writer<'t, 'o, T, O> {
                 Ok(())
             }
             Message::Tree { number, oid, raw, children, base, from } => {
-                if self.sound(number, Kind::Node, &oid, &raw, from)? && self.whole(u64::from(number), &children) {
+                if self.has_valid_id(number, Kind::Node, &oid, &raw, from)? && self.whole(u64::from(number), &children)
+                {
                     // What was left out may have been in the newer version.
-                    let base = base.as_ref().filter(|base| !self.lost.contains(&base.number));
-                    let tree = TreeIn { number, oid: &oid, raw: &raw, children: &children, base, from };
+                    let base = base.as_ref().filter(|base| !self.missing.contains(&base.number));
+                    let tree = IncomingTree { number, oid: &oid, raw: &raw, children: &children, base, from };
                     match self.target.tree(tree)? {
                         Ok(()) => {
                             self.outcome.counts.trees += 1;
                             self.outcome.counts.bytes += raw.len() as u64;
                         }
-                        Err(damage) => self.note_lost(u64::from(number), Kind::Node, &oid, Some(damage), from)?,
+                        Err(damage) => self.note_missing(u64::from(number), Kind::Node, &oid, Some(damage), from)?,
                     }
                 }
                 Ok(())
             }
-            Message::There { number, at, children } => {
+            Message::Existing { number, at, children } => {
                 if self.whole(u64::from(number), &children) {
-                    self.target.there(number, at)
+                    self.target.existing(number, at)
                 } else {
                     Ok(())
                 }
             }
-            Message::Lost { number, lost } => self.add_lost(u64::from(number), lost),
-            Message::Commit { number, oid, raw, tree, parents, cut } => {
-                self.commit(number, &oid, &raw, tree, &parents, cut)
+            Message::Missing { number, missing } => self.add_missing(u64::from(number), missing),
+            Message::Commit { number, oid, raw, tree, parents, shallow } => {
+                self.commit(number, &oid, &raw, tree, &parents, shallow)
             }
-            Message::CommitThere { number, oid } => self.target.commit_there(number, &oid),
-            Message::CommitLost { number, lost } => self.add_lost(OF_COMMITS | u64::from(number), lost),
-            Message::Tag { number, oid, raw, target, there } => {
-                if self.sound(number, Kind::Tag, &oid, &raw, None)? {
+            Message::CommitExisting { number, oid } => self.target.commit_existing(number, &oid),
+            Message::CommitMissing { number, missing } => self.add_missing(OF_COMMITS | u64::from(number), missing),
+            Message::Tag { number, oid, raw, target, existing } => {
+                if self.has_valid_id(number, Kind::Tag, &oid, &raw, None)? {
                     if let Some(&root) = self.root_of(target) {
                         self.leads(u64::from(number), root);
                         return Ok(());
                     }
-                    if let Some(at) = there {
-                        return self.target.there(number, at);
+                    if let Some(at) = existing {
+                        return self.target.existing(number, at);
                     }
                     match self.target.tag(number, &oid, &raw, target)? {
                         Ok(()) => {
                             self.outcome.counts.tags += 1;
                             self.outcome.counts.bytes += raw.len() as u64;
                         }
-                        Err(damage) => self.note_lost(u64::from(number), Kind::Tag, &oid, Some(damage), None)?,
+                        Err(damage) => self.note_missing(u64::from(number), Kind::Tag, &oid, Some(damage), None)?,
                     }
                 }
                 Ok(())
             }
-            Message::Whole { number } if self.lost.contains(&number) => Ok(()),
+            Message::Whole { number } if self.missing.contains(&number) => Ok(()),
             Message::Whole { number } => self.target.whole(number),
         }
     }
@@ -159,38 +159,38 @@ impl<'t, 'o, T: Target, O: Objects> Writer<'t, 'o, T, O> {
         raw: &[u8],
         tree: u32,
         parents: &[u32],
-        cut: bool,
+        shallow: bool,
     ) -> Result<(), TransferError> {
         let key = OF_COMMITS | u64::from(number);
         if self.verify
             && let Err(damage) = check_id(self.algorithm, oid, Kind::Commit, raw)
         {
-            return self.note_lost(key, Kind::Commit, oid, Some(damage), None);
+            return self.note_missing(key, Kind::Commit, oid, Some(damage), None);
         }
         let tree_root = self.roots.get(&u64::from(tree)).copied();
         let root = tree_root.or_else(|| {
-            let mut above = parents.iter().filter(|parent| self.lost_commits.contains(parent));
+            let mut above = parents.iter().filter(|parent| self.missing_commits.contains(parent));
             above.find_map(|&parent| self.roots.get(&(OF_COMMITS | u64::from(parent))).copied())
         });
         if let Some(root) = root {
             self.leads(key, root);
             return Ok(());
         }
-        match self.target.commit(CommitIn { number, oid, raw, tree, parents, cut })? {
+        match self.target.commit(IncomingCommit { number, oid, raw, tree, parents, shallow })? {
             Ok(()) => {
-                if cut {
-                    self.cut.push((*oid, number));
+                if shallow {
+                    self.shallow.push((*oid, number));
                 }
                 self.outcome.counts.commits += 1;
                 self.outcome.counts.bytes += raw.len() as u64;
                 Ok(())
             }
-            Err(damage) => self.note_lost(key, Kind::Commit, oid, Some(damage), None),
+            Err(damage) => self.note_missing(key, Kind::Commit, oid, Some(damage), None),
         }
     }
 
     /// Whether the bytes have this id.
-    fn sound(
+    fn has_valid_id(
         &mut self,
         number: u32,
         kind: Kind,
@@ -204,18 +204,18 @@ impl<'t, 'o, T: Target, O: Objects> Writer<'t, 'o, T, O> {
         match check_id(self.algorithm, oid, kind, raw) {
             Ok(()) => Ok(true),
             Err(damage) => {
-                self.note_lost(u64::from(number), kind, oid, Some(damage), from)?;
+                self.note_missing(u64::from(number), kind, oid, Some(damage), from)?;
                 Ok(false)
             }
         }
     }
 
-    /// Whether nothing of these is missing; then neither is what holds them.
+    /// Whether none of the children is missing; else what holds them counts as missing.
     fn whole(&mut self, key: u64, children: &[u32]) -> bool {
-        if self.lost.is_empty() {
+        if self.missing.is_empty() {
             return true;
         }
-        let Some(child) = children.iter().find(|child| self.lost.contains(child)) else { return true };
+        let Some(child) = children.iter().find(|child| self.missing.contains(child)) else { return true };
         let root = self.roots[&u64::from(*child)];
         self.leads(key, root);
         false
@@ -224,9 +224,9 @@ impl<'t, 'o, T: Target, O: Objects> Writer<'t, 'o, T, O> {
     fn leads(&mut self, key: u64, root: usize) {
         self.roots.insert(key, root);
         if key & OF_COMMITS == 0 {
-            self.lost.insert(key as u32)
+            self.missing.insert(key as u32)
         } else {
-            self.lost_commits.insert(key as u32)
+            self.missing_commits.insert(key as u32)
         };
     }
 
@@ -237,8 +237,8 @@ impl<'t, 'o, T: Target, O: Objects> Writer<'t, 'o, T, O> {
         })
     }
 
-    /// Notes an object that turned out to be damaged on its way; where it was met is looked up.
-    fn note_lost(
+    /// Notes an object that turned out to be damaged, and finds where in its commit it is.
+    fn note_missing(
         &mut self,
         key: u64,
         kind: Kind,
@@ -251,26 +251,26 @@ impl<'t, 'o, T: Target, O: Objects> Writer<'t, 'o, T, O> {
             Kind::Tag => Origin::Tag(*oid),
             _ => origin::origin(self.objects, self.algorithm, from.as_ref(), oid),
         };
-        self.add_lost(key, Lost { kind, oid: *oid, damage, from })
+        self.add_missing(key, Missing { kind, oid: *oid, damage, from })
     }
 
-    fn add_lost(&mut self, key: u64, lost: Lost) -> Result<(), TransferError> {
+    fn add_missing(&mut self, key: u64, missing: Missing) -> Result<(), TransferError> {
         if !self.skip {
-            return Err(TransferError::Lost(Box::new(lost)));
+            return Err(TransferError::Missing(Box::new(missing)));
         }
-        if self.outcome.lost.len() < LOST_MAX {
-            self.outcome.lost.push(lost);
+        if self.outcome.missing.len() < MISSING_MAX {
+            self.outcome.missing.push(missing);
         } else {
-            self.outcome.lost_more += 1;
+            self.outcome.missing_more += 1;
         }
-        let root = self.outcome.lost.len() - 1;
+        let root = self.outcome.missing.len() - 1;
         self.leads(key, root);
         Ok(())
     }
 
-    fn tip(&mut self, named: Named, oid: &Oid) -> Result<Result<ObjRef, Lost>, TransferError> {
+    fn tip(&mut self, named: Named, oid: &Oid) -> Result<Result<ObjRef, Missing>, TransferError> {
         if let Some(&root) = self.root_of(named) {
-            return Ok(Err(self.outcome.lost[root].clone()));
+            return Ok(Err(self.outcome.missing[root].clone()));
         }
         self.target.named(named, oid).map(Ok)
     }

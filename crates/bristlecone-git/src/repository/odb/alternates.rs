@@ -5,10 +5,11 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::{fs, io};
 
+use bristlecone::Result;
 use bristlecone::storage::{RealStorage, Storage};
-use bristlecone::{Error, Result};
+
+use crate::repository::files::Files;
 
 /// How many levels deep alternates of alternates are followed.
 const LEVELS_MAX: usize = 5;
@@ -19,15 +20,17 @@ const LEVELS_MAX: usize = 5;
 pub(super) fn of(objects: &Path) -> Result<Vec<Arc<dyn Storage>>> {
     let mut seen: HashSet<PathBuf> = objects.canonicalize().into_iter().collect();
     let mut found: Vec<Arc<dyn Storage>> = Vec::new();
-    let mut level = vec![objects.to_owned()];
+    let mut level = vec![(objects.to_owned(), folder(objects))];
     for _ in 0..LEVELS_MAX {
         let mut next = Vec::new();
-        for dir in level {
-            for other in listed(&dir)? {
+        for (dir, storage) in level {
+            for other in listed(&dir, storage)? {
+                // The system alone tells whether two paths are one folder.
                 let Ok(other) = other.canonicalize() else { continue };
                 if other.is_dir() && seen.insert(other.clone()) {
-                    found.push(Arc::new(RealStorage::new(&other).following_links()));
-                    next.push(other);
+                    let storage = folder(&other);
+                    found.push(storage.clone());
+                    next.push((other, storage));
                 }
             }
         }
@@ -36,14 +39,14 @@ pub(super) fn of(objects: &Path) -> Result<Vec<Arc<dyn Storage>>> {
     Ok(found)
 }
 
+/// Returns the storage of a folder of objects.
+fn folder(objects: &Path) -> Arc<dyn Storage> {
+    Arc::new(RealStorage::new(objects).following_links())
+}
+
 /// Returns what `info/alternates` of a folder of objects lists.
-fn listed(objects: &Path) -> Result<Vec<PathBuf>> {
-    let file = objects.join("info/alternates");
-    let bytes = match fs::read(&file) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(source) => return Err(Error::io(file.display().to_string(), source)),
-    };
+fn listed(objects: &Path, storage: Arc<dyn Storage>) -> Result<Vec<PathBuf>> {
+    let bytes = Files::new(storage).read("info/alternates")?.unwrap_or_default();
     let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty() && line[0] != b'#');
     Ok(lines.map(|line| objects.join(OsString::from_vec(unquote(line)))).collect())
 }

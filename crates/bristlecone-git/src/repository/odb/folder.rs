@@ -1,4 +1,4 @@
-//! One folder of objects: its packs, its loose objects, and when to look again.
+//! One folder of objects: its packs, its loose objects, and when to list it again.
 //!
 //! Other processes add packs and take them away. A folder that changes gets another time of change, but clocks of file
 //! systems are coarse: two changes within a tick show as one. So a listing counts as complete only if the folder had
@@ -22,12 +22,12 @@ use crate::repository::pack::{Index, Pack};
 const SETTLED: Duration = Duration::from_secs(2);
 /// A folder that changed so long ago, by its own account, is taken to be settled: no clock is so wrong by chance.
 const LONG_SETTLED: Duration = Duration::from_secs(60);
-/// Questions that may well be answered with no do not list more often than this.
+/// A question for which a wrong "no" is harmless lists the folder no more often than this.
 const LIST_INTERVAL: Duration = Duration::from_millis(1);
 /// How many bytes of a loose file are read for its header.
 const LOOSE_FRONT_BYTES: usize = 256;
 
-/// Numbers of packs, in the whole process: whoever shares a cache of bases does not mix them up.
+/// Numbers of packs, in the whole process: readers that share a cache of bases do not mix them up.
 static PACK_ID: AtomicU32 = AtomicU32::new(1);
 
 /// One folder of objects.
@@ -183,7 +183,7 @@ impl Folder {
             match pack {
                 Ok(pack) if packs.get(name).is_none() => packs.add(Arc::new(pack)),
                 Ok(_) => {}
-                // Somebody removed it meanwhile.
+                // Another process removed it meanwhile.
                 Err(bristlecone::Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
                 // The other packs are of use all the same; a search that fails tells of this one.
                 Err(error) => _ = packs.broken.insert(name.to_owned(), bristlecone::report(&error)),
@@ -209,7 +209,7 @@ impl Folder {
         loose::decode_header(front).map(Some).map_err(|reason| self.bad_loose(&name, oid, reason))
     }
 
-    /// Whether there is a loose object, be it sound or not.
+    /// Whether there is a loose object, whole or damaged.
     pub(super) fn has_loose(&self, oid: &Oid) -> Result<bool> {
         let name = format!("{}{}", self.prefix, loose::name(oid));
         let found = match self.storage.stat(&name) {

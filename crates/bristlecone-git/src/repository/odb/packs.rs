@@ -1,8 +1,8 @@
 //! The packs of one folder, and which of them has an object.
 //!
-//! Whoever commits thousands of times a second leaves as many packs, of a dozen objects each, until they are folded. To
-//! ask each of them would take longer than all else, so the ids of small packs are in one table. Large packs are few:
-//! they are asked one after another, the one that knew the last answer first.
+//! A process that commits thousands of times a second leaves as many packs, of a dozen objects each, until they are
+//! repacked. A search in each of them would take longer than all else, so the ids of small packs are in one table.
+//! There are few large packs: they are searched one after another, beginning with the one that had the last object.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use bristlecone::Oid;
 
 use crate::repository::pack::Pack;
 
-/// Packs of up to so many objects have them in the table.
+/// A pack of up to this many objects has them in the table.
 const SMALL_OBJECTS_MAX: usize = 2048;
 
 /// The packs of a folder.

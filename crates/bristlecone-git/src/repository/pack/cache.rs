@@ -28,7 +28,7 @@ impl Weighter<(u32, u64), Base> for Weight {
 }
 
 impl BaseCache {
-    /// Returns a cache of so many bytes; 0 for none.
+    /// Returns a cache of at most `bytes_max` bytes; 0 for no cache.
     #[must_use]
     pub fn new(bytes_max: u64) -> Self {
         // An object of a tree or a commit has a few kilobytes.
@@ -51,7 +51,7 @@ impl BaseCache {
         self.0.is_some()
     }
 
-    /// Lets go of everything.
+    /// Drops everything.
     pub fn clear(&self) {
         if let Some(cache) = &self.0 {
             cache.clear();

@@ -68,7 +68,7 @@ pub fn apply(base: &[u8], delta: &[u8], out: &mut Vec<u8>) -> Result<(), &'stati
         } else {
             let own = delta.get(at..at + usize::from(code)).ok_or("a delta is cut off")?;
             if own.is_empty() {
-                return Err("a delta has an instruction that is none");
+                return Err("a delta has an empty instruction");
             }
             if own.len() as u64 > left(out) {
                 return Err("a delta makes more than it claims");

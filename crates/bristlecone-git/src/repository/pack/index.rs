@@ -21,7 +21,7 @@ use crate::repository::error;
 /// What version 2 begins with; no fan-out of version 1 does, since counts do not fall.
 pub(super) const MAGIC: [u8; 8] = [0xff, b't', b'O', b'c', 0, 0, 0, 2];
 const FANOUT_BYTES: usize = 256 * 4;
-/// The bit of an offset that says that it is a place among the far ones.
+/// The bit of an offset that says that it is an index among the far ones.
 const FAR: u32 = 1 << 31;
 
 /// An index over bytes that are mapped or owned.
@@ -45,7 +45,8 @@ impl Index {
         Self::new(file.to_owned(), algorithm, Data::Bytes(bytes))
     }
 
-    /// Opens the index in a file. One of up to 64 KiB is checked against its digest, a larger one by [`Index::check`] alone.
+    /// Opens the index in a file. One of up to 64 KiB is checked against its digest, a larger one by [`Index::check`]
+    /// alone.
     ///
     /// # Errors
     /// As [`Index::from_bytes`]; those of the system.
@@ -194,11 +195,11 @@ impl Index {
     /// Returns offsets and places, in the order in which the objects lie in the pack.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if an offset is none.
+    /// [`Error::Corrupt`] if an offset is invalid.
     pub fn by_offset(&self) -> Result<Vec<(u64, u32)>> {
         let mut all = Vec::with_capacity(self.len);
         for n in 0..self.len {
-            let offset = self.offset(n).ok_or_else(|| self.corrupt(n, "the offset of an object is none"))?;
+            let offset = self.offset(n).ok_or_else(|| self.corrupt(n, "the offset of an object is invalid"))?;
             all.push((offset, n as u32));
         }
         all.sort_unstable();
@@ -221,7 +222,7 @@ impl Index {
                 return Err(self.corrupt(n, "the fan-out does not lead to this id"));
             }
             if self.offset(n).is_none() {
-                return Err(self.corrupt(n, "the offset of this object is none"));
+                return Err(self.corrupt(n, "the offset of this object is invalid"));
             }
         }
         Ok(())

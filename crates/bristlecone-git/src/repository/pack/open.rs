@@ -1,21 +1,21 @@
-//! Which packs are open: so many at most.
+//! Which packs are open: a bounded number.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use super::Pack;
 
-/// At most so many packs are mapped at a time: systems allow a process some ten thousand maps.
+/// Packs that are mapped at a time, at most: systems allow a process some ten thousand maps.
 const MAPS_MAX: usize = 512;
-/// At most so many bytes of packs too small for a map are held.
+/// Bytes of packs too small for a map that are in memory, at most.
 const BYTES_MAX: u64 = 64 << 20;
 
 /// Packs that are open, the first opened first.
 #[derive(Debug, Default)]
-pub(crate) struct OpenPacks(Mutex<Open>);
+pub(crate) struct OpenPacks(Mutex<OpenQueues>);
 
 #[derive(Debug, Default)]
-struct Open {
+struct OpenQueues {
     /// Mapped ones, and those held in memory with their sizes.
     maps: VecDeque<Arc<Pack>>,
     held: VecDeque<(Arc<Pack>, u64)>,
@@ -23,8 +23,8 @@ struct Open {
 }
 
 impl OpenPacks {
-    /// Opens a pack that is about to be read, and closes others if there are too many. Whether it can be opened shows when
-    /// it is read.
+    /// Opens a pack that is about to be read, and closes others if there are too many. Whether it can be opened shows
+    /// when it is read.
     pub(crate) fn use_pack(&self, pack: &Arc<Pack>) {
         if pack.is_open() {
             return;

@@ -4,8 +4,9 @@
 //! trusted to lead there: a walk longer than the pack has objects goes in a circle.
 //!
 //! A pack of up to 64 KiB is checked against its digest when it is opened. Of a larger one a read checks the sums of
-//! the streams that it inflates and the sizes of objects; damage that leaves these alone, such as a pointer to another base of
-//! the same size, is found by the object's id ([`Odb::check`](crate::repository::odb::Odb::check)) or by [`Pack::check`].
+//! the streams that it inflates and the sizes of objects; damage that leaves these alone, such as a pointer to another
+//! base of the same size, is found by the object's id ([`Odb::check`](crate::repository::odb::Odb::check)) or by
+//! [`Pack::check`].
 
 use std::io;
 use std::sync::{Arc, RwLock};
@@ -15,16 +16,16 @@ use bristlecone::storage::Storage;
 use bristlecone::{Error, Kind, Oid, Result};
 
 use super::cache::{Base, BaseCache};
-use super::data::{Data, WHOLE_BYTES_MAX};
-use super::entry::{Entry, EntryKind, HEAD_BYTES_MAX};
+use super::data::Data;
+use super::entry::{Entry, EntryKind};
 use super::{Index, delta};
-use crate::repository::hash::Hasher;
-use crate::repository::{error, zlib};
+use crate::repository::error;
+
+mod check;
+mod entries;
 
 /// The head of a pack in bytes: `12 = 4 magic + 4 version + 4 count`.
 const HEADER_BYTES: u64 = 12;
-/// How many bytes of a deflated delta are read for the sizes that it begins with.
-const FRONT_BYTES: usize = 256;
 /// The largest object that is kept because it was made by a delta, and so may be the base of the next.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
@@ -40,26 +41,8 @@ pub struct Pack {
     algorithm: Algorithm,
     index: Index,
     data: RwLock<Option<Arc<Data>>>,
-    /// Whether whoever reads checks entries by their checksums, so that the digest need not be.
+    /// Whether the reader checks each entry by its checksum, so that the digest need not be checked.
     entries_only: bool,
-}
-
-/// What stops a read, before it has a name and a place.
-enum Fault {
-    Bad(&'static str),
-    Io(io::Error),
-}
-
-impl From<&'static str> for Fault {
-    fn from(reason: &'static str) -> Self {
-        Self::Bad(reason)
-    }
-}
-
-impl From<io::Error> for Fault {
-    fn from(source: io::Error) -> Self {
-        Self::Io(source)
-    }
 }
 
 impl Pack {
@@ -86,8 +69,8 @@ impl Pack {
         Self { id, name, file, storage, algorithm, index, data, entries_only: false }
     }
 
-    /// The same for a reader that calls [`Pack::check_entry`] for each entry that it reads: where the index has checksums,
-    /// the digest is not looked at.
+    /// The same for a reader that calls [`Pack::check_entry`] for each entry that it reads: where the index has
+    /// checksums, the digest is not looked at.
     pub(crate) fn entries_only(mut self) -> Self {
         self.entries_only = self.index.has_checksums();
         self
@@ -207,91 +190,13 @@ impl Pack {
         unreachable!("a chain has an end, or is longer than the pack")
     }
 
-    /// Returns the head of the entry at an offset.
-    ///
-    /// # Errors
-    /// [`Error::Corrupt`]; those of the system.
-    pub fn entry(&self, offset: u64) -> Result<Entry> {
-        self.entry_in(&*self.data()?, offset)
-    }
-
-    /// Appends what an entry holds, an object or a delta, and returns the offset at which it ends in the pack.
-    ///
-    /// # Errors
-    /// [`Error::Corrupt`]; those of the system.
-    pub fn inflate(&self, entry: &Entry, out: &mut Vec<u8>) -> Result<u64> {
-        self.inflate_in(&*self.data()?, entry.data_offset, entry, out)
-    }
-
-    /// Appends the bytes of the pack from `begin` to `end` as they are.
-    ///
-    /// # Errors
-    /// [`Error::Corrupt`] if the pack ends before; those of the system.
-    pub(crate) fn copy(&self, begin: u64, end: u64, out: &mut Vec<u8>) -> Result<()> {
-        let data = self.data()?;
-        let size = usize::try_from(end.saturating_sub(begin)).map_err(|_| self.corrupt(begin, "it is too large"))?;
-        let mut buffer = Vec::new();
-        let window = data.window(begin, size, &mut buffer).map_err(|source| self.io(source))?;
-        out.extend_from_slice(window.get(..size).ok_or_else(|| self.corrupt(begin, "the pack is cut off"))?);
-        Ok(())
-    }
-
-    /// Checks the pack and its index as wholes: digests, order, checksums of entries. Objects are not looked into.
-    ///
-    /// # Errors
-    /// [`Error::Corrupt`] with what is wrong first; those of the system.
-    pub fn check(&self) -> Result<()> {
-        self.index.check()?;
-        let data = self.data()?;
-        let end = self.end(&data);
-        self.check_digest(&data)?;
-        let order = self.index.by_offset()?;
-        for (i, &(offset, n)) in order.iter().enumerate() {
-            let next = order.get(i + 1).map_or(end, |next| next.0);
-            self.check_entry(n as usize, offset, next.min(end))?;
-        }
-        Ok(())
-    }
-
-    /// Checks the bytes of the entry at a place of the index, from `offset` to `end`, against the checksum in the index,
-    /// if it has them.
-    pub(crate) fn check_entry(&self, n: usize, offset: u64, end: u64) -> Result<()> {
-        let Some(crc) = self.index.crc(n) else { return Ok(()) };
-        let data = self.data()?;
-        let mut sum = crc32fast::Hasher::new();
-        let mut buffer = Vec::new();
-        let mut at = offset;
-        while at < end {
-            let window = data.window(at, 1, &mut buffer).map_err(|source| self.io(source))?;
-            let window = &window[..window.len().min((end - at) as usize)];
-            if window.is_empty() {
-                return Err(self.corrupt(at, "the pack is cut off"));
-            }
-            sum.update(window);
-            at += window.len() as u64;
-        }
-        if sum.finalize() == crc {
-            return Ok(());
-        }
-        let error = self.corrupt(offset, "the entry is not what its checksum says");
-        Err(named(error, || self.index.oid(n)))
-    }
-
-    /// Whether the zlib stream of an entry begins with a stored block: nothing was deflated.
-    pub(crate) fn is_stored(&self, entry: &Entry) -> Result<bool> {
-        let data = self.data()?;
-        let mut buffer = Vec::new();
-        let window = data.window(entry.data_offset, 3, &mut buffer).map_err(|source| self.io(source))?;
-        Ok(window.get(2).is_some_and(|block| block & 0b110 == 0))
-    }
-
     /// Opens the file, if it is not open, and returns how much memory that takes of our own.
     pub(crate) fn open_now(&self) -> Result<u64> {
         let data = self.data()?;
         Ok(if let Data::Bytes(bytes) = &*data { bytes.len() as u64 } else { 0 })
     }
 
-    /// Lets go of the file until something is read again.
+    /// Closes the file until something is read again.
     pub(crate) fn close(&self) {
         *self.data.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = None;
     }
@@ -308,7 +213,7 @@ impl Pack {
 
     pub(crate) fn offset(&self, n: usize) -> Result<u64> {
         self.index.offset(n).ok_or_else(|| {
-            error::corrupt(self.index.file(), 0, Some(self.index.oid(n)), "the offset of this object is none")
+            error::corrupt(self.index.file(), 0, Some(self.index.oid(n)), "the offset of this object is invalid")
         })
     }
 
@@ -327,60 +232,9 @@ impl Pack {
             return Ok(data.clone());
         }
         let data = Data::open(&*self.storage, &self.file, false).map_err(|source| self.io(source))?;
-        self.greet(&data)?;
+        self.check_header(&data)?;
         let mut place = self.data.write().unwrap_or_else(|poisoned| poisoned.into_inner());
         Ok(place.get_or_insert(Arc::new(data)).clone())
-    }
-
-    /// Checks what a pack says of itself against its index.
-    fn greet(&self, data: &Data) -> Result<()> {
-        let mut buffer = Vec::new();
-        let window = data.window(0, HEADER_BYTES as usize, &mut buffer).map_err(|source| self.io(source))?;
-        let header = window.first_chunk::<12>().ok_or_else(|| self.corrupt(0, "the pack is cut off"))?;
-        if &header[..4] != b"PACK" || !matches!(header[4..8], [0, 0, 0, 2 | 3]) {
-            return Err(self.corrupt(0, "this is no pack of version 2 or 3"));
-        }
-        let count = u32::from_be_bytes([header[8], header[9], header[10], header[11]]);
-        if count as usize != self.index.len() {
-            return Err(self.corrupt(8, "the pack and its index differ in their number of objects"));
-        }
-        let end = self.end(data);
-        let oid_bytes = self.algorithm.oid_bytes();
-        let mut buffer = Vec::new();
-        let window = data.window(end, oid_bytes, &mut buffer).map_err(|source| self.io(source))?;
-        if end < HEADER_BYTES || window != self.index.pack_digest() {
-            return Err(self.corrupt(end, "the index is of another pack, or the pack is cut off"));
-        }
-        // What is so small that it was read rather than mapped costs little to check whole.
-        if data.len() <= WHOLE_BYTES_MAX && !self.entries_only { self.check_digest(data) } else { Ok(()) }
-    }
-
-    fn check_digest(&self, data: &Data) -> Result<()> {
-        let end = self.end(data);
-        let mut hasher = Hasher::new(self.algorithm);
-        let mut buffer = Vec::new();
-        let mut at = 0;
-        while at < end {
-            let window = data.window(at, 1 << 16, &mut buffer).map_err(|source| self.io(source))?;
-            let window = &window[..window.len().min((end - at) as usize)];
-            hasher.update(window);
-            at += window.len() as u64;
-        }
-        if hasher.finish().as_bytes() != self.index.pack_digest() {
-            return Err(self.corrupt(end, "the pack is not what its digest says"));
-        }
-        Ok(())
-    }
-
-    fn entry_in(&self, data: &Data, offset: u64) -> Result<Entry> {
-        let mut buffer = Vec::new();
-        let end = self.end(data);
-        if offset < HEADER_BYTES || offset >= end {
-            return Err(self.corrupt(offset, "the index leads out of the pack"));
-        }
-        let window = data.window(offset, HEAD_BYTES_MAX, &mut buffer).map_err(|source| self.io(source))?;
-        let window = &window[..window.len().min((end - offset) as usize)];
-        Entry::parse(self.algorithm, window, offset).map_err(|reason| self.corrupt(offset, reason))
     }
 
     /// Returns the offset of the base of a delta, the `steps`th on the way from the object at `offset`.
@@ -397,58 +251,6 @@ impl Pack {
                 self.offset(n)
             }
             EntryKind::Whole(_) => Err(self.corrupt(offset, "an object that is whole has no base")),
-        }
-    }
-
-    /// Appends what the entry at `offset` holds, and returns where it ends.
-    fn inflate_in(&self, data: &Data, offset: u64, entry: &Entry, out: &mut Vec<u8>) -> Result<u64> {
-        let end = self.end(data);
-        if let Some(all) = data.slice() {
-            let input = &all[..end as usize];
-            let input = input.get(entry.data_offset as usize..).unwrap_or_default();
-            let used = zlib::inflate(input, entry.size, out).map_err(|reason| self.corrupt(offset, reason))?;
-            return Ok(entry.data_offset + used as u64);
-        }
-        let mut at = entry.data_offset;
-        let mut buffer = Vec::new();
-        let used = zlib::inflating(entry.size, out, |stream| {
-            loop {
-                let window = data.window(at, 1, &mut buffer)?;
-                let window = &window[..window.len().min(end.saturating_sub(at) as usize)];
-                match stream.push(window)? {
-                    Some(used) => return Ok(used),
-                    None if window.is_empty() => return Err(Fault::Bad("the compressed bytes end too early")),
-                    None => at += window.len() as u64,
-                }
-            }
-        });
-        match used {
-            Ok(used) => Ok(entry.data_offset + used),
-            Err(Fault::Bad(reason)) => Err(self.corrupt(offset, reason)),
-            Err(Fault::Io(source)) => Err(self.io(source)),
-        }
-    }
-
-    /// Returns the size of what a delta makes.
-    fn result_size(&self, data: &Data, entry: &Entry) -> Result<u64> {
-        let front = self.front_in(data, entry, 20)?;
-        let size = delta::sizes(&front).map_err(|reason| self.corrupt(entry.data_offset, reason));
-        size.map(|sizes| sizes.1)
-    }
-
-    /// Returns at most `bytes` bytes of what an entry holds, from its beginning.
-    pub(crate) fn front(&self, entry: &Entry, bytes: usize) -> Result<Vec<u8>> {
-        self.front_in(&*self.data()?, entry, bytes)
-    }
-
-    fn front_in(&self, data: &Data, entry: &Entry, bytes: usize) -> Result<Vec<u8>> {
-        let mut buffer = Vec::new();
-        let window = data.window(entry.data_offset, FRONT_BYTES, &mut buffer).map_err(|source| self.io(source))?;
-        let window = &window[..window.len().min(FRONT_BYTES)];
-        let mut front = Vec::new();
-        match zlib::inflate_front(window, bytes, &mut front) {
-            Ok(()) => Ok(front),
-            Err(reason) => Err(self.corrupt(entry.data_offset, reason)),
         }
     }
 

@@ -1,10 +1,10 @@
-//! Git's locks: `NAME.lock` exists for as long as somebody changes `NAME`.
+//! Git's locks: `NAME.lock` exists for as long as a process changes `NAME`.
 //!
-//! Our own lock files say that they are ours. They are only ever made by whoever holds the lock of the store (the
-//! `flock` on `bristlecone/lock`), so one that such a holder meets was left by somebody who died, and is removed. They
-//! are durable before they take the name of a lock, so that they say so after a power cut too. Any other one is somebody
-//! else's, also one without a word in it, which Git makes: it is waited for. Only a recovery removes one of these, if it
-//! is from before the machine was started.
+//! Our own lock files say that they are ours. Only the holder of the store's lock (the `flock` on `bristlecone/lock`)
+//! makes them, so a holder that meets one knows that a process died and left it, and removes it. They are durable
+//! before they take the name of a lock, so that they say so after a power cut, too. Any other lock file, also an empty
+//! one as Git makes them, belongs to another program, and a move waits for it. Only a recovery removes such a file, and
+//! only if it is from before the machine was started.
 
 use std::{
     io, process, thread,
@@ -16,24 +16,24 @@ use bristlecone::{
     storage::{OpenMode, Reach},
 };
 
-use crate::repository::files::{self, DAY, Files, Found, folder, is_absent, passing_name};
+use crate::repository::files::{self, DAY, Files, ReadOutcome, folder, is_absent, passing_name};
 
-/// Lock files that nobody needs at the time: they are given other names again and again, since file systems take long to
-/// make a file where many were removed. A move takes two at most, beside that of `packed-refs`.
+/// Lock files that are not in use: each is renamed again and again, since file systems take long to make a file where
+/// many were removed. A move takes two at most, beside that of `packed-refs`.
 const SPARES: [&str; 3] = ["bristlecone/spare-lock-0", "bristlecone/spare-lock-1", "bristlecone/spare-lock-2"];
 /// What the names of new lock files begin with, until they lock something.
 pub(super) const FRESH: &str = "bristlecone/lock-";
 /// What our lock files begin with.
 const OURS: &[u8] = b"bristlecone ";
-/// How often folders that vanish under the hands are made again.
+/// How often a folder is made again that another process removes meanwhile.
 const FOLDERS_MAX: usize = 20;
-/// So many bytes of a lock file are looked at.
+/// Bytes of a lock file that are looked at.
 const HEAD_BYTES: usize = 64;
 
 /// How long to wait for a lock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LockWait {
-    /// For one that somebody holds, in milliseconds.
+    /// For a lock that another process holds, in milliseconds.
     pub(crate) held_ms: u64,
 }
 
@@ -49,7 +49,7 @@ impl RefLock {
     /// Makes the lock file of `path`, and the folders that it is in. The lock of the store must be held.
     ///
     /// # Errors
-    /// [`Error::Locked`] if somebody else holds it for longer than allowed; [`Error::Io`], with
+    /// [`Error::Locked`] if another process holds it for longer than allowed; [`Error::Io`], with
     /// [`io::ErrorKind::NotADirectory`] if a file is where a folder should be.
     pub(crate) fn take(files: &Files, path: &str, wait: LockWait) -> Result<Self> {
         let name = format!("{path}.lock");
@@ -175,7 +175,7 @@ fn make_dir(files: &Files, dir: &str) -> Result<()> {
     }
 }
 
-/// A wait for somebody else's lock.
+/// A wait for the lock of another process.
 struct Waiting {
     wait: LockWait,
     began: Instant,
@@ -188,9 +188,9 @@ impl Waiting {
         Self { wait, began: Instant::now(), pause: Duration::from_micros(50) }
     }
 
-    /// Removes a lock that nobody holds, or waits a little.
+    /// Removes a lock that a process of ours left, or waits a little.
     fn step(&mut self, files: &Files, name: &str) -> Result<()> {
-        let Found::Bytes(bytes) = files.read_up_to(name, HEAD_BYTES)? else { return Ok(()) };
+        let ReadOutcome::Bytes(bytes) = files.read_up_to(name, HEAD_BYTES)? else { return Ok(()) };
         // Where another machine may not have seen that the store's lock is ours, its locks look like these too.
         if bytes.starts_with(OURS) && (files.reach() != Reach::Unknown || files.is_older(name, DAY)?) {
             return files.remove(name).map(drop);
@@ -209,7 +209,7 @@ impl Waiting {
     }
 }
 
-/// Says of a lock file, which begins with these bytes, who holds it and how a person ends that.
+/// Says of a lock file, which begins with these bytes, which program holds it and how a user ends that.
 pub(crate) fn holder(file: &str, bytes: &[u8], age: Duration) -> String {
     let (who, says) = if bytes.starts_with(OURS) {
         ("a writer of this store, perhaps on another machine", String::new())
@@ -237,12 +237,12 @@ fn wordless(bytes: &[u8]) -> bool {
     bytes.iter().all(|&byte| byte == 0)
 }
 
-/// Removes the lock of `path`, on a file system of this machine alone, if it says nothing and is from before the machine
-/// was started: nobody can hold it any more.
+/// Removes the lock of `path`, on a file system of this machine alone, if it says nothing and is from before the
+/// machine was started: its holder is gone.
 pub(super) fn remove_wordless(files: &Files, path: &str) -> Result<()> {
     let name = format!("{path}.lock");
     let (Reach::Local, Some(started)) = (files.reach(), started()) else { return Ok(()) };
-    let Found::Bytes(bytes) = files.read_up_to(&name, HEAD_BYTES)? else { return Ok(()) };
+    let ReadOutcome::Bytes(bytes) = files.read_up_to(&name, HEAD_BYTES)? else { return Ok(()) };
     let Some(stat) = files.stat(&name)? else { return Ok(()) };
     if wordless(&bytes) && UNIX_EPOCH + Duration::from_nanos(stat.modified_ns) < started {
         files.remove(&name)?;

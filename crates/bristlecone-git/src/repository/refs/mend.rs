@@ -2,7 +2,7 @@
 
 use bristlecone::{Oid, Result};
 
-use super::{Refs, held::MoveRules, lock::RefLock, reflog};
+use super::{Refs, lock::RefLock, locked::MoveRules, reflog};
 use crate::repository::files::{folder, passing_name};
 
 /// Where worktrees have their folders.
@@ -53,7 +53,7 @@ impl Refs {
             if mended.bytes.is_empty() && self.files.stat(path)?.is_none() {
                 reflog::remove(&self.files, log)?;
             } else {
-                let new = passing_name(super::held::STAGED);
+                let new = passing_name(super::locked::STAGED);
                 let file = self.files.write(&new, &mended.bytes)?;
                 self.files.sync_open(&new, &*file)?;
                 self.files.rename(&new, log)?;

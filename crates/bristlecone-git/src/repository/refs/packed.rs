@@ -96,15 +96,15 @@ impl PackedRefs {
     }
 }
 
-/// Takes a ref out of the file, if it is there, and makes that durable: a line that came back after a power cut would be
-/// an old value that nobody asked for.
+/// Takes a ref out of the file, if it is there, and makes that durable: a line that came back after a power cut would
+/// be an old value of a ref that was removed.
 pub(crate) fn remove(files: &Files, wait: LockWait, name: &str) -> Result<()> {
     let Some(bytes) = files.read(PACKED_REFS)? else { return Ok(()) };
     if without(&bytes, name).is_none() {
         return Ok(());
     }
     let lock = RefLock::take(files, PACKED_REFS, wait)?;
-    // Somebody may have been there before the lock was ours.
+    // Another process may have changed the file before the lock was ours.
     if let Some(bytes) = files.read(PACKED_REFS)?
         && let Some(rest) = without(&bytes, name)
     {

@@ -42,7 +42,8 @@ pub(crate) fn log_path(dir: &str, name: &str) -> String {
 
 /// Appends lines to the reflog at `path` of the ref `name`. The ref's lock must be held.
 ///
-/// A folder that is where the file should be, or a file where a folder should be, is an old reflog's: there is then none.
+/// A folder that is where the file should be, or a file where a folder should be, is an old reflog's: there is then
+/// none.
 pub(crate) fn append(
     files: &Files,
     rules: &LogRules,
@@ -83,13 +84,13 @@ pub(crate) fn append(
 }
 
 /// Returns what the reflog at `path` says that a ref held, oldest first; nothing where there is no reflog.
-pub(crate) fn held(files: &Files, algorithm: Algorithm, path: &str) -> Result<Vec<Oid>> {
+pub(crate) fn values(files: &Files, algorithm: Algorithm, path: &str) -> Result<Vec<Oid>> {
     let bytes = match files.read(path) {
         Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::IsADirectory => None,
         read => read?,
     };
     let (bytes, digits) = (bytes.unwrap_or_default(), algorithm.oid_bytes() * 2);
-    let (mut held, mut offset) = (Vec::new(), 0);
+    let (mut values, mut offset) = (Vec::new(), 0);
     for line in bytes.split_inclusive(|&byte| byte == b'\n') {
         let id = |start: usize| -> Option<Oid> { str::from_utf8(line.get(start..start + digits)?).ok()?.parse().ok() };
         let (Some(from), Some(to)) = (id(0), id(digits + 1)) else {
@@ -97,13 +98,13 @@ pub(crate) fn held(files: &Files, algorithm: Algorithm, path: &str) -> Result<Ve
             return Err(Error::Corrupt { file: files.describe(path), offset, oid: None, reason });
         };
         // The oldest line tells of one move more.
-        if held.is_empty() && from.as_bytes().iter().any(|&byte| byte != 0) {
-            held.push(from);
+        if values.is_empty() && from.as_bytes().iter().any(|&byte| byte != 0) {
+            values.push(from);
         }
-        held.push(to);
+        values.push(to);
         offset += line.len() as u64;
     }
-    Ok(held)
+    Ok(values)
 }
 
 /// Returns the id of what a ref holds, zeroes for nothing.
@@ -146,8 +147,9 @@ pub(crate) struct Mended {
 
 /// Returns the lines of a reflog, as these bytes hold it, whose ids are all of objects that are there.
 ///
-/// `trusted` says of an id that everything is there which it leads to. After the last line that ends at such a one stand
-/// those that a power cut may have left without what they name: for their ids `is_whole` is asked, for others `is_there`.
+/// `trusted` says of an id that everything is there which it leads to. After the last line that ends at such a one
+/// stand those that a power cut may have left without what they name: the second argument of `is_there` says that an id
+/// is of one of those.
 pub(crate) fn mended(
     bytes: &[u8],
     algorithm: Algorithm,
@@ -200,7 +202,7 @@ mod tests {
         let mended = mended.unwrap();
         assert!(mended.changed);
         assert_eq!(String::from_utf8(mended.bytes).unwrap(), lines[..3].concat());
-        let told: Vec<(&str, bool)> = asked.iter().map(|(digit, suspect)| (&**digit, *suspect)).collect();
-        assert_eq!(told, [("1", false), ("1", false), ("3", true), ("3", true), ("4", true)]);
+        let shown: Vec<(&str, bool)> = asked.iter().map(|(digit, suspect)| (&**digit, *suspect)).collect();
+        assert_eq!(shown, [("1", false), ("1", false), ("3", true), ("3", true), ("4", true)]);
     }
 }

@@ -2,10 +2,10 @@
 
 use bristlecone::{Oid, core::git::Algorithm};
 
-use super::{EXTENDED, Entry, Index, IndexError, PATH_BYTES_MAX, Stat, order};
+use super::{EXTENDED, Index, IndexEntry, IndexError, IndexStat, PATH_BYTES_MAX, order};
 
-/// Version 4 leaves out what a path has in common with the one before: so many times the bytes of the index may all
-/// paths have together, that a small file cannot fill the memory.
+/// Version 4 leaves out what a path has in common with the one before: all paths together may have this many times the
+/// bytes of the index, so that a small file cannot fill the memory.
 const NAMES_GROWTH_MAX: usize = 16;
 /// The stat fields of an entry, in bytes: ten numbers of four.
 const STAT_BYTES: usize = 40;
@@ -46,7 +46,7 @@ impl Index {
         let mtime = (input.u32()?, input.u32()?);
         let (device, inode, mode) = (input.u32()?, input.u32()?, input.u32()?);
         let (user, group, bytes) = (input.u32()?, input.u32()?, input.u32()?);
-        let stat = Stat { ctime, mtime, device, inode, user, group, bytes };
+        let stat = IndexStat { ctime, mtime, device, inode, user, group, bytes };
         let oid =
             Oid::new(input.take(oid_bytes)?).map_err(|_| IndexError::Damaged(began, "an id of no known length"))?;
         let flags = input.u16()?;
@@ -77,7 +77,7 @@ impl Index {
         {
             return Err(IndexError::Damaged(began, "its paths are longer than any real ones"));
         }
-        let entry = Entry { stat, mode, oid, flags, extended, path: (start as u32, length as u32) };
+        let entry = IndexEntry { stat, mode, oid, flags, extended, path: (start as u32, length as u32) };
         if let Some(last) = self.entries.last()
             && order((self.path(last), last.flags), (&self.names[start..], flags)).is_ge()
         {

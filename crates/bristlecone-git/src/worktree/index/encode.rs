@@ -1,6 +1,6 @@
 //! From an index to bytes.
 
-use super::{EXTENDED, Entry, Index};
+use super::{EXTENDED, Index, IndexEntry};
 
 /// The part of an entry's flags that has the length of its path, or all ones for a longer one.
 const LENGTH: u16 = 0x0fff;
@@ -29,7 +29,7 @@ impl Index {
         out
     }
 
-    fn write_entry(&self, entry: &Entry, version: u32, before: &[u8], out: &mut Vec<u8>) {
+    fn write_entry(&self, entry: &IndexEntry, version: u32, before: &[u8], out: &mut Vec<u8>) {
         let began = out.len();
         let (stat, path) = (&entry.stat, self.path(entry));
         let words = [

@@ -6,7 +6,7 @@ fn oid(number: u8) -> Oid {
 
 fn sample(version: u32) -> Index {
     let mut index = Index { version, ..Index::empty(Algorithm::Sha1) };
-    let stat = Stat { ctime: (1, 2), mtime: (3, 4), device: 5, inode: 6, user: 7, group: 8, bytes: 9 };
+    let stat = IndexStat { ctime: (1, 2), mtime: (3, 4), device: 5, inode: 6, user: 7, group: 8, bytes: 9 };
     let paths: [&[u8]; 6] = [b"a", b"a/b", b"a/bc", b"b\xff\n", &[b'c'; 4095], b"d"];
     let changes: Vec<_> = paths.iter().map(|path| (*path, Some((stat, 0o100_644, oid(path.len() as u8))))).collect();
     index.change(&changes);
@@ -16,8 +16,8 @@ fn sample(version: u32) -> Index {
     index
 }
 
-fn listed(index: &Index) -> Vec<(Vec<u8>, Stat, u32, Oid, u16, u16)> {
-    let one = |entry: &Entry| {
+fn listed(index: &Index) -> Vec<(Vec<u8>, IndexStat, u32, Oid, u16, u16)> {
+    let one = |entry: &IndexEntry| {
         let flags = entry.flags & (0x8000 | STAGE);
         (index.path(entry).to_vec(), entry.stat, entry.mode, entry.oid, flags, entry.extended)
     };
@@ -43,7 +43,7 @@ fn entries_are_found_changed_and_removed() {
     assert!(index.get(b"a/").is_none());
     assert_eq!(index.below(b"a").count(), 2);
     assert_eq!(index.below(b"d").count(), 0);
-    let new = Some((Stat::default(), 0o120_000, oid(0)));
+    let new = Some((IndexStat::default(), 0o120_000, oid(0)));
     index.change(&[(b"A", new), (b"a/b", None), (b"d", new), (b"e", new), (b"f", None)]);
     let paths: Vec<_> = index.entries.iter().map(|entry| index.path(entry)[0]).collect();
     assert_eq!(paths, b"AaabcdeXX"[..7]);

@@ -2,7 +2,7 @@
 
 use bristlecone::Durability::{self, Grouped, None, Synced};
 
-use super::{Step, Workload};
+use super::{CrashStep, Workload};
 
 /// Returns the named workloads of the crash suite.
 #[must_use]
@@ -10,26 +10,26 @@ pub fn workloads() -> Vec<Workload> {
     [durabilities(), shapes(), refs(), handles()].concat()
 }
 
-fn workload(name: &'static str, steps: impl IntoIterator<Item = Step>) -> Workload {
+fn workload(name: &'static str, steps: impl IntoIterator<Item = CrashStep>) -> Workload {
     Workload { name, steps: steps.into_iter().collect() }
 }
 
-fn commit(name: &str, sizes: &[usize], durability: Durability) -> Step {
+fn commit(name: &str, sizes: &[usize], durability: Durability) -> CrashStep {
     commit_by(0, &[name], sizes, durability)
 }
 
-fn commit_by(handle: usize, refs: &[&str], sizes: &[usize], durability: Durability) -> Step {
+fn commit_by(handle: usize, refs: &[&str], sizes: &[usize], durability: Durability) -> CrashStep {
     let refs = refs.iter().map(|&name| name.to_owned()).collect();
-    Step::Commit { handle, refs, sizes: sizes.to_vec(), durability }
+    CrashStep::Commit { handle, refs, sizes: sizes.to_vec(), durability }
 }
 
-fn remove(refs: &[&str], durability: Durability) -> Step {
-    Step::Remove { handle: 0, refs: refs.iter().map(|&name| name.to_owned()).collect(), durability }
+fn remove(refs: &[&str], durability: Durability) -> CrashStep {
+    CrashStep::Remove { handle: 0, refs: refs.iter().map(|&name| name.to_owned()).collect(), durability }
 }
 
-const FLUSH: Step = Step::Flush { handle: 0 };
-const CLOSE: Step = Step::Close { handle: 0 };
-const OPEN: Step = Step::Open { handle: 0 };
+const FLUSH: CrashStep = CrashStep::Flush { handle: 0 };
+const CLOSE: CrashStep = CrashStep::Close { handle: 0 };
+const OPEN: CrashStep = CrashStep::Open { handle: 0 };
 
 /// When commits are acknowledged, in every mixture.
 fn durabilities() -> Vec<Workload> {
@@ -78,16 +78,16 @@ fn shapes() -> Vec<Workload> {
         workload(
             "values appended early",
             [
-                Step::Early { handle: 0, sizes: vec![5_000] },
+                CrashStep::Early { handle: 0, sizes: vec![5_000] },
                 commit("main", &[10], Synced),
-                Step::Early { handle: 0, sizes: vec![4_096, 100] },
-                Step::Early { handle: 0, sizes: vec![700] },
+                CrashStep::Early { handle: 0, sizes: vec![4_096, 100] },
+                CrashStep::Early { handle: 0, sizes: vec![700] },
                 FLUSH,
                 commit("main", &[10], None),
-                Step::Early { handle: 0, sizes: vec![2_000] },
+                CrashStep::Early { handle: 0, sizes: vec![2_000] },
             ],
         ),
-        workload("nothing but early values", (0..5).map(|n| Step::Early { handle: 0, sizes: vec![1000 * n + 1] })),
+        workload("nothing but early values", (0..5).map(|n| CrashStep::Early { handle: 0, sizes: vec![1000 * n + 1] })),
     ]
 }
 
@@ -99,7 +99,7 @@ fn mixed_pair(n: usize) -> Durability {
 fn refs() -> Vec<Workload> {
     let hundreds: Vec<String> = (0..150).map(|n| format!("branch/{n:03}")).collect();
     let many =
-        |part: &[String], durability| Step::Commit { handle: 0, refs: part.to_vec(), sizes: vec![10], durability };
+        |part: &[String], durability| CrashStep::Commit { handle: 0, refs: part.to_vec(), sizes: vec![10], durability };
     vec![
         workload("several refs in one step", {
             (0..6).map(|n| commit_by(0, &["a", "b", "c"][..=n % 3], &[n * 10], mixed_pair(n)))
@@ -109,7 +109,7 @@ fn refs() -> Vec<Workload> {
         }),
         workload("conflicts in between", {
             (0..9).map(|n| match n % 3 {
-                2 => Step::Conflict { handle: 0, name: "main" },
+                2 => CrashStep::Conflict { handle: 0, name: "main" },
                 _ => commit("main", &[n * 50], mixed_pair(n / 2)),
             })
         }),
@@ -127,9 +127,9 @@ fn refs() -> Vec<Workload> {
         workload(
             "symbolic refs",
             [
-                Step::Symbolic { handle: 0, name: "HEAD", to: "main", durability: Synced },
+                CrashStep::Symbolic { handle: 0, name: "HEAD", to: "main", durability: Synced },
                 commit("main", &[40], Synced),
-                Step::Symbolic { handle: 0, name: "HEAD", to: "side", durability: None },
+                CrashStep::Symbolic { handle: 0, name: "HEAD", to: "side", durability: None },
                 commit_by(0, &["main", "side"], &[40], None),
                 remove(&["HEAD"], Synced),
             ],
@@ -172,19 +172,19 @@ fn handles() -> Vec<Workload> {
                 [
                     commit_by(0, &["main"], &[n * 200], None),
                     commit_by(1, &["side"], &[n * 90], Synced),
-                    Step::Close { handle: n % 2 },
+                    CrashStep::Close { handle: n % 2 },
                 ]
             })
         }),
         workload("two handles, one of which flushes", {
-            (0..4).flat_map(|n| [commit_by(0, &["main"], &[n * 400], None), Step::Flush { handle: 1 }])
+            (0..4).flat_map(|n| [commit_by(0, &["main"], &[n * 400], None), CrashStep::Flush { handle: 1 }])
         }),
         workload("derived files in between", {
             (0..5).flat_map(|n| {
                 [
-                    Step::Derived { handle: 0, name: "history", bytes: 300 * n + 10 },
+                    CrashStep::Derived { handle: 0, name: "history", bytes: 300 * n + 10 },
                     commit("main", &[n * 30], mixed_pair(n)),
-                    Step::Derived { handle: 0, name: "filters", bytes: 700 },
+                    CrashStep::Derived { handle: 0, name: "filters", bytes: 700 },
                 ]
             })
         }),
@@ -196,7 +196,7 @@ fn handles() -> Vec<Workload> {
 pub fn deaths() -> Vec<Workload> {
     let first = |bytes: usize, durability| commit_by(0, &["main"], &[bytes], durability);
     let second = |bytes: usize, durability| commit_by(1, &["main"], &[bytes], durability);
-    let open = Step::Open { handle: 1 };
+    let open = CrashStep::Open { handle: 1 };
     vec![
         workload(
             "a process that is opened after another was stopped",
@@ -213,8 +213,9 @@ pub fn deaths() -> Vec<Workload> {
             })
         }),
         workload("a process that flushes for one that was stopped", {
-            let part =
-                |n: usize| [first(400 * n, None), first(50, Grouped), second(60 * n, None), Step::Flush { handle: 1 }];
+            let part = |n: usize| {
+                [first(400 * n, None), first(50, Grouped), second(60 * n, None), CrashStep::Flush { handle: 1 }]
+            };
             (1..4).flat_map(part)
         }),
         workload(
@@ -235,10 +236,10 @@ pub fn deaths() -> Vec<Workload> {
             "early values and oversize batches of a process that was stopped",
             [
                 first(10, Synced),
-                Step::Early { handle: 0, sizes: vec![900, 3000] },
+                CrashStep::Early { handle: 0, sizes: vec![900, 3000] },
                 first(10, None),
-                Step::Open { handle: 1 },
-                Step::Early { handle: 0, sizes: vec![7000] },
+                CrashStep::Open { handle: 1 },
+                CrashStep::Early { handle: 0, sizes: vec![7000] },
                 first(20_000, None),
                 second(100, Synced),
                 second(2500, Synced),

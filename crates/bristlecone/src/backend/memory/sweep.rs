@@ -1,4 +1,4 @@
-//! Sweeping memory: what is left of slabs with dead objects moves, and the slabs go once nobody reads them.
+//! Sweeping memory: what is left of slabs with dead objects moves, and the slabs are freed once no thread reads them.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -7,18 +7,18 @@ use std::{
 
 use bristlecone_core::{Location, ObjRef, Object, Oid, Record, Sink};
 
-use super::{Index, MemorySnapshot, Shared, write_lock};
+use super::{MemoryIndex, MemorySnapshot, MemoryState, write_lock};
 use crate::{
     Error,
     backend::{Batch, RefTarget, Roots, Snapshot as _, SweepLimits, Swept},
     oid_map::{OidMap, OidSet},
 };
 
-/// What is moved is put together in runs of so many bytes.
+/// Objects that move are appended in runs of this many bytes.
 const RUN_BYTES: usize = 1 << 20;
 
-impl Shared {
-    /// Drops what nothing leads to. Nobody appends or moves a ref meanwhile; reading goes on.
+impl MemoryState {
+    /// Drops what nothing leads to. No thread appends or moves a ref meanwhile; reading goes on.
     pub(super) fn sweep(self: &Arc<Self>, roots: &Roots<'_>, limits: &SweepLimits) -> Result<Swept, Error> {
         // Taken before the lock, which it needs itself.
         let reader = self.snapshot(&[]);
@@ -93,14 +93,14 @@ impl Shared {
     }
 
     /// Copies what is left in some slabs into others, and returns where it went.
-    fn evacuate(&self, index: &mut Index, slabs: &HashSet<u64>) -> HashMap<Location, Location> {
+    fn evacuate(&self, index: &mut MemoryIndex, slabs: &HashSet<u64>) -> HashMap<Location, Location> {
         self.arena.leave_slab();
         let table = self.arena.table();
         let mut left: Vec<(Location, Oid)> = index.places.iter().map(|(oid, place)| (place.at, *oid)).collect();
         left.retain(|(at, _)| slabs.contains(&(at.0 >> 32)));
         // Children first, as they were appended.
         left.sort_unstable_by_key(|(at, _)| *at);
-        let mut run = Run::default();
+        let mut run = MoveRun::default();
         for (at, oid) in left {
             let Some((bytes, record)) = table.get(at).and_then(|bytes| Some((bytes, Record::parse(bytes).ok()?)))
             else {
@@ -119,7 +119,7 @@ impl Shared {
     }
 
     /// Keeps a run and notes where its objects are now.
-    fn settle(&self, run: &mut Run, index: &mut Index) {
+    fn settle(&self, run: &mut MoveRun, index: &mut MemoryIndex) {
         let bytes = std::mem::take(&mut run.batch).into_bytes();
         if bytes.is_empty() {
             return;
@@ -133,24 +133,24 @@ impl Shared {
     }
 }
 
-/// Objects on their way to another place.
+/// Objects that move to another place.
 #[derive(Default)]
-struct Run {
+struct MoveRun {
     batch: Batch,
     /// Where each of the batch was, and where it is in it.
     pending: Vec<(Location, Oid, Location)>,
     moved: HashMap<Location, Location>,
 }
 
-impl Run {
+impl MoveRun {
     fn put(&mut self, object: &Object<'_>, oid: Oid, at: Location) {
         let child = |index: usize| {
             let old = object.child(index);
             self.moved.get(&old).copied().unwrap_or(old)
         };
         let children: Vec<Location> = (0..object.children()).map(child).collect();
-        let aux: Vec<u64> = (0..).map_while(|index| object.aux(index)).collect();
-        let to = self.batch.put(object.kind(), oid, object.body(), &children, &aux);
+        let metadata: Vec<u64> = (0..).map_while(|index| object.metadata_word(index)).collect();
+        let to = self.batch.put(object.kind(), oid, object.body(), &children, &metadata);
         self.pending.push((at, oid, to));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Taking a lock and giving it back are two calls of the system, which is a few per cent of a small commit. A lock that
 //! guards nothing by itself may be held for longer than it is needed: a process that has used it twice within
-//! [`BUSY_MS`] and met nobody else keeps it. It gives the lock back when it sees another process, or, by a worker,
+//! [`BUSY_MS`] and met no other process keeps it. It gives the lock back when it sees another process, or, by a worker,
 //! [`KEPT_MS`] after it was used last.
 
 use std::{
@@ -23,11 +23,11 @@ use crate::{
     storage::{Origin, StorageFile},
 };
 
-/// Two uses within so many milliseconds make a busy process.
+/// Two uses within this many milliseconds make a busy process.
 const BUSY_MS: u64 = 10;
 /// How many milliseconds the lock is kept without a use.
 const KEPT_MS: u64 = 5;
-/// For so many milliseconds after another process was met the lock is not kept.
+/// For this many milliseconds after another process was met the lock is not kept.
 const LONG_MS: u64 = 1000;
 
 /// The lock is not held.
@@ -39,7 +39,7 @@ const KEPT: u8 = 2;
 
 /// A file whose lock is kept. One thread of the process uses it at a time.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct KeptLock {
     file: Arc<dyn StorageFile>,
     origin: Origin,
     state: AtomicU8,
@@ -48,7 +48,7 @@ pub(super) struct Kept {
     worker: Worker<Self, 1>,
 }
 
-impl Kept {
+impl KeptLock {
     pub(super) fn new(file: Arc<dyn StorageFile>) -> Arc<Self> {
         let pause = Duration::from_millis(KEPT_MS);
         let worker = Worker::new("cone-lock", true, [pause], |kept: &Self, _| kept.look());
@@ -116,7 +116,7 @@ impl Kept {
     }
 }
 
-impl Drop for Kept {
+impl Drop for KeptLock {
     fn drop(&mut self) {
         // A forked child has a copy of the handle, and the lock is not its own.
         if self.origin.is_here() {

@@ -1,4 +1,4 @@
-//! Who descends from whom: ancestors, merge bases, counts.
+//! Which commits descend from which: ancestors, merge bases, counts.
 //!
 //! Commits are taken in order of generations, highest first, and hand their colours down to their parents: bit
 //! `n` says "reachable from the n-th tip". When a commit is taken all its descendants were, so its colours
@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 use super::{
     super::Repo,
-    graph::{Graph, Node},
+    graph::{CommitGraph, QueuedCommit},
 };
 use crate::{
     Result,
@@ -27,7 +27,7 @@ impl<F: Format> Repo<F> {
     /// As [`Repo::read_commit`].
     pub fn is_ancestor(&self, ancestor: CommitId, descendant: CommitId) -> Result<bool> {
         let (ancestor, descendant) = (self.shared.commit_ref(ancestor), self.shared.commit_ref(descendant));
-        let mut graph = Graph::new(self.now());
+        let mut graph = CommitGraph::new(self.now());
         let floor = graph.node(&ancestor)?.generation;
         let mut seen = OidSet::default();
         let mut stack = vec![descendant];
@@ -66,7 +66,7 @@ impl<F: Format> Repo<F> {
         // One more colour for ancestors of what was found.
         let (all, stale) = (commits.len(), commits.len());
         let mut bases = Vec::new();
-        let mut paint = Paint::new(Graph::new(self.now()), |colours: &Colours| !colours.has(stale));
+        let mut paint = Paint::new(CommitGraph::new(self.now()), |colours: &Colours| !colours.has(stale));
         paint.start(&self.shared.commit_refs(commits))?;
         paint.run(|at, colours| {
             if !colours.has(stale) && colours.count_below(all) == all {
@@ -84,7 +84,7 @@ impl<F: Format> Repo<F> {
     pub fn count_between(&self, from: CommitId, to: CommitId) -> Result<u64> {
         let mut count = 0;
         let only = |colours: &Colours| !colours.has(0);
-        let mut paint = Paint::new(Graph::new(self.now()), only);
+        let mut paint = Paint::new(CommitGraph::new(self.now()), only);
         paint.start(&self.shared.commit_refs(&[from, to]))?;
         paint.run(|_, colours| count += u64::from(only(colours)))?;
         Ok(count)
@@ -99,7 +99,7 @@ impl<F: Format> Repo<F> {
     pub fn ahead_behind(&self, branch: CommitId, upstream: CommitId) -> Result<(u64, u64)> {
         let (mut ahead, mut behind) = (0, 0);
         let one_sided = |colours: &Colours| colours.count_below(2) < 2;
-        let mut paint = Paint::new(Graph::new(self.now()), one_sided);
+        let mut paint = Paint::new(CommitGraph::new(self.now()), one_sided);
         paint.start(&self.shared.commit_refs(&[branch, upstream]))?;
         paint.run(|_, colours| match (colours.has(0), colours.has(1)) {
             (true, false) => ahead += 1,
@@ -112,22 +112,22 @@ impl<F: Format> Repo<F> {
 
 /// A walk that hands colours down.
 struct Paint<F: Format, W> {
-    graph: Graph<F>,
-    queue: BinaryHeap<Node>,
-    reached: OidMap<Reached>,
+    graph: CommitGraph<F>,
+    queue: BinaryHeap<QueuedCommit>,
+    reached: OidMap<ReachedCommit>,
     /// Whether a commit of these colours keeps the walk going.
     wanted: W,
     // How many in the queue do.
     waiting: usize,
 }
 
-struct Reached {
+struct ReachedCommit {
     colours: Colours,
     queued: bool,
 }
 
 impl<F: Format, W: Fn(&Colours) -> bool> Paint<F, W> {
-    fn new(graph: Graph<F>, wanted: W) -> Self {
+    fn new(graph: CommitGraph<F>, wanted: W) -> Self {
         Self { graph, queue: BinaryHeap::new(), reached: OidMap::default(), wanted, waiting: 0 }
     }
 
@@ -151,7 +151,7 @@ impl<F: Format, W: Fn(&Colours) -> bool> Paint<F, W> {
         }
         self.queue.push(self.graph.node(at)?);
         self.waiting += usize::from((self.wanted)(colours));
-        self.reached.insert(at.oid, Reached { colours: colours.clone(), queued: true });
+        self.reached.insert(at.oid, ReachedCommit { colours: colours.clone(), queued: true });
         Ok(())
     }
 

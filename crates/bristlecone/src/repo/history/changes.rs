@@ -1,26 +1,32 @@
 //! Which paths differ between commits and their first parents.
 
-use bristlecone_core::{Entry, EntryKind, Format, Next, ObjRef, PATH_STEPS_MAX, Target, Walk, Window};
+use bristlecone_core::{Entry, EntryKind, Format, Next, ObjRef, ObjectWalk, PATH_STEPS_MAX, Target, Window};
 
 use super::filter::path_hash;
-use crate::{Result, store::Store};
+use crate::{Result, store::StoreView};
 
 /// A commit that changed more paths counts as one that may have changed any.
 pub(super) const CHANGES_MAX: usize = 512;
 
 /// The hashes of the paths that changed, directories on the way included, sorted; `None` if there are too many.
-pub(super) type Changes = Option<Vec<u32>>;
+pub(super) type ChangedPaths = Option<Vec<u32>>;
 
 /// The root of a commit's first parent, and the commit's own.
-pub(super) type Roots = (Option<ObjRef>, ObjRef);
+pub(super) type RootPair = (Option<ObjRef>, ObjRef);
 
 /// Returns what changed between the roots of each pair, in their order. The root itself is no path here.
 ///
 /// Touches only what differs, and stops with a pair once there is too much of it.
-pub(super) fn changes<F: Format>(store: &Store<F>, pairs: &[Roots]) -> Result<Vec<Changes>> {
+pub(super) fn changes<F: Format>(store: &StoreView<F>, pairs: &[RootPair]) -> Result<Vec<ChangedPaths>> {
     let mut window = Window::new(store);
-    let mut walk =
-        Differences { format: &store.format, pairs, open: Vec::new(), hashes: None, under_way: false, scouting: false };
+    let mut walk = RootDifferences {
+        format: &store.format,
+        pairs,
+        open: Vec::new(),
+        hashes: None,
+        under_way: false,
+        scouting: false,
+    };
     let mut all = Vec::with_capacity(pairs.len());
     while let Some(found) = window.advance(&mut walk)? {
         all.extend(found);
@@ -30,26 +36,26 @@ pub(super) fn changes<F: Format>(store: &Store<F>, pairs: &[Roots]) -> Result<Ve
 
 /// A walk over what differs between the roots of pair after pair. It gives nothing at each path, and what changed at the
 /// end of each pair.
-struct Differences<'s, F: Format> {
+struct RootDifferences<'s, F: Format> {
     format: &'s F,
     // Those that are still to come.
-    pairs: &'s [Roots],
+    pairs: &'s [RootPair],
     // Directories of this pair that differ, each in the one before.
-    open: Vec<Dir<F::Comparison<'s, Store<F>>>>,
-    // Of this pair; none if there are too many.
-    hashes: Changes,
+    open: Vec<ChangedDir<F::Comparison<'s, StoreView<F>>>>,
+    // The changed paths of this pair; `None` if there are too many.
+    hashes: ChangedPaths,
     under_way: bool,
     scouting: bool,
 }
 
 /// A directory that differs.
-struct Dir<C> {
+struct ChangedDir<C> {
     path: Vec<u8>,
     steps: usize,
     walk: C,
 }
 
-impl<F: Format> Differences<'_, F> {
+impl<F: Format> RootDifferences<'_, F> {
     /// Notes that a path differs, and opens the directories there.
     fn note(&mut self, before: Option<&Entry<'_>>, after: Option<&Entry<'_>>) {
         let (Some(dir), Some(entry), Some(hashes)) = (self.open.last(), before.or(after), &mut self.hashes) else {
@@ -76,14 +82,14 @@ impl<F: Format> Differences<'_, F> {
     fn open(&mut self, path: Vec<u8>, steps: usize, before: Option<ObjRef>, after: Option<ObjRef>) {
         let walk = self.format.comparison(before.as_ref(), after.as_ref(), None, None);
         let walk = if self.scouting { walk.scout(true) } else { walk };
-        self.open.push(Dir { path, steps, walk });
+        self.open.push(ChangedDir { path, steps, walk });
     }
 }
 
-impl<'s, F: Format> Walk<'s, Store<F>> for Differences<'s, F> {
-    type Item = Option<Changes>;
+impl<'s, F: Format> ObjectWalk<'s, StoreView<F>> for RootDifferences<'s, F> {
+    type Item = Option<ChangedPaths>;
 
-    fn next(&mut self, window: &mut Window<'s, Store<F>>) -> Result<Next<Self::Item>> {
+    fn next(&mut self, window: &mut Window<'s, StoreView<F>>) -> Result<Next<Self::Item>> {
         loop {
             if let Some(dir) = self.open.last_mut() {
                 match dir.walk.next(window)? {
@@ -110,7 +116,7 @@ impl<'s, F: Format> Walk<'s, Store<F>> for Differences<'s, F> {
     }
 
     fn scout(&self, _: bool) -> Self {
-        let dir = |dir: &Dir<F::Comparison<'s, Store<F>>>| Dir {
+        let dir = |dir: &ChangedDir<F::Comparison<'s, StoreView<F>>>| ChangedDir {
             path: dir.path.clone(),
             steps: dir.steps,
             walk: dir.walk.scout(true),

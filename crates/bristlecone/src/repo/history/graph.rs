@@ -12,16 +12,16 @@ use super::{LogEntry, ahead::Far, watch::Watch};
 use crate::{
     Result,
     oid_map::{OidMap, OidSet},
-    store::Store,
+    store::StoreView,
 };
 
-/// How many parents of commits that wait are looked through when one must be read.
+/// How many parents of waiting commits are examined when one must be read.
 pub(super) const LOOK_AHEAD_MAX: usize = 4 * AHEAD_OBJECTS_MAX;
 
 /// The commits of a store.
 #[derive(Debug)]
-pub(crate) struct Graph<F: Format> {
-    pub(super) store: Arc<Store<F>>,
+pub(crate) struct CommitGraph<F: Format> {
+    pub(super) store: Arc<StoreView<F>>,
     // What commits are read from together with trees, in a log of paths.
     source: Option<Arc<Far<F>>>,
     // Generation numbers of commits that came without, computed once for each walk.
@@ -29,19 +29,19 @@ pub(crate) struct Graph<F: Format> {
     // Commits that history ends with, once they are known.
     shallow: Option<BTreeSet<Oid>>,
     // Commits that were read ahead, and their bytes where they were read.
-    ahead: OidMap<(Loaded, usize)>,
+    ahead: OidMap<(LoadedCommit, usize)>,
     ahead_bytes: usize,
     call: CallSize,
 }
 
 /// A commit with its place, and its generation number if it carries one.
-type Loaded = (ObjRef, Commit, Option<u64>);
+type LoadedCommit = (ObjRef, Commit, Option<u64>);
 
 /// The parents of a commit.
 pub(super) type Parents = SmallVec<[ObjRef; 2]>;
 
-impl<F: Format> Graph<F> {
-    pub(crate) fn new(store: Arc<Store<F>>) -> Self {
+impl<F: Format> CommitGraph<F> {
+    pub(crate) fn new(store: Arc<StoreView<F>>) -> Self {
         let (computed, ahead) = (OidMap::default(), OidMap::default());
         Self {
             store,
@@ -61,7 +61,7 @@ impl<F: Format> Graph<F> {
 
     /// Whether commits carry their generation numbers. Elsewhere one is known only after a walk through all of history.
     pub(super) fn numbered(&self) -> bool {
-        self.store.backend.capabilities().words
+        self.store.backend.capabilities().metadata_words
     }
 
     /// Reads a commit, with its generation number where commits carry them.
@@ -103,14 +103,14 @@ impl<F: Format> Graph<F> {
     }
 
     /// Reads what a walk needs of a commit.
-    pub(crate) fn node(&mut self, at: &ObjRef) -> Result<Node> {
+    pub(crate) fn node(&mut self, at: &ObjRef) -> Result<QueuedCommit> {
         let entry = self.read_numbered(at)?;
         let parents = self.parents(&entry.id.oid(), &entry.commit)?;
-        Ok(Node { at: entry.id.into(), generation: entry.generation.unwrap_or_default(), parents })
+        Ok(QueuedCommit { at: entry.id.into(), generation: entry.generation.unwrap_or_default(), parents })
     }
 
-    /// Whether a commit takes a call of its own, unless it is read ahead: it was not, and the store does not lend it. One that
-    /// is lent waits from now on as if it had been read ahead.
+    /// Whether a commit takes a call of its own, unless it is read ahead: it was not, and the store does not lend it. One
+    /// that is lent waits from now on as if it had been read ahead.
     pub(super) fn is_far(&mut self, at: &ObjRef) -> bool {
         if self.ahead.contains_key(&at.oid) {
             return false;
@@ -160,7 +160,7 @@ impl<F: Format> Graph<F> {
         let bytes: usize = objects.iter().map(Object::read_bytes).sum();
         self.call.answered(wanted.len(), objects.len() >= wanted.len() || bytes >= room);
         for ((_, at), object) in wanted.iter().zip(objects) {
-            // What is wrong with a commit is told when it is asked for.
+            // What is wrong with a commit is reported when it is asked for.
             if let Ok(loaded) = self.decode(at, &object) {
                 self.ahead_bytes += object.read_bytes();
                 self.ahead.insert(at.oid, (loaded, object.read_bytes()));
@@ -169,7 +169,7 @@ impl<F: Format> Graph<F> {
         Ok(())
     }
 
-    fn load(&mut self, at: &ObjRef) -> Result<Loaded> {
+    fn load(&mut self, at: &ObjRef) -> Result<LoadedCommit> {
         if let Some((loaded, bytes)) = self.ahead.remove(&at.oid) {
             self.ahead_bytes -= bytes;
             return Ok(loaded);
@@ -180,15 +180,15 @@ impl<F: Format> Graph<F> {
         }
     }
 
-    fn decode(&self, at: &ObjRef, object: &Object<'_>) -> Result<Loaded> {
+    fn decode(&self, at: &ObjRef, object: &Object<'_>) -> Result<LoadedCommit> {
         let commit = self.store.decode_commit(object, at.oid)?;
         let place = if object.location().is_some() { object.location() } else { at.at };
-        Ok((ObjRef::new(at.oid, place), commit, object.aux(0).filter(|&generation| generation > 0)))
+        Ok((ObjRef::new(at.oid, place), commit, object.metadata_word(0).filter(|&generation| generation > 0)))
     }
 
     /// Computes the generation number of a commit whose record has none, from its ancestors'.
     fn compute(&mut self, at: &ObjRef, parents: Parents) -> Result<u64> {
-        let mut stack = vec![Open { oid: at.oid, parents: parents.into_iter(), above: 0 }];
+        let mut stack = vec![OpenCommit { oid: at.oid, parents: parents.into_iter(), above: 0 }];
         while let Some(top) = stack.last_mut() {
             let Some(parent) = top.parents.next() else {
                 let generation = top.above + 1;
@@ -209,7 +209,7 @@ impl<F: Format> Graph<F> {
                 Some(generation) => top.above = top.above.max(generation),
                 None => {
                     let parents = self.parents(&parent.oid, &commit)?;
-                    stack.push(Open { oid: parent.oid, parents: parents.into_iter(), above: 0 });
+                    stack.push(OpenCommit { oid: parent.oid, parents: parents.into_iter(), above: 0 });
                 }
             }
         }
@@ -218,7 +218,7 @@ impl<F: Format> Graph<F> {
 }
 
 /// A commit whose parents are being looked at.
-struct Open {
+struct OpenCommit {
     oid: Oid,
     parents: smallvec::IntoIter<[ObjRef; 2]>,
     above: u64,
@@ -226,29 +226,29 @@ struct Open {
 
 /// A commit in a queue: the one with the highest generation number comes out first.
 #[derive(Clone, Debug)]
-pub(crate) struct Node {
+pub(crate) struct QueuedCommit {
     pub(crate) at: ObjRef,
     pub(crate) generation: u64,
     pub(crate) parents: Parents,
 }
 
-impl Ord for Node {
+impl Ord for QueuedCommit {
     fn cmp(&self, other: &Self) -> Ordering {
         // The id only makes the order of answers the same each time.
         self.generation.cmp(&other.generation).then(self.at.oid.cmp(&other.at.oid))
     }
 }
 
-impl PartialOrd for Node {
+impl PartialOrd for QueuedCommit {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Node {
+impl PartialEq for QueuedCommit {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for Node {}
+impl Eq for QueuedCommit {}

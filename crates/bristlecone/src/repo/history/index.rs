@@ -1,7 +1,7 @@
 //! The index of history: runs of first-parent commits with filters over what they changed.
 //!
 //! Everything here is derived: a file that is missing, damaged, of another version, or was replaced by another
-//! process takes its run out of the index, and the run is made again when somebody misses it.
+//! process takes its run out of the index, and the next lookup that lacks the run makes it again.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use super::{
     super::Repo,
     LogEntry,
     changes::changes,
-    graph::Graph,
+    graph::CommitGraph,
     manifest::{self, RunHead},
-    run::{COMMITS_MAX, HASHES_MAX, Indexed, Run, stored_check, union_filter},
+    run::{COMMITS_MAX, FilterRun, HASHES_MAX, Indexed, stored_check, union_filter},
 };
-use crate::{Error, Result, oid_map::OidMap, store::Store};
+use crate::{Error, Result, oid_map::OidMap, store::StoreView};
 
 /// The derived file that says which runs there are.
 const MANIFEST: &str = "history";
@@ -23,9 +23,9 @@ const MANIFEST: &str = "history";
 const SIDE_COMMITS_MIN: usize = 64;
 /// The most runs; history beyond them is walked.
 const RUNS_MAX: usize = 1 << 14;
-/// What changed is looked at in so many commits together.
+/// How many commits are compared with their parents together.
 const TOGETHER_MAX: usize = 256;
-/// So many runs are in memory at a time.
+/// How many runs are in memory at a time.
 const OPEN_MAX: usize = 8;
 
 impl<F: Format> Repo<F> {
@@ -39,8 +39,8 @@ impl<F: Format> Repo<F> {
     /// As [`Repo::read_commit`]; those of [`crate::Backend::write_derived`], such as [`Error::ReadOnly`].
     pub fn index_history(&self, head: CommitId) -> Result<u64> {
         let store = self.now();
-        let mut graph = Graph::new(store.clone());
-        let mut index = Index::load(&store);
+        let mut graph = CommitGraph::new(store.clone());
+        let mut index = HistoryIndex::load(&store);
         let mut added = 0;
         let mut next = Some(graph.read_numbered(&self.shared.commit_ref(head))?);
         while let Some(entry) = next {
@@ -64,13 +64,13 @@ impl<F: Format> Repo<F> {
 
 /// The index, as far as it is loaded.
 #[derive(Debug)]
-pub(super) struct Index<F: Format> {
-    store: Arc<Store<F>>,
+pub(super) struct HistoryIndex<F: Format> {
+    store: Arc<StoreView<F>>,
     runs: Vec<RunHead>,
     // Runs by their newest commit.
     tops: OidMap<usize>,
     // The runs used last, by file, latest last.
-    open: Vec<(u32, Run)>,
+    open: Vec<(u32, FilterRun)>,
     changed: bool,
     // Why a run could not be written.
     failed: Option<Error>,
@@ -94,9 +94,9 @@ pub(super) enum Touch {
     Lost,
 }
 
-impl<F: Format> Index<F> {
+impl<F: Format> HistoryIndex<F> {
     /// Loads the manifest; an empty one if it is lost or damaged.
-    pub(super) fn load(store: &Arc<Store<F>>) -> Self {
+    pub(super) fn load(store: &Arc<StoreView<F>>) -> Self {
         let bytes = store.backend.read_derived(MANIFEST).ok().flatten();
         let runs = bytes.and_then(|bytes| manifest::decode(&bytes)).unwrap_or_default();
         let mut index = Self {
@@ -166,7 +166,7 @@ impl<F: Format> Index<F> {
 
     /// Adds a run that ends with `newest`, or extends the one below; returns how many commits were added, and the
     /// commit below them, if there is one.
-    pub(super) fn extend(&mut self, graph: &mut Graph<F>, newest: LogEntry) -> Result<(u64, Option<LogEntry>)> {
+    pub(super) fn extend(&mut self, graph: &mut CommitGraph<F>, newest: LogEntry) -> Result<(u64, Option<LogEntry>)> {
         let (mut commits, below) = self.collect(graph, newest)?;
         commits.reverse();
         let spot = below.as_ref().and_then(|entry| self.find(&entry.id.oid(), entry.number()));
@@ -193,11 +193,11 @@ impl<F: Format> Index<F> {
     }
 
     /// Looks at what changed in up to [`COMMITS_MAX`] commits, newest first, down to one that is in the index.
-    fn collect(&mut self, graph: &mut Graph<F>, newest: LogEntry) -> Result<(Vec<Indexed>, Option<LogEntry>)> {
+    fn collect(&mut self, graph: &mut CommitGraph<F>, newest: LogEntry) -> Result<(Vec<Indexed>, Option<LogEntry>)> {
         let (mut commits, mut hashes) = (Vec::new(), 0);
         let mut next = Some(newest);
         while next.is_some() && commits.len() < COMMITS_MAX {
-            // The line is followed first, so that what changed in many commits is looked at together.
+            // The line is followed first, so that many commits are compared together.
             let (mut line, mut pairs) = (Vec::new(), Vec::new());
             while line.len() < TOGETHER_MAX.min(COMMITS_MAX - commits.len())
                 && let Some(entry) = next.take_if(|entry| self.find(&entry.id.oid(), entry.number()).is_none())
@@ -224,7 +224,7 @@ impl<F: Format> Index<F> {
     /// Writes a run, in place of another or a new one.
     fn put(&mut self, old: Option<usize>, file: u32, below: Option<Oid>, commits: &[Indexed]) {
         let (Some(oldest), Some(newest)) = (commits.first(), commits.last()) else { return };
-        let bytes = Run::encode(commits);
+        let bytes = FilterRun::encode(commits);
         let head = RunHead {
             file,
             count: commits.len() as u32,
@@ -236,7 +236,7 @@ impl<F: Format> Index<F> {
             filter: union_filter(commits),
         };
         // In memory first: a store that is read-only profits for as long as this index lives.
-        self.keep_open(file, Run::parse(bytes.clone(), head.check));
+        self.keep_open(file, FilterRun::parse(bytes.clone(), head.check));
         match old {
             Some(run) => self.runs[run] = head,
             None => self.runs.push(head),
@@ -247,11 +247,11 @@ impl<F: Format> Index<F> {
     }
 
     /// Returns a run's contents, loading them if need be. One that is lost or damaged leaves the index.
-    fn open(&mut self, run: usize) -> Option<&Run> {
+    fn open(&mut self, run: usize) -> Option<&FilterRun> {
         let (file, check) = (self.runs[run].file, self.runs[run].check);
         if !self.open.iter().any(|(other, _)| *other == file) {
             let bytes = self.store.backend.read_derived(&file_name(file)).ok().flatten();
-            let loaded = bytes.and_then(|bytes| Run::parse(bytes, check));
+            let loaded = bytes.and_then(|bytes| FilterRun::parse(bytes, check));
             if loaded.is_none() {
                 self.runs.remove(run);
                 self.changed = true;
@@ -262,7 +262,7 @@ impl<F: Format> Index<F> {
         self.open.iter().find(|(other, _)| *other == file).map(|(_, run)| run)
     }
 
-    fn keep_open(&mut self, file: u32, run: Option<Run>) {
+    fn keep_open(&mut self, file: u32, run: Option<FilterRun>) {
         self.open.retain(|(other, _)| *other != file);
         if self.open.len() == OPEN_MAX {
             self.open.remove(0);

@@ -6,15 +6,15 @@ use super::{
     super::Repo,
     LogEntry,
     filter::path_hash,
-    graph::Graph,
-    index::{Index, Touch},
+    graph::CommitGraph,
+    index::{HistoryIndex, Touch},
     watch::Watch,
 };
 use crate::Result;
 
-/// After so many commits in a row that are not in the index, the next ones are added to it.
+/// After this many commits in a row that are not in the index, the next ones are added to it.
 const PASSED_MAX: u64 = 1024;
-/// The most commits that one question adds to the index.
+/// The most commits that one lookup adds to the index.
 const ADDED_MAX: u64 = 1 << 16;
 
 impl<F: Format> Repo<F> {
@@ -34,9 +34,9 @@ impl<F: Format> Repo<F> {
         let path = path.as_path()?;
         let store = self.now();
         let watch = Watch::new(&store, &[path.clone().into_owned()]);
-        let mut search = Search {
-            graph: Graph::new(store.clone()).beside(Some(&watch)),
-            index: Index::load(&store),
+        let mut search = LastChangeSearch {
+            graph: CommitGraph::new(store.clone()).beside(Some(&watch)),
+            index: HistoryIndex::load(&store),
             watch,
             // Nearly every commit changes the root, so no filter holds it.
             hash: (!path.is_root()).then(|| path_hash(path.as_bytes())),
@@ -51,9 +51,9 @@ impl<F: Format> Repo<F> {
     }
 }
 
-struct Search<F: Format> {
-    graph: Graph<F>,
-    index: Index<F>,
+struct LastChangeSearch<F: Format> {
+    graph: CommitGraph<F>,
+    index: HistoryIndex<F>,
     watch: Watch<F>,
     hash: Option<u32>,
     // Where the line of commits begins that are passed now and are not in the index, and how many they are.
@@ -64,13 +64,13 @@ struct Search<F: Format> {
 }
 
 /// What one commit says.
-enum Step {
+enum CommitChange {
     Changed,
     Same(Box<LogEntry>),
     Never,
 }
 
-impl<F: Format> Search<F> {
+impl<F: Format> LastChangeSearch<F> {
     fn run(&mut self, head: &ObjRef) -> Result<Option<LogEntry>> {
         let mut entry = self.graph.read_numbered(head)?;
         loop {
@@ -89,9 +89,9 @@ impl<F: Format> Search<F> {
                 }
             }
             match self.step(&entry)? {
-                Step::Changed => return Ok(Some(entry)),
-                Step::Same(parent) => entry = *parent,
-                Step::Never => return Ok(None),
+                CommitChange::Changed => return Ok(Some(entry)),
+                CommitChange::Same(parent) => entry = *parent,
+                CommitChange::Never => return Ok(None),
             }
         }
     }
@@ -115,7 +115,7 @@ impl<F: Format> Search<F> {
     }
 
     /// Compares a commit with its parents.
-    fn step(&mut self, entry: &LogEntry) -> Result<Step> {
+    fn step(&mut self, entry: &LogEntry) -> Result<CommitChange> {
         let parents = self.graph.parents(&entry.id.oid(), &entry.commit)?;
         self.watch.expect(false, || [entry.id.into()]);
         for (index, parent) in parents.iter().enumerate() {
@@ -125,10 +125,10 @@ impl<F: Format> Search<F> {
                     // Another line begins.
                     (self.stretch, self.passed) = (None, 0);
                 }
-                return Ok(Step::Same(Box::new(parent)));
+                return Ok(CommitChange::Same(Box::new(parent)));
             }
         }
         let never = parents.is_empty() && !self.watch.is_there(&entry.commit.tree.into())?;
-        Ok(if never { Step::Never } else { Step::Changed })
+        Ok(if never { CommitChange::Never } else { CommitChange::Changed })
     }
 }

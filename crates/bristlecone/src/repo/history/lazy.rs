@@ -11,25 +11,25 @@ use bristlecone_core::{AHEAD_OBJECTS_MAX, Format, ObjRef, Oid};
 
 use super::{
     LogEntry, LogOptions,
-    graph::{Graph, LOOK_AHEAD_MAX, Node},
+    graph::{CommitGraph, LOOK_AHEAD_MAX, QueuedCommit},
     watch::Watch,
 };
 use crate::{
     Result,
     oid_map::{OidMap, OidSet},
-    store::Store,
+    store::StoreView,
 };
 
 /// The history that a log sees: commits that are left out are gone, parents that do not matter too.
 #[derive(Debug)]
 pub(super) struct LazyWalk<F: Format> {
-    graph: Graph<F>,
+    graph: CommitGraph<F>,
     excluded: Excluded,
     watch: Option<Watch<F>>,
     first_parent: bool,
     since: i64,
     until: i64,
-    loaded: OidMap<Loaded>,
+    loaded: OidMap<WalkedCommit>,
     // Those of them that were not expanded, newest first, in the order in which they were loaded.
     waiting: BTreeMap<(Reverse<i64>, u64), Oid>,
     count: u64,
@@ -37,15 +37,15 @@ pub(super) struct LazyWalk<F: Format> {
 }
 
 #[derive(Debug)]
-struct Loaded {
+struct WalkedCommit {
     entry: LogEntry,
     number: u64,
-    // Of the history as the log sees it; set by `expand`.
+    // In the history as the log sees it; set by `expand`.
     parents: Vec<Oid>,
     shown: bool,
 }
 
-impl Loaded {
+impl WalkedCommit {
     /// Its place among those that wait.
     const fn place(&self) -> (Reverse<i64>, u64) {
         (Reverse(self.entry.commit.committer.seconds), self.number)
@@ -53,11 +53,11 @@ impl Loaded {
 }
 
 impl<F: Format> LazyWalk<F> {
-    pub(super) fn new(store: Arc<Store<F>>, options: LogOptions) -> Self {
+    pub(super) fn new(store: Arc<StoreView<F>>, options: LogOptions) -> Self {
         let watch = Watch::over(&store, &options.paths);
         Self {
             excluded: Excluded { start: store.commit_refs(&options.exclude), ..Excluded::default() },
-            graph: Graph::new(store).beside(watch.as_ref()),
+            graph: CommitGraph::new(store).beside(watch.as_ref()),
             watch,
             first_parent: options.first_parent,
             since: options.since.unwrap_or(i64::MIN),
@@ -106,7 +106,7 @@ impl<F: Format> LazyWalk<F> {
         self.forget(oid).filter(|loaded| loaded.shown).map(|loaded| loaded.entry)
     }
 
-    fn forget(&mut self, oid: &Oid) -> Option<Loaded> {
+    fn forget(&mut self, oid: &Oid) -> Option<WalkedCommit> {
         let loaded = self.loaded.remove(oid)?;
         self.waiting.remove(&loaded.place());
         Some(loaded)
@@ -117,7 +117,7 @@ impl<F: Format> LazyWalk<F> {
         if !self.loaded.contains_key(&at.oid) {
             let entry = self.graph.read(at)?;
             self.count += 1;
-            let loaded = Loaded { entry, number: self.count, parents: Vec::new(), shown: true };
+            let loaded = WalkedCommit { entry, number: self.count, parents: Vec::new(), shown: true };
             self.waiting.insert(loaded.place(), at.oid);
             self.loaded.insert(at.oid, loaded);
         }
@@ -159,7 +159,7 @@ impl<F: Format> LazyWalk<F> {
             }
             None => (all.clone(), true),
         };
-        // One that was met before and is loaded anew was given already.
+        // One that was met before and is loaded again was given already.
         kept.retain(|parent| !(parent.excluded || parent.new && self.seen.contains(&parent.oid)));
         let kept: Vec<Oid> = kept.iter().map(|parent| parent.oid).collect();
         for parent in all.iter().filter(|parent| parent.new && !kept.contains(&parent.oid)) {
@@ -215,13 +215,13 @@ struct Parent {
 struct Excluded {
     start: Vec<ObjRef>,
     seen: OidSet,
-    queue: BinaryHeap<Node>,
+    queue: BinaryHeap<QueuedCommit>,
 }
 
 impl Excluded {
     /// Whether a commit with this generation number is left out: once everything above it was looked at, all
     /// children of it were.
-    fn contains<F: Format>(&mut self, graph: &mut Graph<F>, oid: &Oid, generation: u64) -> Result<bool> {
+    fn contains<F: Format>(&mut self, graph: &mut CommitGraph<F>, oid: &Oid, generation: u64) -> Result<bool> {
         for at in std::mem::take(&mut self.start) {
             self.add(graph, &at)?;
         }
@@ -233,7 +233,7 @@ impl Excluded {
         Ok(self.seen.contains(oid))
     }
 
-    fn add<F: Format>(&mut self, graph: &mut Graph<F>, at: &ObjRef) -> Result<()> {
+    fn add<F: Format>(&mut self, graph: &mut CommitGraph<F>, at: &ObjRef) -> Result<()> {
         if self.seen.insert(at.oid) {
             self.queue.push(graph.node(at)?);
         }

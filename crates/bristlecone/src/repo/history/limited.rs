@@ -20,16 +20,16 @@ use smallvec::SmallVec;
 
 use super::{
     LogEntry, LogOptions, LogOrder,
-    graph::{Graph, LOOK_AHEAD_MAX},
+    graph::{CommitGraph, LOOK_AHEAD_MAX},
     watch::Watch,
 };
 use crate::{
     Result,
     oid_map::{OidMap, OidSet},
-    store::Store,
+    store::StoreView,
 };
 
-/// So many commits are still taken once all that wait are left out and none is newer than the last one listed.
+/// How many commits are still taken once all that wait are left out and no one of them is newer than the last one listed.
 const BEYOND: u32 = 5;
 
 /// The commits of a log, all known.
@@ -40,12 +40,12 @@ pub(super) struct Limited<F: Format> {
 }
 
 impl<F: Format> Limited<F> {
-    pub(super) fn new(store: Arc<Store<F>>, heads: &[ObjRef], options: LogOptions) -> Result<Self> {
+    pub(super) fn new(store: Arc<StoreView<F>>, heads: &[ObjRef], options: LogOptions) -> Result<Self> {
         let order = options.order;
         let exclude = store.commit_refs(&options.exclude);
         let watch = Watch::over(&store, &options.paths);
         let mut walk = LimitedWalk {
-            graph: Graph::new(store).beside(watch.as_ref()),
+            graph: CommitGraph::new(store).beside(watch.as_ref()),
             watch,
             first_parent: options.first_parent,
             since: options.since.unwrap_or(i64::MIN),
@@ -53,14 +53,14 @@ impl<F: Format> Limited<F> {
             met: OidMap::default(),
             named: exclude.iter().map(|at| at.oid).collect(),
             excluded: exclude.iter().map(|at| at.oid).collect(),
-            queue: Queue::default(),
+            queue: DateQueue::default(),
         };
         walk.start(heads, &exclude, options.heads_before)?;
         let mut listed = walk.limit()?;
         match order {
             LogOrder::Date => {}
-            LogOrder::Topological => listed = walk.sort(&listed, Lines::default()),
-            LogOrder::TopologicalByDate => listed = walk.sort(&listed, Queue::default()),
+            LogOrder::Topological => listed = walk.sort(&listed, LineQueue::default()),
+            LogOrder::TopologicalByDate => listed = walk.sort(&listed, DateQueue::default()),
         }
         Ok(Self { walk, listed: listed.into() })
     }
@@ -96,7 +96,7 @@ struct Met {
 
 #[derive(Debug)]
 struct LimitedWalk<F: Format> {
-    graph: Graph<F>,
+    graph: CommitGraph<F>,
     watch: Option<Watch<F>>,
     first_parent: bool,
     since: i64,
@@ -105,7 +105,7 @@ struct LimitedWalk<F: Format> {
     // What the caller named to be left out, and what is known to be.
     named: OidSet,
     excluded: OidSet,
-    queue: Queue,
+    queue: DateQueue,
 }
 
 impl<F: Format> LimitedWalk<F> {
@@ -312,9 +312,9 @@ trait Ready {
 
 /// By date, newest first; those of one second in the order in which they came.
 #[derive(Debug, Default)]
-struct Queue(BinaryHeap<(i64, Reverse<u64>, Oid)>, u64);
+struct DateQueue(BinaryHeap<(i64, Reverse<u64>, Oid)>, u64);
 
-impl Queue {
+impl DateQueue {
     fn take_dated(&mut self) -> Option<(i64, Oid)> {
         self.0.pop().map(|(seconds, _, oid)| (seconds, oid))
     }
@@ -324,7 +324,7 @@ impl Queue {
     }
 }
 
-impl Ready for Queue {
+impl Ready for DateQueue {
     fn begin(&mut self, tips: Vec<(i64, Oid)>) {
         tips.into_iter().for_each(|(seconds, oid)| self.put(seconds, oid));
     }
@@ -341,9 +341,9 @@ impl Ready for Queue {
 
 /// Lines of history one after another: what came last is next.
 #[derive(Debug, Default)]
-struct Lines(Vec<Oid>);
+struct LineQueue(Vec<Oid>);
 
-impl Ready for Lines {
+impl Ready for LineQueue {
     fn begin(&mut self, tips: Vec<(i64, Oid)>) {
         self.0.extend(tips.into_iter().rev().map(|(_, oid)| oid));
     }

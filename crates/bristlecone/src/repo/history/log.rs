@@ -6,17 +6,17 @@ use bristlecone_core::{Format, ObjRef, native::Native};
 
 use super::{
     LogEntry, LogOptions, LogOrder,
-    graph::Graph,
+    graph::CommitGraph,
     lazy::LazyWalk,
     limited::Limited,
     order::{ByDate, Topological},
 };
-use crate::{Result, store::Store};
+use crate::{Result, store::StoreView};
 
 /// The commits of a log, loaded as they are asked for.
 #[derive(Debug)]
 pub struct Log<F: Format = Native> {
-    store: Arc<Store<F>>,
+    store: Arc<StoreView<F>>,
     state: LogState<F>,
     // How many may still be given.
     left: usize,
@@ -32,7 +32,7 @@ enum LogState<F: Format> {
 }
 
 impl<F: Format> Log<F> {
-    pub(super) fn new(store: Arc<Store<F>>, heads: Vec<ObjRef>, options: LogOptions) -> Self {
+    pub(super) fn new(store: Arc<StoreView<F>>, heads: Vec<ObjRef>, options: LogOptions) -> Self {
         let left = options.limit.unwrap_or(usize::MAX);
         Self { store, left, state: LogState::Start(heads, options) }
     }
@@ -52,8 +52,8 @@ impl<F: Format> Log<F> {
 }
 
 impl<F: Format> LogState<F> {
-    fn start(store: &Arc<Store<F>>, heads: &[ObjRef], options: LogOptions) -> Result<Self> {
-        let numbered = Graph::new(store.clone()).numbered();
+    fn start(store: &Arc<StoreView<F>>, heads: &[ObjRef], options: LogOptions) -> Result<Self> {
+        let numbered = CommitGraph::new(store.clone()).numbered();
         let limited = match options.order {
             _ if !options.exclude.is_empty() && (!options.paths.is_empty() || !numbered) => true,
             LogOrder::Date => false,

@@ -8,15 +8,15 @@ use bristlecone_core::Oid;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::{
-    changes::Changes,
+    changes::ChangedPaths,
     filter::{ALWAYS, build, may_hold},
 };
 
 /// The most commits in a run: 2^12.
 pub(super) const COMMITS_MAX: usize = 1 << 12;
-/// A run that holds so many hashes, 512 KiB of them, takes no more commits.
+/// A run with this many hashes, 512 KiB, takes no more commits.
 pub(super) const HASHES_MAX: usize = 1 << 17;
-/// The groups that have filters: so many commits as powers of two, widest first.
+/// The groups that have filters, by the binary logarithm of their commits, widest first.
 const GROUPS: [usize; 2] = [8, 4];
 /// A filter over more paths says "maybe" to all.
 const PATHS_MAX: usize = 1 << 15;
@@ -34,19 +34,19 @@ const _: () = assert!(HEADER_BYTES == 8 + 8 + 4 + 4 + 4 + 4);
 pub(super) struct Indexed {
     pub(super) oid: Oid,
     pub(super) generation: u64,
-    pub(super) changes: Changes,
+    pub(super) changes: ChangedPaths,
 }
 
 /// A run as it is stored, checked.
 #[derive(Debug)]
-pub(super) struct Run {
+pub(super) struct FilterRun {
     bytes: Vec<u8>,
-    layout: Layout,
+    layout: RunLayout,
 }
 
 /// Where the parts of a run's file begin.
 #[derive(Clone, Copy, Debug)]
-struct Layout {
+struct RunLayout {
     count: usize,
     id_bytes: usize,
     oids: usize,
@@ -59,7 +59,7 @@ struct Layout {
     end: usize,
 }
 
-impl Layout {
+impl RunLayout {
     fn new(count: usize, id_bytes: usize, hash_count: usize, filter_bytes: usize) -> Self {
         let oids = HEADER_BYTES + 8 * count;
         let ends = oids + id_bytes * count;
@@ -74,7 +74,7 @@ impl Layout {
     }
 }
 
-impl Run {
+impl FilterRun {
     /// Encodes commits, oldest first: at least one, at most [`COMMITS_MAX`], their ids of one length.
     pub(super) fn encode(commits: &[Indexed]) -> Vec<u8> {
         let id_bytes = commits.first().map_or(0, |commit| commit.oid.as_bytes().len());
@@ -117,7 +117,7 @@ impl Run {
         if !(1..=COMMITS_MAX).contains(&count) || !(1..=Oid::BYTES_MAX).contains(&id_bytes) {
             return None;
         }
-        let layout = Layout::new(count, id_bytes, hashes, filters);
+        let layout = RunLayout::new(count, id_bytes, hashes, filters);
         if bytes.len() != layout.end || checksum(&bytes) != check {
             return None;
         }
@@ -282,8 +282,8 @@ mod tests {
     fn round_trips_and_finds_the_last_touch() {
         for count in [1, 2, 16, 17, 300, COMMITS_MAX] {
             let commits = sample(count);
-            let bytes = Run::encode(&commits);
-            let run = Run::parse(bytes.clone(), stored_check(&bytes)).unwrap();
+            let bytes = FilterRun::encode(&commits);
+            let run = FilterRun::parse(bytes.clone(), stored_check(&bytes)).unwrap();
             assert_eq!(run.commits(), commits);
             for position in [0, 1, 15, 16, 100, 255, 256, 4000, count - 1] {
                 let position = position.min(count - 1);
@@ -300,16 +300,16 @@ mod tests {
 
     #[test]
     fn damage_is_noticed_wherever_it_is() {
-        let bytes = Run::encode(&sample(40));
+        let bytes = FilterRun::encode(&sample(40));
         let check = stored_check(&bytes);
         for at in 0..bytes.len() {
             let mut broken = bytes.clone();
             broken[at] ^= 4;
-            assert!(Run::parse(broken, check).is_none(), "byte {at}");
+            assert!(FilterRun::parse(broken, check).is_none(), "byte {at}");
         }
         for length in 0..bytes.len() {
-            assert!(Run::parse(bytes[..length].to_vec(), check).is_none());
+            assert!(FilterRun::parse(bytes[..length].to_vec(), check).is_none());
         }
-        assert!(Run::parse(bytes, check + 1).is_none());
+        assert!(FilterRun::parse(bytes, check + 1).is_none());
     }
 }

@@ -5,30 +5,30 @@ use std::sync::Arc;
 use bristlecone_core::{EntryKind, Format, ObjRef, Path, Target};
 
 use super::ahead::{self, Far, Paths};
-use crate::{Result, oid_map::OidMap, store::Store};
+use crate::{Result, oid_map::OidMap, store::StoreView};
 
-/// So many roots are remembered at a time.
+/// How many roots are remembered at a time.
 const ROOTS_MAX: usize = 1024;
 
 /// Compares trees at some paths: two are the same if they are at each of them.
 #[derive(Debug)]
 pub(super) struct Watch<F: Format> {
-    store: Arc<Store<F>>,
+    store: Arc<StoreView<F>>,
     source: Arc<Far<F>>,
     paths: Paths,
-    places: Vec<Place<F>>,
+    places: Vec<WatchedPath<F>>,
 }
 
 impl<F: Format> Watch<F> {
-    pub(super) fn new(store: &Arc<Store<F>>, paths: &[Path]) -> Self {
+    pub(super) fn new(store: &Arc<StoreView<F>>, paths: &[Path]) -> Self {
         let source = Arc::new(Far::new(store.clone(), None));
         let paths: Paths = paths.iter().map(|path| path.steps().map(<[u8]>::to_vec).collect()).collect();
-        let places = paths.iter().map(|steps| Place::new(store.clone(), source.clone(), steps.clone())).collect();
+        let places = paths.iter().map(|steps| WatchedPath::new(store.clone(), source.clone(), steps.clone())).collect();
         Self { store: store.clone(), source, paths, places }
     }
 
-    /// Returns what compares trees at these paths; nothing where there are none, since all of history is then meant.
-    pub(super) fn over(store: &Arc<Store<F>>, paths: &[Path]) -> Option<Self> {
+    /// Returns what compares trees at these paths; `None` without paths, since all of history is meant then.
+    pub(super) fn over(store: &Arc<StoreView<F>>, paths: &[Path]) -> Option<Self> {
         (!paths.is_empty()).then(|| Self::new(store, paths))
     }
 
@@ -37,7 +37,7 @@ impl<F: Format> Watch<F> {
         &self.source
     }
 
-    /// Says which commits a walk will come to, if one more object may have to be read for them.
+    /// Says which commits a walk will reach, if one more object may have to be read for them.
     pub(super) fn expect<I: IntoIterator<Item = ObjRef>>(&self, first_parent: bool, commits: impl FnOnce() -> I) {
         self.source.expect_anew(|| ahead::commits(&self.store, &self.paths, first_parent, commits()));
     }
@@ -65,19 +65,19 @@ impl<F: Format> Watch<F> {
 
 /// Compares trees at one path: two are the same there if kind and id (or inline value) are equal.
 #[derive(Debug)]
-struct Place<F: Format> {
-    store: Arc<Store<F>>,
+struct WatchedPath<F: Format> {
+    store: Arc<StoreView<F>>,
     source: Arc<Far<F>>,
     steps: Vec<Vec<u8>>,
     // For each root what lies at the path's prefixes, as far as that was asked for.
-    chains: OidMap<Vec<Item>>,
+    chains: OidMap<Vec<WatchedEntry>>,
 }
 
 /// What lies at a path.
-type Item = Option<(EntryKind, Target<'static>)>;
+type WatchedEntry = Option<(EntryKind, Target<'static>)>;
 
-impl<F: Format> Place<F> {
-    fn new(store: Arc<Store<F>>, source: Arc<Far<F>>, steps: Vec<Vec<u8>>) -> Self {
+impl<F: Format> WatchedPath<F> {
+    fn new(store: Arc<StoreView<F>>, source: Arc<Far<F>>, steps: Vec<Vec<u8>>) -> Self {
         Self { store, source, steps, chains: OidMap::default() }
     }
 
@@ -121,6 +121,6 @@ impl<F: Format> Place<F> {
     }
 }
 
-const fn dir(at: ObjRef) -> Item {
+const fn dir(at: ObjRef) -> WatchedEntry {
     Some((EntryKind::Dir, Target::Object { at, bytes: 0 }))
 }

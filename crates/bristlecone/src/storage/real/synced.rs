@@ -17,16 +17,16 @@ const NOTES: usize = 64;
 const PATH_BYTES: usize = 512;
 
 /// What the handler notes: a signal handler may neither allocate nor lock.
-struct Notes {
+struct HandlerNotes {
     count: AtomicUsize,
     lengths: [AtomicIsize; NOTES],
     paths: [UnsafeCell<[u8; PATH_BYTES]>; NOTES],
 }
 
 // SAFETY: each path is written by one call of the handler alone, and read when the thread that made the call has ended.
-unsafe impl Sync for Notes {}
+unsafe impl Sync for HandlerNotes {}
 
-static NOTED: Notes = Notes {
+static NOTED: HandlerNotes = HandlerNotes {
     count: AtomicUsize::new(0),
     lengths: [const { AtomicIsize::new(-1) }; NOTES],
     paths: [const { UnsafeCell::new([0; PATH_BYTES]) }; NOTES],
@@ -121,7 +121,7 @@ fn every_folder_above_a_new_store_is_synced_and_so_is_what_is_asked_for() {
     for parent in [base.clone(), base.join("c"), base.join("c/store")] {
         assert!(synced.contains(&parent), "{} is not synced, only {synced:?}", parent.display());
     }
-    // A store's own folder may have been made by somebody who died before the sync.
+    // A store's own folder may have been made by a process that died before the sync.
     let synced = made("", &base.join("a/b/store"));
     assert!(synced.contains(&base.join("a/b")), "the folder of a store that was begun: {synced:?}");
     let storage = RealStorage::new(base.join("c/store"));

@@ -8,15 +8,15 @@ use std::{
 
 use smallvec::SmallVec;
 
-use super::{Edit, Patch, Step};
+use super::{Patch, PatchEdit, StepKey};
 
-/// A list grows to so many edits.
+/// A list grows to this many edits.
 const LIST_MAX: usize = 8;
 
 #[derive(Clone, Debug)]
 pub(super) enum StepMap {
-    List(SmallVec<[(Step, Edit); 1]>),
-    Tree(BTreeMap<Step, Edit>),
+    List(SmallVec<[(StepKey, PatchEdit); 1]>),
+    Tree(BTreeMap<StepKey, PatchEdit>),
 }
 
 impl Default for StepMap {
@@ -35,17 +35,17 @@ impl StepMap {
 
     /// Returns the edit of a step, of which `first` are the first bytes.
     #[inline]
-    pub(super) fn get(&self, first: u64, step: &[u8]) -> Option<&Edit> {
+    pub(super) fn get(&self, first: u64, step: &[u8]) -> Option<&PatchEdit> {
         match self {
             Self::List(list) => {
                 let known = list.iter().find(|(known, _)| known.first == first && known.bytes[..] == *step);
                 known.map(|(_, edit)| edit)
             }
-            Self::Tree(tree) => tree.get(&Step::new(step)),
+            Self::Tree(tree) => tree.get(&StepKey::new(step)),
         }
     }
 
-    pub(super) fn get_mut(&mut self, step: &Step) -> Option<&mut Edit> {
+    pub(super) fn get_mut(&mut self, step: &StepKey) -> Option<&mut PatchEdit> {
         match self {
             Self::List(list) => list.iter_mut().find(|(known, _)| known == step).map(|(_, edit)| edit),
             Self::Tree(tree) => tree.get_mut(step),
@@ -53,15 +53,15 @@ impl StepMap {
     }
 
     #[inline]
-    pub(super) fn insert(&mut self, step: Step, edit: Edit) {
+    pub(super) fn insert(&mut self, step: StepKey, edit: PatchEdit) {
         let mut edit = Some(edit);
-        let slot = self.get_or_insert(step, || edit.take().unwrap_or(Edit::Remove));
+        let slot = self.get_or_insert(step, || edit.take().unwrap_or(PatchEdit::Remove));
         if let Some(edit) = edit {
             *slot = edit;
         }
     }
 
-    pub(super) fn get_or_insert(&mut self, step: Step, new: impl FnOnce() -> Edit) -> &mut Edit {
+    pub(super) fn get_or_insert(&mut self, step: StepKey, new: impl FnOnce() -> PatchEdit) -> &mut PatchEdit {
         if let Self::List(list) = self
             && list.len() == LIST_MAX
             && list.binary_search_by(|(known, _)| known.cmp(&step)).is_err()
@@ -88,9 +88,9 @@ impl StepMap {
 
     /// Moves the directories to `dirs`; removals stand where they were.
     pub(super) fn take_dirs(&mut self, dirs: &mut Vec<Arc<Patch>>) {
-        let mut take = |edit: &mut Edit| {
-            if matches!(edit, Edit::Dir(_))
-                && let Edit::Dir(below) = std::mem::replace(edit, Edit::Remove)
+        let mut take = |edit: &mut PatchEdit| {
+            if matches!(edit, PatchEdit::Dir(_))
+                && let PatchEdit::Dir(below) = std::mem::replace(edit, PatchEdit::Remove)
             {
                 dirs.push(below);
             }
@@ -102,43 +102,43 @@ impl StepMap {
     }
 
     /// Returns the edits whose steps lie in `from..to`.
-    pub(super) fn range(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Range<'_> {
+    pub(super) fn range(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> MapRange<'_> {
         if let (Some(from), Some(to)) = (from, to)
             && from >= to
         {
-            return Range::default();
+            return MapRange::default();
         }
-        let (from, to) = (from.map(Step::new), to.map(Step::new));
+        let (from, to) = (from.map(StepKey::new), to.map(StepKey::new));
         match self {
             Self::List(list) => {
-                let place = |step: &Step| list.partition_point(|(known, _)| known < step);
+                let place = |step: &StepKey| list.partition_point(|(known, _)| known < step);
                 let start = from.as_ref().map_or(0, place);
                 let end = to.as_ref().map_or(list.len(), place);
-                Range::List(list[start..end].iter())
+                MapRange::List(list[start..end].iter())
             }
             Self::Tree(tree) => {
                 let low = from.map_or(Unbounded, Included);
                 let high = to.map_or(Unbounded, Excluded);
-                Range::Tree(tree.range((low, high)))
+                MapRange::Tree(tree.range((low, high)))
             }
         }
     }
 }
 
 /// Edits in order.
-pub(super) enum Range<'m> {
-    List(std::slice::Iter<'m, (Step, Edit)>),
-    Tree(btree_map::Range<'m, Step, Edit>),
+pub(super) enum MapRange<'m> {
+    List(std::slice::Iter<'m, (StepKey, PatchEdit)>),
+    Tree(btree_map::Range<'m, StepKey, PatchEdit>),
 }
 
-impl Default for Range<'_> {
+impl Default for MapRange<'_> {
     fn default() -> Self {
         Self::List([].iter())
     }
 }
 
-impl<'m> Iterator for Range<'m> {
-    type Item = (&'m Step, &'m Edit);
+impl<'m> Iterator for MapRange<'m> {
+    type Item = (&'m StepKey, &'m PatchEdit);
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         match self {
@@ -155,7 +155,7 @@ impl<'m> Iterator for Range<'m> {
     }
 }
 
-impl DoubleEndedIterator for Range<'_> {
+impl DoubleEndedIterator for MapRange<'_> {
     fn next_back(&mut self) -> Option<Self::Item> {
         match self {
             Self::List(list) => list.next_back().map(|(step, edit)| (step, edit)),

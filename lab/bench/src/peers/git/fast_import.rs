@@ -7,13 +7,13 @@ use std::{
     time::Instant,
 };
 
-use super::{Edit, Home, MAIN, Plan};
+use super::library::{Edit, Home, MAIN, Plan};
 use crate::{
     BenchError,
     error::Result,
     job::{Job, Work},
     measure::Run,
-    peers::git as program,
+    peers::program::{git, said_by_git},
     rss::Sampler,
     workload::{Who, Workload, message},
 };
@@ -107,7 +107,7 @@ impl Stream {
 }
 
 fn start(home: &Home) -> Result<Child> {
-    let mut command = program(&home.dir);
+    let mut command = git(&home.dir);
     command.args(["fast-import", "--quiet", "--done"]).stdin(Stdio::piped()).stdout(Stdio::null());
     command.stderr(Stdio::piped()).spawn().map_err(|error| failed(error.to_string()))
 }
@@ -127,7 +127,7 @@ fn feed(mut import: Child, bytes: &[u8]) -> Result<()> {
 
 /// Runs git in the repository and returns what it says.
 fn said(home: &Home, arguments: &[&str]) -> Result<String> {
-    crate::peers::said_by_git(&home.dir, arguments).map_err(failed)
+    said_by_git(&home.dir, arguments).map_err(failed)
 }
 
 fn failed(reason: String) -> BenchError {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use gix::{ObjectId, Repository, actor::SignatureRef, object::tree::EntryKind};
 
-use super::{Edit, Library, MAIN};
+use super::library::{Edit, Library, MAIN};
 use crate::{BenchError, error::Result, workload::Who};
 
 /// The version in the workspace's Cargo.toml.

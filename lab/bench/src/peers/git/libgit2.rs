@@ -4,7 +4,7 @@ use std::path::Path;
 
 use git2::{Commit, ErrorCode, FileMode, Oid, Repository, Signature, Time, Tree};
 
-use super::{Edit, Library, MAIN};
+use super::library::{Edit, Library, MAIN};
 use crate::{BenchError, error::Result, workload::Who};
 
 /// Returns the version of the C library.

@@ -2,8 +2,13 @@
 
 use bristlecone_needs::needs;
 
-use super::*;
-use crate::job::{Sizes, Switches};
+use std::{fs, path::Path};
+
+use super::{library::Plan, *};
+use crate::{
+    job::{Sizes, Switches},
+    workload::Workload,
+};
 
 fn job(target: Target, work: Work, dir: &Path) -> Job {
     let sizes = Sizes { ncommits: 5, tree_add: 30, depth: 2, nreads: 100, ..Sizes::default() };

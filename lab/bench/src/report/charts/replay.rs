@@ -1,8 +1,9 @@
 //! Charts of replays.
 
-use super::{colour, legend, mark};
+use super::legend::{colour, legend, mark};
 use crate::report::{
-    Row, SampleFigures,
+    figures::SampleFigures,
+    row::Row,
     select::{COLUMNS, column_name},
     svg::{Axis, Bar, Bars, Form, Group, Line, Lines, Panel},
     table::{bytes, count, rate, short, time},

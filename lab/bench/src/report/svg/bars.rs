@@ -1,6 +1,9 @@
 //! Values beside labels: bars from zero on a linear axis, or points on one of decades, with the spread of the runs.
 
-use super::{Anchor, Colour, FIGURE_MAX, LABEL_MAX, MARGIN, Svg, TEXT, WIDTH, cut, scale::Scale, text_width};
+use super::{
+    canvas::{Anchor, Colour, FIGURE_MAX, LABEL_MAX, MARGIN, Svg, TEXT, WIDTH, cut, text_width},
+    scale::Scale,
+};
 
 /// How values are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

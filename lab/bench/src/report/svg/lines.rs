@@ -1,9 +1,8 @@
 //! Lines in panels: values over a common kind of axis.
 
 use super::{
-    Anchor, Axis, Colour, FIGURE_MAX, MARGIN, Svg, TEXT, WIDTH, cut,
-    scale::{Scale, Spread},
-    text_width,
+    canvas::{Anchor, Colour, FIGURE_MAX, MARGIN, Svg, TEXT, WIDTH, cut, text_width},
+    scale::{Axis, Scale, Spread},
 };
 
 /// A chart of panels with lines.

@@ -1,6 +1,10 @@
 //! Charts of made-up data, and a look at whether a file is XML with finite figures.
 
-use super::{lines::Tick, *};
+use super::{
+    canvas::{TEXT, text_width},
+    lines::Tick,
+    *,
+};
 use crate::report::table::{count, rate};
 
 /// Checks that a chart is well-formed: tags are balanced, text is escaped, figures are finite, nothing is outside.

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use super::details;
+use super::details::{self, checked, details, rate_of};
 use crate::{
     job::Target,
     report::{
-        Row,
         places::Places,
+        row::Row,
         select::{column_name, operation, scenarios, suite_of, suites},
         table::{Table, bytes, mebibytes, rate, time},
     },
@@ -15,7 +15,7 @@ use crate::{
 
 fn titled(title: &str, suite: &(String, String)) -> String {
     // Where there are rows of others alone, the tables are of no suite.
-    if suite.0.is_empty() { title.to_owned() } else { super::titled(title, suite) }
+    if suite.0.is_empty() { title.to_owned() } else { details::titled(title, suite) }
 }
 
 /// Returns the tables of rows of Git repositories and of imports.
@@ -62,11 +62,7 @@ fn rates(title: &str, rows: &[&Row], columns: &[&str]) -> Table {
     }
     for scenario in scenarios(rows) {
         let mut line = vec![scenario.clone(), operation(&scenario).to_owned()];
-        line.extend(
-            columns
-                .iter()
-                .map(|column| find(rows, column, &scenario).map_or_else(|| "–".into(), |row| rate(row.ops_per_sec))),
-        );
+        line.extend(columns.iter().map(|column| find(rows, column, &scenario).map_or_else(|| "–".into(), rate_of)));
         table.lines.push(line);
     }
     table
@@ -219,7 +215,7 @@ fn importing(rows: &[&Row], places: &Places) -> Table {
             mebibytes(row.rss_anon_kb),
             mebibytes(row.rss_file_kb),
             bytes(row.file_bytes as f64),
-            super::checked(row),
+            checked(row),
             places.number(row),
         ]);
     }

@@ -45,7 +45,6 @@ fn a_line_compares_backends_and_durabilities() {
             "Each optimisation by itself (ops/s; times the baseline's)",
             "Details: each optimisation by itself",
             "Long forms",
-            "Others, on another machine",
         ]
     );
     assert_eq!(tables[0].lines[0], ["commits-20B", "entry", "3.00 M", "2.50 M", "1.50 M"]);
@@ -81,4 +80,15 @@ fn scenarios_are_in_the_order_of_the_suite() {
         ordered,
         ["commits-20B", "commits-20B-p2x1", "commits-10K-distinct", "incremental-20B", "reads-20B", "group-commit-20B"]
     );
+}
+
+#[test]
+fn unrest_stands_beside_the_rate() {
+    let mut rows = rows();
+    rows[0].unrest = Some(1.84);
+    let text = render(&rows);
+    assert!(text.contains("| 1.50 M, unrest ×1.8 |"), "{text}");
+    let json = serde_json::to_string(&rows[0]).unwrap();
+    assert!(json.contains("\"unrest\":1.84"), "{json}");
+    assert!(!serde_json::to_string(&rows[1]).unwrap().contains("unrest"));
 }

@@ -12,7 +12,7 @@ use crate::generate::{
 /// How many rows an operation takes in the mean.
 pub(super) const MEAN_ROWS: u64 = 24;
 
-/// Managers that are only a hash have so many bytes; keys have more.
+/// The bytes of managers that are only a hash; keys have more.
 const HASH_BYTES: usize = 21;
 
 impl<W: Write> Block<'_, W> {

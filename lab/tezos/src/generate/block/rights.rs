@@ -9,7 +9,7 @@ use crate::generate::{profile::SLOTS, random::Random, rolls_path, values::roll_n
 const RIGHTS: u64 = 3;
 /// The right to bake, among the slots.
 const BAKE: u64 = 1 << 32;
-/// The most rolls that are drawn for one right: those that nobody owned are passed over.
+/// The most rolls that are drawn for one right: those without an owner are passed over.
 const TRIES: u64 = 8;
 
 impl<W: Write> Block<'_, W> {
@@ -31,7 +31,7 @@ impl<W: Write> Block<'_, W> {
         Ok(endorsers)
     }
 
-    /// Returns who has a right: four Find and a Mem_tree, and another Find for each roll that nobody owned.
+    /// Returns who has a right: four Find and a Mem_tree, and another Find for each roll without an owner.
     fn owner(&mut self, level: u64, slot: u64) -> Result<u64> {
         let cycle = self.pace.cycle(level);
         let of_cycle = format!("data/cycle/{cycle}");

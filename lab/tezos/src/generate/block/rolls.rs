@@ -1,7 +1,7 @@
 //! Stakes: the rolls that a delegate owns and the change that is too little for one.
 //!
 //! Rolls of a delegate are a list in the context: the first in `roll_list`, each one's next in `successor`. Those
-//! that nobody owns are another, from `limbo`.
+//! without an owner are another, from `limbo`.
 
 use std::io::Write;
 
@@ -58,7 +58,7 @@ impl<W: Write> Block<'_, W> {
         Ok(left)
     }
 
-    /// Takes a roll that nobody owns, or makes one.
+    /// Takes a roll without an owner, or makes one.
     fn fresh_roll(&mut self) -> Result<u32> {
         if let Some(number) = self.out.find(LIMBO)?.as_deref().and_then(roll_number) {
             match self.out.find(&successor(number))? {

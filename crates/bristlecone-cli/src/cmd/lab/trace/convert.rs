@@ -36,7 +36,7 @@ pub(super) struct ConvertArgs {
     /// How to rewrite keys: none, v0, v1 or v0+v1
     #[arg(long, value_name = "NAME", default_value_t = PathConversion::None)]
     path_conversion: PathConversion,
-    /// Stop after so many commits [default: at the end]
+    /// Stop after this many commits [default: at the end]
     #[arg(long, value_name = "N")]
     commits: Option<u64>,
     /// Replace a file that is there

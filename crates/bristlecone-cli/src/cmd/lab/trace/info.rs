@@ -27,7 +27,7 @@ Examples:
   cone trace info data4.repr -o json
 
 The whole file is read, and every row checked. Shapes are keys with the steps that vary written as *.
-Of a trace that is cut within a row, the rows before the cut are told, and the exit code is 3.")]
+Of a trace that is cut within a row, the rows before the cut are counted, and the exit code is 3.")]
 pub(super) struct InfoArgs {
     /// The trace
     #[arg(value_name = "FILE")]
@@ -40,7 +40,7 @@ pub(super) struct InfoArgs {
 pub(super) fn run(args: InfoArgs, context: &mut Context) -> Result<()> {
     let mut reader = Reader::open(&args.file)?;
     let mut info = TraceInfo::new();
-    // Of a trace that is cut, what is whole is told all the same.
+    // Of a trace that is cut, what is whole is counted all the same.
     let cut = match gather(&mut reader, &mut info) {
         Ok(()) => None,
         Err(error @ TraceError::Cut { .. }) => Some(error),

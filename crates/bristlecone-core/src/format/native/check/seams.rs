@@ -2,21 +2,21 @@
 //!
 //! A level is cut as it should be if and only if (1) no piece is heavier than the bound unless it is a single item; (2) no
 //! item within a piece has a smaller hash than the item that begins it (but in the first piece of the level), nor one as
-//! small as the item that begins the next; (3) each item that begins a piece but the first has the smallest hash in a stretch
-//! of more than the bound. By (2) such a stretch begins and ends where pieces do, so (3) is told by the items of the
-//! level above, which have first step and weight of each piece. A stretch that breaks (3) weighs no more than the bound,
-//! so it is seen whole by who looks that far to both sides of a seam.
+//! small as the item that begins the next; (3) each item that begins a piece but the first has the smallest hash in a
+//! stretch of more than the bound. By (2) such a stretch begins and ends where pieces do, so (3) follows from the items of
+//! the level above, which have first step and weight of each piece. A stretch that breaks (3) weighs no more than the
+//! bound, so a check that looks that far to both sides of a seam sees all of it.
 
 use alloc::{collections::VecDeque, vec::Vec};
 
 use super::{
     super::{
         Direction, bad,
-        cursor::{Cursor, load_child, view},
+        cursor::{LevelCursor, load_child, view},
         cut::{self, Token, WEIGHT_MAX, level_hash},
-        node::{Child, NodeView, Survey},
+        node::{NodeChild, NodeSurvey, NodeView},
     },
-    Read, ahead, broken, facts, misfit,
+    CheckSource, ahead, broken, facts, misfit,
 };
 use crate::{Checked, FormatError, Kind, Object, Oid, Source};
 
@@ -25,7 +25,7 @@ const MERGED: &str = "two pieces below it belong in one";
 /// Checks an inner node with the pieces that it names and the seams between them. At its edges nothing is known, unless
 /// it is a whole directory.
 pub(super) fn check<'o, S: Source>(
-    source: &Read<'_, 'o, S>,
+    source: &CheckSource<'_, 'o, S>,
     object: &'o Object<'_>,
     whole: bool,
     checked: &mut Checked,
@@ -33,7 +33,7 @@ pub(super) fn check<'o, S: Source>(
     let node = view(object)?;
     let children = children(&node)?;
     check_starts(&tokens(&children, node.level), true, true)?;
-    let mut left: Option<Piece<'_>> = None;
+    let mut left: Option<SeamPiece<'_>> = None;
     for (index, pair) in children.windows(2).enumerate() {
         if facts::with_pair(&node, index, |place, fact| checked.knows(place, fact))? {
             left = None;
@@ -42,9 +42,9 @@ pub(super) fn check<'o, S: Source>(
         source.expect_once(|| ahead::of_pairs(object, &node, index, checked));
         let one = match left.take() {
             Some(piece) => piece,
-            None => Piece::load(source, object, index, &pair[0])?,
+            None => SeamPiece::load(source, object, index, &pair[0])?,
         };
-        let other = Piece::load(source, object, index + 1, &pair[1])?;
+        let other = SeamPiece::load(source, object, index + 1, &pair[1])?;
         let seam = Seam { above: object, step: pair[1].step, from: pair[0].step, to: children.get(index + 2) };
         if seam.check(source, &one, &other)? {
             facts::with_pair(&node, index, |place, fact| checked.learn(place, fact))?;
@@ -52,7 +52,7 @@ pub(super) fn check<'o, S: Source>(
         left = Some(other);
     }
     if let [only] = &children[..] {
-        Piece::load(source, object, 0, only)?;
+        SeamPiece::load(source, object, 0, only)?;
     }
     if whole { check_root(source, object, broken) } else { Ok(()) }
 }
@@ -64,8 +64,8 @@ pub(super) fn read_pair<S: Source>(source: &S, object: &Object<'_>, index: usize
     let (one, other) = (child(index)?, child(index + 1)?);
     let to = if index + 2 < node.len() { Some(child(index + 2)?) } else { None };
     let seam = Seam { above: object, step: other.step, from: one.step, to: to.as_ref() };
-    let left = Piece::load(source, object, index, &one);
-    let right = Piece::load(source, object, index + 1, &other)?;
+    let left = SeamPiece::load(source, object, index, &one);
+    let right = SeamPiece::load(source, object, index + 1, &other)?;
     seam.check(source, &left?, &right).map(drop)
 }
 
@@ -106,17 +106,17 @@ pub(super) fn edge<S: Source>(
     root: &Object<'_>,
     level: u8,
     end: Direction,
-) -> Result<(Window, bool), S::Error> {
-    let mut cursor = Cursor::new(source, root.clone(), level);
+) -> Result<(SeamWindow, bool), S::Error> {
+    let mut cursor = LevelCursor::new(source, root.clone(), level);
     cursor.seek_end(end)?;
-    let mut window = Window::default();
+    let mut window = SeamWindow::default();
     window.push(&cursor, end)?;
     let more = window.gather(&mut cursor, end)?;
     Ok((window, more))
 }
 
 /// Reads the items of an inner node; the weight of the node bounds how many there are.
-fn children<'b>(node: &NodeView<'b>) -> Result<Vec<Child<'b>>, FormatError> {
+fn children<'b>(node: &NodeView<'b>) -> Result<Vec<NodeChild<'b>>, FormatError> {
     if node.len() == 0 {
         return Err(broken(Kind::Node, "it has a level and no items"));
     }
@@ -125,8 +125,8 @@ fn children<'b>(node: &NodeView<'b>) -> Result<Vec<Child<'b>>, FormatError> {
 }
 
 /// Returns what the cuts below a node depend on.
-fn tokens(children: &[Child<'_>], level: u8) -> Vec<Token> {
-    let token = |child: &Child<'_>| Token { hash: level_hash(level - 1, child.step), weight: child.weight };
+fn tokens(children: &[NodeChild<'_>], level: u8) -> Vec<Token> {
+    let token = |child: &NodeChild<'_>| Token { hash: level_hash(level - 1, child.step), weight: child.weight };
     children.iter().map(token).collect()
 }
 
@@ -139,15 +139,20 @@ fn check_starts(tokens: &[Token], open_start: bool, open_end: bool) -> Result<()
 }
 
 /// A piece that an inner node names.
-struct Piece<'a> {
+struct SeamPiece<'a> {
     object: Object<'a>,
     oid: Oid,
-    survey: Survey,
+    survey: NodeSurvey,
 }
 
-impl<'a> Piece<'a> {
+impl<'a> SeamPiece<'a> {
     /// Loads a piece and checks that the item above says of it what is so.
-    fn load<S: Source>(source: &'a S, above: &Object<'_>, index: usize, item: &Child<'_>) -> Result<Self, S::Error> {
+    fn load<S: Source>(
+        source: &'a S,
+        above: &Object<'_>,
+        index: usize,
+        item: &NodeChild<'_>,
+    ) -> Result<Self, S::Error> {
         let object = load_child(source, above, index)?;
         let wrong = |reason| misfit(Kind::Node, item.oid, reason);
         let node = view(&object)?;
@@ -173,12 +178,12 @@ struct Seam<'s, 'o> {
     /// The first step of the piece on the left.
     from: &'s [u8],
     /// The piece behind the one on the right.
-    to: Option<&'s Child<'s>>,
+    to: Option<&'s NodeChild<'s>>,
 }
 
 impl Seam<'_, '_> {
     /// Checks the seam on every level. Returns whether no other piece was looked at than the two.
-    fn check<S: Source>(&self, source: &S, left: &Piece<'_>, right: &Piece<'_>) -> Result<bool, S::Error> {
+    fn check<S: Source>(&self, source: &S, left: &SeamPiece<'_>, right: &SeamPiece<'_>) -> Result<bool, S::Error> {
         self.check_spine(source, left, Direction::Reverse)?;
         self.check_spine(source, right, Direction::Forward)?;
         let mut alone = true;
@@ -189,14 +194,14 @@ impl Seam<'_, '_> {
     }
 
     /// Goes down the edge of a piece at the seam: the last pieces on its left, or the first ones on its right.
-    fn check_spine<S: Source>(&self, source: &S, piece: &Piece<'_>, edge: Direction) -> Result<(), S::Error> {
+    fn check_spine<S: Source>(&self, source: &S, piece: &SeamPiece<'_>, edge: Direction) -> Result<(), S::Error> {
         let (mut object, mut oid, mut survey) = (piece.object.clone(), piece.oid, piece.survey);
         loop {
             let node = view(&object)?;
             let hash = level_hash(node.level, self.step);
             let within = |low| match edge {
                 Direction::Forward => low < hash,
-                // Of equal hashes the leftmost counts as smaller.
+                // The leftmost of equal hashes counts as the smallest.
                 Direction::Reverse => low <= hash,
             };
             if survey.low.is_some_and(within) {
@@ -218,10 +223,10 @@ impl Seam<'_, '_> {
 
     /// Checks the pieces around the seam that the items of one level name. Returns whether all are below the two.
     fn check_window<S: Source>(&self, source: &S, level: u8) -> Result<bool, S::Error> {
-        let mut right = Cursor::new(source, self.above.clone(), level);
+        let mut right = LevelCursor::new(source, self.above.clone(), level);
         right.seek(self.step)?;
         let mut left = right.clone();
-        let mut window = Window::default();
+        let mut window = SeamWindow::default();
         let mut alone = window.gather(&mut left, Direction::Reverse)? && *step_of(&left)? >= *self.from;
         window.weight = 0;
         window.push(&right, Direction::Forward)?;
@@ -234,22 +239,22 @@ impl Seam<'_, '_> {
     }
 }
 
-fn step_of<'c, S: Source>(cursor: &'c Cursor<'_, S>) -> Result<&'c [u8], FormatError> {
+fn step_of<'c, S: Source>(cursor: &'c LevelCursor<'_, S>) -> Result<&'c [u8], FormatError> {
     cursor.node()?.step(cursor.index()).map_err(bad(Kind::Node))
 }
 
 /// Neighbouring items of a level above the leaves, as far as a cut can depend on them.
 #[derive(Default)]
-pub(super) struct Window {
+pub(super) struct SeamWindow {
     tokens: VecDeque<Token>,
-    /// Of what was gathered in the current direction.
+    /// The weight of what was gathered in the current direction.
     weight: u64,
 }
 
-impl Window {
+impl SeamWindow {
     /// Goes on until what was gathered is heavier than the bound, the item where the cursor stands being in already.
     /// Returns whether it came so far before the end.
-    fn gather<S: Source>(&mut self, cursor: &mut Cursor<'_, S>, direction: Direction) -> Result<bool, S::Error> {
+    fn gather<S: Source>(&mut self, cursor: &mut LevelCursor<'_, S>, direction: Direction) -> Result<bool, S::Error> {
         while self.weight <= WEIGHT_MAX {
             if !cursor.step(direction)? {
                 return Ok(false);
@@ -260,7 +265,7 @@ impl Window {
     }
 
     /// Adds the item where the cursor stands.
-    fn push<S: Source>(&mut self, cursor: &Cursor<'_, S>, direction: Direction) -> Result<(), FormatError> {
+    fn push<S: Source>(&mut self, cursor: &LevelCursor<'_, S>, direction: Direction) -> Result<(), FormatError> {
         let node = cursor.node()?;
         let child = node.child(cursor.index()).map_err(bad(Kind::Node))?;
         if child.weight == 0 {

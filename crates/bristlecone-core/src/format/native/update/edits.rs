@@ -7,34 +7,34 @@ use smallvec::SmallVec;
 use super::{
     super::{
         cut::step_hash,
-        node::{Child, write_inner_item, write_leaf_item},
+        node::{NodeChild, write_inner_item, write_leaf_item},
     },
-    Item,
+    NodeItem,
 };
 use crate::{Change, Location};
 
 /// The changes of one level. Items are encoded once, into one buffer.
-pub(super) struct Edits {
+pub(super) struct LevelEdits {
     buffer: SmallVec<[u8; 128]>,
-    list: SmallVec<[Slot; 2]>,
+    list: SmallVec<[EncodedItem; 2]>,
 }
 
-struct Slot {
+struct EncodedItem {
     step: Range<u32>,
     // Empty for a removal: an item has at least two bytes.
     item: Range<u32>,
     at: Location,
     count: u64,
-    print: u8,
+    fingerprint: u8,
 }
 
 /// One change.
-pub(super) struct Edit<'e> {
+pub(super) struct NativeEdit<'e> {
     pub(super) step: &'e [u8],
-    pub(super) item: Option<Item<'e>>,
+    pub(super) item: Option<NodeItem<'e>>,
 }
 
-impl Edits {
+impl LevelEdits {
     pub(super) fn new() -> Self {
         Self { buffer: SmallVec::new(), list: SmallVec::new() }
     }
@@ -64,26 +64,26 @@ impl Edits {
         let start = self.buffer.len() as u32;
         self.buffer.extend_from_slice(step);
         let end = self.buffer.len() as u32;
-        self.list.push(Slot { step: start..end, item: end..end, at: Location::NONE, count: 0, print: 0 });
+        self.list.push(EncodedItem { step: start..end, item: end..end, at: Location::NONE, count: 0, fingerprint: 0 });
     }
 
     /// Adds a piece as an item of the level above it.
-    pub(super) fn put_child(&mut self, child: &Child<'_>, at: Location) {
+    pub(super) fn put_child(&mut self, child: &NodeChild<'_>, at: Location) {
         let start = self.buffer.len();
         write_inner_item(&mut self.buffer, child);
         self.push(start, 0, child.step, at, child.count, 0);
     }
 
     /// Records the item that was just written from `start`, whose step's length follows `tag` bytes.
-    fn push(&mut self, start: usize, tag: usize, step: &[u8], at: Location, count: u64, print: u8) {
+    fn push(&mut self, start: usize, tag: usize, step: &[u8], at: Location, count: u64, fingerprint: u8) {
         let skip = start + tag + if step.len() < 0x80 { 1 } else { 2 };
         let range = |from: usize, to: usize| from as u32..to as u32;
-        self.list.push(Slot {
+        self.list.push(EncodedItem {
             step: range(skip, skip + step.len()),
             item: range(start, self.buffer.len()),
             at,
             count,
-            print,
+            fingerprint,
         });
     }
 
@@ -96,21 +96,21 @@ impl Edits {
     }
 
     #[inline]
-    pub(super) fn get(&self, index: usize) -> Edit<'_> {
+    pub(super) fn get(&self, index: usize) -> NativeEdit<'_> {
         let slot = &self.list[index];
         let bytes = |range: &Range<u32>| &self.buffer[range.start as usize..range.end as usize];
         let step = bytes(&slot.step);
-        let item = (!slot.item.is_empty()).then(|| Item {
+        let item = (!slot.item.is_empty()).then(|| NodeItem {
             bytes: bytes(&slot.item),
             step,
             at: slot.at,
             count: slot.count,
-            print: slot.print,
+            fingerprint: slot.fingerprint,
         });
-        Edit { step, item }
+        NativeEdit { step, item }
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = Edit<'_>> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = NativeEdit<'_>> {
         (0..self.len()).map(|index| self.get(index))
     }
 }

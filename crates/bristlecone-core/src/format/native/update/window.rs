@@ -1,4 +1,4 @@
-//! A window of neighbouring pieces that is cut anew.
+//! A window of neighbouring pieces that is cut again.
 
 use alloc::{collections::VecDeque, vec::Vec};
 use core::ops::Range;
@@ -6,10 +6,10 @@ use core::ops::Range;
 use super::{
     super::{
         Native, bad,
-        cursor::{Cursor, view},
+        cursor::{LevelCursor, view},
         cut::{self, Token},
     },
-    Edits, Items, Writer, merge, read_items,
+    LevelEdits, NativeWriter, NodeItems, merge, read_items,
 };
 use crate::{Bytes, Kind, Location, ObjRef, Object, Oid, Sink, Source};
 
@@ -18,13 +18,13 @@ use crate::{Bytes, Kind, Location, ObjRef, Object, Oid, Sink, Source};
 const REACH: u64 = 4 * cut::WEIGHT_MAX;
 
 /// Neighbouring pieces of one level, with the changes that fall in them.
-pub(super) struct Window<'a> {
-    pieces: VecDeque<Piece<'a>>,
+pub(super) struct PieceWindow<'a> {
+    pieces: VecDeque<WindowPiece<'a>>,
     open_start: bool,
     open_end: bool,
 }
 
-struct Piece<'a> {
+struct WindowPiece<'a> {
     step: Bytes<'a>,
     at: ObjRef,
     weight: u64,
@@ -34,9 +34,9 @@ struct Piece<'a> {
 }
 
 /// What a window becomes: runs of parts, each a piece.
-struct Cut<'w> {
-    items: Items<'w>,
-    parts: Vec<Part>,
+struct WindowCut<'w> {
+    items: NodeItems<'w>,
+    parts: Vec<WindowPart>,
     runs: Vec<Range<usize>>,
     // Pieces that must be loaded first. If there are any, the runs mean nothing.
     needed: Vec<usize>,
@@ -57,18 +57,18 @@ impl Sink for Deaf {
 
 /// What a token of the sequence stands for.
 #[derive(Clone, Copy)]
-enum Part {
+enum WindowPart {
     Whole(usize),
     Item(usize),
 }
 
-impl<'a> Window<'a> {
+impl<'a> PieceWindow<'a> {
     /// Gathers the pieces around change `next` and all changes that are not far enough beyond it; leaves
     /// `next` at the first change that is.
     pub(super) fn gather<S: Source>(
         source: &'a S,
-        cursor: &mut Cursor<'a, S>,
-        edits: &Edits,
+        cursor: &mut LevelCursor<'a, S>,
+        edits: &LevelEdits,
         next: &mut usize,
     ) -> Result<Self, S::Error> {
         cursor.seek(edits.get(*next).step)?;
@@ -117,11 +117,11 @@ impl<'a> Window<'a> {
     /// Cuts the window anew and adds what changed to the changes of the level above.
     pub(super) fn rewrite<S: Source, K: Sink>(
         &mut self,
-        writer: &mut Writer<'_, K>,
+        writer: &mut NativeWriter<'_, K>,
         source: &'a S,
         level: u8,
-        edits: &Edits,
-        above: &mut Edits,
+        edits: &LevelEdits,
+        above: &mut LevelEdits,
     ) -> Result<(), S::Error> {
         loop {
             let needed = {
@@ -145,7 +145,7 @@ impl<'a> Window<'a> {
         native: &Native,
         source: &'a S,
         level: u8,
-        edits: &Edits,
+        edits: &LevelEdits,
     ) -> Result<(), S::Error> {
         loop {
             let needed = self.cut(native, &mut Deaf, level, edits)?.needed;
@@ -170,15 +170,15 @@ impl<'a> Window<'a> {
         native: &Native,
         sink: &mut K,
         level: u8,
-        edits: &'w Edits,
-    ) -> Result<Cut<'w>, crate::FormatError> {
-        let (mut items, mut parts, mut tokens) = (Items::new(), Vec::new(), Vec::new());
+        edits: &'w LevelEdits,
+    ) -> Result<WindowCut<'w>, crate::FormatError> {
+        let (mut items, mut parts, mut tokens) = (NodeItems::new(), Vec::new(), Vec::new());
         let mut needed = Vec::new();
-        let mut old = Items::new();
+        let mut old = NodeItems::new();
         for (index, piece) in self.pieces.iter().enumerate() {
             let Some(object) = &piece.object else {
                 tokens.push(Token { hash: cut::level_hash(level, &piece.step), weight: piece.weight });
-                parts.push(Part::Whole(index));
+                parts.push(WindowPart::Whole(index));
                 continue;
             };
             old.clear();
@@ -187,7 +187,7 @@ impl<'a> Window<'a> {
             merge(sink, level, &old, edits, piece.edits.clone(), &mut items);
             for (at, item) in items.iter().enumerate().skip(first) {
                 tokens.push(Token { hash: cut::level_hash(level, item.step), weight: cut::weight(level, item.step) });
-                parts.push(Part::Item(at));
+                parts.push(WindowPart::Item(at));
             }
             // A piece whose right neighbour lost its first item has lost the cut after it.
             let kept = items[first..].first().is_some_and(|item| item.step <= &piece.step[..]);
@@ -205,18 +205,18 @@ impl<'a> Window<'a> {
         }
         for run in runs.iter().filter(|run| run.len() > 1) {
             needed.extend(parts[run.clone()].iter().filter_map(|part| match part {
-                Part::Whole(index) => Some(*index),
-                Part::Item(_) => None,
+                WindowPart::Whole(index) => Some(*index),
+                WindowPart::Item(_) => None,
             }));
         }
-        Ok(Cut { items, parts, runs, needed })
+        Ok(WindowCut { items, parts, runs, needed })
     }
 
     /// Writes the pieces that are new, and removes those that are gone, in order of steps.
-    fn emit<K: Sink>(&self, writer: &mut Writer<'_, K>, level: u8, cut: &Cut<'_>, above: &mut Edits) {
+    fn emit<K: Sink>(&self, writer: &mut NativeWriter<'_, K>, level: u8, cut: &WindowCut<'_>, above: &mut LevelEdits) {
         let mut loaded = self.pieces.iter().filter(|piece| piece.object.is_some()).peekable();
         for run in &cut.runs {
-            let Part::Item(first) = cut.parts[run.start] else { continue };
+            let WindowPart::Item(first) = cut.parts[run.start] else { continue };
             let items = &cut.items[first..first + run.len()];
             let step = items[0].step;
             while let Some(gone) = loaded.next_if(|piece| piece.step[..] < *step) {
@@ -232,7 +232,7 @@ impl<'a> Window<'a> {
 }
 
 /// Returns the piece that a cursor stands at.
-fn current<'a, S: Source>(cursor: &Cursor<'a, S>) -> Result<Piece<'a>, crate::FormatError> {
+fn current<'a, S: Source>(cursor: &LevelCursor<'a, S>) -> Result<WindowPiece<'a>, crate::FormatError> {
     let object = cursor.object();
     let node = view(object)?;
     let index = cursor.index();
@@ -240,5 +240,5 @@ fn current<'a, S: Source>(cursor: &Cursor<'a, S>) -> Result<Piece<'a>, crate::Fo
     let child = node.child(index).map_err(&wrong)?;
     let step = object.body_slice(node.step_range(index).map_err(&wrong)?);
     let at = ObjRef::new(child.oid, object.child(index));
-    Ok(Piece { step, at, weight: child.weight, edits: 0..0, object: None })
+    Ok(WindowPiece { step, at, weight: child.weight, edits: 0..0, object: None })
 }

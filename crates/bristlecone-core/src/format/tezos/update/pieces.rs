@@ -4,21 +4,21 @@ use alloc::vec::Vec;
 
 use smallvec::SmallVec;
 
-use super::{Children, Items, Writer};
+use super::{InnerChildren, LeafItems, TezosWriter};
 use crate::{
     FormatError, Kind, Location, ObjRef, Object, Oid, Sink, Source,
     format::tezos::{
         bad,
-        edits::{Edits, merge},
+        edits::{TezosEdits, merge},
         gather::gather,
         hash, id, inconsistent,
-        node::{Inner, Item, Leaf, Node, at_depth, encode_leaf},
+        node::{InnerView, LeafItem, LeafView, PieceView, at_depth, encode_leaf},
         unsupported,
     },
 };
 
 /// What became of a piece.
-enum Piece {
+enum UpdatedPiece {
     /// What it was.
     Same,
     /// So few entries that a piece above may take them in; not written yet.
@@ -34,21 +34,21 @@ struct LeafBody {
     count: u64,
 }
 
-impl<K: Sink> Writer<'_, K> {
+impl<K: Sink> TezosWriter<'_, K> {
     /// Updates a directory that has more entries than are hashed flat, before and after.
     pub(super) fn update_pieces<S: Source>(
         &mut self,
         source: &S,
         base: &ObjRef,
         object: &Object<'_>,
-        root: &Inner<'_>,
-        edits: &Edits<'_>,
+        root: &InnerView<'_>,
+        edits: &TezosEdits<'_>,
     ) -> Result<Option<ObjRef>, S::Error> {
         let all: Vec<u32> = (0..edits.len() as u32).collect();
         match self.rewrite_inner(source, object, root, edits, &all)? {
-            Piece::Same => Ok(Some(*base)),
-            Piece::Written { at, .. } => Ok(Some(at)),
-            Piece::Leaf(_) => Err(inconsistent("it holds fewer entries than it counts").into()),
+            UpdatedPiece::Same => Ok(Some(*base)),
+            UpdatedPiece::Written { at, .. } => Ok(Some(at)),
+            UpdatedPiece::Leaf(_) => Err(inconsistent("it holds fewer entries than it counts").into()),
         }
     }
 
@@ -59,13 +59,13 @@ impl<K: Sink> Writer<'_, K> {
         source: &S,
         depth: u8,
         at: &ObjRef,
-        edits: &Edits<'_>,
+        edits: &TezosEdits<'_>,
         which: &[u32],
-    ) -> Result<(Piece, u64), S::Error> {
+    ) -> Result<(UpdatedPiece, u64), S::Error> {
         let object = source.read(Kind::Node, at)?;
         match at_depth(self.format, &object, depth, false)? {
-            Node::Leaf(leaf) => Ok((self.rewrite_leaf(&object, &leaf, depth, edits, which)?, leaf.len() as u64)),
-            Node::Inner(inner) => {
+            PieceView::Leaf(leaf) => Ok((self.rewrite_leaf(&object, &leaf, depth, edits, which)?, leaf.len() as u64)),
+            PieceView::Inner(inner) => {
                 self.format.check_depth(depth)?;
                 Ok((self.rewrite_inner(source, &object, &inner, edits, which)?, inner.count))
             }
@@ -75,39 +75,39 @@ impl<K: Sink> Writer<'_, K> {
     fn rewrite_leaf(
         &mut self,
         object: &Object<'_>,
-        leaf: &Leaf<'_>,
+        leaf: &LeafView<'_>,
         depth: u8,
-        edits: &Edits<'_>,
+        edits: &TezosEdits<'_>,
         which: &[u32],
-    ) -> Result<Piece, FormatError> {
-        let (mut old, mut items) = (Items::new(), Items::new());
+    ) -> Result<UpdatedPiece, FormatError> {
+        let (mut old, mut items) = (LeafItems::new(), LeafItems::new());
         leaf.items(object, &mut old).map_err(bad)?;
         let mut changed = false;
         merge(&old, edits, which.iter().map(|&index| index as usize), &mut items, self.sink, &mut |_| changed = true);
-        if changed { self.piece_of(&items, depth) } else { Ok(Piece::Same) }
+        if changed { self.piece_of(&items, depth) } else { Ok(UpdatedPiece::Same) }
     }
 
     /// Makes a piece of entries: a leaf, not written, if they are few.
-    fn piece_of(&mut self, items: &[Item<'_>], depth: u8) -> Result<Piece, FormatError> {
+    fn piece_of(&mut self, items: &[LeafItem<'_>], depth: u8) -> Result<UpdatedPiece, FormatError> {
         if items.len() > self.format.leaf_max() {
             let all: Vec<u32> = (0..items.len() as u32).collect();
-            return Ok(Piece::Written { at: self.put_piece(items, &all, depth)?, count: items.len() as u64 });
+            return Ok(UpdatedPiece::Written { at: self.put_piece(items, &all, depth)?, count: items.len() as u64 });
         }
         let (mut body, mut locations) = (Vec::new(), SmallVec::new());
         encode_leaf(&mut body, &mut locations, false, items);
-        Ok(Piece::Leaf(LeafBody { body, locations, count: items.len() as u64 }))
+        Ok(UpdatedPiece::Leaf(LeafBody { body, locations, count: items.len() as u64 }))
     }
 
     fn rewrite_inner<S: Source>(
         &mut self,
         source: &S,
         object: &Object<'_>,
-        inner: &Inner<'_>,
-        edits: &Edits<'_>,
+        inner: &InnerView<'_>,
+        edits: &TezosEdits<'_>,
         which: &[u32],
-    ) -> Result<Piece, S::Error> {
+    ) -> Result<UpdatedPiece, S::Error> {
         let (depth, below) = (inner.depth, inner.depth + 1);
-        let mut changed: SmallVec<[(u32, Piece); 4]> = SmallVec::new();
+        let mut changed: SmallVec<[(u32, UpdatedPiece); 4]> = SmallVec::new();
         let mut count = inner.count;
         let groups = by_bucket(which, |index| self.format.bucket(depth, edits.step(index)));
         for (bucket, which) in groups {
@@ -117,7 +117,7 @@ impl<K: Sink> Writer<'_, K> {
                     self.rewrite(source, below, &child, edits, &which)?
                 }
                 None => {
-                    let items: Items<'_> = which.iter().filter_map(|&index| edits.item(index as usize)).collect();
+                    let items: LeafItems<'_> = which.iter().filter_map(|&index| edits.item(index as usize)).collect();
                     if items.is_empty() {
                         continue;
                     }
@@ -125,15 +125,15 @@ impl<K: Sink> Writer<'_, K> {
                 }
             };
             let after = match &piece {
-                Piece::Same => continue,
-                Piece::Leaf(leaf) => leaf.count,
-                Piece::Written { count, .. } => *count,
+                UpdatedPiece::Same => continue,
+                UpdatedPiece::Leaf(leaf) => leaf.count,
+                UpdatedPiece::Written { count, .. } => *count,
             };
             count = (count + after).checked_sub(before).ok_or(inconsistent("it counts fewer entries than it has"))?;
             changed.push((bucket, piece));
         }
         if changed.is_empty() {
-            return Ok(Piece::Same);
+            return Ok(UpdatedPiece::Same);
         }
         if count > u64::from(u32::MAX) {
             return Err(unsupported("a directory of more than 4,294,967,295 entries").into());
@@ -145,28 +145,34 @@ impl<K: Sink> Writer<'_, K> {
     }
 
     /// Writes the changed children of an inner piece, and the piece.
-    fn put_changed(&mut self, object: &Object<'_>, inner: &Inner<'_>, changed: &[(u32, Piece)], count: u64) -> Piece {
-        let mut children = Children::default();
+    fn put_changed(
+        &mut self,
+        object: &Object<'_>,
+        inner: &InnerView<'_>,
+        changed: &[(u32, UpdatedPiece)],
+        count: u64,
+    ) -> UpdatedPiece {
+        let mut children = InnerChildren::default();
         let mut changed = changed.iter().peekable();
         for bucket in 0..self.format.buckets() {
             let child = match changed.next_if(|(of, _)| *of == bucket) {
-                Some((_, Piece::Leaf(leaf))) if leaf.count == 0 => continue,
-                Some((_, Piece::Leaf(leaf))) => self.put_leaf_body(leaf),
-                Some((_, Piece::Written { at, .. })) => *at,
-                Some((_, Piece::Same)) | None => match inner.index(bucket) {
+                Some((_, UpdatedPiece::Leaf(leaf))) if leaf.count == 0 => continue,
+                Some((_, UpdatedPiece::Leaf(leaf))) => self.put_leaf_body(leaf),
+                Some((_, UpdatedPiece::Written { at, .. })) => *at,
+                Some((_, UpdatedPiece::Same)) | None => match inner.index(bucket) {
                     Some(index) => ObjRef::new(Oid::from_array(inner.hashes[index]), object.child(index)),
                     None => continue,
                 },
             };
             children.push(bucket, child);
         }
-        Piece::Written { at: self.put_inner(inner.depth, count, &children), count }
+        UpdatedPiece::Written { at: self.put_inner(inner.depth, count, &children), count }
     }
 
     fn put_leaf_body(&mut self, leaf: &LeafBody) -> ObjRef {
-        let Ok(Node::Leaf(view)) = Node::parse(&leaf.body) else { unreachable!("it was just encoded") };
+        let Ok(PieceView::Leaf(view)) = PieceView::parse(&leaf.body) else { unreachable!("it was just encoded") };
         self.out.clear();
-        let mut items: SmallVec<[Item<'_>; 32]> = SmallVec::new();
+        let mut items: SmallVec<[LeafItem<'_>; 32]> = SmallVec::new();
         view.items(&leaf.locations[..], &mut items).expect("it was just encoded");
         hash::append_leaf_piece(&mut self.out, items.iter());
         let oid = Oid::from_array(id::blake2b(&self.out));
@@ -178,9 +184,9 @@ impl<K: Sink> Writer<'_, K> {
         &mut self,
         source: &S,
         object: &Object<'_>,
-        inner: &Inner<'_>,
-        changed: &[(u32, Piece)],
-    ) -> Result<Piece, S::Error> {
+        inner: &InnerView<'_>,
+        changed: &[(u32, UpdatedPiece)],
+    ) -> Result<UpdatedPiece, S::Error> {
         let mut kept = Vec::new();
         for (index, (bucket, hash)) in inner.buckets().enumerate() {
             if changed.iter().all(|(of, _)| *of != bucket) {
@@ -188,15 +194,15 @@ impl<K: Sink> Writer<'_, K> {
                 kept.push(gather(self.format, source, source.read(Kind::Node, &at)?, inner.depth + 1, false)?);
             }
         }
-        let mut items = Items::new();
+        let mut items = LeafItems::new();
         for gathered in &kept {
             items.extend(gathered.items().map_err(bad)?);
         }
         for (_, piece) in changed {
-            let Piece::Leaf(leaf) = piece else {
+            let UpdatedPiece::Leaf(leaf) = piece else {
                 return Err(inconsistent("it counts fewer entries than it has").into());
             };
-            if let Node::Leaf(view) = Node::parse(&leaf.body).map_err(bad)? {
+            if let PieceView::Leaf(view) = PieceView::parse(&leaf.body).map_err(bad)? {
                 view.items(&leaf.locations[..], &mut items).map_err(bad)?;
             }
         }

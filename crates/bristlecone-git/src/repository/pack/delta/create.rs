@@ -3,7 +3,7 @@
 //! Versions of an object mostly differ in one place, so what both begin and end with is found first, at the speed of a
 //! comparison. If more than a little remains, the base is indexed by the hashes of its blocks, and the rest of the
 //! target is looked up in it, at every byte as long as that finds something. A block has one place in the index:
-//! whoever makes blocks collide gets a longer delta, not a slower one.
+//! a user who makes blocks collide gets a longer delta, not a slower search.
 
 use std::sync::OnceLock;
 
@@ -16,7 +16,8 @@ const OWN_BYTES_MAX: usize = 0x7f;
 /// A target that differs from its base in no more than this in one place is not searched further.
 const SHORT_BYTES: usize = 48;
 
-/// After each so many bytes without a match the search goes on in steps longer by two bytes, so many times at most.
+/// After each `HOPELESS_BYTES` bytes without a match the steps of the search grow by two bytes, at most `HOPELESS_MAX`
+/// times.
 const HOPELESS_BYTES: usize = 2048;
 const HOPELESS_MAX: usize = 4;
 
@@ -107,8 +108,8 @@ impl Blocks {
             let place = self.places[self.slot(&target[at..])];
             let from = (place as usize).wrapping_sub(1).wrapping_mul(BLOCK_BYTES);
             if place == 0 || base[from..from + BLOCK_BYTES] != target[at..at + BLOCK_BYTES] {
-                // The longer nothing is found, the longer the steps. Odd ones meet every block of a longer match in the end,
-                // whose front is found backwards then.
+                // The longer nothing is found, the longer the steps. Odd ones meet every block of a longer match in the
+                // end, whose front is found backwards then.
                 at += 1 + 2 * ((at - own) / HOPELESS_BYTES).min(HOPELESS_MAX);
                 // Sooner or later there is too much for a delta; then the sooner the better.
                 if at - own > delta.room() {

@@ -1,4 +1,4 @@
-//! Deltas made and applied, of versions and of noise, sound and hostile.
+//! Deltas made and applied, of versions and of noise, valid and hostile.
 
 use super::*;
 

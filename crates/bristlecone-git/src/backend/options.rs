@@ -1,0 +1,76 @@
+//! How a repository is used.
+
+use bristlecone::core::git::Algorithm;
+
+/// How a repository is used.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct GitOptions {
+    /// The hash of the ids. [`GitBackend::open_path`](super::GitBackend::open_path) takes that of the repository
+    /// instead.
+    pub algorithm: Algorithm,
+    /// Whether objects are written one file each, as `git add` does, and not as packs.
+    pub loose: bool,
+    /// Whether nothing is written, not even a folder.
+    pub read_only: bool,
+    /// How long a move of a ref waits for each lock that another process holds, in milliseconds.
+    pub lock_wait_ms: u64,
+    /// The budget in bytes for objects kept in memory. A half at most is for those that are never dropped.
+    pub cache_bytes: u64,
+    /// Whether many small packs are repacked into larger ones as they pile up.
+    pub repack: bool,
+    /// From how many small packs on they are repacked.
+    pub repack_min: usize,
+    /// Within how many milliseconds a grouped append is durable.
+    pub grouped_ms: u64,
+    /// Whether threads may work beside appends; without them, the next call does what they would do.
+    pub background: bool,
+    /// The folder, below that of the storage, of the working tree whose `HEAD` is meant: empty for the main one,
+    /// `worktrees/NAME` for a linked one. The store's own HEAD is `bristlecone/HEAD` in it.
+    pub head_dir: String,
+    /// Who moves refs, as reflogs write it: `Name <email>`.
+    pub who: Vec<u8>,
+    /// Whether moves of branches are noted in reflogs.
+    pub reflogs: bool,
+    /// What is different after each start of the machine; what is not synced survives as long as it is the same.
+    /// `None`: unknown, so that anything may be lost between any two openings.
+    pub boot: Option<String>,
+}
+
+bristlecone::setters! {
+    GitOptions {
+        algorithm: Algorithm,
+        loose: bool,
+        read_only: bool,
+        lock_wait_ms: u64,
+        cache_bytes: u64,
+        repack: bool,
+        repack_min: usize,
+        grouped_ms: u64,
+        background: bool,
+        head_dir: into String,
+        who: into Vec<u8>,
+        reflogs: bool,
+        boot: into Option<String>,
+    }
+}
+
+impl Default for GitOptions {
+    fn default() -> Self {
+        Self {
+            algorithm: Algorithm::Sha1,
+            loose: false,
+            read_only: false,
+            lock_wait_ms: 10_000,
+            cache_bytes: 64 << 20,
+            repack: true,
+            repack_min: 48,
+            grouped_ms: 10,
+            background: true,
+            head_dir: String::new(),
+            who: b"bristlecone <bristlecone@localhost>".to_vec(),
+            reflogs: true,
+            boot: None,
+        }
+    }
+}

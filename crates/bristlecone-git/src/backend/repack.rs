@@ -1,0 +1,245 @@
+//! Repacking: many small packs become one, with deltas.
+//!
+//! Packs are in classes by their size, each eight times the one below. When a class is full, all its packs and those of
+//! the classes below become one, so that an object is written again a logarithmic number of times. Nothing is left out,
+//! not even what no ref leads to: `git gc` drops that. Packs that say that they stay as they are do so, and so do packs
+//! that an index over several packs lists.
+//!
+//! What is not durable yet is repacked first, and is durable then: the journal goes on without its lines.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::atomic::Ordering::*,
+    thread,
+    time::Duration,
+};
+
+use bristlecone::{Error, Result};
+
+use super::{
+    journal::{JournalLine, Value},
+    keep, objects,
+    open_repository::{OpenRepository, REPACK, Writer},
+    pack_files::PACKS,
+};
+use crate::repository::pack::{self, RepackOptions};
+
+/// Objects and bytes of a pack of the lowest class, at most.
+const OBJECTS_MAX: u64 = 2000;
+const BYTES_MAX: u64 = 1 << 20;
+/// Packs with which a class above the lowest is full.
+const CLASS_PACKS: usize = 8;
+/// Packs that were written and not repacked from which on an append repacks itself.
+const PACKS_MAX: u64 = 1000;
+/// The pause between two packs that are removed, if a thread waits to append.
+const PAUSE: Duration = Duration::from_micros(50);
+/// With one of these beside it a pack stays as it is.
+const STAYS: [&str; 4] = ["keep", "promisor", "bitmap", "mtimes"];
+
+/// A pack that may be repacked.
+#[derive(Debug)]
+struct Small {
+    name: String,
+    class: u32,
+    modified_ns: u64,
+}
+
+impl OpenRepository {
+    /// Has packs repacked after an append, if there are many.
+    pub(super) fn repack_soon(&self) {
+        if !self.options.repack || self.options.loose {
+            return;
+        }
+        let new_packs = self.counters.new_packs.load(Relaxed);
+        if new_packs >= self.options.repack_min as u64 && (new_packs >= PACKS_MAX || !self.worker.ask(REPACK)) {
+            self.repack_some();
+        }
+    }
+
+    /// Whether a process that ends should repack: it wrote packs, and there are many.
+    pub(super) fn wants_repack(&self) -> bool {
+        let wrote = self.counters.new_packs.load(Relaxed) > 0;
+        self.options.repack
+            && !self.options.read_only
+            && wrote
+            && self.odb.pack_names().len() >= self.options.repack_min
+    }
+
+    /// Repacks if there are many packs. A failure is no error: the packs are as good as they were.
+    pub(super) fn repack_some(&self) {
+        let _ = self.with_repack_lock(|| {
+            self.counters.new_packs.store(0, Relaxed);
+            self.repack_unsynced(self.options.repack_min)?;
+            let small = self.small_packs()?;
+            let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
+            small.iter().for_each(|pack| *counts.entry(pack.class).or_default() += 1);
+            let full = |(class, count): (&u32, &usize)| {
+                let min = if *class == 0 { self.options.repack_min } else { CLASS_PACKS };
+                (*count >= min).then_some(*class)
+            };
+            let Some(class) = counts.iter().filter_map(full).next_back() else { return Ok(()) };
+            let names = small.into_iter().filter(|pack| pack.class <= class).map(|pack| pack.name).collect();
+            self.repack_packs(names)
+        });
+    }
+
+    /// Repacks all packs.
+    pub(super) fn repack_all(&self) -> Result<()> {
+        self.flush()?;
+        self.with_repack_lock(|| {
+            self.counters.new_packs.store(0, Relaxed);
+            let names = self.small_packs()?.into_iter().map(|pack| pack.name).collect();
+            self.repack_packs(names)
+        })
+    }
+
+    /// Calls `work` unless another process repacks.
+    fn with_repack_lock(&self, work: impl FnOnce() -> Result<()>) -> Result<()> {
+        if self.options.read_only {
+            return Err(Error::ReadOnly);
+        }
+        match self.repack_lock.take() {
+            Err(Error::Locked { .. }) => Ok(()),
+            guard => guard.and_then(|_guard| work()),
+        }
+    }
+
+    /// Returns the packs that may be repacked, the oldest first.
+    fn small_packs(&self) -> Result<Vec<Small>> {
+        let names: BTreeSet<String> = self.files.list(PACKS)?.into_iter().collect();
+        let listed_ns = self.files.stat(&format!("{PACKS}/multi-pack-index"))?.map(|stat| stat.modified_ns);
+        let unsynced = self.locked(|writer| Ok(packs_of(&writer.journal.now().lines)))?;
+        let mut packs = Vec::new();
+        for name in names.iter().filter_map(|name| name.strip_suffix(".idx")) {
+            let stays = STAYS.iter().any(|ending| names.contains(&format!("{name}.{ending}")));
+            if stays || unsynced.contains(name) || !names.contains(&format!("{name}.pack")) {
+                continue;
+            }
+            let (Some(pack), Some(index)) =
+                (self.files.stat(&format!("{PACKS}/{name}.pack"))?, self.files.stat(&format!("{PACKS}/{name}.idx"))?)
+            else {
+                continue;
+            };
+            if listed_ns.is_some_and(|listed| pack.modified_ns <= listed) {
+                continue;
+            }
+            // 1024: the fan-out. An id, a checksum and an offset each.
+            let objects = index.bytes.saturating_sub(1024) / (self.options.algorithm.oid_bytes() as u64 + 8);
+            let class = class(objects, OBJECTS_MAX).max(class(pack.bytes, BYTES_MAX));
+            packs.push(Small { name: name.to_owned(), class, modified_ns: pack.modified_ns });
+        }
+        packs.sort_by(|one, other| (one.modified_ns, &one.name).cmp(&(other.modified_ns, &other.name)));
+        Ok(packs)
+    }
+
+    /// Repacks packs that are durable, and removes them.
+    fn repack_packs(&self, names: Vec<String>) -> Result<()> {
+        let Some(new) = self.write_repacked(&names)? else { return Ok(()) };
+        self.replace(&names, &new)
+    }
+
+    /// Repacks the packs that are not durable, if there are at least `packs_min`, and takes them out of the journal.
+    fn repack_unsynced(&self, packs_min: usize) -> Result<()> {
+        let (number, lines) = self.locked(|writer| {
+            let now = writer.journal.now();
+            Ok((now.number, now.lines.clone()))
+        })?;
+        let mut seen = BTreeSet::new();
+        let mut packs: Vec<String> = Vec::new();
+        for line in &lines {
+            // Git may have packed everything anew meanwhile.
+            if let JournalLine::Pack(name) = line
+                && seen.insert(name.clone())
+                && self.files.stat(&format!("{PACKS}/{name}.idx"))?.is_some()
+            {
+                packs.push(name.clone());
+            }
+        }
+        if packs.len() < packs_min {
+            return Ok(());
+        }
+        let Some(new) = self.write_repacked(&packs)? else { return Ok(()) };
+        // In this order: what the journal does not name has to be durable or gone, should it be clean before this ends.
+        self.replace(&packs, &new)?;
+        self.locked(|writer| {
+            if writer.journal.now().number == number {
+                self.shorten_journal(writer, lines.len(), &packs)?;
+                self.open_files.forget_packs(&packs);
+            }
+            Ok(())
+        })
+    }
+
+    /// Begins a generation of the journal without its first `lines` lines, whose packs are durable by now.
+    fn shorten_journal(&self, writer: &mut Writer, lines: usize, packs: &[String]) -> Result<()> {
+        let now = writer.journal.now();
+        let (before, after) = now.lines.split_at(lines.min(now.lines.len()));
+        let mut bases: HashMap<&String, &Value> = now.bases.iter().collect();
+        for line in before {
+            if let JournalLine::Move { name, to, .. } = line {
+                bases.insert(name, to);
+            }
+        }
+        let bases = bases.into_iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+        // Loose objects are as they were.
+        let kept = before.iter().filter(|line| matches!(line, JournalLine::Loose(_))).chain(after).cloned().collect();
+        let unsynced = packs_of(after);
+        let mut known = objects::settled_packs(&self.files)?;
+        known.retain(|name| !unsynced.contains(name) && !packs.contains(name));
+        let loose = now.loose;
+        self.poison.note(writer.journal.begin(known, bases, loose, kept))
+    }
+
+    /// Writes one pack with everything that these have, and returns its name; `None` if the worker is stopping.
+    fn write_repacked(&self, names: &[String]) -> Result<Option<String>> {
+        if names.is_empty() {
+            return Ok(None);
+        }
+        let stop = || self.worker.is_stopping();
+        let storage = self.files.storage();
+        let repacked = pack::repack(storage, self.options.algorithm, names, &RepackOptions::default(), &stop)?;
+        let Some(repacked) = repacked else { return Ok(None) };
+        self.odb.add_pack_with(&repacked.name, repacked.index)?;
+        Ok(Some(repacked.name))
+    }
+
+    /// Removes packs that another one replaced, one by one: an append meanwhile waits for one removal at most.
+    fn replace(&self, names: &[String], new: &str) -> Result<()> {
+        for name in names.iter().filter(|name| *name != new) {
+            self.locked(|_| {
+                // A process protects it since, or the user does.
+                if self.files.stat(&format!("{PACKS}/{name}.keep"))?.is_some() && !keep::is_ours(&self.files, name)? {
+                    return Ok(());
+                }
+                self.odb.forget_pack(name);
+                objects::unlink_pack_later(&self.files, &self.refs, name)
+            })?;
+            // A thread that waits gets its turn: the lock is not a fair one.
+            if self.waiting.load(Relaxed) > 0 {
+                thread::sleep(PAUSE);
+            }
+        }
+        // Without the lock: where discards are on, removing what has reached the disk takes milliseconds.
+        for _ in 0..self.refs.trash_len() {
+            self.refs.empty_trash(1)?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns the names of the packs of lines.
+fn packs_of(lines: &[JournalLine]) -> BTreeSet<String> {
+    let pack = |line: &JournalLine| if let JournalLine::Pack(name) = line { Some(name.clone()) } else { None };
+    lines.iter().filter_map(pack).collect()
+}
+
+/// Returns the class of something of this size: 0 up to `lowest`, then one more for each factor of eight.
+fn class(size: u64, lowest: u64) -> u32 {
+    let mut class = 0;
+    let mut bound = lowest;
+    while size > bound {
+        class += 1;
+        bound = bound.saturating_mul(8);
+    }
+    class
+}

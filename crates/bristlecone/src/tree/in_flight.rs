@@ -1,0 +1,290 @@
+//! Commits in flight: going on from a tree while another thread commits it.
+//!
+//! [`Tree::fork_for_commit`] splits a
+//! tree in two: one to be committed by another thread, and one that goes on. The latter sees the pending edits of the
+//! former as one more layer of its own, until the commit has given them a root. What needs that root, such as hashing,
+//! waits for it.
+
+use std::{
+    sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
+    time::{Duration, Instant},
+};
+
+use bristlecone_core::{Format, ObjRef, Oid};
+use smallvec::SmallVec;
+
+use super::{
+    Tree,
+    patch::{DirRef, IN_FLIGHT_MAX, Patch, PatchLayers},
+};
+use crate::{Error, Result, pool};
+
+/// How soon a waiting thread of a pool looks again for work to share.
+const HELP_INTERVAL: Duration = Duration::from_micros(20);
+/// How long a thread waits for a commit on which no thread works: perhaps the waiting thread is the one that should.
+const IDLE_MAX: Duration = Duration::from_secs(5);
+
+/// The edits of a tree whose commit is in flight.
+#[derive(Debug)]
+pub(super) struct InFlight {
+    // The edits; `None` if there are none.
+    patch: Option<Arc<Patch>>,
+    outcome: OnceLock<CommitOutcome>,
+    // How many calls write the tree, and when the last of them ended.
+    work: Mutex<Writers>,
+    changed: Condvar,
+    // The commit in flight that this one goes on from, which is to be written first.
+    below: Weak<InFlight>,
+}
+
+/// How many calls write a tree in flight, or since when there is no such call.
+#[derive(Debug)]
+enum Writers {
+    Calls(u32),
+    IdleSince(Instant),
+}
+
+/// What became of a commit in flight.
+#[derive(Clone, Copy, Debug)]
+enum CommitOutcome {
+    /// The root that was written (`None`: an empty tree), and the commit if there was one.
+    Written { base: Option<ObjRef>, origin: Option<ObjRef> },
+    /// The tree was dropped: no thread will write it.
+    Dropped,
+}
+
+/// Held by the tree that is to be committed: says what became of it, at the latest when it is dropped.
+#[derive(Debug)]
+pub(super) struct CommitTicket(Arc<InFlight>);
+
+impl CommitTicket {
+    /// Says that the tree was written.
+    pub(super) fn complete(&self, base: Option<ObjRef>, origin: Option<ObjRef>) {
+        self.0.decide(CommitOutcome::Written { base, origin });
+    }
+}
+
+impl Drop for CommitTicket {
+    fn drop(&mut self) {
+        self.0.decide(CommitOutcome::Dropped);
+    }
+}
+
+/// A call that writes a tree in flight: while it lives, threads that wait for the tree go on waiting.
+#[derive(Debug)]
+pub(crate) struct TicketWriter(Option<Arc<InFlight>>);
+
+impl Drop for TicketWriter {
+    fn drop(&mut self) {
+        if let Some(layer) = &self.0 {
+            let mut work = layer.lock();
+            *work = match *work {
+                Writers::Calls(calls @ 2..) => Writers::Calls(calls - 1),
+                _ => Writers::IdleSince(Instant::now()),
+            };
+        }
+    }
+}
+
+impl InFlight {
+    fn new(patch: Option<Arc<Patch>>, below: Weak<Self>) -> Self {
+        let work = Mutex::new(Writers::IdleSince(Instant::now()));
+        Self { patch, outcome: OnceLock::new(), work, changed: Condvar::default(), below }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Writers> {
+        self.work.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The first decision stands.
+    fn decide(&self, outcome: CommitOutcome) {
+        if self.outcome.set(outcome).is_ok() {
+            // A thread that looked before and found no outcome is waiting by the time this lock is held.
+            drop(self.lock());
+            self.changed.notify_all();
+        }
+    }
+
+    /// Returns for how long no call has written this tree, or one that is to be written before it.
+    fn idle(&self) -> Duration {
+        let own = |layer: &Self| match &*layer.lock() {
+            Writers::Calls(_) => Duration::ZERO,
+            Writers::IdleSince(since) => since.elapsed(),
+        };
+        let mut idle = own(self);
+        let mut below = self.below.upgrade();
+        while let Some(layer) = below.filter(|layer| layer.outcome.get().is_none()) {
+            idle = idle.min(own(&layer));
+            below = layer.below.upgrade();
+        }
+        idle
+    }
+
+    /// Returns root and commit once there are any.
+    fn wait(&self) -> Result<(Option<ObjRef>, Option<ObjRef>)> {
+        let began = Instant::now();
+        loop {
+            if self.outcome.get().is_none() && pool::help() {
+                // A thread of a pool helps: part of what it waits for may lie in the pool.
+                continue;
+            }
+            // The time that the caller has waited counts, not what went by before it asked.
+            let (idle, waited) = (self.idle(), began.elapsed());
+            let guard = self.lock();
+            match self.outcome.get() {
+                Some(CommitOutcome::Written { base, origin }) => return Ok((*base, *origin)),
+                Some(CommitOutcome::Dropped) => {
+                    return Err(Error::Usage {
+                        reason: "the tree that this one goes on from was dropped, not committed",
+                    });
+                }
+                None if idle.min(waited) >= IDLE_MAX => {
+                    return Err(Error::Uncommitted { waited_ms: waited.as_millis() as u64 });
+                }
+                None => {}
+            }
+            let again = if pool::is_here() { HELP_INTERVAL } else { IDLE_MAX - idle.min(waited) };
+            drop(self.changed.wait_timeout(guard, again).unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+
+    fn written(&self) -> Option<(Option<ObjRef>, Option<ObjRef>)> {
+        match self.outcome.get()? {
+            CommitOutcome::Written { base, origin } => Some((*base, *origin)),
+            CommitOutcome::Dropped => None,
+        }
+    }
+}
+
+impl<F: Format> Tree<F> {
+    /// Returns the tree as it is, to be committed, and goes on from it: lookups and edits here see what it holds at
+    /// once, so that one thread can prepare the next commit while another hashes and writes this one.
+    ///
+    /// [`Tree::get`], [`Tree::kind`], [`Tree::contains`], [`Tree::contains_tree`] and edits do not wait for the commit;
+    /// whatever else asks for something of the tree, such as its root, its entries or a subtree, does. With two commits in
+    /// flight the next call waits for the older one. A thread that holds both trees must not wait for itself: it commits
+    /// the returned tree first.
+    ///
+    /// ```
+    /// # use bristlecone::{Info, LogOptions, Repo};
+    /// let repo = Repo::memory();
+    /// let main = repo.branch("main")?;
+    /// let mut tree = main.tree()?;
+    /// tree.set("a", b"1")?;
+    /// let mut first = tree.fork_for_commit()?;
+    /// std::thread::scope(|scope| {
+    ///     let commit = scope.spawn(|| main.commit(&mut first, &Info::message("first")));
+    ///     tree.set("b", b"2")?;
+    ///     assert!(tree.contains("a")? && tree.contains("b")?);
+    ///     commit.join().expect("no panic")
+    /// })?;
+    /// main.commit(&mut tree, &Info::message("second"))?;
+    /// let head = tree.origin().expect("it was committed");
+    /// assert_eq!(repo.log(&[head], LogOptions::default()).count(), 2);
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if an earlier tree that this one goes on from was dropped without being committed;
+    /// [`Error::Uncommitted`] if two are in flight, and for 5 seconds no thread has committed or written the older one or
+    /// one before it. All calls that wait can return it. They change nothing then, and can be repeated.
+    pub fn fork_for_commit(&mut self) -> Result<Self> {
+        self.attach_active();
+        self.forget_written();
+        if self.in_flight.len() >= IN_FLIGHT_MAX {
+            let oldest = self.in_flight.len() - 1;
+            self.in_flight[oldest].wait()?;
+            self.forget_written();
+        }
+        self.levels = self.levels_most();
+        let patch = self.patch.take();
+        let below = self.in_flight.first().map_or_else(Weak::new, Arc::downgrade);
+        let layer = Arc::new(InFlight::new(patch.clone(), below));
+        // Prewritten values belong to both.
+        let prewritten = self.prewritten.get_or_insert_default().clone();
+        // The snapshot of this tree keeps what it goes on from; that of the returned tree keeps what was edited so far.
+        let roots: SmallVec<[Oid; 2]> = self.origin.iter().chain(&self.base).map(|at| at.oid).collect();
+        let store = self.store.with(self.store.backend.snapshot(&roots));
+        let frozen = Self {
+            store: std::mem::replace(&mut self.store, store),
+            held: std::mem::take(&mut self.held),
+            base: self.base,
+            levels: self.levels,
+            patch,
+            active: None,
+            prewritten: Some(prewritten),
+            origin: self.origin.take(),
+            in_flight: self.in_flight.clone(),
+            after: self.after.replace(layer.clone()),
+            ticket: Some(CommitTicket(layer.clone())),
+        };
+        self.in_flight.insert(0, layer);
+        Ok(frozen)
+    }
+
+    /// Forgets the commits in flight that have a root by now.
+    pub(super) fn forget_written(&mut self) {
+        let written = self.in_flight.iter().enumerate().find_map(|(index, layer)| Some((index, layer.written()?)));
+        if let Some((index, (base, _))) = written {
+            self.base = base;
+            self.in_flight.truncate(index);
+        }
+    }
+
+    /// Waits until what this tree goes on from is written, and goes on from its root.
+    pub(crate) fn rebase(&mut self) -> Result<()> {
+        self.origin = self.written_origin()?;
+        self.after = None;
+        self.base = self.written_base()?;
+        self.in_flight.clear();
+        Ok(())
+    }
+
+    /// Returns what the edits apply to, once that is written.
+    pub(super) fn written_base(&self) -> Result<Option<ObjRef>> {
+        match self.in_flight.first() {
+            None => Ok(self.base),
+            Some(newest) => Ok(newest.wait()?.0),
+        }
+    }
+
+    /// Says that the tree is being written, until what is returned is dropped.
+    pub(crate) fn writing(&self) -> TicketWriter {
+        let layer = self.ticket.as_ref().map(|ticket| ticket.0.clone());
+        if let Some(layer) = &layer {
+            let mut work = layer.lock();
+            *work = match *work {
+                Writers::Calls(calls) => Writers::Calls(calls + 1),
+                Writers::IdleSince(_) => Writers::Calls(1),
+            };
+        }
+        TicketWriter(layer)
+    }
+
+    /// Returns the commit that the tree goes on from, once there is one.
+    pub(crate) fn written_origin(&self) -> Result<Option<ObjRef>> {
+        match (self.origin, &self.after) {
+            (None, Some(after)) => Ok(after.wait()?.1),
+            (origin, _) => Ok(origin),
+        }
+    }
+
+    /// Returns the root directory with the edits of all commits in flight.
+    pub(super) fn root_in_flight(&self) -> DirRef<'_> {
+        let mut layers: PatchLayers<'_> = self.patch.iter().collect();
+        for layer in &self.in_flight {
+            if let Some((base, _)) = layer.written() {
+                return DirRef::layered(&layers, base);
+            }
+            layers.extend(&layer.patch);
+        }
+        DirRef::layered(&layers, self.base)
+    }
+
+    /// Tells the tree that goes on from this one what this one was written as.
+    pub(crate) fn complete_ticket(&mut self) {
+        if let Some(ticket) = self.ticket.take() {
+            ticket.complete(self.base, self.origin);
+        }
+    }
+}

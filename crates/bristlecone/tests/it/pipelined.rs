@@ -1,0 +1,137 @@
+//! Going on from a tree that no thread commits: calls that would wait for ever end in an error.
+
+use std::{
+    sync::{Arc, mpsc},
+    thread,
+    time::Duration,
+};
+
+use bristlecone::{
+    Backend, Batch, Durability, Error, Info, Location, MemoryBackend, Native, RefMove, Repo, Tree, merge, pass_backend,
+};
+
+/// How long anything here may take before it counts as hanging.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+type Operation = fn(&Repo, &mut Tree) -> Result<(), Error>;
+
+/// All that asks for something that only the commit can give.
+const OPERATIONS: &[(&str, Operation)] = &[
+    ("list", |_, tree| tree.list("")?.try_for_each(|entry| entry.map(drop))),
+    ("count", |_, tree| tree.count("dir").map(drop)),
+    ("get", |_, tree| tree.entry("dir/a").map(drop)),
+    ("find_tree", |_, tree| tree.get_tree("dir").map(drop)),
+    ("is_empty", |_, tree| tree.is_empty().map(drop)),
+    ("walk_all", |_, tree| tree.walk_all("")?.try_for_each(|entry| entry.map(drop))),
+    ("stats", |_, tree| tree.stats().map(drop)),
+    ("to_plain", |_, tree| tree.to_plain().map(drop)),
+    ("update", |_, tree| tree.update("dir/a", |old| old.map(<[u8]>::to_vec))),
+    ("root", |_, tree| tree.root().map(drop)),
+    ("same", |_, tree| tree.same(&tree.clone()).map(drop)),
+    ("write", |_, tree| tree.write().map(drop)),
+    ("prune", |_, tree| tree.prune(["dir/a"]).map(drop)),
+    ("diff before", |repo, tree| tree.diff(&repo.tree(), "").map(drop)),
+    ("diff after", |repo, tree| repo.tree().diff(tree, "").map(drop)),
+    ("merge ours", |repo, tree| merge::trees(None, tree, &repo.tree()).map(drop)),
+    ("merge theirs", |repo, tree| merge::trees(None, &repo.tree(), tree).map(drop)),
+    ("add_tree", |repo, tree| repo.tree().set_tree("below", tree)),
+    ("commit", |repo, tree| repo.branch("main")?.commit(tree, &Info::unsigned("late")).map(drop)),
+    ("prepare", |repo, tree| repo.branch("main")?.prepare(tree, &Info::unsigned("late")).map(drop)),
+    ("commit_tree", |repo, tree| repo.commit_tree(tree, &[], &Info::unsigned("late")).map(drop)),
+    ("a third tree ahead", |_, tree| {
+        let second = tree.fork_for_commit()?;
+        let third = tree.fork_for_commit();
+        drop(second);
+        third.map(drop)
+    }),
+];
+
+/// A tree that goes on from one that is returned too, both with something in them.
+fn parted(repo: &Repo) -> Result<(Tree, Tree), Error> {
+    let mut tree = repo.branch("main")?.tree()?;
+    tree.set("dir/a", "1")?;
+    let first = tree.fork_for_commit()?;
+    tree.set("dir/b", "2")?;
+    Ok((first, tree))
+}
+
+#[test]
+fn what_waits_for_a_commit_that_nobody_makes_ends_in_an_error() {
+    let (sender, results) = mpsc::channel();
+    for &(name, operation) in OPERATIONS {
+        let sender = sender.clone();
+        thread::spawn(move || {
+            let repo = Repo::memory();
+            let (mut first, mut tree) = parted(&repo).unwrap();
+            let refused = operation(&repo, &mut tree);
+            // What does not ask for the commit goes on, and once it is made everything does.
+            assert_eq!(tree.get("dir/a").unwrap().as_deref(), Some(&b"1"[..]));
+            let made = repo.branch("main").unwrap().commit(&mut first, &Info::unsigned("first"));
+            sender.send((name, refused, made.and_then(|_| operation(&repo, &mut tree)))).unwrap();
+        });
+    }
+    for _ in OPERATIONS {
+        let (name, refused, then) = results.recv_timeout(PATIENCE).expect("an operation hangs");
+        assert!(matches!(refused, Err(Error::Uncommitted { .. })), "{name}: {refused:?}");
+        assert!(then.is_ok() || name == "a third tree ahead", "{name}, once it is committed: {then:?}");
+    }
+}
+
+#[test]
+fn a_commit_that_begins_late_or_takes_long_is_waited_for() {
+    let (sender, done) = mpsc::channel();
+    for slow in [false, true] {
+        let sender = sender.clone();
+        thread::spawn(move || {
+            let inner: Arc<dyn Backend> = Arc::new(MemoryBackend::new());
+            let backend: Arc<dyn Backend> = if slow { Arc::new(SlowAppends(inner)) } else { inner };
+            let repo = Repo::with_backend(Native::new(), backend);
+            let (mut first, tree) = parted(&repo).unwrap();
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    thread::sleep(Duration::from_secs(if slow { 0 } else { 1 }));
+                    repo.branch("main").unwrap().commit(&mut first, &Info::unsigned("first")).unwrap();
+                });
+                sender.send((tree.count("dir"), tree.root().is_ok())).unwrap();
+            });
+        });
+    }
+    for _ in 0..2 {
+        let (count, rooted) = done.recv_timeout(PATIENCE).expect("a wait without end");
+        assert_eq!((count.unwrap(), rooted), (2, true));
+    }
+}
+
+#[test]
+fn a_commit_that_failed_is_not_waited_for() {
+    let (sender, done) = mpsc::channel();
+    thread::spawn(move || {
+        let repo = Repo::memory();
+        let main = repo.branch("main").unwrap();
+        let (mut first, tree) = parted(&repo).unwrap();
+        main.edit(&Info::unsigned("faster"), |tree| tree.set("other", "1")).unwrap();
+        let conflict = main.commit(&mut first, &Info::unsigned("too late"));
+        assert!(matches!(conflict, Err(Error::RefMoved { .. })));
+        sender.send(tree.root().map(drop)).unwrap();
+        drop(first);
+        assert!(matches!(tree.root(), Err(Error::Usage { .. })));
+    });
+    let refused = done.recv_timeout(PATIENCE).expect("the root of a tree hangs");
+    assert!(matches!(refused, Err(Error::Uncommitted { .. })), "{refused:?}");
+}
+
+/// A backend whose appends take longer than any thread waits for a commit to begin.
+#[derive(Debug)]
+struct SlowAppends(Arc<dyn Backend>);
+
+impl Backend for SlowAppends {
+    fn append(&self, batch: Batch, moves: &[RefMove], durability: Durability) -> Result<Location, Error> {
+        thread::sleep(Duration::from_secs(7));
+        self.0.append(batch, moves, durability)
+    }
+
+    pass_backend! {
+        0: name, capabilities, snapshot, get_ref, list_refs, flush, each_object, stats, read_derived,
+        write_derived
+    }
+}

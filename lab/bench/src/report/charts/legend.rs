@@ -1,0 +1,38 @@
+//! Which colour stands for which backend, how rates are marked, and the legends.
+
+use crate::report::{
+    row::Row,
+    select::{COLUMNS, column_name},
+    svg::{Colour, Mark},
+};
+
+/// Returns the colour of a column of the tables.
+pub(super) fn colour(column: &str) -> Colour {
+    match column {
+        "memory" => Colour::Memory,
+        "disk none" | "git packs none" => Colour::DiskNone,
+        "disk synced" | "git packs synced" => Colour::DiskSynced,
+        "gitoxide" => Colour::Second,
+        "git fast-import" => Colour::Third,
+        _ => Colour::Other,
+    }
+}
+
+/// The columns of the chart of Git repositories.
+pub(super) const GIT: [&str; 5] = ["git packs none", "git packs synced", "libgit2", "gitoxide", "git fast-import"];
+
+/// Returns the columns that occur in these rows, with their colours, in the order of the tables.
+pub(super) fn legend(rows: &[&Row]) -> Vec<(Colour, String)> {
+    let occurs = |column: &&str| rows.iter().any(|row| column_name(row) == *column);
+    COLUMNS.into_iter().chain(GIT).filter(occurs).map(|column| (colour(column), column.to_owned())).collect()
+}
+
+/// What stands below a chart of rates.
+pub(super) const SPREAD_SAID: &str = "operations per second: median, and from the slowest run to the fastest";
+
+/// Returns the rate of a row with its spread. A row whose file has no spread has its median alone.
+pub(super) fn mark(row: &Row, colour: Colour) -> Option<Mark> {
+    let value = row.ops_per_sec;
+    let spread = if row.ops_per_sec_max > 0.0 { (row.ops_per_sec_min, row.ops_per_sec_max) } else { (value, value) };
+    (value > 0.0).then_some(Mark { colour, value, spread })
+}
