@@ -30,15 +30,22 @@ pub(crate) fn seal(disk: &SimStorage) {
         } else {
             continue;
         }
-        write(disk, &name, &bytes);
+        replace(disk, &name, &bytes);
     }
     for (number, trailer) in trailers {
         let name = format!("segments/{number:08}.ids");
         if let Some(mut bytes) = disk.contents(&name) {
             put(&mut bytes, 24, trailer);
             index(&mut bytes);
-            write(disk, &name, &bytes);
+            replace(disk, &name, &bytes);
         }
+    }
+}
+
+/// Writes a file that is not as it should be.
+fn replace(disk: &SimStorage, name: &str, bytes: &[u8]) {
+    if disk.contents(name).is_none_or(|found| found != bytes) {
+        write(disk, name, bytes);
     }
 }
 
