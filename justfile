@@ -15,6 +15,10 @@ quick:
 lane *args:
     .ci/lane {{args}}
 
+# Looks for inputs that break a fuzz target, guided by coverage, for a minute: `just fuzz git_pack`, `just fuzz git_pack 600`.
+fuzz *args:
+    .ci/fuzz {{args}}
+
 # Trees of 1,024 levels on stacks of 256 KiB, with the frames of a build without optimisation.
 deep:
     .ci/lane deep

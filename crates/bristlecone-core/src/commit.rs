@@ -66,7 +66,7 @@ pub struct Signature {
 }
 
 impl Signature {
-    /// Somebody at a time, in UTC.
+    /// Returns a signature with this name at this time, in UTC.
     #[must_use]
     pub fn new(ident: impl Into<Vec<u8>>, seconds: i64) -> Self {
         Self { ident: ident.into(), seconds, zone: Zone::default() }

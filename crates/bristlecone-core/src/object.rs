@@ -1,8 +1,8 @@
 //! Objects as they are read and written: bytes that may be borrowed from a map, and the places of
 //! their children.
 //!
-//! A [`Location`] is a hint: where a backend put an object. It is never hashed. Whoever reads through
-//! one compares the id found there with the id wanted, so a stale hint costs time and nothing else.
+//! A [`Location`] is a hint: where a backend put an object. It is never hashed. A reader compares the id found there with
+//! the id wanted, so a stale hint costs time and nothing else.
 
 use alloc::{sync::Arc, vec::Vec};
 use core::{cmp, fmt, hash, ops};

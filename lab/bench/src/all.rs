@@ -17,20 +17,21 @@ use crate::{
     measure::cores,
     optims,
     options::{Common, positive},
-    peers,
+    peers::{self, irmin::Irmin},
     report::{self, charts, json, page::Contents, published, readme},
     session::Session,
     suite::Plan,
     sweep,
 };
 
+mod irmin;
 mod trace;
 
 pub use trace::TraceArgs;
 
 /// Everything in one command, in seven steps: 1 the tree suite on every backend; 2 each optimisation by itself; 3 the
-/// replay of a trace; 4 one amount of work cut into more and more tasks; 5 other programs beside
-/// ours, which run within step 1; 6 charts; 7 the results page and the section of the README.
+/// replay of a trace; 4 one amount of work cut into more and more tasks; 5 Irmin in turns with ours, where it is
+/// installed (what keeps Git repositories runs within step 1); 6 charts; 7 the results page and the section of the README.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
@@ -56,7 +57,7 @@ pub struct AllArgs {
     /// Not step 4: the sweep over task counts
     #[arg(long)]
     pub skip_parallel: bool,
-    /// Not step 5: the rows of other programs, which run within step 1
+    /// Not step 5, nor in step 1: other programs and libraries
     #[arg(long)]
     pub skip_peers: bool,
     /// Not step 6: charts
@@ -77,6 +78,9 @@ pub struct AllArgs {
     /// The trace
     #[command(flatten)]
     pub trace: TraceArgs,
+    /// The program of step 5 [default: as built in lab/peers/irmin, else bristlecone-irmin on PATH]
+    #[arg(long, value_name = "FILE")]
+    pub irmin: Option<PathBuf>,
     /// The file of results, into which rows are merged [default: lab/results/results.json in the repository, else
     /// results.json]
     #[arg(long, value_name = "FILE")]
@@ -104,13 +108,14 @@ pub(crate) fn run(args: &AllArgs, json: bool) -> Result<()> {
         )));
     }
     published::read(&places.published)?;
+    let irmin = if args.skip_peers { None } else { Irmin::find(args.irmin.as_deref())? };
     if args.regen {
         return publish(args, &places);
     }
     if places.readme.is_some() && !args.common.allow_dirty {
         readme::check_this_build()?;
     }
-    let session = measure(args, &places)?;
+    let session = measure(args, &places, irmin.as_ref())?;
     publish(args, &places)?;
     report::show(&session.rows, json);
     session.verdict()
@@ -119,8 +124,8 @@ pub(crate) fn run(args: &AllArgs, json: bool) -> Result<()> {
 /// Task counts, and replays, are tried so often at most.
 const LONG_RUNS_MAX: usize = 3;
 
-/// Steps 1 to 5, the fifth within the first: what is compared runs close together in time. Each row is kept before the next is measured.
-fn measure(args: &AllArgs, places: &Places) -> Result<Session> {
+/// Steps 1 to 5. Each row is kept before the next is measured.
+fn measure(args: &AllArgs, places: &Places, irmin: Option<&Irmin>) -> Result<Session> {
     let mut session = Session::start(&args.common, Some(&places.rows))?;
     let quick = args.common.quick;
     let runs = if quick { 1 } else { args.common.runs };
@@ -154,6 +159,17 @@ fn measure(args: &AllArgs, places: &Places) -> Result<Session> {
         let threads = args.parallel_domains.unwrap_or_else(cores);
         let jobs = sweep::jobs(&like, &Target::NATIVE, &args.parallel_fibers, threads, quick);
         session.measure(&jobs, long_runs);
+    }
+    match irmin {
+        _ if args.skip_peers => {}
+        None => say!("step 5 is left out: {}", peers::irmin::MISSING),
+        Some(irmin) => {
+            say!("step 5: Irmin, in turns with ours: {}", irmin.file().display());
+            irmin::suite(&mut session, irmin, &like, runs, quick);
+            if let Some(job) = replay.as_ref().filter(|_| !args.skip_trace) {
+                irmin::replays(&mut session, irmin, job, long_runs, quick)?;
+            }
+        }
     }
     Ok(session)
 }

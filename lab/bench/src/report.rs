@@ -17,6 +17,7 @@ mod views;
 
 pub use figures::{GiantFigures, ImportFigures, ReplayFigures, Rows, SampleFigures};
 pub use row::{Row, median};
+pub(crate) use select::BESIDE_IRMIN;
 #[cfg(test)]
 pub(crate) use svg::tests as svg_tests;
 pub use views::sections;

@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr};
 use thiserror::Error;
 
 use crate::{
-    decode::Cursor,
+    cursor::Cursor,
     key::{Key, KeyBuf, Steps},
 };
 

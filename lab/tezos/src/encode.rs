@@ -1,6 +1,6 @@
 //! The primitive encodings, written. `docs/formats/trace.md` lists them.
 
-use crate::row::Scoped;
+use crate::scoped::Scoped;
 
 /// Appends an unsigned LEB128 integer in its shortest form.
 #[inline]

@@ -5,7 +5,8 @@ use std::io::Read;
 use crate::{
     TraceError,
     reader::Reader,
-    row::{ContextId, Row, RowKind, Scoped},
+    row::{Row, RowKind},
+    scoped::{ContextId, Scoped},
 };
 
 mod shape;

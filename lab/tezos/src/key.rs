@@ -1,14 +1,10 @@
-//! Keys and lists of hashes in the trace's own encoding, so that a row needs no allocation to be read or written.
+//! Keys in the trace's own encoding, so that a row needs no allocation to be read or written.
 
 use std::fmt;
 
 use bristlecone::escape;
 
-use crate::{
-    decode::Cursor,
-    encode::{put_scoped_hash, put_string},
-    row::{Hashes, Scoped},
-};
+use crate::{cursor::Cursor, encode::put_string};
 
 /// A key: a path as a list of steps, in the trace's own encoding (a count, then each step with its length).
 ///
@@ -182,39 +178,6 @@ impl fmt::Display for KeyBuf {
     }
 }
 
-/// Hashes with their scopes that own their bytes, to be filled again and again.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct HashesBuf {
-    bytes: Vec<u8>,
-    count: usize,
-}
-
-impl HashesBuf {
-    /// Returns an empty list.
-    #[must_use]
-    pub const fn new() -> Self {
-        Self { bytes: Vec::new(), count: 0 }
-    }
-
-    /// Removes all hashes and keeps the space.
-    pub fn clear(&mut self) {
-        self.bytes.clear();
-        self.count = 0;
-    }
-
-    /// Appends one hash, the base58 text of a commit hash.
-    pub fn push(&mut self, hash: Scoped<&[u8]>) {
-        put_scoped_hash(&mut self.bytes, hash);
-        self.count += 1;
-    }
-
-    /// Returns the list.
-    #[must_use]
-    pub fn as_hashes(&self) -> Hashes<'_> {
-        Hashes { bytes: &self.bytes, count: self.count }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -239,14 +202,5 @@ mod tests {
         assert_eq!(short, long);
         assert_ne!(short, Key { steps: b"\x01b", count: 1 });
         assert_ne!(KeyBuf::from_steps(["ab"]), KeyBuf::from_steps(["a", "b"]));
-    }
-
-    #[test]
-    fn hashes_come_back_as_they_went_in() {
-        let mut hashes = HashesBuf::new();
-        let all = [Scoped::keep(&b"CoA"[..]), Scoped::forget(b""), Scoped::forget(b"CoB")];
-        all.iter().for_each(|&hash| hashes.push(hash));
-        assert_eq!(hashes.as_hashes().iter().collect::<Vec<_>>(), all);
-        assert_eq!(hashes.as_hashes().len(), 3);
     }
 }

@@ -6,25 +6,30 @@
 //! done to a repository, [`PathConversion`] rewrites keys, [`TraceInfo`] tells what a trace consists of, [`Generator`] makes traces up.
 
 mod convert;
+mod cursor;
 mod decode;
 mod encode;
 mod error;
 mod generate;
+mod hashes;
 mod info;
 mod key;
 mod reader;
 mod recorder;
 pub mod replay;
 mod row;
+mod scoped;
 mod writer;
 
 pub use convert::{PathConversion, UnknownConversion};
 pub use error::TraceError;
 pub use generate::{GenerateError, GenerateOptions, Generator};
+pub use hashes::{Hashes, HashesBuf};
 pub use info::{Depth, LargeCommit, Percentiles, Shape, TraceInfo, VALUE_BUCKETS, ValueBucket};
-pub use key::{HashesBuf, Key, KeyBuf};
+pub use key::{Key, KeyBuf};
 pub use reader::Reader;
 pub use recorder::{RecordError, RecordedCommit, RecordedTree, Recorder};
 pub use replay::CommitHash;
-pub use row::{ContextId, Hashes, Row, RowKind, Scoped};
+pub use row::{Row, RowKind};
+pub use scoped::{ContextId, Scoped};
 pub use writer::Writer;

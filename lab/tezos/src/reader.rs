@@ -11,7 +11,8 @@ use std::{
 
 use crate::{
     TraceError,
-    decode::{Fault, Varint, decode, varint},
+    cursor::{Fault, Varint, varint},
+    decode::decode,
     row::Row,
 };
 

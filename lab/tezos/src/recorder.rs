@@ -16,8 +16,9 @@ use thiserror::Error;
 
 use crate::{
     TraceError,
-    key::HashesBuf,
-    row::{ContextId, Row, Scoped},
+    hashes::HashesBuf,
+    row::Row,
+    scoped::{ContextId, Scoped},
     writer::Writer,
 };
 

@@ -2,60 +2,11 @@
 
 use std::fmt;
 
-use crate::{decode::Cursor, key::Key};
-
-/// The id of a context: a tree that some row produced. Context 0 is the empty tree, before the first row.
-pub type ContextId = i64;
-
-/// A mention of a context or commit, and whether it is the last one of the trace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Scoped<T> {
-    /// What is mentioned.
-    pub value: T,
-    /// It is mentioned again later; otherwise it can be forgotten.
-    pub keep: bool,
-}
-
-impl<T> Scoped<T> {
-    /// A mention that others follow.
-    pub const fn keep(value: T) -> Self {
-        Self { value, keep: true }
-    }
-
-    /// The last mention.
-    pub const fn forget(value: T) -> Self {
-        Self { value, keep: false }
-    }
-}
-
-/// The parents of a commit: base58 hashes with their scopes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Hashes<'a> {
-    // Encoded mentions, checked when the row was decoded.
-    pub(crate) bytes: &'a [u8],
-    pub(crate) count: usize,
-}
-
-impl<'a> Hashes<'a> {
-    /// Returns the hashes in order.
-    pub fn iter(&self) -> impl Iterator<Item = Scoped<&'a [u8]>> + Clone + use<'a> {
-        let mut cursor = Cursor::new(self.bytes);
-        // The bytes are sound: nothing ends early.
-        (0..self.count).map_while(move |_| cursor.scoped_hash().ok())
-    }
-
-    /// Returns how many there are.
-    #[must_use]
-    pub const fn len(&self) -> usize {
-        self.count
-    }
-
-    /// Whether there are none.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-}
+use crate::{
+    hashes::Hashes,
+    key::Key,
+    scoped::{ContextId, Scoped},
+};
 
 /// One row of a trace. Hashes are the base58 text of commit hashes, as bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

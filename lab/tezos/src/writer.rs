@@ -13,7 +13,8 @@ use crate::{
     encode::{put_scope, put_scoped_hash, put_string, put_varint},
     key::Key,
     reader::{MAGIC, VERSION},
-    row::{ContextId, Row, Scoped},
+    row::Row,
+    scoped::{ContextId, Scoped},
 };
 
 /// How much stays in memory at least, in bytes, once there is that much; written out when there is twice as much.

@@ -13,12 +13,13 @@ use proc_macro::{Delimiter, TokenStream, TokenTree};
 /// What a test can need: its name, what reports call it, and how it is looked for.
 type Need = (&'static str, &'static str, fn() -> bool);
 
-const NEEDS: [Need; 9] = [
+const NEEDS: [Need; 10] = [
     ("git", "the program `git`", || answers("git", &["--version"], &[0])),
     // Asked for its help, which it takes from no repository.
     ("git_subtree", "the program `git subtree`", || answers("git", &["subtree", "-h"], &[0, 129])),
     ("bash", "the program `bash`", || answers("bash", &["--version"], &[0])),
     ("fio", "the program `fio`", || answers("fio", &["--version"], &[0])),
+    ("irmin", "the program `bristlecone-irmin`", || answers("bristlecone-irmin", &["--version"], &[0])),
     ("linux", "the files `/proc/locks` and `/dev/full` of Linux", || {
         ["/proc/locks", "/dev/full"].iter().all(|path| std::fs::exists(path).unwrap_or(false))
     }),
@@ -40,6 +41,7 @@ const NEEDS: [Need; 9] = [
 /// | need | what |
 /// | --- | --- |
 /// | `git`, `git_subtree`, `bash`, `fio` | these programs |
+/// | `irmin` | the program `bristlecone-irmin`, to which `lab/peers/irmin` is built |
 /// | `linux` | `/proc/locks` and `/dev/full` |
 /// | `somebody_else` | not to be root, or to be allowed to start programs as user 65534 |
 /// | `namespaces` | to be allowed to start programs that see no process but their own (`unshare -pf --mount-proc`) |

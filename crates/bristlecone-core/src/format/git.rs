@@ -404,7 +404,7 @@ impl Format for Git {
             Kind::Pieces => return Err(unsupported("a piece of a value").into()),
             _ => object.body(),
         };
-        // Whoever asks did not make the object.
+        // The caller did not make the object.
         let collides = FormatError::Inconsistent { kind: object.kind(), reason: "it was made to collide under SHA-1" };
         Ok(self.algorithm.received_id(object.kind(), raw).ok_or(collides)?)
     }

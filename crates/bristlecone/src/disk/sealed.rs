@@ -347,6 +347,18 @@ mod tests {
         SealedIndex::with(IndexBytes::Owned(bytes), end, form, 3, 1 << 20).unwrap()
     }
 
+    /// The older form is written no more, but stores have it.
+    #[test]
+    fn both_forms_keep_their_names_and_magic_words() {
+        for (form, name, word) in
+            [(Form::Head, "segments/00000007.idx", b"BCONEIDX"), (Form::Seal, "segments/00000007.ids", b"BCONEIDS")]
+        {
+            assert_eq!(form.name(7), name);
+            assert_eq!(Form::of_name(&name["segments/".len()..]), Some((7, form)));
+            assert_eq!(encode_index(form, 7, TIE, &[(5, 10)])[..8], word[..]);
+        }
+    }
+
     #[test]
     fn an_index_finds_all_and_knows_when_it_is_damaged() {
         for (form, tie) in [(Form::Head, TIE), (Form::Seal, Tie { word: 78, end: 1234 })] {

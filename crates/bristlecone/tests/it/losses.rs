@@ -216,6 +216,7 @@ fn a_log_that_was_closed_and_is_shorter_has_lost_something() {
         let accepted = DiskBackend::repair(Arc::new(disk.clone()), tiny(), true).unwrap().accepted.unwrap();
         assert_eq!(accepted.lost, lost);
         if let Some(kept) = &accepted.kept_in {
+            assert!(kept.starts_with("segments/behind-"), "{kept}");
             let kept = disk.contents(kept).unwrap();
             // All that stood there, and none of the zeroes behind it.
             let behind = &bytes[lost.offset as usize..from as usize];

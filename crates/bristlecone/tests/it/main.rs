@@ -19,6 +19,7 @@ mod indexes;
 mod losses;
 mod merge;
 mod model;
+mod names;
 mod nasty;
 mod order;
 mod pipelined;

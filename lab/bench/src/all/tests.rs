@@ -11,7 +11,7 @@ struct Command {
     args: AllArgs,
 }
 
-fn args(words: &str) -> AllArgs {
+pub(super) fn args(words: &str) -> AllArgs {
     Command::try_parse_from(std::iter::once("all").chain(words.split_whitespace())).unwrap().args
 }
 
@@ -96,6 +96,7 @@ fn a_broken_file_is_refused_before_anything_is_measured() {
     let reason = |words: &str| run(&args(&format!("{words} {}", files(dir.path()))), false).unwrap_err().to_string();
     assert!(reason("--regen").contains("has no rows"));
     assert!(reason("--trace nothing.repr").contains("no such trace"));
+    assert!(reason("--irmin nothing").contains("nothing: there is no program `bristlecone-irmin`"));
     let file = dir.path().join("results.json");
     for (text, why) in [
         ("{", "EOF"),

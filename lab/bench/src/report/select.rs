@@ -20,6 +20,8 @@ pub(super) struct Kinds<'r> {
     pub(super) sweep: Vec<&'r Row>,
     /// Replays of traces.
     pub(super) replays: Vec<&'r Row>,
+    /// Irmin, and ours measured in turns with it.
+    pub(super) irmin: Vec<&'r Row>,
     /// The long forms.
     pub(super) long: Vec<&'r Row>,
 }
@@ -29,7 +31,9 @@ impl<'r> Kinds<'r> {
         let mut kinds = Self::default();
         // Rows of other suites have no backend.
         for row in rows.iter().filter(|row| !row.backend.is_empty()) {
-            let kind = if is_big(&row.scenario) {
+            let kind = if row.variant == BESIDE_IRMIN || is_irmin(row) {
+                &mut kinds.irmin
+            } else if is_big(&row.scenario) {
                 &mut kinds.long
             } else if row.import.is_some() {
                 &mut kinds.imports
@@ -48,6 +52,14 @@ impl<'r> Kinds<'r> {
         }
         kinds
     }
+}
+
+/// What rows of ours are called that were measured in turns with Irmin.
+pub(crate) const BESIDE_IRMIN: &str = "beside-irmin";
+
+/// Whether a row is one of Irmin.
+pub(super) fn is_irmin(row: &Row) -> bool {
+    row.backend.starts_with("irmin ")
 }
 
 /// Returns what a row's name has beside backend and durability: the suite's name and the switches.
@@ -123,8 +135,16 @@ pub(super) fn scenarios(rows: &[&Row]) -> Vec<String> {
     names
 }
 
-/// Returns the column of a row in tables that have a column for each backend and durability.
+/// Returns the column of a row in tables that have a column for each backend and durability: of a row of Irmin that of ours
+/// beside which it was measured.
 pub(super) fn column_name(row: &Row) -> &'static str {
+    if is_irmin(row) {
+        return match row.backend.as_str() {
+            "irmin memory" => "memory",
+            _ if row.name.contains(" synced") => "disk synced",
+            _ => "disk none",
+        };
+    }
     // The name says more of a Git repository than its backend and durability: loose or packs, and that of rows that
     // write nothing.
     let named = |target: &Target| {

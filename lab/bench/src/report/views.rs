@@ -12,7 +12,7 @@ use super::{
 };
 
 /// Returns the tables of these rows: where they come from, limits, rates, details, scaling, Git, optimisations, task
-/// counts, replays, long forms. A table without lines is left out. The same rows give the same tables.
+/// counts, replays, Irmin, long forms. A table without lines is left out. The same rows give the same tables.
 #[must_use]
 pub fn sections(rows: &[Row]) -> Vec<Table> {
     let places = Places::of(rows);
@@ -30,6 +30,7 @@ pub fn sections(rows: &[Row]) -> Vec<Table> {
     tables.push(task_counts(&kinds.sweep));
     tables.push(details("Details: one amount of work, cut into more and more tasks", &kinds.sweep, &COLUMNS, &places));
     tables.extend(replays::tables(&kinds.replays, &places));
+    tables.push(irmin::table(&kinds.irmin, &places));
     tables.push(long_forms(&kinds.long, &places));
     tables.retain(|table| !table.lines.is_empty());
     tables
@@ -202,6 +203,7 @@ fn times_smaller(row: &Row, rows: &[&Row]) -> Option<f64> {
 
 mod details;
 mod git;
+mod irmin;
 mod replays;
 #[cfg(test)]
 mod tests;

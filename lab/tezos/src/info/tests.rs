@@ -1,8 +1,5 @@
 use super::*;
-use crate::{
-    key::{HashesBuf, KeyBuf},
-    writer::Writer,
-};
+use crate::{hashes::HashesBuf, key::KeyBuf, writer::Writer};
 
 fn info(rows: &[Row<'_>]) -> TraceInfo {
     let mut writer = Writer::new(Vec::new()).unwrap();

@@ -7,7 +7,8 @@ use bristlecone::{AsPath, Bytes, Error, NewValue, Path, Tezos, Tree};
 use super::{Context, RecordError};
 use crate::{
     key::{Key, KeyBuf},
-    row::{ContextId, Row, Scoped},
+    row::Row,
+    scoped::{ContextId, Scoped},
 };
 
 /// A tree of a recording. A clone is the same context; an edit makes a new context of this one, and of no other.

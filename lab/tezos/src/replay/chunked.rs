@@ -23,7 +23,8 @@ use super::{
 };
 use crate::{
     Reader, Row, RowKind, TraceError,
-    decode::{Varint, decode, varint},
+    cursor::{Varint, varint},
+    decode::decode,
 };
 
 /// The trace is held in memory; so much of it at most.

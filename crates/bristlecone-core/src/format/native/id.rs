@@ -112,6 +112,30 @@ mod tests {
         hash(NODE, &[head, digests[0].to_vec()].concat())
     }
 
+    /// Keys are part of the format: no id may change with a name.
+    #[test]
+    fn each_kind_of_hashed_bytes_has_the_key_of_the_format() {
+        let keyed = |key: &[u8; 32], bytes: &[u8]| *blake3::keyed_hash(key, bytes).as_bytes();
+        let id = |key: &[u8; 32], bytes: &[u8]| Oid::from_array(keyed(key, bytes));
+        assert_eq!(contents(b"value"), id(b"bristlecone native 1: contents..", b"value"));
+        assert_eq!(pieces(b"list"), id(b"bristlecone native 1: pieces....", b"list"));
+        assert_eq!(commit(b"commit"), id(b"bristlecone native 1: commit....", b"commit"));
+        assert_eq!(tag(b"tag"), id(b"bristlecone native 1: tag.......", b"tag"));
+        // Two items of one byte: as one run, and in groups of one each.
+        let items = [3, 4];
+        let head = [1, 2, 0, 0, 0];
+        let flat = [&head[..], &items].concat();
+        assert_eq!(node(1, &items, 2, 0, |index| index + 1), id(b"bristlecone native 1: node......", &flat));
+        let group = |item: u8| {
+            let mut padded = [0; 64];
+            padded[0] = item;
+            keyed(b"bristlecone native 1: group.....", &padded)
+        };
+        let root = keyed(b"bristlecone native 1: pair......", &[group(3), group(4)].concat());
+        let grouped = [&head[..], &root].concat();
+        assert_eq!(node(1, &items, 2, 1, |index| index + 1), id(b"bristlecone native 1: node......", &grouped));
+    }
+
     #[test]
     fn hashing_in_lanes_is_hashing() {
         for count in 0..150usize {

@@ -2,7 +2,7 @@
 //!
 //! Taking a lock and giving it back are two calls of the system, which is a few per cent of a small commit. A lock that
 //! guards nothing by itself may be held for longer than it is needed: a process that has used it twice within
-//! [`BUSY_MS`] and met nobody else keeps it. It gives the lock back when it sees another process, or, by a worker,
+//! [`BUSY_MS`] and met no other process keeps it. It gives the lock back when it sees another process, or, by a worker,
 //! [`KEPT_MS`] after it was used last.
 
 use std::{

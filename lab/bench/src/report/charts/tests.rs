@@ -65,8 +65,11 @@ fn git_repositories_have_a_chart_with_what_others_do_in_them() {
         }
     }
     let charts = drawn(&rows);
-    assert_eq!(charts.iter().map(|chart| chart.0).collect::<Vec<_>>(), ["memory.svg", "disk.svg", "git.svg"]);
-    let git = &charts[2].1;
+    assert_eq!(
+        charts.iter().map(|chart| chart.0).collect::<Vec<_>>(),
+        ["beside.svg", "memory.svg", "disk.svg", "git.svg"]
+    );
+    let git = &charts[3].1;
     for text in [">git packs none<", ">libgit2<", ">gitoxide<", ">incremental-20B<", "class=\"third\"", ".third{"] {
         assert!(git.contains(text), "{text}: {git}");
     }
