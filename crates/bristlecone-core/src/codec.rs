@@ -1,4 +1,4 @@
-//! Reading of encoded bytes that nobody has checked yet: every step is bounded and returns an error.
+//! Reading of encoded bytes that were not checked yet: every step is bounded and returns an error.
 
 use alloc::vec::Vec;
 use core::{error, fmt};

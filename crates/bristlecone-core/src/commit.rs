@@ -1,4 +1,4 @@
-//! Commits: a root, its parents, and who recorded it when and why.
+//! Commits: a root, its parents, its author, dates and message.
 //!
 //! Names and messages are bytes, headers keep their order, and time zones keep their spelling, so that a
 //! Git commit goes through without loss.
@@ -84,7 +84,7 @@ impl Zone {
         Self(text.into())
     }
 
-    /// Returns the zone so many minutes east of UTC, within a day of it.
+    /// Returns the zone `minutes` minutes east of UTC, within a day of it.
     #[must_use]
     pub fn from_minutes(minutes: i16) -> Self {
         let (sign, size) = (if minutes < 0 { b'-' } else { b'+' }, minutes.unsigned_abs());

@@ -68,7 +68,7 @@ impl EntryKind {
 /// How Git spelled an entry's mode, where that is not how entries of its kind are usually spelled.
 ///
 /// The id of a Git tree depends on it: old repositories hold `100664` and zero-padded modes. A format that is to
-/// give such ids back keeps it with the entry; an entry that is set anew is spelled as usual.
+/// give such ids back keeps it with the entry; an entry that is set is spelled as usual.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Mode {
     digits: [u8; Self::BYTES_MAX],

@@ -237,8 +237,8 @@ pub trait Format: Clone + Send + Sync + fmt::Debug + 'static {
     /// [`FormatError::Unsupported`] for a field that the format would lose.
     fn put_commit<K: Sink>(&self, sink: &mut K, commit: &Commit, generation: u64) -> Result<ObjRef, FormatError>;
 
-    /// As [`Format::put_commit`], for a commit that somebody else made, perhaps long ago: what the format could keep of a
-    /// name or date but would not take anew, it takes.
+    /// As [`Format::put_commit`], for a commit that another program made, perhaps long ago. It also takes names and dates
+    /// that the format can keep, but refuses in new commits.
     ///
     /// # Errors
     /// As [`Format::put_commit`].
@@ -254,7 +254,7 @@ pub trait Format: Clone + Send + Sync + fmt::Debug + 'static {
     /// Returns the commit that an object is.
     ///
     /// # Errors
-    /// [`FormatError`] if it is none.
+    /// [`FormatError`] if it does not decode as a commit.
     fn decode_commit(&self, object: &Object<'_>) -> Result<Commit, FormatError>;
 
     /// Returns the root of the commit that an object is, decoding no more than that where the format can.
@@ -277,7 +277,7 @@ pub trait Format: Clone + Send + Sync + fmt::Debug + 'static {
     /// Returns the annotated tag that an object is.
     ///
     /// # Errors
-    /// [`FormatError`] if it is none.
+    /// [`FormatError`] if it does not decode as a tag.
     fn decode_tag(&self, object: &Object<'_>) -> Result<Tag, FormatError> {
         let _ = object;
         Err(FormatError::Unsupported { format: Self::NAME, what: "an annotated tag" })
@@ -297,14 +297,14 @@ pub trait Format: Clone + Send + Sync + fmt::Debug + 'static {
     fn object_id<S: Source>(&self, source: &S, object: &Object<'_>) -> Result<Oid, S::Error>;
 
     /// Checks what must hold between an object, whose id and bytes were checked already, and those below it, which are
-    /// there: that together they are what the format makes of their contents, so that nothing has two ids. If every object below
-    /// one passes, so does all that is stored there.
+    /// there: that together they are what the format makes of their contents, so that nothing has two ids. If every object
+    /// below one passes, so does all that is stored there.
     ///
     /// `whole`: the object is a whole directory or value. Otherwise it may be a piece of one, and what depends on the pieces
     /// beside it is checked with the objects above. `checked` saves repeated work, see there.
     ///
     /// Reads what the object names, and the edges of it; memory is bounded by a piece of each level. The default checks
-    /// nothing: it is that of formats whose ids are made by others, or of which each directory is one object.
+    /// nothing: it serves formats whose ids others define, or in which each directory is one object.
     ///
     /// # Errors
     /// [`FormatError::Structure`] or [`FormatError::Misfit`] for what breaks a rule, [`FormatError::Inconsistent`] where

@@ -1,14 +1,14 @@
 //! Ids that say what they are of.
 //!
-//! A [`CommitId`] names a commit and a [`TreeId`] a directory, so that one cannot be given for the other. Each may carry a hint
-//! of where its object was last seen, and the number of the store that gave the hint. Only the id counts: equality,
+//! A [`CommitId`] names a commit and a [`TreeId`] a directory, so that one cannot be given for the other. Each may carry a
+//! hint of where its object was last seen, and the number of the store that gave the hint. Only the id counts: equality,
 //! order, hash, text and `serde` know nothing of the hint, and a store that did not give it drops it.
 
 use core::{cmp, fmt, hash, str::FromStr};
 
 use crate::{Location, ObjRef, Oid, OidError};
 
-/// The store number of a hint of which it is not known who gave it.
+/// The store number of a hint where it is not known which store gave it.
 const UNKNOWN_STORE: u32 = 0;
 
 /// Makes types of ids, which are all alike.
@@ -31,8 +31,8 @@ macro_rules! typed_ids {
                 Self { at: Location::NONE, store: UNKNOWN_STORE, oid }
             }
 
-            /// Returns the id with the hint of the store of this number. Stores number themselves from 1 on, anew in each
-            /// process.
+            /// Returns the id with the hint of the store of this number. Stores number themselves from 1 on, separately in
+            /// each process.
             #[must_use]
             #[inline]
             pub const fn with_hint(at: ObjRef, store: u32) -> Self {
@@ -75,7 +75,7 @@ macro_rules! typed_ids {
         }
 
         impl From<$name> for ObjRef {
-            /// With the hint, whoever gave it.
+            /// With the hint, whichever store gave it.
             fn from(id: $name) -> Self {
                 Self { oid: id.oid, at: id.at }
             }
@@ -170,6 +170,6 @@ mod tests {
         let id = TreeId::with_hint(at, 1);
         assert_eq!(id.in_store(1).at, Location(5));
         assert_eq!(id.in_store(2).at, Location::NONE);
-        assert_eq!(TreeId::from(at).in_store(1).at, Location::NONE, "nobody knows of which store it is");
+        assert_eq!(TreeId::from(at).in_store(1).at, Location::NONE, "it is not known of which store it is");
     }
 }

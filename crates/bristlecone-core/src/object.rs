@@ -138,8 +138,8 @@ impl fmt::Debug for Location {
     }
 }
 
-/// An object's id and where it was last seen. Two are equal if their ids are. Backends and formats speak of objects so; users of a
-/// repository have ids that say of what they are: [`crate::CommitId`] and [`crate::TreeId`].
+/// An object's id and where it was last seen. Two are equal if their ids are. Backends and formats speak of objects so;
+/// users of a repository have ids that say of what they are: [`crate::CommitId`] and [`crate::TreeId`].
 #[derive(Clone, Copy)]
 pub struct ObjRef {
     /// The id.
@@ -474,11 +474,11 @@ pub trait Source {
 
     /// Reads several objects at once, each of its own kind, in the order in which they are asked for.
     ///
-    /// The answer may be shorter than the question, but has the first object if there is any question: it ends behind the object
-    /// with which it holds `bytes_max` bytes or more, and before one that cannot be read. So what is asked for on suspicion
-    /// fails where it is needed, and nowhere else.
+    /// The answer may be shorter than `wanted`, but has the first object if any is wanted: it ends behind the object with
+    /// which it holds `bytes_max` bytes or more, and before one that cannot be read. So an object that was asked for in
+    /// case it is needed fails where it is needed, and nowhere else.
     ///
-    /// The default reads the first alone: whoever gains nothing by reading ahead need not do it.
+    /// The default reads the first alone: a source that gains nothing by reading ahead need not do it.
     ///
     /// # Errors
     /// As [`Source::read`], for the first one.

@@ -75,7 +75,7 @@ impl Path {
         Ok(path)
     }
 
-    /// Makes this the path of these steps, in the memory that it has: for whoever takes many paths in turn.
+    /// Makes this the path of these steps, in the memory that it has: for callers that take many paths in turn.
     ///
     /// # Errors
     /// As [`Path::from_steps`]; this is then the root.
@@ -93,7 +93,7 @@ impl Path {
     /// Appends one step.
     ///
     /// # Errors
-    /// [`PathError`] where the step or the longer path is none; the path is then unchanged.
+    /// [`PathError`] where the step or the longer path is not valid; the path is then unchanged.
     pub fn push(&mut self, step: &[u8]) -> Result<(), PathError> {
         self.append(step, self.len())
     }

@@ -2,7 +2,7 @@
 //!
 //! A record is a header with the object's id, the locations of its children, metadata words, and the
 //! format's bytes. Children earlier in the same batch are named by their distance, so that the bytes of
-//! a batch do not depend on where the batch lands.
+//! a batch do not depend on where the batch is appended.
 
 use alloc::vec::Vec;
 use core::{error, fmt};
@@ -20,7 +20,7 @@ const METADATA_AT: usize = ID_BYTES_AT + 1;
 const ZERO_AT: usize = METADATA_AT + 1;
 const ID_AT: usize = ZERO_AT + 1;
 /// Bytes before the child locations: 48 = 4 checksum + 4 body length + 4 children + 1 kind + 1 id length
-/// + 1 words + 1 zero + 32 id.
+/// + 1 metadata words + 1 zero + 32 id.
 pub const RECORD_HEADER_BYTES: usize = ID_AT + Oid::BYTES_MAX;
 const _: () = assert!(RECORD_HEADER_BYTES == 48, "the fields of a record's header add up");
 /// Bytes of a child location, and of a metadata word.
@@ -65,7 +65,7 @@ impl<'a> RecordHeader<'a> {
         self.word(CHILDREN_AT)
     }
 
-    /// Returns the kind of the object; `None` where the byte is none's.
+    /// Returns the kind of the object; `None` where the byte stands for no kind.
     #[must_use]
     #[inline(always)]
     pub const fn kind(self) -> Option<Kind> {
@@ -86,7 +86,7 @@ impl<'a> RecordHeader<'a> {
         self.0[METADATA_AT]
     }
 
-    /// Returns the id; `None` where its length is none that ids have.
+    /// Returns the id; `None` where ids cannot have its length.
     #[must_use]
     #[inline(always)]
     pub fn oid(self) -> Option<&'a [u8]> {
@@ -278,7 +278,7 @@ pub fn write_record(
 pub enum RecordError {
     /// Fewer bytes than the record has.
     Short,
-    /// The header is none.
+    /// The bytes do not begin with a header.
     Header,
     /// The bytes changed since they were written.
     Checksum {

@@ -20,7 +20,7 @@ use bristlecone_core::{
 
 /// Longer bodies are recorded by their digest.
 const SHOWN_BYTES_MAX: usize = 700;
-/// Of more objects the first and last so many are recorded.
+/// Of a longer list of objects this many are recorded at its beginning, and as many at its end.
 const SHOWN_OBJECTS: usize = 5;
 
 #[derive(Default)]

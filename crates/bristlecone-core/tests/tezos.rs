@@ -380,7 +380,7 @@ fn what_contexts_cannot_hold_is_refused() {
     let change = Change { step: b"a", mode: spelled, to: bound };
     let refused = tezos.update(&objects, &mut put, None, &[change]);
     assert!(matches!(refused, Err(FormatError::Unsupported { .. })), "{refused:?}");
-    // That of a removal says nothing, and a usual one is none, whatever it was read for.
+    // The mode of a removal says nothing, and a usual mode is no special one, whatever it was read for.
     assert_eq!(tezos.update(&objects, &mut put, None, &[Change { to: None, ..change }]), Ok(None));
     let usual = Mode::spelled(EntryKind::Dir, b"100644").unwrap();
     let mut other = Put { objects: &objects, new: Vec::new(), again: 0 };

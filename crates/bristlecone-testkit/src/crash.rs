@@ -49,7 +49,7 @@ pub trait Engine: Sync {
     /// Opens a store for reading and writing, recovering it where needed.
     ///
     /// # Errors
-    /// [`Error::NoStore`] if there is none; others of the engine.
+    /// [`Error::NoStore`] if there is no store; others of the engine.
     fn open(&self, storage: Arc<dyn Storage>) -> Result<Arc<dyn Backend>, Error>;
 
     /// Called before each step of a workload that runs on `storage`. An engine that works beside its callers may let that
@@ -204,7 +204,7 @@ pub fn explore(engine: &dyn Engine, workloads: &[Workload], options: Options) ->
 /// after every `step`-th later call: nothing that a survivor acknowledged as durable is lost, nor what was before it.
 ///
 /// # Panics
-/// If a workload fails where nobody is stopped.
+/// If a workload fails though no process is stopped.
 pub fn explore_deaths(engine: &dyn Engine, workloads: &[Workload], step: u64, options: Options) -> Report {
     share(workloads, options, |workload| deaths_of(engine, workload, step, options))
 }

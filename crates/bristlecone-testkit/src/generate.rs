@@ -64,7 +64,7 @@ impl Rng {
     /// Returns one of the items.
     ///
     /// # Panics
-    /// If there are none.
+    /// If there are no items.
     pub fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         &items[self.index(items.len())]
     }

@@ -60,7 +60,7 @@ impl Git {
         }
         command
             .current_dir(&self.dir)
-            // A folder that is none: no configuration of anybody is read.
+            // A folder that does not exist: no user's configuration is read.
             .env("HOME", "/nonexistent")
             .env("XDG_CONFIG_HOME", "/nonexistent")
             .env("GIT_CONFIG_NOSYSTEM", "1")
@@ -109,7 +109,7 @@ impl Git {
         let mut stdin = child.stdin.take().expect("a pipe");
         let output = std::thread::scope(|scope| {
             scope.spawn(move || {
-                // Whoever fails stops reading; its complaint is what is wanted then.
+                // A command that fails stops reading; its message is what is wanted then.
                 let _ = stdin.write_all(input);
             });
             child.wait_with_output().expect("git ends")

@@ -6,7 +6,7 @@
 //! - [`crash`] cuts the power after every call of its workloads, and again within every recovery.
 //! - [`model`] is the plainest thing that a tree with history could be, to compare with; [`generate`] makes up
 //!   paths, values and edits from a seed.
-//! - [`nasty`] is a backend that moves and frees whatever it may, to find out who relies on more.
+//! - [`nasty`] is a backend that moves and frees everything it may, to find code that relies on more.
 //! - [`sample`] makes up objects for suites that know no format.
 //! - [`pieces`] makes directories of the native format that are cut as no directory is.
 //! - [`slow`] is a backend as far away as a bucket, which counts what is read from it and what is held.

@@ -77,7 +77,7 @@ impl Model {
         self.values.remove(path);
     }
 
-    /// Returns the directory at a path as a tree; `None` if there is none.
+    /// Returns the directory at a path as a tree; `None` if there is no directory.
     #[must_use]
     pub fn subtree(&self, path: &[u8]) -> Option<Self> {
         self.is_dir(path).then(|| {
@@ -233,7 +233,7 @@ impl History {
     /// Returns a commit by its number.
     ///
     /// # Panics
-    /// If there is none.
+    /// If there is no such entry.
     #[must_use]
     pub fn get(&self, number: usize) -> &ModelCommit {
         &self.commits[number]

@@ -1,9 +1,9 @@
 //! A backend that gives no reader more than it was promised.
 //!
-//! Whenever a snapshot is let go of, every object moves to other memory, and places that led to one object lead to
-//! another. What was there before is overwritten and unmapped, but for what a snapshot lent. If it is told how, it also
-//! sweeps each time, so that whatever nobody holds is gone at once. Handles made by [`Nasty::beside`] share the store as
-//! processes would, each with snapshots that know nothing of those of the others but through the store.
+//! Whenever a snapshot is dropped, every object moves to other memory, and locations that led to one object lead to
+//! another. What was there before is overwritten and unmapped, except what a snapshot lent. If the caller says how, it also
+//! sweeps each time, so that objects which no snapshot holds are gone at once. Handles made by [`Nasty::beside`] share the
+//! store as processes would, each with snapshots that know nothing of those of the others but through the store.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -34,7 +34,7 @@ pub struct Nasty(Arc<NastyShared>);
 struct NastyShared {
     state: Mutex<NastyState>,
     pins: Pins,
-    /// How to find what an object names: then whatever nobody holds is dropped at once.
+    /// How to find what an object names: with it, objects that no snapshot holds are dropped at once.
     children: Option<Box<Children>>,
     sweeps: AtomicU64,
     moves: AtomicU64,
@@ -97,13 +97,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Nasty {
-    /// Returns an empty one that moves objects and sweeps when it is told to.
+    /// Returns an empty one that moves objects and sweeps when the caller asks for it.
     #[must_use]
     pub fn moving() -> Self {
         Self::with(None)
     }
 
-    /// Returns an empty one that drops whatever nobody holds, as soon as a snapshot is let go of.
+    /// Returns an empty one that drops objects which no snapshot holds, as soon as a snapshot is dropped.
     #[must_use]
     pub fn sweeping<F: Format>(format: F) -> Self {
         Self::with(Some(Box::new(move |oid, object, each| {
@@ -337,7 +337,7 @@ impl Backend for Nasty {
             state.position.0 += 1;
         }
         for wanted in moves {
-            // Places of a batch are none here.
+            // Locations in a batch mean nothing here.
             let before = match wanted.resolved(Location::NONE) {
                 Some(target) => state.refs.insert(wanted.name.clone(), target),
                 None => state.refs.remove(&wanted.name),

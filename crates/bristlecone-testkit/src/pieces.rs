@@ -1,5 +1,5 @@
-//! Directories of the native format with their pieces in the hand: sets of nodes that are sound one by one, with the ids that
-//! they should have, and yet are not what the format makes of their entries. The bytes are written from
+//! Directories of the native format with their pieces in the hand: sets of nodes that are sound one by one, with the ids
+//! that they should have, and yet are not what the format makes of their entries. The bytes are written from
 //! `docs/formats/native.md`, not by the code that is to be judged.
 
 use std::collections::BTreeSet;
@@ -116,8 +116,8 @@ impl Pieces {
         self.starts[level..].iter_mut().for_each(|starts| _ = starts.remove(&at));
     }
 
-    /// Lets a piece of this level begin at entry `at`, which begins one of the level below; a level is added above the root if
-    /// that is what was cut.
+    /// Lets a piece of this level begin at entry `at`, which begins one of the level below; a level is added above the
+    /// root if that is what was cut.
     pub fn part(&mut self, level: usize, at: usize) {
         self.starts[level].insert(at);
         if level + 1 == self.starts.len() {
@@ -145,11 +145,11 @@ impl Pieces {
     /// `above` first, with the level of the piece and the entry that begins it.
     ///
     /// # Panics
-    /// If starts of one level are none of the level below.
+    /// If a start of one level is not one of the level below.
     #[must_use]
     pub fn make(&self, native: &Native, above: &mut dyn FnMut(u8, usize, &mut Above)) -> Vec<MadePiece> {
         let mut made = Vec::new();
-        // Of the level below: where each piece begins, and what is said of it.
+        // For the level below: where each piece begins, and what is said of it.
         let mut below: Vec<(usize, Above)> = Vec::new();
         for (level, starts) in self.starts.iter().enumerate() {
             let level = level as u8;

@@ -38,7 +38,7 @@ pub const SECTOR_BYTES: u64 = 512;
 #[derive(Clone, Default)]
 pub struct SimStorage {
     state: Arc<Mutex<SimState>>,
-    /// Who makes the calls through this handle.
+    /// The process that makes the calls through this handle.
     process: u64,
 }
 
@@ -214,7 +214,7 @@ impl SimStorage {
     pub fn flip(&self, name: &str, offset: u64, mask: u8) {
         assert!(self.contents(name).is_some_and(|bytes| offset < bytes.len() as u64), "{name} has no byte {offset}");
         self.damage(name, |pages| {
-            // Of a file that was not synced the medium may hold less.
+            // The medium may hold less of a file that was not synced.
             let mut byte = [0];
             if pages.read(&mut byte, offset) == 1 {
                 pages.write(&[byte[0] ^ mask], offset);

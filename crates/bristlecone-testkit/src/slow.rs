@@ -1,6 +1,7 @@
-//! A backend as far away as a bucket or a remote: every call that reads takes its time, and nothing is lent unless it is to be.
+//! A backend as far away as a bucket or a remote: every call that reads takes its time, and nothing is lent unless it is
+//! to be.
 //!
-//! It counts calls and what they brought, and knows which objects are still held by whoever asked: so a test can tell how
+//! It counts calls and what they brought, and knows which objects the callers still hold: so a test can tell how
 //! far a walk reads ahead, and how much it keeps.
 
 #![deny(clippy::missing_trait_methods)]

@@ -1,8 +1,8 @@
 //! Many branches, many threads: branches are cheap, and compare-and-set keeps every update.
 //!
-//! Eight threads count votes on one branch, each by reading the count and committing one more. Whoever comes
-//! second to the same commit is told so and tries again from the new one, so no vote is lost. Each thread also
-//! has a branch of its own, where nobody is in its way.
+//! Eight threads count votes on one branch, each by reading the count and committing one more. The thread that comes
+//! second to the same commit learns so and tries again from the new one, so no vote is lost. Each thread also has a branch
+//! of its own, where no other is in its way.
 //!
 //! ```text
 //! cargo run -p bristlecone --example branches            # in memory
@@ -55,7 +55,7 @@ fn vote(repo: &Repo, voter: u64, attempts: &AtomicU64) -> Result<()> {
     let info = Info::message(format!("voter {voter}")).durability(Durability::Grouped);
     for _ in 0..VOTES {
         for branch in [&main, &own] {
-            // Runs again from the start when somebody else was faster.
+            // Runs again from the start when another thread was faster.
             branch.edit(&info, |tree| {
                 attempts.fetch_add(u64::from(branch.name() == "main"), Relaxed);
                 let votes = tree.get("votes")?.map_or(0, |text| number(&text));

@@ -50,7 +50,7 @@ impl Snapshot for View {
         self.record(&at.oid).map(|bytes| object(bytes, at.oid)).transpose()
     }
 
-    // A place is a hint that saves a search. There are none here, so what is known is only that the object is there.
+    // A location is a hint that saves a search. This backend has no locations: it only says that the object is there.
     fn locate(&self, oid: &Oid) -> Option<Location> {
         self.record(oid).map(|_| Location::NONE)
     }

@@ -47,13 +47,12 @@ pub trait Backend: Send + Sync + fmt::Debug {
     /// Returns what this backend can promise.
     fn capabilities(&self) -> Capabilities;
 
-    /// Returns what can be read from now on, for as long as anybody holds it; `roots` stay with all below them, too.
+    /// Returns what can be read from now on, for as long as the snapshot is held; `roots` stay with all below them, too.
     ///
-    /// Costs no system call: what other processes are to know of the snapshots of this one they are told when the store is
-    /// opened.
+    /// Costs no system call: other processes learn of this process's snapshots when it opens the store.
     fn snapshot(&self, roots: &[Oid]) -> Arc<dyn Snapshot>;
 
-    /// Reads one object, copied. Whoever reads many takes a [`Backend::snapshot`] and borrows from it.
+    /// Reads one object, copied. A caller that reads many takes a [`Backend::snapshot`] and borrows from it.
     ///
     /// # Errors
     /// As [`Snapshot::read`].
@@ -81,7 +80,7 @@ pub trait Backend: Send + Sync + fmt::Debug {
     }
 
     /// Drops objects that nothing leads to: no ref, no snapshot, and none of `roots`; of these at most as many as `limits`
-    /// say. What was dropped is not found any more, except by the snapshots that show it.
+    /// say. Dropped objects are not found any more, except by the snapshots that show them.
     ///
     /// # Errors
     /// [`Error::Usage`] where the backend cannot ([`Capabilities::sweep`]); what reading meets, before anything is dropped;
@@ -301,7 +300,7 @@ impl RefMove {
 /// Checks every move against the refs, as every backend must.
 ///
 /// # Errors
-/// [`Error::RefMoved`] naming the first ref that is not as expected; [`Error::RefName`] for a name that is none.
+/// [`Error::RefMoved`] naming the first ref that is not as expected; [`Error::RefName`] for a name that no ref can have.
 pub fn check_moves<'a>(moves: &[RefMove], current: impl Fn(&str) -> Option<&'a RefTarget>) -> Result<(), Error> {
     for (index, wanted) in moves.iter().enumerate() {
         if wanted.name.is_empty() || wanted.name.len() > RefMove::NAME_BYTES_MAX || wanted.name.contains('\0') {

@@ -18,7 +18,7 @@ use crate::{
 
 /// Bytes of a batch that is appended.
 const BATCH_BYTES: usize = 4 << 20;
-/// So many ids that were met are remembered; what is met again later is looked up.
+/// How many ids that were met are remembered; an id that is met again later is looked up.
 const SEEN_MAX: usize = 1 << 20;
 
 /// What was copied.
@@ -31,11 +31,11 @@ pub struct Copied {
 }
 
 impl<F: Format> Repo<F> {
-    /// Copies everything that is reachable from `heads`, commits or any other objects of `from`, and not here yet.
-    /// No ref is moved, and nothing is made durable: [`Repo::flush`] does, or the move of a ref. Where another thread sweeps,
+    /// Copies everything that is reachable from `heads`, commits or any other objects of `from`, and not here yet. No ref
+    /// is moved, and nothing is made durable: [`Repo::flush`] does, or the move of a ref. Where another thread sweeps,
     /// hold a tree of this repository from before the copy until a ref leads to what was copied.
     ///
-    /// The id of every object is computed anew and compared, and what must hold between an object and those below it is
+    /// The id of every object is computed again and compared, and what must hold between an object and those below it is
     /// checked ([`Format::check_structure`]). Memory is bounded by the ids of new commits and of the new directories of 256
     /// commits, by what one call brings, and by a batch.
     ///
@@ -75,11 +75,11 @@ struct Copy<'c, F: Format> {
     store: &'c StoreView<F>,
     source: &'c StoreView<F>,
     sink: FlushSink<'c>,
-    // Objects that are there or on their way.
+    // Objects that are there or are being copied.
     seen: OidSet,
     // Generation numbers of copied commits.
     generations: OidMap<u64>,
-    // Between objects that are there or on their way.
+    // Between objects that are there or are being copied.
     checked: Checked,
     copied: Copied,
 }
@@ -206,7 +206,7 @@ impl<F: Format> Copy<'_, F> {
         Ok(())
     }
 
-    /// Returns those objects that are not there and not on their way; from now on they are.
+    /// Returns those objects that are neither there nor being copied; from now on they count as being copied.
     fn new_ones(&mut self, objects: Vec<CopyHead>) -> Result<Vec<CopyHead>> {
         let mut unknown = Vec::new();
         for head in objects {
@@ -219,7 +219,7 @@ impl<F: Format> Copy<'_, F> {
         }
         let (mut absent, there) = self.part(unknown)?;
         there.iter().for_each(|(_, at)| self.sink.leave_out(&at.oid));
-        // Kept first and then looked for again: what is there now stays.
+        // Kept first and then looked up again: what is there now stays.
         absent.extend(self.part(there)?.0);
         Ok(absent)
     }

@@ -1,10 +1,10 @@
 //! The disk engine: the backend that a store has unless another is asked for.
 //!
 //! **The idea.** The store is a log of frames in append-only segments. One append is one frame: the batch's
-//! records and the moves of refs, written in one write, durable by one sync that all who wait share. Objects
+//! records and the moves of refs, written in one write, durable by one sync that all waiting threads share. Objects
 //! are found by their locations, in a memory map; ids are indexed for the unsealed tail in memory and for each
 //! sealed segment in a file beside it. Frames form a chain of checksums and carry what was known to be durable
-//! when they were written, so that what a crash tore is told apart from damage.
+//! when they were written, so that a torn tail is distinguished from damage.
 //!
 //! Any number of processes read and write: a file lock is held per append, and readers follow the log without
 //! one. Segment numbers are never used twice. Every byte goes through [`Storage`].
@@ -106,12 +106,12 @@ pub struct DiskOptions {
     /// All stores of a process together have maps for a quarter of what the system allows it (`vm.max_map_count`), one for
     /// each sealed segment and one for its index. Segments that are opened beyond that are read by calls.
     pub maps: bool,
-    /// How many bytes of memory may show files, in all of this process, before pages of maps are let go of; looked at
-    /// as the store grows, where the system tells. Pages that are let go of stay in the system's cache.
+    /// How many bytes of memory may show files, in all of this process, before pages of maps are released. It is measured
+    /// as the store grows, where the system tells it. Released pages stay in the system's cache.
     pub map_bytes: u64,
     /// The budget in bytes for what is kept in memory of objects that were read: where there are maps, which of them were
-    /// found right, a bit for each 32 bytes of the store, and in an eighth of it objects of segments without a map; elsewhere
-    /// the objects.
+    /// found right, a bit for each 32 bytes of the store, and in an eighth of it objects of segments without a map;
+    /// elsewhere the objects.
     pub cache_bytes: u64,
     /// How long an append waits for the store's lock, in milliseconds.
     pub lock_wait_ms: u64,
@@ -288,7 +288,7 @@ impl DiskBackend {
                 shared.gather_notes();
             }
         }
-        // Maps are looked at once the store has grown from here.
+        // The memory of maps is measured once the store has grown from here.
         shared.background.trimmed_at.store(shared.published.end(), Relaxed);
         Ok(shared)
     }
@@ -348,7 +348,7 @@ impl DiskBackend {
             let segment = shared.tail_segment(&log.tail)?;
             let room = log.tail.end + frame::EMPTY_BYTES + frame::SEAL_BYTES <= segment.bytes;
             if room && !log.tail.checkpoint && log.tail.next == 0 {
-                // It only says that nothing follows. Should the power take it, the next writer looks for itself: nobody
+                // It only says that nothing follows. Should a power cut lose it, the next writer looks for itself: no thread
                 // waits for a sync of it.
                 let (bytes, after) = shared.small_frame(&log.tail, FrameKind::Checkpoint, &[], log.tail.location());
                 shared.write_frame(segment, &bytes, log.tail.end)?;
@@ -428,7 +428,7 @@ fn first_segment(storage: &Arc<dyn Storage>, header: &StoreHeader, options: &Dis
 
 impl Drop for DiskBackend {
     fn drop(&mut self) {
-        // Whoever wants to know calls `close`.
+        // A caller that wants to know calls `close`.
         let _ = self.close();
         self.shared.leave_note();
     }

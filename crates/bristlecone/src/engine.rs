@@ -1,6 +1,6 @@
 //! Parts for writing a backend. The disk engine and the Git backend stand on the same ones.
 //!
-//! - [`Queue`] is group commit: one thread leads and writes for all who wait.
+//! - [`Queue`] is group commit: one thread leads and writes for all that wait.
 //! - [`StoreLock`] lets one process write at a time.
 //! - [`Worker`] is a thread beside the calls, for syncs of grouped commits and maintenance.
 //! - [`Poison`] refuses writes after the first failure that leaves the medium unknown.
@@ -28,7 +28,7 @@
 //!
 //! impl Lines {
 //!     fn append(&self, line: String) -> Result<(), Error> {
-//!         // Whoever leads writes for all who wait, with one sync.
+//!         // The leading thread writes for all that wait, with one sync.
 //!         self.queue.run(line, |lines| {
 //!             let written = self.write(&lines.iter().map(|line| format!("{line}\n")).collect::<String>());
 //!             vec![written; lines.len()]

@@ -18,17 +18,17 @@ pub enum Error {
     Path(PathError),
     /// The root is a directory and cannot be a value.
     RootPath,
-    /// A value was set where a directory is, and nobody said that it is to go ([`crate::Tree::replace`]).
+    /// A value was set where a directory is, without asking to replace it ([`crate::Tree::replace`]).
     IsDirectory {
         /// Where.
         path: Path,
     },
-    /// A ref name that is none, or named twice in one step.
+    /// A name that no ref can have, or a ref that is named twice in one step.
     RefName {
         /// The name.
         name: String,
     },
-    /// A race that was lost: a ref is not what the caller expected, since another moved it. Nothing was done.
+    /// A ref is not what the caller expected, since another writer moved it. Nothing was changed.
     RefMoved {
         /// The ref.
         name: String,
@@ -42,7 +42,7 @@ pub enum Error {
         /// The other one.
         other: String,
     },
-    /// A call that makes no sense.
+    /// A call that the store cannot carry out.
     Usage {
         /// Why not.
         reason: &'static str,
@@ -81,7 +81,7 @@ pub enum Error {
     },
 
     // Not found.
-    /// No store where one was looked for.
+    /// There is no store at this place.
     NoStore {
         /// Where.
         file: String,
@@ -155,11 +155,11 @@ pub enum Error {
     },
 
     // The outside world.
-    /// The lock was held too long by somebody else.
+    /// Another holder kept the lock too long.
     Locked {
         /// The lock file.
         file: String,
-        /// Who holds it.
+        /// The holder.
         holder: String,
         /// How long the caller waited.
         waited_ms: u64,
@@ -183,7 +183,7 @@ pub enum Error {
         /// The first failure.
         reason: String,
     },
-    /// The thread that wrote for this one, too, panicked: what was appended is there or not.
+    /// The thread that led the group of this append panicked: the append may have been made or not.
     Unanswered,
     /// The system failed.
     Io {
@@ -320,7 +320,7 @@ impl From<FormatError> for Error {
 }
 
 impl Error {
-    /// Wraps the cause of a backend's failure that is none of those above: `place` says of what.
+    /// Wraps the cause of a backend's failure that is not among those above: `place` says of what.
     pub fn backend(place: impl Into<String>, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Backend { place: place.into(), source: Arc::from(cause.into()) }
     }

@@ -3,7 +3,7 @@
 //! Directories are compared by their ids, so that what only one side touched is taken as it is, unread, and a merge
 //! costs what theirs differs from the base. A name holds a value, a directory or nothing; the value of a name and the
 //! directory under it are merged each for itself, the directory entry by entry. Contents are not looked into: a value
-//! that both sides changed to different ones is a [`Conflict`], which the caller is told of and nobody resolves here.
+//! that both sides changed to different ones is a [`Conflict`]. The caller gets it; it is not resolved here.
 //! Where conflicts are does not depend on which side is ours.
 
 use std::vec;
@@ -96,7 +96,7 @@ impl Version {
 /// Merges what `ours` and `theirs` made of `base` (`None`: nothing in common, so that whatever both have differently is
 /// a conflict). All three are of one repository.
 ///
-/// Of a file, contents and executable bit are merged each for itself. A directory that one side removed and the other
+/// Contents and executable bit of a file are merged separately. A directory that one side removed and the other
 /// changed is removed but for what was changed, and that is in conflict. Where one side has a value and the other changed
 /// something in a directory of that name, the name is in conflict, not what is below it.
 ///
@@ -154,7 +154,7 @@ struct Merge<'m, 'b, F: Format> {
     store: &'m StoreView<F>,
     source: Prefetched<&'m StoreView<F>, MergeTask<'m, F>>,
     sink: &'m mut FlushSink<'b>,
-    // Of the name that is being merged.
+    // About the name that is being merged.
     path: Path,
     conflicts: Vec<Conflict>,
     // What is to come is known to the source.
@@ -175,7 +175,7 @@ struct OpenMerge {
     name: Name,
 }
 
-/// A name that is being merged: what it is bound to, and what its values come to.
+/// A name that is being merged: what it is bound to, and the merged value.
 struct Name {
     step: Vec<u8>,
     base: Option<Version>,
@@ -219,7 +219,7 @@ impl<'m, F: Format> Merge<'m, '_, F> {
                 None => None,
             };
             let here = here.map(|(kind, target)| Version::new(kind, target));
-            // Where only a mode is spelled anew, there is nothing to merge.
+            // Where only the spelling of a mode changed, there is nothing to merge.
             if before == after && here == after {
                 open.taken.push((step, after));
                 continue;
@@ -271,7 +271,7 @@ impl<'m, F: Format> Merge<'m, '_, F> {
         Ok(made)
     }
 
-    /// Takes what a name comes to, now that its directories came to `dir`.
+    /// Takes the merged binding of a name, now that its directories were merged to `dir`.
     fn settle(&mut self, taken: &mut Vec<(Vec<u8>, Option<Version>)>, name: Name, dir: Option<ObjRef>) {
         let below = dir.is_some() || self.conflicts.len() > name.earlier;
         let to = match name.value {
@@ -311,7 +311,7 @@ fn changes<F: Format, S: Source>(
     Ok(changed)
 }
 
-/// Returns what directories come to where one side left its own alone, or both did the same.
+/// Returns the merged directory where one side left its own alone, or both did the same.
 fn unchanged(base: Option<ObjRef>, ours: Option<ObjRef>, theirs: Option<ObjRef>) -> Option<Option<ObjRef>> {
     if theirs == base || ours == theirs {
         Some(ours)

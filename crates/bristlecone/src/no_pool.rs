@@ -10,7 +10,8 @@ pub(crate) const fn help() -> bool {
     false
 }
 
-/// Calls both, one after the other, and returns what both return. `other` is told that no other thread calls it.
+/// Calls both, one after the other, and returns what both return. The argument of `other` says that no other thread calls
+/// it.
 pub(crate) fn join<A: Send, B: Send>(one: impl FnOnce() -> A + Send, other: impl FnOnce(bool) -> B + Send) -> (A, B) {
     (one(), other(false))
 }

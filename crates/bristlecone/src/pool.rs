@@ -10,8 +10,8 @@ pub(crate) fn help() -> bool {
     rayon::yield_now() == Some(rayon::Yield::Executed)
 }
 
-/// Calls both, and returns what both return. Another thread of the pool may call `other`, which is told whether that is
-/// so, at the same time; else it is called after `one`.
+/// Calls both, and returns what both return. Another thread of the pool may call `other`, whose argument says whether that
+/// is so, at the same time; else it is called after `one`.
 pub(crate) fn join<A: Send, B: Send>(one: impl FnOnce() -> A + Send, other: impl FnOnce(bool) -> B + Send) -> (A, B) {
     rayon::join_context(|_| one(), |context| other(context.migrated()))
 }

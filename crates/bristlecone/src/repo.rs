@@ -44,7 +44,7 @@ const SYMBOLIC_MAX: usize = 8;
 #[derive(Debug)]
 pub struct Repo<F: Format = Native> {
     pub(crate) shared: Arc<StoreBase<F>>,
-    // Who signs, if that was said.
+    // The name that commits are signed with, if one was set.
     identity: Option<Arc<[u8]>>,
 }
 
@@ -151,7 +151,8 @@ impl<F: Format> Repo<F> {
         store.decode_commit(&object, at.oid)
     }
 
-    /// Returns the id of a commit, with the hint that this store's backend gave: for whoever works with the backend itself.
+    /// Returns the id of a commit, with the hint that this store's backend gave: for callers that work with the backend
+    /// itself.
     #[must_use]
     pub fn commit_id(&self, at: ObjRef) -> CommitId {
         self.shared.commit_id(at)
@@ -218,7 +219,7 @@ impl<F: Format> Repo<F> {
     }
 
     /// Returns the last ref that `name` leads to through symbolic refs, which need not exist: `name` itself where it is
-    /// none.
+    /// not symbolic.
     pub(crate) fn last_ref(&self, name: &str) -> Result<String> {
         let mut name = name.to_owned();
         for _ in 0..SYMBOLIC_MAX {
@@ -299,11 +300,11 @@ impl<F: Format> Repo<F> {
         self.shared.backend.flush()
     }
 
-    /// Returns the full reference of an object whose id starts with these hexadecimal digits; `None` if there is
-    /// none, an error if there are several. Looks at every object: for people, not for programs.
+    /// Returns the full reference of an object whose id starts with these hexadecimal digits; `None` if there is no such
+    /// object, an error if there are several. Looks at every object: for people, not for programs.
     ///
     /// # Errors
-    /// [`Error::Usage`] if the digits are none or ambiguous; those of the backend.
+    /// [`Error::Usage`] if these are no digits, or ambiguous ones; those of the backend.
     pub fn find_object(&self, digits: &str) -> Result<Option<(Kind, ObjRef)>> {
         let digits = digits.to_ascii_lowercase();
         if digits.len() < 4 || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {

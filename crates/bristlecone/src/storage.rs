@@ -105,7 +105,7 @@ pub trait Storage: Send + Sync + fmt::Debug {
         Ok(None)
     }
 
-    /// Returns whom the locks of files keep out.
+    /// Returns which processes the locks of files keep out.
     fn reach(&self) -> Reach {
         Reach::Unknown
     }
@@ -114,14 +114,14 @@ pub trait Storage: Send + Sync + fmt::Debug {
     fn describe(&self, name: &str) -> String;
 }
 
-/// Whom the locks of files keep out, among all who can come to the files.
+/// Which processes the locks of files keep out, among all that can open the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// Everybody: only one machine comes to the files.
+    /// All: only one machine can open the files.
     Local,
-    /// Everybody, also on other machines.
+    /// All, also on other machines.
     Shared,
-    /// Nobody knows: another machine may come to the files and not see the locks.
+    /// It is not known: another machine may open the files and not see the locks.
     Unknown,
 }
 
@@ -147,7 +147,7 @@ pub enum OpenMode {
     Write,
     /// A new file, to be read and written; it must not exist.
     CreateNew,
-    /// The same for a file that is written once, through this handle: nobody has leave to write to it later.
+    /// The same for a file that is written once, through this handle: its mode lets no process write to it later.
     CreateSealed,
     /// A file to be read and written, created if absent, kept if present.
     Create,
@@ -206,7 +206,7 @@ pub trait StorageFile: Send + Sync + fmt::Debug {
     /// Those of the system.
     fn map(&self, bytes: u64) -> io::Result<Option<FileMap>>;
 
-    /// Takes the file's exclusive lock if nobody holds it, across handles, threads and processes.
+    /// Takes the file's exclusive lock if it is free, across handles, threads and processes.
     /// Returns whether it was taken. A lock ends with [`StorageFile::unlock`], the handle or the process.
     ///
     /// # Errors
@@ -227,7 +227,7 @@ pub trait StorageFile: Send + Sync + fmt::Debug {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Returns who holds the lock, if that can be found out: `process 123 (cone)`.
+    /// Returns the holder of the lock, if that can be found out: `process 123 (cone)`.
     fn lock_holder(&self) -> Option<String>;
 }
 
@@ -242,9 +242,9 @@ impl FileMap {
     /// Those of the system.
     ///
     /// # Safety
-    /// As long as the map lives, the file holds these bytes: nobody shortens it. Whoever writes to it meanwhile does so
-    /// by calls of the system, and readers count on no byte that may be written at the time: engines accept bytes of a
-    /// map by a checksum over them, and bytes accepted once are not written again.
+    /// As long as the map lives, the file holds these bytes: it is not shortened. Writers use calls of the system, and
+    /// readers rely on no byte that may be written at the time: engines accept bytes of a map by a checksum over them, and
+    /// bytes accepted once are not written again.
     pub unsafe fn of_file(file: &std::fs::File, bytes: usize) -> io::Result<Self> {
         // SAFETY: the map is shared and only read; that its bytes stay in the file is what the caller promises.
         let map = unsafe { memmap2::MmapOptions::new().len(bytes).map(file)? };
@@ -256,7 +256,7 @@ impl FileMap {
     pub(crate) fn forget(&self) {
         #[cfg(unix)]
         {
-            // SAFETY: the map shows a file and is never written through, so pages that were let go of come back as they
+            // SAFETY: the map shows a file and is never written through, so pages that were released come back as they
             // were; only memory without a file, or changed privately, would lose its contents.
             let _ = unsafe { self.0.unchecked_advise(memmap2::UncheckedAdvice::DontNeed) };
         }

@@ -14,7 +14,7 @@ use bristlecone_core::{Checked, Commit, CommitId, Format, Kind, Location, ObjRef
 
 use crate::{Backend, Batch, Durability, Error, Result, Snapshot};
 
-/// The number of the store that is made next. It begins anew after four billions: then an old hint costs a read.
+/// The number of the store that is made next. It wraps after four billions: then an old hint costs a read.
 static NEXT_NUMBER: AtomicU32 = AtomicU32::new(1);
 
 /// A format over a backend.
@@ -205,7 +205,7 @@ impl<F: Format> Source for StoreView<F> {
         for ((kind, at), object) in wanted.iter().zip(self.snapshot.read_many(&places, bytes_max)?) {
             match object {
                 Some(object) if check_kind(*kind, &object, at.oid).is_ok() => objects.push(object),
-                // What is wrong is told when it is asked for first.
+                // What is wrong with it is reported when it is asked for first.
                 _ if !objects.is_empty() => break,
                 Some(object) => check_kind(*kind, &object, at.oid)?,
                 None => return Err(self.missing(*kind, at.oid)),
@@ -303,7 +303,7 @@ impl Sink for FlushSink<'_> {
             return Some(at);
         }
         self.snapshot.locate(oid)?;
-        // Kept first and then looked for again: what is there now stays.
+        // Kept first and then looked up again: what is there now stays.
         self.leave_out(oid);
         self.snapshot.locate(oid)
     }

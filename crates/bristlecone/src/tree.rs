@@ -48,7 +48,7 @@ pub use plain::{PlainTree, TreeStats};
 pub use reader::Reader;
 pub use walk::Walk;
 
-/// A directory of which nothing is known but that it is stored is taken to have so many levels at most.
+/// How many levels a stored directory of which nothing else is known is taken to have, at most.
 const STORED_LEVELS: u16 = (PATH_STEPS_MAX - 64) as u16;
 
 /// A directory of the store with all below it, and edits that are not committed yet.
@@ -137,7 +137,7 @@ impl<F: Format> Tree<F> {
         self.origin.map(|at| self.store.commit_id(at))
     }
 
-    /// Returns the value at `path`; `None` if there is none or a directory.
+    /// Returns the value at `path`; `None` if there is no entry, or a directory.
     ///
     /// Loads at most one object for each level of the path and for each level of a wide directory.
     ///
@@ -231,7 +231,7 @@ impl<F: Format> Tree<F> {
         self.is_empty_at(&self.root_dir()?)
     }
 
-    /// Whether there are pending edits; they may come to nothing.
+    /// Whether there are pending edits; they may change nothing.
     #[must_use]
     pub const fn is_edited(&self) -> bool {
         self.patch.is_some()
@@ -397,9 +397,9 @@ impl<F: Format> Tree<F> {
         self.edit(&path, PatchEdit::Remove)
     }
 
-    /// Binds `path` to a directory, replacing what is there; an empty one removes it. The root is replaced
-    /// as a whole. Nothing is copied but the pending edits' pointers, when both trees are of one repository; else every
-    /// value is set here anew.
+    /// Binds `path` to a directory, replacing what is there; an empty one removes it. The root is replaced as a whole.
+    /// Nothing is copied but the pending edits' pointers, when both trees are of one repository; else every value is set
+    /// here again.
     ///
     /// No path of the whole may have more steps than a [`Path`] can. How deep `tree` is, it knows of what was edited or
     /// written through it. A directory that was only read from the store is taken to have fewer than 960 levels; where

@@ -25,7 +25,7 @@ fn memory<F: Format>(format: F) -> Repo<F> {
     Repo::with_backend(format, Arc::new(MemoryBackend::new()))
 }
 
-/// The path of so many steps, all but the last the same.
+/// The path of `levels` steps, all but the last the same.
 fn path(steps: usize, last: &str) -> Path {
     Path::from_steps(std::iter::repeat_n("d", steps - 1).chain([last])).unwrap()
 }
@@ -212,7 +212,7 @@ fn a_plain_tree_of_every_level_lives_on_a_small_stack() {
     });
 }
 
-/// Three trees that go on from each other, of so many levels; all that the first holds is removed in the last.
+/// Three trees that go on from each other, of `levels` levels; all that the first holds is removed in the last.
 fn fork_for_commit(repo: &Repo, levels: usize, between: bool) -> Outcome {
     let mut tree = repo.tree();
     for steps in 1..=levels {

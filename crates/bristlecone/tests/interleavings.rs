@@ -33,14 +33,14 @@ mod worker;
 mod arena;
 
 mod commits {
-    /// Stands for the commits: each of `threads` enters `rounds` times; whoever leads adds up what waits.
+    /// Stands for the commits: each of `threads` enters `rounds` times; the leader adds up what waits.
     pub fn group_commit(threads: u64, rounds: u64) {
         use shuttle::sync::{Arc, Mutex};
 
         use crate::queue::{Entered, Queue, Waited};
 
         let queue: Arc<Queue<u64, u64>> = Arc::default();
-        // What was written, and whether somebody is writing.
+        // What was written, and whether a thread is writing.
         let log = Arc::new((Mutex::new(Vec::new()), shuttle::sync::atomic::AtomicBool::new(false)));
         let write = |log: &(Mutex<Vec<u64>>, shuttle::sync::atomic::AtomicBool), items: &[u64]| {
             use shuttle::sync::atomic::Ordering::SeqCst;
@@ -121,7 +121,7 @@ mod commits {
     }
 }
 
-/// A leader that panics answers nobody; those who wait learn it, and the lead goes on.
+/// A leader that panics answers no thread; the waiting threads learn it, and the lead goes on.
 fn leaders_that_answer_nobody(threads: u64) {
     use shuttle::sync::{Arc, atomic::AtomicU64, atomic::Ordering::SeqCst};
 
@@ -139,7 +139,7 @@ fn leaders_that_answer_nobody(threads: u64) {
                 }
                 Entered::Waits(waiter) => match queue.wait(&waiter) {
                     Waited::Answered(answer) => {
-                        assert!(matches!(answer, Err(Error::Unanswered)), "nobody answers here");
+                        assert!(matches!(answer, Err(Error::Unanswered)), "no leader answers here");
                         forgotten.fetch_add(1, SeqCst);
                     }
                     // As the stack unwinds: the group first.
@@ -153,7 +153,7 @@ fn leaders_that_answer_nobody(threads: u64) {
         })
         .collect();
     handles.into_iter().for_each(|handle| handle.join().unwrap());
-    assert_eq!(led.load(SeqCst) + forgotten.load(SeqCst), threads, "everybody goes on");
+    assert_eq!(led.load(SeqCst) + forgotten.load(SeqCst), threads, "every thread goes on");
 }
 
 #[test]
@@ -213,7 +213,7 @@ mod workers {
             self.changed.notify_all();
         }
 
-        /// Waits until everything is synced. Whoever waits in vain is a deadlock, and found.
+        /// Waits until everything is synced. A thread that waits in vain is a deadlock, and found.
         fn wait(&self) {
             let all = self.appended.load(Relaxed);
             let mut synced = self.synced.lock().unwrap();
@@ -233,7 +233,7 @@ mod workers {
         let mut handles: Vec<_> = appends.collect();
         handles.extend((0..closers).map(|_| {
             let owner = owner.clone();
-            // What was asked for and dropped is up to whoever stops the worker.
+            // Jobs that were asked for and dropped are up to the caller that stops the worker.
             thread::spawn(move || {
                 owner.worker.stop();
                 owner.sync();
@@ -313,7 +313,7 @@ mod sweeping {
                         let run = vec![thread; 8 * n];
                         let at = arena.keep(run.clone());
                         places.lock().unwrap().push((at, run));
-                        // What was dropped stays for those who have it; nothing else is ever gone.
+                        // What was dropped stays for the snapshots that hold it; nothing else is ever gone.
                         if let Some(first) = before.get(Location(0)).filter(|first| !first.is_empty()) {
                             assert_eq!(first[..8], [9; 8]);
                         }

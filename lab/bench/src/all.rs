@@ -1,6 +1,6 @@
 //! `bench all`: everything in one command, in seven steps, each of which can be skipped.
 //!
-//! Rows are merged into the file of results after each step, so that a step that fails costs no other. Charts and
+//! Rows are merged into the file of results as they come, so that a step that fails or is interrupted costs no other. Charts and
 //! pages are made from that file alone.
 
 use std::{
@@ -36,7 +36,7 @@ pub use trace::TraceArgs;
 #[command(after_help = "\
 Examples:
   cone bench all                               everything but the trace, into lab/results when run in the repository
-  cone bench all --quick --out /tmp/results    each row once: a minute
+  cone bench all --quick --out /tmp/results    each row once
   cone bench all --skip-suite --skip-optims    only task counts, peers, charts and pages
   cone bench all --regen                       only charts and pages, from the file of results
 
@@ -112,6 +112,9 @@ pub(crate) fn run(args: &AllArgs, json: bool) -> Result<()> {
     if args.regen {
         return publish(args, &places);
     }
+    if places.readme.is_some() && !args.common.allow_dirty {
+        readme::check_this_build()?;
+    }
     let session = measure(args, &places, irmin.as_ref())?;
     publish(args, &places)?;
     report::show(&session.rows, json);
@@ -121,9 +124,9 @@ pub(crate) fn run(args: &AllArgs, json: bool) -> Result<()> {
 /// Task counts, and replays, are tried so often at most.
 const LONG_RUNS_MAX: usize = 3;
 
-/// Steps 1 to 5. Each step's rows are kept before the next begins.
+/// Steps 1 to 5. Each row is kept before the next is measured.
 fn measure(args: &AllArgs, places: &Places, irmin: Option<&Irmin>) -> Result<Session> {
-    let mut session = Session::start(&args.common)?;
+    let mut session = Session::start(&args.common, Some(&places.rows))?;
     let quick = args.common.quick;
     let runs = if quick { 1 } else { args.common.runs };
     let long_runs = runs.min(LONG_RUNS_MAX);
@@ -134,7 +137,6 @@ fn measure(args: &AllArgs, places: &Places, irmin: Option<&Irmin>) -> Result<Ses
         let mut jobs = suite(&like, quick, !args.skip_peers);
         peers::git::leave_out(&mut jobs);
         session.measure(&jobs, runs);
-        json::merge(&places.rows, &session.rows)?;
     }
     if !args.skip_optims {
         say!("step 2: each optimisation by itself");
@@ -142,7 +144,6 @@ fn measure(args: &AllArgs, places: &Places, irmin: Option<&Irmin>) -> Result<Ses
         if let Some(job) = replay.as_ref().filter(|_| !args.skip_trace) {
             trace::optimisations(&mut session, job, 1)?;
         }
-        json::merge(&places.rows, &session.rows)?;
     }
     if !args.skip_trace {
         match &replay {
@@ -150,7 +151,6 @@ fn measure(args: &AllArgs, places: &Places, irmin: Option<&Irmin>) -> Result<Ses
             Some(job) => {
                 say!("step 3: the replay of a trace");
                 trace::replays(&mut session, job, long_runs, !args.trace.no_flatten)?;
-                json::merge(&places.rows, &session.rows)?;
             }
         }
     }
@@ -159,7 +159,6 @@ fn measure(args: &AllArgs, places: &Places, irmin: Option<&Irmin>) -> Result<Ses
         let threads = args.parallel_domains.unwrap_or_else(cores);
         let jobs = sweep::jobs(&like, &Target::NATIVE, &args.parallel_fibers, threads, quick);
         session.measure(&jobs, long_runs);
-        json::merge(&places.rows, &session.rows)?;
     }
     match irmin {
         _ if args.skip_peers => {}
@@ -170,7 +169,6 @@ fn measure(args: &AllArgs, places: &Places, irmin: Option<&Irmin>) -> Result<Ses
             if let Some(job) = replay.as_ref().filter(|_| !args.skip_trace) {
                 irmin::replays(&mut session, irmin, job, long_runs, quick)?;
             }
-            json::merge(&places.rows, &session.rows)?;
         }
     }
     Ok(session)
@@ -192,6 +190,9 @@ fn suite(like: &Job, quick: bool, peers: bool) -> Vec<Job> {
 /// Steps 6 and 7, from the file of results.
 fn publish(args: &AllArgs, places: &Places) -> Result<()> {
     let rows = json::rows(&places.rows)?;
+    if places.readme.is_some() && !args.common.allow_dirty {
+        readme::check_committed(&rows)?;
+    }
     let mut charts = charts::draw(&rows);
     fs::create_dir_all(&places.charts).map_err(BenchError::io(&places.charts))?;
     if args.skip_charts {

@@ -24,7 +24,7 @@ use crate::{
     options::positive,
     peers::{self, program},
     report::{self, ImportFigures, Row, json, table},
-    scratch::Scratch,
+    scratch::{self, Scratch},
 };
 
 mod job;
@@ -78,9 +78,6 @@ pub(crate) fn run(args: &GitImportArgs, json: bool) -> Result<()> {
         json::read(file)?;
     }
     let rows = measure(args, path)?;
-    if let Some(file) = &args.json {
-        json::merge(file, &rows)?;
-    }
     report::show(&rows, json);
     match rows.iter().find(|row| row.wrong.is_some()) {
         Some(row) => Err(BenchError::Wrong {
@@ -105,6 +102,10 @@ fn measure(args: &GitImportArgs, path: &Path) -> Result<Vec<Row>> {
                 std::io::ErrorKind::NotFound => Ok(()),
                 _ => Err(BenchError::io(&dest)(error)),
             })?;
+        }
+        // What is measured stays, whatever happens in the next round.
+        if let Some(file) = &args.json {
+            json::merge(file, &rows(args, &source, &results, &machine))?;
         }
     }
     Ok(rows(args, &source, &results, &machine))
@@ -231,6 +232,7 @@ fn in_process_of_its_own(job: &ImportJob) -> Result<Run> {
 }
 
 fn child(job: &str) -> Result<()> {
+    scratch::end_with_parent();
     let job: ImportJob = serde_json::from_str(job).map_err(|error| BenchError::usage(format!("--child: {error}")))?;
     let run = ours::import(&job)?;
     println!("{}", serde_json::to_string(&run).map_err(|error| BenchError::usage(error.to_string()))?);

@@ -30,7 +30,7 @@ use crate::{
     error::Result,
     limits::clock_cost,
     machine::Machine,
-    report::{Row, json},
+    report::json,
     scratch::{self, Scratch},
     workload::write_noise,
 };
@@ -127,12 +127,8 @@ pub fn run(args: &IoArgs, json: bool) -> Result<()> {
     if let Some(file) = &args.export {
         fs::write(file, job.to_fio(&job.engines)).map_err(BenchError::io(file))?;
     }
-    let (figures, remarks) = measure(args, &job, &scratch)?;
     let machine = Machine::here(job.file.parent().unwrap_or(&above));
-    if let Some(file) = &args.json {
-        let rows: Vec<Row> = figures.iter().flat_map(|one| one.rows(&job.kind(), &machine)).collect();
-        json::merge(file, &rows)?;
-    }
+    let (figures, remarks) = measure(args, &job, &scratch, &machine)?;
     let text = if json { document(&job, &figures, &remarks, &machine) } else { text(&figures, &remarks) };
     // A reader that closes the pipe early has seen enough.
     let _ = std::io::stdout().write_all(text.as_bytes());
@@ -197,7 +193,7 @@ fn check_span(job: &ReadJob, bytes: u64) -> Result<()> {
 }
 
 /// Returns what was measured, and why something was not.
-fn measure(args: &IoArgs, job: &ReadJob, scratch: &Scratch) -> Result<(Vec<Figures>, Vec<String>)> {
+fn measure(args: &IoArgs, job: &ReadJob, scratch: &Scratch, machine: &Machine) -> Result<(Vec<Figures>, Vec<String>)> {
     let version = if args.no_fio { None } else { fio::version() };
     let (mut figures, mut remarks) = (Vec::new(), Vec::new());
     if version.is_none() && !args.no_fio {
@@ -206,16 +202,21 @@ fn measure(args: &IoArgs, job: &ReadJob, scratch: &Scratch) -> Result<(Vec<Figur
     if job.recorded {
         remarks.push("a recording is done by fio alone, by psync".into());
     }
+    let mut take = |one: Figures| {
+        let merged = args.json.as_deref().map(|file| json::merge(file, &one.rows(&job.kind(), machine)));
+        figures.push(one);
+        merged.unwrap_or(Ok(()))
+    };
     for &engine in &job.engines {
         if !job.recorded {
             say!("reading by {} …", engine.name());
             let (timed, untimed) = run::measure(job, engine)?;
-            figures.push(Figures::ours(engine.name(), job.threads, &timed, untimed.as_ref()));
+            take(Figures::ours(engine.name(), job.threads, &timed, untimed.as_ref()))?;
         }
         let Some(version) = &version else { continue };
         say!("reading by {} of {version} …", engine.name());
         match fio::measure(job, engine, version, &scratch.dir) {
-            Ok(one) => figures.push(one),
+            Ok(one) => take(one)?,
             // What we read ourselves is still worth its lines.
             Err(error) => remarks.push(error.to_string()),
         }

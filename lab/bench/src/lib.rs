@@ -52,6 +52,7 @@ mod scratch;
 mod session;
 mod suite;
 mod sweep;
+mod unrest;
 mod workload;
 
 pub use error::BenchError;

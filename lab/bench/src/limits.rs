@@ -128,8 +128,7 @@ impl Limits {
     /// # Errors
     /// [`BenchError::Io`].
     pub fn with_sync_now(&self, dir: &Path) -> Result<Self> {
-        let run = syncs(dir, true, Effort::QUICK)?;
-        Ok(Self { sync_prezeroed: run.seconds / run.ops as f64, ..self.clone() })
+        Ok(Self { sync_prezeroed: sync_now(dir)?, ..self.clone() })
     }
 
     /// Returns the seconds that hashing takes for each byte of objects of about this size.
@@ -143,6 +142,15 @@ impl Limits {
     pub fn sha1_per_byte(&self, bytes: usize) -> f64 {
         per_byte(&self.sha1, bytes)
     }
+}
+
+/// Returns the mean seconds of a sync of 4 KB into zeroes as it is now.
+///
+/// # Errors
+/// [`BenchError::Io`].
+pub(crate) fn sync_now(dir: &Path) -> Result<f64> {
+    let run = syncs(dir, true, Effort::QUICK)?;
+    Ok(run.seconds / run.ops as f64)
 }
 
 fn per_byte(hash: &[(usize, f64)], bytes: usize) -> f64 {

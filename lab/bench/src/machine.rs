@@ -3,7 +3,6 @@
 use std::{
     fs,
     path::Path,
-    process::Command,
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -29,7 +28,7 @@ impl Machine {
             cores: cores() as u64,
             kernel: kernel().unwrap_or_else(unknown),
             date: today(),
-            revision: revision().unwrap_or_else(unknown),
+            revision: revision().to_owned(),
             filesystem: filesystem(dir).unwrap_or_else(unknown),
         }
     }
@@ -45,18 +44,18 @@ fn kernel() -> Option<String> {
     Some(fs::read_to_string("/proc/sys/kernel/osrelease").ok()?.trim().to_owned())
 }
 
-/// Returns the revision of the sources that this program was built from, with a mark if they were changed.
-fn revision() -> Option<String> {
-    if let Some(revision) = option_env!("BRISTLECONE_REVISION") {
-        return Some(revision.to_owned());
+/// Returns the revision of the sources that this program was built from, with a mark if they were changed, or if the build
+/// does not say. The builder can name it in the variable `BRISTLECONE_REVISION`.
+pub(crate) const fn revision() -> &'static str {
+    match (option_env!("BRISTLECONE_REVISION"), option_env!("BRISTLECONE_BUILT_FROM")) {
+        (Some(revision), _) | (None, Some(revision)) => revision,
+        (None, None) => "unknown+",
     }
-    let git = |arguments: &[&str]| {
-        let output = Command::new("git").args(["-C", env!("CARGO_MANIFEST_DIR")]).args(arguments).output().ok()?;
-        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
-    };
-    let revision = git(&["rev-parse", "--short=10", "HEAD"])?;
-    let changed = git(&["status", "--porcelain", "--untracked-files=no"]).is_none_or(|text| !text.is_empty());
-    Some(if changed { format!("{revision}+") } else { revision })
+}
+
+/// Whether a revision is a commit, so that what was measured can be built again.
+pub(crate) fn is_committed(revision: &str) -> bool {
+    !revision.is_empty() && !revision.ends_with('+')
 }
 
 fn today() -> String {
@@ -105,6 +104,13 @@ pub(crate) fn is_memory(filesystem: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn changed_sources_are_no_commit() {
+        assert!(is_committed("f69055f767"));
+        assert!(!is_committed("f69055f767+") && !is_committed("unknown+") && !is_committed(""));
+        assert!(!revision().is_empty());
+    }
 
     #[test]
     fn days_are_dates() {

@@ -30,9 +30,12 @@ pub struct Common {
     /// Runs of each row, of which the median counts
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = positive)]
     pub runs: usize,
-    /// One run of each row, and not the longest rows
+    /// One run of each row, and not the longest rows: under a minute for the tree suite on a machine at rest
     #[arg(long)]
     pub quick: bool,
+    /// Publish rows of a program that was built from changed sources, too: for your own pages
+    #[arg(long)]
+    pub allow_dirty: bool,
     /// Do every run in this process: for profilers. Memory is then that of all runs together
     #[arg(long)]
     pub in_process: bool,

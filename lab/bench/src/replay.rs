@@ -277,6 +277,7 @@ fn process(job: &ReplayJob) -> Result<ReplayRun> {
 }
 
 fn child(job: &str) -> Result<()> {
+    scratch::end_with_parent();
     let job: ReplayJob = serde_json::from_str(job).map_err(|error| BenchError::usage(format!("--child: {error}")))?;
     watch::stop_on_interrupt();
     let run = run::run(&job)?;

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{BenchError, error::Result, job::Job, measure::Run, scenario};
+use crate::{BenchError, error::Result, job::Job, measure::Run, scenario, scratch};
 
 /// A job that has taken so long in all is not run again, once it has run three times.
 const JOB_TIME: Duration = Duration::from_secs(5);
@@ -38,15 +38,17 @@ impl Runner {
         Ok(Self::Processes(program, vec!["bench".into()]))
     }
 
-    /// Runs a job `runs` times, less often if it takes long. Each run gives one or more results.
+    /// Runs a job `runs` times, less often if it takes long. Each run gives one or more results. `between` is called after
+    /// each run.
     ///
     /// # Errors
-    /// Those of the scenario; [`BenchError::Child`].
-    pub fn runs(&self, job: &Job, runs: usize) -> Result<Vec<Vec<Run>>> {
+    /// Those of the scenario and of `between`; [`BenchError::Child`].
+    pub fn runs(&self, job: &Job, runs: usize, mut between: impl FnMut() -> Result<()>) -> Result<Vec<Vec<Run>>> {
         let started = Instant::now();
         let mut all = Vec::with_capacity(runs);
         while all.len() < runs {
             all.push(self.once(&Job { judged: all.is_empty(), ..job.clone() })?);
+            between()?;
             if all.len() >= RUNS_MIN && started.elapsed() > JOB_TIME {
                 break;
             }
@@ -85,6 +87,7 @@ fn child(program: &PathBuf, arguments: &[String], job: &Job) -> Result<Vec<Run>>
 /// # Errors
 /// [`BenchError::Usage`] if `job` is none; those of the scenario.
 pub(crate) fn run_child(job: &str) -> Result<()> {
+    scratch::end_with_parent();
     let job: Job = serde_json::from_str(job).map_err(|error| BenchError::usage(format!("--child: {error}")))?;
     let runs = scenario::run(&job)?;
     let text = serde_json::to_string(&runs).map_err(|error| BenchError::usage(error.to_string()))?;

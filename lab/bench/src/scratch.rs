@@ -132,6 +132,17 @@ pub(crate) fn remove_live() {
     }
 }
 
+/// From now on this process, which works in the folder of another one, ends when that one ends: a
+/// killed process can remove nothing, and what was written later would not be swept.
+pub(crate) fn end_with_parent() {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::process::{Signal, set_parent_process_death_signal};
+        // Without it this process goes on to its end, which harms only by its use of the disk.
+        let _ = set_parent_process_death_signal(Some(Signal::KILL));
+    }
+}
+
 fn live() -> MutexGuard<'static, Vec<PathBuf>> {
     LIVE.lock().unwrap_or_else(PoisonError::into_inner)
 }

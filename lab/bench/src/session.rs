@@ -1,6 +1,9 @@
 //! A session of measuring: where stores are made, the machine with its limits, and the rows so far.
 
-use std::path::Path;
+use std::{
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
 
 use crate::{
     BenchError,
@@ -11,16 +14,32 @@ use crate::{
     measure::Run,
     options::Common,
     peers,
-    report::{Row, table::rate},
+    report::{Row, json, table::rate},
     runner::Runner,
     scratch::Scratch,
+    unrest::{Unrest, worse},
 };
+
+/// A job that was measured in unrest is measured once more unless it took longer than this.
+const AGAIN_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// What the runs of a job found.
+struct Measured {
+    runs: Vec<Vec<Run>>,
+    /// The limits, in which syncs take what they took around a durable job.
+    limits: Limits,
+    /// How unusual the machine was meanwhile, if it was.
+    unrest: Option<f64>,
+}
 
 /// Measures jobs and collects their rows. The folder in which it makes stores is removed when it is dropped.
 pub(crate) struct Session {
     runner: Runner,
     pub(crate) machine: Machine,
     limits: Limits,
+    unrest: Unrest,
+    /// Into which rows are merged as they come.
+    file: Option<PathBuf>,
     /// The limits, and a row for each job or part of a job, in order.
     pub(crate) rows: Vec<Row>,
     /// The first failure of a job; the others were measured none the less.
@@ -29,19 +48,23 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Makes the folder of the stores and measures the limits.
+    /// Makes the folder of the stores and measures the limits. Rows are merged into `file` as they come.
     ///
     /// # Errors
     /// [`BenchError::Io`]; [`BenchError::Usage`] if this program cannot be found.
-    pub(crate) fn start(common: &Common) -> Result<Self> {
+    pub(crate) fn start(common: &Common, file: Option<&Path>) -> Result<Self> {
         let scratch = Scratch::new(common.dir.as_deref())?;
         let runner = if common.in_process { Runner::Here } else { Runner::this_program()? };
         let machine = Machine::here(&scratch.dir);
         say!("measuring the limits of this machine …");
         let (limits, limit_rows) =
             Limits::measure(&scratch.dir, if common.quick { Effort::QUICK } else { Effort::FULL })?;
-        let rows = limit_rows.iter().map(|limit| Row::of_limit(limit, &machine)).collect();
-        Ok(Self { runner, machine, limits, rows, failed: None, scratch })
+        let rows: Vec<Row> = limit_rows.iter().map(|limit| Row::of_limit(limit, &machine)).collect();
+        if let Some(file) = file {
+            json::merge(file, &rows)?;
+        }
+        let unrest = Unrest::start(&scratch.dir)?;
+        Ok(Self { runner, machine, limits, unrest, rows, file: file.map(Path::to_owned), failed: None, scratch })
     }
 
     /// Whether all runs take place in this process.
@@ -58,14 +81,13 @@ impl Session {
     pub(crate) fn measure(&mut self, jobs: &[Job], runs: usize) {
         for (index, job) in jobs.iter().enumerate() {
             say_part!("[{}/{}] {}, {} … ", index + 1, jobs.len(), job.scenario(), job.row_name());
-            match self.runs_beside_syncs(job, runs) {
-                Ok((all, limits)) => {
-                    for runs in by_part(&all) {
-                        let mut row = Row::of_job(job, &runs, &self.machine, Some(&limits));
+            match self.in_peace(job, runs) {
+                Ok(measured) => {
+                    for runs in by_part(&measured.runs) {
+                        let mut row = Row::of_job(job, &runs, &self.machine, Some(&measured.limits));
                         row.version = job.target.is_peer().then(|| peers::git::version(job.target)).flatten();
-                        compare_heads(&mut row, &self.rows);
-                        progress(&row, &runs[0].part);
-                        self.rows.push(row);
+                        row.unrest = measured.unrest;
+                        self.push(row, &runs[0].part);
                     }
                     say!("");
                 }
@@ -74,34 +96,79 @@ impl Session {
         }
     }
 
-    /// Runs a job; returns its runs with the limits, in which syncs take what they took around a durable job.
-    fn runs_beside_syncs(&self, job: &Job, runs: usize) -> Result<(Vec<Vec<Run>>, Limits)> {
-        if job.target != Target::DiskSynced {
-            return Ok((self.runner.runs(job, runs)?, self.limits.clone()));
+    /// Measures a job, and if the machine was not in peace meanwhile, and it did not take long, once more; the calmer counts.
+    fn in_peace(&mut self, job: &Job, runs: usize) -> Result<Measured> {
+        let started = Instant::now();
+        let first = self.measured(job, runs)?;
+        let Some(ratio) = first.unrest.filter(|_| started.elapsed() < AGAIN_TIME_MAX) else { return Ok(first) };
+        say_part!("unrest ×{ratio:.1}, once more … ");
+        let again = self.measured(job, runs)?;
+        Ok(if again.unrest.is_none_or(|again| again < ratio) { again } else { first })
+    }
+
+    fn measured(&mut self, job: &Job, runs: usize) -> Result<Measured> {
+        let synced = job.target.is_synced().then_some(&*job.dir);
+        let before = (job.target == Target::DiskSynced).then(|| self.limits.with_sync_now(&job.dir)).transpose()?;
+        let mut worst = self.unrest.probe(synced)?;
+        let probe = &mut self.unrest;
+        let runs = self.runner.runs(job, runs, || {
+            worst = worse(worst, probe.probe(None)?);
+            Ok(())
+        })?;
+        let mut limits = self.limits.clone();
+        if let Some(before) = before {
+            // What a sync takes drifts: a durable row is read beside what syncs took around it.
+            let after = self.limits.with_sync_now(&job.dir)?;
+            limits.sync_prezeroed = f64::midpoint(before.sync_prezeroed, after.sync_prezeroed);
         }
-        let before = self.limits.with_sync_now(&job.dir)?;
-        let all = self.runner.runs(job, runs)?;
-        let mut around = self.limits.with_sync_now(&job.dir)?;
-        around.sync_prezeroed = f64::midpoint(before.sync_prezeroed, around.sync_prezeroed);
-        Ok((all, around))
+        let unrest = worse(worst, self.unrest.probe(synced)?);
+        Ok(Measured { runs, limits, unrest })
     }
 
     /// Does one run of a job and returns its row, which is not taken in.
     ///
     /// # Errors
     /// Those of the scenario.
-    pub(crate) fn once(&self, job: &Job) -> Result<Row> {
-        let (all, limits) = self.runs_beside_syncs(job, 1)?;
-        let runs: Vec<Run> = all.into_iter().flatten().collect();
-        Ok(Row::of_job(job, &runs, &self.machine, Some(&limits)))
+    pub(crate) fn once(&mut self, job: &Job) -> Result<Row> {
+        let measured = self.measured(job, 1)?;
+        let runs: Vec<Run> = measured.runs.into_iter().flatten().collect();
+        Ok(Row { unrest: measured.unrest, ..Row::of_job(job, &runs, &self.machine, Some(&measured.limits)) })
     }
 
-    /// Takes in a row that was measured elsewhere, and compares its last commit with those of the rows before it.
-    pub(crate) fn add(&mut self, mut row: Row) {
+    /// Does something, and returns with its result how unusual the machine was just before and after it. Syncs are probed
+    /// where the work is `synced`.
+    ///
+    /// # Errors
+    /// Those of a probe.
+    pub(crate) fn beside_probes<T>(&mut self, synced: bool, work: impl FnOnce() -> T) -> Result<(T, Option<f64>)> {
+        let dir = synced.then(|| self.dir().to_owned());
+        let before = self.unrest.probe(dir.as_deref())?;
+        let done = work();
+        Ok((done, worse(before, self.unrest.probe(dir.as_deref())?)))
+    }
+
+    /// Takes in a row that is measured: it is compared with the others, shown, and written to the file of results at once,
+    /// so that an interruption costs no row but the one that is being measured.
+    fn push(&mut self, mut row: Row, part: &str) {
         compare_heads(&mut row, &self.rows);
-        progress(&row, "");
-        say!("");
+        progress(&row, part);
+        self.keep(row);
+    }
+
+    /// Takes in a row that is compared and shown, and writes it to the file of results.
+    pub(crate) fn keep(&mut self, row: Row) {
+        if let Some(file) = &self.file
+            && let Err(error) = json::merge(file, std::slice::from_ref(&row))
+        {
+            self.fail(error);
+        }
         self.rows.push(row);
+    }
+
+    /// Takes in a row that was measured elsewhere.
+    pub(crate) fn add(&mut self, row: Row) {
+        self.push(row, "");
+        say!("");
     }
 
     /// Names a failure, which the command ends with; what is left is measured none the less.
@@ -137,6 +204,9 @@ fn by_part(all: &[Vec<Run>]) -> Vec<Vec<Run>> {
 fn progress(row: &Row, part: &str) {
     let part = if part.is_empty() { String::new() } else { format!("{part} ") };
     say_part!("{part}{}/s ", rate(row.ops_per_sec));
+    if let Some(ratio) = row.unrest {
+        say_part!("unrest ×{ratio:.1} ");
+    }
     if let Some(wrong) = &row.wrong {
         say_part!("WRONG: {wrong} ");
     }

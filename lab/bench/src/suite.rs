@@ -15,7 +15,7 @@ pub(crate) struct Plan {
     pub(crate) targets: Vec<Target>,
     /// The scenarios by name; empty: all.
     pub(crate) only: Vec<String>,
-    /// Without the long forms and the largest scenarios.
+    /// Without the long forms, the largest scenarios, and what is slow in Git repositories.
     pub(crate) quick: bool,
     /// Only the unbatched form of `concurrent`.
     pub(crate) no_batch: bool,
@@ -53,7 +53,9 @@ impl Plan {
                 continue;
             }
             for &target in &self.targets {
-                if runs_on(work, target, value_bytes, &self.targets) {
+                if runs_on(work, target, value_bytes, &self.targets)
+                    && !(self.quick && is_slow(work, target, value_bytes))
+                {
                     jobs.push(self.job(work, value_bytes, target));
                 }
             }
@@ -177,6 +179,11 @@ fn runs_on(work: Work, target: Target, value_bytes: usize, targets: &[Target]) -
     }
 }
 
+/// Whether a row takes seconds, of which most are spent on files, and says at another size or in another form what it says here.
+fn is_slow(work: Work, target: Target, value_bytes: usize) -> bool {
+    target.is_loose() && value_bytes != SMALL_BYTES || target.is_git() && work == Work::LargeValues
+}
+
 /// Whether a scenario is tried in Git repositories.
 const fn on_git(work: Work, target: Target) -> bool {
     match work {
@@ -237,6 +244,19 @@ mod tests {
         for name in SCENARIOS {
             assert!(jobs.iter().any(|job| job.work.name() == name), "{name}");
         }
+    }
+
+    #[test]
+    fn a_quick_run_has_each_scenario_and_not_the_longest_rows() {
+        let jobs = Plan { quick: true, ..plan() }.jobs();
+        assert!(jobs.len() * 2 < plan().jobs().len() + 20, "{} of {}", jobs.len(), plan().jobs().len());
+        for name in SCENARIOS.iter().filter(|name| **name != "commits-10K-distinct") {
+            assert!(jobs.iter().any(|job| job.work.name() == *name), "{name}");
+        }
+        for target in Target::all() {
+            assert!(jobs.iter().any(|job| job.target == target), "{target:?}");
+        }
+        assert!(jobs.iter().all(|job| !job.target.is_loose() || job.value_bytes == SMALL_BYTES));
     }
 
     #[test]

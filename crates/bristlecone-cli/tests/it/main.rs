@@ -7,6 +7,8 @@ mod batch;
 mod bench_git;
 #[cfg(feature = "lab")]
 mod bench_io;
+#[cfg(feature = "lab")]
+mod bench_rows;
 mod branches;
 mod damage;
 mod folders;

@@ -39,6 +39,7 @@ fn a_replay_says_what_it_checked_and_leaves_nothing() {
         assert!(text.contains(part), "{text:?} lacks {part:?}");
     }
     assert!(run.err.contains("answers and commit hashes are checked"), "{}", run.err);
+    fs::create_dir(place.path("scratch")).unwrap();
     place.ok(["replay", "tezos", &trace, "--backend", "disk", "--commits", "3", "--dir", "scratch"]);
     assert_eq!(fs::read_dir(place.path("scratch")).unwrap().count(), 0, "the store is removed again");
 }

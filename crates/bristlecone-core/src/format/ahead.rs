@@ -1,11 +1,11 @@
 //! Reading ahead: many objects a call, in the order in which a walk will want them.
 //!
-//! A walk ([`ObjectWalk`]) does not read. It takes objects from a [`Window`], and where that lacks one it says so. Then a *scout*,
-//! which is a copy of the walk, goes on through what the window holds, passes over whatever it lacks, and notes it; all
-//! that is then asked for in one call. So the order of the calls is that of the walk itself, whatever the walk is, and
-//! only what the walk's own rules lead to is asked for.
+//! A walk ([`ObjectWalk`]) does not read. It takes objects from a [`Window`], and where that lacks one it says so. Then a
+//! *scout*, which is a copy of the walk, goes on through what the window holds, passes over the objects that it lacks, and
+//! notes them. All of those are then asked for in one call. So objects come in the order of the walk itself, and only
+//! objects to which the walk's own rules lead are asked for.
 //!
-//! Where the source lends an object ([`Source::peek`]) the window is out of the way, and nothing is read ahead.
+//! Where the source lends an object ([`Source::peek`]) the window is not used, and nothing is read ahead.
 //! `docs/decisions/0021-looking-ahead.md` has the bounds and why they hold.
 
 use alloc::{collections::BTreeMap, vec::Vec};
@@ -13,21 +13,22 @@ use core::fmt;
 
 use crate::{Bytes, Kind, ObjRef, Object, Oid, Record, Source};
 
-/// So many objects are asked for in a call, at most.
+/// How many objects a call asks for, at most.
 pub const AHEAD_OBJECTS_MAX: usize = 256;
-/// So many bytes of objects are held, at most, and the object with which they became so many.
+/// How many bytes of objects are held, at most; one object more may reach beyond that.
 pub const AHEAD_BYTES_MAX: usize = 8 << 20;
-/// The first call asks for fewer, since its caller may want no more than the beginning. With less than half a call, a walk over
-/// some dozens of objects would take more calls than the chain of them is long.
+/// The first call asks for fewer, since its caller may want no more than the beginning. With less than half a call, a walk
+/// over some dozens of objects would take more calls than the chain of them is long.
 const OBJECTS_FIRST: usize = AHEAD_OBJECTS_MAX / 2;
-/// A scout takes so many steps, and so many objects: few that name each other again and again can make a walk almost
-/// without end.
+/// How many steps a scout takes, and how many objects, at most: a few objects that name each other repeatedly can make a
+/// walk almost endless.
 const SCOUT_STEPS_MAX: u32 = 1 << 18;
 
 /// How many objects a call asks for.
 ///
-/// A call that is cut short though there was room says that reading ahead wins nothing, or met what cannot be read: the next
-/// asks for half as many. Where a call comes to ask for one alone, nothing is looked for ahead of it, but now and then.
+/// An answer that is short though there was room means that reading ahead gains nothing, or met an object that cannot be
+/// read: the next call asks for half as many. Once a call asks for one object alone, no scout goes ahead of it, except
+/// from time to time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallSize {
     objects: usize,
@@ -35,10 +36,10 @@ pub struct CallSize {
 }
 
 impl CallSize {
-    /// So many calls for one object come before one for two.
+    /// How many calls for one object come before one for two.
     const SINGLES: u8 = 64;
 
-    /// The first call asks for so many.
+    /// The first call asks for `objects` objects.
     #[must_use]
     pub const fn new(objects: usize) -> Self {
         Self { objects, singles: 0 }
@@ -62,7 +63,7 @@ impl CallSize {
         self.singles != 0
     }
 
-    /// Notes whether a call for so many brought all of them, or as much as there was room for.
+    /// Notes whether a call brought all the objects that it asked for, or as many as there was room for.
     pub fn answered(&mut self, asked: usize, whole: bool) {
         if !whole && asked > 1 {
             self.objects = (self.objects / 2).max(1);
@@ -101,11 +102,11 @@ pub trait ObjectWalk<'a, S: Source>: Sized {
     #[must_use]
     fn scout(&self, items: bool) -> Self;
 
-    /// Passes over the object that was wanted last, as if nothing were below it. Asked of scouts alone.
+    /// Passes over the object that was wanted last, as if nothing were below it. Called on scouts alone.
     fn skip(&mut self);
 
-    /// Has a walk that did not begin yet leave out its first items, reading as little as it can. Returns whether it does:
-    /// one whose objects do not say how many are below them gives them all.
+    /// Makes a walk that did not begin yet leave out its first items, reading as little as it can. Returns whether it
+    /// does: a walk over objects that do not say how many items are below them gives all.
     fn skip_items(&mut self, count: u64) -> bool {
         let _ = count;
         false
@@ -118,10 +119,10 @@ pub trait ObjectWalk<'a, S: Source>: Sized {
 pub struct Window<'a, S> {
     source: &'a S,
     held: BTreeMap<WantedObject, WindowObject<'a>>,
-    // Of all that is held.
+    // Bytes of all objects that are held.
     bytes: usize,
     call: CallSize,
-    // A scout is on its way, and how many objects it has met.
+    // Whether a scout is walking, and how many objects it has met.
     scouting: bool,
     met: u32,
 }
@@ -130,7 +131,7 @@ pub(super) type WantedObject = (Kind, Oid);
 
 struct WindowObject<'a> {
     object: Object<'a>,
-    // How often the walk will want it, as far as the last scout came, and where on its way the scout met it last.
+    // How often the walk will want it, as far as the last scout came, and where the scout met it last.
     uses: u32,
     met: u32,
 }
@@ -257,7 +258,8 @@ impl<'a, S: Source> Window<'a, S> {
         self.scouting = false;
     }
 
-    /// Drops what will be wanted last, until half of the window is free: a call that brings fewer bytes would be a small one.
+    /// Drops what will be wanted last, until half of the window is free: a call that brings fewer bytes would be a small
+    /// one.
     fn make_room(&mut self) {
         if self.bytes <= AHEAD_BYTES_MAX / 2 {
             return;

@@ -2,7 +2,7 @@
 
 use crate::{Kind, Location, RECORD_HEADER_BYTES, RecordHeader};
 
-/// The record of a node, of whose header no more is read than lookups need.
+/// The record of a node. No more of its header is read than lookups need.
 #[derive(Clone, Copy)]
 pub(super) struct Borrowed<'a> {
     record: &'a [u8],

@@ -8,7 +8,7 @@ use super::{AHEAD_OBJECTS_MAX, CallSize};
 const SLOTS_FIRST: usize = 256;
 /// Slots at most: 2 MiB of them, and as many facts of some 100 bytes each.
 const SLOTS_MAX: usize = 1 << 16;
-/// Longer facts are not kept, so that nobody can fill memory with long names.
+/// Longer facts are not kept, so that long names cannot fill memory.
 const FACT_BYTES_MAX: usize = 320;
 
 /// Facts that held when they were checked, of which some are forgotten.
@@ -91,7 +91,7 @@ impl Checked {
         self.used += usize::from(self.slots[slot].replace(fact).is_none());
     }
 
-    /// Returns the slot of a place; beyond the last one if there are none.
+    /// Returns the slot of a place; beyond the last one if there are no slots.
     fn slot(&self, place: u64) -> usize {
         // The upper bits count too, whatever places are made of.
         (place ^ place >> 32) as usize & self.slots.len().wrapping_sub(1)
@@ -116,7 +116,7 @@ mod tests {
             assert!(!checked.knows(number + 1, &[b"fact", &number.to_le_bytes()]));
         }
         checked.learn(7, &[&[1; FACT_BYTES_MAX + 1]]);
-        assert!(checked.knows(7, &[b"fact", &7_u64.to_le_bytes()]), "what is too long takes nobody's place");
+        assert!(checked.knows(7, &[b"fact", &7_u64.to_le_bytes()]), "a fact that is too long displaces no other");
         for number in 0..200_000_u64 {
             checked.learn(number.wrapping_mul(0x9e37_79b9_7f4a_7c15), &[&number.to_le_bytes()]);
         }

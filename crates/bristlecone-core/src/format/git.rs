@@ -2,7 +2,7 @@
 //! bytes.
 //!
 //! What is hashed is what Git hashes: a header (`tree 123` and a zero byte) and Git's bytes of the object. What is
-//! stored are the same bytes, but for trees, in front of which stands a table that finds an entry without a search.
+//! stored are the same bytes, except of trees: a table before those finds an entry without a search.
 
 use alloc::{format, string::String, vec::Vec};
 use core::ops::Range;

@@ -38,7 +38,7 @@ pub use list::NativeListing;
 pub const INLINE_BYTES_MAX: usize = 512;
 /// Values of more bytes are cut into pieces.
 pub const WHOLE_BYTES_MAX: usize = contents::WHOLE_BYTES_MAX;
-/// The weight of a piece of a directory: at most so many entries with short steps.
+/// The largest weight of a piece of a directory: as many entries with short steps.
 pub const PIECE_WEIGHT_MAX: u64 = cut::WEIGHT_MAX;
 
 /// The native format with its options.

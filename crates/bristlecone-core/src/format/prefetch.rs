@@ -1,8 +1,8 @@
 //! Prefetching: reading ahead of work that reads one object after another and does not know of it.
 //!
-//! The work is parted into *tasks* ([`Task`]), in the order in which it will be done. A task is tried before it is done: the trial
-//! takes objects from what is held, and ends where one is lacking, which is noted. So every trial tells one object more on
-//! its way, and what many trials lack is asked for in one call. Nothing depends on the trials but what is read ahead.
+//! The work is split into *tasks* ([`Task`]), in the order in which it will be done. A task is tried before it is done:
+//! the trial takes objects from what is held, and ends where it lacks one, which it notes. So every trial finds one object
+//! more, and one call asks for what many trials lack. Trials decide on nothing but what is read ahead.
 //!
 //! [`ObjectWalk`](super::Walk)s look ahead by themselves. `docs/decisions/0021-looking-ahead.md` has the bounds of both.
 
@@ -18,9 +18,9 @@ use core::{
 use super::ahead::{AHEAD_BYTES_MAX, AHEAD_OBJECTS_MAX, CallSize, WantedObject, lent};
 use crate::{FormatError, Kind, Location, ObjRef, Object, Source};
 
-/// A call brings so many bytes at most, and one object more: the rest is for what the tasks lack next, one level deeper.
+/// A call brings at most this many bytes, and one object more: the rest is for what the tasks lack next, one level deeper.
 const CALL_BYTES_MAX: usize = AHEAD_BYTES_MAX / 2;
-/// So many tasks are tried for one call, at most.
+/// How many tasks are tried for one call, at most.
 const TRIALS_MAX: u32 = 1 << 16;
 
 /// A part of some work that can be tried: its reads are done, and nothing else.
@@ -40,7 +40,7 @@ pub trait Task: Sized {
 /// It holds at most [`AHEAD_BYTES_MAX`] bytes of objects and one object more.
 pub struct Prefetch<T: Task> {
     held: BTreeMap<WantedObject, PrefetchedObject>,
-    // Of all that is held.
+    // Bytes of all objects that are held.
     bytes: usize,
     call: CallSize,
     // How many objects were asked of it.
@@ -81,7 +81,7 @@ impl<T: Task> Prefetch<T> {
         self.waiting.push_front(WaitingTask::All(tasks));
     }
 
-    /// Has these tasks in place of all others, so that what was read for those may never be taken.
+    /// Replaces all tasks by these, so that objects read for the others may never be taken.
     pub fn expect_anew(&mut self, tasks: T::Below) {
         self.waiting.clear();
         (self.first, self.guesses) = (Some(tasks), true);
@@ -103,7 +103,7 @@ impl<T: Task> Prefetch<T> {
 
     /// Reads objects for the work, in their order, as [`Source::read_many`] does; and with them what is lacking to tasks.
     ///
-    /// Where the source lends an object, it is not to be asked of this.
+    /// An object that the source lends must not be asked of this.
     ///
     /// # Errors
     /// Those of the source, for the first object.
@@ -236,11 +236,11 @@ impl<T: Task> fmt::Debug for Prefetch<T> {
     }
 }
 
-/// A source whose objects are read ahead of work that is one thread's.
+/// A source whose objects are read ahead of the work of one thread.
 pub(super) struct Foreseen<'s, S, T: Task> {
     source: &'s S,
     ahead: RefCell<Prefetch<T>>,
-    // An object was not lent; and then the tasks were told.
+    // An object was not lent; the tasks were given then.
     far: Cell<bool>,
     told: Cell<bool>,
 }
@@ -328,7 +328,7 @@ struct Trial<'t, S> {
 enum Lack {
     /// An object is lacking.
     Object,
-    /// An object makes no sense.
+    /// An object does not decode.
     Sense,
 }
 

@@ -85,7 +85,7 @@ impl Tezos {
     /// uses 32 and 256.
     ///
     /// # Panics
-    /// If `entries` is none of these, or `stable` is below it: a directory and a piece of another one could then
+    /// If `entries` is another number, or `stable` is below it: a directory and a piece of another one could then
     /// have one id.
     #[must_use]
     pub const fn hashing(mut self, entries: u8, stable: u16) -> Self {
@@ -145,7 +145,7 @@ impl Tezos {
         if depth < self.depth_end() {
             return Ok(());
         }
-        Err(unsupported("so many names of one directory whose hashes collide"))
+        Err(unsupported("too many names of one directory whose hashes collide"))
     }
 }
 

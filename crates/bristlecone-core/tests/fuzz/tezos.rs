@@ -214,7 +214,7 @@ fn leaf(tezos: &Tezos, body: &[u8]) {
             let target = match &entry.target {
                 Target::Inline(value) => ChangeTarget::Inline(value),
                 Target::Object { at, bytes } => ChangeTarget::Object { at: *at, bytes: *bytes },
-                Target::Foreign(_) => panic!("there are none"),
+                Target::Foreign(_) => panic!("there are no foreign ids"),
             };
             assert!(tezos.find(&only, &at, &entry.step).unwrap().is_some());
             Change { step: &entry.step, mode: Mode::USUAL, to: Some((entry.kind, target)) }

@@ -176,7 +176,7 @@ fn what_is_taken_comes_back() {
     assert!(is_canonical_commit(Sha1, &raw));
 }
 
-/// Git wants an address. One that is not there is written as an empty one, which is none when it is read.
+/// Git wants an address. A missing one is written as an empty one, which is read as no address.
 #[test]
 fn names_may_come_without_an_address() {
     let git = Git::sha1();

@@ -145,7 +145,7 @@ fn commits_and_tags_know_where_their_objects_are() {
     assert_eq!(git.commit_tree(&object).map(|tree| (tree, tree.at)), Ok((fruit, fruit.at)));
     let tag = git.decode_tag(&objects.read(Kind::Tag, &tag).unwrap()).unwrap();
     assert_eq!((tag.target, tag.target.at, tag.kind), (first, first.at, Kind::Commit));
-    // Of a generation that nobody counted, nothing is kept.
+    // A generation that was not counted is not kept.
     let mut other = Objects::default();
     let commit = Commit { tree: fruit.oid.into(), parents: vec![], ..commit };
     let at = other.with(&git, |_, put| git.put_commit(put, &commit, 0)).unwrap();

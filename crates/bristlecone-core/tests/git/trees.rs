@@ -149,7 +149,7 @@ fn edits_in_any_order_come_to_the_tree_of_the_entries() {
                 list.sort_by_key(|change| change.step);
                 root = objects.update(&git, root, &list).unwrap();
 
-                assert_eq!(root.is_none(), map.is_empty(), "an empty directory is none");
+                assert_eq!(root.is_none(), map.is_empty(), "an empty directory is not there");
                 if let Some(root) = &root {
                     let raw = raw_of(&map);
                     assert_eq!(root.oid, git.algorithm().object_id(Kind::Node, &raw));

@@ -1,4 +1,4 @@
-//! Threads meet at a backend: one wins, and nobody sees half of anything.
+//! Threads meet at a backend: one wins, and no thread sees half of a change.
 
 use std::sync::{
     Barrier,
@@ -105,7 +105,7 @@ fn write_commits(backend: &dyn Backend, writer: u64, count: u64) {
         let samples = commit_samples(backend, writer, round);
         let to = object(samples[2].oid);
         append_all(backend, &samples, &[set(&name, expected, to.clone())], Durability::None)
-            .expect("nobody else moves it");
+            .expect("no other thread moves it");
         expected = Expected::Is(to);
     }
 }

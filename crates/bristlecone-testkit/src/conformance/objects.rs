@@ -221,7 +221,7 @@ pub fn ids_of_every_length_are_kept_apart(make: Make<'_>) {
     }
 }
 
-/// Unhashed words of a record come back where the backend keeps records as they are; else there are none.
+/// Metadata words of a record come back where the backend keeps records as they are; else there are no such words.
 ///
 /// # Panics
 /// If it is not so.

@@ -197,7 +197,7 @@ pub fn refs_in_the_way_of_others_are_told(make: Make<'_>) {
     }
 }
 
-/// A name that is none, and one given twice in a step, are refused with an error that says so; nothing moves.
+/// A name that no ref can have, and one given twice in a step, are refused with an error that says so; nothing moves.
 ///
 /// # Panics
 /// If it is not so.

@@ -1,4 +1,4 @@
-//! Snapshots and sweeps: what stays, what goes, and what is told of it.
+//! Snapshots and sweeps: what stays, what goes, and what they report.
 
 use std::{
     collections::HashMap,
@@ -172,7 +172,7 @@ pub fn a_refreshed_snapshot_is_as_a_new_one(make: Make<'_>) {
     snapshot.keep(&graphs[2].head());
     assert_eq!(all(), 0, "a snapshot of when refs led to everything");
     let position = snapshot.position();
-    let Some(only) = Arc::get_mut(&mut snapshot) else { panic!("a snapshot belongs to who took it") };
+    let Some(only) = Arc::get_mut(&mut snapshot) else { panic!("a snapshot belongs to the caller that took it") };
     let moved = only.refresh(&[graphs[3].head()]);
     let (kept, gone) = if moved { ([true, false, false, true], 8) } else { ([true; 4], 0) };
     assert_eq!(snapshot.position() > position, moved && position.is_some());
@@ -257,7 +257,7 @@ pub fn a_sweep_within_limits_leaves_no_part(make: Make<'_>) {
     assert!(graphs[4].is_there(&*backend.snapshot(&[])));
 }
 
-/// Moves of refs have positions that only rise; where they have none, nobody says so.
+/// Moves of refs have positions that only rise; a backend without positions does not claim them.
 ///
 /// # Panics
 /// If it is not so.

@@ -203,11 +203,11 @@ struct Runner<'a> {
     several: bool,
 }
 
-/// The handle whose process is stopped, where one is, and the one that takes its place.
+/// The handle whose process is stopped, if one is, and the handle that goes on instead.
 const VICTIM: usize = 0;
 const SURVIVOR: usize = 1;
 
-/// Where one ref moves at a time, of many in a step so many are taken.
+/// Of many refs in a step this many are taken where one ref moves at a time.
 const SINGLE_REFS_MAX: usize = 5;
 
 impl<'a> Runner<'a> {

@@ -2,10 +2,10 @@
 
 use super::Rng;
 
-/// Sizes of values at which a store changes its ways: inline or not, early or not, in pieces or not.
+/// Sizes of values at which a store changes its ways: inline or not, prewritten or not, in pieces or not.
 pub const VALUE_SIZES: &[usize] = &[0, 1, 47, 48, 49, 100, 1000, 4095, 4096, 4097, 300 << 10];
 
-/// One edit of a tree, or a question to it.
+/// One edit of a tree, or one lookup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Edit {
     /// Bind a path to a value.
@@ -42,7 +42,7 @@ impl Shape {
 #[derive(Clone, Debug)]
 pub struct Universe {
     shape: Shape,
-    /// One value in so many is as large as [`VALUE_SIZES`] has them; others are short.
+    /// One value in this many has a size from [`VALUE_SIZES`]; others are short.
     large_every: u64,
 }
 

@@ -12,7 +12,7 @@ pub struct Shapes {
     pub sha256: bool,
     /// Without a working tree.
     pub bare: bool,
-    /// Commits that each change a file a little, so that long chains of deltas come of it.
+    /// Commits that each change a file a little, so that long chains of deltas arise.
     pub linear: usize,
     /// Entries of the wide folder.
     pub wide: usize,
@@ -28,7 +28,7 @@ impl Default for Shapes {
     }
 }
 
-/// Names that trip up whoever sorts, quotes or assumes text.
+/// Names that break programs which sort, quote or assume text.
 const ODD_NAMES: [&[u8]; 24] = [
     b"with space",
     b" leading",

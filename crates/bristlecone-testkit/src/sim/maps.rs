@@ -2,7 +2,7 @@
 //!
 //! A file gets its twin when it is first mapped, so that disks without maps cost what they did; the twin belongs to one
 //! disk and not to its copies, whose files are mapped anew. Twins never become shorter, so that a map stays valid as
-//! long as somebody holds it: where a real map beyond the end of a cut file ends the process, one here shows zeroes.
+//! long as it is held: where a real map beyond the end of a cut file ends the process, one here shows zeroes.
 
 use std::{fs::File, io, os::unix::fs::FileExt};
 

@@ -54,7 +54,7 @@ impl SimNames {
         self.change(NameChange { seq, node, from: Some(from.to_owned()), to: Some(to.to_owned()) });
     }
 
-    /// Gives each of two files the name of the other. A power cut may leave either name as it was: whoever needs both
+    /// Gives each of two files the name of the other. A power cut may leave either name as it was: a caller that needs both
     /// syncs both folders.
     pub(super) fn exchange(
         &mut self,

@@ -27,7 +27,7 @@ pub(super) struct SimState {
     pub(super) twins: HashMap<u64, Twin>,
     /// The handle that holds each locked file, and its process.
     pub(super) locks: HashMap<u64, (u64, u64)>,
-    /// The processes that have a number of their own; process 0 is everybody else and lives for ever.
+    /// The processes that have a number of their own; process 0 stands for all others and lives for ever.
     pub(super) processes: HashMap<u64, Process>,
     pub(super) handle_next: u64,
     /// How often a write-back of each file failed.

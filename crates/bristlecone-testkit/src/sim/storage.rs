@@ -163,7 +163,7 @@ impl StorageFile for SimFile {
             Some(Fault::Short) => buffer.len().div_ceil(2),
             Some(fault) => {
                 state.leave(self.storage.process);
-                return Err(fault.error().expect("only a short read is none"));
+                return Err(fault.error().expect("only a short read has no error"));
             }
         };
         let count = state.disk.file(self.id).read(&mut buffer[..wanted], offset);
@@ -228,7 +228,7 @@ impl StorageFile for SimFile {
         } else {
             state.disk.file_mut(self.id).sync();
         }
-        // As on Linux, every handle that was open at a failure is told of it once.
+        // As on Linux, every handle that was open at a failure reports it once.
         let failures = state.sync_failures.get(&self.id).copied().unwrap_or(0);
         if self.seen.swap(failures, Relaxed) < failures {
             error = error.or_else(|| Fault::Io.error());

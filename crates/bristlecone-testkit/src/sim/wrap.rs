@@ -17,7 +17,7 @@ pub enum Lie {
     Syncs,
     /// Syncs of folders succeed and do nothing.
     DirSyncs,
-    /// Locks are given to everybody.
+    /// Locks are given to every caller.
     Locks,
 }
 
@@ -32,7 +32,7 @@ pub struct Lying {
 #[derive(Debug)]
 struct Habit {
     lie: Lie,
-    /// So many calls of the kind are still done.
+    /// How many calls of the kind are still done.
     honest: AtomicU64,
 }
 

@@ -90,7 +90,7 @@ impl Store {
         done
     }
 
-    /// Reads the frames that others appended; returns at the first that is none.
+    /// Reads the frames that others appended; returns at the first bytes that are no frame.
     fn refresh(&self, log: &mut Log) -> Result<(), Error> {
         let len = self.file.len().map_err(io)?;
         while log.end + HEADER <= len {

@@ -109,8 +109,8 @@ impl Slab {
         if run.len() > self.bytes - kept {
             return None;
         }
-        // SAFETY: `kept + run.len()` is at most the length of the memory. Nobody else writes (the arena holds its
-        // lock), and nobody reads beyond `kept`.
+        // SAFETY: `kept + run.len()` is at most the length of the memory. No other thread writes (the arena holds its
+        // lock), and no thread reads beyond `kept`.
         unsafe { run.as_ptr().copy_to_nonoverlapping(self.start.add(kept), run.len()) };
         self.kept.store(kept + run.len(), Release);
         Some(kept)
@@ -164,7 +164,8 @@ impl Arena {
         *self.filling.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// Goes on with a table that lacks some slabs, of which none is being filled. They are there as long as a table is that has them.
+    /// Goes on with a table that lacks some slabs, of which none is being filled. They are there as long as a table is
+    /// that has them.
     pub(super) fn drop_slabs(&self, dropped: impl Fn(usize) -> bool) {
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         let (left, none) = (SlabTable::default(), Arc::new(Slab::whole(Vec::new())));

@@ -1,4 +1,4 @@
-//! A batch: new objects on their way to a backend, as one run of records.
+//! A batch: new objects for a backend, as one run of records.
 
 use std::{collections::HashMap, fmt};
 
@@ -8,7 +8,7 @@ use crate::oid_map::OidHasher;
 
 /// New objects, children before parents, as one run of records that any backend takes as it is.
 ///
-/// The bytes do not depend on where they will land, so a batch is prepared outside every lock.
+/// The bytes do not depend on where they will be appended, so a batch is prepared outside every lock.
 #[derive(Clone, Default)]
 pub struct Batch {
     bytes: Vec<u8>,
@@ -16,12 +16,12 @@ pub struct Batch {
     list: Vec<(Oid, u32)>,
     // Place in the list by id, so that an object is kept once; made when the list gets long.
     index: Option<HashMap<Oid, u32, OidHasher>>,
-    // Objects that are not in it since the store had them, after so many sweeps.
+    // Objects that are not in it since the store had them, when `sweeps` sweeps had begun.
     left_out: Vec<Oid>,
     sweeps: u64,
 }
 
-/// A list of so many objects is searched from end to end; a longer one has an index.
+/// A list of up to this many objects is searched from end to end; a longer one has an index.
 const LIST_MAX: usize = 32;
 /// Bytes that a commit of one entry takes; a batch starts with so much.
 const BYTES_FIRST: usize = 6 << 10;
@@ -43,8 +43,8 @@ impl Batch {
         Self { bytes: buffer, ..Self::default() }
     }
 
-    /// Returns an empty batch that is made when so many sweeps have begun ([`crate::Backend::sweeps`]): what it leaves out
-    /// is looked up after that.
+    /// Returns an empty batch, made when `sweeps` sweeps have begun ([`crate::Backend::sweeps`]): objects that it leaves
+    /// out are looked up after that.
     #[must_use]
     pub fn since(sweeps: u64) -> Self {
         Self { sweeps, ..Self::default() }

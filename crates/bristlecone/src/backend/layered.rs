@@ -58,7 +58,7 @@ impl Backend for Layered {
         if !moves.is_empty() {
             return Err(Error::ReadOnly);
         }
-        // Places in memory are none of the first store's.
+        // Locations in memory mean nothing in the first store.
         self.new.append(batch, &[], durability).map(|_| Location::NONE)
     }
 

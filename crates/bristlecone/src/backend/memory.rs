@@ -1,4 +1,4 @@
-//! The memory backend: batches kept in an arena, never moved while anybody reads them, so that reads borrow them without
+//! The memory backend: batches kept in an arena, never moved while they are read, so that reads borrow them without
 //! a lock.
 
 use std::{
@@ -30,10 +30,10 @@ struct MemoryState {
     arena: Arena,
     // Where each batch starts, and its length in bytes.
     batches: boxcar::Vec<(Location, u32)>,
-    // Objects by id, of the first so many batches: most are only ever found by location, so batches are
+    // Objects by id, of a number of first batches: most are only ever found by location, so batches are
     // indexed when an id is first looked for after them.
     index: RwLock<MemoryIndex>,
-    // Held while anything is appended or a snapshot taken, and alone by a sweep and whoever moves refs.
+    // Held while anything is appended or a snapshot taken, and alone by a sweep and by appends that move refs.
     refs: RwLock<MemoryRefs>,
     pins: Pins,
     derived: Mutex<HashMap<String, Vec<u8>>>,

@@ -1,7 +1,7 @@
 //! What the snapshots of one process keep: for backends that sweep.
 //!
-//! The list of snapshots is in parts, one for each of some threads, so that threads which take snapshots and drop them do not
-//! wait for each other and write to no memory in common. Whoever asks for all of it, as a sweep does, locks all parts.
+//! The list of snapshots is in parts, one for each of some threads. So threads that take and drop snapshots do not wait
+//! for each other and write to no memory in common. A caller that needs the whole list, as a sweep does, locks all parts.
 
 use std::{
     array,
@@ -19,9 +19,9 @@ use smallvec::SmallVec;
 use super::{Position, RefTarget};
 use crate::sync::lock;
 
-/// From so many on, what refs left is looked through for what no snapshot is older than.
+/// From this many displaced targets on, those that no snapshot is older than are dropped.
 const DISPLACED_MIN: usize = 1024;
-/// How many parts the list of snapshots has. More threads than these share them by turns.
+/// How many parts the list of snapshots has. If there are more threads, several share a part.
 const PARTS: usize = 16;
 
 /// The snapshots that are held, and what refs led to since the oldest of them was taken.
@@ -190,7 +190,7 @@ impl Pin {
         self.position = position;
         let mut next = Some(Snapshot { position, appended, roots: roots.into() });
         std::mem::swap(&mut lock(&self.part.0).snapshots[self.place], &mut next);
-        // Roots may be many, and nobody waits for them to be freed.
+        // There may be many roots, and no thread should wait until they are freed.
         drop(next);
     }
 
@@ -209,7 +209,7 @@ impl Drop for Pin {
         let mut held = lock(&self.part.0);
         let gone = held.snapshots[self.place].take();
         held.free.push(self.place);
-        // Roots may be many, and nobody waits for them to be freed.
+        // There may be many roots, and no thread should wait until they are freed.
         drop(held);
         drop(gone);
     }
@@ -271,7 +271,7 @@ mod tests {
         let old = pins.pin(Position(1), 10, &[oid(1)]);
         let own = own_part();
         let mut parts = std::collections::BTreeSet::from([own]);
-        // Some part must be taken twice by so many.
+        // This many threads must take some part twice.
         let pinned: Vec<(usize, Pin)> = (2..2 + PARTS as u8)
             .map(|number| {
                 let take = || (own_part(), pins.pin(Position(number.into()), 10 * u64::from(number), &[oid(number)]));
@@ -290,7 +290,7 @@ mod tests {
         let mut wanted: Vec<Oid> = (1..2 + PARTS as u8).chain([100]).map(oid).collect();
         wanted.sort_unstable();
         assert_eq!((roots, pins.appended(), pins.len()), (wanted, Some(10), PARTS + 1));
-        // What other threads took this one moves on and lets go of.
+        // This thread moves on, and drops, snapshots that other threads took.
         let mut pinned = pinned.into_iter();
         let (_, mut second) = pinned.next().unwrap();
         second.move_to(Position(90), 900, &[oid(90)]);

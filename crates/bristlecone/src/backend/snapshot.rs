@@ -10,18 +10,18 @@ use crate::Error;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Position(pub u64);
 
-/// A store as of one moment, to be read for as long as anybody holds it.
+/// A store as of one moment, to be read for as long as the snapshot is held.
 ///
 /// Objects are named by what is in them, so a snapshot shows nothing wrong however old it is. It decides two things:
 ///
-/// - **What stays.** Everything that a ref led to at its position, that one of its roots leads to, or that was appended since
-///   it was taken, whatever is swept meanwhile. It names no files: a collector may move all of it.
+/// - **What stays.** Everything that a ref led to at its position, that one of its roots leads to, or that was
+///   appended since it was taken, whatever is swept meanwhile. It names no files: a collector may move all of it.
 /// - **What may be borrowed.** Bytes that a snapshot lent are there as long as it is, and never change.
 ///
 /// What was appended later is found through it as well.
 pub trait Snapshot: Send + Sync + fmt::Debug {
     /// Reads one object, by its hint where that leads to the right id, else by its id.
-    /// `Ok(None)` if there is none.
+    /// `Ok(None)` if there is no such object.
     ///
     /// # Errors
     /// [`Error::Corrupt`] if it is damaged; [`Error::Io`].
@@ -38,7 +38,7 @@ pub trait Snapshot: Send + Sync + fmt::Debug {
     ///
     /// There may be fewer answers than questions, but not none: they end behind the object with which they hold `bytes_max`
     /// bytes or more, and before one that cannot be read. A backend where a call for many costs as much as many calls
-    /// answers with the first alone, as this does unless it is written anew: then nothing is read that may not be wanted.
+    /// answers with the first alone, as the default does: then nothing is read that may not be wanted.
     ///
     /// # Errors
     /// As [`Snapshot::read`], for the first one.
@@ -58,8 +58,8 @@ pub trait Snapshot: Send + Sync + fmt::Debug {
     /// Keeps an object and all below it as long as the snapshot. One that is there after this call stays.
     fn keep(&self, root: &Oid);
 
-    /// Moves on to now, and returns whether it did: as if another snapshot were taken with these roots, and then this one let
-    /// go of, but in place. Whoever calls it is the only one to hold the snapshot.
+    /// Moves on to now, and returns whether it did: as if another snapshot were taken with these roots, and then this one
+    /// dropped, but in place. The caller is the only one that holds the snapshot.
     ///
     /// A snapshot that cannot, or need not, answers `false` and stays as it is; the caller then takes another one.
     fn refresh(&mut self, roots: &[Oid]) -> bool {

@@ -1,4 +1,4 @@
-//! What a sweep is told, and what it tells; and the walk that every sweep begins with.
+//! The arguments and the result of a sweep, and the walk that every sweep begins with.
 
 use std::fmt;
 

@@ -1,6 +1,6 @@
-//! What is done beside appends: syncs for grouped commits, files for the next segment, indexes of sealed ones.
+//! The two workers beside appends, and what they are asked for. `maintenance.rs` has what they do.
 //!
-//! Two workers. Neither is needed for anything to be right.
+//! Nothing depends on them but speed: a store without threads gives the same answers.
 
 use std::{
     sync::{
@@ -29,7 +29,7 @@ pub(super) struct Background<S> {
     pub(super) spare_asked: AtomicBool,
     // The location where maps were last looked at.
     pub(super) trimmed_at: AtomicU64,
-    // The segment whose pages are looked at next.
+    // The segment whose pages are released next.
     pub(super) trim_next: AtomicU32,
 }
 

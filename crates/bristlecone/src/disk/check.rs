@@ -34,7 +34,7 @@ pub struct CheckSummary {
     pub stale_indexes: u64,
     /// The files of those indexes.
     pub stale_index_files: Vec<String>,
-    /// What stands behind the last frame and is none: the start of an append that a crash cut short, or a
+    /// Bytes behind the last frame that are no frame: the start of an append that a crash cut short, or a
     /// flip in the very last one. It is no part of the store.
     pub torn_tail: Option<Damage>,
 }
@@ -239,7 +239,7 @@ impl Check<'_> {
         let mut walk = FrameWalk::new(segment, shared.header.salt, frames_at(segment), segment.bytes);
         let mut behind = walk.at;
         loop {
-            // Frames that were appended since the check began are none of its business.
+            // The check passes over frames that were appended since it began.
             let end = shared.published.end();
             if last && segment.location(walk.at) >= end {
                 break;
@@ -337,7 +337,7 @@ impl Check<'_> {
         let mut surveyed = None;
         for name in names {
             let Some((number, form)) = Form::of_name(&name) else { continue };
-            // Segments that were sealed since the check began are none of its business.
+            // The check passes over segments that were sealed since it began.
             if number > last {
                 continue;
             }

@@ -380,7 +380,7 @@ impl DiskState {
     fn write_index(&self, segment: &Segment, survey: &SegmentSurvey) -> bool {
         let (Some(tie), true) = (survey.sealed, self.lock.is_some()) else { return false };
         let bytes = encode_index(Form::Seal, segment.number, tie, &survey.entries);
-        // Under a name that every version takes for waste once nobody holds its lock.
+        // Under a name that every version takes for waste once no process holds its lock.
         let aside = format!("{SEGMENTS}/{}ids-{:016x}", SPARE, random_word());
         let written = || -> io::Result<()> {
             let file = open_empty(&self.storage, &aside).map_err(io::Error::other)?;

@@ -54,7 +54,7 @@ pub(super) struct Frame {
     pub(super) durable_end: u64,
     /// The trailer of the frame before, or the check of the segment's head.
     pub(super) previous: u64,
-    /// Chosen anew by every opening, so that no two histories make the same chain.
+    /// Every opening chooses another one, so that no two histories make the same chain.
     pub(super) nonce: u64,
     pub(super) record_bytes: u32,
     /// Moves of refs, or the next segment's number; padded to 8 bytes.

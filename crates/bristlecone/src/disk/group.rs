@@ -1,9 +1,9 @@
-//! Group commit: whoever comes first leads, and writes for all who wait.
+//! Group commit: the first thread that comes leads, and writes for all that wait.
 //!
 //! A leader takes the store's lock, reads what other processes appended, checks each waiting append against
 //! the refs in order, writes all their frames in one write, and gives the lock back. Before it syncs it hands
 //! the lead on, so that the next group is written meanwhile. What is long, the checksum over the records, is
-//! computed before anybody waits for it.
+//! computed before another thread waits for it.
 
 use std::sync::atomic::{AtomicBool, Ordering::*};
 
@@ -21,15 +21,15 @@ use crate::{
     sync::lock,
 };
 
-/// Bytes that may wait to be written out when nobody asked for a sync.
+/// Bytes that may wait to be written out where no caller asked for a sync.
 const WRITE_OUT_BYTES: u64 = 4 << 20;
 
 impl DiskState {
-    /// Appends one batch, alone or with those who come at the same time.
+    /// Appends one batch, alone or with those that come at the same time.
     pub(super) fn append(&self, batch: Batch, moves: &[RefMove], durability: Durability) -> Result<Location, Error> {
         let request = AppendRequest::new(batch.bytes(), moves)?;
         let check = request.check;
-        // Only one who waits leaves its batch; one who leads writes from where it is.
+        // Only a waiting thread leaves its batch; a leading one writes from where the batch is.
         let mut batch = batch;
         let entered = self.queue.enter(|| {
             let batch = std::mem::take(&mut batch);
@@ -76,7 +76,7 @@ impl DiskState {
             }
         }
         let mut appended: Vec<Option<Appended>> = requests.iter().map(|_| None).collect();
-        // A group of many does not queue: whoever leads now finishes first.
+        // A group of many does not queue: the thread that leads now finishes first.
         self.write_group(&requests, &mut appended);
         let last = appended.iter().flatten().filter_map(|appended| Some(appended.as_ref().ok()?.1)).max();
         let ensured = last.map_or(Ok(()), |end| self.ensure(end, durability));
@@ -100,7 +100,7 @@ impl DiskState {
         Ok(Location::NONE)
     }
 
-    /// Syncs what grouped appends are owed where no thread does.
+    /// Does the flush that grouped appends asked for where no thread does it.
     #[inline]
     pub(super) fn flush_deferred(&self) -> Result<(), Error> {
         if self.background.flusher.take_owed(FLUSH) {
@@ -123,8 +123,8 @@ impl DiskState {
         Ok(())
     }
 
-    /// Has what nobody asked to be durable written out once it is much, so that the sync which ends a segment
-    /// finds little left to do.
+    /// Has appends without durability written out once they are many, so that the sync which ends a segment finds little
+    /// left to do.
     #[inline]
     fn write_out(&self, end: u64) {
         let durable = self.sync.durable_end();
@@ -134,7 +134,7 @@ impl DiskState {
         }
     }
 
-    /// Writes for everybody who waits, this thread among them, and answers them.
+    /// Writes for all threads that wait, this one included, and answers them.
     fn lead(&self, lead: Lead<'_, QueuedAppend, Result<Location, Error>>, group: AppendGroup) {
         let requests: Vec<AppendRequest<'_>> = group.iter().map(|waiter| waiter.item().request()).collect();
         let mut appended: Vec<Option<Appended>> = group.iter().map(|_| None).collect();
@@ -180,7 +180,7 @@ impl DiskState {
 
     /// Calls `work` with the store's lock held, the tail known and clean.
     ///
-    /// The log is taken last, so that whoever only reads does not wait for another process.
+    /// The log is taken last, so that a thread that only reads does not wait for another process.
     pub(super) fn locked(&self, work: impl FnOnce(&mut LogWriter) -> Result<(), Error>) -> Result<(), Error> {
         let Some(store_lock) = &self.lock else { return Err(Error::ReadOnly) };
         let _gate = lock(&self.gate);
@@ -188,7 +188,7 @@ impl DiskState {
         let _guard = store_lock.take()?;
         let log = &mut *lock(&self.log);
         self.catch_up(log)?;
-        // Nobody else writes now: what shows behind the end and is no frame was left by somebody who died.
+        // No other process writes now: what shows behind the end and is no frame was left by a process that died.
         if log.tail.next == 0 && self.shows_bytes(self.tail_segment(&log.tail)?, log.tail.end)? {
             self.cut_tail(log)?;
         }
@@ -197,7 +197,7 @@ impl DiskState {
     }
 }
 
-/// Says while it lives that a leader of ours writes, also to one who panics.
+/// Says while it lives that a leader of this process writes; its drop tells, also if the leader panics.
 struct WritingFlag<'a>(&'a AtomicBool);
 
 impl<'a> WritingFlag<'a> {

@@ -1,5 +1,5 @@
-//! How many maps and open files the sealed segments of a process have. The system allows a process only so many, and the
-//! rest of the process needs some, too; a store may have more segments than either.
+//! How many maps and open files the sealed segments of a process have. The system limits both, and the rest of the process
+//! needs some, too. A store may have more segments than either limit.
 //!
 //! All stores of the process count together, and take at most a quarter of what the system allows. A sealed segment that
 //! comes too late for a map is read by calls through an open file, and one that comes too late for that through a file
@@ -31,7 +31,7 @@ pub(super) struct Handles {
 }
 
 impl Handles {
-    /// Returns handles of which there are so many maps and files, in common with their clones alone.
+    /// Returns handles with these limits, which only their clones share.
     pub(super) fn new(maps: u64, files: u64) -> Self {
         let allowance = |max| Arc::new(Allowance { max, used: AtomicU64::new(0) });
         Self { maps: allowance(maps), files: allowance(files) }
@@ -48,7 +48,7 @@ impl Handles {
         }
     }
 
-    /// Returns leave to keep a file open, unless there are too many.
+    /// Returns the right to keep a file open, unless too many are open.
     pub(super) fn file(&self) -> Option<Share> {
         self.files.take()
     }

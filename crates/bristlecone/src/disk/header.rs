@@ -1,8 +1,8 @@
 //! The file `store`: what the store is, written once, with a copy beside the segments. `docs/formats/disk.md` section 1
 //! lists the bytes.
 //!
-//! Without the header nothing can be read: it has the salt of all checksums. So its loss must neither look like the
-//! absence of a store nor be final.
+//! Without the header nothing can be read: it has the salt of all checksums. So a lost header must not look as if there
+//! were no store, and must not be final.
 
 use std::{io, sync::Arc};
 
@@ -85,7 +85,7 @@ impl StoreHeader {
         out
     }
 
-    /// Returns the header that these bytes are; else where and why they are none.
+    /// Decodes a header. An error says where and why these bytes are not one.
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, (u64, String)> {
         if bytes.len() < FIXED_BYTES + 8 || bytes[..MAGIC.len()] != MAGIC[..] {
             return Err((0, "this is no header of a store".to_owned()));
@@ -214,7 +214,7 @@ pub(super) fn lost(storage: &Arc<dyn Storage>) -> Error {
 
 /// Returns the first file among the segments that is more than what a killed `init` leaves, if there is one.
 ///
-/// Where there is none, making a store loses nothing.
+/// If there is no such file, making a store loses nothing.
 pub(super) fn only_begun(storage: &Arc<dyn Storage>) -> Result<Option<String>, Error> {
     let mut names = match storage.list(SEGMENTS) {
         Ok(names) => names,

@@ -11,7 +11,7 @@ pub(super) struct SegmentIds {
     pub(super) index: SealedIndex,
     /// Whether it was made of this very segment while that was whole: then it says what is absent, and what is lost.
     pub(super) bound: bool,
-    /// What going over the segment showed, once somebody had to.
+    /// What a survey of the segment showed, once a lookup needed one.
     pub(super) surveyed: OnceLock<Surveyed>,
 }
 

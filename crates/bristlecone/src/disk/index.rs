@@ -1,5 +1,5 @@
-//! Where an id of the tail is: a table in memory, made from the segment when an id is first looked for without a
-//! location. It holds part of an id and an offset; whoever asks compares the whole id at the record.
+//! Where an id of the tail is: a table in memory, made from the segment at the first lookup of an id without a
+//! location. It holds part of an id and an offset; the caller compares the whole id at the record.
 
 use super::ids::LostRange;
 
@@ -23,7 +23,7 @@ impl TailIndex {
         *self = Self { segment, upto, ..Self::default() };
     }
 
-    /// Adds a record. `same` says whether the record at an offset has the same id: then that one is replaced.
+    /// Adds a record. `same` says whether the record at an offset has the same id, and is replaced therefore.
     pub(super) fn insert(&mut self, prefix: u64, offset: u32, same: impl Fn(u32) -> bool) {
         if (self.len + 1) * 4 > self.slots.len() * 3 {
             self.grow();

@@ -1,9 +1,9 @@
 //! The lock of the store, held for one append: a wait has a limit, and then the holder is named.
 //!
-//! It is two locks. `lock` is the one that every version of the engine takes. Somebody may remove that file while a
-//! writer is inside, and the next one would lock a file of its own; so the header is locked as well, whose loss is
-//! noticed: without it no store opens. A writer looks now and then whether both names still stand for the files it
-//! locks, and opens them anew if not.
+//! It is two locks. `lock` is the one that every version of the engine takes. That file may be removed while a writer
+//! holds the lock, and the next writer would lock a file of its own. So the header is locked as well, whose loss is
+//! noticed: without it no store opens. A writer checks now and then whether both names still lead to the files that it
+//! locks, and opens them again if not.
 //!
 //! A writer that appends again and again keeps the header locked in between (`lock/kept.rs`).
 
@@ -33,7 +33,7 @@ use crate::{
 
 /// After so long every writer has looked at the names again: the clock by which they look goes on at least every 10 ms.
 pub(super) const NOTICED: Duration = Duration::from_millis(25);
-/// How often files that change under the hands are opened anew before that is an error.
+/// How often files that another process replaces meanwhile are opened again before that is an error.
 const ATTEMPTS: usize = 20;
 
 /// The lock that writers take.
@@ -121,7 +121,7 @@ impl DiskLock {
         Ok(Self { storage: storage.clone(), files, header: OnceLock::new(), origin: Origin::here(), wait_ms, keeps })
     }
 
-    /// Says which header the store has: the lock is never taken under another.
+    /// Sets the header of the store: the lock is never taken under another one.
     pub(super) fn expect(&self, header: &StoreHeader) {
         let _ = self.header.set(header.clone());
     }
@@ -148,7 +148,7 @@ impl DiskLock {
             let files = lock(&self.files).clone();
             let mut guard = DiskLockGuard { files, headed: false, keeps: self.keeps };
             let header = guard.files.header.as_ref();
-            // Who holds `lock` may be waiting for the header.
+            // The holder of `lock` may be waiting for the header.
             let meets = || header.into_iter().for_each(|header| header.share());
             wait.lock(&*self.storage, &*guard.files.lock, LOCK, meets)?;
             if let Some(header) = header {
@@ -191,7 +191,7 @@ pub(super) struct DiskLockGuard {
 
 impl Drop for DiskLockGuard {
     fn drop(&mut self) {
-        // A lock that cannot be given back ends with the handle; nobody could do better here.
+        // A lock that cannot be given back ends with the handle; there is nothing better to do here.
         if let Some(header) = self.files.header.as_ref().filter(|_| self.headed) {
             header.let_go(self.keeps);
         }

@@ -1,6 +1,6 @@
 //! The state of an open store: where its log ends, what refs hold, and how to catch up with others.
 //!
-//! Whoever wants to know what is committed looks at the byte behind the known end: as long as it is zero
+//! To find out what is committed, a process looks at the byte behind the known end: as long as it is zero
 //! nothing was appended. Else frames are read and checked one by one; one that is not whole is not there yet.
 
 use std::{
@@ -88,7 +88,7 @@ impl Tail {
         if self.next != 0 || frame.previous != self.chain || frame.sequence != self.sequence {
             return Ok(None);
         }
-        // Nobody can have known more to be durable than there was.
+        // No process can have known more to be durable than there was.
         if frame.durable_end > self.location() + frame.bytes() {
             return Ok(None);
         }
@@ -131,7 +131,7 @@ impl Tail {
 #[derive(Debug)]
 pub(super) struct LogWriter {
     pub(super) tail: Tail,
-    /// Frames on their way to the file.
+    /// Frames that are to be written to the file.
     pub(super) buffer: Vec<u8>,
     /// Whether this backend has appended anything that a clean close should seal with a checkpoint.
     pub(super) appended: bool,
@@ -159,12 +159,12 @@ pub(super) struct DiskState {
     pub(super) lock: Option<DiskLock>,
     pub(super) nonce: u64,
     pub(super) segments: SegmentTable,
-    /// Who goes for the store's lock: one thread at a time. Taken before that and before the log.
+    /// Lets one thread at a time wait for the store's lock. Taken before that and before the log.
     pub(super) gate: Mutex<()>,
     pub(super) log: Mutex<LogWriter>,
     /// What readers see: refs and the end of the log.
     pub(super) published: Published<BTreeMap<String, RefTarget>>,
-    /// Set while a leader of ours holds the store's lock and has caught up: nobody else can have committed.
+    /// Set while a leader of this process holds the store's lock and has caught up: no other process can have committed.
     pub(super) writing: AtomicBool,
     pub(super) queue: DiskAppendQueue,
     pub(super) sync: SyncPipe,
@@ -185,7 +185,7 @@ pub(super) struct DiskState {
 }
 
 impl DiskState {
-    /// Returns the segment, opening it if need be; `None` if there is none.
+    /// Returns the segment, opening it if need be; `None` if there is no such segment.
     #[inline]
     pub(super) fn segment(&self, number: u32) -> Result<Option<&Segment>, Error> {
         match self.segments.get(number) {
@@ -333,7 +333,7 @@ impl DiskState {
         Ok(true)
     }
 
-    /// Lets go of a segment that the log has left: it was durable before the next one appeared.
+    /// Releases a segment that the log has left: it was durable before the next one appeared.
     pub(super) fn leave(&self, number: u32, next: &SegmentHead) {
         self.sync.note_durable(next.durable_end);
         if let Some(segment) = self.segments.get(number) {

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::sync::lock;
 
-/// After so many bytes of appends it is looked at how much memory maps take.
+/// After this many bytes of appends the worker looks at how much memory maps take.
 const TRIM_EVERY: u64 = 512 << 10;
 
 impl DiskState {
@@ -49,7 +49,7 @@ impl DiskState {
             if background.maintenance.is_stopping() {
                 return;
             }
-            // Who needs the index before it is there makes it.
+            // A lookup that needs the index before it is there makes it.
             if let Ok(Some(segment)) = self.segment(number) {
                 let _ = self.renew_index(segment);
                 // All of it was read for that, and most is not needed soon.
@@ -60,7 +60,7 @@ impl DiskState {
         background.trim_next.store(hand, Relaxed);
     }
 
-    /// Lets go of pages of sealed segments, one segment after the other from `hand` on, while more memory shows
+    /// Releases pages of sealed segments, one segment after the other from `hand` on, while more memory shows
     /// files than the budget allows. Returns where to go on. What is still in use comes back a few pages at a time.
     fn trim_maps(&self, mut hand: u32) -> u32 {
         let budget = self.options.map_bytes;
@@ -106,7 +106,7 @@ impl DiskState {
         }
     }
 
-    /// Ends the workers' threads and waits for them; removes a file that was prepared in vain.
+    /// Ends the workers' threads and waits for them; removes a prepared file that was not used.
     pub(super) fn stop_background(&self) {
         let background = &self.background;
         background.flusher.stop();

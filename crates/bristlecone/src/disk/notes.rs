@@ -11,13 +11,13 @@ use super::{
 };
 use crate::{Error, storage::OpenMode, sync::lock};
 
-/// The note is written anew when the count has changed by so many bytes: a system call in so many written.
+/// The note is written again when the count has changed by this many bytes: one system call for as many bytes appended.
 const STEP_BYTES: u64 = 1 << 20;
 /// Bytes of an entry of the count: 24 = 8 note + 8 source + 8 count.
 const ENTRY_BYTES: usize = 24;
-/// The count has no more entries; those that came first are added up in one.
+/// The most entries of the count; beyond that the first ones are added up in one.
 const ENTRIES_MAX: usize = 64;
-/// No more notes are looked at in one go, each an open file; the others wait for the next opening.
+/// The most notes that are read at a time, each an open file; the others wait for the next opening.
 const NOTES_MAX: usize = 64;
 
 impl DiskState {
@@ -62,7 +62,7 @@ impl DiskState {
 
     /// Leaves a note that says all, or none if there is nothing to say. From then on it counts.
     pub(super) fn leave_note(&self) {
-        // The note of a process is none of one that was forked from it.
+        // The note belongs to the process that made it, and not to one that was forked from it.
         if self.lock.as_ref().is_none_or(|store_lock| !store_lock.is_own()) {
             return;
         }
@@ -76,7 +76,7 @@ impl DiskState {
         }
     }
 
-    /// Makes a note: it has its name once it is whole and locked, so that nobody takes it for abandoned.
+    /// Makes a note: it has its name once it is whole and locked, so that no process takes it for abandoned.
     fn make_note(&self) -> io::Result<Note> {
         let word = random_word().max(1);
         let (new, name) = (format!("{DERIVED}/{NOTE_NEW}{word:016x}"), format!("{DERIVED}/{NOTE}{word:016x}"));
@@ -89,7 +89,7 @@ impl DiskState {
         made.inspect_err(|_| _ = self.storage.remove(&new)).map(|()| note)
     }
 
-    /// Adds the notes of those who are gone to the count. The caller holds the store's lock.
+    /// Adds the notes of backends that have ended to the count. The caller holds the store's lock.
     pub(super) fn gather_notes(&self) {
         let notes = self.abandoned(OpenMode::Write);
         if notes.is_empty() {
@@ -111,7 +111,7 @@ impl DiskState {
         }
     }
 
-    /// Returns how many bytes those who are gone have left, as far as is known.
+    /// Returns how many bytes backends that have ended left, as far as is known.
     pub(super) fn reclaimable_bytes(&self) -> u64 {
         let counted = self.read_count();
         let noted = self.abandoned(OpenMode::Read).into_iter().filter_map(|(_, left)| left);
@@ -131,7 +131,7 @@ impl DiskState {
         })
     }
 
-    /// Returns the notes that nobody holds, locked, and what they say; `None` where they say nothing.
+    /// Returns the notes that no process holds, locked, and what they say; `None` where they say nothing.
     fn abandoned(&self, mode: OpenMode) -> Vec<(Note, Option<UnreachedBytes>)> {
         let names = self.storage.list(DERIVED).unwrap_or_default();
         let found = names.iter().filter_map(|name| {

@@ -1,6 +1,6 @@
 //! What readers see of the log: the refs, and where it ends.
 //!
-//! A ref leads into the log, so a reader must never see a ref before the end that covers its object: whoever looks
+//! A ref leads into the log, so a reader must never see a ref before the end that covers its object: a thread that looks
 //! the object up by its id searches no further than that end. Both are therefore published in one step, while the lock
 //! on the refs is held. This file knows nothing of frames; `tests/interleavings.rs` builds it on explored primitives.
 
@@ -23,7 +23,7 @@ impl<R> Published<R> {
     pub(super) fn advance_with(&self, end: u64, sealed: bool, apply: impl FnOnce(&mut R)) {
         let mut refs = self.refs.write().unwrap_or_else(PoisonError::into_inner);
         apply(&mut refs);
-        // Before the lock is let go of: the next reader of these refs finds the end that goes with them.
+        // Before the lock is released: the next reader of these refs finds the end that goes with them.
         self.advance(end, sealed);
         drop(refs);
     }

@@ -58,7 +58,7 @@ impl DiskState {
             return None;
         }
         self.segment((at.0 >> 32) as u32).ok()??.mapped()?;
-        // What fails here is told by the slow way.
+        // The slow way reports what fails here.
         self.probe(&Oid::new(oid).ok()?, at).ok()?;
         peek_record(self.verified_bytes(at)?, oid)
     }

@@ -18,17 +18,17 @@ use super::{
 };
 use crate::{Error, backend::RefTarget, storage::OpenMode};
 
-/// How far behind a clean end is looked for what a crash may have left.
+/// How far behind a clean end recovery looks for what a crash may have left.
 const PEEK_BYTES: u64 = 64 << 10;
 
 impl DiskState {
     /// Finds the end of the log in the last segment, and the refs. The caller holds the store's lock unless
     /// the store is open for reading only.
     pub(super) fn recover(&self, log: &mut LogWriter, recovery: &mut RecoveryMode) -> Result<(), Error> {
-        // Before the segments are looked at: the log only grows.
+        // Read before the segments are: the log only grows.
         let claimed = claimed_end(&self.storage, self.header.salt);
         if let Some(claimed) = claimed {
-            // Whoever noted that had seen to the names of that segment and of the header.
+            // The process that noted that had made the names of that segment and of the header durable.
             self.sync.note_named((claimed >> 32) as u32);
         }
         let segment = self.last_segment()?;
@@ -67,7 +67,7 @@ impl DiskState {
     }
 
     /// Makes what a store of an earlier version lacks: the copy of its header, and the file that says how far the log
-    /// was durable. Both help one who has lost something; that they cannot be written is no reason not to open.
+    /// was durable. Both help after a loss. A store opens also where they cannot be written.
     fn keep_companions(&self) {
         let made = self.header.keep_copy(&self.storage).unwrap_or(false);
         if prepare(&self.storage).unwrap_or(false) || made {
@@ -113,7 +113,7 @@ impl DiskState {
         }
     }
 
-    /// Removes a file that nobody is preparing any more. It is only waste: failing to is nothing.
+    /// Removes a file that no process prepares any more. It is waste, so a failure is ignored.
     fn remove_abandoned(&self, name: &str) {
         if let Ok(file) = self.storage.open(name, OpenMode::Write)
             && file.try_lock().unwrap_or(false)
@@ -150,7 +150,7 @@ impl DiskState {
         }
     }
 
-    /// Makes the end of the log one that can be built upon: nothing behind it, and all before it durable.
+    /// Makes the end of the log one that appends can follow: nothing behind it, and all before it durable.
     fn clean(&self, log: &mut LogWriter, durable: u64) -> Result<(), Error> {
         let segment = self.tail_segment(&log.tail)?;
         let end = log.tail.end;

@@ -1,6 +1,6 @@
 //! What a person decides after a loss: the header from its copy, and a log that ends before what was durable.
 //!
-//! Nothing here happens by itself. What stands behind an end that is accepted is copied aside before it is cut off.
+//! Nothing here happens by itself. What stands behind an accepted end is copied to another file before it is erased.
 
 use std::{io, sync::Arc, thread};
 
@@ -18,12 +18,12 @@ use crate::{
     storage::{OpenMode, Storage, write_all_at},
 };
 
-/// What a repair did.
+/// What a repair changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Repaired {
     /// The header was restored from its copy.
     pub header_restored: bool,
-    /// The header's copy was missing or damaged, and was written anew.
+    /// The header's copy was missing or damaged, and was written again.
     pub copy_restored: bool,
     /// Where the log was taken to end, if that was asked for and something was lost.
     pub accepted: Option<AcceptedEnd>,
@@ -34,16 +34,16 @@ pub struct Repaired {
 pub struct AcceptedEnd {
     /// What was lost.
     pub lost: Damage,
-    /// The file to which the bytes behind the end were copied; `None` if there were none.
+    /// The file to which the bytes behind the end were copied; `None` if there were no such bytes.
     pub kept_in: Option<String>,
-    /// How many bytes that are.
+    /// The number of those bytes.
     pub bytes: u64,
 }
 
 /// How a store is opened whose log may have lost its end.
 #[derive(Debug)]
 pub(super) enum RecoveryMode {
-    /// As ever: what is lost is told, and nothing is written upon it.
+    /// A loss is an error, and nothing is written after it.
     Usual,
     /// The log is taken to end where it does; what stands behind is kept aside, and told here.
     AcceptEnd(Option<AcceptedEnd>),
@@ -56,8 +56,8 @@ impl DiskBackend {
     /// acknowledged and is lost: whatever stands behind the end is copied to a file beside the segments first.
     ///
     /// # Errors
-    /// [`Error::NoStore`]; [`Error::Lost`] if there is no copy of the header, or without `accept_end` if the end of the log is
-    /// lost; [`Error::Corrupt`], [`Error::Locked`], [`Error::NoSpace`], [`Error::Io`].
+    /// [`Error::NoStore`]; [`Error::Lost`] if there is no copy of the header, or without `accept_end` if the end of the
+    /// log is lost; [`Error::Corrupt`], [`Error::Locked`], [`Error::NoSpace`], [`Error::Io`].
     pub fn repair(storage: Arc<dyn Storage>, options: DiskOptions, accept_end: bool) -> Result<Repaired, Error> {
         let mut repaired = Repaired::default();
         let header = match StoreHeader::read(&storage) {
@@ -106,12 +106,13 @@ fn restore_header(storage: &Arc<dyn Storage>, options: &DiskOptions, wrong: Erro
         found => found?,
     };
     header.write(storage)?;
-    // Writers that were inside before the header was lost look for it by its name before this is over, and meet the lock.
+    // Writers that had the store open before the header was lost look for it by its name within this time, and meet the
+    // lock.
     thread::sleep(NOTICED);
     Ok(header)
 }
 
-/// Returns the error that refuses to write upon a loss.
+/// Returns the error that refuses to write after a loss.
 pub(super) fn refusal(damage: &Damage) -> Error {
     let Damage { file, offset, reason, .. } = damage;
     let at = if *offset == 0 { String::new() } else { format!("at byte {offset}: ") };

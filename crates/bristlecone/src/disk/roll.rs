@@ -2,7 +2,7 @@
 //!
 //! The order: the new file is written and synced under another name, the seal is written and synced, the
 //! file gets its name, the folder is synced. A crash anywhere between leaves an unsealed segment that goes
-//! on, or a sealed one whose next segment is made by whoever comes next.
+//! on, or a sealed one whose next segment the next writer makes.
 
 use std::{
     io,
@@ -19,8 +19,8 @@ use super::{
 };
 use crate::Error;
 
-/// A segment that is full so soon, without anybody asking for syncs, is followed by a full-grown one: beginning a
-/// segment costs syncs, and whoever writes so fast would wait for the next before long.
+/// A segment that is full within this time, while no writer asks for syncs, is followed by a full-grown one: beginning a
+/// segment costs syncs, and so fast a writer would soon wait for the next one.
 const FULL_SOON: Duration = Duration::from_millis(500);
 
 impl DiskState {
@@ -58,14 +58,14 @@ impl DiskState {
             log.tail = sealed;
             self.publish(&sealed);
         }
-        // Whoever sealed it may have died before the sync.
+        // The process that sealed it may have died before the sync.
         self.sync_segment(old)?;
         self.sync.note_durable(sealed.location());
         let name = segment_name(number);
         let spare = match self.storage.rename(&spare.name, &name) {
             Ok(()) => spare,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                // Somebody who opened the store took it for abandoned, before it was locked.
+                // A process that opened the store took it for abandoned, before it was locked.
                 let spare = self.new_spare(bytes)?;
                 write_head(&self.storage, &spare, &head)?;
                 self.storage.rename(&spare.name, &name).map_err(|error| self.io(&name, error))?;
@@ -149,8 +149,8 @@ impl DiskState {
     }
 
     fn new_spare(&self, bytes: u64) -> Result<Spare, Error> {
-        // Without a thread it is now or never; with one it was not fast enough, and a writer who asks for
-        // syncs would rather wait once than pay at each of them.
+        // Without a thread it is now or never; with one it was not fast enough, and a writer that asks for syncs had
+        // better wait once than at each of them.
         let background = self.options.background && !self.sync.wanted.load(Relaxed);
         let spare = make_spare(&self.storage, bytes, self.options.prezero && !background, &|| false)?;
         spare.ok_or_else(|| self.corrupt(SEGMENTS, 0, "no file for a segment"))

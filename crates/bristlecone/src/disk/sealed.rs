@@ -1,12 +1,12 @@
 //! The index of a sealed segment: a sorted file beside it. `docs/formats/disk.md` section 5 lists the bytes.
 //!
-//! An entry holds the first bytes of an id and an offset; whoever asks compares the whole id at the record. There are
+//! An entry holds the first bytes of an id and an offset; the caller compares the whole id at the record. There are
 //! two forms. The older one is bound to its segment by the head's check alone, so it may have been made over damage, or
 //! of another segment that went on from the same head. The newer one carries the trailer of the seal, on which every
 //! frame depends, and is only written for a segment that was read from its head to its seal without a fault.
 //!
-//! What is read here may be of any making: a file that is no index of its form, in its order and for its segment's
-//! number is none. Whether its entries are those of the segment's records only the segment can tell.
+//! What is read here may be any bytes: a file that is not of its form, in its order and for its segment's number is not
+//! taken for an index. Whether its entries are those of the segment's records only the segment can tell.
 
 use std::{borrow::Cow, fmt, io, sync::Arc};
 
@@ -146,7 +146,7 @@ enum IndexBytes {
 /// The sorted index of a sealed segment.
 pub(super) struct SealedIndex {
     bytes: IndexBytes,
-    /// What it is tied to; whoever uses it compares that with the segment.
+    /// What it is tied to; the caller compares that with the segment.
     pub(super) tie: Tie,
     bits: u32,
     count: u64,

@@ -110,7 +110,7 @@ pub(super) struct Segment {
     // `None` once the segment is sealed, if it is mapped or there are many: a store may have more segments than a process
     // may have files.
     handle: Mutex<Option<Arc<dyn StorageFile>>>,
-    // Leave to keep the file of a sealed segment open.
+    // The right to keep the file of a sealed segment open.
     kept_open: OnceLock<Share>,
     handles: Handles,
     map: Option<CountedMap>,
@@ -120,9 +120,9 @@ pub(super) struct Segment {
     pub(super) head: Option<SegmentHead>,
     /// Which of its records were found right. None are remembered where there is no map.
     pub(super) verified: Verified,
-    /// What is known of the ids in it, once the segment is sealed and somebody asked.
+    /// What is known of the ids in it, once the segment is sealed and a lookup asked.
     pub(super) ids: OnceLock<SegmentIds>,
-    /// Held by who goes over the whole segment, so that one thread does for all.
+    /// Held by the thread that goes over the whole segment, so that one does it for all.
     pub(super) surveying: Mutex<()>,
 }
 
@@ -206,7 +206,7 @@ impl Segment {
         write_all_at(&*self.file()?, bytes, offset)
     }
 
-    /// Makes the file's bytes durable. Those of a segment that was left are.
+    /// Makes the file's bytes durable. A segment that the log has left is durable already.
     pub(super) fn sync_data(&self) -> io::Result<()> {
         let handle = lock(&self.handle).clone();
         handle.map_or(Ok(()), |file| file.sync_data())

@@ -33,7 +33,7 @@ pub(super) struct Spare {
 /// Makes a file of `bytes` bytes that reads as zeroes; `zeroed`: written so, that appends to it need no
 /// space of their own.
 ///
-/// `stop` ends the work early, and `Ok(None)` comes of it.
+/// `stop` ends the work early, with `Ok(None)`.
 pub(super) fn make_spare(
     storage: &Arc<dyn Storage>,
     bytes: u64,
@@ -43,7 +43,7 @@ pub(super) fn make_spare(
     let name = format!("{SEGMENTS}/{}{:016x}", SPARE, random_word());
     let file = open_empty(storage, &name)?;
     let failed = |error| Error::io(storage.describe(&name), error);
-    // The lock says that somebody is at it; a file of this name without a lock is waste.
+    // The lock says that a process prepares it; a file of this name without a lock is waste.
     file.try_lock().map_err(failed)?;
     if zeroed {
         let zeroes = vec![0; ZERO_BYTES.min(bytes) as usize];

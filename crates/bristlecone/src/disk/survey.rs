@@ -1,4 +1,4 @@
-//! Going over a segment to learn which records are in it, whatever state it is in.
+//! Going over a segment to learn which records are in it, in any state.
 //!
 //! Where a frame's head and the checksum over its records are right, its records follow one another. Elsewhere (in a
 //! frame whose records are damaged, or where the head of a frame is) every place where a record may start is tried, and
@@ -18,10 +18,10 @@ use super::{
     walk::{FrameStep, FrameWalk},
 };
 
-/// So many bytes are read at most for each byte that records are salvaged from: bytes that look like headers may lie
-/// one in the other, each with a length to the end.
+/// How many bytes are read, at most, for each byte that records are salvaged from: bytes that look like headers may lie
+/// within each other, each with a length to the end.
 const SALVAGE_FACTOR: u64 = 8;
-/// Lost records next to one another beyond so many, and rows of refs among them beyond so many bytes, are not told apart.
+/// In a longer run of lost records, and in more bytes of refs among them, records are not told apart.
 const LOST_RECORDS_MAX: usize = 64;
 const ROWS_BYTES_MAX: u64 = 1 << 20;
 
@@ -70,7 +70,7 @@ impl SegmentSurvey {
         match end {
             _ if sealed => {}
             Some(end) if walk.at < end && end <= segment.bytes => survey.gap(segment, walk.at, end)?,
-            // Nobody knows how the segment went on.
+            // It is not known how the segment went on.
             _ => survey.lost.push(LostRange { range: walk.at..end.unwrap_or(0).max(segment.bytes), records: None }),
         }
         survey.sealed = chain.filter(|_| sealed).map(|(word, _)| Tie { word, end: walk.at });
@@ -150,8 +150,8 @@ impl LostRange {
     }
 }
 
-/// Calls `each` with offset, header and bytes of every record of a frame, and returns where there is none although
-/// there should be. Checksums are not checked.
+/// Calls `each` with offset, header and bytes of every record of a frame, and returns where a record should be and is not.
+/// Checksums are not checked.
 pub(super) fn each_record(
     segment: &Segment,
     frame_at: u64,

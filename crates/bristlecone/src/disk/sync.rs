@@ -1,4 +1,4 @@
-//! Making durable: one sync at a time, which covers all who wait when it starts.
+//! Making durable: one sync at a time, which covers all threads that wait when it starts.
 
 use std::sync::atomic::Ordering::*;
 
@@ -41,8 +41,8 @@ impl DiskState {
 
     /// Makes a segment's bytes durable.
     ///
-    /// One thread at a time, and none after one that failed: a system tells of a write that failed once, and whoever
-    /// syncs the same file next is told that all is well.
+    /// One thread at a time, and none after one that failed: a system reports a failed write once, and the next sync of
+    /// the same file reports success.
     ///
     /// # Errors
     /// [`Error::Poisoned`], from now on.

@@ -7,19 +7,19 @@ use std::sync::{
 
 use crate::{Error, engine::Poison, sync::lock};
 
-/// Who syncs, and how far everything is known to be durable.
+/// Whether a thread syncs, and how far everything is known to be durable.
 #[derive(Debug, Default)]
 pub(super) struct SyncPipe {
-    // Whether somebody is syncing.
+    // Whether a thread is syncing.
     busy: Mutex<bool>,
     done: Condvar,
-    // Held by whoever syncs a segment.
+    // Held by the thread that syncs a segment.
     one: Mutex<()>,
     // The location up to which everything is durable.
     durable_end: AtomicU64,
-    // The segments up to this one have durable names, as far as this process saw to it; 0: nor the header.
+    // This process has made the names of the segments up to this one durable; 0: not even the header's.
     named: AtomicU32,
-    /// Whether somebody asked for durability since the segment began: then the next one is worth zeroing.
+    /// Whether a caller asked for durability since the segment began: then the next one is worth zeroing.
     pub(super) wanted: AtomicBool,
 }
 
@@ -67,7 +67,7 @@ impl SyncPipe {
     }
 }
 
-/// Says while it lives that a thread syncs; those who wait go on afterwards, also if it panics.
+/// Says while it lives that a thread syncs. Its drop wakes the threads that wait, also after a panic.
 pub(super) struct Busy<'a>(&'a SyncPipe);
 
 impl Drop for Busy<'_> {

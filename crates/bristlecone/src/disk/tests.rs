@@ -1,4 +1,4 @@
-//! The engine on real files in small segments: what comes back, who wins, what a crash leaves, what is named.
+//! The engine on real files in small segments: what comes back, which writer wins, what a crash leaves, what errors name.
 
 use std::{path::Path, thread, time::Instant};
 
@@ -399,7 +399,7 @@ fn a_damaged_record_header_is_damage_to_whoever_knows_where_it_should_be() {
             let backend = open(dir.path(), options.clone());
             let read = backend.read(&ObjRef::new(oid(0), base));
             assert!(matches!(read, Err(Error::Corrupt { .. })), "byte {byte}: {read:?}");
-            // A wrong hint alone is none.
+            // A wrong hint alone is no damage.
             assert!(backend.read(&ObjRef::new(oid(77), Location(other.0 + 8))).unwrap().is_none());
             flip(&segment_file(dir.path(), 1), (base.0 & 0xffff_ffff) + byte);
         }
@@ -578,7 +578,7 @@ fn a_frame_that_claims_more_to_be_durable_than_there_is_is_damage() {
         commit(&backend, 1, Durability::Synced).unwrap();
         let shared = &backend.shared;
         let tail = lock(&shared.log).tail;
-        // What a checkpoint is, but for what it says was durable.
+        // A checkpoint, except that it claims another durable end.
         let own_end = tail.location() + frame::EMPTY_BYTES;
         let (bytes, _) = shared.small_frame(&tail, FrameKind::Checkpoint, &[], own_end + beyond);
         shared.tail_segment(&tail).unwrap().write_all_at(&bytes, tail.end).unwrap();

@@ -1,9 +1,9 @@
-//! What was appended and no ref leads to: counted while it is so, noted beside the log, and added up once whoever
-//! appended it is gone.
+//! What was appended and no ref leads to: counted while it is so, noted beside the log, and added up once the process that
+//! appended it has ended.
 //!
-//! Nothing appended is ever taken back: other processes may have followed it, and prepared batches may lean on it. So
-//! an operation that ends before its ref moves leaves bytes for a collector. A backend that has appended a mebibyte or
-//! more of them keeps a *note* of how many, a small file that is locked as long as the backend lives. A note that nobody
+//! Nothing appended is ever taken back: other processes may have read it, and prepared batches may refer to it. So an
+//! operation that ends before its ref moves leaves bytes for a collector. A backend that has appended a mebibyte or more
+//! of them keeps a *note* of how many, a small file that is locked as long as the backend lives. A note that no process
 //! holds was left by a backend that ended, or by a process that was killed. The next one to open the store for writing
 //! adds such notes to the *count*.
 //!
@@ -38,7 +38,7 @@ pub(super) struct Unreached {
     first: AtomicU64,
     /// What the note says.
     pub(super) noted: AtomicU64,
-    /// What the appends are for: 0 if nobody said.
+    /// What the appends are for: 0 if the caller did not say.
     pub(super) source: AtomicU64,
     pub(super) note: Mutex<NoteState>,
     /// Set when the backend is to append no more.
@@ -53,7 +53,7 @@ pub(super) enum NoteState {
     Nothing,
     /// It does.
     Note(Note),
-    /// It is done: others count what it left.
+    /// It has ended: other backends count what it left.
     Left,
 }
 
@@ -64,7 +64,7 @@ pub(super) struct Note {
     pub(super) name: String,
 }
 
-/// What a backend that is gone, or a sum of several, has left.
+/// What a backend that has ended, or a sum of several, has left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct UnreachedBytes {
     // The number in the note's name; 0 for a sum.
@@ -77,7 +77,7 @@ impl Unreached {
     /// Takes over a frame of `bytes` bytes that this backend has written at the location `at`. The caller holds the log.
     ///
     /// A ref that moves to an object at the first of the counted frames or behind it leads to all of them, as far as
-    /// can be told: who appends ahead moves a ref to what it appends last.
+    /// can be told: a caller that appends ahead moves a ref to what it appends last.
     pub(super) fn pass(&self, at: u64, bytes: u64, targets: &[Option<RefTarget>]) {
         let before = self.bytes.load(Relaxed);
         if targets.is_empty() {

@@ -2,9 +2,9 @@
 //! bytes starts.
 //!
 //! Bits lie in anonymous maps, of which one serves many segments. The system gives memory to a page of bits when one
-//! of them is first set, and takes it back where the page is let go of: its bits are clear from then on. No address ever
+//! of them is first set, and takes it back where the page is released: its bits are clear from then on. No address ever
 //! becomes invalid as long as the segment is there, so readers need no lock. What is committed never changes, so
-//! a bit that is set is true whoever set it and when, and one that was lost costs a second check of the record.
+//! a bit that is set is true, whichever thread set it and when. One that was lost costs a second check of the record.
 
 use std::{
     fmt,
@@ -31,7 +31,7 @@ pub(super) struct BitMemory {
     held: AtomicU64,
     // The newest map, and how much of it is given away.
     map: Mutex<(Option<Arc<MmapRaw>>, usize)>,
-    // The segment after the one whose bits were let go of last.
+    // The segment after the one whose bits were released last.
     hand: Mutex<u32>,
 }
 
@@ -52,8 +52,8 @@ impl BitMemory {
         self.held.load(Relaxed)
     }
 
-    /// Keeps to the budget: lets go of bits of one segment after the other, round and round, until an eighth of the
-    /// budget is free again. `numbers`: the segments there are, ascending; `forget` lets go of the bits of one.
+    /// Keeps to the budget: releases the bits of one segment after the other, round and round, until an eighth of the
+    /// budget is free again. `numbers`: the segments there are, ascending; `forget` releases the bits of one.
     #[inline]
     pub(super) fn trim(&self, numbers: impl Fn() -> Arc<Vec<u32>>, forget: impl Fn(u32)) {
         if self.bytes() > self.bytes_max {
@@ -84,7 +84,7 @@ impl BitMemory {
         let mut last = lock(&self.map);
         if last.0.as_ref().is_none_or(|map| map.len() - last.1 < bytes) {
             let map = MmapRaw::from(MmapMut::map_anon(bytes.max(MAP_BYTES)).ok()?);
-            // Else the first bit would take 2 MiB on some systems.
+            // Without this, the first bit would take 2 MiB on some systems.
             #[cfg(target_os = "linux")]
             let _ = map.advise(memmap2::Advice::NoHugePage);
             *last = (Some(Arc::new(map)), 0);
@@ -114,7 +114,7 @@ impl Verified {
         let touched = (0..(bytes / memory.page_bytes).div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
         let words = match &map {
             // SAFETY: the map is not unmapped before `self`, and the slice is not given away for longer. `take` gave these
-            // bytes, which begin at a page's beginning, to nobody else; they are zero, and only used as atomic words.
+            // bytes, which begin at a page's beginning, to no other segment; they are zero, and only used as atomic words.
             Some((map, from)) => unsafe {
                 std::slice::from_raw_parts(map.as_mut_ptr().add(*from).cast::<AtomicU64>(), words)
             },

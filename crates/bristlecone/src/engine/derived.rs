@@ -37,7 +37,7 @@ impl Derived {
         Self { storage, folder: folder.into() }
     }
 
-    /// Reads a derived file; `None` if there is none, or none that is whole.
+    /// Reads a derived file; `None` if there is no such file, or it is not whole.
     ///
     /// `derived.write(n, b)` makes `derived.read(n) == Some(b)`, until the file is lost.
     ///

@@ -13,7 +13,7 @@ use crate::{
     sync::lock,
 };
 
-/// The lock that writers take, over a file that nobody removes.
+/// The lock that writers take, over a file that is never removed.
 ///
 /// One thread of one process holds it at a time. A process that was forked from the one which made the value is refused:
 /// both would hold one lock.
@@ -91,7 +91,7 @@ pub struct StoreLockGuard<'a> {
 
 impl Drop for StoreLockGuard<'_> {
     fn drop(&mut self) {
-        // A lock that cannot be given back ends with the handle; nobody could do better here.
+        // A lock that cannot be given back ends with the handle; there is nothing better to do here.
         let _ = self.file.unlock();
     }
 }

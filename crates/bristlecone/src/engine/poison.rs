@@ -1,7 +1,7 @@
-//! Poisoning: the first failure after which nobody knows what is on the medium, and nothing more is written.
+//! Poisoning: the first failure after which it is not known what is on the medium, and nothing more is written.
 //!
-//! A system tells of a write that failed once. Whoever syncs the same file later is told that all is well. So a
-//! backend goes on reading after a failed sync and refuses to write, until it is opened anew.
+//! A system reports a failed write once. A later sync of the same file reports success. So a
+//! backend goes on reading after a failed sync and refuses to write, until it is opened again.
 
 use std::sync::OnceLock;
 
@@ -35,7 +35,7 @@ impl Poison {
         Error::Poisoned { reason: self.0.get_or_init(|| reason.into()).clone() }
     }
 
-    /// Passes on what a step came to that ends in a sync. An [`Error::Io`] poisons the backend; other errors, such as a
+    /// Passes on the result of a step that ends in a sync. An [`Error::Io`] poisons the backend; other errors, such as a
     /// ref that moved, came before the sync.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
-//! The queue of group commit: one thread leads and writes for all who wait, and the lead is never lost.
+//! The queue of group commit: one thread leads and writes for all that wait, and the lead is never lost.
 //!
-//! Whoever comes while nobody leads takes the lead. Others leave an item and wait. When the lead is passed on, the
+//! A thread that comes while no other leads takes the lead. Others leave an item and wait. When the lead is passed on, the
 //! first of them takes it, with everything that waits by then, its own item among it. The queue knows nothing of
 //! commits. `tests/interleavings.rs` builds this file on explored primitives.
 
@@ -43,13 +43,13 @@ pub struct Waiter<T, R> {
 /// How a thread entered the queue.
 #[derive(Debug)]
 pub enum Entered<'q, T, R> {
-    /// Nobody led: this thread does, for itself.
+    /// No thread led: this one does, for itself.
     Leads(Lead<'q, T, R>),
     /// Another thread leads.
     Waits(Arc<Waiter<T, R>>),
 }
 
-/// What waiting came to.
+/// How waiting ended.
 #[derive(Debug)]
 pub enum Waited<'q, T, R> {
     /// The lead was passed on: this thread leads, for all of these, itself among them.
@@ -58,7 +58,7 @@ pub enum Waited<'q, T, R> {
     Answered(Result<R, Error>),
 }
 
-/// Those for whom a leader writes, in the order in which they came. Those without an answer get
+/// The waiting threads for which a leader writes, in the order in which they came. Those without an answer get
 /// [`Error::Unanswered`] when it is dropped: their leader panicked.
 #[derive(Debug)]
 pub struct Group<T, R>(Vec<Arc<Waiter<T, R>>>);
@@ -115,7 +115,7 @@ impl<T, R> Queue<T, R> {
         }
     }
 
-    /// Waits until somebody answers or the lead comes here. The thread that entered calls it, once.
+    /// Waits until a leader answers or the lead comes here. The thread that entered calls it, once.
     pub fn wait(&self, waiter: &Waiter<T, R>) -> Waited<'_, T, R> {
         if waiter.wait() == DONE {
             return Waited::Answered(waiter.take());
@@ -124,7 +124,7 @@ impl<T, R> Queue<T, R> {
         Waited::Leads(Lead(self), Group(group))
     }
 
-    /// Takes the lead if nobody has it; else the place where an item is left, still locked.
+    /// Takes the lead if no thread has it; else returns the place where an item is left, still locked.
     #[inline]
     fn try_lead(&self) -> Result<Lead<'_, T, R>, MutexGuard<'_, QueueInner<T, R>>> {
         let mut inner = lock(&self.inner);
@@ -183,7 +183,7 @@ impl<T, R> Waiter<T, R> {
     /// Takes the answer.
     ///
     /// # Errors
-    /// [`Error::Unanswered`] if there is none.
+    /// [`Error::Unanswered`] if there is no answer.
     pub fn take(&self) -> Result<R, Error> {
         lock(&self.answer).take().ok_or(Error::Unanswered)
     }

@@ -25,7 +25,7 @@ fn who_runs_alone_writes_its_own_item() {
 /// One thread leads until `count` others wait; returns what each of these got. Each of them writes by `write`.
 fn answers_of(count: u32, write: impl Fn(&[&u32]) -> Vec<u32> + Sync) -> Vec<thread::Result<Result<u32, Error>>> {
     let queue: Queue<u32, u32> = Queue::default();
-    let Entered::Leads(lead) = queue.enter(|| 0) else { panic!("nobody leads yet") };
+    let Entered::Leads(lead) = queue.enter(|| 0) else { panic!("no thread leads yet") };
     thread::scope(|scope| {
         let (queue, write) = (&queue, &write);
         let mut threads = Vec::new();
@@ -283,7 +283,7 @@ fn a_job_that_panics_ends_neither_the_thread_nor_the_jobs_after_it() {
 
 #[test]
 fn a_worker_without_threads_says_so_and_one_that_is_dropped_ends_its_thread() {
-    let none: Worker<(), 1> = Worker::new("cone-test", false, [Duration::ZERO], |(), _| panic!("nobody works"));
+    let none: Worker<(), 1> = Worker::new("cone-test", false, [Duration::ZERO], |(), _| panic!("no thread works"));
     none.serve(&Arc::new(()));
     assert!(!none.take_owed(0), "nothing was asked for");
     assert!(!none.ask(0) && !none.ask(0));

@@ -40,7 +40,7 @@ struct WorkerInner<O, const JOBS: usize> {
     /// Which jobs were asked for and are left to the callers.
     owed: [AtomicBool; JOBS],
     stopping: AtomicBool,
-    /// Held by whoever stops the thread.
+    /// Held by the caller that stops the thread.
     stops: Mutex<()>,
     state: Mutex<WorkerState<O, JOBS>>,
     wake: Condvar,
@@ -86,8 +86,8 @@ impl<O: Send + Sync + 'static, const JOBS: usize> Worker<O, JOBS> {
 
     /// Asks for a job. What the caller did before it asked is seen by the job.
     ///
-    /// Returns whether a thread will do it. Where there are none, in a process that was forked, and where the system has
-    /// no thread to give, the job is owed: see [`Worker::take_owed`].
+    /// Returns whether a thread will do it. Without threads, in a process that was forked, and where the system has no
+    /// thread to give, the job is owed: see [`Worker::take_owed`].
     #[inline]
     pub fn ask(&self, job: usize) -> bool {
         let inner = &self.inner;
@@ -111,7 +111,7 @@ impl<O: Send + Sync + 'static, const JOBS: usize> Worker<O, JOBS> {
     }
 
     /// Ends the thread and waits for it. Jobs that were not begun are dropped; the caller does what they would have done
-    /// where that matters. Whoever asks for a job later gets a new thread.
+    /// where that matters. A later request for a job gets a new thread.
     pub fn stop(&self) {
         let inner = &self.inner;
         if !inner.origin.is_here() {
@@ -152,7 +152,7 @@ impl<O: Send + Sync + 'static, const JOBS: usize> WorkerInner<O, JOBS> {
 
     /// Starts the thread if it is needed and may run; returns whether one will do what is asked for.
     fn start(self: &Arc<Self>, state: &mut WorkerState<O, JOBS>) -> bool {
-        // Whoever names the owner, or stops the thread, calls this again.
+        // The caller that names the owner, or stops the thread, calls this again.
         let idle = state.since.iter().all(Option::is_none);
         if idle || state.owner.is_none() || state.thread.is_some() || self.stopping.load(SeqCst) {
             return true;
@@ -176,7 +176,7 @@ impl<O: Send + Sync + 'static, const JOBS: usize> WorkerInner<O, JOBS> {
                     state.since[job] = None;
                     let owner = state.owner.as_ref().and_then(Weak::upgrade);
                     drop(state);
-                    // Whoever asked before this wrote before this; whoever asks after it, asks for another.
+                    // A caller that asked before this wrote before this; one that asks after it asks for another run.
                     self.asked[job].swap(false, SeqCst);
                     let Some(owner) = owner else { return };
                     let _ = catch_unwind(AssertUnwindSafe(|| (self.work)(&owner, job)));

@@ -10,9 +10,9 @@ use bristlecone_core::{CommitId, Format, ObjRef, native::Native};
 use super::{BRANCHES, Info, Prepared, Repo, check_ref_name, checkout, commit::head_move};
 use crate::{Durability, Error, RefMove, RefTarget, Result, Tree, store::retry_swept};
 
-/// So often an edit is made again when somebody else was faster.
+/// How often an edit is repeated when another writer moved the branch first.
 const ATTEMPTS_MAX: u32 = 99;
-/// The longest wait before it is.
+/// The longest wait before it is repeated.
 const WAIT_MAX: Duration = Duration::from_millis(5);
 
 /// Waits before the next attempt: at first not at all, then longer and longer, by no two threads as long.
@@ -21,7 +21,7 @@ fn back_off(attempt: u32) {
         return std::thread::yield_now();
     }
     let most = Duration::from_micros(20).saturating_mul(1 << attempt.min(16)).min(WAIT_MAX);
-    // Hashers are seeded anew each time.
+    // Each hasher has another seed.
     let part = RandomState::new().hash_one(attempt) % 1024;
     std::thread::sleep(most / 1024 * part as u32);
 }
@@ -95,7 +95,7 @@ impl<F: Format> Branch<F> {
     }
 
     /// As [`Branch::commit`], with parents of the caller's choice, such as those of a merge. The branch must
-    /// still name the first of them, or not exist if there are none.
+    /// still name the first of them, or not exist if there are no parents.
     ///
     /// # Errors
     /// As [`Branch::commit`].
@@ -185,8 +185,8 @@ impl<F: Format> Branch<F> {
         Ok(prepared)
     }
 
-    /// Edits the head's tree and commits it, again from the start if somebody else was faster: up to 100 times, after
-    /// waits that grow to some milliseconds.
+    /// Edits the head's tree and commits it, again from the start if another writer moved the branch first: up to 100
+    /// times, after waits that grow to some milliseconds.
     ///
     /// # Errors
     /// What `edit` returns; as [`Branch::commit`]; [`Error::RefMoved`] if others were faster each time.

@@ -14,9 +14,9 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Info {
-    /// Who made the change, and when; `None` for the identity of the repository ([`Repo::identity`]), now.
+    /// The author of the change, and the date; `None` for the identity of the repository ([`Repo::identity`]), now.
     pub author: Option<Signature>,
-    /// Who recorded it, and when; `None` as for the author.
+    /// The committer who recorded it, and the date; `None` as for the author.
     pub committer: Option<Signature>,
     /// Further headers, in order.
     pub headers: Vec<(Vec<u8>, Vec<u8>)>,
@@ -39,7 +39,8 @@ impl Info {
         }
     }
 
-    /// As [`Info::message`], without a name and at second 0: a commit whose id depends on its tree, parents and message alone.
+    /// As [`Info::message`], without a name and at second 0: a commit whose id depends on its tree, parents and message
+    /// alone.
     ///
     /// ```
     /// # use bristlecone::{Info, Repo};
@@ -58,14 +59,14 @@ impl Info {
         self.author(who.clone()).committer(who)
     }
 
-    /// Sets who made the change, and when.
+    /// Sets the author of the change, and the date.
     #[must_use]
     pub fn author(mut self, who: Signature) -> Self {
         self.author = Some(who);
         self
     }
 
-    /// Sets who records it, and when.
+    /// Sets the committer who records it, and the date.
     #[must_use]
     pub fn committer(mut self, who: Signature) -> Self {
         self.committer = Some(who);
@@ -150,7 +151,7 @@ impl<F: Format> Repo<F> {
             number += 1;
         }
         let author = info.author.clone().unwrap_or_else(|| self.sign());
-        // Who is not named either way signs once.
+        // Where neither is given, one signature serves for both.
         let committer = match (&info.committer, &info.author) {
             (Some(committer), _) => committer.clone(),
             (None, None) => author.clone(),

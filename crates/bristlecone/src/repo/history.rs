@@ -87,11 +87,11 @@ pub enum LogOrder {
 pub struct LogOptions {
     /// The order.
     pub order: LogOrder,
-    /// At most so many commits.
+    /// The most commits to list.
     pub limit: Option<usize>,
     /// Commits that are reachable from these are left out, and so are these.
     pub exclude: Vec<CommitId>,
-    /// So many of the heads were named before [`LogOptions::exclude`]. With a path it decides among commits of one second.
+    /// How many of the heads were named before [`LogOptions::exclude`]. With a path it decides among commits of one second.
     pub heads_before: usize,
     /// Only commits that changed what is at one of these paths, values or directories; none: all commits.
     ///

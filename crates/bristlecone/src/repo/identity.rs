@@ -1,9 +1,9 @@
-//! Who runs this process.
+//! The user who runs this process.
 
 use std::os::unix::ffi::OsStrExt as _;
 
-/// Returns the user who runs this process, as `USER <USER@HOST>`: by the environment (`USER`, `LOGNAME`, `USERNAME`), else by
-/// the number of the user. What a signature cannot hold is left out.
+/// Returns the user who runs this process, as `USER <USER@HOST>`: by the environment (`USER`, `LOGNAME`, `USERNAME`), else
+/// by the number of the user. What a signature cannot hold is left out.
 #[must_use]
 pub fn user_at_host() -> Vec<u8> {
     let named = ["USER", "LOGNAME", "USERNAME"].into_iter().filter_map(std::env::var_os);

@@ -22,8 +22,8 @@ impl Repo<Native> {
         Self::open_as(dir.as_ref(), options, false)
     }
 
-    /// Opens the store of the native format in the folder `dir`, or makes it where there is none. Of several who do so at a
-    /// time one makes it.
+    /// Opens the store of the native format in the folder `dir`, or makes it where there is no store. Of several callers
+    /// that do so at a time one makes it.
     ///
     /// ```
     /// # use bristlecone::{DiskOptions, Repo};

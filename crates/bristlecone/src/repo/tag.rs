@@ -7,7 +7,7 @@ use crate::{Durability, Error, Result, store::resolve};
 
 /// Refs of tags start with this.
 const TAGS: &str = "refs/tags/";
-/// So many tags of tags are followed. People make one or two; more would be somebody's joke on whoever follows them.
+/// How many tags of tags are followed. People make one or two; a longer chain is not followed to its end.
 const TAGS_MAX: usize = 16;
 
 impl<F: Format> Repo<F> {

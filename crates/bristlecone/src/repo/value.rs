@@ -9,7 +9,7 @@ use crate::{Backend, Durability, Error, Result, Snapshot, VALUE_BYTES_MAX, Value
 
 /// How many bytes are read at a time.
 const PART_BYTES: usize = 1 << 20;
-/// Pieces are appended when they are so many bytes together.
+/// Pieces are appended when they have this many bytes together.
 const APPEND_BYTES: usize = 8 << 20;
 
 /// A value that was read to its end, to be bound with [`crate::Tree::set_stored`]. Cheap to clone.
@@ -63,7 +63,8 @@ impl<F: Format> Repo<F> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Io`] of the reader, naming [`StoredValue::READER`]; [`Error::TooLarge`] beyond [`VALUE_BYTES_MAX`]; those of the backend.
+    /// [`Error::Io`] of the reader, naming [`StoredValue::READER`]; [`Error::TooLarge`] beyond [`VALUE_BYTES_MAX`]; those
+    /// of the backend.
     pub fn write_value(&self, from: &mut dyn Read) -> Result<StoredValue> {
         let mut part = Vec::new();
         let Some(mut builder) = self.shared.format.value_builder() else {
@@ -106,7 +107,7 @@ fn check_length(bytes: u64) -> Result<()> {
     Err(Error::TooLarge { what: "a value", bytes, bytes_max: VALUE_BYTES_MAX })
 }
 
-/// Reads so many bytes, fewer at the end.
+/// Reads `bytes` bytes, fewer at the end.
 fn read_part(from: &mut dyn Read, part: &mut Vec<u8>, bytes: usize) -> Result<()> {
     let read = from.take(bytes as u64).read_to_end(part);
     read.map_err(|source| Error::io(StoredValue::READER.to_owned(), source))?;

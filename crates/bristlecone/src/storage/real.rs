@@ -3,11 +3,11 @@
 //! Reads and writes are positional, syncs are `fdatasync`, the lock is `flock`, which belongs to the open
 //! file and so holds between threads as between processes. Nothing is kept open but what callers hold.
 //!
-//! **Maps.** A map shows the file as it is, also what other processes write later. If the medium fails while
-//! a mapped page is loaded, the system ends the process with `SIGBUS`: there is no error to return. Who would
-//! rather have errors opens the store with maps off and pays a system call for each read. The same signal
-//! comes if somebody truncates a mapped file; the engines never do. A file system in memory (tmpfs) that is full
-//! sends it too, when a page is read that was never written; the engines read such places by system calls.
+//! **Maps.** A map shows the file as it is, also what other processes write later. If the medium fails while a mapped page
+//! is loaded, the system ends the process with `SIGBUS`: there is no error to return. A caller that needs errors opens the
+//! store with maps off and pays a system call for each read. The same signal comes if a mapped file is truncated; the
+//! engines never do that. A file system in memory (tmpfs) that is full sends it too, when a page is read that was never
+//! written; the engines read such places by system calls.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -47,7 +47,7 @@ impl RealStorage {
         Self { follows_links: true, ..self }
     }
 
-    /// Returns the storage with files and folders made for those users whom `sharing` says.
+    /// Returns the storage with files and folders made for the users that `sharing` names.
     #[must_use]
     pub fn shared(self, sharing: Sharing) -> Self {
         Self { sharing, ..self }
@@ -68,7 +68,8 @@ impl Storage for RealStorage {
     fn open(&self, name: &str, mode: OpenMode) -> io::Result<Arc<dyn StorageFile>> {
         let mut options = OpenOptions::new();
         let links = if self.follows_links { 0 } else { libc::O_NOFOLLOW };
-        // Without blocking: opening a pipe would wait for somebody at its other end. Plain files know no difference.
+        // Without blocking: opening a pipe would wait for a process at its other end. For plain files it makes no
+        // difference.
         options.read(true).custom_flags(links | libc::O_NONBLOCK);
         match mode {
             OpenMode::Read => {}
@@ -96,7 +97,7 @@ impl Storage for RealStorage {
     fn create_dir(&self, name: &str) -> io::Result<()> {
         let path = self.path(name);
         // From the top down, each name durable before anything is made below it: whatever is there already was made
-        // so, but for the last folder, whose maker may have died before the sync.
+        // so, except the last folder: the process that made it may have died before the sync.
         let mut missing = Vec::new();
         let mut above = path.as_path();
         while !above.as_os_str().is_empty() && !above.exists() {
@@ -106,7 +107,7 @@ impl Storage for RealStorage {
         }
         if name.is_empty() || !missing.is_empty() {
             match sync_parent(above) {
-                // A folder of somebody else's, who saw to its name.
+                // A folder of another user, who made its name durable.
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
                 synced => synced?,
             }
@@ -127,7 +128,7 @@ impl Storage for RealStorage {
     fn list(&self, dir: &str) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(self.path(dir))? {
-            // A name that is no text is none of ours.
+            // The engines make no name that is not text.
             if let Ok(name) = entry?.file_name().into_string() {
                 names.push(name);
             }
@@ -185,7 +186,7 @@ impl Storage for RealStorage {
 
     fn free_bytes(&self) -> io::Result<Option<u64>> {
         let found = rustix::fs::statvfs(&self.dir)?;
-        // What is kept for the system's owner is open to nobody else. File systems that count nothing say 0 of 0.
+        // Space that is reserved for root is free for no other user. File systems that count nothing say 0 of 0.
         let blocks = if rustix::process::geteuid().is_root() { found.f_bfree } else { found.f_bavail };
         Ok((found.f_blocks > 0).then(|| blocks.saturating_mul(found.f_frsize)))
     }
@@ -261,9 +262,9 @@ impl StorageFile for RealFile {
             return Ok(None);
         }
         // SAFETY: `bytes` bytes are within the file, as was just checked, and no code of ours shortens a file that it may
-        // have mapped. Bytes that another thread or process is writing at the time are never trusted: engines accept
-        // bytes of a map by a checksum over them, and bytes accepted once are not written again. What remains is a
-        // stranger who changes the file under us, which the module's documentation names.
+        // have mapped. Bytes that another thread or process is writing at the time are never trusted: engines accept bytes
+        // of a map by a checksum over them, and bytes accepted once are not written again. What remains is another program
+        // that changes the file meanwhile, which the module's documentation names.
         unsafe { FileMap::of_file(&self.0, bytes) }.map(Some)
     }
 

@@ -24,7 +24,7 @@ impl<F: Format> Subtree<F> {
     /// root becomes the subtree's directory.
     ///
     /// With `squash`, one commit stands for that history; it is written, by the authors that it says. `said` is the
-    /// message in place of the usual one, to which what is told of the join is added.
+    /// message in place of the usual one; the lines that describe the join are added to it.
     ///
     /// # Errors
     /// [`Error::Usage`] if something is at the prefix, or a value on the way to it, and if the root of `theirs` is
@@ -153,8 +153,8 @@ impl<F: Format> Subtree<F> {
 
     /// Merges the root of `theirs` into our directory; `Err` with the conflicts.
     ///
-    /// Where histories crossed each other there are several bases. Each must lead to the same; where they do not, one
-    /// of them would bring back what somebody took away, and that is a conflict.
+    /// Where histories crossed each other there are several bases. Each must lead to the same; where they do not, one of
+    /// them would bring back what a commit removed, and that is a conflict.
     fn merged(
         &self,
         bases: &[CommitId],

@@ -25,12 +25,12 @@ pub enum Pushed {
 
 impl<F: Format> Subtree<F> {
     /// Splits the history of `head`, copies what is new of it to another repository, and moves a branch there: only
-    /// forward, unless forced, and only if nobody else moves it meanwhile.
+    /// forward, unless forced, and only if it is not moved meanwhile.
     ///
     /// Whether a working tree shows that branch is for the caller to look at.
     ///
     /// # Errors
-    /// [`Error::Usage`] if `head` has no such directory; [`Error::RefMoved`] if somebody else moved the branch;
+    /// [`Error::Usage`] if `head` has no such directory; [`Error::RefMoved`] if the branch was moved meanwhile;
     /// [`Error::RefName`]; as [`Subtree::split`] and [`Repo::copy_objects`].
     pub fn push(&self, head: CommitId, other: &Repo<F>, branch: &str, options: PushOptions) -> Result<Pushed> {
         // What is split and copied stays until the branch leads to it.

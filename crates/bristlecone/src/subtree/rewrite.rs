@@ -18,7 +18,7 @@ pub(super) fn rewritten(commit: &Commit, tree: TreeId, parents: Vec<CommitId>) -
         Encoding::Latin1 => bytes.iter().map(|&byte| char::from(byte)).collect::<String>().into_bytes(),
         Encoding::Other => bytes.to_vec(),
     };
-    // Of several authors Git takes the last.
+    // Git takes the last of several authors.
     let who = |who: &Signature, name: &[u8]| {
         let last = commit.headers.iter().rev().find(|(key, _)| key == name);
         let line = text(&last.map_or_else(|| signature::line(who), |(_, line)| line.clone()));
@@ -54,7 +54,7 @@ impl Encoding {
     }
 }
 
-/// Returns the bytes as UTF-8: what is none already is taken byte by byte for Latin 1.
+/// Returns the bytes as UTF-8: what is not UTF-8 already is taken byte by byte for Latin 1.
 fn to_utf8(bytes: &[u8]) -> Vec<u8> {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {

@@ -1,9 +1,9 @@
-//! Who and when, as `git subtree split` copies it.
+//! Names and dates, as `git subtree split` copies them.
 //!
 //! It shows name, address and date of a commit, reads them with a shell, and makes a commit of what it has read. So names
-//! lose what Git strips and the backslashes that a shell takes for its own, zones are spelled anew, and a date whose zone
-//! is none becomes the time that it shows, in UTC. What Git cannot show or read again is copied as it is: without a date
-//! it would take the present one, and two splits would never be the same.
+//! lose what Git strips and the backslashes that a shell interprets, zones are written in Git's spelling, and a date with
+//! an invalid zone becomes the time that it shows, in UTC. What Git cannot show or read again is copied as it is: without
+//! a date it would take the present one, and two splits would never be the same.
 
 use bristlecone_core::{Signature, Zone};
 
@@ -82,7 +82,7 @@ fn date(text: &[u8]) -> Option<(i64, Zone)> {
     let zone = i64::try_from(zone).unwrap_or(i64::MAX) * if minus { -1 } else { 1 };
     let zone = i32::try_from(zone).ok().filter(|&zone| zone != i32::MAX && zone != i32::MIN).unwrap_or(0);
     let Ok(seconds) = i64::try_from(seconds) else { return Some((0, Zone::default())) };
-    // So it is reckoned, in 32 bits.
+    // Git calculates so, in 32 bits.
     let minutes = zone / 100 * 60 + zone % 100;
     let shown = seconds.checked_add(i64::from(minutes.wrapping_mul(60)))?;
     if shown > SHOWN_MAX {

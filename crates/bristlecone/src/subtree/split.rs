@@ -41,8 +41,8 @@ impl<F: Format> Subtree<F> {
     /// `onto`, of the other repository, is taken for the origin of the first commit that has the directory, where
     /// history does not tell. `from` is asked for squashed commits that are not here; they are copied.
     ///
-    /// Reads every commit of the history, and the way to the directory in each. No ref leads to the new history: it is kept as
-    /// what [`Repo::copy_objects`] copies.
+    /// Reads every commit of the history, and the way to the directory in each. No ref leads to the new history: it is
+    /// kept as what [`Repo::copy_objects`] copies.
     ///
     /// # Errors
     /// [`Error::Missing`] for a squashed commit that is nowhere; as [`Repo::read_commit`] and [`Repo::copy_objects`].
@@ -204,7 +204,7 @@ impl<F: Format> SplitWork<'_, F> {
                 if self.sink.batch.bytes().len() >= BATCH_BYTES {
                     self.append()?;
                 }
-                // Whoever wants it while it is pending asks the sink.
+                // While the object is pending, the sink is asked for it.
                 Location::NONE
             }
         };

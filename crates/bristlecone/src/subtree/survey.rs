@@ -1,7 +1,7 @@
 //! What a history holds of a subtree: which of its commits are of the other repository, and where they were joined.
 //!
 //! A history with a subtree has two kinds of commits: our own, which may have the directory, and those of the other
-//! repository, whose root is the directory. Which is which is told by the messages of joins, and by descent: what
+//! repository, whose root is the directory. The messages of joins, and descent, tell which is which: what
 //! follows commits of the other repository alone is one of them.
 
 use bristlecone_core::{Commit, CommitId, Format, Kind, ObjRef, Oid, Source};
@@ -59,7 +59,7 @@ impl SurveyedCommit {
     }
 }
 
-/// A commit on its way into the list.
+/// A commit that will enter the list after its parents.
 struct OpenSurvey {
     at: CommitId,
     commit: Commit,
@@ -168,7 +168,7 @@ impl HistorySurvey {
                 let here = &self.nodes[parent];
                 let Some(theirs) = here.theirs() else { continue };
                 let place = (by.generation, by.seconds);
-                // Of two that one commit joined, the later one.
+                // The later of two that one commit joined.
                 if last.as_ref().is_none_or(|last| place >= (last.0, last.1)) {
                     last = Some((place.0, place.1, Joint { theirs, here: here.at, by: by.at }));
                 }

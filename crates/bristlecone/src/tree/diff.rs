@@ -176,7 +176,7 @@ struct Edited<'t> {
 
 impl<'t> Edited<'t> {
     /// Returns the next step that either side edited, if no stored difference comes before it; a stored one at that step is
-    /// passed over, since what was edited has the say.
+    /// passed over, since the edit decides.
     fn next_step(&mut self) -> Option<&'t [u8]> {
         let edits = (self.before.peek().map(|edit| edit.0), self.after.peek().map(|edit| edit.0));
         let step = edits.0.into_iter().chain(edits.1).min()?;
@@ -254,7 +254,7 @@ struct DiffWalk<'t, F: Format> {
     sides: Sides<'t, F>,
     // Directories that differ, each in the one before: a list, since trees are deep.
     open: Vec<ComparedDirs<'t, F>>,
-    // What was come to last, which is large, and its path.
+    // What the walk found last, which is large, and its path.
     old: SideBinding<'t>,
     new: SideBinding<'t>,
     path: Path,
@@ -265,7 +265,7 @@ struct DiffWalk<'t, F: Format> {
 }
 
 impl<'t, F: Format> DiffWalk<'t, F> {
-    /// Returns what was come to last.
+    /// Returns what the walk found last.
     fn difference(&mut self) -> Difference<'t, F> {
         let entry =
             |tree, bound: &mut SideBinding<'t>| bound.take().map(|(step, binding)| DirEntry::new(tree, step, binding));

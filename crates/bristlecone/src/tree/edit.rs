@@ -14,9 +14,9 @@ use crate::{
     value::BackendOwner,
 };
 
-/// Values of so many bytes and more are hashed and written when they are set.
+/// Values of this many bytes and more are hashed and written when they are set.
 const PREWRITTEN_BYTES_MIN: usize = 4096;
-/// Values of up to so many bytes are copied into the patch.
+/// Values of up to this many bytes are copied into the patch.
 const SHORT_BYTES: usize = 48;
 
 impl<F: Format> Tree<F> {
@@ -101,7 +101,7 @@ impl<F: Format> Tree<F> {
         }
     }
 
-    /// Keeps a value that was there after so many sweeps; returns whether it is still there.
+    /// Keeps a value that was there after `sweeps` sweeps; returns whether it is still there.
     fn keeps(&self, at: &ObjRef, sweeps: u64) -> bool {
         self.store.snapshot.keep(&at.oid);
         self.store.backend.sweeps() == sweeps

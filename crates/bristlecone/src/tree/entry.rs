@@ -59,7 +59,7 @@ impl<'t, F: Format> DirEntry<'t, F> {
         }
     }
 
-    /// Returns the value; `None` if it is none.
+    /// Returns the value; `None` if the entry is no value.
     ///
     /// # Errors
     /// As [`Tree::get`].
@@ -88,7 +88,7 @@ impl<'t, F: Format> DirEntry<'t, F> {
         }
     }
 
-    /// Returns the directory as a tree of its own; `None` if it is none.
+    /// Returns the directory as a tree of its own; `None` if the entry is no directory.
     #[must_use]
     pub fn tree(&self) -> Option<Tree<F>> {
         match &self.binding {
@@ -97,7 +97,7 @@ impl<'t, F: Format> DirEntry<'t, F> {
         }
     }
 
-    /// Returns the foreign id; `None` if it is none.
+    /// Returns the foreign id; `None` if the entry is no foreign id.
     #[must_use]
     pub const fn foreign(&self) -> Option<Oid> {
         match &self.binding {

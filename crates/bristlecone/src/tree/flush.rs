@@ -25,13 +25,13 @@ use crate::{
 
 mod ahead;
 
-/// So many directories with edits below one are worth being shared between threads.
+/// From this many edited directories below one on, threads share the work.
 const HALVED_MIN: usize = 6;
-/// Halves of halves are parted so often, those of directories within directories included: into 128 parts, and what lies
-/// deeper is done by one thread. Each time takes some 20 KiB of stack where nothing is optimised.
+/// How often halves are halved again, those of directories within directories included: into 128 parts, and what lies
+/// deeper is done by one thread. Each time takes some 20 KiB of stack in an unoptimised build.
 const PARTED_MAX: u32 = 7;
 
-/// What the edits of a directory come to; most directories on the way have one.
+/// The changes that the edits of a directory make; most directories on the way have one.
 type DirChanges<'c> = SmallVec<[Change<'c>; 1]>;
 
 /// What a step becomes: bound to something, or to nothing.
@@ -41,7 +41,7 @@ type NewBinding<'c> = Option<(EntryKind, ChangeTarget<'c>)>;
 struct OpenDir<'c> {
     patch: &'c Patch,
     base: Option<ObjRef>,
-    /// The edits still to come, and what those before came to.
+    /// The edits still to come, and the changes that those before made.
     edits: PatchEdits<'c>,
     changes: DirChanges<'c>,
     /// Its step in the directory above, and the directory that is stored there.
@@ -206,7 +206,7 @@ impl<'t, F: Format> Flush<'t, F> {
         Ok(made)
     }
 
-    /// Returns what edits of a directory come to, with everything below them given to the sink.
+    /// Returns the changes that edits of a directory make, with everything below them given to the sink.
     fn edits(
         &self,
         sink: &mut FlushSink<'_>,
@@ -298,7 +298,8 @@ impl<'t, F: Format> Flush<'t, F> {
         Ok(OpenDir { patch: below, base, edits, changes, step, here, stands })
     }
 
-    /// Returns what all edits of a directory come to if it is wide enough for threads to share it, and there are any.
+    /// Returns the changes that all edits of a directory make if it is wide enough for threads to share it, and there are
+    /// any.
     #[inline]
     fn shared(
         &self,

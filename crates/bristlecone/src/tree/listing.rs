@@ -94,7 +94,7 @@ impl Listing {
         self
     }
 
-    /// At most so many entries.
+    /// At most this many entries.
     #[must_use]
     pub fn limit(mut self, count: usize) -> Self {
         self.limit = Some(count);

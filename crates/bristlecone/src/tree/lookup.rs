@@ -312,7 +312,7 @@ impl<F: Format> Tree<F> {
 
     /// Whether nothing is left in a directory.
     pub(super) fn is_empty_at(&self, dir: &DirRef<'_>) -> Result<bool> {
-        // Of stored directories one is empty, known by its id.
+        // The empty directory is one object, known by its id.
         if dir.patch.is_none() {
             return Ok(dir.base.is_none_or(|at| Some(at.oid) == self.store.empty));
         }
@@ -342,7 +342,7 @@ impl<F: Format> Tree<F> {
                 return Ok(if self.has_unedited(dir)? { Remaining::Something } else { Remaining::Nothing });
             };
             dir.seen += 1;
-            // An edit above has the say.
+            // An edit in a newer layer decides.
             if dir.layers[..dir.layer].iter().any(|above| above.get(step).is_some()) {
                 continue;
             }
@@ -401,7 +401,7 @@ impl<'t> Searched<'t> {
     }
 }
 
-/// What a search came upon.
+/// What a search found.
 enum Remaining<'t> {
     /// Something is left.
     Something,

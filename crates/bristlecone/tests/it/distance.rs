@@ -1,6 +1,6 @@
 //! What is far away is read many objects a call: calls are at most the longest chain in which each object is known only
 //! from the one before, and twice as many as full calls would take; what was read ahead stays within the window; and
-//! whoever stops early has not read the world.
+//! a caller that stops early has read little.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -267,7 +267,7 @@ fn near_root<F: Format>(far: &Far<F>, commit: CommitId) -> TreeId {
     far.near.read_commit(commit).unwrap().tree
 }
 
-/// Who wants the beginning has not read the world; and a listing within bounds reads nothing beyond them.
+/// A caller that wants the beginning reads little more; and a listing within bounds reads nothing beyond them.
 #[test]
 fn who_stops_early_reads_little() {
     let far = Far::new(Native::new());

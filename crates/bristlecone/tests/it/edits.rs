@@ -27,7 +27,7 @@ fn a_commit_is_dated_now_and_signed_unless_told() {
 
     let ann = repo.clone().with_identity("Ann <ann@x>");
     assert_eq!(commit(&ann, &Info::message("two")).committer.ident, b"Ann <ann@x>");
-    // Whoever is named made the change; who records it is not named.
+    // The author is named; the committer is the repository's identity.
     let eve = bristlecone::Signature::new("Eve <eve@x>", 7);
     let both = commit(&ann, &Info::message("three").author(eve.clone()).header("encoding", "latin1"));
     assert_eq!((&both.author, &both.committer.ident[..]), (&eve, &b"Ann <ann@x>"[..]));
@@ -63,7 +63,7 @@ fn an_edit_that_always_loses_ends_in_a_conflict() -> Result<(), Error> {
     let (branch, attempts) = (repo.branch("main")?, Cell::new(0));
     let refused = branch.edit(&info(Durability::None), |tree| {
         attempts.set(attempts.get() + 1);
-        // Somebody else is faster each time.
+        // Another writer is faster each time.
         let mut other = branch.tree()?;
         other.set("other", attempts.get().to_string())?;
         branch.commit(&mut other, &info(Durability::None))?;

@@ -277,7 +277,7 @@ fn a_sync_that_failed_in_one_thread_is_no_success_in_another() {
             if coming.method == "sync_data" && stage.compare_exchange(1, 2, SeqCst, SeqCst).is_ok() {
                 seen.fail_at(seen.calls() + 1, Fault::Io, Times::Once);
             } else if coming.method == "write_at" && stage.compare_exchange(2, 3, SeqCst, SeqCst).is_ok() {
-                // The sync has failed, and nobody else knows it yet.
+                // The sync has failed, and no other thread knows it yet.
                 std::thread::sleep(Duration::from_millis(300));
             }
         })

@@ -53,7 +53,7 @@ fn expect_state(engine: &DiskEngine, run: &CrashRun, disk: &SimStorage, what: &s
     };
     let moved = backend.append(Batch::new(), &[wanted], Durability::Synced);
     assert!(moved.is_ok(), "{what}: the reopened store takes no commit: {moved:?}");
-    // That commit is durable, and so is what it builds upon, whoever wrote it and whatever became of their syncs.
+    // That commit is durable, and so is what it builds upon, whichever writer wrote that and whatever became of its syncs.
     let after = disk.reboot(disk.calls(), Policy::Lost);
     let backend = engine.open(Arc::new(after)).unwrap_or_else(|error| panic!("{what}, then a power cut: {error}"));
     let mut built_upon = backend.list_refs("").unwrap_or_else(|error| panic!("{what}, then a power cut: {error}"));

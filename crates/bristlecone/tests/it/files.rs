@@ -43,7 +43,7 @@ fn sample_store() -> (SimStorage, CrashRun) {
     steps.push(CrashStep::Derived { handle: 0, name: "history", bytes: 40 });
     let disk = SimStorage::new();
     let run = CrashRun::of(&DiskEngine::new(tiny()), disk.clone(), &Workload { name: "files", steps }).unwrap();
-    // Whoever asks for what is not there makes every index.
+    // A lookup of an absent object makes every index.
     let backend = DiskBackend::open(Arc::new(disk.clone()), None, tiny(), false).unwrap();
     assert!(backend.read(&Oid::from_array([0xee; 32]).into()).unwrap().is_none());
     drop(backend);
@@ -202,7 +202,7 @@ fn wanted(name: &str, last_segment: &str, fate: Fate) -> (&'static [Seen], &'sta
         _ if name.ends_with(".seg") && plain => (&[Told], &[Told]),
         // What cannot be read at all ends the check, which names it.
         _ if name.ends_with(".seg") => (&[Told, Refused], &[Told, Refused]),
-        // Indexes and derived files can be made again, and nobody needs them.
+        // Indexes and derived files can be made again, and no lookup needs them.
         _ => (&[Whole], &[Whole]),
     }
 }
@@ -278,7 +278,7 @@ fn write_until(dir: &Path, options: DiskOptions, stop: &AtomicBool) -> u64 {
         let durability = [Durability::None, Durability::Grouped, Durability::Synced][number as usize % 3];
         before = at.resolve(backend.append(batch, &moves, durability).unwrap());
         if number % 64 == 0 {
-            // Whoever asks for what is not there makes the indexes.
+            // A lookup of an absent object makes the indexes.
             backend.read(&oid(0).into()).unwrap();
         }
     }

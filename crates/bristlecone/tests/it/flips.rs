@@ -66,7 +66,7 @@ fn small_store(indexed: bool) -> (SimStorage, CrashRun) {
     let workload = Workload { name: "small store", steps };
     let run = CrashRun::of(&DiskEngine::new(tiny()), disk.clone(), &workload).unwrap();
     if indexed {
-        // Whoever asks for what is not there has them made.
+        // A lookup of an absent object has them made.
         let backend = DiskBackend::open(Arc::new(disk.clone()), None, tiny(), false).unwrap();
         assert!(backend.read(&Oid::from_array([7; 32]).into()).unwrap().is_none());
     }

@@ -1,4 +1,4 @@
-//! What lies in a store's files but is none of its own: indexes of another making, records that do not count yet.
+//! What lies in a store's files and is not its own: indexes that other programs made, records that do not count yet.
 
 use std::sync::Arc;
 

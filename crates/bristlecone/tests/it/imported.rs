@@ -186,7 +186,7 @@ fn an_empty_directory_is_a_directory_without_entries() {
         plain.root().unwrap(),
         root_of(&dir([("odd", value(b"1")), ("odd dir", usual), ("value", value(b"1"))])).into()
     );
-    // A subtree that is empty is none to be added.
+    // An empty subtree cannot be added.
     let empty = tree.get_tree("empty").unwrap().unwrap();
     tree.set_tree("value", &empty).unwrap();
     assert_eq!(tree.kind("value").unwrap(), None);
@@ -258,7 +258,7 @@ struct Session {
     rng: Rng,
     tree: Tree,
     model: Entries,
-    /// Trees that this one goes on from and that nobody has written yet, the oldest first, with their roots.
+    /// Commits in flight that this tree goes on from, the oldest first, with their roots.
     in_flight: VecDeque<(Tree, Oid)>,
 }
 

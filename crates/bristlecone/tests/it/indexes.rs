@@ -431,7 +431,7 @@ fn a_number_far_away_takes_no_time_and_the_missing_ones_are_named_together() {
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
 }
 
-/// What somebody may write into an index whose form and check are right.
+/// What may stand in an index whose form and check are right.
 fn forgeries(entries: &[(u64, u32)], segment_bytes: u32) -> Vec<(&'static str, Vec<(u64, u32)>)> {
     let sound = sorted(entries.to_vec());
     let changed = |change: &dyn Fn(&mut (u64, u32))| {

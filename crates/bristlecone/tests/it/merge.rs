@@ -88,8 +88,8 @@ fn model(base: &Map, ours: &Map, theirs: &Map) -> (Map, BTreeSet<String>) {
             merged.insert(path.clone(), value);
         }
     }
-    // From the top down: what is put back above takes what is below with it. It does not matter whose value it is, nor
-    // who has something below it.
+    // From the top down: what is put back above takes what is below with it. It does not matter which side has the value,
+    // nor which side has something below it.
     while let Some(path) = merged.keys().find(|path| {
         let below = format!("{path}/");
         let is_below = |other: &String| other.starts_with(&below);

@@ -41,7 +41,7 @@ struct Session<F: Format> {
     commits: Vec<CommitId>,
     /// A tree from earlier, which no later edit may change.
     kept: Option<(Tree<F>, Model)>,
-    /// Trees that the current one goes on from and that nobody has written yet, the oldest first.
+    /// Commits in flight that the current tree goes on from, the oldest first.
     in_flight: VecDeque<Tree<F>>,
 }
 
@@ -51,7 +51,7 @@ enum Home {
     Memory,
     /// A store that can be opened again.
     Disk(Store),
-    /// One that drops whatever nobody holds, at once.
+    /// One that drops at once what no snapshot holds.
     Nasty,
 }
 
@@ -117,7 +117,7 @@ impl<F: Format> Session<F> {
         self.compare_history()
     }
 
-    /// Writes trees that the current one goes on from, until so many are left.
+    /// Writes trees that the current one goes on from, until `left` are left.
     fn write_in_flight(&mut self, left: usize) -> Result<(), Error> {
         while self.in_flight.len() > left {
             let oldest = self.in_flight.pop_front();

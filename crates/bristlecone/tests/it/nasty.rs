@@ -1,5 +1,5 @@
-//! On a backend where whatever nobody holds is gone at once, and everything else moves: trees, iterators, merges and walks
-//! through history find what they were promised, in threads of two handles that share nothing but the store.
+//! On a backend where objects that no snapshot holds are gone at once, and all others move: trees, iterators, merges and
+//! walks through history find what they were promised, in threads of two handles that share nothing but the store.
 
 use std::{
     sync::{
@@ -150,7 +150,7 @@ fn a_tree_keeps_what_it_was_checked_out_from() -> Result<(), Error> {
     check(&clone, 0)?;
     drop(clone);
     drop(other.branch("main")?.tree()?);
-    assert!(matches!(repo.checkout(head), Err(Error::Missing { .. })), "nobody held it");
+    assert!(matches!(repo.checkout(head), Err(Error::Missing { .. })), "no snapshot held it");
     Ok(())
 }
 

@@ -120,7 +120,7 @@ fn a_commit_that_failed_is_not_waited_for() {
     assert!(matches!(refused, Err(Error::Uncommitted { .. })), "{refused:?}");
 }
 
-/// A backend whose appends take longer than anybody waits for a commit to begin.
+/// A backend whose appends take longer than any thread waits for a commit to begin.
 #[derive(Debug)]
 struct SlowAppends(Arc<dyn Backend>);
 

@@ -12,7 +12,7 @@ use bristlecone_testkit::generate::Rng;
 /// Sizes of values that are kept in different ways: inline, shared, an object of their own, pieces.
 const SIZES: [usize; 7] = [0, 1, 48, 1000, 5000, 256 << 10, 700_001];
 
-/// Ends of ranges around everything that could matter to a value of so many bytes.
+/// Ends of ranges around everything that could matter to a value of `bytes` bytes.
 fn ends(bytes: u64, rng: &mut Rng) -> Vec<u64> {
     let mut ends = vec![0, 1, 100, 200, bytes / 2, u64::from(u32::MAX), 1 << 32, 1 << 63, u64::MAX - 1, u64::MAX];
     ends.extend([bytes.saturating_sub(1), bytes, bytes + 1, 256 << 10, (256 << 10) + 1]);
@@ -168,7 +168,7 @@ fn takes_from_both_ends<F: Format>(tree: &Tree<F>, steps: &[Vec<u8>], rng: &mut 
 
 fn moves_a_cursor<F: Format>(tree: &Tree<F>, steps: &[Vec<u8>], rng: &mut Rng) {
     let mut cursor = tree.cursor("dir").unwrap();
-    // Between the entries: so many are before it, and whether it is on the one before or after.
+    // Between the entries: how many are before it, and whether it is on the one before or after.
     let (mut before, mut after) = (0, 0);
     for _ in 0..2000 {
         match rng.index(12) {

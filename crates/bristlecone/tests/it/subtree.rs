@@ -413,7 +413,7 @@ fn histories_that_crossed_each_other_bring_nothing_back_silently() -> Outcome {
 fn the_other_history_is_told_apart() -> Outcome {
     let (app, lib) = two(memory)?;
     let before = head(&app);
-    // Theirs has a directory of the prefix's name, which is none of ours.
+    // Theirs has a directory of the prefix's name, which does not concern ours.
     set(&lib, "vendor/lib/trap", "1");
     add(&app, &lib, false);
     let theirs = set(&lib, "vendor/lib/trap", "2");

@@ -252,7 +252,7 @@ fn wide_directories_grow_and_shrink_to_nothing() {
                 tree = repo.checkout(at.oid().into()).unwrap();
             }
         }
-        assert!(!tree.contains_tree("wide").unwrap(), "a directory without entries is none");
+        assert!(!tree.contains_tree("wide").unwrap(), "a directory without entries is not there");
         check_objects(&repo);
         roots.push(own);
     }

@@ -1,5 +1,6 @@
 //! Step 3, and the part of step 2 that is tried on it: replays of a trace.
 
+use bristlecone::Durability;
 use clap::Args;
 
 use std::path::{Path, PathBuf};
@@ -82,7 +83,10 @@ pub(super) fn optimisations(session: &mut Session, job: &ReplayJob, runs: usize)
 fn replay(session: &mut Session, job: &ReplayJob, runs: usize, label: Option<&str>) -> Result<()> {
     let name = label.map_or_else(|| job.row_name(), |label| format!("{} {label}", job.backend.name()));
     say!("{}, {name}", job.trace.display());
-    match replay::measure(job, runs, session.in_process()) {
+    let in_process = session.in_process();
+    let synced = job.durability() != Durability::None;
+    let (row, unrest) = session.beside_probes(synced, || replay::measure(job, runs, in_process))?;
+    match row {
         Ok(row) if row.replay.as_ref().is_some_and(|replay| replay.stopped) => return Err(BenchError::Stopped),
         Err(BenchError::Stopped) => return Err(BenchError::Stopped),
         Ok(mut row) => {
@@ -91,6 +95,7 @@ fn replay(session: &mut Session, job: &ReplayJob, runs: usize, label: Option<&st
                 let plain = row.name.strip_suffix(&row.variant).unwrap_or(&row.name).trim_end().to_owned();
                 (row.name, row.variant) = (format!("{plain} {label}"), label.to_owned());
             }
+            row.unrest = unrest;
             replay::set_floor(&mut row, job, &session.rows);
             session.add(row);
         }

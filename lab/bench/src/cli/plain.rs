@@ -118,14 +118,14 @@ pub(super) fn run(args: &BenchArgs, json: bool) -> Result<()> {
         let file = args.json.as_deref().ok_or_else(|| BenchError::usage("--regen needs --json FILE"))?;
         return publish(args, &json::rows(file)?, json);
     }
-    // A broken file should not cost the minutes of a run.
+    // What is refused at the end should not cost the minutes of a run.
+    if args.readme.is_some() && !args.common.allow_dirty {
+        readme::check_this_build()?;
+    }
     if let Some(file) = &args.json {
         json::read(file)?;
     }
     let session = measure(args)?;
-    if let Some(file) = &args.json {
-        json::merge(file, &session.rows)?;
-    }
     publish(args, &session.rows, json)?;
     session.verdict()
 }
@@ -133,7 +133,7 @@ pub(super) fn run(args: &BenchArgs, json: bool) -> Result<()> {
 fn measure(args: &BenchArgs) -> Result<Session> {
     // Options that leave nothing to measure should not cost the measuring of the limits.
     jobs(args, Path::new(""))?;
-    let mut session = Session::start(&args.common)?;
+    let mut session = Session::start(&args.common, args.json.as_deref())?;
     let mut jobs = jobs(args, session.dir())?;
     peers::git::leave_out(&mut jobs);
     session.measure(&jobs, if args.common.quick || args.big { 1 } else { args.common.runs });
@@ -157,10 +157,12 @@ fn refuse_traces(args: &BenchArgs) -> Result<()> {
 fn publish(args: &BenchArgs, rows: &[Row], json: bool) -> Result<()> {
     if let Some(page) = &args.readme {
         // The page shows the whole file, not this run's part of it.
-        match &args.json {
-            Some(file) => readme::write(page, &json::rows(file)?)?,
-            None => readme::write(page, rows)?,
+        let all = args.json.as_deref().map(json::rows).transpose()?;
+        let rows = all.as_deref().unwrap_or(rows);
+        if !args.common.allow_dirty {
+            readme::check_committed(rows)?;
         }
+        readme::write(page, rows)?;
     }
     report::show(rows, json);
     Ok(())

@@ -4,6 +4,7 @@ use bristlecone_needs::needs;
 use clap::Parser;
 
 use super::{figures::ReadStats, reads::Places, *};
+use crate::report::Row;
 
 #[derive(Parser)]
 struct Command {

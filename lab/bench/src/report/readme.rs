@@ -3,7 +3,11 @@
 use std::{fs, path::Path};
 
 use super::{json, row::Row, views::sections};
-use crate::{BenchError, error::Result};
+use crate::{
+    BenchError,
+    error::Result,
+    machine::{is_committed, revision},
+};
 
 /// The section begins after this line.
 pub const BEGIN: &str = "<!-- results:begin -->";
@@ -22,6 +26,32 @@ pub fn render(rows: &[Row]) -> String {
         text += &table.markdown();
     }
     text
+}
+
+/// Refuses rows of programs that were built from changed sources: they can be built again by no reader.
+///
+/// # Errors
+/// [`BenchError::Usage`] naming a row, and what to do.
+pub(crate) fn check_committed(rows: &[Row]) -> Result<()> {
+    // Limits and other suites' rows are of no sources of ours.
+    let Some(row) = rows.iter().find(|row| !row.backend.is_empty() && !is_committed(&row.revision)) else {
+        return Ok(());
+    };
+    Err(BenchError::usage(format!(
+        "{}, {}: measured by a program of changed sources (revision {}), which is not published; commit, build with \
+         --release and measure again, or add --allow-dirty for pages of your own",
+        row.scenario, row.name, row.revision
+    )))
+}
+
+/// Refuses to measure what would not be published.
+///
+/// # Errors
+/// [`BenchError::Usage`] if this program was built from changed sources.
+pub(crate) fn check_this_build() -> Result<()> {
+    let own =
+        Row { name: "this program".into(), backend: "all".into(), scenario: "every row".into(), ..Row::default() };
+    check_committed(&[Row { revision: revision().into(), ..own }])
 }
 
 /// Replaces what is between the markers of a file by the section of these rows.
@@ -57,6 +87,19 @@ fn replaced(page: &str, section: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_of_changed_sources_are_refused() {
+        let row = |backend: &str, revision: &str| Row {
+            scenario: "commits-20B".into(),
+            backend: backend.into(),
+            revision: revision.into(),
+            ..Row::default()
+        };
+        assert!(check_committed(&[row("disk", "f69055f767"), row("", "")]).is_ok());
+        let error = check_committed(&[row("disk", "f69055f767"), row("disk", "f69055f767+")]).unwrap_err();
+        assert!(error.is_usage() && error.to_string().contains("commits-20B"), "{error}");
+    }
 
     #[test]
     fn only_what_is_between_the_markers_changes() {

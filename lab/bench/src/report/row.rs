@@ -92,6 +92,10 @@ pub struct Row {
     /// What was wrong, if anything was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wrong: Option<String>,
+    /// How many times as fast or as slow as usual the machine was at the worst while the row was measured, where that was
+    /// unusual.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unrest: Option<f64>,
     /// The limit of the same run that comes nearest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<String>,

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, io::Write};
 
-use self::details::{checked, details, titled};
+use self::details::{checked, details, rate_of, titled};
 use super::{
     json,
     places::Places,
@@ -72,7 +72,7 @@ fn rates(suite: &(String, String), rows: &[&Row]) -> Table {
     for scenario in scenarios(rows) {
         let of = |column: &str| rows.iter().find(|row| row.scenario == scenario && column_name(row) == column);
         let mut line = vec![scenario.clone(), operation(&scenario).to_owned()];
-        line.extend(COLUMNS.map(|column| of(column).map_or_else(|| "–".into(), |row| rate(row.ops_per_sec))));
+        line.extend(COLUMNS.map(|column| of(column).map_or_else(|| "–".into(), |row| rate_of(row))));
         table.lines.push(line);
     }
     table
@@ -145,7 +145,7 @@ fn task_counts(rows: &[&Row]) -> Table {
         for column in COLUMNS {
             let of = |count: &u64| {
                 let mut here = rows.iter().filter(|row| sweep_stem(row) == stem && column_name(row) == column);
-                here.find(|row| row.tasks == *count).map_or_else(|| "–".into(), |row| rate(row.ops_per_sec))
+                here.find(|row| row.tasks == *count).map_or_else(|| "–".into(), |row| rate_of(row))
             };
             let cells: Vec<String> = counts.iter().map(of).collect();
             if cells.iter().any(|cell| cell != "–") {
@@ -179,7 +179,7 @@ fn long_forms(rows: &[&Row], places: &Places) -> Table {
             times_smaller(row, rows).map_or_else(|| "–".into(), |times| format!("{times:.2}")),
             optional(row.latency_p50_us),
             optional(row.latency_p99_us),
-            rate(row.ops_per_sec),
+            rate_of(row),
             if row.store_bytes > 0 { bytes(row.store_bytes as f64) } else { "–".into() },
             mebibytes(row.rss_anon_kb),
             mebibytes(row.rss_file_kb),

@@ -19,7 +19,7 @@ const OWN: [&[u8]; 4] = [b"tree", b"parent", b"author", b"committer"];
 /// [`encode_commit`] gives the same bytes back.
 ///
 /// # Errors
-/// [`DecodeError`] if the first line does not name a tree, or an id is none.
+/// [`DecodeError`] if the first line does not name a tree, or an id is not one.
 pub fn decode_commit(algorithm: Algorithm, raw: &[u8]) -> Result<Commit, DecodeError> {
     decode(algorithm, raw, |_| Location::NONE)
 }

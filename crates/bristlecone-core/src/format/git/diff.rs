@@ -25,9 +25,9 @@ pub struct GitComparison<'a> {
 enum GitDiffSide<'a> {
     /// The tree is not read yet.
     Start(ObjRef),
-    /// It is, and so many places in the order are still to come.
+    /// The tree is read; these places in the order are still to come.
     Listed(SortedTree<'a>, Range<usize>),
-    /// There is none.
+    /// There is no tree.
     Nothing,
     /// A scout passed over it.
     Unknown,

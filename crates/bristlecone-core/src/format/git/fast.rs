@@ -26,7 +26,7 @@ struct GitHit<'a> {
     at: Location,
 }
 
-/// What a lookup came to: nothing there, or an entry.
+/// The result of a lookup: nothing there, or an entry.
 type GitAnswer<'a> = Option<GitHit<'a>>;
 
 /// Looks a name up in the directory with id `oid`, which may stand at `at`; `None` where this cannot tell.

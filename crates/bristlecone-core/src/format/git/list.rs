@@ -25,7 +25,7 @@ pub struct GitListing<'a> {
 enum GitListingState<'a> {
     /// The tree is not read yet.
     Start(ObjRef),
-    /// It is, and so many places in the order are still to come.
+    /// The tree is read; these places in the order are still to come.
     Listed(SortedTree<'a>, Range<usize>),
     End,
 }
@@ -85,9 +85,9 @@ pub(super) struct SortedTree<'a> {
     object: Object<'a>,
     /// How many entries it has.
     pub(super) count: usize,
-    // Which entry of Git's order is at each place; none if that is the order of names.
+    // Which entry of Git's order is at each place; empty if Git's order is that of names.
     order: Option<Arc<[u32]>>,
-    // Which child each entry of Git's order is; none if there is no location, or one for every entry.
+    // Which child each entry of Git's order is; empty if there is no location, or one for every entry.
     ranks: Option<Arc<[u32]>>,
 }
 

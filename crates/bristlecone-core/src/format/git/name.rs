@@ -6,7 +6,7 @@ use crate::EntryKind;
 #[must_use]
 #[inline]
 pub fn refused_name(name: &[u8], kind: EntryKind) -> Option<&'static str> {
-    // Names of letters, digits and what else is common are told by one look at each byte.
+    // Names of letters, digits and other common bytes are recognised by one look at each byte.
     let plain = |byte: &u8| matches!(byte, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_');
     if name.iter().all(plain) && !name.is_empty() { None } else { odd(name, kind) }
 }
@@ -41,7 +41,7 @@ fn is_on_ntfs(name: &[u8], wanted: &str) -> bool {
 }
 
 /// Whether HFS+ would take the name for the wanted one: in any case, and ignoring some characters. As Git does, a
-/// name is read up to the first byte that is no UTF-8 and the first character that is none.
+/// name is read up to the first byte that is not UTF-8 or the first noncharacter.
 fn is_on_hfs(name: &[u8], wanted: &str) -> bool {
     let Some(valid) = name.utf8_chunks().next() else { return false };
     let ignored = |c: &char| matches!(c, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}');

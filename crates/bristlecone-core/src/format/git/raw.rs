@@ -45,7 +45,7 @@ impl RawEntry<'_> {
 }
 
 /// Returns the kind that Git takes a mode for: a regular file (executable if its owner may execute it), a link, a
-/// directory, and whatever is none of these for a submodule.
+/// directory, and everything else for a submodule.
 #[inline]
 pub(super) fn mode_kind(digits: &[u8]) -> EntryKind {
     match digits {
@@ -63,7 +63,7 @@ pub(super) fn mode_kind(digits: &[u8]) -> EntryKind {
     }
 }
 
-/// The entries of a tree in Git's order. The first that is none ends them.
+/// The entries of a tree in Git's order. They end at the first bytes that are no entry.
 #[derive(Clone, Debug)]
 pub struct RawEntries<'a> {
     raw: &'a [u8],

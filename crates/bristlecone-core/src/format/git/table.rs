@@ -8,13 +8,13 @@ use super::{
 };
 use crate::{DecodeError, EntryKind, Location, Object, format::native::step_hash};
 
-/// From so many entries on there are slots; fewer are looked through.
+/// Trees of this many entries and more have slots; in smaller ones a lookup goes by halves.
 pub(super) const SLOTS_MIN: usize = 16;
-/// So many slots are tried for a name.
+/// How many slots are tried for a name.
 pub(super) const PROBES: usize = 32;
 /// Set in the count if ends have four bytes instead of two.
 pub(super) const WIDE: u32 = 1 << 31;
-/// Up to so many entries, slots have two bytes.
+/// In trees of up to this many entries, slots have two bytes.
 pub(super) const SHORT_SLOTS_MAX: usize = 65_534;
 
 /// The longest tree, in bytes as Git has them: with its table it fits into a record.
@@ -242,7 +242,7 @@ pub(super) fn reserve(out: &mut Vec<u8>, count: usize, raw_bytes: usize) -> usiz
 
 /// Fills in the table of the entries that end at `ends` of `raw`. `table` is all zeroes, as [`reserve`] made it.
 ///
-/// Fails where an entry is none, which those of a damaged tree may be.
+/// Fails where the bytes of an entry do not make one, as in a damaged tree.
 pub(super) fn fill(oid_bytes: usize, table: &mut [u8], raw: &[u8], ends: &[u32]) -> Result<(), DecodeError> {
     let (count, wide) = (ends.len(), raw.len() > usize::from(u16::MAX));
     let sizes = TableSizes::new(count, wide);

@@ -1,4 +1,4 @@
-//! Lines of commits and tags: headers, and who did it when. Section 4 of the format's page.
+//! Lines of commits and tags: headers, and names with dates. Section 4 of the format's page.
 
 use alloc::vec::Vec;
 
@@ -88,7 +88,7 @@ pub(super) fn write_oid(out: &mut Vec<u8>, key: &[u8], oid: &Oid) {
 /// Written behind a name that comes without an address: Git wants one, if an empty one.
 const NO_ADDRESS: &[u8] = b" <>";
 
-/// Returns who and when: `Name <address> seconds zone`. A name with an empty address is taken without it. A line that
+/// Returns a name and a date: `Name <address> seconds zone`. A name with an empty address is taken without it. A line that
 /// does not end in seconds and a zone, or has no address, is all taken for the name, with a zone of no bytes.
 pub(super) fn decode(line: &[u8]) -> Signature {
     let parts = || {
@@ -121,7 +121,7 @@ fn has_brackets(ident: &[u8]) -> bool {
     memchr::memchr2(b'<', b'>', ident).is_some()
 }
 
-/// Appends a line of who and when.
+/// Appends a line with a name and a date.
 pub(super) fn write(out: &mut Vec<u8>, key: &[u8], who: &Signature) {
     out.extend_from_slice(key);
     out.extend_from_slice(&who.ident);

@@ -15,7 +15,7 @@ use crate::{
     codec::{ByteReader, DecodeError, write_varint},
 };
 
-/// Values of more bytes are cut.
+/// Values of more bytes are cut into pieces.
 pub(super) const WHOLE_BYTES_MAX: usize = 256 << 10;
 const PIECE_BYTES_MIN: usize = 16 << 10;
 const PIECE_BYTES_WANTED: usize = 64 << 10;
@@ -25,12 +25,12 @@ const EASY: u64 = 0xfffe_0000_0000_0000;
 /// A list of pieces ends after a child whose id ends in less than this, or when it is full.
 const LIST_BOUNDARY: u8 = 4;
 const LIST_ITEMS_MAX: usize = 512;
-/// So many bytes are reserved for a value at most before its pieces are read.
+/// At most this many bytes are reserved for a value before its pieces are read.
 const RESERVED_BYTES_MAX: usize = 256 << 20;
 /// 512^8 pieces are more than 2^64 bytes.
 const LEVEL_MAX: u8 = 8;
 
-/// Returns the kind of the object that holds a value of so many bytes.
+/// Returns the kind of the object that holds a value of `bytes` bytes.
 pub(super) const fn kind_of(bytes: u64) -> Kind {
     if bytes > WHOLE_BYTES_MAX as u64 { Kind::Pieces } else { Kind::Contents }
 }
@@ -55,8 +55,8 @@ pub(super) fn put<K: Sink>(sink: &mut K, value: &[u8]) -> ObjRef {
     put_all_lists(sink, pieces)
 }
 
-/// A value that comes in parts. Pieces are given to a sink as soon as it is sure where they end, so that no more than one
-/// of them, and the part that came last, is in memory.
+/// A value that comes in parts. Pieces are given to a sink as soon as it is sure where they end. So memory holds no more
+/// than one of them and the part that came last.
 ///
 /// Law: what [`ValueBuilder::finish`] returns depends on the bytes alone, not on how they were cut into parts; it is what
 /// [`crate::Format::put_contents`] returns for all of them.
@@ -64,7 +64,7 @@ pub(super) fn put<K: Sink>(sink: &mut K, value: &[u8]) -> ObjRef {
 pub struct ValueBuilder {
     rest: Vec<u8>,
     pieces: Vec<ContentsPiece>,
-    // How many of them have a place that stays.
+    // How many of them have a location that stays.
     resolved: usize,
 }
 
@@ -73,7 +73,7 @@ impl ValueBuilder {
     pub fn push<K: Sink>(&mut self, sink: &mut K, bytes: &[u8]) {
         self.rest.extend_from_slice(bytes);
         let mut at = 0;
-        // With so many bytes at hand a cut is where it would be if more came.
+        // With this many bytes at hand a cut is where it would be if more came.
         while self.rest.len() - at > PIECE_BYTES_MAX {
             let piece = &self.rest[at..][..cut(&self.rest[at..]).bytes];
             at += piece.len();
@@ -82,7 +82,7 @@ impl ValueBuilder {
         self.rest.drain(..at);
     }
 
-    /// Says that all which sinks were given until now was appended at `base`.
+    /// Tells the builder that everything it gave to sinks so far was appended at `base`.
     pub fn settle(&mut self, base: Location) {
         for piece in &mut self.pieces[self.resolved..] {
             piece.at.at = piece.at.at.resolve(base);
@@ -247,7 +247,7 @@ pub(super) fn children(body: &[u8], each: &mut dyn FnMut(Kind, Oid)) -> Result<(
     Ok(())
 }
 
-/// Returns a range of a value; whatever lies beyond its end is left out, and a range that ends before it starts is empty.
+/// Returns a range of a value. What lies beyond the end is left out, and a range that ends before it starts is empty.
 pub(super) fn read<'a, S: Source>(source: &'a S, at: &ObjRef, range: Range<u64>) -> Result<Bytes<'a>, S::Error> {
     // Which kind it is shows in the object itself: a source checks kinds, so ask for either.
     let object = source.read(Kind::Contents, at)?;
@@ -273,7 +273,7 @@ pub(super) fn read<'a, S: Source>(source: &'a S, at: &ObjRef, range: Range<u64>)
 /// A part of a piece that lies in the range.
 struct RangePart {
     at: ObjRef,
-    // Of the whole piece.
+    // Bytes of the whole piece.
     bytes: u64,
     range: Range<usize>,
 }
@@ -302,7 +302,7 @@ struct Lists {
 #[derive(Clone)]
 struct RangePieces {
     at: ObjRef,
-    // Of all of it.
+    // Bytes of the whole list.
     bytes: u64,
     range: Range<u64>,
 }

@@ -1,10 +1,9 @@
 //! Where a sequence of items is cut into pieces. Section 4 of the format's page.
 //!
-//! Each item has a hash of its step (and of the level) and a weight. Think of the treap over the items ordered by step, with
-//! the smallest hash at the top: a piece is a largest subtree that is no heavier than the bound. Said
-//! locally: an item begins a piece if and only if the stretch in which its hash is the smallest, from the
-//! nearest smaller hash on its left (that item included) to the nearest smaller one on its right (that
-//! item left out), weighs more than the bound.
+//! Each item has a hash of its step (and of the level) and a weight. Think of the treap over the items ordered by step,
+//! with the smallest hash at the top: a piece is a largest subtree that is no heavier than the bound. Locally, an item
+//! begins a piece if and only if the stretch in which its hash is the smallest, from the nearest smaller hash on its left
+//! (that item included) to the nearest smaller one on its right (that item left out), weighs more than the bound.
 //!
 //! So the cuts are a function of the set of steps; a change moves cuts only within one bound's weight of
 //! itself, for names ground against the hash too; and no piece is heavier than the bound unless it is a
@@ -16,9 +15,9 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::STEP_BYTES_MAX;
 
-/// The heaviest piece. With short steps it has at most so many items, 33 on average.
+/// The heaviest piece. With short steps it has this many items at most, and 33 on average.
 pub(super) const WEIGHT_MAX: u64 = 64;
-/// A step of a leaf weighs one, and one more for each so many bytes.
+/// A step of a leaf weighs one, and one more for each run of this many bytes.
 const LEAF_BYTES_PER_WEIGHT: usize = 64;
 /// The same above the leaves, where any seven steps are light enough for one piece. Were they as heavy as in leaves, two
 /// long ones would be parted on every level, and there would be no root.

@@ -198,7 +198,7 @@ fn is_bound(items: &[u8], start: usize, step: &[u8], wanted: u64) -> Option<bool
     let item = items.get(start + 1..)?;
     let (&length, rest) = item.split_first()?;
     if usize::from(length) != step.len() || length >= 0x80 {
-        // A step whose length takes two bytes is for the general way.
+        // A step whose length takes two bytes is left to the general way.
         return if step.len() < 0x80 { Some(false) } else { None };
     }
     let Some(first) = rest.first_chunk() else { return Some(rest.get(..step.len())? == step) };

@@ -21,7 +21,7 @@ pub struct NativeListing<'a> {
     from: Option<Arc<[u8]>>,
     to: Option<Arc<[u8]>>,
     direction: Direction,
-    // So many of the first items are left out.
+    // How many of the first items are left out.
     skip: u64,
     // Whether leaves matter.
     items: bool,

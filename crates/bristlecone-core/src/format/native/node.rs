@@ -438,7 +438,7 @@ pub(super) fn write_inner_item(out: &mut impl AppendBytes, child: &NodeChild<'_>
     write_varint(out, child.weight);
 }
 
-/// Returns the flags of a narrow node whose items all have a child, or none of them has.
+/// Returns the flags of a narrow node of which all items have a child, or no item has one.
 pub(super) const fn leaf_flags(children: bool) -> u8 {
     if children { ALL_CHILDREN } else { NO_CHILDREN }
 }

@@ -159,7 +159,7 @@ pub(super) fn put_empty<K: Sink>(native: &Native, sink: &mut K) -> ObjRef {
     writer.put(0, &[])
 }
 
-/// An item on its way into a node.
+/// An item that is to be written into a node.
 #[derive(Clone, Copy)]
 struct NodeItem<'w> {
     bytes: &'w [u8],
@@ -406,7 +406,7 @@ impl<K: Sink> NativeWriter<'_, K> {
         if self.replace_only(source, root, level, edits, &mut above)? {
             return Ok(above);
         }
-        // What was put so far is right only where no window reaches; start again with windows.
+        // What was put up to here is right only where no window reaches: start over with windows.
         above = LevelEdits::new();
         let mut cursor = LevelCursor::new(source, root.clone(), level + 1);
         let mut next = 0;

@@ -32,7 +32,7 @@ pub(super) struct TezosHit<'a> {
     rank: usize,
 }
 
-/// What a lookup came to: nothing there, or an entry.
+/// The result of a lookup: nothing there, or an entry.
 type TezosAnswer<'a> = Option<TezosHit<'a>>;
 
 #[inline(always)]

@@ -107,7 +107,7 @@ impl<'a> Gather<'a> {
         }
     }
 
-    /// Ends with a piece that has so many entries, the last one that was entered.
+    /// Leaves a piece of `count` entries, the last one that was entered.
     fn leave(&mut self, count: u64) -> Result<(), FormatError> {
         let Some(above) = self.open.last_mut() else { return Ok(()) };
         above.found = above.found.saturating_add(count);
@@ -170,8 +170,8 @@ pub(super) fn inner<'b>(piece: &'b Object<'_>) -> Result<InnerView<'b>, FormatEr
     }
 }
 
-/// Checks that leaves are in the bucket of their first names. Pieces that are named again and again, of which
-/// few objects could make a walk without end, fail here the second time.
+/// Checks that leaves are in the bucket of their first names. A piece that is named repeatedly could make a walk of a few
+/// objects endless: it fails here the second time.
 pub(super) fn check_bucket(
     format: &Tezos,
     leaves: &[Object<'_>],

@@ -1,4 +1,4 @@
-//! Sweeping memory: what is left of slabs with dead objects moves, and the slabs go once nobody reads them.
+//! Sweeping memory: what is left of slabs with dead objects moves, and the slabs are freed once no thread reads them.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -14,11 +14,11 @@ use crate::{
     oid_map::{OidMap, OidSet},
 };
 
-/// What is moved is put together in runs of so many bytes.
+/// Objects that move are appended in runs of this many bytes.
 const RUN_BYTES: usize = 1 << 20;
 
 impl MemoryState {
-    /// Drops what nothing leads to. Nobody appends or moves a ref meanwhile; reading goes on.
+    /// Drops what nothing leads to. No thread appends or moves a ref meanwhile; reading goes on.
     pub(super) fn sweep(self: &Arc<Self>, roots: &Roots<'_>, limits: &SweepLimits) -> Result<Swept, Error> {
         // Taken before the lock, which it needs itself.
         let reader = self.snapshot(&[]);
@@ -133,7 +133,7 @@ impl MemoryState {
     }
 }
 
-/// Objects on their way to another place.
+/// Objects that move to another place.
 #[derive(Default)]
 struct MoveRun {
     batch: Batch,

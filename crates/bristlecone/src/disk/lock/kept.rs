@@ -23,11 +23,11 @@ use crate::{
     storage::{Origin, StorageFile},
 };
 
-/// Two uses within so many milliseconds make a busy process.
+/// Two uses within this many milliseconds make a busy process.
 const BUSY_MS: u64 = 10;
 /// How many milliseconds the lock is kept without a use.
 const KEPT_MS: u64 = 5;
-/// For so many milliseconds after another process was met the lock is not kept.
+/// For this many milliseconds after another process was met the lock is not kept.
 const LONG_MS: u64 = 1000;
 
 /// The lock is not held.

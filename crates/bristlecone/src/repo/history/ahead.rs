@@ -9,8 +9,8 @@ use bristlecone_core::{EntryKind, Format, Kind, ObjRef, Source, Target, Task};
 
 use crate::{prefetched::Prefetched, store::StoreView};
 
-/// A line is followed so many commits beyond those that the log told of, at most. Each call brings one of them, so that few
-/// are read in vain; but a line that the log does not go on with must end.
+/// How many commits a line is followed beyond those that the log asked for, at most. Each call brings one of them, so that
+/// few are read in vain; but a line that the log does not go on with must end.
 const LINE_MAX: u32 = 1024;
 
 /// Commits and trees as a log of paths reads them.
@@ -30,7 +30,7 @@ pub(super) struct LogTask<F> {
 
 #[derive(Clone, Copy, Debug)]
 enum LogTaskPart {
-    /// A commit with its tree, and so many of those before it.
+    /// A commit with its tree, and `line` commits before it.
     Commit { at: ObjRef, line: u32 },
     /// A directory in which a step of a path is looked for.
     Dir { at: ObjRef, path: usize, step: usize },

@@ -1,4 +1,4 @@
-//! Who descends from whom: ancestors, merge bases, counts.
+//! Which commits descend from which: ancestors, merge bases, counts.
 //!
 //! Commits are taken in order of generations, highest first, and hand their colours down to their parents: bit
 //! `n` says "reachable from the n-th tip". When a commit is taken all its descendants were, so its colours

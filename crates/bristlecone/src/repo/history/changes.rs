@@ -42,7 +42,7 @@ struct RootDifferences<'s, F: Format> {
     pairs: &'s [RootPair],
     // Directories of this pair that differ, each in the one before.
     open: Vec<ChangedDir<F::Comparison<'s, StoreView<F>>>>,
-    // Of this pair; none if there are too many.
+    // The changed paths of this pair; `None` if there are too many.
     hashes: ChangedPaths,
     under_way: bool,
     scouting: bool,

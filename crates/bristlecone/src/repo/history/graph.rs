@@ -15,7 +15,7 @@ use crate::{
     store::StoreView,
 };
 
-/// How many parents of commits that wait are looked through when one must be read.
+/// How many parents of waiting commits are examined when one must be read.
 pub(super) const LOOK_AHEAD_MAX: usize = 4 * AHEAD_OBJECTS_MAX;
 
 /// The commits of a store.
@@ -109,8 +109,8 @@ impl<F: Format> CommitGraph<F> {
         Ok(QueuedCommit { at: entry.id.into(), generation: entry.generation.unwrap_or_default(), parents })
     }
 
-    /// Whether a commit takes a call of its own, unless it is read ahead: it was not, and the store does not lend it. One that
-    /// is lent waits from now on as if it had been read ahead.
+    /// Whether a commit takes a call of its own, unless it is read ahead: it was not, and the store does not lend it. One
+    /// that is lent waits from now on as if it had been read ahead.
     pub(super) fn is_far(&mut self, at: &ObjRef) -> bool {
         if self.ahead.contains_key(&at.oid) {
             return false;
@@ -160,7 +160,7 @@ impl<F: Format> CommitGraph<F> {
         let bytes: usize = objects.iter().map(Object::read_bytes).sum();
         self.call.answered(wanted.len(), objects.len() >= wanted.len() || bytes >= room);
         for ((_, at), object) in wanted.iter().zip(objects) {
-            // What is wrong with a commit is told when it is asked for.
+            // What is wrong with a commit is reported when it is asked for.
             if let Ok(loaded) = self.decode(at, &object) {
                 self.ahead_bytes += object.read_bytes();
                 self.ahead.insert(at.oid, (loaded, object.read_bytes()));

@@ -1,7 +1,7 @@
 //! The index of history: runs of first-parent commits with filters over what they changed.
 //!
 //! Everything here is derived: a file that is missing, damaged, of another version, or was replaced by another
-//! process takes its run out of the index, and the run is made again when somebody misses it.
+//! process takes its run out of the index, and the next lookup that lacks the run makes it again.
 
 use std::sync::Arc;
 
@@ -23,9 +23,9 @@ const MANIFEST: &str = "history";
 const SIDE_COMMITS_MIN: usize = 64;
 /// The most runs; history beyond them is walked.
 const RUNS_MAX: usize = 1 << 14;
-/// What changed is looked at in so many commits together.
+/// How many commits are compared with their parents together.
 const TOGETHER_MAX: usize = 256;
-/// So many runs are in memory at a time.
+/// How many runs are in memory at a time.
 const OPEN_MAX: usize = 8;
 
 impl<F: Format> Repo<F> {
@@ -197,7 +197,7 @@ impl<F: Format> HistoryIndex<F> {
         let (mut commits, mut hashes) = (Vec::new(), 0);
         let mut next = Some(newest);
         while next.is_some() && commits.len() < COMMITS_MAX {
-            // The line is followed first, so that what changed in many commits is looked at together.
+            // The line is followed first, so that many commits are compared together.
             let (mut line, mut pairs) = (Vec::new(), Vec::new());
             while line.len() < TOGETHER_MAX.min(COMMITS_MAX - commits.len())
                 && let Some(entry) = next.take_if(|entry| self.find(&entry.id.oid(), entry.number()).is_none())

@@ -12,9 +12,9 @@ use super::{
 };
 use crate::Result;
 
-/// After so many commits in a row that are not in the index, the next ones are added to it.
+/// After this many commits in a row that are not in the index, the next ones are added to it.
 const PASSED_MAX: u64 = 1024;
-/// The most commits that one question adds to the index.
+/// The most commits that one lookup adds to the index.
 const ADDED_MAX: u64 = 1 << 16;
 
 impl<F: Format> Repo<F> {

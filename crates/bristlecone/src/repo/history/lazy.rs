@@ -40,7 +40,7 @@ pub(super) struct LazyWalk<F: Format> {
 struct WalkedCommit {
     entry: LogEntry,
     number: u64,
-    // Of the history as the log sees it; set by `expand`.
+    // In the history as the log sees it; set by `expand`.
     parents: Vec<Oid>,
     shown: bool,
 }
@@ -159,7 +159,7 @@ impl<F: Format> LazyWalk<F> {
             }
             None => (all.clone(), true),
         };
-        // One that was met before and is loaded anew was given already.
+        // One that was met before and is loaded again was given already.
         kept.retain(|parent| !(parent.excluded || parent.new && self.seen.contains(&parent.oid)));
         let kept: Vec<Oid> = kept.iter().map(|parent| parent.oid).collect();
         for parent in all.iter().filter(|parent| parent.new && !kept.contains(&parent.oid)) {

@@ -29,7 +29,7 @@ use crate::{
     store::StoreView,
 };
 
-/// So many commits are still taken once all that wait are left out and none is newer than the last one listed.
+/// How many commits are still taken once all that wait are left out and no one of them is newer than the last one listed.
 const BEYOND: u32 = 5;
 
 /// The commits of a log, all known.

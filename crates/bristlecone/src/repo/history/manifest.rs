@@ -25,7 +25,7 @@ pub(super) struct RunHead {
     pub(super) first: u64,
     /// That of the newest.
     pub(super) last: u64,
-    /// The check of the file, so that one that was replaced by somebody else is not taken for it.
+    /// The check of the file, so that a file by which another process replaced it is not taken for it.
     pub(super) check: u64,
     /// The newest commit.
     pub(super) top: Oid,

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{Error, Result};
 
-/// Where a name is looked for, in this order, as Git does: a tag comes before a branch of the same name.
+/// The prefixes under which a name is searched, in this order, as Git does: a tag comes before a branch of the same name.
 const PREFIXES: [&str; 5] = ["", "refs/", "refs/tags/", "refs/heads/", "refs/remotes/"];
 /// The fewest digits of an abbreviated id.
 const DIGITS_MIN: usize = 4;
@@ -23,9 +23,9 @@ impl<F: Format> Repo<F> {
     /// before an id of the same spelling. An abbreviated id looks at every object.
     ///
     /// # Errors
-    /// [`Error::NoRef`] with as much of `text` as names nothing; [`Error::Usage`] for suffixes that are none and
-    /// digits that several commits begin with; [`Error::WrongKind`] for the full id of another object, and for a ref or
-    /// tag that leads to one; those of the backend.
+    /// [`Error::NoRef`] with the part of `text` that names nothing; [`Error::Usage`] for unknown suffixes and digits that
+    /// several commits begin with; [`Error::WrongKind`] for the full id of another object, and for a ref or tag that leads
+    /// to one; those of the backend.
     pub fn revparse(&self, text: &str) -> Result<CommitId> {
         let base = text.find(['~', '^']).unwrap_or(text.len());
         let mut at = self.named(&text[..base])?;

@@ -14,9 +14,9 @@ use super::{
 
 /// The most commits in a run: 2^12.
 pub(super) const COMMITS_MAX: usize = 1 << 12;
-/// A run that holds so many hashes, 512 KiB of them, takes no more commits.
+/// A run with this many hashes, 512 KiB, takes no more commits.
 pub(super) const HASHES_MAX: usize = 1 << 17;
-/// The groups that have filters: so many commits as powers of two, widest first.
+/// The groups that have filters, by the binary logarithm of their commits, widest first.
 const GROUPS: [usize; 2] = [8, 4];
 /// A filter over more paths says "maybe" to all.
 const PATHS_MAX: usize = 1 << 15;

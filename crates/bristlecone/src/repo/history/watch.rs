@@ -7,7 +7,7 @@ use bristlecone_core::{EntryKind, Format, ObjRef, Path, Target};
 use super::ahead::{self, Far, Paths};
 use crate::{Result, oid_map::OidMap, store::StoreView};
 
-/// So many roots are remembered at a time.
+/// How many roots are remembered at a time.
 const ROOTS_MAX: usize = 1024;
 
 /// Compares trees at some paths: two are the same if they are at each of them.
@@ -27,7 +27,7 @@ impl<F: Format> Watch<F> {
         Self { store: store.clone(), source, paths, places }
     }
 
-    /// Returns what compares trees at these paths; nothing where there are none, since all of history is then meant.
+    /// Returns what compares trees at these paths; `None` without paths, since all of history is meant then.
     pub(super) fn over(store: &Arc<StoreView<F>>, paths: &[Path]) -> Option<Self> {
         (!paths.is_empty()).then(|| Self::new(store, paths))
     }
@@ -37,7 +37,7 @@ impl<F: Format> Watch<F> {
         &self.source
     }
 
-    /// Says which commits a walk will come to, if one more object may have to be read for them.
+    /// Says which commits a walk will reach, if one more object may have to be read for them.
     pub(super) fn expect<I: IntoIterator<Item = ObjRef>>(&self, first_parent: bool, commits: impl FnOnce() -> I) {
         self.source.expect_anew(|| ahead::commits(&self.store, &self.paths, first_parent, commits()));
     }

@@ -1,4 +1,4 @@
-//! For whom files and folders are made: their modes, as Git's `core.sharedRepository` has them.
+//! For which users files and folders are made: their modes, as Git's `core.sharedRepository` has them.
 
 use std::{
     fs::{self, File, Metadata, Permissions},
@@ -7,17 +7,17 @@ use std::{
     path::Path,
 };
 
-/// For whom files and folders are made.
+/// For which users files and folders are made.
 ///
 /// Source: Git's documentation, git-config, "core.sharedRepository".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sharing {
-    /// For those whom the process's mask of modes leaves.
+    /// For those that the process's mask of modes allows.
     #[default]
     Mask,
     /// The group may read and write too, whatever the mask says.
     Group,
-    /// The group may read and write, and everybody may read.
+    /// The group may read and write, and all users may read.
     Everybody,
     /// Files have this mode, whatever the mask says; folders may be entered by those who may read.
     Mode(u32),
@@ -69,12 +69,12 @@ impl Sharing {
     }
 }
 
-/// Returns leave to enter for those who have leave to read.
+/// Returns the bits to enter for all that have the bits to read.
 const fn entering(mode: u32) -> u32 {
     (mode & 0o444) >> 2
 }
 
-/// Changes a mode if need be. Only the owner can: what somebody else made is as they made it.
+/// Changes a mode if need be. Only the owner can: files of other users stay as they are.
 fn apply(found: &Metadata, wanted: impl Fn(u32) -> u32, set: impl Fn(Permissions) -> io::Result<()>) -> io::Result<()> {
     let mode = found.permissions().mode() & 0o7777;
     let wanted = wanted(mode);

@@ -121,7 +121,7 @@ fn every_folder_above_a_new_store_is_synced_and_so_is_what_is_asked_for() {
     for parent in [base.clone(), base.join("c"), base.join("c/store")] {
         assert!(synced.contains(&parent), "{} is not synced, only {synced:?}", parent.display());
     }
-    // A store's own folder may have been made by somebody who died before the sync.
+    // A store's own folder may have been made by a process that died before the sync.
     let synced = made("", &base.join("a/b/store"));
     assert!(synced.contains(&base.join("a/b")), "the folder of a store that was begun: {synced:?}");
     let storage = RealStorage::new(base.join("c/store"));

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use super::{Patch, PatchEdit, StepKey};
 
-/// A list grows to so many edits.
+/// A list grows to this many edits.
 const LIST_MAX: usize = 8;
 
 #[derive(Clone, Debug)]

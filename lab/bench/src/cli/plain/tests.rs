@@ -136,10 +136,36 @@ fn rows_are_merged_and_a_page_is_made_of_them() {
     let (file, page) = (dir.path().join("results.json"), dir.path().join("page.md"));
     std::fs::write(&page, format!("before\n{}\n{}\nafter\n", readme::BEGIN, readme::END)).unwrap();
     let files = format!("--json {} --readme {}", file.display(), page.display());
+    // Tests are no release build, so the revision that they measure is no commit.
+    let refused = run(&tiny(dir.path(), &format!("--quick {files}")), true).unwrap_err();
+    assert!(refused.is_usage() && refused.to_string().contains("--allow-dirty") && !file.exists(), "{refused}");
+    let files = format!("{files} --allow-dirty");
     run(&tiny(dir.path(), &format!("--quick --skip-git --only-scenario commits-20B {files}")), true).unwrap();
     run(&tiny(dir.path(), &format!("--quick --skip-git --only-scenario reads {files}")), true).unwrap();
     let text = std::fs::read_to_string(&page).unwrap();
     assert!(text.contains("| commits-20B |") && text.contains("| reads-20B |"), "{text}");
     run(&args(&format!("--regen {files}")), false).unwrap();
     assert_eq!(std::fs::read_to_string(&page).unwrap(), text, "the same rows give the same page");
+}
+
+#[test]
+fn a_row_is_in_the_file_before_the_next_is_measured() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("results.json");
+    let args = tiny(dir.path(), "--quick --only-backend memory --only-scenario commits-20B,reads-20B");
+    let mut session = Session::start(&args.common, Some(&file)).unwrap();
+    let limits = json::rows(&file).unwrap().len();
+    assert!(limits > 0 && json::rows(&file).unwrap().iter().all(Row::is_limit));
+    let jobs = jobs(&args, session.dir()).unwrap();
+    for (index, job) in jobs.iter().enumerate() {
+        session.measure(std::slice::from_ref(job), 1);
+        let rows = json::rows(&file).unwrap();
+        assert_eq!(rows.len(), limits + index + 1);
+        assert_eq!(rows.last().unwrap().scenario, job.scenario());
+    }
+    // A file that breaks meanwhile is told, and the measuring goes on.
+    std::fs::write(&file, "broken").unwrap();
+    session.measure(&jobs[..1], 1);
+    assert!(matches!(session.failed, Some(BenchError::Results { .. })), "{:?}", session.failed);
+    assert_eq!(session.rows.len(), limits + jobs.len() + 1);
 }

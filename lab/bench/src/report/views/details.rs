@@ -50,7 +50,7 @@ fn detail(row: &Row, column: &str, places: &Places) -> Vec<String> {
     let variant = if row.variant.is_empty() { String::new() } else { format!(", {}", row.variant) };
     vec![
         format!("{}, {column}{variant}", row.scenario),
-        rate(row.ops_per_sec),
+        rate_of(row),
         format!("{}–{}", rate(row.ops_per_sec_min), rate(row.ops_per_sec_max)),
         row.runs.to_string(),
         or_none(row.latency_p50_us, time),
@@ -69,4 +69,10 @@ fn detail(row: &Row, column: &str, places: &Places) -> Vec<String> {
 
 pub(super) fn checked(row: &Row) -> String {
     if row.checked { "yes".into() } else { row.wrong.clone().unwrap_or_else(|| "no".into()) }
+}
+
+/// Returns the rate of a row, with its unrest if the machine was not in peace while it was measured.
+pub(super) fn rate_of(row: &Row) -> String {
+    let unrest = row.unrest.map_or_else(String::new, |ratio| format!(", unrest ×{ratio:.1}"));
+    rate(row.ops_per_sec) + &unrest
 }

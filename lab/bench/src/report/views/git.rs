@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::details::{self, checked, details};
+use super::details::{self, checked, details, rate_of};
 use crate::{
     job::Target,
     report::{
@@ -62,11 +62,7 @@ fn rates(title: &str, rows: &[&Row], columns: &[&str]) -> Table {
     }
     for scenario in scenarios(rows) {
         let mut line = vec![scenario.clone(), operation(&scenario).to_owned()];
-        line.extend(
-            columns
-                .iter()
-                .map(|column| find(rows, column, &scenario).map_or_else(|| "–".into(), |row| rate(row.ops_per_sec))),
-        );
+        line.extend(columns.iter().map(|column| find(rows, column, &scenario).map_or_else(|| "–".into(), rate_of)));
         table.lines.push(line);
     }
     table

@@ -1,6 +1,6 @@
 //! Tables of replays: how fast, what was checked, and where memory and bytes went.
 
-use super::details::checked;
+use super::details::{checked, rate_of};
 use crate::report::{
     figures::ReplayFigures,
     places::Places,
@@ -49,7 +49,7 @@ fn rates(rows: &[(&Row, &ReplayFigures)], places: &Places) -> Table {
         table.lines.push(vec![
             name(row),
             replay.format.clone(),
-            rate(row.ops_per_sec),
+            rate_of(row),
             rate(replay.commits_per_s),
             time(row.total_time * 1e6),
             format!("{} ({})", replay.answers_checked, replay.answers_wrong),

@@ -81,3 +81,14 @@ fn scenarios_are_in_the_order_of_the_suite() {
         ["commits-20B", "commits-20B-p2x1", "commits-10K-distinct", "incremental-20B", "reads-20B", "group-commit-20B"]
     );
 }
+
+#[test]
+fn unrest_stands_beside_the_rate() {
+    let mut rows = rows();
+    rows[0].unrest = Some(1.84);
+    let text = render(&rows);
+    assert!(text.contains("| 1.50 M, unrest ×1.8 |"), "{text}");
+    let json = serde_json::to_string(&rows[0]).unwrap();
+    assert!(json.contains("\"unrest\":1.84"), "{json}");
+    assert!(!serde_json::to_string(&rows[1]).unwrap().contains("unrest"));
+}

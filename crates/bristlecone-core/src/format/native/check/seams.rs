@@ -2,10 +2,10 @@
 //!
 //! A level is cut as it should be if and only if (1) no piece is heavier than the bound unless it is a single item; (2) no
 //! item within a piece has a smaller hash than the item that begins it (but in the first piece of the level), nor one as
-//! small as the item that begins the next; (3) each item that begins a piece but the first has the smallest hash in a stretch
-//! of more than the bound. By (2) such a stretch begins and ends where pieces do, so (3) is told by the items of the
-//! level above, which have first step and weight of each piece. A stretch that breaks (3) weighs no more than the bound,
-//! so it is seen whole by who looks that far to both sides of a seam.
+//! small as the item that begins the next; (3) each item that begins a piece but the first has the smallest hash in a
+//! stretch of more than the bound. By (2) such a stretch begins and ends where pieces do, so (3) follows from the items of
+//! the level above, which have first step and weight of each piece. A stretch that breaks (3) weighs no more than the
+//! bound, so a check that looks that far to both sides of a seam sees all of it.
 
 use alloc::{collections::VecDeque, vec::Vec};
 
@@ -201,7 +201,7 @@ impl Seam<'_, '_> {
             let hash = level_hash(node.level, self.step);
             let within = |low| match edge {
                 Direction::Forward => low < hash,
-                // Of equal hashes the leftmost counts as smaller.
+                // The leftmost of equal hashes counts as the smallest.
                 Direction::Reverse => low <= hash,
             };
             if survey.low.is_some_and(within) {
@@ -247,7 +247,7 @@ fn step_of<'c, S: Source>(cursor: &'c LevelCursor<'_, S>) -> Result<&'c [u8], Fo
 #[derive(Default)]
 pub(super) struct SeamWindow {
     tokens: VecDeque<Token>,
-    /// Of what was gathered in the current direction.
+    /// The weight of what was gathered in the current direction.
     weight: u64,
 }
 

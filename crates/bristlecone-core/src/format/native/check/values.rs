@@ -16,7 +16,7 @@ pub(super) fn check_whole_size(object: &Object<'_>) -> Result<(), FormatError> {
     }
 }
 
-/// Checks that there is a whole value at `at`, of so many bytes where that is said.
+/// Checks that there is a whole value at `at`, of `bytes` bytes where the caller says so.
 pub(super) fn check_value<S: Source>(source: &S, at: &ObjRef, bytes: Option<u64>) -> Result<(), S::Error> {
     let kind = bytes.map_or(Kind::Pieces, kind_of);
     let object = source.read(kind, at)?;
@@ -72,8 +72,8 @@ pub(super) fn check<S: Source>(
     Ok(())
 }
 
-/// Checks what a list names: a piece of so many bytes, or a list of pieces with so many together; `ended` if there is more of
-/// the value behind it.
+/// Checks what a list names: a piece of `bytes` bytes, or a list of pieces with as many together; `ended` if there is more
+/// of the value behind it.
 fn check_child<S: Source>(source: &S, list: &List, at: &ObjRef, bytes: u64, ended: bool) -> Result<(), S::Error> {
     if list.level == 0 {
         return check_piece(source, at, Some(bytes), ended);

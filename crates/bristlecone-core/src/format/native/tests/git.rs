@@ -31,7 +31,7 @@ impl Source for Records {
     }
 }
 
-/// Objects on their way to those.
+/// Objects that are added to those.
 #[derive(Default)]
 struct New(Vec<(Oid, Vec<u8>)>);
 

@@ -1,4 +1,4 @@
-//! A window of neighbouring pieces that is cut anew.
+//! A window of neighbouring pieces that is cut again.
 
 use alloc::{collections::VecDeque, vec::Vec};
 use core::ops::Range;
