@@ -125,6 +125,16 @@ impl Session {
         Ok(Measured { runs, limits, unrest })
     }
 
+    /// Does one run of a job and returns its row, which is not taken in.
+    ///
+    /// # Errors
+    /// Those of the scenario.
+    pub(crate) fn once(&mut self, job: &Job) -> Result<Row> {
+        let measured = self.measured(job, 1)?;
+        let runs: Vec<Run> = measured.runs.into_iter().flatten().collect();
+        Ok(Row { unrest: measured.unrest, ..Row::of_job(job, &runs, &self.machine, Some(&measured.limits)) })
+    }
+
     /// Does something, and returns with its result how unusual the machine was just before and after it. Syncs are probed
     /// where the work is `synced`.
     ///
@@ -137,26 +147,16 @@ impl Session {
         Ok((done, worse(before, self.unrest.probe(dir.as_deref())?)))
     }
 
-    /// Does one run of a job and returns its row, which is not taken in.
-    ///
-    /// # Errors
-    /// Those of the scenario.
-    pub(crate) fn once(&mut self, job: &Job) -> Result<Row> {
-        let Measured { runs, limits, unrest } = self.measured(job, 1)?;
-        let runs: Vec<Run> = runs.into_iter().flatten().collect();
-        Ok(Row { unrest, ..Row::of_job(job, &runs, &self.machine, Some(&limits)) })
-    }
-
     /// Takes in a row that is measured: it is compared with the others, shown, and written to the file of results at once,
     /// so that an interruption costs no row but the one that is being measured.
     fn push(&mut self, mut row: Row, part: &str) {
         compare_heads(&mut row, &self.rows);
         progress(&row, part);
-        self.record(row);
+        self.keep(row);
     }
 
-    /// Writes a row to the file of results, and keeps it.
-    pub(crate) fn record(&mut self, row: Row) {
+    /// Takes in a row that is compared and shown, and writes it to the file of results.
+    pub(crate) fn keep(&mut self, row: Row) {
         if let Some(file) = &self.file
             && let Err(error) = json::merge(file, std::slice::from_ref(&row))
         {

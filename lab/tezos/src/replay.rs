@@ -19,9 +19,9 @@ mod behind;
 pub mod chunked;
 mod commit;
 mod contexts;
+mod durations;
 mod error;
 mod hash;
-mod histogram;
 mod meter;
 mod report;
 

@@ -14,6 +14,7 @@ use crate::{
     replay::{self, BackendName, DurabilityName, ReplayJob},
     report::{BESIDE_IRMIN, Row, table::rate},
     session::Session,
+    unrest::worse,
 };
 
 /// Turns that have taken this long in all are the last, once there were three.
@@ -24,7 +25,10 @@ const TURNS_MIN: usize = 3;
 pub(super) fn suite(session: &mut Session, irmin: &Irmin, like: &Job, runs: usize, quick: bool) {
     for job in jobs(like, quick) {
         let stores = stores(job.target, quick);
-        let done = in_turns(runs, &stores, || session.once(&job), |store| irmin.run(store, &job));
+        let done = in_turns(runs, &stores, |store| match store {
+            None => session.once(&job),
+            Some(store) => beside_probes(session, job.target, || irmin.run(store, &job)),
+        });
         keep(session, done);
     }
 }
@@ -42,20 +46,34 @@ pub(super) fn replays(session: &mut Session, irmin: &Irmin, job: &ReplayJob, run
         };
         let job = ReplayJob { backend, durability, ..job.clone() };
         let here = session.in_process();
-        let ours = || {
-            let row = replay::measure(&job, 1, here)?;
-            if row.replay.as_ref().is_some_and(|replay| replay.stopped) {
-                return Err(BenchError::Stopped);
-            }
-            let (name, variant) = (format!("{} {BESIDE_IRMIN}", row.name), BESIDE_IRMIN.to_owned());
-            Ok(Row { name, variant, ..row })
-        };
-        match in_turns(runs, &stores(target, quick), ours, |store| irmin.replay(store, &job)) {
+        let done = in_turns(runs, &stores(target, quick), |store| {
+            beside_probes(session, target, || match store {
+                None => ours(&job, here),
+                Some(store) => irmin.replay(store, &job),
+            })
+        });
+        match done {
             Err(BenchError::Stopped) => return Err(BenchError::Stopped),
             done => keep(session, done),
         }
     }
     Ok(())
+}
+
+/// Replays a trace once onto ours.
+fn ours(job: &ReplayJob, in_process: bool) -> Result<Row> {
+    let row = replay::measure(job, 1, in_process)?;
+    if row.replay.as_ref().is_some_and(|replay| replay.stopped) {
+        return Err(BenchError::Stopped);
+    }
+    let (name, variant) = (format!("{} {BESIDE_IRMIN}", row.name), BESIDE_IRMIN.to_owned());
+    Ok(Row { name, variant, ..row })
+}
+
+/// Measures a row, which says how unusual the machine was meanwhile.
+fn beside_probes(session: &mut Session, target: Target, work: impl FnOnce() -> Result<Row>) -> Result<Row> {
+    let (row, unrest) = session.beside_probes(target.is_synced(), work)?;
+    Ok(Row { unrest, ..row? })
 }
 
 /// Returns the jobs that Irmin does, too.
@@ -90,19 +108,19 @@ fn stores(beside: Target, quick: bool) -> Vec<&'static IrminStore> {
     STORES.iter().filter(|store| store.beside == beside && !(quick && store.minimal_index)).collect()
 }
 
-/// Does a run of ours and one on each store, again and again. Returns the rows of the medians, ours first.
+/// Does a run of ours and one on each store, again and again: `run` is called with the store, or without one for ours.
+/// Returns the rows of the medians, ours first.
 fn in_turns(
     runs: usize,
     stores: &[&IrminStore],
-    mut ours: impl FnMut() -> Result<Row>,
-    theirs: impl Fn(&IrminStore) -> Result<Row>,
+    mut run: impl FnMut(Option<&IrminStore>) -> Result<Row>,
 ) -> Result<Vec<Row>> {
     let started = Instant::now();
     let mut turns = vec![Vec::new(); 1 + stores.len()];
     while turns[0].len() < runs {
-        turns[0].push(ours()?);
+        turns[0].push(run(None)?);
         for (store, rows) in stores.iter().zip(&mut turns[1..]) {
-            rows.push(theirs(store)?);
+            rows.push(run(Some(store))?);
         }
         if turns[0].len() >= TURNS_MIN && started.elapsed() > TURNS_TIME {
             break;
@@ -135,6 +153,7 @@ fn median(rows: &[Row]) -> Option<Row> {
         rss_file_kb: most(|row| row.rss_file_kb),
         checked: wrong.is_none() && rows.iter().all(|row| row.checked),
         wrong,
+        unrest: rows.iter().map(|row| row.unrest).fold(None, worse),
         ..middle.clone()
     })
 }
@@ -179,7 +198,7 @@ fn keep(session: &mut Session, done: Result<Vec<Row>>) {
         );
     }
     let machine = session.machine.clone();
-    rows.into_iter().for_each(|row| session.record(on(&machine, row)));
+    rows.into_iter().for_each(|row| session.keep(on(&machine, row)));
 }
 
 /// Returns a row with the machine that it was measured on.

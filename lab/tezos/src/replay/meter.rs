@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::{
-    histogram::Histogram,
+    durations::Durations,
     report::{GIANT_ADDS, Giant, Latency, Memory, Report, RowCounts, Sample, per_second},
 };
 use crate::RowKind;
@@ -25,9 +25,9 @@ pub(super) struct Meter {
     commits: u64,
     block_adds: u64,
     block_rows: u64,
-    commit_latency: Histogram,
-    block_time: Histogram,
-    interval: Histogram,
+    commit_latency: Durations,
+    block_time: Durations,
+    interval: Durations,
     giants: Vec<Giant>,
     samples: Vec<Sample>,
     memory_max: Memory,
@@ -46,9 +46,9 @@ impl Meter {
             commits: 0,
             block_adds: 0,
             block_rows: 0,
-            commit_latency: Histogram::new(),
-            block_time: Histogram::new(),
-            interval: Histogram::new(),
+            commit_latency: Durations::new(),
+            block_time: Durations::new(),
+            interval: Durations::new(),
             giants: Vec::new(),
             samples: Vec::new(),
             memory_max: Memory::default(),
@@ -169,7 +169,7 @@ fn nanoseconds(took: Duration) -> u64 {
     u64::try_from(took.as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn latency(all: &Histogram) -> Latency {
+fn latency(all: &Durations) -> Latency {
     let us = |nanoseconds: u64| nanoseconds as f64 / 1e3;
     Latency { p50_us: us(all.percentile(50)), p99_us: us(all.percentile(99)), max_us: us(all.max()) }
 }

@@ -1,10 +1,7 @@
 //! Turns, medians and comparisons, with made-up rows; the step from end to end with a stand-in for Irmin, and with Irmin
 //! itself where it is installed.
 
-use std::{
-    cell::{Cell, RefCell},
-    path::Path,
-};
+use std::path::Path;
 
 use bristlecone_needs::needs;
 
@@ -12,7 +9,7 @@ use super::*;
 use crate::{
     all::tests::args,
     peers::irmin::tests::stand_in,
-    report::{ReplayFigures, sections},
+    report::{ReplayFigures, json, sections},
 };
 
 fn row(name: &str, rate: f64) -> Row {
@@ -21,15 +18,15 @@ fn row(name: &str, rate: f64) -> Row {
 
 #[test]
 fn ours_and_irmin_take_turns_and_medians_count() {
-    let (turns, calls) = (RefCell::new(Vec::new()), Cell::new(0));
-    let next = |name: &'static str| {
-        turns.borrow_mut().push(name);
-        calls.set(calls.get() + 1);
-        Ok(row(name, f64::from(calls.get() * 7 % 10)))
+    let mut turns = Vec::new();
+    let next = |store: Option<&IrminStore>| {
+        let name = store.map_or("ours", |store| store.name);
+        turns.push(name);
+        Ok(row(name, (turns.len() * 7 % 10) as f64))
     };
-    let rows = in_turns(3, &stores(Target::DiskNone, false), || next("ours"), |store| next(store.name)).unwrap();
+    let rows = in_turns(3, &stores(Target::DiskNone, false), next).unwrap();
     let turn = ["ours", "irmin pack none", "irmin pack none minimal-index"];
-    assert_eq!(turns.into_inner(), [turn, turn, turn].concat());
+    assert_eq!(turns, [turn, turn, turn].concat());
     let rates: Vec<_> = rows.iter().map(|row| (row.ops_per_sec_min, row.ops_per_sec, row.ops_per_sec_max)).collect();
     assert_eq!(rates, [(7.0, 8.0, 9.0), (4.0, 5.0, 6.0), (1.0, 2.0, 3.0)]);
     assert!(rows.iter().all(|row| row.runs == 3 && row.checked));
@@ -37,10 +34,13 @@ fn ours_and_irmin_take_turns_and_medians_count() {
 
 #[test]
 fn a_median_says_what_was_wrong_in_any_run() {
-    let runs = [row("a", 1.0), Row { maxrss_kb: 9, wrong: Some("one".into()), checked: false, ..row("a", 3.0) }];
+    let runs = [
+        row("a", 1.0),
+        Row { maxrss_kb: 9, unrest: Some(1.5), wrong: Some("one".into()), checked: false, ..row("a", 3.0) },
+    ];
     let median = median(&runs).unwrap();
     assert_eq!((median.ops_per_sec, median.maxrss_kb, median.checked), (1.0, 9, false));
-    assert_eq!(median.wrong.as_deref(), Some("one"));
+    assert_eq!((median.wrong.as_deref(), median.unrest), (Some("one"), Some(1.5)));
     assert_eq!(super::median(&[]), None);
 }
 
@@ -69,7 +69,7 @@ fn other_work_other_answers_and_other_ids_are_wrong() {
 fn step(irmin: &Irmin, dir: &Path, trace: Option<&Path>, quick: bool) -> Session {
     let sizes = "--ncommits 3 --tree-add 40 --depth 2 --nreads 100 --runs 2 --in-process --quick";
     let args = args(&format!("{sizes} --dir {}", dir.display()));
-    let mut session = Session::start(&args.common, None).unwrap();
+    let mut session = Session::start(&args.common, Some(&dir.join("rows.json"))).unwrap();
     let like = args.common.job(session.dir());
     suite(&mut session, irmin, &like, 2, quick);
     if let Some(trace) = trace {
@@ -97,6 +97,9 @@ fn the_step_leaves_rows_of_both_sides_and_a_table() {
     assert!(line[6].parse::<f64>().unwrap() > 0.0, "{line:?}");
     let suites = tables.iter().filter(|table| table.title.contains("Operations per second"));
     assert_eq!(suites.count(), 0, "rows of this step are in no other table");
+    let file = json::rows(&dir.path().join("rows.json")).unwrap();
+    let names = |rows: &[Row]| rows.iter().map(|row| (row.name.clone(), row.scenario.clone())).collect::<Vec<_>>();
+    assert_eq!(names(&file), names(&session.rows), "rows stand in the file");
     session.verdict().unwrap();
 }
 
