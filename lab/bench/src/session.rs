@@ -81,7 +81,7 @@ impl Session {
     pub(crate) fn measure(&mut self, jobs: &[Job], runs: usize) {
         for (index, job) in jobs.iter().enumerate() {
             say_part!("[{}/{}] {}, {} … ", index + 1, jobs.len(), job.scenario(), job.row_name());
-            match self.in_peace(job, runs) {
+            match self.on_quiet_machine(job, runs) {
                 Ok(measured) => {
                     for runs in by_part(&measured.runs) {
                         let mut row = Row::of_job(job, &runs, &self.machine, Some(&measured.limits));
@@ -96,8 +96,8 @@ impl Session {
         }
     }
 
-    /// Measures a job, and if the machine was not in peace meanwhile, and it did not take long, once more; the calmer counts.
-    fn in_peace(&mut self, job: &Job, runs: usize) -> Result<Measured> {
+    /// Measures a job, and if the machine was not quiet meanwhile, and it did not take long, once more; the quieter of the two counts.
+    fn on_quiet_machine(&mut self, job: &Job, runs: usize) -> Result<Measured> {
         let started = Instant::now();
         let first = self.measured(job, runs)?;
         let Some(ratio) = first.unrest.filter(|_| started.elapsed() < AGAIN_TIME_MAX) else { return Ok(first) };

@@ -3,7 +3,7 @@
 //! A probe is a fixed piece of work: on every core at once some megabytes are hashed, and for rows whose commits are durable
 //! some syncs are done. It runs before the first run of a row and after each. What it takes is compared with all probes of
 //! the session so far. Where it moved much more than these spread, in either direction, the row says so: another program, a
-//! neighbour on the same hardware, or the disk was at work, and its figure may be half of what it is in peace.
+//! neighbour on the same hardware, or the disk was at work, and its figure may be half of what it is on a quiet machine.
 
 use std::{hint::black_box, path::Path, time::Instant};
 
@@ -121,7 +121,7 @@ mod tests {
             assert_eq!(usual.judge(seconds), None, "{seconds}");
         }
         assert_eq!(usual.judge(3.0), Some(3.0));
-        let faster = usual.judge(0.5).expect("a machine that is faster than before was not in peace before");
+        let faster = usual.judge(0.5).expect("a machine that is faster than before was not quiet before");
         assert!((1.9..2.1).contains(&faster), "{faster}");
         assert_eq!(usual.judge(1.0), None);
     }
