@@ -112,7 +112,7 @@ fn system(row: &Row) -> (Colour, &str) {
 
 /// The same as a table, with resident memory: there others are ahead now and then.
 pub(super) fn table(rows: &[Row]) -> Table {
-    let heads = ["", "Bristlecone", "others", "times", "memory", "theirs"];
+    let heads = ["", "Bristlecone", "others", "times as fast", "our memory", "their memory"];
     let mut table = Table::new(TITLE, &heads);
     let memory = |row: &Row| bytes(row.maxrss_kb as f64 * 1024.0);
     for work in &WORK {
