@@ -30,7 +30,7 @@ pub struct Common {
     /// Runs of each row, of which the median counts
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = positive)]
     pub runs: usize,
-    /// One run of each row, and not the longest rows: under a minute for the tree suite on a machine at rest
+    /// One run of each row, in unrest too, and not the longest rows: about a minute for the tree suite
     #[arg(long)]
     pub quick: bool,
     /// Publish rows of a program that was built from changed sources, too: for your own pages

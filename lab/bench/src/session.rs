@@ -38,6 +38,8 @@ pub(crate) struct Session {
     pub(crate) machine: Machine,
     limits: Limits,
     unrest: Unrest,
+    /// Nothing is measured twice.
+    quick: bool,
     /// Into which rows are merged as they come.
     file: Option<PathBuf>,
     /// The limits, and a row for each job or part of a job, in order.
@@ -64,7 +66,17 @@ impl Session {
             json::merge(file, &rows)?;
         }
         let unrest = Unrest::start(&scratch.dir)?;
-        Ok(Self { runner, machine, limits, unrest, rows, file: file.map(Path::to_owned), failed: None, scratch })
+        Ok(Self {
+            runner,
+            machine,
+            limits,
+            unrest,
+            quick: common.quick,
+            rows,
+            file: file.map(Path::to_owned),
+            failed: None,
+            scratch,
+        })
     }
 
     /// Whether all runs take place in this process.
@@ -100,7 +112,9 @@ impl Session {
     fn on_quiet_machine(&mut self, job: &Job, runs: usize) -> Result<Measured> {
         let started = Instant::now();
         let first = self.measured(job, runs)?;
-        let Some(ratio) = first.unrest.filter(|_| started.elapsed() < AGAIN_TIME_MAX) else { return Ok(first) };
+        let Some(ratio) = first.unrest.filter(|_| !self.quick && started.elapsed() < AGAIN_TIME_MAX) else {
+            return Ok(first);
+        };
         say_part!("unrest ×{ratio:.1}, once more … ");
         let again = self.measured(job, runs)?;
         Ok(if again.unrest.is_none_or(|again| again < ratio) { again } else { first })

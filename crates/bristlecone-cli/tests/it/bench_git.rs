@@ -35,7 +35,7 @@ fn rows_of_repositories_are_compared_with_others() {
         let rows = rows["rows"].as_array().unwrap().iter();
         rows.filter(|row| row["name"] == name && row["checked"] == true).cloned().collect::<Vec<_>>()
     };
-    for name in ["bristlecone git packs none", "bristlecone git loose synced", "git fast-import"] {
+    for name in ["bristlecone git packs none", "bristlecone git loose none", "git fast-import"] {
         assert_eq!(of(name).len(), 2, "{name}: {rows}");
     }
     assert_eq!(of("git fast-import")[1]["head"], of("bristlecone git packs synced")[1]["head"]);
