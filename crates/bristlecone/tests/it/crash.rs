@@ -24,7 +24,7 @@ fn a_crash_at_any_call_loses_nothing_synced() {
     let mut crash_points = 0;
     for (segment_bytes, seeds) in [(4096, 2), (1 << 14, 1)] {
         let engine = DiskEngine::new(tiny().segment_bytes(segment_bytes));
-        let report = explore_with(&engine, Options { seeds, nested_step: step(5, 1), ..Options::default() });
+        let report = explore_with(&engine, Options { seeds, nested_step: step(10, 1), ..Options::default() });
         report.assert_sound();
         assert!(report.workloads >= 20);
         crash_points += report.crash_points();
@@ -57,7 +57,7 @@ fn a_crash_at_any_call_loses_nothing_synced_with_maps() {
 fn a_crash_at_any_call_loses_nothing_synced_with_maps_and_threads() {
     for (segment_bytes, prezero, nested_seeds) in [(4096, true, 1), (1 << 14, true, 0), (4096, false, 0)] {
         let engine = DiskEngine::new(tiny_as_shipped().segment_bytes(segment_bytes).prezero(prezero));
-        let nested_step = step(16, 6);
+        let nested_step = step(32, 6);
         let options = Options { seeds: 1, seed_first: 11, nested_seeds, nested_step, ..Options::default() };
         let report = explore_with(&engine, options);
         report.assert_sound();
@@ -68,7 +68,7 @@ fn a_crash_at_any_call_loses_nothing_synced_with_maps_and_threads() {
 
 #[test]
 fn one_process_is_stopped_another_goes_on_and_then_the_power_goes() {
-    for (options, step) in [(tiny(), step(4, 2)), (tiny_as_shipped(), step(10, 5))] {
+    for (options, step) in [(tiny(), step(8, 2)), (tiny_as_shipped(), step(20, 5))] {
         let engine = DiskEngine::new(options);
         let options = Options { seeds: 1, nested_seeds: 0, ..Options::default() };
         let report = explore_deaths(&engine, &deaths(), step, options);
