@@ -9,7 +9,6 @@ use crate::{
     BenchError,
     error::Result,
     job::{Job, Target, Way, Work},
-    machine::Machine,
     peers::irmin::{Irmin, IrminStore, STORES},
     replay::{self, BackendName, DurabilityName, ReplayJob},
     report::{BESIDE_IRMIN, Row, table::rate},
@@ -198,20 +197,7 @@ fn keep(session: &mut Session, done: Result<Vec<Row>>) {
         );
     }
     let machine = session.machine.clone();
-    rows.into_iter().for_each(|row| session.keep(on(&machine, row)));
-}
-
-/// Returns a row with the machine that it was measured on.
-fn on(machine: &Machine, row: Row) -> Row {
-    Row {
-        cpu: machine.cpu.clone(),
-        cores: machine.cores,
-        kernel: machine.kernel.clone(),
-        filesystem: machine.filesystem.clone(),
-        date: machine.date.clone(),
-        revision: machine.revision.clone(),
-        ..row
-    }
+    rows.into_iter().for_each(|row| session.keep(row.on(&machine)));
 }
 
 #[cfg(test)]

@@ -197,13 +197,21 @@ impl Row {
             file_bytes: run.file_bytes,
             root: run.root.clone(),
             head: run.head.clone(),
+            ..Self::default()
+        }
+        .on(machine)
+    }
+
+    /// Returns the row with the machine that it was measured on.
+    pub(crate) fn on(self, machine: &Machine) -> Self {
+        Self {
             cpu: machine.cpu.clone(),
             cores: machine.cores,
             kernel: machine.kernel.clone(),
             filesystem: machine.filesystem.clone(),
             date: machine.date.clone(),
             revision: machine.revision.clone(),
-            ..Self::default()
+            ..self
         }
     }
 

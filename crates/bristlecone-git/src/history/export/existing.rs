@@ -43,7 +43,7 @@ pub(crate) fn of(
             match kind {
                 Kind::Tag if others.get(&oid)?.is_none() => _ = others.insert(&oid)?,
                 Kind::Commit => {
-                    graph.tip(odb, &mut bounds, &oid, || Origin::History)?;
+                    graph.visit(odb, &mut bounds, &oid, || Origin::History)?;
                     roots.extend(CommitHead::parse(width, &raw).map(|head| head.tree));
                     break;
                 }

@@ -116,17 +116,6 @@ impl Graph {
         std::mem::take(&mut self.missing)
     }
 
-    /// Adds a commit that a ref or tag names, and returns its number.
-    pub(crate) fn tip(
-        &mut self,
-        objects: &impl Objects,
-        bounds: &mut GraphBounds<'_>,
-        oid: &Oid,
-        from: impl Fn() -> Origin,
-    ) -> Result<u32, TransferError> {
-        self.visit(objects, bounds, oid, from)
-    }
-
     /// Follows all commits to their ends.
     pub(crate) fn follow(&mut self, objects: &impl Objects, bounds: &mut GraphBounds<'_>) -> Result<(), TransferError> {
         while let Some((_, std::cmp::Reverse(number))) = self.queue.pop() {
@@ -150,7 +139,8 @@ impl Graph {
         Ok(())
     }
 
-    fn visit(
+    /// Adds a commit that a ref, a tag or another commit names, and returns its number.
+    pub(crate) fn visit(
         &mut self,
         objects: &impl Objects,
         bounds: &mut GraphBounds<'_>,

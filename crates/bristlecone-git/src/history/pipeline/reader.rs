@@ -103,7 +103,7 @@ impl<O: Objects, W: Walker> ReadThread<'_, O, W> {
             for ((name, _), chain) in self.tips.iter().zip(&chains) {
                 if let End::Object(Kind::Commit, oid) = &chain.end {
                     let from = || chain.tags.last().map_or_else(|| Origin::Ref(name.clone()), |tag| Origin::Tag(*tag));
-                    graph.tip(self.objects, &mut bounds, oid, from)?;
+                    graph.visit(self.objects, &mut bounds, oid, from)?;
                 }
             }
             graph.follow(self.objects, &mut bounds)?;
