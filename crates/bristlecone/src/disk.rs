@@ -76,8 +76,9 @@ mod walk;
 #[cfg(test)]
 mod tests;
 
+pub use crate::engine::FormatTag;
 pub use check::CheckSummary;
-pub use header::{FormatTag, StoreHeader};
+pub use header::StoreHeader;
 pub use repair::{AcceptedEnd, Repaired};
 
 use files::{DERIVED, SEGMENTS, STORE, random_word, segment_name};

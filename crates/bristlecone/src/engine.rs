@@ -5,6 +5,7 @@
 //! - [`Worker`] is a thread beside the calls, for syncs of grouped commits and maintenance.
 //! - [`Poison`] refuses writes after the first failure that leaves the medium unknown.
 //! - [`Derived`] keeps files that may be lost, for [`crate::Backend::read_derived`].
+//! - [`Header`] says which backend keeps a store, and the format of its objects.
 //!
 //! They know no objects and no refs, and none needs another. Bytes reach the disk through [`crate::storage`] alone. How a
 //! backend appends with them:
@@ -58,6 +59,7 @@
 //! ```
 
 mod derived;
+mod header;
 mod lock;
 mod poison;
 mod queue;
@@ -67,6 +69,7 @@ mod worker;
 mod tests;
 
 pub use derived::Derived;
+pub use header::{FormatTag, Header};
 pub(crate) use lock::Wait;
 pub use lock::{StoreLock, StoreLockGuard};
 pub use poison::Poison;

@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     Error,
+    engine::{FormatTag, Header},
     storage::{OpenMode, Storage, read_exact_at, write_all_at},
 };
 
@@ -38,17 +39,6 @@ const FIXED_BYTES: usize = OPTIONS_AT + 4;
 const _: () = assert!(FIXED_BYTES == 48, "the fields of the store's header add up");
 /// No header is longer: names and options are a few words.
 const HEADER_BYTES_MAX: u64 = 1 << 16;
-
-/// The format that a store's objects are in.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FormatTag {
-    /// Its name.
-    pub name: String,
-    /// The version of its bytes.
-    pub version: u32,
-    /// The options that change roots, as the format writes them.
-    pub options: String,
-}
 
 /// What the header of a store says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,8 +110,15 @@ impl StoreHeader {
     ///
     /// # Errors
     /// [`Error::NoStore`]; [`Error::Lost`] where the header is missing from a store; [`Error::Corrupt`], [`Error::Io`];
-    /// [`Error::Incompatible`] for another engine version.
+    /// [`Error::Incompatible`] for another engine version, or the store of another backend.
     pub(super) fn read(storage: &Arc<dyn Storage>) -> Result<Self, Error> {
+        if let Some(backend) = Header::backend_in(&**storage)?.filter(|found| found != "disk") {
+            return Err(Error::Incompatible {
+                file: storage.describe(STORE),
+                found: format!("a store of the backend {backend}"),
+                expected: "one of disk".to_owned(),
+            });
+        }
         Self::read_file(storage, STORE).map_err(|error| match error {
             Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => match only_begun(storage) {
                 Ok(None) => Error::NoStore { file: storage.describe("") },

@@ -1,0 +1,1 @@
+//! LMDB: a backend of the store, and the ordered maps of Okra.

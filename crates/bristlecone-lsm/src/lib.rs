@@ -1,0 +1,1 @@
+//! A backend on a log-structured merge tree.
