@@ -1,1 +1,3 @@
 //! LMDB: a backend of the store, and the ordered maps of Okra.
+
+pub mod okra;
