@@ -1,1 +1,17 @@
 //! Tests of the crate as one binary.
+
+mod conformance;
+
+use std::path::Path;
+
+use bristlecone::engine::FormatTag;
+use bristlecone_lsm::{LsmBackend, LsmOptions};
+
+/// The format that the stores of the tests say they have.
+fn format_tag() -> FormatTag {
+    FormatTag { name: "native".to_owned(), version: 1, options: String::new() }
+}
+
+fn create(dir: &Path, options: LsmOptions) -> LsmBackend {
+    LsmBackend::create(dir, format_tag(), options).expect("a new store")
+}
