@@ -17,6 +17,7 @@ mod ids;
 mod imported;
 mod indexes;
 mod losses;
+mod maps;
 mod merge;
 mod model;
 mod names;
