@@ -70,7 +70,7 @@ impl Index {
     /// Returns the index of a store of which the database has all before page `indexed`, and which ends at page `end`.
     /// `bytes`: of all pages.
     pub(super) fn new(indexed: u64, end: u64, bytes: u64) -> Self {
-        let fresh = if indexed < end { vec![indexed..end] } else { Vec::new() };
+        let fresh: Vec<Range<u64>> = Some(indexed..end).filter(|pages| !pages.is_empty()).into_iter().collect();
         let has_fresh = AtomicBool::new(!fresh.is_empty());
         // An estimate from above: pages before the mark are not told from those after it without reading them.
         let unwritten_bytes = if fresh.is_empty() { 0 } else { bytes.min((end - indexed) << 16) };
