@@ -20,7 +20,7 @@ use bristlecone::{Error, Location, Oid, Result};
 use fjall::{
     AbstractTree as _, CompressionType, Database as Fjall, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch,
     PersistMode, Slice,
-    config::{BlockSizePolicy, CompressionPolicy},
+    config::{BlockSizePolicy, CompressionPolicy, PartitioningPolicy},
 };
 
 use super::refs::{self, State};
@@ -37,10 +37,10 @@ const REFS: &str = "refs";
 /// Memory that indexes and refs take until they are in tables.
 const OTHER_MEMTABLE_BYTES: u64 = 4 << 20;
 /// The part of the cache's budget that fjall has for blocks: what was read is kept as pages.
-const BLOCKS_PART: u64 = 8;
+const BLOCKS_PART: u64 = 4;
 /// From this size on of all journals, fjall writes what keeps the oldest from being removed.
 const JOURNALS_BYTES: u64 = 256 << 20;
-/// Pages are values of up to 64 KiB; a block of this size has one or more of them.
+/// Pages are values of up to 16 KiB; a block of this size has one or more of them.
 const RECORDS_BLOCK_BYTES: u32 = 4 << 10;
 /// From so many memtables on that wait to be written, and so many runs of tables that wait to be merged, appends wait. At one
 /// more, and at 30, fjall waits itself: for ever, if its thread has ended.
@@ -95,9 +95,13 @@ impl Database {
                 return Ok(None);
             }
             let keyspace = |memtable_bytes: u64| {
-                KeyspaceCreateOptions::default()
+                let mut options = KeyspaceCreateOptions::default()
                     .max_memtable_size(memtable_bytes)
-                    .data_block_compression_policy(CompressionPolicy::all(CompressionType::None))
+                    .data_block_compression_policy(CompressionPolicy::all(CompressionType::None));
+                // Else a search reads the filter and the block index of a whole table, a megabyte each.
+                options.filter_block_partitioning_policy = PartitioningPolicy::all(true);
+                options.index_block_partitioning_policy = PartitioningPolicy::all(true);
+                options
             };
             // What is looked for in `records` is there, so that filters would only cost.
             let records = db.keyspace(RECORDS, || {

@@ -18,7 +18,7 @@ use bristlecone::{Error, Location, Oid, Result};
 
 use super::{
     database::Database,
-    page::Page,
+    page::{PAGE_BITS, Page},
     pages::{Pages, damaged},
     refs,
 };
@@ -73,7 +73,7 @@ impl Index {
         let fresh: Vec<Range<u64>> = Some(indexed..end).filter(|pages| !pages.is_empty()).into_iter().collect();
         let has_fresh = AtomicBool::new(!fresh.is_empty());
         // An estimate from above: pages before the mark are not told from those after it without reading them.
-        let unwritten_bytes = if fresh.is_empty() { 0 } else { bytes.min((end - indexed) << 16) };
+        let unwritten_bytes = if fresh.is_empty() { 0 } else { bytes.min((end - indexed) << PAGE_BITS) };
         Self {
             tail: RwLock::new(Tail { end: indexed, ..Tail::default() }),
             fresh: Mutex::new(fresh),
