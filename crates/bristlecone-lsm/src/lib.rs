@@ -1,7 +1,7 @@
 //! A backend on a log-structured merge tree: objects and refs in a [fjall](https://docs.rs/fjall) database.
 //!
 //! **The idea.** One key for each object would be too slow. So a batch stays the run of records that it is: it is cut into
-//! *pages* of a linear address space of 64 KiB each, and a page is one value under its number. Numbers only rise, so the tree
+//! *pages* of a linear address space of 16 KiB each, and a page is one value under its number. Numbers only rise, so the tree
 //! appends, and its compaction moves whole tables. An object's location is its address; a read by location is one get. The
 //! index by id is written beside the commits, in sorted runs. A commit is one write batch of pages, refs and state: the whole
 //! of it is there after a crash, or nothing.

@@ -14,6 +14,9 @@ pub struct LsmOptions {
     /// After how many bytes of pages the index by id is written; so much is read again, at most, by the first search
     /// for an id after opening.
     pub index_bytes: u64,
+    /// How many bytes of pages the database collects in memory until it writes a table, for a new store. Up to four times as
+    /// many wait to be written; then commits wait.
+    pub memtable_bytes: u64,
     /// Whether threads of ours may work beside appends; without them, the next call does what they would do. The database
     /// has a thread of its own in any case, for compaction.
     pub background: bool,
@@ -25,12 +28,20 @@ bristlecone::setters! {
         lock_wait_ms: u64,
         grouped_ms: u64,
         index_bytes: u64,
+        memtable_bytes: u64,
         background: bool,
     }
 }
 
 impl Default for LsmOptions {
     fn default() -> Self {
-        Self { cache_bytes: 64 << 20, lock_wait_ms: 10_000, grouped_ms: 10, index_bytes: 64 << 20, background: true }
+        Self {
+            cache_bytes: 64 << 20,
+            lock_wait_ms: 10_000,
+            grouped_ms: 10,
+            index_bytes: 64 << 20,
+            memtable_bytes: 32 << 20,
+            background: true,
+        }
     }
 }

@@ -12,15 +12,19 @@ use std::{
     ops::Range,
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
 };
 
 use bristlecone::{Error, Location, Oid, Result};
 use fjall::{
-    CompressionType, Database as Fjall, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode, Slice,
-    config::{BlockSizePolicy, CompressionPolicy},
+    AbstractTree as _, CompressionType, Database as Fjall, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch,
+    PersistMode, Slice,
+    config::{BlockSizePolicy, CompressionPolicy, PartitioningPolicy},
 };
 
 use super::refs::{self, State};
+use crate::LsmOptions;
 
 /// The folder of the database, in the store's.
 pub(super) const FOLDER: &str = "lsm";
@@ -30,13 +34,21 @@ const RECORDS: &str = "records";
 const IDS: &str = "ids";
 const REFS: &str = "refs";
 
-/// Memory that each keyspace takes for what is not in tables yet; fjall keeps up to four of each.
-const RECORDS_MEMTABLE_BYTES: u64 = 32 << 20;
+/// Memory that indexes and refs take until they are in tables.
 const OTHER_MEMTABLE_BYTES: u64 = 4 << 20;
+/// The part of the cache's budget that fjall has for blocks: what was read is kept as pages.
+const BLOCKS_PART: u64 = 4;
 /// From this size on of all journals, fjall writes what keeps the oldest from being removed.
 const JOURNALS_BYTES: u64 = 256 << 20;
-/// Pages are values of up to 64 KiB; a block of this size has one or more of them.
+/// Pages are values of up to 16 KiB; a block of this size has one or more of them.
 const RECORDS_BLOCK_BYTES: u32 = 4 << 10;
+/// From so many memtables on that wait to be written, and so many runs of tables that wait to be merged, appends wait. At one
+/// more, and at 30, fjall waits itself: for ever, if its thread has ended.
+const SEALED_MAX: usize = 3;
+const RUNS_MAX: usize = 26;
+/// How often a waiting append looks again, and how long it waits at most.
+const PAUSE: Duration = Duration::from_millis(1);
+const WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// The database of a store.
 pub(super) struct Database {
@@ -55,26 +67,26 @@ pub(super) struct Changes<'a> {
 
 impl Database {
     /// Makes a database in `dir`, where there must be none.
-    pub(super) fn create(dir: &Path, cache_bytes: u64) -> Result<Self> {
-        Self::start(dir.join(FOLDER), cache_bytes, true)
+    pub(super) fn create(dir: &Path, options: &LsmOptions) -> Result<Self> {
+        Self::start(dir.join(FOLDER), options, true)
     }
 
     /// Opens the database in `dir`.
-    pub(super) fn open(dir: &Path, cache_bytes: u64) -> Result<Self> {
+    pub(super) fn open(dir: &Path, options: &LsmOptions) -> Result<Self> {
         let path = dir.join(FOLDER);
         let marker = path.join(MARKER);
         match marker.try_exists() {
-            Ok(true) => Self::start(path, cache_bytes, false),
+            Ok(true) => Self::start(path, options, false),
             Ok(false) => Err(lost(&marker, "the database of this store is not there")),
             Err(error) => Err(Error::io(marker.display().to_string(), error)),
         }
     }
 
-    fn start(path: PathBuf, cache_bytes: u64, create: bool) -> Result<Self> {
+    fn start(path: PathBuf, options: &LsmOptions, create: bool) -> Result<Self> {
         let start = || {
             // With two threads, one of them turns in circles while the other compacts.
             let db = Fjall::builder(&path)
-                .cache_size(cache_bytes)
+                .cache_size(options.cache_bytes / BLOCKS_PART)
                 .worker_threads(1)
                 .max_journaling_size(JOURNALS_BYTES)
                 .journal_compression(CompressionType::None)
@@ -82,19 +94,23 @@ impl Database {
             if !create && ![RECORDS, IDS, REFS].iter().all(|name| db.keyspace_exists(name)) {
                 return Ok(None);
             }
-            let options = |memtable_bytes: u64| {
-                KeyspaceCreateOptions::default()
+            let keyspace = |memtable_bytes: u64| {
+                let mut options = KeyspaceCreateOptions::default()
                     .max_memtable_size(memtable_bytes)
-                    .data_block_compression_policy(CompressionPolicy::all(CompressionType::None))
+                    .data_block_compression_policy(CompressionPolicy::all(CompressionType::None));
+                // Else a search reads the filter and the block index of a whole table, a megabyte each.
+                options.filter_block_partitioning_policy = PartitioningPolicy::all(true);
+                options.index_block_partitioning_policy = PartitioningPolicy::all(true);
+                options
             };
             // What is looked for in `records` is there, so that filters would only cost.
             let records = db.keyspace(RECORDS, || {
-                options(RECORDS_MEMTABLE_BYTES)
+                keyspace(options.memtable_bytes)
                     .expect_point_read_hits(true)
                     .data_block_size_policy(BlockSizePolicy::all(RECORDS_BLOCK_BYTES))
             })?;
-            let ids = db.keyspace(IDS, || options(OTHER_MEMTABLE_BYTES))?;
-            let refs = db.keyspace(REFS, || options(OTHER_MEMTABLE_BYTES))?;
+            let ids = db.keyspace(IDS, || keyspace(OTHER_MEMTABLE_BYTES))?;
+            let refs = db.keyspace(REFS, || keyspace(OTHER_MEMTABLE_BYTES))?;
             Ok(Some((db, records, ids, refs)))
         };
         match guarded(&path, start)? {
@@ -106,6 +122,29 @@ impl Database {
     /// Begins changes that are made together.
     pub(super) fn change(&self) -> Changes<'_> {
         Changes { database: self, batch: self.db.batch() }
+    }
+
+    /// Returns how much of a budget is left for pages.
+    pub(super) const fn pages_budget(cache_bytes: u64) -> u64 {
+        cache_bytes - cache_bytes / BLOCKS_PART
+    }
+
+    /// Waits until the database can take more.
+    fn wait_for_room(&self) -> Result<()> {
+        let is_full = |keyspace: &Keyspace| {
+            keyspace.tree.sealed_memtable_count() >= SEALED_MAX || keyspace.tree.l0_run_count() >= RUNS_MAX
+        };
+        let mut since = None;
+        while is_full(&self.records) || is_full(&self.refs) {
+            // Fails if the database's thread ended with an error.
+            guarded(&self.path, || self.db.persist(PersistMode::Buffer))?;
+            if since.get_or_insert_with(Instant::now).elapsed() > WAIT_MAX {
+                let error = io::Error::new(io::ErrorKind::TimedOut, "tables are not written and merged any more");
+                return Err(Error::io(self.path.display().to_string(), error));
+            }
+            thread::sleep(PAUSE);
+        }
+        Ok(())
     }
 
     /// Makes everything durable that was changed so far.
@@ -168,7 +207,7 @@ impl Database {
     }
 
     /// Calls `each` with the keys and values of `refs`.
-    pub(super) fn each_ref(&self, each: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
+    pub(super) fn each_ref(&self, mut each: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
         let mut found = guarded(&self.path, || Ok(self.refs.iter()))?;
         while let Some((key, value)) = guarded(&self.path, || found.next().map(fjall::Guard::into_inner).transpose())? {
             each(&key, &value)?;
@@ -229,6 +268,7 @@ impl Changes<'_> {
 
     /// Makes the changes, all or none: the system has them when this returns, the medium if `sync` is set.
     pub(super) fn make(self, sync: bool) -> Result<()> {
+        self.database.wait_for_room()?;
         let mode = if sync { PersistMode::SyncData } else { PersistMode::Buffer };
         guarded(&self.database.path, || self.batch.durability(Some(mode)).commit())
     }

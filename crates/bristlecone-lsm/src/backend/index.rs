@@ -18,7 +18,7 @@ use bristlecone::{Error, Location, Oid, Result};
 
 use super::{
     database::Database,
-    page::Page,
+    page::{PAGE_BITS, Page},
     pages::{Pages, damaged},
     refs,
 };
@@ -70,10 +70,10 @@ impl Index {
     /// Returns the index of a store of which the database has all before page `indexed`, and which ends at page `end`.
     /// `bytes`: of all pages.
     pub(super) fn new(indexed: u64, end: u64, bytes: u64) -> Self {
-        let fresh = if indexed < end { vec![indexed..end] } else { Vec::new() };
+        let fresh: Vec<Range<u64>> = Some(indexed..end).filter(|pages| !pages.is_empty()).into_iter().collect();
         let has_fresh = AtomicBool::new(!fresh.is_empty());
         // An estimate from above: pages before the mark are not told from those after it without reading them.
-        let unwritten_bytes = if fresh.is_empty() { 0 } else { bytes.min((end - indexed) << 16) };
+        let unwritten_bytes = if fresh.is_empty() { 0 } else { bytes.min((end - indexed) << PAGE_BITS) };
         Self {
             tail: RwLock::new(Tail { end: indexed, ..Tail::default() }),
             fresh: Mutex::new(fresh),

@@ -33,8 +33,6 @@ use crate::LsmOptions;
 pub(super) const NAME: &str = "lsm";
 /// The version of its files.
 const VERSION: u32 = 1;
-/// The part of the cache's budget that fjall has for blocks: what was read is kept as pages.
-const BLOCKS_PART: u64 = 8;
 
 /// An open store.
 pub(super) struct OpenStore {
@@ -116,7 +114,7 @@ impl OpenStore {
             }
             _ => {}
         }
-        let database = Database::create(dir, options.cache_bytes / BLOCKS_PART)?;
+        let database = Database::create(dir, &options)?;
         database.sync()?;
         let header = Header { backend: NAME, version: VERSION, format };
         header.write(&*storage)?;
@@ -128,7 +126,7 @@ impl OpenStore {
         let storage: Arc<dyn Storage> = Arc::new(RealStorage::new(dir));
         let header = Self::header_in(&*storage)?;
         let holder = Holder::take(&*storage, options.lock_wait_ms)?;
-        let database = Database::open(dir, options.cache_bytes / BLOCKS_PART)?;
+        let database = Database::open(dir, &options)?;
         Self::assemble(storage, header, database, holder, options, read_only)
     }
 
@@ -153,7 +151,7 @@ impl OpenStore {
         // The sync itself takes a part of the time.
         let delay = Duration::from_micros(options.grouped_ms * 800);
         let store = Arc::new(Self {
-            pages: Pages::new(options.cache_bytes - options.cache_bytes / BLOCKS_PART),
+            pages: Pages::new(Database::pages_budget(options.cache_bytes)),
             index: Index::new(found.indexed, state.end, state.bytes),
             writer: Mutex::new(Writer::new(state)),
             queue: AppendQueue::default(),
@@ -252,7 +250,7 @@ impl OpenStore {
 impl Found {
     fn read(database: &Database) -> Result<Self> {
         let (mut found, mut has_state) = (Self::default(), false);
-        database.each_ref(&mut |key, value| {
+        database.each_ref(|key, value| {
             match refs::decode(key, value) {
                 Some(Decoded::State(state)) => (found.refs.state, has_state) = (state, true),
                 Some(Decoded::Indexed(end)) => found.indexed = end,

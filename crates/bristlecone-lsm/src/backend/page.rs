@@ -1,4 +1,4 @@
-//! A page: the records of one batch that begin within one 64 KiB of the address space, as the value of one key.
+//! A page: the records of one batch that begin within one 16 KiB of the address space, as the value of one key.
 //!
 //! `docs/formats/lsm.md` lists the bytes. A record that is longer than a page makes its value longer; the pages that it
 //! covers have no value. The checksum is over all of the value and the number of the page, so that no page passes for
@@ -14,7 +14,7 @@ use fjall::Slice;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// A location is the number of a page, shifted by so much, and an offset in it.
-pub(super) const PAGE_BITS: u32 = 16;
+pub(super) const PAGE_BITS: u32 = 14;
 const CHECK_BYTES: usize = 8;
 const SKIP_AT: usize = CHECK_BYTES;
 const LENGTH_AT: usize = SKIP_AT + 4;
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn every_record_is_found_at_its_place() {
-        let lengths = [10, 70_000, 5, 65_536 - 64, 0, 300_000, 1, 2, 3, 65_488];
+        let lengths = [10, 20_000, 5, 16_384 - 64, 0, 300_000, 1, 2, 3, 16_384 - 48];
         let batch = batch(&lengths);
         let pages = pages(&batch, 40);
         let mut met = Vec::new();

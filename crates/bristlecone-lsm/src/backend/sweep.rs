@@ -165,7 +165,7 @@ impl OpenStore {
     /// Removes every page that is marked as unclean, and appends again what is left on it.
     fn clean_pages(&self) -> Result<()> {
         let mut unclean = Vec::new();
-        self.database.each_ref(&mut |key, value| {
+        self.database.each_ref(|key, value| {
             if let Some(Decoded::Unclean(page)) = refs::decode(key, value) {
                 unclean.push(page);
             }
