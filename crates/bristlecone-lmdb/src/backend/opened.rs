@@ -36,6 +36,10 @@ const CREATING: &str = "lmdb/creating";
 pub(super) const DATA_NAME: &str = "lmdb/data.mdb";
 /// The databases in the file.
 const DATABASES: [&str; 3] = ["objects", "refs", "meta"];
+/// The name of the one with what is counted.
+const META: &[u8] = b"meta";
+/// How often the pages are looked at before they count as damaged.
+const PAGE_TRIES: usize = 8;
 /// The name of the one with the objects.
 pub(super) const OBJECTS: &[u8] = b"objects";
 /// The job of the thread: to sync what was appended.
@@ -194,6 +198,23 @@ impl Folder {
         Env::open(&self.lmdb, &EnvOptions { map_bytes, read_only, databases_max: DATABASES.len() as u32 })
     }
 
+    /// Checks the pages that are needed to open the store, before LMDB sees them.
+    fn check_pages(&self) -> Result<()> {
+        let mut checked = Ok(());
+        for _ in 0..PAGE_TRIES {
+            let Some(found) = layout::check(&*self.storage, DATA_NAME)? else {
+                let reason = "the file of the pages is missing; put it back from a backup".to_owned();
+                return Err(Error::Lost { file: self.storage.describe(DATA_NAME), reason });
+            };
+            checked = env::pages::check(&*self.storage, DATA_NAME, &found, META);
+            // A reader takes no lock: pages that it looks at may be used again meanwhile.
+            if !matches!(checked, Err(Error::Corrupt { .. } | Error::Lost { .. })) {
+                break;
+            }
+        }
+        checked
+    }
+
     /// Makes what a header stands for. Nothing counts until that is written.
     fn make(&self, header: &Header, options: &LmdbOptions) -> Result<()> {
         let step = |name: &str, done: std::io::Result<()>| done.map_err(|error| self.failed(name, error));
@@ -250,14 +271,7 @@ impl OpenStore {
         };
         // A sweep of another process, which counts those that have the store open, is not under way.
         let guard = if read_only { None } else { Some(folder.lock.take()?) };
-        match layout::check(&*folder.storage, DATA_NAME)? {
-            None => {
-                let reason = "the file of the pages is missing; put it back from a backup".to_owned();
-                return Err(Error::Lost { file: folder.storage.describe(DATA_NAME), reason });
-            }
-            Some(found) if found.is_short() => env::pages::check_short(&*folder.storage, DATA_NAME, &found)?,
-            Some(_) => {}
-        }
+        folder.check_pages()?;
         if !read_only {
             folder.remove(CREATING)?;
         }

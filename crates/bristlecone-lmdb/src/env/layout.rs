@@ -23,6 +23,8 @@ const TXN_AT: usize = LAST_PAGE_AT + 8;
 const _: () = assert!(TXN_AT + 8 == META_BYTES, "the fields of a meta page add up");
 /// The page number that stands for an empty tree.
 pub(crate) const NO_PAGE: u64 = u64::MAX;
+/// The flag of a tree whose keys are numbers.
+const NUMBER_KEYS: u16 = 8;
 /// LMDB has room for this many levels.
 pub(crate) const DEPTH_MAX: u16 = 32;
 
@@ -53,12 +55,14 @@ impl TreeHead {
         Self { flags: u16_at(bytes, 4), depth: u16_at(bytes, 6), root: u64_at(bytes, 40) }
     }
 
-    /// Whether a tree can have this head, in a file whose last page is `last_page`.
-    pub(crate) fn is_sound(self, last_page: u64) -> bool {
-        match self.root {
-            NO_PAGE => self.depth == 0,
-            root => (2..=last_page).contains(&root) && (1..=DEPTH_MAX).contains(&self.depth),
-        }
+    /// Whether a tree can have this head, in a file whose last page is `last_page`. Only the tree of free pages has flags:
+    /// its keys are numbers.
+    pub(crate) fn is_sound(self, last_page: u64, is_free: bool) -> bool {
+        self.flags == if is_free { NUMBER_KEYS } else { 0 }
+            && match self.root {
+                NO_PAGE => self.depth == 0,
+                root => (2..=last_page).contains(&root) && (1..=DEPTH_MAX).contains(&self.depth),
+            }
     }
 }
 
@@ -105,7 +109,7 @@ impl Meta {
         if meta.last_page < 1 || meta.last_page > u64::MAX / u64::from(page_bytes) - 1 {
             return damaged(LAST_PAGE_AT, "the number of the last page cannot be right");
         }
-        if let Some(tree) = trees.iter().position(|tree| !tree.is_sound(meta.last_page)) {
+        if let Some(tree) = (0..2).find(|&tree| !trees[tree].is_sound(meta.last_page, tree == 0)) {
             return damaged(TREES_AT + tree * TREE_BYTES, "the root of a tree cannot be where the first page says");
         }
         Ok(meta)
@@ -130,11 +134,18 @@ impl Meta {
         }
         read_exact_at(file, &mut page, second_at)?;
         Ok(Self::decode(&page, second_at).and_then(|second| {
-            if second.page_bytes == first.page_bytes {
-                Ok([first, second])
+            let damaged = |field: usize, reason: &str| {
+                Err(BadMeta::Damaged(second_at + field as u64, format!("{reason}; put the file back from a backup")))
+            };
+            // Each commit writes the page that the last one did not, and syncs that one: so they are neighbours. A new file
+            // has two of number 0.
+            let in_turns = first.txn.is_multiple_of(2) && first.txn.abs_diff(second.txn) == 1;
+            if second.page_bytes != first.page_bytes {
+                damaged(TREES_AT, "the first two pages disagree on the size of pages")
+            } else if !in_turns && (first.txn, second.txn) != (0, 0) {
+                damaged(TXN_AT, "the first two pages are not of two commits in turn")
             } else {
-                let reason = "the first two pages disagree on the size of pages; put the file back from a backup";
-                Err(BadMeta::Damaged(second_at + TREES_AT as u64, reason.to_owned()))
+                Ok([first, second])
             }
         }))
     }
@@ -157,8 +168,25 @@ impl DataFile {
     }
 }
 
+/// How often the first pages are read before they count as damaged: another process may write them meanwhile.
+const TRIES: usize = 8;
+
 /// Checks the first pages of a data file; `None` if there is no file.
+///
+/// # Errors
+/// [`Error::Corrupt`]; [`Error::Incompatible`] for another version of LMDB's format; [`Error::Io`].
 pub(crate) fn check(storage: &dyn Storage, name: &str) -> Result<Option<DataFile>, Error> {
+    let mut checked = check_once(storage, name);
+    for _ in 1..TRIES {
+        if !matches!(checked, Err(Error::Corrupt { .. })) {
+            break;
+        }
+        checked = check_once(storage, name);
+    }
+    checked
+}
+
+fn check_once(storage: &dyn Storage, name: &str) -> Result<Option<DataFile>, Error> {
     let file = storage.describe(name);
     let failed = |error| Error::io(file.clone(), error);
     let opened = match retry(|| storage.open(name, OpenMode::Read)) {

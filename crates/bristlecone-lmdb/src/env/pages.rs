@@ -58,6 +58,14 @@ struct Node<'p> {
     value_at: usize,
 }
 
+/// A page that a walk has still to look at, and between which keys it lies in its tree.
+struct OpenPage {
+    number: u64,
+    level: u16,
+    from: Option<Vec<u8>>,
+    to: Option<Vec<u8>>,
+}
+
 /// A walk over the pages of one commit.
 pub(crate) struct PageWalk<'f> {
     file: &'f dyn StorageFile,
@@ -89,16 +97,28 @@ impl<'f> PageWalk<'f> {
         self.tree(main, Tree::Main, None)?;
         for (found, head) in std::mem::take(&mut self.named) {
             let each = if found == name { each.as_mut().map(|each| &mut **each as EachEntry<'_>) } else { None };
-            if head.is_sound(self.meta.last_page) {
-                self.tree(head, Tree::Named, each)?;
-            } else {
-                self.faults
-                    .push(PageFault { offset: 0, reason: "the root of a tree cannot be where it is said to be" });
-            }
+            self.named_tree(head, each)?;
         }
         // Last, so that a page which is in use and listed as free is met twice.
         self.tree(free, Tree::Free, None)?;
         Ok(self.faults)
+    }
+
+    /// Goes through the pages that lead to the entries of the tree `name`, and no others.
+    pub(crate) fn run_one(mut self, name: &[u8]) -> io::Result<Vec<PageFault>> {
+        self.tree(self.meta.trees[1], Tree::Main, None)?;
+        for (_, head) in std::mem::take(&mut self.named).into_iter().filter(|(found, _)| found == name) {
+            self.named_tree(head, None)?;
+        }
+        Ok(self.faults)
+    }
+
+    fn named_tree(&mut self, head: TreeHead, each: Option<EachEntry<'_>>) -> io::Result<()> {
+        if head.is_sound(self.meta.last_page, false) {
+            return self.tree(head, Tree::Named, each);
+        }
+        self.faults.push(PageFault { offset: 0, reason: "the root of a tree cannot be where it is said to be" });
+        Ok(())
     }
 
     fn tree(&mut self, head: TreeHead, tree: Tree, mut each: Option<EachEntry<'_>>) -> io::Result<()> {
@@ -106,15 +126,14 @@ impl<'f> PageWalk<'f> {
             return Ok(());
         }
         let mut page = vec![0; self.page_bytes];
-        let mut open = vec![(head.root, 1)];
-        while let Some((number, level)) = open.pop() {
+        let mut open = vec![OpenPage { number: head.root, level: 1, from: None, to: None }];
+        while let Some(at) = open.pop() {
             let below = open.len();
             let each = each.as_mut().map(|each| &mut **each as EachEntry<'_>);
-            if let Err(reason) = self.page(number, level == head.depth, tree, &mut page, &mut open, each)? {
+            if let Err(reason) = self.page(&at, at.level == head.depth, tree, &mut page, &mut open, each)? {
                 open.truncate(below);
-                self.fault(number, reason);
+                self.fault(at.number, reason);
             }
-            open[below..].iter_mut().for_each(|child| child.1 = level + 1);
         }
         Ok(())
     }
@@ -126,13 +145,14 @@ impl<'f> PageWalk<'f> {
     /// Looks at one page of a tree. `open` gets the pages below.
     fn page(
         &mut self,
-        number: u64,
+        at: &OpenPage,
         is_leaf: bool,
         tree: Tree,
         page: &mut [u8],
-        open: &mut Vec<(u64, u16)>,
+        open: &mut Vec<OpenPage>,
         mut each: Option<EachEntry<'_>>,
     ) -> io::Result<Result<(), &'static str>> {
+        let number = at.number;
         if let Err(reason) = self.meet(number, 1) {
             return Ok(Err(reason));
         }
@@ -145,18 +165,26 @@ impl<'f> PageWalk<'f> {
         for index in 0..count {
             let Some(node) = node(page, index) else { return Ok(Err("an entry lies outside its page")) };
             // The first key of a branch stands for all that is lower.
-            if is_leaf || index > 0 {
-                if tree != Tree::Free && last.is_some_and(|last| last >= node.key) {
+            let has_key = is_leaf || index > 0;
+            if has_key && tree != Tree::Free {
+                let lowest =
+                    last.map_or(at.from.as_deref().is_none_or(|from| from <= node.key), |last| last < node.key);
+                if !lowest || at.to.as_deref().is_some_and(|to| to <= node.key) {
                     return Ok(Err("keys are out of order"));
                 }
                 last = Some(node.key);
             }
             if !is_leaf {
-                open.push((u64::from(node.low) | u64::from(node.flags) << 32, 0));
+                let from = if has_key { Some(node.key.to_vec()) } else { at.from.clone() };
+                if let Some(before) = (index > 0).then(|| open.last_mut()).flatten() {
+                    before.to.clone_from(&from);
+                }
+                let number = u64::from(node.low) | u64::from(node.flags) << 32;
+                open.push(OpenPage { number, level: at.level + 1, from, to: at.to.clone() });
                 continue;
             }
             let wanted = tree != Tree::Named || each.is_some();
-            let (value, at) = match self.value(number, page, &node, wanted)? {
+            let (value, offset) = match self.value(number, page, &node, wanted)? {
                 Ok(found) => found,
                 Err(reason) => return Ok(Err(reason)),
             };
@@ -170,7 +198,7 @@ impl<'f> PageWalk<'f> {
                     self.named.push((node.key.to_vec(), TreeHead::decode(&value)));
                 }
                 (Tree::Main, _) => return Ok(Err("an entry is not the head of a tree")),
-                (Tree::Named, Some(each)) => each(node.key, &value, at),
+                (Tree::Named, Some(each)) => each(node.key, &value, offset),
                 (Tree::Named, None) => {}
             }
         }
@@ -282,26 +310,25 @@ fn node(page: &[u8], index: usize) -> Option<Node<'_>> {
     Some(Node { low: u32_at(page, at), flags: u16_at(page, at + 4), key, value_at })
 }
 
-/// Checks all pages of a file that ends before its last page. A sound one may: pages at its end that are free were never
-/// written. The caller keeps writers out, or tries again.
+/// Checks the pages that opening a store goes through: those that lead to the tree `name`; all pages where the file ends before
+/// its last one. A sound file may: pages at its end that are free were never written.
 ///
 /// # Errors
 /// [`Error::Lost`] if a page in use is beyond the end; [`Error::Corrupt`], [`Error::Io`].
-pub(crate) fn check_short(storage: &dyn Storage, name: &str, found: &DataFile) -> Result<(), Error> {
-    let file = storage.describe(name);
+pub(crate) fn check(storage: &dyn Storage, file_name: &str, found: &DataFile, name: &[u8]) -> Result<(), Error> {
+    let file = storage.describe(file_name);
     let failed = |error| Error::io(file.clone(), error);
-    let opened = retry(|| storage.open(name, OpenMode::Read)).map_err(failed)?;
-    let faults = PageWalk::new(&*opened, found.meta).and_then(|walk| walk.run(b"", None)).map_err(failed)?;
-    match faults.first() {
-        None => Ok(()),
-        Some(fault) => {
-            let (bytes, count, first) = (found.bytes, faults.len(), fault.reason);
-            let reason = format!(
-                "it has {bytes} bytes, which is less than its first pages say, and {count} pages are missing or damaged \
-                 ({first}, at byte {}); put it back from a backup",
-                fault.offset
-            );
-            Err(Error::Lost { file, reason })
-        }
+    let opened = retry(|| storage.open(file_name, OpenMode::Read)).map_err(failed)?;
+    let walk = PageWalk::new(&*opened, found.meta).map_err(failed)?;
+    let faults = if found.is_short() { walk.run(b"", None) } else { walk.run_one(name) }.map_err(failed)?;
+    let Some(PageFault { offset, reason }) = faults.first().cloned() else { return Ok(()) };
+    if found.is_short() {
+        let (bytes, count) = (found.bytes, faults.len());
+        let reason = format!(
+            "it has {bytes} bytes, which is less than its first pages say, and {count} pages are missing or damaged \
+             ({reason}, at byte {offset}); put it back from a backup"
+        );
+        return Err(Error::Lost { file, reason });
     }
+    Err(Error::Corrupt { file, offset, oid: None, reason: format!("{reason}; put the file back from a backup") })
 }

@@ -6,6 +6,12 @@ use bristlecone::{Backend, engine::FormatTag};
 use bristlecone_lmdb::backend::{LmdbBackend, LmdbOptions};
 use bristlecone_testkit::conformance;
 
+mod bad_input;
+mod children;
+mod growth;
+mod processes;
+mod roots;
+
 pub(crate) fn format_tag() -> FormatTag {
     FormatTag { name: "native".to_owned(), version: 1, options: String::new() }
 }
