@@ -1,7 +1,7 @@
 //! Refs that lead to what was copied so far, so that a copy that is stopped goes on from there.
 
 use std::{
-    collections::{BTreeSet, HashSet},
+    collections::{BTreeSet, HashMap},
     time::{Duration, Instant},
 };
 
@@ -9,8 +9,8 @@ use bristlecone::{Batch, Durability, Expected, ObjRef, Oid, RefMove, RefTarget};
 
 use crate::{error::Result, repo::AnyRepo};
 
-/// Refs whose names start with this, and end with the id of a commit, lead to what a copy that is under way, or was stopped,
-/// has brought so far. They are no part of what a store holds: a copy from it leaves them out.
+/// Refs whose names start with this, and end with the id of a commit of the original, lead to the commit that stands for it
+/// in a copy that is under way, or was stopped. They are no part of what a store holds: a copy from it leaves them out.
 pub const CHECKPOINTS: &str = "refs/copy/";
 
 /// After this time the copy is made durable, even if little was copied.
@@ -24,23 +24,23 @@ pub(super) struct Checkpoint<'c> {
     bytes_max: u64,
     bytes: u64,
     since: Instant,
-    // Commits that were copied and have no copied child.
-    tips: HashSet<Oid>,
-    // Those that refs lead to.
+    // Commits that were copied and have no copied child: the original, and what stands for it.
+    tips: HashMap<Oid, Oid>,
+    // Those that refs lead to, by the original.
     saved: BTreeSet<Oid>,
 }
 
 impl<'c> Checkpoint<'c> {
     pub(super) fn new(to: &'c AnyRepo, bytes_max: u64) -> Self {
         let lasts = to.backend().capabilities().persistent;
-        let (tips, saved) = (HashSet::new(), BTreeSet::new());
+        let (tips, saved) = (HashMap::new(), BTreeSet::new());
         Self { to, lasts, bytes_max, bytes: 0, since: Instant::now(), tips, saved }
     }
 
-    /// Notes a commit with its parents, which is in the store.
-    pub(super) fn add(&mut self, id: Oid, parents: &[Oid]) {
+    /// Notes that a commit stands for one of the original, whose parents were noted before.
+    pub(super) fn add(&mut self, original: Oid, copy: Oid, parents: &[Oid]) {
         parents.iter().for_each(|parent| _ = self.tips.remove(parent));
-        self.tips.insert(id);
+        self.tips.insert(original, copy);
     }
 
     /// Notes bytes that were copied; returns whether it is time to save.
@@ -52,11 +52,11 @@ impl<'c> Checkpoint<'c> {
     /// Makes what was copied durable, and lets refs lead to it.
     pub(super) fn save(&mut self) -> Result<()> {
         (self.bytes, self.since) = (0, Instant::now());
-        let wanted: BTreeSet<Oid> = self.tips.iter().copied().collect();
+        let wanted: BTreeSet<Oid> = self.tips.keys().copied().collect();
         let new = wanted.difference(&self.saved).map(|oid| RefMove {
             name: format!("{CHECKPOINTS}{oid}"),
             expected: Expected::Any,
-            to: Some(RefTarget::Object(ObjRef::from(*oid))),
+            to: Some(RefTarget::Object(ObjRef::from(self.tips[oid]))),
         });
         let old = self.saved.difference(&wanted).map(|oid| removal(format!("{CHECKPOINTS}{oid}")));
         let moves: Vec<RefMove> = new.chain(old).collect();
@@ -88,6 +88,16 @@ impl<'c> Checkpoint<'c> {
         }
         Ok(backend.flush()?)
     }
+}
+
+/// Returns what earlier copies noted: originals, and what stands for them.
+pub(super) fn noted(to: &AnyRepo) -> Result<Vec<(Oid, Oid)>> {
+    let left = to.backend().list_refs(CHECKPOINTS)?;
+    let pairs = left.into_iter().filter_map(|(name, target)| match target {
+        RefTarget::Object(at) => Some((name.strip_prefix(CHECKPOINTS)?.parse().ok()?, at.oid)),
+        RefTarget::Symbolic(_) => None,
+    });
+    Ok(pairs.collect())
 }
 
 fn removal(name: String) -> RefMove {

@@ -50,8 +50,8 @@ pub(super) fn copy(job: &CopyJob<'_>, progress: &mut dyn FnMut(Status)) -> Resul
     let mut status = Status { commits_found: report.commits, commits_total: report.commits, ..Status::default() };
     for one in &new {
         let before = converter.bytes;
-        if let Some((id, parents)) = converter.convert(one)? {
-            checkpoint.add(id, &parents);
+        if let Some(copy) = converter.convert(one)? {
+            checkpoint.add(one.id.oid(), copy.oid(), &one.parents);
         }
         status = Status { commits: status.commits + 1, objects: converter.values, bytes: converter.bytes, ..status };
         if checkpoint.is_due(converter.bytes - before) {
@@ -134,9 +134,8 @@ impl<'c> Converter<'c> {
         }
     }
 
-    /// Converts a commit whose parents were converted. Returns its id in the copy, and those of its parents; `None` if there
-    /// is no such commit in the copy.
-    fn convert(&mut self, one: &NewCommit) -> Result<Option<(Oid, Vec<Oid>)>> {
+    /// Converts a commit whose parents were converted. Returns the one that stands for it, if there is one.
+    fn convert(&mut self, one: &NewCommit) -> Result<Option<CommitId>> {
         let commit = self.from.read_commit(one.id)?;
         let info = self.rules.info(&commit, one, &mut self.losses);
         let parents = self.parents(&one.parents);
@@ -158,7 +157,7 @@ impl<'c> Converter<'c> {
         let id = self.to.commit_tree(&mut tree, &parents, &info).map_err(|error| refused(error.into()))?;
         self.map.insert(one.id.oid(), id.oid());
         self.last = Some((one.id.oid(), root, tree));
-        Ok(Some((id.oid(), parents.iter().map(CommitId::oid).collect())))
+        Ok(Some(id))
     }
 
     /// Names the commit in an error that its format gives.

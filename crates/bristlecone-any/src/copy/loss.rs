@@ -91,11 +91,11 @@ pub struct Loss {
 
 impl fmt::Display for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} (first: {}", self.count, self.kind.name(), self.place)?;
+        write!(f, "{}: {}, first ", self.kind.name(), self.count)?;
         match (&self.commit, self.place.is_empty()) {
-            (Some(commit), true) => write!(f, "commit {commit})"),
-            (Some(commit), false) => write!(f, " in commit {commit})"),
-            (None, _) => f.write_str(")"),
+            (Some(commit), true) => write!(f, "in commit {commit}"),
+            (Some(commit), false) => write!(f, "{} in commit {commit}", self.place),
+            (None, _) => f.write_str(&self.place),
         }
     }
 }

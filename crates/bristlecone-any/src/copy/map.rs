@@ -1,13 +1,14 @@
 //! Which commit of a copy stands for which of the original: derived files, which may vanish at any time.
 //!
 //! A conversion makes the same commit of the same one each time, so a loss costs the time to convert again, and nothing else.
-//! Entries are written after what they name is durable. They are read in order of files; a small last file is written again
+//! What a copy that was stopped has noted in refs counts, too. Entries are written after what they name is durable. They are read in order of files; a small last file is written again
 //! with what is new.
 
 use std::collections::HashMap;
 
 use bristlecone::{CommitId, Format, Oid};
 
+use super::checkpoint;
 use crate::{error::Result, format::AnyFormat, repo::AnyRepo};
 
 /// Bytes from which on a file is not written again.
@@ -51,6 +52,9 @@ impl<'c> CommitMap<'c> {
                 break;
             }
             map.file += 1;
+        }
+        if keeps {
+            checkpoint::noted(to)?.into_iter().for_each(|(original, copy)| map.insert(original, copy));
         }
         Ok(map)
     }

@@ -192,8 +192,7 @@ impl Targets {
     }
 }
 
-/// What would become of the refs, by what is known of the two histories. `copied` returns the id in the copy of an object of
-/// the original, and `original` those of the original by the ids in the copy.
+/// What would become of the refs, by what is known of the two histories.
 pub(super) struct Foreseen<'c> {
     pub(super) from: &'c AnyRepo,
     pub(super) to: &'c AnyRepo,
@@ -242,7 +241,8 @@ impl Foreseen<'_> {
             None => Some(there.oid),
             Some(originals) => originals.get(&there.oid).copied(),
         };
-        let Some(original) = original else { return Ok(self.unless_kept(name, false)) };
+        // What it was converted from is not known any more, or it came in another way.
+        let Some(original) = original else { return Ok(RefChange::Open) };
         if original == at.oid {
             return Ok(RefChange::Same);
         }
