@@ -1,3 +1,5 @@
 //! LMDB: a backend of the store, and the ordered maps of Okra.
 
+pub mod backend;
+mod env;
 pub mod okra;
