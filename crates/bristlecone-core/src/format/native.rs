@@ -29,6 +29,7 @@ mod list;
 mod load;
 mod node;
 mod rank;
+mod shape;
 mod tag;
 mod update;
 
@@ -39,6 +40,7 @@ pub use lend::{EntryCursor, LentEntry};
 pub use list::NativeListing;
 pub use load::DirBuilder;
 pub use rank::Rank;
+pub use shape::{Piece, PieceChild};
 
 /// The longest inlining that the option allows, in bytes.
 pub const INLINE_BYTES_MAX: usize = 512;
