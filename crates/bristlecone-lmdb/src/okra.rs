@@ -48,7 +48,7 @@ use node::METADATA_KEY;
 pub use {
     check::OkraCheck,
     error::{OkraError, Result},
-    metadata::Mode,
+    metadata::{Mode, VERSION},
     node::{FANOUT, HASH_BYTES, KEY_BYTES_MAX, NodeHash, OkraNode, OkraRoot, VALUE_BYTES_MAX},
     snapshot::{Entries, Entry, OkraCursor, OkraSnapshot},
     sync::{Difference, Source, SyncStats},

@@ -8,7 +8,7 @@ use super::{
 const MAGIC: [u8; 4] = *b"okra";
 
 /// The version of the layout.
-const VERSION: u8 = 3;
+pub const VERSION: u8 = 3;
 
 /// What the entries of a map hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
