@@ -13,12 +13,15 @@ use proc_macro::{Delimiter, TokenStream, TokenTree};
 /// What a test can need: its name, what reports call it, and how it is looked for.
 type Need = (&'static str, &'static str, fn() -> bool);
 
-const NEEDS: [Need; 10] = [
+const NEEDS: [Need; 11] = [
     ("git", "the program `git`", || answers("git", &["--version"], &[0])),
     // Asked for its help, which it takes from no repository.
     ("git_subtree", "the program `git subtree`", || answers("git", &["subtree", "-h"], &[0, 129])),
     ("bash", "the program `bash`", || answers("bash", &["--version"], &[0])),
     ("fio", "the program `fio`", || answers("fio", &["--version"], &[0])),
+    ("lmdb", "the programs `mdb_dump` and `mdb_load` of LMDB", || {
+        ["mdb_dump", "mdb_load"].iter().all(|program| answers(program, &["-V"], &[0]))
+    }),
     ("irmin", "the program `bristlecone-irmin`", || answers("bristlecone-irmin", &["--version"], &[0])),
     ("linux", "the files `/proc/locks` and `/dev/full` of Linux", || {
         ["/proc/locks", "/dev/full"].iter().all(|path| std::fs::exists(path).unwrap_or(false))
@@ -41,6 +44,7 @@ const NEEDS: [Need; 10] = [
 /// | need | what |
 /// | --- | --- |
 /// | `git`, `git_subtree`, `bash`, `fio` | these programs |
+/// | `lmdb` | the programs `mdb_dump` and `mdb_load` of LMDB |
 /// | `irmin` | the program `bristlecone-irmin`, to which `lab/peers/irmin` is built |
 /// | `linux` | `/proc/locks` and `/dev/full` |
 /// | `somebody_else` | not to be root, or to be allowed to start programs as user 65534 |
