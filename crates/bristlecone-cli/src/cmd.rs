@@ -35,6 +35,7 @@ mod lab;
 mod list;
 mod log;
 mod man;
+mod map;
 mod repair;
 mod set;
 mod show;
@@ -91,6 +92,7 @@ enum Command {
     Checkout(checkout::CheckoutArgs),
     Tag(tag::TagArgs),
     Diff(diff::DiffArgs),
+    Map(Box<map::MapCommand>),
     Import(import::ImportArgs),
     Export(export::ExportArgs),
     Copy(copy::CopyArgs),
@@ -161,6 +163,7 @@ fn dispatch(command: Command, context: &mut Context) -> Result<()> {
         Command::Checkout(args) => checkout::run(args, context),
         Command::Tag(args) => tag::run(args, context),
         Command::Diff(args) => diff::run(args, context),
+        Command::Map(args) => map::run(*args, context),
         Command::Import(args) => import::run(args, context),
         Command::Export(args) => export::run(args, context),
         Command::Copy(args) => copy::run(args, context),

@@ -246,6 +246,12 @@ impl From<Error> for Failure {
             Error::IsDirectory { path } => {
                 format!("{path} is a directory; remove it first (`cone del`), or name another path")
             }
+            Error::NotAValue { key } => {
+                return Self::usage(format!(
+                    "\"{key}\" is a directory or an id of another store, and a map has values alone; name the directory that \
+                     is the map with --path, or look with `cone list`"
+                ));
+            }
             Error::Unanswered => "another thread was writing for this one and failed; run the command again".to_owned(),
             Error::RootPath => "an empty path is the root, which is a directory; name an entry in it".to_owned(),
             Error::Pruned { oid } => {

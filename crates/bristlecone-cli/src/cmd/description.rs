@@ -13,10 +13,10 @@ const WITHOUT_REPO: [&str; 1] = ["copy"];
 /// Verbs that have no part in a branch, beside those.
 const WITHOUT_BRANCH: [&str; 2] = ["check", "repair"];
 /// Verbs that only read, or write where there is no lock to wait for.
-const WITHOUT_LOCK: [&str; 11] =
-    ["check", "diff", "export", "get", "info", "list", "log", "replay", "show", "status", "tree"];
+const WITHOUT_LOCK: [&str; 12] =
+    ["check", "diff", "export", "get", "info", "list", "log", "replay", "show", "stat", "status", "tree"];
 /// Verbs that never commit to the branch that is checked out, beside those.
-const WITHOUT_WORKTREE: [&str; 7] = ["branches", "checkout", "copy", "init", "push", "repair", "split"];
+const WITHOUT_WORKTREE: [&str; 8] = ["branches", "checkout", "copy", "init", "map", "push", "repair", "split"];
 /// Verbs whose output is the same for people and programs.
 const WITHOUT_STYLE: [&str; 1] = ["completions"];
 

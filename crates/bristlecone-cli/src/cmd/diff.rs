@@ -42,7 +42,7 @@ pub(super) struct DiffArgs {
 pub(super) fn run(args: DiffArgs, context: &mut Context) -> Result<()> {
     let path = path::parse(&args.path)?;
     let opened = context.globals.open(Access::Read)?;
-    let (before, after) = sides(&opened, &args)?;
+    let (before, after) = sides(&opened, args.before.as_ref(), args.after.as_ref())?;
     let id = |tree: &Tree| tree.origin().map(|at| at.oid().to_string());
     let mut head = fields! { "before": id(&before), "after": id(&after) };
     put_name(&mut head, "path", path.as_bytes());
@@ -52,15 +52,16 @@ pub(super) fn run(args: DiffArgs, context: &mut Context) -> Result<()> {
     if args.exit_code && count > 0 { Err(Failure::answered()) } else { Ok(()) }
 }
 
-fn sides(opened: &Opened, args: &DiffArgs) -> Result<(Tree, Tree)> {
-    if let (Some(word), None) = (&args.before, &args.after)
+/// Returns the two trees that are compared: before, or both as `A..B`, and after.
+pub(super) fn sides(opened: &Opened, before: Option<&OsString>, after: Option<&OsString>) -> Result<(Tree, Tree)> {
+    if let (Some(word), None) = (before, after)
         && let Some((before, after)) = revision::pair(&opened.repo, word)?
     {
         return Ok((opened.repo.checkout(before)?, opened.repo.checkout(after)?));
     }
-    let after = opened.tree_to_read(args.after.as_ref())?;
-    if args.before.is_some() {
-        return Ok((opened.tree_to_read(args.before.as_ref())?, after));
+    let after = opened.tree_to_read(after)?;
+    if before.is_some() {
+        return Ok((opened.tree_to_read(before)?, after));
     }
     let parent = match after.origin() {
         Some(at) => opened.repo.read_commit(at)?.parents.first().copied(),

@@ -58,6 +58,21 @@ pub(super) struct InitArgs {
     hash: Option<HashArg>,
 }
 
+impl InitArgs {
+    /// Returns what makes a store of the native format with its standard options.
+    pub(super) fn native(dir: Option<PathBuf>, here: bool) -> Self {
+        Self {
+            dir,
+            here,
+            format: AnyFormat::ALL[0].0.to_owned(),
+            backend: BackendArg::Disk,
+            inline: None,
+            no_split: false,
+            hash: None,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum HashArg {
     /// As nearly all repositories

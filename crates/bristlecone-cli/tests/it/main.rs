@@ -27,6 +27,7 @@ mod help;
 mod histories;
 mod hostile;
 mod json;
+mod map;
 mod messages;
 #[cfg(feature = "lab")]
 mod replay;

@@ -111,6 +111,28 @@ subtree push -P nothing . new
 subtree split -P nothing
 subtree status -P nothing
 subtree split
+map get nothing
+map get 100%
+map get a --keys hex
+map get a --keys octal
+map list
+map list --path nowhere
+map list --path value
+map set a 1 --path value
+map set a zz --values hex
+map set a 1 -b nowhere
+map del nothing
+map diff nowhere
+map load file.txt
+map load nowhere.csv
+map load file.txt --format csv
+map load file.txt --format jsonl
+map load file.txt --format mdb-dump
+map load file.txt --format jsonl --header
+map init
+map init other --index
+map init . --kind okra
+map init other --kind okra -r other
 info -r nowhere
 check -r nowhere
 repair -r nowhere
@@ -149,6 +171,7 @@ repair
 /// Command lines in the working tree of a Git repository that has main checked out.
 const IN_GIT: &str = "\
 init
+map list
 set a 1
 set .git/config x
 set apple 2 -b symbolic
