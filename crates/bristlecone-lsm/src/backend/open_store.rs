@@ -163,7 +163,10 @@ impl OpenStore {
             derived: Derived::new(storage, "derived"),
             counters: Counters::default(),
             syncer: Worker::new("cone-lsm-sync", works, [delay], |store: &Self, _| _ = store.flush()),
-            indexer: Worker::new("cone-lsm-index", works, [Duration::ZERO], |store: &Self, _| store.write_index()),
+            indexer: Worker::new("cone-lsm-index", works, [Duration::ZERO], |store: &Self, _| {
+                store.database.write_ahead();
+                store.write_index();
+            }),
             options,
             read_only,
             header,
