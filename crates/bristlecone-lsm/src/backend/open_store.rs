@@ -273,6 +273,14 @@ impl Found {
     }
 }
 
+impl Drop for OpenStore {
+    fn drop(&mut self) {
+        if self.holder.refuse_child().is_err() {
+            self.database.leave_open();
+        }
+    }
+}
+
 impl fmt::Debug for OpenStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "OpenStore({})", self.database.path().display())
