@@ -33,7 +33,7 @@ fn a_store_conforms() {
 
 #[test]
 fn a_store_without_threads_conforms() {
-    conforms(&LsmOptions::default().background(false).index_bytes(1 << 10));
+    conforms(&LsmOptions::default().background(false));
 }
 
 #[test]
