@@ -40,6 +40,7 @@ mod copy;
 pub mod disk;
 pub mod engine;
 mod error;
+pub mod fs;
 mod map;
 pub mod merge;
 mod oid_map;

@@ -12,6 +12,8 @@ mod faults;
 mod files;
 mod flips;
 mod foreign;
+mod fs;
+mod fs_crash;
 mod golden;
 mod ids;
 mod imported;
