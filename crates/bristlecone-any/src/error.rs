@@ -11,10 +11,12 @@ use bristlecone::{EntryKind, Oid, Path, PathError, escape};
 
 use crate::{moment::Moment, text::shown};
 
+mod copy;
 mod folder;
 mod kind;
 mod revision;
 
+pub use copy::CopyError;
 pub use folder::FolderError;
 pub use kind::ErrorKind;
 pub use revision::RevisionError;
@@ -116,6 +118,9 @@ pub enum Error {
     /// What is wrong with a folder of files.
     #[error(transparent)]
     Folder(#[from] FolderError),
+    /// Why a store cannot be copied into another.
+    #[error(transparent)]
+    Copy(#[from] CopyError),
 
     // Branches and who commits.
     /// What is checked out is a ref, and no branch.
@@ -162,6 +167,7 @@ impl Error {
             Self::Store(error) => ErrorKind::of(error),
             Self::Revision(error) => error.kind(),
             Self::Folder(error) => error.kind(),
+            Self::Copy(error) => error.kind(),
             Self::NoStore { .. } | Self::NothingAt { .. } => ErrorKind::NotFound,
             Self::Io { .. } | Self::ForeignOwner { .. } | Self::Head { .. } => ErrorKind::Failed,
             _ => ErrorKind::Mistake,

@@ -30,6 +30,7 @@
 struct Guide;
 
 pub mod check;
+pub mod copy;
 mod error;
 pub mod folder;
 pub mod format;

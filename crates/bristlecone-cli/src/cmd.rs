@@ -19,6 +19,7 @@ mod check;
 mod checkout;
 mod complete;
 mod completions;
+mod copy;
 mod del;
 mod description;
 mod diff;
@@ -92,6 +93,7 @@ enum Command {
     Diff(diff::DiffArgs),
     Import(import::ImportArgs),
     Export(export::ExportArgs),
+    Copy(copy::CopyArgs),
     Subtree(subtree::SubtreeCommand),
     Info(info::InfoArgs),
     #[command(visible_alias = "fsck")]
@@ -161,6 +163,7 @@ fn dispatch(command: Command, context: &mut Context) -> Result<()> {
         Command::Diff(args) => diff::run(args, context),
         Command::Import(args) => import::run(args, context),
         Command::Export(args) => export::run(args, context),
+        Command::Copy(args) => copy::run(args, context),
         Command::Subtree(args) => subtree::run(args, context),
         Command::Info(args) => info::run(args, context),
         Command::Check(args) => check::run(args, context),

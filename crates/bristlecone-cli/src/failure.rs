@@ -8,7 +8,9 @@ use std::{
 };
 
 use bristlecone::{Error, PathError, VALUE_BYTES_MAX, report};
-use bristlecone_any::{Error as AnyError, ErrorKind, folder::FolderError, revision::RevisionError, short_branch};
+use bristlecone_any::{
+    Error as AnyError, ErrorKind, copy::CopyError, folder::FolderError, revision::RevisionError, short_branch,
+};
 use bristlecone_git::history::TransferError;
 
 use crate::text;
@@ -291,6 +293,7 @@ impl From<AnyError> for Failure {
             ),
             AnyError::Revision(revision) => return Self::with_code(&error, revision_way(revision)),
             AnyError::Folder(folder) => return Self::of_folder(folder, &error),
+            AnyError::Copy(copy) => return Self::of_copy(copy, &error),
             AnyError::NothingAt { value_above: Some(above), .. } => format!("read that with `cone get {above}`"),
             AnyError::NothingAt { .. } => "`cone list` and `cone tree` show what there is".to_owned(),
             AnyError::NotADirectory { path, .. } => format!("read it with `cone get {path}`"),
@@ -308,6 +311,18 @@ impl Failure {
     fn with_code(error: &AnyError, way: Option<&str>) -> Self {
         let way = way.map(|way| format!("; {way}")).unwrap_or_default();
         Self::new(error.kind().into(), format!("{error}{way}"))
+    }
+
+    fn of_copy(copy: &CopyError, error: &AnyError) -> Self {
+        let way = match copy {
+            CopyError::Occupied { .. } => "name an empty folder or a new one, or make a store there with `cone init`",
+            CopyError::NoRef { .. } => "`cone branches` and `cone tag` list those there are",
+            CopyError::Losses { .. } => "nothing was written; leave --strict out to go without",
+            CopyError::Commit { .. } => "no ref has moved; copy other refs with --ref, or to a store of another format",
+            CopyError::Transfer(_) => "no ref has moved",
+            _ => return Self::with_code(error, None),
+        };
+        Self::with_code(error, Some(way))
     }
 
     fn of_folder(folder: &FolderError, error: &AnyError) -> Self {

@@ -1,6 +1,7 @@
 //! Stores of any format in any backend, as a program that is given their places uses them.
 
 mod checks;
+mod copies;
 mod folders;
 mod places;
 mod revisions;

@@ -8,13 +8,15 @@ use super::{Cli, complete};
 
 /// Verbs that open no store, and those below them.
 const WITHOUT_STORE: [&str; 4] = ["bench", "completions", "man", "trace"];
+/// Verbs that are given their stores as arguments.
+const WITHOUT_REPO: [&str; 1] = ["copy"];
 /// Verbs that have no part in a branch, beside those.
 const WITHOUT_BRANCH: [&str; 2] = ["check", "repair"];
 /// Verbs that only read, or write where there is no lock to wait for.
 const WITHOUT_LOCK: [&str; 11] =
     ["check", "diff", "export", "get", "info", "list", "log", "replay", "show", "status", "tree"];
 /// Verbs that never commit to the branch that is checked out, beside those.
-const WITHOUT_WORKTREE: [&str; 6] = ["branches", "checkout", "init", "push", "repair", "split"];
+const WITHOUT_WORKTREE: [&str; 7] = ["branches", "checkout", "copy", "init", "push", "repair", "split"];
 /// Verbs whose output is the same for people and programs.
 const WITHOUT_STYLE: [&str; 1] = ["completions"];
 
@@ -50,7 +52,7 @@ fn means(words: &[&str], option: &str) -> bool {
     let any = |names: &[&str]| words.iter().any(|word| names.contains(word));
     let (store, lock) = (!any(&WITHOUT_STORE), !any(&WITHOUT_LOCK));
     match option {
-        "repo" => store,
+        "repo" => store && !any(&WITHOUT_REPO),
         "branch" => store && !any(&WITHOUT_BRANCH),
         "wait" => store && lock,
         "worktree" => store && lock && !any(&WITHOUT_WORKTREE),
@@ -113,7 +115,13 @@ mod tests {
         }
         let mut all = Vec::new();
         names(&Cli::command(), &mut all);
-        for name in WITHOUT_STORE.iter().chain(&WITHOUT_BRANCH).chain(&WITHOUT_LOCK).chain(&WITHOUT_WORKTREE) {
+        for name in WITHOUT_STORE
+            .iter()
+            .chain(&WITHOUT_REPO)
+            .chain(&WITHOUT_BRANCH)
+            .chain(&WITHOUT_LOCK)
+            .chain(&WITHOUT_WORKTREE)
+        {
             assert!(all.iter().any(|known| known == name), "{name}");
         }
     }

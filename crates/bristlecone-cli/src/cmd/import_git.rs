@@ -19,7 +19,7 @@ use crate::{
 use bristlecone_any::AnyFormat;
 
 /// How many things that were left out are named on standard error.
-const NAMED_MAX: usize = 20;
+pub(super) const NAMED_MAX: usize = 20;
 
 /// What to import, and how.
 pub(super) struct Wanted<'a> {

@@ -88,6 +88,23 @@ pub struct ImportReport {
     pub head: Option<String>,
 }
 
+/// Moves refs of a store to what they are to hold, and makes that durable: in one step where the backend can. A ref that
+/// exists moves only forward, unless `force` is set; those below `refs/remotes/` always follow. `layout`: the Git repository
+/// that the store is, if it is one; branches that are checked out there stay.
+///
+/// # Errors
+/// [`TransferError::Store`] with [`bristlecone::Error::RefMoved`] if another writer moved one meanwhile, and those of the
+/// backend.
+pub fn move_refs<F: Format>(
+    repo: &Repo<F>,
+    wanted: &BTreeMap<String, RefTarget>,
+    force: bool,
+    layout: Option<&Layout>,
+) -> Result<Vec<MovedRef>, TransferError> {
+    let checked_out = layout.map(HeldRefs::of).transpose()?.unwrap_or_default();
+    refs::update(repo, wanted, force, &checked_out)
+}
+
 /// Brings the history of a repository into a store.
 ///
 /// Objects come first and are made durable, then refs move: in one step where the backend can. A ref that exists
@@ -294,8 +311,7 @@ fn finish<F: Format>(
     note_shallow(&**repo.backend(), &outcome.shallow, deeper)?;
     // In a repository Git decides what is checked out.
     let free = repo.backend().capabilities().git.is_none() && head_is_free(repo)?;
-    let checked_out = options.layout.as_ref().map(HeldRefs::of).transpose()?.unwrap_or_default();
-    let moved = refs::update(repo, &refs, options.force, &checked_out)?;
+    let moved = move_refs(repo, &refs, options.force, options.layout.as_ref())?;
     let head = if free { point_head(from, repo, head)? } else { None };
     Ok(ImportReport {
         counts: outcome.counts,

@@ -6,6 +6,15 @@ use crate::history::error::TransferError;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Patterns(Vec<String>);
 
+/// Returns those of `names` that patterns choose, in their order; all of them if there are no patterns. A pattern is as in
+/// [`ImportOptions::refs`](super::ImportOptions::refs).
+///
+/// # Errors
+/// [`TransferError::NoRef`] for a pattern that no name matches; `from` names the store in it.
+pub fn choose_refs<'n>(from: &str, names: &[&'n str], patterns: &[String]) -> Result<Vec<&'n str>, TransferError> {
+    Patterns::new(patterns).select(from, names)
+}
+
 /// Where a short name is looked for.
 const PREFIXES: [&str; 5] = ["", "refs/", "refs/tags/", "refs/heads/", "refs/remotes/"];
 

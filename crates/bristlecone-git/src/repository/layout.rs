@@ -125,13 +125,23 @@ impl Layout {
     /// # Errors
     /// [`Error::Exists`] if there is one; those of the system.
     pub fn init(path: &Path, bare: bool, algorithm: Algorithm) -> Result<Self> {
+        let user = Config::of_user()?;
+        let named = user.get("init.defaultBranch").and_then(|name| std::str::from_utf8(name).ok());
+        let branch = named.filter(|name| bristlecone::check_ref_name(name).is_ok() && !name.is_empty());
+        Self::init_on(path, bare, algorithm, branch.unwrap_or("master"))
+    }
+
+    /// As [`Layout::init`], with a branch that the caller names: its name without `refs/heads/`.
+    ///
+    /// # Errors
+    /// As [`Layout::init`]; [`Error::RefName`] for a name that no branch can have.
+    pub fn init_on(path: &Path, bare: bool, algorithm: Algorithm, branch: &str) -> Result<Self> {
+        let head = format!("refs/heads/{branch}");
+        bristlecone::check_ref_name(&head)?;
         let git_dir = if bare { path.to_owned() } else { path.join(".git") };
         if is_git_dir(&git_dir) || (!bare && git_dir.exists()) {
             return Err(Error::Exists { file: git_dir.display().to_string() });
         }
-        let user = Config::of_user()?;
-        let named = user.get("init.defaultBranch").and_then(|name| std::str::from_utf8(name).ok());
-        let branch = named.filter(|name| bristlecone::check_ref_name(name).is_ok() && !name.is_empty());
         let (version, extensions) = match algorithm {
             Algorithm::Sha1 => (0, String::new()),
             Algorithm::Sha256 => (1, format!("[extensions]\n\tobjectformat = {}\n", algorithm.name())),
@@ -140,7 +150,7 @@ impl Layout {
         let config = format!(
             "[core]\n\trepositoryformatversion = {version}\n\tfilemode = true\n\tbare = {bare}\n{updates}{extensions}"
         );
-        let head = format!("ref: refs/heads/{}\n", branch.unwrap_or("master"));
+        let head = format!("ref: {head}\n");
         write_skeleton(&RealStorage::new(&git_dir).following_links(), &config, &head)
             .map_err(|source| Error::io(git_dir.display().to_string(), source))?;
         Self::open(path)

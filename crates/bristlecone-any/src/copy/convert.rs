@@ -1,0 +1,241 @@
+//! Between formats: commits one after the other, parents first.
+
+use std::collections::{HashMap, HashSet};
+
+use bristlecone::{Batch, CommitId, Error as StoreError, Format, Kind, ObjRef, Oid, Tag};
+use bristlecone_git::history::Status;
+
+use self::{
+    rules::Rules,
+    source::Source,
+    tree::{TreeDifferences, TreeEdits, Unwritten},
+};
+use super::{
+    CopyError, CopyJob, CopyReport,
+    checkpoint::Checkpoint,
+    history::{self, NewCommit, Tips, peeled},
+    loss::{LossKind, Losses},
+    map::CommitMap,
+    refs::Foreseen,
+};
+use crate::{error::Result, format::Tree, repo::AnyRepo};
+
+mod rules;
+mod source;
+mod tree;
+
+pub(super) fn copy(job: &CopyJob<'_>, progress: &mut dyn FnMut(Status)) -> Result<CopyReport> {
+    let CopyJob { from, to, wanted, options } = *job;
+    // Keeps what is written from a sweep until refs lead to it.
+    let held = to.tree();
+    let tips = Tips::of(from, wanted)?;
+    let shallow = from.shallow()?;
+    // What a commit is converted to must not depend on what was fetched later.
+    let map = CommitMap::read(from.format(), to, shallow.is_empty())?;
+    let new = history::missing(from, &tips.commits, &shallow, &mut |oid| map.is_there(oid), progress)?;
+    let mut report = CopyReport { converted: true, commits: new.len() as u64, ..CopyReport::default() };
+    if options.strict || options.dry_run {
+        report.losses = survey(job, &new, progress)?.list();
+        if options.strict && !report.losses.is_empty() {
+            return Err(CopyError::Losses { format: to.format().name(), losses: report.losses }.into());
+        }
+    }
+    if options.dry_run {
+        let originals = Some(map.originals());
+        report.refs = Foreseen { from, to, wanted, force: options.force, originals }.refs()?;
+        return Ok(report);
+    }
+    let mut converter = Converter::new(from, to, map);
+    let mut checkpoint = Checkpoint::new(to, options.checkpoint_bytes);
+    let mut status = Status { commits_found: report.commits, commits_total: report.commits, ..Status::default() };
+    for one in &new {
+        let before = converter.bytes;
+        if let Some(copy) = converter.convert(one)? {
+            checkpoint.add(one.id.oid(), copy.oid(), &one.parents);
+        }
+        status = Status { commits: status.commits + 1, objects: converter.values, bytes: converter.bytes, ..status };
+        if checkpoint.is_due(converter.bytes - before) {
+            checkpoint.save()?;
+            converter.map.save()?;
+        }
+        progress(status);
+    }
+    let targets = wanted.targets(|name, at| converter.target(name, at))?;
+    to.flush()?;
+    (report.refs, report.head) = targets.reach(to, options.force)?;
+    converter.map.save()?;
+    checkpoint.end()?;
+    (report.objects, report.bytes) = (converter.values, converter.bytes);
+    report.losses = converter.losses.list();
+    drop(held);
+    Ok(report)
+}
+
+/// Returns what would be lost, and writes nothing.
+fn survey(job: &CopyJob<'_>, new: &[NewCommit], progress: &mut dyn FnMut(Status)) -> Result<Losses> {
+    let (from, rules) = (job.from, Rules::between(job.from.format(), job.to.format()));
+    let (source, mut losses) = (Source::of(from), Losses::default());
+    let total = new.len() as u64;
+    for (index, one) in new.iter().enumerate() {
+        let commit = from.read_commit(one.id)?;
+        rules.info(&commit, one, &mut losses);
+        let before = one.parents.first().map(|&parent| from.read_commit(CommitId::new(parent))).transpose()?;
+        let differences = TreeDifferences::new(&source, &rules, one.id);
+        let before = before.map(|before| before.tree.into());
+        differences.walk(before, commit.tree.into(), &mut Unwritten, &mut losses)?;
+        if source.is_empty_dir(&commit.tree.oid()) && !rules.holds_empty {
+            losses.add(LossKind::EmptyCommit, Some(one.id), String::new);
+        }
+        let status =
+            Status { commits_found: total, commits_total: total, commits: index as u64 + 1, ..Status::default() };
+        progress(status);
+    }
+    for (name, at) in &job.wanted.tips {
+        let (kind, commit) = peeled(from, *at)?;
+        match (kind, commit) {
+            (Kind::Tag, Some(_)) => _ = rules.tag(name, from.read_tag((*at).into())?, &mut losses),
+            (_, None) => losses.add(LossKind::Ref, None, || name.clone()),
+            _ => {}
+        }
+    }
+    Ok(losses)
+}
+
+/// Converts commits and tags.
+struct Converter<'c> {
+    from: &'c AnyRepo,
+    to: &'c AnyRepo,
+    source: Source,
+    rules: Rules,
+    map: CommitMap<'c>,
+    // Commits without entries that the format cannot hold, and what their children follow instead.
+    dropped: HashMap<Oid, Vec<CommitId>>,
+    // The commit that was converted last, with its root in the original and its tree in the copy.
+    last: Option<(Oid, ObjRef, Tree)>,
+    losses: Losses,
+    // Values that were written, and their bytes.
+    values: u64,
+    bytes: u64,
+}
+
+impl<'c> Converter<'c> {
+    fn new(from: &'c AnyRepo, to: &'c AnyRepo, map: CommitMap<'c>) -> Self {
+        Self {
+            from,
+            to,
+            source: Source::of(from),
+            rules: Rules::between(from.format(), to.format()),
+            map,
+            dropped: HashMap::new(),
+            last: None,
+            losses: Losses::default(),
+            values: 0,
+            bytes: 0,
+        }
+    }
+
+    /// Converts a commit whose parents were converted. Returns the one that stands for it, if there is one.
+    fn convert(&mut self, one: &NewCommit) -> Result<Option<CommitId>> {
+        let commit = self.from.read_commit(one.id)?;
+        let info = self.rules.info(&commit, one, &mut self.losses);
+        let parents = self.parents(&one.parents);
+        let (before, tree) = self.base(one.parents.first())?;
+        let mut edits = TreeEdits::new(&self.source, self.to, tree);
+        let differences = TreeDifferences::new(&self.source, &self.rules, one.id);
+        let root = ObjRef::from(commit.tree);
+        let walked = differences.walk(before, root, &mut edits, &mut self.losses);
+        self.values += edits.values;
+        self.bytes += edits.bytes;
+        let mut tree = edits.tree;
+        let refused = |error| self.refused(one.id, error);
+        walked.map_err(&refused)?;
+        if !self.rules.holds_empty && tree.is_empty()? {
+            self.losses.add(LossKind::EmptyCommit, Some(one.id), String::new);
+            self.dropped.insert(one.id.oid(), parents);
+            return Ok(None);
+        }
+        let id = self.to.commit_tree(&mut tree, &parents, &info).map_err(|error| refused(error.into()))?;
+        self.map.insert(one.id.oid(), id.oid());
+        self.last = Some((one.id.oid(), root, tree));
+        Ok(Some(id))
+    }
+
+    /// Names the commit in an error that its format gives.
+    fn refused(&self, id: CommitId, error: crate::Error) -> crate::Error {
+        match error {
+            crate::Error::Store(source @ (StoreError::Format(_) | StoreError::TooLarge { .. })) => {
+                CopyError::Commit { id, format: self.to.format().name(), source }.into()
+            }
+            error => error,
+        }
+    }
+
+    /// Returns what a commit of the copy follows, by what the original follows.
+    fn parents(&self, originals: &[Oid]) -> Vec<CommitId> {
+        let (mut parents, mut seen) = (Vec::new(), HashSet::new());
+        for original in originals {
+            let converted = self.map.get(original);
+            let followed = converted.as_slice().iter().chain(self.dropped.get(original).into_iter().flatten());
+            parents.extend(followed.filter(|id| seen.insert(id.oid())).copied());
+        }
+        parents
+    }
+
+    /// Returns the root of a commit in the original, and its tree in the copy, from which a child goes on.
+    fn base(&mut self, parent: Option<&Oid>) -> Result<(Option<ObjRef>, Tree)> {
+        let nothing = (None, self.to.tree());
+        let Some(parent) = parent else { return Ok(nothing) };
+        if let Some((_, root, tree)) = self.last.take_if(|(last, ..)| last == parent) {
+            return Ok((Some(root), tree));
+        }
+        let Some(converted) = self.map.get(parent) else { return Ok(nothing) };
+        let root = self.from.read_commit(CommitId::new(*parent))?.tree;
+        Ok((Some(root.into()), self.to.checkout(converted)?))
+    }
+
+    /// Returns what a ref of the copy names; `None` if it cannot be kept.
+    fn target(&mut self, name: &str, at: ObjRef) -> Result<Option<ObjRef>> {
+        match peeled(self.from, at)? {
+            (Kind::Commit, Some(id)) => Ok(self.commit(id).map(ObjRef::from)),
+            (Kind::Tag, Some(_)) => self.tag(name, at),
+            _ => {
+                self.losses.add(LossKind::Ref, None, || name.to_owned());
+                Ok(None)
+            }
+        }
+    }
+
+    /// Returns the commit of the copy, or the first that stands for it.
+    fn commit(&self, id: CommitId) -> Option<CommitId> {
+        let dropped = || self.dropped.get(&id.oid()).and_then(|parents| parents.first().copied());
+        self.map.get(&id.oid()).or_else(dropped)
+    }
+
+    /// Converts a tag that leads to a commit, with those on the way there.
+    fn tag(&mut self, name: &str, at: ObjRef) -> Result<Option<ObjRef>> {
+        let (mut chain, mut at) = (Vec::new(), at);
+        let commit = loop {
+            let tag = self.from.read_tag(at.into())?;
+            let (target, kind) = (tag.target, tag.kind);
+            chain.push(tag);
+            if kind != Kind::Tag {
+                break self.from.commit_id(target);
+            }
+            at = target;
+        };
+        let Some(mut made) = self.commit(commit).map(ObjRef::from) else { return Ok(None) };
+        let mut kind = Kind::Commit;
+        for tag in chain.into_iter().rev() {
+            let Some(tag) = self.rules.tag(name, tag, &mut self.losses) else { return Ok(Some(made)) };
+            let tag = Tag { target: made, kind, ..tag };
+            let written = self.to.write_tag(&tag, bristlecone::Durability::None)?;
+            (made, kind) = (written.into(), Kind::Tag);
+        }
+        Ok(Some(made))
+    }
+}
+
+/// Returns the id of the directory without entries, where a format has one.
+fn empty_dir(format: &impl Format) -> Option<Oid> {
+    format.empty_dir(&mut Batch::new()).ok().map(|at| at.oid)
+}

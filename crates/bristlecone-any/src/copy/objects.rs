@@ -1,0 +1,55 @@
+//! Between stores of the same format and options: objects as they are.
+
+use std::collections::HashSet;
+
+use bristlecone::{CommitId, Location, ObjRef, Oid};
+use bristlecone_git::history::Status;
+
+use super::{
+    CopyJob, CopyReport,
+    checkpoint::Checkpoint,
+    history::{self, NewCommit, Tips},
+    refs::Foreseen,
+};
+use crate::error::Result;
+
+/// How many commits are copied in one call.
+const COMMITS: usize = 256;
+
+pub(super) fn copy(job: &CopyJob<'_>, progress: &mut dyn FnMut(Status)) -> Result<CopyReport> {
+    let CopyJob { from, to, wanted, options } = *job;
+    // Keeps what is copied from a sweep until refs lead to it.
+    let held = to.tree();
+    let tips = Tips::of(from, wanted)?;
+    let mut is_there = |oid: &Oid| Ok(to.backend().read(&(*oid).into())?.is_some());
+    let new = history::missing(from, &tips.commits, &HashSet::new(), &mut is_there, progress)?;
+    let mut report = CopyReport { commits: new.len() as u64, ..CopyReport::default() };
+    if options.dry_run {
+        report.refs = Foreseen { from, to, wanted, force: options.force, originals: None }.refs()?;
+        return Ok(report);
+    }
+    let mut checkpoint = Checkpoint::new(to, options.checkpoint_bytes);
+    let mut status = Status { commits_found: report.commits, commits_total: report.commits, ..Status::default() };
+    for part in new.chunks(COMMITS) {
+        let ids: Vec<CommitId> = part.iter().map(|one| one.id).collect();
+        let copied = to.copy_objects(from, &ids)?;
+        part.iter().for_each(|NewCommit { id, parents }| checkpoint.add(id.oid(), id.oid(), parents));
+        status.commits += part.len() as u64;
+        status.objects += copied.objects;
+        status.bytes += copied.bytes;
+        if checkpoint.is_due(copied.bytes) {
+            checkpoint.save()?;
+        }
+        progress(status);
+    }
+    let copied = to.copy_objects(from, &tips.others)?;
+    (report.objects, report.bytes) = (status.objects + copied.objects, status.bytes + copied.bytes);
+    to.flush()?;
+    // A place in one store means nothing in the other.
+    let there = |oid: Oid| ObjRef::new(oid, to.backend().locate(&oid).unwrap_or(Location::NONE));
+    let targets = wanted.targets(|_, at| Ok(Some(there(at.oid))))?;
+    (report.refs, report.head) = targets.reach(to, options.force)?;
+    checkpoint.end()?;
+    drop(held);
+    Ok(report)
+}

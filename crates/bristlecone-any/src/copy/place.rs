@@ -1,0 +1,85 @@
+//! Where a copy is made.
+
+use std::{fs, path::Path as FilePath};
+
+use bristlecone::core::git::Algorithm;
+use bristlecone_git::layout::Layout;
+
+use super::{CopyError, shown};
+use crate::{
+    error::{Error, Result},
+    format::AnyFormat,
+    place::{Place, store_dir},
+    repo::{AnyRepo, FIRST_BRANCH, Head, OpenOptions},
+};
+
+/// Opens the store in a place for a copy of `from`, or makes it where there is nothing; tells whether it was made. A folder
+/// that holds something else than a store is left alone.
+///
+/// A store that is made has the format `format` [default: that of `from`, with its options; in a Git repository that of Git].
+/// A Git repository that is made has no working tree, and its HEAD names the branch that `from` has checked out.
+///
+/// # Errors
+/// [`CopyError::Occupied`], [`CopyError::OtherFormat`]; as [`OpenOptions::open`] and [`OpenOptions::create`].
+pub fn open_or_make(
+    place: &Place,
+    from: &AnyRepo,
+    format: Option<AnyFormat>,
+    options: &OpenOptions,
+) -> Result<(AnyRepo, bool)> {
+    match place.find() {
+        Ok(found) => {
+            let to = options.open_found(found)?;
+            // Memory takes the format that is asked for.
+            let is_memory = matches!(place, Place::Memory);
+            if is_memory {
+                let options = options.clone().format(format.unwrap_or_else(|| from.format().clone()));
+                return Ok((options.create(Place::Memory)?, true));
+            }
+            match format {
+                Some(wanted) if wanted.name() != to.format().name() => {
+                    let (found, wanted) = (to.format().name(), wanted.name());
+                    Err(CopyError::OtherFormat { place: shown(&to), found, wanted }.into())
+                }
+                _ => Ok((to, false)),
+            }
+        }
+        Err(error) if error.is_no_store() => make(place, from, format, options),
+        Err(error) => Err(error),
+    }
+}
+
+fn make(place: &Place, from: &AnyRepo, format: Option<AnyFormat>, options: &OpenOptions) -> Result<(AnyRepo, bool)> {
+    if let Place::Git(dir) = place {
+        check_free(dir)?;
+        let algorithm = match format.as_ref().unwrap_or(from.format()) {
+            AnyFormat::Git(git) => git.algorithm(),
+            other if format.is_some() => return Err(Error::Unfit { format: other.name(), backend: "git" }),
+            _ => Algorithm::Sha1,
+        };
+        let branch = match from.checked_out()? {
+            Head::Branch(name) => name,
+            Head::Detached(_) => FIRST_BRANCH.to_owned(),
+        };
+        Layout::init_on(dir, true, algorithm, &branch)?;
+        return Ok((options.open(place.clone())?, true));
+    }
+    match place {
+        // The folder of the store may lie in one that holds other things.
+        Place::Folder(dir) if *dir == store_dir(dir) => check_free(dir)?,
+        Place::Folder(dir) | Place::Disk(dir) => check_free(dir)?,
+        _ => {}
+    }
+    let options = options.clone().format(format.unwrap_or_else(|| from.format().clone()));
+    Ok((options.create(place.clone())?, true))
+}
+
+/// Refuses a folder that holds something.
+fn check_free(dir: &FilePath) -> Result<()> {
+    let occupied = match fs::read_dir(dir) {
+        Ok(mut names) => names.next().is_some(),
+        // A file is named by the error of the system.
+        Err(_) => false,
+    };
+    if occupied { Err(CopyError::Occupied { dir: dir.to_owned() }.into()) } else { Ok(()) }
+}
