@@ -385,6 +385,13 @@ pub enum FormatError {
         /// What it was asked to hold.
         what: &'static str,
     },
+    /// Entries that do not come in order.
+    Unsorted {
+        /// Which entry, counted from zero.
+        index: u64,
+        /// Its step, as text.
+        step: String,
+    },
     /// Unknown options.
     Options {
         /// The format's name.
@@ -406,6 +413,11 @@ impl fmt::Display for FormatError {
             }
             Self::Misfit { kind, oid, reason } => write!(f, "the {kind} object {oid} below it does not fit: {reason}"),
             Self::Unsupported { format, what } => write!(f, "the format {format} cannot hold {what}"),
+            Self::Unsorted { index, step } => write!(
+                f,
+                "entry {index} (\"{step}\", counted from 0) does not come after the one before it; sort the entries by their \
+                 bytes, each step once"
+            ),
             Self::Options { format, options } => {
                 write!(f, "\"{options}\" are no options of the format {format}; is the store newer than this program?")
             }

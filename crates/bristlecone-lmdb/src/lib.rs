@@ -1,1 +1,4 @@
 //! LMDB: a backend of the store, and the ordered maps of Okra.
+
+pub mod backend;
+mod env;

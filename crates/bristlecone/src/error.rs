@@ -23,6 +23,18 @@ pub enum Error {
         /// Where.
         path: Path,
     },
+    /// What is at a key of a map is no value, but a directory or a foreign id.
+    NotAValue {
+        /// The key, as text.
+        key: String,
+    },
+    /// The bytes of a key or value are none of its type.
+    Codec {
+        /// The key, as text.
+        key: String,
+        /// What is wrong.
+        source: crate::CodecError,
+    },
     /// A name that no ref can have, or a ref that is named twice in one step.
     RefName {
         /// The name.
@@ -209,6 +221,11 @@ impl fmt::Display for Error {
             Self::IsDirectory { path } => {
                 write!(f, "{path} is a directory, and a value was set there; remove the directory, or replace it")
             }
+            Self::NotAValue { key } => write!(
+                f,
+                "at \"{key}\" is a directory or a foreign id, not a value; read it through the tree, or remove it"
+            ),
+            Self::Codec { key, .. } => write!(f, "the entry at \"{key}\" is not of the map's types"),
             Self::RefName { name } => {
                 write!(
                     f,
@@ -281,6 +298,7 @@ impl error::Error for Error {
             Self::Path(error) => error.source(),
             Self::Format(error) => error.source(),
             Self::BadObject { source, .. } => Some(source),
+            Self::Codec { source, .. } => Some(source),
             Self::Io { source, .. } => Some(&**source),
             Self::Backend { source, .. } => Some(&**source),
             _ => None,

@@ -29,7 +29,7 @@
 //!
 //! - `git`: the format of Git, `Git`, with SHA-1 and SHA-256;
 //! - `tezos`: the format of Tezos contexts, `Tezos`, with BLAKE2b and base 58;
-//! - `serde`: ids can be serialized, as text or as bytes;
+//! - `serde`: ids can be serialized, as text or as bytes, and values of maps as JSON, `Json`;
 //! - `rayon`: a large commit that is made on a thread of a rayon pool is shared out within that pool.
 
 #[macro_use]
@@ -40,6 +40,8 @@ mod copy;
 pub mod disk;
 pub mod engine;
 mod error;
+pub mod fs;
+mod map;
 pub mod merge;
 mod oid_map;
 #[cfg(feature = "rayon")]
@@ -73,6 +75,12 @@ pub use bristlecone_core::{
 pub use copy::Copied;
 pub use disk::DiskOptions;
 pub use error::{Error, report};
+#[cfg(feature = "serde")]
+pub use map::Json;
+pub use map::{
+    CodecError, KEY_BYTES_MAX, Map, MapConflict, MapCursor, MapDifference, MapDifferences, MapItem, MapKey, MapLoader,
+    MapMerged, MapRange, MapSlot, MapValue, TypedMap, TypedRange,
+};
 pub use repo::{
     Branch, Info, Log, LogEntry, LogOptions, LogOrder, Prepared, Repo, StoredValue, check_ref_name, user_at_host,
 };

@@ -64,7 +64,7 @@ impl PartialEq for Version {
 impl Eq for Version {}
 
 impl Version {
-    fn new(kind: EntryKind, target: Target<'_>) -> Self {
+    pub(crate) fn new(kind: EntryKind, target: Target<'_>) -> Self {
         Self { kind, mode: Mode::USUAL, target: target.into_static() }
     }
 
@@ -109,6 +109,23 @@ impl Version {
 /// # Errors
 /// [`Error::Usage`] if the trees are of different stores; as [`Tree::get`] and [`Tree::write`].
 pub fn trees<F: Format>(base: Option<&Tree<F>>, ours: &Tree<F>, theirs: &Tree<F>) -> Result<Merged<F>> {
+    let (tree, conflicts) = trees_by(base, ours, theirs, roots)?;
+    Ok(Merged { tree, conflicts })
+}
+
+/// Merges trees by a merge of their roots, which gives new objects to the sink and returns the root with conflicts.
+pub(crate) fn trees_by<F: Format, C>(
+    base: Option<&Tree<F>>,
+    ours: &Tree<F>,
+    theirs: &Tree<F>,
+    merge: impl Fn(
+        &StoreView<F>,
+        &mut FlushSink<'_>,
+        Option<ObjRef>,
+        Option<ObjRef>,
+        Option<ObjRef>,
+    ) -> Result<(Option<ObjRef>, Vec<C>)>,
+) -> Result<(Tree<F>, Vec<C>)> {
     let store = &ours.store;
     for other in base.iter().copied().chain([theirs]) {
         if !std::sync::Arc::ptr_eq(&other.store.backend, &store.backend) {
@@ -119,7 +136,7 @@ pub fn trees<F: Format>(base: Option<&Tree<F>>, ours: &Tree<F>, theirs: &Tree<F>
     let sides = (stored_root(ours)?, stored_root(theirs)?);
     let (root, conflicts) = retry_swept(|| {
         let mut sink = store.sink();
-        let (root, conflicts) = roots(store, &mut sink, base, sides.0, sides.1)?;
+        let (root, conflicts) = merge(store, &mut sink, base, sides.0, sides.1)?;
         Ok((root.map(|root| store.append(&mut sink, root)).transpose()?, conflicts))
     })?;
     if let Some(root) = &root {
@@ -127,7 +144,7 @@ pub fn trees<F: Format>(base: Option<&Tree<F>>, ours: &Tree<F>, theirs: &Tree<F>
     }
     let mut tree = Tree::at(store.clone(), root);
     tree.origin = ours.origin;
-    Ok(Merged { tree, conflicts })
+    Ok((tree, conflicts))
 }
 
 /// Merges directories into a sink, where the place of the one that results may be pending; `None` is an empty one.
@@ -295,7 +312,7 @@ impl<'m, F: Format> Merge<'m, '_, F> {
 }
 
 /// Returns what theirs changed in a directory, by step, whatever the format's own order is.
-fn changes<F: Format, S: Source>(
+pub(crate) fn changes<F: Format, S: Source>(
     format: &F,
     source: &S,
     base: Option<ObjRef>,
@@ -323,10 +340,10 @@ fn unchanged(base: Option<ObjRef>, ours: Option<ObjRef>, theirs: Option<ObjRef>)
 }
 
 /// Both sides changed a value, and differently.
-struct Differ;
+pub(crate) struct Differ;
 
 /// Merges values, of which each may be nothing.
-fn values(
+pub(crate) fn values(
     base: Option<&Version>,
     ours: Option<&Version>,
     theirs: Option<&Version>,
@@ -357,7 +374,7 @@ fn as_value(version: &Option<Version>) -> Option<&Version> {
     version.as_ref().filter(|version| version.kind != EntryKind::Dir)
 }
 
-fn change<'c>(step: &'c [u8], to: Option<&'c Version>) -> Change<'c> {
+pub(crate) fn change<'c>(step: &'c [u8], to: Option<&'c Version>) -> Change<'c> {
     let target = |version: &'c Version| match &version.target {
         Target::Inline(bytes) => ChangeTarget::Inline(bytes),
         Target::Object { at, bytes } => ChangeTarget::Object { at: *at, bytes: *bytes },

@@ -105,6 +105,12 @@ pub trait Storage: Send + Sync + fmt::Debug {
         Ok(None)
     }
 
+    /// Returns what is different after each start of the machine: as long as it is the same, no power cut took what was not
+    /// synced. `None` where that is unknown.
+    fn boot(&self) -> Option<String> {
+        None
+    }
+
     /// Returns which processes the locks of files keep out.
     fn reach(&self) -> Reach {
         Reach::Unknown

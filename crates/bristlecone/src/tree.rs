@@ -37,6 +37,8 @@ mod patch;
 mod plain;
 mod prune;
 mod reader;
+mod step_diff;
+mod steps;
 mod walk;
 
 pub use cursor::Cursor;
@@ -44,8 +46,11 @@ pub use diff::{Difference, Differences};
 pub use entry::DirEntry;
 pub use list::Entries;
 pub use listing::Listing;
+pub(crate) use patch::StepEdit;
 pub use plain::{PlainTree, TreeStats};
 pub use reader::Reader;
+pub(crate) use step_diff::StepDifferences;
+pub(crate) use steps::{StepChange, StepValue};
 pub use walk::Walk;
 
 /// How many levels a stored directory of which nothing else is known is taken to have, at most.

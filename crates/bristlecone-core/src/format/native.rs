@@ -24,15 +24,21 @@ mod diff;
 mod fast;
 mod id;
 mod lanes;
+mod lend;
 mod list;
+mod load;
 mod node;
+mod rank;
 mod tag;
 mod update;
 
 pub use contents::ValueBuilder;
 pub use cut::step_hash;
 pub use diff::NativeComparison;
+pub use lend::{EntryCursor, LentEntry};
 pub use list::NativeListing;
+pub use load::DirBuilder;
+pub use rank::Rank;
 
 /// The longest inlining that the option allows, in bytes.
 pub const INLINE_BYTES_MAX: usize = 512;

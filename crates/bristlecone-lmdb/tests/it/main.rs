@@ -1,1 +1,3 @@
 //! Tests of the crate as one binary.
+
+mod backend;

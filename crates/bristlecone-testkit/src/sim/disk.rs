@@ -17,6 +17,8 @@ pub(super) struct Disk {
     names: Arc<SimNames>,
     file_next: u64,
     seq: u64,
+    // How often the machine was started again.
+    starts: u64,
 }
 
 impl Disk {
@@ -24,6 +26,11 @@ impl Disk {
     fn step(&mut self) -> u64 {
         self.seq += 1;
         self.seq
+    }
+
+    /// Returns how often the machine was started again.
+    pub(super) fn starts(&self) -> u64 {
+        self.starts
     }
 
     pub(super) fn names(&self) -> &SimNames {
@@ -171,6 +178,6 @@ impl Disk {
                 files.insert(*id, Arc::new(FileState::durable(contents, self.files[id].modified())));
             }
         }
-        Self { files, names: Arc::new(names), file_next: self.file_next, seq: self.seq }
+        Self { files, names: Arc::new(names), file_next: self.file_next, seq: self.seq, starts: self.starts + 1 }
     }
 }

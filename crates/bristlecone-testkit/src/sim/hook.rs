@@ -88,6 +88,10 @@ impl Storage for Hooked {
         self.inner.free_bytes()
     }
 
+    fn boot(&self) -> Option<String> {
+        self.inner.boot()
+    }
+
     fn reach(&self) -> Reach {
         self.reach
     }

@@ -128,6 +128,10 @@ impl Storage for SimStorage {
         Ok(state.bytes_max.map(|bytes_max| bytes_max.saturating_sub(state.disk.bytes())))
     }
 
+    fn boot(&self) -> Option<String> {
+        Some(format!("start {}", self.lock().disk.starts()))
+    }
+
     fn reach(&self) -> Reach {
         Reach::Local
     }

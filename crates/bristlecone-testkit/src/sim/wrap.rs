@@ -103,6 +103,10 @@ impl Storage for Lying {
         self.inner.free_bytes()
     }
 
+    fn boot(&self) -> Option<String> {
+        self.inner.boot()
+    }
+
     fn reach(&self) -> Reach {
         self.inner.reach()
     }

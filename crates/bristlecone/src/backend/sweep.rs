@@ -5,7 +5,10 @@ use std::fmt;
 use bristlecone_core::{ObjRef, Object, Oid};
 
 use super::Snapshot;
-use crate::{Error, oid_map::OidSet};
+use crate::{
+    Error,
+    oid_map::{OidMap, OidSet},
+};
 
 /// Calls its last argument with the id of everything that an object names.
 type ObjectChildren<'a> = dyn Fn(&Oid, &Object<'_>, &mut dyn FnMut(Oid)) -> Result<(), Error> + 'a;
@@ -34,6 +37,41 @@ impl Roots<'_> {
             self.each_child(snapshot, &oid, &mut |child| open.push(child))?;
         }
         Ok(reached)
+    }
+
+    /// Returns what is dropped of `dead`, to which nothing leads, in the order in which it is: no object before those that name
+    /// it, so that whatever stays has everything below it, also where the limits end the list.
+    ///
+    /// # Errors
+    /// As [`Roots::reach`].
+    pub(crate) fn choose(
+        &self,
+        snapshot: &dyn Snapshot,
+        dead: &[Oid],
+        limits: &SweepLimits,
+    ) -> Result<(Vec<Oid>, Swept), Error> {
+        let mut named: OidMap<u32> = dead.iter().map(|oid| (*oid, 0)).collect();
+        for oid in dead {
+            self.each_child(snapshot, oid, &mut |child| _ = named.entry(child).and_modify(|count| *count += 1))?;
+        }
+        let mut next: Vec<Oid> = dead.iter().filter(|oid| named[*oid] == 0).copied().collect();
+        let (mut chosen, mut swept) = (Vec::new(), Swept::default());
+        while let Some(oid) = next.pop() {
+            let bytes = snapshot.read(&oid.into())?.map_or(0, |object| object.read_bytes() as u64);
+            if swept.objects >= limits.objects || swept.bytes.saturating_add(bytes) > limits.bytes {
+                swept.more = true;
+                continue;
+            }
+            (swept.objects, swept.bytes) = (swept.objects + 1, swept.bytes + bytes);
+            chosen.push(oid);
+            self.each_child(snapshot, &oid, &mut |child| {
+                if let Some(count) = named.get_mut(&child) {
+                    *count -= 1;
+                    next.extend((*count == 0).then_some(child));
+                }
+            })?;
+        }
+        Ok((chosen, swept))
     }
 
     /// Calls `each` with what an object names; with nothing if it is absent.

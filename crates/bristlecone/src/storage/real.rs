@@ -191,6 +191,11 @@ impl Storage for RealStorage {
         Ok((found.f_blocks > 0).then(|| blocks.saturating_mul(found.f_frsize)))
     }
 
+    fn boot(&self) -> Option<String> {
+        let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+        Some(text.trim().to_owned()).filter(|id| !id.is_empty())
+    }
+
     fn reach(&self) -> Reach {
         reach::of(&self.dir)
     }

@@ -49,12 +49,15 @@ impl<F: Format> Tree<F> {
     /// # Errors
     /// As [`Tree::get`].
     pub fn cursor(&self, path: impl AsPath) -> Result<Cursor<'_, F>> {
-        let dir = self.walk(path.as_path()?.as_bytes())?.unwrap_or(DirRef::stored(None));
-        Ok(Cursor { tree: self, dir, run: None, at: At::Start })
+        Ok(Cursor::new(self, self.walk(path.as_path()?.as_bytes())?.unwrap_or(DirRef::stored(None))))
     }
 }
 
 impl<'t, F: Format> Cursor<'t, F> {
+    pub(super) const fn new(tree: &'t Tree<F>, dir: DirRef<'t>) -> Self {
+        Self { tree, dir, run: None, at: At::Start }
+    }
+
     /// Goes before the first entry that is at least `step`. Nothing is read yet.
     pub fn seek(&mut self, step: &[u8]) {
         (self.run, self.at) = (None, At::Before(step.to_vec()));

@@ -78,12 +78,12 @@ impl<'t, F: Format> Iterator for Differences<'t, F> {
 }
 
 /// What is bound to a step on one side.
-type SideBinding<'t> = Option<(Bytes<'t>, Binding<'t>)>;
+pub(super) type SideBinding<'t> = Option<(Bytes<'t>, Binding<'t>)>;
 
 /// The trees that are compared.
-struct Sides<'t, F: Format> {
-    before: &'t Tree<F>,
-    after: &'t Tree<F>,
+pub(super) struct Sides<'t, F: Format> {
+    pub(super) before: &'t Tree<F>,
+    pub(super) after: &'t Tree<F>,
 }
 
 impl<F: Format> Clone for Sides<'_, F> {
@@ -96,7 +96,7 @@ impl<F: Format> Copy for Sides<'_, F> {}
 
 impl<'t, F: Format> Sides<'t, F> {
     /// Returns what compares two directories; `None` where nothing can differ.
-    fn compare(
+    pub(super) fn compare(
         self,
         path: &Path,
         before: Option<DirRef<'t>>,
@@ -159,7 +159,7 @@ impl<F: Format> Tree<F> {
 }
 
 /// Two directories that are compared.
-struct ComparedDirs<'t, F: Format> {
+pub(super) struct ComparedDirs<'t, F: Format> {
     // What is stored; `None` once all of that was given.
     stored: Option<F::Comparison<'t, StoreView<F>>>,
     edited: Option<Box<Edited<'t>>>,
@@ -198,7 +198,7 @@ impl<'t> Edited<'t> {
 impl<'t, F: Format> ComparedDirs<'t, F> {
     /// Goes on to the next step at which the directories differ, and sets what is there on each side.
     #[inline]
-    fn next(
+    pub(super) fn next(
         &mut self,
         sides: Sides<'t, F>,
         window: &mut Window<'t, StoreView<F>>,
@@ -244,8 +244,13 @@ impl<'t, F: Format> ComparedDirs<'t, F> {
     }
 
     /// What is edited is in memory.
-    fn scout(&self) -> Self {
+    pub(super) fn scout(&self) -> Self {
         Self { stored: self.stored.as_ref().map(|stored| stored.scout(true)), edited: None }
+    }
+
+    /// Passes over the object that was wanted last.
+    pub(super) fn skip(&mut self) {
+        self.stored.iter_mut().for_each(ObjectWalk::skip);
     }
 }
 
@@ -322,7 +327,7 @@ impl<'t, F: Format> ObjectWalk<'t, StoreView<F>> for DiffWalk<'t, F> {
     }
 
     fn skip(&mut self) {
-        self.open.last_mut().into_iter().filter_map(|dir| dir.stored.as_mut()).for_each(ObjectWalk::skip);
+        self.open.last_mut().into_iter().for_each(ComparedDirs::skip);
     }
 }
 

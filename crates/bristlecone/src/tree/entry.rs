@@ -20,6 +20,12 @@ impl<'t, F: Format> DirEntry<'t, F> {
         Self { tree, step, binding, value: None }
     }
 
+    /// Returns the step with the value; without one if the entry is no value.
+    pub(crate) fn into_step(self) -> Result<(Bytes<'t>, Option<Bytes<'t>>)> {
+        let value = self.contents()?;
+        Ok((self.step, value))
+    }
+
     /// Returns the step that it is bound to.
     #[must_use]
     pub fn step(&self) -> &[u8] {

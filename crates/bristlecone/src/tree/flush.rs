@@ -159,14 +159,13 @@ impl<F: Format> Tree<F> {
                     Some((EntryKind::Dir, Target::Object { at, .. })) => Some(at),
                     _ => None,
                 };
-                let mut path = path.clone();
-                path.push(step)?;
                 let below: &Patch = match edit {
-                    PatchEdit::Leaf(_) if dir.is_some() => return Ok(Some(path)),
+                    PatchEdit::Leaf(_) if dir.is_some() => return Ok(Some(path.join(step)?)),
                     PatchEdit::Leaf(_) | PatchEdit::Over(_) | PatchEdit::Remove => continue,
                     PatchEdit::Dir(below) => below,
                     PatchEdit::Detached => self.active_patch(),
                 };
+                let path = path.join(step)?;
                 let base = match below.base {
                     PatchBase::Own(base) => base,
                     PatchBase::Inherit => dir,

@@ -86,6 +86,11 @@ impl Listing {
         Self { from, to, ..self }
     }
 
+    /// Returns the bounds: the first step within, and the first one behind.
+    pub(crate) fn bounds(&self) -> (Option<&[u8]>, Option<&[u8]>) {
+        (self.from.as_deref(), self.to.as_deref())
+    }
+
     /// Leaves out the first entries. Where nothing in the directory was edited and the format counts, as the native one
     /// does, one object is read for each level of the directory, however many are left out.
     #[must_use]

@@ -200,6 +200,24 @@ impl Patch {
         None
     }
 
+    /// Makes many edits, whatever is there; they are sorted by [`sort_steps`].
+    pub(crate) fn set_many(&mut self, edits: Vec<StepEdit>) {
+        if self.edits.len() == 0 {
+            self.edits = StepMap::Sorted(edits.into_iter().map(|StepEdit(step, edit)| (step, edit)).collect());
+            return;
+        }
+        for StepEdit(step, edit) in edits {
+            match edit {
+                PatchEdit::Leaf(leaf) => {
+                    if let Some(leaf) = self.set_leaf(step.as_bytes(), leaf) {
+                        self.edits.insert(step, PatchEdit::Over(leaf));
+                    }
+                }
+                edit => self.edits.insert(step, edit),
+            }
+        }
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.edits.len()
     }
@@ -334,6 +352,55 @@ fn put_at(root: &mut Arc<Patch>, path: &[u8], steps: u16, dir: &Arc<Patch>) {
         patch = Arc::make_mut(patch.enter(step, dir.replaces_value));
     }
     patch.set(last, PatchEdit::Dir(dir.clone()));
+}
+
+/// An edit of a step: no directory.
+#[derive(Clone, Debug)]
+pub(crate) struct StepEdit(StepKey, PatchEdit);
+
+impl StepEdit {
+    pub(crate) fn new(step: &[u8], edit: PatchEdit) -> Self {
+        Self(StepKey::new(step), edit)
+    }
+
+    pub(crate) fn step(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+
+    /// Whether the edit binds the step to a value where no directory may be.
+    pub(crate) const fn is_leaf(&self) -> bool {
+        matches!(self.1, PatchEdit::Leaf(_))
+    }
+}
+
+/// Sorts edits by step; of those of one step the last stays.
+pub(crate) fn sort_steps(mut edits: Vec<StepEdit>) -> Vec<StepEdit> {
+    if edits.windows(2).all(|pair| pair[0].0 < pair[1].0) {
+        return edits;
+    }
+    // Edits are large: their places are sorted, by what decides nearly every comparison.
+    let mut order: Vec<(u64, u32)> = edits.iter().zip(0..).map(|(edit, place)| (edit.0.first, place)).collect();
+    order.sort_unstable_by(|(first, place), (other, beside)| {
+        let whole = || edits[*place as usize].0.cmp(&edits[*beside as usize].0);
+        first.cmp(other).then_with(whole).then(place.cmp(beside))
+    });
+    let mut out: Vec<StepEdit> = Vec::with_capacity(edits.len());
+    for (_, place) in order {
+        let taken = std::mem::replace(&mut edits[place as usize], StepEdit::new(b"", PatchEdit::Remove));
+        match out.last_mut() {
+            Some(last) if last.0 == taken.0 => last.1 = after(&last.1, taken.1),
+            _ => out.push(taken),
+        }
+    }
+    out
+}
+
+/// Returns what an edit comes to behind another one of the same step: what was removed is known to go.
+fn after(earlier: &PatchEdit, edit: PatchEdit) -> PatchEdit {
+    match (earlier, edit) {
+        (PatchEdit::Remove | PatchEdit::Over(_), PatchEdit::Leaf(leaf)) => PatchEdit::Over(leaf),
+        (_, edit) => edit,
+    }
 }
 
 /// A step as a key: its first eight bytes as an integer decide nearly every comparison.

@@ -19,12 +19,12 @@ use bristlecone_testkit::{
 use crate::engine::{DiskEngine, tiny, tiny_as_shipped, tiny_with_maps};
 
 /// What a program may be told when a call of the system fails.
-fn is_typed(error: &Error) -> bool {
+pub(crate) fn is_typed(error: &Error) -> bool {
     matches!(error, Error::Io { .. } | Error::NoSpace { .. } | Error::Poisoned { .. })
 }
 
 /// Checks that the store is in a state that the run may have left, reads whole, and takes commits.
-fn expect_state(engine: &DiskEngine, run: &CrashRun, disk: &SimStorage, what: &str) {
+fn expect_state(engine: &dyn Engine, run: &CrashRun, disk: &SimStorage, what: &str) {
     // Everything acknowledged as durable is there; the step that failed may be.
     let first = run.events.iter().rposition(|event| event.durable && event.acknowledged != u64::MAX);
     let backend = match engine.open(Arc::new(disk.clone())) {
@@ -63,7 +63,13 @@ fn expect_state(engine: &DiskEngine, run: &CrashRun, disk: &SimStorage, what: &s
 }
 
 /// Lets call `number` fail in a run, and checks what the run was told and what it left.
-fn fail_one(engine: &DiskEngine, workload: &Workload, number: u64, (fault, times): (Fault, Times), reads: bool) {
+pub(crate) fn fail_one(
+    engine: &dyn Engine,
+    workload: &Workload,
+    number: u64,
+    (fault, times): (Fault, Times),
+    reads: bool,
+) {
     let what = format!("workload \"{}\", call {number} (reads counted: {reads}): {fault:?} {times:?}", workload.name);
     let disk = new_disk(reads);
     disk.keep_trace();
@@ -97,7 +103,7 @@ fn fail_one(engine: &DiskEngine, workload: &Workload, number: u64, (fault, times
     }
 }
 
-fn new_disk(reads: bool) -> SimStorage {
+pub(crate) fn new_disk(reads: bool) -> SimStorage {
     let disk = SimStorage::new();
     if reads {
         disk.number_reads();
@@ -178,7 +184,7 @@ fn any_read_may_fail_or_be_short() {
 }
 
 /// Makes a store with one synced commit.
-fn small_store(engine: &DiskEngine) -> (SimStorage, CrashRun) {
+pub(crate) fn small_store(engine: &dyn Engine) -> (SimStorage, CrashRun) {
     let disk = SimStorage::new();
     let commit = CrashStep::Commit {
         handle: 0,
@@ -191,7 +197,7 @@ fn small_store(engine: &DiskEngine) -> (SimStorage, CrashRun) {
     (disk, run)
 }
 
-fn set(backend: &dyn Backend, name: &str, durability: Durability) -> Result<(), Error> {
+pub(crate) fn set(backend: &dyn Backend, name: &str, durability: Durability) -> Result<(), Error> {
     let to = Some(RefTarget::Symbolic("main".to_owned()));
     let wanted = RefMove { name: name.to_owned(), expected: Expected::Any, to };
     backend.append(Batch::new(), &[wanted], durability).map(drop)

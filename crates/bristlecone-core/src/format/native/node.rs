@@ -108,6 +108,18 @@ impl<'b> NodeView<'b> {
         self.count
     }
 
+    /// Returns where the items begin in the body; the table of their ends is right before them.
+    #[inline]
+    pub(super) const fn items_at(&self) -> usize {
+        self.items_at
+    }
+
+    /// Whether an end takes four bytes in the table, not two.
+    #[inline]
+    pub(super) const fn is_wide(&self) -> bool {
+        self.flags & WIDE != 0
+    }
+
     #[inline]
     fn end(&self, index: usize) -> usize {
         if self.flags & WIDE != 0 {

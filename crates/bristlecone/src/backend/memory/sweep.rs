@@ -7,11 +7,10 @@ use std::{
 
 use bristlecone_core::{Location, ObjRef, Object, Oid, Record, Sink};
 
-use super::{MemoryIndex, MemorySnapshot, MemoryState, write_lock};
+use super::{MemoryIndex, MemoryState, write_lock};
 use crate::{
     Error,
-    backend::{Batch, RefTarget, Roots, Snapshot as _, SweepLimits, Swept},
-    oid_map::{OidMap, OidSet},
+    backend::{Batch, RefTarget, Roots, SweepLimits, Swept},
 };
 
 /// Objects that move are appended in runs of this many bytes.
@@ -31,7 +30,8 @@ impl MemoryState {
             RefTarget::Symbolic(_) => None,
         }));
         let live = roots.reach(&reader, from)?;
-        let (dead, swept) = self.choose(&reader, roots, &live, limits)?;
+        let dead: Vec<Oid> = self.indexed().places.keys().filter(|oid| !live.contains(*oid)).copied().collect();
+        let (dead, swept) = roots.choose(&reader, &dead, limits)?;
         drop(reader);
         if dead.is_empty() {
             return Ok(swept);
@@ -56,40 +56,6 @@ impl MemoryState {
         let Some(first) = self.pins.appended() else { return Vec::new() };
         let index = self.indexed();
         index.places.iter().filter(|(_, place)| place.batch >= first).map(|(oid, _)| *oid).collect()
-    }
-
-    /// Returns what is dropped of all that is not live: no object before those that name it, so that whatever stays has
-    /// everything below it.
-    fn choose(
-        &self,
-        reader: &MemorySnapshot,
-        roots: &Roots<'_>,
-        live: &OidSet,
-        limits: &SweepLimits,
-    ) -> Result<(Vec<Oid>, Swept), Error> {
-        let all: Vec<Oid> = self.indexed().places.keys().filter(|oid| !live.contains(*oid)).copied().collect();
-        let mut named: OidMap<u32> = all.iter().map(|oid| (*oid, 0)).collect();
-        for oid in &all {
-            roots.each_child(reader, oid, &mut |child| _ = named.entry(child).and_modify(|count| *count += 1))?;
-        }
-        let mut next: Vec<Oid> = all.iter().filter(|oid| named[*oid] == 0).copied().collect();
-        let (mut dead, mut swept) = (Vec::new(), Swept::default());
-        while let Some(oid) = next.pop() {
-            let bytes = reader.read(&oid.into())?.map_or(0, |object| object.read_bytes() as u64);
-            if swept.objects >= limits.objects || swept.bytes.saturating_add(bytes) > limits.bytes {
-                swept.more = true;
-                continue;
-            }
-            (swept.objects, swept.bytes) = (swept.objects + 1, swept.bytes + bytes);
-            dead.push(oid);
-            roots.each_child(reader, &oid, &mut |child| {
-                if let Some(count) = named.get_mut(&child) {
-                    *count -= 1;
-                    next.extend((*count == 0).then_some(child));
-                }
-            })?;
-        }
-        Ok((dead, swept))
     }
 
     /// Copies what is left in some slabs into others, and returns where it went.

@@ -16,6 +16,8 @@ const LIST_MAX: usize = 8;
 #[derive(Clone, Debug)]
 pub(super) enum StepMap {
     List(SmallVec<[(StepKey, PatchEdit); 1]>),
+    /// Edits that came all at once, and no step besides.
+    Sorted(Vec<(StepKey, PatchEdit)>),
     Tree(BTreeMap<StepKey, PatchEdit>),
 }
 
@@ -29,6 +31,7 @@ impl StepMap {
     pub(super) fn len(&self) -> usize {
         match self {
             Self::List(list) => list.len(),
+            Self::Sorted(list) => list.len(),
             Self::Tree(tree) => tree.len(),
         }
     }
@@ -41,6 +44,12 @@ impl StepMap {
                 let known = list.iter().find(|(known, _)| known.first == first && known.bytes[..] == *step);
                 known.map(|(_, edit)| edit)
             }
+            Self::Sorted(list) => {
+                let place = list.partition_point(|(known, _)| {
+                    if known.first == first { known.as_bytes() < step } else { known.first < first }
+                });
+                list.get(place).filter(|(known, _)| known.as_bytes() == step).map(|(_, edit)| edit)
+            }
             Self::Tree(tree) => tree.get(&StepKey::new(step)),
         }
     }
@@ -48,6 +57,10 @@ impl StepMap {
     pub(super) fn get_mut(&mut self, step: &StepKey) -> Option<&mut PatchEdit> {
         match self {
             Self::List(list) => list.iter_mut().find(|(known, _)| known == step).map(|(_, edit)| edit),
+            Self::Sorted(list) => {
+                let place = list.binary_search_by(|(known, _)| known.cmp(step)).ok()?;
+                Some(&mut list[place].1)
+            }
             Self::Tree(tree) => tree.get_mut(step),
         }
     }
@@ -68,6 +81,11 @@ impl StepMap {
         {
             *self = Self::Tree(std::mem::take(list).into_iter().collect());
         }
+        if let Self::Sorted(list) = self
+            && list.binary_search_by(|(known, _)| known.cmp(&step)).is_err()
+        {
+            *self = Self::Tree(std::mem::take(list).into_iter().collect());
+        }
         match self {
             Self::List(list) => {
                 let at = match list.binary_search_by(|(known, _)| known.cmp(&step)) {
@@ -77,6 +95,11 @@ impl StepMap {
                         at
                     }
                 };
+                &mut list[at].1
+            }
+            Self::Sorted(list) => {
+                // The step is there, or the edits would be a tree by now.
+                let at = list.partition_point(|(known, _)| *known < step);
                 &mut list[at].1
             }
             Self::Tree(tree) => match tree.entry(step) {
@@ -97,25 +120,28 @@ impl StepMap {
         };
         match self {
             Self::List(list) => list.iter_mut().for_each(|(_, edit)| take(edit)),
+            Self::Sorted(list) => list.iter_mut().for_each(|(_, edit)| take(edit)),
             Self::Tree(tree) => tree.values_mut().for_each(take),
         }
     }
 
     /// Returns the edits whose steps lie in `from..to`.
-    pub(super) fn range(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> MapRange<'_> {
+    pub(super) fn range<'s>(&'s self, from: Option<&[u8]>, to: Option<&[u8]>) -> MapRange<'s> {
         if let (Some(from), Some(to)) = (from, to)
             && from >= to
         {
             return MapRange::default();
         }
         let (from, to) = (from.map(StepKey::new), to.map(StepKey::new));
+        let within = |list: &'s [(StepKey, PatchEdit)]| {
+            let place = |step: &StepKey| list.partition_point(|(known, _)| known < step);
+            let start = from.as_ref().map_or(0, place);
+            let end = to.as_ref().map_or(list.len(), place);
+            MapRange::List(list[start..end].iter())
+        };
         match self {
-            Self::List(list) => {
-                let place = |step: &StepKey| list.partition_point(|(known, _)| known < step);
-                let start = from.as_ref().map_or(0, place);
-                let end = to.as_ref().map_or(list.len(), place);
-                MapRange::List(list[start..end].iter())
-            }
+            Self::List(list) => within(list),
+            Self::Sorted(list) => within(list),
             Self::Tree(tree) => {
                 let low = from.map_or(Unbounded, Included);
                 let high = to.map_or(Unbounded, Excluded);

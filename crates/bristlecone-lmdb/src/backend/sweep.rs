@@ -1,0 +1,219 @@
+//! Sweeps: objects that nothing leads to are removed, in transactions of a bounded size.
+//!
+//! The store's lock is held throughout, so no ref moves and nothing is appended. What snapshots keep can grow meanwhile: each
+//! transaction is chosen with new roots shut out, and what they lead to is left out of it. No object is removed before
+//! those that name it, so all below a new root is there still.
+//!
+//! What another process reads is not known here. A sweep therefore needs the store to itself among processes.
+
+use std::{
+    collections::{HashMap, HashSet},
+    process,
+    sync::{
+        PoisonError,
+        atomic::Ordering::{Acquire, Relaxed, Release},
+    },
+};
+
+use bristlecone::{Error, Oid, RefTarget, Result, Roots, SweepLimits, Swept};
+
+use super::{
+    append::Failure,
+    opened::OpenStore,
+    rows::{self, STATE_KEY},
+};
+use crate::env::{Code, LOCK, WriteTxn};
+
+/// One transaction removes this many objects at most.
+const STEP_OBJECTS: usize = 4096;
+/// About as many bytes, of pages that lead to those, it writes.
+const STEP_BYTES: u64 = 1 << 24;
+
+/// What a sweep goes through.
+struct Sweep<'s> {
+    store: &'s OpenStore,
+    roots: &'s Roots<'s>,
+    live: HashSet<Oid>,
+    /// How many dead objects name each.
+    named: HashMap<Oid, u32>,
+    /// Dead objects that no dead one names.
+    next: Vec<Oid>,
+}
+
+impl OpenStore {
+    /// Drops what nothing leads to.
+    pub(super) fn sweep(&self, roots: &Roots<'_>, limits: &SweepLimits) -> Result<Swept> {
+        let _guard = self.lock.take()?;
+        self.poison.check()?;
+        self.refuse_others()?;
+        self.begin_sweep()?;
+        let mut sweep = Sweep { store: self, roots, live: HashSet::new(), named: HashMap::new(), next: Vec::new() };
+        let (young, all) = self.all_objects()?;
+        sweep.reach(
+            young.into_iter().chain(self.ref_targets()?).chain(roots.oids.iter().copied()).chain(self.pins.roots()),
+        )?;
+        sweep.find_dead(all)?;
+        let mut swept = Swept::default();
+        while !sweep.next.is_empty() && !swept.more {
+            sweep.step(limits, &mut swept)?;
+        }
+        Ok(swept)
+    }
+
+    /// Fails if another process has the store open, or wrote since a snapshot was taken that is held: what that snapshot
+    /// shows is then not known here.
+    fn refuse_others(&self) -> Result<()> {
+        self.env.clear_dead_readers()?;
+        let other = self.env.readers()?.into_iter().find(|reader| reader.process != process::id());
+        if let Some(other) = other {
+            let holder = format!("process {}, which has the store open", other.process);
+            return Err(Error::Locked { file: self.env.describe(LOCK), holder, waited_ms: 0 });
+        }
+        self.note_foreign(&self.state()?);
+        match self.pins.appended() {
+            Some(first) if first < self.foreign_appends.load(Acquire) => {
+                let reason = "a snapshot is held that is older than what another process wrote; drop it or refresh it, \
+                              and sweep again";
+                Err(Error::Usage { reason })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Counts the sweep, before it looks at anything: what a batch left out before is looked for when that is appended.
+    fn begin_sweep(&self) -> Result<()> {
+        self.commit_step(|txn| {
+            let mut state = self.state_in(txn)?;
+            (state.sweeps, state.txn) = (state.sweeps + 1, txn.id());
+            Ok(txn.put(self.meta, STATE_KEY, &state.encode())?)
+        })?;
+        self.sweeps.store(self.state()?.sweeps, Release);
+        Ok(())
+    }
+
+    /// Commits a transaction, made again with a larger map if need be.
+    fn commit_step(&self, fill: impl Fn(&mut WriteTxn<'_>) -> Result<(), Failure>) -> Result<()> {
+        loop {
+            let mut txn = self.env.write(false)?;
+            let filled = fill(&mut txn);
+            self.unsynced.store(true, Release);
+            match filled.and_then(|()| Ok(txn.commit()?)) {
+                Ok(()) => break,
+                Err(Failure::Code(Code::MAP_FULL)) => self.env.grow(STEP_BYTES)?,
+                Err(Failure::Code(code)) => return Err(self.commit_failed(code, STEP_BYTES)),
+                Err(Failure::Error(error)) => return Err(error),
+            }
+        }
+        self.counters.writes.fetch_add(1, Relaxed);
+        self.counters.syncs.fetch_add(1, Relaxed);
+        Ok(())
+    }
+
+    /// Returns what refs lead to.
+    fn ref_targets(&self) -> Result<Vec<Oid>> {
+        let failed = |code| self.env.error(code);
+        let txn = self.env.read()?;
+        let mut scan = txn.scan(self.refs, &[]).map_err(failed)?;
+        let mut found = Vec::new();
+        while let Some((_, value)) = scan.next().map_err(failed)? {
+            match rows::decode_ref(value) {
+                Some((_, RefTarget::Object(at))) => found.push(at.oid),
+                Some((_, RefTarget::Symbolic(_))) => {}
+                None => return Err(self.corrupt(&txn, value, None, "a ref's bytes have another checksum")),
+            }
+        }
+        Ok(found)
+    }
+
+    /// Returns the objects that were appended since the oldest snapshot was taken, and the others.
+    fn all_objects(&self) -> Result<(Vec<Oid>, Vec<Oid>)> {
+        let failed = |code| self.env.error(code);
+        let first = self.pins.appended().unwrap_or(u64::MAX);
+        let txn = self.env.read()?;
+        let mut scan = txn.scan(self.objects, &[]).map_err(failed)?;
+        let (mut young, mut others) = (Vec::new(), Vec::new());
+        while let Some((key, value)) = scan.next().map_err(failed)? {
+            let oid = Oid::new(key).map_err(|_| self.corrupt(&txn, key, None, "an object's key is no id"))?;
+            match rows::decode_object(key, value) {
+                Ok(row) if row.append > first => young.push(oid),
+                Ok(_) => others.push(oid),
+                Err(reason) => return Err(self.corrupt(&txn, value, Some(oid), reason)),
+            }
+        }
+        Ok((young, others))
+    }
+}
+
+impl Sweep<'_> {
+    /// Adds to what is live all that some objects lead to.
+    fn reach(&mut self, from: impl IntoIterator<Item = Oid>) -> Result<()> {
+        let mut open: Vec<Oid> = from.into_iter().collect();
+        while let Some(oid) = open.pop() {
+            if self.live.insert(oid) {
+                self.each_child(&oid, &mut |child| open.push(child))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls `each` with what an object names; with nothing if it is absent.
+    fn each_child(&self, oid: &Oid, each: &mut dyn FnMut(Oid)) -> Result<()> {
+        match self.store.read(oid)? {
+            Some(object) => (self.roots.children)(oid, &object, each),
+            None => Ok(()),
+        }
+    }
+
+    /// Counts how often each dead object is named by others.
+    fn find_dead(&mut self, all: Vec<Oid>) -> Result<()> {
+        let dead: Vec<Oid> = all.into_iter().filter(|oid| !self.live.contains(oid)).collect();
+        let mut named: HashMap<Oid, u32> = dead.iter().map(|oid| (*oid, 0)).collect();
+        for oid in &dead {
+            self.each_child(oid, &mut |child| _ = named.entry(child).and_modify(|count| *count += 1))?;
+        }
+        self.next = dead.into_iter().filter(|oid| named[oid] == 0).collect();
+        self.named = named;
+        Ok(())
+    }
+
+    /// Removes some dead objects, which none of the rest names.
+    fn step(&mut self, limits: &SweepLimits, swept: &mut Swept) -> Result<()> {
+        let store = self.store;
+        let _alone = store.dropping.write().unwrap_or_else(PoisonError::into_inner);
+        self.reach(store.pins.roots())?;
+        let mut chosen = Vec::new();
+        while chosen.len() < STEP_OBJECTS {
+            let Some(oid) = self.next.pop() else { break };
+            if self.live.contains(&oid) {
+                continue;
+            }
+            let bytes = store.read_bytes(&oid)?.unwrap_or(0);
+            if swept.objects >= limits.objects || swept.bytes.saturating_add(bytes) > limits.bytes {
+                swept.more = true;
+                continue;
+            }
+            (swept.objects, swept.bytes) = (swept.objects + 1, swept.bytes + bytes);
+            let (mut free, named) = (Vec::new(), &mut self.named);
+            if let Some(object) = store.read(&oid)? {
+                (self.roots.children)(&oid, &object, &mut |child| {
+                    if let Some(count) = named.get_mut(&child) {
+                        *count -= 1;
+                        free.extend((*count == 0).then_some(child));
+                    }
+                })?;
+            }
+            self.next.append(&mut free);
+            chosen.push(oid);
+        }
+        chosen.sort_unstable();
+        store.commit_step(|txn| {
+            for oid in &chosen {
+                txn.remove(store.objects, oid.as_bytes())?;
+            }
+            let mut state = store.state_in(txn)?;
+            state.txn = txn.id();
+            Ok(txn.put(store.meta, STATE_KEY, &state.encode())?)
+        })?;
+        Ok(())
+    }
+}

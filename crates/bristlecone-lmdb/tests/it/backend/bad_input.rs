@@ -1,0 +1,306 @@
+//! What a store refuses to open, and what is noticed of damage.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::process::ExitStatusExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use bristlecone::{
+    Backend, Batch, Durability, Error, Expected, Oid, RefMove, RefTarget, engine::StoreLock, report,
+    storage::RealStorage,
+};
+use bristlecone_lmdb::backend::{LmdbBackend, LmdbOptions};
+use bristlecone_testkit::generate::Rng;
+
+use super::{
+    children::{raise_count, read_count, say, start},
+    create, format_tag, open,
+};
+
+fn try_open(dir: &Path) -> Result<LmdbBackend, Error> {
+    LmdbBackend::open(dir, LmdbOptions::default(), false)
+}
+
+fn data(dir: &Path) -> PathBuf {
+    dir.join("lmdb/data.mdb")
+}
+
+/// Makes a store with some commits, and closes it.
+fn some_commits(dir: &Path, count: u64) {
+    let backend = create(dir, &LmdbOptions::default());
+    for number in 0..count {
+        raise_count(&backend, number, Durability::None).unwrap();
+    }
+}
+
+/// Asserts that an error is typed and names a file.
+fn names(error: &Error, file: &str) {
+    let text = report(error);
+    assert!(text.contains(file), "{file} is not named: {text}");
+}
+
+#[test]
+fn a_store_is_made_once_and_found_where_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(matches!(try_open(dir.path()), Err(Error::NoStore { .. })));
+    assert!(matches!(try_open(&dir.path().join("nowhere")), Err(Error::NoStore { .. })));
+    let place = dir.path().join("deep/down");
+    drop(create(&place, &LmdbOptions::default()));
+    let again = LmdbBackend::create(&place, format_tag(), LmdbOptions::default());
+    assert!(matches!(again, Err(Error::Exists { .. })), "{again:?}");
+    assert_eq!(try_open(&place).unwrap().header().format, format_tag());
+}
+
+#[test]
+fn handles_of_one_process_share_what_is_open() {
+    let dir = tempfile::tempdir().unwrap();
+    let one = create(dir.path(), &LmdbOptions::default());
+    let other = try_open(dir.path()).unwrap();
+    let reader = LmdbBackend::open(dir.path(), LmdbOptions::default(), true).unwrap();
+    raise_count(&one, 0, Durability::None).unwrap();
+    drop(one);
+    raise_count(&other, 1, Durability::None).unwrap();
+    assert_eq!(read_count(&reader, 2), 2);
+    assert!(matches!(raise_count(&reader, 2, Durability::None), Err(Error::ReadOnly)));
+    assert!(matches!(reader.write_derived("x", b""), Err(Error::ReadOnly)));
+    drop((other, reader));
+    let reader = LmdbBackend::open(dir.path(), LmdbOptions::default(), true).unwrap();
+    assert_eq!(read_count(&reader, 2), 2);
+    assert!(matches!(raise_count(&reader, 2, Durability::None), Err(Error::ReadOnly)));
+    assert!(matches!(try_open(dir.path()), Err(Error::Usage { .. })), "it is open for reading only");
+    drop(reader);
+    raise_count(&try_open(dir.path()).unwrap(), 2, Durability::Synced).unwrap();
+    // Threads that open and close it all get the one that is open, or open it anew.
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| (0..30).for_each(|_| assert_eq!(read_count(&try_open(dir.path()).unwrap(), 0), 3)));
+        }
+    });
+}
+
+#[test]
+fn what_a_killed_creation_left_does_not_stop_the_next() {
+    for left in [&b""[..], b"half a page", &[0; 8192]] {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("lmdb")).unwrap();
+        fs::write(dir.path().join("lmdb/creating"), b"").unwrap();
+        fs::write(data(dir.path()), left).unwrap();
+        fs::write(dir.path().join("lmdb/lock.mdb"), left).unwrap();
+        raise_count(&create(dir.path(), &LmdbOptions::default()), 0, Durability::None).unwrap();
+        assert_eq!(read_count(&open(dir.path(), &LmdbOptions::default()), 1), 1);
+        assert!(!dir.path().join("lmdb/creating").exists());
+    }
+    // Pages of a store that lost its header are not replaced.
+    let dir = tempfile::tempdir().unwrap();
+    some_commits(dir.path(), 3);
+    let (header, bytes) = (fs::read(dir.path().join("store")).unwrap(), fs::read(data(dir.path())).unwrap());
+    fs::remove_file(dir.path().join("store")).unwrap();
+    let refused = LmdbBackend::create(dir.path(), format_tag(), LmdbOptions::default()).unwrap_err();
+    assert!(matches!(refused, Error::Lost { .. }), "{refused:?}");
+    names(&refused, "data.mdb");
+    assert!(fs::read(data(dir.path())).unwrap() == bytes);
+    fs::write(dir.path().join("store"), header).unwrap();
+    assert_eq!(read_count(&try_open(dir.path()).unwrap(), 3), 3);
+}
+
+#[test]
+fn files_that_are_not_the_stores_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    some_commits(dir.path(), 10);
+    let sound = fs::read(data(dir.path())).unwrap();
+    let refused = |bytes: Option<&[u8]>| {
+        match bytes {
+            Some(bytes) => fs::write(data(dir.path()), bytes).unwrap(),
+            None => fs::remove_file(data(dir.path())).unwrap(),
+        }
+        let error = try_open(dir.path()).expect_err("it is not the store's");
+        names(&error, "data.mdb");
+        error
+    };
+    assert!(matches!(refused(None), Error::Lost { .. }));
+    for bytes in [&b""[..], b"SQLite format 3\0", &[0; 20_000], &sound[..100], &[0xFF; 9000]] {
+        assert!(matches!(refused(Some(bytes)), Error::Corrupt { .. }));
+    }
+    let mut newer = sound.clone();
+    newer[20] = 2;
+    assert!(matches!(refused(Some(&newer)), Error::Incompatible { .. }));
+    // Another program's file, which LMDB opens.
+    let other = tempfile::tempdir().unwrap();
+    // SAFETY: no other handle has the folder open.
+    let env = unsafe { heed::EnvOpenOptions::new().max_dbs(1).map_size(1 << 20).open(other.path()).unwrap() };
+    let txn = env.write_txn().unwrap();
+    let made: Result<_, heed::Error> = env.create_databases_and_commit(txn, |open, txn| {
+        open.create_database::<heed::types::Bytes, heed::types::Bytes>(txn, Some("theirs"))
+            .map(heed::CommitOrAbort::<_, ()>::Commit)
+    });
+    assert!(made.is_ok());
+    let theirs = fs::read(other.path().join("data.mdb")).unwrap();
+    assert!(matches!(refused(Some(&theirs)), Error::Corrupt { .. }));
+    fs::write(data(dir.path()), &sound).unwrap();
+    assert_eq!(read_count(&try_open(dir.path()).unwrap(), 10), 10);
+    // A store of another backend, and one of a newer version.
+    for (from, to) in [(12, b'f'), (16, 9)] {
+        let header = fs::read(dir.path().join("store")).unwrap();
+        let mut changed = header.clone();
+        changed[from] = to;
+        let end = changed.len() - 8;
+        let check = xxhash_rust::xxh3::xxh3_64(&changed[..end]).to_le_bytes();
+        changed[end..].copy_from_slice(&check);
+        fs::write(dir.path().join("store"), &changed).unwrap();
+        assert!(matches!(try_open(dir.path()), Err(Error::Incompatible { .. })));
+        fs::write(dir.path().join("store"), &header).unwrap();
+    }
+    assert_eq!(read_count(&try_open(dir.path()).unwrap(), 10), 10);
+}
+
+#[test]
+fn a_file_that_was_cut_is_refused_unless_only_free_pages_are_missing() {
+    let dir = tempfile::tempdir().unwrap();
+    some_commits(dir.path(), 60);
+    let sound = fs::read(data(dir.path())).unwrap();
+    let mut opened = 0;
+    for bytes in (0..sound.len()).step_by(4096).chain([1, 5000, sound.len() - 1]) {
+        fs::write(data(dir.path()), &sound[..bytes]).unwrap();
+        match try_open(dir.path()) {
+            Ok(backend) => {
+                assert_eq!(read_count(&backend, 60), 60);
+                opened += 1;
+            }
+            Err(error) => {
+                assert!(matches!(error, Error::Lost { .. } | Error::Corrupt { .. }), "{error:?}");
+                names(&error, "data.mdb");
+            }
+        }
+    }
+    println!("{opened} cuts took free pages only, of {}", sound.len() / 4096);
+}
+
+#[test]
+fn a_held_lock_is_waited_for_and_its_holder_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let backend = create(dir.path(), &LmdbOptions::default().lock_wait_ms(30));
+    let other = StoreLock::new(Arc::new(RealStorage::new(dir.path())), "lock", 0);
+    let guard = other.take().unwrap();
+    match raise_count(&backend, 0, Durability::None) {
+        Err(Error::Locked { file, waited_ms, .. }) => assert!(file.ends_with("lock") && waited_ms >= 30),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(read_count(&backend, 0), 0, "readers wait for no lock");
+    drop(guard);
+    raise_count(&backend, 0, Durability::None).unwrap();
+}
+
+#[test]
+fn readers_are_listed() {
+    let dir = tempfile::tempdir().unwrap();
+    let backend = create(dir.path(), &LmdbOptions::default());
+    let readers = backend.readers().unwrap();
+    assert!(readers.iter().any(|reader| reader.process == std::process::id() && reader.txn.is_none()), "{readers:?}");
+    assert_eq!(backend.clear_dead_readers().unwrap(), 0);
+}
+
+/// What a store held before it was damaged.
+struct Sound {
+    objects: BTreeMap<Oid, Vec<u8>>,
+    refs: BTreeMap<String, RefTarget>,
+}
+
+impl Sound {
+    fn read(backend: &LmdbBackend) -> Self {
+        let mut objects = BTreeMap::new();
+        let mut each = |oid: Oid, object: &bristlecone::Object<'_>| {
+            objects.insert(oid, object.body().to_vec());
+            Ok(())
+        };
+        backend.each_object(&mut each, &mut |damage| panic!("{damage:?}")).unwrap();
+        Self { objects, refs: backend.list_refs("").unwrap() }
+    }
+
+    /// Opens the store as a check does; returns whether damage was noticed. Panics at wrong answers.
+    fn is_noticed(&self, dir: &Path) -> bool {
+        let backend = match try_open(dir) {
+            Ok(backend) => backend,
+            Err(error) => {
+                names(&error, "data.mdb");
+                return true;
+            }
+        };
+        let (mut met, mut damages) = (0, 0);
+        let mut each = |oid: Oid, object: &bristlecone::Object<'_>| {
+            assert!(self.objects.get(&oid).is_some_and(|body| body == object.body()), "{oid} has other bytes");
+            met += 1;
+            Ok(())
+        };
+        backend.each_object(&mut each, &mut |_| damages += 1).unwrap();
+        if damages > 0 {
+            return true;
+        }
+        assert_eq!(met, self.objects.len(), "an object is missing, and no damage was told");
+        for (oid, body) in &self.objects {
+            let found = backend.read(&(*oid).into()).unwrap().expect("it was met");
+            assert!(found.body() == body, "{oid} has other bytes");
+        }
+        match backend.list_refs("") {
+            Ok(refs) => assert!(refs == self.refs, "refs are others, and no damage was told"),
+            Err(error) => {
+                names(&error, "data.mdb");
+                return true;
+            }
+        }
+        let moves = [RefMove { name: "new".to_owned(), expected: Expected::Any, to: Some(self.refs["count"].clone()) }];
+        backend.append(Batch::new(), &moves, Durability::None).unwrap();
+        false
+    }
+}
+
+/// The body of a child: flips bits of the data file, one at a time, from the one on whose number the file `from` has.
+pub(super) fn read_flipped(dir: &Path) {
+    let store = dir.join("store");
+    let sound = Sound::read(&open(&store, &LmdbOptions::default()));
+    let bytes = fs::read(data(&store)).unwrap();
+    let from: usize = fs::read_to_string(dir.join("from")).unwrap().parse().unwrap();
+    let thorough = std::env::var_os("BRISTLECONE_THOROUGH").is_some();
+    let mut rng = Rng::new(5);
+    // The fields of the first two pages, the heads of pages and of their entries, and anything.
+    let mut bits: Vec<usize> =
+        (0..2).flat_map(|page| (page * 32768..).take(152 * 8)).step_by(if thorough { 1 } else { 13 }).collect();
+    for _ in 0..if thorough { 5000 } else { 300 } {
+        let page = rng.index(bytes.len() / 4096) * 32768;
+        bits.push(page + rng.index(64 * 8));
+        bits.push(rng.index(bytes.len() * 8));
+    }
+    let mut noticed = 0;
+    for (number, bit) in bits.iter().enumerate().skip(from) {
+        let mut flipped = bytes.clone();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        fs::write(data(&store), flipped).unwrap();
+        fs::write(dir.join("from"), (number + 1).to_string()).unwrap();
+        noticed += usize::from(sound.is_noticed(&store));
+    }
+    fs::write(data(&store), bytes).unwrap();
+    say(&format!("{noticed} of {}", bits.len()));
+}
+
+#[test]
+fn flips_of_bits_are_noticed_or_change_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    some_commits(&dir.path().join("store"), 120);
+    let bytes = fs::read(data(&dir.path().join("store"))).unwrap();
+    fs::write(dir.path().join("from"), "0").unwrap();
+    let mut signals = Vec::new();
+    loop {
+        let (status, said, rest) = start("flips", dir.path()).join();
+        if status.success() {
+            println!("{} flips were noticed", said[0]);
+            break;
+        }
+        assert!(status.signal().is_some(), "{}", rest.join("\n"));
+        signals.push((status.to_string(), fs::read_to_string(dir.path().join("from")).unwrap(), rest));
+        fs::write(data(&dir.path().join("store")), &bytes).unwrap();
+        assert!(signals.len() < 100, "{signals:?}");
+    }
+    assert!(signals.is_empty(), "{} signals: {signals:?}", signals.len());
+}

@@ -1,0 +1,317 @@
+//! The database: three keyspaces, and the errors of fjall as ours.
+//!
+//! - `records`: pages of records by number;
+//! - `ids`: where each object is, by id; written in sorted runs and behind the pages;
+//! - `refs`: refs by name, the state, and the pages that a sweep has still to clean.
+//!
+//! fjall is told to keep values in the tree, to compress nothing, and to keep memtables and journals short. Bytes that it
+//! cannot make sense of may make it panic; the panic ends here, as [`Error::Corrupt`].
+
+use std::{
+    io,
+    ops::Range,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
+};
+
+use bristlecone::{Error, Location, Oid, Result};
+use fjall::{
+    AbstractTree as _, CompressionType, Database as Fjall, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch,
+    PersistMode, Slice,
+    config::{BlockSizePolicy, CompressionPolicy, PartitioningPolicy},
+};
+
+use super::refs::{self, State};
+use crate::LsmOptions;
+
+/// The folder of the database, in the store's.
+pub(super) const FOLDER: &str = "lsm";
+/// The file with which fjall says that a database is there. Without it, fjall would make a new one.
+const MARKER: &str = "version";
+const RECORDS: &str = "records";
+const IDS: &str = "ids";
+const REFS: &str = "refs";
+
+/// Memory that indexes and refs take until they are in tables.
+const OTHER_MEMTABLE_BYTES: u64 = 4 << 20;
+/// The part of the cache's budget that fjall has for blocks: what was read is kept as pages.
+const BLOCKS_PART: u64 = 4;
+/// From this size on of all journals, fjall writes what keeps the oldest from being removed.
+const JOURNALS_BYTES: u64 = 256 << 20;
+/// Pages are values of up to 16 KiB; a block of this size has one or more of them.
+const RECORDS_BLOCK_BYTES: u32 = 4 << 10;
+/// From so many memtables on that wait to be written, and so many runs of tables that wait to be merged, appends wait. At one
+/// more, and at 30, fjall waits itself: for ever, if its thread has ended.
+const SEALED_MAX: usize = 3;
+const RUNS_MAX: usize = 26;
+/// How often a waiting append looks again, and how long it waits at most.
+const PAUSE: Duration = Duration::from_millis(1);
+const WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// The database of a store.
+pub(super) struct Database {
+    db: Fjall,
+    records: Keyspace,
+    ids: Keyspace,
+    refs: Keyspace,
+    path: PathBuf,
+}
+
+/// Changes that are made together.
+pub(super) struct Changes<'a> {
+    database: &'a Database,
+    batch: OwnedWriteBatch,
+}
+
+impl Database {
+    /// Makes a database in `dir`, where there must be none.
+    pub(super) fn create(dir: &Path, options: &LsmOptions) -> Result<Self> {
+        Self::start(dir.join(FOLDER), options, true)
+    }
+
+    /// Opens the database in `dir`.
+    pub(super) fn open(dir: &Path, options: &LsmOptions) -> Result<Self> {
+        let path = dir.join(FOLDER);
+        let marker = path.join(MARKER);
+        match marker.try_exists() {
+            Ok(true) => Self::start(path, options, false),
+            Ok(false) => Err(lost(&marker, "the database of this store is not there")),
+            Err(error) => Err(Error::io(marker.display().to_string(), error)),
+        }
+    }
+
+    fn start(path: PathBuf, options: &LsmOptions, create: bool) -> Result<Self> {
+        let start = || {
+            // With two threads, one of them turns in circles while the other compacts.
+            let db = Fjall::builder(&path)
+                .cache_size(options.cache_bytes / BLOCKS_PART)
+                .worker_threads(1)
+                .max_journaling_size(JOURNALS_BYTES)
+                .journal_compression(CompressionType::None)
+                .open()?;
+            if !create && ![RECORDS, IDS, REFS].iter().all(|name| db.keyspace_exists(name)) {
+                return Ok(None);
+            }
+            let keyspace = |memtable_bytes: u64| {
+                let mut options = KeyspaceCreateOptions::default()
+                    .max_memtable_size(memtable_bytes)
+                    .data_block_compression_policy(CompressionPolicy::all(CompressionType::None));
+                // Else a search reads the filter and the block index of a whole table, a megabyte each.
+                options.filter_block_partitioning_policy = PartitioningPolicy::all(true);
+                options.index_block_partitioning_policy = PartitioningPolicy::all(true);
+                options
+            };
+            // What is looked for in `records` is there, so that filters would only cost.
+            let records = db.keyspace(RECORDS, || {
+                keyspace(options.memtable_bytes)
+                    .expect_point_read_hits(true)
+                    .data_block_size_policy(BlockSizePolicy::all(RECORDS_BLOCK_BYTES))
+            })?;
+            let ids = db.keyspace(IDS, || keyspace(OTHER_MEMTABLE_BYTES))?;
+            let refs = db.keyspace(REFS, || keyspace(OTHER_MEMTABLE_BYTES))?;
+            Ok(Some((db, records, ids, refs)))
+        };
+        match guarded(&path, start)? {
+            Some((db, records, ids, refs)) => Ok(Self { db, records, ids, refs, path }),
+            None => Err(lost(&path, "the database of this store lacks a keyspace")),
+        }
+    }
+
+    /// Begins changes that are made together.
+    pub(super) fn change(&self) -> Changes<'_> {
+        Changes { database: self, batch: self.db.batch() }
+    }
+
+    /// Returns how much of a budget is left for pages.
+    pub(super) const fn pages_budget(cache_bytes: u64) -> u64 {
+        cache_bytes - cache_bytes / BLOCKS_PART
+    }
+
+    /// Waits until the database can take more.
+    fn wait_for_room(&self) -> Result<()> {
+        let is_full = |keyspace: &Keyspace| {
+            keyspace.tree.sealed_memtable_count() >= SEALED_MAX || keyspace.tree.l0_run_count() >= RUNS_MAX
+        };
+        let mut since = None;
+        while is_full(&self.records) || is_full(&self.refs) {
+            // Fails if the database's thread ended with an error.
+            guarded(&self.path, || self.db.persist(PersistMode::Buffer))?;
+            if since.get_or_insert_with(Instant::now).elapsed() > WAIT_MAX {
+                let error = io::Error::new(io::ErrorKind::TimedOut, "tables are not written and merged any more");
+                return Err(Error::io(self.path.display().to_string(), error));
+            }
+            thread::sleep(PAUSE);
+        }
+        Ok(())
+    }
+
+    /// Makes everything durable that was changed so far.
+    pub(super) fn sync(&self) -> Result<()> {
+        guarded(&self.path, || self.db.persist(PersistMode::SyncData))
+    }
+
+    /// Returns the value of a page.
+    pub(super) fn page(&self, number: u64) -> Result<Option<Slice>> {
+        guarded(&self.path, || self.records.get(number.to_be_bytes()))
+    }
+
+    /// Calls `each` with the pages of a range, ascending, until it returns `false`.
+    pub(super) fn each_page(&self, pages: Range<u64>, each: &mut dyn FnMut(u64, Slice) -> Result<bool>) -> Result<()> {
+        let range = pages.start.to_be_bytes()..pages.end.to_be_bytes();
+        let mut found = guarded(&self.path, || Ok(self.records.range(range)))?;
+        while let Some(item) = guarded(&self.path, || found.next().map(fjall::Guard::into_inner).transpose())? {
+            let Ok(number) = <[u8; 8]>::try_from(&*item.0) else {
+                return Err(corrupt(&self.path, "the key of a page has no 8 bytes"));
+            };
+            if !each(u64::from_be_bytes(number), item.1)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns where an object is, as far as the index goes.
+    pub(super) fn location(&self, oid: &Oid) -> Result<Option<Location>> {
+        let Some(value) = guarded(&self.path, || self.ids.get(oid.as_bytes()))? else { return Ok(None) };
+        self.decode_location(&value).map(Some)
+    }
+
+    fn decode_location(&self, value: &[u8]) -> Result<Location> {
+        match value.try_into() {
+            Ok(bytes) => Ok(Location(u64::from_le_bytes(bytes))),
+            Err(_) => Err(corrupt(&self.path, "a location in the index has no 8 bytes")),
+        }
+    }
+
+    /// Calls `each` with every object of the index and where it is.
+    pub(super) fn each_location(&self, each: &mut dyn FnMut(Oid, Location)) -> Result<()> {
+        let mut found = guarded(&self.path, || Ok(self.ids.iter()))?;
+        while let Some((key, value)) = guarded(&self.path, || found.next().map(fjall::Guard::into_inner).transpose())? {
+            let oid = Oid::new(&key).map_err(|_| corrupt(&self.path, "a key of the index is no id"))?;
+            each(oid, self.decode_location(&value)?);
+        }
+        Ok(())
+    }
+
+    /// Adds places to the index, durably. `places`: ascending by the bytes of the ids, each id once.
+    pub(super) fn index(&self, places: &[(Oid, Location)]) -> Result<()> {
+        guarded(&self.path, || {
+            let mut run = self.ids.start_ingestion()?;
+            for (oid, at) in places {
+                run.write(oid.as_bytes(), at.0.to_le_bytes())?;
+            }
+            run.finish()
+        })
+    }
+
+    /// Calls `each` with the keys and values of `refs`.
+    pub(super) fn each_ref(&self, mut each: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
+        let mut found = guarded(&self.path, || Ok(self.refs.iter()))?;
+        while let Some((key, value)) = guarded(&self.path, || found.next().map(fjall::Guard::into_inner).transpose())? {
+            each(&key, &value)?;
+        }
+        Ok(())
+    }
+
+    /// Returns how many bytes the files take.
+    pub(super) fn file_bytes(&self) -> u64 {
+        guarded(&self.path, || self.db.disk_space()).unwrap_or_default()
+    }
+
+    /// Returns how many bytes of memory caches and memtables take.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        self.db.cache_size() + self.db.write_buffer_size()
+    }
+
+    /// Returns an error that names the database.
+    pub(super) fn corrupt(&self, reason: &str) -> Error {
+        corrupt(&self.path, reason)
+    }
+
+    /// Returns the name of the pages, for messages.
+    pub(super) fn pages_name(&self) -> String {
+        format!("{}/{RECORDS}", self.path.display())
+    }
+
+    /// Returns the folder.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Changes<'_> {
+    pub(super) fn put_page(&mut self, number: u64, value: Slice) {
+        self.batch.insert(&self.database.records, number.to_be_bytes(), value);
+    }
+
+    pub(super) fn remove_page(&mut self, number: u64) {
+        self.batch.remove(&self.database.records, number.to_be_bytes());
+    }
+
+    pub(super) fn put_ref(&mut self, key: &[u8], value: &[u8]) {
+        self.batch.insert(&self.database.refs, key, value);
+    }
+
+    pub(super) fn remove_ref(&mut self, key: &[u8]) {
+        self.batch.remove(&self.database.refs, key);
+    }
+
+    pub(super) fn put_state(&mut self, state: &State) {
+        self.put_ref(refs::STATE, &state.encode());
+    }
+
+    pub(super) fn remove_location(&mut self, oid: &Oid) {
+        self.batch.remove(&self.database.ids, oid.as_bytes());
+    }
+
+    /// Makes the changes, all or none: the system has them when this returns, the medium if `sync` is set.
+    pub(super) fn make(self, sync: bool) -> Result<()> {
+        self.database.wait_for_room()?;
+        let mode = if sync { PersistMode::SyncData } else { PersistMode::Buffer };
+        guarded(&self.database.path, || self.batch.durability(Some(mode)).commit())
+    }
+}
+
+/// Makes a call of fjall. What it panics with was caused by damaged bytes.
+fn guarded<T>(path: &Path, call: impl FnOnce() -> fjall::Result<T>) -> Result<T> {
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(done) => done.map_err(|error| from_fjall(path, error)),
+        Err(_) => Err(corrupt(path, "the database cannot make sense of its files")),
+    }
+}
+
+fn from_fjall(path: &Path, error: fjall::Error) -> Error {
+    use fjall::{Error as Fjall, LsmError};
+    let place = path.display().to_string();
+    match error {
+        // A table that ends too early is damage, and the system did not fail.
+        Fjall::Io(error) | Fjall::Storage(LsmError::Io(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {
+            corrupt(path, "a file of the database is cut short")
+        }
+        Fjall::Io(error) | Fjall::Storage(LsmError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
+            lost(path, "a file of the database is not there")
+        }
+        Fjall::Io(error) | Fjall::Storage(LsmError::Io(error)) => Error::io(place, error),
+        Fjall::Poisoned => Error::Poisoned { reason: format!("{place}: the database stopped writing after a failure") },
+        Fjall::Locked => {
+            Error::Locked { file: format!("{place}/lock"), holder: "another process".to_owned(), waited_ms: 0 }
+        }
+        Fjall::InvalidVersion(found) => {
+            let found = format!("a database of version {found:?}");
+            Error::Incompatible { file: place, found, expected: "version V3".to_owned() }
+        }
+        other => corrupt(path, &format!("the database says: {other:?}")),
+    }
+}
+
+fn corrupt(path: &Path, reason: &str) -> Error {
+    let reason = format!("{reason}; put the folder back from a backup of this store");
+    Error::Corrupt { file: path.display().to_string(), offset: 0, oid: None, reason }
+}
+
+fn lost(path: &Path, reason: &str) -> Error {
+    let reason = format!("{reason}; put the folder back from a backup of this store");
+    Error::Lost { file: path.display().to_string(), reason }
+}

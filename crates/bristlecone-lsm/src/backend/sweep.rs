@@ -1,0 +1,262 @@
+//! Sweeping: dropping what nothing leads to.
+//!
+//! A sweep has three parts. It marks what is reached, beside appends. It decides under the locks of appends and refs what
+//! goes: whatever is not reached by then leaves the index, objects before those that they name, in steps that are
+//! each one write batch together with marks on the pages that have become unclean. And it cleans these pages, a few at a
+//! time: what is left on them is appended again elsewhere, then they are removed. A crash between two steps leaves nothing
+//! half: what has left the index is found no more, and marked pages are cleaned by the next sweep.
+
+use std::{
+    collections::{BTreeSet, HashMap, HashSet},
+    sync::atomic::Ordering::*,
+};
+
+use bristlecone::{
+    Batch, Bytes, Error, Location, ObjRef, Oid, RefTarget, Result, Roots, Sink as _, SweepLimits, Swept,
+};
+
+use super::{
+    lock,
+    open_store::{OpenStore, read_lock, write_lock},
+    page::{Page, object_of, split},
+    pages::{Pages, damaged},
+    refs::{self, Decoded},
+};
+
+/// Objects that leave the index in one step.
+const STEP_OBJECTS: usize = 4096;
+/// Bytes of pages that are cleaned in one step, and pages.
+const STEP_BYTES: usize = 4 << 20;
+const STEP_PAGES: usize = 1024;
+
+/// What is reached so far, and what is still to be looked at.
+#[derive(Default)]
+struct Marking {
+    reached: HashSet<Oid>,
+    open: Vec<Oid>,
+}
+
+impl Marking {
+    /// Goes on from where it is, and from some more.
+    fn reach(&mut self, store: &OpenStore, roots: &Roots<'_>, from: impl IntoIterator<Item = Oid>) -> Result<()> {
+        self.open.extend(from);
+        while let Some(oid) = self.open.pop() {
+            if self.reached.insert(oid) {
+                let open = &mut self.open;
+                store.each_child(roots, &oid.into(), &mut |child| open.push(child))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl OpenStore {
+    /// Drops what nothing leads to.
+    pub(super) fn sweep(&self, roots: &Roots<'_>, limits: &SweepLimits) -> Result<Swept> {
+        if self.read_only {
+            return Err(Error::ReadOnly);
+        }
+        self.holder.refuse_child()?;
+        self.poison.check()?;
+        let _one = lock(&self.index.maintenance);
+        let mut marking = Marking::default();
+        let from: Vec<Oid> = self.refs_and_pins().into_iter().chain(roots.oids.iter().copied()).collect();
+        marking.reach(self, roots, from)?;
+        let swept = self.drop_unreached(roots, limits, marking)?;
+        self.clean_pages()?;
+        Ok(swept)
+    }
+
+    /// Calls `each` with what an object names; with nothing if it is absent.
+    fn each_child(&self, roots: &Roots<'_>, at: &ObjRef, each: &mut dyn FnMut(Oid)) -> Result<()> {
+        match self.read(at)? {
+            Some(object) => (roots.children)(&at.oid, &object, each),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns what refs lead to, and what snapshots hold.
+    fn refs_and_pins(&self) -> Vec<Oid> {
+        let refs = read_lock(&self.refs);
+        let mut from = self.pins.roots();
+        from.extend(refs.by_name.values().filter_map(object));
+        from
+    }
+
+    /// Decides what goes, and takes it from the index. No thread appends, moves a ref or takes a snapshot meanwhile.
+    fn drop_unreached(&self, roots: &Roots<'_>, limits: &SweepLimits, mut marking: Marking) -> Result<Swept> {
+        let _writer = lock(&self.writer);
+        // Objects that leave the index must not come back to it from the newest pages.
+        let written = self.write_whole_index();
+        self.poisoning(written)?;
+        let refs = write_lock(&self.refs);
+        let mut from = self.pins.roots();
+        from.extend(refs.by_name.values().filter_map(object));
+        from.extend(self.young(refs.state.end)?);
+        marking.reach(self, roots, from)?;
+        let (dead, swept) = self.choose(roots, &marking.reached, limits)?;
+        // From here on batches that left anything out are looked at again.
+        self.sweeps.fetch_add(1, AcqRel);
+        for step in dead.chunks(STEP_OBJECTS) {
+            let mut changes = self.database.change();
+            let mut unclean = BTreeSet::new();
+            for at in step {
+                changes.remove_location(&at.oid);
+                unclean.insert(split(at.at).0);
+            }
+            for page in unclean {
+                let key = refs::unclean_key(page);
+                changes.put_ref(&key, &refs::encode_unclean(&key));
+            }
+            self.poisoning(changes.make(false))?;
+        }
+        Ok(swept)
+    }
+
+    /// Returns the objects that were appended since the oldest snapshot was taken.
+    fn young(&self, end: u64) -> Result<Vec<Oid>> {
+        let Some(first) = self.pins.appended() else { return Ok(Vec::new()) };
+        let mut young = Vec::new();
+        self.database.each_page(first..end.max(first), &mut |number, value| {
+            let page = Page::verified(number, value).map_err(|reason| damaged(&self.database, number, reason))?;
+            young.extend(page.records(number).map(|(oid, _, _)| oid));
+            Ok(true)
+        })?;
+        Ok(young)
+    }
+
+    /// Returns what is dropped of all that was not reached: no object before those that name it, so that whatever stays
+    /// has everything below it.
+    fn choose(&self, roots: &Roots<'_>, reached: &HashSet<Oid>, limits: &SweepLimits) -> Result<(Vec<ObjRef>, Swept)> {
+        let mut all: HashMap<Oid, (Location, u32)> = HashMap::new();
+        self.database.each_location(&mut |oid, at| {
+            if !reached.contains(&oid) {
+                all.insert(oid, (at, 0));
+            }
+        })?;
+        let places: Vec<ObjRef> = all.iter().map(|(oid, (at, _))| ObjRef::new(*oid, *at)).collect();
+        for at in &places {
+            self.each_child(roots, at, &mut |child| {
+                if let Some((_, named)) = all.get_mut(&child) {
+                    *named += 1;
+                }
+            })?;
+        }
+        let mut next: Vec<ObjRef> = places.into_iter().filter(|at| all[&at.oid].1 == 0).collect();
+        let (mut dead, mut swept) = (Vec::new(), Swept::default());
+        while let Some(at) = next.pop() {
+            let bytes = self.read(&at)?.map_or(0, |object| object.read_bytes() as u64);
+            if swept.objects >= limits.objects || swept.bytes.saturating_add(bytes) > limits.bytes {
+                swept.more = true;
+                continue;
+            }
+            (swept.objects, swept.bytes) = (swept.objects + 1, swept.bytes + bytes);
+            dead.push(at);
+            self.each_child(roots, &at, &mut |child| {
+                if let Some((place, named)) = all.get_mut(&child) {
+                    *named -= 1;
+                    next.extend((*named == 0).then(|| ObjRef::new(child, *place)));
+                }
+            })?;
+        }
+        Ok((dead, swept))
+    }
+
+    /// Removes every page that is marked as unclean, and appends again what is left on it.
+    fn clean_pages(&self) -> Result<()> {
+        let mut unclean = Vec::new();
+        self.database.each_ref(|key, value| {
+            if let Some(Decoded::Unclean(page)) = refs::decode(key, value) {
+                unclean.push(page);
+            }
+            Ok(())
+        })?;
+        self.index.read_all(&self.database, &self.pages)?;
+        let (mut moved, mut step) = (Moved::default(), Vec::new());
+        for page in unclean {
+            self.move_live(page, &mut moved)?;
+            step.push(page);
+            if moved.batch.bytes().len() >= STEP_BYTES || step.len() >= STEP_PAGES {
+                self.replace_pages(&mut moved, &mut step)?;
+            }
+        }
+        self.replace_pages(&mut moved, &mut step)
+    }
+
+    /// Puts what is left on a page into a batch.
+    fn move_live(&self, number: u64, moved: &mut Moved) -> Result<()> {
+        let Some(page) = Pages::read(&self.database, number)? else { return Ok(()) };
+        for (oid, at, record) in page.records(number) {
+            if self.locate(&oid)? == Some(at)
+                && let Some(object) = object_of(Bytes::Borrowed(record), at)
+            {
+                moved.put(&object, oid, at);
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends what moves, and then removes the pages that it moves from: a reader finds it in one place or the other.
+    fn replace_pages(&self, moved: &mut Moved, pages: &mut Vec<u64>) -> Result<()> {
+        if pages.is_empty() {
+            return Ok(());
+        }
+        let base = self.append_unmoved(&moved.batch)?;
+        moved.settle(base);
+        let mut writer = lock(&self.writer);
+        let mut changes = self.database.change();
+        let mut gone = 0;
+        for number in pages.drain(..) {
+            if let Some(page) = Pages::read(&self.database, number)? {
+                gone += page.bytes() as u64;
+                changes.remove_page(number);
+            }
+            changes.remove_ref(&refs::unclean_key(number));
+        }
+        let mut state = writer.state();
+        state.bytes = state.bytes.saturating_sub(gone);
+        changes.put_state(&state);
+        self.poisoning(changes.make(false))?;
+        writer.set_state(state);
+        write_lock(&self.refs).state = state;
+        Ok(())
+    }
+}
+
+fn object(target: &RefTarget) -> Option<Oid> {
+    match target {
+        RefTarget::Object(at) => Some(at.oid),
+        RefTarget::Symbolic(_) => None,
+    }
+}
+
+/// Objects that move to other pages.
+#[derive(Default)]
+struct Moved {
+    batch: Batch,
+    /// Where each of the batch was.
+    pending: Vec<Location>,
+    /// Where objects went: records that name them are written with the new place.
+    places: HashMap<Location, Location>,
+}
+
+impl Moved {
+    fn put(&mut self, object: &bristlecone::Object<'_>, oid: Oid, at: Location) {
+        let child = |index: usize| {
+            let old = object.child(index);
+            self.places.get(&old).copied().unwrap_or(old)
+        };
+        let children: Vec<Location> = (0..object.children()).map(child).collect();
+        let metadata: Vec<u64> = (0..).map_while(|index| object.metadata_word(index)).collect();
+        let to = self.batch.put(object.kind(), oid, object.body(), &children, &metadata);
+        self.pending.push(at);
+        self.places.insert(at, to);
+    }
+
+    fn settle(&mut self, base: Location) {
+        for from in self.pending.drain(..) {
+            self.places.entry(from).and_modify(|to| *to = to.resolve(base));
+        }
+        self.batch.clear();
+    }
+}

@@ -1,0 +1,89 @@
+//! The walk over all objects, page by page.
+
+use bristlecone::{Bytes, Damage, Error, Object, Oid, Result};
+
+use super::{
+    open_store::{OpenStore, read_lock},
+    page::{Page, object_of, page_location},
+    pages::{Pages, damaged},
+};
+
+impl OpenStore {
+    /// Calls `each` for every object, in the order of pages. Damaged pages are reported and passed over.
+    pub(super) fn each_object(
+        &self,
+        each: &mut dyn FnMut(Oid, &Object<'_>) -> Result<()>,
+        damage: &mut dyn FnMut(Damage),
+    ) -> Result<()> {
+        let end = read_lock(&self.refs).state.end;
+        // What a sweep moved is where the newest pages say.
+        self.index.read_all(&self.database, &self.pages)?;
+        let (mut next, mut failed) = (0, None);
+        let walked = self.database.each_page(0..end, &mut |number, value| {
+            next = number + 1;
+            let page = Page::verified(number, value).map_err(|reason| damaged(&self.database, number, reason));
+            match page.and_then(|page| self.each_of_page(number, &page, each, damage)) {
+                Err(error @ Error::Corrupt { .. }) => damage(damage_of(number, &error)),
+                Err(error) => failed = Some(error),
+                Ok(()) => {}
+            }
+            Ok(failed.is_none())
+        });
+        match (failed, walked) {
+            (Some(error), _) => return Err(error),
+            (None, Err(Error::Corrupt { .. })) => {}
+            (None, walked) => return walked,
+        }
+        // A table is damaged, and the walk ends there. Pages are asked for one by one from here.
+        for number in next..end {
+            let page = match Pages::read(&self.database, number) {
+                Ok(Some(page)) => page,
+                Ok(None) => continue,
+                Err(error @ Error::Corrupt { .. }) => {
+                    damage(damage_of(number, &error));
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            self.each_of_page(number, &page, each, damage)?;
+        }
+        Ok(())
+    }
+
+    fn each_of_page(
+        &self,
+        number: u64,
+        page: &Page,
+        each: &mut dyn FnMut(Oid, &Object<'_>) -> Result<()>,
+        damage: &mut dyn FnMut(Damage),
+    ) -> Result<()> {
+        for (oid, at, record) in page.records(number) {
+            match self.locate(&oid) {
+                Ok(Some(found)) if found == at => {}
+                // It is in another place as well, or was dropped and the page is still to be cleaned.
+                Ok(_) => continue,
+                Err(error @ Error::Corrupt { .. }) => {
+                    damage(Damage { oid: Some(oid), offset: at.0, ..damage_of(number, &error) });
+                    continue;
+                }
+                Err(error) => return Err(error),
+            }
+            if let Some(object) = object_of(Bytes::Borrowed(record), at) {
+                each(oid, &object)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn damage_of(number: u64, error: &Error) -> Damage {
+    match error {
+        Error::Corrupt { file, reason, .. } => {
+            Damage { file: file.clone(), offset: page_location(number).0, oid: None, reason: reason.clone() }
+        }
+        other => {
+            let reason = bristlecone::report(other);
+            Damage { file: String::new(), offset: page_location(number).0, oid: None, reason }
+        }
+    }
+}

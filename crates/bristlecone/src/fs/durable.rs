@@ -1,0 +1,106 @@
+//! Making durable what was appended, by whatever process: objects, their names, then the refs.
+
+use std::collections::BTreeSet;
+
+use bristlecone_core::Oid;
+
+use super::{
+    files::{Files, NEW, OBJECTS},
+    object,
+    state::{FsState, OwnObject, Writer},
+    table::RefTable,
+};
+use crate::{Error, oid_map::OidSet, storage::OpenMode, sync::read_lock};
+
+impl FsState {
+    /// Makes everything durable that was appended, by other processes too.
+    pub(super) fn flush(&self) -> Result<(), Error> {
+        if self.read_only {
+            return Ok(());
+        }
+        self.worker.take_owed(super::state::FLUSH);
+        self.locked(|writer| self.make_durable(writer, None))
+    }
+
+    /// Makes everything durable, and with it the refs: as they are, or moved on to these.
+    pub(super) fn make_durable(&self, writer: &mut Writer, table: Option<RefTable>) -> Result<(), Error> {
+        let unsynced = writer.unsynced.now();
+        if table.is_none() && unsynced.is_empty() && read_lock(&self.refs).durable {
+            return Ok(());
+        }
+        let (folder, mut folders) = (unsynced.folder || unsynced.all, BTreeSet::new());
+        let objects: OidSet =
+            if unsynced.all { object_ids(&self.files)?.collect() } else { unsynced.objects.iter().copied().collect() };
+        for oid in &objects {
+            self.make_object_durable(writer, oid)?;
+            folders.insert(object::folder_of(oid));
+        }
+        for folder in &folders {
+            // A folder of which no object got its name was never made.
+            if self.files.stat(folder)?.is_some() {
+                self.poisons(self.files.sync_dir(folder))?;
+            }
+        }
+        if folder {
+            self.poisons(self.files.sync_dir(OBJECTS))?;
+        }
+        writer.unsynced.add(&[], false, true)?;
+        let table = table.unwrap_or_else(|| read_lock(&self.refs).table.clone());
+        self.write_refs(table, true)?;
+        writer.forget_own();
+        writer.durable_serial = read_lock(&self.refs).durable_serial;
+        writer.unsynced.clear()
+    }
+
+    /// Makes the file of an object durable, but for its name.
+    ///
+    /// The system reports a write that failed later only to those that had the file open by then. So what another process
+    /// wrote is written anew, and what this one has closed is read after its sync.
+    fn make_object_durable(&self, writer: &Writer, oid: &Oid) -> Result<(), Error> {
+        let path = object::path_of(oid);
+        match writer.own.get(oid) {
+            Some(OwnObject::Synced) => Ok(()),
+            Some(OwnObject::Open(file)) => self.poisons(self.files.sync(&path, &**file)),
+            Some(OwnObject::Closed) => {
+                let file = self.files.open(&path, OpenMode::Read)?;
+                self.poisons(self.files.sync(&path, &*file))?;
+                self.poisons(match object::read_file(&self.files, oid)? {
+                    Some(Err(damaged)) => Err(damaged.into_error(&self.files, oid)),
+                    _ => Ok(()),
+                })
+            }
+            None => {
+                // Without a file, the process that noted it was stopped before the object was found by any other. One
+                // that is damaged is as damaged afterwards: a check tells of it.
+                let Some(Ok(bytes)) = object::read_file(&self.files, oid)? else { return Ok(()) };
+                let part = format!("{NEW}/again");
+                let file = self.files.write_new(&part, &bytes)?;
+                self.poisons(self.files.sync(&part, &*file))?;
+                self.files.rename(&part, &path)
+            }
+        }
+    }
+}
+
+/// Returns the ids of all objects.
+pub(super) fn object_ids(files: &Files) -> Result<impl Iterator<Item = Oid>, Error> {
+    let mut ids = Vec::new();
+    each_object_file(files, |oid, _| {
+        ids.extend(oid);
+        Ok(())
+    })?;
+    Ok(ids.into_iter())
+}
+
+/// Calls `each` for every file among the objects, in order, with the id that its name says, if it says one.
+pub(super) fn each_object_file(
+    files: &Files,
+    mut each: impl FnMut(Option<Oid>, &str) -> Result<(), Error>,
+) -> Result<(), Error> {
+    for folder in files.list(OBJECTS)? {
+        for rest in files.list(&format!("{OBJECTS}/{folder}"))? {
+            each(object::oid_of(&folder, &rest), &format!("{OBJECTS}/{folder}/{rest}"))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,43 @@
+//! Opening a store for writing: what a process that was stopped or a power cut left is set right first.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use super::{
+    durable::each_object_file,
+    files::{Files, NEW, OBJECTS},
+    object,
+    state::{REFS, REFS_NEW},
+};
+use crate::{Error, storage::Storage};
+
+/// Whether there are objects: a store that lost its header has some.
+pub(super) fn has_objects(storage: &Arc<dyn Storage>) -> Result<bool, Error> {
+    Ok(!Files::new(storage.clone()).list(OBJECTS)?.is_empty())
+}
+
+/// Removes files that were being written. The caller holds the store's lock, so no process writes them any more.
+pub(super) fn remove_parts(files: &Files) -> Result<(), Error> {
+    for name in files.list(NEW)? {
+        files.remove(&format!("{NEW}/{name}"))?;
+    }
+    files.remove(REFS_NEW).map(drop)
+}
+
+/// Removes the objects that a power cut tore: no ref that is durable leads to them.
+///
+/// Whatever was written before the refs that are durable was made durable with them. So only younger files are read.
+pub(super) fn remove_torn(files: &Files) -> Result<(), Error> {
+    let since = files.stat(REFS)?.map_or(0, |stat| stat.modified_ns);
+    let mut folders = BTreeSet::new();
+    each_object_file(files, |oid, name| {
+        let Some(oid) = oid else { return Ok(()) };
+        let modified = files.stat(name)?.map_or(0, |stat| stat.modified_ns);
+        if (modified == 0 || modified >= since) && object::is_whole(files, &oid)? == Some(false) {
+            files.remove(name)?;
+            folders.insert(object::folder_of(&oid));
+        }
+        Ok(())
+    })?;
+    // They must not come back once it is forgotten that there may be such.
+    folders.iter().try_for_each(|folder| files.sync_dir(folder))
+}

@@ -1,0 +1,150 @@
+//! Sweeping files: what nothing leads to is listed, and then removed.
+//!
+//! A sweep is done wholly or not at all: the list is durable before the first file goes, and the refs say that a sweep is
+//! under way. Whoever writes next after a process that was stopped, or a power cut, removes the rest of the list first. So no
+//! object ever stays without what is below it.
+
+use std::{collections::BTreeSet, fmt::Write as _, sync::Arc};
+
+use bristlecone_core::Oid;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::{
+    durable::object_ids,
+    object,
+    state::{FsState, KnownRefs, Writer},
+};
+use crate::{
+    Error,
+    backend::{RefTarget, Roots, SweepLimits, Swept},
+    sync::{read_lock, write_lock},
+};
+
+/// The list of what a sweep removes.
+const SWEEP: &str = "sweep";
+/// No list is longer: it would be of a hundred million objects.
+const SWEEP_BYTES_MAX: u64 = 1 << 33;
+
+impl FsState {
+    /// Drops what nothing leads to. No thread appends, moves a ref or takes a snapshot meanwhile; reading goes on.
+    pub(super) fn sweep(self: &Arc<Self>, roots: &Roots<'_>, limits: &SweepLimits) -> Result<Swept, Error> {
+        self.locked(|writer| self.sweep_locked(writer, roots, limits))
+    }
+
+    fn sweep_locked(
+        self: &Arc<Self>,
+        writer: &mut Writer,
+        roots: &Roots<'_>,
+        limits: &SweepLimits,
+    ) -> Result<Swept, Error> {
+        // What the snapshots of other processes keep is not known here.
+        if let Some(session) = &self.session
+            && let Some((file, holder)) = session.other(&self.files)?
+        {
+            return Err(Error::Locked { file, holder, waited_ms: 0 });
+        }
+        self.make_durable(writer, None)?;
+        // Taken before the lock, which it needs itself.
+        let reader = self.snapshot(&[]);
+        let mut refs = write_lock(&self.refs);
+        let mut from = self.pins.roots();
+        from.extend(self.young());
+        from.extend(refs.table.by_name.values().filter_map(|target| match target {
+            RefTarget::Object(at) => Some(at.oid),
+            RefTarget::Symbolic(_) => None,
+        }));
+        let live = roots.reach(&reader, from)?;
+        let dead: Vec<Oid> = object_ids(&self.files)?.filter(|oid| !live.contains(oid)).collect();
+        let (dead, swept) = roots.choose(&reader, &dead, limits)?;
+        if dead.is_empty() {
+            return Ok(swept);
+        }
+        self.write_list(&dead)?;
+        writer.unsynced.add(&[], false, true)?;
+        let mut table = refs.table.clone();
+        (table.sweeps, table.sweeping) = (table.sweeps + 1, true);
+        self.write_known_refs(&mut refs, table, true)?;
+        self.remove_listed(&mut refs, &dead)?;
+        writer.unsynced.clear()?;
+        Ok(swept)
+    }
+
+    /// Returns the objects that were appended since the oldest snapshot was taken.
+    fn young(&self) -> Vec<Oid> {
+        let Some(first) = self.pins.appended() else { return Vec::new() };
+        let known = read_lock(&self.known);
+        known.places.iter().filter(|(_, place)| **place >= first).map(|(oid, _)| *oid).collect()
+    }
+
+    fn write_list(&self, dead: &[Oid]) -> Result<(), Error> {
+        let mut text = String::new();
+        dead.iter().for_each(|oid| _ = writeln!(text, "{oid}"));
+        let check = xxh3_64(text.as_bytes());
+        let _ = writeln!(text, "check {check:016x}");
+        let file = self.files.write_new(SWEEP, text.as_bytes())?;
+        self.poisons(self.files.sync(SWEEP, &*file).and_then(|()| self.files.sync_dir("")))
+    }
+
+    /// Ends a sweep of a process that was stopped. The caller holds the store's lock.
+    pub(super) fn end_sweep(&self, writer: &mut Writer) -> Result<(), Error> {
+        let corrupt = |reason: &str| {
+            let reason =
+                format!("{reason}, and the sweep that wrote the list has not ended; put the store back from a backup");
+            Error::Corrupt { file: self.files.describe(SWEEP), offset: 0, oid: None, reason }
+        };
+        let file = self.files.open_if_there(SWEEP)?.ok_or_else(|| corrupt("the list is missing"))?;
+        let bytes = self.files.read_open(SWEEP, &*file, SWEEP_BYTES_MAX)?;
+        let dead = listed(&bytes).ok_or_else(|| corrupt("the checksum is wrong"))?;
+        writer.unsynced.add(&[], false, true)?;
+        self.remove_listed(&mut write_lock(&self.refs), &dead)
+    }
+
+    /// Removes objects, those that name others before these, and makes that durable.
+    fn remove_listed(&self, refs: &mut KnownRefs, dead: &[Oid]) -> Result<(), Error> {
+        let mut folders = BTreeSet::new();
+        for oid in dead {
+            self.files.remove(&object::path_of(oid))?;
+            folders.insert(object::folder_of(oid));
+        }
+        let mut known = write_lock(&self.known);
+        dead.iter().for_each(|oid| _ = known.places.remove(oid));
+        drop(known);
+        for folder in &folders {
+            if self.files.stat(folder)?.is_some() {
+                self.poisons(self.files.sync_dir(folder))?;
+            }
+        }
+        let mut table = refs.table.clone();
+        table.sweeping = false;
+        self.write_known_refs(refs, table, true)?;
+        self.files.remove(SWEEP).map(drop)
+    }
+}
+
+/// Decodes a list; `None` if it is damaged.
+fn listed(bytes: &[u8]) -> Option<Vec<Oid>> {
+    let text = str::from_utf8(bytes).ok()?;
+    let (lines, last) = text.strip_suffix('\n')?.rsplit_once('\n')?;
+    let contents = &text[..lines.len() + 1];
+    if last != format!("check {:016x}", xxh3_64(contents.as_bytes())) {
+        return None;
+    }
+    lines.lines().map(|line| line.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_list_is_none() {
+        let text = format!("abcd\nef01\ncheck {:016x}\n", xxh3_64(b"abcd\nef01\n"));
+        assert_eq!(listed(text.as_bytes()).map(|list| list.len()), Some(2));
+        for bit in 0..text.len() * 8 {
+            let mut flipped = text.clone().into_bytes();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(listed(&flipped), None, "bit {bit}");
+        }
+        (0..text.len()).for_each(|cut| assert_eq!(listed(&text.as_bytes()[..cut]), None, "cut at {cut}"));
+    }
+}
