@@ -11,6 +11,7 @@ use crate::error::Result;
 mod fjall;
 mod lmdb;
 mod native;
+mod okra;
 #[cfg(feature = "peers")]
 mod redb;
 #[cfg(feature = "peers")]
@@ -22,6 +23,7 @@ mod sqlite;
 pub(super) fn create(name: EngineName, dir: &Path, durability: Durability) -> Result<Box<dyn MapEngine>> {
     Ok(match name {
         EngineName::Lmdb => Box::new(lmdb::Lmdb::create(dir, durability)?),
+        EngineName::Okra => Box::new(okra::Okra::create(dir, durability)?),
         EngineName::Native => Box::new(native::NativeMap::create(dir, durability)?),
         #[cfg(feature = "peers")]
         EngineName::Redb => Box::new(redb::Redb::create(dir, durability)?),
@@ -31,6 +33,7 @@ pub(super) fn create(name: EngineName, dir: &Path, durability: Durability) -> Re
         EngineName::Sqlite => Box::new(sqlite::Sqlite::create(dir, durability)?),
         #[cfg(feature = "peers")]
         EngineName::RocksDb => Box::new(rocksdb::RocksDb::create(dir, durability)?),
+        #[cfg(not(feature = "peers"))]
         _ => return Err(crate::BenchError::usage("this program was built without the feature peers")),
     })
 }
