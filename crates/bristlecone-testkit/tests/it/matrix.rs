@@ -5,6 +5,7 @@ use std::{path::Path, sync::Arc};
 use bristlecone::{
     Backend,
     disk::{DiskBackend, DiskOptions, FormatTag},
+    fs::{FsBackend, FsOptions},
     storage::{RealStorage, Storage},
 };
 use bristlecone_core::git::Algorithm;
@@ -12,6 +13,8 @@ use bristlecone_git::{
     backend::{GitBackend, GitOptions},
     layout::Layout,
 };
+use bristlecone_lmdb::backend::{LmdbBackend, LmdbOptions};
+use bristlecone_lsm::{LsmBackend, LsmOptions};
 use bristlecone_testkit::{
     conformance::{
         COMBINATORS, MEMORY, NewBackend, Pile, Subject, run_matrix, run_pile, the_same_edits_end_on_the_same_roots,
@@ -23,6 +26,10 @@ use bristlecone_testkit::{
 const SUBJECTS: &[Subject] = &[
     MEMORY,
     DISK,
+    Subject { name: "fs", make: |dir| files(Arc::new(RealStorage::new(dir))) },
+    Subject { name: "fs on the simulated disk", make: |_| files(Arc::new(SimStorage::new())) },
+    Subject { name: "lsm", make: lsm },
+    Subject { name: "lmdb", make: lmdb },
     Subject { name: "git", make: |dir| git(dir, Algorithm::Sha1) },
     Subject { name: "git with SHA-256", make: |dir| git(dir, Algorithm::Sha256) },
 ];
@@ -30,13 +37,39 @@ const SUBJECTS: &[Subject] = &[
 const DISK: Subject = Subject { name: "disk", make: |dir| disk(Arc::new(RealStorage::new(dir))) };
 const SIMULATED: Subject = Subject { name: "disk on the simulated disk", make: |_| disk(Arc::new(SimStorage::new())) };
 
+fn tag() -> FormatTag {
+    FormatTag { name: "native".to_owned(), version: 1, options: String::new() }
+}
+
 fn disk(storage: Arc<dyn Storage>) -> NewBackend {
     let options = DiskOptions::default().segment_bytes(1 << 20);
-    let tag = FormatTag { name: "native".to_owned(), version: 1, options: String::new() };
-    let made = DiskBackend::create(storage.clone(), tag, options.clone()).unwrap();
+    let made = DiskBackend::create(storage.clone(), tag(), options.clone()).unwrap();
     let open = move || -> Arc<dyn Backend> {
         Arc::new(DiskBackend::open(storage.clone(), None, options.clone(), false).unwrap())
     };
+    (Arc::new(made), Some(Box::new(open)))
+}
+
+fn files(storage: Arc<dyn Storage>) -> NewBackend {
+    let made = FsBackend::create(storage.clone(), tag(), FsOptions::default()).unwrap();
+    let open = move || -> Arc<dyn Backend> {
+        Arc::new(FsBackend::open(storage.clone(), FsOptions::default(), false).unwrap())
+    };
+    (Arc::new(made), Some(Box::new(open)))
+}
+
+fn lsm(dir: &Path) -> NewBackend {
+    let dir = dir.join("store");
+    let made = LsmBackend::create(&dir, tag(), LsmOptions::default()).unwrap();
+    let open = move || -> Arc<dyn Backend> { Arc::new(LsmBackend::open(&dir, LsmOptions::default(), false).unwrap()) };
+    (Arc::new(made), Some(Box::new(open)))
+}
+
+fn lmdb(dir: &Path) -> NewBackend {
+    let dir = dir.join("store");
+    let made = LmdbBackend::create(&dir, tag(), LmdbOptions::default()).unwrap();
+    let open =
+        move || -> Arc<dyn Backend> { Arc::new(LmdbBackend::open(&dir, LmdbOptions::default(), false).unwrap()) };
     (Arc::new(made), Some(Box::new(open)))
 }
 
