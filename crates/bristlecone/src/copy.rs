@@ -32,7 +32,8 @@ pub struct Copied {
 
 impl<F: Format> Repo<F> {
     /// Copies everything that is reachable from `heads`, commits or any other objects of `from`, and not here yet. No ref
-    /// is moved, and nothing is made durable: [`Repo::flush`] does, or the move of a ref. Where another thread sweeps,
+    /// is moved, and nothing is made durable: [`Repo::flush`] does, or the move of a ref. A history that is shallow there
+    /// ([`crate::Backend::shallow`]) is copied as far as it goes, and the caller notes here where it ends. Where another thread sweeps,
     /// hold a tree of this repository from before the copy until a ref leads to what was copied.
     ///
     /// The id of every object is computed again and compared, and what must hold between an object and those below it is
@@ -59,6 +60,7 @@ impl<F: Format> Repo<F> {
             sink,
             seen: OidSet::default(),
             generations: OidMap::default(),
+            shallow: from.shared.backend.shallow()?.into_iter().collect(),
             checked: self.shared.take_checked(),
             copied: Copied::default(),
         };
@@ -79,6 +81,8 @@ struct Copy<'c, F: Format> {
     seen: OidSet,
     // Generation numbers of copied commits.
     generations: OidMap<u64>,
+    // Commits whose parents the other store never had.
+    shallow: OidSet,
     // Between objects that are there or are being copied.
     checked: Checked,
     copied: Copied,
@@ -196,6 +200,9 @@ impl<F: Format> Copy<'_, F> {
             let child = ObjRef::new(oid, object.child(index));
             if CopyPass::of(kind) != pass {
                 inner.roots.push((kind, child));
+                continue;
+            }
+            if kind == Kind::Commit && self.shallow.contains(&at.oid) {
                 continue;
             }
             inner.children.push(oid);

@@ -164,7 +164,8 @@ impl<'c> Converter<'c> {
     fn refused(&self, id: CommitId, error: crate::Error) -> crate::Error {
         match error {
             crate::Error::Store(source @ (StoreError::Format(_) | StoreError::TooLarge { .. })) => {
-                CopyError::Commit { id, format: self.to.format().name(), source }.into()
+                let (format, source) = (self.to.format().name(), Box::new(source));
+                CopyError::Commit { id, format, source }.into()
             }
             error => error,
         }

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use bristlecone::{CommitId, Location, ObjRef, Oid};
+use bristlecone::{CommitId, Durability, Expected, Location, ObjRef, Oid, RefMove, RefTarget, SHALLOW};
 use bristlecone_git::history::Status;
 
 use super::{
@@ -11,7 +11,7 @@ use super::{
     history::{self, NewCommit, Tips},
     refs::Foreseen,
 };
-use crate::error::Result;
+use crate::{error::Result, repo::AnyRepo};
 
 /// How many commits are copied in one call.
 const COMMITS: usize = 256;
@@ -21,8 +21,11 @@ pub(super) fn copy(job: &CopyJob<'_>, progress: &mut dyn FnMut(Status)) -> Resul
     // Keeps what is copied from a sweep until refs lead to it.
     let held = to.tree();
     let tips = Tips::of(from, wanted)?;
+    let shallow = from.shallow()?;
+    let deeper = deepened(job, &shallow)?;
+    let commits = [&tips.commits[..], &deeper.parents].concat();
     let mut is_there = |oid: &Oid| Ok(to.backend().read(&(*oid).into())?.is_some());
-    let new = history::missing(from, &tips.commits, &HashSet::new(), &mut is_there, progress)?;
+    let new = history::missing(from, &commits, &shallow, &mut is_there, progress)?;
     let mut report = CopyReport { commits: new.len() as u64, ..CopyReport::default() };
     if options.dry_run {
         report.refs = Foreseen { from, to, wanted, force: options.force, originals: None }.refs()?;
@@ -45,6 +48,7 @@ pub(super) fn copy(job: &CopyJob<'_>, progress: &mut dyn FnMut(Status)) -> Resul
     let copied = to.copy_objects(from, &tips.others)?;
     (report.objects, report.bytes) = (status.objects + copied.objects, status.bytes + copied.bytes);
     to.flush()?;
+    note_shallow(to, new.iter().map(|one| one.id.oid()).filter(|oid| shallow.contains(oid)), &deeper.commits)?;
     // A place in one store means nothing in the other.
     let there = |oid: Oid| ObjRef::new(oid, to.backend().locate(&oid).unwrap_or(Location::NONE));
     let targets = wanted.targets(|_, at| Ok(Some(there(at.oid))))?;
@@ -52,4 +56,33 @@ pub(super) fn copy(job: &CopyJob<'_>, progress: &mut dyn FnMut(Status)) -> Resul
     checkpoint.end()?;
     drop(held);
     Ok(report)
+}
+
+/// Commits that the copy has without their parents, which the original has by now.
+#[derive(Default)]
+struct Deepened {
+    commits: Vec<Oid>,
+    parents: Vec<CommitId>,
+}
+
+fn deepened(job: &CopyJob<'_>, shallow: &HashSet<Oid>) -> Result<Deepened> {
+    let mut found = Deepened::default();
+    for oid in job.to.shallow()?.into_iter().filter(|oid| !shallow.contains(oid)) {
+        if job.from.backend().read(&oid.into())?.is_some() {
+            found.parents.extend(job.from.read_commit(CommitId::new(oid))?.parents);
+            found.commits.push(oid);
+        }
+    }
+    Ok(found)
+}
+
+/// Notes which commits of the copy are there without their parents, and which are not so any more.
+fn note_shallow(to: &AnyRepo, new: impl Iterator<Item = Oid>, deeper: &[Oid]) -> Result<()> {
+    let note = |oid: Oid, to| RefMove { name: format!("{SHALLOW}{oid}"), expected: Expected::Any, to };
+    let new = new.map(|oid| note(oid, Some(RefTarget::Object(oid.into()))));
+    let moves: Vec<RefMove> = new.chain(deeper.iter().map(|oid| note(*oid, None))).collect();
+    if !moves.is_empty() {
+        to.move_refs(&moves, Durability::Synced)?;
+    }
+    Ok(())
 }

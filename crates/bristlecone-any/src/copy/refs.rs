@@ -10,7 +10,7 @@ use bristlecone_git::{
 
 use super::{CHECKPOINTS, CopyError, CopyOptions, shown};
 use crate::{
-    error::Result,
+    error::{Error, Result},
     repo::{AnyRepo, Head},
 };
 
@@ -90,8 +90,8 @@ pub(super) struct Wanted {
     pub(super) tips: Vec<(String, ObjRef)>,
     /// Refs that name refs.
     pub(super) symbolic: Vec<(String, String)>,
-    /// What is checked out.
-    pub(super) head: Head,
+    /// What is checked out, where that is a branch or a commit.
+    pub(super) head: Option<Head>,
     /// Whether these are all refs that there are.
     pub(super) all: bool,
 }
@@ -108,9 +108,12 @@ impl Wanted {
                 RefTarget::Symbolic(to) => symbolic.push(((*name).to_owned(), to.clone())),
             }
         }
-        let head = from.checked_out()?;
+        let head = match from.checked_out() {
+            Err(Error::Head { .. }) => None,
+            head => Some(head?),
+        };
         // A HEAD that names a commit itself brings it along.
-        if let (Head::Detached(at), true) = (&head, options.refs.is_empty()) {
+        if let (Some(Head::Detached(at)), true) = (&head, options.refs.is_empty()) {
             tips.push((HEAD.to_owned(), (*at).into()));
         }
         if tips.is_empty() {
@@ -132,7 +135,7 @@ impl Wanted {
         for (name, to) in &self.symbolic {
             targets.refs.insert(name.clone(), RefTarget::Symbolic(to.clone()));
         }
-        if let Head::Branch(name) = &self.head {
+        if let Some(Head::Branch(name)) = &self.head {
             targets.head = Some(RefTarget::Symbolic(format!("refs/heads/{name}")));
         }
         Ok(targets)
@@ -262,6 +265,10 @@ impl Foreseen<'_> {
         if !is_commit(ancestor)? || !is_commit(at.oid)? {
             return Ok(false);
         }
-        Ok(self.from.is_ancestor(CommitId::new(ancestor), self.from.commit_id(at))?)
+        match self.from.is_ancestor(CommitId::new(ancestor), self.from.commit_id(at)) {
+            // Where history is shallow it leads no further.
+            Err(StoreError::Missing { .. } | StoreError::Promised { .. }) => Ok(false),
+            found => Ok(found?),
+        }
     }
 }

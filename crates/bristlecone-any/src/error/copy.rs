@@ -59,14 +59,14 @@ pub enum CopyError {
         losses: Vec<Loss>,
     },
     /// A commit that the format of the copy cannot hold in any way.
-    #[error("commit {id} cannot be converted to the format {format}: {}", report(.source))]
+    #[error("commit {id} cannot be converted to the format {format}: {}", report(&**.source))]
     Commit {
         /// The commit.
         id: CommitId,
         /// The format.
         format: &'static str,
         /// Why not.
-        source: bristlecone::Error,
+        source: Box<bristlecone::Error>,
     },
     /// A Git repository could not be read or written.
     #[error("{0}")]

@@ -111,6 +111,7 @@ fn options_that_mean_nothing_to_a_verb_are_not_shown_there() {
         ("cone-subtree-split", &all[..3]),
         ("cone-subtree-status", &all[..2]),
         ("cone-branches", &all[..3]),
+        ("cone-copy", &["--branch", "--wait"]),
         ("cone-checkout", &all[..3]),
         ("cone-init", &all[..3]),
         ("cone-get", &all[..2]),

@@ -10,6 +10,7 @@ mod bench_io;
 #[cfg(feature = "lab")]
 mod bench_rows;
 mod branches;
+mod copy;
 mod damage;
 mod folders;
 mod formats;
