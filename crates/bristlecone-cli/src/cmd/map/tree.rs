@@ -111,7 +111,8 @@ fn walk_native(
     let mut above = vec![u8::MAX];
     while let Some(waiting) = levels.last_mut() {
         let Some(at) = waiting.pop() else {
-            (levels.pop(), above.pop());
+            levels.pop();
+            above.pop();
             continue;
         };
         let depth = levels.len() - 1;

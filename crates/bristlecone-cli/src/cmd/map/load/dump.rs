@@ -110,11 +110,11 @@ fn shown(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn rows(text: &str) -> Result<Vec<(Vec<u8>, Vec<u8>)>, String> {
+    fn rows(text: &str) -> Result<Vec<Row>, String> {
         let (mut reader, mut lines, mut all) = (DumpReader::default(), Lines::new(text.as_bytes()), Vec::new());
         loop {
             match reader.next(&mut lines) {
-                Ok(Some(row)) => all.push((row.key, row.value)),
+                Ok(Some(row)) => all.push(row),
                 Ok(None) => return Ok(all),
                 Err(Fault::Row(reason)) => return Err(format!("{}: {reason}", lines.number)),
                 Err(Fault::Read(error)) => panic!("{error}"),
@@ -126,7 +126,7 @@ mod tests {
     fn both_formats_are_read() {
         let head =
             "VERSION=3\nformat=bytevalue\ntype=btree\nmapsize=1048576\nmaxreaders=126\ndb_pagesize=4096\nHEADER=END\n";
-        let both = |key: &[u8], value: &[u8]| (key.to_vec(), value.to_vec());
+        let both = |key: &[u8], value: &[u8]| Row { key: key.to_vec(), value: value.to_vec() };
         let hex = format!("{head} 61\n 00ff5c\n 62\n \nDATA=END\n");
         let wanted = [both(b"a", b"\0\xff\\"), both(b"b", b"")];
         assert_eq!(rows(&hex).unwrap(), wanted);

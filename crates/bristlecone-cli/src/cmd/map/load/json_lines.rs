@@ -74,9 +74,9 @@ mod tests {
     use super::*;
     use crate::cmd::map::form::Form;
 
-    fn row(text: &str, keys: Form) -> Result<Option<(Vec<u8>, Vec<u8>)>, String> {
+    fn row(text: &str, keys: Form) -> Result<Option<Row>, String> {
         match next(&mut Lines::new(text.as_bytes()), Forms { keys, values: Form::Text }) {
-            Ok(row) => Ok(row.map(|row| (row.key, row.value))),
+            Ok(row) => Ok(row),
             Err(Fault::Row(reason)) => Err(reason),
             Err(Fault::Read(error)) => panic!("{error}"),
         }
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn rows_are_objects_or_arrays_of_texts() {
-        let both = |key: &[u8], value: &[u8]| Ok(Some((key.to_vec(), value.to_vec())));
+        let both = |key: &[u8], value: &[u8]| Ok(Some(Row { key: key.to_vec(), value: value.to_vec() }));
         assert_eq!(row("\n \r\n{\"value\":\"1\",\"key\":\"a\"}\r\n", Form::Text), both(b"a", b"1"));
         assert_eq!(row(r#"["a%00","\u0000"]"#, Form::Text), both(b"a%00", b"\0"));
         assert_eq!(row(r#"{"key_hex":"ff00","value_hex":""}"#, Form::Text), both(b"\xff\0", b""));
