@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | a path, or `file:///path` | the folder that holds a store: a `.bristlecone` in it, the folder itself, or a Git repository. What is made there is a `.bristlecone` |
 //! | `disk+file:///path` | a store of the disk engine in that very folder, whatever its name is |
+//! | `fs+file:///path`, `lmdb+file:///path`, `lsm+file:///path` | the same, of the backend of that name |
 //! | `git+file:///path` | a Git repository: a working tree, its `.git`, or a bare one |
 //! | `memory:` | an empty store in memory, which goes when it is dropped |
 //!
@@ -20,6 +21,7 @@ use std::{
 use bristlecone::{
     Path,
     disk::DiskBackend,
+    engine::Header,
     storage::{RealStorage, Storage},
 };
 use bristlecone_git::layout::Layout;
@@ -30,7 +32,14 @@ use crate::error::{Error, Result};
 pub const STORE_DIR: &str = ".bristlecone";
 const MEMORY: &str = "memory:";
 /// The schemes of urls that name a folder.
-const SCHEMES: &[Scheme] = &[("file", Place::Folder), ("disk+file", Place::Disk), ("git+file", Place::Git)];
+const SCHEMES: &[Scheme] = &[
+    ("file", Place::Folder),
+    ("disk+file", Place::Disk),
+    ("fs+file", Place::Fs),
+    ("git+file", Place::Git),
+    ("lmdb+file", Place::Lmdb),
+    ("lsm+file", Place::Lsm),
+];
 
 /// The name of a scheme, and what it makes of a folder.
 type Scheme = (&'static str, fn(PathBuf) -> Place);
@@ -43,8 +52,14 @@ pub enum Place {
     Folder(PathBuf),
     /// A store of the disk engine in this folder itself.
     Disk(PathBuf),
+    /// A store of one file an object in this folder itself.
+    Fs(PathBuf),
     /// A Git repository.
     Git(PathBuf),
+    /// A store in LMDB in this folder itself.
+    Lmdb(PathBuf),
+    /// A store in a log-structured merge tree in this folder itself.
+    Lsm(PathBuf),
     /// A new store in memory.
     Memory,
 }
@@ -55,8 +70,14 @@ pub enum Place {
 pub enum Found {
     /// A store of the disk engine in this folder, which need not be one that opens.
     Disk(PathBuf),
+    /// A store of one file an object in this folder.
+    Fs(PathBuf),
     /// A Git repository.
     Git(Box<Layout>),
+    /// A store in LMDB in this folder.
+    Lmdb(PathBuf),
+    /// A store in a log-structured merge tree in this folder.
+    Lsm(PathBuf),
     /// Memory, where there is always an empty one.
     Memory,
 }
@@ -100,14 +121,18 @@ impl Place {
     /// Looks for the store in this place, without opening it.
     ///
     /// # Errors
-    /// [`Error::NoStore`]; for a Git repository whose configuration cannot be read as [`Layout::open`].
+    /// [`Error::NoStore`]; for a Git repository whose configuration cannot be read as [`Layout::open`]. A folder that holds
+    /// the store of another backend than the place names is found: opening it says so.
     pub fn find(&self) -> Result<Found> {
         let (found, dir) = match self {
             Self::Memory => return Ok(Found::Memory),
-            Self::Disk(dir) => (disk_at(dir), dir),
+            Self::Disk(dir) => (store_at(dir).map(|_| Found::Disk(dir.clone())), dir),
+            Self::Fs(dir) => (store_at(dir).map(|_| Found::Fs(dir.clone())), dir),
+            Self::Lmdb(dir) => (store_at(dir).map(|_| Found::Lmdb(dir.clone())), dir),
+            Self::Lsm(dir) => (store_at(dir).map(|_| Found::Lsm(dir.clone())), dir),
             Self::Git(dir) => (git_at(dir)?, dir),
-            Self::Folder(dir) if dir.join(STORE_DIR).is_dir() => return Ok(Found::Disk(dir.join(STORE_DIR))),
-            Self::Folder(dir) => match disk_at(dir) {
+            Self::Folder(dir) if dir.join(STORE_DIR).is_dir() => return Ok(inner_store(dir.join(STORE_DIR))),
+            Self::Folder(dir) => match store_at(dir) {
                 None => (git_at(dir)?, dir),
                 found => (found, dir),
             },
@@ -124,7 +149,7 @@ impl Place {
         for above in dir.ancestors() {
             let inner = above.join(STORE_DIR);
             if inner.is_dir() {
-                return Ok(Found::Disk(inner));
+                return Ok(inner_store(inner));
             }
             if let Some(found) = git_at(above)? {
                 return Ok(found);
@@ -176,13 +201,26 @@ fn is_url(text: &str) -> bool {
         && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
 }
 
-/// Returns the store of the disk engine that a folder is: its header tells, even if it is damaged.
-fn disk_at(dir: &FilePath) -> Option<Found> {
+/// Returns the store that a folder is: its header tells, even if it is damaged.
+fn store_at(dir: &FilePath) -> Option<Found> {
     let storage: Arc<dyn Storage> = Arc::new(RealStorage::new(dir));
+    let backend = Header::backend_in(&*storage).ok().flatten();
+    match backend.as_deref() {
+        Some("fs") => return Some(Found::Fs(dir.to_owned())),
+        Some("lmdb") => return Some(Found::Lmdb(dir.to_owned())),
+        Some("lsm") => return Some(Found::Lsm(dir.to_owned())),
+        // The disk engine says what is wrong with others.
+        _ => {}
+    }
     match DiskBackend::header(&storage) {
         Err(bristlecone::Error::NoStore { .. } | bristlecone::Error::Io { .. }) => None,
         _ => Some(Found::Disk(dir.to_owned())),
     }
+}
+
+/// Returns the store in a folder of the right name. One without a header is what a crash left of one of the disk engine.
+fn inner_store(dir: PathBuf) -> Found {
+    store_at(&dir).unwrap_or(Found::Disk(dir))
 }
 
 /// Returns the Git repository that a folder is or has, if it does.

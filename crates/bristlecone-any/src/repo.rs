@@ -10,9 +10,11 @@ use std::{
 
 use bristlecone::{
     Backend, CommitId, Damage, Format, Kind, MemoryBackend, ObjRef, Object, Oid, RefTarget, Snapshot, core::Source,
-    disk::DiskBackend,
+    disk::DiskBackend, fs::FsBackend,
 };
 use bristlecone_git::{backend::GitBackend, history, layout::Layout, worktree::Settings};
+use bristlecone_lmdb::backend::LmdbBackend;
+use bristlecone_lsm::LsmBackend;
 
 use crate::{
     error::{Error, Result},
@@ -45,8 +47,14 @@ pub struct AnyRepo {
 pub enum AnyBackend {
     /// The engine on files.
     Disk(Arc<DiskBackend>),
+    /// One file an object.
+    Fs(Arc<FsBackend>),
     /// A Git repository.
     Git(Arc<GitBackend>, Arc<Layout>),
+    /// LMDB.
+    Lmdb(Arc<LmdbBackend>),
+    /// A log-structured merge tree.
+    Lsm(Arc<LsmBackend>),
     /// Memory.
     Memory(Arc<MemoryBackend>),
 }
@@ -162,7 +170,7 @@ impl AnyRepo {
         match &self.backend {
             AnyBackend::Disk(disk) => disk.note().into_iter().collect(),
             AnyBackend::Git(git, _) => git.notes().collect(),
-            AnyBackend::Memory(_) => Vec::new(),
+            _ => Vec::new(),
         }
     }
 
@@ -182,7 +190,10 @@ impl AnyRepo {
     pub fn close(&self) -> Result<()> {
         match &self.backend {
             AnyBackend::Disk(disk) => disk.close()?,
+            AnyBackend::Fs(fs) => fs.close()?,
             AnyBackend::Git(git, _) => git.close()?,
+            AnyBackend::Lmdb(lmdb) => lmdb.close()?,
+            AnyBackend::Lsm(lsm) => lsm.close()?,
             AnyBackend::Memory(_) => {}
         }
         Ok(())
@@ -254,7 +265,10 @@ impl AnyBackend {
     fn get(&self) -> Arc<dyn Backend> {
         match self {
             Self::Disk(disk) => disk.clone(),
+            Self::Fs(fs) => fs.clone(),
             Self::Git(git, _) => git.clone(),
+            Self::Lmdb(lmdb) => lmdb.clone(),
+            Self::Lsm(lsm) => lsm.clone(),
             Self::Memory(memory) => memory.clone(),
         }
     }

@@ -424,3 +424,30 @@ fn error_of(dir: &Path, code: Code) -> Error {
         _ => Error::backend(file, code.text()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_resize_waits_for_reads_of_this_process_and_gives_up_in_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = EnvOptions { map_bytes: MAP_BYTES_MIN, read_only: false, databases_max: 1 };
+        let env = Env::open(dir.path(), &options).unwrap();
+        let before = env.info().map_bytes;
+        let reading = env.read().unwrap();
+        let since = Instant::now();
+        let refused = env.grow(0).unwrap_err();
+        let waited = since.elapsed();
+        let Error::Backend { source, .. } = &refused else { panic!("{refused:?}") };
+        assert!(matches!(source.downcast_ref(), Some(LmdbError::MapInUse { waited_ms: 1000.. })), "{source}");
+        assert!(waited >= RESIZE_WAIT && waited < 5 * RESIZE_WAIT, "{waited:?}");
+        assert_eq!((env.info().map_bytes, reading.id()), (before, 0), "nothing has changed");
+        drop(reading);
+        env.grow(0).unwrap();
+        assert_eq!(env.info().map_bytes, 2 * before);
+        // A thread that asks for what another has done meanwhile.
+        env.resize(before, 8 * before).unwrap();
+        assert_eq!(env.info().map_bytes, 2 * before);
+    }
+}

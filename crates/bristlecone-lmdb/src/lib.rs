@@ -2,3 +2,4 @@
 
 pub mod backend;
 mod env;
+pub mod okra;

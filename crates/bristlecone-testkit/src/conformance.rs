@@ -1,6 +1,7 @@
 //! The conformance suite: what every backend must do, whatever it is made of.
 //!
 //! [`run`] proves a backend that is made afresh for every test; [`run_reopening`] also one that keeps what it has.
+//! [`run_matrix`] proves a kind of backend with every combinator around it, and pairs of these.
 //! The tests are public functions, so that a failing one can be run alone. What a backend need not do it says in
 //! its [`Capabilities`](bristlecone::Capabilities), which the suite reads; there is no list of exceptions. What a backend
 //! cannot do it must refuse: the suite asks for that instead.
@@ -11,6 +12,7 @@
 //! bristlecone_testkit::conformance::run(|| Arc::new(MemoryBackend::new()));
 //! ```
 
+mod combinators;
 mod concurrency;
 mod objects;
 mod persistence;
@@ -24,20 +26,28 @@ use bristlecone_core::{Location, ObjRef, Oid};
 
 use crate::sample::Family;
 
+pub use combinators::{
+    COMBINATORS, Combine, MEMORY, NewBackend, Pile, Subject, a_read_only_backend_refuses_changes, run_matrix, run_pile,
+    the_same_edits_end_on_the_same_roots,
+};
 pub use concurrency::{one_racer_wins_each_round, readers_see_whole_appends_while_writers_write};
 pub use objects::{
-    a_walk_meets_every_object, absent_objects_are_absent, appended_objects_are_read_back,
-    children_are_found_by_location, derived_files_hold_what_was_last_written, hints_may_be_stale_wrong_or_missing,
-    ids_of_every_length_are_kept_apart, large_objects_come_back_whole, many_small_objects_come_back,
-    metadata_words_come_back, read_many_answers_in_order, the_same_object_is_kept_once_in_a_batch,
-    what_cannot_be_kept_is_refused,
+    a_batch_is_appended_and_used_again, a_batch_of_many_objects_comes_back, a_huge_object_comes_back,
+    a_snapshot_finds_what_comes_later, a_walk_meets_every_object, absent_objects_are_absent,
+    appended_objects_are_read_back, children_are_found_by_location, derived_files_hold_what_was_last_written,
+    hints_may_be_stale_wrong_or_missing, ids_of_every_length_are_kept_apart, large_objects_come_back_whole,
+    many_small_objects_come_back, metadata_words_come_back, read_many_answers_in_order,
+    the_same_object_is_kept_once_in_a_batch, what_cannot_be_kept_is_refused,
 };
-pub use persistence::{a_reopened_store_goes_on, everything_is_there_after_reopening};
+pub use persistence::{
+    a_reopened_store_goes_on, a_sweep_leaves_what_another_handle_shows, another_handle_sees_what_was_appended,
+    everything_is_there_after_reopening, positions_go_on_after_reopening,
+};
 pub use refs::{
-    a_conflict_adds_and_moves_nothing, bad_ref_names_are_refused, compare_and_set_moves_only_what_is_expected,
-    flushing_keeps_everything, refs_are_listed_by_prefix_in_order, refs_in_the_way_of_others_are_told,
-    removed_refs_are_gone, several_refs_move_together_or_not_at_all, symbolic_refs_name_other_refs,
-    unmoved_appends_leave_refs_alone,
+    a_conflict_adds_and_moves_nothing, bad_ref_names_are_refused, batches_in_one_call_are_answered_each_on_its_own,
+    compare_and_set_moves_only_what_is_expected, flushing_keeps_everything, odd_ref_names_are_kept_apart,
+    refs_are_listed_by_prefix_in_order, refs_in_the_way_of_others_are_told, removed_refs_are_gone,
+    several_refs_move_together_or_not_at_all, symbolic_refs_name_other_refs, unmoved_appends_leave_refs_alone,
 };
 pub use snapshots::{
     a_batch_that_left_out_what_is_gone_is_refused, a_refreshed_snapshot_is_as_a_new_one,
@@ -64,6 +74,8 @@ pub const TESTS: &[(&str, Test)] = &[
     ("metadata words come back", metadata_words_come_back),
     ("large objects come back whole", large_objects_come_back_whole),
     ("many small objects come back", many_small_objects_come_back),
+    ("a batch is appended and used again", a_batch_is_appended_and_used_again),
+    ("a snapshot finds what comes later", a_snapshot_finds_what_comes_later),
     ("a walk meets every object", a_walk_meets_every_object),
     ("derived files hold what was last written", derived_files_hold_what_was_last_written),
     ("compare-and-set moves only what is expected", compare_and_set_moves_only_what_is_expected),
@@ -74,6 +86,8 @@ pub const TESTS: &[(&str, Test)] = &[
     ("refs in the way of others are told", refs_in_the_way_of_others_are_told),
     ("bad ref names are refused", bad_ref_names_are_refused),
     ("a conflict adds and moves nothing", a_conflict_adds_and_moves_nothing),
+    ("batches in one call are answered each on its own", batches_in_one_call_are_answered_each_on_its_own),
+    ("odd ref names are kept apart", odd_ref_names_are_kept_apart),
     ("unmoved appends leave refs alone", unmoved_appends_leave_refs_alone),
     ("flushing keeps everything", flushing_keeps_everything),
     ("positions order the moves of refs", positions_order_the_moves_of_refs),
@@ -83,8 +97,27 @@ pub const TESTS: &[(&str, Test)] = &[
     ("a batch that left out what is gone is refused", a_batch_that_left_out_what_is_gone_is_refused),
     ("a sweep within limits leaves no part", a_sweep_within_limits_leaves_no_part),
     ("readers find everything while others sweep", readers_find_everything_while_others_sweep),
+    ("a read-only backend refuses changes", a_read_only_backend_refuses_changes),
     ("one racer wins each round", one_racer_wins_each_round),
     ("readers see whole appends while writers write", readers_see_whole_appends_while_writers_write),
+];
+
+/// Tests that take seconds and some hundred MB, by name.
+pub const LONG_TESTS: &[(&str, Test)] = &[
+    ("a batch of many objects comes back", a_batch_of_many_objects_comes_back),
+    ("a huge object comes back", a_huge_object_comes_back),
+];
+
+/// A test of a backend that keeps what it has, and of how it is opened again.
+pub type ReopeningTest = fn(Arc<dyn Backend>, &dyn Fn() -> Arc<dyn Backend>);
+
+/// Every test of backends that keep what they have, by name.
+pub const REOPENING_TESTS: &[(&str, ReopeningTest)] = &[
+    ("everything is there after reopening", everything_is_there_after_reopening),
+    ("a reopened store goes on", a_reopened_store_goes_on),
+    ("positions go on after reopening", positions_go_on_after_reopening),
+    ("another handle sees what was appended", another_handle_sees_what_was_appended),
+    ("a sweep leaves what another handle shows", a_sweep_leaves_what_another_handle_shows),
 ];
 
 /// Runs every test on backends that `make` makes, each new and empty.
@@ -107,11 +140,12 @@ pub fn run(make: impl Fn() -> Arc<dyn Backend>) {
 /// If the backend breaks its contract; the message names the test.
 pub fn run_reopening<R: Fn() -> Arc<dyn Backend>>(make: impl Fn() -> (Arc<dyn Backend>, R)) {
     run(|| make().0);
-    let (backend, reopen) = make();
-    assert!(backend.capabilities().persistent, "only a persistent backend can be opened again");
-    everything_is_there_after_reopening(backend, &reopen);
-    let (backend, reopen) = make();
-    a_reopened_store_goes_on(backend, &reopen);
+    for (name, test) in REOPENING_TESTS {
+        println!("conformance: {name}");
+        let (backend, reopen) = make();
+        assert!(backend.capabilities().persistent, "only a persistent backend can be opened again");
+        test(backend, &reopen);
+    }
 }
 
 /// Appends one object without moving a ref and returns where it is.

@@ -20,6 +20,9 @@ use crate::Error;
 
 mod arena;
 mod batch;
+mod cached;
+mod counts;
+mod gather;
 mod layered;
 mod memory;
 mod pass;
@@ -29,12 +32,14 @@ mod sweep;
 mod wrap;
 
 pub use batch::{Batch, BatchRecord};
+pub use cached::{CacheStats, Cached};
+pub use counts::{Counts, Latencies};
 pub use layered::Layered;
 pub use memory::MemoryBackend;
 pub use pins::{Pin, Pins};
 pub use snapshot::{Position, Snapshot};
 pub use sweep::{Roots, SweepLimits, Swept};
-pub use wrap::{Counted, Counts, ReadOnly};
+pub use wrap::{Counted, ReadOnly};
 
 /// Refs whose names start with this, and end with the id of a commit, say that the commit's parents were never fetched.
 pub const SHALLOW: &str = "shallow/";

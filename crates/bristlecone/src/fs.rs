@@ -112,9 +112,15 @@ impl FsBackend {
         if unsynced.open()? {
             recovery::remove_torn(&files)?;
             unsynced.empty()?;
+        } else if session.other(&files)?.is_none() {
+            recovery::set_back_if_torn(&files, unsynced.now())?;
         }
         drop(guard);
         let state = FsState::new(files, header, &options, boot, store_lock, Some(session), unsynced)?;
+        if read_lock(&state.refs).durable_serial == state::SERIAL_FIRST {
+            // The process that made the store may have been stopped before the name of the header was durable.
+            state.poisons(state.files.sync_dir(""))?;
+        }
         // A sweep that was cut off is ended.
         state.locked(|_| Ok(()))?;
         Ok(Self(state))

@@ -59,9 +59,9 @@ mod tree;
 mod value;
 
 pub use backend::{
-    Backend, BackendStats, Batch, BatchRecord, Capabilities, Counted, Counts, Damage, Durability, Expected, Layered,
-    MemoryBackend, Pin, Pins, Position, ReadOnly, RefMove, RefTarget, Roots, SHALLOW, Snapshot, SweepLimits, Swept,
-    check_moves,
+    Backend, BackendStats, Batch, BatchRecord, CacheStats, Cached, Capabilities, Counted, Counts, Damage, Durability,
+    Expected, Latencies, Layered, MemoryBackend, Pin, Pins, Position, ReadOnly, RefMove, RefTarget, Roots, SHALLOW,
+    Snapshot, SweepLimits, Swept, check_moves,
 };
 pub use bristlecone_core as core;
 #[cfg(feature = "git")]

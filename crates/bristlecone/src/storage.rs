@@ -35,6 +35,15 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// Those of the system.
     fn create_dir(&self, name: &str) -> io::Result<()>;
 
+    /// Creates a folder in one that is there, unless there is one of this name. Its name is durable after a sync of the folder
+    /// above; [`Storage::create_dir`] may make that durable at once, and then takes as long.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NotFound`] without the folder above; others of the system.
+    fn create_dir_unsynced(&self, name: &str) -> io::Result<()> {
+        self.create_dir(name)
+    }
+
     /// Returns the names in a folder, without order; the empty name is the folder of the storage itself.
     ///
     /// # Errors
@@ -203,6 +212,15 @@ pub trait StorageFile: Send + Sync + fmt::Debug {
     /// durable sooner, each by a [`StorageFile::sync_data`] that follows. It promises nothing, and where the system has
     /// no such call nothing happens.
     fn begin_sync(&self) {}
+
+    /// Makes durable everything in the file system of this file, names included, and returns whether there is such a call:
+    /// for a caller with thousands of files. It waits for what other programs wrote, too.
+    ///
+    /// # Errors
+    /// Those of the system: also where a write failed, of any file, since this one was opened.
+    fn sync_file_system(&self) -> io::Result<bool> {
+        Ok(false)
+    }
 
     /// Maps the first `bytes` bytes for reading; `None` where the storage has no maps.
     ///

@@ -1,4 +1,4 @@
-//! `bench all`: everything in one command, in seven steps, each of which can be skipped.
+//! `bench all`: everything in one command, in eight steps, each of which can be skipped.
 //!
 //! Rows are merged into the file of results as they come, so that a step that fails or is interrupted costs no other. Charts and
 //! pages are made from that file alone.
@@ -14,6 +14,7 @@ use crate::{
     BenchError,
     error::Result,
     job::{Job, Target},
+    map::{self, MapPlan},
     measure::cores,
     optims,
     options::{Common, positive},
@@ -29,9 +30,10 @@ mod trace;
 
 pub use trace::TraceArgs;
 
-/// Everything in one command, in seven steps: 1 the tree suite on every backend; 2 each optimisation by itself; 3 the
+/// Everything in one command, in eight steps: 1 the tree suite on every backend; 2 each optimisation by itself; 3 the
 /// replay of a trace; 4 one amount of work cut into more and more tasks; 5 Irmin in turns with ours, where it is
-/// installed (what keeps Git repositories runs within step 1); 6 charts; 7 the results page and the section of the README.
+/// installed (what keeps Git repositories runs within step 1); 6 ordered maps beside plain LMDB; 7 charts; 8 the results
+/// page and the section of the README.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
@@ -60,13 +62,16 @@ pub struct AllArgs {
     /// Not step 5, nor in step 1: other programs and libraries
     #[arg(long)]
     pub skip_peers: bool,
-    /// Not step 6: charts
+    /// Not step 6: ordered maps
+    #[arg(long)]
+    pub skip_maps: bool,
+    /// Not step 7: charts
     #[arg(long)]
     pub skip_charts: bool,
-    /// Not step 7: the results page and the README
+    /// Not step 8: the results page and the README
     #[arg(long)]
     pub skip_readme: bool,
-    /// Measure nothing: steps 6 and 7 alone, from the file of results
+    /// Measure nothing: steps 7 and 8 alone, from the file of results
     #[arg(long)]
     pub regen: bool,
     /// The task counts of step 4, separated by commas
@@ -124,7 +129,7 @@ pub(crate) fn run(args: &AllArgs, json: bool) -> Result<()> {
 /// Task counts, and replays, are tried so often at most.
 const LONG_RUNS_MAX: usize = 3;
 
-/// Steps 1 to 5. Each row is kept before the next is measured.
+/// Steps 1 to 6. Each row is kept before the next is measured.
 fn measure(args: &AllArgs, places: &Places, irmin: Option<&Irmin>) -> Result<Session> {
     let mut session = Session::start(&args.common, Some(&places.rows))?;
     let quick = args.common.quick;
@@ -157,7 +162,10 @@ fn measure(args: &AllArgs, places: &Places, irmin: Option<&Irmin>) -> Result<Ses
     if !args.skip_parallel {
         say!("step 4: one amount of work, cut into more and more tasks");
         let threads = args.parallel_domains.unwrap_or_else(cores);
-        let jobs = sweep::jobs(&like, &Target::NATIVE, &args.parallel_fibers, threads, quick);
+        // Files of one object each, and syncs of them, say at every count what they say at one.
+        let targets: Vec<Target> =
+            Target::NATIVE.into_iter().chain(Target::OTHERS).filter(|target| !target.is_files()).collect();
+        let jobs = sweep::jobs(&like, &targets, &args.parallel_fibers, threads, quick);
         session.measure(&jobs, long_runs);
     }
     match irmin {
@@ -169,6 +177,17 @@ fn measure(args: &AllArgs, places: &Places, irmin: Option<&Irmin>) -> Result<Ses
             if let Some(job) = replay.as_ref().filter(|_| !args.skip_trace) {
                 irmin::replays(&mut session, irmin, job, long_runs, quick)?;
             }
+        }
+    }
+    if !args.skip_maps {
+        say!("step 6: ordered maps beside plain LMDB");
+        let (dir, machine) = (session.dir().to_owned(), session.machine.clone());
+        let measured = map::measure(&MapPlan::of_all(quick), &dir, &machine, &mut |rows| {
+            rows.into_iter().for_each(|row| session.keep(row));
+            Ok(())
+        });
+        if let Err(error) = measured {
+            session.fail(error);
         }
     }
     Ok(session)
@@ -187,7 +206,7 @@ fn suite(like: &Job, quick: bool, peers: bool) -> Vec<Job> {
     plan.jobs()
 }
 
-/// Steps 6 and 7, from the file of results.
+/// Steps 7 and 8, from the file of results.
 fn publish(args: &AllArgs, places: &Places) -> Result<()> {
     let rows = json::rows(&places.rows)?;
     if places.readme.is_some() && !args.common.allow_dirty {

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use crate::{all, error::Result, gitimport, io};
+use crate::{all, error::Result, gitimport, io, map};
 pub use crate::{
     all::{AllArgs, TraceArgs},
     options::Common,
@@ -47,6 +47,16 @@ Examples:
 
 Exit code 1 if what was imported is not what was there.")]
     GitImport(Box<gitimport::GitImportArgs>),
+    /// Measure ordered maps, ours beside plain LMDB: Okra's table
+    #[command(after_help = "\
+Examples:
+  cone bench map                                          1,000, 50,000 and 1,000,000 entries, durable and not
+  cone bench map --entries 1000000 --durability synced    the largest alone
+  cone bench map --only set-1,set-1000 --engines native   two rows of one engine beside LMDB
+
+redb, fjall, SQLite and RocksDB are there in a program that was built with the feature peers.
+Exit code 1 if a map does not hold what was written to it.")]
+    Map(Box<map::MapArgs>),
 }
 
 /// Runs what the options ask for. Tables, or with `json` the rows, go to standard output, progress to
@@ -62,5 +72,6 @@ pub fn run(bench: &Bench, json: bool) -> Result<()> {
         Some(Part::All(args)) => all::run(args, json),
         Some(Part::Io(args)) => io::run(args, json),
         Some(Part::GitImport(args)) => gitimport::run(args, json),
+        Some(Part::Map(args)) => map::run(args, json),
     }
 }

@@ -42,6 +42,9 @@ impl<F: Format + Into<AnyFormat>> Engine<F> {
             Target::Memory => (Place::Memory, None),
             // A bare one, as its name says.
             target if target.is_git() => (Place::Git(dir.with_extension("git")), Some(dir.with_extension("git"))),
+            Target::LsmNone | Target::LsmSynced => (Place::Lsm(dir.clone()), Some(dir)),
+            Target::LmdbNone | Target::LmdbSynced => (Place::Lmdb(dir.clone()), Some(dir)),
+            Target::FsNone | Target::FsSynced => (Place::Fs(dir.clone()), Some(dir)),
             _ => (Place::Disk(dir.clone()), Some(dir)),
         };
         let options = OpenOptions::new().disk(disk_options(&job.switches)).git(git_options(job));

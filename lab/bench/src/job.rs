@@ -256,6 +256,18 @@ pub enum Target {
     DiskNone,
     /// The disk engine, acknowledged after the sync.
     DiskSynced,
+    /// A log-structured merge tree, acknowledged after the write.
+    LsmNone,
+    /// A log-structured merge tree, acknowledged after the sync.
+    LsmSynced,
+    /// LMDB, acknowledged once its pages are synced.
+    LmdbNone,
+    /// LMDB, acknowledged once its root is synced, too.
+    LmdbSynced,
+    /// One file an object, acknowledged after the writes.
+    FsNone,
+    /// One file an object, acknowledged after the syncs.
+    FsSynced,
     /// A Git repository, each commit a pack, acknowledged after the writes.
     GitPacksNone,
     /// A Git repository, each commit a pack, acknowledged after the syncs.
@@ -275,8 +287,11 @@ pub enum Target {
 }
 
 impl Target {
-    /// The stores of the native format, in the order of columns.
+    /// The stores of the native format in memory and of the disk engine, in the order of columns.
     pub const NATIVE: [Self; 3] = [Self::Memory, Self::DiskNone, Self::DiskSynced];
+    /// The stores of the native format in other backends, in the order of columns.
+    pub const OTHERS: [Self; 6] =
+        [Self::LsmNone, Self::LsmSynced, Self::LmdbNone, Self::LmdbSynced, Self::FsNone, Self::FsSynced];
     /// Our stores in Git repositories, in the order of columns.
     pub const GIT: [Self; 4] = [Self::GitPacksNone, Self::GitPacksSynced, Self::GitLooseNone, Self::GitLooseSynced];
     /// Others that write Git repositories.
@@ -284,7 +299,7 @@ impl Target {
 
     /// Returns every target, in the order in which they are measured.
     pub fn all() -> impl Iterator<Item = Self> {
-        [&Self::NATIVE[..], &Self::GIT, &Self::PEERS].into_iter().flatten().copied()
+        [&Self::NATIVE[..], &Self::OTHERS, &Self::GIT, &Self::PEERS].into_iter().flatten().copied()
     }
 
     /// Returns the name with the durability.
@@ -294,6 +309,12 @@ impl Target {
             Self::Memory => "memory",
             Self::DiskNone => "disk none",
             Self::DiskSynced => "disk synced",
+            Self::LsmNone => "lsm none",
+            Self::LsmSynced => "lsm synced",
+            Self::LmdbNone => "lmdb none",
+            Self::LmdbSynced => "lmdb synced",
+            Self::FsNone => "fs none",
+            Self::FsSynced => "fs synced",
             Self::GitPacksNone => "git packs none",
             Self::GitPacksSynced => "git packs synced",
             Self::GitLooseNone => "git loose none",
@@ -311,6 +332,9 @@ impl Target {
         match self {
             Self::Memory => "memory",
             Self::DiskNone | Self::DiskSynced => "disk",
+            Self::LsmNone | Self::LsmSynced => "lsm",
+            Self::LmdbNone | Self::LmdbSynced => "lmdb",
+            Self::FsNone | Self::FsSynced => "fs",
             Self::GitPacksNone | Self::GitPacksSynced | Self::GitLooseNone | Self::GitLooseSynced => "git",
             Self::Libgit2 | Self::Libgit2Synced => "libgit2",
             Self::Gitoxide => "gitoxide",
@@ -322,9 +346,13 @@ impl Target {
     #[must_use]
     pub const fn durability(self) -> bristlecone::Durability {
         match self {
-            Self::DiskSynced | Self::GitPacksSynced | Self::GitLooseSynced | Self::Libgit2Synced => {
-                bristlecone::Durability::Synced
-            }
+            Self::DiskSynced
+            | Self::LsmSynced
+            | Self::LmdbSynced
+            | Self::FsSynced
+            | Self::GitPacksSynced
+            | Self::GitLooseSynced
+            | Self::Libgit2Synced => bristlecone::Durability::Synced,
             _ => bristlecone::Durability::None,
         }
     }
@@ -333,6 +361,18 @@ impl Target {
     #[must_use]
     pub const fn is_synced(self) -> bool {
         matches!(self.durability(), bristlecone::Durability::Synced)
+    }
+
+    /// Whether it is a store of the native format in another backend than memory and the disk engine.
+    #[must_use]
+    pub fn is_other(self) -> bool {
+        Self::OTHERS.contains(&self)
+    }
+
+    /// Whether it has files of one object each, which take most of the time.
+    #[must_use]
+    pub const fn is_files(self) -> bool {
+        matches!(self, Self::FsNone | Self::FsSynced) || self.is_loose()
     }
 
     /// Whether it is a store of ours in a Git repository.

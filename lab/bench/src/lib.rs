@@ -39,6 +39,7 @@ pub mod job;
 mod judge;
 pub mod limits;
 mod machine;
+mod map;
 mod measure;
 mod optims;
 mod options;

@@ -196,7 +196,7 @@ fn job(args: &ReplayArgs, keep: Option<&Path>, branch: Option<&str>) -> Result<R
     let dir = match keep {
         // The disk is that of the store that stays.
         Some(keep) => keep.ancestors().find(|dir| dir.is_dir()).unwrap_or(Path::new(".")).to_owned(),
-        None if backend == BackendName::Disk || args.dir.is_some() => scratch::place(args.dir.as_deref())?,
+        None if backend != BackendName::Memory || args.dir.is_some() => scratch::place(args.dir.as_deref())?,
         None => PathBuf::from("."),
     };
     Ok(ReplayJob {

@@ -15,7 +15,7 @@ mod svg;
 pub mod table;
 mod views;
 
-pub use figures::{GiantFigures, ImportFigures, ReplayFigures, Rows, SampleFigures};
+pub use figures::{GiantFigures, ImportFigures, MapFigures, ReplayFigures, Rows, SampleFigures};
 pub use row::{Row, median};
 pub(crate) use select::BESIDE_IRMIN;
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::{
 use crate::{
     BenchError,
     error::Result,
-    job::{Job, Target},
+    job::Job,
     limits::{Effort, Limits},
     machine::Machine,
     measure::Run,
@@ -122,7 +122,9 @@ impl Session {
 
     fn measured(&mut self, job: &Job, runs: usize) -> Result<Measured> {
         let synced = job.target.is_synced().then_some(&*job.dir);
-        let before = (job.target == Target::DiskSynced).then(|| self.limits.with_sync_now(&job.dir)).transpose()?;
+        let before = (job.target.is_synced() && !job.target.has_git_ids())
+            .then(|| self.limits.with_sync_now(&job.dir))
+            .transpose()?;
         let mut worst = self.unrest.probe(synced)?;
         let probe = &mut self.unrest;
         let runs = self.runner.runs(job, runs, || {

@@ -168,6 +168,15 @@ fn runs_on(work: Work, target: Target, value_bytes: usize, targets: &[Target]) -
         let without = if target.is_loose() { Target::GitLooseNone } else { Target::GitPacksNone };
         return on_git(work, target) && (work.writes() || target == without || !targets.contains(&without));
     }
+    if target.is_other() {
+        let without = match target {
+            Target::LsmSynced => Target::LsmNone,
+            Target::LmdbSynced => Target::LmdbNone,
+            Target::FsSynced => Target::FsNone,
+            unsynced => unsynced,
+        };
+        return on_others(work, target) && (work.writes() || target == without || !targets.contains(&without));
+    }
     match work {
         // It is about sharing syncs.
         Work::GroupCommit { .. } => target == Target::DiskSynced,
@@ -182,9 +191,23 @@ fn runs_on(work: Work, target: Target, value_bytes: usize, targets: &[Target]) -
 /// Whether a row takes seconds, of which most are spent on files, and says at another size or in another form what it says here.
 fn is_slow(work: Work, target: Target, value_bytes: usize) -> bool {
     // A sync for each object says what a sync takes.
-    matches!(target, Target::GitLooseSynced | Target::Libgit2Synced)
+    matches!(target, Target::FsSynced | Target::GitLooseSynced | Target::Libgit2Synced)
         || target.is_loose() && value_bytes != SMALL_BYTES
         || target.is_git() && work == Work::LargeValues
+}
+
+/// Whether a scenario is tried in other backends than memory, the disk engine and Git repositories.
+const fn on_others(work: Work, target: Target) -> bool {
+    match work {
+        // So many files of one object each say only what a file costs.
+        Work::CommitsDistinct | Work::Concurrent { long: true, .. } if target.is_files() => false,
+        Work::Incremental { long: true, .. } | Work::GroupCommit { .. } if target.is_files() => false,
+        Work::GroupCommit { .. } => target.is_synced(),
+        Work::Concurrent { batched: false, .. } => !target.is_synced(),
+        // The backend has no part in it.
+        Work::Prepare { .. } => false,
+        _ => true,
+    }
 }
 
 /// Whether a scenario is tried in Git repositories.
@@ -258,7 +281,7 @@ mod tests {
             assert!(jobs.iter().any(|job| job.work.name() == *name), "{name}");
         }
         for target in Target::all() {
-            let left_out = matches!(target, Target::GitLooseSynced | Target::Libgit2Synced);
+            let left_out = matches!(target, Target::FsSynced | Target::GitLooseSynced | Target::Libgit2Synced);
             assert_eq!(jobs.iter().any(|job| job.target == target), !left_out, "{target:?}");
         }
         assert!(jobs.iter().all(|job| !job.target.is_loose() || job.value_bytes == SMALL_BYTES));

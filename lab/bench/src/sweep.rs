@@ -26,7 +26,7 @@ pub(crate) fn jobs(like: &Job, targets: &[Target], counts: &[usize], threads: us
         let work = Work::Sweep(kind);
         for &tasks in counts {
             let sizes = sizes(kind, &like.sizes, tasks, threads, quick);
-            let tried = targets.iter().filter(|target| **target != Target::DiskSynced || says_more_synced(kind, tasks));
+            let tried = targets.iter().filter(|target| !target.is_synced() || says_more_synced(kind, tasks));
             jobs.extend(tried.map(|&target| Job { work, target, sizes, ..like.clone() }));
         }
     }

@@ -6,6 +6,7 @@ use bristlecone::{
     MemoryBackend, ReadOnly,
     core::git::Algorithm,
     disk::{DiskBackend, DiskOptions, Repaired},
+    fs::{FsBackend, FsOptions},
     storage::{RealStorage, Storage},
 };
 use bristlecone_git::{
@@ -13,6 +14,8 @@ use bristlecone_git::{
     layout::Layout,
     worktree::{Settings, foreign_owner},
 };
+use bristlecone_lmdb::backend::{LmdbBackend, LmdbOptions};
+use bristlecone_lsm::{LsmBackend, LsmOptions};
 
 use super::{AnyBackend, AnyRepo};
 use crate::{
@@ -41,7 +44,10 @@ pub struct OpenOptions {
     format: Option<AnyFormat>,
     committer: Option<Vec<u8>>,
     disk: DiskOptions,
+    fs: FsOptions,
     git: GitOptions,
+    lmdb: LmdbOptions,
+    lsm: LsmOptions,
 }
 
 impl OpenOptions {
@@ -69,7 +75,10 @@ impl OpenOptions {
     #[must_use]
     pub fn lock_wait_ms(mut self, lock_wait_ms: u64) -> Self {
         self.disk.lock_wait_ms = lock_wait_ms;
+        self.fs.lock_wait_ms = lock_wait_ms;
         self.git.lock_wait_ms = lock_wait_ms;
+        self.lmdb.lock_wait_ms = lock_wait_ms;
+        self.lsm.lock_wait_ms = lock_wait_ms;
         self
     }
 
@@ -78,6 +87,7 @@ impl OpenOptions {
     pub fn cache_bytes(mut self, cache_bytes: u64) -> Self {
         self.disk.cache_bytes = cache_bytes;
         self.git.cache_bytes = cache_bytes;
+        self.lsm.cache_bytes = cache_bytes;
         self
     }
 
@@ -102,6 +112,20 @@ impl OpenOptions {
     #[must_use]
     pub fn git(mut self, options: GitOptions) -> Self {
         self.git = options;
+        self
+    }
+
+    /// All options of the backend on LMDB; those above that are set later count for it, too.
+    #[must_use]
+    pub fn lmdb(mut self, options: LmdbOptions) -> Self {
+        self.lmdb = options;
+        self
+    }
+
+    /// All options of the backend on a log-structured merge tree; those above that are set later count for it, too.
+    #[must_use]
+    pub fn lsm(mut self, options: LsmOptions) -> Self {
+        self.lsm = options;
         self
     }
 
@@ -148,6 +172,9 @@ impl OpenOptions {
     pub fn open_found(&self, found: Found) -> Result<AnyRepo> {
         match found {
             Found::Disk(dir) => self.open_disk(dir),
+            Found::Fs(dir) => self.open_fs(dir),
+            Found::Lmdb(dir) => self.open_lmdb(dir),
+            Found::Lsm(dir) => self.open_lsm(dir),
             Found::Git(layout) => self.open_git(*layout),
             Found::Memory => Ok(self.memory()),
         }
@@ -164,6 +191,11 @@ impl OpenOptions {
                 Ok(DiskBackend::repair(Arc::new(RealStorage::new(dir)), self.disk.clone(), accept_end)?)
             }
             Found::Git(layout) => Err(Error::GitRepository { dir: layout.git_dir }),
+            Found::Fs(_) | Found::Lmdb(_) | Found::Lsm(_) => {
+                // What can be put right there is, when the store is opened.
+                self.open_found(found)?.close()?;
+                Ok(Repaired::default())
+            }
             Found::Memory => Ok(Repaired::default()),
         }
     }
@@ -175,6 +207,9 @@ impl OpenOptions {
         let dir = match place {
             Place::Memory => return Ok(self.memory()),
             Place::Git(dir) => return self.create_git(dir),
+            Place::Fs(dir) => return self.create_fs(dir.clone()),
+            Place::Lmdb(dir) => return self.create_lmdb(dir.clone()),
+            Place::Lsm(dir) => return self.create_lsm(dir.clone()),
             Place::Disk(dir) => dir.clone(),
             Place::Folder(dir) => match place.find() {
                 // What a crash left of one that was being made is found, too.
@@ -191,6 +226,42 @@ impl OpenOptions {
         let format = self.format.clone().unwrap_or_default();
         let disk = DiskBackend::create(Arc::new(RealStorage::new(&dir)), format.tag(), self.disk.clone())?;
         Ok(AnyRepo::new(format, AnyBackend::Disk(Arc::new(disk)), Some(dir), self.committer.clone()))
+    }
+
+    fn create_fs(&self, dir: PathBuf) -> Result<AnyRepo> {
+        let format = self.format.clone().unwrap_or_default();
+        let fs = FsBackend::create(Arc::new(RealStorage::new(&dir)), format.tag(), self.fs.clone())?;
+        Ok(AnyRepo::new(format, AnyBackend::Fs(Arc::new(fs)), Some(dir), self.committer.clone()))
+    }
+
+    fn open_fs(&self, dir: PathBuf) -> Result<AnyRepo> {
+        let fs = FsBackend::open(Arc::new(RealStorage::new(&dir)), self.fs.clone(), self.read_only)?;
+        let format = AnyFormat::from_tag(&fs.header().format, shown(&dir))?;
+        Ok(AnyRepo::new(format, AnyBackend::Fs(Arc::new(fs)), Some(dir), self.committer.clone()))
+    }
+
+    fn create_lmdb(&self, dir: PathBuf) -> Result<AnyRepo> {
+        let format = self.format.clone().unwrap_or_default();
+        let lmdb = LmdbBackend::create(&dir, format.tag(), self.lmdb.clone())?;
+        Ok(AnyRepo::new(format, AnyBackend::Lmdb(Arc::new(lmdb)), Some(dir), self.committer.clone()))
+    }
+
+    fn open_lmdb(&self, dir: PathBuf) -> Result<AnyRepo> {
+        let lmdb = LmdbBackend::open(&dir, self.lmdb.clone(), self.read_only)?;
+        let format = AnyFormat::from_tag(&lmdb.header().format, shown(&dir))?;
+        Ok(AnyRepo::new(format, AnyBackend::Lmdb(Arc::new(lmdb)), Some(dir), self.committer.clone()))
+    }
+
+    fn create_lsm(&self, dir: PathBuf) -> Result<AnyRepo> {
+        let format = self.format.clone().unwrap_or_default();
+        let lsm = LsmBackend::create(&dir, format.tag(), self.lsm.clone())?;
+        Ok(AnyRepo::new(format, AnyBackend::Lsm(Arc::new(lsm)), Some(dir), self.committer.clone()))
+    }
+
+    fn open_lsm(&self, dir: PathBuf) -> Result<AnyRepo> {
+        let lsm = LsmBackend::open(&dir, self.lsm.clone(), self.read_only)?;
+        let format = AnyFormat::from_tag(&lsm.header().format, shown(&dir))?;
+        Ok(AnyRepo::new(format, AnyBackend::Lsm(Arc::new(lsm)), Some(dir), self.committer.clone()))
     }
 
     fn create_git(&self, dir: &FilePath) -> Result<AnyRepo> {

@@ -88,7 +88,7 @@ fn urls_that_name_no_store_are_refused_with_those_that_do() {
     for text in ["lsm:///srv/data", "s3://bucket/data"] {
         let error = Place::parse(text).unwrap_err();
         let shown = error.to_string();
-        let known = ["memory:", "file://", "disk+file://", "git+file://"];
+        let known = ["memory:", "file://", "disk+file://", "fs+file://", "git+file://", "lmdb+file://", "lsm+file://"];
         assert!(matches!(error, Error::Url { .. }) && known.iter().all(|known| shown.contains(known)), "{shown}");
     }
     for text in ["file://host/srv", "git+file://", "file:///a%2", "file:///a%zz/b"] {
@@ -118,6 +118,58 @@ fn stores_of_every_format_open_as_what_they_are() {
         assert_eq!(repo.format(), &format);
         assert_eq!(repo.branch("main").unwrap().head().unwrap().map(|at| at.oid()), Some(head.oid));
         assert_eq!(value(&repo, "main", "fruit/apple").as_deref(), Some(&b"red"[..]), "{}", format.name());
+    }
+}
+
+/// What makes a place of a folder, for each backend that keeps folders of its own.
+const BACKENDS: [(&str, fn(PathBuf) -> Place); 4] =
+    [("disk", Place::Disk), ("fs", Place::Fs), ("lmdb", Place::Lmdb), ("lsm", Place::Lsm)];
+
+#[test]
+fn stores_of_every_format_live_in_every_backend_and_are_recognised() {
+    let dir = tempfile::tempdir().unwrap();
+    for (format, _) in AnyFormat::ALL {
+        let mut heads = Vec::new();
+        for (backend, place) in BACKENDS {
+            let top = dir.path().join(format!("{format}-{backend}"));
+            let inner = top.join(STORE_DIR);
+            let options = OpenOptions::new().format(AnyFormat::standard(format).unwrap());
+            let made = options.create(place(inner.clone())).unwrap();
+            heads.push(commit(&made, "main", &[("fruit/apple", "red")]).oid);
+            made.close().unwrap();
+            drop(made);
+            for found in [Place::from(&*top), Place::from(&*inner), place(inner.clone())] {
+                let repo = AnyRepo::open(found.clone()).unwrap();
+                assert_eq!((repo.backend().name(), repo.format().name()), (backend, *format), "{found:?}");
+                assert_eq!(value(&repo, "main", "fruit/apple").as_deref(), Some(&b"red"[..]), "{found:?}");
+                repo.close().unwrap();
+            }
+            assert_eq!(AnyRepo::find(&top).unwrap().backend().name(), backend);
+            let by_url = AnyRepo::open_read_only(&*url(&format!("{backend}+file"), &inner)).unwrap();
+            assert_eq!(value(&by_url, "main", "fruit/apple").as_deref(), Some(&b"red"[..]), "{backend}");
+            let again = options.create(place(inner.clone())).unwrap_err();
+            assert!(matches!(again, Error::Store(StoreError::Exists { .. })), "{backend}: {again:?}");
+        }
+        heads.dedup();
+        assert_eq!(heads.len(), 1, "the same commit in every backend: {format}");
+    }
+}
+
+#[test]
+fn a_folder_of_another_backend_is_named_and_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    for (backend, place) in BACKENDS {
+        let inner = dir.path().join(backend);
+        AnyRepo::create(place(inner.clone()), AnyFormat::default()).unwrap().close().unwrap();
+        let before = files(&inner);
+        for (other, elsewhere) in BACKENDS.iter().filter(|(other, _)| *other != backend) {
+            let error = AnyRepo::open(elsewhere(inner.clone())).unwrap_err();
+            let Error::Store(StoreError::Incompatible { found, expected, .. }) = &error else { panic!("{error:?}") };
+            assert!(found.contains(backend) && expected.contains(other), "{error}");
+            let error = OpenOptions::new().create(elsewhere(inner.clone())).unwrap_err();
+            assert!(matches!(error, Error::Store(StoreError::Exists { .. })), "{error:?}");
+            assert_eq!(files(&inner), before, "{backend} as {other}");
+        }
     }
 }
 

@@ -15,20 +15,32 @@ use crate::{
 };
 use bristlecone_any::{AnyBackend, Head};
 
+mod sample;
+
 /// Tell what a store is: format, sizes, branches, and what it promises
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   cone info
+  cone info --stats
   cone info -o json")]
-pub(super) struct InfoArgs {}
+pub(super) struct InfoArgs {
+    /// Also read up to 1,000 objects, those nearest to the commit that is checked out first, and tell what was read here,
+    /// how much, and how long it took
+    #[arg(long)]
+    stats: bool,
+}
 
-pub(super) fn run(_: InfoArgs, context: &mut Context) -> Result<()> {
-    let opened = context.globals.open(Access::Read)?;
+pub(super) fn run(args: InfoArgs, context: &mut Context) -> Result<()> {
+    let mut opened = context.globals.open(Access::Read)?;
+    let counts = args.stats.then(|| sample::count(&mut opened));
     let (can, stats) = (opened.backend().capabilities(), opened.backend().stats());
     let (backend_version, segment_bytes) = match opened.repo.any_backend() {
         AnyBackend::Disk(disk) => (disk.store_header().engine_version, Some(disk.store_header().segment_bytes)),
+        AnyBackend::Fs(fs) => (fs.header().version, None),
         AnyBackend::Git(_, layout) => (git_version(layout), None),
+        AnyBackend::Lmdb(lmdb) => (lmdb.header().version, None),
+        AnyBackend::Lsm(lsm) => (lsm.header().version, None),
         _ => (0, None),
     };
     let (head, commit) = match opened.repo.checked_out()? {
@@ -72,6 +84,10 @@ pub(super) fn run(_: InfoArgs, context: &mut Context) -> Result<()> {
     out.line(format_args!("a commit is whole or not there after a crash   {}", yes(can.atomic_commits)))?;
     out.line(format_args!("several refs move in one step                  {}", yes(can.several_refs)))?;
     out.line(format_args!("several processes at a time                    {}", yes(can.processes)))?;
+    if let Some(counts) = &counts {
+        sample::read(&opened, commit)?;
+        out.line(format_args!("\n{counts}"))?;
+    }
     let mut all = fields! {};
     put_name(&mut all, "store", dir.as_os_str().as_encoded_bytes());
     all.extend(fields! {
@@ -102,6 +118,9 @@ pub(super) fn run(_: InfoArgs, context: &mut Context) -> Result<()> {
         "several_refs": can.several_refs,
         "processes": can.processes,
     });
+    if let Some(counts) = &counts {
+        all.insert("stats".to_owned(), sample::fields_of(counts).into());
+    }
     out.document(all)
 }
 

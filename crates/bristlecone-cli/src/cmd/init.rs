@@ -30,6 +30,7 @@ Examples:
   cone init                make a store here
   cone init data           make one in the folder data
   cone -b trunk init       make one whose first branch is trunk
+  cone init --backend lsm  make one on a log-structured merge tree
   cone init --here         make one inside the working tree of a Git repository
 
 The options are recorded in the store. Those of the native format change hashes: two stores with the
@@ -70,10 +71,27 @@ enum HashArg {
 enum BackendArg {
     /// The crash-safe engine on files
     Disk,
+    /// One file an object, to be read with ls and cat
+    Fs,
+    /// LMDB
+    Lmdb,
+    /// A log-structured merge tree
+    Lsm,
+}
+
+impl BackendArg {
+    /// Returns the place of a store in a folder, and the backend's name.
+    fn place(self, dir: PathBuf) -> (Place, &'static str) {
+        match self {
+            Self::Disk => (Place::Disk(dir), "disk"),
+            Self::Fs => (Place::Fs(dir), "fs"),
+            Self::Lmdb => (Place::Lmdb(dir), "lmdb"),
+            Self::Lsm => (Place::Lsm(dir), "lsm"),
+        }
+    }
 }
 
 pub(super) fn run(args: InitArgs, context: &mut Context) -> Result<()> {
-    let BackendArg::Disk = args.backend;
     let format = format(&args)?;
     let branch = context.globals.branch()?.unwrap_or_else(|| FIRST_BRANCH.to_owned());
     bristlecone::Repo::memory().branch(check_new_branch(&branch)?)?;
@@ -94,7 +112,8 @@ pub(super) fn run(args: InitArgs, context: &mut Context) -> Result<()> {
     }
     let options = context.globals.options(Access::Write)?.format(format);
     ending::makes(Made::disk(&dir));
-    let repo = options.create(Place::Disk(dir.clone()))?;
+    let (place, backend) = args.backend.place(dir.clone());
+    let repo = options.create(place)?;
     ending::writes_to(&repo);
     repo.set_head(&branch)?;
     if git.is_some() {
@@ -110,7 +129,7 @@ pub(super) fn run(args: InitArgs, context: &mut Context) -> Result<()> {
         "format": format.name.as_str(),
         "format_version": format.version,
         "options": format.options.as_str(),
-        "backend": "disk",
+        "backend": backend,
         "branch": branch,
     });
     context.out.document(all)

@@ -120,7 +120,7 @@ impl Made {
 
     /// Whether any process has committed to the store.
     fn disk_was_used(&self) -> bool {
-        let Ok(repo) = AnyRepo::open_read_only(Place::Disk(self.dir.clone())) else {
+        let Ok(repo) = AnyRepo::open_read_only(Place::Folder(self.dir.clone())) else {
             // It is not whole yet.
             return false;
         };

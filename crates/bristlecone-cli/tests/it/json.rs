@@ -47,6 +47,30 @@ fn every_command_prints_one_document() {
     assert_eq!(keys(&place.json(["checkout", "x"])), ["head", "detached", "commit"]);
     assert_eq!(place.json(["check"])["sound"], true);
     assert_eq!(place.json(["info"])["durability"], json!(["none", "grouped", "synced"]));
+    let counted = place.json(["info", "--stats"]);
+    let plain = keys(&place.json(["info"])).len();
+    assert_eq!((keys(&counted).len(), keys(&counted)[plain]), (plain + 1, "stats"));
+    let counted = &counted["stats"];
+    let fields = [
+        "reads",
+        "absent",
+        "read_bytes",
+        "located",
+        "appends",
+        "objects",
+        "appended_bytes",
+        "read_ns",
+        "append_ns",
+        "sync_ns",
+    ];
+    assert_eq!(keys(counted), fields);
+    // Commits, a directory or two, and values.
+    let (reads, bytes) = (counted["reads"].as_u64().unwrap(), counted["read_bytes"].as_u64().unwrap());
+    assert!(reads >= 3 && bytes > reads && counted["absent"] == 0 && counted["appends"] == 0, "{counted}");
+    assert_eq!((&counted["read_ns"]["timed"], &counted["sync_ns"]["p50"]), (&reads.into(), &().into()));
+    let (half, max) = (counted["read_ns"]["p50"].as_u64().unwrap(), counted["read_ns"]["max"].as_u64().unwrap());
+    assert!(half > 0 && half <= max);
+    assert!(place.ok(["info", "--stats"]).contains("\nread          "));
 }
 
 #[test]

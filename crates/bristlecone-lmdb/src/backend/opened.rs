@@ -22,7 +22,10 @@ use super::{
     append::CallerAppends,
     rows::{STATE_KEY, State},
 };
-use crate::env::{self, Code, DATA, Database, Env, EnvOptions, LOCK, Txn, layout};
+use crate::env::{
+    self, Code, DATA, Database, Env, EnvOptions, LOCK, Txn,
+    layout::{self, DataFile},
+};
 
 /// The backend's name.
 pub(super) const NAME: &str = "lmdb";
@@ -38,6 +41,8 @@ pub(super) const DATA_NAME: &str = "lmdb/data.mdb";
 const DATABASES: [&str; 3] = ["objects", "refs", "meta"];
 /// The name of the one with what is counted.
 const META: &[u8] = b"meta";
+/// The number of the commit in a copy that LMDB's tools made without free pages.
+const COPIED: u64 = 1;
 /// How often the pages are looked at before they count as damaged.
 const PAGE_TRIES: usize = 8;
 /// The name of the one with the objects.
@@ -206,13 +211,31 @@ impl Folder {
                 let reason = "the file of the pages is missing; put it back from a backup".to_owned();
                 return Err(Error::Lost { file: self.storage.describe(DATA_NAME), reason });
             };
-            checked = env::pages::check(&*self.storage, DATA_NAME, &found, META);
+            checked =
+                env::pages::check(&*self.storage, DATA_NAME, &found, META).and_then(|()| self.check_turns(&found));
             // A reader takes no lock: pages that it looks at may be used again meanwhile.
             if !matches!(checked, Err(Error::Corrupt { .. } | Error::Lost { .. })) {
                 break;
             }
         }
         checked
+    }
+
+    /// Checks that the first page which does not count is of the commit that it says: one that counts, with a bit of its
+    /// number flipped, would pass for it, and the last commit be lost without a word.
+    fn check_turns(&self, found: &DataFile) -> Result<()> {
+        let older = found.older;
+        let state = env::pages::value_at(&*self.storage, DATA_NAME, older, META, STATE_KEY)?;
+        match state.as_deref().and_then(State::decode) {
+            Some(state) if state.txn != older.txn && older.txn != COPIED => {
+                let (said, txn) = (older.txn, state.txn);
+                let reason = format!(
+                    "a first page says that it is of commit {said}, and leads to commit {txn}; put the file back from a backup"
+                );
+                Err(Error::Corrupt { file: self.storage.describe(DATA_NAME), offset: 0, oid: None, reason })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Makes what a header stands for. Nothing counts until that is written.
@@ -328,8 +351,7 @@ impl OpenStore {
         let Some(state) = value.and_then(State::decode) else {
             return Err(corrupt("what the store counts has another checksum"));
         };
-        // A copy that LMDB's tools made without free pages begins at transaction 1.
-        if state.txn != txn.id() && txn.id() != 1 {
+        if state.txn != txn.id() && txn.id() != COPIED {
             let (found, wanted) = (txn.id(), state.txn);
             let reason = format!("the last commit is number {found} in the first pages, and {wanted} in the store");
             return Err(corrupt(&reason));

@@ -156,6 +156,8 @@ impl Meta {
 pub(crate) struct DataFile {
     /// The newer meta page.
     pub(crate) meta: Meta,
+    /// That of the commit before. Pages of it are used again by the next commit, and no sooner.
+    pub(crate) older: Meta,
     /// The length in bytes.
     pub(crate) bytes: u64,
 }
@@ -197,8 +199,8 @@ fn check_once(storage: &dyn Storage, name: &str) -> Result<Option<DataFile>, Err
         Ok([first, second]) => {
             // Asked for afterwards: another process may make the file longer, and commit then.
             let bytes = opened.len().map_err(failed)?;
-            let meta = if second.txn > first.txn { second } else { first };
-            Ok(Some(DataFile { meta, bytes }))
+            let (meta, older) = if second.txn > first.txn { (second, first) } else { (first, second) };
+            Ok(Some(DataFile { meta, older, bytes }))
         }
         Err(BadMeta::Foreign) => {
             let reason = "it does not begin as an LMDB file does; put the file back from a backup".to_owned();

@@ -104,11 +104,11 @@ impl<'f> PageWalk<'f> {
         Ok(self.faults)
     }
 
-    /// Goes through the pages that lead to the entries of the tree `name`, and no others.
-    pub(crate) fn run_one(mut self, name: &[u8]) -> io::Result<Vec<PageFault>> {
+    /// Goes through the pages that lead to the entries of the tree `name`, and no others, and calls `each` with those.
+    fn run_one(mut self, name: &[u8], mut each: Option<EachEntry<'_>>) -> io::Result<Vec<PageFault>> {
         self.tree(self.meta.trees[1], Tree::Main, None)?;
         for (_, head) in std::mem::take(&mut self.named).into_iter().filter(|(found, _)| found == name) {
-            self.named_tree(head, None)?;
+            self.named_tree(head, each.as_mut().map(|each| &mut **each as EachEntry<'_>))?;
         }
         Ok(self.faults)
     }
@@ -320,7 +320,7 @@ pub(crate) fn check(storage: &dyn Storage, file_name: &str, found: &DataFile, na
     let failed = |error| Error::io(file.clone(), error);
     let opened = retry(|| storage.open(file_name, OpenMode::Read)).map_err(failed)?;
     let walk = PageWalk::new(&*opened, found.meta).map_err(failed)?;
-    let faults = if found.is_short() { walk.run(b"", None) } else { walk.run_one(name) }.map_err(failed)?;
+    let faults = if found.is_short() { walk.run(b"", None) } else { walk.run_one(name, None) }.map_err(failed)?;
     let Some(PageFault { offset, reason }) = faults.first().cloned() else { return Ok(()) };
     if found.is_short() {
         let (bytes, count) = (found.bytes, faults.len());
@@ -331,4 +331,144 @@ pub(crate) fn check(storage: &dyn Storage, file_name: &str, found: &DataFile, na
         return Err(Error::Lost { file, reason });
     }
     Err(Error::Corrupt { file, offset, oid: None, reason: format!("{reason}; put the file back from a backup") })
+}
+
+/// Returns the value that the key had in the tree `name` at the commit of `meta`; `None` if that cannot be told any more.
+///
+/// # Errors
+/// [`Error::Io`].
+pub(crate) fn value_at(
+    storage: &dyn Storage,
+    file_name: &str,
+    meta: Meta,
+    name: &[u8],
+    key: &[u8],
+) -> Result<Option<Vec<u8>>, Error> {
+    let failed = |error| Error::io(storage.describe(file_name), error);
+    let opened = retry(|| storage.open(file_name, OpenMode::Read)).map_err(failed)?;
+    let mut found = None;
+    let mut each = |at: &[u8], value: &[u8], _: u64| {
+        if at == key {
+            found = Some(value.to_vec());
+        }
+    };
+    let faults = PageWalk::new(&*opened, meta).and_then(|walk| walk.run_one(name, Some(&mut each))).map_err(failed)?;
+    Ok(found.filter(|_| faults.is_empty()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use bristlecone::storage::RealStorage;
+
+    use super::*;
+    use crate::env::{DATA, Env, EnvOptions};
+
+    const PAGE: usize = 4096;
+
+    /// Makes a file with a tree of several levels and large values, in one commit, and returns its bytes.
+    fn make(dir: &Path) -> Vec<u8> {
+        let env = Env::open(dir, &EnvOptions { map_bytes: 1 << 24, read_only: false, databases_max: 1 }).unwrap();
+        let mut txn = env.write(true).unwrap();
+        let [database] = txn.create_databases(["objects"]).unwrap();
+        for number in 0..3000_u32 {
+            let value = vec![7; if number % 1000 == 5 { 5000 } else { 40 }];
+            txn.put(database, &number.to_be_bytes(), &value).unwrap();
+        }
+        txn.commit().unwrap();
+        drop(env);
+        std::fs::read(dir.join(DATA)).unwrap()
+    }
+
+    /// Returns what a walk finds in these bytes, and how many entries it meets.
+    fn walk(dir: &Path, bytes: &[u8]) -> (Vec<&'static str>, usize) {
+        std::fs::write(dir.join(DATA), bytes).unwrap();
+        let file = RealStorage::new(dir).open(DATA, OpenMode::Read).unwrap();
+        let metas = Meta::read_both(&*file).unwrap().unwrap();
+        let meta = metas.into_iter().max_by_key(|meta| meta.txn).unwrap();
+        let mut met = 0;
+        let faults = PageWalk::new(&*file, meta).unwrap().run(b"objects", Some(&mut |_, _, _| met += 1)).unwrap();
+        (faults.into_iter().map(|fault| fault.reason).collect(), met)
+    }
+
+    /// Returns where the pages of a kind begin that have two entries or more.
+    fn pages_of(bytes: &[u8], kind: u16) -> Vec<usize> {
+        let is = |at: &usize| {
+            u16_at(bytes, at + FLAGS_AT) == kind && usize::from(u16_at(bytes, at + LOWER_AT)) > HEAD_BYTES + 2
+        };
+        (2 * PAGE..bytes.len()).step_by(PAGE).filter(is).collect()
+    }
+
+    #[test]
+    fn what_cannot_be_right_is_found_and_the_rest_is_met() {
+        let dir = tempfile::tempdir().unwrap();
+        let sound = make(dir.path());
+        assert_eq!(walk(dir.path(), &sound), (vec![], 3000));
+        let damaged = |wanted: &str, damage: &dyn Fn(&mut Vec<u8>)| {
+            let mut bytes = sound.clone();
+            damage(&mut bytes);
+            let (faults, met) = walk(dir.path(), &bytes);
+            assert!(faults.iter().any(|fault| fault.contains(wanted)), "{wanted}: {faults:?}");
+            assert!(met < 3000, "{wanted}");
+        };
+        let (leaves, branches) = (pages_of(&sound, LEAF), pages_of(&sound, BRANCH));
+        let (leaf, branch) = (leaves[1], branches[0]);
+        damaged("out of order", &|bytes| bytes[leaf + HEAD_BYTES..leaf + HEAD_BYTES + 4].rotate_left(2));
+        // The key that divides two pages: entries of the first belong to the second then.
+        let node_at = branch + usize::from(u16_at(&sound, branch + HEAD_BYTES + 2));
+        damaged("out of order", &|bytes| bytes[node_at + NODE_BYTES + 3] ^= 1);
+        damaged("page's bounds", &|bytes| bytes[leaf + UPPER_AT + 1] = 0xFF);
+        damaged("outside its page", &|bytes| bytes[leaf + HEAD_BYTES + 1] = 0xFF);
+        damaged("outside its page", &|bytes| bytes[leaf + HEAD_BYTES..leaf + HEAD_BYTES + 2].fill(0));
+        damaged("not the one", &|bytes| bytes[leaf] ^= 1);
+        damaged("not the one", &|bytes| bytes[leaf + FLAGS_AT] = 0x40);
+        damaged("too few", &|bytes| bytes[branch + LOWER_AT] = HEAD_BYTES as u8 + 2);
+        damaged("does not have", &|bytes| bytes[node_at + 3] = 0xFF);
+        damaged("ends before", &|bytes| bytes.truncate(leaf));
+        // An entry of a large value leads to the pages of another one.
+        let big: Vec<usize> = leaves
+            .iter()
+            .flat_map(|&at| {
+                let page = &sound[at..at + PAGE];
+                let count = (usize::from(u16_at(page, LOWER_AT)) - HEAD_BYTES) / 2;
+                (0..count)
+                    .filter_map(move |index| node(page, index))
+                    .filter(|node| node.flags == NODE_BIG)
+                    .map(move |node| at + node.value_at)
+            })
+            .collect();
+        assert_eq!(big.len(), 3);
+        damaged("in use twice", &|bytes| bytes.copy_within(big[0]..big[0] + 8, big[1]));
+        damaged("does not begin", &|bytes| {
+            let number = u64_at(bytes, big[0]) as usize;
+            bytes[number * PAGE + FLAGS_AT] = LEAF as u8;
+        });
+    }
+
+    #[test]
+    fn pages_that_are_in_use_and_free_are_found() {
+        let dir = tempfile::tempdir().unwrap();
+        make(dir.path());
+        let env =
+            Env::open(dir.path(), &EnvOptions { map_bytes: 1 << 24, read_only: false, databases_max: 1 }).unwrap();
+        let mut txn = env.write(true).unwrap();
+        let [database] = txn.create_databases(["objects"]).unwrap();
+        for number in 0..500_u32 {
+            txn.remove(database, &number.to_be_bytes()).unwrap();
+        }
+        txn.commit().unwrap();
+        drop(env);
+        let mut bytes = std::fs::read(dir.path().join(DATA)).unwrap();
+        assert_eq!(walk(dir.path(), &bytes), (vec![], 2500));
+        // The list of what was freed: the only value of the tree of free pages.
+        let meta = PAGE * usize::from(u64_at(&bytes, 144) < u64_at(&bytes, PAGE + 144));
+        let (free, main) = (u64_at(&bytes, meta + 80) as usize * PAGE, u64_at(&bytes, meta + 128));
+        let value_at = free + node(&bytes[free..free + PAGE], 0).unwrap().value_at;
+        assert!(u64_at(&bytes, value_at) > 1);
+        bytes[value_at + 8..value_at + 16].copy_from_slice(&main.to_le_bytes());
+        assert_eq!(walk(dir.path(), &bytes).0, ["a page is in use twice, or in use and free"]);
+        bytes[value_at..value_at + 8].copy_from_slice(&u64::MAX.to_le_bytes());
+        assert_eq!(walk(dir.path(), &bytes).0, ["a list of free pages is longer than its value"]);
+    }
 }

@@ -1,3 +1,4 @@
 //! Tests of the crate as one binary.
 
 mod backend;
+mod okra;

@@ -95,6 +95,11 @@ impl OpenStore {
     /// Appends a batch without moves, which stays as it is.
     pub(super) fn append_unmoved(&self, batch: &Batch) -> Result<Location> {
         self.ready()?;
+        self.append_batch(batch)
+    }
+
+    /// Appends a batch without moves and does nothing besides, for a sweep.
+    pub(super) fn append_batch(&self, batch: &Batch) -> Result<Location> {
         let requests = [Request { batch, moves: &[] }];
         self.append_group(&requests, false).pop().unwrap_or(Err(Error::Unanswered))
     }

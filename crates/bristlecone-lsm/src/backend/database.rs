@@ -12,6 +12,7 @@ use std::{
     ops::Range,
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
@@ -20,6 +21,7 @@ use bristlecone::{Error, Location, Oid, Result};
 use fjall::{
     AbstractTree as _, CompressionType, Database as Fjall, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch,
     PersistMode, Slice,
+    compaction::Leveled,
     config::{BlockSizePolicy, CompressionPolicy, PartitioningPolicy},
 };
 
@@ -30,6 +32,8 @@ use crate::LsmOptions;
 pub(super) const FOLDER: &str = "lsm";
 /// The file with which fjall says that a database is there. Without it, fjall would make a new one.
 const MARKER: &str = "version";
+/// Journals have numbers for names, and end so.
+const JOURNAL_SUFFIX: &str = ".jnl";
 const RECORDS: &str = "records";
 const IDS: &str = "ids";
 const REFS: &str = "refs";
@@ -42,9 +46,13 @@ const BLOCKS_PART: u64 = 4;
 const JOURNALS_BYTES: u64 = 256 << 20;
 /// Pages are values of up to 16 KiB; a block of this size has one or more of them.
 const RECORDS_BLOCK_BYTES: u32 = 4 << 10;
+/// Ids are random, so that a merge takes a whole level; small levels keep it short, since memtables wait for it.
+const IDS_TABLE_BYTES: u64 = 16 << 20;
 /// From so many memtables on that wait to be written, and so many runs of tables that wait to be merged, appends wait. At one
 /// more, and at 30, fjall waits itself: for ever, if its thread has ended.
 const SEALED_MAX: usize = 3;
+/// The thread that merges tables is the one that seals memtables: until it does, one may grow to so many times its size.
+const MEMTABLE_GROWTH_MAX: u64 = 4;
 const RUNS_MAX: usize = 26;
 /// How often a waiting append looks again, and how long it waits at most.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -57,6 +65,8 @@ pub(super) struct Database {
     ids: Keyspace,
     refs: Keyspace,
     path: PathBuf,
+    /// To so many bytes a memtable may grow before appends wait.
+    memtable_bytes_max: u64,
 }
 
 /// Changes that are made together.
@@ -109,12 +119,18 @@ impl Database {
                     .expect_point_read_hits(true)
                     .data_block_size_policy(BlockSizePolicy::all(RECORDS_BLOCK_BYTES))
             })?;
-            let ids = db.keyspace(IDS, || keyspace(OTHER_MEMTABLE_BYTES))?;
+            let ids = db.keyspace(IDS, || {
+                let merges = Leveled::default().with_table_target_size(IDS_TABLE_BYTES);
+                keyspace(OTHER_MEMTABLE_BYTES).compaction_strategy(Arc::new(merges))
+            })?;
             let refs = db.keyspace(REFS, || keyspace(OTHER_MEMTABLE_BYTES))?;
             Ok(Some((db, records, ids, refs)))
         };
         match guarded(&path, start)? {
-            Some((db, records, ids, refs)) => Ok(Self { db, records, ids, refs, path }),
+            Some((db, records, ids, refs)) => {
+                let memtable_bytes_max = options.memtable_bytes.max(OTHER_MEMTABLE_BYTES) * MEMTABLE_GROWTH_MAX;
+                Ok(Self { db, records, ids, refs, path, memtable_bytes_max })
+            }
             None => Err(lost(&path, "the database of this store lacks a keyspace")),
         }
     }
@@ -132,7 +148,9 @@ impl Database {
     /// Waits until the database can take more.
     fn wait_for_room(&self) -> Result<()> {
         let is_full = |keyspace: &Keyspace| {
-            keyspace.tree.sealed_memtable_count() >= SEALED_MAX || keyspace.tree.l0_run_count() >= RUNS_MAX
+            keyspace.tree.sealed_memtable_count() >= SEALED_MAX
+                || keyspace.tree.l0_run_count() >= RUNS_MAX
+                || keyspace.tree.active_memtable().size() > self.memtable_bytes_max
         };
         let mut since = None;
         while is_full(&self.records) || is_full(&self.refs) {
@@ -150,6 +168,18 @@ impl Database {
     /// Makes everything durable that was changed so far.
     pub(super) fn sync(&self) -> Result<()> {
         guarded(&self.path, || self.db.persist(PersistMode::SyncData))
+    }
+
+    /// Has the system write what is in the journal, so that the next sync has little to do. fjall holds its journal while it
+    /// syncs, and appends wait; here they do not. It promises nothing: a failure shows in the next sync as well.
+    pub(super) fn write_ahead(&self) {
+        let number = |name: &str| name.strip_suffix(JOURNAL_SUFFIX)?.parse::<u64>().ok();
+        let files = std::fs::read_dir(&self.path).into_iter().flatten().flatten();
+        let newest = files.filter_map(|file| number(file.file_name().to_str()?)).max();
+        if let Some(newest) = newest {
+            let path = self.path.join(format!("{newest}{JOURNAL_SUFFIX}"));
+            let _ = std::fs::File::open(path).and_then(|file| file.sync_data());
+        }
     }
 
     /// Returns the value of a page.
@@ -223,6 +253,12 @@ impl Database {
     /// Returns how many bytes of memory caches and memtables take.
     pub(super) fn memory_bytes(&self) -> u64 {
         self.db.cache_size() + self.db.write_buffer_size()
+    }
+
+    /// Leaves the database open for good, in a process that was forked: fjall would wait for threads that only the process has
+    /// which opened it.
+    pub(super) fn leave_open(&self) {
+        std::mem::forget(self.db.clone());
     }
 
     /// Returns an error that names the database.

@@ -163,7 +163,10 @@ impl OpenStore {
             derived: Derived::new(storage, "derived"),
             counters: Counters::default(),
             syncer: Worker::new("cone-lsm-sync", works, [delay], |store: &Self, _| _ = store.flush()),
-            indexer: Worker::new("cone-lsm-index", works, [Duration::ZERO], |store: &Self, _| store.write_index()),
+            indexer: Worker::new("cone-lsm-index", works, [Duration::ZERO], |store: &Self, _| {
+                store.database.write_ahead();
+                store.write_index();
+            }),
             options,
             read_only,
             header,
@@ -267,6 +270,14 @@ impl Found {
             return Err(database.corrupt("the state of the store is missing"));
         }
         Ok(found)
+    }
+}
+
+impl Drop for OpenStore {
+    fn drop(&mut self) {
+        if self.holder.refuse_child().is_err() {
+            self.database.leave_open();
+        }
     }
 }
 

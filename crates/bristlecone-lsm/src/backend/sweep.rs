@@ -201,7 +201,7 @@ impl OpenStore {
         if pages.is_empty() {
             return Ok(());
         }
-        let base = self.append_unmoved(&moved.batch)?;
+        let base = self.append_batch(&moved.batch)?;
         moved.settle(base);
         let mut writer = lock(&self.writer);
         let mut changes = self.database.change();

@@ -145,3 +145,17 @@ fn statistics_follow_what_is_appended_and_swept() {
     assert_eq!(backend.stats().store_bytes, after.store_bytes);
     check(&backend, 50).unwrap();
 }
+
+#[test]
+fn a_sweep_without_threads_does_not_wait_for_what_is_owed() {
+    let dir = tempfile::tempdir().unwrap();
+    let backend = create(dir.path(), LsmOptions::default().background(false).index_bytes(1));
+    for number in 0..3 {
+        commit(&backend, Durability::None).unwrap();
+        litter(&backend, number).unwrap();
+    }
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || sender.send(sweep(&backend).map(|swept| swept.objects)));
+    let swept = receiver.recv_timeout(std::time::Duration::from_secs(20)).expect("the sweep ends");
+    assert_eq!(swept.unwrap(), 3);
+}

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use bristlecone::{Batch, Durability};
+use bristlecone::{Batch, Durability, Expected};
 use bristlecone_core::{Kind, Location, ObjRef, Object, Oid, Sink, git};
 
 use super::{Make, append_all, append_one, family};
@@ -279,6 +279,94 @@ pub fn many_small_objects_come_back(make: Make<'_>) {
         rest = later;
     }
     for sample in &samples {
+        sample.expect(&*backend, Location::NONE).unwrap();
+    }
+}
+
+/// A batch that is kept for more leaves its objects behind and is empty afterwards, again and again.
+///
+/// # Panics
+/// If it is not so.
+pub fn a_batch_is_appended_and_used_again(make: Make<'_>) {
+    let backend = make();
+    let family = family(&*backend);
+    let mut batch = Batch::new();
+    let mut all = Vec::new();
+    for n in 0..60 {
+        for k in 0..n % 7 {
+            let sample = family.contents(n * 10 + k, (n * k * 9) as usize);
+            sample.put(&mut batch, &HashMap::new());
+            all.push(sample);
+        }
+        backend.append_keeping(&mut batch).unwrap();
+        assert!(batch.is_empty() && batch.left_out().0.is_empty());
+    }
+    for sample in &all {
+        sample.expect(&*backend, Location::NONE).unwrap();
+    }
+}
+
+/// A snapshot finds what was appended after it was taken, and what it looked for before without finding it.
+///
+/// # Panics
+/// If it is not so.
+pub fn a_snapshot_finds_what_comes_later(make: Make<'_>) {
+    let backend = make();
+    let family = family(&*backend);
+    let early = backend.snapshot(&[]);
+    for n in 0..50 {
+        let samples = [family.contents(n * 2, 40), family.contents(n * 2 + 1, 3000)];
+        let late = backend.snapshot(&[]);
+        for sample in &samples {
+            assert!(
+                early.read(&sample.oid.into()).unwrap().is_none() && late.read(&sample.oid.into()).unwrap().is_none()
+            );
+            assert!(early.locate(&sample.oid).is_none());
+        }
+        let places = append_all(&*backend, &samples, &[], Durability::None).unwrap();
+        for (sample, at) in samples.iter().zip(places) {
+            for (snapshot, at) in [(&early, at), (&late, sample.oid.into())] {
+                let object = snapshot.read(&at).unwrap().expect("what was appended is there");
+                assert_eq!(sample.mismatch(&object), None);
+            }
+        }
+    }
+}
+
+/// A hundred thousand objects in one batch come back, and those that name others find them.
+///
+/// # Panics
+/// If it is not so.
+pub fn a_batch_of_many_objects_comes_back(make: Make<'_>) {
+    const COUNT: u64 = 100_000;
+    let backend = make();
+    let family = family(&*backend);
+    let main = family.ref_name("main");
+    let mut batch = Batch::new();
+    let known = HashMap::new();
+    for n in 0..COUNT {
+        family.contents(n, 8).put(&mut batch, &known);
+    }
+    let last = family.contents(COUNT - 1, 8);
+    backend.append(batch, &[super::set(&main, Expected::Absent, super::object(last.oid))], Durability::Synced).unwrap();
+    for n in (0..COUNT).step_by(97).chain([COUNT - 1]) {
+        family.contents(n, 8).expect(&*backend, Location::NONE).unwrap();
+    }
+    assert!(backend.read(&family.contents(COUNT, 8).oid.into()).unwrap().is_none());
+    assert_eq!(backend.get_ref(&main).unwrap(), Some(super::object(last.oid)));
+}
+
+/// An object of 64 MiB comes back whole.
+///
+/// # Panics
+/// If it is not so.
+pub fn a_huge_object_comes_back(make: Make<'_>) {
+    let backend = make();
+    let family = family(&*backend);
+    let samples = [family.contents(1, 10), family.contents(2, 64 << 20), family.contents(3, 10)];
+    let places = append_all(&*backend, &samples, &[], Durability::Synced).unwrap();
+    for (sample, at) in samples.iter().zip(places) {
+        sample.expect(&*backend, at.at).unwrap();
         sample.expect(&*backend, Location::NONE).unwrap();
     }
 }

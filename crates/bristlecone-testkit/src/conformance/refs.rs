@@ -1,9 +1,11 @@
 //! Refs move by compare-and-set, several in one step, or not at all.
 
+use std::collections::HashMap;
+
 use bristlecone::{Backend, Batch, Durability, Error, Expected, RefMove, RefTarget};
 
 use super::{Make, append_all, append_one, family, object, set};
-use crate::sample::Family;
+use crate::sample::{Family, Sample};
 
 /// A ref moves if and only if it holds what is expected, for every expectation and every state.
 ///
@@ -251,6 +253,99 @@ pub fn a_conflict_adds_and_moves_nothing(make: Make<'_>) {
         )
         .unwrap();
     assert_eq!(met, [first]);
+}
+
+/// Batches that are appended in one call have their answers in order, each moves its refs or nothing, and a later one meets
+/// what an earlier one left.
+///
+/// # Panics
+/// If it is not so.
+pub fn batches_in_one_call_are_answered_each_on_its_own(make: Make<'_>) {
+    let backend = make();
+    let family = family(&*backend);
+    let (main, side) = (family.ref_name("main"), family.ref_name("side"));
+    let samples: Vec<Sample> = (0..7).map(|n| family.contents(n, 100 + n as usize)).collect();
+    let to = |n: usize| object(samples[n].oid);
+    let remove = |expected| RefMove { name: main.clone(), expected, to: None };
+    let moves = [
+        Some(set(&main, Expected::Absent, to(0))),
+        Some(set(&side, Expected::Is(to(0)), to(1))),
+        Some(set(&main, Expected::Is(to(0)), to(2))),
+        None,
+        Some(remove(Expected::Is(to(2)))),
+        Some(set(&main, Expected::Absent, to(5))),
+        Some(set(&main, Expected::Absent, to(6))),
+    ];
+    for durability in [Durability::None, Durability::Synced] {
+        let batches = samples.iter().zip(&moves).map(|(sample, wanted)| {
+            let mut batch = Batch::new();
+            sample.put(&mut batch, &HashMap::new());
+            (batch, wanted.iter().cloned().collect())
+        });
+        let answers = backend.append_many(batches.collect(), durability);
+        let done: Vec<bool> = answers.iter().map(Result::is_ok).collect();
+        assert_eq!(done, [true, false, true, true, true, true, false], "{answers:?}");
+        assert!(matches!(&answers[1], Err(Error::RefMoved { name, found: None }) if *name == side));
+        assert!(matches!(&answers[6], Err(Error::RefMoved { name, found }) if *name == main && *found == Some(to(5))));
+        assert_eq!(backend.get_ref(&main).unwrap(), Some(to(5)));
+        for (n, sample) in samples.iter().enumerate() {
+            assert_eq!(backend.read(&sample.oid.into()).unwrap().is_some(), done[n], "object {n}");
+        }
+        assert!(backend.append_many(Vec::new(), durability).is_empty());
+        force(&*backend, &main, None);
+    }
+}
+
+/// Names of refs are bytes of UTF-8: those that a path, a pattern or a table would take for its own are names like others.
+///
+/// # Panics
+/// If it is not so.
+pub fn odd_ref_names_are_kept_apart(make: Make<'_>) {
+    let backend = make();
+    let family = family(&*backend);
+    let mut names: Vec<String> = [
+        "é",
+        "e\u{301}",
+        "ß",
+        "\u{10ffff}",
+        "%41",
+        "A",
+        "a",
+        "+x",
+        "-x",
+        "x=y",
+        "x,y",
+        "con",
+        "nul.txt",
+        "a%2fb",
+        "a.b",
+    ]
+    .map(|name| family.ref_name(name))
+    .into();
+    if family == Family::Plain {
+        let odd = [
+            ".", "..", "../x", "/", "//", "/x", "x/", "a//b", "*", "a\\b", "a:b", "\u{1}", "\u{7f}", " ", "\n", "HEAD",
+            "refs",
+        ];
+        names.extend(odd.map(str::to_owned));
+        names.extend((1..40).map(|n| "long".repeat(n * 6)));
+        names.push("\u{10ffff}".repeat(RefMove::NAME_BYTES_MAX / 4));
+    }
+    let targets: Vec<RefTarget> =
+        (0..names.len()).map(|n| object(append_one(&*backend, &family.contents(n as u64, 20)).oid)).collect();
+    for (name, target) in names.iter().zip(&targets) {
+        backend.append(Batch::new(), &[set(name, Expected::Absent, target.clone())], Durability::None).unwrap();
+    }
+    for (name, target) in names.iter().zip(&targets) {
+        assert_eq!(backend.get_ref(name).unwrap().as_ref(), Some(target), "{name:?}");
+    }
+    assert!(backend.list_refs("").unwrap().keys().eq(names.iter().collect::<std::collections::BTreeSet<_>>()));
+    for name in &names {
+        assert!(backend.list_refs(name).unwrap().keys().all(|found| found.starts_with(name)), "{name:?}");
+        force(&*backend, name, None);
+        assert_eq!(backend.get_ref(name).unwrap(), None);
+    }
+    assert!(backend.list_refs("").unwrap().is_empty());
 }
 
 /// An append without moves leaves the refs as they are.

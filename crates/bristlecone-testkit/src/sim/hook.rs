@@ -52,6 +52,10 @@ impl Storage for Hooked {
         self.tell("create_dir", name).create_dir(name)
     }
 
+    fn create_dir_unsynced(&self, name: &str) -> io::Result<()> {
+        self.tell("create_dir_unsynced", name).create_dir_unsynced(name)
+    }
+
     fn list(&self, dir: &str) -> io::Result<Vec<String>> {
         self.tell("list", dir).list(dir)
     }
@@ -133,6 +137,10 @@ impl StorageFile for HookedFile {
 
     fn sync_data(&self) -> io::Result<()> {
         self.tell("sync_data").sync_data()
+    }
+
+    fn sync_file_system(&self) -> io::Result<bool> {
+        self.tell("sync_file_system").sync_file_system()
     }
 
     fn begin_sync(&self) {

@@ -67,6 +67,10 @@ impl Storage for Lying {
         self.inner.create_dir(name)
     }
 
+    fn create_dir_unsynced(&self, name: &str) -> io::Result<()> {
+        self.inner.create_dir_unsynced(name)
+    }
+
     fn list(&self, dir: &str) -> io::Result<Vec<String>> {
         self.inner.list(dir)
     }
@@ -140,6 +144,10 @@ impl StorageFile for LyingFile {
 
     fn sync_data(&self) -> io::Result<()> {
         if self.lie.strikes(Lie::Syncs) { Ok(()) } else { self.inner.sync_data() }
+    }
+
+    fn sync_file_system(&self) -> io::Result<bool> {
+        if self.lie.strikes(Lie::Syncs) { Ok(true) } else { self.inner.sync_file_system() }
     }
 
     fn map(&self, bytes: u64) -> io::Result<Option<FileMap>> {

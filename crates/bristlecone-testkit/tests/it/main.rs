@@ -2,5 +2,6 @@
 
 mod conformance;
 mod harness;
+mod matrix;
 mod sim;
 mod toy;

@@ -62,6 +62,11 @@ impl Batch {
         (&self.left_out, self.sweeps)
     }
 
+    /// Forgets those of the objects left out for which `stays` is false.
+    pub(super) fn retain_left_out(&mut self, stays: impl FnMut(&Oid) -> bool) {
+        self.left_out.retain(stays);
+    }
+
     /// Returns the records, one after another, each padded to 8 bytes.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {

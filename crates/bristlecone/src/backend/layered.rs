@@ -1,85 +1,277 @@
-//! Several stores as one to read from, with new objects in memory: to find out what would be, and to leave no trace.
+//! Several stores as one: what is new goes to the upper one, over others that stay as they are.
 
 #![deny(clippy::missing_trait_methods)]
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex},
+};
 
-use bristlecone_core::{Location, ObjRef, Object, Oid};
+use bristlecone_core::{Location, ObjRef, Object, Oid, Sink};
 
 use super::{
-    Backend, Batch, Capabilities, Damage, Durability, MemoryBackend, Position, RefMove, Roots, Snapshot, SweepLimits,
-    Swept,
+    Backend, BackendStats, Batch, Capabilities, Damage, Durability, Expected, MemoryBackend, Position, RefMove,
+    RefTarget, Roots, SHALLOW, Snapshot, SweepLimits, Swept, gather::Answers,
 };
-use crate::{Error, pass_backend};
+use crate::{Error, pass_backend, sync::lock};
 
-/// Objects of the first store, of others, and of what was appended, which stays in memory. Refs are those of the first
-/// store and do not move: a move is [`Error::ReadOnly`].
-#[derive(Debug)]
+mod promote;
+
+/// What a ref of the upper store names that hides one of the lower: the ref was removed.
+const REMOVED: &str = "refs/layered/removed";
+/// What no ref names: a move that expects it does not happen.
+const NEVER: &str = "refs/layered/never";
+/// Objects that were read are copied in batches of about as many bytes.
+const COPIED_BYTES: usize = 64 << 10;
+
+/// An upper store that takes what is new, over lower ones that are only read.
+///
+/// In memory over a store it shows what would be and leaves no trace ([`Layered::new`]). On a near disk over a store that is
+/// far, or can only be read, it is a place to work in ([`Layered::over`]).
+///
+/// **Law.**
+/// - *Writing goes to the upper store alone*: objects, refs, derived files. Nothing is written through to a lower one.
+/// - *Reading asks the upper store first*, then the lower ones in their order. An object that any of them has is there, and
+///   a batch may leave it out. So the upper one alone is no whole store, unless [`Layered::promote_all`] made it one.
+/// - *Refs* are those of the upper store and of the first lower one; where both have one, the upper one's counts. A ref of
+///   the lower one is moved by one of the upper one with its name, and removed by one that names `refs/layered/removed`. No
+///   other ref can name that.
+/// - *The lower stores are frozen* as long as the layers are used: their refs do not move and they are not swept. Together they have
+///   everything below each object of theirs. What is appended to them is found.
+/// - *Promotion*, where asked for, copies what is read from a lower store into the upper one ([`Layered::promoting`]).
+/// - *A sweep* sweeps the upper store alone. What a ref that can be seen leads to stays, also if only a lower one has that ref.
+///   Of what a lower store has as well the copy may go.
+#[derive(Clone, Debug)]
 pub struct Layered {
-    new: MemoryBackend,
-    // Its places are believed; in the others objects are found by id alone.
-    first: Arc<dyn Backend>,
-    others: Vec<Arc<dyn Backend>>,
+    upper: Arc<dyn Backend>,
+    lower: Arc<[Arc<dyn Backend>]>,
+    // Copies of what was read, not yet appended; `None` where nothing is copied.
+    copies: Option<Arc<Mutex<Batch>>>,
 }
 
 impl Layered {
-    /// Returns stores as one, of which the first has the refs.
+    /// Returns stores as one, with what is new in memory: it is gone with the result. `first` has the refs.
     #[must_use]
     pub fn new(first: Arc<dyn Backend>, others: impl IntoIterator<Item = Arc<dyn Backend>>) -> Self {
-        Self { new: MemoryBackend::new(), first, others: others.into_iter().collect() }
+        Self::over(Arc::new(MemoryBackend::new()), std::iter::once(first).chain(others))
     }
 
-    fn stores(&self) -> impl Iterator<Item = &Arc<dyn Backend>> {
-        std::iter::once(&self.first).chain(&self.others)
+    /// Returns an upper store over lower ones, of which the first has refs that show.
+    ///
+    /// If any of them keeps Git's objects, all must: what can be read is to be of one kind.
+    #[must_use]
+    pub fn over(upper: Arc<dyn Backend>, lower: impl IntoIterator<Item = Arc<dyn Backend>>) -> Self {
+        Self { upper, lower: lower.into_iter().collect(), copies: None }
+    }
+
+    /// Returns the same stores as one that copies each object which is read from a lower store into the upper one: what is
+    /// read again is read there.
+    ///
+    /// Copies are appended some at a time, not durably, and on a [`Backend::flush`]. An upper store that refuses one leaves
+    /// reading as it is.
+    #[must_use]
+    pub fn promoting(self) -> Self {
+        Self { copies: Some(Arc::default()), ..self }
+    }
+
+    fn layers(&self) -> impl Iterator<Item = &Arc<dyn Backend>> {
+        std::iter::once(&self.upper).chain(&*self.lower)
+    }
+
+    /// Returns what a ref holds in the lower store whose refs show.
+    fn lower_ref(&self, name: &str) -> Result<Option<RefTarget>, Error> {
+        self.lower.first().map_or(Ok(None), |first| first.get_ref(name))
+    }
+
+    fn shown_ref(&self, name: &str) -> Result<Option<RefTarget>, Error> {
+        match self.upper.get_ref(name)? {
+            Some(target) => Ok(Some(target).filter(|target| !is_removed(target))),
+            None => self.lower_ref(name),
+        }
+    }
+
+    /// Returns the move of the upper store's ref that happens just if this one may: the upper store alone decides between
+    /// threads and processes.
+    fn upper_move(&self, wanted: &RefMove) -> Result<RefMove, Error> {
+        if let Some(RefTarget::Symbolic(to)) = &wanted.to
+            && [REMOVED, NEVER].contains(&to.as_str())
+        {
+            return Err(Error::RefName { name: to.clone() });
+        }
+        let (upper, lower) = (self.upper.get_ref(&wanted.name)?, self.lower_ref(&wanted.name)?);
+        let removed = RefTarget::Symbolic(REMOVED.to_owned());
+        let to = wanted.to.clone().or_else(|| lower.is_some().then(|| removed.clone()));
+        let expected = match (&wanted.expected, upper, lower) {
+            (Expected::Absent, Some(held), _) if is_removed(&held) => Expected::Is(removed),
+            (Expected::Absent, None, Some(_)) => Expected::Is(RefTarget::Symbolic(NEVER.to_owned())),
+            (Expected::Is(wanted), None, Some(held)) if *wanted == held => Expected::Absent,
+            (expected, ..) => expected.clone(),
+        };
+        Ok(RefMove { name: wanted.name.clone(), expected, to })
+    }
+
+    fn upper_moves(&self, moves: &[RefMove]) -> Result<Vec<RefMove>, Error> {
+        moves.iter().map(|wanted| self.upper_move(wanted)).collect()
+    }
+
+    /// Returns the moves of the upper store's refs for batches that are appended together; `None` if one after another has to
+    /// be looked at: what a later one expects may be what an earlier one leaves.
+    fn all_upper_moves(&self, batches: &mut [(Batch, Vec<RefMove>)]) -> Option<Vec<Vec<RefMove>>> {
+        let mut names = BTreeSet::new();
+        if batches.iter().flat_map(|(_, moves)| moves).any(|wanted| !names.insert(&wanted.name)) {
+            return None;
+        }
+        let prepare = |(batch, moves): &mut (Batch, Vec<RefMove>)| {
+            self.leave_to_lower(batch).ok()?;
+            self.upper_moves(moves).ok()
+        };
+        batches.iter_mut().map(prepare).collect()
+    }
+
+    /// Forgets of the objects that a batch left out those that lower stores have: the upper one need not have them. It looks
+    /// only if there was a sweep since, and so do we.
+    fn leave_to_lower(&self, batch: &mut Batch) -> Result<(), Error> {
+        let (left_out, sweeps) = batch.left_out();
+        if left_out.is_empty() || sweeps == self.upper.sweeps() {
+            return Ok(());
+        }
+        let lower: Vec<Arc<dyn Snapshot>> = self.lower.iter().map(|store| store.snapshot(&[])).collect();
+        let mut there = BTreeSet::new();
+        for oid in left_out {
+            for store in &lower {
+                if store.locate(oid).is_some() || store.read(&ObjRef::from(*oid))?.is_some() {
+                    there.insert(*oid);
+                    break;
+                }
+            }
+        }
+        batch.retain_left_out(|oid| !there.contains(oid));
+        Ok(())
+    }
+
+    /// Returns an error of the upper store as one of the layers.
+    fn error(&self, error: Error) -> Error {
+        match error {
+            Error::RefMoved { name, found } => match self.shown_ref(&name) {
+                Ok(shown) => Error::RefMoved { name, found: shown },
+                Err(_) => Error::RefMoved { name, found },
+            },
+            error => error,
+        }
+    }
+
+    /// Copies an object of a lower store to the upper one, sooner or later.
+    fn copy(&self, oid: Oid, object: &Object<'_>) {
+        let Some(copies) = &self.copies else { return };
+        let mut batch = lock(copies);
+        put_copy(&mut batch, oid, object, &[]);
+        if batch.bytes().len() >= COPIED_BYTES && self.upper.append_keeping(&mut batch).is_err() {
+            // It is in the lower store.
+            batch.clear();
+        }
     }
 }
 
+/// Whether what a ref of the upper store holds says that the ref is not there.
+fn is_removed(target: &RefTarget) -> bool {
+    matches!(target, RefTarget::Symbolic(to) if to == REMOVED)
+}
+
+/// Puts an object of another store into a batch. `children`: what it names, where that is known, in the order of places.
+fn put_copy(batch: &mut Batch, oid: Oid, object: &Object<'_>, children: &[Oid]) {
+    // A place in another store is a hint that leads nowhere here, and right there.
+    let place = |index: usize| children.get(index).and_then(|oid| batch.known(oid)).unwrap_or(object.child(index));
+    let places: Vec<Location> = (0..object.children()).map(place).collect();
+    let metadata: Vec<u64> = (0..).map_while(|index| object.metadata_word(index)).collect();
+    batch.put(object.kind(), oid, object.body(), &places, &metadata);
+}
+
 impl Backend for Layered {
+    /// What the upper store promises, as far as all of them have what it takes.
     fn capabilities(&self) -> Capabilities {
-        Capabilities { persistent: false, sweep: false, ..self.first.capabilities() }
+        let upper = self.upper.capabilities();
+        let lower = || self.lower.iter().map(|store| store.capabilities());
+        Capabilities {
+            metadata_words: upper.metadata_words && lower().all(|store| store.metadata_words),
+            git: upper.git.or_else(|| lower().find_map(|store| store.git)),
+            ..upper
+        }
     }
 
     fn snapshot(&self, roots: &[Oid]) -> Arc<dyn Snapshot> {
-        let new = self.new.snapshot(roots);
-        let stores = self.stores().map(|store| store.snapshot(roots));
-        Arc::new(LayeredSnapshot { new, stores: stores.collect() })
+        let layers = self.layers().map(|store| store.snapshot(roots)).collect();
+        Arc::new(LayeredSnapshot { layers, stores: self.clone() })
     }
 
     fn read(&self, at: &ObjRef) -> Result<Option<Object<'static>>, Error> {
         Ok(self.snapshot(&[]).read(at)?.map(Object::into_static))
     }
 
-    fn sweep(&self, roots: &Roots<'_>, limits: &SweepLimits) -> Result<Swept, Error> {
-        let _ = (roots, limits);
-        Err(Error::ReadOnly)
+    fn locate(&self, oid: &Oid) -> Option<Location> {
+        self.layers().find_map(|store| store.locate(oid))
     }
 
-    fn append(&self, batch: Batch, moves: &[RefMove], durability: Durability) -> Result<Location, Error> {
-        if !moves.is_empty() {
-            return Err(Error::ReadOnly);
-        }
-        // Locations in memory mean nothing in the first store.
-        self.new.append(batch, &[], durability).map(|_| Location::NONE)
+    fn sweep(&self, roots: &Roots<'_>, limits: &SweepLimits) -> Result<Swept, Error> {
+        let shown = self.list_refs("")?.into_values().filter_map(|target| match target {
+            RefTarget::Object(at) => Some(at.oid),
+            RefTarget::Symbolic(_) => None,
+        });
+        let oids: Vec<Oid> = roots.oids.iter().copied().chain(shown).collect();
+        self.upper.sweep(&Roots { oids: &oids, children: roots.children }, limits)
+    }
+
+    fn append(&self, mut batch: Batch, moves: &[RefMove], durability: Durability) -> Result<Location, Error> {
+        self.leave_to_lower(&mut batch)?;
+        let moves = self.upper_moves(moves)?;
+        self.upper.append(batch, &moves, durability).map_err(|error| self.error(error))
     }
 
     fn append_keeping(&self, batch: &mut Batch) -> Result<(), Error> {
-        self.new.append_keeping(batch)
+        self.leave_to_lower(batch)?;
+        self.upper.append_keeping(batch)
     }
 
     fn append_many(&self, batches: Vec<(Batch, Vec<RefMove>)>, durability: Durability) -> Vec<Result<Location, Error>> {
-        batches.into_iter().map(|(batch, moves)| self.append(batch, &moves, durability)).collect()
+        let mut batches = batches;
+        match self.all_upper_moves(&mut batches) {
+            Some(moves) => {
+                let batches = batches.into_iter().zip(moves).map(|((batch, _), moves)| (batch, moves)).collect();
+                let appended = self.upper.append_many(batches, durability);
+                appended.into_iter().map(|one| one.map_err(|error| self.error(error))).collect()
+            }
+            None => batches.into_iter().map(|(batch, moves)| self.append(batch, &moves, durability)).collect(),
+        }
+    }
+
+    fn get_ref(&self, name: &str) -> Result<Option<RefTarget>, Error> {
+        self.shown_ref(name)
+    }
+
+    fn list_refs(&self, prefix: &str) -> Result<BTreeMap<String, RefTarget>, Error> {
+        let mut refs = self.lower.first().map_or(Ok(BTreeMap::new()), |first| first.list_refs(prefix))?;
+        refs.append(&mut self.upper.list_refs(prefix)?);
+        refs.retain(|_, target| !is_removed(target));
+        Ok(refs)
     }
 
     fn shallow(&self) -> Result<BTreeSet<Oid>, Error> {
         let mut all = BTreeSet::new();
-        for store in self.stores() {
+        for store in self.layers() {
             all.append(&mut store.shallow()?);
+        }
+        // Refs that were removed are named in the upper store, too.
+        for (name, target) in self.upper.list_refs(SHALLOW)? {
+            if is_removed(&target)
+                && let Ok(oid) = name[SHALLOW.len()..].parse()
+            {
+                all.remove(&oid);
+            }
         }
         Ok(all)
     }
 
     fn promised_to(&self) -> Result<Option<String>, Error> {
-        for store in self.stores() {
+        for store in self.layers() {
             if let Some(folder) = store.promised_to()? {
                 return Ok(Some(folder));
             }
@@ -88,44 +280,65 @@ impl Backend for Layered {
     }
 
     fn flush(&self) -> Result<(), Error> {
-        Ok(())
+        if let Some(copies) = &self.copies {
+            let mut batch = lock(copies);
+            if !batch.is_empty() {
+                self.upper.append_keeping(&mut batch)?;
+            }
+        }
+        self.upper.flush()
     }
 
+    /// An object that several stores have is met in each.
     fn each_object(
         &self,
         each: &mut dyn FnMut(Oid, &Object<'_>) -> Result<(), Error>,
         damage: &mut dyn FnMut(Damage),
     ) -> Result<(), Error> {
-        self.new.each_object(each, damage)?;
-        self.stores().try_for_each(|store| store.each_object(each, damage))
+        self.layers().try_for_each(|store| store.each_object(each, damage))
     }
 
     fn clear_caches(&self) {
-        self.stores().for_each(|store| store.clear_caches());
+        self.layers().for_each(|store| store.clear_caches());
     }
 
-    fn write_derived(&self, _: &str, _: &[u8]) -> Result<(), Error> {
-        Err(Error::ReadOnly)
+    /// What is written is the upper store's; sizes are those of all.
+    fn stats(&self) -> BackendStats {
+        let add = |sum: BackendStats, store: BackendStats| BackendStats {
+            store_bytes: sum.store_bytes + store.store_bytes,
+            file_bytes: sum.file_bytes + store.file_bytes,
+            memory_bytes: sum.memory_bytes + store.memory_bytes,
+            mapped_bytes: sum.mapped_bytes + store.mapped_bytes,
+            ..sum
+        };
+        self.lower.iter().map(|store| store.stats()).fold(self.upper.stats(), add)
     }
 
-    pass_backend! { first: name, locate, position, sweeps, get_ref, list_refs, stats, read_derived }
+    fn read_derived(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
+        match (self.upper.read_derived(name)?, self.lower.first()) {
+            (None, Some(first)) => first.read_derived(name),
+            (found, _) => Ok(found),
+        }
+    }
+
+    pass_backend! { upper: name, position, sweeps, write_derived }
 }
 
-/// What is read from several stores.
+/// What is read from several stores, of which the upper one is first.
 #[derive(Debug)]
 struct LayeredSnapshot {
-    new: Arc<dyn Snapshot>,
-    stores: Vec<Arc<dyn Snapshot>>,
+    layers: Vec<Arc<dyn Snapshot>>,
+    stores: Layered,
 }
 
 impl Snapshot for LayeredSnapshot {
+    /// A hint is of one store, and leads nowhere in the others: each looks for itself.
     fn read(&self, at: &ObjRef) -> Result<Option<Object<'_>>, Error> {
-        let bare = ObjRef::from(at.oid);
-        if let Some(object) = self.new.read(&bare)? {
-            return Ok(Some(object));
-        }
-        for (index, store) in self.stores.iter().enumerate() {
-            if let Some(object) = store.read(if index == 0 { at } else { &bare })? {
+        for (index, store) in self.layers.iter().enumerate() {
+            if let Some(object) = store.read(at)? {
+                if index > 0 {
+                    self.stores.copy(at.oid, &object);
+                }
                 return Ok(Some(object));
             }
         }
@@ -133,47 +346,37 @@ impl Snapshot for LayeredSnapshot {
     }
 
     fn peek(&self, oid: &[u8], at: Location) -> Option<&[u8]> {
-        self.stores[0].peek(oid, at)
+        // What is to be copied is read.
+        let layers = if self.stores.copies.is_some() { &self.layers[..1] } else { &self.layers[..] };
+        layers.iter().find_map(|store| store.peek(oid, at))
     }
 
     fn read_many(&self, at: &[ObjRef], bytes_max: usize) -> Result<Vec<Option<Object<'_>>>, Error> {
-        let bare: Vec<ObjRef> = at.iter().map(|at| ObjRef::from(at.oid)).collect();
-        let mut found: Vec<Option<Object<'_>>> = vec![None; at.len()];
-        let (mut known, mut bytes) = (at.len(), 0);
-        for (index, store) in std::iter::once(&self.new).chain(&self.stores).enumerate() {
-            let places = if index == 1 { at } else { &bare };
-            let absent: Vec<usize> = (0..known).filter(|&question| found[question].is_none()).collect();
-            if absent.is_empty() {
-                break;
-            }
-            let asked: Vec<ObjRef> = absent.iter().map(|&question| places[question]).collect();
-            let answers = store.read_many(&asked, bytes_max.saturating_sub(bytes))?;
-            // Nothing is known of what the store did not answer, nor of what comes after.
-            known = absent.get(answers.len()).copied().unwrap_or(known);
-            for (question, answer) in absent.into_iter().zip(answers) {
-                bytes += answer.as_ref().map_or(0, Object::read_bytes);
-                found[question] = answer;
-            }
+        let mut answers = Answers::new(vec![None; at.len()], bytes_max);
+        for (index, store) in self.layers.iter().enumerate() {
+            answers.ask(&**store, at, |at, object| {
+                if index > 0 {
+                    self.stores.copy(at.oid, object);
+                }
+            })?;
         }
-        found.truncate(known);
-        Ok(found)
+        Ok(answers.finish())
     }
 
     fn locate(&self, oid: &Oid) -> Option<Location> {
-        self.stores[0].locate(oid)
+        self.layers.iter().find_map(|store| store.locate(oid))
     }
 
     fn position(&self) -> Option<Position> {
-        self.stores[0].position()
+        self.layers[0].position()
     }
 
     fn keep(&self, root: &Oid) {
-        self.new.keep(root);
-        self.stores.iter().for_each(|store| store.keep(root));
+        self.layers.iter().for_each(|store| store.keep(root));
     }
 
-    fn refresh(&mut self, _: &[Oid]) -> bool {
-        // All of its parts would have to, or none.
-        false
+    fn refresh(&mut self, roots: &[Oid]) -> bool {
+        // The lower ones stay as they are: nothing is dropped there.
+        Arc::get_mut(&mut self.layers[0]).is_some_and(|upper| upper.refresh(roots))
     }
 }

@@ -2,14 +2,11 @@
 
 #![deny(clippy::missing_trait_methods)]
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering::Relaxed},
-};
+use std::sync::{Arc, atomic::Ordering::Relaxed};
 
 use bristlecone_core::{Location, ObjRef, Object, Oid};
 
-use super::{Backend, Batch, Durability, RefMove, Roots, Snapshot, SweepLimits, Swept};
+use super::{Backend, Batch, Counts, Durability, Latencies, RefMove, Roots, Snapshot, SweepLimits, Swept};
 use crate::{Error, pass_backend, pass_snapshot};
 
 /// A backend that refuses every change.
@@ -48,20 +45,23 @@ impl Backend for ReadOnly {
     }
 }
 
-/// How often a [`Counted`] backend was asked.
-#[derive(Debug, Default)]
-pub struct Counts {
-    /// Objects read.
-    pub reads: AtomicU64,
-    /// Batches appended.
-    pub appends: AtomicU64,
-    /// Objects in them.
-    pub objects: AtomicU64,
-    /// Objects asked for by [`Backend::locate`]: formats ask for values that they have hashed, that of Git for trees, too.
-    pub located: AtomicU64,
-}
-
-/// A backend that counts what goes through it, to prove how little that is.
+/// A backend that counts what goes through it, and times it: to find out what a program asks for and what that costs, or to
+/// prove how little it is.
+///
+/// A read costs some ten instructions more; the clock is looked at for few of them ([`Counts::read_times`]).
+///
+/// ```
+/// use std::sync::Arc;
+/// use bristlecone::{Counted, Info, MemoryBackend, Native, Repo};
+///
+/// let counted = Counted::new(Arc::new(MemoryBackend::new()));
+/// let counts = counted.counts();
+/// let main = Repo::with_backend(Native::new(), Arc::new(counted)).branch("main")?;
+/// main.edit(&Info::message("first"), |tree| tree.set("fruit/plum", "blue"))?;
+/// println!("{counts}");
+/// # assert!(counts.to_string().contains("in 1 batches"), "{counts}");
+/// # Ok::<(), bristlecone::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Counted {
     inner: Arc<dyn Backend>,
@@ -80,6 +80,24 @@ impl Counted {
     pub fn counts(&self) -> Arc<Counts> {
         self.counts.clone()
     }
+
+    fn count_batch(&self, batch: &Batch) {
+        self.counts.appends.fetch_add(1, Relaxed);
+        self.counts.objects.fetch_add(batch.len() as u64, Relaxed);
+        self.counts.appended_bytes.fetch_add(batch.bytes().len() as u64, Relaxed);
+    }
+
+    fn times(&self, durability: Durability) -> &Latencies {
+        match durability {
+            Durability::Synced => &self.counts.sync_times,
+            Durability::None | Durability::Grouped => &self.counts.append_times,
+        }
+    }
+}
+
+/// Returns the bytes of an object that was read, if it was there.
+fn found_bytes(read: &Result<Option<Object<'_>>, Error>) -> Option<u64> {
+    read.as_ref().ok()?.as_ref().map(|object| object.read_bytes() as u64)
 }
 
 impl Backend for Counted {
@@ -88,8 +106,7 @@ impl Backend for Counted {
     }
 
     fn read(&self, at: &ObjRef) -> Result<Option<Object<'static>>, Error> {
-        self.counts.reads.fetch_add(1, Relaxed);
-        self.inner.read(at)
+        self.counts.read(|| self.inner.read(at), found_bytes)
     }
 
     fn locate(&self, oid: &Oid) -> Option<Location> {
@@ -98,25 +115,26 @@ impl Backend for Counted {
     }
 
     fn append(&self, batch: Batch, moves: &[RefMove], durability: Durability) -> Result<Location, Error> {
-        self.counts.appends.fetch_add(1, Relaxed);
-        self.counts.objects.fetch_add(batch.len() as u64, Relaxed);
-        self.inner.append(batch, moves, durability)
+        self.count_batch(&batch);
+        self.times(durability).time(|| self.inner.append(batch, moves, durability))
     }
 
     fn append_keeping(&self, batch: &mut Batch) -> Result<(), Error> {
-        self.counts.appends.fetch_add(1, Relaxed);
-        self.counts.objects.fetch_add(batch.len() as u64, Relaxed);
-        self.inner.append_keeping(batch)
+        self.count_batch(batch);
+        self.counts.append_times.time(|| self.inner.append_keeping(batch))
     }
 
     fn append_many(&self, batches: Vec<(Batch, Vec<RefMove>)>, durability: Durability) -> Vec<Result<Location, Error>> {
-        self.counts.appends.fetch_add(batches.len() as u64, Relaxed);
-        self.counts.objects.fetch_add(batches.iter().map(|(batch, _)| batch.len() as u64).sum(), Relaxed);
-        self.inner.append_many(batches, durability)
+        batches.iter().for_each(|(batch, _)| self.count_batch(batch));
+        self.times(durability).time(|| self.inner.append_many(batches, durability))
+    }
+
+    fn flush(&self) -> Result<(), Error> {
+        self.counts.sync_times.time(|| self.inner.flush())
     }
 
     pass_backend! {
-        inner: name, capabilities, position, sweeps, sweep, get_ref, list_refs, shallow, promised_to, flush,
+        inner: name, capabilities, position, sweeps, sweep, get_ref, list_refs, shallow, promised_to,
         each_object, clear_caches, stats, read_derived, write_derived
     }
 }
@@ -129,20 +147,22 @@ struct CountedSnapshot {
 }
 
 impl Snapshot for CountedSnapshot {
+    #[inline]
     fn read(&self, at: &ObjRef) -> Result<Option<Object<'_>>, Error> {
-        self.counts.reads.fetch_add(1, Relaxed);
-        self.inner.read(at)
+        self.counts.read(|| self.inner.read(at), found_bytes)
     }
 
+    #[inline]
     fn peek(&self, oid: &[u8], at: Location) -> Option<&[u8]> {
-        self.inner.peek(oid, at).inspect(|_| {
-            self.counts.reads.fetch_add(1, Relaxed);
-        })
+        self.counts.peek(|| self.inner.peek(oid, at))
     }
 
     fn read_many(&self, at: &[ObjRef], bytes_max: usize) -> Result<Vec<Option<Object<'_>>>, Error> {
-        let found = self.inner.read_many(at, bytes_max)?;
+        let found = self.counts.read_times.time(|| self.inner.read_many(at, bytes_max))?;
+        let bytes: usize = found.iter().flatten().map(Object::read_bytes).sum();
         self.counts.reads.fetch_add(found.len() as u64, Relaxed);
+        self.counts.absent.fetch_add(found.iter().filter(|object| object.is_none()).count() as u64, Relaxed);
+        self.counts.read_bytes.fetch_add(bytes as u64, Relaxed);
         Ok(found)
     }
 

@@ -214,7 +214,7 @@ impl FsState {
             let path = object::path_of(&object.oid);
             if !self.files.rename_into(&object.part, &path)? {
                 writer.unsynced.add(&[], true, false)?;
-                self.files.create_dir(&object::folder_of(&object.oid))?;
+                self.files.create_dir_unsynced(&object::folder_of(&object.oid))?;
                 self.files.rename(&object.part, &path)?;
             }
             let own = match object.file.take() {

@@ -9,8 +9,12 @@ use super::{
     object,
     state::{FsState, OwnObject, Writer},
     table::RefTable,
+    unsynced::Unsynced,
 };
 use crate::{Error, oid_map::OidSet, storage::OpenMode, sync::read_lock};
+
+/// From this many objects on they are made durable by one sync of the file system, where there is such a call.
+const OBJECTS_MANY: usize = 1024;
 
 impl FsState {
     /// Makes everything durable that was appended, by other processes too.
@@ -28,10 +32,19 @@ impl FsState {
         if table.is_none() && unsynced.is_empty() && read_lock(&self.refs).durable {
             return Ok(());
         }
-        let (folder, mut folders) = (unsynced.folder || unsynced.all, BTreeSet::new());
-        let objects: OidSet =
-            if unsynced.all { object_ids(&self.files)?.collect() } else { unsynced.objects.iter().copied().collect() };
-        for oid in &objects {
+        let objects: OidSet = match unsynced {
+            Unsynced { all: true, .. } => object_ids(&self.files)?.collect(),
+            some => some.objects.iter().copied().collect(),
+        };
+        let mut folder = unsynced.folder || unsynced.all;
+        let mut left: Vec<Oid> = objects.into_iter().collect();
+        if left.len() >= OBJECTS_MANY && self.poisons(writer.unsynced.sync_file_system())? {
+            // What other processes wrote is left: the system may have told them alone of a failure.
+            left.retain(|oid| !writer.own.contains_key(oid));
+            folder &= !left.is_empty();
+        }
+        let mut folders = BTreeSet::new();
+        for oid in &left {
             self.make_object_durable(writer, oid)?;
             folders.insert(object::folder_of(oid));
         }

@@ -85,6 +85,11 @@ impl Files {
         self.call(name, || self.storage.create_dir(name))
     }
 
+    /// Creates a folder in one that is there; its name is not durable.
+    pub(super) fn create_dir_unsynced(&self, name: &str) -> Result<(), Error> {
+        self.call(name, || self.storage.create_dir_unsynced(name))
+    }
+
     /// Writes a file that is not there; what an earlier process left under the name is removed.
     pub(super) fn write_new(&self, name: &str, bytes: &[u8]) -> Result<Arc<dyn StorageFile>, Error> {
         let open = || retry(|| self.storage.open(name, OpenMode::CreateNew));
@@ -138,9 +143,10 @@ impl Files {
         Ok(self.call_if_there(name, || self.storage.remove(name))?.is_some())
     }
 
+    /// Makes the contents of a file durable. Any failure is final: a second call would succeed and say nothing of the first.
     pub(super) fn sync(&self, name: &str, file: &dyn StorageFile) -> Result<(), Error> {
         self.syncs.fetch_add(1, Relaxed);
-        self.call(name, || file.sync_data())
+        file.sync_data().map_err(|error| Error::io(self.describe(name), error))
     }
 
     pub(super) fn sync_dir(&self, name: &str) -> Result<(), Error> {

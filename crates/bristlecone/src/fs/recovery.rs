@@ -6,7 +6,8 @@ use super::{
     durable::each_object_file,
     files::{Files, NEW, OBJECTS},
     object,
-    state::{REFS, REFS_NEW},
+    state::{REFS, REFS_NEW, REFS_UNSYNCED},
+    unsynced::Unsynced,
 };
 use crate::{Error, storage::Storage};
 
@@ -40,4 +41,16 @@ pub(super) fn remove_torn(files: &Files) -> Result<(), Error> {
     })?;
     // They must not come back once it is forgotten that there may be such.
     folders.iter().try_for_each(|folder| files.sync_dir(folder))
+}
+
+/// Goes back to the refs that are durable, if an object that was noted as not durable is torn: a sync of it failed, and the
+/// system has forgotten since what it should have written. No other process has the store open.
+pub(super) fn set_back_if_torn(files: &Files, unsynced: &Unsynced) -> Result<(), Error> {
+    for oid in &unsynced.objects {
+        if object::is_whole(files, oid)? == Some(false) {
+            files.remove(REFS_UNSYNCED)?;
+            return remove_torn(files);
+        }
+    }
+    Ok(())
 }

@@ -31,6 +31,8 @@ pub(super) const REFS: &str = "refs";
 pub(super) const REFS_UNSYNCED: &str = "refs.unsynced";
 /// A list of refs that is being written.
 pub(super) const REFS_NEW: &str = "refs.new";
+/// The number of the list of refs that a new store has.
+pub(super) const SERIAL_FIRST: u64 = 1;
 /// No list of refs is longer.
 const REFS_BYTES_MAX: u64 = 1 << 30;
 /// The only job of the worker.
@@ -406,7 +408,7 @@ pub(super) fn create_refs(files: &Files, boot: &str) -> Result<(), Error> {
     for name in [REFS, REFS_UNSYNCED, super::unsynced::UNSYNCED] {
         files.remove(name)?;
     }
-    let text = RefTable { serial: 1, ..RefTable::default() }.encode(boot);
+    let text = RefTable { serial: SERIAL_FIRST, ..RefTable::default() }.encode(boot);
     let file = files.write_new(REFS_NEW, text.as_bytes())?;
     files.sync(REFS_NEW, &*file)?;
     files.rename(REFS_NEW, REFS)?;

@@ -5,7 +5,7 @@
 //! that objects may be torn: its first line is durable before the first object that is not. Only the holder of the
 //! store's lock touches the file.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering::Relaxed};
 
 use bristlecone_core::{Oid, to_hex};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
@@ -148,6 +148,14 @@ impl UnsyncedFile {
         self.clear()
     }
 
+    /// Makes the whole file system durable; returns whether the system can. A write that failed since this process opened the
+    /// store is told.
+    pub(super) fn sync_file_system(&self) -> Result<bool, Error> {
+        let file = self.file()?;
+        self.files.syncs.fetch_add(1, Relaxed);
+        file.sync_file_system().map_err(|error| Error::io(self.files.describe(UNSYNCED), error))
+    }
+
     fn file(&self) -> Result<Arc<dyn StorageFile>, Error> {
         self.file.clone().ok_or(Error::ReadOnly)
     }
@@ -223,6 +231,17 @@ impl UnsyncedFile {
             }
         }
         self.end = at + whole as u64;
-        if whole < bytes.len() { self.cut(self.end) } else { Ok(()) }
+        let rest = &bytes[whole..];
+        match rest.split_last() {
+            None => Ok(()),
+            // A whole line, but for the byte that ends it: that is damaged.
+            Some((_, line)) if self.word(line).is_some() => {
+                let mended = [line, b"\n"].concat();
+                let file = self.file()?;
+                self.files.call(UNSYNCED, || write_all_at(&*file, b"\n", self.end + line.len() as u64))?;
+                self.take_lines(&mended, self.end)
+            }
+            Some(_) => self.cut(self.end),
+        }
     }
 }

@@ -125,6 +125,14 @@ impl Storage for RealStorage {
         Ok(())
     }
 
+    fn create_dir_unsynced(&self, name: &str) -> io::Result<()> {
+        let path = self.path(name);
+        match fs::create_dir(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+            created => created.and_then(|()| self.sharing.apply_to_folder(&path)),
+        }
+    }
+
     fn list(&self, dir: &str) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(self.path(dir))? {
@@ -249,6 +257,12 @@ impl StorageFile for RealFile {
 
     fn sync_data(&self) -> io::Result<()> {
         self.0.sync_data()
+    }
+
+    #[cfg(target_os = "linux")]
+    fn sync_file_system(&self) -> io::Result<bool> {
+        rustix::fs::syncfs(&self.0)?;
+        Ok(true)
     }
 
     fn begin_sync(&self) {

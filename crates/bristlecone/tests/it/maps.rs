@@ -237,6 +237,31 @@ fn a_load_of_many_entries_is_their_insertion() {
     }
 }
 
+/// Batches that only replace, of which some pieces get several edits: values as long as before, longer, and far ones.
+#[test]
+fn what_is_replaced_is_as_if_loaded() {
+    let repo = Repo::memory();
+    let mut rng = Rng::new(8);
+    let mut model: Model = (0..30_000_u32).map(|n| (n.to_be_bytes().to_vec(), vec![0; 8])).collect();
+    let mut map = repo.load_map(&model).unwrap();
+    for (count, sizes) in
+        [(5, [8, 8, 8]), (300, [8, 8, 8]), (9000, [8, 8, 8]), (300, [8, 9, 200]), (9000, [200, 8, 70])]
+    {
+        let edits: Vec<_> = (0..count)
+            .map(|_| {
+                let size = *rng.pick(&sizes);
+                ((rng.below(30_000) as u32).to_be_bytes().to_vec(), rng.bytes(size))
+            })
+            .collect();
+        map.apply(edits.iter().map(|(key, value)| (key, Some(value)))).unwrap();
+        map.tree_mut().write().unwrap();
+        model.extend(edits);
+        assert_eq!(map.root().unwrap(), repo.load_map(&model).unwrap().root().unwrap());
+        assert_eq!(map.len().unwrap(), 30_000);
+        assert_eq!(pairs(&map), model.clone().into_iter().collect::<Vec<_>>());
+    }
+}
+
 /// Keys ground so that their hashes rise, or fall: the poorest pieces.
 #[test]
 fn a_load_of_ground_keys_is_their_insertion() {

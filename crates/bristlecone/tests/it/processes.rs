@@ -18,6 +18,8 @@ use std::{
 use bristlecone::{
     Backend, Batch, Durability, Error, Expected, Kind, Location, ObjRef, Oid, RefMove, RefTarget, Sink,
     disk::{DiskBackend, DiskOptions},
+    engine::Header,
+    fs::{FsBackend, FsOptions},
     storage::{RealStorage, Storage},
 };
 use bristlecone_testkit::{
@@ -38,20 +40,31 @@ fn options() -> DiskOptions {
     DiskOptions::default().segment_bytes(1 << 18)
 }
 
-fn open(dir: &Path, lie: Option<Lie>) -> Result<DiskBackend, Error> {
+fn open(dir: &Path, lie: Option<Lie>) -> Result<Arc<dyn Backend>, Error> {
     let storage: Arc<dyn Storage> = Arc::new(RealStorage::new(dir.join("store")));
     let storage = match lie {
         Some(lie) => Arc::new(Lying::new(storage, lie)),
         None => storage,
     };
-    DiskBackend::open(storage, None, options(), false)
+    open_in(storage, false)
 }
 
-/// Makes a store and returns its folder.
+/// Opens a store by the backend that keeps it.
+fn open_in(storage: Arc<dyn Storage>, read_only: bool) -> Result<Arc<dyn Backend>, Error> {
+    Ok(match Header::backend_in(&*storage)?.as_deref() {
+        Some("fs") => Arc::new(FsBackend::open(storage, FsOptions::default(), read_only)?),
+        _ => Arc::new(DiskBackend::open(storage, None, options(), read_only)?),
+    })
+}
+
+/// Makes a store of the disk engine and returns its folder.
 fn create() -> tempfile::TempDir {
+    create_with(|storage| drop(DiskBackend::create(storage, format_tag(), options()).unwrap()))
+}
+
+fn create_with(create: impl FnOnce(Arc<dyn Storage>)) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
-    let storage = Arc::new(RealStorage::new(dir.path().join("store")));
-    drop(DiskBackend::create(storage, format_tag(), options()).unwrap());
+    create(Arc::new(RealStorage::new(dir.path().join("store"))));
     dir
 }
 
@@ -109,7 +122,7 @@ fn write_for_ever(writer: u64, dir: &Path, lie: Option<Lie>) {
     let backend = open(dir, lie).expect("the store opens");
     let mut rng = Rng::new(u64::from(std::process::id()));
     loop {
-        let head = read_head(&backend);
+        let head = read_head(&*backend);
         let (number, before, refs) = match &head {
             Some((step, refs)) => (step.number + 1, Some(&refs[REFS[0]]), refs.clone()),
             None => (1, None, BTreeMap::new()),
@@ -146,15 +159,15 @@ fn read_until_stopped(dir: &Path) {
     while !dir.join(STOP).exists() {
         let read_only = rounds % 2 == 1;
         let storage = Arc::new(RealStorage::new(dir.join("store")));
-        let backend = DiskBackend::open(storage, None, options(), read_only).expect("the store opens");
+        let backend = open_in(storage, read_only).expect("the store opens");
         for _ in 0..200 {
-            let Some((head, _)) = read_head(&backend) else { continue };
+            let Some((head, _)) = read_head(&*backend) else { continue };
             assert!(head.number >= last, "the counter went from {last} back to {}", head.number);
             last = head.number;
             let mut step = head;
             for _ in 0..5 {
                 let Some(before) = step.before else { break };
-                let earlier = Step::read(&backend, &before, 0);
+                let earlier = Step::read(&*backend, &before, 0);
                 assert_eq!(earlier.number + 1, step.number, "a gap in the history");
                 step = earlier;
             }
@@ -274,7 +287,7 @@ fn check_history(dir: &Path, lines: &Lines) -> (u64, usize) {
         assert_eq!(twice, None, "commit {number} was acknowledged to {twice:?} and to {writer}");
     }
     let backend = open(dir, None).unwrap();
-    let (mut step, _) = read_head(&backend).expect("there are commits");
+    let (mut step, _) = read_head(&*backend).expect("there are commits");
     let last = step.number;
     let latest = acknowledged.keys().next_back().copied().unwrap_or(0);
     assert!(last >= latest, "commit {latest} was acknowledged; the store ends at {last}");
@@ -283,13 +296,18 @@ fn check_history(dir: &Path, lines: &Lines) -> (u64, usize) {
             assert_eq!(step.writer, *writer, "commit {} is of another writer than was told", step.number);
         }
         let Some(before) = step.before else { break };
-        let earlier = Step::read(&backend, &before, 0);
+        let earlier = Step::read(&*backend, &before, 0);
         assert_eq!(earlier.number + 1, step.number);
         step = earlier;
     }
     assert_eq!(step.number, 1, "the history does not reach back to its beginning");
     let mut damages = Vec::new();
-    backend.check(&mut |damage| damages.push(damage)).unwrap();
+    backend.each_object(&mut |_, _| Ok(()), &mut |damage| damages.push(damage)).unwrap();
+    if backend.name() == "disk" {
+        let storage = Arc::new(RealStorage::new(dir.join("store")));
+        let disk = DiskBackend::open(storage, None, options(), false).unwrap();
+        disk.check(&mut |damage| damages.push(damage)).unwrap();
+    }
     assert!(damages.is_empty(), "{damages:?}");
     (last, acknowledged.len())
 }
@@ -300,6 +318,21 @@ fn killed_writers_lose_nothing_and_readers_see_whole_commits() {
     let lines = Lines::default();
     let mut rng = Rng::new(u64::from(std::process::id()));
     for (writers, readers, kills) in [(1, 1, 40), (2, 2, 50), (4, 4, 60), (4, 1, 30), (1, 4, 20)] {
+        let plan = Plan { role: "writer", writers, readers, kills };
+        kill_writers(dir.path(), &lines, plan, &mut rng);
+        let (commits, acknowledged) = check_history(dir.path(), &lines);
+        println!("{plan:?}: {commits} commits, {acknowledged} acknowledged");
+    }
+}
+
+#[test]
+fn killed_writers_of_files_lose_nothing_and_readers_see_whole_commits() {
+    let dir = create_with(|storage| {
+        drop(FsBackend::create(storage, format_tag(), FsOptions::default()).unwrap());
+    });
+    let lines = Lines::default();
+    let mut rng = Rng::new(u64::from(std::process::id()));
+    for (writers, readers, kills) in [(1, 1, 70), (2, 2, 70), (4, 1, 60)] {
         let plan = Plan { role: "writer", writers, readers, kills };
         kill_writers(dir.path(), &lines, plan, &mut rng);
         let (commits, acknowledged) = check_history(dir.path(), &lines);

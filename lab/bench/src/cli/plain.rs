@@ -59,16 +59,22 @@ pub struct BenchArgs {
     /// Not the disk engine
     #[arg(long)]
     pub skip_disk: bool,
-    /// Accepted; there is no such backend yet
+    /// Not the log-structured merge tree
     #[arg(long)]
     pub skip_lsm: bool,
+    /// Not LMDB
+    #[arg(long)]
+    pub skip_lmdb: bool,
+    /// Not one file an object
+    #[arg(long)]
+    pub skip_fs: bool,
     /// Not the Git repositories, nor other programs that keep some
     #[arg(long)]
     pub skip_git: bool,
     /// Not libgit2, gitoxide and git fast-import
     #[arg(long)]
     pub skip_peers: bool,
-    /// Only this backend: memory, disk or git
+    /// Only this backend: memory, disk, lsm, lmdb, fs or git
     #[arg(long, value_name = "NAME")]
     pub only_backend: Option<String>,
     /// Only these scenarios: a name (`commits`) or a row (`commits-20B`), separated by commas
@@ -147,9 +153,6 @@ fn refuse_traces(args: &BenchArgs) -> Result<()> {
              --no-flatten, and by `replay tezos FILE`",
         ));
     }
-    if args.skip_lsm {
-        say!("this version has no lsm backend: there is nothing to skip");
-    }
     Ok(())
 }
 
@@ -207,12 +210,16 @@ fn like(args: &BenchArgs, dir: &Path) -> Job {
 fn targets(args: &BenchArgs) -> Result<Vec<Target>> {
     let only = args.only_backend.as_deref();
     if let Some(name) = only
-        && !["memory", "disk", "git"].contains(&name)
+        && !["memory", "disk", "lsm", "lmdb", "fs", "git"].contains(&name)
     {
-        return Err(BenchError::usage(format!("there is no backend {name}; backends are memory, disk and git")));
+        let known = "backends are memory, disk, lsm, lmdb, fs and git";
+        return Err(BenchError::usage(format!("there is no backend {name}; {known}")));
     }
     let skipped = |target: &Target| match target {
         Target::Memory => args.skip_memory,
+        Target::LsmNone | Target::LsmSynced => args.skip_lsm,
+        Target::LmdbNone | Target::LmdbSynced => args.skip_lmdb,
+        Target::FsNone | Target::FsSynced => args.skip_fs,
         target if target.is_peer() => args.skip_git || args.skip_peers,
         target if target.is_git() => args.skip_git,
         _ => args.skip_disk,

@@ -73,7 +73,7 @@ impl ReplayJob {
     pub fn row_name(&self) -> String {
         let target = match self.backend {
             BackendName::Memory => "memory".to_owned(),
-            BackendName::Disk => format!("disk {}", self.durability().name()),
+            backend => format!("{} {}", backend.name(), self.durability().name()),
         };
         format!("{} {target} {}", self.name, self.variant()).trim_end().to_owned()
     }
@@ -140,6 +140,12 @@ pub enum BackendName {
     Memory,
     /// The crash-safe engine on files
     Disk,
+    /// A log-structured merge tree
+    Lsm,
+    /// LMDB
+    Lmdb,
+    /// One file an object
+    Fs,
 }
 
 impl BackendName {
@@ -149,6 +155,9 @@ impl BackendName {
         match self {
             Self::Memory => "memory",
             Self::Disk => "disk",
+            Self::Lsm => "lsm",
+            Self::Lmdb => "lmdb",
+            Self::Fs => "fs",
         }
     }
 }

@@ -6,10 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use bristlecone::{
-    Format, MemoryBackend, Repo, Tezos,
-    disk::{DiskBackend, DiskOptions},
-};
+use bristlecone::{Format, MemoryBackend, Repo, Tezos, disk::DiskOptions};
 use bristlecone_any::{AnyFormat, AnyRepo, OpenOptions, Place, store_dir};
 use bristlecone_tezos::{
     Reader,
@@ -135,7 +132,8 @@ fn in_order<F: Format>(repo: &Repo<F>, job: &ReplayJob, options: ReplayOptions) 
 /// A store to replay into.
 struct Store<F: Format> {
     repo: Repo<F>,
-    disk: Option<(Arc<DiskBackend>, PathBuf)>,
+    // Of a store that has files.
+    made: Option<(AnyRepo, PathBuf)>,
     recorder: Option<Arc<Recorder>>,
     // Removed at the end.
     scratch: Option<Scratch>,
@@ -145,7 +143,7 @@ impl<F: Format + Into<AnyFormat>> Store<F> {
     fn open(job: &ReplayJob, format: F) -> Result<Self> {
         if job.backend == BackendName::Memory {
             let repo = Repo::with_backend(format, Arc::new(MemoryBackend::new()));
-            return Ok(Self { repo, disk: None, recorder: None, scratch: None });
+            return Ok(Self { repo, made: None, recorder: None, scratch: None });
         }
         let (dir, scratch) = match &job.keep {
             Some(keep) => (store_dir(keep), None),
@@ -155,8 +153,7 @@ impl<F: Format + Into<AnyFormat>> Store<F> {
             }
         };
         fs::create_dir_all(&dir).map_err(BenchError::io(&dir))?;
-        let made = open_disk(job, format.clone().into(), &dir)?;
-        let disk = made.disk().cloned().map(|disk| (disk, dir.clone()));
+        let made = open_store(job, format.clone().into(), &dir)?;
         let mut backend = made.backend().clone();
         let mut recorder = None;
         if let Some(file) = &job.record {
@@ -166,19 +163,19 @@ impl<F: Format + Into<AnyFormat>> Store<F> {
         }
         let repo = Repo::with_backend(format, backend);
         repo.set_head(&job.branch)?;
-        Ok(Self { repo, disk, recorder, scratch })
+        Ok(Self { repo, made: Some((made, dir)), recorder, scratch })
     }
 
     /// Closes the store, opens it again and looks whether it is on the last commit; returns what is wrong.
     fn finish(mut self, job: &ReplayJob, report: &Report) -> Result<Option<String>> {
-        let Some((_, dir)) = &self.disk else {
+        let Some((_, dir)) = &self.made else {
             let head = self.repo.branch(&job.branch)?.head()?;
             return Ok(differs(head, report));
         };
         let dir = dir.clone();
         let scratch = self.scratch.take();
         self.close()?;
-        let again = Repo::<F>::open_format_read_only(&dir, DiskOptions::default())?;
+        let again = AnyRepo::open_read_only(&dir)?;
         let head = again.branch(&job.branch)?.head()?;
         drop((again, scratch));
         Ok(differs(head, report))
@@ -189,8 +186,8 @@ impl<F: Format + Into<AnyFormat>> Store<F> {
             let reads = recorder.finish()?;
             say!("recorded {reads} reads; `cone bench io --job FILE` has fio do them again");
         }
-        if let Some((disk, _)) = &self.disk {
-            disk.close()?;
+        if let Some((made, _)) = &self.made {
+            made.close()?;
         }
         Ok(())
     }
@@ -202,11 +199,17 @@ fn differs(found: Option<bristlecone::CommitId>, report: &Report) -> Option<Stri
 }
 
 /// Makes a store, or opens one of the same format that has no commits yet.
-fn open_disk(job: &ReplayJob, format: AnyFormat, dir: &Path) -> Result<AnyRepo> {
+fn open_store(job: &ReplayJob, format: AnyFormat, dir: &Path) -> Result<AnyRepo> {
     let mut options = DiskOptions::default().maps(job.switches.maps).locations(job.switches.direct);
     options.cache_bytes = job.switches.cache_bytes.unwrap_or(options.cache_bytes);
     let (wanted, shown) = (format.tag(), dir.display());
-    let repo = OpenOptions::new().disk(options).format(format).open_or_create(Place::Disk(dir.to_owned()))?;
+    let place = match job.backend {
+        BackendName::Lsm => Place::Lsm(dir.to_owned()),
+        BackendName::Lmdb => Place::Lmdb(dir.to_owned()),
+        BackendName::Fs => Place::Fs(dir.to_owned()),
+        BackendName::Memory | BackendName::Disk => Place::Disk(dir.to_owned()),
+    };
+    let repo = OpenOptions::new().disk(options).format(format).open_or_create(place)?;
     let found = repo.format().tag();
     if found != wanted {
         return Err(BenchError::usage(format!(

@@ -4,7 +4,7 @@ use self::legend::{GIT, SPREAD_SAID, colour, legend, mark};
 use super::{
     beside,
     row::Row,
-    select::{COLUMNS, Kinds, column_name, is_tasks, operation, scenarios, suite_of, sweep_stem},
+    select::{COLUMNS, Kinds, OTHERS, all_columns, column_name, is_tasks, operation, scenarios, suite_of, sweep_stem},
     svg::{Axis, Bar, Bars, Form, Group, Line, Lines, Mark, Panel},
     table::{count, rate},
 };
@@ -26,6 +26,8 @@ pub(crate) fn draw(rows: &[Row]) -> Vec<Chart> {
     let first = suite.first().map(|row| suite_of(row));
     suite.retain(|row| Some(suite_of(row)) == first);
     let (memory, disk): (Vec<&Row>, Vec<&Row>) = suite.into_iter().partition(|row| row.backend == "memory");
+    let mut others = kinds.others;
+    others.retain(|row| row.variant.is_empty());
     let mut git = kinds.git;
     // Others do the short forms only.
     git.retain(|row| row.variant.is_empty() && !row.scenario.contains("-long-") && GIT.contains(&column_name(row)));
@@ -33,6 +35,8 @@ pub(crate) fn draw(rows: &[Row]) -> Vec<Chart> {
         (beside::FILE, beside::TITLE, beside::chart(rows)),
         ("memory.svg", "The tree suite in memory", rates(&memory, "The tree suite in memory", &COLUMNS[..1])),
         ("disk.svg", "The tree suite on disk", rates(&disk, "The tree suite on disk", &COLUMNS[1..])),
+        ("backends.svg", OTHER_BACKENDS, rates(&others, OTHER_BACKENDS, &OTHERS)),
+        ("maps.svg", maps::TITLE, maps::chart(&kinds.maps)),
         ("git.svg", "The tree suite in Git repositories", rates(&git, "The tree suite in Git repositories", &GIT)),
         ("optimisations.svg", "Each optimisation by itself", optimisations(&kinds.steps)),
         ("tasks.svg", "One amount of work, cut into more and more tasks", tasks(&kinds.sweep)),
@@ -41,6 +45,8 @@ pub(crate) fn draw(rows: &[Row]) -> Vec<Chart> {
     ];
     charts.into_iter().filter_map(|(file, title, svg)| Some(Chart { file, title, svg: svg? })).collect()
 }
+
+const OTHER_BACKENDS: &str = "The tree suite on other backends";
 
 /// What operations are called over a group of bars.
 const OPERATIONS: [(&str, &str); 4] = [
@@ -155,7 +161,7 @@ fn tasks(rows: &[&Row]) -> Option<String> {
         Line { colour: colour(column), dashed: false, name: String::new(), points }
     };
     let panel = |stem: &&str| {
-        let lines = COLUMNS.iter().map(|column| line(stem, column)).filter(|line| !line.points.is_empty());
+        let lines = all_columns().map(|column| line(stem, column)).filter(|line| !line.points.is_empty());
         let counted = OPERATIONS.iter().find(|(kind, _)| *kind == operation(stem)).map_or("operations", |pair| pair.1);
         Panel {
             title: (*stem).into(),
@@ -182,6 +188,7 @@ fn tasks(rows: &[&Row]) -> Option<String> {
 }
 
 mod legend;
+mod maps;
 mod replay;
 #[cfg(test)]
 mod tests;

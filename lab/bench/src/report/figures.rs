@@ -69,6 +69,22 @@ pub struct ReplayFigures {
     pub series: Vec<SampleFigures>,
 }
 
+/// What a row of ordered maps has beside. `docs/bench.md` lists the keys.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MapFigures {
+    /// Entries of the map.
+    pub entries: u64,
+    /// What the engine keeps: the last state, history, hashes, proofs.
+    pub keeps: String,
+    /// The rate by that of plain LMDB in the same round: the median of the rounds.
+    pub ratio: f64,
+    /// The least of these ratios.
+    pub ratio_min: f64,
+    /// The greatest.
+    pub ratio_max: f64,
+}
+
 /// Rows by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    figures::{ImportFigures, ReplayFigures},
+    figures::{ImportFigures, MapFigures, ReplayFigures},
     share,
 };
 use crate::{
@@ -114,6 +114,9 @@ pub struct Row {
     /// What an import of a whole history has beside.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub import: Option<Box<ImportFigures>>,
+    /// What a row of ordered maps has beside.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub map: Option<Box<MapFigures>>,
     /// The processor.
     pub cpu: String,
     /// How many cores it has for us.
@@ -145,7 +148,7 @@ impl Row {
         if matches!(job.work, Work::Sweep(_)) {
             row.tasks = job.sizes.tasks as u64;
         }
-        if job.target == Target::DiskSynced {
+        if job.target.is_synced() && !job.target.has_git_ids() {
             row.fdatasync_us = limits.map(|limits| limits.sync_prezeroed * 1e6);
         }
         // What others write is not counted.

@@ -12,6 +12,10 @@ pub(super) struct Kinds<'r> {
     pub(super) suite: Vec<&'r Row>,
     /// The steps of the table of optimisations.
     pub(super) steps: Vec<&'r Row>,
+    /// The tree suite on other backends than memory and the disk engine.
+    pub(super) others: Vec<&'r Row>,
+    /// Ordered maps.
+    pub(super) maps: Vec<&'r Row>,
     /// The tree suite in Git repositories, by us and by others.
     pub(super) git: Vec<&'r Row>,
     /// Imports of whole histories.
@@ -33,6 +37,8 @@ impl<'r> Kinds<'r> {
         for row in rows.iter().filter(|row| !row.backend.is_empty()) {
             let kind = if row.variant == BESIDE_IRMIN || is_irmin(row) {
                 &mut kinds.irmin
+            } else if row.map.is_some() {
+                &mut kinds.maps
             } else if is_big(&row.scenario) {
                 &mut kinds.long
             } else if row.import.is_some() {
@@ -45,6 +51,8 @@ impl<'r> Kinds<'r> {
                 &mut kinds.sweep
             } else if row.replay.is_some() {
                 &mut kinds.replays
+            } else if OTHERS.contains(&column_name(row)) {
+                &mut kinds.others
             } else {
                 &mut kinds.suite
             };
@@ -150,7 +158,7 @@ pub(super) fn column_name(row: &Row) -> &'static str {
     let named = |target: &Target| {
         if target.is_peer() { row.name == target.name() } else { row.name.contains(target.name()) }
     };
-    if let Some(target) = Target::all().filter(|target| target.has_git_ids()).find(named) {
+    if let Some(target) = Target::all().filter(|target| target.has_git_ids() || target.is_other()).find(named) {
         return target.name();
     }
     match (row.backend.as_str(), row.durability.as_str()) {
@@ -163,6 +171,14 @@ pub(super) fn column_name(row: &Row) -> &'static str {
 }
 
 pub(super) const COLUMNS: [&str; 3] = ["memory", "disk none", "disk synced"];
+
+/// The columns of other backends.
+pub(super) const OTHERS: [&str; 6] = ["lsm none", "lsm synced", "lmdb none", "lmdb synced", "fs none", "fs synced"];
+
+/// Returns the columns of memory, the disk engine and other backends.
+pub(super) fn all_columns() -> impl Iterator<Item = &'static str> {
+    COLUMNS.into_iter().chain(OTHERS)
+}
 
 /// Returns what is counted.
 pub(super) fn operation(scenario: &str) -> &'static str {

@@ -27,7 +27,7 @@ pub fn nearest(job: &Job, run: &Run, limits: &Limits) -> Option<(&'static str, f
 
 /// Every sync that somebody waits for takes as long as one of 4 KB into zeroes.
 fn sync(job: &Job, run: &Run, limits: &Limits) -> Option<(&'static str, f64)> {
-    (job.target == Target::DiskSynced && run.syncs > 0)
+    (matches!(job.target, Target::DiskSynced | Target::LsmSynced) && run.syncs > 0)
         .then(|| ("fdatasync", run.syncs as f64 * limits.sync_prezeroed / run.seconds))
 }
 

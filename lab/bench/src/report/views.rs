@@ -7,12 +7,12 @@ use super::{
     json,
     places::Places,
     row::Row,
-    select::{COLUMNS, Kinds, column_name, operation, scenarios, suite_of, suites, sweep_stem},
+    select::{COLUMNS, Kinds, OTHERS, all_columns, column_name, operation, scenarios, suite_of, suites, sweep_stem},
     table::{Table, bytes, mebibytes, rate, time},
 };
 
-/// Returns the tables of these rows: where they come from, limits, rates, details, scaling, Git, optimisations, task
-/// counts, replays, Irmin, long forms. A table without lines is left out. The same rows give the same tables.
+/// Returns the tables of these rows: where they come from, limits, rates, details, scaling, other backends, maps, Git,
+/// optimisations, task counts, replays, Irmin, long forms. A table without lines is left out. The same rows give the same tables.
 #[must_use]
 pub fn sections(rows: &[Row]) -> Vec<Table> {
     let places = Places::of(rows);
@@ -20,15 +20,24 @@ pub fn sections(rows: &[Row]) -> Vec<Table> {
     let mut tables = vec![places.table(), limits(rows, &places)];
     for variant in suites(&kinds.suite) {
         let rows: Vec<&Row> = kinds.suite.iter().filter(|row| suite_of(row) == variant).copied().collect();
-        tables.push(rates(&variant, &rows));
+        tables.push(rates(&titled("Operations per second (medians)", &variant), &rows, &COLUMNS));
         tables.push(details(&titled("Details", &variant), &rows, &COLUMNS, &places));
-        tables.push(scaling(&variant, &rows));
+        tables.push(scaling(&titled("From one thread to two", &variant), &rows, &COLUMNS));
     }
+    tables.push(rates("Other backends: operations per second (medians)", &kinds.others, &OTHERS));
+    tables.push(details("Details: other backends", &kinds.others, &OTHERS, &places));
+    tables.push(scaling("Other backends: from one thread to two", &kinds.others, &OTHERS));
+    tables.extend(map::tables(&kinds.maps));
     tables.extend(git::tables(&kinds.git, &kinds.imports, &places));
     tables.push(optimisations(&kinds.steps));
     tables.push(details("Details: each optimisation by itself", &kinds.steps, &COLUMNS, &places));
     tables.push(task_counts(&kinds.sweep));
-    tables.push(details("Details: one amount of work, cut into more and more tasks", &kinds.sweep, &COLUMNS, &places));
+    tables.push(details(
+        "Details: one amount of work, cut into more and more tasks",
+        &kinds.sweep,
+        &all_columns().collect::<Vec<_>>(),
+        &places,
+    ));
     tables.extend(replays::tables(&kinds.replays, &places));
     tables.push(irmin::table(&kinds.irmin, &places));
     tables.push(long_forms(&kinds.long, &places));
@@ -66,25 +75,25 @@ fn limits(rows: &[Row], places: &Places) -> Table {
     table
 }
 
-fn rates(suite: &(String, String), rows: &[&Row]) -> Table {
-    let title = titled("Operations per second (medians)", suite);
-    let mut table = Table::new(&title, &["scenario", "operation", COLUMNS[0], COLUMNS[1], COLUMNS[2]]);
+fn rates(title: &str, rows: &[&Row], columns: &[&str]) -> Table {
+    let heads: Vec<&str> = ["scenario", "operation"].into_iter().chain(columns.iter().copied()).collect();
+    let mut table = Table::new(title, &heads);
     for scenario in scenarios(rows) {
         let of = |column: &str| rows.iter().find(|row| row.scenario == scenario && column_name(row) == column);
         let mut line = vec![scenario.clone(), operation(&scenario).to_owned()];
-        line.extend(COLUMNS.map(|column| of(column).map_or_else(|| "–".into(), |row| rate_of(row))));
+        line.extend(columns.iter().map(|column| of(column).map_or_else(|| "–".into(), |row| rate_of(row))));
         table.lines.push(line);
     }
     table
 }
 
 /// The rates of rows that exist for one and for two threads, and what the second thread adds.
-fn scaling(suite: &(String, String), rows: &[&Row]) -> Table {
+fn scaling(title: &str, rows: &[&Row], columns: &[&str]) -> Table {
     let heads = ["scenario, backend", "1 thread", "2 threads", "ratio"];
-    let mut table = Table::new(&titled("From one thread to two", suite), &heads);
+    let mut table = Table::new(title, &heads);
     for scenario in scenarios(rows) {
         let Some(stem) = scenario.strip_suffix("-1t") else { continue };
-        for column in COLUMNS {
+        for &column in columns {
             let of = |name: &str| rows.iter().find(|row| row.scenario == name && column_name(row) == column);
             let (Some(one), Some(two)) = (of(&scenario), of(&format!("{stem}-2t"))) else { continue };
             table.lines.push(vec![
@@ -142,7 +151,7 @@ fn task_counts(rows: &[&Row]) -> Table {
         }
     }
     for stem in stems {
-        for column in COLUMNS {
+        for column in all_columns() {
             let of = |count: &u64| {
                 let mut here = rows.iter().filter(|row| sweep_stem(row) == stem && column_name(row) == column);
                 here.find(|row| row.tasks == *count).map_or_else(|| "–".into(), |row| rate_of(row))
@@ -204,6 +213,7 @@ fn times_smaller(row: &Row, rows: &[&Row]) -> Option<f64> {
 mod details;
 mod git;
 mod irmin;
+pub(crate) mod map;
 mod replays;
 #[cfg(test)]
 mod tests;

@@ -49,6 +49,11 @@ impl<'a, S: Source> LevelCursor<'a, S> {
     /// Goes to the last item at most `step`, or to the first item if all are greater.
     pub(super) fn seek(&mut self, step: &[u8]) -> Result<(), S::Error> {
         self.stack.truncate(1);
+        self.seek_below(step)
+    }
+
+    /// Goes down from the last node of the stack.
+    fn seek_below(&mut self, step: &[u8]) -> Result<(), S::Error> {
         loop {
             let node = self.node()?;
             let level = node.level;
@@ -59,6 +64,27 @@ impl<'a, S: Source> LevelCursor<'a, S> {
             }
             self.descend()?;
         }
+    }
+
+    /// As [`LevelCursor::seek`], behind one of a step that is not greater: what is still right on the way down is kept.
+    pub(super) fn seek_on(&mut self, step: &[u8]) -> Result<(), S::Error> {
+        let wrong = bad(Kind::Node);
+        for depth in 0..self.stack.len() {
+            let (object, index) = &self.stack[depth];
+            let node = view(object)?;
+            if index + 1 >= node.len() || node.step(index + 1).map_err(&wrong)? > step {
+                continue;
+            }
+            let (level, index) = (node.level, node.last_at_most(step).map_err(&wrong)?.unwrap_or(0));
+            self.stack.truncate(depth + 1);
+            self.set_index(index);
+            if level <= self.floor {
+                return Ok(());
+            }
+            self.descend()?;
+            return self.seek_below(step);
+        }
+        Ok(())
     }
 
     /// Goes to the first or last item; returns whether there is one.

@@ -151,6 +151,12 @@ impl<'b> NodeView<'b> {
             .ok_or(DecodeError { offset: self.items_at, reason: "the table of items does not fit the items" })
     }
 
+    /// Returns where an item is in the body.
+    #[inline]
+    pub(super) fn item_range(&self, index: usize) -> core::ops::Range<usize> {
+        self.items_at + self.start(index)..self.items_at + self.end(index)
+    }
+
     /// Returns the step of an item.
     #[inline]
     pub(super) fn step(&self, index: usize) -> Result<&'b [u8], DecodeError> {

@@ -7,6 +7,7 @@ use super::*;
 use crate::{ChangeTarget, Entry, Mode, NoSource};
 
 mod git;
+mod lend;
 
 /// Objects in a map, that counts reads.
 #[derive(Default)]

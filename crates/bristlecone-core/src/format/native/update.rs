@@ -15,7 +15,7 @@ use super::{
     Native, bad,
     cursor::{LevelCursor, load_child, view},
     cut, fast, id,
-    node::{self, EncodeItem, NodeChild, encode, has_child, item_step},
+    node::{self, EncodeItem, NodeChild, NodeView, encode, has_child, item_step},
 };
 use crate::{
     Change, ChangeTarget, EntryKind, FormatError, Kind, Location, Mode, ObjRef, Object, Oid, STEP_BYTES_MAX, Sink,
@@ -428,13 +428,19 @@ impl<K: Sink> NativeWriter<'_, K> {
     ) -> Result<bool, S::Error> {
         let mut cursor = LevelCursor::new(source, root.clone(), level + 1);
         let mut pieces: SmallVec<[Touched<'_>; 1]> = SmallVec::new();
+        // The item that each change replaces in its piece.
+        let mut places: SmallVec<[usize; 2]> = SmallVec::new();
         let mut next = 0;
         while next < edits.len() {
-            cursor.seek(edits.get(next).step)?;
+            if next == 0 {
+                cursor.seek(edits.get(next).step)?;
+            } else {
+                cursor.seek_on(edits.get(next).step)?;
+            }
             let (object, index) = (cursor.object().clone(), cursor.index());
             let piece = load_child(source, &object, index)?;
             let node = view(&piece)?;
-            let (first, mut place) = (next, 0);
+            let first = next;
             // Every change of this piece must find its step here; one that does not may be anywhere.
             while next < edits.len() {
                 let edit = edits.get(next);
@@ -449,16 +455,20 @@ impl<K: Sink> NativeWriter<'_, K> {
                 if !here || edit.item.is_none() {
                     return Ok(false);
                 }
-                place = found.unwrap_or(0);
+                places.push(found.unwrap_or(0));
                 next += 1;
             }
             let child = view(&object)?.child(index).map_err(bad(Kind::Node))?;
             let (oid, count, weight) = (child.oid, child.count, child.weight);
-            pieces.push(Touched { object: piece, oid, count, weight, edits: first..next, place });
+            pieces.push(Touched { object: piece, oid, count, weight, edits: first..next });
         }
         let (mut old, mut items) = (NodeItems::new(), NodeItems::new());
         for piece in &pieces {
-            if piece.edits.len() == 1 && self.replace_one(piece, &edits.get(piece.edits.start), above)? {
+            let first = piece.edits.start;
+            if piece.edits.len() == 1 && self.replace_one(piece, &edits.get(first), places[first], above)? {
+                continue;
+            }
+            if piece.edits.len() > 1 && self.replace_alike(piece, edits, &places, above)? {
                 continue;
             }
             old.clear();
@@ -475,22 +485,70 @@ impl<K: Sink> NativeWriter<'_, K> {
         &mut self,
         piece: &Touched<'_>,
         edit: &edits::NativeEdit<'_>,
+        place: usize,
         above: &mut LevelEdits,
     ) -> Result<bool, FormatError> {
         let (node, wrong) = (view(&piece.object)?, bad(Kind::Node));
         let Some(item) = &edit.item else { return Ok(false) };
-        let Some(at) = self.splice(&piece.object, piece.place, item, piece.oid)? else { return Ok(false) };
+        let Some(at) = self.splice(&piece.object, place, item, piece.oid)? else { return Ok(false) };
         if at.oid == piece.oid {
             return Ok(true);
         }
         let count = if node.level > 0 {
-            let old = node.child(piece.place).map_err(&wrong)?.count;
+            let old = node.child(place).map_err(&wrong)?.count;
             piece.count.saturating_sub(old).saturating_add(item.count)
         } else {
             piece.count
         };
         let step = node.step(0).map_err(&wrong)?;
         above.put_child(&NodeChild { step, oid: at.oid, count, weight: piece.weight }, at.at);
+        Ok(true)
+    }
+
+    /// Replaces items of a piece by others of as many bytes, as ids are, and often values. Returns whether it could be done
+    /// so; if not, nothing was done.
+    fn replace_alike(
+        &mut self,
+        piece: &Touched<'_>,
+        edits: &LevelEdits,
+        places: &[usize],
+        above: &mut LevelEdits,
+    ) -> Result<bool, FormatError> {
+        let (node, wrong) = (view(&piece.object)?, bad(Kind::Node));
+        self.body.clear();
+        self.body.extend_from_slice(piece.object.body());
+        self.locations.clear();
+        self.locations.extend((0..piece.object.children()).map(|child| piece.object.child(child)));
+        let mut count = piece.count;
+        for index in piece.edits.clone() {
+            let (edit, place) = (edits.get(index), places[index]);
+            let Some(item) = &edit.item else { return Ok(false) };
+            let old = node.item(place).map_err(&wrong)?;
+            // What replaces a directory is told the slow way.
+            let is_alike = old.len() == item.bytes.len()
+                && has_child(node.level, old) == has_child(node.level, item.bytes)
+                && !node::is_dir(node.level, old);
+            let Some(new) = self.body.get_mut(node.item_range(place)).filter(|_| is_alike) else { return Ok(false) };
+            new.copy_from_slice(item.bytes);
+            if let Some(rank) = node.child_index(place).map_err(&wrong)? {
+                // A source without locations has none to replace.
+                let Some(at) = self.locations.get_mut(rank) else { return Ok(false) };
+                *at = item.at;
+            }
+            if node.level > 0 {
+                let below = node.child(place).map_err(&wrong)?.count;
+                count = count.saturating_sub(below).saturating_add(item.count);
+            }
+        }
+        let oid = NodeView::parse(&self.body).and_then(|node| node.id(self.native.group)).map_err(&wrong)?;
+        if oid == piece.oid {
+            return Ok(true);
+        }
+        if node.level > 0 {
+            self.written.push(oid);
+        }
+        let at = self.sink.put(Kind::Node, oid, &self.body, &self.locations, &[]);
+        above.put_child(&NodeChild { step: node.step(0).map_err(&wrong)?, oid, count, weight: piece.weight }, at);
         Ok(true)
     }
 
@@ -543,8 +601,6 @@ struct Touched<'a> {
     count: u64,
     weight: u64,
     edits: core::ops::Range<usize>,
-    // The item that the last of the changes replaces.
-    place: usize,
 }
 
 /// Returns the child that an item of an inner node names.

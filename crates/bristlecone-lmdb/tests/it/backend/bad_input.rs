@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     fs,
-    os::unix::process::ExitStatusExt,
+    os::unix::{fs::PermissionsExt, process::ExitStatusExt},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -154,6 +154,62 @@ fn files_that_are_not_the_stores_are_named() {
         fs::write(dir.path().join("store"), &header).unwrap();
     }
     assert_eq!(read_count(&try_open(dir.path()).unwrap(), 10), 10);
+}
+
+#[test]
+fn first_pages_of_another_commit_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    some_commits(dir.path(), 10);
+    let sound = fs::read(data(dir.path())).unwrap();
+    let refused = |bytes: &[u8], what: &str| {
+        fs::write(data(dir.path()), bytes).unwrap();
+        let opened = try_open(dir.path());
+        assert!(matches!(opened, Err(Error::Corrupt { .. })), "{what}: {opened:?}");
+    };
+    // The number of the commit: of the two pages the one with the higher counts.
+    let number_at = [144, 4096 + 144];
+    for (at, bit) in number_at.into_iter().flat_map(|at| (0..64).map(move |bit| (at, bit))) {
+        let mut bytes = sound.clone();
+        bytes[at + bit / 8] ^= 1 << (bit % 8);
+        refused(&bytes, &format!("bit {bit} at {at}"));
+    }
+    let mut later = sound.clone();
+    for at in number_at {
+        later[at] += 2;
+    }
+    refused(&later, "two pages that agree, and are not of what the store counts");
+    fs::write(data(dir.path()), &sound).unwrap();
+    assert_eq!(read_count(&try_open(dir.path()).unwrap(), 10), 10);
+}
+
+/// The body of a child that may write neither the folder nor a file in it.
+pub(super) fn read_without_rights(dir: &Path) {
+    // SAFETY: the call changes who this process is, which has one thread that does something.
+    let _ = unsafe { libc::setuid(65534) };
+    let refused = try_open(dir).unwrap_err();
+    assert!(matches!(refused, Error::Io { .. }), "{refused:?}");
+    names(&refused, "lock");
+    let backend = LmdbBackend::open(dir, LmdbOptions::default(), true).unwrap();
+    assert_eq!(read_count(&backend, 10), 10);
+    backend.each_object(&mut |_, _| Ok(()), &mut |damage| panic!("{damage:?}")).unwrap();
+    assert!(matches!(raise_count(&backend, 10, Durability::None), Err(Error::ReadOnly)));
+    backend.flush().unwrap();
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    some_commits(dir.path(), 10);
+    let rights = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    let lmdb = dir.path().join("lmdb");
+    for file in ["lmdb/data.mdb", "lmdb/lock.mdb", "lock", "store"] {
+        rights(&dir.path().join(file), 0o444);
+    }
+    rights(&lmdb, 0o555);
+    rights(dir.path(), 0o555);
+    start("no-rights", dir.path()).succeed();
+    rights(dir.path(), 0o755);
+    rights(&lmdb, 0o755);
 }
 
 #[test]

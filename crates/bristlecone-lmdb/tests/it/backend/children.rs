@@ -38,6 +38,7 @@ fn role_of_a_child_process() {
         "fork" => super::processes::fork(dir),
         "little-space" => super::growth::fill_the_address_space(dir),
         "full" => super::growth::fill_the_disk(dir),
+        "no-rights" => super::bad_input::read_without_rights(dir),
         "flips" => super::bad_input::read_flipped(dir),
         other => panic!("no such role: {other}"),
     }

@@ -2,7 +2,7 @@
 
 use crate::report::{
     row::Row,
-    select::{COLUMNS, column_name},
+    select::{all_columns, column_name},
     svg::{Colour, Mark},
 };
 
@@ -10,10 +10,11 @@ use crate::report::{
 pub(super) fn colour(column: &str) -> Colour {
     match column {
         "memory" => Colour::Memory,
-        "disk none" | "git packs none" => Colour::DiskNone,
-        "disk synced" | "git packs synced" => Colour::DiskSynced,
-        "gitoxide" => Colour::Second,
-        "git fast-import" => Colour::Third,
+        "disk none" | "git packs none" | "lsm synced" => Colour::DiskNone,
+        "disk synced" | "git packs synced" | "lmdb synced" => Colour::DiskSynced,
+        "gitoxide" | "lsm none" => Colour::Second,
+        "git fast-import" | "lmdb none" => Colour::Third,
+        "fs synced" => Colour::Memory,
         _ => Colour::Other,
     }
 }
@@ -24,7 +25,7 @@ pub(super) const GIT: [&str; 5] = ["git packs none", "git packs synced", "libgit
 /// Returns the columns that occur in these rows, with their colours, in the order of the tables.
 pub(super) fn legend(rows: &[&Row]) -> Vec<(Colour, String)> {
     let occurs = |column: &&str| rows.iter().any(|row| column_name(row) == *column);
-    COLUMNS.into_iter().chain(GIT).filter(occurs).map(|column| (colour(column), column.to_owned())).collect()
+    all_columns().chain(GIT).filter(occurs).map(|column| (colour(column), column.to_owned())).collect()
 }
 
 /// What stands below a chart of rates.

@@ -1,0 +1,33 @@
+//! Okra's map: roots, bytes, transactions, damage, sync.
+
+mod batches;
+mod killed;
+mod model;
+mod opening;
+mod reading;
+mod roots;
+mod stored;
+mod sync;
+
+use std::path::Path;
+
+use bristlecone_lmdb::okra::{Mode, OkraMap, OkraOptions};
+
+/// Makes an empty map that does not sync: what tests of contents need.
+fn create(dir: &Path, mode: Mode) -> OkraMap {
+    OkraMap::create(dir, &OkraOptions::default().mode(mode).sync(false)).unwrap()
+}
+
+/// Numbers that look random, from a seed that a failure prints.
+struct Numbers(u64);
+
+impl Numbers {
+    /// A number below `bound`.
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut number = self.0;
+        number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (number ^ (number >> 31)) % bound
+    }
+}

@@ -1,0 +1,89 @@
+//! A process that is killed in the middle of batches leaves a map whose root is that of its entries.
+
+use std::{
+    path::Path,
+    process::{Command, Stdio},
+    thread,
+    time::Duration,
+};
+
+use bristlecone_lmdb::okra::{Mode, OkraMap, OkraOptions};
+
+use super::{
+    Numbers,
+    model::{self, Contents},
+};
+
+/// Changes a map for ever. Each batch sets `counter` to its number, and entries that can be told from it.
+fn change_for_ever(dir: &Path) -> ! {
+    let map = OkraMap::open(dir, &OkraOptions::default()).unwrap();
+    let mut number = count(&map);
+    loop {
+        number += 1;
+        let mut writer = map.write().unwrap();
+        change(number, |key, value| match value {
+            Some(value) => writer.set(&key, &value).unwrap(),
+            None => writer.remove(&key).unwrap(),
+        });
+        writer.commit().unwrap();
+    }
+}
+
+/// The changes of a batch.
+fn change(number: u64, mut each: impl FnMut(Vec<u8>, Option<Vec<u8>>)) {
+    each(b"counter".to_vec(), Some(number.to_be_bytes().to_vec()));
+    let mut numbers = Numbers(number);
+    for _ in 0..1 + numbers.below(200) {
+        let key = (numbers.below(3000) as u32).to_be_bytes().to_vec();
+        let value = (numbers.below(3) > 0).then(|| number.to_le_bytes().to_vec());
+        each(key, value);
+    }
+}
+
+fn count(map: &OkraMap) -> u64 {
+    let value = map.read().unwrap().get(b"counter").unwrap().map(<[u8]>::to_vec);
+    value.map_or(0, |value| u64::from_be_bytes(value.try_into().unwrap()))
+}
+
+#[test]
+fn a_killed_process_leaves_whole_batches() {
+    if let Ok(dir) = std::env::var("BRISTLECONE_TEST_OKRA_DIR") {
+        change_for_ever(Path::new(&dir));
+    }
+    let dir = tempfile::tempdir().unwrap();
+    drop(OkraMap::create(dir.path(), &OkraOptions::default()).unwrap());
+    let (mut contents, mut done) = (Contents::new(), 0);
+    for round in 0..20_u64 {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "okra::killed::a_killed_process_leaves_whole_batches"])
+            .env("BRISTLECONE_TEST_OKRA_DIR", dir.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        thread::sleep(Duration::from_millis(40 + round * 7));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let map = OkraMap::open(dir.path(), &OkraOptions::default()).unwrap();
+        let now = count(&map);
+        assert!(now >= done);
+        for number in done + 1..=now {
+            change(number, |key, value| match value {
+                Some(value) => drop(contents.insert(key, value)),
+                None => drop(contents.remove(&key)),
+            });
+        }
+        done = now;
+        let reader = map.read().unwrap();
+        let found: Contents = reader
+            .entries()
+            .unwrap()
+            .map(|entry| entry.unwrap())
+            .map(|(key, value)| (key.to_vec(), value.to_vec()))
+            .collect();
+        assert!(found == contents, "round {round}: batch {now} is not whole");
+        let root = reader.check().unwrap().root;
+        assert_eq!(root.hash.0, model::build(Mode::Store, &contents).2);
+    }
+    assert!(done > 20, "the processes were killed before they did anything");
+}

@@ -1,0 +1,146 @@
+//! Opening: what is there, what is not a map, and what must not be touched.
+
+use std::{fs, path::Path};
+
+use bristlecone_lmdb::okra::{Mode, OkraError, OkraMap, OkraOptions};
+use heed::{EnvOpenOptions, types::Bytes};
+
+use super::{create, model};
+
+/// Writes entries into an environment with another crate.
+fn write_stored(dir: &Path, entries: &[(&[u8], &[u8])]) {
+    fs::create_dir_all(dir).unwrap();
+    // SAFETY: nobody else has the environment open.
+    let env = unsafe { EnvOpenOptions::new().map_size(1 << 24).open(dir) }.unwrap();
+    let database = env
+        .create_databases_and_commit(env.write_txn().unwrap(), |opener, txn| {
+            opener.create_database::<Bytes, Bytes>(txn, None).map(heed::CommitOrAbort::<_, ()>::Commit)
+        })
+        .unwrap()
+        .unwrap_commit();
+    let mut txn = env.write_txn().unwrap();
+    entries.iter().for_each(|(key, value)| database.put(&mut txn, key, value).unwrap());
+    txn.commit().unwrap();
+}
+
+/// The metadata of a map, with another byte at an offset.
+fn metadata(offset: usize, byte: u8) -> [u8; 11] {
+    let mut metadata = *b"okra\x03\x10\x00\x00\x00\x20\x01";
+    metadata[offset] = byte;
+    metadata
+}
+
+#[test]
+fn another_map_or_program_is_refused_with_what_it_is() {
+    let rows: [(&[u8], &str); 7] = [
+        (&metadata(0, b'x'), "another program, whose entry ff begins with 786b7261"),
+        (&metadata(4, 2), "an Okra map of version 2"),
+        (&metadata(5, 32), "an Okra map with K 32, Q 32"),
+        (&metadata(9, 4), "an Okra map with K 16, Q 4"),
+        (&metadata(10, 7), "an Okra map in the unknown mode 7"),
+        (b"okra\x03\x10\x00\x00\x00\x20", "another program, whose entry ff holds 10 bytes"),
+        (b"", "another program, whose entry ff holds 0 bytes"),
+    ];
+    for (metadata, expected) in rows {
+        let dir = tempfile::tempdir().unwrap();
+        write_stored(dir.path(), &[(&[0], &[7; 16]), (&[0xff], metadata)]);
+        let before = fs::read(dir.path().join("data.mdb")).unwrap();
+        let options = OkraOptions::default();
+        for opened in [OkraMap::open(dir.path(), &options), OkraMap::create(dir.path(), &options)] {
+            let Err(OkraError::Incompatible { file, found, .. }) = opened else { panic!("{opened:?}") };
+            assert!(file.ends_with("data.mdb") && found.contains(expected), "{found}");
+        }
+        assert!(fs::read(dir.path().join("data.mdb")).unwrap() == before, "it was changed");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    write_stored(dir.path(), &[(b"somebody", b"else")]);
+    for opened in
+        [OkraMap::open(dir.path(), &OkraOptions::default()), OkraMap::create(dir.path(), &OkraOptions::default())]
+    {
+        let Err(OkraError::Incompatible { found, .. }) = opened else { panic!("{opened:?}") };
+        assert!(found.contains("with 1 entries and none at ff"), "{found}");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("data.mdb"), [1; 9000]).unwrap();
+    let opened = OkraMap::open(dir.path(), &OkraOptions::default());
+    assert!(matches!(opened, Err(OkraError::Incompatible { .. })), "{opened:?}");
+}
+
+#[test]
+fn a_map_is_where_it_was_made_and_in_its_mode() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = OkraOptions::default();
+    assert!(matches!(OkraMap::open(dir.path(), &options), Err(OkraError::NoMap { .. })));
+    assert!(matches!(OkraMap::open(&dir.path().join("nowhere"), &options), Err(OkraError::NoMap { .. })));
+    // An environment in which nothing was written is no map, and can become one.
+    write_stored(dir.path(), &[]);
+    assert!(matches!(OkraMap::open(dir.path(), &options), Err(OkraError::NoMap { .. })));
+
+    let map = OkraMap::create(dir.path(), &options.clone().mode(Mode::Index)).unwrap();
+    assert!(matches!(OkraMap::open(dir.path(), &options), Err(OkraError::AlreadyOpen { .. })));
+    drop(map);
+    assert!(matches!(OkraMap::create(dir.path(), &options), Err(OkraError::Exists { .. })));
+    let refused = OkraMap::open(dir.path(), &options.clone().mode(Mode::Store)).unwrap_err();
+    assert!(refused.to_string().contains("there is an Okra map in index mode"), "{refused}");
+    assert_eq!(OkraMap::open(dir.path(), &options).unwrap().mode(), Mode::Index);
+
+    let map = OkraMap::open(dir.path(), &options.clone().read_only(true)).unwrap();
+    assert!(matches!(map.write(), Err(OkraError::ReadOnly { .. })));
+    assert_eq!(map.read().unwrap().root().unwrap().level, 0);
+    let elsewhere = dir.path().join("b");
+    assert!(matches!(OkraMap::create(&elsewhere, &options.read_only(true)), Err(OkraError::ReadOnly { .. })));
+    assert!(!elsewhere.exists());
+}
+
+#[test]
+fn a_file_that_stands_alone_and_a_named_database_are_maps_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let map = create(dir.path(), Mode::Store);
+    let mut writer = map.write().unwrap();
+    writer.set(b"a", b"foo").unwrap();
+    let root = writer.commit().unwrap();
+    drop(map);
+    let file = dir.path().join("alone.mdb");
+    fs::rename(dir.path().join("data.mdb"), &file).unwrap();
+    assert_eq!(OkraMap::open(&file, &OkraOptions::default()).unwrap().read().unwrap().root().unwrap(), root);
+
+    let dir = tempfile::tempdir().unwrap();
+    let options = |name: &str| OkraOptions::default().sync(false).database(name);
+    let map = OkraMap::create(dir.path(), &options("one")).unwrap();
+    let mut writer = map.write().unwrap();
+    writer.set(b"a", b"foo").unwrap();
+    assert_eq!(writer.commit().unwrap(), root);
+    drop(map);
+    assert!(matches!(OkraMap::open(dir.path(), &options("two")), Err(OkraError::NoMap { .. })));
+    let map = OkraMap::open(dir.path(), &options("one").read_only(true)).unwrap();
+    assert_eq!(map.read().unwrap().check().unwrap().root, root);
+    drop(map);
+    // The names of databases are entries of the unnamed one, which is no map then.
+    let unnamed = OkraMap::create(dir.path(), &OkraOptions::default());
+    assert!(matches!(unnamed, Err(OkraError::Incompatible { .. })), "{unnamed:?}");
+}
+
+/// Okra leaves a level above the anchor when it deletes the last entry of a map.
+#[test]
+fn an_empty_map_as_okra_leaves_it_has_the_empty_root_and_is_mended_by_a_change() {
+    let dir = tempfile::tempdir().unwrap();
+    let empty = blake3::hash(b"").as_bytes()[..16].to_vec();
+    let above = blake3::hash(&empty).as_bytes()[..16].to_vec();
+    write_stored(dir.path(), &[(&[0], &empty), (&[1], &above), (&[0xff], &metadata(10, 1))]);
+    let map = OkraMap::open(dir.path(), &OkraOptions::default()).unwrap();
+    let root = map.read().unwrap().root().unwrap();
+    assert_eq!((root.level, root.hash.to_string().as_str()), (0, "af1349b9f5f9a1a6a0404dea36dcc949"));
+    let refused = map.read().unwrap().check().unwrap_err().to_string();
+    assert!(
+        refused.contains("level 1, the anchor: it is above the root of an empty map, as Okra leaves it"),
+        "{refused}"
+    );
+    let mut writer = map.write().unwrap();
+    writer.set(b"a", b"foo").unwrap();
+    assert_eq!(writer.root().unwrap().hash.to_string(), "4673dadad02d3f337faf434904407d4e");
+    writer.remove(b"a").unwrap();
+    assert_eq!(writer.commit().unwrap(), root);
+    map.read().unwrap().check().unwrap();
+    drop(map);
+    assert_eq!(model::stored(dir.path()), model::build(Mode::Store, &model::Contents::new()).0);
+}

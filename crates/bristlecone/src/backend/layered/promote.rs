@@ -1,0 +1,119 @@
+//! Making the upper store whole, so that the lower ones can leave.
+
+use std::sync::Arc;
+
+use bristlecone_core::{ObjRef, Object, Oid};
+
+use super::{COPIED_BYTES, Layered, is_removed, put_copy};
+use crate::{
+    Error,
+    backend::{Backend, Batch, Durability, Expected, RefMove, RefTarget, Roots, Snapshot},
+    oid_map::OidSet,
+};
+
+/// Batches of copies have about as many bytes.
+const BATCH_BYTES: usize = 16 * COPIED_BYTES;
+
+impl Layered {
+    /// Copies into the upper store whatever refs and `roots` lead to and it does not have, and the refs of the lower store
+    /// that show; makes it durable, and returns how many objects that were. From then on the upper store alone is a whole
+    /// store, and the lower ones may leave.
+    ///
+    /// Refs that were removed are gone from the upper store with this: here, over the lower one, they show again. A call that
+    /// fails, or whose process ends, leaves layers that work, and may be repeated.
+    ///
+    /// It reads everything that is reachable, and takes 33 bytes of memory for each object.
+    ///
+    /// # Errors
+    /// Those of reading and appending; what [`Roots::children`] fails with. [`Error::RefMoved`] if a ref moves meanwhile.
+    pub fn promote_all(&self, roots: &Roots<'_>) -> Result<u64, Error> {
+        let snapshot = self.snapshot(roots.oids);
+        let refs = self.list_refs("")?;
+        let from = refs.values().filter_map(|target| match target {
+            RefTarget::Object(at) => Some(at.oid),
+            RefTarget::Symbolic(_) => None,
+        });
+        let mut copying = Copying { stores: self, upper: self.upper.snapshot(&[]), batch: Batch::new(), copied: 0 };
+        let mut seen = OidSet::default();
+        // An object is met again, with what it names, once all of that was copied: children come first.
+        let mut open: Vec<(Oid, Option<Vec<Oid>>)> =
+            from.chain(roots.oids.iter().copied()).map(|oid| (oid, None)).collect();
+        while let Some((oid, children)) = open.pop() {
+            // What is absent on purpose leads nowhere.
+            let read = |oid| snapshot.read(&ObjRef::from(oid));
+            match children {
+                Some(children) => {
+                    if let Some(object) = read(oid)? {
+                        copying.copy(oid, &object, &children)?;
+                    }
+                }
+                None if !seen.insert(oid) => {}
+                None => {
+                    let mut children = Vec::new();
+                    if let Some(object) = read(oid)? {
+                        (roots.children)(&oid, &object, &mut |child| children.push(child))?;
+                    }
+                    let below: Vec<_> = children.iter().map(|child| (*child, None)).collect();
+                    open.push((oid, Some(children)));
+                    open.extend(below);
+                }
+            }
+        }
+        let copied = copying.finish()?;
+        self.take_refs(refs)?;
+        self.flush()?;
+        Ok(copied)
+    }
+}
+
+/// Objects on their way to the upper store.
+struct Copying<'l> {
+    stores: &'l Layered,
+    upper: Arc<dyn Snapshot>,
+    batch: Batch,
+    copied: u64,
+}
+
+impl Copying<'_> {
+    fn copy(&mut self, oid: Oid, object: &Object<'_>, children: &[Oid]) -> Result<(), Error> {
+        if self.upper.locate(&oid).is_some() || self.upper.read(&oid.into())?.is_some() {
+            return Ok(());
+        }
+        put_copy(&mut self.batch, oid, object, children);
+        self.copied += 1;
+        if self.batch.bytes().len() >= BATCH_BYTES { self.stores.upper.append_keeping(&mut self.batch) } else { Ok(()) }
+    }
+
+    fn finish(mut self) -> Result<u64, Error> {
+        if !self.batch.is_empty() {
+            self.stores.upper.append_keeping(&mut self.batch)?;
+        }
+        Ok(self.copied)
+    }
+}
+
+impl Layered {
+    /// Gives the upper store the refs that show, and takes from it the marks of those that were removed. Each moves by
+    /// itself, since not every store can move several.
+    fn take_refs(&self, refs: impl IntoIterator<Item = (String, RefTarget)>) -> Result<(), Error> {
+        let held = self.upper.list_refs("")?;
+        let moved = |name: String, expected, to| {
+            self.upper.append(Batch::new(), &[RefMove { name, expected, to }], Durability::None).map(|_| ())
+        };
+        for (name, target) in refs {
+            if !held.contains_key(&name) {
+                let target = match target {
+                    RefTarget::Object(at) => RefTarget::Object(at.oid.into()),
+                    symbolic @ RefTarget::Symbolic(_) => symbolic,
+                };
+                moved(name, Expected::Absent, Some(target))?;
+            }
+        }
+        for (name, target) in held {
+            if is_removed(&target) {
+                moved(name, Expected::Is(target), None)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,69 @@
+//! RocksDB: the default column family, a batch for each transaction, `sync` where it is to be durable.
+
+use std::path::Path;
+
+use bristlecone::Durability;
+use rocksdb::{DB, Options, WriteBatch, WriteOptions};
+
+use super::super::{
+    engine::{EngineName, MapEngine},
+    random::{Key, Sum},
+};
+use crate::error::Result;
+
+pub(super) struct RocksDb {
+    database: DB,
+    write: WriteOptions,
+}
+
+fn failed(error: rocksdb::Error) -> crate::BenchError {
+    EngineName::RocksDb.failed(error)
+}
+
+impl RocksDb {
+    pub(super) fn create(dir: &Path, durability: Durability) -> Result<Self> {
+        let mut options = Options::default();
+        options.create_if_missing(true);
+        // What its tuning guide advises for a small number of cores.
+        options.increase_parallelism(2);
+        options.optimize_level_style_compaction(512 << 20);
+        let database = DB::open(&options, dir).map_err(failed)?;
+        let mut write = WriteOptions::default();
+        write.set_sync(durability != Durability::None);
+        Ok(Self { database, write })
+    }
+}
+
+impl MapEngine for RocksDb {
+    fn load(&mut self, entries: &[(Key, Vec<u8>)]) -> Result<()> {
+        self.set(entries)
+    }
+
+    fn get(&mut self, keys: &[Key], sum: &mut Sum) -> Result<()> {
+        let snapshot = self.database.snapshot();
+        for key in keys {
+            if let Some(value) = snapshot.get_pinned(key).map_err(failed)? {
+                sum.value(&value);
+            }
+        }
+        Ok(())
+    }
+
+    fn iterate(&mut self, sum: &mut Sum) -> Result<()> {
+        let mut cursor = self.database.raw_iterator();
+        cursor.seek_to_first();
+        while let Some((key, value)) = cursor.item() {
+            sum.entry(key, value);
+            cursor.next();
+        }
+        cursor.status().map_err(failed)
+    }
+
+    fn set(&mut self, entries: &[(Key, Vec<u8>)]) -> Result<()> {
+        let mut batch = WriteBatch::default();
+        for (key, value) in entries {
+            batch.put(key, value);
+        }
+        self.database.write_opt(&batch, &self.write).map_err(failed)
+    }
+}

@@ -1,0 +1,204 @@
+//! The processes of the engines, and rounds in turns.
+
+use std::{
+    env,
+    io::{BufRead, BufReader, Write},
+    path::Path,
+    process::{Child, ChildStdin, ChildStdout, Command as Process, Stdio},
+};
+
+use bristlecone::Durability;
+
+use super::{
+    MapPlan,
+    child::Task,
+    engine::EngineName,
+    plan::{Answer, Command, Operation, Round},
+};
+use crate::{
+    BenchError,
+    error::Result,
+    limits::sync_now,
+    machine::Machine,
+    measure::Run,
+    report::{MapFigures, Row, table::rate},
+};
+
+/// One process for each engine, with a map of the same entries.
+pub(super) struct Turns {
+    engines: Vec<EngineProcess>,
+    entries: u64,
+    synced: bool,
+    dir: std::path::PathBuf,
+}
+
+impl Turns {
+    /// Starts the processes and has each make its map.
+    pub(super) fn start(plan: &MapPlan, dir: &Path, synced: bool, entries: u64) -> Result<Self> {
+        let mut engines = Vec::new();
+        for &engine in &plan.engines {
+            say_part!("{} makes a map of {entries} entries … ", engine.name());
+            let mut process = EngineProcess::start(engine, dir, synced)?;
+            process.ask(&Command::Load { entries })?;
+            say!("");
+            engines.push(process);
+        }
+        Ok(Self { engines, entries, synced, dir: dir.to_owned() })
+    }
+
+    /// Does the rounds of a row, and returns a row for each engine.
+    pub(super) fn row(&mut self, plan: &MapPlan, operation: Operation, machine: &Machine) -> Result<Vec<Row>> {
+        let durability = if self.synced { Durability::Synced } else { Durability::None };
+        let transactions = operation.transactions(self.entries, durability, plan.quick);
+        let count = transactions * operation.entries(self.entries);
+        say_part!("{} of {} entries, {}: ", operation.name(), self.entries, durability.name());
+        let mut runs = vec![Vec::new(); self.engines.len()];
+        // The first round is not counted: caches fill.
+        let rounds = if plan.quick || operation.is_fresh() { 0..plan.rounds } else { 0..plan.rounds + 1 };
+        let warm = rounds.len() - plan.rounds;
+        let mut syncs = Vec::new();
+        for number in rounds {
+            let seed = number as u64 + 1;
+            let round = Round { operation, entries: self.entries, transactions, seed };
+            for turn in 0..self.engines.len() {
+                let index = (turn + number) % self.engines.len();
+                let answer = self.engines[index].ask(&Command::Do(round))?;
+                let run =
+                    Run { ops: count, seconds: answer.seconds, wrong: answer.wrong, threads: 1, ..Run::default() };
+                if number >= warm {
+                    runs[index].push(run);
+                }
+            }
+            if self.synced {
+                syncs.push(sync_now(&self.dir)?);
+            }
+        }
+        if operation.is_fresh() {
+            // The next row works on the usual map.
+            for engine in &mut self.engines {
+                engine.ask(&Command::Load { entries: self.entries })?;
+            }
+        }
+        let rows = self.rows(operation, &runs, &mut syncs, machine);
+        for row in &rows {
+            let wrong = row.wrong.as_ref().map_or_else(String::new, |wrong| format!(" WRONG: {wrong}"));
+            say_part!("{} {}/s{wrong}  ", row.backend, rate(row.ops_per_sec));
+        }
+        say!("");
+        Ok(rows)
+    }
+
+    fn rows(&self, operation: Operation, runs: &[Vec<Run>], syncs: &mut [f64], machine: &Machine) -> Vec<Row> {
+        let (mut rows, base) = (Vec::new(), &runs[0]);
+        syncs.sort_by(f64::total_cmp);
+        for (engine, runs) in self.engines.iter().zip(runs) {
+            let Some(run) = crate::report::median(runs) else { continue };
+            let durability = match (operation.writes(), self.synced) {
+                (false, _) => "",
+                (true, true) => Durability::Synced.name(),
+                (true, false) => Durability::None.name(),
+            };
+            let mut ratios: Vec<f64> = runs.iter().zip(base).map(|(run, base)| base.seconds / run.seconds).collect();
+            ratios.sort_by(f64::total_cmp);
+            let mut row = Row::of_runs(run, runs, machine);
+            row.name = format!("map {} {durability}", engine.engine.name()).trim_end().to_owned();
+            row.scenario = match operation {
+                Operation::Batches { .. } => format!("map-{}", operation.name()),
+                _ => format!("map-{}-{}", operation.name(), self.entries),
+            };
+            row.backend = engine.engine.name().to_owned();
+            row.durability = durability.to_owned();
+            row.value_bytes = operation.value_bytes() as u64;
+            row.wrong = runs.iter().find_map(|run| run.wrong.clone());
+            row.checked = row.wrong.is_none();
+            row.fdatasync_us = syncs.get(syncs.len() / 2).filter(|_| operation.writes()).map(|seconds| seconds * 1e6);
+            row.map = Some(Box::new(MapFigures {
+                entries: self.entries,
+                keeps: engine.engine.keeps().to_owned(),
+                ratio: ratios[(ratios.len() - 1) / 2],
+                ratio_min: ratios[0],
+                ratio_max: ratios[ratios.len() - 1],
+            }));
+            rows.push(row);
+        }
+        rows
+    }
+
+    /// Has every process compare its map with what was written, and ends them.
+    pub(super) fn finish(self) -> Result<()> {
+        for mut process in self.engines {
+            let answer = process.ask(&Command::Finish)?;
+            if let Some(reason) = answer.wrong {
+                return Err(BenchError::Wrong { scenario: process.engine.name().to_owned(), reason });
+            }
+            process.end()?;
+        }
+        Ok(())
+    }
+}
+
+/// The process of an engine.
+struct EngineProcess {
+    engine: EngineName,
+    process: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+impl EngineProcess {
+    fn start(engine: EngineName, dir: &Path, synced: bool) -> Result<Self> {
+        let program = env::current_exe()
+            .map_err(|error| BenchError::usage(format!("this program's own file cannot be found ({error})")))?;
+        let dir = dir.join(format!("map-{engine:?}-{synced}"));
+        let task = serde_json::to_string(&Task { engine, synced, dir });
+        let task = task.map_err(|error| BenchError::usage(error.to_string()))?;
+        let mut process = Process::new(&program)
+            .args(["bench", "map", "--child", &task])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(BenchError::io(&program))?;
+        let (Some(input), Some(output)) = (process.stdin.take(), process.stdout.take()) else {
+            return Err(BenchError::usage("a process without its pipes"));
+        };
+        Ok(Self { engine, process, input: Some(input), output: BufReader::new(output) })
+    }
+
+    /// Tells the process what to do and waits for the answer. What was wrong is in it.
+    fn ask(&mut self, command: &Command) -> Result<Answer> {
+        let failed = |reason: String| BenchError::Child { scenario: format!("map, {}", self.engine.name()), reason };
+        let text = serde_json::to_string(command).map_err(|error| failed(error.to_string()))?;
+        let told = match &mut self.input {
+            Some(input) => writeln!(input, "{text}"),
+            None => Ok(()),
+        };
+        told.map_err(|error| failed(error.to_string()))?;
+        let mut line = String::new();
+        self.output.read_line(&mut line).map_err(|error| failed(error.to_string()))?;
+        let answer: Answer = serde_json::from_str(&line).map_err(|error| failed(format!("{error}: {line:?}")))?;
+        match &answer.wrong {
+            // A map that could not be made has nothing to measure.
+            Some(reason) if matches!(command, Command::Load { .. }) => Err(failed(reason.clone())),
+            _ => Ok(answer),
+        }
+    }
+
+    fn end(mut self) -> Result<()> {
+        self.input = None;
+        let status = self.process.wait().map_err(BenchError::io(Path::new("a process")))?;
+        if status.success() {
+            return Ok(());
+        }
+        Err(BenchError::Child { scenario: format!("map, {}", self.engine.name()), reason: status.to_string() })
+    }
+}
+
+impl Drop for EngineProcess {
+    fn drop(&mut self) {
+        self.input = None;
+        if matches!(self.process.try_wait(), Ok(None)) {
+            let _ = self.process.kill();
+            let _ = self.process.wait();
+        }
+    }
+}
