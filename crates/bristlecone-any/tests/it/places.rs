@@ -121,9 +121,10 @@ fn stores_of_every_format_open_as_what_they_are() {
     }
 }
 
-/// What makes a place of a folder, for each backend that keeps folders of its own.
-const BACKENDS: [(&str, fn(PathBuf) -> Place); 4] =
-    [("disk", Place::Disk), ("fs", Place::Fs), ("lmdb", Place::Lmdb), ("lsm", Place::Lsm)];
+/// The backends that keep folders of their own.
+const BACKENDS: [Kept; 4] = [("disk", Place::Disk), ("fs", Place::Fs), ("lmdb", Place::Lmdb), ("lsm", Place::Lsm)];
+/// A backend with what makes a place of a folder.
+type Kept = (&'static str, fn(PathBuf) -> Place);
 
 #[test]
 fn stores_of_every_format_live_in_every_backend_and_are_recognised() {

@@ -123,10 +123,8 @@ fn place(argument: &OsString) -> Result<Place> {
 
 /// Returns the format of Git if a Git repository would be made.
 fn git_format(place: &Place, from: &bristlecone_any::AnyRepo) -> Option<AnyFormat> {
-    match (place, from.format()) {
-        (Place::Git(_), AnyFormat::Git(_)) | (Place::Folder(_) | Place::Disk(_) | Place::Memory, _) => None,
-        _ => AnyFormat::standard("git"),
-    }
+    let is_git = matches!(from.format(), AnyFormat::Git(_));
+    if matches!(place, Place::Git(_)) && !is_git { AnyFormat::standard("git") } else { None }
 }
 
 /// Returns what is removed again if it was made and the copy fails. What a copy has saved stays.

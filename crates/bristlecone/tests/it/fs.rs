@@ -197,7 +197,7 @@ fn damage_to_an_object_is_named_and_an_append_mends_it() {
             let disk = disk.fork();
             disk.flip(name, at, 0x10);
             let backend = open(&disk).unwrap();
-            assert_eq!(damages(&*backend), [name.clone()]);
+            assert_eq!(damages(&*backend), std::slice::from_ref(&name));
             let corrupt = graphs.iter().flatten().filter_map(|sample| backend.read(&sample.oid.into()).err());
             let files: Vec<_> = corrupt
                 .map(|error| match error {
@@ -205,7 +205,7 @@ fn damage_to_an_object_is_named_and_an_append_mends_it() {
                     other => panic!("{other:?}"),
                 })
                 .collect();
-            assert_eq!(files, [name.clone()]);
+            assert_eq!(files, std::slice::from_ref(&name));
             append(&*backend, "one", &graphs[0], Durability::Synced).unwrap();
             append(&*backend, "two", &graphs[1], Durability::None).unwrap();
             assert!(damages(&*backend).is_empty());
@@ -223,7 +223,8 @@ fn files_that_are_not_the_object_they_are_named_as_are_damage() {
     disk.open(&stranger, bristlecone::storage::OpenMode::CreateNew).unwrap();
     let mut found = damages(&*open(&disk).unwrap());
     let mut expected = vec![names[1].clone(), stranger];
-    (found.sort(), expected.sort());
+    found.sort();
+    expected.sort();
     assert_eq!(found, expected);
 }
 
@@ -358,7 +359,7 @@ fn a_sweep_that_was_cut_off_leaves_no_part_of_anything() {
         }
         // It goes on, and what was dropped can come again.
         append(&*backend, "one", &graphs[0], Durability::Synced).unwrap();
-        assert!(sweep(&*backend, &graphs).unwrap().objects % 4 == 0);
+        assert!(sweep(&*backend, &graphs).unwrap().objects.is_multiple_of(4));
         expect_whole(&*backend, &graphs[0], "one", what);
         expect_whole(&*open(&disk.reboot(9, Policy::Lost)).unwrap(), &graphs[0], "one", what);
     };
