@@ -197,7 +197,7 @@ fn damage_to_an_object_is_named_and_an_append_mends_it() {
             let disk = disk.fork();
             disk.flip(name, at, 0x10);
             let backend = open(&disk).unwrap();
-            assert_eq!(damages(&*backend), std::slice::from_ref(&name));
+            assert_eq!(damages(&*backend), [name.as_str()]);
             let corrupt = graphs.iter().flatten().filter_map(|sample| backend.read(&sample.oid.into()).err());
             let files: Vec<_> = corrupt
                 .map(|error| match error {
@@ -205,7 +205,7 @@ fn damage_to_an_object_is_named_and_an_append_mends_it() {
                     other => panic!("{other:?}"),
                 })
                 .collect();
-            assert_eq!(files, std::slice::from_ref(&name));
+            assert_eq!(files, [name.as_str()]);
             append(&*backend, "one", &graphs[0], Durability::Synced).unwrap();
             append(&*backend, "two", &graphs[1], Durability::None).unwrap();
             assert!(damages(&*backend).is_empty());
