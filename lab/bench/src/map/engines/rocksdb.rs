@@ -64,6 +64,6 @@ impl MapEngine for RocksDb {
         for (key, value) in entries {
             batch.put(key, value);
         }
-        self.database.write_opt(&batch, &self.write).map_err(failed)
+        self.database.write_opt(batch, &self.write).map_err(failed)
     }
 }
