@@ -179,7 +179,9 @@ fn measure(args: &AllArgs, places: &Places, irmin: Option<&Irmin>) -> Result<Ses
             }
         }
     }
-    if !args.skip_maps {
+    if session.in_process() && !args.skip_maps {
+        say!("step 6 is left out: engines of ordered maps are processes, so leave out --in-process");
+    } else if !args.skip_maps {
         say!("step 6: ordered maps beside plain LMDB");
         let (dir, machine) = (session.dir().to_owned(), session.machine.clone());
         let measured = map::measure(&MapPlan::of_all(quick), &dir, &machine, &mut |rows| {

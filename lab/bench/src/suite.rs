@@ -75,6 +75,8 @@ impl Plan {
         let switches = match target {
             _ if target.is_peer() => Switches::default(),
             _ if target.is_git() => Switches { cache_bytes: self.like.switches.cache_bytes, ..Switches::default() },
+            // Maps and places are the disk engine's.
+            _ if target.is_other() => Switches { maps: true, direct: true, ..self.like.switches },
             _ => self.like.switches,
         };
         Job { work, target, value_bytes, sizes, switches, ..self.like.clone() }

@@ -1,12 +1,15 @@
 //! The command `cone` as people meet it: the real binary in folders of its own.
 
 mod aborted;
+mod backends;
 mod bad_use;
 mod batch;
 #[cfg(feature = "lab")]
 mod bench_git;
 #[cfg(feature = "lab")]
 mod bench_io;
+#[cfg(feature = "lab")]
+mod bench_map;
 #[cfg(feature = "lab")]
 mod bench_rows;
 mod branches;

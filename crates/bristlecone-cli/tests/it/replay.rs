@@ -45,6 +45,26 @@ fn a_replay_says_what_it_checked_and_leaves_nothing() {
 }
 
 #[test]
+fn a_trace_goes_into_every_backend() {
+    let trace = trace(EARLY);
+    let place = Place::empty();
+    fs::create_dir(place.path("scratch")).unwrap();
+    for backend in ["lsm", "lmdb", "fs"] {
+        let options = ["--backend", backend, "--commits", "40", "--dir", "scratch"];
+        let run = place.run(["-o", "json", "replay", "tezos", &trace].iter().chain(&options));
+        let row = row(&run);
+        assert_eq!((&row["backend"], &row["checked"]), (&backend.into(), &true.into()));
+        assert_eq!((&row["replay"]["hashes_checked"], &row["replay"]["hashes_wrong"]), (&40.into(), &0.into()));
+        assert_eq!(fs::read_dir(place.path("scratch")).unwrap().count(), 0, "the store is removed again");
+    }
+    // One that stays is recognised.
+    let run = place.run(["-r", "kept", "replay", "tezos", &trace, "--backend", "lsm", "--commits", "3"]);
+    assert_eq!(run.code, 0, "{run:?}");
+    assert_eq!(place.json(["-r", "kept", "info"])["backend"], "lsm");
+    assert!(place.ok(["-r", "kept", "check"]).contains("no damage"));
+}
+
+#[test]
 fn hashes_are_checked_only_where_they_can_be() {
     let trace = trace(EARLY);
     let place = Place::empty();

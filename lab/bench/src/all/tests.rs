@@ -52,11 +52,13 @@ fn everything_is_measured_drawn_and_written() {
     let mut names: Vec<String> = texts(&dir.path().join("out")).into_iter().map(|(name, _)| name).collect();
     // Where Git is installed.
     names.retain(|name| name != "beside.svg");
-    assert_eq!(names, ["disk.svg", "git.svg", "memory.svg", "optimisations.svg", "results.md", "tasks.svg"]);
+    assert_eq!(names, 
+        ["backends.svg", "disk.svg", "git.svg", "memory.svg", "optimisations.svg", "results.md", "tasks.svg"]
+    );
     let rows = json::rows(&dir.path().join("results.json")).unwrap();
     let of = |scenario: &str| rows.iter().filter(|row| row.scenario == scenario).count();
-    assert_eq!(of("commits-20B-7-tasks"), 3);
-    assert_eq!(of("reads-20B-7-tasks"), 2);
+    assert_eq!(of("commits-20B-7-tasks"), 7);
+    assert_eq!(of("reads-20B-7-tasks"), 4);
     assert!(rows.iter().all(|row| row.is_limit() || row.checked), "{rows:?}");
     let page = fs::read_to_string(dir.path().join("out/results.md")).unwrap();
     for text in ["![The tree suite in memory](./memory.svg)", "| +inline", "commits-20B, memory", "1 task |"] {

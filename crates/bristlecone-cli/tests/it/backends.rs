@@ -1,0 +1,62 @@
+//! Stores in every backend that `cone init --backend` makes, from making one to copying it.
+
+use std::fs;
+
+use crate::{git_harness::GitPlace, harness::Place};
+use bristlecone_needs::needs;
+
+const BACKENDS: [&str; 4] = ["disk", "fs", "lmdb", "lsm"];
+
+#[test]
+fn every_backend_does_what_the_command_line_asks() {
+    let place = Place::empty();
+    for backend in BACKENDS {
+        let made = place.json(["init", "--backend", backend, backend]);
+        assert_eq!(made["backend"], backend);
+        for (path, value) in [("fruit/apple", "red"), ("fruit/plum", "blue"), ("fruit/apple", "green")] {
+            place.ok(["-r", backend, "set", path, value, "-m", path]);
+        }
+        assert_eq!(place.ok(["-r", backend, "get", "fruit/apple"]), "green");
+        assert_eq!(place.ok(["-r", backend, "get", "fruit/apple", "--at", "HEAD~1"]), "red");
+        place.ok(["-r", backend, "checkout", "-c", "side"]);
+        place.ok(["-r", backend, "del", "fruit/plum"]);
+        assert_eq!(place.json(["-r", backend, "info"])["branches"], 2);
+        assert!(place.ok(["-r", backend, "check"]).contains("no damage"));
+        let again = place.run(["init", "--backend", backend, backend]);
+        assert_eq!(again.code, 3, "{again:?}");
+    }
+    let trees = BACKENDS.map(|backend| place.json(["-r", backend, "show", "main"])["tree"].clone());
+    assert!(trees.iter().all(|tree| tree.is_string() && *tree == trees[0]), "{trees:?}");
+}
+
+#[test]
+fn an_object_of_a_store_of_files_can_be_read_by_cat() {
+    let place = Place::empty();
+    place.ok(["init", "--backend", "fs", "."]);
+    let text = "a value that is longer than what a directory keeps of it within itself";
+    place.ok(["set", "note", text]);
+    let objects = place.path(".bristlecone/objects");
+    let folders = fs::read_dir(objects).unwrap().map(|folder| folder.unwrap().path());
+    let files = folders.flat_map(|folder| fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()));
+    assert_eq!(files.filter(|file| fs::read(file).unwrap().starts_with(text.as_bytes())).count(), 1);
+    assert!(fs::read_to_string(place.path(".bristlecone/refs")).unwrap().contains("refs/heads/main "));
+}
+
+#[test]
+#[needs(git)]
+fn a_git_history_goes_into_every_backend_and_comes_out_the_same() {
+    let git = GitPlace::new();
+    let head = git.git(["rev-parse", "HEAD"]);
+    let place = Place::empty();
+    for backend in BACKENDS {
+        for format in ["git", "native"] {
+            let name = format!("{backend}-{format}");
+            place.ok(["init", "--backend", backend, "--format", format, &name]);
+            place.ok(["-r", &name, "import", "--git", git.path("").to_str().unwrap()]);
+            let out = format!("{name}-out.git");
+            place.ok(["-r", &name, "export", "--git", &out]);
+            let same = git.git(["--git-dir", place.path(&out).to_str().unwrap(), "rev-parse", "HEAD"]);
+            assert_eq!(same, head, "{name}");
+        }
+    }
+}
