@@ -67,8 +67,8 @@ fn make(place: &Place, from: &AnyRepo, format: Option<AnyFormat>, options: &Open
     match place {
         // The folder of the store may lie in one that holds other things.
         Place::Folder(dir) if *dir == store_dir(dir) => check_free(dir)?,
-        Place::Folder(dir) | Place::Disk(dir) => check_free(dir)?,
-        _ => {}
+        Place::Folder(dir) | Place::Disk(dir) | Place::Fs(dir) | Place::Lmdb(dir) | Place::Lsm(dir) => check_free(dir)?,
+        Place::Git(_) | Place::Memory => {}
     }
     let options = options.clone().format(format.unwrap_or_else(|| from.format().clone()));
     Ok((options.create(place.clone())?, true))

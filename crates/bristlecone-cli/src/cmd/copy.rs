@@ -7,7 +7,7 @@ use std::{
 };
 
 use bristlecone_any::{
-    AnyFormat, Place,
+    AnyFormat, Place, STORE_DIR,
     copy::{self, CopyOptions, CopyReport, Loss, RefChange},
     store_dir,
 };
@@ -16,6 +16,7 @@ use clap::{Args, builder::PossibleValuesParser};
 use super::{
     Context,
     import_git::{NAMED_MAX, line},
+    init::BackendArg,
 };
 use crate::{
     ending::{self, Made},
@@ -33,6 +34,7 @@ Examples:
   cone copy data backup                    a store like it, which is made if need be
   cone copy data backup                    once more: what is new since
   cone copy data new --format git          the same history in another format
+  cone copy data new --backend lsm         the same store in another backend
   cone copy data git+file:///srv/data.git  into a Git repository without a working tree
   cone copy data backup -b main            one branch alone
   cone copy data backup --dry-run          only tell what would be done
@@ -56,6 +58,9 @@ pub(super) struct CopyArgs {
     /// The format of a store that is made [default: that of FROM, with its options]
     #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(AnyFormat::ALL.iter().map(|one| one.0)))]
     format: Option<String>,
+    /// The backend of a store that is made [default: disk, unless TO is a url]
+    #[arg(long, value_enum)]
+    backend: Option<BackendArg>,
     /// Move refs also if they would let go of commits
     #[arg(long)]
     force: bool,
@@ -73,7 +78,8 @@ pub(super) fn run(args: CopyArgs, context: &mut Context) -> Result<()> {
         return Err(Failure::usage("`cone copy` takes both stores as arguments: cone copy FROM TO; leave --repo out"));
     }
     let globals = &context.globals;
-    let (from_place, to_place) = (place(&args.from)?, place(&args.to)?);
+    let from_place = place(&args.from)?;
+    let to_place = in_backend(place(&args.to)?, args.backend)?;
     let from = globals.options(Access::Read)?.open(from_place)?;
     let mut refs = args.refs.clone();
     refs.extend(globals.branch()?.map(|name| format!("refs/heads/{name}")));
@@ -121,6 +127,18 @@ fn place(argument: &OsString) -> Result<Place> {
     }
 }
 
+/// Returns the place where a store is made in the backend that was asked for, if one was.
+fn in_backend(place: Place, backend: Option<BackendArg>) -> Result<Place> {
+    let Some(backend) = backend else { return Ok(place) };
+    let Place::Folder(dir) = place else {
+        return Err(Failure::usage("a url names the backend itself: leave --backend out, or give TO as a folder"));
+    };
+    // One that is there says what it is if it is another.
+    let top = Place::Folder(dir.clone());
+    let inner = if dir.join(STORE_DIR).is_dir() || top.find().is_err() { store_dir(&dir) } else { dir };
+    Ok(backend.place(inner).0)
+}
+
 /// Returns the format of Git if a Git repository would be made.
 fn git_format(place: &Place, from: &bristlecone_any::AnyRepo) -> Option<AnyFormat> {
     let is_git = matches!(from.format(), AnyFormat::Git(_));
@@ -133,7 +151,7 @@ fn made_at(place: &Place) -> Option<Made> {
     match place {
         _ if place.find().is_ok() => None,
         Place::Folder(dir) => disk(dir),
-        Place::Disk(dir) => Made::disk(dir),
+        Place::Disk(dir) | Place::Fs(dir) | Place::Lmdb(dir) | Place::Lsm(dir) => Made::disk(dir),
         Place::Git(dir) => Made::git(dir),
         _ => None,
     }

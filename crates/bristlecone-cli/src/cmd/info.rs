@@ -52,6 +52,13 @@ pub(super) fn run(args: InfoArgs, context: &mut Context) -> Result<()> {
         None => None,
         Some((backend, layout)) => Some((layout.worktree.as_deref(), git_branch(backend.git_head()?))),
     };
+    // Those that read now, this process apart.
+    let readers = match opened.repo.any_backend() {
+        AnyBackend::Lmdb(lmdb) => lmdb.readers()?,
+        _ => Vec::new(),
+    };
+    let readers: Vec<_> =
+        readers.into_iter().filter(|reader| reader.txn.is_some() && reader.process != std::process::id()).collect();
     let dir = opened.repo.dir().unwrap_or_else(|| Path::new(""));
     let out = &mut context.out;
     let yes = |promised: bool| if promised { "yes" } else { "no" };
@@ -79,6 +86,13 @@ pub(super) fn run(args: InfoArgs, context: &mut Context) -> Result<()> {
     if segment_bytes.is_some() {
         let left = bytes(stats.reclaimable_bytes);
         out.line(format_args!("reclaimable   {left}, about, that nothing leads to: left by what did not end well"))?;
+    }
+    for reader in &readers {
+        let (process, thread) = (reader.process, reader.thread);
+        let since = reader.txn.map_or_else(String::new, |txn| format!(", since transaction {txn}"));
+        out.line(format_args!(
+            "reader        process {process}, thread {thread}{since}: keeps space from being used again"
+        ))?;
     }
     out.line(format_args!("durability    none, grouped, synced"))?;
     out.line(format_args!("a commit is whole or not there after a crash   {}", yes(can.atomic_commits)))?;
@@ -118,6 +132,15 @@ pub(super) fn run(args: InfoArgs, context: &mut Context) -> Result<()> {
         "several_refs": can.several_refs,
         "processes": can.processes,
     });
+    if let AnyBackend::Lmdb(_) = opened.repo.any_backend() {
+        let all_readers: Vec<serde_json::Value> = readers
+            .iter()
+            .map(|reader| {
+                serde_json::json!({"process": reader.process, "thread": reader.thread, "transaction": reader.txn})
+            })
+            .collect();
+        all.insert("readers".to_owned(), all_readers.into());
+    }
     if let Some(counts) = &counts {
         all.insert("stats".to_owned(), sample::fields_of(counts).into());
     }

@@ -82,8 +82,9 @@ enum HashArg {
     Sha256,
 }
 
+/// A backend that keeps stores in folders of their own.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum BackendArg {
+pub(super) enum BackendArg {
     /// The crash-safe engine on files
     Disk,
     /// One file an object, to be read with ls and cat
@@ -96,7 +97,7 @@ enum BackendArg {
 
 impl BackendArg {
     /// Returns the place of a store in a folder, and the backend's name.
-    fn place(self, dir: PathBuf) -> (Place, &'static str) {
+    pub(super) fn place(self, dir: PathBuf) -> (Place, &'static str) {
         match self {
             Self::Disk => (Place::Disk(dir), "disk"),
             Self::Fs => (Place::Fs(dir), "fs"),

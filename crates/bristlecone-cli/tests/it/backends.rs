@@ -30,6 +30,36 @@ fn every_backend_does_what_the_command_line_asks() {
 }
 
 #[test]
+fn stores_are_copied_between_any_two_backends() {
+    let place = Place::empty();
+    place.ok(["init", "--backend", "lsm", "first"]);
+    for value in ["red", "green"] {
+        place.ok(["-r", "first", "set", "fruit/apple", value, "-m", value]);
+    }
+    place.ok(["-r", "first", "tag", "v1"]);
+    let mut from = "first".to_owned();
+    for (index, backend) in ["fs", "lmdb", "disk", "lsm", "lmdb", "fs"].into_iter().enumerate() {
+        let to = format!("{index}-{backend}");
+        let copied = place.json(["copy", &from, &to, "--backend", backend]);
+        assert_eq!(
+            (&copied["made"], &copied["commits"], &copied["converted"]),
+            (&true.into(), &2.into(), &false.into())
+        );
+        assert_eq!(place.json(["-r", &to, "info"])["backend"], backend);
+        assert_eq!(place.ok(["-r", &to, "log", "--oneline"]), place.ok(["-r", "first", "log", "--oneline"]));
+        assert!(place.ok(["-r", &to, "check"]).contains("no damage"));
+        from = to;
+    }
+    // What is new since comes into the one that is there; one of another backend is named.
+    place.ok(["-r", "first", "set", "fruit/plum", "blue"]);
+    assert_eq!(place.json(["copy", "first", "0-fs", "--backend", "fs"])["commits"], 1);
+    let other = place.run(["copy", "first", "0-fs", "--backend", "lsm"]);
+    assert_eq!(other.code, 3, "{other:?}");
+    assert!(other.err.contains("fs") && other.err.contains("lsm"), "{}", other.err);
+    assert_eq!(place.run(["copy", "first", "memory:", "--backend", "lsm"]).code, 2);
+}
+
+#[test]
 fn an_object_of_a_store_of_files_can_be_read_by_cat() {
     let place = Place::empty();
     place.ok(["init", "--backend", "fs", "."]);
@@ -42,8 +72,8 @@ fn an_object_of_a_store_of_files_can_be_read_by_cat() {
     assert!(fs::read_to_string(place.path(".bristlecone/refs")).unwrap().contains("refs/heads/main "));
 }
 
-#[test]
 #[needs(git)]
+#[test]
 fn a_git_history_goes_into_every_backend_and_comes_out_the_same() {
     let git = GitPlace::new();
     let head = git.git(["rev-parse", "HEAD"]);

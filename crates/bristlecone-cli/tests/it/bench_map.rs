@@ -29,7 +29,8 @@ fn ours_are_right_beside_plain_lmdb() {
 #[test]
 fn batches_are_durable_and_kept() {
     let place = Place::empty();
-    let words = ["bench", "map", "--quick", "--rounds", "1", "--dir", ".", "--entries", "100", "--durability", "synced"];
+    let words =
+        ["bench", "map", "--quick", "--rounds", "1", "--dir", ".", "--entries", "100", "--durability", "synced"];
     let only = ["--only", "batches-ascending,batches-random", "--engines", "native"];
     let document = place.json(words.iter().chain(&only));
     let rows = document["rows"].as_array().unwrap();

@@ -52,7 +52,8 @@ fn everything_is_measured_drawn_and_written() {
     let mut names: Vec<String> = texts(&dir.path().join("out")).into_iter().map(|(name, _)| name).collect();
     // Where Git is installed.
     names.retain(|name| name != "beside.svg");
-    assert_eq!(names, 
+    assert_eq!(
+        names,
         ["backends.svg", "disk.svg", "git.svg", "memory.svg", "optimisations.svg", "results.md", "tasks.svg"]
     );
     let rows = json::rows(&dir.path().join("results.json")).unwrap();

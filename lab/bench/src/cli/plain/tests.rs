@@ -126,7 +126,9 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
     assert!(reason("--trace file").contains("bench all --trace"));
     assert!(reason("--only-backend tape").contains("memory, disk, lsm, lmdb, fs and git"));
     assert!(reason("--only-scenario nothing").contains("commits-10K-distinct"));
-    assert!(reason("--skip-memory --skip-disk --skip-lsm --skip-lmdb --skip-fs --skip-git").contains("nothing is left"));
+    assert!(
+        reason("--skip-memory --skip-disk --skip-lsm --skip-lmdb --skip-fs --skip-git").contains("nothing is left")
+    );
     assert!(Command::try_parse_from(["bench", "--runs", "0"]).is_err());
     assert!(Command::try_parse_from(["bench", "--regen"]).is_err());
 }
