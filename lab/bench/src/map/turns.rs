@@ -3,7 +3,7 @@
 use std::{
     env,
     io::{BufRead, BufReader, Write},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, ChildStdin, ChildStdout, Command as Process, Stdio},
 };
 
@@ -29,7 +29,7 @@ pub(super) struct Turns {
     engines: Vec<EngineProcess>,
     entries: u64,
     synced: bool,
-    dir: std::path::PathBuf,
+    dir: PathBuf,
 }
 
 impl Turns {
@@ -38,7 +38,8 @@ impl Turns {
         let mut engines = Vec::new();
         for &engine in &plan.engines {
             say_part!("{} makes a map of {entries} entries … ", engine.name());
-            let mut process = EngineProcess::start(engine, dir, synced)?;
+            let mut process =
+                EngineProcess::start(engine, dir.join(format!("map-{engine:?}-{synced}-{entries}")), synced)?;
             process.ask(&Command::Load { entries })?;
             say!("");
             engines.push(process);
@@ -143,14 +144,15 @@ struct EngineProcess {
     process: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
+    /// The folder of its maps, which goes with it.
+    dir: PathBuf,
 }
 
 impl EngineProcess {
-    fn start(engine: EngineName, dir: &Path, synced: bool) -> Result<Self> {
+    fn start(engine: EngineName, dir: PathBuf, synced: bool) -> Result<Self> {
         let program = env::current_exe()
             .map_err(|error| BenchError::usage(format!("this program's own file cannot be found ({error})")))?;
-        let dir = dir.join(format!("map-{engine:?}-{synced}"));
-        let task = serde_json::to_string(&Task { engine, synced, dir });
+        let task = serde_json::to_string(&Task { engine, synced, dir: dir.clone() });
         let task = task.map_err(|error| BenchError::usage(error.to_string()))?;
         let mut process = Process::new(&program)
             .args(["bench", "map", "--child", &task])
@@ -161,7 +163,7 @@ impl EngineProcess {
         let (Some(input), Some(output)) = (process.stdin.take(), process.stdout.take()) else {
             return Err(BenchError::usage("a process without its pipes"));
         };
-        Ok(Self { engine, process, input: Some(input), output: BufReader::new(output) })
+        Ok(Self { engine, process, input: Some(input), output: BufReader::new(output), dir })
     }
 
     /// Tells the process what to do and waits for the answer. What was wrong is in it.
@@ -200,5 +202,7 @@ impl Drop for EngineProcess {
             let _ = self.process.kill();
             let _ = self.process.wait();
         }
+        // The folder above is removed at the end, should this fail.
+        let _ = std::fs::remove_dir_all(&self.dir);
     }
 }
