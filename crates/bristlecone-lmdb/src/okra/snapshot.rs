@@ -250,7 +250,7 @@ pub struct OkraCursor<'s> {
 }
 
 impl<'s> OkraCursor<'s> {
-    /// Moves to the next entry; behind the last one there is none, and [`OkraCursor::prev`] gives the last one again.
+    /// Moves to the next entry; behind the last one there is none, and [`OkraCursor::prev_entry`] gives the last one again.
     ///
     /// # Errors
     /// [`OkraError::Damaged`], and those of LMDB.
