@@ -9,7 +9,7 @@ use std::{
     collections::HashMap,
     ops::Range,
     sync::{
-        Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
         atomic::{AtomicBool, AtomicU64, Ordering::*},
     },
 };
@@ -18,13 +18,17 @@ use bristlecone::{Error, Location, Oid, Result};
 
 use super::{
     database::Database,
+    lock,
     page::{PAGE_BITS, Page},
     pages::{Pages, damaged},
     refs,
 };
 
-/// Pages are read into memory in steps of so many bytes, so that readers never wait for long.
+/// Pages are read into memory in steps of so many bytes, so that what is there is found soon.
 const STEP_BYTES: usize = 1 << 20;
+/// The index in memory is in so many tables, each with a lock: a lookup waits for a few entries of a step, and for no table
+/// of millions that grows.
+const TABLES: usize = 256;
 /// From so many pages on a range is walked, and not asked for page by page.
 const WALKED_MIN: u64 = 64;
 /// How much an entry takes in memory.
@@ -35,8 +39,13 @@ type Places = HashMap<Oid, Location>;
 /// The index of a store.
 #[derive(Debug)]
 pub(super) struct Index {
-    tail: RwLock<Tail>,
-    /// Pages that are not in the tail yet, ascending.
+    /// What is not in the database yet, by the first byte of the id.
+    tables: Vec<RwLock<Table>>,
+    /// Pages before this one are in the tables or in the database. Held while pages are read into the tables.
+    end: Mutex<u64>,
+    /// The first page that could not be read. Objects of such a page are not known to be absent.
+    damage: Mutex<Option<Error>>,
+    /// Pages that are not in the tables yet, ascending.
     fresh: Mutex<Vec<Range<u64>>>,
     has_fresh: AtomicBool,
     /// Bytes of pages that are not in the database's index.
@@ -46,24 +55,45 @@ pub(super) struct Index {
 }
 
 #[derive(Debug, Default)]
-struct Tail {
+struct Table {
     places: Places,
     /// What is being written to the database.
     flushing: Arc<Places>,
-    /// Pages before this one are in one of these, or in the database.
-    end: u64,
-    /// The first page that could not be read. Objects of such a page are not known to be absent.
-    damage: Option<Error>,
 }
 
-impl Tail {
+impl Table {
     fn get(&self, oid: &Oid) -> Option<Location> {
         self.places.get(oid).or_else(|| self.flushing.get(oid)).copied()
     }
 
-    fn add(&mut self, number: u64, page: &Page) {
-        self.places.extend(page.records(number).map(|(oid, at, _)| (oid, at)));
+    /// Takes out what is to be written; it is found until that is done.
+    fn flush(&mut self) -> Arc<Places> {
+        let mut places = std::mem::take(&mut self.places);
+        // What an earlier try left.
+        for (oid, at) in self.flushing.iter() {
+            places.entry(*oid).or_insert(*at);
+        }
+        self.flushing = Arc::new(places);
+        self.flushing.clone()
     }
+}
+
+/// Objects of pages that were read, for each table.
+struct Step(Vec<Vec<(Oid, Location)>>);
+
+impl Step {
+    fn new() -> Self {
+        Self((0..TABLES).map(|_| Vec::new()).collect())
+    }
+
+    fn add(&mut self, number: u64, page: &Page) {
+        page.records(number).for_each(|(oid, at, _)| self.0[table_of(&oid)].push((oid, at)));
+    }
+}
+
+/// Returns the number of the table that an id is in.
+fn table_of(oid: &Oid) -> usize {
+    oid.as_bytes().first().copied().map_or(0, usize::from) % TABLES
 }
 
 impl Index {
@@ -75,7 +105,9 @@ impl Index {
         // An estimate from above: pages before the mark are not told from those after it without reading them.
         let unwritten_bytes = if fresh.is_empty() { 0 } else { bytes.min((end - indexed) << PAGE_BITS) };
         Self {
-            tail: RwLock::new(Tail { end: indexed, ..Tail::default() }),
+            tables: (0..TABLES).map(|_| RwLock::default()).collect(),
+            end: Mutex::new(indexed),
+            damage: Mutex::default(),
             fresh: Mutex::new(fresh),
             has_fresh,
             unwritten_bytes: AtomicU64::new(unwritten_bytes),
@@ -83,16 +115,21 @@ impl Index {
         }
     }
 
-    fn read_tail(&self) -> RwLockReadGuard<'_, Tail> {
-        self.tail.read().unwrap_or_else(PoisonError::into_inner)
+    fn read_table(&self, oid: &Oid) -> RwLockReadGuard<'_, Table> {
+        self.tables[table_of(oid)].read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write_tail(&self) -> RwLockWriteGuard<'_, Tail> {
-        self.tail.write().unwrap_or_else(PoisonError::into_inner)
+    fn write_tables(&self) -> impl Iterator<Item = RwLockWriteGuard<'_, Table>> {
+        self.tables.iter().map(|table| table.write().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn fresh(&self) -> std::sync::MutexGuard<'_, Vec<Range<u64>>> {
-        self.fresh.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Returns the error of the first page that could not be read.
+    fn damage(&self) -> Option<Error> {
+        lock(&self.damage).clone()
+    }
+
+    fn fresh(&self) -> MutexGuard<'_, Vec<Range<u64>>> {
+        lock(&self.fresh)
     }
 
     /// Notes pages that were appended, in the order of their numbers. Returns the bytes of pages that are not in the
@@ -111,19 +148,16 @@ impl Index {
     /// Returns where an object is; `None` if there is no such object.
     pub(super) fn locate(&self, database: &Database, pages: &Pages, oid: &Oid) -> Result<Option<Location>> {
         loop {
-            // Asked for first: an entry goes from pages to the tail and on to the database, and is never between.
+            // Asked for first: an entry goes from pages to a table and on to the database, and is never between.
             let complete = !self.has_fresh.load(Acquire);
-            if let Some(at) = self.read_tail().get(oid) {
+            if let Some(at) = self.read_table(oid).get(oid) {
                 return Ok(Some(at));
             }
             if let Some(at) = database.location(oid)? {
                 return Ok(Some(at));
             }
             if complete {
-                return match &self.read_tail().damage {
-                    None => Ok(None),
-                    Some(damage) => Err(damage.clone()),
-                };
+                return self.damage().map_or(Ok(None), Err);
             }
             self.read_some(database, pages)?;
         }
@@ -139,17 +173,18 @@ impl Index {
 
     /// Reads a step of pages into memory.
     fn read_some(&self, database: &Database, pages: &Pages) -> Result<()> {
-        let mut tail = self.write_tail();
+        let mut end = lock(&self.end);
         let Some(range) = self.fresh().first().cloned() else { return Ok(()) };
         let (mut bytes, mut number) = (0, range.start);
+        let (mut step, mut damage) = (Step::new(), None);
         let walked = range.end - range.start >= WALKED_MIN;
         if walked {
             database.each_page(range.clone(), &mut |found, value| {
                 number = found + 1;
                 bytes += value.len();
                 match Page::verified(found, value) {
-                    Ok(page) => tail.add(found, &page),
-                    Err(reason) => _ = tail.damage.get_or_insert_with(|| damaged(database, found, reason)),
+                    Ok(page) => step.add(found, &page),
+                    Err(reason) => _ = damage.get_or_insert_with(|| damaged(database, found, reason)),
                 }
                 Ok(bytes < STEP_BYTES)
             })?;
@@ -161,19 +196,27 @@ impl Index {
         while !walked && number < range.end && bytes < STEP_BYTES {
             match pages.get(database, number) {
                 Ok(Some(page)) => {
-                    tail.add(number, &page);
+                    step.add(number, &page);
                     bytes += page.bytes();
                 }
                 // Covered by a long record.
                 Ok(None) => {}
-                Err(error @ Error::Corrupt { .. }) => _ = tail.damage.get_or_insert(error),
+                Err(error @ Error::Corrupt { .. }) => _ = damage.get_or_insert(error),
                 Err(error) => return Err(error),
             }
             number += 1;
         }
-        tail.end = number;
+        if let Some(damage) = damage {
+            lock(&self.damage).get_or_insert(damage);
+        }
+        for (table, entries) in self.tables.iter().zip(step.0) {
+            if !entries.is_empty() {
+                table.write().unwrap_or_else(PoisonError::into_inner).places.extend(entries);
+            }
+        }
+        *end = number;
         let mut fresh = self.fresh();
-        // Appends go on at the end of the last range; only this thread, which has the tail, takes from the first.
+        // Appends go on at the end of the last range; only this thread, which has the end, takes from the first.
         let done = match fresh.first_mut() {
             Some(first) => {
                 first.start = number;
@@ -198,33 +241,27 @@ impl Index {
     pub(super) fn write(&self, database: &Database, pages: &Pages, sync: impl FnOnce() -> Result<()>) -> Result<()> {
         let before = self.unwritten_bytes.load(Relaxed);
         self.read_all(database, pages)?;
+        if let Some(damage) = self.damage() {
+            // The mark stays before the damaged page, so that it is told again.
+            return Err(damage);
+        }
         let (flushing, end) = {
-            let mut tail = self.write_tail();
-            if let Some(damage) = &tail.damage {
-                // The mark stays before the damaged page, so that it is told again.
-                return Err(damage.clone());
-            }
-            let mut places = std::mem::take(&mut tail.places);
-            if !tail.flushing.is_empty() {
-                // What an earlier try left.
-                for (oid, at) in tail.flushing.iter() {
-                    places.entry(*oid).or_insert(*at);
-                }
-            }
-            tail.flushing = Arc::new(places);
-            (tail.flushing.clone(), tail.end)
+            let end = lock(&self.end);
+            let flushing: Vec<Arc<Places>> = self.write_tables().map(|mut table| table.flush()).collect();
+            (flushing, *end)
         };
-        if flushing.is_empty() {
+        if flushing.iter().all(|places| places.is_empty()) {
             return Ok(());
         }
         sync()?;
-        let mut sorted: Vec<(Oid, Location)> = flushing.iter().map(|(oid, at)| (*oid, *at)).collect();
+        let entries = flushing.iter().flat_map(|places| places.iter());
+        let mut sorted: Vec<(Oid, Location)> = entries.map(|(oid, at)| (*oid, *at)).collect();
         sorted.sort_unstable_by(|one, other| one.0.as_bytes().cmp(other.0.as_bytes()));
         database.index(&sorted)?;
         let mut changes = database.change();
         changes.put_ref(refs::INDEXED, &refs::encode_indexed(end));
         changes.make(false)?;
-        self.write_tail().flushing = Arc::default();
+        self.write_tables().for_each(|mut table| table.flushing = Arc::default());
         self.unwritten_bytes.fetch_sub(before, Relaxed);
         // Many entries are freed here, and no reader waits for it.
         drop(flushing);
@@ -233,7 +270,7 @@ impl Index {
 
     /// Returns how many bytes of memory it takes.
     pub(super) fn memory_bytes(&self) -> u64 {
-        let tail = self.read_tail();
-        (tail.places.capacity() + tail.flushing.capacity()) as u64 * ENTRY_BYTES
+        let tables = self.tables.iter().map(|table| table.read().unwrap_or_else(PoisonError::into_inner));
+        tables.map(|table| (table.places.capacity() + table.flushing.capacity()) as u64 * ENTRY_BYTES).sum()
     }
 }
