@@ -131,7 +131,7 @@ impl Place {
             Self::Lmdb(dir) => (store_at(dir).map(|_| Found::Lmdb(dir.clone())), dir),
             Self::Lsm(dir) => (store_at(dir).map(|_| Found::Lsm(dir.clone())), dir),
             Self::Git(dir) => (git_at(dir)?, dir),
-            Self::Folder(dir) if dir.join(STORE_DIR).is_dir() => return Ok(inner_store(dir.join(STORE_DIR))),
+            Self::Folder(dir) if dir.join(STORE_DIR).is_dir() => return inner_store(dir.join(STORE_DIR)),
             Self::Folder(dir) => match store_at(dir) {
                 None => (git_at(dir)?, dir),
                 found => (found, dir),
@@ -149,7 +149,7 @@ impl Place {
         for above in dir.ancestors() {
             let inner = above.join(STORE_DIR);
             if inner.is_dir() {
-                return Ok(inner_store(inner));
+                return inner_store(inner);
             }
             if let Some(found) = git_at(above)? {
                 return Ok(found);
@@ -219,8 +219,35 @@ fn store_at(dir: &FilePath) -> Option<Found> {
 }
 
 /// Returns the store in a folder of the right name. One without a header is what a crash left of one of the disk engine.
-fn inner_store(dir: PathBuf) -> Found {
-    store_at(&dir).unwrap_or(Found::Disk(dir))
+fn inner_store(dir: PathBuf) -> Result<Found> {
+    match store_at(&dir) {
+        Some(found) => Ok(found),
+        None => refuse_headless(&dir, None).map(|()| Found::Disk(dir)),
+    }
+}
+
+/// What a store of each backend has beside its header. The disk engine finds its own.
+const PARTS: [(&str, &str); 3] = [("fs", "refs"), ("lmdb", "lmdb/data.mdb"), ("lsm", "lsm")];
+
+/// Refuses a folder that has the files of a store and no header: it must not look as if there were no store.
+///
+/// `own`: the backend that looks for its files itself, since it goes on with what a creation left that was cut short.
+///
+/// # Errors
+/// [`bristlecone::Error::Lost`].
+pub(crate) fn refuse_headless(dir: &FilePath, own: Option<&str>) -> Result<()> {
+    let header = dir.join("store");
+    if header.symlink_metadata().is_ok() {
+        return Ok(());
+    }
+    let Some((backend, part)) = PARTS.iter().find(|(name, part)| Some(*name) != own && dir.join(part).exists()) else {
+        return Ok(());
+    };
+    let reason = format!(
+        "the header is missing, though {part} of a store of the backend {backend} is there; put the header back from a \
+         backup of this store, or make the store elsewhere"
+    );
+    Err(bristlecone::Error::Lost { file: header.display().to_string(), reason }.into())
 }
 
 /// Returns the Git repository that a folder is or has, if it does.

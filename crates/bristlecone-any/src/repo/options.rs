@@ -22,7 +22,7 @@ use crate::{
     error::{Error, Result},
     format::AnyFormat,
     identity,
-    place::{Found, Place, store_dir},
+    place::{Found, Place, STORE_DIR, refuse_headless, store_dir},
     text::shown,
 };
 
@@ -203,6 +203,17 @@ impl OpenOptions {
     fn create_in(&self, place: &Place) -> Result<AnyRepo> {
         if self.read_only {
             return Err(bristlecone::Error::ReadOnly.into());
+        }
+        let own = match place {
+            Place::Disk(dir) => Some((dir, "disk")),
+            Place::Fs(dir) => Some((dir, "fs")),
+            Place::Lmdb(dir) => Some((dir, "lmdb")),
+            Place::Lsm(dir) => Some((dir, "lsm")),
+            Place::Folder(_) | Place::Git(_) | Place::Memory => None,
+        };
+        // In a folder of another name such files may be of another program.
+        if let Some((dir, backend)) = own.filter(|(dir, _)| dir.ends_with(STORE_DIR)) {
+            refuse_headless(dir, Some(backend))?;
         }
         let dir = match place {
             Place::Memory => return Ok(self.memory()),

@@ -130,13 +130,15 @@ type Kept = (&'static str, fn(PathBuf) -> Place);
 fn stores_of_every_format_live_in_every_backend_and_are_recognised() {
     let dir = tempfile::tempdir().unwrap();
     for (format, _) in AnyFormat::ALL {
-        let mut heads = Vec::new();
+        let mut roots = Vec::new();
         for (backend, place) in BACKENDS {
             let top = dir.path().join(format!("{format}-{backend}"));
             let inner = top.join(STORE_DIR);
             let options = OpenOptions::new().format(AnyFormat::standard(format).unwrap());
             let made = options.create(place(inner.clone())).unwrap();
-            heads.push(commit(&made, "main", &[("fruit/apple", "red")]).oid);
+            commit(&made, "main", &[("fruit/apple", "red")]);
+            // Commits have the time at which they were made.
+            roots.push(made.branch("main").unwrap().tree().unwrap().root().unwrap());
             made.close().unwrap();
             drop(made);
             for found in [Place::from(&*top), Place::from(&*inner), place(inner.clone())] {
@@ -151,8 +153,8 @@ fn stores_of_every_format_live_in_every_backend_and_are_recognised() {
             let again = options.create(place(inner.clone())).unwrap_err();
             assert!(matches!(again, Error::Store(StoreError::Exists { .. })), "{backend}: {again:?}");
         }
-        heads.dedup();
-        assert_eq!(heads.len(), 1, "the same commit in every backend: {format}");
+        roots.dedup();
+        assert_eq!(roots.len(), 1, "the same root in every backend: {format}");
     }
 }
 
@@ -171,6 +173,34 @@ fn a_folder_of_another_backend_is_named_and_stays() {
             assert!(matches!(error, Error::Store(StoreError::Exists { .. })), "{error:?}");
             assert_eq!(files(&inner), before, "{backend} as {other}");
         }
+    }
+}
+
+#[test]
+fn a_store_that_lost_its_header_is_told_whatever_its_backend_and_nothing_is_made_over_it() {
+    let dir = tempfile::tempdir().unwrap();
+    for (backend, place) in BACKENDS {
+        let top = dir.path().join(backend);
+        let inner = top.join(STORE_DIR);
+        let made = AnyRepo::create(place(inner.clone()), AnyFormat::default()).unwrap();
+        commit(&made, "main", &[("a", "1")]);
+        made.close().unwrap();
+        drop(made);
+        let header = fs::read(inner.join("store")).unwrap();
+        fs::remove_file(inner.join("store")).unwrap();
+        let before = files(&inner);
+        let lost =
+            |error: Error| assert!(matches!(error, Error::Store(StoreError::Lost { .. })), "{backend}: {error:?}");
+        lost(AnyRepo::open(&*top).unwrap_err());
+        lost(AnyRepo::find(&top).unwrap_err());
+        lost(AnyRepo::open_or_create(&*top).unwrap_err());
+        for (other, elsewhere) in BACKENDS.iter().filter(|(other, _)| backend != "disk" || *other == "disk") {
+            let error = OpenOptions::new().create(elsewhere(inner.clone())).unwrap_err();
+            assert!(matches!(error, Error::Store(StoreError::Lost { .. })), "{backend} as {other}: {error:?}");
+        }
+        assert_eq!(files(&inner), before, "{backend}");
+        fs::write(inner.join("store"), header).unwrap();
+        assert_eq!(value(&AnyRepo::open(&*top).unwrap(), "main", "a").as_deref(), Some(&b"1"[..]), "{backend}");
     }
 }
 
