@@ -16,7 +16,7 @@ use super::{
     plan::{Answer, BATCH_ENTRIES, Command, Operation, Round},
     random::{Key, Numbers, Sum, first_value, key},
 };
-use crate::{BenchError, error::Result, measure::folder_bytes, scratch};
+use crate::{BenchError, error::Result, scratch};
 
 /// What the process is started with.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -142,7 +142,7 @@ impl Child {
         let seconds = started.elapsed().as_secs_f64();
         let mut expected = Sum::default();
         keys.iter().filter_map(|key| self.model.get(key)).for_each(|value| expected.value(value));
-        Ok(Answer { seconds, wrong: differs(found, expected), ..Answer::default() })
+        Ok(Answer { seconds, wrong: differs(found, expected) })
     }
 
     fn iterate(&mut self, round: &Round) -> Result<Answer> {
@@ -156,7 +156,7 @@ impl Child {
         let seconds = started.elapsed().as_secs_f64();
         let expected = self.expected();
         let wrong = all.into_iter().find_map(|found| differs(found, expected));
-        Ok(Answer { seconds, wrong, ..Answer::default() })
+        Ok(Answer { seconds, wrong })
     }
 
     /// Sets batches, a transaction each.
@@ -189,17 +189,15 @@ impl Child {
         let mut answer = self.compared(Answer::default())?;
         let model: Vec<(Key, Vec<u8>)> = std::mem::take(&mut self.model).into_iter().collect();
         let (versions, engine) = (self.versions, self.engine()?);
-        answer.root = engine.root()?;
+        let root = engine.root()?;
         let expected = engine.expected_root(&model)?;
-        if answer.root != expected {
-            answer.wrong =
-                Some(format!("the root is {:?}, that of the same entries loaded is {expected:?}", answer.root));
+        if root != expected {
+            answer.wrong = Some(format!("the root is {root:?}, that of the same entries loaded is {expected:?}"));
         }
         if let Some(kept) = engine.versions()?.filter(|kept| *kept != versions) {
             answer.wrong = Some(format!("{kept} versions are kept of {versions}"));
         }
         self.engine = None;
-        answer.file_bytes = folder_bytes(&self.dir());
         Ok(answer)
     }
 }

@@ -130,8 +130,4 @@ pub(super) struct Answer {
     pub(super) seconds: f64,
     /// What failed, or was not as it should be.
     pub(super) wrong: Option<String>,
-    /// The root at the end, where the map has one.
-    pub(super) root: Option<String>,
-    /// Bytes of the files at the end.
-    pub(super) file_bytes: u64,
 }
