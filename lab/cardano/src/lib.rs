@@ -1,0 +1,10 @@
+//! The chain of a Cardano node: its immutable database, an index of blocks, and the set of unspent outputs as a
+//! versioned map.
+
+mod era;
+mod hash;
+mod point;
+
+pub use era::Era;
+pub use hash::{BlockHash, OutputRef, TxId};
+pub use point::Point;
