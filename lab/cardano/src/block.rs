@@ -91,6 +91,10 @@ impl<'b> Block<'b> {
         let mut inner = cbor.array_of(length..length + 1, "a block has not as many parts as its era says")?;
         cbor.next(&mut inner, SHAPE)?;
         block.header = cbor.item()?;
+        if block.header.len() > usize::from(u16::MAX) {
+            let reason = "a header of more than 65,535 bytes";
+            return Err(BlockError { offset: block.header.start, reason });
+        }
         block.head = Header::read(era, bytes, &block.header)?;
         for part in &mut block.parts[..body_parts] {
             cbor.next(&mut inner, SHAPE)?;
@@ -103,6 +107,12 @@ impl<'b> Block<'b> {
         block.bytes = &bytes[..cbor.at()];
         block.hash = header::hash(era, block.header());
         Ok(block)
+    }
+
+    /// Returns the block with other bytes, which must be the same as those that were read.
+    pub(crate) fn with_bytes(self, bytes: &[u8]) -> Block<'_> {
+        let Self { bytes: _, era, header, head, hash, bodies, parts } = self;
+        Block { bytes, era, header, head, hash, bodies, parts }
     }
 
     /// Returns the bytes of the block.

@@ -11,6 +11,10 @@ use crate::BlockError;
 /// How deep items may lie within each other.
 pub(crate) const DEPTH_MAX: usize = 64;
 
+/// What is said of bytes that end too early.
+pub(crate) const ENDS_EARLY: [&str; 3] =
+    ["it ends within an item", "a length goes beyond the end", "more items are announced than there are bytes"];
+
 const BREAK: u8 = 0xff;
 /// The tag of sets.
 const SET: u64 = 258;
@@ -75,13 +79,13 @@ impl<'b> Cbor<'b> {
     }
 
     fn peek(&self) -> Result<u8, BlockError> {
-        self.bytes.get(self.at).copied().ok_or_else(|| self.error("it ends within an item"))
+        self.bytes.get(self.at).copied().ok_or_else(|| self.error(ENDS_EARLY[0]))
     }
 
     fn take(&mut self, count: u64) -> Result<&'b [u8], BlockError> {
         let left = self.bytes.get(self.at..).unwrap_or(&[]);
         let taken = usize::try_from(count).ok().and_then(|count| left.get(..count));
-        let taken = taken.ok_or_else(|| self.error("a length goes beyond the end"))?;
+        let taken = taken.ok_or_else(|| self.error(ENDS_EARLY[1]))?;
         self.at += taken.len();
         Ok(taken)
     }
@@ -170,7 +174,7 @@ impl<'b> Cbor<'b> {
         let Some(count) = self.expect(major, reason)? else { return Ok(Count::UntilBreak) };
         // Each item takes a byte at least.
         if count > (self.bytes.len() - self.at) as u64 / items {
-            return Err(BlockError { offset: at, reason: "more items are announced than there are bytes" });
+            return Err(BlockError { offset: at, reason: ENDS_EARLY[2] });
         }
         Ok(Count::Known(count))
     }
@@ -267,8 +271,7 @@ impl<'b> Cbor<'b> {
                     (kind @ (major::ARRAY | major::MAP), Some(count)) => {
                         let items = u64::from(kind == major::MAP) + 1;
                         if count > (self.bytes.len() - self.at) as u64 / items {
-                            let reason = "more items are announced than there are bytes";
-                            return Err(BlockError { offset: at, reason });
+                            return Err(BlockError { offset: at, reason: ENDS_EARLY[2] });
                         }
                         within = Some(Open::Items(count * items));
                     }

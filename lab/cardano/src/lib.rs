@@ -4,10 +4,16 @@
 mod block;
 mod cbor;
 mod era;
+mod error;
 mod hash;
+pub mod immutable;
+mod place;
 mod point;
 
 pub use block::{Block, BlockError, Created, Spent, Transaction, Transactions};
 pub use era::Era;
+pub use error::ChainError;
 pub use hash::{BlockHash, OutputRef, TxId};
+pub use immutable::{ChainReader, ReadOptions, StoredBlock, TornTail};
+pub use place::BlockPlace;
 pub use point::Point;
