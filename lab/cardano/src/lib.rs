@@ -7,6 +7,7 @@ mod era;
 mod error;
 mod hash;
 pub mod immutable;
+mod index;
 mod place;
 mod point;
 
@@ -14,6 +15,7 @@ pub use block::{Block, BlockError, Created, Spent, Transaction, Transactions};
 pub use era::Era;
 pub use error::ChainError;
 pub use hash::{BlockHash, OutputRef, TxId};
+pub use index::{BlockIndex, IndexError, IndexPart, Indexed, MappedIndex, MemoryIndex, Opened, Slots};
 pub use immutable::{ChainReader, ReadOptions, StoredBlock, TornTail};
 pub use place::BlockPlace;
 pub use point::Point;
