@@ -84,13 +84,15 @@ pub(crate) fn blake2b_256(parts: &[&[u8]]) -> [u8; 32] {
 }
 
 fn from_hex(text: &[u8]) -> Option<[u8; 32]> {
-    if text.len() != 64 {
+    from_hex_bytes(text)?.try_into().ok()
+}
+
+/// Returns the bytes that pairs of hexadecimal digits stand for.
+pub(crate) fn from_hex_bytes(text: &[u8]) -> Option<Vec<u8>> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
+    let (pairs, rest) = text.as_chunks::<2>();
+    if !rest.is_empty() {
         return None;
     }
-    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
-    let mut bytes = [0; 32];
-    for (byte, pair) in bytes.iter_mut().zip(text.chunks_exact(2)) {
-        *byte = digit(pair[0])? << 4 | digit(pair[1])?;
-    }
-    Some(bytes)
+    pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect()
 }

@@ -244,22 +244,8 @@ impl Source for Single {
         }
         let bytes = read_file(&path)?;
         self.read.fetch_add(bytes.len() as u64, Relaxed);
-        let chunk = match from_hex(&bytes) {
-            Some(block) => block,
-            None => bytes,
-        };
+        // No block begins with two digits: those are not an array of two.
+        let chunk = crate::hash::from_hex_bytes(bytes.trim_ascii()).filter(|block| !block.is_empty()).unwrap_or(bytes);
         Ok(Some(Files { name: path.display().to_string(), chunk, single: true, ..Files::default() }))
     }
-}
-
-/// Returns the bytes that hexadecimal digits stand for; `None` for what is none. No block begins with two digits: those are
-/// not an array of two.
-fn from_hex(text: &[u8]) -> Option<Vec<u8>> {
-    let text = text.trim_ascii();
-    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
-    let pairs = text.chunks(2).map(|pair| match pair {
-        [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
-        _ => None,
-    });
-    if text.is_empty() { None } else { pairs.collect() }
 }

@@ -1,0 +1,114 @@
+//! What is there before the first block: the outputs of genesis files.
+
+use std::{fs, path::Path};
+
+use serde::Deserialize;
+use serde_json::Map as JsonMap;
+use thiserror::Error;
+
+use crate::{OutputRef, TxId};
+
+/// Why a file is no genesis file, or not one whose outputs are known here.
+#[derive(Debug, Error)]
+#[error("{file}: {reason}")]
+pub struct GenesisError {
+    /// The file.
+    pub file: String,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+/// The outputs of a genesis file.
+#[derive(Clone, Debug, Default)]
+pub struct Genesis {
+    /// The network's magic, where the file has it.
+    pub magic: Option<u64>,
+    /// Each output, and its CBOR: an array of an address and lovelace.
+    pub outputs: Vec<(OutputRef, Vec<u8>)>,
+}
+
+/// A Byron or a Shelley genesis file. Amounts are text in one and numbers in the other.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct File {
+    non_avvm_balances: Option<JsonMap<String, serde_json::Value>>,
+    avvm_distr: Option<JsonMap<String, serde_json::Value>>,
+    initial_funds: Option<JsonMap<String, serde_json::Value>>,
+    network_magic: Option<u64>,
+    protocol_consts: Option<ProtocolConsts>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ProtocolConsts {
+    protocol_magic: Option<u64>,
+}
+
+impl Genesis {
+    /// Reads Byron's or Shelley's genesis file.
+    ///
+    /// # Errors
+    /// [`GenesisError`] for another file, for an address or amount that is none, and for redemption addresses (`avvmDistr`
+    /// of mainnet), which are not derived here.
+    pub fn read(path: &Path) -> Result<Self, GenesisError> {
+        let wrong = |reason: String| GenesisError { file: path.display().to_string(), reason };
+        let text = fs::read(path).map_err(|error| wrong(format!("it cannot be read: {error}")))?;
+        let file: File =
+            serde_json::from_slice(&text).map_err(|error| wrong(format!("it is no genesis file: {error}")))?;
+        if file.non_avvm_balances.is_none() && file.initial_funds.is_none() {
+            return Err(wrong("it has neither nonAvvmBalances (Byron) nor initialFunds (Shelley)".into()));
+        }
+        if file.avvm_distr.is_some_and(|keys| !keys.is_empty()) {
+            return Err(wrong("it has redemption addresses (avvmDistr), which are not supported".into()));
+        }
+        let mut genesis = Self {
+            magic: file.network_magic.or_else(|| file.protocol_consts.and_then(|consts| consts.protocol_magic)),
+            outputs: Vec::new(),
+        };
+        let mut add = |address: &str, decoded: Option<Vec<u8>>, amount: &serde_json::Value| {
+            let bytes = decoded.ok_or_else(|| wrong(format!("the address {address} is none")))?;
+            let amount = amount.as_u64().or_else(|| amount.as_str()?.parse().ok());
+            let amount = amount.ok_or_else(|| wrong(format!("the amount of {address} is none")))?;
+            let output = OutputRef { tx: TxId::of(&[&bytes]), index: 0 };
+            genesis.outputs.push((output, output_of(&bytes, amount)));
+            Ok(())
+        };
+        for (address, amount) in file.non_avvm_balances.iter().flatten() {
+            add(address, bs58::decode(address).into_vec().ok(), amount)?;
+        }
+        for (address, amount) in file.initial_funds.iter().flatten() {
+            add(address, crate::hash::from_hex_bytes(address.as_bytes()), amount)?;
+        }
+        Ok(genesis)
+    }
+}
+
+/// Returns an output in minimal CBOR: an array of a string of bytes and a number.
+fn output_of(address: &[u8], lovelace: u64) -> Vec<u8> {
+    let mut cbor = vec![0x82];
+    head(&mut cbor, 2, address.len() as u64);
+    cbor.extend_from_slice(address);
+    head(&mut cbor, 0, lovelace);
+    cbor
+}
+
+/// Writes the head of an item in as few bytes as there can be.
+fn head(cbor: &mut Vec<u8>, major: u8, value: u64) {
+    let major = major << 5;
+    match value {
+        0..=23 => cbor.push(major | value as u8),
+        24..=0xff => cbor.extend_from_slice(&[major | 24, value as u8]),
+        0x100..=0xffff => {
+            cbor.push(major | 25);
+            cbor.extend_from_slice(&(value as u16).to_be_bytes());
+        }
+        0x1_0000..=0xffff_ffff => {
+            cbor.push(major | 26);
+            cbor.extend_from_slice(&(value as u32).to_be_bytes());
+        }
+        _ => {
+            cbor.push(major | 27);
+            cbor.extend_from_slice(&value.to_be_bytes());
+        }
+    }
+}

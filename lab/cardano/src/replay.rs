@@ -1,0 +1,318 @@
+//! A replay of a chain: its blocks into an index, what they spend and create into a set of unspent outputs.
+//!
+//! **The idea.** [`ChainReader`] lends blocks that are checked, [`apply`](apply) decodes one and looks whether all that it spends is
+//! there before anything changes, and the set takes the changes of one or several blocks as one commit, with their last block
+//! as its point. Blocks go into the index as they come.
+//!
+//! **Where it stopped it goes on.** The point of the set's last commit says where: an index that is ahead is cut back to it, one
+//! that is behind is filled, and a chain that does not lead through it is refused. So a crash between index and set costs
+//! nothing but the blocks since the last commit. What is wrong with a block leaves the set at the block before it.
+
+use std::{
+    ops::ControlFlow,
+    time::{Duration, Instant},
+};
+
+use self::{apply::Decoded, meter::Meter};
+pub use self::{
+    checkpoint::{Checkpoint, Checkpoints},
+    error::ReplayError,
+    report::{Memory, Progress, Report, Sample},
+};
+use crate::{
+    Block, BlockPlace, ChainReader, Genesis, Point, StoredBlock,
+    index::BlockIndex,
+    utxo::{Changes, UtxoStore, UtxoTip},
+};
+
+mod apply;
+mod checkpoint;
+mod error;
+mod meter;
+mod report;
+
+/// How a chain is replayed.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ReplayOptions {
+    /// How many blocks a commit has; a commit has fewer at the end, and before a checkpoint.
+    pub commit_every: u64,
+    /// Blocks that change nothing are committed as well.
+    pub commit_unchanged: bool,
+    /// Stop after so many blocks.
+    pub blocks: Option<u64>,
+    /// Stop after so long.
+    pub time: Option<Duration>,
+    /// Inputs that name no output of the set are counted; else the first one is an error.
+    pub allow_missing: bool,
+    /// Counts and digests to compare with after each chunk. That takes no part in the time.
+    pub checkpoints: Checkpoints,
+    /// How often a sample is taken.
+    pub sample_every: Duration,
+}
+
+bristlecone::setters! {
+    ReplayOptions {
+        commit_every: u64,
+        commit_unchanged: bool,
+        blocks: into Option<u64>,
+        time: into Option<Duration>,
+        allow_missing: bool,
+        checkpoints: Checkpoints,
+        sample_every: Duration,
+    }
+}
+
+impl Default for ReplayOptions {
+    fn default() -> Self {
+        Self {
+            commit_every: 1,
+            commit_unchanged: false,
+            blocks: None,
+            time: None,
+            allow_missing: false,
+            checkpoints: Checkpoints::default(),
+            sample_every: Duration::from_secs(15),
+        }
+    }
+}
+
+/// Follows a replay.
+pub trait Observer {
+    /// Called about ten times a second; [`ControlFlow::Break`] ends the replay after a commit.
+    fn progress(&mut self, now: &Progress) -> ControlFlow<()> {
+        let _ = now;
+        ControlFlow::Continue(())
+    }
+
+    /// Called with each sample.
+    fn sample(&mut self, sample: &Sample) {
+        let _ = sample;
+    }
+
+    /// Returns the resident memory of this process, for samples.
+    fn memory(&mut self) -> Memory {
+        Memory::default()
+    }
+}
+
+/// A replay that no watcher follows.
+impl Observer for () {}
+
+/// A replay into an index and a set.
+pub struct Replay<'s> {
+    index: &'s mut dyn BlockIndex,
+    set: &'s mut dyn UtxoStore,
+    options: ReplayOptions,
+    changes: Changes,
+    decoded: Decoded,
+    /// The block where the set stood at the beginning, until it was met.
+    resume: Option<Point>,
+    last: Option<Point>,
+    /// Blocks since the last commit.
+    waiting: u64,
+    meter: Meter,
+}
+
+impl std::fmt::Debug for Replay<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Replay").field("last", &self.last).finish_non_exhaustive()
+    }
+}
+
+impl<'s> Replay<'s> {
+    /// Prepares a replay: cuts an index that is ahead of the set back to it.
+    ///
+    /// # Errors
+    /// Those of the index.
+    pub fn new(
+        index: &'s mut dyn BlockIndex,
+        set: &'s mut dyn UtxoStore,
+        options: ReplayOptions,
+    ) -> Result<Self, ReplayError> {
+        let resume = set.tip().point();
+        let mut has = false;
+        if let Some(point) = &resume {
+            has = index.has(&point.hash)?;
+        }
+        match &resume {
+            Some(point) if has => index.truncate(Some(point))?,
+            // It is behind, and is filled, or it is of another chain, which filling it shows.
+            Some(point) if index.tip().is_some_and(|tip| tip.point.slot < point.slot) => {}
+            _ => index.truncate(None)?,
+        }
+        let last = index.tip().map(|tip| tip.point);
+        Ok(Self {
+            resume: resume.filter(|_| !has),
+            index,
+            set,
+            options,
+            changes: Changes::default(),
+            decoded: Decoded::default(),
+            last,
+            waiting: 0,
+            meter: Meter::new(),
+        })
+    }
+
+    /// Returns the slot up to which blocks need not be read again; `None` to begin at the first.
+    #[must_use]
+    pub fn from(&self) -> Option<u64> {
+        self.last.map(|last| last.slot)
+    }
+
+    /// Puts the outputs of genesis files into a set that is empty.
+    ///
+    /// # Errors
+    /// Those of the set.
+    pub fn begin(&mut self, genesis: &[Genesis]) -> Result<(), ReplayError> {
+        if self.set.tip() != UtxoTip::Empty || genesis.is_empty() {
+            return Ok(());
+        }
+        for (output, cbor) in genesis.iter().flat_map(|file| &file.outputs) {
+            self.changes.create(*output, cbor);
+        }
+        Ok(self.set.commit(&mut self.changes, UtxoTip::Genesis)?)
+    }
+
+    /// Replays blocks until the chain ends, or the options or the observer say so.
+    ///
+    /// # Errors
+    /// [`ReplayError`]. The blocks before the one that is wrong are committed then.
+    pub fn run(&mut self, reader: &mut ChainReader, observer: &mut dyn Observer) -> Result<(), ReplayError> {
+        self.meter.start();
+        let done = self.replay(reader, observer);
+        // One that is stopped has its place in the history, so that the next one goes on behind it.
+        let stopped = matches!(done, Ok(ControlFlow::Break(())));
+        let committed = self.commit(stopped);
+        let synced = self.index.sync();
+        self.meter.finish(self.set, self.last, observer);
+        self.meter.report.tail = reader.tail().map(str::to_owned);
+        let _: ControlFlow<()> = done?;
+        committed?;
+        Ok(synced?)
+    }
+
+    /// Returns what was done.
+    #[must_use]
+    pub fn report(&self) -> &Report {
+        &self.meter.report
+    }
+
+    /// Returns [`ControlFlow::Break`] where it was stopped before the end of the chain.
+    fn replay(
+        &mut self,
+        reader: &mut ChainReader,
+        observer: &mut dyn Observer,
+    ) -> Result<ControlFlow<()>, ReplayError> {
+        let mut chunk = None;
+        while let Some(StoredBlock { block, place }) = reader.next_block()? {
+            if let Some(ended) = chunk.replace(place.chunk).filter(|ended| *ended != place.chunk) {
+                self.compare(ended)?;
+            }
+            self.block(&block, place)?;
+            if self.meter.is_due() && self.look(reader.progress(), observer)?.is_break() {
+                self.meter.report.stopped = true;
+                return Ok(ControlFlow::Break(()));
+            }
+            let report = &self.meter.report;
+            if self.options.blocks.is_some_and(|blocks| report.blocks >= blocks)
+                || self.options.time.is_some_and(|time| report.seconds >= time.as_secs_f64())
+            {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        if let Some(chunk) = chunk {
+            self.compare(chunk)?;
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Takes one block.
+    fn block(&mut self, block: &Block<'_>, place: BlockPlace) -> Result<(), ReplayError> {
+        let point = block.point();
+        self.follows(&point, block)?;
+        let Some(resume) = self.resume else {
+            self.decoded.read(block, place)?;
+            self.decoded.look(&self.changes, &*self.set, &point, self.options.allow_missing)?;
+            self.index.insert(&point, place)?;
+            self.decoded.apply(block.bytes(), &mut self.changes);
+            self.meter.block(block.bytes().len(), &self.decoded);
+            self.last = Some(point);
+            self.waiting += 1;
+            return if self.waiting >= self.options.commit_every { self.commit(false) } else { Ok(()) };
+        };
+        // The set has this block; the index has not.
+        self.index.insert(&point, place)?;
+        self.meter.report.indexed += 1;
+        self.last = Some(point);
+        if point.hash == resume.hash {
+            self.resume = None;
+        }
+        Ok(())
+    }
+
+    /// Looks whether a block follows the last one, and leads through the point where the set stands.
+    fn follows(&self, point: &Point, block: &Block<'_>) -> Result<(), ReplayError> {
+        let broken = |reason: String| Err(ReplayError::NotThisChain { point: *point, reason });
+        if let Some(last) = &self.last {
+            return match block.previous() {
+                Some(previous) if previous == last.hash => match &self.resume {
+                    Some(resume) if point.slot > resume.slot => {
+                        broken(format!("the chain does not lead through {resume}, where the set stands"))
+                    }
+                    _ => Ok(()),
+                },
+                _ => broken(format!("it does not follow {last}, the last block that is known")),
+            };
+        }
+        match (&self.resume, block.previous()) {
+            // A chain whose part before the set's point was not named again: its index begins here.
+            (Some(resume), previous) if point.slot > resume.slot && previous != Some(resume.hash) => {
+                broken(format!("it does not follow {resume}, where the set stands"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Commits what waits: blocks that change nothing only where that is wanted, or `always`.
+    fn commit(&mut self, always: bool) -> Result<(), ReplayError> {
+        let Some(point) = self.last.filter(|_| self.waiting > 0) else { return Ok(()) };
+        if self.changes.is_empty() && !self.options.commit_unchanged && !always {
+            // The next commit has a later point.
+            return Ok(());
+        }
+        let began = Instant::now();
+        self.set.commit(&mut self.changes, UtxoTip::Block(point))?;
+        self.meter.commit(began.elapsed());
+        self.waiting = 0;
+        Ok(())
+    }
+
+    /// Compares the set with what is known of it after a chunk.
+    fn compare(&mut self, chunk: u32) -> Result<(), ReplayError> {
+        let Some(known) = self.options.checkpoints.of(chunk).cloned() else { return Ok(()) };
+        if self.resume.is_some() {
+            return Ok(());
+        }
+        self.commit(false)?;
+        let began = Instant::now();
+        known.compare(chunk, self.last, &self.set.digest()?)?;
+        self.meter.report.checkpoints += 1;
+        self.meter.leave_out(began.elapsed());
+        Ok(())
+    }
+
+    /// Tells the observer how far the replay is, and takes a sample when it is time.
+    fn look(&mut self, bytes: (u64, Option<u64>), observer: &mut dyn Observer) -> Result<ControlFlow<()>, ReplayError> {
+        let progress = self.meter.progress(self.set.entries()?, self.last, bytes);
+        if self.meter.sample_due(self.options.sample_every) {
+            let sample = self.meter.sample(&progress, observer.memory());
+            observer.sample(&sample);
+        }
+        Ok(observer.progress(&progress))
+    }
+}
+
+#[cfg(test)]
+mod tests;

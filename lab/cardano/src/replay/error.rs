@@ -1,0 +1,81 @@
+//! What ends a replay early.
+
+use thiserror::Error;
+
+use crate::{BlockError, ChainError, OutputRef, Point, TxId, index::IndexError, utxo::UtxoError};
+
+/// What ends a replay early.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ReplayError {
+    /// The chain is damaged, or cannot be read.
+    #[error(transparent)]
+    Chain(#[from] ChainError),
+    /// A block whose header is sound has contents that are not.
+    #[error("chunk {chunk}, byte {offset}: the block of slot {} is wrong {source}", point.slot)]
+    Block {
+        /// The chunk.
+        chunk: u32,
+        /// The offset of the block in it.
+        offset: u64,
+        /// The block.
+        point: Point,
+        /// What is wrong, and where in the block.
+        source: BlockError,
+    },
+    /// A chain that does not go on from where the set stands.
+    #[error("{point} is not of this chain: {reason}; replay the same chain, or into another store")]
+    NotThisChain {
+        /// The first block that does not fit.
+        point: Point,
+        /// Why.
+        reason: String,
+    },
+    /// An input names an output that is not in the set.
+    #[error(
+        "{point}: transaction {tx} spends {input}, which is not in the set; name the genesis files with --genesis if the chain \
+         begins there, or go on past missing inputs with --allow-missing"
+    )]
+    Missing {
+        /// The block.
+        point: Point,
+        /// The transaction.
+        tx: TxId,
+        /// What it spends.
+        input: OutputRef,
+    },
+    /// The set is not what it is known to be after a chunk.
+    #[error("after chunk {chunk} the {what} of the set is {found}, and should be {known}")]
+    Wrong {
+        /// The chunk.
+        chunk: u32,
+        /// What differs.
+        what: &'static str,
+        /// What it is.
+        found: String,
+        /// What it should be.
+        known: String,
+    },
+    /// A file of checkpoints that is none.
+    #[error("{file}: these are no checkpoints: {reason}")]
+    Checkpoints {
+        /// The file.
+        file: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The index failed.
+    #[error(transparent)]
+    Index(#[from] IndexError),
+    /// The set failed.
+    #[error(transparent)]
+    Utxo(#[from] UtxoError),
+}
+
+impl ReplayError {
+    /// Whether the replay worked and found an answer that is wrong.
+    #[must_use]
+    pub const fn is_wrong(&self) -> bool {
+        matches!(self, Self::Wrong { .. })
+    }
+}

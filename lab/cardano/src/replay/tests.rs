@@ -1,0 +1,259 @@
+//! Chains replayed into sets, against what others computed of them.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use bristlecone::{Durability, MemoryBackend, Native, Repo};
+
+use super::*;
+use crate::{
+    MemoryIndex, OutputRef, ReadOptions,
+    utxo::{LsmUtxo, TreeUtxo, UtxoError, output_path},
+};
+
+fn data(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/cardano").join(name)
+}
+
+fn memory() -> MemoryIndex {
+    MemoryIndex::new().unwrap()
+}
+
+fn repo() -> Repo<Native> {
+    Repo::with_backend(TreeUtxo::format(), Arc::new(MemoryBackend::new()))
+}
+
+fn tree(repo: &Repo<Native>) -> TreeUtxo {
+    TreeUtxo::open(repo, "main", Durability::None).unwrap()
+}
+
+fn genesis() -> Vec<Genesis> {
+    ["byron", "shelley"]
+        .iter()
+        .map(|era| Genesis::read(&data(&format!("preview/{era}-genesis.json"))).unwrap())
+        .collect()
+}
+
+fn allow() -> ReplayOptions {
+    ReplayOptions::default().allow_missing(true)
+}
+
+/// Replays a chain; what ended it comes beside what was done.
+fn replay(
+    set: &mut dyn UtxoStore,
+    index: &mut dyn BlockIndex,
+    chain: &[PathBuf],
+    options: ReplayOptions,
+    genesis: &[Genesis],
+) -> (Result<(), ReplayError>, Report) {
+    let mut replay = Replay::new(index, set, options).unwrap();
+    replay.begin(genesis).unwrap();
+    let from = replay.from();
+    let ended = match ChainReader::open(chain, ReadOptions::default().from(from)) {
+        Ok(mut reader) => replay.run(&mut reader, &mut ()),
+        Err(error) => Err(error.into()),
+    };
+    let report = replay.report().clone();
+    (ended, report)
+}
+
+fn done(set: &mut dyn UtxoStore, chain: &str, options: ReplayOptions, genesis: &[Genesis]) -> Report {
+    let (ended, report) = replay(set, &mut memory(), &[data(chain)], options, genesis);
+    ended.unwrap();
+    report
+}
+
+#[test]
+fn the_start_of_preview_ends_on_the_digests_that_are_known() {
+    let checkpoints = Checkpoints::read(&data("preview/utxo-checkpoints.csv")).unwrap();
+    let options = ReplayOptions::default().checkpoints(checkpoints);
+    let repo = repo();
+    let mut set = tree(&repo);
+    let report = done(&mut set, "preview", options.clone(), &genesis());
+    assert_eq!((report.blocks, report.checkpoints, report.missing), (648, 3, 0));
+    assert_eq!((report.transactions, report.spent, report.created, report.entries), (2, 2, 5, 11));
+    // The genesis, and one commit for each block that changes something.
+    assert_eq!(report.commits, 2);
+    let dir = tempfile::tempdir().unwrap();
+    let mut plain = LsmUtxo::open(dir.path(), 1 << 20, Durability::None).unwrap();
+    let same = done(&mut plain, "preview", options.commit_unchanged(true), &genesis());
+    assert_eq!((same.checkpoints, same.commits), (3, 648));
+    assert_eq!(plain.digest().unwrap(), set.digest().unwrap());
+}
+
+#[test]
+fn a_chain_whose_start_is_absent_counts_what_is_missing() {
+    let mut set = tree(&repo());
+    let report = done(&mut set, "devnet", allow(), &[]);
+    assert_eq!((report.blocks, report.transactions, report.missing, report.entries), (400, 11, 3, 14));
+    let digest = set.digest().unwrap();
+    assert_eq!(digest.hex(), "29a5c0d434c5408286656c522f308d9d31acd630a5d57e85b848733c0e604a73");
+    let mut set = tree(&repo());
+    let report = done(&mut set, "preprod", allow(), &[]);
+    assert_eq!((report.transactions, report.missing + report.spent, report.created), (233, 654, 664));
+    assert_eq!((report.missing, report.entries), (228, 238));
+    assert_eq!(set.digest().unwrap().hex(), "738ad06ec66237b115ce6be064a9a018ab93333f83047fdfa7acc3a312203ca0");
+}
+
+#[test]
+fn a_missing_input_is_an_error_that_leaves_the_set_at_the_block_before() {
+    let mut set = tree(&repo());
+    let (ended, report) = replay(&mut set, &mut memory(), &[data("preprod")], ReplayOptions::default(), &[]);
+    let Err(ReplayError::Missing { point, .. }) = ended else { panic!("{ended:?}") };
+    assert_eq!(report.last.map_or(0, |last| last.number + 1), if report.blocks > 0 { point.number } else { 0 });
+    assert_eq!(report.missing, 0);
+}
+
+#[test]
+fn several_blocks_in_a_commit_end_on_the_same_set() {
+    let repo = repo();
+    let mut one = tree(&repo);
+    done(&mut one, "preprod", allow(), &[]);
+    for every in [2, 7, 100, 10_000] {
+        let mut many = TreeUtxo::open(&repo, &format!("every-{every}"), Durability::None).unwrap();
+        let report = done(&mut many, "preprod", allow().commit_every(every), &[]);
+        assert_eq!(many.digest().unwrap(), one.digest().unwrap(), "{every}");
+        assert_eq!(
+            repo.branch(&format!("every-{every}")).unwrap().map().unwrap().root().unwrap(),
+            repo.branch("main").unwrap().map().unwrap().root().unwrap()
+        );
+        assert!(report.commits <= 864 / every + 1, "{every}: {}", report.commits);
+    }
+}
+
+#[test]
+fn a_replay_goes_on_where_it_stopped_to_the_same_set() {
+    let whole = repo();
+    done(&mut tree(&whole), "preprod", allow(), &[]);
+    let root = |repo: &Repo<Native>| repo.branch("main").unwrap().map().unwrap().root().unwrap();
+    for each in [33_u64, 50, 199, 863] {
+        let repo = repo();
+        // An index that lives on, and one that is made anew each time.
+        let mut kept = memory();
+        let mut rounds = 0_u64;
+        loop {
+            let mut anew = memory();
+            let index = if rounds.is_multiple_of(2) { &mut kept } else { &mut anew };
+            let (ended, report) = replay(&mut tree(&repo), index, &[data("preprod")], allow().blocks(each), &[]);
+            ended.unwrap();
+            rounds += 1;
+            assert_eq!(index.tip().map(|tip| tip.point), report.last);
+            if report.blocks < each {
+                break;
+            }
+        }
+        assert_eq!(root(&repo), root(&whole), "{each} blocks at a time");
+        assert_eq!(rounds, 864_u64.div_ceil(each));
+    }
+}
+
+#[test]
+fn rolling_back_and_replaying_again_makes_the_same_commits() {
+    let repo = repo();
+    let mut set = tree(&repo);
+    let mut index = memory();
+    let chain = [data("preprod")];
+    replay(&mut set, &mut index, &chain, allow(), &[]).0.unwrap();
+    let (head, tip) = (set.head().unwrap(), set.tip());
+    let digest = set.digest().unwrap();
+    for blocks in [1, 2, 10, 333, 800] {
+        let (to, at) = set.before(blocks).unwrap();
+        assert!(at.point().unwrap().number <= tip.point().unwrap().number - blocks);
+        assert_eq!(set.at(at.point().unwrap().slot).unwrap(), (to, at));
+        set.roll_back(to).unwrap();
+        assert_eq!((set.tip(), set.head().unwrap()), (at, Some(to)));
+        assert_ne!(set.digest().unwrap(), digest);
+        replay(&mut set, &mut index, &chain, allow(), &[]).0.unwrap();
+        assert_eq!((set.tip(), set.head().unwrap(), set.digest().unwrap()), (tip, head, digest));
+    }
+    assert!(matches!(set.before(1_000_000_000), Err(UtxoError::NotKept { .. })));
+    assert!(matches!(set.at(0), Err(UtxoError::NotKept { slot: 0 })));
+}
+
+#[test]
+fn another_chain_is_refused_and_changes_nothing() {
+    let repo = repo();
+    let mut set = tree(&repo);
+    done(&mut set, "devnet", allow(), &[]);
+    let tip = set.tip();
+    for mut index in [memory(), filled("devnet")] {
+        let (ended, report) = replay(&mut set, &mut index, &[data("preprod")], allow(), &[]);
+        assert!(matches!(ended, Err(ReplayError::NotThisChain { .. })), "{ended:?}");
+        assert_eq!((report.blocks, set.tip()), (0, tip));
+    }
+    // A branch with other commits.
+    let info = bristlecone::Info::message("something else");
+    repo.branch("other").unwrap().commit(&mut repo.tree(), &info).unwrap();
+    assert!(matches!(TreeUtxo::open(&repo, "other", Durability::None), Err(UtxoError::OtherStore { .. })));
+}
+
+fn filled(chain: &str) -> MemoryIndex {
+    let mut index = memory();
+    let mut set = tree(&repo());
+    replay(&mut set, &mut index, &[data(chain)], allow(), &[]).0.unwrap();
+    index
+}
+
+#[test]
+fn what_a_block_spent_and_created_is_the_difference_of_two_states() {
+    let repo = repo();
+    let mut set = tree(&repo);
+    done(&mut set, "preprod", allow(), &[]);
+    let tip = set.tip().point().unwrap();
+    let (before, _) = set.before(300).unwrap();
+    let (old, new) = (repo.checkout(before).unwrap(), repo.branch("main").unwrap().tree().unwrap());
+    let changes = old.diff(&new, "").unwrap().collect::<Result<Vec<_>, _>>().unwrap();
+    assert!(changes.len() > 100, "{}", changes.len());
+    // An excerpt shows that an output is there, or is not.
+    let map = repo.branch("main").unwrap().map().unwrap();
+    let key = String::from_utf8(map.first().unwrap().unwrap().0.to_vec()).unwrap();
+    let (tx, index) = key.split_once('#').unwrap();
+    let there = OutputRef { tx: tx.parse().unwrap(), index: index.parse().unwrap() };
+    let absent = OutputRef { index: 65_535, ..there };
+    let (head, _) = set.at(tip.slot).unwrap();
+    for (output, found) in [(there, true), (absent, false)] {
+        let excerpt = set.excerpt(head, &output).unwrap();
+        assert_eq!(excerpt.root().unwrap(), new.root().unwrap());
+        assert_eq!(excerpt.get(output_path(&output).as_str()).unwrap().is_some(), found);
+        assert_eq!(set.get(&output).unwrap().is_some(), found);
+    }
+}
+
+#[test]
+fn wrong_checkpoints_are_told_and_files_that_are_none_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("checkpoints.csv");
+    let text = fs::read_to_string(data("preview/utxo-checkpoints.csv")).unwrap();
+    fs::write(&file, text.replacen("d93ffa3d", "d93ffa3e", 1)).unwrap();
+    let options = ReplayOptions::default().checkpoints(Checkpoints::read(&file).unwrap());
+    let mut set = tree(&repo());
+    let (ended, report) = replay(&mut set, &mut memory(), &[data("preview")], options, &genesis());
+    assert!(matches!(&ended, Err(error) if error.is_wrong() && error.to_string().contains("chunk 0")), "{ended:?}");
+    assert_eq!(report.last.unwrap().slot, 4_300, "the chunk whose digest is wrong was applied");
+    for bad in ["", "chunk,digest\n", "chunk,utxo,lovelace,last_slot,last_hash,digest\n1,x,1,1,a,b\n"] {
+        fs::write(&file, bad).unwrap();
+        assert!(matches!(Checkpoints::read(&file), Err(ReplayError::Checkpoints { .. })), "{bad}");
+    }
+}
+
+#[test]
+fn genesis_files_hold_the_outputs_of_the_network() {
+    let [byron, shelley] = &genesis()[..] else { panic!("two files") };
+    assert_eq!((byron.magic, shelley.magic), (Some(2), Some(2)));
+    assert_eq!((byron.outputs.len(), shelley.outputs.len()), (8, 0));
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("genesis.json");
+    for bad in [
+        "",
+        "{}",
+        r#"{"nonAvvmBalances":{"0OIl":"1"}}"#,
+        r#"{"nonAvvmBalances":{"2cWKMJemoBa":"x"}}"#,
+        r#"{"initialFunds":{"zz":1}}"#,
+    ] {
+        fs::write(&file, bad).unwrap();
+        assert!(Genesis::read(&file).is_err(), "{bad}");
+    }
+}

@@ -1,0 +1,142 @@
+//! The set of unspent outputs, which blocks change.
+//!
+//! [`Changes`] collects what blocks remove and add; a [`UtxoStore`] takes it as one commit that has the chain's point in it.
+//! [`TreeUtxo`] keeps every commit, [`LsmUtxo`] the last state alone. Both count the entries and have the same digest.
+
+use std::fmt;
+
+use thiserror::Error;
+
+pub use self::{
+    changes::Changes,
+    digest::{UtxoDigest, lovelace},
+    lsm::LsmUtxo,
+    tree::{TreeUtxo, output_path},
+};
+use crate::{BlockError, BlockHash, OutputRef, Point};
+
+mod changes;
+mod digest;
+mod lsm;
+mod tree;
+
+/// How far a set is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UtxoTip {
+    /// Nothing was committed.
+    #[default]
+    Empty,
+    /// The outputs of the genesis files are there, and no block.
+    Genesis,
+    /// All blocks up to and with this one were applied.
+    Block(Point),
+}
+
+impl UtxoTip {
+    /// Returns the block; `None` before the first one.
+    #[must_use]
+    pub const fn point(self) -> Option<Point> {
+        match self {
+            Self::Block(point) => Some(point),
+            Self::Empty | Self::Genesis => None,
+        }
+    }
+
+    /// Reads what [`UtxoTip::fmt`] writes.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let mut words = text.lines().next()?.split(' ');
+        let mut named = |name: &str| words.next().filter(|word| *word == name).and_then(|_| words.next());
+        if text.trim_end() == "genesis" {
+            return Some(Self::Genesis);
+        }
+        let number = named("block")?.parse().ok()?;
+        let slot = named("slot")?.parse().ok()?;
+        let hash: BlockHash = named("hash")?.parse().ok()?;
+        words.next().is_none().then_some(Self::Block(Point { slot, number, hash }))
+    }
+}
+
+impl fmt::Display for UtxoTip {
+    /// Writes the line that commits have: `block 1 slot 20 hash 30…`, or `genesis`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("empty"),
+            Self::Genesis => f.write_str("genesis"),
+            Self::Block(Point { slot, number, hash }) => write!(f, "block {number} slot {slot} hash {hash}"),
+        }
+    }
+}
+
+/// A store of the set of unspent outputs.
+pub trait UtxoStore: Send {
+    /// Whether an output is in the set, changes that wait for a commit left aside.
+    ///
+    /// # Errors
+    /// Those of the store.
+    fn contains(&self, output: &OutputRef) -> Result<bool, UtxoError>;
+
+    /// Returns an output's CBOR, as it stands in its block.
+    ///
+    /// # Errors
+    /// Those of the store.
+    fn get(&self, output: &OutputRef) -> Result<Option<Vec<u8>>, UtxoError>;
+
+    /// Applies changes as one commit, after which the set is at `tip`, and leaves `changes` empty. An error leaves the set as it
+    /// was.
+    ///
+    /// # Errors
+    /// Those of the store.
+    fn commit(&mut self, changes: &mut Changes, tip: UtxoTip) -> Result<(), UtxoError>;
+
+    /// Returns how far the set is.
+    fn tip(&self) -> UtxoTip;
+
+    /// Returns how many outputs are in the set.
+    ///
+    /// # Errors
+    /// Those of the store.
+    fn entries(&self) -> Result<u64, UtxoError>;
+
+    /// Returns the digest of the set, which reads all of it.
+    ///
+    /// # Errors
+    /// Those of the store; [`UtxoError::Output`].
+    fn digest(&self) -> Result<UtxoDigest, UtxoError>;
+}
+
+/// Why a set did not do what it was asked for.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum UtxoError {
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] bristlecone::Error),
+    /// The database of [`LsmUtxo`] failed.
+    #[error("{file}: the database failed")]
+    Lsm {
+        /// Its folder.
+        file: String,
+        /// What it says.
+        source: fjall::Error,
+    },
+    /// A store with other contents.
+    #[error("{reason}; name another store or branch")]
+    OtherStore {
+        /// What is there.
+        reason: String,
+    },
+    /// No kept commit is at or before a slot.
+    #[error("the set is not kept at slot {slot}: its first commit is later")]
+    NotKept {
+        /// The slot.
+        slot: u64,
+    },
+    /// An entry that is no output.
+    #[error("the entry {entry} of the set is no output: {source}")]
+    Output {
+        /// Its key.
+        entry: String,
+        /// What is wrong.
+        source: BlockError,
+    },
+}

@@ -1,0 +1,140 @@
+//! The set as plain keys and values of a log-structured merge tree, for comparison: no history, no hashes.
+
+use std::path::Path;
+
+use bristlecone::Durability;
+use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable};
+
+use super::{Changes, UtxoDigest, UtxoError, UtxoStore, UtxoTip, digest::Digester};
+use crate::{OutputRef, TxId};
+
+/// The length of a key: a transaction's id, and a place in four big-endian bytes.
+const KEY_BYTES: usize = 36;
+/// The key of the point, and of the number of entries, in a keyspace of their own.
+const TIP: &[u8] = b"tip";
+
+/// The set in a database of its own, the last state alone.
+pub struct LsmUtxo {
+    file: String,
+    database: Database,
+    outputs: Keyspace,
+    state: Keyspace,
+    mode: PersistMode,
+    tip: UtxoTip,
+    entries: u64,
+}
+
+impl std::fmt::Debug for LsmUtxo {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LsmUtxo").field("file", &self.file).field("tip", &self.tip).finish_non_exhaustive()
+    }
+}
+
+impl LsmUtxo {
+    /// Opens the set in a folder, or begins one, with a budget in bytes for blocks of tables in memory.
+    ///
+    /// # Errors
+    /// [`UtxoError::Lsm`]; [`UtxoError::OtherStore`] for a database of another program.
+    pub fn open(dir: &Path, cache_bytes: u64, durability: Durability) -> Result<Self, UtxoError> {
+        let file = dir.display().to_string();
+        let failed = |source| UtxoError::Lsm { file: file.clone(), source };
+        let database = Database::builder(dir).cache_size(cache_bytes).open().map_err(failed)?;
+        let outputs = database.keyspace("outputs", KeyspaceCreateOptions::default).map_err(failed)?;
+        let state = database.keyspace("state", KeyspaceCreateOptions::default).map_err(failed)?;
+        let mode = match durability {
+            Durability::None => PersistMode::Buffer,
+            _ => PersistMode::SyncData,
+        };
+        let (tip, entries) = match state.get(TIP).map_err(failed)? {
+            None => (UtxoTip::Empty, 0),
+            Some(text) => {
+                let parsed = std::str::from_utf8(&text).ok().and_then(|text| {
+                    let (entries, tip) = text.split_once(' ')?;
+                    Some((UtxoTip::parse(tip)?, entries.parse().ok()?))
+                });
+                parsed.ok_or_else(|| UtxoError::OtherStore {
+                    reason: format!("{file}: its state is not that of a set"),
+                })?
+            }
+        };
+        Ok(Self { file, database, outputs, state, mode, tip, entries })
+    }
+
+    /// Makes durable what was committed.
+    ///
+    /// # Errors
+    /// [`UtxoError::Lsm`].
+    pub fn sync(&self) -> Result<(), UtxoError> {
+        self.database.persist(PersistMode::SyncAll).map_err(|source| self.failed(source))
+    }
+
+    fn failed(&self, source: fjall::Error) -> UtxoError {
+        UtxoError::Lsm { file: self.file.clone(), source }
+    }
+}
+
+impl UtxoStore for LsmUtxo {
+    fn contains(&self, output: &OutputRef) -> Result<bool, UtxoError> {
+        self.outputs.contains_key(key(output)).map_err(|source| self.failed(source))
+    }
+
+    fn get(&self, output: &OutputRef) -> Result<Option<Vec<u8>>, UtxoError> {
+        let found = self.outputs.get(key(output)).map_err(|source| self.failed(source))?;
+        Ok(found.map(|value| value.to_vec()))
+    }
+
+    fn commit(&mut self, changes: &mut Changes, tip: UtxoTip) -> Result<(), UtxoError> {
+        let mut entries = self.entries;
+        let mut batch = self.database.batch().durability(Some(self.mode));
+        for (output, value) in changes.iter() {
+            let there = self.contains(output)?;
+            match value {
+                Some(value) => {
+                    entries += u64::from(!there);
+                    batch.insert(&self.outputs, key(output), value);
+                }
+                None => {
+                    entries -= u64::from(there);
+                    batch.remove(&self.outputs, key(output));
+                }
+            }
+        }
+        batch.insert(&self.state, TIP, format!("{entries} {tip}").as_bytes());
+        batch.commit().map_err(|source| self.failed(source))?;
+        changes.clear();
+        (self.tip, self.entries) = (tip, entries);
+        Ok(())
+    }
+
+    fn tip(&self) -> UtxoTip {
+        self.tip
+    }
+
+    fn entries(&self) -> Result<u64, UtxoError> {
+        Ok(self.entries)
+    }
+
+    fn digest(&self) -> Result<UtxoDigest, UtxoError> {
+        let mut digester = Digester::new();
+        for entry in self.database.snapshot().iter(&self.outputs) {
+            let (key, value) = entry.into_inner().map_err(|source| self.failed(source))?;
+            let output = parse(&key)
+                .ok_or_else(|| UtxoError::OtherStore { reason: format!("{}: an entry names no output", self.file) })?;
+            digester.add(output, &value).map_err(|source| UtxoError::Output { entry: output.to_string(), source })?;
+        }
+        Ok(digester.finish())
+    }
+}
+
+fn key(output: &OutputRef) -> [u8; KEY_BYTES] {
+    let mut key = [0; KEY_BYTES];
+    key[..32].copy_from_slice(&output.tx.0);
+    key[32..].copy_from_slice(&output.index.to_be_bytes());
+    key
+}
+
+fn parse(key: &[u8]) -> Option<OutputRef> {
+    let key: &[u8; KEY_BYTES] = key.try_into().ok()?;
+    let (tx, index) = key.split_first_chunk::<32>()?;
+    Some(OutputRef { tx: TxId(*tx), index: u32::from_be_bytes(index.try_into().ok()?) })
+}

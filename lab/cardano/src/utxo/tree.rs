@@ -1,0 +1,240 @@
+//! The set as a versioned map.
+
+use bristlecone::{Branch, CommitId, Durability, Info, Map, Native, Repo, Result as StoreResult, Tree};
+
+use super::{Changes, UtxoDigest, UtxoError, UtxoStore, UtxoTip, digest::Digester};
+use crate::{OutputRef, Point, TxId};
+
+/// Values up to this length are inline: most outputs.
+const INLINE_BYTES_MAX: usize = 128;
+
+/// Returns the path of an output in the tree of a commit: `TRANSACTION#PLACE`, as Cardano's tools name it.
+#[must_use]
+pub fn output_path(output: &OutputRef) -> String {
+    output.to_string()
+}
+
+/// The set as the root directory of a branch: each commit is a state of the set, and stays.
+///
+/// An entry's name is `TRANSACTION#PLACE`, its value the output's CBOR as it stands in the block. The first line of a
+/// commit's message is its point (`block 1 slot 20 hash 30…`, or `genesis`); commits have no author and no time, so that one
+/// chain gives the same ids everywhere.
+#[derive(Debug)]
+pub struct TreeUtxo {
+    repo: Repo<Native>,
+    branch: Branch<Native>,
+    map: Map,
+    tip: UtxoTip,
+    durability: Durability,
+}
+
+impl TreeUtxo {
+    /// Returns the format that sets are kept in: values of up to 128 bytes are inline.
+    #[must_use]
+    pub const fn format() -> Native {
+        Native::new().inline(INLINE_BYTES_MAX)
+    }
+
+    /// Opens the set on a branch, or begins one.
+    ///
+    /// # Errors
+    /// [`UtxoError::OtherStore`] for a branch whose head was not made by this; those of the store.
+    pub fn open(repo: &Repo<Native>, branch: &str, durability: Durability) -> Result<Self, UtxoError> {
+        let branch = repo.branch(branch)?;
+        let tip = match branch.head()? {
+            None => UtxoTip::Empty,
+            Some(head) => tip_of(repo, head)?.ok_or_else(|| UtxoError::OtherStore {
+                reason: format!("the head of the branch {} is no state of a set of unspent outputs", branch.name()),
+            })?,
+        };
+        let map = branch.map()?;
+        Ok(Self { repo: repo.clone(), branch, map, tip, durability })
+    }
+
+    /// Returns the head.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn head(&self) -> Result<Option<CommitId>, UtxoError> {
+        Ok(self.branch.head()?)
+    }
+
+    /// Returns the last commit whose block is in a slot or before it, with its point.
+    ///
+    /// Reads a commit for each one after it.
+    ///
+    /// # Errors
+    /// [`UtxoError::NotKept`] where the first commit is later; those of the store.
+    pub fn at(&self, slot: u64) -> Result<(CommitId, UtxoTip), UtxoError> {
+        self.find(|tip| tip.point().is_none_or(|point| point.slot <= slot))
+            .and_then(|found| found.ok_or(UtxoError::NotKept { slot }))
+    }
+
+    /// Returns the commit at which the set stood `blocks` blocks before its tip, with its point.
+    ///
+    /// # Errors
+    /// [`UtxoError::NotKept`] where the first commit is later; those of the store.
+    pub fn before(&self, blocks: u64) -> Result<(CommitId, UtxoTip), UtxoError> {
+        let number = self.tip.point().map_or(0, |point| point.number);
+        let Some(wanted) = number.checked_sub(blocks) else { return Err(UtxoError::NotKept { slot: 0 }) };
+        let found = self.find(|tip| tip.point().is_none_or(|point| point.number <= wanted))?;
+        found.ok_or(UtxoError::NotKept { slot: 0 })
+    }
+
+    fn find(&self, wanted: impl Fn(UtxoTip) -> bool) -> Result<Option<(CommitId, UtxoTip)>, UtxoError> {
+        let mut next = self.branch.head()?;
+        while let Some(id) = next {
+            let commit = self.repo.read_commit(id)?;
+            let Some(tip) = parse(&commit.message) else { return Ok(None) };
+            if wanted(tip) {
+                return Ok(Some((id, tip)));
+            }
+            next = commit.parents.first().copied();
+        }
+        Ok(None)
+    }
+
+    /// Moves the branch to one of its commits, as [`at`](Self::at) and [`before`](Self::before) find them. Nothing is lost:
+    /// what comes after it stays in the store.
+    ///
+    /// # Errors
+    /// [`UtxoError::OtherStore`] for a commit that is no state of a set; [`bristlecone::Error::RefMoved`] if another process
+    /// moved the branch; those of the store.
+    pub fn roll_back(&mut self, to: CommitId) -> Result<(), UtxoError> {
+        let tip = tip_of(&self.repo, to)?
+            .ok_or_else(|| UtxoError::OtherStore { reason: format!("{to} is no state of a set of unspent outputs") })?;
+        self.branch.compare_and_set(self.branch.head()?, Some(to), self.durability)?;
+        self.map = self.branch.map()?;
+        self.tip = tip;
+        Ok(())
+    }
+
+    /// Returns the set at a commit, to be read.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn checkout(&self, id: CommitId) -> Result<Map, UtxoError> {
+        Ok(self.repo.checkout_map(id)?)
+    }
+
+    /// Returns an excerpt of the set at a commit: a tree with the same root that holds just enough to show whether an output
+    /// is in it.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn excerpt(&self, id: CommitId, output: &OutputRef) -> Result<Tree<Native>, UtxoError> {
+        Ok(self.repo.checkout(id)?.prune([output_path(output).as_str()])?)
+    }
+
+    /// Returns the digest of the set at a commit, which reads all of it.
+    ///
+    /// # Errors
+    /// Those of the store; [`UtxoError::Output`].
+    pub fn digest_of(map: &Map) -> Result<UtxoDigest, UtxoError> {
+        let mut digester = Digester::new();
+        let mut cursor = map.cursor()?;
+        while let Some(item) = cursor.next()? {
+            let key = item.key();
+            let text = || String::from_utf8_lossy(key).into_owned();
+            let output = parse_key(key)
+                .ok_or_else(|| UtxoError::OtherStore { reason: format!("the entry {} names no output", text()) })?;
+            let value = item.value()?;
+            digester.add(output, &value).map_err(|source| UtxoError::Output { entry: text(), source })?;
+        }
+        Ok(digester.finish())
+    }
+}
+
+impl UtxoStore for TreeUtxo {
+    fn contains(&self, output: &OutputRef) -> Result<bool, UtxoError> {
+        Ok(self.map.contains(Key::of(output).as_ref())?)
+    }
+
+    fn get(&self, output: &OutputRef) -> Result<Option<Vec<u8>>, UtxoError> {
+        Ok(self.map.get(Key::of(output).as_ref())?.map(|value| value.to_vec()))
+    }
+
+    fn commit(&mut self, changes: &mut Changes, tip: UtxoTip) -> Result<(), UtxoError> {
+        let mut info = Info::unsigned(tip.to_string());
+        info.durability = self.durability;
+        let before = self.map.clone();
+        let committed = self.apply(changes).and_then(|()| self.map.commit(&self.branch, &info));
+        if let Err(error) = committed {
+            self.map = before;
+            return Err(error.into());
+        }
+        changes.clear();
+        self.tip = tip;
+        Ok(())
+    }
+
+    fn tip(&self) -> UtxoTip {
+        self.tip
+    }
+
+    fn entries(&self) -> Result<u64, UtxoError> {
+        Ok(self.map.len()?)
+    }
+
+    fn digest(&self) -> Result<UtxoDigest, UtxoError> {
+        Self::digest_of(&self.map)
+    }
+}
+
+impl TreeUtxo {
+    fn apply(&mut self, changes: &Changes) -> StoreResult<()> {
+        self.map.apply(changes.iter().map(|(output, value)| (Key::of(output), value)))
+    }
+}
+
+/// The name of an entry.
+struct Key {
+    text: [u8; 75],
+    length: usize,
+}
+
+impl Key {
+    fn of(output: &OutputRef) -> Self {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut text = [b'#'; 75];
+        for (pair, byte) in text.chunks_exact_mut(2).zip(output.tx.0) {
+            pair.copy_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+        }
+        let mut length = 65 + output.index.checked_ilog10().map_or(1, |log| log as usize + 1);
+        let mut rest = output.index;
+        for digit in text[65..length].iter_mut().rev() {
+            *digit = b'0' + (rest % 10) as u8;
+            rest /= 10;
+        }
+        length = length.min(text.len());
+        Self { text, length }
+    }
+}
+
+impl AsRef<[u8]> for Key {
+    fn as_ref(&self) -> &[u8] {
+        &self.text[..self.length]
+    }
+}
+
+/// Returns the output that an entry is named by.
+pub(super) fn parse_key(key: &[u8]) -> Option<OutputRef> {
+    let (tx, index) = std::str::from_utf8(key).ok()?.split_once('#')?;
+    let output = OutputRef { tx: tx.parse::<TxId>().ok()?, index: index.parse().ok()? };
+    // One output has one name.
+    (Key::of(&output).as_ref() == key).then_some(output)
+}
+
+fn parse(message: &[u8]) -> Option<UtxoTip> {
+    std::str::from_utf8(message).ok().and_then(UtxoTip::parse)
+}
+
+fn tip_of(repo: &Repo<Native>, id: CommitId) -> Result<Option<UtxoTip>, UtxoError> {
+    Ok(parse(&repo.read_commit(id)?.message))
+}
+
+impl From<Point> for UtxoTip {
+    fn from(point: Point) -> Self {
+        Self::Block(point)
+    }
+}
