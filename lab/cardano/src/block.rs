@@ -1,0 +1,214 @@
+//! Blocks as they lie on disk, of every era. `docs/formats/cardano.md` has the bytes.
+//!
+//! Nothing is encoded anew: ids are hashes of the bytes as they stand in the block.
+
+use std::ops::Range;
+
+use thiserror::Error;
+
+pub use self::transaction::{Created, Spent, Transaction, Transactions};
+use crate::{
+    BlockHash, Era, Point,
+    cbor::{Cbor, Count},
+    hash::blake2b_256,
+};
+
+mod byron;
+mod header;
+mod transaction;
+
+use self::header::Header;
+
+/// Why bytes are no block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("at byte {offset} of the block: {reason}")]
+pub struct BlockError {
+    /// Where, counted from the block's first byte.
+    pub offset: usize,
+    /// What is wrong there.
+    pub reason: &'static str,
+}
+
+/// A block: its header is read, its shape is checked, its transactions are read when they are asked for.
+#[derive(Clone, Debug)]
+pub struct Block<'b> {
+    bytes: &'b [u8],
+    era: Era,
+    header: Range<usize>,
+    head: Header,
+    hash: BlockHash,
+    /// The transactions: of Shelley and later the array of bodies, of Byron that of transactions with their witnesses.
+    bodies: Range<usize>,
+    /// The parts behind the header. From Shelley on the body's hash is made of them: transactions, witnesses, auxiliary data,
+    /// and from Alonzo on the places of failed transactions.
+    parts: [Range<usize>; 4],
+}
+
+impl<'b> Block<'b> {
+    /// Reads a block that takes all of `bytes`.
+    ///
+    /// ```
+    /// use bristlecone_cardano::{Block, Era};
+    ///
+    /// let error = Block::parse(&[0x82, 0x09, 0x80]).unwrap_err();
+    /// assert_eq!((error.offset, error.reason), (1, "an era that is not known"));
+    /// ```
+    ///
+    /// # Errors
+    /// [`BlockError`] where the bytes are no block of a known era, or go on behind it.
+    pub fn parse(bytes: &'b [u8]) -> Result<Self, BlockError> {
+        let block = Self::first(bytes)?;
+        if block.bytes.len() != bytes.len() {
+            return Err(BlockError { offset: block.bytes.len(), reason: "bytes follow the block" });
+        }
+        Ok(block)
+    }
+
+    /// Reads the block with which `bytes` begin.
+    ///
+    /// # Errors
+    /// As [`Block::parse`], but for what follows.
+    pub fn first(bytes: &'b [u8]) -> Result<Self, BlockError> {
+        const SHAPE: &str = "a block is an array of an era and its contents";
+        let mut cbor = Cbor::new(bytes);
+        let mut outer = cbor.array_of(2..3, SHAPE)?;
+        cbor.next(&mut outer, SHAPE)?;
+        let at = cbor.at();
+        let era = Era::from_tag(cbor.unsigned(SHAPE)?);
+        let era = era.ok_or(BlockError { offset: at, reason: "an era that is not known" })?;
+        cbor.next(&mut outer, SHAPE)?;
+        let mut block = Self {
+            bytes: &[],
+            era,
+            header: 0..0,
+            head: Header::default(),
+            hash: BlockHash([0; 32]),
+            bodies: 0..0,
+            parts: Default::default(),
+        };
+        let body_parts = if era.is_byron() { 2 } else { body_parts(era) };
+        let length = body_parts as u64 + 1;
+        let mut inner = cbor.array_of(length..length + 1, "a block has not as many parts as its era says")?;
+        cbor.next(&mut inner, SHAPE)?;
+        block.header = cbor.item()?;
+        if block.header.len() > usize::from(u16::MAX) {
+            let reason = "a header of more than 65,535 bytes";
+            return Err(BlockError { offset: block.header.start, reason });
+        }
+        block.head = Header::read(era, bytes, &block.header)?;
+        for part in &mut block.parts[..body_parts] {
+            cbor.next(&mut inner, SHAPE)?;
+            *part = cbor.item()?;
+        }
+        block.bodies =
+            if era.is_byron() { byron::transactions(era, bytes, &block.parts[0])? } else { block.parts[0].clone() };
+        end(&mut cbor, inner, SHAPE)?;
+        end(&mut cbor, outer, SHAPE)?;
+        block.bytes = &bytes[..cbor.at()];
+        block.hash = header::hash(era, block.header());
+        Ok(block)
+    }
+
+    /// Returns the block with other bytes, which must be the same as those that were read.
+    pub(crate) fn with_bytes(self, bytes: &[u8]) -> Block<'_> {
+        let Self { bytes: _, era, header, head, hash, bodies, parts } = self;
+        Block { bytes, era, header, head, hash, bodies, parts }
+    }
+
+    /// Returns the bytes of the block.
+    #[must_use]
+    pub const fn bytes(&self) -> &'b [u8] {
+        self.bytes
+    }
+
+    /// Returns the era.
+    #[must_use]
+    pub const fn era(&self) -> Era {
+        self.era
+    }
+
+    /// Returns the slot, counted from the start of the chain; of an epoch boundary block the first slot of its epoch.
+    ///
+    /// Byron counts slots within epochs, which have 21,600 of them on the public networks that had that era.
+    #[must_use]
+    pub const fn slot(&self) -> u64 {
+        self.head.slot
+    }
+
+    /// Returns the epoch of an epoch boundary block.
+    #[must_use]
+    pub const fn boundary_epoch(&self) -> Option<u64> {
+        self.head.boundary_epoch
+    }
+
+    /// Returns the number of the block; an epoch boundary block has that of its predecessor.
+    #[must_use]
+    pub const fn number(&self) -> u64 {
+        self.head.number
+    }
+
+    /// Returns the hash of the block before; `None` in the first block of a chain that begins with Shelley or later. The
+    /// first block of Byron has the hash of the genesis file here.
+    #[must_use]
+    pub const fn previous(&self) -> Option<BlockHash> {
+        self.head.previous
+    }
+
+    /// Returns the hash of the block.
+    #[must_use]
+    pub const fn hash(&self) -> BlockHash {
+        self.hash
+    }
+
+    /// Returns slot, number and hash.
+    #[must_use]
+    pub const fn point(&self) -> Point {
+        Point { slot: self.head.slot, number: self.head.number, hash: self.hash }
+    }
+
+    /// Returns the bytes of the header.
+    #[must_use]
+    pub fn header(&self) -> &'b [u8] {
+        self.bytes.get(self.header.clone()).unwrap_or(&[])
+    }
+
+    /// Returns where the header lies in the block.
+    #[must_use]
+    pub fn header_range(&self) -> Range<usize> {
+        self.header.clone()
+    }
+
+    /// Whether the body is the one that the header names by its hash. `None` where the era has no such hash here: Byron.
+    #[must_use]
+    pub fn is_body_sound(&self) -> Option<bool> {
+        let named = self.head.body_hash?;
+        let count = body_parts(self.era);
+        let mut hashes = [[0; 32]; 4];
+        for (hash, part) in hashes.iter_mut().zip(&self.parts[..count]) {
+            *hash = blake2b_256(&[&self.bytes[part.clone()]]);
+        }
+        Some(blake2b_256(&[hashes[..count].as_flattened()]) == named)
+    }
+
+    /// Returns the transactions, in order.
+    ///
+    /// # Errors
+    /// [`BlockError`] where the list of transactions that failed is no such list.
+    pub fn transactions(&self) -> Result<Transactions<'b>, BlockError> {
+        Transactions::new(self.bytes, self.era, &self.bodies, &self.parts[3])
+    }
+}
+
+/// Returns how many parts the body has of a block of Shelley and later.
+fn body_parts(era: Era) -> usize {
+    if era >= Era::Alonzo { 4 } else { 3 }
+}
+
+/// Reads the end of an array all items of which were read.
+fn end(cbor: &mut Cbor<'_>, mut count: Count, reason: &'static str) -> Result<(), BlockError> {
+    let at = cbor.at();
+    if cbor.done(&mut count)? { Ok(()) } else { Err(BlockError { offset: at, reason }) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,110 @@
+//! Blocks of every era against what others say of them.
+
+use std::{fs, path::Path};
+
+use super::*;
+
+fn data() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/cardano/blocks")
+}
+
+/// Returns the file's block, which may be written in hexadecimal.
+fn block(set: &str, file: &str, encoding: &str) -> Vec<u8> {
+    let bytes = fs::read(data().join(set).join(file)).unwrap();
+    if encoding == "raw" {
+        return bytes;
+    }
+    let digits: Vec<u8> =
+        bytes.iter().filter_map(|byte| char::from(*byte).to_digit(16)).map(|digit| digit as u8).collect();
+    digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect()
+}
+
+fn all() -> Vec<(Vec<String>, Vec<u8>)> {
+    let manifest = fs::read_to_string(data().join("MANIFEST.csv")).unwrap();
+    let lines = manifest.lines().skip(1).map(|line| line.split(',').map(str::to_owned).collect::<Vec<_>>());
+    lines.map(|line| (line.clone(), block(&line[0], &line[1], &line[2]))).collect()
+}
+
+#[test]
+fn every_block_of_the_list_is_what_the_list_says() {
+    let all = all();
+    assert!(all.len() > 50, "{}", all.len());
+    for (line, bytes) in &all {
+        let [_, file, _, era, slot, number, hash, txs, size] = &line[..] else { panic!("{line:?}") };
+        let block = Block::parse(bytes).unwrap_or_else(|error| panic!("{file}: {error}"));
+        assert_eq!(block.hash().to_string(), *hash, "{file}");
+        assert_eq!(block.number().to_string(), *number, "{file}");
+        assert_eq!(bytes.len().to_string(), *size, "{file}");
+        let said = match slot.split_once('.') {
+            Some((epoch, slot)) => epoch.parse::<u64>().unwrap() * 21_600 + slot.parse::<u64>().unwrap_or(0),
+            None => slot
+                .strip_prefix("epoch ")
+                .map_or_else(|| slot.parse().unwrap(), |epoch| epoch.parse::<u64>().unwrap() * 21_600),
+        };
+        assert_eq!(block.slot(), said, "{file}");
+        let named = block.era().name().to_lowercase();
+        assert!(named == *era || era == "byron-ebb" && named == "byron boundary", "{file}: {named}, not {era}");
+        let read: Vec<_> = block.transactions().unwrap().map(|tx| tx.unwrap()).collect();
+        assert_eq!(read.len().to_string(), *txs, "{file}");
+        for tx in &read {
+            assert!(tx.spent().all(|input| input.is_ok()), "{file}");
+            assert!(tx.created().all(|output| output.is_ok()), "{file}");
+            assert!(tx.failed() || tx.spent().count() > 0, "{file}: a transaction spends something");
+            assert_eq!(tx.fee().is_none(), block.era().is_byron(), "{file}");
+        }
+        assert_ne!(block.is_body_sound(), Some(false), "{file}");
+        assert_eq!(block.is_body_sound().is_none(), block.era().is_byron(), "{file}");
+    }
+}
+
+#[test]
+fn a_cut_block_is_refused_at_every_byte() {
+    for (line, bytes) in all().iter().filter(|(_, bytes)| bytes.len() < 4000) {
+        for cut in 0..bytes.len() {
+            assert!(Block::parse(&bytes[..cut]).is_err(), "{} cut at {cut}", line[1]);
+        }
+        let longer = [&bytes[..], &[0]].concat();
+        assert_eq!(Block::parse(&longer).unwrap_err().offset, bytes.len(), "{}", line[1]);
+        assert_eq!(Block::first(&longer).unwrap().bytes(), &bytes[..], "{}", line[1]);
+    }
+}
+
+#[test]
+fn a_flipped_bit_never_goes_unseen_in_what_hashes_cover() {
+    let mut flipped = 0;
+    for (line, bytes) in all().iter().filter(|(_, bytes)| bytes.len() < 4000) {
+        let whole = Block::parse(bytes).unwrap();
+        for at in (0..bytes.len()).step_by(7) {
+            let mut bytes = bytes.clone();
+            bytes[at] ^= 1 << (at % 8);
+            let Ok(block) = Block::parse(&bytes) else { continue };
+            let read = block.transactions().map(|txs| {
+                for tx in txs.flatten() {
+                    let _ = (tx.id(), tx.spent().count(), tx.created().count());
+                }
+            });
+            if whole.era().is_byron() {
+                continue;
+            }
+            flipped += 1;
+            // The era stands before what is hashed.
+            let seen = block.hash() != whole.hash() || block.is_body_sound() == Some(false) || at == 1 || read.is_err();
+            assert!(seen, "{} flipped at {at}", line[1]);
+        }
+    }
+    assert!(flipped > 500, "{flipped}");
+}
+
+#[test]
+fn numbers_that_are_absurd_are_refused() {
+    let bad: [(&[u8], &str); 5] = [
+        (&[0x82, 0x08, 0x80], "an era that is not known"),
+        (&[0x82, 0x06, 0x84, 0, 0, 0, 0], "a block has not as many parts as its era says"),
+        (&[0x9b, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff], "more items are announced than there are bytes"),
+        (&[], "it ends within an item"),
+        (&[0x83, 0x06, 0x80, 0x80], "a block is an array of an era and its contents"),
+    ];
+    for (bytes, reason) in bad {
+        assert_eq!(Block::parse(bytes).unwrap_err().reason, reason, "{bytes:x?}");
+    }
+}

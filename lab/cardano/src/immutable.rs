@@ -1,0 +1,181 @@
+//! The immutable database of a node: chunks of blocks with two indexes each. `docs/formats/cardano.md` has the bytes.
+//!
+//! [`ChainReader`] streams blocks from folders and archives, one chunk in memory at a time (of archives two more are unpacked
+//! ahead), and checks each: CRC, header hash, place in both indexes, link to the block before. [`Appender`] writes blocks as
+//! a node does, and [`ImmutableDb`] reads single ones by their places.
+
+use std::{path::PathBuf, sync::atomic::Ordering::Relaxed};
+
+pub use self::{
+    append::Appender,
+    database::{ImmutableDb, Listed},
+};
+use self::{
+    chunk::Chunk,
+    sources::{Files, Sources},
+};
+use crate::{Block, BlockHash, BlockPlace, ChainError, Point};
+
+mod append;
+mod archive;
+mod chunk;
+mod database;
+mod layout;
+mod sources;
+
+/// What is done about the newest chunk where its end is not whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TornTail {
+    /// Whole blocks are read, and a note tells what follows them, where the end is missing as after a crash: a block that is
+    /// cut off, or indexes that end elsewhere. Altered bytes are an error.
+    #[default]
+    Incomplete,
+    /// The blocks before the first that is not sound are read, whatever is wrong with it.
+    Cut,
+    /// Whatever is wrong is an error.
+    Refuse,
+}
+
+/// How a chain is read.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ReadOptions {
+    /// Blocks up to and with this slot are left out, and whole chunks of them not looked at.
+    pub from: Option<u64>,
+    /// Whether CRCs, hashes, indexes and links are checked.
+    pub check: bool,
+    /// What is done about the newest chunk where its end is not whole.
+    pub tail: TornTail,
+}
+
+bristlecone::setters! {
+    ReadOptions {
+        from: into Option<u64>,
+        check: bool,
+        tail: TornTail,
+    }
+}
+
+impl Default for ReadOptions {
+    fn default() -> Self {
+        Self { from: None, check: true, tail: TornTail::default() }
+    }
+}
+
+/// A block with the place where it lies. A block that stands in no chunk lies at byte 0 of chunk 0.
+#[derive(Clone, Debug)]
+pub struct StoredBlock<'r> {
+    /// The block.
+    pub block: Block<'r>,
+    /// Where it lies.
+    pub place: BlockPlace,
+}
+
+/// Streams the blocks of a chain.
+///
+/// A path is a node's folder, its folder `immutable`, an archive of that (`.tar.zst`, `.tar`), a single chunk with the
+/// indexes beside it, or a file with one block, as bytes or in hexadecimal.
+pub struct ChainReader {
+    sources: Sources,
+    options: ReadOptions,
+    chunk: Option<Chunk>,
+    /// Read ahead, since the newest chunk is the one that no other follows.
+    following: Option<Files>,
+    last: Option<Point>,
+    tail: Option<String>,
+}
+
+impl std::fmt::Debug for ChainReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ChainReader").field("last", &self.last).finish_non_exhaustive()
+    }
+}
+
+impl ChainReader {
+    /// Opens the places that hold a chain, in its order.
+    ///
+    /// # Errors
+    /// [`ChainError::NoChain`], [`ChainError::Io`].
+    pub fn open(paths: &[PathBuf], options: ReadOptions) -> Result<Self, ChainError> {
+        let mut sources = Sources::new(paths, options.from)?;
+        let following = sources.next()?;
+        Ok(Self { sources, options, chunk: None, following, last: None, tail: None })
+    }
+
+    /// Returns the next block; `None` at the end of the chain.
+    ///
+    /// # Errors
+    /// [`ChainError::Damaged`] and [`ChainError::Order`], which name chunk, offset and slot; [`ChainError::TooLarge`],
+    /// [`ChainError::Io`]. Blocks before the error were sound.
+    pub fn next_block(&mut self) -> Result<Option<StoredBlock<'_>>, ChainError> {
+        loop {
+            if !self.open_chunk()? {
+                return Ok(None);
+            }
+            let Some(chunk) = &mut self.chunk else { return Ok(None) };
+            let number = chunk.files.number;
+            let Some((block, offset)) = chunk.next()? else {
+                self.tail = chunk.cut.take();
+                self.chunk = None;
+                continue;
+            };
+            let point = block.point();
+            let (previous, boundary) = (block.previous(), block.boundary_epoch().is_some());
+            let place = BlockPlace { chunk: number, offset: offset as u64, bytes: block.bytes().len() as u32 };
+            let wrong = self.last.filter(|_| self.options.check);
+            if let Some(reason) = wrong.and_then(|last| breaks(&last, &point, previous, boundary)) {
+                let (file, offset) = (chunk.files.name.clone(), place.offset);
+                return Err(ChainError::Order { file, chunk: number, offset, slot: point.slot, reason });
+            }
+            self.last = Some(point);
+            if self.options.from.is_some_and(|from| point.slot <= from && !boundary) {
+                continue;
+            }
+            // What is lent of the chunk could not be given back within the loop.
+            let block = block.with_bytes(&[]);
+            let Some(chunk) = &self.chunk else { return Ok(None) };
+            let from = place.offset as usize;
+            let bytes = chunk.files.chunk.get(from..from + place.bytes as usize).unwrap_or(&[]);
+            return Ok(Some(StoredBlock { block: block.with_bytes(bytes), place }));
+        }
+    }
+
+    /// Makes sure that there is a chunk with blocks left; returns whether there is one.
+    fn open_chunk(&mut self) -> Result<bool, ChainError> {
+        if self.chunk.is_none() {
+            let Some(files) = self.following.take() else { return Ok(false) };
+            self.following = self.sources.next()?;
+            let newest = self.following.is_none();
+            self.chunk = Some(Chunk::open(files, newest, self.options.tail, self.options.check)?);
+        }
+        Ok(true)
+    }
+
+    /// Returns how many bytes of the places were read, and how many there are.
+    #[must_use]
+    pub fn progress(&self) -> (u64, Option<u64>) {
+        (self.sources.read.load(Relaxed), self.sources.total)
+    }
+
+    /// Returns what was found behind the last whole block, where something was: once the last block is read.
+    #[must_use]
+    pub fn tail(&self) -> Option<&str> {
+        self.tail.as_deref()
+    }
+}
+
+/// Returns why a block cannot follow another.
+fn breaks(last: &Point, next: &Point, previous: Option<BlockHash>, boundary: bool) -> Option<String> {
+    if previous != Some(last.hash) {
+        let named = previous.map_or_else(|| "no block".to_owned(), |hash| hash.to_string());
+        return Some(format!("it follows {named}, and the block before it is {last}"));
+    }
+    if next.slot <= last.slot && !(boundary || next.slot == last.slot && next.number == last.number + 1) {
+        return Some(format!("the block before it is of slot {}", last.slot));
+    }
+    let number = if boundary { last.number } else { last.number + 1 };
+    (next.number != number).then(|| format!("its number is {}, not {number}", next.number))
+}
+
+#[cfg(test)]
+mod tests;

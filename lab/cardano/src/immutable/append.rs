@@ -1,0 +1,294 @@
+//! Writing blocks as a node does.
+//!
+//! Every byte goes through the byte seam. Blocks are synced before the secondary index, and that before the primary one; a
+//! chunk is whole and durable before the next one begins. So after a crash only the newest chunk can be wrong, and
+//! opening makes both of its indexes again from the whole blocks that it holds.
+
+use std::{io, sync::Arc};
+
+use bristlecone::storage::{OpenMode, Storage, StorageFile};
+
+use super::{
+    TornTail, breaks,
+    chunk::Chunk,
+    layout::{ENTRY_BYTES, Entry, PRIMARY_VERSION, Part, file_name, parse_name},
+    sources::{FILE_BYTES_MAX, Files},
+};
+use crate::{Block, BlockPlace, ChainError, Point};
+
+/// Appends blocks to an immutable database, in the layout that a node reads.
+///
+/// One process appends at a time; the appender takes no lock.
+#[derive(Debug)]
+pub struct Appender {
+    storage: Arc<dyn Storage>,
+    slots_in_chunk: u64,
+    open: Option<Growing>,
+    last: Option<Point>,
+    cut: Option<String>,
+}
+
+/// The chunk that grows.
+#[derive(Debug)]
+struct Growing {
+    number: u32,
+    files: [Arc<dyn StorageFile>; 3],
+    chunk_bytes: u64,
+    entries: u64,
+    /// The relative slots whose offsets are in the primary index, with the one behind the last block.
+    slots: u64,
+    unsynced: bool,
+}
+
+impl Appender {
+    /// Opens the database in a folder, or begins one, for a network whose chunks have so many slots each: 21,600 on mainnet
+    /// and preprod, 4,320 on preview. What a crash left behind the last whole block of the newest chunk is cut off.
+    ///
+    /// # Errors
+    /// [`ChainError::Damaged`] where a chunk before the newest one does not end in a block; [`ChainError::Io`].
+    ///
+    /// # Panics
+    /// If a chunk has no slots.
+    pub fn open(storage: Arc<dyn Storage>, slots_in_chunk: u64) -> Result<Self, ChainError> {
+        assert!(slots_in_chunk > 0, "a chunk has slots");
+        let mut appender = Self { storage, slots_in_chunk, open: None, last: None, cut: None };
+        appender.storage.create_dir("").map_err(appender.io(""))?;
+        let names = appender.storage.list("").map_err(appender.io(""))?;
+        let numbers = names.iter().filter_map(|name| parse_name(name)).map(|(number, _)| number);
+        let Some(newest) = numbers.max() else { return Ok(appender) };
+        appender.recover(newest)?;
+        let mut before = newest;
+        while appender.last.is_none() && before > 0 {
+            before -= 1;
+            match appender.load(before, TornTail::Refuse) {
+                Ok(mut chunk) => appender.last = last_of(&mut chunk)?,
+                Err(ChainError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(appender)
+    }
+
+    /// Returns the last block; `None` in an empty database.
+    #[must_use]
+    pub const fn tip(&self) -> Option<Point> {
+        self.last
+    }
+
+    /// Returns what was cut off when the database was opened.
+    #[must_use]
+    pub fn cut(&self) -> Option<&str> {
+        self.cut.as_deref()
+    }
+
+    /// Appends a block and returns where it lies. It is durable after [`Appender::sync`].
+    ///
+    /// # Errors
+    /// [`ChainError::Order`] for a block that does not continue the chain; [`ChainError::Io`], after which the database must
+    /// be opened again.
+    pub fn append(&mut self, block: &Block<'_>) -> Result<BlockPlace, ChainError> {
+        let point = block.point();
+        let number = u32::try_from(point.slot / self.slots_in_chunk);
+        let boundary = block.boundary_epoch().is_some();
+        let reason = match (&self.last, number) {
+            (_, Err(_)) => Some("its slot is beyond all chunks".to_owned()),
+            (Some(last), _) => breaks(last, &point, block.previous(), boundary),
+            _ => None,
+        };
+        let number = number.unwrap_or(u32::MAX);
+        let late = self.open.as_ref().is_some_and(|open| number < open.number);
+        if let Some(reason) = reason.or_else(|| late.then(|| "its chunk is complete".to_owned())) {
+            let file = self.storage.describe(&file_name(number, Part::Chunk));
+            return Err(ChainError::Order { file, chunk: number, offset: 0, slot: point.slot, reason });
+        }
+        if self.open.is_none() {
+            // A chain from its start has all chunks; of a later part the first one is that of its first block.
+            self.begin(if block.previous().is_none() { 0 } else { number })?;
+        }
+        while let Some(open) = self.open.as_ref().map(|open| open.number).filter(|open| *open < number) {
+            self.complete()?;
+            self.begin(open + 1)?;
+        }
+        let relative = if boundary { 0 } else { point.slot % self.slots_in_chunk + 1 };
+        let place = self.write(block, relative)?;
+        self.last = Some(point);
+        Ok(place)
+    }
+
+    /// Makes durable what was appended.
+    ///
+    /// # Errors
+    /// [`ChainError::Io`].
+    pub fn sync(&mut self) -> Result<(), ChainError> {
+        let Some(open) = self.open.as_ref().filter(|open| open.unsynced) else { return Ok(()) };
+        for part in [Part::Chunk, Part::Secondary, Part::Primary] {
+            open.files[part as usize].sync_data().map_err(self.io(&file_name(open.number, part)))?;
+        }
+        if let Some(open) = &mut self.open {
+            open.unsynced = false;
+        }
+        Ok(())
+    }
+
+    fn io(&self, name: &str) -> impl FnOnce(io::Error) -> ChainError + use<> {
+        let file = self.storage.describe(name);
+        move |source| ChainError::Io { file, source }
+    }
+
+    /// Begins a chunk.
+    fn begin(&mut self, number: u32) -> Result<(), ChainError> {
+        let create = |part| {
+            let name = file_name(number, part);
+            self.storage.open(&name, OpenMode::Create).map_err(self.io(&name))
+        };
+        let files = [create(Part::Chunk)?, create(Part::Primary)?, create(Part::Secondary)?];
+        let open = Growing { number, files, chunk_bytes: 0, entries: 0, slots: 0, unsynced: true };
+        // What a crash left of a beginning is written anew.
+        for part in Part::ALL {
+            open.files[part as usize].set_len(0).map_err(self.io(&file_name(number, part)))?;
+        }
+        self.open = Some(open);
+        self.put(Part::Primary, &[PRIMARY_VERSION, 0, 0, 0, 0], 0)?;
+        self.sync()?;
+        self.storage.sync_dir("").map_err(self.io(""))
+    }
+
+    /// Writes to a file of the open chunk.
+    fn put(&self, part: Part, bytes: &[u8], at: u64) -> Result<(), ChainError> {
+        let Some(open) = &self.open else { return Ok(()) };
+        let (mut rest, mut at) = (bytes, at);
+        while !rest.is_empty() {
+            let written =
+                open.files[part as usize].write_at(rest, at).map_err(self.io(&file_name(open.number, part)))?;
+            if written == 0 {
+                return Err(self.io(&file_name(open.number, part))(io::ErrorKind::WriteZero.into()));
+            }
+            (rest, at) = (&rest[written..], at + written as u64);
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, block: &Block<'_>, relative: u64) -> Result<BlockPlace, ChainError> {
+        let Some(open) = &self.open else { return Ok(BlockPlace { chunk: 0, offset: 0, bytes: 0 }) };
+        let (number, offset, entries, slots) = (open.number, open.chunk_bytes, open.entries, open.slots);
+        self.put(Part::Chunk, block.bytes(), offset)?;
+        self.put(Part::Secondary, &entry_of(block, offset).write(), entries * ENTRY_BYTES as u64)?;
+        // The offsets of empty slots up to this one, and the one behind it.
+        let (before, behind) = (entries * ENTRY_BYTES as u64, (entries + 1) * ENTRY_BYTES as u64);
+        let mut offsets = Vec::new();
+        for slot in slots + 1..=relative + 1 {
+            offsets.extend_from_slice(&((if slot <= relative { before } else { behind }) as u32).to_be_bytes());
+        }
+        self.put(Part::Primary, &offsets, 1 + 4 * (slots + 1))?;
+        if let Some(open) = &mut self.open {
+            open.chunk_bytes += block.bytes().len() as u64;
+            open.entries += 1;
+            open.slots = relative + 1;
+            open.unsynced = true;
+        }
+        Ok(BlockPlace { chunk: number, offset, bytes: block.bytes().len() as u32 })
+    }
+
+    /// Fills the primary index of the open chunk up, and makes the chunk durable.
+    fn complete(&mut self) -> Result<(), ChainError> {
+        let Some(open) = &self.open else { return Ok(()) };
+        let last = ((open.entries * ENTRY_BYTES as u64) as u32).to_be_bytes();
+        let missing = (self.slots_in_chunk + 1).saturating_sub(open.slots);
+        self.put(Part::Primary, &last.repeat(missing as usize), 1 + 4 * (open.slots + 1))?;
+        if let Some(open) = &mut self.open {
+            open.unsynced = true;
+        }
+        self.sync()
+    }
+
+    /// Reads a chunk.
+    fn load(&self, number: u32, tail: TornTail) -> Result<Chunk, ChainError> {
+        let read = |part| {
+            let name = file_name(number, part);
+            let file = self.storage.open(&name, OpenMode::Read).map_err(self.io(&name))?;
+            let bytes = file.len().map_err(self.io(&name))?;
+            if bytes > FILE_BYTES_MAX {
+                let file = self.storage.describe(&name);
+                return Err(ChainError::TooLarge { file, bytes, bytes_max: FILE_BYTES_MAX });
+            }
+            let mut read = vec![0; bytes as usize];
+            let mut at = 0;
+            while at < read.len() {
+                match file.read_at(&mut read[at..], at as u64).map_err(self.io(&name))? {
+                    0 => break,
+                    count => at += count,
+                }
+            }
+            read.truncate(at);
+            Ok(read)
+        };
+        let name = self.storage.describe(&file_name(number, Part::Chunk));
+        // A crash may leave a new chunk without its indexes.
+        let chunk = read(Part::Chunk)?;
+        let (primary, secondary) = (read(Part::Primary).ok(), read(Part::Secondary).ok());
+        let files = Files { number, name, chunk, primary, secondary, single: false };
+        Chunk::open(files, true, tail, true)
+    }
+
+    /// Writes the newest chunk again as far as its blocks are whole.
+    fn recover(&mut self, number: u32) -> Result<(), ChainError> {
+        let mut chunk = match self.load(number, TornTail::Cut) {
+            Err(ChainError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                // Its indexes have names and it has none: nothing was written to it.
+                return self.begin(number);
+            }
+            chunk => chunk?,
+        };
+        self.cut = chunk.cut.take();
+        self.begin_again(number)?;
+        while let Some((block, _)) = chunk.next()? {
+            let relative = if block.boundary_epoch().is_some() { 0 } else { block.slot() % self.slots_in_chunk + 1 };
+            let point = block.point();
+            if let Some(reason) = self.last.and_then(|last| breaks(&last, &point, block.previous(), relative == 0)) {
+                self.cut = Some(format!("chunk {number}: the block of slot {} was cut off: {reason}", point.slot));
+                break;
+            }
+            self.write(&block, relative)?;
+            self.last = Some(point);
+        }
+        let Some(open) = &self.open else { return Ok(()) };
+        let ends = [open.chunk_bytes, 1 + 4 * (open.slots + 1), open.entries * ENTRY_BYTES as u64];
+        for (part, end) in Part::ALL.into_iter().zip(ends) {
+            open.files[part as usize].set_len(end).map_err(self.io(&file_name(number, part)))?;
+        }
+        self.sync()?;
+        self.storage.sync_dir("").map_err(self.io(""))
+    }
+
+    /// Opens the files of a chunk to write what they have once more, which changes nothing where they are whole.
+    fn begin_again(&mut self, number: u32) -> Result<(), ChainError> {
+        let create = |part| {
+            let name = file_name(number, part);
+            self.storage.open(&name, OpenMode::Create).map_err(self.io(&name))
+        };
+        let files = [create(Part::Chunk)?, create(Part::Primary)?, create(Part::Secondary)?];
+        self.open = Some(Growing { number, files, chunk_bytes: 0, entries: 0, slots: 0, unsynced: true });
+        self.put(Part::Primary, &[PRIMARY_VERSION, 0, 0, 0, 0], 0)
+    }
+}
+
+fn entry_of(block: &Block<'_>, offset: u64) -> Entry {
+    let header = block.header_range();
+    Entry {
+        offset,
+        header_offset: header.start as u16,
+        header_bytes: header.len() as u16,
+        crc: crc32fast::hash(block.bytes()),
+        hash: block.hash(),
+        slot: block.boundary_epoch().unwrap_or_else(|| block.slot()),
+    }
+}
+
+/// Returns the last block of a chunk.
+fn last_of(chunk: &mut Chunk) -> Result<Option<Point>, ChainError> {
+    let mut last = None;
+    while let Some((block, _)) = chunk.next()? {
+        last = Some(block.point());
+    }
+    Ok(last)
+}

@@ -1,0 +1,329 @@
+//! Chains as nodes wrote them, read, written again, damaged and cut.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use bristlecone::storage::{OpenMode, RealStorage, Storage};
+use bristlecone_testkit::sim::{Policy, SimStorage};
+
+use super::*;
+
+fn data(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/cardano").join(name)
+}
+
+type Blocks = Vec<(Point, BlockPlace)>;
+
+/// Returns all blocks of places, each with its place.
+fn read(paths: &[PathBuf], options: ReadOptions) -> Result<(Blocks, Option<String>), ChainError> {
+    let mut reader = ChainReader::open(paths, options)?;
+    let mut points = Vec::new();
+    while let Some(StoredBlock { block, place }) = reader.next_block()? {
+        points.push((block.point(), place));
+    }
+    Ok((points, reader.tail().map(str::to_owned)))
+}
+
+fn all(name: &str) -> Blocks {
+    let (points, tail) = read(&[data(name)], ReadOptions::default()).unwrap();
+    assert_eq!(tail, None);
+    points
+}
+
+/// Copies a folder of chunks, so that it can be harmed.
+fn copy(name: &str) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for entry in fs::read_dir(data(name)).unwrap() {
+        let path = entry.unwrap().path();
+        fs::write(dir.path().join(path.file_name().unwrap()), fs::read(&path).unwrap()).unwrap();
+    }
+    dir
+}
+
+#[test]
+fn chains_are_read_whole_with_their_newest_chunk() {
+    let preview = all("preview");
+    assert_eq!(preview.len(), 3 * 216);
+    assert_eq!(preview[215].0.hash.to_string(), "f43e8849eab67405c2a01037d82a60ea517fb49af36da5054a7c87c2e8cf98ea");
+    assert_eq!(all("preview/immutable"), preview, "the folder above, and the folder itself");
+    let devnet = all("devnet");
+    assert_eq!((devnet.len(), devnet[0].1.chunk, devnet[399].1.chunk), (400, 0, 3));
+    assert_eq!(all("preprod").len(), 864);
+}
+
+#[test]
+fn reading_begins_behind_a_slot() {
+    let whole = all("devnet");
+    for index in [0, 99, 100, 250, 398, 399] {
+        let from = whole[index].0.slot;
+        let (rest, _) = read(&[data("devnet")], ReadOptions::default().from(from)).unwrap();
+        assert_eq!(rest, whole[index + 1..], "behind {from}");
+    }
+}
+
+#[test]
+fn archives_and_single_chunks_hold_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let (plain, packed) = (dir.path().join("chain.tar"), dir.path().join("chain.tar.zst"));
+    let mut archive = tar::Builder::new(Vec::new());
+    // The files of a chunk in another order.
+    for number in 0..4 {
+        for part in ["secondary", "chunk", "primary"] {
+            let name = format!("{number:05}.{part}");
+            archive.append_path_with_name(data("devnet/immutable").join(&name), format!("immutable/{name}")).unwrap();
+        }
+    }
+    let bytes = archive.into_inner().unwrap();
+    fs::write(&plain, &bytes).unwrap();
+    fs::write(&packed, zstd::encode_all(&bytes[..], 3).unwrap()).unwrap();
+    let whole = all("devnet");
+    assert_eq!(read(&[plain], ReadOptions::default()).unwrap().0, whole);
+    assert_eq!(read(std::slice::from_ref(&packed), ReadOptions::default()).unwrap().0, whole);
+    let chunks: Vec<PathBuf> = (0..4).map(|number| data(&format!("devnet/immutable/{number:05}.chunk"))).collect();
+    assert_eq!(read(&chunks, ReadOptions::default()).unwrap().0, whole);
+    // An archive that is cut ends with an error, after what was whole.
+    let cut = fs::read(&packed).unwrap();
+    fs::write(&packed, &cut[..cut.len() / 2]).unwrap();
+    assert!(matches!(read(&[packed], ReadOptions::default()), Err(ChainError::Io { .. })));
+    let empty = dir.path().join("none.tar");
+    fs::write(&empty, tar::Builder::new(Vec::new()).into_inner().unwrap()).unwrap();
+    assert!(matches!(read(&[empty], ReadOptions::default()), Err(ChainError::NoChain { .. })));
+}
+
+#[test]
+fn single_blocks_are_read_in_both_spellings() {
+    let raw = data("blocks/amaru-preprod/b9bef52dd8dedf992837d20c18399a284d80fde0ae9435f2a33649aaee7c5698.cbor");
+    let (points, _) = read(&[raw], ReadOptions::default()).unwrap();
+    assert_eq!(points[0].0.slot, 70_175_999);
+    let (points, _) = read(&[data("blocks/pallas/byron1.block")], ReadOptions::default()).unwrap();
+    assert_eq!(points[0].0.number, 4_490_505);
+}
+
+#[test]
+fn indexes_that_end_early_leave_whole_blocks_and_a_note() {
+    let dir = copy("damaged");
+    let at = |tail| read(&[dir.path().to_owned()], ReadOptions::default().tail(tail));
+    let (points, note) = at(TornTail::Incomplete).unwrap();
+    assert_eq!(points.len(), 59);
+    assert!(note.unwrap().contains("59 blocks, and a secondary index of 1400 bytes"));
+    let error = at(TornTail::Refuse).unwrap_err().to_string();
+    assert!(error.contains("chunk 10366"), "{error}");
+    // With another chunk behind it, it is no newest one, and nothing is left out.
+    for part in ["chunk", "primary", "secondary"] {
+        fs::write(dir.path().join(format!("10367.{part}")), []).unwrap();
+    }
+    let error = at(TornTail::Incomplete).unwrap_err().to_string();
+    assert!(error.contains("chunk 10366") && error.contains("secondary index"), "{error}");
+}
+
+#[test]
+fn a_newest_chunk_that_is_cut_anywhere_gives_its_whole_blocks() {
+    let dir = copy("devnet/immutable");
+    let whole = all("devnet");
+    let file = dir.path().join("00003.chunk");
+    let bytes = fs::read(&file).unwrap();
+    let ends: Vec<u64> = whole[300..].iter().map(|(_, at)| at.offset + u64::from(at.bytes)).collect();
+    let near = ends.iter().step_by(9).flat_map(|end| [end.saturating_sub(1), *end, end + 1]);
+    for cut in near.chain((0..bytes.len() as u64).step_by(1009)).filter(|cut| *cut < bytes.len() as u64) {
+        fs::write(&file, &bytes[..cut as usize]).unwrap();
+        let (points, note) = read(&[dir.path().to_owned()], ReadOptions::default()).unwrap();
+        let count = 300 + ends.iter().filter(|end| **end <= cut).count();
+        assert_eq!(points, whole[..count], "cut at {cut}");
+        assert!(note.is_some(), "cut at {cut}");
+    }
+}
+
+#[test]
+fn a_flipped_bit_is_named_by_its_place() {
+    let dir = copy("devnet/immutable");
+    let whole = all("devnet");
+    for (number, step) in [(1, 997), (3, 1499)] {
+        let file = dir.path().join(format!("{number:05}.chunk"));
+        let bytes = fs::read(&file).unwrap();
+        for at in (0..bytes.len()).step_by(step) {
+            let mut flipped = bytes.clone();
+            flipped[at] ^= 1 << (at % 8);
+            fs::write(&file, &flipped).unwrap();
+            let error = read(&[dir.path().to_owned()], ReadOptions::default());
+            let block = whole.iter().find(|(_, place)| {
+                place.chunk == number && (place.offset..place.offset + u64::from(place.bytes)).contains(&(at as u64))
+            });
+            let (point, place) = block.unwrap();
+            match error {
+                Err(ChainError::Damaged { chunk, offset, slot, .. }) => {
+                    assert_eq!((chunk, slot), (number, Some(point.slot)), "flipped at {at}");
+                    assert!((place.offset..place.offset + u64::from(place.bytes)).contains(&offset), "flipped at {at}");
+                }
+                // The very last block may look cut off.
+                Ok((points, Some(_))) => assert!(number == 3 && points.len() == 399, "flipped at {at}"),
+                other => panic!("flipped at {at}: {other:?}"),
+            }
+        }
+        fs::write(&file, &bytes).unwrap();
+    }
+}
+
+#[test]
+fn flipped_bits_in_indexes_are_errors_or_change_nothing() {
+    let dir = copy("devnet/immutable");
+    let whole = all("devnet");
+    for (name, step) in [("00001.primary", 3), ("00001.secondary", 13), ("00003.secondary", 13), ("00003.primary", 5)] {
+        let file = dir.path().join(name);
+        let bytes = fs::read(&file).unwrap();
+        for at in (0..bytes.len()).step_by(step) {
+            let mut flipped = bytes.clone();
+            flipped[at] ^= 1 << (at % 8);
+            fs::write(&file, &flipped).unwrap();
+            match read(&[dir.path().to_owned()], ReadOptions::default()) {
+                Err(ChainError::Damaged { chunk, .. }) => assert_eq!(format!("{chunk:05}"), name[..5]),
+                // Of the newest chunk the primary index is not needed.
+                Ok((points, None)) if name == "00003.primary" => assert_eq!(points, whole),
+                other => panic!("{name} flipped at {at}: {other:?}"),
+            }
+        }
+        fs::write(&file, &bytes).unwrap();
+    }
+}
+
+#[test]
+fn blocks_out_of_order_and_missing_files_are_refused() {
+    let at = |number: u32| data(&format!("devnet/immutable/{number:05}.chunk"));
+    let error = read(&[at(0), at(2)], ReadOptions::default()).unwrap_err();
+    assert!(matches!(error, ChainError::Order { chunk: 2, offset: 0, .. }), "{error}");
+    assert!(error.to_string().contains("it follows"), "{error}");
+    let error = read(&[at(1), at(0)], ReadOptions::default()).unwrap_err();
+    assert!(matches!(error, ChainError::Order { chunk: 0, .. }), "{error}");
+    let dir = copy("devnet/immutable");
+    fs::remove_file(dir.path().join("00002.primary")).unwrap();
+    let error = read(&[dir.path().to_owned()], ReadOptions::default()).unwrap_err();
+    assert!(error.to_string().contains("primary index is missing"), "{error}");
+    let empty = tempfile::tempdir().unwrap();
+    let error = read(&[empty.path().to_owned()], ReadOptions::default()).unwrap_err();
+    assert!(matches!(error, ChainError::NoChain { .. }), "{error}");
+}
+
+/// Appends the blocks of a chain, synced after every `sync_every`.
+fn append(storage: &Arc<dyn Storage>, name: &str, slots: u64, sync_every: usize) -> Result<Option<Point>, ChainError> {
+    let mut appender = Appender::open(storage.clone(), slots)?;
+    let from = appender.tip().map(|tip| tip.slot);
+    let mut synced = appender.tip();
+    let mut reader = ChainReader::open(&[data(name)], ReadOptions::default().from(from))?;
+    let mut count = 0;
+    while let Some(StoredBlock { block, .. }) = reader.next_block()? {
+        if appender.append(&block).is_err() {
+            return Ok(synced);
+        }
+        count += 1;
+        if count % sync_every == 0 {
+            if appender.sync().is_err() {
+                return Ok(synced);
+            }
+            synced = appender.tip();
+        }
+    }
+    Ok(if appender.sync().is_ok() { appender.tip() } else { synced })
+}
+
+fn contents(storage: &dyn Storage, name: &str) -> Vec<u8> {
+    let file = storage.open(name, OpenMode::Read).unwrap();
+    let mut bytes = vec![0; file.len().unwrap() as usize];
+    assert_eq!(file.read_at(&mut bytes, 0).unwrap(), bytes.len());
+    bytes
+}
+
+/// Compares a database with the one that a node wrote. The primary index of its newest chunk may go on with empty slots.
+fn compare(storage: &dyn Storage, name: &str) {
+    let mut names = storage.list("").unwrap();
+    names.sort();
+    let newest = names.last().unwrap()[..5].to_owned();
+    for file in &names {
+        let (mine, theirs) = (contents(storage, file), fs::read(data(name).join(file)).unwrap());
+        if *file == format!("{newest}.primary") {
+            assert!(theirs.starts_with(&mine), "{file}");
+        } else {
+            assert!(mine == theirs, "{file} differs");
+        }
+    }
+}
+
+#[test]
+fn what_is_appended_is_what_a_node_wrote() {
+    for (name, slots) in [("devnet", 100), ("preview", 4_320), ("preprod", 21_600)] {
+        let dir = tempfile::tempdir().unwrap();
+        let storage: Arc<dyn Storage> = Arc::new(RealStorage::new(dir.path()));
+        append(&storage, name, slots, 50).unwrap();
+        compare(&*storage, &format!("{name}/immutable"));
+        assert_eq!(read(&[dir.path().to_owned()], ReadOptions::default()).unwrap(), (all(name), None), "{name}");
+        let mut db = ImmutableDb::open(dir.path()).unwrap();
+        let listed = db.chunks().unwrap().into_iter().flat_map(|chunk| db.listed(chunk).unwrap()).collect::<Vec<_>>();
+        assert_eq!(
+            listed.iter().map(|one| one.place).collect::<Vec<_>>(),
+            all(name).iter().map(|one| one.1).collect::<Vec<_>>()
+        );
+        let some = listed[listed.len() / 2];
+        assert_eq!(Block::parse(&db.read(some.place).unwrap()).unwrap().hash(), some.hash);
+        let beyond = BlockPlace { offset: u64::MAX, ..some.place };
+        assert!(matches!(db.read(beyond), Err(ChainError::Damaged { .. })));
+    }
+}
+
+#[test]
+fn a_block_that_does_not_follow_is_not_appended() {
+    let dir = tempfile::tempdir().unwrap();
+    let storage: Arc<dyn Storage> = Arc::new(RealStorage::new(dir.path()));
+    append(&storage, "devnet", 100, 50).unwrap();
+    let mut appender = Appender::open(storage, 100).unwrap();
+    let tip = appender.tip();
+    let mut reader = ChainReader::open(&[data("preprod")], ReadOptions::default()).unwrap();
+    let foreign = reader.next_block().unwrap().unwrap();
+    assert!(matches!(appender.append(&foreign.block), Err(ChainError::Order { .. })));
+    let mut reader = ChainReader::open(&[data("devnet")], ReadOptions::default()).unwrap();
+    let early = reader.next_block().unwrap().unwrap();
+    assert!(matches!(appender.append(&early.block), Err(ChainError::Order { .. })));
+    assert_eq!(appender.tip(), tip);
+}
+
+#[test]
+fn after_a_power_cut_at_any_call_the_chain_goes_on_from_what_was_synced() {
+    let disk = SimStorage::new();
+    disk.keep_moments();
+    let storage: Arc<dyn Storage> = Arc::new(disk.clone());
+    let mut acknowledged = vec![(0, None)];
+    let mut appender = Appender::open(storage.clone(), 100).unwrap();
+    let mut reader = ChainReader::open(&[data("devnet")], ReadOptions::default()).unwrap();
+    let mut count = 0;
+    while let Some(StoredBlock { block, .. }) = reader.next_block().unwrap() {
+        appender.append(&block).unwrap();
+        count += 1;
+        if count % 7 == 0 {
+            appender.sync().unwrap();
+            acknowledged.push((disk.calls(), appender.tip()));
+        }
+    }
+    appender.sync().unwrap();
+    compare(&*storage, "devnet/immutable");
+    let calls = disk.calls();
+    assert!(calls > 1000, "{calls}");
+    let (mut lost, mut seed) = (0, 0);
+    for call in (1..=calls).step_by(11) {
+        for policy in Policy::ALL {
+            seed += 1;
+            let after = disk.moment(call).unwrap().reboot(seed, policy);
+            let storage: Arc<dyn Storage> = Arc::new(after);
+            let known = acknowledged.iter().rfind(|(at, _)| *at <= call).and_then(|(_, tip)| *tip);
+            let appender = Appender::open(storage.clone(), 100).unwrap();
+            let number = |tip: Option<Point>| tip.map_or(0, |tip| tip.number + 1);
+            assert!(number(appender.tip()) >= number(known), "call {call}, {policy:?}: {:?}", appender.tip());
+            lost += u64::from(appender.cut().is_some());
+            drop(appender);
+            if call % 5 == 0 {
+                append(&storage, "devnet", 100, 50).unwrap();
+                compare(&*storage, "devnet/immutable");
+            }
+        }
+    }
+    assert!(lost > 20, "cuts that left something to be cut off: {lost}");
+}
