@@ -66,6 +66,9 @@ pub struct Options {
     pub seeds: u64,
     /// The first of them.
     pub seed_first: u64,
+    /// After a call, one of so many pairs of a policy and a seed is tried, and after its neighbours others: 1 for all of
+    /// them. Every call is cut at least once, whatever this is.
+    pub draw_step: u64,
     /// Seeds for cuts within recoveries; 0: no such cuts.
     pub nested_seeds: u64,
     /// Within a recovery power is cut after every call of which the number, plus that of the first cut, is a multiple
@@ -79,7 +82,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { seeds: 2, seed_first: 0, nested_seeds: 1, nested_step: 1, threads: 2, failures_max: 1 }
+        Self { seeds: 2, seed_first: 0, draw_step: 1, nested_seeds: 1, nested_step: 1, threads: 2, failures_max: 1 }
     }
 }
 
@@ -284,7 +287,9 @@ fn cut_after_each(
             *report.kinds.entry(call.kind).or_default() += 1;
         }
         let moment = storage.moment(call).expect("moments are kept from the start");
-        for (policy, seed) in draws(&moment, options.seed_first..options.seed_first + options.seeds) {
+        let draws = draws(&moment, options.seed_first..options.seed_first + options.seeds);
+        let step = options.draw_step.clamp(1, draws.len() as u64);
+        for (policy, seed) in (call..).zip(draws).filter(|(turn, _)| turn.is_multiple_of(step)).map(|(_, draw)| draw) {
             let cut = Cut { call, policy, seed };
             let mut failures = verify::after_cut(engine, run, &moment, cut, options, report);
             for failure in &mut failures {

@@ -313,12 +313,10 @@ impl Backend for Nasty {
     fn append(&self, batch: Batch, moves: &[RefMove], _: Durability) -> Result<Location, Error> {
         let mut state = lock(&self.0.state);
         check_moves(moves, |name| state.refs.get(name))?;
-        let (left_out, sweeps) = batch.left_out();
-        if sweeps != self.0.sweeps.load(Acquire) {
-            let gone: Vec<Oid> = left_out.iter().filter(|oid| !state.index.contains_key(oid)).copied().collect();
-            if !gone.is_empty() {
-                return Err(Error::Gone { oids: gone });
-            }
+        let mut gone = batch.needed(moves, self.0.sweeps.load(Acquire));
+        gone.retain(|oid| !state.index.contains_key(oid));
+        if !gone.is_empty() {
+            return Err(Error::Gone { oids: gone });
         }
         let (memory, places) =
             RecordMemory::new(batch.records().map(|record| record.bytes).collect::<Vec<_>>().into_iter());

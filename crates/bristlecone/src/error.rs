@@ -119,7 +119,7 @@ pub enum Error {
         /// The folder of the store.
         folder: String,
     },
-    /// What a batch left out since the store had it was swept before the batch was appended.
+    /// What a batch left out since the store had it, or what a ref was to lead to, was swept before the batch was appended.
     Gone {
         /// The objects.
         oids: Vec<Oid>,

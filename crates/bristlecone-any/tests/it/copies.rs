@@ -21,6 +21,8 @@ use bristlecone_testkit::{
     sim::{Policy, SimStorage},
 };
 
+mod edges;
+
 fn format(name: &str) -> AnyFormat {
     AnyFormat::standard(name).unwrap()
 }

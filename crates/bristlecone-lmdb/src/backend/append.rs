@@ -163,7 +163,7 @@ impl OpenStore {
     ) -> Result<(), Failure> {
         let held = self.held_refs(txn, moves)?;
         check_moves(moves, |name| held.get(name))?;
-        self.refuse_gone(txn, batch, &filled.state)?;
+        self.refuse_gone(txn, batch, moves, &filled.state)?;
         if batch.is_empty() && moves.is_empty() {
             return Ok(());
         }
@@ -201,16 +201,13 @@ impl OpenStore {
         Ok(held)
     }
 
-    /// Fails if a sweep that began since the batch was made dropped what it left out.
-    fn refuse_gone(&self, txn: &WriteTxn<'_>, batch: &Batch, state: &State) -> Result<(), Failure> {
-        let (left_out, sweeps) = batch.left_out();
-        if left_out.is_empty() || sweeps == state.sweeps {
-            return Ok(());
-        }
+    /// Fails if a sweep that began since the batch was made dropped what it or a move needs. What earlier appends of the
+    /// group brought is in the transaction.
+    fn refuse_gone(&self, txn: &WriteTxn<'_>, batch: &Batch, moves: &[RefMove], state: &State) -> Result<(), Failure> {
         let mut gone: Vec<Oid> = Vec::new();
-        for oid in left_out {
+        for oid in batch.needed(moves, state.sweeps) {
             if txn.get(self.objects, oid.as_bytes())?.is_none() {
-                gone.push(*oid);
+                gone.push(oid);
             }
         }
         if gone.is_empty() { Ok(()) } else { Err(Error::Gone { oids: gone }.into()) }

@@ -8,6 +8,7 @@ mod reading;
 mod roots;
 mod stored;
 mod sync;
+mod written;
 
 use std::path::Path;
 

@@ -2,7 +2,9 @@
 
 use std::{collections::HashMap, sync::atomic::Ordering::*};
 
-use bristlecone::{Batch, Durability, Error, Location, Oid, RefMove, RefTarget, Result, check_moves, engine::Queue};
+use bristlecone::{
+    Batch, Durability, Error, Location, Oid, RefMove, RefTarget, Result, Sink, check_moves, engine::Queue,
+};
 
 use super::{
     lock,
@@ -65,7 +67,7 @@ struct Group<'a> {
     refs: HashMap<&'a str, Option<RefTarget>>,
     /// What refs held, and the positions of the moves that changed it.
     displaced: Vec<(u64, RefTarget)>,
-    batches: u64,
+    batches: Vec<&'a Batch>,
 }
 
 impl OpenStore {
@@ -152,7 +154,7 @@ impl OpenStore {
                 None => refs.by_name.get(name),
             })?;
         }
-        self.refuse_gone(request.batch)?;
+        self.refuse_gone(request, &group.batches)?;
         let length = request.batch.bytes().len();
         let base = if length == 0 { Location::NONE } else { page::page_location(state.end) };
         page::cut(request.batch, state.end, buffer, |number, page| {
@@ -161,7 +163,7 @@ impl OpenStore {
             group.pages.push((number, page));
         });
         state.end += page::pages_of(length);
-        group.batches += 1;
+        group.batches.push(request.batch);
         if request.moves.is_empty() {
             return Ok(base);
         }
@@ -177,16 +179,13 @@ impl OpenStore {
         Ok(base)
     }
 
-    /// Fails if a sweep that began since the batch was made dropped what it left out.
-    fn refuse_gone(&self, batch: &Batch) -> Result<()> {
-        let (left_out, sweeps) = batch.left_out();
-        if left_out.is_empty() || sweeps == self.sweeps.load(Acquire) {
-            return Ok(());
-        }
+    /// Fails if a sweep that began since the batch was made dropped what it or a move needs. `earlier`: what the group has
+    /// before it.
+    fn refuse_gone(&self, request: &Request<'_>, earlier: &[&Batch]) -> Result<()> {
         let mut gone: Vec<Oid> = Vec::new();
-        for oid in left_out {
-            if self.locate(oid)?.is_none() {
-                gone.push(*oid);
+        for oid in request.batch.needed(request.moves, self.sweeps.load(Acquire)) {
+            if earlier.iter().all(|batch| batch.known(&oid).is_none()) && self.locate(&oid)?.is_none() {
+                gone.push(oid);
             }
         }
         if gone.is_empty() { Ok(()) } else { Err(Error::Gone { oids: gone }) }
@@ -217,7 +216,7 @@ impl OpenStore {
         let counters = &self.counters;
         counters.bytes.fetch_add(group.bytes, Relaxed);
         counters.writes.fetch_add(1, Relaxed);
-        counters.batches.fetch_add(group.batches, Relaxed);
+        counters.batches.fetch_add(group.batches.len() as u64, Relaxed);
         for (number, page) in &group.pages {
             self.pages.keep(*number, page);
         }

@@ -10,7 +10,7 @@ use std::{
 
 use bristlecone::{
     Backend, Branch, Cached, CommitId, Counted, Durability, Error, Format, Info, Layered, MemoryBackend, Native,
-    ReadOnly, RefMove, Repo,
+    Object, Oid, ReadOnly, RefMove, Repo, Roots, SweepLimits,
 };
 use bristlecone_core::git::{Algorithm, Git};
 
@@ -217,6 +217,9 @@ pub fn a_read_only_backend_refuses_changes(make: Make<'_>) {
     let mut kept = batch();
     assert!(matches!(only.append_keeping(&mut kept), Err(Error::ReadOnly)) && !kept.is_empty());
     assert!(matches!(only.write_derived("history", b"x"), Err(Error::ReadOnly)));
+    let children = |_: &Oid, _: &Object<'_>, _: &mut dyn FnMut(Oid)| Ok(());
+    let swept = only.sweep(&Roots { oids: &[], children: &children }, &SweepLimits::default());
+    assert!(matches!(swept, Err(Error::ReadOnly)), "{swept:?}");
     only.flush().expect("there is nothing to flush");
     assert!(only.read(&other.oid.into()).expect("a read").is_none());
     assert_eq!(

@@ -229,6 +229,43 @@ pub fn a_batch_that_left_out_what_is_gone_is_refused(make: Make<'_>) {
     assert!(backend.read(&head.oid.into()).unwrap().is_some());
 }
 
+/// A ref is not moved to an object that was swept, whichever way it is appended; it is moved to one that is there, and to one
+/// that the same batch brings back, or an earlier one of the same call.
+///
+/// # Panics
+/// If it is not so.
+pub fn a_ref_is_not_moved_to_what_is_gone(make: Make<'_>) {
+    let Some((backend, graphs, names)) = swept_backend(make, 3) else { return };
+    let (gone, stays) = (graphs[1].head(), graphs[0].head());
+    let to_gone = || vec![move_to(&names[1], Some(gone))];
+    move_ref(&*backend, &names[1], None);
+    move_ref(&*backend, &names[2], None);
+    sweep(&*backend, &graphs, &[], &SweepLimits::default()).unwrap();
+    let held = backend.list_refs("").unwrap();
+    let refused = |answer: Result<_, Error>| match answer {
+        Err(Error::Gone { oids }) => assert_eq!(oids, [gone]),
+        other => panic!("{other:?}"),
+    };
+    for durability in [Durability::None, Durability::Synced] {
+        refused(backend.append(Batch::new(), &to_gone(), durability));
+        let both = [move_to(&names[2], Some(stays)), move_to(&names[1], Some(gone))];
+        refused(backend.append(Batch::new(), &both, durability));
+        let mut answers = backend.append_many(vec![(Batch::new(), to_gone()), Default::default()], durability);
+        assert!(answers.pop().unwrap().is_ok(), "a refused append leaves others alone");
+        refused(answers.pop().unwrap());
+        assert_eq!(backend.list_refs("").unwrap(), held);
+    }
+    move_ref(&*backend, &names[2], Some(stays));
+    // An earlier batch brings it.
+    let mut whole = Batch::new();
+    graphs[1].0.iter().for_each(|sample| _ = sample.put(&mut whole, &HashMap::new()));
+    let appends = vec![(whole, Vec::new()), (Batch::new(), to_gone())];
+    backend.append_many(appends, Durability::None).into_iter().for_each(|answer| _ = answer.unwrap());
+    assert!(graphs[1].is_there(&*backend.snapshot(&[])));
+    graphs[2].append(&*backend, &names[2]);
+    assert!(graphs[2].is_there(&*backend.snapshot(&[])));
+}
+
 /// A sweep that may drop little at a time leaves nothing without what is below it, and goes on where it ended.
 ///
 /// # Panics

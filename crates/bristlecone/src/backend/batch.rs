@@ -4,6 +4,7 @@ use std::{collections::HashMap, fmt};
 
 use bristlecone_core::{Kind, Location, ObjRef, Object, Oid, Record, Sink, record_bytes, write_record};
 
+use super::{RefMove, RefTarget};
 use crate::oid_map::OidHasher;
 
 /// New objects, children before parents, as one run of records that any backend takes as it is.
@@ -19,6 +20,8 @@ pub struct Batch {
     // Objects that are not in it since the store had them, when `sweeps` sweeps had begun.
     left_out: Vec<Oid>,
     sweeps: u64,
+    // Objects that the backend need not have, since a store below it has them.
+    elsewhere: Vec<Oid>,
 }
 
 /// A list of up to this many objects is searched from end to end; a longer one has an index.
@@ -62,9 +65,25 @@ impl Batch {
         (&self.left_out, self.sweeps)
     }
 
-    /// Forgets those of the objects left out for which `stays` is false.
-    pub(super) fn retain_left_out(&mut self, stays: impl FnMut(&Oid) -> bool) {
-        self.left_out.retain(stays);
+    /// Returns the objects that a backend has to have for the batch to be appended with these moves: those that it left out,
+    /// and those that refs are to lead to and that are not in it. None of them can be gone, and none is returned, unless a
+    /// sweep has begun since the batch was made: `sweeps` have by now.
+    #[must_use]
+    pub fn needed(&self, moves: &[RefMove], sweeps: u64) -> Vec<Oid> {
+        if sweeps == self.sweeps {
+            return Vec::new();
+        }
+        let targets = moves.iter().filter_map(|wanted| match &wanted.to {
+            Some(RefTarget::Object(at)) => Some(at.oid),
+            Some(RefTarget::Symbolic(_)) | None => None,
+        });
+        let targets = targets.filter(|oid| self.known(oid).is_none());
+        self.left_out.iter().copied().chain(targets).filter(|oid| !self.elsewhere.contains(oid)).collect()
+    }
+
+    /// Notes that a store below the backend has an object, which [`Batch::needed`] then leaves out.
+    pub(super) fn note_elsewhere(&mut self, oid: Oid) {
+        self.elsewhere.push(oid);
     }
 
     /// Returns the records, one after another, each padded to 8 bytes.
@@ -85,6 +104,7 @@ impl Batch {
         self.list.clear();
         self.index = None;
         self.left_out.clear();
+        self.elsewhere.clear();
     }
 
     /// Returns the number of objects.

@@ -122,30 +122,28 @@ impl Layered {
             return None;
         }
         let prepare = |(batch, moves): &mut (Batch, Vec<RefMove>)| {
-            self.leave_to_lower(batch).ok()?;
+            self.leave_to_lower(batch, moves).ok()?;
             self.upper_moves(moves).ok()
         };
         batches.iter_mut().map(prepare).collect()
     }
 
-    /// Forgets of the objects that a batch left out those that lower stores have: the upper one need not have them. It looks
-    /// only if there was a sweep since, and so do we.
-    fn leave_to_lower(&self, batch: &mut Batch) -> Result<(), Error> {
-        let (left_out, sweeps) = batch.left_out();
-        if left_out.is_empty() || sweeps == self.upper.sweeps() {
+    /// Notes which of the objects that a batch and its moves need lower stores have: the upper one need not have them. It
+    /// looks only if there was a sweep since, and so do we.
+    fn leave_to_lower(&self, batch: &mut Batch, moves: &[RefMove]) -> Result<(), Error> {
+        let needed = batch.needed(moves, self.upper.sweeps());
+        if needed.is_empty() {
             return Ok(());
         }
         let lower: Vec<Arc<dyn Snapshot>> = self.lower.iter().map(|store| store.snapshot(&[])).collect();
-        let mut there = BTreeSet::new();
-        for oid in left_out {
+        for oid in needed {
             for store in &lower {
-                if store.locate(oid).is_some() || store.read(&ObjRef::from(*oid))?.is_some() {
-                    there.insert(*oid);
+                if store.locate(&oid).is_some() || store.read(&ObjRef::from(oid))?.is_some() {
+                    batch.note_elsewhere(oid);
                     break;
                 }
             }
         }
-        batch.retain_left_out(|oid| !there.contains(oid));
         Ok(())
     }
 
@@ -221,13 +219,13 @@ impl Backend for Layered {
     }
 
     fn append(&self, mut batch: Batch, moves: &[RefMove], durability: Durability) -> Result<Location, Error> {
-        self.leave_to_lower(&mut batch)?;
+        self.leave_to_lower(&mut batch, moves)?;
         let moves = self.upper_moves(moves)?;
         self.upper.append(batch, &moves, durability).map_err(|error| self.error(error))
     }
 
     fn append_keeping(&self, batch: &mut Batch) -> Result<(), Error> {
-        self.leave_to_lower(batch)?;
+        self.leave_to_lower(batch, &[])?;
         self.upper.append_keeping(batch)
     }
 

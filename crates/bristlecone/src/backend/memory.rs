@@ -97,14 +97,14 @@ impl MemoryState {
         self.batches.push((base, length as u32));
     }
 
-    /// Fails if a sweep that began since the batch was made dropped what it left out. The caller holds the refs.
-    fn refuse_gone(&self, batch: &Batch) -> Result<(), Error> {
-        let (left_out, sweeps) = batch.left_out();
-        if left_out.is_empty() || sweeps == self.sweeps.load(Acquire) {
+    /// Fails if a sweep that began since the batch was made dropped what it or a move needs. The caller holds the refs.
+    fn refuse_gone(&self, batch: &Batch, moves: &[RefMove]) -> Result<(), Error> {
+        let mut gone = batch.needed(moves, self.sweeps.load(Acquire));
+        if gone.is_empty() {
             return Ok(());
         }
         let index = self.indexed();
-        let gone: Vec<Oid> = left_out.iter().filter(|oid| !index.places.contains_key(oid)).copied().collect();
+        gone.retain(|oid| !index.places.contains_key(oid));
         if gone.is_empty() { Ok(()) } else { Err(Error::Gone { oids: gone }) }
     }
 
@@ -292,13 +292,13 @@ impl Backend for MemoryBackend {
         let shared = &*self.0;
         if moves.is_empty() {
             let _refs = read_lock(&shared.refs);
-            shared.refuse_gone(&batch)?;
+            shared.refuse_gone(&batch, moves)?;
             return Ok(shared.keep(batch));
         }
         // The check and the move are one step under the lock of the refs; the objects in between are cheap.
         let mut refs = write_lock(&shared.refs);
         check_moves(moves, |name| refs.by_name.get(name))?;
-        shared.refuse_gone(&batch)?;
+        shared.refuse_gone(&batch, moves)?;
         let base = shared.keep(batch);
         refs.position.0 += 1;
         for wanted in moves {
@@ -316,7 +316,7 @@ impl Backend for MemoryBackend {
     fn append_keeping(&self, batch: &mut Batch) -> Result<(), Error> {
         let shared = &*self.0;
         let _refs = read_lock(&shared.refs);
-        shared.refuse_gone(batch)?;
+        shared.refuse_gone(batch, &[])?;
         match shared.arena.keep_copy(batch.bytes()) {
             Some(base) => shared.note(base, batch.bytes().len()),
             None => _ = shared.keep(std::mem::take(batch)),

@@ -6,7 +6,7 @@
 
 use std::sync::{Arc, atomic::Ordering::*};
 
-use bristlecone_core::{Location, Oid};
+use bristlecone_core::{Location, Oid, Sink};
 
 use super::{
     files::NEW,
@@ -112,14 +112,20 @@ impl FsState {
     ) -> Result<Option<RefTable>, Error> {
         let known = read_lock(&self.refs);
         let mut next: Option<RefTable> = None;
+        // Those that will be appended: a later one may lead a ref to what an earlier one has.
+        let mut brought: Vec<&Batch> = Vec::with_capacity(appends.len());
         for ((batch, moves), outcome) in appends.iter().zip(outcomes) {
             let table = next.as_ref().unwrap_or(&known.table);
             let checked = check_moves(moves, |name| table.by_name.get(name));
             *outcome = match checked {
-                Ok(()) => self.refuse_gone(batch, known.table.sweeps)?,
+                Ok(()) => self.refuse_gone(batch, moves, known.table.sweeps, &brought)?,
                 refused => refused,
             };
-            if outcome.is_err() || moves.is_empty() {
+            if outcome.is_err() {
+                continue;
+            }
+            brought.push(batch);
+            if moves.is_empty() {
                 continue;
             }
             let table = next.get_or_insert_with(|| known.table.clone());
@@ -134,16 +140,20 @@ impl FsState {
         Ok(next)
     }
 
-    /// Answers a batch that left out what a sweep dropped since. An error of the outer result is one of looking.
-    fn refuse_gone(&self, batch: &Batch, sweeps: u64) -> Result<Result<(), Error>, Error> {
-        let (left_out, since) = batch.left_out();
-        if since == sweeps {
-            return Ok(Ok(()));
-        }
+    /// Answers a batch that needs, or a move of which needs, what a sweep dropped since. An error of the outer result is one
+    /// of looking.
+    fn refuse_gone(
+        &self,
+        batch: &Batch,
+        moves: &[RefMove],
+        sweeps: u64,
+        brought: &[&Batch],
+    ) -> Result<Result<(), Error>, Error> {
         let mut gone = Vec::new();
-        for oid in left_out {
-            if !self.knows(oid) && self.files.stat(&object::path_of(oid))?.is_none() {
-                gone.push(*oid);
+        for oid in batch.needed(moves, sweeps) {
+            let is_there = || self.knows(&oid) || brought.iter().any(|earlier| earlier.known(&oid).is_some());
+            if !is_there() && self.files.stat(&object::path_of(&oid))?.is_none() {
+                gone.push(oid);
             }
         }
         Ok(if gone.is_empty() { Ok(()) } else { Err(Error::Gone { oids: gone }) })

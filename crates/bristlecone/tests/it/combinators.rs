@@ -13,6 +13,8 @@ use bristlecone::{
 };
 use bristlecone_testkit::slow::Slow;
 
+mod edges;
+
 type Shared = Arc<dyn Backend>;
 
 fn memory() -> Shared {
@@ -353,8 +355,15 @@ mod layered {
         // What a batch leaves out may be in the lower store alone, also after a sweep of the upper one.
         let mut batch = Batch::since(both.sweeps() - 1);
         batch.leave_out(theirs.oid);
-        let lower_only: Shared = Arc::new(Layered::over(memory(), [lower]));
+        let lower_only: Shared = Arc::new(Layered::over(memory(), [lower.clone()]));
         assert!(both.append(batch.clone(), &[], Durability::None).is_ok());
+        // So may what a ref is moved to.
+        while sweep(&both) > 0 {}
+        let late = commit(&lower, "late", "late", "late").oid();
+        assert!(both.sweeps() > 0 && upper.read(&late.into()).unwrap().is_none());
+        move_ref(&both, "moved", Expected::Absent, Some(RefTarget::Object(late.into()))).unwrap();
+        let nowhere = Some(RefTarget::Object(Oid::from_array([9; 32]).into()));
+        assert!(matches!(move_ref(&both, "moved", Expected::Any, nowhere), Err(Error::Gone { .. })));
         assert!(lower_only.append(batch, &[], Durability::None).is_ok());
     }
 

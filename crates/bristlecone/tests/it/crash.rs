@@ -1,7 +1,8 @@
 //! Power is cut after every call of every workload, and within every recovery: nothing synced is lost, nothing
 //! torn is shown, and the store goes on.
 //!
-//! Each call is always cut, with every policy. Of the calls within recoveries the suites try a share, each recovery another;
+//! Each call is always cut; without threads with every policy, with threads by turns with one of three. Of the calls within
+//! recoveries the suites try a share, each recovery another;
 //! with `BRISTLECONE_THOROUGH` in the environment (`.ci/lane crash`) the share is several times as large.
 
 use bristlecone::disk::DiskOptions;
@@ -57,8 +58,8 @@ fn a_crash_at_any_call_loses_nothing_synced_with_maps() {
 fn a_crash_at_any_call_loses_nothing_synced_with_maps_and_threads() {
     for (segment_bytes, prezero, nested_seeds) in [(4096, true, 1), (1 << 14, true, 0), (4096, false, 0)] {
         let engine = DiskEngine::new(tiny_as_shipped().segment_bytes(segment_bytes).prezero(prezero));
-        let nested_step = step(32, 6);
-        let options = Options { seeds: 1, seed_first: 11, nested_seeds, nested_step, ..Options::default() };
+        let (draw_step, nested_step) = (step(3, 1), step(32, 6));
+        let options = Options { seeds: 1, seed_first: 11, draw_step, nested_seeds, nested_step, ..Options::default() };
         let report = explore_with(&engine, options);
         report.assert_sound();
         let missed: Vec<_> = KINDS.iter().filter(|kind| !report.kinds.contains_key(kind)).collect();

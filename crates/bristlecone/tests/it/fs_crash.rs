@@ -1,5 +1,6 @@
 //! The backend `fs` under power cuts, failing calls, a full disk and stopped processes: the suites that the disk engine passes.
 //!
+//! A change cuts after every call, by turns with some of the policies; with `BRISTLECONE_THOROUGH` (`.ci/lane crash`) with all.
 //! `BRISTLECONE_CRASH_WORKLOAD` runs the workloads alone whose names hold its value.
 
 use std::sync::Arc;
@@ -33,7 +34,8 @@ fn run(engine: &dyn Engine, workloads: &[Workload], options: Options) -> Report 
 
 #[test]
 fn a_crash_at_any_call_loses_nothing_synced() {
-    let report = run(&FsEngine, &chosen(), Options { seeds: 1, nested_seeds: 0, ..Options::default() });
+    let report =
+        run(&FsEngine, &chosen(), Options { seeds: 1, draw_step: step(4, 1), nested_seeds: 0, ..Options::default() });
     report.assert_sound();
 }
 
@@ -46,14 +48,15 @@ fn a_crash_within_a_recovery_loses_nothing_synced() {
         _ => chosen(),
     };
     assert!(!chosen.is_empty());
-    let options = Options { seeds: 1, seed_first: 7, nested_step: step(12, 3), ..Options::default() };
+    let options =
+        Options { seeds: 1, seed_first: 7, draw_step: step(2, 1), nested_step: step(16, 3), ..Options::default() };
     run(&FsEngine, &chosen, options).assert_sound();
 }
 
 #[test]
 fn one_process_is_stopped_another_goes_on_and_then_the_power_goes() {
     let options = Options { seeds: 1, nested_seeds: 0, ..Options::default() };
-    let report = explore_deaths(&FsEngine, &deaths(), step(24, 6), options);
+    let report = explore_deaths(&FsEngine, &deaths(), step(60, 6), options);
     println!("{report}");
     report.assert_sound();
     assert!(report.deaths >= 150, "{report}");

@@ -1,0 +1,164 @@
+//! What few copies meet: tags, symbolic refs, commits without entries, what was swept, and what is durable when.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+
+use bristlecone::{Batch, Error as StoreError, Kind, Location, SweepLimits, pass_backend};
+
+use super::*;
+
+fn moved(name: &str, to: impl Into<RefTarget>) -> RefMove {
+    RefMove { name: name.to_owned(), expected: Expected::Any, to: Some(to.into()) }
+}
+
+#[test]
+fn tags_trees_and_symbolic_refs_go_over_with_what_is_below_them() {
+    for name in ["native", "git"] {
+        let (from, to) = (in_memory(&format(name)), in_memory(&format(name)));
+        let head = crate::commit(&from, "main", &[("a", "1")]);
+        let other = crate::commit(&from, "other", &[("deep/b", "2")]);
+        let tag = |name: &[u8], target, kind| {
+            let (tagger, headers, message) = (None, Vec::new(), b"one\n".to_vec());
+            let tag = Tag { target, kind, name: name.to_vec(), tagger, headers, message };
+            from.write_tag(&tag, Durability::None).unwrap()
+        };
+        let one = tag(b"v1", head, Kind::Commit);
+        let two = tag(b"v2", one.into(), Kind::Tag);
+        let root = from.read_commit(CommitId::new(other.oid)).unwrap().tree;
+        let moves = [
+            moved("refs/tags/v1", one),
+            moved("refs/tags/v2", two),
+            moved("refs/odd/tree", RefTarget::Object(root.into())),
+            moved("refs/heads/alias", RefTarget::Symbolic("refs/heads/main".to_owned())),
+            RefMove { name: "refs/heads/other".to_owned(), expected: Expected::Any, to: None },
+        ];
+        from.move_refs(&moves, Durability::None).unwrap();
+        assert_eq!(copied(&from, &to).commits, 1, "{name}");
+        assert_eq!(refs(&to), refs(&from), "{name}");
+        let read = to.read_tag(two).unwrap();
+        assert_eq!((read.kind, read.target.oid), (Kind::Tag, one.oid()), "{name}");
+        assert_eq!(to.read_tag(one).unwrap().target.oid, head.oid, "{name}");
+        let all = objects(&to);
+        assert_eq!(all.len(), objects(&from).len() - 1, "{name}: all but the commit that no ref leads to");
+    }
+}
+
+#[test]
+fn what_follows_a_commit_without_entries_follows_its_parents() {
+    let (from, to) = (in_memory(&format("native")), in_memory(&format("tezos")));
+    let first = crate::commit(&from, "main", &[("a", "1")]);
+    let main = from.branch("main").unwrap();
+    let mut tree = main.tree().unwrap();
+    tree.remove("a").unwrap();
+    main.commit(&mut tree, &Info::message("nothing")).unwrap();
+    crate::commit(&from, "main", &[("b", "2")]);
+    let report = copied(&from, &to);
+    assert_eq!((report.commits, report.losses.len(), report.losses[0].kind), (3, 1, LossKind::EmptyCommit));
+    let head = to.branch("main").unwrap().head().unwrap().unwrap();
+    let parents = to.read_commit(head).unwrap().parents;
+    assert_eq!(parents.len(), 1, "the one before the commit without entries");
+    let message = |repo: &AnyRepo, id| repo.read_commit(id).unwrap().message;
+    assert_eq!(message(&to, parents[0]), message(&from, CommitId::new(first.oid)));
+}
+
+#[test]
+fn what_was_converted_and_swept_is_converted_again() {
+    let (from, to) = (in_memory(&format("tezos")), in_memory(&format("native")));
+    grow(&from, &mut Rng::new(4), 20, 0);
+    copied(&from, &to);
+    let gone = |name: String| RefMove { name, expected: Expected::Any, to: None };
+    let moves: Vec<RefMove> = refs(&to).into_keys().map(gone).chain([gone("HEAD".to_owned())]).collect();
+    to.move_refs(&moves, Durability::None).unwrap();
+    assert!(to.sweep(&[], &SweepLimits::default()).unwrap().objects > 20);
+    assert_eq!(copied(&from, &to).commits, 20);
+    assert!(told(&to) == told(&from));
+}
+
+#[test]
+fn a_stopped_conversion_goes_on_without_its_derived_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (in_memory(&format("tezos")), AnyRepo::create(dir.path(), format("native")).unwrap());
+    for number in 0..200 {
+        crate::commit(&from, "main", &[("a", &number.to_string())]);
+    }
+    let good = from.backend().get_ref("refs/heads/main").unwrap();
+    from.move_refs(&[broken(&from)], Durability::None).unwrap();
+    let options = CopyOptions::default().checkpoint_bytes(50);
+    copy::copy(&from, &to, &options, &mut |_| {}).unwrap_err();
+    for entry in std::fs::read_dir(dir.path().join(".bristlecone/derived")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.to_str().unwrap().contains("copy-map") {
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+    from.move_refs(
+        &[RefMove { name: "refs/heads/main".to_owned(), expected: Expected::Any, to: good }],
+        Durability::None,
+    )
+    .unwrap();
+    let report = copy::copy(&from, &to, &options, &mut |_| {}).unwrap();
+    assert!(report.commits < 150, "{report:?}");
+    assert!(told(&to) == told(&from));
+}
+
+/// A backend whose refs are kept apart from its objects: a ref that moves to what no flush followed may outlive it.
+#[derive(Debug)]
+struct Apart {
+    inner: Arc<dyn Backend>,
+    unflushed: AtomicBool,
+    checkpoints: AtomicU32,
+}
+
+impl Backend for Apart {
+    fn capabilities(&self) -> bristlecone::Capabilities {
+        bristlecone::Capabilities { persistent: true, several_refs: false, ..self.inner.capabilities() }
+    }
+
+    fn append(&self, batch: Batch, moves: &[RefMove], durability: Durability) -> Result<Location, StoreError> {
+        if moves.iter().any(|wanted| wanted.name.starts_with(CHECKPOINTS) && wanted.to.is_some()) {
+            assert!(!self.unflushed.load(Relaxed), "{moves:?} leads to what may not be durable");
+            self.checkpoints.fetch_add(1, Relaxed);
+        }
+        self.unflushed.fetch_or(!batch.is_empty(), Relaxed);
+        self.inner.append(batch, moves, durability)
+    }
+
+    fn append_keeping(&self, batch: &mut Batch) -> Result<(), StoreError> {
+        self.unflushed.store(true, Relaxed);
+        self.inner.append_keeping(batch)
+    }
+
+    fn append_many(
+        &self,
+        batches: Vec<(Batch, Vec<RefMove>)>,
+        durability: Durability,
+    ) -> Vec<Result<Location, StoreError>> {
+        batches.into_iter().map(|(batch, moves)| self.append(batch, &moves, durability)).collect()
+    }
+
+    fn flush(&self) -> Result<(), StoreError> {
+        self.unflushed.store(false, Relaxed);
+        self.inner.flush()
+    }
+
+    pass_backend! {
+        inner: name, snapshot, read, locate, position, sweeps, sweep, get_ref, list_refs, shallow, promised_to,
+        each_object, clear_caches, stats, read_derived, write_derived
+    }
+}
+
+#[test]
+fn what_was_copied_so_far_is_durable_before_refs_lead_to_it() {
+    for name in ["native", "tezos"] {
+        let from = in_memory(&format("tezos"));
+        grow(&from, &mut Rng::new(8), 300, 0);
+        let mut apart = None;
+        let to = in_memory(&format(name)).wrapped(|inner| {
+            let backend = Arc::new(Apart { inner, unflushed: false.into(), checkpoints: 0.into() });
+            apart = Some(backend.clone());
+            backend
+        });
+        copy::copy(&from, &to, &CopyOptions::default().checkpoint_bytes(1000), &mut |_| {}).unwrap();
+        assert!(apart.unwrap().checkpoints.load(Relaxed) > 1, "{name}");
+        assert!(told(&to) == told(&from), "{name}");
+    }
+}
