@@ -15,7 +15,7 @@ pub use block::{Block, BlockError, Created, Spent, Transaction, Transactions};
 pub use era::Era;
 pub use error::ChainError;
 pub use hash::{BlockHash, OutputRef, TxId};
-pub use index::{BlockIndex, IndexError, IndexPart, Indexed, MappedIndex, MemoryIndex, Opened, Slots};
 pub use immutable::{ChainReader, ReadOptions, StoredBlock, TornTail};
+pub use index::{BlockIndex, IndexError, IndexPart, Indexed, MappedIndex, MemoryIndex, Opened, Slots};
 pub use place::BlockPlace;
 pub use point::Point;
