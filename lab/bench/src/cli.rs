@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use crate::{all, error::Result, gitimport, io, map};
+use crate::{all, blocks, error::Result, gitimport, io, map};
 pub use crate::{
     all::{AllArgs, TraceArgs},
     options::Common,
@@ -57,6 +57,14 @@ Examples:
 redb, fjall, SQLite and RocksDB are there in a program that was built with the feature peers.
 Exit code 1 if a map does not hold what was written to it.")]
     Map(Box<map::MapArgs>),
+    /// Measure the indexes of a chain's blocks, in memory and mapped
+    #[command(after_help = "\
+Examples:
+  cone bench blocks                       10 k, 100 k, 1 M and 4 M blocks
+  cone bench blocks --blocks 1000000
+
+Exit code 1 if an index gives an answer that is not that of the chain.")]
+    Blocks(Box<blocks::BlocksArgs>),
 }
 
 /// Runs what the options ask for. Tables, or with `json` the rows, go to standard output, progress to
@@ -73,5 +81,6 @@ pub fn run(bench: &Bench, json: bool) -> Result<()> {
         Some(Part::Io(args)) => io::run(args, json),
         Some(Part::GitImport(args)) => gitimport::run(args, json),
         Some(Part::Map(args)) => map::run(args, json),
+        Some(Part::Blocks(args)) => blocks::run(args, json),
     }
 }

@@ -29,6 +29,7 @@ macro_rules! say_part {
 
 mod all;
 mod big;
+mod blocks;
 mod check;
 pub mod cli;
 mod engine;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::row::Row;
+use super::{row::Row, views::blocks::is_blocks};
 use crate::{job::Target, optims};
 
 /// The rows of a file by what they are about.
@@ -16,6 +16,8 @@ pub(super) struct Kinds<'r> {
     pub(super) others: Vec<&'r Row>,
     /// Ordered maps.
     pub(super) maps: Vec<&'r Row>,
+    /// Indexes of blocks.
+    pub(super) blocks: Vec<&'r Row>,
     /// The tree suite in Git repositories, by us and by others.
     pub(super) git: Vec<&'r Row>,
     /// Imports of whole histories.
@@ -39,6 +41,8 @@ impl<'r> Kinds<'r> {
                 &mut kinds.irmin
             } else if row.map.is_some() {
                 &mut kinds.maps
+            } else if is_blocks(row) {
+                &mut kinds.blocks
             } else if is_big(&row.scenario) {
                 &mut kinds.long
             } else if row.import.is_some() {

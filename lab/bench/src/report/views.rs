@@ -11,7 +11,7 @@ use super::{
     table::{Table, bytes, mebibytes, rate, time},
 };
 
-/// Returns the tables of these rows: where they come from, limits, rates, details, scaling, other backends, maps, Git,
+/// Returns the tables of these rows: where they come from, limits, rates, details, scaling, other backends, maps, indexes of blocks, Git,
 /// optimisations, task counts, replays, Irmin, long forms. A table without lines is left out. The same rows give the same tables.
 #[must_use]
 pub fn sections(rows: &[Row]) -> Vec<Table> {
@@ -28,6 +28,7 @@ pub fn sections(rows: &[Row]) -> Vec<Table> {
     tables.push(details("Details: other backends", &kinds.others, &OTHERS, &places));
     tables.push(scaling("Other backends: from one thread to two", &kinds.others, &OTHERS));
     tables.extend(map::tables(&kinds.maps));
+    tables.push(blocks::table(&kinds.blocks));
     tables.extend(git::tables(&kinds.git, &kinds.imports, &places));
     tables.push(optimisations(&kinds.steps));
     tables.push(details("Details: each optimisation by itself", &kinds.steps, &COLUMNS, &places));
@@ -210,6 +211,7 @@ fn times_smaller(row: &Row, rows: &[&Row]) -> Option<f64> {
     (smaller.scenario != row.scenario && row.ops_per_sec > 0.0).then(|| smaller.ops_per_sec / row.ops_per_sec)
 }
 
+pub(super) mod blocks;
 mod details;
 mod git;
 mod irmin;

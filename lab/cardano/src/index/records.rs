@@ -134,31 +134,34 @@ impl Records {
     /// Returns the number of the first record whose field is at least `key`, or with `after` more than it; the count if
     /// there is none.
     ///
-    /// Slots and numbers are spread evenly, so it guesses, and halves after each guess that did not.
+    /// Slots and numbers are spread evenly, so it guesses, goes on from there by steps that double, and halves what is left.
     pub(super) fn first(&self, field: Field, key: u64, after: bool) -> Result<u32, IndexError> {
         let before = |value: u64| value < key || (after && value == key);
-        let (mut low, mut high) = (0, self.count);
-        if high == 0 {
-            return Ok(0);
+        let key_of = |number: u32| self.get(number).map(|block| field.of(&block.point));
+        let Some(last) = self.count.checked_sub(1) else { return Ok(0) };
+        let (first_key, last_key) = (key_of(0)?, key_of(last)?);
+        if !before(first_key) || before(last_key) {
+            return Ok(if before(last_key) { self.count } else { 0 });
         }
-        let (mut low_key, mut high_key) = (field.of(&self.get(0)?.point), field.of(&self.get(high - 1)?.point));
-        let mut guess = true;
+        let share = u128::from(key - first_key) * u128::from(last) / u128::from((last_key - first_key).max(1));
+        let (mut low, mut high, mut step, mut upward) = (1, last, 1_u32, None);
+        let mut next = share as u32;
         while low < high {
-            let width = high - low;
-            let inside = guess && low_key < key && key < high_key;
-            let middle = if inside {
-                let share = u128::from(key - low_key) * u128::from(width) / u128::from(high_key - low_key);
-                low + (share as u32).min(width - 1)
+            let probe = next.clamp(low, high - 1);
+            let up = before(key_of(probe)?);
+            if up {
+                low = probe + 1
             } else {
-                low + width / 2
-            };
-            let value = field.of(&self.get(middle)?.point);
-            if before(value) {
-                (low, low_key) = (middle + 1, value);
-            } else {
-                (high, high_key) = (middle, value);
+                high = probe
             }
-            guess = high - low <= width / 2;
+            let is_bracketed = *upward.get_or_insert(up) != up;
+            // Once it went the other way, half of what is left is better than any step.
+            step = if is_bracketed { 0 } else { step.saturating_mul(2) };
+            next = match (step, up) {
+                (0, _) => low + (high - low) / 2,
+                (_, true) => probe.saturating_add(step),
+                (_, false) => probe.saturating_sub(step),
+            };
         }
         Ok(low)
     }

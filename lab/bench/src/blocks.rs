@@ -1,0 +1,126 @@
+//! `cone bench blocks`: the indexes of a chain's blocks, in memory and mapped.
+//!
+//! **The idea.** Both kinds hold the same made-up chain, and each round of a row is done by one after the other, so that what
+//! else the machine does meets both. Keys are chosen before the clock starts, and what was found within it is added up and
+//! compared with the chain after it.
+//!
+//! `docs/bench.md`, section 13, says what the figures mean.
+
+use std::path::{Path, PathBuf};
+
+use bristlecone_cardano::{BlockIndex, IndexError};
+use clap::Args;
+
+use crate::{
+    BenchError,
+    error::Result,
+    machine::Machine,
+    measure::Run,
+    options::positive,
+    report::{self, Row, json},
+    scratch::Scratch,
+};
+
+mod made_up;
+mod rows;
+
+use made_up::MadeUp;
+use rows::{Kept, Operation};
+
+/// Measures the indexes of a chain's blocks: lookups, ranges, insertion, opening.
+#[derive(Args, Clone, Debug)]
+pub struct BlocksArgs {
+    /// How many blocks the chains have, separated by commas
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1000..=100_000_000), default_values_t = [10_000, 100_000, 1_000_000, 4_000_000])]
+    pub blocks: Vec<u64>,
+    /// Rounds of each row, of which the median counts
+    #[arg(long, value_name = "N", default_value_t = 11, value_parser = positive)]
+    pub rounds: usize,
+    /// Where indexes are made and removed again; a real disk
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// Merge the rows into this file
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+/// Does what the options ask for. The table, or with `json` the rows, go to standard output.
+///
+/// # Errors
+/// [`BenchError::Wrong`] after everything was reported, if an index gave an answer that is not that of the chain; others of
+/// the system.
+pub(crate) fn run(args: &BlocksArgs, json: bool) -> Result<()> {
+    if let Some(file) = &args.json {
+        json::read(file)?;
+    }
+    let scratch = Scratch::new(args.dir.as_deref())?;
+    let machine = Machine::here(&scratch.dir);
+    let mut rows = Vec::new();
+    for &blocks in &args.blocks {
+        let new = measure(blocks, args.rounds, &scratch.dir, &machine)?;
+        if let Some(file) = &args.json {
+            json::merge(file, &new)?;
+        }
+        rows.extend(new);
+    }
+    report::show(&rows, json);
+    match rows.iter().find_map(|row| Some((row, row.wrong.clone()?))) {
+        Some((row, reason)) => {
+            Err(BenchError::Wrong { scenario: format!("{}, {}", row.scenario, row.backend), reason })
+        }
+        None => Ok(()),
+    }
+}
+
+fn measure(blocks: u64, rounds: usize, dir: &Path, machine: &Machine) -> Result<Vec<Row>> {
+    let chain = MadeUp::new(blocks);
+    let mut all = Vec::new();
+    say_part!("{blocks} blocks: ");
+    let mut kept = [Kept::new(None)?, Kept::new(Some(dir.join(format!("blocks-{blocks}"))))?];
+    for index in &mut kept {
+        index.fill(&chain)?;
+    }
+    for operation in Operation::ALL {
+        say_part!("{} ", operation.name());
+        let mut runs = [Vec::new(), Vec::new()];
+        // The first round is not counted: caches fill.
+        for round in 0..=rounds {
+            for turn in 0..kept.len() {
+                let index = (turn + round) % kept.len();
+                if operation.is_of(&kept[index]) {
+                    let run = kept[index].round(operation, &chain, round as u64)?;
+                    if round > 0 {
+                        runs[index].push(run);
+                    }
+                }
+            }
+        }
+        all.extend(kept.iter().zip(&runs).filter_map(|(kept, runs)| row(kept, operation, blocks, runs, machine)));
+    }
+    say!("");
+    Ok(all)
+}
+
+fn row(kept: &Kept, operation: Operation, blocks: u64, runs: &[Run], machine: &Machine) -> Option<Row> {
+    let mut row = Row::of_runs(report::median(runs)?, runs, machine);
+    row.name = format!("blocks {}", kept.name());
+    row.scenario = format!("blocks-{}-{blocks}", operation.name());
+    row.backend = kept.name().to_owned();
+    row.wrong = runs.iter().find_map(|run| run.wrong.clone());
+    row.checked = row.wrong.is_none();
+    Some(row)
+}
+
+/// Makes an error of one of an index.
+fn failed(error: IndexError) -> BenchError {
+    BenchError::Wrong { scenario: "the index of blocks".to_owned(), reason: bristlecone::report(&error) }
+}
+
+/// Adds up what an index holds, so that two can be compared.
+fn sum(index: &dyn BlockIndex) -> Result<u64> {
+    let mut sum = 0_u64;
+    for block in index.slots(0..=u64::MAX) {
+        sum = sum.wrapping_mul(3).wrapping_add(block.map_err(failed)?.place.offset);
+    }
+    Ok(sum)
+}

@@ -1,0 +1,252 @@
+//! What is done with an index, and the two that it is done with.
+
+use std::{fs, hint::black_box, path::PathBuf, time::Instant};
+
+use bristlecone_cardano::{BlockHash, BlockIndex, Indexed, MappedIndex, MemoryIndex, Opened};
+
+use super::{failed, made_up::MadeUp, sum};
+use crate::{BenchError, error::Result, measure::Run};
+
+/// Keys that are looked up again and again.
+const HOT_KEYS: u64 = 500;
+/// Lookups of a round.
+const LOOKUPS: u64 = 100_000;
+/// Slots of a range.
+const RANGE_SLOTS: u64 = 100;
+
+/// A row of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Operation {
+    HitHot,
+    MissHot,
+    HitRandom,
+    MissRandom,
+    Slot,
+    Number,
+    Range,
+    Insert,
+    OpenClean,
+    OpenCrashed,
+}
+
+impl Operation {
+    /// Every row, in the order of the table.
+    pub(super) const ALL: [Self; 10] = [
+        Self::HitHot,
+        Self::MissHot,
+        Self::HitRandom,
+        Self::MissRandom,
+        Self::Slot,
+        Self::Number,
+        Self::Range,
+        Self::Insert,
+        Self::OpenClean,
+        Self::OpenCrashed,
+    ];
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::HitHot => "hit-hot",
+            Self::MissHot => "miss-hot",
+            Self::HitRandom => "hit-random",
+            Self::MissRandom => "miss-random",
+            Self::Slot => "slot",
+            Self::Number => "number",
+            Self::Range => "range-100",
+            Self::Insert => "insert",
+            Self::OpenClean => "open-clean",
+            Self::OpenCrashed => "open-crashed",
+        }
+    }
+
+    /// Whether an index can do it: one in memory is not opened.
+    pub(super) const fn is_of(self, kept: &Kept) -> bool {
+        kept.dir.is_some() || !matches!(self, Self::OpenClean | Self::OpenCrashed)
+    }
+}
+
+/// An index with what is needed to make it again.
+pub(super) struct Kept {
+    dir: Option<PathBuf>,
+    index: Index,
+}
+
+enum Index {
+    Memory(MemoryIndex),
+    Mapped(MappedIndex),
+    Closed,
+}
+
+impl Kept {
+    pub(super) fn new(dir: Option<PathBuf>) -> Result<Self> {
+        let mut kept = Self { dir, index: Index::Closed };
+        kept.renew()?;
+        Ok(kept)
+    }
+
+    pub(super) const fn name(&self) -> &'static str {
+        if self.dir.is_some() { "mapped index" } else { "memory index" }
+    }
+
+    pub(super) fn fill(&mut self, chain: &MadeUp) -> Result<()> {
+        for block in &chain.blocks {
+            self.get_mut()?.insert(&block.point, block.place).map_err(failed)?;
+        }
+        self.get_mut()?.sync().map_err(failed)
+    }
+
+    /// Does a round of a row.
+    pub(super) fn round(&mut self, operation: Operation, chain: &MadeUp, round: u64) -> Result<Run> {
+        match operation {
+            Operation::Insert => self.insert(chain),
+            Operation::OpenClean => self.open(chain, true),
+            Operation::OpenCrashed => self.open(chain, false),
+            _ => self.lookups(operation, chain, round),
+        }
+    }
+
+    fn renew(&mut self) -> Result<()> {
+        self.index = Index::Closed;
+        self.index = match &self.dir {
+            None => Index::Memory(MemoryIndex::new().map_err(failed)?),
+            Some(dir) => {
+                fs::create_dir_all(dir).map_err(BenchError::io(dir))?;
+                Index::Mapped(MappedIndex::create(dir).map_err(failed)?)
+            }
+        };
+        Ok(())
+    }
+
+    fn get(&self) -> Result<&dyn BlockIndex> {
+        match &self.index {
+            Index::Memory(index) => Ok(index),
+            Index::Mapped(index) => Ok(index),
+            Index::Closed => Err(BenchError::usage("the index is closed")),
+        }
+    }
+
+    fn get_mut(&mut self) -> Result<&mut dyn BlockIndex> {
+        match &mut self.index {
+            Index::Memory(index) => Ok(index),
+            Index::Mapped(index) => Ok(index),
+            Index::Closed => Err(BenchError::usage("the index is closed")),
+        }
+    }
+
+    fn insert(&mut self, chain: &MadeUp) -> Result<Run> {
+        self.renew()?;
+        let index = self.get_mut()?;
+        let started = Instant::now();
+        for block in &chain.blocks {
+            index.insert(&block.point, block.place).map_err(failed)?;
+        }
+        let seconds = started.elapsed().as_secs_f64();
+        index.sync().map_err(failed)?;
+        let wrong = self.differs(chain)?;
+        Ok(Run { ops: chain.blocks.len() as u64, seconds, wrong, threads: 1, ..Run::default() })
+    }
+
+    fn open(&mut self, chain: &MadeUp, clean: bool) -> Result<Run> {
+        let Some(dir) = &self.dir else { return Err(BenchError::usage("an index in memory is not opened")) };
+        match std::mem::replace(&mut self.index, Index::Closed) {
+            Index::Mapped(index) if clean => index.close().map_err(failed)?,
+            Index::Mapped(mut index) => {
+                // A change that is taken back leaves an index that is not clean.
+                let tip = index.tip().map(|tip| tip.point);
+                let before = chain.blocks.iter().rev().nth(1).map(|block| &block.point);
+                index.truncate(before).map_err(failed)?;
+                if let (Some(tip), Some(last)) = (tip, chain.blocks.last()) {
+                    index.insert(&tip, last.place).map_err(failed)?;
+                }
+                index.sync().map_err(failed)?;
+            }
+            _ => {}
+        }
+        let started = Instant::now();
+        let (index, how) = MappedIndex::open(dir).map_err(failed)?;
+        let seconds = started.elapsed().as_secs_f64();
+        self.index = Index::Mapped(index);
+        let wrong = if matches!(how, Opened::Clean) == clean { self.differs(chain)? } else { Some(format!("{how:?}")) };
+        Ok(Run { ops: 1, seconds, wrong, threads: 1, ..Run::default() })
+    }
+
+    fn lookups(&self, operation: Operation, chain: &MadeUp, round: u64) -> Result<Run> {
+        let (count, index) = (chain.blocks.len() as u64, self.get()?);
+        let is_hot = matches!(operation, Operation::HitHot | Operation::MissHot);
+        // Odd multiples of a large number go over all blocks in no order that a processor foresees.
+        let chosen = |n: u64| ((n + 1 + round * LOOKUPS).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20) % count;
+        let blocks: Vec<&Indexed> =
+            (0..if is_hot { HOT_KEYS } else { LOOKUPS }).map(|n| &chain.blocks[chosen(n) as usize]).collect();
+        let hashes: Vec<BlockHash> = match operation {
+            Operation::MissHot | Operation::MissRandom => {
+                blocks.iter().map(|block| chain.absent(block.point.number)).collect()
+            }
+            _ => blocks.iter().map(|block| block.point.hash).collect(),
+        };
+        let repeats = LOOKUPS / blocks.len() as u64;
+        let mut found = 0_u64;
+        let started = Instant::now();
+        for _ in 0..repeats {
+            match operation {
+                Operation::Slot => {
+                    for block in &blocks {
+                        add(&mut found, index.by_slot(block.point.slot).map_err(failed)?);
+                    }
+                }
+                Operation::Number => {
+                    for block in &blocks {
+                        add(&mut found, index.by_number(block.point.number).map_err(failed)?);
+                    }
+                }
+                Operation::Range => {
+                    for block in &blocks {
+                        for block in index.slots(block.point.slot..=block.point.slot + RANGE_SLOTS - 1) {
+                            add(&mut found, Some(block.map_err(failed)?));
+                        }
+                    }
+                }
+                _ => {
+                    for hash in &hashes {
+                        add(&mut found, index.by_hash(hash).map_err(failed)?);
+                    }
+                }
+            }
+        }
+        let seconds = started.elapsed().as_secs_f64();
+        let expected = expected(operation, chain, &blocks).wrapping_mul(repeats);
+        let wrong = (black_box(found) != expected).then(|| format!("the answers add up to {found}, not {expected}"));
+        Ok(Run { ops: repeats * blocks.len() as u64, seconds, wrong, threads: 1, ..Run::default() })
+    }
+
+    /// Compares all that the index holds with the chain.
+    fn differs(&self, chain: &MadeUp) -> Result<Option<String>> {
+        let fold = |sum: u64, block: &Indexed| sum.wrapping_mul(3).wrapping_add(block.place.offset);
+        let (found, expected) = (sum(self.get()?)?, chain.blocks.iter().fold(0, fold));
+        Ok((found != expected).then(|| format!("the blocks add up to {found}, not {expected}")))
+    }
+}
+
+/// Returns the sum of what a round finds, from the chain alone.
+fn expected(operation: Operation, chain: &MadeUp, blocks: &[&Indexed]) -> u64 {
+    let mut sum = 0;
+    for block in blocks {
+        match operation {
+            Operation::MissHot | Operation::MissRandom => {}
+            Operation::Range => {
+                let last = block.point.slot + RANGE_SLOTS - 1;
+                let from = chain.blocks[block.point.number as usize..].iter();
+                from.take_while(|block| block.point.slot <= last).for_each(|block| add(&mut sum, Some(*block)));
+            }
+            _ => add(&mut sum, Some(**block)),
+        }
+    }
+    sum
+}
+
+/// Takes in an answer: its place and its number count.
+#[inline]
+fn add(sum: &mut u64, found: Option<Indexed>) {
+    if let Some(block) = found {
+        *sum = sum.wrapping_add(block.place.offset ^ block.point.number << 20);
+    }
+}

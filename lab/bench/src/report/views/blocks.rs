@@ -1,0 +1,33 @@
+//! Indexes of blocks: a line for each row and kind, by count of blocks.
+
+use crate::report::{
+    row::Row,
+    table::{Table, rate, time},
+    views::details::checked,
+};
+
+/// Whether a row is one of an index of blocks.
+pub(crate) fn is_blocks(row: &Row) -> bool {
+    row.name.starts_with("blocks ")
+}
+
+/// Returns the table, in the order in which rows were measured.
+pub(crate) fn table(rows: &[&Row]) -> Table {
+    let mut table = Table::new(
+        "Indexes of blocks (warm page cache)",
+        &["row-blocks, kind", "each", "least", "most", "per second", "rounds", "checked"],
+    );
+    for row in rows {
+        let each = |rate: f64| time(1e6 / rate.max(f64::MIN_POSITIVE));
+        table.lines.push(vec![
+            format!("{}, {}", row.scenario.trim_start_matches("blocks-"), row.backend),
+            each(row.ops_per_sec),
+            each(row.ops_per_sec_max),
+            each(row.ops_per_sec_min),
+            rate(row.ops_per_sec),
+            row.runs.to_string(),
+            checked(row),
+        ]);
+    }
+    table
+}
