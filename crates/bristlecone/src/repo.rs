@@ -1,6 +1,7 @@
 //! The repository: trees, commits and branches over one backend.
 
 use std::{
+    borrow::Cow,
     sync::{Arc, OnceLock},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -207,12 +208,12 @@ impl<F: Format> Repo<F> {
     /// # Errors
     /// Those of the backend; [`Error::Usage`] for symbolic refs in a circle.
     pub fn resolve(&self, name: &str) -> Result<Option<ObjRef>> {
-        let mut name = name.to_owned();
+        let mut name = Cow::Borrowed(name);
         for _ in 0..SYMBOLIC_MAX {
             match self.shared.backend.get_ref(&name)? {
                 None => return Ok(None),
                 Some(RefTarget::Object(at)) => return Ok(Some(at)),
-                Some(RefTarget::Symbolic(next)) => name = next,
+                Some(RefTarget::Symbolic(next)) => name = Cow::Owned(next),
             }
         }
         Err(Error::Usage { reason: "symbolic refs lead to each other in a circle" })
@@ -362,11 +363,19 @@ impl<F: Format> Repo<F> {
 
 /// Returns the tree of a commit that the store keeps.
 fn checkout<F: Format>(store: Arc<StoreView<F>>, at: ObjRef) -> Result<Tree<F>> {
-    let object = store.read(Kind::Commit, &at)?;
-    let root = store.format.commit_tree(&object);
-    let root = root.map_err(|source| Error::BadObject { oid: at.oid, source })?;
-    drop(object);
+    let root = commit_root(&store, &at)?;
+    Ok(checkout_root(store, at, root))
+}
+
+/// Returns the root of a commit.
+fn commit_root<F: Format>(store: &StoreView<F>, at: &ObjRef) -> Result<ObjRef> {
+    let object = store.read(Kind::Commit, at)?;
+    store.format.commit_tree(&object).map_err(|source| Error::BadObject { oid: at.oid, source })
+}
+
+/// Returns the tree of a commit with this root.
+fn checkout_root<F: Format>(store: Arc<StoreView<F>>, at: ObjRef, root: ObjRef) -> Tree<F> {
     let mut tree = Tree::at(store, Some(root));
     tree.origin = Some(at);
-    Ok(tree)
+    tree
 }

@@ -5,7 +5,10 @@ use std::{
     ops::Bound::{self, Excluded, Included, Unbounded},
 };
 
-use bristlecone::{DiskOptions, Error, Info, Map, MapCursor, MapKey, Native, Repo, TypedMap, core::FormatError};
+use bristlecone::{
+    CommitId, DiskOptions, Durability, Error, Info, Map, MapCursor, MapKey, Native, Repo, SweepLimits, TypedMap,
+    core::FormatError,
+};
 use bristlecone_testkit::generate::Rng;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -478,4 +481,71 @@ fn entries_of_other_types_are_named() {
     assert!(<(String, u8)>::from_bytes(b"no end").is_err());
     assert!(<(String, u8)>::from_bytes(b"a\0\x01bc").is_err());
     assert!(String::from_bytes(b"\xff").is_err());
+}
+
+/// Looks at a branch through a handle that is kept and through one that is new each time, while the branch moves.
+fn looks_like_a_new_handle(repo: &Repo, seed: u64) {
+    let mut rng = Rng::new(seed);
+    let kept = repo.branch("main").unwrap();
+    let mut commits: Vec<(CommitId, Model)> = Vec::new();
+    for round in 0..200 {
+        let head = kept.head().unwrap();
+        match rng.below(8) {
+            0 => kept.compare_and_set(head, None, Durability::None).unwrap(),
+            1 | 2 if !commits.is_empty() => {
+                let (to, _) = commits[rng.below(commits.len() as u64) as usize];
+                repo.branch("main").unwrap().compare_and_set(head, Some(to), Durability::None).unwrap();
+            }
+            3 if repo.backend().capabilities().sweep => {
+                repo.sweep(&[], &SweepLimits::default()).unwrap();
+                commits.retain(|(at, _)| repo.read_commit(*at).is_ok());
+            }
+            4 | 5 => {}
+            writer => {
+                let mut map = kept.map().unwrap();
+                let mut model: Model = pairs(&map).into_iter().collect();
+                edit(&mut map, &mut model, &mut rng);
+                map.insert(b"round", u32::to_le_bytes(round)).unwrap();
+                model.insert(b"round".to_vec(), u32::to_le_bytes(round).to_vec());
+                let by = if writer == 6 { kept.clone() } else { repo.branch("main").unwrap() };
+                commits.push((map.commit(&by, &Info::unsigned("a round")).unwrap(), model));
+            }
+        }
+        for _ in 0..2 {
+            let (mut seen, new) = (kept.map().unwrap(), repo.branch("main").unwrap().map().unwrap());
+            assert_eq!((seen.tree().origin(), seen.root().unwrap()), (new.tree().origin(), new.root().unwrap()));
+            let head = kept.head().unwrap();
+            assert_eq!(seen.tree().origin(), head);
+            let model = head.map(|head| commits.iter().find(|(at, _)| *at == head).unwrap().1.clone());
+            assert_eq!(pairs(&seen), model.unwrap_or_default().into_iter().collect::<Vec<_>>());
+            // Edits that wait in one look are not seen in the next.
+            seen.insert(b"pending", b"").unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_branch_that_was_looked_at_is_looked_at_anew() {
+    looks_like_a_new_handle(&Repo::memory(), 31);
+    let dir = tempfile::tempdir().unwrap();
+    looks_like_a_new_handle(
+        &Repo::create(dir.path().join("store"), Native::new(), DiskOptions::default()).unwrap(),
+        32,
+    );
+}
+
+#[test]
+fn a_branch_that_another_repository_moves_is_looked_at_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let writer = Repo::create(dir.path().join("store"), Native::new(), DiskOptions::default()).unwrap();
+    let reader = Repo::open_read_only(dir.path().join("store"), DiskOptions::default()).unwrap();
+    let (writer, reader) = (writer.branch("main").unwrap(), reader.branch("main").unwrap());
+    for round in 0_u32..50 {
+        let mut map = writer.map().unwrap();
+        map.insert(b"round", round.to_le_bytes()).unwrap();
+        map.commit(&writer, &Info::unsigned("a round")).unwrap();
+        for _ in 0..2 {
+            assert_eq!(reader.map().unwrap().get(b"round").unwrap().as_deref(), Some(&round.to_le_bytes()[..]));
+        }
+    }
 }
