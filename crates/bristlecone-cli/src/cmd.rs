@@ -107,6 +107,8 @@ enum Command {
     Bench(Box<lab::bench::BenchCommand>),
     #[cfg(feature = "lab")]
     Replay(Box<lab::replay::ReplayCommand>),
+    #[cfg(feature = "lab")]
+    Utxo(lab::utxo::UtxoCommand),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
 }
@@ -177,6 +179,8 @@ fn dispatch(command: Command, context: &mut Context) -> Result<()> {
         Command::Bench(args) => lab::bench::run(*args, context),
         #[cfg(feature = "lab")]
         Command::Replay(args) => lab::replay::run(*args, context),
+        #[cfg(feature = "lab")]
+        Command::Utxo(args) => lab::utxo::run(args, context),
         Command::Completions(args) => completions::run(args, context),
         Command::Man(args) => man::run(args, context),
     }

@@ -1,4 +1,4 @@
-//! `bench all`: everything in one command, in eight steps, each of which can be skipped.
+//! `bench all`: everything in one command, in nine steps, each of which can be skipped.
 //!
 //! Rows are merged into the file of results as they come, so that a step that fails or is interrupted costs no other. Charts and
 //! pages are made from that file alone.
@@ -25,15 +25,17 @@ use crate::{
     sweep,
 };
 
+mod chain;
 mod irmin;
 mod trace;
 
+pub use chain::ChainSources;
 pub use trace::TraceArgs;
 
-/// Everything in one command, in eight steps: 1 the tree suite on every backend; 2 each optimisation by itself; 3 the
+/// Everything in one command, in nine steps: 1 the tree suite on every backend; 2 each optimisation by itself; 3 the
 /// replay of a trace; 4 one amount of work cut into more and more tasks; 5 Irmin in turns with ours, where it is
-/// installed (what keeps Git repositories runs within step 1); 6 ordered maps beside plain LMDB; 7 charts; 8 the results
-/// page and the section of the README.
+/// installed (what keeps Git repositories runs within step 1); 6 ordered maps beside plain LMDB; 7 the Cardano chain and its index
+/// of blocks; 8 charts; 9 the results page and the section of the README.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
@@ -65,13 +67,16 @@ pub struct AllArgs {
     /// Not step 6: ordered maps
     #[arg(long)]
     pub skip_maps: bool,
-    /// Not step 7: charts
+    /// Not step 7: the Cardano chain
+    #[arg(long)]
+    pub skip_chain: bool,
+    /// Not step 8: charts
     #[arg(long)]
     pub skip_charts: bool,
-    /// Not step 8: the results page and the README
+    /// Not step 9: the results page and the README
     #[arg(long)]
     pub skip_readme: bool,
-    /// Measure nothing: steps 7 and 8 alone, from the file of results
+    /// Measure nothing: steps 8 and 9 alone, from the file of results
     #[arg(long)]
     pub regen: bool,
     /// The task counts of step 4, separated by commas
@@ -83,6 +88,9 @@ pub struct AllArgs {
     /// The trace
     #[command(flatten)]
     pub trace: TraceArgs,
+    /// The chain
+    #[command(flatten)]
+    pub chain: ChainSources,
     /// The program of step 5 [default: as built in lab/peers/irmin, else bristlecone-irmin on PATH]
     #[arg(long, value_name = "FILE")]
     pub irmin: Option<PathBuf>,
@@ -129,7 +137,7 @@ pub(crate) fn run(args: &AllArgs, json: bool) -> Result<()> {
 /// Task counts, and replays, are tried so often at most.
 const LONG_RUNS_MAX: usize = 3;
 
-/// Steps 1 to 6. Each row is kept before the next is measured.
+/// Steps 1 to 7. Each row is kept before the next is measured.
 fn measure(args: &AllArgs, places: &Places, irmin: Option<&Irmin>) -> Result<Session> {
     let mut session = Session::start(&args.common, Some(&places.rows))?;
     let quick = args.common.quick;
@@ -192,6 +200,14 @@ fn measure(args: &AllArgs, places: &Places, irmin: Option<&Irmin>) -> Result<Ses
             session.fail(error);
         }
     }
+    if !args.skip_chain {
+        say!("step 7: indexes of blocks, and the Cardano chain");
+        chain::indexes(&mut session, quick);
+        match chain::job(&args.chain, &args.common, session.dir()) {
+            None => say!("step 7 leaves the replay of a chain out: --chain names one"),
+            Some(job) => chain::replays(&mut session, &job, long_runs)?,
+        }
+    }
     Ok(session)
 }
 
@@ -208,7 +224,7 @@ fn suite(like: &Job, quick: bool, peers: bool) -> Vec<Job> {
     plan.jobs()
 }
 
-/// Steps 7 and 8, from the file of results.
+/// Steps 8 and 9, from the file of results.
 fn publish(args: &AllArgs, places: &Places) -> Result<()> {
     let rows = json::rows(&places.rows)?;
     if places.readme.is_some() && !args.common.allow_dirty {

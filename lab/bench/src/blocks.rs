@@ -72,7 +72,11 @@ pub(crate) fn run(args: &BlocksArgs, json: bool) -> Result<()> {
     }
 }
 
-fn measure(blocks: u64, rounds: usize, dir: &Path, machine: &Machine) -> Result<Vec<Row>> {
+/// Measures both kinds of index with so many blocks.
+///
+/// # Errors
+/// Those of the index and the system.
+pub(crate) fn measure(blocks: u64, rounds: usize, dir: &Path, machine: &Machine) -> Result<Vec<Row>> {
     let chain = MadeUp::new(blocks);
     let mut all = Vec::new();
     say_part!("{blocks} blocks: ");

@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 
 use crate::{all, blocks, error::Result, gitimport, io, map};
 pub use crate::{
-    all::{AllArgs, TraceArgs},
+    all::{AllArgs, ChainSources, TraceArgs},
     options::Common,
 };
 

@@ -2,6 +2,9 @@
 
 use std::{io, path::Path};
 
+use bristlecone_cardano::{
+    ChainError, GenesisError, IndexError, replay::ReplayError as ChainReplayError, utxo::UtxoError,
+};
 use bristlecone_tezos::replay::ReplayError;
 use thiserror::Error;
 
@@ -32,7 +35,13 @@ pub enum BenchError {
     /// A replay ended early: a wrong answer or hash, a damaged trace, a store that failed.
     #[error(transparent)]
     Replay(#[from] ReplayError),
-    /// Somebody interrupted a replay.
+    /// A replay of a chain ended early: a damaged chain, a missing input, a wrong digest, a store that failed.
+    #[error(transparent)]
+    Chain(Box<ChainReplayError>),
+    /// A genesis file that is none.
+    #[error(transparent)]
+    Genesis(#[from] GenesisError),
+    /// The user interrupted a replay.
     #[error("interrupted")]
     Stopped,
     /// A scenario's process failed.
@@ -75,6 +84,30 @@ impl From<bristlecone_any::Error> for BenchError {
             bristlecone_any::Error::Store(error) => Self::Store(error),
             error => Self::usage(error.to_string()),
         }
+    }
+}
+
+impl From<ChainReplayError> for BenchError {
+    fn from(error: ChainReplayError) -> Self {
+        Self::Chain(Box::new(error))
+    }
+}
+
+impl From<ChainError> for BenchError {
+    fn from(error: ChainError) -> Self {
+        ChainReplayError::from(error).into()
+    }
+}
+
+impl From<IndexError> for BenchError {
+    fn from(error: IndexError) -> Self {
+        ChainReplayError::from(error).into()
+    }
+}
+
+impl From<UtxoError> for BenchError {
+    fn from(error: UtxoError) -> Self {
+        ChainReplayError::from(error).into()
     }
 }
 

@@ -30,6 +30,7 @@ macro_rules! say_part {
 mod all;
 mod big;
 mod blocks;
+pub mod cardano;
 mod check;
 pub mod cli;
 mod engine;

@@ -29,6 +29,8 @@ mod run;
 mod show;
 mod watch;
 
+pub(crate) use watch::{clock, is_stopped, stop_on_interrupt};
+
 pub use job::{BackendName, Chunking, DurabilityName, FormatName, ReplayJob};
 pub use record::{Recorded, Recorder};
 pub use run::ReplayRun;

@@ -1,6 +1,7 @@
 //! Results: rows of JSON first, and the tables, charts and pages that are made from them.
 
 mod beside;
+mod chain;
 pub(crate) mod charts;
 mod figures;
 pub mod json;
@@ -13,8 +14,9 @@ mod select;
 pub mod share;
 mod svg;
 pub mod table;
-mod views;
+pub(crate) mod views;
 
+pub use chain::{ChainFigures, ChainSample};
 pub use figures::{GiantFigures, ImportFigures, MapFigures, ReplayFigures, Rows, SampleFigures};
 pub use row::{Row, median};
 pub(crate) use select::BESIDE_IRMIN;

@@ -26,6 +26,10 @@ pub(crate) struct Peak {
     pub(crate) anon_kb: u64,
     /// Pages of mapped files, in KiB.
     pub(crate) file_kb: u64,
+    /// The least anonymous pages, in KiB.
+    pub(crate) anon_min_kb: u64,
+    /// Their mean over the samples, in KiB.
+    pub(crate) anon_mean_kb: u64,
     /// All pages, in KiB, as the system counts its high-water mark.
     pub(crate) max_kb: u64,
 }
@@ -57,9 +61,13 @@ impl Sampler {
         let stopped = stop.clone();
         let thread = thread::spawn(move || {
             let mut peak = Peak::default();
+            let (mut samples, mut sum_kb) = (0, 0);
             loop {
                 let last = stopped.load(Relaxed);
                 let Some((anon_kb, file_kb)) = look() else { return peak };
+                (samples, sum_kb) = (samples + 1, sum_kb + anon_kb);
+                peak.anon_mean_kb = sum_kb / samples;
+                peak.anon_min_kb = if samples == 1 { anon_kb } else { peak.anon_min_kb.min(anon_kb) };
                 peak.anon_kb = peak.anon_kb.max(anon_kb);
                 peak.file_kb = peak.file_kb.max(file_kb);
                 peak.max_kb = peak.max_kb.max(anon_kb + file_kb);

@@ -109,6 +109,8 @@ pub struct Replay<'s> {
     /// The block where the set stood at the beginning, until it was met.
     resume: Option<Point>,
     last: Option<Point>,
+    /// The tip of the index at the beginning.
+    began: Option<Point>,
     /// Blocks since the last commit.
     waiting: u64,
     meter: Meter,
@@ -146,12 +148,13 @@ impl<'s> Replay<'s> {
             resume: resume.filter(|_| !has),
             index,
             set,
+            meter: Meter::new(options.sample_every),
             options,
             changes: Changes::default(),
             decoded: Decoded::default(),
             last,
+            began: last,
             waiting: 0,
-            meter: Meter::new(),
         })
     }
 
@@ -181,7 +184,14 @@ impl<'s> Replay<'s> {
     /// [`ReplayError`]. The blocks before the one that is wrong are committed then.
     pub fn run(&mut self, reader: &mut ChainReader, observer: &mut dyn Observer) -> Result<(), ReplayError> {
         self.meter.start();
-        let done = self.replay(reader, observer);
+        let done = self
+            .replay(reader, observer)
+            .and_then(|done| if done.is_break() { Ok(done) } else { self.met().map(|()| done) });
+        if self.resume.is_some() && matches!(done, Err(ReplayError::NotThisChain { .. })) {
+            // What another chain put into the index goes again.
+            self.index.truncate(self.began.as_ref())?;
+            self.last = self.began;
+        }
         // One that is stopped has its place in the history, so that the next one goes on behind it.
         let stopped = matches!(done, Ok(ControlFlow::Break(())));
         let committed = self.commit(stopped);
@@ -226,6 +236,17 @@ impl<'s> Replay<'s> {
             self.compare(chunk)?;
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// Looks whether the chain led to the point where the set stands.
+    fn met(&self) -> Result<(), ReplayError> {
+        match (self.resume, self.last) {
+            (Some(resume), Some(point)) => {
+                let reason = format!("the chain ends with it, and the set stands at {resume}");
+                Err(ReplayError::NotThisChain { point, reason })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Takes one block.
@@ -306,7 +327,7 @@ impl<'s> Replay<'s> {
     /// Tells the observer how far the replay is, and takes a sample when it is time.
     fn look(&mut self, bytes: (u64, Option<u64>), observer: &mut dyn Observer) -> Result<ControlFlow<()>, ReplayError> {
         let progress = self.meter.progress(self.set.entries()?, self.last, bytes);
-        if self.meter.sample_due(self.options.sample_every) {
+        if self.meter.sample_due() {
             let sample = self.meter.sample(&progress, observer.memory());
             observer.sample(&sample);
         }

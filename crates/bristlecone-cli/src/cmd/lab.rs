@@ -1,4 +1,4 @@
-//! The laboratory's commands: `bench`, `replay` and `trace`. A build without the feature `lab` has none of them.
+//! The laboratory's commands: `bench`, `replay`, `trace` and `utxo`. A build without the feature `lab` has none of them.
 
 use bristlecone_bench::BenchError;
 use bristlecone_tezos::{TraceError, replay::ReplayError};
@@ -9,6 +9,7 @@ pub(super) mod bench;
 mod newfile;
 pub(super) mod replay;
 pub(super) mod trace;
+pub(super) mod utxo;
 
 impl From<BenchError> for Failure {
     fn from(error: BenchError) -> Self {
@@ -16,6 +17,7 @@ impl From<BenchError> for Failure {
             BenchError::Usage { reason } => Self::usage(reason),
             BenchError::Store(error) => Self::from(error),
             BenchError::Stopped => Self::interrupted(),
+            BenchError::Chain(error) if error.is_wrong() => Self::negative(error.to_string()),
             BenchError::Replay(error) if error.is_wrong() => Self::negative(error.to_string()),
             BenchError::Replay(ReplayError::Trace(error)) => error.into(),
             wrong @ BenchError::Wrong { .. } => Self::negative(wrong.to_string()),

@@ -13,6 +13,8 @@ mod bench_map;
 #[cfg(feature = "lab")]
 mod bench_rows;
 mod branches;
+#[cfg(feature = "lab")]
+mod cardano;
 mod copy;
 mod damage;
 mod folders;
@@ -33,7 +35,6 @@ mod hostile;
 mod json;
 mod map;
 mod messages;
-#[cfg(feature = "lab")]
 mod replay;
 mod subtree;
 #[cfg(feature = "lab")]

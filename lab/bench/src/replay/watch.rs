@@ -19,7 +19,7 @@ const WRITTEN_EVERY: Duration = Duration::from_secs(10);
 static STOP: AtomicBool = AtomicBool::new(false);
 
 /// From now on an interrupt ends the replay with a summary, a second one the process.
-pub(super) fn stop_on_interrupt() {
+pub(crate) fn stop_on_interrupt() {
     let handler = || {
         if STOP.swap(true, Relaxed) {
             remove_live();
@@ -28,6 +28,11 @@ pub(super) fn stop_on_interrupt() {
     };
     // There may be one from an earlier replay; without any an interrupt ends the process, as it does elsewhere.
     let _ = ctrlc::set_handler(handler);
+}
+
+/// Whether the user interrupted a replay.
+pub(crate) fn is_stopped() -> bool {
+    STOP.load(Relaxed)
 }
 
 /// Follows a replay for people.
@@ -89,7 +94,7 @@ fn line(now: &Progress) -> String {
 }
 
 /// Writes a time as `12 s`, `3:25` or `2:03:25`.
-fn clock(seconds: f64) -> String {
+pub(crate) fn clock(seconds: f64) -> String {
     let whole = seconds.round() as u64;
     let (hours, minutes, rest) = (whole / 3600, whole / 60 % 60, whole % 60);
     match (hours, minutes) {

@@ -41,6 +41,7 @@ pub(crate) fn draw(rows: &[Row]) -> Vec<Chart> {
         ("optimisations.svg", "Each optimisation by itself", optimisations(&kinds.steps)),
         ("tasks.svg", "One amount of work, cut into more and more tasks", tasks(&kinds.sweep)),
         ("replay.svg", "A trace replayed", replay::over_time(&kinds.replays)),
+        ("chain.svg", chain::TITLE, chain::over_slots(&kinds.chains)),
         ("replay-rates.svg", "A trace replayed: rows per second", replay::rates(&kinds.replays)),
     ];
     charts.into_iter().filter_map(|(file, title, svg)| Some(Chart { file, title, svg: svg? })).collect()
@@ -187,6 +188,7 @@ fn tasks(rows: &[&Row]) -> Option<String> {
     Some(chart.draw())
 }
 
+mod chain;
 mod legend;
 mod maps;
 mod replay;

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
+    chain::ChainFigures,
     figures::{ImportFigures, MapFigures, ReplayFigures},
     share,
 };
@@ -117,6 +118,9 @@ pub struct Row {
     /// What a row of ordered maps has beside.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub map: Option<Box<MapFigures>>,
+    /// What a replay of a chain has beside.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chain: Option<Box<ChainFigures>>,
     /// The processor.
     pub cpu: String,
     /// How many cores it has for us.

@@ -26,6 +26,8 @@ pub(super) struct Kinds<'r> {
     pub(super) sweep: Vec<&'r Row>,
     /// Replays of traces.
     pub(super) replays: Vec<&'r Row>,
+    /// Replays of a chain.
+    pub(super) chains: Vec<&'r Row>,
     /// Irmin, and ours measured in turns with it.
     pub(super) irmin: Vec<&'r Row>,
     /// The long forms.
@@ -39,6 +41,8 @@ impl<'r> Kinds<'r> {
         for row in rows.iter().filter(|row| !row.backend.is_empty()) {
             let kind = if row.variant == BESIDE_IRMIN || is_irmin(row) {
                 &mut kinds.irmin
+            } else if row.chain.is_some() {
+                &mut kinds.chains
             } else if row.map.is_some() {
                 &mut kinds.maps
             } else if is_blocks(row) {

@@ -11,8 +11,8 @@ use super::{
     table::{Table, bytes, mebibytes, rate, time},
 };
 
-/// Returns the tables of these rows: where they come from, limits, rates, details, scaling, other backends, maps, indexes of blocks, Git,
-/// optimisations, task counts, replays, Irmin, long forms. A table without lines is left out. The same rows give the same tables.
+/// Returns the tables of these rows: where they come from, limits, rates, details, scaling, other backends, maps, indexes of blocks,
+/// Git, optimisations, task counts, replays, the chain, Irmin, long forms. A table without lines is left out. The same rows give the same tables.
 #[must_use]
 pub fn sections(rows: &[Row]) -> Vec<Table> {
     let places = Places::of(rows);
@@ -40,6 +40,7 @@ pub fn sections(rows: &[Row]) -> Vec<Table> {
         &places,
     ));
     tables.extend(replays::tables(&kinds.replays, &places));
+    tables.push(chain::table(&kinds.chains, &places));
     tables.push(irmin::table(&kinds.irmin, &places));
     tables.push(long_forms(&kinds.long, &places));
     tables.retain(|table| !table.lines.is_empty());
@@ -212,6 +213,7 @@ fn times_smaller(row: &Row, rows: &[&Row]) -> Option<f64> {
 }
 
 pub(super) mod blocks;
+pub(crate) mod chain;
 mod details;
 mod git;
 mod irmin;

@@ -28,12 +28,13 @@ pub(super) struct Meter {
     marks: Vec<(f64, u64)>,
     mark_every: f64,
     sampled: (f64, u64, Memory),
+    sample_every: f64,
     /// How far in time the next sample is.
     next_sample: f64,
 }
 
 impl Meter {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(sample_every: Duration) -> Self {
         let now = Instant::now();
         Self {
             report: Report::default(),
@@ -47,7 +48,8 @@ impl Meter {
             marks: vec![(0.0, 0)],
             mark_every: 0.001,
             sampled: Default::default(),
-            next_sample: 0.0,
+            sample_every: sample_every.as_secs_f64(),
+            next_sample: sample_every.as_secs_f64(),
         }
     }
 
@@ -118,10 +120,10 @@ impl Meter {
         Progress { seconds, blocks, indexed, last, entries, missing, done }
     }
 
-    pub(super) fn sample_due(&mut self, every: Duration) -> bool {
+    pub(super) fn sample_due(&mut self) -> bool {
         let due = self.report.seconds >= self.next_sample;
         if due {
-            self.next_sample = self.report.seconds + every.as_secs_f64();
+            self.next_sample = self.report.seconds + self.sample_every;
         }
         due
     }

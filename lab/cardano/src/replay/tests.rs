@@ -184,10 +184,24 @@ fn another_chain_is_refused_and_changes_nothing() {
         assert!(matches!(ended, Err(ReplayError::NotThisChain { .. })), "{ended:?}");
         assert_eq!((report.blocks, set.tip()), (0, tip));
     }
+    // One that ends before the set's point, whose blocks do not stay in the index.
+    let mut later = tree(&repo_of("preprod"));
+    let mut index = memory();
+    let (ended, _) = replay(&mut later, &mut index, &[data("devnet")], allow(), &[]);
+    assert!(matches!(ended, Err(ReplayError::NotThisChain { .. })), "{ended:?}");
+    assert!(index.is_empty());
+    replay(&mut later, &mut index, &[data("preprod")], allow(), &[]).0.unwrap();
+    assert_eq!(index.len(), 864);
     // A branch with other commits.
     let info = bristlecone::Info::message("something else");
     repo.branch("other").unwrap().commit(&mut repo.tree(), &info).unwrap();
     assert!(matches!(TreeUtxo::open(&repo, "other", Durability::None), Err(UtxoError::OtherStore { .. })));
+}
+
+fn repo_of(chain: &str) -> Repo<Native> {
+    let repo = repo();
+    done(&mut tree(&repo), chain, allow(), &[]);
+    repo
 }
 
 fn filled(chain: &str) -> MemoryIndex {

@@ -1,11 +1,11 @@
 //! `cone replay`: recorded operations done again, which the laboratory does.
 
-use bristlecone_bench::replay;
+use bristlecone_bench::{cardano, replay};
 use clap::{Args, Subcommand};
 
 use crate::{cmd::Context, failure::Result};
 
-/// Replay a recorded trace into a store and check every answer
+/// Replay a recorded trace, or a chain, into a store and check every answer
 #[derive(Args, Debug)]
 pub(crate) struct ReplayCommand {
     #[command(subcommand)]
@@ -25,10 +25,26 @@ Examples:
 Exit code 1 for a wrong answer or commit hash, 3 for a damaged trace or a store that fails, 130 when interrupted:
 what was committed until then stays, and is summed up.")]
     Tezos(replay::ReplayArgs),
+    /// A Cardano chain as a node keeps it: blocks into an index, and what they spend and create into a versioned set
+    #[command(after_help = "\
+Examples:
+  cone replay cardano db --genesis byron-genesis.json              a node's folder; nothing is left
+  cone -r chain replay cardano db --genesis byron-genesis.json     into a store that stays; run again, it goes on
+  cone replay cardano a.tar.zst b.tar.zst --allow-missing          archives of a part of a chain
+  cone replay cardano db --genesis byron-genesis.json --compare    both profiles, and their differences
+  cone -r chain get TRANSACTION#PLACE                              an unspent output, as its CBOR
+  cone -r chain log                                                a commit for each block that changed something
+
+Exit code 1 for a digest that is not that of --checkpoints, 3 for a damaged chain, a missing input or a store that fails,
+130 when interrupted: what was committed until then stays, and the next run goes on behind it.")]
+    Cardano(cardano::ChainArgs),
 }
 
 pub(crate) fn run(command: ReplayCommand, context: &mut Context) -> Result<()> {
-    let What::Tezos(args) = command.what;
     let branch = context.globals.branch()?;
-    Ok(replay::run(&args, context.globals.repo(), branch.as_deref(), context.out.json())?)
+    let (keep, branch, json) = (context.globals.repo(), branch.as_deref(), context.out.json());
+    match command.what {
+        What::Tezos(args) => Ok(replay::run(&args, keep, branch, json)?),
+        What::Cardano(args) => Ok(cardano::run(&args, keep, branch, json)?),
+    }
 }

@@ -1,0 +1,264 @@
+//! Replays of a Cardano chain: the command `replay cardano`, and the same for `bench all`.
+//!
+//! A [`ChainJob`] is one chain with one index of blocks and one store of unspent outputs. [`measure`] runs it, each run in a
+//! process of its own if there are several, and makes the row. `docs/bench.md` has a section on it.
+
+use std::{
+    env,
+    io::Write,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use clap::Args;
+
+use crate::{
+    BenchError,
+    error::Result,
+    limits::Limits,
+    machine::Machine,
+    options::positive,
+    replay::{BackendName, DurabilityName},
+    report::{Row, json, median},
+    scratch,
+};
+
+mod compare;
+mod job;
+mod run;
+mod show;
+mod watch;
+
+pub(crate) use job::{ChainJob, IndexName, Profile, UtxoName};
+pub(crate) use run::ChainRun;
+
+/// Options of `replay cardano`.
+#[derive(Args, Clone, Debug)]
+pub struct ChainArgs {
+    /// The chain: a node's folder `immutable` or the one above it, archives of it (.tar.zst, .tar), chunks, or single blocks
+    /// (.cbor, or .block in hexadecimal), in the order of the chain
+    #[arg(value_name = "DIR|ARCHIVE", required_unless_present = "child")]
+    sources: Vec<PathBuf>,
+    /// Genesis files, Byron's or Shelley's, whose outputs are there before the first block; given more than once for both
+    #[arg(long, value_name = "FILE")]
+    genesis: Vec<PathBuf>,
+    /// Compare counts and digests of the set with this file after each chunk
+    #[arg(long, value_name = "FILE")]
+    checkpoints: Option<PathBuf>,
+    /// Budgets of memory, and the kind of index
+    #[arg(long, value_enum, default_value_t)]
+    profile: Profile,
+    /// What keeps the index of blocks [default: as the profile has it]
+    #[arg(long, value_enum)]
+    index: Option<IndexName>,
+    /// What keeps the unspent outputs
+    #[arg(long, value_enum, default_value_t)]
+    utxo: UtxoName,
+    /// What keeps the objects of the tree
+    #[arg(long, value_enum, default_value = "disk")]
+    backend: BackendName,
+    /// When a commit is acknowledged
+    #[arg(long, value_enum, default_value_t = DurabilityName::None)]
+    durability: DurabilityName,
+    /// Blocks in a commit
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    commit_every: u64,
+    /// Commit blocks that change nothing as well
+    #[arg(long)]
+    commit_unchanged: bool,
+    /// Only blocks behind this slot; the chain's start is then absent, and --allow-missing is needed
+    #[arg(long, value_name = "SLOT")]
+    from: Option<u64>,
+    /// Stop after so many blocks
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    blocks: Option<u64>,
+    /// Stop after so many seconds
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    seconds: Option<f64>,
+    /// Write a line with speed and memory, and take a sample for the chart, this often, in seconds
+    #[arg(long, value_name = "S", default_value = "15", value_parser = seconds)]
+    sample_every: f64,
+    /// Count inputs that name no output of the set and go on, for chains whose start is absent
+    #[arg(long)]
+    allow_missing: bool,
+    /// Replay with both profiles, one after the other, and print the differences
+    #[arg(long, conflicts_with_all = ["index", "profile"])]
+    compare: bool,
+    /// Merge the row into this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Where a store is made and removed again, without --repo; a real disk
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// What the row is called, before the backend
+    #[arg(long, value_name = "NAME", default_value = "bristlecone")]
+    name: String,
+    /// Runs, of which the median counts, each in a process of its own
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = positive)]
+    runs: usize,
+    /// Do one replay: what the processes of several runs are started with
+    #[arg(long, hide = true, value_name = "JOB")]
+    child: Option<String>,
+}
+
+/// Runs what the options ask for. Tables, or with `json` the rows, go to standard output, everything else to standard
+/// error. `keep` names the folder of a store that stays.
+///
+/// # Errors
+/// [`BenchError::Usage`] for options that make no sense; [`BenchError::Chain`] for what ends a replay early, among it
+/// missing inputs and digests that are wrong; [`BenchError::Stopped`] after the summary of a replay that was interrupted.
+pub fn run(args: &ChainArgs, keep: Option<&Path>, branch: Option<&str>, json: bool) -> Result<()> {
+    if let Some(job) = &args.child {
+        return child(job);
+    }
+    let job = job(args, keep, branch)?;
+    // A broken file should not cost the hours of a replay.
+    if let Some(file) = &args.json {
+        json::read(file)?;
+    }
+    let mut rows = Vec::new();
+    if args.compare {
+        for profile in [Profile::HighMemory, Profile::LowMemory] {
+            say!("profile {}:", profile.name());
+            rows.push(measure(&ChainJob { profile, index: profile.index(), ..job.clone() }, args.runs, false)?);
+        }
+    } else {
+        rows.push(measure(&job, args.runs, args.runs == 1)?);
+    }
+    let stopped = rows.iter().any(|row| row.chain.as_ref().is_some_and(|chain| chain.stopped));
+    if let Some(file) = args.json.as_ref().filter(|_| !stopped) {
+        json::merge(file, &rows)?;
+    }
+    let text = match (json, &rows[..]) {
+        (true, rows) => rows.iter().map(|row| Ok(value(row)? + "\n")).collect::<Result<String>>()?,
+        (false, [high, low]) => compare::table(high, low).text(),
+        (false, rows) => rows.iter().map(|row| show::table(row).text()).collect(),
+    };
+    // Whoever closes the pipe early has seen enough.
+    let _ = std::io::stdout().write_all(text.as_bytes());
+    match rows.into_iter().find_map(|row| Some((format!("{}, {}", row.scenario, row.name), row.wrong?))) {
+        _ if stopped => Err(BenchError::Stopped),
+        Some((scenario, reason)) => Err(BenchError::Wrong { scenario, reason }),
+        None => Ok(()),
+    }
+}
+
+/// Replays `runs` times and returns the row of the run in the middle. Runs are processes of this program, which must
+/// know the command `replay cardano`, unless all are to be in this process.
+///
+/// # Errors
+/// As [`run`], but a replay that was interrupted gives a row that says so.
+pub(crate) fn measure(job: &ChainJob, runs: usize, in_process: bool) -> Result<Row> {
+    crate::replay::stop_on_interrupt();
+    let durable = job.durability() != bristlecone::Durability::None;
+    let sync = || -> Result<f64> { Ok(Limits::default().with_sync_now(&job.dir)?.sync_prezeroed) };
+    let before = if durable { Some(sync()?) } else { None };
+    let mut all: Vec<ChainRun> = Vec::new();
+    while all.len() < runs.max(1) && !all.last().is_some_and(|run| run.figures.stopped) {
+        all.push(if in_process { run::run(job)? } else { process(job)? });
+    }
+    let mut row = row(job, &all, &Machine::here(&job.dir));
+    row.fdatasync_us = match before {
+        Some(before) => Some(f64::midpoint(before, sync()?) * 1e6),
+        None => None,
+    };
+    Ok(row)
+}
+
+fn job(args: &ChainArgs, keep: Option<&Path>, branch: Option<&str>) -> Result<ChainJob> {
+    let utxo_lsm = args.utxo == UtxoName::Lsm;
+    if args.backend == BackendName::Memory && !utxo_lsm {
+        if keep.is_some() {
+            return Err(BenchError::usage("a store in memory cannot be kept: leave out --repo or --backend memory"));
+        }
+        if args.durability != DurabilityName::None {
+            return Err(BenchError::usage("nothing in memory is durable: leave out --backend memory or --durability"));
+        }
+    }
+    if keep.is_some() && (args.runs > 1 || args.compare) {
+        return Err(BenchError::usage(
+            "several replays cannot be kept in one store: leave out --repo, or --runs and --compare",
+        ));
+    }
+    let dir = match keep {
+        // The disk is that of the store that stays.
+        Some(keep) => keep.ancestors().find(|dir| dir.is_dir()).unwrap_or(Path::new(".")).to_owned(),
+        None => scratch::place(args.dir.as_deref())?,
+    };
+    Ok(ChainJob {
+        sources: args.sources.clone(),
+        genesis: args.genesis.clone(),
+        checkpoints: args.checkpoints.clone(),
+        profile: args.profile,
+        index: args.index.unwrap_or_else(|| args.profile.index()),
+        utxo: args.utxo,
+        backend: args.backend,
+        durability: args.durability,
+        commit_every: args.commit_every,
+        commit_unchanged: args.commit_unchanged,
+        from: args.from,
+        blocks: args.blocks,
+        seconds: args.seconds,
+        sample_every: args.sample_every,
+        allow_missing: args.allow_missing,
+        branch: branch.unwrap_or("main").to_owned(),
+        dir,
+        keep: keep.map(Path::to_owned),
+        name: args.name.clone(),
+    })
+}
+
+/// Makes the row of the runs of a replay.
+fn row(job: &ChainJob, all: &[ChainRun], machine: &Machine) -> Row {
+    let runs: Vec<_> = all.iter().map(|run| run.run.clone()).collect();
+    let Some(middle) = median(&runs) else { return Row::default() };
+    let mut row = Row::of_runs(middle, &runs, machine);
+    row.name = job.row_name();
+    row.scenario = format!("cardano-{}blocks", middle.ops);
+    row.backend = if job.utxo == UtxoName::Lsm { "plain lsm".into() } else { job.backend.name().into() };
+    row.durability = job.durability().name().into();
+    row.variant = job.variant();
+    row.wrong = runs.iter().find_map(|run| run.wrong.clone());
+    row.checked = row.wrong.is_none();
+    let figures = all.iter().find(|run| run.run == *middle).map(|run| run.figures.clone());
+    row.chain = figures.map(Box::new);
+    row
+}
+
+/// Does one replay in a process of its own, which says on standard error how far it is.
+fn process(job: &ChainJob) -> Result<ChainRun> {
+    let failed = |reason: String| BenchError::Child { scenario: "replay".into(), reason };
+    let program = env::current_exe().map_err(|error| failed(format!("this program is not found: {error}")))?;
+    let output = Command::new(&program)
+        .args(["replay", "cardano", "--child", &value(job)?])
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(BenchError::io(&program))?;
+    match output.status.code() {
+        Some(0) => serde_json::from_slice(&output.stdout).map_err(|error| failed(error.to_string())),
+        // It has said what is wrong.
+        Some(1) => Err(BenchError::Wrong { scenario: "replay".into(), reason: "see above".into() }),
+        Some(130) => Err(BenchError::Stopped),
+        _ => Err(failed(format!("see above ({})", output.status))),
+    }
+}
+
+fn child(job: &str) -> Result<()> {
+    scratch::end_with_parent();
+    let job: ChainJob = serde_json::from_str(job).map_err(|error| BenchError::usage(format!("--child: {error}")))?;
+    crate::replay::stop_on_interrupt();
+    println!("{}", value(&run::run(&job)?)?);
+    Ok(())
+}
+
+fn value(what: &impl serde::Serialize) -> Result<String> {
+    serde_json::to_string(what).map_err(|error| BenchError::usage(error.to_string()))
+}
+
+fn seconds(text: &str) -> std::result::Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if seconds > 0.0 && seconds <= 1e6 => Ok(seconds),
+        _ => Err("a number of seconds above 0".into()),
+    }
+}
