@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use crate::{all, blocks, error::Result, gitimport, io, map};
+use crate::{all, blocks, error::Result, gitimport, io, map, utxo};
 pub use crate::{
     all::{AllArgs, ChainSources, TraceArgs},
     options::Common,
@@ -65,6 +65,16 @@ Examples:
 
 Exit code 1 if an index gives an answer that is not that of the chain.")]
     Blocks(Box<blocks::BlocksArgs>),
+    /// Measure a made-up set of unspent outputs: batches of 256 lookups, additions and removals
+    #[command(after_help = "\
+Examples:
+  cone bench utxo                                            1 and 10 million entries, 2,000 batches each
+  cone bench utxo --entries 1000000 --durability synced
+  cone bench utxo --entries 1000000,10000000 --batches 500   how rate, memory and size grow
+  cone bench utxo --peers                                    beside fjall, in a program built with the feature peers
+
+Exit code 1 if a set does not hold what it should.")]
+    Utxo(Box<utxo::UtxoArgs>),
 }
 
 /// Runs what the options ask for. Tables, or with `json` the rows, go to standard output, progress to
@@ -82,5 +92,6 @@ pub fn run(bench: &Bench, json: bool) -> Result<()> {
         Some(Part::GitImport(args)) => gitimport::run(args, json),
         Some(Part::Map(args)) => map::run(args, json),
         Some(Part::Blocks(args)) => blocks::run(args, json),
+        Some(Part::Utxo(args)) => utxo::run(args, json),
     }
 }

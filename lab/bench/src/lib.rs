@@ -56,6 +56,7 @@ mod session;
 mod suite;
 mod sweep;
 mod unrest;
+mod utxo;
 mod workload;
 
 pub use error::BenchError;

@@ -132,10 +132,13 @@ fn replay(
         say!("going on behind slot {from}");
     }
     let from = replay.from().max(job.from);
-    let ended = replay.begin(genesis).and_then(|()| {
-        let mut reader = ChainReader::open(&job.sources, ReadOptions::default().from(from))?;
-        replay.run(&mut reader, &mut Watch::new(job.sample_every))
-    });
+    let reader = replay
+        .begin(genesis)
+        .and_then(|()| ChainReader::open(&job.sources, ReadOptions::default().from(from)).map_err(ReplayError::from));
+    let ended = match reader {
+        Ok(mut reader) => replay.run(&mut reader, &mut Watch::new(job.sample_every)),
+        Err(error) => Err(error),
+    };
     let report = replay.report().clone();
     (ended, report)
 }
@@ -179,7 +182,7 @@ impl Places<'_> {
     fn repo(&mut self) -> Result<Repo<Native>> {
         let format = TreeUtxo::format();
         if self.job.backend == BackendName::Memory {
-            let new = || Repo::with_backend(format.clone(), Arc::new(MemoryBackend::new()));
+            let new = || Repo::with_backend(format, Arc::new(MemoryBackend::new()));
             return Ok(self.memory.get_or_insert_with(new).clone());
         }
         let dir = store_dir(&self.dir);
@@ -194,9 +197,9 @@ impl Places<'_> {
         let made = OpenOptions::new()
             .disk(profile.disk())
             .lsm(LsmOptions::default().cache_bytes(profile.cache_bytes()))
-            .format(AnyFormat::from(format.clone()))
+            .format(AnyFormat::from(format))
             .open_or_create(place)?;
-        let (found, wanted) = (made.format().tag(), AnyFormat::from(format.clone()).tag());
+        let (found, wanted) = (made.format().tag(), AnyFormat::from(format).tag());
         if found != wanted {
             return Err(BenchError::usage(format!(
                 "{} is a store of the format {} {}, not {} {}; name another folder",

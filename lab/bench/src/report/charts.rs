@@ -41,6 +41,7 @@ pub(crate) fn draw(rows: &[Row]) -> Vec<Chart> {
         ("optimisations.svg", "Each optimisation by itself", optimisations(&kinds.steps)),
         ("tasks.svg", "One amount of work, cut into more and more tasks", tasks(&kinds.sweep)),
         ("replay.svg", "A trace replayed", replay::over_time(&kinds.replays)),
+        ("utxo.svg", utxo::TITLE, utxo::chart(&kinds.utxo)),
         ("chain.svg", chain::TITLE, chain::over_slots(&kinds.chains)),
         ("replay-rates.svg", "A trace replayed: rows per second", replay::rates(&kinds.replays)),
     ];
@@ -194,3 +195,4 @@ mod maps;
 mod replay;
 #[cfg(test)]
 mod tests;
+mod utxo;

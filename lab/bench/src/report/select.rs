@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::{row::Row, views::blocks::is_blocks};
+use super::{
+    row::Row,
+    views::{blocks::is_blocks, utxo::is_utxo},
+};
 use crate::{job::Target, optims};
 
 /// The rows of a file by what they are about.
@@ -26,6 +29,8 @@ pub(super) struct Kinds<'r> {
     pub(super) sweep: Vec<&'r Row>,
     /// Replays of traces.
     pub(super) replays: Vec<&'r Row>,
+    /// The made-up set of unspent outputs.
+    pub(super) utxo: Vec<&'r Row>,
     /// Replays of a chain.
     pub(super) chains: Vec<&'r Row>,
     /// Irmin, and ours measured in turns with it.
@@ -41,6 +46,8 @@ impl<'r> Kinds<'r> {
         for row in rows.iter().filter(|row| !row.backend.is_empty()) {
             let kind = if row.variant == BESIDE_IRMIN || is_irmin(row) {
                 &mut kinds.irmin
+            } else if is_utxo(row) {
+                &mut kinds.utxo
             } else if row.chain.is_some() {
                 &mut kinds.chains
             } else if row.map.is_some() {

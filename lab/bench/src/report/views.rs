@@ -40,6 +40,7 @@ pub fn sections(rows: &[Row]) -> Vec<Table> {
         &places,
     ));
     tables.extend(replays::tables(&kinds.replays, &places));
+    tables.push(utxo::table(&kinds.utxo, &places));
     tables.push(chain::table(&kinds.chains, &places));
     tables.push(irmin::table(&kinds.irmin, &places));
     tables.push(long_forms(&kinds.long, &places));
@@ -221,3 +222,4 @@ pub(crate) mod map;
 mod replays;
 #[cfg(test)]
 mod tests;
+pub(crate) mod utxo;

@@ -89,7 +89,7 @@ impl Decoded {
                     } else if allow_missing {
                         self.missing += 1;
                     } else {
-                        return Err(ReplayError::Missing { point: *point, tx: *tx, input: *output });
+                        return Err(ReplayError::Missing { point: Box::new(*point), tx: *tx, input: *output });
                     }
                 }
             }

@@ -38,7 +38,7 @@ pub enum ReplayError {
     )]
     Missing {
         /// The block.
-        point: Point,
+        point: Box<Point>,
         /// The transaction.
         tx: TxId,
         /// What it spends.

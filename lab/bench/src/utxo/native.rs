@@ -1,0 +1,101 @@
+//! The set as a native map on the disk engine, with history and hashes.
+
+use std::{fs, path::Path, sync::Arc};
+
+use bristlecone::{
+    Branch, Durability, Info, Map, MemoryBackend, Native, Repo,
+    disk::{DiskBackend, DiskOptions},
+    storage::RealStorage,
+};
+
+use bristlecone_any::AnyFormat;
+
+use super::{
+    UtxoTable,
+    made_up::{Batch, Key, Set, weight},
+};
+use crate::{BenchError, error::Result, measure::Run};
+
+/// Values lie in their directory.
+const FORMAT: Native = Native::new().inline(128);
+/// The root is compared with that of a set loaded at once, up to so many entries.
+const COMPARED_MAX: u64 = 2_000_000;
+
+pub(super) struct NativeSet {
+    repo: Repo<Native>,
+    branch: Branch<Native>,
+    map: Map,
+    durability: Durability,
+    before: bristlecone::BackendStats,
+}
+
+impl NativeSet {
+    pub(super) fn create(dir: &Path, durability: Durability) -> Result<Self> {
+        fs::create_dir_all(dir).map_err(BenchError::io(dir))?;
+        let options = DiskOptions::default();
+        let backend = DiskBackend::create(Arc::new(RealStorage::new(dir)), AnyFormat::from(FORMAT).tag(), options)?;
+        let repo = Repo::with_backend(FORMAT, Arc::new(backend));
+        let branch = repo.branch("main")?;
+        let map = branch.map()?;
+        Ok(Self { before: repo.backend().stats(), repo, branch, map, durability })
+    }
+}
+
+fn load(repo: &Repo<Native>, set: &Set) -> Result<Map> {
+    let mut loader = repo.map_loader();
+    set.in_order(|key, value| loader.push(key, &value[..]))?;
+    Ok(loader.finish()?)
+}
+
+impl UtxoTable for NativeSet {
+    fn name(&self) -> &'static str {
+        "native map"
+    }
+
+    fn load(&mut self, set: &Set) -> Result<()> {
+        self.map = load(&self.repo, set)?;
+        self.map.commit(&self.branch, &Info::unsigned("loaded"))?;
+        self.before = self.repo.backend().stats();
+        Ok(())
+    }
+
+    fn batch(&mut self, batch: &Batch) -> Result<u64> {
+        let found = self.look_up(&batch.lookups)?;
+        let added = batch.added.iter().map(|(key, value)| (&key[..], Some(&value[..])));
+        let removed = batch.removed.iter().map(|key| (&key[..], None));
+        self.map.apply(added.chain(removed))?;
+        self.map.commit(&self.branch, &Info::unsigned("batch").durability(self.durability))?;
+        Ok(found)
+    }
+
+    fn look_up(&mut self, keys: &[Key]) -> Result<u64> {
+        let mut sum = 0_u64;
+        for key in keys {
+            sum = sum.wrapping_add(self.map.get(key)?.map_or(0, |value| weight(&value)));
+        }
+        Ok(sum)
+    }
+
+    fn finish(&mut self, run: &mut Run) -> Result<()> {
+        let stats = self.repo.backend().stats();
+        run.bytes_written = stats.bytes_written - self.before.bytes_written;
+        run.syncs = stats.syncs - self.before.syncs;
+        (run.store_bytes, run.file_bytes) = (stats.store_bytes, stats.file_bytes);
+        run.root = Some(self.map.root()?.to_string());
+        Ok(())
+    }
+
+    fn check(&mut self, set: &Set) -> Result<Option<String>> {
+        let map = self.branch.map()?;
+        if map.len()? != set.len() {
+            return Ok(Some(format!("{} entries, and there should be {}", map.len()?, set.len())));
+        }
+        if set.len() <= COMPARED_MAX {
+            let anew = load(&Repo::with_backend(FORMAT, Arc::new(MemoryBackend::new())), set)?;
+            if anew.root()? != map.root()? {
+                return Ok(Some("the root is not that of the same entries loaded at once".into()));
+            }
+        }
+        Ok(None)
+    }
+}

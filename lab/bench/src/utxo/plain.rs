@@ -1,0 +1,88 @@
+//! The same in fjall: plain keys and values, the last state alone.
+
+use std::path::Path;
+
+use bristlecone::Durability;
+use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable};
+
+use super::{
+    UtxoTable,
+    made_up::{Batch, Key, Set, weight},
+};
+use crate::{
+    BenchError,
+    error::Result,
+    measure::{Run, folder_bytes},
+};
+
+pub(super) struct FjallSet {
+    database: Database,
+    entries: Keyspace,
+    mode: PersistMode,
+    dir: std::path::PathBuf,
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "map_err gives the error")]
+fn failed(error: fjall::Error) -> BenchError {
+    BenchError::Peer { peer: "fjall", reason: bristlecone::report(&error) }
+}
+
+impl FjallSet {
+    pub(super) fn create(dir: &Path, durability: Durability) -> Result<Self> {
+        let mode = match durability {
+            Durability::None => PersistMode::Buffer,
+            _ => PersistMode::SyncData,
+        };
+        let database = Database::builder(dir).open().map_err(failed)?;
+        let entries = database.keyspace("entries", KeyspaceCreateOptions::default).map_err(failed)?;
+        Ok(Self { database, entries, mode, dir: dir.to_owned() })
+    }
+}
+
+impl UtxoTable for FjallSet {
+    fn name(&self) -> &'static str {
+        "fjall"
+    }
+
+    fn load(&mut self, set: &Set) -> Result<()> {
+        let mut ingestion = self.entries.start_ingestion().map_err(failed)?;
+        set.in_order(|key, value| ingestion.write(&key[..], &value[..])).map_err(failed)?;
+        ingestion.finish().map_err(failed)
+    }
+
+    fn batch(&mut self, batch: &Batch) -> Result<u64> {
+        let found = self.look_up(&batch.lookups)?;
+        let mut changes = self.database.batch().durability(Some(self.mode));
+        for (key, value) in &batch.added {
+            changes.insert(&self.entries, &key[..], &value[..]);
+        }
+        for key in &batch.removed {
+            changes.remove(&self.entries, &key[..]);
+        }
+        changes.commit().map_err(failed)?;
+        Ok(found)
+    }
+
+    fn look_up(&mut self, keys: &[Key]) -> Result<u64> {
+        let snapshot = self.database.snapshot();
+        let mut sum = 0_u64;
+        for key in keys {
+            sum = sum.wrapping_add(snapshot.get(&self.entries, key).map_err(failed)?.map_or(0, |value| weight(&value)));
+        }
+        Ok(sum)
+    }
+
+    fn finish(&mut self, run: &mut Run) -> Result<()> {
+        run.file_bytes = folder_bytes(&self.dir);
+        Ok(())
+    }
+
+    fn check(&mut self, set: &Set) -> Result<Option<String>> {
+        let mut count = 0;
+        for entry in self.database.snapshot().iter(&self.entries) {
+            entry.key().map_err(failed)?;
+            count += 1;
+        }
+        Ok((count != set.len()).then(|| format!("{count} entries, and there should be {}", set.len())))
+    }
+}
