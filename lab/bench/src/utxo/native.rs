@@ -18,6 +18,9 @@ use crate::{BenchError, error::Result, measure::Run};
 
 /// Values lie in their directory.
 const FORMAT: Native = Native::new().inline(128);
+/// Pages of maps are let go beyond this. With the default of 192 MiB a store of gigabytes, every part of which is read all the
+/// time, spends half of a batch on letting pages go and taking them again.
+const MAP_BYTES: u64 = 4 << 30;
 /// The root is compared with that of a set loaded at once, up to so many entries.
 const COMPARED_MAX: u64 = 2_000_000;
 
@@ -32,7 +35,7 @@ pub(super) struct NativeSet {
 impl NativeSet {
     pub(super) fn create(dir: &Path, durability: Durability) -> Result<Self> {
         fs::create_dir_all(dir).map_err(BenchError::io(dir))?;
-        let options = DiskOptions::default();
+        let options = DiskOptions::default().map_bytes(MAP_BYTES);
         let backend = DiskBackend::create(Arc::new(RealStorage::new(dir)), AnyFormat::from(FORMAT).tag(), options)?;
         let repo = Repo::with_backend(FORMAT, Arc::new(backend));
         let branch = repo.branch("main")?;
