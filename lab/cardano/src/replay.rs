@@ -183,7 +183,7 @@ impl<'s> Replay<'s> {
     /// # Errors
     /// [`ReplayError`]. The blocks before the one that is wrong are committed then.
     pub fn run(&mut self, reader: &mut ChainReader, observer: &mut dyn Observer) -> Result<(), ReplayError> {
-        self.meter.start();
+        self.meter.start(observer.memory());
         let done = self
             .replay(reader, observer)
             .and_then(|done| if done.is_break() { Ok(done) } else { self.met().map(|()| done) });
@@ -192,9 +192,8 @@ impl<'s> Replay<'s> {
             self.index.truncate(self.began.as_ref())?;
             self.last = self.began;
         }
-        // One that is stopped has its place in the history, so that the next one goes on behind it.
-        let stopped = matches!(done, Ok(ControlFlow::Break(())));
-        let committed = self.commit(stopped);
+        // The last block has its place in the history, so that the next replay goes on behind it.
+        let committed = self.commit(done.is_ok());
         let synced = self.index.sync();
         self.meter.finish(self.set, self.last, observer);
         self.meter.report.tail = reader.tail().map(str::to_owned);

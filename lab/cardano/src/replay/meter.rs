@@ -28,6 +28,7 @@ pub(super) struct Meter {
     marks: Vec<(f64, u64)>,
     mark_every: f64,
     sampled: (f64, u64, Memory),
+    sampled_at: Instant,
     sample_every: f64,
     /// How far in time the next sample is.
     next_sample: f64,
@@ -48,13 +49,16 @@ impl Meter {
             marks: vec![(0.0, 0)],
             mark_every: 0.001,
             sampled: Default::default(),
+            sampled_at: now,
             sample_every: sample_every.as_secs_f64(),
             next_sample: sample_every.as_secs_f64(),
         }
     }
 
-    pub(super) fn start(&mut self) {
+    pub(super) fn start(&mut self, memory: Memory) {
+        self.sampled.2 = memory;
         self.began = Instant::now();
+        self.sampled_at = self.began;
         self.observed = self.began;
     }
 
@@ -138,9 +142,12 @@ impl Meter {
             blocks_per_s: (now.blocks - blocks) as f64 / passed,
             entries: now.entries,
             memory,
-            cpu_percent: memory.cpu_us.saturating_sub(before.cpu_us) as f64 / 1e4 / passed,
+            cpu_percent: memory.cpu_us.saturating_sub(before.cpu_us) as f64
+                / 1e4
+                / self.sampled_at.elapsed().as_secs_f64().max(1e-6),
         };
         self.sampled = (now.seconds, now.blocks, memory);
+        self.sampled_at = Instant::now();
         self.report.samples.push(sample);
         sample
     }
