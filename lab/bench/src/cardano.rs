@@ -66,7 +66,7 @@ pub struct ChainArgs {
     /// Commit blocks that change nothing as well
     #[arg(long)]
     commit_unchanged: bool,
-    /// Only blocks behind this slot; the chain's start is then absent, and --allow-missing is needed
+    /// Only blocks from this slot on; the chain's start is then absent, and --allow-missing is needed
     #[arg(long, value_name = "SLOT")]
     from: Option<u64>,
     /// Stop after so many blocks

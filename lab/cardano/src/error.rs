@@ -13,7 +13,7 @@ pub enum ChainError {
     Damaged {
         /// The file, or the archive with the file in it.
         file: String,
-        /// The number of the chunk; of a single block 0.
+        /// The number of the chunk; of a single block [`NO_CHUNK`](crate::immutable::NO_CHUNK).
         chunk: u32,
         /// The offset in the chunk, in bytes.
         offset: u64,
@@ -27,7 +27,7 @@ pub enum ChainError {
     Order {
         /// The file, or the archive with the file in it.
         file: String,
-        /// The number of the chunk; of a single block 0.
+        /// The number of the chunk; of a single block [`NO_CHUNK`](crate::immutable::NO_CHUNK).
         chunk: u32,
         /// The offset of the block in the chunk, in bytes.
         offset: u64,

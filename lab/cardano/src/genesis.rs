@@ -66,9 +66,9 @@ impl Genesis {
             outputs: Vec::new(),
         };
         let mut add = |address: &str, decoded: Option<Vec<u8>>, amount: &serde_json::Value| {
-            let bytes = decoded.ok_or_else(|| wrong(format!("the address {address} is none")))?;
+            let bytes = decoded.ok_or_else(|| wrong(format!("{address} is not an address")))?;
             let amount = amount.as_u64().or_else(|| amount.as_str()?.parse().ok());
-            let amount = amount.ok_or_else(|| wrong(format!("the amount of {address} is none")))?;
+            let amount = amount.ok_or_else(|| wrong(format!("the amount of {address} is not a number of lovelace")))?;
             let output = OutputRef { tx: TxId::of(&[&bytes]), index: 0 };
             genesis.outputs.push((output, output_of(&bytes, amount)));
             Ok(())

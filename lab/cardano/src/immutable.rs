@@ -40,7 +40,7 @@ pub enum TornTail {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ReadOptions {
-    /// Blocks up to and with this slot are left out, and whole chunks of them not looked at.
+    /// Blocks before this slot are left out, and whole chunks of them not looked at.
     pub from: Option<u64>,
     /// Whether CRCs, hashes, indexes and links are checked.
     pub check: bool,
@@ -62,7 +62,8 @@ impl Default for ReadOptions {
     }
 }
 
-/// A block with the place where it lies. A block that stands in no chunk lies at byte 0 of chunk 0.
+/// A block with the place where it lies. A block that stands in no chunk lies at byte 0 of chunk
+/// [`NO_CHUNK`].
 #[derive(Clone, Debug)]
 pub struct StoredBlock<'r> {
     /// The block.
@@ -70,6 +71,9 @@ pub struct StoredBlock<'r> {
     /// Where it lies.
     pub place: BlockPlace,
 }
+
+/// The number of the chunk of a block that stands in none.
+pub const NO_CHUNK: u32 = u32::MAX;
 
 /// Streams the blocks of a chain.
 ///
@@ -128,7 +132,7 @@ impl ChainReader {
                 return Err(ChainError::Order { file, chunk: number, offset, slot: point.slot, reason });
             }
             self.last = Some(point);
-            if self.options.from.is_some_and(|from| point.slot <= from && !boundary) {
+            if self.options.from.is_some_and(|from| point.slot < from) {
                 continue;
             }
             // What is lent of the chunk could not be given back within the loop.

@@ -9,6 +9,7 @@
 //! nothing but the blocks since the last commit. What is wrong with a block leaves the set at the block before it.
 
 use std::{
+    collections::HashMap,
     ops::ControlFlow,
     time::{Duration, Instant},
 };
@@ -20,9 +21,9 @@ pub use self::{
     report::{Memory, Progress, Report, Sample},
 };
 use crate::{
-    Block, BlockPlace, ChainReader, Genesis, Point, StoredBlock,
+    Block, BlockPlace, ChainReader, Genesis, OutputRef, Point, StoredBlock,
     index::BlockIndex,
-    utxo::{Changes, UtxoStore, UtxoTip},
+    utxo::{Changes, UtxoError, UtxoStore, UtxoTip},
 };
 
 mod apply;
@@ -109,6 +110,8 @@ pub struct Replay<'s> {
     /// The block where the set stood at the beginning, until it was met.
     resume: Option<Point>,
     last: Option<Point>,
+    /// The last block that index and set have, until it was met.
+    known: Option<Point>,
     /// The tip of the index at the beginning.
     began: Option<Point>,
     /// Blocks since the last commit.
@@ -153,12 +156,14 @@ impl<'s> Replay<'s> {
             changes: Changes::default(),
             decoded: Decoded::default(),
             last,
+            known: last,
             began: last,
             waiting: 0,
         })
     }
 
-    /// Returns the slot up to which blocks need not be read again; `None` to begin at the first.
+    /// Returns the slot from which blocks are to be read; `None` to begin at the first. Those of this slot that are known are
+    /// left out.
     #[must_use]
     pub fn from(&self) -> Option<u64> {
         self.last.map(|last| last.slot)
@@ -169,13 +174,31 @@ impl<'s> Replay<'s> {
     /// # Errors
     /// Those of the set.
     pub fn begin(&mut self, genesis: &[Genesis]) -> Result<(), ReplayError> {
-        if self.set.tip() != UtxoTip::Empty || genesis.is_empty() {
+        if genesis.is_empty() || !matches!(self.set.tip(), UtxoTip::Empty | UtxoTip::Genesis) {
             return Ok(());
+        }
+        if self.set.tip() == UtxoTip::Genesis {
+            return self.same_genesis(genesis);
         }
         for (output, cbor) in genesis.iter().flat_map(|file| &file.outputs) {
             self.changes.create(*output, cbor);
         }
         Ok(self.set.commit(&mut self.changes, UtxoTip::Genesis)?)
+    }
+
+    /// Looks whether a set that has no block yet holds just these outputs.
+    fn same_genesis(&self, genesis: &[Genesis]) -> Result<(), ReplayError> {
+        let outputs: HashMap<OutputRef, &[u8]> =
+            genesis.iter().flat_map(|file| &file.outputs).map(|(output, cbor)| (*output, &cbor[..])).collect();
+        let mut same = self.set.entries()? == outputs.len() as u64;
+        for (output, cbor) in outputs {
+            same &= self.set.get(&output)?.as_deref() == Some(cbor);
+        }
+        if same {
+            return Ok(());
+        }
+        let reason = "the set began with the outputs of other genesis files".to_owned();
+        Err(UtxoError::OtherStore { reason }.into())
     }
 
     /// Replays blocks until the chain ends, or the options or the observer say so.
@@ -251,7 +274,19 @@ impl<'s> Replay<'s> {
     /// Takes one block.
     fn block(&mut self, block: &Block<'_>, place: BlockPlace) -> Result<(), ReplayError> {
         let point = block.point();
+        if let Some(known) = self.known.filter(|known| point.slot <= known.slot) {
+            // Boundary blocks share slots and numbers, hashes are shared by none.
+            if point.hash == known.hash {
+                self.known = None;
+            }
+            return Ok(());
+        }
+        self.known = None;
         self.follows(&point, block)?;
+        if self.last.is_none() && self.resume.is_some_and(|resume| block.previous() == Some(resume.hash)) {
+            // What comes before was not named again: the index begins here.
+            self.resume = None;
+        }
         let Some(resume) = self.resume else {
             self.decoded.read(block, place)?;
             self.decoded.look(&self.changes, &*self.set, &point, self.options.allow_missing)?;

@@ -131,6 +131,12 @@ pub enum UtxoError {
         /// The slot.
         slot: u64,
     },
+    /// No commit is kept from so many blocks ago.
+    #[error("the set is not kept as it was {blocks} blocks ago: its first commit is later")]
+    NotSoFar {
+        /// How many blocks.
+        blocks: u64,
+    },
     /// An entry that is no output.
     #[error("the entry {entry} of the set is no output: {source}")]
     Output {

@@ -26,7 +26,7 @@ pub(crate) struct ChainJob {
     pub(crate) commit_every: u64,
     /// Blocks that change nothing are committed as well.
     pub(crate) commit_unchanged: bool,
-    /// Only blocks behind this slot.
+    /// Only blocks from this slot on.
     pub(crate) from: Option<u64>,
     pub(crate) blocks: Option<u64>,
     pub(crate) seconds: Option<f64>,

@@ -11,6 +11,7 @@ use std::{
 };
 
 use super::{
+    NO_CHUNK,
     archive::Archive,
     layout::{Part, file_name, parse_name},
 };
@@ -246,6 +247,6 @@ impl Source for Single {
         self.read.fetch_add(bytes.len() as u64, Relaxed);
         // No block begins with two digits: those are not an array of two.
         let chunk = crate::hash::from_hex_bytes(bytes.trim_ascii()).filter(|block| !block.is_empty()).unwrap_or(bytes);
-        Ok(Some(Files { name: path.display().to_string(), chunk, single: true, ..Files::default() }))
+        Ok(Some(Files { name: path.display().to_string(), chunk, number: NO_CHUNK, single: true, ..Files::default() }))
     }
 }

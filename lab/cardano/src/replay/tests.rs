@@ -169,7 +169,7 @@ fn rolling_back_and_replaying_again_makes_the_same_commits() {
         replay(&mut set, &mut index, &chain, allow(), &[]).0.unwrap();
         assert_eq!((set.tip(), set.head().unwrap(), set.digest().unwrap()), (tip, head, digest));
     }
-    assert!(matches!(set.before(1_000_000_000), Err(UtxoError::NotKept { .. })));
+    assert!(matches!(set.before(1_000_000_000), Err(UtxoError::NotSoFar { .. })));
     assert!(matches!(set.at(0), Err(UtxoError::NotKept { slot: 0 })));
 }
 
@@ -269,5 +269,102 @@ fn genesis_files_hold_the_outputs_of_the_network() {
     ] {
         fs::write(&file, bad).unwrap();
         assert!(Genesis::read(&file).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn the_second_half_of_a_chain_is_enough_to_go_on() {
+    let half = |from: u32| -> Vec<PathBuf> {
+        (from..from + 2).map(|number| data(&format!("devnet/immutable/{number:05}.chunk"))).collect()
+    };
+    let repo = repo();
+    replay(&mut tree(&repo), &mut memory(), &half(0), allow(), &[]).0.unwrap();
+    let mut index = memory();
+    let (ended, report) = replay(&mut tree(&repo), &mut index, &half(2), allow(), &[]);
+    ended.unwrap();
+    assert_eq!((report.blocks, index.len()), (200, 200));
+    let digest = tree(&repo).digest().unwrap();
+    assert_eq!(digest.hex(), "29a5c0d434c5408286656c522f308d9d31acd630a5d57e85b848733c0e604a73");
+}
+
+#[test]
+fn other_genesis_files_are_refused_once_there_is_a_set() {
+    let repo = repo();
+    let mut wrong = genesis();
+    wrong[0].outputs[3].1.push(0);
+    let chain = [data("preview")];
+    let mut index = memory();
+    let mut set = tree(&repo);
+    Replay::new(&mut index, &mut set, ReplayOptions::default()).unwrap().begin(&wrong).unwrap();
+    let mut again = Replay::new(&mut index, &mut set, ReplayOptions::default()).unwrap();
+    again.begin(&wrong).unwrap();
+    let error = again.begin(&genesis()).unwrap_err();
+    assert!(error.to_string().contains("genesis"), "{error}");
+    let mut right = TreeUtxo::open(&repo, "right", Durability::None).unwrap();
+    replay(&mut right, &mut memory(), &chain, ReplayOptions::default(), &genesis()).0.unwrap();
+}
+
+#[test]
+fn an_output_that_the_store_has_is_removed_whatever_came_between() {
+    let output = |index| OutputRef { tx: crate::TxId([7; 32]), index };
+    let mut set = tree(&repo());
+    let mut changes = Changes::default();
+    changes.create(output(0), &[0x82, 0x40, 1]);
+    set.commit(&mut changes, UtxoTip::Genesis).unwrap();
+    changes.spend(output(0));
+    changes.create(output(0), &[0x82, 0x40, 2]);
+    assert_eq!(changes.get(&output(0)), Some(Some(&[0x82, 0x40, 2][..])));
+    assert_eq!(changes.take(&output(0)), Some(true));
+    assert_eq!(changes.get(&output(0)), Some(None));
+    changes.create(output(1), &[0x82, 0x40, 3]);
+    assert_eq!((changes.take(&output(1)), changes.take(&output(1))), (Some(true), None));
+    set.commit(&mut changes, UtxoTip::Genesis).unwrap();
+    assert_eq!((set.contains(&output(0)).unwrap(), set.entries().unwrap()), (false, 0));
+}
+
+/// Makes blocks of Byron without transactions, with boundary blocks before those of slots 0 and 21,600.
+fn byron_chain(dir: &Path) -> Vec<PathBuf> {
+    let bytes = |hash: &[u8; 32]| [&[0x58, 32][..], hash].concat();
+    let number = |number: u32| [&[0x1a][..], &number.to_be_bytes()].concat();
+    let mut previous = [9; 32];
+    let mut files = Vec::new();
+    let mut height = 0;
+    for (index, slot) in [None, Some(0), Some(1), Some(5), None, Some(21_600), Some(21_601)].into_iter().enumerate() {
+        let epoch = u32::from(index >= 4);
+        let consensus = match slot {
+            None => [&[0x82][..], &number(epoch), &[0x81], &number(height)].concat(),
+            Some(slot) => {
+                height += 1;
+                let at = [&[0x82][..], &number(epoch), &number(slot - epoch * 21_600)].concat();
+                [&[0x84][..], &at, &[0x40, 0x81], &number(height), &[0x80]].concat()
+            }
+        };
+        let header = [&[0x85, 1][..], &bytes(&previous), &[0x80], &consensus, &[0x80]].concat();
+        let body: &[u8] = if slot.is_some() { &[0x84, 0x80, 0x80, 0x80, 0x80] } else { &[0x80] };
+        let block = [&[0x82, u8::from(slot.is_some()), 0x83][..], &header, body, &[0x80]].concat();
+        previous = Block::parse(&block).unwrap().hash().0;
+        let file = dir.join(format!("{index}.cbor"));
+        fs::write(&file, block).unwrap();
+        files.push(file);
+    }
+    files
+}
+
+#[test]
+fn a_chain_with_boundary_blocks_goes_on_from_every_block() {
+    let dir = tempfile::tempdir().unwrap();
+    let chain = byron_chain(dir.path());
+    for stop in 1..chain.len() as u64 {
+        let repo = repo();
+        let mut index = memory();
+        let options = || ReplayOptions::default().commit_unchanged(true);
+        replay(&mut tree(&repo), &mut index, &chain, options().blocks(stop), &[]).0.unwrap();
+        for index in [&mut index, &mut memory()] {
+            let mut set = tree(&repo);
+            let (ended, report) = replay(&mut set, index, &chain, options(), &[]);
+            ended.unwrap_or_else(|error| panic!("after {stop}: {error}"));
+            assert_eq!(index.len(), chain.len() as u64);
+            assert_eq!(report.last.map(|last| last.slot), Some(21_601), "after {stop}");
+        }
     }
 }

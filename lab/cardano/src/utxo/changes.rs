@@ -4,11 +4,19 @@ use std::{collections::HashMap, ops::Range};
 
 use crate::OutputRef;
 
+/// The last of what happened to an output.
+#[derive(Debug)]
+struct Edit {
+    /// Where its bytes are; `None` if it was removed.
+    bytes: Option<Range<usize>>,
+    /// The store has it, so that a removal must reach the store.
+    stored: bool,
+}
+
 /// Outputs to be removed and added, with the last of what happened to each.
 #[derive(Debug, Default)]
 pub struct Changes {
-    /// Added outputs with where their bytes are, and removed ones.
-    edits: HashMap<OutputRef, Option<Range<usize>>>,
+    edits: HashMap<OutputRef, Edit>,
     bytes: Vec<u8>,
 }
 
@@ -17,31 +25,32 @@ impl Changes {
     pub fn create(&mut self, output: OutputRef, cbor: &[u8]) {
         let from = self.bytes.len();
         self.bytes.extend_from_slice(cbor);
-        self.edits.insert(output, Some(from..self.bytes.len()));
+        let bytes = Some(from..self.bytes.len());
+        let edit = self.edits.entry(output).or_insert(Edit { bytes: None, stored: false });
+        edit.bytes = bytes;
     }
 
     /// Removes an output that the store has.
     pub fn spend(&mut self, output: OutputRef) {
-        self.edits.insert(output, None);
+        self.edits.insert(output, Edit { bytes: None, stored: true });
     }
 
     /// Removes an output that was added since the last commit, which then never reaches the store. Returns whether it was:
     /// `Some(false)` says that it was and is spent, `None` that nothing is known of it here.
     pub fn take(&mut self, output: &OutputRef) -> Option<bool> {
-        match self.edits.get(output)? {
-            None => Some(false),
-            Some(_) => {
-                self.edits.remove(output);
-                Some(true)
-            }
+        let edit = self.edits.get_mut(output)?;
+        let there = edit.bytes.take().is_some();
+        if !edit.stored {
+            self.edits.remove(output);
         }
+        Some(there)
     }
 
     /// Returns the bytes of an output that was added; `Some(None)` for one that was removed.
     #[must_use]
     pub fn get(&self, output: &OutputRef) -> Option<Option<&[u8]>> {
         let edit = self.edits.get(output)?;
-        Some(edit.clone().map(|at| &self.bytes[at]))
+        Some(edit.bytes.clone().map(|at| &self.bytes[at]))
     }
 
     /// Whether there is nothing to be committed.
@@ -58,7 +67,7 @@ impl Changes {
 
     /// Returns the outputs with their bytes, or without for those to be removed, in no order.
     pub fn iter(&self) -> impl Iterator<Item = (&OutputRef, Option<&[u8]>)> {
-        self.edits.iter().map(|(output, at)| (output, at.clone().map(|at| &self.bytes[at])))
+        self.edits.iter().map(|(output, edit)| (output, edit.bytes.clone().map(|at| &self.bytes[at])))
     }
 
     /// Forgets everything, and keeps a little memory for what comes.

@@ -94,7 +94,9 @@ impl UtxoStore for LsmUtxo {
                     batch.insert(&self.outputs, key(output), value);
                 }
                 None => {
-                    entries -= u64::from(there);
+                    entries = entries.checked_sub(u64::from(there)).ok_or_else(|| UtxoError::OtherStore {
+                        reason: format!("{}: it holds more outputs than its state says", self.file),
+                    })?;
                     batch.remove(&self.outputs, key(output));
                 }
             }

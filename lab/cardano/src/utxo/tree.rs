@@ -24,6 +24,7 @@ pub struct TreeUtxo {
     repo: Repo<Native>,
     branch: Branch<Native>,
     map: Map,
+    head: Option<CommitId>,
     tip: UtxoTip,
     durability: Durability,
 }
@@ -41,14 +42,15 @@ impl TreeUtxo {
     /// [`UtxoError::OtherStore`] for a branch whose head was not made by this; those of the store.
     pub fn open(repo: &Repo<Native>, branch: &str, durability: Durability) -> Result<Self, UtxoError> {
         let branch = repo.branch(branch)?;
-        let tip = match branch.head()? {
+        let head = branch.head()?;
+        let tip = match head {
             None => UtxoTip::Empty,
             Some(head) => tip_of(repo, head)?.ok_or_else(|| UtxoError::OtherStore {
                 reason: format!("the head of the branch {} is no state of a set of unspent outputs", branch.name()),
             })?,
         };
         let map = branch.map()?;
-        Ok(Self { repo: repo.clone(), branch, map, tip, durability })
+        Ok(Self { repo: repo.clone(), branch, map, head, tip, durability })
     }
 
     /// Returns the head.
@@ -73,12 +75,12 @@ impl TreeUtxo {
     /// Returns the commit at which the set stood `blocks` blocks before its tip, with its point.
     ///
     /// # Errors
-    /// [`UtxoError::NotKept`] where the first commit is later; those of the store.
+    /// [`UtxoError::NotSoFar`] where the first commit is later; those of the store.
     pub fn before(&self, blocks: u64) -> Result<(CommitId, UtxoTip), UtxoError> {
         let number = self.tip.point().map_or(0, |point| point.number);
-        let Some(wanted) = number.checked_sub(blocks) else { return Err(UtxoError::NotKept { slot: 0 }) };
+        let wanted = number.checked_sub(blocks).ok_or(UtxoError::NotSoFar { blocks })?;
         let found = self.find(|tip| tip.point().is_none_or(|point| point.number <= wanted))?;
-        found.ok_or(UtxoError::NotKept { slot: 0 })
+        found.ok_or(UtxoError::NotSoFar { blocks })
     }
 
     fn find(&self, wanted: impl Fn(UtxoTip) -> bool) -> Result<Option<(CommitId, UtxoTip)>, UtxoError> {
@@ -103,8 +105,9 @@ impl TreeUtxo {
     pub fn roll_back(&mut self, to: CommitId) -> Result<(), UtxoError> {
         let tip = tip_of(&self.repo, to)?
             .ok_or_else(|| UtxoError::OtherStore { reason: format!("{to} is no state of a set of unspent outputs") })?;
-        self.branch.compare_and_set(self.branch.head()?, Some(to), self.durability)?;
+        self.branch.compare_and_set(self.head, Some(to), self.durability)?;
         self.map = self.branch.map()?;
+        self.head = Some(to);
         self.tip = tip;
         Ok(())
     }
@@ -159,9 +162,12 @@ impl UtxoStore for TreeUtxo {
         info.durability = self.durability;
         let before = self.map.clone();
         let committed = self.apply(changes).and_then(|()| self.map.commit(&self.branch, &info));
-        if let Err(error) = committed {
-            self.map = before;
-            return Err(error.into());
+        match committed {
+            Ok(id) => self.head = Some(id),
+            Err(error) => {
+                self.map = before;
+                return Err(error.into());
+            }
         }
         changes.clear();
         self.tip = tip;

@@ -4,7 +4,7 @@ use bristlecone::{CommitId, Durability, Native, Repo};
 use bristlecone_any::AnyFormat;
 use bristlecone_cardano::{
     OutputRef,
-    utxo::{TreeUtxo, UtxoError, UtxoTip, lovelace},
+    utxo::{TreeUtxo, UtxoError, UtxoStore, UtxoTip, lovelace},
 };
 use clap::{Args, Subcommand};
 
@@ -84,7 +84,7 @@ impl From<UtxoError> for Failure {
     fn from(error: UtxoError) -> Self {
         match error {
             UtxoError::Store(error) => error.into(),
-            error @ UtxoError::NotKept { .. } => Self::negative(error.to_string()),
+            error @ (UtxoError::NotKept { .. } | UtxoError::NotSoFar { .. }) => Self::negative(error.to_string()),
             error => Self::failed(bristlecone::report(&error)),
         }
     }
@@ -110,6 +110,11 @@ pub(crate) fn run(command: UtxoCommand, context: &mut Context) -> Result<()> {
         None => opened.branch_to_change()?.name().to_owned(),
     };
     let mut set = TreeUtxo::open(&repo, &branch, Durability::Synced)?;
+    if set.tip() == UtxoTip::Empty {
+        return Err(Failure::negative(format!(
+            "the branch {branch} has no set of unspent outputs: `cone replay cardano` makes one"
+        )));
+    }
     let out = &mut context.out;
     let at = |set: &TreeUtxo, when: When| -> Result<(CommitId, UtxoTip)> { Ok(set.at(when.slot.unwrap_or(u64::MAX))?) };
     match command.verb {
