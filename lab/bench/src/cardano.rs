@@ -1,6 +1,6 @@
 //! Replays of a Cardano chain: the command `replay cardano`, and the same for `bench all`.
 //!
-//! A [`ChainJob`] is one chain with one index of blocks and one store of unspent outputs. [`measure`] runs it, each run in a
+//! A `ChainJob` is one chain with one index of blocks and one store of unspent outputs. `measure` runs it, each run in a
 //! process of its own if there are several, and makes the row. `docs/bench.md` has a section on it.
 
 use std::{

@@ -1,6 +1,6 @@
 //! A replay of a chain: its blocks into an index, what they spend and create into a set of unspent outputs.
 //!
-//! **The idea.** [`ChainReader`] lends blocks that are checked, [`apply`](apply) decodes one and looks whether all that it spends is
+//! **The idea.** [`ChainReader`] lends blocks that are checked, `apply` decodes one and looks whether all that it spends is
 //! there before anything changes, and the set takes the changes of one or several blocks as one commit, with their last block
 //! as its point. Blocks go into the index as they come.
 //!
