@@ -174,10 +174,13 @@ fn breaks(last: &Point, next: &Point, previous: Option<BlockHash>, boundary: boo
         let named = previous.map_or_else(|| "no block".to_owned(), |hash| hash.to_string());
         return Some(format!("it follows {named}, and the block before it is {last}"));
     }
-    if next.slot <= last.slot && !(boundary || next.slot == last.slot && next.number == last.number + 1) {
+    let Some(following) = last.number.checked_add(1) else {
+        return Some("the block before it has the greatest number that there is".to_owned());
+    };
+    if next.slot <= last.slot && !(boundary || next.slot == last.slot && next.number == following) {
         return Some(format!("the block before it is of slot {}", last.slot));
     }
-    let number = if boundary { last.number } else { last.number + 1 };
+    let number = if boundary { last.number } else { following };
     (next.number != number).then(|| format!("its number is {}, not {number}", next.number))
 }
 

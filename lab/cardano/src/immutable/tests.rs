@@ -330,3 +330,13 @@ fn after_a_power_cut_at_any_call_the_chain_goes_on_from_what_was_synced() {
     }
     assert!(lost > 20, "cuts that left something to be cut off: {lost}");
 }
+
+#[test]
+fn the_greatest_number_has_no_successor() {
+    let hash = |byte| BlockHash([byte; 32]);
+    let last = Point { slot: 1, number: u64::MAX, hash: hash(1) };
+    let next = Point { slot: 2, number: 0, hash: hash(2) };
+    assert!(breaks(&last, &next, Some(hash(1)), false).unwrap().contains("greatest number"));
+    let last = Point { number: u64::MAX - 1, ..last };
+    assert_eq!(breaks(&last, &Point { number: u64::MAX, ..next }, Some(hash(1)), false), None);
+}

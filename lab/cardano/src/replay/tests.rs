@@ -105,6 +105,26 @@ fn a_missing_input_is_an_error_that_leaves_the_set_at_the_block_before() {
     let Err(ReplayError::Missing { point, .. }) = ended else { panic!("{ended:?}") };
     assert_eq!(report.last.map_or(0, |last| last.number + 1), if report.blocks > 0 { point.number } else { 0 });
     assert_eq!(report.missing, 0);
+    assert_eq!(set.tip().point(), report.last.filter(|_| report.commits > 0));
+    // A block in the middle of a chain: everything before it stays, committed.
+    let dir = tempfile::tempdir().unwrap();
+    for entry in fs::read_dir(data("devnet/immutable")).unwrap() {
+        let path = entry.unwrap().path();
+        fs::write(dir.path().join(path.file_name().unwrap()), fs::read(&path).unwrap()).unwrap();
+    }
+    let file = dir.path().join("00002.chunk");
+    let mut chunk = fs::read(&file).unwrap();
+    chunk[40_000] ^= 4;
+    fs::write(&file, chunk).unwrap();
+    let options = || allow().commit_unchanged(true).commit_every(7);
+    let mut set = tree(&repo());
+    let (ended, report) = replay(&mut set, &mut memory(), &[dir.path().to_owned()], options(), &[]);
+    assert!(matches!(ended, Err(ReplayError::Chain(crate::ChainError::Damaged { chunk: 2, .. }))), "{ended:?}");
+    assert!(report.blocks > 200 && report.blocks < 300, "{}", report.blocks);
+    assert_eq!(set.tip().point(), report.last);
+    let mut same = tree(&repo());
+    replay(&mut same, &mut memory(), &[data("devnet")], options().blocks(report.blocks), &[]).0.unwrap();
+    assert_eq!((same.tip(), same.digest().unwrap()), (set.tip(), set.digest().unwrap()));
 }
 
 #[test]
@@ -169,6 +189,11 @@ fn rolling_back_and_replaying_again_makes_the_same_commits() {
         replay(&mut set, &mut index, &chain, allow(), &[]).0.unwrap();
         assert_eq!((set.tip(), set.head().unwrap(), set.digest().unwrap()), (tip, head, digest));
     }
+    let mut other = tree(&repo);
+    let (to, _) = set.before(10).unwrap();
+    other.roll_back(to).unwrap();
+    let moved = set.roll_back(to);
+    assert!(matches!(moved, Err(UtxoError::Store(bristlecone::Error::RefMoved { .. }))), "{moved:?}");
     assert!(matches!(set.before(1_000_000_000), Err(UtxoError::NotSoFar { .. })));
     assert!(matches!(set.at(0), Err(UtxoError::NotKept { slot: 0 })));
 }
