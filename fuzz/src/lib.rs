@@ -5,6 +5,7 @@
 //! through; `.ci/fuzz` looks for others, guided by coverage. `docs/testing.md` says how.
 
 mod allocation;
+mod cardano;
 mod directory;
 mod disk;
 mod edits;
@@ -19,6 +20,7 @@ mod text;
 mod trace;
 
 pub use allocation::Bounded;
+pub use cardano::{cardano_block, cardano_chunk};
 pub use disk::disk_store;
 pub use formats::{
     git_commit, git_directory, git_tag, git_tree, native_commit, native_directory, native_tag, native_value, record,
@@ -56,4 +58,6 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("texts", texts),
     ("revisions", revisions),
     ("trace", trace),
+    ("cardano_block", cardano_block),
+    ("cardano_chunk", cardano_chunk),
 ];

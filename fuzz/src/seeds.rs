@@ -282,6 +282,26 @@ fn of_traces(seeds: &mut Vec<Seed>) {
     seeds.push(("trace", "rows".to_owned(), writer.finish().unwrap()));
 }
 
+/// Short blocks of several eras, and the first blocks of a chunk with their indexes.
+fn of_chains(seeds: &mut Vec<Seed>) {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata/cardano");
+    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
+    for name in ["byron1", "byron4", "alonzo10", "babbage1", "conway1", "conway3"] {
+        let text = fs::read(data.join(format!("blocks/pallas/{name}.block"))).unwrap();
+        let digits: Vec<u8> = text.iter().filter_map(|byte| digit(*byte)).collect();
+        let block = digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect();
+        seeds.push(("cardano_block", name.to_owned(), block));
+    }
+    let file = |extension: &str| fs::read(data.join(format!("devnet/immutable/00000.{extension}"))).unwrap();
+    let (primary, secondary, chunk) = (file("primary"), file("secondary"), file("chunk"));
+    // The third entry says where the second block ends.
+    let end = u64::from_be_bytes(secondary[112..120].try_into().unwrap()) as usize;
+    let two = [run(&primary[..13]), run(&secondary[..112]), chunk[..end].to_vec()].concat();
+    seeds.push(("cardano_chunk", "two-blocks".to_owned(), two));
+    let torn = [run(&primary[..13]), run(&secondary[..112]), chunk[..end - 9].to_vec()].concat();
+    seeds.push(("cardano_chunk", "torn".to_owned(), torn));
+}
+
 fn all() -> Vec<Seed> {
     let mut seeds = Vec::new();
     of_directories(&mut seeds);
@@ -289,6 +309,7 @@ fn all() -> Vec<Seed> {
     of_files(&mut seeds);
     of_text(&mut seeds);
     of_traces(&mut seeds);
+    of_chains(&mut seeds);
     seeds
 }
 
