@@ -1,12 +1,14 @@
 //! A cursor that lends entries: nothing is copied and nothing is allocated where the backend lends the map's pieces.
 
+use core::cell::OnceCell;
+
 use bristlecone_core::{
     Bytes, Kind, Source as _, Target, lent,
     native::{EntryCursor, LentEntry, Native},
 };
 
 use super::{Map, not_a_value};
-use crate::{Cursor, DirEntry, Error, Result, store::StoreView, tree::Tree};
+use crate::{Cursor, DirEntry, Result, store::StoreView, tree::Tree};
 
 /// A position among the entries of a map: on an entry, or between two of them.
 ///
@@ -17,7 +19,7 @@ use crate::{Cursor, DirEntry, Error, Result, store::StoreView, tree::Tree};
 /// let mut cursor = map.cursor()?;
 /// cursor.seek(b"b")?;
 /// assert_eq!(cursor.next()?.map(|item| item.key()), Some(&b"c"[..]));
-/// assert_eq!(cursor.next()?.map(|item| item.value()).transpose()?.as_deref(), Some(&b"5"[..]));
+/// assert_eq!(cursor.next()?.map(|item| item.value()).transpose()?, Some(&b"5"[..]));
 /// assert!(cursor.next()?.is_none());
 /// assert_eq!(cursor.previous()?.map(|item| item.key()), Some(&b"e"[..]));
 /// # Ok::<(), bristlecone::Error>(())
@@ -25,6 +27,8 @@ use crate::{Cursor, DirEntry, Error, Result, store::StoreView, tree::Tree};
 pub struct MapCursor<'m> {
     tree: &'m Tree<Native>,
     run: Run<'m>,
+    // The value of the current entry, if it was read from elsewhere.
+    far: OnceCell<Bytes<'m>>,
 }
 
 enum Run<'m> {
@@ -35,47 +39,66 @@ enum Run<'m> {
 }
 
 /// An entry that a cursor lends until it moves.
-pub struct MapItem<'c>(ItemOf<'c>);
-
-enum ItemOf<'c> {
-    Lent(LentEntry<'c, 'c>, &'c Tree<Native>),
-    Merged(&'c DirEntry<'c, Native>),
+pub struct MapItem<'c, 'm> {
+    entry: ItemOf<'c, 'm>,
+    tree: &'m Tree<Native>,
+    far: &'c OnceCell<Bytes<'m>>,
 }
 
-impl<'c> MapItem<'c> {
+enum ItemOf<'c, 'm> {
+    Lent(LentEntry<'c, 'm>),
+    Merged(&'c DirEntry<'m, Native>),
+}
+
+impl<'c, 'm> MapItem<'c, 'm> {
     /// Returns the key.
     #[must_use]
     #[inline]
     pub fn key(&self) -> &'c [u8] {
-        match &self.0 {
-            ItemOf::Lent(entry, _) => entry.step(),
+        match &self.entry {
+            ItemOf::Lent(entry) => entry.step(),
             ItemOf::Merged(entry) => entry.step(),
         }
     }
 
-    /// Returns the value, borrowed where it lives in the directory itself. Any other is read now.
+    /// Returns the value, lent as the key is. One that does not live in the directory itself is read now, and kept until the
+    /// cursor moves.
     ///
     /// # Errors
     /// As [`Map::get`].
     #[inline]
-    pub fn value(&self) -> Result<Bytes<'c>> {
-        match &self.0 {
-            ItemOf::Lent(entry, tree) => match entry.inline() {
-                Some(value) => Ok(Bytes::Borrowed(value)),
-                None => far_value(entry, tree),
-            },
-            ItemOf::Merged(entry) => entry.contents()?.ok_or_else(|| not_a_value(entry.step())),
+    pub fn value(&self) -> Result<&'c [u8]> {
+        if let ItemOf::Lent(entry) = &self.entry
+            && let Some(value) = entry.inline()
+        {
+            return Ok(value);
         }
+        self.far_value()
     }
-}
 
-/// Returns a value that does not live in the directory.
-#[cold]
-fn far_value<'c>(entry: &LentEntry<'c, 'c>, tree: &'c Tree<Native>) -> Result<Bytes<'c>> {
-    match entry.bound()? {
-        (_, Target::Inline(bytes)) => Ok(bytes),
-        (kind, Target::Object { at, .. }) if kind.has_contents() => tree.read_stored(&at),
-        _ => Err(not_a_value(entry.step())),
+    #[cold]
+    fn far_value(&self) -> Result<&'c [u8]> {
+        if let Some(value) = self.far.get() {
+            return Ok(value);
+        }
+        let value = self.bytes()?;
+        Ok(self.far.get_or_init(|| value))
+    }
+
+    /// Returns the value, to be kept beyond the cursor's next move; it is not copied where the backend lends or shares it.
+    ///
+    /// # Errors
+    /// As [`Map::get`].
+    pub fn bytes(&self) -> Result<Bytes<'m>> {
+        let entry = match &self.entry {
+            ItemOf::Lent(entry) => entry,
+            ItemOf::Merged(entry) => return entry.contents()?.ok_or_else(|| not_a_value(entry.step())),
+        };
+        match entry.bound()? {
+            (_, Target::Inline(bytes)) => Ok(bytes),
+            (kind, Target::Object { at, .. }) if kind.has_contents() => self.tree.read_stored(&at),
+            _ => Err(not_a_value(entry.step())),
+        }
     }
 }
 
@@ -95,19 +118,20 @@ impl Map {
                 None => true,
             };
             if is_lent {
-                return Ok(MapCursor { tree, run: Run::Lent(EntryCursor::new(store, stored)) });
+                return Ok(MapCursor { tree, run: Run::Lent(EntryCursor::new(store, stored)), far: OnceCell::new() });
             }
         }
-        Ok(MapCursor { tree, run: Run::Merged(Box::new(tree.step_cursor()?)) })
+        Ok(MapCursor { tree, run: Run::Merged(Box::new(tree.step_cursor()?)), far: OnceCell::new() })
     }
 }
 
-impl MapCursor<'_> {
+impl<'m> MapCursor<'m> {
     /// Goes before the first entry whose key is at least `key`.
     ///
     /// # Errors
     /// As [`Map::get`]; then the cursor is before the first entry.
     pub fn seek(&mut self, key: &[u8]) -> Result<()> {
+        self.forget();
         match &mut self.run {
             Run::Lent(cursor) => cursor.seek(key),
             Run::Merged(cursor) => {
@@ -119,6 +143,7 @@ impl MapCursor<'_> {
 
     /// Goes before the first entry.
     pub fn seek_start(&mut self) {
+        self.forget();
         match &mut self.run {
             Run::Lent(cursor) => cursor.seek_start(),
             Run::Merged(cursor) => cursor.seek_start(),
@@ -130,6 +155,7 @@ impl MapCursor<'_> {
     /// # Errors
     /// As [`MapCursor::seek`].
     pub fn seek_end(&mut self) -> Result<()> {
+        self.forget();
         match &mut self.run {
             Run::Lent(cursor) => cursor.seek_end(),
             Run::Merged(cursor) => {
@@ -145,16 +171,13 @@ impl MapCursor<'_> {
     /// As [`Map::get`]; then the cursor stays where it was.
     #[allow(clippy::should_implement_trait, reason = "an iterator cannot lend")]
     #[inline]
-    pub fn next(&mut self) -> Result<Option<MapItem<'_>>> {
-        match &mut self.run {
-            Run::Lent(cursor) => {
-                if !cursor.next()? {
-                    return Ok(None);
-                }
-                item(cursor, self.tree)
-            }
-            Run::Merged(cursor) => Ok(cursor.next()?.map(|entry| MapItem(ItemOf::Merged(entry)))),
-        }
+    pub fn next(&mut self) -> Result<Option<MapItem<'_, 'm>>> {
+        self.forget();
+        let is_on = match &mut self.run {
+            Run::Lent(cursor) => cursor.next()?,
+            Run::Merged(cursor) => cursor.next()?.is_some(),
+        };
+        if is_on { self.item() } else { Ok(None) }
     }
 
     /// Goes back to the entry before and lends it; `None` before the first one, where the cursor stays.
@@ -162,16 +185,13 @@ impl MapCursor<'_> {
     /// # Errors
     /// As [`MapCursor::next`].
     #[inline]
-    pub fn previous(&mut self) -> Result<Option<MapItem<'_>>> {
-        match &mut self.run {
-            Run::Lent(cursor) => {
-                if !cursor.previous()? {
-                    return Ok(None);
-                }
-                item(cursor, self.tree)
-            }
-            Run::Merged(cursor) => Ok(cursor.previous()?.map(|entry| MapItem(ItemOf::Merged(entry)))),
-        }
+    pub fn previous(&mut self) -> Result<Option<MapItem<'_, 'm>>> {
+        self.forget();
+        let is_on = match &mut self.run {
+            Run::Lent(cursor) => cursor.previous()?,
+            Run::Merged(cursor) => cursor.previous()?.is_some(),
+        };
+        if is_on { self.item() } else { Ok(None) }
     }
 
     /// Returns the entry that the cursor is on; `None` between entries.
@@ -179,18 +199,18 @@ impl MapCursor<'_> {
     /// # Errors
     /// As [`Map::get`].
     #[inline]
-    pub fn item(&self) -> Result<Option<MapItem<'_>>> {
-        match &self.run {
-            Run::Lent(cursor) => item(cursor, self.tree),
-            Run::Merged(cursor) => Ok(cursor.entry().map(|entry| MapItem(ItemOf::Merged(entry)))),
-        }
+    pub fn item(&self) -> Result<Option<MapItem<'_, 'm>>> {
+        let entry = match &self.run {
+            Run::Lent(cursor) => cursor.entry()?.map(ItemOf::Lent),
+            Run::Merged(cursor) => cursor.entry().map(ItemOf::Merged),
+        };
+        Ok(entry.map(|entry| MapItem { entry, tree: self.tree, far: &self.far }))
     }
-}
 
-#[inline]
-fn item<'c>(cursor: &'c EntryCursor<'_, StoreView<Native>>, tree: &'c Tree<Native>) -> Result<Option<MapItem<'c>>> {
-    match cursor.entry() {
-        Ok(entry) => Ok(entry.map(|entry| MapItem(ItemOf::Lent(entry, tree)))),
-        Err(error) => Err(Error::Format(error)),
+    #[inline]
+    fn forget(&mut self) {
+        if self.far.get().is_some() {
+            self.far = OnceCell::new();
+        }
     }
 }

@@ -134,7 +134,13 @@ fn walk(cursor: &mut MapCursor<'_>, all: &[(Vec<u8>, Vec<u8>)], rng: &mut Rng) {
                 cursor.previous().unwrap()
             }
         };
-        let found = found.map(|item| (item.key().to_vec(), item.value().unwrap().to_vec()));
+        // What is lent twice is the same, and as what is kept.
+        let found = found.map(|item| {
+            let value = item.value().unwrap();
+            assert_eq!(item.value().unwrap(), value);
+            assert_eq!(&item.bytes().unwrap()[..], value);
+            (item.key().to_vec(), value.to_vec())
+        });
         assert_eq!(found, all.get(at).filter(|_| on).cloned());
     }
 }

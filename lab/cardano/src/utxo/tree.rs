@@ -142,7 +142,7 @@ impl TreeUtxo {
             let output = parse_key(key)
                 .ok_or_else(|| UtxoError::OtherStore { reason: format!("the entry {} names no output", text()) })?;
             let value = item.value()?;
-            digester.add(output, &value).map_err(|source| UtxoError::Output { entry: text(), source })?;
+            digester.add(output, value).map_err(|source| UtxoError::Output { entry: text(), source })?;
         }
         Ok(digester.finish())
     }

@@ -58,7 +58,7 @@ impl MapEngine for NativeMap {
         let map = self.branch.map()?;
         let mut cursor = map.cursor()?;
         while let Some(item) = cursor.next()? {
-            sum.entry(item.key(), &item.value()?);
+            sum.entry(item.key(), item.value()?);
         }
         Ok(())
     }
