@@ -8,7 +8,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bristlecone_cardano::{BlockIndex, IndexError};
+use bristlecone_cardano::IndexError;
 use clap::Args;
 
 use crate::{
@@ -22,10 +22,12 @@ use crate::{
 };
 
 mod made_up;
+#[cfg(feature = "rust-peers")]
+mod peers;
 mod rows;
 
 use made_up::MadeUp;
-use rows::{Kept, Operation};
+use rows::{Kept, Lookups, Operation};
 
 /// Measures the indexes of a chain's blocks: lookups, ranges, insertion, opening.
 #[derive(Args, Clone, Debug)]
@@ -36,6 +38,9 @@ pub struct BlocksArgs {
     /// Rounds of each row, of which the median counts
     #[arg(long, value_name = "N", default_value_t = 11, value_parser = positive)]
     pub rounds: usize,
+    /// Also redb and fjall, holding the same in three tables; needs the feature `rust-peers`
+    #[arg(long)]
+    pub peers: bool,
     /// Where indexes are made and removed again; a real disk
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
@@ -50,6 +55,9 @@ pub struct BlocksArgs {
 /// [`BenchError::Wrong`] after everything was reported, if an index gave an answer that is not that of the chain; others of
 /// the system.
 pub(crate) fn run(args: &BlocksArgs, json: bool) -> Result<()> {
+    if args.peers && !cfg!(feature = "rust-peers") {
+        return Err(BenchError::usage("this program has no redb and no fjall: build it with the feature rust-peers"));
+    }
     if let Some(file) = &args.json {
         json::read(file)?;
     }
@@ -57,7 +65,7 @@ pub(crate) fn run(args: &BlocksArgs, json: bool) -> Result<()> {
     let machine = Machine::here(&scratch.dir);
     let mut rows = Vec::new();
     for &blocks in &args.blocks {
-        let new = measure(blocks, args.rounds, &scratch.dir, &machine)?;
+        let new = measure(blocks, args.rounds, args.peers, &scratch.dir, &machine)?;
         if let Some(file) = &args.json {
             json::merge(file, &new)?;
         }
@@ -72,26 +80,34 @@ pub(crate) fn run(args: &BlocksArgs, json: bool) -> Result<()> {
     }
 }
 
-/// Measures both kinds of index with so many blocks.
+/// Measures both kinds of index with so many blocks, and the databases beside them.
 ///
 /// # Errors
 /// Those of the index and the system.
-pub(crate) fn measure(blocks: u64, rounds: usize, dir: &Path, machine: &Machine) -> Result<Vec<Row>> {
+pub(crate) fn measure(blocks: u64, rounds: usize, peers: bool, dir: &Path, machine: &Machine) -> Result<Vec<Row>> {
     let chain = MadeUp::new(blocks);
     let mut all = Vec::new();
     say_part!("{blocks} blocks: ");
-    let mut kept = [Kept::new(None)?, Kept::new(Some(dir.join(format!("blocks-{blocks}"))))?];
+    let mut kept = vec![Kept::new(None)?, Kept::new(Some(dir.join(format!("blocks-{blocks}"))))?];
+    #[cfg(feature = "rust-peers")]
+    if peers {
+        let redb = peers::RedbIndex::create(&dir.join(format!("blocks-redb-{blocks}")))?;
+        let fjall = peers::FjallIndex::create(&dir.join(format!("blocks-fjall-{blocks}")))?;
+        kept.extend([Kept::peer("redb", Box::new(redb)), Kept::peer("fjall", Box::new(fjall))]);
+    }
+    #[cfg(not(feature = "rust-peers"))]
+    let _ = peers;
     for index in &mut kept {
         index.fill(&chain)?;
     }
     for operation in Operation::ALL {
         say_part!("{} ", operation.name());
-        let mut runs = [Vec::new(), Vec::new()];
+        let mut runs = vec![Vec::new(); kept.len()];
         // The first round is not counted: caches fill.
         for round in 0..=rounds {
             for turn in 0..kept.len() {
                 let index = (turn + round) % kept.len();
-                if operation.is_of(&kept[index]) {
+                if operation.is_of(&kept[index], round) {
                     let run = kept[index].round(operation, &chain, round as u64)?;
                     if round > 0 {
                         runs[index].push(run);
@@ -121,10 +137,8 @@ fn failed(error: IndexError) -> BenchError {
 }
 
 /// Adds up what an index holds, so that two can be compared.
-fn sum(index: &dyn BlockIndex) -> Result<u64> {
+fn sum<L: Lookups + ?Sized>(index: &L) -> Result<u64> {
     let mut sum = 0_u64;
-    for block in index.slots(0..=u64::MAX) {
-        sum = sum.wrapping_mul(3).wrapping_add(block.map_err(failed)?.place.offset);
-    }
+    index.each(0..=u64::MAX, &mut |block| sum = sum.wrapping_mul(3).wrapping_add(block.place.offset))?;
     Ok(sum)
 }

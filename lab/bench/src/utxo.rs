@@ -24,7 +24,7 @@ use crate::{
 
 mod made_up;
 mod native;
-#[cfg(feature = "peers")]
+#[cfg(feature = "rust-peers")]
 mod plain;
 
 use made_up::Set;
@@ -49,7 +49,7 @@ pub struct UtxoArgs {
     /// When a batch is acknowledged
     #[arg(long, value_enum, default_value_t = DurabilityName::None)]
     pub durability: DurabilityName,
-    /// Also fjall, plain keys and values without history or hashes, in turns with ours; needs the feature `peers`
+    /// Also fjall, plain keys and values without history or hashes, in turns with ours; needs the feature `rust-peers`
     #[arg(long)]
     pub peers: bool,
     /// Where sets are made and removed again; a real disk
@@ -82,8 +82,8 @@ trait UtxoTable {
 /// [`BenchError::Wrong`] after everything was reported, if a set did not hold what it should; others of stores and the
 /// system.
 pub(crate) fn run(args: &UtxoArgs, json: bool) -> Result<()> {
-    if args.peers && !cfg!(feature = "peers") {
-        return Err(BenchError::usage("this program has no fjall: build it with the feature peers"));
+    if args.peers && !cfg!(feature = "rust-peers") {
+        return Err(BenchError::usage("this program has no fjall: build it with the feature rust-peers"));
     }
     if let Some(file) = &args.json {
         json::read(file)?;
@@ -124,11 +124,11 @@ pub(crate) fn measure(
 ) -> Result<Vec<Row>> {
     let mut tables: Vec<Box<dyn UtxoTable>> =
         vec![Box::new(NativeSet::create(&dir.join(format!("utxo-{entries}")), durability)?)];
-    #[cfg(feature = "peers")]
+    #[cfg(feature = "rust-peers")]
     if peers {
         tables.push(Box::new(plain::FjallSet::create(&dir.join(format!("utxo-fjall-{entries}")), durability)?));
     }
-    #[cfg(not(feature = "peers"))]
+    #[cfg(not(feature = "rust-peers"))]
     let _ = peers;
     let mut set = Set::new(entries);
     say_part!("{entries} entries: load ");

@@ -13,7 +13,7 @@ use proc_macro::{Delimiter, TokenStream, TokenTree};
 /// What a test can need: its name, what reports call it, and how it is looked for.
 type Need = (&'static str, &'static str, fn() -> bool);
 
-const NEEDS: [Need; 11] = [
+const NEEDS: [Need; 12] = [
     ("git", "the program `git`", || answers("git", &["--version"], &[0])),
     // Asked for its help, which it takes from no repository.
     ("git_subtree", "the program `git subtree`", || answers("git", &["subtree", "-h"], &[0, 129])),
@@ -31,6 +31,7 @@ const NEEDS: [Need; 11] = [
         answers("unshare", &["-pf", "--mount-proc", "true"], &[0])
     }),
     ("mounts", "leave to mount file systems", || answers("unshare", &["-m", "true"], &[0])),
+    ("chain", "the chain data that lie beside the project", || lies_beside("shared/data/cardano/preview")),
     ("checkout", "a checkout of the project's repository", || answers("git", &["rev-parse", "-q", "HEAD"], &[0])),
 ];
 
@@ -49,6 +50,7 @@ const NEEDS: [Need; 11] = [
 /// | `linux` | `/proc/locks` and `/dev/full` |
 /// | `somebody_else` | not to be root, or to be allowed to start programs as user 65534 |
 /// | `namespaces` | to be allowed to start programs that see no process but their own (`unshare -pf --mount-proc`) |
+/// | `chain` | a Cardano chain in `shared/data/cardano` beside the project, which no user has |
 /// | `checkout` | that the package stands in a Git repository |
 ///
 /// # Errors
@@ -82,6 +84,12 @@ pub fn needs(names: TokenStream, item: TokenStream) -> TokenStream {
 fn answers(program: &str, arguments: &[&str], codes: &[i32]) -> bool {
     let status = Command::new(program).args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status();
     status.is_ok_and(|status| status.code().is_some_and(|code| codes.contains(&code)))
+}
+
+/// Whether something lies beside the repository of the package that is compiled, which is two folders below its root.
+fn lies_beside(path: &str) -> bool {
+    let package = std::env::var_os("CARGO_MANIFEST_DIR").map(std::path::PathBuf::from);
+    package.and_then(|package| package.ancestors().nth(3).map(|beside| beside.join(path).exists())).unwrap_or(false)
 }
 
 /// Whether this is not root, or may start programs as user 65534 that come to temporary files.

@@ -5,6 +5,7 @@ mod backends;
 mod bad_use;
 mod batch;
 #[cfg(feature = "lab")]
+mod bench_chain;
 mod bench_git;
 #[cfg(feature = "lab")]
 mod bench_io;

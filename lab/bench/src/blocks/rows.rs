@@ -1,9 +1,11 @@
-//! What is done with an index, and the two that it is done with.
+//! What is done with an index, and the ones that it is done with.
 
-use std::{fs, hint::black_box, path::PathBuf, time::Instant};
+use std::{fs, hint::black_box, ops::RangeInclusive, path::PathBuf, time::Instant};
 
 use bristlecone_cardano::{BlockHash, BlockIndex, Indexed, MappedIndex, MemoryIndex, Opened};
 
+#[cfg(feature = "rust-peers")]
+use super::peers::PeerIndex;
 use super::{failed, made_up::MadeUp, sum};
 use crate::{BenchError, error::Result, measure::Run};
 
@@ -59,9 +61,13 @@ impl Operation {
         }
     }
 
-    /// Whether an index can do it: one in memory is not opened.
-    pub(super) const fn is_of(self, kept: &Kept) -> bool {
-        kept.dir.is_some() || !matches!(self, Self::OpenClean | Self::OpenCrashed)
+    /// Whether an index does it in this round: only the mapped one is opened, and a database is filled three times at most.
+    pub(super) const fn is_of(self, kept: &Kept, round: usize) -> bool {
+        match self {
+            Self::OpenClean | Self::OpenCrashed => kept.dir.is_some(),
+            Self::Insert => round <= 3 || !kept.is_peer(),
+            _ => true,
+        }
     }
 }
 
@@ -75,9 +81,57 @@ enum Index {
     Memory(MemoryIndex),
     Mapped(MappedIndex),
     Closed,
+    #[cfg(feature = "rust-peers")]
+    Peer(&'static str, Box<dyn PeerIndex>),
+}
+
+/// What rows look up, of our indexes and of others.
+pub(super) trait Lookups {
+    fn hash(&self, hash: &BlockHash) -> Result<Option<Indexed>>;
+    fn slot(&self, slot: u64) -> Result<Option<Indexed>>;
+    fn number(&self, number: u64) -> Result<Option<Indexed>>;
+    /// Gives each block in a range of slots to `take`, in order.
+    fn each(&self, slots: RangeInclusive<u64>, take: &mut dyn FnMut(Indexed)) -> Result<()>;
+}
+
+impl Lookups for dyn BlockIndex + '_ {
+    #[inline]
+    fn hash(&self, hash: &BlockHash) -> Result<Option<Indexed>> {
+        self.by_hash(hash).map_err(failed)
+    }
+
+    #[inline]
+    fn slot(&self, slot: u64) -> Result<Option<Indexed>> {
+        self.by_slot(slot).map_err(failed)
+    }
+
+    #[inline]
+    fn number(&self, number: u64) -> Result<Option<Indexed>> {
+        self.by_number(number).map_err(failed)
+    }
+
+    fn each(&self, slots: RangeInclusive<u64>, take: &mut dyn FnMut(Indexed)) -> Result<()> {
+        for block in self.slots(slots) {
+            take(block.map_err(failed)?);
+        }
+        Ok(())
+    }
 }
 
 impl Kept {
+    #[cfg(feature = "rust-peers")]
+    pub(super) fn peer(name: &'static str, index: Box<dyn PeerIndex>) -> Self {
+        Self { dir: None, index: Index::Peer(name, index) }
+    }
+
+    const fn is_peer(&self) -> bool {
+        #[cfg(feature = "rust-peers")]
+        if matches!(self.index, Index::Peer(..)) {
+            return true;
+        }
+        false
+    }
+
     pub(super) fn new(dir: Option<PathBuf>) -> Result<Self> {
         let mut kept = Self { dir, index: Index::Closed };
         kept.renew()?;
@@ -85,12 +139,34 @@ impl Kept {
     }
 
     pub(super) const fn name(&self) -> &'static str {
+        #[cfg(feature = "rust-peers")]
+        if let Index::Peer(name, _) = &self.index {
+            return name;
+        }
         if self.dir.is_some() { "mapped index" } else { "memory index" }
     }
 
     pub(super) fn fill(&mut self, chain: &MadeUp) -> Result<()> {
+        self.add(chain)?;
+        self.sync()
+    }
+
+    fn add(&mut self, chain: &MadeUp) -> Result<()> {
+        #[cfg(feature = "rust-peers")]
+        if let Index::Peer(_, index) = &mut self.index {
+            return index.fill(&chain.blocks);
+        }
+        let index = self.get_mut()?;
         for block in &chain.blocks {
-            self.get_mut()?.insert(&block.point, block.place).map_err(failed)?;
+            index.insert(&block.point, block.place).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        #[cfg(feature = "rust-peers")]
+        if let Index::Peer(_, index) = &mut self.index {
+            return index.sync();
         }
         self.get_mut()?.sync().map_err(failed)
     }
@@ -101,11 +177,16 @@ impl Kept {
             Operation::Insert => self.insert(chain),
             Operation::OpenClean => self.open(chain, true),
             Operation::OpenCrashed => self.open(chain, false),
-            _ => self.lookups(operation, chain, round),
+            #[cfg(feature = "rust-peers")]
+            _ if let Index::Peer(_, index) = &self.index => lookups(&**index, operation, chain, round),
+            _ => lookups(self.get()?, operation, chain, round),
         }
     }
 
     fn renew(&mut self) -> Result<()> {
+        if self.is_peer() {
+            return Ok(());
+        }
         self.index = Index::Closed;
         self.index = match &self.dir {
             None => Index::Memory(MemoryIndex::new().map_err(failed)?),
@@ -121,7 +202,7 @@ impl Kept {
         match &self.index {
             Index::Memory(index) => Ok(index),
             Index::Mapped(index) => Ok(index),
-            Index::Closed => Err(BenchError::usage("the index is closed")),
+            _ => Err(BenchError::usage("the index is closed")),
         }
     }
 
@@ -129,19 +210,16 @@ impl Kept {
         match &mut self.index {
             Index::Memory(index) => Ok(index),
             Index::Mapped(index) => Ok(index),
-            Index::Closed => Err(BenchError::usage("the index is closed")),
+            _ => Err(BenchError::usage("the index is closed")),
         }
     }
 
     fn insert(&mut self, chain: &MadeUp) -> Result<Run> {
         self.renew()?;
-        let index = self.get_mut()?;
         let started = Instant::now();
-        for block in &chain.blocks {
-            index.insert(&block.point, block.place).map_err(failed)?;
-        }
+        self.add(chain)?;
         let seconds = started.elapsed().as_secs_f64();
-        index.sync().map_err(failed)?;
+        self.sync()?;
         let wrong = self.differs(chain)?;
         Ok(Run { ops: chain.blocks.len() as u64, seconds, wrong, threads: 1, ..Run::default() })
     }
@@ -170,60 +248,65 @@ impl Kept {
         Ok(Run { ops: 1, seconds, wrong, threads: 1, ..Run::default() })
     }
 
-    fn lookups(&self, operation: Operation, chain: &MadeUp, round: u64) -> Result<Run> {
-        let (count, index) = (chain.blocks.len() as u64, self.get()?);
-        let is_hot = matches!(operation, Operation::HitHot | Operation::MissHot);
-        // Odd multiples of a large number go over all blocks in no order that a processor foresees.
-        let chosen = |n: u64| ((n + 1 + round * LOOKUPS).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20) % count;
-        let blocks: Vec<&Indexed> =
-            (0..if is_hot { HOT_KEYS } else { LOOKUPS }).map(|n| &chain.blocks[chosen(n) as usize]).collect();
-        let hashes: Vec<BlockHash> = match operation {
-            Operation::MissHot | Operation::MissRandom => {
-                blocks.iter().map(|block| chain.absent(block.point.number)).collect()
-            }
-            _ => blocks.iter().map(|block| block.point.hash).collect(),
-        };
-        let repeats = LOOKUPS / blocks.len() as u64;
-        let mut found = 0_u64;
-        let started = Instant::now();
-        for _ in 0..repeats {
-            match operation {
-                Operation::Slot => {
-                    for block in &blocks {
-                        add(&mut found, index.by_slot(block.point.slot).map_err(failed)?);
-                    }
-                }
-                Operation::Number => {
-                    for block in &blocks {
-                        add(&mut found, index.by_number(block.point.number).map_err(failed)?);
-                    }
-                }
-                Operation::Range => {
-                    for block in &blocks {
-                        for block in index.slots(block.point.slot..=block.point.slot + RANGE_SLOTS - 1) {
-                            add(&mut found, Some(block.map_err(failed)?));
-                        }
-                    }
-                }
-                _ => {
-                    for hash in &hashes {
-                        add(&mut found, index.by_hash(hash).map_err(failed)?);
-                    }
-                }
-            }
-        }
-        let seconds = started.elapsed().as_secs_f64();
-        let expected = expected(operation, chain, &blocks).wrapping_mul(repeats);
-        let wrong = (black_box(found) != expected).then(|| format!("the answers add up to {found}, not {expected}"));
-        Ok(Run { ops: repeats * blocks.len() as u64, seconds, wrong, threads: 1, ..Run::default() })
-    }
-
     /// Compares all that the index holds with the chain.
     fn differs(&self, chain: &MadeUp) -> Result<Option<String>> {
         let fold = |sum: u64, block: &Indexed| sum.wrapping_mul(3).wrapping_add(block.place.offset);
-        let (found, expected) = (sum(self.get()?)?, chain.blocks.iter().fold(0, fold));
+        let found = match &self.index {
+            #[cfg(feature = "rust-peers")]
+            Index::Peer(_, index) => sum(&**index)?,
+            _ => sum(self.get()?)?,
+        };
+        let expected = chain.blocks.iter().fold(0, fold);
         Ok((found != expected).then(|| format!("the blocks add up to {found}, not {expected}")))
     }
+}
+
+/// Does a round of lookups.
+fn lookups<L: Lookups + ?Sized>(index: &L, operation: Operation, chain: &MadeUp, round: u64) -> Result<Run> {
+    let count = chain.blocks.len() as u64;
+    let is_hot = matches!(operation, Operation::HitHot | Operation::MissHot);
+    // Odd multiples of a large number go over all blocks in no order that a processor foresees.
+    let chosen = |n: u64| ((n + 1 + round * LOOKUPS).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20) % count;
+    let blocks: Vec<&Indexed> =
+        (0..if is_hot { HOT_KEYS } else { LOOKUPS }).map(|n| &chain.blocks[chosen(n) as usize]).collect();
+    let hashes: Vec<BlockHash> = match operation {
+        Operation::MissHot | Operation::MissRandom => {
+            blocks.iter().map(|block| chain.absent(block.point.number)).collect()
+        }
+        _ => blocks.iter().map(|block| block.point.hash).collect(),
+    };
+    let repeats = LOOKUPS / blocks.len() as u64;
+    let mut found = 0_u64;
+    let started = Instant::now();
+    for _ in 0..repeats {
+        match operation {
+            Operation::Slot => {
+                for block in &blocks {
+                    add(&mut found, index.slot(block.point.slot)?);
+                }
+            }
+            Operation::Number => {
+                for block in &blocks {
+                    add(&mut found, index.number(block.point.number)?);
+                }
+            }
+            Operation::Range => {
+                for block in &blocks {
+                    let slots = block.point.slot..=block.point.slot + RANGE_SLOTS - 1;
+                    index.each(slots, &mut |block| add(&mut found, Some(block)))?;
+                }
+            }
+            _ => {
+                for hash in &hashes {
+                    add(&mut found, index.hash(hash)?);
+                }
+            }
+        }
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    let expected = expected(operation, chain, &blocks).wrapping_mul(repeats);
+    let wrong = (black_box(found) != expected).then(|| format!("the answers add up to {found}, not {expected}"));
+    Ok(Run { ops: repeats * blocks.len() as u64, seconds, wrong, threads: 1, ..Run::default() })
 }
 
 /// Returns the sum of what a round finds, from the chain alone.

@@ -6,7 +6,8 @@ use std::{
     sync::Arc,
 };
 
-use bristlecone::{Durability, MemoryBackend, Native, Repo};
+use bristlecone::{Durability, MemoryBackend, Native, Repo, disk::DiskOptions};
+use bristlecone_needs::needs;
 
 use super::*;
 use crate::{
@@ -82,6 +83,28 @@ fn the_start_of_preview_ends_on_the_digests_that_are_known() {
     let same = done(&mut plain, "preview", options.commit_unchanged(true), &genesis());
     assert_eq!((same.checkpoints, same.commits), (3, 648));
     assert_eq!(plain.digest().unwrap(), set.digest().unwrap());
+}
+
+/// Preview up to chunk 269, in two archives that are too large for the repository.
+#[needs(chain)]
+#[test]
+fn all_of_preview_ends_on_its_270_digests_and_on_the_same_commit_everywhere() {
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/cardano/preview");
+    let chain = ["00000-00149", "00150-00269"].map(|part| beside.join(format!("preview-immutable-{part}.tar.zst")));
+    let checkpoints = Checkpoints::read(&beside.join("utxo-checkpoints.csv")).unwrap();
+    let options = ReplayOptions::default().checkpoints(checkpoints);
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Repo::create(dir.path().join("set"), TreeUtxo::format(), DiskOptions::default()).unwrap();
+    let repos = [repo(), disk];
+    let heads = repos.map(|repo| {
+        let mut set = tree(&repo);
+        let (ended, report) = replay(&mut set, &mut memory(), &chain, options.clone(), &genesis());
+        ended.unwrap();
+        assert_eq!((report.blocks, report.checkpoints, report.missing), (53_069, 270, 0));
+        repo.branch("main").unwrap().head().unwrap()
+    });
+    assert!(heads[0].is_some());
+    assert_eq!(heads[0], heads[1]);
 }
 
 #[test]

@@ -1,0 +1,52 @@
+//! `cone bench blocks` and `cone bench utxo`, so small that nothing takes long.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::harness::Place;
+
+fn rows(place: &Place, args: &[&str]) -> Vec<Value> {
+    let run = place.run(["-o", "json", "bench"].iter().chain(args).chain(&["--dir", ".", "--json", "rows.json"]));
+    assert_eq!(run.code, 0, "{run:?}");
+    let kept: Value = serde_json::from_slice(&fs::read(place.path("rows.json")).unwrap()).unwrap();
+    let printed: Value = serde_json::from_slice(&run.out).unwrap();
+    let list = |value: &Value| value["rows"].as_array().or_else(|| value.as_array()).cloned().unwrap_or_default();
+    let (kept, printed) = (list(&kept), list(&printed));
+    assert_eq!(kept.len(), printed.len());
+    assert!(!printed.is_empty() && printed.iter().all(|row| row["checked"] == true), "{printed:?}");
+    printed
+}
+
+#[test]
+fn indexes_of_blocks_are_measured_and_checked() {
+    let place = Place::empty();
+    let rows = rows(&place, &["blocks", "--blocks", "1000,3000", "--rounds", "2"]);
+    // Ten rows of the mapped index, of which eight are of the one in memory too.
+    assert_eq!(rows.len(), 2 * (10 + 8));
+    assert!(rows.iter().all(|row| row["ops_per_sec"].as_f64().unwrap() > 0.0));
+    assert!(rows.iter().any(|row| row["scenario"] == "blocks-open-crashed-3000"));
+}
+
+#[test]
+fn a_made_up_set_is_measured_and_checked() {
+    let place = Place::empty();
+    let rows = rows(&place, &["utxo", "--entries", "5000", "--batches", "12", "--durability", "synced"]);
+    let said = |row: &Value| (row["scenario"].clone(), row["durability"].clone());
+    assert_eq!(said(&rows[0]), ("utxo-batches-5000".into(), "synced".into()));
+    assert_eq!(rows[1]["scenario"], "utxo-lookups-5000");
+    assert_eq!(rows[0]["total_ops"], 12 * 256);
+}
+
+#[test]
+fn what_cannot_be_measured_is_wrong_usage() {
+    let place = Place::empty();
+    for args in [&["blocks", "--blocks", "10"][..], &["blocks", "--rounds", "0"], &["utxo", "--entries", "1"]] {
+        assert_eq!(place.run(["bench"].iter().chain(args)).code, 2, "{args:?}");
+    }
+    if !cfg!(feature = "rust-peers") {
+        for bench in ["blocks", "utxo"] {
+            place.run(["bench", bench, "--peers"]).failed(2, &["feature rust-peers"]);
+        }
+    }
+}
