@@ -1,15 +1,17 @@
 //! One pass over CBOR (RFC 8949): what blocks need of it, and no more.
 //!
-//! Nothing is allocated and nothing is called again from itself. Lengths are compared with what is left before anything is
+//! Nothing is called again from itself, and nothing is allocated for items less than 33 deep. Lengths are compared with what is left before anything is
 //! believed of them, and items lie within each other at most [`DEPTH_MAX`] deep. Integers need not be minimal, and arrays,
 //! maps and strings may be of indefinite length: real blocks have all of that.
 
 use std::ops::Range;
 
+use smallvec::SmallVec;
+
 use crate::BlockError;
 
-/// How deep items may lie within each other.
-pub(crate) const DEPTH_MAX: usize = 64;
+/// How deep items may lie within each other. The ledger has no bound; a transaction of 16 KiB cannot be deeper than that.
+pub(crate) const DEPTH_MAX: usize = 1 << 16;
 
 /// What is said of bytes that end too early.
 pub(crate) const ENDS_EARLY: [&str; 3] =
@@ -238,22 +240,21 @@ impl<'b> Cbor<'b> {
     /// Skips an item with all within it.
     pub(crate) fn skip(&mut self) -> Result<(), BlockError> {
         /// What is left of an item in which others lie.
-        #[derive(Clone, Copy)]
         enum Open {
             Items(u64),
             Array,
             Keys,
             Values,
         }
-        let mut open = [Open::Array; DEPTH_MAX];
-        let mut depth: usize = 0;
+        // Most items are shallow, and need no memory but the stack.
+        let mut open: SmallVec<[Open; 32]> = SmallVec::new();
         let mut tagged = false;
         loop {
             let mut complete = true;
             let mut within = None;
             if self.peek()? == BREAK {
-                match depth.checked_sub(1).map(|top| open[top]) {
-                    Some(Open::Array | Open::Keys) if !tagged => depth -= 1,
+                match open.last() {
+                    Some(Open::Array | Open::Keys) if !tagged => _ = open.pop(),
                     _ => return Err(self.error("a break where an item must be")),
                 }
                 self.at += 1;
@@ -282,14 +283,16 @@ impl<'b> Cbor<'b> {
                 }
             }
             if let Some(within) = within {
-                *open.get_mut(depth).ok_or_else(|| self.error("items lie too deep within each other"))? = within;
-                depth += 1;
+                if open.len() == DEPTH_MAX {
+                    return Err(self.error("items lie too deep within each other"));
+                }
+                open.push(within);
                 complete = false;
             }
             while complete {
-                let Some(top) = depth.checked_sub(1) else { return Ok(()) };
-                match &mut open[top] {
-                    Open::Items(1) => depth -= 1,
+                let Some(top) = open.last_mut() else { return Ok(()) };
+                match top {
+                    Open::Items(1) => _ = open.pop(),
                     Open::Items(left) => {
                         *left -= 1;
                         complete = false;
@@ -376,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_has_a_bound() {
+    fn depth_has_a_bound_beyond_what_a_transaction_holds() {
         let nested = |depth: usize| [vec![0x81; depth], vec![0]].concat();
         assert_eq!(skip(&nested(DEPTH_MAX)), Ok(DEPTH_MAX + 1));
         assert!(skip(&nested(DEPTH_MAX + 1)).is_err());

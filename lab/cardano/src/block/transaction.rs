@@ -101,6 +101,7 @@ impl Parts {
     /// Reads a body of Shelley or later.
     fn read(cbor: &mut Cbor<'_>) -> Result<Self, BlockError> {
         const KEY: &str = "a key of a transaction's body is no number";
+        const TWICE: &str = "a key of a transaction's body occurs twice";
         let mut parts = Self::default();
         let mut left = cbor.map("a transaction's body is no map")?;
         while !cbor.done(&mut left)? {
@@ -109,6 +110,9 @@ impl Parts {
                 0 => &mut parts.inputs,
                 1 => &mut parts.outputs,
                 2 => {
+                    if parts.fee.is_some() {
+                        return Err(BlockError { offset: at, reason: TWICE });
+                    }
                     parts.fee = Some(cbor.unsigned("the fee is no number")?);
                     continue;
                 }
@@ -120,7 +124,7 @@ impl Parts {
                 }
             };
             if place.is_some() {
-                return Err(BlockError { offset: at, reason: "a key of a transaction's body occurs twice" });
+                return Err(BlockError { offset: at, reason: TWICE });
             }
             *place = Some(cbor.item()?);
         }
@@ -153,7 +157,8 @@ impl<'b> Transaction<'b> {
         self.parts.fee
     }
 
-    /// Returns the outputs that applying the transaction removes: its inputs, or its collateral if it failed.
+    /// Returns the outputs that applying the transaction removes: its inputs, or its collateral if it failed. They are
+    /// a set, but before protocol version 9 a list could name an output more than once, which is as if it were named once.
     #[must_use]
     pub fn spent(&self) -> Spent<'b> {
         let place = if self.failed { &self.parts.collateral } else { &self.parts.inputs };

@@ -1,6 +1,9 @@
 //! One block: decoded whole, looked through, then applied.
 
-use std::{collections::HashMap, ops::Range};
+use std::{
+    collections::{HashMap, HashSet},
+    ops::Range,
+};
 
 use super::ReplayError;
 use crate::{
@@ -21,6 +24,8 @@ enum Step {
 #[derive(Debug, Default)]
 pub(super) struct Decoded {
     steps: Vec<Step>,
+    /// What the transaction at hand spends.
+    named: HashSet<OutputRef>,
     pub(super) transactions: u64,
     pub(super) failed: u64,
     pub(super) spent: u64,
@@ -49,8 +54,13 @@ impl Decoded {
             self.transactions += 1;
             self.failed += u64::from(transaction.failed());
             let tx = transaction.id();
+            self.named.clear();
             for output in transaction.spent() {
-                self.steps.push(Step::Spend { output: output?, tx, found: false });
+                let output = output?;
+                // What is named twice is spent once.
+                if self.named.insert(output) {
+                    self.steps.push(Step::Spend { output, tx, found: false });
+                }
             }
             for created in transaction.created() {
                 let (index, cbor) = created?;
@@ -106,5 +116,49 @@ impl Decoded {
                 Step::Spend { .. } => {}
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use super::*;
+
+    fn spends(bytes: &[u8]) -> Vec<OutputRef> {
+        let mut decoded = Decoded::default();
+        decoded.decode(&Block::parse(bytes).unwrap()).unwrap();
+        let output = |step: &Step| match step {
+            Step::Spend { output, .. } => Some(*output),
+            Step::Create { .. } => None,
+        };
+        decoded.steps.iter().filter_map(output).collect()
+    }
+
+    #[test]
+    fn an_output_that_a_transaction_names_twice_is_spent_once() {
+        let blocks = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/cardano/blocks/dolos-mainnet");
+        let mut tried = 0;
+        for file in fs::read_dir(blocks).unwrap() {
+            let bytes = fs::read(file.unwrap().path()).unwrap();
+            let Ok(block) = Block::parse(&bytes) else { continue };
+            let expected = spends(&bytes);
+            for transaction in block.transactions().unwrap() {
+                let inputs: Vec<OutputRef> = transaction.unwrap().spent().map(Result::unwrap).collect();
+                let Some(first) = inputs.first().filter(|first| first.index < 24) else { continue };
+                let item = [&[0x82, 0x58, 32], &first.tx.0[..], &[first.index as u8]].concat();
+                let Some(at) = bytes.windows(item.len()).position(|window| window == item) else { continue };
+                let mut twice = bytes.clone();
+                // Only lists whose head is one byte and counts one more.
+                if inputs.len() > 22 || twice[at - 1] != 0x80 | inputs.len() as u8 {
+                    continue;
+                }
+                twice[at - 1] += 1;
+                twice.splice(at..at, item);
+                assert_eq!(spends(&twice), expected);
+                tried += 1;
+            }
+        }
+        assert!(tried > 3, "{tried}");
     }
 }
