@@ -57,7 +57,9 @@ fn no_test_returns_early_for_want_of_something() {
     assert!(files.len() > 100, "the sources are not where they are looked for: {}", files.len());
     for file in files.iter().filter(|file| !file.ends_with("needs/tests/tidy.rs")) {
         let text = fs::read_to_string(file).unwrap();
-        let marks = MARKS.iter().filter(|mark| text.contains(**mark)).map(|mark| format!("{mark:?}"));
+        // A test may look beside the project where it says that it needs that.
+        let is_said = |mark: &str| mark == "../shared" && text.contains("#[needs(chain)]");
+        let marks = MARKS.iter().filter(|mark| text.contains(**mark) && !is_said(mark)).map(|mark| format!("{mark:?}"));
         found.extend(marks.chain(early_returns(&text)).map(|what| format!("{}: {what}", file.display())));
     }
     assert!(found.is_empty(), "mark these tests with `#[needs(…)]` instead:\n{}", found.join("\n"));
