@@ -25,6 +25,7 @@ mod description;
 mod diff;
 mod export;
 mod export_git;
+mod gc;
 mod get;
 mod import;
 mod import_git;
@@ -101,6 +102,7 @@ enum Command {
     #[command(visible_alias = "fsck")]
     Check(check::CheckArgs),
     Repair(repair::RepairArgs),
+    Gc(gc::GcArgs),
     #[cfg(feature = "lab")]
     Trace(lab::trace::TraceCommand),
     #[cfg(feature = "lab")]
@@ -173,6 +175,7 @@ fn dispatch(command: Command, context: &mut Context) -> Result<()> {
         Command::Info(args) => info::run(args, context),
         Command::Check(args) => check::run(args, context),
         Command::Repair(args) => repair::run(args, context),
+        Command::Gc(args) => gc::run(args, context),
         #[cfg(feature = "lab")]
         Command::Trace(args) => lab::trace::run(args, context),
         #[cfg(feature = "lab")]

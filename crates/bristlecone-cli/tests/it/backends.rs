@@ -90,3 +90,53 @@ fn a_git_history_goes_into_every_backend_and_comes_out_the_same() {
         }
     }
 }
+
+#[test]
+fn what_no_ref_leads_to_is_removed_and_nothing_else() {
+    let place = Place::empty();
+    for backend in ["fs", "lmdb", "lsm"] {
+        place.ok(["init", "--backend", backend, backend]);
+        let cone = |args: &[&str]| place.ok(["-r", backend].iter().chain(args));
+        let gc = || place.json(["-r", backend, "gc"]);
+        cone(&["set", "fruit/apple", "red"]);
+        cone(&["set", "fruit/apple", "green"]);
+        assert_eq!((&gc()["objects"], &gc()["repacked"]), (&0.into(), &false.into()), "{backend}");
+        cone(&["checkout", "-c", "trial"]);
+        cone(&["set", "large", &"x".repeat(70_000)]);
+        cone(&["checkout", "main"]);
+        assert_eq!(gc()["objects"], 0, "{backend}: a branch leads there");
+        let kept = cone(&["log"]);
+        cone(&["branches", "--delete", "trial", "--force"]);
+        let removed = gc();
+        // The commit, its root and the value.
+        assert_eq!(removed["objects"], 3, "{backend}: {removed}");
+        assert!(removed["bytes"].as_u64().unwrap() > 70_000, "{backend}: {removed}");
+        assert!(place.ok(["-r", backend, "gc"]).contains("nothing to remove"));
+        assert_eq!(cone(&["log"]), kept);
+        assert_eq!(cone(&["get", "fruit/apple", "--at", "HEAD~1"]), "red");
+        assert!(cone(&["check"]).contains("no damage"));
+    }
+    place.ok(["init", "disk"]);
+    place.fails(2, &["does not collect", "cone copy"], ["-r", "disk", "gc"]);
+}
+
+#[needs(git)]
+#[test]
+fn in_a_git_repository_packs_are_put_together() {
+    let place = GitPlace::new();
+    place.git(["branch", "side"]);
+    for value in ["red", "green", "blue"] {
+        place.ok(["set", "fruit/apple", value, "-m", value, "-b", "side"]);
+        place.git(["repack", "-q"]);
+    }
+    let packs = || {
+        let files = fs::read_dir(place.path(".git/objects/pack")).unwrap();
+        files.filter(|file| file.as_ref().unwrap().path().extension().is_some_and(|end| end == "pack")).count()
+    };
+    let log = place.ok(["log", "--oneline", "-b", "side"]);
+    assert!(packs() > 1);
+    assert_eq!(place.json(["gc"])["repacked"], true);
+    assert_eq!(packs(), 1);
+    place.git(["fsck", "--strict"]);
+    assert_eq!(place.ok(["log", "--oneline", "-b", "side"]), log);
+}

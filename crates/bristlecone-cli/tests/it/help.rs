@@ -121,6 +121,7 @@ fn options_that_mean_nothing_to_a_verb_are_not_shown_there() {
         ("cone-replay-tezos", &all[..2]),
         ("cone-check", &all[..1]),
         ("cone-repair", &["--repo", "--wait"]),
+        ("cone-gc", &["--repo", "--wait"]),
         ("cone-trace", &[]),
         ("cone-trace-info", &[]),
         ("cone-bench", &[]),

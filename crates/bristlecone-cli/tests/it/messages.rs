@@ -135,6 +135,7 @@ map init . --kind okra
 map init other --kind okra -r other
 info -r nowhere
 check -r nowhere
+gc -r nowhere
 repair -r nowhere
 repair -r file.txt
 trace info nowhere

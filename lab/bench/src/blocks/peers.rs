@@ -7,7 +7,7 @@ use bristlecone_cardano::{BlockHash, BlockPlace, Indexed, Point};
 use fjall::{Keyspace, KeyspaceCreateOptions, PersistMode};
 use redb::{ReadOnlyTable, ReadableDatabase, TableDefinition};
 
-use super::rows::Lookups;
+use super::rows::{Lookups, mark};
 use crate::{BenchError, error::Result};
 
 /// Blocks of a batch of fjall, which keeps a batch in memory until it is committed.
@@ -67,10 +67,10 @@ impl RedbIndex {
         Ok(Self { database, tables: None })
     }
 
-    fn get(&self, table: usize, key: &[u8]) -> Result<Option<Indexed>> {
+    fn get(&self, table: usize, key: &[u8]) -> Result<Option<u64>> {
         let Some(tables) = &self.tables else { return Ok(None) };
         match tables[table].get(key).map_err(redb_failed)? {
-            Some(record) => decoded("redb", record.value()),
+            Some(record) => Ok(decoded("redb", record.value())?.as_ref().map(mark)),
             None => Ok(None),
         }
     }
@@ -113,15 +113,15 @@ impl PeerIndex for RedbIndex {
 }
 
 impl Lookups for RedbIndex {
-    fn hash(&self, hash: &BlockHash) -> Result<Option<Indexed>> {
+    fn hash(&self, hash: &BlockHash) -> Result<Option<u64>> {
         self.get(0, &hash.0)
     }
 
-    fn slot(&self, slot: u64) -> Result<Option<Indexed>> {
+    fn slot(&self, slot: u64) -> Result<Option<u64>> {
         self.get(1, &slot.to_be_bytes())
     }
 
-    fn number(&self, number: u64) -> Result<Option<Indexed>> {
+    fn number(&self, number: u64) -> Result<Option<u64>> {
         self.get(2, &number.to_be_bytes())
     }
 
@@ -155,9 +155,9 @@ impl FjallIndex {
         Ok(Self { database, tables })
     }
 
-    fn get(&self, table: usize, key: &[u8]) -> Result<Option<Indexed>> {
+    fn get(&self, table: usize, key: &[u8]) -> Result<Option<u64>> {
         match self.tables[table].get(key).map_err(fjall_failed)? {
-            Some(record) => decoded("fjall", &record),
+            Some(record) => Ok(decoded("fjall", &record)?.as_ref().map(mark)),
             None => Ok(None),
         }
     }
@@ -187,15 +187,15 @@ impl PeerIndex for FjallIndex {
 }
 
 impl Lookups for FjallIndex {
-    fn hash(&self, hash: &BlockHash) -> Result<Option<Indexed>> {
+    fn hash(&self, hash: &BlockHash) -> Result<Option<u64>> {
         self.get(0, &hash.0)
     }
 
-    fn slot(&self, slot: u64) -> Result<Option<Indexed>> {
+    fn slot(&self, slot: u64) -> Result<Option<u64>> {
         self.get(1, &slot.to_be_bytes())
     }
 
-    fn number(&self, number: u64) -> Result<Option<Indexed>> {
+    fn number(&self, number: u64) -> Result<Option<u64>> {
         self.get(2, &number.to_be_bytes())
     }
 

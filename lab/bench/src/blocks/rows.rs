@@ -85,29 +85,44 @@ enum Index {
     Peer(&'static str, Box<dyn PeerIndex>),
 }
 
-/// What rows look up, of our indexes and of others.
+/// What rows look up, of our indexes and of others. Lookups give the mark of a block, so that no block is copied on its way.
 pub(super) trait Lookups {
-    fn hash(&self, hash: &BlockHash) -> Result<Option<Indexed>>;
-    fn slot(&self, slot: u64) -> Result<Option<Indexed>>;
-    fn number(&self, number: u64) -> Result<Option<Indexed>>;
+    fn hash(&self, hash: &BlockHash) -> Result<Option<u64>>;
+    fn slot(&self, slot: u64) -> Result<Option<u64>>;
+    fn number(&self, number: u64) -> Result<Option<u64>>;
     /// Gives each block in a range of slots to `take`, in order.
     fn each(&self, slots: RangeInclusive<u64>, take: &mut dyn FnMut(Indexed)) -> Result<()>;
 }
 
+/// Returns what counts of a block in the sum of a round: its place and its number.
+#[inline]
+pub(super) const fn mark(block: &Indexed) -> u64 {
+    block.place.offset ^ block.point.number << 20
+}
+
+#[inline]
+fn marked(found: core::result::Result<Option<Indexed>, bristlecone_cardano::IndexError>) -> Result<Option<u64>> {
+    match &found {
+        Ok(Some(block)) => Ok(Some(mark(block))),
+        Ok(None) => Ok(None),
+        Err(_) => found.map(|_| None).map_err(failed),
+    }
+}
+
 impl Lookups for dyn BlockIndex + '_ {
     #[inline]
-    fn hash(&self, hash: &BlockHash) -> Result<Option<Indexed>> {
-        self.by_hash(hash).map_err(failed)
+    fn hash(&self, hash: &BlockHash) -> Result<Option<u64>> {
+        marked(self.by_hash(hash))
     }
 
     #[inline]
-    fn slot(&self, slot: u64) -> Result<Option<Indexed>> {
-        self.by_slot(slot).map_err(failed)
+    fn slot(&self, slot: u64) -> Result<Option<u64>> {
+        marked(self.by_slot(slot))
     }
 
     #[inline]
-    fn number(&self, number: u64) -> Result<Option<Indexed>> {
-        self.by_number(number).map_err(failed)
+    fn number(&self, number: u64) -> Result<Option<u64>> {
+        marked(self.by_number(number))
     }
 
     fn each(&self, slots: RangeInclusive<u64>, take: &mut dyn FnMut(Indexed)) -> Result<()> {
@@ -293,7 +308,7 @@ fn lookups<L: Lookups + ?Sized>(index: &L, operation: Operation, chain: &MadeUp,
             Operation::Range => {
                 for block in &blocks {
                     let slots = block.point.slot..=block.point.slot + RANGE_SLOTS - 1;
-                    index.each(slots, &mut |block| add(&mut found, Some(block)))?;
+                    index.each(slots, &mut |block| add(&mut found, Some(mark(&block))))?;
                 }
             }
             _ => {
@@ -318,18 +333,18 @@ fn expected(operation: Operation, chain: &MadeUp, blocks: &[&Indexed]) -> u64 {
             Operation::Range => {
                 let last = block.point.slot + RANGE_SLOTS - 1;
                 let from = chain.blocks[block.point.number as usize..].iter();
-                from.take_while(|block| block.point.slot <= last).for_each(|block| add(&mut sum, Some(*block)));
+                from.take_while(|block| block.point.slot <= last).for_each(|block| add(&mut sum, Some(mark(block))));
             }
-            _ => add(&mut sum, Some(**block)),
+            _ => add(&mut sum, Some(mark(block))),
         }
     }
     sum
 }
 
-/// Takes in an answer: its place and its number count.
+/// Takes in an answer.
 #[inline]
-fn add(sum: &mut u64, found: Option<Indexed>) {
-    if let Some(block) = found {
-        *sum = sum.wrapping_add(block.place.offset ^ block.point.number << 20);
+fn add(sum: &mut u64, found: Option<u64>) {
+    if let Some(mark) = found {
+        *sum = sum.wrapping_add(mark);
     }
 }

@@ -87,7 +87,7 @@ impl Chain {
     #[inline]
     pub(super) fn by_hash(&self, hash: &BlockHash) -> Result<Option<Indexed>, IndexError> {
         match self.table.find(hash, &self.records)? {
-            Some(number) => self.records.get(number).map(Some),
+            Some(number) => self.records.found(number),
             None => Ok(None),
         }
     }
