@@ -1,8 +1,8 @@
 //! One pass over CBOR (RFC 8949): what blocks need of it, and no more.
 //!
-//! Nothing is called again from itself, and nothing is allocated for items less than 33 deep. Lengths are compared with what is left before anything is
-//! believed of them, and items lie within each other at most [`DEPTH_MAX`] deep. Integers need not be minimal, and arrays,
-//! maps and strings may be of indefinite length: real blocks have all of that.
+//! Nothing is called again from itself, and nothing is allocated for items less than 33 deep. Lengths are compared with what is
+//! left before anything is believed of them, and items lie within each other at most [`DEPTH_MAX`] deep. Integers need not be
+//! minimal, and arrays, maps and strings may be of indefinite length: real blocks have all of that.
 
 use std::ops::Range;
 

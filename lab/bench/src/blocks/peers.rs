@@ -15,11 +15,43 @@ const BATCH: usize = 1000;
 const RECORD_BYTES: usize = 64;
 
 /// A database that holds the blocks.
-pub(super) trait PeerIndex: Lookups {
-    /// Makes the tables anew, with these blocks.
+pub(super) trait PeerIndex {
+    /// Empties the tables.
+    fn clear(&mut self) -> Result<()>;
+    /// Fills the tables, which are empty.
     fn fill(&mut self, blocks: &[Indexed]) -> Result<()>;
     /// Makes what was filled in durable.
     fn sync(&mut self) -> Result<()>;
+    /// Returns the mark of the block that a table has for a key.
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<u64>>;
+    /// Gives each block in a range of slots to `take`, in order.
+    fn each(&self, slots: RangeInclusive<u64>, take: &mut dyn FnMut(Indexed)) -> Result<()>;
+}
+
+/// The tables, by what their keys are.
+#[derive(Clone, Copy)]
+pub(super) enum Table {
+    Hashes,
+    Slots,
+    Numbers,
+}
+
+impl Lookups for dyn PeerIndex + '_ {
+    fn hash(&self, hash: &BlockHash) -> Result<Option<u64>> {
+        self.get(Table::Hashes, &hash.0)
+    }
+
+    fn slot(&self, slot: u64) -> Result<Option<u64>> {
+        self.get(Table::Slots, &slot.to_be_bytes())
+    }
+
+    fn number(&self, number: u64) -> Result<Option<u64>> {
+        self.get(Table::Numbers, &number.to_be_bytes())
+    }
+
+    fn each(&self, slots: RangeInclusive<u64>, take: &mut dyn FnMut(Indexed)) -> Result<()> {
+        PeerIndex::each(self, slots, take)
+    }
 }
 
 fn encode(block: &Indexed) -> [u8; RECORD_BYTES] {
@@ -40,8 +72,8 @@ fn decode(record: &[u8]) -> Option<Indexed> {
     Some(Indexed { point, place: BlockPlace { offset: long(48)?, chunk: short(56)?, bytes: short(60)? } })
 }
 
-fn decoded(peer: &'static str, record: &[u8]) -> Result<Option<Indexed>> {
-    decode(record).map(Some).ok_or_else(|| BenchError::Peer { peer, reason: "a record is cut short".to_owned() })
+fn decoded(peer: &'static str, record: &[u8]) -> Result<Indexed> {
+    decode(record).ok_or_else(|| BenchError::Peer { peer, reason: "a record is cut short".to_owned() })
 }
 
 type RedbTable = ReadOnlyTable<&'static [u8], &'static [u8]>;
@@ -67,70 +99,68 @@ impl RedbIndex {
         Ok(Self { database, tables: None })
     }
 
-    fn get(&self, table: usize, key: &[u8]) -> Result<Option<u64>> {
-        let Some(tables) = &self.tables else { return Ok(None) };
-        match tables[table].get(key).map_err(redb_failed)? {
-            Some(record) => Ok(decoded("redb", record.value())?.as_ref().map(mark)),
-            None => Ok(None),
-        }
-    }
-
-    fn commit(&self, durability: redb::Durability, blocks: &[Indexed]) -> Result<()> {
+    /// Does something to each table in one transaction.
+    fn commit(
+        &self,
+        durability: redb::Durability,
+        mut each: impl FnMut(Table, &mut redb::Table<'_, &'static [u8], &'static [u8]>) -> Result<()>,
+    ) -> Result<()> {
         let mut transaction = self.database.begin_write().map_err(redb_failed)?;
         transaction.set_durability(durability).map_err(redb_failed)?;
-        for table in [HASHES, SLOTS, NUMBERS] {
-            if !blocks.is_empty() {
-                transaction.delete_table(table).map_err(redb_failed)?;
-            }
-            let mut opened = transaction.open_table(table).map_err(redb_failed)?;
-            for block in blocks {
-                let (slot, number) = (block.point.slot.to_be_bytes(), block.point.number.to_be_bytes());
-                let key: &[u8] = match redb::TableHandle::name(&table) {
-                    "hashes" => &block.point.hash.0,
-                    "slots" => &slot,
-                    _ => &number,
-                };
-                opened.insert(key, &encode(block)[..]).map_err(redb_failed)?;
-            }
+        for (table, name) in [(Table::Hashes, HASHES), (Table::Slots, SLOTS), (Table::Numbers, NUMBERS)] {
+            each(table, &mut transaction.open_table(name).map_err(redb_failed)?)?;
         }
         transaction.commit().map_err(redb_failed)
     }
 }
 
 impl PeerIndex for RedbIndex {
-    fn fill(&mut self, blocks: &[Indexed]) -> Result<()> {
+    fn clear(&mut self) -> Result<()> {
         self.tables = None;
-        self.commit(redb::Durability::None, blocks)?;
+        let transaction = self.database.begin_write().map_err(redb_failed)?;
+        for name in [HASHES, SLOTS, NUMBERS] {
+            transaction.delete_table(name).map_err(redb_failed)?;
+        }
+        transaction.commit().map_err(redb_failed)
+    }
+
+    fn fill(&mut self, blocks: &[Indexed]) -> Result<()> {
+        self.commit(redb::Durability::None, |table, opened| {
+            for block in blocks {
+                let (slot, number) = (block.point.slot.to_be_bytes(), block.point.number.to_be_bytes());
+                let key: &[u8] = match table {
+                    Table::Hashes => &block.point.hash.0,
+                    Table::Slots => &slot,
+                    Table::Numbers => &number,
+                };
+                opened.insert(key, &encode(block)[..]).map_err(redb_failed)?;
+            }
+            Ok(())
+        })?;
         let read = self.database.begin_read().map_err(redb_failed)?;
-        let open = |table| read.open_table(table).map_err(redb_failed);
+        let open = |name| read.open_table(name).map_err(redb_failed);
         self.tables = Some([open(HASHES)?, open(SLOTS)?, open(NUMBERS)?]);
         Ok(())
     }
 
     fn sync(&mut self) -> Result<()> {
-        self.commit(redb::Durability::Immediate, &[])
-    }
-}
-
-impl Lookups for RedbIndex {
-    fn hash(&self, hash: &BlockHash) -> Result<Option<u64>> {
-        self.get(0, &hash.0)
+        self.commit(redb::Durability::Immediate, |_, _| Ok(()))
     }
 
-    fn slot(&self, slot: u64) -> Result<Option<u64>> {
-        self.get(1, &slot.to_be_bytes())
-    }
-
-    fn number(&self, number: u64) -> Result<Option<u64>> {
-        self.get(2, &number.to_be_bytes())
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<u64>> {
+        let Some(tables) = &self.tables else { return Ok(None) };
+        match tables[table as usize].get(key).map_err(redb_failed)? {
+            Some(record) => Ok(Some(mark(&decoded("redb", record.value())?))),
+            None => Ok(None),
+        }
     }
 
     fn each(&self, slots: RangeInclusive<u64>, take: &mut dyn FnMut(Indexed)) -> Result<()> {
         let Some(tables) = &self.tables else { return Ok(()) };
         let (first, last) = (slots.start().to_be_bytes(), slots.end().to_be_bytes());
-        for entry in tables[1].range::<&[u8]>(&first[..]..=&last[..]).map_err(redb_failed)? {
-            let (_, record) = entry.map_err(redb_failed)?;
-            decoded("redb", record.value())?.into_iter().for_each(&mut *take);
+        let range = tables[Table::Slots as usize].range::<&[u8]>(&first[..]..=&last[..]).map_err(redb_failed)?;
+        for entry in range {
+            take(decoded("redb", entry.map_err(redb_failed)?.1.value())?);
         }
         Ok(())
     }
@@ -154,20 +184,14 @@ impl FjallIndex {
         let tables = [open("hashes")?, open("slots")?, open("numbers")?];
         Ok(Self { database, tables })
     }
-
-    fn get(&self, table: usize, key: &[u8]) -> Result<Option<u64>> {
-        match self.tables[table].get(key).map_err(fjall_failed)? {
-            Some(record) => Ok(decoded("fjall", &record)?.as_ref().map(mark)),
-            None => Ok(None),
-        }
-    }
 }
 
 impl PeerIndex for FjallIndex {
+    fn clear(&mut self) -> Result<()> {
+        self.tables.iter().try_for_each(|table| table.clear().map_err(fjall_failed))
+    }
+
     fn fill(&mut self, blocks: &[Indexed]) -> Result<()> {
-        for table in &self.tables {
-            table.clear().map_err(fjall_failed)?;
-        }
         for blocks in blocks.chunks(BATCH) {
             let mut batch = self.database.batch().durability(Some(PersistMode::Buffer));
             for block in blocks {
@@ -184,25 +208,18 @@ impl PeerIndex for FjallIndex {
     fn sync(&mut self) -> Result<()> {
         self.database.persist(PersistMode::SyncData).map_err(fjall_failed)
     }
-}
 
-impl Lookups for FjallIndex {
-    fn hash(&self, hash: &BlockHash) -> Result<Option<u64>> {
-        self.get(0, &hash.0)
-    }
-
-    fn slot(&self, slot: u64) -> Result<Option<u64>> {
-        self.get(1, &slot.to_be_bytes())
-    }
-
-    fn number(&self, number: u64) -> Result<Option<u64>> {
-        self.get(2, &number.to_be_bytes())
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<u64>> {
+        match self.tables[table as usize].get(key).map_err(fjall_failed)? {
+            Some(record) => Ok(Some(mark(&decoded("fjall", &record)?))),
+            None => Ok(None),
+        }
     }
 
     fn each(&self, slots: RangeInclusive<u64>, take: &mut dyn FnMut(Indexed)) -> Result<()> {
         let range = slots.start().to_be_bytes()..=slots.end().to_be_bytes();
-        for entry in self.tables[1].range(range) {
-            decoded("fjall", &entry.value().map_err(fjall_failed)?)?.into_iter().for_each(&mut *take);
+        for entry in self.tables[Table::Slots as usize].range(range) {
+            take(decoded("fjall", &entry.value().map_err(fjall_failed)?)?);
         }
         Ok(())
     }

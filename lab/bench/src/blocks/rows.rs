@@ -192,15 +192,18 @@ impl Kept {
             Operation::Insert => self.insert(chain),
             Operation::OpenClean => self.open(chain, true),
             Operation::OpenCrashed => self.open(chain, false),
-            #[cfg(feature = "rust-peers")]
-            _ if let Index::Peer(_, index) = &self.index => lookups(&**index, operation, chain, round),
-            _ => lookups(self.get()?, operation, chain, round),
+            _ => match &self.index {
+                #[cfg(feature = "rust-peers")]
+                Index::Peer(_, index) => lookups(&**index, operation, chain, round),
+                _ => lookups(self.get()?, operation, chain, round),
+            },
         }
     }
 
     fn renew(&mut self) -> Result<()> {
-        if self.is_peer() {
-            return Ok(());
+        #[cfg(feature = "rust-peers")]
+        if let Index::Peer(_, index) = &mut self.index {
+            return index.clear();
         }
         self.index = Index::Closed;
         self.index = match &self.dir {
