@@ -43,6 +43,7 @@ mod show;
 mod subtree;
 mod tag;
 mod tree;
+mod upgrade;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -103,6 +104,7 @@ enum Command {
     Check(check::CheckArgs),
     Repair(repair::RepairArgs),
     Gc(gc::GcArgs),
+    Upgrade(upgrade::UpgradeArgs),
     #[cfg(feature = "lab")]
     Trace(lab::trace::TraceCommand),
     #[cfg(feature = "lab")]
@@ -176,6 +178,7 @@ fn dispatch(command: Command, context: &mut Context) -> Result<()> {
         Command::Check(args) => check::run(args, context),
         Command::Repair(args) => repair::run(args, context),
         Command::Gc(args) => gc::run(args, context),
+        Command::Upgrade(args) => upgrade::run(args, context),
         #[cfg(feature = "lab")]
         Command::Trace(args) => lab::trace::run(args, context),
         #[cfg(feature = "lab")]

@@ -9,9 +9,8 @@
 //! Any number of processes read and write: a file lock is held per append, and readers follow the log without
 //! one. Segment numbers are never used twice. Every byte goes through [`Storage`].
 //!
-//! What it does not do yet: collect garbage. A collector will move live objects into new segments and remove
-//! old ones; readers will publish the lowest segment that they pin. Locations are hints and segments may be
-//! missing already today.
+//! A collection copies live objects to *cold* segments beside the log and removes those in which they were
+//! (`collect.rs`); processes say by which state of the store they read (`readers.rs`), and what they read is not removed.
 //!
 //! `docs/formats/disk.md` lists the bytes.
 
@@ -20,7 +19,7 @@ use std::{
     io,
     sync::{
         Arc, Mutex, OnceLock, RwLock,
-        atomic::{AtomicBool, Ordering::*},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*},
     },
     time::Instant,
 };
@@ -30,8 +29,8 @@ use bristlecone_core::{Location, ObjRef, Object, Oid};
 use crate::{
     Error,
     backend::{
-        Backend, BackendStats, Batch, Capabilities, Damage, Durability, Pin, Pins, Position, RefMove, RefTarget,
-        Snapshot,
+        Backend, BackendStats, Batch, Capabilities, Damage, Durability, Pin, Pins, Position, RefMove, RefTarget, Roots,
+        Snapshot, SweepLimits, Swept,
     },
     engine::{Derived, Poison},
     storage::Storage,
@@ -42,21 +41,26 @@ mod append;
 mod background;
 mod cache;
 mod check;
+mod cold;
+mod collect;
 mod durable;
 mod files;
 mod find;
 mod frame;
+mod generations;
 mod group;
 mod handles;
 mod header;
 mod ids;
 mod index;
+mod live;
 mod lock;
 mod log;
 mod maintenance;
 mod notes;
 mod published;
 mod read;
+mod readers;
 mod recovery;
 mod repair;
 mod request;
@@ -64,13 +68,16 @@ mod roll;
 mod sealed;
 mod segment;
 mod spare;
+mod state;
 mod stats;
 mod survey;
 mod sync;
 mod sync_pipe;
 mod table;
 mod unreached;
+mod upgrade;
 mod verified;
+mod view;
 mod walk;
 
 #[cfg(test)]
@@ -124,6 +131,9 @@ pub struct DiskOptions {
     pub locations: bool,
     /// Whether threads may work beside appends; without, what they would do is done at the next call.
     pub background: bool,
+    /// The version of the engine's files for a new store: 1, which earlier programs read too and in which nothing is ever
+    /// removed, or 2.
+    pub version: u32,
     handles: Handles,
 }
 
@@ -138,6 +148,7 @@ setters! {
         grouped_ms: u64,
         locations: bool,
         background: bool,
+        version: u32,
     }
 }
 
@@ -153,6 +164,7 @@ impl Default for DiskOptions {
             grouped_ms: 10,
             locations: true,
             background: true,
+            version: header::ENGINE_VERSION,
             handles: Handles::default(),
         }
     }
@@ -175,7 +187,8 @@ impl DiskBackend {
     /// [`Error::Io`].
     pub fn create(storage: Arc<dyn Storage>, format: FormatTag, options: DiskOptions) -> Result<Self, Error> {
         let segment_bytes = options.segment_bytes.clamp(4096, SEGMENT_BYTES_MAX).next_multiple_of(8);
-        Self::create_as(storage, StoreHeader::new(format, segment_bytes), options, random_word())
+        let version = options.version.clamp(1, header::ENGINE_VERSION);
+        Self::create_as(storage, StoreHeader::new(format, segment_bytes, version), options, random_word())
     }
 
     fn create_as(
@@ -250,7 +263,16 @@ impl DiskBackend {
         if let Some(store_lock) = &store_lock {
             store_lock.expect(&header);
         }
-        let tail = Tail { segment: 0, end: 0, chain: 0, sequence: 0, next: 0, checkpoint: false };
+        let tail = Tail {
+            segment: 0,
+            end: 0,
+            chain: 0,
+            sequence: 0,
+            next: 0,
+            checkpoint: false,
+            version: header.engine_version,
+            time: 0,
+        };
         // Where there are maps, few segments are without one, if any.
         let cache_bytes = if options.maps { options.cache_bytes / 8 } else { options.cache_bytes };
         let cache = Some(cache::record_cache(cache_bytes));
@@ -259,13 +281,17 @@ impl DiskBackend {
         let shared = DiskState {
             derived: Derived::new(storage.clone(), DERIVED),
             storage,
+            version: AtomicU32::new(header.engine_version),
             header,
             options,
             lock: store_lock,
             nonce,
-            segments: SegmentTable::new(),
+            tables: generations::Generations::new(),
+            reader: OnceLock::new(),
+            named_at: AtomicU64::new(0),
+            held: Mutex::default(),
             gate: Mutex::default(),
-            log: Mutex::new(LogWriter { tail, buffer: Vec::new(), appended: false, began: None }),
+            log: Mutex::new(LogWriter { tail, buffer: Vec::new(), appended: false, began: None, named: None }),
             published: published::Published::default(),
             writing: AtomicBool::new(false),
             queue: request::DiskAppendQueue::default(),
@@ -281,10 +307,15 @@ impl DiskBackend {
             unreached: unreached::Unreached::default(),
             pins: Pins::default(),
         };
+        // Before anything is read.
+        shared.begin_reading();
         {
             let mut log = lock(&shared.log);
             let _guard = shared.lock.as_ref().map(DiskLock::take).transpose()?;
-            shared.recover(&mut log, recovery)?;
+            if let Err(error) = shared.recover(&mut log, recovery) {
+                shared.end_reading();
+                return Err(error);
+            }
             if shared.lock.is_some() {
                 shared.gather_notes();
             }
@@ -352,7 +383,7 @@ impl DiskBackend {
                 // It only says that nothing follows. Should a power cut lose it, the next writer looks for itself: no thread
                 // waits for a sync of it.
                 let (bytes, after) = shared.small_frame(&log.tail, FrameKind::Checkpoint, &[], log.tail.location());
-                shared.write_frame(segment, &bytes, log.tail.end)?;
+                shared.write_frame(&segment, &bytes, log.tail.end)?;
                 log.tail = after;
                 shared.publish(&after);
             }
@@ -418,8 +449,19 @@ fn first_segment(storage: &Arc<dyn Storage>, header: &StoreHeader, options: &Dis
     let Some(spare) = spare::make_spare(storage, bytes, options.prezero, &|| false)? else {
         return Err(Error::io(storage.describe(SEGMENTS), io::ErrorKind::Interrupted.into()));
     };
-    let mut head =
-        SegmentHead { number: 1, previous: 0, bytes, sequence: 1, seed: 0, durable_end: 0, ref_bytes: 0, check: 0 };
+    let mut head = SegmentHead {
+        number: 1,
+        previous: 0,
+        bytes,
+        sequence: 1,
+        seed: 0,
+        durable_end: 0,
+        ref_bytes: 0,
+        check: 0,
+        version: header.engine_version,
+        state: state::StateRef::FIRST,
+        time: if header.engine_version < 2 { 0 } else { roll::now_seconds() },
+    };
     spare::write_head(storage, &spare, &head.encode(&[], header.salt))?;
     let name = segment_name(1);
     storage.rename(&spare.name, &name).map_err(|error| Error::io(storage.describe(&name), error))?;
@@ -432,6 +474,7 @@ impl Drop for DiskBackend {
         // A caller that wants to know calls `close`.
         let _ = self.close();
         self.shared.leave_note();
+        self.shared.end_reading();
     }
 }
 
@@ -439,22 +482,36 @@ impl Drop for DiskBackend {
 #[derive(Debug)]
 struct DiskSnapshot {
     shared: Arc<DiskState>,
+    table: Arc<SegmentTable>,
     pin: Pin,
+}
+
+impl Drop for DiskSnapshot {
+    fn drop(&mut self) {
+        if self.table.state.epoch != self.shared.tables.epoch() {
+            self.table = self.shared.table();
+            self.shared.left_table();
+        }
+    }
 }
 
 impl Snapshot for DiskSnapshot {
     #[inline]
     fn peek(&self, oid: &[u8], at: Location) -> Option<&[u8]> {
-        self.shared.peek(oid, at)
+        self.shared.view(&self.table).peek(oid, at)
     }
 
     #[inline]
     fn read(&self, at: &ObjRef) -> Result<Option<Object<'_>>, Error> {
-        self.shared.read(at)
+        self.shared.view(&self.table).read(at)
     }
 
     fn locate(&self, oid: &Oid) -> Option<Location> {
-        self.shared.locate(oid)
+        self.shared.view(&self.table).locate(oid)
+    }
+
+    fn sweeps(&self) -> Option<u64> {
+        Some(self.table.state.epoch)
     }
 
     fn position(&self) -> Option<Position> {
@@ -468,6 +525,10 @@ impl Snapshot for DiskSnapshot {
     fn refresh(&mut self, roots: &[Oid]) -> bool {
         let end = self.shared.published.end();
         self.pin.move_to(Position(end), end, roots);
+        if self.table.state.epoch != self.shared.tables.epoch() {
+            self.table = self.shared.table();
+            self.shared.left_table();
+        }
         true
     }
 }
@@ -486,7 +547,7 @@ impl Backend for DiskBackend {
             processes: true,
             metadata_words: true,
             positions: true,
-            sweep: false,
+            sweep: self.shared.version.load(Relaxed) >= 2,
             git: None,
         }
     }
@@ -494,15 +555,34 @@ impl Backend for DiskBackend {
     fn snapshot(&self, roots: &[Oid]) -> Arc<dyn Snapshot> {
         let end = self.shared.published.end();
         let pin = self.shared.pins.pin(Position(end), end, roots);
-        Arc::new(DiskSnapshot { shared: self.shared.clone(), pin })
+        // After the pin: what it holds is not dropped from a table that is taken later.
+        Arc::new(DiskSnapshot { shared: self.shared.clone(), table: self.shared.table(), pin })
     }
 
     fn read(&self, at: &ObjRef) -> Result<Option<Object<'static>>, Error> {
-        Ok(self.shared.read(at)?.map(Object::into_static))
+        // What another process has dropped is dropped here, too.
+        self.shared.refresh()?;
+        let table = self.shared.table();
+        Ok(self.shared.view(&table).read(at)?.map(Object::into_static))
     }
 
     fn locate(&self, oid: &Oid) -> Option<Location> {
-        self.shared.locate(oid)
+        let table = self.shared.table();
+        self.shared.view(&table).locate(oid)
+    }
+
+    fn sweeps(&self) -> u64 {
+        self.shared.tables.epoch()
+    }
+
+    fn sweep(&self, roots: &Roots<'_>, limits: &SweepLimits) -> Result<Swept, Error> {
+        self.shared.refresh()?;
+        let swept = self.shared.sweep(&*self.snapshot(&[]), roots, limits);
+        if swept.is_ok() {
+            // The snapshot that the sweep read by is gone by now.
+            self.shared.tidy();
+        }
+        swept
     }
 
     fn append(&self, batch: Batch, moves: &[RefMove], durability: Durability) -> Result<Location, Error> {

@@ -148,10 +148,14 @@ impl<F: Format> StoreView<F> {
         }
     }
 
+    /// Returns how many sweeps had begun at what is shown here.
+    pub(crate) fn sweeps(&self) -> u64 {
+        self.snapshot.sweeps().unwrap_or_else(|| self.backend.sweeps())
+    }
+
     /// Returns an empty batch's sink over what can be read here.
     pub(crate) fn sink(&self) -> FlushSink<'_> {
-        let sweeps = self.backend.sweeps();
-        FlushSink::new(Batch::since(sweeps), &*self.snapshot)
+        FlushSink::new(Batch::since(self.sweeps()), &*self.snapshot)
     }
 
     /// Appends what a sink holds, if anything, and returns where an object of it is.
@@ -325,7 +329,7 @@ const PREWRITTEN_BYTES: usize = 1 << 20;
 pub(crate) fn prewrite<F: Format>(store: &StoreView<F>, prewritten: &Prewritten, value: &[u8]) -> Result<ObjRef> {
     let mut batch = prewritten.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     if batch.is_empty() {
-        *batch = Batch::since(store.backend.sweeps());
+        *batch = Batch::since(store.sweeps());
     }
     let mut sink = FlushSink::new(std::mem::take(&mut *batch), &*store.snapshot);
     let put = store.format.put_contents(&mut sink, value);

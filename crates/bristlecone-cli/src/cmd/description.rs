@@ -11,12 +11,13 @@ const WITHOUT_STORE: [&str; 4] = ["bench", "completions", "man", "trace"];
 /// Verbs that are given their stores as arguments.
 const WITHOUT_REPO: [&str; 1] = ["copy"];
 /// Verbs that have no part in a branch, beside those.
-const WITHOUT_BRANCH: [&str; 3] = ["check", "gc", "repair"];
+const WITHOUT_BRANCH: [&str; 4] = ["check", "gc", "repair", "upgrade"];
 /// Verbs that only read, or write where there is no lock to wait for.
 const WITHOUT_LOCK: [&str; 12] =
     ["check", "diff", "export", "get", "info", "list", "log", "replay", "show", "stat", "status", "tree"];
 /// Verbs that never commit to the branch that is checked out, beside those.
-const WITHOUT_WORKTREE: [&str; 9] = ["branches", "checkout", "copy", "gc", "init", "map", "push", "repair", "split"];
+const WITHOUT_WORKTREE: [&str; 10] =
+    ["branches", "checkout", "copy", "gc", "init", "map", "push", "repair", "split", "upgrade"];
 /// Verbs whose output is the same for people and programs.
 const WITHOUT_STYLE: [&str; 1] = ["completions"];
 

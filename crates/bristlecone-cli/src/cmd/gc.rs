@@ -3,7 +3,7 @@
 use bristlecone::{SweepLimits, Swept};
 use clap::Args;
 
-use super::Context;
+use super::{Context, upgrade};
 use crate::{
     failure::{Failure, Result},
     open::Access,
@@ -16,21 +16,32 @@ use crate::{
 #[command(after_help = "\
 Examples:
   cone gc
+  cone gc --grace 2h
   cone gc -o json
 
-Stores of the backends fs, lmdb and lsm lose every object that no ref leads to: commits of branches that were deleted or
-moved back, imports that were given up. Nothing that a ref leads to changes, history included. Another process that has the
-store open is in the way. A store of the disk engine does not collect: `cone copy` brings what refs lead to into a new one.
-In a Git repository packs are put together, and what nothing leads to is left to `git gc` and its rules.")]
-pub(super) struct GcArgs {}
+The store loses every object that no ref leads to: commits of branches that were deleted or moved back, imports that were given up.
+Nothing that a ref leads to changes, history included.
 
-pub(super) fn run(_: GcArgs, context: &mut Context) -> Result<()> {
+On the disk engine other processes may read and write meanwhile. What was written without a ref, or lost its ref, within the last
+day stays: another process may be about to use it. Files that a process still reads go once it is done with them. A store of
+version 1 of the engine is made one of version 2 first, which earlier programs cannot open.
+
+On the backends fs, lmdb and lsm another process that has the store open is in the way, and there is no grace. In a Git
+repository packs are put together, and what nothing leads to is left to `git gc` and its rules.")]
+pub(super) struct GcArgs {
+    /// For how long what no ref leads to stays after it was written: a number with s, m, h or d
+    #[arg(long, value_name = "DURATION", default_value = "1d", value_parser = seconds)]
+    grace: u32,
+}
+
+pub(super) fn run(args: GcArgs, context: &mut Context) -> Result<()> {
     let opened = context.globals.open_repo(Access::Write)??;
     let (mut swept, repacked) = (Swept::default(), opened.git().is_some());
+    let upgraded = upgrade::upgrade(&opened)?;
     if let Some((git, _)) = opened.git() {
         git.repack_all()?;
     } else if opened.backend().capabilities().sweep {
-        swept = opened.sweep(&[], &SweepLimits::default())?;
+        swept = opened.sweep(&[], &SweepLimits::default().grace(args.grace))?;
     } else {
         return Err(Failure::usage(
             "a store of this backend does not collect; `cone copy` brings what refs lead to into a new one",
@@ -38,6 +49,9 @@ pub(super) fn run(_: GcArgs, context: &mut Context) -> Result<()> {
     }
     opened.close()?;
     let out = &mut context.out;
+    if upgraded {
+        out.line(upgrade::DONE)?;
+    }
     match (repacked, swept.objects) {
         (true, _) => out.line("the packs were put together; `git gc` removes what nothing leads to")?,
         (false, 0) => out.line("there was nothing to remove")?,
@@ -51,5 +65,35 @@ pub(super) fn run(_: GcArgs, context: &mut Context) -> Result<()> {
         "objects": swept.objects,
         "bytes": swept.bytes,
         "repacked": repacked,
+        "upgraded": upgraded,
     })
+}
+
+/// Returns the seconds of a duration.
+fn seconds(text: &str) -> std::result::Result<u32, String> {
+    let wrong = || "give a number and s, m, h or d, such as 90m; at most 49,710 days".to_owned();
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let unit = match &text[digits.len()..] {
+        "" | "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        _ => return Err(wrong()),
+    };
+    digits.parse::<u32>().ok().and_then(|number| number.checked_mul(unit)).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::seconds;
+
+    #[test]
+    fn durations_have_units() {
+        for (text, wanted) in [("0", 0), ("90", 90), ("7s", 7), ("2m", 120), ("3h", 10_800), ("1d", 86_400)] {
+            assert_eq!(seconds(text), Ok(wanted), "{text}");
+        }
+        for wrong in ["", "d", "-1", "1w", "1.5h", "99999d", "d1", "1 d"] {
+            assert!(seconds(wrong).is_err(), "{wrong}");
+        }
+    }
 }

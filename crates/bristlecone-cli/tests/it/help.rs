@@ -122,6 +122,7 @@ fn options_that_mean_nothing_to_a_verb_are_not_shown_there() {
         ("cone-check", &all[..1]),
         ("cone-repair", &["--repo", "--wait"]),
         ("cone-gc", &["--repo", "--wait"]),
+        ("cone-upgrade", &["--repo", "--wait"]),
         ("cone-trace", &[]),
         ("cone-trace-info", &[]),
         ("cone-bench", &[]),

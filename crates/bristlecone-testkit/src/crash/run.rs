@@ -5,8 +5,8 @@ use std::{
     sync::Arc,
 };
 
-use bristlecone::{Backend, Batch, Durability, Error, Expected, RefMove, RefTarget};
-use bristlecone_core::{Kind, Location, ObjRef, Oid};
+use bristlecone::{Backend, Batch, Durability, Error, Expected, RefMove, RefTarget, Roots, SweepLimits};
+use bristlecone_core::{Kind, Location, ObjRef, Object, Oid};
 
 use super::{CrashStep, Engine, Workload};
 use crate::{
@@ -32,6 +32,8 @@ pub struct Event {
     pub samples: Vec<Sample>,
     /// The refs that it moved; without any, its objects are unreferenced.
     pub moves: Vec<RefMove>,
+    /// Whether it drops what nothing leads to.
+    pub sweeps: bool,
 }
 
 impl Event {
@@ -304,7 +306,15 @@ impl<'a> Runner<'a> {
     /// Notes what the step that begins now may do.
     fn event(&mut self, state: RefValues, samples: Vec<Sample>, moves: Vec<RefMove>) {
         let began = self.storage.calls();
-        self.run.events.push(Event { began, acknowledged: u64::MAX, durable: false, state, samples, moves });
+        self.run.events.push(Event {
+            began,
+            acknowledged: u64::MAX,
+            durable: false,
+            state,
+            samples,
+            moves,
+            sweeps: false,
+        });
     }
 
     /// Notes that the step is acknowledged.
@@ -354,6 +364,7 @@ impl<'a> Runner<'a> {
                 self.done(true);
                 Ok(())
             }
+            CrashStep::Sweep { handle } => self.sweep(*handle),
             CrashStep::Derived { handle, name, bytes } => {
                 let backend = self.handle(*handle)?;
                 self.number += 1;
@@ -367,6 +378,29 @@ impl<'a> Runner<'a> {
                 Ok(())
             }
         }
+    }
+
+    /// Drops what nothing leads to, where the backend can. Another handle may be in the way.
+    fn sweep(&mut self, handle: usize) -> Result<(), Error> {
+        let backend = self.handle(handle)?;
+        if !backend.capabilities().sweep {
+            return Ok(());
+        }
+        self.event(self.state.clone(), Vec::new(), Vec::new());
+        self.run.events.last_mut().expect("the event of this step").sweeps = true;
+        // Early objects are dropped with the rest.
+        self.early.clear();
+        let samples = &self.run.samples;
+        let children = |oid: &Oid, _: &Object<'_>, each: &mut dyn FnMut(Oid)| {
+            samples.get(oid).into_iter().flat_map(|sample| &sample.children).for_each(|child| each(child.oid));
+            Ok(())
+        };
+        match backend.sweep(&Roots { oids: &[], children: &children }, &SweepLimits::default()) {
+            Err(Error::Locked { .. }) | Ok(_) => {}
+            Err(error) => return Err(error),
+        }
+        self.done(false);
+        Ok(())
     }
 
     /// Returns the refs of a step, in as many steps as the backend needs.

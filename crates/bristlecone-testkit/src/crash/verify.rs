@@ -65,7 +65,10 @@ pub(super) fn after_cut(
     let fail = |cuts: Vec<Cut>, reason: String, calls| Failure { workload: run.workload, cuts, reason, calls };
     let recovered = guarded(|| {
         let recovery = RecoveredStore::of(engine, run, &storage, &allowed)?;
-        let durable = run.events[..first.map_or(0, |first| first + 1)].iter();
+        // What nothing leads to may have been dropped.
+        let swept = run.events.iter().rposition(|event| event.sweeps && event.began < cut.call).unwrap_or(0);
+        let last = first.map_or(0, |first| first + 1);
+        let durable = run.events[swept.min(last)..last].iter();
         for sample in durable.filter(|event| event.moves.is_empty()).flat_map(|event| &event.samples) {
             sample.expect(&*recovery.backend, Location::NONE)?;
         }

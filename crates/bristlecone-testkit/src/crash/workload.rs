@@ -68,6 +68,11 @@ pub enum CrashStep {
         /// Through which handle.
         handle: usize,
     },
+    /// Drops what nothing leads to, where the backend can.
+    Sweep {
+        /// Through which handle.
+        handle: usize,
+    },
     /// Writes a derived file.
     Derived {
         /// Through which handle.
@@ -100,6 +105,7 @@ impl CrashStep {
             | Self::Early { handle, .. }
             | Self::Conflict { handle, .. }
             | Self::Flush { handle }
+            | Self::Sweep { handle }
             | Self::Derived { handle, .. }
             | Self::Open { handle }
             | Self::Close { handle } => *handle,

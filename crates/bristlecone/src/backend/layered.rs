@@ -369,6 +369,10 @@ impl Snapshot for LayeredSnapshot {
         self.layers[0].position()
     }
 
+    fn sweeps(&self) -> Option<u64> {
+        self.layers[0].sweeps()
+    }
+
     fn keep(&self, root: &Oid) {
         self.layers.iter().for_each(|store| store.keep(root));
     }

@@ -170,6 +170,11 @@ macro_rules! pass_snapshot {
             self.$to.position()
         }
     };
+    (@ sweeps $to:tt) => {
+        fn sweeps(&self) -> Option<u64> {
+            self.$to.sweeps()
+        }
+    };
     (@ keep $to:tt) => {
         fn keep(&self, root: &$crate::Oid) {
             self.$to.keep(root);

@@ -55,6 +55,12 @@ pub trait Snapshot: Send + Sync + fmt::Debug {
         None
     }
 
+    /// Returns how many sweeps had begun when this was taken, if it shows what was there before later ones: a batch that leaves
+    /// out what is found here is made since then ([`crate::Batch::since`]). `None` where [`crate::Backend::sweeps`] tells.
+    fn sweeps(&self) -> Option<u64> {
+        None
+    }
+
     /// Keeps an object and all below it as long as the snapshot. One that is there after this call stays.
     fn keep(&self, root: &Oid);
 

@@ -102,12 +102,15 @@ pub struct SweepLimits {
     pub objects: u64,
     /// Bytes of their records.
     pub bytes: u64,
+    /// What was appended without a ref, or left by one, within so many seconds stays, where the backend knows when that was:
+    /// commits that are prepared, values that are written ahead.
+    pub grace: u32,
 }
 
 impl Default for SweepLimits {
-    /// No limits.
+    /// No limits, and no grace.
     fn default() -> Self {
-        Self { objects: u64::MAX, bytes: u64::MAX }
+        Self { objects: u64::MAX, bytes: u64::MAX, grace: 0 }
     }
 }
 
@@ -116,6 +119,13 @@ impl SweepLimits {
     #[must_use]
     pub const fn objects(mut self, objects: u64) -> Self {
         self.objects = objects;
+        self
+    }
+
+    /// Sets for how many seconds what no ref leads to stays.
+    #[must_use]
+    pub const fn grace(mut self, seconds: u32) -> Self {
+        self.grace = seconds;
         self
     }
 

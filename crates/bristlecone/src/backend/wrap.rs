@@ -172,6 +172,6 @@ impl Snapshot for CountedSnapshot {
     }
 
     pass_snapshot! {
-        inner: position, keep, refresh
+        inner: position, sweeps, keep, refresh
     }
 }

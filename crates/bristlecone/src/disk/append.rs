@@ -6,7 +6,7 @@ use std::{
     sync::atomic::Ordering::*,
 };
 
-use bristlecone_core::Location;
+use bristlecone_core::{Location, Sink as _};
 use smallvec::SmallVec;
 
 use super::{
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     Error,
-    backend::{RefMove, RefTarget, check_moves},
+    backend::{Position, RefMove, RefTarget, check_moves},
 };
 
 /// Records from this length on are written from where they are, not copied into the buffer first: two
@@ -38,7 +38,10 @@ impl DiskState {
         let mut run = FrameRun::new(&log.tail);
         log.buffer.clear();
         for (index, request) in requests.iter().enumerate() {
-            if let Err(error) = self.check_moves(&run, request) {
+            let refused = |index: usize| matches!(appended[index], Some(Err(_)));
+            let earlier = requests[..index].iter().enumerate().filter(|(index, _)| !refused(*index));
+            let checked = self.check_needed(request, earlier.map(|(_, request)| request));
+            if let Err(error) = checked.and_then(|()| self.check_moves(&run, request)) {
                 appended[index] = Some(Err(error));
                 continue;
             }
@@ -46,7 +49,7 @@ impl DiskState {
             let bytes = EMPTY_BYTES + request.records.len() as u64 + payload_bytes as u64;
             let mut segment = self.tail_segment(&log.tail)?;
             if run.tail.next != 0 || run.tail.end + bytes + RESERVED_BYTES > segment.bytes {
-                self.write_run(log, &mut run, segment, appended)?;
+                self.write_run(log, &mut run, &segment, appended)?;
                 match self.roll(log, bytes) {
                     // Only this one is too large; others may fit.
                     Err(error @ Error::TooLarge { .. }) => {
@@ -60,7 +63,7 @@ impl DiskState {
             }
             let direct = request.records.len() >= DIRECT_BYTES;
             if direct || log.buffer.len() + bytes as usize > BUFFER_BYTES {
-                self.write_run(log, &mut run, segment, appended)?;
+                self.write_run(log, &mut run, &segment, appended)?;
             }
             self.put_frame(log, &mut run, index, request, payload_bytes, direct);
             if requests.len() > 1 {
@@ -68,11 +71,41 @@ impl DiskState {
                 run.overlay.extend(request.moves.iter().map(|wanted| &*wanted.name).zip(planned.iter().cloned()));
             }
             if direct {
-                self.write_direct(log, &mut run, segment, request, appended)?;
+                self.write_direct(log, &mut run, &segment, request, appended)?;
             }
         }
         let segment = self.tail_segment(&log.tail)?;
-        self.write_run(log, &mut run, segment, appended)
+        self.write_run(log, &mut run, &segment, appended)
+    }
+
+    /// Checks that what a batch left out, since it was there by an earlier state of the store, is there now. The caller
+    /// holds the store's lock; `earlier`: what the group appends before.
+    fn check_needed<'b, 'r: 'b>(
+        &self,
+        request: &AppendRequest<'_>,
+        earlier: impl Iterator<Item = &'b AppendRequest<'r>>,
+    ) -> Result<(), Error> {
+        let mut gone = request.batch.needed(request.moves, self.tables.epoch());
+        if gone.is_empty() {
+            return Ok(());
+        }
+        earlier.for_each(|earlier| gone.retain(|oid| earlier.batch.known(oid).is_none()));
+        let table = self.table();
+        let view = self.view(&table);
+        let mut failed = None;
+        // By the id alone: the place that a batch knows is one of before.
+        gone.retain(|oid| match view.find(oid) {
+            Ok(found) => found.is_none(),
+            Err(error) => {
+                failed = Some(error);
+                true
+            }
+        });
+        match failed {
+            Some(error) => Err(error),
+            None if gone.is_empty() => Ok(()),
+            None => Err(Error::Gone { oids: gone }),
+        }
     }
 
     /// Checks an append against the refs as those before it in the group leave them.
@@ -102,7 +135,7 @@ impl DiskState {
             sequence: run.tail.sequence,
             durable_end: self.sync.durable_end(),
             previous: run.tail.chain,
-            nonce: self.nonce,
+            nonce: self.stamp(&run.tail),
             record_bytes: request.records.len() as u32,
             payload_bytes: payload_bytes as u32,
             records_check: request.check,
@@ -198,7 +231,7 @@ impl DiskState {
             log.tail = last.after;
         }
         if run.frames.iter().any(|planned| !planned.targets.is_empty()) {
-            self.publish_with(&log.tail, |refs| move_refs(refs, &mut run.frames));
+            self.publish_with(&log.tail, |refs| self.move_refs(refs, &mut run.frames));
         } else {
             self.publish(&log.tail);
         }
@@ -209,6 +242,21 @@ impl DiskState {
         run.tail = log.tail;
     }
 
+    /// Moves the refs as the frames say, in their order.
+    fn move_refs(&self, refs: &mut BTreeMap<String, RefTarget>, frames: &mut [Planned<'_>]) {
+        for planned in frames {
+            let position = Position(planned.after.location());
+            for (wanted, target) in planned.moves.iter().zip(planned.targets.drain(..)) {
+                let before = match (target, refs.get_mut(&wanted.name)) {
+                    (Some(target), Some(place)) => Some(std::mem::replace(place, target)),
+                    (Some(target), None) => refs.insert(wanted.name.clone(), target),
+                    (None, _) => refs.remove(&wanted.name),
+                };
+                before.into_iter().for_each(|before| self.pins.displaced(position, &before));
+            }
+        }
+    }
+
     /// Puts zeroes where a write failed, so that nothing of it can ever count, and syncs them.
     ///
     /// Returns an error of its own, after which nothing more is written, if that fails too.
@@ -217,19 +265,6 @@ impl DiskState {
             return Some(self.poison.set(format!("{why}")));
         }
         self.sync_bytes(segment).err()
-    }
-}
-
-/// Moves the refs as the frames say, in their order.
-fn move_refs(refs: &mut BTreeMap<String, RefTarget>, frames: &mut [Planned<'_>]) {
-    for planned in frames {
-        for (wanted, target) in planned.moves.iter().zip(planned.targets.drain(..)) {
-            match (target, refs.get_mut(&wanted.name)) {
-                (Some(target), Some(place)) => *place = target,
-                (Some(target), None) => _ = refs.insert(wanted.name.clone(), target),
-                (None, _) => _ = refs.remove(&wanted.name),
-            }
-        }
     }
 }
 

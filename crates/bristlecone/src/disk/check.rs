@@ -5,14 +5,16 @@ use std::ops::Range;
 use bristlecone_core::{Bytes, Location, Object, Oid, Record};
 
 use super::{
+    cold::{COLD_HEAD_BYTES, cold_is_whole},
     files::{SEGMENTS, segment_name},
     find::missing_text,
     frame::{Frame, FrameKind, HEAD_BYTES},
     log::{DiskState, Tail},
     sealed::Form,
-    segment::{SEGMENT_HEAD_BYTES, Segment},
+    segment::{COLD, Segment},
+    state::ColdSegment,
     survey::{each_record, salvage},
-    table::missing_numbers,
+    view::DiskView,
     walk::{FrameStep, FrameWalk},
 };
 use crate::{Error, backend::Damage};
@@ -43,12 +45,34 @@ impl DiskState {
     /// Checks every frame, record, seal and index, and reports what is damaged.
     pub(super) fn check(&self, report: &mut dyn FnMut(Damage)) -> Result<CheckSummary, Error> {
         self.refresh()?;
-        let mut check = Check { shared: self, summary: CheckSummary::default(), report };
+        let table = self.table();
+        self.view(&table).check(report)
+    }
+
+    /// Calls `each` for every object once, and reports damage.
+    pub(super) fn each_object(
+        &self,
+        each: &mut dyn FnMut(Oid, &Object<'_>) -> Result<(), Error>,
+        damage: &mut dyn FnMut(Damage),
+    ) -> Result<(), Error> {
+        self.refresh()?;
+        let table = self.table();
+        self.view(&table).each_object(each, damage)
+    }
+
+    fn damage(&self, name: &str, offset: u64, oid: Option<Oid>, reason: impl Into<String>) -> Damage {
+        Damage { file: self.storage.describe(name), offset, oid, reason: reason.into() }
+    }
+}
+
+impl DiskView<'_> {
+    fn check(&self, report: &mut dyn FnMut(Damage)) -> Result<CheckSummary, Error> {
+        let mut check = Check { shared: *self, summary: CheckSummary::default(), report };
         let last = (self.published.end() >> 32) as u32;
         if let Some(lost) = self.lost_end.get() {
             check.damage_is(lost.clone());
         }
-        let numbers = self.segments.numbers();
+        let numbers = self.table.numbers();
         let (mut gone, mut expected) = (Vec::new(), None);
         for &number in numbers.iter().take_while(|&&number| number <= last) {
             expected = match self.segment(number)? {
@@ -62,7 +86,13 @@ impl DiskState {
                 }
             };
         }
-        gone.extend(missing_numbers(&numbers, last));
+        gone.extend(self.table.missing(&numbers, last));
+        for cold in &*self.table.state.cold {
+            match self.segment(cold.number)? {
+                Some(segment) => check.cold(segment, cold)?,
+                None => gone.push(cold.number..=cold.number),
+            }
+        }
         if let Some(damage) = self.missing_damage(gone) {
             check.damage_is(damage);
         }
@@ -70,17 +100,15 @@ impl DiskState {
         Ok(check.summary)
     }
 
-    /// Calls `each` for every object once, and reports damage.
-    pub(super) fn each_object(
+    fn each_object(
         &self,
         each: &mut dyn FnMut(Oid, &Object<'_>) -> Result<(), Error>,
         damage: &mut dyn FnMut(Damage),
     ) -> Result<(), Error> {
-        self.refresh()?;
         let end = self.published.end();
         let last = (end >> 32) as u32;
-        let numbers = self.segments.numbers();
-        let mut gone: Vec<_> = missing_numbers(&numbers, last).collect();
+        let numbers = self.table.numbers();
+        let mut gone: Vec<_> = self.table.missing(&numbers, last).collect();
         for &number in numbers.iter().take_while(|&&number| number <= last) {
             let name = segment_name(number);
             let Some(segment) = self.segment(number)? else {
@@ -88,7 +116,7 @@ impl DiskState {
                 continue;
             };
             let to = if number == last { end & 0xffff_ffff } else { segment.bytes };
-            let mut walk = FrameWalk::new(segment, self.header.salt, frames_at(segment), to);
+            let mut walk = FrameWalk::new(segment, self.header.salt, segment.frames_at(), to);
             let mut sealed = number == last;
             while let Some(step) = walk.step().map_err(|error| self.io(&name, error))? {
                 match step {
@@ -104,6 +132,12 @@ impl DiskState {
             }
             if !sealed || number == last && walk.at < to {
                 damage(self.damage(&name, walk.at, None, "there is no frame here, and none behind it"));
+            }
+        }
+        for cold in &*self.table.state.cold {
+            match self.segment(cold.number)? {
+                Some(segment) => self.cold_objects(segment, each, damage)?,
+                None => gone.push(cold.number..=cold.number),
             }
         }
         self.missing_damage(gone).into_iter().for_each(damage);
@@ -144,6 +178,20 @@ impl DiskState {
             damage(self.damage(&segment.name, at, None, "there is no record here"));
         }
         result
+    }
+
+    /// Calls `each` for the objects of a cold segment.
+    fn cold_objects(
+        &self,
+        segment: &Segment,
+        each: &mut dyn FnMut(Oid, &Object<'_>) -> Result<(), Error>,
+        damage: &mut dyn FnMut(Damage),
+    ) -> Result<(), Error> {
+        let records = COLD_HEAD_BYTES..segment.bytes.max(COLD_HEAD_BYTES);
+        self.salvaged_objects(segment, records, each, &mut |at, bytes| {
+            let (oid, reason) = lost_record(bytes);
+            damage(self.damage(&segment.name, at, oid, reason));
+        })
     }
 
     /// Calls `each` for the objects that can be read in a damaged stretch, and `lost` with offset and bytes of what
@@ -196,14 +244,6 @@ impl DiskState {
         let first = *gone.first()?.start();
         Some(self.damage(&segment_name(first), 0, None, missing_text(&gone)))
     }
-
-    fn damage(&self, name: &str, offset: u64, oid: Option<Oid>, reason: impl Into<String>) -> Damage {
-        Damage { file: self.storage.describe(name), offset, oid, reason: reason.into() }
-    }
-}
-
-fn frames_at(segment: &Segment) -> u64 {
-    segment.head.map_or(SEGMENT_HEAD_BYTES as u64, |head| head.frames_at())
 }
 
 /// Returns which object's record these bytes were, where that can be told, and what is wrong with them.
@@ -216,7 +256,7 @@ fn lost_record(bytes: &[u8]) -> (Option<Oid>, String) {
 }
 
 struct Check<'a> {
-    shared: &'a DiskState,
+    shared: DiskView<'a>,
     summary: CheckSummary,
     report: &'a mut dyn FnMut(Damage),
 }
@@ -236,7 +276,7 @@ impl Check<'_> {
             _ => {}
         }
         let mut tail = head.as_ref().map(Tail::start);
-        let mut walk = FrameWalk::new(segment, shared.header.salt, frames_at(segment), segment.bytes);
+        let mut walk = FrameWalk::new(segment, shared.header.salt, segment.frames_at(), segment.bytes);
         let mut behind = walk.at;
         loop {
             // The check passes over frames that were appended since it began.
@@ -271,6 +311,8 @@ impl Check<'_> {
                             sequence: frame.sequence,
                             next: 0,
                             checkpoint: false,
+                            version: segment.head.map_or(shared.header.engine_version, |head| head.version),
+                            time: frame.time(),
                         });
                         next.pass_frame(&frame, chain);
                         next.next = u32::from(frame.kind == FrameKind::Seal);
@@ -292,6 +334,31 @@ impl Check<'_> {
             self.damage(segment.name.clone(), behind, None, "the segment is not sealed, though another follows");
         }
         Ok(tail.filter(|tail| tail.next != 0))
+    }
+
+    /// Checks a cold segment.
+    fn cold(&mut self, segment: &Segment, cold: &ColdSegment) -> Result<(), Error> {
+        let failed = |error| self.shared.io(&segment.name, error);
+        self.summary.segments += 1;
+        let (mut bad, mut count) = (Vec::new(), 0);
+        let whole = cold_is_whole(segment, self.shared.header.salt, cold).map_err(failed)?;
+        let records = COLD_HEAD_BYTES..segment.bytes.max(COLD_HEAD_BYTES);
+        let uncovered = salvage(segment, records, &mut |_, _, _| count += 1).map_err(failed)?;
+        for range in uncovered {
+            let mut buffer = Vec::new();
+            let bytes = segment.window(range.start, range.end - range.start, &mut buffer).map_err(failed)?;
+            let (oid, reason) = lost_record(bytes);
+            bad.push((range.start, oid, reason));
+        }
+        if !whole && bad.is_empty() {
+            bad.push((0, None, "the cold segment is not what the store's state says".to_owned()));
+        }
+        self.summary.records += count;
+        self.summary.bytes += segment.bytes;
+        for (at, oid, reason) in bad {
+            self.damage(segment.name.clone(), at, oid, reason);
+        }
+        Ok(())
     }
 
     /// Checks every record of a frame; `right`: whether their common checksum is.
@@ -338,10 +405,11 @@ impl Check<'_> {
         for name in names {
             let Some((number, form)) = Form::of_name(&name) else { continue };
             // The check passes over segments that were sealed since it began.
-            if number > last {
+            let removed = !shared.table.has(number);
+            if removed || number > last && number < COLD {
                 continue;
             }
-            let sealed = numbers.binary_search(&number).is_ok() && number < last;
+            let sealed = number >= COLD || numbers.binary_search(&number).is_ok() && number < last;
             let fits = match shared.segment(number)?.filter(|_| sealed) {
                 None => false,
                 Some(segment) => {

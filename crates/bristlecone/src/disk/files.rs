@@ -7,6 +7,7 @@ use std::{
     sync::Arc,
 };
 
+use super::segment::{COLD, NUMBER_END};
 use crate::{
     Error,
     storage::{OpenMode, Storage, StorageFile},
@@ -20,6 +21,8 @@ pub(super) const STORE_COPY: &str = "segments/store.copy";
 pub(super) const STORE_COPY_NEW: &str = "segments/store.copy.new";
 /// The file that writers lock.
 pub(super) const LOCK: &str = "lock";
+/// The file that a collection locks.
+pub(super) const COLLECTOR: &str = "collector";
 /// The folder of segments and their indexes.
 pub(super) const SEGMENTS: &str = "segments";
 /// How far the log was durable at least.
@@ -42,7 +45,17 @@ pub(super) const CHUNK_BYTES: u64 = 1 << 18;
 
 /// Returns the name of a segment.
 pub(super) fn segment_name(number: u32) -> String {
-    format!("{SEGMENTS}/{number:08}.seg")
+    match number.checked_sub(COLD) {
+        None => format!("{SEGMENTS}/{number:08}.seg"),
+        Some(place) => format!("{SEGMENTS}/{place:08}.cold"),
+    }
+}
+
+/// Returns the number of the cold segment with this name in its folder.
+pub(super) fn cold_number(name: &str) -> Option<u32> {
+    let digits = name.strip_suffix(".cold").filter(|digits| digits.len() == 8)?;
+    let place: u32 = digits.bytes().all(|digit| digit.is_ascii_digit()).then(|| digits.parse().ok())??;
+    (place > 0 && place < NUMBER_END).then_some(COLD + place)
 }
 
 /// Returns the number of the segment with this name in its folder.

@@ -18,12 +18,11 @@ use super::{
     frame::{FrameKind, SEAL_BYTES},
     ids::{LostRange, SegmentIds, Surveyed},
     index::TailIndex,
-    log::DiskState,
     read::Probe,
     sealed::{Form, IndexEntry, SealedIndex, Tie, encode_index, sort_entries},
-    segment::{SEGMENT_HEAD_BYTES, Segment, SegmentHead},
+    segment::{Segment, SegmentHead},
     survey::{LossVerdict, SegmentSurvey},
-    table::missing_numbers,
+    view::DiskView,
 };
 use crate::{
     Error,
@@ -33,7 +32,7 @@ use crate::{
 
 /// A search for an object by its id.
 struct IdSearch<'s, 'o> {
-    shared: &'s DiskState,
+    shared: DiskView<'s>,
     oid: &'o Oid,
     object: Option<Object<'s>>,
     /// Where it was met and is damaged, or may have been.
@@ -45,7 +44,7 @@ struct IdSearch<'s, 'o> {
 }
 
 impl<'s, 'o> IdSearch<'s, 'o> {
-    const fn new(shared: &'s DiskState, oid: &'o Oid) -> Self {
+    const fn new(shared: DiskView<'s>, oid: &'o Oid) -> Self {
         Self { shared, oid, object: None, bad: None, failed: None, misled: false }
     }
 
@@ -120,43 +119,57 @@ pub(super) fn missing_text(ranges: &[RangeInclusive<u32>]) -> String {
     format!("the segments {} are missing", ranges.iter().map(one).collect::<Vec<_>>().join(", "))
 }
 
-impl DiskState {
-    /// Finds an object by its id alone: in the tail, then in sealed segments, the newest first.
+impl<'a> DiskView<'a> {
+    /// Finds an object by its id alone: in the tail, then in sealed segments, the newest first, then in cold ones.
     ///
     /// # Errors
     /// [`Error::Corrupt`] if it is damaged, or not found while it may have been in what is damaged; [`Error::Io`].
-    pub(super) fn find(&self, oid: &Oid) -> Result<Option<Object<'_>>, Error> {
-        let mut search = IdSearch::new(self, oid);
+    pub(super) fn find(&self, oid: &Oid) -> Result<Option<Object<'a>>, Error> {
+        let mut search = IdSearch::new(*self, oid);
         let tail = self.search_tail(&mut search)?;
         if search.object.is_some() {
             return search.answer();
         }
-        let numbers = self.segments.numbers();
-        for &number in numbers[..numbers.partition_point(|&number| number < tail)].iter().rev() {
+        self.search_below(&mut search, tail)?;
+        search.answer()
+    }
+
+    /// Finds an object by its id in the segments of the log before `end` and in cold ones.
+    pub(super) fn find_below(&self, oid: &Oid, end: u32) -> Result<Option<Object<'a>>, Error> {
+        let mut search = IdSearch::new(*self, oid);
+        self.search_below(&mut search, end)?;
+        search.answer()
+    }
+
+    fn search_below(&self, search: &mut IdSearch<'a, '_>, tail: u32) -> Result<(), Error> {
+        let numbers = self.table.numbers();
+        let sealed = numbers[..numbers.partition_point(|&number| number < tail)].iter().copied();
+        let cold = self.table.state.cold.iter().map(|cold| cold.number);
+        for number in sealed.rev().chain(cold.rev()) {
             match self.segment(number) {
-                Ok(Some(segment)) => self.search_sealed(segment, &mut search)?,
+                Ok(Some(segment)) => self.search_sealed(segment, search)?,
                 Ok(None) => search.missing(number..=number),
                 Err(error) => search.failed = Some(error),
             }
             if search.object.is_some() {
-                return search.answer();
+                return Ok(());
             }
         }
-        if let Some(numbers) = missing_numbers(&numbers, tail).next() {
+        if let Some(numbers) = self.table.missing(&numbers, tail.saturating_sub(1)).next() {
             search.missing(numbers);
         }
-        search.answer()
+        Ok(())
     }
 
     /// Returns where an object of the tail is.
     pub(super) fn locate(&self, oid: &Oid) -> Option<Location> {
-        let mut search = IdSearch::new(self, oid);
+        let mut search = IdSearch::new(*self, oid);
         self.search_tail(&mut search).ok()?;
         Some(search.object?.location())
     }
 
     /// Asks the index of the tail, brought up to date, and returns the segment that it is of.
-    fn search_tail(&self, search: &mut IdSearch<'_, '_>) -> Result<u32, Error> {
+    fn search_tail(&self, search: &mut IdSearch<'a, '_>) -> Result<u32, Error> {
         let end = self.published.end();
         let (number, upto) = ((end >> 32) as u32, end & 0xffff_ffff);
         let index = read_lock(&self.tail_index);
@@ -171,7 +184,7 @@ impl DiskState {
         let (number, upto) = ((end >> 32) as u32, end & 0xffff_ffff);
         let Some(segment) = self.segment(number)? else { return Ok(number) };
         if index.segment != number {
-            let from = segment.head.map_or(SEGMENT_HEAD_BYTES as u64, |head| head.frames_at());
+            let from = segment.frames_at();
             index.reset(number, from);
         }
         if index.upto < upto {
@@ -194,7 +207,7 @@ impl DiskState {
         Ok(number)
     }
 
-    fn search_tail_index(&self, search: &mut IdSearch<'_, '_>, index: &TailIndex) -> Result<(), Error> {
+    fn search_tail_index(&self, search: &mut IdSearch<'a, '_>, index: &TailIndex) -> Result<(), Error> {
         let Some(segment) = self.segment(index.segment)? else { return Ok(()) };
         index.find(search.oid.prefix(), |offset| search.accepts(segment, offset));
         if search.object.is_none() && !index.lost.is_empty() {
@@ -204,7 +217,7 @@ impl DiskState {
     }
 
     /// Asks what is known of the ids in a sealed segment, and the segment itself where that is not enough.
-    fn search_sealed(&self, segment: &Segment, search: &mut IdSearch<'_, '_>) -> Result<(), Error> {
+    fn search_sealed(&self, segment: &Segment, search: &mut IdSearch<'a, '_>) -> Result<(), Error> {
         let ids = self.ids(segment)?;
         let prefix = search.oid.prefix();
         let failed = |error| self.io(&segment.name, error);
@@ -241,7 +254,7 @@ impl DiskState {
 
     /// Returns what is known of the ids in a sealed segment: from a file beside it, else from the segment, and then
     /// the file is written where that may be.
-    fn ids<'a>(&self, segment: &'a Segment) -> Result<&'a SegmentIds, Error> {
+    pub(super) fn ids<'b>(&self, segment: &'b Segment) -> Result<&'b SegmentIds, Error> {
         if let Some(ids) = segment.ids.get() {
             return Ok(ids);
         }
@@ -275,7 +288,7 @@ impl DiskState {
 
     /// Goes over a segment whose index answered that something is absent, or led astray, and sees what that index is
     /// worth.
-    fn compare<'a>(&self, segment: &Segment, ids: &'a SegmentIds) -> Result<&'a Surveyed, Error> {
+    fn compare<'b>(&self, segment: &Segment, ids: &'b SegmentIds) -> Result<&'b Surveyed, Error> {
         let _one = lock(&segment.surveying);
         if let Some(surveyed) = ids.surveyed.get() {
             return Ok(surveyed);
@@ -306,6 +319,10 @@ impl DiskState {
 
     /// Goes over a sealed segment.
     pub(super) fn survey(&self, segment: &Segment) -> Result<SegmentSurvey, Error> {
+        if let Some(cold) = self.table.state.cold(segment.number) {
+            let survey = SegmentSurvey::of_cold(segment, self.header.salt, cold);
+            return survey.map_err(|error| self.io(&segment.name, error));
+        }
         let next = self.next_head(segment.number)?;
         let end = next.map(|head| head.durable_end & 0xffff_ffff);
         let survey = SegmentSurvey::of_sealed(segment, self.header.salt, end);
@@ -348,6 +365,10 @@ impl DiskState {
     /// Whether a segment ends in this seal: as it says itself, or the one that goes on from it where the seal is
     /// damaged.
     fn is_sealed_by(&self, segment: &Segment, tie: Tie) -> bool {
+        if segment.is_cold() {
+            let cold = self.table.state.cold(segment.number);
+            return cold.is_some_and(|cold| (cold.check, cold.bytes) == (tie.word, tie.end));
+        }
         let seal = || {
             let at = tie.end.checked_sub(SEAL_BYTES)?;
             let (frame, head) = segment.frame(at, self.header.salt).ok()??;
@@ -363,7 +384,7 @@ impl DiskState {
 
     /// Returns the head of the segment that goes on from this one, if that is there and sound.
     fn next_head(&self, number: u32) -> Result<Option<SegmentHead>, Error> {
-        let numbers = self.segments.numbers();
+        let numbers = self.table.numbers();
         let Some(&next) = numbers.get(numbers.partition_point(|&other| other <= number)) else { return Ok(None) };
         let head = self.segment(next)?.and_then(|segment| segment.head);
         Ok(head.filter(|head| head.previous == number && head.durable_end >> 32 == u64::from(number)))

@@ -7,6 +7,7 @@
 use bristlecone_core::{Location, ObjRef, Oid};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
+use super::state::StateRef;
 use crate::backend::RefTarget;
 
 /// Marks a frame.
@@ -42,6 +43,8 @@ pub(super) enum FrameKind {
     Seal = 2,
     /// Says that everything before it is durable; a clean close writes one.
     Checkpoint = 3,
+    /// Names the state of the store from then on; since version 2.
+    State = 4,
 }
 
 /// The head of a frame.
@@ -54,7 +57,8 @@ pub(super) struct Frame {
     pub(super) durable_end: u64,
     /// The trailer of the frame before, or the check of the segment's head.
     pub(super) previous: u64,
-    /// Every opening chooses another one, so that no two histories make the same chain.
+    /// Every opening chooses another one, so that no two histories make the same chain. In segments of version 2 the lower
+    /// half is the time.
     pub(super) nonce: u64,
     pub(super) record_bytes: u32,
     /// Moves of refs, or the next segment's number; padded to 8 bytes.
@@ -67,6 +71,11 @@ impl Frame {
     /// Returns the length of the whole frame in bytes, a multiple of 8.
     pub(super) const fn bytes(&self) -> u64 {
         EMPTY_BYTES + self.record_bytes as u64 + self.payload_bytes as u64
+    }
+
+    /// Returns when the frame was written, in seconds since 1970, if its segment is of version 2.
+    pub(super) const fn time(&self) -> u32 {
+        self.nonce as u32
     }
 
     /// Returns the head's bytes, for a frame at the location `at` of the store with this salt.
@@ -95,6 +104,7 @@ impl Frame {
             1 => FrameKind::Batch,
             2 => FrameKind::Seal,
             3 => FrameKind::Checkpoint,
+            4 => FrameKind::State,
             _ => return None,
         };
         let frame = Self {
@@ -123,6 +133,26 @@ pub(super) fn records_check(records: &[u8]) -> u64 {
 
 fn head_check(head: &[u8; HEAD_BYTES], at: u64, salt: u64) -> u64 {
     xxh3_64_with_seed(&head[..CHECK_AT], salt.wrapping_add(at))
+}
+
+/// Bytes of a state's name: 24 = 8 epoch + 8 check + 4 first segment + 4 zeroes.
+const STATE_BYTES: usize = 24;
+
+/// Returns the payload of a frame that names a state, and moves refs.
+pub(super) fn put_state(state: StateRef, rows: &[u8]) -> Vec<u8> {
+    let mut out = state.epoch.to_le_bytes().to_vec();
+    out.extend_from_slice(&state.check.to_le_bytes());
+    out.extend_from_slice(&u64::from(state.base).to_le_bytes());
+    out.extend_from_slice(rows);
+    out.resize(out.len().next_multiple_of(8), 0);
+    out
+}
+
+/// Returns the state that a payload names, and the moves of refs; `None` if it holds anything else.
+pub(super) fn take_state(payload: &[u8]) -> Option<(StateRef, Vec<RefRow>)> {
+    let (named, rows) = payload.split_at_checked(STATE_BYTES)?;
+    let state = StateRef { epoch: word64(named, 0), check: word64(named, 8), base: word32(named, 16) };
+    (state.epoch > 0 && word32(named, 20) == 0).then_some((state, take_refs(rows)?))
 }
 
 /// Returns the little-endian integer at `at`, which must be within the bytes.

@@ -27,7 +27,7 @@ const WRITE_OUT_BYTES: u64 = 4 << 20;
 impl DiskState {
     /// Appends one batch, alone or with those that come at the same time.
     pub(super) fn append(&self, batch: Batch, moves: &[RefMove], durability: Durability) -> Result<Location, Error> {
-        let request = AppendRequest::new(batch.bytes(), moves)?;
+        let request = AppendRequest::new(&batch, moves)?;
         let check = request.check;
         // Only a waiting thread leaves its batch; a leading one writes from where the batch is.
         let mut batch = batch;
@@ -37,7 +37,7 @@ impl DiskState {
         });
         match entered {
             Entered::Leads(lead) => {
-                let request = AppendRequest { records: batch.bytes(), check, moves };
+                let request = AppendRequest { records: batch.bytes(), check, moves, batch: &batch };
                 let mut appended = [None];
                 self.write_group(&[request], &mut appended);
                 drop(lead);
@@ -66,7 +66,7 @@ impl DiskState {
         let mut requests = Vec::with_capacity(appends.len());
         let mut places = Vec::with_capacity(appends.len());
         for (index, (batch, moves)) in appends.iter().enumerate() {
-            match AppendRequest::new(batch.bytes(), moves) {
+            match AppendRequest::new(batch, moves) {
                 Ok(request) => {
                     requests.push(request);
                     places.push(index);
@@ -189,7 +189,7 @@ impl DiskState {
         let log = &mut *lock(&self.log);
         self.catch_up(log)?;
         // No other process writes now: what shows behind the end and is no frame was left by a process that died.
-        if log.tail.next == 0 && self.shows_bytes(self.tail_segment(&log.tail)?, log.tail.end)? {
+        if log.tail.next == 0 && self.shows_bytes(&*self.tail_segment(&log.tail)?, log.tail.end)? {
             self.cut_tail(log)?;
         }
         let _writing = WritingFlag::begin(&self.writing);

@@ -90,6 +90,8 @@ impl Allowance {
 pub(super) struct SegmentAccess<'s> {
     pub(super) storage: &'s Arc<dyn Storage>,
     pub(super) salt: u64,
+    /// The version of the store's files.
+    pub(super) version: u32,
     /// What keeps bits for segments, if they are to be mapped.
     pub(super) bits: Option<&'s Arc<BitMemory>>,
     pub(super) handles: &'s Handles,

@@ -15,7 +15,7 @@ use super::{
     },
     frame::{word32, word64},
     handles::{Handles, SegmentAccess},
-    segment::{SEGMENT_HEAD_BYTES, Segment},
+    segment::{Segment, rows_at},
 };
 use crate::{
     Error,
@@ -24,8 +24,8 @@ use crate::{
 };
 
 const MAGIC: &[u8; 16] = b"bristlecone disk";
-/// The version of the files that this engine writes, and the only one that it reads.
-pub(super) const ENGINE_VERSION: u32 = 1;
+/// The newest version of the files that this engine reads and writes.
+pub(super) const ENGINE_VERSION: u32 = 2;
 
 const ENGINE_AT: usize = 16;
 const FORMAT_AT: usize = ENGINE_AT + 4;
@@ -55,8 +55,8 @@ pub struct StoreHeader {
 
 impl StoreHeader {
     /// Returns a header with a salt of its own.
-    pub(super) fn new(format: FormatTag, segment_bytes: u64) -> Self {
-        Self { engine_version: ENGINE_VERSION, format, segment_bytes, salt: random_word() }
+    pub(super) fn new(format: FormatTag, segment_bytes: u64, engine_version: u32) -> Self {
+        Self { engine_version, format, segment_bytes, salt: random_word() }
     }
 
     /// Returns the file's bytes.
@@ -146,11 +146,11 @@ impl StoreHeader {
         let mut buffer = vec![0; bytes as usize];
         read_exact_at(&*file, &mut buffer, 0).map_err(failed)?;
         let header = Self::decode(&buffer).map_err(corrupt)?;
-        if header.engine_version != ENGINE_VERSION {
+        if !(1..=ENGINE_VERSION).contains(&header.engine_version) {
             return Err(Error::Incompatible {
                 file: name,
                 found: format!("version {} of the disk engine", header.engine_version),
-                expected: format!("version {ENGINE_VERSION}"),
+                expected: format!("version 1 to {ENGINE_VERSION}"),
             });
         }
         Ok(header)
@@ -167,7 +167,13 @@ impl StoreHeader {
         let failed = |name: &str, error| Error::io(storage.describe(name), error);
         let names = storage.list(SEGMENTS).map_err(|error| failed(SEGMENTS, error))?;
         for number in names.iter().filter_map(|name| segment_number(name)) {
-            let access = SegmentAccess { storage, salt: self.salt, bits: None, handles: &Handles::default() };
+            let access = SegmentAccess {
+                storage,
+                salt: self.salt,
+                version: self.engine_version,
+                bits: None,
+                handles: &Handles::default(),
+            };
             let opened = Segment::open(&access, number, false);
             if opened.map_err(|error| failed(&segment_name(number), error))?.is_some_and(|found| found.head.is_some()) {
                 return Ok(true);
@@ -239,8 +245,12 @@ pub(super) fn only_begun(storage: &Arc<dyn Storage>) -> Result<Option<String>, E
 fn is_blank(storage: &Arc<dyn Storage>, name: &str) -> Result<bool, Error> {
     let failed = |error| Error::io(storage.describe(name), error);
     let file = storage.open(name, OpenMode::Read).map_err(failed)?;
-    let (mut at, bytes) = (SEGMENT_HEAD_BYTES as u64, file.len().map_err(failed)?);
-    let mut buffer = Vec::new();
+    let bytes = file.len().map_err(failed)?;
+    let mut buffer = vec![0; 8];
+    if bytes >= 8 {
+        read_exact_at(&*file, &mut buffer, 0).map_err(failed)?;
+    }
+    let mut at = rows_at(word64(&buffer, 0), ENGINE_VERSION);
     while at < bytes {
         buffer.resize(CHUNK_BYTES.min(bytes - at) as usize, 0);
         read_exact_at(&*file, &mut buffer, at).map_err(failed)?;
@@ -272,7 +282,7 @@ mod tests {
     #[test]
     fn the_header_round_trips_and_every_flip_is_found() {
         let format = FormatTag { name: "native".to_owned(), version: 1, options: "inline=48".to_owned() };
-        let header = StoreHeader::new(format, 1 << 20);
+        let header = StoreHeader::new(format, 1 << 20, 2);
         let bytes = header.encode();
         assert_eq!(StoreHeader::decode(&bytes), Ok(header));
         for bit in 0..bytes.len() * 8 {

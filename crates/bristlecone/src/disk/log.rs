@@ -8,7 +8,7 @@ use std::{
     io,
     sync::{
         Arc, Mutex, OnceLock, RwLock, TryLockError,
-        atomic::{AtomicBool, AtomicU64, Ordering::*},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*},
     },
     time::Instant,
 };
@@ -17,21 +17,26 @@ use super::{
     DiskOptions, StoreHeader,
     background::Background,
     cache::RecordCache,
-    frame::{Frame, FrameKind, HEAD_BYTES, RefRow, take_refs, word64},
+    collect::Held,
+    frame::{Frame, FrameKind, HEAD_BYTES, RefRow, take_refs, take_state, word64},
+    generations::Generations,
     handles::SegmentAccess,
     index::TailIndex,
     lock::DiskLock,
     published::Published,
+    readers::ReaderNote,
     request::DiskAppendQueue,
-    segment::{NUMBER_END, Segment, SegmentHead},
+    segment::{COLD, COLD_LOCATION, NUMBER_END, Segment, SegmentHead},
+    state::{StateRef, state_name},
     sync_pipe::SyncPipe,
     table::SegmentTable,
     unreached::Unreached,
     verified::BitMemory,
+    view::DiskView,
 };
 use crate::{
     Error,
-    backend::{Damage, Pins, RefTarget},
+    backend::{Damage, Pins, Position, RefTarget},
     engine::{Derived, Poison},
     storage::Storage,
     sync::lock,
@@ -54,12 +59,18 @@ pub(super) struct Tail {
     pub(super) next: u32,
     /// Whether the last frame is a checkpoint.
     pub(super) checkpoint: bool,
+    /// The version of the engine that the segment is written in.
+    pub(super) version: u32,
+    /// When the last frame was written, in seconds since 1970; 0 in a segment of version 1.
+    pub(super) time: u32,
 }
 
 /// A frame that was found to be whole and to go on from the tail.
 pub(super) struct FoundFrame {
     pub(super) frame: Frame,
     pub(super) rows: Vec<RefRow>,
+    /// The state of the store from here on, if the frame names one.
+    pub(super) state: Option<StateRef>,
     chain: u64,
     next: u32,
 }
@@ -74,6 +85,8 @@ impl Tail {
             sequence: head.sequence,
             next: 0,
             checkpoint: false,
+            version: head.version,
+            time: head.time,
         }
     }
 
@@ -93,6 +106,7 @@ impl Tail {
             return Ok(None);
         }
         let Some((payload, chain)) = segment.payload(self.end, &frame, &head)? else { return Ok(None) };
+        let mut state = None;
         let (rows, next) = match frame.kind {
             FrameKind::Batch => match take_refs(&payload) {
                 Some(rows) => (rows, 0),
@@ -100,6 +114,13 @@ impl Tail {
             },
             FrameKind::Seal if payload.len() == 8 => (Vec::new(), word64(&payload, 0)),
             FrameKind::Checkpoint if payload.is_empty() => (Vec::new(), 0),
+            FrameKind::State if self.version >= 2 => match take_state(&payload) {
+                Some((named, rows)) => {
+                    state = Some(named);
+                    (rows, 0)
+                }
+                None => return Ok(None),
+            },
             _ => return Ok(None),
         };
         let sealed = frame.kind == FrameKind::Seal;
@@ -109,7 +130,7 @@ impl Tail {
         if records && !segment.records_right(self.end, &frame)? {
             return Ok(None);
         }
-        Ok(Some(FoundFrame { frame, rows, chain, next: next as u32 }))
+        Ok(Some(FoundFrame { frame, rows, state, chain, next: next as u32 }))
     }
 
     /// Goes on behind the frame.
@@ -124,6 +145,9 @@ impl Tail {
         self.chain = chain;
         self.sequence += 1;
         self.checkpoint = frame.kind == FrameKind::Checkpoint;
+        if self.version >= 2 {
+            self.time = frame.time();
+        }
     }
 }
 
@@ -137,6 +161,8 @@ pub(super) struct LogWriter {
     pub(super) appended: bool,
     /// When this backend began the segment in which the log ends, if it did.
     pub(super) began: Option<Instant>,
+    /// The state that the last frames named, until the tables follow.
+    pub(super) named: Option<StateRef>,
 }
 
 /// Counters since the store was opened.
@@ -158,7 +184,15 @@ pub(super) struct DiskState {
     /// `None` where the store is open for reading only.
     pub(super) lock: Option<DiskLock>,
     pub(super) nonce: u64,
-    pub(super) segments: SegmentTable,
+    pub(super) tables: Generations,
+    /// What tells other processes by which states this one reads.
+    pub(super) reader: OnceLock<ReaderNote>,
+    /// Where the frame ends that named the state.
+    pub(super) named_at: AtomicU64,
+    /// What collections kept for snapshots that are still held.
+    pub(super) held: Mutex<Vec<Held>>,
+    /// The version of the engine that the log is written in.
+    pub(super) version: AtomicU32,
     /// Lets one thread at a time wait for the store's lock. Taken before that and before the log.
     pub(super) gate: Mutex<()>,
     pub(super) log: Mutex<LogWriter>,
@@ -185,12 +219,23 @@ pub(super) struct DiskState {
 }
 
 impl DiskState {
-    /// Returns the segment, opening it if need be; `None` if there is no such segment.
+    /// Returns the table of the store's state.
+    pub(super) fn table(&self) -> Arc<SegmentTable> {
+        self.tables.current()
+    }
+
+    /// Returns the store as it is read by a table.
     #[inline]
-    pub(super) fn segment(&self, number: u32) -> Result<Option<&Segment>, Error> {
-        match self.segments.get(number) {
-            Some(segment) => Ok(Some(segment)),
-            None => self.open_segment(number),
+    pub(super) const fn view<'a>(&'a self, table: &'a SegmentTable) -> DiskView<'a> {
+        DiskView { state: self, table }
+    }
+
+    /// Returns the segment that the store's state has under this number, opening it if need be.
+    pub(super) fn current_segment(&self, number: u32) -> Result<Option<Arc<Segment>>, Error> {
+        let table = self.table();
+        match table.get(number) {
+            Some(segment) => Ok(Some(segment.clone())),
+            None => Ok(self.open_segment(&table, number)?.cloned()),
         }
     }
 
@@ -199,32 +244,45 @@ impl DiskState {
         SegmentAccess {
             storage: &self.storage,
             salt: self.header.salt,
+            version: self.header.engine_version,
             bits: self.options.maps.then_some(&self.bits),
             handles: &self.options.handles,
         }
     }
 
+    /// Opens a segment and keeps it in a table that has it.
     #[cold]
-    fn open_segment(&self, number: u32) -> Result<Option<&Segment>, Error> {
-        if number == 0 || number >= NUMBER_END {
+    pub(super) fn open_segment<'t>(
+        &self,
+        table: &'t SegmentTable,
+        number: u32,
+    ) -> Result<Option<&'t Arc<Segment>>, Error> {
+        let out_of_bounds = number == 0 || (NUMBER_END..COLD).contains(&number);
+        if out_of_bounds || !table.has(number) {
             return Ok(None);
         }
-        match Segment::open(&self.access(), number, self.lock.is_some()) {
+        match Segment::open(&self.access(), number, self.lock.is_some() && number < COLD) {
             Ok(Some(segment)) => {
-                if number < (self.published.end() >> 32) as u32 {
+                if number >= COLD || number < (self.published.end() >> 32) as u32 {
                     segment.release();
                 }
-                Ok(self.segments.keep(segment))
+                Ok(table.keep(Arc::new(segment)))
             }
             Ok(None) => Ok(None),
             Err(error) => Err(self.io(&super::files::segment_name(number), error)),
         }
     }
 
+    /// Whether what is at this location can change no more.
+    #[inline]
+    pub(super) fn is_committed(&self, at: u64) -> bool {
+        at >= COLD_LOCATION || at < self.published.end()
+    }
+
     /// Returns the segment in which the log ends.
-    pub(super) fn tail_segment(&self, tail: &Tail) -> Result<&Segment, Error> {
+    pub(super) fn tail_segment(&self, tail: &Tail) -> Result<Arc<Segment>, Error> {
         let name = || super::files::segment_name(tail.segment);
-        self.segment(tail.segment)?.ok_or_else(|| self.corrupt(&name(), 0, "the segment has vanished"))
+        self.current_segment(tail.segment)?.ok_or_else(|| self.corrupt(&name(), 0, "the segment has vanished"))
     }
 
     /// Learns what other processes have committed, if anything.
@@ -249,8 +307,8 @@ impl DiskState {
             return Ok(true);
         }
         let end = self.published.end();
-        match self.segment((end >> 32) as u32)? {
-            Some(segment) => self.shows_bytes(segment, end & 0xffff_ffff),
+        match self.current_segment((end >> 32) as u32)? {
+            Some(segment) => self.shows_bytes(&segment, end & 0xffff_ffff),
             None => Ok(true),
         }
     }
@@ -276,35 +334,58 @@ impl DiskState {
         loop {
             if log.tail.next != 0 {
                 if !self.enter_next(log)? {
-                    return Ok(());
+                    break;
                 }
                 continue;
             }
             let segment = self.tail_segment(&log.tail)?;
-            if !self.shows_bytes(segment, log.tail.end)? {
-                return Ok(());
+            if !self.shows_bytes(&segment, log.tail.end)? {
+                break;
             }
-            let found = log.tail.find(segment, self.header.salt, true);
-            let Some(found) = found.map_err(|error| self.io(&segment.name, error))? else { return Ok(()) };
+            let found = log.tail.find(&segment, self.header.salt, true);
+            let Some(found) = found.map_err(|error| self.io(&segment.name, error))? else { break };
             self.accept(log, found);
         }
+        self.follow_state(log)
     }
 
     /// Takes over a frame that was found.
     pub(super) fn accept(&self, log: &mut LogWriter, found: FoundFrame) {
         self.sync.note_durable(found.frame.durable_end.min(log.tail.location()));
         log.tail.pass(&found);
+        if let Some(named) = found.state {
+            log.named = Some(named);
+            self.named_at.store(log.tail.location(), Release);
+        }
         if found.rows.is_empty() {
             return self.publish(&log.tail);
         }
+        let position = Position(log.tail.location());
+        let keeps = self.lock.is_some();
         self.publish_with(&log.tail, |refs| {
             for (name, target) in found.rows {
-                match target {
+                let before = match target {
                     Some(target) => refs.insert(name, target),
                     None => refs.remove(&name),
                 };
+                before.filter(|_| keeps).into_iter().for_each(|before| self.pins.displaced(position, &before));
             }
         });
+    }
+
+    /// Lets readers go on by the state that frames named, if they did.
+    pub(super) fn follow_state(&self, log: &mut LogWriter) -> Result<(), Error> {
+        let Some(named) = log.named else { return Ok(()) };
+        if named.epoch != self.tables.epoch() {
+            let Some(state) = self.read_state(named)? else {
+                // A later state takes its place, which a reader without the lock may not have met yet.
+                return Err(self.corrupt(&state_name(named.epoch), 0, "the state of the store is missing"));
+            };
+            self.tables.advance(state);
+            self.tell_readers();
+        }
+        log.named = None;
+        Ok(())
     }
 
     /// Lets readers see a new tail.
@@ -319,7 +400,7 @@ impl DiskState {
 
     /// Moves from a sealed segment to the next, if that is there.
     fn enter_next(&self, log: &mut LogWriter) -> Result<bool, Error> {
-        let Some(segment) = self.segment(log.tail.next)? else { return Ok(false) };
+        let Some(segment) = self.current_segment(log.tail.next)? else { return Ok(false) };
         let corrupt = |reason| Err(self.corrupt(&segment.name, 0, reason));
         let Some(head) = segment.head else { return corrupt("the segment's head is damaged") };
         let tail = &log.tail;
@@ -336,7 +417,9 @@ impl DiskState {
     /// Releases a segment that the log has left: it was durable before the next one appeared.
     pub(super) fn leave(&self, number: u32, next: &SegmentHead) {
         self.sync.note_durable(next.durable_end);
-        if let Some(segment) = self.segments.get(number) {
+        self.version.store(next.version, Relaxed);
+        self.tables.note(&[next.number]);
+        if let Some(segment) = self.table().get(number) {
             segment.release();
         }
     }

@@ -7,7 +7,7 @@ use super::{
     DiskOptions,
     background::{Background, MAINTAIN},
     log::DiskState,
-    segment::encode_refs,
+    segment::{COLD, encode_refs},
     spare::{make_spare, segment_size},
 };
 use crate::sync::lock;
@@ -50,11 +50,16 @@ impl DiskState {
                 return;
             }
             // A lookup that needs the index before it is there makes it.
-            if let Ok(Some(segment)) = self.segment(number) {
-                let _ = self.renew_index(segment);
+            let table = self.table();
+            let view = self.view(&table);
+            if let Ok(Some(segment)) = view.segment(number) {
+                let _ = view.renew_index(segment);
                 // All of it was read for that, and most is not needed soon.
                 segment.forget_pages();
             }
+        }
+        if self.tables.older() > 0 {
+            self.left_table();
         }
         let hand = self.trim_maps(background.trim_next.load(Relaxed));
         background.trim_next.store(hand, Relaxed);
@@ -64,15 +69,16 @@ impl DiskState {
     /// files than the budget allows. Returns where to go on. What is still in use comes back a few pages at a time.
     fn trim_maps(&self, mut hand: u32) -> u32 {
         let budget = self.options.map_bytes;
-        let (numbers, tail) = (self.segments.numbers(), (self.published.end() >> 32) as u32);
-        let sealed = &numbers[..numbers.partition_point(|&number| number < tail)];
-        for _ in sealed {
+        let (table, tail) = (self.table(), (self.published.end() >> 32) as u32);
+        let mut sealed = table.all_numbers();
+        sealed.retain(|&number| number < tail || number >= COLD);
+        for _ in &sealed {
             if shown_file_bytes().is_none_or(|bytes| bytes <= budget) {
                 break;
             }
             // The lowest one follows on the highest.
             let Some(&number) = sealed.iter().find(|&&number| number >= hand).or(sealed.first()) else { break };
-            if let Some(segment) = self.segments.get(number) {
+            if let Some(segment) = table.get(number) {
                 segment.forget_pages();
             }
             hand = number + 1;

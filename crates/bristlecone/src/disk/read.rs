@@ -9,8 +9,8 @@ use std::sync::Arc;
 use bristlecone_core::{Bytes, Location, ObjRef, Object, Oid, RECORD_HEADER_BYTES, Record, RecordHeader};
 
 use super::{
-    log::DiskState,
-    segment::{SEGMENT_HEAD_BYTES, Segment},
+    segment::Segment,
+    view::DiskView,
     walk::{FrameStep, FrameWalk},
 };
 use crate::{Error, backend::peek_record};
@@ -27,10 +27,10 @@ pub(super) enum Probe<'a> {
 /// The first read without a map: most objects are no longer.
 const FIRST_READ_BYTES: usize = 1024;
 
-impl DiskState {
+impl<'a> DiskView<'a> {
     /// Reads the object that `at` names.
     #[inline]
-    pub(super) fn read(&self, at: &ObjRef) -> Result<Option<Object<'_>>, Error> {
+    pub(super) fn read(&self, at: &ObjRef) -> Result<Option<Object<'a>>, Error> {
         // The way of an object that was read before through this location: no call, nothing copied.
         if let Some(bytes) = self.verified_bytes(at.at)
             && let Ok(record) = Record::parse(bytes)
@@ -44,7 +44,7 @@ impl DiskState {
 
     /// Returns the record of an object that can be borrowed from where the hint says.
     #[inline]
-    pub(super) fn peek(&self, oid: &[u8], at: Location) -> Option<&[u8]> {
+    pub(super) fn peek(&self, oid: &[u8], at: Location) -> Option<&'a [u8]> {
         match self.verified_bytes(at) {
             Some(bytes) => peek_record(bytes, oid),
             None => self.peek_first(oid, at),
@@ -53,7 +53,7 @@ impl DiskState {
 
     /// As [`DiskState::peek`], for a record that was not read before.
     #[cold]
-    fn peek_first(&self, oid: &[u8], at: Location) -> Option<&[u8]> {
+    fn peek_first(&self, oid: &[u8], at: Location) -> Option<&'a [u8]> {
         if !self.options.locations || !at.is_some() || at.pending_offset().is_some() {
             return None;
         }
@@ -65,9 +65,9 @@ impl DiskState {
 
     /// Returns the bytes from a location on, if a record there was verified before.
     #[inline]
-    fn verified_bytes(&self, at: Location) -> Option<&[u8]> {
+    fn verified_bytes(&self, at: Location) -> Option<&'a [u8]> {
         let offset = at.0 as u32 as usize;
-        let segment = self.segments.get((at.0 >> 32) as u32)?;
+        let segment = self.table.get((at.0 >> 32) as u32)?;
         if !segment.verified.has(offset) || !self.options.locations {
             return None;
         }
@@ -75,7 +75,7 @@ impl DiskState {
     }
 
     #[inline(never)]
-    fn read_slowly(&self, at: &ObjRef) -> Result<Option<Object<'_>>, Error> {
+    fn read_slowly(&self, at: &ObjRef) -> Result<Option<Object<'a>>, Error> {
         let hint = if self.options.locations { at.at } else { Location::NONE };
         if hint.is_some() && hint.pending_offset().is_none() {
             match self.probe(&at.oid, hint)? {
@@ -105,7 +105,7 @@ impl DiskState {
     }
 
     /// Looks for the object at a location.
-    pub(super) fn probe(&self, oid: &Oid, at: Location) -> Result<Probe<'_>, Error> {
+    pub(super) fn probe(&self, oid: &Oid, at: Location) -> Result<Probe<'a>, Error> {
         let offset = at.0 & 0xffff_ffff;
         let Some(segment) = self.segment((at.0 >> 32) as u32)? else { return Ok(Probe::Other) };
         if !offset.is_multiple_of(8) || offset + RECORD_HEADER_BYTES as u64 > segment.bytes {
@@ -119,7 +119,7 @@ impl DiskState {
         }
         let whole = &bytes[..record.bytes() as usize];
         if !segment.verified.has(offset as usize) {
-            let committed = at.0 < self.published.end();
+            let committed = self.is_committed(at.0);
             match record.verify(whole) {
                 Ok(()) if committed => self.note_verified(segment, offset),
                 Ok(()) => {}
@@ -132,11 +132,11 @@ impl DiskState {
 
     fn note_verified(&self, segment: &Segment, offset: u64) {
         segment.verified.note(offset as usize);
-        let forget = |number| self.segments.get(number).into_iter().for_each(|segment| segment.verified.forget());
-        self.bits.trim(|| self.segments.numbers(), forget);
+        let forget = |number| self.table.get(number).into_iter().for_each(|segment| segment.verified.forget());
+        self.bits.trim(|| self.table.all_numbers(), forget);
     }
 
-    fn probe_file(&self, segment: &Segment, oid: &Oid, at: Location, offset: u64) -> Result<Probe<'_>, Error> {
+    fn probe_file(&self, segment: &'a Segment, oid: &Oid, at: Location, offset: u64) -> Result<Probe<'a>, Error> {
         if let Some(bytes) = self.cache.as_ref().and_then(|cache| cache.get(&at.0)) {
             return Ok(match Record::parse(&bytes) {
                 Ok(record) if record.oid == oid.as_bytes() => {
@@ -146,7 +146,7 @@ impl DiskState {
                 _ => Probe::Other,
             });
         }
-        let committed = at.0 < self.published.end();
+        let committed = self.is_committed(at.0);
         let mut first = [0; FIRST_READ_BYTES];
         let first = &mut first[..FIRST_READ_BYTES.min((segment.bytes - offset) as usize)];
         let failed = |error| self.io(&segment.name, error);
@@ -182,11 +182,12 @@ impl DiskState {
     fn refuse_damaged_hint(&self, oid: &Oid, hint: Location) -> Result<(), Error> {
         let number = (hint.0 >> 32) as u32;
         if !hint.is_some() || hint.pending_offset().is_some() || hint.0 >= self.published.end() {
+            // A cold segment has no frames, and its records are found by its index.
             return Ok(());
         }
         let Some(segment) = self.segment(number)? else { return Ok(()) };
         let place = hint.0 & 0xffff_ffff;
-        let from = segment.head.map_or(SEGMENT_HEAD_BYTES as u64, |head| head.frames_at());
+        let from = segment.frames_at();
         let mut damaged = false;
         let failed = |error| self.io(&segment.name, error);
         let mut walk = FrameWalk::new(segment, self.header.salt, from, segment.bytes);

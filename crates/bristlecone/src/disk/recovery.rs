@@ -5,18 +5,19 @@
 //! records when they are read. What comes after is checked wholly; the first frame that is not whole ends the
 //! log. If a later frame claims that it was durable, the store is damaged, and says where.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
+    StoreHeader,
     durable::{claimed_end, prepare},
     files::{CHUNK_BYTES, SEGMENTS, SPARE, segment_name, segment_number},
     frame::{self},
     log::{DiskState, LogWriter, Tail},
     repair::{RecoveryMode, refusal},
-    segment::{NUMBER_END, Segment},
+    segment::{NUMBER_END, Segment, SegmentHead},
     walk::next_frame,
 };
-use crate::{Error, backend::RefTarget, storage::OpenMode};
+use crate::{Error, backend::RefTarget, storage::OpenMode, sync::atomic::Ordering::*};
 
 /// How far behind a clean end recovery looks for what a crash may have left.
 const PEEK_BYTES: u64 = 64 << 10;
@@ -37,9 +38,11 @@ impl DiskState {
             return Err(self.corrupt(&segment.name, 0, "the segment's head is damaged"));
         };
         let start = Tail::start(&head);
-        let durable = self.last_durable(segment, start, head.durable_end)?;
+        self.begin_state(log, &head)?;
+        let durable = self.last_durable(&segment, start, head.durable_end)?;
         self.sync.note_durable(start.location());
-        self.replay(log, segment, start, refs, durable)?;
+        self.replay(log, &segment, start, refs, durable)?;
+        self.follow_state(log)?;
         if self.lock.is_none() {
             self.refuse_damage(log)?;
             self.catch_up(log)?;
@@ -62,6 +65,7 @@ impl DiskState {
         self.note_sealed_end(log);
         self.clean(log, durable.max(claimed.unwrap_or(0)))?;
         self.remove_abandoned_all();
+        self.end_upgrade(log)?;
         self.keep_companions();
         Ok(())
     }
@@ -69,7 +73,7 @@ impl DiskState {
     /// Makes what a store of an earlier version lacks: the copy of its header, and the file that says how far the log
     /// was durable. Both help after a loss. A store opens also where they cannot be written.
     fn keep_companions(&self) {
-        let made = self.header.keep_copy(&self.storage).unwrap_or(false);
+        let made = StoreHeader::read(&self.storage).and_then(|header| header.keep_copy(&self.storage)).unwrap_or(false);
         if prepare(&self.storage).unwrap_or(false) || made {
             let _ = self.storage.sync_dir(SEGMENTS);
         }
@@ -90,7 +94,7 @@ impl DiskState {
     }
 
     /// Returns the segment with the highest number.
-    fn last_segment(&self) -> Result<&Segment, Error> {
+    fn last_segment(&self) -> Result<Arc<Segment>, Error> {
         let names = self.storage.list(SEGMENTS).map_err(|error| self.io(SEGMENTS, error))?;
         let mut numbers = Vec::new();
         for name in &names {
@@ -99,9 +103,9 @@ impl DiskState {
             }
         }
         let last = numbers.iter().copied().max().unwrap_or(0);
-        self.segments.note(numbers.into_iter());
+        self.tables.note(&numbers);
         let missing = || self.corrupt(&segment_name(1), 0, "the store has no segment");
-        self.segment(last)?.ok_or_else(missing)
+        self.current_segment(last)?.ok_or_else(missing)
     }
 
     /// Removes what was to become a segment and never did.
@@ -131,6 +135,14 @@ impl DiskState {
         Ok(durable)
     }
 
+    /// Notes the state that the head of the last segment names; a frame of it may name another.
+    fn begin_state(&self, log: &mut LogWriter, head: &SegmentHead) -> Result<(), Error> {
+        self.named_at.store(head.durable_end, Release);
+        self.version.store(head.version, Relaxed);
+        log.named = Some(head.state);
+        Ok(())
+    }
+
     /// Goes through the frames of the segment and lets them count.
     fn replay(
         &self,
@@ -155,8 +167,8 @@ impl DiskState {
         let segment = self.tail_segment(&log.tail)?;
         let end = log.tail.end;
         if log.tail.next == 0 {
-            let clean = log.tail.checkpoint && !self.shows_any(segment, end, end + PEEK_BYTES)?;
-            if !clean && self.shows_any(segment, end, segment.bytes)? {
+            let clean = log.tail.checkpoint && !self.shows_any(&segment, end, end + PEEK_BYTES)?;
+            if !clean && self.shows_any(&segment, end, segment.bytes)? {
                 self.cut_tail(log)?;
             }
         }
@@ -165,12 +177,12 @@ impl DiskState {
             return Ok(());
         }
         let from = if durable >> 32 == u64::from(segment.number) { durable & 0xffff_ffff } else { 0 };
-        self.write_again(segment, from, end)?;
+        self.write_again(&segment, from, end)?;
         if log.tail.checkpoint && durable == location - frame::EMPTY_BYTES {
             // A clean close left the checkpoint without a sync. Nothing stands on it yet, and the next sync covers it.
             return Ok(());
         }
-        self.sync_segment(segment)?;
+        self.sync_segment(&segment)?;
         self.sync.note_durable(location);
         Ok(())
     }
@@ -199,7 +211,7 @@ impl DiskState {
         self.refuse_damage(log)?;
         let segment = self.tail_segment(&log.tail)?;
         let shown = segment.zero_shown(log.tail.end, segment.bytes).map_err(|error| self.io(&segment.name, error))?;
-        if shown { self.sync_segment(segment) } else { Ok(()) }
+        if shown { self.sync_segment(&segment) } else { Ok(()) }
     }
 
     /// Fails if a frame behind the end says that what is at the end was durable.
@@ -209,7 +221,7 @@ impl DiskState {
                 return Ok(());
             }
             let segment = self.tail_segment(&log.tail)?;
-            let Some(later) = self.claim_behind(segment, &log.tail)? else { return Ok(()) };
+            let Some(later) = self.claim_behind(&segment, &log.tail)? else { return Ok(()) };
             // Without the lock another process may have completed the frame meanwhile.
             let before = log.tail.end;
             if self.lock.is_none() {

@@ -125,22 +125,22 @@ impl DiskState {
     pub(super) fn accept_end(&self, log: &mut LogWriter, claimed: Option<u64>) -> Result<Option<AcceptedEnd>, Error> {
         let mut accepted = None;
         let segment = self.tail_segment(&log.tail)?;
-        let later = if log.tail.next == 0 { self.claim_behind(segment, &log.tail)? } else { None };
+        let later = if log.tail.next == 0 { self.claim_behind(&segment, &log.tail)? } else { None };
         let lost = self.shortfall(&log.tail, claimed).or_else(|| {
             let reason = format!("there is no sound frame here, though the one at byte {} follows", later?);
             Some(Damage { file: self.storage.describe(&segment.name), offset: log.tail.end, oid: None, reason })
         });
         if let Some(lost) = lost {
-            let kept = if log.tail.next == 0 { self.keep_behind(segment, log.tail.end)? } else { None };
+            let kept = if log.tail.next == 0 { self.keep_behind(&segment, log.tail.end)? } else { None };
             let (kept_in, bytes) = kept.unzip();
             accepted = Some(AcceptedEnd { lost, kept_in, bytes: bytes.unwrap_or(0) });
         }
         if log.tail.next == 0 {
             let failed = |error| self.io(&segment.name, error);
             segment.zero_shown(log.tail.end, segment.bytes).map_err(failed)?;
-            self.write_again(segment, 0, log.tail.end)?;
+            self.write_again(&segment, 0, log.tail.end)?;
         }
-        self.sync_segment(segment)?;
+        self.sync_segment(&segment)?;
         self.sync.note_durable(log.tail.location());
         if accepted.is_some() {
             self.claim_anew(log.tail.location())?;

@@ -15,6 +15,8 @@ pub(super) struct AppendRequest<'a> {
     pub(super) records: &'a [u8],
     pub(super) check: u64,
     pub(super) moves: &'a [RefMove],
+    /// Where the records are from.
+    pub(super) batch: &'a Batch,
 }
 
 /// Where an append put its frame: its first byte, and the location behind its frame.
@@ -22,7 +24,8 @@ pub(super) type Appended = Result<(Location, u64), Error>;
 
 impl<'a> AppendRequest<'a> {
     /// Returns a request, its records checksummed.
-    pub(super) fn new(records: &'a [u8], moves: &'a [RefMove]) -> Result<Self, Error> {
+    pub(super) fn new(batch: &'a Batch, moves: &'a [RefMove]) -> Result<Self, Error> {
+        let records = batch.bytes();
         let (bytes, bytes_max) = (records.len() as u64, Batch::BYTES_MAX as u64);
         if bytes > bytes_max {
             return Err(Error::TooLarge { what: "a batch", bytes, bytes_max });
@@ -34,7 +37,7 @@ impl<'a> AppendRequest<'a> {
                 return Err(Error::RefName { name: name.clone() });
             }
         }
-        Ok(Self { records, check: frame::records_check(records), moves })
+        Ok(Self { records, check: frame::records_check(records), moves, batch })
     }
 }
 
@@ -49,7 +52,7 @@ pub(super) struct QueuedAppend {
 
 impl QueuedAppend {
     pub(super) fn request(&self) -> AppendRequest<'_> {
-        AppendRequest { records: self.batch.bytes(), check: self.check, moves: &self.moves }
+        AppendRequest { records: self.batch.bytes(), check: self.check, moves: &self.moves, batch: &self.batch }
     }
 }
 

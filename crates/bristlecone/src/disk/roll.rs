@@ -6,8 +6,9 @@
 
 use std::{
     io,
+    sync::Arc,
     sync::atomic::Ordering::*,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use super::{
@@ -27,6 +28,11 @@ impl DiskState {
     /// Seals the segment in which the log ends, unless it is sealed, and begins the next with room for a
     /// frame of `frame_bytes`. The caller holds the store's lock and has caught up.
     pub(super) fn roll(&self, log: &mut LogWriter, frame_bytes: u64) -> Result<(), Error> {
+        self.roll_as(log, frame_bytes, log.tail.version)
+    }
+
+    /// As [`DiskState::roll`], in a version of the engine.
+    pub(super) fn roll_as(&self, log: &mut LogWriter, frame_bytes: u64, version: u32) -> Result<(), Error> {
         let old = self.tail_segment(&log.tail)?;
         let number = if log.tail.next != 0 { log.tail.next } else { log.tail.segment + 1 };
         let rows = encode_refs(&self.published.refs());
@@ -47,6 +53,9 @@ impl DiskState {
             durable_end: sealed.location(),
             ref_bytes: 0,
             check: 0,
+            version,
+            state: self.table().state.reference(),
+            time: if version < 2 { 0 } else { sealed.time.max(now_seconds()) },
         };
         let head = head.encode(&rows, self.header.salt);
         if let Err(error) = write_head(&self.storage, &spare, &head) {
@@ -54,12 +63,12 @@ impl DiskState {
             return Err(error);
         }
         if let Some((bytes, _)) = &seal {
-            self.write_frame(old, bytes, log.tail.end)?;
+            self.write_frame(&old, bytes, log.tail.end)?;
             log.tail = sealed;
             self.publish(&sealed);
         }
         // The process that sealed it may have died before the sync.
-        self.sync_segment(old)?;
+        self.sync_segment(&old)?;
         self.sync.note_durable(sealed.location());
         let name = segment_name(number);
         let spare = match self.storage.rename(&spare.name, &name) {
@@ -86,7 +95,8 @@ impl DiskState {
         let _ = spare.file.unlock();
         let segment = Segment::with_file(&self.access(), spare.file, number);
         let segment = segment.map_err(|error| self.io(&name, error))?;
-        let segment = self.segments.keep(segment).ok_or_else(|| self.corrupt(&name, 0, "too many segments"))?;
+        let table = self.table();
+        let segment = table.keep(Arc::new(segment)).ok_or_else(|| self.corrupt(&name, 0, "too many segments"))?;
         let head = segment.head.ok_or_else(|| self.corrupt(&name, 0, "the segment's head is damaged"))?;
         let old = log.tail.segment;
         log.tail = Tail::start(&head);
@@ -111,6 +121,14 @@ impl DiskState {
         (bytes, after)
     }
 
+    /// Returns the word that tells this opening's frames from those of others; in version 2 with the time.
+    pub(super) fn stamp(&self, tail: &Tail) -> u64 {
+        if tail.version < 2 {
+            return self.nonce;
+        }
+        self.nonce & !u64::from(u32::MAX) | u64::from(tail.time.max(now_seconds()))
+    }
+
     /// Returns a frame without records, and the tail behind it.
     pub(super) fn small_frame(&self, tail: &Tail, kind: FrameKind, payload: &[u8], durable: u64) -> (Vec<u8>, Tail) {
         let frame = Frame {
@@ -118,7 +136,7 @@ impl DiskState {
             sequence: tail.sequence,
             durable_end: durable,
             previous: tail.chain,
-            nonce: self.nonce,
+            nonce: self.stamp(tail),
             record_bytes: 0,
             payload_bytes: payload.len() as u32,
             records_check: frame::records_check(&[]),
@@ -155,4 +173,10 @@ impl DiskState {
         let spare = make_spare(&self.storage, bytes, self.options.prezero && !background, &|| false)?;
         spare.ok_or_else(|| self.corrupt(SEGMENTS, 0, "no file for a segment"))
     }
+}
+
+/// Returns the seconds since 1970, until 2106.
+pub(super) fn now_seconds() -> u32 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u32::try_from(now.as_secs()).unwrap_or(u32::MAX)
 }

@@ -16,6 +16,7 @@ use super::{
     files::{CHUNK_BYTES, SEGMENTS},
     frame::{word32, word64},
     handles::{CountedMap, SegmentAccess, Share},
+    segment::COLD,
 };
 use crate::storage::{StorageFile, read_exact_at};
 
@@ -42,14 +43,24 @@ const BITS_MAX: u32 = 24;
 /// The shortest record: an index has no more entries than its segment has room for.
 const RECORD_BYTES_MIN: u64 = bristlecone_core::RECORD_HEADER_BYTES as u64;
 
+/// How names of indexes of cold segments end.
+const COLD_EXTENSION: &str = ".cids";
+
 impl Form {
     /// Returns the name of a segment's index.
     pub(super) fn name(self, number: u32) -> String {
-        format!("{SEGMENTS}/{number:08}{}", self.extension())
+        match number.checked_sub(COLD) {
+            None => format!("{SEGMENTS}/{number:08}{}", self.extension()),
+            Some(place) => format!("{SEGMENTS}/{place:08}{COLD_EXTENSION}"),
+        }
     }
 
     /// Returns the segment and the form that a file of this name in the segments' folder is an index for.
     pub(super) fn of_name(name: &str) -> Option<(u32, Self)> {
+        if let Some(digits) = name.strip_suffix(COLD_EXTENSION) {
+            let place = digits.parse().ok().filter(|&place: &u32| format!("{place:08}") == digits && place < COLD)?;
+            return Some((COLD + place, Self::Seal));
+        }
         let form = [Self::Head, Self::Seal].into_iter().find(|form| name.ends_with(form.extension()))?;
         let digits = name.strip_suffix(form.extension())?;
         let number = digits.parse().ok().filter(|&number: &u32| format!("{number:08}") == digits)?;

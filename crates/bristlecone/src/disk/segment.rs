@@ -19,6 +19,7 @@ use super::{
     frame::{self, Frame, HEAD_BYTES, TRAILER_BYTES, put_ref, take_refs, word32, word64},
     handles::{CountedMap, Handles, SegmentAccess, Share},
     ids::SegmentIds,
+    state::StateRef,
     verified::{BitMemory, Verified},
 };
 use crate::{
@@ -32,7 +33,14 @@ pub(super) const NUMBER_END: u32 = 1 << 24;
 /// The longest segment: offsets have 32 bits.
 pub(super) const SEGMENT_BYTES_MAX: u64 = u32::MAX as u64 & !7;
 
+/// Cold segments have numbers from here on: they are beside the log, and never meet a number of it.
+pub(super) const COLD: u32 = 1 << 30;
+/// The first byte of a location in a cold segment.
+pub(super) const COLD_LOCATION: u64 = (COLD as u64) << 32;
+
 const MAGIC: u64 = u64::from_le_bytes(*b"BCONESEG");
+/// Marks a segment of version 2: programs that know only version 1 end with an error there.
+const MAGIC_2: u64 = u64::from_le_bytes(*b"BCONESG2");
 const NUMBER_AT: usize = 8;
 const PREVIOUS_AT: usize = NUMBER_AT + 4;
 const BYTES_AT: usize = PREVIOUS_AT + 4;
@@ -41,10 +49,33 @@ const SEED_AT: usize = SEQUENCE_AT + 8;
 const DURABLE_AT: usize = SEED_AT + 8;
 const REFS_AT: usize = DURABLE_AT + 8;
 const CHECK_AT: usize = REFS_AT + 8;
-/// Bytes before the refs: 64 = 8 magic + 4 number + 4 previous number + 8 file bytes + 8 sequence + 8 seed
+/// Bytes before the refs in version 1: 64 = 8 magic + 4 number + 4 previous number + 8 file bytes + 8 sequence + 8 seed
 /// + 8 durable end + 8 ref bytes + 8 check.
-pub(super) const SEGMENT_HEAD_BYTES: usize = CHECK_AT + 8;
-const _: () = assert!(SEGMENT_HEAD_BYTES == 64, "the fields of a segment's head add up");
+const HEAD_1_BYTES: usize = CHECK_AT + 8;
+const _: () = assert!(HEAD_1_BYTES == 64, "the fields of a segment's head add up");
+// In version 2 the check is last, too.
+const EPOCH_AT: usize = CHECK_AT;
+const STATE_AT: usize = EPOCH_AT + 8;
+const BASE_AT: usize = STATE_AT + 8;
+const TIME_AT: usize = BASE_AT + 4;
+const CHECK_2_AT: usize = TIME_AT + 4;
+/// Bytes before the refs in version 2: 24 more = 8 epoch + 8 check of the state + 4 first segment + 4 time.
+pub(super) const SEGMENT_HEAD_BYTES: usize = CHECK_2_AT + 8;
+const _: () = assert!(SEGMENT_HEAD_BYTES == 88, "the fields of a segment's head add up");
+
+/// Returns the bytes of a segment's head in a version of the engine, its refs apart.
+pub(super) const fn head_bytes(version: u32) -> usize {
+    if version < 2 { HEAD_1_BYTES } else { SEGMENT_HEAD_BYTES }
+}
+
+/// Returns where the refs of a segment begin that starts with this word; `version` is the store's, if the word does not say.
+pub(super) const fn rows_at(magic: u64, version: u32) -> u64 {
+    match magic {
+        MAGIC => HEAD_1_BYTES as u64,
+        MAGIC_2 => SEGMENT_HEAD_BYTES as u64,
+        _ => head_bytes(version) as u64,
+    }
+}
 
 /// What a segment starts with, the refs apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,12 +95,43 @@ pub(super) struct SegmentHead {
     pub(super) ref_bytes: u64,
     /// The check over head and refs, from which the chain of frames goes on.
     pub(super) check: u64,
+    /// The version of the engine that the segment is written in: 1 or 2.
+    pub(super) version: u32,
+    /// The state of the store when the segment began; that of a segment of version 1 is the first.
+    pub(super) state: StateRef,
+    /// When the frame before was written, in seconds since 1970; 0 in version 1.
+    pub(super) time: u32,
 }
 
 impl SegmentHead {
     /// Returns where the first frame starts.
     pub(super) const fn frames_at(&self) -> u64 {
-        SEGMENT_HEAD_BYTES as u64 + self.ref_bytes
+        head_bytes(self.version) as u64 + self.ref_bytes
+    }
+
+    /// Reads a head from the first bytes of a segment, which are enough; `None` if this is none. Its check is not checked.
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let version = match word64(bytes, 0) {
+            MAGIC => 1,
+            MAGIC_2 => 2,
+            _ => return None,
+        };
+        let two = version == 2;
+        let state =
+            StateRef { epoch: word64(bytes, EPOCH_AT), check: word64(bytes, STATE_AT), base: word32(bytes, BASE_AT) };
+        Some(Self {
+            number: word32(bytes, NUMBER_AT),
+            previous: word32(bytes, PREVIOUS_AT),
+            bytes: word64(bytes, BYTES_AT),
+            sequence: word64(bytes, SEQUENCE_AT),
+            seed: word64(bytes, SEED_AT),
+            durable_end: word64(bytes, DURABLE_AT),
+            ref_bytes: word64(bytes, REFS_AT),
+            check: word64(bytes, head_bytes(version) - 8),
+            version,
+            state: if two { state } else { StateRef::FIRST },
+            time: if two { word32(bytes, TIME_AT) } else { 0 },
+        })
     }
 
     /// Completes the head and returns its bytes with those of the refs.
@@ -77,7 +139,7 @@ impl SegmentHead {
         debug_assert!(rows.len().is_multiple_of(8));
         self.ref_bytes = rows.len() as u64;
         let mut out = Vec::with_capacity(SEGMENT_HEAD_BYTES + rows.len());
-        out.extend_from_slice(&MAGIC.to_le_bytes());
+        out.extend_from_slice(&if self.version < 2 { MAGIC } else { MAGIC_2 }.to_le_bytes());
         out.extend_from_slice(&self.number.to_le_bytes());
         out.extend_from_slice(&self.previous.to_le_bytes());
         out.extend_from_slice(&self.bytes.to_le_bytes());
@@ -85,6 +147,12 @@ impl SegmentHead {
         out.extend_from_slice(&self.seed.to_le_bytes());
         out.extend_from_slice(&self.durable_end.to_le_bytes());
         out.extend_from_slice(&self.ref_bytes.to_le_bytes());
+        if self.version >= 2 {
+            out.extend_from_slice(&self.state.epoch.to_le_bytes());
+            out.extend_from_slice(&self.state.check.to_le_bytes());
+            out.extend_from_slice(&self.state.base.to_le_bytes());
+            out.extend_from_slice(&self.time.to_le_bytes());
+        }
         self.check = xxh3_64_with_seed(rows, xxh3_64_with_seed(&out, salt));
         out.extend_from_slice(&self.check.to_le_bytes());
         out.extend_from_slice(rows);
@@ -118,6 +186,8 @@ pub(super) struct Segment {
     pub(super) bytes: u64,
     /// `None` if it is damaged: records can still be read by their locations.
     pub(super) head: Option<SegmentHead>,
+    /// Where its refs begin, as far as its first bytes tell.
+    pub(super) rows_at: u64,
     /// Which of its records were found right. None are remembered where there is no map.
     pub(super) verified: Verified,
     /// What is known of the ids in it, once the segment is sealed and a lookup asked.
@@ -153,11 +223,16 @@ impl Segment {
             map,
             bytes,
             head: None,
+            rows_at: 0,
             verified,
             ids: OnceLock::new(),
             surveying: Mutex::default(),
         };
-        segment.head = segment.read_head(access.salt)?.map(|(head, _)| head);
+        if number < COLD {
+            segment.head = segment.read_head(access.salt)?.map(|(head, _)| head);
+            let magic = if bytes < 8 { 0 } else { word64(&segment.bytes_at(0, 8)?, 0) };
+            segment.rows_at = rows_at(magic, access.version);
+        }
         Ok(segment)
     }
 
@@ -273,24 +348,16 @@ impl Segment {
             return Ok(None);
         }
         let bytes = self.bytes_at(0, SEGMENT_HEAD_BYTES as u64)?;
-        let head = SegmentHead {
-            number: word32(&bytes, NUMBER_AT),
-            previous: word32(&bytes, PREVIOUS_AT),
-            bytes: word64(&bytes, BYTES_AT),
-            sequence: word64(&bytes, SEQUENCE_AT),
-            seed: word64(&bytes, SEED_AT),
-            durable_end: word64(&bytes, DURABLE_AT),
-            ref_bytes: word64(&bytes, REFS_AT),
-            check: word64(&bytes, CHECK_AT),
-        };
-        let fits = head.ref_bytes.is_multiple_of(8) && head.ref_bytes <= self.bytes - SEGMENT_HEAD_BYTES as u64;
+        let Some(head) = SegmentHead::read(&bytes) else { return Ok(None) };
+        let head_bytes = head_bytes(head.version);
+        let fits = head.ref_bytes.is_multiple_of(8) && head.ref_bytes <= self.bytes - head_bytes as u64;
         // What was durable is the segment before, and nothing after it.
         let follows = head.previous < head.number && head.durable_end >> 32 == u64::from(head.previous);
-        if word64(&bytes, 0) != MAGIC || head.number != self.number || head.bytes != self.bytes || !fits || !follows {
+        if head.number != self.number || head.bytes != self.bytes || !fits || !follows {
             return Ok(None);
         }
-        let rows = self.bytes_at(SEGMENT_HEAD_BYTES as u64, head.ref_bytes)?;
-        if head.check != xxh3_64_with_seed(&rows, xxh3_64_with_seed(&bytes[..CHECK_AT], salt)) {
+        let rows = self.bytes_at(head_bytes as u64, head.ref_bytes)?;
+        if head.check != xxh3_64_with_seed(&rows, xxh3_64_with_seed(&bytes[..head_bytes - 8], salt)) {
             return Ok(None);
         }
         let Some(rows) = take_refs(&rows) else { return Ok(None) };
@@ -352,6 +419,16 @@ impl Segment {
         Ok(state.digest() == frame.records_check)
     }
 
+    /// Returns where its first frame starts, or where one would if it had no refs.
+    pub(super) fn frames_at(&self) -> u64 {
+        self.head.map_or(self.rows_at, |head| head.frames_at())
+    }
+
+    /// Whether the segment is beside the log.
+    pub(super) const fn is_cold(&self) -> bool {
+        self.number >= COLD
+    }
+
     /// Returns the location of an offset in this segment.
     pub(super) fn location(&self, offset: u64) -> u64 {
         u64::from(self.number) << 32 | offset
@@ -394,14 +471,15 @@ mod tests {
         for &(at, word, width) in right.iter().chain(words) {
             bytes[at..at + width].copy_from_slice(&word.to_le_bytes()[..width]);
         }
-        let refs_end = word64(&bytes, REFS_AT).saturating_add(SEGMENT_HEAD_BYTES as u64).min(bytes.len() as u64);
-        let refs = SEGMENT_HEAD_BYTES..refs_end as usize;
+        let refs_end = word64(&bytes, REFS_AT).saturating_add(HEAD_1_BYTES as u64).min(bytes.len() as u64);
+        let refs = HEAD_1_BYTES..refs_end as usize;
         let check = xxh3_64_with_seed(&bytes[refs], xxh3_64_with_seed(&bytes[..CHECK_AT], SALT));
         bytes[CHECK_AT..CHECK_AT + 8].copy_from_slice(&check.to_le_bytes());
         storage.create_dir(SEGMENTS).unwrap();
         let file = storage.open(&segment_name(7), OpenMode::CreateNew).unwrap();
         write_all_at(&*file, &bytes, 0).unwrap();
-        let access = SegmentAccess { storage: &storage, salt: SALT, bits: None, handles: &Handles::default() };
+        let access =
+            SegmentAccess { storage: &storage, salt: SALT, version: 1, bits: None, handles: &Handles::default() };
         Segment::open(&access, 7, false).unwrap().is_some_and(|segment| segment.head.is_some())
     }
 

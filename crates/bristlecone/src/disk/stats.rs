@@ -3,10 +3,11 @@
 use std::sync::atomic::Ordering::*;
 
 use super::{
-    files::{DERIVED, SEGMENTS, STORE, segment_number},
+    files::{DERIVED, SEGMENTS, STORE, cold_number, segment_number},
     ids::SegmentIds,
     log::DiskState,
     sealed::Form,
+    state::state_epoch,
 };
 use crate::{
     Error,
@@ -21,7 +22,8 @@ impl DiskState {
         let (store_bytes, file_bytes) = self.sizes();
         let (mut memory, mut mapped) = (self.cache.as_ref().map_or(0, |cache| cache.weight()), 0);
         memory += self.bits.bytes();
-        for segment in self.segments.opened() {
+        let table = self.table();
+        for segment in table.opened() {
             memory += segment.memory_bytes();
             mapped += segment.mapped().map_or(0, |map| map.len() as u64);
             mapped += segment.ids.get().map_or(0, SegmentIds::mapped_bytes);
@@ -61,6 +63,7 @@ impl DiskState {
         let tail = (end >> 32) as u32;
         let length = |name: &str| self.storage.open(name, OpenMode::Read).and_then(|file| file.len()).unwrap_or(0);
         let header = length(STORE);
+        let table = self.table();
         let (mut used, mut files) = (header, header);
         for name in self.storage.list(DERIVED).unwrap_or_default() {
             let bytes = length(&format!("{DERIVED}/{name}"));
@@ -69,14 +72,21 @@ impl DiskState {
         for name in self.storage.list(SEGMENTS).unwrap_or_default() {
             let bytes = length(&format!("{SEGMENTS}/{name}"));
             files += bytes;
+            // What a collection emptied is no part of the store, though a process may read it.
+            let indexed = Form::of_name(&name).map(|(number, _)| number);
+            let number = segment_number(&name).or_else(|| cold_number(&name)).or(indexed);
+            if number.is_some_and(|number| !table.has(number)) {
+                continue;
+            }
             used += match segment_number(&name) {
                 Some(number) if number == tail => end & 0xffff_ffff,
                 // The segment after a sealed one knows where that ended.
-                Some(number) => match self.segment(number + 1) {
+                Some(number) => match self.current_segment(number + 1) {
                     Ok(Some(next)) => next.head.map_or(bytes, |head| head.durable_end & 0xffff_ffff),
                     _ => bytes,
                 },
-                None if Form::of_name(&name).is_some() => bytes,
+                None if Form::of_name(&name).is_some() || cold_number(&name).is_some() => bytes,
+                None if state_epoch(&name).is_some() => bytes,
                 None => 0,
             };
         }

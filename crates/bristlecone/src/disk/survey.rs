@@ -10,11 +10,13 @@ use std::{io, ops::Range};
 use bristlecone_core::{Oid, RECORD_HEADER_BYTES, Record, RecordHeader};
 
 use super::{
+    cold::{COLD_HEAD_BYTES, cold_is_whole},
     files::CHUNK_BYTES,
     frame::{self, Frame, FrameKind, HEAD_BYTES, PREVIOUS_AT, TRAILER_BYTES, take_refs, word32, word64},
     ids::LostRange,
     sealed::{IndexEntry, Tie},
-    segment::{SEGMENT_HEAD_BYTES, Segment},
+    segment::Segment,
+    state::ColdSegment,
     walk::{FrameStep, FrameWalk},
 };
 
@@ -49,7 +51,7 @@ pub(super) enum LossVerdict {
 impl SegmentSurvey {
     /// Goes over a sealed segment. `end`: where its seal ends, as far as another segment knows.
     pub(super) fn of_sealed(segment: &Segment, salt: u64, end: Option<u64>) -> io::Result<Self> {
-        let from = segment.head.map_or(SEGMENT_HEAD_BYTES as u64, |head| head.frames_at());
+        let from = segment.frames_at();
         let mut survey = Self::default();
         let mut chain = segment.head.map(|head| (head.check, head.sequence));
         let mut sealed = false;
@@ -74,6 +76,19 @@ impl SegmentSurvey {
             _ => survey.lost.push(LostRange { range: walk.at..end.unwrap_or(0).max(segment.bytes), records: None }),
         }
         survey.sealed = chain.filter(|_| sealed).map(|(word, _)| Tie { word, end: walk.at });
+        Ok(survey)
+    }
+
+    /// Goes over a cold segment.
+    pub(super) fn of_cold(segment: &Segment, salt: u64, cold: &ColdSegment) -> io::Result<Self> {
+        let mut survey = Self::default();
+        let whole = cold_is_whole(segment, salt, cold)?;
+        let records = COLD_HEAD_BYTES..segment.bytes.max(COLD_HEAD_BYTES);
+        for range in salvage(segment, records, &mut |at, record, _| survey.enter(at, record))? {
+            let records = headers(segment, &range, &|rest| Ok(rest.is_empty()))?;
+            survey.lost.push(LostRange { range, records });
+        }
+        survey.sealed = (whole && survey.lost.is_empty()).then_some(Tie { word: cold.check, end: cold.bytes });
         Ok(survey)
     }
 
@@ -269,7 +284,7 @@ fn headers(
 /// `last`: whether it begins where a frame does, and ends where one does.
 fn is_between_records(segment: &Segment, range: &Range<u64>, first: bool, last: bool) -> io::Result<bool> {
     let (head, trailer) = (HEAD_BYTES as u64, TRAILER_BYTES as u64);
-    if first && segment.head.is_none() && range.start == SEGMENT_HEAD_BYTES as u64 {
+    if first && segment.head.is_none() && range.start == segment.rows_at {
         // The segment's own head is damaged: the refs come first.
         return holds_rows(segment, range.start, range.end);
     }

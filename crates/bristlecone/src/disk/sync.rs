@@ -20,11 +20,11 @@ impl DiskState {
     /// Syncs the segment in which the log ends; those before it were synced when they were sealed.
     fn sync_tail(&self) -> Result<(), Error> {
         let end = self.published.end();
-        let segment = match self.segment((end >> 32) as u32)? {
+        let segment = match self.current_segment((end >> 32) as u32)? {
             Some(segment) => segment,
             None => return Err(self.poison.set("the last segment has vanished".to_owned())),
         };
-        self.sync_segment(segment)?;
+        self.sync_segment(&segment)?;
         self.sync.note_durable(end);
         Ok(())
     }

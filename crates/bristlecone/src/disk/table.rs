@@ -1,4 +1,8 @@
 //! Which segments there are, and those that are open.
+//!
+//! A table is of one collection: the next collection drops segments, and who goes on from it reads by another table. What
+//! was read is borrowed from the maps of a table's segments, so a snapshot holds its table, and a segment that was removed
+//! stays readable until the last table that has it is gone.
 
 use std::{
     fmt,
@@ -6,46 +10,70 @@ use std::{
     sync::{Arc, OnceLock, RwLock},
 };
 
-use super::segment::{NUMBER_END, Segment};
+use super::{
+    segment::{COLD, NUMBER_END, Segment},
+    state::StoreState,
+};
 use crate::sync::{read_lock, write_lock};
 
 const LEAF: usize = 1 << 12;
-type SegmentLeaf = Box<[OnceLock<Box<Segment>>]>;
+/// Leaves of each of the two ranges of numbers.
+const LEAVES: usize = NUMBER_END as usize / LEAF;
+type SegmentLeaf = Box<[OnceLock<Arc<Segment>>]>;
 
-/// The segments there are, and those that were opened so far by number. Finding one takes no lock; none is ever dropped
-/// before the table is, so that what was read may be borrowed from their maps.
+/// The segments there are after a collection, and those that were opened so far by number. Finding one takes no lock; none
+/// is ever dropped before the table is, so that what was read may be borrowed from their maps.
 pub(super) struct SegmentTable {
+    /// What the last collection left.
+    pub(super) state: StoreState,
+    // Those of the log, then the cold ones.
     opened: Box<[OnceLock<SegmentLeaf>]>,
-    // The numbers that segments have, ascending: those that were listed, and what was opened since.
+    // The numbers that segments of the log have, ascending: those that were listed, and what was opened since.
     numbers: RwLock<Arc<Vec<u32>>>,
 }
 
 impl SegmentTable {
-    pub(super) fn new() -> Self {
-        let opened = (0..NUMBER_END as usize / LEAF).map(|_| OnceLock::new()).collect();
-        Self { opened, numbers: RwLock::default() }
+    pub(super) fn new(state: StoreState) -> Self {
+        let opened = (0..2 * LEAVES).map(|_| OnceLock::new()).collect();
+        Self { state, opened, numbers: RwLock::default() }
+    }
+
+    /// Returns a table for what a later collection left, with what is open of that.
+    pub(super) fn after(&self, state: StoreState) -> Self {
+        let table = Self::new(state);
+        table.note(self.numbers().iter().copied());
+        for segment in self.opened().filter(|segment| table.has(segment.number)) {
+            table.keep(segment.clone());
+        }
+        table
+    }
+
+    /// Whether the table has a segment of this number, if there is one.
+    pub(super) fn has(&self, number: u32) -> bool {
+        if number >= COLD { self.state.cold(number).is_some() } else { number >= self.state.base }
     }
 
     /// Returns the segment if it was opened before.
     #[inline]
-    pub(super) fn get(&self, number: u32) -> Option<&Segment> {
-        let number = number as usize;
-        Some(self.opened.get(number / LEAF)?.get()?.get(number % LEAF)?.get()?)
+    pub(super) fn get(&self, number: u32) -> Option<&Arc<Segment>> {
+        let (leaf, place) = place(number);
+        self.opened.get(leaf)?.get()?.get(place)?.get()
     }
 
     /// Keeps a segment, or the one that another thread opened meanwhile; `None` for a number out of bounds.
-    pub(super) fn keep(&self, segment: Segment) -> Option<&Segment> {
-        let number = segment.number as usize;
-        let leaf = self.opened.get(number / LEAF)?.get_or_init(|| (0..LEAF).map(|_| OnceLock::new()).collect());
-        let kept = leaf[number % LEAF].get_or_init(|| Box::new(segment));
+    pub(super) fn keep(&self, segment: Arc<Segment>) -> Option<&Arc<Segment>> {
+        let (leaf, place) = place(segment.number);
+        let leaf = self.opened.get(leaf)?.get_or_init(|| (0..LEAF).map(|_| OnceLock::new()).collect());
+        let kept = leaf[place].get_or_init(|| segment);
         self.note(std::iter::once(kept.number));
         Some(kept)
     }
 
-    /// Notes that there are segments of these numbers.
+    /// Notes that there are segments of these numbers, as far as they are of the log and were not removed.
     pub(super) fn note(&self, found: impl Iterator<Item = u32>) {
         let mut numbers = write_lock(&self.numbers);
         let known = numbers.len();
+        let found = found.filter(|&number| number < COLD && number >= self.state.base);
         let new: Vec<u32> = found.filter(|number| numbers.binary_search(number).is_err()).collect();
         if !new.is_empty() {
             let numbers = Arc::make_mut(&mut numbers);
@@ -58,21 +86,41 @@ impl SegmentTable {
         }
     }
 
-    /// Returns the numbers of the segments there are, ascending. Only these are ever gone through: the numbers between
+    /// Returns the numbers of the log's segments, ascending. Only these are ever gone through: the numbers between
     /// them may be millions.
     pub(super) fn numbers(&self) -> Arc<Vec<u32>> {
         read_lock(&self.numbers).clone()
     }
 
+    /// Returns the numbers of all segments, ascending.
+    pub(super) fn all_numbers(&self) -> Vec<u32> {
+        let cold = self.state.cold.iter().map(|cold| cold.number);
+        self.numbers().iter().copied().chain(cold).collect()
+    }
+
+    /// Returns the ranges of numbers from the first one of the log up to `last` that are missing.
+    pub(super) fn missing(&self, numbers: &[u32], last: u32) -> impl Iterator<Item = RangeInclusive<u32>> {
+        missing_numbers(numbers, self.state.base, last)
+    }
+
     /// Returns every segment that was opened.
-    pub(super) fn opened(&self) -> impl Iterator<Item = &Segment> {
-        self.opened.iter().filter_map(OnceLock::get).flatten().filter_map(OnceLock::get).map(|segment| &**segment)
+    pub(super) fn opened(&self) -> impl Iterator<Item = &Arc<Segment>> {
+        self.opened.iter().filter_map(OnceLock::get).flatten().filter_map(OnceLock::get)
     }
 }
 
-/// Returns the ranges of numbers up to `last` that `numbers`, ascending, lack.
-pub(super) fn missing_numbers(numbers: &[u32], last: u32) -> impl Iterator<Item = RangeInclusive<u32>> {
-    let mut next = 1;
+/// Returns the leaf of a number and the place in it. Places of numbers that are too high are out of bounds.
+#[inline]
+const fn place(number: u32) -> (usize, usize) {
+    let (cold, number) = ((number >= COLD) as usize, (number & (COLD - 1)) as usize);
+    // A number of the log that is too high must not lead to a cold segment.
+    let leaf = if number < NUMBER_END as usize { cold * LEAVES + number / LEAF } else { usize::MAX };
+    (leaf, number % LEAF)
+}
+
+/// Returns the ranges of numbers from `first` to `last` that `numbers`, ascending, lack.
+fn missing_numbers(numbers: &[u32], first: u32, last: u32) -> impl Iterator<Item = RangeInclusive<u32>> {
+    let mut next = first;
     let bounds = numbers.iter().copied().take_while(move |&number| number <= last).chain(std::iter::once(last + 1));
     bounds.filter_map(move |number| {
         let missing = next..=number.saturating_sub(1);

@@ -530,7 +530,7 @@ fn names_targets_and_sizes_that_do_not_fit_are_refused() {
 fn the_example_in_the_format_page_is_what_is_written() {
     let page = include_str!("../../../../docs/formats/disk.md");
     let dir = tempfile::tempdir().unwrap();
-    let mut header = StoreHeader::new(format(), 4096);
+    let mut header = StoreHeader::new(format(), 4096, 1);
     header.salt = 0x0123_4567_89ab_cdef;
     let backend = DiskBackend::create_as(storage(dir.path()), header, small(), 0x1122_3344_5566_7788).unwrap();
     let mut batch = Batch::new();
@@ -607,7 +607,7 @@ fn a_segment_that_claims_more_to_be_durable_than_went_before_is_damaged() {
         commit(&backend, number, Durability::Synced).unwrap();
     }
     let (salt, tail) = (backend.shared.header.salt, lock(&backend.shared.log).tail);
-    let segment = backend.shared.segment(tail.segment).unwrap().unwrap();
+    let segment = backend.shared.current_segment(tail.segment).unwrap().unwrap();
     let (head, refs) = segment.read_head(salt).unwrap().unwrap();
     assert!(tail.segment > 2 && head.durable_end >> 32 == u64::from(tail.segment - 1));
     let rows = segment::encode_refs(&refs);

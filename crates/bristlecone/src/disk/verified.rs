@@ -55,7 +55,7 @@ impl BitMemory {
     /// Keeps to the budget: releases the bits of one segment after the other, round and round, until an eighth of the
     /// budget is free again. `numbers`: the segments there are, ascending; `forget` releases the bits of one.
     #[inline]
-    pub(super) fn trim(&self, numbers: impl Fn() -> Arc<Vec<u32>>, forget: impl Fn(u32)) {
+    pub(super) fn trim(&self, numbers: impl Fn() -> Vec<u32>, forget: impl Fn(u32)) {
         if self.bytes() > self.bytes_max {
             self.trim_now(&numbers(), forget);
         }
@@ -244,7 +244,7 @@ mod tests {
         let memory = Arc::new(BitMemory::new(8 * page));
         let all: Vec<Verified> = (0..20).map(|_| Verified::new(&memory, 8192)).collect();
         let numbers = Arc::new((1..=20).collect::<Vec<u32>>());
-        let trim = || memory.trim(|| numbers.clone(), |number| all[number as usize - 1].forget());
+        let trim = || memory.trim(|| numbers.to_vec(), |number| all[number as usize - 1].forget());
         for (index, bits) in all.iter().enumerate() {
             bits.note(64);
             trim();

@@ -176,7 +176,8 @@ impl Place {
         let mut head = Vec::new();
         head.extend_from_slice(b"BCONEIDX");
         index_head(&mut head, number, entries);
-        head.extend_from_slice(&segment[56..64]);
+        let head_end = head_bytes(&segment);
+        head.extend_from_slice(&segment[head_end - 8..head_end]);
         fs::write(self.index(number, "idx"), with_entries(head, entries)).unwrap();
     }
 
@@ -212,8 +213,13 @@ struct RecordAt {
     number: u64,
 }
 
+/// Returns how long the head of a segment is, its refs apart.
+fn head_bytes(segment: &[u8]) -> usize {
+    if segment.starts_with(b"BCONESG2") { 88 } else { 64 }
+}
+
 fn frames(bytes: &[u8]) -> Vec<Frame> {
-    let mut at = 64 + word64(bytes, 48) as usize;
+    let mut at = head_bytes(bytes) + word64(bytes, 48) as usize;
     let mut frames = Vec::new();
     while at + 72 <= bytes.len() && bytes[at..at + 4] == *b"BCF1" {
         let (record_bytes, payload_bytes) = (word32(bytes, at + 40) as usize, word32(bytes, at + 44) as usize);

@@ -194,10 +194,12 @@ fn a_log_that_was_closed_and_is_shorter_has_lost_something() {
     for from in (0..claimed).step_by(24) {
         let disk = whole.fork();
         disk.overwrite(&name, from, &vec![0; (end - from) as usize]);
-        let before: Vec<_> = disk.files().into_iter().map(|(name, _)| (disk.contents(&name), name)).collect();
+        // Who reads says so in a file of its own.
+        let files = || disk.files().into_iter().filter(|(name, _)| !name.starts_with("readers/"));
+        let before: Vec<_> = files().map(|(name, _)| (disk.contents(&name), name)).collect();
         let reading = open(&disk, true);
         let writing = open(&disk, false);
-        let after: Vec<_> = disk.files().into_iter().map(|(name, _)| (disk.contents(&name), name)).collect();
+        let after: Vec<_> = files().map(|(name, _)| (disk.contents(&name), name)).collect();
         assert!(before == after, "cut at {from}: an opening that is refused changes files");
         let Ok(reading) = reading else {
             // The head of the segment itself.

@@ -100,9 +100,9 @@ fn files_of_a_store_begin_with_their_magic_words() {
     for (name, offset, word) in [
         ("store", 0, "bristlecone disk"),
         ("segments/store.copy", 0, "bristlecone disk"),
-        ("segments/00000001.seg", 0, "BCONESEG"),
+        ("segments/00000001.seg", 0, "BCONESG2"),
         // The first segment has no refs in its head, so the first frame follows that.
-        ("segments/00000001.seg", 64, "BCF1"),
+        ("segments/00000001.seg", 88, "BCF1"),
         ("segments/00000001.ids", 0, "BCONEIDS"),
         ("segments/durable", 512, "BCONEEND"),
         ("derived/history", 0, "BCONEDRV"),

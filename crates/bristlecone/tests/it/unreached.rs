@@ -60,7 +60,8 @@ fn a_full_disk_ends_the_work_and_what_it_left_is_counted_without_more_room() {
     drop(open(&disk));
     assert_eq!(reclaimable(&disk), left);
     // What is missing is said before anything is written.
-    let (before, backend) = (disk.bytes(), open(&disk));
+    let backend = open(&disk);
+    let before = disk.bytes();
     let refused = backend.check_room(10 << 20);
     assert!(matches!(&refused, Err(Error::NoRoom { bytes, free, .. }) if *bytes == 10 << 20 && *free < 2 << 20));
     assert_eq!(disk.bytes(), before);

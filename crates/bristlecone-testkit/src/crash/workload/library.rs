@@ -7,7 +7,7 @@ use super::{CrashStep, Workload};
 /// Returns the named workloads of the crash suite.
 #[must_use]
 pub fn workloads() -> Vec<Workload> {
-    [durabilities(), shapes(), refs(), handles()].concat()
+    [durabilities(), shapes(), refs(), handles(), sweeps()].concat()
 }
 
 fn workload(name: &'static str, steps: impl IntoIterator<Item = CrashStep>) -> Workload {
@@ -30,6 +30,52 @@ fn remove(refs: &[&str], durability: Durability) -> CrashStep {
 const FLUSH: CrashStep = CrashStep::Flush { handle: 0 };
 const CLOSE: CrashStep = CrashStep::Close { handle: 0 };
 const OPEN: CrashStep = CrashStep::Open { handle: 0 };
+
+/// What nothing leads to is dropped in between, by one handle and by two.
+fn sweeps() -> Vec<Workload> {
+    let sweep = |handle| CrashStep::Sweep { handle };
+    vec![
+        workload(
+            "a sweep of removed refs",
+            [
+                commit_by(0, &["a", "b"], &[700, 40], Synced),
+                commit("a", &[900], None),
+                remove(&["a"], Synced),
+                sweep(0),
+                commit("b", &[300], Synced),
+            ],
+        ),
+        workload(
+            "sweeps between commits",
+            (0..10).map(|n| match n % 5 {
+                2 => remove(&["side"], mixed_pair(n)),
+                3 => sweep(0),
+                _ => commit(["main", "side"][n % 2], &[n * 170], mixed_pair(n)),
+            }),
+        ),
+        workload(
+            "sweeps of early values, over reopenings",
+            [
+                CrashStep::Early { handle: 0, sizes: vec![3000, 20] },
+                sweep(0),
+                commit("main", &[5000], None),
+                CrashStep::Early { handle: 0, sizes: vec![800] },
+                CLOSE,
+                sweep(0),
+                CLOSE,
+                commit("main", &[10], Synced),
+                sweep(0),
+            ],
+        ),
+        workload("sweeps by two handles beside commits", {
+            (0..12).map(|n| match n % 4 {
+                1 => CrashStep::Remove { handle: n % 2, refs: vec!["b".to_owned()], durability: mixed_pair(n) },
+                3 => sweep(n / 4 % 2),
+                _ => commit_by(n % 2, &["a", "b"], &[n * 120], mixed_pair(n)),
+            })
+        }),
+    ]
+}
 
 /// When commits are acknowledged, in every mixture.
 fn durabilities() -> Vec<Workload> {

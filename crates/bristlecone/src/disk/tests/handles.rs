@@ -41,7 +41,7 @@ fn many_segments_are_read_with_few_maps_and_files() {
         let lent: Vec<Object<'_>> =
             (0..60).map(|number| snapshot.read(&oid(number).into()).unwrap().unwrap()).collect();
         fill(&backend, 60..600);
-        assert!(backend.shared.segments.numbers().len() > 25, "many segments");
+        assert!(backend.shared.table().numbers().len() > 25, "many segments");
         assert_there(&backend, 0..600, 300);
         assert!(backend.read(&oid(1000).into()).unwrap().is_none());
         let held = bounded(1);

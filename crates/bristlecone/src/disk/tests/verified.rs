@@ -21,7 +21,7 @@ fn fill(dir: &Path) -> Vec<ObjRef> {
 
 fn read(backend: &DiskBackend, at: &ObjRef) {
     // As fast lookups do, and as all others do.
-    let peeked = backend.shared.peek(at.oid.as_bytes(), at.at).map(<[u8]>::len);
+    let peeked = backend.shared.view(&backend.shared.table()).peek(at.oid.as_bytes(), at.at).map(<[u8]>::len);
     assert!(peeked.is_none_or(|bytes| bytes > MB), "{peeked:?}");
     assert_eq!(backend.read(at).unwrap().unwrap().body().len(), MB);
 }
@@ -39,7 +39,7 @@ fn memory_for_bits_is_taken_where_records_are_read_and_kept_to_the_budget() {
     few.iter().for_each(|at| read(&backend, at));
     few.iter().for_each(|at| read(&backend, at));
     assert_eq!((bits(), backend.stats().memory_bytes - before), (3 * page, 3 * page));
-    assert!(few.iter().all(|at| backend.shared.peek(at.oid.as_bytes(), at.at).is_some()));
+    assert!(few.iter().all(|at| backend.shared.view(&backend.shared.table()).peek(at.oid.as_bytes(), at.at).is_some()));
     for round in 0..3 {
         for at in &places {
             read(&backend, at);
@@ -48,7 +48,10 @@ fn memory_for_bits_is_taken_where_records_are_read_and_kept_to_the_budget() {
     }
     assert!(bits() >= options().cache_bytes / 4, "the budget is made use of: {} bytes", bits());
     let last = &places[OBJECTS as usize - 1];
-    assert!(backend.shared.peek(last.oid.as_bytes(), last.at).is_some(), "what was read last is remembered");
+    assert!(
+        backend.shared.view(&backend.shared.table()).peek(last.oid.as_bytes(), last.at).is_some(),
+        "what was read last is remembered"
+    );
 }
 
 #[test]
@@ -62,9 +65,9 @@ fn what_was_forgotten_is_verified_again() {
     [at, other].iter().for_each(|at| read(&backend, at));
     flip(&segment_file(dir.path(), number), offset + 5000);
     read(&backend, &at);
-    backend.shared.segment(number).unwrap().unwrap().forget_pages();
+    backend.shared.current_segment(number).unwrap().unwrap().forget_pages();
     assert_eq!(backend.shared.bits.bytes(), 0);
-    assert!(backend.shared.peek(at.oid.as_bytes(), at.at).is_none());
+    assert!(backend.shared.view(&backend.shared.table()).peek(at.oid.as_bytes(), at.at).is_none());
     assert!(matches!(backend.read(&at), Err(Error::Corrupt { .. })));
     read(&backend, &other);
 }
@@ -86,7 +89,7 @@ fn threads_that_read_while_others_forget_read_what_is_there() {
                     let most = options().cache_bytes / 8 * 9 + threads as u64 * page;
                     assert!(bytes <= most, "{bytes} bytes");
                     if round % 50 == 49 {
-                        backend.shared.segment((at.at.0 >> 32) as u32).unwrap().unwrap().forget_pages();
+                        backend.shared.current_segment((at.at.0 >> 32) as u32).unwrap().unwrap().forget_pages();
                     }
                 }
             });

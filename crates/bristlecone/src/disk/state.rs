@@ -1,0 +1,343 @@
+//! The state of a store that is not in its log: what the last collection left. `docs/formats/disk.md` section 8 lists the
+//! bytes.
+//!
+//! Each state has a number, the *epoch*, and a file of its own, which is whole before a frame of the log announces it. From
+//! that frame on it is the state of the store, for every process that follows the log.
+
+use std::{io, sync::Arc};
+
+use bristlecone_core::Oid;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::{
+    files::{SEGMENTS, SPARE, open_empty, random_word},
+    frame::{word32, word64},
+    log::DiskState,
+    segment::COLD,
+};
+use crate::{
+    Error,
+    storage::{OpenMode, Storage, read_exact_at, write_all_at},
+};
+
+const MAGIC: u64 = u64::from_le_bytes(*b"BCONESTA");
+const EPOCH_AT: usize = 8;
+const BASE_AT: usize = EPOCH_AT + 8;
+const LENGTH_AT: usize = BASE_AT + 8;
+const CHECK_AT: usize = LENGTH_AT + 8;
+/// Bytes before the sections: 40 = 8 magic + 8 epoch + 4 base + 4 zeroes + 8 length + 8 check.
+const HEAD_BYTES: usize = CHECK_AT + 8;
+const _: () = assert!(HEAD_BYTES == 40, "the fields of a state's head add up");
+/// No state is longer: it would be of a hundred million absent ids.
+const STATE_BYTES_MAX: u64 = 1 << 32;
+
+/// Bytes before what a section holds: 4 tag + 4 zeroes + 8 length.
+const SECTION_BYTES: usize = 16;
+const COLD_TAG: u32 = 1;
+const ABSENT_TAG: u32 = 2;
+const RETENTION_TAG: u32 = 3;
+const GRACED_TAG: u32 = 4;
+/// Bytes of a cold segment's row: 32 = 4 number + 4 zeroes + 8 length + 8 records + 8 check.
+const COLD_ROW_BYTES: usize = 32;
+/// Bytes of the row of an absent object, or of one that the grace keeps: 40 = 1 length of the id + 1 reason + 2 zeroes + 4 time
+/// + 32 id.
+const ABSENT_ROW_BYTES: usize = 40;
+
+/// A cold segment, as the state knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ColdSegment {
+    pub(super) number: u32,
+    /// The length of its file.
+    pub(super) bytes: u64,
+    /// How many records it has.
+    pub(super) records: u64,
+    /// The check in its head.
+    pub(super) check: u64,
+}
+
+/// Which state a frame or a head says is that of the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct StateRef {
+    /// The number of the state; 0 before the first one.
+    pub(super) epoch: u64,
+    /// The check of its file.
+    pub(super) check: u64,
+    /// The first segment of the log that was not removed.
+    pub(super) base: u32,
+}
+
+/// What the last collection left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct StoreState {
+    /// How many states there were before.
+    pub(super) epoch: u64,
+    /// The check of the state's file; 0 for the first state, which has none.
+    pub(super) check: u64,
+    /// The first segment of the log that was not removed.
+    pub(super) base: u32,
+    /// Ascending by number.
+    pub(super) cold: Arc<[ColdSegment]>,
+    /// What something that is kept names and that was cut, ascending.
+    pub(super) absent: Arc<[Oid]>,
+    /// What nothing leads to and is kept by the grace: when it was written, in seconds since 1970, and its id.
+    pub(super) graced: Arc<[(u32, Oid)]>,
+    /// The rules of retention as text.
+    pub(super) retention: Arc<str>,
+}
+
+impl StateRef {
+    /// The first state, which has no file.
+    pub(super) const FIRST: Self = Self { epoch: 0, check: 0, base: 1 };
+}
+
+impl Default for StoreState {
+    fn default() -> Self {
+        Self {
+            epoch: 0,
+            check: 0,
+            base: 1,
+            cold: Arc::default(),
+            absent: Arc::default(),
+            graced: Arc::default(),
+            retention: "".into(),
+        }
+    }
+}
+
+impl StoreState {
+    /// Returns what names this state.
+    pub(super) const fn reference(&self) -> StateRef {
+        StateRef { epoch: self.epoch, check: self.check, base: self.base }
+    }
+
+    /// Returns the cold segment of this number.
+    pub(super) fn cold(&self, number: u32) -> Option<&ColdSegment> {
+        let place = self.cold.binary_search_by_key(&number, |cold| cold.number).ok()?;
+        self.cold.get(place)
+    }
+
+    /// Completes the state and returns the bytes of its file.
+    pub(super) fn encode(&mut self, salt: u64) -> Vec<u8> {
+        let mut sections = Vec::new();
+        put_section(&mut sections, COLD_TAG, |out| {
+            for cold in &*self.cold {
+                out.extend_from_slice(&u64::from(cold.number).to_le_bytes());
+                out.extend_from_slice(&cold.bytes.to_le_bytes());
+                out.extend_from_slice(&cold.records.to_le_bytes());
+                out.extend_from_slice(&cold.check.to_le_bytes());
+            }
+        });
+        put_section(&mut sections, ABSENT_TAG, |out| {
+            for oid in &*self.absent {
+                let mut row = [0; ABSENT_ROW_BYTES];
+                row[0] = oid.as_bytes().len() as u8;
+                row[1] = 1;
+                row[8..8 + oid.as_bytes().len()].copy_from_slice(oid.as_bytes());
+                out.extend_from_slice(&row);
+            }
+        });
+        put_section(&mut sections, GRACED_TAG, |out| {
+            for (time, oid) in &*self.graced {
+                let mut row = [0; ABSENT_ROW_BYTES];
+                row[0] = oid.as_bytes().len() as u8;
+                row[4..8].copy_from_slice(&time.to_le_bytes());
+                row[8..8 + oid.as_bytes().len()].copy_from_slice(oid.as_bytes());
+                out.extend_from_slice(&row);
+            }
+        });
+        put_section(&mut sections, RETENTION_TAG, |out| out.extend_from_slice(self.retention.as_bytes()));
+        let mut out = MAGIC.to_le_bytes().to_vec();
+        out.extend_from_slice(&self.epoch.to_le_bytes());
+        out.extend_from_slice(&u64::from(self.base).to_le_bytes());
+        out.extend_from_slice(&(sections.len() as u64).to_le_bytes());
+        self.check = check(&out, &sections, salt);
+        out.extend_from_slice(&self.check.to_le_bytes());
+        out.extend_from_slice(&sections);
+        out
+    }
+
+    /// Decodes a state. An error says why these bytes are not one.
+    pub(super) fn decode(bytes: &[u8], salt: u64) -> Result<Self, &'static str> {
+        let head = bytes.get(..HEAD_BYTES).filter(|head| word64(head, 0) == MAGIC).ok_or("this is no state")?;
+        let sections = &bytes[HEAD_BYTES..];
+        let right = word64(head, LENGTH_AT) == sections.len() as u64
+            && word64(head, CHECK_AT) == check(&head[..CHECK_AT], sections, salt);
+        if !right {
+            return Err("the state's checksum is wrong");
+        }
+        let mut state = Self {
+            epoch: word64(head, EPOCH_AT),
+            check: word64(head, CHECK_AT),
+            base: word32(head, BASE_AT),
+            ..Self::default()
+        };
+        let mut rest = sections;
+        while !rest.is_empty() {
+            let (tag, body, next) = take_section(rest).ok_or("the state's sections do not add up")?;
+            match tag {
+                COLD_TAG => state.cold = cold_rows(body).ok_or("a row of the cold segments is wrong")?,
+                ABSENT_TAG => state.absent = absent_rows(body).ok_or("a row of the absent ids is wrong")?,
+                GRACED_TAG => state.graced = graced_rows(body).ok_or("a row of the kept ids is wrong")?,
+                RETENTION_TAG => {
+                    state.retention = std::str::from_utf8(body).map_err(|_| "the retention is not UTF-8")?.into();
+                }
+                _ => return Err("the state has a section that this version does not know"),
+            }
+            rest = next;
+        }
+        Ok(state)
+    }
+}
+
+fn check(head: &[u8], sections: &[u8], salt: u64) -> u64 {
+    xxh3_64_with_seed(sections, xxh3_64_with_seed(head, salt))
+}
+
+fn put_section(out: &mut Vec<u8>, tag: u32, put: impl FnOnce(&mut Vec<u8>)) {
+    let at = out.len();
+    out.resize(at + SECTION_BYTES, 0);
+    put(out);
+    let bytes = (out.len() - at - SECTION_BYTES) as u64;
+    out[at..at + 4].copy_from_slice(&tag.to_le_bytes());
+    out[at + 8..at + SECTION_BYTES].copy_from_slice(&bytes.to_le_bytes());
+    out.resize(out.len().next_multiple_of(8), 0);
+}
+
+/// Returns tag and body of the first section, and what is behind it.
+fn take_section(bytes: &[u8]) -> Option<(u32, &[u8], &[u8])> {
+    let (head, rest) = bytes.split_at_checked(SECTION_BYTES)?;
+    let length = usize::try_from(word64(head, 8)).ok()?;
+    let body = rest.get(..length)?;
+    Some((word32(head, 0), body, rest.get(length.checked_next_multiple_of(8)?..)?))
+}
+
+fn cold_rows(body: &[u8]) -> Option<Arc<[ColdSegment]>> {
+    let row = |row: &[u8]| ColdSegment {
+        number: word32(row, 0),
+        bytes: word64(row, 8),
+        records: word64(row, 16),
+        check: word64(row, 24),
+    };
+    let rows: Arc<[ColdSegment]> = body.chunks_exact(COLD_ROW_BYTES).map(row).collect();
+    let ascending = rows.is_sorted_by(|one, next| one.number < next.number);
+    let cold = rows.iter().all(|row| row.number > COLD);
+    (body.len().is_multiple_of(COLD_ROW_BYTES) && ascending && cold).then_some(rows)
+}
+
+fn absent_rows(body: &[u8]) -> Option<Arc<[Oid]>> {
+    let row = |row: &[u8]| Oid::new(row.get(8..8 + usize::from(row[0]))?).ok();
+    let rows: Option<Arc<[Oid]>> = body.chunks_exact(ABSENT_ROW_BYTES).map(row).collect();
+    rows.filter(|rows| body.len().is_multiple_of(ABSENT_ROW_BYTES) && rows.is_sorted())
+}
+
+fn graced_rows(body: &[u8]) -> Option<Arc<[(u32, Oid)]>> {
+    let row = |row: &[u8]| Some((word32(row, 4), Oid::new(row.get(8..8 + usize::from(row[0]))?).ok()?));
+    let rows: Option<Arc<[(u32, Oid)]>> = body.chunks_exact(ABSENT_ROW_BYTES).map(row).collect();
+    rows.filter(|_| body.len().is_multiple_of(ABSENT_ROW_BYTES))
+}
+
+/// Returns the name of a state's file.
+pub(super) fn state_name(epoch: u64) -> String {
+    format!("{SEGMENTS}/{epoch:08}.state")
+}
+
+/// Returns the epoch of the state with this name in the folder of segments.
+pub(super) fn state_epoch(name: &str) -> Option<u64> {
+    let digits = name.strip_suffix(".state")?;
+    digits.parse().ok().filter(|epoch: &u64| format!("{epoch:08}") == digits)
+}
+
+impl DiskState {
+    /// Reads the state that a frame or a head names; `None` if its file is not there.
+    pub(super) fn read_state(&self, wanted: StateRef) -> Result<Option<StoreState>, Error> {
+        if wanted.epoch == 0 {
+            return Ok(Some(StoreState::default()));
+        }
+        let name = state_name(wanted.epoch);
+        let failed = |error| self.io(&name, error);
+        let file = match self.storage.open(&name, OpenMode::Read) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(failed(error)),
+        };
+        let bytes = file.len().map_err(failed)?;
+        if bytes > STATE_BYTES_MAX {
+            return Err(self.corrupt(&name, 0, "the state is too long"));
+        }
+        let mut buffer = vec![0; bytes as usize];
+        read_exact_at(&*file, &mut buffer, 0).map_err(failed)?;
+        let state = StoreState::decode(&buffer, self.header.salt).map_err(|reason| self.corrupt(&name, 0, reason))?;
+        if state.reference() != wanted {
+            return Err(self.corrupt(&name, 0, "this is not the state that the log names"));
+        }
+        Ok(Some(state))
+    }
+
+    /// Writes a state's file, durably with its name. It is the store's once a frame names it.
+    pub(super) fn write_state(&self, state: &mut StoreState) -> Result<(), Error> {
+        let bytes = state.encode(self.header.salt);
+        write_whole(&self.storage, &state_name(state.epoch), &bytes)?;
+        self.storage.sync_dir(SEGMENTS).map_err(|error| self.io(SEGMENTS, error))
+    }
+}
+
+/// Writes a file whole and durably before it has its name. The name is durable after a sync of the folder.
+pub(super) fn write_whole(storage: &Arc<dyn Storage>, name: &str, bytes: &[u8]) -> Result<(), Error> {
+    let aside = format!("{SEGMENTS}/{}{:016x}", SPARE, random_word());
+    let file = open_empty(storage, &aside)?;
+    let written = (|| -> io::Result<()> {
+        // Without the lock a process that opens the store takes the file for waste.
+        file.try_lock()?;
+        write_all_at(&*file, bytes, 0)?;
+        file.sync_data()?;
+        storage.rename(&aside, name)?;
+        file.unlock()
+    })();
+    written.map_err(|error| {
+        let _ = storage.remove(&aside);
+        Error::io(storage.describe(name), error)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state() -> StoreState {
+        let cold = |number| ColdSegment { number: COLD + number, bytes: 4096, records: 3, check: 9 };
+        StoreState {
+            epoch: 7,
+            check: 0,
+            base: 12,
+            cold: [cold(1), cold(5)].into(),
+            absent: [Oid::from_array([1; 32]), Oid::new(&[2; 20]).unwrap()].into(),
+            graced: [(5, Oid::from_array([3; 32]))].into(),
+            retention: "last 100 heads/*".into(),
+        }
+    }
+
+    #[test]
+    fn a_state_round_trips_and_every_flip_and_cut_is_found() {
+        let mut state = state();
+        let bytes = state.encode(5);
+        assert_eq!(StoreState::decode(&bytes, 5), Ok(state));
+        assert!(StoreState::decode(&bytes, 6).is_err());
+        for bit in 0..bytes.len() * 8 {
+            let mut flipped = bytes.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert!(StoreState::decode(&flipped, 5).is_err(), "bit {bit}");
+        }
+        (0..bytes.len()).for_each(|cut| assert!(StoreState::decode(&bytes[..cut], 5).is_err(), "cut at {cut}"));
+    }
+
+    #[test]
+    fn names_of_states_are_those_of_their_epochs() {
+        for epoch in [1, 99_999_999, 100_000_000, u64::MAX] {
+            let name = state_name(epoch);
+            assert_eq!(state_epoch(name.strip_prefix("segments/").unwrap()), Some(epoch));
+        }
+        for wrong in ["1.state", "00000001.seg", "+0000001.state", "x.state", "000000001.state"] {
+            assert_eq!(state_epoch(wrong), None, "{wrong}");
+        }
+    }
+}

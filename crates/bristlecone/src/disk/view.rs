@@ -1,0 +1,51 @@
+//! An open store, read by one of its tables.
+
+use std::ops::Deref;
+
+use bristlecone_core::{ObjRef, Object};
+
+use super::{files::segment_name, log::DiskState, read::Probe, segment::Segment, table::SegmentTable};
+use crate::Error;
+
+/// What can be read by a table: what it finds may be borrowed as long as that is held.
+#[derive(Clone, Copy)]
+pub(super) struct DiskView<'a> {
+    pub(super) state: &'a DiskState,
+    pub(super) table: &'a SegmentTable,
+}
+
+impl Deref for DiskView<'_> {
+    type Target = DiskState;
+
+    fn deref(&self) -> &DiskState {
+        self.state
+    }
+}
+
+impl<'a> DiskView<'a> {
+    /// Returns the segment, opening it if need be; `None` if there is no such segment.
+    #[inline]
+    pub(super) fn segment(&self, number: u32) -> Result<Option<&'a Segment>, Error> {
+        match self.table.get(number) {
+            Some(segment) => Ok(Some(segment)),
+            None => Ok(self.state.open_segment(self.table, number)?.map(|segment| &**segment)),
+        }
+    }
+
+    /// Returns the object at a place; `None` if it is not there.
+    pub(super) fn find_at(&self, at: &ObjRef) -> Result<Option<Object<'a>>, Error> {
+        match self.probe(&at.oid, at.at)? {
+            Probe::Found(object) => Ok(Some(object)),
+            Probe::Other => Ok(None),
+            Probe::Bad(reason) => Err(self.damaged(&at.oid, at.at, reason)),
+        }
+    }
+
+    /// Returns the number of the segment that goes on from this one.
+    pub(super) fn after(&self, number: u32) -> Result<u64, Error> {
+        let numbers = self.table.numbers();
+        let next = numbers.get(numbers.partition_point(|&other| other <= number));
+        let missing = || self.corrupt(&segment_name(number), 0, "the segment that goes on from this one is missing");
+        next.map(|&next| u64::from(next)).ok_or_else(missing)
+    }
+}
