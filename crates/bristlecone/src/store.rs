@@ -284,6 +284,10 @@ impl<'b> FlushSink<'b> {
         let next = Batch::since(self.batch.left_out().1);
         let mut batch = std::mem::replace(&mut self.batch, next);
         self.left_out.get_mut().drain(..).for_each(|oid| batch.leave_out(oid));
+        // What the batch hangs together with unchanged lies below these.
+        if !batch.is_empty() {
+            self.snapshot.roots().into_iter().for_each(|oid| batch.leave_out(oid));
+        }
         batch
     }
 }

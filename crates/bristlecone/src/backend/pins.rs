@@ -194,6 +194,12 @@ impl Pin {
         drop(next);
     }
 
+    /// Returns the roots that it holds.
+    #[must_use]
+    pub fn roots(&self) -> Vec<Oid> {
+        lock(&self.part.0).snapshots[self.place].iter().flat_map(|held| held.roots.iter().copied()).collect()
+    }
+
     /// Holds another root.
     pub fn keep(&self, root: &Oid) {
         if let Some(snapshot) = &mut lock(&self.part.0).snapshots[self.place]
@@ -243,6 +249,7 @@ mod tests {
         let young = pins.pin(Position(3), 30, &[]);
         pins.displaced(Position(4), &to(4));
         young.keep(&oid(8));
+        assert_eq!((old.roots(), young.roots()), (vec![oid(9)], vec![oid(8)]));
         assert_eq!((pins.roots(), pins.appended()), (vec![oid(9), oid(8), oid(3), oid(4)], Some(20)));
         drop(old);
         assert_eq!((pins.roots(), pins.appended()), (vec![oid(8), oid(4)], Some(30)));

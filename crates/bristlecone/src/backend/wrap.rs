@@ -172,6 +172,6 @@ impl Snapshot for CountedSnapshot {
     }
 
     pass_snapshot! {
-        inner: position, sweeps, keep, refresh
+        inner: position, sweeps, roots, keep, refresh
     }
 }

@@ -59,6 +59,12 @@ impl StoreHeader {
         Self { engine_version, format, segment_bytes, salt: random_word() }
     }
 
+    /// Whether both are of one store, which may have been upgraded between them.
+    pub(super) fn is_of(&self, other: &Self) -> bool {
+        let without_version = |header: &Self| Self { engine_version: 0, ..header.clone() };
+        without_version(self) == without_version(other)
+    }
+
     /// Returns the file's bytes.
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();

@@ -168,7 +168,7 @@ impl DiskLock {
             drop(guard);
             *lock(&self.files) = LockFiles::open(&self.storage)?;
             if let Some(expected) = self.header.get()
-                && StoreHeader::read(&self.storage)? != *expected
+                && !StoreHeader::read(&self.storage)?.is_of(expected)
             {
                 let reason = "another store has taken the place of the one that was opened here; open it anew";
                 return Err(Error::Lost { file: self.storage.describe(STORE), reason: reason.to_owned() });

@@ -16,7 +16,8 @@ use std::{
 };
 
 use bristlecone::{
-    Backend, Batch, Durability, Error, Expected, Kind, Location, ObjRef, Oid, RefMove, RefTarget, Sink,
+    Backend, Batch, Durability, Error, Expected, Kind, Location, ObjRef, Object, Oid, RefMove, RefTarget, Roots, Sink,
+    SweepLimits,
     disk::{DiskBackend, DiskOptions},
     engine::Header,
     fs::{FsBackend, FsOptions},
@@ -117,11 +118,31 @@ fn report(line: &str) {
     std::io::stderr().write_all(format!("{line}\n").as_bytes()).expect("the parent listens");
 }
 
-/// Raises the counter until killed.
-fn write_for_ever(writer: u64, dir: &Path, lie: Option<Lie>) {
+/// Drops what nothing leads to, unless another process does: of each two objects that are appended together, the twin is
+/// garbage after the next commit.
+fn collect(backend: &dyn Backend) {
+    let children = |_: &Oid, object: &Object<'_>, each: &mut dyn FnMut(Oid)| {
+        let before: [u8; 32] = object.body()[17..49].try_into().expect("an id");
+        if before != [0; 32] {
+            each(Oid::from_array(before));
+        }
+        Ok(())
+    };
+    match backend.sweep(&Roots { oids: &[], children: &children }, &SweepLimits::default()) {
+        Ok(swept) => report(&format!("SWEPT {}", swept.objects)),
+        Err(Error::Locked { .. }) => {}
+        Err(error) => panic!("a collection fails: {error}"),
+    }
+}
+
+/// Raises the counter until killed; `collects`: and drops garbage in between.
+fn write_for_ever(writer: u64, dir: &Path, lie: Option<Lie>, collects: bool) {
     let backend = open(dir, lie).expect("the store opens");
     let mut rng = Rng::new(u64::from(std::process::id()));
     loop {
+        if collects && rng.below(8) == 0 {
+            collect(&*backend);
+        }
         let head = read_head(&*backend);
         let (number, before, refs) = match &head {
             Some((step, refs)) => (step.number + 1, Some(&refs[REFS[0]]), refs.clone()),
@@ -184,8 +205,9 @@ fn role_of_a_child_process() {
     let mut words = role.splitn(3, ' ');
     let (kind, number, dir) = (words.next().unwrap(), words.next().unwrap(), words.next().unwrap());
     match kind {
-        "writer" => write_for_ever(number.parse().unwrap(), Path::new(dir), None),
-        "lawless" => write_for_ever(number.parse().unwrap(), Path::new(dir), Some(Lie::Locks)),
+        "writer" => write_for_ever(number.parse().unwrap(), Path::new(dir), None, false),
+        "collector" => write_for_ever(number.parse().unwrap(), Path::new(dir), None, true),
+        "lawless" => write_for_ever(number.parse().unwrap(), Path::new(dir), Some(Lie::Locks), false),
         "reader" => read_until_stopped(Path::new(dir)),
         other => panic!("no such role: {other}"),
     }
@@ -274,7 +296,7 @@ fn kill_writers(dir: &Path, lines: &Lines, plan: Plan, rng: &mut Rng) {
 }
 
 fn is_report(line: &str) -> bool {
-    line.starts_with("ACK ") || line.starts_with("READ ")
+    ["ACK ", "READ ", "SWEPT "].iter().any(|word| line.starts_with(word))
 }
 
 /// Checks that the whole history is there, made of what was acknowledged and at most steps that were under way.
@@ -323,6 +345,36 @@ fn killed_writers_lose_nothing_and_readers_see_whole_commits() {
         let (commits, acknowledged) = check_history(dir.path(), &lines);
         println!("{plan:?}: {commits} commits, {acknowledged} acknowledged");
     }
+}
+
+#[test]
+fn killed_collectors_lose_nothing_and_readers_see_whole_commits() {
+    let dir = create();
+    let lines = Lines::default();
+    let mut rng = Rng::new(u64::from(std::process::id()));
+    for (writers, readers, kills) in [(1, 1, 60), (2, 2, 60), (3, 2, 50), (2, 4, 30)] {
+        let plan = Plan { role: "collector", writers, readers, kills };
+        kill_writers(dir.path(), &lines, plan, &mut rng);
+        let (commits, acknowledged) = check_history(dir.path(), &lines);
+        let swept = lines.lock().unwrap().iter().filter(|line| line.starts_with("SWEPT ")).count();
+        println!("{plan:?}: {commits} commits, {acknowledged} acknowledged, {swept} collections");
+    }
+    let swept = lines.lock().unwrap().iter().filter(|line| line.starts_with("SWEPT ")).count();
+    assert!(swept > 20, "only {swept} collections");
+    // What was garbage is gone, and so are the files that held it.
+    let backend = open(dir.path(), None).unwrap();
+    collect(&*backend);
+    let (head, _) = read_head(&*backend).unwrap();
+    let mut objects = 0;
+    let mut count = |_: Oid, _: &Object<'_>| -> Result<(), Error> {
+        objects += 1;
+        Ok(())
+    };
+    backend.each_object(&mut count, &mut |damage| panic!("{damage:?}")).unwrap();
+    assert_eq!(objects, head.number + 1, "one for each commit, and the last twin");
+    let names = std::fs::read_dir(dir.path().join("store/segments")).unwrap().map(|name| name.unwrap().file_name());
+    let logs = names.filter(|name| name.to_str().is_some_and(|name| name.ends_with(".seg"))).count();
+    assert!(logs <= 2, "{logs} segments of the log are left");
 }
 
 #[test]
