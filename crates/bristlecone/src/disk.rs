@@ -289,6 +289,7 @@ impl DiskBackend {
             tables: generations::Generations::new(),
             reader: OnceLock::new(),
             named_at: AtomicU64::new(0),
+            emptied: AtomicBool::new(false),
             held: Mutex::default(),
             gate: Mutex::default(),
             log: Mutex::new(LogWriter { tail, buffer: Vec::new(), appended: false, began: None, named: None }),
@@ -320,6 +321,7 @@ impl DiskBackend {
                 shared.gather_notes();
             }
         }
+        shared.tidy();
         // The memory of maps is measured once the store has grown from here.
         shared.background.trimmed_at.store(shared.published.end(), Relaxed);
         Ok(shared)
@@ -474,6 +476,7 @@ impl Drop for DiskBackend {
         // A caller that wants to know calls `close`.
         let _ = self.close();
         self.shared.leave_note();
+        self.shared.tidy();
         self.shared.end_reading();
     }
 }

@@ -25,6 +25,7 @@ use super::{
     files::{COLLECTOR, SEGMENTS, cold_number, segment_name, segment_number},
     frame::{self, Frame, FrameKind, put_ref, put_state, take_refs},
     live::LiveSet,
+    lock::DiskLock,
     log::{DiskState, LogWriter},
     read::Probe,
     readers::READERS,
@@ -210,10 +211,12 @@ impl DiskState {
 
     /// Removes what an earlier collection emptied, if that can be done now. A failure is ignored: the next one tries again.
     pub(super) fn tidy(&self) {
-        if self.lock.is_some()
+        if self.emptied.load(Relaxed)
+            && self.lock.as_ref().is_some_and(DiskLock::is_own)
             && let Ok(_collector) = self.collector()
         {
-            let _ = self.remove_emptied();
+            let removed = self.remove_emptied();
+            self.emptied.store(!matches!(removed, Ok(true)), Relaxed);
         }
     }
 }

@@ -189,6 +189,8 @@ pub(super) struct DiskState {
     pub(super) reader: OnceLock<ReaderNote>,
     /// Where the frame ends that named the state.
     pub(super) named_at: AtomicU64,
+    /// Whether there may be files that a collection emptied.
+    pub(super) emptied: AtomicBool,
     /// What collections kept for snapshots that are still held.
     pub(super) held: Mutex<Vec<Held>>,
     /// The version of the engine that the log is written in.
@@ -382,6 +384,7 @@ impl DiskState {
                 return Err(self.corrupt(&state_name(named.epoch), 0, "the state of the store is missing"));
             };
             self.tables.advance(state);
+            self.emptied.store(true, Relaxed);
             self.tell_readers();
         }
         log.named = None;

@@ -39,3 +39,4 @@ mod tags;
 #[cfg(feature = "tezos")]
 mod tezos;
 mod unreached;
+mod upgrade;
