@@ -268,6 +268,11 @@ impl<'b> FlushSink<'b> {
         self.left_out.borrow_mut().push(*oid);
     }
 
+    /// Notes an object that the batch hangs together with and that the snapshot keeps: another process may have dropped it.
+    pub(crate) fn builds_on(&self, oid: &Oid) {
+        self.left_out.borrow_mut().push(*oid);
+    }
+
     #[inline]
     pub(crate) const fn has_replaced(&self) -> bool {
         !self.replaced.is_empty()

@@ -9,7 +9,7 @@ use bristlecone_core::{Location, Oid, Record};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_64_with_seed};
 
 use super::{
-    files::{CHUNK_BYTES, SEGMENTS, SPARE, open_empty, random_word, segment_name},
+    files::{CHUNK_BYTES, open_aside, segment_name},
     frame::{word32, word64},
     sealed::{Form, IndexEntry, Tie, encode_index},
     segment::{COLD, Segment},
@@ -80,10 +80,7 @@ pub(super) struct ColdWriter {
 impl ColdWriter {
     /// Begins the cold segment of this number.
     pub(super) fn new(storage: &Arc<dyn Storage>, salt: u64, number: u32) -> Result<Self, Error> {
-        let aside = format!("{SEGMENTS}/{}{:016x}", SPARE, random_word());
-        let file = open_empty(storage, &aside)?;
-        // Without the lock a process that opens the store takes the file for waste.
-        file.try_lock().map_err(|error| Error::io(storage.describe(&aside), error))?;
+        let (file, aside) = open_aside(storage)?;
         let (storage, buffer) = (storage.clone(), Vec::with_capacity(WRITE_BYTES));
         Ok(Self {
             storage,

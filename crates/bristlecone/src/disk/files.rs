@@ -73,6 +73,25 @@ pub(super) fn open_empty(storage: &Arc<dyn Storage>, name: &str) -> Result<Arc<d
     storage.open(name, OpenMode::CreateNew).map_err(|error| Error::io(storage.describe(name), error))
 }
 
+/// How often a file in the making is begun anew that another process took for waste.
+const ATTEMPTS: usize = 100;
+
+/// Makes a file under a name that every version takes for waste once no process holds its lock, and locks it; returns it with
+/// its name.
+pub(super) fn open_aside(storage: &Arc<dyn Storage>) -> Result<(Arc<dyn StorageFile>, String), Error> {
+    for _ in 0..ATTEMPTS {
+        let name = format!("{SEGMENTS}/{SPARE}{:016x}", random_word());
+        let file = open_empty(storage, &name)?;
+        // Until it is locked, a process that opens the store may remove it.
+        let locked = file.try_lock().map_err(|error| Error::io(storage.describe(&name), error))?;
+        if locked && storage.open(&name, OpenMode::Read).is_ok() {
+            return Ok((file, name));
+        }
+        let _ = storage.remove(&name);
+    }
+    Err(Error::io(storage.describe(SEGMENTS), io::ErrorKind::Interrupted.into()))
+}
+
 /// Returns a word that differs between any two calls, in any two processes.
 ///
 /// It need not be secret; it keeps apart what would otherwise look alike.

@@ -10,7 +10,7 @@ use bristlecone_core::Oid;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::{
-    files::{SEGMENTS, SPARE, open_empty, random_word},
+    files::{SEGMENTS, open_aside},
     frame::{word32, word64},
     log::DiskState,
     segment::COLD,
@@ -283,11 +283,8 @@ impl DiskState {
 
 /// Writes a file whole and durably before it has its name. The name is durable after a sync of the folder.
 pub(super) fn write_whole(storage: &Arc<dyn Storage>, name: &str, bytes: &[u8]) -> Result<(), Error> {
-    let aside = format!("{SEGMENTS}/{}{:016x}", SPARE, random_word());
-    let file = open_empty(storage, &aside)?;
+    let (file, aside) = open_aside(storage)?;
     let written = (|| -> io::Result<()> {
-        // Without the lock a process that opens the store takes the file for waste.
-        file.try_lock()?;
         write_all_at(&*file, bytes, 0)?;
         file.sync_data()?;
         storage.rename(&aside, name)?;

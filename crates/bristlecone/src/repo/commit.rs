@@ -142,6 +142,7 @@ impl<F: Format> Repo<F> {
         let store = &tree.store;
         let mut sink = store.sink();
         let root = tree.flush_into(&mut sink)?;
+        parents.iter().for_each(|&parent| sink.builds_on(&store.commit_ref(parent).oid));
         let mut number = 0;
         // Where the number is not kept it would be computed from all ancestors, for nothing.
         if self.shared.backend.capabilities().metadata_words {

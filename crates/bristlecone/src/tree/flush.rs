@@ -69,6 +69,7 @@ impl<F: Format> Tree<F> {
             flush_prewritten(&self.store, prewritten)?;
         }
         let base = self.written_base()?;
+        base.iter().for_each(|base| sink.builds_on(&base.oid));
         let root = match &self.patch {
             Some(patch) => {
                 let tasks = PendingEdits { tree: self, base, edits: patch.iter(), dir: None };

@@ -1,0 +1,214 @@
+//! Collections of the disk engine, and what comes between their steps: nothing that is reused while it is being collected is lost,
+//! and nothing that is gone is built upon.
+
+use std::{cell::Cell, sync::Arc};
+
+use bristlecone::{
+    Backend, Batch, Durability, Error, Expected, Info, Kind, Location, Native, ObjRef, Object, Oid, RefMove, RefTarget,
+    Repo, Roots, Sink, SweepLimits, Swept,
+    disk::{DiskBackend, DiskOptions},
+    storage::RealStorage,
+};
+use bristlecone_testkit::sim::SimStorage;
+
+use crate::engine::{format_tag, tiny, tiny_as_shipped, tiny_with_maps};
+
+fn oid(number: u64) -> Oid {
+    let mut id = [9; 32];
+    id[..8].copy_from_slice(&number.to_le_bytes());
+    Oid::from_array(id)
+}
+
+/// What an object of these tests holds: the numbers of its children.
+fn body(children: &[u64]) -> Vec<u8> {
+    children.iter().flat_map(|child| child.to_le_bytes()).collect()
+}
+
+fn children_of(object: &Object<'_>) -> Vec<u64> {
+    object.body().chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect()
+}
+
+/// Returns a batch with an object, made now.
+fn batch(backend: &DiskBackend, number: u64, children: &[u64]) -> Batch {
+    let mut batch = Batch::since(backend.sweeps());
+    let places = vec![Location::NONE; children.len()];
+    batch.put(Kind::Node, oid(number), &body(children), &places, &[]);
+    children.iter().for_each(|&child| batch.leave_out(oid(child)));
+    batch
+}
+
+fn move_to(name: &str, number: Option<u64>) -> RefMove {
+    let to = number.map(|number| RefTarget::Object(oid(number).into()));
+    RefMove { name: name.to_owned(), expected: Expected::Any, to }
+}
+
+fn append(backend: &DiskBackend, number: u64, children: &[u64], name: Option<&str>) -> Result<Location, Error> {
+    let moves: Vec<RefMove> = name.map(|name| move_to(name, Some(number))).into_iter().collect();
+    backend.append(batch(backend, number, children), &moves, Durability::None)
+}
+
+/// Collects, and calls `between` when the first object is looked at.
+fn sweep(backend: &DiskBackend, between: &dyn Fn()) -> Swept {
+    let called = Cell::new(false);
+    let children = |_: &Oid, object: &Object<'_>, each: &mut dyn FnMut(Oid)| {
+        if !called.replace(true) {
+            between();
+        }
+        children_of(object).into_iter().for_each(|child| each(oid(child)));
+        Ok(())
+    };
+    backend.sweep(&Roots { oids: &[], children: &children }, &SweepLimits::default()).unwrap()
+}
+
+/// Returns the numbers of all that a ref leads to, each of which must be there.
+fn reached(backend: &DiskBackend, name: &str) -> Vec<u64> {
+    let Some(RefTarget::Object(at)) = backend.get_ref(name).unwrap() else { return Vec::new() };
+    let (mut open, mut all) = (vec![at], Vec::new());
+    while let Some(at) = open.pop() {
+        let object = backend.read(&at).unwrap().unwrap_or_else(|| panic!("{at:?} is gone"));
+        all.push(u64::from_le_bytes(at.oid.as_bytes()[..8].try_into().unwrap()));
+        open.extend(children_of(&object).into_iter().map(|child| ObjRef::from(oid(child))));
+    }
+    all.sort_unstable();
+    all
+}
+
+/// A store in which a ref leads to 3 and 2 below it, and nothing to 5, which has 4 below it, or to 7 above 6.
+fn store(options: &DiskOptions) -> (SimStorage, DiskBackend) {
+    let disk = SimStorage::new();
+    let backend = DiskBackend::create(Arc::new(disk.clone()), format_tag(), options.clone()).unwrap();
+    for (number, children) in [(2, &[][..]), (3, &[2]), (4, &[]), (5, &[4]), (6, &[]), (7, &[6])] {
+        append(&backend, number, children, Some("all")).unwrap();
+    }
+    backend.append(Batch::new(), &[move_to("all", None), move_to("main", Some(3))], Durability::None).unwrap();
+    (disk, backend)
+}
+
+fn each_way(test: impl Fn(&DiskBackend, &DiskBackend)) {
+    for options in [tiny(), tiny_with_maps(), tiny_as_shipped(), tiny().locations(false)] {
+        let (disk, backend) = store(&options);
+        test(&backend, &backend);
+        let (disk_of_two, backend) = store(&options);
+        let other = DiskBackend::open(Arc::new(disk_of_two), None, options.clone(), false).unwrap();
+        test(&backend, &other);
+        drop((backend, other));
+        let again = DiskBackend::open(Arc::new(disk), None, options, false).unwrap();
+        again.check(&mut |damage| panic!("{damage:?}")).unwrap();
+    }
+}
+
+#[test]
+fn what_an_append_reuses_while_it_is_collected_stays_with_all_below_it() {
+    each_way(|collector, writer| {
+        let swept = sweep(collector, &|| {
+            append(writer, 10, &[5], Some("side")).unwrap();
+        });
+        for backend in [collector, writer] {
+            assert_eq!(reached(backend, "side"), [4, 5, 10]);
+            assert_eq!(reached(backend, "main"), [2, 3]);
+            assert!(backend.read(&oid(7).into()).unwrap().is_none());
+        }
+        // It was chosen before, and is reported so.
+        assert!(swept.objects >= 2);
+        assert_eq!(sweep(collector, &|| ()).objects, 0);
+        assert_eq!(reached(writer, "side"), [4, 5, 10]);
+    });
+}
+
+#[test]
+fn a_ref_that_moves_to_what_is_being_collected_keeps_it() {
+    each_way(|collector, writer| {
+        sweep(collector, &|| {
+            writer.append(Batch::new(), &[move_to("side", Some(7))], Durability::None).unwrap();
+        });
+        for backend in [collector, writer] {
+            assert_eq!((reached(backend, "side"), reached(backend, "main")), (vec![6, 7], vec![2, 3]));
+        }
+    });
+}
+
+#[test]
+fn what_is_appended_without_a_ref_while_others_are_collected_stays() {
+    each_way(|collector, writer| {
+        sweep(collector, &|| {
+            append(writer, 10, &[7], None).unwrap();
+        });
+        assert!(append(writer, 11, &[10], Some("side")).is_ok());
+        assert_eq!(reached(collector, "side"), [6, 7, 10, 11]);
+    });
+}
+
+#[test]
+fn a_batch_of_before_a_collection_of_another_process_is_refused_where_it_lacks_something() {
+    each_way(|collector, writer| {
+        let before = batch(writer, 10, &[5]);
+        let fine = batch(writer, 11, &[3]);
+        sweep(collector, &|| ());
+        match writer.append(before, &[move_to("side", Some(10))], Durability::None) {
+            Err(Error::Gone { oids }) => assert_eq!(oids, [oid(5)]),
+            other => panic!("{other:?}"),
+        }
+        writer.append(fine, &[move_to("side", Some(11))], Durability::None).unwrap();
+        assert_eq!(reached(collector, "side"), [2, 3, 11]);
+    });
+}
+
+#[test]
+fn a_snapshot_reads_on_through_ten_collections_by_another_process() {
+    for maps in [true, false] {
+        let dir = tempfile::tempdir().unwrap();
+        let storage = || Arc::new(RealStorage::new(dir.path()));
+        let options = tiny().maps(maps);
+        let writer = DiskBackend::create(storage(), format_tag(), options.clone()).unwrap();
+        (0..60).for_each(|number| _ = append(&writer, number, &[], Some("main")).unwrap());
+        let reader = DiskBackend::open(storage(), None, options.clone(), true).unwrap();
+        let snapshot = reader.snapshot(&[]);
+        for round in 1..=10 {
+            append(&writer, 100 + round, &[], Some("main")).unwrap();
+            assert!(sweep(&writer, &|| ()).objects > 0);
+            // It goes on from ref to ref, and the snapshot stays where it is.
+            assert_eq!(reached(&reader, "main"), [100 + round]);
+        }
+        for number in 0..60 {
+            let object = snapshot.read(&oid(number).into()).unwrap();
+            assert!(object.is_some(), "{number}, maps {maps}");
+        }
+        let files = || std::fs::read_dir(dir.path().join("segments")).unwrap().count();
+        let before = files();
+        drop((snapshot, reader));
+        drop(writer);
+        assert!(files() + 10 < before, "{} files of {before}", files());
+    }
+}
+
+#[test]
+fn a_tree_of_what_another_process_has_dropped_is_committed_whole_or_not_at_all() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = dir.path().join("store");
+    let one = Repo::create(&store, Native::default(), DiskOptions::default()).unwrap();
+    let edit = |repo: &Repo, branch: &str, number: u32| {
+        let edit = |tree: &mut bristlecone::Tree| {
+            (0..200).try_for_each(|entry| tree.set(&format!("{}/{entry}", entry % 9), vec![number as u8; 90]))
+        };
+        repo.branch(branch).unwrap().edit(&Info::message("an edit"), edit).unwrap();
+    };
+    edit(&one, "main", 1);
+    edit(&one, "trial", 2);
+    let other = Repo::open(&store, DiskOptions::default()).unwrap();
+    let mut tree = other.branch("trial").unwrap().tree().unwrap();
+    one.branch("trial").unwrap().compare_and_set(tree.origin(), None, Default::default()).unwrap();
+    assert!(one.sweep(&[], &SweepLimits::default()).unwrap().objects > 0);
+    // The other process reads what it holds, and may not build on it unseen.
+    assert_eq!(tree.get("3/12").unwrap().unwrap().len(), 90);
+    tree.set("new", "value").unwrap();
+    match other.commit_tree(&mut tree, &[], &Info::message("on what is gone")) {
+        Err(Error::Gone { oids }) => assert!(!oids.is_empty()),
+        Ok(commit) => {
+            let again = one.branch("again").unwrap();
+            again.compare_and_set(None, Some(commit), Default::default()).unwrap();
+            let tree = again.tree().unwrap();
+            (0..200).for_each(|entry| assert!(tree.get(&format!("{}/{entry}", entry % 9)).unwrap().is_some()));
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
