@@ -188,7 +188,7 @@ fn a_tree_of_what_another_process_has_dropped_is_committed_whole_or_not_at_all()
     let one = Repo::create(&store, Native::default(), DiskOptions::default()).unwrap();
     let edit = |repo: &Repo, branch: &str, number: u32| {
         let edit = |tree: &mut bristlecone::Tree| {
-            (0..200).try_for_each(|entry| tree.set(&format!("{}/{entry}", entry % 9), vec![number as u8; 90]))
+            (0..200).try_for_each(|entry| tree.set(format!("{}/{entry}", entry % 9), vec![number as u8; 90]))
         };
         repo.branch(branch).unwrap().edit(&Info::message("an edit"), edit).unwrap();
     };
@@ -207,7 +207,7 @@ fn a_tree_of_what_another_process_has_dropped_is_committed_whole_or_not_at_all()
             let again = one.branch("again").unwrap();
             again.compare_and_set(None, Some(commit), Default::default()).unwrap();
             let tree = again.tree().unwrap();
-            (0..200).for_each(|entry| assert!(tree.get(&format!("{}/{entry}", entry % 9)).unwrap().is_some()));
+            (0..200).for_each(|entry| assert!(tree.get(format!("{}/{entry}", entry % 9)).unwrap().is_some()));
         }
         Err(error) => panic!("{error}"),
     }
