@@ -131,6 +131,14 @@ impl DiskState {
         })
     }
 
+    /// Takes back all that was counted of processes that have ended: a collection has dropped it.
+    pub(super) fn forget_sources(&self) -> Result<(), Error> {
+        self.locked(|_| {
+            self.gather_notes();
+            if self.read_count().is_empty() { Ok(()) } else { self.write_count(Vec::new()) }
+        })
+    }
+
     /// Returns the notes that no process holds, locked, and what they say; `None` where they say nothing.
     fn abandoned(&self, mode: OpenMode) -> Vec<(Note, Option<UnreachedBytes>)> {
         let names = self.storage.list(DERIVED).unwrap_or_default();

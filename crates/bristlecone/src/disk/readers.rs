@@ -22,6 +22,8 @@ use crate::{
 pub(super) const READERS: &str = "readers";
 /// How the name of a file begins that is not whole yet.
 const NEW: &str = "new-";
+/// How often a file is begun anew that another process took for one of the dead.
+const ATTEMPTS: usize = 100;
 const MAGIC: u64 = u64::from_le_bytes(*b"BCONEPIN");
 /// Bytes of a file: 24 = 8 magic + 8 epoch + 8 check.
 const NOTE_BYTES: usize = 24;
@@ -71,20 +73,35 @@ impl DiskState {
     /// Says that this process reads, before it reads anything: from now on nothing that the store's state names is removed.
     /// Where the folder cannot be written, nothing says so.
     pub(super) fn begin_reading(&self) {
-        let word = random_word();
-        let (new, name) = (format!("{READERS}/{NEW}{word:016x}"), format!("{READERS}/{word:016x}"));
-        let begin = || -> io::Result<ReaderNote> {
+        let begin = |new: &str, name: String| -> io::Result<Option<ReaderNote>> {
             self.storage.create_dir_unsynced(READERS)?;
-            let file = self.storage.open(&new, OpenMode::CreateNew)?;
-            let note = ReaderNote { file, name: name.clone(), origin: Origin::here(), told: Mutex::new(0) };
-            note.file.try_lock()?;
+            let file = self.storage.open(new, OpenMode::CreateNew)?;
+            // Until it is locked, a process that looks who reads may lock it, and remove it.
+            if !file.try_lock()? {
+                return Ok(None);
+            }
+            let note = ReaderNote { file, name, origin: Origin::here(), told: Mutex::new(0) };
             note.write(0, self.header.salt)?;
-            self.storage.rename(&new, &name)?;
-            Ok(note)
+            match self.storage.rename(new, &note.name) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+                renamed => renamed.map(|()| Some(note)),
+            }
         };
-        match begin() {
-            Ok(note) => _ = self.reader.set(note),
-            Err(_) => _ = self.storage.remove(&new),
+        for _ in 0..ATTEMPTS {
+            let word = random_word();
+            let new = format!("{READERS}/{NEW}{word:016x}");
+            let begun = begin(&new, format!("{READERS}/{word:016x}"));
+            if !matches!(begun, Ok(Some(_))) {
+                let _ = self.storage.remove(&new);
+            }
+            match begun {
+                Ok(Some(note)) => {
+                    let _ = self.reader.set(note);
+                    return;
+                }
+                Ok(None) => {}
+                Err(_) => return,
+            }
         }
     }
 
@@ -129,10 +146,8 @@ impl DiskState {
                 file => file?,
             };
             if file.try_lock()? {
-                // One that is being made has a lock soon, and is whole under its later name only.
-                if !name.starts_with(NEW) {
-                    let _ = self.storage.remove(&path);
-                }
+                // Whoever was just making it makes another one.
+                let _ = self.storage.remove(&path);
                 continue;
             }
             let mut bytes = [0; NOTE_BYTES];

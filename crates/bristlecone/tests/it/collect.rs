@@ -182,6 +182,33 @@ fn a_snapshot_reads_on_through_ten_collections_by_another_process() {
 }
 
 #[test]
+fn what_aborted_work_left_is_given_back() {
+    let disk = SimStorage::new();
+    let open = || DiskBackend::open(Arc::new(disk.clone()), None, tiny(), false).unwrap();
+    drop(DiskBackend::create(Arc::new(disk.clone()), format_tag(), tiny()).unwrap());
+    let backend = open();
+    append(&backend, 1, &[], Some("main")).unwrap();
+    for number in 2..40 {
+        let mut batch = Batch::new();
+        batch.put(Kind::Contents, oid(number), &vec![0; 64 << 10], &[], &[]);
+        backend.append(batch, &[], Durability::None).unwrap();
+    }
+    drop(backend);
+    let backend = open();
+    assert!(backend.stats().reclaimable_bytes > 2 << 20);
+    let young = SweepLimits::default().grace(3600);
+    let children = |_: &Oid, _: &Object<'_>, _: &mut dyn FnMut(Oid)| Ok(());
+    let roots = Roots { oids: &[], children: &children };
+    assert_eq!(backend.sweep(&roots, &young).unwrap().objects, 0, "it may be wanted again");
+    append(&backend, 50, &[], Some("main")).unwrap();
+    assert_eq!(backend.sweep(&roots, &young).unwrap().objects, 0, "what a ref left may be, too");
+    assert_eq!(sweep(&backend, &|| ()).objects, 39);
+    let stats = backend.stats();
+    assert!(stats.reclaimable_bytes == 0 && stats.store_bytes < 100_000, "{stats:?}");
+    assert_eq!(reached(&backend, "main"), [50]);
+}
+
+#[test]
 fn a_tree_of_what_another_process_has_dropped_is_committed_whole_or_not_at_all() {
     let dir = tempfile::tempdir().unwrap();
     let store = dir.path().join("store");
@@ -211,4 +238,36 @@ fn a_tree_of_what_another_process_has_dropped_is_committed_whole_or_not_at_all()
         }
         Err(error) => panic!("{error}"),
     }
+}
+
+/// `cargo test --release -p bristlecone --test it collections_of -- --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement"]
+fn collections_of_a_store_of_which_half_is_live() {
+    let dir = tempfile::tempdir().unwrap();
+    let repo = Repo::create(dir.path(), Native::default(), DiskOptions::default()).unwrap();
+    for (branch, seed) in [("main", 0), ("trial", 1)] {
+        for part in 0..10_u32 {
+            let edit = |tree: &mut bristlecone::Tree| {
+                (0..40_000_u32).try_for_each(|entry| {
+                    let value: Vec<u8> =
+                        (0..1000_u32).map(|at| (at * 31 + entry * 7 + part * 3 + seed) as u8).collect();
+                    let value = [&entry.to_le_bytes()[..], &part.to_le_bytes(), &value].concat();
+                    tree.set(format!("{seed}/{part}/{}/{entry}", entry % 97), value)
+                })
+            };
+            repo.branch(branch).unwrap().edit(&Info::message("a part"), edit).unwrap();
+        }
+    }
+    let head = repo.branch("trial").unwrap().head().unwrap();
+    repo.branch("trial").unwrap().compare_and_set(head, None, Default::default()).unwrap();
+    let before = repo.backend().stats().store_bytes;
+    let start = std::time::Instant::now();
+    let swept = repo.sweep(&[], &SweepLimits::default()).unwrap();
+    let (took, after) = (start.elapsed(), repo.backend().stats().store_bytes);
+    let rate = after as f64 / took.as_secs_f64() / 1e6;
+    println!("{before} to {after} bytes, {swept:?} in {took:?}: {rate:.0} MB of live bytes/s");
+    let start = std::time::Instant::now();
+    let swept = repo.sweep(&[], &SweepLimits::default()).unwrap();
+    println!("again, with nothing to drop: {swept:?} in {:?}", start.elapsed());
 }

@@ -1,0 +1,203 @@
+//! Copying what is live to cold segments, and what was appended meanwhile.
+
+use bristlecone_core::{Location, ObjRef, Oid, RECORD_HEADER_BYTES, RecordHeader};
+
+use super::Collection;
+use crate::{
+    Error,
+    backend::RefTarget,
+    disk::{
+        cold::{COLD_BYTES_MAX, ColdWriter},
+        files::segment_name,
+        frame::put_ref,
+        segment::COLD_LOCATION,
+        state::StoreState,
+    },
+};
+
+/// At most so many bytes of refs get the new places of their objects; others are found by their ids.
+const ROWS_BYTES_MAX: usize = 256 << 10;
+/// Of objects that are being copied, so many at a time have their children at hand.
+const OPEN_MAX: usize = 1024;
+
+/// An object that is being copied: its children go first.
+struct OpenObject {
+    oid: Oid,
+    at: Location,
+    next: usize,
+    // `None` while they are not at hand.
+    children: Option<Vec<ObjRef>>,
+}
+
+impl Collection<'_, '_> {
+    /// Copies what is marked.
+    pub(super) fn copy_marked(&mut self) -> Result<(), Error> {
+        for at in self.refs.clone().into_iter().chain(std::mem::take(&mut self.kept)) {
+            self.copy(at)?;
+        }
+        Ok(())
+    }
+
+    /// Copies an object with all below it, children first, unless that was done.
+    fn copy(&mut self, root: ObjRef) -> Result<(), Error> {
+        let mut open: Vec<OpenObject> = Vec::new();
+        open.extend(self.open(&root)?);
+        while let Some(top) = open.last_mut() {
+            if top.children.is_none() {
+                let (oid, at) = (top.oid, top.at);
+                let children = self.reopen(&oid, at)?;
+                open.last_mut().into_iter().for_each(|top| top.children = Some(children.clone()));
+                continue;
+            }
+            let next = top.children.as_ref().and_then(|children| children.get(top.next)).copied();
+            top.next += 1;
+            match next {
+                Some(child) => {
+                    if let Some(child) = self.open(&child)? {
+                        let depth = open.len();
+                        if depth >= OPEN_MAX {
+                            open[depth - OPEN_MAX].children = None;
+                        }
+                        open.push(child);
+                    }
+                }
+                None => {
+                    let Some(done) = open.pop() else { break };
+                    self.write(&done.oid, done.at, &done.children.unwrap_or_default())?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns an object that is to be copied; `None` if it was copied, stays where it is or is not there.
+    fn open(&self, wanted: &ObjRef) -> Result<Option<OpenObject>, Error> {
+        let Some(object) = self.find(wanted)? else { return Ok(None) };
+        let at = object.location();
+        if self.live.place(at.0).is_some() {
+            return Ok(None);
+        }
+        let children = Some(self.children(&wanted.oid, &object)?);
+        Ok(Some(OpenObject { oid: wanted.oid, at, next: 0, children }))
+    }
+
+    fn reopen(&self, oid: &Oid, at: Location) -> Result<Vec<ObjRef>, Error> {
+        match self.find(&ObjRef::new(*oid, at))? {
+            Some(object) => self.children(oid, &object),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Returns where a child of something that was copied is from now on.
+    fn place_of(&self, child: &ObjRef) -> Result<Location, Error> {
+        let place = |at: Location| self.live.place(at.0).map(Location);
+        let hinted = child.at.is_some() && child.at.pending_offset().is_none() && self.live.covers(child.at.0);
+        if hinted && let Some(object) = self.view.find_at(child)? {
+            return Ok(place(object.location()).unwrap_or(Location::NONE));
+        }
+        Ok(self
+            .view
+            .find_below(&child.oid, self.cut)?
+            .and_then(|object| place(object.location()))
+            .unwrap_or(Location::NONE))
+    }
+
+    /// Writes the copy of an object whose children were copied.
+    fn write(&mut self, oid: &Oid, at: Location, children: &[ObjRef]) -> Result<(), Error> {
+        let missing = || self.view.damaged(oid, at, "the segment has vanished".to_owned());
+        let segment = self.view.segment((at.0 >> 32) as u32)?.ok_or_else(missing)?;
+        let failed = |error| self.view.io(&segment.name, error);
+        let offset = at.0 & 0xffff_ffff;
+        let header = segment.bytes_at(offset, RECORD_HEADER_BYTES as u64).map_err(failed)?;
+        let span = RecordHeader::first(&header).ok_or_else(missing)?;
+        let (bytes, named) = (span.bytes(), span.children() as usize);
+        let record = segment.bytes_at(offset, bytes).map_err(failed)?;
+        let places: Result<Vec<Location>, Error> =
+            children.iter().take(named).map(|child| self.place_of(child)).collect();
+        let places = places?;
+        if self.writer.as_ref().is_some_and(|writer| writer.bytes() + bytes > COLD_BYTES_MAX) {
+            self.finish_segment()?;
+        }
+        let writer = match &mut self.writer {
+            Some(writer) => writer,
+            none => {
+                let writer = ColdWriter::new(&self.view.storage, self.view.header.salt, self.next_number)?;
+                self.next_number += 1;
+                none.insert(writer)
+            }
+        };
+        let place = writer.put(oid, &record, &places)?;
+        self.live.put(at.0, place.0);
+        Ok(())
+    }
+
+    /// Ends the cold segment that is being written, if one is.
+    pub(super) fn finish_segment(&mut self) -> Result<(), Error> {
+        if let Some(writer) = self.writer.take() {
+            self.done.push(writer.finish()?);
+        }
+        Ok(())
+    }
+
+    /// Goes through what was appended meanwhile up to a location, and copies what it names.
+    pub(super) fn follow(&mut self, end: u64) -> Result<(), Error> {
+        let mut named: Vec<ObjRef> = self.view.state.pins.roots().into_iter().map(ObjRef::from).collect();
+        while self.followed < end {
+            let number = (self.followed >> 32) as u32;
+            let last = end >> 32 == u64::from(number);
+            let Some(segment) = self.view.segment(number)? else {
+                let name = segment_name(number);
+                return Err(self.view.corrupt(&name, 0, "the segment has vanished"));
+            };
+            let from = (self.followed & 0xffff_ffff).max(segment.frames_at());
+            let to = if last { end & 0xffff_ffff } else { segment.bytes };
+            let mut objects = Vec::new();
+            self.each_frame(segment, from, to, &mut |offset, frame, rows| {
+                named.extend(rows);
+                self.each_record(segment, offset, frame, &mut |object| objects.push(object))
+            })?;
+            for object in objects {
+                let Some(found) = self.view.find_at(&object)? else { continue };
+                named.extend(self.children(&object.oid, &found)?);
+            }
+            self.followed = if last { end } else { self.view.after(number)? << 32 };
+        }
+        for at in named {
+            // What was appended since the collection began stays where it is.
+            let here = at.at.is_some() && at.at.pending_offset().is_none() && at.at.0 < COLD_LOCATION;
+            if here && (at.at.0 >> 32) as u32 >= self.cut && self.view.find_at(&at)?.is_some() {
+                continue;
+            }
+            self.copy(at)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the state that the collection leaves.
+    pub(super) fn state(&self) -> StoreState {
+        let before = &self.view.table.state;
+        StoreState {
+            epoch: before.epoch + 1,
+            check: 0,
+            base: self.cut,
+            cold: self.done.clone().into(),
+            graced: self.graced.clone().into(),
+            ..before.clone()
+        }
+    }
+
+    /// Returns moves of refs to where their objects are now.
+    pub(super) fn moved_refs(&self) -> Vec<u8> {
+        let mut rows = Vec::new();
+        for (name, target) in &*self.view.published.refs() {
+            let RefTarget::Object(at) = target else { continue };
+            let Ok(Some(found)) = self.find(at) else { continue };
+            if let Some(place) = self.live.place(found.location().0)
+                && rows.len() < ROWS_BYTES_MAX
+            {
+                put_ref(&mut rows, name, Some(&RefTarget::Object(ObjRef::new(at.oid, Location(place)))));
+            }
+        }
+        rows
+    }
+}

@@ -1,0 +1,258 @@
+//! What of the emptied segments is live, and what of the rest is dropped.
+
+use std::{cmp::Reverse, collections::BTreeSet};
+
+use bristlecone_core::{Location, ObjRef, Oid, RECORD_HEADER_BYTES, RecordHeader};
+
+use super::{Collection, Held};
+use crate::{
+    Error,
+    backend::{RefTarget, Snapshot, SweepLimits, Swept},
+    disk::{
+        frame::{Frame, FrameKind, take_refs},
+        roll::now_seconds,
+        segment::{COLD, Segment},
+        survey::each_record,
+        walk::{FrameStep, FrameWalk},
+    },
+    sync::lock,
+};
+
+/// So many dropped objects at a time are told apart, so that copies of one are counted once.
+const APART_MAX: usize = 1 << 20;
+
+/// Calls its argument with the offset of a frame, its head, and the objects that its moves of refs name.
+type EachFrame<'e> = dyn FnMut(u64, &Frame, Vec<ObjRef>) -> Result<(), Error> + 'e;
+
+/// An object that is kept since it is young.
+struct Young {
+    object: ObjRef,
+    /// When it was written, if the grace keeps it.
+    time: Option<u32>,
+    /// Where it was appended, if a snapshot of before keeps it.
+    appended: Option<u64>,
+}
+
+impl Collection<'_, '_> {
+    /// Marks what is live as far as is known at the beginning.
+    pub(super) fn mark_all(&mut self, targets: Vec<ObjRef>, limits: &SweepLimits) -> Result<(), Error> {
+        self.refs = targets;
+        // The newest first: its objects come to lie together.
+        self.refs.sort_unstable_by_key(|at| Reverse(at.at.0));
+        let pins = &self.view.state.pins;
+        let held = pins.roots().into_iter().chain(self.roots.oids.iter().copied()).map(ObjRef::from);
+        self.kept = held.collect();
+        let mut roots = self.kept.clone();
+        roots.extend(self.refs.iter().copied());
+        self.mark(roots)?;
+        // What of the rest was kept before for a snapshot or the grace, and what is to be from now on.
+        let (from, youngest) = (pins.appended(), now_seconds().saturating_sub(limits.grace));
+        let mut young = self.frames_kept(from, limits.grace)?;
+        let held = lock(&self.view.state.held).clone();
+        let held = held.into_iter().filter(|held| from.is_some_and(|from| held.appended >= from));
+        let graced = self.view.table.state.graced.iter().filter(|(time, _)| limits.grace > 0 && *time >= youngest);
+        let before = graced.map(|&(time, oid)| Young { object: oid.into(), time: Some(time), appended: None });
+        let before =
+            held.map(|held| Young { object: held.oid.into(), time: None, appended: Some(held.appended) }).chain(before);
+        young.splice(0..0, before.collect::<Vec<_>>());
+        // What names others comes after them: of what hangs together only the last is kept by name.
+        for young in young.into_iter().rev() {
+            let Some(found) = self.find(&young.object)? else { continue };
+            if self.live.is_marked(found.location().0) {
+                continue;
+            }
+            let oid = young.object.oid;
+            self.graced.extend(young.time.map(|time| (time, oid)));
+            self.held.extend(young.appended.map(|appended| Held { appended, oid }));
+            self.kept.push(ObjRef::new(oid, found.location()));
+            self.mark(vec![ObjRef::new(oid, found.location())])?;
+        }
+        Ok(())
+    }
+
+    /// Marks everything to which these lead.
+    fn mark(&mut self, mut open: Vec<ObjRef>) -> Result<(), Error> {
+        while let Some(wanted) = open.pop() {
+            let Some(object) = self.find(&wanted)? else { continue };
+            if self.live.mark(object.location().0) {
+                self.live_bytes += (object.read_bytes() as u64).next_multiple_of(8);
+                open.extend(self.children(&wanted.oid, &object)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the objects of emptied segments that were appended from a location on, and of frames that moved no ref and are
+    /// younger than the grace.
+    fn frames_kept(&self, from: Option<u64>, grace_seconds: u32) -> Result<Vec<Young>, Error> {
+        let mut kept = Vec::new();
+        let youngest = now_seconds().saturating_sub(grace_seconds);
+        // What is older than the upgrade counts as written then.
+        let mut upgraded = None;
+        let numbers = self.view.table.numbers();
+        for &number in &*numbers {
+            let head = self.view.segment(number)?.and_then(|segment| segment.head);
+            upgraded = upgraded.or(head.filter(|head| head.version >= 2).map(|head| head.time));
+        }
+        for &number in &*numbers {
+            let Some(segment) = self.view.segment(number)? else { continue };
+            if number >= self.cut || (grace_seconds == 0 && from.is_none_or(|from| from >> 32 > u64::from(number))) {
+                continue;
+            }
+            let two = segment.head.is_some_and(|head| head.version >= 2);
+            self.each_frame(segment, segment.frames_at(), segment.bytes, &mut |offset, frame, rows| {
+                let time = if two { frame.time() } else { upgraded.unwrap_or(u32::MAX) };
+                let young = grace_seconds > 0 && time >= youngest;
+                let location = segment.location(offset);
+                let after = from.is_some_and(|from| location >= from);
+                let keep = |object, time: Option<u32>| Young { object, time, appended: after.then_some(location) };
+                if after || young && rows.is_empty() {
+                    let time = (young && rows.is_empty()).then_some(time);
+                    self.each_record(segment, offset, frame, &mut |object| kept.push(keep(object, time)))?;
+                }
+                if young {
+                    kept.extend(rows.into_iter().map(|object| keep(object, Some(time))));
+                }
+                Ok(())
+            })?;
+        }
+        Ok(kept)
+    }
+
+    /// Calls `each` for every frame between two offsets of a segment, with the objects that its moves of refs name.
+    pub(super) fn each_frame(
+        &self,
+        segment: &Segment,
+        from: u64,
+        to: u64,
+        each: &mut EachFrame<'_>,
+    ) -> Result<(), Error> {
+        let failed = |error| self.view.io(&segment.name, error);
+        let mut walk = FrameWalk::new(segment, self.view.header.salt, from, to);
+        while let Some(step) = walk.step().map_err(failed)? {
+            let FrameStep::Frame { offset, frame, head } = step else {
+                let reason = "there is no sound frame here; nothing is removed before that is mended";
+                return Err(self.view.corrupt(&segment.name, from, reason));
+            };
+            let payload = if frame.kind == FrameKind::Batch && frame.payload_bytes > 0 {
+                segment.payload(offset, &frame, &head).map_err(failed)?
+            } else {
+                None
+            };
+            let rows = payload.and_then(|(payload, _)| take_refs(&payload)).unwrap_or_default();
+            let targets = rows.into_iter().filter_map(|(_, target)| match target {
+                Some(RefTarget::Object(at)) => Some(at),
+                _ => None,
+            });
+            each(offset, &frame, targets.collect())?;
+        }
+        Ok(())
+    }
+
+    /// Calls `each` for every record of a frame.
+    pub(super) fn each_record(
+        &self,
+        segment: &Segment,
+        offset: u64,
+        frame: &Frame,
+        each: &mut dyn FnMut(ObjRef),
+    ) -> Result<(), Error> {
+        let failed = |error| self.view.io(&segment.name, error);
+        let mut damaged = None;
+        let stopped = each_record(segment, offset, u64::from(frame.record_bytes), &mut |at, record, bytes| match (
+            Oid::new(record.oid),
+            record.verify(bytes),
+        ) {
+            (Ok(oid), Ok(())) => each(ObjRef::new(oid, Location(segment.location(at)))),
+            _ => damaged = Some(at),
+        });
+        match stopped.map_err(failed)?.or(damaged) {
+            None => Ok(()),
+            Some(at) => {
+                let reason = "there is no sound record here; nothing is removed before that is mended";
+                Err(self.view.corrupt(&segment.name, at, reason))
+            }
+        }
+    }
+
+    /// Returns what is dropped. Where limits leave some of it, that is marked, too.
+    pub(super) fn choose(&mut self, snapshot: &dyn Snapshot, limits: &SweepLimits) -> Result<Swept, Error> {
+        let mut all = Swept::default();
+        let mut apart: Vec<(u64, u64)> = Vec::new();
+        let mut add = |apart: &mut Vec<(u64, u64)>| {
+            apart.sort_unstable();
+            apart.dedup_by_key(|dead| dead.0);
+            all.objects += apart.len() as u64;
+            all.bytes += apart.drain(..).map(|dead| dead.1).sum::<u64>();
+        };
+        self.each_dead(&mut |oid, _, bytes| {
+            apart.push((oid.prefix(), bytes));
+            if apart.len() >= APART_MAX {
+                add(&mut apart);
+            }
+        })?;
+        add(&mut apart);
+        if all.objects <= limits.objects && all.bytes <= limits.bytes {
+            return Ok(all);
+        }
+        let mut dead = Vec::new();
+        self.each_dead(&mut |oid, at, _| dead.push((oid, at)))?;
+        dead.sort_unstable();
+        dead.dedup_by_key(|dead| dead.0);
+        let oids: Vec<Oid> = dead.iter().map(|dead| dead.0).collect();
+        let (chosen, swept) = self.roots.choose(snapshot, &oids, limits)?;
+        let chosen: BTreeSet<Oid> = chosen.into_iter().collect();
+        let left = dead.iter().filter(|dead| !chosen.contains(&dead.0)).map(|dead| ObjRef::new(dead.0, dead.1));
+        let left: Vec<ObjRef> = left.collect();
+        self.kept.extend(left.iter().copied());
+        self.mark(left)?;
+        Ok(swept)
+    }
+
+    /// Calls `each` with id, place, and bytes of the record, for the objects of emptied segments that are not marked, each copy
+    /// for itself; copies of what is marked are passed over.
+    fn each_dead(&self, each: &mut dyn FnMut(Oid, Location, u64)) -> Result<(), Error> {
+        let mut numbers = self.view.table.all_numbers();
+        numbers.retain(|&number| number < self.cut || number >= COLD);
+        let mut live = Vec::new();
+        for &number in &numbers {
+            self.each_entry(number, &mut |segment, prefix, offset| {
+                live.extend(self.live.is_marked(segment.location(u64::from(offset))).then_some(prefix));
+                Ok(())
+            })?;
+        }
+        live.sort_unstable();
+        for &number in &numbers {
+            self.each_entry(number, &mut |segment, prefix, offset| {
+                let at = segment.location(u64::from(offset));
+                if self.live.is_marked(at) || live.binary_search(&prefix).is_ok() {
+                    return Ok(());
+                }
+                let header = segment.bytes_at(u64::from(offset), RECORD_HEADER_BYTES as u64);
+                let header = header.map_err(|error| self.view.io(&segment.name, error))?;
+                if let Some(header) = RecordHeader::first(&header)
+                    && let Some(oid) = header.oid().and_then(|oid| Oid::new(oid).ok())
+                {
+                    each(oid, Location(at), header.bytes());
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Calls `each` for every entry of a segment's index, with the first bytes of an id and the offset of its record.
+    fn each_entry(
+        &self,
+        number: u32,
+        each: &mut dyn FnMut(&Segment, u64, u32) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let Some(segment) = self.view.segment(number)? else { return Ok(()) };
+        let ids = self.view.ids(segment)?;
+        let index = ids.surveyed.get().and_then(|known| known.instead.as_ref()).unwrap_or(&ids.index);
+        for (prefix, offset) in index.entries().map_err(|error| self.view.io(&segment.name, error))? {
+            each(segment, prefix, offset)?;
+        }
+        Ok(())
+    }
+}
