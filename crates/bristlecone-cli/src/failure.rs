@@ -254,6 +254,10 @@ impl From<Error> for Failure {
             }
             Error::Unanswered => "another thread was writing for this one and failed; run the command again".to_owned(),
             Error::RootPath => "an empty path is the root, which is a directory; name an entry in it".to_owned(),
+            Error::Expired { file } => format!(
+                "another process has collected garbage and removed {file}, which this command was still reading, since the \
+                 store's folder `readers` cannot be written from here; run the command again"
+            ),
             Error::Pruned { oid } => {
                 format!("the object {oid} was left out when the store was cut down; use a store that has it all")
             }

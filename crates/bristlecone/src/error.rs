@@ -124,6 +124,11 @@ pub enum Error {
         /// The objects.
         oids: Vec<Oid>,
     },
+    /// What a snapshot reads was removed by a collection of another process, which did not know of the reader.
+    Expired {
+        /// The file that is no longer there.
+        file: String,
+    },
     /// A pruned tree was asked for what it lacks.
     Pruned {
         /// The object that it lacks.
@@ -264,6 +269,11 @@ impl fmt::Display for Error {
                     "{count} objects that were in the store have been swept, such as {first}; make the change again"
                 )
             }
+            Self::Expired { file } => write!(
+                f,
+                "another process has collected garbage and removed {file}, by which this snapshot reads, since this process \
+                 could not say in the folder `readers` that it reads; take a new snapshot"
+            ),
             Self::Pruned { oid } => write!(f, "this tree was pruned: it does not hold {oid}"),
             Self::WrongKind { oid, found, expected } => {
                 write!(f, "object {oid} is of kind {found}, where {expected} is expected")

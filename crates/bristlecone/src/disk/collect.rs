@@ -180,7 +180,7 @@ impl DiskState {
     }
 
     /// Removes the files of segments that a collection emptied, once its state is durable and no process reads by an
-    /// older one. The caller holds the lock of the collector.
+    /// older one. The caller holds the lock of the collector, and reads by the newest state.
     fn remove_emptied(&self) -> Result<bool, Error> {
         let table = self.table();
         if self.sync.durable_end() < self.named_at.load(Acquire) {
@@ -208,7 +208,11 @@ impl DiskState {
         if self.emptied.load(Relaxed)
             && self.lock.as_ref().is_some_and(DiskLock::is_own)
             && let Ok(_collector) = self.collector(0)
+            // Another process may have collected since: what a newer state has is no waste.
+            && let Ok(mut log) = self.log.try_lock()
+            && self.catch_up(&mut log).is_ok()
         {
+            drop(log);
             let removed = self.remove_emptied();
             self.emptied.store(!matches!(removed, Ok(true)), Relaxed);
         }

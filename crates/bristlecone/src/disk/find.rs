@@ -14,6 +14,7 @@ use std::{
 use bristlecone_core::{Location, Object, Oid, RECORD_HEADER_BYTES, RecordHeader};
 
 use super::{
+    files::segment_name,
     files::{SEGMENTS, SPARE, open_empty, random_word},
     frame::{FrameKind, SEAL_BYTES},
     ids::{LostRange, SegmentIds, Surveyed},
@@ -80,6 +81,11 @@ impl<'s, 'o> IdSearch<'s, 'o> {
     }
 
     fn missing(&mut self, numbers: RangeInclusive<u32>) {
+        if self.shared.is_passed() {
+            let file = self.shared.storage.describe(&segment_name(*numbers.start()));
+            self.failed.get_or_insert(Error::Expired { file });
+            return;
+        }
         let reason = format!(
             "{}, and whether the object was there cannot be told",
             missing_text(std::slice::from_ref(&numbers))

@@ -18,6 +18,7 @@ use super::{
     background::Background,
     cache::RecordCache,
     collect::Held,
+    files::segment_name,
     frame::{Frame, FrameKind, HEAD_BYTES, RefRow, take_refs, take_state, word64},
     generations::Generations,
     handles::SegmentAccess,
@@ -38,7 +39,7 @@ use crate::{
     Error,
     backend::{Damage, Pins, Position, RefTarget},
     engine::{Derived, Poison},
-    storage::Storage,
+    storage::{OpenMode, Storage},
     sync::lock,
 };
 
@@ -271,7 +272,7 @@ impl DiskState {
                 Ok(table.keep(Arc::new(segment)))
             }
             Ok(None) => Ok(None),
-            Err(error) => Err(self.io(&super::files::segment_name(number), error)),
+            Err(error) => Err(self.io(&segment_name(number), error)),
         }
     }
 
@@ -283,7 +284,7 @@ impl DiskState {
 
     /// Returns the segment in which the log ends.
     pub(super) fn tail_segment(&self, tail: &Tail) -> Result<Arc<Segment>, Error> {
-        let name = || super::files::segment_name(tail.segment);
+        let name = || segment_name(tail.segment);
         self.current_segment(tail.segment)?.ok_or_else(|| self.corrupt(&name(), 0, "the segment has vanished"))
     }
 
@@ -335,7 +336,7 @@ impl DiskState {
     pub(super) fn catch_up(&self, log: &mut LogWriter) -> Result<(), Error> {
         loop {
             if log.tail.next != 0 {
-                if !self.enter_next(log)? {
+                if !self.enter_next(log)? && !self.leap(log)? {
                     break;
                 }
                 continue;
@@ -414,6 +415,28 @@ impl DiskState {
         log.tail = Tail::start(&head);
         self.publish(&log.tail);
         self.leave(old, &head);
+        Ok(true)
+    }
+
+    /// Goes on in the last segment where another process has removed the one in which this process was: a collection does
+    /// not wait for who could not say that it reads. Returns whether it was removed.
+    #[cold]
+    fn leap(&self, log: &mut LogWriter) -> Result<bool, Error> {
+        let name = segment_name(log.tail.segment);
+        match self.storage.open(&name, OpenMode::Read) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(self.io(&name, error)),
+            Ok(_) => return Ok(false),
+        }
+        let segment = self.last_segment()?;
+        let head = segment.read_head(self.header.salt).map_err(|error| self.io(&segment.name, error))?;
+        let Some((head, refs)) = head.filter(|(head, _)| head.number > log.tail.segment) else {
+            return Err(self.corrupt(&name, 0, "the segment has vanished"));
+        };
+        self.begin_state(log, &head);
+        log.tail = Tail::start(&head);
+        self.sync.note_durable(log.tail.location());
+        self.publish_with(&log.tail, |published| *published = refs);
         Ok(true)
     }
 

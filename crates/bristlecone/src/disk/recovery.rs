@@ -38,7 +38,7 @@ impl DiskState {
             return Err(self.corrupt(&segment.name, 0, "the segment's head is damaged"));
         };
         let start = Tail::start(&head);
-        self.begin_state(log, &head)?;
+        self.begin_state(log, &head);
         let durable = self.last_durable(&segment, start, head.durable_end)?;
         self.sync.note_durable(start.location());
         self.replay(log, &segment, start, refs, durable)?;
@@ -94,7 +94,7 @@ impl DiskState {
     }
 
     /// Returns the segment with the highest number.
-    fn last_segment(&self) -> Result<Arc<Segment>, Error> {
+    pub(super) fn last_segment(&self) -> Result<Arc<Segment>, Error> {
         let names = self.storage.list(SEGMENTS).map_err(|error| self.io(SEGMENTS, error))?;
         let mut numbers = Vec::new();
         for name in &names {
@@ -136,11 +136,10 @@ impl DiskState {
     }
 
     /// Notes the state that the head of the last segment names; a frame of it may name another.
-    fn begin_state(&self, log: &mut LogWriter, head: &SegmentHead) -> Result<(), Error> {
+    pub(super) fn begin_state(&self, log: &mut LogWriter, head: &SegmentHead) {
         self.named_at.store(head.durable_end, Release);
         self.version.store(head.version, Relaxed);
         log.named = Some(head.state);
-        Ok(())
     }
 
     /// Goes through the frames of the segment and lets them count.

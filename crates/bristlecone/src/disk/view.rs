@@ -32,6 +32,16 @@ impl<'a> DiskView<'a> {
         }
     }
 
+    /// Whether another process has collected the store since, of which this one may not know yet.
+    #[cold]
+    pub(super) fn is_passed(&self) -> bool {
+        if let Ok(mut log) = self.log.try_lock() {
+            // What cannot be learned now leaves the file missing.
+            let _ = self.catch_up(&mut log);
+        }
+        self.tables.epoch() > self.table.state.epoch
+    }
+
     /// Returns the object at a place; `None` if it is not there.
     pub(super) fn find_at(&self, at: &ObjRef) -> Result<Option<Object<'a>>, Error> {
         match self.probe(&at.oid, at.at)? {

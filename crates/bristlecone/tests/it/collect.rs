@@ -7,9 +7,9 @@ use bristlecone::{
     Backend, Batch, Durability, Error, Expected, Info, Kind, Location, Native, ObjRef, Object, Oid, RefMove, RefTarget,
     Repo, Roots, Sink, SweepLimits, Swept,
     disk::{DiskBackend, DiskOptions},
-    storage::RealStorage,
+    storage::{RealStorage, Storage},
 };
-use bristlecone_testkit::sim::SimStorage;
+use bristlecone_testkit::sim::{Fault, SimStorage, Times};
 
 use crate::engine::{format_tag, tiny, tiny_as_shipped, tiny_with_maps};
 
@@ -179,6 +179,79 @@ fn a_snapshot_reads_on_through_ten_collections_by_another_process() {
         drop(writer);
         assert!(files() + 10 < before, "{} files of {before}", files());
     }
+}
+
+#[test]
+fn who_closes_the_store_by_an_older_state_removes_nothing_of_a_newer_one() {
+    for options in [tiny(), tiny_with_maps(), tiny_as_shipped()] {
+        let (disk, backend) = store(&options);
+        let other = DiskBackend::open(Arc::new(disk.clone()), None, options.clone(), false).unwrap();
+        let mut snapshot = None;
+        for number in [20, 21] {
+            // The other one reads by the state before, and by that of the first collection as soon as the snapshot goes.
+            assert_eq!(reached(&other, "main"), [2, 3]);
+            other.flush().unwrap();
+            snapshot.get_or_insert_with(|| other.snapshot(&[]));
+            append(&backend, number, &[], Some("dropped")).unwrap();
+            backend.append(Batch::new(), &[move_to("dropped", None)], Durability::None).unwrap();
+            assert!(sweep(&backend, &|| ()).objects > 0);
+        }
+        drop(snapshot);
+        assert_eq!(reached(&backend, "main"), [2, 3]);
+        drop(other);
+        assert_eq!(reached(&backend, "main"), [2, 3]);
+        drop(backend);
+        let again = DiskBackend::open(Arc::new(disk), None, options, false).unwrap();
+        assert_eq!(reached(&again, "main"), [2, 3]);
+        again.check(&mut |damage| panic!("{damage:?}")).unwrap();
+    }
+}
+
+/// Opens the store such that no other process learns of it: the file that says so cannot be made.
+fn open_unnoticed(disk: &SimStorage, options: &DiskOptions, read_only: bool) -> DiskBackend {
+    disk.fail_at(disk.calls() + 1, Fault::Io, Times::Once);
+    let backend = DiskBackend::open(Arc::new(disk.clone()), None, options.clone(), read_only).unwrap();
+    disk.heal();
+    assert_eq!(disk.list("readers").unwrap().len(), 1, "only the other one's");
+    backend
+}
+
+#[test]
+fn who_could_not_say_that_it_reads_is_told_when_a_collection_has_passed_it_and_goes_on() {
+    let mut expired = 0;
+    for (options, read_only) in
+        [tiny(), tiny_with_maps(), tiny_as_shipped()].iter().flat_map(|options| [(options, false), (options, true)])
+    {
+        let (disk, backend) = store(options);
+        sweep(&backend, &|| ());
+        let other = open_unnoticed(&disk, options, read_only);
+        let snapshot = other.snapshot(&[]);
+        for number in [20, 21, 22] {
+            append(&backend, number, &[], Some("dropped")).unwrap();
+            backend.append(Batch::new(), &[move_to("dropped", None)], Durability::None).unwrap();
+            assert!(sweep(&backend, &|| ()).objects > 0);
+            for number in [2, 3, 99] {
+                match snapshot.read(&oid(number).into()) {
+                    // What was open already is read on.
+                    Ok(found) => assert_eq!(found.is_some(), number != 99),
+                    Err(Error::Expired { .. }) => expired += 1,
+                    Err(error) => panic!("{number}: {error:?}"),
+                }
+            }
+        }
+        drop(snapshot);
+        assert_eq!(reached(&other, "main"), [2, 3]);
+        if !read_only {
+            append(&other, 30, &[3], Some("side")).unwrap();
+            assert_eq!(reached(&backend, "side"), [2, 3, 30]);
+        }
+        drop(other);
+        drop(backend);
+        let again = DiskBackend::open(Arc::new(disk), None, options.clone(), false).unwrap();
+        assert_eq!(reached(&again, "main"), [2, 3]);
+        again.check(&mut |damage| panic!("{damage:?}")).unwrap();
+    }
+    assert!(expired > 0);
 }
 
 #[test]
