@@ -18,7 +18,7 @@ use std::{
 };
 
 use bristlecone::{
-    Damage, Error as StoreError, Format, Kind, ObjRef, Object, Oid, RefTarget, Snapshot,
+    AbsentCommits, Damage, Error as StoreError, Format, Kind, ObjRef, Object, Oid, RefTarget, Snapshot,
     core::{
         AHEAD_BYTES_MAX, AHEAD_OBJECTS_MAX, Checked,
         git::{self, Algorithm},
@@ -202,6 +202,7 @@ fn objects(
     let mut checked = Checked::new();
     let snapshot = repo.backend().snapshot(&[]);
     let mut named = References { snapshot: &*snapshot, waiting: Vec::new(), wrong: Vec::new() };
+    let absent = repo.backend().absent()?;
     repo.backend().each_object(
         &mut |oid, object| {
             *objects += 1;
@@ -223,7 +224,8 @@ fn objects(
             for (kind, at) in children {
                 *references += 1;
                 let Some(shallow) = complete else { continue };
-                if kind == Kind::Commit && object.kind() == Kind::Commit && shallow.contains(&oid) {
+                let parent = kind == Kind::Commit && object.kind() == Kind::Commit;
+                if parent && (shallow.contains(&oid) || absent.contains_key(&at.oid)) {
                     continue;
                 }
                 named.add(oid, kind, at);
@@ -409,7 +411,8 @@ fn affected(
     let git = repo.git().is_some();
     let snapshot = &*repo.backend().snapshot(&[]);
     let (findings, leads) = (&mut report.findings, HashMap::new());
-    let mut walk = Reach { repo, snapshot, known, findings, leads, git, shallow, promised };
+    let absent = repo.backend().absent().unwrap_or_default();
+    let mut walk = Reach { repo, snapshot, known, findings, leads, git, shallow, absent, promised };
     let mut names = Vec::new();
     for (name, target) in refs {
         if let RefTarget::Object(at) = target
@@ -432,6 +435,8 @@ struct Reach<'a> {
     // Every object was looked at before, and its id is sound unless it is known: nothing is hashed again.
     git: bool,
     shallow: HashSet<Oid>,
+    // What retention has cut.
+    absent: Arc<AbsentCommits>,
     promised: &'a Promised,
 }
 
@@ -472,6 +477,7 @@ impl Reach<'_> {
         if self.shallow.contains(&at.oid) {
             waiting.retain(|(kind, _)| *kind != Kind::Commit);
         }
+        waiting.retain(|(_, child)| !self.absent.contains_key(&child.oid));
         self.leads.insert(at.oid, self.known.contains(&at.oid));
         stack.push((at.oid, waiting));
     }

@@ -38,6 +38,7 @@ mod log;
 mod man;
 mod map;
 mod repair;
+mod retention;
 mod set;
 mod show;
 mod subtree;
@@ -104,6 +105,7 @@ enum Command {
     Check(check::CheckArgs),
     Repair(repair::RepairArgs),
     Gc(gc::GcArgs),
+    Retention(retention::RetentionCommand),
     Upgrade(upgrade::UpgradeArgs),
     #[cfg(feature = "lab")]
     Trace(lab::trace::TraceCommand),
@@ -178,6 +180,7 @@ fn dispatch(command: Command, context: &mut Context) -> Result<()> {
         Command::Check(args) => check::run(args, context),
         Command::Repair(args) => repair::run(args, context),
         Command::Gc(args) => gc::run(args, context),
+        Command::Retention(args) => retention::run(args, context),
         Command::Upgrade(args) => upgrade::run(args, context),
         #[cfg(feature = "lab")]
         Command::Trace(args) => lab::trace::run(args, context),

@@ -221,6 +221,7 @@ impl Backend for GitBackend {
             metadata_words: false,
             positions: false,
             sweep: false,
+            retention: false,
             git: Some(self.repository.options.algorithm),
         }
     }

@@ -126,6 +126,7 @@ impl Backend for LmdbBackend {
             metadata_words: true,
             positions: true,
             sweep: true,
+            retention: false,
             git: None,
         }
     }

@@ -127,6 +127,7 @@ impl Backend for LsmBackend {
             metadata_words: true,
             positions: true,
             sweep: true,
+            retention: false,
             git: None,
         }
     }

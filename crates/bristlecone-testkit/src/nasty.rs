@@ -300,6 +300,7 @@ impl Backend for Nasty {
             metadata_words: true,
             positions: true,
             sweep: true,
+            retention: false,
             git: None,
         }
     }

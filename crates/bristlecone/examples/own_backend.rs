@@ -86,6 +86,7 @@ impl Backend for Maps {
             metadata_words: true,
             positions: false,
             sweep: false,
+            retention: false,
             git: None,
         }
     }

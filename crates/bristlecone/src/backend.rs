@@ -18,6 +18,7 @@ use bristlecone_core::{Algorithm, CommitId, Location, ObjRef, Object, Oid, Recor
 
 use crate::Error;
 
+mod absent;
 mod arena;
 mod batch;
 mod cached;
@@ -27,18 +28,21 @@ mod layered;
 mod memory;
 mod pass;
 mod pins;
+mod retention;
 mod snapshot;
 mod sweep;
 mod wrap;
 
+pub use absent::{AbsentCommit, AbsentCommits, AbsentReason, Cut, CutSize};
 pub use batch::{Batch, BatchRecord};
 pub use cached::{CacheStats, Cached};
 pub use counts::{Counts, Latencies};
 pub use layered::Layered;
 pub use memory::MemoryBackend;
 pub use pins::{Pin, Pins};
+pub use retention::{Keep, Retention};
 pub use snapshot::{Position, Snapshot};
-pub use sweep::{Roots, SweepLimits, Swept};
+pub use sweep::{ObjectChildren, Roots, SweepLimits, Swept};
 pub use wrap::{Counted, ReadOnly};
 
 /// Refs whose names start with this, and end with the id of a commit, say that the commit's parents were never fetched.
@@ -144,6 +148,40 @@ pub trait Backend: Send + Sync + fmt::Debug {
         Ok(refs.keys().filter_map(|name| name[SHALLOW.len()..].parse().ok()).collect())
     }
 
+    /// Returns the commits that something here names and that retention has cut, as the last sweep left them.
+    ///
+    /// # Errors
+    /// As [`Backend::get_ref`].
+    fn absent(&self) -> Result<Arc<AbsentCommits>, Error> {
+        Ok(Arc::default())
+    }
+
+    /// Returns which commits the store keeps. Whoever knows the format follows these rules in a [`Backend::sweep`].
+    ///
+    /// # Errors
+    /// As [`Backend::get_ref`]; [`Error::Usage`] for rules that this version does not know.
+    fn retention(&self) -> Result<Retention, Error> {
+        Ok(Retention::default())
+    }
+
+    /// Sets which commits the store keeps, durably.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] where the backend cannot ([`Capabilities::retention`]); those of [`Backend::append`].
+    fn set_retention(&self, retention: &Retention) -> Result<(), Error> {
+        let _ = retention;
+        Err(Error::Usage { reason: "a store of this backend keeps all commits that refs lead to" })
+    }
+
+    /// Adds to what [`Backend::absent`] lists, durably: commits that a copy leaves out since they were cut where it comes from.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] where the backend cannot ([`Capabilities::retention`]); those of [`Backend::append`].
+    fn note_absent(&self, absent: &AbsentCommits) -> Result<(), Error> {
+        let reason = "its history was cut by retention, which a store of this backend cannot note; copy it to one of the disk engine";
+        if absent.is_empty() { Ok(()) } else { Err(Error::Usage { reason }) }
+    }
+
     /// Returns the folder of the store, if objects may be absent from it that the store which it was cloned from promised to
     /// give when they are needed.
     ///
@@ -207,6 +245,8 @@ pub struct Capabilities {
     pub positions: bool,
     /// What nothing leads to can be dropped.
     pub sweep: bool,
+    /// Rules say which commits are kept, and a sweep drops the others.
+    pub retention: bool,
     /// Objects are Git's, with ids of this algorithm, and refs are named as Git names them: nothing else can be kept.
     pub git: Option<Algorithm>,
 }

@@ -6,12 +6,14 @@
 //! is new in their trees. Objects are found level by level and read many a call, so that slow stores overlap the waits, and
 //! values are copied as they are met; of all others only ids are held, what one call brings, and a batch of bounded size.
 
+use std::sync::Arc;
+
 use bristlecone_core::{
     AHEAD_BYTES_MAX, AHEAD_OBJECTS_MAX, Checked, Format, FormatError, Kind, Location, ObjRef, Object, Oid, Sink, Source,
 };
 
 use crate::{
-    Batch, Durability, Error, Repo, Result, Snapshot,
+    AbsentCommits, Batch, Durability, Error, Repo, Result, Snapshot,
     oid_map::{OidMap, OidSet},
     store::{FlushSink, StoreView, check_kind},
 };
@@ -33,7 +35,8 @@ pub struct Copied {
 impl<F: Format> Repo<F> {
     /// Copies everything that is reachable from `heads`, commits or any other objects of `from`, and not here yet. No ref
     /// is moved, and nothing is made durable: [`Repo::flush`] does, or the move of a ref. A history that is shallow there
-    /// ([`crate::Backend::shallow`]) is copied as far as it goes, and the caller notes here where it ends. Where another thread sweeps,
+    /// ([`crate::Backend::shallow`]) is copied as far as it goes, and the caller notes here where it ends; what retention has cut
+    /// there is absent here, too ([`crate::Backend::note_absent`]). Where another thread sweeps,
     /// hold a tree of this repository from before the copy until a ref leads to what was copied.
     ///
     /// The id of every object is computed again and compared, and what must hold between an object and those below it is
@@ -61,10 +64,12 @@ impl<F: Format> Repo<F> {
             seen: OidSet::default(),
             generations: OidMap::default(),
             shallow: from.shared.backend.shallow()?.into_iter().collect(),
+            absent: from.shared.backend.absent()?,
+            passed: AbsentCommits::new(),
             checked: self.shared.take_checked(),
             copied: Copied::default(),
         };
-        let done = copy.run(&heads);
+        let done = copy.run(&heads).and_then(|()| self.shared.backend.note_absent(&copy.passed));
         self.shared.keep_checked(copy.checked);
         done.map(|()| copy.copied)
     }
@@ -83,6 +88,9 @@ struct Copy<'c, F: Format> {
     generations: OidMap<u64>,
     // Commits whose parents the other store never had.
     shallow: OidSet,
+    // Commits that the other store's retention has cut, and those of them that a copied commit names.
+    absent: Arc<AbsentCommits>,
+    passed: AbsentCommits,
     // Between objects that are there or are being copied.
     checked: Checked,
     copied: Copied,
@@ -205,12 +213,24 @@ impl<F: Format> Copy<'_, F> {
             if kind == Kind::Commit && self.shallow.contains(&at.oid) {
                 continue;
             }
-            inner.children.push(oid);
+            let Some(child) = self.standing(object, child)? else { continue };
+            inner.children.push(child.oid);
             next.push((Some(kind), child));
         }
         found.index.insert(at.oid, found.inner.len());
         found.inner.push(inner);
         Ok(())
+    }
+
+    /// Returns the child of an object, or what is kept behind it if retention has cut that from history.
+    fn standing(&mut self, object: &Object<'_>, child: ObjRef) -> Result<Option<ObjRef>> {
+        match self.absent.get(&child.oid) {
+            Some(row) if object.kind() == Kind::Commit && self.source.snapshot.read(&child)?.is_none() => {
+                self.passed.insert(child.oid, *row);
+                Ok(row.next.map(ObjRef::from))
+            }
+            _ => Ok(Some(child)),
+        }
     }
 
     /// Returns those objects that are neither there nor being copied; from now on they count as being copied.

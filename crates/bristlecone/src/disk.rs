@@ -29,8 +29,8 @@ use bristlecone_core::{Location, ObjRef, Object, Oid};
 use crate::{
     Error,
     backend::{
-        Backend, BackendStats, Batch, Capabilities, Damage, Durability, Pin, Pins, Position, RefMove, RefTarget, Roots,
-        Snapshot, SweepLimits, Swept,
+        AbsentCommits, Backend, BackendStats, Batch, Capabilities, Damage, Durability, Pin, Pins, Position, RefMove,
+        RefTarget, Retention, Roots, Snapshot, SweepLimits, Swept,
     },
     engine::{Derived, Poison},
     storage::Storage,
@@ -555,6 +555,7 @@ impl Backend for DiskBackend {
             metadata_words: true,
             positions: true,
             sweep: self.shared.version.load(Relaxed) >= 2,
+            retention: self.shared.version.load(Relaxed) >= 2,
             git: None,
         }
     }
@@ -580,6 +581,34 @@ impl Backend for DiskBackend {
 
     fn sweeps(&self) -> u64 {
         self.shared.tables.epoch()
+    }
+
+    fn absent(&self) -> Result<Arc<AbsentCommits>, Error> {
+        self.shared.refresh()?;
+        Ok(self.shared.table().state.absent.clone())
+    }
+
+    fn retention(&self) -> Result<Retention, Error> {
+        self.shared.refresh()?;
+        self.shared.table().state.retention.parse()
+    }
+
+    fn set_retention(&self, retention: &Retention) -> Result<(), Error> {
+        self.shared.refresh()?;
+        let text = retention.to_string();
+        self.shared.change_state(|state| state.retention = text.into())
+    }
+
+    fn note_absent(&self, absent: &AbsentCommits) -> Result<(), Error> {
+        if absent.is_empty() {
+            return Ok(());
+        }
+        self.shared.refresh()?;
+        self.shared.change_state(|state| {
+            let mut all = (*state.absent).clone();
+            absent.iter().for_each(|(oid, row)| _ = all.entry(*oid).or_insert(*row));
+            state.absent = Arc::new(all);
+        })
     }
 
     fn sweep(&self, roots: &Roots<'_>, limits: &SweepLimits) -> Result<Swept, Error> {

@@ -4,7 +4,7 @@ use std::{error, fmt, io, sync::Arc};
 
 use bristlecone_core::{FormatError, Kind, Oid, Path, PathError};
 
-use crate::backend::RefTarget;
+use crate::backend::{AbsentReason, RefTarget};
 
 /// What can go wrong with a store.
 ///
@@ -128,6 +128,13 @@ pub enum Error {
     Expired {
         /// The file that is no longer there.
         file: String,
+    },
+    /// An object is not there on purpose.
+    Absent {
+        /// Its id.
+        oid: Oid,
+        /// Why.
+        reason: AbsentReason,
     },
     /// A pruned tree was asked for what it lacks.
     Pruned {
@@ -274,6 +281,9 @@ impl fmt::Display for Error {
                 "another process has collected garbage and removed {file}, by which this snapshot reads, since this process \
                  could not say in the folder `readers` that it reads; take a new snapshot"
             ),
+            Self::Absent { oid, reason: AbsentReason::Cut } => {
+                write!(f, "{oid} is no longer in the store: its retention has cut this part of history")
+            }
             Self::Pruned { oid } => write!(f, "this tree was pruned: it does not hold {oid}"),
             Self::WrongKind { oid, found, expected } => {
                 write!(f, "object {oid} is of kind {found}, where {expected} is expected")

@@ -210,6 +210,7 @@ impl Backend for FsBackend {
             metadata_words: true,
             positions: true,
             sweep: true,
+            retention: false,
             git: None,
         }
     }

@@ -59,9 +59,10 @@ mod tree;
 mod value;
 
 pub use backend::{
-    Backend, BackendStats, Batch, BatchRecord, CacheStats, Cached, Capabilities, Counted, Counts, Damage, Durability,
-    Expected, Latencies, Layered, MemoryBackend, Pin, Pins, Position, ReadOnly, RefMove, RefTarget, Roots, SHALLOW,
-    Snapshot, SweepLimits, Swept, check_moves,
+    AbsentCommit, AbsentCommits, AbsentReason, Backend, BackendStats, Batch, BatchRecord, CacheStats, Cached,
+    Capabilities, Counted, Counts, Cut, CutSize, Damage, Durability, Expected, Keep, Latencies, Layered, MemoryBackend,
+    ObjectChildren, Pin, Pins, Position, ReadOnly, RefMove, RefTarget, Retention, Roots, SHALLOW, Snapshot,
+    SweepLimits, Swept, check_moves,
 };
 pub use bristlecone_core as core;
 #[cfg(feature = "git")]

@@ -21,6 +21,7 @@ mod history;
 mod identity;
 mod open;
 mod refname;
+mod retention;
 mod sweep;
 mod tag;
 mod value;

@@ -231,9 +231,14 @@ pub(crate) fn check_kind(kind: Kind, object: &Object<'_>, oid: Oid) -> Result<()
 
 impl<F> StoreBase<F> {
     #[cold]
-    fn missing(&self, kind: Kind, oid: Oid) -> Error {
+    pub(crate) fn missing(&self, kind: Kind, oid: Oid) -> Error {
         if self.partial {
             return Error::Pruned { oid };
+        }
+        if let Ok(absent) = self.backend.absent()
+            && let Some(row) = absent.get(&oid)
+        {
+            return Error::Absent { oid, reason: row.reason };
         }
         match self.backend.promised_to() {
             Ok(Some(folder)) => Error::Promised { kind, oid, folder },

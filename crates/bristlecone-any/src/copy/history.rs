@@ -30,6 +30,7 @@ pub(super) fn missing(
     is_there: &mut dyn FnMut(&Oid) -> Result<bool>,
     progress: &mut dyn FnMut(Status),
 ) -> Result<Vec<NewCommit>> {
+    let absent = from.backend().absent()?;
     let (mut found, mut index, mut there) = (Vec::<NewCommit>::new(), HashMap::new(), HashSet::new());
     let mut waiting = tips.to_vec();
     while let Some(id) = waiting.pop() {
@@ -41,7 +42,16 @@ pub(super) fn missing(
             continue;
         }
         let commit = from.read_commit(id)?;
-        let parents = if shallow.contains(&id.oid()) { Vec::new() } else { commit.parents };
+        let mut parents = if shallow.contains(&id.oid()) { Vec::new() } else { commit.parents };
+        for parent in &mut parents {
+            // History goes on behind what retention has cut.
+            if let Some(row) = absent.get(&parent.oid())
+                && from.backend().read(&ObjRef::from(*parent))?.is_none()
+            {
+                *parent = CommitId::new(row.next.unwrap_or(id.oid()));
+            }
+        }
+        parents.retain(|parent| parent.oid() != id.oid());
         index.insert(id.oid(), found.len());
         found.push(NewCommit { id, parents: parents.iter().map(CommitId::oid).collect() });
         waiting.extend(parents.into_iter().rev());

@@ -1,9 +1,10 @@
 //! `cone gc`: room that nothing needs any more.
 
 use bristlecone::{SweepLimits, Swept};
+use bristlecone_any::AnyRepo;
 use clap::Args;
 
-use super::{Context, upgrade};
+use super::{Context, retention::would_go, upgrade};
 use crate::{
     failure::{Failure, Result},
     open::Access,
@@ -19,8 +20,8 @@ Examples:
   cone gc --grace 2h
   cone gc -o json
 
-The store loses every object that no ref leads to: commits of branches that were deleted or moved back, imports that were given up.
-Nothing that a ref leads to changes, history included.
+The store loses every object that no ref leads to: commits of branches that were deleted or moved back, imports that were given up;
+and commits that its retention keeps no longer (`cone retention`). Nothing else changes.
 
 On the disk engine other processes may read and write meanwhile. What was written without a ref, or lost its ref, within the last
 day stays: another process may be about to use it. Files that a process still reads go once it is done with them. A store of
@@ -32,10 +33,16 @@ pub(super) struct GcArgs {
     /// For how long what no ref leads to stays after it was written: a number with s, m, h or d
     #[arg(long, value_name = "DURATION", default_value = "1d", value_parser = seconds)]
     grace: u32,
+    /// Change nothing; say what would go
+    #[arg(long)]
+    dry_run: bool,
 }
 
 pub(super) fn run(args: GcArgs, context: &mut Context) -> Result<()> {
-    let opened = context.globals.open_repo(Access::Write)??;
+    let opened = context.globals.open_repo(if args.dry_run { Access::Read } else { Access::Write })??;
+    if args.dry_run {
+        return dry_run(&args, &opened, context);
+    }
     let (mut swept, repacked) = (Swept::default(), opened.git().is_some());
     let upgraded = upgrade::upgrade(&opened)?;
     if let Some((git, _)) = opened.git() {
@@ -55,18 +62,32 @@ pub(super) fn run(args: GcArgs, context: &mut Context) -> Result<()> {
     match (repacked, swept.objects) {
         (true, _) => out.line("the packs were put together; `git gc` removes what nothing leads to")?,
         (false, 0) => out.line("there was nothing to remove")?,
-        (false, objects) => out.line(format_args!(
-            "removed {}, {}",
-            text::count(objects, "object", "objects"),
-            text::bytes(swept.bytes)
-        ))?,
+        (false, objects) => {
+            let cut = match swept.commits {
+                0 => String::new(),
+                commits => format!("; retention has cut {}", text::count(commits, "commit", "commits")),
+            };
+            let objects = text::count(objects, "object", "objects");
+            out.line(format_args!("removed {objects}, {}{cut}", text::bytes(swept.bytes)))?;
+        }
     }
     out.document(fields! {
         "objects": swept.objects,
         "bytes": swept.bytes,
+        "commits": swept.commits,
         "repacked": repacked,
         "upgraded": upgraded,
     })
+}
+
+/// Says what would go.
+fn dry_run(args: &GcArgs, opened: &AnyRepo, context: &mut Context) -> Result<()> {
+    if !opened.backend().capabilities().sweep {
+        return Err(Failure::usage("only a store that collects by itself can say before what would go"));
+    }
+    let swept = opened.sweep(&[], &SweepLimits::default().grace(args.grace).dry_run(true))?;
+    context.out.line(would_go(swept.commits, swept.bytes))?;
+    context.out.document(fields! { "objects": swept.objects, "bytes": swept.bytes, "commits": swept.commits })
 }
 
 /// Returns the seconds of a duration.

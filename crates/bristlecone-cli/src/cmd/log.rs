@@ -2,7 +2,9 @@
 
 use std::ffi::OsString;
 
-use bristlecone::{Commit, CommitId, Error, Format, LogEntry, LogOptions, LogOrder, Signature, escape};
+use bristlecone::{
+    AbsentCommits, Commit, CommitId, Error, Format, LogEntry, LogOptions, LogOrder, ObjRef, Signature, escape,
+};
 use bristlecone_any::revision::{self, Pattern, Selection};
 use clap::Args;
 use serde_json::Value;
@@ -96,12 +98,14 @@ pub(super) fn run(mut args: LogArgs, context: &mut Context) -> Result<()> {
         say!("there are no commits yet; make one with `cone set` or `cone import`");
     }
     let left = args.count.unwrap_or(usize::MAX);
+    let absent = opened.backend().absent()?;
     for entry in entries(&opened, &selection, options, &filter, left)? {
         let entry = entry?;
         if !filter.takes(&entry.commit) {
             continue;
         }
-        write(&mut context.out, &opened, &entry, args.oneline, found == 0)?;
+        let missing = missing(&opened, &absent, &entry)?;
+        write(&mut context.out, &opened, &entry, args.oneline, found == 0, &missing)?;
         found += 1;
         if found == left {
             break;
@@ -221,17 +225,51 @@ fn entries<'o>(
     Ok(Box::new(opened.repo.log(&selection.heads, options)))
 }
 
-fn write(out: &mut Output, opened: &Opened, entry: &LogEntry, oneline: bool, first: bool) -> Result<()> {
+/// Returns the parents of a commit that retention has cut, and how many commits are missing from each on.
+fn missing(opened: &Opened, absent: &AbsentCommits, entry: &LogEntry) -> Result<Vec<(CommitId, u32)>> {
+    let mut missing = Vec::new();
+    for parent in entry.commit.parents.iter().filter(|parent| absent.contains_key(&parent.oid())) {
+        if opened.backend().read(&ObjRef::from(*parent))?.is_none() {
+            missing.extend(absent.get(&parent.oid()).map(|row| (*parent, row.missing)));
+        }
+    }
+    Ok(missing)
+}
+
+fn write(
+    out: &mut Output,
+    opened: &Opened,
+    entry: &LogEntry,
+    oneline: bool,
+    first: bool,
+    missing: &[(CommitId, u32)],
+) -> Result<()> {
     if out.json() {
-        return out.item(describe(opened, &entry.id, &entry.commit, entry.generation));
+        let mut item = describe(opened, &entry.id, &entry.commit, entry.generation);
+        let cut = missing.iter().map(|(parent, commits)| {
+            Value::Object(fields! { "parent": parent.oid().to_string(), "commits": *commits })
+        });
+        if !missing.is_empty() {
+            item.insert("missing".to_owned(), cut.collect());
+        }
+        return out.item(item);
     }
     if oneline {
-        return out.line(format_args!("{} {}", short(&entry.id), subject(&entry.commit.message)));
+        out.line(format_args!("{} {}", short(&entry.id), subject(&entry.commit.message)))?;
+    } else {
+        if !first {
+            out.line("")?;
+        }
+        write_human(out, opened, &entry.id, &entry.commit)?;
     }
-    if !first {
-        out.line("")?;
+    for (parent, commits) in missing {
+        if !oneline {
+            out.line("")?;
+        }
+        let commits = text::count(u64::from(*commits), "commit is", "commits are");
+        out.line(format_args!("({commits} missing here, from {} on: retention has cut them)", short(parent)))?;
     }
-    write_human(out, opened, &entry.id, &entry.commit)
+    Ok(())
 }
 
 /// Returns the first paragraph of a message on one line.

@@ -46,7 +46,9 @@ impl OpenStore {
         let _guard = self.lock.take()?;
         self.poison.check()?;
         self.refuse_others()?;
-        self.begin_sweep()?;
+        if !limits.dry_run {
+            self.begin_sweep()?;
+        }
         let mut sweep = Sweep { store: self, roots, live: HashSet::new(), named: HashMap::new(), next: Vec::new() };
         let (young, all) = self.all_objects()?;
         sweep.reach(
@@ -204,6 +206,9 @@ impl Sweep<'_> {
             }
             self.next.append(&mut free);
             chosen.push(oid);
+        }
+        if limits.dry_run {
+            return Ok(());
         }
         chosen.sort_unstable();
         store.commit_step(|txn| {

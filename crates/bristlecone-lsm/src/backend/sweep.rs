@@ -95,6 +95,9 @@ impl OpenStore {
         from.extend(self.young(refs.state.end)?);
         marking.reach(self, roots, from)?;
         let (dead, swept) = self.choose(roots, &marking.reached, limits)?;
+        if limits.dry_run {
+            return Ok(swept);
+        }
         // From here on batches that left anything out are looked at again.
         self.sweeps.fetch_add(1, AcqRel);
         for step in dead.chunks(STEP_OBJECTS) {

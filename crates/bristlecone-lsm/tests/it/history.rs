@@ -67,7 +67,7 @@ pub(crate) fn sweep(backend: &dyn Backend) -> Result<Swept, Error> {
         }
         Ok(())
     };
-    backend.sweep(&Roots { oids: &[], children: &children }, &SweepLimits::default())
+    backend.sweep(&Roots::new(&[], &children), &SweepLimits::default())
 }
 
 /// Returns the number that both refs are at.

@@ -57,7 +57,7 @@ fn the_same_work_gives_the_same_commits_as_in_memory() {
         let children = |_: &Oid, object: &Object<'_>, each: &mut dyn FnMut(Oid)| {
             Ok(format.children(object.kind(), object.body(), &mut |_, child| each(child))?)
         };
-        let roots = Roots { oids: &[], children: &children };
+        let roots = Roots::new(&[], &children);
         let swept = backend.sweep(&roots, &SweepLimits::default()).unwrap();
         assert!(swept.objects >= 80, "{swept:?}");
         let mut open: Vec<Oid> = wanted.iter().map(|id| id.oid()).collect();

@@ -218,7 +218,7 @@ pub fn a_read_only_backend_refuses_changes(make: Make<'_>) {
     assert!(matches!(only.append_keeping(&mut kept), Err(Error::ReadOnly)) && !kept.is_empty());
     assert!(matches!(only.write_derived("history", b"x"), Err(Error::ReadOnly)));
     let children = |_: &Oid, _: &Object<'_>, _: &mut dyn FnMut(Oid)| Ok(());
-    let swept = only.sweep(&Roots { oids: &[], children: &children }, &SweepLimits::default());
+    let swept = only.sweep(&Roots::new(&[], &children), &SweepLimits::default());
     assert!(matches!(swept, Err(Error::ReadOnly)), "{swept:?}");
     only.flush().expect("there is nothing to flush");
     assert!(only.read(&other.oid.into()).expect("a read").is_none());

@@ -151,7 +151,7 @@ pub fn a_sweep_leaves_what_another_handle_shows(backend: Arc<dyn Backend>, reope
     };
     names[..3].iter().for_each(remove);
     let children = |_: &Oid, _: &Object<'_>, _: &mut dyn FnMut(Oid)| Ok(());
-    let all = || other.sweep(&Roots { oids: &[], children: &children }, &SweepLimits::default());
+    let all = || other.sweep(&Roots::new(&[], &children), &SweepLimits::default());
     // A backend may refuse to sweep while another handle is open.
     let swept = match all() {
         Err(Error::Locked { .. }) => false,

@@ -69,7 +69,7 @@ fn sweep(backend: &dyn Backend, graphs: &[SampleGraph], roots: &[Oid], limits: &
         samples.get(oid).into_iter().flat_map(|sample| &sample.children).for_each(|child| each(child.oid));
         Ok(())
     };
-    backend.sweep(&Roots { oids: roots, children: &children }, limits)
+    backend.sweep(&Roots::new(roots, &children), limits)
 }
 
 /// A backend, graphs in it, and the ref that leads to each.

@@ -395,7 +395,7 @@ impl<'a> Runner<'a> {
             samples.get(oid).into_iter().flat_map(|sample| &sample.children).for_each(|child| each(child.oid));
             Ok(())
         };
-        match backend.sweep(&Roots { oids: &[], children: &children }, &SweepLimits::default()) {
+        match backend.sweep(&Roots::new(&[], &children), &SweepLimits::default()) {
             Err(Error::Locked { .. }) | Ok(_) => {}
             Err(error) => return Err(error),
         }

@@ -125,7 +125,7 @@ impl Snapshot for Refreshed {
             // Whatever is swept in between is gone.
             self.1 = None;
             let children = |_: &Oid, _: &Object<'_>, _: &mut dyn FnMut(Oid)| Ok(());
-            self.0.sweep(&Roots { oids: &[], children: &children }, &SweepLimits::default()).unwrap();
+            self.0.sweep(&Roots::new(&[], &children), &SweepLimits::default()).unwrap();
             self.1 = Some(self.0.snapshot(roots));
         }
         true

@@ -187,6 +187,7 @@ impl Backend for Toy {
             metadata_words: true,
             positions: false,
             sweep: false,
+            retention: false,
             git: None,
         }
     }

@@ -197,6 +197,10 @@ impl Backend for Cached {
     }
 
     fn read(&self, at: &ObjRef) -> Result<Option<Object<'static>>, Error> {
+        if self.inner.capabilities().processes {
+            // Learns whether another process has swept.
+            self.inner.position()?;
+        }
         let sweeps = self.inner.sweeps();
         if let Some(object) = self.cache.get(&at.oid, sweeps) {
             return Ok(Some(object));
@@ -261,7 +265,7 @@ impl Backend for Cached {
     }
 
     pass_backend! {
-        inner: name, capabilities, locate, position, sweeps, get_ref, list_refs, shallow, promised_to, flush, each_object,
+        inner: name, capabilities, locate, position, sweeps, get_ref, list_refs, shallow, absent, note_absent, retention, set_retention, promised_to, flush, each_object,
         read_derived, write_derived
     }
 }

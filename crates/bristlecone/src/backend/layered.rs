@@ -10,8 +10,8 @@ use std::{
 use bristlecone_core::{Location, ObjRef, Object, Oid, Sink};
 
 use super::{
-    Backend, BackendStats, Batch, Capabilities, Damage, Durability, Expected, MemoryBackend, Position, RefMove,
-    RefTarget, Roots, SHALLOW, Snapshot, SweepLimits, Swept, gather::Answers,
+    AbsentCommits, Backend, BackendStats, Batch, Capabilities, Damage, Durability, Expected, MemoryBackend, Position,
+    RefMove, RefTarget, Retention, Roots, SHALLOW, Snapshot, SweepLimits, Swept, gather::Answers,
 };
 use crate::{Error, pass_backend, sync::lock};
 
@@ -191,6 +191,7 @@ impl Backend for Layered {
         let lower = || self.lower.iter().map(|store| store.capabilities());
         Capabilities {
             metadata_words: upper.metadata_words && lower().all(|store| store.metadata_words),
+            retention: false,
             git: upper.git.or_else(|| lower().find_map(|store| store.git)),
             ..upper
         }
@@ -215,7 +216,7 @@ impl Backend for Layered {
             RefTarget::Symbolic(_) => None,
         });
         let oids: Vec<Oid> = roots.oids.iter().copied().chain(shown).collect();
-        self.upper.sweep(&Roots { oids: &oids, children: roots.children }, limits)
+        self.upper.sweep(&Roots::new(&oids, roots.children), limits)
     }
 
     fn append(&self, mut batch: Batch, moves: &[RefMove], durability: Durability) -> Result<Location, Error> {
@@ -266,6 +267,26 @@ impl Backend for Layered {
             }
         }
         Ok(all)
+    }
+
+    fn absent(&self) -> Result<Arc<AbsentCommits>, Error> {
+        let mut all = AbsentCommits::new();
+        for store in self.layers() {
+            all.extend(store.absent()?.iter().map(|(oid, row)| (*oid, *row)));
+        }
+        Ok(Arc::new(all))
+    }
+
+    fn retention(&self) -> Result<Retention, Error> {
+        Ok(Retention::default())
+    }
+
+    fn set_retention(&self, _: &Retention) -> Result<(), Error> {
+        Err(Error::Usage { reason: "stores in layers keep all commits that refs lead to" })
+    }
+
+    fn note_absent(&self, absent: &AbsentCommits) -> Result<(), Error> {
+        self.upper.note_absent(absent)
     }
 
     fn promised_to(&self) -> Result<Option<String>, Error> {

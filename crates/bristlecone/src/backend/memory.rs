@@ -276,6 +276,7 @@ impl Backend for MemoryBackend {
             metadata_words: true,
             positions: true,
             sweep: true,
+            retention: false,
             git: None,
         }
     }

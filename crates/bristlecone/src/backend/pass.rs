@@ -21,7 +21,8 @@
 ///     }
 ///
 ///     pass_backend! { 0: name, snapshot, read, locate, position, sweeps, sweep, append, append_keeping, append_many, get_ref, list_refs,
-///     shallow, promised_to, flush, each_object, clear_caches, stats, read_derived, write_derived }
+///     shallow, absent, note_absent, retention, set_retention, promised_to, flush, each_object, clear_caches, stats, read_derived,
+///     write_derived }
 /// }
 /// # let modest = Modest(Arc::new(MemoryBackend::new()));
 /// # assert_eq!((modest.name(), modest.capabilities().positions), ("memory", false));
@@ -113,6 +114,26 @@ macro_rules! pass_backend {
     (@ shallow $to:tt) => {
         fn shallow(&self) -> ::std::result::Result<::std::collections::BTreeSet<$crate::Oid>, $crate::Error> {
             self.$to.shallow()
+        }
+    };
+    (@ absent $to:tt) => {
+        fn absent(&self) -> ::std::result::Result<::std::sync::Arc<$crate::AbsentCommits>, $crate::Error> {
+            self.$to.absent()
+        }
+    };
+    (@ note_absent $to:tt) => {
+        fn note_absent(&self, absent: &$crate::AbsentCommits) -> ::std::result::Result<(), $crate::Error> {
+            self.$to.note_absent(absent)
+        }
+    };
+    (@ retention $to:tt) => {
+        fn retention(&self) -> ::std::result::Result<$crate::Retention, $crate::Error> {
+            self.$to.retention()
+        }
+    };
+    (@ set_retention $to:tt) => {
+        fn set_retention(&self, retention: &$crate::Retention) -> ::std::result::Result<(), $crate::Error> {
+            self.$to.set_retention(retention)
         }
     };
     (@ promised_to $to:tt) => {

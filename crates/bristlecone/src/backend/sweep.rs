@@ -4,14 +4,14 @@ use std::fmt;
 
 use bristlecone_core::{ObjRef, Object, Oid};
 
-use super::Snapshot;
+use super::{Cut, Snapshot};
 use crate::{
     Error,
     oid_map::{OidMap, OidSet},
 };
 
 /// Calls its last argument with the id of everything that an object names.
-type ObjectChildren<'a> = dyn Fn(&Oid, &Object<'_>, &mut dyn FnMut(Oid)) -> Result<(), Error> + 'a;
+pub type ObjectChildren<'a> = dyn Fn(&Oid, &Object<'_>, &mut dyn FnMut(Oid)) -> Result<(), Error> + 'a;
 
 /// What a sweep leaves, beside what refs and snapshots lead to.
 pub struct Roots<'a> {
@@ -19,9 +19,23 @@ pub struct Roots<'a> {
     pub oids: &'a [Oid],
     /// Says what an object names: a backend knows of none.
     pub children: &'a ObjectChildren<'a>,
+    /// Commits that go although others name them, where retention says so ([`crate::Capabilities::retention`]).
+    pub cut: Option<&'a Cut>,
 }
 
-impl Roots<'_> {
+impl<'a> Roots<'a> {
+    /// Returns roots by which nothing goes that something names.
+    #[must_use]
+    pub const fn new(oids: &'a [Oid], children: &'a ObjectChildren<'a>) -> Self {
+        Self { oids, children, cut: None }
+    }
+
+    /// Sets which commits go although others name them.
+    #[must_use]
+    pub const fn cut(self, cut: Option<&'a Cut>) -> Self {
+        Self { cut, ..self }
+    }
+
     /// Returns everything that `from` and the roots lead to. What is absent leads nowhere.
     ///
     /// # Errors
@@ -105,12 +119,14 @@ pub struct SweepLimits {
     /// What was appended without a ref, or left by one, within so many seconds stays, where the backend knows when that was:
     /// commits that are prepared, values that are written ahead.
     pub grace: u32,
+    /// Nothing is dropped; the answer says what would be.
+    pub dry_run: bool,
 }
 
 impl Default for SweepLimits {
     /// No limits, and no grace.
     fn default() -> Self {
-        Self { objects: u64::MAX, bytes: u64::MAX, grace: 0 }
+        Self { objects: u64::MAX, bytes: u64::MAX, grace: 0, dry_run: false }
     }
 }
 
@@ -126,6 +142,13 @@ impl SweepLimits {
     #[must_use]
     pub const fn grace(mut self, seconds: u32) -> Self {
         self.grace = seconds;
+        self
+    }
+
+    /// Sets whether nothing is dropped and the answer says what would be.
+    #[must_use]
+    pub const fn dry_run(mut self, dry_run: bool) -> Self {
+        self.dry_run = dry_run;
         self
     }
 
@@ -145,6 +168,8 @@ pub struct Swept {
     pub objects: u64,
     /// Bytes of their records.
     pub bytes: u64,
+    /// Of the objects, the commits that retention cut.
+    pub commits: u64,
     /// Whether the limits left something for the next sweep.
     pub more: bool,
 }

@@ -6,7 +6,10 @@ use std::sync::{Arc, atomic::Ordering::Relaxed};
 
 use bristlecone_core::{Location, ObjRef, Object, Oid};
 
-use super::{Backend, Batch, Counts, Durability, Latencies, RefMove, Roots, Snapshot, SweepLimits, Swept};
+use super::{
+    AbsentCommits, Backend, Batch, Counts, Durability, Latencies, RefMove, Retention, Roots, Snapshot, SweepLimits,
+    Swept,
+};
 use crate::{Error, pass_backend, pass_snapshot};
 
 /// A backend that refuses every change.
@@ -31,6 +34,14 @@ impl Backend for ReadOnly {
         batches.iter().map(|_| Err(Error::ReadOnly)).collect()
     }
 
+    fn set_retention(&self, _: &Retention) -> Result<(), Error> {
+        Err(Error::ReadOnly)
+    }
+
+    fn note_absent(&self, _: &AbsentCommits) -> Result<(), Error> {
+        Err(Error::ReadOnly)
+    }
+
     fn flush(&self) -> Result<(), Error> {
         Ok(())
     }
@@ -40,8 +51,8 @@ impl Backend for ReadOnly {
     }
 
     pass_backend! {
-        0: name, capabilities, snapshot, read, locate, position, sweeps, get_ref, list_refs, shallow,
-        promised_to, each_object, clear_caches, stats, read_derived
+        0: name, capabilities, snapshot, read, locate, position, sweeps, get_ref, list_refs, shallow, absent,
+        retention, promised_to, each_object, clear_caches, stats, read_derived
     }
 }
 
@@ -134,7 +145,8 @@ impl Backend for Counted {
     }
 
     pass_backend! {
-        inner: name, capabilities, position, sweeps, sweep, get_ref, list_refs, shallow, promised_to,
+        inner: name, capabilities, position, sweeps, sweep, get_ref, list_refs, shallow, absent, note_absent,
+        retention, set_retention, promised_to,
         each_object, clear_caches, stats, read_derived, write_derived
     }
 }

@@ -19,7 +19,7 @@
 mod copy;
 mod mark;
 
-use bristlecone_core::{Location, ObjRef, Object, Oid};
+use bristlecone_core::{Kind, Location, ObjRef, Object, Oid};
 
 use super::{
     cold::ColdWriter,
@@ -33,7 +33,7 @@ use super::{
     sealed::Form,
     segment::COLD,
     spare::RESERVED_BYTES,
-    state::{ColdSegment, StateRef, state_epoch},
+    state::{ColdSegment, StateRef, StoreState, state_epoch},
     view::DiskView,
     walk::{FrameStep, FrameWalk},
 };
@@ -82,8 +82,8 @@ impl DiskState {
         let mut collection = Collection::begin(self.view(&table), roots, cut, start)?;
         collection.mark_all(targets, limits)?;
         let swept = collection.choose(snapshot, limits)?;
-        // Emptied segments that hold nothing live go, too.
-        if swept.objects == 0 {
+        let nothing = swept.objects == 0 && collection.absent(&|_| Ok(false))? == collection.view.table.state.absent;
+        if nothing || limits.dry_run {
             return Ok(swept);
         }
         collection.live.count();
@@ -98,6 +98,29 @@ impl DiskState {
         }
         self.remove_emptied()?;
         Ok(swept)
+    }
+
+    /// Changes what of the state says nothing of segments, durably.
+    pub(super) fn change_state(&self, change: impl FnOnce(&mut StoreState)) -> Result<(), Error> {
+        if self.lock.is_none() {
+            return Err(Error::ReadOnly);
+        }
+        let _collector = self.collector(self.options.lock_wait_ms)?;
+        let mut end = 0;
+        self.locked(|log| {
+            if log.tail.version < 2 {
+                let reason = "this store is of version 1 of the disk engine, which keeps everything; `cone upgrade` makes it one of version 2";
+                return Err(Error::Usage { reason });
+            }
+            let mut state = self.table().state.clone();
+            (state.epoch, state.check) = (state.epoch + 1, 0);
+            change(&mut state);
+            self.write_state(&mut state)?;
+            self.write_named(log, state.reference(), &[])?;
+            end = log.tail.location();
+            Ok(())
+        })?;
+        self.sync_to(end)
     }
 
     /// Takes the lock of the collector: one at a time, and others wait for their turn as long as for the store's lock.
@@ -127,7 +150,7 @@ impl DiskState {
         for round in 0.. {
             collection.follow(self.published.end())?;
             collection.finish_segment()?;
-            let mut state = collection.state();
+            let mut state = collection.state()?;
             self.write_state(&mut state)?;
             let last = round >= ROUNDS_MAX;
             self.locked(|log| {
@@ -140,7 +163,7 @@ impl DiskState {
                         return Ok(());
                     }
                     collection.finish_segment()?;
-                    state = collection.state();
+                    state = collection.state()?;
                     self.write_state(&mut state)?;
                 }
                 let rows = collection.moved_refs();
@@ -296,12 +319,14 @@ impl<'a, 'r> Collection<'a, 'r> {
         self.view.find_below(&wanted.oid, self.cut)
     }
 
-    /// Returns what an object names, with the places that it knows.
-    fn children(&self, oid: &Oid, object: &Object<'_>) -> Result<Vec<ObjRef>, Error> {
+    /// Returns what an object names, with the places that it knows; `None` for what is cut.
+    fn children(&self, oid: &Oid, object: &Object<'_>) -> Result<Vec<Option<ObjRef>>, Error> {
         let mut children = Vec::with_capacity(object.children());
+        let cut = self.roots.cut.filter(|_| object.kind() == Kind::Commit);
         let mut each = |child: Oid| {
             let at = if children.len() < object.children() { object.child(children.len()) } else { Location::NONE };
-            children.push(ObjRef::new(child, at));
+            let stays = cut.is_none_or(|cut| !cut.passes_over(oid, &child));
+            children.push(stays.then(|| ObjRef::new(child, at)));
         };
         (self.roots.children)(oid, object, &mut each)?;
         Ok(children)

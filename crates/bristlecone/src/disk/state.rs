@@ -16,7 +16,7 @@ use super::{
     segment::COLD,
 };
 use crate::{
-    Error,
+    AbsentCommit, AbsentCommits, AbsentReason, Error,
     storage::{OpenMode, Storage, read_exact_at, write_all_at},
 };
 
@@ -39,9 +39,13 @@ const RETENTION_TAG: u32 = 3;
 const GRACED_TAG: u32 = 4;
 /// Bytes of a cold segment's row: 32 = 4 number + 4 zeroes + 8 length + 8 records + 8 check.
 const COLD_ROW_BYTES: usize = 32;
-/// Bytes of the row of an absent object, or of one that the grace keeps: 40 = 1 length of the id + 1 reason + 2 zeroes + 4 time
-/// + 32 id.
-const ABSENT_ROW_BYTES: usize = 40;
+/// Bytes of the row of an object that the grace keeps: 40 = 1 length of the id + 3 zeroes + 4 time + 32 id.
+const GRACED_ROW_BYTES: usize = 40;
+/// Bytes of the row of an absent commit: 72 = 1 length of the id + 1 reason + 1 length of the next id + 1 zero + 4 missing commits
+/// + 32 id + 32 next id.
+const ABSENT_ROW_BYTES: usize = 72;
+/// The reason of what retention has cut.
+const REASON_CUT: u8 = 1;
 
 /// A cold segment, as the state knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,8 +81,8 @@ pub(super) struct StoreState {
     pub(super) base: u32,
     /// Ascending by number.
     pub(super) cold: Arc<[ColdSegment]>,
-    /// What something that is kept names and that was cut, ascending.
-    pub(super) absent: Arc<[Oid]>,
+    /// What something that is kept names and that was cut.
+    pub(super) absent: Arc<AbsentCommits>,
     /// What nothing leads to and is kept by the grace: when it was written, in seconds since 1970, and its id.
     pub(super) graced: Arc<[(u32, Oid)]>,
     /// The rules of retention as text.
@@ -128,17 +132,24 @@ impl StoreState {
             }
         });
         put_section(&mut sections, ABSENT_TAG, |out| {
-            for oid in &*self.absent {
+            for (oid, absent) in &*self.absent {
                 let mut row = [0; ABSENT_ROW_BYTES];
                 row[0] = oid.as_bytes().len() as u8;
-                row[1] = 1;
+                row[1] = match absent.reason {
+                    AbsentReason::Cut => REASON_CUT,
+                };
+                row[4..8].copy_from_slice(&absent.missing.to_le_bytes());
                 row[8..8 + oid.as_bytes().len()].copy_from_slice(oid.as_bytes());
+                if let Some(next) = &absent.next {
+                    row[2] = next.as_bytes().len() as u8;
+                    row[40..40 + next.as_bytes().len()].copy_from_slice(next.as_bytes());
+                }
                 out.extend_from_slice(&row);
             }
         });
         put_section(&mut sections, GRACED_TAG, |out| {
             for (time, oid) in &*self.graced {
-                let mut row = [0; ABSENT_ROW_BYTES];
+                let mut row = [0; GRACED_ROW_BYTES];
                 row[0] = oid.as_bytes().len() as u8;
                 row[4..8].copy_from_slice(&time.to_le_bytes());
                 row[8..8 + oid.as_bytes().len()].copy_from_slice(oid.as_bytes());
@@ -224,16 +235,24 @@ fn cold_rows(body: &[u8]) -> Option<Arc<[ColdSegment]>> {
     (body.len().is_multiple_of(COLD_ROW_BYTES) && ascending && cold).then_some(rows)
 }
 
-fn absent_rows(body: &[u8]) -> Option<Arc<[Oid]>> {
-    let row = |row: &[u8]| Oid::new(row.get(8..8 + usize::from(row[0]))?).ok();
-    let rows: Option<Arc<[Oid]>> = body.chunks_exact(ABSENT_ROW_BYTES).map(row).collect();
-    rows.filter(|rows| body.len().is_multiple_of(ABSENT_ROW_BYTES) && rows.is_sorted())
+fn absent_rows(body: &[u8]) -> Option<Arc<AbsentCommits>> {
+    let row = |row: &[u8]| {
+        let oid = Oid::new(row.get(8..8 + usize::from(row[0]))?).ok()?;
+        let next = match row[2] {
+            0 => None,
+            length => Some(Oid::new(row.get(40..40 + usize::from(length))?).ok()?),
+        };
+        let right = row[1] == REASON_CUT;
+        right.then(|| (oid, AbsentCommit { reason: AbsentReason::Cut, missing: word32(row, 4), next }))
+    };
+    let rows: Option<AbsentCommits> = body.chunks_exact(ABSENT_ROW_BYTES).map(row).collect();
+    rows.filter(|_| body.len().is_multiple_of(ABSENT_ROW_BYTES)).map(Arc::new)
 }
 
 fn graced_rows(body: &[u8]) -> Option<Arc<[(u32, Oid)]>> {
     let row = |row: &[u8]| Some((word32(row, 4), Oid::new(row.get(8..8 + usize::from(row[0]))?).ok()?));
-    let rows: Option<Arc<[(u32, Oid)]>> = body.chunks_exact(ABSENT_ROW_BYTES).map(row).collect();
-    rows.filter(|_| body.len().is_multiple_of(ABSENT_ROW_BYTES))
+    let rows: Option<Arc<[(u32, Oid)]>> = body.chunks_exact(GRACED_ROW_BYTES).map(row).collect();
+    rows.filter(|_| body.len().is_multiple_of(GRACED_ROW_BYTES))
 }
 
 /// Returns the name of a state's file.
@@ -301,13 +320,18 @@ mod tests {
     use super::*;
 
     fn state() -> StoreState {
+        let cut = |missing, next| AbsentCommit { reason: AbsentReason::Cut, missing, next };
+        let next = Oid::from_array([8; 32]);
         let cold = |number| ColdSegment { number: COLD + number, bytes: 4096, records: 3, check: 9 };
         StoreState {
             epoch: 7,
             check: 0,
             base: 12,
             cold: [cold(1), cold(5)].into(),
-            absent: [Oid::from_array([1; 32]), Oid::new(&[2; 20]).unwrap()].into(),
+            absent: Arc::new(
+                [(Oid::from_array([1; 32]), cut(7, None)), (Oid::new(&[2; 20]).unwrap(), cut(u32::MAX, Some(next)))]
+                    .into(),
+            ),
             graced: [(5, Oid::from_array([3; 32]))].into(),
             retention: "last 100 heads/*".into(),
         }

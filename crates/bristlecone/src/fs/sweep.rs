@@ -56,7 +56,7 @@ impl FsState {
         let live = roots.reach(&reader, from)?;
         let dead: Vec<Oid> = object_ids(&self.files)?.filter(|oid| !live.contains(oid)).collect();
         let (dead, swept) = roots.choose(&reader, &dead, limits)?;
-        if dead.is_empty() {
+        if dead.is_empty() || limits.dry_run {
             return Ok(swept);
         }
         self.write_list(&dead)?;

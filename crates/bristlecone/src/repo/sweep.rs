@@ -1,13 +1,16 @@
 //! Forgetting: what no ref leads to any more.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use bristlecone_core::{Format, ObjRef, Object, Oid};
 
 use super::Repo;
-use crate::{Error, Result, Roots, SweepLimits, Swept};
+use crate::{CutSize, Error, Result, Retention, Roots, SweepLimits, Swept};
 
 impl<F: Format> Repo<F> {
     /// Drops objects that nothing leads to: no ref, no tree or walk that is held, and none of `roots`; at most as many as
-    /// `limits` say. Reading and edits go on meanwhile; commits wait.
+    /// `limits` say. Commits that the store's retention keeps no longer ([`Repo::set_retention`]) go, too. Reading and edits go on
+    /// meanwhile; commits wait, except on the disk engine.
     ///
     /// ```
     /// # use bristlecone::{Info, Repo, SweepLimits};
@@ -26,12 +29,37 @@ impl<F: Format> Repo<F> {
     /// [`Error::Usage`] where the backend cannot ([`crate::Capabilities::sweep`]); [`Error::BadObject`] for one that does not
     /// decode, and then nothing is dropped; those of the backend.
     pub fn sweep(&self, roots: &[ObjRef], limits: &SweepLimits) -> Result<Swept> {
+        self.sweep_by(&self.retention()?, roots, limits)
+    }
+
+    /// Drops objects as [`Repo::sweep`] does, by these rules instead of the store's.
+    ///
+    /// # Errors
+    /// As [`Repo::sweep`].
+    pub fn sweep_by(&self, retention: &Retention, roots: &[ObjRef], limits: &SweepLimits) -> Result<Swept> {
+        let cut = self.cut(retention, now_seconds())?;
         let oids: Vec<Oid> = roots.iter().map(|at| at.oid).collect();
         let format = &self.shared.format;
         let children = |oid: &Oid, object: &Object<'_>, each: &mut dyn FnMut(Oid)| {
             let decoded = format.children(object.kind(), object.body(), &mut |_, child| each(child));
             decoded.map_err(|source| Error::BadObject { oid: *oid, source })
         };
-        self.shared.backend.sweep(&Roots { oids: &oids, children: &children }, limits)
+        let mut swept = self.shared.backend.sweep(&Roots::new(&oids, &children).cut(cut.as_ref()), limits)?;
+        swept.commits = cut.map_or(0, |cut| cut.dropped().count() as u64);
+        Ok(swept)
     }
+
+    /// Returns how much of history goes by these rules, where all else stays as it is.
+    ///
+    /// # Errors
+    /// [`Error::BadObject`]; those of the backend.
+    pub fn cut_size(&self, retention: &Retention) -> Result<CutSize> {
+        Ok(self.cut(retention, now_seconds())?.map_or(CutSize::default(), |cut| cut.size()))
+    }
+}
+
+/// Returns the time in seconds since 1970.
+fn now_seconds() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_secs()).unwrap_or(i64::MAX)
 }

@@ -33,7 +33,7 @@ impl<F: Format> Repo<F> {
         let mut at = at.into();
         for _ in 0..=TAGS_MAX {
             let Some(object) = self.shared.backend.read(&at)? else {
-                return Err(Error::Missing { kind: Kind::Commit, oid: at.oid });
+                return Err(self.now().missing(Kind::Commit, at.oid));
             };
             if object.kind() != Kind::Tag {
                 crate::store::check_kind(Kind::Commit, &object, at.oid)?;

@@ -57,7 +57,7 @@ fn sweep(backend: &DiskBackend, between: &dyn Fn()) -> Swept {
         children_of(object).into_iter().for_each(|child| each(oid(child)));
         Ok(())
     };
-    backend.sweep(&Roots { oids: &[], children: &children }, &SweepLimits::default()).unwrap()
+    backend.sweep(&Roots::new(&[], &children), &SweepLimits::default()).unwrap()
 }
 
 /// Returns the numbers of all that a ref leads to, each of which must be there.
@@ -271,7 +271,7 @@ fn what_aborted_work_left_is_given_back() {
     assert!(backend.stats().reclaimable_bytes > 2 << 20);
     let young = SweepLimits::default().grace(3600);
     let children = |_: &Oid, _: &Object<'_>, _: &mut dyn FnMut(Oid)| Ok(());
-    let roots = Roots { oids: &[], children: &children };
+    let roots = Roots::new(&[], &children);
     assert_eq!(backend.sweep(&roots, &young).unwrap().objects, 0, "it may be wanted again");
     append(&backend, 50, &[], Some("main")).unwrap();
     assert_eq!(backend.sweep(&roots, &young).unwrap().objects, 0, "what a ref left may be, too");

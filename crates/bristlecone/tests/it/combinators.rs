@@ -44,7 +44,7 @@ fn children(oid: &Oid, object: &Object<'_>, each: &mut dyn FnMut(Oid)) -> Result
 }
 
 fn sweep(backend: &Shared) -> u64 {
-    backend.sweep(&Roots { oids: &[], children: &children }, &SweepLimits::default()).unwrap().objects
+    backend.sweep(&Roots::new(&[], &children), &SweepLimits::default()).unwrap().objects
 }
 
 fn move_ref(backend: &Shared, name: &str, expected: Expected, to: Option<RefTarget>) -> Result<(), Error> {
@@ -144,7 +144,7 @@ mod cached {
         assert!(cached.read(&gone.0.into()).unwrap().is_some());
         // Not through the cache.
         let children = |_: &Oid, _: &Object<'_>, _: &mut dyn FnMut(Oid)| Ok(());
-        assert_eq!(inner.sweep(&Roots { oids: &[], children: &children }, &SweepLimits::default()).unwrap().objects, 1);
+        assert_eq!(inner.sweep(&Roots::new(&[], &children), &SweepLimits::default()).unwrap().objects, 1);
         assert!(cached.read(&gone.0.into()).unwrap().is_none());
         assert!(cached.snapshot(&[]).read(&gone.0.into()).unwrap().is_none());
         assert!(cached.read(&stays.0.into()).unwrap().is_some());
@@ -159,10 +159,7 @@ mod cached {
         cached.append(gone.1, &[], Durability::None).unwrap();
         move_batch(&cached, stays.1, "r", Expected::Any, stays.0).unwrap();
         let children = |_: &Oid, _: &Object<'_>, _: &mut dyn FnMut(Oid)| Ok(());
-        assert_eq!(
-            cached.sweep(&Roots { oids: &[], children: &children }, &SweepLimits::default()).unwrap().objects,
-            1
-        );
+        assert_eq!(cached.sweep(&Roots::new(&[], &children), &SweepLimits::default()).unwrap().objects, 1);
         let before = counts.reads.load(Relaxed);
         assert!(cached.read(&stays.0.into()).unwrap().is_some());
         assert_eq!(counts.reads.load(Relaxed), before);
@@ -303,7 +300,7 @@ mod layered {
         assert!(value(&both, "main", "fruit/plum").is_some());
         move_ref(&both, "refs/heads/other", Expected::Any, None).unwrap();
         commit(&lower, "late", "late", "late");
-        let roots = Roots { oids: &[], children: &children };
+        let roots = Roots::new(&[], &children);
         let copied = layers.promote_all(&roots).unwrap();
         assert!(copied > 3, "{copied} objects");
         assert_eq!(
@@ -339,7 +336,7 @@ mod layered {
         let theirs = lower.get_ref("refs/heads/other").unwrap().unwrap();
         let RefTarget::Object(theirs) = theirs else { panic!("a commit") };
         move_ref(&upper, "copied", Expected::Absent, Some(RefTarget::Object(theirs))).unwrap();
-        layers.promote_all(&Roots { oids: &[], children }).unwrap();
+        layers.promote_all(&Roots::new(&[], children)).unwrap();
         for name in upper.list_refs("").unwrap().into_keys() {
             move_ref(&upper, &name, Expected::Any, None).unwrap();
         }

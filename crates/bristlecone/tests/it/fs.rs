@@ -101,7 +101,7 @@ fn sweep(backend: &dyn Backend, graphs: &[Vec<Sample>]) -> Result<Swept, Error> 
         samples.get(oid).into_iter().flat_map(|sample| &sample.children).for_each(|child| each(child.oid));
         Ok(())
     };
-    backend.sweep(&Roots { oids: &[], children: &children }, &SweepLimits::default())
+    backend.sweep(&Roots::new(&[], &children), &SweepLimits::default())
 }
 
 fn damages(backend: &dyn Backend) -> Vec<String> {

@@ -32,6 +32,7 @@ mod processes;
 mod ranges;
 #[cfg(feature = "git")]
 mod real_git;
+mod retention;
 mod structure;
 #[cfg(feature = "git")]
 mod subtree;

@@ -128,7 +128,7 @@ fn collect(backend: &dyn Backend) {
         }
         Ok(())
     };
-    match backend.sweep(&Roots { oids: &[], children: &children }, &SweepLimits::default()) {
+    match backend.sweep(&Roots::new(&[], &children), &SweepLimits::default()) {
         Ok(swept) => report(&format!("SWEPT {}", swept.objects)),
         Err(Error::Locked { .. }) => {}
         Err(error) => panic!("a collection fails: {error}"),

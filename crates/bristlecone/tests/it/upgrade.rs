@@ -34,7 +34,7 @@ fn remove(backend: &DiskBackend, number: u64) {
 
 fn sweep(backend: &DiskBackend) -> Result<u64, Error> {
     let children = |_: &Oid, _: &Object<'_>, _: &mut dyn FnMut(Oid)| Ok(());
-    Ok(backend.sweep(&Roots { oids: &[], children: &children }, &SweepLimits::default())?.objects)
+    Ok(backend.sweep(&Roots::new(&[], &children), &SweepLimits::default())?.objects)
 }
 
 /// A store of version 1 with twenty values in several segments.

@@ -146,7 +146,7 @@ fn a_map_that_another_process_outgrew_is_followed() {
 
 fn sweep(backend: &LmdbBackend) -> Result<u64, Error> {
     let children = |_: &Oid, _: &Object<'_>, _: &mut dyn FnMut(Oid)| Ok(());
-    backend.sweep(&Roots { oids: &[], children: &children }, &SweepLimits::default()).map(|swept| swept.objects)
+    backend.sweep(&Roots::new(&[], &children), &SweepLimits::default()).map(|swept| swept.objects)
 }
 
 #[test]

@@ -33,7 +33,7 @@ impl MemoryState {
         let dead: Vec<Oid> = self.indexed().places.keys().filter(|oid| !live.contains(*oid)).copied().collect();
         let (dead, swept) = roots.choose(&reader, &dead, limits)?;
         drop(reader);
-        if dead.is_empty() {
+        if dead.is_empty() || limits.dry_run {
             return Ok(swept);
         }
         let mut index = write_lock(&self.index);

@@ -1,11 +1,13 @@
 //! Copying what is live to cold segments, and what was appended meanwhile.
 
+use std::sync::Arc;
+
 use bristlecone_core::{Location, ObjRef, Oid, RECORD_HEADER_BYTES, RecordHeader};
 
 use super::Collection;
 use crate::{
     Error,
-    backend::RefTarget,
+    backend::{AbsentCommits, RefTarget},
     disk::{
         cold::{COLD_BYTES_MAX, ColdWriter},
         files::segment_name,
@@ -26,7 +28,7 @@ struct OpenObject {
     at: Location,
     next: usize,
     // `None` while they are not at hand.
-    children: Option<Vec<ObjRef>>,
+    children: Option<Vec<Option<ObjRef>>>,
 }
 
 impl Collection<'_, '_> {
@@ -53,7 +55,9 @@ impl Collection<'_, '_> {
             top.next += 1;
             match next {
                 Some(child) => {
-                    if let Some(child) = self.open(&child)? {
+                    if let Some(child) = child
+                        && let Some(child) = self.open(&child)?
+                    {
                         let depth = open.len();
                         if depth >= OPEN_MAX {
                             open[depth - OPEN_MAX].children = None;
@@ -81,7 +85,7 @@ impl Collection<'_, '_> {
         Ok(Some(OpenObject { oid: wanted.oid, at, next: 0, children }))
     }
 
-    fn reopen(&self, oid: &Oid, at: Location) -> Result<Vec<ObjRef>, Error> {
+    fn reopen(&self, oid: &Oid, at: Location) -> Result<Vec<Option<ObjRef>>, Error> {
         match self.find(&ObjRef::new(*oid, at))? {
             Some(object) => self.children(oid, &object),
             None => Ok(Vec::new()),
@@ -103,7 +107,7 @@ impl Collection<'_, '_> {
     }
 
     /// Writes the copy of an object whose children were copied.
-    fn write(&mut self, oid: &Oid, at: Location, children: &[ObjRef]) -> Result<(), Error> {
+    fn write(&mut self, oid: &Oid, at: Location, children: &[Option<ObjRef>]) -> Result<(), Error> {
         let missing = || self.view.damaged(oid, at, "the segment has vanished".to_owned());
         let segment = self.view.segment((at.0 >> 32) as u32)?.ok_or_else(missing)?;
         let failed = |error| self.view.io(&segment.name, error);
@@ -112,8 +116,11 @@ impl Collection<'_, '_> {
         let span = RecordHeader::first(&header).ok_or_else(missing)?;
         let (bytes, named) = (span.bytes(), span.children() as usize);
         let record = segment.bytes_at(offset, bytes).map_err(failed)?;
-        let places: Result<Vec<Location>, Error> =
-            children.iter().take(named).map(|child| self.place_of(child)).collect();
+        let places: Result<Vec<Location>, Error> = children
+            .iter()
+            .take(named)
+            .map(|child| child.map_or(Ok(Location::NONE), |child| self.place_of(&child)))
+            .collect();
         let places = places?;
         if self.writer.as_ref().is_some_and(|writer| writer.bytes() + bytes > COLD_BYTES_MAX) {
             self.finish_segment()?;
@@ -158,7 +165,7 @@ impl Collection<'_, '_> {
             })?;
             for object in objects {
                 let Some(found) = self.view.find_at(&object)? else { continue };
-                named.extend(self.children(&object.oid, &found)?);
+                named.extend(self.children(&object.oid, &found)?.into_iter().flatten());
             }
             self.followed = if last { end } else { self.view.after(number)? << 32 };
         }
@@ -173,17 +180,30 @@ impl Collection<'_, '_> {
         Ok(())
     }
 
+    /// Returns what is absent on purpose from now on; `stays` says of a commit that was to be cut whether it is kept.
+    pub(super) fn absent(&self, stays: &dyn Fn(&Oid) -> Result<bool, Error>) -> Result<Arc<AbsentCommits>, Error> {
+        match self.roots.cut {
+            Some(cut) => Ok(Arc::new(cut.absent(stays)?)),
+            None => Ok(self.view.table.state.absent.clone()),
+        }
+    }
+
     /// Returns the state that the collection leaves.
-    pub(super) fn state(&self) -> StoreState {
+    pub(super) fn state(&self) -> Result<StoreState, Error> {
         let before = &self.view.table.state;
-        StoreState {
+        let stays = |oid: &Oid| -> Result<bool, Error> {
+            let found = self.find(&ObjRef::from(*oid))?;
+            Ok(found.is_some_and(|found| self.live.place(found.location().0).is_some()))
+        };
+        Ok(StoreState {
+            absent: self.absent(&stays)?,
             epoch: before.epoch + 1,
             check: 0,
             base: self.cut,
             cold: self.done.clone().into(),
             graced: self.graced.clone().into(),
             ..before.clone()
-        }
+        })
     }
 
     /// Returns moves of refs to where their objects are now.

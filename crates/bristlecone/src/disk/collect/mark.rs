@@ -1,6 +1,9 @@
 //! What of the emptied segments is live, and what of the rest is dropped.
 
-use std::{cmp::Reverse, collections::BTreeSet};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use bristlecone_core::{Location, ObjRef, Oid, RECORD_HEADER_BYTES, RecordHeader};
 
@@ -47,7 +50,8 @@ impl Collection<'_, '_> {
         self.mark(roots)?;
         // What of the rest was kept before for a snapshot or the grace, and what is to be from now on.
         let (from, youngest) = (pins.appended(), now_seconds().saturating_sub(limits.grace));
-        let mut young = self.frames_kept(from, limits.grace)?;
+        let mut young = self.refs_kept(limits.grace)?;
+        young.append(&mut self.frames_kept(from, limits.grace)?);
         let held = lock(&self.view.state.held).clone();
         let held = held.into_iter().filter(|held| from.is_some_and(|from| held.appended >= from));
         let graced = self.view.table.state.graced.iter().filter(|(time, _)| limits.grace > 0 && *time >= youngest);
@@ -57,6 +61,10 @@ impl Collection<'_, '_> {
         young.splice(0..0, before.collect::<Vec<_>>());
         // What names others comes after them: of what hangs together only the last is kept by name.
         for young in young.into_iter().rev() {
+            // What a rule cuts has no grace.
+            if young.appended.is_none() && self.roots.cut.is_some_and(|cut| cut.drops(&young.object.oid)) {
+                continue;
+            }
             let Some(found) = self.find(&young.object)? else { continue };
             if self.live.is_marked(found.location().0) {
                 continue;
@@ -76,10 +84,37 @@ impl Collection<'_, '_> {
             let Some(object) = self.find(&wanted)? else { continue };
             if self.live.mark(object.location().0) {
                 self.live_bytes += (object.read_bytes() as u64).next_multiple_of(8);
-                open.extend(self.children(&wanted.oid, &object)?);
+                open.extend(self.children(&wanted.oid, &object)?.into_iter().flatten());
             }
         }
         Ok(())
+    }
+
+    /// Returns what refs held where segments begin that end within the grace: a ref may have left it since.
+    fn refs_kept(&self, grace_seconds: u32) -> Result<Vec<Young>, Error> {
+        let mut kept = BTreeMap::new();
+        if grace_seconds == 0 {
+            return Ok(Vec::new());
+        }
+        let youngest = now_seconds().saturating_sub(grace_seconds);
+        let numbers = self.view.table.numbers();
+        for (index, &number) in numbers.iter().enumerate().take_while(|(_, number)| **number <= self.cut) {
+            let Some(segment) = self.view.segment(number)? else { continue };
+            let next = numbers.get(index + 1).map_or(Ok(None), |&next| self.view.segment(next))?;
+            // When the last frame was written; one of version 1 does not say so.
+            let ended =
+                next.and_then(|next| next.head).filter(|head| head.version >= 2).map_or(u32::MAX, |head| head.time);
+            if ended < youngest {
+                continue;
+            }
+            let head = segment.read_head(self.view.header.salt).map_err(|error| self.view.io(&segment.name, error))?;
+            for target in head.into_iter().flat_map(|(_, refs)| refs.into_values()) {
+                if let RefTarget::Object(at) = target {
+                    kept.insert(at.oid, Young { object: at, time: Some(ended), appended: None });
+                }
+            }
+        }
+        Ok(kept.into_values().collect())
     }
 
     /// Returns the objects of emptied segments that were appended from a location on, and of frames that moved no ref and are
@@ -96,11 +131,13 @@ impl Collection<'_, '_> {
         }
         for &number in &*numbers {
             let Some(segment) = self.view.segment(number)? else { continue };
-            if number >= self.cut || (grace_seconds == 0 && from.is_none_or(|from| from >> 32 > u64::from(number))) {
+            // What is in the first that stays, before the collection began, moves refs alone.
+            if number > self.cut || (grace_seconds == 0 && from.is_none_or(|from| from >> 32 > u64::from(number))) {
                 continue;
             }
             let two = segment.head.is_some_and(|head| head.version >= 2);
-            self.each_frame(segment, segment.frames_at(), segment.bytes, &mut |offset, frame, rows| {
+            let to = if number == self.cut { self.followed & 0xffff_ffff } else { segment.bytes };
+            self.each_frame(segment, segment.frames_at(), to, &mut |offset, frame, rows| {
                 let time = if two { frame.time() } else { upgraded.unwrap_or(u32::MAX) };
                 let young = grace_seconds > 0 && time >= youngest;
                 let location = segment.location(offset);

@@ -8,9 +8,9 @@ use bristlecone_core::{
 
 use smallvec::SmallVec;
 
-use super::{LogEntry, ahead::Far, watch::Watch};
+use super::{super::retention::standing, LogEntry, ahead::Far, watch::Watch};
 use crate::{
-    Result,
+    AbsentCommits, Result,
     oid_map::{OidMap, OidSet},
     store::StoreView,
 };
@@ -28,6 +28,8 @@ pub(crate) struct CommitGraph<F: Format> {
     computed: OidMap<u64>,
     // Commits that history ends with, once they are known.
     shallow: Option<BTreeSet<Oid>>,
+    // What retention has cut, once it is known.
+    absent: Option<Arc<AbsentCommits>>,
     // Commits that were read ahead, and their bytes where they were read.
     ahead: OidMap<(LoadedCommit, usize)>,
     ahead_bytes: usize,
@@ -48,6 +50,7 @@ impl<F: Format> CommitGraph<F> {
             source: None,
             computed,
             shallow: None,
+            absent: None,
             ahead,
             ahead_bytes: 0,
             call: CallSize::new(AHEAD_OBJECTS_MAX),
@@ -90,7 +93,8 @@ impl<F: Format> CommitGraph<F> {
         LogEntry { id: self.store.commit_id(at), commit, generation }
     }
 
-    /// Returns the parents that history goes on with: none where a shallow clone was cut.
+    /// Returns the parents that history goes on with: none where a shallow clone was cut, and what is kept behind what retention
+    /// has cut.
     pub(crate) fn parents(&mut self, oid: &Oid, commit: &Commit) -> Result<Parents> {
         let shallow = match &self.shallow {
             Some(shallow) => shallow,
@@ -99,7 +103,18 @@ impl<F: Format> CommitGraph<F> {
         if shallow.contains(oid) {
             return Ok(Parents::new());
         }
-        Ok(commit.parents.iter().map(|&parent| parent.into()).collect())
+        let absent = match &self.absent {
+            Some(absent) => absent,
+            None => self.absent.insert(self.store.backend.absent()?),
+        };
+        if absent.is_empty() {
+            return Ok(commit.parents.iter().map(|&parent| parent.into()).collect());
+        }
+        let mut parents = Parents::new();
+        for &parent in &commit.parents {
+            parents.extend(standing(&self.store, absent, parent.into())?.filter(|next| !parents.contains(next)));
+        }
+        Ok(parents)
     }
 
     /// Reads what a walk needs of a commit.

@@ -1,0 +1,219 @@
+//! `cone retention`: which commits a store keeps.
+
+use bristlecone::{Error, Keep, SweepLimits};
+use clap::{Args, Subcommand};
+
+use super::{Context, upgrade};
+use crate::{
+    failure::{Failure, Result},
+    open::Access,
+    output::fields,
+    text,
+};
+
+/// Say which commits the store keeps
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  cone retention set '*' last 100               each branch keeps its last 100 commits
+  cone retention set main last 30d --dry-run    what would go if main kept those of the last 30 days
+  cone retention set 'tags/*' last 1            of what led to tags nothing stays but the tagged commits
+  cone retention list
+  cone retention unset '*'
+
+Without a rule a ref keeps all that led to it. The rules are in the store and hold for every process; what they keep no longer goes
+with the next `cone gc`, without a grace. The ids of what is kept stay as they are, and `cone log` says where commits are missing.")]
+pub(super) struct RetentionCommand {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    List(ListArgs),
+    Set(SetArgs),
+    Unset(UnsetArgs),
+}
+
+/// List the rules
+#[derive(Args, Debug)]
+struct ListArgs {}
+
+/// Set the rule of a pattern
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  cone retention set '*' last 100
+  cone retention set main last 30d
+  cone retention set 'release/*' all
+
+A pattern is the name of a branch, or of any ref from refs/ on or from tags/ on; * stands for any run of characters. Of several that
+match, the one with the most other characters counts. Commits are counted from where the ref stands along first parents; of the other
+parents of a merge nothing is kept but what the trees need. Dates are the committer's. A store of version 1 of the disk engine is made
+one of version 2 first, which earlier programs cannot open.")]
+struct SetArgs {
+    /// Which refs
+    #[arg(value_name = "PATTERN")]
+    pattern: String,
+    /// `all`, `last N`, or `last N` with s, m, h or d
+    #[arg(value_name = "RULE", required = true, num_args = 1..=2)]
+    rule: Vec<String>,
+    /// Change nothing; say what would go
+    #[arg(long)]
+    dry_run: bool,
+    /// Also where no commit would stay but those to which refs lead
+    #[arg(long)]
+    force: bool,
+}
+
+/// Remove the rule of a pattern
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  cone retention unset main
+
+What was dropped does not come back.")]
+struct UnsetArgs {
+    /// The pattern, as `cone retention list` shows it
+    #[arg(value_name = "PATTERN")]
+    pattern: String,
+}
+
+pub(super) fn run(args: RetentionCommand, context: &mut Context) -> Result<()> {
+    match args.verb {
+        Verb::List(_) => list(context),
+        Verb::Set(args) => set(&args, context),
+        Verb::Unset(args) => unset(&args, context),
+    }
+}
+
+fn list(context: &mut Context) -> Result<()> {
+    let opened = context.globals.open(Access::Read)?;
+    let retention = opened.repo.retention()?;
+    context.out.begin(&fields! {}, "rules")?;
+    for (pattern, keep) in retention.rules() {
+        context.out.line(format_args!("{} {keep}", short(pattern)))?;
+        context.out.item(fields! { "pattern": pattern, "rule": keep.to_string() })?;
+    }
+    if retention.rules().next().is_none() {
+        context.out.line("there are no rules: every ref keeps all that led to it")?;
+    }
+    context.out.end(&fields! {})
+}
+
+fn set(args: &SetArgs, context: &mut Context) -> Result<()> {
+    let keep: Keep = args.rule.join(" ").parse().map_err(rule_failure)?;
+    let pattern = full(&args.pattern)?;
+    let opened = context.globals.open(if args.dry_run { Access::Read } else { Access::Write })?;
+    let mut retention = opened.repo.retention()?;
+    retention.set(&pattern, Some(keep));
+    let size = opened.repo.cut_size(&retention)?;
+    let out = &mut context.out;
+    if args.dry_run {
+        let swept = opened.repo.sweep_by(&retention, &[], &SweepLimits::default().dry_run(true))?;
+        out.line(would_go(size.dropped, swept.bytes))?;
+        return out.document(fields! {
+            "pattern": pattern,
+            "rule": keep.to_string(),
+            "commits": size.dropped,
+            "objects": swept.objects,
+            "bytes": swept.bytes,
+        });
+    }
+    if size.dropped > 0 && size.kept <= size.heads && !args.force {
+        let kept = text::count(size.kept, "commit", "commits");
+        return Err(Failure::usage(format!(
+            "this rule would cut all of history: {} would go, and {kept} to which refs lead would stay; give --force, or keep more",
+            text::count(size.dropped, "commit", "commits")
+        )));
+    }
+    let upgraded = upgrade::upgrade(&opened.repo)?;
+    opened.repo.set_retention(&retention)?;
+    opened.repo.close()?;
+    if upgraded {
+        out.line(upgrade::DONE)?;
+    }
+    let cut = text::count(size.dropped, "commit", "commits");
+    match size.dropped {
+        0 => out.line(format_args!("{}: {keep}", short(&pattern)))?,
+        _ => out.line(format_args!("{}: {keep}; {cut} will go with the next `cone gc`", short(&pattern)))?,
+    }
+    out.document(fields! {
+        "pattern": pattern,
+        "rule": keep.to_string(),
+        "commits": size.dropped,
+        "upgraded": upgraded,
+    })
+}
+
+fn unset(args: &UnsetArgs, context: &mut Context) -> Result<()> {
+    let pattern = full(&args.pattern)?;
+    let opened = context.globals.open(Access::Write)?;
+    let mut retention = opened.repo.retention()?;
+    let Some(keep) = retention.set(&pattern, None) else {
+        return Err(Failure::negative(format!(
+            "there is no rule for {}; `cone retention list` lists them",
+            args.pattern
+        )));
+    };
+    opened.repo.set_retention(&retention)?;
+    opened.repo.close()?;
+    context.out.line(format_args!("{}: {keep} no longer", short(&pattern)))?;
+    context.out.document(fields! { "pattern": pattern, "rule": keep.to_string() })
+}
+
+/// Says what a collection would remove.
+pub(super) fn would_go(commits: u64, bytes: u64) -> String {
+    let commits = match commits {
+        0 => String::new(),
+        _ => format!("{} of history and ", text::count(commits, "commit", "commits")),
+    };
+    format!("{commits}{} would go", text::bytes(bytes))
+}
+
+/// Returns a pattern of full names.
+fn full(pattern: &str) -> Result<String> {
+    if pattern.is_empty() || pattern.contains(char::is_whitespace) || pattern.contains(char::is_control) {
+        return Err(Failure::usage(
+            "a pattern is the name of a branch or a ref, in which * stands for any run of characters",
+        ));
+    }
+    Ok(match pattern {
+        _ if pattern.starts_with("refs/") || pattern == "HEAD" => pattern.to_owned(),
+        _ if ["heads/", "tags/", "remotes/"].iter().any(|kind| pattern.starts_with(kind)) => format!("refs/{pattern}"),
+        _ => format!("refs/heads/{pattern}"),
+    })
+}
+
+/// Returns a pattern as it is shown: branches by their names.
+fn short(pattern: &str) -> &str {
+    let branch = pattern.strip_prefix("refs/heads/");
+    branch.or_else(|| pattern.strip_prefix("refs/").filter(|rest| rest.starts_with("tags/"))).unwrap_or(pattern)
+}
+
+fn rule_failure(error: Error) -> Failure {
+    match error {
+        Error::Usage { reason } => Failure::usage(reason),
+        error => error.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_are_of_full_names() {
+        for (given, wanted, shown) in [
+            ("*", "refs/heads/*", "*"),
+            ("main", "refs/heads/main", "main"),
+            ("heads/main", "refs/heads/main", "main"),
+            ("tags/v*", "refs/tags/v*", "tags/v*"),
+            ("refs/x/*", "refs/x/*", "refs/x/*"),
+        ] {
+            let full = full(given).unwrap();
+            assert_eq!((&*full, short(&full)), (wanted, shown));
+        }
+        assert!(full("").is_err() && full("a b").is_err());
+    }
+}

@@ -1,0 +1,169 @@
+//! What is absent on purpose: commits that retention has cut, and which of them a collection is to cut.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Mutex,
+};
+
+use bristlecone_core::Oid;
+
+use crate::{
+    oid_map::{OidMap, OidSet},
+    sync::lock,
+};
+
+/// Why something that is named is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AbsentReason {
+    /// The store's retention has cut it.
+    Cut,
+}
+
+/// What is known of a commit that is absent on purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AbsentCommit {
+    /// Why it is absent.
+    pub reason: AbsentReason,
+    /// How many commits are missing from it on, itself included, along first parents.
+    pub missing: u32,
+    /// The commit with which history goes on behind them, if any is kept.
+    pub next: Option<Oid>,
+}
+
+/// The commits that something that is kept names and that are absent on purpose, by id.
+pub type AbsentCommits = BTreeMap<Oid, AbsentCommit>;
+
+/// How much of history rules of retention cut.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CutSize {
+    /// Commits that go.
+    pub dropped: u64,
+    /// Commits that refs lead to and that stay.
+    pub kept: u64,
+    /// Of these, the commits that refs name.
+    pub heads: u64,
+}
+
+/// The commits that a sweep drops since retention keeps them no longer, although others name them.
+#[derive(Debug, Default)]
+pub struct Cut {
+    /// The commits that are dropped, each with its first parent.
+    dropped: OidMap<Option<Oid>>,
+    /// Commits with which history went on behind what was absent, and that no ref keeps any more, each with its first parent.
+    loose: OidMap<Option<Oid>>,
+    /// What was absent before.
+    before: AbsentCommits,
+    size: CutSize,
+    /// Commits that named one that is dropped or was absent before, and that one.
+    named: Mutex<BTreeSet<(Oid, Oid)>>,
+}
+
+impl Cut {
+    pub(crate) fn new(
+        dropped: OidMap<Option<Oid>>,
+        loose: OidMap<Option<Oid>>,
+        before: AbsentCommits,
+        size: CutSize,
+    ) -> Self {
+        Self { dropped, loose, before, size, named: Mutex::default() }
+    }
+
+    pub(crate) const fn size(&self) -> CutSize {
+        self.size
+    }
+
+    /// Whether a commit is dropped.
+    #[must_use]
+    pub fn drops(&self, oid: &Oid) -> bool {
+        self.dropped.contains_key(oid)
+    }
+
+    /// Returns the commits that are dropped, in no order.
+    pub fn dropped(&self) -> impl Iterator<Item = &Oid> {
+        self.dropped.keys()
+    }
+
+    /// Says whether a parent of a commit is passed over, and keeps in mind that the commit names it.
+    pub(crate) fn passes_over(&self, oid: &Oid, parent: &Oid) -> bool {
+        let dropped = self.drops(parent);
+        if dropped || self.before.contains_key(parent) {
+            lock(&self.named).insert((*oid, *parent));
+        }
+        dropped
+    }
+
+    /// Returns what is absent on purpose once the sweep is done. `stays` says of a commit that was to be dropped whether it is
+    /// kept all the same.
+    ///
+    /// # Errors
+    /// Those of `stays`.
+    pub fn absent<E>(&self, mut stays: impl FnMut(&Oid) -> Result<bool, E>) -> Result<AbsentCommits, E> {
+        let mut absent = AbsentCommits::new();
+        let mut asked: OidMap<bool> = OidMap::default();
+        for (oid, parent) in &*lock(&self.named) {
+            if self.drops(oid) {
+                let stays = match asked.get(oid) {
+                    Some(&stays) => stays,
+                    None => *asked.entry(*oid).or_insert(stays(oid)?),
+                };
+                if !stays {
+                    continue;
+                }
+            }
+            absent.entry(*parent).or_insert_with(|| self.row(parent));
+        }
+        Ok(absent)
+    }
+
+    /// Returns what is known of a commit that is absent from now on: goes along first parents to the first that is kept.
+    fn row(&self, first: &Oid) -> AbsentCommit {
+        let (mut missing, mut at, mut seen) = (0_u32, Some(*first), OidSet::default());
+        while let Some(oid) = at {
+            // Ids of commits cannot form a circle, but a damaged table could.
+            if !seen.insert(oid) {
+                at = None;
+            } else if let Some(parent) = self.dropped.get(&oid).or_else(|| self.loose.get(&oid)) {
+                (missing, at) = (missing.saturating_add(1), *parent);
+            } else if let Some(before) = self.before.get(&oid) {
+                (missing, at) = (missing.saturating_add(before.missing), before.next);
+            } else {
+                break;
+            }
+        }
+        AbsentCommit { reason: AbsentReason::Cut, missing, next: at }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use super::*;
+
+    fn oid(number: u8) -> Oid {
+        Oid::from_array([number; 32])
+    }
+
+    #[test]
+    fn rows_count_what_is_missing_and_lead_to_what_is_kept() {
+        // 9 names 8, 8 names 7; 6 below it was absent before, with two more, and history went on with 3.
+        let before = AbsentCommit { reason: AbsentReason::Cut, missing: 3, next: Some(oid(3)) };
+        let cut = Cut::new(
+            [(oid(8), Some(oid(7))), (oid(7), Some(oid(6)))].into_iter().collect(),
+            OidMap::default(),
+            [(oid(6), before)].into_iter().collect(),
+            CutSize::default(),
+        );
+        assert!(cut.passes_over(&oid(9), &oid(8)) && cut.passes_over(&oid(8), &oid(7)));
+        assert!(!cut.passes_over(&oid(10), &oid(6)) && !cut.passes_over(&oid(10), &oid(9)));
+        let absent = cut.absent(|_| Ok::<_, Infallible>(false)).unwrap();
+        let row = |missing, next| AbsentCommit { reason: AbsentReason::Cut, missing, next };
+        let wanted = [(oid(6), row(3, Some(oid(3)))), (oid(8), row(5, Some(oid(3))))];
+        assert_eq!(absent, wanted.into_iter().collect());
+        // One that was to be dropped stays: what it names is absent, too.
+        let absent = cut.absent(|_| Ok::<_, Infallible>(true)).unwrap();
+        assert_eq!(absent.get(&oid(7)), Some(&row(4, Some(oid(3)))));
+    }
+}

@@ -1,0 +1,402 @@
+//! Retention: what its rules keep is there with the same ids, the rest is gone, and history says so.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use bristlecone::{
+    AbsentReason, CommitId, Durability, Error, Expected, Info, LogOptions, MemoryBackend, Native, RefMove, RefTarget,
+    Repo, Retention, Signature, SweepLimits,
+    disk::{DiskBackend, DiskOptions},
+};
+use bristlecone_testkit::sim::SimStorage;
+
+use crate::engine::{format_tag, tiny, tiny_as_shipped, tiny_with_maps};
+
+fn create(disk: &SimStorage, options: &DiskOptions) -> Repo {
+    let backend = DiskBackend::create(Arc::new(disk.clone()), format_tag(), options.clone()).unwrap();
+    Repo::with_backend(Native::new(), Arc::new(backend))
+}
+
+fn open(disk: &SimStorage, options: &DiskOptions) -> Repo {
+    let backend = DiskBackend::open(Arc::new(disk.clone()), None, options.clone(), false).unwrap();
+    Repo::with_backend(Native::new(), Arc::new(backend))
+}
+
+fn info(number: usize) -> Info {
+    let who = Signature::new("Ann", 1000 * number as i64);
+    let mut info = Info::message(number.to_string()).by(who);
+    info.durability = Durability::None;
+    info
+}
+
+/// Commits a change of its own to a branch, and returns its id.
+fn commit(repo: &Repo, branch: &str, number: usize) -> CommitId {
+    let branch = repo.branch(branch).unwrap();
+    branch.edit(&info(number), |tree| tree.set(&*format!("d{}/n{number}", number % 7), number.to_string())).unwrap()
+}
+
+fn messages(repo: &Repo, heads: &[CommitId]) -> Vec<String> {
+    let entry = |entry: bristlecone::Result<bristlecone::LogEntry>| entry.unwrap().commit.message;
+    repo.log(heads, LogOptions::default()).map(entry).map(|text| String::from_utf8(text).unwrap()).collect()
+}
+
+fn set(repo: &Repo, rules: &str) {
+    repo.set_retention(&rules.parse().unwrap()).unwrap();
+}
+
+fn sweep(repo: &Repo) -> bristlecone::Swept {
+    repo.sweep(&[], &SweepLimits::default().grace(86_400)).unwrap()
+}
+
+fn point(repo: &Repo, name: &str, to: Option<CommitId>) {
+    let wanted = RefMove { name: name.to_owned(), expected: Expected::Any, to: to.map(RefTarget::from) };
+    repo.move_refs(&[wanted], Durability::None).unwrap();
+}
+
+fn check(disk: &SimStorage, options: &DiskOptions) {
+    let backend = DiskBackend::open(Arc::new(disk.clone()), None, options.clone(), false).unwrap();
+    backend.check(&mut |damage| panic!("{damage:?}")).unwrap();
+}
+
+#[test]
+fn the_last_commits_stay_and_the_rest_is_absent_on_purpose() {
+    for options in [tiny(), tiny_with_maps(), tiny_as_shipped()] {
+        let disk = SimStorage::new();
+        let repo = create(&disk, &options);
+        let ids: Vec<CommitId> = (0..50).map(|number| commit(&repo, "main", number)).collect();
+        let root = repo.read_commit(ids[49]).unwrap().tree;
+        set(&repo, "last 10 refs/heads/*\n");
+        let size = repo.cut_size(&repo.retention().unwrap()).unwrap();
+        assert_eq!((size.dropped, size.kept, size.heads), (40, 10, 1));
+        let planned = repo.sweep(&[], &SweepLimits::default().dry_run(true)).unwrap();
+        assert_eq!(messages(&repo, &[ids[49]]).len(), 50);
+        let swept = sweep(&repo);
+        assert_eq!((swept.commits, swept.objects, swept.bytes), (40, planned.objects, planned.bytes));
+        // Other handles and later ones follow the rules, too.
+        drop(repo);
+        let repo = open(&disk, &options);
+        assert_eq!(repo.retention().unwrap().to_string(), "last 10 refs/heads/*\n");
+        assert_eq!(messages(&repo, &[ids[49]]), (40..50).rev().map(|n| n.to_string()).collect::<Vec<_>>());
+        assert_eq!(repo.read_commit(ids[49]).unwrap().tree.oid(), root.oid());
+        for (number, id) in ids.iter().enumerate() {
+            match repo.checkout(*id) {
+                Ok(tree) => {
+                    assert!(number >= 40);
+                    (0..=number).for_each(|n| {
+                        assert_eq!(
+                            tree.get(&*format!("d{}/n{n}", n % 7)).unwrap().unwrap().as_ref(),
+                            n.to_string().as_bytes()
+                        )
+                    });
+                }
+                Err(Error::Absent { oid, reason: AbsentReason::Cut }) => assert_eq!((number, oid), (39, ids[39].oid())),
+                Err(Error::Missing { .. }) => assert!(number < 39),
+                Err(error) => panic!("{number}: {error:?}"),
+            }
+        }
+        let absent = repo.backend().absent().unwrap();
+        assert_eq!(
+            absent.iter().map(|(oid, row)| (*oid, row.missing, row.next)).collect::<Vec<_>>(),
+            [(ids[39].oid(), 40, None)]
+        );
+        // History goes on, and the next collection cuts what has become old.
+        (50..55).for_each(|number| _ = commit(&repo, "main", number));
+        assert_eq!(sweep(&repo).commits, 5);
+        let head = repo.branch("main").unwrap().head().unwrap().unwrap();
+        assert_eq!(messages(&repo, &[head]), (45..55).rev().map(|n| n.to_string()).collect::<Vec<_>>());
+        let absent = repo.backend().absent().unwrap();
+        assert_eq!(absent.values().map(|row| row.missing).collect::<Vec<_>>(), [45]);
+        assert_eq!(repo.generation(head).unwrap(), 55);
+        // Nobody builds upon what is gone.
+        let tree = repo.tree();
+        assert!(repo.prepare(&tree, &[ids[3]], &info(99)).is_err());
+        drop((tree, repo));
+        check(&disk, &options);
+    }
+}
+
+#[test]
+fn history_goes_on_behind_a_gap_with_what_a_tag_keeps() {
+    let disk = SimStorage::new();
+    let repo = create(&disk, &tiny());
+    let ids: Vec<CommitId> = (0..30).map(|number| commit(&repo, "main", number)).collect();
+    point(&repo, "refs/tags/v1", Some(ids[4]));
+    set(&repo, "last 3 refs/heads/*\nlast 1 refs/tags/*\n");
+    assert_eq!(sweep(&repo).commits, 26);
+    assert_eq!(messages(&repo, &[ids[29]]), ["29", "28", "27", "4"]);
+    assert!(repo.is_ancestor(ids[4], ids[29]).unwrap());
+    assert_eq!(repo.merge_bases(ids[4], ids[28]).unwrap(), [ids[4]]);
+    let rows: BTreeMap<_, _> = repo.backend().absent().unwrap().iter().map(|(oid, row)| (*oid, *row)).collect();
+    assert_eq!((rows[&ids[26].oid()].missing, rows[&ids[26].oid()].next), (22, Some(ids[4].oid())));
+    assert_eq!((rows[&ids[3].oid()].missing, rows[&ids[3].oid()].next), (4, None));
+    // What a tag no longer keeps goes, and the gaps become one.
+    point(&repo, "refs/tags/v1", None);
+    // What it held has the grace, and is no part of that history any more.
+    sweep(&repo);
+    assert!(repo.read_commit(ids[4]).is_ok());
+    assert_eq!(messages(&repo, &[ids[29]]), ["29", "28", "27"]);
+    repo.sweep(&[], &SweepLimits::default()).unwrap();
+    assert!(repo.read_commit(ids[4]).is_err());
+    assert_eq!(messages(&repo, &[ids[29]]), ["29", "28", "27"]);
+    let absent = repo.backend().absent().unwrap();
+    assert_eq!(absent.values().map(|row| (row.missing, row.next)).collect::<Vec<_>>(), [(27, None)]);
+    drop(repo);
+    check(&disk, &tiny());
+}
+
+#[test]
+fn of_merged_branches_only_what_trees_need_stays() {
+    let disk = SimStorage::new();
+    let repo = create(&disk, &tiny());
+    (0..5).for_each(|number| _ = commit(&repo, "main", number));
+    let main = repo.branch("main").unwrap();
+    point(&repo, "refs/heads/side", main.head().unwrap());
+    (10..15).for_each(|number| _ = commit(&repo, "side", number));
+    let side = repo.branch("side").unwrap().head().unwrap().unwrap();
+    let mut tree = repo.branch("side").unwrap().tree().unwrap();
+    let merge = main.commit_with_parents(&mut tree, &[main.head().unwrap().unwrap(), side], &info(20)).unwrap();
+    point(&repo, "refs/heads/side", None);
+    drop(tree);
+    (21..23).for_each(|number| _ = commit(&repo, "main", number));
+    set(&repo, "last 4 refs/heads/main\n");
+    // 22, 21, the merge and 4 stay.
+    assert_eq!(sweep(&repo).commits, 9);
+    let head = main.head().unwrap().unwrap();
+    assert_eq!(messages(&repo, &[head]), ["22", "21", "20", "4"]);
+    assert_eq!(repo.checkout(merge).unwrap().get("d0/n14").unwrap().unwrap().as_ref(), b"14");
+    let absent = repo.backend().absent().unwrap();
+    // The side had begun at 4, which is kept: history goes on with it.
+    let row = absent.get(&side.oid()).unwrap();
+    assert_eq!((row.missing, row.next.is_some()), (5, true));
+    drop(repo);
+    check(&disk, &tiny());
+}
+
+#[test]
+fn rules_of_time_go_by_the_committers_date() {
+    let disk = SimStorage::new();
+    let repo = create(&disk, &tiny());
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() as i64;
+    for age in (0..20_i64).rev() {
+        let info = info(0).by(Signature::new("Ann", now - age * 3600 - 60));
+        repo.branch("main").unwrap().edit(&info, |tree| tree.set("age", age.to_string())).unwrap();
+    }
+    set(&repo, "last 5h refs/heads/*\n");
+    assert_eq!(sweep(&repo).commits, 15);
+    let head = repo.branch("main").unwrap().head().unwrap().unwrap();
+    assert_eq!(messages(&repo, &[head]).len(), 5);
+    // The last one stays, however old.
+    set(&repo, "last 1s refs/heads/*\n");
+    assert_eq!(sweep(&repo).commits, 4);
+    assert_eq!(messages(&repo, &[head]).len(), 1);
+}
+
+#[test]
+fn a_copy_of_a_cut_history_is_cut_in_the_same_places() {
+    let (disk, other) = (SimStorage::new(), SimStorage::new());
+    let repo = create(&disk, &tiny());
+    let ids: Vec<CommitId> = (0..30).map(|number| commit(&repo, "main", number)).collect();
+    point(&repo, "refs/tags/v1", Some(ids[4]));
+    set(&repo, "last 3 refs/heads/*\nlast 1 refs/tags/*\n");
+    sweep(&repo);
+    let copy = create(&other, &tiny());
+    copy.copy_objects(&repo, &[ids[29]]).unwrap();
+    point(&copy, "refs/heads/main", Some(ids[29]));
+    assert_eq!(messages(&copy, &[ids[29]]), ["29", "28", "27", "4"]);
+    assert_eq!(*copy.backend().absent().unwrap(), *repo.backend().absent().unwrap());
+    assert!(matches!(copy.checkout(ids[26]), Err(Error::Absent { .. })));
+    // A store that cannot say so takes no such history.
+    let memory = Repo::with_backend(Native::new(), Arc::new(MemoryBackend::new()));
+    assert!(matches!(memory.copy_objects(&repo, &[ids[29]]), Err(Error::Usage { .. })));
+    // Where the whole history comes back, it is read as before.
+    let whole = create(&SimStorage::new(), &tiny());
+    (0..30).for_each(|number| assert_eq!(commit(&whole, "main", number), ids[number]));
+    copy.copy_objects(&whole, &[ids[26], ids[3]]).unwrap();
+    assert_eq!(messages(&copy, &[ids[29]]).len(), 30);
+}
+
+#[test]
+fn a_snapshot_of_before_reads_on_and_commits_made_meanwhile_stay() {
+    for options in [tiny(), tiny_with_maps()] {
+        let disk = SimStorage::new();
+        let (repo, other) = (create(&disk, &options), open(&disk, &options));
+        let ids: Vec<CommitId> = (0..30).map(|number| commit(&repo, "main", number)).collect();
+        let old = other.checkout(ids[2]).unwrap();
+        // A commit is prepared on one that is about to be cut.
+        let mut tree = other.checkout(ids[10]).unwrap();
+        tree.set("new", "1").unwrap();
+        set(&repo, "last 3 refs/heads/main\n");
+        sweep(&repo);
+        assert_eq!(old.get("d1/n1").unwrap().unwrap().as_ref(), b"1");
+        match other.commit_tree(&mut tree, &[ids[10]], &info(99)) {
+            Err(Error::Gone { .. } | Error::Absent { .. } | Error::Missing { .. }) => {}
+            made => panic!("{made:?}"),
+        }
+        drop((old, tree));
+        let id = commit(&other, "main", 30);
+        assert_eq!(messages(&other, &[id]), ["30", "29", "28", "27"]);
+        drop((repo, other));
+        check(&disk, &options);
+    }
+}
+
+/// What a commit of the model is: its parents, and what its tree holds.
+#[derive(Clone, Debug)]
+struct ModelCommit {
+    id: CommitId,
+    parents: Vec<usize>,
+    values: BTreeMap<String, String>,
+}
+
+/// A store beside a model of it, which keeps every commit that there ever was.
+struct Modelled {
+    repo: Repo,
+    commits: Vec<ModelCommit>,
+    refs: BTreeMap<String, usize>,
+    rules: Retention,
+    random: u64,
+}
+
+impl Modelled {
+    fn random(&mut self, below: usize) -> usize {
+        self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.random >> 33) as usize % below
+    }
+
+    fn a_ref(&mut self) -> (String, usize) {
+        let at = self.random(self.refs.len());
+        self.refs.iter().nth(at).map(|(name, commit)| (name.clone(), *commit)).unwrap()
+    }
+
+    fn commit(&mut self) {
+        let (name, head) = self.a_ref();
+        let mut parents = vec![head];
+        if self.random(4) == 0 {
+            let other = self.a_ref().1;
+            parents.extend((other != head).then_some(other));
+        }
+        let number = self.commits.len();
+        let (key, value) =
+            (format!("d{}/k{}", self.random(5), self.random(9)), format!("{number} {}", "x".repeat(self.random(300))));
+        let mut values = self.commits[head].values.clone();
+        let mut tree = self.repo.checkout(self.commits[head].id).unwrap();
+        tree.set(&*key, &*value).unwrap();
+        values.insert(key, value);
+        let ids: Vec<CommitId> = parents.iter().map(|&parent| self.commits[parent].id).collect();
+        let id = self.repo.commit_tree(&mut tree, &ids, &info(number)).unwrap();
+        self.commits.push(ModelCommit { id, parents, values });
+        point(&self.repo, &name, Some(id));
+        self.refs.insert(name, number);
+    }
+
+    fn step(&mut self) {
+        match self.random(20) {
+            0 => {
+                let (_, at) = self.a_ref();
+                let name = format!("refs/{}/r{}", if self.random(2) == 0 { "heads" } else { "tags" }, self.random(6));
+                point(&self.repo, &name, Some(self.commits[at].id));
+                self.refs.insert(name, at);
+            }
+            1 if self.refs.len() > 1 => {
+                let name = self.a_ref().0;
+                point(&self.repo, &name, None);
+                self.refs.remove(&name);
+            }
+            2 => {
+                let patterns = ["refs/heads/*", "refs/tags/*", "refs/heads/r1", "*"];
+                let pattern = patterns[self.random(4)];
+                let commits = 1 + self.random(12);
+                let keep = if self.random(4) == 0 { None } else { Some(format!("last {commits}").parse().unwrap()) };
+                self.rules.set(pattern, keep);
+                self.repo.set_retention(&self.rules).unwrap();
+            }
+            3 => self.sweep(),
+            _ => self.commit(),
+        }
+    }
+
+    /// Returns the commits that are to be there after a sweep, of those that were before.
+    fn kept(&self, there: &BTreeSet<usize>) -> BTreeSet<usize> {
+        let mut kept = BTreeSet::new();
+        for (name, head) in &self.refs {
+            let rule = self.rules.keep(name).to_string();
+            if rule == "all" {
+                let mut open = vec![*head];
+                while let Some(at) = open.pop() {
+                    if there.contains(&at) && kept.insert((at, true)) {
+                        open.extend(&self.commits[at].parents);
+                    }
+                }
+                continue;
+            }
+            let (mut at, mut left) = (Some(*head), rule.strip_prefix("last ").unwrap().parse::<usize>().unwrap());
+            while let Some(number) = at.filter(|number| left > 0 && there.contains(number)) {
+                kept.insert((number, false));
+                (at, left) = (self.commits[number].parents.first().copied(), left - 1);
+            }
+        }
+        kept.into_iter().map(|(number, _)| number).collect()
+    }
+
+    fn there(&self) -> BTreeSet<usize> {
+        let is_there = |number: &usize| self.repo.backend().read(&self.commits[*number].id.into()).unwrap().is_some();
+        (0..self.commits.len()).filter(is_there).collect()
+    }
+
+    fn sweep(&mut self) {
+        let kept = self.kept(&self.there());
+        self.repo.sweep(&[], &SweepLimits::default()).unwrap();
+        assert_eq!(self.there(), kept);
+        for &number in &kept {
+            let ModelCommit { id, values, parents } = &self.commits[number];
+            let tree = self.repo.checkout(*id).unwrap();
+            for (key, value) in values {
+                assert_eq!(tree.get(&**key).unwrap().unwrap().as_ref(), value.as_bytes(), "{number} {key}");
+            }
+            for parent in parents.iter().filter(|parent| !kept.contains(parent)) {
+                assert!(
+                    matches!(self.repo.checkout(self.commits[*parent].id), Err(Error::Absent { .. })),
+                    "{number} {parent}"
+                );
+            }
+        }
+        for head in self.refs.values().collect::<BTreeSet<_>>() {
+            let listed: BTreeSet<String> = messages(&self.repo, &[self.commits[*head].id]).into_iter().collect();
+            assert!(listed.iter().all(|text| kept.contains(&text.parse().unwrap())));
+            assert!(listed.contains(&head.to_string()));
+        }
+        // No row is of something that nothing names.
+        let named: BTreeSet<_> = kept
+            .iter()
+            .flat_map(|&number| &self.commits[number].parents)
+            .map(|&parent| self.commits[parent].id.oid())
+            .collect();
+        assert!(self.repo.backend().absent().unwrap().keys().all(|oid| named.contains(oid)));
+    }
+}
+
+#[test]
+fn random_histories_under_random_rules_agree_with_the_model() {
+    let steps = std::env::var("BRISTLECONE_RETENTION_STEPS").map_or(1200, |steps| steps.parse().unwrap());
+    for (seed, options) in [tiny(), tiny_with_maps(), tiny_as_shipped()].into_iter().enumerate() {
+        let disk = SimStorage::new();
+        let repo = create(&disk, &options);
+        let id = commit(&repo, "main", 0);
+        let first = ModelCommit { id, parents: vec![], values: [("d0/n0".to_owned(), "0".to_owned())].into() };
+        let refs = [("refs/heads/main".to_owned(), 0)].into();
+        let mut model =
+            Modelled { repo, commits: vec![first], refs, rules: Retention::default(), random: seed as u64 + 1 };
+        for step in 0..steps {
+            model.step();
+            if step % 300 == 299 {
+                model.repo = Repo::memory();
+                model.repo = open(&disk, &options);
+            }
+        }
+        model.sweep();
+        drop(model);
+        check(&disk, &options);
+    }
+}
