@@ -258,7 +258,9 @@ impl From<Error> for Failure {
                 "another process has collected garbage and removed {file}, which this command was still reading, since the \
                  store's folder `readers` cannot be written from here; run the command again"
             ),
-            Error::Absent { .. } => with_way(error.to_string(), "name a commit that `cone log` lists"),
+            Error::Absent { .. } => {
+                return Self::negative(with_way(error.to_string(), "name a commit that `cone log` lists"));
+            }
             Error::Pruned { oid } => {
                 format!("the object {oid} was left out when the store was cut down; use a store that has it all")
             }

@@ -95,6 +95,7 @@ use lock::DiskLock;
 use log::{DiskCounters, DiskState, LogWriter, Tail};
 use repair::RecoveryMode;
 use segment::{SEGMENT_BYTES_MAX, SegmentHead};
+pub use stats::Collected;
 use table::SegmentTable;
 use verified::BitMemory;
 
@@ -338,6 +339,15 @@ impl DiskBackend {
     #[must_use]
     pub fn lost_end(&self) -> Option<&Damage> {
         self.shared.lost_end.get()
+    }
+
+    /// Returns what the last collection left, and who has the store open.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn collected(&self) -> Result<Collected, Error> {
+        self.shared.refresh()?;
+        self.shared.collected()
     }
 
     /// Returns what the opening met that is no damage and yet worth telling, if anything.

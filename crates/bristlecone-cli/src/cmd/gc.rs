@@ -39,7 +39,7 @@ pub(super) struct GcArgs {
 }
 
 pub(super) fn run(args: GcArgs, context: &mut Context) -> Result<()> {
-    let opened = context.globals.open_repo(if args.dry_run { Access::Read } else { Access::Write })??;
+    let opened = context.globals.open_repo(Access::Write)??;
     if args.dry_run {
         return dry_run(&args, &opened, context);
     }
@@ -86,7 +86,7 @@ fn dry_run(args: &GcArgs, opened: &AnyRepo, context: &mut Context) -> Result<()>
         return Err(Failure::usage("only a store that collects by itself can say before what would go"));
     }
     let swept = opened.sweep(&[], &SweepLimits::default().grace(args.grace).dry_run(true))?;
-    context.out.line(would_go(swept.commits, swept.bytes))?;
+    context.out.line(would_go(swept.commits, Some(swept.bytes)))?;
     context.out.document(fields! { "objects": swept.objects, "bytes": swept.bytes, "commits": swept.commits })
 }
 

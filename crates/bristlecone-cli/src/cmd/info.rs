@@ -6,12 +6,12 @@ use bristlecone::RefTarget;
 use bristlecone_git::layout::Layout;
 use clap::Args;
 
-use super::Context;
+use super::{Context, retention::short as short_pattern};
 use crate::{
     failure::Result,
     open::{Access, short},
     output::{fields, put_name},
-    text::{bytes, show},
+    text::{bytes, count, show},
 };
 use bristlecone_any::{AnyBackend, Head};
 
@@ -59,6 +59,10 @@ pub(super) fn run(args: InfoArgs, context: &mut Context) -> Result<()> {
     };
     let readers: Vec<_> =
         readers.into_iter().filter(|reader| reader.txn.is_some() && reader.process != std::process::id()).collect();
+    let (retention, collected) = match opened.repo.any_backend() {
+        AnyBackend::Disk(disk) => (Some(opened.repo.retention()?), Some(disk.collected()?)),
+        _ => (None, None),
+    };
     let dir = opened.repo.dir().unwrap_or_else(|| Path::new(""));
     let out = &mut context.out;
     let yes = |promised: bool| if promised { "yes" } else { "no" };
@@ -86,6 +90,20 @@ pub(super) fn run(args: InfoArgs, context: &mut Context) -> Result<()> {
     if segment_bytes.is_some() {
         let left = bytes(stats.reclaimable_bytes);
         out.line(format_args!("reclaimable   {left}, about, that nothing leads to: left by what did not end well"))?;
+    }
+    if let Some(retention) = retention.iter().find(|retention| !retention.is_all()) {
+        let rules: Vec<String> =
+            retention.rules().map(|(pattern, keep)| format!("{} {keep}", short_pattern(pattern))).collect();
+        out.line(format_args!("retention     {}", rules.join(", ")))?;
+    }
+    if let Some(collected) = collected.filter(|collected| collected.cold_bytes > 0) {
+        let since = bytes(stats.store_bytes.saturating_sub(collected.cold_bytes));
+        out.line(format_args!("collected     {} were live, and {since} came since", bytes(collected.cold_bytes)))?;
+    }
+    if let Some(others) = collected.map(|collected| collected.processes.saturating_sub(1)).filter(|others| *others > 0)
+    {
+        let others = count(others as u64, "other process has", "other processes have");
+        out.line(format_args!("open          {others} the store open, for which a collection keeps what they read"))?;
     }
     for reader in &readers {
         let (process, thread) = (reader.process, reader.thread);
@@ -126,6 +144,9 @@ pub(super) fn run(args: InfoArgs, context: &mut Context) -> Result<()> {
         "store_bytes": stats.store_bytes,
         "file_bytes": stats.file_bytes,
         "reclaimable_bytes": segment_bytes.map(|_| stats.reclaimable_bytes),
+        "retention": retention.map(|retention| retention.to_string().lines().map(str::to_owned).collect::<Vec<_>>()),
+        "cold_bytes": collected.map(|collected| collected.cold_bytes),
+        "open_processes": collected.map(|collected| collected.processes as u64),
         "durability": vec!["none", "grouped", "synced"],
         "persistent": can.persistent,
         "atomic_commits": can.atomic_commits,

@@ -55,7 +55,7 @@ struct SetArgs {
     /// Which refs
     #[arg(value_name = "PATTERN")]
     pattern: String,
-    /// `all`, `last N`, or `last N` with s, m, h or d
+    /// What they keep: `all`, `last N`, or `last N` with s, m, h or d
     #[arg(value_name = "RULE", required = true, num_args = 1..=2)]
     rule: Vec<String>,
     /// Change nothing; say what would go
@@ -104,20 +104,22 @@ fn list(context: &mut Context) -> Result<()> {
 fn set(args: &SetArgs, context: &mut Context) -> Result<()> {
     let keep: Keep = args.rule.join(" ").parse().map_err(rule_failure)?;
     let pattern = full(&args.pattern)?;
-    let opened = context.globals.open(if args.dry_run { Access::Read } else { Access::Write })?;
+    let opened = context.globals.open(Access::Write)?;
     let mut retention = opened.repo.retention()?;
     retention.set(&pattern, Some(keep));
     let size = opened.repo.cut_size(&retention)?;
     let out = &mut context.out;
     if args.dry_run {
-        let swept = opened.repo.sweep_by(&retention, &[], &SweepLimits::default().dry_run(true))?;
-        out.line(would_go(size.dropped, swept.bytes))?;
+        let can = opened.backend().capabilities().retention;
+        let limits = SweepLimits::default().grace(GRACE_SECONDS).dry_run(true);
+        let swept = can.then(|| opened.repo.sweep_by(&retention, &[], &limits)).transpose()?;
+        out.line(would_go(size.dropped, swept.map(|swept| swept.bytes)))?;
         return out.document(fields! {
             "pattern": pattern,
             "rule": keep.to_string(),
             "commits": size.dropped,
-            "objects": swept.objects,
-            "bytes": swept.bytes,
+            "objects": swept.map(|swept| swept.objects),
+            "bytes": swept.map(|swept| swept.bytes),
         });
     }
     if size.dropped > 0 && size.kept <= size.heads && !args.force {
@@ -162,13 +164,14 @@ fn unset(args: &UnsetArgs, context: &mut Context) -> Result<()> {
     context.out.document(fields! { "pattern": pattern, "rule": keep.to_string() })
 }
 
+/// For how long `cone gc` keeps what no ref leads to, unless it is told otherwise.
+const GRACE_SECONDS: u32 = 86_400;
+
 /// Says what a collection would remove.
-pub(super) fn would_go(commits: u64, bytes: u64) -> String {
-    let commits = match commits {
-        0 => String::new(),
-        _ => format!("{} of history and ", text::count(commits, "commit", "commits")),
-    };
-    format!("{commits}{} would go", text::bytes(bytes))
+pub(super) fn would_go(commits: u64, bytes: Option<u64>) -> String {
+    let commits = (commits > 0).then(|| text::count(commits, "commit", "commits"));
+    let all: Vec<String> = commits.into_iter().chain(bytes.map(text::bytes)).collect();
+    if all.is_empty() { "nothing would go".to_owned() } else { format!("{} would go", all.join(" and ")) }
 }
 
 /// Returns a pattern of full names.
@@ -186,7 +189,7 @@ fn full(pattern: &str) -> Result<String> {
 }
 
 /// Returns a pattern as it is shown: branches by their names.
-fn short(pattern: &str) -> &str {
+pub(super) fn short(pattern: &str) -> &str {
     let branch = pattern.strip_prefix("refs/heads/");
     branch.or_else(|| pattern.strip_prefix("refs/").filter(|rest| rest.starts_with("tags/"))).unwrap_or(pattern)
 }

@@ -37,6 +37,7 @@ mod json;
 mod map;
 mod messages;
 mod replay;
+mod retention;
 mod subtree;
 #[cfg(feature = "lab")]
 mod trace;

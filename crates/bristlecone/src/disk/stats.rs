@@ -6,6 +6,7 @@ use super::{
     files::{DERIVED, SEGMENTS, STORE, cold_number, segment_number},
     ids::SegmentIds,
     log::DiskState,
+    readers::READERS,
     sealed::Form,
     state::state_epoch,
 };
@@ -15,6 +16,18 @@ use crate::{
     storage::OpenMode,
     sync::{lock, read_lock},
 };
+
+/// What the last collection left, and who has the store open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Collected {
+    /// How often a collection or a rule of retention has changed the state of the store.
+    pub states: u64,
+    /// Bytes of what the last collection found to be live.
+    pub cold_bytes: u64,
+    /// How many processes have the store open and say so, this one included.
+    pub processes: usize,
+}
 
 impl DiskState {
     /// Returns counters and sizes. Sizes that cannot be found out count as nothing.
@@ -43,6 +56,17 @@ impl DiskState {
             mapped_bytes: mapped,
             reclaimable_bytes: self.reclaimable_bytes(),
         }
+    }
+
+    /// Returns what the last collection left, and who has the store open.
+    pub(super) fn collected(&self) -> Result<Collected, Error> {
+        let table = self.table();
+        let readers = self.readers().map_err(|error| self.io(READERS, error))?;
+        Ok(Collected {
+            states: table.state.epoch,
+            cold_bytes: table.state.cold.iter().map(|cold| cold.bytes).sum(),
+            processes: readers.count,
+        })
     }
 
     /// Returns an error if it is known that `bytes` more do not fit where the store is.

@@ -100,8 +100,15 @@ impl<F: Format> Repo<F> {
         if number == 0 {
             return Ok(Some(at));
         }
+        let Some(parent) = commit.parents.get(number as usize - 1) else { return Ok(None) };
         let mut graph = CommitGraph::new(self.now());
-        Ok(graph.parents(&at.oid(), &commit)?.get(number as usize - 1).map(|&parent| self.shared.commit_id(parent)))
+        // What is kept behind a gap is no parent.
+        if let Some(&found) = graph.parents(&at.oid(), &commit)?.iter().find(|found| found.oid == parent.oid()) {
+            return Ok(Some(self.shared.commit_id(found)));
+        }
+        let absent = self.shared.backend.absent()?;
+        let row = absent.get(&parent.oid());
+        row.map_or(Ok(None), |row| Err(Error::Absent { oid: parent.oid(), reason: row.reason }))
     }
 }
 

@@ -1,0 +1,64 @@
+//! `cone retention`: rules are kept, collections follow them, and every command says what is missing.
+
+use crate::harness::Place;
+
+/// A store with 20 commits, and a tag at the sixth.
+fn place() -> Place {
+    let place = Place::with_store();
+    for number in 1..=20 {
+        place.ok(["set", "fruit/apple", &number.to_string(), "-m", &format!("number {number}")]);
+    }
+    place.ok(["tag", "v1", "HEAD~14"]);
+    place
+}
+
+#[test]
+fn rules_cut_history_and_the_log_says_where() {
+    let place = place();
+    assert!(place.ok(["retention", "list"]).contains("no rules"));
+    let head = place.ok(["log", "--oneline", "-1"]);
+    place.ok(["retention", "set", "tags/*", "last", "1"]);
+    let planned = place.ok(["retention", "set", "*", "last 5", "--dry-run"]);
+    assert!(planned.starts_with("14 commits and ") && planned.contains("would go"), "{planned}");
+    assert!(place.ok(["retention", "set", "*", "last", "5"]).contains("14 commits will go"));
+    assert_eq!(place.ok(["retention", "list"]), "* last 5\ntags/* last 1\n");
+    assert_eq!(place.ok(["log", "--oneline"]).lines().count(), 20);
+    assert!(place.ok(["gc", "--dry-run"]).starts_with("14 commits and "));
+    assert_eq!(place.json(["gc"])["commits"], 14);
+    let log = place.ok(["log", "--oneline"]);
+    assert!(log.starts_with(&head));
+    let lines: Vec<&str> = log.lines().collect();
+    assert_eq!(lines.len(), 8, "{log}");
+    assert!(lines[5].contains("9 commits are missing") && lines[6].ends_with("number 6"), "{log}");
+    assert!(lines[7].contains("5 commits are missing"), "{log}");
+    assert_eq!(place.json(["log", "-n", "5"])["commits"][4]["missing"][0]["commits"], 9);
+    assert_eq!(place.ok(["get", "fruit/apple", "--at", "v1"]), "6");
+    assert_eq!(place.ok(["get", "fruit/apple", "--at", "HEAD~4"]), "16");
+    place.fails(1, &["retention has cut"], ["get", "fruit/apple", "--at", "HEAD~5"]);
+    assert!(place.ok(["check"]).contains("no damage"));
+    assert!(place.ok(["info"]).contains("retention     * last 5, tags/* last 1"));
+    // What is kept is copied with its gaps, into a store that can say so.
+    place.ok(["copy", ".", "copy"]);
+    assert_eq!(place.ok(["-r", "copy", "log", "--oneline"]), log);
+    assert!(place.ok(["-r", "copy", "check"]).contains("no damage"));
+    place.ok(["init", "--backend", "lsm", "lsm"]);
+    place.fails(2, &["retention", "disk engine"], ["copy", ".", "lsm"]);
+}
+
+#[test]
+fn rules_that_are_none_and_those_that_cut_all_are_refused() {
+    let place = place();
+    for rule in ["last 0", "last", "first 3", "last 3w", "last -1"] {
+        place.fails(2, &["last N"], ["retention", "set", "main", "--", rule]);
+    }
+    place.fails(2, &["pattern"], ["retention", "set", "a b", "all"]);
+    place.ok(["retention", "set", "tags/*", "last", "1"]);
+    place.fails(2, &["cut all of history", "--force"], ["retention", "set", "main", "last", "1"]);
+    assert_eq!(place.json(["retention", "set", "main", "last", "1", "--force"])["commits"], 18);
+    place.fails(1, &["no rule for trial"], ["retention", "unset", "trial"]);
+    assert!(place.ok(["retention", "unset", "main"]).contains("no longer"));
+    assert_eq!(place.json(["retention", "list"])["rules"].as_array().unwrap().len(), 1);
+    assert_eq!(place.json(["gc"])["commits"], 0);
+    place.ok(["init", "--backend", "fs", "fs"]);
+    place.fails(2, &["keeps all commits"], ["-r", "fs", "retention", "set", "main", "last", "3"]);
+}
