@@ -42,7 +42,7 @@ pub use memory::MemoryBackend;
 pub use pins::{Pin, Pins};
 pub use retention::{Keep, Retention};
 pub use snapshot::{Position, Snapshot};
-pub use sweep::{ObjectChildren, Roots, SweepLimits, Swept};
+pub use sweep::{ObjectChildren, Roots, SweepDue, SweepLimits, Swept};
 pub use wrap::{Counted, ReadOnly};
 
 /// Refs whose names start with this, and end with the id of a commit, say that the commit's parents were never fetched.
@@ -97,6 +97,11 @@ pub trait Backend: Send + Sync + fmt::Debug {
     fn sweep(&self, roots: &Roots<'_>, limits: &SweepLimits) -> Result<Swept, Error> {
         let _ = (roots, limits);
         Err(Error::Usage { reason: "this backend drops nothing" })
+    }
+
+    /// Returns whether a sweep is due, which a repository then begins by itself. Costs next to nothing.
+    fn sweep_due(&self) -> SweepDue {
+        SweepDue::No
     }
 
     /// Adds the batch's objects and moves the refs, all in one step.

@@ -30,7 +30,7 @@ use crate::{
     Error,
     backend::{
         AbsentCommits, Backend, BackendStats, Batch, Capabilities, Damage, Durability, Pin, Pins, Position, RefMove,
-        RefTarget, Retention, Roots, Snapshot, SweepLimits, Swept,
+        RefTarget, Retention, Roots, Snapshot, SweepDue, SweepLimits, Swept,
     },
     engine::{Derived, Poison},
     storage::Storage,
@@ -135,6 +135,8 @@ pub struct DiskOptions {
     /// The version of the engine's files for a new store: 1, which earlier programs read too and in which nothing is ever
     /// removed, or 2.
     pub version: u32,
+    /// Whether a store whose retention does not keep everything is collected by itself ([`crate::Repo::set_collecting`]).
+    pub collect: bool,
     handles: Handles,
 }
 
@@ -150,6 +152,7 @@ setters! {
         locations: bool,
         background: bool,
         version: u32,
+        collect: bool,
     }
 }
 
@@ -166,6 +169,7 @@ impl Default for DiskOptions {
             locations: true,
             background: true,
             version: header::ENGINE_VERSION,
+            collect: true,
             handles: Handles::default(),
         }
     }
@@ -291,6 +295,7 @@ impl DiskBackend {
             reader: OnceLock::new(),
             named_at: AtomicU64::new(0),
             emptied: AtomicBool::new(false),
+            due_at: AtomicU64::new(u64::MAX),
             held: Mutex::default(),
             gate: Mutex::default(),
             log: Mutex::new(LogWriter { tail, buffer: Vec::new(), appended: false, began: None, named: None }),
@@ -629,6 +634,17 @@ impl Backend for DiskBackend {
             self.shared.tidy();
         }
         swept
+    }
+
+    #[inline]
+    fn sweep_due(&self) -> SweepDue {
+        if self.shared.published.end() < self.shared.due_at.load(Relaxed) {
+            SweepDue::No
+        } else if self.shared.options.background {
+            SweepDue::Beside
+        } else {
+            SweepDue::Now
+        }
     }
 
     fn append(&self, batch: Batch, moves: &[RefMove], durability: Durability) -> Result<Location, Error> {

@@ -16,6 +16,7 @@ use crate::{
 };
 
 mod branch;
+mod collector;
 mod commit;
 mod history;
 mod identity;
@@ -27,6 +28,7 @@ mod tag;
 mod value;
 
 pub use branch::Branch;
+pub(crate) use collector::Collector;
 pub use commit::{Info, Prepared};
 pub(crate) use history::CommitGraph;
 pub use history::{Log, LogEntry, LogOptions, LogOrder};
@@ -358,6 +360,7 @@ impl<F: Format> Repo<F> {
             commits.into_iter().map(|prepared| ((prepared.batch, prepared.moves), (prepared.head, prepared.kept)));
         let (batches, heads): (Vec<_>, Vec<_>) = parts.unzip();
         let placed = self.shared.backend.append_many(batches, durability);
+        self.collect_if_due();
         placed.into_iter().zip(heads).map(|(base, (head, _))| Ok(self.shared.commit_id(resolve(head, base?)))).collect()
     }
 }

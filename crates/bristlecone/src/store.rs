@@ -12,13 +12,15 @@ use std::{
 
 use bristlecone_core::{Checked, Commit, CommitId, Format, Kind, Location, ObjRef, Object, Oid, Sink, Source, TreeId};
 
-use crate::{Backend, Batch, Durability, Error, Result, Snapshot};
+use crate::{Backend, Batch, Durability, Error, Result, Snapshot, repo::Collector};
 
 /// The number of the store that is made next. It wraps after four billions: then an old hint costs a read.
 static NEXT_NUMBER: AtomicU32 = AtomicU32::new(1);
 
 /// A format over a backend.
 pub(crate) struct StoreBase<F> {
+    /// Before the backend: what it runs ends before that does.
+    pub(crate) collector: Collector,
     pub(crate) format: F,
     pub(crate) backend: Arc<dyn Backend>,
     // By which ids know whether a hint is of this store.
@@ -42,9 +44,15 @@ impl<F: Format> StoreBase<F> {
         Self::numbered(format, backend, empty, true)
     }
 
+    /// Returns the same store for another thread.
+    pub(crate) fn beside(format: F, backend: Arc<dyn Backend>, empty: Option<Oid>) -> Arc<Self> {
+        Self::numbered(format, backend, empty, false)
+    }
+
     fn numbered(format: F, backend: Arc<dyn Backend>, empty: Option<Oid>, partial: bool) -> Arc<Self> {
         let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
-        Arc::new(Self { format, backend, number, empty, partial, checked: Mutex::default() })
+        let collector = Collector::default();
+        Arc::new(Self { collector, format, backend, number, empty, partial, checked: Mutex::default() })
     }
 
     /// Returns a reference to a commit, without a hint of another store.

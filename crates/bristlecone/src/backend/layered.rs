@@ -340,7 +340,7 @@ impl Backend for Layered {
         }
     }
 
-    pass_backend! { upper: name, position, sweeps, write_derived }
+    pass_backend! { upper: name, position, sweeps, sweep_due, write_derived }
 }
 
 /// What is read from several stores, of which the upper one is first.

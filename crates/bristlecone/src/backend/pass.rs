@@ -20,7 +20,7 @@
 ///         Capabilities { positions: false, ..self.0.capabilities() }
 ///     }
 ///
-///     pass_backend! { 0: name, snapshot, read, locate, position, sweeps, sweep, append, append_keeping, append_many, get_ref, list_refs,
+///     pass_backend! { 0: name, snapshot, read, locate, position, sweeps, sweep, sweep_due, append, append_keeping, append_many, get_ref, list_refs,
 ///     shallow, absent, note_absent, retention, set_retention, promised_to, flush, each_object, clear_caches, stats, read_derived,
 ///     write_derived }
 /// }
@@ -72,6 +72,11 @@ macro_rules! pass_backend {
             limits: &$crate::SweepLimits,
         ) -> ::std::result::Result<$crate::Swept, $crate::Error> {
             self.$to.sweep(roots, limits)
+        }
+    };
+    (@ sweep_due $to:tt) => {
+        fn sweep_due(&self) -> $crate::SweepDue {
+            self.$to.sweep_due()
         }
     };
     (@ append $to:tt) => {

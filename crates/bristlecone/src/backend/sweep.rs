@@ -121,12 +121,27 @@ pub struct SweepLimits {
     pub grace: u32,
     /// Nothing is dropped; the answer says what would be.
     pub dry_run: bool,
+    /// Nothing is done where [`crate::Backend::sweep_due`] says so by then, or while another sweep is under way.
+    pub if_due: bool,
+}
+
+/// Whether a sweep is due, by how much was appended since the last one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SweepDue {
+    /// None is due, or the backend cannot tell.
+    #[default]
+    No,
+    /// One is due, by a thread of its own.
+    Beside,
+    /// One is due, and there are to be no further threads.
+    Now,
 }
 
 impl Default for SweepLimits {
     /// No limits, and no grace.
     fn default() -> Self {
-        Self { objects: u64::MAX, bytes: u64::MAX, grace: 0, dry_run: false }
+        Self { objects: u64::MAX, bytes: u64::MAX, grace: 0, dry_run: false, if_due: false }
     }
 }
 
@@ -149,6 +164,13 @@ impl SweepLimits {
     #[must_use]
     pub const fn dry_run(mut self, dry_run: bool) -> Self {
         self.dry_run = dry_run;
+        self
+    }
+
+    /// Sets whether nothing is done unless a sweep is due.
+    #[must_use]
+    pub const fn if_due(mut self, if_due: bool) -> Self {
+        self.if_due = if_due;
         self
     }
 

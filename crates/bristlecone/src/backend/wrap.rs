@@ -51,7 +51,7 @@ impl Backend for ReadOnly {
     }
 
     pass_backend! {
-        0: name, capabilities, snapshot, read, locate, position, sweeps, get_ref, list_refs, shallow, absent,
+        0: name, capabilities, snapshot, read, locate, position, sweeps, sweep_due, get_ref, list_refs, shallow, absent,
         retention, promised_to, each_object, clear_caches, stats, read_derived
     }
 }
@@ -145,7 +145,7 @@ impl Backend for Counted {
     }
 
     pass_backend! {
-        inner: name, capabilities, position, sweeps, sweep, get_ref, list_refs, shallow, absent, note_absent,
+        inner: name, capabilities, position, sweeps, sweep, sweep_due, get_ref, list_refs, shallow, absent, note_absent,
         retention, set_retention, promised_to,
         each_object, clear_caches, stats, read_derived, write_derived
     }

@@ -39,7 +39,7 @@ use super::{
 };
 use crate::{
     Error,
-    backend::{RefTarget, Roots, Snapshot, SweepLimits, Swept},
+    backend::{RefTarget, Retention, Roots, Snapshot, SweepLimits, Swept},
     engine::Wait,
     storage::{OpenMode, StorageFile},
     sync::{Arc, atomic::Ordering::*, lock},
@@ -47,6 +47,8 @@ use crate::{
 
 /// How often what was appended meanwhile is gone through without the store's lock, before that is done with it.
 const ROUNDS_MAX: usize = 8;
+/// A collection is due once a share of this of what was live has been appended, and a segment at least.
+const LIVE_SHARE: u64 = 8;
 
 impl DiskState {
     /// Drops what nothing leads to.
@@ -59,7 +61,19 @@ impl DiskState {
         if self.lock.is_none() {
             return Err(Error::ReadOnly);
         }
-        let _collector = self.collector(self.options.lock_wait_ms)?;
+        let collector = self.collector(if limits.if_due { 0 } else { self.options.lock_wait_ms });
+        let _collector = match collector {
+            Err(Error::Locked { .. }) if limits.if_due => return Ok(Swept::default()),
+            collector => collector?,
+        };
+        if limits.if_due {
+            self.refresh()?;
+            if self.published.end() < self.due_at.load(Relaxed) {
+                return Ok(Swept::default());
+            }
+            // If this one is of no use, the next is not due at once.
+            self.next_due((self.published.end() >> 32) as u32);
+        }
         let mut begun = None;
         self.locked(|log| {
             if log.tail.version < 2 {
@@ -98,6 +112,21 @@ impl DiskState {
         }
         self.remove_emptied()?;
         Ok(swept)
+    }
+
+    /// Decides when the next collection is due, where the last one left nothing before the segment `base`: once a segment is
+    /// full, and more where more would have to be copied.
+    pub(super) fn next_due(&self, base: u32) {
+        let table = self.table();
+        let keeps_all = table.state.retention.parse().is_ok_and(|retention: Retention| retention.is_all());
+        let due = if !self.options.collect || keeps_all && table.state.absent.is_empty() || self.lock.is_none() {
+            u64::MAX
+        } else {
+            let cold: u64 = table.state.cold.iter().map(|cold| cold.bytes).sum();
+            let segments = 1 + cold / LIVE_SHARE / self.header.segment_bytes;
+            u64::from(base).saturating_add(segments) << 32
+        };
+        self.due_at.store(due, Relaxed);
     }
 
     /// Changes what of the state says nothing of segments, durably.

@@ -192,6 +192,8 @@ pub(super) struct DiskState {
     pub(super) named_at: AtomicU64,
     /// Whether there may be files that a collection emptied.
     pub(super) emptied: AtomicBool,
+    /// Where the log ends when the next collection is due.
+    pub(super) due_at: AtomicU64,
     /// What collections kept for snapshots that are still held.
     pub(super) held: Mutex<Vec<Held>>,
     /// The version of the engine that the log is written in.
@@ -384,7 +386,9 @@ impl DiskState {
                 // A later state takes its place, which a reader without the lock may not have met yet.
                 return Err(self.corrupt(&state_name(named.epoch), 0, "the state of the store is missing"));
             };
+            let base = state.base;
             self.tables.advance(state);
+            self.next_due(base);
             self.emptied.store(true, Relaxed);
             self.tell_readers();
         }

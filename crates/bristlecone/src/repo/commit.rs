@@ -193,6 +193,7 @@ impl<F: Format> Repo<F> {
     pub(super) fn finish(&self, tree: &mut Tree<F>, prepared: Prepared<F>, durability: Durability) -> Result<CommitId> {
         let _writing = tree.writing();
         let base = self.shared.backend.append(prepared.batch, &prepared.moves, durability)?;
+        self.collect_if_due();
         let head = resolve(prepared.head, base);
         // What it kept the tree keeps, too, and goes on in place if it is the only one.
         drop(prepared.kept);

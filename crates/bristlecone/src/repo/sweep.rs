@@ -1,10 +1,13 @@
 //! Forgetting: what no ref leads to any more.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::{
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 use bristlecone_core::{Format, ObjRef, Object, Oid};
 
-use super::Repo;
+use super::{Repo, collector::stopped};
 use crate::{CutSize, Error, Result, Retention, Roots, SweepLimits, Swept};
 
 impl<F: Format> Repo<F> {
@@ -37,10 +40,24 @@ impl<F: Format> Repo<F> {
     /// # Errors
     /// As [`Repo::sweep`].
     pub fn sweep_by(&self, retention: &Retention, roots: &[ObjRef], limits: &SweepLimits) -> Result<Swept> {
+        self.sweep_until(retention, roots, limits, &AtomicBool::new(false))
+    }
+
+    /// Sweeps, and ends with an error as soon as `stop` is set.
+    pub(super) fn sweep_until(
+        &self,
+        retention: &Retention,
+        roots: &[ObjRef],
+        limits: &SweepLimits,
+        stop: &AtomicBool,
+    ) -> Result<Swept> {
         let cut = self.cut(retention, now_seconds())?;
         let oids: Vec<Oid> = roots.iter().map(|at| at.oid).collect();
         let format = &self.shared.format;
         let children = |oid: &Oid, object: &Object<'_>, each: &mut dyn FnMut(Oid)| {
+            if stop.load(Relaxed) {
+                return Err(stopped());
+            }
             let decoded = format.children(object.kind(), object.body(), &mut |_, child| each(child));
             decoded.map_err(|source| Error::BadObject { oid: *oid, source })
         };

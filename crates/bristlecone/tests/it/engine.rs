@@ -19,7 +19,7 @@ pub(crate) fn format_tag() -> FormatTag {
 
 /// The smallest segments, and no threads, so that every run makes the same calls.
 pub(crate) fn tiny() -> DiskOptions {
-    DiskOptions::default().segment_bytes(4096).maps(false).background(false)
+    DiskOptions::default().segment_bytes(4096).maps(false).background(false).collect(false)
 }
 
 /// The smallest segments, and else as a store is used unless options say otherwise: objects are read through maps, and

@@ -242,6 +242,53 @@ fn a_snapshot_of_before_reads_on_and_commits_made_meanwhile_stay() {
     }
 }
 
+#[test]
+fn a_store_collects_by_itself_and_stays_small() {
+    for options in [tiny(), tiny_with_maps(), tiny_as_shipped()] {
+        let options = options.segment_bytes(64 << 10).collect(true);
+        let disk = SimStorage::new();
+        let repo = create(&disk, &options);
+        set(&repo, "last 5 refs/heads/*\n");
+        let mut largest = 0;
+        for number in 0..4000 {
+            let branch = repo.branch("main").unwrap();
+            let text = format!("{number} {}", "x".repeat(200));
+            branch.edit(&info(number), |tree| tree.set(&*format!("d{}/n{}", number % 7, number % 50), &*text)).unwrap();
+            if options.background && number % 100 == 0 {
+                repo.wait_for_collection().unwrap();
+            }
+            largest = largest.max(repo.backend().stats().file_bytes);
+        }
+        repo.wait_for_collection().unwrap();
+        let written = repo.backend().stats().bytes_written;
+        assert!(written > 3 << 20, "{written} bytes were appended");
+        // Beside the thread that collects, a hundred commits may be made in no time.
+        let most = if options.background { written / 4 } else { 12 * (64 << 10) };
+        assert!(largest < most, "{largest} of {written} bytes");
+        let head = repo.branch("main").unwrap().head().unwrap().unwrap();
+        assert!((5..500).contains(&messages(&repo, &[head]).len()));
+        let tree = repo.checkout(head).unwrap();
+        for number in 3950..4000 {
+            let value = tree.get(&*format!("d{}/n{}", number % 7, number % 50)).unwrap();
+            assert!(value.is_some(), "{number}");
+        }
+        drop((tree, repo));
+        check(&disk, &options);
+    }
+}
+
+#[test]
+fn a_store_that_is_told_not_to_collects_nothing() {
+    for (by_option, by_repo) in [(false, true), (true, false)] {
+        let disk = SimStorage::new();
+        let repo = create(&disk, &tiny().collect(by_option));
+        repo.set_collecting(by_repo);
+        set(&repo, "last 1 refs/heads/*\n");
+        let ids: Vec<CommitId> = (0..200).map(|number| commit(&repo, "main", number)).collect();
+        assert_eq!(messages(&repo, &[ids[199]]).len(), 200);
+    }
+}
+
 /// What a commit of the model is: its parents, and what its tree holds.
 #[derive(Clone, Debug)]
 struct ModelCommit {

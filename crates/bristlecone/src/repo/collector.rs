@@ -1,0 +1,107 @@
+//! Collections that a store begins by itself: after a commit, when enough was appended since the last one.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicBool, atomic::Ordering::*},
+    thread::{self, JoinHandle},
+};
+
+use bristlecone_core::Format;
+
+use super::Repo;
+use crate::{Error, Result, SweepDue, SweepLimits, Swept, store::StoreBase};
+
+/// For how long what no ref leads to stays where a store collects by itself: a day, as with `cone gc`.
+const GRACE_SECONDS: u32 = 86_400;
+
+/// What runs the collections of a store.
+#[derive(Debug, Default)]
+pub(crate) struct Collector {
+    off: AtomicBool,
+    running: AtomicBool,
+    stop: Arc<AtomicBool>,
+    last: Mutex<Option<JoinHandle<Result<Swept>>>>,
+}
+
+impl Collector {
+    fn last(&self) -> Option<JoinHandle<Result<Swept>>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Waits for the collection that is running or the last one, and returns what it did.
+    fn wait(&self) -> Option<Result<Swept>> {
+        let collection = self.last()?;
+        collection.join().ok()
+    }
+}
+
+impl Drop for Collector {
+    fn drop(&mut self) {
+        self.stop.store(true, Relaxed);
+        self.wait();
+    }
+}
+
+impl<F: Format> Repo<F> {
+    /// Sets whether the store collects by itself: where its retention does not keep everything, and enough was appended
+    /// since the last collection, the next commit through this repository begins one beside. It is so unless it is switched
+    /// off, here or by the backend's options.
+    pub fn set_collecting(&self, on: bool) {
+        self.shared.collector.off.store(!on, Relaxed);
+    }
+
+    /// Waits for a collection that the store began by itself through this repository, and returns what the last one did;
+    /// `None` if there was none since this was asked last.
+    ///
+    /// # Errors
+    /// Those of [`Repo::sweep`].
+    pub fn wait_for_collection(&self) -> Result<Option<Swept>> {
+        self.shared.collector.wait().transpose()
+    }
+
+    /// Begins a collection if one is due. A failure of the collection is none of the commit that was made.
+    #[inline]
+    pub(super) fn collect_if_due(&self) {
+        let due = self.shared.backend.sweep_due();
+        if due != SweepDue::No && !self.shared.collector.off.load(Relaxed) {
+            self.collect(due);
+        }
+    }
+
+    #[cold]
+    fn collect(&self, due: SweepDue) {
+        let collector = &self.shared.collector;
+        if collector.running.swap(true, AcqRel) {
+            return;
+        }
+        // The thread holds the backend, and not what ends it.
+        let (format, backend, empty) = (self.shared.format.clone(), self.shared.backend.clone(), self.shared.empty);
+        let limits = SweepLimits::default().grace(GRACE_SECONDS).if_due(true);
+        if due == SweepDue::Now {
+            let _ = self.sweep_until(&self.retention().unwrap_or_default(), &[], &limits, &AtomicBool::new(false));
+            collector.running.store(false, Release);
+            return;
+        }
+        let (stop, shared) = (collector.stop.clone(), StoreBase::beside(format, backend, empty));
+        let running = Arc::downgrade(&self.shared);
+        let collection = move || {
+            let repo = Self { shared, identity: None };
+            let swept = repo.retention().and_then(|retention| repo.sweep_until(&retention, &[], &limits, &stop));
+            if let Some(shared) = running.upgrade() {
+                shared.collector.running.store(false, Release);
+            }
+            swept
+        };
+        let before = collector.last();
+        match thread::Builder::new().name("cone-collect".to_owned()).spawn(collection) {
+            Ok(handle) => *collector.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(handle),
+            Err(_) => collector.running.store(false, Release),
+        }
+        // It had ended: at most one runs.
+        drop(before);
+    }
+}
+
+/// Returns the error of a collection that was stopped.
+pub(super) fn stopped() -> Error {
+    Error::Usage { reason: "the collection was stopped, since the store is being closed" }
+}
