@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use crate::{all, blocks, error::Result, gitimport, io, map, utxo};
+use crate::{all, blocks, error::Result, gc, gitimport, io, map, utxo};
 pub use crate::{
     all::{AllArgs, ChainSources, TraceArgs},
     options::Common,
@@ -75,6 +75,15 @@ Examples:
 
 Exit code 1 if a set does not hold what it should.")]
     Utxo(Box<utxo::UtxoArgs>),
+    /// Measure collections beside commits of one entry each, in a store that keeps its last commits
+    #[command(after_help = "\
+Examples:
+  cone bench gc                                             1,000 and 1 million entries, 20 pairs of slices of 10 s, none and synced
+  cone bench gc --entries 1000 --pairs 3 --slice 2          a short one
+  cone bench gc --entries 1000000 --durability none --retain 1000
+
+Exit code 1 if a store does not hold what it should.")]
+    Gc(Box<gc::GcArgs>),
 }
 
 /// Runs what the options ask for. Tables, or with `json` the rows, go to standard output, progress to
@@ -93,5 +102,6 @@ pub fn run(bench: &Bench, json: bool) -> Result<()> {
         Some(Part::Map(args)) => map::run(args, json),
         Some(Part::Blocks(args)) => blocks::run(args, json),
         Some(Part::Utxo(args)) => utxo::run(args, json),
+        Some(Part::Gc(args)) => gc::run(args, json),
     }
 }

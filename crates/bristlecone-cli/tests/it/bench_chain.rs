@@ -1,4 +1,4 @@
-//! `cone bench blocks` and `cone bench utxo`, so small that nothing takes long.
+//! `cone bench blocks`, `cone bench utxo` and `cone bench gc`, so small that nothing takes long.
 
 use std::fs;
 
@@ -39,9 +39,23 @@ fn a_made_up_set_is_measured_and_checked() {
 }
 
 #[test]
+fn collections_beside_commits_are_measured_and_checked() {
+    let place = Place::empty();
+    let args = ["gc", "--entries", "500", "--pairs", "1", "--slice", "1", "--durability", "none", "--retain", "20"];
+    let rows = rows(&place, &args);
+    let scenarios: Vec<&Value> = rows.iter().map(|row| &row["scenario"]).collect();
+    assert_eq!(scenarios, ["gc-collected-500", "gc-uncollected-500"]);
+}
+
+#[test]
 fn what_cannot_be_measured_is_wrong_usage() {
     let place = Place::empty();
-    for args in [&["blocks", "--blocks", "10"][..], &["blocks", "--rounds", "0"], &["utxo", "--entries", "1"]] {
+    for args in [
+        &["blocks", "--blocks", "10"][..],
+        &["blocks", "--rounds", "0"],
+        &["utxo", "--entries", "1"],
+        &["gc", "--pairs", "0"],
+    ] {
         assert_eq!(place.run(["bench"].iter().chain(args)).code, 2, "{args:?}");
     }
     if !cfg!(feature = "rust-peers") {

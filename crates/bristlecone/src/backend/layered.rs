@@ -203,6 +203,10 @@ impl Backend for Layered {
     }
 
     fn read(&self, at: &ObjRef) -> Result<Option<Object<'static>>, Error> {
+        for store in self.layers().filter(|store| store.capabilities().processes) {
+            // Learns whether another process has swept.
+            store.position()?;
+        }
         Ok(self.snapshot(&[]).read(at)?.map(Object::into_static))
     }
 

@@ -1,0 +1,294 @@
+//! `cone bench gc`: a store that keeps its last commits and collects by itself, under commits of one entry each.
+//!
+//! **The idea.** Each commit replaces the value of one entry at random, so all but a path of the tree is shared with the commit before, and after
+//! some commits almost everything that was ever appended is garbage. The same process commits in slices, with collections and without in turn, so
+//! both meet the same machine. What each entry should hold is known, and compared at the end. `docs/bench.md`, section 16, says what the figures mean.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bristlecone::{
+    Branch, Durability, Info, LogOptions, Map, Native, Repo, SweepLimits,
+    disk::{DiskBackend, DiskOptions},
+    storage::RealStorage,
+};
+use bristlecone_any::AnyFormat;
+use clap::Args;
+
+use crate::{
+    BenchError,
+    error::Result,
+    machine::Machine,
+    measure::Run,
+    options::positive,
+    replay::DurabilityName,
+    report::{self, Row, json},
+    rss::Sampler,
+    scratch::Scratch,
+};
+
+const FORMAT: Native = Native::new().inline(128);
+const VALUE_BYTES: usize = 100;
+/// After so many commits the sizes of files are looked at.
+const SAMPLED_EVERY: u64 = 256;
+/// What files may take beyond 1.3 times what is live: so many segments.
+const SEGMENTS: u64 = 5;
+
+/// Measures collections beside commits.
+#[derive(Args, Clone, Debug)]
+pub struct GcArgs {
+    /// How many entries the store has, separated by commas
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(100..=100_000_000), default_values_t = [1000, 1_000_000])]
+    pub entries: Vec<u64>,
+    /// Pairs of slices, one with collections and one without
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = positive)]
+    pub pairs: usize,
+    /// How long a slice takes, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = positive)]
+    pub slice: usize,
+    /// How many commits the store keeps
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = positive)]
+    pub retain: usize,
+    /// When a commit is acknowledged, separated by commas
+    #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',', default_values_t = [DurabilityName::None, DurabilityName::Synced])]
+    pub durability: Vec<DurabilityName>,
+    /// Where stores are made and removed again; a real disk
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// Merge the rows into this file
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+/// Does what the options ask for. The table, or with `json` the rows, go to standard output.
+///
+/// # Errors
+/// [`BenchError::Wrong`] after everything was reported, if a store did not hold what it should; others of stores and the system.
+pub(crate) fn run(args: &GcArgs, json: bool) -> Result<()> {
+    if let Some(file) = &args.json {
+        json::read(file)?;
+    }
+    let scratch = Scratch::new(args.dir.as_deref())?;
+    let machine = Machine::here(&scratch.dir);
+    let mut rows = Vec::new();
+    for &entries in &args.entries {
+        for &durability in &args.durability {
+            let durability = match durability {
+                DurabilityName::None => Durability::None,
+                DurabilityName::Grouped => Durability::Grouped,
+                DurabilityName::Synced => Durability::Synced,
+            };
+            let dir = scratch.dir.join(format!("gc-{entries}-{}", durability.name()));
+            let new = Churn::new(&dir, entries, durability, args.retain)?.measure(args, &machine)?;
+            fs::remove_dir_all(&dir).map_err(BenchError::io(&dir))?;
+            if let Some(file) = &args.json {
+                json::merge(file, &new)?;
+            }
+            rows.extend(new);
+        }
+    }
+    report::show(&rows, json);
+    match rows.iter().find_map(|row| Some((row.scenario.clone(), row.wrong.clone()?))) {
+        Some((scenario, reason)) => Err(BenchError::Wrong { scenario, reason }),
+        None => Ok(()),
+    }
+}
+
+/// A store that is committed to.
+struct Churn {
+    repo: Repo<Native>,
+    branch: Branch<Native>,
+    map: Map,
+    durability: Durability,
+    entries: u64,
+    retain: usize,
+    segment_bytes: u64,
+    // How often each entry was replaced.
+    values: Vec<u32>,
+    random: u64,
+}
+
+/// What slices of one kind found.
+#[derive(Default)]
+struct Slices {
+    nanoseconds: Vec<u64>,
+    seconds: f64,
+    largest: u64,
+    // Commits per second of each slice.
+    rates: Vec<f64>,
+}
+
+fn key(entry: u64) -> [u8; 16] {
+    let mut key = [0; 16];
+    // Spreads entries over the order of keys.
+    key[..8].copy_from_slice(&entry.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
+    key[8..].copy_from_slice(&entry.to_be_bytes());
+    key
+}
+
+fn value(entry: u64, number: u32) -> Vec<u8> {
+    let mut value = Vec::with_capacity(VALUE_BYTES);
+    let mut word = entry << 32 | u64::from(number);
+    while value.len() < VALUE_BYTES {
+        word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        value.extend_from_slice(&word.to_le_bytes());
+    }
+    value.truncate(VALUE_BYTES);
+    value
+}
+
+impl Churn {
+    fn new(dir: &Path, entries: u64, durability: Durability, retain: usize) -> Result<Self> {
+        fs::create_dir_all(dir).map_err(BenchError::io(dir))?;
+        let options = DiskOptions::default();
+        let segment_bytes = options.segment_bytes;
+        let backend = DiskBackend::create(Arc::new(RealStorage::new(dir)), AnyFormat::from(FORMAT).tag(), options)?;
+        let repo = Repo::with_backend(FORMAT, Arc::new(backend));
+        repo.set_retention(&format!("last {retain} refs/heads/*").parse()?)?;
+        let branch = repo.branch("main")?;
+        let mut keys: Vec<u64> = (0..entries).collect();
+        keys.sort_unstable_by_key(|&entry| key(entry));
+        let mut loader = repo.map_loader();
+        for entry in keys {
+            loader.push(&key(entry), &value(entry, 0)[..])?;
+        }
+        let mut map = loader.finish()?;
+        map.commit(&branch, &Info::unsigned("loaded"))?;
+        let values = vec![0; entries as usize];
+        Ok(Self { repo, branch, map, durability, entries, retain, segment_bytes, values, random: entries })
+    }
+
+    fn measure(mut self, args: &GcArgs, machine: &Machine) -> Result<Vec<Row>> {
+        let durability = self.durability.name();
+        say_part!("{} entries, {durability}: ", self.entries);
+        let sampler = Sampler::start();
+        let (mut with, mut without) = (Slices::default(), Slices::default());
+        for pair in 0..args.pairs {
+            // In which order they come matters less if it changes.
+            for on in [pair % 2 == 0, pair % 2 == 1] {
+                self.repo.set_collecting(on);
+                if !on {
+                    self.repo.wait_for_collection()?;
+                }
+                let slices = if on { &mut with } else { &mut without };
+                self.slice(Duration::from_secs(args.slice as u64), slices)?;
+                if !on {
+                    // What no collection removed meanwhile is none of the next slice.
+                    self.repo.sweep(&[], &SweepLimits::default())?;
+                }
+            }
+            say_part!(".");
+        }
+        self.repo.wait_for_collection()?;
+        let peak = sampler.finish();
+        let started = Instant::now();
+        let swept = self.repo.sweep(&[], &SweepLimits::default())?;
+        let took = started.elapsed().as_secs_f64();
+        let stats = self.repo.backend().stats();
+        let live = stats.store_bytes;
+        let bound = live * 13 / 10 + SEGMENTS * self.segment_bytes;
+        say!(" check");
+        let wrong = self.check()?;
+        let ratios = ratios(&with.rates, &without.rates);
+        say!(
+            "  live {:.1} MB, largest files {:.1} MB with collections ({} 1.3 × live + {SEGMENTS} segments = {:.1} MB)",
+            mega(live),
+            mega(with.largest),
+            if with.largest <= bound { "within" } else { "beyond" },
+            mega(bound),
+        );
+        say!(
+            "  commits/s with collections {ratios:.2} × those without; p99.9 {:.0} and {:.0} µs; a full collection removed {:.1} MB in {took:.2} s",
+            tail(&mut with.nanoseconds),
+            tail(&mut without.nanoseconds),
+            mega(swept.bytes),
+        );
+        let mut rows = Vec::new();
+        for (part, slices) in [("collected", with), ("uncollected", without)] {
+            let mut run =
+                Run { ops: slices.nanoseconds.len() as u64, seconds: slices.seconds, threads: 1, ..Run::default() };
+            run.set_latencies(slices.nanoseconds);
+            (run.store_bytes, run.file_bytes) = (live, slices.largest);
+            (run.rss_anon_kb, run.rss_file_kb, run.maxrss_kb) = (peak.anon_kb, peak.file_kb, peak.max_kb);
+            run.wrong.clone_from(&wrong);
+            run.root = Some(self.map.root()?.to_string());
+            let mut row = Row::of_runs(&run, std::slice::from_ref(&run), machine);
+            row.backend = "disk".into();
+            row.durability = durability.into();
+            row.name = format!("disk {durability}");
+            row.scenario = format!("gc-{part}-{}", self.entries);
+            row.value_bytes = VALUE_BYTES as u64;
+            row.checked = run.wrong.is_none();
+            rows.push(row);
+        }
+        Ok(rows)
+    }
+
+    /// Commits for a while.
+    fn slice(&mut self, time: Duration, slices: &mut Slices) -> Result<()> {
+        let info = Info::unsigned("one entry").durability(self.durability);
+        let began = Instant::now();
+        let mut commits = 0;
+        while began.elapsed() < time {
+            self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let entry = (self.random >> 20) % self.entries;
+            let number = &mut self.values[entry as usize];
+            *number += 1;
+            let value = value(entry, *number);
+            let started = Instant::now();
+            self.map.apply([(&key(entry)[..], Some(&value[..]))])?;
+            self.map.commit(&self.branch, &info)?;
+            slices.nanoseconds.push(started.elapsed().as_nanos() as u64);
+            commits += 1;
+            if commits % SAMPLED_EVERY == 0 {
+                slices.largest = slices.largest.max(self.repo.backend().stats().file_bytes);
+            }
+        }
+        let seconds = began.elapsed().as_secs_f64();
+        slices.seconds += seconds;
+        slices.rates.push(commits as f64 / seconds);
+        Ok(())
+    }
+
+    /// Compares every entry with what it should hold, and what is kept of history with the rule; returns what is wrong.
+    fn check(&self) -> Result<Option<String>> {
+        let map = self.branch.map()?;
+        if map.len()? != self.entries {
+            return Ok(Some(format!("{} entries, and there should be {}", map.len()?, self.entries)));
+        }
+        for entry in 0..self.entries {
+            let wanted = value(entry, self.values[entry as usize]);
+            if map.get(&key(entry))?.as_deref() != Some(&wanted[..]) {
+                return Ok(Some(format!("entry {entry} holds something else")));
+            }
+        }
+        let Some(head) = self.branch.head()? else { return Ok(Some("there is no head".into())) };
+        let listed = self.repo.log(&[head], LogOptions::default()).count();
+        if listed != self.retain {
+            return Ok(Some(format!("{listed} commits are kept, and there should be {}", self.retain)));
+        }
+        Ok(None)
+    }
+}
+
+/// Returns the median of the ratios of rates, pair by pair.
+fn ratios(with: &[f64], without: &[f64]) -> f64 {
+    let mut ratios: Vec<f64> = with.iter().zip(without).map(|(with, without)| with / without).collect();
+    ratios.sort_unstable_by(f64::total_cmp);
+    ratios.get(ratios.len() / 2).copied().unwrap_or_default()
+}
+
+/// Returns what 999 of 1000 commits did not exceed, in microseconds.
+fn tail(nanoseconds: &mut [u64]) -> f64 {
+    nanoseconds.sort_unstable();
+    let rank = (nanoseconds.len() * 999).div_ceil(1000).max(1);
+    nanoseconds.get(rank - 1).map_or(0.0, |&ns| ns as f64 / 1e3)
+}
+
+fn mega(bytes: u64) -> f64 {
+    bytes as f64 / 1e6
+}
