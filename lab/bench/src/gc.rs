@@ -37,6 +37,8 @@ const VALUE_BYTES: usize = 100;
 const SAMPLED_EVERY: u64 = 256;
 /// What files may take beyond 1.3 times what is live: so many segments.
 const SEGMENTS: u64 = 5;
+/// For how many slices commits go on with collections alone.
+const SIZED_SLICES: usize = 3;
 
 /// Measures collections beside commits.
 #[derive(Args, Clone, Debug)]
@@ -166,6 +168,10 @@ impl Churn {
         let durability = self.durability.name();
         say_part!("{} entries, {durability}: ", self.entries);
         let sampler = Sampler::start();
+        // The sizes are those of collections alone: slices without them leave what takes a while to go.
+        let mut sized = Slices::default();
+        self.slice(Duration::from_secs((args.slice * SIZED_SLICES) as u64), &mut sized)?;
+        say_part!(", ");
         let (mut with, mut without) = (Slices::default(), Slices::default());
         for pair in 0..args.pairs {
             // In which order they come matters less if it changes.
@@ -177,8 +183,7 @@ impl Churn {
                 let slices = if on { &mut with } else { &mut without };
                 self.slice(Duration::from_secs(args.slice as u64), slices)?;
                 if !on {
-                    // What no collection removed meanwhile is none of the next slice.
-                    self.repo.sweep(&[], &SweepLimits::default())?;
+                    self.settle()?;
                 }
             }
             say_part!(".");
@@ -197,8 +202,8 @@ impl Churn {
         say!(
             "  live {:.1} MB, largest files {:.1} MB with collections ({} 1.3 × live + {SEGMENTS} segments = {:.1} MB)",
             mega(live),
-            mega(with.largest),
-            if with.largest <= bound { "within" } else { "beyond" },
+            mega(sized.largest),
+            if sized.largest <= bound { "within" } else { "beyond" },
             mega(bound),
         );
         say!(
@@ -212,7 +217,8 @@ impl Churn {
             let mut run =
                 Run { ops: slices.nanoseconds.len() as u64, seconds: slices.seconds, threads: 1, ..Run::default() };
             run.set_latencies(slices.nanoseconds);
-            (run.store_bytes, run.file_bytes) = (live, slices.largest);
+            (run.store_bytes, run.file_bytes) =
+                (live, if part == "collected" { sized.largest } else { slices.largest });
             (run.rss_anon_kb, run.rss_file_kb, run.maxrss_kb) = (peak.anon_kb, peak.file_kb, peak.max_kb);
             run.wrong.clone_from(&wrong);
             run.root = Some(self.map.root()?.to_string());
@@ -228,12 +234,23 @@ impl Churn {
         Ok(rows)
     }
 
-    /// Commits for a while.
+    /// Removes what came together without collections: that is no work of the next slice.
+    fn settle(&mut self) -> Result<()> {
+        self.repo.sweep(&[], &SweepLimits::default())?;
+        // What this map reads by is let go with its next commit, and files then.
+        for _ in 0..2 {
+            self.slice(Duration::ZERO, &mut Slices::default())?;
+            self.repo.sweep(&[], &SweepLimits::default())?;
+        }
+        Ok(())
+    }
+
+    /// Commits for a while, once at least.
     fn slice(&mut self, time: Duration, slices: &mut Slices) -> Result<()> {
         let info = Info::unsigned("one entry").durability(self.durability);
         let began = Instant::now();
         let mut commits = 0;
-        while began.elapsed() < time {
+        loop {
             self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let entry = (self.random >> 20) % self.entries;
             let number = &mut self.values[entry as usize];
@@ -246,6 +263,9 @@ impl Churn {
             commits += 1;
             if commits % SAMPLED_EVERY == 0 {
                 slices.largest = slices.largest.max(self.repo.backend().stats().file_bytes);
+            }
+            if began.elapsed() >= time {
+                break;
             }
         }
         let seconds = began.elapsed().as_secs_f64();

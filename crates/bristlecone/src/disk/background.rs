@@ -29,6 +29,8 @@ pub(super) struct Background<S> {
     pub(super) spare_asked: AtomicBool,
     // The location where maps were last looked at.
     pub(super) trimmed_at: AtomicU64,
+    // The location where files that a collection emptied were last looked at.
+    pub(super) tidied_at: AtomicU64,
     // The segment whose pages are released next.
     pub(super) trim_next: AtomicU32,
 }
@@ -52,6 +54,7 @@ impl<S: Send + Sync + 'static> Background<S> {
             jobs: Mutex::default(),
             spare_asked: AtomicBool::new(false),
             trimmed_at: AtomicU64::new(0),
+            tidied_at: AtomicU64::new(0),
             trim_next: AtomicU32::new(0),
         }
     }

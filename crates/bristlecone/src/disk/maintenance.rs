@@ -12,7 +12,7 @@ use super::{
 };
 use crate::sync::lock;
 
-/// After this many bytes of appends the worker looks at how much memory maps take.
+/// After this many bytes of appends the worker looks at how much memory maps take, and whether what a collection emptied can go.
 const TRIM_EVERY: u64 = 512 << 10;
 
 impl DiskState {
@@ -27,7 +27,12 @@ impl DiskState {
         if trim {
             background.trimmed_at.store(self.published.end(), Relaxed);
         }
-        if spare || trim {
+        let emptied = self.emptied.load(Relaxed)
+            && self.published.end().wrapping_sub(background.tidied_at.load(Relaxed)) >= TRIM_EVERY;
+        if emptied {
+            background.tidied_at.store(self.published.end(), Relaxed);
+        }
+        if spare || trim || emptied {
             background.maintenance.ask(MAINTAIN);
         }
     }
@@ -58,9 +63,9 @@ impl DiskState {
                 segment.forget_pages();
             }
         }
-        if self.tables.older() > 0 {
-            self.left_table();
-        }
+        // The file of a snapshot that was just let go, or the lock of a collection that was just ending, was in the way before.
+        self.tell_readers();
+        self.tidy();
         let hand = self.trim_maps(background.trim_next.load(Relaxed));
         background.trim_next.store(hand, Relaxed);
     }
