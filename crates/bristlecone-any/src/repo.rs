@@ -182,12 +182,14 @@ impl AnyRepo {
         Ok(self.git().map(|(_, layout)| Settings::of(layout)).transpose()?)
     }
 
-    /// Makes everything durable and ends the work in the background. Dropping the store does so, too, but could not
-    /// say that it failed.
+    /// Makes everything durable and ends the work in the background, once a collection that the store began by itself
+    /// has ended. Dropping the store makes everything durable, too, but could not say that it failed.
     ///
     /// # Errors
     /// As [`Backend::flush`].
     pub fn close(&self) -> Result<()> {
+        // A collection that a commit began: where it failed, the next one tries again.
+        let _ = self.repo.wait_for_collection();
         match &self.backend {
             AnyBackend::Disk(disk) => disk.close()?,
             AnyBackend::Fs(fs) => fs.close()?,

@@ -48,7 +48,7 @@ use crate::{
 /// How often what was appended meanwhile is gone through without the store's lock, before that is done with it.
 const ROUNDS_MAX: usize = 8;
 /// A collection is due once a share of this of what was live has been appended, and a segment at least.
-const LIVE_SHARE: u64 = 8;
+const LIVE_SHARE: u64 = 2;
 
 impl DiskState {
     /// Drops what nothing leads to.
