@@ -42,7 +42,8 @@ pub use memory::MemoryBackend;
 pub use pins::{Pin, Pins};
 pub use retention::{Keep, Retention};
 pub use snapshot::{Position, Snapshot};
-pub use sweep::{ObjectChildren, Roots, SweepDue, SweepLimits, Swept};
+pub(crate) use sweep::TOLD_EVERY;
+pub use sweep::{ObjectChildren, Roots, SweepDue, SweepLimits, SweepStatus, SweepStep, SweepWatch, Swept};
 pub use wrap::{Counted, ReadOnly};
 
 /// Refs whose names start with this, and end with the id of a commit, say that the commit's parents were never fetched.

@@ -207,6 +207,8 @@ pub enum Error {
         /// The first failure.
         reason: String,
     },
+    /// What watches the operation ended it; nothing was changed.
+    Stopped,
     /// The thread that led the group of this append panicked: the append may have been made or not.
     Unanswered,
     /// The system failed.
@@ -300,6 +302,7 @@ impl fmt::Display for Error {
             Self::NoRoom { place, bytes, free } => {
                 write!(f, "{place}: {bytes} bytes are needed and {free} are free; nothing was written")
             }
+            Self::Stopped => f.write_str("the operation was stopped before its end; nothing was changed"),
             Self::Poisoned { reason } => {
                 write!(f, "an earlier sync failed ({reason}); reopen the store to go on from what is on disk")
             }

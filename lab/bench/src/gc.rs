@@ -27,7 +27,7 @@ use crate::{
     options::positive,
     replay::DurabilityName,
     report::{self, Row, json},
-    rss::Sampler,
+    rss::{Peak, Sampler},
     scratch::Scratch,
 };
 
@@ -120,6 +120,7 @@ struct Slices {
     nanoseconds: Vec<u64>,
     seconds: f64,
     largest: u64,
+    memory: Peak,
     // Commits per second of each slice.
     rates: Vec<f64>,
 }
@@ -167,9 +168,12 @@ impl Churn {
     fn measure(mut self, args: &GcArgs, machine: &Machine) -> Result<Vec<Row>> {
         let durability = self.durability.name();
         say_part!("{} entries, {durability}: ", self.entries);
-        let sampler = Sampler::start();
-        // The sizes are those of collections alone: slices without them leave what takes a while to go.
-        let mut sized = Slices::default();
+        // Sizes and memory are those of collections alone: slices without them leave what takes a while to go.
+        let (mut bare, mut sized) = (Slices::default(), Slices::default());
+        self.repo.set_collecting(false);
+        self.slice(Duration::from_secs(args.slice as u64), &mut bare)?;
+        self.settle()?;
+        self.repo.set_collecting(true);
         self.slice(Duration::from_secs((args.slice * SIZED_SLICES) as u64), &mut sized)?;
         say_part!(", ");
         let (mut with, mut without) = (Slices::default(), Slices::default());
@@ -189,7 +193,6 @@ impl Churn {
             say_part!(".");
         }
         self.repo.wait_for_collection()?;
-        let peak = sampler.finish();
         let started = Instant::now();
         let swept = self.repo.sweep(&[], &SweepLimits::default())?;
         let took = started.elapsed().as_secs_f64();
@@ -206,6 +209,12 @@ impl Churn {
             if sized.largest <= bound { "within" } else { "beyond" },
             mega(bound),
         );
+        let more = sized.memory.anon_kb.saturating_sub(bare.memory.anon_kb);
+        say!(
+            "  anonymous memory at most {:.1} MiB with collections alone, {:.1} MiB more than without any",
+            sized.memory.anon_kb as f64 / 1024.0,
+            more as f64 / 1024.0,
+        );
         say!(
             "  commits/s with collections {ratios:.2} × those without; p99.9 {:.0} and {:.0} µs; a full collection removed {:.1} MB in {took:.2} s",
             tail(&mut with.nanoseconds),
@@ -217,6 +226,7 @@ impl Churn {
             let mut run =
                 Run { ops: slices.nanoseconds.len() as u64, seconds: slices.seconds, threads: 1, ..Run::default() };
             run.set_latencies(slices.nanoseconds);
+            let peak = if part == "collected" { sized.memory } else { bare.memory };
             (run.store_bytes, run.file_bytes) =
                 (live, if part == "collected" { sized.largest } else { slices.largest });
             (run.rss_anon_kb, run.rss_file_kb, run.maxrss_kb) = (peak.anon_kb, peak.file_kb, peak.max_kb);
@@ -248,6 +258,7 @@ impl Churn {
     /// Commits for a while, once at least.
     fn slice(&mut self, time: Duration, slices: &mut Slices) -> Result<()> {
         let info = Info::unsigned("one entry").durability(self.durability);
+        let sampler = Sampler::start();
         let began = Instant::now();
         let mut commits = 0;
         loop {
@@ -270,6 +281,10 @@ impl Churn {
         }
         let seconds = began.elapsed().as_secs_f64();
         slices.seconds += seconds;
+        let peak = sampler.finish();
+        if peak.anon_kb > slices.memory.anon_kb {
+            slices.memory = peak;
+        }
         slices.rates.push(commits as f64 / seconds);
         Ok(())
     }

@@ -88,6 +88,9 @@ pub struct ReplayArgs {
     /// --repo, one run and no --json, since recording takes time
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
+    /// The store keeps the last so many commits alone, and collects by itself; needs --backend disk
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    retain: Option<u32>,
     /// What the row is called, before the backend
     #[arg(long, value_name = "NAME", default_value = "bristlecone")]
     name: String,
@@ -195,6 +198,11 @@ fn job(args: &ReplayArgs, keep: Option<&Path>, branch: Option<&str>) -> Result<R
     if args.record.is_some() && (keep.is_none() || args.runs > 1 || args.json.is_some()) {
         return Err(BenchError::usage("--record needs the store to stay (--repo DIR), one run, and no --json"));
     }
+    if args.retain.is_some() && (backend != BackendName::Disk || args.chunked.is_some()) {
+        return Err(BenchError::usage(
+            "only the disk engine cuts history: add --backend disk, and leave out --chunked",
+        ));
+    }
     let dir = match keep {
         // The disk is that of the store that stays.
         Some(keep) => keep.ancestors().find(|dir| dir.is_dir()).unwrap_or(Path::new(".")).to_owned(),
@@ -212,6 +220,7 @@ fn job(args: &ReplayArgs, keep: Option<&Path>, branch: Option<&str>) -> Result<R
         chunked: args.chunked,
         threads: args.threads,
         record: args.record.clone(),
+        retain: args.retain,
         switches: Switches {
             inline: !args.no_inline,
             split: !args.no_inode,

@@ -1,6 +1,8 @@
 //! `cone gc`: room that nothing needs any more.
 
-use bristlecone::{SweepLimits, Swept};
+use std::{cell::RefCell, ops::ControlFlow};
+
+use bristlecone::{SweepLimits, SweepStatus, SweepStep, Swept};
 use bristlecone_any::AnyRepo;
 use clap::Args;
 
@@ -9,6 +11,7 @@ use crate::{
     failure::{Failure, Result},
     open::Access,
     output::fields,
+    progress::Progress,
     text,
 };
 
@@ -18,6 +21,7 @@ use crate::{
 Examples:
   cone gc
   cone gc --grace 2h
+  cone gc --max-rate 50MB
   cone gc -o json
 
 The store loses every object that no ref leads to: commits of branches that were deleted or moved back, imports that were given up;
@@ -36,6 +40,27 @@ pub(super) struct GcArgs {
     /// Change nothing; say what would go
     #[arg(long)]
     dry_run: bool,
+    /// Read and write at most so much a second, on the disk engine: a number of bytes, or with KB, MB or GB
+    #[arg(long, value_name = "BYTES", value_parser = rate)]
+    max_rate: Option<u64>,
+}
+
+impl GcArgs {
+    fn limits(&self) -> SweepLimits {
+        SweepLimits::default().grace(self.grace).dry_run(self.dry_run).rate(self.max_rate.unwrap_or(u64::MAX))
+    }
+}
+
+/// Collects, and shows how far that is.
+fn sweep(opened: &AnyRepo, limits: &SweepLimits) -> Result<Swept> {
+    let line = RefCell::new(Progress::new("marked", None));
+    Ok(opened.sweep_watched(&opened.retention()?, &[], limits, &|status: &SweepStatus| {
+        let verb = if status.step == SweepStep::Copy { "copied" } else { "marked" };
+        line.borrow_mut().tick_with(|_| {
+            format!("{verb} {}, {}", text::count(status.objects, "object", "objects"), text::bytes(status.bytes))
+        });
+        ControlFlow::Continue(())
+    })?)
 }
 
 pub(super) fn run(args: GcArgs, context: &mut Context) -> Result<()> {
@@ -48,7 +73,7 @@ pub(super) fn run(args: GcArgs, context: &mut Context) -> Result<()> {
     if let Some((git, _)) = opened.git() {
         git.repack_all()?;
     } else if opened.backend().capabilities().sweep {
-        swept = opened.sweep(&[], &SweepLimits::default().grace(args.grace))?;
+        swept = sweep(&opened, &args.limits())?;
     } else {
         return Err(Failure::usage(
             "a store of this backend does not collect; `cone copy` brings what refs lead to into a new one",
@@ -85,9 +110,23 @@ fn dry_run(args: &GcArgs, opened: &AnyRepo, context: &mut Context) -> Result<()>
     if !opened.backend().capabilities().sweep {
         return Err(Failure::usage("only a store that collects by itself can say before what would go"));
     }
-    let swept = opened.sweep(&[], &SweepLimits::default().grace(args.grace).dry_run(true))?;
+    let swept = sweep(opened, &args.limits())?;
     context.out.line(would_go(swept.commits, Some(swept.bytes)))?;
     context.out.document(fields! { "objects": swept.objects, "bytes": swept.bytes, "commits": swept.commits })
+}
+
+/// Returns the bytes that a number and a unit stand for.
+fn rate(text: &str) -> std::result::Result<u64, String> {
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let unit = match &text[digits.len()..] {
+        "" | "B" => 1,
+        "KB" => 1000,
+        "MB" => 1_000_000,
+        "GB" => 1_000_000_000,
+        _ => 0,
+    };
+    let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit)).filter(|bytes| *bytes > 0);
+    bytes.ok_or_else(|| "give a number above 0, alone or with KB, MB or GB, such as 50MB".to_owned())
 }
 
 /// Returns the seconds of a duration.
@@ -106,7 +145,17 @@ fn seconds(text: &str) -> std::result::Result<u32, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::seconds;
+    use super::{rate, seconds};
+
+    #[test]
+    fn rates_have_units() {
+        for (text, wanted) in [("1", 1), ("90B", 90), ("7KB", 7000), ("50MB", 50_000_000), ("2GB", 2_000_000_000)] {
+            assert_eq!(rate(text), Ok(wanted), "{text}");
+        }
+        for wrong in ["", "0", "0MB", "MB", "-1", "1.5GB", "5 MB", "5mb", "99999999999GB"] {
+            assert!(rate(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn durations_have_units() {

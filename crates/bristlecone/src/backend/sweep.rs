@@ -13,6 +13,9 @@ use crate::{
 /// Calls its last argument with the id of everything that an object names.
 pub type ObjectChildren<'a> = dyn Fn(&Oid, &Object<'_>, &mut dyn FnMut(Oid)) -> Result<(), Error> + 'a;
 
+/// After so many objects a sweep tells how far it is.
+pub(crate) const TOLD_EVERY: usize = 256;
+
 /// What a sweep leaves, beside what refs and snapshots lead to.
 pub struct Roots<'a> {
     /// Objects that stay, with all below them.
@@ -21,13 +24,48 @@ pub struct Roots<'a> {
     pub children: &'a ObjectChildren<'a>,
     /// Commits that go although others name them, where retention says so ([`crate::Capabilities::retention`]).
     pub cut: Option<&'a Cut>,
+    /// Is told now and then how far the sweep is; its error ends the sweep.
+    pub watch: Option<&'a SweepWatch<'a>>,
+}
+
+/// Is told how far a sweep is, and ends it by an error.
+pub type SweepWatch<'a> = dyn Fn(&SweepStatus) -> Result<(), Error> + 'a;
+
+/// What a sweep is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SweepStep {
+    /// It marks what stays.
+    Mark,
+    /// It copies what stays to where nothing else is.
+    Copy,
+}
+
+/// How far a sweep is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SweepStatus {
+    /// What it is at.
+    pub step: SweepStep,
+    /// Objects that this step has done.
+    pub objects: u64,
+    /// Bytes of their records.
+    pub bytes: u64,
+}
+
+impl SweepStatus {
+    /// Returns the status of a sweep that is at this.
+    #[must_use]
+    pub const fn new(step: SweepStep, objects: u64, bytes: u64) -> Self {
+        Self { step, objects, bytes }
+    }
 }
 
 impl<'a> Roots<'a> {
     /// Returns roots by which nothing goes that something names.
     #[must_use]
     pub const fn new(oids: &'a [Oid], children: &'a ObjectChildren<'a>) -> Self {
-        Self { oids, children, cut: None }
+        Self { oids, children, cut: None, watch: None }
     }
 
     /// Sets which commits go although others name them.
@@ -36,19 +74,38 @@ impl<'a> Roots<'a> {
         Self { cut, ..self }
     }
 
+    /// Sets what is told how far the sweep is.
+    #[must_use]
+    pub const fn watch(self, watch: &'a SweepWatch<'a>) -> Self {
+        Self { watch: Some(watch), ..self }
+    }
+
+    /// Tells how far the sweep is.
+    ///
+    /// # Errors
+    /// Those by which the watcher ends it.
+    pub fn tell(&self, status: &SweepStatus) -> Result<(), Error> {
+        self.watch.map_or(Ok(()), |watch| watch(status))
+    }
+
     /// Returns everything that `from` and the roots lead to. What is absent leads nowhere.
     ///
     /// # Errors
     /// Those of [`Snapshot::read`], and what [`Roots::children`] fails with.
     pub(crate) fn reach(&self, snapshot: &dyn Snapshot, from: impl IntoIterator<Item = Oid>) -> Result<OidSet, Error> {
-        let mut reached = OidSet::default();
+        let (mut reached, mut bytes) = (OidSet::default(), 0);
         let mut open: Vec<Oid> = from.into_iter().chain(self.oids.iter().copied()).collect();
         while let Some(oid) = open.pop() {
             if reached.contains(&oid) {
                 continue;
             }
             reached.insert(oid);
-            self.each_child(snapshot, &oid, &mut |child| open.push(child))?;
+            let Some(object) = snapshot.read(&ObjRef::from(oid))? else { continue };
+            bytes += object.read_bytes() as u64;
+            (self.children)(&oid, &object, &mut |child| open.push(child))?;
+            if reached.len().is_multiple_of(TOLD_EVERY) {
+                self.tell(&SweepStatus::new(SweepStep::Mark, reached.len() as u64, bytes))?;
+            }
         }
         Ok(reached)
     }
@@ -123,6 +180,9 @@ pub struct SweepLimits {
     pub dry_run: bool,
     /// Nothing is done where [`crate::Backend::sweep_due`] says so by then, or while another sweep is under way.
     pub if_due: bool,
+    /// So many bytes a second are read or written at most, where the backend goes on beside commits: a slower sweep takes less of
+    /// the disk and the processor from them.
+    pub rate: u64,
 }
 
 /// Whether a sweep is due, by how much was appended since the last one.
@@ -141,7 +201,7 @@ pub enum SweepDue {
 impl Default for SweepLimits {
     /// No limits, and no grace.
     fn default() -> Self {
-        Self { objects: u64::MAX, bytes: u64::MAX, grace: 0, dry_run: false, if_due: false }
+        Self { objects: u64::MAX, bytes: u64::MAX, grace: 0, dry_run: false, if_due: false, rate: u64::MAX }
     }
 }
 
@@ -171,6 +231,13 @@ impl SweepLimits {
     #[must_use]
     pub const fn if_due(mut self, if_due: bool) -> Self {
         self.if_due = if_due;
+        self
+    }
+
+    /// Sets how many bytes a second are read or written at most.
+    #[must_use]
+    pub const fn rate(mut self, bytes_per_second: u64) -> Self {
+        self.rate = bytes_per_second;
         self
     }
 

@@ -18,8 +18,11 @@
 
 mod copy;
 mod mark;
+mod pace;
 
 use bristlecone_core::{Kind, Location, ObjRef, Object, Oid};
+
+use pace::Pace;
 
 use super::{
     cold::ColdWriter,
@@ -39,7 +42,7 @@ use super::{
 };
 use crate::{
     Error,
-    backend::{RefTarget, Retention, Roots, Snapshot, SweepLimits, Swept},
+    backend::{RefTarget, Retention, Roots, Snapshot, SweepLimits, SweepStep, Swept},
     engine::Wait,
     storage::{OpenMode, StorageFile},
     sync::{Arc, atomic::Ordering::*, lock},
@@ -94,6 +97,7 @@ impl DiskState {
         let Some((cut, start, targets)) = begun else { return Err(Error::Unanswered) };
         let table = self.table();
         let mut collection = Collection::begin(self.view(&table), roots, cut, start)?;
+        collection.pace = Pace::new(limits.rate);
         collection.mark_all(targets, limits)?;
         let swept = collection.choose(snapshot, limits)?;
         let nothing = swept.objects == 0 && collection.absent(&|_| Ok(false))? == collection.view.table.state.absent;
@@ -101,6 +105,7 @@ impl DiskState {
             return Ok(swept);
         }
         collection.live.count();
+        collection.pace.begin(SweepStep::Copy);
         collection.copy_marked()?;
         self.announce(&mut collection)?;
         *lock(&self.held) = std::mem::take(&mut collection.held);
@@ -182,6 +187,8 @@ impl DiskState {
             let mut state = collection.state()?;
             self.write_state(&mut state)?;
             let last = round >= ROUNDS_MAX;
+            // Commits wait for the store's lock.
+            collection.pace.hurry(true);
             self.locked(|log| {
                 if self.tables.epoch() + 1 != state.epoch {
                     return Err(Error::Usage { reason: "another collection came between" });
@@ -203,6 +210,7 @@ impl DiskState {
             if let Some(end) = end {
                 return self.sync_to(end);
             }
+            collection.pace.hurry(false);
         }
         Ok(())
     }
@@ -292,6 +300,7 @@ struct Collection<'a, 'r> {
     graced: Vec<(u32, Oid)>,
     // What is kept for snapshots alone.
     held: Vec<Held>,
+    pace: Pace,
 }
 
 /// An object that a collection kept for a snapshot that is older than it.
@@ -329,6 +338,7 @@ impl<'a, 'r> Collection<'a, 'r> {
             kept: Vec::new(),
             graced: Vec::new(),
             held: Vec::new(),
+            pace: Pace::new(u64::MAX),
         })
     }
 

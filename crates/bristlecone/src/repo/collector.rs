@@ -1,6 +1,7 @@
 //! Collections that a store begins by itself: after a commit, when enough was appended since the last one.
 
 use std::{
+    ops::ControlFlow,
     sync::{Arc, Mutex, PoisonError, atomic::AtomicBool, atomic::Ordering::*},
     thread::{self, JoinHandle},
 };
@@ -8,7 +9,7 @@ use std::{
 use bristlecone_core::Format;
 
 use super::Repo;
-use crate::{Error, Result, SweepDue, SweepLimits, Swept, store::StoreBase};
+use crate::{Result, SweepDue, SweepLimits, Swept, store::StoreBase};
 
 /// For how long what no ref leads to stays where a store collects by itself: a day, as with `cone gc`.
 const GRACE_SECONDS: u32 = 86_400;
@@ -77,7 +78,7 @@ impl<F: Format> Repo<F> {
         let (format, backend, empty) = (self.shared.format.clone(), self.shared.backend.clone(), self.shared.empty);
         let limits = SweepLimits::default().grace(GRACE_SECONDS).if_due(true);
         if due == SweepDue::Now {
-            let _ = self.sweep_until(&self.retention().unwrap_or_default(), &[], &limits, &AtomicBool::new(false));
+            let _ = self.sweep(&[], &limits);
             collector.running.store(false, Release);
             return;
         }
@@ -85,7 +86,8 @@ impl<F: Format> Repo<F> {
         let running = Arc::downgrade(&self.shared);
         let collection = move || {
             let repo = Self { shared, identity: None };
-            let swept = repo.retention().and_then(|retention| repo.sweep_until(&retention, &[], &limits, &stop));
+            let watch = |_: &_| if stop.load(Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+            let swept = repo.retention().and_then(|retention| repo.sweep_watched(&retention, &[], &limits, &watch));
             if let Some(shared) = running.upgrade() {
                 shared.collector.running.store(false, Release);
             }
@@ -99,9 +101,4 @@ impl<F: Format> Repo<F> {
         // It had ended: at most one runs.
         drop(before);
     }
-}
-
-/// Returns the error of a collection that was stopped.
-pub(super) fn stopped() -> Error {
-    Error::Usage { reason: "the collection was stopped, since the store is being closed" }
 }

@@ -1,14 +1,14 @@
 //! Forgetting: what no ref leads to any more.
 
 use std::{
-    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    ops::ControlFlow,
     time::{SystemTime, UNIX_EPOCH},
 };
 
 use bristlecone_core::{Format, ObjRef, Object, Oid};
 
-use super::{Repo, collector::stopped};
-use crate::{CutSize, Error, Result, Retention, Roots, SweepLimits, Swept};
+use super::Repo;
+use crate::{CutSize, Error, Result, Retention, Roots, SweepLimits, SweepStatus, Swept};
 
 impl<F: Format> Repo<F> {
     /// Drops objects that nothing leads to: no ref, no tree or walk that is held, and none of `roots`; at most as many as
@@ -40,28 +40,50 @@ impl<F: Format> Repo<F> {
     /// # Errors
     /// As [`Repo::sweep`].
     pub fn sweep_by(&self, retention: &Retention, roots: &[ObjRef], limits: &SweepLimits) -> Result<Swept> {
-        self.sweep_until(retention, roots, limits, &AtomicBool::new(false))
+        self.sweep_watched(retention, roots, limits, &|_| ControlFlow::Continue(()))
     }
 
-    /// Sweeps, and ends with an error as soon as `stop` is set.
-    pub(super) fn sweep_until(
+    /// Drops objects as [`Repo::sweep_by`] does, and tells `watch` now and then how far it is. Where that breaks, the sweep ends
+    /// and nothing was dropped.
+    ///
+    /// ```
+    /// # use std::ops::ControlFlow;
+    /// # use bristlecone::{Error, Info, Repo, SweepLimits};
+    /// let repo = Repo::memory();
+    /// repo.branch("main")?.edit(&Info::message("many"), |tree| {
+    ///     (0..1000_u32).try_for_each(|n| tree.set(format!("{n}").as_str(), vec![n as u8; 100 + n as usize]))
+    /// })?;
+    /// let stop = |status: &bristlecone::SweepStatus| match status.objects {
+    ///     0..500 => ControlFlow::Continue(()),
+    ///     _ => ControlFlow::Break(()),
+    /// };
+    /// let swept = repo.sweep_watched(&repo.retention()?, &[], &SweepLimits::default(), &stop);
+    /// assert!(matches!(swept, Err(Error::Stopped)));
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Stopped`] where `watch` breaks; as [`Repo::sweep`].
+    pub fn sweep_watched(
         &self,
         retention: &Retention,
         roots: &[ObjRef],
         limits: &SweepLimits,
-        stop: &AtomicBool,
+        watch: &dyn Fn(&SweepStatus) -> ControlFlow<()>,
     ) -> Result<Swept> {
         let cut = self.cut(retention, now_seconds())?;
         let oids: Vec<Oid> = roots.iter().map(|at| at.oid).collect();
         let format = &self.shared.format;
         let children = |oid: &Oid, object: &Object<'_>, each: &mut dyn FnMut(Oid)| {
-            if stop.load(Relaxed) {
-                return Err(stopped());
-            }
             let decoded = format.children(object.kind(), object.body(), &mut |_, child| each(child));
             decoded.map_err(|source| Error::BadObject { oid: *oid, source })
         };
-        let mut swept = self.shared.backend.sweep(&Roots::new(&oids, &children).cut(cut.as_ref()), limits)?;
+        let watch = |status: &SweepStatus| match watch(status) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(Error::Stopped),
+        };
+        let roots = Roots::new(&oids, &children).cut(cut.as_ref()).watch(&watch);
+        let mut swept = self.shared.backend.sweep(&roots, limits)?;
         swept.commits = cut.map_or(0, |cut| cut.dropped().count() as u64);
         Ok(swept)
     }

@@ -41,6 +41,9 @@ pub struct ReplayJob {
     /// Where the store's reads are recorded, as `bench io --job` does them again.
     #[serde(default)]
     pub record: Option<PathBuf>,
+    /// The store keeps so many commits, and collects by itself.
+    #[serde(default)]
+    pub retain: Option<u32>,
     /// Put before the backend's name in the row's name.
     pub name: String,
 }
@@ -64,6 +67,7 @@ impl ReplayJob {
             dir: dir.into(),
             keep: None,
             record: None,
+            retain: None,
             name: "bristlecone".into(),
         }
     }
@@ -96,6 +100,9 @@ impl ReplayJob {
         }
         if self.path_conversion != PathConversion::None.to_string() {
             words.push(format!("paths={}", self.path_conversion));
+        }
+        if let Some(retain) = self.retain {
+            words.push(format!("retain={retain}"));
         }
         words.extend(self.switches.words());
         words.join(" ")

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use bristlecone::{Format, MemoryBackend, Repo, Tezos, disk::DiskOptions};
+use bristlecone::{Format, LogOptions, MemoryBackend, Repo, SweepLimits, Tezos, disk::DiskOptions};
 use bristlecone_any::{AnyFormat, AnyRepo, OpenOptions, Place, store_dir};
 use bristlecone_tezos::{
     Reader,
@@ -23,6 +23,9 @@ use crate::{
     BenchError, engine, error::Result, job::Switches, measure::Run, report::ReplayFigures, rss::Sampler,
     scratch::Scratch,
 };
+
+/// What files may take beyond 1.3 times what is live: so many segments.
+const SEGMENTS: u64 = 5;
 
 /// What one replay found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -75,11 +78,15 @@ fn run_as<F: Format + Into<AnyFormat>>(job: &ReplayJob, format: F) -> Result<Rep
     let check = check(job, &format);
     let store = Store::open(job, format)?;
     let options = options(job).check_hashes(check.ok());
+    let mut watch = Watch::new();
+    if job.retain.is_some() {
+        watch = watch.sizes(store.repo.backend().clone());
+    }
     let (ended, report) = match job.chunked {
-        None => in_order(&store.repo, job, options),
+        None => in_order(&store.repo, job, options, &mut watch),
         Some(Chunking { domains: threads, fibers: each }) => {
             let pieces = chunked::Pieces { threads, each };
-            match chunked::replay(&store.repo, &job.trace, &options, pieces, &mut Watch::new()) {
+            match chunked::replay(&store.repo, &job.trace, &options, pieces, &mut watch) {
                 Ok(report) => (Ok(()), report),
                 Err(error) => (Err(error), Report::default()),
             }
@@ -92,7 +99,9 @@ fn run_as<F: Format + Into<AnyFormat>>(job: &ReplayJob, format: F) -> Result<Rep
         let _ = store.close();
         return Err(error.into());
     }
-    let wrong = store.finish(job, &report)?;
+    let retained =
+        job.retain.map(|retain| retained(&store.repo, job, retain, &report, watch.file_bytes())).transpose()?;
+    let wrong = store.finish(job, &report)?.or_else(|| retained.as_ref().and_then(|found| found.wrong.clone()));
     let mut figures = ReplayFigures::of(&report);
     job.format.name().clone_into(&mut figures.format);
     figures.hashes_unchecked = check.err().map(str::to_owned);
@@ -105,8 +114,8 @@ fn run_as<F: Format + Into<AnyFormat>>(job: &ReplayJob, format: F) -> Result<Rep
         p99_us: latencies.then_some(report.commit_latency.p99_us),
         bytes_written: report.bytes_written,
         syncs: report.syncs,
-        store_bytes: report.store_bytes,
-        file_bytes: report.file_bytes,
+        store_bytes: retained.as_ref().map_or(report.store_bytes, |found| found.live_bytes),
+        file_bytes: retained.as_ref().map_or(report.file_bytes, |found| found.file_bytes),
         rss_anon_kb: peak.anon_kb,
         rss_file_kb: peak.file_kb,
         maxrss_kb: peak.max_kb,
@@ -118,13 +127,48 @@ fn run_as<F: Format + Into<AnyFormat>>(job: &ReplayJob, format: F) -> Result<Rep
     Ok(ReplayRun { run, figures })
 }
 
+/// What a store that cuts its history holds at the end of a replay.
+struct Retained {
+    live_bytes: u64,
+    file_bytes: u64,
+    wrong: Option<String>,
+}
+
+/// Collects what the store did not collect by itself, and looks whether it keeps what it should.
+fn retained<F: Format>(repo: &Repo<F>, job: &ReplayJob, retain: u32, report: &Report, most: u64) -> Result<Retained> {
+    repo.wait_for_collection()?;
+    repo.sweep(&[], &SweepLimits::default())?;
+    let live_bytes = repo.backend().stats().store_bytes;
+    let segment_bytes = DiskOptions::default().segment_bytes;
+    let bound = live_bytes * 13 / 10 + SEGMENTS * segment_bytes;
+    let mega = |bytes: u64| bytes as f64 / 1e6;
+    say!(
+        "live {:.1} MB, largest files {:.1} MB ({} 1.3 × live + {SEGMENTS} segments = {:.1} MB)",
+        mega(live_bytes),
+        mega(most),
+        if most <= bound { "within" } else { "beyond" },
+        mega(bound),
+    );
+    let head = repo.branch(&job.branch)?.head()?;
+    let kept =
+        repo.log(head.as_slice(), LogOptions::default()).collect::<std::result::Result<Vec<_>, _>>()?.len() as u64;
+    let wanted = u64::from(retain).min(report.commits);
+    let wrong = (kept != wanted).then(|| format!("{kept} commits are kept, and there should be {wanted}"));
+    Ok(Retained { live_bytes, file_bytes: most, wrong })
+}
+
 /// Replays the rows one after another.
-fn in_order<F: Format>(repo: &Repo<F>, job: &ReplayJob, options: ReplayOptions) -> (Result<(), ReplayError>, Report) {
+fn in_order<F: Format>(
+    repo: &Repo<F>,
+    job: &ReplayJob,
+    options: ReplayOptions,
+    watch: &mut Watch,
+) -> (Result<(), ReplayError>, Report) {
     let replay = Reader::open(&job.trace)
         .map_err(ReplayError::from)
         .and_then(|reader| Ok((reader, Replay::new(repo, options)?)));
     match replay {
-        Ok((mut reader, mut replay)) => (replay.run(&mut reader, &mut Watch::new()), replay.report()),
+        Ok((mut reader, mut replay)) => (replay.run(&mut reader, watch), replay.report()),
         Err(error) => (Err(error), Report::default()),
     }
 }
@@ -163,6 +207,9 @@ impl<F: Format + Into<AnyFormat>> Store<F> {
         }
         let repo = Repo::with_backend(format, backend);
         repo.set_head(&job.branch)?;
+        if let Some(retain) = job.retain {
+            repo.set_retention(&format!("last {retain} refs/heads/*").parse()?)?;
+        }
         Ok(Self { repo, made: Some((made, dir)), recorder, scratch })
     }
 

@@ -3,10 +3,14 @@
 use std::{
     io::{IsTerminal, Write, stderr},
     ops::ControlFlow,
-    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     time::{Duration, Instant},
 };
 
+use bristlecone::Backend;
 use bristlecone_tezos::replay::{Memory, Observer, Progress};
 
 use crate::{report::table::rate, rss, scratch::remove_live};
@@ -40,16 +44,33 @@ pub(super) struct Watch {
     terminal: bool,
     shown: Instant,
     drawn: bool,
+    // A store whose files are looked at, and the most that they took.
+    backend: Option<Arc<dyn Backend>>,
+    file_bytes: u64,
 }
 
 impl Watch {
     pub(super) fn new() -> Self {
-        Self { terminal: stderr().is_terminal(), shown: Instant::now(), drawn: false }
+        let (terminal, shown) = (stderr().is_terminal(), Instant::now());
+        Self { terminal, shown, drawn: false, backend: None, file_bytes: 0 }
+    }
+
+    /// Looks at the files of a store, too.
+    pub(super) fn sizes(self, backend: Arc<dyn Backend>) -> Self {
+        Self { backend: Some(backend), ..self }
+    }
+
+    /// Returns the most bytes that the files took.
+    pub(super) const fn file_bytes(&self) -> u64 {
+        self.file_bytes
     }
 }
 
 impl Observer for Watch {
     fn progress(&mut self, now: &Progress) -> ControlFlow<()> {
+        if let Some(backend) = &self.backend {
+            self.file_bytes = self.file_bytes.max(backend.stats().file_bytes);
+        }
         if self.shown.elapsed() >= if self.terminal { DRAWN_EVERY } else { WRITTEN_EVERY } {
             self.shown = Instant::now();
             let text = line(now);

@@ -135,7 +135,7 @@ impl Collection<'_, '_> {
         };
         let place = writer.put(oid, &record, &places)?;
         self.live.put(at.0, place.0);
-        Ok(())
+        self.pace.spend(self.roots, bytes)
     }
 
     /// Ends the cold segment that is being written, if one is.

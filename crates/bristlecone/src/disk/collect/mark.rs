@@ -61,10 +61,7 @@ impl Collection<'_, '_> {
         young.splice(0..0, before.collect::<Vec<_>>());
         // What names others comes after them: of what hangs together only the last is kept by name.
         for young in young.into_iter().rev() {
-            // What a rule cuts has no grace.
-            if young.appended.is_none() && self.roots.cut.is_some_and(|cut| cut.drops(&young.object.oid)) {
-                continue;
-            }
+            let Some(young) = self.undecided(young) else { continue };
             let Some(found) = self.find(&young.object)? else { continue };
             if self.live.is_marked(found.location().0) {
                 continue;
@@ -83,7 +80,9 @@ impl Collection<'_, '_> {
         while let Some(wanted) = open.pop() {
             let Some(object) = self.find(&wanted)? else { continue };
             if self.live.mark(object.location().0) {
-                self.live_bytes += (object.read_bytes() as u64).next_multiple_of(8);
+                let bytes = (object.read_bytes() as u64).next_multiple_of(8);
+                self.live_bytes += bytes;
+                self.pace.spend(self.roots, bytes)?;
                 open.extend(self.children(&wanted.oid, &object)?.into_iter().flatten());
             }
         }
@@ -142,18 +141,28 @@ impl Collection<'_, '_> {
                 let young = grace_seconds > 0 && time >= youngest;
                 let location = segment.location(offset);
                 let after = from.is_some_and(|from| location >= from);
-                let keep = |object, time: Option<u32>| Young { object, time, appended: after.then_some(location) };
+                let appended = after.then_some(location);
                 if after || young && rows.is_empty() {
                     let time = (young && rows.is_empty()).then_some(time);
-                    self.each_record(segment, offset, frame, &mut |object| kept.push(keep(object, time)))?;
+                    self.each_record(segment, offset, frame, &mut |object| {
+                        kept.extend(self.undecided(Young { object, time, appended }));
+                    })?;
                 }
                 if young {
-                    kept.extend(rows.into_iter().map(|object| keep(object, Some(time))));
+                    let rows = rows.into_iter().map(|object| Young { object, time: Some(time), appended });
+                    kept.extend(rows.filter_map(|young| self.undecided(young)));
                 }
                 Ok(())
             })?;
         }
         Ok(kept)
+    }
+
+    /// Returns what is young unless it is marked, or a rule cuts it: that has no grace.
+    fn undecided(&self, young: Young) -> Option<Young> {
+        let dropped = || young.appended.is_none() && self.roots.cut.is_some_and(|cut| cut.drops(&young.object.oid));
+        let marked = self.live.is_marked(young.object.at.0);
+        (!marked && !dropped()).then_some(young)
     }
 
     /// Calls `each` for every frame between two offsets of a segment, with the objects that its moves of refs name.
@@ -164,6 +173,7 @@ impl Collection<'_, '_> {
         to: u64,
         each: &mut EachFrame<'_>,
     ) -> Result<(), Error> {
+        self.roots.tell(self.pace.status())?;
         let failed = |error| self.view.io(&segment.name, error);
         let mut walk = FrameWalk::new(segment, self.view.header.salt, from, to);
         while let Some(step) = walk.step().map_err(failed)? {
@@ -284,6 +294,7 @@ impl Collection<'_, '_> {
         number: u32,
         each: &mut dyn FnMut(&Segment, u64, u32) -> Result<(), Error>,
     ) -> Result<(), Error> {
+        self.roots.tell(self.pace.status())?;
         let Some(segment) = self.view.segment(number)? else { return Ok(()) };
         let ids = self.view.ids(segment)?;
         let index = ids.surveyed.get().and_then(|known| known.instead.as_ref()).unwrap_or(&ids.index);
