@@ -44,12 +44,15 @@ use crate::{
     Error,
     backend::{RefTarget, Retention, Roots, Snapshot, SweepLimits, SweepStep, Swept},
     engine::Wait,
+    oid_map::OidSet,
     storage::{OpenMode, StorageFile},
     sync::{Arc, atomic::Ordering::*, lock},
 };
 
 /// How often what was appended meanwhile is gone through without the store's lock, before that is done with it.
 const ROUNDS_MAX: usize = 8;
+/// So many ids that were gone through are remembered at a time.
+const FOLLOWED_OIDS_MAX: usize = 1 << 18;
 /// A collection is due once a share of this of what was live has been appended, and a segment at least.
 const LIVE_SHARE: u64 = 2;
 
@@ -287,6 +290,8 @@ struct Collection<'a, 'r> {
     cut: u32,
     // How far what was appended since is gone through.
     followed: u64,
+    // What was named there and gone through, as far as it is remembered.
+    followed_oids: OidSet,
     live: LiveSet,
     writer: Option<ColdWriter>,
     done: Vec<ColdSegment>,
@@ -329,6 +334,7 @@ impl<'a, 'r> Collection<'a, 'r> {
             roots,
             cut,
             followed: start,
+            followed_oids: OidSet::default(),
             live: LiveSet::new(emptied),
             writer: None,
             done: Vec::new(),
@@ -350,12 +356,12 @@ impl<'a, 'r> Collection<'a, 'r> {
                 Probe::Found(object) => return Ok(Some(object)),
                 Probe::Other => {}
                 Probe::Bad(reason) => {
-                    let again = self.view.find_below(&wanted.oid, self.cut).ok().flatten();
+                    let again = self.view.find_below(wanted, self.cut).ok().flatten();
                     return again.map(Some).ok_or_else(|| self.view.damaged(&wanted.oid, hint, reason));
                 }
             }
         }
-        self.view.find_below(&wanted.oid, self.cut)
+        self.view.find_below(wanted, self.cut)
     }
 
     /// Returns what an object names, with the places that it knows; `None` for what is cut.

@@ -11,7 +11,7 @@ use std::{
     sync::OnceLock,
 };
 
-use bristlecone_core::{Location, Object, Oid, RECORD_HEADER_BYTES, RecordHeader};
+use bristlecone_core::{Location, ObjRef, Object, Oid, RECORD_HEADER_BYTES, RecordHeader};
 
 use super::{
     files::segment_name,
@@ -140,11 +140,39 @@ impl<'a> DiskView<'a> {
         search.answer()
     }
 
-    /// Finds an object by its id in the segments of the log before `end` and in cold ones.
-    pub(super) fn find_below(&self, oid: &Oid, end: u32) -> Result<Option<Object<'a>>, Error> {
-        let mut search = IdSearch::new(*self, oid);
+    /// Finds an object by its id in the segments of the log before `end` and in cold ones; first among what collections moved, where the
+    /// location at which it was leads to a segment that was emptied.
+    pub(super) fn find_below(&self, at: &ObjRef, end: u32) -> Result<Option<Object<'a>>, Error> {
+        let mut search = IdSearch::new(*self, &at.oid);
+        if self.search_moved(&mut search, at.at) {
+            return search.answer();
+        }
         self.search_below(&mut search, end)?;
         search.answer()
+    }
+
+    /// Finds an object that was at a location of a segment that a collection has emptied: what was live there is in cold
+    /// segments. `None` also if it may be elsewhere.
+    pub(super) fn find_moved(&self, at: &ObjRef) -> Option<Object<'a>> {
+        let mut search = IdSearch::new(*self, &at.oid);
+        if self.search_moved(&mut search, at.at) { search.object } else { None }
+    }
+
+    fn search_moved(&self, search: &mut IdSearch<'a, '_>, hint: Location) -> bool {
+        if !hint.is_some() || hint.pending_offset().is_some() || self.table.has((hint.0 >> 32) as u32) {
+            return false;
+        }
+        for cold in self.table.state.cold.iter().rev() {
+            // What is wrong with one, the search through all will tell.
+            if let Ok(Some(segment)) = self.segment(cold.number)
+                && self.search_sealed(segment, search).is_ok()
+                && search.object.is_some()
+            {
+                return true;
+            }
+        }
+        *search = IdSearch::new(*self, search.oid);
+        false
     }
 
     fn search_below(&self, search: &mut IdSearch<'a, '_>, tail: u32) -> Result<(), Error> {

@@ -38,6 +38,15 @@ impl LiveSet {
         Self { segments: segments.into_iter().map(empty).collect(), ..Self::default() }
     }
 
+    /// Returns an empty set over the same segments.
+    pub(super) fn unmarked(&self) -> Self {
+        let empty = |segment: &LiveSegment| {
+            let bits = vec![0; segment.bits.len()];
+            LiveSegment { number: segment.number, bits, counts: Vec::new() }
+        };
+        Self { segments: self.segments.iter().map(empty).collect(), ..Self::default() }
+    }
+
     fn segment(&self, at: u64) -> Option<usize> {
         self.segments.binary_search_by_key(&((at >> 32) as u32), |segment| segment.number).ok()
     }

@@ -87,6 +87,9 @@ impl<'a> DiskView<'a> {
                 }
                 Probe::Other => {}
             }
+            if let Some(object) = self.find_moved(at) {
+                return Ok(Some(object));
+            }
         }
         let known = self.published.end();
         let mut found = self.find(&at.oid);

@@ -40,47 +40,45 @@ impl<F: Format> Repo<F> {
         let commits = Commits { view: &view, shallow };
         let heads = self.heads(&view, retention)?;
         let mut kept = OidSet::default();
+        // What those that are kept name: places are known for them.
+        let mut parents = Vec::new();
         for &(head, keep) in &heads {
-            commits.keep_line(head, keep, now, &mut kept)?;
+            commits.keep_line(head, keep, now, &mut kept, &mut parents)?;
         }
         // What is kept whole, as far as it was not cut before.
-        let mut open: Vec<Oid> = heads.iter().filter(|(_, keep)| *keep == Keep::All).map(|(head, _)| *head).collect();
+        let mut open: Vec<ObjRef> =
+            heads.iter().filter(|(_, keep)| *keep == Keep::All).map(|(head, _)| *head).collect();
         let mut whole = OidSet::default();
-        while let Some(oid) = open.pop() {
-            if whole.insert(oid)
-                && let Some(commit) = commits.read(&oid)?
+        while let Some(at) = open.pop() {
+            if whole.insert(at.oid)
+                && let Some(commit) = commits.read(&at)?
             {
-                open.extend(commits.parents(&oid, &commit));
-            }
-        }
-        let mut open = Vec::new();
-        for oid in &kept {
-            if let Some(commit) = commits.read(oid)? {
-                open.extend(commits.parents(oid, &commit));
+                open.extend(commits.parents(&at.oid, &commit));
             }
         }
         let mut dropped = OidMap::default();
-        while let Some(oid) = open.pop() {
+        while let Some(at) = parents.pop() {
+            let oid = at.oid;
             if kept.contains(&oid) || whole.contains(&oid) || dropped.contains_key(&oid) {
                 continue;
             }
-            let Some(commit) = commits.read(&oid)? else { continue };
-            let parents: Vec<Oid> = commits.parents(&oid, &commit).collect();
-            dropped.insert(oid, parents.first().copied());
-            open.extend(parents);
+            let Some(commit) = commits.read(&at)? else { continue };
+            let mut named = commits.parents(&oid, &commit).peekable();
+            dropped.insert(oid, named.peek().map(|parent| parent.oid));
+            parents.extend(named);
         }
         let mut loose = OidMap::default();
         for row in before.values() {
-            let mut at = row.next;
-            while let Some(oid) = at.filter(|oid| {
+            let mut at = row.next.map(ObjRef::from);
+            while let Some(here) = at.filter(|ObjRef { oid, .. }| {
                 !(kept.contains(oid) || whole.contains(oid) || dropped.contains_key(oid) || loose.contains_key(oid))
             }) {
-                let Some(commit) = commits.read(&oid)? else { break };
-                at = commits.parents(&oid, &commit).next();
-                loose.insert(oid, at);
+                let Some(commit) = commits.read(&here)? else { break };
+                at = commits.parents(&here.oid, &commit).next();
+                loose.insert(here.oid, at.map(|at| at.oid));
             }
         }
-        let named: OidSet = heads.iter().map(|(head, _)| *head).collect();
+        let named: OidSet = heads.iter().map(|(head, _)| head.oid).collect();
         let size = CutSize {
             dropped: dropped.len() as u64,
             kept: whole.union(&kept).count() as u64,
@@ -90,16 +88,16 @@ impl<F: Format> Repo<F> {
     }
 
     /// Returns the commits to which refs lead, and what each keeps.
-    fn heads(&self, view: &StoreView<F>, retention: &Retention) -> Result<Vec<(Oid, Keep)>> {
+    fn heads(&self, view: &StoreView<F>, retention: &Retention) -> Result<Vec<(ObjRef, Keep)>> {
         let mut heads = Vec::new();
         for (name, target) in self.shared.backend.list_refs("")? {
             let RefTarget::Object(at) = target else { continue };
             let kind = view.snapshot.read(&at)?.map(|object| object.kind());
             match kind {
-                Some(Kind::Commit) => heads.push((at.oid, retention.keep(&name))),
+                Some(Kind::Commit) => heads.push((at, retention.keep(&name))),
                 // A tag of something else has no history.
                 Some(Kind::Tag) => match self.peel(at) {
-                    Ok(commit) => heads.push((commit.oid(), retention.keep(&name))),
+                    Ok(commit) => heads.push((commit.into(), retention.keep(&name))),
                     Err(Error::WrongKind { .. } | Error::Missing { .. }) => {}
                     Err(error) => return Err(error),
                 },
@@ -118,23 +116,30 @@ struct Commits<'a, F: Format> {
 
 impl<F: Format> Commits<'_, F> {
     /// Returns a commit; `None` if it is absent.
-    fn read(&self, oid: &Oid) -> Result<Option<Commit>> {
-        match self.view.snapshot.read(&ObjRef::from(*oid))? {
-            Some(object) if object.kind() == Kind::Commit => Ok(Some(self.view.decode_commit(&object, *oid)?)),
+    fn read(&self, at: &ObjRef) -> Result<Option<Commit>> {
+        match self.view.snapshot.read(at)? {
+            Some(object) if object.kind() == Kind::Commit => Ok(Some(self.view.decode_commit(&object, at.oid)?)),
             _ => Ok(None),
         }
     }
 
-    fn parents<'c>(&self, oid: &Oid, commit: &'c Commit) -> impl Iterator<Item = Oid> + use<'c, F> {
+    fn parents<'c>(&self, oid: &Oid, commit: &'c Commit) -> impl Iterator<Item = ObjRef> + use<'c, F> {
         let parents = if self.shallow.contains(oid) { &[][..] } else { &commit.parents[..] };
-        parents.iter().map(|parent| parent.oid())
+        parents.iter().map(|&parent| parent.into())
     }
 
-    /// Adds what a ref keeps that does not keep all: along first parents.
-    fn keep_line(&self, head: Oid, keep: Keep, now: i64, kept: &mut OidSet) -> Result<()> {
+    /// Adds what a ref keeps that does not keep all, along first parents; and to `parents` what the commits name.
+    fn keep_line(
+        &self,
+        head: ObjRef,
+        keep: Keep,
+        now: i64,
+        kept: &mut OidSet,
+        parents: &mut Vec<ObjRef>,
+    ) -> Result<()> {
         let mut at = Some(head);
         let mut commits = 0_u32;
-        while let Some(oid) = at {
+        while let Some(here) = at {
             let stays = |commits: u32| match keep {
                 Keep::All => false,
                 Keep::Last(most) => commits < most.get(),
@@ -143,16 +148,18 @@ impl<F: Format> Commits<'_, F> {
             if !stays(commits) {
                 break;
             }
-            let Some(commit) = self.read(&oid)? else { break };
+            let Some(commit) = self.read(&here)? else { break };
             if let Keep::Within(seconds) = keep
                 && commits > 0
                 && commit.committer.seconds < now.saturating_sub(i64::from(seconds))
             {
                 break;
             }
-            kept.insert(oid);
+            if kept.insert(here.oid) {
+                parents.extend(self.parents(&here.oid, &commit));
+            }
             commits += 1;
-            at = self.parents(&oid, &commit).next();
+            at = self.parents(&here.oid, &commit).next();
         }
         Ok(())
     }

@@ -175,6 +175,42 @@ fn of_merged_branches_only_what_trees_need_stays() {
 }
 
 #[test]
+fn what_was_written_ahead_of_a_commit_goes_with_it_and_what_no_commit_had_stays_for_the_grace() {
+    for options in [tiny(), tiny_with_maps()] {
+        let disk = SimStorage::new();
+        let repo = create(&disk, &options);
+        let branch = repo.branch("main").unwrap();
+        // A loader appends its nodes without a ref, before there is a commit.
+        let load = |from: u32| {
+            let mut loader = repo.map_loader();
+            for entry in from..from + 3000 {
+                loader.push(&entry.to_be_bytes(), &entry.to_be_bytes().repeat(9)[..]).unwrap();
+            }
+            loader.finish().unwrap()
+        };
+        for number in 0..20 {
+            let loaded = load(number as u32 * 10_000).into_tree();
+            branch.edit(&info(number), |tree| tree.set_tree("loaded", &loaded)).unwrap();
+        }
+        set(&repo, "last 2 refs/heads/*\n");
+        let before = repo.backend().stats().store_bytes;
+        assert_eq!(sweep(&repo).commits, 18);
+        let after = repo.backend().stats().store_bytes;
+        assert!(after < before / 7, "{after} of {before} bytes");
+        // One more, which no commit ever had.
+        let never = load(900_000).root().unwrap();
+        commit(&repo, "main", 20);
+        commit(&repo, "main", 21);
+        assert!(sweep(&repo).commits > 0);
+        assert!(repo.backend().snapshot(&[]).read(&never.into()).unwrap().is_some());
+        repo.sweep(&[], &SweepLimits::default()).unwrap();
+        assert!(repo.backend().snapshot(&[]).read(&never.into()).unwrap().is_none());
+        drop(repo);
+        check(&disk, &options);
+    }
+}
+
+#[test]
 fn rules_of_time_go_by_the_committers_date() {
     let disk = SimStorage::new();
     let repo = create(&disk, &tiny());

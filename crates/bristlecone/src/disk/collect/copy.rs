@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bristlecone_core::{Location, ObjRef, Oid, RECORD_HEADER_BYTES, RecordHeader};
 
-use super::Collection;
+use super::{Collection, FOLLOWED_OIDS_MAX};
 use crate::{
     Error,
     backend::{AbsentCommits, RefTarget},
@@ -99,11 +99,7 @@ impl Collection<'_, '_> {
         if hinted && let Some(object) = self.view.find_at(child)? {
             return Ok(place(object.location()).unwrap_or(Location::NONE));
         }
-        Ok(self
-            .view
-            .find_below(&child.oid, self.cut)?
-            .and_then(|object| place(object.location()))
-            .unwrap_or(Location::NONE))
+        Ok(self.view.find_below(child, self.cut)?.and_then(|object| place(object.location())).unwrap_or(Location::NONE))
     }
 
     /// Writes the copy of an object whose children were copied.
@@ -165,19 +161,29 @@ impl Collection<'_, '_> {
             })?;
             for object in objects {
                 let Some(found) = self.view.find_at(&object)? else { continue };
-                named.extend(self.children(&object.oid, &found)?.into_iter().flatten());
+                let children = self.children(&object.oid, &found)?;
+                // Most of what a tree names, the tree before it named, too.
+                named.extend(children.into_iter().flatten().filter(|child| self.followed_oids.insert(child.oid)));
+                if self.followed_oids.len() > FOLLOWED_OIDS_MAX {
+                    self.followed_oids.clear();
+                }
+            }
+            for at in std::mem::take(&mut named) {
+                self.keep(at)?;
             }
             self.followed = if last { end } else { self.view.after(number)? << 32 };
         }
-        for at in named {
-            // What was appended since the collection began stays where it is.
-            let here = at.at.is_some() && at.at.pending_offset().is_none() && at.at.0 < COLD_LOCATION;
-            if here && (at.at.0 >> 32) as u32 >= self.cut && self.view.find_at(&at)?.is_some() {
-                continue;
-            }
-            self.copy(at)?;
+        named.into_iter().try_for_each(|at| self.keep(at))
+    }
+
+    /// Copies an object with all below it unless it stays where it is.
+    fn keep(&mut self, at: ObjRef) -> Result<(), Error> {
+        // What was appended since the collection began stays where it is.
+        let here = at.at.is_some() && at.at.pending_offset().is_none() && at.at.0 < COLD_LOCATION;
+        if here && (at.at.0 >> 32) as u32 >= self.cut && self.view.find_at(&at)?.is_some() {
+            return Ok(());
         }
-        Ok(())
+        self.copy(at)
     }
 
     /// Returns what is absent on purpose from now on; `stays` says of a commit that was to be cut whether it is kept.

@@ -7,7 +7,7 @@ use std::{
 
 use bristlecone_core::{Location, ObjRef, Oid, RECORD_HEADER_BYTES, RecordHeader};
 
-use super::{Collection, Held};
+use super::{Collection, FOLLOWED_OIDS_MAX, Held, LiveSet};
 use crate::{
     Error,
     backend::{RefTarget, Snapshot, SweepLimits, Swept},
@@ -18,6 +18,7 @@ use crate::{
         survey::each_record,
         walk::{FrameStep, FrameWalk},
     },
+    oid_map::OidSet,
     sync::lock,
 };
 
@@ -59,11 +60,13 @@ impl Collection<'_, '_> {
         let before =
             held.map(|held| Young { object: held.oid.into(), time: None, appended: Some(held.appended) }).chain(before);
         young.splice(0..0, before.collect::<Vec<_>>());
+        young.retain(|young| self.is_undecided(young));
+        let cut = self.reached_by_cut(young.iter().any(|young| young.appended.is_none()))?;
         // What names others comes after them: of what hangs together only the last is kept by name.
         for young in young.into_iter().rev() {
-            let Some(young) = self.undecided(young) else { continue };
             let Some(found) = self.find(&young.object)? else { continue };
-            if self.live.is_marked(found.location().0) {
+            let at = found.location().0;
+            if self.live.is_marked(at) || young.appended.is_none() && cut.is_marked(at) {
                 continue;
             }
             let oid = young.object.oid;
@@ -75,15 +78,54 @@ impl Collection<'_, '_> {
         Ok(())
     }
 
+    /// Returns what the commits that a rule cuts lead to, beside what is live; nothing unless it is `wanted`. It had a ref once, so it
+    /// is nothing that a writer is about to use.
+    fn reached_by_cut(&mut self, wanted: bool) -> Result<LiveSet, Error> {
+        let Some(cut) = self.roots.cut.filter(|_| wanted) else { return Ok(LiveSet::default()) };
+        let mut reached = self.live.unmarked();
+        let (mut open, mut seen) = (Vec::new(), OidSet::default());
+        for oid in cut.dropped() {
+            open.push(ObjRef::from(*oid));
+            while let Some(at) = open.pop() {
+                let Some(object) = self.find(&at)? else { continue };
+                let place = object.location().0;
+                if self.live.is_marked(place) || !reached.mark(place) {
+                    continue;
+                }
+                let mut index = 0;
+                (self.roots.children)(&at.oid, &object, &mut |child| {
+                    let known = index < object.children();
+                    let place = if known { object.child(index) } else { Location::NONE };
+                    index += 1;
+                    // Most of what a tree names, the tree before it named, too.
+                    if !self.live.is_marked(place.0) && !reached.is_marked(place.0) && seen.insert(child) {
+                        open.push(ObjRef::new(child, place));
+                    }
+                })?;
+                if seen.len() > FOLLOWED_OIDS_MAX {
+                    seen.clear();
+                }
+                self.pace.spend(self.roots, object.read_bytes() as u64)?;
+            }
+        }
+        Ok(reached)
+    }
+
     /// Marks everything to which these lead.
     fn mark(&mut self, mut open: Vec<ObjRef>) -> Result<(), Error> {
+        // Those that must be found by their ids: what one tree names, many may name.
+        let mut seen = OidSet::default();
         while let Some(wanted) = open.pop() {
             let Some(object) = self.find(&wanted)? else { continue };
             if self.live.mark(object.location().0) {
                 let bytes = (object.read_bytes() as u64).next_multiple_of(8);
                 self.live_bytes += bytes;
                 self.pace.spend(self.roots, bytes)?;
-                open.extend(self.children(&wanted.oid, &object)?.into_iter().flatten());
+                let children = self.children(&wanted.oid, &object)?.into_iter().flatten();
+                open.extend(children.filter(|child| self.live.covers(child.at.0) || seen.insert(child.oid)));
+                if seen.len() > FOLLOWED_OIDS_MAX {
+                    seen.clear();
+                }
             }
         }
         Ok(())
@@ -145,12 +187,13 @@ impl Collection<'_, '_> {
                 if after || young && rows.is_empty() {
                     let time = (young && rows.is_empty()).then_some(time);
                     self.each_record(segment, offset, frame, &mut |object| {
-                        kept.extend(self.undecided(Young { object, time, appended }));
+                        let young = Young { object, time, appended };
+                        kept.extend(self.is_undecided(&young).then_some(young));
                     })?;
                 }
                 if young {
                     let rows = rows.into_iter().map(|object| Young { object, time: Some(time), appended });
-                    kept.extend(rows.filter_map(|young| self.undecided(young)));
+                    kept.extend(rows.filter(|young| self.is_undecided(young)));
                 }
                 Ok(())
             })?;
@@ -158,11 +201,10 @@ impl Collection<'_, '_> {
         Ok(kept)
     }
 
-    /// Returns what is young unless it is marked, or a rule cuts it: that has no grace.
-    fn undecided(&self, young: Young) -> Option<Young> {
+    /// Whether what is young is not marked, and no rule cuts it: that has no grace.
+    fn is_undecided(&self, young: &Young) -> bool {
         let dropped = || young.appended.is_none() && self.roots.cut.is_some_and(|cut| cut.drops(&young.object.oid));
-        let marked = self.live.is_marked(young.object.at.0);
-        (!marked && !dropped()).then_some(young)
+        !self.live.is_marked(young.object.at.0) && !dropped()
     }
 
     /// Calls `each` for every frame between two offsets of a segment, with the objects that its moves of refs name.
