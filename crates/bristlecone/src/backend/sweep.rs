@@ -178,7 +178,8 @@ pub struct SweepLimits {
     pub grace: u32,
     /// Nothing is dropped; the answer says what would be.
     pub dry_run: bool,
-    /// Nothing is done where [`crate::Backend::sweep_due`] says so by then, or while another sweep is under way.
+    /// Nothing is done where [`crate::Backend::sweep_due`] says so by then, or while another sweep is under way. The answer may count
+    /// copies of an object apart.
     pub if_due: bool,
     /// So many bytes a second are read or written at most, where the backend goes on beside commits: a slower sweep takes less of
     /// the disk and the processor from them.

@@ -20,6 +20,8 @@ mod copy;
 mod mark;
 mod pace;
 
+use std::cell::RefCell;
+
 use bristlecone_core::{Kind, Location, ObjRef, Object, Oid};
 
 use pace::Pace;
@@ -44,7 +46,7 @@ use crate::{
     Error,
     backend::{RefTarget, Retention, Roots, Snapshot, SweepLimits, SweepStep, Swept},
     engine::Wait,
-    oid_map::OidSet,
+    oid_map::{OidMap, OidSet},
     storage::{OpenMode, StorageFile},
     sync::{Arc, atomic::Ordering::*, lock},
 };
@@ -292,12 +294,15 @@ struct Collection<'a, 'r> {
     followed: u64,
     // What was named there and gone through, as far as it is remembered.
     followed_oids: OidSet,
+    // Where objects are that were found by their ids.
+    moved: RefCell<OidMap<Location>>,
     live: LiveSet,
     writer: Option<ColdWriter>,
     done: Vec<ColdSegment>,
     next_number: u32,
     refs: Vec<ObjRef>,
-    // Bytes of the records that were marked.
+    // The objects that were marked, and the bytes of their records.
+    live_objects: u64,
     live_bytes: u64,
     // What is copied beside what is live, since limits leave it.
     kept: Vec<ObjRef>,
@@ -335,11 +340,13 @@ impl<'a, 'r> Collection<'a, 'r> {
             cut,
             followed: start,
             followed_oids: OidSet::default(),
+            moved: RefCell::default(),
             live: LiveSet::new(emptied),
             writer: None,
             done: Vec::new(),
             next_number,
             refs: Vec::new(),
+            live_objects: 0,
             live_bytes: 0,
             kept: Vec::new(),
             graced: Vec::new(),
@@ -351,17 +358,27 @@ impl<'a, 'r> Collection<'a, 'r> {
     /// Returns an object of what is emptied; `None` if it is not there.
     fn find(&self, wanted: &ObjRef) -> Result<Option<Object<'a>>, Error> {
         let hint = wanted.at;
-        if hint.is_some() && hint.pending_offset().is_none() && self.live.covers(hint.0) {
-            match self.view.probe(&wanted.oid, hint)? {
+        let covered = hint.is_some() && hint.pending_offset().is_none() && self.live.covers(hint.0);
+        let known = if covered { Some(hint) } else { self.moved.borrow().get(&wanted.oid).copied() };
+        if let Some(at) = known {
+            match self.view.probe(&wanted.oid, at)? {
                 Probe::Found(object) => return Ok(Some(object)),
                 Probe::Other => {}
                 Probe::Bad(reason) => {
                     let again = self.view.find_below(wanted, self.cut).ok().flatten();
-                    return again.map(Some).ok_or_else(|| self.view.damaged(&wanted.oid, hint, reason));
+                    return again.map(Some).ok_or_else(|| self.view.damaged(&wanted.oid, at, reason));
                 }
             }
         }
-        self.view.find_below(wanted, self.cut)
+        let found = self.view.find_below(wanted, self.cut)?;
+        if let Some(found) = &found {
+            let mut moved = self.moved.borrow_mut();
+            if moved.len() >= FOLLOWED_OIDS_MAX {
+                moved.clear();
+            }
+            moved.insert(wanted.oid, found.location());
+        }
+        Ok(found)
     }
 
     /// Returns what an object names, with the places that it knows; `None` for what is cut.

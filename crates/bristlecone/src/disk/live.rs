@@ -38,6 +38,11 @@ impl LiveSet {
         Self { segments: segments.into_iter().map(empty).collect(), ..Self::default() }
     }
 
+    /// Returns the segments and their lengths, rounded up to a whole word of bits.
+    pub(super) fn segments(&self) -> impl Iterator<Item = (u32, u64)> {
+        self.segments.iter().map(|segment| (segment.number, segment.bits.len() as u64 * 64 * GRANULE_BYTES))
+    }
+
     /// Returns an empty set over the same segments.
     pub(super) fn unmarked(&self) -> Self {
         let empty = |segment: &LiveSegment| {

@@ -286,6 +286,11 @@ impl SealedIndex {
         Ok(None)
     }
 
+    /// Returns how many entries there are.
+    pub(super) const fn count(&self) -> u64 {
+        self.count
+    }
+
     /// Returns all entries, in their order.
     pub(super) fn entries(&self) -> io::Result<Vec<IndexEntry>> {
         let mut entries = Vec::with_capacity(self.count as usize);

@@ -88,29 +88,41 @@ impl Step {
     }
 
     fn read(backend: &dyn Backend, at: &ObjRef, part: u8) -> Self {
-        let object = backend.read(at).unwrap_or_else(|error| panic!("{at:?}: {error}"));
-        let object = object.unwrap_or_else(|| panic!("{at:?} is missing"));
+        Self::find(backend, at, part).unwrap_or_else(|| panic!("{at:?} is missing"))
+    }
+
+    fn find(backend: &dyn Backend, at: &ObjRef, part: u8) -> Option<Self> {
+        let object = backend.read(at).unwrap_or_else(|error| panic!("{at:?}: {error}"))?;
         let word = |at: usize| u64::from_le_bytes(object.body()[at..at + 8].try_into().expect("eight bytes"));
         let before: [u8; 32] = object.body()[17..49].try_into().expect("an id");
         let before = (before != [0; 32]).then(|| ObjRef::new(Oid::from_array(before), object.child(0)));
         let step = Self { number: word(0), writer: word(8), before };
         assert!(object.body() == step.encode(part), "{at:?} holds other bytes than were written");
-        step
+        Some(step)
     }
 }
 
 /// Returns what the two refs lead to, having checked that they agree.
 fn read_head(backend: &dyn Backend) -> Option<(Step, BTreeMap<String, RefTarget>)> {
-    let refs = backend.list_refs("").expect("refs can be listed");
-    let at = |name: &str| match refs.get(name) {
-        Some(RefTarget::Object(at)) => Some(*at),
-        _ => None,
-    };
-    let (count, twin) = (at(REFS[0]), at(REFS[1]));
-    assert_eq!(count.is_some(), twin.is_some(), "one ref without the other");
-    let (count, twin) = (Step::read(backend, &count?, 0), Step::read(backend, &twin?, 1));
-    assert_eq!((count.number, count.writer), (twin.number, twin.writer), "the two refs are of different commits");
-    Some((count, refs))
+    let mut refs = backend.list_refs("").expect("refs can be listed");
+    loop {
+        let at = |name: &str| match refs.get(name) {
+            Some(RefTarget::Object(at)) => Some(*at),
+            _ => None,
+        };
+        let (count, twin) = (at(REFS[0]), at(REFS[1]));
+        assert_eq!(count.is_some(), twin.is_some(), "one ref without the other");
+        let (count, twin) = (Step::read(backend, &count?, 0), Step::find(backend, &twin?, 1));
+        let Some(twin) = twin else {
+            // No snapshot holds it: the ref may have left it meanwhile, and a collection dropped it.
+            let now = backend.list_refs("").expect("refs can be listed");
+            assert_ne!(now, refs, "what a ref leads to is missing");
+            refs = now;
+            continue;
+        };
+        assert_eq!((count.number, count.writer), (twin.number, twin.writer), "the two refs are of different commits");
+        return Some((count, refs));
+    }
 }
 
 /// Tells the parent something; a line of a pipe arrives whole or not at all.

@@ -43,26 +43,28 @@ impl Collection<'_, '_> {
     /// Copies an object with all below it, children first, unless that was done.
     fn copy(&mut self, root: ObjRef) -> Result<(), Error> {
         let mut open: Vec<OpenObject> = Vec::new();
-        open.extend(self.open(&root)?);
+        open.extend(self.open(&root)?.1);
         while let Some(top) = open.last_mut() {
-            if top.children.is_none() {
+            let Some(children) = &mut top.children else {
                 let (oid, at) = (top.oid, top.at);
                 let children = self.reopen(&oid, at)?;
                 open.last_mut().into_iter().for_each(|top| top.children = Some(children.clone()));
                 continue;
-            }
-            let next = top.children.as_ref().and_then(|children| children.get(top.next)).copied();
+            };
+            let next = children.get_mut(top.next);
             top.next += 1;
             match next {
                 Some(child) => {
-                    if let Some(child) = child
-                        && let Some(child) = self.open(&child)?
-                    {
+                    let Some(wanted) = child else { continue };
+                    let (at, opened) = self.open(wanted)?;
+                    // Where it was: when its parent is written, it is known where it went.
+                    wanted.at = at.unwrap_or(wanted.at);
+                    if let Some(opened) = opened {
                         let depth = open.len();
                         if depth >= OPEN_MAX {
                             open[depth - OPEN_MAX].children = None;
                         }
-                        open.push(child);
+                        open.push(opened);
                     }
                 }
                 None => {
@@ -74,15 +76,15 @@ impl Collection<'_, '_> {
         Ok(())
     }
 
-    /// Returns an object that is to be copied; `None` if it was copied, stays where it is or is not there.
-    fn open(&self, wanted: &ObjRef) -> Result<Option<OpenObject>, Error> {
-        let Some(object) = self.find(wanted)? else { return Ok(None) };
+    /// Returns an object that is to be copied; only where it is if it was copied, and neither if it is not there.
+    fn open(&self, wanted: &ObjRef) -> Result<(Option<Location>, Option<OpenObject>), Error> {
+        let Some(object) = self.find(wanted)? else { return Ok((None, None)) };
         let at = object.location();
         if self.live.place(at.0).is_some() {
-            return Ok(None);
+            return Ok((Some(at), None));
         }
         let children = Some(self.children(&wanted.oid, &object)?);
-        Ok(Some(OpenObject { oid: wanted.oid, at, next: 0, children }))
+        Ok((Some(at), Some(OpenObject { oid: wanted.oid, at, next: 0, children })))
     }
 
     fn reopen(&self, oid: &Oid, at: Location) -> Result<Vec<Option<ObjRef>>, Error> {
@@ -94,12 +96,12 @@ impl Collection<'_, '_> {
 
     /// Returns where a child of something that was copied is from now on.
     fn place_of(&self, child: &ObjRef) -> Result<Location, Error> {
-        let place = |at: Location| self.live.place(at.0).map(Location);
-        let hinted = child.at.is_some() && child.at.pending_offset().is_none() && self.live.covers(child.at.0);
-        if hinted && let Some(object) = self.view.find_at(child)? {
-            return Ok(place(object.location()).unwrap_or(Location::NONE));
+        // Should another object be there, the place is a wrong hint, which readers find out.
+        if let Some(place) = self.live.place(child.at.0) {
+            return Ok(Location(place));
         }
-        Ok(self.view.find_below(child, self.cut)?.and_then(|object| place(object.location())).unwrap_or(Location::NONE))
+        let found = self.find(child)?.and_then(|object| self.live.place(object.location().0));
+        Ok(found.map_or(Location::NONE, Location))
     }
 
     /// Writes the copy of an object whose children were copied.

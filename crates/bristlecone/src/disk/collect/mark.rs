@@ -120,6 +120,7 @@ impl Collection<'_, '_> {
             if self.live.mark(object.location().0) {
                 let bytes = (object.read_bytes() as u64).next_multiple_of(8);
                 self.live_bytes += bytes;
+                self.live_objects += 1;
                 self.pace.spend(self.roots, bytes)?;
                 let children = self.children(&wanted.oid, &object)?.into_iter().flatten();
                 open.extend(children.filter(|child| self.live.covers(child.at.0) || seen.insert(child.oid)));
@@ -266,6 +267,9 @@ impl Collection<'_, '_> {
 
     /// Returns what is dropped. Where limits leave some of it, that is marked, too.
     pub(super) fn choose(&mut self, snapshot: &dyn Snapshot, limits: &SweepLimits) -> Result<Swept, Error> {
+        if limits.if_due && limits.objects == u64::MAX && limits.bytes == u64::MAX {
+            return self.estimate();
+        }
         let mut all = Swept::default();
         let mut apart: Vec<(u64, u64)> = Vec::new();
         let mut add = |apart: &mut Vec<(u64, u64)>| {
@@ -295,6 +299,20 @@ impl Collection<'_, '_> {
         let left: Vec<ObjRef> = left.collect();
         self.kept.extend(left.iter().copied());
         self.mark(left)?;
+        Ok(swept)
+    }
+
+    /// Returns what is dropped, where each copy of an object counts: without a look at any of it.
+    fn estimate(&self) -> Result<Swept, Error> {
+        let mut swept = Swept::default();
+        for (number, bytes) in self.live.segments() {
+            let Some(segment) = self.view.segment(number)? else { continue };
+            let ids = self.view.ids(segment)?;
+            let index = ids.surveyed.get().and_then(|known| known.instead.as_ref()).unwrap_or(&ids.index);
+            (swept.objects, swept.bytes) = (swept.objects + index.count(), swept.bytes + bytes);
+        }
+        swept.objects = swept.objects.saturating_sub(self.live_objects);
+        swept.bytes = swept.bytes.saturating_sub(self.live_bytes);
         Ok(swept)
     }
 
