@@ -51,16 +51,22 @@ impl<'a> DiskView<'a> {
         }
     }
 
-    /// As [`DiskState::peek`], for a record that was not read before.
+    /// As [`DiskState::peek`], for a record that was not read before, or that a collection has moved.
     #[cold]
     fn peek_first(&self, oid: &[u8], at: Location) -> Option<&'a [u8]> {
         if !self.options.locations || !at.is_some() || at.pending_offset().is_some() {
             return None;
         }
-        self.segment((at.0 >> 32) as u32).ok()??.mapped()?;
-        // The slow way reports what fails here.
-        self.probe(&Oid::new(oid).ok()?, at).ok()?;
-        peek_record(self.verified_bytes(at)?, oid)
+        let oid = Oid::new(oid).ok()?;
+        let mut at = at;
+        if self.table.has((at.0 >> 32) as u32) {
+            self.segment((at.0 >> 32) as u32).ok()??.mapped()?;
+            // The slow way reports what fails here.
+            self.probe(&oid, at).ok()?;
+        } else {
+            at = self.find_moved(&ObjRef::new(oid, at))?.location();
+        }
+        peek_record(self.verified_bytes(at)?, oid.as_bytes())
     }
 
     /// Returns the bytes from a location on, if a record there was verified before.
