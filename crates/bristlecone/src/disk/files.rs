@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use super::segment::{COLD, NUMBER_END};
+use super::segment::COLD;
 use crate::{
     Error,
     storage::{OpenMode, Storage, StorageFile},
@@ -53,15 +53,19 @@ pub(super) fn segment_name(number: u32) -> String {
 
 /// Returns the number of the cold segment with this name in its folder.
 pub(super) fn cold_number(name: &str) -> Option<u32> {
-    let digits = name.strip_suffix(".cold").filter(|digits| digits.len() == 8)?;
-    let place: u32 = digits.bytes().all(|digit| digit.is_ascii_digit()).then(|| digits.parse().ok())??;
-    (place > 0 && place < NUMBER_END).then_some(COLD + place)
+    Some(COLD + number(name.strip_suffix(".cold")?).filter(|&place| place > 0)?)
 }
 
 /// Returns the number of the segment with this name in its folder.
 pub(super) fn segment_number(name: &str) -> Option<u32> {
-    let digits = name.strip_suffix(".seg").filter(|digits| digits.len() == 8)?;
-    digits.bytes().all(|digit| digit.is_ascii_digit()).then(|| digits.parse().ok())?
+    number(name.strip_suffix(".seg")?)
+}
+
+/// Returns a number below [`COLD`] that is written in eight digits, or in more where it needs them.
+fn number(digits: &str) -> Option<u32> {
+    let right = digits.len() == 8 || digits.len() > 8 && !digits.starts_with('0');
+    let right = right && digits.bytes().all(|digit| digit.is_ascii_digit());
+    right.then(|| digits.parse().ok()).flatten().filter(|&number| number < COLD)
 }
 
 /// Opens a new file of this name in place of one that may be there.

@@ -27,7 +27,7 @@ use super::{
     published::Published,
     readers::ReaderNote,
     request::DiskAppendQueue,
-    segment::{COLD, COLD_LOCATION, NUMBER_END, Segment, SegmentHead},
+    segment::{COLD, COLD_LOCATION, Segment, SegmentHead},
     state::{StateRef, state_name},
     sync_pipe::SyncPipe,
     table::SegmentTable,
@@ -125,7 +125,7 @@ impl Tail {
             _ => return Ok(None),
         };
         let sealed = frame.kind == FrameKind::Seal;
-        if sealed && !(u64::from(self.segment) + 1..u64::from(NUMBER_END)).contains(&next) {
+        if sealed && !(u64::from(self.segment) + 1..u64::from(COLD)).contains(&next) {
             return Ok(None);
         }
         if records && !segment.records_right(self.end, &frame)? {
@@ -262,8 +262,7 @@ impl DiskState {
         table: &'t SegmentTable,
         number: u32,
     ) -> Result<Option<&'t Arc<Segment>>, Error> {
-        let out_of_bounds = number == 0 || (NUMBER_END..COLD).contains(&number);
-        if out_of_bounds || !table.has(number) {
+        if number == 0 || !table.has(number) {
             return Ok(None);
         }
         match Segment::open(&self.access(), number, self.lock.is_some() && number < COLD) {

@@ -14,7 +14,7 @@ use super::{
     frame::{self},
     log::{DiskState, LogWriter, Tail},
     repair::{RecoveryMode, refusal},
-    segment::{NUMBER_END, Segment, SegmentHead},
+    segment::{Segment, SegmentHead},
     walk::next_frame,
 };
 use crate::{Error, backend::RefTarget, storage::OpenMode, sync::atomic::Ordering::*};
@@ -98,7 +98,7 @@ impl DiskState {
         let names = self.storage.list(SEGMENTS).map_err(|error| self.io(SEGMENTS, error))?;
         let mut numbers = Vec::new();
         for name in &names {
-            if let Some(number) = segment_number(name).filter(|&number| number != 0 && number < NUMBER_END) {
+            if let Some(number) = segment_number(name).filter(|&number| number != 0) {
                 numbers.push(number);
             }
         }

@@ -28,8 +28,9 @@ use crate::{
     sync::lock,
 };
 
-/// Numbers from here on are refused: 2^24 segments of 32 MiB are 512 TiB.
-pub(super) const NUMBER_END: u32 = 1 << 24;
+/// So many segments there may be at a time, of the log and of cold ones: 2^24 segments of 32 MiB are 512 TiB. Collections
+/// remove them, so numbers grow beyond that, up to [`COLD`].
+pub(super) const SEGMENTS_MAX: u32 = 1 << 24;
 /// The longest segment: offsets have 32 bits.
 pub(super) const SEGMENT_BYTES_MAX: u64 = u32::MAX as u64 & !7;
 

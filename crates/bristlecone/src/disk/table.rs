@@ -11,14 +11,14 @@ use std::{
 };
 
 use super::{
-    segment::{COLD, NUMBER_END, Segment},
+    segment::{COLD, SEGMENTS_MAX, Segment},
     state::StoreState,
 };
 use crate::sync::{read_lock, write_lock};
 
 const LEAF: usize = 1 << 12;
 /// Leaves of each of the two ranges of numbers.
-const LEAVES: usize = NUMBER_END as usize / LEAF;
+const LEAVES: usize = SEGMENTS_MAX as usize / LEAF;
 type SegmentLeaf = Box<[OnceLock<Arc<Segment>>]>;
 
 /// The segments there are after a collection, and those that were opened so far by number. Finding one takes no lock; none
@@ -57,14 +57,20 @@ impl SegmentTable {
     #[inline]
     pub(super) fn get(&self, number: u32) -> Option<&Arc<Segment>> {
         let (leaf, place) = place(number);
-        self.opened.get(leaf)?.get()?.get(place)?.get()
+        // Another number may have the same place.
+        self.opened[leaf].get()?.get(place)?.get().filter(|segment| segment.number == number)
     }
 
-    /// Keeps a segment, or the one that another thread opened meanwhile; `None` for a number out of bounds.
+    /// Keeps a segment, or the one that another thread opened meanwhile; `None` where there are more than
+    /// [`SEGMENTS_MAX`] numbers between two.
     pub(super) fn keep(&self, segment: Arc<Segment>) -> Option<&Arc<Segment>> {
         let (leaf, place) = place(segment.number);
-        let leaf = self.opened.get(leaf)?.get_or_init(|| (0..LEAF).map(|_| OnceLock::new()).collect());
+        let number = segment.number;
+        let leaf = self.opened[leaf].get_or_init(|| (0..LEAF).map(|_| OnceLock::new()).collect());
         let kept = leaf[place].get_or_init(|| segment);
+        if kept.number != number {
+            return None;
+        }
         self.note(std::iter::once(kept.number));
         Some(kept)
     }
@@ -109,13 +115,12 @@ impl SegmentTable {
     }
 }
 
-/// Returns the leaf of a number and the place in it. Places of numbers that are too high are out of bounds.
+/// Returns the leaf of a number and the place in it, which numbers that differ by [`SEGMENTS_MAX`] share: by then a
+/// collection has removed the first of them.
 #[inline]
 const fn place(number: u32) -> (usize, usize) {
-    let (cold, number) = ((number >= COLD) as usize, (number & (COLD - 1)) as usize);
-    // A number of the log that is too high must not lead to a cold segment.
-    let leaf = if number < NUMBER_END as usize { cold * LEAVES + number / LEAF } else { usize::MAX };
-    (leaf, number % LEAF)
+    let (cold, number) = ((number >= COLD) as usize, (number % SEGMENTS_MAX) as usize);
+    (cold * LEAVES + number / LEAF, number % LEAF)
 }
 
 /// Returns the ranges of numbers from `first` to `last` that `numbers`, ascending, lack.
@@ -132,5 +137,21 @@ fn missing_numbers(numbers: &[u32], first: u32, last: u32) -> impl Iterator<Item
 impl fmt::Debug for SegmentTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.opened()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_share_places_and_a_place_never_answers_for_another_number() {
+        for number in [1, SEGMENTS_MAX - 1, SEGMENTS_MAX, COLD - 1, COLD, COLD + SEGMENTS_MAX, u32::MAX] {
+            let (leaf, at) = place(number);
+            assert!(leaf < 2 * LEAVES && at < LEAF, "{number}");
+            assert_eq!(leaf >= LEAVES, number >= COLD, "{number}");
+        }
+        assert_eq!(place(5), place(5 + SEGMENTS_MAX));
+        assert_ne!(place(5), place(5 + COLD));
     }
 }

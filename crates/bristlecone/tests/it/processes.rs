@@ -28,7 +28,7 @@ use bristlecone_testkit::{
     sim::{Lie, Lying},
 };
 
-use crate::engine::format_tag;
+use crate::{churn, engine::format_tag};
 
 /// Names the role of a process: `writer NUMBER DIR` or `reader NUMBER DIR`; a `lawless` writer knows no locks.
 const ROLE: &str = "BRISTLECONE_TEST_ROLE";
@@ -126,7 +126,7 @@ fn read_head(backend: &dyn Backend) -> Option<(Step, BTreeMap<String, RefTarget>
 }
 
 /// Tells the parent something; a line of a pipe arrives whole or not at all.
-fn report(line: &str) {
+pub(crate) fn report(line: &str) {
     std::io::stderr().write_all(format!("{line}\n").as_bytes()).expect("the parent listens");
 }
 
@@ -221,21 +221,23 @@ fn role_of_a_child_process() {
         "collector" => write_for_ever(number.parse().unwrap(), Path::new(dir), None, true),
         "lawless" => write_for_ever(number.parse().unwrap(), Path::new(dir), Some(Lie::Locks), false),
         "reader" => read_until_stopped(Path::new(dir)),
+        "churner" => churn::write_for_ever(Path::new(dir)),
+        "looker" => churn::read_for_ever(Path::new(dir)),
         other => panic!("no such role: {other}"),
     }
 }
 
 /// A child process, with all that it reported.
-struct Process {
+pub(crate) struct Process {
     child: Child,
     listener: JoinHandle<()>,
     killed: bool,
 }
 
 /// What the children reported.
-type Lines = Arc<Mutex<Vec<String>>>;
+pub(crate) type Lines = Arc<Mutex<Vec<String>>>;
 
-fn start(kind: &str, number: u64, dir: &Path, lines: &Lines) -> Process {
+pub(crate) fn start(kind: &str, number: u64, dir: &Path, lines: &Lines) -> Process {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "processes::role_of_a_child_process", "--ignored", "--nocapture", "--test-threads=1"])
         .env(ROLE, format!("{kind} {number} {}", dir.display()))
@@ -256,13 +258,13 @@ fn start(kind: &str, number: u64, dir: &Path, lines: &Lines) -> Process {
 
 impl Process {
     /// Kills the process as `kill -9` does, unless it ended by itself.
-    fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.killed = self.child.try_wait().unwrap().is_none();
         self.child.kill().unwrap();
     }
 
     /// Waits for the end; returns whether it was as it should be.
-    fn join(mut self) -> bool {
+    pub(crate) fn join(mut self) -> bool {
         let status = self.child.wait().unwrap();
         self.listener.join().unwrap();
         self.killed || status.success()
@@ -307,7 +309,7 @@ fn kill_writers(dir: &Path, lines: &Lines, plan: Plan, rng: &mut Rng) {
     assert!(sound && said.is_empty(), "a process failed:\n{}", said.join("\n"));
 }
 
-fn is_report(line: &str) -> bool {
+pub(crate) fn is_report(line: &str) -> bool {
     ["ACK ", "READ ", "SWEPT "].iter().any(|word| line.starts_with(word))
 }
 
