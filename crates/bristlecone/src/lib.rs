@@ -54,6 +54,7 @@ mod repo;
 pub mod storage;
 mod store;
 pub mod subtree;
+mod swept;
 mod sync;
 mod tree;
 mod value;

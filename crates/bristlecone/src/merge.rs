@@ -16,7 +16,8 @@ use self::ahead::MergeTask;
 use crate::{
     Error, Result, Tree,
     prefetched::Prefetched,
-    store::{FlushSink, StoreView, retry_swept},
+    store::{FlushSink, StoreView},
+    swept::retry_swept,
 };
 
 mod ahead;
@@ -126,23 +127,25 @@ pub(crate) fn trees_by<F: Format, C>(
         Option<ObjRef>,
     ) -> Result<(Option<ObjRef>, Vec<C>)>,
 ) -> Result<(Tree<F>, Vec<C>)> {
-    let store = &ours.store;
+    let mut store = ours.store.clone();
     for other in base.iter().copied().chain([theirs]) {
         if !std::sync::Arc::ptr_eq(&other.store.backend, &store.backend) {
             return Err(Error::Usage { reason: "trees of different stores are not merged: copy the objects first" });
         }
+        store = store.joined(&other.store.snapshot).unwrap_or(store);
     }
     let base = base.map(stored_root).transpose()?.flatten();
     let sides = (stored_root(ours)?, stored_root(theirs)?);
-    let (root, conflicts) = retry_swept(|| {
+    let merged = |store: &mut std::sync::Arc<StoreView<F>>| {
         let mut sink = store.sink();
         let (root, conflicts) = merge(store, &mut sink, base, sides.0, sides.1)?;
         Ok((root.map(|root| store.append(&mut sink, root)).transpose()?, conflicts))
-    })?;
+    };
+    let (root, conflicts) = retry_swept(&mut store, |store| store, merged)?;
     if let Some(root) = &root {
         store.snapshot.keep(&root.oid);
     }
-    let mut tree = Tree::at(store.clone(), root);
+    let mut tree = Tree::at(store, root);
     tree.origin = ours.origin;
     Ok((tree, conflicts))
 }

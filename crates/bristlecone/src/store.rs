@@ -182,20 +182,6 @@ pub(crate) fn resolve(at: ObjRef, base: Location) -> ObjRef {
     ObjRef::new(at.oid, at.at.resolve(base))
 }
 
-/// How often a change is repeated after what it left out was swept. Each time another sweep must have begun.
-const SWEPT_RETRIES_MAX: usize = 16;
-
-/// Makes a change, and repeats it if objects that it left out were swept meanwhile.
-pub(crate) fn retry_swept<T>(mut change: impl FnMut() -> Result<T>) -> Result<T> {
-    for _ in 1..SWEPT_RETRIES_MAX {
-        match change() {
-            Err(Error::Gone { .. }) => {}
-            done => return done,
-        }
-    }
-    change()
-}
-
 impl<F: Format> Source for StoreView<F> {
     type Error = Error;
 

@@ -424,7 +424,13 @@ impl<F: Format> Tree<F> {
         let levels = tree.levels_below(&path)?;
         let (base, patch) = self.adopt(tree)?;
         if Arc::ptr_eq(&tree.store.backend, &self.store.backend) {
-            std::iter::once(&tree.store.snapshot).chain(&tree.held).for_each(|snapshot| self.hold(snapshot));
+            tree.held.iter().for_each(|snapshot| _ = self.hold(snapshot));
+            // What was swept since the other tree was read is read as that one reads it.
+            if self.hold(&tree.store.snapshot)
+                && let Some(joined) = self.store.joined(&tree.store.snapshot)
+            {
+                self.store = joined;
+            }
         }
         if path.is_root() {
             (self.base, self.patch, self.active) = (base, patch, None);
@@ -437,12 +443,13 @@ impl<F: Format> Tree<F> {
         self.edit(&path, PatchEdit::Dir(patch))
     }
 
-    /// Keeps what a snapshot keeps until the edits are written.
-    fn hold(&mut self, snapshot: &Arc<dyn Snapshot>) {
+    /// Keeps what a snapshot keeps until the edits are written; returns whether it is another one.
+    fn hold(&mut self, snapshot: &Arc<dyn Snapshot>) -> bool {
         let known = std::iter::once(&self.store.snapshot).chain(&self.held).any(|held| Arc::ptr_eq(held, snapshot));
         if !known {
             self.held.push(snapshot.clone());
         }
+        !known
     }
 
     /// Returns at least as many steps as the longest path has, without reading anything.

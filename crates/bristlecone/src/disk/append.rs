@@ -40,8 +40,9 @@ impl DiskState {
         for (index, request) in requests.iter().enumerate() {
             let refused = |index: usize| matches!(appended[index], Some(Err(_)));
             let earlier = requests[..index].iter().enumerate().filter(|(index, _)| !refused(*index));
-            let checked = self.check_needed(request, earlier.map(|(_, request)| request));
-            if let Err(error) = checked.and_then(|()| self.check_moves(&run, request)) {
+            // Who lost a race learns that, though what it built on was cut meanwhile.
+            let checked = self.check_moves(&run, request);
+            if let Err(error) = checked.and_then(|()| self.check_needed(request, earlier.map(|(_, request)| request))) {
                 appended[index] = Some(Err(error));
                 continue;
             }

@@ -9,7 +9,7 @@ use std::{
 use bristlecone_core::{CommitId, Format, ObjRef, native::Native};
 
 use super::{BRANCHES, Info, Prepared, Repo, check_ref_name, checkout_root, commit::head_move, commit_root};
-use crate::{Durability, Error, RefMove, RefTarget, Result, Tree, store::retry_swept};
+use crate::{Durability, Error, RefMove, RefTarget, Result, Tree, swept::retry_swept};
 
 /// How often an edit is repeated when another writer moved the branch first.
 const ATTEMPTS_MAX: u32 = 99;
@@ -167,12 +167,13 @@ impl<F: Format> Branch<F> {
         moves: &[RefMove],
     ) -> Result<CommitId> {
         let commit = |name: &str, tree: &mut Tree<F>| -> Result<CommitId> {
-            retry_swept(|| {
+            let change = |tree: &mut Tree<F>| {
                 let mut prepared = self.repo.prepare(tree, parents, info)?;
                 prepared.and_move(head_move(name, expected.map(ObjRef::from), prepared.head));
                 moves.iter().for_each(|wanted| prepared.and_move(wanted.clone()));
                 self.repo.finish(tree, prepared, info.durability)
-            })
+            };
+            retry_swept(tree, |tree| &*tree.store, change)
         };
         let done = commit(&self.name, tree);
         match self.moved_instead(done.as_ref().err())? {

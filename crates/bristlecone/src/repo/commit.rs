@@ -7,7 +7,8 @@ use bristlecone_core::{Commit, CommitId, Format, Kind, ObjRef, Signature, Source
 use super::Repo;
 use crate::{
     Backend, Batch, Durability, Layered, RefMove, RefTarget, Result, Snapshot, Tree,
-    store::{StoreView, resolve, retry_swept},
+    store::{StoreView, resolve},
+    swept::retry_swept,
 };
 
 /// What to record with a commit, and how durable it should be.
@@ -127,10 +128,14 @@ impl<F: Format> Repo<F> {
     /// # Errors
     /// As [`Tree::get`]; [`crate::Error::Format`] if the format would lose something; those of the backend.
     pub fn commit_tree(&self, tree: &mut Tree<F>, parents: &[CommitId], info: &Info) -> Result<CommitId> {
-        retry_swept(|| {
-            let prepared = self.prepare(tree, parents, info)?;
-            self.finish(tree, prepared, info.durability)
-        })
+        retry_swept(
+            tree,
+            |tree| &*tree.store,
+            |tree| {
+                let prepared = self.prepare(tree, parents, info)?;
+                self.finish(tree, prepared, info.durability)
+            },
+        )
     }
 
     /// Encodes and hashes a commit of `tree`; nothing is written, and the tree keeps its edits.

@@ -20,7 +20,8 @@ use super::{
 use crate::{
     Batch, Error, Result, pool,
     prefetched::Prefetched,
-    store::{FlushSink, StoreView, flush_prewritten, retry_swept},
+    store::{FlushSink, StoreView, flush_prewritten},
+    swept::retry_swept,
 };
 
 mod ahead;
@@ -124,11 +125,15 @@ impl<F: Format> Tree<F> {
     /// As [`Tree::get`], and those of [`crate::Backend::append`].
     pub fn write(&mut self) -> Result<TreeId> {
         let _writing = self.writing();
-        let root = retry_swept(|| {
-            let mut sink = self.sink();
-            let root = self.flush_into(&mut sink)?;
-            self.store.append(&mut sink, root)
-        })?;
+        let root = retry_swept(
+            self,
+            |tree| &*tree.store,
+            |tree| {
+                let mut sink = tree.sink();
+                let root = tree.flush_into(&mut sink)?;
+                tree.store.append(&mut sink, root)
+            },
+        )?;
         self.rebase()?;
         self.flushed(root, None);
         Ok(self.store.tree_id(root))

@@ -100,14 +100,21 @@ pub(crate) fn write_for_ever(dir: &Path) {
     }
 }
 
-/// Moves the other branch to the newest commit of the first, takes it away, or reads what it leads to.
+/// Commits a tree of the first branch to the other one, when it is cut there or about to be; or moves the other branch to the
+/// newest commit of the first, or takes it away.
 fn side(repo: &Repo, rng: &mut Rng) -> Result<()> {
-    let to = match rng.below(3) {
-        0 => {
-            check_tree(&repo.branch("side")?.tree()?);
-            return Ok(());
+    let main = repo.branch("main")?;
+    let to = match rng.below(4) {
+        0 | 1 => {
+            let old = main.tree()?;
+            std::thread::sleep(Duration::from_millis(rng.below(40)));
+            return match repo.branch("side")?.edit(&info(rng), |tree| tree.set_tree("", &old)) {
+                Ok(_) => Ok(report("BACK")),
+                Err(Error::RefMoved { .. }) => Ok(()),
+                Err(error) => Err(error),
+            };
         }
-        1 => repo.branch("main")?.head()?.map(RefTarget::from),
+        2 => main.head()?.map(RefTarget::from),
         _ => None,
     };
     let wanted = RefMove { name: "refs/heads/side".to_owned(), expected: Expected::Any, to };
@@ -130,6 +137,8 @@ pub(crate) fn read_for_ever(dir: &Path) {
             let number = check_tree(&tree);
             assert!(number >= last, "the branch went from {last} back to {number}");
             last = number;
+            let side = repo.branch("side").and_then(|branch| branch.tree());
+            check_tree(&side.unwrap_or_else(|error| panic!("the other branch: {error}")));
             held.push((number, tree));
             if held.len() > 3 {
                 let (number, tree) = held.swap_remove(rng.index(held.len()));
@@ -177,8 +186,8 @@ fn a_store_that_collects_by_itself_survives_kills_of_whoever_writes_reads_and_co
     }
     let said = lines.lock().unwrap();
     let of = |word: &str| said.iter().filter(|line| line.starts_with(word)).count();
-    println!("{} commits, {} collections at once, {} readings", of("ACK "), of("SWEPT "), of("READ "));
-    assert!(of("ACK ") > 1000 && of("SWEPT ") > 10 && of("READ ") > 10, "too little was done");
+    println!("{} commits, {} of old trees, {} collections, {} readings", of("ACK "), of("BACK"), of("SWEPT "), of("READ "));
+    assert!(of("ACK ") > 1000 && of("BACK") > 50 && of("SWEPT ") > 10 && of("READ ") > 10, "too little was done");
 }
 
 /// Checks that nothing acknowledged is lost, that the kept commits are whole, and that the store is small again.
@@ -197,6 +206,7 @@ fn check_store(dir: &Path, lines: &Lines) {
         count += 1;
     }
     assert_eq!(count, KEPT, "commits are missing");
+    check_tree(&repo.branch("side").unwrap().tree().unwrap());
     repo.sweep(&[], &SweepLimits::default().grace(0)).unwrap();
     drop(repo);
     let storage = Arc::new(RealStorage::new(dir.join("store")));

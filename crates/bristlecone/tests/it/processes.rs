@@ -310,7 +310,7 @@ fn kill_writers(dir: &Path, lines: &Lines, plan: Plan, rng: &mut Rng) {
 }
 
 pub(crate) fn is_report(line: &str) -> bool {
-    ["ACK ", "READ ", "SWEPT "].iter().any(|word| line.starts_with(word))
+    ["ACK ", "READ ", "SWEPT ", "BACK"].iter().any(|word| line.starts_with(word))
 }
 
 /// Checks that the whole history is there, made of what was acknowledged and at most steps that were under way.

@@ -314,6 +314,42 @@ fn a_store_collects_by_itself_and_stays_small() {
 }
 
 #[test]
+fn a_tree_that_was_cut_while_it_was_held_is_committed_whole() {
+    let disk = SimStorage::new();
+    let repo = create(&disk, &tiny());
+    set(&repo, "last 2 refs/heads/*\n");
+    let big = "x".repeat(5000);
+    let put = |number: usize, text: &str| {
+        let branch = repo.branch("main").unwrap();
+        branch.edit(&info(number), |tree| tree.set(&*format!("d{}/n{number}", number % 7), &*format!("{text}{big}"))).unwrap();
+    };
+    (0..30).for_each(|number| put(number, "first"));
+    let old = repo.branch("main").unwrap().tree().unwrap();
+    for round in 0..3 {
+        (0..30).for_each(|number| put(number, &round.to_string()));
+        let other = open(&disk, &tiny());
+        assert!(sweep(&other).objects > 0, "{round}");
+    }
+    let side = repo.branch("side").unwrap();
+    side.edit(&info(31), |tree| {
+        tree.set_tree("", &old)?;
+        tree.set("new", "value")
+    })
+    .unwrap();
+    sweep(&repo);
+    drop((side, repo));
+    let repo = open(&disk, &tiny());
+    let tree = repo.branch("side").unwrap().tree().unwrap();
+    for number in 0..30 {
+        let value = tree.get(&*format!("d{}/n{number}", number % 7)).unwrap().expect("it is there");
+        assert_eq!(*value, *format!("first{big}").as_bytes(), "{number}");
+    }
+    assert!(tree.get("new").unwrap().is_some());
+    drop((tree, repo));
+    check(&disk, &tiny());
+}
+
+#[test]
 fn a_store_that_is_told_not_to_collects_nothing() {
     for (by_option, by_repo) in [(false, true), (true, false)] {
         let disk = SimStorage::new();

@@ -1,0 +1,165 @@
+//! What was swept while a tree held it: it is read through the tree's snapshot, and written anew where it is to be committed.
+
+use std::sync::Arc;
+
+use bristlecone_core::{Format, Kind, Location, ObjRef, Object, Oid, Sink};
+
+use crate::{
+    Error, Result, Snapshot,
+    backend::Position,
+    oid_map::OidSet,
+    store::{FlushSink, StoreView},
+};
+
+/// How often a change is repeated after what it left out was swept. Each time another sweep must have begun.
+const SWEPT_RETRIES_MAX: usize = 16;
+/// Objects that are written anew are appended so many bytes at a time.
+const BATCH_BYTES: usize = 8 << 20;
+
+/// Makes a change, and repeats it if objects that it left out were swept meanwhile; `store` reads them.
+pub(crate) fn retry_swept<S, F: Format, T>(
+    state: &mut S,
+    store: impl Fn(&S) -> &StoreView<F>,
+    mut change: impl FnMut(&mut S) -> Result<T>,
+) -> Result<T> {
+    for _ in 1..SWEPT_RETRIES_MAX {
+        match change(state) {
+            Err(Error::Gone { oids }) => match write_anew(store(state), &oids) {
+                Ok(()) | Err(Error::Gone { .. }) => {}
+                Err(error) => return Err(error),
+            },
+            done => return done,
+        }
+    }
+    change(state)
+}
+
+/// Writes directories and values that were swept, with all below them that was, as far as the store's snapshot has them.
+///
+/// Commits are left: whoever cut them did not want them back.
+fn write_anew<F: Format>(store: &StoreView<F>, gone: &[Oid]) -> Result<()> {
+    if store.snapshot.sweeps().is_none() {
+        return Ok(());
+    }
+    let now = store.with(store.backend.snapshot(&[]));
+    let mut anew = Anew { store, now: &now, sink: now.sink(), done: OidSet::default() };
+    gone.iter().try_for_each(|oid| anew.write(*oid))?;
+    anew.append()
+}
+
+/// Objects that are being written anew.
+struct Anew<'a, F: Format> {
+    store: &'a StoreView<F>,
+    now: &'a StoreView<F>,
+    sink: FlushSink<'a>,
+    done: OidSet,
+}
+
+/// An object whose children are being written.
+struct Opened<'a> {
+    oid: Oid,
+    object: Object<'a>,
+    children: Vec<Oid>,
+    next: usize,
+}
+
+impl<'a, F: Format> Anew<'a, F> {
+    /// Writes an object behind what it names. Without recursion: directories are deep.
+    fn write(&mut self, oid: Oid) -> Result<()> {
+        let mut stack: Vec<Opened<'a>> = self.open(oid)?.into_iter().collect();
+        while let Some(top) = stack.last_mut() {
+            if let Some(&child) = top.children.get(top.next) {
+                top.next += 1;
+                stack.extend(self.open(child)?);
+                continue;
+            }
+            let known = |child: &Oid| self.sink.known(child).unwrap_or(Location::NONE);
+            let places: Vec<Location> = top.children.iter().map(known).collect();
+            self.sink.put(top.object.kind(), top.oid, top.object.body(), &places, &[]);
+            stack.pop();
+            if self.sink.batch.bytes().len() >= BATCH_BYTES {
+                self.append()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads an object that is to be written; `None` if it need not or cannot be.
+    fn open(&mut self, oid: Oid) -> Result<Option<Opened<'a>>> {
+        if !self.done.insert(oid) {
+            return Ok(None);
+        }
+        if self.now.snapshot.read(&oid.into())?.is_some() {
+            self.sink.leave_out(&oid);
+            return Ok(None);
+        }
+        let Some(object) = self.store.snapshot.read(&oid.into())? else { return Ok(None) };
+        if matches!(object.kind(), Kind::Commit | Kind::Tag) {
+            return Ok(None);
+        }
+        let mut children = Vec::new();
+        let listed = self.store.format.children(object.kind(), object.body(), &mut |_, child| children.push(child));
+        listed.map_err(|source| Error::BadObject { oid, source })?;
+        Ok(Some(Opened { oid, object, children, next: 0 }))
+    }
+
+    fn append(&mut self) -> Result<()> {
+        let batch = self.sink.take();
+        if batch.is_empty() {
+            return Ok(());
+        }
+        self.store.backend.append(batch, &[], crate::Durability::None).map(|_| ())
+    }
+}
+
+impl<F: Format> StoreView<F> {
+    /// Returns the same store, to be read through another snapshot as well, if that shows what this one may lack.
+    pub(crate) fn joined(&self, other: &Arc<dyn Snapshot>) -> Option<Arc<Self>> {
+        let differ = other.sweeps().is_some() && other.sweeps() != self.snapshot.sweeps();
+        differ.then(|| self.with(Arc::new(Joined { first: self.snapshot.clone(), second: other.clone() })))
+    }
+}
+
+/// Two snapshots of one store, of before and after a sweep: what one lacks, the other may have.
+#[derive(Debug)]
+struct Joined {
+    first: Arc<dyn Snapshot>,
+    second: Arc<dyn Snapshot>,
+}
+
+impl Snapshot for Joined {
+    fn read(&self, at: &ObjRef) -> Result<Option<Object<'_>>> {
+        match self.first.read(at)? {
+            None => self.second.read(at),
+            found => Ok(found),
+        }
+    }
+
+    fn peek(&self, oid: &[u8], at: Location) -> Option<&[u8]> {
+        self.first.peek(oid, at).or_else(|| self.second.peek(oid, at))
+    }
+
+    fn locate(&self, oid: &Oid) -> Option<Location> {
+        self.first.locate(oid).or_else(|| self.second.locate(oid))
+    }
+
+    fn position(&self) -> Option<Position> {
+        self.first.position()
+    }
+
+    /// The fewer of both: what only the older one shows may be gone.
+    fn sweeps(&self) -> Option<u64> {
+        self.first.sweeps().min(self.second.sweeps())
+    }
+
+    fn keep(&self, root: &Oid) {
+        self.first.keep(root);
+        self.second.keep(root);
+    }
+
+    fn roots(&self) -> Vec<Oid> {
+        let mut roots = self.first.roots();
+        roots.extend(self.second.roots());
+        roots
+    }
+}
