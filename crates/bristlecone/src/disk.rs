@@ -611,7 +611,7 @@ impl Backend for DiskBackend {
     fn set_retention(&self, retention: &Retention) -> Result<(), Error> {
         self.shared.refresh()?;
         let text = retention.to_string();
-        self.shared.change_state(|state| state.retention = text.into())
+        self.shared.change_state(|state| (state.retention, state.whole) = (text.into(), None))
     }
 
     fn note_absent(&self, absent: &AbsentCommits) -> Result<(), Error> {

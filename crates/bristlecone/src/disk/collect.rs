@@ -13,6 +13,10 @@
 //!
 //! An append that was built by an older state looks again, under the lock, for what it left out (`group.rs`).
 //!
+//! *In part or whole.* A collection that the store begins by itself empties the log alone, and lets the cold segments be, with
+//! all that is in them: it costs what is new. Once these have grown by a share, or now and then, and whenever somebody asks, a
+//! collection empties all.
+//!
 //! *Closed.* The children of each record of a segment lie in segments before it, or in cold ones. A collection keeps
 //! that so: it looks for the children of what it copies only in what is emptied.
 
@@ -38,7 +42,7 @@ use super::{
     sealed::Form,
     segment::COLD,
     spare::RESERVED_BYTES,
-    state::{ColdSegment, StateRef, StoreState, state_epoch},
+    state::{ColdSegment, StateRef, StoreState, WholeLeft, state_epoch},
     view::DiskView,
     walk::{FrameStep, FrameWalk},
 };
@@ -55,8 +59,12 @@ use crate::{
 const ROUNDS_MAX: usize = 8;
 /// So many ids that were gone through are remembered at a time.
 const FOLLOWED_OIDS_MAX: usize = 1 << 18;
-/// A collection is due once a share of this of what was live has been appended, and a segment at least.
-const LIVE_SHARE: u64 = 2;
+/// A collection is due once a share of this of what cold segments hold has been appended, and a segment at least.
+const APPENDED_SHARE: u64 = 8;
+/// A collection empties the cold segments, too, once they have grown by a share of this since the last that did.
+const GROWN_SHARE: u64 = 2;
+/// Of so many collections at least one empties the cold segments, too: garbage in them shows nowhere else.
+const PARTIAL_MAX: u32 = 8;
 
 impl DiskState {
     /// Drops what nothing leads to.
@@ -101,11 +109,12 @@ impl DiskState {
         })?;
         let Some((cut, start, targets)) = begun else { return Err(Error::Unanswered) };
         let table = self.table();
-        let mut collection = Collection::begin(self.view(&table), roots, cut, start)?;
+        let partial = limits.if_due && !self.wants_whole();
+        let mut collection = Collection::begin(self.view(&table), roots, cut, start, partial)?;
         collection.pace = Pace::new(limits.rate);
         collection.mark_all(targets, limits)?;
         let swept = collection.choose(snapshot, limits)?;
-        let nothing = swept.objects == 0 && collection.absent(&|_| Ok(false))? == collection.view.table.state.absent;
+        let nothing = swept.objects == 0 && (partial || collection.absent(&|_| Ok(false))? == table.state.absent);
         if nothing || limits.dry_run {
             return Ok(swept);
         }
@@ -133,10 +142,18 @@ impl DiskState {
             u64::MAX
         } else {
             let cold: u64 = table.state.cold.iter().map(|cold| cold.bytes).sum();
-            let segments = 1 + cold / LIVE_SHARE / self.header.segment_bytes;
+            let segments = 1 + cold / APPENDED_SHARE / self.header.segment_bytes;
             u64::from(base).saturating_add(segments) << 32
         };
         self.due_at.store(due, Relaxed);
+    }
+
+    /// Returns whether the next collection that the store begins by itself is to empty the cold segments, too.
+    fn wants_whole(&self) -> bool {
+        let table = self.table();
+        let cold: u64 = table.state.cold.iter().map(|cold| cold.bytes).sum();
+        let few = |whole: &WholeLeft| whole.since < PARTIAL_MAX && cold <= whole.bytes + whole.bytes / GROWN_SHARE;
+        !table.state.whole.as_ref().is_some_and(few)
     }
 
     /// Changes what of the state says nothing of segments, durably.
@@ -290,6 +307,8 @@ struct Collection<'a, 'r> {
     roots: &'r Roots<'r>,
     // The first segment of the log that stays.
     cut: u32,
+    // Whether the cold segments stay, with all that is in them.
+    partial: bool,
     // How far what was appended since is gone through.
     followed: u64,
     // What was named there and gone through, as far as it is remembered.
@@ -322,9 +341,16 @@ pub(super) struct Held {
 }
 
 impl<'a, 'r> Collection<'a, 'r> {
-    fn begin(view: DiskView<'a>, roots: &'r Roots<'r>, cut: u32, start: u64) -> Result<Self, Error> {
+    fn begin(
+        view: DiskView<'a>,
+        roots: &'r Roots<'r>,
+        cut: u32,
+        start: u64,
+        partial: bool,
+    ) -> Result<Self, Error> {
         let mut emptied = Vec::new();
-        for number in view.table.all_numbers().into_iter().filter(|&number| number < cut || number >= COLD) {
+        let goes = |number: &u32| *number < cut || *number >= COLD && !partial;
+        for number in view.table.all_numbers().into_iter().filter(goes) {
             let Some(segment) = view.segment(number)? else {
                 let name = segment_name(number);
                 return Err(view.corrupt(&name, 0, "the segment is missing; nothing is removed before that is mended"));
@@ -338,6 +364,7 @@ impl<'a, 'r> Collection<'a, 'r> {
             view,
             roots,
             cut,
+            partial,
             followed: start,
             followed_oids: OidSet::default(),
             moved: RefCell::default(),
@@ -355,11 +382,17 @@ impl<'a, 'r> Collection<'a, 'r> {
         })
     }
 
-    /// Returns an object of what is emptied; `None` if it is not there.
+    /// Whether a location lies in a cold segment that stays.
+    fn stays(&self, at: Location) -> bool {
+        let number = (at.0 >> 32) as u32;
+        self.partial && at.is_some() && number >= COLD && self.view.table.has(number)
+    }
+
+    /// Returns an object of what was there before the collection began; `None` if it is not there.
     fn find(&self, wanted: &ObjRef) -> Result<Option<Object<'a>>, Error> {
         let hint = wanted.at;
         let covered = hint.is_some() && hint.pending_offset().is_none() && self.live.covers(hint.0);
-        let known = if covered { Some(hint) } else { self.moved.borrow().get(&wanted.oid).copied() };
+        let known = if covered || self.stays(hint) { Some(hint) } else { self.moved.borrow().get(&wanted.oid).copied() };
         if let Some(at) = known {
             match self.view.probe(&wanted.oid, at)? {
                 Probe::Found(object) => return Ok(Some(object)),

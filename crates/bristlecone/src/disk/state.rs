@@ -37,6 +37,7 @@ const COLD_TAG: u32 = 1;
 const ABSENT_TAG: u32 = 2;
 const RETENTION_TAG: u32 = 3;
 const GRACED_TAG: u32 = 4;
+const WHOLE_TAG: u32 = 5;
 /// Bytes of a cold segment's row: 32 = 4 number + 4 zeroes + 8 length + 8 records + 8 check.
 const COLD_ROW_BYTES: usize = 32;
 /// Bytes of the row of an object that the grace keeps: 40 = 1 length of the id + 3 zeroes + 4 time + 32 id.
@@ -70,6 +71,15 @@ pub(super) struct StateRef {
     pub(super) base: u32,
 }
 
+/// What the last collection left that emptied the cold segments, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct WholeLeft {
+    /// Bytes of cold segments.
+    pub(super) bytes: u64,
+    /// How many collections there were since, each of the log alone.
+    pub(super) since: u32,
+}
+
 /// What the last collection left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct StoreState {
@@ -87,6 +97,8 @@ pub(super) struct StoreState {
     pub(super) graced: Arc<[(u32, Oid)]>,
     /// The rules of retention as text.
     pub(super) retention: Arc<str>,
+    /// Unknown before the first collection, and after the rules have changed.
+    pub(super) whole: Option<WholeLeft>,
 }
 
 impl StateRef {
@@ -104,6 +116,7 @@ impl Default for StoreState {
             absent: Arc::default(),
             graced: Arc::default(),
             retention: "".into(),
+            whole: None,
         }
     }
 }
@@ -157,6 +170,12 @@ impl StoreState {
             }
         });
         put_section(&mut sections, RETENTION_TAG, |out| out.extend_from_slice(self.retention.as_bytes()));
+        if let Some(whole) = &self.whole {
+            put_section(&mut sections, WHOLE_TAG, |out| {
+                out.extend_from_slice(&whole.bytes.to_le_bytes());
+                out.extend_from_slice(&u64::from(whole.since).to_le_bytes());
+            });
+        }
         let mut out = MAGIC.to_le_bytes().to_vec();
         out.extend_from_slice(&self.epoch.to_le_bytes());
         out.extend_from_slice(&u64::from(self.base).to_le_bytes());
@@ -191,6 +210,9 @@ impl StoreState {
                 GRACED_TAG => state.graced = graced_rows(body).ok_or("a row of the kept ids is wrong")?,
                 RETENTION_TAG => {
                     state.retention = std::str::from_utf8(body).map_err(|_| "the retention is not UTF-8")?.into();
+                }
+                WHOLE_TAG if body.len() == 16 => {
+                    state.whole = Some(WholeLeft { bytes: word64(body, 0), since: word32(body, 8) });
                 }
                 _ => return Err("the state has a section that this version does not know"),
             }

@@ -13,7 +13,7 @@ use crate::{
         files::segment_name,
         frame::put_ref,
         segment::COLD_LOCATION,
-        state::StoreState,
+        state::{StoreState, WholeLeft},
     },
 };
 
@@ -80,7 +80,7 @@ impl Collection<'_, '_> {
     fn open(&self, wanted: &ObjRef) -> Result<(Option<Location>, Option<OpenObject>), Error> {
         let Some(object) = self.find(wanted)? else { return Ok((None, None)) };
         let at = object.location();
-        if self.live.place(at.0).is_some() {
+        if self.live.place(at.0).is_some() || self.stays(at) {
             return Ok((Some(at), None));
         }
         let children = Some(self.children(&wanted.oid, &object)?);
@@ -97,11 +97,16 @@ impl Collection<'_, '_> {
     /// Returns where a child of something that was copied is from now on.
     fn place_of(&self, child: &ObjRef) -> Result<Location, Error> {
         // Should another object be there, the place is a wrong hint, which readers find out.
-        if let Some(place) = self.live.place(child.at.0) {
-            return Ok(Location(place));
+        if let Some(place) = self.place(child.at) {
+            return Ok(place);
         }
-        let found = self.find(child)?.and_then(|object| self.live.place(object.location().0));
-        Ok(found.map_or(Location::NONE, Location))
+        let found = self.find(child)?.and_then(|object| self.place(object.location()));
+        Ok(found.unwrap_or(Location::NONE))
+    }
+
+    /// Returns where what was at a location is from now on.
+    fn place(&self, at: Location) -> Option<Location> {
+        if self.stays(at) { Some(at) } else { self.live.place(at.0).map(Location) }
     }
 
     /// Writes the copy of an object whose children were copied.
@@ -196,19 +201,44 @@ impl Collection<'_, '_> {
         }
     }
 
+    /// Returns what is absent on purpose once the cold segments stay: what they name stays absent, and what is in them is there.
+    fn absent_besides(&self, stays: &dyn Fn(&Oid) -> Result<bool, Error>) -> Result<Arc<AbsentCommits>, Error> {
+        let before = &self.view.table.state.absent;
+        let mut absent = self.absent(stays)?;
+        let (mut there, mut added) = (Vec::new(), false);
+        for oid in absent.keys().filter(|oid| !before.contains_key(oid)) {
+            if stays(oid)? { there.push(*oid) } else { added = true }
+        }
+        if !added {
+            return Ok(before.clone());
+        }
+        let rows = Arc::make_mut(&mut absent);
+        there.iter().for_each(|oid| _ = rows.remove(oid));
+        rows.extend(before.iter().map(|(oid, row)| (*oid, *row)));
+        Ok(absent)
+    }
+
     /// Returns the state that the collection leaves.
     pub(super) fn state(&self) -> Result<StoreState, Error> {
         let before = &self.view.table.state;
         let stays = |oid: &Oid| -> Result<bool, Error> {
             let found = self.find(&ObjRef::from(*oid))?;
-            Ok(found.is_some_and(|found| self.live.place(found.location().0).is_some()))
+            Ok(found.is_some_and(|found| self.place(found.location()).is_some()))
+        };
+        let absent = if self.partial { self.absent_besides(&stays)? } else { self.absent(&stays)? };
+        let mut cold = if self.partial { before.cold.to_vec() } else { Vec::new() };
+        cold.extend(self.done.iter().copied());
+        let whole = match before.whole {
+            Some(whole) if self.partial => WholeLeft { since: whole.since.saturating_add(1), ..whole },
+            _ => WholeLeft { bytes: cold.iter().map(|cold| cold.bytes).sum(), since: 0 },
         };
         Ok(StoreState {
-            absent: self.absent(&stays)?,
+            absent,
             epoch: before.epoch + 1,
             check: 0,
             base: self.cut,
-            cold: self.done.clone().into(),
+            cold: cold.into(),
+            whole: Some(whole),
             graced: self.graced.clone().into(),
             ..before.clone()
         })

@@ -14,7 +14,7 @@ use crate::{
     disk::{
         frame::{Frame, FrameKind, take_refs},
         roll::now_seconds,
-        segment::{COLD, Segment},
+        segment::Segment,
         survey::each_record,
         walk::{FrameStep, FrameWalk},
     },
@@ -63,9 +63,13 @@ impl Collection<'_, '_> {
         young.retain(|young| self.is_undecided(young));
         let cut = self.reached_by_cut(young.iter().any(|young| young.appended.is_none()))?;
         // What names others comes after them: of what hangs together only the last is kept by name.
+        let mut seen = OidSet::default();
         for young in young.into_iter().rev() {
             let Some(found) = self.find(&young.object)? else { continue };
             let at = found.location().0;
+            if self.stays(found.location()) && !seen.insert(young.object.oid) {
+                continue;
+            }
             if self.live.is_marked(at) || young.appended.is_none() && cut.is_marked(at) {
                 continue;
             }
@@ -319,8 +323,7 @@ impl Collection<'_, '_> {
     /// Calls `each` with id, place, and bytes of the record, for the objects of emptied segments that are not marked, each copy
     /// for itself; copies of what is marked are passed over.
     fn each_dead(&self, each: &mut dyn FnMut(Oid, Location, u64)) -> Result<(), Error> {
-        let mut numbers = self.view.table.all_numbers();
-        numbers.retain(|&number| number < self.cut || number >= COLD);
+        let numbers: Vec<u32> = self.live.segments().map(|(number, _)| number).collect();
         let mut live = Vec::new();
         for &number in &numbers {
             self.each_entry(number, &mut |segment, prefix, offset| {
