@@ -464,23 +464,39 @@ impl Modelled {
         (0..self.commits.len()).filter(is_there).collect()
     }
 
+    /// Checks that a commit has its tree, and that what of its parents is not there is absent on purpose.
+    fn check_commit(&self, number: usize, there: &BTreeSet<usize>) {
+        let ModelCommit { id, values, parents } = &self.commits[number];
+        let tree = self.repo.checkout(*id).unwrap();
+        for (key, value) in values {
+            assert_eq!(tree.get(&**key).unwrap().unwrap().as_ref(), value.as_bytes(), "{number} {key}");
+        }
+        for parent in parents.iter().filter(|parent| !there.contains(parent)) {
+            let absent = self.repo.checkout(self.commits[*parent].id);
+            assert!(matches!(absent, Err(Error::Absent { .. })), "{number} {parent}: {absent:?}");
+        }
+    }
+
+    /// Checks what collections have left that the store began by itself: at least what the rules keep of what was there, as they
+    /// were before and as they are.
+    fn check_collected(&self, before: &BTreeSet<usize>, kept_before: &BTreeSet<usize>) -> BTreeSet<usize> {
+        self.repo.wait_for_collection().unwrap();
+        let there = self.there();
+        let kept: BTreeSet<usize> = self.kept(before).intersection(kept_before).copied().collect();
+        assert!(kept.is_subset(&there), "missing: {:?}", kept.difference(&there).collect::<Vec<_>>());
+        there.iter().for_each(|&number| self.check_commit(number, &there));
+        for head in self.refs.values().collect::<BTreeSet<_>>() {
+            let listed = messages(&self.repo, &[self.commits[*head].id]);
+            assert!(listed.contains(&head.to_string()));
+        }
+        there
+    }
+
     fn sweep(&mut self) {
         let kept = self.kept(&self.there());
         self.repo.sweep(&[], &SweepLimits::default()).unwrap();
         assert_eq!(self.there(), kept);
-        for &number in &kept {
-            let ModelCommit { id, values, parents } = &self.commits[number];
-            let tree = self.repo.checkout(*id).unwrap();
-            for (key, value) in values {
-                assert_eq!(tree.get(&**key).unwrap().unwrap().as_ref(), value.as_bytes(), "{number} {key}");
-            }
-            for parent in parents.iter().filter(|parent| !kept.contains(parent)) {
-                assert!(
-                    matches!(self.repo.checkout(self.commits[*parent].id), Err(Error::Absent { .. })),
-                    "{number} {parent}"
-                );
-            }
-        }
+        kept.iter().for_each(|&number| self.check_commit(number, &kept));
         for head in self.refs.values().collect::<BTreeSet<_>>() {
             let listed: BTreeSet<String> = messages(&self.repo, &[self.commits[*head].id]).into_iter().collect();
             assert!(listed.iter().all(|text| kept.contains(&text.parse().unwrap())));
@@ -496,17 +512,51 @@ impl Modelled {
     }
 }
 
+/// Makes a store of one commit, and the model of it.
+fn modelled(disk: &SimStorage, options: &DiskOptions, seed: usize) -> Modelled {
+    let repo = create(disk, options);
+    let id = commit(&repo, "main", 0);
+    let first = ModelCommit { id, parents: vec![], values: [("d0/n0".to_owned(), "0".to_owned())].into() };
+    let refs = [("refs/heads/main".to_owned(), 0)].into();
+    Modelled { repo, commits: vec![first], refs, rules: Retention::default(), random: seed as u64 + 1 }
+}
+
+#[test]
+fn stores_that_collect_by_themselves_keep_at_least_what_the_model_keeps() {
+    let steps = std::env::var("BRISTLECONE_RETENTION_STEPS").map_or(600, |steps| steps.parse().unwrap());
+    let mut collections = 0;
+    for (seed, options) in [tiny(), tiny_with_maps(), tiny_as_shipped()].into_iter().enumerate() {
+        let options = options.collect(true);
+        let disk = SimStorage::new();
+        let mut model = modelled(&disk, &options, 10 + seed);
+        let mut there = model.there();
+        for step in 0..steps {
+            let (made, mut kept) = (model.commits.len(), model.kept(&there));
+            model.step();
+            kept.extend(made..model.commits.len());
+            there.extend(made..model.commits.len());
+            there = model.check_collected(&there, &kept);
+            if step % 200 == 199 {
+                model.repo = Repo::memory();
+                model.repo = open(&disk, &options);
+            }
+        }
+        collections += model.repo.backend().sweeps();
+        model.repo.wait_for_collection().unwrap();
+        model.repo.set_collecting(false);
+        model.sweep();
+        drop(model);
+        check(&disk, &options);
+    }
+    assert!(collections > 30, "{collections} collections");
+}
+
 #[test]
 fn random_histories_under_random_rules_agree_with_the_model() {
     let steps = std::env::var("BRISTLECONE_RETENTION_STEPS").map_or(1200, |steps| steps.parse().unwrap());
     for (seed, options) in [tiny(), tiny_with_maps(), tiny_as_shipped()].into_iter().enumerate() {
         let disk = SimStorage::new();
-        let repo = create(&disk, &options);
-        let id = commit(&repo, "main", 0);
-        let first = ModelCommit { id, parents: vec![], values: [("d0/n0".to_owned(), "0".to_owned())].into() };
-        let refs = [("refs/heads/main".to_owned(), 0)].into();
-        let mut model =
-            Modelled { repo, commits: vec![first], refs, rules: Retention::default(), random: seed as u64 + 1 };
+        let mut model = modelled(&disk, &options, seed);
         for step in 0..steps {
             model.step();
             if step % 300 == 299 {
