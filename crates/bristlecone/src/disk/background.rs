@@ -76,6 +76,11 @@ impl<S: Send + Sync + 'static> Background<S> {
         lock(&self.jobs).spare = Some(spare);
     }
 
+    /// Whether a file of this size was prepared.
+    pub(super) fn has_spare(&self, bytes: u64) -> bool {
+        lock(&self.jobs).spare.as_ref().is_some_and(|spare| spare.bytes == bytes)
+    }
+
     /// Returns the file that was prepared for a segment of this size, if there is one.
     pub(super) fn take_spare(&self, bytes: u64) -> Option<Spare> {
         let mut jobs = lock(&self.jobs);

@@ -40,7 +40,7 @@ use super::{
     read::Probe,
     readers::READERS,
     sealed::Form,
-    segment::COLD,
+    segment::{COLD, Segment},
     spare::RESERVED_BYTES,
     state::{ColdSegment, StateRef, StoreState, WholeLeft, state_epoch},
     view::DiskView,
@@ -59,6 +59,8 @@ use crate::{
 const ROUNDS_MAX: usize = 8;
 /// So many ids that were gone through are remembered at a time.
 const FOLLOWED_OIDS_MAX: usize = 1 << 18;
+/// Bytes that the copy of an object takes beside its record: in the index of its segment.
+const COPIED_BYTES: u64 = 16;
 /// A collection is due once a share of this of what cold segments hold has been appended, and a segment at least.
 const APPENDED_SHARE: u64 = 8;
 /// A collection empties the cold segments, too, once they have grown by a share of this since the last that did.
@@ -118,6 +120,7 @@ impl DiskState {
         if nothing || limits.dry_run {
             return Ok(swept);
         }
+        self.check_free(collection.live_bytes + COPIED_BYTES * collection.live_objects)?;
         collection.live.count();
         collection.pace.begin(SweepStep::Copy);
         collection.copy_marked()?;
@@ -142,8 +145,9 @@ impl DiskState {
             u64::MAX
         } else {
             let cold: u64 = table.state.cold.iter().map(|cold| cold.bytes).sum();
-            let segments = 1 + cold / APPENDED_SHARE / self.header.segment_bytes;
-            u64::from(base).saturating_add(segments) << 32
+            let segments = cold / APPENDED_SHARE / self.header.segment_bytes;
+            // Near the end of a segment: where a collection begins another one, what is left of the last is lost.
+            u64::from(base).saturating_add(segments) << 32 | self.header.segment_bytes / 8 * 7
         };
         self.due_at.store(due, Relaxed);
     }
@@ -177,6 +181,15 @@ impl DiskState {
             Ok(())
         })?;
         self.sync_to(end)
+    }
+
+    /// Returns an error if it is known that so many bytes do not fit where the store is.
+    fn check_free(&self, bytes: u64) -> Result<(), Error> {
+        match self.storage.free_bytes() {
+            Ok(Some(free)) if free < bytes => Err(Error::NoRoom { place: self.storage.describe(""), bytes, free }),
+            // Where the system does not tell, the writes will.
+            _ => Ok(()),
+        }
     }
 
     /// Takes the lock of the collector: one at a time, and others wait for their turn as long as for the store's lock.
@@ -225,6 +238,9 @@ impl DiskState {
                     self.write_state(&mut state)?;
                 }
                 let rows = collection.moved_refs();
+                self.state_segment(log, &put_state(state.reference(), &rows))?;
+                // From here on the frame may be there, whatever fails.
+                collection.announced = true;
                 self.write_named(log, state.reference(), &rows)?;
                 end = Some(log.tail.location());
                 Ok(())
@@ -237,15 +253,21 @@ impl DiskState {
         Ok(())
     }
 
+    /// Returns the segment in which a frame that names a state has room: begins one if need be.
+    fn state_segment(&self, log: &mut LogWriter, payload: &[u8]) -> Result<Arc<Segment>, Error> {
+        let bytes = frame::EMPTY_BYTES + payload.len() as u64;
+        let segment = self.tail_segment(&log.tail)?;
+        if log.tail.next == 0 && log.tail.end + bytes + RESERVED_BYTES <= segment.bytes {
+            return Ok(segment);
+        }
+        self.roll(log, bytes)?;
+        self.tail_segment(&log.tail)
+    }
+
     /// Appends the frame that names a state, and goes on by it. The caller holds the store's lock.
     pub(super) fn write_named(&self, log: &mut LogWriter, named: StateRef, rows: &[u8]) -> Result<(), Error> {
         let payload = put_state(named, rows);
-        let bytes = frame::EMPTY_BYTES + payload.len() as u64;
-        let mut segment = self.tail_segment(&log.tail)?;
-        if log.tail.next != 0 || log.tail.end + bytes + RESERVED_BYTES > segment.bytes {
-            self.roll(log, bytes)?;
-            segment = self.tail_segment(&log.tail)?;
-        }
+        let segment = self.state_segment(log, &payload)?;
         let (bytes, after) = self.small_frame(&log.tail, FrameKind::State, &payload, self.sync.durable_end());
         self.write_frame(&segment, &bytes, log.tail.end)?;
         log.tail = after;
@@ -318,6 +340,8 @@ struct Collection<'a, 'r> {
     live: LiveSet,
     writer: Option<ColdWriter>,
     done: Vec<ColdSegment>,
+    // Whether a frame may name them.
+    announced: bool,
     next_number: u32,
     refs: Vec<ObjRef>,
     // The objects that were marked, and the bytes of their records.
@@ -341,13 +365,7 @@ pub(super) struct Held {
 }
 
 impl<'a, 'r> Collection<'a, 'r> {
-    fn begin(
-        view: DiskView<'a>,
-        roots: &'r Roots<'r>,
-        cut: u32,
-        start: u64,
-        partial: bool,
-    ) -> Result<Self, Error> {
+    fn begin(view: DiskView<'a>, roots: &'r Roots<'r>, cut: u32, start: u64, partial: bool) -> Result<Self, Error> {
         let mut emptied = Vec::new();
         let goes = |number: &u32| *number < cut || *number >= COLD && !partial;
         for number in view.table.all_numbers().into_iter().filter(goes) {
@@ -371,6 +389,7 @@ impl<'a, 'r> Collection<'a, 'r> {
             live: LiveSet::new(emptied),
             writer: None,
             done: Vec::new(),
+            announced: false,
             next_number,
             refs: Vec::new(),
             live_objects: 0,
@@ -392,7 +411,8 @@ impl<'a, 'r> Collection<'a, 'r> {
     fn find(&self, wanted: &ObjRef) -> Result<Option<Object<'a>>, Error> {
         let hint = wanted.at;
         let covered = hint.is_some() && hint.pending_offset().is_none() && self.live.covers(hint.0);
-        let known = if covered || self.stays(hint) { Some(hint) } else { self.moved.borrow().get(&wanted.oid).copied() };
+        let known =
+            if covered || self.stays(hint) { Some(hint) } else { self.moved.borrow().get(&wanted.oid).copied() };
         if let Some(at) = known {
             match self.view.probe(&wanted.oid, at)? {
                 Probe::Found(object) => return Ok(Some(object)),
@@ -425,5 +445,15 @@ impl<'a, 'r> Collection<'a, 'r> {
         };
         (self.roots.children)(oid, object, &mut each)?;
         Ok(children)
+    }
+}
+
+impl Drop for Collection<'_, '_> {
+    /// A collection that failed gives back the room that it took.
+    fn drop(&mut self) {
+        for cold in self.done.iter().filter(|_| !self.announced) {
+            let _ = self.view.storage.remove(&Form::Seal.name(cold.number));
+            let _ = self.view.storage.remove(&segment_name(cold.number));
+        }
     }
 }

@@ -39,7 +39,14 @@ impl DiskState {
         let unsynced = self.options.background && !self.sync.wanted.load(Relaxed);
         let soon = unsynced && log.began.is_some_and(|began| began.elapsed() < FULL_SOON);
         let size_of = if soon { NUMBER_FULL_GROWN } else { number };
-        let bytes = segment_size(size_of, self.header.segment_bytes, rows.len() as u64, frame_bytes)?;
+        let sized = |number| segment_size(number, self.header.segment_bytes, rows.len() as u64, frame_bytes);
+        let mut bytes = sized(size_of)?;
+        if !self.background.has_spare(bytes)
+            && self.storage.free_bytes().is_ok_and(|free| free.is_some_and(|free| free < bytes))
+        {
+            // A short one fits where there is little room, and a collection needs one to give some back.
+            bytes = sized(1)?;
+        }
         let seal = (log.tail.next == 0).then(|| self.seal(&log.tail, number));
         let sealed = seal.as_ref().map_or(log.tail, |(_, tail)| *tail);
 

@@ -6,8 +6,8 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use bristlecone::{
-    Backend, Durability, Error, Expected, Info, LogOptions, Native, RefMove, RefTarget, Repo, Result, Signature, SweepLimits,
-    Tree,
+    Backend, Durability, Error, Expected, Info, LogOptions, Native, RefMove, RefTarget, Repo, Result, Signature,
+    SweepLimits, Tree,
     disk::{DiskBackend, DiskOptions},
     storage::RealStorage,
 };
@@ -133,7 +133,10 @@ pub(crate) fn read_for_ever(dir: &Path) {
         let repo = open(dir, rng.below(2) == 0);
         let mut held: Vec<(u64, Tree)> = Vec::new();
         for _ in 0..rng.below(60) {
-            let tree = repo.branch("main").and_then(|branch| branch.tree()).unwrap_or_else(|error| panic!("the branch: {error}"));
+            let tree = repo
+                .branch("main")
+                .and_then(|branch| branch.tree())
+                .unwrap_or_else(|error| panic!("the branch: {error}"));
             let number = check_tree(&tree);
             assert!(number >= last, "the branch went from {last} back to {number}");
             last = number;
@@ -186,7 +189,13 @@ fn a_store_that_collects_by_itself_survives_kills_of_whoever_writes_reads_and_co
     }
     let said = lines.lock().unwrap();
     let of = |word: &str| said.iter().filter(|line| line.starts_with(word)).count();
-    println!("{} commits, {} of old trees, {} collections, {} readings", of("ACK "), of("BACK"), of("SWEPT "), of("READ "));
+    println!(
+        "{} commits, {} of old trees, {} collections, {} readings",
+        of("ACK "),
+        of("BACK"),
+        of("SWEPT "),
+        of("READ ")
+    );
     assert!(of("ACK ") > 1000 && of("BACK") > 50 && of("SWEPT ") > 10 && of("READ ") > 10, "too little was done");
 }
 
@@ -201,7 +210,10 @@ fn check_store(dir: &Path, lines: &Lines) {
     for entry in repo.log(&[head], LogOptions::default()).take(KEPT) {
         let number = check_tree(&repo.checkout(entry.unwrap().id).unwrap());
         assert!(expected.is_none_or(|expected| expected == number), "commit {number} is in another's place");
-        assert!(expected.is_some() || number >= latest, "commit {latest} was acknowledged; the branch ends at {number}");
+        assert!(
+            expected.is_some() || number >= latest,
+            "commit {latest} was acknowledged; the branch ends at {number}"
+        );
         expected = Some(number - 1);
         count += 1;
     }

@@ -321,7 +321,9 @@ fn a_tree_that_was_cut_while_it_was_held_is_committed_whole() {
     let big = "x".repeat(5000);
     let put = |number: usize, text: &str| {
         let branch = repo.branch("main").unwrap();
-        branch.edit(&info(number), |tree| tree.set(&*format!("d{}/n{number}", number % 7), &*format!("{text}{big}"))).unwrap();
+        branch
+            .edit(&info(number), |tree| tree.set(&*format!("d{}/n{number}", number % 7), &*format!("{text}{big}")))
+            .unwrap();
     };
     (0..30).for_each(|number| put(number, "first"));
     let old = repo.branch("main").unwrap().tree().unwrap();
@@ -347,6 +349,49 @@ fn a_tree_that_was_cut_while_it_was_held_is_committed_whole() {
     assert!(tree.get("new").unwrap().is_some());
     drop((tree, repo));
     check(&disk, &tiny());
+}
+
+#[test]
+fn a_collection_on_a_full_disk_says_what_it_needs_and_leaves_the_store_as_it_was() {
+    let (mut refused, mut done) = (0, 0);
+    for room in (0..60_000).step_by(997) {
+        let disk = SimStorage::new();
+        let repo = create(&disk, &tiny());
+        set(&repo, "last 3 refs/heads/*\n");
+        let ids: Vec<CommitId> = (0..60)
+            .map(|number| {
+                let text = "x".repeat(100 + number);
+                let set = |tree: &mut bristlecone::Tree| tree.set(&*format!("d{}/n{number}", number % 7), &*text);
+                repo.branch("main").unwrap().edit(&info(number), set).unwrap()
+            })
+            .collect();
+        let before = disk.bytes();
+        disk.limit_space(Some(before + room));
+        match repo.sweep(&[], &SweepLimits::default()) {
+            Ok(swept) => {
+                assert!(swept.objects > 0 && disk.bytes() < before, "room {room}");
+                done += 1;
+            }
+            Err(error) => {
+                assert!(matches!(error, Error::NoRoom { .. } | Error::NoSpace { .. }), "room {room}: {error:?}");
+                // A segment that was begun, and indexes that a reader would have made.
+                assert!(disk.bytes() <= before + 3 * 4096, "room {room}: {} of {before} bytes", disk.bytes());
+                assert_eq!(messages(&repo, &[ids[59]]).len(), 60, "room {room}");
+                refused += 1;
+            }
+        }
+        disk.limit_space(None);
+        commit(&repo, "main", 60);
+        drop(repo);
+        let repo = open(&disk, &tiny());
+        sweep(&repo);
+        let head = repo.branch("main").unwrap().head().unwrap().unwrap();
+        assert_eq!(messages(&repo, &[head]).len(), 3, "room {room}");
+        assert!(repo.checkout(head).unwrap().get("d2/n58").unwrap().is_some());
+        drop(repo);
+        check(&disk, &tiny());
+    }
+    assert!(refused > 5 && done > 5, "{refused} refused, {done} done");
 }
 
 #[test]
