@@ -1,7 +1,9 @@
 //! Retention: what its rules keep is there with the same ids, the rest is gone, and history says so.
 
 use std::{
+    cell::Cell,
     collections::{BTreeMap, BTreeSet},
+    ops::ControlFlow,
     sync::Arc,
 };
 
@@ -9,6 +11,7 @@ use bristlecone::{
     AbsentReason, CommitId, Durability, Error, Expected, Info, LogOptions, MemoryBackend, Native, RefMove, RefTarget,
     Repo, Retention, Signature, SweepLimits,
     disk::{DiskBackend, DiskOptions},
+    storage::Storage,
 };
 use bristlecone_testkit::sim::SimStorage;
 
@@ -392,6 +395,34 @@ fn a_collection_on_a_full_disk_says_what_it_needs_and_leaves_the_store_as_it_was
         check(&disk, &tiny());
     }
     assert!(refused > 5 && done > 5, "{refused} refused, {done} done");
+}
+
+#[test]
+fn a_collection_that_is_stopped_leaves_no_files() {
+    let disk = SimStorage::new();
+    let repo = create(&disk, &tiny());
+    set(&repo, "last 3 refs/heads/*\n");
+    (0..60).for_each(|number| drop(commit(&repo, "main", number)));
+    let copies = || {
+        let names = disk.list("segments").unwrap();
+        names.into_iter().filter(|name| name.ends_with(".cold") || name.starts_with("next-")).collect::<Vec<_>>()
+    };
+    for last in 0.. {
+        let asked = Cell::new(0);
+        let watch = |_: &_| {
+            asked.set(asked.get() + 1);
+            if asked.get() > last { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        let retention = repo.retention().unwrap();
+        match repo.sweep_watched(&retention, &[], &SweepLimits::default(), &watch) {
+            Err(Error::Stopped) => assert_eq!(copies(), [""; 0], "stopped at call {last}"),
+            swept => {
+                assert!(swept.unwrap().objects > 0 && last > 10, "{last} calls");
+                break;
+            }
+        }
+    }
+    assert_eq!(copies().len(), 1);
 }
 
 #[test]
