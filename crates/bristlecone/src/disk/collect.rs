@@ -407,6 +407,17 @@ impl<'a, 'r> Collection<'a, 'r> {
         self.partial && at.is_some() && number >= COLD && self.view.table.has(number)
     }
 
+    /// Whether nothing is left to do about an object: it was copied, or stays where it is.
+    fn is_settled(&self, object: &ObjRef) -> bool {
+        let at = object.at;
+        if !at.is_some() || at.pending_offset().is_some() {
+            return false;
+        }
+        let number = (at.0 >> 32) as u32;
+        let settled = (self.cut..COLD).contains(&number) || self.place(at).is_some();
+        settled && self.view.is_at(&object.oid, at)
+    }
+
     /// Returns an object of what was there before the collection began; `None` if it is not there.
     fn find(&self, wanted: &ObjRef) -> Result<Option<Object<'a>>, Error> {
         let hint = wanted.at;

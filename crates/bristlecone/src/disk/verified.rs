@@ -127,15 +127,18 @@ impl Verified {
     #[inline]
     pub(super) fn has(&self, offset: usize) -> bool {
         let granule = offset / GRANULE_BYTES;
-        self.words.get(granule / 64).is_some_and(|word| word.load(Relaxed) & 1 << (granule % 64) != 0)
+        // A page that no bit has touched is not read: it would be given zeroes, and taken away again for the first bit.
+        let page = granule / 8 / self.memory.page_bytes;
+        self.touched.get(page / 64).is_some_and(|flags| flags.load(Relaxed) & 1 << (page % 64) != 0)
+            && self.words.get(granule / 64).is_some_and(|word| word.load(Relaxed) & 1 << (granule % 64) != 0)
     }
 
     /// Notes that the record at `offset` is right.
     pub(super) fn note(&self, offset: usize) {
         let granule = offset / GRANULE_BYTES;
         let Some(word) = self.words.get(granule / 64) else { return };
-        // A bit beside it has touched the page before.
         if word.fetch_or(1 << (granule % 64), Relaxed) == 0 {
+            // A bit beside it has touched the page before.
             self.touch(granule / 8);
         }
     }

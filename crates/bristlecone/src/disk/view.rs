@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 
-use bristlecone_core::{ObjRef, Object};
+use bristlecone_core::{Location, ObjRef, Object, Oid, RECORD_HEADER_BYTES, RecordHeader};
 
 use super::{files::segment_name, log::DiskState, read::Probe, segment::Segment, table::SegmentTable};
 use crate::Error;
@@ -49,6 +49,18 @@ impl<'a> DiskView<'a> {
             Probe::Other => Ok(None),
             Probe::Bad(reason) => Err(self.damaged(&at.oid, at.at, reason)),
         }
+    }
+
+    /// Whether the record at a place says that it is of this object. What else is in it is not looked at.
+    pub(super) fn is_at(&self, oid: &Oid, at: Location) -> bool {
+        let offset = at.0 & 0xffff_ffff;
+        let Ok(Some(segment)) = self.segment((at.0 >> 32) as u32) else { return false };
+        if !at.is_some() || !offset.is_multiple_of(8) {
+            return false;
+        }
+        let header = segment.bytes_at(offset, RECORD_HEADER_BYTES as u64);
+        let header = header.as_deref().ok().and_then(RecordHeader::first);
+        header.is_some_and(|header| header.oid() == Some(oid.as_bytes()))
     }
 
     /// Returns the number of the segment that goes on from this one.

@@ -12,7 +12,6 @@ use crate::{
         cold::{COLD_BYTES_MAX, ColdWriter},
         files::segment_name,
         frame::put_ref,
-        segment::COLD_LOCATION,
         state::{StoreState, WholeLeft},
     },
 };
@@ -78,6 +77,9 @@ impl Collection<'_, '_> {
 
     /// Returns an object that is to be copied; only where it is if it was copied, and neither if it is not there.
     fn open(&self, wanted: &ObjRef) -> Result<(Option<Location>, Option<OpenObject>), Error> {
+        if self.place(wanted.at).is_some() && self.is_settled(wanted) {
+            return Ok((Some(wanted.at), None));
+        }
         let Some(object) = self.find(wanted)? else { return Ok((None, None)) };
         let at = object.location();
         if self.live.place(at.0).is_some() || self.stays(at) {
@@ -105,7 +107,7 @@ impl Collection<'_, '_> {
     }
 
     /// Returns where what was at a location is from now on.
-    fn place(&self, at: Location) -> Option<Location> {
+    pub(super) fn place(&self, at: Location) -> Option<Location> {
         if self.stays(at) { Some(at) } else { self.live.place(at.0).map(Location) }
     }
 
@@ -185,12 +187,7 @@ impl Collection<'_, '_> {
 
     /// Copies an object with all below it unless it stays where it is.
     fn keep(&mut self, at: ObjRef) -> Result<(), Error> {
-        // What was appended since the collection began stays where it is.
-        let here = at.at.is_some() && at.at.pending_offset().is_none() && at.at.0 < COLD_LOCATION;
-        if here && (at.at.0 >> 32) as u32 >= self.cut && self.view.find_at(&at)?.is_some() {
-            return Ok(());
-        }
-        self.copy(at)
+        if self.is_settled(&at) { Ok(()) } else { self.copy(at) }
     }
 
     /// Returns what is absent on purpose from now on; `stays` says of a commit that was to be cut whether it is kept.

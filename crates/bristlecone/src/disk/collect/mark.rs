@@ -127,6 +127,10 @@ impl Collection<'_, '_> {
                 self.live_objects += 1;
                 self.pace.spend(self.roots, bytes)?;
                 let children = self.children(&wanted.oid, &object)?.into_iter().flatten();
+                let done = |child: &ObjRef| {
+                    (self.live.is_marked(child.at.0) || self.stays(child.at)) && self.view.is_at(&child.oid, child.at)
+                };
+                let children = children.filter(|child| !done(child));
                 open.extend(children.filter(|child| self.live.covers(child.at.0) || seen.insert(child.oid)));
                 if seen.len() > FOLLOWED_OIDS_MAX {
                     seen.clear();
