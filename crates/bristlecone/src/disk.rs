@@ -296,6 +296,7 @@ impl DiskBackend {
             named_at: AtomicU64::new(0),
             emptied: AtomicBool::new(false),
             due_at: AtomicU64::new(u64::MAX),
+            overdue_at: AtomicU64::new(u64::MAX),
             held: Mutex::default(),
             gate: Mutex::default(),
             log: Mutex::new(LogWriter { tail, buffer: Vec::new(), appended: false, began: None, named: None }),
@@ -638,12 +639,15 @@ impl Backend for DiskBackend {
 
     #[inline]
     fn sweep_due(&self) -> SweepDue {
-        if self.shared.published.end() < self.shared.due_at.load(Relaxed) {
+        let end = self.shared.published.end();
+        if end < self.shared.due_at.load(Relaxed) {
             SweepDue::No
-        } else if self.shared.options.background {
+        } else if !self.shared.options.background {
+            SweepDue::Now
+        } else if end < self.shared.overdue_at.load(Relaxed) {
             SweepDue::Beside
         } else {
-            SweepDue::Now
+            SweepDue::Overdue
         }
     }
 

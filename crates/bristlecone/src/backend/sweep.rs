@@ -195,6 +195,8 @@ pub enum SweepDue {
     No,
     /// One is due, by a thread of its own.
     Beside,
+    /// As [`SweepDue::Beside`], and so much has been appended that a sweep does not keep up: commits are to wait a little.
+    Overdue,
     /// One is due, and there are to be no further threads.
     Now,
 }

@@ -63,6 +63,10 @@ const FOLLOWED_OIDS_MAX: usize = 1 << 18;
 const COPIED_BYTES: u64 = 16;
 /// A collection is due once a share of this of what cold segments hold has been appended, and a segment at least.
 const APPENDED_SHARE: u64 = 8;
+/// A collection does not keep up once so many segments, and as much as this many times what cold segments hold, have been
+/// appended since it began: then commits wait.
+const OVERDUE_SEGMENTS: u64 = 4;
+const OVERDUE_TIMES: u64 = 2;
 /// A collection empties the cold segments, too, once they have grown by a share of this since the last that did.
 const GROWN_SHARE: u64 = 2;
 /// Of so many collections at least one empties the cold segments, too: garbage in them shows nowhere else.
@@ -141,15 +145,18 @@ impl DiskState {
     pub(super) fn next_due(&self, base: u32) {
         let table = self.table();
         let keeps_all = table.state.retention.parse().is_ok_and(|retention: Retention| retention.is_all());
-        let due = if !self.options.collect || keeps_all && table.state.absent.is_empty() || self.lock.is_none() {
-            u64::MAX
-        } else {
-            let cold: u64 = table.state.cold.iter().map(|cold| cold.bytes).sum();
-            let segments = cold / APPENDED_SHARE / self.header.segment_bytes;
-            // Near the end of a segment: where a collection begins another one, what is left of the last is lost.
-            u64::from(base).saturating_add(segments) << 32 | self.header.segment_bytes / 8 * 7
-        };
+        if !self.options.collect || keeps_all && table.state.absent.is_empty() || self.lock.is_none() {
+            self.due_at.store(u64::MAX, Relaxed);
+            self.overdue_at.store(u64::MAX, Relaxed);
+            return;
+        }
+        let cold: u64 = table.state.cold.iter().map(|cold| cold.bytes).sum();
+        let after = |segments: u64| u64::from(base).saturating_add(segments) << 32;
+        let segments = |bytes: u64| bytes / self.header.segment_bytes;
+        // Near the end of a segment: where a collection begins another one, what is left of the last is lost.
+        let due = after(segments(cold / APPENDED_SHARE)) | self.header.segment_bytes / 8 * 7;
         self.due_at.store(due, Relaxed);
+        self.overdue_at.store(after(OVERDUE_SEGMENTS + segments(OVERDUE_TIMES * cold)), Relaxed);
     }
 
     /// Returns whether the next collection that the store begins by itself is to empty the cold segments, too.

@@ -194,6 +194,8 @@ pub(super) struct DiskState {
     pub(super) emptied: AtomicBool,
     /// Where the log ends when the next collection is due.
     pub(super) due_at: AtomicU64,
+    /// Where the log ends when a collection that is under way does not keep up.
+    pub(super) overdue_at: AtomicU64,
     /// What collections kept for snapshots that are still held.
     pub(super) held: Mutex<Vec<Held>>,
     /// The version of the engine that the log is written in.

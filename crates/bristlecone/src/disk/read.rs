@@ -127,7 +127,7 @@ impl<'a> DiskView<'a> {
             return Ok(Probe::Other);
         }
         let whole = &bytes[..record.bytes() as usize];
-        if !segment.verified.has(offset as usize) {
+        if !segment.verified.has_once(offset as usize) {
             let committed = self.is_committed(at.0);
             match record.verify(whole) {
                 Ok(()) if committed => self.note_verified(segment, offset),

@@ -127,10 +127,14 @@ impl Verified {
     #[inline]
     pub(super) fn has(&self, offset: usize) -> bool {
         let granule = offset / GRANULE_BYTES;
-        // A page that no bit has touched is not read: it would be given zeroes, and taken away again for the first bit.
-        let page = granule / 8 / self.memory.page_bytes;
-        self.touched.get(page / 64).is_some_and(|flags| flags.load(Relaxed) & 1 << (page % 64) != 0)
-            && self.words.get(granule / 64).is_some_and(|word| word.load(Relaxed) & 1 << (granule % 64) != 0)
+        self.words.get(granule / 64).is_some_and(|word| word.load(Relaxed) & 1 << (granule % 64) != 0)
+    }
+
+    /// As [`Verified::has`], where that is asked once: a page that no bit has touched is not read, since the system would give
+    /// it zeroes, and take these away from all processors for the first bit.
+    pub(super) fn has_once(&self, offset: usize) -> bool {
+        let page = offset / GRANULE_BYTES / 8 / self.memory.page_bytes;
+        self.touched.get(page / 64).is_some_and(|flags| flags.load(Relaxed) & 1 << (page % 64) != 0) && self.has(offset)
     }
 
     /// Notes that the record at `offset` is right.

@@ -4,6 +4,7 @@ use std::{
     ops::ControlFlow,
     sync::{Arc, Mutex, PoisonError, atomic::AtomicBool, atomic::Ordering::*},
     thread::{self, JoinHandle},
+    time::Duration,
 };
 
 use bristlecone_core::Format;
@@ -13,6 +14,9 @@ use crate::{Result, SweepDue, SweepLimits, Swept, store::StoreBase};
 
 /// For how long what no ref leads to stays where a store collects by itself: a day, as with `cone gc`.
 const GRACE_SECONDS: u32 = 86_400;
+
+/// For how long a commit waits while a collection does not keep up: longer than most commits take, so that this is soon over.
+const PAUSE: Duration = Duration::from_micros(100);
 
 /// How much less of a busy processor a collection gets than what commits: about a third. Much less would hold up commits that
 /// wait for a lock that it has.
@@ -77,6 +81,9 @@ impl<F: Format> Repo<F> {
     fn collect(&self, due: SweepDue) {
         let collector = &self.shared.collector;
         if collector.running.swap(true, AcqRel) {
+            if due == SweepDue::Overdue {
+                thread::sleep(PAUSE);
+            }
             return;
         }
         // The thread holds the backend, and not what ends it.

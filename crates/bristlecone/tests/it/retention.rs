@@ -9,7 +9,7 @@ use std::{
 
 use bristlecone::{
     AbsentReason, CommitId, Durability, Error, Expected, Info, LogOptions, MemoryBackend, Native, RefMove, RefTarget,
-    Repo, Retention, Signature, SweepLimits,
+    Repo, Retention, Signature, SweepDue, SweepLimits,
     disk::{DiskBackend, DiskOptions},
     storage::Storage,
 };
@@ -395,6 +395,28 @@ fn a_collection_on_a_full_disk_says_what_it_needs_and_leaves_the_store_as_it_was
         check(&disk, &tiny());
     }
     assert!(refused > 5 && done > 5, "{refused} refused, {done} done");
+}
+
+#[test]
+fn a_store_says_when_a_collection_is_due_and_when_it_does_not_keep_up() {
+    let disk = SimStorage::new();
+    let repo = create(&disk, &tiny_as_shipped().collect(true));
+    repo.set_collecting(false);
+    assert_eq!(repo.backend().sweep_due(), SweepDue::No);
+    set(&repo, "last 3 refs/heads/*\n");
+    let mut said = vec![SweepDue::No];
+    for number in 0..200 {
+        commit(&repo, "main", number);
+        let due = repo.backend().sweep_due();
+        if said.last() != Some(&due) {
+            said.push(due);
+        }
+    }
+    assert_eq!(said, [SweepDue::No, SweepDue::Beside, SweepDue::Overdue]);
+    repo.set_collecting(true);
+    commit(&repo, "main", 200);
+    repo.wait_for_collection().unwrap();
+    assert_eq!(repo.backend().sweep_due(), SweepDue::No);
 }
 
 #[test]
