@@ -98,7 +98,13 @@ pub(super) fn run(args: InfoArgs, context: &mut Context) -> Result<()> {
     }
     if let Some(collected) = collected.filter(|collected| collected.cold_bytes > 0) {
         let since = bytes(stats.store_bytes.saturating_sub(collected.cold_bytes));
-        out.line(format_args!("collected     {} were live, and {since} came since", bytes(collected.cold_bytes)))?;
+        let cold = bytes(collected.cold_bytes);
+        let live = match collected.live_bytes {
+            Some(live) if collected.partial > 0 => format!("; {} of it were live when all was looked at", bytes(live)),
+            Some(_) => ", all of it live then".to_owned(),
+            None => String::new(),
+        };
+        out.line(format_args!("collected     {cold} were kept{live}; {since} came since"))?;
     }
     if let Some(others) = collected.map(|collected| collected.processes.saturating_sub(1)).filter(|others| *others > 0)
     {
@@ -146,6 +152,8 @@ pub(super) fn run(args: InfoArgs, context: &mut Context) -> Result<()> {
         "reclaimable_bytes": segment_bytes.map(|_| stats.reclaimable_bytes),
         "retention": retention.map(|retention| retention.to_string().lines().map(str::to_owned).collect::<Vec<_>>()),
         "cold_bytes": collected.map(|collected| collected.cold_bytes),
+        "live_bytes": collected.and_then(|collected| collected.live_bytes),
+        "partial_collections": collected.map(|collected| u64::from(collected.partial)),
         "open_processes": collected.map(|collected| collected.processes as u64),
         "durability": vec!["none", "grouped", "synced"],
         "persistent": can.persistent,

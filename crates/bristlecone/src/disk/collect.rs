@@ -154,7 +154,7 @@ impl DiskState {
         let after = |segments: u64| u64::from(base).saturating_add(segments) << 32;
         let segments = |bytes: u64| bytes / self.header.segment_bytes;
         // Near the end of a segment: where a collection begins another one, what is left of the last is lost.
-        let due = after(segments(cold / APPENDED_SHARE)) | self.header.segment_bytes / 8 * 7;
+        let due = after(segments(cold / APPENDED_SHARE)) | (self.header.segment_bytes / 8 * 7);
         self.due_at.store(due, Relaxed);
         self.overdue_at.store(after(OVERDUE_SEGMENTS + segments(OVERDUE_TIMES * cold)), Relaxed);
     }

@@ -356,6 +356,7 @@ mod tests {
             ),
             graced: [(5, Oid::from_array([3; 32]))].into(),
             retention: "last 100 heads/*".into(),
+            whole: Some(WholeLeft { bytes: 1 << 40, since: 3 }),
         }
     }
 

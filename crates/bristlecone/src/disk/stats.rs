@@ -23,8 +23,12 @@ use crate::{
 pub struct Collected {
     /// How often a collection or a rule of retention has changed the state of the store.
     pub states: u64,
-    /// Bytes of what the last collection found to be live.
+    /// Bytes of cold segments: of what was live, and of what is garbage by now.
     pub cold_bytes: u64,
+    /// Bytes of what the last collection of the whole store found to be live, if that is known.
+    pub live_bytes: Option<u64>,
+    /// How many collections there were since, each of the log alone.
+    pub partial: u32,
     /// How many processes have the store open and say so, this one included.
     pub processes: usize,
 }
@@ -65,6 +69,8 @@ impl DiskState {
         Ok(Collected {
             states: table.state.epoch,
             cold_bytes: table.state.cold.iter().map(|cold| cold.bytes).sum(),
+            live_bytes: table.state.whole.map(|whole| whole.bytes),
+            partial: table.state.whole.map_or(0, |whole| whole.since),
             processes: readers.count,
         })
     }

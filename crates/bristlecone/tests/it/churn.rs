@@ -109,7 +109,10 @@ fn side(repo: &Repo, rng: &mut Rng) -> Result<()> {
             let old = main.tree()?;
             std::thread::sleep(Duration::from_millis(rng.below(40)));
             return match repo.branch("side")?.edit(&info(rng), |tree| tree.set_tree("", &old)) {
-                Ok(_) => Ok(report("BACK")),
+                Ok(_) => {
+                    report("BACK");
+                    Ok(())
+                }
                 Err(Error::RefMoved { .. }) => Ok(()),
                 Err(error) => Err(error),
             };

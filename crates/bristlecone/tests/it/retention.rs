@@ -424,7 +424,7 @@ fn a_collection_that_is_stopped_leaves_no_files() {
     let disk = SimStorage::new();
     let repo = create(&disk, &tiny());
     set(&repo, "last 3 refs/heads/*\n");
-    (0..60).for_each(|number| drop(commit(&repo, "main", number)));
+    (0..60).for_each(|number| _ = commit(&repo, "main", number));
     let copies = || {
         let names = disk.list("segments").unwrap();
         names.into_iter().filter(|name| name.ends_with(".cold") || name.starts_with("next-")).collect::<Vec<_>>()
