@@ -34,6 +34,8 @@ use native::NativeSet;
 const BATCH: u64 = 256;
 /// Lookups alone, after the batches.
 const LOOKUPS: u64 = 1_000_000;
+/// The rate of the first batches, at most so many, is compared with that of as many at the end.
+const COMPARED: usize = 2000;
 /// So many lookups are one snapshot.
 const LOOKUPS_EACH: u64 = 1000;
 
@@ -49,6 +51,9 @@ pub struct UtxoArgs {
     /// When a batch is acknowledged
     #[arg(long, value_enum, default_value_t = DurabilityName::None)]
     pub durability: DurabilityName,
+    /// The store keeps the last so many states alone, and collects by itself
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub retain: Option<u32>,
     /// Also fjall, plain keys and values without history or hashes, in turns with ours; needs the feature `rust-peers`
     #[arg(long)]
     pub peers: bool,
@@ -70,10 +75,24 @@ trait UtxoTable {
     fn batch(&mut self, batch: &made_up::Batch) -> Result<u64>;
     /// Looks entries up in one snapshot; returns the sum of what was found.
     fn look_up(&mut self, keys: &[made_up::Key]) -> Result<u64>;
+    /// Returns what a store that forgets has kept, once it has collected all.
+    fn retained(&mut self) -> Result<Option<Retained>> {
+        Ok(None)
+    }
     /// Notes sizes, the bytes that were written, and the root.
     fn finish(&mut self, run: &mut Run) -> Result<()>;
     /// Compares the set with the entries that it should hold; returns what is wrong.
     fn check(&mut self, set: &Set) -> Result<Option<String>>;
+}
+
+/// What a store that forgets has kept.
+struct Retained {
+    /// The largest size of its files after a batch.
+    largest: u64,
+    /// Bytes that are live at the end.
+    live: u64,
+    /// Bytes of a full-grown segment.
+    segment_bytes: u64,
 }
 
 /// Does what the options ask for. The table, or with `json` the rows, go to standard output.
@@ -97,7 +116,8 @@ pub(crate) fn run(args: &UtxoArgs, json: bool) -> Result<()> {
     };
     let mut rows = Vec::new();
     for &entries in &args.entries {
-        let new = measure(entries, args.batches, durability, args.peers, &scratch.dir, &machine)?;
+        let table = TableOptions { durability, retain: args.retain, peers: args.peers };
+        let new = measure(entries, args.batches, table, &scratch.dir, &machine)?;
         if let Some(file) = &args.json {
             json::merge(file, &new)?;
         }
@@ -110,6 +130,16 @@ pub(crate) fn run(args: &UtxoArgs, json: bool) -> Result<()> {
     }
 }
 
+/// How sets are kept.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TableOptions {
+    pub(crate) durability: Durability,
+    /// How many states the store keeps; `None`: all.
+    pub(crate) retain: Option<u32>,
+    /// Whether fjall is measured beside.
+    pub(crate) peers: bool,
+}
+
 /// Measures batches and lookups over so many entries.
 ///
 /// # Errors
@@ -117,13 +147,13 @@ pub(crate) fn run(args: &UtxoArgs, json: bool) -> Result<()> {
 pub(crate) fn measure(
     entries: u64,
     batches: usize,
-    durability: Durability,
-    peers: bool,
+    options: TableOptions,
     dir: &Path,
     machine: &Machine,
 ) -> Result<Vec<Row>> {
-    let mut tables: Vec<Box<dyn UtxoTable>> =
-        vec![Box::new(NativeSet::create(&dir.join(format!("utxo-{entries}")), durability)?)];
+    let TableOptions { durability, retain, peers } = options;
+    let ours = NativeSet::create(&dir.join(format!("utxo-{entries}")), durability, retain)?;
+    let mut tables: Vec<Box<dyn UtxoTable>> = vec![Box::new(ours)];
     #[cfg(feature = "rust-peers")]
     if peers {
         tables.push(Box::new(plain::FjallSet::create(&dir.join(format!("utxo-fjall-{entries}")), durability)?));
@@ -144,6 +174,10 @@ pub(crate) fn measure(
     let mut rows = Vec::new();
     for (table, (run, lookup)) in tables.iter_mut().zip(runs.iter_mut().zip(&mut lookups)) {
         let wrong = table.check(&set)?;
+        if let Some(retained) = table.retained()? {
+            retained.say();
+            (run.store_bytes, run.file_bytes) = (retained.live, retained.largest);
+        }
         for (part, run) in [("batches", run), ("lookups", lookup)] {
             // Two tables in one process share its memory.
             if !peers {
@@ -153,9 +187,11 @@ pub(crate) fn measure(
             let mut row = Row::of_runs(run, std::slice::from_ref(run), machine);
             row.backend = table.name().into();
             row.durability = if part == "batches" { durability.name().into() } else { String::new() };
-            let beside = if peers { " beside-fjall" } else { "" };
-            row.name = format!("utxo {} {}{beside}", table.name(), row.durability).trim_end().to_owned();
-            row.variant = beside.trim_start().into();
+            let beside = peers.then(|| "beside-fjall".to_owned());
+            let variant: Vec<String> =
+                retain.map(|retain| format!("retain={retain}")).into_iter().chain(beside).collect();
+            row.variant = variant.join(" ");
+            row.name = format!("utxo {} {} {}", table.name(), row.durability, row.variant).trim_end().to_owned();
             row.scenario = format!("utxo-{part}-{entries}");
             row.value_bytes = made_up::VALUE_BYTES as u64;
             row.checked = row.wrong.is_none();
@@ -163,6 +199,20 @@ pub(crate) fn measure(
         }
     }
     Ok(rows)
+}
+
+impl Retained {
+    fn say(&self) {
+        let bound = self.live / 10 * 13 + 5 * self.segment_bytes;
+        let megabytes = |bytes: u64| bytes as f64 / 1e6;
+        say!(
+            "  live {:.1} MB, largest files {:.1} MB ({} 1.3 × live + 5 segments = {:.1} MB)",
+            megabytes(self.live),
+            megabytes(self.largest),
+            if self.largest <= bound { "within" } else { "beyond" },
+            megabytes(bound)
+        );
+    }
 }
 
 /// Does the batches, a tenth of them on one table after the other.
@@ -192,6 +242,16 @@ fn in_turns(tables: &mut [Box<dyn UtxoTable>], set: &mut Set, batches: usize) ->
     let mut runs = Vec::new();
     for ((table, laps), wrong) in tables.iter_mut().zip(laps).zip(wrong) {
         let seconds = laps.iter().sum::<u64>() as f64 / 1e9;
+        let compared = COMPARED.min(laps.len() / 2);
+        let rate = |laps: &[u64]| (laps.len() as u64 * BATCH) as f64 / (laps.iter().sum::<u64>() as f64 / 1e9);
+        if compared > 0 {
+            let (first, last) = (rate(&laps[..compared]), rate(&laps[laps.len() - compared..]));
+            say!(
+                "{}: {first:.0} operations/s in the first {compared} batches, {last:.0} in the last ({:.2} ×)",
+                table.name(),
+                last / first
+            );
+        }
         let mut run = Run { ops: laps.len() as u64 * BATCH, seconds, threads: 1, wrong, ..Run::default() };
         run.set_latencies(laps);
         table.finish(&mut run)?;

@@ -21,7 +21,7 @@ use crate::{
 Examples:
   cone gc
   cone gc --grace 2h
-  cone gc --max-rate 50MB
+  cone gc --partial --max-rate 50MB
   cone gc -o json
 
 The store loses every object that no ref leads to: commits of branches that were deleted or moved back, imports that were given up;
@@ -37,6 +37,13 @@ pub(super) struct GcArgs {
     /// For how long what no ref leads to stays after it was written: a number with s, m, h or d
     #[arg(long, value_name = "DURATION", default_value = "1d", value_parser = seconds)]
     grace: u32,
+    /// Look only at what was written since the last collection, on the disk engine: quicker, and garbage among what that one
+    /// kept stays
+    #[arg(long, conflicts_with = "full")]
+    partial: bool,
+    /// Look at the whole store, as is done without --partial
+    #[arg(long)]
+    full: bool,
     /// Change nothing; say what would go
     #[arg(long)]
     dry_run: bool,
@@ -47,7 +54,8 @@ pub(super) struct GcArgs {
 
 impl GcArgs {
     fn limits(&self) -> SweepLimits {
-        SweepLimits::default().grace(self.grace).dry_run(self.dry_run).rate(self.max_rate.unwrap_or(u64::MAX))
+        let limits = SweepLimits::default().grace(self.grace).dry_run(self.dry_run);
+        limits.partial(self.partial && !self.full).rate(self.max_rate.unwrap_or(u64::MAX))
     }
 }
 

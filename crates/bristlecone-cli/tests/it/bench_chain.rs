@@ -39,6 +39,15 @@ fn a_made_up_set_is_measured_and_checked() {
 }
 
 #[test]
+fn a_made_up_set_of_which_the_last_states_are_kept_is_measured_and_checked() {
+    let place = Place::empty();
+    let rows = rows(&place, &["utxo", "--entries", "2000", "--batches", "60", "--retain", "10"]);
+    assert_eq!(rows[0]["variant"], "retain=10");
+    let bytes = |name: &str| rows[0][name].as_u64().unwrap();
+    assert!(bytes("store_bytes") > 100_000 && bytes("file_bytes") > bytes("store_bytes"), "{:?}", rows[0]);
+}
+
+#[test]
 fn collections_beside_commits_are_measured_and_checked() {
     let place = Place::empty();
     let args = ["gc", "--entries", "500", "--pairs", "1", "--slice", "1", "--durability", "none", "--retain", "20"];
@@ -54,6 +63,7 @@ fn what_cannot_be_measured_is_wrong_usage() {
         &["blocks", "--blocks", "10"][..],
         &["blocks", "--rounds", "0"],
         &["utxo", "--entries", "1"],
+        &["utxo", "--retain", "0"],
         &["gc", "--pairs", "0"],
     ] {
         assert_eq!(place.run(["bench"].iter().chain(args)).code, 2, "{args:?}");

@@ -395,7 +395,9 @@ impl<'a> Runner<'a> {
             samples.get(oid).into_iter().flat_map(|sample| &sample.children).for_each(|child| each(child.oid));
             Ok(())
         };
-        match backend.sweep(&Roots::new(&[], &children), &SweepLimits::default()) {
+        // In turns, what is new alone, and all.
+        let limits = SweepLimits::default().partial(backend.sweeps() % 2 == 1);
+        match backend.sweep(&Roots::new(&[], &children), &limits) {
             Err(Error::Locked { .. }) | Ok(_) => {}
             Err(error) => return Err(error),
         }

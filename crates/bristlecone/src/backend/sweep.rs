@@ -181,6 +181,9 @@ pub struct SweepLimits {
     /// Nothing is done where [`crate::Backend::sweep_due`] says so by then, or while another sweep is under way. The answer may count
     /// copies of an object apart.
     pub if_due: bool,
+    /// Only what was appended since the last sweep is looked at, where the backend keeps that apart: it costs what is new, and leaves
+    /// garbage among what the last sweep kept.
+    pub partial: bool,
     /// So many bytes a second are read or written at most, where the backend goes on beside commits: a slower sweep takes less of
     /// the disk and the processor from them.
     pub rate: u64,
@@ -204,7 +207,15 @@ pub enum SweepDue {
 impl Default for SweepLimits {
     /// No limits, and no grace.
     fn default() -> Self {
-        Self { objects: u64::MAX, bytes: u64::MAX, grace: 0, dry_run: false, if_due: false, rate: u64::MAX }
+        Self {
+            objects: u64::MAX,
+            bytes: u64::MAX,
+            grace: 0,
+            dry_run: false,
+            if_due: false,
+            partial: false,
+            rate: u64::MAX,
+        }
     }
 }
 
@@ -228,6 +239,12 @@ impl SweepLimits {
     pub const fn dry_run(mut self, dry_run: bool) -> Self {
         self.dry_run = dry_run;
         self
+    }
+
+    /// Sets whether only what was appended since the last sweep is looked at.
+    #[must_use]
+    pub const fn partial(self, partial: bool) -> Self {
+        Self { partial, ..self }
     }
 
     /// Sets whether nothing is done unless a sweep is due.

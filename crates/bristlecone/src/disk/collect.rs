@@ -115,7 +115,7 @@ impl DiskState {
         })?;
         let Some((cut, start, targets)) = begun else { return Err(Error::Unanswered) };
         let table = self.table();
-        let partial = limits.if_due && !self.wants_whole();
+        let partial = limits.partial && table.state.whole.is_some() || limits.if_due && !self.wants_whole();
         let mut collection = Collection::begin(self.view(&table), roots, cut, start, partial)?;
         collection.pace = Pace::new(limits.rate);
         collection.mark_all(targets, limits)?;

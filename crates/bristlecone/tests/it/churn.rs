@@ -89,7 +89,7 @@ pub(crate) fn write_for_ever(dir: &Path) {
             Err(error) => panic!("a commit fails: {error}"),
         }
         match rng.below(40) {
-            0 => match repo.sweep(&[], &SweepLimits::default().grace(0)) {
+            0 => match repo.sweep(&[], &SweepLimits::default().partial(rng.below(2) == 0)) {
                 Ok(swept) => report(&format!("SWEPT {}", swept.objects)),
                 Err(Error::Locked { .. }) => {}
                 Err(error) => panic!("a collection fails: {error}"),

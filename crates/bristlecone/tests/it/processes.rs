@@ -132,7 +132,7 @@ pub(crate) fn report(line: &str) {
 
 /// Drops what nothing leads to, unless another process does: of each two objects that are appended together, the twin is
 /// garbage after the next commit.
-fn collect(backend: &dyn Backend) {
+fn collect(backend: &dyn Backend, partial: bool) {
     let children = |_: &Oid, object: &Object<'_>, each: &mut dyn FnMut(Oid)| {
         let before: [u8; 32] = object.body()[17..49].try_into().expect("an id");
         if before != [0; 32] {
@@ -140,7 +140,8 @@ fn collect(backend: &dyn Backend) {
         }
         Ok(())
     };
-    match backend.sweep(&Roots::new(&[], &children), &SweepLimits::default()) {
+    let limits = SweepLimits::default().partial(partial);
+    match backend.sweep(&Roots::new(&[], &children), &limits) {
         Ok(swept) => report(&format!("SWEPT {}", swept.objects)),
         Err(Error::Locked { .. }) => {}
         Err(error) => panic!("a collection fails: {error}"),
@@ -153,7 +154,7 @@ fn write_for_ever(writer: u64, dir: &Path, lie: Option<Lie>, collects: bool) {
     let mut rng = Rng::new(u64::from(std::process::id()));
     loop {
         if collects && rng.below(8) == 0 {
-            collect(&*backend);
+            collect(&*backend, rng.below(2) == 0);
         }
         let head = read_head(&*backend);
         let (number, before, refs) = match &head {
@@ -377,7 +378,7 @@ fn killed_collectors_lose_nothing_and_readers_see_whole_commits() {
     assert!(swept > 20, "only {swept} collections");
     // What was garbage is gone, and so are the files that held it.
     let backend = open(dir.path(), None).unwrap();
-    collect(&*backend);
+    collect(&*backend, false);
     let (head, _) = read_head(&*backend).unwrap();
     let mut objects = 0;
     let mut count = |_: Oid, _: &Object<'_>| -> Result<(), Error> {

@@ -3,7 +3,7 @@
 use std::{fs, path::Path, sync::Arc};
 
 use bristlecone::{
-    Branch, Durability, Info, Map, MemoryBackend, Native, Repo,
+    Branch, Durability, Info, LogOptions, Map, MemoryBackend, Native, Repo, SweepLimits,
     disk::{DiskBackend, DiskOptions},
     storage::RealStorage,
 };
@@ -11,7 +11,7 @@ use bristlecone::{
 use bristlecone_any::AnyFormat;
 
 use super::{
-    UtxoTable,
+    Retained, UtxoTable,
     made_up::{Batch, Key, Set, weight},
 };
 use crate::{BenchError, error::Result, measure::Run};
@@ -24,23 +24,34 @@ const MAP_BYTES: u64 = 4 << 30;
 /// The root is compared with that of a set loaded at once, up to so many entries.
 const COMPARED_MAX: u64 = 2_000_000;
 
+/// The size of the files is looked at after each so many batches.
+const WATCHED: u64 = 16;
+
 pub(super) struct NativeSet {
     repo: Repo<Native>,
     branch: Branch<Native>,
     map: Map,
     durability: Durability,
     before: bristlecone::BackendStats,
+    retain: Option<u32>,
+    batches: u64,
+    // The largest size of the files, where the store forgets.
+    largest: u64,
 }
 
 impl NativeSet {
-    pub(super) fn create(dir: &Path, durability: Durability) -> Result<Self> {
+    pub(super) fn create(dir: &Path, durability: Durability, retain: Option<u32>) -> Result<Self> {
         fs::create_dir_all(dir).map_err(BenchError::io(dir))?;
         let options = DiskOptions::default().map_bytes(MAP_BYTES);
         let backend = DiskBackend::create(Arc::new(RealStorage::new(dir)), AnyFormat::from(FORMAT).tag(), options)?;
         let repo = Repo::with_backend(FORMAT, Arc::new(backend));
+        if let Some(retain) = retain {
+            repo.set_retention(&format!("last {retain} refs/heads/*").parse()?)?;
+        }
         let branch = repo.branch("main")?;
         let map = branch.map()?;
-        Ok(Self { before: repo.backend().stats(), repo, branch, map, durability })
+        let before = repo.backend().stats();
+        Ok(Self { before, repo, branch, map, durability, retain, batches: 0, largest: 0 })
     }
 }
 
@@ -68,6 +79,10 @@ impl UtxoTable for NativeSet {
         let removed = batch.removed.iter().map(|key| (&key[..], None));
         self.map.apply(added.chain(removed))?;
         self.map.commit(&self.branch, &Info::unsigned("batch").durability(self.durability))?;
+        self.batches += 1;
+        if self.retain.is_some() && self.batches.is_multiple_of(WATCHED) {
+            self.largest = self.largest.max(self.repo.backend().stats().file_bytes);
+        }
         Ok(found)
     }
 
@@ -77,6 +92,24 @@ impl UtxoTable for NativeSet {
             sum = sum.wrapping_add(self.map.get(key)?.map_or(0, |value| weight(&value)));
         }
         Ok(sum)
+    }
+
+    fn retained(&mut self) -> Result<Option<Retained>> {
+        let Some(retain) = self.retain else { return Ok(None) };
+        self.repo.wait_for_collection()?;
+        self.repo.sweep(&[], &SweepLimits::default())?;
+        let head = self.branch.head()?;
+        let kept = self.repo.log(head.as_slice(), LogOptions::default()).count() as u64;
+        let wanted = u64::from(retain).min(self.batches + 1);
+        if kept != wanted {
+            return Err(BenchError::Wrong {
+                scenario: "utxo".to_owned(),
+                reason: format!("{kept} states are kept, and there should be {wanted}"),
+            });
+        }
+        let stats = self.repo.backend().stats();
+        let segment_bytes = DiskOptions::default().segment_bytes;
+        Ok(Some(Retained { largest: self.largest, live: stats.store_bytes, segment_bytes }))
     }
 
     fn finish(&mut self, run: &mut Run) -> Result<()> {
