@@ -4,7 +4,7 @@ use std::{
     ops::ControlFlow,
     sync::{Arc, Mutex, PoisonError, atomic::AtomicBool, atomic::Ordering::*},
     thread::{self, JoinHandle},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use bristlecone_core::Format;
@@ -15,8 +15,10 @@ use crate::{Result, SweepDue, SweepLimits, Swept, store::StoreBase};
 /// For how long what no ref leads to stays where a store collects by itself: a day, as with `cone gc`.
 const GRACE_SECONDS: u32 = 86_400;
 
-/// For how long a commit waits while a collection does not keep up: longer than most commits take, so that this is soon over.
-const PAUSE: Duration = Duration::from_micros(100);
+/// For how long a commit waits at least and at most while a collection does not keep up; in between, for as long as it took from the
+/// last one that waited, so that commits have half of the time.
+const PAUSE_MIN: Duration = Duration::from_micros(100);
+const PAUSE_MAX: Duration = Duration::from_millis(100);
 
 /// How much less of a busy processor a collection gets than what commits: about a third. Much less would hold up commits that
 /// wait for a lock that it has.
@@ -30,11 +32,23 @@ pub(crate) struct Collector {
     running: AtomicBool,
     stop: Arc<AtomicBool>,
     last: Mutex<Option<JoinHandle<Result<Swept>>>>,
+    // When a commit waited last.
+    paused: Mutex<Option<Instant>>,
 }
 
 impl Collector {
     fn last(&self) -> Option<JoinHandle<Result<Swept>>> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Lets a commit wait.
+    fn pause(&self) {
+        let paused = |at: Option<Instant>| {
+            std::mem::replace(&mut *self.paused.lock().unwrap_or_else(PoisonError::into_inner), at)
+        };
+        let worked = paused(None).map_or(PAUSE_MIN, |at| at.elapsed());
+        thread::sleep(worked.clamp(PAUSE_MIN, PAUSE_MAX));
+        paused(Some(Instant::now()));
     }
 
     /// Waits for the collection that is running or the last one, and returns what it did.
@@ -82,7 +96,7 @@ impl<F: Format> Repo<F> {
         let collector = &self.shared.collector;
         if collector.running.swap(true, AcqRel) {
             if due == SweepDue::Overdue {
-                thread::sleep(PAUSE);
+                collector.pause();
             }
             return;
         }
