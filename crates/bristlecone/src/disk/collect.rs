@@ -124,7 +124,7 @@ impl DiskState {
         if nothing || limits.dry_run {
             return Ok(swept);
         }
-        self.check_free(collection.live_bytes + COPIED_BYTES * collection.live_objects)?;
+        self.check_free(collection.live_bytes + COPIED_BYTES * collection.live_objects, || 0)?;
         collection.live.count();
         collection.pace.begin(SweepStep::Copy);
         collection.copy_marked()?;
@@ -150,7 +150,7 @@ impl DiskState {
             self.overdue_at.store(u64::MAX, Relaxed);
             return;
         }
-        let cold: u64 = table.state.cold.iter().map(|cold| cold.bytes).sum();
+        let cold = table.state.cold_bytes();
         let after = |segments: u64| u64::from(base).saturating_add(segments) << 32;
         let segments = |bytes: u64| bytes / self.header.segment_bytes;
         // Near the end of a segment: where a collection begins another one, what is left of the last is lost.
@@ -162,7 +162,7 @@ impl DiskState {
     /// Returns whether the next collection that the store begins by itself is to empty the cold segments, too.
     fn wants_whole(&self) -> bool {
         let table = self.table();
-        let cold: u64 = table.state.cold.iter().map(|cold| cold.bytes).sum();
+        let cold = table.state.cold_bytes();
         let few = |whole: &WholeLeft| whole.since < PARTIAL_MAX && cold <= whole.bytes + whole.bytes / GROWN_SHARE;
         !table.state.whole.as_ref().is_some_and(few)
     }
@@ -188,15 +188,6 @@ impl DiskState {
             Ok(())
         })?;
         self.sync_to(end)
-    }
-
-    /// Returns an error if it is known that so many bytes do not fit where the store is.
-    fn check_free(&self, bytes: u64) -> Result<(), Error> {
-        match self.storage.free_bytes() {
-            Ok(Some(free)) if free < bytes => Err(Error::NoRoom { place: self.storage.describe(""), bytes, free }),
-            // Where the system does not tell, the writes will.
-            _ => Ok(()),
-        }
     }
 
     /// Takes the lock of the collector: one at a time, and others wait for their turn as long as for the store's lock.

@@ -127,6 +127,11 @@ impl StoreState {
         StateRef { epoch: self.epoch, check: self.check, base: self.base }
     }
 
+    /// Returns the bytes of all cold segments.
+    pub(super) fn cold_bytes(&self) -> u64 {
+        self.cold.iter().map(|cold| cold.bytes).sum()
+    }
+
     /// Returns the cold segment of this number.
     pub(super) fn cold(&self, number: u32) -> Option<&ColdSegment> {
         let place = self.cold.binary_search_by_key(&number, |cold| cold.number).ok()?;

@@ -68,7 +68,7 @@ impl DiskState {
         let readers = self.readers().map_err(|error| self.io(READERS, error))?;
         Ok(Collected {
             states: table.state.epoch,
-            cold_bytes: table.state.cold.iter().map(|cold| cold.bytes).sum(),
+            cold_bytes: table.state.cold_bytes(),
             live_bytes: table.state.whole.map(|whole| whole.bytes),
             partial: table.state.whole.map_or(0, |whole| whole.since),
             processes: readers.count,
@@ -77,10 +77,17 @@ impl DiskState {
 
     /// Returns an error if it is known that `bytes` more do not fit where the store is.
     pub(super) fn check_room(&self, bytes: u64) -> Result<(), Error> {
+        self.check_free(bytes, || {
+            let (used, files) = self.sizes();
+            files.saturating_sub(used)
+        })
+    }
+
+    /// As [`DiskState::check_room`], where of what the files take `ready` bytes can be used.
+    pub(super) fn check_free(&self, bytes: u64, ready: impl FnOnce() -> u64) -> Result<(), Error> {
         // Where the system does not tell, the writes will.
         let Ok(Some(free)) = self.storage.free_bytes() else { return Ok(()) };
-        let (used, files) = self.sizes();
-        let free = free.saturating_add(files.saturating_sub(used));
+        let free = free.saturating_add(ready());
         if bytes <= free {
             return Ok(());
         }

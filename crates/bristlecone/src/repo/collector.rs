@@ -32,7 +32,7 @@ pub(crate) struct Collector {
     running: AtomicBool,
     stop: Arc<AtomicBool>,
     last: Mutex<Option<JoinHandle<Result<Swept>>>>,
-    // When a commit waited last.
+    // When a commit waited last for the collection that is running.
     paused: Mutex<Option<Instant>>,
 }
 
@@ -43,12 +43,14 @@ impl Collector {
 
     /// Lets a commit wait.
     fn pause(&self) {
-        let paused = |at: Option<Instant>| {
-            std::mem::replace(&mut *self.paused.lock().unwrap_or_else(PoisonError::into_inner), at)
-        };
-        let worked = paused(None).map_or(PAUSE_MIN, |at| at.elapsed());
+        let worked = self.set_paused(None).map_or(PAUSE_MIN, |at| at.elapsed());
         thread::sleep(worked.clamp(PAUSE_MIN, PAUSE_MAX));
-        paused(Some(Instant::now()));
+        self.set_paused(Some(Instant::now()));
+    }
+
+    /// Notes when a commit waited last during this collection, and returns what was noted.
+    fn set_paused(&self, at: Option<Instant>) -> Option<Instant> {
+        std::mem::replace(&mut *self.paused.lock().unwrap_or_else(PoisonError::into_inner), at)
     }
 
     /// Waits for the collection that is running or the last one, and returns what it did.
@@ -100,6 +102,8 @@ impl<F: Format> Repo<F> {
             }
             return;
         }
+        // The time since a commit waited for an earlier collection says nothing of how long commits take.
+        collector.set_paused(None);
         // The thread holds the backend, and not what ends it.
         let (format, backend, empty) = (self.shared.format.clone(), self.shared.backend.clone(), self.shared.empty);
         let limits = SweepLimits::default().grace(GRACE_SECONDS).if_due(true);
