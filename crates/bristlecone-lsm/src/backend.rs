@@ -25,6 +25,7 @@ use bristlecone::{
 use crate::LsmOptions;
 
 mod append;
+mod counts;
 mod database;
 mod durable;
 mod holder;

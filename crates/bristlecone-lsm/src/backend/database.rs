@@ -25,7 +25,10 @@ use fjall::{
     config::{BlockSizePolicy, CompressionPolicy, PartitioningPolicy},
 };
 
-use super::refs::{self, State};
+use super::{
+    counts,
+    refs::{self, State},
+};
 use crate::LsmOptions;
 
 /// The folder of the database, in the store's.
@@ -86,7 +89,10 @@ impl Database {
         let path = dir.join(FOLDER);
         let marker = path.join(MARKER);
         match marker.try_exists() {
-            Ok(true) => Self::start(path, options, false),
+            Ok(true) => {
+                counts::check(&path)?;
+                Self::start(path, options, false)
+            }
             Ok(false) => Err(lost(&marker, "the database of this store is not there")),
             Err(error) => Err(Error::io(marker.display().to_string(), error)),
         }
@@ -342,7 +348,7 @@ fn from_fjall(path: &Path, error: fjall::Error) -> Error {
     }
 }
 
-fn corrupt(path: &Path, reason: &str) -> Error {
+pub(super) fn corrupt(path: &Path, reason: &str) -> Error {
     let reason = format!("{reason}; put the folder back from a backup of this store");
     Error::Corrupt { file: path.display().to_string(), offset: 0, oid: None, reason }
 }

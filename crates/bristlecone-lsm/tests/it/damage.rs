@@ -146,3 +146,38 @@ fn a_journal_that_is_cut_below_what_was_durable_is_told_by_name() {
         check(&backend, left).unwrap();
     }
 }
+
+/// Counts for which the database would take memory before it compares a checksum: with its highest bits set, one of them asks for
+/// more memory than a machine has, and the process would end.
+#[test]
+fn counts_that_cannot_be_right_are_refused_before_memory_is_taken_for_them() {
+    let dir = tempfile::tempdir().unwrap();
+    store(dir.path());
+    let mut places = Vec::new();
+    for (path, _) in files(&dir.path().join("lsm").join("keyspaces")) {
+        let bytes = fs::read(&path).unwrap();
+        if path.parent().unwrap().ends_with("tables") {
+            let contents = bytes.windows(4).rposition(|four| four == b"TOC!").unwrap() as u64;
+            places.push((path, contents + 4..contents + 8));
+        } else if path.ends_with("current") {
+            let list = format!("v{}", u64::from_le_bytes(bytes[..8].try_into().unwrap()));
+            let list = path.with_file_name(list);
+            let bytes = fs::metadata(&list).unwrap().len();
+            places.push((list, 0..bytes));
+        }
+    }
+    assert!(places.iter().any(|place| place.1.start == 0) && places.iter().any(|place| place.1.start > 0));
+    for (path, range) in places {
+        let file = fs::File::options().read(true).write(true).open(&path).unwrap();
+        for at in range {
+            let mut byte = [0];
+            file.read_exact_at(&mut byte, at).unwrap();
+            file.write_all_at(&[byte[0] ^ 0x80], at).unwrap();
+            let done = LsmBackend::open(dir.path(), LsmOptions::default(), false);
+            let told = matches!(&done, Err(Error::Corrupt { file, .. }) if *file == path.display().to_string());
+            assert!(told, "byte {at} of {}: {done:?}", path.display());
+            file.write_all_at(&byte, at).unwrap();
+        }
+    }
+    read_all(dir.path()).unwrap();
+}
