@@ -9,7 +9,7 @@
 //! both succeed.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     fmt,
     sync::Arc,
 };
@@ -353,11 +353,12 @@ impl RefMove {
 /// # Errors
 /// [`Error::RefMoved`] naming the first ref that is not as expected; [`Error::RefName`] for a name that no ref can have.
 pub fn check_moves<'a>(moves: &[RefMove], current: impl Fn(&str) -> Option<&'a RefTarget>) -> Result<(), Error> {
-    for (index, wanted) in moves.iter().enumerate() {
+    let mut names = HashSet::new();
+    for wanted in moves {
         if wanted.name.is_empty() || wanted.name.len() > RefMove::NAME_BYTES_MAX || wanted.name.contains('\0') {
             return Err(Error::RefName { name: wanted.name.clone() });
         }
-        if moves[..index].iter().any(|earlier| earlier.name == wanted.name) {
+        if moves.len() > 1 && !names.insert(&*wanted.name) {
             return Err(Error::RefName { name: wanted.name.clone() });
         }
         let found = current(&wanted.name);

@@ -62,6 +62,7 @@ mod published;
 mod read;
 mod readers;
 mod recovery;
+mod refs;
 mod repair;
 mod request;
 mod roll;
@@ -393,6 +394,9 @@ impl DiskBackend {
             return shared.poison.check();
         }
         shared.locked(|log| {
+            if log.tail.version >= 2 && shared.has_many_moved() {
+                shared.roll(log, 0)?;
+            }
             shared.sync_to(log.tail.location())?;
             shared.note_end(log.tail.location(), false);
             let segment = shared.tail_segment(&log.tail)?;
@@ -698,14 +702,21 @@ impl Backend for DiskBackend {
 
     fn get_ref(&self, name: &str) -> Result<Option<RefTarget>, Error> {
         self.shared.refresh()?;
-        Ok(self.shared.published.refs().get(name).cloned())
+        let tables = match self.shared.published.refs().moved(name) {
+            Ok(target) => return Ok(target.cloned()),
+            Err(tables) => tables.clone(),
+        };
+        tables.get(name)
     }
 
     fn list_refs(&self, prefix: &str) -> Result<BTreeMap<String, RefTarget>, Error> {
         self.shared.refresh()?;
-        let refs = self.shared.published.refs();
-        let from = refs.range(prefix.to_owned()..).take_while(|(name, _)| name.starts_with(prefix));
-        Ok(from.map(|(name, target)| (name.clone(), target.clone())).collect())
+        let mut rows = self.shared.published.refs().rows(prefix);
+        let mut refs = BTreeMap::new();
+        while let Some((name, target)) = rows.next_ref()? {
+            refs.insert(name, target);
+        }
+        Ok(refs)
     }
 
     fn position(&self) -> Result<Option<Position>, Error> {

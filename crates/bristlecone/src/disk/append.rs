@@ -1,10 +1,6 @@
 //! Writing the frames of a group: as few writes as possible, and nothing left behind by one that fails.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    io,
-    sync::atomic::Ordering::*,
-};
+use std::{collections::HashMap, io, sync::atomic::Ordering::*};
 
 use bristlecone_core::{Location, Sink as _};
 use smallvec::SmallVec;
@@ -12,6 +8,7 @@ use smallvec::SmallVec;
 use super::{
     frame::{self, EMPTY_BYTES, Frame, FrameKind, HEAD_BYTES, put_ref, ref_bytes},
     log::{DiskState, LogWriter, Tail},
+    refs::Refs,
     request::{AppendRequest, Appended},
     segment::Segment,
     spare::RESERVED_BYTES,
@@ -115,9 +112,15 @@ impl DiskState {
             return Ok(());
         }
         let refs = self.published.refs();
-        check_moves(request.moves, |name| match run.overlay.get(name) {
+        let mut tabled = HashMap::new();
+        for wanted in request.moves.iter().filter(|wanted| !run.overlay.contains_key(&*wanted.name)) {
+            if let Err(tables) = refs.moved(&wanted.name) {
+                tabled.insert(&*wanted.name, tables.get(&wanted.name)?);
+            }
+        }
+        check_moves(request.moves, |name| match run.overlay.get(name).or_else(|| tabled.get(name)) {
             Some(target) => target.as_ref(),
-            None => refs.get(name),
+            None => refs.moved(name).unwrap_or_default(),
         })
     }
 
@@ -232,6 +235,7 @@ impl DiskState {
             log.tail = last.after;
         }
         if run.frames.iter().any(|planned| !planned.targets.is_empty()) {
+            // A failure shows in the next append.
             self.publish_with(&log.tail, |refs| self.move_refs(refs, &mut run.frames));
         } else {
             self.publish(&log.tail);
@@ -244,16 +248,11 @@ impl DiskState {
     }
 
     /// Moves the refs as the frames say, in their order.
-    fn move_refs(&self, refs: &mut BTreeMap<String, RefTarget>, frames: &mut [Planned<'_>]) {
+    fn move_refs(&self, refs: &mut Refs, frames: &mut [Planned<'_>]) {
         for planned in frames {
             let position = Position(planned.after.location());
             for (wanted, target) in planned.moves.iter().zip(planned.targets.drain(..)) {
-                let before = match (target, refs.get_mut(&wanted.name)) {
-                    (Some(target), Some(place)) => Some(std::mem::replace(place, target)),
-                    (Some(target), None) => refs.insert(wanted.name.clone(), target),
-                    (None, _) => refs.remove(&wanted.name),
-                };
-                before.into_iter().for_each(|before| self.pins.displaced(position, &before));
+                self.move_ref(refs, position, &wanted.name, target, &mut Ok(()));
             }
         }
     }

@@ -10,6 +10,7 @@ use super::{
     find::missing_text,
     frame::{Frame, FrameKind, HEAD_BYTES},
     log::{DiskState, Tail},
+    refs::{RefTable, RefTableName},
     sealed::Form,
     segment::{COLD, Segment},
     state::ColdSegment,
@@ -67,7 +68,7 @@ impl DiskState {
 
 impl DiskView<'_> {
     fn check(&self, report: &mut dyn FnMut(Damage)) -> Result<CheckSummary, Error> {
-        let mut check = Check { shared: *self, summary: CheckSummary::default(), report };
+        let mut check = Check { shared: *self, summary: CheckSummary::default(), tables: Vec::new(), report };
         let last = (self.published.end() >> 32) as u32;
         if let Some(lost) = self.lost_end.get() {
             check.damage_is(lost.clone());
@@ -96,6 +97,7 @@ impl DiskView<'_> {
         if let Some(damage) = self.missing_damage(gone) {
             check.damage_is(damage);
         }
+        check.tables()?;
         check.indexes(&numbers, last)?;
         Ok(check.summary)
     }
@@ -258,6 +260,8 @@ fn lost_record(bytes: &[u8]) -> (Option<Oid>, String) {
 struct Check<'a> {
     shared: DiskView<'a>,
     summary: CheckSummary,
+    // The tables of refs that heads of segments name.
+    tables: Vec<RefTableName>,
     report: &'a mut dyn FnMut(Damage),
 }
 
@@ -267,7 +271,10 @@ impl Check<'_> {
         let shared = self.shared;
         let failed = |error| shared.io(&segment.name, error);
         self.summary.segments += 1;
-        let head = segment.read_head(shared.header.salt).map_err(failed)?.map(|(head, _)| head);
+        let head = segment.read_head(shared.header.salt).map_err(failed)?.map(|(head, refs)| {
+            self.tables.extend(refs.tables);
+            head
+        });
         match (&head, expected) {
             (None, _) => self.damage(segment.name.clone(), 0, None, "the segment's head is damaged"),
             (Some(head), Some(tail)) if (head.seed, head.sequence) != (tail.chain, tail.sequence) => {
@@ -427,6 +434,30 @@ impl Check<'_> {
             if !fits {
                 self.summary.stale_indexes += 1;
                 self.summary.stale_index_files.push(shared.storage.describe(&format!("{SEGMENTS}/{name}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks the tables of refs.
+    fn tables(&mut self) -> Result<(), Error> {
+        let mut names = std::mem::take(&mut self.tables);
+        names.sort_unstable_by_key(|table| (table.number, table.check));
+        names.dedup();
+        let shared = self.shared;
+        for name in names {
+            let mut failed = Vec::new();
+            match RefTable::open(&shared.storage, shared.header.salt, name) {
+                Ok(table) => table.check(&mut |error| failed.push(error)),
+                Err(error) => failed.push(error),
+            }
+            for error in failed {
+                match error {
+                    Error::Corrupt { file, offset, oid, reason } => {
+                        self.damage_is(Damage { file, offset, oid, reason });
+                    }
+                    other => return Err(other),
+                }
             }
         }
         Ok(())

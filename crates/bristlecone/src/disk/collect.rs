@@ -39,6 +39,7 @@ use super::{
     log::{DiskState, LogWriter},
     read::Probe,
     readers::READERS,
+    refs::table_number,
     sealed::Form,
     segment::{COLD, Segment},
     spare::RESERVED_BYTES,
@@ -48,7 +49,7 @@ use super::{
 };
 use crate::{
     Error,
-    backend::{RefTarget, Retention, Roots, Snapshot, SweepLimits, SweepStep, Swept},
+    backend::{Retention, Roots, Snapshot, SweepLimits, SweepStep, Swept},
     engine::Wait,
     oid_map::{OidMap, OidSet},
     storage::{OpenMode, StorageFile},
@@ -96,6 +97,12 @@ impl DiskState {
             // If this one is of no use, the next is not due at once.
             self.next_due((self.published.end() >> 32) as u32);
         }
+        if self.emptied.load(Relaxed) {
+            // Readers may have gone on since the last collection: with its room given back, this one needs less.
+            self.refresh()?;
+            let removed = self.remove_emptied()?;
+            self.emptied.store(!removed, Relaxed);
+        }
         let mut begun = None;
         self.locked(|log| {
             if log.tail.version < 2 {
@@ -105,15 +112,14 @@ impl DiskState {
             if self.holds_records(log)? {
                 self.roll(log, 0)?;
             }
-            let refs = self.published.refs();
-            let targets = refs.values().filter_map(|target| match target {
-                RefTarget::Object(at) => Some(*at),
-                RefTarget::Symbolic(_) => None,
-            });
-            begun = Some((log.tail.segment, log.tail.location(), targets.collect::<Vec<_>>()));
+            begun = Some((log.tail.segment, log.tail.location(), self.published.refs().rows("")));
             Ok(())
         })?;
-        let Some((cut, start, targets)) = begun else { return Err(Error::Unanswered) };
+        let Some((cut, start, mut refs)) = begun else { return Err(Error::Unanswered) };
+        let mut targets = Vec::new();
+        while let Some(target) = refs.next_object()? {
+            targets.push(target);
+        }
         let table = self.table();
         let partial = limits.partial && table.state.whole.is_some() || limits.if_due && !self.wants_whole();
         let mut collection = Collection::begin(self.view(&table), roots, cut, start, partial)?;
@@ -273,11 +279,7 @@ impl DiskState {
         log.named = Some(named);
         self.named_at.store(after.location(), Release);
         let rows = take_refs(rows).unwrap_or_default();
-        self.publish_with(&after, |refs| {
-            for (name, target) in rows {
-                target.into_iter().for_each(|target| _ = refs.insert(name.clone(), target));
-            }
-        });
+        self.publish_with(&after, |refs| rows.into_iter().for_each(|(name, target)| _ = refs.put(&name, target)));
         self.follow_state(log)
     }
 
@@ -293,11 +295,14 @@ impl DiskState {
         if readers.oldest.min(self.tables.oldest_epoch()) < table.state.epoch {
             return Ok(false);
         }
+        let named = self.tables_named(table.state.base)?;
         for name in self.storage.list(SEGMENTS).map_err(|error| self.io(SEGMENTS, error))? {
             let number = segment_number(&name).or_else(|| cold_number(&name));
             let number = number.or_else(|| Form::of_name(&name).map(|(number, _)| number));
             let old_state = state_epoch(&name).is_some_and(|epoch| epoch < table.state.epoch);
-            if old_state || number.is_some_and(|number| !table.has(number)) {
+            let old_refs =
+                table_number(&name).is_some_and(|number| number < table.state.base && !named.contains(&number));
+            if old_state || old_refs || number.is_some_and(|number| !table.has(number)) {
                 let path = format!("{SEGMENTS}/{name}");
                 self.storage.remove(&path).map_err(|error| self.io(&path, error))?;
             }

@@ -53,16 +53,16 @@ pub(super) fn segment_name(number: u32) -> String {
 
 /// Returns the number of the cold segment with this name in its folder.
 pub(super) fn cold_number(name: &str) -> Option<u32> {
-    Some(COLD + number(name.strip_suffix(".cold")?).filter(|&place| place > 0)?)
+    Some(COLD + numbered(name.strip_suffix(".cold")?).filter(|&place| place > 0)?)
 }
 
 /// Returns the number of the segment with this name in its folder.
 pub(super) fn segment_number(name: &str) -> Option<u32> {
-    number(name.strip_suffix(".seg")?)
+    numbered(name.strip_suffix(".seg")?)
 }
 
 /// Returns a number below [`COLD`] that is written in eight digits, or in more where it needs them.
-fn number(digits: &str) -> Option<u32> {
+pub(super) fn numbered(digits: &str) -> Option<u32> {
     let right = digits.len() == 8 || digits.len() > 8 && !digits.starts_with('0');
     let right = right && digits.bytes().all(|digit| digit.is_ascii_digit());
     right.then(|| digits.parse().ok()).flatten().filter(|&number| number < COLD)

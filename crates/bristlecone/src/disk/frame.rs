@@ -7,7 +7,7 @@
 use bristlecone_core::{Location, ObjRef, Oid};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-use super::state::StateRef;
+use super::{refs::RefTableName, state::StateRef};
 use crate::backend::RefTarget;
 
 /// Marks a frame.
@@ -175,6 +175,7 @@ const ROW_BYTES: usize = 16;
 const REMOVED: u8 = 0;
 const OBJECT: u8 = 1;
 const SYMBOLIC: u8 = 2;
+const TABLE: u8 = 3;
 
 /// Appends a ref's row: its name and what it holds from then on.
 pub(super) fn put_ref(out: &mut Vec<u8>, name: &str, target: Option<&RefTarget>) {
@@ -191,6 +192,23 @@ pub(super) fn put_ref(out: &mut Vec<u8>, name: &str, target: Option<&RefTarget>)
     out.extend_from_slice(&row);
     out.extend_from_slice(name.as_bytes());
     out.extend_from_slice(bytes);
+}
+
+/// Appends a row that stands for a table of refs.
+pub(super) fn put_table(out: &mut Vec<u8>, table: RefTableName) {
+    let mut row = [0; ROW_BYTES];
+    row[0] = TABLE;
+    row[4..6].copy_from_slice(&8_u16.to_le_bytes());
+    row[8..].copy_from_slice(&u64::from(table.number).to_le_bytes());
+    out.extend_from_slice(&row);
+    out.extend_from_slice(&table.check.to_le_bytes());
+}
+
+/// Returns the table for which the first row stands, and the rows behind it; `None` if it is another row.
+pub(super) fn take_table(rows: &[u8]) -> Option<(RefTableName, &[u8])> {
+    let (row, rest) = rows.split_at_checked(ROW_BYTES + 8)?;
+    let is_table = row[..8] == [TABLE, 0, 0, 0, 8, 0, 0, 0] && word32(row, 12) == 0;
+    is_table.then(|| (RefTableName { number: word32(row, 8), check: word64(row, ROW_BYTES) }, rest))
 }
 
 /// Returns the length of a ref's row in bytes.

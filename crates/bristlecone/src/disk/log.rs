@@ -4,7 +4,6 @@
 //! nothing was appended. Else frames are read and checked one by one; one that is not whole is not there yet.
 
 use std::{
-    collections::BTreeMap,
     io,
     sync::{
         Arc, Mutex, OnceLock, RwLock, TryLockError,
@@ -26,6 +25,7 @@ use super::{
     lock::DiskLock,
     published::Published,
     readers::ReaderNote,
+    refs::Refs,
     request::DiskAppendQueue,
     segment::{COLD, COLD_LOCATION, Segment, SegmentHead},
     state::{StateRef, state_name},
@@ -204,7 +204,7 @@ pub(super) struct DiskState {
     pub(super) gate: Mutex<()>,
     pub(super) log: Mutex<LogWriter>,
     /// What readers see: refs and the end of the log.
-    pub(super) published: Published<BTreeMap<String, RefTarget>>,
+    pub(super) published: Published<Refs>,
     /// Set while a leader of this process holds the store's lock and has caught up: no other process can have committed.
     pub(super) writing: AtomicBool,
     pub(super) queue: DiskAppendQueue,
@@ -350,13 +350,13 @@ impl DiskState {
             }
             let found = log.tail.find(&segment, self.header.salt, true);
             let Some(found) = found.map_err(|error| self.io(&segment.name, error))? else { break };
-            self.accept(log, found);
+            self.accept(log, found, self.lock.is_some())?;
         }
         self.follow_state(log)
     }
 
-    /// Takes over a frame that was found.
-    pub(super) fn accept(&self, log: &mut LogWriter, found: FoundFrame) {
+    /// Takes over a frame that was found; `keeps`: what refs held stays for the snapshots of this process.
+    pub(super) fn accept(&self, log: &mut LogWriter, found: FoundFrame, keeps: bool) -> Result<(), Error> {
         self.sync.note_durable(found.frame.durable_end.min(log.tail.location()));
         log.tail.pass(&found);
         if let Some(named) = found.state {
@@ -364,19 +364,38 @@ impl DiskState {
             self.named_at.store(log.tail.location(), Release);
         }
         if found.rows.is_empty() {
-            return self.publish(&log.tail);
+            self.publish(&log.tail);
+            return Ok(());
         }
         let position = Position(log.tail.location());
-        let keeps = self.lock.is_some();
+        let mut done = Ok(());
         self.publish_with(&log.tail, |refs| {
             for (name, target) in found.rows {
-                let before = match target {
-                    Some(target) => refs.insert(name, target),
-                    None => refs.remove(&name),
-                };
-                before.filter(|_| keeps).into_iter().for_each(|before| self.pins.displaced(position, &before));
+                if keeps {
+                    self.move_ref(refs, position, &name, target, &mut done);
+                } else {
+                    refs.put(&name, target);
+                }
             }
         });
+        done
+    }
+
+    /// Moves or removes a ref; what it held stays for the snapshots of this process.
+    ///
+    /// If that cannot be told, since a table of refs is damaged, this process appends and collects no more.
+    pub(super) fn move_ref(
+        &self,
+        refs: &mut Refs,
+        position: Position,
+        name: &str,
+        target: Option<RefTarget>,
+        done: &mut Result<(), Error>,
+    ) {
+        match refs.replace(name, target) {
+            Ok(before) => before.into_iter().for_each(|before| self.pins.displaced(position, &before)),
+            Err(error) => *done = Err(self.poison.set(error.to_string())),
+        }
     }
 
     /// Lets readers go on by the state that frames named, if they did.
@@ -403,7 +422,7 @@ impl DiskState {
     }
 
     /// Lets readers see a new tail, and the moves of refs that `apply` makes, in one step.
-    pub(super) fn publish_with(&self, tail: &Tail, apply: impl FnOnce(&mut BTreeMap<String, RefTarget>)) {
+    pub(super) fn publish_with(&self, tail: &Tail, apply: impl FnOnce(&mut Refs)) {
         self.published.advance_with(tail.location(), tail.next != 0, apply);
     }
 
@@ -417,8 +436,13 @@ impl DiskState {
             return corrupt("the segment does not go on from the one before");
         }
         let old = tail.segment;
+        let refs = segment.read_head(self.header.salt).map_err(|error| self.io(&segment.name, error))?;
+        let tabled = refs.and_then(|(_, refs)| self.follow_tables(refs));
         log.tail = Tail::start(&head);
-        self.publish(&log.tail);
+        match tabled {
+            Some(tabled) => self.publish_with(&log.tail, |refs| *refs = tabled),
+            None => self.publish(&log.tail),
+        }
         self.leave(old, &head);
         Ok(true)
     }
@@ -438,6 +462,7 @@ impl DiskState {
         let Some((head, refs)) = head.filter(|(head, _)| head.number > log.tail.segment) else {
             return Err(self.corrupt(&name, 0, "the segment has vanished"));
         };
+        let refs = self.refs_of(refs)?;
         self.begin_state(log, &head);
         log.tail = Tail::start(&head);
         self.sync.note_durable(log.tail.location());

@@ -7,7 +7,7 @@ use super::{
     DiskOptions,
     background::{Background, MAINTAIN},
     log::DiskState,
-    segment::{COLD, encode_refs},
+    segment::COLD,
     spare::{make_spare, segment_size},
 };
 use crate::sync::lock;
@@ -94,7 +94,7 @@ impl DiskState {
     /// Makes a file for the segment after the one in which the log ends now.
     fn prepare_spare(&self) {
         let number = (self.published.end() >> 32) as u32 + 1;
-        let rows = encode_refs(&self.published.refs()).len() as u64;
+        let rows = self.head_rows_bytes(self.version.load(Relaxed));
         let Ok(bytes) = segment_size(number, self.header.segment_bytes, rows, 0) else { return };
         // One of another size was prepared for a segment that then had to be larger.
         let mut jobs = lock(&self.background.jobs);

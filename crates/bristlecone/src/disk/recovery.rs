@@ -5,7 +5,7 @@
 //! records when they are read. What comes after is checked wholly; the first frame that is not whole ends the
 //! log. If a later frame claims that it was durable, the store is damaged, and says where.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use super::{
     StoreHeader,
@@ -13,11 +13,12 @@ use super::{
     files::{CHUNK_BYTES, SEGMENTS, SPARE, segment_name, segment_number},
     frame::{self},
     log::{DiskState, LogWriter, Tail},
+    refs::Refs,
     repair::{RecoveryMode, refusal},
     segment::{Segment, SegmentHead},
     walk::next_frame,
 };
-use crate::{Error, backend::RefTarget, storage::OpenMode, sync::atomic::Ordering::*};
+use crate::{Error, storage::OpenMode, sync::atomic::Ordering::*};
 
 /// How far behind a clean end recovery looks for what a crash may have left.
 const PEEK_BYTES: u64 = 64 << 10;
@@ -41,6 +42,7 @@ impl DiskState {
         self.begin_state(log, &head);
         let durable = self.last_durable(&segment, start, head.durable_end)?;
         self.sync.note_durable(start.location());
+        let refs = self.refs_of(refs)?;
         self.replay(log, &segment, start, refs, durable)?;
         self.follow_state(log)?;
         if self.lock.is_none() {
@@ -148,7 +150,7 @@ impl DiskState {
         log: &mut LogWriter,
         segment: &Segment,
         start: Tail,
-        refs: BTreeMap<String, RefTarget>,
+        refs: Refs,
         durable: u64,
     ) -> Result<(), Error> {
         log.tail = start;
@@ -157,7 +159,7 @@ impl DiskState {
             let check_records = log.tail.location() >= durable;
             let found = log.tail.find(segment, self.header.salt, check_records);
             let Some(found) = found.map_err(|error| self.io(&segment.name, error))? else { return Ok(()) };
-            self.accept(log, found);
+            self.accept(log, found, false)?;
         }
     }
 

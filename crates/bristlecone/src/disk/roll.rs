@@ -15,7 +15,8 @@ use super::{
     files::{SEGMENTS, segment_name},
     frame::{self, Frame, FrameKind},
     log::{DiskState, LogWriter, Tail},
-    segment::{Segment, SegmentHead, encode_refs},
+    refs::Refs,
+    segment::{Segment, SegmentHead},
     spare::{NUMBER_FULL_GROWN, Spare, make_spare, segment_size, write_head},
 };
 use crate::Error;
@@ -35,7 +36,8 @@ impl DiskState {
     pub(super) fn roll_as(&self, log: &mut LogWriter, frame_bytes: u64, version: u32) -> Result<(), Error> {
         let old = self.tail_segment(&log.tail)?;
         let number = if log.tail.next != 0 { log.tail.next } else { log.tail.segment + 1 };
-        let rows = encode_refs(&self.published.refs());
+        let tabled = if version < 2 { None } else { self.tabled_refs(number)? };
+        let rows = tabled.as_ref().map_or_else(|| self.published.refs().head_rows(), Refs::head_rows);
         let unsynced = self.options.background && !self.sync.wanted.load(Relaxed);
         let soon = unsynced && log.began.is_some_and(|began| began.elapsed() < FULL_SOON);
         let size_of = if soon { NUMBER_FULL_GROWN } else { number };
@@ -89,11 +91,11 @@ impl DiskState {
             }
             Err(error) => return Err(self.io(&name, error)),
         };
-        self.enter_segment(log, spare, number)
+        self.enter_segment(log, spare, number, tabled)
     }
 
-    /// Makes the new segment's name durable and goes on in it.
-    fn enter_segment(&self, log: &mut LogWriter, spare: Spare, number: u32) -> Result<(), Error> {
+    /// Makes the new segment's name durable and goes on in it; `tabled`: the refs by the tables that it names, if these are others.
+    fn enter_segment(&self, log: &mut LogWriter, spare: Spare, number: u32, tabled: Option<Refs>) -> Result<(), Error> {
         let name = segment_name(number);
         if let Err(error) = self.storage.sync_dir(SEGMENTS) {
             return Err(self.poison.set(format!("{}: {error}", self.storage.describe(SEGMENTS))));
@@ -109,7 +111,10 @@ impl DiskState {
         log.tail = Tail::start(&head);
         log.began = Some(Instant::now());
         self.sync.note_durable(log.tail.location());
-        self.publish(&log.tail);
+        match tabled {
+            Some(tabled) => self.publish_with(&log.tail, |refs| *refs = tabled),
+            None => self.publish(&log.tail),
+        }
         self.leave(old, &head);
         self.note_end(log.tail.location(), true);
         self.sync.wanted.store(false, Relaxed);

@@ -7,7 +7,6 @@
 
 use std::{
     borrow::Cow,
-    collections::BTreeMap,
     fmt, io,
     sync::{Arc, Mutex, OnceLock},
 };
@@ -16,14 +15,14 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 
 use super::{
     files::{CHUNK_BYTES, segment_name},
-    frame::{self, Frame, HEAD_BYTES, TRAILER_BYTES, put_ref, take_refs, word32, word64},
+    frame::{self, Frame, HEAD_BYTES, TRAILER_BYTES, word32, word64},
     handles::{CountedMap, Handles, SegmentAccess, Share},
     ids::SegmentIds,
+    refs::HeadRefs,
     state::StateRef,
     verified::{BitMemory, Verified},
 };
 use crate::{
-    backend::RefTarget,
     storage::{OpenMode, Storage, StorageFile, read_exact_at, write_all_at},
     sync::lock,
 };
@@ -159,16 +158,6 @@ impl SegmentHead {
         out.extend_from_slice(rows);
         out
     }
-}
-
-/// Returns the refs as rows, padded.
-pub(super) fn encode_refs(refs: &BTreeMap<String, RefTarget>) -> Vec<u8> {
-    let mut rows = Vec::new();
-    for (name, target) in refs {
-        put_ref(&mut rows, name, Some(target));
-    }
-    rows.resize(rows.len().next_multiple_of(8), 0);
-    rows
 }
 
 /// One open segment.
@@ -344,7 +333,7 @@ impl Segment {
     }
 
     /// Returns the head and the refs, unless they are damaged.
-    pub(super) fn read_head(&self, salt: u64) -> io::Result<Option<(SegmentHead, BTreeMap<String, RefTarget>)>> {
+    pub(super) fn read_head(&self, salt: u64) -> io::Result<Option<(SegmentHead, HeadRefs)>> {
         if self.bytes < SEGMENT_HEAD_BYTES as u64 {
             return Ok(None);
         }
@@ -361,9 +350,7 @@ impl Segment {
         if head.check != xxh3_64_with_seed(&rows, xxh3_64_with_seed(&bytes[..head_bytes - 8], salt)) {
             return Ok(None);
         }
-        let Some(rows) = take_refs(&rows) else { return Ok(None) };
-        let refs = rows.into_iter().filter_map(|(name, target)| Some((name, target?))).collect();
-        Ok(Some((head, refs)))
+        Ok(HeadRefs::decode(&rows).map(|refs| (head, refs)))
     }
 
     /// Returns the head of the frame at `offset`, if there is one and it fits the file.

@@ -7,6 +7,7 @@ use super::{
     ids::SegmentIds,
     log::DiskState,
     readers::READERS,
+    refs::table_number,
     sealed::Form,
     state::state_epoch,
 };
@@ -47,8 +48,7 @@ impl DiskState {
         }
         memory += read_lock(&self.tail_index).memory_bytes();
         memory += lock(&self.log).buffer.capacity() as u64;
-        // 160: name, target and their place in the tree.
-        memory += self.published.refs().len() as u64 * 160;
+        memory += self.published.refs().memory_bytes();
         BackendStats {
             bytes_written: self.counters.bytes_written.load(Relaxed),
             writes: self.counters.writes.load(Relaxed),
@@ -123,7 +123,7 @@ impl DiskState {
                     _ => bytes,
                 },
                 None if Form::of_name(&name).is_some() || cold_number(&name).is_some() => bytes,
-                None if state_epoch(&name).is_some() => bytes,
+                None if state_epoch(&name).is_some() || table_number(&name).is_some() => bytes,
                 None => 0,
             };
         }

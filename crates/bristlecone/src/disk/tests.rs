@@ -16,6 +16,7 @@ use crate::{
 
 mod handles;
 mod memory;
+mod refs;
 mod speed;
 mod unreached;
 mod verified;
@@ -610,7 +611,8 @@ fn a_segment_that_claims_more_to_be_durable_than_went_before_is_damaged() {
     let segment = backend.shared.current_segment(tail.segment).unwrap().unwrap();
     let (head, refs) = segment.read_head(salt).unwrap().unwrap();
     assert!(tail.segment > 2 && head.durable_end >> 32 == u64::from(tail.segment - 1));
-    let rows = segment::encode_refs(&refs);
+    assert_eq!(refs.tables, []);
+    let rows = backend.shared.refs_of(refs).unwrap().head_rows();
     for durable_end in [u64::from(tail.segment) << 32 | 8000, u64::MAX, 0, head.durable_end - (1 << 32)] {
         let mut crafted = SegmentHead { durable_end, ..head };
         segment.write_all_at(&crafted.encode(&rows, salt), 0).unwrap();

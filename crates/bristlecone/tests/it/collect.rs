@@ -344,3 +344,49 @@ fn collections_of_a_store_of_which_half_is_live() {
     let swept = repo.sweep(&[], &SweepLimits::default()).unwrap();
     println!("again, with nothing to drop: {swept:?} in {:?}", start.elapsed());
 }
+
+/// Hundreds of refs, moved, removed and made anew by two handles between collections: each leads to its own object, with all below
+/// it, and tables of refs that no segment names any more are removed.
+#[test]
+fn many_refs_are_kept_through_collections_and_their_tables_do_not_grow_for_ever() {
+    for options in [tiny(), tiny_as_shipped()] {
+        let disk = SimStorage::new();
+        let first = DiskBackend::create(Arc::new(disk.clone()), format_tag(), options.clone()).unwrap();
+        let other = DiskBackend::open(Arc::new(disk.clone()), None, options.clone(), false).unwrap();
+        let mut model = std::collections::BTreeMap::new();
+        let name = |number: u64| format!("heads/{number:03}");
+        let (mut number, mut tables_max, mut segments_max) = (0, 0, 0);
+        for round in 0..25_u64 {
+            for step in 0..120 {
+                let backend = if (round + step) % 3 == 0 { &other } else { &first };
+                let place = (round * 7919 + step * 31) % 400;
+                if step % 11 == 10 {
+                    backend.append(Batch::new(), &[move_to(&name(place), None)], Durability::None).unwrap();
+                    model.remove(&place);
+                } else {
+                    number += 2;
+                    append(backend, number, &[], None).unwrap();
+                    append(backend, number + 1, &[number], Some(&name(place))).unwrap();
+                    model.insert(place, number + 1);
+                }
+            }
+            sweep(if round % 2 == 0 { &first } else { &other }, &|| ());
+            let files = disk.list("segments").unwrap();
+            let count = |ending| files.iter().filter(|name| name.ends_with(ending)).count();
+            (tables_max, segments_max) = (tables_max.max(count(".refs")), segments_max.max(count(".seg")));
+            for backend in [&first, &other] {
+                let names: Vec<_> = backend.list_refs("heads/").unwrap().into_keys().collect();
+                assert_eq!(names, model.keys().map(|place| name(*place)).collect::<Vec<_>>(), "round {round}");
+            }
+            for (place, number) in &model {
+                assert_eq!(reached(&first, &name(*place)), [number - 1, *number], "round {round}");
+            }
+        }
+        // Two rounds are there at a time: what one collection emptied is removed by the next, when both handles have gone on.
+        assert!((1..20).contains(&tables_max) && segments_max < 40, "{tables_max} tables, {segments_max} segments");
+        drop((first, other));
+        let again = DiskBackend::open(Arc::new(disk), None, options, false).unwrap();
+        assert_eq!(again.list_refs("").unwrap().len(), model.len());
+        again.check(&mut |damage| panic!("{damage:?}")).unwrap();
+    }
+}

@@ -194,6 +194,21 @@ fn refs() -> Vec<Workload> {
             "hundreds of refs over reopenings",
             [many(&hundreds, Synced), CLOSE, many(&hundreds[..75], Synced), CLOSE, commit("main", &[2000], Synced)],
         ),
+        workload(
+            "hundreds of refs, segment after segment, by two handles and with sweeps",
+            [
+                many(&hundreds, Synced),
+                commit("main", &[9000], None),
+                many(&hundreds[20..60], Synced),
+                commit_by(1, &["main", "branch/140"], &[9000], Synced),
+                remove(&["branch/003", "branch/030", "branch/140"], Synced),
+                CrashStep::Sweep { handle: 1 },
+                commit("main", &[9000], Synced),
+                many(&hundreds[100..], None),
+                CrashStep::Sweep { handle: 0 },
+                commit_by(1, &["branch/003"], &[5000], Synced),
+            ],
+        ),
     ]
 }
 

@@ -244,7 +244,7 @@ impl Collection<'_, '_> {
     /// Returns moves of refs to where their objects are now.
     pub(super) fn moved_refs(&self) -> Vec<u8> {
         let mut rows = Vec::new();
-        for (name, target) in &*self.view.published.refs() {
+        for (name, target) in self.view.published.refs().moved_rows() {
             let RefTarget::Object(at) = target else { continue };
             let Ok(Some(found)) = self.find(at) else { continue };
             if let Some(place) = self.live.place(found.location().0)

@@ -158,10 +158,10 @@ impl Collection<'_, '_> {
                 continue;
             }
             let head = segment.read_head(self.view.header.salt).map_err(|error| self.view.io(&segment.name, error))?;
-            for target in head.into_iter().flat_map(|(_, refs)| refs.into_values()) {
-                if let RefTarget::Object(at) = target {
-                    kept.insert(at.oid, Young { object: at, time: Some(ended), appended: None });
-                }
+            let Some((_, refs)) = head else { continue };
+            let mut rows = self.view.refs_of(refs)?.rows("");
+            while let Some(object) = rows.next_object()? {
+                kept.insert(object.oid, Young { object, time: Some(ended), appended: None });
             }
         }
         Ok(kept.into_values().collect())
