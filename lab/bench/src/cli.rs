@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use crate::{all, blocks, error::Result, gc, gitimport, io, map, utxo};
+use crate::{all, blocks, error::Result, gc, gitimport, io, map, refs, utxo};
 pub use crate::{
     all::{AllArgs, ChainSources, TraceArgs},
     options::Common,
@@ -84,6 +84,14 @@ Examples:
 
 Exit code 1 if a store does not hold what it should.")]
     Gc(Box<gc::GcArgs>),
+    /// Measure a store with very many refs: opening, moves, lookups, listings
+    #[command(after_help = "\
+Examples:
+  cone bench refs                                           1,000 and 1 million refs, none and synced
+  cone bench refs --refs 10000 --moves 1000 --durability synced
+
+Exit code 1 if a ref does not lead to what it should.")]
+    Refs(Box<refs::RefsArgs>),
 }
 
 /// Runs what the options ask for. Tables, or with `json` the rows, go to standard output, progress to
@@ -103,5 +111,6 @@ pub fn run(bench: &Bench, json: bool) -> Result<()> {
         Some(Part::Blocks(args)) => blocks::run(args, json),
         Some(Part::Utxo(args)) => utxo::run(args, json),
         Some(Part::Gc(args)) => gc::run(args, json),
+        Some(Part::Refs(args)) => refs::run(args, json),
     }
 }

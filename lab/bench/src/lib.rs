@@ -47,6 +47,7 @@ mod measure;
 mod optims;
 mod options;
 mod peers;
+mod refs;
 pub mod replay;
 pub mod report;
 mod rss;

@@ -1,4 +1,4 @@
-//! `cone bench blocks`, `cone bench utxo` and `cone bench gc`, so small that nothing takes long.
+//! `cone bench blocks`, `cone bench utxo`, `cone bench gc` and `cone bench refs`, so small that nothing takes long.
 
 use std::fs;
 
@@ -57,6 +57,19 @@ fn collections_beside_commits_are_measured_and_checked() {
 }
 
 #[test]
+fn many_refs_are_measured_and_checked() {
+    let place = Place::empty();
+    let rows = rows(&place, &["refs", "--refs", "3050", "--moves", "500", "--durability", "none,synced"]);
+    let scenarios: Vec<&Value> = rows.iter().map(|row| &row["scenario"]).collect();
+    let expected = ["make", "open", "move", "get", "list-100"].map(|part| format!("refs-{part}-3050"));
+    assert_eq!(scenarios, expected.iter().chain(&expected).collect::<Vec<_>>());
+    assert_eq!(
+        (&rows[0]["total_ops"], &rows[2]["total_ops"], &rows[7]["total_ops"]),
+        (&3050.into(), &500.into(), &5.into())
+    );
+}
+
+#[test]
 fn what_cannot_be_measured_is_wrong_usage() {
     let place = Place::empty();
     for args in [
@@ -65,6 +78,7 @@ fn what_cannot_be_measured_is_wrong_usage() {
         &["utxo", "--entries", "1"],
         &["utxo", "--retain", "0"],
         &["gc", "--pairs", "0"],
+        &["refs", "--refs", "1"],
     ] {
         assert_eq!(place.run(["bench"].iter().chain(args)).code, 2, "{args:?}");
     }

@@ -38,7 +38,7 @@ impl DiskState {
             let refused = |index: usize| matches!(appended[index], Some(Err(_)));
             let earlier = requests[..index].iter().enumerate().filter(|(index, _)| !refused(*index));
             // Who lost a race learns that, though what it built on was cut meanwhile.
-            let checked = self.check_moves(&run, request);
+            let checked = self.look_up(&mut run, request).and_then(|()| self.check_moves(&run, request));
             if let Err(error) = checked.and_then(|()| self.check_needed(request, earlier.map(|(_, request)| request))) {
                 appended[index] = Some(Err(error));
                 continue;
@@ -57,6 +57,11 @@ impl DiskState {
                     other => other?,
                 }
                 run = FrameRun::new(&log.tail);
+                // What had moved may be in a table by now.
+                if let Err(error) = self.look_up(&mut run, request) {
+                    appended[index] = Some(Err(error));
+                    continue;
+                }
                 segment = self.tail_segment(&log.tail)?;
             }
             let direct = request.records.len() >= DIRECT_BYTES;
@@ -106,21 +111,29 @@ impl DiskState {
         }
     }
 
+    /// Looks up what tables say of refs that an append moves and that have not moved lately.
+    fn look_up<'a>(&self, run: &mut FrameRun<'a>, request: &AppendRequest<'a>) -> Result<(), Error> {
+        let refs = self.published.refs();
+        for wanted in request.moves {
+            if let Err(tables) = refs.moved(&wanted.name)
+                && !run.tabled.contains_key(&*wanted.name)
+            {
+                run.tabled.insert(&wanted.name, tables.get(&wanted.name)?);
+            }
+        }
+        Ok(())
+    }
+
     /// Checks an append against the refs as those before it in the group leave them.
     fn check_moves(&self, run: &FrameRun<'_>, request: &AppendRequest<'_>) -> Result<(), Error> {
         if request.moves.is_empty() {
             return Ok(());
         }
         let refs = self.published.refs();
-        let mut tabled = HashMap::new();
-        for wanted in request.moves.iter().filter(|wanted| !run.overlay.contains_key(&*wanted.name)) {
-            if let Err(tables) = refs.moved(&wanted.name) {
-                tabled.insert(&*wanted.name, tables.get(&wanted.name)?);
-            }
-        }
-        check_moves(request.moves, |name| match run.overlay.get(name).or_else(|| tabled.get(name)) {
-            Some(target) => target.as_ref(),
-            None => refs.moved(name).unwrap_or_default(),
+        check_moves(request.moves, |name| match (run.overlay.get(name), refs.moved(name)) {
+            (Some(target), _) => target.as_ref(),
+            (None, Ok(target)) => target,
+            (None, Err(_)) => run.tabled.get(name).and_then(Option::as_ref),
         })
     }
 
@@ -235,8 +248,7 @@ impl DiskState {
             log.tail = last.after;
         }
         if run.frames.iter().any(|planned| !planned.targets.is_empty()) {
-            // A failure shows in the next append.
-            self.publish_with(&log.tail, |refs| self.move_refs(refs, &mut run.frames));
+            self.publish_with(&log.tail, |refs| self.move_refs(refs, run));
         } else {
             self.publish(&log.tail);
         }
@@ -248,11 +260,15 @@ impl DiskState {
     }
 
     /// Moves the refs as the frames say, in their order.
-    fn move_refs(&self, refs: &mut Refs, frames: &mut [Planned<'_>]) {
-        for planned in frames {
+    fn move_refs(&self, refs: &mut Refs, run: &mut FrameRun<'_>) {
+        for planned in &mut run.frames {
             let position = Position(planned.after.location());
             for (wanted, target) in planned.moves.iter().zip(planned.targets.drain(..)) {
-                self.move_ref(refs, position, &wanted.name, target, &mut Ok(()));
+                let before = match refs.put(&wanted.name, target) {
+                    Some(before) => before,
+                    None => run.tabled.get(&*wanted.name).cloned().flatten(),
+                };
+                before.into_iter().for_each(|before| self.pins.displaced(position, &before));
             }
         }
     }
@@ -297,6 +313,8 @@ struct FrameRun<'a> {
     frames: Vec<Planned<'a>>,
     /// What refs hold by then, as far as they move.
     overlay: HashMap<&'a str, Option<RefTarget>>,
+    /// What tables say of refs that move, where these have not moved lately.
+    tabled: HashMap<&'a str, Option<RefTarget>>,
 }
 
 #[derive(Debug)]
@@ -311,7 +329,7 @@ struct Planned<'a> {
 
 impl FrameRun<'_> {
     fn new(tail: &Tail) -> Self {
-        Self { tail: *tail, frames: Vec::new(), overlay: HashMap::new() }
+        Self { tail: *tail, frames: Vec::new(), overlay: HashMap::new(), tabled: HashMap::new() }
     }
 }
 

@@ -224,26 +224,61 @@ pub(super) fn ref_bytes(name: &str, target: Option<&RefTarget>) -> usize {
 /// A ref and what it holds.
 pub(super) type RefRow = (String, Option<RefTarget>);
 
+/// The bytes of a row.
+struct RowBytes<'a> {
+    row: &'a [u8],
+    name: &'a [u8],
+    target: &'a [u8],
+}
+
+impl<'a> RowBytes<'a> {
+    /// Returns the first row and what is behind it; `None` if there is no whole one.
+    fn take(payload: &'a [u8]) -> Option<(Self, &'a [u8])> {
+        let (row, rest) = payload.split_at_checked(ROW_BYTES)?;
+        let name_bytes = usize::from(u16::from_le_bytes([row[2], row[3]]));
+        let target_bytes = usize::from(u16::from_le_bytes([row[4], row[5]]));
+        let (name, rest) = rest.split_at_checked(name_bytes)?;
+        let (target, rest) = rest.split_at_checked(target_bytes)?;
+        Some((Self { row, name, target }, rest))
+    }
+
+    fn decode(&self) -> Option<RefRow> {
+        let target = match self.row[0] {
+            REMOVED => None,
+            OBJECT => Some(RefTarget::Object(ObjRef::new(Oid::new(self.target).ok()?, Location(word64(self.row, 8))))),
+            SYMBOLIC => Some(RefTarget::Symbolic(std::str::from_utf8(self.target).ok()?.to_owned())),
+            _ => return None,
+        };
+        Some((std::str::from_utf8(self.name).ok()?.to_owned(), target))
+    }
+}
+
 /// Returns the rows in a payload; `None` if it holds anything else.
 pub(super) fn take_refs(mut payload: &[u8]) -> Option<Vec<RefRow>> {
     let mut rows = Vec::new();
     // Padding is at most 7 zero bytes, less than a row.
     while payload.len() >= ROW_BYTES {
-        let (row, rest) = payload.split_at(ROW_BYTES);
-        let name_bytes = usize::from(u16::from_le_bytes([row[2], row[3]]));
-        let target_bytes = usize::from(u16::from_le_bytes([row[4], row[5]]));
-        let name = std::str::from_utf8(rest.get(..name_bytes)?).ok()?;
-        let bytes = rest.get(name_bytes..name_bytes + target_bytes)?;
-        let target = match row[0] {
-            REMOVED => None,
-            OBJECT => Some(RefTarget::Object(ObjRef::new(Oid::new(bytes).ok()?, Location(word64(row, 8))))),
-            SYMBOLIC => Some(RefTarget::Symbolic(std::str::from_utf8(bytes).ok()?.to_owned())),
-            _ => return None,
-        };
-        rows.push((name.to_owned(), target));
-        payload = &rest[name_bytes + target_bytes..];
+        let (row, rest) = RowBytes::take(payload)?;
+        rows.push(row.decode()?);
+        payload = rest;
     }
-    (payload.len() < 8 && payload.iter().all(|&byte| byte == 0)).then_some(rows)
+    is_padding(payload).then_some(rows)
+}
+
+/// Returns the row of a ref, if there is one; `None` if the payload holds anything but rows.
+pub(super) fn find_ref(mut payload: &[u8], name: &str) -> Option<Option<RefRow>> {
+    while payload.len() >= ROW_BYTES {
+        let (row, rest) = RowBytes::take(payload)?;
+        if row.name == name.as_bytes() {
+            return row.decode().map(Some);
+        }
+        payload = rest;
+    }
+    is_padding(payload).then_some(None)
+}
+
+fn is_padding(bytes: &[u8]) -> bool {
+    bytes.len() < 8 && bytes.iter().all(|&byte| byte == 0)
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ use super::{
 };
 use crate::{
     Error,
-    backend::{Damage, Pins, Position, RefTarget},
+    backend::{Damage, Pins, Position},
     engine::{Derived, Poison},
     storage::{OpenMode, Storage},
     sync::lock,
@@ -371,31 +371,18 @@ impl DiskState {
         let mut done = Ok(());
         self.publish_with(&log.tail, |refs| {
             for (name, target) in found.rows {
-                if keeps {
-                    self.move_ref(refs, position, &name, target, &mut done);
-                } else {
+                if !keeps {
                     refs.put(&name, target);
+                    continue;
+                }
+                match refs.replace(&name, target) {
+                    Ok(before) => before.into_iter().for_each(|before| self.pins.displaced(position, &before)),
+                    // What is not known cannot be kept: this process appends and collects no more.
+                    Err(error) => done = Err(self.poison.set(error.to_string())),
                 }
             }
         });
         done
-    }
-
-    /// Moves or removes a ref; what it held stays for the snapshots of this process.
-    ///
-    /// If that cannot be told, since a table of refs is damaged, this process appends and collects no more.
-    pub(super) fn move_ref(
-        &self,
-        refs: &mut Refs,
-        position: Position,
-        name: &str,
-        target: Option<RefTarget>,
-        done: &mut Result<(), Error>,
-    ) {
-        match refs.replace(name, target) {
-            Ok(before) => before.into_iter().for_each(|before| self.pins.displaced(position, &before)),
-            Err(error) => *done = Err(self.poison.set(error.to_string())),
-        }
     }
 
     /// Lets readers go on by the state that frames named, if they did.

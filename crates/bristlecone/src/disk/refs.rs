@@ -3,7 +3,7 @@
 //! A segment's head has all refs as they were when it began: as rows, or, once these are many, by the names of tables and the rows
 //! that differ from them. Tables are made when the log goes on to the next segment, and never change. A table that is made takes in
 //! newer ones that are not much smaller, so that a row is written again a few times, and there are a few tables, however many
-//! refs there are. `docs/formats/disk.md` sections 3 and 11 list the bytes.
+//! refs there are. `docs/formats/disk.md` sections 3 and 12 list the bytes.
 
 mod merged;
 mod table;
@@ -20,7 +20,7 @@ use super::{
     frame::{RefRow, put_ref, put_table, ref_bytes, take_refs, take_table},
     log::DiskState,
 };
-use crate::{Error, backend::RefTarget};
+use crate::{Error, backend::RefTarget, sync::atomic::Ordering::Relaxed};
 
 /// From so many bytes of rows on that differ from the tables, the next segment begins with another table.
 const MOVED_BYTES_MAX: u64 = 64 << 10;
@@ -205,6 +205,7 @@ impl DiskState {
             }
         }
         let mut tables = writer.finish()?.into_iter().map(Arc::new).collect::<Vec<_>>();
+        self.counters.bytes_written.fetch_add(tables.iter().map(|table| table.bytes()).sum(), Relaxed);
         self.storage.sync_dir(SEGMENTS).map_err(|error| self.io(SEGMENTS, error))?;
         tables.extend(below.iter().cloned());
         Ok(Some(Refs { tables: RefTables(tables.into()), moved: BTreeMap::new() }))

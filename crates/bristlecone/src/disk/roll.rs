@@ -71,6 +71,7 @@ impl DiskState {
             let _ = self.storage.remove(&spare.name);
             return Err(error);
         }
+        self.counters.bytes_written.fetch_add(head.len() as u64, Relaxed);
         if let Some((bytes, _)) = &seal {
             self.write_frame(&old, bytes, log.tail.end)?;
             log.tail = sealed;

@@ -1,4 +1,4 @@
-//! A table of refs: their rows by name, in blocks that are read and checked one by one. `docs/formats/disk.md` section 11 lists
+//! A table of refs: their rows by name, in blocks that are read and checked one by one. `docs/formats/disk.md` section 12 lists
 //! the bytes.
 
 use std::{sync::Arc, vec};
@@ -10,7 +10,7 @@ use crate::{
     backend::RefTarget,
     disk::{
         files::{SEGMENTS, numbered, open_aside},
-        frame::{RefRow, put_ref, ref_bytes, take_refs, word32, word64},
+        frame::{RefRow, find_ref, put_ref, ref_bytes, take_refs, word32, word64},
     },
     storage::{OpenMode, Storage, StorageFile, read_exact_at, write_all_at},
 };
@@ -130,8 +130,9 @@ impl RefTable {
 
     /// Returns what the table says of a ref, if anything.
     pub(super) fn get(&self, name: &str) -> Result<Option<Option<RefTarget>>, Error> {
-        let rows = self.block(self.block_of(name))?;
-        Ok(rows.into_iter().find(|row| row.0 == name).map(|row| row.1))
+        let Some((block, bytes)) = self.block_bytes(self.block_of(name))? else { return Ok(None) };
+        let found = find_ref(&bytes, name).ok_or_else(|| self.damaged(block))?;
+        Ok(found.map(|(_, target)| target))
     }
 
     /// Reads every block, and calls `each` with what is wrong.
@@ -152,13 +153,24 @@ impl RefTable {
 
     /// Returns the rows of a block; none, if there is no such block.
     fn block(&self, index: usize) -> Result<Vec<RefRow>, Error> {
-        let Some(block) = self.blocks.get(index) else { return Ok(Vec::new()) };
+        match self.block_bytes(index)? {
+            Some((block, bytes)) => take_refs(&bytes).ok_or_else(|| self.damaged(block)),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Reads a block and compares its checksum.
+    fn block_bytes(&self, index: usize) -> Result<Option<(&Block, Vec<u8>)>, Error> {
+        let Some(block) = self.blocks.get(index) else { return Ok(None) };
         let end = self.blocks.get(index + 1).map_or(self.end, |next| next.at);
         let mut bytes = vec![0; (end - block.at) as usize];
         read_exact_at(&*self.file, &mut bytes, block.at)
             .map_err(|error| Error::io(self.storage.describe(&self.name.file()), error))?;
-        let rows = (xxh3_64(&bytes) == block.check).then(|| take_refs(&bytes)).flatten();
-        rows.ok_or_else(|| damaged(&self.storage, self.name, block.at, "a block of refs is damaged"))
+        if xxh3_64(&bytes) == block.check { Ok(Some((block, bytes))) } else { Err(self.damaged(block)) }
+    }
+
+    fn damaged(&self, block: &Block) -> Error {
+        damaged(&self.storage, self.name, block.at, "a block of refs is damaged")
     }
 }
 
