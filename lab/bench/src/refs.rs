@@ -106,6 +106,8 @@ struct Many {
     held: Vec<u8>,
     random: u64,
     runs: Vec<(&'static str, Run)>,
+    /// What the longest operation of the last part took, in milliseconds.
+    longest: f64,
 }
 
 fn prefix(group: u64) -> String {
@@ -137,7 +139,16 @@ impl Many {
         }
         drop(repo);
         let held = (0..refs).map(|number| (number % TARGETS) as u8).collect();
-        Ok(Self { dir: dir.to_owned(), backend, durability, targets, held, random: refs, runs: Vec::new() })
+        Ok(Self {
+            dir: dir.to_owned(),
+            backend,
+            durability,
+            targets,
+            held,
+            random: refs,
+            runs: Vec::new(),
+            longest: 0.0,
+        })
     }
 
     fn refs(&self) -> u64 {
@@ -156,6 +167,7 @@ impl Many {
         say_part!(", move");
         let moves = if self.durability == Durability::Synced { args.moves.div_ceil(SYNCED_FEWER) } else { args.moves };
         let written = self.move_some(moves)?;
+        let longest = self.longest;
         say_part!(", look up");
         self.look_up(args.moves)?;
         say_part!(", list");
@@ -163,7 +175,7 @@ impl Many {
         say!(", check");
         let wrong = self.check()?;
         say!(
-            "  opened in {opened:.1} ms (median of {OPENINGS}); {written:.0} bytes written a move; {:.1} MB of files",
+            "  opened in {opened:.1} ms (median of {OPENINGS}); {written:.0} bytes written a move, the longest took {longest:.1} ms; {:.1} MB of files",
             self.backend.stats().file_bytes as f64 / 1e6,
         );
         let stats = self.backend.stats();
@@ -193,6 +205,7 @@ impl Many {
             nanoseconds.push(started.elapsed().as_nanos() as u64);
         }
         let mut run = Run { ops: ops as u64, seconds: began.elapsed().as_secs_f64(), ..Run::default() };
+        self.longest = nanoseconds.iter().max().map_or(0.0, |&longest| longest as f64 / 1e6);
         run.set_latencies(nanoseconds);
         let (peak, after) = (sampler.finish(), self.backend.stats());
         (run.rss_anon_kb, run.rss_file_kb, run.maxrss_kb) = (peak.anon_kb, peak.file_kb, peak.max_kb);

@@ -27,7 +27,7 @@ const CHECK_AT: usize = INDEX_CHECK_AT + 8;
 /// the index + 8 check.
 const HEAD_BYTES: usize = CHECK_AT + 8;
 const _: () = assert!(HEAD_BYTES == 56, "the fields of a table's head add up");
-/// Bytes of a block's entry in the index: 24 = 8 offset + 8 check + 4 offset of its first name + 4 zeroes.
+/// Bytes of a block's entry in the index: 24 = 8 offset + 8 check + 4 offset of its first name + 4 length of that.
 const ENTRY_BYTES: usize = 24;
 
 /// A block ends with the row with which it has so many bytes.
@@ -67,7 +67,7 @@ pub(in crate::disk) struct RefTable {
     bytes: u64,
     blocks: Vec<Block>,
     /// The first names of the blocks, one after the other.
-    names: String,
+    names: Vec<u8>,
     /// Where the blocks end.
     end: u64,
 }
@@ -77,6 +77,7 @@ struct Block {
     at: u64,
     check: u64,
     name_at: u32,
+    name_bytes: u32,
 }
 
 impl RefTable {
@@ -142,13 +143,12 @@ impl RefTable {
 
     /// Returns in which block a ref is, if it is in any.
     fn block_of(&self, name: &str) -> usize {
-        let later = self.blocks.partition_point(|block| self.first_name(block) <= name);
+        let later = self.blocks.partition_point(|block| self.first_name(block) <= name.as_bytes());
         later.saturating_sub(1)
     }
 
-    fn first_name(&self, block: &Block) -> &str {
-        let names = &self.names[block.name_at as usize..];
-        names.split_once('\0').map_or(names, |(name, _)| name)
+    fn first_name(&self, block: &Block) -> &[u8] {
+        &self.names[block.name_at as usize..][..block.name_bytes as usize]
     }
 
     /// Returns the rows of a block; none, if there is no such block.
@@ -179,17 +179,22 @@ fn damaged(storage: &Arc<dyn Storage>, name: RefTableName, offset: u64, reason: 
 }
 
 /// Returns the blocks and their first names; `None` if this is no index.
-fn decode_index(index: &[u8], blocks: u32, end: u64) -> Option<(Vec<Block>, String)> {
+fn decode_index(index: &[u8], blocks: u32, end: u64) -> Option<(Vec<Block>, Vec<u8>)> {
     let (entries, names) = index.split_at_checked(ENTRY_BYTES.checked_mul(blocks as usize)?)?;
-    let names = std::str::from_utf8(names).ok()?.to_owned();
-    let decode = |entry: &[u8]| Block { at: word64(entry, 0), check: word64(entry, 8), name_at: word32(entry, 16) };
+    let decode = |entry: &[u8]| Block {
+        at: word64(entry, 0),
+        check: word64(entry, 8),
+        name_at: word32(entry, 16),
+        name_bytes: word32(entry, 20),
+    };
     let blocks: Vec<Block> = entries.chunks_exact(ENTRY_BYTES).map(decode).collect();
     let ends = blocks.iter().skip(1).map(|block| block.at).chain([end]);
     let is_right = blocks.iter().zip(ends).all(|(block, end)| {
         let bytes = end.checked_sub(block.at);
-        bytes.is_some_and(|bytes| bytes <= BLOCK_BYTES_MAX) && names.is_char_boundary(block.name_at as usize)
+        let name_end = u64::from(block.name_at) + u64::from(block.name_bytes);
+        bytes.is_some_and(|bytes| bytes <= BLOCK_BYTES_MAX) && name_end <= names.len() as u64
     });
-    is_right.then_some((blocks, names))
+    is_right.then(|| (blocks, names.to_vec()))
 }
 
 /// The rows of a table from one of its names on.
@@ -262,9 +267,9 @@ impl RefTableWriter {
             self.entries.extend_from_slice(&(self.at + self.block as u64).to_le_bytes());
             // The check comes with the block's end.
             self.entries.extend_from_slice(&[0; 8]);
-            self.entries.extend_from_slice(&(self.names.len() as u64).to_le_bytes());
+            self.entries.extend_from_slice(&(self.names.len() as u32).to_le_bytes());
+            self.entries.extend_from_slice(&(name.len() as u32).to_le_bytes());
             self.names.extend_from_slice(name.as_bytes());
-            self.names.push(0);
         }
         debug_assert!((ref_bytes(name, target) as u64) < BLOCK_BYTES_MAX - BLOCK_BYTES as u64, "a block has room");
         put_ref(&mut self.buffer, name, target);
