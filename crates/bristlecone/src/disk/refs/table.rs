@@ -175,7 +175,8 @@ impl RefTable {
 }
 
 fn damaged(storage: &Arc<dyn Storage>, name: RefTableName, offset: u64, reason: &str) -> Error {
-    Error::Corrupt { file: storage.describe(&name.file()), offset, oid: None, reason: reason.to_owned() }
+    let reason = format!("{reason}; put it back from a backup of this store");
+    Error::Corrupt { file: storage.describe(&name.file()), offset, oid: None, reason }
 }
 
 /// Returns the blocks and their first names; `None` if this is no index.
