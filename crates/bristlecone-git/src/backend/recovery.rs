@@ -98,10 +98,26 @@ impl Recovery {
             files.sync(&format!("{PACKS}/{pack}.idx"))?;
         }
         files.sync_dir(PACKS)?;
+        self.sync_loose(files, journal.now())?;
         for name in wanted.keys() {
             refs.sync(name)?;
         }
         journal.finish()
+    }
+
+    /// Makes the loose objects durable that the journal names and that are there: where nobody knows when the machine was
+    /// started, there may have been no power cut, and they are on no medium yet.
+    fn sync_loose(&self, files: &Files, now: &Generation) -> Result<()> {
+        let named =
+            now.lines.iter().filter_map(|line| if let JournalLine::Loose(oids) = line { Some(oids) } else { None });
+        let mut loose = Vec::new();
+        for &oid in named.flatten() {
+            if are_there(files, &[oid])? {
+                objects::sync_closed_loose(files, self.algorithm, oid)?;
+                loose.push(oid);
+            }
+        }
+        objects::sync_fan_out(files, &loose)
     }
 
     /// Returns what each ref held where the lines end that are good.

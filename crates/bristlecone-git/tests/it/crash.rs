@@ -57,7 +57,14 @@ fn a_crash_within_a_recovery_loses_nothing_synced() {
 #[test]
 fn a_crash_at_any_call_loses_nothing_synced_of_loose_objects() {
     let engine = SimGit { loose: true, ..SimGit::default() };
-    run(&engine, &chosen(step(6, 3)), Options { seeds: 1, seed_first: 3, nested_seeds: 0, ..Options::default() });
+    // Another process that opens the repository recovers what the first has not made durable.
+    let several: Vec<Workload> =
+        chosen(1).into_iter().filter(|workload| workload.name.contains("two handles")).collect();
+    let mut chosen = chosen(step(6, 1));
+    chosen.extend(several);
+    chosen.sort_by_key(|workload| workload.name);
+    chosen.dedup_by_key(|workload| workload.name);
+    run(&engine, &chosen, Options { seeds: 1, seed_first: 3, nested_seeds: 0, ..Options::default() });
 }
 
 #[test]
